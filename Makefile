@@ -1,0 +1,64 @@
+# seqrun - `make help` lists the targets.
+
+CC      ?= gcc
+BUILD   ?= build
+PREFIX  ?= /usr/local
+SAN     ?= 0
+OPT     ?= -O2
+
+CFLAGS  = -std=c11 -D_GNU_SOURCE -g $(OPT) -ffp-contract=off -fno-math-errno -fPIE -I. \
+          -Wall -Wextra -Wformat=2 -Wvla -fstack-protector-strong $(shell pkg-config --cflags lua5.4)
+LDFLAGS = -pie -rdynamic
+LDLIBS  = $(shell pkg-config --libs lua5.4) -ldnnl -lyaml -lutf8proc -ljansson -lz -lpthread -ldl -lm
+
+ifeq ($(SAN),1)
+BUILD   := $(BUILD)-san
+CFLAGS  += -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+LDFLAGS += -fsanitize=address,undefined
+endif
+
+CORE    = $(wildcard core/*/*.c) $(wildcard kernels/ref/*.c) $(wildcard kernels/cpu/*.c)
+BIND    = $(wildcard lua/bind/*.c)
+CTESTS  = $(wildcard tests/c/*.c)
+
+# kernels/cpu/simd/*.c hold vector code written once and compiled once for each instruction class.
+SIMD    = $(wildcard kernels/cpu/simd/*.c)
+ISA_plain  = -DSR_ISA=plain
+ISA_avx2   = -DSR_ISA=avx2 -mavx2 -mfma -mf16c
+ISA_avx512 = -DSR_ISA=avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi -mfma -mf16c -mprefer-vector-width=512
+
+obj     = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
+SIMDOBJ = $(foreach i,plain avx2 avx512,$(patsubst %.c,$(BUILD)/obj/%.$(i).o,$(SIMD)))
+
+all: $(BUILD)/seqrun
+
+$(BUILD)/seqrun: $(call obj,$(BIND)) $(BUILD)/libseqrun.a
+	$(CC) $(LDFLAGS) -o $@ $(call obj,$(BIND)) $(BUILD)/libseqrun.a $(LDLIBS)
+
+$(BUILD)/libseqrun.a: $(call obj,$(CORE)) $(SIMDOBJ)
+	@rm -f $@
+	ar rcs $@ $^
+
+$(BUILD)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+define isa_rule
+$(BUILD)/obj/%.$(1).o: %.c
+	@mkdir -p $$(@D)
+	$(CC) $(CFLAGS) -O3 $(ISA_$(1)) -MMD -MP -c -o $$@ $$<
+endef
+$(foreach i,plain avx2 avx512,$(eval $(call isa_rule,$(i))))
+
+# Each tests/c/NAME.c is a program; it exits 0 when all its checks hold.
+$(BUILD)/tests/%: tests/c/%.c $(BUILD)/libseqrun.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(BUILD)/libseqrun.a $(LDLIBS)
+
+ctests: $(patsubst tests/c/%.c,$(BUILD)/tests/%,$(CTESTS))
+
+clean:
+	rm -rf $(BUILD)
+
+.PHONY: all ctests clean
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -1,0 +1,65 @@
+/* file.h - files: read with a limit, written whole or not at all.
+ *
+ * Every system call that touches storage goes through sr_io, a table that tests replace in order to
+ * fail, to record the order of writes, or to cut the power.  EINTR and short counts are handled
+ * here and nowhere else.
+ */
+#ifndef SR_BASE_FILE_H
+#define SR_BASE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The storage calls; same meaning, arguments and errno as the POSIX ones. */
+typedef struct sr_io {
+    int (*open)(const char *path, int flags, unsigned mode);
+    ssize_t (*pread)(int fd, void *bytes, size_t size, off_t at);
+    ssize_t (*read)(int fd, void *bytes, size_t size);
+    ssize_t (*write)(int fd, const void *bytes, size_t size);
+    int (*fsync)(int fd);
+    int (*close)(int fd);
+    int (*rename)(const char *from, const char *to);
+    int (*mkdir)(const char *path, unsigned mode);
+    int (*unlink)(const char *path);
+    int (*rmdir)(const char *path);
+} sr_io;
+
+/* The table in force; tests assign to its members and restore them. */
+extern sr_io sr_io_now;
+
+/* Reads a whole file into *bytes (freed by sr_free(), one zero byte follows the contents).
+ * SR_ENOENT when it does not exist, SR_EDATA when it is larger than `limit` or not a plain file,
+ * SR_EIO when reading fails. */
+sr_status sr_file_read(void **bytes, size_t *size, const char *path, size_t limit);
+
+/* Exactly `size` bytes at offset `at`, or SR_EDATA ("cut short"). */
+sr_status sr_file_pread(int fd, void *bytes, size_t size, uint64_t at, const char *path);
+
+/* All of `size` bytes, or SR_EIO with the path and the reason. */
+sr_status sr_file_write(int fd, const void *bytes, size_t size, const char *path);
+
+/* Replaces `path` by these bytes: temporary file beside it (O_EXCL, O_NOFOLLOW), write, fsync,
+ * rename, fsync of the directory.  On failure `path` stands as it was and no temporary is left. */
+sr_status sr_file_replace(const char *path, const void *bytes, size_t size);
+
+/* fsync of a directory, so that names in it survive a power cut. */
+sr_status sr_file_sync_dir(const char *path);
+
+/* mkdir -p, mode 0777 less the umask. */
+sr_status sr_file_make_dirs(const char *path);
+
+bool sr_file_exists(const char *path);
+bool sr_file_is_dir(const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

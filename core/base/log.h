@@ -1,0 +1,29 @@
+/* log.h - what the library has to say, handed to whoever listens.
+ *
+ * core/ never prints.  A warning that has no caller to return to (a checkpoint that failed its
+ * check and was passed over, say) goes to the sink, which the program sets.
+ */
+#ifndef SR_BASE_LOG_H
+#define SR_BASE_LOG_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum sr_log_level { SR_LOG_DEBUG, SR_LOG_INFO, SR_LOG_WARN, SR_LOG_ERROR } sr_log_level;
+
+typedef void (*sr_log_sink)(void *context, sr_log_level level, const char *line);
+
+/* Messages below `least` are dropped; a NULL sink drops all.  May be called from any thread; the
+ * sink may be called from any thread, one call at a time. */
+void sr_log_set(sr_log_sink sink, void *context, sr_log_level least);
+
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+void sr_log(sr_log_level level, const char *format, ...);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,103 @@
+#include "core/base/mem.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Atomic int64_t calls, live, fail_at;
+static _Atomic bool sticky_failure;
+
+void sr_mem_fail_at(int64_t n, bool sticky) {
+    atomic_store(&calls, 0);
+    atomic_store(&fail_at, n);
+    atomic_store(&sticky_failure, sticky);
+}
+
+int64_t sr_mem_calls(void) {
+    return atomic_load(&calls);
+}
+
+int64_t sr_mem_live(void) {
+    return atomic_load(&live);
+}
+
+static bool refused(void) {
+    int64_t n = atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed) + 1;
+    int64_t at = atomic_load_explicit(&fail_at, memory_order_relaxed);
+    return at != 0 && (n == at || (n > at && atomic_load(&sticky_failure)));
+}
+
+sr_status sr_mul_size(size_t *out, size_t a, size_t b) {
+    if (__builtin_mul_overflow(a, b, out))
+        return sr_fail(SR_ENOMEM, "a size of %zu x %zu does not fit in memory", a, b);
+    return SR_OK;
+}
+
+sr_status sr_add_size(size_t *out, size_t a, size_t b) {
+    if (__builtin_add_overflow(a, b, out))
+        return sr_fail(SR_ENOMEM, "a size of %zu + %zu does not fit in memory", a, b);
+    return SR_OK;
+}
+
+static sr_status out_of_memory(size_t bytes) {
+    return sr_fail(SR_ENOMEM, "out of memory: %zu bytes are not to be had", bytes);
+}
+
+static void *counted(void *block) {
+    if (block != NULL) atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
+    return block;
+}
+
+sr_status sr_alloc(void **out, size_t count, size_t size) {
+    *out = NULL;
+    size_t bytes;
+    SR_TRY(sr_mul_size(&bytes, count, size));
+    if (bytes == 0) return SR_OK;
+    *out = refused() ? NULL : counted(calloc(1, bytes));
+    return *out != NULL ? SR_OK : out_of_memory(bytes);
+}
+
+void *sr_mem_malloc(size_t bytes) {
+    return refused() ? NULL : counted(malloc(bytes > 0 ? bytes : 1));
+}
+
+void *sr_mem_realloc(void *block, size_t bytes) {
+    if (block == NULL) return sr_mem_malloc(bytes);
+    return refused() ? NULL : realloc(block, bytes > 0 ? bytes : 1);
+}
+
+sr_status sr_resize(void **block, size_t count, size_t size) {
+    size_t bytes;
+    SR_TRY(sr_mul_size(&bytes, count, size));
+    void *moved = sr_mem_realloc(*block, bytes);
+    if (moved == NULL) return out_of_memory(bytes);
+    *block = moved;
+    return SR_OK;
+}
+
+sr_status sr_alloc_aligned(void **out, size_t bytes) {
+    *out = NULL;
+    size_t rounded;
+    SR_TRY(sr_add_size(&rounded, bytes, 63));
+    rounded &= ~(size_t)63;
+    if (rounded == 0) rounded = 64;
+    *out = refused() ? NULL : counted(aligned_alloc(64, rounded));
+    return *out != NULL ? SR_OK : out_of_memory(bytes);
+}
+
+sr_status sr_strdup(char **out, const char *text) {
+    size_t bytes = strlen(text) + 1;
+    SR_TRY(sr_alloc((void **)out, bytes, 1));
+    memcpy(*out, text, bytes);
+    return SR_OK;
+}
+
+void sr_free(void *block) {
+    if (block == NULL) return;
+    atomic_fetch_sub_explicit(&live, 1, memory_order_relaxed);
+    free(block);
+}
+
+void sr_free_aligned(void *block) {
+    sr_free(block);
+}

@@ -1,0 +1,50 @@
+#include "lua/bind/lseqrun.h"
+
+#include <inttypes.h>
+#include <lualib.h>
+#include <string.h>
+
+/* One line a module, in the order of the house. */
+static const luaL_Reg modules[] = {
+    {NULL, NULL},
+};
+
+void lsr_open(lua_State *L, const char *lua_dir) {
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+    for (const luaL_Reg *m = modules; m->name != NULL; m++) {
+        lua_pushfstring(L, "seqrun.core.%s", m->name);
+        lua_pushcfunction(L, m->func);
+        lua_settable(L, -3);
+    }
+    lua_pop(L, 1);
+    lua_getglobal(L, "package");
+    lua_pushfstring(L,
+                    "%s/?.lua;%s/?/init.lua;/usr/share/lua/5.4/?.lua;/usr/share/lua/5.4/?/init.lua",
+                    lua_dir, lua_dir);
+    lua_setfield(L, -2, "path");
+    lua_pop(L, 1);
+}
+
+void lsr_check(lua_State *L, sr_status status) {
+    if (status == SR_OK) return;
+    luaL_where(L, 1);
+    lua_pushstring(L, sr_message());
+    lua_concat(L, 2);
+    lua_error(L);
+}
+
+int lsr_result(lua_State *L, sr_status status) {
+    lua_pushnil(L);
+    lua_pushstring(L, sr_message());
+    lua_pushstring(L, sr_status_name(status));
+    return 3;
+}
+
+int64_t lsr_checkrange(lua_State *L, int arg, int64_t least, int64_t most) {
+    lua_Integer x = luaL_checkinteger(L, arg);
+    if (x < least || x > most)
+        luaL_argerror(
+            L, arg,
+            lua_pushfstring(L, "%I is not in %I..%I", x, (lua_Integer)least, (lua_Integer)most));
+    return x;
+}
