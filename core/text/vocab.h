@@ -1,0 +1,92 @@
+/* vocab.h - the vocabulary: tokens and their ids.
+ *
+ * The file has one token a line; the id is the line number, from 0.  A token that begins with ##
+ * continues a word.  The five specials that every BERT needs must be there.
+ *
+ * Line ends are LF, the last one may be missing.  A file whose first line ends in CR LF must end
+ * every line so; the CR is not part of the token.  A vocabulary never changes once it is made and
+ * may be shared between threads.
+ */
+#ifndef SR_TEXT_VOCAB_H
+#define SR_TEXT_VOCAB_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    SR_VOCAB_LIMIT = 1 << 20,      /* tokens */
+    SR_VOCAB_TOKEN_LIMIT = 512,    /* bytes of a token */
+    SR_VOCAB_FILE_LIMIT = 64 << 20 /* bytes of a file */
+};
+
+typedef enum sr_special {
+    SR_TOKEN_PAD,
+    SR_TOKEN_UNK,
+    SR_TOKEN_CLS,
+    SR_TOKEN_SEP,
+    SR_TOKEN_MASK,
+    SR_TOKEN_SPECIALS
+} sr_special;
+
+/* How each special is written: [PAD] [UNK] [CLS] [SEP] [MASK]. */
+extern const char *const sr_special_names[SR_TOKEN_SPECIALS];
+
+typedef struct sr_vocab sr_vocab;
+
+/* Reads a vocabulary file.
+ *
+ * Errors: SR_ENOENT  no such file
+ *         SR_EDATA   a line is empty, too long, not UTF-8 or a duplicate (file:line), the line ends
+ *                    are mixed (file:line), there are too many lines, a special is missing
+ *         SR_ENOMEM
+ */
+sr_status sr_vocab_load(sr_vocab **out, const char *path);
+
+/* The same from memory; `name` stands for the path in messages. */
+sr_status sr_vocab_parse(sr_vocab **out, const void *bytes, size_t size, const char *name);
+
+sr_vocab *sr_vocab_retain(sr_vocab *v);
+void sr_vocab_release(sr_vocab *v); /* NULL is allowed */
+
+/* Writes the tokens, LF after each, with sr_file_replace(). */
+sr_status sr_vocab_save(const sr_vocab *v, const char *path);
+
+int32_t sr_vocab_size(const sr_vocab *v);
+
+/* The id of a token, -1 when it is not in the vocabulary. */
+int32_t sr_vocab_id(const sr_vocab *v, const void *token, size_t size);
+
+/* A token and its length; it is followed by a line feed, not by a zero.  0 <= id < size. */
+const char *sr_vocab_token(const sr_vocab *v, int32_t id, size_t *size);
+
+int32_t sr_vocab_special(const sr_vocab *v, sr_special which);
+
+/* A number that names the contents: XXH3-64 of the tokens, LF after each.  What a data set keeps
+ * in order to refuse another vocabulary. */
+uint64_t sr_vocab_fingerprint(const sr_vocab *v);
+
+/* Lookup by hash, for the tokenizer: the hash of a prefix is extended byte by byte, so all prefixes
+ * of a word cost one pass. */
+#define SR_VOCAB_SEED 0x9E3779B97F4A7C15u
+static inline uint64_t sr_vocab_mix(uint64_t hash, uint8_t byte) {
+    return (hash ^ byte) * 0xD6E8FEB86659FD93u;
+}
+
+/* The id of the token `prefix` + `body` with this hash, -1 when there is none.  `prefix` is the
+ * number of # signs before the body, 0 or 2. */
+int32_t sr_vocab_find(const sr_vocab *v, uint64_t hash, int prefix, const void *body, size_t size);
+
+/* No token that begins with `prefix` # signs and these two bytes has a body of `size` bytes unless
+ * bit min(size, 63) is set.  A token with a body of one byte sets bit 1 for every second byte. */
+uint64_t sr_vocab_lengths(const sr_vocab *v, int prefix, uint8_t first, uint8_t second);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
