@@ -1,0 +1,68 @@
+/* layout.h - which rows of a token buffer belong to which sequence.
+ *
+ * A batch is one buffer of T rows.  Sequence s owns the rows start[s] .. start[s] + len[s] - 1;
+ * rows owned by nobody are slack.  Ops take a layout, never a batch, so that a layer may work on
+ * fewer rows than the one below it (random-LTD makes a shorter layout from a longer one) and so
+ * that the loss heads, evaluation and the prompt use the same ops.
+ *
+ * A layout also carries the key of every random decision about its rows: the seed, and for each
+ * sequence its uid and its epoch.  Row i of sequence s draws with (seed, i, uid[s], epoch[s]),
+ * wherever in the buffer it stands.
+ *
+ * Slack: attention writes zeros there, in both directions; whatever row-wise ops leave there is
+ * never read by an owned row and gets a zero gradient.
+ */
+#ifndef SR_BATCH_LAYOUT_H
+#define SR_BATCH_LAYOUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Immutable after creation, shared by reference count, safe to read from any thread. */
+typedef struct sr_layout {
+    int64_t rows;           /* T; loaders make it a multiple of 128 */
+    int32_t sequences;      /* N */
+    int32_t *start;         /* (N) first row; ascending, no overlap */
+    int32_t *len;           /* (N) at least 1 */
+    uint32_t *uid;          /* (N) example number in its epoch's table */
+    uint32_t *epoch;        /* (N) */
+    int32_t *owner;         /* (T) sequence of each row, -1 for slack */
+    int32_t *position;      /* (T) position in its own sequence, from 0; 0 for slack */
+    int32_t *longest_first; /* (N) sequence numbers by falling length, ties by number */
+    uint64_t seed;
+    int64_t tokens;  /* sum of len */
+    int64_t squares; /* sum of len^2: what attention costs */
+    int32_t longest; /* 0 when there is no sequence */
+    bool gapless;    /* all slack is at the end: start is cu_seqlens */
+    int32_t refs;
+} sr_layout;
+
+/* A new layout with one reference.  All arrays are copied.
+ *
+ *   start  (N) or NULL: sequences stand one after another from row 0
+ *   uid    (N) or NULL: 0, 1, 2, ...        epoch  (N) or NULL: all 0
+ *   rows   T, or 0: the end of the last sequence
+ *
+ * Errors: SR_EINVAL  a length below 1, overlapping or descending starts, rows too few (the message
+ *                    names the sequence and both numbers)
+ */
+sr_status sr_layout_new(sr_layout **out, int32_t sequences, const int32_t *start,
+                        const int32_t *len, const uint32_t *uid, const uint32_t *epoch,
+                        int64_t rows, uint64_t seed);
+
+/* One row for each sequence of `whole`, same keys: the layout of gathered [CLS] rows. */
+sr_status sr_layout_heads(sr_layout **out, const sr_layout *whole);
+
+sr_layout *sr_layout_retain(sr_layout *layout);
+void sr_layout_release(sr_layout *layout); /* NULL is allowed */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

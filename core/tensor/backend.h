@@ -1,0 +1,263 @@
+/* backend.h - the table that a device fills: every op, once.
+ *
+ * `ref` computes in f64 with plain loops and is the truth; `cpu` and `cuda` are compared with it.
+ * An op that a device lacks is an empty slot and an error that names both (sr_backend_lacks());
+ * there is no detour through another device.
+ *
+ * Rules for every slot
+ *   - Arguments come in this order: outputs, inputs, saved statistics, layout, scalars.
+ *   - Shapes, dtypes and liveness have been checked by the front door (ops.c); outputs are
+ *     allocated.  All tensors of a call live on one device, y->storage->device.
+ *   - Small ops accept any strides.  Coarse ops get contiguous tensors.
+ *   - Activation gradients are written (=); parameter gradients are added to (+=).  A gradient that
+ *     nobody wants is NULL.
+ *   - The result has the same bits on any number of threads: split by shape, combine in order.
+ *   - Rows of slack: see layout.h.
+ *   - "real" is the device's storage type (f64 on ref, f32 on cpu); statistics (lse, mean, rstd,
+ *     nll) are f32 on devices that store f32 or bf16, f64 on ref.
+ *
+ * Alphabet: T rows, N sequences, M gathered rows, H hidden, A heads, D head size (H = A D), F inner
+ * size, V vocabulary.
+ */
+#ifndef SR_TENSOR_BACKEND_H
+#define SR_TENSOR_BACKEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/rng.h"
+#include "core/base/status.h"
+#include "core/batch/layout.h"
+#include "core/tensor/device.h"
+#include "core/tensor/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum sr_unary {
+    SR_NEG,
+    SR_ABS,
+    SR_SQUARE,
+    SR_SQRT,
+    SR_RSQRT,
+    SR_RECIPROCAL,
+    SR_EXP,
+    SR_LOG,
+    SR_SIN,
+    SR_COS,
+    SR_TANH,
+    SR_SIGMOID,
+    SR_RELU,
+    SR_GELU,
+    SR_GELU_TANH,
+    SR_ERF,
+    SR_SIGN,
+    SR_FLOOR,
+    SR_NOT,
+    SR_UNARY_COUNT
+} sr_unary;
+
+typedef enum sr_binary {
+    SR_ADD,
+    SR_SUB,
+    SR_MUL,
+    SR_DIV,
+    SR_POW,
+    SR_MINIMUM,
+    SR_MAXIMUM,
+    SR_EQ, /* from here on the result is bool */
+    SR_NE,
+    SR_LT,
+    SR_LE,
+    SR_GT,
+    SR_GE,
+    SR_AND,
+    SR_OR,
+    SR_BINARY_COUNT
+} sr_binary;
+
+typedef enum sr_reduction { SR_SUM, SR_MAX, SR_MIN, SR_ARGMAX, SR_ARGMIN } sr_reduction;
+
+/* Activations fused into `linear`. */
+typedef enum sr_act { SR_ACT_NONE, SR_ACT_GELU, SR_ACT_GELU_TANH, SR_ACT_RELU, SR_ACT_TANH } sr_act;
+
+typedef enum sr_random { SR_UNIFORM, SR_NORMAL, SR_TRUNCATED_NORMAL } sr_random;
+
+/* Keyed dropout at one site.  A decision is Philox4x32-7 with counter
+ *   { row | group(col) << 16, uid, purpose << 24 | layer << 12 | head, epoch }
+ * where row and col count inside the sequence (attention: query, key; elsewhere: row, channel, head
+ * 0), and the byte of sr_drop_byte(); kept iff byte < keep; kept values are scaled by 256 / keep.
+ */
+typedef struct sr_dropout {
+    uint32_t keep; /* n of n/256; 256: no dropout, nothing is drawn */
+    sr_purpose purpose;
+    uint32_t layer;
+} sr_dropout;
+
+/* One parameter in the flat store, as the optimizer sees it. */
+typedef struct sr_segment {
+    int64_t offset, size; /* elements */
+    double rate;          /* factor on the learning rate */
+    double decay;         /* decoupled weight decay */
+    bool trust;           /* LAMB: scale the update by ||w|| / ||u|| */
+    bool frozen;
+} sr_segment;
+
+typedef struct sr_update {
+    bool lamb;             /* else AdamW */
+    sr_tensor *value;      /* flat f32 (f64 on ref) masters */
+    const sr_tensor *grad; /* flat */
+    sr_tensor *m, *v;      /* flat moments */
+    sr_tensor *low;        /* bf16 copy of value to refresh, or NULL */
+    const sr_segment *segments;
+    int64_t count;
+    double rate, beta1, beta2, eps;
+    double correct1, correct2; /* 1 - beta^t */
+    double clip;               /* largest global norm; 0: none.  Factor 1 when norm <= clip, else
+                                  clip / norm; with clip_eps min(1, clip / (norm + 1e-6)) */
+    bool clip_eps;
+    sr_tensor *result; /* (4) real: in [0] global norm, [1] 1 when finite; out [2] 1 when applied */
+} sr_update;
+
+struct sr_backend {
+    const char *name;
+    sr_dtype real;
+
+    /* ---- memory -------------------------------------------------------------------------- */
+    sr_status (*open)(sr_device *device);                             /* or NULL; sets ->state */
+    void (*close)(sr_device *device);                                 /* or NULL */
+    sr_status (*alloc)(sr_device *device, void **data, size_t bytes); /* 64-byte aligned */
+    void (*free)(sr_device *device, void *data, size_t bytes);
+    sr_status (*upload)(sr_device *device, void *to, const void *host, size_t bytes);
+    sr_status (*download)(sr_device *device, void *host, const void *from, size_t bytes);
+    sr_status (*wait)(sr_device *device); /* until all work issued is done; or NULL */
+
+    /* ---- small ops: any strides, broadcast by stride 0 ------------------------------------ */
+    sr_status (*fill)(sr_tensor *y, double value);
+    sr_status (*copy)(sr_tensor *y, const sr_tensor *x); /* same shape; any dtypes */
+    sr_status (*unary)(sr_tensor *y, const sr_tensor *x, sr_unary op);
+    /* dx = dy * op'(x); y = op(x) is at hand */
+    sr_status (*unary_backward)(sr_tensor *dx, const sr_tensor *dy, const sr_tensor *x,
+                                const sr_tensor *y, sr_unary op);
+    /* a and b are already expanded to y's shape; i32 or real arithmetic, bool comparisons */
+    sr_status (*binary)(sr_tensor *y, const sr_tensor *a, const sr_tensor *b, sr_binary op);
+    sr_status (*where)(sr_tensor *y, const sr_tensor *condition, const sr_tensor *a,
+                       const sr_tensor *b);
+    /* y = alpha x + beta y; sums of gradients and in-place ops */
+    sr_status (*axpby)(sr_tensor *y, const sr_tensor *x, double alpha, double beta);
+    /* y has x's ndim, with size 1 along the reduced dimensions; argmax and argmin give i32
+     * positions from 0 along exactly one dimension, the lowest on a tie */
+    sr_status (*reduce)(sr_tensor *y, const sr_tensor *x, sr_reduction op);
+    /* y = alpha a b + beta y, batched: (..., m, n) = (..., m, k) (..., k, n), batch dimensions
+     * expanded; beta 0 or 1 */
+    sr_status (*matmul)(sr_tensor *y, const sr_tensor *a, const sr_tensor *b, double alpha,
+                        double beta);
+    sr_status (*softmax)(sr_tensor *y, const sr_tensor *x, bool log); /* last dimension */
+    sr_status (*softmax_backward)(sr_tensor *dx, const sr_tensor *dy, const sr_tensor *y, bool log);
+    /* y[m, ...] = x[rows[m], ...]; rows (M) i32, checked here: SR_EINVAL names the row */
+    sr_status (*gather_rows)(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows);
+    /* y[rows[m], ...] += x[m, ...], in the order of m; y is not cleared */
+    sr_status (*scatter_rows)(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows);
+    /* Element i (row-major) is a function of (seed, purpose, uid, epoch, i): word i % 4 of
+     * Philox4x32-10 with counter { low word of i / 4, uid, purpose << 24 | (i / 4) >> 32, epoch }.
+     * Uniform in [a, b): a + (b - a) sr_unit(word); normal with mean a, deviation b: Box-Muller on
+     * words (0, 1) and (2, 3); truncated: drawn again with counter word 3 = epoch + attempt << 24
+     * until |x - a| <= 2 b. */
+    sr_status (*random)(sr_tensor *y, sr_random kind, uint64_t seed, sr_purpose purpose,
+                        uint32_t uid, uint32_t epoch, double a, double b);
+
+    /* ---- coarse ops ----------------------------------------------------------------------- */
+    /* y (T, F) = act(x (T, H) w (F, H)^T + b (F)); b may be NULL.  pre (T, F) receives the value
+     * before a GELU; it is NULL for the other activations, where y serves in backward, and when no
+     * gradient is wanted. */
+    sr_status (*linear)(sr_tensor *y, sr_tensor *pre, const sr_tensor *x, const sr_tensor *w,
+                        const sr_tensor *b, sr_act act);
+    /* dx = , dw += , db += ; each may be NULL */
+    sr_status (*linear_backward)(sr_tensor *dx, sr_tensor *dw, sr_tensor *db, const sr_tensor *dy,
+                                 const sr_tensor *x, const sr_tensor *w, const sr_tensor *pre,
+                                 const sr_tensor *y, sr_act act);
+
+    /* Packed self-attention, flash style: nothing of size len^2 is kept.
+     * out (T, H), lse (A, T), qkv (T, 3 H): [q heads | k heads | v heads] in a row; `scale` is
+     * 1 / sqrt(D) unless told; dropout falls on the probabilities, the counter's head is the head
+     */
+    sr_status (*attention)(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
+                           const sr_layout *layout, int heads, double scale, sr_dropout drop);
+    sr_status (*attention_backward)(sr_tensor *dqkv, const sr_tensor *dout, const sr_tensor *qkv,
+                                    const sr_tensor *out, const sr_tensor *lse,
+                                    const sr_layout *layout, int heads, double scale,
+                                    sr_dropout drop);
+
+    /* sum = dropout(x) + residual; y = (sum - mean) rstd gamma + beta.  All (T, H); mean, rstd (T).
+     * residual may be NULL; sum is NULL when residual is NULL and nothing is dropped (x serves).
+     * layout may be NULL when nothing is dropped. */
+    sr_status (*residual_norm)(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_tensor *rstd,
+                               const sr_tensor *x, const sr_tensor *residual,
+                               const sr_tensor *gamma, const sr_tensor *beta,
+                               const sr_layout *layout, double eps, sr_dropout drop);
+    /* dx = , dresidual = , dgamma += , dbeta += ; each may be NULL */
+    sr_status (*residual_norm_backward)(sr_tensor *dx, sr_tensor *dresidual, sr_tensor *dgamma,
+                                        sr_tensor *dbeta, const sr_tensor *dy, const sr_tensor *sum,
+                                        const sr_tensor *gamma, const sr_tensor *mean,
+                                        const sr_tensor *rstd, const sr_layout *layout,
+                                        sr_dropout drop);
+
+    /* sum = word[ids] + position[layout position] + type[types]; y = dropout(norm(sum)).
+     * ids, types (T) i32; word (V, H), position (S, H), type (2, H) */
+    sr_status (*embed)(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_tensor *rstd,
+                       const sr_tensor *ids, const sr_tensor *types, const sr_tensor *word,
+                       const sr_tensor *position, const sr_tensor *type, const sr_tensor *gamma,
+                       const sr_tensor *beta, const sr_layout *layout, double eps, sr_dropout drop);
+    /* all += ; each may be NULL; slack rows add nothing */
+    sr_status (*embed_backward)(sr_tensor *dword, sr_tensor *dposition, sr_tensor *dtype,
+                                sr_tensor *dgamma, sr_tensor *dbeta, const sr_tensor *dy,
+                                const sr_tensor *ids, const sr_tensor *types, const sr_tensor *sum,
+                                const sr_tensor *gamma, const sr_tensor *mean,
+                                const sr_tensor *rstd, const sr_layout *layout, sr_dropout drop);
+
+    /* y = dropout(x), (T, H) rows of the layout; its backward is itself on dy */
+    sr_status (*dropout)(sr_tensor *y, const sr_tensor *x, const sr_layout *layout,
+                         sr_dropout drop);
+
+    /* Cross entropy of the tied decoder: logits = x (M, H) word (V, H)^T + bias (V).
+     * total (scalar) = sum of weights[m] nll[m]; nll (M); correct (M) 1 where the arg max is the
+     * label (lowest index on a tie); dlogits (M, V) receives weights[m] (p - onehot), or is NULL
+     * when no gradient is wanted.  labels (M) i32, weights (M) real.  M may be 0. */
+    sr_status (*mlm_loss)(sr_tensor *total, sr_tensor *nll, sr_tensor *correct, sr_tensor *dlogits,
+                          const sr_tensor *x, const sr_tensor *word, const sr_tensor *bias,
+                          const sr_tensor *labels, const sr_tensor *weights);
+    /* dx = dtotal dlogits word; dword += dtotal dlogits^T x; dbias += dtotal sum_m dlogits.
+     * dtotal (scalar) is read on the device */
+    sr_status (*mlm_loss_backward)(sr_tensor *dx, sr_tensor *dword, sr_tensor *dbias,
+                                   const sr_tensor *dtotal, const sr_tensor *dlogits,
+                                   const sr_tensor *x, const sr_tensor *word);
+
+    /* The same loss on logits (M, C) that are at hand: NSP, classification heads. */
+    sr_status (*cross_entropy)(sr_tensor *total, sr_tensor *nll, sr_tensor *correct,
+                               sr_tensor *dlogits, const sr_tensor *logits, const sr_tensor *labels,
+                               const sr_tensor *weights);
+
+    /* ---- optimizer ------------------------------------------------------------------------ */
+    /* result[0] = norm of grad over the segments that are not frozen, accumulated in f64;
+     * result[1] = 1 when it is finite */
+    sr_status (*grad_norm)(sr_tensor *result, const sr_tensor *grad, const sr_segment *segments,
+                           int64_t count);
+    /* One AdamW or LAMB step; leaves everything untouched when result[1] is 0.
+     * AdamW: w -= rate (m^ / (sqrt(v^) + eps) + decay w).
+     * LAMB: u = m^ / (sqrt(v^) + eps) + decay w; w -= rate ratio u, ratio = ||w|| / ||u|| for a
+     * trust segment when both are above 0, else 1. Source: Loshchilov and Hutter 2017,
+     * arXiv:1711.05101; You et al. 2019, arXiv:1904.00962. */
+    sr_status (*update)(const sr_update *update);
+};
+
+/* SR_EDEVICE: "OP is not written for DEVICE". */
+sr_status sr_backend_lacks(const sr_device *device, const char *op);
+
+/* The backends of this build. */
+extern const sr_backend sr_backend_ref, sr_backend_cpu;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,47 @@
+/* device.h - a backend with its state, and the pool that its storages come from. */
+#ifndef SR_TENSOR_DEVICE_H
+#define SR_TENSOR_DEVICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/status.h"
+#include "core/base/thread.h"
+#include "core/tensor/dtype.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct sr_backend sr_backend; /* backend.h */
+typedef struct sr_scope sr_scope;     /* scope.h */
+
+/* Size classes: freed blocks are kept and handed out again, so that a training step of fixed shape
+ * allocates nothing.  Classes are 64 bytes x (1, 1.25, 1.5, 1.75) x 2^k. */
+typedef struct sr_device {
+    char name[16]; /* "ref", "cpu", "cuda:0" */
+    const sr_backend *backend;
+    sr_dtype real;       /* dtype of a real tensor made without one: f64 on ref, f32 on cpu */
+    sr_pool *threads;    /* borrowed; NULL: the caller's thread only */
+    void *state;         /* the backend's own */
+    sr_scope *scope;     /* the innermost open scope, or NULL */
+    void *classes;       /* the pool's free lists */
+    size_t bytes_used;   /* in live storages */
+    size_t bytes_held;   /* the same and the free lists */
+    size_t bytes_peak;   /* most ever used */
+    int64_t allocations; /* blocks asked of the backend since the device was opened */
+} sr_device;
+
+/* Opens a device: calls backend->open.  SR_EDEVICE with the reason when it cannot be had. */
+sr_status sr_device_open(sr_device **out, const sr_backend *backend, const char *name,
+                         sr_pool *threads);
+/* All storages must be gone or expired. */
+void sr_device_close(sr_device *device); /* NULL is allowed */
+
+/* Returns free blocks to the backend. */
+void sr_device_trim(sr_device *device);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
