@@ -47,7 +47,9 @@ sr_status sr_file_pread(int fd, void *bytes, size_t size, uint64_t at, const cha
 sr_status sr_file_write(int fd, const void *bytes, size_t size, const char *path);
 
 /* Replaces `path` by these bytes: temporary file beside it (O_EXCL, O_NOFOLLOW), write, fsync,
- * rename, fsync of the directory.  On failure `path` stands as it was and no temporary is left. */
+ * rename, fsync of the directory.  On failure `path` stands as it was and no temporary is left;
+ * only when the very last call fails, the fsync of the directory, are the new contents in place
+ * though their name may not survive a power cut. */
 sr_status sr_file_replace(const char *path, const void *bytes, size_t size);
 
 /* fsync of a directory, so that names in it survive a power cut. */
@@ -58,6 +60,14 @@ sr_status sr_file_make_dirs(const char *path);
 
 bool sr_file_exists(const char *path);
 bool sr_file_is_dir(const char *path);
+
+/* The names in a folder in byte order, "." and ".." left out; freed by sr_file_list_free(). */
+sr_status sr_file_list(char ***names, size_t *count, const char *path);
+void sr_file_list_free(char **names, size_t count); /* NULL, 0 are allowed */
+
+/* Removes a file, or a folder with all that is in it.  A symbolic link is removed, never followed;
+ * a path that does not exist is SR_OK.  Stops at the first failure. */
+sr_status sr_file_remove_tree(const char *path);
 
 #ifdef __cplusplus
 }

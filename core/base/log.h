@@ -15,7 +15,7 @@ typedef enum sr_log_level { SR_LOG_DEBUG, SR_LOG_INFO, SR_LOG_WARN, SR_LOG_ERROR
 typedef void (*sr_log_sink)(void *context, sr_log_level level, const char *line);
 
 /* Messages below `least` are dropped; a NULL sink drops all.  May be called from any thread; the
- * sink may be called from any thread, one call at a time. */
+ * sink may be called from any thread, one call at a time, and must not log itself. */
 void sr_log_set(sr_log_sink sink, void *context, sr_log_level least);
 
 #if defined(__GNUC__)

@@ -29,8 +29,9 @@ int sr_pool_threads(const sr_pool *pool);
 
 /* Runs task(context, i) for i in 0..count-1 and waits for all of them.  `worker` is the index of
  * the thread that runs the task, below sr_pool_threads(): for scratch space only.  A NULL pool runs
- * everything on the caller.  A call from inside a task runs on that task's thread alone.
- * Returns the failure of the lowest failing index; its message becomes the caller's. */
+ * everything on the caller.  A call from inside a task runs on that task's thread alone (as the
+ * same worker of the same pool, as worker 0 of another).  Two threads may use one pool: the second
+ * waits. Returns the failure of the lowest failing index; its message becomes the caller's. */
 typedef sr_status (*sr_task)(void *context, int64_t i, int worker);
 sr_status sr_pool_run(sr_pool *pool, sr_task task, void *context, int64_t count);
 

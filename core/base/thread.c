@@ -1,0 +1,339 @@
+/* A worker sleeps between jobs, but spins for a moment first: ops follow each other within a few
+ * microseconds, and waking a sleeper costs more than that.  Every worker takes part in every job
+ * that is handed out, if only to see that nothing is left, so a job's fields are never overwritten
+ * under somebody who still reads them. */
+#include "core/base/thread.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xmmintrin.h>
+
+#include "core/base/file.h"
+#include "core/base/mem.h"
+
+enum { SPINS = 2000, THREADS_MAX = 1024, MXCSR_DEFAULT = 0x1F80 };
+
+typedef struct {
+    sr_task task;
+    void *context;
+    int64_t count;
+    _Atomic int64_t next; /* the task to be taken next; set to count to hand out no more */
+    int64_t failed_at;    /* the lowest index that failed, count when none did; under pool->lock */
+    sr_status status;
+    char message[1024];
+} job;
+
+struct sr_pool {
+    int threads, spins;
+    pthread_t *workers; /* threads - 1 of them: the caller is worker 0 */
+    pthread_mutex_t lock, callers;
+    pthread_cond_t wake, done;
+    _Atomic uint64_t jobs; /* how many have been handed out */
+    _Atomic int busy;      /* workers that have not finished with the present one */
+    _Atomic bool quit;
+    job job;
+};
+
+/* What this thread is doing: which pool's task it runs, and as which worker. */
+static _Thread_local const sr_pool *inside;
+static _Thread_local int inside_worker;
+
+/* ---- the processors we may use ------------------------------------------------------------- */
+
+static int64_t number_in(const char *path, int which) {
+    void *bytes;
+    size_t size;
+    if (sr_file_read(&bytes, &size, path, 4096) != SR_OK) return -1;
+    char *at = bytes, *end = bytes;
+    int64_t value = -1;
+    for (int i = 0; i <= which; i++, at = end) {
+        value = strtoll(at, &end, 10);
+        if (end == at) value = -1; /* "max" */
+    }
+    sr_free(bytes);
+    return value;
+}
+
+static int least_of(int cpus, int64_t quota, int64_t period) {
+    if (quota <= 0 || period <= 0) return cpus;
+    int64_t allowed = (quota + period - 1) / period;
+    return allowed < cpus ? (int)allowed : cpus;
+}
+
+/* The tightest quota on the way from `group` up to the root of its hierarchy at `mount`. */
+static int least_quota(int cpus, const char *mount, char *group, bool v2) {
+    for (;;) {
+        char path[4096];
+        int64_t quota, period;
+        if (v2) {
+            snprintf(path, sizeof path, "%s%s/cpu.max", mount, group);
+            quota = number_in(path, 0);
+            period = number_in(path, 1);
+        } else {
+            snprintf(path, sizeof path, "%s%s/cpu.cfs_quota_us", mount, group);
+            quota = number_in(path, 0);
+            snprintf(path, sizeof path, "%s%s/cpu.cfs_period_us", mount, group);
+            period = number_in(path, 0);
+        }
+        cpus = least_of(cpus, quota, period);
+        char *slash = strrchr(group, '/');
+        if (slash == NULL) return cpus;
+        *slash = '\0';
+    }
+}
+
+/* Whether a comma-separated list of controllers holds "cpu". */
+static bool names_cpu(const char *list) {
+    for (const char *p = list; *p != '\0'; p += strcspn(p, ","), p += *p == ',')
+        if (strcspn(p, ",") == 3 && strncmp(p, "cpu", 3) == 0) return true;
+    return false;
+}
+
+/* One line of /proc/self/cgroup is NUMBER:CONTROLLERS:PATH; version 2 has no controllers. */
+static int cgroup_line(int cpus, char *line) {
+    char *controllers = strchr(line, ':');
+    char *group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
+    if (group == NULL) return cpus;
+    *controllers++ = *group++ = '\0';
+    if (strcmp(group, "/") == 0) group++;
+    if (*controllers == '\0') return least_quota(cpus, "/sys/fs/cgroup", group, true);
+    return names_cpu(controllers) ? least_quota(cpus, "/sys/fs/cgroup/cpu", group, false) : cpus;
+}
+
+static int cgroup_cpus(int cpus) {
+    void *bytes;
+    size_t size;
+    if (sr_file_read(&bytes, &size, "/proc/self/cgroup", 65536) != SR_OK) return cpus;
+    char *rest = NULL;
+    for (char *line = strtok_r(bytes, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest))
+        cpus = cgroup_line(cpus, line);
+    sr_free(bytes);
+    return cpus;
+}
+
+int sr_thread_default(void) {
+    cpu_set_t set;
+    int cpus = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+                                                           : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    cpus = cgroup_cpus(cpus);
+    return cpus < 1 ? 1 : cpus > THREADS_MAX ? THREADS_MAX : cpus;
+}
+
+/* ---- running a job -------------------------------------------------------------------------- */
+
+/* Tasks are handed out in order, so every index below a failing one has been taken already and
+ * reports before the job ends: the lowest failure is the same on any number of threads. */
+static void note_failure(sr_pool *pool, int64_t i, sr_status status) {
+    job *j = &pool->job;
+    atomic_store_explicit(&j->next, j->count, memory_order_relaxed);
+    pthread_mutex_lock(&pool->lock);
+    if (i < j->failed_at) {
+        j->failed_at = i;
+        j->status = status;
+        snprintf(j->message, sizeof j->message, "%s", sr_message());
+    }
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static void take_part(sr_pool *pool, int worker) {
+    job *j = &pool->job;
+    const sr_pool *outer = inside;
+    int outer_worker = inside_worker;
+    inside = pool;
+    inside_worker = worker;
+    for (;;) {
+        int64_t i = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed);
+        if (i >= j->count) break;
+        sr_status status = j->task(j->context, i, worker);
+        if (status != SR_OK) note_failure(pool, i, status);
+    }
+    inside = outer;
+    inside_worker = outer_worker;
+}
+
+/* Waits for job number seen + 1; false when the pool closes. */
+static bool await_job(sr_pool *pool, uint64_t seen) {
+    for (int i = 0; i < pool->spins; i++) {
+        if (atomic_load_explicit(&pool->jobs, memory_order_acquire) != seen) return true;
+        _mm_pause();
+    }
+    pthread_mutex_lock(&pool->lock);
+    while (atomic_load(&pool->jobs) == seen && !atomic_load(&pool->quit))
+        pthread_cond_wait(&pool->wake, &pool->lock);
+    pthread_mutex_unlock(&pool->lock);
+    return atomic_load(&pool->jobs) != seen;
+}
+
+typedef struct {
+    sr_pool *pool;
+    int worker;
+} worker_start;
+
+static void *work(void *argument) {
+    worker_start start = *(worker_start *)argument;
+    sr_pool *pool = start.pool;
+    sr_free(argument);
+    _mm_setcsr(MXCSR_DEFAULT); /* a library built with -ffast-math sets flush-to-zero for all */
+    for (uint64_t seen = 0; await_job(pool, seen); seen++) {
+        take_part(pool, start.worker);
+        if (atomic_fetch_sub_explicit(&pool->busy, 1, memory_order_acq_rel) == 1) {
+            pthread_mutex_lock(&pool->lock);
+            pthread_cond_signal(&pool->done);
+            pthread_mutex_unlock(&pool->lock);
+        }
+    }
+    return NULL;
+}
+
+static void await_workers(sr_pool *pool) {
+    for (int i = 0; i < pool->spins; i++) {
+        if (atomic_load_explicit(&pool->busy, memory_order_acquire) == 0) return;
+        _mm_pause();
+    }
+    pthread_mutex_lock(&pool->lock);
+    while (atomic_load(&pool->busy) != 0) pthread_cond_wait(&pool->done, &pool->lock);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static sr_status run_alone(sr_task task, void *context, int64_t count, int worker) {
+    for (int64_t i = 0; i < count; i++) SR_TRY(task(context, i, worker));
+    return SR_OK;
+}
+
+static sr_status run_shared(sr_pool *pool, sr_task task, void *context, int64_t count) {
+    job *j = &pool->job;
+    pthread_mutex_lock(&pool->lock);
+    j->task = task;
+    j->context = context;
+    j->count = count;
+    j->failed_at = count;
+    j->status = SR_OK;
+    atomic_store(&j->next, 0);
+    atomic_store(&pool->busy, pool->threads - 1);
+    atomic_fetch_add(&pool->jobs, 1);
+    pthread_cond_broadcast(&pool->wake);
+    pthread_mutex_unlock(&pool->lock);
+    take_part(pool, 0);
+    await_workers(pool);
+    return j->status == SR_OK ? SR_OK : sr_fail(j->status, "%s", j->message);
+}
+
+sr_status sr_pool_run(sr_pool *pool, sr_task task, void *context, int64_t count) {
+    if (inside != NULL) return run_alone(task, context, count, inside == pool ? inside_worker : 0);
+    if (pool == NULL) return run_alone(task, context, count, 0);
+    pthread_mutex_lock(&pool->callers);
+    sr_status st;
+    if (pool->threads == 1 || count <= 1) {
+        inside = pool;
+        inside_worker = 0;
+        st = run_alone(task, context, count, 0);
+        inside = NULL;
+    } else {
+        st = run_shared(pool, task, context, count);
+    }
+    pthread_mutex_unlock(&pool->callers);
+    return st;
+}
+
+/* ---- a pool's life -------------------------------------------------------------------------- */
+
+static sr_status start_worker(sr_pool *pool, int worker) {
+    worker_start *start;
+    SR_TRY(sr_new(&start, 1));
+    *start = (worker_start){pool, worker};
+    int error = pthread_create(&pool->workers[worker - 1], NULL, work, start);
+    if (error == 0) return SR_OK;
+    sr_free(start);
+    return sr_fail(SR_ENOMEM, "pool: thread %d cannot be started: %s; use fewer threads", worker,
+                   strerror(error));
+}
+
+static void stop_workers(sr_pool *pool, int started) {
+    pthread_mutex_lock(&pool->lock);
+    atomic_store(&pool->quit, true);
+    pthread_cond_broadcast(&pool->wake);
+    pthread_mutex_unlock(&pool->lock);
+    for (int i = 0; i < started; i++) pthread_join(pool->workers[i], NULL);
+}
+
+/* Signals are the main thread's business: workers start with all of them blocked. */
+static sr_status start_workers(sr_pool *pool) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sr_status st = SR_OK;
+    int started = 0;
+    while (st == SR_OK && started < pool->threads - 1) {
+        st = start_worker(pool, started + 1);
+        if (st == SR_OK) started++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (st != SR_OK) stop_workers(pool, started);
+    return st;
+}
+
+static void destroy(sr_pool *pool) {
+    pthread_cond_destroy(&pool->done);
+    pthread_cond_destroy(&pool->wake);
+    pthread_mutex_destroy(&pool->callers);
+    pthread_mutex_destroy(&pool->lock);
+    sr_free(pool->workers);
+    sr_free(pool);
+}
+
+sr_status sr_pool_new(sr_pool **out, int threads) {
+    *out = NULL;
+    if (threads < 0 || threads > THREADS_MAX)
+        return sr_fail(SR_EINVAL, "pool: %d threads; give 1 to %d, or 0 for as many as fit",
+                       threads, THREADS_MAX);
+    sr_pool *pool;
+    int fit = sr_thread_default();
+    SR_TRY(sr_new(&pool, 1));
+    pool->threads = threads > 0 ? threads : fit;
+    pool->spins = pool->threads <= fit ? SPINS : 0; /* a spinner must not hold up a worker */
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_mutex_init(&pool->callers, NULL);
+    pthread_cond_init(&pool->wake, NULL);
+    pthread_cond_init(&pool->done, NULL);
+    sr_status st = sr_new(&pool->workers, pool->threads - 1);
+    if (st == SR_OK) st = start_workers(pool);
+    if (st != SR_OK) {
+        destroy(pool);
+        return st;
+    }
+    *out = pool;
+    return SR_OK;
+}
+
+void sr_pool_free(sr_pool *pool) {
+    if (pool == NULL) return;
+    stop_workers(pool, pool->threads - 1);
+    destroy(pool);
+}
+
+int sr_pool_threads(const sr_pool *pool) {
+    return pool != NULL ? pool->threads : 1;
+}
+
+/* ---- the stop flag -------------------------------------------------------------------------- */
+
+static _Atomic int stop; /* lock-free, so a signal handler may write it */
+
+void sr_stop_request(void) {
+    atomic_store(&stop, 1);
+}
+
+void sr_stop_clear(void) {
+    atomic_store(&stop, 0);
+}
+
+bool sr_stop_requested(void) {
+    return atomic_load_explicit(&stop, memory_order_relaxed) != 0;
+}
