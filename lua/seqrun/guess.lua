@@ -1,0 +1,47 @@
+-- guess.lua - what somebody probably meant: the nearest of some names.
+
+local guess = {}
+
+---Restricted Damerau-Levenshtein distance: insertions, deletions, changes, swaps of neighbours.
+---@param a string
+---@param b string
+---@return integer
+function guess.distance(a, b)
+  local before, above = {}, {}
+  for j = 0, #b do above[j] = j end
+  for i = 1, #a do
+    local row = { [0] = i }
+    for j = 1, #b do
+      local change = a:byte(i) == b:byte(j) and 0 or 1
+      row[j] = math.min(above[j] + 1, row[j - 1] + 1, above[j - 1] + change)
+      local swapped = i > 1 and j > 1 and a:byte(i) == b:byte(j - 1) and a:byte(i - 1) == b:byte(j)
+      if swapped then row[j] = math.min(row[j], before[j - 2] + 1) end
+    end
+    before, above = above, row
+  end
+  return above[#b]
+end
+
+---The name nearest to `word`, if it is at most two slips away and nearer than a different word would be.
+---@param word string
+---@param names string[]
+---@return string|nil
+function guess.nearest(word, names)
+  local best, least = nil, 3
+  for _, name in ipairs(names) do
+    local slips = guess.distance(word:lower(), name:lower())
+    if slips < least and slips < math.max(#word, #name) / 2 then best, least = name, slips end
+  end
+  return best
+end
+
+---"; did you mean 'NAME'?" or "".
+---@param word string
+---@param names string[]
+---@return string
+function guess.hint(word, names)
+  local name = guess.nearest(word, names)
+  return name and ("; did you mean '%s'?"):format(name) or ""
+end
+
+return guess

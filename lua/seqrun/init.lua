@@ -1,0 +1,49 @@
+-- seqrun - everything a recipe needs, under one name: `local sr = require "seqrun"`.
+--
+-- Parts load when they are first used.  A part is `sr.NAME` (sr.data, sr.nn, sr.run, ...); the functions
+-- that make and hold tensors (sr.zeros, sr.scope, ...) are those of seqrun.tensor.
+
+local sr = { version = "0.1.0" }
+
+---The parts, each a file or folder of lua/seqrun.
+local PARTS = {
+  "checkpoint", "cli", "config", "data", "gradcheck", "guess", "metrics", "nn", "ops", "optim", "pack",
+  "params", "run", "schedule", "text",
+}
+
+local is_part = {}
+for _, name in ipairs(PARTS) do is_part[name] = true end
+
+---What `sr` offers, for completion and for guesses.
+---@return string[]
+local function names()
+  local list = { "version" }
+  table.move(PARTS, 1, #PARTS, 2, list)
+  for name in pairs(require("seqrun.tensor")) do list[#list + 1] = name end
+  table.sort(list)
+  return list
+end
+
+return setmetatable(sr, {
+  __index = function(self, key)
+    local value
+    if is_part[key] then
+      value = require("seqrun." .. key)
+    else
+      value = require("seqrun.tensor")[key]
+    end
+    if value == nil then
+      local hint = require("seqrun.guess").hint(tostring(key), names())
+      error(("seqrun: there is no sr.%s%s"):format(tostring(key), hint), 2)
+    end
+    rawset(self, key, value)
+    return value
+  end,
+  __pairs = function(self)
+    local list, i = names(), 0
+    return function()
+      i = i + 1
+      if list[i] then return list[i], self[list[i]] end
+    end
+  end,
+})
