@@ -57,8 +57,11 @@ $(BUILD)/tests/%: tests/c/%.c $(BUILD)/libseqrun.a
 
 ctests: $(patsubst tests/c/%.c,$(BUILD)/tests/%,$(CTESTS))
 
+test: all ctests
+	SAN=$(SAN) tests/run.sh $(BUILD)
+
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all ctests clean
+.PHONY: all ctests test clean
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -1,0 +1,123 @@
+--- Runs specs inside the program:
+---
+---     build/seqrun tests/run.lua [gc=eager] [without=TAG] [tally=FILE] [only=PATTERN] [FILE...]
+---
+--- Without files it runs all of tests/spec.  It prints a line for each test that failed or was
+--- skipped and ends with `N passed, N failed, N skipped`; the exit code is 1 when one failed.
+--- `gc=eager` keeps the collector at work all the time, `without=slow` leaves out the tests whose
+--- names contain #slow, `only=PATTERN` (a Lua pattern) picks tests by their full name, and
+--- `tally=FILE` gets the counts and the reasons of the skips, for tests/run.sh.
+
+--- What follows this script's name on the command line.
+local function arguments()
+  local first = 1
+  for i, word in ipairs(arg) do
+    if word:find("run%.lua$") then first = i + 1 break end
+  end
+  local options, files = {}, {}
+  for i = first, #arg do
+    local key, value = arg[i]:match("^(%l+)=(.*)$")
+    if key then options[key] = value else files[#files + 1] = arg[i] end
+  end
+  return options, files
+end
+
+local options, files = arguments()
+local here = debug.getinfo(1, "S").source:match("^@(.*)/[^/]*$") or "."
+package.path = here .. "/../?.lua;" .. package.path
+
+local busted = require "busted.core"()
+require "busted"(busted)
+
+--- "outer describe inner describe name" of a test, in its file's own words.
+local function full_name(element)
+  local names = {}
+  while element and element.descriptor ~= "file" and (element.name or element.descriptor) do
+    table.insert(names, 1, element.name or element.descriptor)
+    element = busted.context.parent(element)
+  end
+  return table.concat(names, " ")
+end
+
+local tally = { passed = 0, failed = 0, skips = {} }
+local reasons = {} -- of tests under way, by element
+
+local function one_line(text)
+  return (tostring(text):gsub("%s+", " "))
+end
+
+local function fail(name, message)
+  tally.failed = tally.failed + 1
+  print(("FAILED  %s\n        %s"):format(name, tostring(message):gsub("\n", "\n        ")))
+end
+
+local function skip(name, reason)
+  tally.skips[#tally.skips + 1] = one_line(reason)
+  print(("skipped %s: %s"):format(name, one_line(reason)))
+end
+
+busted.subscribe({ "failure" }, function(element, _, message)
+  fail(full_name(element), message)
+  return nil, true
+end)
+
+busted.subscribe({ "error" }, function(element, _, message)
+  fail(full_name(element), message)
+  return nil, true
+end)
+
+busted.subscribe({ "pending" }, function(element, _, message)
+  reasons[element] = tostring(message):gsub("^[^\n]-%.lua:%d+: ", "")
+  return nil, true
+end)
+
+busted.subscribe({ "test", "end" }, function(element, _, status)
+  if status == "success" then
+    tally.passed = tally.passed + 1
+  elseif status == "pending" then
+    skip(full_name(element), reasons[element] or element.name)
+  end
+  return nil, true
+end)
+
+--- Drops what the options leave out, before it runs.
+local function select_tests(descriptor)
+  busted.subscribe({ "register", descriptor }, function(name)
+    local whole = (full_name(busted.context.get()) .. " " .. tostring(name)):gsub("^ ", "")
+    local out = options.without and (" " .. whole .. " "):find("#" .. options.without .. "%f[^%w]")
+    out = out or options.only and not whole:find(options.only)
+    return nil, not out
+  end, { priority = 1 })
+end
+select_tests("it")
+select_tests("pending")
+
+local function all_specs()
+  local found = {}
+  for name in require("lfs").dir(here .. "/spec") do
+    if name:find("_spec%.lua$") then found[#found + 1] = here .. "/spec/" .. name end
+  end
+  table.sort(found)
+  return found
+end
+
+if #files == 0 then files = all_specs() end
+
+if options.gc == "eager" then
+  collectgarbage("incremental", 100, 1000, 1)
+  collectgarbage("setpause", 0) -- a new cycle begins as soon as one ends
+end
+
+busted.randomseed = 1
+local loader = require("busted.modules.test_file_loader")(busted, { "lua" })
+loader(files, {}, { excludes = {} })
+require("busted.execute")(busted)(1, {})
+
+if options.tally then
+  local out = assert(io.open(options.tally, "w"))
+  out:write(("passed %d\nfailed %d\n"):format(tally.passed, tally.failed))
+  for _, reason in ipairs(tally.skips) do out:write("skip ", reason, "\n") end
+  assert(out:close())
+end
+print(("%d passed, %d failed, %d skipped"):format(tally.passed, tally.failed, #tally.skips))
+os.exit(tally.failed == 0 and 0 or 1, true)

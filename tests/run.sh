@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# The whole test suite: tests/run.sh BUILD.  `make test` builds what it needs and calls it.
+#
+# Each C program counts as one test, each `it` of a spec as one, and again in the second round, which
+# runs with the garbage collector at its most eager and leaves out what is tagged #slow.  C programs
+# skip by exit code 77 with the reason on their last line.  Shell scripts in tests/*.sh other than this
+# one are tests of the program from outside, with the same exit codes.
+#
+# TEST_JOBS  how many run at once (default: the processors, at most 4)
+# TEST_ONLY  a pattern (grep -E): only jobs whose names match
+set -u
+build=${1:?usage: tests/run.sh BUILD}
+here=$(cd "$(dirname "$0")" && pwd)
+cd "$here/.." || exit 1
+logs=$build/test-logs
+rm -rf "$logs" && mkdir -p "$logs" || exit 1
+
+export ASAN_OPTIONS="allocator_may_return_null=1:detect_leaks=1:strict_string_checks=1:${ASAN_OPTIONS:-}"
+export UBSAN_OPTIONS="print_stacktrace=1:${UBSAN_OPTIONS:-}"
+[ -f tests/lsan.supp ] && export LSAN_OPTIONS="suppressions=$here/lsan.supp:print_suppressions=0"
+limit=${TEST_LIMIT:-900} # seconds for one job
+
+# ---- one job: NAME COMMAND...; leaves NAME.log (what it printed) and NAME.tally -------------------
+run_job() {
+    local name=$1 kind=$2 log=$logs/$1.log tally=$logs/$1.tally begin=$EPOCHREALTIME rc took
+    shift 2
+    timeout -k 10 "$limit" "$@" >"$log" 2>&1 </dev/null
+    rc=$?
+    if [ "$kind" = program ]; then
+        case $rc in
+        0) echo "passed 1" >"$tally" ;;
+        77) echo "skip $(tail -n 1 "$log")" >"$tally" ;;
+        *) echo "failed 1" >"$tally" ;;
+        esac
+    elif [ ! -s "$tally" ]; then
+        echo "failed 1" >"$tally"
+    elif [ $rc -ne 0 ] && ! grep -q '^failed [1-9]' "$tally"; then
+        echo "failed 1" >>"$tally" # it counted no failure, and yet ended badly: a leak, a crash
+    fi
+    [ $rc -eq 124 ] || [ $rc -eq 137 ] && echo "(stopped after $limit seconds)" >>"$log"
+    took=$(awk -v a="$begin" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f", b - a }')
+    {
+        flock 9
+        if grep -q '^failed [1-9]' "$tally"; then
+            echo "FAILED $name ($took s, exit $rc)"
+            sed 's/^/    /' "$log" | tail -n 200
+        else
+            echo "ok     $name ($took s)"
+        fi
+    } 9>>"$logs/lock"
+}
+
+jobs_max=${TEST_JOBS:-$(n=$(nproc); echo $((n > 4 ? 4 : n)))}
+start_job() {
+    if [ -n "${TEST_ONLY:-}" ] && ! grep -qE "$TEST_ONLY" <<<"$1"; then return; fi
+    while [ "$(jobs -rp | wc -l)" -ge "$jobs_max" ]; do wait -n; done
+    run_job "$@" &
+}
+
+spec_round() { # ROUND OPTION...
+    local round=$1 spec name
+    shift
+    for spec in tests/spec/*_spec.lua; do
+        [ -e "$spec" ] || continue
+        name=$(basename "$spec" _spec.lua)$round
+        start_job "$name" specs "$build/seqrun" tests/run.lua "$@" "tally=$logs/$name.tally" "$spec"
+    done
+}
+
+for program in tests/c/*.c; do
+    name=$(basename "$program" .c)
+    start_job "c-$name" program "$build/tests/$name"
+done
+for script in tests/*.sh; do
+    name=$(basename "$script" .sh)
+    [ "$name" = run ] || start_job "sh-$name" program bash "$script" "$build"
+done
+spec_round ""
+spec_round "-gc" gc=eager without=slow
+wait
+
+# ---- which skips this machine may have ------------------------------------------------------------
+is_class() {
+    case $1 in
+    no-gpu) ! ls /dev/nvidia[0-9]* >/dev/null 2>&1 ;;
+    no-nvcc) ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ] ;;
+    no-avx2) ! grep -qw avx2 /proc/cpuinfo ;;
+    no-avx512) ! grep -qw avx512f /proc/cpuinfo ;;
+    no-bf16) ! grep -qw avx512_bf16 /proc/cpuinfo ;;
+    no-amx) ! grep -qw amx_tile /proc/cpuinfo ;;
+    not-root) [ "$(id -u)" -ne 0 ] ;;
+    no-strace) ! command -v strace >/dev/null ;;
+    no-mounts) ! unshare -m true 2>/dev/null ;;
+    no-clang) ! command -v clang >/dev/null ;;
+    sanitized) [ "${SAN:-0}" = 1 ] ;;
+    *) return 1 ;;
+    esac
+}
+
+allowed=()
+while IFS=$'\t' read -r where words; do
+    case $where in '' | \#*) continue ;; esac
+    is_class "$where" && allowed+=("$words")
+done <tests/skips.txt
+
+is_listed() {
+    local words
+    for words in "${allowed[@]}"; do [[ $1 == *"$words"* ]] && return 0; done
+    return 1
+}
+
+cat "$logs"/*.tally >"$logs/all" 2>/dev/null
+count() { awk -v what="$1" '$1 == what { n += $2 } END { print n + 0 }' "$logs/all"; }
+passed=$(count passed) failed=$(count failed) skipped=0
+declare -A seen
+while read -r _ reason; do
+    if is_listed "$reason"; then
+        skipped=$((skipped + 1))
+        seen[$reason]=$((${seen[$reason]:-0} + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED a skip that tests/skips.txt does not list for this machine: $reason"
+    fi
+done < <(grep '^skip ' "$logs/all")
+for reason in "${!seen[@]}"; do echo "skipped ${seen[$reason]}: $reason"; done
+
+# Nothing at all is a failure too: a suite that finds no tests has found no faults.
+[ "$((passed + failed))" -gt 0 ] || failed=1
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
