@@ -115,16 +115,27 @@ static sr_status check_plain(size_t *size, int fd, size_t limit, const char *pat
     return SR_OK;
 }
 
+sr_status sr_file_open(int *fd, size_t *size, const char *path, size_t limit) {
+    *size = 0;
+    /* O_NONBLOCK: opening a pipe with nobody at its other end must not wait. */
+    *fd = open_retry(path, O_RDONLY | O_NONBLOCK, 0);
+    if (*fd < 0) return failed("open", path);
+    sr_status st = check_plain(size, *fd, limit, path);
+    if (st != SR_OK) {
+        sr_io_now.close(*fd);
+        *fd = -1;
+    }
+    return st;
+}
+
 sr_status sr_file_read(void **bytes, size_t *size, const char *path, size_t limit) {
     *bytes = NULL;
     *size = 0;
     char *text = NULL;
+    int fd;
     size_t hint = 0, length = 0;
-    /* O_NONBLOCK: opening a pipe with nobody at its other end must not wait. */
-    int fd = open_retry(path, O_RDONLY | O_NONBLOCK, 0);
-    if (fd < 0) return failed("open", path);
-    sr_status st = check_plain(&hint, fd, limit, path);
-    if (st == SR_OK) st = read_all(&text, &length, fd, hint, limit, path);
+    SR_TRY(sr_file_open(&fd, &hint, path, limit));
+    sr_status st = read_all(&text, &length, fd, hint, limit, path);
     sr_io_now.close(fd); /* nothing was written: a failure to close loses nothing */
     if (st != SR_OK) {
         sr_free(text);
@@ -213,26 +224,55 @@ static sr_status open_temporary(int *fd, char **temporary, const char *path) {
     return sr_fail(SR_EIO, "%s: every temporary name beside it is taken", path);
 }
 
-static sr_status write_durably(int fd, const void *bytes, size_t size, const char *path) {
-    sr_status st = sr_file_write(fd, bytes, size, path);
-    if (st == SR_OK) st = sync_fd(fd, path);
-    if (sr_io_now.close(fd) != 0 && st == SR_OK && errno != EINTR) st = failed("close", path);
+sr_status sr_draft_open(sr_draft *d, const char *path) {
+    *d = (sr_draft){.fd = -1};
+    sr_status st = sr_strdup(&d->path, path);
+    if (st == SR_OK) st = open_temporary(&d->fd, &d->temporary, path);
+    if (st != SR_OK) sr_draft_drop(d);
     return st;
 }
 
-sr_status sr_file_replace(const char *path, const void *bytes, size_t size) {
-    int fd = -1;
-    char *temporary = NULL, *folder = NULL;
-    SR_TRY(folder_of(&folder, path));
-    sr_status st = open_temporary(&fd, &temporary, path);
-    if (st == SR_OK) {
-        st = write_durably(fd, bytes, size, path);
-        if (st == SR_OK && sr_io_now.rename(temporary, path) != 0) st = failed("replace", path);
-        if (st != SR_OK) sr_io_now.unlink(temporary);
+/* The name's folder is looked up before the rename: afterwards nothing may fail for want of
+ * memory. */
+static sr_status publish(sr_draft *d) {
+    char *folder;
+    SR_TRY(folder_of(&folder, d->path));
+    sr_status st = SR_OK;
+    if (sr_io_now.rename(d->temporary, d->path) != 0) {
+        st = failed("replace", d->path);
+    } else {
+        sr_free(d->temporary);
+        d->temporary = NULL;
+        st = sr_file_sync_dir(folder);
     }
-    if (st == SR_OK) st = sr_file_sync_dir(folder);
-    sr_free(temporary);
     sr_free(folder);
+    return st;
+}
+
+sr_status sr_draft_commit(sr_draft *d) {
+    sr_status st = sync_fd(d->fd, d->path);
+    if (sr_io_now.close(d->fd) != 0 && st == SR_OK && errno != EINTR) st = failed("close", d->path);
+    d->fd = -1;
+    if (st == SR_OK) st = publish(d);
+    sr_draft_drop(d);
+    return st;
+}
+
+void sr_draft_drop(sr_draft *d) {
+    if (d->path == NULL) return; /* all zero, or dropped before */
+    if (d->fd >= 0) sr_io_now.close(d->fd);
+    if (d->temporary != NULL) sr_io_now.unlink(d->temporary);
+    sr_free(d->temporary);
+    sr_free(d->path);
+    *d = (sr_draft){.fd = -1};
+}
+
+sr_status sr_file_replace(const char *path, const void *bytes, size_t size) {
+    sr_draft draft;
+    SR_TRY(sr_draft_open(&draft, path));
+    sr_status st = sr_file_write(draft.fd, bytes, size, path);
+    if (st == SR_OK) return sr_draft_commit(&draft);
+    sr_draft_drop(&draft);
     return st;
 }
 

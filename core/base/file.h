@@ -35,6 +35,10 @@ typedef struct sr_io {
 /* The table in force; tests assign to its members and restore them. */
 extern sr_io sr_io_now;
 
+/* Opens a plain file of at most `limit` bytes for reading; the caller closes *fd (-1 on failure)
+ * through sr_io_now.  SR_ENOENT, SR_EDATA (a directory, a pipe, too large), SR_EIO. */
+sr_status sr_file_open(int *fd, size_t *size, const char *path, size_t limit);
+
 /* Reads a whole file into *bytes (freed by sr_free(), one zero byte follows the contents).
  * SR_ENOENT when it does not exist, SR_EDATA when it is larger than `limit` or not a plain file,
  * SR_EIO when reading fails. */
@@ -51,6 +55,21 @@ sr_status sr_file_write(int fd, const void *bytes, size_t size, const char *path
  * only when the very last call fails, the fsync of the directory, are the new contents in place
  * though their name may not survive a power cut. */
 sr_status sr_file_replace(const char *path, const void *bytes, size_t size);
+
+/* A file that is written piece by piece and appears whole or not at all: sr_file_write() to
+ * draft.fd, then commit.  sr_file_replace() is open, write, commit; what it promises holds here. */
+typedef struct sr_draft {
+    int fd;
+    char *path, *temporary; /* owned */
+} sr_draft;
+
+sr_status sr_draft_open(sr_draft *d, const char *path);
+
+/* The draft is gone afterwards, whether it became `path` or not. */
+sr_status sr_draft_commit(sr_draft *d);
+
+/* Gives up: the temporary goes, `path` stands.  Harmless after commit and on an all-zero draft. */
+void sr_draft_drop(sr_draft *d);
 
 /* fsync of a directory, so that names in it survive a power cut. */
 sr_status sr_file_sync_dir(const char *path);
