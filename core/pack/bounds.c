@@ -1,0 +1,47 @@
+#include "core/pack/bounds.h"
+
+static int64_t ceil_div(int64_t a, int64_t b) {
+    return a / b + (a % b != 0);
+}
+
+int64_t sr_bound_tokens(const sr_histogram *h) {
+    return ceil_div(h->tokens, h->capacity);
+}
+
+int64_t sr_bound_count(const sr_histogram *h, int32_t max_seqs) {
+    return max_seqs > 0 ? ceil_div(h->sequences, max_seqs) : 0;
+}
+
+/* a runs upwards: lengths leave the class of the small at its lower end, and leave the class of
+ * those that may share (half < l <= capacity - a) for the class that stands alone. */
+int64_t sr_bound_l2(const sr_histogram *h) {
+    const int32_t L = h->capacity, half = L / 2;
+    int64_t alone = 0, pairs = 0, pair_tokens = 0, small_tokens = 0, best = 0;
+    for (int32_t l = 1; l <= L; l++) {
+        if (l <= half)
+            small_tokens += l * h->count[l];
+        else
+            pairs += h->count[l], pair_tokens += l * h->count[l];
+    }
+    for (int32_t a = 0; a <= half; a++) {
+        if (a > 0) {
+            if (L - a + 1 > half) {
+                int64_t n = h->count[L - a + 1];
+                alone += n, pairs -= n, pair_tokens -= n * (L - a + 1);
+            }
+            small_tokens -= (int64_t)(a - 1) * h->count[a - 1];
+        }
+        int64_t room = pairs * L - pair_tokens, rest = small_tokens - room;
+        int64_t bound = alone + pairs + (rest > 0 ? ceil_div(rest, L) : 0);
+        if (bound > best) best = bound;
+    }
+    return best;
+}
+
+sr_bound sr_bound_cheap(const sr_histogram *h, int32_t max_seqs) {
+    sr_bound best = {sr_bound_tokens(h), SR_BOUND_TOKENS};
+    int64_t count = sr_bound_count(h, max_seqs), l2 = sr_bound_l2(h);
+    if (count > best.packs) best = (sr_bound){count, SR_BOUND_COUNT};
+    if (l2 > best.packs) best = (sr_bound){l2, SR_BOUND_L2};
+    return best;
+}

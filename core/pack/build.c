@@ -1,0 +1,174 @@
+#include "core/pack/build.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/base/mem.h"
+#include "core/pack/bounds.h"
+
+double sr_pack_clock(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static sr_status copy_histogram(sr_histogram *out, const sr_histogram *h) {
+    SR_TRY(sr_histogram_new(out, h->capacity));
+    memcpy(out->count, h->count, ((size_t)h->capacity + 1) * sizeof *h->count);
+    out->sequences = h->sequences;
+    out->tokens = h->tokens;
+    out->longer = h->longer;
+    out->lost = h->lost;
+    return SR_OK;
+}
+
+sr_status sr_build_begin(sr_builder *b, const sr_histogram *hist, int32_t max_seqs,
+                         const char *solver) {
+    memset(b, 0, sizeof *b);
+    b->began = sr_pack_clock();
+    SR_TRY(sr_new(&b->plan, 1));
+    sr_plan *p = b->plan;
+    sr_status st;
+    SR_GO(fail, st, copy_histogram(&p->histogram, hist));
+    b->pattern_room = 1024, b->part_room = 4096, b->table_size = 4096;
+    SR_GO(fail, st, sr_new(&p->pattern, b->pattern_room));
+    SR_GO(fail, st, sr_new(&p->part, b->part_room));
+    SR_GO(fail, st, sr_new(&b->table, b->table_size));
+    p->capacity = hist->capacity;
+    p->max_seqs = max_seqs;
+    snprintf(p->solver, sizeof p->solver, "%s", solver);
+    return SR_OK;
+fail:
+    sr_build_drop(b);
+    return st;
+}
+
+void sr_build_drop(sr_builder *b) {
+    sr_plan_free(b->plan);
+    sr_free(b->table);
+    sr_free(b->scratch);
+    memset(b, 0, sizeof *b);
+}
+
+static uint64_t hash_parts(const sr_part *part, size_t n) {
+    uint64_t h = n;
+    for (size_t i = 0; i < n; i++) {
+        h = (h ^ ((uint64_t)part[i].length << 16 | part[i].copies)) * 0x9E3779B97F4A7C15u;
+        h ^= h >> 29;
+    }
+    return h;
+}
+
+/* The slot of the table that holds this pattern, or the empty one where it belongs. */
+static size_t find_slot(const sr_builder *b, const sr_part *part, size_t n) {
+    const sr_plan *p = b->plan;
+    size_t mask = b->table_size - 1, at = hash_parts(part, n) & mask;
+    for (; b->table[at] != 0; at = (at + 1) & mask) {
+        const sr_pattern *q = &p->pattern[b->table[at] - 1];
+        if (q->parts == n && memcmp(p->part + q->first, part, n * sizeof *part) == 0) break;
+    }
+    return at;
+}
+
+static sr_status grow_table(sr_builder *b) {
+    uint32_t *wider, *old = b->table;
+    SR_TRY(sr_new(&wider, b->table_size * 2));
+    b->table = wider;
+    b->table_size *= 2;
+    const sr_plan *p = b->plan;
+    for (size_t i = 0; i < p->strategies; i++) {
+        const sr_pattern *q = &p->pattern[i];
+        b->table[find_slot(b, p->part + q->first, q->parts)] = (uint32_t)i + 1;
+    }
+    sr_free(old);
+    return SR_OK;
+}
+
+/* Room for one more pattern of n parts. */
+static sr_status make_room(sr_builder *b, size_t n) {
+    sr_plan *p = b->plan;
+    if (p->strategies == b->pattern_room) {
+        SR_TRY(sr_grow(&p->pattern, b->pattern_room * 2));
+        b->pattern_room *= 2;
+    }
+    if (p->parts + n > UINT32_MAX || p->strategies + 1 >= UINT32_MAX)
+        return sr_fail(SR_ENOMEM, "pack: the plan needs more than 2^32 different patterns");
+    while (p->parts + n > b->part_room) {
+        SR_TRY(sr_grow(&p->part, b->part_room * 2));
+        b->part_room *= 2;
+    }
+    return b->table_size < 2 * (p->strategies + 1) ? grow_table(b) : SR_OK;
+}
+
+/* scratch = the parts with lengths falling, equal ones merged; returns how many. */
+static sr_status canonical(sr_builder *b, const sr_part *parts, size_t n, size_t *out) {
+    if (n > b->scratch_room) {
+        size_t room = n < 64 ? 64 : n * 2;
+        SR_TRY(sr_grow(&b->scratch, room));
+        b->scratch_room = room;
+    }
+    size_t m = 0;
+    for (size_t i = 0; i < n; i++) { /* insertion: short and nearly sorted */
+        size_t at = m;
+        while (at > 0 && b->scratch[at - 1].length < parts[i].length) at--;
+        if (at > 0 && b->scratch[at - 1].length == parts[i].length) {
+            b->scratch[at - 1].copies += parts[i].copies;
+            continue;
+        }
+        memmove(b->scratch + at + 1, b->scratch + at, (m - at) * sizeof *parts);
+        b->scratch[at] = parts[i];
+        m++;
+    }
+    *out = m;
+    return SR_OK;
+}
+
+sr_status sr_build_add(sr_builder *b, int64_t count, const sr_part *parts, size_t n) {
+    if (count == 0) return SR_OK;
+    SR_TRY(canonical(b, parts, n, &n));
+    SR_TRY(make_room(b, n));
+    sr_plan *p = b->plan;
+    size_t slot = find_slot(b, b->scratch, n);
+    if (b->table[slot] != 0) {
+        p->pattern[b->table[slot] - 1].count += count;
+        return SR_OK;
+    }
+    p->pattern[p->strategies] = (sr_pattern){count, (uint32_t)p->parts, (uint32_t)n};
+    memcpy(p->part + p->parts, b->scratch, n * sizeof *parts);
+    p->parts += n;
+    p->strategies++;
+    b->table[slot] = (uint32_t)p->strategies;
+    return SR_OK;
+}
+
+static void add_up(sr_plan *p) {
+    int64_t slots = 0;
+    for (size_t i = 0; i < p->strategies; i++) {
+        const sr_pattern *q = &p->pattern[i];
+        int32_t depth = 0;
+        for (uint32_t k = 0; k < q->parts; k++) depth += p->part[q->first + k].copies;
+        p->packs += q->count;
+        slots += depth * q->count;
+        if (depth > p->deepest) p->deepest = depth;
+    }
+    p->unfilled = slots - p->histogram.sequences;
+}
+
+sr_status sr_build_end(sr_plan **out, sr_builder *b) {
+    sr_plan *p = b->plan;
+    add_up(p);
+    p->bound = sr_bound_cheap(&p->histogram, p->max_seqs);
+    p->milliseconds = (sr_pack_clock() - b->began) * 1e3;
+    sr_status st = sr_plan_check(p);
+    if (st != SR_OK) {
+        char why[512];
+        snprintf(why, sizeof why, "%s", sr_message());
+        st = sr_fail(SR_EINTERNAL, "pack: solver %s made a wrong plan: %s", p->solver, why);
+    } else {
+        *out = p;
+        b->plan = NULL;
+    }
+    sr_build_drop(b);
+    return st;
+}

@@ -1,0 +1,41 @@
+/* build.h - how a solver writes its plan: begin, add patterns, end.
+ *
+ * For the inside of core/pack.  The builder merges equal patterns, adds up the sums, sets the cheap
+ * lower bounds and checks the plan, so that a solver cannot hand out a wrong one.
+ */
+#ifndef SR_PACK_BUILD_H
+#define SR_PACK_BUILD_H
+
+#include "core/pack/plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct sr_builder {
+    sr_plan *plan; /* NULL before begin and after end */
+    size_t pattern_room, part_room;
+    uint32_t *table; /* hash of patterns -> index + 1 */
+    size_t table_size;
+    sr_part *scratch; /* one pattern, sorted */
+    size_t scratch_room;
+    double began;
+} sr_builder;
+
+/* Copies the histogram and starts the clock.  After a failure, or to give up, sr_build_drop(). */
+sr_status sr_build_begin(sr_builder *b, const sr_histogram *hist, int32_t max_seqs,
+                         const char *solver);
+
+/* `count` packs of these parts, in any order, lengths possibly repeated; count 0 adds nothing. */
+sr_status sr_build_add(sr_builder *b, int64_t count, const sr_part *parts, size_t n);
+
+/* The finished plan, owned by the caller.  SR_EINTERNAL when it breaks a promise. */
+sr_status sr_build_end(sr_plan **out, sr_builder *b);
+void sr_build_drop(sr_builder *b); /* harmless after end */
+
+double sr_pack_clock(void); /* seconds, monotonic */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

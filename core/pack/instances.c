@@ -1,0 +1,234 @@
+#include "core/pack/instances.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/base/rng.h"
+
+/* A permutation of 0..n-1 works on pairs (x < a, y < b), a * b >= n. */
+typedef struct domain {
+    uint32_t n, a, b;
+} domain;
+
+typedef struct bucket { /* the sequences of one length */
+    domain slots;       /* n: slots of this length in the whole plan */
+    uint32_t first;     /* uid[first .. first + have) */
+    uint32_t have;
+} bucket;
+
+typedef struct slot_part { /* a part of a pattern */
+    uint16_t length, copies;
+    uint32_t offset; /* slots of this length used by the patterns before it */
+} slot_part;
+
+struct sr_packing {
+    uint64_t seed;
+    int32_t capacity, deepest;
+    uint32_t patterns, sequences;
+    domain order;
+    uint32_t *pack; /* pattern p makes packs pack[p] .. pack[p + 1] */
+    uint32_t *part; /* and has parts part[p] .. part[p + 1] */
+    slot_part *slot;
+    bucket *bucket; /* by length */
+    uint32_t *uid;  /* by length, uids rising within a length */
+};
+
+static domain make_domain(uint32_t n) {
+    uint32_t a = (uint32_t)sqrt((double)n);
+    while ((uint64_t)a * a < n) a++;
+    if (a == 0) a = 1;
+    return (domain){n, a, n / a + (n % a != 0)};
+}
+
+/* Uniform in [0, n): the round function of the network. */
+static uint32_t draw(uint64_t seed, uint32_t round, uint32_t half, sr_purpose purpose,
+                     uint32_t length, uint32_t epoch, uint32_t n) {
+    sr_u32x4 c = sr_counter(round, 0, half, purpose, length >> 12, length, epoch);
+    return sr_below(sr_philox(c, seed, SR_ROUNDS_DATA).w[0], n);
+}
+
+static uint32_t add_below(uint32_t a, uint32_t b, uint32_t n) {
+    uint64_t sum = (uint64_t)a + b;
+    return (uint32_t)(sum >= n ? sum - n : sum);
+}
+
+static uint32_t permute(const domain *d, uint32_t i, uint64_t seed, sr_purpose purpose,
+                        uint32_t length, uint32_t epoch) {
+    if (d->n < 2) return i;
+    do { /* cycle walking: a permutation of a * b things, restricted to those below n */
+        uint32_t x = i % d->a, y = i / d->a;
+        for (uint32_t round = 0; round < 4; round += 2) {
+            x = add_below(x, draw(seed, round, y, purpose, length, epoch, d->a), d->a);
+            y = add_below(y, draw(seed, round + 1, x, purpose, length, epoch, d->b), d->b);
+        }
+        i = x + y * d->a;
+    } while (i >= d->n);
+    return i;
+}
+
+/* ---- building ---- */
+
+static sr_status allocate(sr_packing *k, const sr_plan *plan) {
+    SR_TRY(sr_new(&k->pack, plan->strategies + 1));
+    SR_TRY(sr_new(&k->part, plan->strategies + 1));
+    SR_TRY(sr_new(&k->slot, plan->parts));
+    SR_TRY(sr_new(&k->bucket, plan->capacity + 1));
+    return sr_new(&k->uid, plan->histogram.sequences);
+}
+
+/* Copies the patterns; `used` slots of each length are counted up on the way. */
+static sr_status lay_out_slots(sr_packing *k, const sr_plan *plan) {
+    int64_t packs = 0, *used;
+    SR_TRY(sr_new(&used, plan->capacity + 1));
+    for (size_t p = 0; p < plan->strategies; p++) {
+        const sr_pattern *q = &plan->pattern[p];
+        k->pack[p] = (uint32_t)packs;
+        k->part[p] = q->first;
+        packs += q->count;
+        for (uint32_t j = q->first; j < q->first + q->parts; j++) {
+            sr_part part = plan->part[j];
+            k->slot[j] = (slot_part){part.length, part.copies, (uint32_t)used[part.length]};
+            used[part.length] += part.copies * q->count;
+        }
+    }
+    k->pack[plan->strategies] = (uint32_t)packs;
+    k->part[plan->strategies] = (uint32_t)plan->parts;
+    uint32_t first = 0;
+    for (int32_t l = 1; l <= plan->capacity; l++) {
+        k->bucket[l] =
+            (bucket){make_domain((uint32_t)used[l]), first, (uint32_t)plan->histogram.count[l]};
+        first += k->bucket[l].have;
+    }
+    sr_free(used);
+    return SR_OK;
+}
+
+static sr_status other_lengths(int64_t uid, uint32_t length) {
+    return sr_fail(SR_EDATA,
+                   "pack: sequence %" PRId64 " of %u tokens has no slot: the plan was made from "
+                   "other lengths; pack these again",
+                   uid, length);
+}
+
+/* Counting sort of the uids by length. */
+static sr_status fill_index(sr_packing *k, const sr_plan *plan, const sr_lengths *lengths) {
+    uint32_t *at;
+    const uint32_t capacity = (uint32_t)plan->capacity;
+    const bool truncated = plan->histogram.lost > 0;
+    SR_TRY(sr_new(&at, capacity + 1));
+    for (uint32_t l = 1; l <= capacity; l++) at[l] = k->bucket[l].first;
+    sr_status st = SR_OK;
+    for (int64_t uid = 0; uid < lengths->count; uid++) {
+        uint32_t length = sr_length_at(lengths, uid);
+        if (length > capacity && truncated) length = capacity;
+        const bucket *b = &k->bucket[length <= capacity ? length : 0];
+        if (length == 0 || at[length <= capacity ? length : 0] == b->first + b->have) {
+            st = other_lengths(uid, length);
+            break;
+        }
+        k->uid[at[length]++] = (uint32_t)uid;
+    }
+    sr_free(at);
+    return st;
+}
+
+sr_status sr_packing_new(sr_packing **out, const sr_plan *plan, const sr_lengths *lengths,
+                         uint64_t seed) {
+    *out = NULL;
+    int64_t slots = plan->histogram.sequences + plan->unfilled;
+    if (slots >= UINT32_MAX || plan->packs >= UINT32_MAX)
+        return sr_fail(SR_EDATA,
+                       "pack: a plan of %" PRId64 " sequences; an example table holds "
+                       "fewer than 2^32",
+                       plan->histogram.sequences);
+    if (lengths->count != plan->histogram.sequences)
+        return sr_fail(SR_EDATA,
+                       "pack: the plan is for %" PRId64 " sequences, the table has %" PRId64
+                       "; pack these lengths again",
+                       plan->histogram.sequences, lengths->count);
+    sr_packing *k;
+    SR_TRY(sr_new(&k, 1));
+    k->seed = seed;
+    k->capacity = plan->capacity;
+    k->deepest = plan->deepest;
+    k->patterns = (uint32_t)plan->strategies;
+    k->sequences = (uint32_t)plan->histogram.sequences;
+    k->order = make_domain((uint32_t)plan->packs);
+    sr_status st = allocate(k, plan);
+    if (st == SR_OK) st = lay_out_slots(k, plan);
+    if (st == SR_OK) st = fill_index(k, plan, lengths);
+    if (st != SR_OK) {
+        sr_packing_free(k);
+        return st;
+    }
+    *out = k;
+    return SR_OK;
+}
+
+void sr_packing_free(sr_packing *k) {
+    if (k == NULL) return;
+    sr_free(k->pack);
+    sr_free(k->part);
+    sr_free(k->slot);
+    sr_free(k->bucket);
+    sr_free(k->uid);
+    sr_free(k);
+}
+
+/* ---- asking ---- */
+
+int64_t sr_packing_packs(const sr_packing *k) {
+    return k->order.n;
+}
+
+int64_t sr_packing_sequences(const sr_packing *k) {
+    return k->sequences;
+}
+
+int32_t sr_packing_deepest(const sr_packing *k) {
+    return k->deepest;
+}
+
+int32_t sr_packing_capacity(const sr_packing *k) {
+    return k->capacity;
+}
+
+/* The pattern that makes a pack: the last p with pack[p] <= pack. */
+static uint32_t pattern_of(const sr_packing *k, uint32_t pack) {
+    uint32_t low = 0, high = k->patterns;
+    while (high - low > 1) {
+        uint32_t mid = low + (high - low) / 2;
+        if (k->pack[mid] <= pack)
+            low = mid;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+sr_status sr_packing_at(const sr_packing *k, uint32_t epoch, int64_t i, uint32_t *uids,
+                        int32_t *n) {
+    *n = 0;
+    if (i < 0 || i >= k->order.n)
+        return sr_fail(SR_EINVAL, "pack: there is no pack %" PRId64 "; an epoch has %u, from 0", i,
+                       k->order.n);
+    uint32_t pack = permute(&k->order, (uint32_t)i, k->seed, SR_PURPOSE_PACK_ORDER, 0, epoch);
+    uint32_t p = pattern_of(k, pack), repeat = pack - k->pack[p];
+    for (uint32_t j = k->part[p]; j < k->part[p + 1]; j++) {
+        const slot_part *s = &k->slot[j];
+        const bucket *b = &k->bucket[s->length];
+        for (uint32_t c = 0; c < s->copies; c++) {
+            uint32_t slot = s->offset + repeat * s->copies + c;
+            uint32_t e = permute(&b->slots, slot, k->seed, SR_PURPOSE_PARTNERS, s->length, epoch);
+            if (e < b->have) uids[(*n)++] = k->uid[b->first + e];
+        }
+    }
+    return SR_OK;
+}
+
+int64_t sr_packing_pattern(const sr_packing *k, uint32_t epoch, int64_t i) {
+    if (i < 0 || i >= k->order.n) return -1;
+    return pattern_of(k, permute(&k->order, (uint32_t)i, k->seed, SR_PURPOSE_PACK_ORDER, 0, epoch));
+}

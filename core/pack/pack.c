@@ -1,0 +1,42 @@
+#include "core/pack/pack.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/pack/solvers.h"
+
+typedef struct solver {
+    const char *name;
+    sr_status (*solve)(sr_plan **, const sr_histogram *, const sr_pack_opts *);
+} solver;
+
+static const solver solvers[] = {
+    {"lpfhp", sr_solve_lpfhp}, {"spfhp", sr_solve_spfhp}, {"bfd", sr_solve_bfd},
+    {"ffd", sr_solve_ffd},     {"none", sr_solve_none},
+};
+enum { SOLVERS = sizeof solvers / sizeof *solvers };
+
+const char *const *sr_pack_solvers(void) {
+    static const char *const names[] = {"lpfhp", "spfhp", "bfd", "ffd", "none", NULL};
+    return names;
+}
+
+static sr_status unknown(const char *name) {
+    char list[256] = "";
+    for (int i = 0; i < SOLVERS; i++) {
+        size_t at = strlen(list);
+        snprintf(list + at, sizeof list - at, "%s%s", i > 0 ? ", " : "", solvers[i].name);
+    }
+    return sr_fail(SR_EINVAL, "pack: no solver is called '%s'; there are %s", name, list);
+}
+
+sr_status sr_pack_solve(sr_plan **out, const sr_histogram *hist, const sr_pack_opts *opts) {
+    *out = NULL;
+    const char *name = opts->solver != NULL ? opts->solver : solvers[0].name;
+    if (opts->max_seqs < 0)
+        return sr_fail(SR_EINVAL, "pack: max_seqs is %d; wanted 1 or more, or 0 for any number",
+                       opts->max_seqs);
+    for (int i = 0; i < SOLVERS; i++)
+        if (strcmp(name, solvers[i].name) == 0) return solvers[i].solve(out, hist, opts);
+    return unknown(name);
+}

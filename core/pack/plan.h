@@ -1,0 +1,87 @@
+/* plan.h - which lengths share a pack, and how often: the result of every solver.
+ *
+ * A plan is a list of patterns.  A pattern is a small multiset of lengths that fits one pack, with
+ * the number of packs built that way.  A plan names no sequence, so it serves any order of the
+ * examples and every epoch: instances.h deals the sequences out.
+ *
+ * A plan carries a proof of its quality: the strongest lower bound at hand on the packs that any
+ * packing of these lengths needs, its kind, and the gap to it.
+ *
+ * Some solvers (nnlshp) round to whole packs and leave slots that no sequence fills: such slots
+ * are padding.  All others cover each length exactly.
+ */
+#ifndef SR_PACK_PLAN_H
+#define SR_PACK_PLAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/status.h"
+#include "core/pack/histogram.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* `copies` slots of `length` tokens in a pattern. */
+typedef struct sr_part {
+    uint16_t length, copies;
+} sr_part;
+
+typedef struct sr_pattern {
+    int64_t count;  /* packs built this way, at least 1 */
+    uint32_t first; /* its parts: part[first .. first + parts), lengths falling */
+    uint32_t parts;
+} sr_pattern;
+
+typedef enum sr_bound_kind {
+    SR_BOUND_TOKENS, /* all tokens over the capacity */
+    SR_BOUND_COUNT,  /* all sequences over max_seqs */
+    SR_BOUND_L2,     /* Martello and Toth: long sequences cannot share */
+    SR_BOUND_LP      /* linear program of Gilmore and Gomory, checked in integers */
+} sr_bound_kind;
+
+typedef struct sr_bound {
+    int64_t packs;
+    sr_bound_kind kind;
+} sr_bound;
+
+typedef struct sr_plan {
+    char solver[32];
+    int32_t capacity; /* tokens of a pack */
+    int32_t max_seqs; /* sequences a pack may hold; 0: any number */
+    sr_histogram histogram;
+    sr_pattern *pattern;
+    sr_part *part;
+    size_t strategies, parts; /* patterns, all different; parts of all of them */
+    int64_t packs;            /* sum of pattern[].count */
+    int64_t unfilled;         /* slots of patterns that no sequence fills */
+    int32_t deepest;          /* most slots of any pattern */
+    sr_bound bound;
+    double milliseconds; /* the solver's time */
+} sr_plan;
+
+void sr_plan_free(sr_plan *plan); /* NULL is allowed */
+
+double sr_plan_efficiency(const sr_plan *plan); /* tokens / (packs * capacity); 1 when empty */
+double sr_plan_factor(const sr_plan *plan);     /* sequences / packs; 1 when empty */
+int64_t sr_plan_padding(const sr_plan *plan);   /* packs * capacity - tokens */
+int64_t sr_plan_gap(const sr_plan *plan);       /* packs - bound */
+const char *sr_bound_name(sr_bound_kind kind);  /* "tokens", "count", "l2", "lp" */
+
+/* Checks every promise of a plan: capacity, depth, cover of the histogram, sums, bound <= packs.
+ * SR_EDATA names the first one broken. */
+sr_status sr_plan_check(const sr_plan *plan);
+
+/* The versioned text form, and back.  The text ends in a checksum of all before it.  *text is
+ * freed by sr_free().  Parse errors are SR_EDATA and name the line. */
+sr_status sr_plan_print(char **text, size_t *size, const sr_plan *plan);
+sr_status sr_plan_parse(sr_plan **out, const void *bytes, size_t size, const char *name);
+
+sr_status sr_plan_save(const sr_plan *plan, const char *path); /* atomic */
+sr_status sr_plan_load(sr_plan **out, const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

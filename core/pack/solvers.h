@@ -1,0 +1,38 @@
+/* solvers.h - every solver of core/pack, one signature: the table in pack.c lists them.
+ *
+ * For the inside of core/pack; use sr_pack_solve().  Each writes a new plan that pack.h's contract
+ * describes, from a histogram whose capacity is the capacity of the packs.
+ */
+#ifndef SR_PACK_SOLVERS_H
+#define SR_PACK_SOLVERS_H
+
+#include "core/pack/pack.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One sequence a pack: padding, for comparison and so that a loader needs one path only. */
+sr_status sr_solve_none(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts);
+
+/* Shortest-pack-first: longest sequences first, each into the pack with most space (worst fit).
+ * O(lengths^2).  Source: Krell et al. 2021, arXiv:2107.02027. */
+sr_status sr_solve_spfhp(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts);
+
+/* Longest-pack-first: longest sequences first, each into the pack with least space that takes it
+ * (best fit), as many copies at once as fit.  O(lengths * patterns) at worst, usually
+ * O(lengths log lengths).  Source: packing paper reference implementation. */
+sr_status sr_solve_lpfhp(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts);
+
+/* Best-fit decreasing, sequence by sequence; of packs with equal space the one opened first.  Run
+ * lengths of equal packs stand for the sequences, so the cost does not depend on their number.
+ * At most 11/9 of the optimum plus one pack when depth is not limited. */
+sr_status sr_solve_bfd(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts);
+
+/* First-fit decreasing, sequence by sequence, on run lengths in a treap. */
+sr_status sr_solve_ffd(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

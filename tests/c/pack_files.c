@@ -1,0 +1,134 @@
+/* Histogram and plan files: what is written comes back; what is damaged is refused with its line.
+ */
+#include "core/base/mem.h"
+#include "core/pack/pack.h"
+#include "tests/support/check.h"
+#include "tests/support/packing.h"
+
+static sr_status parse(const char *text, int64_t capacity, sr_long_policy policy) {
+    sr_histogram h;
+    sr_status st = sr_histogram_parse(&h, text, strlen(text), "x.hist", capacity, policy);
+    sr_histogram_free(&h);
+    return st;
+}
+
+static void histograms(void) {
+    CHECK_OK(parse("1\n2\n3\n", 0, SR_LONG_ERROR));
+    CHECK_OK(parse("1\r\n2\r\n3", 0, SR_LONG_ERROR));
+    CHECK_OK(parse("9223372036854775807\n", 0, SR_LONG_ERROR));
+    CHECK_FAILS(parse("9223372036854775808\n", 0, SR_LONG_ERROR), SR_EDATA,
+                "x.hist:1: a count above");
+    CHECK_FAILS(parse("1\n9223372036854775807\n", 0, SR_LONG_ERROR), SR_EDATA, "x.hist:2:");
+    CHECK_FAILS(parse("1\n-2\n", 0, SR_LONG_ERROR), SR_EDATA, "x.hist:2: not a count");
+    CHECK_FAILS(parse("1\n\n3\n", 0, SR_LONG_ERROR), SR_EDATA, "x.hist:2: not a count");
+    CHECK_FAILS(parse("1 2\n", 0, SR_LONG_ERROR), SR_EDATA, "x.hist:1:");
+    CHECK_FAILS(parse("1\n2\n3.5\n", 0, SR_LONG_ERROR), SR_EDATA, "x.hist:3:");
+    CHECK_FAILS(parse("", 0, SR_LONG_ERROR), SR_EDATA, "no lines");
+    CHECK_FAILS(parse("1\n2\n3\n", 2, SR_LONG_ERROR), SR_EDATA, "x.hist:3: pack: a sequence of 3");
+    CHECK_FAILS(parse("1\n", SR_MAX_LENGTH + 1, SR_LONG_ERROR), SR_EINVAL, "capacity");
+    sr_histogram h;
+    CHECK_OK(sr_histogram_parse(&h, "1\n2\n0\n4\n5\n", 10, "x", 2, SR_LONG_TRUNCATE));
+    CHECK(h.count[1] == 1 && h.count[2] == 11 && h.longer == 9 && h.lost == 4 * 2 + 5 * 3);
+    sr_histogram_free(&h);
+    CHECK_OK(sr_histogram_parse(&h, "1\n2\n0\n4\n5\n", 10, "x", 2, SR_LONG_SPLIT));
+    CHECK(h.count[1] == 1 + 5 && h.count[2] == 2 + 8 + 10 && h.longer == 9 && h.lost == 0);
+    sr_histogram_free(&h);
+    CHECK_FAILS(sr_histogram_load(&h, "no/such.hist", 0, SR_LONG_ERROR), SR_ENOENT, "no/such.hist");
+}
+
+static void lengths(void) {
+    const uint16_t narrow[] = {3, 1, 7, 7, 2};
+    const uint32_t wide[] = {3, 1, 70000, 7, 2}, none[] = {3, 0};
+    sr_lengths a = {narrow, 2, 5}, b = {wide, 4, 5}, c = {none, 4, 2};
+    sr_histogram h;
+    CHECK_OK(sr_histogram_count(&h, &a, 7, SR_LONG_ERROR));
+    CHECK(h.sequences == 5 && h.tokens == 20 && h.count[7] == 2);
+    sr_histogram_free(&h);
+    CHECK_FAILS(sr_histogram_count(&h, &b, 7, SR_LONG_ERROR), SR_EDATA, "(sequence 2)");
+    CHECK_FAILS(sr_histogram_count(&h, &c, 7, SR_LONG_ERROR), SR_EDATA, "(sequence 1)");
+    CHECK_OK(sr_histogram_count(&h, &b, 60000, SR_LONG_SPLIT));
+    CHECK(h.sequences == 6 && h.count[10000] == 1 && h.count[60000] == 1);
+    sr_histogram_free(&h);
+    sr_piece *pieces;
+    int64_t n;
+    CHECK_OK(sr_lengths_split(&pieces, &n, &b, 60000));
+    CHECK(n == 6 && pieces[3].uid == 2 && pieces[3].start == 60000 && pieces[3].length == 10000);
+    sr_free(pieces);
+}
+
+/* Every prefix and every changed byte of a plan file is refused, never misread. */
+static void damage(const char *text, size_t size) {
+    sr_plan *plan;
+    char *copy = malloc(size + 1);
+    for (size_t n = 0; n < size; n++) {
+        memcpy(copy, text, n); /* exact size, so that the sanitizer sees a read beyond the end */
+        char *cut = malloc(n + !n);
+        memcpy(cut, text, n);
+        CHECK_FAILS(sr_plan_parse(&plan, cut, n, "p"), SR_EDATA, "p:");
+        free(cut);
+    }
+    for (size_t i = 0; i < size; i++)
+        for (int bit = 0; bit < 8; bit++) {
+            memcpy(copy, text, size);
+            copy[i] = (char)(copy[i] ^ 1 << bit);
+            CHECK_FAILS(sr_plan_parse(&plan, copy, size, "p"), SR_EDATA, "p:");
+        }
+    free(copy);
+}
+
+static void plans(void) {
+    sr_histogram h;
+    sr_plan *plan = NULL, *again = NULL;
+    CHECK_OK(sr_histogram_parse(&h, "9\n0\n3\n1\n0\n2\n1\n", 14, "x", 0, SR_LONG_ERROR));
+    CHECK_OK(sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "lpfhp"}));
+    char *text, *second;
+    size_t size, second_size;
+    CHECK_OK(sr_plan_print(&text, &size, plan));
+    CHECK_OK(sr_plan_parse(&again, text, size, "p"));
+    CHECK_OK(sr_plan_print(&second, &second_size, again));
+    CHECK(size == second_size && memcmp(text, second, size) == 0);
+    CHECK(again->packs == plan->packs && again->deepest == plan->deepest);
+    damage(text, size);
+    sr_free(text);
+    sr_free(second);
+    CHECK_OK(sr_plan_save(plan, "build/pack_files.plan"));
+    sr_plan_free(again);
+    CHECK_OK(sr_plan_load(&again, "build/pack_files.plan"));
+    CHECK(again->strategies == plan->strategies);
+    sr_plan_free(plan);
+    sr_plan_free(again);
+    CHECK_FAILS(sr_plan_parse(&again, "seqrun plan 2\n", 14, "p"), SR_EDATA,
+                "p:1: a plan of another");
+    sr_histogram_free(&h);
+}
+
+/* Every allocation of the path from file to plan may fail; nothing leaks, nothing half-done. */
+static void out_of_memory(void) {
+    const char *const solvers[] = {"lpfhp", "spfhp", "ffd", "bfd", "none"};
+    for (int s = 0; s < 5; s++)
+        for (int64_t n = 1;; n++) {
+            int64_t live = sr_mem_live();
+            sr_histogram h;
+            sr_plan *plan = NULL;
+            sr_mem_fail_at(n, false);
+            sr_status st =
+                sr_histogram_load(&h, PACKING_DATA "glue_cola_128.hist", 0, SR_LONG_ERROR);
+            if (st == SR_OK) st = sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = solvers[s]});
+            int64_t calls = sr_mem_calls();
+            sr_mem_fail_at(0, false);
+            CHECK(st == SR_OK || (st == SR_ENOMEM && calls >= n));
+            sr_plan_free(plan);
+            sr_histogram_free(&h);
+            CHECK(sr_mem_live() == live);
+            if (calls < n) break;
+        }
+}
+
+int main(void) {
+    histograms();
+    lengths();
+    plans();
+    out_of_memory();
+    CHECK(sr_mem_live() == 0);
+    return CHECK_DONE();
+}

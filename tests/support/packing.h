@@ -1,0 +1,49 @@
+/* packing.h - what the tests of core/pack share: the reference tables, and random histograms. */
+#ifndef SR_TESTS_PACKING_H
+#define SR_TESTS_PACKING_H
+
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/rng.h"
+#include "core/pack/histogram.h"
+
+#define PACKING_DATA "tests/data/packing/"
+
+/* A stream of numbers for tests: the n-th call under one seed is always the same. */
+typedef struct test_rng {
+    uint64_t seed;
+    uint32_t calls;
+} test_rng;
+
+static inline uint32_t test_below(test_rng *r, uint32_t n) {
+    sr_u32x4 c = {{r->calls++, 0, 0, 0}};
+    return sr_below(sr_philox(c, r->seed, SR_ROUNDS_DATA).w[0], n);
+}
+
+/* Up to `most` sequences of up to 20 different lengths, in one of several shapes. */
+static inline sr_status random_histogram(sr_histogram *h, test_rng *r, uint32_t capacity,
+                                         uint32_t most) {
+    SR_TRY(sr_histogram_new(h, capacity));
+    uint32_t rows = 1 + test_below(r, 20), shape = test_below(r, 4);
+    for (uint32_t i = 0; i < rows; i++) {
+        uint32_t l = 1 + test_below(r, capacity);
+        if (shape == 1) l = 1 + l / 4;        /* short ones */
+        if (shape == 2) l = capacity - l / 3; /* long ones */
+        if (shape == 3) l = 1 + capacity / (1 + l % 5) - (capacity > 20 ? l % 3 : 0);
+        if (l < 1 || l > capacity) l = capacity;
+        SR_TRY(sr_histogram_add(h, l, test_below(r, most + 1), SR_LONG_ERROR));
+    }
+    return SR_OK;
+}
+
+static inline sr_status load_set(sr_histogram *h, const char *set) {
+    char path[256];
+    snprintf(path, sizeof path, PACKING_DATA "%s.hist", set);
+    return sr_histogram_load(h, path, 0, SR_LONG_ERROR);
+}
+
+#endif
