@@ -82,8 +82,9 @@ static inline uint64_t sr_vocab_mix(uint64_t hash, uint8_t byte) {
  * number of # signs before the body, 0 or 2. */
 int32_t sr_vocab_find(const sr_vocab *v, uint64_t hash, int prefix, const void *body, size_t size);
 
-/* No token that begins with `prefix` # signs and these two bytes has a body of `size` bytes unless
- * bit min(size, 63) is set.  A token with a body of one byte sets bit 1 for every second byte. */
+/* Which lengths are worth a look: a token of `prefix` # signs and a body that begins with these two
+ * bytes has a body of n bytes only where bit min(n, 63) is set.  Bit 1 always is; a body of one
+ * byte has no second, any will do. */
 uint64_t sr_vocab_lengths(const sr_vocab *v, int prefix, uint8_t first, uint8_t second);
 
 #ifdef __cplusplus

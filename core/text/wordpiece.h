@@ -23,6 +23,7 @@
 
 #include "core/base/status.h"
 #include "core/text/vocab.h"
+#include "core/text/words.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -42,17 +43,12 @@ sr_tokenizer *sr_tokenizer_retain(sr_tokenizer *t);
 void sr_tokenizer_release(sr_tokenizer *t); /* NULL is allowed */
 sr_vocab *sr_tokenizer_vocab(const sr_tokenizer *t);
 
-/* Where a token stands in the span that was given: [first, last) in bytes and in code points. */
-typedef struct sr_token_span {
-    uint32_t byte_first, byte_last, char_first, char_last;
-} sr_token_span;
-
 typedef struct sr_word_cache sr_word_cache;
 
 /* All zero is an empty one. */
 typedef struct sr_tokens {
     int32_t *ids;
-    sr_token_span *spans; /* one for each id while want_spans is set, else not written */
+    sr_text_span *spans; /* where each token stands in the span given; only with want_spans */
     size_t count, room;
     bool want_spans;      /* set by the caller before the first call */
     uint64_t invalid;     /* invalid UTF-8 sequences met so far */
