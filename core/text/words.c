@@ -3,15 +3,26 @@
 #include "core/text/chars.h"
 #include "core/text/utf8.h"
 
-/* One walk.  cps and classes are the word in the making, before it is written as UTF-8. */
+/* A combining mark that waits for its run to end, since NFD orders a run by class. */
+typedef struct waiting {
+    int32_t cp;
+    uint8_t class;
+    bool dropped;  /* an accent: it takes part in the order and then goes */
+    bool inserted; /* not the first part of its code point: it has no place of its own */
+} waiting;
+
+/* One walk.  A run keeps as many marks as can matter: more that stay make the word [UNK], more that
+ * go could only move offsets. */
 typedef struct walk {
     const sr_words_opts *opts;
     sr_word_sink sink;
     void *context;
     sr_text_span here; /* the code point being read */
-    int32_t cps[SR_WORD_CHARS];
-    uint8_t classes[SR_WORD_CHARS];
-    size_t run; /* index where the current run of marks begins */
+    waiting run[2 * SR_WORD_CHARS];
+    sr_text_span places[2 * SR_WORD_CHARS]; /* of the run, in the order of the text */
+    size_t run_count, run_kept, place_count;
+    sr_text_span before;        /* the starter that the run follows */
+    int32_t cps[SR_WORD_CHARS]; /* the word in the making, before it is written as UTF-8 */
     sr_word word;
 } walk;
 
@@ -25,56 +36,83 @@ static sr_status finish_word(walk *w) {
         word->size += (size_t)sr_utf8_encode(word->bytes + word->size, w->cps[i]);
     }
     word->at[kept] = (uint16_t)word->size;
-    if (word->chars <= SR_WORD_CHARS) {
-        word->whole.byte_last = word->spans[kept - 1].byte_last;
-        word->whole.char_last = word->spans[kept - 1].char_last;
-    }
     word->whole.byte_first = word->spans[0].byte_first;
     word->whole.char_first = word->spans[0].char_first;
     sr_status st = w->sink(w->context, word);
     word->chars = 0;
-    w->run = 0;
     return st;
 }
 
-/* Appends a code point; one with a combining class moves before those of a higher class in its
- * run.  Beyond SR_WORD_CHARS only the count matters, since the word is [UNK] however it reads. */
-static void add_char(walk *w, int32_t cp, uint8_t class) {
+/* Appends a code point that came from `place`. */
+static void add_char(walk *w, int32_t cp, const sr_text_span *place) {
     sr_word *word = &w->word;
     size_t i = word->chars++;
-    word->whole.byte_last = w->here.byte_last;
-    word->whole.char_last = w->here.char_last;
+    word->whole.byte_last = place->byte_last;
+    word->whole.char_last = place->char_last;
     if (i >= SR_WORD_CHARS) return;
-    if (class == 0) w->run = i + 1;
-    for (; i > w->run && class != 0 && w->classes[i - 1] > class; i--) {
-        w->cps[i] = w->cps[i - 1];
-        w->classes[i] = w->classes[i - 1];
-        word->spans[i] = word->spans[i - 1];
-    }
     w->cps[i] = cp;
-    w->classes[i] = class;
-    word->spans[i] = w->here;
+    word->spans[i] = *place;
 }
 
-static sr_status add_kind(walk *w, int32_t cp, uint8_t class, sr_char_kind kind) {
+static sr_status add_kind(walk *w, int32_t cp, sr_char_kind kind, const sr_text_span *place) {
     if (kind == SR_CHAR_SPACE) return finish_word(w);
     if (kind != SR_CHAR_PUNCT) {
-        add_char(w, cp, class);
+        add_char(w, cp, place);
         return SR_OK;
     }
     SR_TRY(finish_word(w));
-    add_char(w, cp, class);
+    add_char(w, cp, place);
     return finish_word(w);
 }
 
 /* Lower-cases a code point and adds it; `kind` is the kind of cp itself. */
-static sr_status add_cased(walk *w, int32_t cp, uint8_t class, sr_char_kind kind) {
-    if (!w->opts->lowercase) return add_kind(w, cp, class, kind);
+static sr_status add_cased(walk *w, int32_t cp, sr_char_kind kind, const sr_text_span *place) {
+    if (!w->opts->lowercase) return add_kind(w, cp, kind, place);
     int32_t low[2];
     int count = sr_char_lower(low, cp);
-    if (count == 1 && low[0] == cp) return add_kind(w, cp, class, kind);
-    for (int i = 0; i < count; i++) SR_TRY(add_kind(w, low[i], class, sr_char_kind_of(low[i])));
+    if (count == 1 && low[0] == cp) return add_kind(w, cp, kind, place);
+    for (int i = 0; i < count; i++) SR_TRY(add_kind(w, low[i], sr_char_kind_of(low[i]), place));
     return SR_OK;
+}
+
+/* ---- runs of marks, when accents are stripped ---- */
+
+/* Stable, by class. */
+static void sort_run(waiting *run, size_t count) {
+    for (size_t i = 1; i < count; i++) {
+        waiting one = run[i];
+        size_t at = i;
+        for (; at > 0 && run[at - 1].class > one.class; at--) run[at] = run[at - 1];
+        run[at] = one;
+    }
+}
+
+/* The run ends.  Its marks change places but the places stay: the first in the new order is said to
+ * come from where the first in the text stood, as Hugging Face's offsets have it. */
+static sr_status finish_run(walk *w) {
+    size_t count = w->run_count, kept = w->run_kept, next = 0;
+    w->run_count = w->run_kept = w->place_count = 0;
+    if (kept == 0) return SR_OK;
+    sort_run(w->run, count);
+    const sr_text_span *place = &w->before;
+    for (size_t i = 0; i < count; i++) {
+        const waiting *one = &w->run[i];
+        if (!one->inserted) place = &w->places[next++];
+        if (one->dropped) continue;
+        SR_TRY(add_cased(w, one->cp, sr_char_kind_of(one->cp), place));
+    }
+    return SR_OK;
+}
+
+static void add_mark(walk *w, const sr_char_part *p, bool inserted) {
+    size_t dropped = w->run_count - w->run_kept;
+    if ((p->mark ? dropped : w->run_kept) >= SR_WORD_CHARS) {
+        if (!p->mark) w->word.chars += SR_WORD_CHARS; /* [UNK] now, whatever follows */
+        return;
+    }
+    if (!inserted) w->places[w->place_count++] = w->here;
+    w->run[w->run_count++] = (waiting){p->cp, p->combining, p->mark, inserted};
+    if (!p->mark) w->run_kept++;
 }
 
 static sr_status add_stripped(walk *w, int32_t cp, sr_char_kind kind) {
@@ -82,36 +120,50 @@ static sr_status add_stripped(walk *w, int32_t cp, sr_char_kind kind) {
     int count = sr_char_decompose(parts, cp);
     for (int i = 0; i < count; i++) {
         const sr_char_part *p = &parts[i];
-        if (p->mark) {
-            if (p->combining == 0) w->run = w->word.chars;
+        if (p->combining != 0) {
+            add_mark(w, p, i > 0);
             continue;
         }
-        SR_TRY(add_cased(w, p->cp, p->combining, p->cp == cp ? kind : sr_char_kind_of(p->cp)));
+        if (w->run_count > 0) SR_TRY(finish_run(w));
+        w->before = w->here;
+        if (p->mark) continue;
+        SR_TRY(add_cased(w, p->cp, p->cp == cp ? kind : sr_char_kind_of(p->cp), &w->here));
     }
     return SR_OK;
 }
 
+/* A CJK character stands in spaces, and a space ends a run. */
+static sr_status finish_both(walk *w) {
+    SR_TRY(finish_run(w));
+    return finish_word(w);
+}
+
 static sr_status add_wide(walk *w, int32_t cp, sr_char_kind kind) {
     bool alone = sr_char_is_cjk(cp);
-    if (alone) SR_TRY(finish_word(w));
+    if (alone) SR_TRY(finish_both(w));
     if (w->opts->strip_accents)
         SR_TRY(add_stripped(w, cp, kind));
     else
-        SR_TRY(add_cased(w, cp, 0, kind));
-    return alone ? finish_word(w) : SR_OK;
+        SR_TRY(add_cased(w, cp, kind, &w->here));
+    return alone ? finish_both(w) : SR_OK;
 }
 
 static sr_status add(walk *w, int32_t cp) {
     sr_char_kind kind = sr_char_kind_of(cp);
     if (kind == SR_CHAR_CONTROL) return SR_OK;
-    return cp < 0x80 ? add_cased(w, cp, 0, kind) : add_wide(w, cp, kind);
+    if (cp >= 0x80) return add_wide(w, cp, kind);
+    if (w->run_count > 0) SR_TRY(finish_run(w));
+    w->before = w->here;
+    return add_cased(w, cp, kind, &w->here);
 }
 
 sr_status sr_words(sr_words_at *at, const uint8_t *bytes, size_t size, const sr_words_opts *opts,
                    sr_word_sink sink, void *context) {
     walk w;
     w.opts = opts, w.sink = sink, w.context = context;
-    w.run = 0, w.word.chars = 0;
+    w.run_count = w.run_kept = w.place_count = 0;
+    w.before = (sr_text_span){at->byte, at->byte, at->chars, at->chars};
+    w.word.chars = 0;
     for (size_t i = 0; i < size;) {
         int32_t cp;
         int length = sr_utf8_decode(&cp, bytes + i, size - i);
@@ -124,5 +176,5 @@ sr_status sr_words(sr_words_at *at, const uint8_t *bytes, size_t size, const sr_
         at->byte += (uint32_t)length;
         at->chars++;
     }
-    return finish_word(&w);
+    return finish_both(&w);
 }
