@@ -1,0 +1,319 @@
+-- config - strict YAML, typed by a schema; every mistake at once, with its place and a guess.
+--
+--     local schema = config.map {
+--       { "seed", config.integer { default = 1, min = 0, doc = "key of every random decision" } },
+--       { "rate", config.map { { "peak", config.number { required = true } } } },
+--     }
+--     local loaded, message, code = config.load { schema = schema, file = "x.yaml", arguments = { "rate.peak=1e-4" } }
+--     print(loaded.values.rate.peak)
+--
+-- Values come from four layers, each over the one before: defaults, the file, the preset that
+-- `preset` names (a part of the file under `presets`), the arguments.  All pass the same checks.
+
+local problems = require("seqrun.config.problems")
+local sys = require("seqrun.core.sys")
+local tree = require("seqrun.config.tree")
+local types = require("seqrun.config.types")
+
+local config = {}
+for name, value in pairs(types) do config[name] = value end
+
+local FILE_LIMIT = 1 << 20
+
+---@class seqrun.Config
+---@field values table the typed values
+---@field origins table<string, string> path -> where the value came from
+---@field preset string|nil
+---@field file string|nil
+local Config = {}
+Config.__index = Config
+
+-- ---- checking nodes against types ------------------------------------------------------------
+
+---What a check needs at hand: problems, the whole schema, and where values came from.
+local Check = {}
+Check.__index = Check
+
+local function is_null(node)
+  return node.kind == "scalar" and not node.quoted
+    and (node.value == "" or node.value == "~" or node.value == "null")
+end
+
+---Where a value came from, for `--explain`.
+local function origin(node)
+  if node.source.argument then return "command line" end
+  local place = ("%s:%d"):format(node.source.name, node.line)
+  return node.layer and ("%s (%s)"):format(place, node.layer) or place
+end
+
+function Check:scalar(wanted, node, path)
+  local name = path:match("[^.]*$")
+  if is_null(node) then
+    local way = wanted.optional and "; write none to leave it unset" or ""
+    return self.found:add(node, "'%s' has no value; %s is wanted%s", name, wanted:describe(), way)
+  end
+  if node.kind ~= "scalar" then
+    return self.found:add(node, "'%s' is %s, not %s", name, wanted:describe(), node.kind == "map" and "keys" or "a list")
+  end
+  if wanted.optional and node.value == "none" and not node.quoted then return nil end
+  local value, want, hint = wanted:parse(node.value)
+  if value == nil then
+    local text = #node.value > 40 and node.value:sub(1, 40) .. "..." or node.value
+    self.found:add(node, "'%s' is '%s', but %s is wanted%s", name, text, want, hint or "")
+  end
+  return value
+end
+
+function Check:list(wanted, node, path)
+  if wanted.optional and node.kind == "scalar" and node.value == "none" then return nil end
+  if node.kind ~= "list" then
+    return self.found:add(node, "'%s' wants a list, such as [a, b]", path:match("[^.]*$"))
+  end
+  local list = {}
+  for i, item in ipairs(node) do
+    local value = self:scalar(wanted.of, item, path)
+    if value == nil then return nil end
+    list[i] = value
+  end
+  local fits = #list >= (wanted.min or 0) and #list <= (wanted.max or math.huge)
+  if not fits then
+    local least, most = wanted.min or 0, wanted.max and ("%d"):format(wanted.max) or "any number"
+    return self.found:add(node, "'%s' has %d entries; %d to %s are wanted", path, #list, least, most)
+  end
+  return list
+end
+
+---The value of a key that is not given.
+function Check:absent(wanted, name, path, map)
+  if wanted.kind == "map" then
+    local empty = { kind = "map", by_name = {}, source = map.source, line = map.line, column = map.column }
+    return self:map(wanted, empty, path .. ".")
+  end
+  if wanted.required and not self.partial then
+    local where = path == name and "" or (" in '%s'"):format(path:sub(1, -#name - 2))
+    local doc = wanted.doc and (" (%s)"):format(wanted.doc) or ""
+    self.found:add(map, "key '%s' is missing%s%s", name, where, doc)
+    return nil
+  end
+  self.origins[path] = "default"
+  return wanted.default
+end
+
+function Check:map(wanted, node, prefix)
+  if node.kind ~= "map" then
+    local name = prefix:match("([^.]*)%.$") or "the config"
+    return self.found:add(node, "'%s' holds keys and values, not %s", name,
+      node.kind == "list" and "a list" or "one value")
+  end
+  for _, entry in ipairs(node) do
+    if not wanted.by_name[entry.key.value] then
+      self.found:add(entry.key, "%s", tree.unknown(entry.key.value, wanted, self.schema))
+    end
+  end
+  local values = {}
+  for _, field in ipairs(wanted.fields) do
+    values[field.name] = self:entry(field.type, node.by_name[field.name], field.name, prefix, node)
+  end
+  return values
+end
+
+function Check:entry(wanted, entry, name, prefix, map)
+  local path = prefix .. name
+  if not entry then return self:absent(wanted, name, path, map) end
+  if wanted.kind == "map" then
+    if is_null(entry.value) then return self:absent(wanted, name, path, map) end
+    return self:map(wanted, entry.value, path .. ".")
+  end
+  self.nodes[path], self.origins[path] = entry.value, origin(entry.value)
+  local before = #self.found
+  local value
+  if wanted.kind == "list" then
+    value = self:list(wanted, entry.value, path)
+  else
+    value = self:scalar(wanted, entry.value, path)
+  end
+  if #self.found > before then self.bad[path] = true end
+  return value
+end
+
+local function new_check(schema, found, partial)
+  return setmetatable({ schema = schema, found = found, partial = partial, nodes = {}, origins = {}, bad = {} }, Check)
+end
+
+-- ---- rules that tie several keys together ----------------------------------------------------
+
+---The value at a dotted path.
+---@param values table
+---@param path string
+function config.get(values, path)
+  for name in path:gmatch("[^.]+") do
+    if type(values) ~= "table" then return nil end
+    values = values[name]
+  end
+  return values
+end
+
+---A rule is { keys = { path, ... }, check = fn(value, ...) -> message or nil }; it is asked when all
+---its keys are good, and its message stands at the first of them that was given.
+local function apply_rules(check, rules, values, root)
+  for _, rule in ipairs(rules or {}) do
+    local arguments, place, good = {}, nil, true
+    for i, path in ipairs(rule.keys) do
+      good = good and not check.bad[path]
+      arguments[i] = config.get(values, path)
+      place = place or check.nodes[path]
+    end
+    local message = good and rule.check(table.unpack(arguments, 1, #rule.keys))
+    if message then check.found:add(place or root, "%s", message) end
+  end
+end
+
+-- ---- layers ----------------------------------------------------------------------------------
+
+---Takes an entry out of a map.
+local function take(map, name)
+  local entry = map.by_name[name]
+  if not entry then return nil end
+  for i, other in ipairs(map) do
+    if other == entry then table.remove(map, i) break end
+  end
+  map.by_name[name] = nil
+  return entry
+end
+
+---The presets of a file, each checked as a part of the schema, used or not.
+local function read_presets(root, schema, found)
+  local entry = take(root, "presets")
+  if not entry then return {}, {} end
+  if entry.value.kind ~= "map" then
+    found:add(entry.value, "'presets' holds names, and under each the keys that it sets")
+    return {}, {}
+  end
+  local parts, names = {}, {}
+  for _, preset in ipairs(entry.value) do
+    names[#names + 1] = preset.key.value
+    parts[preset.key.value] = preset.value
+    local check = new_check(schema, found, true)
+    check:map(schema, preset.value, "")
+  end
+  table.sort(names)
+  return parts, names
+end
+
+---Lays the chosen preset over the file; the choice is an argument's, or the file's own `preset`.
+local function lay_preset(root, arguments, schema, found)
+  local parts, names = read_presets(root, schema, found)
+  local entry = take(root, "preset")
+  local choice = entry and entry.value
+  for _, argument in ipairs(arguments) do
+    local name = argument:match("^preset=(.*)$")
+    if name then
+      local source = problems.argument_source(argument)
+      choice = { kind = "scalar", value = name, source = source, line = 1, column = 8, width = math.max(1, #name) }
+    end
+  end
+  if not choice or choice.value == "none" then return nil end
+  local part = parts[choice.value]
+  if not part then
+    local known = #names > 0 and "; there are " .. table.concat(names, ", ") or "; the file has none"
+    found:add(choice, "unknown preset '%s'%s", tostring(choice.value), known)
+  elseif part.kind == "map" then
+    tree.lay(root, part, "preset " .. choice.value)
+    return choice.value
+  end
+end
+
+---Problems that arise in a preset are found twice when it is in use: once is enough.
+local function without_repeats(found)
+  local seen, list = {}, problems.new()
+  for _, problem in ipairs(found) do
+    local key = table.concat({ tostring(problem.source), problem.line, problem.column, problem.message }, "|")
+    if not seen[key] then
+      seen[key] = true
+      list[#list + 1] = problem
+    end
+  end
+  return list
+end
+
+local function read_file(path, found)
+  if not path then return tree.empty { name = "defaults", lines = {} } end
+  local text, message = sys.read_file(path, FILE_LIMIT + 1)
+  if not text then return nil, message end
+  return tree.read(text, problems.file_source(path, text), found)
+end
+
+---Reads and checks a config.
+---@param options { schema: table, file?: string, arguments?: string[], rules?: table[] } arguments:
+---  `key.path=value` and `preset=NAME`
+---@return seqrun.Config|nil
+---@return string? message all problems
+---@return string? code
+function config.load(options)
+  local found, arguments = problems.new(), options.arguments or {}
+  local root, message = read_file(options.file, found)
+  if not root then return nil, message, "config" end
+  local preset = lay_preset(root, arguments, options.schema, found)
+  for _, argument in ipairs(arguments) do
+    if not argument:find("^preset=") then tree.set(root, argument, options.schema, found) end
+  end
+  local check = new_check(options.schema, found)
+  local values = check:map(options.schema, root, "")
+  apply_rules(check, options.rules, values, root)
+  if #found > 0 then return nil, tostring(without_repeats(found)), "config" end
+  return setmetatable({
+    values = values, origins = check.origins, schema = options.schema, preset = preset, file = options.file,
+  }, Config)
+end
+
+-- ---- what a loaded config can tell -----------------------------------------------------------
+
+local function dump_map(schema, values, depth, out)
+  for _, field in ipairs(schema.fields) do
+    local indent, value = ("  "):rep(depth), values[field.name]
+    if field.type.kind == "map" then
+      out[#out + 1] = ("%s%s:"):format(indent, field.name)
+      dump_map(field.type, value, depth + 1, out)
+    elseif value ~= nil or field.type.optional then
+      out[#out + 1] = ("%s%s: %s"):format(indent, field.name, field.type:text(value))
+    end
+  end
+  return out
+end
+
+---The whole config as YAML without presets: reading it gives the same values.
+---@return string
+function Config:dump()
+  local head = "# Every value of this run; `config=` of this file repeats it."
+  return table.concat(dump_map(self.schema, self.values, 0, { head }), "\n") .. "\n"
+end
+
+---A table of every key: its value, where it came from, what it is for.
+---@return string
+function Config:explain()
+  local rows, widths = {}, { 0, 0, 0 }
+  types.each(self.schema, function(path, wanted)
+    local row = { path, wanted:text(config.get(self.values, path)), self.origins[path] or "default", wanted.doc or "" }
+    for i = 1, 3 do widths[i] = math.max(widths[i], math.min(#row[i], 44)) end
+    rows[#rows + 1] = row
+  end)
+  local format = ("%%-%ds  %%-%ds  %%-%ds  %%s"):format(table.unpack(widths))
+  for i, row in ipairs(rows) do rows[i] = format:format(table.unpack(row)):gsub("%s+$", "") end
+  return table.concat(rows, "\n") .. "\n"
+end
+
+---The keys whose values differ from another config's, with both values as text.
+---@param other seqrun.Config
+---@return { path: string, mine: string, theirs: string, changeable: boolean }[]
+function Config:differences(other)
+  local list = {}
+  types.each(self.schema, function(path, wanted)
+    local mine, theirs = wanted:text(config.get(self.values, path)), wanted:text(config.get(other.values, path))
+    if mine ~= theirs then
+      list[#list + 1] = { path = path, mine = mine, theirs = theirs, changeable = wanted.changeable or false }
+    end
+  end)
+  return list
+end
+
+return config

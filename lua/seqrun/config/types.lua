@@ -1,0 +1,189 @@
+-- types.lua - what a key of a config may hold: how its text is read, checked and written.
+--
+-- A type is a table { kind, default?, required?, optional?, min?, max?, doc?, changeable? }.
+--
+--   required     the key must be given
+--   optional     it may be left out, or given as `none`: its value is nil
+--   changeable   a resumed run may have another value than the run it goes on from
+--
+-- Text becomes a value by the type, never by its looks: `no` is text for a string and wrong for a number.
+
+local guess = require("seqrun.guess")
+
+local types = {}
+
+---Integers up to this size are exact in a double, so a number that looks whole is whole.
+local EXACT = 1 << 53
+
+local Type = {}
+Type.__index = Type
+
+local function new(kind, options, more)
+  local self = {}
+  for key, value in pairs(options or {}) do self[key] = value end
+  for key, value in pairs(more or {}) do self[key] = value end
+  self.kind = kind
+  return setmetatable(self, Type)
+end
+
+-- ---- from text to values ---------------------------------------------------------------------
+
+---A decimal number with `_` between digits allowed; nil when it is none, or not finite.
+local function decimal(text)
+  local plain = text:gsub("(%d)_(%f[%d])", "%1%2")
+  local body = plain:match("^[+-]?(.+)$")
+  if not body or not (body:find("^%d+%.?%d*$") or body:find("^%.%d+$")
+    or body:find("^%d+%.?%d*[eE][+-]?%d+$") or body:find("^%.%d+[eE][+-]?%d+$")) then
+    return nil
+  end
+  local value = tonumber(plain)
+  if value and value == value and math.abs(value) < math.huge then return value end
+end
+
+local parse = {}
+
+function parse.string(_, text) return text end
+parse.path = parse.string
+
+function parse.integer(_, text)
+  local value = decimal(text)
+  if not value or math.abs(value) > EXACT then return nil, "a whole number" end
+  local whole = math.tointeger(value)
+  if not whole then return nil, "a whole number" end
+  return whole
+end
+
+function parse.number(_, text)
+  local percent = text:match("^(.*)%%$")
+  local value = decimal(percent or text)
+  if not value then return nil, "a number such as 0.01, 1e-4 or 10%" end
+  return percent and value / 100 or value + 0.0
+end
+
+function parse.boolean(_, text)
+  if text == "true" then return true end
+  if text == "false" then return false end
+  return nil, "true or false"
+end
+
+function parse.enum(self, text)
+  for _, name in ipairs(self.names) do
+    if text == name then return name end
+  end
+  return nil, "one of " .. table.concat(self.names, ", "), guess.hint(text, self.names)
+end
+
+local UNITS = { d = 86400, h = 3600, m = 60, s = 1 }
+
+function parse.duration(_, text)
+  local plain = decimal(text)
+  if plain then return plain + 0.0 end
+  local total, rest = 0.0, text
+  repeat
+    local number, unit, after = rest:match("^(%d+%.?%d*)([dhms])(.*)$")
+    if not number then return nil, "a time such as 2h, 1h30m or 90s" end
+    total, rest = total + tonumber(number) * UNITS[unit], after
+  until rest == ""
+  return total
+end
+
+local FACTORS = { [""] = 1, k = 1 << 10, M = 1 << 20, G = 1 << 30, T = 1 << 40 }
+
+function parse.size(_, text)
+  local number, unit = text:match("^([%d_%.]+)([kMGT]?)$")
+  local value = number and decimal(number)
+  local whole = value and math.tointeger(value * FACTORS[unit])
+  if not whole or whole > EXACT then return nil, "a size such as 4096, 64k or 2M" end
+  return whole
+end
+
+---@return any value nil when the text is no such value
+---@return string? want what was wanted
+---@return string? hint
+function Type:parse(text)
+  local value, want, hint = parse[self.kind](self, text)
+  if value == nil then return nil, want, hint end
+  if self.min and value < self.min then return nil, "at least " .. self:text(self.min) end
+  if self.max and value > self.max then return nil, "at most " .. self:text(self.max) end
+  return value
+end
+
+-- ---- from values to text ---------------------------------------------------------------------
+
+---The shortest decimal that reads back as the same double.
+local function number_text(value)
+  for digits = 6, 17 do
+    local text = ("%%.%dg"):format(digits):format(value)
+    if tonumber(text) == value then return text end
+  end
+end
+
+local ESCAPES = { ['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t" }
+
+---Text as a YAML scalar, quoted unless it is plainly a word.
+local function string_text(value)
+  if value:find("^[%w_%./][%w_%./%-]*$") and value ~= "none" and value ~= "null" then return value end
+  return '"' .. value:gsub('[%c"\\]', function(c)
+    return ESCAPES[c] or ("\\x%02x"):format(c:byte())
+  end) .. '"'
+end
+
+---A value as the YAML that gives it back.
+function Type:text(value)
+  if value == nil then return "none" end
+  if self.kind == "list" then
+    local parts = {}
+    for i, item in ipairs(value) do parts[i] = self.of:text(item) end
+    return "[" .. table.concat(parts, ", ") .. "]"
+  end
+  if math.type(value) == "integer" then return ("%d"):format(value) end
+  if type(value) == "number" then return number_text(value) end
+  if type(value) == "boolean" then return tostring(value) end
+  return string_text(value)
+end
+
+---"a number" and so on, for messages.
+function Type:describe()
+  local names = {
+    string = "text", path = "a path", integer = "a whole number", number = "a number", boolean = "true or false",
+    duration = "a time", size = "a size", list = "a list", map = "keys and values",
+  }
+  return names[self.kind] or "one of " .. table.concat(self.names, ", ")
+end
+
+-- ---- making types ----------------------------------------------------------------------------
+
+for _, kind in ipairs { "string", "path", "integer", "number", "boolean", "duration", "size" } do
+  types[kind] = function(options) return new(kind, options) end
+end
+
+---@param names string[]
+function types.enum(names, options) return new("enum", options, { names = names }) end
+
+---@param of table the type of every element (not a map, not a list)
+function types.list(of, options) return new("list", options, { of = of }) end
+
+---@param fields table[] { name, type } in the order in which they are written
+function types.map(fields, options)
+  local by_name = {}
+  for i, field in ipairs(fields) do
+    assert(not by_name[field[1]], field[1])
+    by_name[field[1]] = field[2]
+    fields[i].name, fields[i].type = field[1], field[2]
+  end
+  return new("map", options, { fields = fields, by_name = by_name })
+end
+
+---Calls fn(path, type) for every key that holds a value, in the order of the schema.
+function types.each(schema, fn, prefix)
+  for _, field in ipairs(schema.fields) do
+    local path = (prefix or "") .. field.name
+    if field.type.kind == "map" then
+      types.each(field.type, fn, path .. ".")
+    else
+      fn(path, field.type)
+    end
+  end
+end
+
+return types
