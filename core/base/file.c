@@ -67,8 +67,7 @@ static int open_retry(const char *path, int flags, unsigned mode) {
     return fd;
 }
 
-/* One read into the room that is left: *got = 0 at the end of the file. */
-static sr_status read_some(size_t *got, int fd, char *bytes, size_t room, const char *path) {
+sr_status sr_file_read_some(size_t *got, int fd, void *bytes, size_t room, const char *path) {
     ssize_t n;
     *got = 0;
     do n = sr_io_now.read(fd, bytes, room);
@@ -88,7 +87,7 @@ static sr_status read_all(char **bytes, size_t *size, int fd, size_t hint, size_
         SR_TRY(sr_grow(bytes, need));
         size_t got = 1;
         while (*size <= room && got > 0) {
-            SR_TRY(read_some(&got, fd, *bytes + *size, room + 1 - *size, path));
+            SR_TRY(sr_file_read_some(&got, fd, *bytes + *size, room + 1 - *size, path));
             *size += got;
         }
         if (*size <= room) break;
@@ -126,6 +125,20 @@ sr_status sr_file_open(int *fd, size_t *size, const char *path, size_t limit) {
         *fd = -1;
     }
     return st;
+}
+
+sr_status sr_file_open_stream(int *fd, uint64_t *size, const char *path) {
+    struct stat st;
+    *size = 0;
+    *fd = open_retry(path, O_RDONLY, 0);
+    if (*fd < 0) return failed("open", path);
+    if (fstat(*fd, &st) == 0 && !S_ISDIR(st.st_mode)) {
+        if (S_ISREG(st.st_mode)) *size = (uint64_t)st.st_size;
+        return SR_OK;
+    }
+    sr_io_now.close(*fd);
+    *fd = -1;
+    return sr_fail(SR_EDATA, "%s: this is a directory; name a file", path);
 }
 
 sr_status sr_file_read(void **bytes, size_t *size, const char *path, size_t limit) {

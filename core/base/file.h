@@ -39,6 +39,13 @@ extern sr_io sr_io_now;
  * through sr_io_now.  SR_ENOENT, SR_EDATA (a directory, a pipe, too large), SR_EIO. */
 sr_status sr_file_open(int *fd, size_t *size, const char *path, size_t limit);
 
+/* Opens anything that can be read from front to back, a pipe too, but not a directory (SR_EDATA).
+ * *size is that of a plain file, 0 for the rest. */
+sr_status sr_file_open_stream(int *fd, uint64_t *size, const char *path);
+
+/* One read: *got = 0 at the end of the file, else 1 .. room. */
+sr_status sr_file_read_some(size_t *got, int fd, void *bytes, size_t room, const char *path);
+
 /* Reads a whole file into *bytes (freed by sr_free(), one zero byte follows the contents).
  * SR_ENOENT when it does not exist, SR_EDATA when it is larger than `limit` or not a plain file,
  * SR_EIO when reading fails. */

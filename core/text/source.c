@@ -1,0 +1,385 @@
+#include "core/text/source.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "core/base/file.h"
+#include "core/base/mem.h"
+#include "core/text/utf8.h"
+
+enum { BLOCK = 64 << 10 };
+
+/* How much of a stretch of text is not UTF-8. */
+typedef struct window {
+    uint64_t start, size, invalid, first; /* offsets in the file; of the first invalid sequence */
+} window;
+
+struct sr_source {
+    char **files;
+    size_t count, room, next; /* next: the file to open when the current one ends */
+    uint64_t total;
+    size_t line_limit;
+    bool any_bytes, has_stdin;
+
+    int fd;                    /* of the current file, -1 when none is open */
+    bool gz, gz_live, gz_done; /* gz_live: `stream` must be ended */
+    z_stream stream;
+    uint8_t raw[BLOCK]; /* as read from storage */
+    size_t raw_at, raw_size;
+    bool raw_end;
+
+    uint8_t *text; /* line_limit + BLOCK bytes; lines are looked for in [at, filled) */
+    size_t at, filled, scanned, checked;
+    uint64_t offset; /* in the file, of text[0] */
+    bool text_end, fresh;
+    window window;
+    sr_source_counts counts;
+};
+
+/* ---- the list of files ---- */
+
+static sr_status add_file(sr_source *s, const char *path) {
+    if (s->count == SR_SOURCE_FILES)
+        return sr_fail(SR_EDATA, "%s: more than %d files; join some of them", path,
+                       SR_SOURCE_FILES);
+    if (s->count == s->room) {
+        size_t room = s->room > 0 ? s->room * 2 : 16;
+        SR_TRY(sr_grow(&s->files, room));
+        s->room = room;
+    }
+    SR_TRY(sr_strdup(&s->files[s->count], path));
+    s->count++;
+    return SR_OK;
+}
+
+static sr_status add_tree(sr_source *s, const char *path, int depth);
+
+static sr_status add_entry(sr_source *s, const char *folder, const char *name, int depth) {
+    struct stat st;
+    char *path = NULL;
+    size_t size = strlen(folder) + strlen(name) + 2;
+    SR_TRY(sr_new(&path, size));
+    snprintf(path, size, "%s/%s", folder, name);
+    sr_status result = SR_OK;
+    if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+        result = add_tree(s, path, depth + 1);
+    } else if (stat(path, &st) == 0 && S_ISREG(st.st_mode)) { /* a link to a directory is passed */
+        s->total += (uint64_t)st.st_size;
+        result = add_file(s, path);
+    }
+    sr_free(path);
+    return result;
+}
+
+static sr_status add_tree(sr_source *s, const char *path, int depth) {
+    if (depth > SR_SOURCE_DEPTH)
+        return sr_fail(SR_EDATA, "%s: directories nested deeper than %d", path, SR_SOURCE_DEPTH);
+    char **names = NULL;
+    size_t count = 0;
+    SR_TRY(sr_file_list(&names, &count, path));
+    sr_status st = SR_OK;
+    for (size_t i = 0; i < count && st == SR_OK; i++)
+        if (names[i][0] != '.') st = add_entry(s, path, names[i], depth);
+    sr_file_list_free(names, count);
+    return st;
+}
+
+static sr_status add_path(sr_source *s, const char *path) {
+    struct stat st;
+    if (strcmp(path, "-") == 0) {
+        s->has_stdin = true;
+        return add_file(s, path);
+    }
+    if (stat(path, &st) != 0)
+        return sr_fail(errno == ENOENT || errno == ENOTDIR ? SR_ENOENT : SR_EIO,
+                       "%s: cannot open: %s", path, strerror(errno));
+    if (!S_ISDIR(st.st_mode)) {
+        s->total += S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+        return add_file(s, path);
+    }
+    size_t before = s->count;
+    SR_TRY(add_tree(s, path, 1));
+    if (s->count == before) return sr_fail(SR_EDATA, "%s: the directory has no file to read", path);
+    return SR_OK;
+}
+
+sr_status sr_source_open(sr_source **out, const char *const *paths, size_t count,
+                         const sr_source_opts *opts) {
+    *out = NULL;
+    size_t limit = opts != NULL && opts->line_limit > 0 ? opts->line_limit : SR_SOURCE_LINE;
+    if (limit < 16 || limit > 1 << 30)
+        return sr_fail(SR_EINVAL, "source: a line limit of %zu bytes; give 16 to 2^30", limit);
+    sr_source *s = NULL;
+    SR_TRY(sr_new(&s, 1));
+    s->fd = -1;
+    s->line_limit = limit;
+    s->any_bytes = opts != NULL && opts->any_bytes;
+    sr_status st;
+    SR_GO(fail, st, sr_new(&s->text, limit + BLOCK));
+    for (size_t i = 0; i < count; i++) SR_GO(fail, st, add_path(s, paths[i]));
+    *out = s;
+    return SR_OK;
+fail:
+    sr_source_close(s);
+    return st;
+}
+
+static void close_file(sr_source *s) {
+    if (s->gz_live) inflateEnd(&s->stream);
+    if (s->fd > 0) sr_io_now.close(s->fd);
+    s->fd = -1;
+    s->gz = s->gz_live = s->gz_done = false;
+}
+
+void sr_source_close(sr_source *s) {
+    if (s == NULL) return;
+    close_file(s);
+    for (size_t i = 0; i < s->count; i++) sr_free(s->files[i]);
+    sr_free(s->files);
+    sr_free(s->text);
+    sr_free(s);
+}
+
+/* ---- bytes from storage, unpacked ---- */
+
+static const char *path_of(const sr_source *s) {
+    return s->files[s->next - 1];
+}
+
+static sr_status read_raw(sr_source *s) {
+    if (s->raw_at == s->raw_size) s->raw_at = s->raw_size = 0;
+    size_t got = 0;
+    if (s->raw_size < BLOCK && !s->raw_end) {
+        SR_TRY(
+            sr_file_read_some(&got, s->fd, s->raw + s->raw_size, BLOCK - s->raw_size, path_of(s)));
+        s->raw_end = got == 0;
+    }
+    s->raw_size += got;
+    s->counts.bytes_read += got;
+    return SR_OK;
+}
+
+static voidpf zlib_alloc(voidpf opaque, uInt count, uInt size) {
+    (void)opaque;
+    return sr_mem_malloc((size_t)count * size);
+}
+
+static void zlib_free(voidpf opaque, voidpf block) {
+    (void)opaque;
+    sr_free(block);
+}
+
+static sr_status start_gz(sr_source *s) {
+    s->stream = (z_stream){.zalloc = zlib_alloc, .zfree = zlib_free};
+    if (inflateInit2(&s->stream, 15 + 16) != Z_OK)
+        return sr_fail(SR_ENOMEM, "%s: out of memory for unpacking", path_of(s));
+    s->gz = s->gz_live = true;
+    return SR_OK;
+}
+
+static sr_status open_next(sr_source *s) {
+    const char *path = s->files[s->next++];
+    uint64_t size;
+    s->raw_at = s->raw_size = 0;
+    s->raw_end = s->text_end = false;
+    s->at = s->filled = s->scanned = s->checked = 0;
+    s->offset = 0;
+    s->fresh = true;
+    s->window = (window){0};
+    if (strcmp(path, "-") == 0)
+        s->fd = 0;
+    else
+        SR_TRY(sr_file_open_stream(&s->fd, &size, path));
+    s->counts.files++;
+    while (s->raw_size < 2 && !s->raw_end) SR_TRY(read_raw(s)); /* the magic needs two bytes */
+    if (s->raw_size >= 2 && s->raw[0] == 0x1F && s->raw[1] == 0x8B) SR_TRY(start_gz(s));
+    return SR_OK;
+}
+
+/* After a member of a .gz: another one follows, or zeros as padding, or the end. */
+static sr_status next_member(sr_source *s) {
+    for (;;) {
+        while (s->raw_at < s->raw_size && s->raw[s->raw_at] == 0) s->raw_at++;
+        if (s->raw_at < s->raw_size || s->raw_end) break;
+        SR_TRY(read_raw(s));
+    }
+    if (s->raw_at == s->raw_size) {
+        s->gz_done = true;
+        return SR_OK;
+    }
+    if (s->raw[s->raw_at] != 0x1F)
+        return sr_fail(SR_EDATA, "%s: something else follows the compressed data", path_of(s));
+    inflateReset(&s->stream);
+    return SR_OK;
+}
+
+static sr_status unpack(size_t *got, sr_source *s, uint8_t *to, size_t room) {
+    *got = 0;
+    while (*got == 0 && !s->gz_done) {
+        if (s->raw_at == s->raw_size && !s->raw_end) SR_TRY(read_raw(s));
+        if (s->raw_at == s->raw_size && s->raw_end)
+            return sr_fail(SR_EDATA, "%s: cut short: the compressed data has no end", path_of(s));
+        s->stream.next_in = s->raw + s->raw_at;
+        s->stream.avail_in = (uInt)(s->raw_size - s->raw_at);
+        s->stream.next_out = to;
+        s->stream.avail_out = (uInt)room;
+        int rc = inflate(&s->stream, Z_NO_FLUSH);
+        s->raw_at = s->raw_size - s->stream.avail_in;
+        *got = room - s->stream.avail_out;
+        if (rc == Z_MEM_ERROR)
+            return sr_fail(SR_ENOMEM, "%s: out of memory for unpacking", path_of(s));
+        if (rc == Z_STREAM_END)
+            SR_TRY(next_member(s));
+        else if (rc != Z_OK && rc != Z_BUF_ERROR)
+            return sr_fail(SR_EDATA, "%s: the compressed data is damaged after %ju bytes of text",
+                           path_of(s), (uintmax_t)(s->offset + s->filled));
+    }
+    return SR_OK;
+}
+
+static sr_status copy_raw(size_t *got, sr_source *s, uint8_t *to, size_t room) {
+    if (s->raw_at == s->raw_size && !s->raw_end) SR_TRY(read_raw(s));
+    *got = s->raw_size - s->raw_at < room ? s->raw_size - s->raw_at : room;
+    memcpy(to, s->raw + s->raw_at, *got);
+    s->raw_at += *got;
+    return SR_OK;
+}
+
+/* ---- does it look like text? ---- */
+
+static sr_status judge_window(sr_source *s, bool file_ends) {
+    window *w = &s->window;
+    if (w->size < BLOCK && !file_ends) return SR_OK;
+    if (w->invalid >= 8 && w->invalid * 10 > w->size)
+        return sr_fail(SR_EDATA,
+                       "%s: not UTF-8 text: %ju of %ju bytes from byte %ju on are invalid, the "
+                       "first at byte %ju; convert it with iconv, or leave it out",
+                       path_of(s), (uintmax_t)w->invalid, (uintmax_t)w->size, (uintmax_t)w->start,
+                       (uintmax_t)w->first);
+    *w = (window){.start = w->start + w->size};
+    return SR_OK;
+}
+
+static size_t first_invalid(const uint8_t *bytes, size_t size) {
+    int32_t cp = 0;
+    size_t at = 0;
+    for (int length; at < size; at += (size_t)length) {
+        length = sr_utf8_decode(&cp, bytes + at, size - at);
+        if (cp < 0) break;
+    }
+    return at;
+}
+
+/* Looks at what has come in since the last time. */
+static sr_status check_text(sr_source *s) {
+    const uint8_t *bytes = s->text + s->checked;
+    size_t size = s->filled - s->checked, rest = 0;
+    const uint8_t *zero = memchr(bytes, 0, size);
+    if (zero != NULL)
+        return sr_fail(SR_EDATA,
+                       "%s: not text: a zero byte at byte %ju; convert UTF-16 with iconv, or leave "
+                       "the file out",
+                       path_of(s), (uintmax_t)(s->offset + (uint64_t)(zero - s->text)));
+    size_t invalid = sr_utf8_invalid(bytes, size, s->text_end ? NULL : &rest);
+    window *w = &s->window;
+    if (invalid > 0 && w->invalid == 0) {
+        w->first = s->offset + s->checked + first_invalid(bytes, size);
+    }
+    w->invalid += invalid;
+    w->size += size - rest;
+    s->counts.invalid += invalid;
+    s->checked = s->filled - rest;
+    return judge_window(s, s->text_end);
+}
+
+/* Reads more text behind what is there. */
+static sr_status fill(sr_source *s) {
+    if (s->line_limit + BLOCK - s->filled < BLOCK) {
+        size_t keep_from = s->checked < s->at ? s->checked : s->at;
+        memmove(s->text, s->text + keep_from, s->filled - keep_from);
+        s->offset += keep_from;
+        s->at -= keep_from, s->filled -= keep_from, s->checked -= keep_from;
+        s->scanned -= keep_from;
+    }
+    size_t got = 0, room = s->line_limit + BLOCK - s->filled;
+    if (room > BLOCK) room = BLOCK;
+    if (s->gz)
+        SR_TRY(unpack(&got, s, s->text + s->filled, room));
+    else
+        SR_TRY(copy_raw(&got, s, s->text + s->filled, room));
+    s->filled += got;
+    s->text_end = got == 0;
+    if (!s->any_bytes) return check_text(s);
+    s->checked = s->filled;
+    return SR_OK;
+}
+
+/* ---- lines ---- */
+
+static sr_status give(sr_source *s, sr_line *line, size_t size, size_t skip, bool ends) {
+    *line = (sr_line){s->text + s->at, size, ends, s->fresh};
+    s->fresh = false;
+    s->at += size + skip;
+    s->scanned = s->at;
+    s->counts.bytes += size + skip;
+    s->counts.lines += ends;
+    return SR_OK;
+}
+
+/* Where to cut the first `limit` bytes of a line: behind its last white space, else between code
+ * points. */
+static size_t cut_of(const uint8_t *bytes, size_t limit) {
+    for (size_t n = limit; n > limit / 2; n--)
+        if (bytes[n - 1] == ' ' || bytes[n - 1] == '\t' || bytes[n - 1] == '\r') return n;
+    return sr_utf8_whole(bytes, limit);
+}
+
+sr_status sr_source_line(sr_source *s, sr_line *line) {
+    for (;;) {
+        if (s->fd < 0) {
+            *line = (sr_line){0};
+            if (s->next == s->count) return SR_OK;
+            SR_TRY(open_next(s));
+        }
+        const uint8_t *from = s->text + s->scanned;
+        const uint8_t *end =
+            s->filled > s->scanned ? memchr(from, '\n', s->filled - s->scanned) : 0;
+        size_t size = (end != NULL ? (size_t)(end - s->text) : s->filled) - s->at;
+        if (size > s->line_limit || (size == s->line_limit && end == NULL && !s->text_end)) {
+            s->counts.long_cut++;
+            return give(s, line, cut_of(s->text + s->at, s->line_limit), 0, false);
+        }
+        if (end != NULL) return give(s, line, size, 1, true);
+        if (s->text_end && size > 0) return give(s, line, size, 0, true);
+        s->scanned = s->filled;
+        if (s->text_end)
+            close_file(s);
+        else
+            SR_TRY(fill(s));
+    }
+}
+
+bool sr_source_ready(sr_source *s) {
+    if (s->fd < 0) return s->next < s->count && strcmp(s->files[s->next], "-") != 0;
+    if (s->raw_at < s->raw_size || s->raw_end) return true;
+    if (s->filled > s->at && memchr(s->text + s->at, '\n', s->filled - s->at) != NULL) return true;
+    struct pollfd p = {.fd = s->fd, .events = POLLIN};
+    return poll(&p, 1, 0) != 0;
+}
+
+const char *sr_source_path(const sr_source *s) {
+    return s->next > 0 ? path_of(s) : "";
+}
+
+sr_source_counts sr_source_count(const sr_source *s) {
+    return s->counts;
+}
+
+uint64_t sr_source_total(const sr_source *s) {
+    return s->has_stdin ? 0 : s->total;
+}
