@@ -1,0 +1,285 @@
+/* ljson.c - seqrun.core.json: JSON to Lua values and back.
+ *
+ * Reading is jansson's, strict: one value, no key twice, valid UTF-8, bounded depth.  Writing has
+ * stable bytes: keys in byte order, numbers in the fewest digits that read back the same.
+ */
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "lua/bind/lseqrun.h"
+
+int luaopen_seqrun_core_json(lua_State *L);
+
+#define ARRAY "seqrun.json.array"
+enum { MAX_DEPTH = 64 };
+
+/* ---- reading ---------------------------------------------------------------------------------
+ */
+
+/* Owns the tree, so that an error on the way frees it. */
+static int root_gc(lua_State *L) {
+    json_t **root = lua_touserdata(L, 1);
+    json_decref(*root);
+    *root = NULL;
+    return 0;
+}
+
+static void push_value(lua_State *L, json_t *value, int depth);
+
+static void push_object(lua_State *L, json_t *object, int depth) {
+    const char *key;
+    json_t *value;
+    lua_createtable(L, 0, (int)json_object_size(object));
+    json_object_foreach(object, key, value) {
+        push_value(L, value, depth + 1);
+        lua_setfield(L, -2, key);
+    }
+}
+
+static void push_array(lua_State *L, json_t *array, int depth) {
+    lua_createtable(L, (int)json_array_size(array), 0);
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        push_value(L, json_array_get(array, i), depth + 1);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    luaL_setmetatable(L, ARRAY);
+}
+
+static void push_value(lua_State *L, json_t *value, int depth) {
+    if (depth > MAX_DEPTH) luaL_error(L, "json: nested more than %d deep", MAX_DEPTH);
+    luaL_checkstack(L, 4, "json");
+    switch (json_typeof(value)) {
+    case JSON_OBJECT:
+        push_object(L, value, depth);
+        break;
+    case JSON_ARRAY:
+        push_array(L, value, depth);
+        break;
+    case JSON_STRING:
+        lua_pushlstring(L, json_string_value(value), json_string_length(value));
+        break;
+    case JSON_INTEGER:
+        lua_pushinteger(L, json_integer_value(value));
+        break;
+    case JSON_REAL:
+        lua_pushnumber(L, json_real_value(value));
+        break;
+    case JSON_NULL:
+        lua_pushlightuserdata(L, NULL);
+        break;
+    default:
+        lua_pushboolean(L, json_is_true(value));
+    }
+}
+
+/* Pushes the value of the tree in the box at index 1. */
+static int convert(lua_State *L) {
+    json_t **root = lua_touserdata(L, 1);
+    push_value(L, *root, 1);
+    return 1;
+}
+
+/* json.decode(text) -> value | nil, message, code */
+static int json_decode(lua_State *L) {
+    size_t size;
+    const char *text = luaL_checklstring(L, 1, &size);
+    json_t **root = lua_newuserdatauv(L, sizeof *root, 0);
+    *root = NULL;
+    luaL_setmetatable(L, "seqrun.json.root");
+    json_error_t error;
+    *root = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    if (*root == NULL)
+        return lsr_result(
+            L, sr_fail(SR_EDATA, "line %d, column %d: %s", error.line, error.column, error.text));
+    lua_pushcfunction(L, convert);
+    lua_pushvalue(L, -2);
+    if (lua_pcall(L, 1, 1, 0) == LUA_OK) return 1;
+    return lsr_result(L, sr_fail(SR_EDATA, "%s", lua_tostring(L, -1)));
+}
+
+/* ---- writing ---------------------------------------------------------------------------------
+ */
+
+static void add_string(lua_State *L, luaL_Buffer *b, int at) {
+    size_t size;
+    const char *s = lua_tolstring(L, at, &size);
+    luaL_addchar(b, '"');
+    for (size_t i = 0; i < size; i++) {
+        unsigned char c = (unsigned char)s[i];
+        char escape[8];
+        if (c == '"' || c == '\\')
+            snprintf(escape, sizeof escape, "\\%c", c);
+        else if (c == '\n')
+            snprintf(escape, sizeof escape, "\\n");
+        else if (c < 0x20 || c == 0x7F)
+            snprintf(escape, sizeof escape, "\\u%04x", c);
+        else
+            snprintf(escape, sizeof escape, "%c", c);
+        luaL_addstring(b, escape);
+    }
+    luaL_addchar(b, '"');
+}
+
+static void add_number(lua_State *L, luaL_Buffer *b, int at) {
+    char text[40];
+    if (lua_isinteger(L, at)) {
+        snprintf(text, sizeof text, "%lld", (long long)lua_tointeger(L, at));
+    } else {
+        double x = lua_tonumber(L, at);
+        int digits = 15;
+        if (!isfinite(x)) {
+            luaL_addstring(b, "null");
+            return;
+        }
+        do snprintf(text, sizeof text, "%.*g", digits, x);
+        while (digits++ < 17 && strtod(text, NULL) != x);
+        if (strpbrk(text, ".e") == NULL) strcat(text, ".0");
+    }
+    luaL_addstring(b, text);
+}
+
+/* The keys of the table at `at`, sorted, as a new table on the stack. */
+static lua_Integer push_sorted_keys(lua_State *L, int at) {
+    lua_Integer n = 0;
+    lua_newtable(L);
+    int keys = lua_gettop(L);
+    lua_pushnil(L);
+    while (lua_next(L, at)) {
+        lua_pop(L, 1);
+        if (lua_type(L, -1) != LUA_TSTRING)
+            luaL_error(L, "json: a key is a %s; keys of an object are strings",
+                       luaL_typename(L, -1));
+        lua_pushvalue(L, -1);
+        lua_rawseti(L, keys, ++n);
+    }
+    lua_getglobal(L, "table");
+    lua_getfield(L, -1, "sort");
+    lua_pushvalue(L, keys);
+    lua_call(L, 1, 0);
+    lua_settop(L, keys);
+    return n;
+}
+
+/* A buffer must stay on top of the stack: containers are built as strings of their parts. */
+static void push_json(lua_State *L, int at, int depth);
+
+static void add_array(lua_State *L, luaL_Buffer *b, int at, int depth) {
+    lua_Integer n = (lua_Integer)lua_rawlen(L, at);
+    luaL_addchar(b, '[');
+    for (lua_Integer i = 1; i <= n; i++) {
+        if (i > 1) luaL_addchar(b, ',');
+        lua_rawgeti(L, at, i);
+        push_json(L, lua_gettop(L), depth + 1);
+        lua_remove(L, -2);
+        luaL_addvalue(b);
+    }
+    luaL_addchar(b, ']');
+}
+
+static void add_object(lua_State *L, luaL_Buffer *b, int at, int keys, lua_Integer n, int depth) {
+    luaL_addchar(b, '{');
+    for (lua_Integer i = 1; i <= n; i++) {
+        if (i > 1) luaL_addchar(b, ',');
+        lua_rawgeti(L, keys, i);
+        push_json(L, lua_gettop(L), depth + 1);
+        lua_remove(L, -2);
+        luaL_addvalue(b);
+        luaL_addchar(b, ':');
+        lua_rawgeti(L, keys, i);
+        lua_rawget(L, at);
+        push_json(L, lua_gettop(L), depth + 1);
+        lua_remove(L, -2);
+        luaL_addvalue(b);
+    }
+    luaL_addchar(b, '}');
+}
+
+static void add_value(lua_State *L, luaL_Buffer *b, int at) {
+    switch (lua_type(L, at)) {
+    case LUA_TSTRING:
+        add_string(L, b, at);
+        break;
+    case LUA_TNUMBER:
+        add_number(L, b, at);
+        break;
+    case LUA_TBOOLEAN:
+        luaL_addstring(b, lua_toboolean(L, at) ? "true" : "false");
+        break;
+    case LUA_TNIL:
+        luaL_addstring(b, "null");
+        break;
+    case LUA_TLIGHTUSERDATA:
+        if (lua_touserdata(L, at) == NULL) {
+            luaL_addstring(b, "null");
+            break;
+        } /* fall through */
+    default:
+        luaL_error(L, "json: a %s cannot be written", luaL_typename(L, at));
+    }
+}
+
+static void push_json(lua_State *L, int at, int depth) {
+    luaL_Buffer b;
+    if (depth > MAX_DEPTH) luaL_error(L, "json: nested more than %d deep", MAX_DEPTH);
+    luaL_checkstack(L, 12, "json");
+    int type = lua_type(L, at);
+    bool array = false;
+    int keys = 0;
+    lua_Integer n = 0;
+    if (type == LUA_TTABLE) {
+        array = lua_rawlen(L, at) > 0 || luaL_getmetafield(L, at, "__json_array") != LUA_TNIL;
+        lua_settop(L, array && lua_rawlen(L, at) == 0 ? lua_gettop(L) - 1 : lua_gettop(L));
+        if (!array) n = push_sorted_keys(L, at), keys = lua_gettop(L);
+    }
+    luaL_buffinit(L, &b);
+    if (array)
+        add_array(L, &b, at, depth);
+    else if (type == LUA_TTABLE)
+        add_object(L, &b, at, keys, n, depth);
+    else
+        add_value(L, &b, at);
+    luaL_pushresult(&b);
+    if (keys > 0) lua_remove(L, keys);
+}
+
+/* json.encode(value) -> text */
+static int json_encode(lua_State *L) {
+    luaL_checkany(L, 1);
+    lua_settop(L, 1);
+    push_json(L, 1, 1);
+    return 1;
+}
+
+/* json.array([list]) -> list, written as an array even when it is empty */
+static int json_as_array(lua_State *L) {
+    if (lua_isnoneornil(L, 1)) lua_newtable(L);
+    luaL_checktype(L, -1, LUA_TTABLE);
+    luaL_setmetatable(L, ARRAY);
+    return 1;
+}
+
+static const luaL_Reg functions[] = {
+    {"decode", json_decode},
+    {"encode", json_encode},
+    {"array", json_as_array},
+    {NULL, NULL},
+};
+
+int luaopen_seqrun_core_json(lua_State *L) {
+    json_set_alloc_funcs(sr_mem_malloc, sr_free);
+    luaL_newmetatable(L, "seqrun.json.root");
+    lua_pushcfunction(L, root_gc);
+    lua_setfield(L, -2, "__gc");
+    luaL_newmetatable(L, ARRAY);
+    lua_pushboolean(L, 1);
+    lua_setfield(L, -2, "__json_array");
+    lua_pop(L, 2);
+    luaL_newlib(L, functions);
+    lua_pushlightuserdata(L, NULL);
+    lua_setfield(L, -2, "null");
+    return 1;
+}
