@@ -1,0 +1,100 @@
+/* params.h - the parameters of a model: one contiguous store of values, one of gradients.
+ *
+ * Every parameter is a view into both stores, with a name and a shape as in Hugging Face, so the
+ * optimizer, the norm and the reduction over ranks see two flat arrays and a list of segments.
+ *
+ * Offsets are multiples of 64 elements (a cache line in every dtype), but the members of one fuse
+ * group stand side by side without a gap, so that one product can serve them all: query, key and
+ * value weights are three parameters and one (3 H, H) matrix.  Rows may be padded in the store (a
+ * vocabulary to a multiple that the matrix kernels like); a parameter's view never shows them, so
+ * they are always zero and never saved.
+ *
+ * Initial values are keyed by the parameter's name: they depend on neither padding nor order.
+ */
+#ifndef SR_TRAIN_PARAMS_H
+#define SR_TRAIN_PARAMS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/status.h"
+#include "core/tensor/device.h"
+#include "core/tensor/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How a parameter begins: normal is truncated at two deviations. */
+typedef enum sr_init { SR_INIT_NORMAL, SR_INIT_ZEROS, SR_INIT_ONES } sr_init;
+
+typedef struct sr_param_spec {
+    const char *name;
+    int ndim; /* at least 1 */
+    int64_t shape[SR_MAX_DIMS];
+    sr_init init;
+    double std;          /* of SR_INIT_NORMAL */
+    int64_t pad_rows_to; /* rows in the store are a multiple of this; 0 or 1: no padding */
+    const char *fuse;    /* members of one group follow each other in the list; or NULL */
+} sr_param_spec;
+
+typedef struct sr_param {
+    char *name;
+    int ndim;
+    int64_t shape[SR_MAX_DIMS];
+    int64_t offset;  /* elements from the start of the stores */
+    int64_t size;    /* elements that the model sees */
+    int64_t stored;  /* the same with padded rows */
+    sr_tensor *leaf; /* view of the values, requires_grad, its grad a view of the gradients */
+    sr_init init;
+    double std;
+    int32_t fused; /* index of its fuse group, or -1 */
+} sr_param;
+
+/* All members of a fuse group seen as one parameter: rows added up. */
+typedef struct sr_fused {
+    char *name;
+    int64_t first, count; /* members in the list */
+    sr_tensor *leaf;
+} sr_fused;
+
+typedef struct sr_params {
+    sr_device *device; /* borrowed */
+    sr_tensor *value;  /* (stored) flat; real dtype of the device: f32 masters, f64 on ref */
+    sr_tensor *grad;   /* (stored) flat, same dtype */
+    sr_param *list;
+    int64_t count;
+    sr_fused *fused;
+    int32_t fused_count;
+    int64_t elements; /* of all parameters, without padding */
+    int64_t stored;   /* elements of a store */
+} sr_params;
+
+/* A store on `device` with all values and gradients zero; it belongs to no scope.
+ *
+ * Errors: SR_EINVAL  an empty list, a name twice, a size below 1, a fuse group whose members differ
+ *                    in more than rows, are padded, or do not follow each other
+ *         SR_ENOMEM
+ */
+sr_status sr_params_new(sr_params **out, sr_device *device, const sr_param_spec *specs,
+                        int64_t count);
+void sr_params_free(sr_params *params); /* NULL is allowed; tensors held elsewhere stay live */
+
+/* The parameter of this name, or NULL. */
+sr_param *sr_params_find(const sr_params *params, const char *name);
+
+/* The fuse group of this name, or NULL. */
+sr_fused *sr_params_find_fused(const sr_params *params, const char *name);
+
+/* Writes the initial values of every parameter: keyed by (seed, name). */
+sr_status sr_params_initialise(sr_params *params, uint64_t seed);
+
+/* The same for one parameter. */
+sr_status sr_params_initialise_one(sr_params *params, sr_param *param, uint64_t seed);
+
+sr_status sr_params_zero_grad(sr_params *params);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

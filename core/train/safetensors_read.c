@@ -1,0 +1,159 @@
+/* safetensors_read.c - elements of a file, converted to what the caller holds. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/base/file.h"
+#include "core/base/mem.h"
+#include "core/tensor/backend.h"
+#include "core/train/safetensors.h"
+
+enum { CHUNK = 1 << 16 }; /* elements converted at a time */
+
+static double half_to_f64(uint16_t h) {
+    int exponent = h >> 10 & 31;
+    double mantissa = h & 1023, value;
+    if (exponent == 31)
+        value = mantissa != 0 ? NAN : INFINITY;
+    else if (exponent == 0)
+        value = ldexp(mantissa, -24);
+    else
+        value = ldexp(mantissa + 1024, exponent - 25);
+    return h >> 15 ? -value : value;
+}
+
+#define EACH(type, from, expr)                                                                     \
+    for (size_t i = 0; i < n; i++) {                                                               \
+        type x;                                                                                    \
+        memcpy(&x, (const char *)(from) + i * sizeof x, sizeof x);                                 \
+        expr;                                                                                      \
+    }
+
+static bool is_integer(sr_st_dtype dtype) {
+    return dtype == SR_ST_I64 || dtype == SR_ST_I32 || dtype == SR_ST_U8 || dtype == SR_ST_BOOL;
+}
+
+static bool is_real(sr_st_dtype dtype) {
+    return dtype == SR_ST_F64 || dtype == SR_ST_F32 || dtype == SR_ST_F16 || dtype == SR_ST_BF16;
+}
+
+static void to_integers(int64_t *out, const void *raw, sr_st_dtype dtype, size_t n) {
+    if (dtype == SR_ST_I64) EACH(int64_t, raw, out[i] = x)
+    if (dtype == SR_ST_I32) EACH(int32_t, raw, out[i] = x)
+    if (dtype == SR_ST_U8 || dtype == SR_ST_BOOL) EACH(uint8_t, raw, out[i] = x)
+}
+
+static void to_doubles(double *out, const void *raw, sr_st_dtype dtype, size_t n) {
+    if (dtype == SR_ST_F64) EACH(double, raw, out[i] = x)
+    if (dtype == SR_ST_F32) EACH(float, raw, out[i] = x)
+    if (dtype == SR_ST_F16) EACH(uint16_t, raw, out[i] = half_to_f64(x))
+    if (dtype == SR_ST_BF16) EACH(uint16_t, raw, out[i] = sr_bf16_to_f32(x))
+}
+
+static void from_doubles(void *host, const double *x, sr_dtype dtype, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (dtype == SR_F64) ((double *)host)[i] = x[i];
+        if (dtype == SR_F32) ((float *)host)[i] = (float)x[i];
+        if (dtype == SR_BF16) ((sr_bf16 *)host)[i] = sr_bf16_from_f32((float)x[i]);
+    }
+}
+
+static sr_status from_integers(void *host, const int64_t *x, sr_dtype dtype, size_t n,
+                               const char *path, const sr_st_entry *e) {
+    int64_t least = dtype == SR_BOOL || e->dtype == SR_ST_BOOL ? 0 : INT32_MIN;
+    int64_t most = dtype == SR_BOOL || e->dtype == SR_ST_BOOL ? 1 : INT32_MAX;
+    for (size_t i = 0; i < n; i++) {
+        if (x[i] < least || x[i] > most)
+            return sr_fail(SR_EDATA,
+                           "%s: tensor '%s' holds %" PRId64 ", which is not in %" PRId64
+                           "..%" PRId64,
+                           path, e->name, x[i], least, most);
+        if (dtype == SR_I32)
+            ((int32_t *)host)[i] = (int32_t)x[i];
+        else
+            ((uint8_t *)host)[i] = (uint8_t)x[i];
+    }
+    return SR_OK;
+}
+
+/* n elements of the file's type to the caller's; `wide` has room for n numbers of 8 bytes. */
+static sr_status convert(void *host, sr_dtype dtype, const void *raw, const sr_st_entry *e,
+                         size_t n, void *wide, const char *path) {
+    if (is_real(e->dtype) && sr_dtype_is_real(dtype)) {
+        to_doubles(wide, raw, e->dtype, n);
+        from_doubles(host, wide, dtype, n);
+        return SR_OK;
+    }
+    to_integers(wide, raw, e->dtype, n);
+    if (!sr_dtype_is_real(dtype)) return from_integers(host, wide, dtype, n, path, e);
+    int64_t *whole = wide;
+    double *real = wide;
+    for (size_t i = 0; i < n; i++) {
+        int64_t x;
+        memcpy(&x, &whole[i], sizeof x);
+        real[i] = (double)x;
+    }
+    from_doubles(host, real, dtype, n);
+    return SR_OK;
+}
+
+/* The bytes of the file are those of the host; a bool's are checked on the way. */
+static bool is_same(sr_st_dtype from, sr_dtype to) {
+    return to != SR_BOOL && from == sr_st_dtype_of(to);
+}
+
+static sr_status check_conversion(const sr_safetensors *st, const sr_st_entry *e, sr_dtype dtype) {
+    bool fits = is_integer(e->dtype) || (is_real(e->dtype) && sr_dtype_is_real(dtype));
+    if (fits) return SR_OK;
+    return sr_fail(SR_EDATA, "%s: tensor '%s' holds %s, which cannot be read as %s", st->path,
+                   e->name, sr_st_dtype_name(e->dtype), sr_dtype_name(dtype));
+}
+
+sr_status sr_safetensors_read(const sr_safetensors *st, const sr_st_entry *e, void *host,
+                              sr_dtype dtype, uint64_t first, uint64_t count) {
+    SR_TRY(check_conversion(st, e, dtype));
+    if (first > e->count || count > e->count - first)
+        return sr_fail(SR_EINVAL,
+                       "%s: tensor '%s' has %" PRIu64 " elements, not %" PRIu64 " from %" PRIu64,
+                       st->path, e->name, e->count, count, first);
+    if (is_same(e->dtype, dtype))
+        return sr_file_pread(st->fd, host, (size_t)count * sr_dtype_size(dtype),
+                             st->data_at + e->begin + first * sr_dtype_size(dtype), st->path);
+    size_t size = sr_st_dtype_size(e->dtype), room = count < CHUNK ? (size_t)count : CHUNK;
+    if (room == 0) return SR_OK;
+    char *scratch; /* what the file holds, then the same as 8-byte numbers */
+    SR_TRY(sr_new(&scratch, room * 16));
+    sr_status status = SR_OK;
+    for (uint64_t done = 0; status == SR_OK && done < count;) {
+        size_t n = count - done < room ? (size_t)(count - done) : room;
+        status = sr_file_pread(st->fd, scratch, n * size,
+                               st->data_at + e->begin + (first + done) * size, st->path);
+        if (status == SR_OK)
+            status = convert((char *)host + done * sr_dtype_size(dtype), dtype, scratch, e, n,
+                             scratch + room * 8, st->path);
+        done += n;
+    }
+    sr_free(scratch);
+    return status;
+}
+
+sr_status sr_safetensors_read_tensor(const sr_safetensors *st, const sr_st_entry *e, sr_tensor *t) {
+    SR_TRY(sr_tensor_check("read", t));
+    if (!sr_tensor_is_contiguous(t) || (uint64_t)sr_tensor_elements(t) != e->count)
+        return sr_fail(SR_EINVAL,
+                       "%s: tensor '%s' has %" PRIu64 " elements; the tensor to fill "
+                       "must be contiguous and have as many, not %" PRId64,
+                       st->path, e->name, e->count, sr_tensor_elements(t));
+    SR_TRY(check_conversion(st, e, t->dtype));
+    size_t bytes = (size_t)e->count * sr_dtype_size(t->dtype); /* both are in memory already */
+    void *host;
+    SR_TRY(sr_alloc(&host, bytes, 1));
+    sr_status status = sr_safetensors_read(st, e, host, t->dtype, 0, e->count);
+    if (status == SR_OK && bytes > 0) {
+        t->storage->version++;
+        status =
+            t->storage->device->backend->upload(t->storage->device, sr_tensor_data(t), host, bytes);
+    }
+    sr_free(host);
+    return status;
+}
