@@ -1,0 +1,131 @@
+/* shard.h - the .sqr file: named typed columns, every byte under a checksum.
+ *
+ *     header     32 bytes: magic, version, block size, checksum
+ *     blocks     64 KiB of one column each, in the order in which they were filled; the last block
+ *                of a column may be shorter
+ *     directory  metadata, columns, and for each block in file order its column and its checksum
+ *     trailer    40 bytes: where the directory stands, its checksum, magic, checksum
+ *
+ * Offsets of blocks follow from their order, so blocks cannot overlap or leave holes.  The checksum
+ * (XXH3-64) of a block is seeded with its column and number: blocks that changed places are found
+ * out.  docs/formats.md has the bytes.
+ *
+ * Files are read with pread, never mapped: a file cut short under a mapping is a SIGBUS.  A block
+ * is verified each time it comes from storage.  Memory is bounded: a writer holds one block a
+ * column, a reader its block cache; both hold 16 bytes for each block of the file (1/4096 of it).
+ */
+#ifndef SR_DATA_SHARD_H
+#define SR_DATA_SHARD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    SR_SHARD_VERSION = 1,
+    SR_SHARD_BLOCK = 64 << 10,
+    SR_SHARD_HEADER = 32,
+    SR_SHARD_TRAILER = 40,
+    SR_SHARD_COLUMNS = 256,    /* columns at most; metadata entries at most */
+    SR_SHARD_NAME = 64,        /* bytes of a column name or key: letters, digits, _ - . */
+    SR_SHARD_VALUE = 64 << 10, /* bytes of a metadata value */
+    SR_SHARD_CACHE = 32 << 20  /* bytes of blocks that a reader keeps, by default */
+};
+
+typedef enum sr_column_type {
+    SR_COLUMN_BYTES = 1,
+    SR_COLUMN_U8,
+    SR_COLUMN_U16,
+    SR_COLUMN_U32,
+    SR_COLUMN_U64,
+    SR_COLUMN_I32,
+    SR_COLUMN_F32,
+    SR_COLUMN_F64,
+    SR_COLUMN_TYPES
+} sr_column_type;
+
+/* Bytes of an element, 0 for a type that this version does not know. */
+size_t sr_column_size(int type);
+const char *sr_column_type_name(int type);
+
+/* ---- reading ---- */
+
+typedef struct sr_shard sr_shard;
+
+typedef struct sr_column {
+    char name[SR_SHARD_NAME + 1];
+    int type;       /* sr_column_type; may be one that a later version added */
+    uint64_t count; /* elements */
+    size_t size;    /* bytes of an element */
+    int index;
+    uint64_t blocks, *at, *hash; /* where each block stands in the file, and its checksum */
+} sr_column;
+
+/* Opens and checks header, trailer and directory; blocks are checked as they are read.
+ *
+ *   cache  bytes of blocks kept in memory, 0: SR_SHARD_CACHE; at least one block a set of the cache
+ *
+ * Errors: SR_ENOENT, SR_EIO; SR_EDATA names the file and the offset: not a .sqr file, of a later
+ * version, cut short, damaged. */
+sr_status sr_shard_open(sr_shard **out, const char *path, size_t cache);
+void sr_shard_close(sr_shard *s); /* NULL is allowed */
+
+const char *sr_shard_path(const sr_shard *s);
+uint64_t sr_shard_bytes(const sr_shard *s);  /* of the file */
+uint64_t sr_shard_digest(const sr_shard *s); /* checksum of the directory: names the contents */
+
+/* The columns in file order, and by name: NULL when there is none. */
+int sr_shard_columns(const sr_shard *s);
+const sr_column *sr_shard_column_at(const sr_shard *s, int i);
+const sr_column *sr_shard_column(const sr_shard *s, const char *name);
+
+/* A column that must be there with this type, or SR_EDATA. */
+sr_status sr_shard_want(const sr_column **out, const sr_shard *s, const char *name, int type);
+
+/* The value of a metadata key, NULL when there is none; and the entries in order. */
+const char *sr_shard_meta(const sr_shard *s, const char *key);
+int sr_shard_metas(const sr_shard *s);
+const char *sr_shard_meta_at(const sr_shard *s, int i, const char **value);
+
+/* Elements first .. first + count - 1 of a column.  Any number of threads may read one shard.
+ *
+ * Errors: SR_EINVAL  outside the column
+ *         SR_EDATA   a block does not match its checksum, or the file was cut short
+ *         SR_EIO, SR_ENOMEM */
+sr_status sr_shard_read(sr_shard *s, const sr_column *column, void *out, uint64_t first,
+                        uint64_t count);
+
+/* Reads every block: SR_EDATA names the first that is damaged. */
+sr_status sr_shard_verify(sr_shard *s);
+
+/* ---- writing ---- */
+
+typedef struct sr_shard_writer sr_shard_writer;
+
+/* Begins a file that appears at `path` when it is committed, durably, or not at all. */
+sr_status sr_shard_create(sr_shard_writer **out, const char *path);
+
+/* Adds a column; *column is its number.  SR_EINVAL for a bad or repeated name or type. */
+sr_status sr_shard_add_column(sr_shard_writer *w, int *column, const char *name,
+                              sr_column_type type);
+
+/* Appends elements to a column; columns may take turns in any way. */
+sr_status sr_shard_append(sr_shard_writer *w, int column, const void *elements, size_t count);
+
+/* Sets a metadata entry; a key that is there is replaced. */
+sr_status sr_shard_set_meta(sr_shard_writer *w, const char *key, const char *value);
+
+/* Writes what is left and puts the file in its place.  The writer is gone afterwards, whether that
+ * worked or not. */
+sr_status sr_shard_commit(sr_shard_writer *w);
+void sr_shard_abort(sr_shard_writer *w); /* nothing is left behind; NULL is allowed */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,216 @@
+/* The .sqr file: what was written comes back, and nothing that is not whole is accepted. */
+#include "core/data/shard.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/base/file.h"
+#include "core/base/mem.h"
+#include "tests/support/check.h"
+
+static char path[256], other[256];
+
+/* Three columns in turns; `n` elements of the first. */
+static sr_status write_sample(const char *to, uint64_t n) {
+    sr_shard_writer *w;
+    SR_TRY(sr_shard_create(&w, to));
+    int ids, ends, text;
+    sr_status st = sr_shard_add_column(w, &ids, "ids", SR_COLUMN_U16);
+    if (st == SR_OK) st = sr_shard_add_column(w, &ends, "ends", SR_COLUMN_U64);
+    if (st == SR_OK) st = sr_shard_add_column(w, &text, "text", SR_COLUMN_BYTES);
+    if (st == SR_OK) st = sr_shard_set_meta(w, "kind", "sample");
+    for (uint64_t i = 0; st == SR_OK && i < n; i++) {
+        uint16_t id = (uint16_t)(i * 31);
+        st = sr_shard_append(w, ids, &id, 1);
+        if (st == SR_OK && i % 10 == 9) st = sr_shard_append(w, ends, &i, 1);
+    }
+    if (st == SR_OK) st = sr_shard_append(w, text, "hello", 5);
+    if (st == SR_OK) return sr_shard_commit(w);
+    sr_shard_abort(w);
+    return st;
+}
+
+/* Opens and reads everything: the first thing that does not hold is the result. */
+static sr_status read_sample(const char *from, uint64_t n) {
+    sr_shard *s;
+    SR_TRY(sr_shard_open(&s, from, 1));
+    const sr_column *ids, *ends;
+    sr_status st = sr_shard_verify(s);
+    if (st == SR_OK) st = sr_shard_want(&ids, s, "ids", SR_COLUMN_U16);
+    if (st == SR_OK) st = sr_shard_want(&ends, s, "ends", SR_COLUMN_U64);
+    if (st == SR_OK && (ids->count != n || ends->count != n / 10)) st = SR_EINTERNAL;
+    for (uint64_t i = 0; st == SR_OK && i < n; i += 97) {
+        uint16_t id;
+        st = sr_shard_read(s, ids, &id, i, 1);
+        if (st == SR_OK && id != (uint16_t)(i * 31)) st = SR_EINTERNAL;
+    }
+    uint64_t *all = NULL;
+    if (st == SR_OK) st = sr_new(&all, n / 10 + 1);
+    if (st == SR_OK) st = sr_shard_read(s, ends, all, 0, n / 10);
+    for (uint64_t i = 0; st == SR_OK && i < n / 10; i++)
+        if (all[i] != i * 10 + 9) st = SR_EINTERNAL;
+    if (st == SR_OK && strcmp(sr_shard_meta(s, "kind"), "sample") != 0) st = SR_EINTERNAL;
+    sr_free(all);
+    sr_shard_close(s);
+    return st;
+}
+
+static void comes_back(void) {
+    for (uint64_t n = 0; n <= 200000; n = n * 3 + 1) {
+        CHECK_OK(write_sample(path, n));
+        CHECK_OK(read_sample(path, n));
+    }
+    sr_shard *s;
+    CHECK_OK(write_sample(path, 100));
+    CHECK_OK(sr_shard_open(&s, path, 0));
+    uint16_t id;
+    const sr_column *c;
+    CHECK_FAILS(sr_shard_read(s, sr_shard_column(s, "ids"), &id, 100, 1), SR_EINVAL, "outside");
+    CHECK_FAILS(sr_shard_read(s, sr_shard_column(s, "ids"), &id, UINT64_MAX, 2), SR_EINVAL,
+                "outside");
+    CHECK_FAILS(sr_shard_want(&c, s, "labels", SR_COLUMN_I32), SR_EDATA, "no column 'labels'");
+    CHECK_FAILS(sr_shard_want(&c, s, "ids", SR_COLUMN_U32), SR_EDATA, "holds u16, not u32");
+    CHECK(sr_shard_columns(s) == 3 && sr_shard_meta(s, "nothing") == NULL);
+    sr_shard_close(s);
+}
+
+static void damage_is_found(void) {
+    void *whole;
+    size_t size;
+    CHECK_OK(write_sample(path, 200));
+    CHECK_OK(sr_file_read(&whole, &size, path, 1 << 20));
+    unsigned char *bytes = whole;
+    int64_t live = sr_mem_live();
+    int wrong = 0;
+    for (size_t bit = 0; bit < size * 8; bit++) {
+        bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        CHECK_OK(sr_file_replace(other, bytes, size));
+        wrong += read_sample(other, 200) != SR_EDATA;
+        bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+    }
+    CHECK(wrong == 0);
+    for (size_t n = 0; n < size; n++) {
+        CHECK_OK(sr_file_replace(other, bytes, n));
+        wrong += read_sample(other, 200) != SR_EDATA || strstr(sr_message(), other) == NULL;
+    }
+    CHECK(wrong == 0);
+    bytes[size] = 0; /* one byte too many */
+    CHECK_OK(sr_file_replace(other, bytes, size + 1));
+    CHECK(read_sample(other, 200) == SR_EDATA);
+    CHECK(sr_mem_live() == live);
+    sr_free(whole);
+}
+
+/* Two blocks of equal size that changed places: each has a right checksum, of another block. */
+static void blocks_keep_their_places(void) {
+    void *whole;
+    size_t size, block = SR_SHARD_BLOCK;
+    CHECK_OK(write_sample(path, 100000));
+    CHECK_OK(sr_file_read(&whole, &size, path, 1 << 24));
+    unsigned char *bytes = whole, keep[256];
+    for (size_t i = 0; i < block; i += sizeof keep) {
+        memcpy(keep, bytes + SR_SHARD_HEADER + i, sizeof keep);
+        memcpy(bytes + SR_SHARD_HEADER + i, bytes + SR_SHARD_HEADER + block + i, sizeof keep);
+        memcpy(bytes + SR_SHARD_HEADER + block + i, keep, sizeof keep);
+    }
+    CHECK_OK(sr_file_replace(other, bytes, size));
+    CHECK_FAILS(read_sample(other, 100000), SR_EDATA, "does not match its checksum");
+    sr_free(whole);
+}
+
+static void shrinks_while_open(void) {
+    sr_shard *s;
+    uint16_t id;
+    CHECK_OK(write_sample(other, 200000));
+    CHECK_OK(sr_shard_open(&s, other, 1));
+    CHECK(truncate(other, 1000) == 0);
+    CHECK_FAILS(sr_shard_read(s, sr_shard_column(s, "ids"), &id, 150000, 1), SR_EDATA, "cut short");
+    sr_shard_close(s);
+}
+
+static void memory_runs_out(void) {
+    int64_t live = sr_mem_live();
+    CHECK_OK(write_sample(path, 300));
+    for (int64_t n = 1;; n++) {
+        sr_mem_fail_at(n, true);
+        sr_status st = write_sample(path, 300);
+        bool reached = sr_mem_calls() >= n;
+        sr_mem_fail_at(0, false);
+        CHECK(st == (reached ? SR_ENOMEM : SR_OK));
+        CHECK_OK(read_sample(path, 300)); /* the old file, or the same anew */
+        if (!reached) break;
+    }
+    for (int64_t n = 1;; n++) {
+        sr_mem_fail_at(n, true);
+        sr_status st = read_sample(path, 300);
+        bool reached = sr_mem_calls() >= n;
+        sr_mem_fail_at(0, false);
+        CHECK(st == (reached ? SR_ENOMEM : SR_OK));
+        if (!reached) break;
+    }
+    CHECK(sr_mem_live() == live);
+}
+
+static int calls_left;
+
+static ssize_t full_disk(int fd, const void *bytes, size_t size) {
+    if (calls_left-- > 0) return write(fd, bytes, size);
+    errno = ENOSPC;
+    return -1;
+}
+
+static void disk_runs_full(void) {
+    CHECK_OK(write_sample(path, 300));
+    ssize_t (*real)(int, const void *, size_t) = sr_io_now.write;
+    for (int n = 0; n < 5; n++) {
+        calls_left = n;
+        sr_io_now.write = full_disk;
+        CHECK_FAILS(write_sample(path, 400), SR_EIO, "free some space");
+        sr_io_now.write = real;
+        CHECK_OK(read_sample(path, 300));
+    }
+}
+
+static void *reads(void *shard) {
+    sr_shard *s = shard;
+    const sr_column *ids = sr_shard_column(s, "ids");
+    uintptr_t wrong = 0;
+    for (uint64_t i = 0; i < 20000; i++) {
+        uint64_t at = i * 7919 % (ids->count - 8);
+        uint16_t id[8];
+        wrong += sr_shard_read(s, ids, id, at, 8) != SR_OK || id[7] != (uint16_t)((at + 7) * 31);
+    }
+    return (void *)wrong;
+}
+
+static void threads_read_one_shard(void) {
+    sr_shard *s;
+    pthread_t thread[4];
+    CHECK_OK(write_sample(path, 500000));
+    CHECK_OK(sr_shard_open(&s, path, 1)); /* one set: frames are fought over */
+    for (int i = 0; i < 4; i++) pthread_create(&thread[i], NULL, reads, s);
+    for (int i = 0; i < 4; i++) {
+        void *wrong;
+        pthread_join(thread[i], &wrong);
+        CHECK(wrong == NULL);
+    }
+    sr_shard_close(s);
+}
+
+int main(void) {
+    snprintf(path, sizeof path, "/tmp/seqrun-shard-%d.sqr", (int)getpid());
+    snprintf(other, sizeof other, "/tmp/seqrun-shard-%d-b.sqr", (int)getpid());
+    comes_back();
+    damage_is_found();
+    blocks_keep_their_places();
+    shrinks_while_open();
+    memory_runs_out();
+    disk_runs_full();
+    threads_read_one_shard();
+    unlink(path);
+    unlink(other);
+    return CHECK_DONE();
+}
