@@ -5,6 +5,7 @@ BUILD   ?= build
 PREFIX  ?= /usr/local
 SAN     ?= 0
 OPT     ?= -O2
+VERSION  = 0.1.0
 
 CFLAGS  = -std=c11 -D_GNU_SOURCE -g $(OPT) -ffp-contract=off -fno-math-errno -fPIE -I. \
           -Wall -Wextra -Wformat=2 -Wvla -fstack-protector-strong $(shell pkg-config --cflags lua5.4)
@@ -39,6 +40,16 @@ $(BUILD)/libseqrun.a: $(call obj,$(CORE)) $(SIMDOBJ)
 	@rm -f $@
 	ar rcs $@ $^
 
+# What the program says of itself; rewritten only when it changes.
+$(BUILD)/version.h: FORCE
+	@mkdir -p $(@D)
+	@{ echo '#define SR_VERSION "$(VERSION)"'; \
+	   echo "#define SR_GIT \"$$(git describe --always --dirty --abbrev=12 2>/dev/null || echo none)\""; \
+	   echo '#define SR_CFLAGS "$(OPT) $(filter -f%,$(CFLAGS))"'; } > $@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+$(BUILD)/obj/lua/bind/lsys.o: $(BUILD)/version.h
+$(BUILD)/obj/lua/bind/lsys.o: CFLAGS += -I$(BUILD)
+
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
@@ -63,5 +74,6 @@ test: all ctests
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all ctests test clean
+FORCE:
+.PHONY: FORCE all ctests test clean
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -5,12 +5,14 @@
 #include <string.h>
 
 int luaopen_seqrun_core_json(lua_State *L);
+int luaopen_seqrun_core_fault(lua_State *L);
 int luaopen_seqrun_core_sys(lua_State *L);
 int luaopen_seqrun_core_yaml(lua_State *L);
 
 /* One line a module, in the order of the house. */
 static const luaL_Reg modules[] = {
     {"json", luaopen_seqrun_core_json},
+    {"fault", luaopen_seqrun_core_fault},
     {"sys", luaopen_seqrun_core_sys},
     {"yaml", luaopen_seqrun_core_yaml},
     {NULL, NULL},

@@ -1,46 +1,40 @@
 /* lsys.c - seqrun.core.sys: the clock, files, signals and the machine, as far as the program needs
  * them.  Files go through core/base/file.h, so that tests can fail any call. */
 #include <errno.h>
-#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <oneapi/dnnl/dnnl.h>
 #include <signal.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/resource.h>
-#include <sys/statvfs.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
+#include <utf8proc.h>
+#include <yaml.h>
+#include <zlib.h>
 
 #include "core/base/file.h"
 #include "core/base/mem.h"
+#include "core/base/system.h"
 #include "core/base/thread.h"
 #include "lua/bind/lseqrun.h"
 
-#ifdef SR_VERSION_H
-#include SR_VERSION_H
-#endif
-#ifndef SR_GIT
-#define SR_GIT "unknown"
-#endif
+#include "version.h" /* made by the Makefile: SR_VERSION, SR_GIT, SR_CFLAGS */
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-static lua_Number seconds(clockid_t clock) {
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (lua_Number)t.tv_sec + (lua_Number)t.tv_nsec * 1e-9;
-}
-
 /* now() -> seconds of a clock that never goes back */
 static int sys_now(lua_State *L) {
-    lua_pushnumber(L, seconds(CLOCK_MONOTONIC));
+    lua_pushnumber(L, sr_time_monotonic());
     return 1;
 }
 
 /* time() -> seconds since 1970, with fractions */
 static int sys_time(lua_State *L) {
-    lua_pushnumber(L, seconds(CLOCK_REALTIME));
+    lua_pushnumber(L, sr_time_wall());
     return 1;
 }
 
@@ -77,25 +71,43 @@ static int done(lua_State *L, sr_status status) {
     return 1;
 }
 
+/* What a call got from core, owned by a box until Lua has copied it: copying may raise. */
+typedef struct {
+    void *bytes;
+    char **names;
+    size_t count;
+} held;
+
+static int held_gc(lua_State *L) {
+    held *h = lua_touserdata(L, 1);
+    sr_free(h->bytes);
+    sr_file_list_free(h->names, h->count);
+    *h = (held){0};
+    return 0;
+}
+
+static held *new_held(lua_State *L) {
+    held *h = lua_newuserdatauv(L, sizeof *h, 0);
+    *h = (held){0};
+    if (luaL_newmetatable(L, "seqrun.sys.held")) {
+        lua_pushcfunction(L, held_gc);
+        lua_setfield(L, -2, "__gc");
+    }
+    lua_setmetatable(L, -2);
+    return h;
+}
+
 /* read_file(path[, limit]) -> string | nil, message, code */
 static int sys_read_file(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
-    lua_Integer limit = luaL_optinteger(L, 2, 1 << 30);
-    luaL_argcheck(L, limit >= 0, 2, "is negative");
-    void *bytes = NULL;
-    size_t size = 0;
-    sr_status st = sr_file_read(&bytes, &size, path, (size_t)limit);
+    size_t size, limit = 1 << 30;
+    if (!lua_isnoneornil(L, 2)) limit = (size_t)lsr_checkrange(L, 2, 0, INT64_MAX);
+    held *h = new_held(L);
+    sr_status st = sr_file_read(&h->bytes, &size, path, limit);
     if (st != SR_OK) return lsr_result(L, st);
-    /* A string that cannot be made raises: let a buffer of Lua's own hold the bytes first. */
-    luaL_Buffer b;
-    char *room = size > 0 ? luaL_buffinitsize(L, &b, size) : NULL;
-    if (room == NULL) {
-        lua_pushliteral(L, "");
-    } else {
-        memcpy(room, bytes, size);
-        luaL_pushresultsize(&b, size);
-    }
-    sr_free(bytes);
+    lua_pushlstring(L, h->bytes, size);
+    sr_free(h->bytes); /* now, not when the collector comes by: files are large */
+    h->bytes = NULL;
     return 1;
 }
 
@@ -128,30 +140,70 @@ static int sys_is_dir(lua_State *L) {
     return 1;
 }
 
-static int push_names(lua_State *L) {
-    char **names = lua_touserdata(L, 1);
-    size_t count = (size_t)lua_tointeger(L, 2);
-    lua_createtable(L, (int)count, 0);
-    for (size_t i = 0; i < count; i++) {
-        lua_pushstring(L, names[i]);
+/* list(path) -> names in byte order | nil, message, code */
+static int sys_list(lua_State *L) {
+    const char *path = luaL_checkstring(L, 1);
+    held *h = new_held(L);
+    sr_status st = sr_file_list(&h->names, &h->count, path);
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_createtable(L, (int)h->count, 0);
+    for (size_t i = 0; i < h->count; i++) {
+        lua_pushstring(L, h->names[i]);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
     return 1;
 }
 
-/* list(path) -> names in byte order | nil, message, code */
-static int sys_list(lua_State *L) {
+static int not_there(lua_State *L, const char *path) {
+    sr_status st = errno == ENOENT ? SR_ENOENT : SR_EIO;
+    return lsr_result(L, sr_fail(st, "%s: %s", path, strerror(errno)));
+}
+
+/* stat(path) -> { kind, size, modified } | nil, message, code */
+static int sys_stat(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
-    char **names = NULL;
-    size_t count = 0;
-    sr_status st = sr_file_list(&names, &count, path);
+    struct stat st;
+    if (stat(path, &st) != 0) return not_there(L, path);
+    lua_createtable(L, 0, 3);
+    lua_pushstring(L, S_ISREG(st.st_mode) ? "file" : S_ISDIR(st.st_mode) ? "dir" : "other");
+    lua_setfield(L, -2, "kind");
+    lua_pushinteger(L, st.st_size);
+    lua_setfield(L, -2, "size");
+    lua_pushnumber(L, (lua_Number)st.st_mtim.tv_sec + 1e-9 * (lua_Number)st.st_mtim.tv_nsec);
+    lua_setfield(L, -2, "modified");
+    return 1;
+}
+
+/* real_path(path) -> absolute path without links | nil, message, code */
+static int sys_real_path(lua_State *L) {
+    const char *path = luaL_checkstring(L, 1);
+    char whole[PATH_MAX];
+    if (realpath(path, whole) == NULL) return not_there(L, path);
+    lua_pushstring(L, whole);
+    return 1;
+}
+
+/* sync_dir(path) -> true | nil, message, code: names in the folder survive a power cut */
+static int sys_sync_dir(lua_State *L) {
+    return done(L, sr_file_sync_dir(luaL_checkstring(L, 1)));
+}
+
+/* hash(bytes) -> XXH3-128 as 32 hexadecimal digits */
+static int sys_hash(lua_State *L) {
+    size_t size;
+    char hex[33];
+    const char *bytes = luaL_checklstring(L, 1, &size);
+    sr_hash_bytes(hex, bytes, size);
+    lua_pushstring(L, hex);
+    return 1;
+}
+
+/* hash_file(path) -> XXH3-128 as 32 hexadecimal digits | nil, message, code */
+static int sys_hash_file(lua_State *L) {
+    char hex[33];
+    sr_status st = sr_hash_file(hex, luaL_checkstring(L, 1));
     if (st != SR_OK) return lsr_result(L, st);
-    lua_pushcfunction(L, push_names);
-    lua_pushlightuserdata(L, names);
-    lua_pushinteger(L, (lua_Integer)count);
-    int rc = lua_pcall(L, 2, 1, 0); /* so that the names are freed though memory runs out */
-    sr_file_list_free(names, count);
-    if (rc != LUA_OK) return lua_error(L);
+    lua_pushstring(L, hex);
     return 1;
 }
 
@@ -228,56 +280,73 @@ static void field(lua_State *L, const char *name, const char *value) {
     lua_setfield(L, -2, name);
 }
 
-/* machine() -> { system, release, arch, host, processors } */
+static void flag(lua_State *L, const char *name, bool value) {
+    lua_pushboolean(L, value);
+    lua_setfield(L, -2, name);
+}
+
+/* machine() -> { system, release, arch, host, processors, memory, cpu, avx2, avx512, ... } */
 static int sys_machine(lua_State *L) {
     struct utsname u;
+    sr_cpu cpu;
     if (uname(&u) != 0) memset(&u, 0, sizeof u);
-    lua_createtable(L, 0, 6);
+    sr_cpu_facts(&cpu);
+    lua_createtable(L, 0, 12);
     field(L, "system", u.sysname);
     field(L, "release", u.release);
     field(L, "arch", u.machine);
     field(L, "host", u.nodename);
+    field(L, "cpu", cpu.model);
+    flag(L, "avx2", cpu.avx2);
+    flag(L, "avx512", cpu.avx512);
+    flag(L, "avx512_bf16", cpu.avx512_bf16);
+    flag(L, "amx_bf16", cpu.amx_bf16);
     lua_pushinteger(L, sr_thread_default());
     lua_setfield(L, -2, "processors");
+    lua_pushinteger(L, sr_memory_total());
+    lua_setfield(L, -2, "memory");
     return 1;
 }
 
-/* build() -> { git, compiler, sanitizers } */
+/* build() -> { version, git, compiler, cflags, sanitizers, lua, unicode, and library versions } */
 static int sys_build(lua_State *L) {
-    lua_createtable(L, 0, 4);
+    const dnnl_version_t *dnnl = dnnl_version();
+    lua_createtable(L, 0, 12);
+    field(L, "version", SR_VERSION);
     field(L, "git", SR_GIT);
     field(L, "compiler", "cc " __VERSION__);
+    field(L, "cflags", SR_CFLAGS);
+    field(L, "lua", LUA_RELEASE);
+    field(L, "jansson", JANSSON_VERSION);
+    field(L, "libyaml", yaml_get_version_string());
+    field(L, "utf8proc", utf8proc_version());
+    field(L, "unicode", utf8proc_unicode_version());
+    field(L, "zlib", zlibVersion());
+    lua_pushfstring(L, "%d.%d.%d", dnnl->major, dnnl->minor, dnnl->patch);
+    lua_setfield(L, -2, "onednn");
 #ifdef __SANITIZE_ADDRESS__
-    lua_pushboolean(L, 1);
+    flag(L, "sanitizers", true);
 #else
-    lua_pushboolean(L, 0);
+    flag(L, "sanitizers", false);
 #endif
-    lua_setfield(L, -2, "sanitizers");
     return 1;
 }
 
 /* memory() -> resident bytes now, most so far */
 static int sys_memory(lua_State *L) {
-    long pages = 0;
-    FILE *f = fopen("/proc/self/statm", "re");
-    if (f != NULL) {
-        if (fscanf(f, "%*s %ld", &pages) != 1) pages = 0;
-        fclose(f);
-    }
-    struct rusage usage = {0};
-    getrusage(RUSAGE_SELF, &usage);
-    lua_pushinteger(L, (lua_Integer)pages * sysconf(_SC_PAGESIZE));
-    lua_pushinteger(L, (lua_Integer)usage.ru_maxrss * 1024);
+    sr_memory m;
+    sr_memory_facts(&m);
+    lua_pushinteger(L, m.resident);
+    lua_pushinteger(L, m.peak);
     return 2;
 }
 
 /* free_space(path) -> bytes left for us on the file system of path | nil, message, code */
 static int sys_free_space(lua_State *L) {
-    const char *path = luaL_checkstring(L, 1);
-    struct statvfs v;
-    if (statvfs(path, &v) != 0)
-        return lsr_result(L, sr_fail(SR_EIO, "free space of %s: %s", path, strerror(errno)));
-    lua_pushinteger(L, (lua_Integer)v.f_bavail * (lua_Integer)v.f_frsize);
+    int64_t bytes;
+    sr_status st = sr_disk_free(&bytes, luaL_checkstring(L, 1));
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_pushinteger(L, bytes);
     return 1;
 }
 
@@ -311,6 +380,11 @@ static const luaL_Reg functions[] = {
     {"exists", sys_exists},
     {"is_dir", sys_is_dir},
     {"list", sys_list},
+    {"stat", sys_stat},
+    {"real_path", sys_real_path},
+    {"sync_dir", sys_sync_dir},
+    {"hash", sys_hash},
+    {"hash_file", sys_hash_file},
     {"signals", sys_signals},
     {"caught", sys_caught},
     {"machine", sys_machine},

@@ -1,44 +1,111 @@
-/* main.c - the program: finds its Lua files and hands over to lua/seqrun/cli.lua. */
+/* main.c - the program: puts the process in order, finds its Lua files and hands over to
+ * lua/seqrun/cli.lua, whose main(arg) returns the exit code. */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <lauxlib.h>
 #include <libgen.h>
 #include <limits.h>
-#include <lualib.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <xmmintrin.h>
 
-#include "lua/bind/lseqrun.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "core/base/system.h"
+#include "lua/bind/lstate.h"
 
-/* The folder of the Lua files: beside build/ in a checkout, else share/seqrun/lua. */
+enum { EXIT_MEMORY = 4, EXIT_INTERNAL = 70, MXCSR_DEFAULT = 0x1F80 };
+
+/* The folder of the Lua files: beside build/ in a checkout, else PREFIX/share/seqrun/lua. */
 static void find_lua_dir(char out[PATH_MAX]) {
-    char exe[PATH_MAX];
+    char exe[PATH_MAX], try[PATH_MAX + 32];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
     exe[n < 0 ? 0 : n] = '\0';
     const char *dir = dirname(exe);
-    snprintf(out, PATH_MAX, "%.4000s/../lua", dir);
-    if (access(out, R_OK) != 0) snprintf(out, PATH_MAX, "%.4000s/../share/seqrun/lua", dir);
+    snprintf(try, sizeof try, "%s/../lua/seqrun", dir);
+    bool checkout = access(try, R_OK) == 0;
+    snprintf(try, sizeof try, "%s/../%s", dir, checkout ? "lua" : "share/seqrun/lua");
+    if (realpath(try, out) == NULL) snprintf(out, PATH_MAX, "%.4000s", try);
 }
 
-int main(int argc, char **argv) {
-    char lua_dir[PATH_MAX];
-    find_lua_dir(lua_dir);
-    lua_State *L = luaL_newstate();
-    if (L == NULL) return 4;
-    luaL_openlibs(L);
-    lsr_open(L, lua_dir);
+/* Files that we open must not land on a closed standard stream. */
+static void open_standard_streams(void) {
+    for (int fd = 0; fd <= 2; fd++) {
+        if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
+        if (open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY) != fd) _exit(EXIT_INTERNAL);
+    }
+}
+
+static void warn(void *context, sr_log_level level, const char *line) {
+    (void)context;
+    fprintf(stderr, "seqrun: %s%s\n", level == SR_LOG_WARN ? "warning: " : "", line);
+}
+
+static void set_up_process(void) {
+    open_standard_streams();
+    signal(SIGPIPE, SIG_IGN);  /* a closed pipe is an error of write */
+    signal(SIGXFSZ, SIG_IGN);  /* and so is a file that grows too large */
+    _mm_setcsr(MXCSR_DEFAULT); /* a library built with -ffast-math flushes small numbers to 0 */
+    json_set_alloc_funcs(sr_mem_malloc, sr_free);
+    sr_log_set(warn, NULL, SR_LOG_WARN);
+}
+
+/* Calls require("seqrun.cli").main(arg) with the words of the command line; the code it returns. */
+static int run(lua_State *L) {
+    int argc = (int)lua_tointeger(L, 1);
+    char **argv = lua_touserdata(L, 2);
     lua_createtable(L, argc, 1);
     for (int i = 0; i < argc; i++) {
         lua_pushstring(L, argv[i]);
         lua_rawseti(L, -2, i);
     }
+    lua_pushvalue(L, -1);
     lua_setglobal(L, "arg");
-    int rc = 70;
-    if (argc > 1) { /* until the command line stands: run a file */
-        if (luaL_dofile(L, argv[1]) == LUA_OK)
-            rc = 0;
-        else
-            fprintf(stderr, "seqrun: %s\n", lua_tostring(L, -1)), rc = 1;
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "seqrun.cli");
+    lua_call(L, 1, 1);
+    lua_getfield(L, -1, "main");
+    lua_pushvalue(L, 3);
+    lua_call(L, 1, 1);
+    if (!lua_isinteger(L, -1)) return luaL_error(L, "cli.main returned no exit code");
+    return 1;
+}
+
+/* What the command line did not catch is a fault of ours. */
+static int report_fault(lua_State *L, int status) {
+    const char *message = lua_tostring(L, -1);
+    if (status == LUA_ERRMEM) {
+        fprintf(stderr, "seqrun: out of memory\n");
+        return EXIT_MEMORY;
     }
-    lua_close(L);
-    return rc;
+    fprintf(stderr, "seqrun: internal fault, please report it: %s\n",
+            message != NULL ? message : "(no message)");
+    return EXIT_INTERNAL;
+}
+
+int main(int argc, char **argv) {
+    char lua_dir[PATH_MAX];
+    set_up_process();
+    find_lua_dir(lua_dir);
+    lua_State *L = lsr_state_new(lua_dir);
+    if (L == NULL) {
+        fprintf(stderr, "seqrun: out of memory\n");
+        return EXIT_MEMORY;
+    }
+    lua_pushcfunction(L, lsr_traceback);
+    lua_pushcfunction(L, run);
+    lua_pushinteger(L, argc);
+    lua_pushlightuserdata(L, argv);
+    int status = lua_pcall(L, 2, 1, 1);
+    int code = status == LUA_OK ? (int)lua_tointeger(L, -1) : report_fault(L, status);
+    lsr_state_close(L);
+    if (fflush(stdout) != 0 && errno != EPIPE && code == 0) {
+        fprintf(stderr, "seqrun: standard output: %s\n", strerror(errno));
+        code = 5;
+    }
+    return code;
 }

@@ -1,0 +1,140 @@
+/* lfault.c - seqrun.core.fault, for tests: allocations and storage calls that fail on demand.
+ *
+ * An allocation that Lua itself makes fails like any other: Lua then collects, tries once more, and
+ * raises "not enough memory" only when that fails too. */
+#include <errno.h>
+#include <string.h>
+
+#include "core/base/file.h"
+#include "core/base/mem.h"
+#include "lua/bind/lseqrun.h"
+#include "lua/bind/lstate.h"
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+/* memory(n [, sticky]): allocation n from now fails, and all after it when sticky; 0: none */
+static int fault_memory(lua_State *L) {
+    int64_t n = lsr_checkrange(L, 1, 0, INT64_MAX);
+    sr_mem_fail_at(n, lua_toboolean(L, 2));
+    return 0;
+}
+
+/* allocations() -> how many were asked for since the last call of memory() */
+static int fault_allocations(lua_State *L) {
+    lua_pushinteger(L, sr_mem_calls());
+    return 1;
+}
+
+/* held() -> blocks of memory that are held now, Lua's among them */
+static int fault_held(lua_State *L) {
+    lua_pushinteger(L, sr_mem_live());
+    return 1;
+}
+
+/* lua_limit(bytes) -> bytes that Lua holds now; it may hold `bytes` at most from here on (0: any)
+ */
+static int fault_lua_limit(lua_State *L) {
+    int64_t bytes = lsr_checkrange(L, 1, 0, INT64_MAX);
+    lsr_state_limit(L, (size_t)bytes);
+    lua_pushinteger(L, (lua_Integer)lsr_state_memory(L));
+    return 1;
+}
+
+/* ---- storage -------------------------------------------------------------------------------- */
+
+static sr_io real;
+static bool replaced;
+static int64_t storage_calls, fail_at;
+static int fail_errno;
+static const char *only; /* the call that counts; NULL: all of them */
+
+static bool fails(const char *name) {
+    if (only != NULL && strcmp(name, only) != 0) return false;
+    if (++storage_calls != fail_at) return false;
+    errno = fail_errno;
+    return true;
+}
+
+static int fail_open(const char *path, int flags, unsigned mode) {
+    return fails("open") ? -1 : real.open(path, flags, mode);
+}
+static ssize_t fail_pread(int fd, void *bytes, size_t size, off_t at) {
+    return fails("pread") ? -1 : real.pread(fd, bytes, size, at);
+}
+static ssize_t fail_read(int fd, void *bytes, size_t size) {
+    return fails("read") ? -1 : real.read(fd, bytes, size);
+}
+static ssize_t fail_write(int fd, const void *bytes, size_t size) {
+    return fails("write") ? -1 : real.write(fd, bytes, size);
+}
+static int fail_fsync(int fd) {
+    return fails("fsync") ? -1 : real.fsync(fd);
+}
+static int fail_close(int fd) {
+    int rc = real.close(fd); /* a close that fails has closed all the same */
+    return fails("close") ? -1 : rc;
+}
+static int fail_rename(const char *from, const char *to) {
+    return fails("rename") ? -1 : real.rename(from, to);
+}
+static int fail_mkdir(const char *path, unsigned mode) {
+    return fails("mkdir") ? -1 : real.mkdir(path, mode);
+}
+static int fail_unlink(const char *path) {
+    return fails("unlink") ? -1 : real.unlink(path);
+}
+static int fail_rmdir(const char *path) {
+    return fails("rmdir") ? -1 : real.rmdir(path);
+}
+
+static const char *const CALLS[] = {"any",   "open",   "pread", "read",   "write", "fsync",
+                                    "close", "rename", "mkdir", "unlink", "rmdir", NULL};
+static const char *const ERRORS[] = {"EIO", "ENOSPC", "EACCES", "EROFS", "EINTR", NULL};
+static const int NUMBERS[] = {EIO, ENOSPC, EACCES, EROFS, EINTR};
+
+/* storage(n [, error [, call]]): storage call n from now fails so; 0: none, the real ones again */
+static int fault_storage(lua_State *L) {
+    int64_t n = lsr_checkrange(L, 1, 0, INT64_MAX);
+    int error = NUMBERS[luaL_checkoption(L, 2, "EIO", ERRORS)];
+    int call = luaL_checkoption(L, 3, "any", CALLS);
+    if (!replaced) real = sr_io_now;
+    replaced = n > 0;
+    storage_calls = 0;
+    fail_at = n;
+    fail_errno = error;
+    only = call > 0 ? CALLS[call] : NULL;
+    sr_io_now = real;
+    if (n == 0) return 0;
+    sr_io_now.open = fail_open;
+    sr_io_now.pread = fail_pread;
+    sr_io_now.read = fail_read;
+    sr_io_now.write = fail_write;
+    sr_io_now.fsync = fail_fsync;
+    sr_io_now.close = fail_close;
+    sr_io_now.rename = fail_rename;
+    sr_io_now.mkdir = fail_mkdir;
+    sr_io_now.unlink = fail_unlink;
+    sr_io_now.rmdir = fail_rmdir;
+    return 0;
+}
+
+/* storage_calls() -> how many were made since the last call of storage(n) with n > 0 */
+static int fault_storage_calls(lua_State *L) {
+    lua_pushinteger(L, storage_calls);
+    return 1;
+}
+
+static const luaL_Reg functions[] = {
+    {"memory", fault_memory},
+    {"allocations", fault_allocations},
+    {"held", fault_held},
+    {"lua_limit", fault_lua_limit},
+    {"storage", fault_storage},
+    {"storage_calls", fault_storage_calls},
+    {NULL, NULL},
+};
+
+int luaopen_seqrun_core_fault(lua_State *L) {
+    luaL_newlib(L, functions);
+    return 1;
+}

@@ -1,0 +1,117 @@
+#include "lua/bind/lstate.h"
+
+#include <lauxlib.h>
+#include <lualib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/base/mem.h"
+#include "lua/bind/lseqrun.h"
+
+typedef struct {
+    size_t used, limit;
+} account;
+
+/* Lua's allocator.  Shrinking must not fail, so a refused shrink keeps the larger block. */
+static void *allocate(void *context, void *block, size_t old, size_t size) {
+    account *a = context;
+    if (block == NULL) old = 0; /* then it says what kind of object is meant */
+    if (size == 0) {
+        sr_free(block);
+        a->used -= old;
+        return NULL;
+    }
+    if (size > old && a->limit != 0 &&
+        size - old > a->limit - (a->used < a->limit ? a->used : a->limit))
+        return NULL;
+    void *moved = sr_mem_realloc(block, size);
+    if (moved == NULL && size > old) return NULL;
+    a->used = a->used - old + size;
+    return moved != NULL ? moved : block;
+}
+
+static account *account_of(lua_State *L) {
+    void *context;
+    lua_getallocf(L, &context);
+    return context;
+}
+
+size_t lsr_state_memory(lua_State *L) {
+    return account_of(L)->used;
+}
+
+void lsr_state_limit(lua_State *L, size_t bytes) {
+    account_of(L)->limit = bytes;
+}
+
+/* An error outside any protected call: there is no way back. */
+static int panic(lua_State *L) {
+    const char *message = lua_tostring(L, -1);
+    fprintf(stderr, "seqrun: internal fault: %s\n", message != NULL ? message : "no message");
+    fflush(stderr);
+    _exit(70);
+}
+
+/* os.exit([code]): as Lua's own, but the state is closed unless the second argument is false, so
+ * that files are flushed and what is to be closed is closed. */
+static int exit_closing(lua_State *L) {
+    int code = lua_isboolean(L, 1) ? (lua_toboolean(L, 1) ? EXIT_SUCCESS : EXIT_FAILURE)
+                                   : (int)luaL_optinteger(L, 1, EXIT_SUCCESS);
+    if (lua_isnoneornil(L, 2) || lua_toboolean(L, 2)) lsr_state_close(L);
+    exit(code);
+}
+
+int lsr_traceback(lua_State *L) {
+    const char *message = lua_tostring(L, 1);
+    if (message == NULL) {
+        if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) return 1;
+        message = lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
+    }
+    luaL_traceback(L, L, message, 1);
+    return 1;
+}
+
+static void drop_here(lua_State *L, const char *field) {
+    lua_getfield(L, -1, field);
+    luaL_gsub(L, lua_tostring(L, -1), ";./?.so", "");
+    lua_setfield(L, -3, field);
+    lua_pop(L, 1);
+}
+
+static int prepare(lua_State *L) {
+    lua_pushboolean(L, 1);
+    lua_setfield(L, LUA_REGISTRYINDEX, "LUA_NOENV"); /* before the libraries read it */
+    luaL_openlibs(L);
+    lua_getglobal(L, "package");
+    drop_here(L, "cpath");
+    lua_getglobal(L, "os");
+    lua_pushcfunction(L, exit_closing);
+    lua_setfield(L, -2, "exit");
+    lua_pop(L, 2);
+    lsr_text_only(L);
+    lsr_open(L, lua_touserdata(L, 1));
+    return 0;
+}
+
+lua_State *lsr_state_new(const char *lua_dir) {
+    account *a;
+    if (sr_new(&a, 1) != SR_OK) return NULL;
+    lua_State *L = lua_newstate(allocate, a);
+    if (L == NULL) {
+        sr_free(a);
+        return NULL;
+    }
+    lua_atpanic(L, panic);
+    lua_pushcfunction(L, prepare);
+    lua_pushlightuserdata(L, (void *)lua_dir);
+    if (lua_pcall(L, 1, 0, 0) == LUA_OK) return L;
+    lsr_state_close(L);
+    return NULL;
+}
+
+void lsr_state_close(lua_State *L) {
+    account *a = account_of(L);
+    lua_close(L);
+    sr_free(a);
+}

@@ -1,0 +1,148 @@
+---@meta
+
+---Clocks, the terminal, files, signals and facts about the machine and the build.
+---@class seqrun.core.sys
+local sys = {}
+
+---Seconds of a clock that never goes back.
+---@return number
+function sys.now() end
+
+---Seconds since 1970, with fractions; for logs only.
+---@return number
+function sys.time() end
+
+---Waits; a signal ends it early.
+---@param seconds number
+function sys.sleep(seconds) end
+
+---Whether a file descriptor (1 is standard output) is a terminal.
+---@param fd integer
+---@return boolean
+function sys.is_terminal(fd) end
+
+---The width of a terminal, 80 when unknown.
+---@param fd integer
+---@return integer
+function sys.columns(fd) end
+
+---A whole file; one larger than `limit` (default 1 GiB) is an error.
+---@param path string
+---@param limit? integer
+---@return string? bytes
+---@return string? message
+---@return string? code
+function sys.read_file(path, limit) end
+
+---Replaces a file durably: whole or not at all.
+---@param path string
+---@param bytes string
+---@return true? done
+---@return string? message
+---@return string? code
+function sys.write_file(path, bytes) end
+
+---Makes a folder and those above it, as far as they are missing.
+---@param path string
+---@return true? done
+---@return string? message
+---@return string? code
+function sys.make_dirs(path) end
+
+---Removes a file, or a folder with all that is in it; links are not followed.
+---@param path string
+---@return true? done
+---@return string? message
+---@return string? code
+function sys.remove(path) end
+
+---Whether something has this name.
+---@param path string
+---@return boolean
+function sys.exists(path) end
+
+---Whether this is a folder.
+---@param path string
+---@return boolean
+function sys.is_dir(path) end
+
+---The names in a folder, in byte order.
+---@param path string
+---@return string[]? names
+---@return string? message
+---@return string? code
+function sys.list(path) end
+
+---Kind, size in bytes and time of the last change.
+---@param path string
+---@return { kind: "file"|"dir"|"other", size: integer, modified: number }? facts
+---@return string? message
+---@return string? code
+function sys.stat(path) end
+
+---The absolute path, with links followed.
+---@param path string
+---@return string? path
+---@return string? message
+---@return string? code
+function sys.real_path(path) end
+
+---Makes the names in a folder survive a power cut.
+---@param path string
+---@return true? done
+---@return string? message
+---@return string? code
+function sys.sync_dir(path) end
+
+---XXH3-128 of some bytes, as 32 hexadecimal digits.
+---@param bytes string
+---@return string
+function sys.hash(bytes) end
+
+---XXH3-128 of a file, as 32 hexadecimal digits.
+---@param path string
+---@return string? digits
+---@return string? message
+---@return string? code
+function sys.hash_file(path) end
+
+---Who deals with INT, TERM, USR1 and HUP: a run (`caught` names them, HUP is ignored), the prompt
+---(INT raises "interrupted" in the Lua code that runs), or the system.
+---@param mode "run"|"prompt"|"default"
+function sys.signals(mode) end
+
+---The signal that arrived since `signals` was called or it was last cleared.
+---@param clear? boolean
+---@return "INT"|"TERM"|"USR1"|nil
+function sys.caught(clear) end
+
+---What the machine is and what its processor offers; `memory` is in bytes.
+---@return { system: string, release: string, arch: string, host: string, processors: integer, memory: integer, cpu: string, avx2: boolean, avx512: boolean, avx512_bf16: boolean, amx_bf16: boolean }
+function sys.machine() end
+
+---How the program was built: version, commit, compiler, flags, library versions.
+---@return table<string, string|boolean>
+function sys.build() end
+
+---Bytes of this process in memory now, and at most so far.
+---@return integer resident
+---@return integer peak
+function sys.memory() end
+
+---Bytes that may still be written to the file system of `path`.
+---@param path string
+---@return integer? bytes
+---@return string? message
+---@return string? code
+function sys.free_space(path) end
+
+---The process exit code of an error code such as "data"; nil when there is no such code.
+---@param code string
+---@return integer?
+function sys.exit_code(code) end
+
+---The number of this process.
+---@return integer
+function sys.pid() end
+
+return sys

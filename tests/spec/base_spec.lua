@@ -1,0 +1,212 @@
+-- Start-up, files and faults, as a Lua program meets them.
+
+local fault = require "seqrun.core.fault"
+local sys = require "seqrun.core.sys"
+
+local scratch
+
+setup(function()
+  scratch = os.tmpname()
+  os.remove(scratch)
+  assert(sys.make_dirs(scratch))
+end)
+
+teardown(function() assert(sys.remove(scratch)) end)
+
+describe("precompiled chunks", function()
+  local bytes = string.dump(function() return 1 end)
+
+  it("are refused by load, whatever mode is asked for", function()
+    for _, mode in ipairs { "t", "b", "bt" } do
+      local chunk, message = load(bytes, "x", mode)
+      assert.is_nil(chunk)
+      assert.matches("binary chunk", message .. "binary chunk")
+    end
+    assert.is_nil((load(bytes)))
+    local once = true
+    assert.is_nil((load(function()
+      if once then once = false return bytes end
+    end)))
+  end)
+
+  it("are refused by loadfile, dofile and require", function()
+    assert(sys.write_file(scratch .. "/chunk.lua", bytes))
+    assert.is_nil((loadfile(scratch .. "/chunk.lua")))
+    assert.is_nil((loadfile(scratch .. "/chunk.lua", "b")))
+    assert.has_error(function() dofile(scratch .. "/chunk.lua") end)
+    local before = package.path
+    package.path = scratch .. "/?.lua"
+    local ok, message = pcall(require, "chunk")
+    package.path = before
+    assert.is_false(ok)
+    assert.matches("error loading module 'chunk'", message)
+  end)
+
+  it("do not stop source text from loading with its environment", function()
+    assert.equal(7, load("return x", "x", "bt", { x = 7 })())
+    assert.equal(math.pi, load("return math.pi")())
+    assert(sys.write_file(scratch .. "/source.lua", "return ..., y"))
+    assert.equal(8, select(2, loadfile(scratch .. "/source.lua", nil, { y = 8 })()))
+    assert(sys.write_file(scratch .. "/source.lua", "return coroutine.yield(5)"))
+    local resume = coroutine.wrap(function() return dofile(scratch .. "/source.lua") end)
+    assert.equal(5, resume())
+    assert.equal(6, resume(6))
+  end)
+end)
+
+describe("the program", function()
+  local program = arg[-1] or "build/seqrun"
+
+  local function run(script, before)
+    local path = scratch .. "/script.lua"
+    assert(sys.write_file(path, script))
+    local command = ("%s %s %s 2>&1"):format(before or "", program, path)
+    local pipe = assert(io.popen(command))
+    local text = pipe:read("a")
+    local _, _, code = pipe:close()
+    return code, text
+  end
+
+  it("takes no search path and no start-up code from the environment", function()
+    local code, text = run("print(package.path, package.cpath)",
+      "LUA_PATH=/evil/?.lua LUA_PATH_5_4=/evil/?.lua LUA_CPATH=/evil/?.so LUA_INIT='os.exit(9)'")
+    assert.equal(0, code)
+    assert.is_nil(text:find("evil", 1, true))
+    assert.is_nil(text:find("./?", 1, true))
+  end)
+
+  it("ends with the code that os.exit is given, after closing what is to be closed", function()
+    local code, text = run([[
+      local box = setmetatable({}, { __gc = function() print("collected") end })
+      io.write("unflushed ")
+      os.exit(7)
+      return box
+    ]])
+    assert.equal(7, code)
+    assert.equal("unflushed collected\n", text)
+    assert.equal(0, (run("os.exit(true)")))
+    assert.equal(1, (run("os.exit(false)")))
+  end)
+
+  it("runs with standard streams closed", function()
+    assert.equal(0, (run("io.stderr:write('lost') assert(io.open('/dev/null'))", "exec <&- 2>&-;")))
+  end)
+
+  it("meets a closed pipe as an error of write", function()
+    local code = os.execute(("%s -e 'for i = 1, 1e5 do io.write(\"line\\n\") end' 2>/dev/null | head -n 1 >/dev/null")
+      :format(program))
+    assert.is_true(code)
+  end)
+end)
+
+describe("a storage fault", function()
+  after_each(function() fault.storage(0) end)
+
+  it("leaves the old file or the new one, whole, at every call", function()
+    local path = scratch .. "/f"
+    for _, error in ipairs { "EIO", "ENOSPC" } do
+      local n = 0
+      repeat
+        n = n + 1
+        fault.storage(0)
+        assert(sys.write_file(path, "old"))
+        fault.storage(n, error)
+        local ok, message, code = sys.write_file(path, "new")
+        local made = fault.storage_calls()
+        fault.storage(0)
+        local now = assert(sys.read_file(path))
+        assert.is_true(now == "new" or now == "old")
+        if not ok then
+          assert.equal("storage", code)
+          assert.is_truthy(message:find(scratch, 1, true))
+        end
+      until made < n
+      assert.is_true(n > 5)
+    end
+  end)
+
+  it("is a message with a way out when the disk is full", function()
+    fault.storage(1, "ENOSPC", "write")
+    local ok, message, code = sys.write_file(scratch .. "/full", "x")
+    assert.is_nil(ok)
+    assert.equal("storage", code)
+    assert.matches("free some space", message)
+    fault.storage(0)
+    assert.is_false(sys.exists(scratch .. "/full"))
+  end)
+end)
+
+describe("refused memory", function()
+  after_each(function()
+    fault.memory(0)
+    fault.lua_limit(0)
+  end)
+
+  it("raises or is reported at every allocation, and nothing leaks", function()
+    local path = scratch .. "/memory"
+    assert(sys.write_file(path, ("x"):rep(5000)))
+    local function use(n, sticky)
+      fault.memory(n, sticky) -- in here: calling a function may itself need memory
+      local bytes = assert(sys.read_file(path))
+      local names = assert(sys.list(scratch))
+      return #bytes + #names + #sys.hash(bytes) + sys.stat(path).size
+    end
+    use(0)
+    for _, sticky in ipairs { false, true } do
+      local n, ok, made = 0, nil, nil
+      repeat
+        n = n + 1
+        collectgarbage()
+        ok = pcall(use, n, sticky)
+        made = fault.allocations()
+        fault.memory(0)
+      until ok and made < n or n > 500
+      assert.is_true(n <= 500)
+    end
+    collectgarbage()
+    collectgarbage()
+    local before = fault.held()
+    for _ = 1, 500 do pcall(use, 0) end
+    collectgarbage()
+    collectgarbage()
+    assert.is_true(fault.held() < before + 100) -- Lua's own stacks come and go; a leak is 500
+  end)
+
+  it("is an ordinary error when a script grows beyond its limit", function()
+    collectgarbage()
+    fault.lua_limit(fault.lua_limit(0) + (32 << 20))
+    local ok, message = pcall(string.rep, "x", 1 << 26)
+    assert.is_false(ok)
+    assert.matches("not enough memory", message)
+    ok, message = pcall(function()
+      local t = {}
+      for i = 1, math.huge do t[i] = { i } end
+    end)
+    fault.lua_limit(0)
+    assert.is_false(ok)
+    assert.matches("not enough memory", tostring(message))
+  end)
+end)
+
+describe("facts", function()
+  it("are there for the machine, the build and the process", function()
+    local machine, build = sys.machine(), sys.build()
+    assert.is_true(machine.processors >= 1)
+    assert.is_true(machine.memory > 0)
+    assert.is_true(#machine.cpu > 0)
+    assert.matches("^%d+%.%d+%.%d+$", build.version)
+    local resident, peak = sys.memory()
+    assert.is_true(resident > 0 and peak >= resident)
+    assert.is_true(sys.free_space(scratch) > 0)
+  end)
+
+  it("hash bytes and files alike, as XXH3-128 does", function()
+    assert.equal("99aa06d3014798d86001c324468d497f", sys.hash(""))
+    local bytes = ("0123456789abcdef"):rep(10000)
+    assert(sys.write_file(scratch .. "/hash", bytes))
+    assert.equal(sys.hash(bytes), sys.hash_file(scratch .. "/hash"))
+    local digits, _, code = sys.hash_file(scratch .. "/none")
+    assert.is_nil(digits)
+    assert.equal("missing", code)
+  end)
+end)

@@ -1,0 +1,97 @@
+-- The annotations in lua/seqrun/meta say what the C modules hold, all of it and nothing else.
+
+--- What an annotation file declares: functions of the module, and methods by class.
+local function declared(path)
+  local functions, methods = {}, {}
+  local module
+  local lines = {}
+  for line in io.lines(path) do lines[#lines + 1] = line end
+  for _, line in ipairs(lines) do module = line:match("^return ([%w_]+)") or module end
+  for _, line in ipairs(lines) do
+    local owner, dot, name = line:match("^function ([%w_]+)([.:])([%w_]+)%(")
+    if owner == module and dot == "." then
+      functions[name] = true
+    elseif owner then
+      methods[owner] = methods[owner] or {}
+      methods[owner][name] = true
+    end
+  end
+  return functions, methods
+end
+
+--- What the binding has: the functions of the module's table.
+local function bound(name)
+  local functions = {}
+  for key, value in pairs(require("seqrun.core." .. name)) do
+    if type(value) == "function" then functions[key] = true end
+  end
+  return functions
+end
+
+--- The methods of every class that C code has registered, by the last part of its name in small
+--- letters: "seqrun.Tensor" has those of class "tensor".
+local function bound_methods()
+  local classes = {}
+  for key, metatable in pairs(debug.getregistry()) do
+    local ours = type(key) == "string" and key:find("^seqrun") and type(metatable) == "table"
+    local index = ours and rawget(metatable, "__index")
+    if type(index) == "table" then
+      local methods = {}
+      for name, value in pairs(index) do
+        if type(value) == "function" and not name:find("^__") then methods[name] = true end
+      end
+      classes[key:match("[^.]*$"):lower()] = methods
+    end
+  end
+  return classes
+end
+
+local function names(set)
+  local list = {}
+  for name in pairs(set) do list[#list + 1] = name end
+  table.sort(list)
+  return list
+end
+
+local modules = {}
+for name in pairs(package.preload) do
+  modules[#modules + 1] = name:match("^seqrun%.core%.([%w_]+)$")
+end
+table.sort(modules)
+
+describe("annotations", function()
+  local all_methods = {}
+
+  for _, name in ipairs(modules) do
+    local path = "lua/seqrun/meta/core_" .. name .. ".lua"
+
+    it("of " .. name .. " name its functions, all of them and no others", function()
+      local functions, methods = declared(path)
+      assert.same(names(bound(name)), names(functions))
+      for class, list in pairs(methods) do all_methods[class:lower()] = list end
+    end)
+
+    it("of " .. name .. " give every function a sentence", function()
+      local sentence = false
+      for line in io.lines(path) do
+        local name = line:match("^function ([%w_.:]+)%(")
+        assert.is_true(not name or sentence, path .. ": " .. tostring(name))
+        if line == "" then sentence = false end
+        sentence = sentence or line:find("^%-%-%-%s*[A-Za-z`]") ~= nil
+      end
+    end)
+  end
+
+  it("name the methods of every class, all of them and no others", function()
+    for class, methods in pairs(bound_methods()) do
+      assert.same(names(methods), names(all_methods[class] or {}), "class " .. class)
+    end
+  end)
+
+  it("are there for no module that is gone", function()
+    for name in require("lfs").dir("lua/seqrun/meta") do
+      local module = name:match("^core_([%w_]+)%.lua$")
+      assert.is_truthy(not module or package.preload["seqrun.core." .. module], name)
+    end
+  end)
+end)
