@@ -1,0 +1,144 @@
+/* Masking: how many, where, with what, and that nothing but the key decides. */
+#include "core/batch/mask.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "tests/support/check.h"
+
+enum { V = 50, LEN = 100, TRIALS = 20000 };
+
+static const sr_masker plain = {.seed = 11,
+                                .prob = 0.15,
+                                .max_predictions = 20,
+                                .vocabulary = V,
+                                .mask_id = 4,
+                                .cls_id = 2,
+                                .sep_id = 3,
+                                .specials = {0, 1, 2, 3, 4},
+                                .special_count = 5};
+
+static void sequence(int32_t *ids, int32_t len) {
+    for (int32_t i = 0; i < len; i++) ids[i] = 5 + i * 7 % (V - 5);
+    ids[0] = 2;
+    ids[len / 2] = ids[len - 1] = 3;
+}
+
+/* Pearson's statistic against equal or given shares. */
+static double chi_square(const int64_t *seen, const double *share, int classes, int64_t total) {
+    double sum = 0;
+    for (int c = 0; c < classes; c++) {
+        double wanted = share[c] * (double)total;
+        sum += ((double)seen[c] - wanted) * ((double)seen[c] - wanted) / wanted;
+    }
+    return sum;
+}
+
+/* Above 5 standard deviations of a chi-square variable in `freedom` classes: p < 1e-5. */
+static double bound(int freedom) {
+    return freedom + 5 * sqrt(2.0 * freedom) + 10;
+}
+
+static void check_proportions(void) {
+    int64_t kind[3] = {0}, where[LEN] = {0}, with[V] = {0}, total = 0, random = 0;
+    for (uint32_t uid = 0; uid < TRIALS; uid++) {
+        int32_t ids[LEN], before[LEN], scratch[LEN], positions[20], labels[20], count;
+        sequence(ids, LEN);
+        memcpy(before, ids, sizeof ids);
+        sr_mask_draw(positions, labels, &count, ids, LEN, uid, 0, &plain, scratch);
+        CHECK(count == 15);
+        for (int32_t i = 0; i < count; i++) {
+            int32_t at = positions[i];
+            if (labels[i] != before[at] || at == 0 || at == LEN / 2 || at == LEN - 1 ||
+                (i > 0 && at <= positions[i - 1]))
+                CHECK(!"a masked position is wrong");
+            int what = ids[at] == 4 ? 0 : ids[at] == before[at] ? 2 : 1;
+            kind[what]++, where[at]++, total++;
+            if (what == 1) with[ids[at]]++, random++;
+            before[at] = ids[at];
+        }
+        CHECK(memcmp(before, ids, sizeof ids) == 0);
+    }
+    /* a random draw meets the token itself once in V - 5 times, and then looks kept */
+    double stray = 0.1 / (V - 5);
+    double kinds[3] = {0.8, 0.1 - stray, 0.1 + stray}, place[LEN - 3], id[V - 5];
+    for (int i = 0; i < LEN - 3; i++) place[i] = 1.0 / (LEN - 3);
+    for (int i = 0; i < V - 5; i++) id[i] = 1.0 / (V - 5);
+    CHECK(chi_square(kind, kinds, 3, total) < bound(2));
+    int64_t open[LEN];
+    int n = 0;
+    for (int i = 1; i < LEN - 1; i++)
+        if (i != LEN / 2) open[n++] = where[i];
+    CHECK(chi_square(open, place, n, total) < bound(n - 1));
+    for (int v = 0; v < 5; v++) CHECK(with[v] == 0);
+    CHECK(chi_square(with + 5, id, V - 5, random) < bound(V - 6) * 1.5); /* tokens are not equal */
+}
+
+static void check_numbers(void) {
+    struct {
+        int32_t len, most, wanted;
+    } cases[] = {{1, 20, 1}, {3, 20, 1}, {10, 20, 2}, {128, 20, 19}, {140, 20, 20}, {512, 76, 76}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sr_masker m = plain;
+        m.max_predictions = cases[i].most;
+        CHECK(sr_mask_limit(&m, cases[i].len) == cases[i].wanted);
+    }
+    int32_t ids[3] = {2, 3, 3}, scratch[3], positions[1], labels[1], count;
+    sr_mask_draw(positions, labels, &count, ids, 3, 0, 0, &plain, scratch);
+    CHECK(count == 0 && ids[0] == 2);
+}
+
+static void check_keys(void) {
+    int32_t a[LEN], b[LEN], c[LEN], scratch[LEN], p[20], l[20], n;
+    sequence(a, LEN), sequence(b, LEN), sequence(c, LEN);
+    sr_mask_draw(p, l, &n, a, LEN, 7, 3, &plain, scratch);
+    sr_mask_draw(p, l, &n, b, LEN, 7, 3, &plain, scratch);
+    CHECK(memcmp(a, b, sizeof a) == 0);
+    sr_mask_draw(p, l, &n, c, LEN, 7, 4, &plain, scratch);
+    CHECK(memcmp(a, c, sizeof a) != 0);
+}
+
+/* Words of three pieces: masked whole or not at all, never more than the number. */
+static void check_whole_words(void) {
+    uint8_t continues[V] = {0};
+    for (int v = 30; v < V; v++) continues[v] = 1;
+    sr_masker m = plain;
+    m.whole_word = true, m.continues = continues;
+    CHECK_OK(sr_masker_check(&m));
+    for (uint32_t uid = 0; uid < 2000; uid++) {
+        int32_t ids[LEN], scratch[LEN], p[20], l[20], n;
+        bool masked[LEN] = {false};
+        for (int i = 0; i < LEN; i++) ids[i] = i % 3 == 1 ? 5 + i % 25 : 30 + i % 20;
+        ids[0] = 2, ids[LEN - 1] = 3;
+        sr_mask_draw(p, l, &n, ids, LEN, uid, 0, &m, scratch);
+        CHECK(n <= 15 && n >= 13);
+        for (int i = 0; i < n; i++) masked[p[i]] = true;
+        for (int i = 1; i + 2 < LEN - 1; i += 3)
+            if (masked[i] != masked[i + 1] || masked[i] != masked[i + 2])
+                CHECK(!"a word is masked in part");
+    }
+}
+
+static void check_refusals(void) {
+    sr_masker m = plain;
+    m.prob = 0;
+    CHECK_FAILS(sr_masker_check(&m), SR_EINVAL, "probability");
+    m = plain, m.mask_id = V;
+    CHECK_FAILS(sr_masker_check(&m), SR_EINVAL, "[MASK]");
+    m = plain, m.vocabulary = 5;
+    CHECK_FAILS(sr_masker_check(&m), SR_EINVAL, "nothing but");
+    m = plain, m.specials[1] = 0;
+    CHECK_FAILS(sr_masker_check(&m), SR_EINVAL, "ascend");
+    m = plain, m.whole_word = true;
+    CHECK_FAILS(sr_masker_check(&m), SR_EINVAL, "continue");
+    CHECK_OK(sr_masker_check(&plain));
+}
+
+int main(void) {
+    check_proportions();
+    check_numbers();
+    check_keys();
+    check_whole_words();
+    check_refusals();
+    return CHECK_DONE();
+}
