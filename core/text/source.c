@@ -35,8 +35,8 @@ struct sr_source {
 
     uint8_t *text; /* line_limit + BLOCK bytes; lines are looked for in [at, filled) */
     size_t at, filled, scanned, checked;
-    uint64_t offset; /* in the file, of text[0] */
-    bool text_end, fresh;
+    uint64_t offset;            /* in the file, of text[0] */
+    bool text_end, fresh, open; /* open: the last line came in part */
     window window;
     sr_source_counts counts;
 };
@@ -324,6 +324,7 @@ static sr_status fill(sr_source *s) {
 static sr_status give(sr_source *s, sr_line *line, size_t size, size_t skip, bool ends) {
     *line = (sr_line){s->text + s->at, size, ends, s->fresh};
     s->fresh = false;
+    s->open = !ends;
     s->at += size + skip;
     s->scanned = s->at;
     s->counts.bytes += size + skip;
@@ -355,7 +356,7 @@ sr_status sr_source_line(sr_source *s, sr_line *line) {
             return give(s, line, cut_of(s->text + s->at, s->line_limit), 0, false);
         }
         if (end != NULL) return give(s, line, size, 1, true);
-        if (s->text_end && size > 0) return give(s, line, size, 0, true);
+        if (s->text_end && (size > 0 || s->open)) return give(s, line, size, 0, true);
         s->scanned = s->filled;
         if (s->text_end)
             close_file(s);

@@ -1,0 +1,40 @@
+/* count.h - how often each word occurs in a text. */
+#ifndef SR_TEXT_COUNT_H
+#define SR_TEXT_COUNT_H
+
+#include <stdint.h>
+
+#include "core/base/status.h"
+#include "core/base/thread.h"
+#include "core/text/source.h"
+#include "core/text/strings.h"
+#include "core/text/words.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* All zero is an empty one. */
+typedef struct sr_word_counts {
+    sr_strings words; /* normalised, in the order of the text */
+    int64_t *counts;
+    size_t room;
+    uint64_t total;     /* words met, those left out not counted */
+    uint64_t too_long;  /* words of more than SR_WORD_CHARS code points, left out */
+    uint64_t forgotten; /* occurrences of words that were dropped to stay below the limit */
+} sr_word_counts;
+
+/* Adds the words of all of `source`.  When more than `limit` are distinct, the rarest are dropped
+ * until three quarters of the limit are left; that happens at fixed places of the text, so the
+ * result is the same on any number of threads.
+ *
+ * Errors: those of sr_source_line(); SR_ENOMEM; SR_ESTOP.  The counts may be part done then. */
+sr_status sr_word_counts_add(sr_word_counts *out, sr_source *source, const sr_words_opts *opts,
+                             int64_t limit, sr_pool *pool);
+
+void sr_word_counts_free(sr_word_counts *c);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

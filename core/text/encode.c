@@ -1,0 +1,289 @@
+#include "core/text/encode.h"
+
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/text/utf8.h"
+
+enum { BLOCK_BYTES = 128 << 10, BLOCKS = 16 };
+
+/* A line, or a part of one, in the text of its block. */
+typedef struct piece {
+    size_t at, size;
+    uint64_t line, chars; /* its number from 1; code points of the line before this part */
+    bool starts, ends;
+} piece;
+
+typedef struct block {
+    char *text;
+    size_t size, room;
+    piece *pieces;
+    size_t count, piece_room;
+    char *out;
+    size_t out_size, out_room;
+    uint64_t tokens;
+} block;
+
+typedef struct encoder {
+    const sr_tokenizer *t;
+    sr_encode_opts opts;
+    block blocks[BLOCKS];
+    sr_tokens *tokens; /* one for each thread */
+    int threads;
+    uint64_t line, chars; /* of the line that is being read */
+    bool open;            /* it came in part */
+} encoder;
+
+/* ---- writing ---- */
+
+static sr_status out_room(block *b, size_t more) {
+    size_t need;
+    SR_TRY(sr_add_size(&need, b->out_size, more));
+    if (need <= b->out_room) return SR_OK;
+    size_t room = need + need / 2;
+    SR_TRY(sr_grow(&b->out, room));
+    b->out_room = room;
+    return SR_OK;
+}
+
+/* The put functions write where out_room() has made room. */
+static void put(block *b, char c) {
+    b->out[b->out_size++] = c;
+}
+
+static void put_text(block *b, const char *text) {
+    while (*text != '\0') put(b, *text++);
+}
+
+static void put_number(block *b, uint64_t n) {
+    char digits[20];
+    int count = 0;
+    do digits[count++] = (char)('0' + n % 10);
+    while ((n /= 10) != 0);
+    while (count > 0) put(b, digits[--count]);
+}
+
+static void put_json_string(block *b, const char *text, size_t size) {
+    static const char hex[] = "0123456789abcdef";
+    put(b, '"');
+    for (size_t i = 0; i < size; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (c == '"' || c == '\\') put(b, '\\');
+        if (c >= 0x20 && c != 0x7F) {
+            put(b, (char)c);
+            continue;
+        }
+        put_text(b, "\\u00");
+        put(b, hex[c >> 4]);
+        put(b, hex[c & 15]);
+    }
+    put(b, '"');
+}
+
+static void put_span(block *b, const sr_text_span *span, uint64_t before, char between) {
+    put_number(b, before + span->char_first);
+    put(b, between);
+    put_number(b, before + span->char_last);
+}
+
+enum { TOKEN_ROOM = 6 * SR_VOCAB_TOKEN_LIMIT + 64 }; /* the most that one token can take */
+
+static void put_token(block *b, const encoder *e, int32_t id) {
+    size_t size;
+    const char *token = sr_vocab_token(sr_tokenizer_vocab(e->t), id, &size);
+    if (e->opts.json) {
+        put_json_string(b, token, size);
+        return;
+    }
+    memcpy(b->out + b->out_size, token, size);
+    b->out_size += size;
+}
+
+/* A token in a plain line; `span` is NULL for [CLS] and [SEP], whose place is 0:0. */
+static void put_plain(block *b, const encoder *e, int32_t id, const sr_text_span *span,
+                      uint64_t before) {
+    static const sr_text_span nowhere;
+    if (e->opts.ids) put_number(b, (uint64_t)id);
+    if (e->opts.ids && e->opts.offsets) put(b, ':');
+    if (e->opts.offsets)
+        put_span(b, span != NULL ? span : &nowhere, span != NULL ? before : 0, ':');
+    else if (!e->opts.ids)
+        put_token(b, e, id);
+}
+
+static sr_status write_plain(block *b, const encoder *e, const piece *p, const sr_tokens *k) {
+    const sr_vocab *v = sr_tokenizer_vocab(e->t);
+    bool first = p->starts;
+    SR_TRY(out_room(b, 2 * TOKEN_ROOM));
+    if (p->starts && e->opts.frame) {
+        put_plain(b, e, sr_vocab_special(v, SR_TOKEN_CLS), NULL, 0);
+        first = false;
+    }
+    for (size_t i = 0; i < k->count; i++) {
+        SR_TRY(out_room(b, 2 * TOKEN_ROOM));
+        if (!first) put(b, ' ');
+        put_plain(b, e, k->ids[i], k->spans != NULL ? &k->spans[i] : NULL, p->chars);
+        first = false;
+    }
+    if (!p->ends) return SR_OK;
+    if (e->opts.frame) {
+        put(b, ' ');
+        put_plain(b, e, sr_vocab_special(v, SR_TOKEN_SEP), NULL, 0);
+    }
+    put(b, '\n');
+    return SR_OK;
+}
+
+typedef enum column { IDS, OFFSETS, TOKENS } column;
+
+static void put_cell(block *b, const encoder *e, column what, int32_t id, const sr_text_span *span,
+                     uint64_t before) {
+    static const sr_text_span nowhere;
+    if (what == IDS) {
+        put_number(b, (uint64_t)id);
+    } else if (what == TOKENS) {
+        put_token(b, e, id);
+    } else {
+        put(b, '[');
+        put_span(b, span != NULL ? span : &nowhere, span != NULL ? before : 0, ',');
+        put(b, ']');
+    }
+}
+
+/* One array of the JSON form: [CLS], the tokens, [SEP]. */
+static sr_status write_column(block *b, const encoder *e, const piece *p, const sr_tokens *k,
+                              column what) {
+    static const char *const names[] = {",\"ids\":[", ",\"offsets\":[", ",\"tokens\":["};
+    const sr_vocab *v = sr_tokenizer_vocab(e->t);
+    bool cls = p->starts && e->opts.frame, sep = p->ends && e->opts.frame;
+    SR_TRY(out_room(b, 2 * TOKEN_ROOM));
+    put_text(b, names[what]);
+    if (cls) put_cell(b, e, what, sr_vocab_special(v, SR_TOKEN_CLS), NULL, 0);
+    for (size_t i = 0; i < k->count; i++) {
+        SR_TRY(out_room(b, 2 * TOKEN_ROOM));
+        if (i > 0 || cls) put(b, ',');
+        put_cell(b, e, what, k->ids[i], k->spans != NULL ? &k->spans[i] : NULL, p->chars);
+    }
+    SR_TRY(out_room(b, TOKEN_ROOM));
+    if (sep && (k->count > 0 || cls)) put(b, ',');
+    if (sep) put_cell(b, e, what, sr_vocab_special(v, SR_TOKEN_SEP), NULL, 0);
+    put(b, ']');
+    return SR_OK;
+}
+
+static sr_status write_json(block *b, const encoder *e, const piece *p, const sr_tokens *k) {
+    SR_TRY(out_room(b, TOKEN_ROOM));
+    put_text(b, "{\"line\":");
+    put_number(b, p->line);
+    if (e->opts.ids) SR_TRY(write_column(b, e, p, k, IDS));
+    if (e->opts.offsets) SR_TRY(write_column(b, e, p, k, OFFSETS));
+    if (!e->opts.ids && !e->opts.offsets) SR_TRY(write_column(b, e, p, k, TOKENS));
+    SR_TRY(out_room(b, 2));
+    put_text(b, "}\n");
+    return SR_OK;
+}
+
+static sr_status encode_block(void *context, int64_t i, int worker) {
+    encoder *e = context;
+    block *b = &e->blocks[i];
+    sr_tokens *k = &e->tokens[worker];
+    for (size_t n = 0; n < b->count; n++) {
+        const piece *p = &b->pieces[n];
+        k->count = 0;
+        SR_TRY(sr_tokenize(k, e->t, b->text + p->at, p->size));
+        b->tokens += k->count + (e->opts.frame ? (uint64_t)p->starts + p->ends : 0);
+        if (e->opts.json)
+            SR_TRY(write_json(b, e, p, k));
+        else
+            SR_TRY(write_plain(b, e, p, k));
+    }
+    return SR_OK;
+}
+
+/* ---- reading ---- */
+
+static sr_status add_piece(encoder *e, block *b, const sr_line *line) {
+    if (b->count == b->piece_room) {
+        size_t room = b->piece_room > 0 ? 2 * b->piece_room : 256;
+        SR_TRY(sr_grow(&b->pieces, room));
+        b->piece_room = room;
+    }
+    size_t need;
+    SR_TRY(sr_add_size(&need, b->size, line->size));
+    if (need > b->room) {
+        SR_TRY(sr_grow(&b->text, need + BLOCK_BYTES));
+        b->room = need + BLOCK_BYTES;
+    }
+    bool starts = !e->open || line->file_starts;
+    if (starts) e->line++, e->chars = 0;
+    b->pieces[b->count++] = (piece){b->size, line->size, e->line, e->chars, starts, line->ends};
+    memcpy(b->text + b->size, line->bytes, line->size);
+    b->size = need;
+    e->open = !line->ends;
+    if (e->open && e->opts.offsets) e->chars += sr_utf8_length(line->bytes, line->size);
+    return SR_OK;
+}
+
+/* Fills blocks until all are full, the input ends, or it lets us wait. */
+static sr_status read_blocks(encoder *e, sr_source *source, int64_t *blocks, bool *ended) {
+    int64_t n = 0;
+    for (int i = 0; i < BLOCKS; i++) {
+        block *b = &e->blocks[i];
+        b->size = b->count = b->out_size = 0;
+    }
+    for (;;) {
+        sr_line line;
+        SR_TRY(sr_source_line(source, &line));
+        *ended = line.bytes == NULL;
+        if (*ended) break;
+        SR_TRY(add_piece(e, &e->blocks[n], &line));
+        if (e->blocks[n].size >= BLOCK_BYTES && ++n == BLOCKS) break;
+        if (!sr_source_ready(source)) break;
+    }
+    *blocks = n < BLOCKS && e->blocks[n].count > 0 ? n + 1 : n;
+    return SR_OK;
+}
+
+static sr_status encode_all(encoder *e, sr_source *source, sr_pool *pool, sr_encode_sink sink,
+                            void *context) {
+    for (bool ended = false; !ended;) {
+        int64_t blocks;
+        if (sr_stop_requested()) return sr_fail(SR_ESTOP, "tokenize: stopped on request");
+        SR_TRY(read_blocks(e, source, &blocks, &ended));
+        SR_TRY(sr_pool_run(pool, encode_block, e, blocks));
+        for (int64_t i = 0; i < blocks; i++)
+            SR_TRY(sink(context, e->blocks[i].out, e->blocks[i].out_size));
+    }
+    return SR_OK;
+}
+
+static void take_counts(sr_encode_counts *counts, const encoder *e, const sr_source *source) {
+    sr_source_counts s = sr_source_count(source);
+    *counts = (sr_encode_counts){.lines = e->line, .bytes = s.bytes, .long_cut = s.long_cut};
+    for (int i = 0; i < BLOCKS; i++) counts->tokens += e->blocks[i].tokens;
+    for (int i = 0; i < e->threads && e->tokens != NULL; i++) {
+        counts->unknown += e->tokens[i].unknown;
+        counts->invalid += e->tokens[i].invalid;
+    }
+}
+
+static void free_encoder(encoder *e) {
+    for (int i = 0; i < BLOCKS; i++) {
+        sr_free(e->blocks[i].text);
+        sr_free(e->blocks[i].pieces);
+        sr_free(e->blocks[i].out);
+    }
+    for (int i = 0; i < e->threads && e->tokens != NULL; i++) sr_tokens_free(&e->tokens[i]);
+    sr_free(e->tokens);
+}
+
+sr_status sr_encode(sr_source *source, const sr_tokenizer *t, const sr_encode_opts *opts,
+                    sr_pool *pool, sr_encode_sink sink, void *context, sr_encode_counts *counts) {
+    encoder e = {.t = t, .opts = *opts, .threads = pool != NULL ? sr_pool_threads(pool) : 1};
+    sr_status st = sr_new(&e.tokens, e.threads);
+    for (int i = 0; st == SR_OK && i < e.threads; i++) e.tokens[i].want_spans = opts->offsets;
+    if (st == SR_OK) st = encode_all(&e, source, pool, sink, context);
+    take_counts(counts, &e, source);
+    free_encoder(&e);
+    return st;
+}
