@@ -233,29 +233,44 @@ static void on_prompt_signal(int number) {
     lua_sethook(prompt_state, interrupt, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
 }
 
+/* The prompt while it waits for a line: the read returns early. */
+static void on_reading_signal(int number) {
+    caught = number;
+}
+
+/* The terminal is gone, so there is nobody left to ask. */
+static void on_prompt_hangup(int number) {
+    (void)number;
+    _exit(0);
+}
+
 static void handle(int number, void (*handler)(int), int flags) {
     struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
     sigemptyset(&action.sa_mask);
     sigaction(number, &action, NULL);
 }
 
-/* signals("run" | "prompt" | "default"): who deals with INT, TERM, USR1, HUP.
+/* signals(mode): who deals with INT, TERM, USR1, HUP.
  *
  *   run      caught() names them; HUP is ignored, so that training outlives its terminal
- *   prompt   INT raises "interrupted" in the Lua code that runs
+ *   prompt   INT raises "interrupted" in the Lua code that runs; HUP ends the program well
+ *   reading  INT ends the read that waits for a line; HUP as at the prompt
  *   default  as the system has it
  */
 static int sys_signals(lua_State *L) {
-    static const char *const modes[] = {"default", "run", "prompt", NULL};
+    enum { DEFAULT, RUN, PROMPT, READING };
+    static const char *const modes[] = {"default", "run", "prompt", "reading", NULL};
+    static void (*const on_int[])(int) = {SIG_DFL, on_run_signal, on_prompt_signal,
+                                          on_reading_signal};
+    static void (*const on_hangup[])(int) = {SIG_DFL, SIG_IGN, on_prompt_hangup, on_prompt_hangup};
     int mode = luaL_checkoption(L, 1, NULL, modes);
-    void (*handler)(int) = mode == 1 ? on_run_signal : SIG_DFL;
     lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
     prompt_state = lua_tothread(L, -1);
     caught = 0;
-    handle(SIGINT, mode == 2 ? on_prompt_signal : handler, SA_RESTART);
-    handle(SIGTERM, handler, SA_RESTART);
-    handle(SIGUSR1, handler, SA_RESTART);
-    handle(SIGHUP, mode == 1 ? SIG_IGN : SIG_DFL, SA_RESTART);
+    handle(SIGINT, on_int[mode], mode == READING ? 0 : SA_RESTART);
+    handle(SIGTERM, mode == RUN ? on_run_signal : SIG_DFL, SA_RESTART);
+    handle(SIGUSR1, mode == RUN ? on_run_signal : SIG_DFL, SA_RESTART);
+    handle(SIGHUP, on_hangup[mode], SA_RESTART);
     handle(SIGPIPE, SIG_IGN, 0);
     return 0;
 }

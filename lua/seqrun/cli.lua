@@ -1,30 +1,198 @@
 -- cli.lua - the command line: which word does what, and which exit code an end has.
+--
+--     seqrun                     the prompt
+--     seqrun FILE.lua ...        a recipe; `arg` holds what follows, as under `lua`
+--     seqrun -e EXPR             evaluate and print
+--     seqrun VERB ...            a file of lua/seqrun/verbs: { summary, define(cmd), run(args) }
+--
+-- A verb's run() returns nothing or an exit code, or nil, message, code.  What it raises is a fault of
+-- ours (70); what a recipe raises ends the recipe (1).  See DESIGN, "Exit codes".
+
+local failure = require("seqrun.failure")
+local guess = require("seqrun.guess")
+local sys = require("seqrun.core.sys")
 
 local cli = {}
 
+local USAGE, FAILED, MEMORY, INTERNAL = 2, 1, 4, 70
+
+---One sentence for stderr.
+local function complain(message)
+  io.stderr:write("seqrun: ", (tostring(message):gsub("%s+$", "")), "\n")
+end
+
+-- ---- ends ------------------------------------------------------------------------------------
+
+---Keeps failures as they are and gives every other error its traceback.
+local function traceback(problem)
+  if failure.of(problem) then return problem end
+  return debug.traceback(tostring(problem), 2)
+end
+
+---What an error means for the exit code, told on stderr.
+---@param problem any what was raised
+---@param otherwise integer the code of an error that is no Failure
+---@param sentence string what to say before it
+local function report(problem, otherwise, sentence)
+  local known = failure.of(problem)
+  if known then
+    if known.message ~= "" then complain(known.message) end
+    return known:exit_code()
+  end
+  if tostring(problem):find("not enough memory", 1, true) then
+    complain("out of memory")
+    return MEMORY
+  end
+  complain(sentence .. tostring(problem))
+  return otherwise
+end
+
+-- ---- verbs -----------------------------------------------------------------------------------
+
+local function verb_folder()
+  return package.searchpath("seqrun.cli", package.path):gsub("cli%.lua$", "verbs")
+end
+
+---The names of all verbs.
+---@return string[]
+function cli.verbs()
+  local names = { "help" }
+  for _, name in ipairs(failure.must(sys.list((verb_folder())))) do
+    names[#names + 1] = name:match("^(%l+)%.lua$")
+  end
+  table.sort(names)
+  return names
+end
+
+local function is_verb(word)
+  return word:find("^%l+$") and sys.exists(verb_folder() .. "/" .. word .. ".lua")
+end
+
+---The parser of one verb, named as it is called.
+local function parser_of(name, verb)
+  local parser = require("argparse")("seqrun " .. name, verb.summary)
+  parser:usage_max_width(100)
+  verb.define(parser)
+  return parser
+end
+
+local function run_verb(name, words)
+  local verb = require("seqrun.verbs." .. name)
+  local good, args = parser_of(name, verb):pparse(words)
+  if not good then
+    local sentence = args:gsub("\n+Did", "; did"):gsub("\n+", "; ")
+    complain(("%s; see seqrun %s --help"):format(sentence, name))
+    return USAGE
+  end
+  local results = table.pack(xpcall(verb.run, traceback, args))
+  if not results[1] then return report(results[2], INTERNAL, "internal fault, please report it: ") end
+  local code, message, status = results[2], results[3], results[4]
+  if code == nil and message ~= nil then
+    complain(message)
+    return sys.exit_code(status or "invalid") or FAILED
+  end
+  return math.tointeger(code) or 0
+end
+
+-- ---- help ------------------------------------------------------------------------------------
+
+local function overview()
+  print("usage: seqrun                                  the prompt")
+  print("       seqrun FILE.lua [key.path=value ...]    run a recipe")
+  print("       seqrun -e EXPR                          evaluate and print")
+  print("       seqrun VERB ...                         `seqrun help VERB` tells more\n")
+  print("options of a run:")
+  print(require("seqrun.run.options").help())
+  print("\nverbs:")
+  for _, name in ipairs(cli.verbs()) do
+    local summary = name == "help" and "this page, or the page of a verb" or require("seqrun.verbs." .. name).summary
+    print(("  %-16s %s"):format(name, summary))
+  end
+  return 0
+end
+
+local function unknown_verb(word)
+  complain(("there is no verb '%s'%s; see seqrun help"):format(word, guess.hint(word, cli.verbs())))
+  return USAGE
+end
+
+local function help(words)
+  local name = words[1]
+  if not name or name:find("^%-") then return overview() end
+  if name == "help" then return overview() end
+  if not is_verb(name) then return unknown_verb(name) end
+  print(parser_of(name, require("seqrun.verbs." .. name)):get_help())
+  return 0
+end
+
+-- ---- recipes and expressions -----------------------------------------------------------------
+
+---Puts the recipe's name first, so that options may stand before it.
+local function split_recipe(words)
+  local options, i = require("seqrun.run.options"), 1
+  while words[i] and words[i]:find("^%-") do
+    i = i + (options.takes_next(words[i]) and 2 or 1)
+  end
+  local rest = table.move(words, 1, i - 1, 1, {})
+  table.move(words, i + 1, #words, #rest + 1, rest)
+  return words[i], rest
+end
+
 ---Runs a Lua file as `lua` would: the global `arg` holds what follows its name.
-local function run_file(words)
-  local path = words[1]
+local function run_file(path, rest, program)
   local chunk, problem = loadfile(path, "t")
   if not chunk then
-    io.stderr:write("seqrun: ", problem, "\n")
-    return 2
+    complain(problem)
+    return USAGE
   end
-  arg = table.move(words, 1, #words, 0, { [-1] = words[0] }) -- luacheck: ignore 111
-  local ok, message = xpcall(chunk, debug.traceback, table.unpack(arg))
+  rest[0], rest[-1] = path, program
+  arg = rest -- luacheck: ignore 111
+  local ok, raised = xpcall(chunk, traceback, table.unpack(rest))
   if ok then return 0 end
-  io.stderr:write("seqrun: ", tostring(message), "\n")
-  return 1
+  return report(raised, FAILED, "")
 end
+
+local function evaluate(words)
+  if not words[2] or words[3] then
+    complain("-e wants one expression, such as -e 'sr.version'")
+    return USAGE
+  end
+  local repl = require("seqrun.repl")
+  local done, message = repl.evaluate(words[2], repl.environment())
+  if done then return 0 end
+  complain(message)
+  return FAILED
+end
+
+local function run_recipe(words)
+  local path, rest = split_recipe(words)
+  if not path then
+    local name = words[1]:match("^[^=]*")
+    local known = {}
+    for _, option in ipairs(require("seqrun.run.options").list) do known[#known + 1] = option.name end
+    table.move({ "--help", "--version", "-e" }, 1, 3, #known + 1, known)
+    local hint = guess.hint(name, known)
+    complain(("%s names no recipe%s; see seqrun help"):format(name, hint))
+    return USAGE
+  end
+  if path:find("%.lua$") or sys.exists(path) then return run_file(path, rest, words[0]) end
+  return unknown_verb(path)
+end
+
+-- ---- the whole -------------------------------------------------------------------------------
+
+local SAME = { ["--help"] = "help", ["-h"] = "help", ["--version"] = "version" }
 
 ---@param words string[] the words of the command line; [0] is the program
 ---@return integer # the process exit code
 function cli.main(words)
-  if not words[1] then
-    io.stderr:write("seqrun: give a Lua file to run\n")
-    return 2
-  end
-  return run_file(words)
+  local first = words[1]
+  if not first then return require("seqrun.repl").run() end
+  first = SAME[first] or first
+  if first == "help" then return help(table.move(words, 2, #words, 1, {})) end
+  if first == "-e" then return evaluate(words) end
+  if is_verb(first) then return run_verb(first, table.move(words, 2, #words, 1, {})) end
+  return run_recipe(words)
 end
 
 return cli

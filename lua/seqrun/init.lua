@@ -3,11 +3,13 @@
 -- Parts load when they are first used.  A part is `sr.NAME` (sr.data, sr.nn, sr.run, ...); the functions
 -- that make and hold tensors (sr.zeros, sr.scope, ...) are those of seqrun.tensor.
 
-local sr = { version = "0.1.0" }
+local failure = require("seqrun.failure")
+
+local sr = { version = require("seqrun.core.sys").build().version, must = failure.must }
 
 ---The parts, each a file or folder of lua/seqrun.
 local PARTS = {
-  "checkpoint", "cli", "config", "data", "gradcheck", "guess", "metrics", "nn", "ops", "optim", "pack",
+  "checkpoint", "config", "data", "gradcheck", "metrics", "nn", "ops", "optim", "pack",
   "params", "run", "schedule", "text",
 }
 
@@ -17,8 +19,8 @@ for _, name in ipairs(PARTS) do is_part[name] = true end
 ---What `sr` offers, for completion and for guesses.
 ---@return string[]
 local function names()
-  local list = { "version" }
-  table.move(PARTS, 1, #PARTS, 2, list)
+  local list = { "must", "version" }
+  table.move(PARTS, 1, #PARTS, 3, list)
   for name in pairs(require("seqrun.tensor")) do list[#list + 1] = name end
   table.sort(list)
   return list

@@ -107,8 +107,9 @@ function sys.hash(bytes) end
 function sys.hash_file(path) end
 
 ---Who deals with INT, TERM, USR1 and HUP: a run (`caught` names them, HUP is ignored), the prompt
----(INT raises "interrupted" in the Lua code that runs), or the system.
----@param mode "run"|"prompt"|"default"
+---(INT raises "interrupted" in the Lua code that runs), the prompt while it reads (INT ends the read), or
+---the system.
+---@param mode "run"|"prompt"|"reading"|"default"
 function sys.signals(mode) end
 
 ---The signal that arrived since `signals` was called or it was last cleared.

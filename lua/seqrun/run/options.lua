@@ -1,0 +1,87 @@
+-- options.lua - the words after a recipe's name: options, and key.path=value for its config.
+
+local guess = require("seqrun.guess")
+
+local options = {}
+
+---Options of a run: `value` tells whether a word follows; "maybe" takes it only after `=`.
+---@type { name: string, field: string, value?: string|boolean, doc: string }[]
+options.list = {
+  { name = "--resume", field = "resume", value = "maybe", doc = "go on from the newest checkpoint [of =DIR]" },
+  { name = "--dry-run", field = "dry_run", doc = "print the plan, write nothing" },
+  { name = "--explain", field = "explain", doc = "print every key: value, origin, purpose" },
+  { name = "--max-steps", field = "max_steps", value = "N", doc = "stop at step N in all; schedules ignore it" },
+  { name = "--out", field = "out", value = "DIR", doc = "output directory; default runs/NAME" },
+  { name = "--threads", field = "threads", value = "N", doc = "threads to use; default: what the machine allows" },
+  { name = "--quiet", field = "quiet", doc = "no progress lines" },
+  { name = "--json-log", field = "json_log", doc = "progress as one JSON object a line" },
+}
+
+local by_name, names = {}, {}
+for i, option in ipairs(options.list) do by_name[option.name], names[i] = option, option.name end
+
+local COUNTS = { max_steps = true, threads = true }
+
+---The value of one option, which may be the next word.
+---@return any value nil with a message when it is wrong
+---@return string|integer used how many further words it took
+local function value_of(option, attached, following)
+  if not option.value then
+    if attached then return nil, ("%s takes no value"):format(option.name) end
+    return true, 0
+  end
+  if option.value == "maybe" then return attached or true, 0 end
+  local text = attached or following
+  if not text then return nil, ("%s wants %s"):format(option.name, option.value) end
+  if COUNTS[option.field] then
+    local count = text:find("^%d+$") and math.tointeger(tonumber(text))
+    if not count or count < 1 then
+      return nil, ("%s wants a whole number of at least 1, not '%s'"):format(option.name, text)
+    end
+    return count, attached and 0 or 1
+  end
+  return text, attached and 0 or 1
+end
+
+---Reads the words after a recipe's name.
+---@param words string[] [0] is the recipe
+---@return table|nil # file, arguments (key.path=value), and the options by field
+---@return string? message
+function options.parse(words)
+  local parsed, i = { file = words[0], arguments = {} }, 1
+  while words[i] do
+    local name, attached = words[i]:match("^(%-%-[^=]+)=(.*)$")
+    name = name or words[i]
+    local option = by_name[name]
+    if option then
+      local value, used = value_of(option, attached, words[i + 1])
+      if value == nil then return nil, used end
+      parsed[option.field], i = value, i + used
+    elseif name:find("^%-") then
+      return nil, ("unknown option '%s'%s"):format(name, guess.hint(name, names))
+    else
+      parsed.arguments[#parsed.arguments + 1] = words[i]
+    end
+    i = i + 1
+  end
+  return parsed
+end
+
+---Whether a word before the recipe's name is an option that takes the next word.
+function options.takes_next(word)
+  local option = by_name[word]
+  return option ~= nil and option.value ~= nil and option.value ~= "maybe"
+end
+
+---The options as lines of help.
+---@return string
+function options.help()
+  local lines = {}
+  for i, o in ipairs(options.list) do
+    local shown = o.value == "maybe" and o.name .. "[=DIR]" or o.value and o.name .. " " .. o.value or o.name
+    lines[i] = ("  %-16s %s"):format(shown, o.doc)
+  end
+  return table.concat(lines, "\n")
+end
+
+return options

@@ -1,0 +1,36 @@
+-- version - which seqrun this is, and what it was built from.
+
+local json = require("seqrun.core.json")
+local sys = require("seqrun.core.sys")
+
+local verb = { summary = "which seqrun this is, and what it was built from" }
+
+function verb.define(cmd)
+  cmd:flag("--json", "one JSON object")
+end
+
+---The widest instructions that the processor offers.
+local function instruction_class(machine)
+  if machine.amx_bf16 then return "amx" end
+  return machine.avx512 and "avx512" or machine.avx2 and "avx2" or "plain"
+end
+
+function verb.run(args)
+  local facts = sys.build()
+  facts.lua = _VERSION
+  facts.instructions = instruction_class(sys.machine())
+  if args.json then
+    print(json.encode(facts))
+    return 0
+  end
+  print(("seqrun %s (%s)"):format(facts.version, facts.git))
+  local names = {}
+  for name in pairs(facts) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    if name ~= "version" and name ~= "git" then print(("  %-13s %s"):format(name, tostring(facts[name]))) end
+  end
+  return 0
+end
+
+return verb
