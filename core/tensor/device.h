@@ -2,6 +2,7 @@
 #ifndef SR_TENSOR_DEVICE_H
 #define SR_TENSOR_DEVICE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,26 +18,38 @@ typedef struct sr_backend sr_backend; /* backend.h */
 typedef struct sr_scope sr_scope;     /* scope.h */
 
 /* Size classes: freed blocks are kept and handed out again, so that a training step of fixed shape
- * allocates nothing.  Classes are 64 bytes x (1, 1.25, 1.5, 1.75) x 2^k. */
+ * allocates nothing.  Classes are 64 bytes x (1, 1.25, 1.5, 1.75) x 2^k.
+ *
+ * A device is counted: every storage holds it, so that handles which the collector frees late find
+ * their free lists.  After sr_device_close() it has no memory and no backend state. */
 typedef struct sr_device {
     char name[16]; /* "ref", "cpu", "cuda:0" */
     const sr_backend *backend;
-    sr_dtype real;       /* dtype of a real tensor made without one: f64 on ref, f32 on cpu */
-    sr_pool *threads;    /* borrowed; NULL: the caller's thread only */
-    void *state;         /* the backend's own */
-    sr_scope *scope;     /* the innermost open scope, or NULL */
-    void *classes;       /* the pool's free lists */
-    size_t bytes_used;   /* in live storages */
-    size_t bytes_held;   /* the same and the free lists */
-    size_t bytes_peak;   /* most ever used */
+    sr_dtype real;     /* dtype of a real tensor made without one: f64 on ref, f32 on cpu */
+    sr_pool *threads;  /* borrowed; NULL: the caller's thread only */
+    void *state;       /* the backend's own */
+    sr_scope *scope;   /* the innermost open scope; `outside` when none is open */
+    sr_scope *outside; /* owns the storages that no scope owns */
+    struct sr_classes *classes; /* the pool's free blocks: pool.h */
+    struct sr_spares *spares;   /* free structs of tensors, storages and nodes: storage.h */
+    size_t bytes_used;          /* in live storages */
+    size_t bytes_held;          /* the same and the free blocks */
+    size_t bytes_peak;          /* most ever used */
+    size_t bytes_made;   /* sum of all storages made outside scopes: what presses the collector */
     int64_t allocations; /* blocks asked of the backend since the device was opened */
+    bool poison;         /* for tests: blocks are handed out full of NaN */
+    bool closed;
+    int32_t refs;
 } sr_device;
 
 /* Opens a device: calls backend->open.  SR_EDEVICE with the reason when it cannot be had. */
 sr_status sr_device_open(sr_device **out, const sr_backend *backend, const char *name,
                          sr_pool *threads);
-/* All storages must be gone or expired. */
+/* Expires every storage that is left, then gives all memory back to the backend. */
 void sr_device_close(sr_device *device); /* NULL is allowed */
+
+/* The backends of this build, in the order of sr.devices(); ends with NULL. */
+extern const sr_backend *const sr_backends[];
 
 /* Returns free blocks to the backend. */
 void sr_device_trim(sr_device *device);

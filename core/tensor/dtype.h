@@ -27,6 +27,15 @@ const char *sr_dtype_name(sr_dtype dtype); /* "f64" "f32" "bf16" "i32" "bool" */
 bool sr_dtype_parse(sr_dtype *out, const char *name);
 bool sr_dtype_is_real(sr_dtype dtype); /* f64, f32, bf16 */
 
+/* One element on the host as a double, and back.  Towards i32 a value is cut towards zero and kept
+ * within the range, NaN gives 0; towards bool it is `x != 0`. */
+double sr_element_load(const void *data, sr_dtype dtype, int64_t i);
+void sr_element_store(void *data, sr_dtype dtype, int64_t i, double x);
+
+/* `count` elements on the host from one dtype to another, by the same rules. */
+void sr_dtype_convert(void *to, sr_dtype to_type, const void *from, sr_dtype from_type,
+                      int64_t count);
+
 typedef uint16_t sr_bf16;
 
 SR_HD float sr_bf16_to_f32(sr_bf16 x) {

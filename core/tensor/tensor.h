@@ -37,7 +37,7 @@ typedef struct sr_storage {
     uint64_t version; /* bumped by every write after creation */
     int32_t refs;
     bool borrowed;   /* the bytes belong to someone else */
-    sr_scope *scope; /* NULL: none */
+    sr_scope *scope; /* device->outside when no scope owns it; NULL once expired */
     struct sr_storage *scope_next, *scope_prev;
     sr_cached *cached; /* packed copies, see sr_storage_cache() */
 } sr_storage;
@@ -54,6 +54,7 @@ typedef struct sr_tensor {
     struct sr_tensor *grad; /* of a leaf, or NULL; kernels add into it */
     sr_node *node;          /* the recorded op that made this tensor, or NULL */
     int output;             /* which of the node's outputs this is */
+    struct sr_tensor *next; /* links the device's free list and tensors about to go */
 } sr_tensor;
 
 /* First element; the tensor must be live (sr_tensor_check()). */
@@ -82,6 +83,18 @@ sr_status sr_tensor_new(sr_tensor **out, sr_device *device, sr_dtype dtype, int 
                         const int64_t *shape);
 sr_status sr_tensor_like(sr_tensor **out, const sr_tensor *t); /* same device, dtype, shape */
 
+/* The same, owned by `scope` whichever is open; device->outside: by its references alone. */
+sr_status sr_tensor_new_in(sr_tensor **out, sr_scope *scope, sr_dtype dtype, int ndim,
+                           const int64_t *shape);
+
+/* A new contiguous tensor over bytes that the caller owns and keeps alive until the tensor is
+ * gone; in no scope.  `data` is memory of the device, 64-byte aligned. */
+sr_status sr_tensor_borrow(sr_tensor **out, sr_device *device, void *data, sr_dtype dtype, int ndim,
+                           const int64_t *shape);
+
+/* The same view as a tensor of its own, without gradient history. */
+sr_status sr_tensor_alias(sr_tensor **out, const sr_tensor *t);
+
 /* A view of the same storage; SR_EINVAL when it would reach outside it. */
 sr_status sr_tensor_view(sr_tensor **out, const sr_tensor *t, int ndim, const int64_t *shape,
                          const int64_t *stride, int64_t offset);
@@ -91,6 +104,11 @@ void sr_tensor_release(sr_tensor *t); /* NULL is allowed */
 
 /* SR_EINVAL naming `op` when the tensor's scope has been closed. */
 sr_status sr_tensor_check(const char *op, const sr_tensor *t);
+
+/* Every write to t's bytes after its creation is followed by this. */
+static inline void sr_tensor_wrote(sr_tensor *t) {
+    t->storage->version++;
+}
 
 int64_t sr_tensor_elements(const sr_tensor *t);
 bool sr_tensor_is_contiguous(const sr_tensor *t);

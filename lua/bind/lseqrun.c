@@ -2,20 +2,20 @@
 
 #include <inttypes.h>
 #include <lualib.h>
+#include <stdbool.h>
 #include <string.h>
 
 int luaopen_seqrun_core_json(lua_State *L);
 int luaopen_seqrun_core_fault(lua_State *L);
 int luaopen_seqrun_core_sys(lua_State *L);
+int luaopen_seqrun_core_tensor(lua_State *L);
 int luaopen_seqrun_core_yaml(lua_State *L);
 
 /* One line a module, in the order of the house. */
 static const luaL_Reg modules[] = {
-    {"json", luaopen_seqrun_core_json},
-    {"fault", luaopen_seqrun_core_fault},
-    {"sys", luaopen_seqrun_core_sys},
-    {"yaml", luaopen_seqrun_core_yaml},
-    {NULL, NULL},
+    {"json", luaopen_seqrun_core_json}, {"fault", luaopen_seqrun_core_fault},
+    {"sys", luaopen_seqrun_core_sys},   {"tensor", luaopen_seqrun_core_tensor},
+    {"yaml", luaopen_seqrun_core_yaml}, {NULL, NULL},
 };
 
 void lsr_open(lua_State *L, const char *lua_dir) {
@@ -34,9 +34,32 @@ void lsr_open(lua_State *L, const char *lua_dir) {
     lua_pop(L, 1);
 }
 
+/* Files of thin wrappers: their callers made the mistake, not they. */
+static bool is_wrapper(const char *source) {
+    static const char *const files[] = {"/seqrun/tensor.lua", "/seqrun/ops.lua"};
+    size_t n = strlen(source);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        size_t m = strlen(files[i]);
+        if (n >= m && strcmp(source + n - m, files[i]) == 0) return true;
+    }
+    return false;
+}
+
+/* Pushes "file:line: " of the innermost Lua function that called us and is no wrapper. */
+static void push_where(lua_State *L) {
+    lua_Debug at;
+    for (int level = 1; lua_getstack(L, level, &at); level++) {
+        lua_getinfo(L, "Sl", &at);
+        if (at.currentline <= 0 || is_wrapper(at.source)) continue;
+        lua_pushfstring(L, "%s:%d: ", at.short_src, at.currentline);
+        return;
+    }
+    lua_pushliteral(L, "");
+}
+
 void lsr_check(lua_State *L, sr_status status) {
     if (status == SR_OK) return;
-    luaL_where(L, 1);
+    push_where(L);
     lua_pushstring(L, sr_message());
     lua_concat(L, 2);
     lua_error(L);

@@ -1,0 +1,139 @@
+#include "core/batch/layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+
+/* Checks and sums the lengths; fills start, len, tokens, squares, longest, gapless. */
+static sr_status place(sr_layout *l, const int32_t *start, const int32_t *len, int64_t *end) {
+    *end = 0;
+    l->gapless = true;
+    for (int32_t s = 0; s < l->sequences; s++) {
+        if (len[s] < 1)
+            return sr_fail(SR_EINVAL, "layout: sequence %d has length %d; lengths start at 1",
+                           s + 1, len[s]);
+        int64_t first = start != NULL ? start[s] : *end;
+        if (first < *end)
+            return sr_fail(SR_EINVAL,
+                           "layout: sequence %d starts at row %lld, inside or before the one that "
+                           "ends at row %lld; starts ascend without overlap",
+                           s + 1, (long long)first, (long long)*end);
+        if (first + len[s] > INT32_MAX)
+            return sr_fail(SR_EINVAL, "layout: sequence %d ends beyond row %d", s + 1, INT32_MAX);
+        if (first > *end) l->gapless = false;
+        l->start[s] = (int32_t)first;
+        l->len[s] = len[s];
+        *end = first + len[s];
+        l->tokens += len[s];
+        l->squares += (int64_t)len[s] * len[s];
+        if (len[s] > l->longest) l->longest = len[s];
+    }
+    return SR_OK;
+}
+
+static void set_keys(sr_layout *l, const uint32_t *uid, const uint32_t *epoch) {
+    for (int32_t s = 0; s < l->sequences; s++) {
+        l->uid[s] = uid != NULL ? uid[s] : (uint32_t)s;
+        l->epoch[s] = epoch != NULL ? epoch[s] : 0;
+    }
+}
+
+/* owner and position of every row. */
+static void set_rows(sr_layout *l) {
+    for (int64_t t = 0; t < l->rows; t++) l->owner[t] = -1;
+    for (int32_t s = 0; s < l->sequences; s++) {
+        for (int32_t i = 0; i < l->len[s]; i++) {
+            l->owner[l->start[s] + i] = s;
+            l->position[l->start[s] + i] = i;
+        }
+    }
+}
+
+/* Counting sort by falling length: ties keep their order. */
+static sr_status sort_by_length(sr_layout *l) {
+    int32_t *count = NULL;
+    SR_TRY(sr_new(&count, (int64_t)l->longest + 2));
+    for (int32_t s = 0; s < l->sequences; s++) count[l->len[s]]++;
+    int32_t before = 0;
+    for (int32_t n = l->longest; n >= 0; n--) {
+        int32_t here = count[n];
+        count[n] = before;
+        before += here;
+    }
+    for (int32_t s = 0; s < l->sequences; s++) l->longest_first[count[l->len[s]]++] = s;
+    sr_free(count);
+    return SR_OK;
+}
+
+static sr_status fill(sr_layout *l, const int32_t *start, const int32_t *len, const uint32_t *uid,
+                      const uint32_t *epoch, int64_t rows) {
+    int64_t n = l->sequences, end;
+    SR_TRY(sr_new(&l->start, n));
+    SR_TRY(sr_new(&l->len, n));
+    SR_TRY(sr_new(&l->uid, n));
+    SR_TRY(sr_new(&l->epoch, n));
+    SR_TRY(sr_new(&l->longest_first, n));
+    SR_TRY(place(l, start, len, &end));
+    if (rows != 0 && rows < end)
+        return sr_fail(SR_EINVAL, "layout: the sequences end at row %lld, but there are %lld rows",
+                       (long long)end, (long long)rows);
+    if (rows > INT32_MAX)
+        return sr_fail(SR_EINVAL, "layout: %lld rows are more than %d", (long long)rows, INT32_MAX);
+    l->rows = rows != 0 ? rows : end;
+    SR_TRY(sr_new(&l->owner, l->rows));
+    SR_TRY(sr_new(&l->position, l->rows));
+    set_keys(l, uid, epoch);
+    set_rows(l);
+    return sort_by_length(l);
+}
+
+sr_status sr_layout_new(sr_layout **out, int32_t sequences, const int32_t *start,
+                        const int32_t *len, const uint32_t *uid, const uint32_t *epoch,
+                        int64_t rows, uint64_t seed) {
+    *out = NULL;
+    if (sequences < 0 || rows < 0)
+        return sr_fail(SR_EINVAL, "layout: %d sequences in %lld rows; neither may be negative",
+                       sequences, (long long)rows);
+    sr_layout *l = NULL;
+    SR_TRY(sr_new(&l, 1));
+    l->refs = 1;
+    l->sequences = sequences;
+    l->seed = seed;
+    sr_status st = fill(l, start, len, uid, epoch, rows);
+    if (st != SR_OK) {
+        sr_layout_release(l);
+        return st;
+    }
+    *out = l;
+    return SR_OK;
+}
+
+sr_status sr_layout_heads(sr_layout **out, const sr_layout *whole) {
+    *out = NULL;
+    int32_t *ones = NULL;
+    SR_TRY(sr_new(&ones, whole->sequences));
+    for (int32_t s = 0; s < whole->sequences; s++) ones[s] = 1;
+    sr_status st =
+        sr_layout_new(out, whole->sequences, NULL, ones, whole->uid, whole->epoch, 0, whole->seed);
+    sr_free(ones);
+    return st;
+}
+
+/* Prefetch threads hand layouts to the main thread, so the count is atomic. */
+sr_layout *sr_layout_retain(sr_layout *layout) {
+    __atomic_add_fetch(&layout->refs, 1, __ATOMIC_RELAXED);
+    return layout;
+}
+
+void sr_layout_release(sr_layout *layout) {
+    if (layout == NULL || __atomic_sub_fetch(&layout->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
+    sr_free(layout->start);
+    sr_free(layout->len);
+    sr_free(layout->uid);
+    sr_free(layout->epoch);
+    sr_free(layout->owner);
+    sr_free(layout->position);
+    sr_free(layout->longest_first);
+    sr_free(layout);
+}

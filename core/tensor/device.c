@@ -1,0 +1,72 @@
+#include "core/tensor/device.h"
+
+#include <stdio.h>
+
+#include "core/base/mem.h"
+#include "core/tensor/backend.h"
+#include "core/tensor/pool.h"
+#include "core/tensor/scope.h"
+#include "core/tensor/storage.h"
+
+const sr_backend *const sr_backends[] = {&sr_backend_ref, NULL};
+
+sr_device *sr_device_retain(sr_device *device) {
+    device->refs++;
+    return device;
+}
+
+void sr_device_release(sr_device *device) {
+    if (device == NULL || --device->refs > 0) return;
+    if (device->spares != NULL) {
+        sr_spare_free_all(&device->spares->tensors);
+        sr_spare_free_all(&device->spares->storages);
+        sr_spare_free_all(&device->spares->nodes);
+    }
+    sr_free(device->spares);
+    sr_free(device->outside);
+    sr_classes_free(device->classes);
+    sr_free(device);
+}
+
+static sr_status furnish(sr_device *device) {
+    SR_TRY(sr_classes_new(&device->classes));
+    SR_TRY(sr_new(&device->spares, 1));
+    SR_TRY(sr_new(&device->outside, 1));
+    device->outside->device = device;
+    device->scope = device->outside;
+    return device->backend->open != NULL ? device->backend->open(device) : SR_OK;
+}
+
+sr_status sr_device_open(sr_device **out, const sr_backend *backend, const char *name,
+                         sr_pool *threads) {
+    *out = NULL;
+    sr_device *device = NULL;
+    SR_TRY(sr_new(&device, 1));
+    snprintf(device->name, sizeof device->name, "%s", name);
+    device->backend = backend;
+    device->real = backend->real;
+    device->threads = threads;
+    device->refs = 1;
+    sr_status st = furnish(device);
+    if (st != SR_OK) {
+        sr_device_release(device);
+        return st;
+    }
+    *out = device;
+    return SR_OK;
+}
+
+void sr_device_close(sr_device *device) {
+    if (device == NULL || device->closed) return;
+    while (device->scope != device->outside) sr_scope_close(device->scope);
+    while (device->outside->first != NULL) sr_storage_expire(device->outside->first);
+    sr_device_trim(device);
+    if (device->backend->close != NULL) device->backend->close(device);
+    device->closed = true;
+    sr_device_release(device);
+}
+
+sr_status sr_backend_lacks(const sr_device *device, const char *op) {
+    return sr_fail(SR_EDEVICE, "%s is not written for %s; move the tensors to another device", op,
+                   device->name);
+}

@@ -1,0 +1,89 @@
+#include "core/tensor/front.h"
+
+#include <stdio.h>
+#include <string.h>
+
+sr_status sr_front_check(const char *op, int count, sr_tensor *const *list) {
+    const sr_tensor *first = NULL;
+    for (int i = 0; i < count; i++) {
+        if (list[i] == NULL) continue;
+        SR_TRY(sr_tensor_check(op, list[i]));
+        if (first == NULL) first = list[i];
+        if (list[i]->storage->device != first->storage->device)
+            return sr_fail(SR_EINVAL, "%s: one tensor is on %s, another on %s; move one with to()",
+                           op, first->storage->device->name, list[i]->storage->device->name);
+    }
+    return SR_OK;
+}
+
+static const char *wanted_text(char *text, size_t size, sr_dtype dtype, int ndim,
+                               const int64_t *shape) {
+    size_t used = (size_t)snprintf(text, size, "(");
+    for (int i = 0; i < ndim && used < size; i++) {
+        const char *comma = i > 0 ? ", " : "";
+        if (shape[i] < 0)
+            used += (size_t)snprintf(text + used, size - used, "%sany", comma);
+        else
+            used +=
+                (size_t)snprintf(text + used, size - used, "%s%lld", comma, (long long)shape[i]);
+    }
+    if (used < size) snprintf(text + used, size - used, ") %s", sr_dtype_name(dtype));
+    return text;
+}
+
+sr_status sr_front_shape(const char *op, const char *name, const sr_tensor *t, sr_dtype dtype,
+                         int ndim, const int64_t *shape) {
+    bool fits = t->dtype == dtype && t->ndim == ndim;
+    for (int i = 0; fits && i < ndim; i++) fits = shape[i] < 0 || shape[i] == t->shape[i];
+    if (fits) return SR_OK;
+    char given[160], wanted[160];
+    const char *fix = t->dtype != dtype ? "convert it with to()" : "reshape it, or check the sizes";
+    return sr_fail(SR_EINVAL, "%s: %s is %s; wanted %s; %s", op, name,
+                   sr_tensor_describe(t, given, sizeof given),
+                   wanted_text(wanted, sizeof wanted, dtype, ndim, shape), fix);
+}
+
+sr_status sr_front_rows(const char *op, const char *name, const sr_tensor *x,
+                        const sr_layout *layout) {
+    if (x->ndim >= 1 && x->shape[0] == layout->rows) return SR_OK;
+    return sr_fail(SR_EINVAL,
+                   "%s: the layout has %lld rows (%d sequences, %lld tokens), but %s has %lld; "
+                   "give the layout of this batch",
+                   op, (long long)layout->rows, layout->sequences, (long long)layout->tokens, name,
+                   x->ndim >= 1 ? (long long)x->shape[0] : 0LL);
+}
+
+sr_status sr_front_record(sr_node **node, const sr_rule *rule, sr_tensor *y, int inputs,
+                          sr_tensor *const *x) {
+    *node = NULL;
+    if (!sr_grad_wanted(inputs, x)) return SR_OK;
+    SR_TRY(sr_node_new(node, rule, y->storage->device, inputs, x));
+    sr_node_attach(*node, y, 0);
+    sr_node_release(*node); /* y holds it */
+    return SR_OK;
+}
+
+sr_status sr_front_writable(const char *op, const sr_tensor *y) {
+    SR_TRY(sr_tensor_check(op, y));
+    if (!sr_grad_recording() || !sr_grad_tracks(y)) return SR_OK;
+    return sr_fail(SR_EINVAL,
+                   "%s: the tensor %s, and in-place writes are not recorded; use the op that "
+                   "returns a new tensor, or write under no_grad()",
+                   op, y->requires_grad ? "requires a gradient" : "has a recorded history");
+}
+
+bool sr_same_shape(const sr_tensor *a, const sr_tensor *b) {
+    return a->ndim == b->ndim &&
+           memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0;
+}
+
+void sr_front_stretch(sr_tensor *view, const sr_tensor *t, int ndim, const int64_t *shape) {
+    *view = *t;
+    view->ndim = ndim;
+    for (int i = 0; i < ndim; i++) {
+        int from = i - (ndim - t->ndim);
+        bool stretched = from < 0 || (t->shape[from] == 1 && shape[i] != 1);
+        view->shape[i] = shape[i];
+        view->stride[i] = stretched ? 0 : t->stride[from];
+    }
+}

@@ -1,0 +1,49 @@
+/* front.h - what the files of the front door share: checks and recording.
+ *
+ * For core/tensor/ops_*.c alone.
+ */
+#ifndef SR_TENSOR_FRONT_H
+#define SR_TENSOR_FRONT_H
+
+#include "core/tensor/grad.h"
+#include "core/tensor/ops.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Leaves with an error that names op and device when the device's table has no `slot`. */
+#define SR_NEED(device, slot)                                                                      \
+    do {                                                                                           \
+        if ((device)->backend->slot == NULL) return sr_backend_lacks(device, #slot);               \
+    } while (0)
+
+/* Every tensor (NULLs allowed) is live and on one device. */
+sr_status sr_front_check(const char *op, int count, sr_tensor *const *list);
+
+/* `t` has this dtype, and `ndim` dimensions of these sizes, -1 for any. `name` is the argument's.
+ */
+sr_status sr_front_shape(const char *op, const char *name, const sr_tensor *t, sr_dtype dtype,
+                         int ndim, const int64_t *shape);
+/* The layout has x's rows. */
+sr_status sr_front_rows(const char *op, const char *name, const sr_tensor *x,
+                        const sr_layout *layout);
+
+/* Records `rule` with y as output 0; *node is NULL when nothing wants a gradient.  The node lives
+ * with y. */
+sr_status sr_front_record(sr_node **node, const sr_rule *rule, sr_tensor *y, int inputs,
+                          sr_tensor *const *x);
+
+/* Writing into y is no part of the tape: refuses while a gradient would be wrong. */
+sr_status sr_front_writable(const char *op, const sr_tensor *y);
+
+bool sr_same_shape(const sr_tensor *a, const sr_tensor *b);
+
+/* *view = t stretched to the shape (which it must fit); a struct on the caller's stack, for kernels
+ * only. */
+void sr_front_stretch(sr_tensor *view, const sr_tensor *t, int ndim, const int64_t *shape);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,395 @@
+#include "core/tensor/grad.h"
+
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/tensor/scope.h"
+#include "core/tensor/storage.h"
+
+/* Whether ops are recorded is a matter of the calling thread, like errno, and one counter numbers
+ * the nodes of all devices so that a graph may cross from one to another. */
+static _Thread_local bool paused;
+static _Atomic uint64_t last_sequence;
+
+bool sr_grad_recording(void) {
+    return !paused;
+}
+
+bool sr_grad_set_recording(bool on) {
+    bool before = !paused;
+    paused = !on;
+    return before;
+}
+
+bool sr_grad_wanted(int count, sr_tensor *const *inputs) {
+    if (paused) return false;
+    for (int i = 0; i < count; i++)
+        if (sr_grad_tracks(inputs[i])) return true;
+    return false;
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+static void set_edge(sr_edge *e, sr_tensor *x) {
+    e->ndim = x->ndim;
+    memcpy(e->shape, x->shape, sizeof e->shape);
+    if (x->node != NULL) {
+        e->node = x->node;
+        e->node->refs++;
+        e->output = x->output;
+    } else if (x->requires_grad) {
+        e->leaf = sr_tensor_retain(x);
+    }
+}
+
+sr_status sr_node_new(sr_node **out, const sr_rule *rule, sr_device *device, int inputs,
+                      sr_tensor *const *input) {
+    *out = NULL;
+    sr_node *node = NULL;
+    SR_TRY(sr_spare_take((void **)&node, &device->spares->nodes, sizeof *node));
+    node->edge = node->few;
+    if (inputs > SR_NODE_INPUTS) {
+        sr_status st = sr_new(&node->edge, inputs);
+        if (st != SR_OK) {
+            sr_spare_give(&device->spares->nodes, node);
+            return st;
+        }
+    }
+    node->rule = rule;
+    node->device = sr_device_retain(device);
+    node->sequence = ++last_sequence;
+    node->refs = 1;
+    node->inputs = inputs;
+    for (int i = 0; i < inputs; i++)
+        if (input[i] != NULL) set_edge(&node->edge[i], input[i]);
+    *out = node;
+    return SR_OK;
+}
+
+sr_status sr_node_save(sr_node *node, int slot, const sr_tensor *t) {
+    if (t == NULL) return SR_OK;
+    SR_TRY(sr_tensor_alias(&node->saved[slot].tensor, t));
+    node->saved[slot].version = t->storage->version;
+    return SR_OK;
+}
+
+void sr_node_set_layout(sr_node *node, const sr_layout *layout) {
+    if (layout != NULL) node->layout = sr_layout_retain((sr_layout *)layout);
+}
+
+void sr_node_attach(sr_node *node, sr_tensor *y, int output) {
+    node->refs++;
+    y->node = node;
+    y->output = output;
+    if (output >= node->outputs) node->outputs = output + 1;
+}
+
+/* Drops all that the node holds; nodes whose last reference goes are put on *dying. */
+static void strip(sr_node *node, sr_node **dying) {
+    for (int i = 0; i < node->inputs; i++) {
+        sr_tensor_release(node->edge[i].leaf);
+        sr_node *from = node->edge[i].node;
+        node->edge[i].leaf = NULL;
+        node->edge[i].node = NULL;
+        if (from == NULL || --from->refs > 0) continue;
+        from->next = *dying;
+        *dying = from;
+    }
+    for (int i = 0; i < SR_NODE_SAVED; i++) {
+        sr_tensor_release(node->saved[i].tensor);
+        node->saved[i].tensor = NULL;
+    }
+    for (int i = 0; i < SR_NODE_OUTPUTS; i++) {
+        sr_tensor_release(node->dy[i]);
+        node->dy[i] = NULL;
+    }
+    sr_layout_release(node->layout);
+    node->layout = NULL;
+    if (node->free_closure != NULL) node->free_closure(node->closure);
+    node->free_closure = NULL;
+    node->closure = NULL;
+}
+
+static void free_all(sr_node *dying) {
+    while (dying != NULL) {
+        sr_node *node = dying;
+        dying = node->next;
+        strip(node, &dying);
+        if (node->edge != node->few) sr_free(node->edge);
+        sr_device *device = node->device;
+        sr_spare_give(&device->spares->nodes, node);
+        sr_device_release(device);
+    }
+}
+
+void sr_node_release(sr_node *node) {
+    if (node == NULL || --node->refs > 0) return;
+    node->next = NULL;
+    free_all(node);
+}
+
+/* After its rule has run: what it saved goes back to the pool now. */
+static void retire(sr_node *node) {
+    sr_node *dying = NULL;
+    strip(node, &dying);
+    node->released = true;
+    free_all(dying);
+}
+
+/* ---- adding up --------------------------------------------------------------------------------
+ */
+
+static sr_status need(const sr_device *device, const void *slot, const char *op) {
+    return slot != NULL ? SR_OK : sr_backend_lacks(device, op);
+}
+
+static sr_status add_into(sr_tensor *sum, const sr_tensor *g) {
+    sr_device *device = sum->storage->device;
+    SR_TRY(need(device, (const void *)device->backend->axpby, "axpby"));
+    sr_tensor_wrote(sum);
+    return device->backend->axpby(sum, g, 1.0, 1.0);
+}
+
+/* A new zero or copied gradient of `leaf`, in the leaf's own scope. */
+static sr_status new_leaf_grad(sr_tensor *leaf) {
+    if (leaf->grad != NULL) return sr_tensor_check("backward", leaf->grad);
+    SR_TRY(sr_tensor_check("backward", leaf));
+    sr_device *device = leaf->storage->device;
+    sr_tensor *g = NULL;
+    SR_TRY(sr_tensor_new_in(&g, leaf->storage->scope, leaf->dtype, leaf->ndim, leaf->shape));
+    sr_status st = device->backend->fill(g, 0.0);
+    if (st != SR_OK) {
+        sr_tensor_release(g);
+        return st;
+    }
+    leaf->grad = g;
+    return SR_OK;
+}
+
+sr_status sr_grad_add(sr_tensor *leaf, sr_tensor *g) {
+    SR_TRY(new_leaf_grad(leaf));
+    return add_into(leaf->grad, g);
+}
+
+static bool nobody_else_has(const sr_tensor *t) {
+    return t->refs == 1 && t->storage->refs == 1 && !t->storage->borrowed &&
+           sr_tensor_is_contiguous(t);
+}
+
+/* *sum += g, where *sum may be NULL and may be shared with others.  Takes over g. */
+static sr_status accumulate(sr_tensor **sum, sr_tensor *g) {
+    if (*sum == NULL) {
+        *sum = g;
+        return SR_OK;
+    }
+    if (!nobody_else_has(*sum) && nobody_else_has(g)) {
+        sr_tensor *swap = *sum;
+        *sum = g;
+        g = swap;
+    }
+    sr_status st = SR_OK;
+    if (!nobody_else_has(*sum)) {
+        sr_tensor *own = NULL;
+        st = sr_tensor_like(&own, *sum);
+        if (st == SR_OK) st = own->storage->device->backend->copy(own, *sum);
+        if (st != SR_OK) {
+            sr_tensor_release(own);
+        } else {
+            sr_tensor_release(*sum);
+            *sum = own;
+        }
+    }
+    if (st == SR_OK) st = add_into(*sum, g);
+    sr_tensor_release(g);
+    return st;
+}
+
+sr_status sr_grad_sink(sr_node *node, sr_tensor **dx, int i, sr_tensor **sink) {
+    *sink = NULL;
+    if (!sr_node_wants(node, i)) return SR_OK;
+    sr_edge *e = &node->edge[i];
+    if (e->leaf != NULL) {
+        SR_TRY(new_leaf_grad(e->leaf));
+        if (sr_tensor_is_contiguous(e->leaf->grad)) {
+            sr_tensor_wrote(e->leaf->grad);
+            *sink = e->leaf->grad;
+            return SR_OK;
+        }
+    }
+    SR_TRY(sr_tensor_new(&dx[i], node->device, node->device->real, e->ndim, e->shape));
+    SR_TRY(node->device->backend->fill(dx[i], 0.0));
+    *sink = dx[i];
+    return SR_OK;
+}
+
+/* ---- the pass ---------------------------------------------------------------------------------
+ */
+
+/* Nodes that wait for their turn: a heap with the highest number on top. */
+typedef struct queue {
+    sr_node **node;
+    int64_t count, capacity;
+} queue;
+
+static sr_status push(queue *q, sr_node *node) {
+    if (node->queued) return SR_OK;
+    if (q->count == q->capacity) {
+        int64_t capacity = q->capacity > 0 ? 2 * q->capacity : 64;
+        SR_TRY(sr_grow(&q->node, capacity));
+        q->capacity = capacity;
+    }
+    node->queued = true;
+    node->refs++;
+    int64_t i = q->count++;
+    for (; i > 0 && q->node[(i - 1) / 2]->sequence < node->sequence; i = (i - 1) / 2)
+        q->node[i] = q->node[(i - 1) / 2];
+    q->node[i] = node;
+    return SR_OK;
+}
+
+static sr_node *pop(queue *q) {
+    sr_node *top = q->node[0], *last = q->node[--q->count];
+    int64_t i = 0;
+    for (;;) {
+        int64_t child = 2 * i + 1;
+        if (child >= q->count) break;
+        if (child + 1 < q->count && q->node[child + 1]->sequence > q->node[child]->sequence)
+            child++;
+        if (q->node[child]->sequence <= last->sequence) break;
+        q->node[i] = q->node[child];
+        i = child;
+    }
+    if (q->count > 0) q->node[i] = last;
+    top->queued = false;
+    return top;
+}
+
+/* Drops what is left after a failure. */
+static void empty(queue *q) {
+    while (q->count > 0) {
+        sr_node *node = pop(q);
+        for (int k = 0; k < SR_NODE_OUTPUTS; k++) {
+            sr_tensor_release(node->dy[k]);
+            node->dy[k] = NULL;
+        }
+        sr_node_release(node);
+    }
+    sr_free(q->node);
+}
+
+static sr_status check_saved(const sr_node *node) {
+    if (node->released)
+        return sr_fail(SR_EINVAL,
+                       "backward: the graph behind this %s was freed by an earlier backward; give "
+                       "that one { retain = true }",
+                       node->rule->name);
+    for (int i = 0; i < SR_NODE_SAVED; i++) {
+        const sr_saved *s = &node->saved[i];
+        if (s->tensor == NULL) continue;
+        SR_TRY(sr_tensor_check(node->rule->name, s->tensor));
+        if (s->tensor->storage->version != s->version)
+            return sr_fail(SR_EINVAL,
+                           "backward: a tensor that %s needs was written to in place after the "
+                           "forward pass; write to a clone() of it",
+                           node->rule->name);
+    }
+    return SR_OK;
+}
+
+/* Hands the gradient of one input on to where the input came from.  Takes over g. */
+static sr_status deliver(queue *q, const sr_edge *e, sr_tensor *g) {
+    if (e->leaf != NULL) {
+        sr_status st = sr_grad_add(e->leaf, g);
+        sr_tensor_release(g);
+        return st;
+    }
+    sr_status st = push(q, e->node);
+    if (st == SR_OK) return accumulate(&e->node->dy[e->output], g);
+    sr_tensor_release(g);
+    return st;
+}
+
+static sr_status run_rule(queue *q, sr_node *node, sr_backward *pass) {
+    sr_tensor *few[SR_NODE_INPUTS] = {NULL}, **dx = few;
+    if (node->inputs > SR_NODE_INPUTS) SR_TRY(sr_new(&dx, node->inputs));
+    sr_status st = node->rule->backward(node, dx, pass);
+    for (int i = 0; i < node->inputs; i++) {
+        if (dx[i] == NULL) continue;
+        if (st == SR_OK && sr_node_wants(node, i))
+            st = deliver(q, &node->edge[i], dx[i]);
+        else
+            sr_tensor_release(dx[i]);
+    }
+    if (dx != few) sr_free(dx);
+    return st;
+}
+
+static sr_status run_node(queue *q, sr_node *node, sr_backward *pass) {
+    SR_TRY(check_saved(node));
+    SR_TRY(run_rule(q, node, pass));
+    for (int k = 0; k < SR_NODE_OUTPUTS; k++) {
+        sr_tensor_release(node->dy[k]);
+        node->dy[k] = NULL;
+    }
+    if (!pass->retain) retire(node);
+    return SR_OK;
+}
+
+static sr_status seed_of(sr_tensor **out, const sr_tensor *root, sr_tensor *given) {
+    char text[160];
+    if (given != NULL) {
+        bool same = given->ndim == root->ndim && given->dtype == root->dtype &&
+                    memcmp(given->shape, root->shape, (size_t)root->ndim * sizeof(int64_t)) == 0;
+        if (!same)
+            return sr_fail(SR_EINVAL, "backward: the gradient must have the shape of %s",
+                           sr_tensor_describe(root, text, sizeof text));
+        SR_TRY(sr_tensor_check("backward", given));
+        return sr_tensor_alias(out, given);
+    }
+    if (sr_tensor_elements(root) != 1)
+        return sr_fail(SR_EINVAL,
+                       "backward: from %s there is no single loss; sum() it, or pass a gradient "
+                       "of that shape",
+                       sr_tensor_describe(root, text, sizeof text));
+    SR_TRY(sr_tensor_like(out, root));
+    return root->storage->device->backend->fill(*out, 1.0);
+}
+
+static sr_status start(queue *q, sr_tensor *root, sr_tensor *given) {
+    SR_TRY(sr_tensor_check("backward", root));
+    if (!sr_grad_tracks(root))
+        return sr_fail(SR_EINVAL, "backward: nothing was recorded for this tensor; set "
+                                  "requires_grad on an input, and mind no_grad()");
+    sr_tensor *g = NULL;
+    sr_status st = seed_of(&g, root, given);
+    if (st != SR_OK) {
+        sr_tensor_release(g);
+        return st;
+    }
+    sr_edge e = {.leaf = root->node == NULL ? root : NULL, .node = root->node};
+    e.output = root->output;
+    return deliver(q, &e, g);
+}
+
+sr_status sr_grad_backward(int count, sr_tensor *const *roots, sr_tensor *const *seeds,
+                           sr_backward *pass) {
+    queue q = {0};
+    sr_status st = SR_OK;
+    bool before = sr_grad_set_recording(false);
+    for (int i = 0; i < count && st == SR_OK; i++)
+        st = start(&q, roots[i], seeds != NULL ? seeds[i] : NULL);
+    while (q.count > 0 && st == SR_OK) {
+        sr_node *node = pop(&q);
+        st = run_node(&q, node, pass);
+        if (st != SR_OK) {
+            for (int k = 0; k < SR_NODE_OUTPUTS; k++) {
+                sr_tensor_release(node->dy[k]);
+                node->dy[k] = NULL;
+            }
+        }
+        sr_node_release(node);
+    }
+    empty(&q);
+    sr_grad_set_recording(before);
+    return st;
+}

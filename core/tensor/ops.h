@@ -1,0 +1,110 @@
+/* ops.h - the front door of every op.
+ *
+ * A function here checks its arguments (liveness, device, dtype, shape), allocates the result,
+ * calls the device's kernel and records how to go back.  It returns a new tensor with one
+ * reference in *out, NULL on failure.
+ *
+ * Errors of all: SR_EINVAL  names the op, what was given, what was wanted and the way out
+ *                SR_EDEVICE the device has no such op        SR_ENOMEM
+ *
+ * Small ops broadcast, take any strides and meet mixed dtypes as follows: bool and i32 give i32;
+ * with a real tensor, or where the result cannot be whole (division, powers, exp ...), everything
+ * becomes the device's real dtype.  Coarse ops take the device's real dtype only.
+ *
+ * Dimensions count from 0 here (the bindings shift them).
+ */
+#ifndef SR_TENSOR_OPS_H
+#define SR_TENSOR_OPS_H
+
+#include "core/base/status.h"
+#include "core/tensor/backend.h"
+#include "core/tensor/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SR_ALL_DIMS = -1 };
+
+/* ---- making (ops_small.c) ---------------------------------------------------------------------
+ */
+sr_status sr_tensor_full(sr_tensor **out, sr_device *device, sr_dtype dtype, int ndim,
+                         const int64_t *shape, double value);
+sr_status sr_tensor_scalar(sr_tensor **out, sr_device *device, sr_dtype dtype, double value);
+
+/* ---- elementwise (ops_small.c) ----------------------------------------------------------------
+ */
+sr_status sr_op_unary(sr_tensor **out, sr_tensor *x, sr_unary op);
+sr_status sr_op_binary(sr_tensor **out, sr_tensor *a, sr_tensor *b, sr_binary op);
+sr_status sr_op_where(sr_tensor **out, sr_tensor *condition, sr_tensor *a, sr_tensor *b);
+/* The tensor itself, retained, when nothing is to be done; else a copy. */
+sr_status sr_op_convert(sr_tensor **out, sr_tensor *x, sr_dtype dtype);
+sr_status sr_op_contiguous(sr_tensor **out, sr_tensor *x);
+sr_status sr_op_to_device(sr_tensor **out, sr_tensor *x, sr_device *device);
+sr_status sr_op_clone(sr_tensor **out, sr_tensor *x); /* always a copy */
+
+/* ---- in place (ops_small.c) -------------------------------------------------------------------
+ */
+/* Not recorded: SR_EINVAL while recording is on for a tensor with history or requires_grad. */
+sr_status sr_op_fill_in_place(sr_tensor *y, double value);
+sr_status sr_op_copy_in_place(sr_tensor *y, sr_tensor *x); /* x is broadcast to y */
+sr_status sr_op_binary_in_place(sr_tensor *y, sr_tensor *x, sr_binary op);
+sr_status sr_op_random_in_place(sr_tensor *y, sr_random kind, uint64_t seed, sr_purpose purpose,
+                                uint32_t uid, uint32_t epoch, double a, double b);
+
+/* ---- views (ops_view.c) -----------------------------------------------------------------------
+ */
+/* One size may be -1.  Copies when the strides allow no view. */
+sr_status sr_op_reshape(sr_tensor **out, sr_tensor *x, int ndim, const int64_t *shape);
+/* As reshape, and SR_EINVAL instead of a copy. */
+sr_status sr_op_view(sr_tensor **out, sr_tensor *x, int ndim, const int64_t *shape);
+sr_status sr_op_permute(sr_tensor **out, sr_tensor *x, const int *order);
+sr_status sr_op_transpose(sr_tensor **out, sr_tensor *x, int a, int b);
+/* Sizes of 1 are stretched, new dimensions come first; -1 keeps a size. */
+sr_status sr_op_expand(sr_tensor **out, sr_tensor *x, int ndim, const int64_t *shape);
+sr_status sr_op_narrow(sr_tensor **out, sr_tensor *x, int dim, int64_t start, int64_t length);
+sr_status sr_op_select(sr_tensor **out, sr_tensor *x, int dim, int64_t i);
+sr_status sr_op_squeeze(sr_tensor **out, sr_tensor *x, int dim); /* or SR_ALL_DIMS */
+sr_status sr_op_unsqueeze(sr_tensor **out, sr_tensor *x, int dim);
+sr_status sr_op_detach(sr_tensor **out, sr_tensor *x); /* the same view without history */
+
+/* ---- reductions, products, rows (ops_reduce.c) ------------------------------------------------
+ */
+/* Over one dimension or SR_ALL_DIMS; `keep` leaves it with size 1. */
+sr_status sr_op_reduce(sr_tensor **out, sr_tensor *x, sr_reduction op, int dim, bool keep);
+sr_status sr_op_mean(sr_tensor **out, sr_tensor *x, int dim, bool keep);
+/* g summed over the dimensions along which `shape` was broadcast to g's shape. */
+sr_status sr_op_sum_to(sr_tensor **out, sr_tensor *g, int ndim, const int64_t *shape);
+/* (..., m, k) (..., k, n) -> (..., m, n); batch dimensions are broadcast. */
+sr_status sr_op_matmul(sr_tensor **out, sr_tensor *a, sr_tensor *b);
+sr_status sr_op_softmax(sr_tensor **out, sr_tensor *x, int dim, bool log);
+sr_status sr_op_gather_rows(sr_tensor **out, sr_tensor *x, sr_tensor *rows);
+sr_status sr_op_cat(sr_tensor **out, int count, sr_tensor *const *list, int dim);
+
+/* ---- coarse (ops_coarse.c, ops_loss.c); shapes in backend.h -----------------------------------
+ */
+sr_status sr_op_linear(sr_tensor **out, sr_tensor *x, sr_tensor *w, sr_tensor *b, sr_act act);
+/* scale 0: 1 / sqrt(D) */
+sr_status sr_op_attention(sr_tensor **out, sr_tensor *qkv, const sr_layout *layout, int heads,
+                          double scale, sr_dropout drop);
+sr_status sr_op_residual_norm(sr_tensor **out, sr_tensor *x, sr_tensor *residual, sr_tensor *gamma,
+                              sr_tensor *beta, const sr_layout *layout, double eps,
+                              sr_dropout drop);
+
+typedef struct sr_tables {
+    sr_tensor *word, *position, *type, *gamma, *beta;
+} sr_tables;
+sr_status sr_op_embed(sr_tensor **out, sr_tensor *ids, sr_tensor *types, const sr_tables *tables,
+                      const sr_layout *layout, double eps, sr_dropout drop);
+sr_status sr_op_dropout(sr_tensor **out, sr_tensor *x, const sr_layout *layout, sr_dropout drop);
+
+/* All three or none of total (), nll (M), correct (M); gradients flow from total. */
+sr_status sr_op_mlm_loss(sr_tensor **total, sr_tensor **nll, sr_tensor **correct, sr_tensor *x,
+                         sr_tensor *word, sr_tensor *bias, sr_tensor *labels, sr_tensor *weights);
+sr_status sr_op_cross_entropy(sr_tensor **total, sr_tensor **nll, sr_tensor **correct,
+                              sr_tensor *logits, sr_tensor *labels, sr_tensor *weights);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

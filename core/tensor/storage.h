@@ -1,0 +1,45 @@
+/* storage.h - the making and unmaking of storages, and the spare structs of a device.
+ *
+ * For core/tensor itself; others use tensor.h.  Ops make and drop tensors by the thousand, so the
+ * structs of tensors, storages and nodes come from free lists that live in the device.
+ */
+#ifndef SR_TENSOR_STORAGE_H
+#define SR_TENSOR_STORAGE_H
+
+#include <stddef.h>
+
+#include "core/base/status.h"
+#include "core/tensor/device.h"
+#include "core/tensor/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Structs waiting to be used again, linked through their first member. */
+typedef struct sr_spares {
+    void *tensors, *storages, *nodes;
+    sr_tensor *dying; /* tensors whose last reference went while another was being freed */
+    bool draining;
+} sr_spares;
+
+/* Pops a zeroed struct of `bytes` from `list`, or allocates one. */
+sr_status sr_spare_take(void **out, void **list, size_t bytes);
+void sr_spare_give(void **list, void *block);
+void sr_spare_free_all(void **list);
+
+sr_device *sr_device_retain(sr_device *device);
+void sr_device_release(sr_device *device); /* frees the struct with the last one */
+
+/* A storage of `bytes` in `scope` with one reference; `data` NULL: taken from the pool. */
+sr_status sr_storage_new(sr_storage **out, sr_scope *scope, void *data, size_t bytes);
+sr_storage *sr_storage_retain(sr_storage *storage);
+void sr_storage_release(sr_storage *storage); /* NULL is allowed */
+
+/* Gives the bytes back; tensors that still point here are expired. */
+void sr_storage_expire(sr_storage *storage);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

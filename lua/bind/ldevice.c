@@ -1,0 +1,225 @@
+/* ldevice.c - devices, scopes and whether ops are recorded; part of seqrun.core.tensor. */
+#include <string.h>
+
+#include "core/tensor/grad.h"
+#include "core/tensor/scope.h"
+#include "lua/bind/ltensor.h"
+
+enum { MOST_DEVICES = 8 };
+
+/* Every device of a Lua state, opened on first use.  Made before any tensor, so that the collector
+ * frees it after them all. */
+typedef struct devices {
+    sr_device *open[MOST_DEVICES]; /* at the place of their backend in sr_backends */
+    sr_pool *threads[MOST_DEVICES];
+    int current;
+} devices;
+
+static const char devices_key;
+
+static int devices_gc(lua_State *L) {
+    devices *all = lua_touserdata(L, 1);
+    for (int i = 0; i < MOST_DEVICES; i++) {
+        sr_device_close(all->open[i]);
+        sr_pool_free(all->threads[i]);
+        all->open[i] = NULL;
+        all->threads[i] = NULL;
+    }
+    return 0;
+}
+
+static int index_of(const char *name) {
+    for (int i = 0; sr_backends[i] != NULL; i++)
+        if (strcmp(sr_backends[i]->name, name) == 0) return i;
+    return -1;
+}
+
+static devices *registry(lua_State *L) {
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &devices_key);
+    devices *all = lua_touserdata(L, -1);
+    lua_pop(L, 1);
+    if (all != NULL) return all;
+    all = lua_newuserdatauv(L, sizeof *all, 0);
+    memset(all, 0, sizeof *all);
+    int cpu = index_of("cpu");
+    all->current = cpu >= 0 ? cpu : 0;
+    lua_createtable(L, 0, 1);
+    lua_pushcfunction(L, devices_gc);
+    lua_setfield(L, -2, "__gc");
+    lua_setmetatable(L, -2);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &devices_key);
+    return all;
+}
+
+/* The reference runs on the caller's thread; the others get a pool. */
+static sr_device *open_device(lua_State *L, devices *all, int i) {
+    if (all->open[i] != NULL) return all->open[i];
+    const sr_backend *backend = sr_backends[i];
+    if (all->threads[i] == NULL && backend != &sr_backend_ref)
+        lsr_check(L, sr_pool_new(&all->threads[i], 0));
+    lsr_check(L, sr_device_open(&all->open[i], backend, backend->name, all->threads[i]));
+    return all->open[i];
+}
+
+sr_device *lsr_device(lua_State *L) {
+    devices *all = registry(L);
+    return open_device(L, all, all->current);
+}
+
+static int check_name(lua_State *L, const char *name) {
+    int i = index_of(name);
+    if (i >= 0) return i;
+    luaL_Buffer b;
+    luaL_buffinit(L, &b);
+    for (int k = 0; sr_backends[k] != NULL; k++) {
+        if (k > 0) luaL_addstring(&b, ", ");
+        luaL_addstring(&b, sr_backends[k]->name);
+    }
+    luaL_pushresult(&b);
+    return luaL_error(L, "there is no device '%s' in this build; use one of: %s", name,
+                      lua_tostring(L, -1));
+}
+
+sr_device *lsr_device_named(lua_State *L, const char *name) {
+    return open_device(L, registry(L), check_name(L, name));
+}
+
+/* use(name [, threads]): makes a device the current one */
+static int use(lua_State *L) {
+    devices *all = registry(L);
+    int i = check_name(L, luaL_checkstring(L, 1));
+    if (!lua_isnoneornil(L, 2)) {
+        int threads = (int)lsr_checkrange(L, 2, 1, 1024);
+        if (all->threads[i] == NULL || sr_pool_threads(all->threads[i]) != threads) {
+            sr_pool *pool = NULL;
+            lsr_check(L, sr_pool_new(&pool, threads));
+            if (all->open[i] != NULL) all->open[i]->threads = pool;
+            sr_pool_free(all->threads[i]);
+            all->threads[i] = pool;
+        }
+    }
+    open_device(L, all, i);
+    all->current = i;
+    return 0;
+}
+
+static int current(lua_State *L) {
+    lua_pushstring(L, lsr_device(L)->name);
+    return 1;
+}
+
+static int names(lua_State *L) {
+    lua_newtable(L);
+    for (int i = 0; sr_backends[i] != NULL; i++) {
+        lua_pushstring(L, sr_backends[i]->name);
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+static sr_device *opt_device(lua_State *L, int arg) {
+    return lua_isnoneornil(L, arg) ? lsr_device(L) : lsr_device_named(L, luaL_checkstring(L, arg));
+}
+
+/* memory([device]) -> { used=, held=, peak=, allocations= } in bytes and blocks */
+static int memory(lua_State *L) {
+    const sr_device *device = opt_device(L, 1);
+    lua_createtable(L, 0, 4);
+    lua_pushinteger(L, (lua_Integer)device->bytes_used);
+    lua_setfield(L, -2, "used");
+    lua_pushinteger(L, (lua_Integer)device->bytes_held);
+    lua_setfield(L, -2, "held");
+    lua_pushinteger(L, (lua_Integer)device->bytes_peak);
+    lua_setfield(L, -2, "peak");
+    lua_pushinteger(L, device->allocations);
+    lua_setfield(L, -2, "allocations");
+    return 1;
+}
+
+static int trim(lua_State *L) {
+    sr_device_trim(opt_device(L, 1));
+    return 0;
+}
+
+/* poison(on [, device]): for tests; new tensors are full of NaN */
+static int poison(lua_State *L) {
+    opt_device(L, 2)->poison = lua_toboolean(L, 1);
+    return 0;
+}
+
+static int threads(lua_State *L) {
+    sr_pool *pool = opt_device(L, 1)->threads;
+    lua_pushinteger(L, pool != NULL ? sr_pool_threads(pool) : 1);
+    return 1;
+}
+
+/* ---- scopes -----------------------------------------------------------------------------------
+ */
+
+static int scope_open(lua_State *L) {
+    sr_device *device = opt_device(L, 1);
+    sr_scope **box = lua_newuserdatauv(L, sizeof *box, 0);
+    *box = NULL;
+    luaL_setmetatable(L, LSR_SCOPE);
+    lsr_check(L, sr_scope_open(box, device));
+    return 1;
+}
+
+/* __close and scope:close(): twice is allowed. */
+static int scope_close(lua_State *L) {
+    sr_scope **box = luaL_checkudata(L, 1, LSR_SCOPE);
+    if (*box != NULL) sr_scope_close(*box);
+    return 0;
+}
+
+/* A scope that nobody closed hands its storages to the one around it. */
+static int scope_gc(lua_State *L) {
+    sr_scope **box = luaL_checkudata(L, 1, LSR_SCOPE);
+    sr_scope_free(*box);
+    *box = NULL;
+    return 0;
+}
+
+/* ---- recording --------------------------------------------------------------------------------
+ */
+
+static int recording(lua_State *L) {
+    lua_pushboolean(L, sr_grad_recording());
+    return 1;
+}
+
+static int set_recording(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TBOOLEAN);
+    lua_pushboolean(L, sr_grad_set_recording(lua_toboolean(L, 1)));
+    return 1;
+}
+
+static const luaL_Reg functions[] = {
+    {"use", use},
+    {"device", current},
+    {"devices", names},
+    {"memory", memory},
+    {"trim", trim},
+    {"poison", poison},
+    {"threads", threads},
+    {"scope", scope_open},
+    {"recording", recording},
+    {"set_recording", set_recording},
+    {NULL, NULL},
+};
+
+void lsr_open_devices(lua_State *L) {
+    registry(L);
+    luaL_setfuncs(L, functions, 0);
+    if (luaL_newmetatable(L, LSR_SCOPE)) {
+        lua_createtable(L, 0, 1);
+        lua_pushcfunction(L, scope_close);
+        lua_setfield(L, -2, "close");
+        lua_setfield(L, -2, "__index");
+        lua_pushcfunction(L, scope_close);
+        lua_setfield(L, -2, "__close");
+        lua_pushcfunction(L, scope_gc);
+        lua_setfield(L, -2, "__gc");
+    }
+    lua_pop(L, 1);
+}

@@ -1,0 +1,349 @@
+/* ltensor.c - seqrun.core.tensor: the handle of a tensor, and what it knows about itself. */
+#include "lua/bind/ltensor.h"
+
+#include <string.h>
+
+#include "core/tensor/grad.h"
+#include "core/tensor/ops.h"
+#include "core/tensor/scope.h"
+
+/* ---- boxes ------------------------------------------------------------------------------------
+ */
+
+sr_tensor *lsr_totensor(lua_State *L, int arg) {
+    sr_tensor **box = luaL_testudata(L, arg, LSR_TENSOR);
+    return box != NULL ? *box : NULL;
+}
+
+sr_tensor *lsr_checktensor(lua_State *L, int arg) {
+    sr_tensor **box = luaL_checkudata(L, arg, LSR_TENSOR);
+    if (*box == NULL) luaL_argerror(L, arg, "the tensor was released");
+    return *box;
+}
+
+sr_tensor *lsr_opttensor(lua_State *L, int arg) {
+    return lua_isnoneornil(L, arg) ? NULL : lsr_checktensor(L, arg);
+}
+
+/* Outside scopes the collector alone frees tensors, and it sees boxes of a few bytes.  When more
+ * storage has been made since its last round than is in use (and 16 MiB), it makes a round. */
+static void press_collector(lua_State *L) {
+    sr_device *device = lsr_device(L);
+    size_t limit = (size_t)16 << 20;
+    if (device->bytes_used > limit) limit = device->bytes_used;
+    if (device->bytes_made < limit) return;
+    device->bytes_made = 0;
+    lua_gc(L, LUA_GCCOLLECT);
+}
+
+sr_tensor **lsr_newtensor(lua_State *L) {
+    press_collector(L);
+    sr_tensor **box = lua_newuserdatauv(L, sizeof *box, 0);
+    *box = NULL;
+    luaL_setmetatable(L, LSR_TENSOR);
+    return box;
+}
+
+void lsr_pushtensor(lua_State *L, sr_tensor *t) {
+    sr_tensor **box = lsr_newtensor(L);
+    *box = t;
+}
+
+/* The dtype of a number beside a tensor: whole numbers stay whole beside whole tensors. */
+static sr_dtype number_dtype(lua_State *L, int arg, const sr_tensor *like, sr_dtype real) {
+    if (lua_isboolean(L, arg)) return SR_BOOL;
+    int whole;
+    lua_Integer n = lua_tointegerx(L, arg, &whole);
+    if (like == NULL || sr_dtype_is_real(like->dtype)) return real;
+    return whole && n >= INT32_MIN && n <= INT32_MAX ? SR_I32 : real;
+}
+
+sr_tensor *lsr_checkoperand(lua_State *L, int arg, const sr_tensor *like) {
+    sr_tensor *t = lsr_totensor(L, arg);
+    if (t != NULL) return t;
+    bool number = lua_type(L, arg) == LUA_TNUMBER, truth = lua_isboolean(L, arg);
+    if (!number && !truth) luaL_typeerror(L, arg, "a live tensor or number");
+    sr_device *device = like != NULL ? like->storage->device : lsr_device(L);
+    double value = truth ? lua_toboolean(L, arg) : lua_tonumber(L, arg);
+    sr_dtype dtype = number_dtype(L, arg, like, device->real);
+    sr_tensor **box = lsr_newtensor(L);
+    lsr_check(L, sr_tensor_scalar(box, device, dtype, value));
+    lua_replace(L, arg);
+    return *box;
+}
+
+int lsr_checkdim(lua_State *L, int arg, int ndim) {
+    int64_t dim = luaL_checkinteger(L, arg);
+    if (dim < -ndim || dim > ndim || dim == 0)
+        luaL_argerror(L, arg,
+                      lua_pushfstring(L, "dimension %I of %d; they count from 1, -1 is the last",
+                                      (lua_Integer)dim, ndim));
+    return (int)(dim < 0 ? dim + ndim : dim - 1);
+}
+
+int lsr_optdim(lua_State *L, int arg, int ndim, int otherwise) {
+    return lua_isnoneornil(L, arg) ? otherwise : lsr_checkdim(L, arg, ndim);
+}
+
+static int sizes_of_table(lua_State *L, int arg, int64_t sizes[SR_MAX_DIMS]) {
+    lua_Integer n = luaL_len(L, arg);
+    if (n > SR_MAX_DIMS) luaL_argerror(L, arg, "at most 6 dimensions are possible");
+    for (int i = 0; i < (int)n; i++) {
+        lua_geti(L, arg, i + 1);
+        int whole;
+        sizes[i] = lua_tointegerx(L, -1, &whole);
+        if (!whole) luaL_argerror(L, arg, "sizes are whole numbers");
+        lua_pop(L, 1);
+    }
+    return (int)n;
+}
+
+int lsr_checksizes(lua_State *L, int arg, int64_t sizes[SR_MAX_DIMS]) {
+    if (lua_istable(L, arg)) return sizes_of_table(L, arg, sizes);
+    int n = lua_gettop(L) - arg + 1;
+    if (n < 0) n = 0;
+    if (n > SR_MAX_DIMS) luaL_argerror(L, arg, "at most 6 dimensions are possible");
+    for (int i = 0; i < n; i++) sizes[i] = luaL_checkinteger(L, arg + i);
+    return n;
+}
+
+sr_dtype lsr_checkdtype(lua_State *L, int arg) {
+    sr_dtype dtype;
+    const char *name = luaL_checkstring(L, arg);
+    if (!sr_dtype_parse(&dtype, name))
+        luaL_argerror(L, arg,
+                      lua_pushfstring(L, "no dtype '%s'; use f64, f32, bf16, i32 or bool", name));
+    return dtype;
+}
+
+/* ---- what a tensor knows ----------------------------------------------------------------------
+ */
+
+static int tensor_shape(lua_State *L) {
+    sr_tensor *t = lsr_checktensor(L, 1);
+    lua_createtable(L, t->ndim, 0);
+    for (int i = 0; i < t->ndim; i++) {
+        lua_pushinteger(L, t->shape[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+/* tensor:size(dim) -> integer, tensor:size() -> all of them */
+static int tensor_size(lua_State *L) {
+    sr_tensor *t = lsr_checktensor(L, 1);
+    if (!lua_isnoneornil(L, 2)) {
+        lua_pushinteger(L, t->shape[lsr_checkdim(L, 2, t->ndim)]);
+        return 1;
+    }
+    for (int i = 0; i < t->ndim; i++) lua_pushinteger(L, t->shape[i]);
+    return t->ndim;
+}
+
+static int tensor_dim(lua_State *L) {
+    lua_pushinteger(L, lsr_checktensor(L, 1)->ndim);
+    return 1;
+}
+
+static int tensor_numel(lua_State *L) {
+    lua_pushinteger(L, sr_tensor_elements(lsr_checktensor(L, 1)));
+    return 1;
+}
+
+static int tensor_dtype(lua_State *L) {
+    lua_pushstring(L, sr_dtype_name(lsr_checktensor(L, 1)->dtype));
+    return 1;
+}
+
+static int tensor_device(lua_State *L) {
+    lua_pushstring(L, lsr_checktensor(L, 1)->storage->device->name);
+    return 1;
+}
+
+static int tensor_is_live(lua_State *L) {
+    sr_tensor **box = luaL_checkudata(L, 1, LSR_TENSOR);
+    lua_pushboolean(L, *box != NULL && (*box)->storage->data != NULL);
+    return 1;
+}
+
+static int tensor_is_contiguous(lua_State *L) {
+    lua_pushboolean(L, sr_tensor_is_contiguous(lsr_checktensor(L, 1)));
+    return 1;
+}
+
+static int tensor_version(lua_State *L) {
+    lua_pushinteger(L, (lua_Integer)lsr_checktensor(L, 1)->storage->version);
+    return 1;
+}
+
+static int tensor_same_storage(lua_State *L) {
+    lua_pushboolean(L, lsr_checktensor(L, 1)->storage == lsr_checktensor(L, 2)->storage);
+    return 1;
+}
+
+/* tensor:describe() -> "(3, 4) f32 on cpu" */
+static int tensor_describe(lua_State *L) {
+    char text[200];
+    sr_tensor **box = luaL_checkudata(L, 1, LSR_TENSOR);
+    lua_pushstring(L, *box != NULL ? sr_tensor_describe(*box, text, sizeof text) : "released");
+    return 1;
+}
+
+/* ---- life -------------------------------------------------------------------------------------
+ */
+
+/* tensor:keep() -> tensor: no scope will take its storage */
+static int tensor_keep(lua_State *L) {
+    sr_tensor *t = lsr_checktensor(L, 1);
+    lsr_check(L, sr_tensor_check("keep", t));
+    sr_storage_move(t->storage, t->storage->device->outside);
+    lua_settop(L, 1);
+    return 1;
+}
+
+/* tensor:hand_up() -> tensor: the scope around the innermost one will take its storage */
+static int tensor_hand_up(lua_State *L) {
+    sr_tensor *t = lsr_checktensor(L, 1);
+    lsr_check(L, sr_tensor_check("hand_up", t));
+    sr_device *device = t->storage->device;
+    if (t->storage->scope == device->scope && device->scope->parent != NULL)
+        sr_storage_move(t->storage, device->scope->parent);
+    lua_settop(L, 1);
+    return 1;
+}
+
+/* __gc and __close: safe to call twice, safe on an empty box. */
+static int tensor_release(lua_State *L) {
+    sr_tensor **box = luaL_checkudata(L, 1, LSR_TENSOR);
+    sr_tensor *t = *box;
+    *box = NULL;
+    sr_tensor_release(t);
+    return 0;
+}
+
+/* ---- gradients --------------------------------------------------------------------------------
+ */
+
+/* tensor:requires_grad([on]) -> boolean or, when setting, the tensor */
+static int tensor_requires_grad(lua_State *L) {
+    lua_pushboolean(L, sr_grad_tracks(lsr_checktensor(L, 1)));
+    return 1;
+}
+
+static int tensor_set_requires_grad(lua_State *L) {
+    sr_tensor *t = lsr_checktensor(L, 1);
+    bool on = lua_isnoneornil(L, 2) || lua_toboolean(L, 2);
+    if (on && t->dtype != t->storage->device->real)
+        return luaL_error(L, "requires_grad_: a tensor of %s; gradients flow through %s on %s",
+                          sr_dtype_name(t->dtype), sr_dtype_name(t->storage->device->real),
+                          t->storage->device->name);
+    if (t->node != NULL)
+        return luaL_error(L, "requires_grad_: this tensor is a result; detach() it first");
+    t->requires_grad = on;
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int tensor_grad(lua_State *L) {
+    sr_tensor *t = lsr_checktensor(L, 1);
+    if (t->grad == NULL) {
+        lua_pushnil(L);
+        return 1;
+    }
+    sr_tensor **box = lsr_newtensor(L);
+    *box = sr_tensor_retain(t->grad);
+    return 1;
+}
+
+/* tensor:set_grad(gradient or nil) */
+static int tensor_set_grad(lua_State *L) {
+    sr_tensor *t = lsr_checktensor(L, 1), *g = lsr_opttensor(L, 2);
+    if (g != NULL && (sr_tensor_elements(g) != sr_tensor_elements(t) || g->ndim != t->ndim ||
+                      memcmp(g->shape, t->shape, (size_t)t->ndim * sizeof *t->shape) != 0))
+        return luaL_error(L, "set_grad: the gradient must have the tensor's shape");
+    sr_tensor *old = t->grad;
+    t->grad = g != NULL ? sr_tensor_retain(g) : NULL;
+    sr_tensor_release(old);
+    return 0;
+}
+
+static int tensor_zero_grad(lua_State *L) {
+    sr_tensor *t = lsr_checktensor(L, 1);
+    if (t->grad != NULL) lsr_check(L, sr_op_fill_in_place(t->grad, 0.0));
+    lua_settop(L, 1);
+    return 1;
+}
+
+/* ---- module -----------------------------------------------------------------------------------
+ */
+
+static const luaL_Reg methods[] = {
+    {"shape", tensor_shape},
+    {"size", tensor_size},
+    {"dim", tensor_dim},
+    {"numel", tensor_numel},
+    {"dtype", tensor_dtype},
+    {"device", tensor_device},
+    {"is_live", tensor_is_live},
+    {"is_contiguous", tensor_is_contiguous},
+    {"version", tensor_version},
+    {"same_storage", tensor_same_storage},
+    {"describe", tensor_describe},
+    {"keep", tensor_keep},
+    {"hand_up", tensor_hand_up},
+    {"release", tensor_release},
+    {"requires_grad", tensor_requires_grad},
+    {"requires_grad_", tensor_set_requires_grad},
+    {"grad", tensor_grad},
+    {"set_grad", tensor_set_grad},
+    {"zero_grad", tensor_zero_grad},
+    {NULL, NULL},
+};
+
+/* t[i] is select(1, i); any other key is a method.  Upvalue 1: the methods. */
+static int tensor_index(lua_State *L) {
+    if (lua_type(L, 2) != LUA_TNUMBER) {
+        lua_pushvalue(L, 2);
+        lua_rawget(L, lua_upvalueindex(1));
+        return 1;
+    }
+    sr_tensor *t = lsr_checktensor(L, 1);
+    int64_t i = luaL_checkinteger(L, 2);
+    if (i < 0 && t->ndim > 0) i += t->shape[0] + 1;
+    sr_tensor **out = lsr_newtensor(L);
+    lsr_check(L, sr_op_select(out, t, 0, i - 1));
+    return 1;
+}
+
+/* The metatable, made once a state; leaves the table of methods on the stack. */
+static void push_methods(lua_State *L) {
+    if (!luaL_newmetatable(L, LSR_TENSOR)) {
+        lua_getfield(L, -1, "methods");
+        lua_remove(L, -2);
+        return;
+    }
+    lua_newtable(L);
+    luaL_setfuncs(L, methods, 0);
+    lua_pushvalue(L, -1);
+    lua_setfield(L, -3, "methods");
+    lua_pushvalue(L, -1);
+    lua_pushcclosure(L, tensor_index, 1);
+    lua_setfield(L, -3, "__index");
+    lua_pushcfunction(L, tensor_release);
+    lua_setfield(L, -3, "__gc");
+    lua_pushcfunction(L, tensor_release);
+    lua_setfield(L, -3, "__close");
+    lua_remove(L, -2);
+}
+
+int luaopen_seqrun_core_tensor(lua_State *L) {
+    lua_newtable(L);
+    lsr_open_devices(L);
+    push_methods(L);
+    lua_setfield(L, -2, "methods");
+    luaL_getmetatable(L, LSR_TENSOR);
+    lua_setfield(L, -2, "metatable");
+    lsr_open_layout(L);
+    lsr_open_values(L);
+    return 1;
+}

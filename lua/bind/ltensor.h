@@ -1,0 +1,57 @@
+/* ltensor.h - tensors, layouts and devices as other bindings see them.
+ *
+ * A Lua tensor is a box that holds one reference on a sr_tensor; its storage belongs to the scope
+ * that was open when it was made (core/tensor/scope.h).
+ */
+#ifndef LSR_LTENSOR_H
+#define LSR_LTENSOR_H
+
+#include "core/batch/layout.h"
+#include "core/tensor/backend.h"
+#include "core/tensor/device.h"
+#include "core/tensor/tensor.h"
+#include "lua/bind/lseqrun.h"
+
+#define LSR_TENSOR "seqrun.Tensor"
+#define LSR_LAYOUT "seqrun.Layout"
+#define LSR_SCOPE "seqrun.Scope"
+
+/* The tensor of an argument: raises when it is no tensor, or was released. */
+sr_tensor *lsr_checktensor(lua_State *L, int arg);
+sr_tensor *lsr_totensor(lua_State *L, int arg);  /* NULL when it is no tensor */
+sr_tensor *lsr_opttensor(lua_State *L, int arg); /* NULL for nil and none */
+
+/* Pushes an empty box; whoever fills it gives it one reference.  May run the collector. */
+sr_tensor **lsr_newtensor(lua_State *L);
+/* Pushes a box for `t`, taking over one reference (released when there is no memory). */
+void lsr_pushtensor(lua_State *L, sr_tensor *t);
+
+/* As lsr_checktensor; a number or boolean becomes a scalar that fits beside `like` (NULL: the
+ * current device's real dtype), in a box that replaces the argument. */
+sr_tensor *lsr_checkoperand(lua_State *L, int arg, const sr_tensor *like);
+
+sr_layout *lsr_checklayout(lua_State *L, int arg);
+/* Takes over one reference. */
+void lsr_pushlayout(lua_State *L, sr_layout *layout);
+
+/* The current device, opened on first use; never NULL (raises when none can be had). */
+sr_device *lsr_device(lua_State *L);
+/* The device of this name, opened on first use; raises when the build has no such device. */
+sr_device *lsr_device_named(lua_State *L, const char *name);
+
+/* A dimension argument, 1..ndim or -ndim..-1, as 0..ndim-1; `otherwise` for nil and none. */
+int lsr_checkdim(lua_State *L, int arg, int ndim);
+int lsr_optdim(lua_State *L, int arg, int ndim, int otherwise);
+
+/* Integers from one table argument, or from the arguments `arg` to the top; returns how many. */
+int lsr_checksizes(lua_State *L, int arg, int64_t sizes[SR_MAX_DIMS]);
+sr_dtype lsr_checkdtype(lua_State *L, int arg);
+
+/* Parts of seqrun.core.tensor: each adds its functions to the module table on top of the stack. */
+void lsr_open_devices(lua_State *L);
+void lsr_open_layout(lua_State *L);
+void lsr_open_values(lua_State *L);
+
+int luaopen_seqrun_core_tensor(lua_State *L);
+
+#endif

@@ -1,0 +1,251 @@
+/* lvalues.c - values from Lua to tensors and back; part of seqrun.core.tensor. */
+#include <math.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/tensor/ops.h"
+#include "lua/bind/ltensor.h"
+
+/* The device named by an argument, or the current one. */
+static sr_device *opt_device(lua_State *L, int arg) {
+    return lua_isnoneornil(L, arg) ? lsr_device(L) : lsr_device_named(L, luaL_checkstring(L, arg));
+}
+
+static sr_dtype opt_dtype(lua_State *L, int arg, sr_dtype otherwise) {
+    return lua_isnoneornil(L, arg) ? otherwise : lsr_checkdtype(L, arg);
+}
+
+/* empty(sizes [, dtype [, device]]): contents not set */
+static int empty(lua_State *L) {
+    int64_t shape[SR_MAX_DIMS];
+    luaL_checktype(L, 1, LUA_TTABLE);
+    int ndim = lsr_checksizes(L, 1, shape);
+    sr_device *device = opt_device(L, 3);
+    sr_dtype dtype = opt_dtype(L, 2, device->real);
+    sr_tensor **out = lsr_newtensor(L);
+    lsr_check(L, sr_tensor_new(out, device, dtype, ndim, shape));
+    return 1;
+}
+
+/* full(sizes, value [, dtype [, device]]) */
+static int full(lua_State *L) {
+    int64_t shape[SR_MAX_DIMS];
+    luaL_checktype(L, 1, LUA_TTABLE);
+    int ndim = lsr_checksizes(L, 1, shape);
+    double value = lua_isboolean(L, 2) ? lua_toboolean(L, 2) : luaL_checknumber(L, 2);
+    sr_device *device = opt_device(L, 4);
+    sr_dtype dtype = opt_dtype(L, 3, device->real);
+    sr_tensor **out = lsr_newtensor(L);
+    lsr_check(L, sr_tensor_full(out, device, dtype, ndim, shape, value));
+    return 1;
+}
+
+/* ---- nested tables ----------------------------------------------------------------------------
+ */
+
+/* The shape that the first elements of the table at `arg` show. */
+static int shape_of_table(lua_State *L, int arg, int64_t shape[SR_MAX_DIMS]) {
+    int ndim = 0, top = lua_gettop(L);
+    lua_pushvalue(L, arg);
+    while (lua_istable(L, -1)) {
+        if (ndim == SR_MAX_DIMS) luaL_argerror(L, arg, "nested deeper than 6 dimensions");
+        shape[ndim++] = luaL_len(L, -1);
+        lua_geti(L, -1, 1);
+    }
+    if (lua_isnil(L, -1) && (ndim == 0 || shape[ndim - 1] > 0))
+        luaL_argerror(L, arg, "a number, or nested lists of numbers, is wanted");
+    lua_settop(L, top);
+    return ndim;
+}
+
+typedef struct reading {
+    const int64_t *shape;
+    int ndim;
+    double *next;
+    bool truth; /* only booleans so far */
+} reading;
+
+static void read_element(lua_State *L, reading *r) {
+    if (lua_isboolean(L, -1)) {
+        *r->next++ = lua_toboolean(L, -1);
+    } else if (lua_type(L, -1) == LUA_TNUMBER) {
+        *r->next++ = lua_tonumber(L, -1);
+        r->truth = false;
+    } else {
+        luaL_error(L, "tensor: an element is a %s; wanted numbers", luaL_typename(L, -1));
+    }
+}
+
+/* Reads the table on top of the stack, which stands at `depth`. */
+static void read_level(lua_State *L, reading *r, int depth) {
+    if (depth == r->ndim) {
+        read_element(L, r);
+        return;
+    }
+    if (!lua_istable(L, -1) || luaL_len(L, -1) != r->shape[depth])
+        luaL_error(L, "tensor: the lists of dimension %d differ in length; the first has %I",
+                   depth + 1, (lua_Integer)r->shape[depth]);
+    luaL_checkstack(L, 2, "nested too deeply");
+    for (int64_t i = 1; i <= r->shape[depth]; i++) {
+        lua_geti(L, -1, i);
+        read_level(L, r, depth + 1);
+        lua_pop(L, 1);
+    }
+}
+
+/* from_table(number or nested lists [, dtype [, device]]) */
+static int from_table(lua_State *L) {
+    int64_t shape[SR_MAX_DIMS];
+    luaL_checkany(L, 1);
+    lua_settop(L, 3);
+    sr_device *device = opt_device(L, 3);
+    int ndim = shape_of_table(L, 1, shape);
+    size_t n = 1, bytes;
+    for (int i = 0; i < ndim; i++) lsr_check(L, sr_mul_size(&n, n, (size_t)shape[i]));
+    lsr_check(L, sr_mul_size(&bytes, n, sizeof(double)));
+    double *host = lua_newuserdatauv(L, bytes > 0 ? bytes : 1, 0);
+    reading r = {shape, ndim, host, n > 0};
+    lua_pushvalue(L, 1);
+    read_level(L, &r, 0);
+    sr_dtype dtype = opt_dtype(L, 2, r.truth ? SR_BOOL : device->real);
+    sr_tensor **out = lsr_newtensor(L);
+    lsr_check(L, sr_tensor_new(out, device, dtype, ndim, shape));
+    lsr_check(L, sr_tensor_write(*out, host, SR_F64));
+    return 1;
+}
+
+/* from_string(bytes, sizes, dtype [, device]): elements as they lie in memory, little end first */
+static int from_string(lua_State *L) {
+    int64_t shape[SR_MAX_DIMS];
+    size_t given, wanted;
+    const char *bytes = luaL_checklstring(L, 1, &given);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    int ndim = lsr_checksizes(L, 2, shape);
+    sr_dtype dtype = lsr_checkdtype(L, 3);
+    sr_device *device = opt_device(L, 4);
+    sr_tensor **out = lsr_newtensor(L);
+    lsr_check(L, sr_tensor_new(out, device, dtype, ndim, shape));
+    wanted = (*out)->storage->bytes;
+    if (given != wanted)
+        return luaL_error(L, "from_string: %I bytes for a tensor that needs %I", (lua_Integer)given,
+                          (lua_Integer)wanted);
+    lsr_check(L, sr_tensor_write(*out, bytes, dtype));
+    return 1;
+}
+
+/* ---- back to Lua ------------------------------------------------------------------------------
+ */
+
+/* All elements of the tensor at `arg` as `dtype`, in a userdata left on the stack. */
+static void *read_all(lua_State *L, int arg, sr_dtype dtype) {
+    sr_tensor *t = lsr_checktensor(L, arg);
+    sr_tensor **flat = lsr_newtensor(L);
+    lsr_check(L, sr_op_contiguous(flat, t));
+    size_t bytes = (size_t)sr_tensor_elements(t) * sr_dtype_size(dtype);
+    void *host = lua_newuserdatauv(L, bytes > 0 ? bytes : 1, 0);
+    lsr_check(L, sr_tensor_read(*flat, host, dtype));
+    return host;
+}
+
+static void push_element(lua_State *L, sr_dtype dtype, double x) {
+    if (dtype == SR_BOOL)
+        lua_pushboolean(L, x != 0);
+    else if (dtype == SR_I32)
+        lua_pushinteger(L, (lua_Integer)x);
+    else
+        lua_pushnumber(L, x);
+}
+
+/* Pushes the elements from *at on, nested from `depth`. */
+static void push_level(lua_State *L, const sr_tensor *t, const double **at, int depth) {
+    if (depth == t->ndim) {
+        push_element(L, t->dtype, *(*at)++);
+        return;
+    }
+    luaL_checkstack(L, 3, "nested too deeply");
+    lua_createtable(L, (int)t->shape[depth], 0);
+    for (int64_t i = 1; i <= t->shape[depth]; i++) {
+        push_level(L, t, at, depth + 1);
+        lua_rawseti(L, -2, i);
+    }
+}
+
+static int totable(lua_State *L) {
+    const double *host = read_all(L, 1, SR_F64);
+    push_level(L, lsr_checktensor(L, 1), &host, 0);
+    return 1;
+}
+
+static int item(lua_State *L) {
+    sr_tensor *t = lsr_checktensor(L, 1);
+    char text[160];
+    if (sr_tensor_elements(t) != 1)
+        return luaL_error(L, "item: %s holds no single number; use totable()",
+                          sr_tensor_describe(t, text, sizeof text));
+    const double *host = read_all(L, 1, SR_F64);
+    push_element(L, t->dtype, host[0]);
+    return 1;
+}
+
+static int tostring_bytes(lua_State *L) {
+    sr_tensor *t = lsr_checktensor(L, 1);
+    size_t bytes = (size_t)sr_tensor_elements(t) * sr_dtype_size(t->dtype);
+    const char *host = read_all(L, 1, t->dtype);
+    lua_pushlstring(L, host, bytes);
+    return 1;
+}
+
+/* summary(tensor) -> { mean=, deviation=, min=, max=, nan=, inf= }, over the finite elements */
+static int summary(lua_State *L) {
+    int64_t n = sr_tensor_elements(lsr_checktensor(L, 1)), nan = 0, inf = 0, finite = 0;
+    const double *x = read_all(L, 1, SR_F64);
+    double mean = 0, squares = 0, least = INFINITY, most = -INFINITY;
+    for (int64_t i = 0; i < n; i++) {
+        if (!isfinite(x[i])) {
+            if (isnan(x[i]))
+                nan++;
+            else
+                inf++;
+            continue;
+        }
+        double away = x[i] - mean;
+        mean += away / (double)++finite;
+        squares += away * (x[i] - mean);
+        if (x[i] < least) least = x[i];
+        if (x[i] > most) most = x[i];
+    }
+    lua_createtable(L, 0, 6);
+    lua_pushinteger(L, nan);
+    lua_setfield(L, -2, "nan");
+    lua_pushinteger(L, inf);
+    lua_setfield(L, -2, "inf");
+    if (finite == 0) return 1;
+    lua_pushnumber(L, mean);
+    lua_setfield(L, -2, "mean");
+    lua_pushnumber(L, sqrt(squares / (double)finite));
+    lua_setfield(L, -2, "deviation");
+    lua_pushnumber(L, least);
+    lua_setfield(L, -2, "min");
+    lua_pushnumber(L, most);
+    lua_setfield(L, -2, "max");
+    return 1;
+}
+
+static const luaL_Reg functions[] = {
+    {"empty", empty},     {"full", full}, {"from_table", from_table}, {"from_string", from_string},
+    {"summary", summary}, {NULL, NULL},
+};
+
+static const luaL_Reg methods[] = {
+    {"totable", totable},
+    {"item", item},
+    {"tostring_bytes", tostring_bytes},
+    {NULL, NULL},
+};
+
+void lsr_open_values(lua_State *L) {
+    luaL_setfuncs(L, functions, 0);
+    lua_getfield(L, -1, "methods");
+    luaL_setfuncs(L, methods, 0);
+    lua_pop(L, 1);
+}
