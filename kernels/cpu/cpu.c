@@ -1,0 +1,118 @@
+/* cpu.c - the table of the cpu device, its state and its memory. */
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "kernels/cpu/cpu.h"
+
+/* ---- state ---------------------------------------------------------------------------------- */
+
+static sr_status device_open(sr_device *device) {
+    sr_cpu *cpu;
+    SR_TRY(sr_new(&cpu, 1));
+    cpu->simd = sr_cpu_simd();
+    cpu->workers = sr_pool_threads(device->threads);
+    sr_status st = sr_new(&cpu->scratch, cpu->workers);
+    if (st != SR_OK) {
+        sr_free(cpu);
+        return st;
+    }
+    device->state = cpu;
+    return SR_OK;
+}
+
+static void device_close(sr_device *device) {
+    sr_cpu *cpu = device->state;
+    if (cpu == NULL) return;
+    for (int i = 0; i < cpu->workers; i++) sr_free_aligned(cpu->scratch[i].data);
+    sr_free_aligned(cpu->shared.data);
+    sr_free(cpu->scratch);
+    sr_free(cpu);
+    device->state = NULL;
+}
+
+static sr_status grow(sr_cpu_block *block, size_t bytes) {
+    if (bytes <= block->bytes) return SR_OK;
+    void *data;
+    SR_TRY(sr_alloc_aligned(&data, bytes));
+    sr_free_aligned(block->data);
+    *block = (sr_cpu_block){data, bytes};
+    return SR_OK;
+}
+
+sr_status sr_cpu_reserve(sr_cpu *cpu, size_t each, size_t shared) {
+    for (int i = 0; i < cpu->workers; i++) SR_TRY(grow(&cpu->scratch[i], each));
+    return grow(&cpu->shared, shared);
+}
+
+sr_status sr_cpu_run(const sr_tensor *t, sr_task task, void *context, int64_t count) {
+    return sr_pool_run(t->storage->device->threads, task, context, count);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static sr_status memory_alloc(sr_device *device, void **data, size_t bytes) {
+    (void)device;
+    return sr_alloc_aligned(data, bytes);
+}
+
+static void memory_free(sr_device *device, void *data, size_t bytes) {
+    (void)device, (void)bytes;
+    sr_free_aligned(data);
+}
+
+static sr_status memory_copy(sr_device *device, void *to, const void *from, size_t bytes) {
+    (void)device;
+    if (bytes > 0) memcpy(to, from, bytes);
+    return SR_OK;
+}
+
+sr_status sr_cpu_need_f32(const char *op, const sr_tensor *const *t, int count) {
+    for (int i = 0; i < count; i++)
+        if (t[i] != NULL && t[i]->dtype != SR_F32)
+            return sr_fail(SR_EINVAL,
+                           "%s: the cpu device computes in f32, but was given %s; use "
+                           ":to(\"f32\"), or the ref device for f64",
+                           op, sr_dtype_name(t[i]->dtype));
+    return SR_OK;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+const sr_backend sr_backend_cpu = {
+    .name = "cpu",
+    .real = SR_F32,
+    .open = device_open,
+    .close = device_close,
+    .alloc = memory_alloc,
+    .free = memory_free,
+    .upload = memory_copy,
+    .download = memory_copy,
+    .fill = sr_cpu_fill,
+    .copy = sr_cpu_copy,
+    .unary = sr_cpu_unary,
+    .unary_backward = sr_cpu_unary_backward,
+    .binary = sr_cpu_binary,
+    .where = sr_cpu_where,
+    .axpby = sr_cpu_axpby,
+    .reduce = sr_cpu_reduce,
+    .matmul = sr_cpu_matmul,
+    .softmax = sr_cpu_softmax,
+    .softmax_backward = sr_cpu_softmax_backward,
+    .gather_rows = sr_cpu_gather_rows,
+    .scatter_rows = sr_cpu_scatter_rows,
+    .random = sr_cpu_random,
+    .linear = sr_cpu_linear,
+    .linear_backward = sr_cpu_linear_backward,
+    .attention = sr_cpu_attention,
+    .attention_backward = sr_cpu_attention_backward,
+    .residual_norm = sr_cpu_residual_norm,
+    .residual_norm_backward = sr_cpu_residual_norm_backward,
+    .embed = sr_cpu_embed,
+    .embed_backward = sr_cpu_embed_backward,
+    .dropout = sr_cpu_dropout,
+    .mlm_loss = sr_cpu_mlm_loss,
+    .mlm_loss_backward = sr_cpu_mlm_loss_backward,
+    .cross_entropy = sr_cpu_cross_entropy,
+    .grad_norm = sr_cpu_grad_norm,
+    .update = sr_cpu_update,
+};

@@ -1,0 +1,192 @@
+/* cpu.h - what the files of this folder share: the device's state, jobs on its pool, the inner
+ * matrix product, and the ops that cpu.c puts into the table.
+ *
+ * The device stores and computes f32; sums that grow long are carried in f64.  Work is cut into
+ * tasks by shape alone, so no bit depends on the number of threads.
+ */
+#ifndef SR_CPU_CPU_H
+#define SR_CPU_CPU_H
+
+#include "core/tensor/backend.h"
+#include "kernels/cpu/simd.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- the device's state ----------------------------------------------------------------------
+ */
+typedef struct sr_cpu_block {
+    void *data;
+    size_t bytes;
+} sr_cpu_block;
+
+typedef struct sr_cpu {
+    const sr_simd *simd;
+    int workers;
+    sr_cpu_block *scratch; /* one a worker: lives during a task */
+    sr_cpu_block shared;   /* lives during an op */
+} sr_cpu;
+
+/* The instruction class that a device opened now would use: "plain", "avx2" or "avx512". */
+const char *sr_cpu_isa(void);
+const sr_simd *sr_cpu_simd(void);
+
+static inline sr_cpu *sr_cpu_of(const sr_tensor *t) {
+    return (sr_cpu *)t->storage->device->state;
+}
+
+/* Makes room before a job starts, so that a task cannot run out of memory: `each` bytes for every
+ * worker, `shared` bytes for the op.  What they held is lost.  Kept for the next op. */
+sr_status sr_cpu_reserve(sr_cpu *cpu, size_t each, size_t shared);
+static inline void *sr_cpu_scratch(const sr_cpu *cpu, int worker) {
+    return cpu->scratch[worker].data;
+}
+
+/* sr_pool_run() on the device of t. */
+sr_status sr_cpu_run(const sr_tensor *t, sr_task task, void *context, int64_t count);
+
+static inline int64_t sr_blocks(int64_t n, int64_t block) {
+    return (n + block - 1) / block;
+}
+static inline int64_t sr_least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* ---- elements of any dtype and stride -----------------------------------------------------------
+ */
+/* What a run of elements is worked on as. */
+typedef enum sr_kind { SR_KIND_REAL, SR_KIND_WHOLE } sr_kind; /* float, int32_t */
+
+/* y[0..n) from x[k][0..n), side by side; `first` is the row-major number of y[0]. */
+typedef void (*sr_run)(const void *context, void *y, const void *const *x, int64_t first,
+                       int64_t n);
+
+/* Runs `run` over all elements of y and of `inputs` (at most 3) tensors expanded to y's shape,
+ * converting to and from `kind`.  SR_EINVAL naming `op` for f64, which this device only stores. */
+sr_status sr_cpu_map(const char *op, sr_tensor *y, int inputs, const sr_tensor *const *x,
+                     sr_kind kind, sr_run run, const void *context);
+
+/* n elements, `stride` apart, to and from floats. */
+void sr_cpu_load(float *to, const sr_tensor *t, int64_t element, int64_t stride, int64_t n);
+void sr_cpu_store(sr_tensor *t, int64_t element, int64_t stride, const float *from, int64_t n);
+
+/* SR_EINVAL naming `op` unless t is f32; coarse ops call it for each tensor that is not NULL. */
+sr_status sr_cpu_need_f32(const char *op, const sr_tensor *const *t, int count);
+
+/* ---- the matrix product
+ * --------------------------------------------------------------------------
+ */
+typedef struct sr_product sr_product;
+/* Called for a block of rows x columns of C once it is complete, while it is hot. */
+typedef void (*sr_epilogue)(const sr_product *p, int64_t row, int64_t rows, int64_t col,
+                            int64_t cols);
+
+/* C (m, n), rows ldc apart, = or += alpha A (m, k) B (k, n), with element strides.
+ * An element of C is a fixed chain over k: it depends on its row of A and its column of B only, not
+ * on where they stand nor on the number of threads.  Rows of C may be skipped (m == 0). */
+struct sr_product {
+    float *c;
+    const float *a, *b;
+    int64_t ldc, a_row, a_col, b_row, b_col;
+    int64_t m, n, k;
+    float alpha;
+    bool add;
+    sr_epilogue epilogue; /* or NULL */
+    const void *context;  /* the epilogue's own */
+};
+
+/* Runs p on the pool of t's device.  Uses the workers' scratch; leaves `shared` alone, which an
+ * earlier sr_cpu_reserve(cpu, 0, ...) may have filled. */
+sr_status sr_cpu_product(const sr_tensor *t, const sr_product *p);
+/* Scratch bytes a worker needs for any product: to be reserved before a job whose tasks call it. */
+size_t sr_cpu_product_room(void);
+
+/* sums[c] += sum of x[r][c] over rows in rising order (f64 partials of fixed blocks of rows). */
+sr_status sr_cpu_add_columns(const sr_tensor *t, float *sums, const float *x, int64_t rows,
+                             int64_t cols);
+
+/* ---- keyed dropout
+ * -------------------------------------------------------------------------------
+ */
+/* The key of sequence s of the layout at this site. */
+sr_key sr_cpu_key(const sr_layout *layout, int32_t s, sr_dropout drop, uint32_t head);
+
+/* ---- the ops, one file a line
+ * --------------------------------------------------------------------- */
+sr_status sr_cpu_fill(sr_tensor *y, double value);
+sr_status sr_cpu_copy(sr_tensor *y, const sr_tensor *x);
+sr_status sr_cpu_unary(sr_tensor *y, const sr_tensor *x, sr_unary op);
+sr_status sr_cpu_unary_backward(sr_tensor *dx, const sr_tensor *dy, const sr_tensor *x,
+                                const sr_tensor *y, sr_unary op);
+sr_status sr_cpu_binary(sr_tensor *y, const sr_tensor *a, const sr_tensor *b, sr_binary op);
+sr_status sr_cpu_where(sr_tensor *y, const sr_tensor *condition, const sr_tensor *a,
+                       const sr_tensor *b);
+sr_status sr_cpu_axpby(sr_tensor *y, const sr_tensor *x, double alpha, double beta);
+
+sr_status sr_cpu_reduce(sr_tensor *y, const sr_tensor *x, sr_reduction op);
+
+sr_status sr_cpu_softmax(sr_tensor *y, const sr_tensor *x, bool log);
+sr_status sr_cpu_softmax_backward(sr_tensor *dx, const sr_tensor *dy, const sr_tensor *y, bool log);
+
+sr_status sr_cpu_gather_rows(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows);
+sr_status sr_cpu_scatter_rows(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows);
+
+sr_status sr_cpu_random(sr_tensor *y, sr_random kind, uint64_t seed, sr_purpose purpose,
+                        uint32_t uid, uint32_t epoch, double a, double b);
+sr_status sr_cpu_dropout(sr_tensor *y, const sr_tensor *x, const sr_layout *layout,
+                         sr_dropout drop);
+
+sr_status sr_cpu_matmul(sr_tensor *y, const sr_tensor *a, const sr_tensor *b, double alpha,
+                        double beta);
+sr_status sr_cpu_linear(sr_tensor *y, sr_tensor *pre, const sr_tensor *x, const sr_tensor *w,
+                        const sr_tensor *b, sr_act act);
+sr_status sr_cpu_linear_backward(sr_tensor *dx, sr_tensor *dw, sr_tensor *db, const sr_tensor *dy,
+                                 const sr_tensor *x, const sr_tensor *w, const sr_tensor *pre,
+                                 const sr_tensor *y, sr_act act);
+
+sr_status sr_cpu_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
+                           const sr_layout *layout, int heads, double scale, sr_dropout drop);
+sr_status sr_cpu_attention_backward(sr_tensor *dqkv, const sr_tensor *dout, const sr_tensor *qkv,
+                                    const sr_tensor *out, const sr_tensor *lse,
+                                    const sr_layout *layout, int heads, double scale,
+                                    sr_dropout drop);
+
+sr_status sr_cpu_residual_norm(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_tensor *rstd,
+                               const sr_tensor *x, const sr_tensor *residual,
+                               const sr_tensor *gamma, const sr_tensor *beta,
+                               const sr_layout *layout, double eps, sr_dropout drop);
+sr_status sr_cpu_residual_norm_backward(sr_tensor *dx, sr_tensor *dresidual, sr_tensor *dgamma,
+                                        sr_tensor *dbeta, const sr_tensor *dy, const sr_tensor *sum,
+                                        const sr_tensor *gamma, const sr_tensor *mean,
+                                        const sr_tensor *rstd, const sr_layout *layout,
+                                        sr_dropout drop);
+
+sr_status sr_cpu_embed(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_tensor *rstd,
+                       const sr_tensor *ids, const sr_tensor *types, const sr_tensor *word,
+                       const sr_tensor *position, const sr_tensor *type, const sr_tensor *gamma,
+                       const sr_tensor *beta, const sr_layout *layout, double eps, sr_dropout drop);
+sr_status sr_cpu_embed_backward(sr_tensor *dword, sr_tensor *dposition, sr_tensor *dtype,
+                                sr_tensor *dgamma, sr_tensor *dbeta, const sr_tensor *dy,
+                                const sr_tensor *ids, const sr_tensor *types, const sr_tensor *sum,
+                                const sr_tensor *gamma, const sr_tensor *mean,
+                                const sr_tensor *rstd, const sr_layout *layout, sr_dropout drop);
+
+sr_status sr_cpu_mlm_loss(sr_tensor *total, sr_tensor *nll, sr_tensor *correct, sr_tensor *dlogits,
+                          const sr_tensor *x, const sr_tensor *word, const sr_tensor *bias,
+                          const sr_tensor *labels, const sr_tensor *weights);
+sr_status sr_cpu_mlm_loss_backward(sr_tensor *dx, sr_tensor *dword, sr_tensor *dbias,
+                                   const sr_tensor *dtotal, const sr_tensor *dlogits,
+                                   const sr_tensor *x, const sr_tensor *word);
+sr_status sr_cpu_cross_entropy(sr_tensor *total, sr_tensor *nll, sr_tensor *correct,
+                               sr_tensor *dlogits, const sr_tensor *logits, const sr_tensor *labels,
+                               const sr_tensor *weights);
+
+sr_status sr_cpu_grad_norm(sr_tensor *result, const sr_tensor *grad, const sr_segment *segments,
+                           int64_t count);
+sr_status sr_cpu_update(const sr_update *update);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

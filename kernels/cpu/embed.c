@@ -1,0 +1,181 @@
+/* embed.c - three tables added, layer norm, dropout; and the gradients scattered back.
+ *
+ * Shapes    ids, types (T), word (V, H), position (S, H), type (2, H), sum, y (T, H)
+ * Traffic   forward reads three rows and writes two: 20 T H bytes; backward reads dy and sum,
+ *           and reads and writes a row of each table: about 28 T H bytes.
+ * Order     a task of the scatter owns a stripe of columns and walks the rows in rising order, so
+ *           a table's row is summed in the order of the buffer.
+ */
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "kernels/cpu/norm.h"
+
+enum { ROWS = 64, STRIPE = 32 };
+
+static const float *maybe(const sr_tensor *t) {
+    return t != NULL ? SR_DATA(float, t) : NULL;
+}
+
+/* ids and types of owned rows must lie in their tables. */
+static sr_status check_ids(const sr_tensor *ids, const sr_tensor *types, int64_t v, int64_t kinds,
+                           int64_t positions, const sr_layout *layout) {
+    const int32_t *id = SR_DATA(int32_t, ids), *type = SR_DATA(int32_t, types);
+    if (layout->longest > positions)
+        return sr_fail(SR_EINVAL,
+                       "embed: a sequence of %d tokens, but the position table has %lld rows; "
+                       "raise max_position_embeddings or cut the sequence",
+                       layout->longest, (long long)positions);
+    for (int64_t r = 0; r < layout->rows; r++) {
+        if (layout->owner[r] < 0) continue;
+        if (id[r] < 0 || id[r] >= v)
+            return sr_fail(SR_EINVAL, "embed: ids[%lld] is %d, but the word table has %lld rows",
+                           (long long)r, id[r], (long long)v);
+        if (type[r] < 0 || type[r] >= kinds)
+            return sr_fail(SR_EINVAL, "embed: types[%lld] is %d, but the type table has %lld rows",
+                           (long long)r, type[r], (long long)kinds);
+    }
+    return SR_OK;
+}
+
+/* ---- forward ----------------------------------------------------------------------------------
+ */
+
+typedef struct job {
+    const sr_cpu *cpu;
+    float *y, *sum, *mean, *rstd;
+    const int32_t *ids, *types;
+    const float *word, *position, *type, *gamma, *beta;
+    int64_t cols;
+    const sr_layout *layout;
+    float eps;
+    sr_dropout drop;
+} job;
+
+static void embed_row(const job *j, int64_t r, uint32_t *words) {
+    int64_t h = j->cols, at = j->layout->position[r];
+    const float *word = j->word + j->ids[r] * h, *position = j->position + at * h,
+                *type = j->type + j->types[r] * h;
+    float *sum = j->sum + r * h, *y = j->y + r * h;
+    for (int64_t c = 0; c < h; c++) sum[c] = word[c] + position[c] + type[c];
+    sr_norm_row row = {.y = y, .x = sum, .gamma = j->gamma, .beta = j->beta, .n = h, .eps = j->eps};
+    j->cpu->simd->norm_row(&row);
+    j->mean[r] = row.mean;
+    j->rstd[r] = row.rstd;
+    if (j->drop.keep >= 256) return;
+    sr_key key = sr_cpu_key(j->layout, j->layout->owner[r], j->drop, 0);
+    j->cpu->simd->drop_row(y, y, h, &key, at, words);
+}
+
+static sr_status embed_task(void *context, int64_t i, int worker) {
+    const job *j = context;
+    size_t bytes = (size_t)j->cols * sizeof(float);
+    for (int64_t r = i * ROWS; r < sr_least(j->layout->rows, (i + 1) * ROWS); r++) {
+        if (j->layout->owner[r] >= 0) {
+            embed_row(j, r, sr_cpu_scratch(j->cpu, worker));
+            continue;
+        }
+        memset(j->sum + r * j->cols, 0, bytes);
+        memset(j->y + r * j->cols, 0, bytes);
+        j->mean[r] = j->rstd[r] = 0.0f;
+    }
+    return SR_OK;
+}
+
+sr_status sr_cpu_embed(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_tensor *rstd,
+                       const sr_tensor *ids, const sr_tensor *types, const sr_tensor *word,
+                       const sr_tensor *position, const sr_tensor *type, const sr_tensor *gamma,
+                       const sr_tensor *beta, const sr_layout *layout, double eps,
+                       sr_dropout drop) {
+    const sr_tensor *all[] = {y, sum, mean, rstd, word, position, type, gamma, beta};
+    SR_TRY(sr_cpu_need_f32("embed", all, 9));
+    SR_TRY(check_ids(ids, types, word->shape[0], type->shape[0], position->shape[0], layout));
+    sr_cpu *cpu = sr_cpu_of(y);
+    job j = {.cpu = cpu,
+             .y = SR_DATA(float, y),
+             .sum = SR_DATA(float, sum),
+             .mean = SR_DATA(float, mean),
+             .rstd = SR_DATA(float, rstd),
+             .ids = SR_DATA(int32_t, ids),
+             .types = SR_DATA(int32_t, types),
+             .word = SR_DATA(float, word),
+             .position = SR_DATA(float, position),
+             .type = SR_DATA(float, type),
+             .gamma = SR_DATA(float, gamma),
+             .beta = SR_DATA(float, beta),
+             .cols = word->shape[1],
+             .layout = layout,
+             .eps = (float)eps,
+             .drop = drop};
+    SR_TRY(sr_cpu_reserve(cpu, (size_t)sr_drop_room(j.cols) * sizeof(uint32_t), 0));
+    return sr_cpu_run(y, embed_task, &j, sr_blocks(layout->rows, ROWS));
+}
+
+/* ---- backward ---------------------------------------------------------------------------------
+ */
+
+typedef struct scatter_job {
+    float *word, *position, *type;
+    const float *d;
+    const int32_t *ids, *types;
+    int64_t cols;
+    const sr_layout *layout;
+} scatter_job;
+
+static void add(float *table, int64_t row, const float *d, int64_t cols, int64_t from, int64_t to) {
+    if (table == NULL) return;
+    float *y = table + row * cols;
+    for (int64_t c = from; c < to; c++) y[c] += d[c];
+}
+
+static sr_status scatter_task(void *context, int64_t i, int worker) {
+    (void)worker;
+    const scatter_job *j = context;
+    int64_t from = i * STRIPE, to = sr_least(j->cols, from + STRIPE);
+    for (int64_t r = 0; r < j->layout->rows; r++) {
+        if (j->layout->owner[r] < 0) continue;
+        const float *d = j->d + r * j->cols;
+        add(j->word, j->ids[r], d, j->cols, from, to);
+        add(j->position, j->layout->position[r], d, j->cols, from, to);
+        add(j->type, j->types[r], d, j->cols, from, to);
+    }
+    return SR_OK;
+}
+
+sr_status sr_cpu_embed_backward(sr_tensor *dword, sr_tensor *dposition, sr_tensor *dtype,
+                                sr_tensor *dgamma, sr_tensor *dbeta, const sr_tensor *dy,
+                                const sr_tensor *ids, const sr_tensor *types, const sr_tensor *sum,
+                                const sr_tensor *gamma, const sr_tensor *mean,
+                                const sr_tensor *rstd, const sr_layout *layout, sr_dropout drop) {
+    const sr_tensor *all[] = {dword, dposition, dtype, dgamma, dbeta, dy, sum, gamma, mean, rstd};
+    SR_TRY(sr_cpu_need_f32("embed", all, 10));
+    sr_cpu *cpu = sr_cpu_of(dy);
+    int64_t rows = dy->shape[0], cols = dy->shape[1];
+    sr_norm_job j = {.cpu = cpu,
+                     .dgamma = (float *)maybe(dgamma),
+                     .dbeta = (float *)maybe(dbeta),
+                     .dy = SR_DATA(float, dy),
+                     .sum = SR_DATA(float, sum),
+                     .gamma = SR_DATA(float, gamma),
+                     .mean = SR_DATA(float, mean),
+                     .rstd = SR_DATA(float, rstd),
+                     .rows = rows,
+                     .cols = cols,
+                     .layout = layout,
+                     .drop = drop,
+                     .drop_after = true};
+    size_t dsum = (size_t)(rows * cols) * sizeof(float);
+    SR_TRY(sr_cpu_reserve(cpu, 0, dsum + sr_cpu_norm_room(&j)));
+    j.dsum = cpu->shared.data;
+    j.partial = j.dsum + rows * cols;
+    SR_TRY(sr_cpu_norm_backward(dy, &j));
+    scatter_job s = {(float *)maybe(dword),
+                     (float *)maybe(dposition),
+                     (float *)maybe(dtype),
+                     j.dsum,
+                     SR_DATA(int32_t, ids),
+                     SR_DATA(int32_t, types),
+                     cols,
+                     layout};
+    return sr_cpu_run(dy, scatter_task, &s, sr_blocks(cols, STRIPE));
+}

@@ -1,0 +1,232 @@
+/* mlm.c - cross entropy, on logits at hand and behind the tied decoder.
+ *
+ * Shapes    x (M, H), word (V, H), bias (V), dlogits (M, V)
+ * Work      2 M V H flops forward, 4 M V H backward
+ * Traffic   logits are written once and turned into their gradient in place while a row is hot:
+ *           8 M V bytes and the word table; without a gradient only ROWS rows of logits exist.
+ * Numerics  per row: maximum, f32 exponentials summed in f64 over stretches; the total in f64 in
+ *           the order of the rows.
+ */
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "kernels/cpu/cpu.h"
+
+enum { ROWS = 128, SLICES = 8 };
+
+typedef struct rows_job {
+    const sr_simd *simd;
+    float *logits, *nll, *correct;
+    const int32_t *labels;
+    const float *weights;
+    int64_t cols;
+    bool grad;
+} rows_job;
+
+static sr_status entropy_task(void *context, int64_t m, int worker) {
+    (void)worker;
+    const rows_job *j = context;
+    int64_t best;
+    j->nll[m] = j->simd->entropy_row(j->logits + m * j->cols, j->cols, j->labels[m], j->weights[m],
+                                     j->grad, &best);
+    j->correct[m] = best == j->labels[m] ? 1.0f : 0.0f;
+    return SR_OK;
+}
+
+static sr_status check_labels(const char *op, const sr_tensor *labels, int64_t classes) {
+    const int32_t *label = SR_DATA(int32_t, labels);
+    for (int64_t m = 0; m < labels->shape[0]; m++)
+        if (label[m] < 0 || label[m] >= classes)
+            return sr_fail(SR_EINVAL, "%s: labels[%lld] is %d, but there are %lld classes", op,
+                           (long long)m, label[m], (long long)classes);
+    return SR_OK;
+}
+
+static void add_up(sr_tensor *total, const sr_tensor *nll, const sr_tensor *weights) {
+    double sum = 0;
+    for (int64_t m = 0; m < nll->shape[0]; m++)
+        sum += (double)SR_DATA(float, weights)[m] * SR_DATA(float, nll)[m];
+    *SR_DATA(float, total) = (float)sum;
+}
+
+/* ---- logits at hand -----------------------------------------------------------------------------
+ */
+
+sr_status sr_cpu_cross_entropy(sr_tensor *total, sr_tensor *nll, sr_tensor *correct,
+                               sr_tensor *dlogits, const sr_tensor *logits, const sr_tensor *labels,
+                               const sr_tensor *weights) {
+    const sr_tensor *all[] = {total, nll, correct, dlogits, logits, weights};
+    SR_TRY(sr_cpu_need_f32("cross_entropy", all, 6));
+    SR_TRY(check_labels("cross_entropy", labels, logits->shape[1]));
+    sr_cpu *cpu = sr_cpu_of(total);
+    int64_t m = logits->shape[0];
+    rows_job j = {cpu->simd,
+                  SR_DATA(float, logits),
+                  SR_DATA(float, nll),
+                  SR_DATA(float, correct),
+                  SR_DATA(int32_t, labels),
+                  SR_DATA(float, weights),
+                  logits->shape[1],
+                  dlogits != NULL};
+    if (dlogits != NULL) {
+        j.logits = SR_DATA(float, dlogits);
+        memcpy(j.logits, SR_DATA(float, logits), (size_t)(m * j.cols) * sizeof(float));
+    }
+    SR_TRY(sr_cpu_run(total, entropy_task, &j, m));
+    add_up(total, nll, weights);
+    return SR_OK;
+}
+
+/* ---- the tied decoder ---------------------------------------------------------------------------
+ */
+
+static void add_bias(const sr_product *p, int64_t row, int64_t rows, int64_t col, int64_t cols) {
+    const float *bias = (const float *)p->context + col;
+    for (int64_t r = row; r < row + rows; r++)
+        for (int64_t c = 0; c < cols; c++) p->c[r * p->ldc + col + c] += bias[c];
+}
+
+/* logits (rows, V) = x word^T + bias */
+static sr_status decode(float *logits, const float *x, int64_t rows, const sr_tensor *word,
+                        const sr_tensor *bias) {
+    int64_t v = word->shape[0], h = word->shape[1];
+    sr_product p = {.c = logits,
+                    .a = x,
+                    .b = SR_DATA(float, word),
+                    .ldc = v,
+                    .a_row = h,
+                    .a_col = 1,
+                    .b_row = 1,
+                    .b_col = h,
+                    .m = rows,
+                    .n = v,
+                    .k = h,
+                    .alpha = 1};
+    if (bias != NULL) {
+        p.epilogue = add_bias;
+        p.context = SR_DATA(float, bias);
+    }
+    return sr_cpu_product(word, &p);
+}
+
+sr_status sr_cpu_mlm_loss(sr_tensor *total, sr_tensor *nll, sr_tensor *correct, sr_tensor *dlogits,
+                          const sr_tensor *x, const sr_tensor *word, const sr_tensor *bias,
+                          const sr_tensor *labels, const sr_tensor *weights) {
+    const sr_tensor *all[] = {total, nll, correct, dlogits, x, word, bias, weights};
+    SR_TRY(sr_cpu_need_f32("mlm_loss", all, 8));
+    int64_t count = x->shape[0], v = word->shape[0], h = word->shape[1];
+    SR_TRY(check_labels("mlm_loss", labels, v));
+    sr_cpu *cpu = sr_cpu_of(total);
+    int64_t step = dlogits != NULL ? count : ROWS;
+    size_t room = dlogits != NULL ? 0 : (size_t)(sr_least(ROWS, count) * v) * sizeof(float);
+    SR_TRY(sr_cpu_reserve(cpu, 0, room));
+    float *logits = dlogits != NULL ? SR_DATA(float, dlogits) : cpu->shared.data;
+    for (int64_t m = 0; m < count; m += step) {
+        int64_t rows = sr_least(step, count - m);
+        SR_TRY(decode(logits, SR_DATA(float, x) + m * h, rows, word, bias));
+        rows_job j = {cpu->simd,
+                      logits,
+                      SR_DATA(float, nll) + m,
+                      SR_DATA(float, correct) + m,
+                      SR_DATA(int32_t, labels) + m,
+                      SR_DATA(float, weights) + m,
+                      v,
+                      dlogits != NULL};
+        SR_TRY(sr_cpu_run(total, entropy_task, &j, rows));
+    }
+    add_up(total, nll, weights);
+    return SR_OK;
+}
+
+/* ---- the decoder's backward
+ * ---------------------------------------------------------------------- */
+
+typedef struct slice_job {
+    const sr_tensor *t;
+    const sr_product *whole;
+    float *partial; /* (SLICES, M, H) */
+    int64_t depth;
+} slice_job;
+
+static sr_status slice_task(void *context, int64_t i, int worker) {
+    (void)worker;
+    const slice_job *j = context;
+    sr_product p = *j->whole;
+    int64_t from = i * j->depth;
+    p.c = j->partial + i * p.m * p.n;
+    p.a += from * p.a_col;
+    p.b += from * p.b_row;
+    p.k = sr_least(j->depth, p.k - from);
+    return sr_cpu_product(j->t, &p); /* inside a task: runs on this thread alone */
+}
+
+/* dx = dtotal dlogits word: few rows and columns, long sums.  The vocabulary is cut into SLICES
+ * whose sums are added in order. */
+static sr_status hidden_gradient(sr_tensor *dx, const sr_product *p) {
+    sr_cpu *cpu = sr_cpu_of(dx);
+    int64_t elements = p->m * p->n;
+    size_t room = (size_t)(SLICES * elements) * sizeof(float);
+    SR_TRY(sr_cpu_reserve(cpu, sr_cpu_product_room(), room));
+    slice_job j = {dx, p, cpu->shared.data, sr_blocks(sr_blocks(p->k, SLICES), 256) * 256};
+    int64_t slices = sr_blocks(p->k, j.depth);
+    SR_TRY(sr_cpu_run(dx, slice_task, &j, slices));
+    float *y = SR_DATA(float, dx);
+    memcpy(y, j.partial, (size_t)elements * sizeof *y);
+    for (int64_t s = 1; s < slices; s++)
+        cpu->simd->axpby(y, j.partial + s * elements, elements, 1.0f, 1.0f);
+    return SR_OK;
+}
+
+static sr_status bias_gradient(sr_tensor *dbias, const float *d, int64_t count, float factor) {
+    sr_cpu *cpu = sr_cpu_of(dbias);
+    int64_t v = dbias->shape[0];
+    SR_TRY(sr_cpu_reserve(cpu, 0, (size_t)v * sizeof(float)));
+    float *sums = cpu->shared.data;
+    memset(sums, 0, (size_t)v * sizeof *sums);
+    SR_TRY(sr_cpu_add_columns(dbias, sums, d, count, v));
+    cpu->simd->axpby(SR_DATA(float, dbias), sums, v, factor, 1.0f);
+    return SR_OK;
+}
+
+sr_status sr_cpu_mlm_loss_backward(sr_tensor *dx, sr_tensor *dword, sr_tensor *dbias,
+                                   const sr_tensor *dtotal, const sr_tensor *dlogits,
+                                   const sr_tensor *x, const sr_tensor *word) {
+    const sr_tensor *all[] = {dx, dword, dbias, dtotal, dlogits, x, word};
+    SR_TRY(sr_cpu_need_f32("mlm_loss", all, 7));
+    int64_t count = x->shape[0], v = word->shape[0], h = word->shape[1];
+    float factor = *SR_DATA(float, dtotal);
+    const float *d = SR_DATA(float, dlogits);
+    if (count == 0) return SR_OK;
+    if (dx != NULL) {
+        sr_product p = {.a = d,
+                        .b = SR_DATA(float, word),
+                        .ldc = h,
+                        .a_row = v,
+                        .a_col = 1,
+                        .b_row = h,
+                        .b_col = 1,
+                        .m = count,
+                        .n = h,
+                        .k = v,
+                        .alpha = factor};
+        SR_TRY(hidden_gradient(dx, &p));
+    }
+    if (dword != NULL) { /* (V, M) (M, H) */
+        sr_product p = {.c = SR_DATA(float, dword),
+                        .a = d,
+                        .b = SR_DATA(float, x),
+                        .ldc = h,
+                        .a_row = 1,
+                        .a_col = v,
+                        .b_row = h,
+                        .b_col = 1,
+                        .m = v,
+                        .n = h,
+                        .k = count,
+                        .alpha = factor,
+                        .add = true};
+        SR_TRY(sr_cpu_product(dword, &p));
+    }
+    if (dbias != NULL) SR_TRY(bias_gradient(dbias, d, count, factor));
+    return SR_OK;
+}

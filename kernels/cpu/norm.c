@@ -1,0 +1,182 @@
+/* norm.c - residual add, dropout and layer norm, one visit to each row.
+ *
+ * Shapes    x, residual, sum, y (T, H), gamma, beta (H), mean, rstd (T)
+ * Traffic   forward reads x and residual, writes sum and y: 16 T H bytes; backward reads dy and
+ *           sum, writes dx and dresidual: 16 T H bytes.
+ * Numerics  two-pass variance; the dropout mask is drawn again in the backward pass.  dgamma and
+ *           dbeta are summed over blocks of ROWS rows, the blocks in rising order in f64.
+ */
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "kernels/cpu/norm.h"
+
+enum { ROWS = 64 };
+
+/* ---- forward ----------------------------------------------------------------------------------
+ */
+
+typedef struct job {
+    const sr_cpu *cpu;
+    float *y, *sum, *mean, *rstd;
+    const float *x, *residual, *gamma, *beta;
+    int64_t rows, cols;
+    const sr_layout *layout;
+    float eps;
+    sr_dropout drop;
+} job;
+
+static sr_status norm_task(void *context, int64_t i, int worker) {
+    const job *j = context;
+    for (int64_t r = i * ROWS; r < sr_least(j->rows, (i + 1) * ROWS); r++) {
+        sr_norm_row row = {.y = j->y + r * j->cols,
+                           .x = j->x + r * j->cols,
+                           .gamma = j->gamma,
+                           .beta = j->beta,
+                           .n = j->cols,
+                           .eps = j->eps,
+                           .words = sr_cpu_scratch(j->cpu, worker)};
+        sr_key key;
+        if (j->sum != NULL) row.sum = j->sum + r * j->cols;
+        if (j->residual != NULL) row.residual = j->residual + r * j->cols;
+        if (j->drop.keep < 256 && j->layout->owner[r] >= 0) {
+            key = sr_cpu_key(j->layout, j->layout->owner[r], j->drop, 0);
+            row.key = &key;
+            row.row = j->layout->position[r];
+        }
+        j->cpu->simd->norm_row(&row);
+        j->mean[r] = row.mean;
+        j->rstd[r] = row.rstd;
+    }
+    return SR_OK;
+}
+
+sr_status sr_cpu_residual_norm(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_tensor *rstd,
+                               const sr_tensor *x, const sr_tensor *residual,
+                               const sr_tensor *gamma, const sr_tensor *beta,
+                               const sr_layout *layout, double eps, sr_dropout drop) {
+    const sr_tensor *all[] = {y, sum, mean, rstd, x, residual, gamma, beta};
+    SR_TRY(sr_cpu_need_f32("residual_norm", all, 8));
+    sr_cpu *cpu = sr_cpu_of(y);
+    job j = {.cpu = cpu,
+             .y = SR_DATA(float, y),
+             .sum = sum != NULL ? SR_DATA(float, sum) : NULL,
+             .mean = SR_DATA(float, mean),
+             .rstd = SR_DATA(float, rstd),
+             .x = SR_DATA(float, x),
+             .residual = residual != NULL ? SR_DATA(float, residual) : NULL,
+             .gamma = SR_DATA(float, gamma),
+             .beta = SR_DATA(float, beta),
+             .rows = x->shape[0],
+             .cols = x->shape[1],
+             .layout = layout,
+             .eps = (float)eps,
+             .drop = drop};
+    SR_TRY(sr_cpu_reserve(cpu, (size_t)sr_drop_room(j.cols) * sizeof(uint32_t), 0));
+    return sr_cpu_run(y, norm_task, &j, sr_blocks(j.rows, ROWS));
+}
+
+/* ---- backward ---------------------------------------------------------------------------------
+ */
+
+static float *row_of(float *x, int64_t r, int64_t cols) {
+    return x != NULL ? x + r * cols : NULL;
+}
+
+static void back_row(const sr_norm_job *j, int64_t r, float *part, float *room, uint32_t *words) {
+    int64_t cols = j->cols;
+    int32_t owner = j->layout != NULL ? j->layout->owner[r] : 0;
+    const float *dy = j->dy + r * cols;
+    bool drops = j->drop.keep < 256 && owner >= 0;
+    sr_key key;
+    if (drops) key = sr_cpu_key(j->layout, owner, j->drop, 0);
+    if (drops && j->drop_after) {
+        j->cpu->simd->drop_row(room + cols, dy, cols, &key, j->layout->position[r], words);
+        dy = room + cols;
+    }
+    float *dsum = j->dsum != NULL ? j->dsum + r * cols : j->dx != NULL ? room : NULL;
+    sr_norm_back row = {.dsum = dsum,
+                        .dgamma = j->dgamma != NULL ? part : NULL,
+                        .dbeta = j->dbeta != NULL ? part + cols : NULL,
+                        .dy = dy,
+                        .sum = j->sum + r * cols,
+                        .gamma = j->gamma,
+                        .n = cols,
+                        .mean = j->mean[r],
+                        .rstd = j->rstd[r]};
+    j->cpu->simd->norm_row_backward(&row);
+    float *dx = row_of(j->dx, r, cols);
+    if (dx != NULL && drops)
+        j->cpu->simd->drop_row(dx, dsum, cols, &key, j->layout->position[r], words);
+    else if (dx != NULL)
+        memcpy(dx, dsum, (size_t)cols * sizeof *dx);
+}
+
+/* A slack row's gradient is zero whatever dy holds. */
+static void skip_row(const sr_norm_job *j, int64_t r) {
+    float *out[] = {row_of(j->dx, r, j->cols), row_of(j->dsum, r, j->cols)};
+    for (int i = 0; i < 2; i++)
+        if (out[i] != NULL) memset(out[i], 0, (size_t)j->cols * sizeof(float));
+}
+
+static sr_status back_task(void *context, int64_t i, int worker) {
+    const sr_norm_job *j = context;
+    float *room = sr_cpu_scratch(j->cpu, worker), *part = j->partial + i * 2 * j->cols;
+    uint32_t *words = (uint32_t *)(room + 2 * j->cols);
+    memset(part, 0, (size_t)(2 * j->cols) * sizeof *part);
+    for (int64_t r = i * ROWS; r < sr_least(j->rows, (i + 1) * ROWS); r++) {
+        if (j->layout != NULL && j->layout->owner[r] < 0)
+            skip_row(j, r);
+        else
+            back_row(j, r, part, room, words);
+    }
+    return SR_OK;
+}
+
+size_t sr_cpu_norm_room(const sr_norm_job *j) {
+    return (size_t)(sr_blocks(j->rows, ROWS) * 2 * j->cols) * sizeof(float);
+}
+
+sr_status sr_cpu_norm_backward(const sr_tensor *t, sr_norm_job *j) {
+    int64_t blocks = sr_blocks(j->rows, ROWS);
+    size_t each = (size_t)(2 * j->cols + sr_drop_room(j->cols)) * sizeof(float);
+    SR_TRY(sr_cpu_reserve((sr_cpu *)j->cpu, each, 0));
+    SR_TRY(sr_cpu_run(t, back_task, j, blocks));
+    for (int64_t c = 0; c < j->cols; c++) {
+        double gamma = 0, beta = 0;
+        for (int64_t b = 0; b < blocks; b++) {
+            gamma += j->partial[b * 2 * j->cols + c];
+            beta += j->partial[(b * 2 + 1) * j->cols + c];
+        }
+        if (j->dgamma != NULL) j->dgamma[c] += (float)gamma;
+        if (j->dbeta != NULL) j->dbeta[c] += (float)beta;
+    }
+    return SR_OK;
+}
+
+sr_status sr_cpu_residual_norm_backward(sr_tensor *dx, sr_tensor *dresidual, sr_tensor *dgamma,
+                                        sr_tensor *dbeta, const sr_tensor *dy, const sr_tensor *sum,
+                                        const sr_tensor *gamma, const sr_tensor *mean,
+                                        const sr_tensor *rstd, const sr_layout *layout,
+                                        sr_dropout drop) {
+    const sr_tensor *all[] = {dx, dresidual, dgamma, dbeta, dy, sum, gamma, mean, rstd};
+    SR_TRY(sr_cpu_need_f32("residual_norm", all, 9));
+    sr_cpu *cpu = sr_cpu_of(dy);
+    sr_norm_job j = {.cpu = cpu,
+                     .dx = dx != NULL ? SR_DATA(float, dx) : NULL,
+                     .dsum = dresidual != NULL ? SR_DATA(float, dresidual) : NULL,
+                     .dgamma = dgamma != NULL ? SR_DATA(float, dgamma) : NULL,
+                     .dbeta = dbeta != NULL ? SR_DATA(float, dbeta) : NULL,
+                     .dy = SR_DATA(float, dy),
+                     .sum = SR_DATA(float, sum),
+                     .gamma = SR_DATA(float, gamma),
+                     .mean = SR_DATA(float, mean),
+                     .rstd = SR_DATA(float, rstd),
+                     .rows = dy->shape[0],
+                     .cols = dy->shape[1],
+                     .layout = layout,
+                     .drop = drop};
+    SR_TRY(sr_cpu_reserve(cpu, 0, sr_cpu_norm_room(&j)));
+    j.partial = cpu->shared.data;
+    return sr_cpu_norm_backward(dy, &j);
+}

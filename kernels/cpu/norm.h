@@ -1,0 +1,31 @@
+/* norm.h - the backward pass of a layer norm, shared by residual_norm and embed. */
+#ifndef SR_CPU_NORM_H
+#define SR_CPU_NORM_H
+
+#include "kernels/cpu/cpu.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* dsum = gradient of the sum; dx = the same through the dropout; dgamma, dbeta += .  Each may be
+ * NULL.  drop_after: dropout stands behind the norm (embed), dy goes through it first, dx is
+ * NULL.  Slack rows of the layout get zeros and add nothing; layout may be NULL. */
+typedef struct sr_norm_job {
+    const sr_cpu *cpu;
+    float *dx, *dsum, *dgamma, *dbeta;
+    const float *dy, *sum, *gamma, *mean, *rstd;
+    int64_t rows, cols;
+    const sr_layout *layout;
+    sr_dropout drop;
+    bool drop_after;
+    float *partial; /* sr_cpu_norm_room() bytes, for instance in `shared` */
+} sr_norm_job;
+
+size_t sr_cpu_norm_room(const sr_norm_job *j);
+sr_status sr_cpu_norm_backward(const sr_tensor *t, sr_norm_job *j);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,174 @@
+/* optim.c - the global gradient norm, AdamW and LAMB over the flat parameter store.
+ *
+ * Traffic   norm 4 bytes an element, AdamW 28, LAMB 40: memory bound.
+ * Order     segments are cut into chunks of CHUNK elements; norms are summed over chunks in order,
+ *           in f64.
+ */
+#include <math.h>
+
+#include "core/base/mem.h"
+#include "kernels/cpu/cpu.h"
+
+enum { CHUNK = 32768 };
+
+typedef struct chunk {
+    const sr_segment *segment;
+    int64_t from, size;
+} chunk;
+
+typedef struct job {
+    const sr_simd *simd;
+    chunk *chunks;
+    double *norms; /* (chunks, 2) */
+    int64_t count;
+    const float *g;
+    float *w, *m, *v;
+    const sr_update *update;
+    sr_adam *scalars; /* one a segment */
+    sr_bf16 *low;
+} job;
+
+/* All chunks of segments that are not frozen, in the device's shared room. */
+static sr_status cut(job *j, sr_cpu *cpu, const sr_segment *segments, int64_t count) {
+    int64_t chunks = 0;
+    for (int64_t s = 0; s < count; s++)
+        if (!segments[s].frozen) chunks += sr_blocks(segments[s].size, CHUNK);
+    size_t bytes =
+        (size_t)chunks * (sizeof(chunk) + 2 * sizeof(double)) + (size_t)count * sizeof(sr_adam);
+    SR_TRY(sr_cpu_reserve(cpu, 0, bytes));
+    j->simd = cpu->simd;
+    j->chunks = cpu->shared.data;
+    j->norms = (double *)(j->chunks + chunks);
+    j->scalars = (sr_adam *)(j->norms + 2 * chunks);
+    for (int64_t s = 0; s < count; s++)
+        for (int64_t at = 0; !segments[s].frozen && at < segments[s].size; at += CHUNK)
+            j->chunks[j->count++] = (chunk){segments + s, segments[s].offset + at,
+                                            sr_least(CHUNK, segments[s].size - at)};
+    return SR_OK;
+}
+
+/* ---- norm -------------------------------------------------------------------------------------
+ */
+
+static sr_status norm_task(void *context, int64_t i, int worker) {
+    (void)worker;
+    job *j = context;
+    j->norms[2 * i] = j->simd->sum_squares(j->g + j->chunks[i].from, j->chunks[i].size);
+    return SR_OK;
+}
+
+sr_status sr_cpu_grad_norm(sr_tensor *result, const sr_tensor *grad, const sr_segment *segments,
+                           int64_t count) {
+    const sr_tensor *all[] = {result, grad};
+    SR_TRY(sr_cpu_need_f32("grad_norm", all, 2));
+    job j = {.g = SR_DATA(float, grad)};
+    SR_TRY(cut(&j, sr_cpu_of(grad), segments, count));
+    SR_TRY(sr_cpu_run(grad, norm_task, &j, j.count));
+    double sum = 0;
+    for (int64_t i = 0; i < j.count; i++) sum += j.norms[2 * i];
+    float norm = (float)sqrt(sum);
+    SR_DATA(float, result)[0] = norm;
+    SR_DATA(float, result)[1] = isfinite(norm) ? 1.0f : 0.0f;
+    return SR_OK;
+}
+
+/* ---- update -----------------------------------------------------------------------------------
+ */
+
+static float clip_factor(const sr_update *u) {
+    double norm = SR_DATA(float, u->result)[0];
+    if (u->clip <= 0) return 1.0f;
+    if (u->clip_eps) return (float)fmin(1.0, u->clip / (norm + 1e-6));
+    return norm <= u->clip ? 1.0f : (float)(u->clip / norm);
+}
+
+static void set_scalars(job *j, const sr_update *u) {
+    float clip = clip_factor(u);
+    for (int64_t s = 0; s < u->count; s++)
+        j->scalars[s] = (sr_adam){.rate = (float)(u->rate * u->segments[s].rate),
+                                  .beta1 = (float)u->beta1,
+                                  .beta2 = (float)u->beta2,
+                                  .rest1 = (float)(1 - u->beta1),
+                                  .rest2 = (float)(1 - u->beta2),
+                                  .eps = (float)u->eps,
+                                  .decay = (float)u->segments[s].decay,
+                                  .correct1 = (float)(1 / u->correct1),
+                                  .correct2 = (float)(1 / u->correct2),
+                                  .clip = clip};
+}
+
+static const sr_adam *scalars_of(const job *j, const chunk *c) {
+    return j->scalars + (c->segment - j->update->segments);
+}
+
+static void refresh_low(const job *j, const chunk *c) {
+    for (int64_t i = c->from; j->low != NULL && i < c->from + c->size; i++)
+        j->low[i] = sr_bf16_from_f32(j->w[i]);
+}
+
+static sr_status adamw_task(void *context, int64_t i, int worker) {
+    (void)worker;
+    job *j = context;
+    const chunk *c = j->chunks + i;
+    j->simd->adamw(j->w + c->from, j->m + c->from, j->v + c->from, j->g + c->from, c->size,
+                   scalars_of(j, c));
+    refresh_low(j, c);
+    return SR_OK;
+}
+
+static sr_status moments_task(void *context, int64_t i, int worker) {
+    (void)worker;
+    job *j = context;
+    const chunk *c = j->chunks + i;
+    j->simd->lamb_moments(j->norms + 2 * i, j->w + c->from, j->m + c->from, j->v + c->from,
+                          j->g + c->from, c->size, scalars_of(j, c));
+    return SR_OK;
+}
+
+static sr_status apply_task(void *context, int64_t i, int worker) {
+    (void)worker;
+    job *j = context;
+    const chunk *c = j->chunks + i;
+    j->simd->lamb_apply(j->w + c->from, j->m + c->from, j->v + c->from, c->size, scalars_of(j, c));
+    refresh_low(j, c);
+    return SR_OK;
+}
+
+/* Multiplies each trust segment's rate by ||w|| / ||u||. */
+static void set_ratios(job *j) {
+    for (int64_t i = 0; i < j->count;) {
+        const sr_segment *s = j->chunks[i].segment;
+        double w = 0, u = 0;
+        for (; i < j->count && j->chunks[i].segment == s; i++) {
+            w += j->norms[2 * i];
+            u += j->norms[2 * i + 1];
+        }
+        if (s->trust && w > 0 && u > 0)
+            j->scalars[s - j->update->segments].rate *= (float)(sqrt(w) / sqrt(u));
+    }
+}
+
+sr_status sr_cpu_update(const sr_update *u) {
+    const sr_tensor *all[] = {u->value, u->grad, u->m, u->v, u->result};
+    SR_TRY(sr_cpu_need_f32("update", all, 5));
+    float *result = SR_DATA(float, u->result);
+    result[2] = 0.0f;
+    if (result[1] == 0.0f) return SR_OK;
+    job j = {.g = SR_DATA(float, u->grad),
+             .w = SR_DATA(float, u->value),
+             .m = SR_DATA(float, u->m),
+             .v = SR_DATA(float, u->v),
+             .low = u->low != NULL ? SR_DATA(sr_bf16, u->low) : NULL,
+             .update = u};
+    SR_TRY(cut(&j, sr_cpu_of(u->value), u->segments, u->count));
+    set_scalars(&j, u);
+    if (u->lamb) {
+        SR_TRY(sr_cpu_run(u->value, moments_task, &j, j.count));
+        set_ratios(&j);
+        SR_TRY(sr_cpu_run(u->value, apply_task, &j, j.count));
+    } else {
+        SR_TRY(sr_cpu_run(u->value, adamw_task, &j, j.count));
+    }
+    result[2] = 1.0f;
+    return SR_OK;
+}

@@ -1,0 +1,113 @@
+/* rows.c - rows taken from a tensor and added back into one.
+ *
+ * Traffic   gather reads and writes 4 M H bytes each way; scatter also reads y.
+ * Order     scatter adds in the order of m: a task owns a stripe of columns and walks all rows.
+ */
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+
+enum { ROWS = 64, STRIPE = 64 };
+
+typedef struct job {
+    sr_tensor *y;
+    const sr_tensor *x;
+    const int32_t *rows;
+    int64_t count, width, step; /* elements a row; of rows[] */
+} job;
+
+static sr_status check_rows(const char *op, const job *j, const sr_tensor *into) {
+    for (int64_t m = 0; m < j->count; m++) {
+        int32_t row = j->rows[m * j->step];
+        if (row < 0 || row >= into->shape[0])
+            return sr_fail(SR_EINVAL,
+                           "%s: rows[%lld] is %d, but there are %lld rows (counted "
+                           "from 0)",
+                           op, (long long)m, row, (long long)into->shape[0]);
+    }
+    return SR_OK;
+}
+
+/* Where element i of row r stands; the rows of most tensors are contiguous. */
+static int64_t place(const sr_tensor *t, int64_t r, int64_t i) {
+    int64_t at = r * t->stride[0];
+    for (int d = t->ndim - 1; d > 0; d--) {
+        at += i % t->shape[d] * t->stride[d];
+        i /= t->shape[d];
+    }
+    return at;
+}
+
+static bool dense(const sr_tensor *t) {
+    int64_t step = 1;
+    for (int d = t->ndim - 1; d > 0; d--) {
+        if (t->shape[d] != 1 && t->stride[d] != step) return false;
+        step *= t->shape[d];
+    }
+    return true;
+}
+
+static void copy_row(const job *j, int64_t m) {
+    int64_t from = j->rows[m * j->step];
+    size_t size = sr_dtype_size(j->x->dtype);
+    char *y = sr_tensor_data(j->y);
+    const char *x = sr_tensor_data(j->x);
+    if (dense(j->x) && dense(j->y)) {
+        memcpy(y + (size_t)(m * j->y->stride[0]) * size,
+               x + (size_t)(from * j->x->stride[0]) * size, (size_t)j->width * size);
+        return;
+    }
+    for (int64_t i = 0; i < j->width; i++)
+        memcpy(y + (size_t)place(j->y, m, i) * size, x + (size_t)place(j->x, from, i) * size, size);
+}
+
+static sr_status gather_task(void *context, int64_t i, int worker) {
+    (void)worker;
+    const job *j = context;
+    for (int64_t m = i * ROWS; m < sr_least(j->count, (i + 1) * ROWS); m++) copy_row(j, m);
+    return SR_OK;
+}
+
+static job make(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows, const sr_tensor *shape) {
+    job j = {.y = y,
+             .x = x,
+             .rows = SR_DATA(int32_t, rows),
+             .count = rows->shape[0],
+             .width = 1,
+             .step = rows->stride[0]};
+    for (int d = 1; d < shape->ndim; d++) j.width *= shape->shape[d];
+    return j;
+}
+
+sr_status sr_cpu_gather_rows(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows) {
+    job j = make(y, x, rows, x);
+    SR_TRY(check_rows("gather_rows", &j, x));
+    return sr_cpu_run(y, gather_task, &j, sr_blocks(j.count, ROWS));
+}
+
+static sr_status scatter_task(void *context, int64_t i, int worker) {
+    (void)worker;
+    const job *j = context;
+    int64_t from = i * STRIPE, to = sr_least(j->width, from + STRIPE);
+    bool direct = dense(j->x) && dense(j->y);
+    for (int64_t m = 0; m < j->count; m++) {
+        int64_t row = j->rows[m * j->step];
+        float *y = SR_DATA(float, j->y);
+        const float *x = SR_DATA(float, j->x);
+        if (direct) {
+            y += row * j->y->stride[0], x += m * j->x->stride[0];
+            for (int64_t c = from; c < to; c++) y[c] += x[c];
+        } else {
+            for (int64_t c = from; c < to; c++) y[place(j->y, row, c)] += x[place(j->x, m, c)];
+        }
+    }
+    return SR_OK;
+}
+
+sr_status sr_cpu_scatter_rows(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows) {
+    const sr_tensor *all[] = {y, x};
+    SR_TRY(sr_cpu_need_f32("scatter_rows", all, 2));
+    job j = make(y, x, rows, y);
+    SR_TRY(check_rows("scatter_rows", &j, y));
+    return sr_cpu_run(y, scatter_task, &j, sr_blocks(j.width, STRIPE));
+}

@@ -1,0 +1,139 @@
+/* simd.h - the vector kernels, one set an instruction class.
+ *
+ * kernels/cpu/simd/NAME.c hold them, each written once and compiled for every class; table.c there
+ * gathers a class's functions.  A device picks its set when it is opened: by CPUID bits and what
+ * the operating system saves (XGETBV), never by a model name.  SEQRUN_ISA=plain|avx2|avx512 in the
+ * environment asks for a lower class, so that every path runs in the tests.
+ *
+ * Nothing here allocates, fails or knows of threads.
+ */
+#ifndef SR_CPU_SIMD_H
+#define SR_CPU_SIMD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/tensor/backend.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* C (m, n) = or += alpha A (m, k) B (k, n).  B in panels (pack_b); A as the function's name says:
+ * packed by pack_a, rows (lda apart) or columns (lda apart).  With rows and columns, A must be
+ * readable up to a multiple of tile_rows rows. */
+typedef struct sr_gemm {
+    float *c;
+    const float *a, *b;
+    int64_t ldc, lda, m, n, k;
+    float alpha;
+    bool add;
+} sr_gemm;
+
+/* The part of a dropout key that is the same for a sequence and head. */
+typedef struct sr_key {
+    uint64_t seed;
+    uint32_t uid, word2, epoch; /* word2: purpose, layer and head as sr_counter() joins them */
+    uint32_t keep;              /* of 256; 256: nothing is dropped */
+} sr_key;
+
+/* One row of a norm.  x is changed by dropout when key is not NULL (row: its number in the
+ * sequence), the residual is added when not NULL; the sum goes to `sum` unless that is NULL, in
+ * which case nothing was added or dropped. */
+typedef struct sr_norm_row {
+    float *y, *sum;
+    const float *x, *residual, *gamma, *beta;
+    int64_t n;
+    float eps, mean, rstd; /* mean, rstd: results */
+    const sr_key *key;
+    int64_t row;
+    uint32_t *words; /* room for the draws: sr_drop_room(n) */
+} sr_norm_row;
+
+/* One row of a norm's backward: dsum = ; dgamma and dbeta += unless NULL. */
+typedef struct sr_norm_back {
+    float *dsum, *dgamma, *dbeta;
+    const float *dy, *sum, *gamma;
+    int64_t n;
+    float mean, rstd;
+} sr_norm_back;
+
+/* One sequence and head of attention; rows of q, k, v and their gradients are `ld` floats apart, of
+ * out and dout `ldo`.  Room as attention_room() says. */
+typedef struct sr_attention_unit {
+    const float *q, *k, *v;
+    float *out, *lse; /* written by the forward pass, read by the backward pass */
+    const float *dout;
+    float *dq, *dk, *dv;
+    int64_t ld, ldo, n, d;
+    float scale;
+    sr_key key;
+    void *room;
+} sr_attention_unit;
+
+/* Constants of an optimizer step on a run of one segment. */
+typedef struct sr_adam {
+    float rate, beta1, beta2, eps, decay; /* rate has the segment's factor (and LAMB's ratio) */
+    float rest1, rest2;                   /* 1 - beta */
+    float correct1, correct2;             /* 1 / (1 - beta^t) */
+    float clip;                           /* factor on the gradient */
+} sr_adam;
+
+/* Words needed to draw the dropout of a row of n columns. */
+static inline int64_t sr_drop_room(int64_t n) {
+    return ((n + 63) / 64 * 4 + 15) / 16 * 16 * 4;
+}
+
+/* F(result, name, arguments): every vector kernel. */
+#define SR_SIMD_FUNCTIONS(F)                                                                       \
+    /* matrix product */                                                                           \
+    F(void, gemm_packed, const sr_gemm *g)                                                         \
+    F(void, gemm_rows, const sr_gemm *g)                                                           \
+    F(void, gemm_columns, const sr_gemm *g)                                                        \
+    F(void, pack_a, float *out, const float *a, int64_t row, int64_t column, int64_t m, int64_t k) \
+    F(void, pack_b, float *out, const float *b, int64_t row, int64_t column, int64_t k, int64_t n) \
+    /* runs of elements */                                                                         \
+    F(void, unary, float *y, const float *x, int64_t n, sr_unary op)                               \
+    F(void, unary_backward, float *dx, const float *dy, const float *x, const float *y, int64_t n, \
+      sr_unary op)                                                                                 \
+    F(void, binary, float *y, const float *a, const float *b, int64_t n, sr_binary op)             \
+    F(void, axpby, float *y, const float *x, int64_t n, float alpha, float beta)                   \
+    F(double, sum, const float *x, int64_t n)                                                      \
+    F(double, sum_squares, const float *x, int64_t n)                                              \
+    /* y = act(x + b); pre = x + b; b and pre may be NULL */                                       \
+    F(void, act, float *y, float *pre, const float *x, const float *b, int64_t n, sr_act act)      \
+    /* dx = dy act'; `saved` is pre for the GELUs, y for the others */                             \
+    F(void, act_backward, float *dx, const float *dy, const float *saved, int64_t n, sr_act act)   \
+    /* rows */                                                                                     \
+    F(void, softmax_row, float *y, const float *x, int64_t n, bool log)                            \
+    F(void, softmax_row_backward, float *dx, const float *dy, const float *y, int64_t n, bool log) \
+    /* x becomes weight (softmax(x) - onehot(label)) when `grad`; *best: position of the maximum   \
+     */                                                                                            \
+    F(float, entropy_row, float *x, int64_t n, int64_t label, float weight, bool grad,             \
+      int64_t *best)                                                                               \
+    F(void, drop_row, float *y, const float *x, int64_t n, const sr_key *key, int64_t row,         \
+      uint32_t *words)                                                                             \
+    F(void, norm_row, sr_norm_row *r)                                                              \
+    F(void, norm_row_backward, const sr_norm_back *r)                                              \
+    /* attention */                                                                                \
+    F(int64_t, attention_room, int64_t longest, int64_t d, bool backward)                          \
+    F(void, attention, const sr_attention_unit *u)                                                 \
+    F(void, attention_backward, const sr_attention_unit *u)                                        \
+    /* optimizer; norms gets ||w||^2 and ||u||^2 of the run */                                     \
+    F(void, adamw, float *w, float *m, float *v, const float *g, int64_t n, const sr_adam *s)      \
+    F(void, lamb_moments, double norms[2], const float *w, float *m, float *v, const float *g,     \
+      int64_t n, const sr_adam *s)                                                                 \
+    F(void, lamb_apply, float *w, const float *m, const float *v, int64_t n, const sr_adam *s)
+
+#define SR_SIMD_MEMBER(type, name, ...) type (*name)(__VA_ARGS__);
+typedef struct sr_simd {
+    const char *name;  /* "plain", "avx2", "avx512" */
+    int tile_rows;     /* rows of a tile of C */
+    int panel_columns; /* columns of a panel of B */
+    SR_SIMD_FUNCTIONS(SR_SIMD_MEMBER)
+} sr_simd;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,287 @@
+/* elements.c - runs of elements: arithmetic, functions, activations, sums.
+ *
+ * Traffic   what is read and written, 4 bytes each: memory bound beyond the caches, except exp,
+ *           tanh, erf and GELU (about 15 to 40 instructions a vector).
+ * In place  y may be x, a or b.
+ */
+#include "kernels/cpu/simd.h"
+#include "kernels/cpu/simd/math.h"
+
+/* for each vector: y = EXPR of the vectors x and what else is declared */
+#define EACH(n) for (int64_t i = 0; i < (n); i += VL)
+#define MAP1(EXPR)                                                                                 \
+    EACH(n) {                                                                                      \
+        vf x0 = v_at(x, i, n);                                                                     \
+        v_put(y, i, n, EXPR);                                                                      \
+    }                                                                                              \
+    break
+#define LIBM(CALL)                                                                                 \
+    for (int64_t i = 0; i < n; i++) y[i] = CALL;                                                   \
+    break
+
+INLINE vf one(void) {
+    return v_set(1.0f);
+}
+INLINE vf truth(vm m) {
+    return v_keep(m, one());
+}
+INLINE vf v_relu(vf x) { /* NaN stays */
+    return v_select(v_less(x, v_zero()), v_zero(), x);
+}
+
+/* Gaussian distribution function, from erf. */
+INLINE vf v_normal_cdf(vf x) {
+    return v_set(0.5f) * (one() + v_erf(x * v_set(0.70710678f)));
+}
+INLINE vf v_gelu(vf x) {
+    return x * v_normal_cdf(x);
+}
+INLINE vf v_gelu_slope(vf x) {
+    vf density = v_exp(v_set(-0.5f) * x * x) * v_set(0.39894228f);
+    return v_fma(x, density, v_normal_cdf(x));
+}
+
+/* tanh GELU: x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) */
+INLINE vf v_gelu_inner(vf x) {
+    return v_set(0.79788456f) * v_fma(v_set(0.044715f) * x * x, x, x);
+}
+INLINE vf v_gelu_tanh(vf x) {
+    return v_set(0.5f) * x * (one() + v_tanh(v_gelu_inner(x)));
+}
+INLINE vf v_gelu_tanh_slope(vf x) {
+    vf t = v_tanh(v_gelu_inner(x));
+    vf inner = v_set(0.79788456f) * v_fma(v_set(3.0f * 0.044715f) * x, x, one());
+    return v_set(0.5f) * (one() + t) + v_set(0.5f) * x * (one() - t * t) * inner;
+}
+
+void SR_SIMD(unary)(float *y, const float *x, int64_t n, sr_unary op) {
+    switch (op) {
+    case SR_NEG:
+        MAP1(-x0);
+    case SR_ABS:
+        MAP1(v_abs(x0));
+    case SR_SQUARE:
+        MAP1(x0 * x0);
+    case SR_SQRT:
+        MAP1(v_sqrt(x0));
+    case SR_RSQRT:
+        MAP1(one() / v_sqrt(x0));
+    case SR_RECIPROCAL:
+        MAP1(one() / x0);
+    case SR_EXP:
+        MAP1(v_exp(x0));
+    case SR_LOG:
+        LIBM(logf(x[i]));
+    case SR_SIN:
+        LIBM(sinf(x[i]));
+    case SR_COS:
+        LIBM(cosf(x[i]));
+    case SR_TANH:
+        MAP1(v_tanh(x0));
+    case SR_SIGMOID:
+        MAP1(v_sigmoid(x0));
+    case SR_RELU:
+        MAP1(v_relu(x0));
+    case SR_GELU:
+        MAP1(v_gelu(x0));
+    case SR_GELU_TANH:
+        MAP1(v_gelu_tanh(x0));
+    case SR_ERF:
+        MAP1(v_erf(x0));
+    case SR_SIGN:
+        MAP1(truth(v_less(v_zero(), x0)) - truth(v_less(x0, v_zero())));
+    case SR_FLOOR:
+        MAP1(v_floor(x0));
+    case SR_NOT:
+        MAP1(truth(v_equal(x0, v_zero())));
+    case SR_UNARY_COUNT:
+        break;
+    }
+}
+
+#define SLOPE(EXPR)                                                                                \
+    EACH(n) {                                                                                      \
+        vf d0 = v_at(dy, i, n), x0 = v_at(x, i, n), y0 = v_at(y, i, n);                            \
+        (void)d0, (void)x0, (void)y0;                                                              \
+        v_put(dx, i, n, EXPR);                                                                     \
+    }                                                                                              \
+    break
+
+void SR_SIMD(unary_backward)(float *dx, const float *dy, const float *x, const float *y, int64_t n,
+                             sr_unary op) {
+    switch (op) {
+    case SR_NEG:
+        SLOPE(-d0);
+    case SR_ABS:
+        SLOPE(d0 * (truth(v_less(v_zero(), x0)) - truth(v_less(x0, v_zero()))));
+    case SR_SQUARE:
+        SLOPE(d0 * (x0 + x0));
+    case SR_SQRT:
+        SLOPE(d0 * v_set(0.5f) / y0);
+    case SR_RSQRT:
+        SLOPE(d0 * v_set(-0.5f) * y0 * y0 * y0);
+    case SR_RECIPROCAL:
+        SLOPE(-d0 * y0 * y0);
+    case SR_EXP:
+        SLOPE(d0 * y0);
+    case SR_LOG:
+        SLOPE(d0 / x0);
+    case SR_SIN:
+        for (int64_t i = 0; i < n; i++) dx[i] = dy[i] * cosf(x[i]);
+        break;
+    case SR_COS:
+        for (int64_t i = 0; i < n; i++) dx[i] = -dy[i] * sinf(x[i]);
+        break;
+    case SR_TANH:
+        SLOPE(d0 * (one() - y0 * y0));
+    case SR_SIGMOID:
+        SLOPE(d0 * y0 * (one() - y0));
+    case SR_RELU:
+        SLOPE(v_keep(v_less(v_zero(), x0), d0));
+    case SR_GELU:
+        SLOPE(d0 * v_gelu_slope(x0));
+    case SR_GELU_TANH:
+        SLOPE(d0 * v_gelu_tanh_slope(x0));
+    case SR_ERF:
+        SLOPE(d0 * v_set(1.12837917f) * v_exp(-x0 * x0));
+    case SR_SIGN:
+    case SR_FLOOR:
+    case SR_NOT:
+    case SR_UNARY_COUNT:
+        SLOPE(v_zero());
+    }
+}
+
+#define MAP2(EXPR)                                                                                 \
+    EACH(n) {                                                                                      \
+        vf a0 = v_at(a, i, n), b0 = v_at(b, i, n);                                                 \
+        v_put(y, i, n, EXPR);                                                                      \
+    }                                                                                              \
+    break
+
+void SR_SIMD(binary)(float *y, const float *a, const float *b, int64_t n, sr_binary op) {
+    switch (op) {
+    case SR_ADD:
+        MAP2(a0 + b0);
+    case SR_SUB:
+        MAP2(a0 - b0);
+    case SR_MUL:
+        MAP2(a0 * b0);
+    case SR_DIV:
+        MAP2(a0 / b0);
+    case SR_POW:
+        LIBM(powf(a[i], b[i]));
+    case SR_MINIMUM:
+        MAP2(v_select(v_less(b0, a0), b0, a0));
+    case SR_MAXIMUM:
+        MAP2(v_select(v_less(a0, b0), b0, a0));
+    case SR_EQ:
+        MAP2(truth(v_equal(a0, b0)));
+    case SR_NE:
+        MAP2(one() - truth(v_equal(a0, b0)));
+    case SR_LT:
+        MAP2(truth(v_less(a0, b0)));
+    case SR_LE:
+        LIBM(a[i] <= b[i] ? 1.0f : 0.0f);
+    case SR_GT:
+        MAP2(truth(v_less(b0, a0)));
+    case SR_GE:
+        LIBM(a[i] >= b[i] ? 1.0f : 0.0f);
+    case SR_AND:
+        LIBM(a[i] != 0.0f && b[i] != 0.0f ? 1.0f : 0.0f);
+    case SR_OR:
+        LIBM(a[i] != 0.0f || b[i] != 0.0f ? 1.0f : 0.0f);
+    case SR_BINARY_COUNT:
+        break;
+    }
+}
+
+/* y is not read when beta is 0: it may hold anything. */
+void SR_SIMD(axpby)(float *y, const float *x, int64_t n, float alpha, float beta) {
+    vf a = v_set(alpha), b = v_set(beta);
+    if (beta == 0.0f) {
+        EACH(n) v_put(y, i, n, a * v_at(x, i, n));
+    } else {
+        EACH(n) v_put(y, i, n, v_fma(a, v_at(x, i, n), b * v_at(y, i, n)));
+    }
+}
+
+/* Lane sums of short stretches, joined in f64. */
+enum { STRETCH = 16 * VL };
+
+double SR_SIMD(sum)(const float *x, int64_t n) {
+    double sum = 0;
+    for (int64_t from = 0; from < n; from += STRETCH) {
+        int64_t to = n - from < STRETCH ? n : from + STRETCH;
+        vf s = v_zero();
+        for (int64_t i = from; i < to; i += VL) s += v_at(x, i, to);
+        sum += v_sum_f64(s);
+    }
+    return sum;
+}
+
+double SR_SIMD(sum_squares)(const float *x, int64_t n) {
+    double sum = 0;
+    for (int64_t from = 0; from < n; from += STRETCH) {
+        int64_t to = n - from < STRETCH ? n : from + STRETCH;
+        vf s = v_zero();
+        for (int64_t i = from; i < to; i += VL) {
+            vf v = v_at(x, i, to);
+            s = v_fma(v, v, s);
+        }
+        double squares = v_sum_f64(s);
+        if (!(squares <= 3e38)) { /* a square may leave f32 where its root does not */
+            squares = 0;
+            for (int64_t i = from; i < to; i++) squares += (double)x[i] * x[i];
+        }
+        sum += squares;
+    }
+    return sum;
+}
+
+#define ACT(EXPR)                                                                                  \
+    EACH(n) {                                                                                      \
+        vf x0 = v_at(x, i, n);                                                                     \
+        if (b != NULL) x0 += v_at(b, i, n);                                                        \
+        if (pre != NULL) v_put(pre, i, n, x0);                                                     \
+        v_put(y, i, n, EXPR);                                                                      \
+    }                                                                                              \
+    break
+
+void SR_SIMD(act)(float *y, float *pre, const float *x, const float *b, int64_t n, sr_act act) {
+    switch (act) {
+    case SR_ACT_NONE:
+        ACT(x0);
+    case SR_ACT_GELU:
+        ACT(v_gelu(x0));
+    case SR_ACT_GELU_TANH:
+        ACT(v_gelu_tanh(x0));
+    case SR_ACT_RELU:
+        ACT(v_relu(x0));
+    case SR_ACT_TANH:
+        ACT(v_tanh(x0));
+    }
+}
+
+#define ACT_SLOPE(EXPR)                                                                            \
+    EACH(n) {                                                                                      \
+        vf s0 = v_at(saved, i, n), d0 = v_at(dy, i, n);                                            \
+        (void)s0;                                                                                  \
+        v_put(dx, i, n, EXPR);                                                                     \
+    }                                                                                              \
+    break
+
+void SR_SIMD(act_backward)(float *dx, const float *dy, const float *saved, int64_t n, sr_act act) {
+    switch (act) {
+    case SR_ACT_NONE:
+        ACT_SLOPE(d0);
+    case SR_ACT_GELU:
+        ACT_SLOPE(d0 * v_gelu_slope(s0));
+    case SR_ACT_GELU_TANH:
+        ACT_SLOPE(d0 * v_gelu_tanh_slope(s0));
+    case SR_ACT_RELU:
+        ACT_SLOPE(v_keep(v_less(v_zero(), s0), d0));
+    case SR_ACT_TANH:
+        ACT_SLOPE(d0 * (one() - s0 * s0));
+    }
+}

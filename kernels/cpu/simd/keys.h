@@ -1,0 +1,58 @@
+/* keys.h - Philox4x32 on lanes, and dropout masks from it.
+ *
+ * One call decides 16 columns of a row.  The words of one call for groups g, g + 1, ... stand side
+ * by side in memory, word by word: words[w * stride + g].  The four words at w and groups 4 b ..
+ * 4 b + 3 are then the 16 decisions for columns 64 b + 16 w .. + 15 (see sr_drop_group() and
+ * sr_drop_byte() in core/base/rng.h), which v_kept() turns into a mask of lanes.
+ */
+#ifndef SR_CPU_KEYS_H
+#define SR_CPU_KEYS_H
+
+#include "core/base/rng.h"
+#include "kernels/cpu/simd.h"
+#include "kernels/cpu/simd/lanes.h"
+
+INLINE void philox_lanes(vu c[4], uint64_t seed, int rounds) {
+    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+    for (int i = 0; i < rounds; i++) {
+        vu high0, low0, high2, low2;
+        u_multiply(&high0, &low0, c[0], u_set(0xD2511F53u));
+        u_multiply(&high2, &low2, c[2], u_set(0xCD9E8D57u));
+        c[0] = high2 ^ c[1] ^ u_set(k0);
+        c[1] = low2;
+        c[2] = high0 ^ c[3] ^ u_set(k1);
+        c[3] = low0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+}
+
+/* Groups needed for `columns`, a whole number of 64-column blocks. */
+INLINE int64_t drop_groups(int64_t columns) {
+    return (columns + 63) / 64 * 4;
+}
+
+/* Draws the words of `rows` rows from `row` on, `groups` each (a multiple of 4):
+ * words[w * stride + i * groups + g].  stride >= rows * groups rounded up to 16. */
+INLINE void drop_words(uint32_t *words, int64_t stride, const sr_key *key, int64_t row,
+                       int64_t rows, int64_t groups) {
+    uint32_t first[VL];
+    int64_t total = rows * groups, i = 0, g = 0;
+    for (int64_t at = 0; at < total; at += VL) {
+        for (int lane = 0; lane < VL; lane++) {
+            first[lane] = ((uint32_t)(row + i) & 0xFFFFu) | (uint32_t)g << 16;
+            if (++g == groups) g = 0, i++;
+        }
+        vu c[4] = {u_load(first), u_set(key->uid), u_set(key->word2), u_set(key->epoch)};
+        philox_lanes(c, key->seed, SR_ROUNDS_DROPOUT);
+        for (int w = 0; w < 4; w++) u_store(words + w * stride + at, c[w]);
+    }
+}
+
+/* The mask of columns col .. col + VL - 1 (col a multiple of VL) of the row whose groups begin at
+ * words[0]. */
+INLINE vm drop_kept(const uint32_t *words, int64_t stride, int64_t col, uint32_t keep) {
+    return v_kept(words + (col >> 4 & 3) * stride + (col >> 6) * 4, (int)(col & 15) / VL, keep);
+}
+
+#endif

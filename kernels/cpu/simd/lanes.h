@@ -1,0 +1,49 @@
+/* lanes.h - a vector of f32 lanes, so that each kernel is written once.
+ *
+ * This file and the kernels beside it are compiled three times: SR_ISA = plain (4 lanes, the x86-64
+ * baseline; any processor that GCC knows), avx2 (8 lanes, FMA), avx512 (16 lanes, masks).
+ *
+ *   vf  VL floats    vi  VL int32    vu  VL uint32    vm  VL truth values
+ *
+ * +, -, * and / work on vf, vi and vu.  Sums across lanes have a fixed order.  v_fma rounds once on
+ * avx2 and avx512 and twice on plain: the classes differ in bits, threads and positions never do.
+ */
+#ifndef SR_CPU_LANES_H
+#define SR_CPU_LANES_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define SR_CAT2(a, b) a##_##b
+#define SR_CAT(a, b) SR_CAT2(a, b)
+#define SR_SIMD(name) SR_CAT(name, SR_ISA) /* the class's own copy of a function */
+
+#define INLINE static inline __attribute__((always_inline))
+
+#if defined(__AVX512F__)
+#include "kernels/cpu/simd/lanes_avx512.h"
+#elif defined(__AVX2__)
+#include "kernels/cpu/simd/lanes_avx2.h"
+#else
+#include "kernels/cpu/simd/lanes_plain.h"
+#endif
+
+INLINE vf v_zero(void) {
+    return v_set(0.0f);
+}
+INLINE vf v_sub_product(vf c, vf a, vf b) { /* c - a b */
+    return v_fma(-a, b, c);
+}
+INLINE vf v_at(const float *x, int64_t i, int64_t n) { /* the lanes at i that lie below n */
+    return n - i >= VL ? v_load(x + i) : v_load_n(x + i, (int)(n - i));
+}
+INLINE void v_put(float *y, int64_t i, int64_t n, vf v) {
+    if (n - i >= VL)
+        v_store(y + i, v);
+    else
+        v_store_n(y + i, v, (int)(n - i));
+}
+
+#endif

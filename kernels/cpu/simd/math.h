@@ -1,0 +1,76 @@
+/* math.h - exp, tanh, erf on lanes, within about 1.5 units in the last place.
+ *
+ * Polynomials are minimax fits over the stated ranges, their coefficients rounded to f32 one after
+ * another with the rest fitted again.  NaN passes through.
+ */
+#ifndef SR_CPU_MATH_H
+#define SR_CPU_MATH_H
+
+#include "kernels/cpu/simd/lanes.h"
+
+/* e^r for |r| <= ln(2) / 2 times 2^n, where x = r + n ln 2. */
+INLINE vf v_exp_core(vf x) {
+    vf n = v_round(x * v_set(1.44269504f));
+    vf r = v_fma(n, v_set(-0.693359375f), x); /* the first part of ln 2 has few bits: exact */
+    r = v_fma(n, v_set(2.12194440e-4f), r);
+    vf p = v_set(1.3820914318785071e-3f);
+    p = v_fma(p, r, v_set(8.36868304759264e-3f));
+    p = v_fma(p, r, v_set(4.166826605796814e-2f));
+    p = v_fma(p, r, v_set(0.1666652113199234f));
+    p = v_fma(p, r, v_set(0.4999999403953552f));
+    p = v_fma(p, r * r, r) + v_set(1.0f);
+    return v_scale(p, n);
+}
+
+/* Exact at the ends: e^-inf = 0, e^inf = inf, e^NaN = NaN. */
+INLINE vf v_exp(vf x) {
+    vf y = v_exp_core(v_min(v_max(v_set(-104.0f), x), v_set(89.0f)));
+    return v_select(v_equal(x, x), y, x);
+}
+
+/* For x <= 0, as in softmax: no care for +inf. */
+INLINE vf v_exp_falling(vf x) {
+    return v_exp_core(v_max(v_set(-104.0f), x));
+}
+
+INLINE vf v_tanh(vf x) {
+    vf a = v_abs(x), s = x * x;
+    vf p = v_set(-0.0056636217050254345f); /* |x| < 0.625 */
+    p = v_fma(p, s, v_set(0.0206032395362854f));
+    p = v_fma(p, s, v_set(-0.05372913181781769f));
+    p = v_fma(p, s, v_set(0.13331320881843567f));
+    p = v_fma(p, s, v_set(-0.33333277702331543f));
+    vf near = v_fma(p * s, x, x);
+    vf e = v_exp_core(v_min(a, v_set(20.0f)) * v_set(2.0f));
+    vf far = v_with_sign(v_set(1.0f) - v_set(2.0f) / (e + v_set(1.0f)), x);
+    vf y = v_select(v_less(a, v_set(0.625f)), near, far);
+    return v_select(v_equal(x, x), y, x);
+}
+
+INLINE vf v_erf(vf x) {
+    vf a = v_abs(x), s = x * x;
+    vf p = v_set(-5.958977853879333e-4f); /* |x| < 0.925: erf(x) / x - 1 in x^2 */
+    p = v_fma(p, s, v_set(4.987252876162529e-3f));
+    p = v_fma(p, s, v_set(-2.6762915775179863e-2f));
+    p = v_fma(p, s, v_set(0.11281730234622955f));
+    p = v_fma(p, s, v_set(-0.37612488865852356f));
+    p = v_fma(p, s, v_set(0.12837915122509003f));
+    vf near = v_fma(p, x, x);
+    vf t = v_min(a, v_set(3.95f)); /* beyond, erf rounds to 1; else -log(erfc(t)) in t */
+    vf q = v_set(-1.95934742805548e-4f);
+    q = v_fma(q, t, v_set(3.0432099010795355e-3f));
+    q = v_fma(q, t, v_set(-2.2226931527256966e-2f));
+    q = v_fma(q, t, v_set(0.10393165796995163f));
+    q = v_fma(q, t, v_set(0.6371821761131287f));
+    q = v_fma(q, t, v_set(1.1276756525039673f));
+    q = v_fma(q, t, v_set(1.956757332663983e-4f));
+    vf far = v_with_sign(v_set(1.0f) - v_exp_core(-q), x);
+    vf y = v_select(v_less(a, v_set(0.925f)), near, far);
+    return v_select(v_equal(x, x), y, x);
+}
+
+INLINE vf v_sigmoid(vf x) {
+    return v_set(1.0f) / (v_set(1.0f) + v_exp(-x));
+}
+
+#endif

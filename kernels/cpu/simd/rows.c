@@ -1,0 +1,159 @@
+/* rows.c - kernels that own a whole row: softmax, cross entropy, dropout, norms.
+ *
+ * Traffic   a row stays in the first-level cache between the passes, so memory sees each operand
+ *           once: norm 4 H floats forward (x, residual, sum, y) and 4 H backward.
+ * Numerics  maximum first, then f32 lane sums in a fixed order; the variance is taken in a second
+ *           pass over (x - mean).  Cross entropy sums in f64 over stretches: V is large.
+ */
+#include "kernels/cpu/simd/keys.h"
+#include "kernels/cpu/simd/math.h"
+
+#define EACH(n) for (int64_t i = 0; i < (n); i += VL)
+
+static float row_maximum(const float *x, int64_t n) {
+    vf m = v_set(-INFINITY);
+    int64_t i = 0;
+    for (; i + VL <= n; i += VL) m = v_max(m, v_load(x + i));
+    float most = v_highest(m);
+    for (; i < n; i++) most = x[i] > most ? x[i] : most;
+    return most;
+}
+
+/* y = exp(x - most); returns the sum. */
+static float exponentials(float *y, const float *x, int64_t n, float most) {
+    vf sum = v_zero(), m = v_set(most);
+    int64_t i = 0;
+    for (; i + VL <= n; i += VL) {
+        vf e = v_exp_falling(v_load(x + i) - m);
+        v_store(y + i, e);
+        sum += e;
+    }
+    if (i < n) {
+        vf e = v_keep(v_first((int)(n - i)), v_exp_falling(v_load_n(x + i, (int)(n - i)) - m));
+        v_store_n(y + i, e, (int)(n - i));
+        sum += e;
+    }
+    return v_sum(sum);
+}
+
+void SR_SIMD(softmax_row)(float *y, const float *x, int64_t n, bool log) {
+    float most = row_maximum(x, n);
+    if (log) {
+        double sum = 0;
+        float part[512];
+        for (int64_t i = 0; i < n; i += 512)
+            sum += exponentials(part, x + i, n - i < 512 ? n - i : 512, most);
+        vf shift = v_set((float)(most + logf((float)sum)));
+        EACH(n) v_put(y, i, n, v_at(x, i, n) - shift);
+        return;
+    }
+    vf scale = v_set(1.0f / exponentials(y, x, n, most));
+    EACH(n) v_put(y, i, n, v_at(y, i, n) * scale);
+}
+
+void SR_SIMD(softmax_row_backward)(float *dx, const float *dy, const float *y, int64_t n,
+                                   bool log) {
+    vf s = v_zero();
+    EACH(n) s += log ? v_at(dy, i, n) : v_at(dy, i, n) * v_at(y, i, n);
+    vf sum = v_set(v_sum(s));
+    if (log) {
+        EACH(n) v_put(dx, i, n, v_sub_product(v_at(dy, i, n), v_exp(v_at(y, i, n)), sum));
+    } else {
+        EACH(n) v_put(dx, i, n, v_at(y, i, n) * (v_at(dy, i, n) - sum));
+    }
+}
+
+float SR_SIMD(entropy_row)(float *x, int64_t n, int64_t label, float weight, bool grad,
+                           int64_t *best) {
+    enum { PART = 1024 };
+    float room[PART], most = row_maximum(x, n), target = x[label];
+    *best = -1;
+    for (int64_t i = 0; i < n && *best < 0; i++)
+        if (x[i] == most) *best = i;
+    double sum = 0;
+    for (int64_t from = 0; from < n; from += PART) {
+        int64_t some = n - from < PART ? n - from : PART;
+        sum += exponentials(grad ? x + from : room, x + from, some, most);
+    }
+    if (grad) {
+        vf scale = v_set((float)(weight / sum));
+        EACH(n) v_put(x, i, n, v_at(x, i, n) * scale);
+        x[label] -= weight;
+    }
+    return (float)(log(sum) + most - target);
+}
+
+/* ---- dropout -------------------------------------------------------------------------------- */
+
+static void draw_row(uint32_t *words, const sr_key *key, int64_t row, int64_t n) {
+    drop_words(words, sr_drop_room(n) / 4, key, row, 1, drop_groups(n));
+}
+
+INLINE vf dropped(vf x, const uint32_t *words, int64_t i, int64_t n, uint32_t keep, vf scale) {
+    return v_keep(drop_kept(words, sr_drop_room(n) / 4, i, keep), x * scale);
+}
+
+void SR_SIMD(drop_row)(float *y, const float *x, int64_t n, const sr_key *key, int64_t row,
+                       uint32_t *words) {
+    draw_row(words, key, row, n);
+    vf scale = v_set(256.0f / (float)key->keep);
+    EACH(n) v_put(y, i, n, dropped(v_at(x, i, n), words, i, n, key->keep, scale));
+}
+
+/* ---- norm -------------------------------------------------------------------------------------
+ */
+
+/* sum = dropout(x) + residual; returns the sum of it. */
+static float add_row(const sr_norm_row *r) {
+    vf total = v_zero();
+    vf scale = v_set(r->key != NULL ? 256.0f / (float)r->key->keep : 1.0f);
+    if (r->key != NULL) draw_row(r->words, r->key, r->row, r->n);
+    EACH(r->n) {
+        vf x = v_at(r->x, i, r->n);
+        if (r->key != NULL) x = dropped(x, r->words, i, r->n, r->key->keep, scale);
+        if (r->residual != NULL) x += v_at(r->residual, i, r->n);
+        if (r->sum != NULL) v_put(r->sum, i, r->n, x);
+        total += x;
+    }
+    return v_sum(total);
+}
+
+void SR_SIMD(norm_row)(sr_norm_row *r) {
+    float mean = add_row(r) / (float)r->n;
+    const float *sum = r->sum != NULL ? r->sum : r->x;
+    vf m = v_set(mean), squares = v_zero();
+    EACH(r->n) {
+        vf d = v_at(sum, i, r->n) - m;
+        if (r->n - i < VL) d = v_keep(v_first((int)(r->n - i)), d);
+        squares = v_fma(d, d, squares);
+    }
+    float rstd = 1.0f / sqrtf(v_sum(squares) / (float)r->n + r->eps);
+    vf s = v_set(rstd);
+    EACH(r->n) {
+        vf hat = (v_at(sum, i, r->n) - m) * s;
+        v_put(r->y, i, r->n, v_fma(hat, v_at(r->gamma, i, r->n), v_at(r->beta, i, r->n)));
+    }
+    r->mean = mean;
+    r->rstd = rstd;
+}
+
+/* With g = dy gamma and hat = (sum - mean) rstd:
+ * dsum = rstd (g - mean(g) - hat mean(g hat)), dgamma += dy hat, dbeta += dy. */
+void SR_SIMD(norm_row_backward)(const sr_norm_back *r) {
+    vf m = v_set(r->mean), s = v_set(r->rstd), g_sum = v_zero(), gh_sum = v_zero();
+    EACH(r->n) { /* lanes beyond n hold dy = 0 */
+        vf hat = (v_at(r->sum, i, r->n) - m) * s, dy = v_at(r->dy, i, r->n);
+        vf g = dy * v_at(r->gamma, i, r->n);
+        g_sum += g;
+        gh_sum = v_fma(g, hat, gh_sum);
+        if (r->dgamma != NULL) v_put(r->dgamma, i, r->n, v_fma(dy, hat, v_at(r->dgamma, i, r->n)));
+        if (r->dbeta != NULL) v_put(r->dbeta, i, r->n, dy + v_at(r->dbeta, i, r->n));
+    }
+    if (r->dsum == NULL) return;
+    vf mean_g = v_set(v_sum(g_sum) / (float)r->n), mean_gh = v_set(v_sum(gh_sum) / (float)r->n);
+    EACH(r->n) {
+        vf hat = (v_at(r->sum, i, r->n) - m) * s;
+        vf g = v_at(r->dy, i, r->n) * v_at(r->gamma, i, r->n);
+        v_put(r->dsum, i, r->n, s * v_sub_product(g - mean_g, hat, mean_gh));
+    }
+}

@@ -1,0 +1,16 @@
+/* table.c - one class's functions, gathered. */
+#include "kernels/cpu/simd.h"
+#include "kernels/cpu/simd/lanes.h"
+
+#define TEXT2(x) #x
+#define TEXT(x) TEXT2(x)
+
+/* Every function of sr_simd, as SR_SIMD(name). */
+#define DECLARE(type, name, ...) type SR_SIMD(name)(__VA_ARGS__);
+SR_SIMD_FUNCTIONS(DECLARE)
+
+#define ENTRY(type, name, ...) .name = SR_SIMD(name),
+const sr_simd SR_SIMD(sr_simd) = {.name = TEXT(SR_ISA),
+                                  .tile_rows = TILE_M,
+                                  .panel_columns = TILE_V * VL,
+                                  SR_SIMD_FUNCTIONS(ENTRY)};
