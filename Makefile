@@ -1,44 +1,74 @@
 # seqrun - `make help` lists the targets.
 
-CC      ?= gcc
+# ---- settings: on the command line, `make CC=clang SAN=1` --------------------------------------------
+ifeq ($(origin CC),default)
+CC       = gcc
+endif
 BUILD   ?= build
 PREFIX  ?= /usr/local
-SAN     ?= 0
+DESTDIR ?=
 OPT     ?= -O2
+SAN     ?= 0
+CUDA    ?= 1
 VERSION  = 0.1.0
 
-CFLAGS  = -std=c11 -D_GNU_SOURCE -g $(OPT) -ffp-contract=off -fno-math-errno -fPIE -I. \
-          -Wall -Wextra -Wformat=2 -Wvla -fstack-protector-strong $(shell pkg-config --cflags lua5.4)
-LDFLAGS = -pie -rdynamic
-LDLIBS  = $(shell pkg-config --libs lua5.4) -ldnnl -lyaml -lutf8proc -ljansson -lz -lpthread -ldl -lm
+# What Debian 12 calls the things we stand on.
+PACKAGES      = gcc make pkg-config liblua5.4-dev lua-argparse lua-busted libyaml-dev libutf8proc-dev \
+                libjansson-dev libxxhash-dev zlib1g-dev libdnnl-dev
+LINT_PACKAGES = g++ clang-format clang-tidy lua-check
+
+# ---- flags -------------------------------------------------------------------------------------------
+# Expanded at the first use and then kept: `make deps` may have to install pkg-config first.
+once        = $(eval $(1) := $(2))$($(1))
+LUA_CFLAGS  = $(call once,LUA_CFLAGS,$(shell pkg-config --cflags lua5.4))
+LUA_LIBS    = $(call once,LUA_LIBS,$(shell pkg-config --libs lua5.4))
+AUTO_INIT   = $(call once,AUTO_INIT,$(shell $(CC) -ftrivial-auto-var-init=zero -E -x c /dev/null \
+                >/dev/null 2>&1 && echo -ftrivial-auto-var-init=zero))
+
+HARDEN  = -fstack-protector-strong -fstack-clash-protection -fcf-protection=full \
+          -fno-delete-null-pointer-checks -D_FORTIFY_SOURCE=3
+WARN    = -Wall -Wextra -Wformat=2 -Wvla
+CFLAGS  = -std=c11 -D_GNU_SOURCE -g $(OPT) -ffp-contract=off -fno-math-errno -fPIE -I. $(WARN) \
+          $(HARDEN) $(LUA_CFLAGS) $(EXTRA)
+LDFLAGS = -pie -rdynamic -Wl,-z,relro,-z,now,-z,noexecstack
+LDLIBS  = $(LUA_LIBS) -ldnnl -lyaml -lutf8proc -ljansson -lz -lpthread -ldl -lm
 
 ifeq ($(SAN),1)
 BUILD   := $(BUILD)-san
-CFLAGS  += -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+HARDEN   = -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 LDFLAGS += -fsanitize=address,undefined
 endif
 
+# ---- sources: found, not listed ----------------------------------------------------------------------
 CORE    = $(wildcard core/*/*.c) $(wildcard kernels/ref/*.c) $(wildcard kernels/cpu/*.c)
 BIND    = $(wildcard lua/bind/*.c)
 CTESTS  = $(wildcard tests/c/*.c)
+FUZZ    = $(wildcard tests/fuzz/*.c)
+HEADERS = $(wildcard core/*.h core/*/*.h kernels/*/*.h kernels/*/*/*.h lua/bind/*.h tests/support/*.h)
 
 # kernels/cpu/simd/*.c hold vector code written once and compiled once for each instruction class.
 SIMD    = $(wildcard kernels/cpu/simd/*.c)
+ISA     = plain avx2 avx512
 ISA_plain  = -DSR_ISA=plain
 ISA_avx2   = -DSR_ISA=avx2 -mavx2 -mfma -mf16c
-ISA_avx512 = -DSR_ISA=avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi -mfma -mf16c -mprefer-vector-width=512
+ISA_avx512 = -DSR_ISA=avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi -mfma -mf16c \
+             -mprefer-vector-width=512
 
 obj     = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
-SIMDOBJ = $(foreach i,plain avx2 avx512,$(patsubst %.c,$(BUILD)/obj/%.$(i).o,$(SIMD)))
+SIMDOBJ = $(foreach i,$(ISA),$(patsubst %.c,$(BUILD)/obj/%.$(i).o,$(SIMD)))
+TESTS   = $(patsubst tests/c/%.c,$(BUILD)/tests/%,$(CTESTS)) \
+          $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz-%,$(FUZZ))
 
-all: $(BUILD)/seqrun
+# ---- build -------------------------------------------------------------------------------------------
+all: $(BUILD)/seqrun ## build the program, and say which optional parts were found
 
 $(BUILD)/seqrun: $(call obj,$(BIND)) $(BUILD)/libseqrun.a
 	$(CC) $(LDFLAGS) -o $@ $(call obj,$(BIND)) $(BUILD)/libseqrun.a $(LDLIBS)
+	@CUDA=$(CUDA) sh tools/summary.sh $@
 
 $(BUILD)/libseqrun.a: $(call obj,$(CORE)) $(SIMDOBJ)
 	@rm -f $@
-	ar rcs $@ $^
+	@ar rcs $@ $^
 
 # What the program says of itself; rewritten only when it changes.
 $(BUILD)/version.h: FORCE
@@ -50,6 +80,9 @@ $(BUILD)/version.h: FORCE
 $(BUILD)/obj/lua/bind/lsys.o: $(BUILD)/version.h
 $(BUILD)/obj/lua/bind/lsys.o: CFLAGS += -I$(BUILD)
 
+# Locals start as zero, except in kernels, which own large blocks on the stack and fill them.
+$(BUILD)/obj/core/%.o $(BUILD)/obj/lua/%.o: CFLAGS += $(AUTO_INIT)
+
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
@@ -59,21 +92,82 @@ $(BUILD)/obj/%.$(1).o: %.c
 	@mkdir -p $$(@D)
 	$(CC) $(CFLAGS) -O3 $(ISA_$(1)) -MMD -MP -c -o $$@ $$<
 endef
-$(foreach i,plain avx2 avx512,$(eval $(call isa_rule,$(i))))
+$(foreach i,$(ISA),$(eval $(call isa_rule,$(i))))
 
+# ---- tests -------------------------------------------------------------------------------------------
 # Each tests/c/NAME.c is a program; it exits 0 when all its checks hold.
 $(BUILD)/tests/%: tests/c/%.c $(BUILD)/libseqrun.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(BUILD)/libseqrun.a $(LDLIBS)
 
-ctests: $(patsubst tests/c/%.c,$(BUILD)/tests/%,$(CTESTS))
+# Each tests/fuzz/NAME.c is a fuzz target; as fuzz-NAME it replays tests/fuzz/corpus/NAME.
+$(BUILD)/tests/fuzz-%: tests/fuzz/%.c tests/support/replay.c $(BUILD)/libseqrun.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< tests/support/replay.c $(BUILD)/libseqrun.a $(LDLIBS)
 
-test: all ctests
-	SAN=$(SAN) tests/run.sh $(BUILD)
+ctests: $(TESTS)
 
-clean:
-	rm -rf $(BUILD)
+test: deps ## install what is missing, build, run every test (SAN=1: under the sanitizers)
+	@$(MAKE) --no-print-directory all ctests
+	@SAN=$(SAN) tests/run.sh $(BUILD)
+
+fuzz: ## build the fuzz targets with clang's libFuzzer (build-fuzz/NAME); run them as its manual says
+	@command -v clang >/dev/null || { echo "fuzz: clang is missing; apt-get install clang" >&2; exit 1; }
+	@$(MAKE) --no-print-directory CC=clang BUILD=build-fuzz AUTO_INIT= \
+	  HARDEN="-fsanitize=fuzzer-no-link,address,undefined -fno-omit-frame-pointer" build-fuzz/libseqrun.a
+	@for f in $(FUZZ); do n=$$(basename $$f .c); echo "build-fuzz/$$n"; \
+	  clang -std=c11 -D_GNU_SOURCE -g -O1 -I. -fsanitize=fuzzer,address,undefined -o build-fuzz/$$n $$f \
+	  build-fuzz/libseqrun.a $(LDLIBS) || exit 1; done
+
+bench: all ## run the benchmarks in recipes/bench, one after the other
+	@for f in recipes/bench/*.lua; do echo "== $$f"; $(BUILD)/seqrun $$f || exit 1; done
+
+demo: deps ## install what is missing, build, train a small BERT: phase 1, then phase 2 on packs
+	@$(MAKE) --no-print-directory all
+	@sh tools/demo.sh $(BUILD)/seqrun
+
+# ---- packages ----------------------------------------------------------------------------------------
+deps: ## install the Debian packages that are missing (root or sudo)
+	@sh tools/deps.sh $(PACKAGES)
+
+lint-deps: deps
+	@sh tools/deps.sh $(LINT_PACKAGES)
+
+# ---- lint and format ---------------------------------------------------------------------------------
+lint: lint-deps ## warnings as errors, formatting, clang-tidy, luacheck, headers and layers
+	@MAKE="$(MAKE)" sh tools/lint.sh
+
+format: ## settle the looks of the C files
+	clang-format -i $(wildcard core/*/*.c kernels/*/*.c kernels/*/*/*.c lua/bind/*.c tests/*/*.c) $(HEADERS)
+
+compdb: ## write compile_commands.json for editors and clang-tidy
+	@{ printf '['; sep=; for f in $(CORE) $(BIND) $(CTESTS) $(SIMD); do \
+	  case $$f in kernels/cpu/simd/*) more="-O3 $(ISA_avx2)";; *) more=;; esac; \
+	  printf '%s\n{"directory":"%s","file":"%s","command":"%s"}' "$$sep" "$(CURDIR)" "$$f" \
+	    "$(CC) $(CFLAGS) -I$(BUILD) $$more -c $$f"; sep=,; done; printf '\n]\n'; } > compile_commands.json
+
+# ---- install -----------------------------------------------------------------------------------------
+SHARE = $(DESTDIR)$(PREFIX)/share/seqrun
+DOC   = $(DESTDIR)$(PREFIX)/share/doc/seqrun
+MAN   = $(DESTDIR)$(PREFIX)/share/man/man1
+
+install: all ## copy the program, its Lua files and the recipes to DESTDIR and PREFIX
+	install -D -m 755 $(BUILD)/seqrun $(DESTDIR)$(PREFIX)/bin/seqrun
+	@find lua/seqrun recipes -type f ! -name '*.o' -exec install -D -m 644 {} $(SHARE)/{} \;
+	@for f in README.md LICENSE $(wildcard docs/*.md); do install -D -m 644 $$f $(DOC)/$$(basename $$f); done
+	@for f in $(wildcard docs/*.1); do install -D -m 644 $$f $(MAN)/$$(basename $$f); done
+
+uninstall: ## remove what install copied
+	rm -f $(DESTDIR)$(PREFIX)/bin/seqrun $(MAN)/seqrun.1
+	rm -rf $(SHARE) $(DOC)
+
+clean: ## remove everything that was built
+	rm -rf $(BUILD) $(BUILD)-san build-fuzz build-lint compile_commands.json
+
+help: ## this list
+	@echo "make [TARGET] [CC=gcc] [OPT=-O2] [SAN=1] [CUDA=0] [PREFIX=/usr/local] [DESTDIR=]"
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
 
 FORCE:
-.PHONY: FORCE all ctests test clean
+.PHONY: FORCE all ctests test fuzz bench demo deps lint-deps lint format compdb install uninstall clean help
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -1,0 +1,9 @@
+-- luacheck reads this; `make lint` runs it.
+std = "lua54"
+max_line_length = 120
+cache = false
+self = false
+unused_args = false
+files["lua/seqrun/meta"] = { ignore = { "211", "212", "111", "112", "113", "241" } }
+files["tests/spec"] = { std = "lua54+busted" }
+exclude_files = { "tests/data" }

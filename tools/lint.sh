@@ -1,0 +1,59 @@
+#!/bin/sh
+# Every check that needs no run of the program: `make lint` calls it.  Goes through all of them, says
+# which failed, and fails when one did.
+set -u
+failed=
+begin() { printf 'lint: %s\n' "$1"; }
+bad() { failed="$failed $1"; }
+jobs=$(nproc)
+
+sources=$(ls core/*/*.c kernels/*/*.c kernels/*/*/*.c lua/bind/*.c tests/*/*.c 2>/dev/null)
+headers=$(ls core/*.h core/*/*.h kernels/*/*.h kernels/*/*/*.h lua/bind/*.h tests/support/*.h 2>/dev/null)
+lua_flags=$(pkg-config --cflags lua5.4)
+
+begin "warnings as errors"
+${MAKE:-make} --no-print-directory -s "-j$jobs" BUILD=build-lint OPT=-O1 \
+    EXTRA="-Werror -Wstrict-prototypes -Wmissing-declarations -Wpointer-arith -Wwrite-strings" \
+    all ctests >build-lint.log 2>&1 || { grep -E 'error|warning' build-lint.log; bad warnings; }
+rm -f build-lint.log
+
+begin "clang-format"
+# shellcheck disable=SC2086
+clang-format --dry-run -Werror $sources $headers || bad clang-format
+
+begin "clang-tidy"
+${MAKE:-make} --no-print-directory -s BUILD=build-lint compdb
+echo "$sources" | xargs -P "$jobs" -n 4 clang-tidy --quiet -p . >clang-tidy.log 2>/dev/null
+if grep -q ': \(warning\|error\):' clang-tidy.log; then
+    grep -A 3 ': \(warning\|error\):' clang-tidy.log
+    bad clang-tidy
+fi
+rm -f clang-tidy.log
+
+begin "luacheck"
+luacheck -q lua recipes tests tools || bad luacheck
+
+begin "every header compiles alone, as C11 and as C++17"
+for h in $headers; do
+    # A header of check functions may define what nobody here uses.
+    echo "#include \"$h\"" | gcc -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wno-unused-variable \
+        -Wno-unused-function -I. $lua_flags -fsyntax-only -x c - || bad "$h (C)"
+    case $h in tests/*) continue ;; esac
+    echo "#include \"$h\"" | g++ -std=c++17 -D_GNU_SOURCE -Wall -Wextra -Werror -Wno-unused-variable \
+        -Wno-unused-function -I. $lua_flags -fsyntax-only -x c++ - || bad "$h (C++)"
+done
+
+begin "a folder includes only what stands before it; lua.h is in lua/bind only"
+build-lint/seqrun tools/layers.lua || bad layers
+
+begin "files keep below 600 lines"
+# shellcheck disable=SC2086
+wc -l $sources $headers $(find lua recipes tests tools -name '*.lua' ! -path '*/data/*') |
+    awk '$2 != "total" && $1 > 600 { print "  " $2 ": " $1 " lines"; n = 1 } END { exit n }' ||
+    bad "long files"
+
+[ -z "$failed" ] || {
+    echo "lint: failed:$failed" >&2
+    exit 1
+}
+echo "lint: clean"

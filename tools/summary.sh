@@ -1,0 +1,45 @@
+#!/bin/sh
+# What was built and which optional parts were found: tools/summary.sh PROGRAM.  Missing parts cost
+# a line here and nothing else.
+program=$1
+line() { printf '  %-10s %-4s %s\n' "$1" "$2" "$3"; }
+found() { # PART yes|no WHY
+    line "$1" "$2" "$3"
+}
+
+echo "$program:"
+line cpu yes "$(nproc) processors$(for f in avx2 avx512f avx512_bf16 amx_bf16; do
+    grep -qw "$f" /proc/cpuinfo 2>/dev/null && printf ', %s' "$f"; done); kernels choose at run time"
+
+nvcc=
+for candidate in "${CUDA_HOME:+$CUDA_HOME/bin/nvcc}" "$(command -v nvcc)" /usr/local/cuda/bin/nvcc \
+    /usr/local/cuda-*/bin/nvcc; do
+    [ -n "$candidate" ] && [ -x "$candidate" ] && nvcc=$candidate && break
+done
+if [ "${CUDA:-1}" = 0 ]; then
+    found cuda no "turned off by CUDA=0: everything runs on the CPU; leave CUDA=0 out to look for a toolkit"
+elif [ -n "$nvcc" ]; then
+    release=$("$nvcc" --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p')
+    found cuda no "nvcc ${release:-of unknown release} at $nvcc, but this version has no CUDA kernels yet"
+else
+    found cuda no "no nvcc in CUDA_HOME, PATH or /usr/local/cuda; install CUDA 13 and set CUDA_HOME"
+fi
+
+header() { # PART FILE... -- WHAT TURNS IT ON
+    part=$1 where=
+    shift
+    while [ "$1" != -- ]; do
+        [ -e "$1" ] && where=$1
+        shift
+    done
+    if [ -n "$where" ]; then
+        found "$part" no "$where is there, but this version does not use it yet"
+    else
+        found "$part" no "not found; $2"
+    fi
+}
+header nccl /usr/include/nccl.h /usr/local/cuda/include/nccl.h -- "comes with NVIDIA's packages: libnccl-dev"
+header mpi /usr/lib/x86_64-linux-gnu/openmpi/include/mpi.h /usr/include/mpi.h -- "apt-get install libopenmpi-dev"
+header libedit /usr/include/editline/readline.h /usr/include/histedit.h -- "apt-get install libedit-dev"
+header hdf5 /usr/include/hdf5/serial/hdf5.h /usr/include/hdf5.h -- "apt-get install libhdf5-dev"
+exit 0
