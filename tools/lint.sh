@@ -10,11 +10,19 @@ jobs=$(nproc)
 sources=$(ls core/*/*.c kernels/*/*.c kernels/*/*/*.c lua/bind/*.c tests/*/*.c 2>/dev/null)
 headers=$(ls core/*.h core/*/*.h kernels/*/*.h kernels/*/*/*.h lua/bind/*.h tests/support/*.h 2>/dev/null)
 lua_flags=$(pkg-config --cflags lua5.4)
+lua_folders=$(ls -d lua/seqrun recipes tests tools 2>/dev/null)
+
+# alone HEADER STANDARD COMPILER LANGUAGE: what a header defines need not be used by anybody.
+alone() {
+    # shellcheck disable=SC2086
+    echo "#include \"$1\"" | $3 "-std=$2" -D_GNU_SOURCE -Wall -Wextra -Werror -Wno-unused-variable \
+        -Wno-unused-function -I. $lua_flags -fsyntax-only -x "$4" - || bad "$1 ($2)"
+}
 
 begin "warnings as errors"
 ${MAKE:-make} --no-print-directory -s "-j$jobs" BUILD=build-lint OPT=-O1 \
     EXTRA="-Werror -Wstrict-prototypes -Wmissing-declarations -Wpointer-arith -Wwrite-strings" \
-    all ctests >build-lint.log 2>&1 || { grep -E 'error|warning' build-lint.log; bad warnings; }
+    all ctests >build-lint.log 2>&1 || { grep -E -A 3 'error|warning' build-lint.log; bad warnings; }
 rm -f build-lint.log
 
 begin "clang-format"
@@ -31,24 +39,21 @@ fi
 rm -f clang-tidy.log
 
 begin "luacheck"
-luacheck -q lua recipes tests tools || bad luacheck
+# shellcheck disable=SC2086
+luacheck --no-color -q $lua_folders || bad luacheck
 
 begin "every header compiles alone, as C11 and as C++17"
 for h in $headers; do
-    # A header of check functions may define what nobody here uses.
-    echo "#include \"$h\"" | gcc -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wno-unused-variable \
-        -Wno-unused-function -I. $lua_flags -fsyntax-only -x c - || bad "$h (C)"
-    case $h in tests/*) continue ;; esac
-    echo "#include \"$h\"" | g++ -std=c++17 -D_GNU_SOURCE -Wall -Wextra -Werror -Wno-unused-variable \
-        -Wno-unused-function -I. $lua_flags -fsyntax-only -x c++ - || bad "$h (C++)"
+    alone "$h" c11 gcc c
+    case $h in tests/*) ;; *) alone "$h" c++17 g++ c++ ;; esac
 done
 
 begin "a folder includes only what stands before it; lua.h is in lua/bind only"
 build-lint/seqrun tools/layers.lua || bad layers
 
 begin "files keep below 600 lines"
-# shellcheck disable=SC2086
-wc -l $sources $headers $(find lua recipes tests tools -name '*.lua' ! -path '*/data/*') |
+# shellcheck disable=SC2046,SC2086
+wc -l $sources $headers $(find $lua_folders -name '*.lua' ! -path '*/data/*') |
     awk '$2 != "total" && $1 > 600 { print "  " $2 ": " $1 " lines"; n = 1 } END { exit n }' ||
     bad "long files"
 

@@ -134,6 +134,7 @@ static const luaL_Reg functions[] = {
     {NULL, NULL},
 };
 
+int luaopen_seqrun_core_fault(lua_State *L);
 int luaopen_seqrun_core_fault(lua_State *L) {
     luaL_newlib(L, functions);
     return 1;

@@ -411,6 +411,7 @@ static const luaL_Reg functions[] = {
     {NULL, NULL},
 };
 
+int luaopen_seqrun_core_sys(lua_State *L);
 int luaopen_seqrun_core_sys(lua_State *L) {
     luaL_newlib(L, functions);
     return 1;

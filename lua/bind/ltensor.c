@@ -336,6 +336,7 @@ static void push_methods(lua_State *L) {
     lua_remove(L, -2);
 }
 
+int luaopen_seqrun_core_tensor(lua_State *L);
 int luaopen_seqrun_core_tensor(lua_State *L) {
     lua_newtable(L);
     lsr_open_devices(L);

@@ -247,6 +247,7 @@ static int yaml_parse(lua_State *L) {
 static const luaL_Reg functions[] = {{"parse", yaml_parse}, {NULL, NULL}};
 static const luaL_Reg methods[] = {{"__gc", reading_close}, {NULL, NULL}};
 
+int luaopen_seqrun_core_yaml(lua_State *L);
 int luaopen_seqrun_core_yaml(lua_State *L) {
     luaL_newmetatable(L, LSR_YAML);
     luaL_setfuncs(L, methods, 0);

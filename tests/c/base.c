@@ -499,10 +499,11 @@ static void workers_keep_small_numbers(void) {
     sr_pool_free(pool);
 }
 
+/* NULL when all went well. */
 static void *second_caller(void *context) {
     sums *s = context;
     for (int k = 0; k < 100; k++)
-        if (sr_pool_run(s->pool, one_sum, s, TASKS) != SR_OK) return "failed";
+        if (sr_pool_run(s->pool, one_sum, s, TASKS) != SR_OK) return context;
     return NULL;
 }
 

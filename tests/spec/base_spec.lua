@@ -153,7 +153,7 @@ describe("refused memory", function()
     end
     use(0)
     for _, sticky in ipairs { false, true } do
-      local n, ok, made = 0, nil, nil
+      local n, ok, made = 0
       repeat
         n = n + 1
         collectgarbage()
@@ -181,6 +181,7 @@ describe("refused memory", function()
     ok, message = pcall(function()
       local t = {}
       for i = 1, math.huge do t[i] = { i } end
+      return t
     end)
     fault.lua_limit(0)
     assert.is_false(ok)

@@ -74,8 +74,8 @@ describe("annotations", function()
     it("of " .. name .. " give every function a sentence", function()
       local sentence = false
       for line in io.lines(path) do
-        local name = line:match("^function ([%w_.:]+)%(")
-        assert.is_true(not name or sentence, path .. ": " .. tostring(name))
+        local whole = line:match("^function ([%w_.:]+)%(")
+        assert.is_true(not whole or sentence, path .. ": " .. tostring(whole))
         if line == "" then sentence = false end
         sentence = sentence or line:find("^%-%-%-%s*[A-Za-z`]") ~= nil
       end

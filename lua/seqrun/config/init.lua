@@ -53,7 +53,8 @@ function Check:scalar(wanted, node, path)
     return self.found:add(node, "'%s' has no value; %s is wanted%s", name, wanted:describe(), way)
   end
   if node.kind ~= "scalar" then
-    return self.found:add(node, "'%s' is %s, not %s", name, wanted:describe(), node.kind == "map" and "keys" or "a list")
+    local given = node.kind == "map" and "keys" or "a list"
+    return self.found:add(node, "'%s' is %s, not %s", name, wanted:describe(), given)
   end
   if wanted.optional and node.value == "none" and not node.quoted then return nil end
   local value, want, hint = wanted:parse(node.value)
