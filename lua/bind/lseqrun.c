@@ -9,6 +9,7 @@ int luaopen_seqrun_core_json(lua_State *L);
 int luaopen_seqrun_core_fault(lua_State *L);
 int luaopen_seqrun_core_sys(lua_State *L);
 int luaopen_seqrun_core_tensor(lua_State *L);
+int luaopen_seqrun_core_text(lua_State *L);
 int luaopen_seqrun_core_yaml(lua_State *L);
 
 /* One line a module, in the order of the house. */
@@ -16,6 +17,12 @@ static const luaL_Reg modules[] = {
     {"json", luaopen_seqrun_core_json}, {"fault", luaopen_seqrun_core_fault},
     {"sys", luaopen_seqrun_core_sys},   {"tensor", luaopen_seqrun_core_tensor},
     {"yaml", luaopen_seqrun_core_yaml}, {NULL, NULL},
+    {"json", luaopen_seqrun_core_json},
+    {"fault", luaopen_seqrun_core_fault},
+    {"sys", luaopen_seqrun_core_sys},
+    {"text", luaopen_seqrun_core_text},
+    {"yaml", luaopen_seqrun_core_yaml},
+    {NULL, NULL},
 };
 
 void lsr_open(lua_State *L, const char *lua_dir) {

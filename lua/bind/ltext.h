@@ -1,0 +1,23 @@
+/* ltext.h - the text objects as other bindings take them. */
+#ifndef LSR_LTEXT_H
+#define LSR_LTEXT_H
+
+#include <lua.h>
+
+#include "core/text/source.h"
+#include "core/text/vocab.h"
+#include "core/text/wordpiece.h"
+
+/* The object in an argument, borrowed, or an argument error. */
+sr_vocab *lsr_checkvocab(lua_State *L, int arg);
+sr_tokenizer *lsr_checktokenizer(lua_State *L, int arg);
+
+/* A path, or a table of paths, as an array that lives as long as the argument and the userdata that
+ * is pushed. */
+const char *const *lsr_checkpaths(lua_State *L, int arg, size_t *count);
+
+/* A source box: pushes a userdata that closes its source when it is collected; the caller fills
+ * *box. */
+sr_source **lsr_newsource(lua_State *L);
+
+#endif
