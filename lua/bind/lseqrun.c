@@ -13,17 +13,17 @@ int luaopen_seqrun_core_text(lua_State *L);
 int luaopen_seqrun_core_yaml(lua_State *L);
 
 /* One line a module, in the order of the house. */
+/* clang-format off */
 static const luaL_Reg modules[] = {
-    {"json", luaopen_seqrun_core_json}, {"fault", luaopen_seqrun_core_fault},
-    {"sys", luaopen_seqrun_core_sys},   {"tensor", luaopen_seqrun_core_tensor},
-    {"yaml", luaopen_seqrun_core_yaml}, {NULL, NULL},
     {"json", luaopen_seqrun_core_json},
     {"fault", luaopen_seqrun_core_fault},
     {"sys", luaopen_seqrun_core_sys},
     {"text", luaopen_seqrun_core_text},
+    {"tensor", luaopen_seqrun_core_tensor},
     {"yaml", luaopen_seqrun_core_yaml},
     {NULL, NULL},
 };
+/* clang-format on */
 
 void lsr_open(lua_State *L, const char *lua_dir) {
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);

@@ -1,0 +1,124 @@
+---@meta
+
+---Vocabularies, the BERT tokenizer, sentences and vocabulary training.
+---@class seqrun.core.text
+local text = {}
+
+---A vocabulary; `#vocab` is its size.
+---@class seqrun.core.text.vocab
+---@operator len: integer
+local vocab = {}
+
+---A tokenizer; one thread at a time.
+---@class seqrun.core.text.tokenizer
+local tokenizer = {}
+
+---A stream of sentences.
+---@class seqrun.core.text.sentences
+local sentences = {}
+
+---Reads a vocabulary file: one token a line.
+---@param path string
+---@return seqrun.core.text.vocab? vocab
+---@return string? message
+---@return string? code
+function text.vocab(path) end
+
+---Reads a vocabulary from a string; `name` stands for the path in messages.
+---@param text string
+---@param name? string
+---@return seqrun.core.text.vocab? vocab
+---@return string? message
+---@return string? code
+function text.parse_vocab(text, name) end
+
+---Makes a tokenizer; without options it lower-cases, strips accents and reads specials in the text.
+---@param vocab seqrun.core.text.vocab
+---@param options? { lowercase?: boolean, keep_accents?: boolean, specials?: boolean }
+---@return seqrun.core.text.tokenizer
+function text.tokenizer(vocab, options) end
+
+---Opens files, directories, .gz or "-" as a stream of sentences.
+---@param paths string|string[]
+---@param options? { format?: "prose"|"lines", limit?: integer, line_limit?: integer, any_bytes?: boolean }
+---@return seqrun.core.text.sentences? sentences
+---@return string? message
+---@return string? code
+function text.sentences(paths, options) end
+
+---Makes a vocabulary from text; `counts` has words, distinct, forgotten, merges, too_long, out_of_reach, bytes, invalid.
+---@param paths string|string[]
+---@param options { size?: integer, min_frequency?: integer, limit_alphabet?: integer, lowercase?: boolean, keep_accents?: boolean, word_limit?: integer, threads?: integer }
+---@return seqrun.core.text.vocab? vocab
+---@return table<string, integer>|string|nil counts
+---@return string? code
+function text.train(paths, options) end
+
+---Writes a line of ids (or offsets, or tokens) for each line of text to a file descriptor, 1 by default.
+---A reader that goes away is no failure.
+---@param tokenizer seqrun.core.text.tokenizer
+---@param paths string|string[]
+---@param options { ids?: boolean, offsets?: boolean, frame?: boolean, json?: boolean, threads?: integer, fd?: integer }
+---@return { lines: integer, bytes: integer, tokens: integer, unknown: integer, invalid: integer, long_cut: integer }? counts
+---@return string? message
+---@return string? code
+function text.encode(tokenizer, paths, options) end
+
+---The id of a token, nil when it is not in the vocabulary.
+---@param token string
+---@return integer?
+function vocab:id(token) end
+
+---The token of an id, nil when there is no such id.
+---@param id integer
+---@return string?
+function vocab:token(id) end
+
+---The id of a special token.
+---@param name "pad"|"unk"|"cls"|"sep"|"mask"
+---@return integer
+function vocab:special(name) end
+
+---Replaces a file by the vocabulary.
+---@param path string
+---@return true? done
+---@return string? message
+---@return string? code
+function vocab:save(path) end
+
+---Sixteen hex digits that name the contents.
+---@return string
+function vocab:fingerprint() end
+
+---Running text from ids; specials are left out unless asked for.
+---@param ids integer[]
+---@param specials? boolean
+---@return string
+function vocab:decode(ids, specials) end
+
+---The ids of a text and, when asked for, { first, last } of each token in code points.
+---@param text string
+---@param offsets? boolean
+---@return integer[] ids
+---@return integer[][]? offsets
+function tokenizer:ids(text, offsets) end
+
+---The vocabulary of the tokenizer.
+---@return seqrun.core.text.vocab
+function tokenizer:vocab() end
+
+---How many [UNK] and how many invalid UTF-8 sequences `ids` has met so far.
+---@return { unknown: integer, invalid: integer }
+function tokenizer:counts() end
+
+---The next sentence and the number of its document; nil at the end.
+---@return string? sentence
+---@return integer|string|nil document the message on failure
+---@return string? code
+function sentences:next() end
+
+---What has been read so far.
+---@return { documents: integer, sentences: integer, long_cut: integer, bytes: integer, invalid: integer }
+function sentences:counts() end
+
+return text

@@ -1,0 +1,43 @@
+-- tokenize - text to ids, line by line.
+
+local core = require "seqrun.core.text"
+
+local tokenize = { summary = "print the token ids of each line of text" }
+
+function tokenize.define(cmd)
+  cmd:argument("files", "text files, directories or .gz; standard input without any"):args("*")
+  cmd:option("--vocab", "the vocabulary, one token a line"):argname("FILE"):count(1)
+  cmd:flag("--ids", "print ids; without this and --offsets the tokens as they are spelt")
+  cmd:flag("--offsets", "print first:last of each token in code points (with --ids: id:first:last)")
+  cmd:flag("--cased", "leave case and accents alone")
+  cmd:flag("--keep-accents", "lower-case, but leave accents alone")
+  cmd:flag("--specials", "add [CLS] and [SEP] to each line")
+  cmd:flag("--literal", "take [MASK] and the like in the text as plain text")
+  cmd:flag("--json", "print a JSON object for each line")
+  cmd:option("--threads", "how many threads, all by default"):argname("N"):convert(math.tointeger)
+end
+
+local function warn(counts)
+  if counts.invalid > 0 then
+    io.stderr:write(("seqrun: %d invalid UTF-8 sequences were read as U+FFFD and dropped\n"):format(counts.invalid))
+  end
+end
+
+function tokenize.run(args)
+  local vocab, message, code = core.vocab(args.vocab)
+  if not vocab then return nil, message, code end
+  local tokenizer = core.tokenizer(vocab, {
+    lowercase = not args.cased, keep_accents = args.keep_accents, specials = not args.literal,
+  })
+  local files = #args.files > 0 and args.files or { "-" }
+  local counts
+  io.stdout:flush()
+  counts, message, code = core.encode(tokenizer, files, {
+    ids = args.ids, offsets = args.offsets, frame = args.specials, json = args.json, threads = args.threads,
+  })
+  if not counts then return nil, message, code end
+  warn(counts)
+  return 0
+end
+
+return tokenize

@@ -1,0 +1,56 @@
+-- vocab - makes a WordPiece vocabulary from text.
+
+local text = require "seqrun.text"
+
+local vocab = { summary = "make a WordPiece vocabulary from text" }
+
+function vocab.define(cmd)
+  cmd:argument("files", "text files, directories or .gz; - is standard input"):args("+")
+  cmd:option("--size", "tokens in all"):argname("N"):convert(math.tointeger):default("30522")
+  cmd:option("--out", "the file to write"):argname("FILE"):count(1)
+  cmd:flag("--cased", "leave case and accents alone")
+  cmd:option("--min-freq", "how often a pair must occur to become a token"):argname("N"):convert(math.tointeger)
+    :default("2")
+  cmd:option("--limit-alphabet", "how many different characters to keep"):argname("N"):convert(math.tointeger)
+    :default("1000")
+  cmd:option("--threads", "how many threads, all by default"):argname("N"):convert(math.tointeger)
+  cmd:flag("--json", "print one JSON object")
+end
+
+---What was left out, for people.
+local function notes(counts)
+  local list = {}
+  local function note(n, what) if n > 0 then list[#list + 1] = ("%d %s"):format(n, what) end end
+  note(counts.too_long, "words of more than 100 characters left out")
+  note(counts.out_of_reach, "words with characters outside the alphabet left out")
+  note(counts.forgotten, "occurrences of rare words forgotten")
+  note(counts.invalid, "invalid UTF-8 sequences dropped")
+  return list
+end
+
+local function report(args, made, counts)
+  if args.json then
+    counts.size, counts.out, counts.fingerprint = #made, args.out, made:fingerprint()
+    print(require("seqrun.core.json").encode(counts))
+    return
+  end
+  print(("%s: %d tokens from %d words, %d of them different"):format(args.out, #made, counts.words, counts.distinct))
+  if #made < args.size then
+    print(("  the text has no more than these; fewer than the %d asked for"):format(args.size))
+  end
+  for _, line in ipairs(notes(counts)) do print("  " .. line) end
+end
+
+function vocab.run(args)
+  local made, counts, code = text.train {
+    files = args.files, size = args.size, min_frequency = args.min_freq, limit_alphabet = args.limit_alphabet,
+    lowercase = not args.cased, threads = args.threads,
+  }
+  if not made then return nil, counts, code end
+  local saved, message, status = made:save(args.out)
+  if not saved then return nil, message, status end
+  report(args, made, counts)
+  return 0
+end
+
+return vocab
