@@ -25,6 +25,7 @@ static void device_close(sr_device *device) {
     if (cpu == NULL) return;
     for (int i = 0; i < cpu->workers; i++) sr_free_aligned(cpu->scratch[i].data);
     sr_free_aligned(cpu->shared.data);
+    sr_free_aligned(cpu->panels.data);
     sr_free(cpu->scratch);
     sr_free(cpu);
     device->state = NULL;
@@ -42,6 +43,10 @@ static sr_status grow(sr_cpu_block *block, size_t bytes) {
 sr_status sr_cpu_reserve(sr_cpu *cpu, size_t each, size_t shared) {
     for (int i = 0; i < cpu->workers; i++) SR_TRY(grow(&cpu->scratch[i], each));
     return grow(&cpu->shared, shared);
+}
+
+sr_status sr_cpu_reserve_panels(sr_cpu *cpu, size_t bytes) {
+    return grow(&cpu->panels, bytes);
 }
 
 sr_status sr_cpu_run(const sr_tensor *t, sr_task task, void *context, int64_t count) {

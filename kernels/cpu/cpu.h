@@ -26,6 +26,7 @@ typedef struct sr_cpu {
     int workers;
     sr_cpu_block *scratch; /* one a worker: lives during a task */
     sr_cpu_block shared;   /* lives during an op */
+    sr_cpu_block panels;   /* lives during a matrix product */
 } sr_cpu;
 
 /* The instruction class that a device opened now would use: "plain", "avx2" or "avx512". */
@@ -39,6 +40,7 @@ static inline sr_cpu *sr_cpu_of(const sr_tensor *t) {
 /* Makes room before a job starts, so that a task cannot run out of memory: `each` bytes for every
  * worker, `shared` bytes for the op.  What they held is lost.  Kept for the next op. */
 sr_status sr_cpu_reserve(sr_cpu *cpu, size_t each, size_t shared);
+sr_status sr_cpu_reserve_panels(sr_cpu *cpu, size_t bytes);
 static inline void *sr_cpu_scratch(const sr_cpu *cpu, int worker) {
     return cpu->scratch[worker].data;
 }
@@ -92,6 +94,7 @@ struct sr_product {
     int64_t m, n, k;
     float alpha;
     bool add;
+    bool nested; /* called inside a task, whose job reserved sr_cpu_product_room() a worker */
     sr_epilogue epilogue; /* or NULL */
     const void *context;  /* the epilogue's own */
 };
@@ -99,7 +102,7 @@ struct sr_product {
 /* Runs p on the pool of t's device.  Uses the workers' scratch; leaves `shared` alone, which an
  * earlier sr_cpu_reserve(cpu, 0, ...) may have filled. */
 sr_status sr_cpu_product(const sr_tensor *t, const sr_product *p);
-/* Scratch bytes a worker needs for any product: to be reserved before a job whose tasks call it. */
+/* Scratch bytes a worker needs for any product. */
 size_t sr_cpu_product_room(void);
 
 /* sums[c] += sum of x[r][c] over rows in rising order (f64 partials of fixed blocks of rows). */

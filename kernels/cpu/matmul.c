@@ -49,7 +49,7 @@ typedef struct rooms {
     float *a, *b, *y; /* NULL: used where it stands */
 } rooms;
 
-static sr_status multiply_one(const batch *j, const rooms *room, int64_t i) {
+static sr_status multiply_one(const batch *j, const rooms *room, int64_t i, bool nested) {
     int64_t at_y = batch_offset(j->y, j->y, i), at_a = batch_offset(j->a, j->y, i),
             at_b = batch_offset(j->b, j->y, i);
     int last = j->y->ndim - 1;
@@ -65,7 +65,8 @@ static sr_status multiply_one(const batch *j, const rooms *room, int64_t i) {
                     .c = room->y,
                     .ldc = j->n,
                     .alpha = (float)j->alpha,
-                    .add = j->beta != 0};
+                    .add = j->beta != 0,
+                    .nested = nested};
     if (room->a != NULL) {
         gather(room->a, j->a, at_a, j->m, j->k);
     } else {
@@ -98,6 +99,29 @@ static sr_status make_rooms(rooms *room, const batch *j) {
     return SR_OK;
 }
 
+typedef struct batch_job {
+    const batch *batch;
+    const rooms *room;
+} batch_job;
+
+static sr_status batch_task(void *context, int64_t i, int worker) {
+    (void)worker;
+    const batch_job *j = context;
+    return multiply_one(j->batch, j->room, i, true);
+}
+
+/* Several products that need no copies: one a task.  Else one after another, each on all threads.
+ */
+static sr_status multiply_all(const batch *j, const rooms *room, int64_t count) {
+    if (count > 1 && room->a == NULL && room->b == NULL && room->y == NULL) {
+        SR_TRY(sr_cpu_reserve(sr_cpu_of(j->y), sr_cpu_product_room(), 0));
+        batch_job all = {j, room};
+        return sr_cpu_run(j->y, batch_task, &all, count);
+    }
+    for (int64_t i = 0; i < count; i++) SR_TRY(multiply_one(j, room, i, false));
+    return SR_OK;
+}
+
 sr_status sr_cpu_matmul(sr_tensor *y, const sr_tensor *a, const sr_tensor *b, double alpha,
                         double beta) {
     const sr_tensor *all[] = {y, a, b};
@@ -110,7 +134,7 @@ sr_status sr_cpu_matmul(sr_tensor *y, const sr_tensor *a, const sr_tensor *b, do
     if (j.m == 0 || j.n == 0) return SR_OK;
     rooms room = {0};
     sr_status st = make_rooms(&room, &j);
-    for (int64_t i = 0; st == SR_OK && i < count; i++) st = multiply_one(&j, &room, i);
+    if (st == SR_OK) st = multiply_all(&j, &room, count);
     sr_free(room.a), sr_free(room.b), sr_free(room.y);
     return st;
 }

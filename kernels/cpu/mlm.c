@@ -152,12 +152,13 @@ static sr_status slice_task(void *context, int64_t i, int worker) {
     (void)worker;
     const slice_job *j = context;
     sr_product p = *j->whole;
+    p.nested = true;
     int64_t from = i * j->depth;
     p.c = j->partial + i * p.m * p.n;
     p.a += from * p.a_col;
     p.b += from * p.b_row;
     p.k = sr_least(j->depth, p.k - from);
-    return sr_cpu_product(j->t, &p); /* inside a task: runs on this thread alone */
+    return sr_cpu_product(j->t, &p);
 }
 
 /* dx = dtotal dlogits word: few rows and columns, long sums.  The vocabulary is cut into SLICES

@@ -1,59 +1,135 @@
 /* product.c - the matrix product behind matmul, linear and the tied decoder.
  *
- * C is cut into blocks of BLOCK_M x BLOCK_N; a block is a task.  Inside it k goes in steps of
- * BLOCK_K: that much of B is packed into panels, then A, STRIP_M rows at a time, is packed and
- * multiplied.  Packing B again for every BLOCK_M rows costs about 1 part in 100 of the products, so
- * packed weights need not be kept (they would double the memory of the parameters).
+ * C is cut into blocks, a task each; k goes in steps of DEPTH.  B is needed as panels (and A too
+ * when its rows are not contiguous):
+ *   tall products    both are packed once, by a job of their own, into the device's `panels`
+ *   flat products    (m <= FLAT) every block packs its own part of B, which nobody else reads, in
+ *                    the worker's scratch; likewise products inside a task
+ * An element of C is the same chain over k either way, and wherever a block begins.
  *
- * Room      B 384 x 256 and A 64 x 256 floats: 448 KiB a worker, in the second-level cache.
+ * Packing costs 0.1-0.2 ns an element, 1 part in 100 of a product of 2,048 rows: that is why packed
+ * weights are not kept from call to call, where they would double the memory of the parameters.
+ *
+ * Room      a block of B, WIDTH x DEPTH floats: 288 KiB, in the second-level cache.
  * Work      2 m n k flops.
- * Measured  AMD EPYC (Zen 4), one core: 112-117 GFLOP/s in the inner kernel of a peak of 118; see
- *           `build/seqrun recipes/bench/ops.lua op=linear`.
+ * Measured  by `build/seqrun recipes/bench/ops.lua op=linear`
  */
+#include "core/base/mem.h"
 #include "kernels/cpu/cpu.h"
 
-enum { BLOCK_M = 256, BLOCK_N = 384, BLOCK_K = 256, STRIP_M = 64 };
+enum { WIDTH = 192, DEPTH = 384, STRIP = 64, TALLEST = 512, FLAT = 512, TASKS = 32 };
 
 typedef struct job {
     const sr_product *p;
     const sr_cpu *cpu;
-    int64_t across; /* blocks along n */
+    const float *a, *b;     /* packed whole, or NULL */
+    int64_t m_pad, n_pad;   /* rows and columns of the packed forms */
+    int64_t height, across; /* rows of a block; blocks along n */
 } job;
 
-static void multiply_strip(const job *j, float *room, const float *panels, int64_t row,
-                           int64_t rows, int64_t col, int64_t cols, int64_t k, int64_t depth) {
+static int64_t round_up(int64_t n, int64_t step) {
+    return (n + step - 1) / step * step;
+}
+
+/* ---- multiplying ------------------------------------------------------------------------------
+ */
+
+/* Rows row.. of A as gemm wants them: packed before, where they stand, or packed now. */
+static void multiply_strip(const job *j, float *room, sr_gemm *g, int64_t row, int64_t k) {
     const sr_product *p = j->p;
-    j->cpu->simd->pack_a(room, p->a + row * p->a_row + k * p->a_col, p->a_row, p->a_col, rows,
-                         depth);
-    sr_gemm g = {.c = p->c + row * p->ldc + col,
-                 .a = room,
-                 .b = panels,
-                 .ldc = p->ldc,
-                 .m = rows,
-                 .n = cols,
-                 .k = depth,
-                 .alpha = p->alpha,
-                 .add = p->add || k > 0};
-    j->cpu->simd->gemm_packed(&g);
+    const sr_simd *simd = j->cpu->simd;
+    if (j->a != NULL) {
+        g->a = j->a + k * j->m_pad + row * g->k;
+        simd->gemm_packed(g);
+        return;
+    }
+    g->a = p->a + row * p->a_row + k * p->a_col;
+    g->lda = p->a_row;
+    if (p->a_col == 1 && g->m % simd->tile_rows == 0) {
+        simd->gemm_rows(g);
+        return;
+    }
+    simd->pack_a(room, g->a, p->a_row, p->a_col, g->m, g->k);
+    g->a = room;
+    simd->gemm_packed(g);
 }
 
 static sr_status block_task(void *context, int64_t i, int worker) {
     const job *j = context;
     const sr_product *p = j->p;
-    float *panels = sr_cpu_scratch(j->cpu, worker), *room = panels + BLOCK_K * BLOCK_N;
-    int64_t row = i / j->across * BLOCK_M, col = i % j->across * BLOCK_N;
-    int64_t rows = sr_least(BLOCK_M, p->m - row), cols = sr_least(BLOCK_N, p->n - col);
-    for (int64_t k = 0; k < p->k; k += BLOCK_K) {
-        int64_t depth = sr_least(BLOCK_K, p->k - k);
-        j->cpu->simd->pack_b(panels, p->b + k * p->b_row + col * p->b_col, p->b_row, p->b_col,
-                             depth, cols);
-        for (int64_t r = 0; r < rows; r += STRIP_M)
-            multiply_strip(j, room, panels, row + r, sr_least(STRIP_M, rows - r), col, cols, k,
-                           depth);
+    float *room = sr_cpu_scratch(j->cpu, worker), *strip = room + WIDTH * DEPTH;
+    int64_t row = i / j->across * j->height, col = i % j->across * WIDTH;
+    int64_t rows = sr_least(j->height, p->m - row), cols = sr_least(WIDTH, p->n - col);
+    for (int64_t k = 0; k < p->k; k += DEPTH) {
+        sr_gemm g = {.n = cols,
+                     .k = sr_least(DEPTH, p->k - k),
+                     .ldc = p->ldc,
+                     .alpha = p->alpha,
+                     .add = p->add || k > 0};
+        if (j->b != NULL) {
+            g.b = j->b + k * j->n_pad + col * g.k;
+        } else {
+            j->cpu->simd->pack_b(room, p->b + k * p->b_row + col * p->b_col, p->b_row, p->b_col,
+                                 g.k, cols);
+            g.b = room;
+        }
+        for (int64_t r = row; r < row + rows; r += STRIP) {
+            g.m = sr_least(STRIP, row + rows - r);
+            g.c = p->c + r * p->ldc + col;
+            multiply_strip(j, strip, &g, r, k);
+        }
     }
     if (p->epilogue != NULL) p->epilogue(p, row, rows, col, cols);
     return SR_OK;
 }
+
+/* ---- packing ----------------------------------------------------------------------------------
+ */
+
+/* Task i packs one step of k: WIDTH columns of B, or WIDTH rows of A. */
+static sr_status pack_b_task(void *context, int64_t i, int worker) {
+    (void)worker;
+    const job *j = context;
+    const sr_product *p = j->p;
+    int64_t k = i / j->across * DEPTH, col = i % j->across * WIDTH;
+    int64_t depth = sr_least(DEPTH, p->k - k);
+    j->cpu->simd->pack_b((float *)j->b + k * j->n_pad + col * depth,
+                         p->b + k * p->b_row + col * p->b_col, p->b_row, p->b_col, depth,
+                         sr_least(WIDTH, p->n - col));
+    return SR_OK;
+}
+
+static sr_status pack_a_task(void *context, int64_t i, int worker) {
+    (void)worker;
+    const job *j = context;
+    const sr_product *p = j->p;
+    int64_t strips = sr_blocks(p->m, WIDTH), k = i / strips * DEPTH, row = i % strips * WIDTH;
+    int64_t depth = sr_least(DEPTH, p->k - k);
+    j->cpu->simd->pack_a((float *)j->a + k * j->m_pad + row * depth,
+                         p->a + row * p->a_row + k * p->a_col, p->a_row, p->a_col,
+                         sr_least(WIDTH, p->m - row), depth);
+    return SR_OK;
+}
+
+static sr_status pack_whole(job *j, const sr_tensor *t, sr_cpu *cpu) {
+    const sr_product *p = j->p;
+    bool pack_a = p->a_col != 1;
+    int64_t steps = sr_blocks(p->k, DEPTH);
+    j->n_pad = round_up(p->n, 16);
+    j->m_pad = round_up(p->m, cpu->simd->tile_rows);
+    size_t bytes;
+    SR_TRY(sr_mul_size(&bytes, (size_t)(j->n_pad + (pack_a ? j->m_pad : 0)),
+                       (size_t)p->k * sizeof(float)));
+    SR_TRY(sr_cpu_reserve_panels(cpu, bytes));
+    j->b = cpu->panels.data;
+    SR_TRY(sr_cpu_run(t, pack_b_task, j, steps * j->across));
+    if (!pack_a) return SR_OK;
+    j->a = j->b + j->n_pad * p->k;
+    return sr_cpu_run(t, pack_a_task, j, steps * sr_blocks(p->m, WIDTH));
+}
+
+/* ---- the product ------------------------------------------------------------------------------
+ */
 
 /* A product over nothing: C = 0, or C as it stands. */
 static void empty_sum(const sr_product *p) {
@@ -63,7 +139,18 @@ static void empty_sum(const sr_product *p) {
 }
 
 size_t sr_cpu_product_room(void) {
-    return sizeof(float) * BLOCK_K * (BLOCK_N + STRIP_M);
+    return sizeof(float) * DEPTH * (WIDTH + STRIP);
+}
+
+/* Blocks as tall as leaves TASKS of them; flat products and those in a task keep all rows together,
+ * so that B is packed once. */
+static void set_height(job *j) {
+    const sr_product *p = j->p;
+    j->across = sr_blocks(p->n, WIDTH);
+    j->height = TALLEST;
+    if (p->nested) j->height = p->m;
+    while (!p->nested && j->height > STRIP && sr_blocks(p->m, j->height) * j->across < TASKS)
+        j->height /= 2;
 }
 
 sr_status sr_cpu_product(const sr_tensor *t, const sr_product *p) {
@@ -73,7 +160,11 @@ sr_status sr_cpu_product(const sr_tensor *t, const sr_product *p) {
         return SR_OK;
     }
     sr_cpu *cpu = sr_cpu_of(t);
-    SR_TRY(sr_cpu_reserve(cpu, sr_cpu_product_room(), 0));
-    job j = {p, cpu, sr_blocks(p->n, BLOCK_N)};
-    return sr_cpu_run(t, block_task, &j, j.across * sr_blocks(p->m, BLOCK_M));
+    job j = {.p = p, .cpu = cpu};
+    set_height(&j);
+    if (!p->nested) {
+        SR_TRY(sr_cpu_reserve(cpu, sr_cpu_product_room(), 0));
+        if (p->m > FLAT || sr_blocks(p->m, j.height) > 4) SR_TRY(pack_whole(&j, t, cpu));
+    }
+    return sr_cpu_run(t, block_task, &j, j.across * sr_blocks(p->m, j.height));
 }

@@ -79,29 +79,60 @@ void SR_SIMD(gemm_columns)(const sr_gemm *g) {
     TILES(1, g->lda, TILE_M)
 }
 
+/* ---- packing ----------------------------------------------------------------------------------
+ */
+
+typedef float quad __attribute__((vector_size(16)));
+
+/* to[x][r] = from[r][x] for 4 x 4 elements: to's rows are `width` floats apart, from's `ld`. */
+INLINE void turn_4x4(float *to, int64_t width, const float *from, int64_t ld) {
+    quad r[4], low0, low1, high0, high1;
+    for (int i = 0; i < 4; i++) memcpy(&r[i], from + i * ld, sizeof r[i]);
+    low0 = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5);
+    low1 = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
+    high0 = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7);
+    high1 = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
+    quad column[4] = {__builtin_shufflevector(low0, low1, 0, 1, 4, 5),
+                      __builtin_shufflevector(low0, low1, 2, 3, 6, 7),
+                      __builtin_shufflevector(high0, high1, 0, 1, 4, 5),
+                      __builtin_shufflevector(high0, high1, 2, 3, 6, 7)};
+    for (int i = 0; i < 4; i++) memcpy(to + i * width, &column[i], sizeof column[i]);
+}
+
+/* to[x * width + r] = from[r * ld + x * step], r below rows, x below k; zeros for r up to width. */
+static void turn(float *to, int64_t width, const float *from, int64_t ld, int64_t step,
+                 int64_t rows, int64_t k) {
+    int64_t r = 0, whole = step == 1 ? k / 4 * 4 : 0;
+    for (; r + 4 <= rows; r += 4) {
+        for (int64_t x = 0; x < whole; x += 4)
+            turn_4x4(to + x * width + r, width, from + r * ld + x, ld);
+        for (int64_t x = whole; x < k; x++)
+            for (int64_t i = r; i < r + 4; i++) to[x * width + i] = from[i * ld + x * step];
+    }
+    for (; r < width; r++)
+        for (int64_t x = 0; x < k; x++)
+            to[x * width + r] = r < rows ? from[r * ld + x * step] : 0.0f;
+}
+
+/* to[x * width + j] = from[x * ld + j], j below n; zeros for j up to width. */
+static void lay_side_by_side(float *to, int64_t width, const float *from, int64_t ld, int64_t n,
+                             int64_t k) {
+    for (int64_t x = 0; x < k; x++, to += width, from += ld)
+        for (int64_t j = 0; j < width; j += VL)
+            v_store(to + j, n - j >= VL ? v_load(from + j) : v_load_n(from + j, (int)(n - j)));
+}
+
 /* out: panels of TILE_M rows of a block of A (m, k) with element strides (row, column). */
 void SR_SIMD(pack_a)(float *out, const float *a, int64_t row, int64_t column, int64_t m,
                      int64_t k) {
     for (int64_t i = 0; i < m; i += TILE_M, out += TILE_M * k) {
         int64_t rows = m - i < TILE_M ? m - i : TILE_M;
         const float *from = a + i * row;
-        if (rows < TILE_M) memset(out, 0, (size_t)(TILE_M * k) * sizeof *out);
-        if (row == 1 && rows == TILE_M) {
+        if (row == 1 && rows == TILE_M)
             for (int64_t x = 0; x < k; x++)
                 memcpy(out + x * TILE_M, from + x * column, TILE_M * sizeof *out);
-        } else {
-            for (int64_t r = 0; r < rows; r++)
-                for (int64_t x = 0; x < k; x++) out[x * TILE_M + r] = from[r * row + x * column];
-        }
-    }
-}
-
-/* Columns side by side: copies. */
-static void pack_b_rows(float *out, const float *b, int64_t row, int64_t k, int64_t n,
-                        int64_t width) {
-    for (int64_t x = 0; x < k; x++, out += width, b += row) {
-        memcpy(out, b, (size_t)n * sizeof *out);
-        for (int64_t j = n; j < width; j++) out[j] = 0.0f;
+        else
+            turn(out, TILE_M, from, row, column, rows, k);
     }
 }
 
@@ -111,20 +142,10 @@ void SR_SIMD(pack_b)(float *out, const float *b, int64_t row, int64_t column, in
     for (int64_t j = 0; j < n; j += PANEL) {
         int64_t left = n - j < PANEL ? n - j : PANEL;
         int64_t width = (left + VL - 1) / VL * VL;
-        const float *from = b + j * column;
-        if (column == 1) {
-            pack_b_rows(out, from, row, k, left, width);
-        } else {
-            /* VL source rows are read side by side so that each line of `out` is written once */
-            for (int64_t c0 = 0; c0 < width; c0 += VL) {
-                int64_t some = left - c0 < VL ? left - c0 : VL;
-                for (int64_t x = 0; x < k; x++) {
-                    float *to = out + x * width + c0;
-                    for (int64_t c = 0; c < some; c++) to[c] = from[(c0 + c) * column + x * row];
-                    for (int64_t c = some; c < VL; c++) to[c] = 0.0f;
-                }
-            }
-        }
+        if (column == 1)
+            lay_side_by_side(out, width, b + j, row, left, k);
+        else
+            turn(out, width, b + j * column, column, row, left, k);
         out += width * k;
     }
 }
