@@ -6,14 +6,31 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "core/base/mem.h"
 
 static int io_open(const char *path, int flags, unsigned mode) {
     return open(path, flags, (mode_t)mode);
+}
+
+static int io_fallocate(int fd, off_t size) {
+    return fallocate(fd, 0, 0, size);
+}
+
+static int io_space(const char *path, uint64_t *bytes) {
+    struct statvfs info;
+    if (statvfs(path, &info) != 0) return -1;
+    *bytes = (uint64_t)info.f_bavail * info.f_frsize;
+    return 0;
+}
+
+static int io_exchange(const char *a, const char *b) {
+    return renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE);
 }
 
 static int io_mkdir(const char *path, unsigned mode) {
@@ -28,9 +45,14 @@ sr_io sr_io_now = {
     .fsync = fsync,
     .close = close,
     .rename = rename,
+    .exchange = io_exchange,
     .mkdir = io_mkdir,
     .unlink = unlink,
     .rmdir = rmdir,
+    .fallocate = io_fallocate,
+    .ftruncate = ftruncate,
+    .flock = flock,
+    .space = io_space,
 };
 
 /* What to do about the errors that people meet; "" for the rest. */
@@ -190,11 +212,63 @@ sr_status sr_file_write(int fd, const void *bytes, size_t size, const char *path
     return SR_OK;
 }
 
-static sr_status sync_fd(int fd, const char *path) {
+sr_status sr_file_sync(int fd, const char *path) {
     int rc;
     do rc = sr_io_now.fsync(fd);
     while (rc != 0 && errno == EINTR);
     return rc == 0 ? SR_OK : failed("sync", path);
+}
+
+sr_status sr_file_create(int *fd, const char *path, unsigned mode) {
+    *fd = open_retry(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
+    return *fd >= 0 ? SR_OK : failed("create", path);
+}
+
+sr_status sr_file_reserve(int fd, uint64_t size, const char *path) {
+    int rc;
+    if (size == 0) return SR_OK;
+    if (size > INT64_MAX) return sr_fail(SR_EINVAL, "%s: no file is that large", path);
+    do rc = sr_io_now.fallocate(fd, (off_t)size);
+    while (rc != 0 && errno == EINTR);
+    bool unable = errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL;
+    return rc == 0 || unable ? SR_OK : failed("make room", path);
+}
+
+sr_status sr_file_close(int fd, const char *path) {
+    return sr_io_now.close(fd) == 0 || errno == EINTR ? SR_OK : failed("close", path);
+}
+
+sr_status sr_file_rename(const char *from, const char *to) {
+    return sr_io_now.rename(from, to) == 0 ? SR_OK : failed("rename a folder or file to it", to);
+}
+
+sr_status sr_file_exchange(bool *done, const char *a, const char *b) {
+    *done = sr_io_now.exchange(a, b) == 0;
+    bool unable = errno == EINVAL || errno == ENOSYS;
+    return *done || unable ? SR_OK : failed("exchange a folder with it", b);
+}
+
+sr_status sr_file_truncate(int fd, uint64_t size, const char *path) {
+    int rc;
+    do rc = sr_io_now.ftruncate(fd, (off_t)size);
+    while (rc != 0 && errno == EINTR);
+    return rc == 0 ? SR_OK : failed("cut", path);
+}
+
+sr_status sr_file_lock(int fd, const char *path) {
+    int rc;
+    do rc = sr_io_now.flock(fd, LOCK_EX | LOCK_NB);
+    while (rc != 0 && errno == EINTR);
+    if (rc != 0 && errno == EWOULDBLOCK) return sr_fail(SR_ELOCK, "%s: the lock is held", path);
+    return rc == 0 ? SR_OK : failed("lock", path);
+}
+
+sr_status sr_file_check_space(const char *path, uint64_t bytes) {
+    uint64_t left;
+    if (sr_io_now.space(path, &left) != 0) return failed("ask for the free space", path);
+    if (left >= bytes) return SR_OK;
+    return sr_fail(SR_EIO, "%s: %ju bytes are free, %ju are needed%s", path, (uintmax_t)left,
+                   (uintmax_t)bytes, way_out(ENOSPC));
 }
 
 /* The folder part of `path`, "." when it has none; freed by sr_free(). */
@@ -263,7 +337,7 @@ static sr_status publish(sr_draft *d) {
 }
 
 sr_status sr_draft_commit(sr_draft *d) {
-    sr_status st = sync_fd(d->fd, d->path);
+    sr_status st = sr_file_sync(d->fd, d->path);
     if (sr_io_now.close(d->fd) != 0 && st == SR_OK && errno != EINTR) st = failed("close", d->path);
     d->fd = -1;
     if (st == SR_OK) st = publish(d);
@@ -292,7 +366,7 @@ sr_status sr_file_replace(const char *path, const void *bytes, size_t size) {
 sr_status sr_file_sync_dir(const char *path) {
     int fd = open_retry(path, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0) return failed("open", path);
-    sr_status st = sync_fd(fd, path);
+    sr_status st = sr_file_sync(fd, path);
     sr_io_now.close(fd);
     return st;
 }

@@ -27,9 +27,14 @@ typedef struct sr_io {
     int (*fsync)(int fd);
     int (*close)(int fd);
     int (*rename)(const char *from, const char *to);
+    int (*exchange)(const char *a, const char *b); /* renameat2(RENAME_EXCHANGE) */
     int (*mkdir)(const char *path, unsigned mode);
     int (*unlink)(const char *path);
     int (*rmdir)(const char *path);
+    int (*fallocate)(int fd, off_t size); /* fallocate(fd, 0, 0, size) */
+    int (*ftruncate)(int fd, off_t size);
+    int (*flock)(int fd, int operation);
+    int (*space)(const char *path, uint64_t *bytes); /* free bytes of the file system */
 } sr_io;
 
 /* The table in force; tests assign to its members and restore them. */
@@ -62,6 +67,26 @@ sr_status sr_file_write(int fd, const void *bytes, size_t size, const char *path
  * only when the very last call fails, the fsync of the directory, are the new contents in place
  * though their name may not survive a power cut. */
 sr_status sr_file_replace(const char *path, const void *bytes, size_t size);
+
+/* The steps of a durable write, for those who order them themselves (core/train/saving.c).  Each is
+ * one call of the table with EINTR and the message seen to; SR_EIO unless told otherwise. */
+
+/* A new file for writing: O_EXCL, O_NOFOLLOW, so nothing that was planted is followed. */
+sr_status sr_file_create(int *fd, const char *path, unsigned mode);
+/* Claims the room for `size` bytes, so that a full disk shows before anything is written; where
+ * the file system cannot do that, nothing happens. */
+sr_status sr_file_reserve(int fd, uint64_t size, const char *path);
+sr_status sr_file_sync(int fd, const char *path);
+/* Closes and reports what the close reports: on some file systems the failure of a write. */
+sr_status sr_file_close(int fd, const char *path);
+sr_status sr_file_rename(const char *from, const char *to);
+/* Two names change places in one step; *done is false where the file system cannot do that. */
+sr_status sr_file_exchange(bool *done, const char *a, const char *b);
+sr_status sr_file_truncate(int fd, uint64_t size, const char *path);
+/* An exclusive lock that the kernel drops with the last descriptor; SR_ELOCK when it is held. */
+sr_status sr_file_lock(int fd, const char *path);
+/* SR_EIO when fewer than `bytes` are free on the file system of `path`. */
+sr_status sr_file_check_space(const char *path, uint64_t bytes);
 
 /* A file that is written piece by piece and appears whole or not at all: sr_file_write() to
  * draft.fd, then commit.  sr_file_replace() is open, write, commit; what it promises holds here. */

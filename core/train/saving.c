@@ -1,0 +1,263 @@
+#include "core/train/saving.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "core/base/file.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "core/train/checkpoint.h"
+#include "core/train/manifest.h"
+
+enum { MAX_FOLDERS = 8 };
+
+struct sr_saving {
+    char *run;   /* the run's folder */
+    char *draft; /* the temporary folder in it; NULL when there is none to remove */
+    char *folders[MAX_FOLDERS];
+    int folder_count;
+    sr_manifest *manifest;
+    int fd; /* of the open file, or -1 */
+    char *path;
+    uint64_t announced;
+    XXH3_state_t *whole, *block;
+    size_t in_block; /* bytes of the block begun */
+};
+
+static sr_status path_in(char **out, const char *folder, const char *name) {
+    size_t size = strlen(folder) + strlen(name) + 2;
+    SR_TRY(sr_new(out, size));
+    snprintf(*out, size, "%s/%s", folder, name);
+    return SR_OK;
+}
+
+/* ---- begin -----------------------------------------------------------------------------------
+ */
+
+static sr_status make_draft(sr_saving *s) {
+    for (int tries = 0; tries < 16; tries++) {
+        uint32_t random;
+        char name[64];
+        if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
+            return sr_fail(SR_EIO, "%s: the system gives no random number", s->run);
+        snprintf(name, sizeof name, SR_DRAFT_PREFIX "%" PRId64 "-%08x", s->manifest->step, random);
+        char *path;
+        SR_TRY(path_in(&path, s->run, name));
+        int rc = sr_io_now.mkdir(path, 0700);
+        if (rc == 0) {
+            s->draft = path;
+            return SR_OK;
+        }
+        int error = errno;
+        sr_status st = sr_fail(SR_EIO, "%s: cannot make the folder: %s", path, strerror(error));
+        sr_free(path);
+        if (error != EEXIST) return st;
+    }
+    return sr_fail(SR_EIO, "%s: every temporary name is taken", s->run);
+}
+
+static sr_status begin(sr_saving *s, const char *run, int64_t step, uint64_t bytes) {
+    SR_TRY(sr_strdup(&s->run, run));
+    SR_TRY(sr_new(&s->manifest, 1));
+    s->manifest->step = step;
+    SR_TRY(sr_alloc_aligned((void **)&s->whole, sizeof *s->whole));
+    SR_TRY(sr_alloc_aligned((void **)&s->block, sizeof *s->block));
+    SR_TRY(sr_file_check_space(run, bytes + bytes / 10));
+    return make_draft(s);
+}
+
+sr_status sr_saving_begin(sr_saving **out, const char *run, int64_t step, uint64_t bytes) {
+    *out = NULL;
+    if (step < 0 || step > SR_MAX_STEP)
+        return sr_fail(SR_EINVAL, "checkpoint: step %" PRId64 " is not in 0..%" PRId64, step,
+                       (int64_t)SR_MAX_STEP);
+    sr_saving *s;
+    SR_TRY(sr_new(&s, 1));
+    s->fd = -1;
+    sr_status st = begin(s, run, step, bytes);
+    if (st != SR_OK) {
+        sr_saving_end(s);
+        return st;
+    }
+    *out = s;
+    return SR_OK;
+}
+
+/* ---- one file --------------------------------------------------------------------------------
+ */
+
+/* Makes the folder that `name` lies in, once. */
+static sr_status make_folder(sr_saving *s, const char *name) {
+    const char *slash = strchr(name, '/');
+    if (slash == NULL) return SR_OK;
+    char *path;
+    SR_TRY(path_in(&path, s->draft, name));
+    path[strlen(s->draft) + 1 + (size_t)(slash - name)] = '\0';
+    sr_status st = SR_OK;
+    for (int i = 0; i < s->folder_count; i++)
+        if (strcmp(s->folders[i], path) == 0) goto out;
+    if (s->folder_count == MAX_FOLDERS)
+        st = sr_fail(SR_EINVAL, "checkpoint: more than %d folders", MAX_FOLDERS);
+    else if (sr_io_now.mkdir(path, 0700) != 0)
+        st = sr_fail(SR_EIO, "%s: cannot make the folder: %s", path, strerror(errno));
+    else {
+        s->folders[s->folder_count++] = path;
+        return SR_OK;
+    }
+out:
+    sr_free(path);
+    return st;
+}
+
+static sr_status add_to_manifest(sr_saving *s, const char *name, uint64_t bytes) {
+    sr_manifest *m = s->manifest;
+    uint64_t blocks = bytes / SR_MANIFEST_BLOCK + (bytes % SR_MANIFEST_BLOCK != 0);
+    for (int64_t i = 0; i < m->count; i++)
+        if (strcmp(m->files[i].name, name) == 0)
+            return sr_fail(SR_EINVAL, "checkpoint: the file '%s' is given twice", name);
+    if (m->count == SR_MANIFEST_MAX_FILES)
+        return sr_fail(SR_EINVAL, "checkpoint: more than %d files", SR_MANIFEST_MAX_FILES);
+    SR_TRY(sr_grow(&m->files, m->count + 1));
+    sr_manifest_file *file = &m->files[m->count];
+    memset(file, 0, sizeof *file);
+    SR_TRY(sr_strdup(&file->name, name));
+    m->count++;
+    return sr_new(&file->blocks, blocks);
+}
+
+/* A new file of the draft, open for writing, with its room claimed. */
+static sr_status create(sr_saving *s, const char *name, uint64_t bytes) {
+    SR_TRY(path_in(&s->path, s->draft, name));
+    SR_TRY(sr_file_create(&s->fd, s->path, 0600));
+    s->announced = bytes;
+    return sr_file_reserve(s->fd, bytes, s->path);
+}
+
+/* Makes the open file durable and lets go of it, whatever happened. */
+static sr_status finish(sr_saving *s) {
+    sr_status st = sr_file_sync(s->fd, s->path);
+    sr_status closed = sr_file_close(s->fd, s->path);
+    s->fd = -1;
+    sr_free(s->path);
+    s->path = NULL;
+    return st != SR_OK ? st : closed;
+}
+
+sr_status sr_saving_open(sr_saving *s, const char *name, uint64_t bytes) {
+    SR_TRY(sr_manifest_check_name(name));
+    if (s->fd >= 0 || s->draft == NULL)
+        return sr_fail(SR_EINTERNAL, "checkpoint: '%s' is begun at the wrong time", name);
+    SR_TRY(add_to_manifest(s, name, bytes));
+    SR_TRY(make_folder(s, name));
+    XXH3_128bits_reset(s->whole);
+    XXH3_64bits_reset(s->block);
+    s->in_block = 0;
+    return create(s, name, bytes);
+}
+
+static void end_block(sr_saving *s, sr_manifest_file *file) {
+    file->blocks[file->block_count++] = XXH3_64bits_digest(s->block);
+    XXH3_64bits_reset(s->block);
+    s->in_block = 0;
+}
+
+sr_status sr_saving_write(void *saving, const void *bytes, size_t size) {
+    sr_saving *s = saving;
+    sr_manifest_file *file = &s->manifest->files[s->manifest->count - 1];
+    if (s->fd < 0 || size > s->announced - file->bytes)
+        return sr_fail(SR_EINTERNAL, "checkpoint: a file has more bytes than were announced");
+    SR_TRY(sr_file_write(s->fd, bytes, size, s->path));
+    file->bytes += size;
+    XXH3_128bits_update(s->whole, bytes, size);
+    for (const char *at = bytes; size > 0;) {
+        size_t room = SR_MANIFEST_BLOCK - s->in_block, n = size < room ? size : room;
+        XXH3_64bits_update(s->block, at, n);
+        s->in_block += n;
+        at += n;
+        size -= n;
+        if (s->in_block == SR_MANIFEST_BLOCK) end_block(s, file);
+    }
+    return SR_OK;
+}
+
+sr_status sr_saving_close(sr_saving *s) {
+    sr_manifest_file *file = &s->manifest->files[s->manifest->count - 1];
+    if (s->fd < 0 || file->bytes != s->announced)
+        return sr_fail(SR_EINTERNAL, "checkpoint: '%s' has fewer bytes than were announced",
+                       s->manifest->count > 0 ? file->name : "?");
+    if (s->in_block > 0) end_block(s, file);
+    XXH128_hash_t sum = XXH3_128bits_digest(s->whole);
+    file->sum[0] = sum.high64;
+    file->sum[1] = sum.low64;
+    return finish(s);
+}
+
+sr_status sr_saving_file(sr_saving *s, const char *name, const void *bytes, size_t size) {
+    SR_TRY(sr_saving_open(s, name, size));
+    SR_TRY(sr_saving_write(s, bytes, size));
+    return sr_saving_close(s);
+}
+
+/* ---- commit ----------------------------------------------------------------------------------
+ */
+
+static sr_status write_manifest(sr_saving *s) {
+    char *text = NULL;
+    size_t size;
+    SR_TRY(sr_manifest_print(&text, &size, s->manifest));
+    sr_status st = create(s, SR_MANIFEST_NAME, size);
+    if (st == SR_OK) st = sr_file_write(s->fd, text, size, s->path);
+    if (st == SR_OK) st = finish(s);
+    sr_free(text);
+    return st;
+}
+
+/* Gives the draft its name.  Where that name is taken (a step saved before, and trained again) the
+ * two change places, so that at no moment neither is there; the old one then goes as a draft. */
+static sr_status publish(sr_saving *s, const char *final) {
+    if (sr_file_exists(final)) {
+        bool done;
+        sr_log(SR_LOG_WARN, "%s: saved again; the older one is replaced", final);
+        SR_TRY(sr_file_exchange(&done, s->draft, final));
+        if (done) return sr_file_sync_dir(s->run);
+        SR_TRY(sr_checkpoint_trash(s->run, s->manifest->step));
+    }
+    SR_TRY(sr_file_rename(s->draft, final));
+    sr_free(s->draft);
+    s->draft = NULL;
+    return sr_file_sync_dir(s->run);
+}
+
+sr_status sr_saving_commit(sr_saving *s) {
+    if (s->fd >= 0 || s->draft == NULL)
+        return sr_fail(SR_EINTERNAL, "checkpoint: committed at the wrong time");
+    SR_TRY(write_manifest(s));
+    for (int i = 0; i < s->folder_count; i++) SR_TRY(sr_file_sync_dir(s->folders[i]));
+    SR_TRY(sr_file_sync_dir(s->draft));
+    char *final;
+    SR_TRY(sr_checkpoint_path(&final, s->run, s->manifest->step));
+    sr_status st = publish(s, final);
+    sr_free(final);
+    return st;
+}
+
+void sr_saving_end(sr_saving *s) {
+    if (s == NULL) return;
+    if (s->fd >= 0) sr_io_now.close(s->fd);
+    if (s->draft != NULL && sr_file_remove_tree(s->draft) != SR_OK)
+        sr_log(SR_LOG_WARN, "%s; it goes when the run starts next", sr_message());
+    for (int i = 0; i < s->folder_count; i++) sr_free(s->folders[i]);
+    sr_manifest_free(s->manifest);
+    sr_free_aligned(s->whole);
+    sr_free_aligned(s->block);
+    sr_free(s->path);
+    sr_free(s->draft);
+    sr_free(s->run);
+    sr_free(s);
+}
