@@ -42,20 +42,11 @@ static sr_status fill_segments(sr_optim *o, const sr_segment *segments) {
     return SR_OK;
 }
 
-/* A zeroed flat tensor on the parameters' device that belongs to no scope. */
-static sr_status new_flat(sr_tensor **out, sr_device *device, int64_t elements) {
-    sr_scope *open = device->scope;
-    device->scope = NULL;
-    sr_status st = sr_tensor_new(out, device, device->real, 1, &elements);
-    device->scope = open;
-    return st == SR_OK ? device->backend->fill(*out, 0.0) : st;
-}
-
 static sr_status build(sr_optim *o, const sr_segment *segments) {
     SR_TRY(fill_segments(o, segments));
-    SR_TRY(new_flat(&o->m, o->params->device, o->params->stored));
-    SR_TRY(new_flat(&o->v, o->params->device, o->params->stored));
-    return new_flat(&o->result, o->params->device, 4);
+    SR_TRY(sr_params_flat(&o->m, o->params->device, o->params->stored));
+    SR_TRY(sr_params_flat(&o->v, o->params->device, o->params->stored));
+    return sr_params_flat(&o->result, o->params->device, 4);
 }
 
 sr_status sr_optim_new(sr_optim **out, sr_params *params, const sr_segment *segments,

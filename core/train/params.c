@@ -115,14 +115,12 @@ static void place(sr_params *p) {
 /* ---- the stores ------------------------------------------------------------------------------
  */
 
-/* A zeroed flat tensor that belongs to no scope. */
-static sr_status new_store(sr_tensor **out, sr_device *device, int64_t elements) {
+sr_status sr_params_flat(sr_tensor **out, sr_device *device, int64_t elements) {
     sr_scope *open = device->scope;
-    device->scope = NULL;
+    device->scope = device->outside;
     sr_status st = sr_tensor_new(out, device, device->real, 1, &elements);
     device->scope = open;
-    if (st != SR_OK) return st;
-    return device->backend->fill(*out, 0.0);
+    return st == SR_OK ? device->backend->fill(*out, 0.0) : st;
 }
 
 /* A leaf over `rows` rows of `like`'s shape at its offset; its grad is the same view of the
@@ -156,8 +154,8 @@ static sr_status build(sr_params *p, const sr_param_spec *specs, int64_t count) 
         if (specs[i].fuse != NULL) SR_TRY(join_group(p, specs[i].fuse));
     }
     place(p);
-    SR_TRY(new_store(&p->value, p->device, p->stored));
-    SR_TRY(new_store(&p->grad, p->device, p->stored));
+    SR_TRY(sr_params_flat(&p->value, p->device, p->stored));
+    SR_TRY(sr_params_flat(&p->grad, p->device, p->stored));
     return make_leaves(p);
 }
 

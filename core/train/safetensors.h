@@ -107,9 +107,10 @@ const sr_st_entry *sr_safetensors_find(const sr_safetensors *st, const char *nam
 sr_status sr_safetensors_read(const sr_safetensors *st, const sr_st_entry *entry, void *host,
                               sr_dtype dtype, uint64_t first, uint64_t count);
 
-/* All of a tensor into `t`, contiguous, with as many elements; SR_EINVAL when they differ. */
+/* The first `count` elements of a tensor into the first ones of `t`, which is contiguous; SR_EINVAL
+ * when either has fewer. */
 sr_status sr_safetensors_read_tensor(const sr_safetensors *st, const sr_st_entry *entry,
-                                     sr_tensor *t);
+                                     sr_tensor *t, int64_t count);
 
 /* ---- writing ---------------------------------------------------------------------------------
  */

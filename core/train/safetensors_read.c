@@ -137,22 +137,24 @@ sr_status sr_safetensors_read(const sr_safetensors *st, const sr_st_entry *e, vo
     return status;
 }
 
-sr_status sr_safetensors_read_tensor(const sr_safetensors *st, const sr_st_entry *e, sr_tensor *t) {
+sr_status sr_safetensors_read_tensor(const sr_safetensors *st, const sr_st_entry *e, sr_tensor *t,
+                                     int64_t count) {
     SR_TRY(sr_tensor_check("read", t));
-    if (!sr_tensor_is_contiguous(t) || (uint64_t)sr_tensor_elements(t) != e->count)
-        return sr_fail(SR_EINVAL,
-                       "%s: tensor '%s' has %" PRIu64 " elements; the tensor to fill "
-                       "must be contiguous and have as many, not %" PRId64,
-                       st->path, e->name, e->count, sr_tensor_elements(t));
     SR_TRY(check_conversion(st, e, t->dtype));
-    size_t bytes = (size_t)e->count * sr_dtype_size(t->dtype); /* both are in memory already */
+    if (!sr_tensor_is_contiguous(t) || count < 0 || count > sr_tensor_elements(t) ||
+        (uint64_t)count > e->count)
+        return sr_fail(SR_EINVAL,
+                       "%s: %" PRId64 " elements of tensor '%s', which has %" PRIu64 ", do not go "
+                       "into %" PRId64 "; the tensor to fill must be contiguous and large enough",
+                       st->path, count, e->name, e->count, sr_tensor_elements(t));
+    size_t bytes = (size_t)count * sr_dtype_size(t->dtype); /* less than t, which is in memory */
     void *host;
     SR_TRY(sr_alloc(&host, bytes, 1));
-    sr_status status = sr_safetensors_read(st, e, host, t->dtype, 0, e->count);
+    sr_status status = sr_safetensors_read(st, e, host, t->dtype, 0, (uint64_t)count);
     if (status == SR_OK && bytes > 0) {
+        sr_device *device = t->storage->device;
         t->storage->version++;
-        status =
-            t->storage->device->backend->upload(t->storage->device, sr_tensor_data(t), host, bytes);
+        status = device->backend->upload(device, sr_tensor_data(t), host, bytes);
     }
     sr_free(host);
     return status;

@@ -10,6 +10,7 @@ int luaopen_seqrun_core_fault(lua_State *L);
 int luaopen_seqrun_core_sys(lua_State *L);
 int luaopen_seqrun_core_tensor(lua_State *L);
 int luaopen_seqrun_core_text(lua_State *L);
+int luaopen_seqrun_core_train(lua_State *L);
 int luaopen_seqrun_core_yaml(lua_State *L);
 
 /* One line a module, in the order of the house. */
@@ -20,6 +21,8 @@ static const luaL_Reg modules[] = {
     {"sys", luaopen_seqrun_core_sys},
     {"text", luaopen_seqrun_core_text},
     {"tensor", luaopen_seqrun_core_tensor},
+    {"tensor", luaopen_seqrun_core_tensor},
+    {"train", luaopen_seqrun_core_train},
     {"yaml", luaopen_seqrun_core_yaml},
     {NULL, NULL},
 };

@@ -1,0 +1,64 @@
+#include "core/train/append.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/base/file.h"
+#include "core/base/mem.h"
+
+static sr_status open_file(sr_append *a, uint64_t size) {
+    struct stat info;
+    do
+        a->fd =
+            sr_io_now.open(a->path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
+    while (a->fd < 0 && errno == EINTR);
+    if (a->fd < 0) return sr_fail(SR_EIO, "%s: cannot open: %s", a->path, strerror(errno));
+    if (fstat(a->fd, &info) != 0 || !S_ISREG(info.st_mode))
+        return sr_fail(SR_EIO, "%s: this is not a plain file", a->path);
+    a->size = (uint64_t)info.st_size;
+    if (a->size <= size) return SR_OK;
+    a->size = size;
+    return sr_file_truncate(a->fd, size, a->path);
+}
+
+sr_status sr_append_open(sr_append **out, const char *path, uint64_t size) {
+    *out = NULL;
+    sr_append *a;
+    SR_TRY(sr_new(&a, 1));
+    a->fd = -1;
+    sr_status st = sr_strdup(&a->path, path);
+    if (st == SR_OK) st = open_file(a, size);
+    if (st != SR_OK) {
+        sr_append_close(a);
+        return st;
+    }
+    *out = a;
+    return SR_OK;
+}
+
+sr_status sr_append_write(sr_append *a, const void *bytes, size_t size) {
+    if (a->torn) {
+        SR_TRY(sr_file_truncate(a->fd, a->size, a->path));
+        a->torn = false;
+    }
+    sr_status st = sr_file_write(a->fd, bytes, size, a->path);
+    if (st == SR_OK) {
+        a->size += size;
+        return SR_OK;
+    }
+    a->torn = sr_io_now.ftruncate(a->fd, (off_t)a->size) != 0;
+    return st;
+}
+
+sr_status sr_append_sync(sr_append *a) {
+    return sr_file_sync(a->fd, a->path);
+}
+
+void sr_append_close(sr_append *a) {
+    if (a == NULL) return;
+    if (a->fd >= 0) sr_io_now.close(a->fd);
+    sr_free(a->path);
+    sr_free(a);
+}

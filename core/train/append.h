@@ -1,0 +1,40 @@
+/* append.h - a file that grows by whole records.
+ *
+ * metrics.jsonl and TensorBoard's event files are appended to while a run goes on.  A record is one
+ * write; when it fails part way (a full disk), the part is cut off again, now or before the next
+ * record, so that readers never meet half a record in the middle of a file.
+ */
+#ifndef SR_TRAIN_APPEND_H
+#define SR_TRAIN_APPEND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct sr_append {
+    char *path;
+    int fd;
+    uint64_t size; /* of the whole records */
+    bool torn;     /* part of a record follows them */
+} sr_append;
+
+/* Opens or creates a file, never through a symbolic link, and cuts it to `size` bytes when it is
+ * longer; UINT64_MAX leaves it as it is. */
+sr_status sr_append_open(sr_append **out, const char *path, uint64_t size);
+
+/* Appends one record: all of it or, after a failure, nothing. */
+sr_status sr_append_write(sr_append *file, const void *bytes, size_t size);
+
+sr_status sr_append_sync(sr_append *file);
+void sr_append_close(sr_append *file); /* NULL is allowed */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,179 @@
+/* lcheckpoint.c - a run's folder and its checkpoints; part of seqrun.core.train. */
+#include "core/train/checkpoint.h"
+
+#include "core/base/mem.h"
+#include "core/train/manifest.h"
+#include "core/train/saving.h"
+#include "lua/bind/lsafetensors.h"
+#include "lua/bind/ltrain.h"
+
+#define RUN_DIR "seqrun.core.RunDir"
+#define SAVING "seqrun.core.Saving"
+
+/* Pushes a string that core allocated, and frees it.  Lua may raise for want of memory; what is
+ * lost then is one path. */
+static void push_owned(lua_State *L, char *text) {
+    lua_pushstring(L, text);
+    sr_free(text);
+}
+
+/* ---- the folder ------------------------------------------------------------------------------
+ */
+
+/* run_dir(path) -> RunDir | nil, message, code ("lock", "storage") */
+static int train_run_dir(lua_State *L) {
+    const char *path = luaL_checkstring(L, 1);
+    sr_run_dir **box = lua_newuserdatauv(L, sizeof *box, 0);
+    *box = NULL;
+    luaL_setmetatable(L, RUN_DIR);
+    sr_status st = sr_run_dir_open(box, path);
+    return st == SR_OK ? 1 : lsr_result(L, st);
+}
+
+static int run_dir_close(lua_State *L) {
+    sr_run_dir **box = luaL_checkudata(L, 1, RUN_DIR);
+    sr_run_dir_close(*box);
+    *box = NULL;
+    return 0;
+}
+
+static const luaL_Reg run_dir_methods[] = {
+    {"close", run_dir_close},
+    {NULL, NULL},
+};
+
+/* checkpoint_path(run, step) -> path */
+static int train_path(lua_State *L) {
+    char *path;
+    lsr_check(
+        L, sr_checkpoint_path(&path, luaL_checkstring(L, 1), lsr_checkrange(L, 2, 0, SR_MAX_STEP)));
+    push_owned(L, path);
+    return 1;
+}
+
+/* checkpoint_list(run) -> ascending steps | nil, message, code */
+static int train_list(lua_State *L) {
+    int64_t *steps;
+    size_t count;
+    sr_status st = sr_checkpoint_list(&steps, &count, luaL_checkstring(L, 1));
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_createtable(L, (int)count, 0);
+    for (size_t i = 0; i < count; i++) {
+        lua_pushinteger(L, steps[i]);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    sr_free(steps);
+    return 1;
+}
+
+/* checkpoint_verify(path) -> step | nil, message, code */
+static int train_verify(lua_State *L) {
+    int64_t step;
+    sr_status st = sr_checkpoint_verify(&step, luaL_checkstring(L, 1));
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_pushinteger(L, step);
+    return 1;
+}
+
+/* checkpoint_latest(run) -> path, step | nil, message, code */
+static int train_latest(lua_State *L) {
+    char *path;
+    int64_t step;
+    sr_status st = sr_checkpoint_latest(&path, &step, luaL_checkstring(L, 1));
+    if (st != SR_OK) return lsr_result(L, st);
+    push_owned(L, path);
+    lua_pushinteger(L, step);
+    return 2;
+}
+
+/* checkpoint_retain(run, newest, keep [, every]) -> true | nil, message, code */
+static int train_retain(lua_State *L) {
+    sr_status st =
+        sr_checkpoint_retain(luaL_checkstring(L, 1), lsr_checkrange(L, 2, 0, SR_MAX_STEP),
+                             (int)lsr_checkrange(L, 3, 2, 1 << 30), luaL_optinteger(L, 4, 0));
+    return lsr_done(L, st);
+}
+
+/* checkpoint_set_aside(run, step) -> true | nil, message, code */
+static int train_set_aside(lua_State *L) {
+    return lsr_done(
+        L, sr_checkpoint_set_aside(luaL_checkstring(L, 1), lsr_checkrange(L, 2, 0, SR_MAX_STEP)));
+}
+
+/* ---- saving ----------------------------------------------------------------------------------
+ */
+
+static sr_saving *check_saving(lua_State *L) {
+    sr_saving **box = luaL_checkudata(L, 1, SAVING);
+    if (*box == NULL) luaL_argerror(L, 1, "the saving has ended");
+    return *box;
+}
+
+/* saving(run, step, bytes) -> Saving | nil, message, code */
+static int train_saving(lua_State *L) {
+    const char *run = luaL_checkstring(L, 1);
+    int64_t step = lsr_checkrange(L, 2, 0, SR_MAX_STEP);
+    int64_t bytes = lsr_checkrange(L, 3, 0, INT64_MAX / 2);
+    sr_saving **box = lua_newuserdatauv(L, sizeof *box, 0);
+    *box = NULL;
+    luaL_setmetatable(L, SAVING);
+    sr_status st = sr_saving_begin(box, run, step, (uint64_t)bytes);
+    return st == SR_OK ? 1 : lsr_result(L, st);
+}
+
+static int saving_end(lua_State *L) {
+    sr_saving **box = luaL_checkudata(L, 1, SAVING);
+    sr_saving_end(*box);
+    *box = NULL;
+    return 0;
+}
+
+/* saving:file(name, bytes) -> true | nil, message, code */
+static int saving_file(lua_State *L) {
+    sr_saving *s = check_saving(L);
+    size_t size;
+    const char *name = luaL_checkstring(L, 2), *bytes = luaL_checklstring(L, 3, &size);
+    return lsr_done(L, sr_saving_file(s, name, bytes, size));
+}
+
+/* saving:safetensors(name, plan) -> true | nil, message, code */
+static int saving_safetensors(lua_State *L) {
+    sr_saving *s = check_saving(L);
+    const char *name = luaL_checkstring(L, 2);
+    const sr_st_plan *plan = lsr_checkplan(L, 3);
+    sr_status st = sr_saving_open(s, name, plan->total_bytes);
+    if (st == SR_OK) st = sr_st_plan_write(plan, sr_saving_write, s);
+    if (st == SR_OK) st = sr_saving_close(s);
+    return lsr_done(L, st);
+}
+
+/* saving:commit() -> true | nil, message, code: saved, from now on */
+static int saving_commit(lua_State *L) {
+    return lsr_done(L, sr_saving_commit(check_saving(L)));
+}
+
+static const luaL_Reg saving_methods[] = {
+    {"file", saving_file},
+    {"safetensors", saving_safetensors},
+    {"commit", saving_commit},
+    {"finish", saving_end},
+    {NULL, NULL},
+};
+
+static const luaL_Reg functions[] = {
+    {"run_dir", train_run_dir},
+    {"checkpoint_path", train_path},
+    {"checkpoint_list", train_list},
+    {"checkpoint_verify", train_verify},
+    {"checkpoint_latest", train_latest},
+    {"checkpoint_retain", train_retain},
+    {"checkpoint_set_aside", train_set_aside},
+    {"saving", train_saving},
+    {NULL, NULL},
+};
+
+void lsr_open_checkpoint(lua_State *L) {
+    lsr_new_class(L, RUN_DIR, run_dir_methods, run_dir_close);
+    lsr_new_class(L, SAVING, saving_methods, saving_end);
+    luaL_setfuncs(L, functions, 0);
+}

@@ -1,0 +1,135 @@
+/* lrecords.c - files that grow while a run goes on; part of seqrun.core.train. */
+#include "core/train/append.h"
+#include "core/train/events.h"
+#include "lua/bind/ltrain.h"
+
+#define APPEND "seqrun.core.Append"
+#define EVENTS "seqrun.core.Events"
+
+/* ---- lines -----------------------------------------------------------------------------------
+ */
+
+static sr_append *check_append(lua_State *L) {
+    sr_append **box = luaL_checkudata(L, 1, APPEND);
+    if (*box == NULL) luaL_argerror(L, 1, "the file was closed");
+    return *box;
+}
+
+/* append(path [, size]) -> Append | nil, message, code: cut to `size` bytes when it is longer */
+static int train_append(lua_State *L) {
+    const char *path = luaL_checkstring(L, 1);
+    uint64_t size = UINT64_MAX;
+    if (!lua_isnoneornil(L, 2)) size = (uint64_t)lsr_checkrange(L, 2, 0, INT64_MAX);
+    sr_append **box = lua_newuserdatauv(L, sizeof *box, 0);
+    *box = NULL;
+    luaL_setmetatable(L, APPEND);
+    sr_status st = sr_append_open(box, path, size);
+    return st == SR_OK ? 1 : lsr_result(L, st);
+}
+
+/* append:write(record) -> true | nil, message, code: whole or not at all */
+static int append_write(lua_State *L) {
+    size_t size;
+    const char *bytes = luaL_checklstring(L, 2, &size);
+    return lsr_done(L, sr_append_write(check_append(L), bytes, size));
+}
+
+/* append:sync() -> true | nil, message, code */
+static int append_sync(lua_State *L) {
+    return lsr_done(L, sr_append_sync(check_append(L)));
+}
+
+static int append_close(lua_State *L) {
+    sr_append **box = luaL_checkudata(L, 1, APPEND);
+    sr_append_close(*box);
+    *box = NULL;
+    return 0;
+}
+
+static const luaL_Reg append_methods[] = {
+    {"write", append_write},
+    {"sync", append_sync},
+    {"close", append_close},
+    {NULL, NULL},
+};
+
+/* ---- events ----------------------------------------------------------------------------------
+ */
+
+static sr_events *check_events(lua_State *L) {
+    sr_events **box = luaL_checkudata(L, 1, EVENTS);
+    if (*box == NULL) luaL_argerror(L, 1, "the events were closed");
+    return *box;
+}
+
+/* events(folder, wall [, first_step]) -> Events | nil, message, code */
+static int train_events(lua_State *L) {
+    const char *folder = luaL_checkstring(L, 1);
+    double wall = luaL_checknumber(L, 2);
+    int64_t first = luaL_optinteger(L, 3, -1);
+    sr_events **box = lua_newuserdatauv(L, sizeof *box, 0);
+    *box = NULL;
+    luaL_setmetatable(L, EVENTS);
+    sr_status st = sr_events_open(box, folder, wall, first);
+    return st == SR_OK ? 1 : lsr_result(L, st);
+}
+
+/* events:scalars(wall, step, { tag = number }) -> true | nil, message, code; at most 64 */
+static int events_scalars(lua_State *L) {
+    enum { MOST = 64 };
+    const char *tags[MOST];
+    double values[MOST];
+    size_t count = 0;
+    sr_events *e = check_events(L);
+    double wall = luaL_checknumber(L, 2);
+    int64_t step = luaL_checkinteger(L, 3);
+    luaL_checktype(L, 4, LUA_TTABLE);
+    for (lua_pushnil(L); lua_next(L, 4) != 0; lua_pop(L, 1)) {
+        if (count == MOST || lua_type(L, -2) != LUA_TSTRING) luaL_argerror(L, 4, "at most 64 tags");
+        tags[count] = lua_tostring(L, -2);
+        values[count++] = luaL_checknumber(L, -1);
+    }
+    return lsr_done(L, sr_events_scalars(e, wall, step, tags, values, count));
+}
+
+/* events:text(wall, step, tag, text) -> true | nil, message, code */
+static int events_text(lua_State *L) {
+    sr_events *e = check_events(L);
+    return lsr_done(L, sr_events_text(e, luaL_checknumber(L, 2), luaL_checkinteger(L, 3),
+                                      luaL_checkstring(L, 4), luaL_checkstring(L, 5)));
+}
+
+static int events_close(lua_State *L) {
+    sr_events **box = luaL_checkudata(L, 1, EVENTS);
+    sr_events_close(*box);
+    *box = NULL;
+    return 0;
+}
+
+static const luaL_Reg events_methods[] = {
+    {"scalars", events_scalars},
+    {"text", events_text},
+    {"close", events_close},
+    {NULL, NULL},
+};
+
+/* crc32c(bytes) -> integer */
+static int train_crc32c(lua_State *L) {
+    size_t size;
+    const char *bytes = luaL_checklstring(L, 1, &size);
+    lua_pushinteger(L, sr_crc32c(bytes, size));
+    return 1;
+}
+
+static const luaL_Reg functions[] = {
+    {"append", train_append},
+    {"events", train_events},
+    {"crc32c", train_crc32c},
+    {NULL, NULL},
+};
+
+void lsr_open_records(lua_State *L) {
+    lsr_new_class(L, APPEND, append_methods, append_close);
+    lsr_new_class(L, EVENTS, events_methods, events_close);
+    luaL_setfuncs(L, functions, 0);
+}

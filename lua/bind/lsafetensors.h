@@ -1,0 +1,11 @@
+/* lsafetensors.h - a planned safetensors file as lcheckpoint.c needs it. */
+#ifndef LSR_LSAFETENSORS_H
+#define LSR_LSAFETENSORS_H
+
+#include "core/train/safetensors.h"
+#include "lua/bind/lseqrun.h"
+
+/* The plan of an argument, which the box on the stack keeps alive. */
+const sr_st_plan *lsr_checkplan(lua_State *L, int arg);
+
+#endif

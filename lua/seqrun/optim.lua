@@ -1,0 +1,207 @@
+-- optim.lua - AdamW and LAMB over a parameter store.
+--
+--   local opt = sr.optim.lamb(bert.params, { decay = 0.01 })
+--   local result = opt:step { rate = rate(step), clip = 1.0 }   -- norm, clip, check and update
+--   ... result.norm, result.applied                             -- read whenever; waits only then
+--
+-- Parameters labelled "no_decay" (biases, LayerNorm) get neither decay nor a trust ratio.  `groups`
+-- changes that for parameters whose name holds a Lua pattern; later groups win.
+--
+-- An update whose gradient is not finite changes nothing; after `max_skipped` in a row the run ends.
+
+local failure = require("seqrun.failure")
+local train = require("seqrun.core.train")
+
+local optim = {}
+
+---@class seqrun.OptimGroup
+---@field match string a Lua pattern found in the names
+---@field rate? number factor on the learning rate
+---@field decay? number
+---@field trust? boolean LAMB: scale by ||w|| / ||u||
+---@field frozen? boolean
+
+---@class seqrun.OptimOptions
+---@field betas? number[] default { 0.9, 0.999 }
+---@field eps? number default 1e-6, outside the root
+---@field decay? number decoupled weight decay; default 0.01
+---@field power? number effective betas are beta^power (a batch of packs); default 1
+---@field clip_eps? boolean clip by clip / (norm + 1e-6); default true for adamw, false for lamb
+---@field max_skipped? integer default 3
+---@field groups? seqrun.OptimGroup[]
+
+---@class seqrun.Optimizer
+---@field kind "adamw"|"lamb"
+---@field params seqrun.Params
+---@field options seqrun.OptimOptions whole
+local Optimizer = {}
+Optimizer.__index = Optimizer
+
+local OPTIONS = {
+  betas = true, eps = true, decay = true, power = true, clip_eps = true, max_skipped = true, groups = true,
+}
+
+local GROUP = { match = true, rate = true, decay = true, trust = true, frozen = true }
+
+local function check_keys(what, given, known)
+  for key in pairs(given) do
+    if not known[key] then
+      local names = {}
+      for name in pairs(known) do names[#names + 1] = name end
+      table.sort(names)
+      local hint = require("seqrun.guess").hint(tostring(key), names)
+      error(("optim: %s has no field '%s'%s"):format(what, tostring(key), hint), 4)
+    end
+  end
+end
+
+---What each parameter gets: the default of its label, then the groups in their order.
+local function segments_of(params, whole)
+  local segments, used = {}, {}
+  for i, param in ipairs(params.list) do
+    local plain = param.group == "no_decay"
+    local s = { rate = 1, decay = plain and 0 or whole.decay, trust = not plain, frozen = false }
+    for g, group in ipairs(whole.groups) do
+      if param.name:find(group.match) then
+        used[g] = true
+        for key, value in pairs(group) do
+          if key ~= "match" then s[key] = value end
+        end
+      end
+    end
+    segments[i] = s
+  end
+  for g, group in ipairs(whole.groups) do
+    if not used[g] then
+      local fix = "look at params:names() and correct the pattern"
+      error(("optim: group %d matches no parameter: '%s'; %s"):format(g, group.match, fix), 4)
+    end
+  end
+  return segments
+end
+
+local function new(kind, params, options)
+  options = options or {}
+  check_keys("an optimizer", options, OPTIONS)
+  for _, group in ipairs(options.groups or {}) do check_keys("a group", group, GROUP) end
+  local whole = {
+    betas = options.betas or { 0.9, 0.999 },
+    eps = options.eps or 1e-6,
+    decay = options.decay or 0.01,
+    power = options.power or 1,
+    clip_eps = options.clip_eps,
+    max_skipped = options.max_skipped or 3,
+    groups = options.groups or {},
+  }
+  if whole.clip_eps == nil then whole.clip_eps = kind == "adamw" end
+  local segments = segments_of(params, whole)
+  local core = train.optim(params.core, {
+    lamb = kind == "lamb", beta1 = whole.betas[1], beta2 = whole.betas[2], eps = whole.eps,
+    power = whole.power, clip_eps = whole.clip_eps, max_skipped = whole.max_skipped,
+  }, segments)
+  return setmetatable({ kind = kind, params = params, options = whole, segments = segments, core = core }, Optimizer)
+end
+
+---AdamW (Loshchilov and Hutter 2017).
+---@param params seqrun.Params
+---@param options? seqrun.OptimOptions
+---@return seqrun.Optimizer
+function optim.adamw(params, options) return new("adamw", params, options) end
+
+---LAMB (You et al. 2019): the update of each tensor is scaled by ||w|| / ||u||.
+---@param params seqrun.Params
+---@param options? seqrun.OptimOptions
+---@return seqrun.Optimizer
+function optim.lamb(params, options) return new("lamb", params, options) end
+
+---What came of a step; reading a field waits for the device.
+---@class seqrun.StepResult
+---@field norm number of the whole gradient, before the clip
+---@field finite boolean
+---@field applied boolean
+local Result = {}
+
+function Result.__index(result, key)
+  if key ~= "norm" and key ~= "finite" and key ~= "applied" then return nil end
+  local optimizer = rawget(result, "optimizer")
+  if optimizer then optimizer:settle() end
+  return rawget(result, key)
+end
+
+---Reads what came of the last step into its result.  nil, message, "numeric" when it was one too many
+---in a row with a gradient that is not finite.
+---@return seqrun.StepResult|nil
+---@return string? message
+---@return string? code
+function Optimizer:settle()
+  local values, message, code, late = self.core:settle()
+  local result = self.pending
+  values = values or late
+  if result then
+    self.pending = nil
+    result.norm, result.finite, result.applied = values.norm, values.finite, values.applied
+    result.optimizer = nil
+    self.last = result
+  end
+  if message then return nil, message, code end
+  return self.last
+end
+
+local function guard(ok, message, code)
+  if ok == nil and message then failure.raise(code, "%s", message) end
+end
+
+---One update with the gradients in the store: norm, clip, finite check, update.  Ends the run when the
+---numeric guard says so.  Gradients are left as they are: see params:zero_grad().
+---@param t { rate: number, clip?: number, loss?: seqrun.Tensor, zero_grad?: boolean } zero_grad: clear
+---  the gradients afterwards; default true.  loss: must be finite too
+---@return seqrun.StepResult
+function Optimizer:step(t)
+  guard(self:settle())
+  guard(self.core:step(t.rate, t.clip or 0, t.loss))
+  if t.zero_grad ~= false then self.params:zero_grad() end
+  self.pending = setmetatable({ optimizer = self, rate = t.rate }, Result)
+  return self.pending
+end
+
+---Updates applied, updates skipped, and of these the ones in a row.
+---@return integer applied
+---@return integer skipped
+---@return integer in_a_row
+function Optimizer:counts()
+  self:settle()
+  return self.core:counts()
+end
+
+---Both moments of a parameter, views into the stores.
+---@param name string
+---@return seqrun.Tensor m
+---@return seqrun.Tensor v
+function Optimizer:moments(name)
+  local i = self.params.index[name]
+  if not i then error(("optim: there is no parameter '%s'"):format(tostring(name)), 2) end
+  return self.core:moments(i)
+end
+
+---All that a checkpoint keeps: tensors by name ("m.NAME", "v.NAME") and plain values.
+---@return { tensors: table<string, seqrun.Tensor>, values: table<string, any> }
+function Optimizer:state()
+  local tensors = {}
+  for i, param in ipairs(self.params.list) do
+    tensors["m." .. param.name], tensors["v." .. param.name] = self.core:moments(i)
+  end
+  local applied, skipped, in_a_row = self:counts()
+  return {
+    tensors = tensors,
+    values = { kind = self.kind, applied = applied, skipped = skipped, in_a_row = in_a_row, power = self.options.power },
+  }
+end
+
+---Takes back the plain values of a state; checkpoint.load fills the tensors.
+---@param values table
+function Optimizer:restore(values)
+  self:settle()
+  self.core:set_counts(values.applied, values.skipped, values.in_a_row)
+end
+
+return optim

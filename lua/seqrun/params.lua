@@ -1,0 +1,129 @@
+-- params.lua - the parameters of a model, by name, over one contiguous store.
+--
+--   local p = sr.params.new {
+--     { name = "w", shape = { 3, 4 }, init = "normal", std = 0.02, group = "decay" },
+--     { name = "b", shape = { 3 }, init = "zeros", group = "no_decay" },
+--   }
+--   p:initialise(seed); local w = p:get "w"
+--
+-- `group` is a label that optimizers look at: "decay" (the default) or "no_decay".
+
+local guess = require("seqrun.guess")
+local tensor = require("seqrun.tensor")
+local train = require("seqrun.core.train")
+
+local params = {}
+
+---@class seqrun.ParamSpec
+---@field name string
+---@field shape integer[]
+---@field init? "normal"|"zeros"|"ones" default "normal", truncated at two deviations
+---@field std? number of "normal"; default 0.02
+---@field pad_rows_to? integer rows in the store are a multiple of this; the padding never shows
+---@field fuse? string members of one group stand side by side and can be had as one tensor
+---@field group? string label for optimizers; default "decay"
+
+---@class seqrun.Params
+---@field core userdata the store itself
+local Params = {}
+Params.__index = Params
+
+---A store of these parameters on the current device, all zero.
+---@param list seqrun.ParamSpec[]
+---@return seqrun.Params
+function params.new(list)
+  local self = setmetatable({ core = train.params(list), list = {}, index = {} }, Params)
+  for i, spec in ipairs(list) do
+    self.list[i] = {
+      name = spec.name, shape = { table.unpack(spec.shape) }, group = spec.group or "decay",
+      fuse = spec.fuse,
+    }
+    self.index[spec.name] = i
+  end
+  return self
+end
+
+local function index_of(self, name)
+  local i = self.index[name]
+  if i then return i end
+  local hint = guess.hint(tostring(name), self:names())
+  error(("params: there is no parameter '%s'%s"):format(tostring(name), hint), 3)
+end
+
+---The parameter of this name: a leaf, whose grad is a view of the gradient store.
+---@param name string
+---@return seqrun.Tensor
+function Params:get(name)
+  return self.core:get(self.index[name] or index_of(self, name))
+end
+
+---All members of a fuse group as one leaf: rows added up.
+---@param group string
+---@return seqrun.Tensor
+function Params:fused(group) return self.core:fused(group) end
+
+---@return string[] # in the order of the list
+function Params:names()
+  local names = {}
+  for i, param in ipairs(self.list) do names[i] = param.name end
+  return names
+end
+
+---@param name string
+---@return boolean
+function Params:has(name) return self.index[name] ~= nil end
+
+---@param name string
+---@return integer[]
+function Params:shape(name) return { table.unpack(self.list[index_of(self, name)].shape) } end
+
+---Elements that the model sees, without padding.
+---@return integer
+function Params:count() return (self.core:elements()) end
+
+---Writes the initial values: a function of the seed and each parameter's name, not of their order.
+---@param seed integer
+---@param name? string only this parameter
+---@return seqrun.Params
+function Params:initialise(seed, name)
+  self.core:initialise(seed, name and index_of(self, name))
+  return self
+end
+
+function Params:zero_grad() self.core:zero_grad() end
+
+---A copy of a parameter's values, outside of any graph.
+---@param name string
+---@return seqrun.Tensor
+function Params:value_of(name) return self:get(name):detach():clone() end
+
+---Writes a parameter's values.
+---@param name string
+---@param values seqrun.Tensor|number[]|number[][]|number
+function Params:set(name, values)
+  local guard <close> = tensor.no_grad()
+  local i = index_of(self, name)
+  local leaf = self.core:get(i):detach()
+  if type(values) ~= "userdata" then values = tensor.tensor(values, { device = leaf:device() }) end
+  leaf:copy_(values)
+end
+
+---Copies of all gradients by name, for tests.
+---@return table<string, seqrun.Tensor>
+function Params:clone_grads()
+  local grads = {}
+  for i, param in ipairs(self.list) do grads[param.name] = self.core:get(i):grad():clone() end
+  return grads
+end
+
+---One line a parameter.
+function Params:__tostring()
+  local lines = {}
+  for i, param in ipairs(self.list) do
+    lines[i] = ("%-64s (%s)"):format(param.name, table.concat(param.shape, ", "))
+  end
+  lines[#lines + 1] = ("%d parameters, %d elements"):format(#self.list, self:count())
+  return table.concat(lines, "\n")
+end
+
+return params
