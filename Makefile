@@ -153,7 +153,7 @@ MAN   = $(DESTDIR)$(PREFIX)/share/man/man1
 
 install: all ## copy the program, its Lua files and the recipes to DESTDIR and PREFIX
 	install -D -m 755 $(BUILD)/seqrun $(DESTDIR)$(PREFIX)/bin/seqrun
-	@find lua/seqrun recipes -type f ! -name '*.o' -exec install -D -m 644 {} $(SHARE)/{} \;
+	@find lua/seqrun $(wildcard recipes) -type f ! -name '*.o' -exec install -D -m 644 {} $(SHARE)/{} \;
 	@for f in README.md LICENSE $(wildcard docs/*.md); do install -D -m 644 $$f $(DOC)/$$(basename $$f); done
 	@for f in $(wildcard docs/*.1); do install -D -m 644 $$f $(MAN)/$$(basename $$f); done
 

@@ -1,0 +1,147 @@
+-- doctor.lua - is this machine fit to train on, and what would mend what is not.
+--
+-- Every check is a function that returns whether all is well, one line of facts, and the command that
+-- helps when it is not.  A check that raises is a cross too: a doctor does not fall ill.
+
+local sys = require("seqrun.core.sys")
+
+local doctor = {}
+
+local GIB = 1 << 30
+
+local function gib(bytes) return ("%.1f GiB"):format(bytes / GIB) end
+
+---@class seqrun.doctor.finding
+---@field name string
+---@field ok boolean
+---@field facts string
+---@field command? string what to type, when not ok
+
+---@type { [1]: string, [2]: fun(): boolean, string, string? }[]
+local checks = {}
+
+local function check(name, examine) checks[#checks + 1] = { name, examine } end
+
+check("program", function()
+  local build = sys.build()
+  local facts = ("seqrun %s (%s), %s, %s"):format(build.version, build.git, build.compiler, build.lua)
+  return build.lua:find("^Lua 5%.4") ~= nil, facts, "apt-get install liblua5.4-dev && make clean all"
+end)
+
+check("processor", function()
+  local m = sys.machine()
+  local has = {}
+  for _, name in ipairs { "avx2", "avx512", "avx512_bf16", "amx_bf16" } do
+    if m[name] then has[#has + 1] = name end
+  end
+  if #has > 0 then return true, m.cpu .. ": " .. table.concat(has, ", ") end
+  return false, m.cpu .. ": no AVX2, so plain loops do the work, slowly", "grep -m1 flags /proc/cpuinfo"
+end)
+
+check("processors", function()
+  local n = sys.machine().processors
+  return n >= 1, ("%d may be used by this process"):format(n)
+end)
+
+check("memory", function()
+  local total = sys.machine().memory
+  return total >= 2 * GIB, gib(total) .. " for this process; the demo needs 1, BERT-base about 8",
+    "ulimit -v unlimited; cat /sys/fs/cgroup/memory.max"
+end)
+
+check("small numbers", function()
+  local least = 2.0 ^ -1074
+  return least > 0 and least / 2 == 0 and tonumber("0.5") == 0.5,
+    "denormal numbers are kept, and a point separates decimals", "env -u LD_PRELOAD LC_ALL=C seqrun doctor"
+end)
+
+check("runs", function()
+  local folder = sys.exists("runs") and "runs" or "."
+  local probe = ("%s/.doctor-%d"):format(folder, sys.pid())
+  local done, message = sys.write_file(probe, "probe\n")
+  if not done then return false, message, "cd to a directory that you may write to, or give --out DIR" end
+  local same = sys.read_file(probe) == "probe\n"
+  sys.remove(probe)
+  return same, ("files are written, renamed and synced in %s"):format(sys.real_path(folder) or folder),
+    "df -h ."
+end)
+
+check("disk", function()
+  local free, message = sys.free_space(".")
+  if not free then return false, message, "df -h ." end
+  return free >= 2 * GIB, gib(free) .. " free here; a checkpoint of BERT-base takes 1.3", "df -h ."
+end)
+
+check("command line", function()
+  local ok = pcall(require, "argparse")
+  return ok, ok and "argparse is there" or "the Lua module argparse is missing", "apt-get install lua-argparse"
+end)
+
+check("tests", function()
+  local ok = pcall(require, "busted.core")
+  return ok, ok and "busted is there for make test" or "the Lua module busted is missing",
+    "apt-get install lua-busted"
+end)
+
+check("matrix products", function()
+  local build = sys.build()
+  return true, "oneDNN " .. build.onednn
+end)
+
+check("text", function()
+  local build = sys.build()
+  return build.unicode ~= nil, ("utf8proc %s, Unicode %s"):format(build.utf8proc, build.unicode)
+end)
+
+check("recipes", function()
+  local here = package.searchpath("seqrun.doctor", package.path):gsub("lua/seqrun/doctor%.lua$", "")
+  local folder = (here == "" and "." or here) .. "/recipes"
+  local found = sys.is_dir(folder)
+  return found, found and sys.real_path(folder) or "the recipes are not beside the Lua files",
+    "make install, or run from a checkout"
+end)
+
+check("GPU", function()
+  for _, name in ipairs(sys.list("/dev") or {}) do
+    if name:find("^nvidia%d+$") then
+      return true, "an NVIDIA device is there; this version trains on the CPU"
+    end
+  end
+  return true, "none; the CPU does the work"
+end)
+
+---Makes every check.
+---@return seqrun.doctor.finding[]
+function doctor.examine()
+  local findings = {}
+  for i, each in ipairs(checks) do
+    local ran, ok, facts, command = pcall(each[2])
+    if not ran then
+      ok, facts, command = false, tostring(ok), "seqrun doctor --json"
+    end
+    findings[i] = { name = each[1], ok = ok and true or false, facts = facts, command = not ok and command or nil }
+  end
+  return findings
+end
+
+---Whether the terminal says that it shows UTF-8.
+local function speaks_utf8()
+  local locale = os.getenv("LC_ALL") or os.getenv("LC_CTYPE") or os.getenv("LANG") or ""
+  return locale:upper():find("UTF%-?8") ~= nil
+end
+
+---The findings as lines of text.
+---@param findings seqrun.doctor.finding[]
+---@return string
+function doctor.text(findings)
+  local tick, cross = "ok", "NO"
+  if speaks_utf8() then tick, cross = "✓", "✗" end
+  local lines = {}
+  for _, f in ipairs(findings) do
+    lines[#lines + 1] = ("%s %-16s %s"):format(f.ok and tick or cross, f.name, f.facts)
+    if f.command then lines[#lines + 1] = ("  %-16s try: %s"):format("", f.command) end
+  end
+  return table.concat(lines, "\n")
+end
+
+return doctor

@@ -1,0 +1,20 @@
+-- doctor - is this machine fit to train on, and what would mend what is not.
+
+local doctor = require("seqrun.doctor")
+local json = require("seqrun.core.json")
+
+local verb = { summary = "is this machine fit to train on; each cross comes with a command" }
+
+function verb.define(cmd)
+  cmd:flag("--json", "one JSON object")
+end
+
+function verb.run(args)
+  local findings = doctor.examine()
+  local well = true
+  for _, finding in ipairs(findings) do well = well and finding.ok end
+  print(args.json and json.encode { ok = well, findings = json.array(findings) } or doctor.text(findings))
+  return well and 0 or 1
+end
+
+return verb

@@ -1,0 +1,56 @@
+-- The doctor finds what is wrong, says what helps, and never falls ill itself.
+
+local doctor = require "seqrun.doctor"
+local fault = require "seqrun.core.fault"
+local json = require "seqrun.core.json"
+
+describe("the doctor", function()
+  after_each(function() fault.storage(0) end)
+
+  it("makes at most fifteen checks, each with a line of facts", function()
+    local findings = doctor.examine()
+    assert.is_true(#findings >= 8 and #findings <= 15)
+    for _, f in ipairs(findings) do
+      assert.is_true(#f.facts > 0 and not f.facts:find("\n"), f.name)
+      assert.equal("boolean", type(f.ok))
+    end
+  end)
+
+  it("gives a command with every cross, and with no tick", function()
+    fault.storage(1, "EROFS", "rename")
+    local crosses = 0
+    for _, f in ipairs(doctor.examine()) do
+      assert.equal(f.ok, f.command == nil, f.name)
+      if not f.ok then crosses = crosses + 1 end
+    end
+    assert.is_true(crosses >= 1)
+  end)
+
+  it("sees a directory that cannot be written", function()
+    fault.storage(1, "EROFS", "rename")
+    local seen
+    for _, f in ipairs(doctor.examine()) do
+      if f.name == "runs" then seen = f end
+    end
+    assert.is_false(seen.ok)
+    assert.matches("Read%-only file system", seen.facts)
+    assert.matches("%-%-out", seen.command)
+  end)
+
+  it("draws ticks where the terminal speaks UTF-8, and words elsewhere", function()
+    local text = doctor.text {
+      { name = "a", ok = true, facts = "fine" },
+      { name = "b", ok = false, facts = "broken", command = "mend it" },
+    }
+    assert.is_true(text:find("^ok a") ~= nil or text:find("^✓ a") ~= nil)
+    assert.matches("try: mend it", text, 1, true)
+  end)
+
+  it("answers in JSON on demand, with exit code 0 or 1", function()
+    local pipe = assert(io.popen((arg[-1] or "build/seqrun") .. " doctor --json"))
+    local answer = assert(json.decode(pipe:read("a")))
+    local _, _, code = pipe:close()
+    assert.equal(answer.ok and 0 or 1, code)
+    assert.is_true(#answer.findings >= 8)
+  end)
+end)
