@@ -57,7 +57,8 @@ static void embed_row(const job *j, int64_t r, uint32_t *words) {
     const float *word = j->word + j->ids[r] * h, *position = j->position + at * h,
                 *type = j->type + j->types[r] * h;
     float *sum = j->sum + r * h, *y = j->y + r * h;
-    for (int64_t c = 0; c < h; c++) sum[c] = word[c] + position[c] + type[c];
+    j->cpu->simd->binary(sum, word, position, h, SR_ADD);
+    j->cpu->simd->axpby(sum, type, h, 1.0f, 1.0f);
     sr_norm_row row = {.y = y, .x = sum, .gamma = j->gamma, .beta = j->beta, .n = h, .eps = j->eps};
     j->cpu->simd->norm_row(&row);
     j->mean[r] = row.mean;
@@ -115,6 +116,7 @@ sr_status sr_cpu_embed(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_tensor 
  */
 
 typedef struct scatter_job {
+    const sr_simd *simd;
     float *word, *position, *type;
     const float *d;
     const int32_t *ids, *types;
@@ -122,22 +124,18 @@ typedef struct scatter_job {
     const sr_layout *layout;
 } scatter_job;
 
-static void add(float *table, int64_t row, const float *d, int64_t cols, int64_t from, int64_t to) {
-    if (table == NULL) return;
-    float *y = table + row * cols;
-    for (int64_t c = from; c < to; c++) y[c] += d[c];
-}
-
 static sr_status scatter_task(void *context, int64_t i, int worker) {
     (void)worker;
     const scatter_job *j = context;
-    int64_t from = i * STRIPE, to = sr_least(j->cols, from + STRIPE);
+    int64_t from = i * STRIPE, n = sr_least(STRIPE, j->cols - from);
     for (int64_t r = 0; r < j->layout->rows; r++) {
         if (j->layout->owner[r] < 0) continue;
-        const float *d = j->d + r * j->cols;
-        add(j->word, j->ids[r], d, j->cols, from, to);
-        add(j->position, j->layout->position[r], d, j->cols, from, to);
-        add(j->type, j->types[r], d, j->cols, from, to);
+        float *const tables[] = {j->word, j->position, j->type};
+        const int64_t rows[] = {j->ids[r], j->layout->position[r], j->types[r]};
+        for (int k = 0; k < 3; k++)
+            if (tables[k] != NULL)
+                j->simd->axpby(tables[k] + rows[k] * j->cols + from, j->d + r * j->cols + from, n,
+                               1.0f, 1.0f);
     }
     return SR_OK;
 }
@@ -169,13 +167,9 @@ sr_status sr_cpu_embed_backward(sr_tensor *dword, sr_tensor *dposition, sr_tenso
     j.dsum = cpu->shared.data;
     j.partial = j.dsum + rows * cols;
     SR_TRY(sr_cpu_norm_backward(dy, &j));
-    scatter_job s = {(float *)maybe(dword),
-                     (float *)maybe(dposition),
-                     (float *)maybe(dtype),
-                     j.dsum,
-                     SR_DATA(int32_t, ids),
-                     SR_DATA(int32_t, types),
-                     cols,
-                     layout};
+    scatter_job s = {
+        cpu->simd, (float *)maybe(dword), (float *)maybe(dposition), (float *)maybe(dtype),
+        j.dsum,    SR_DATA(int32_t, ids), SR_DATA(int32_t, types),   cols,
+        layout};
     return sr_cpu_run(dy, scatter_task, &s, sr_blocks(cols, STRIPE));
 }

@@ -219,6 +219,7 @@ static sr_status before_act(const float **out, const sr_tensor *dy, const sr_ten
 }
 
 typedef struct column_job {
+    const sr_simd *simd;
     const float *x;
     float *sums;
     int64_t rows, cols;
@@ -234,7 +235,7 @@ static sr_status column_task(void *context, int64_t i, int worker) {
         float part[GRAIN] = {0};
         int64_t end = sr_least(j->rows, row + ROWS);
         for (int64_t r = row; r < end; r++)
-            for (int64_t c = 0; c < cols; c++) part[c] += j->x[r * j->cols + col + c];
+            j->simd->axpby(part, j->x + r * j->cols + col, cols, 1.0f, 1.0f);
         for (int64_t c = 0; c < cols; c++) sums[c] += part[c];
     }
     for (int64_t c = 0; c < cols; c++) j->sums[col + c] += (float)sums[c];
@@ -243,7 +244,7 @@ static sr_status column_task(void *context, int64_t i, int worker) {
 
 sr_status sr_cpu_add_columns(const sr_tensor *t, float *sums, const float *x, int64_t rows,
                              int64_t cols) {
-    column_job j = {x, sums, rows, cols};
+    column_job j = {sr_cpu_of(t)->simd, x, sums, rows, cols};
     return sr_cpu_run(t, column_task, &j, sr_blocks(cols, GRAIN));
 }
 

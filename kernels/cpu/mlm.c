@@ -80,10 +80,15 @@ sr_status sr_cpu_cross_entropy(sr_tensor *total, sr_tensor *nll, sr_tensor *corr
 /* ---- the tied decoder ---------------------------------------------------------------------------
  */
 
+typedef struct add_job {
+    const sr_simd *simd;
+    const float *bias;
+} add_job;
+
 static void add_bias(const sr_product *p, int64_t row, int64_t rows, int64_t col, int64_t cols) {
-    const float *bias = (const float *)p->context + col;
+    const add_job *j = p->context;
     for (int64_t r = row; r < row + rows; r++)
-        for (int64_t c = 0; c < cols; c++) p->c[r * p->ldc + col + c] += bias[c];
+        j->simd->axpby(p->c + r * p->ldc + col, j->bias + col, cols, 1.0f, 1.0f);
 }
 
 /* logits (rows, V) = x word^T + bias */
@@ -102,9 +107,10 @@ static sr_status decode(float *logits, const float *x, int64_t rows, const sr_te
                     .n = v,
                     .k = h,
                     .alpha = 1};
+    add_job add = {sr_cpu_of(word)->simd, bias != NULL ? SR_DATA(float, bias) : NULL};
     if (bias != NULL) {
         p.epilogue = add_bias;
-        p.context = SR_DATA(float, bias);
+        p.context = &add;
     }
     return sr_cpu_product(word, &p);
 }

@@ -96,7 +96,7 @@ static sr_status scatter_task(void *context, int64_t i, int worker) {
         const float *x = SR_DATA(float, j->x);
         if (direct) {
             y += row * j->y->stride[0], x += m * j->x->stride[0];
-            for (int64_t c = from; c < to; c++) y[c] += x[c];
+            sr_cpu_of(j->y)->simd->axpby(y + from, x + from, to - from, 1.0f, 1.0f);
         } else {
             for (int64_t c = from; c < to; c++) y[place(j->y, row, c)] += x[place(j->x, m, c)];
         }
