@@ -7,6 +7,7 @@
 
 int luaopen_seqrun_core_json(lua_State *L);
 int luaopen_seqrun_core_fault(lua_State *L);
+int luaopen_seqrun_core_ops(lua_State *L);
 int luaopen_seqrun_core_sys(lua_State *L);
 int luaopen_seqrun_core_tensor(lua_State *L);
 int luaopen_seqrun_core_text(lua_State *L);
@@ -23,6 +24,9 @@ static const luaL_Reg modules[] = {
     {"tensor", luaopen_seqrun_core_tensor},
     {"tensor", luaopen_seqrun_core_tensor},
     {"train", luaopen_seqrun_core_train},
+    {"ops", luaopen_seqrun_core_ops},
+    {"sys", luaopen_seqrun_core_sys},
+    {"tensor", luaopen_seqrun_core_tensor},
     {"yaml", luaopen_seqrun_core_yaml},
     {NULL, NULL},
 };

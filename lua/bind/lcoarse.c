@@ -1,0 +1,122 @@
+/* lcoarse.c - the coarse ops, arguments by place; lua/seqrun/ops.lua names them. */
+#include <string.h>
+
+#include "core/tensor/ops.h"
+#include "lua/bind/lops.h"
+#include "lua/bind/ltensor.h"
+
+/* Where dropout falls: the names of sites, and what they are to the generator. */
+static const char *const site_names[] = {"embedding", "attention", "projection", "feed",
+                                         "head",      "user",      NULL};
+static const sr_purpose site_purposes[] = {SR_PURPOSE_DROP_EMBEDDING,  SR_PURPOSE_DROP_ATTENTION,
+                                           SR_PURPOSE_DROP_PROJECTION, SR_PURPOSE_DROP_FEED,
+                                           SR_PURPOSE_DROP_HEAD,       SR_PURPOSE_DROP_USER};
+
+/* Arguments `arg`: probability, site, layer; nil probability means none is dropped. */
+static sr_dropout check_dropout(lua_State *L, int arg) {
+    double p = luaL_optnumber(L, arg, 0.0);
+    if (!(p >= 0 && p < 1)) luaL_argerror(L, arg, "a dropout probability lies in [0, 1)");
+    sr_dropout drop = {.keep = sr_keep_256(p)};
+    if (drop.keep == 0) luaL_argerror(L, arg, "so little would be kept that n/256 rounds to 0");
+    drop.purpose = site_purposes[luaL_checkoption(L, arg + 1, "user", site_names)];
+    drop.layer = lua_isnoneornil(L, arg + 2) ? 0 : (uint32_t)lsr_checkrange(L, arg + 2, 0, 0xFFF);
+    return drop;
+}
+
+static const sr_layout *opt_layout(lua_State *L, int arg) {
+    return lua_isnoneornil(L, arg) ? NULL : lsr_checklayout(L, arg);
+}
+
+/* linear(x, w, b or nil, act) */
+static int op_linear(lua_State *L) {
+    static const char *const acts[] = {"none", "gelu", "gelu_tanh", "relu", "tanh", NULL};
+    sr_tensor *x = lsr_checktensor(L, 1), *w = lsr_checktensor(L, 2), *b = lsr_opttensor(L, 3);
+    sr_act act = (sr_act)luaL_checkoption(L, 4, "none", acts);
+    lsr_check(L, sr_op_linear(lsr_newtensor(L), x, w, b, act));
+    return 1;
+}
+
+/* attention(qkv, layout, heads, scale or nil, p, site, layer) */
+static int op_attention(lua_State *L) {
+    sr_tensor *qkv = lsr_checktensor(L, 1);
+    const sr_layout *layout = lsr_checklayout(L, 2);
+    int heads = (int)lsr_checkrange(L, 3, 1, 4095);
+    double scale = luaL_optnumber(L, 4, 0.0);
+    sr_dropout drop = check_dropout(L, 5);
+    lsr_check(L, sr_op_attention(lsr_newtensor(L), qkv, layout, heads, scale, drop));
+    return 1;
+}
+
+/* residual_norm(x, residual or nil, gamma, beta, layout or nil, eps, p, site, layer) */
+static int op_residual_norm(lua_State *L) {
+    sr_tensor *x = lsr_checktensor(L, 1), *residual = lsr_opttensor(L, 2);
+    sr_tensor *gamma = lsr_checktensor(L, 3), *beta = lsr_checktensor(L, 4);
+    const sr_layout *layout = opt_layout(L, 5);
+    double eps = luaL_checknumber(L, 6);
+    sr_dropout drop = check_dropout(L, 7);
+    lsr_check(L,
+              sr_op_residual_norm(lsr_newtensor(L), x, residual, gamma, beta, layout, eps, drop));
+    return 1;
+}
+
+/* embed(ids, types, word, position, type, gamma, beta, layout, eps, p, site, layer) */
+static int op_embed(lua_State *L) {
+    sr_tensor *ids = lsr_checktensor(L, 1), *types = lsr_checktensor(L, 2);
+    sr_tables tables = {lsr_checktensor(L, 3), lsr_checktensor(L, 4), lsr_checktensor(L, 5),
+                        lsr_checktensor(L, 6), lsr_checktensor(L, 7)};
+    const sr_layout *layout = lsr_checklayout(L, 8);
+    double eps = luaL_checknumber(L, 9);
+    sr_dropout drop = check_dropout(L, 10);
+    lsr_check(L, sr_op_embed(lsr_newtensor(L), ids, types, &tables, layout, eps, drop));
+    return 1;
+}
+
+/* dropout(x, layout, p, site, layer) */
+static int op_dropout(lua_State *L) {
+    sr_tensor *x = lsr_checktensor(L, 1);
+    const sr_layout *layout = lsr_checklayout(L, 2);
+    sr_dropout drop = check_dropout(L, 3);
+    lsr_check(L, sr_op_dropout(lsr_newtensor(L), x, layout, drop));
+    return 1;
+}
+
+/* mlm_loss(x, word, bias, labels, weights) -> total, nll, correct */
+static int op_mlm_loss(lua_State *L) {
+    sr_tensor *x = lsr_checktensor(L, 1), *word = lsr_checktensor(L, 2);
+    sr_tensor *bias = lsr_checktensor(L, 3), *labels = lsr_checktensor(L, 4);
+    sr_tensor *weights = lsr_checktensor(L, 5);
+    sr_tensor **total = lsr_newtensor(L), **nll = lsr_newtensor(L), **correct = lsr_newtensor(L);
+    lsr_check(L, sr_op_mlm_loss(total, nll, correct, x, word, bias, labels, weights));
+    return 3;
+}
+
+/* cross_entropy(logits, labels, weights) -> total, nll, correct */
+static int op_cross_entropy(lua_State *L) {
+    sr_tensor *logits = lsr_checktensor(L, 1), *labels = lsr_checktensor(L, 2);
+    sr_tensor *weights = lsr_checktensor(L, 3);
+    sr_tensor **total = lsr_newtensor(L), **nll = lsr_newtensor(L), **correct = lsr_newtensor(L);
+    lsr_check(L, sr_op_cross_entropy(total, nll, correct, logits, labels, weights));
+    return 3;
+}
+
+/* keep_probability(p) -> n/256, what dropout really keeps */
+static int keep_probability(lua_State *L) {
+    lua_pushnumber(L, check_dropout(L, 1).keep / 256.0);
+    return 1;
+}
+
+static const luaL_Reg functions[] = {
+    {"linear", op_linear},
+    {"attention", op_attention},
+    {"residual_norm", op_residual_norm},
+    {"embed", op_embed},
+    {"dropout", op_dropout},
+    {"mlm_loss", op_mlm_loss},
+    {"cross_entropy", op_cross_entropy},
+    {"keep_probability", keep_probability},
+    {NULL, NULL},
+};
+
+void lsr_open_coarse(lua_State *L) {
+    luaL_setfuncs(L, functions, 0);
+}

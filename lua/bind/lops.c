@@ -1,0 +1,414 @@
+/* lops.c - seqrun.core.ops: small ops as methods and operators of tensors. */
+#include "lua/bind/lops.h"
+
+#include <string.h>
+
+#include "core/tensor/ops.h"
+#include "lua/bind/ltensor.h"
+
+/* ---- elementwise ------------------------------------------------------------------------------
+ */
+
+#define UNARY(name, op)                                                                            \
+    static int name(lua_State *L) {                                                                \
+        sr_tensor *x = lsr_checktensor(L, 1);                                                      \
+        lsr_check(L, sr_op_unary(lsr_newtensor(L), x, op));                                        \
+        return 1;                                                                                  \
+    }
+UNARY(op_neg, SR_NEG)
+UNARY(op_abs, SR_ABS)
+UNARY(op_square, SR_SQUARE)
+UNARY(op_sqrt, SR_SQRT)
+UNARY(op_rsqrt, SR_RSQRT)
+UNARY(op_reciprocal, SR_RECIPROCAL)
+UNARY(op_exp, SR_EXP)
+UNARY(op_log, SR_LOG)
+UNARY(op_sin, SR_SIN)
+UNARY(op_cos, SR_COS)
+UNARY(op_tanh, SR_TANH)
+UNARY(op_sigmoid, SR_SIGMOID)
+UNARY(op_relu, SR_RELU)
+UNARY(op_gelu, SR_GELU)
+UNARY(op_gelu_tanh, SR_GELU_TANH)
+UNARY(op_erf, SR_ERF)
+UNARY(op_sign, SR_SIGN)
+UNARY(op_floor, SR_FLOOR)
+UNARY(op_not, SR_NOT)
+
+/* Either side may be a number. */
+static int binary(lua_State *L, sr_binary op) {
+    lua_settop(L, 2);
+    sr_tensor *like = lsr_totensor(L, 1);
+    if (like == NULL) like = lsr_totensor(L, 2);
+    sr_tensor *a = lsr_checkoperand(L, 1, like), *b = lsr_checkoperand(L, 2, like);
+    lsr_check(L, sr_op_binary(lsr_newtensor(L), a, b, op));
+    return 1;
+}
+
+#define BINARY(name, op)                                                                           \
+    static int name(lua_State *L) {                                                                \
+        return binary(L, op);                                                                      \
+    }
+BINARY(op_add, SR_ADD)
+BINARY(op_sub, SR_SUB)
+BINARY(op_mul, SR_MUL)
+BINARY(op_div, SR_DIV)
+BINARY(op_pow, SR_POW)
+BINARY(op_minimum, SR_MINIMUM)
+BINARY(op_maximum, SR_MAXIMUM)
+BINARY(op_eq, SR_EQ)
+BINARY(op_ne, SR_NE)
+BINARY(op_lt, SR_LT)
+BINARY(op_le, SR_LE)
+BINARY(op_gt, SR_GT)
+BINARY(op_ge, SR_GE)
+BINARY(op_and, SR_AND)
+BINARY(op_or, SR_OR)
+
+/* where(condition, a, b) */
+static int op_where(lua_State *L) {
+    lua_settop(L, 3);
+    sr_tensor *condition = lsr_checktensor(L, 1), *like = lsr_totensor(L, 2);
+    if (like == NULL) like = lsr_totensor(L, 3);
+    sr_tensor *a = lsr_checkoperand(L, 2, like), *b = lsr_checkoperand(L, 3, like);
+    lsr_check(L, sr_op_where(lsr_newtensor(L), condition, a, b));
+    return 1;
+}
+
+/* ---- in place ---------------------------------------------------------------------------------
+ */
+
+static int return_self(lua_State *L) {
+    lua_settop(L, 1);
+    return 1;
+}
+
+static int in_place(lua_State *L, sr_binary op) {
+    lua_settop(L, 2);
+    sr_tensor *y = lsr_checktensor(L, 1);
+    lsr_check(L, sr_op_binary_in_place(y, lsr_checkoperand(L, 2, y), op));
+    return return_self(L);
+}
+
+#define IN_PLACE(name, op)                                                                         \
+    static int name(lua_State *L) {                                                                \
+        return in_place(L, op);                                                                    \
+    }
+IN_PLACE(op_add_, SR_ADD)
+IN_PLACE(op_sub_, SR_SUB)
+IN_PLACE(op_mul_, SR_MUL)
+IN_PLACE(op_div_, SR_DIV)
+
+static int op_fill_(lua_State *L) {
+    sr_tensor *y = lsr_checktensor(L, 1);
+    double value = lua_isboolean(L, 2) ? lua_toboolean(L, 2) : luaL_checknumber(L, 2);
+    lsr_check(L, sr_op_fill_in_place(y, value));
+    return return_self(L);
+}
+
+static int op_zero_(lua_State *L) {
+    lsr_check(L, sr_op_fill_in_place(lsr_checktensor(L, 1), 0.0));
+    return return_self(L);
+}
+
+static int op_copy_(lua_State *L) {
+    lua_settop(L, 2);
+    sr_tensor *y = lsr_checktensor(L, 1);
+    lsr_check(L, sr_op_copy_in_place(y, lsr_checkoperand(L, 2, y)));
+    return return_self(L);
+}
+
+/* random_(tensor, kind, seed, uid, epoch, a, b) */
+static int op_random_(lua_State *L) {
+    static const char *const kinds[] = {"uniform", "normal", "truncated_normal", NULL};
+    sr_tensor *y = lsr_checktensor(L, 1);
+    sr_random kind = (sr_random)luaL_checkoption(L, 2, NULL, kinds);
+    uint64_t seed = (uint64_t)luaL_checkinteger(L, 3);
+    uint32_t uid = (uint32_t)lsr_checkrange(L, 4, 0, UINT32_MAX);
+    uint32_t epoch = (uint32_t)lsr_checkrange(L, 5, 0, UINT32_MAX);
+    lsr_check(L, sr_op_random_in_place(y, kind, seed, SR_PURPOSE_TENSOR, uid, epoch,
+                                       luaL_checknumber(L, 6), luaL_checknumber(L, 7)));
+    return return_self(L);
+}
+
+/* ---- views and copies -------------------------------------------------------------------------
+ */
+
+static int op_reshape(lua_State *L) {
+    int64_t shape[SR_MAX_DIMS];
+    sr_tensor *x = lsr_checktensor(L, 1);
+    int ndim = lsr_checksizes(L, 2, shape);
+    lsr_check(L, sr_op_reshape(lsr_newtensor(L), x, ndim, shape));
+    return 1;
+}
+
+static int op_view(lua_State *L) {
+    int64_t shape[SR_MAX_DIMS];
+    sr_tensor *x = lsr_checktensor(L, 1);
+    int ndim = lsr_checksizes(L, 2, shape);
+    lsr_check(L, sr_op_view(lsr_newtensor(L), x, ndim, shape));
+    return 1;
+}
+
+static int op_expand(lua_State *L) {
+    int64_t shape[SR_MAX_DIMS];
+    sr_tensor *x = lsr_checktensor(L, 1);
+    int ndim = lsr_checksizes(L, 2, shape);
+    lsr_check(L, sr_op_expand(lsr_newtensor(L), x, ndim, shape));
+    return 1;
+}
+
+static int op_permute(lua_State *L) {
+    int64_t given[SR_MAX_DIMS];
+    int order[SR_MAX_DIMS];
+    sr_tensor *x = lsr_checktensor(L, 1);
+    int n = lsr_checksizes(L, 2, given);
+    if (n != x->ndim) return luaL_error(L, "permute: %d dimensions named of %d", n, x->ndim);
+    for (int i = 0; i < n; i++) {
+        int64_t dim = given[i] < 0 ? given[i] + n : given[i] - 1;
+        if (given[i] == 0 || dim < 0 || dim >= n)
+            return luaL_error(L, "permute: dimension %I of %d; they count from 1",
+                              (lua_Integer)given[i], n);
+        order[i] = (int)dim;
+    }
+    lsr_check(L, sr_op_permute(lsr_newtensor(L), x, order));
+    return 1;
+}
+
+static int op_transpose(lua_State *L) {
+    sr_tensor *x = lsr_checktensor(L, 1);
+    int a = lsr_checkdim(L, 2, x->ndim), b = lsr_checkdim(L, 3, x->ndim);
+    lsr_check(L, sr_op_transpose(lsr_newtensor(L), x, a, b));
+    return 1;
+}
+
+static int op_t(lua_State *L) {
+    sr_tensor *x = lsr_checktensor(L, 1);
+    if (x->ndim != 2)
+        return luaL_error(L, "t: a tensor of 2 dimensions is wanted, this has %d; use transpose",
+                          x->ndim);
+    lsr_check(L, sr_op_transpose(lsr_newtensor(L), x, 0, 1));
+    return 1;
+}
+
+static int op_narrow(lua_State *L) {
+    sr_tensor *x = lsr_checktensor(L, 1);
+    int dim = lsr_checkdim(L, 2, x->ndim);
+    int64_t start = luaL_checkinteger(L, 3), length = luaL_checkinteger(L, 4);
+    lsr_check(L, sr_op_narrow(lsr_newtensor(L), x, dim, start - 1, length));
+    return 1;
+}
+
+static int op_select(lua_State *L) {
+    sr_tensor *x = lsr_checktensor(L, 1);
+    int dim = lsr_checkdim(L, 2, x->ndim);
+    int64_t i = luaL_checkinteger(L, 3);
+    if (i < 0) i += x->shape[dim] + 1;
+    lsr_check(L, sr_op_select(lsr_newtensor(L), x, dim, i - 1));
+    return 1;
+}
+
+static int op_squeeze(lua_State *L) {
+    sr_tensor *x = lsr_checktensor(L, 1);
+    int dim = lsr_optdim(L, 2, x->ndim, SR_ALL_DIMS);
+    lsr_check(L, sr_op_squeeze(lsr_newtensor(L), x, dim));
+    return 1;
+}
+
+static int op_unsqueeze(lua_State *L) {
+    sr_tensor *x = lsr_checktensor(L, 1);
+    int dim = lsr_checkdim(L, 2, x->ndim + 1);
+    lsr_check(L, sr_op_unsqueeze(lsr_newtensor(L), x, dim));
+    return 1;
+}
+
+static int op_detach(lua_State *L) {
+    sr_tensor *x = lsr_checktensor(L, 1);
+    lsr_check(L, sr_op_detach(lsr_newtensor(L), x));
+    return 1;
+}
+
+static int op_clone(lua_State *L) {
+    sr_tensor *x = lsr_checktensor(L, 1);
+    lsr_check(L, sr_op_clone(lsr_newtensor(L), x));
+    return 1;
+}
+
+static int op_contiguous(lua_State *L) {
+    sr_tensor *x = lsr_checktensor(L, 1);
+    lsr_check(L, sr_op_contiguous(lsr_newtensor(L), x));
+    return 1;
+}
+
+/* tensor:to(dtype or device) */
+static int op_to(lua_State *L) {
+    sr_tensor *x = lsr_checktensor(L, 1);
+    sr_dtype dtype;
+    const char *name = luaL_checkstring(L, 2);
+    bool is_dtype = sr_dtype_parse(&dtype, name);
+    sr_device *device = is_dtype ? NULL : lsr_device_named(L, name);
+    sr_tensor **out = lsr_newtensor(L);
+    lsr_check(L, is_dtype ? sr_op_convert(out, x, dtype) : sr_op_to_device(out, x, device));
+    return 1;
+}
+
+/* cat(list, dim) */
+static int op_cat(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TTABLE);
+    lua_Integer n = luaL_len(L, 1);
+    if (n < 1) return luaL_argerror(L, 1, "a list of at least one tensor is wanted");
+    sr_tensor **list = lua_newuserdatauv(L, (size_t)n * sizeof *list, 0);
+    for (lua_Integer i = 0; i < n; i++) {
+        lua_geti(L, 1, i + 1); /* the list keeps it alive */
+        list[i] = lsr_checktensor(L, -1);
+        lua_pop(L, 1);
+    }
+    int dim = lsr_checkdim(L, 2, list[0]->ndim);
+    lsr_check(L, sr_op_cat(lsr_newtensor(L), (int)n, list, dim));
+    return 1;
+}
+
+/* ---- reductions and products ------------------------------------------------------------------
+ */
+
+static int reduce(lua_State *L, sr_reduction op) {
+    sr_tensor *x = lsr_checktensor(L, 1);
+    int dim = lsr_optdim(L, 2, x->ndim, SR_ALL_DIMS);
+    bool keep = lua_toboolean(L, 3);
+    lsr_check(L, sr_op_reduce(lsr_newtensor(L), x, op, dim, keep));
+    return 1;
+}
+
+#define REDUCE(name, op)                                                                           \
+    static int name(lua_State *L) {                                                                \
+        return reduce(L, op);                                                                      \
+    }
+REDUCE(op_sum, SR_SUM)
+REDUCE(op_max, SR_MAX)
+REDUCE(op_min, SR_MIN)
+REDUCE(op_argmax, SR_ARGMAX)
+REDUCE(op_argmin, SR_ARGMIN)
+
+static int op_mean(lua_State *L) {
+    sr_tensor *x = lsr_checktensor(L, 1);
+    int dim = lsr_optdim(L, 2, x->ndim, SR_ALL_DIMS);
+    bool keep = lua_toboolean(L, 3);
+    lsr_check(L, sr_op_mean(lsr_newtensor(L), x, dim, keep));
+    return 1;
+}
+
+static int op_matmul(lua_State *L) {
+    sr_tensor *a = lsr_checktensor(L, 1), *b = lsr_checktensor(L, 2);
+    lsr_check(L, sr_op_matmul(lsr_newtensor(L), a, b));
+    return 1;
+}
+
+static int softmax(lua_State *L, bool log) {
+    sr_tensor *x = lsr_checktensor(L, 1);
+    int dim = lsr_optdim(L, 2, x->ndim, x->ndim - 1);
+    lsr_check(L, sr_op_softmax(lsr_newtensor(L), x, dim, log));
+    return 1;
+}
+
+static int op_softmax(lua_State *L) {
+    return softmax(L, false);
+}
+
+static int op_log_softmax(lua_State *L) {
+    return softmax(L, true);
+}
+
+static int op_gather_rows(lua_State *L) {
+    sr_tensor *x = lsr_checktensor(L, 1), *rows = lsr_checktensor(L, 2);
+    lsr_check(L, sr_op_gather_rows(lsr_newtensor(L), x, rows));
+    return 1;
+}
+
+/* ---- module -----------------------------------------------------------------------------------
+ */
+
+static const luaL_Reg methods[] = {
+    {"abs", op_abs},
+    {"square", op_square},
+    {"sqrt", op_sqrt},
+    {"rsqrt", op_rsqrt},
+    {"reciprocal", op_reciprocal},
+    {"exp", op_exp},
+    {"log", op_log},
+    {"sin", op_sin},
+    {"cos", op_cos},
+    {"tanh", op_tanh},
+    {"sigmoid", op_sigmoid},
+    {"relu", op_relu},
+    {"gelu", op_gelu},
+    {"gelu_tanh", op_gelu_tanh},
+    {"erf", op_erf},
+    {"sign", op_sign},
+    {"floor", op_floor},
+    {"logical_not", op_not},
+    {"minimum", op_minimum},
+    {"maximum", op_maximum},
+    {"eq", op_eq},
+    {"ne", op_ne},
+    {"lt", op_lt},
+    {"le", op_le},
+    {"gt", op_gt},
+    {"ge", op_ge},
+    {"logical_and", op_and},
+    {"logical_or", op_or},
+    {"add_", op_add_},
+    {"sub_", op_sub_},
+    {"mul_", op_mul_},
+    {"div_", op_div_},
+    {"fill_", op_fill_},
+    {"zero_", op_zero_},
+    {"copy_", op_copy_},
+    {"reshape", op_reshape},
+    {"view", op_view},
+    {"expand", op_expand},
+    {"permute", op_permute},
+    {"transpose", op_transpose},
+    {"t", op_t},
+    {"narrow", op_narrow},
+    {"select", op_select},
+    {"squeeze", op_squeeze},
+    {"unsqueeze", op_unsqueeze},
+    {"detach", op_detach},
+    {"clone", op_clone},
+    {"contiguous", op_contiguous},
+    {"to", op_to},
+    {"sum", op_sum},
+    {"mean", op_mean},
+    {"max", op_max},
+    {"min", op_min},
+    {"argmax", op_argmax},
+    {"argmin", op_argmin},
+    {"matmul", op_matmul},
+    {"softmax", op_softmax},
+    {"log_softmax", op_log_softmax},
+    {"index", op_gather_rows},
+    {NULL, NULL},
+};
+
+static const luaL_Reg operators[] = {
+    {"__add", op_add}, {"__sub", op_sub}, {"__mul", op_mul}, {"__div", op_div},
+    {"__pow", op_pow}, {"__unm", op_neg}, {NULL, NULL},
+};
+
+static const luaL_Reg functions[] = {
+    {"where", op_where},     {"cat", op_cat}, {"gather_rows", op_gather_rows},
+    {"random_", op_random_}, {NULL, NULL},
+};
+
+int luaopen_seqrun_core_ops(lua_State *L) {
+    luaL_requiref(L, "seqrun.core.tensor", luaopen_seqrun_core_tensor, 0);
+    lua_getfield(L, -1, "methods");
+    luaL_setfuncs(L, methods, 0);
+    lsr_open_grad_methods(L);
+    lua_getfield(L, -2, "metatable");
+    luaL_setfuncs(L, operators, 0);
+    luaL_newlib(L, functions);
+    lsr_open_coarse(L);
+    lsr_open_grad(L);
+    return 1;
+}

@@ -1,0 +1,13 @@
+/* lops.h - the parts of seqrun.core.ops: each adds to the table on top of the stack. */
+#ifndef LSR_LOPS_H
+#define LSR_LOPS_H
+
+#include <lua.h>
+
+void lsr_open_coarse(lua_State *L);       /* lcoarse.c: functions */
+void lsr_open_grad(lua_State *L);         /* lgrad.c: functions */
+void lsr_open_grad_methods(lua_State *L); /* lgrad.c: methods of tensors */
+
+int luaopen_seqrun_core_ops(lua_State *L);
+
+#endif

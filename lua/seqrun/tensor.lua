@@ -1,0 +1,207 @@
+-- tensor - making tensors, scopes, and how a tensor looks.
+--
+-- A tensor is a handle; its storage belongs to the scope that was open when it was made and goes back
+-- to the pool when that closes.  `t:keep()` carries it out.  Dimensions and positions count from 1 and -1
+-- is the last; values inside tensors (ids, rows, labels) count from 0 and are never shifted.
+
+local core = require("seqrun.core.tensor")
+local ops = require("seqrun.core.ops")
+
+local tensor = {
+  scope = core.scope,
+  layout = core.layout,
+  device = core.device,
+  devices = core.devices,
+  memory = core.memory,
+  threads = core.threads,
+  where = ops.where,
+}
+
+---What `sr.tensor`, `sr.zeros` and their like may be told.
+---@class seqrun.TensorOptions
+---@field dtype? "f64"|"f32"|"bf16"|"i32"|"bool" default: the device's real type
+---@field device? string default: the current device
+---@field requires_grad? boolean a leaf whose gradient is wanted
+
+local KNOWN = { dtype = true, device = true, requires_grad = true, seed = true, uid = true }
+
+local function check_options(name, options)
+  for key in pairs(options or {}) do
+    if not KNOWN[key] then
+      local hint = require("seqrun.guess").hint(tostring(key), { "dtype", "device", "requires_grad" })
+      error(("%s: there is no option '%s'%s"):format(name, tostring(key), hint), 3)
+    end
+  end
+  return options or {}
+end
+
+local function finish(t, options)
+  if options.requires_grad then t:requires_grad_(true) end
+  return t
+end
+
+---Makes `name` the current device; new tensors live there.
+---@param name string "cpu" or "ref"
+---@param options? { threads?: integer }
+function tensor.use(name, options)
+  core.use(name, options and options.threads)
+end
+
+---A tensor from a number or nested lists.
+---@param values number|table
+---@param options? seqrun.TensorOptions
+---@return seqrun.Tensor
+function tensor.tensor(values, options)
+  options = check_options("tensor", options)
+  return finish(core.from_table(values, options.dtype, options.device), options)
+end
+
+---A tensor from the bytes of its elements, little end first.
+---@param bytes string
+---@param dims integer[]
+---@param dtype string
+---@return seqrun.Tensor
+function tensor.from_string(bytes, dims, dtype)
+  return core.from_string(bytes, dims, dtype)
+end
+
+---Splits (d1, d2, ..., [options]) or ({d1, d2}, [options]) into sizes and options.
+local function sizes_and_options(name, ...)
+  local given = { ... }
+  local count = select("#", ...)
+  local first, last = given[1], given[count]
+  if type(first) == "table" and #first > 0 or (type(first) == "table" and count == 2) then
+    return first, check_options(name, given[2])
+  end
+  local options = type(last) == "table" and last or nil
+  if options then given[count] = nil end
+  return given, check_options(name, options)
+end
+
+---@return seqrun.Tensor
+function tensor.zeros(...)
+  local sizes, options = sizes_and_options("zeros", ...)
+  return finish(core.full(sizes, 0, options.dtype, options.device), options)
+end
+
+---@return seqrun.Tensor
+function tensor.ones(...)
+  local sizes, options = sizes_and_options("ones", ...)
+  return finish(core.full(sizes, 1, options.dtype, options.device), options)
+end
+
+---Contents not set.
+---@return seqrun.Tensor
+function tensor.empty(...)
+  local sizes, options = sizes_and_options("empty", ...)
+  return finish(core.empty(sizes, options.dtype, options.device), options)
+end
+
+---@param sizes integer[]
+---@param value number|boolean
+---@param options? seqrun.TensorOptions
+---@return seqrun.Tensor
+function tensor.full(sizes, value, options)
+  options = check_options("full", options)
+  return finish(core.full(sizes, value, options.dtype, options.device), options)
+end
+
+---Numbers from `first` to `last`, both included.
+---@param first number
+---@param last number
+---@param step? number
+---@param options? seqrun.TensorOptions
+---@return seqrun.Tensor
+function tensor.arange(first, last, step, options)
+  local list = {}
+  for x = first, last, step or 1 do list[#list + 1] = x end
+  if #list == 0 then return tensor.zeros(0, options) end
+  return tensor.tensor(list, options)
+end
+
+local drawn = 0
+
+---A draw is keyed: the same seed and uid give the same numbers.  Without a uid every call draws anew.
+local function random(name, kind, sizes, options)
+  options = check_options(name, options)
+  local uid = options.uid
+  if not uid then
+    uid = drawn
+    drawn = drawn + 1
+  end
+  local t = core.empty(sizes, options.dtype, options.device)
+  return finish(ops.random_(t, kind, options.seed or 0, uid, 0, 0, 1), options)
+end
+
+---Uniform in [0, 1).
+---@param sizes integer[]
+---@param options? { seed?: integer, uid?: integer, dtype?: string, device?: string, requires_grad?: boolean }
+---@return seqrun.Tensor
+function tensor.rand(sizes, options)
+  return random("rand", "uniform", sizes, options)
+end
+
+---Normal with mean 0 and deviation 1.
+---@param sizes integer[]
+---@param options? { seed?: integer, uid?: integer, dtype?: string, device?: string, requires_grad?: boolean }
+---@return seqrun.Tensor
+function tensor.randn(sizes, options)
+  return random("randn", "normal", sizes, options)
+end
+
+---@param list seqrun.Tensor[]
+---@param dim? integer
+---@return seqrun.Tensor
+function tensor.cat(list, dim)
+  return ops.cat(list, dim or 1)
+end
+
+---Tensors of one shape along a new first dimension.
+---@param list seqrun.Tensor[]
+---@return seqrun.Tensor
+function tensor.stack(list)
+  local lifted = {}
+  for i, t in ipairs(list) do lifted[i] = t:unsqueeze(1) end
+  return ops.cat(lifted, 1)
+end
+
+local quiet = {
+  __close = function(self) core.set_recording(self.before) end,
+}
+
+---While it is open nothing is recorded: `local quiet <close> = sr.no_grad()`.
+function tensor.no_grad()
+  return setmetatable({ before = core.set_recording(false) }, quiet)
+end
+
+---Runs fn with recording on, whatever it was before.
+---@param fn fun()
+function tensor.with_grad(fn)
+  local before <close> = setmetatable({ before = core.set_recording(true) }, quiet)
+  fn()
+end
+
+-- ---- methods that are Lua ----------------------------------------------------------------------
+
+local methods = core.methods
+
+---In place: uniform in [a, b), keyed as rand is.
+function methods:uniform_(a, b, options)
+  options = options or {}
+  return ops.random_(self, "uniform", options.seed or 0, options.uid or 0, 0, a or 0, b or 1)
+end
+
+---In place: normal, keyed as randn is.
+function methods:normal_(mean, deviation, options)
+  options = options or {}
+  return ops.random_(self, "normal", options.seed or 0, options.uid or 0, 0, mean or 0, deviation or 1)
+end
+
+core.metatable.__tostring = function(t)
+  return require("seqrun.show_tensor")(t)
+end
+core.metatable.__len = function(t)
+  return t:dim() > 0 and t:size(1) or 0
+end
+
+return tensor

@@ -1,0 +1,373 @@
+-- opcases - every op once, as data.
+--
+-- From this table ops_spec.lua runs: forward of every device against `ref`, gradients of `ref` against
+-- finite differences, and gradients of every device against `ref`.  A new backend needs no new test.
+--
+-- A case:
+--   name
+--   make(r)     -> named inputs: nested tables; wrap integers as { i32 = ... } and masks as { bool = ... };
+--                  a name with a leading "*" has no gradient.  r is a source of numbers, see below
+--   run(sr, t)  -> list of outputs, from tensors of those names
+--   tolerance   forward and backward, f32 against f64: largest error over largest magnitude.
+--               Default 2e-6: a handful of roundings of 6e-8 each, grown by sums of tens of terms
+--   difference  finite differences: tolerance, or false when the op is not differentiable
+local cases = {}
+
+local function case(c) cases[#cases + 1] = c end
+
+-- ---- small ops -------------------------------------------------------------------------------
+
+local UNARY = {
+  { "abs" }, { "square" }, { "exp" }, { "sin" }, { "cos" }, { "tanh" }, { "sigmoid" }, { "relu" },
+  { "gelu" }, { "gelu_tanh" }, { "erf" },
+  { "sqrt", positive = true }, { "rsqrt", positive = true }, { "reciprocal", positive = true }, { "log", positive = true },
+}
+for _, entry in ipairs(UNARY) do
+  case {
+    name = entry[1],
+    make = function(r) return { x = entry.positive and r.positive { 3, 70 } or r.normal { 3, 70 } } end,
+    run = function(_, t) return { t.x[entry[1]](t.x) } end,
+    tolerance = 4e-6,
+  }
+  case {
+    name = entry[1] .. " of a transposed view",
+    make = function(r) return { x = entry.positive and r.positive { 5, 7 } or r.normal { 5, 7 } } end,
+    run = function(_, t) return { t.x:t()[entry[1]](t.x:t()) } end,
+    tolerance = 4e-6,
+  }
+end
+case { name = "negation", make = function(r) return { x = r.normal { 9 } } end, run = function(_, t) return { -t.x } end }
+case {
+  name = "sign",
+  make = function(r) return { x = r.normal { 9 } } end,
+  run = function(_, t) return { t.x:sign() } end,
+  difference = false,
+}
+
+local BINARY = {
+  ["+"] = function(a, b) return a + b end,
+  ["-"] = function(a, b) return a - b end,
+  ["*"] = function(a, b) return a * b end,
+  ["/"] = function(a, b) return a / b end,
+}
+local SHAPES = {
+  { "same shapes", { 4, 33 }, { 4, 33 } },
+  { "a row", { 4, 33 }, { 33 } },
+  { "a column", { 4, 33 }, { 4, 1 } },
+  { "both broadcast", { 4, 1, 5 }, { 3, 1 } },
+  { "a scalar", { 4, 3 }, {} },
+}
+for symbol, fn in pairs(BINARY) do
+  for _, shape in ipairs(SHAPES) do
+    case {
+      name = ("a %s b, %s"):format(symbol, shape[1]),
+      make = function(r) return { a = r.normal(shape[2]), b = r.positive(shape[3]) } end,
+      run = function(_, t) return { fn(t.a, t.b) } end,
+    }
+  end
+  case {
+    name = ("number %s tensor"):format(symbol),
+    make = function(r) return { a = r.positive { 6 } } end,
+    run = function(_, t) return { fn(2.5, t.a), fn(t.a, 2.5) } end,
+  }
+end
+case {
+  name = "a tensor used twice",
+  make = function(r) return { a = r.normal { 6 } } end,
+  run = function(_, t) return { t.a * t.a + t.a } end,
+}
+case {
+  name = "power",
+  make = function(r) return { a = r.positive { 6, 5 } } end,
+  run = function(_, t) return { t.a ^ 3, t.a ^ 0.5 } end,
+  tolerance = 5e-6,
+}
+case {
+  name = "comparisons",
+  make = function() return { ["*a"] = { 1, 2, 3, 4 }, ["*b"] = { 4, 2, 1, 4 } } end,
+  run = function(_, t) return { t.a:eq(t.b), t.a:ne(t.b), t.a:lt(t.b), t.a:le(t.b), t.a:gt(t.b), t.a:ge(t.b) } end,
+  difference = false,
+}
+case {
+  name = "where",
+  make = function(r)
+    return { ["*c"] = { bool = { { 1, 0, 1 }, { 0, 0, 1 } } }, a = r.normal { 2, 3 }, b = r.normal { 2, 3 } }
+  end,
+  run = function(sr, t) return { sr.where(t.c, t.a, t.b) } end,
+}
+for _, name in ipairs { "sum", "mean" } do
+  case {
+    name = name,
+    make = function(r) return { x = r.normal { 3, 4, 70 } } end,
+    run = function(_, t) return { t.x[name](t.x), t.x[name](t.x, 1), t.x[name](t.x, -1), t.x[name](t.x, 2, true) } end,
+    tolerance = 4e-6,
+  }
+end
+for _, name in ipairs { "max", "min" } do
+  case {
+    name = name,
+    make = function(r) return { x = r.normal { 5, 37 } } end,
+    run = function(_, t) return { (t.x[name](t.x)), (t.x[name](t.x, 2)) } end,
+  }
+end
+case {
+  name = "argmax and argmin",
+  make = function(r) return { ["*x"] = r.normal { 5, 37 } } end,
+  run = function(_, t) return { t.x:argmax(-1), t.x:argmin(1) } end,
+  difference = false,
+}
+for _, shape in ipairs { { 1, 1, 1 }, { 3, 4, 5 }, { 17, 33, 65 }, { 64, 64, 64 }, { 1, 130, 7 }, { 130, 7, 1 } } do
+  local m, k, n = table.unpack(shape)
+  case {
+    name = ("matmul %dx%dx%d"):format(m, k, n),
+    make = function(r) return { a = r.normal { m, k }, b = r.normal { k, n } } end,
+    run = function(_, t) return { t.a:matmul(t.b) } end,
+    tolerance = 5e-6,
+  }
+  case {
+    name = ("matmul of transposed views %dx%dx%d"):format(m, k, n),
+    make = function(r) return { a = r.normal { k, m }, b = r.normal { n, k } } end,
+    run = function(_, t) return { t.a:t():matmul(t.b:t()) } end,
+    tolerance = 5e-6,
+  }
+end
+case {
+  name = "batched matmul with broadcasting",
+  make = function(r) return { a = r.normal { 2, 3, 4, 5 }, b = r.normal { 3, 5, 6 } } end,
+  run = function(_, t) return { t.a:matmul(t.b) } end,
+  tolerance = 4e-6,
+}
+for _, name in ipairs { "softmax", "log_softmax" } do
+  case {
+    name = name,
+    make = function(r) return { x = r.normal { 4, 67 } } end,
+    run = function(_, t) return { t.x[name](t.x, -1) } end,
+    tolerance = 5e-6,
+  }
+  case {
+    name = name .. " of large and equal scores",
+    make = function() return { x = { { 500, 0, -500 }, { 3, 3, 3 }, { -1e4, -1e4, -1e4 } } } end,
+    run = function(_, t) return { t.x[name](t.x, -1) } end,
+  }
+end
+case {
+  name = "reshape, transpose, permute, narrow, select, expand",
+  make = function(r) return { x = r.normal { 4, 6 } } end,
+  run = function(_, t)
+    return {
+      t.x:reshape(2, 12), t.x:transpose(1, 2):reshape(3, 8), t.x:reshape(2, 2, 6):permute(3, 1, 2):contiguous(),
+      t.x:narrow(2, 2, 3) * 2, t.x:select(1, 3) * 2, t.x:narrow(1, 1, 1):expand(5, 6) * 2,
+    }
+  end,
+}
+case {
+  name = "cat and stack",
+  make = function(r) return { a = r.normal { 2, 3 }, b = r.normal { 2, 3 } } end,
+  run = function(sr, t) return { sr.cat({ t.a, t.b }, 1), sr.cat({ t.a, t.b }, 2), sr.stack { t.a, t.b } } end,
+}
+case {
+  name = "gather_rows with repeated rows",
+  make = function(r) return { x = r.normal { 6, 19 }, ["*rows"] = { i32 = { 5, 0, 5, 2 } } } end,
+  run = function(sr, t) return { sr.ops.gather_rows(t.x, t.rows) } end,
+}
+
+-- ---- linear ----------------------------------------------------------------------------------
+
+for _, shape in ipairs { { 1, 1, 1 }, { 5, 3, 7 }, { 130, 48, 65 }, { 200, 128, 96 } } do
+  local rows, inputs, outputs = table.unpack(shape)
+  for _, act in ipairs { false, "gelu", "gelu_tanh", "relu", "tanh" } do
+    case {
+      name = ("linear %dx%dx%d %s"):format(rows, inputs, outputs, act or "plain"),
+      make = function(r)
+        return { x = r.normal { rows, inputs }, w = r.normal({ outputs, inputs }, inputs ^ -0.5), b = r.normal { outputs } }
+      end,
+      run = function(sr, t) return { sr.ops.linear(t.x, t.w, t.b, act and { act = act } or nil) } end,
+      tolerance = 5e-6,
+    }
+  end
+end
+case {
+  name = "linear without bias",
+  make = function(r) return { x = r.normal { 5, 8 }, w = r.normal { 3, 8 } } end,
+  run = function(sr, t) return { sr.ops.linear(t.x, t.w, nil) } end,
+}
+
+-- ---- ops on a layout -------------------------------------------------------------------------
+
+---Ragged layouts: around the edges of vectors, strips and tiles, with and without slack.
+local LAYOUTS = {
+  { "one token", { lens = { 1 } } },
+  { "three and two", { lens = { 3, 2 } } },
+  { "around 16", { lens = { 15, 16, 17, 1 } } },
+  { "around 48 and 64", { lens = { 48, 49, 63, 64, 65 } } },
+  { "around 128", { lens = { 127, 128, 129 } } },
+  { "gaps and slack", { lens = { 5, 9, 4 }, starts = { 2, 16, 30 }, rows = 40, uids = { 9, 4, 11 }, epochs = { 0, 1, 2 } } },
+  { "padded rows", { lens = { 5, 16, 9 }, starts = { 0, 16, 32 }, rows = 48 } },
+}
+local LONG = { { "512", { lens = { 512 } } }, { "513 and 7", { lens = { 513, 7 } } } }
+
+local function rows_of(layout)
+  if layout.rows then return layout.rows end
+  local sum = 0
+  for _, n in ipairs(layout.lens) do sum = sum + n end
+  return sum
+end
+
+local function with_seed(layout)
+  local copy = { seed = 12345 }
+  for key, value in pairs(layout) do copy[key] = value end
+  return copy
+end
+
+---Rows that a sequence owns, as a weight: what slack holds is nobody's business.
+local function owned(sr, layout, x)
+  local rows = {}
+  for i, owner in ipairs(layout:owners()) do
+    if owner >= 0 then rows[#rows + 1] = i - 1 end
+  end
+  return sr.ops.gather_rows(x, sr.tensor(rows, { dtype = "i32" }))
+end
+
+local function attention_case(label, layout, heads, size, dropout, scale)
+  local rows, hidden = rows_of(layout), heads * size
+  case {
+    name = ("attention, %s, %d heads of %d, dropout %g%s"):format(label, heads, size, dropout, scale and " peaky" or ""),
+    make = function(r) return { qkv = r.normal({ rows, 3 * hidden }, scale or 1) } end,
+    run = function(sr, t)
+      local l = sr.layout(with_seed(layout))
+      return { sr.ops.attention(t.qkv, l, { heads = heads, dropout = dropout, layer = 3 }) }
+    end,
+    tolerance = scale and 3e-5 or 5e-6, -- peaky: scores of hundreds keep an absolute error of 1e-5
+    slow = rows > 300,
+  }
+end
+for _, entry in ipairs(LAYOUTS) do
+  for _, dropout in ipairs { 0, 0.1, 0.5 } do attention_case(entry[1], entry[2], 2, 16, dropout) end
+end
+for _, entry in ipairs(LONG) do attention_case(entry[1], entry[2], 1, 64, 0.1) end
+attention_case("around 16", LAYOUTS[3][2], 1, 64, 0.1)
+attention_case("around 16", LAYOUTS[3][2], 3, 5, 0.1) -- a head size that no vector likes
+attention_case("around 16", LAYOUTS[3][2], 1, 128, 0)
+attention_case("around 16", LAYOUTS[3][2], 2, 16, 0.1, 8)
+case {
+  name = "attention over constant rows",
+  make = function() return { qkv = { { 1, 1, 1, 1, 1, 1 }, { 1, 1, 1, 1, 1, 1 } } } end,
+  run = function(sr, t) return { sr.ops.attention(t.qkv, sr.layout { lens = { 2 } }, { heads = 1 }) } end,
+}
+
+for _, entry in ipairs(LAYOUTS) do
+  local rows = rows_of(entry[2])
+  for _, dropout in ipairs { 0, 0.1 } do
+    case {
+      name = ("residual_norm, %s, dropout %g"):format(entry[1], dropout),
+      make = function(r)
+        return {
+          x = r.normal { rows, 40 }, residual = r.normal { rows, 40 }, gamma = r.positive { 40 }, beta = r.normal { 40 },
+        }
+      end,
+      run = function(sr, t)
+        local l = sr.layout(with_seed(entry[2]))
+        local options = { eps = 1e-12, dropout = dropout, layer = 1, site = "feed", layout = l }
+        return { owned(sr, l, sr.ops.residual_norm(t.x, t.residual, t.gamma, t.beta, options)) }
+      end,
+      tolerance = 1e-5,
+      difference = 2e-6,
+    }
+    case {
+      name = ("embed, %s, dropout %g"):format(entry[1], dropout),
+      make = function(r)
+        return {
+          ["*ids"] = { i32 = r.integers({ rows }, 11) }, ["*types"] = { i32 = r.integers({ rows }, 2) },
+          word = r.normal { 11, 24 }, position = r.normal { 130, 24 }, type = r.normal { 2, 24 },
+          gamma = r.positive { 24 }, beta = r.normal { 24 },
+        }
+      end,
+      run = function(sr, t)
+        local l = sr.layout(with_seed(entry[2]))
+        return { owned(sr, l, sr.ops.embed(t.ids, t.types, t, l, { eps = 1e-12, dropout = dropout })) }
+      end,
+      tolerance = 1e-5,
+      difference = 2e-6,
+    }
+  end
+  case {
+    name = "dropout, " .. entry[1],
+    make = function(r) return { x = r.normal { rows, 70 } } end,
+    run = function(sr, t)
+      local l = sr.layout(with_seed(entry[2]))
+      return { owned(sr, l, sr.ops.dropout(t.x, l, { p = 0.3, site = "head", layer = 2 })) }
+    end,
+  }
+end
+case {
+  name = "norm of plain rows",
+  make = function(r) return { x = r.normal { 7, 33 }, gamma = r.positive { 33 }, beta = r.normal { 33 } } end,
+  run = function(sr, t) return { sr.ops.residual_norm(t.x, nil, t.gamma, t.beta, { eps = 1e-12 }) } end,
+  tolerance = 1e-5,
+  difference = 2e-6,
+}
+case {
+  name = "norm of rows far from zero",
+  make = function(r)
+    local x = r.normal { 4, 64 }
+    for _, row in ipairs(x) do
+      for h = 1, #row do row[h] = r.round(row[h] + 100) end
+    end
+    return { x = x, gamma = r.positive { 64 }, beta = r.normal { 64 } }
+  end,
+  run = function(sr, t) return { sr.ops.residual_norm(t.x, nil, t.gamma, t.beta, { eps = 1e-12 }) } end,
+  tolerance = 5e-5, -- the inputs' own rounding is 4e-6 of a deviation of 1
+  difference = 1e-5,
+}
+
+-- ---- losses ----------------------------------------------------------------------------------
+
+for _, shape in ipairs { { 1, 5, 8 }, { 7, 33, 16 }, { 40, 600, 32 }, { 0, 9, 8 } } do
+  local rows, vocabulary, hidden = table.unpack(shape)
+  case {
+    name = ("mlm_loss of %d rows, %d words"):format(rows, vocabulary),
+    make = function(r)
+      return {
+        x = r.normal { rows, hidden }, word = r.normal { vocabulary, hidden }, bias = r.normal { vocabulary },
+        ["*labels"] = { i32 = r.integers({ rows }, vocabulary) }, ["*weights"] = r.positive { rows },
+      }
+    end,
+    shapes = { x = { rows, hidden }, labels = { rows }, weights = { rows } },
+    run = function(sr, t)
+      local total, nll, correct = sr.ops.mlm_loss(t.x, t.word, t.bias, t.labels, t.weights)
+      return { total, nll:detach(), correct:detach() }
+    end,
+    tolerance = 5e-6,
+  }
+  case {
+    name = ("cross_entropy of %d rows, %d classes"):format(rows, vocabulary),
+    make = function(r)
+      return {
+        logits = r.normal { rows, vocabulary },
+        ["*labels"] = { i32 = r.integers({ rows }, vocabulary) }, ["*weights"] = r.positive { rows },
+      }
+    end,
+    shapes = { logits = { rows, vocabulary }, labels = { rows }, weights = { rows } },
+    run = function(sr, t)
+      local total, nll, correct = sr.ops.cross_entropy(t.logits, t.labels, t.weights)
+      return { total, nll:detach(), correct:detach() }
+    end,
+    tolerance = 5e-6,
+  }
+end
+case {
+  name = "mse_loss",
+  make = function(r) return { x = r.normal { 5 }, ["*target"] = r.normal { 5 }, ["*weights"] = r.positive { 5 } } end,
+  run = function(sr, t) return { (sr.ops.mse_loss(t.x, t.target, t.weights)) } end,
+}
+case {
+  name = "cross_entropy with a weight of zero and large scores",
+  make = function()
+    return {
+      logits = { { 300, -300, 0 }, { 0, 0, 0 } }, ["*labels"] = { i32 = { 1, 2 } }, ["*weights"] = { 0, 1 },
+    }
+  end,
+  run = function(sr, t) return { (sr.ops.cross_entropy(t.logits, t.labels, t.weights)) } end,
+}
+
+return cases

@@ -1,0 +1,163 @@
+-- Every op of opcases.lua: gradients of `ref` against finite differences, every device against `ref`.
+
+local sr = require("seqrun")
+local cases = require("tests.spec.opcases")
+
+-- ---- numbers: the same on every device, exact in f32 -----------------------------------------------
+
+---A source of numbers that depends on the case's name only.
+local function source(name)
+  local state = 1
+  for i = 1, #name do state = (state * 31 + name:byte(i)) % 2147483647 end
+  local function unit()
+    state = state * 48271 % 2147483647
+    return state / 2147483647
+  end
+  local r = {}
+  function r.round(x) return (string.unpack("f", string.pack("f", x))) end
+  local function fill(shape, make, depth)
+    depth = depth or 1
+    if depth > #shape then return make() end
+    local list = {}
+    for i = 1, shape[depth] do list[i] = fill(shape, make, depth + 1) end
+    return list
+  end
+  function r.normal(shape, deviation)
+    return fill(shape, function()
+      return r.round((deviation or 1) * math.sqrt(-2 * math.log(unit())) * math.cos(2 * math.pi * unit()))
+    end)
+  end
+  function r.positive(shape) return fill(shape, function() return r.round(0.5 + unit()) end) end
+  function r.integers(shape, below) return fill(shape, function() return math.floor(unit() * below) end) end
+  return r
+end
+
+---Tensors of a case on the current device: by name, and in a fixed order with the names.
+local function tensors(case)
+  local made = case.make(source(case.name))
+  local named, order = {}, {}
+  for key, value in pairs(made) do
+    local quiet = key:sub(1, 1) == "*"
+    local name = quiet and key:sub(2) or key
+    local dtype
+    if type(value) == "table" then
+      if value.i32 then dtype, value = "i32", value.i32 end
+      if type(value) == "table" and value.bool then dtype, value = "bool", value.bool end
+    end
+    local shape = case.shapes and case.shapes[name]
+    local empty = shape and shape[1] == 0
+    local options = { dtype = dtype, requires_grad = not quiet }
+    if empty then
+      local dims = table.move(shape, 1, #shape, 1, {})
+      dims[#dims + 1] = options
+      named[name] = sr.zeros(table.unpack(dims))
+    else
+      named[name] = sr.tensor(value, options)
+    end
+    order[#order + 1] = name
+  end
+  table.sort(order)
+  return named, order
+end
+
+---A scalar of all outputs that no symmetry can hide a mistake from: sum of output_i x fixed weights.
+local function scalar(outputs)
+  local total
+  for k, y in ipairs(outputs) do
+    if y:dtype() == "f32" or y:dtype() == "f64" then
+      local weights = source("weights " .. k).positive { math.max(1, y:numel()) }
+      if y:numel() > 0 then
+        local w = sr.tensor(weights):reshape(table.unpack(y:shape()))
+        local part = (y * w):sum()
+        total = total and total + part or part
+      end
+    end
+  end
+  return total
+end
+
+local function run(case)
+  local named, order = tensors(case)
+  local outputs = case.run(sr, named)
+  local result = { outputs = {}, gradients = {} }
+  for k, y in ipairs(outputs) do result.outputs[k] = y:reshape(y:numel()):totable() end
+  local total = scalar(outputs)
+  if total and case.difference ~= false then
+    total:backward()
+    for _, name in ipairs(order) do
+      local t = named[name]
+      if t:requires_grad() and t:grad() then result.gradients[name] = t:grad():reshape(t:numel()):totable() end
+    end
+  end
+  return result
+end
+
+---Largest error over largest magnitude.
+local function distance(got, wanted)
+  local miss, most = 0, 0
+  for i, w in ipairs(wanted) do
+    if type(w) == "boolean" then
+      if w ~= got[i] then return 1 end
+    else
+      local d = math.abs(got[i] - w)
+      if d ~= d then return d end
+      miss, most = math.max(miss, d), math.max(most, math.abs(w))
+    end
+  end
+  return miss / math.max(most, 1e-3)
+end
+
+local function on(device, fn)
+  local before = sr.device():name()
+  sr.use(device)
+  local scope <close> = sr.scope()
+  local ok, result = pcall(fn)
+  sr.use(before)
+  if not ok then error(result, 0) end
+  return result
+end
+
+describe("ref against finite differences:", function()
+  for _, case in ipairs(cases) do
+    if case.difference ~= false then
+      it(case.name .. (case.slow and " #slow" or ""), function()
+        on("ref", function()
+          local named, order = tensors(case)
+          local list = {}
+          for i, name in ipairs(order) do list[i] = named[name] end
+          local function fn(...)
+            local given = { ... }
+            local by_name = {}
+            for i, name in ipairs(order) do by_name[name] = given[i] end
+            return scalar(case.run(sr, by_name)) or sr.zeros(1):sum()
+          end
+          local samples = case.slow and 2 or 6
+          assert.is_true(sr.gradcheck(fn, list, { samples = samples, tolerance = case.difference or 1e-6 }))
+        end)
+      end)
+    end
+  end
+end)
+
+for _, device in ipairs(sr.devices()) do
+  if device ~= "ref" then
+    describe(device .. " against ref:", function()
+      for _, case in ipairs(cases) do
+        it(case.name .. (case.slow and " #slow" or ""), function()
+          local wanted = on("ref", function() return run(case) end)
+          local got = on(device, function() return run(case) end)
+          local tolerance = case.tolerance or 2e-6
+          for k, y in ipairs(wanted.outputs) do
+            local d = distance(got.outputs[k], y)
+            assert.is_true(d <= tolerance, ("output %d: %.3e"):format(k, d))
+          end
+          for name, g in pairs(wanted.gradients) do
+            assert.is_truthy(got.gradients[name], "no gradient of " .. name)
+            local d = distance(got.gradients[name], g)
+            assert.is_true(d <= tolerance * 4, ("gradient of %s: %.3e"):format(name, d))
+          end
+        end)
+      end
+    end)
+  end
+end
