@@ -8,7 +8,7 @@
 #include "core/tensor/scope.h"
 #include "core/tensor/storage.h"
 
-const sr_backend *const sr_backends[] = {&sr_backend_ref, NULL};
+const sr_backend *const sr_backends[] = {&sr_backend_ref, &sr_backend_cpu, NULL};
 
 sr_device *sr_device_retain(sr_device *device) {
     device->refs++;

@@ -60,10 +60,11 @@ local function tensors(case)
   return named, order
 end
 
----A scalar of all outputs that no symmetry can hide a mistake from: sum of output_i x fixed weights.
-local function scalar(outputs)
+---A scalar of the outputs that no symmetry can hide a mistake from: sum of output_i x fixed weights.
+local function scalar(outputs, flows)
   local total
   for k, y in ipairs(outputs) do
+    if k > (flows or #outputs) then break end
     if y:dtype() == "f32" or y:dtype() == "f64" then
       local weights = source("weights " .. k).positive { math.max(1, y:numel()) }
       if y:numel() > 0 then
@@ -81,7 +82,7 @@ local function run(case)
   local outputs = case.run(sr, named)
   local result = { outputs = {}, gradients = {} }
   for k, y in ipairs(outputs) do result.outputs[k] = y:reshape(y:numel()):totable() end
-  local total = scalar(outputs)
+  local total = scalar(outputs, case.flows)
   if total and case.difference ~= false then
     total:backward()
     for _, name in ipairs(order) do
@@ -108,7 +109,7 @@ local function distance(got, wanted)
 end
 
 local function on(device, fn)
-  local before = sr.device():name()
+  local before = sr.device()
   sr.use(device)
   local scope <close> = sr.scope()
   local ok, result = pcall(fn)
@@ -129,7 +130,7 @@ describe("ref against finite differences:", function()
             local given = { ... }
             local by_name = {}
             for i, name in ipairs(order) do by_name[name] = given[i] end
-            return scalar(case.run(sr, by_name)) or sr.zeros(1):sum()
+            return scalar(case.run(sr, by_name), case.flows) or sr.zeros(1):sum()
           end
           local samples = case.slow and 2 or 6
           assert.is_true(sr.gradcheck(fn, list, { samples = samples, tolerance = case.difference or 1e-6 }))

@@ -1,0 +1,407 @@
+/* ops_coarse.c - linear, attention, residual norm, embedding, dropout: checks and rules.
+ *
+ * Kernels get contiguous tensors: a strided argument is copied on the way in (and the copy is
+ * recorded), a strided gradient on the way back.
+ */
+#include <math.h>
+
+#include "core/tensor/coarse.h"
+
+sr_status sr_coarse_inputs(sr_tensor **held, int count, sr_tensor *const *given) {
+    for (int i = 0; i < count; i++) held[i] = NULL;
+    for (int i = 0; i < count; i++) {
+        if (given[i] == NULL) continue;
+        sr_status st = sr_op_contiguous(&held[i], given[i]);
+        if (st == SR_OK) continue;
+        sr_coarse_drop(held, count);
+        return st;
+    }
+    return SR_OK;
+}
+
+void sr_coarse_drop(sr_tensor **held, int count) {
+    for (int i = 0; i < count; i++) sr_tensor_release(held[i]);
+}
+
+sr_status sr_coarse_dy(sr_node *node, sr_tensor **dy) {
+    sr_tensor *dense = NULL;
+    SR_TRY(sr_op_contiguous(&dense, node->dy[0]));
+    sr_tensor_release(node->dy[0]);
+    node->dy[0] = *dy = dense;
+    return SR_OK;
+}
+
+sr_status sr_coarse_dx(sr_node *node, sr_tensor **dx, int i) {
+    if (!sr_node_wants(node, i)) return SR_OK;
+    const sr_edge *e = &node->edge[i];
+    return sr_tensor_new(&dx[i], node->device, node->device->real, e->ndim, e->shape);
+}
+
+sr_dtype sr_statistics_dtype(const sr_device *device) {
+    return device->real == SR_F64 ? SR_F64 : SR_F32;
+}
+
+static sr_status check_drop(const char *op, sr_dropout drop, const sr_layout *layout) {
+    if (drop.keep < 1 || drop.keep > 256)
+        return sr_fail(SR_EINVAL, "%s: dropout keeps %u of 256; the probability must be below 1",
+                       op, drop.keep);
+    if (drop.keep < 256 && layout == NULL)
+        return sr_fail(SR_EINVAL, "%s: dropout is keyed by sequence and needs the layout", op);
+    return SR_OK;
+}
+
+/* ---- linear -----------------------------------------------------------------------------------
+ */
+
+enum { LINEAR_X, LINEAR_W, LINEAR_PRE, LINEAR_Y };
+
+static sr_status linear_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
+    (void)pass;
+    SR_NEED(node->device, linear_backward);
+    sr_tensor *dy, *dw, *db = NULL;
+    SR_TRY(sr_coarse_dy(node, &dy));
+    SR_TRY(sr_coarse_dx(node, dx, 0));
+    SR_TRY(sr_grad_sink(node, dx, 1, &dw));
+    if (node->inputs > 2) SR_TRY(sr_grad_sink(node, dx, 2, &db));
+    return node->device->backend->linear_backward(
+        dx[0], dw, db, dy, node->saved[LINEAR_X].tensor, node->saved[LINEAR_W].tensor,
+        node->saved[LINEAR_PRE].tensor, node->saved[LINEAR_Y].tensor, (sr_act)node->op);
+}
+static const sr_rule linear_rule = {"linear", linear_back};
+
+static sr_status record_linear(sr_tensor *y, sr_tensor *pre, sr_tensor *const in[3], sr_act act) {
+    sr_node *node;
+    SR_TRY(sr_front_record(&node, &linear_rule, y, in[2] != NULL ? 3 : 2, in));
+    if (node == NULL) return SR_OK;
+    node->op = (int)act;
+    SR_TRY(sr_node_save(node, LINEAR_X, in[0]));
+    SR_TRY(sr_node_save(node, LINEAR_W, in[1]));
+    SR_TRY(sr_node_save(node, LINEAR_PRE, pre));
+    bool from_y = act == SR_ACT_RELU || act == SR_ACT_TANH;
+    return from_y ? sr_node_save(node, LINEAR_Y, y) : SR_OK;
+}
+
+static sr_status compute_linear(sr_tensor **out, sr_tensor *const in[3], sr_act act) {
+    sr_device *device = in[0]->storage->device;
+    int64_t shape[2] = {in[0]->shape[0], in[1]->shape[0]};
+    sr_tensor *y = NULL, *pre = NULL;
+    sr_status st = sr_tensor_new(&y, device, device->real, 2, shape);
+    bool keeps = (act == SR_ACT_GELU || act == SR_ACT_GELU_TANH) && sr_grad_wanted(3, in);
+    if (st == SR_OK && keeps) st = sr_tensor_like(&pre, y);
+    if (st == SR_OK) st = device->backend->linear(y, pre, in[0], in[1], in[2], act);
+    if (st == SR_OK) st = record_linear(y, pre, in, act);
+    sr_tensor_release(pre);
+    if (st != SR_OK) {
+        sr_tensor_release(y);
+        return st;
+    }
+    *out = y;
+    return SR_OK;
+}
+
+sr_status sr_op_linear(sr_tensor **out, sr_tensor *x, sr_tensor *w, sr_tensor *b, sr_act act) {
+    *out = NULL;
+    SR_TRY(sr_front_check("linear", 3, (sr_tensor *[]){x, w, b}));
+    sr_device *device = x->storage->device;
+    SR_NEED(device, linear);
+    SR_TRY(sr_front_shape("linear", "w", w, device->real, 2, (int64_t[]){-1, -1}));
+    SR_TRY(sr_front_shape("linear", "x", x, device->real, 2, (int64_t[]){-1, w->shape[1]}));
+    if (b != NULL)
+        SR_TRY(sr_front_shape("linear", "b", b, device->real, 1, (int64_t[]){w->shape[0]}));
+    sr_tensor *in[3];
+    SR_TRY(sr_coarse_inputs(in, 3, (sr_tensor *[]){x, w, b}));
+    sr_status st = compute_linear(out, in, act);
+    sr_coarse_drop(in, 3);
+    return st;
+}
+
+/* ---- attention --------------------------------------------------------------------------------
+ */
+
+enum { ATTENTION_QKV, ATTENTION_OUT, ATTENTION_LSE };
+
+static sr_status attention_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
+    (void)pass;
+    SR_NEED(node->device, attention_backward);
+    sr_tensor *dy;
+    SR_TRY(sr_coarse_dy(node, &dy));
+    SR_TRY(sr_coarse_dx(node, dx, 0));
+    return node->device->backend->attention_backward(
+        dx[0], dy, node->saved[ATTENTION_QKV].tensor, node->saved[ATTENTION_OUT].tensor,
+        node->saved[ATTENTION_LSE].tensor, node->layout, node->op, node->scalar, node->drop);
+}
+static const sr_rule attention_rule = {"attention", attention_back};
+
+static sr_status check_attention(sr_tensor *qkv, const sr_layout *layout, int heads) {
+    sr_device *device = qkv->storage->device;
+    SR_TRY(sr_front_shape("attention", "qkv", qkv, device->real, 2, (int64_t[]){-1, -1}));
+    SR_TRY(sr_front_rows("attention", "qkv", qkv, layout));
+    if (heads < 1 || qkv->shape[1] % (3 * (int64_t)heads) != 0)
+        return sr_fail(SR_EINVAL,
+                       "attention: qkv has %lld columns, which is no multiple of 3 x %d heads; "
+                       "wanted (T, 3 H), a row [q heads | k heads | v heads]",
+                       (long long)qkv->shape[1], heads);
+    return SR_OK;
+}
+
+static sr_status record_attention(sr_tensor *y, sr_tensor *lse, sr_tensor *qkv,
+                                  const sr_layout *layout, int heads, double scale,
+                                  sr_dropout drop) {
+    sr_node *node;
+    SR_TRY(sr_front_record(&node, &attention_rule, y, 1, &qkv));
+    if (node == NULL) return SR_OK;
+    node->op = heads;
+    node->scalar = scale;
+    node->drop = drop;
+    sr_node_set_layout(node, layout);
+    SR_TRY(sr_node_save(node, ATTENTION_QKV, qkv));
+    SR_TRY(sr_node_save(node, ATTENTION_OUT, y));
+    return sr_node_save(node, ATTENTION_LSE, lse);
+}
+
+sr_status sr_op_attention(sr_tensor **out, sr_tensor *qkv, const sr_layout *layout, int heads,
+                          double scale, sr_dropout drop) {
+    *out = NULL;
+    SR_TRY(sr_tensor_check("attention", qkv));
+    sr_device *device = qkv->storage->device;
+    SR_NEED(device, attention);
+    SR_TRY(check_attention(qkv, layout, heads));
+    SR_TRY(check_drop("attention", drop, layout));
+    int64_t rows = qkv->shape[0], hidden = qkv->shape[1] / 3;
+    if (scale == 0) scale = 1.0 / sqrt((double)hidden / heads);
+    sr_tensor *in = NULL, *y = NULL, *lse = NULL;
+    sr_status st;
+    SR_GO(done, st, sr_op_contiguous(&in, qkv));
+    SR_GO(done, st, sr_tensor_new(&y, device, device->real, 2, (int64_t[]){rows, hidden}));
+    SR_GO(done, st,
+          sr_tensor_new(&lse, device, sr_statistics_dtype(device), 2, (int64_t[]){heads, rows}));
+    SR_GO(done, st, device->backend->attention(y, lse, in, layout, heads, scale, drop));
+    SR_GO(done, st, record_attention(y, lse, in, layout, heads, scale, drop));
+done:
+    sr_tensor_release(in);
+    sr_tensor_release(lse);
+    if (st != SR_OK) {
+        sr_tensor_release(y);
+        return st;
+    }
+    *out = y;
+    return SR_OK;
+}
+
+/* ---- residual norm ----------------------------------------------------------------------------
+ */
+
+enum { NORM_SUM, NORM_GAMMA, NORM_MEAN, NORM_RSTD };
+
+static sr_status residual_norm_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
+    (void)pass;
+    SR_NEED(node->device, residual_norm_backward);
+    sr_tensor *dy, *dgamma, *dbeta;
+    SR_TRY(sr_coarse_dy(node, &dy));
+    SR_TRY(sr_grad_sink(node, dx, 2, &dgamma));
+    SR_TRY(sr_grad_sink(node, dx, 3, &dbeta));
+    SR_TRY(sr_coarse_dx(node, dx, 1));
+    /* Without dropout both gradients are the same tensor. */
+    bool shared = node->drop.keep >= 256 && dx[1] != NULL;
+    if (!shared) SR_TRY(sr_coarse_dx(node, dx, 0));
+    SR_TRY(node->device->backend->residual_norm_backward(
+        dx[0], dx[1], dgamma, dbeta, dy, node->saved[NORM_SUM].tensor,
+        node->saved[NORM_GAMMA].tensor, node->saved[NORM_MEAN].tensor,
+        node->saved[NORM_RSTD].tensor, node->layout, node->drop));
+    if (shared && sr_node_wants(node, 0)) dx[0] = sr_tensor_retain(dx[1]);
+    return SR_OK;
+}
+static const sr_rule residual_norm_rule = {"residual_norm", residual_norm_back};
+
+/* What the norm leaves behind for its way back. */
+typedef struct norm_saved {
+    sr_tensor *sum, *mean, *rstd;
+} norm_saved;
+
+static void drop_norm_saved(norm_saved *s) {
+    sr_tensor_release(s->sum);
+    sr_tensor_release(s->mean);
+    sr_tensor_release(s->rstd);
+}
+
+/* `sum` is made like y when it is wanted; the statistics have one number a row. */
+static sr_status new_norm_saved(norm_saved *s, const sr_tensor *y, bool sum) {
+    sr_device *device = y->storage->device;
+    sr_dtype dtype = sr_statistics_dtype(device);
+    if (sum) SR_TRY(sr_tensor_like(&s->sum, y));
+    SR_TRY(sr_tensor_new(&s->mean, device, dtype, 1, y->shape));
+    return sr_tensor_new(&s->rstd, device, dtype, 1, y->shape);
+}
+
+static sr_status record_norm(sr_tensor *y, const norm_saved *s, sr_tensor *const in[4],
+                             const sr_layout *layout, sr_dropout drop) {
+    sr_node *node;
+    SR_TRY(sr_front_record(&node, &residual_norm_rule, y, 4, in));
+    if (node == NULL) return SR_OK;
+    node->drop = drop;
+    sr_node_set_layout(node, layout);
+    SR_TRY(sr_node_save(node, NORM_SUM, s->sum != NULL ? s->sum : in[0]));
+    SR_TRY(sr_node_save(node, NORM_GAMMA, in[2]));
+    SR_TRY(sr_node_save(node, NORM_MEAN, s->mean));
+    return sr_node_save(node, NORM_RSTD, s->rstd);
+}
+
+static sr_status check_norm(sr_tensor *x, sr_tensor *residual, sr_tensor *gamma, sr_tensor *beta,
+                            const sr_layout *layout, sr_dropout drop) {
+    const char *op = "residual_norm";
+    sr_dtype real = x->storage->device->real;
+    SR_TRY(sr_front_shape(op, "gamma", gamma, real, 1, (int64_t[]){-1}));
+    SR_TRY(sr_front_shape(op, "beta", beta, real, 1, gamma->shape));
+    SR_TRY(sr_front_shape(op, "x", x, real, 2, (int64_t[]){-1, gamma->shape[0]}));
+    if (residual != NULL) SR_TRY(sr_front_shape(op, "residual", residual, real, 2, x->shape));
+    if (layout != NULL) SR_TRY(sr_front_rows(op, "x", x, layout));
+    return check_drop(op, drop, layout);
+}
+
+sr_status sr_op_residual_norm(sr_tensor **out, sr_tensor *x, sr_tensor *residual, sr_tensor *gamma,
+                              sr_tensor *beta, const sr_layout *layout, double eps,
+                              sr_dropout drop) {
+    *out = NULL;
+    sr_tensor *given[4] = {x, residual, gamma, beta}, *in[4], *y = NULL;
+    SR_TRY(sr_front_check("residual_norm", 4, given));
+    sr_device *device = x->storage->device;
+    SR_NEED(device, residual_norm);
+    SR_TRY(check_norm(x, residual, gamma, beta, layout, drop));
+    SR_TRY(sr_coarse_inputs(in, 4, given));
+    norm_saved s = {0};
+    sr_status st = sr_tensor_like(&y, in[0]);
+    if (st == SR_OK) st = new_norm_saved(&s, y, residual != NULL || drop.keep < 256);
+    if (st == SR_OK)
+        st = device->backend->residual_norm(y, s.sum, s.mean, s.rstd, in[0], in[1], in[2], in[3],
+                                            layout, eps, drop);
+    if (st == SR_OK) st = record_norm(y, &s, in, layout, drop);
+    drop_norm_saved(&s);
+    sr_coarse_drop(in, 4);
+    if (st != SR_OK) {
+        sr_tensor_release(y);
+        return st;
+    }
+    *out = y;
+    return SR_OK;
+}
+
+/* ---- embedding --------------------------------------------------------------------------------
+ */
+
+enum { EMBED_IDS = NORM_RSTD + 1, EMBED_TYPES };
+
+static sr_status embed_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
+    (void)pass;
+    SR_NEED(node->device, embed_backward);
+    sr_tensor *dy, *sink[5];
+    SR_TRY(sr_coarse_dy(node, &dy));
+    for (int i = 0; i < 5; i++) SR_TRY(sr_grad_sink(node, dx, i, &sink[i]));
+    return node->device->backend->embed_backward(
+        sink[0], sink[1], sink[2], sink[3], sink[4], dy, node->saved[EMBED_IDS].tensor,
+        node->saved[EMBED_TYPES].tensor, node->saved[NORM_SUM].tensor,
+        node->saved[NORM_GAMMA].tensor, node->saved[NORM_MEAN].tensor,
+        node->saved[NORM_RSTD].tensor, node->layout, node->drop);
+}
+static const sr_rule embed_rule = {"embed", embed_back};
+
+static sr_status check_embed(sr_tensor *ids, sr_tensor *types, const sr_tables *t,
+                             const sr_layout *layout, sr_dropout drop) {
+    sr_dtype real = t->word->storage->device->real;
+    SR_TRY(sr_front_shape("embed", "word", t->word, real, 2, (int64_t[]){-1, -1}));
+    int64_t hidden = t->word->shape[1];
+    SR_TRY(sr_front_shape("embed", "position", t->position, real, 2, (int64_t[]){-1, hidden}));
+    SR_TRY(sr_front_shape("embed", "type", t->type, real, 2, (int64_t[]){-1, hidden}));
+    SR_TRY(sr_front_shape("embed", "gamma", t->gamma, real, 1, &hidden));
+    SR_TRY(sr_front_shape("embed", "beta", t->beta, real, 1, &hidden));
+    SR_TRY(sr_front_shape("embed", "ids", ids, SR_I32, 1, &layout->rows));
+    SR_TRY(sr_front_shape("embed", "types", types, SR_I32, 1, &layout->rows));
+    if (layout->longest > t->position->shape[0])
+        return sr_fail(SR_EINVAL,
+                       "embed: a sequence has %d tokens, but the position table has %lld rows; "
+                       "pack shorter sequences or enlarge the table",
+                       layout->longest, (long long)t->position->shape[0]);
+    return check_drop("embed", drop, layout);
+}
+
+static sr_status record_embed(sr_tensor *y, const norm_saved *s, sr_tensor *const in[7],
+                              const sr_layout *layout, sr_dropout drop) {
+    sr_node *node;
+    SR_TRY(sr_front_record(&node, &embed_rule, y, 5, in));
+    if (node == NULL) return SR_OK;
+    node->drop = drop;
+    sr_node_set_layout(node, layout);
+    SR_TRY(sr_node_save(node, NORM_SUM, s->sum));
+    SR_TRY(sr_node_save(node, NORM_GAMMA, in[3]));
+    SR_TRY(sr_node_save(node, NORM_MEAN, s->mean));
+    SR_TRY(sr_node_save(node, NORM_RSTD, s->rstd));
+    SR_TRY(sr_node_save(node, EMBED_IDS, in[5]));
+    return sr_node_save(node, EMBED_TYPES, in[6]);
+}
+
+sr_status sr_op_embed(sr_tensor **out, sr_tensor *ids, sr_tensor *types, const sr_tables *tables,
+                      const sr_layout *layout, double eps, sr_dropout drop) {
+    *out = NULL;
+    const sr_tables *t = tables;
+    sr_tensor *given[7] = {t->word, t->position, t->type, t->gamma, t->beta, ids, types};
+    sr_tensor *in[7], *y = NULL;
+    SR_TRY(sr_front_check("embed", 7, given));
+    sr_device *device = t->word->storage->device;
+    SR_NEED(device, embed);
+    SR_TRY(check_embed(ids, types, t, layout, drop));
+    SR_TRY(sr_coarse_inputs(in, 7, given));
+    norm_saved s = {0};
+    int64_t shape[2] = {layout->rows, t->word->shape[1]};
+    sr_status st = sr_tensor_new(&y, device, device->real, 2, shape);
+    if (st == SR_OK) st = new_norm_saved(&s, y, true);
+    if (st == SR_OK)
+        st = device->backend->embed(y, s.sum, s.mean, s.rstd, in[5], in[6], in[0], in[1], in[2],
+                                    in[3], in[4], layout, eps, drop);
+    if (st == SR_OK) st = record_embed(y, &s, in, layout, drop);
+    drop_norm_saved(&s);
+    sr_coarse_drop(in, 7);
+    if (st != SR_OK) {
+        sr_tensor_release(y);
+        return st;
+    }
+    *out = y;
+    return SR_OK;
+}
+
+/* ---- dropout ----------------------------------------------------------------------------------
+ */
+
+static sr_status dropout_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
+    (void)pass;
+    sr_tensor *dy;
+    SR_TRY(sr_coarse_dy(node, &dy));
+    SR_TRY(sr_coarse_dx(node, dx, 0));
+    return node->device->backend->dropout(dx[0], dy, node->layout, node->drop);
+}
+static const sr_rule dropout_rule = {"dropout", dropout_back};
+
+sr_status sr_op_dropout(sr_tensor **out, sr_tensor *x, const sr_layout *layout, sr_dropout drop) {
+    *out = NULL;
+    SR_TRY(sr_tensor_check("dropout", x));
+    sr_device *device = x->storage->device;
+    SR_NEED(device, dropout);
+    SR_TRY(sr_front_shape("dropout", "x", x, device->real, 2, (int64_t[]){-1, -1}));
+    SR_TRY(sr_front_rows("dropout", "x", x, layout));
+    SR_TRY(check_drop("dropout", drop, layout));
+    sr_tensor *in = NULL, *y = NULL;
+    sr_node *node = NULL;
+    SR_TRY(sr_op_contiguous(&in, x));
+    sr_status st = sr_tensor_like(&y, in);
+    if (st == SR_OK) st = device->backend->dropout(y, in, layout, drop);
+    if (st == SR_OK) st = sr_front_record(&node, &dropout_rule, y, 1, &in);
+    sr_tensor_release(in);
+    if (st != SR_OK) {
+        sr_tensor_release(y);
+        return st;
+    }
+    if (node != NULL) {
+        node->drop = drop;
+        sr_node_set_layout(node, layout);
+    }
+    *out = y;
+    return SR_OK;
+}

@@ -1,0 +1,181 @@
+/* reduce.c - reductions, matrix products, softmax, and rows by number. */
+#include <math.h>
+
+#include "kernels/ref/ref.h"
+
+/* Moves an element of x to the place in y where its sum collects: y has size 1 where x is reduced.
+ */
+static sr_tensor stretched(const sr_tensor *y, const sr_tensor *x) {
+    sr_tensor view = *y;
+    for (int i = 0; i < x->ndim; i++) {
+        view.shape[i] = x->shape[i];
+        if (y->shape[i] == 1) view.stride[i] = 0;
+    }
+    return view;
+}
+
+/* The one dimension of an argmax or argmin. */
+static int reduced_dim(const sr_tensor *y, const sr_tensor *x) {
+    for (int i = 0; i < x->ndim; i++)
+        if (y->shape[i] != x->shape[i]) return i;
+    return x->ndim - 1;
+}
+
+static bool better(sr_reduction op, double x, double best) {
+    if (isnan(x) || isnan(best)) return isnan(x) && !isnan(best);
+    return op == SR_MAX || op == SR_ARGMAX ? x > best : x < best;
+}
+
+static sr_status position(sr_tensor *y, const sr_tensor *x, sr_reduction op) {
+    int dim = reduced_dim(y, x);
+    int64_t stride = x->stride[dim], size = x->shape[dim];
+    sr_tensor first = *x;
+    first.shape[dim] = 1;
+    const sr_tensor *list[] = {y, &first};
+    for (ref_walk w = ref_start(2, list); w.left > 0; ref_next(&w)) {
+        int64_t best = 0;
+        const void *data = sr_tensor_data(x);
+        for (int64_t i = 1; i < size; i++) {
+            double here = sr_element_load(data, x->dtype, w.at[1] + i * stride);
+            if (better(op, here, sr_element_load(data, x->dtype, w.at[1] + best * stride)))
+                best = i;
+        }
+        ref_store(&w, 0, (double)best);
+    }
+    return SR_OK;
+}
+
+static sr_status extreme(sr_tensor *y, const sr_tensor *x, sr_reduction op) {
+    SR_TRY(ref_fill(y, op == SR_MAX ? -INFINITY : INFINITY));
+    if (y->dtype == SR_I32) SR_TRY(ref_fill(y, op == SR_MAX ? INT32_MIN : INT32_MAX));
+    sr_tensor view = stretched(y, x);
+    const sr_tensor *list[] = {&view, x};
+    for (ref_walk w = ref_start(2, list); w.left > 0; ref_next(&w))
+        if (better(op, ref_load(&w, 1), ref_load(&w, 0))) ref_store(&w, 0, ref_load(&w, 1));
+    return SR_OK;
+}
+
+sr_status ref_reduce(sr_tensor *y, const sr_tensor *x, sr_reduction op) {
+    if (op == SR_ARGMAX || op == SR_ARGMIN) return position(y, x, op);
+    if (op == SR_MAX || op == SR_MIN) return extreme(y, x, op);
+    SR_TRY(ref_fill(y, 0));
+    sr_tensor view = stretched(y, x);
+    const sr_tensor *list[] = {&view, x};
+    for (ref_walk w = ref_start(2, list); w.left > 0; ref_next(&w))
+        ref_store(&w, 0, ref_load(&w, 0) + ref_load(&w, 1));
+    return SR_OK;
+}
+
+/* y[m, n] = alpha sum_k a[m, k] b[k, n] + beta y[m, n], for every batch */
+sr_status ref_matmul(sr_tensor *y, const sr_tensor *a, const sr_tensor *b, double alpha,
+                     double beta) {
+    int n = y->ndim;
+    int64_t depth = a->shape[n - 1];
+    int64_t a_step = a->stride[n - 1], b_step = b->stride[n - 2];
+    sr_tensor rows = *a, columns = *b; /* walked like y: first element of the row, of the column */
+    rows.shape[n - 1] = y->shape[n - 1];
+    rows.stride[n - 1] = 0;
+    columns.shape[n - 2] = y->shape[n - 2];
+    columns.stride[n - 2] = 0;
+    const double *pa = SR_DATA(double, a), *pb = SR_DATA(double, b);
+    const sr_tensor *list[] = {y, &rows, &columns};
+    for (ref_walk w = ref_start(3, list); w.left > 0; ref_next(&w)) {
+        double sum = 0;
+        for (int64_t k = 0; k < depth; k++)
+            sum += pa[w.at[1] + k * a_step] * pb[w.at[2] + k * b_step];
+        ref_store(&w, 0, alpha * sum + (beta != 0 ? beta * ref_load(&w, 0) : 0.0));
+    }
+    return SR_OK;
+}
+
+/* Walks over the rows along the last dimension; `at` is the first element of each. */
+static ref_walk start_rows(int tensors, const sr_tensor *const *t, sr_tensor *heads) {
+    const sr_tensor *list[4];
+    for (int i = 0; i < tensors; i++) {
+        heads[i] = *t[i];
+        heads[i].ndim = t[i]->ndim - 1;
+        list[i] = &heads[i];
+    }
+    return ref_start(tensors, list);
+}
+
+/* y = exp(x - max) / sum, or x - max - log sum */
+sr_status ref_softmax(sr_tensor *y, const sr_tensor *x, bool log_form) {
+    int last = x->ndim - 1;
+    int64_t n = x->shape[last], sx = x->stride[last], sy = y->stride[last];
+    sr_tensor heads[2];
+    if (n == 0) return SR_OK;
+    for (ref_walk w = start_rows(2, (const sr_tensor *[]){y, x}, heads); w.left > 0; ref_next(&w)) {
+        double *py = SR_DATA(double, y) + w.at[0];
+        const double *px = SR_DATA(double, x) + w.at[1];
+        double most = px[0], sum = 0;
+        for (int64_t i = 1; i < n; i++) most = fmax(most, px[i * sx]);
+        for (int64_t i = 0; i < n; i++) sum += exp(px[i * sx] - most);
+        for (int64_t i = 0; i < n; i++) {
+            double away = px[i * sx] - most;
+            py[i * sy] = log_form ? away - log(sum) : exp(away) / sum;
+        }
+    }
+    return SR_OK;
+}
+
+/* dx = y (dy - sum dy y), or dy - exp(y) sum dy */
+sr_status ref_softmax_backward(sr_tensor *dx, const sr_tensor *dy, const sr_tensor *y,
+                               bool log_form) {
+    int last = y->ndim - 1;
+    int64_t n = y->shape[last], sdx = dx->stride[last], sdy = dy->stride[last],
+            sy = y->stride[last];
+    sr_tensor heads[3];
+    const sr_tensor *list[] = {dx, dy, y};
+    for (ref_walk w = start_rows(3, list, heads); w.left > 0; ref_next(&w)) {
+        double *pdx = SR_DATA(double, dx) + w.at[0];
+        const double *pdy = SR_DATA(double, dy) + w.at[1], *py = SR_DATA(double, y) + w.at[2];
+        double sum = 0;
+        for (int64_t i = 0; i < n; i++) sum += pdy[i * sdy] * (log_form ? 1.0 : py[i * sy]);
+        for (int64_t i = 0; i < n; i++)
+            pdx[i * sdx] =
+                log_form ? pdy[i * sdy] - exp(py[i * sy]) * sum : py[i * sy] * (pdy[i * sdy] - sum);
+    }
+    return SR_OK;
+}
+
+/* Row m of rows, checked against the rows of x. */
+static sr_status row_number(int64_t *row, const char *op, const sr_tensor *rows, int64_t m,
+                            const sr_tensor *x) {
+    *row = (int64_t)sr_element_load(sr_tensor_data(rows), rows->dtype, m * rows->stride[0]);
+    if (*row >= 0 && *row < x->shape[0]) return SR_OK;
+    return sr_fail(SR_EINVAL, "%s: rows[%lld] is %lld, but there are rows 0 to %lld", op,
+                   (long long)m + 1, (long long)*row, (long long)x->shape[0] - 1);
+}
+
+/* Row r of t as a tensor of one dimension less. */
+static sr_tensor row_of(const sr_tensor *t, int64_t r) {
+    sr_tensor row = *t;
+    row.ndim = t->ndim - 1;
+    row.offset = t->offset + r * t->stride[0];
+    for (int i = 0; i < row.ndim; i++) {
+        row.shape[i] = t->shape[i + 1];
+        row.stride[i] = t->stride[i + 1];
+    }
+    return row;
+}
+
+sr_status ref_gather_rows(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows) {
+    for (int64_t m = 0; m < rows->shape[0]; m++) {
+        int64_t r;
+        SR_TRY(row_number(&r, "gather_rows", rows, m, x));
+        sr_tensor to = row_of(y, m), from = row_of(x, r);
+        SR_TRY(ref_copy(&to, &from));
+    }
+    return SR_OK;
+}
+
+sr_status ref_scatter_rows(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows) {
+    for (int64_t m = 0; m < rows->shape[0]; m++) {
+        int64_t r;
+        SR_TRY(row_number(&r, "scatter_rows", rows, m, y));
+        sr_tensor to = row_of(y, r), from = row_of(x, m);
+        SR_TRY(ref_axpby(&to, &from, 1.0, 1.0));
+    }
+    return SR_OK;
+}
