@@ -1,0 +1,210 @@
+-- The model against known answers, and against itself packed, padded and alone.
+--
+-- tests/data/model/tiny was computed in double precision by PyTorch 2.15 and Transformers 5.23; its
+-- README says how.
+
+local json = require("seqrun.core.json")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+local train = require("seqrun.core.train")
+local support = require("tests.support.bert")
+
+local TINY = "tests/data/model/tiny/"
+local TOLERANCE = 1e-5 -- CONTRACTS, "Numbers": f32 against the truth, and packed against alone
+
+local function read_json(name) return json.decode(assert(sys.read_file(TINY .. name))) end
+
+local input = read_json("input.json").sequences
+
+---All tensors of a file, on the current device.
+local function read_tensors(name)
+  local file, found = assert(train.safetensors(TINY .. name)), {}
+  for _, entry in ipairs(file:entries()) do found[entry.name] = assert(file:read(entry.name)) end
+  return found
+end
+
+local function tiny(changes)
+  local config = read_json("config.json")
+  for key, value in pairs(changes or {}) do config[key] = value end
+  local bert = sr.nn.bert(config)
+  for name, values in pairs(read_tensors("model.safetensors")) do bert.params:set(name, values) end
+  return bert
+end
+
+local function gradients(bert)
+  local found = {}
+  for _, name in ipairs(bert.params:names()) do found[name] = bert.params:get(name):grad():clone() end
+  return found
+end
+
+---Losses and all gradients of some batches that make one update.
+local function measure(bert, batches)
+  bert.params:zero_grad()
+  local total, mlm, nsp = 0, 0, 0
+  for _, batch in ipairs(batches) do
+    local losses = bert:losses(batch)
+    losses.total:backward()
+    total, mlm, nsp = total + losses.total:item(), mlm + losses.mlm:item(), nsp + losses.nsp:item()
+  end
+  return { total = total, mlm = mlm, nsp = nsp, gradients = gradients(bert) }
+end
+
+---All sequences as one update, cut into batches of these sizes.
+local function cut(sizes, options)
+  local batches, at, masked = {}, 0, 0
+  for _, s in ipairs(input) do masked = masked + #s.masked_positions end
+  for _, size in ipairs(sizes) do
+    local some, uids = {}, {}
+    for i = 1, size do some[i], uids[i] = input[at + i], at + i - 1 end
+    at = at + size
+    local more = { uids = uids, masked = masked, count = #input }
+    for key, value in pairs(options or {}) do more[key] = value end
+    batches[#batches + 1] = support.batch(some, more)
+  end
+  assert.equal(#input, at)
+  return batches
+end
+
+local function near(wanted, got, tolerance)
+  assert.is_true(math.abs(got - wanted) <= tolerance * math.max(1, math.abs(wanted)), ("%.9g is not %.9g"):format(got, wanted))
+end
+
+for _, device in ipairs(sr.devices()) do
+  describe("bert on " .. device, function()
+    local before
+    setup(function() before = sr.device(); sr.use(device) end)
+    teardown(function() sr.use(before) end)
+
+    it("gives the known logits, losses and gradients", function()
+      local expected = read_tensors("expected.safetensors")
+      local bert = tiny()
+      local batch = cut({ #input })[1]
+      local hidden = bert:encode(batch)
+      local function close(name, got)
+        local wanted = expected[name]
+        local error_ratio = (got:reshape(wanted:size()) - wanted):abs():max():item() / wanted:abs():max():item()
+        assert.is_true(error_ratio <= TOLERANCE, ("%s: %.3e"):format(name, error_ratio))
+      end
+      close("hidden", hidden)
+      close("mlm_logits", bert:mlm_logits(hidden, batch.targets.mlm.rows))
+      close("nsp_logits", bert:nsp_logits(hidden, batch.targets.nsp.rows))
+
+      local got = measure(bert, { batch })
+      near(expected.mlm_loss:item(), got.mlm, TOLERANCE)
+      near(expected.nsp_loss:item(), got.nsp, TOLERANCE)
+      local wanted = {}
+      for name in pairs(got.gradients) do wanted[name] = assert(expected["grad." .. name], name) end
+      assert.is_nil(support.differ(got.gradients, wanted, TOLERANCE))
+    end)
+
+    ---Follows one of the tables of 20 steps.
+    local function follow(file, make)
+      local bert = tiny()
+      local optimizer = make(bert.params)
+      local batch = cut({ #input })[1]
+      for line in io.lines(TINY .. file) do
+        local step, mlm, nsp, norm = line:match("^(%d+)\t(%S+)\t(%S+)\t(%S+)")
+        if step then
+          local got = measure(bert, { batch })
+          local result = optimizer:step { rate = file:match("lamb") and 0.01 or 1e-3, clip = 1 }
+          near(tonumber(mlm), got.mlm, 1e-4)
+          near(tonumber(nsp), got.nsp, 1e-4)
+          near(tonumber(norm), result.norm, 1e-4)
+        end
+      end
+    end
+
+    it("follows 20 steps of AdamW", function()
+      follow("adamw20.tsv", function(params) return sr.optim.adamw(params, { betas = { 0.9, 0.999 }, eps = 1e-6, decay = 0.01 }) end)
+    end)
+    it("follows 20 steps of LAMB", function()
+      follow("lamb20.tsv", function(params) return sr.optim.lamb(params, { betas = { 0.9, 0.999 }, eps = 1e-6, decay = 0.01 }) end)
+    end)
+    it("follows 20 steps of LAMB with betas raised to the packing factor", function()
+      follow("lamb20_p2.tsv", function(params)
+        return sr.optim.lamb(params, { betas = { 0.9, 0.999 }, eps = 1e-6, decay = 0.01, power = 2 })
+      end)
+    end)
+
+    for _, dropout in ipairs { 0, 0.1 } do
+      describe(("with dropout %g"):format(dropout), function()
+        local changes = { hidden_dropout_prob = dropout, attention_probs_dropout_prob = dropout }
+        local one_by_one = { 1, 1, 1, 1, 1, 1, 1, 1 }
+
+        local function equal(a, b)
+          near(a.mlm, b.mlm, TOLERANCE)
+          near(a.nsp, b.nsp, TOLERANCE)
+          assert.is_nil(support.differ(b.gradients, a.gradients, TOLERANCE))
+        end
+
+        it("gives packed sequences what each gets alone", function()
+          local bert = tiny(changes)
+          local alone = measure(bert, cut(one_by_one))
+          equal(alone, measure(bert, cut({ #input })))
+          equal(alone, measure(bert, cut({ #input }, { rows = 512 })))
+        end)
+
+        it("gives padded sequences what each gets alone", function()
+          local bert = tiny(changes)
+          equal(measure(bert, cut(one_by_one)), measure(bert, cut({ #input }, { slots = 64, rows = 512 })))
+        end)
+
+        it("gives the same update in 1, 3 and 8 micro-batches", function()
+          local bert = tiny(changes)
+          local one = measure(bert, cut { #input })
+          equal(one, measure(bert, cut { 3, 3, 2 }))
+          equal(one, measure(bert, cut(one_by_one)))
+        end)
+
+        it("recomputes checkpointed layers to the bit", function()
+          local bert = tiny(changes)
+          local kept = measure(bert, cut { #input })
+          bert.checkpoint = true
+          local recomputed = measure(bert, cut { #input })
+          assert.equal(kept.total, recomputed.total)
+          assert.is_nil(support.differ(recomputed.gradients, kept.gradients, 0))
+        end)
+
+        it("changes no bit of the neighbours when one sequence is touched, and changes its own", function()
+          local bert = tiny(changes)
+          local function hidden(sequences)
+            local scope <close> = sr.scope()
+            return bert:encode(support.batch(sequences)):totable()
+          end
+          local touched = {}
+          for i, s in ipairs(input) do touched[i] = s end
+          local ids = table.move(input[1].ids, 1, #input[1].ids, 1, {})
+          ids[10] = ids[10] == 50 and 51 or 50
+          touched[1] = setmetatable({ ids = ids }, { __index = input[1] })
+          local before_rows, after_rows = hidden(input), hidden(touched)
+          local own, others = 0, 0
+          for t = 1, #before_rows do
+            for h = 1, #before_rows[t] do
+              if before_rows[t][h] ~= after_rows[t][h] then
+                if t <= #ids then own = own + 1 else others = others + 1 end
+              end
+            end
+          end
+          assert.equal(0, others)
+          assert.is_true(own > 0)
+        end)
+      end)
+    end
+
+    it("agrees with dense masked attention", function()
+      local bert = tiny()
+      local fast = measure(bert, cut { #input })
+      bert.attention = sr.nn.dense_attention
+      local dense = measure(bert, cut { #input })
+      near(fast.total, dense.total, TOLERANCE)
+      assert.is_nil(support.differ(fast.gradients, dense.gradients, TOLERANCE))
+    end)
+
+    it("draws other dropout in another epoch and another layer", function()
+      local bert = tiny { hidden_dropout_prob = 0.1, attention_probs_dropout_prob = 0.1 }
+      local first = measure(bert, cut { #input }).total
+      assert.are_not.equal(first, measure(bert, cut({ #input }, { epoch = 1 })).total)
+      assert.equal(first, measure(bert, cut { #input }).total)
+    end)
+  end)
+end

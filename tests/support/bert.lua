@@ -1,0 +1,84 @@
+-- bert.lua - batches made by hand from a list of sequences, for tests of the model.
+--
+-- A sequence is { ids, types, masked_positions, masked_labels, nsp }, positions from 0.
+
+local sr = require("seqrun")
+
+local support = {}
+
+---Where the sequences stand: packed one after another, or each at the start of a row of `slots`.
+local function starts(sequences, slots)
+  local list, row = {}, 0
+  for i, s in ipairs(sequences) do
+    list[i] = row
+    row = row + (slots or #s.ids)
+  end
+  return list, row
+end
+
+local function tensor(values, dtype)
+  if #values == 0 then return sr.zeros(0, { dtype = dtype }) end
+  return sr.tensor(values, { dtype = dtype })
+end
+
+---@param sequences table[]
+---@param options? { slots?: integer, rows?: integer, uids?: integer[], masked?: integer, count?: integer, seed?: integer, epoch?: integer }
+---  slots: padded rows of that many; rows: T; masked and count: the denominators M and N of the update
+---@return table # as the loader makes it
+function support.batch(sequences, options)
+  options = options or {}
+  local start, last = starts(sequences, options.slots)
+  local rows = options.rows or last
+  local ids, types, lens, epochs = {}, {}, {}, {}
+  for t = 1, rows do ids[t], types[t] = 0, 0 end
+  local mlm = { rows = {}, labels = {}, weights = {} }
+  local nsp = { rows = {}, labels = {}, weights = {} }
+  local masked = options.masked
+  if not masked then
+    masked = 0
+    for _, s in ipairs(sequences) do masked = masked + #s.masked_positions end
+  end
+  for i, s in ipairs(sequences) do
+    lens[i], epochs[i] = #s.ids, options.epoch or 0
+    for t, id in ipairs(s.ids) do ids[start[i] + t], types[start[i] + t] = id, s.types[t] end
+    for j, position in ipairs(s.masked_positions) do
+      local m = #mlm.rows + 1
+      mlm.rows[m], mlm.labels[m], mlm.weights[m] = start[i] + position, s.masked_labels[j], 1 / masked
+    end
+    nsp.rows[i], nsp.labels[i], nsp.weights[i] = start[i], s.nsp, 1 / (options.count or #sequences)
+  end
+  local batch = {
+    ids = tensor(ids, "i32"), types = tensor(types, "i32"),
+    layout = sr.layout { lens = lens, starts = start, uids = options.uids, epochs = epochs, rows = rows, seed = options.seed or 7 },
+    targets = {},
+  }
+  for name, target in pairs { mlm = mlm, nsp = nsp } do
+    batch.targets[name] = {
+      rows = tensor(target.rows, "i32"), labels = tensor(target.labels, "i32"), weights = tensor(target.weights),
+    }
+  end
+  return batch
+end
+
+---Sum of squares, as a number.
+local function square(t)
+  return (t * t):sum():item()
+end
+
+---The contract of equality: ||g - g'|| <= tolerance max(||g'||, 1e-3 ||all gradients||).
+---@param got table<string, seqrun.Tensor>
+---@param wanted table<string, seqrun.Tensor>
+---@return string? # what differs most, or nil
+function support.differ(got, wanted, tolerance)
+  local all = 0
+  for _, w in pairs(wanted) do all = all + square(w) end
+  local worst, where = 0, nil
+  for name, w in pairs(wanted) do
+    local limit = math.max(math.sqrt(square(w)), 1e-3 * math.sqrt(all))
+    local error_ratio = math.sqrt(square(got[name] - w)) / limit
+    if not (error_ratio <= worst) then worst, where = error_ratio, name end
+  end
+  if worst > tolerance or worst ~= worst then return ("%s: %.3e"):format(where, worst) end
+end
+
+return support
