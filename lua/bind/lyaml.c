@@ -233,14 +233,13 @@ static int yaml_parse(lua_State *L) {
     reading *r = reading_open(L, text, size);
     lua_newtable(L);
     r->problems = lua_gettop(L);
+    bool read = false;
     if (size > FILE_LIMIT)
         too_large(L, r, "the file is too long", FILE_LIMIT);
-    else if (read_document(L, r))
-        lua_replace(L, 1);
     else
-        lua_settop(L, r->problems), lua_pushnil(L), lua_replace(L, 1);
-    lua_settop(L, r->problems);
-    lua_remove(L, 2);
+        read = read_document(L, r);
+    if (!read) lua_pushnil(L);
+    lua_pushvalue(L, r->problems);
     return 2;
 }
 

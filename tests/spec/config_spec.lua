@@ -1,0 +1,239 @@
+-- A config is read strictly, typed by its schema, and tells everything that is wrong at once.
+
+local c = require("seqrun.config")
+local sys = require("seqrun.core.sys")
+local yaml = require("seqrun.core.yaml")
+
+local folder = os.tmpname() .. ".d"
+
+setup(function() assert(sys.make_dirs(folder)) end)
+teardown(function() sys.remove(folder) end)
+
+local function schema()
+  return c.map {
+    { "seed", c.integer { default = 1, min = 0, doc = "of all" } },
+    { "name", c.string { default = "x" } },
+    { "betas", c.list(c.number { min = 0 }, { default = { 0.9, 0.999 }, min = 2, max = 2 }) },
+    { "budget", c.duration { optional = true, changeable = true } },
+    { "bytes", c.size { default = 4096 } },
+    { "kind", c.enum({ "adamw", "lamb" }, { default = "adamw" }) },
+    { "nsp", c.boolean { default = true } },
+    { "rate", c.map {
+      { "peak", c.number { required = true } },
+      { "warmup", c.integer { default = 3 } },
+      { "total", c.integer { default = 10 } },
+    } },
+  }
+end
+
+local rules = {
+  {
+    keys = { "rate.warmup", "rate.total" },
+    check = function(warmup, total)
+      if warmup >= total then return ("the warm-up takes %d of %d steps"):format(warmup, total) end
+    end,
+  },
+}
+
+---Loads YAML text, arguments, or both.
+local function load(text, arguments)
+  local path
+  if text then
+    path = folder .. "/x.yaml"
+    assert(sys.write_file(path, text))
+  end
+  return c.load { schema = schema(), rules = rules, file = path, arguments = arguments }
+end
+
+---The message of a config that must not load.
+local function mistakes(text, arguments)
+  local loaded, message, code = load(text, arguments)
+  assert.is_nil(loaded)
+  assert.equal("config", code)
+  return (message:gsub(folder .. "/", ""))
+end
+
+describe("config", function()
+  it("reads text by the type of the key, not by its looks", function()
+    local text = "name: no\nseed: 1_000\nbetas: [9e-1, 99%]\nbudget: 1h30m\nbytes: 64k\nrate: {peak: 1e-4}\n"
+    local values = assert(load(text)).values
+    assert.equal("no", values.name)
+    assert.equal(1000, values.seed)
+    assert.same({ 0.9, 0.99 }, values.betas)
+    assert.equal(5400, values.budget)
+    assert.equal(65536, values.bytes)
+    assert.equal(1e-4, values.rate.peak)
+    assert.equal("float", math.type(assert(load("rate: {peak: 1}")).values.rate.peak))
+    assert.equal("integer", math.type(assert(load("rate: {peak: 1, total: 1e2}")).values.rate.total))
+  end)
+
+  it("takes no hexadecimal, infinite or fractional number where a whole one is wanted", function()
+    for _, text in ipairs { "0x10", "inf", "nan", "1.5", "1e400", "ten", "", "1 0", "1__0" } do
+      assert.truthy(mistakes(("seed: %s\nrate: {peak: 1}"):format(text)):find("'seed'", 1, true), text)
+    end
+  end)
+
+  it("tells all mistakes of a file at once, each with line, column, caret and guess", function()
+    local message = mistakes("seed: -1\nrate:\n  peak: high\n  warmpu: 4\nkid: lamb\nwarmup: 1\n")
+    assert.equal([[
+x.yaml:1:7: 'seed' is '-1', but at least 0 is wanted
+    1 | seed: -1
+      |       ^~
+x.yaml:3:9: 'peak' is 'high', but a number such as 0.01, 1e-4 or 10% is wanted
+    3 |   peak: high
+      |         ^~~~
+x.yaml:4:3: unknown key 'warmpu'; did you mean 'warmup'?
+    4 |   warmpu: 4
+      |   ^~~~~~
+x.yaml:5:1: unknown key 'kid'; did you mean 'kind'?
+    5 | kid: lamb
+      | ^~~
+x.yaml:6:1: unknown key 'warmup'; that key exists under 'rate'
+    6 | warmup: 1
+      | ^~~~~~
+5 mistakes; nothing was started]], message)
+  end)
+
+  it("places the caret below characters, not bytes", function()
+    assert.truthy(mistakes("rate: {peak: 1}\nname: \"é\"\n'kind': é # x\n"):find("      |         ^\n?", 1))
+  end)
+
+  it("names a missing key and where it belongs", function()
+    assert.truthy(mistakes("seed: 1\n"):find("key 'peak' is missing in 'rate'", 1, true))
+  end)
+
+  it("refuses what people stumble over in YAML, together", function()
+    local message = mistakes("seed: 1\nseed: 2\nrate: &a {peak: 1}\nname: !!str x\nkind: *a\n<<: {}\n")
+    for _, part in ipairs { "given twice; the first is on line 1", "anchors", "tags", "aliases", "merge keys" } do
+      assert.truthy(message:find(part, 1, true), part)
+    end
+  end)
+
+  it("checks rules that tie keys together, with the arithmetic", function()
+    local message = mistakes("rate: {peak: 1, warmup: 12}")
+    assert.truthy(message:find("x.yaml:1:25: the warm-up takes 12 of 10 steps", 1, true))
+  end)
+
+  it("lets arguments through the same door, with a caret into the argument", function()
+    local values = assert(load("rate: {peak: 1}", { "rate.peak=2e-3", "betas=[0.5,0.6]", "name=a: b" })).values
+    assert.equal(2e-3, values.rate.peak)
+    assert.same({ 0.5, 0.6 }, values.betas)
+    assert.equal("a: b", values.name)
+    local message = mistakes("rate: {peak: 1}", {
+      "rate.paek=3", "kind=lamp", "betas=[1,x]", "rate=3", "seed.x=1", "seed",
+    })
+    assert.truthy(message:find("unknown key 'paek'; did you mean 'peak'?\n    rate.paek=3\n         ^~~~", 1, true))
+    assert.truthy(message:find("did you mean 'lamb'?\n    kind=lamp\n         ^~~~", 1, true))
+    assert.truthy(message:find("    betas=[1,x]\n             ^", 1, true))
+    assert.truthy(message:find("'rate' holds keys", 1, true))
+    assert.truthy(message:find("'seed' holds a whole number, no keys", 1, true))
+    assert.truthy(message:find("'seed' is not key.path=value", 1, true))
+  end)
+
+  it("lays a preset over the file, and arguments over both", function()
+    local text = "rate: {peak: 1, warmup: 2}\npresets:\n  big:\n    seed: 9\n    rate: {peak: 3}\n  small: {seed: 0}\n"
+    local loaded = assert(load(text, { "preset=big", "seed=5" }))
+    assert.same({ peak = 3.0, warmup = 2, total = 10 }, loaded.values.rate)
+    assert.equal(5, loaded.values.seed)
+    assert.equal("big", loaded.preset)
+    assert.truthy(loaded.origins["rate.peak"]:find("x.yaml:5 (preset big)", 1, true))
+    assert.truthy(loaded.origins["rate.warmup"]:find("x.yaml:1$"))
+    assert.equal("command line", loaded.origins.seed)
+    assert.equal("default", loaded.origins.name)
+    assert.truthy(mistakes(text, { "preset=bog" }):find("unknown preset 'bog'; there are big, small", 1, true))
+    assert.equal(0, assert(load("preset: small\n" .. text)).values.seed)
+  end)
+
+  it("checks presets that are not in use", function()
+    assert.truthy(mistakes("rate: {peak: 1}\npresets:\n  p: {sede: 1}\n"):find("did you mean 'seed'?", 1, true))
+  end)
+
+  it("writes itself as YAML that reads back the same", function()
+    local arguments = {
+      "rate.peak=0.1", "betas=[0.333333333333333314829616256247390992939472198486328125, 1e-300]",
+      "name=\"quoted\"\t: [x]", "budget=2h",
+    }
+    local loaded = assert(load(nil, arguments))
+    local again = assert(load(loaded:dump()))
+    assert.same(loaded.values, again.values)
+    assert.equal(loaded:dump(), again:dump())
+    for _, name in ipairs { "none", "null", "~", "", " x", "a\nb", "é", "1", "true", "- a", "#", "a: b", "\1" } do
+      loaded = assert(load(nil, { "rate.peak=1", "name=x" }))
+      loaded.values.name = name
+      assert.equal(name, assert(load(loaded:dump())).values.name)
+    end
+  end)
+
+  it("unsets an optional key with none, and tells a key without value", function()
+    assert.is_nil(assert(load("budget: 3h\nrate: {peak: 1}", { "budget=none" })).values.budget)
+    assert.truthy(mistakes("seed:\nrate: {peak: 1}"):find("'seed' has no value", 1, true))
+  end)
+
+  it("says which keys differ, and which of them a resumed run may change", function()
+    local a = assert(load("rate: {peak: 1}"))
+    local b = assert(load("rate: {peak: 2}\nbudget: 1h\n"))
+    assert.same({
+      { path = "budget", mine = "3600", theirs = "none", changeable = true },
+      { path = "rate.peak", mine = "2", theirs = "1", changeable = false },
+    }, b:differences(a))
+  end)
+
+  it("explains every key with value, origin and purpose", function()
+    assert.truthy(assert(load("rate: {peak: 1}")):explain():find("seed%s+1%s+default%s+of all"))
+  end)
+
+  it("meets hostile files with a sentence and bounded work", function()
+    local hostile = {
+      ("["):rep(100000), ("{a: "):rep(5000), ("- "):rep(50000), "\0", "\255\254", "\239\187\191", "a: \"", "? ? ?",
+      "%YAML 3.0\n---\n", "--- a\n--- b\n", ("x"):rep(70000) .. ": 1", ("a: 1\n"):rep(60000), ("#"):rep(1 << 20) .. "\n",
+      "seed: 1\n...\nseed: 2", "- 1\n- 2", "just text", ("é"):rep(50), "\t- x", "a: |\n  " .. ("x"):rep(70000), "!", "&",
+      "*",
+    }
+    for i, text in ipairs(hostile) do
+      local loaded, message = load(text)
+      assert.is_nil(loaded, i)
+      assert.is_true(#message > 0 and #message < 20000, i)
+    end
+  end)
+
+  it("survives every small change of a good file", function()
+    local good = "rate: {peak: 1}\nname: \"x\"\nbetas: [0.1, 0.2]\n"
+    for at = 1, #good do
+      for _, byte in ipairs { "\0", "\255", "{", "]", ":", "\n", "&", '"', "-" } do
+        local loaded, message = load(good:sub(1, at - 1) .. byte .. good:sub(at + 1))
+        assert.is_true(loaded ~= nil or #message > 0)
+      end
+      load(good:sub(1, at))
+    end
+  end)
+
+  it("says that a file is missing", function()
+    local loaded, message, code = c.load { schema = schema(), file = folder .. "/none.yaml" }
+    assert.is_nil(loaded)
+    assert.truthy(message:find("none.yaml", 1, true))
+    assert.equal("config", code)
+  end)
+end)
+
+describe("core.yaml", function()
+  it("gives every node its place and tells plain from quoted", function()
+    local root, problems = yaml.parse("a: 1\nb:\n  - 'x'\n")
+    assert.same({}, problems)
+    assert.equal("map", root.kind)
+    assert.same({ 1, 4, false }, { root[1].value.line, root[1].value.column, root[1].value.quoted })
+    local item = root[2].value[1]
+    assert.same({ "x", 3, 5, true }, { item.value, item.line, item.column, item.quoted })
+  end)
+
+  it("frees what it holds when memory runs out half-way", function()
+    local fault = require("seqrun.core.fault")
+    local text = ("k%d: [a, b, {c: d}]\n"):rep(20):gsub("%%d", function() return "" end)
+    for n = 1, 60 do
+      fault.memory(n, true)
+      pcall(yaml.parse, text)
+      fault.memory(0)
+    end
+    collectgarbage()
+    assert.equal("map", yaml.parse("a: 1").kind)
+  end)
+end)
