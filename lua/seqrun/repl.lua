@@ -22,11 +22,12 @@ end
 ---@return boolean? unfinished more lines may make it whole
 local function compile(text, env)
   local expression = text:match("^%s*=(.*)$") or text
-  local chunk = load("return " .. expression, "=prompt", "t", env)
+  local chunk, first = load("return " .. expression, "=prompt", "t", env)
   if chunk then return chunk end
   local message
   chunk, message = load(text, "=prompt", "t", env)
-  return chunk, message, message ~= nil and message:find("<eof>$") ~= nil
+  local unfinished = message and (message:find("<eof>$") or first:find("<eof>$"))
+  return chunk, message, unfinished ~= nil
 end
 
 local function traceback(problem)
@@ -78,8 +79,8 @@ end
 local function evaluate_interruptibly(text, env)
   sys.signals("prompt")
   local called, done, message = pcall(repl.evaluate, text, env)
-  sys.signals("default")
   local interrupted = sys.caught(true)
+  sys.signals("default")
   if not called then done, message = false, done end
   if not done then io.stderr:write(interrupted and "interrupted" or tostring(message), "\n") end
 end

@@ -1,0 +1,146 @@
+-- The command line: what each word does, which exit code each end has, and what stays on which stream.
+
+local json = require("seqrun.core.json")
+local program = require("tests.support.program")
+local sys = require("seqrun.core.sys")
+
+local folder
+local run = program.run
+
+setup(function() folder = program.folder() end)
+teardown(function() sys.remove(folder) end)
+
+local function script(text) return program.write(folder, "script.lua", text) end
+
+describe("the command line", function()
+  it("runs a Lua file with its words in arg, as lua does", function()
+    local path = script("io.write(arg[0], '|', arg[1], '|', arg[2], '|', select('#', ...))")
+    local code, out = run { path, "a=1", "--b" }
+    assert.equal(0, code)
+    assert.equal(path .. "|a=1|--b|2", out)
+  end)
+
+  it("lets options of a run stand before the recipe", function()
+    local code, out = run { "--max-steps", "3", "--quiet", script("io.write(table.concat(arg, ' '))"), "x=1" }
+    assert.equal(0, code)
+    assert.equal("--max-steps 3 --quiet x=1", out)
+  end)
+
+  it("ends with 1 and a traceback when a recipe raises", function()
+    local code, out, err = run { script("local function f() error('too bad') end f()") }
+    assert.equal(1, code)
+    assert.equal("", out)
+    assert.truthy(err:find("too bad", 1, true) and err:find("stack traceback", 1, true))
+  end)
+
+  it("ends with 2 when a recipe is no Lua, is compiled, or is missing", function()
+    assert.equal(2, (run { script("local = 3") }))
+    assert.equal(2, (run { script(string.dump(function() end)) }))
+    local code, _, err = run { folder .. "/none.lua" }
+    assert.equal(2, code)
+    assert.truthy(err:find("none.lua", 1, true))
+  end)
+
+  it("turns the code of a failure into the exit code, with one sentence", function()
+    local codes = { config = 2, data = 3, missing = 3, device = 4, memory = 4, storage = 5, lock = 5, numeric = 1,
+      stopped = 75, internal = 70, ok = 0 }
+    for name, expected in pairs(codes) do
+      local text = ("require('seqrun').must(nil, 'a sentence', %q)"):format(name)
+      local code, out, err = run { script(text) }
+      assert.equal(expected, code, name)
+      assert.equal("", out)
+      assert.equal("seqrun: a sentence\n", err)
+    end
+  end)
+
+  it("answers an unknown verb, option and part with a guess and 2", function()
+    local code, _, err = run { "verison" }
+    assert.equal(2, code)
+    assert.truthy(err:find("did you mean 'version'?", 1, true))
+    code, _, err = run { "version", "--jsno" }
+    assert.equal(2, code)
+    assert.truthy(err:find("did you mean '--json'?", 1, true))
+    code, _, err = run { "--dry-rum" }
+    assert.equal(2, code)
+    assert.truthy(err:find("did you mean '--dry-run'?", 1, true))
+    code, _, err = run { "-e", "sr.optm" }
+    assert.equal(1, code)
+    assert.truthy(err:find("did you mean 'optim'?", 1, true))
+  end)
+
+  it("prints its version, whole or as JSON", function()
+    local code, out = run { "version", "--json" }
+    assert.equal(0, code)
+    local facts = json.decode(out)
+    for _, key in ipairs { "version", "git", "compiler", "instructions", "onednn", "libyaml" } do
+      assert.truthy(facts[key], key)
+    end
+    assert.equal(0, (run { "--version" }))
+  end)
+
+  it("has help for itself and for every verb", function()
+    local code, out = run { "help" }
+    assert.equal(0, code)
+    for _, name in ipairs(require("seqrun.cli").verbs()) do
+      assert.truthy(out:find("\n  " .. name .. " ", 1, true), name)
+      assert.equal(0, (run { "help", name }), name)
+      if name ~= "help" then assert.equal(0, (run { name, "--help" }), name) end
+    end
+    assert.equal(2, (run { "help", "nothing" }))
+  end)
+
+  it("evaluates an expression or statements", function()
+    local code, out = run { "-e", "1 + 1, 'a', { b = { 1, 2 } }" }
+    assert.equal(0, code)
+    assert.equal('2\n"a"\n{ b = { 1, 2 } }\n', out)
+    assert.equal("3\n", select(2, run { "-e", "local x = 3 print(x)" }))
+    assert.equal(1, (run { "-e", "error('no')" }))
+    assert.equal(1, (run { "-e", "1 +" }))
+    assert.equal(2, (run { "-e" }))
+  end)
+
+  it("ends well when nobody reads its output", function()
+    assert.equal(0, (run({ "help" }, { shell = ">&-" })))
+    local _, _, code = os.execute(("bash -c '%s help | true; exit ${PIPESTATUS[0]}'"):format(program.path))
+    assert.equal(0, code)
+  end)
+
+  it("ends with 4 when memory runs out in a recipe", function()
+    local text = "require('seqrun.core.fault').lua_limit(1 << 20) local t = {} for i = 1, 1e8 do t[i] = i end"
+    local code, _, err = run { script(text) }
+    assert.equal(4, code)
+    assert.equal("seqrun: out of memory\n", err)
+  end)
+end)
+
+describe("the prompt", function()
+  local function prompt(input) return run({}, { input = input }) end
+
+  it("echoes values, takes =, continues lines, keeps the last value", function()
+    local code, out = prompt("1 + 1\n=_ * 3\nfor i = 1, 2 do\n  print(i)\nend\nx = 5\nx\n'a' ..\n'b'\n")
+    assert.equal(0, code)
+    assert.equal('2\n6\n1\n2\n5\n"ab"\n', out)
+  end)
+
+  it("tells an error and goes on", function()
+    local code, out, err = prompt("error('first')\nx=)\n7\n")
+    assert.equal(0, code)
+    assert.equal("7\n", out)
+    assert.truthy(err:find("first", 1, true) and err:find("unexpected symbol", 1, true))
+  end)
+
+  it("keeps the names it sets to itself", function()
+    local _, out = prompt("x = 1\n_G.x == nil\n")
+    assert.equal("true\n", out)
+  end)
+
+  it("stops what runs on Ctrl-C and goes on with the next line", function()
+    local input = program.write(folder, "in", "while true do end\n'still here'\n")
+    local line = ("%s <%s >%s/out 2>%s/err & p=$!; sleep 0.5; kill -INT $p; wait $p"):format(program.path, input,
+      folder, folder)
+    local _, _, code = os.execute(("bash -c '%s'"):format(line))
+    assert.equal(0, code)
+    assert.equal('"still here"\n', sys.read_file(folder .. "/out"))
+    assert.equal("interrupted\n", sys.read_file(folder .. "/err"))
+  end)
+end)

@@ -1,0 +1,52 @@
+-- program.lua - runs the program from outside: words in; exit code, stdout and stderr out.
+
+local sys = require("seqrun.core.sys")
+
+local program = { path = assert(sys.real_path("/proc/self/exe")) }
+
+local function quote(word) return "'" .. word:gsub("'", "'\\''") .. "'" end
+
+local function take(path)
+  local text = assert(sys.read_file(path))
+  os.remove(path)
+  return text
+end
+
+---@param words string[] of the command line
+---@param options? { input?: string, shell?: string, before?: string } shell: what follows the command,
+---  such as a redirection; before: what stands in front of it
+---@return integer code 128 + n when signal n ended it
+---@return string stdout
+---@return string stderr
+function program.run(words, options)
+  options = options or {}
+  local out, err, input = os.tmpname(), os.tmpname(), "/dev/null"
+  if options.input then
+    input = os.tmpname()
+    assert(sys.write_file(input, options.input))
+  end
+  local line = { options.before or "", quote(program.path) }
+  for _, word in ipairs(words) do line[#line + 1] = quote(word) end
+  local redirect = ("<%s >%s 2>%s %s"):format(input, out, err, options.shell or "")
+  local _, how, code = os.execute(table.concat(line, " ") .. " " .. redirect)
+  if options.input then os.remove(input) end
+  return how == "signal" and 128 + code or code, take(out), take(err)
+end
+
+---A new empty folder.
+---@return string
+function program.folder()
+  local path = os.tmpname()
+  os.remove(path)
+  assert(sys.make_dirs(path))
+  return path
+end
+
+---Writes a file into a folder and returns its path.
+function program.write(folder, name, text)
+  local path = folder .. "/" .. name
+  assert(sys.write_file(path, text))
+  return path
+end
+
+return program
