@@ -56,11 +56,17 @@ static void put_text(block *b, const char *text) {
 }
 
 static void put_number(block *b, uint64_t n) {
+    static const char pairs[] = "00010203040506070809101112131415161718192021222324"
+                                "25262728293031323334353637383940414243444546474849"
+                                "50515253545556575859606162636465666768697071727374"
+                                "75767778798081828384858687888990919293949596979899";
     char digits[20];
-    int count = 0;
-    do digits[count++] = (char)('0' + n % 10);
-    while ((n /= 10) != 0);
-    while (count > 0) put(b, digits[--count]);
+    size_t at = sizeof digits;
+    for (; n >= 100; n /= 100) memcpy(digits + (at -= 2), pairs + n % 100 * 2, 2);
+    memcpy(digits + (at -= 2), pairs + n * 2, 2);
+    if (n < 10) at++;
+    memcpy(b->out + b->out_size, digits + at, sizeof digits - at);
+    b->out_size += sizeof digits - at;
 }
 
 static void put_json_string(block *b, const char *text, size_t size) {

@@ -8,7 +8,7 @@
 
 /* A chunk is a run of bytes without ASCII white space or punctuation: nothing outside it has a say
  * in its ids, so the ids of short chunks are kept in the cache under their raw bytes. */
-enum { KEY = 24, KEPT = 7, CACHE = 4096 };
+enum { KEY = 24, KEPT = 7, CACHE_BITS = 13, CACHE = 1 << CACHE_BITS };
 
 typedef struct entry {
     uint64_t key[KEY / 8]; /* the bytes, zeros after them */
@@ -269,9 +269,9 @@ static int32_t longest(size_t *length, const sr_vocab *v, int prefix, const uint
     return -1;
 }
 
-static void add_unknown(sr_tokens *tokens, const sr_tokenizer *t, const sr_word *word) {
+static void add_unknown(sr_tokens *tokens, const sr_tokenizer *t, const sr_text_span *whole) {
     tokens->ids[tokens->count] = t->unknown;
-    if (tokens->want_spans) tokens->spans[tokens->count] = word->whole;
+    if (tokens->want_spans) tokens->spans[tokens->count] = *whole;
     tokens->count++;
     tokens->unknown++;
 }
@@ -280,9 +280,9 @@ static void add_unknown(sr_tokens *tokens, const sr_tokenizer *t, const sr_word 
 static sr_status add_word(void *context, const sr_word *word) {
     sr_tokens *tokens = ((job *)context)->tokens;
     const sr_tokenizer *t = ((job *)context)->t;
-    SR_TRY(reserve(tokens, SR_WORD_CHARS + KEPT));
+    SR_TRY(reserve(tokens, SR_WORD_CHARS));
     if (word->chars > SR_WORD_CHARS) {
-        add_unknown(tokens, t, word);
+        add_unknown(tokens, t, &word->whole);
         return SR_OK;
     }
     size_t count = tokens->count, from = 0;
@@ -290,7 +290,7 @@ static sr_status add_word(void *context, const sr_word *word) {
         size_t length = 0;
         int32_t id = longest(&length, t->vocab, at > 0 ? 2 : 0, word->bytes + at, word->size - at);
         if (id < 0) {
-            add_unknown(tokens, t, word);
+            add_unknown(tokens, t, &word->whole);
             return SR_OK;
         }
         tokens->ids[count] = id;
@@ -302,6 +302,33 @@ static sr_status add_word(void *context, const sr_word *word) {
         tokens->spans[count] =
             (sr_text_span){first.byte_first, last.byte_last, first.char_first, last.char_last};
         from = to;
+    }
+    tokens->count = count;
+    return SR_OK;
+}
+
+/* What sr_words() with add_word() would do for at most SR_WORD_CHARS ASCII letters and digits. */
+static sr_status add_plain(job *j, const sr_words_at *where, const uint8_t *bytes, size_t size) {
+    sr_tokens *tokens = j->tokens;
+    const sr_tokenizer *t = j->t;
+    uint8_t word[SR_WORD_CHARS];
+    uint8_t lower = t->words.lowercase ? 0x20 : 0;
+    for (size_t i = 0; i < size; i++)
+        word[i] = bytes[i] | (bytes[i] >= 'A' && bytes[i] <= 'Z' ? lower : 0);
+    SR_TRY(reserve(tokens, SR_WORD_CHARS));
+    size_t count = tokens->count;
+    uint32_t byte = where->byte, chars = where->chars, end = (uint32_t)size;
+    for (size_t at = 0, length = 0; at < size; at += length, count++) {
+        int32_t id = longest(&length, t->vocab, at > 0 ? 2 : 0, word + at, size - at);
+        if (id < 0) {
+            add_unknown(tokens, t, &(sr_text_span){byte, byte + end, chars, chars + end});
+            return SR_OK;
+        }
+        tokens->ids[count] = id;
+        if (!tokens->want_spans) continue;
+        uint32_t first = (uint32_t)at, last = (uint32_t)(at + length);
+        tokens->spans[count] =
+            (sr_text_span){byte + first, byte + last, chars + first, chars + last};
     }
     tokens->count = count;
     return SR_OK;
@@ -325,7 +352,7 @@ static void load_key(uint64_t key[KEY / 8], const uint8_t *bytes, size_t size, c
 static entry *entry_of(sr_word_cache *cache, const uint64_t key[KEY / 8]) {
     uint64_t h =
         key[0] * 0x9E3779B97F4A7C15u ^ key[1] * 0xC2B2AE3D27D4EB4Fu ^ key[2] * 0x165667B19E3779F9u;
-    return &cache->entries[(h ^ h >> 29) * 0xD6E8FEB86659FD93u >> 52];
+    return &cache->entries[(h ^ h >> 29) * 0xD6E8FEB86659FD93u >> (64 - CACHE_BITS)];
 }
 
 static bool holds(const entry *e, const uint64_t key[KEY / 8], size_t size) {
@@ -383,7 +410,12 @@ static sr_status add_chunk(job *j, sr_words_at *at, const uint8_t *bytes, size_t
     size_t first = tokens->count;
     uint64_t unknown = tokens->unknown, invalid = at->invalid;
     uint32_t byte = at->byte;
-    SR_TRY(sr_words(at, bytes, size, &j->t->words, add_word, j));
+    if (plain) {
+        SR_TRY(add_plain(j, at, bytes, size));
+        at->byte += (uint32_t)size, at->chars += (uint32_t)size;
+    } else {
+        SR_TRY(sr_words(at, bytes, size, &j->t->words, add_word, j));
+    }
     if (at->invalid == invalid) fill_entry(e, key, size, tokens, first, unknown, byte);
     return SR_OK;
 }
