@@ -1,0 +1,287 @@
+/* text.c - vocabularies that lie, memory that runs out, tokenizers shared by threads. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/base/file.h"
+#include "core/base/mem.h"
+#include "core/text/encode.h"
+#include "core/text/sentence.h"
+#include "core/text/train.h"
+#include "tests/support/check.h"
+
+#define SPECIALS "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
+#define GOLDEN "tests/data/tokenizer/"
+
+static sr_status parse(const char *text, size_t size) {
+    sr_vocab *v;
+    sr_status st = sr_vocab_parse(&v, text, size, "v.txt");
+    sr_vocab_release(v);
+    return st;
+}
+
+#define PARSE(text) parse(text, sizeof(text) - 1)
+
+static void hostile_vocabularies(void) {
+    CHECK_OK(PARSE(SPECIALS "a\n##b\n"));
+    CHECK_OK(PARSE(SPECIALS "a\n##b")); /* the last line feed may be missing */
+    CHECK_OK(PARSE("[PAD]\r\n[UNK]\r\n[CLS]\r\n[SEP]\r\n[MASK]\r\na"));
+    CHECK_OK(PARSE(SPECIALS "a\0b\n")); /* odd, but a token */
+    CHECK_FAILS(PARSE(""), SR_EDATA, "empty");
+    CHECK_FAILS(PARSE(SPECIALS "a\n\nb\n"), SR_EDATA, "v.txt:7: the line is empty");
+    CHECK_FAILS(PARSE(SPECIALS "a\nb\na\n"), SR_EDATA, "v.txt:8: the token of line 6 again");
+    CHECK_FAILS(PARSE(SPECIALS "a\n\xFF\n"), SR_EDATA, "v.txt:7: the token is not valid UTF-8");
+    CHECK_FAILS(PARSE(SPECIALS "a\r\nb\n"), SR_EDATA, "v.txt:6: the line ends in CR LF");
+    CHECK_FAILS(PARSE("a\r\nb\n"), SR_EDATA, "v.txt:2: the line ends in LF");
+    CHECK_FAILS(PARSE("[PAD]\n[UNK]\n[CLS]\nx\n"), SR_EDATA, "says [SEP] [MASK]");
+    CHECK_FAILS(PARSE("[pad]\n"), SR_EDATA, "[PAD] [UNK] [CLS] [SEP] [MASK]");
+
+    static char text[1024] = SPECIALS;
+    size_t at = strlen(text);
+    memset(text + at, 'x', 513);
+    CHECK_OK(parse(text, at + 512));
+    CHECK_FAILS(parse(text, at + 513), SR_EDATA, "v.txt:6: the token has 513 bytes");
+    sr_vocab *v;
+    CHECK_FAILS(sr_vocab_load(&v, GOLDEN "nothing"), SR_ENOENT, "nothing");
+    CHECK_FAILS(sr_vocab_load(&v, GOLDEN), SR_EDATA, "directory");
+}
+
+static void too_many_lines(void) {
+    size_t lines = SR_VOCAB_LIMIT + 1, size = 8 * lines;
+    char *text = malloc(size + 1);
+    for (size_t i = 0; i < lines; i++) snprintf(text + 8 * i, 9, "%07zx\n", i);
+    CHECK_FAILS(parse(text, size), SR_EDATA, "more than 1048576 tokens");
+    memcpy(text, SPECIALS, strlen(SPECIALS)); /* 31 bytes: the 32nd begins a line */
+    text[31] = '\n';
+    CHECK_FAILS(parse(text, size - 24), SR_EDATA, "v.txt:6: the line is empty");
+    free(text);
+}
+
+static void lookups(void) {
+    sr_vocab *v;
+    CHECK_OK(sr_vocab_load(&v, GOLDEN "vocab.txt"));
+    CHECK(sr_vocab_size(v) == 30522);
+    long wrong = 0;
+    for (int32_t id = 0; id < sr_vocab_size(v); id++) {
+        size_t size;
+        const char *token = sr_vocab_token(v, id, &size);
+        wrong += sr_vocab_id(v, token, size) != id;
+    }
+    CHECK(wrong == 0);
+    CHECK(sr_vocab_id(v, "", 0) == -1 && sr_vocab_id(v, "no such token", 13) == -1);
+    CHECK(sr_vocab_special(v, SR_TOKEN_MASK) == 103);
+    char path[] = "/tmp/seqrun-vocab-XXXXXX";
+    int fd = mkstemp(path);
+    sr_vocab *again = NULL;
+    CHECK_OK(sr_vocab_save(v, path));
+    CHECK_OK(sr_vocab_load(&again, path));
+    CHECK(sr_vocab_fingerprint(again) == sr_vocab_fingerprint(v));
+    sr_vocab_release(again);
+    sr_vocab_release(v);
+    close(fd);
+    unlink(path);
+}
+
+/* ---- memory that runs out ---- */
+
+static sr_status tokenize_twice(sr_vocab *v, bool spans) {
+    static const char line[] =
+        "Unaffordable na\xC3\xAFve \xE4\xB8\xAD [MASK] \xFF words, "
+        "and one of more than a hundred characters: "
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    sr_tokenizer *t;
+    sr_tokens k = {.want_spans = spans};
+    SR_TRY(sr_tokenizer_new(&t, v, &(sr_tokenizer_opts){.lowercase = true, .specials = true}));
+    sr_status st = SR_OK;
+    for (int i = 0; i < 100 && st == SR_OK; i++) {
+        size_t before = k.count;
+        st = sr_tokenize(&k, t, line, sizeof line - 1);
+        if (st != SR_OK && k.count != before) st = SR_EINTERNAL;
+    }
+    sr_tokens_free(&k);
+    sr_tokenizer_release(t);
+    return st;
+}
+
+static sr_status scenario_vocab(void) {
+    sr_vocab *v;
+    SR_TRY(sr_vocab_load(&v, GOLDEN "vocab.txt"));
+    sr_status st = tokenize_twice(v, false);
+    if (st == SR_OK) st = tokenize_twice(v, true);
+    sr_vocab_release(v);
+    return st;
+}
+
+static const char *gz_path;
+
+static sr_status open_gz(sr_source **s) {
+    const char *paths[] = {gz_path, GOLDEN "README.md", "tests/support"};
+    return sr_source_open(s, paths, 3, &(sr_source_opts){.any_bytes = true});
+}
+
+static sr_status scenario_train(void) {
+    sr_source *s;
+    sr_vocab *v = NULL;
+    SR_TRY(open_gz(&s));
+    sr_vocab_train_opts opts = {
+        .size = 4000, .lowercase = true, .alphabet = 200, .word_limit = 600};
+    sr_status st = sr_vocab_train(&v, s, &opts, NULL, NULL);
+    sr_vocab_release(v);
+    sr_source_close(s);
+    return st;
+}
+
+static sr_status scenario_sentences(void) {
+    sr_source *s;
+    sr_sentences *q = NULL;
+    SR_TRY(open_gz(&s));
+    sr_sentence one = {.event = SR_TEXT_SENTENCE};
+    sr_status st = sr_sentences_new(&q, s, NULL);
+    while (st == SR_OK && one.event != SR_TEXT_END) st = sr_sentences_next(q, &one);
+    sr_sentences_free(q);
+    sr_source_close(s);
+    return st;
+}
+
+static sr_status swallow(void *context, const void *bytes, size_t size) {
+    (void)bytes;
+    *(size_t *)context += size;
+    return SR_OK;
+}
+
+static sr_status scenario_encode(void) {
+    static sr_vocab *v; /* kept: loading it has its own scenario */
+    if (v == NULL) {
+        sr_mem_fail_at(0, false);
+        SR_TRY(sr_vocab_load(&v, GOLDEN "vocab.txt"));
+        return SR_ENOMEM;
+    }
+    sr_source *s = NULL;
+    sr_tokenizer *t;
+    sr_encode_counts counts;
+    size_t size = 0;
+    SR_TRY(sr_tokenizer_new(&t, v, &(sr_tokenizer_opts){.lowercase = true}));
+    sr_status st = open_gz(&s);
+    sr_encode_opts opts = {.ids = true, .offsets = true, .json = true, .frame = true};
+    if (st == SR_OK) st = sr_encode(s, t, &opts, NULL, swallow, &size, &counts);
+    sr_source_close(s);
+    sr_tokenizer_release(t);
+    return st;
+}
+
+/* Makes every allocation of a scenario fail, one after the other: it says so and leaks nothing. */
+static void starve(const char *name, sr_status (*scenario)(void)) {
+    if (scenario == scenario_encode) scenario();
+    int64_t live = sr_mem_live(), n = 1;
+    long wrong = 0;
+    for (;; n++) {
+        sr_mem_fail_at(n, false);
+        sr_status st = scenario();
+        sr_mem_fail_at(0, false);
+        wrong += sr_mem_live() != live;
+        if (st == SR_OK) break;
+        wrong += st != SR_ENOMEM;
+        if (n > 100000) break;
+    }
+    printf("%s: %ld points of failure\n", name, (long)n - 1);
+    CHECK(wrong == 0 && n > 3 && n < 100000);
+}
+
+/* ---- threads ---- */
+
+typedef struct reader {
+    const sr_tokenizer *t;
+    const char *text;
+    size_t size;
+    int32_t *ids;
+    size_t count;
+} reader;
+
+static void *read_all(void *context) {
+    reader *r = context;
+    sr_tokens k = {0};
+    for (int i = 0; i < 3; i++) {
+        k.count = 0;
+        if (sr_tokenize(&k, r->t, r->text, r->size) != SR_OK) return NULL;
+    }
+    r->ids = malloc((k.count + 1) * sizeof *r->ids);
+    memcpy(r->ids, k.ids, k.count * sizeof *r->ids);
+    r->count = k.count;
+    sr_tokens_free(&k);
+    return NULL;
+}
+
+static void shared_tokenizer(void) {
+    void *text;
+    size_t size;
+    sr_vocab *v;
+    sr_tokenizer *t;
+    CHECK_OK(sr_file_read(&text, &size, GOLDEN "text.txt", 1 << 20));
+    CHECK_OK(sr_vocab_load(&v, GOLDEN "vocab.txt"));
+    CHECK_OK(sr_tokenizer_new(&t, v, &(sr_tokenizer_opts){.lowercase = true, .specials = true}));
+    reader readers[8];
+    pthread_t threads[8];
+    for (int i = 0; i < 8; i++) {
+        readers[i] = (reader){t, text, size, NULL, 0};
+        pthread_create(&threads[i], NULL, read_all, &readers[i]);
+    }
+    for (int i = 0; i < 8; i++) {
+        pthread_join(threads[i], NULL);
+        CHECK(readers[i].count > 20000 && readers[i].count == readers[0].count);
+        CHECK(memcmp(readers[i].ids, readers[0].ids, readers[0].count * sizeof(int32_t)) == 0);
+    }
+    for (int i = 0; i < 8; i++) free(readers[i].ids);
+    sr_tokenizer_release(t);
+    sr_vocab_release(v);
+    sr_free(text);
+}
+
+/* One buffer that serves two tokenizers in turn gives each its own ids. */
+static void buffer_changes_hands(void) {
+    sr_vocab *v;
+    sr_tokenizer *a, *b;
+    sr_tokens k = {0};
+    CHECK_OK(sr_vocab_load(&v, GOLDEN "vocab.txt"));
+    CHECK_OK(sr_tokenizer_new(&a, v, &(sr_tokenizer_opts){.lowercase = true}));
+    CHECK_OK(sr_tokenizer_new(&b, v, &(sr_tokenizer_opts){.lowercase = false}));
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(sr_tokenize(&k, a, "HELLO", 5));
+        CHECK_OK(sr_tokenize(&k, b, "hello", 5));
+        CHECK_OK(sr_tokenize(&k, b, "HELLO", 5));
+    }
+    size_t each = k.count / 3;
+    for (size_t i = 0; i < 3; i++) {
+        const int32_t *ids = k.ids + i * each;
+        CHECK(ids[0] == 7592 && ids[1] == 7592 && ids[2] != 7592);
+    }
+    sr_tokens_free(&k);
+    sr_tokenizer_release(a);
+    sr_tokenizer_release(b);
+    sr_vocab_release(v);
+}
+
+static void make_gz(char path[]) {
+    char command[256];
+    int fd = mkstemp(path);
+    snprintf(command, sizeof command, "gzip -c LICENSE > %s", path);
+    CHECK(system(command) == 0);
+    close(fd);
+    gz_path = path;
+}
+
+int main(void) {
+    char path[] = "/tmp/seqrun-text-XXXXXX";
+    make_gz(path);
+    hostile_vocabularies();
+    too_many_lines();
+    lookups();
+    starve("vocabulary and tokens", scenario_vocab);
+    starve("sentences", scenario_sentences);
+    starve("training", scenario_train);
+    starve("encoding", scenario_encode);
+    shared_tokenizer();
+    buffer_changes_hands();
+    unlink(path);
+    return CHECK_DONE();
+}
