@@ -223,7 +223,7 @@ static sr_status add_piece(encoder *e, block *b, const sr_line *line) {
     bool starts = !e->open || line->file_starts;
     if (starts) e->line++, e->chars = 0;
     b->pieces[b->count++] = (piece){b->size, line->size, e->line, e->chars, starts, line->ends};
-    memcpy(b->text + b->size, line->bytes, line->size);
+    if (line->size > 0) memcpy(b->text + b->size, line->bytes, line->size);
     b->size = need;
     e->open = !line->ends;
     if (e->open && e->opts.offsets) e->chars += sr_utf8_length(line->bytes, line->size);

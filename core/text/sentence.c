@@ -212,6 +212,7 @@ static sr_status append(sr_sentences *s, const uint8_t *bytes, size_t size) {
         s->scan -= s->begin;
         s->begin = 0;
     }
+    if (size == 0) return SR_OK;
     size_t need;
     SR_TRY(sr_add_size(&need, s->end, size));
     if (need > s->room) {
