@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The whole test suite: tests/run.sh BUILD.  `make test` builds what it needs and calls it.
 #
-# Each C program counts as one test, each `it` of a spec as one, and again in the second round, which
+# Each C program and each replayed fuzz target counts as one test, each `it` of a spec as one, and again in the second round, which
 # runs with the garbage collector at its most eager and leaves out what is tagged #slow.  C programs
 # skip by exit code 77 with the reason on their last line.  Shell scripts in tests/*.sh other than this
 # one are tests of the program from outside, with the same exit codes.
@@ -70,6 +70,11 @@ spec_round() { # ROUND OPTION...
 for program in tests/c/*.c; do
     name=$(basename "$program" .c)
     start_job "c-$name" program "$build/tests/$name"
+done
+for target in tests/fuzz/*.c; do
+    [ -e "$target" ] || continue
+    name=fuzz-$(basename "$target" .c)
+    start_job "$name" program "$build/tests/$name"
 done
 for script in tests/*.sh; do
     name=$(basename "$script" .sh)

@@ -1,0 +1,46 @@
+/* fuzz.h - what fuzz targets share.
+ *
+ * A target is tests/fuzz/NAME.c with the function below.  `make fuzz` builds it with libFuzzer
+ * where there is clang; `make test` runs it as fuzz-NAME, which replays tests/fuzz/corpus/NAME with
+ * every truncation and many small changes (replay.c).  A target aborts when a promise is broken. */
+#ifndef SR_TESTS_FUZZ_H
+#define SR_TESTS_FUZZ_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/base/mem.h"
+#include "core/base/status.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+#define FUZZ_CHECK(condition)                                                                      \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: does not hold: %s (last message: %s)\n", __FILE__, __LINE__,   \
+                    #condition, sr_message());                                                     \
+            abort();                                                                               \
+        }                                                                                          \
+    } while (0)
+
+/* A refusal of bad input: says why, and is not mistaken for trouble with memory or storage. */
+#define FUZZ_REFUSED(status) FUZZ_CHECK((status) == SR_EDATA && sr_message()[0] != '\0')
+
+/* A file of these bytes that has no name but `path`; closed by the caller. */
+static inline int fuzz_file(char path[64], const uint8_t *bytes, size_t size) {
+    int fd = memfd_create("fuzz", MFD_CLOEXEC);
+    FUZZ_CHECK(fd >= 0);
+    for (size_t at = 0; at < size;) {
+        ssize_t n = write(fd, bytes + at, size - at);
+        FUZZ_CHECK(n > 0);
+        at += (size_t)n;
+    }
+    snprintf(path, 64, "/proc/self/fd/%d", fd);
+    return fd;
+}
+
+#endif
