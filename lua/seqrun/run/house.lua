@@ -1,0 +1,80 @@
+-- house.lua - the folder of a run: who may use it, what is written into it, what is found there.
+
+local checkpoint = require("seqrun.checkpoint")
+local config = require("seqrun.config")
+local failure = require("seqrun.failure")
+local json = require("seqrun.core.json")
+local sys = require("seqrun.core.sys")
+
+local house = {}
+
+---"runs/NAME" for recipes/NAME.lua.
+function house.default_folder(recipe)
+  return "runs/" .. (recipe:match("([^/]+)%.lua$") or recipe:match("[^/]+$") or "run")
+end
+
+---Ends the program when a fresh run would write among the files of another.
+---@param folder string
+---@param resuming boolean
+function house.check_free(folder, resuming)
+  if resuming or not sys.exists(folder) then return end
+  if not sys.is_dir(folder) then failure.raise("config", "%s is not a folder; choose another with --out", folder) end
+  if #failure.must(sys.list(folder)) > 0 then
+    failure.raise("config", "%s is not empty; go on with --resume, or choose another with --out", folder)
+  end
+end
+
+---The config file that a resumed run starts from: its own, unless a preset or a file is named.
+---@return string|nil
+function house.saved_config(folder, arguments)
+  for _, argument in ipairs(arguments) do
+    if argument:find("^preset=") then return nil end
+  end
+  local path = folder .. "/config.yaml"
+  return sys.exists(path) and path or nil
+end
+
+---Ends the program when a key has changed that a resumed run may not change.
+---@return table[] # the changes that are allowed
+function house.check_same(folder, loaded)
+  local path = folder .. "/config.yaml"
+  if not sys.exists(path) then return {} end
+  local before = failure.must(config.load { schema = loaded.schema, file = path })
+  local changed, refused = loaded:differences(before), {}
+  for _, change in ipairs(changed) do
+    if not change.changeable then
+      refused[#refused + 1] = ("  %s: %s, was %s"):format(change.path, change.mine, change.theirs)
+    end
+  end
+  if #refused > 0 then
+    failure.raise("config", "a resumed run may not change\n%s\nleave these as they were, or start afresh with --out",
+      table.concat(refused, "\n"))
+  end
+  return changed
+end
+
+---What the run ran on, for whoever reads its numbers later.
+local function environment(command, threads)
+  local machine, build = sys.machine(), sys.build()
+  return json.encode {
+    command = command, threads = threads, machine = machine, build = build, pid = sys.pid(),
+    started = os.date("!%Y-%m-%dT%H:%M:%SZ"),
+  }
+end
+
+---Takes the folder and writes what is known before the first step.
+---@param folder string
+---@param loaded seqrun.Config
+---@param command string
+---@param threads integer|nil
+---@return table lock
+---@return file* log
+function house.move_in(folder, loaded, command, threads)
+  local lock = failure.must(checkpoint.hold(folder))
+  failure.must(sys.write_file(folder .. "/config.yaml", loaded:dump()))
+  failure.must(sys.write_file(folder .. "/environment.json", environment(command, threads) .. "\n"))
+  local log = failure.must(io.open(folder .. "/run.log", "a"))
+  return lock, log
+end
+
+return house

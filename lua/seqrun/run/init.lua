@@ -1,0 +1,309 @@
+-- run - keeps house for a recipe: its folder, config, metrics, checkpoints, signals, resuming.
+--
+--     local run <close> = sr.run.open { recipe = arg, schema = sr.run.schema, rules = sr.run.rules }
+--     ... data, model, optimizer, rate ...
+--     run:start { model =, optimizer =, rate =, loader =, held = }
+--     for step, update in run:steps(loader) do
+--       for batch in update:batches() do ... run:tally(batch, losses) end
+--       optimizer:step { ... }
+--       run:log(step, optimizer)
+--     end
+--
+-- The loop is the recipe's.  What happens between its turns happens here, in `steps`: a checkpoint,
+-- an evaluation, a stop.  Step n means n updates; all state that step n + 1 needs is in the
+-- checkpoint of step n, so a run that stops anywhere and goes on writes the same bits.
+
+local checkpoint = require("seqrun.checkpoint")
+local config = require("seqrun.config")
+local failure = require("seqrun.failure")
+local house = require("seqrun.run.house")
+local metrics = require("seqrun.metrics")
+local options = require("seqrun.run.options")
+local progress = require("seqrun.run.progress")
+local sys = require("seqrun.core.sys")
+local tensor = require("seqrun.tensor")
+local text = require("seqrun.run.text")
+local window = require("seqrun.run.window")
+
+local pretraining = require("seqrun.run.schema")
+
+local run = { schema = pretraining.schema, rules = pretraining.rules }
+for name, fn in pairs(require("seqrun.run.parts")) do run[name] = fn end
+
+---@class seqrun.Run
+---@field config table the typed values of the config
+---@field step integer updates done
+local Run = {}
+Run.__index = Run
+
+-- ---- opening ---------------------------------------------------------------------------------
+
+---The config of this run, from the files and arguments that the words name.
+local function load_config(request, folder, spec)
+  local arguments, file = {}, nil
+  for _, argument in ipairs(request.arguments) do
+    local named = argument:match("^config=(.*)$")
+    if named then file = named else arguments[#arguments + 1] = argument end
+  end
+  if not file and request.resume then file = house.saved_config(folder, arguments) end
+  if not file then
+    local beside = request.file:gsub("%.lua$", "") .. ".yaml"
+    file = sys.exists(beside) and beside or nil
+  end
+  if request.threads then arguments[#arguments + 1] = "threads=" .. request.threads end
+  return failure.must(config.load { schema = spec.schema, rules = spec.rules, file = file, arguments = arguments })
+end
+
+---Where this run lives; `--resume=DIR` names it as `--out DIR` does.
+local function folder_of(request)
+  local resumed = type(request.resume) == "string" and request.resume or nil
+  if resumed and request.out and resumed ~= request.out then
+    failure.raise("config", "--resume=%s and --out %s name two folders; give one", resumed, request.out)
+  end
+  if resumed and not sys.is_dir(resumed) then
+    failure.raise("config", "--resume=%s: there is no such folder", resumed)
+  end
+  return (resumed or request.out or house.default_folder(request.file)):gsub("(.)/+$", "%1")
+end
+
+---Makes the device of the config the current one.
+local function use_device(cfg)
+  for _, name in ipairs(tensor.devices()) do
+    if name == cfg.device then return tensor.use(name, { threads = cfg.threads }) end
+  end
+  failure.raise("device", "device '%s' is not here; there are %s", cfg.device, table.concat(tensor.devices(), ", "))
+end
+
+---Reads the command line and the config; nothing is written yet.
+---@param spec { recipe: string[], schema: table, rules?: table[] } recipe: the global `arg`
+---@return seqrun.Run
+function run.open(spec)
+  local request, problem = options.parse(spec.recipe)
+  if not request then failure.raise("config", "%s; see seqrun help", problem) end
+  local folder = folder_of(request)
+  local loaded = load_config(request, folder, spec)
+  if request.explain then
+    io.stdout:write(loaded:explain())
+    failure.raise("ok", "")
+  end
+  if not request.dry_run then house.check_free(folder, request.resume ~= nil) end
+  sys.signals("run")
+  local cfg = loaded.values
+  use_device(cfg)
+  local self = setmetatable({
+    config = cfg, loaded = loaded, request = request, folder = folder, window = window.new(), step = 0,
+    seconds_before = 0, began = sys.now(), kept = {}, command = table.concat(spec.recipe, " ", 0),
+  }, Run)
+  self.progress = progress.new {
+    quiet = request.quiet, json_log = request.json_log, every = cfg.log.every, seconds = cfg.log.seconds,
+  }
+  return self
+end
+
+-- ---- state -----------------------------------------------------------------------------------
+
+---Seconds of this run, those before a resume included.
+function Run:seconds() return self.seconds_before + sys.now() - self.began end
+
+---Names plain values that are saved with the run.
+---@param defaults table<string, number|string|boolean>
+---@return table # these values, or those of the checkpoint that the run goes on from
+function Run:state(defaults)
+  for name, value in pairs(defaults) do
+    if self.kept[name] == nil then self.kept[name] = value end
+  end
+  return self.kept
+end
+
+local function state_of(self)
+  return {
+    step = self.step, cursor = self.cursor, window = self.window:state(), seconds = self:seconds(),
+    kept = self.kept,
+  }
+end
+
+local function take_up(self, state)
+  self.step, self.cursor, self.seconds_before = state.step, state.cursor, state.seconds
+  self.window:restore(state.window)
+  for name, value in pairs(state.kept) do self.kept[name] = value end
+  self.loader:seek(state.cursor)
+end
+
+---Goes on from the newest checkpoint of the folder; false when there is none.
+local function resume(self)
+  local path, message, code = checkpoint.latest(self.folder)
+  if not path then
+    if code ~= "missing" then failure.raise(code, "%s", message) end
+    return false
+  end
+  local state = failure.must(checkpoint.load(path, { model = self.model.params, opt = self.optimizer }))
+  take_up(self, state)
+  self.progress:say("resumed from %s at step %d", path, self.step)
+  return true
+end
+
+---Starts from another run's checkpoint: its weights, and its moments when asked for.
+local function start_from(self)
+  local init = self.config.init
+  if not init.from then return end
+  local path = failure.must(checkpoint.find(init.from))
+  local opt = init.carry == "moments" and self.optimizer or nil
+  local _, report = failure.must(checkpoint.load(path, { model = self.model.params, moments = opt }))
+  self.progress:say("started from the %s of %s: %s", init.carry, path, tostring(report))
+end
+
+-- ---- starting --------------------------------------------------------------------------------
+
+local function open_house(self)
+  local resuming = self.request.resume and sys.exists(self.folder)
+  local changes = resuming and house.check_same(self.folder, self.loaded) or {}
+  local log
+  self.lock, log = house.move_in(self.folder, self.loaded, self.command, self.config.threads)
+  self.progress:log_to(log)
+  for _, change in ipairs(changes) do
+    self.progress:say("changed on resume: %s: %s, was %s", change.path, change.mine, change.theirs)
+  end
+end
+
+---Takes the parts that the recipe has made, and the run's folder; resumes, or starts from `init`.
+---@param parts { model: table, optimizer: table, rate: function, loader: table, held?: table, corpus?: table }
+function Run:start(parts)
+  for name, part in pairs(parts) do self[name] = part end
+  self.cursor, self.held_from = self.loader:cursor(), self.held and self.held:cursor()
+  self.first_cursor = self.cursor
+  self.flops = require("seqrun.run.flops").counter(self.model.config)
+  self.total = self.config.steps or self.config.rate.total - self.config.rate.from
+  self.last = math.min(self.total, self.request.max_steps or math.huge)
+  if self.request.dry_run then
+    start_from(self)
+    return
+  end
+  open_house(self)
+  local resumed = self.request.resume and resume(self)
+  if not resumed then start_from(self) end
+  self.metrics = failure.must(metrics.open(self.folder, { resume_step = resumed and self.step or nil }))
+  self.began, self.saved_at, self.saved_step = sys.now(), sys.now(), self.step
+  self.train_seconds, self.tokens_before, self.slots_before = 0, self.window.tokens, self.window.slots
+  self.progress:say("%s", require("seqrun.run.plan").headline(self))
+end
+
+-- ---- the loop --------------------------------------------------------------------------------
+
+---Writes a checkpoint of this step, unless it stands already.
+function Run:save()
+  if self.saved_step == self.step then return end
+  failure.must(checkpoint.save(self.folder, {
+    step = self.step, model = self.model.params, opt = self.optimizer, config = self.model.config,
+    vocab = self.corpus and self.corpus:vocab_text(), lowercase = self.corpus and self.corpus:lowercase(),
+    state = state_of(self),
+  }, { keep = self.config.save.keep }))
+  self.saved_step, self.saved_at = self.step, sys.now()
+  self.progress:say("saved step %d", self.step)
+end
+
+---Scores the held-back part and writes a line of it.
+function Run:evaluate()
+  if not self.held then return end
+  local evaluate = require("seqrun.run.evaluate")
+  self.unigram = self.unigram or self.corpus and evaluate.unigram(failure.must(self.corpus:counts()))
+  local result = evaluate.run(self.model, self.held, {
+    from = self.held_from, updates = self.config.eval.updates, unigram = self.unigram,
+  })
+  self.result, self.evaluated_step = result, self.step
+  result.type, result.step, result.seconds = "eval", self.step, self:seconds()
+  failure.must(self.metrics:write(result))
+  local nsp = result.nsp_accuracy and (", nsp accuracy %.3f"):format(result.nsp_accuracy) or ""
+  self.progress:say("held back at step %d: mlm loss %.3f (unigram %.3f), mlm accuracy %.3f%s", self.step,
+    result.mlm_loss, result.unigram_loss or 0 / 0, result.mlm_accuracy, nsp)
+  return result
+end
+
+---Ends the run in good order when a signal or the budget says so.
+local function check_stop(self)
+  local signal = sys.caught()
+  local budget = self.config.budget
+  local spent = budget and self:seconds() >= budget
+  if not signal and not spent then return end
+  if self.step > 0 then self:save() end
+  local reason = signal and "signal " .. signal or "the budget of " .. text.duration(budget)
+  failure.raise("stopped", "stopped by %s at step %d of %d; go on with --resume", reason, self.step, self.total)
+end
+
+---What is due after an update.
+local function after_step(self)
+  local cfg, step = self.config, self.step
+  if cfg.eval.every > 0 and step % cfg.eval.every == 0 and step < self.last then self:evaluate() end
+  local by_step = cfg.save.every > 0 and step % cfg.save.every == 0
+  local by_time = cfg.save.minutes > 0 and sys.now() - self.saved_at >= 60 * cfg.save.minutes
+  if by_step or by_time then self:save() end
+end
+
+local function finish(self)
+  if self.finished then return end
+  self.finished = true
+  if self.evaluated_step ~= self.step then self:evaluate() end
+  self:save()
+  require("seqrun.run.summary").tell(self)
+end
+
+---The updates of the run: `for step, update in run:steps(loader)`.
+---@param loader seqrun.Loader
+---@return fun(): integer?, seqrun.Update?
+function Run:steps(loader)
+  if self.request.dry_run then return require("seqrun.run.plan").rehearse(self, loader) end
+  return function()
+    if self.under_way then
+      self.under_way = false
+      self.step = self.step + 1
+      self.cursor = loader:cursor()
+      after_step(self)
+    end
+    check_stop(self)
+    local asked = sys.now()
+    local update
+    if self.step < self.last then update = loader:next() end
+    if not update then return finish(self) end
+    self.step_began, self.waited, self.under_way = sys.now(), sys.now() - asked, true
+    return self.step + 1, update
+  end
+end
+
+---Takes the losses of a micro-batch; they are read later.
+---@param batch seqrun.Batch
+---@param losses table what model:losses returned
+function Run:tally(batch, losses)
+  self.window:add(batch, losses, self.flops(batch))
+end
+
+---Ends the turn of a step: writes a line of metrics when one is due.
+---@param step integer
+---@param optimizer table
+function Run:log(step, optimizer)
+  local seconds = sys.now() - self.step_began + self.waited
+  self.window:step(seconds, self.waited)
+  self.progress:note(seconds)
+  self.train_seconds = (self.train_seconds or 0) + seconds
+  if self.metrics and (step % self.config.log.every == 0 or step == self.total) then
+    local line = self.window:line(self.config.peak_flops)
+    local result = failure.must(optimizer:settle())
+    local _, skipped = optimizer:counts()
+    line.type, line.step, line.lr, line.seconds = "train", step, self.rate(step), self:seconds()
+    line.grad_norm, line.skipped = result.norm, skipped
+    failure.must(self.metrics:write(line))
+    self.progress:show(line, self.last)
+  end
+end
+
+---Gives the folder back; a `<close>` variable does it however the recipe ends.
+function Run:close(problem)
+  if problem ~= nil then self.progress:note_end(tostring(problem)) end
+  if self.metrics then self.metrics:close() end
+  self.progress:close()
+  if self.lock then self.lock:close() end
+  self.metrics, self.lock = nil, nil
+end
+
+Run.__close = Run.close
+function Run:__gc() self:close() end
+
+return run

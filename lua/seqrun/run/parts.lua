@@ -1,0 +1,54 @@
+-- parts.lua - what the keys of a pretraining config mean to the loader, the model and the optimizer.
+
+local parts = {}
+
+---Options for sr.data.loader.
+---@param cfg table values of sr.run.schema
+---@param corpus seqrun.Corpus
+---@param part "train"|"held"
+---@return table
+function parts.loader_options(cfg, corpus, part)
+  local held = part == "held"
+  return {
+    data = corpus, part = part, seed = cfg.seed, epochs = held and 1 or nil, max_len = cfg.data.max_len,
+    arrange = cfg.pack.arrange, solver = cfg.pack.solver, max_seqs = cfg.pack.max_seqs,
+    sequences = cfg.batch.sequences, adjust = cfg.batch.adjust, micro_packs = cfg.batch.micro_packs,
+    loss = cfg.batch.loss, mask = cfg.mask, nsp = cfg.data.nsp, short_seq_prob = cfg.data.short_seq_prob,
+    prefetch = held and 0 or cfg.data.prefetch,
+  }
+end
+
+---The config of the model, in Hugging Face's keys.
+---@param cfg table
+---@param corpus seqrun.Corpus
+---@return table
+function parts.model_options(cfg, corpus)
+  local model = {}
+  for key, value in pairs(cfg.model) do
+    if key ~= "recompute" then model[key] = value end
+  end
+  model.vocab_size = corpus:vocab_size()
+  return model
+end
+
+---Options for sr.optim.adamw and sr.optim.lamb; biases and norms have no decay.
+---@param cfg table
+---@param loader seqrun.Loader
+---@return table
+function parts.optimizer_options(cfg, loader)
+  local o = cfg.optimizer
+  return {
+    betas = o.betas, eps = o.eps, decay = o.decay, max_skipped = o.max_skipped,
+    power = cfg.batch.adjust == "betas" and loader:summary().factor or 1,
+  }
+end
+
+---Linear warm-up, then polynomial decay; a later phase begins at step `from` of it.
+---@param cfg table
+---@return fun(step: integer): number
+function parts.schedule(cfg)
+  local rate = require("seqrun.schedule").poly(cfg.rate)
+  return function(step) return rate(step + cfg.rate.from) end
+end
+
+return parts

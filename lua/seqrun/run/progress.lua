@@ -1,0 +1,129 @@
+-- progress.lua - what a run says while it works: one line that rewrites itself on a terminal, a plain
+-- line now and then elsewhere, everything in run.log.
+
+local json = require("seqrun.core.json")
+local sys = require("seqrun.core.sys")
+local text = require("seqrun.run.text")
+
+local Progress = {}
+Progress.__index = Progress
+
+---Step times that the estimate of the end looks at.
+local RECENT = 25
+
+---@param options { quiet?: boolean, json_log?: boolean, every: integer, seconds: number }
+local function new(options)
+  local terminal = sys.is_terminal(2) and not options.json_log and os.getenv("TERM") ~= "dumb"
+  return setmetatable({
+    quiet = options.quiet, json_log = options.json_log, terminal = terminal, every = options.every,
+    seconds = options.seconds, recent = {}, last_time = -math.huge, last_step = -math.huge,
+  }, Progress)
+end
+
+---Also writes everything to this file.
+function Progress:log_to(file)
+  self.file = file
+end
+
+local function wipe(self)
+  if self.drawn then io.stderr:write("\r\27[K") end
+  self.drawn = false
+end
+
+local function to_file(self, line)
+  if self.file then
+    self.file:write(line, "\n")
+    self.file:flush()
+  end
+end
+
+---A line that stays: on stderr, and in run.log.
+function Progress:say(format, ...)
+  local line = select("#", ...) > 0 and format:format(...) or format
+  wipe(self)
+  to_file(self, line)
+  if self.quiet then return end
+  if self.json_log then line = json.encode { message = line } end
+  io.stderr:write(line, "\n")
+end
+
+---A result: on stdout, and in run.log.
+function Progress:tell(format, ...)
+  local line = select("#", ...) > 0 and format:format(...) or format
+  wipe(self)
+  to_file(self, line)
+  io.stdout:write(line, "\n")
+  io.stdout:flush()
+end
+
+---Notes in run.log how the run ended; the command line tells the person.
+function Progress:note_end(message)
+  to_file(self, message)
+end
+
+---Notes how long a step took.
+function Progress:note(seconds)
+  local recent = self.recent
+  recent[#recent + 1] = seconds
+  if #recent > RECENT then table.remove(recent, 1) end
+end
+
+---The time that `steps` further steps will take, from the median of the recent ones; nil at first.
+function Progress:estimate(steps)
+  if #self.recent == 0 then return nil end
+  local sorted = table.move(self.recent, 1, #self.recent, 1, {})
+  table.sort(sorted)
+  return sorted[(#sorted + 1) // 2] * steps
+end
+
+local function maybe(list, format, value)
+  if value then list[#list + 1] = format:format(value) end
+end
+
+---One line of metrics as a person reads it.
+local function sentence(line, last, eta)
+  local parts = { ("step %d/%d"):format(line.step, last) }
+  maybe(parts, "loss %.3f", line.loss)
+  maybe(parts, "mlm %.3f", line.mlm_loss)
+  maybe(parts, "nsp %.3f", line.nsp_loss)
+  maybe(parts, "acc %.3f", line.mlm_accuracy)
+  maybe(parts, "lr %.2e", line.lr)
+  maybe(parts, "norm %.2f", line.grad_norm)
+  maybe(parts, "real %s tok/s", line.real_tokens_per_s and text.count(line.real_tokens_per_s))
+  maybe(parts, "slots %s", line.slot_tokens_per_s and text.count(line.slot_tokens_per_s))
+  maybe(parts, "eff %s", line.efficiency and text.percent(line.efficiency))
+  maybe(parts, "mfu %s", line.mfu and text.percent(line.mfu))
+  maybe(parts, "skipped %d", line.skipped and line.skipped > 0 and line.skipped or nil)
+  maybe(parts, "eta %s", eta and text.duration(eta))
+  return table.concat(parts, "  ")
+end
+
+local function draw(self, shown)
+  local width = math.max(20, sys.columns(2) - 1)
+  io.stderr:write("\r\27[K", shown:sub(1, width))
+  self.drawn = true
+end
+
+---Shows a line of metrics.  Where there is no terminal, and in run.log, not more often than every
+---`seconds` and every `every` steps.
+function Progress:show(line, last)
+  local shown = sentence(line, last, self:estimate(math.max(0, last - line.step)))
+  local due = sys.now() - self.last_time >= self.seconds and line.step - self.last_step >= self.every
+  if due or line.step == last then
+    self.last_time, self.last_step = sys.now(), line.step
+    to_file(self, shown)
+    if not self.quiet and not self.terminal then
+      io.stderr:write(self.json_log and json.encode(line) or shown, "\n")
+    end
+  end
+  if self.terminal and not self.quiet then draw(self, shown) end
+end
+
+---Leaves the terminal with whole lines.
+function Progress:close()
+  wipe(self)
+  if self.file then self.file:close() end
+  self.file = nil
+end
+
+return { new = new }

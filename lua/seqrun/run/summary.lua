@@ -1,0 +1,85 @@
+-- summary.lua - what a run closes with; the speed-up over padding is measured, never looked up.
+
+local sys = require("seqrun.core.sys")
+local tensor = require("seqrun.tensor")
+local text = require("seqrun.run.text")
+
+local summary = {}
+
+---A comparison that would take longer is left to recipes/bench/step.lua.
+local MOST_SECONDS = 60
+
+---Seconds of forward and backward over some micro-batches.
+local function time_of(model, batches)
+  local seconds = 0
+  for _, make in ipairs(batches) do
+    local scope <close> = tensor.scope()
+    local batch = make()
+    local began = sys.now()
+    model:losses(batch).total:backward()
+    seconds = seconds + sys.now() - began
+  end
+  return seconds
+end
+
+---One update of the run: its micro-batches, and its sequences' uids.
+local function one_update(self)
+  self.loader:seek(self.first_cursor)
+  local update, uids, epoch = self.loader:next(), {}, nil
+  for batch in update:batches() do
+    local scope <close> = tensor.scope()
+    table.move(batch.layout:uids(), 1, batch.sequences, #uids + 1, uids)
+    epoch = batch.epoch
+  end
+  return update, uids, epoch
+end
+
+---The same sequences in two arrangements, in micro-batches of as many rows.
+local function arrangements(self)
+  local _, uids, epoch = one_update(self)
+  local loader, packed, padded = self.loader, {}, {}
+  local rows = self.config.batch.micro_packs
+  packed[1] = function() return loader:batch_of(uids, { arrange = "packed", epoch = epoch }) end
+  for first = 1, #uids, rows do
+    local part = table.move(uids, first, math.min(#uids, first + rows - 1), 1, {})
+    padded[#padded + 1] = function() return loader:batch_of(part, { arrange = "padded", epoch = epoch }) end
+  end
+  return packed, padded, #uids
+end
+
+---Measures packed and padded in turn, twice each, and keeps the better time of each.
+local function speed_up(self)
+  local estimate = (self.progress:estimate(1) or 0) * (1 + self.loader:summary().factor) * 3
+  if estimate > MOST_SECONDS then
+    return ("not measured here: it would take %s; recipes/bench/step.lua does"):format(text.duration(estimate))
+  end
+  local packed, padded, count = arrangements(self)
+  local best = { math.huge, math.huge }
+  for _ = 1, 3 do
+    best[1] = math.min(best[1], time_of(self.model, packed))
+    best[2] = math.min(best[2], time_of(self.model, padded))
+  end
+  self.model.params:zero_grad()
+  return ("%.2f times as fast as padded: %d sequences in %s packed, %s padded"):format(best[2] / best[1], count,
+    text.duration(best[1]), text.duration(best[2]))
+end
+
+---@param self seqrun.Run
+function summary.tell(self)
+  local say = function(...) self.progress:tell(...) end
+  local w, seconds = self.window, math.max(1e-9, self.train_seconds)
+  say("%s: %s steps, %s sequences, %s in all", self.folder, text.commas(self.step), text.commas(w.sequences),
+    text.duration(self:seconds()))
+  say("  speed    %s real tokens/s, %s slot tokens/s while training",
+    text.count((w.tokens - self.tokens_before) / seconds), text.count((w.slots - self.slots_before) / seconds))
+  say("  packing  %s of all slots were real tokens", text.percent(w.tokens / math.max(1, w.slots)))
+  if self.config.pack.arrange == "packed" then say("  packed   %s", speed_up(self)) end
+  local r = self.result
+  if r then
+    say("  held back  mlm loss %.3f, unigram model %.3f: %.3f nats below", r.mlm_loss, r.unigram_loss,
+      r.unigram_loss - r.mlm_loss)
+  end
+  say("  saved    %s", self.folder)
+end
+
+return summary
