@@ -1,123 +1,138 @@
-/* attention.c - packed self-attention, one sequence, head and query at a time.
+/* attention.c - self-attention inside each sequence of a layout, forward and backward.
  *
- *   s_ij = scale <q_i, k_j>      lse_i = log sum_j exp(s_ij)      p_ij = exp(s_ij - lse_i)
- *   o_i  = sum_j z_ij p_ij v_j   with z_ij the dropout factor, 0 or 256 / keep
+ * Shapes   qkv, dqkv (T, 3 H): a row is [q of A heads | k of A heads | v of A heads]
+ *          out, dout (T, H)    lse (A, T)
  *
- *   delta_i = <do_i, o_i>        ds_ij = p_ij (z_ij <do_i, v_j> - delta_i)
- *   dv_j = sum_i z_ij p_ij do_i  dk_j = scale sum_i ds_ij q_i  dq_i = scale sum_j ds_ij k_j
+ * For one head of one sequence, i and j counting its rows, Z the keyed dropout factor (0 or
+ * r = 256 / keep):
+ *
+ *   s_ij   = scale <q_i, k_j>          lse_i = log sum_j exp(s_ij)       p_ij = exp(s_ij - lse_i)
+ *   o_i    = sum_j Z_ij p_ij v_j       (lse and p are those of the softmax without dropout)
+ *
+ *   delta_i = <do_i, o_i>
+ *   dv_j   = sum_i Z_ij p_ij do_i
+ *   ds_ij  = p_ij (Z_ij <do_i, v_j> - delta_i)
+ *   dq_i   = scale sum_j ds_ij k_j     dk_j = scale sum_i ds_ij q_i
+ *
+ * Rows of slack get zeros in out, lse and dqkv.
  */
 #include <math.h>
-#include <string.h>
 
-#include "core/base/mem.h"
 #include "kernels/ref/ref.h"
 
-/* One sequence and head: where its rows start, and how the row of a token is laid out. */
-typedef struct unit {
-    const sr_layout *layout;
-    int32_t sequence;
-    int head;
-    int64_t start, len, hidden, size; /* hidden = heads x size */
+/* One head of one sequence: pointers to its first row and the steps between rows. */
+typedef struct head {
+    const double *q, *k, *v;
+    int64_t step; /* 3 H */
+    int64_t size; /* D */
+    int32_t len, sequence;
+    int number;
     double scale;
+    const sr_layout *layout;
     sr_dropout drop;
-} unit;
+} head;
 
-/* The part of row i that is this head's; `part` 0 query, 1 key, 2 value. */
-static double *qkv_at(const unit *u, const sr_tensor *qkv, int64_t i, int part) {
-    return SR_DATA(double, qkv) + (u->start + i) * 3 * u->hidden + part * u->hidden +
-           u->head * u->size;
-}
-
-static double *out_at(const unit *u, const sr_tensor *out, int64_t i) {
-    return SR_DATA(double, out) + (u->start + i) * u->hidden + u->head * u->size;
-}
-
-static double *lse_at(const unit *u, const sr_tensor *lse, int64_t i) {
-    return SR_DATA(double, lse) + u->head * u->layout->rows + u->start + i;
+static head head_of(const sr_tensor *qkv, const sr_layout *layout, int32_t s, int number, int heads,
+                    double scale, sr_dropout drop) {
+    int64_t hidden = qkv->shape[1] / 3, size = hidden / heads;
+    const double *first = SR_DATA(double, qkv) + layout->start[s] * 3 * hidden + number * size;
+    return (head){.q = first,
+                  .k = first + hidden,
+                  .v = first + 2 * hidden,
+                  .step = 3 * hidden,
+                  .size = size,
+                  .len = layout->len[s],
+                  .sequence = s,
+                  .number = number,
+                  .scale = scale,
+                  .layout = layout,
+                  .drop = drop};
 }
 
 static double dot(const double *a, const double *b, int64_t n) {
     double sum = 0;
-    for (int64_t d = 0; d < n; d++) sum += a[d] * b[d];
+    for (int64_t i = 0; i < n; i++) sum += a[i] * b[i];
     return sum;
 }
 
-static void add_scaled(double *y, double a, const double *x, int64_t n) {
-    for (int64_t d = 0; d < n; d++) y[d] += a * x[d];
+static double score(const head *h, int32_t i, int32_t j) {
+    return h->scale * dot(h->q + i * h->step, h->k + j * h->step, h->size);
 }
 
-static void forward_row(const unit *u, sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
-                        int64_t i, double *score) {
-    const double *q = qkv_at(u, qkv, i, 0);
-    double most = -INFINITY, sum = 0, *o = out_at(u, out, i);
-    for (int64_t j = 0; j < u->len; j++) {
-        score[j] = u->scale * dot(q, qkv_at(u, qkv, j, 1), u->size);
-        most = fmax(most, score[j]);
-    }
-    for (int64_t j = 0; j < u->len; j++) sum += exp(score[j] - most);
-    *lse_at(u, lse, i) = most + log(sum);
-    for (int64_t j = 0; j < u->len; j++) {
-        double z = ref_drop(u->layout, u->sequence, u->drop, i, j, u->head);
-        add_scaled(o, z * exp(score[j] - most) / sum, qkv_at(u, qkv, j, 2), u->size);
-    }
+static double kept(const head *h, int32_t i, int32_t j) {
+    return ref_drop(h->layout, h->sequence, h->drop, i, j, h->number);
 }
 
-static void backward_row(const unit *u, sr_tensor *dqkv, const sr_tensor *dout,
-                         const sr_tensor *qkv, const sr_tensor *out, const sr_tensor *lse,
-                         int64_t i) {
-    const double *q = qkv_at(u, qkv, i, 0), *d_o = out_at(u, dout, i);
-    double delta = dot(d_o, out_at(u, out, i), u->size);
-    for (int64_t j = 0; j < u->len; j++) {
-        const double *k = qkv_at(u, qkv, j, 1);
-        double p = exp(u->scale * dot(q, k, u->size) - *lse_at(u, lse, i));
-        double z = ref_drop(u->layout, u->sequence, u->drop, i, j, u->head);
-        double ds = p * (z * dot(d_o, qkv_at(u, qkv, j, 2), u->size) - delta);
-        add_scaled(qkv_at(u, dqkv, i, 0), u->scale * ds, k, u->size);
-        add_scaled(qkv_at(u, dqkv, j, 1), u->scale * ds, q, u->size);
-        add_scaled(qkv_at(u, dqkv, j, 2), z * p, d_o, u->size);
+static double log_sum_exp(const head *h, int32_t i) {
+    double most = -INFINITY, sum = 0;
+    for (int32_t j = 0; j < h->len; j++) {
+        double s = score(h, i, j);
+        if (s > most || isnan(s)) most = s;
     }
+    for (int32_t j = 0; j < h->len; j++) sum += exp(score(h, i, j) - most);
+    return most + log(sum);
 }
 
-static unit unit_of(const sr_layout *layout, int32_t s, int head, int heads, int64_t hidden,
-                    double scale, sr_dropout drop) {
-    return (unit){.layout = layout,
-                  .sequence = s,
-                  .head = head,
-                  .start = layout->start[s],
-                  .len = layout->len[s],
-                  .hidden = hidden,
-                  .size = hidden / heads,
-                  .scale = scale,
-                  .drop = drop};
+static void forward_row(const head *h, double *out, double *lse, int32_t i) {
+    *lse = log_sum_exp(h, i);
+    for (int64_t d = 0; d < h->size; d++) out[d] = 0;
+    for (int32_t j = 0; j < h->len; j++) {
+        double z = kept(h, i, j);
+        if (z == 0) continue;
+        double p = exp(score(h, i, j) - *lse);
+        for (int64_t d = 0; d < h->size; d++) out[d] += z * p * h->v[j * h->step + d];
+    }
 }
 
 sr_status ref_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
                         const sr_layout *layout, int heads, double scale, sr_dropout drop) {
-    int64_t hidden = out->shape[1];
-    double *score;
-    SR_TRY(sr_new(&score, layout->longest + 1));
-    memset(sr_tensor_data(out), 0, (size_t)(layout->rows * hidden) * sizeof(double));
-    memset(sr_tensor_data(lse), 0, (size_t)(layout->rows * heads) * sizeof(double));
+    int64_t hidden = qkv->shape[1] / 3, rows = qkv->shape[0];
+    SR_TRY(ref_fill(out, 0));
+    SR_TRY(ref_fill(lse, 0));
     for (int32_t s = 0; s < layout->sequences; s++) {
-        for (int head = 0; head < heads; head++) {
-            unit u = unit_of(layout, s, head, heads, hidden, scale, drop);
-            for (int64_t i = 0; i < u.len; i++) forward_row(&u, out, lse, qkv, i, score);
+        for (int a = 0; a < heads; a++) {
+            head h = head_of(qkv, layout, s, a, heads, scale, drop);
+            for (int32_t i = 0; i < h.len; i++) {
+                int64_t row = layout->start[s] + i;
+                forward_row(&h, SR_DATA(double, out) + row * hidden + a * h.size,
+                            SR_DATA(double, lse) + a * rows + row, i);
+            }
         }
     }
-    sr_free(score);
     return SR_OK;
+}
+
+/* Adds what query row i gives to dq_i and to all dk_j, dv_j; d* point to the head's first row. */
+static void backward_row(const head *h, double *dq, double *dk, double *dv, const double *dout,
+                         const double *out, double lse, int32_t i) {
+    double delta = dot(dout, out, h->size);
+    for (int32_t j = 0; j < h->len; j++) {
+        const double *k = h->k + j * h->step, *v = h->v + j * h->step, *q = h->q + i * h->step;
+        double z = kept(h, i, j), p = exp(score(h, i, j) - lse);
+        double ds = p * ((z != 0 ? z * dot(dout, v, h->size) : 0.0) - delta);
+        for (int64_t d = 0; d < h->size; d++) {
+            dv[j * h->step + d] += z * p * dout[d];
+            dq[i * h->step + d] += h->scale * ds * k[d];
+            dk[j * h->step + d] += h->scale * ds * q[d];
+        }
+    }
 }
 
 sr_status ref_attention_backward(sr_tensor *dqkv, const sr_tensor *dout, const sr_tensor *qkv,
                                  const sr_tensor *out, const sr_tensor *lse,
                                  const sr_layout *layout, int heads, double scale,
                                  sr_dropout drop) {
-    int64_t hidden = out->shape[1];
-    memset(sr_tensor_data(dqkv), 0, (size_t)(layout->rows * 3 * hidden) * sizeof(double));
+    int64_t hidden = qkv->shape[1] / 3, rows = qkv->shape[0];
+    SR_TRY(ref_fill(dqkv, 0));
     for (int32_t s = 0; s < layout->sequences; s++) {
-        for (int head = 0; head < heads; head++) {
-            unit u = unit_of(layout, s, head, heads, hidden, scale, drop);
-            for (int64_t i = 0; i < u.len; i++) backward_row(&u, dqkv, dout, qkv, out, lse, i);
+        for (int a = 0; a < heads; a++) {
+            head h = head_of(qkv, layout, s, a, heads, scale, drop);
+            double *dq = SR_DATA(double, dqkv) + layout->start[s] * h.step + a * h.size;
+            for (int32_t i = 0; i < h.len; i++) {
+                int64_t row = layout->start[s] + i, at = row * hidden + a * h.size;
+                backward_row(&h, dq, dq + hidden, dq + 2 * hidden, SR_DATA(double, dout) + at,
+                             SR_DATA(double, out) + at, SR_DATA(double, lse)[a * rows + row], i);
+            }
         }
     }
     return SR_OK;

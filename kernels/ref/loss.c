@@ -1,95 +1,101 @@
-/* loss.c - weighted cross entropy: on logits at hand, and fused with the tied decoder.
+/* loss.c - weighted cross entropy, on logits at hand and over the tied decoder.
  *
- *   nll_m = log sum_v exp(logit_mv) - logit_m,label      total = sum_m w_m nll_m
- *   dlogit_mv = w_m (p_mv - [v = label])
+ * Shapes   x (M, H)   word (V, H)   bias (V)   logits, dlogits (M, V)   labels (M) i32
+ *          weights, nll, correct (M)   total ()
+ *
+ *   logits  = x word^T + bias                 nll_m = log sum_c exp(logits_mc) - logits_m,label
+ *   total   = sum_m weights_m nll_m           correct_m = 1 where the lowest arg max is the label
+ *   dlogits = weights_m (softmax - onehot)    (for dtotal = 1)
+ *
+ *   dx = dtotal dlogits word     dword += dtotal dlogits^T x     dbias += dtotal sum_m dlogits
  */
-#include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "core/base/mem.h"
 #include "kernels/ref/ref.h"
 
-/* What the loss of one row leaves behind. */
-typedef struct outputs {
-    sr_tensor *total, *nll, *correct, *dlogits;
-} outputs;
+typedef struct losses {
+    double total, *nll, *correct, *dlogits;
+    const double *weights;
+    const int32_t *labels;
+    int64_t classes;
+} losses;
 
-static sr_status row_loss(const outputs *out, const double *logits, int64_t m, int64_t classes,
-                          int32_t label, double weight) {
-    if (label < 0 || label >= classes)
-        return sr_fail(SR_EINVAL,
-                       "cross entropy: row %" PRId64 " has label %" PRId32
-                       ", but there are %" PRId64 " classes, counted from 0",
-                       m, label, classes);
+static losses start(sr_tensor *nll, sr_tensor *correct, sr_tensor *dlogits, const sr_tensor *labels,
+                    const sr_tensor *weights, int64_t classes) {
+    return (losses){.nll = SR_DATA(double, nll),
+                    .correct = SR_DATA(double, correct),
+                    .dlogits = dlogits != NULL ? SR_DATA(double, dlogits) : NULL,
+                    .weights = SR_DATA(double, weights),
+                    .labels = SR_DATA(int32_t, labels),
+                    .classes = classes};
+}
+
+static sr_status loss_row(losses *l, const char *op, const double *logits, int64_t m) {
+    int32_t label = l->labels[m];
+    if (label < 0 || label >= l->classes)
+        return sr_fail(SR_EINVAL, "%s: label %d at row %lld, but there are classes 0 to %lld", op,
+                       label, (long long)m, (long long)l->classes - 1);
     int64_t best = 0;
-    for (int64_t v = 1; v < classes; v++)
-        if (logits[v] > logits[best]) best = v;
     double sum = 0;
-    for (int64_t v = 0; v < classes; v++) sum += exp(logits[v] - logits[best]);
-    double nll = log(sum) + logits[best] - logits[label];
-    SR_DATA(double, out->nll)[m] = nll;
-    SR_DATA(double, out->correct)[m] = best == label;
-    SR_DATA(double, out->total)[0] += weight * nll;
-    if (out->dlogits == NULL) return SR_OK;
-    double *d = SR_DATA(double, out->dlogits) + m * classes;
-    for (int64_t v = 0; v < classes; v++)
-        d[v] = weight * (exp(logits[v] - logits[best]) / sum - (v == label));
+    for (int64_t c = 1; c < l->classes; c++)
+        if (logits[c] > logits[best]) best = c;
+    for (int64_t c = 0; c < l->classes; c++) sum += exp(logits[c] - logits[best]);
+    double lse = logits[best] + log(sum);
+    l->nll[m] = lse - logits[label];
+    l->correct[m] = best == label;
+    l->total += l->weights[m] * l->nll[m];
+    for (int64_t c = 0; l->dlogits != NULL && c < l->classes; c++)
+        l->dlogits[m * l->classes + c] = l->weights[m] * (exp(logits[c] - lse) - (c == label));
     return SR_OK;
 }
 
 sr_status ref_cross_entropy(sr_tensor *total, sr_tensor *nll, sr_tensor *correct,
                             sr_tensor *dlogits, const sr_tensor *logits, const sr_tensor *labels,
                             const sr_tensor *weights) {
-    outputs out = {total, nll, correct, dlogits};
-    int64_t classes = logits->shape[1];
-    SR_DATA(double, total)[0] = 0;
+    losses l = start(nll, correct, dlogits, labels, weights, logits->shape[1]);
     for (int64_t m = 0; m < logits->shape[0]; m++)
-        SR_TRY(row_loss(&out, SR_DATA(double, logits) + m * classes, m, classes,
-                        SR_DATA(int32_t, labels)[m], SR_DATA(double, weights)[m]));
+        SR_TRY(loss_row(&l, "cross_entropy", SR_DATA(double, logits) + m * l.classes, m));
+    SR_DATA(double, total)[0] = l.total;
     return SR_OK;
 }
 
 sr_status ref_mlm_loss(sr_tensor *total, sr_tensor *nll, sr_tensor *correct, sr_tensor *dlogits,
                        const sr_tensor *x, const sr_tensor *word, const sr_tensor *bias,
                        const sr_tensor *labels, const sr_tensor *weights) {
-    outputs out = {total, nll, correct, dlogits};
-    int64_t columns = x->shape[1], vocabulary = word->shape[0];
-    double *logits;
-    SR_TRY(sr_new(&logits, vocabulary));
+    int64_t hidden = x->shape[1];
+    losses l = start(nll, correct, dlogits, labels, weights, word->shape[0]);
+    double *logits = NULL;
+    SR_TRY(sr_new(&logits, l.classes));
     sr_status st = SR_OK;
-    SR_DATA(double, total)[0] = 0;
     for (int64_t m = 0; m < x->shape[0] && st == SR_OK; m++) {
-        for (int64_t v = 0; v < vocabulary; v++) {
+        for (int64_t v = 0; v < l.classes; v++) {
             logits[v] = SR_DATA(double, bias)[v];
-            for (int64_t h = 0; h < columns; h++)
+            for (int64_t h = 0; h < hidden; h++)
                 logits[v] +=
-                    SR_DATA(double, x)[m * columns + h] * SR_DATA(double, word)[v * columns + h];
+                    SR_DATA(double, x)[m * hidden + h] * SR_DATA(double, word)[v * hidden + h];
         }
-        st = row_loss(&out, logits, m, vocabulary, SR_DATA(int32_t, labels)[m],
-                      SR_DATA(double, weights)[m]);
+        st = loss_row(&l, "mlm_loss", logits, m);
     }
     sr_free(logits);
+    SR_DATA(double, total)[0] = l.total;
     return st;
-}
-
-/* Row `row` of y += a x. */
-static void add_scaled(sr_tensor *y, int64_t row, double a, const double *x, int64_t columns) {
-    double *to = SR_DATA(double, y) + row * columns;
-    for (int64_t h = 0; h < columns; h++) to[h] += a * x[h];
 }
 
 sr_status ref_mlm_loss_backward(sr_tensor *dx, sr_tensor *dword, sr_tensor *dbias,
                                 const sr_tensor *dtotal, const sr_tensor *dlogits,
                                 const sr_tensor *x, const sr_tensor *word) {
-    int64_t rows = x->shape[0], columns = x->shape[1], vocabulary = word->shape[0];
-    if (dx != NULL) memset(sr_tensor_data(dx), 0, (size_t)(rows * columns) * sizeof(double));
+    int64_t rows = x->shape[0], hidden = x->shape[1], classes = word->shape[0];
+    if (dx != NULL) SR_TRY(ref_fill(dx, 0));
     for (int64_t m = 0; m < rows; m++) {
-        for (int64_t v = 0; v < vocabulary; v++) {
-            double d = SR_DATA(double, dtotal)[0] * SR_DATA(double, dlogits)[m * vocabulary + v];
-            if (dbias != NULL) SR_DATA(double, dbias)[v] += d;
-            if (dx != NULL) add_scaled(dx, m, d, SR_DATA(double, word) + v * columns, columns);
-            if (dword != NULL) add_scaled(dword, v, d, SR_DATA(double, x) + m * columns, columns);
+        for (int64_t v = 0; v < classes; v++) {
+            double g = SR_DATA(double, dtotal)[0] * SR_DATA(double, dlogits)[m * classes + v];
+            if (dbias != NULL) SR_DATA(double, dbias)[v] += g;
+            for (int64_t h = 0; h < hidden; h++) {
+                int64_t at = m * hidden + h, in = v * hidden + h;
+                if (dx != NULL) SR_DATA(double, dx)[at] += g * SR_DATA(double, word)[in];
+                if (dword != NULL) SR_DATA(double, dword)[in] += g * SR_DATA(double, x)[at];
+            }
         }
     }
     return SR_OK;

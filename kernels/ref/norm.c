@@ -1,43 +1,46 @@
-/* norm.c - dropout, residual and layer norm, row by row.
+/* norm.c - residual add, dropout and layer norm; dropout by itself.
  *
- *   sum = dropout(x) + residual      y = (sum - mean) rstd gamma + beta
+ * Shapes   x, residual, sum, y (T, H)   gamma, beta (H)   mean, rstd (T)
  *
- *   z = (sum - mean) rstd, g = dy gamma:
- *   dsum = rstd (g - mean(g) - z mean(g z))      dgamma += dy z      dbeta += dy
+ *   sum  = dropout(x) + residual
+ *   mean, var over the H of a row (var divides by H);  rstd = 1 / sqrt(var + eps)
+ *   y    = (sum - mean) rstd gamma + beta
+ *
+ * Backward, with n = (sum - mean) rstd and g = dy gamma:
+ *   dsum = rstd (g - mean_h(g) - n mean_h(g n))       dresidual = dsum     dx = dropout(dsum)
+ *   dgamma += sum_t dy n                              dbeta += sum_t dy
+ *
+ * Rows of slack are normalised like any other, without dropout; in backward they get zeros and
+ * give nothing, where a layout tells which they are.
  */
 #include <math.h>
 
-#include "core/base/mem.h"
 #include "kernels/ref/ref.h"
 
 void ref_norm_row(double *y, double *mean, double *rstd, const double *sum, const double *gamma,
                   const double *beta, int64_t columns, double eps) {
-    double m = 0, variance = 0;
-    for (int64_t h = 0; h < columns; h++) m += sum[h];
-    m /= (double)columns;
-    for (int64_t h = 0; h < columns; h++) variance += (sum[h] - m) * (sum[h] - m);
-    double r = 1.0 / sqrt(variance / (double)columns + eps);
-    for (int64_t h = 0; h < columns; h++) y[h] = (sum[h] - m) * r * gamma[h] + beta[h];
-    *mean = m;
-    *rstd = r;
+    double total = 0, squares = 0;
+    for (int64_t i = 0; i < columns; i++) total += sum[i];
+    *mean = total / (double)columns;
+    for (int64_t i = 0; i < columns; i++) squares += (sum[i] - *mean) * (sum[i] - *mean);
+    *rstd = 1.0 / sqrt(squares / (double)columns + eps);
+    for (int64_t i = 0; i < columns; i++) y[i] = (sum[i] - *mean) * *rstd * gamma[i] + beta[i];
 }
 
 void ref_norm_row_backward(double *dsum, double *dgamma, double *dbeta, const double *dy,
                            const double *sum, const double *gamma, double mean, double rstd,
                            int64_t columns) {
-    double g_mean = 0, gz_mean = 0;
-    for (int64_t h = 0; h < columns; h++) {
-        double z = (sum[h] - mean) * rstd, g = dy[h] * gamma[h];
-        g_mean += g;
-        gz_mean += g * z;
-        if (dgamma != NULL) dgamma[h] += dy[h] * z;
-        if (dbeta != NULL) dbeta[h] += dy[h];
+    double g_mean = 0, gn_mean = 0;
+    for (int64_t i = 0; i < columns; i++) {
+        double n = (sum[i] - mean) * rstd, g = dy[i] * gamma[i];
+        g_mean += g / (double)columns;
+        gn_mean += g * n / (double)columns;
+        if (dgamma != NULL) dgamma[i] += dy[i] * n;
+        if (dbeta != NULL) dbeta[i] += dy[i];
     }
-    g_mean /= (double)columns;
-    gz_mean /= (double)columns;
-    for (int64_t h = 0; h < columns; h++) {
-        double z = (sum[h] - mean) * rstd, g = dy[h] * gamma[h];
-        dsum[h] = rstd * (g - g_mean - z * gz_mean);
+    for (int64_t i = 0; dsum != NULL && i < columns; i++) {
+        double n = (sum[i] - mean) * rstd;
+        dsum[i] = rstd * (dy[i] * gamma[i] - g_mean - n * gn_mean);
     }
 }
 
@@ -47,20 +50,30 @@ sr_status ref_residual_norm(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_te
                             sr_dropout drop) {
     int64_t rows = x->shape[0], columns = x->shape[1];
     for (int64_t t = 0; t < rows; t++) {
-        const double *row = SR_DATA(double, x) + t * columns;
+        const double *in = SR_DATA(double, x) + t * columns;
         if (sum != NULL) {
-            double *to = SR_DATA(double, sum) + t * columns;
-            for (int64_t h = 0; h < columns; h++) {
-                to[h] = row[h] * ref_drop_row(layout, drop, t, h);
-                if (residual != NULL) to[h] += SR_DATA(double, residual)[t * columns + h];
+            double *s = SR_DATA(double, sum) + t * columns;
+            for (int64_t i = 0; i < columns; i++) {
+                double z = drop.keep < 256 ? ref_drop_row(layout, drop, t, i) : 1.0;
+                s[i] = z != 0 ? z * in[i] : 0.0;
+                if (residual != NULL) s[i] += SR_DATA(double, residual)[t * columns + i];
             }
-            row = to;
+            in = s;
         }
         ref_norm_row(SR_DATA(double, y) + t * columns, SR_DATA(double, mean) + t,
-                     SR_DATA(double, rstd) + t, row, SR_DATA(double, gamma), SR_DATA(double, beta),
+                     SR_DATA(double, rstd) + t, in, SR_DATA(double, gamma), SR_DATA(double, beta),
                      columns, eps);
     }
     return SR_OK;
+}
+
+/* Row t of a tensor that may be NULL. */
+static double *row_of(sr_tensor *t, int64_t row) {
+    return t != NULL ? SR_DATA(double, t) + row * t->shape[1] : NULL;
+}
+
+static double *data_of(sr_tensor *t) {
+    return t != NULL ? SR_DATA(double, t) : NULL;
 }
 
 sr_status ref_residual_norm_backward(sr_tensor *dx, sr_tensor *dresidual, sr_tensor *dgamma,
@@ -69,30 +82,33 @@ sr_status ref_residual_norm_backward(sr_tensor *dx, sr_tensor *dresidual, sr_ten
                                      const sr_tensor *rstd, const sr_layout *layout,
                                      sr_dropout drop) {
     int64_t rows = dy->shape[0], columns = dy->shape[1];
-    double *dsum;
-    SR_TRY(sr_new(&dsum, columns));
     for (int64_t t = 0; t < rows; t++) {
-        ref_norm_row_backward(dsum, dgamma != NULL ? SR_DATA(double, dgamma) : NULL,
-                              dbeta != NULL ? SR_DATA(double, dbeta) : NULL,
+        double *px = row_of(dx, t), *pr = row_of(dresidual, t), *dsum = pr != NULL ? pr : px;
+        bool slack = layout != NULL && layout->owner[t] < 0;
+        if (slack) {
+            for (int64_t i = 0; px != NULL && i < columns; i++) px[i] = 0;
+            for (int64_t i = 0; pr != NULL && i < columns; i++) pr[i] = 0;
+            continue;
+        }
+        ref_norm_row_backward(dsum, data_of(dgamma), data_of(dbeta),
                               SR_DATA(double, dy) + t * columns, SR_DATA(double, sum) + t * columns,
                               SR_DATA(double, gamma), SR_DATA(double, mean)[t],
                               SR_DATA(double, rstd)[t], columns);
-        for (int64_t h = 0; h < columns; h++) {
-            if (dresidual != NULL) SR_DATA(double, dresidual)[t * columns + h] = dsum[h];
-            if (dx != NULL)
-                SR_DATA(double, dx)[t * columns + h] = dsum[h] * ref_drop_row(layout, drop, t, h);
-        }
+        for (int64_t i = 0; px != NULL && i < columns; i++)
+            px[i] = dsum[i] * (drop.keep < 256 ? ref_drop_row(layout, drop, t, i) : 1.0);
     }
-    sr_free(dsum);
     return SR_OK;
 }
 
+/* Slack comes out as zero: forward and backward are one function, and slack has no gradient. */
 sr_status ref_dropout(sr_tensor *y, const sr_tensor *x, const sr_layout *layout, sr_dropout drop) {
     int64_t rows = x->shape[0], columns = x->shape[1];
     for (int64_t t = 0; t < rows; t++) {
-        const double *from = SR_DATA(double, x) + t * columns;
-        double *to = SR_DATA(double, y) + t * columns;
-        for (int64_t h = 0; h < columns; h++) to[h] = from[h] * ref_drop_row(layout, drop, t, h);
+        for (int64_t i = 0; i < columns; i++) {
+            double z = layout->owner[t] >= 0 ? ref_drop_row(layout, drop, t, i) : 0.0;
+            SR_DATA(double, y)
+            [t * columns + i] = z != 0 ? z * SR_DATA(double, x)[t * columns + i] : 0.0;
+        }
     }
     return SR_OK;
 }

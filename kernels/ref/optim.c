@@ -1,76 +1,80 @@
-/* optim.c - the global norm, AdamW and LAMB, one parameter at a time.
+/* optim.c - norm of all gradients, AdamW and LAMB over the flat store.
  *
- *   g = gradient x clip factor      m = b1 m + (1 - b1) g      v = b2 v + (1 - b2) g^2
+ * With g the clipped gradient, t steps taken, correct = 1 - beta^t:
+ *
+ *   m = beta1 m + (1 - beta1) g         v = beta2 v + (1 - beta2) g^2
  *   u = (m / correct1) / (sqrt(v / correct2) + eps) + decay w
- *   AdamW: w -= rate u              LAMB: w -= rate (||w|| / ||u||) u
+ *   AdamW   w -= rate u
+ *   LAMB    w -= rate ratio u,   ratio = ||w|| / ||u|| over the segment when both are above 0
+ *
+ * rate is the update's rate times the segment's.
  */
 #include <math.h>
 
-#include "core/base/mem.h"
 #include "kernels/ref/ref.h"
 
 sr_status ref_grad_norm(sr_tensor *result, const sr_tensor *grad, const sr_segment *segments,
                         int64_t count) {
-    double sum = 0;
+    const double *g = SR_DATA(double, grad);
+    double squares = 0;
     for (int64_t s = 0; s < count; s++) {
         if (segments[s].frozen) continue;
-        for (int64_t i = 0; i < segments[s].size; i++) {
-            double g = SR_DATA(double, grad)[segments[s].offset + i];
-            sum += g * g;
-        }
+        for (int64_t i = segments[s].offset; i < segments[s].offset + segments[s].size; i++)
+            squares += g[i] * g[i];
     }
-    SR_DATA(double, result)[0] = sqrt(sum);
-    SR_DATA(double, result)[1] = isfinite(sum);
+    double norm = sqrt(squares);
+    SR_DATA(double, result)[0] = norm;
+    SR_DATA(double, result)[1] = isfinite(norm);
     return SR_OK;
 }
 
-static double clip_factor(const sr_update *up, double norm) {
-    if (up->clip <= 0) return 1.0;
-    if (up->clip_eps) return fmin(1.0, up->clip / (norm + 1e-6));
-    return norm <= up->clip ? 1.0 : up->clip / norm;
+static double clip_factor(const sr_update *u, double norm) {
+    if (u->clip <= 0) return 1.0;
+    if (u->clip_eps) return fmin(1.0, u->clip / (norm + 1e-6));
+    return norm <= u->clip ? 1.0 : u->clip / norm;
 }
 
-/* Moves the moments of element i and returns u. */
-static double direction(const sr_update *up, int64_t i, double factor, double decay) {
-    double g = SR_DATA(double, up->grad)[i] * factor;
-    double *m = SR_DATA(double, up->m) + i, *v = SR_DATA(double, up->v) + i;
-    *m = up->beta1 * *m + (1 - up->beta1) * g;
-    *v = up->beta2 * *v + (1 - up->beta2) * g * g;
-    return *m / up->correct1 / (sqrt(*v / up->correct2) + up->eps) +
-           decay * SR_DATA(double, up->value)[i];
+/* Moves the moments of element i. */
+static void advance(const sr_update *u, int64_t i, double factor) {
+    double *m = SR_DATA(double, u->m), *v = SR_DATA(double, u->v);
+    double g = factor * SR_DATA(double, u->grad)[i];
+    m[i] = u->beta1 * m[i] + (1.0 - u->beta1) * g;
+    v[i] = u->beta2 * v[i] + (1.0 - u->beta2) * g * g;
 }
 
-static double trust_ratio(const sr_update *up, const sr_segment *seg, const double *u) {
-    if (!up->lamb || !seg->trust) return 1.0;
-    double ww = 0, uu = 0;
-    for (int64_t i = 0; i < seg->size; i++) {
-        double w = SR_DATA(double, up->value)[seg->offset + i];
-        ww += w * w;
-        uu += u[i] * u[i];
+static double direction(const sr_update *u, const sr_segment *s, int64_t i) {
+    double m = SR_DATA(double, u->m)[i] / u->correct1, v = SR_DATA(double, u->v)[i] / u->correct2;
+    return m / (sqrt(v) + u->eps) + s->decay * SR_DATA(double, u->value)[i];
+}
+
+static double trust_ratio(const sr_update *u, const sr_segment *s) {
+    if (!u->lamb || !s->trust) return 1.0;
+    double w2 = 0, u2 = 0;
+    for (int64_t i = s->offset; i < s->offset + s->size; i++) {
+        double w = SR_DATA(double, u->value)[i], d = direction(u, s, i);
+        w2 += w * w;
+        u2 += d * d;
     }
-    return ww > 0 && uu > 0 ? sqrt(ww) / sqrt(uu) : 1.0;
+    return w2 > 0 && u2 > 0 ? sqrt(w2) / sqrt(u2) : 1.0;
 }
 
-sr_status ref_update(const sr_update *up) {
-    double *result = SR_DATA(double, up->result);
-    result[2] = result[1];
+static void update_segment(const sr_update *u, const sr_segment *s, double factor) {
+    double *w = SR_DATA(double, u->value);
+    for (int64_t i = s->offset; i < s->offset + s->size; i++) advance(u, i, factor);
+    double rate = u->rate * s->rate * trust_ratio(u, s);
+    for (int64_t i = s->offset; i < s->offset + s->size; i++) {
+        w[i] -= rate * direction(u, s, i);
+        if (u->low != NULL) SR_DATA(sr_bf16, u->low)[i] = sr_bf16_from_f32((float)w[i]);
+    }
+}
+
+sr_status ref_update(const sr_update *u) {
+    double *result = SR_DATA(double, u->result);
+    result[2] = 0;
     if (result[1] == 0) return SR_OK;
-    double factor = clip_factor(up, result[0]);
-    for (int64_t s = 0; s < up->count; s++) {
-        const sr_segment *seg = &up->segments[s];
-        if (seg->frozen || seg->size == 0) continue;
-        double *u;
-        SR_TRY(sr_new(&u, seg->size));
-        for (int64_t i = 0; i < seg->size; i++)
-            u[i] = direction(up, seg->offset + i, factor, seg->decay);
-        double step = up->rate * seg->rate * trust_ratio(up, seg, u);
-        for (int64_t i = 0; i < seg->size; i++) {
-            double *w = SR_DATA(double, up->value) + seg->offset + i;
-            *w -= step * u[i];
-            if (up->low != NULL)
-                SR_DATA(sr_bf16, up->low)[seg->offset + i] = sr_bf16_from_f32((float)*w);
-        }
-        sr_free(u);
-    }
+    double factor = clip_factor(u, result[0]);
+    for (int64_t s = 0; s < u->count; s++)
+        if (!u->segments[s].frozen) update_segment(u, &u->segments[s], factor);
+    result[2] = 1;
     return SR_OK;
 }

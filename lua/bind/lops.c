@@ -404,11 +404,11 @@ int luaopen_seqrun_core_ops(lua_State *L) {
     luaL_requiref(L, "seqrun.core.tensor", luaopen_seqrun_core_tensor, 0);
     lua_getfield(L, -1, "methods");
     luaL_setfuncs(L, methods, 0);
-    lsr_open_grad_methods(L);
+    lsr_open_backward(L);
     lua_getfield(L, -2, "metatable");
     luaL_setfuncs(L, operators, 0);
     luaL_newlib(L, functions);
     lsr_open_coarse(L);
-    lsr_open_grad(L);
+    lsr_open_record(L);
     return 1;
 }

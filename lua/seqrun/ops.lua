@@ -8,6 +8,30 @@ local tensor = require("seqrun.tensor")
 
 local ops = {}
 
+local NOTHING = {}
+
+---A misspelled option is an error, not a default.
+local function check_options(name, options, known)
+  for key in pairs(options or NOTHING) do
+    if not known[key] then
+      local list = {}
+      for word in pairs(known) do list[#list + 1] = word end
+      local hint = require("seqrun.guess").hint(tostring(key), list)
+      error(("%s: there is no option '%s'%s"):format(name, tostring(key), hint), 3)
+    end
+  end
+  return options or NOTHING
+end
+
+local LINEAR = { act = true }
+local ATTENTION = { heads = true, scale = true, dropout = true, layer = true }
+local NORM = { eps = true, dropout = true, site = true, layer = true, layout = true }
+local EMBED = { eps = true, dropout = true }
+local DROPOUT = { p = true, site = true, layer = true }
+
+---The published eps of BERT's layer norm.
+local EPS = 1e-12
+
 ---y (T, F) = act(x w^T + b).
 ---@param x seqrun.Tensor (T, H)
 ---@param w seqrun.Tensor (F, H)
@@ -15,7 +39,7 @@ local ops = {}
 ---@param options? { act?: "gelu"|"gelu_tanh"|"relu"|"tanh" }
 ---@return seqrun.Tensor
 function ops.linear(x, w, b, options)
-  return core.linear(x, w, b, options and options.act)
+  return core.linear(x, w, b, check_options("linear", options, LINEAR).act)
 end
 
 ---Packed self-attention: rows see the rows of their own sequence and no others.
@@ -24,6 +48,7 @@ end
 ---@param options { heads: integer, scale?: number, dropout?: number, layer?: integer }
 ---@return seqrun.Tensor # (T, H), zero on slack
 function ops.attention(qkv, layout, options)
+  options = check_options("attention", options, ATTENTION)
   return core.attention(qkv, layout, options.heads, options.scale, options.dropout, "attention", options.layer)
 end
 
@@ -32,10 +57,11 @@ end
 ---@param residual? seqrun.Tensor (T, H)
 ---@param gamma seqrun.Tensor (H)
 ---@param beta seqrun.Tensor (H)
----@param options { eps: number, dropout?: number, site?: "projection"|"feed"|"user", layer?: integer, layout?: seqrun.Layout }
+---@param options? { eps?: number, dropout?: number, site?: "projection"|"feed"|"user", layer?: integer, layout?: seqrun.Layout }
 ---@return seqrun.Tensor
 function ops.residual_norm(x, residual, gamma, beta, options)
-  return core.residual_norm(x, residual, gamma, beta, options.layout, options.eps, options.dropout,
+  options = check_options("residual_norm", options, NORM)
+  return core.residual_norm(x, residual, gamma, beta, options.layout, options.eps or EPS, options.dropout,
     options.site, options.layer)
 end
 
@@ -44,11 +70,12 @@ end
 ---@param types seqrun.Tensor (T) i32
 ---@param tables { word: seqrun.Tensor, position: seqrun.Tensor, type: seqrun.Tensor, gamma: seqrun.Tensor, beta: seqrun.Tensor }
 ---@param layout seqrun.Layout
----@param options { eps: number, dropout?: number }
+---@param options? { eps?: number, dropout?: number }
 ---@return seqrun.Tensor # (T, H)
 function ops.embed(ids, types, tables, layout, options)
+  options = check_options("embed", options, EMBED)
   return core.embed(ids, types, tables.word, tables.position, tables.type, tables.gamma, tables.beta,
-    layout, options.eps, options.dropout, "embedding")
+    layout, options.eps or EPS, options.dropout, "embedding")
 end
 
 ---Rows of x, in the order of `rows`, which count from 0.
@@ -64,6 +91,7 @@ end
 ---@param options { p: number, site?: "head"|"user", layer?: integer }
 ---@return seqrun.Tensor
 function ops.dropout(x, layout, options)
+  options = check_options("dropout", options, DROPOUT)
   return core.dropout(x, layout, options.p, options.site, options.layer)
 end
 
@@ -97,44 +125,136 @@ end
 ---@param weights seqrun.Tensor (M)
 ---@return seqrun.Tensor
 function ops.mse_loss(x, target, weights)
-  return ((x - target):square() * weights):sum()
+  if x:numel() ~= target:numel() or x:numel() ~= weights:numel() then
+    local given = ("%d predictions, %d targets, %d weights"):format(x:numel(), target:numel(), weights:numel())
+    error("mse_loss: " .. given .. "; wanted one of each a row", 2)
+  end
+  return ((x:reshape(-1) - target:reshape(-1)):square() * weights:reshape(-1)):sum()
 end
 
----An op written in Lua.  `forward` runs unrecorded; `backward(dy...)` returns one gradient, or nil,
----for each input.
----@param op { forward: fun(...: seqrun.Tensor): seqrun.Tensor..., backward: fun(...: seqrun.Tensor): seqrun.Tensor?... }
----@return fun(...: seqrun.Tensor): seqrun.Tensor...
-function ops.custom(op)
-  return function(...)
-    local inputs = { ... }
-    local outputs
-    do
-      local quiet <close> = tensor.no_grad()
-      outputs = { op.forward(...) }
+-- ---- ops written in Lua ------------------------------------------------------------------------
+
+---What a forward function keeps for its backward function.
+---@class seqrun.Context
+local Context = {}
+Context.__index = Context
+
+---Keeps tensors for backward, which is refused when they are written to in between.
+---@param ... seqrun.Tensor
+function Context:save(...)
+  local kept = { n = select("#", ...) }
+  for i = 1, kept.n do
+    local t = select(i, ...)
+    kept[i] = { t = t:detach(), version = t:version() }
+  end
+  self.kept = kept
+end
+
+---The tensors that were kept.
+---@return seqrun.Tensor ...
+function Context:saved()
+  local kept, list = self.kept or { n = 0 }, {}
+  for i = 1, kept.n do
+    local t = kept[i].t
+    if not t:is_live() then
+      error("custom: a saved tensor has expired because its scope was closed; keep() it, or go back sooner", 2)
     end
-    core.record(outputs, inputs, op.backward)
-    return table.unpack(outputs)
+    if t:version() ~= kept[i].version then
+      error("custom: a saved tensor was written to in place after the forward pass; save a clone() of it", 2)
+    end
+    list[i] = t
+  end
+  return table.unpack(list, 1, kept.n)
+end
+
+local function tensors_of(...)
+  local list = {}
+  for i = 1, select("#", ...) do
+    local x = select(i, ...)
+    if tensor.is_tensor(x) then list[#list + 1] = x end
+  end
+  return list
+end
+
+---An op from two functions: forward(context, ...) -> tensors, and backward(context, dy, ...) -> a gradient
+---(or nil) for each tensor among the arguments, in their order.
+---@param rules { forward: fun(context: seqrun.Context, ...): seqrun.Tensor, backward: fun(context: seqrun.Context, ...): seqrun.Tensor }
+---@return fun(...): seqrun.Tensor
+function ops.custom(rules)
+  local forward, backward = rules.forward, rules.backward
+  if not forward or not backward then error("custom: wanted { forward = function, backward = function }", 2) end
+  return function(...)
+    local context = setmetatable({}, Context)
+    local before = tensor.no_grad()
+    local outputs = table.pack(pcall(forward, context, ...))
+    before:close()
+    if not outputs[1] then error(outputs[2], 0) end
+    local made = core.record({ table.unpack(outputs, 2, outputs.n) }, tensors_of(...), function(...)
+      return backward(context, ...)
+    end)
+    return table.unpack(made)
   end
 end
 
----Activation checkpointing: keeps x alone, and runs `fn` again in the backward pass.  Exact, since all
----dropout is keyed.  Parameters that fn uses get their gradients as ever.
----@param fn fun(x: seqrun.Tensor): seqrun.Tensor
----@param x seqrun.Tensor
----@return seqrun.Tensor
-function ops.checkpoint(fn, x)
-  if not x:requires_grad() then return fn(x) end
-  local function forward(input)
-    local scope <close> = tensor.scope()
-    return fn(input):hand_up()
+-- ---- activation checkpointing ------------------------------------------------------------------
+
+---Runs fn without recording, in a scope of its own that only its results leave.
+local function run_unrecorded(fn, ...)
+  local off <close> = tensor.no_grad()
+  local scope <close> = tensor.scope()
+  local outputs = { fn(...) }
+  for _, y in ipairs(outputs) do y:hand_up() end
+  return outputs
+end
+
+---Detached arguments that collect gradients of their own, and which arguments they stand for.
+local function fresh_arguments(arguments)
+  local fresh, inputs = { n = arguments.n }, {}
+  for i = 1, arguments.n do
+    local x = arguments[i]
+    if tensor.is_tensor(x) then
+      fresh[i] = x:detach()
+      if x:requires_grad() then fresh[i]:requires_grad_() end
+      inputs[#inputs + 1] = fresh[i]
+    else
+      fresh[i] = x
+    end
   end
-  local function backward(dy)
-    local scope <close> = tensor.scope()
-    local input = x:detach():requires_grad_(true)
-    tensor.with_grad(function() fn(input):backward(dy) end)
-    return input:grad():hand_up()
+  return fresh, inputs
+end
+
+---Runs fn again, recorded, and goes back through it at once.
+local function replay(fn, arguments, ...)
+  local given = table.pack(...)
+  local scope <close> = tensor.scope()
+  local on <close> = tensor.enable_grad()
+  local fresh, inputs = fresh_arguments(arguments)
+  local outputs = table.pack(fn(table.unpack(fresh, 1, fresh.n)))
+  local roots, gradients = {}, {}
+  for i = 1, outputs.n do
+    if given[i] and outputs[i]:requires_grad() then
+      roots[#roots + 1], gradients[#gradients + 1] = outputs[i], given[i]
+    end
   end
-  return ops.custom { forward = forward, backward = backward }(x)
+  if #roots > 0 then core.backward(roots, gradients) end
+  local results = { n = #inputs }
+  for i, x in ipairs(inputs) do
+    local g = x:grad()
+    results[i] = g and g:hand_up()
+  end
+  return table.unpack(results, 1, results.n)
+end
+
+---fn(x, ...) whose inner tensors are not kept: backward runs fn again.  Exact, because dropout is keyed
+---and fn is run on the same values; fn must have no other effects.
+---@param fn fun(...): seqrun.Tensor
+---@param ... any tensors, and whatever else fn takes
+---@return seqrun.Tensor ...
+function ops.checkpoint(fn, ...)
+  local arguments = table.pack(...)
+  local outputs = run_unrecorded(fn, ...)
+  local made = core.record(outputs, tensors_of(...), function(...) return replay(fn, arguments, ...) end, true)
+  return table.unpack(made)
 end
 
 return ops

@@ -47,12 +47,18 @@ function tensor.use(name, options)
   core.use(name, options and options.threads)
 end
 
----A tensor from a number or nested lists.
----@param values number|table
+---A tensor from a number or nested lists, or a copy of a tensor.
+---@param values number|table|seqrun.Tensor
 ---@param options? seqrun.TensorOptions
 ---@return seqrun.Tensor
 function tensor.tensor(values, options)
   options = check_options("tensor", options)
+  if type(values) == "userdata" then
+    local copy = values:detach():clone()
+    if options.device then copy = copy:to(options.device) end
+    if options.dtype then copy = copy:to(options.dtype) end
+    return finish(copy, options)
+  end
   return finish(core.from_table(values, options.dtype, options.device), options)
 end
 
@@ -156,29 +162,42 @@ function tensor.cat(list, dim)
   return ops.cat(list, dim or 1)
 end
 
----Tensors of one shape along a new first dimension.
+---Tensors of one shape side by side along a new dimension.
 ---@param list seqrun.Tensor[]
+---@param dim? integer default 1
 ---@return seqrun.Tensor
-function tensor.stack(list)
+function tensor.stack(list, dim)
   local lifted = {}
-  for i, t in ipairs(list) do lifted[i] = t:unsqueeze(1) end
-  return ops.cat(lifted, 1)
+  for i, t in ipairs(list) do lifted[i] = t:unsqueeze(dim or 1) end
+  return ops.cat(lifted, dim or 1)
 end
 
-local quiet = {
-  __close = function(self) core.set_recording(self.before) end,
-}
+local Recording = {}
+Recording.__index = Recording
+
+function Recording:close()
+  if self.closed then return end
+  self.closed = true
+  core.set_recording(self.before)
+end
+Recording.__close = Recording.close
 
 ---While it is open nothing is recorded: `local quiet <close> = sr.no_grad()`.
+---@return { close: fun(self) }
 function tensor.no_grad()
-  return setmetatable({ before = core.set_recording(false) }, quiet)
+  return setmetatable({ before = core.set_recording(false) }, Recording)
 end
 
----Runs fn with recording on, whatever it was before.
----@param fn fun()
-function tensor.with_grad(fn)
-  local before <close> = setmetatable({ before = core.set_recording(true) }, quiet)
-  fn()
+---The opposite, inside a no_grad().
+---@return { close: fun(self) }
+function tensor.enable_grad()
+  return setmetatable({ before = core.set_recording(true) }, Recording)
+end
+
+---@param x any
+---@return boolean
+function tensor.is_tensor(x)
+  return type(x) == "userdata" and getmetatable(x) == core.metatable
 end
 
 -- ---- methods that are Lua ----------------------------------------------------------------------

@@ -1,0 +1,205 @@
+/* lrecord.c - backward, and ops whose way back is a Lua function; part of seqrun.core.ops. */
+#include "lua/bind/lops.h"
+
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/tensor/grad.h"
+#include "lua/bind/ltensor.h"
+
+/* The tensors of the list at `arg`, as a userdata left on the stack; the list, which must stay on
+ * the stack, keeps them alive. */
+static sr_tensor **tensor_list(lua_State *L, int arg, int64_t *count) {
+    luaL_checktype(L, arg, LUA_TTABLE);
+    *count = luaL_len(L, arg);
+    sr_tensor **list = lua_newuserdatauv(L, (size_t)(*count > 0 ? *count : 1) * sizeof *list, 0);
+    for (int64_t i = 0; i < *count; i++) {
+        lua_geti(L, arg, i + 1);
+        list[i] = lsr_totensor(L, -1);
+        if (list[i] == NULL)
+            luaL_error(L, "element %I of the list is a %s; wanted live tensors", (lua_Integer)i + 1,
+                       luaL_typename(L, -1));
+        lua_pop(L, 1);
+    }
+    return list;
+}
+
+/* ---- backward ---------------------------------------------------------------------------------
+ */
+
+static bool retain_option(lua_State *L, int arg) {
+    if (lua_isnoneornil(L, arg)) return false;
+    luaL_checktype(L, arg, LUA_TTABLE);
+    lua_getfield(L, arg, "retain");
+    bool retain = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return retain;
+}
+
+/* tensor:backward([gradient] [, { retain=boolean }]) */
+static int tensor_backward(lua_State *L) {
+    sr_tensor *root = lsr_checktensor(L, 1), *seed = NULL;
+    bool options_first = lua_istable(L, 2);
+    if (!options_first) seed = lsr_opttensor(L, 2);
+    sr_backward pass = {.retain = retain_option(L, options_first ? 2 : 3), .host = L};
+    lsr_check(L, sr_grad_backward(1, &root, &seed, &pass));
+    return 0;
+}
+
+/* backward(roots, gradients [, { retain=boolean }]): from several at once */
+static int backward(lua_State *L) {
+    int64_t roots, seeds;
+    lua_settop(L, 3);
+    sr_tensor **root = tensor_list(L, 1, &roots), **seed = tensor_list(L, 2, &seeds);
+    if (roots != seeds)
+        return luaL_error(L, "backward: %I tensors but %I gradients", (lua_Integer)roots,
+                          (lua_Integer)seeds);
+    sr_backward pass = {.retain = retain_option(L, 3), .host = L};
+    lsr_check(L, sr_grad_backward((int)roots, root, seed, &pass));
+    return 0;
+}
+
+/* ---- rules in Lua -----------------------------------------------------------------------------
+ */
+
+/* A Lua function kept by the registry while its node lives. */
+typedef struct closure {
+    lua_State *main;
+    int ref;
+} closure;
+
+static void free_closure(void *p) {
+    closure *c = p;
+    luaL_unref(c->main, LUA_REGISTRYINDEX, c->ref);
+    sr_free(c);
+}
+
+typedef struct call {
+    sr_node *node;
+    sr_tensor **dx;
+} call;
+
+/* Takes result number i of the function, at stack index `at`, as dx[i]. */
+static void take_gradient(lua_State *L, call *c, int i, int at) {
+    if (lua_isnil(L, at) || !sr_node_wants(c->node, i)) return;
+    sr_tensor *g = lsr_totensor(L, at);
+    const sr_edge *e = &c->node->edge[i];
+    bool fits = g != NULL && g->ndim == e->ndim && g->dtype == c->node->device->real &&
+                memcmp(g->shape, e->shape, (size_t)e->ndim * sizeof *e->shape) == 0;
+    if (!fits)
+        luaL_error(L, "%s: gradient %d is not of the shape and dtype of input %d",
+                   c->node->rule->name, i + 1, i + 1);
+    c->dx[i] = sr_tensor_retain(g);
+}
+
+/* Runs under pcall: pushing and checking may raise, and C frames stand below. */
+static int call_back(lua_State *L) {
+    call *c = lua_touserdata(L, 1);
+    closure *f = c->node->closure;
+    luaL_checkstack(L, c->node->outputs + c->node->inputs + 4, "backward");
+    lua_rawgeti(L, LUA_REGISTRYINDEX, f->ref);
+    for (int k = 0; k < c->node->outputs; k++) {
+        if (c->node->dy[k] == NULL)
+            lua_pushnil(L);
+        else
+            *lsr_newtensor(L) = sr_tensor_retain(c->node->dy[k]);
+    }
+    lua_call(L, c->node->outputs, c->node->inputs);
+    for (int i = 0; i < c->node->inputs; i++) take_gradient(L, c, i, i + 2);
+    return 0;
+}
+
+static sr_status lua_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
+    lua_State *L = pass->host;
+    if (L == NULL || !lua_checkstack(L, 4))
+        return sr_fail(SR_EINTERNAL, "%s: backward was not called from Lua", node->rule->name);
+    call c = {node, dx};
+    lua_pushcfunction(L, call_back);
+    lua_pushlightuserdata(L, &c);
+    if (lua_pcall(L, 1, 0, 0) == LUA_OK) return SR_OK;
+    const char *message = lua_tostring(L, -1);
+    sr_status st = sr_fail(SR_EINVAL, "%s", message != NULL ? message : "an error in backward");
+    lua_pop(L, 1);
+    return st;
+}
+static const sr_rule custom_rule = {"a custom op", lua_back};
+static const sr_rule checkpoint_rule = {"checkpoint", lua_back};
+
+/* A node whose way back is a Lua function, not yet told which. */
+static sr_status new_node(lua_State *L, sr_node **out, const sr_rule *rule, sr_device *device,
+                          sr_tensor **input, int inputs) {
+    closure *c = NULL;
+    SR_TRY(sr_new(&c, 1));
+    sr_status st = sr_node_new(out, rule, device, inputs, input);
+    if (st != SR_OK) {
+        sr_free(c);
+        return st;
+    }
+    lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+    c->main = lua_tothread(L, -1);
+    lua_pop(L, 1);
+    c->ref = LUA_NOREF;
+    (*out)->closure = c;
+    (*out)->free_closure = free_closure;
+    return SR_OK;
+}
+
+/* Pushes a list of the outputs as tensors of their own, without history. */
+static void push_outputs(lua_State *L, sr_tensor **y, int count) {
+    lua_createtable(L, count, 0);
+    for (int k = 0; k < count; k++) {
+        sr_tensor **box = lsr_newtensor(L);
+        lsr_check(L, sr_tensor_alias(box, y[k]));
+        lua_rawseti(L, -2, k + 1);
+    }
+}
+
+/* record(outputs, inputs, backward [, force]) -> list of tensors
+ *
+ * The same values as `outputs` with a history: gradients of the inputs are what backward(dy1, ...)
+ * returns, nil for none.  Nothing is recorded when no input wants a gradient, unless `force` is
+ * true (the function adds to the gradients of leaves by itself). */
+static int record(lua_State *L) {
+    int64_t outputs, inputs;
+    lua_settop(L, 4);
+    bool force = lua_toboolean(L, 4);
+    luaL_checktype(L, 3, LUA_TFUNCTION);
+    sr_tensor **y = tensor_list(L, 1, &outputs), **x = tensor_list(L, 2, &inputs);
+    if (outputs < 1 || outputs > SR_NODE_OUTPUTS)
+        return luaL_error(L, "record: %I outputs; wanted 1 to %d", (lua_Integer)outputs,
+                          SR_NODE_OUTPUTS);
+    for (int64_t k = 0; k < outputs; k++) lsr_check(L, sr_tensor_check("record", y[k]));
+    push_outputs(L, y, (int)outputs);
+    int list = lua_gettop(L);
+    if (!sr_grad_recording() || !(force || sr_grad_wanted((int)inputs, x))) return 1;
+
+    sr_node *node = NULL;
+    lsr_check(L, new_node(L, &node, force ? &checkpoint_rule : &custom_rule, y[0]->storage->device,
+                          x, (int)inputs));
+    for (int k = 0; k < (int)outputs; k++) { /* from here on the outputs hold the node */
+        lua_rawgeti(L, list, k + 1);
+        sr_tensor *t = lsr_totensor(L, -1);
+        if (sr_dtype_is_real(t->dtype)) sr_node_attach(node, t, k);
+        lua_pop(L, 1);
+    }
+    bool attached = node->refs > 1;
+    sr_node_release(node);
+    if (attached) {
+        lua_pushvalue(L, 3);
+        ((closure *)node->closure)->ref = luaL_ref(L, LUA_REGISTRYINDEX);
+    }
+    lua_settop(L, list);
+    return 1;
+}
+
+void lsr_open_backward(lua_State *L) {
+    lua_pushcfunction(L, tensor_backward);
+    lua_setfield(L, -2, "backward");
+}
+
+void lsr_open_record(lua_State *L) {
+    lua_pushcfunction(L, backward);
+    lua_setfield(L, -2, "backward");
+    lua_pushcfunction(L, record);
+    lua_setfield(L, -2, "record");
+}
