@@ -32,7 +32,7 @@ bert:initialise(cfg.seed)
 local optimizer = sr.optim.adamw(bert.params, {
   betas = cfg.optimizer.betas, eps = cfg.optimizer.eps, decay = cfg.optimizer.decay,
 })
-local rate = sr.schedule.poly(cfg.rate)
+local rate = sr.schedule.poly { peak = cfg.rate.peak, warmup = cfg.rate.warmup, total = cfg.rate.total }
 
 run:start { corpus = corpus, loader = train, held = held, model = bert, optimizer = optimizer, rate = rate }
 

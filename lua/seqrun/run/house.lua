@@ -70,7 +70,7 @@ end
 ---@return table lock
 ---@return file* log
 function house.move_in(folder, loaded, command, threads)
-  local lock = failure.must(checkpoint.hold(folder))
+  local lock = failure.must(checkpoint.lock(folder))
   failure.must(sys.write_file(folder .. "/config.yaml", loaded:dump()))
   failure.must(sys.write_file(folder .. "/environment.json", environment(command, threads) .. "\n"))
   local log = failure.must(io.open(folder .. "/run.log", "a"))

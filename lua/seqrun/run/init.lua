@@ -136,8 +136,10 @@ local function resume(self)
     if code ~= "missing" then failure.raise(code, "%s", message) end
     return false
   end
-  local state = failure.must(checkpoint.load(path, { model = self.model.params, opt = self.optimizer }))
-  take_up(self, state)
+  local parts = { model = self.model.params, opt = self.optimizer, carry = "resume" }
+  take_up(self, failure.must(checkpoint.load(path, parts)).state)
+  failure.must(checkpoint.set_aside(self.folder, self.step))
+  self.saver:resumed(self.step, path)
   self.progress:say("resumed from %s at step %d", path, self.step)
   return true
 end
@@ -146,10 +148,10 @@ end
 local function start_from(self)
   local init = self.config.init
   if not init.from then return end
-  local path = failure.must(checkpoint.find(init.from))
-  local opt = init.carry == "moments" and self.optimizer or nil
-  local _, report = failure.must(checkpoint.load(path, { model = self.model.params, moments = opt }))
-  self.progress:say("started from the %s of %s: %s", init.carry, path, tostring(report))
+  local parts = { model = self.model.params, opt = self.optimizer, carry = init.carry }
+  local loaded = failure.must(checkpoint.load(init.from, parts))
+  self.progress:say("started from the %s of %s", init.carry, loaded.path)
+  if #loaded.report.initialised > 0 then self.progress:say("%s", tostring(loaded.report)) end
 end
 
 -- ---- starting --------------------------------------------------------------------------------
@@ -179,26 +181,45 @@ function Run:start(parts)
     return
   end
   open_house(self)
+  self.saver = checkpoint.saver(self.folder, { keep = self.config.save.keep })
   local resumed = self.request.resume and resume(self)
   if not resumed then start_from(self) end
-  self.metrics = failure.must(metrics.open(self.folder, { resume_step = resumed and self.step or nil }))
-  self.began, self.saved_at, self.saved_step = sys.now(), sys.now(), self.step
+  self.metrics = failure.must(metrics.open(self.folder, { step = self.step }))
+  self.began, self.saved_at = sys.now(), sys.now()
   self.train_seconds, self.tokens_before, self.slots_before = 0, self.window.tokens, self.window.slots
   self.progress:say("%s", require("seqrun.run.plan").headline(self))
 end
 
 -- ---- the loop --------------------------------------------------------------------------------
 
----Writes a checkpoint of this step, unless it stands already.
-function Run:save()
-  if self.saved_step == self.step then return end
-  failure.must(checkpoint.save(self.folder, {
+---Writes a line of metrics; a full disk is a warning, not the end of the run.
+local function write_metrics(self, line)
+  local ok, message = self.metrics:write(line)
+  if not ok then self.progress:say("warning: %s", message) end
+end
+
+---All that a checkpoint of this step holds.
+local function saved_parts(self)
+  local parts = {
     step = self.step, model = self.model.params, opt = self.optimizer, config = self.model.config,
-    vocab = self.corpus and self.corpus:vocab_text(), lowercase = self.corpus and self.corpus:lowercase(),
-    state = state_of(self),
-  }, { keep = self.config.save.keep }))
-  self.saved_step, self.saved_at = self.step, sys.now()
-  self.progress:say("saved step %d", self.step)
+    state = state_of(self), files = { ["trainer/config.yaml"] = self.loaded:dump() },
+  }
+  if self.corpus then
+    parts.vocab_text, parts.cased = failure.must(self.corpus:vocab_text()), not self.corpus:lowercase()
+  end
+  return parts
+end
+
+---Writes a checkpoint of this step, unless it stands already.
+---@param needed boolean a failure ends the run, else it is a warning until there are too many
+function Run:save(needed)
+  self.saved_at = sys.now()
+  if self.saver.step == self.step then return end
+  self.metrics:sync()
+  local path, message, code = self.saver:save(saved_parts(self))
+  if not path and (code or needed) then failure.raise(code or "storage", "%s", message) end
+  if message then self.progress:say("warning: %s", message) end
+  if path then self.progress:say("saved %s", path) end
 end
 
 ---Scores the held-back part and writes a line of it.
@@ -211,7 +232,7 @@ function Run:evaluate()
   })
   self.result, self.evaluated_step = result, self.step
   result.type, result.step, result.seconds = "eval", self.step, self:seconds()
-  failure.must(self.metrics:write(result))
+  write_metrics(self, result)
   local nsp = result.nsp_accuracy and (", nsp accuracy %.3f"):format(result.nsp_accuracy) or ""
   self.progress:say("held back at step %d: mlm loss %.3f (unigram %.3f), mlm accuracy %.3f%s", self.step,
     result.mlm_loss, result.unigram_loss or 0 / 0, result.mlm_accuracy, nsp)
@@ -224,7 +245,7 @@ local function check_stop(self)
   local budget = self.config.budget
   local spent = budget and self:seconds() >= budget
   if not signal and not spent then return end
-  if self.step > 0 then self:save() end
+  if self.step > 0 then self:save(true) end
   local reason = signal and "signal " .. signal or "the budget of " .. text.duration(budget)
   failure.raise("stopped", "stopped by %s at step %d of %d; go on with --resume", reason, self.step, self.total)
 end
@@ -235,14 +256,14 @@ local function after_step(self)
   if cfg.eval.every > 0 and step % cfg.eval.every == 0 and step < self.last then self:evaluate() end
   local by_step = cfg.save.every > 0 and step % cfg.save.every == 0
   local by_time = cfg.save.minutes > 0 and sys.now() - self.saved_at >= 60 * cfg.save.minutes
-  if by_step or by_time then self:save() end
+  if by_step or by_time then self:save(false) end
 end
 
 local function finish(self)
   if self.finished then return end
   self.finished = true
   if self.evaluated_step ~= self.step then self:evaluate() end
-  self:save()
+  self:save(true)
   require("seqrun.run.summary").tell(self)
 end
 
@@ -289,7 +310,7 @@ function Run:log(step, optimizer)
     local _, skipped = optimizer:counts()
     line.type, line.step, line.lr, line.seconds = "train", step, self.rate(step), self:seconds()
     line.grad_norm, line.skipped = result.norm, skipped
-    failure.must(self.metrics:write(line))
+    write_metrics(self, line)
     self.progress:show(line, self.last)
   end
 end

@@ -47,8 +47,9 @@ end
 ---@param cfg table
 ---@return fun(step: integer): number
 function parts.schedule(cfg)
-  local rate = require("seqrun.schedule").poly(cfg.rate)
-  return function(step) return rate(step + cfg.rate.from) end
+  local r = cfg.rate
+  local rate = require("seqrun.schedule").poly { peak = r.peak, warmup = r.warmup, total = r.total, power = r.power }
+  return function(step) return rate(step + r.from) end
 end
 
 return parts
