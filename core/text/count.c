@@ -56,24 +56,39 @@ void sr_word_counts_free(sr_word_counts *c) {
     *c = (sr_word_counts){0};
 }
 
-/* The least count c such that at most `most` words occur more than c times. */
-static int64_t threshold(const sr_word_counts *c, uint32_t most) {
-    for (int64_t least = 1;;
-         least *= 2) { /* counts fall off fast: a factor of 2 at a time will do */
-        uint32_t left = 0;
-        for (uint32_t i = 0; i < c->words.count; i++) left += c->counts[i] > least;
-        if (left <= most) return least;
-    }
+static uint32_t more_frequent(const sr_word_counts *c, int64_t than) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < c->words.count; i++) n += c->counts[i] > than;
+    return n;
 }
 
+/* The least count that at most `most` words exceed. */
+static int64_t threshold(const sr_word_counts *c, uint32_t most) {
+    int64_t low = 0, high = 1;
+    while (more_frequent(c, high) > most) high *= 2;
+    while (low < high) {
+        int64_t middle = (low + high) / 2;
+        if (more_frequent(c, middle) > most)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Keeps three quarters of `limit` words: the most frequent, among equals the first in the text. */
 static sr_status forget(sr_word_counts *c, int64_t limit) {
-    int64_t least = threshold(c, (uint32_t)(limit - limit / 4));
+    uint32_t most = (uint32_t)(limit - limit / 4);
+    int64_t least = threshold(c, most);
+    uint32_t equals = most - more_frequent(c, least);
     sr_word_counts kept = {.total = c->total, .too_long = c->too_long, .forgotten = c->forgotten};
     for (uint32_t i = 0; i < c->words.count; i++) {
         size_t size;
         const uint8_t *word = sr_strings_get(&c->words, i, &size);
+        bool keep = c->counts[i] > least || (c->counts[i] == least && equals > 0);
+        equals -= keep && c->counts[i] == least;
         sr_status st = SR_OK;
-        if (c->counts[i] > least)
+        if (keep)
             st = add_count(&kept, word, size, c->counts[i]);
         else
             kept.forgotten += (uint64_t)c->counts[i];
