@@ -116,7 +116,7 @@ fuzz: ## build the fuzz targets with clang's libFuzzer (build-fuzz/NAME); run th
 	@$(MAKE) --no-print-directory CC=clang BUILD=build-fuzz AUTO_INIT= \
 	  HARDEN="-fsanitize=fuzzer-no-link,address,undefined -fno-omit-frame-pointer" build-fuzz/libseqrun.a
 	@for f in $(FUZZ); do n=$$(basename $$f .c); echo "build-fuzz/$$n"; \
-	  clang -std=c11 -D_GNU_SOURCE -g -O1 -I. -fsanitize=fuzzer,address,undefined -o build-fuzz/$$n $$f \
+	  clang -std=c11 -D_GNU_SOURCE -g -O1 -I. $$(pkg-config --cflags lua5.4) -fsanitize=fuzzer,address,undefined -o build-fuzz/$$n $$f \
 	  build-fuzz/libseqrun.a $(LDLIBS) || exit 1; done
 
 bench: all ## run the benchmarks in recipes/bench, one after the other
