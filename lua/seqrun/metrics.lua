@@ -1,0 +1,154 @@
+-- metrics.lua - what a run measured: metrics.jsonl is the truth, TensorBoard files stand beside it.
+--
+-- One JSON object a line, written whole or not at all.  Numbers that are not finite become null, and
+-- `nonfinite` names them.  After a resume at step n, lines of later steps are cut off, and a new event
+-- file tells TensorBoard to forget them too.
+
+local json = require("seqrun.core.json")
+local sys = require("seqrun.core.sys")
+local train = require("seqrun.core.train")
+
+local metrics = {}
+
+---Fields that every line of type "train" has; nil becomes null.
+metrics.TRAIN = {
+  "step", "loss", "mlm_loss", "nsp_loss", "mlm_accuracy", "lr", "grad_norm", "sequences", "real_tokens",
+  "slot_tokens", "efficiency", "real_tokens_per_s", "slot_tokens_per_s", "mfu", "data_wait_ms", "skipped", "seconds",
+}
+
+---Fields that every line of type "eval" has.
+metrics.EVAL = { "step", "mlm_loss", "mlm_accuracy", "nsp_accuracy", "unigram_loss" }
+
+---Totals and names that make no picture.
+local NO_SCALAR = { step = true, type = true, seconds = true, sequences = true, real_tokens = true, slot_tokens = true }
+
+---Where a file ends that goes on after step `most`: behind the last whole line before the first one of a
+---later step.  Lines that are no JSON (a power cut) count for nothing.
+---@return integer bytes
+---@return table|nil last the last object kept
+local function end_of(path, most)
+  local file = io.open(path, "rb")
+  if not file then return 0 end
+  local at, kept, last = 0, 0, nil
+  for line in file:lines("L") do
+    at = at + #line
+    local value = line:sub(-1) == "\n" and json.decode(line)
+    if type(value) == "table" then
+      if math.type(value.step) == "integer" and value.step > most then break end
+      kept, last = at, value
+    end
+  end
+  file:close()
+  return kept, last
+end
+
+---@class seqrun.Metrics
+---@field last table|nil the last line that a resume kept
+local Metrics = {}
+Metrics.__index = Metrics
+
+---Opens the metrics of a run.
+---@param dir string the run's folder
+---@param options? { step?: integer, tensorboard?: boolean } step: the run goes on after this step (0: anew)
+---@return seqrun.Metrics|nil
+---@return string? message
+---@return string? code
+function metrics.open(dir, options)
+  options = options or {}
+  local step = options.step or 0
+  local path = dir .. "/metrics.jsonl"
+  local bytes, last = end_of(path, step)
+  local file, message, code = train.append(path, bytes)
+  if not file then return nil, message, code end
+  local self = setmetatable({ file = file, last = last, path = path }, Metrics)
+  if options.tensorboard ~= false then
+    self.events, message, code = train.events(dir, sys.time(), step > 0 and step + 1 or -1)
+    if not self.events then return nil, message, code end
+  end
+  return self
+end
+
+local function is_finite(x) return x == x and x ~= math.huge and x ~= -math.huge end
+
+---The line as it is written: required fields there, numbers that are not finite named.
+local function completed(line)
+  local whole, nonfinite = { type = line.type or "train" }, {}
+  for key, value in pairs(line) do
+    whole[key] = value
+    if math.type(value) == "float" and not is_finite(value) then nonfinite[#nonfinite + 1] = key end
+  end
+  for _, key in ipairs(whole.type == "eval" and metrics.EVAL or whole.type == "train" and metrics.TRAIN or {}) do
+    if whole[key] == nil then whole[key] = json.null end
+  end
+  table.sort(nonfinite)
+  if #nonfinite > 0 then whole.nonfinite = nonfinite end
+  return whole
+end
+
+local function scalars_of(line)
+  local scalars, any = {}, false
+  for key, value in pairs(line) do
+    if type(value) == "number" and not NO_SCALAR[key] then
+      scalars[(line.type or "train") .. "/" .. key], any = value, true
+    end
+  end
+  return any and scalars
+end
+
+---Appends a line; a full disk is a warning, never the end of a run.
+---@param line table `type` ("train" by default) and its fields
+---@return true|nil
+---@return string? message
+---@return string? code
+function Metrics:write(line)
+  local ok, message, code = self.file:write(json.encode(completed(line)) .. "\n")
+  local scalars = self.events and line.step and scalars_of(line)
+  if scalars then
+    local also, why, kind = self.events:scalars(sys.time(), line.step, scalars)
+    if ok and not also then return nil, why, kind end
+  end
+  return ok, message, code
+end
+
+---A text for TensorBoard: the config, the environment.
+---@param tag string
+---@param text string
+---@return true|nil
+---@return string? message
+---@return string? code
+function Metrics:text(tag, text)
+  if not self.events then return true end
+  return self.events:text(sys.time(), 0, tag, text)
+end
+
+---Makes what has been written survive a power cut; before a checkpoint is saved.
+---@return true|nil
+---@return string? message
+---@return string? code
+function Metrics:sync() return self.file:sync() end
+
+function Metrics:close()
+  self.file:close()
+  if self.events then self.events:close() end
+end
+Metrics.__close = Metrics.close
+
+---The lines of a metrics file that can be read, and how many cannot.
+---@param path string a file, or a run's folder
+---@return table[]|nil
+---@return integer|string damaged or the message
+---@return string? code
+function metrics.read(path)
+  if sys.is_dir(path) then path = path .. "/metrics.jsonl" end
+  local file, message = io.open(path, "rb")
+  if not file then return nil, message, "missing" end
+  local list, damaged = {}, 0
+  for line in file:lines("L") do
+    local value = json.decode(line)
+    if type(value) == "table" then list[#list + 1] = value else damaged = damaged + 1 end
+  end
+  file:close()
+  return list, damaged
+end
+
+return metrics

@@ -1,0 +1,166 @@
+-- schedule.lua - learning rates as functions of the step.
+--
+-- A schedule is a plain function: rate(step) for step 1, 2, ...  `warmup` is a number of steps, or a
+-- part of `total` when it lies between 0 and 1.  Anything callable with a step serves as well.
+
+local schedule = {}
+
+---A sentence at the line of whoever called schedule.NAME.
+local function refuse(name, format, ...)
+  error(("schedule.%s: " .. format):format(name, ...), 4)
+end
+
+local function number_of(name, t, key, otherwise)
+  local x = t[key]
+  if x == nil then x = otherwise end
+  if x == nil then refuse(name, "'%s' is missing", key) end
+  if type(x) ~= "number" or x ~= x or x < 0 or x == math.huge then
+    refuse(name, "'%s' is %s; give a number that is not negative", key, tostring(x))
+  end
+  return x
+end
+
+local function check_keys(name, t, known)
+  if type(t) ~= "table" then refuse(name, "give a table, such as { peak = 1e-4, warmup = 100, total = 1000 }") end
+  local names = {}
+  for _, key in ipairs(known) do names[key] = true end
+  for key in pairs(t) do
+    if not names[key] then
+      local hint = require("seqrun.guess").hint(tostring(key), known)
+      refuse(name, "there is no '%s'%s", tostring(key), hint)
+    end
+  end
+end
+
+---Steps of warm-up, checked against the total when there is one.
+local function warmup_of(name, t, total)
+  local warmup = number_of(name, t, "warmup", 0)
+  if warmup > 0 and warmup < 1 then
+    if not total then refuse(name, "warmup is %g, a part of the total, but there is no total; give steps", warmup) end
+    warmup = math.floor(warmup * total + 0.5)
+  end
+  if warmup ~= math.floor(warmup) then refuse(name, "warmup is %g steps; give a whole number", warmup) end
+  if total and warmup >= total then
+    refuse(name, "warmup is %d of %d steps; lower warmup or raise total", warmup, total)
+  end
+  return math.floor(warmup)
+end
+
+local function total_of(name, t)
+  local total = number_of(name, t, "total")
+  if total < 1 or total ~= math.floor(total) then refuse(name, "total is %g steps; give a whole number from 1", total) end
+  return math.floor(total)
+end
+
+---`after` from the end of the warm-up on, and a straight line up to its first value before.
+local function warmed(peak, warmup, after)
+  return function(step)
+    if step <= warmup then return peak * step / warmup end
+    return after(step)
+  end
+end
+
+---@alias seqrun.Schedule fun(step: number): number
+
+---Warm-up to `peak`, then polynomial decay to `floor` at `total`.
+---@param t { peak: number, warmup?: number, total: integer, power?: number, floor?: number }
+---@return seqrun.Schedule
+function schedule.poly(t)
+  check_keys("poly", t, { "peak", "warmup", "total", "power", "floor" })
+  local peak, total = number_of("poly", t, "peak"), total_of("poly", t)
+  local warmup, power = warmup_of("poly", t, total), number_of("poly", t, "power", 1)
+  local floor = number_of("poly", t, "floor", 0)
+  return warmed(peak, warmup, function(step)
+    return floor + (peak - floor) * math.max(0, (total - step) / (total - warmup)) ^ power
+  end)
+end
+
+---Warm-up to `peak`, then a straight line to `floor` at `total`.
+---@param t { peak: number, warmup?: number, total: integer, floor?: number }
+---@return seqrun.Schedule
+function schedule.linear(t)
+  check_keys("linear", t, { "peak", "warmup", "total", "floor" })
+  local peak, total = number_of("linear", t, "peak"), total_of("linear", t)
+  local warmup, floor = warmup_of("linear", t, total), number_of("linear", t, "floor", 0)
+  return warmed(peak, warmup, function(step)
+    return floor + (peak - floor) * math.max(0, (total - step) / (total - warmup))
+  end)
+end
+
+---Warm-up to `peak`, then half a cosine down to `floor` at `total`.
+---@param t { peak: number, warmup?: number, total: integer, floor?: number }
+---@return seqrun.Schedule
+function schedule.cosine(t)
+  check_keys("cosine", t, { "peak", "warmup", "total", "floor" })
+  local peak, total = number_of("cosine", t, "peak"), total_of("cosine", t)
+  local warmup, floor = warmup_of("cosine", t, total), number_of("cosine", t, "floor", 0)
+  return warmed(peak, warmup, function(step)
+    local part = math.min(1, (step - warmup) / (total - warmup))
+    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * part))
+  end)
+end
+
+---Warm-up to `peak`, then `peak` for ever.
+---@param t { peak: number, warmup?: integer }
+---@return seqrun.Schedule
+function schedule.constant(t)
+  check_keys("constant", t, { "peak", "warmup" })
+  local peak, warmup = number_of("constant", t, "peak"), warmup_of("constant", t)
+  return warmed(peak, warmup, function() return peak end)
+end
+
+---Warm-up to `peak`, then peak * sqrt(warmup / step).
+---@param t { peak: number, warmup: integer }
+---@return seqrun.Schedule
+function schedule.inverse_sqrt(t)
+  check_keys("inverse_sqrt", t, { "peak", "warmup" })
+  local peak, warmup = number_of("inverse_sqrt", t, "peak"), warmup_of("inverse_sqrt", t)
+  if warmup < 1 then refuse("inverse_sqrt", "warmup is 0; the decay is measured in it, give at least 1 step") end
+  return warmed(peak, warmup, function(step) return peak * math.sqrt(warmup / step) end)
+end
+
+---Warm-up, stable, decay: `peak` until `decay` steps before `total`, then a straight line to `floor`.
+---@param t { peak: number, warmup?: number, total: integer, decay: integer, floor?: number }
+---@return seqrun.Schedule
+function schedule.wsd(t)
+  check_keys("wsd", t, { "peak", "warmup", "total", "decay", "floor" })
+  local peak, total = number_of("wsd", t, "peak"), total_of("wsd", t)
+  local warmup, floor = warmup_of("wsd", t, total), number_of("wsd", t, "floor", 0)
+  local decay = number_of("wsd", t, "decay")
+  if decay < 1 then decay = math.floor(decay * total + 0.5) end
+  if warmup + decay > total then
+    refuse("wsd", "warmup %d and decay %d exceed the %d steps; lower one or raise total", warmup, decay, total)
+  end
+  return warmed(peak, warmup, function(step)
+    if decay == 0 or step <= total - decay then return peak end
+    return floor + (peak - floor) * math.max(0, (total - step) / decay)
+  end)
+end
+
+---Straight lines between points { step, rate }; constant before the first and after the last.
+---@param t number[][] steps ascending
+---@return seqrun.Schedule
+function schedule.points(t)
+  if type(t) ~= "table" or #t == 0 then error("schedule.points: give a list of { step, rate }", 2) end
+  local points = {}
+  for i, point in ipairs(t) do
+    local step, rate = point[1], point[2]
+    if type(step) ~= "number" or type(rate) ~= "number" then
+      error(("schedule.points: point %d is not { step, rate }"):format(i), 2)
+    end
+    if i > 1 and step <= points[i - 1][1] then
+      error(("schedule.points: step %g follows step %g; steps must ascend"):format(step, points[i - 1][1]), 2)
+    end
+    points[i] = { step, rate }
+  end
+  return function(step)
+    if step <= points[1][1] then return points[1][2] end
+    for i = 2, #points do
+      local a, b = points[i - 1], points[i]
+      if step <= b[1] then return a[2] + (b[2] - a[2]) * (step - a[1]) / (b[1] - a[1]) end
+    end
+    return points[#points][2]
+  end
+end
+
+return schedule
