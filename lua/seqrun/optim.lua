@@ -193,7 +193,9 @@ function Optimizer:state()
   local applied, skipped, in_a_row = self:counts()
   return {
     tensors = tensors,
-    values = { kind = self.kind, applied = applied, skipped = skipped, in_a_row = in_a_row, power = self.options.power },
+    values = {
+      kind = self.kind, power = self.options.power, applied = applied, skipped = skipped, in_a_row = in_a_row,
+    },
   }
 end
 

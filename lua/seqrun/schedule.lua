@@ -5,9 +5,13 @@
 
 local schedule = {}
 
+local HERE = debug.getinfo(1, "S").source
+
 ---A sentence at the line of whoever called schedule.NAME.
 local function refuse(name, format, ...)
-  error(("schedule.%s: " .. format):format(name, ...), 4)
+  local level = 2
+  while (debug.getinfo(level, "S") or {}).source == HERE do level = level + 1 end
+  error(("schedule.%s: " .. format):format(name, ...), level)
 end
 
 local function number_of(name, t, key, otherwise)
@@ -15,7 +19,8 @@ local function number_of(name, t, key, otherwise)
   if x == nil then x = otherwise end
   if x == nil then refuse(name, "'%s' is missing", key) end
   if type(x) ~= "number" or x ~= x or x < 0 or x == math.huge then
-    refuse(name, "'%s' is %s; give a number that is not negative", key, tostring(x))
+    local given = x ~= x and "no number" or tostring(x)
+    refuse(name, "'%s' is %s; give a number that is not negative", key, given)
   end
   return x
 end
@@ -48,7 +53,9 @@ end
 
 local function total_of(name, t)
   local total = number_of(name, t, "total")
-  if total < 1 or total ~= math.floor(total) then refuse(name, "total is %g steps; give a whole number from 1", total) end
+  if total < 1 or total ~= math.floor(total) then
+    refuse(name, "total is %g steps; give a whole number from 1", total)
+  end
   return math.floor(total)
 end
 
@@ -141,15 +148,15 @@ end
 ---@param t number[][] steps ascending
 ---@return seqrun.Schedule
 function schedule.points(t)
-  if type(t) ~= "table" or #t == 0 then error("schedule.points: give a list of { step, rate }", 2) end
+  if type(t) ~= "table" or #t == 0 then refuse("points", "give a list of { step, rate }") end
   local points = {}
   for i, point in ipairs(t) do
     local step, rate = point[1], point[2]
     if type(step) ~= "number" or type(rate) ~= "number" then
-      error(("schedule.points: point %d is not { step, rate }"):format(i), 2)
+      refuse("points", "point %d is not { step, rate }", i)
     end
     if i > 1 and step <= points[i - 1][1] then
-      error(("schedule.points: step %g follows step %g; steps must ascend"):format(step, points[i - 1][1]), 2)
+      refuse("points", "step %g follows step %g; steps must ascend", step, points[i - 1][1])
     end
     points[i] = { step, rate }
   end

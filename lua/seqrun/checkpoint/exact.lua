@@ -21,7 +21,8 @@ local function pack(value, where)
   if kind == "string" then return "s:" .. value end
   if kind == "boolean" then return value end
   if kind ~= "table" then
-    error(("checkpoint: state%s is a %s; only numbers, strings, booleans and tables of them are kept"):format(where, kind), 0)
+    local kept = "only numbers, strings, booleans and tables of them are kept"
+    error(("checkpoint: state%s is a %s; %s"):format(where, kind, kept), 0)
   end
   local copy, n = {}, #value
   for key, item in pairs(value) do
@@ -44,7 +45,7 @@ local function unpack_text(text)
     if x and ("%d"):format(x) == rest then return x end
   elseif kind == "f" then
     local x = SPECIAL[text] or tonumber(rest)
-    if x then return x + 0.0 end
+    if math.type(x) == "float" then return x end
   end
   error(("'%s' is no value"):format(text:sub(1, 40)), 0)
 end

@@ -73,7 +73,9 @@ function checkpoint.resolve(path)
     if not step then return nil, message, code end
     return path
   end
-  if sys.exists(path .. "/model.safetensors") or sys.exists(path .. "/model.safetensors.index.json") then return path end
+  for _, name in ipairs { "/model.safetensors", "/model.safetensors.index.json" } do
+    if sys.exists(path .. name) then return path end
+  end
   local newest, message, code = train.checkpoint_latest(path)
   if newest then return newest end
   return nil, message, code
@@ -120,7 +122,8 @@ end
 
 ---The text files of a checkpoint, by name.
 local function text_files(t)
-  local files = { ["trainer/state.json"] = exact.encode { step = t.step, state = t.state or {}, optimizer = t.moments.values } }
+  local state = { step = t.step, state = t.state or {}, optimizer = t.moments.values }
+  local files = { ["trainer/state.json"] = exact.encode(state) }
   if t.config then files["config.json"] = pretty(hugging_face(t.config, t.dtype)) end
   if t.vocab then
     local text, message, code = sys.read_file(t.vocab)
@@ -290,7 +293,9 @@ function checkpoint.config(path)
   if not text then return nil, message, code end
   local config
   config, message, code = json.decode(text)
-  if type(config) ~= "table" then return nil, ("%s/config.json: %s"):format(folder, message or "not an object"), "data" end
+  if type(config) ~= "table" then
+    return nil, ("%s/config.json: %s"):format(folder, message or "not an object"), "data"
+  end
   for key, value in pairs(config) do
     if value == json.null then config[key] = nil end
   end

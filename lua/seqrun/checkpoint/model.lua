@@ -75,8 +75,9 @@ local function read_one(params, name, source, report)
   local wanted = params:shape(name)
   local count, note = fit(name, wanted, source.entry)
   if not count then
-    return nil, ("checkpoint: tensor '%s' has shape %s, the model wants %s; use the config.json of the checkpoint"):format(
-      source.entry.name, show(source.entry.shape), show(wanted)), "data"
+    local fix = "use the config.json of the checkpoint"
+    return nil, ("checkpoint: tensor '%s' has shape %s, the model wants %s; %s"):format(
+      source.entry.name, show(source.entry.shape), show(wanted), fix), "data"
   end
   local ok, message, code = source.file:read_into(params:get(name):detach(), source.entry.name, count)
   if not ok then return nil, message, code end

@@ -1,0 +1,334 @@
+---@meta
+
+---Parameters, optimizers, checkpoints and records; the plain face of core/train.
+---@class seqrun.core.train
+local train = {}
+
+---A store of parameters on the current device, all zero.
+---@param list { name: string, shape: integer[], init?: string, std?: number, pad_rows_to?: integer, fuse?: string }[]
+---@return seqrun.core.Params
+function train.params(list) end
+
+---An optimizer over a store, with zero moments.
+---@param params seqrun.core.Params
+---@param opts { lamb?: boolean, beta1?: number, beta2?: number, eps?: number, power?: number, clip_eps?: boolean, max_skipped?: integer }
+---@param segments { rate?: number, decay?: number, trust?: boolean, frozen?: boolean }[] one for each parameter
+---@return seqrun.core.Optim
+function train.optim(params, opts, segments) end
+
+---Opens a safetensors file and checks its header.
+---@param path string
+---@param header_limit? integer bytes
+---@return seqrun.core.Safetensors|nil
+---@return string? message
+---@return string? code
+function train.safetensors(path, header_limit) end
+
+---Lays out a safetensors file of contiguous tensors; the same tensors give the same bytes.
+---@param tensors table<string, seqrun.Tensor>
+---@param metadata? table<string, string>
+---@return seqrun.core.SafetensorsPlan
+function train.safetensors_plan(tensors, metadata) end
+
+---Makes a run's folder, takes its lock and removes what dead runs left.
+---@param path string
+---@return seqrun.core.RunDir|nil
+---@return string? message
+---@return string? code "lock" when another run holds it
+function train.run_dir(path) end
+
+---The folder of a step's checkpoint.
+---@param run string
+---@param step integer
+---@return string
+function train.checkpoint_path(run, step) end
+
+---The steps of which a run has a folder, ascending, verified or not.
+---@param run string
+---@return integer[]|nil
+---@return string? message
+---@return string? code
+function train.checkpoint_list(run) end
+
+---Reads a whole checkpoint and compares it with its manifest.
+---@param path string
+---@return integer|nil step
+---@return string? message
+---@return string? code
+function train.checkpoint_verify(path) end
+
+---The newest checkpoint that verifies; newer ones that fail are named by warnings.
+---@param run string
+---@return string|nil path
+---@return integer|string step or message
+---@return string? code
+function train.checkpoint_latest(run) end
+
+---Removes checkpoints older than `newest`, but for the newest `keep` and the multiples of `every`.
+---@param run string
+---@param newest integer
+---@param keep integer at least 2
+---@param every? integer
+---@return true|nil
+---@return string? message
+---@return string? code
+function train.checkpoint_retain(run, newest, keep, every) end
+
+---Renames the checkpoints of steps later than `step`.
+---@param run string
+---@param step integer
+---@return true|nil
+---@return string? message
+---@return string? code
+function train.checkpoint_set_aside(run, step) end
+
+---Begins a checkpoint in a run's folder.
+---@param run string
+---@param step integer
+---@param bytes integer of all its files
+---@return seqrun.core.Saving|nil
+---@return string? message
+---@return string? code
+function train.saving(run, step, bytes) end
+
+---Opens a file that grows by whole records, cut to `size` bytes when it is longer.
+---@param path string
+---@param size? integer
+---@return seqrun.core.Append|nil
+---@return string? message
+---@return string? code
+function train.append(path, size) end
+
+---Creates a TensorBoard event file in a folder.
+---@param folder string
+---@param wall number seconds since 1970
+---@param first_step? integer of a resumed run
+---@return seqrun.core.Events|nil
+---@return string? message
+---@return string? code
+function train.events(folder, wall, first_step) end
+
+---CRC-32C (Castagnoli).
+---@param bytes string
+---@return integer
+function train.crc32c(bytes) end
+
+---A store of parameters; parameters are counted from 1 in the order of the list.
+---@class seqrun.core.Params
+local Params = {}
+
+---The parameter as a leaf; its grad is a view of the gradient store.
+---@param i integer
+---@return seqrun.Tensor
+function Params:get(i) end
+
+---All members of a fuse group as one leaf.
+---@param name string
+---@return seqrun.Tensor
+function Params:fused(name) end
+
+---The flat store of values, padding included.
+---@return seqrun.Tensor
+function Params:value() end
+
+---The flat store of gradients.
+---@return seqrun.Tensor
+function Params:grad() end
+
+---Where a parameter stands in the stores: first element from 0, elements, elements with padding.
+---@param i integer
+---@return integer offset
+---@return integer size
+---@return integer stored
+function Params:place(i) end
+
+---Elements without padding, and elements of a store.
+---@return integer
+---@return integer
+function Params:elements() end
+
+---Writes the initial values of all parameters, or of one.
+---@param seed integer
+---@param i? integer
+function Params:initialise(seed, i) end
+
+---Clears all gradients.
+function Params:zero_grad() end
+
+---Frees the store; tensors held elsewhere stay live.
+function Params:release() end
+
+---An optimizer; it keeps its parameters alive.
+---@class seqrun.core.Optim
+local Optim = {}
+
+---One update with the gradients in the store.
+---@param rate number
+---@param clip number 0: none
+---@param loss? seqrun.Tensor scalar that must be finite
+---@return true|nil
+---@return string? message
+---@return string? code "numeric" when too many updates in a row were skipped
+function Optim:step(rate, clip, loss) end
+
+---What came of the last step, read now: a table, or nil, message, code and that table.
+---@return { serial: integer, norm: number, finite: boolean, applied: boolean }|nil
+---@return string? message
+---@return string? code
+---@return table? result
+function Optim:settle() end
+
+---Updates applied, updates skipped, and of these the ones in a row.
+---@return integer
+---@return integer
+---@return integer
+function Optim:counts() end
+
+---Takes back counts of a checkpoint.
+---@param applied integer
+---@param skipped integer
+---@param in_a_row integer
+function Optim:set_counts(applied, skipped, in_a_row) end
+
+---Both moments of a parameter, as views in its shape.
+---@param i integer
+---@return seqrun.Tensor m
+---@return seqrun.Tensor v
+function Optim:moments(i) end
+
+---Frees the moments.
+function Optim:release() end
+
+---An open safetensors file.
+---@class seqrun.core.Safetensors
+local Safetensors = {}
+
+---What the header lists, by name.
+---@return { name: string, dtype: string, shape: integer[], count: integer, bytes: integer }[]
+function Safetensors:entries() end
+
+---The texts beside the tensors.
+---@return table<string, string>
+function Safetensors:metadata() end
+
+---The first `count` elements of a tensor of the file (default all) into the first of a contiguous one.
+---@param tensor seqrun.Tensor
+---@param name string
+---@param count? integer
+---@return true|nil
+---@return string? message
+---@return string? code
+function Safetensors:read_into(tensor, name, count) end
+
+---A tensor of the file on the current device.
+---@param name string
+---@param dtype? string default: the device's real type
+---@return seqrun.Tensor|nil
+---@return string? message
+---@return string? code
+function Safetensors:read(name, dtype) end
+
+---Closes the file.
+function Safetensors:close() end
+
+---A safetensors file that is laid out but not written.
+---@class seqrun.core.SafetensorsPlan
+local SafetensorsPlan = {}
+
+---The size that the file will have.
+---@return integer
+function SafetensorsPlan:bytes() end
+
+---Writes the file: it appears whole or not at all.
+---@param path string
+---@return true|nil
+---@return string? message
+---@return string? code
+function SafetensorsPlan:write(path) end
+
+---Frees the plan.
+function SafetensorsPlan:release() end
+
+---A run's folder, locked.
+---@class seqrun.core.RunDir
+local RunDir = {}
+
+---Gives the lock back.
+function RunDir:close() end
+
+---A checkpoint being written; what is not committed is removed.
+---@class seqrun.core.Saving
+local Saving = {}
+
+---Adds a file with these bytes.
+---@param name string such as "trainer/state.json"
+---@param bytes string
+---@return true|nil
+---@return string? message
+---@return string? code
+function Saving:file(name, bytes) end
+
+---Adds a safetensors file.
+---@param name string
+---@param plan seqrun.core.SafetensorsPlan
+---@return true|nil
+---@return string? message
+---@return string? code
+function Saving:safetensors(name, plan) end
+
+---Gives the checkpoint its name: from here on it survives a power cut.
+---@return true|nil
+---@return string? message
+---@return string? code
+function Saving:commit() end
+
+---Ends the saving.
+function Saving:finish() end
+
+---A file that grows by whole records.
+---@class seqrun.core.Append
+local Append = {}
+
+---Appends a record, whole or not at all.
+---@param record string
+---@return true|nil
+---@return string? message
+---@return string? code
+function Append:write(record) end
+
+---Makes what was written survive a power cut.
+---@return true|nil
+---@return string? message
+---@return string? code
+function Append:sync() end
+
+---Closes the file.
+function Append:close() end
+
+---A TensorBoard event file.
+---@class seqrun.core.Events
+local Events = {}
+
+---One record with some scalars, at most 64.
+---@param wall number
+---@param step integer
+---@param scalars table<string, number>
+---@return true|nil
+---@return string? message
+---@return string? code
+function Events:scalars(wall, step, scalars) end
+
+---One record with a text.
+---@param wall number
+---@param step integer
+---@param tag string
+---@param text string
+---@return true|nil
+---@return string? message
+---@return string? code
+function Events:text(wall, step, tag, text) end
+
+---Closes the file.
+function Events:close() end
+
+return train

@@ -1,0 +1,423 @@
+-- Checkpoints: what is saved comes back, whoever wrote it, and nothing damaged is accepted.
+
+local checkpoint = require("seqrun.checkpoint")
+local exact = require("seqrun.checkpoint.exact")
+local json = require("seqrun.core.json")
+local names = require("seqrun.checkpoint.names")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+local train = require("seqrun.core.train")
+
+local TINY = "tests/data/model/tiny"
+
+local function folder()
+  local path = os.tmpname()
+  os.remove(path)
+  assert(sys.make_dirs(path))
+  return path
+end
+
+local function config() return assert(json.decode(assert(sys.read_file(TINY .. "/config.json")))) end
+
+---A tiny BERT's parameters with values of their own, and an optimizer whose moments are not zero.
+local function trained(seed)
+  local params = sr.params.new(require("seqrun.nn.bert").specs(config()))
+  params:initialise(seed)
+  local opt = sr.optim.lamb(params, { decay = 0.01 })
+  for i = 1, 2 do
+    params.core:grad():copy_(params.core:value() * i)
+    opt:step { rate = 0.01 }
+  end
+  return params, opt
+end
+
+local function same_values(a, b)
+  for _, name in ipairs(a:names()) do
+    assert.equal(a:value_of(name):tostring_bytes(), b:value_of(name):tostring_bytes(), name)
+  end
+end
+
+local STATE = {
+  cursor = { epoch = 2, pack = 17 }, seconds = 12.000000000000002, name = 'a "b"\n', list = { 1, 2.5, true },
+  big = math.maxinteger,
+}
+
+local function save(dir, step, params, opt, options)
+  return assert(checkpoint.save(dir, {
+    step = step, model = params, opt = opt, config = config(), vocab = TINY .. "/vocab.txt", state = STATE,
+    files = { ["trainer/plan.txt"] = "a plan\n", ["trainer/config.yaml"] = "seed: 1\n" },
+  }, options))
+end
+
+for _, device in ipairs(sr.devices()) do
+  describe("a checkpoint on " .. device, function()
+    local dir
+    before_each(function() sr.use(device) dir = folder() end)
+    after_each(function() sys.remove(dir) sr.use("cpu") end)
+
+    it("brings back weights, moments, counts and state, bit for bit", function()
+      local params, opt = trained(1)
+      local path = save(dir, 42, params, opt)
+      assert.equal(dir .. "/step-000000042", path)
+      local again, other = trained(2)
+      local loaded = assert(checkpoint.load(dir, { model = again, opt = other, carry = "resume" }))
+      assert.equal(42, loaded.step)
+      assert.same(STATE, loaded.state)
+      assert.equal("float", math.type(loaded.state.list[2]))
+      assert.equal("integer", math.type(loaded.state.list[1]))
+      assert.same({ opt:counts() }, { other:counts() })
+      same_values(params, again)
+      for _, name in ipairs(params:names()) do
+        for i = 1, 2 do
+          local was, is = select(i, opt:moments(name)), select(i, other:moments(name))
+          assert.equal(was:tostring_bytes(), is:tostring_bytes())
+        end
+      end
+    end)
+
+    it("carries weights alone, or weights and moments, into a run of its own", function()
+      local params, opt = trained(1)
+      save(dir, 42, params, opt)
+      local again, other = trained(2)
+      local loaded = assert(checkpoint.load(dir, { model = again, opt = other, carry = "moments" }))
+      assert.is_nil(loaded.step)
+      same_values(params, again)
+      assert.equal(2, (other:counts()))
+      local bias = "cls.predictions.bias"
+      assert.equal(opt:moments(bias):tostring_bytes(), other:moments(bias):tostring_bytes())
+      assert.is_nil(loaded.state)
+    end)
+  end)
+end
+
+describe("a checkpoint", function()
+  local dir
+  before_each(function() dir = folder() end)
+  after_each(function() sys.remove(dir) end)
+
+  it("is a Hugging Face directory: names, shapes and files", function()
+    local params, opt = trained(1)
+    local path = save(dir, 7, params, opt)
+    local file = assert(train.safetensors(path .. "/model.safetensors"))
+    local theirs = assert(train.safetensors(TINY .. "/model.safetensors"))
+    local ours_by_name = {}
+    for _, entry in ipairs(file:entries()) do ours_by_name[entry.name] = entry end
+    for _, entry in ipairs(theirs:entries()) do
+      assert.same(entry.shape, ours_by_name[entry.name] and ours_by_name[entry.name].shape, entry.name)
+      ours_by_name[entry.name] = nil
+    end
+    assert.is_nil(next(ours_by_name))
+    assert.same({ format = "pt" }, file:metadata())
+    local written = assert(checkpoint.config(path))
+    assert.same({ "BertForPreTraining" }, { table.unpack(written.architectures) })
+    assert.equal("bert", written.model_type)
+    assert.equal(120, written.vocab_size)
+    assert.equal(sys.read_file(TINY .. "/vocab.txt"), sys.read_file(path .. "/vocab.txt"))
+    assert.is_true(json.decode(sys.read_file(path .. "/tokenizer_config.json")).do_lower_case)
+    assert.equal("a plan\n", sys.read_file(path .. "/trainer/plan.txt"))
+    file:close()
+    theirs:close()
+  end)
+
+  it("keeps at least the newest two, and those at a multiple", function()
+    local params = trained(1)
+    for step = 1, 7 do save(dir, step, params, nil, { keep = 2, every = 3 }) end
+    local steps = {}
+    for i, item in ipairs(assert(checkpoint.list(dir))) do steps[i] = item.step end
+    assert.same({ 3, 6, 7 }, steps)
+    local path, step = checkpoint.latest(dir)
+    assert.same({ dir .. "/step-000000007", 7 }, { path, step })
+  end)
+
+  it("is passed over when it is damaged, and refused when it is asked for by name", function()
+    local params, opt = trained(1)
+    save(dir, 1, params, opt)
+    local newest = save(dir, 2, params, opt)
+    local bytes = assert(sys.read_file(newest .. "/model.safetensors"))
+    assert(sys.write_file(newest .. "/model.safetensors", bytes:sub(1, -2) .. string.char(bytes:byte(-1) ~ 1)))
+    local _, step = checkpoint.latest(dir)
+    assert.equal(1, step)
+    local again, other = trained(2)
+    local loaded, message, code = checkpoint.load(newest, { model = again, opt = other, carry = "resume" })
+    assert.is_nil(loaded)
+    assert.equal("data", code)
+    assert.truthy(message:find("model.safetensors: damaged between byte 0", 1, true), message)
+    assert.equal(1, assert(checkpoint.load(dir, { model = again, opt = other, carry = "resume" })).step)
+  end)
+
+  it("is not there in an empty folder, nor in none", function()
+    local _, message, code = checkpoint.latest(dir)
+    assert.equal("missing", code)
+    assert.truthy(message:find("holds no checkpoint", 1, true))
+    _, _, code = checkpoint.load(dir .. "/nowhere", { model = trained(1) })
+    assert.equal("missing", code)
+  end)
+
+  it("stays whole when the disk is full, and the run goes on until it has failed too often", function()
+    local params = trained(1)
+    local saver = checkpoint.saver(dir, { max_failures = 2 })
+    assert(saver:save { step = 1, model = params })
+    local real = train.saving
+    train.saving = function() return nil, "no space", "storage" end
+    local path, message, code = saver:save { step = 2, model = params }
+    assert.is_nil(path)
+    assert.is_nil(code)
+    assert.equal("no space (step 2 is not saved; 1 steps are at risk)", message)
+    path, message, code = saver:save { step = 3, model = params }
+    train.saving = real
+    assert.same({ nil, "storage" }, { path, code })
+    assert(saver:save { step = 4, model = params })
+    assert.equal(0, saver.failures)
+    assert.equal(saver:save { step = 4, model = params }, dir .. "/step-000000004")
+    assert.truthy(message)
+  end)
+
+  it("leaves nothing behind when its state cannot be written down", function()
+    local params = trained(1)
+    assert.has_error(function() checkpoint.save(dir, { step = 1, model = params, state = { f = print } }) end)
+    assert.same({}, sys.list(dir))
+  end)
+end)
+
+describe("loading weights of others", function()
+  local dir
+  before_each(function() dir = folder() end)
+  after_each(function() sys.remove(dir) end)
+
+  local function load(path)
+    local params = sr.params.new(require("seqrun.nn.bert").specs(config()))
+    params:initialise(3)
+    local loaded, message, code = checkpoint.load(path, { model = params })
+    return params, loaded, message, code
+  end
+
+  local function original() return (assert(checkpoint.read_tensors(TINY .. "/model.safetensors"))) end
+
+  it("takes a directory of Transformers with nothing missing and nothing left over", function()
+    local params, loaded = load(TINY)
+    local report = loaded.report
+    assert.same({ #params:names(), 0, 0 }, { #report.loaded, #report.initialised, #report.ignored })
+    local word = original()["bert.embeddings.word_embeddings.weight"]
+    assert.equal(word:tostring_bytes(), params:value_of("bert.embeddings.word_embeddings.weight"):tostring_bytes())
+  end)
+
+  it("writes the bytes of the reference writer for the same tensors", function()
+    for _, name in ipairs { "model", "expected" } do
+      local path = ("%s/%s.safetensors"):format(TINY, name)
+      local tensors, metadata = assert(checkpoint.read_tensors(path))
+      assert(checkpoint.write_tensors(dir .. "/again", tensors, metadata))
+      assert.equal(sys.read_file(path), sys.read_file(dir .. "/again"))
+    end
+  end)
+
+  it("maps old names, prefixes and tied tensors, and says what it ignored", function()
+    local renamed = {}
+    for name, t in pairs(original()) do
+      name = name:gsub("^bert%.", "")
+      name = name:gsub("LayerNorm.weight", "LayerNorm.gamma"):gsub("LayerNorm.bias", "LayerNorm.beta")
+      if name == "cls.predictions.bias" then name = "cls.predictions.decoder.bias" end
+      renamed["module." .. name] = t
+    end
+    renamed["module.embeddings.position_ids"] = sr.zeros(1, 64, { dtype = "i32" })
+    renamed["module.cls.predictions.decoder.weight"] = renamed["module.embeddings.word_embeddings.weight"]
+    renamed["module.optimizer.step"] = sr.zeros(1)
+    assert(checkpoint.write_tensors(dir .. "/old.safetensors", renamed))
+    local params, loaded = load(dir .. "/old.safetensors")
+    assert.equal(#params:names(), #loaded.report.loaded)
+    local reasons = {}
+    for _, item in ipairs(loaded.report.ignored) do reasons[item.name] = item.reason end
+    assert.same({
+      ["module.embeddings.position_ids"] = "positions are counted, not stored",
+      ["module.cls.predictions.decoder.weight"] = "tied to the word embeddings",
+      ["module.optimizer.step"] = "the model has no such parameter",
+    }, reasons)
+    assert.truthy(tostring(loaded.report):find("tied to the word embeddings", 1, true))
+    local _, straight = load(TINY)
+    assert.equal(#straight.report.loaded, #loaded.report.loaded)
+  end)
+
+  it("takes a padded vocabulary and longer positions, and converts bf16", function()
+    local tensors = original()
+    local word = "bert.embeddings.word_embeddings.weight"
+    tensors[word] = sr.cat({ tensors[word], sr.ones(8, 32) }, 1)
+    tensors["cls.predictions.bias"] = sr.cat({ tensors["cls.predictions.bias"], sr.ones(8) }, 1)
+    local position = "bert.embeddings.position_embeddings.weight"
+    tensors[position] = sr.cat({ tensors[position], sr.ones(64, 32) }, 1)
+    tensors["bert.pooler.dense.weight"] = tensors["bert.pooler.dense.weight"]:to("bf16")
+    assert(checkpoint.write_tensors(dir .. "/padded.safetensors", tensors))
+    local params, loaded = load(dir .. "/padded.safetensors")
+    assert.equal(#params:names(), #loaded.report.loaded)
+    assert.equal(original()[word]:tostring_bytes(), params:value_of(word):tostring_bytes())
+    assert.truthy(tostring(loaded.report):find("vocabulary padded in the file: 120 of 128 rows", 1, true))
+    local difference = params:value_of("bert.pooler.dense.weight") - original()["bert.pooler.dense.weight"]
+    assert.is_true(difference:abs():max():item() < 0.01)
+  end)
+
+  it("keeps what a file lacks as it was initialised, and says so", function()
+    local tensors = original()
+    tensors["cls.seq_relationship.weight"], tensors["cls.seq_relationship.bias"] = nil, nil
+    assert(checkpoint.write_tensors(dir .. "/part.safetensors", tensors))
+    local _, loaded = load(dir .. "/part.safetensors")
+    assert.same({ "cls.seq_relationship.weight", "cls.seq_relationship.bias" },
+      { loaded.report.initialised[1].name, loaded.report.initialised[2].name })
+    assert.truthy(tostring(loaded.report):find("absent in the file", 1, true))
+  end)
+
+  it("refuses a checkpoint of another shape, naming both", function()
+    local tensors = original()
+    tensors["bert.pooler.dense.weight"] = sr.zeros(16, 32)
+    assert(checkpoint.write_tensors(dir .. "/other.safetensors", tensors))
+    local _, loaded, message, code = load(dir .. "/other.safetensors")
+    assert.is_nil(loaded)
+    assert.equal("data", code)
+    assert.truthy(message:find("has shape (16, 32), the model wants (32, 32)", 1, true), message)
+    assert(checkpoint.write_tensors(dir .. "/alien.safetensors", { x = sr.zeros(1) }))
+    _, loaded, message, code = load(dir .. "/alien.safetensors")
+    assert.same({ nil, "data" }, { loaded, code })
+    assert.truthy(message:find("no parameter of this model", 1, true))
+  end)
+
+  it("knows the names of other writers", function()
+    assert.equal("bert.embeddings.LayerNorm.weight", names.canonical("module.bert.embeddings.LayerNorm.gamma"))
+    assert.equal("bert.encoder.layer.0.output.LayerNorm.bias", names.canonical("encoder.layer.0.output.LayerNorm.beta"))
+    assert.equal("cls.predictions.bias", names.canonical("cls.predictions.bias"))
+  end)
+end)
+
+describe("exact values", function()
+  it("come back with their kinds, to the last bit", function()
+    local values = { 0.1, -0.0, 1 / 3, 5e-324, 1.7976931348623157e308, math.huge, -math.huge, 3.0, 3, math.mininteger }
+    local back = assert(exact.decode(exact.encode(values)))
+    for i, x in ipairs(values) do
+      assert.equal(math.type(x), math.type(back[i]))
+      assert.equal(("%a"):format(x), ("%a"):format(back[i]))
+    end
+    local nan = exact.decode(exact.encode { x = 0 / 0 }).x
+    assert.is_true(nan ~= nan)
+  end)
+
+  it("are refused when they are no values, with the place", function()
+    for _, text in ipairs {
+      "", "{", '{"a":1}', '{"a":"x:1"}', '{"a":"i:1.5"}', '{"a":"i:99999999999999999999"}', '{"a":"f:zzz"}',
+      '{"a":null}',
+    } do
+      local value, _, code = exact.decode(text)
+      assert.is_nil(value)
+      assert.equal("data", code)
+    end
+    local ok, message = pcall(exact.encode, { a = { b = print } })
+    assert.is_false(ok)
+    assert.truthy(message:find("state.a.b is a function", 1, true))
+  end)
+end)
+
+describe("safetensors", function()
+  local dir
+  before_each(function() dir = folder() end)
+  after_each(function() sys.remove(dir) end)
+
+  local function file(header, data, length)
+    local path = dir .. "/x.safetensors"
+    assert(sys.write_file(path, ("<I8"):pack(length or #header) .. header .. (data or "")))
+    return path
+  end
+
+  local function entry(dtype, shape, first, last)
+    return ('{"dtype":"%s","shape":[%s],"data_offsets":[%s,%s]}'):format(dtype, shape, first, last)
+  end
+
+  it("reads what keeps the rules", function()
+    local header = '{"a":' .. entry("I64", "2", 0, 16) .. ',"__metadata__":{"k":"v"},"b":' .. entry("F16", "", 16, 18)
+    local f = assert(train.safetensors(file(header .. "}   ", ("<i8i8"):pack(-5, 7) .. "\x00\x3e")))
+    assert.same({ -5, 7 }, f:read("a", "i32"):totable())
+    assert.same({ -5, 7 }, f:read("a"):totable())
+    assert.equal(1.5, f:read("b"):item())
+    assert.same({ k = "v" }, f:metadata())
+    local _, message, code = f:read("b", "i32")
+    assert.equal("data", code)
+    assert.truthy(message:find("holds F16, which cannot be read as i32", 1, true))
+    f:close()
+  end)
+
+  it("rejects what breaks a rule, naming the file and the rule", function()
+    local f32 = entry("F32", "1", 0, 4)
+    local cases = {
+      { "too short", nil, "abc" },
+      { "would end beyond", "{}", nil, 3 },
+      { "would end beyond", "{}", nil, -1 },
+      { "would end beyond", "{}", nil, 1 << 40 },
+      { "not a JSON object", "" },
+      { "not a JSON object", " {}" },
+      { "not a JSON object", "[]" },
+      { "not a JSON object", "{}\n" },
+      { "not a JSON object", "{}x" },
+      { "something other than", '{"a":1.5}' },
+      { "something other than", '{"a":true}' },
+      { "something other than", '{"a":-1}' },
+      { "something other than", '{"a":1e3}' },
+      { "nested too deeply", '{"a":[[[1]]]}' },
+      { "duplicate object key", '{"a":' .. f32 .. ',"a":' .. f32 .. "}", "abcd" },
+      { "duplicate object key", '{"a":{"dtype":"F32","dtype":"F32","shape":[1],"data_offsets":[0,4]}}', "abcd" },
+      { "unable to decode byte", '{"\xff":' .. f32 .. "}", "abcd" },
+      { "invalid", '{"\\ud800":' .. f32 .. "}", "abcd" },
+      { "control character", '{"a\\u001b[2J":' .. f32 .. "}", "abcd" },
+      { "control character", '{"a\xc2\x9b":' .. f32 .. "}", "abcd" },
+      { "empty name", '{"":' .. f32 .. "}", "abcd" },
+      { "too long", '{"' .. ("a"):rep(257) .. '":' .. f32 .. "}", "abcd" },
+      { "dtype that the format does not know", '{"a":' .. entry("F33", "1", 0, 4) .. "}", "abcd" },
+      { "not an object of dtype", '{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4],"x":1}}', "abcd" },
+      { "not an object of dtype", '{"a":3}' },
+      { "no data_offsets", '{"a":{"dtype":"F32","shape":[1],"data_offsets":[0]}}', "abcd" },
+      { "lies outside the file", '{"a":' .. entry("F32", "1", 4, 8) .. "}", "abcd" },
+      { "lies outside the file", '{"a":' .. entry("F32", "1", 4, 0) .. "}", "abcd" },
+      { "does not agree with its bytes", '{"a":' .. entry("F32", "2", 0, 4) .. "}", "abcd" },
+      { "more elements than 64 bits", '{"a":' .. entry("F32", "4294967296,4294967296,2", 0, 4) .. "}", "abcd" },
+      { "does not agree with its bytes", '{"a":' .. entry("F64", "4611686018427387904", 0, 0) .. "}" },
+      { "more than 8 dimensions", '{"a":' .. entry("F32", "1,1,1,1,1,1,1,1,1", 0, 4) .. "}", "abcd" },
+      { "follows a hole", '{"a":' .. entry("F32", "1", 4, 8) .. "}", "abcdefgh" },
+      { "overlaps another", '{"a":' .. f32 .. ',"b":' .. f32 .. "}", "abcd" },
+      { "belong to no tensor", '{"a":' .. f32 .. "}", "abcde" },
+      { "belong to no tensor", "{}", "abcd" },
+      { "more than strings", '{"__metadata__":{"a":1}}' },
+      { "not an object", '{"__metadata__":"a"}' },
+    }
+    for i, case in ipairs(cases) do
+      local path
+      if case[2] then
+        path = file(case[2], case[3], case[4])
+      else
+        path = dir .. "/x.safetensors"
+        assert(sys.write_file(path, case[3]))
+      end
+      local f, message, code = train.safetensors(path)
+      assert.is_nil(f, i)
+      assert.equal("data", code, i)
+      assert.truthy(message:find(path, 1, true), message)
+      assert.truthy(message:find(case[1], 1, true), ("case %d: %s"):format(i, message))
+    end
+  end)
+
+  it("keeps the limits of headers, tensors and metadata", function()
+    local _, message = train.safetensors(file(("{%s}"):format((" "):rep(8000000)), nil))
+    assert.truthy(message:find("the limit is 8000000", 1, true), message)
+    _, message = train.safetensors(file('{"__metadata__":{"a":"' .. ("x"):rep(1 << 20) .. '"}}'))
+    assert.truthy(message:find("larger than 1 MiB", 1, true), message)
+    local parts = {}
+    for i = 1, 65538 do parts[i] = ('"%d":%s'):format(i, '{"dtype":"U8","shape":[0],"data_offsets":[0,0]}') end
+    _, message = train.safetensors(file("{" .. table.concat(parts, ",") .. "}"))
+    assert.truthy(message:find("65,536 tensors", 1, true), message)
+    _, message = train.safetensors(file('{"a":[' .. ("0,"):rep(2000000) .. "0]}"))
+    assert.truthy(message:find("too many entries", 1, true), message)
+  end)
+
+  it("notices a file that shrinks while it is open", function()
+    local path = file('{"a":' .. entry("F32", "4", 0, 16) .. "}", ("x"):rep(16))
+    local f = assert(train.safetensors(path))
+    os.execute(("truncate -s 70 '%s'"):format(path))
+    local t, message, code = f:read("a")
+    assert.is_nil(t)
+    assert.equal("data", code)
+    assert.truthy(message:find("cut short", 1, true), message)
+    f:close()
+  end)
+end)

@@ -1,0 +1,141 @@
+-- metrics.jsonl and TensorBoard event files.
+
+local json = require("seqrun.core.json")
+local metrics = require("seqrun.metrics")
+local sys = require("seqrun.core.sys")
+local train = require("seqrun.core.train")
+
+local function folder()
+  local path = os.tmpname()
+  os.remove(path)
+  assert(sys.make_dirs(path))
+  return path
+end
+
+local function read(path) return assert(sys.read_file(path)) end
+
+local function event_file(dir, n)
+  local found = {}
+  for _, name in ipairs(assert(sys.list(dir))) do
+    if name:find("^events%.out%.tfevents%.") then found[#found + 1] = dir .. "/" .. name end
+  end
+  assert.equal(n, #found)
+  table.sort(found, function(a, b) return tonumber(a:match("%.(%d+)$")) < tonumber(b:match("%.(%d+)$")) end)
+  return found[n]
+end
+
+describe("metrics", function()
+  local dir
+  before_each(function() dir = folder() end)
+  after_each(function() sys.remove(dir) end)
+
+  it("writes one object a line with every field there, and names what is not finite", function()
+    local m = assert(metrics.open(dir))
+    assert(m:write { step = 1, loss = 0 / 0, mlm_loss = math.huge, sequences = 8 })
+    m:close()
+    local line = assert(json.decode(read(dir .. "/metrics.jsonl")))
+    assert.equal("train", line.type)
+    assert.equal(1, line.step)
+    assert.equal(json.null, line.loss)
+    assert.same({ "loss", "mlm_loss" }, { table.unpack(line.nonfinite) })
+    for _, key in ipairs(metrics.TRAIN) do assert.not_nil(line[key]) end
+  end)
+
+  it("cuts off lines beyond the resumed step, and a line that a crash left unfinished", function()
+    local m = assert(metrics.open(dir))
+    for step = 1, 5 do assert(m:write { step = step, seconds = step * 1.5 }) end
+    m:close()
+    local text = read(dir .. "/metrics.jsonl")
+    assert(sys.write_file(dir .. "/metrics.jsonl", text .. '{"step":6,"lo'))
+    m = assert(metrics.open(dir, { step = 3 }))
+    assert.equal(3, m.last.step)
+    assert.equal(4.5, m.last.seconds)
+    assert(m:write { step = 4 })
+    m:close()
+    local steps = {}
+    local list, damaged = metrics.read(dir)
+    for i, line in ipairs(list) do steps[i] = line.step end
+    assert.same({ 1, 2, 3, 4 }, steps)
+    assert.equal(0, damaged)
+  end)
+
+  it("keeps what a power cut left readable, and starts anew at step 0", function()
+    local path = dir .. "/metrics.jsonl"
+    assert(sys.write_file(path, '{"step":1}\n\0\0\0\0\n{"step":2}\n' .. ("\0"):rep(100)))
+    local m = assert(metrics.open(dir, { step = 2, tensorboard = false }))
+    assert.equal(2, m.last.step)
+    m:close()
+    local list, damaged = metrics.read(path)
+    assert.same({ 2, 1 }, { #list, damaged })
+    m = assert(metrics.open(dir, { tensorboard = false }))
+    m:close()
+    assert.equal("", read(path))
+  end)
+
+  it("does not write through a planted link", function()
+    assert(sys.write_file(dir .. "/victim", "mine"))
+    os.execute(("ln -s victim '%s/metrics.jsonl'"):format(dir))
+    local m, _, code = metrics.open(dir)
+    assert.is_nil(m)
+    assert.equal("storage", code)
+    assert.equal("mine", read(dir .. "/victim"))
+  end)
+end)
+
+describe("event files", function()
+  local dir
+  before_each(function() dir = folder() end)
+  after_each(function() sys.remove(dir) end)
+
+  it("carries the checksum of the Castagnoli polynomial", function()
+    -- test vectors of RFC 3720, B.4
+    assert.equal(0x8A9136AA, train.crc32c(("\0"):rep(32)))
+    assert.equal(0x62A8AB43, train.crc32c(("\255"):rep(32)))
+    local rising = {}
+    for i = 0, 31 do rising[i + 1] = string.char(i) end
+    assert.equal(0x46DD794E, train.crc32c(table.concat(rising)))
+    assert.equal(0x113FDB5C, train.crc32c(table.concat(rising):reverse()))
+    assert.equal(0xE3069283, train.crc32c("123456789"))
+  end)
+
+  ---The payloads of a file, with both checksums checked.
+  local function records(path)
+    local text, at, list = read(path), 1, {}
+    local function masked(bytes)
+      local crc = train.crc32c(bytes)
+      return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    end
+    while at <= #text do
+      local size, crc = ("<I8I4"):unpack(text, at)
+      assert.equal(masked(text:sub(at, at + 7)), crc)
+      local payload = text:sub(at + 12, at + 11 + size)
+      assert.equal(masked(payload), (("<I4"):unpack(text, at + 12 + size)))
+      list[#list + 1] = payload
+      at = at + 16 + size
+    end
+    return list
+  end
+
+  it("frames records as TensorBoard reads them", function()
+    local e = assert(train.events(dir, 1000.5))
+    assert(e:scalars(1001.5, 300, { ["train/loss"] = 0.25 }))
+    e:close()
+    local list = records(event_file(dir, 1))
+    assert.equal(2, #list)
+    assert.equal(("<B d"):pack(0x09, 1000.5) .. "\x1a\x0dbrain.Event:2", list[1])
+    local value = "\x0a\x0atrain/loss" .. "\x15" .. ("<f"):pack(0.25)
+    local summary = "\x0a" .. string.char(#value) .. value
+    assert.equal(("<B d"):pack(0x09, 1001.5) .. "\x10\xac\x02" .. "\x2a" .. string.char(#summary) .. summary, list[2])
+  end)
+
+  it("opens a new file with a session START record when a run is resumed", function()
+    local m = assert(metrics.open(dir))
+    m:write { step = 1, loss = 1.5 }
+    m:close()
+    m = assert(metrics.open(dir, { step = 1 }))
+    m:close()
+    local list = records(event_file(dir, 2))
+    assert.equal(2, #list)
+    assert.equal("\x10\x02" .. "\x3a\x02\x08\x01", list[2]:sub(10))
+  end)
+end)

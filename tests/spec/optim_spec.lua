@@ -1,0 +1,243 @@
+-- The optimizers on problems small enough to work out by hand; the 20-step tables are in bert_spec.
+
+local sr = require("seqrun")
+
+local function near(wanted, got, tolerance)
+  assert.is_true(math.abs(got - wanted) <= (tolerance or 1e-6) * math.max(1, math.abs(wanted)),
+    ("%.9g is not %.9g"):format(got, wanted))
+end
+
+---A store with a weight {3, 4} and a bias {0.5}, on the current device.
+local function store(more)
+  local list = {
+    { name = "w", shape = { 2 }, init = "zeros" },
+    { name = "b", shape = { 1 }, init = "zeros", group = "no_decay" },
+  }
+  for _, spec in ipairs(more or {}) do list[#list + 1] = spec end
+  local p = sr.params.new(list)
+  p:set("w", { 3, 4 })
+  p:set("b", { 0.5 })
+  return p
+end
+
+local function set_grad(p, name, values) p:get(name):grad():copy_(sr.tensor(values)) end
+
+for _, device in ipairs(sr.devices()) do
+  describe("optim on " .. device, function()
+    before_each(function() sr.use(device) end)
+    after_each(function() sr.use("cpu") end)
+
+    it("takes one AdamW step as the paper has it", function()
+      local p = store()
+      local opt = sr.optim.adamw(p, { decay = 0.1, eps = 1e-6 })
+      set_grad(p, "w", { 0.3, -0.4 })
+      set_grad(p, "b", { 1.2 })
+      local result = opt:step { rate = 0.01 }
+      near(1.3, result.norm)
+      assert.is_true(result.finite and result.applied)
+      -- after one step m^ / (sqrt(v^) + eps) is the sign of the gradient, nearly
+      local w = p:value_of("w"):totable()
+      near(3 - 0.01 * (0.3 / (0.3 + 1e-6) + 0.1 * 3), w[1])
+      near(4 - 0.01 * (-0.4 / (0.4 + 1e-6) + 0.1 * 4), w[2])
+      near(0.5 - 0.01 * 1.2 / (1.2 + 1e-6), p:value_of("b"):item())
+      assert.same({ 1, 0, 0 }, { opt:counts() })
+    end)
+
+    it("scales a LAMB update by the norms of weight and update, but not a bias", function()
+      local p = store()
+      local opt = sr.optim.lamb(p, { decay = 0, eps = 1e-6 })
+      set_grad(p, "w", { 0.3, -0.4 })
+      set_grad(p, "b", { 1.2 })
+      opt:step { rate = 0.01 }
+      local u1, u2 = 0.3 / (0.3 + 1e-6), -0.4 / (0.4 + 1e-6)
+      local ratio = 5 / math.sqrt(u1 * u1 + u2 * u2)
+      local w = p:value_of("w"):totable()
+      near(3 - 0.01 * ratio * u1, w[1])
+      near(4 - 0.01 * ratio * u2, w[2])
+      near(0.5 - 0.01 * 1.2 / (1.2 + 1e-6), p:value_of("b"):item())
+    end)
+
+    it("clips the whole gradient to a norm, and leaves a smaller one alone", function()
+      for _, case in ipairs { { 0.13, 0.1 }, { 10, 1 } } do
+        local p = store()
+        local opt = sr.optim.lamb(p, { betas = { 0, 0 }, decay = 0 })
+        set_grad(p, "w", { 0.3, -0.4 })
+        set_grad(p, "b", { 1.2 })
+        near(1.3, opt:step({ rate = 0, clip = case[1] }).norm)
+        local m = opt:moments("b")
+        near(1.2 * case[2], m:item())
+      end
+    end)
+
+    it("decays the moments by beta^power", function()
+      local p = store()
+      local opt = sr.optim.adamw(p, { betas = { 0.9, 0.99 }, power = 2 })
+      for _, g in ipairs { 1, 3 } do
+        set_grad(p, "b", { g })
+        opt:step { rate = 0 }
+      end
+      local m, v = opt:moments("b")
+      near(0.81 * 0.19 * 1 + 0.19 * 3, m:item())
+      near(0.9801 * 0.0199 * 1 + 0.0199 * 9, v:item())
+    end)
+
+    it("gives groups their rate, decay and trust, and leaves frozen ones out of everything", function()
+      local p = store { { name = "frozen.w", shape = { 1 }, init = "ones" } }
+      p:initialise(1, "frozen.w")
+      local opt = sr.optim.adamw(p, {
+        decay = 0.1,
+        groups = {
+          { match = "^b$", rate = 0.5 }, { match = "^frozen", frozen = true }, { match = "^w$", decay = 0 },
+        },
+      })
+      set_grad(p, "w", { 0.3, -0.4 })
+      set_grad(p, "b", { 1.2 })
+      set_grad(p, "frozen.w", { 100 })
+      near(1.3, opt:step({ rate = 0.01 }).norm)
+      near(3 - 0.01, p:value_of("w"):totable()[1])
+      near(0.5 - 0.005, p:value_of("b"):item())
+      assert.equal(1, p:value_of("frozen.w"):item())
+    end)
+
+    it("skips an update whose gradient or loss is not finite, changing nothing, and ends after some", function()
+      local p = store()
+      local opt = sr.optim.lamb(p, { max_skipped = 2 })
+      set_grad(p, "b", { 1 })
+      opt:step { rate = 0.1 }
+      local before, m = p:value_of("b"):item(), opt:moments("b"):item()
+      set_grad(p, "w", { 0 / 0, 1 })
+      local result = opt:step { rate = 0.1 }
+      assert.is_false(result.finite or result.applied)
+      assert.equal(m, opt:moments("b"):item())
+      assert.equal(before, p:value_of("b"):item())
+      set_grad(p, "w", { 1, 1 })
+      assert.is_false(opt:step({ rate = 0.1, loss = sr.tensor(math.huge) }).applied)
+      assert.equal(before, p:value_of("b"):item())
+      assert.same({ 1, 2, 2 }, { opt:counts() })
+    end)
+
+    it("ends the run with the reason when too many updates in a row were skipped", function()
+      local p = store()
+      local opt = sr.optim.adamw(p, { max_skipped = 2 })
+      for _ = 1, 2 do
+        set_grad(p, "b", { math.huge })
+        opt:step { rate = 0.1 }
+      end
+      assert.equal(0.5, p:value_of("b"):item())
+      local ok, raised = pcall(function() return opt:step { rate = 0.1 } end)
+      assert.is_false(ok)
+      assert.equal("numeric", require("seqrun.failure").of(raised).code)
+      assert.truthy(tostring(raised):find("2 updates in a row", 1, true))
+      assert.same({ 0, 2, 2 }, { opt:counts() })
+    end)
+
+    it("forgets a row of skipped updates once one is applied", function()
+      local p = store()
+      local opt = sr.optim.adamw(p, { max_skipped = 2 })
+      for i = 1, 6 do
+        set_grad(p, "b", { i % 2 == 0 and 1 or 0 / 0 })
+        opt:step { rate = 0.1 }
+      end
+      assert.same({ 3, 3, 0 }, { opt:counts() })
+    end)
+
+    it("keeps the results of earlier steps apart from later ones", function()
+      local p = store()
+      local opt = sr.optim.adamw(p)
+      set_grad(p, "b", { 1 })
+      local first = opt:step { rate = 0 }
+      set_grad(p, "b", { 2 })
+      local second = opt:step { rate = 0 }
+      assert.equal(2, second.norm)
+      assert.equal(1, first.norm)
+    end)
+  end)
+
+  describe("params on " .. device, function()
+    before_each(function() sr.use(device) end)
+    after_each(function() sr.use("cpu") end)
+
+    it("lays fused members side by side, and one gradient serves both views", function()
+      local p = sr.params.new {
+        { name = "a", shape = { 3 } },
+        { name = "q", shape = { 2, 3 }, fuse = "qk" },
+        { name = "k", shape = { 1, 3 }, fuse = "qk" },
+      }
+      p:set("q", { { 1, 2, 3 }, { 4, 5, 6 } })
+      p:set("k", { { 7, 8, 9 } })
+      local fused = p:fused("qk")
+      assert.same({ { 1, 2, 3 }, { 4, 5, 6 }, { 7, 8, 9 } }, fused:detach():totable())
+      fused:sum():backward()
+      assert.same({ { 1, 1, 1 } }, p:get("k"):grad():totable())
+      assert.same({ 0, 0, 0 }, p:get("a"):grad():totable())
+      p:zero_grad()
+      assert.same({ { 0, 0, 0 } }, p:get("k"):grad():totable())
+      assert.equal(12, p:count())
+    end)
+
+    it("draws initial values from seed and name alone, whatever the padding and the order", function()
+      local one = sr.params.new { { name = "x", shape = { 50, 20 } }, { name = "y", shape = { 7 } } }
+      local two = sr.params.new { { name = "y", shape = { 7 } }, { name = "x", shape = { 50, 20 }, pad_rows_to = 64 } }
+      one:initialise(5)
+      two:initialise(5)
+      for _, name in ipairs { "x", "y" } do
+        assert.same(one:value_of(name):totable(), two:value_of(name):totable())
+      end
+      two:initialise(6)
+      assert.not_same(one:value_of("y"):totable(), two:value_of("y"):totable())
+    end)
+
+    it("draws a normal with its deviation that is cut at two of them", function()
+      local p = sr.params.new { { name = "x", shape = { 200, 100 }, std = 0.02 } }
+      p:initialise(1)
+      local x = p:value_of("x")
+      assert.is_true(x:abs():max():item() <= 0.04)
+      near(0, x:mean():item(), 1e-3)
+      -- a normal cut at two deviations has 0.8796 of the deviation
+      near(0.8796 * 0.02, math.sqrt(x:square():mean():item()), 1e-3)
+    end)
+
+    it("survives the scope that it was made in", function()
+      local p
+      do
+        local scope <close> = sr.scope()
+        p = sr.params.new { { name = "x", shape = { 2 }, init = "ones" } }
+        p:initialise(1)
+      end
+      assert.same({ 1, 1 }, p:value_of("x"):totable())
+    end)
+  end)
+end
+
+describe("params", function()
+  it("names the mistake in a list, or a name", function()
+    local function fails(words, f)
+      local ok, message = pcall(f)
+      assert.is_false(ok)
+      assert.truthy(tostring(message):find(words, 1, true), message)
+    end
+    fails("the list is empty", function() sr.params.new {} end)
+    local function one(name, fuse, more)
+      return { name = name, shape = { 1, more }, fuse = fuse }
+    end
+    fails("'x' is given twice", function() sr.params.new { one "x", one "x" } end)
+    fails("size 0 in dimension 2", function() sr.params.new { { name = "x", shape = { 1, 0 } } } end)
+    fails("do not follow each other", function()
+      sr.params.new { one("a", "f"), one "b", one("c", "f") }
+    end)
+    fails("differ in more than rows", function()
+      sr.params.new { one("a", "f", 2), one("b", "f", 3) }
+    end)
+    fails("fused and padded", function()
+      sr.params.new { { name = "a", shape = { 1 }, fuse = "f", pad_rows_to = 8 } }
+    end)
+    fails("did you mean 'weight'", function() sr.params.new({ { name = "weight", shape = { 1 } } }):get("wieght") end)
+    fails("there is no fuse group", function() sr.params.new({ { name = "w", shape = { 1 } } }):fused("x") end)
+    fails("matches no parameter", function()
+      sr.optim.adamw(sr.params.new { { name = "w", shape = { 1 } } }, { groups = { { match = "bias" } } })
+    end)
+    local p = sr.params.new { one "w" }
+    fails("must lie in [0, 1)", function() sr.optim.adamw(p, { betas = { 1, 0.9 } }) end)
+    fails("did you mean 'decay'", function() sr.optim.adamw(p, { dceay = 1 }) end)
+  end)
+end)

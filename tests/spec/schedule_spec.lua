@@ -1,0 +1,50 @@
+-- Learning rates as functions of the step, at values worked out by hand.
+
+local schedule = require("seqrun.schedule")
+
+local function at(rate, ...)
+  local values = {}
+  for i, step in ipairs { ... } do values[i] = rate(step) end
+  return values
+end
+
+local function same(wanted, got)
+  assert.equal(#wanted, #got)
+  for i, x in ipairs(wanted) do assert.is_true(math.abs(x - got[i]) < 1e-12, ("%g is not %g"):format(got[i], x)) end
+end
+
+describe("schedule", function()
+  it("warms up in a straight line and then decays by its own law", function()
+    same({ 0.5, 1, 0.5, 0, 0 }, at(schedule.linear { peak = 1, warmup = 2, total = 6 }, 1, 2, 4, 6, 9))
+    same({ 0.5, 1, 0.25, 0 }, at(schedule.poly { peak = 1, warmup = 2, total = 6, power = 2 }, 1, 2, 4, 6))
+    same({ 0.5, 1, math.sqrt(0.5), 0 }, at(schedule.poly { peak = 1, warmup = 2, total = 6, power = 0.5 }, 1, 2, 4, 6))
+    same({ 1, 0.5, 0 }, at(schedule.cosine { peak = 1, warmup = 2, total = 6 }, 2, 4, 6))
+    same({ 0.5, 1, 1 }, at(schedule.constant { peak = 1, warmup = 2 }, 1, 2, 1000))
+    same({ 0.5, 1, 0.5 }, at(schedule.inverse_sqrt { peak = 1, warmup = 2 }, 1, 2, 8))
+    same({ 0.5, 1, 1, 0.5, 0 }, at(schedule.wsd { peak = 1, warmup = 2, total = 10, decay = 4 }, 1, 2, 6, 8, 10))
+    same({ 1, 1, 2, 3, 3 }, at(schedule.points { { 2, 1 }, { 4, 3 } }, 1, 2, 3, 4, 5))
+  end)
+
+  it("ends at the floor and takes a warm-up that is part of the total", function()
+    same({ 0.1, 0.1 }, at(schedule.linear { peak = 1, total = 4, floor = 0.1 }, 4, 9))
+    same({ 0.5, 1 }, at(schedule.linear { peak = 1, warmup = 0.2, total = 10 }, 1, 2))
+  end)
+
+  it("says at the caller's line what is wrong with the numbers", function()
+    local function fails(words, f, t)
+      local ok, message = pcall(function() local rate = f(t) return rate end)
+      assert.is_false(ok)
+      assert.truthy(message:find(words, 1, true), message)
+      assert.truthy(message:find("schedule_spec.lua", 1, true), message)
+    end
+    fails("warmup is 10 of 10 steps; lower warmup or raise total", schedule.poly, { peak = 1, warmup = 10, total = 10 })
+    fails("'peak' is missing", schedule.linear, { total = 10 })
+    fails("'total' is missing", schedule.cosine, { peak = 1 })
+    fails("there is no 'warmpu'; did you mean 'warmup'?", schedule.poly, { peak = 1, warmpu = 1, total = 10 })
+    fails("no total; give steps", schedule.constant, { peak = 1, warmup = 0.1 })
+    fails("warmup is 2.5 steps", schedule.linear, { peak = 1, warmup = 2.5, total = 10 })
+    fails("exceed the 10 steps", schedule.wsd, { peak = 1, warmup = 6, decay = 6, total = 10 })
+    fails("'peak' is no number", schedule.linear, { peak = 0 / 0, total = 10 })
+    fails("steps must ascend", schedule.points, { { 2, 1 }, { 2, 3 } })
+  end)
+end)
