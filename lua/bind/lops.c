@@ -131,6 +131,34 @@ static int op_random_(lua_State *L) {
     return return_self(L);
 }
 
+/* The integer `name` of the options at `arg`, 0 when absent. */
+static lua_Integer key_option(lua_State *L, int arg, const char *name) {
+    if (lua_isnoneornil(L, arg)) return 0;
+    luaL_checktype(L, arg, LUA_TTABLE);
+    lua_getfield(L, arg, name);
+    lua_Integer key = luaL_optinteger(L, -1, 0);
+    lua_pop(L, 1);
+    return key;
+}
+
+/* tensor:uniform_([a [, b [, { seed=, uid= }]]]), tensor:normal_([mean [, deviation [, ...]]]) */
+static int random_method(lua_State *L, sr_random kind) {
+    sr_tensor *y = lsr_checktensor(L, 1);
+    double a = luaL_optnumber(L, 2, 0), b = luaL_optnumber(L, 3, 1);
+    uint64_t seed = (uint64_t)key_option(L, 4, "seed");
+    uint32_t uid = (uint32_t)key_option(L, 4, "uid");
+    lsr_check(L, sr_op_random_in_place(y, kind, seed, SR_PURPOSE_TENSOR, uid, 0, a, b));
+    return return_self(L);
+}
+
+static int op_uniform_(lua_State *L) {
+    return random_method(L, SR_UNIFORM);
+}
+
+static int op_normal_(lua_State *L) {
+    return random_method(L, SR_NORMAL);
+}
+
 /* ---- views and copies -------------------------------------------------------------------------
  */
 
@@ -363,6 +391,8 @@ static const luaL_Reg methods[] = {
     {"fill_", op_fill_},
     {"zero_", op_zero_},
     {"copy_", op_copy_},
+    {"uniform_", op_uniform_},
+    {"normal_", op_normal_},
     {"reshape", op_reshape},
     {"view", op_view},
     {"expand", op_expand},

@@ -200,21 +200,7 @@ function tensor.is_tensor(x)
   return type(x) == "userdata" and getmetatable(x) == core.metatable
 end
 
--- ---- methods that are Lua ----------------------------------------------------------------------
-
-local methods = core.methods
-
----In place: uniform in [a, b), keyed as rand is.
-function methods:uniform_(a, b, options)
-  options = options or {}
-  return ops.random_(self, "uniform", options.seed or 0, options.uid or 0, 0, a or 0, b or 1)
-end
-
----In place: normal, keyed as randn is.
-function methods:normal_(mean, deviation, options)
-  options = options or {}
-  return ops.random_(self, "normal", options.seed or 0, options.uid or 0, 0, mean or 0, deviation or 1)
-end
+-- ---- how a tensor looks -------------------------------------------------------------------------
 
 core.metatable.__tostring = function(t)
   return require("seqrun.show_tensor")(t)

@@ -34,7 +34,7 @@ local function bound_methods()
   local classes = {}
   for key, metatable in pairs(debug.getregistry()) do
     local ours = type(key) == "string" and key:find("^seqrun") and type(metatable) == "table"
-    local index = ours and rawget(metatable, "__index")
+    local index = ours and (rawget(metatable, "methods") or rawget(metatable, "__index"))
     if type(index) == "table" then
       local methods = {}
       for name, value in pairs(index) do

@@ -1,0 +1,134 @@
+---@meta
+
+---Coarse ops with arguments by place; seqrun.ops gives them names.  Loading it adds the small ops to
+---the methods of tensors.
+---@class seqrun.core.ops
+local ops = {}
+
+---a where the condition holds, else b.
+---@param condition seqrun.Tensor
+---@param a seqrun.Tensor|number
+---@param b seqrun.Tensor|number
+---@return seqrun.Tensor
+function ops.where(condition, a, b) end
+
+---Tensors one after another along a dimension.
+---@param list seqrun.Tensor[]
+---@param dim integer
+---@return seqrun.Tensor
+function ops.cat(list, dim) end
+
+---The rows of these numbers, from 0.
+---@param x seqrun.Tensor
+---@param rows seqrun.Tensor
+---@return seqrun.Tensor
+function ops.gather_rows(x, rows) end
+
+---Fills a tensor with keyed random numbers; returns it.
+---@param t seqrun.Tensor
+---@param kind "uniform"|"normal"|"truncated_normal"
+---@param seed integer
+---@param uid integer
+---@param epoch integer
+---@param a number
+---@param b number
+---@return seqrun.Tensor
+function ops.random_(t, kind, seed, uid, epoch, a, b) end
+
+---act(x w^T + b).
+---@param x seqrun.Tensor
+---@param w seqrun.Tensor
+---@param b? seqrun.Tensor
+---@param act? "none"|"gelu"|"gelu_tanh"|"relu"|"tanh"
+---@return seqrun.Tensor
+function ops.linear(x, w, b, act) end
+
+---Self-attention inside each sequence.
+---@param qkv seqrun.Tensor
+---@param layout seqrun.Layout
+---@param heads integer
+---@param scale? number
+---@param p? number
+---@param site? "embedding"|"attention"|"projection"|"feed"|"head"|"user"
+---@param layer? integer
+---@return seqrun.Tensor
+function ops.attention(qkv, layout, heads, scale, p, site, layer) end
+
+---norm(dropout(x) + residual).
+---@param x seqrun.Tensor
+---@param residual seqrun.Tensor|nil
+---@param gamma seqrun.Tensor
+---@param beta seqrun.Tensor
+---@param layout seqrun.Layout|nil
+---@param eps number
+---@param p? number
+---@param site? "embedding"|"attention"|"projection"|"feed"|"head"|"user"
+---@param layer? integer
+---@return seqrun.Tensor
+function ops.residual_norm(x, residual, gamma, beta, layout, eps, p, site, layer) end
+
+---dropout(norm(word[ids] + position + type[types])).
+---@param ids seqrun.Tensor
+---@param types seqrun.Tensor
+---@param word seqrun.Tensor
+---@param position seqrun.Tensor
+---@param type seqrun.Tensor
+---@param gamma seqrun.Tensor
+---@param beta seqrun.Tensor
+---@param layout seqrun.Layout
+---@param eps number
+---@param p? number
+---@param site? "embedding"|"attention"|"projection"|"feed"|"head"|"user"
+---@param layer? integer
+---@return seqrun.Tensor
+function ops.embed(ids, types, word, position, type, gamma, beta, layout, eps, p, site, layer) end
+
+---Keyed dropout of rows.
+---@param x seqrun.Tensor
+---@param layout seqrun.Layout
+---@param p? number
+---@param site? "embedding"|"attention"|"projection"|"feed"|"head"|"user"
+---@param layer? integer
+---@return seqrun.Tensor
+function ops.dropout(x, layout, p, site, layer) end
+
+---Weighted cross entropy over the tied decoder.
+---@param x seqrun.Tensor
+---@param word seqrun.Tensor
+---@param bias seqrun.Tensor
+---@param labels seqrun.Tensor
+---@param weights seqrun.Tensor
+---@return seqrun.Tensor total
+---@return seqrun.Tensor nll
+---@return seqrun.Tensor correct
+function ops.mlm_loss(x, word, bias, labels, weights) end
+
+---Weighted cross entropy of logits at hand.
+---@param logits seqrun.Tensor
+---@param labels seqrun.Tensor
+---@param weights seqrun.Tensor
+---@return seqrun.Tensor total
+---@return seqrun.Tensor nll
+---@return seqrun.Tensor correct
+function ops.cross_entropy(logits, labels, weights) end
+
+---What dropout of probability p really keeps: n/256.
+---@param p number
+---@return number
+function ops.keep_probability(p) end
+
+---Goes back from several tensors at once.
+---@param roots seqrun.Tensor[]
+---@param gradients seqrun.Tensor[]
+---@param options? { retain?: boolean }
+function ops.backward(roots, gradients, options) end
+
+---The outputs with a history: backward(dy, ...) gives a gradient, or nil, for each input.
+---@param outputs seqrun.Tensor[]
+---@param inputs seqrun.Tensor[]
+---@param backward fun(...: seqrun.Tensor): seqrun.Tensor? ...
+---@param force? boolean
+---@return seqrun.Tensor[]
+function ops.record(outputs, inputs, backward, force) end
+
+return ops
