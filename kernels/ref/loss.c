@@ -34,8 +34,8 @@ static losses start(sr_tensor *nll, sr_tensor *correct, sr_tensor *dlogits, cons
 static sr_status loss_row(losses *l, const char *op, const double *logits, int64_t m) {
     int32_t label = l->labels[m];
     if (label < 0 || label >= l->classes)
-        return sr_fail(SR_EINVAL, "%s: label %d at row %lld, but there are classes 0 to %lld", op,
-                       label, (long long)m, (long long)l->classes - 1);
+        return sr_fail(SR_EINVAL, "%s: labels[%lld] is %d, but there are %lld classes", op,
+                       (long long)m, label, (long long)l->classes);
     int64_t best = 0;
     double sum = 0;
     for (int64_t c = 1; c < l->classes; c++)

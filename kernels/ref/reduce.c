@@ -144,8 +144,8 @@ static sr_status row_number(int64_t *row, const char *op, const sr_tensor *rows,
                             const sr_tensor *x) {
     *row = (int64_t)sr_element_load(sr_tensor_data(rows), rows->dtype, m * rows->stride[0]);
     if (*row >= 0 && *row < x->shape[0]) return SR_OK;
-    return sr_fail(SR_EINVAL, "%s: rows[%lld] is %lld, but there are rows 0 to %lld", op,
-                   (long long)m + 1, (long long)*row, (long long)x->shape[0] - 1);
+    return sr_fail(SR_EINVAL, "%s: rows[%lld] is %lld, but there are %lld rows (counted from 0)",
+                   op, (long long)m, (long long)*row, (long long)x->shape[0]);
 }
 
 /* Row r of t as a tensor of one dimension less. */

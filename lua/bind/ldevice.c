@@ -76,8 +76,8 @@ static int check_name(lua_State *L, const char *name) {
         luaL_addstring(&b, sr_backends[k]->name);
     }
     luaL_pushresult(&b);
-    return luaL_error(L, "there is no device '%s' in this build; use one of: %s", name,
-                      lua_tostring(L, -1));
+    return lsr_error(L, "there is no device '%s' in this build; use one of: %s", name,
+                     lua_tostring(L, -1));
 }
 
 sr_device *lsr_device_named(lua_State *L, const char *name) {

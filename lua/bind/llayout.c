@@ -27,7 +27,7 @@ void lsr_pushlayout(lua_State *L, sr_layout *layout) {
 static int32_t *list_field(lua_State *L, const char *name, int64_t *count) {
     *count = 0;
     if (lua_getfield(L, 1, name) == LUA_TNIL) return NULL;
-    if (!lua_istable(L, -1)) luaL_error(L, "layout: %s must be a list of integers", name);
+    if (!lua_istable(L, -1)) lsr_error(L, "layout: %s must be a list of integers", name);
     int64_t n = luaL_len(L, -1);
     int32_t *list = lua_newuserdatauv(L, (size_t)(n > 0 ? n : 1) * sizeof *list, 0);
     for (int64_t i = 0; i < n; i++) {
@@ -35,7 +35,7 @@ static int32_t *list_field(lua_State *L, const char *name, int64_t *count) {
         int whole;
         lua_Integer x = lua_tointegerx(L, -1, &whole);
         if (!whole || x < INT32_MIN || x > UINT32_MAX)
-            luaL_error(L, "layout: %s[%I] is no 32-bit integer", name, (lua_Integer)i + 1);
+            lsr_error(L, "layout: %s[%I] is no 32-bit integer", name, (lua_Integer)i + 1);
         list[i] = (int32_t)(uint32_t)x;
         lua_pop(L, 1);
     }
@@ -48,8 +48,8 @@ static int32_t *list_of(lua_State *L, const char *name, int64_t wanted) {
     int64_t count;
     int32_t *list = list_field(L, name, &count);
     if (list != NULL && count != wanted)
-        luaL_error(L, "layout: %I lengths, but %I in %s", (lua_Integer)wanted, (lua_Integer)count,
-                   name);
+        lsr_error(L, "layout: %I lengths, but %I in %s", (lua_Integer)wanted, (lua_Integer)count,
+                  name);
     return list;
 }
 
@@ -59,7 +59,7 @@ static int layout_new(lua_State *L) {
     lua_settop(L, 1);
     int64_t n;
     int32_t *len = list_field(L, "lens", &n);
-    if (len == NULL) return luaL_error(L, "layout: lens is missing, the list of lengths");
+    if (len == NULL) return lsr_error(L, "layout: lens is missing, the list of lengths");
     int32_t *start = list_of(L, "starts", n);
     uint32_t *uid = (uint32_t *)list_of(L, "uids", n);
     uint32_t *epoch = (uint32_t *)list_of(L, "epochs", n);

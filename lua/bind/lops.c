@@ -35,13 +35,22 @@ UNARY(op_sign, SR_SIGN)
 UNARY(op_floor, SR_FLOOR)
 UNARY(op_not, SR_NOT)
 
+/* A number that became a tensor for one op need not wait for the collector. */
+static void drop_number(lua_State *L, int arg, bool was_tensor) {
+    if (was_tensor) return;
+    sr_tensor **box = lua_touserdata(L, arg);
+    sr_tensor_release(*box);
+    *box = NULL;
+}
+
 /* Either side may be a number. */
 static int binary(lua_State *L, sr_binary op) {
     lua_settop(L, 2);
-    sr_tensor *like = lsr_totensor(L, 1);
-    if (like == NULL) like = lsr_totensor(L, 2);
+    sr_tensor *ta = lsr_totensor(L, 1), *tb = lsr_totensor(L, 2), *like = ta != NULL ? ta : tb;
     sr_tensor *a = lsr_checkoperand(L, 1, like), *b = lsr_checkoperand(L, 2, like);
     lsr_check(L, sr_op_binary(lsr_newtensor(L), a, b, op));
+    drop_number(L, 1, ta != NULL);
+    drop_number(L, 2, tb != NULL);
     return 1;
 }
 
@@ -85,8 +94,9 @@ static int return_self(lua_State *L) {
 
 static int in_place(lua_State *L, sr_binary op) {
     lua_settop(L, 2);
-    sr_tensor *y = lsr_checktensor(L, 1);
+    sr_tensor *y = lsr_checktensor(L, 1), *given = lsr_totensor(L, 2);
     lsr_check(L, sr_op_binary_in_place(y, lsr_checkoperand(L, 2, y), op));
+    drop_number(L, 2, given != NULL);
     return return_self(L);
 }
 
@@ -191,12 +201,12 @@ static int op_permute(lua_State *L) {
     int order[SR_MAX_DIMS];
     sr_tensor *x = lsr_checktensor(L, 1);
     int n = lsr_checksizes(L, 2, given);
-    if (n != x->ndim) return luaL_error(L, "permute: %d dimensions named of %d", n, x->ndim);
+    if (n != x->ndim) return lsr_error(L, "permute: %d dimensions named of %d", n, x->ndim);
     for (int i = 0; i < n; i++) {
         int64_t dim = given[i] < 0 ? given[i] + n : given[i] - 1;
         if (given[i] == 0 || dim < 0 || dim >= n)
-            return luaL_error(L, "permute: dimension %I of %d; they count from 1",
-                              (lua_Integer)given[i], n);
+            return lsr_error(L, "permute: dimension %I of %d; they count from 1",
+                             (lua_Integer)given[i], n);
         order[i] = (int)dim;
     }
     lsr_check(L, sr_op_permute(lsr_newtensor(L), x, order));
@@ -213,8 +223,8 @@ static int op_transpose(lua_State *L) {
 static int op_t(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1);
     if (x->ndim != 2)
-        return luaL_error(L, "t: a tensor of 2 dimensions is wanted, this has %d; use transpose",
-                          x->ndim);
+        return lsr_error(L, "t: a tensor of 2 dimensions is wanted, this has %d; use transpose",
+                         x->ndim);
     lsr_check(L, sr_op_transpose(lsr_newtensor(L), x, 0, 1));
     return 1;
 }

@@ -17,8 +17,8 @@ static sr_tensor **tensor_list(lua_State *L, int arg, int64_t *count) {
         lua_geti(L, arg, i + 1);
         list[i] = lsr_totensor(L, -1);
         if (list[i] == NULL)
-            luaL_error(L, "element %I of the list is a %s; wanted live tensors", (lua_Integer)i + 1,
-                       luaL_typename(L, -1));
+            lsr_error(L, "element %I of the list is a %s; wanted live tensors", (lua_Integer)i + 1,
+                      luaL_typename(L, -1));
         lua_pop(L, 1);
     }
     return list;
@@ -52,8 +52,8 @@ static int backward(lua_State *L) {
     lua_settop(L, 3);
     sr_tensor **root = tensor_list(L, 1, &roots), **seed = tensor_list(L, 2, &seeds);
     if (roots != seeds)
-        return luaL_error(L, "backward: %I tensors but %I gradients", (lua_Integer)roots,
-                          (lua_Integer)seeds);
+        return lsr_error(L, "backward: %I tensors but %I gradients", (lua_Integer)roots,
+                         (lua_Integer)seeds);
     sr_backward pass = {.retain = retain_option(L, 3), .host = L};
     lsr_check(L, sr_grad_backward((int)roots, root, seed, &pass));
     return 0;
@@ -87,8 +87,8 @@ static void take_gradient(lua_State *L, call *c, int i, int at) {
     bool fits = g != NULL && g->ndim == e->ndim && g->dtype == c->node->device->real &&
                 memcmp(g->shape, e->shape, (size_t)e->ndim * sizeof *e->shape) == 0;
     if (!fits)
-        luaL_error(L, "%s: gradient %d is not of the shape and dtype of input %d",
-                   c->node->rule->name, i + 1, i + 1);
+        lsr_error(L, "%s: gradient %d is not of the shape and dtype of input %d",
+                  c->node->rule->name, i + 1, i + 1);
     c->dx[i] = sr_tensor_retain(g);
 }
 
@@ -166,8 +166,8 @@ static int record(lua_State *L) {
     luaL_checktype(L, 3, LUA_TFUNCTION);
     sr_tensor **y = tensor_list(L, 1, &outputs), **x = tensor_list(L, 2, &inputs);
     if (outputs < 1 || outputs > SR_NODE_OUTPUTS)
-        return luaL_error(L, "record: %I outputs; wanted 1 to %d", (lua_Integer)outputs,
-                          SR_NODE_OUTPUTS);
+        return lsr_error(L, "record: %I outputs; wanted 1 to %d", (lua_Integer)outputs,
+                         SR_NODE_OUTPUTS);
     for (int64_t k = 0; k < outputs; k++) lsr_check(L, sr_tensor_check("record", y[k]));
     push_outputs(L, y, (int)outputs);
     int list = lua_gettop(L);

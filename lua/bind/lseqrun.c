@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <lualib.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -77,6 +78,16 @@ void lsr_check(lua_State *L, sr_status status) {
     lua_pushstring(L, sr_message());
     lua_concat(L, 2);
     lua_error(L);
+}
+
+int lsr_error(lua_State *L, const char *format, ...) {
+    va_list arguments;
+    push_where(L);
+    va_start(arguments, format);
+    lua_pushvfstring(L, format, arguments);
+    va_end(arguments);
+    lua_concat(L, 2);
+    return lua_error(L);
 }
 
 int lsr_result(lua_State *L, sr_status status) {

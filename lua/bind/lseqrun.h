@@ -22,6 +22,10 @@ void lsr_open(lua_State *L, const char *lua_dir);
 /* Raises the thread's message at the caller's line when the status is not SR_OK. */
 void lsr_check(lua_State *L, sr_status status);
 
+/* As luaL_error (lua_pushfstring's formats), at the caller's line: thin wrappers are passed over.
+ */
+int lsr_error(lua_State *L, const char *format, ...);
+
 /* Pushes nil, message, code and returns 3 (call it when a status is not SR_OK). */
 int lsr_result(lua_State *L, sr_status status);
 

@@ -234,11 +234,11 @@ static int tensor_set_requires_grad(lua_State *L) {
     sr_tensor *t = lsr_checktensor(L, 1);
     bool on = lua_isnoneornil(L, 2) || lua_toboolean(L, 2);
     if (on && t->dtype != t->storage->device->real)
-        return luaL_error(L, "requires_grad_: a tensor of %s; gradients flow through %s on %s",
-                          sr_dtype_name(t->dtype), sr_dtype_name(t->storage->device->real),
-                          t->storage->device->name);
+        return lsr_error(L, "requires_grad_: a tensor of %s; gradients flow through %s on %s",
+                         sr_dtype_name(t->dtype), sr_dtype_name(t->storage->device->real),
+                         t->storage->device->name);
     if (t->node != NULL)
-        return luaL_error(L, "requires_grad_: this tensor is a result; detach() it first");
+        return lsr_error(L, "requires_grad_: this tensor is a result; detach() it first");
     t->requires_grad = on;
     lua_settop(L, 1);
     return 1;
@@ -260,7 +260,7 @@ static int tensor_set_grad(lua_State *L) {
     sr_tensor *t = lsr_checktensor(L, 1), *g = lsr_opttensor(L, 2);
     if (g != NULL && (sr_tensor_elements(g) != sr_tensor_elements(t) || g->ndim != t->ndim ||
                       memcmp(g->shape, t->shape, (size_t)t->ndim * sizeof *t->shape) != 0))
-        return luaL_error(L, "set_grad: the gradient must have the tensor's shape");
+        return lsr_error(L, "set_grad: the gradient must have the tensor's shape");
     sr_tensor *old = t->grad;
     t->grad = g != NULL ? sr_tensor_retain(g) : NULL;
     sr_tensor_release(old);

@@ -72,7 +72,7 @@ static void read_element(lua_State *L, reading *r) {
         *r->next++ = lua_tonumber(L, -1);
         r->truth = false;
     } else {
-        luaL_error(L, "tensor: an element is a %s; wanted numbers", luaL_typename(L, -1));
+        lsr_error(L, "tensor: an element is a %s; wanted numbers", luaL_typename(L, -1));
     }
 }
 
@@ -83,8 +83,8 @@ static void read_level(lua_State *L, reading *r, int depth) {
         return;
     }
     if (!lua_istable(L, -1) || luaL_len(L, -1) != r->shape[depth])
-        luaL_error(L, "tensor: the lists of dimension %d differ in length; the first has %I",
-                   depth + 1, (lua_Integer)r->shape[depth]);
+        lsr_error(L, "tensor: the lists of dimension %d differ in length; the first has %I",
+                  depth + 1, (lua_Integer)r->shape[depth]);
     luaL_checkstack(L, 2, "nested too deeply");
     for (int64_t i = 1; i <= r->shape[depth]; i++) {
         lua_geti(L, -1, i);
@@ -127,8 +127,8 @@ static int from_string(lua_State *L) {
     lsr_check(L, sr_tensor_new(out, device, dtype, ndim, shape));
     wanted = (*out)->storage->bytes;
     if (given != wanted)
-        return luaL_error(L, "from_string: %I bytes for a tensor that needs %I", (lua_Integer)given,
-                          (lua_Integer)wanted);
+        return lsr_error(L, "from_string: %I bytes for a tensor that needs %I", (lua_Integer)given,
+                         (lua_Integer)wanted);
     lsr_check(L, sr_tensor_write(*out, bytes, dtype));
     return 1;
 }
@@ -180,8 +180,8 @@ static int item(lua_State *L) {
     sr_tensor *t = lsr_checktensor(L, 1);
     char text[160];
     if (sr_tensor_elements(t) != 1)
-        return luaL_error(L, "item: %s holds no single number; use totable()",
-                          sr_tensor_describe(t, text, sizeof text));
+        return lsr_error(L, "item: %s holds no single number; use totable()",
+                         sr_tensor_describe(t, text, sizeof text));
     const double *host = read_all(L, 1, SR_F64);
     push_element(L, t->dtype, host[0]);
     return 1;

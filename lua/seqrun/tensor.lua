@@ -25,11 +25,12 @@ local tensor = {
 
 local KNOWN = { dtype = true, device = true, requires_grad = true, seed = true, uid = true }
 
-local function check_options(name, options)
+---`level`: of the mistake, as error() counts from here.
+local function check_options(name, options, level)
   for key in pairs(options or {}) do
     if not KNOWN[key] then
       local hint = require("seqrun.guess").hint(tostring(key), { "dtype", "device", "requires_grad" })
-      error(("%s: there is no option '%s'%s"):format(name, tostring(key), hint), 3)
+      error(("%s: there is no option '%s'%s"):format(name, tostring(key), hint), level or 3)
     end
   end
   return options or {}
@@ -77,11 +78,11 @@ local function sizes_and_options(name, ...)
   local count = select("#", ...)
   local first, last = given[1], given[count]
   if type(first) == "table" and #first > 0 or (type(first) == "table" and count == 2) then
-    return first, check_options(name, given[2])
+    return first, check_options(name, given[2], 4)
   end
   local options = type(last) == "table" and last or nil
   if options then given[count] = nil end
-  return given, check_options(name, options)
+  return given, check_options(name, options, 4)
 end
 
 ---@return seqrun.Tensor
@@ -129,7 +130,7 @@ local drawn = 0
 
 ---A draw is keyed: the same seed and uid give the same numbers.  Without a uid every call draws anew.
 local function random(name, kind, sizes, options)
-  options = check_options(name, options)
+  options = check_options(name, options, 4)
   local uid = options.uid
   if not uid then
     uid = drawn
@@ -144,7 +145,8 @@ end
 ---@param options? { seed?: integer, uid?: integer, dtype?: string, device?: string, requires_grad?: boolean }
 ---@return seqrun.Tensor
 function tensor.rand(sizes, options)
-  return random("rand", "uniform", sizes, options)
+  local t = random("rand", "uniform", sizes, options)
+  return t
 end
 
 ---Normal with mean 0 and deviation 1.
@@ -152,7 +154,8 @@ end
 ---@param options? { seed?: integer, uid?: integer, dtype?: string, device?: string, requires_grad?: boolean }
 ---@return seqrun.Tensor
 function tensor.randn(sizes, options)
-  return random("randn", "normal", sizes, options)
+  local t = random("randn", "normal", sizes, options)
+  return t
 end
 
 ---@param list seqrun.Tensor[]

@@ -50,7 +50,7 @@ function Tensor:cos() end
 ---@return seqrun.Tensor
 function Tensor:tanh() end
 
----1 / (1 + exp(-x)).
+---Logistic function 1 / (1 + exp(-x)).
 ---@return seqrun.Tensor
 function Tensor:sigmoid() end
 

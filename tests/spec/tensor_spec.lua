@@ -1,0 +1,583 @@
+-- Tensors as handles: scopes, views, broadcasting, dtypes, the tape, and what a mistake says.
+
+local sr = require("seqrun")
+local core = require("seqrun.core.tensor")
+
+---Runs a body on every device, each in a scope of its own.
+local function each_device(name, body)
+  for _, device in ipairs(sr.devices()) do
+    it(name .. " on " .. device, function()
+      local before = sr.device()
+      sr.use(device)
+      local scope <close> = sr.scope()
+      local good, message = xpcall(body, debug.traceback, device)
+      sr.use(before)
+      if not good then error(message, 0) end
+    end)
+  end
+end
+
+---The message of a mistake, and the line it was made on: the line that called `fails`.
+local function fails(words, fn, ...)
+  local good, message = pcall(fn, ...)
+  assert.is_false(good)
+  assert.is_truthy(tostring(message):find(words, 1, true), tostring(message))
+  return message
+end
+
+describe("a scope", function()
+  each_device("takes back what was made in it", function(device)
+    local before = sr.memory(device).used
+    local x
+    do
+      local scope <close> = sr.scope()
+      x = sr.ones(100, 100)
+      assert.is_true(sr.memory(device).used > before)
+    end
+    assert.equal(before, sr.memory(device).used)
+    assert.is_false(x:is_live())
+    fails("has expired because its scope was closed", x.sum, x)
+  end)
+
+  each_device("leaves what was kept", function()
+    local x
+    do
+      local scope <close> = sr.scope()
+      x = (sr.ones(3) * 2):keep()
+    end
+    assert.same({ 2.0, 2.0, 2.0 }, x:totable())
+  end)
+
+  each_device("hands a tensor to the scope around it", function()
+    local x
+    do
+      local outer <close> = sr.scope()
+      do
+        local inner <close> = sr.scope()
+        x = sr.ones(3):hand_up()
+      end
+      assert.is_true(x:is_live())
+    end
+    assert.is_false(x:is_live())
+  end)
+
+  each_device("closes the scopes that were opened inside it", function()
+    local outer = sr.scope()
+    local inner = sr.scope()
+    local x = sr.ones(3)
+    outer:close()
+    assert.is_false(x:is_live())
+    inner:close()
+    outer:close()
+  end)
+
+  each_device("that is forgotten expires nothing", function()
+    local x
+    do
+      local forgotten = sr.scope() -- luacheck: ignore
+      x = sr.ones(3)
+    end
+    collectgarbage()
+    assert.same({ 1.0, 1.0, 1.0 }, x:totable())
+  end)
+
+  each_device("lets a loop of fixed shape allocate nothing after its first turn", function(device)
+    local w = sr.randn({ 64, 64 }, { seed = 1, uid = 1, requires_grad = true })
+    local function turn()
+      local scope <close> = sr.scope()
+      local x = sr.randn({ 32, 64 }, { seed = 2, uid = 2 })
+      sr.ops.linear(x, w, nil, { act = "gelu" }):sum():backward()
+    end
+    turn()
+    turn()
+    local before = sr.memory(device)
+    for _ = 1, 20 do turn() end
+    local after = sr.memory(device)
+    assert.equal(before.allocations, after.allocations)
+    assert.equal(before.used, after.used)
+    assert.equal(before.held, after.held)
+  end)
+
+  each_device("closes when an error leaves its block", function(device)
+    local before = sr.memory(device).used
+    pcall(function()
+      local scope <close> = sr.scope()
+      local x = sr.ones(1000)
+      x:reshape(7)
+    end)
+    assert.equal(before, sr.memory(device).used)
+  end)
+end)
+
+describe("without a scope", function()
+  local function outside(body)
+    return function()
+      local device = sr.device()
+      for _, name in ipairs(sr.devices()) do
+        sr.use(name)
+        body(name)
+      end
+      sr.use(device)
+    end
+  end
+
+  it("release gives the bytes back at once", outside(function(device)
+    collectgarbage()
+    local before = sr.memory(device).used
+    local x = sr.ones(1000)
+    local y = x:reshape(10, 100)
+    x:release()
+    assert.is_true(sr.memory(device).used > before)
+    y:release()
+    assert.equal(before, sr.memory(device).used)
+    fails("was released", x.sum, x)
+    x:release()
+  end))
+
+  it("the collector is pressed by the bytes that its boxes hold", outside(function(device)
+    collectgarbage()
+    local before = sr.memory(device).used
+    for _ = 1, 200 do sr.empty(1 << 17) end -- 200 tensors of 512 KiB or more
+    assert.is_true(sr.memory(device).used - before < 64 << 20)
+  end))
+
+  it("handles may be collected in any order", outside(function(device)
+    collectgarbage()
+    local before = sr.memory(device).used
+    do
+      local x = sr.randn({ 4, 4 }, { uid = 3, requires_grad = true })
+      local y = x:t():reshape(16):narrow(1, 3, 5)
+      local loss = (y * y):sum()
+      x, y = nil, nil
+      collectgarbage()
+      loss:backward()
+    end
+    collectgarbage()
+    collectgarbage()
+    assert.equal(before, sr.memory(device).used)
+  end))
+
+  it("a graph of a hundred thousand ops is freed without a deep stack", outside(function(device)
+    collectgarbage()
+    local before = sr.memory(device).used
+    local x = sr.ones(1, { requires_grad = true })
+    local y = x
+    for _ = 1, 100000 do
+      local next_y = y + 1
+      if y ~= x then y:release() end
+      y = next_y
+    end
+    y:release()
+    x:release()
+    assert.equal(before, sr.memory(device).used)
+  end))
+end)
+
+describe("views", function()
+  each_device("share the bytes of their tensor", function()
+    local x = sr.zeros(3, 4)
+    x:t()[2]:fill_(7)
+    assert.same({ { 0.0, 7.0, 0.0, 0.0 }, { 0.0, 7.0, 0.0, 0.0 }, { 0.0, 7.0, 0.0, 0.0 } }, x:totable())
+    assert.is_true(x:same_storage(x:narrow(1, 2, 2)))
+    assert.is_false(x:same_storage(x:clone()))
+  end)
+
+  each_device("count from 1, and from the end with -1", function()
+    local x = sr.arange(1, 12):reshape(3, 4)
+    assert.same({ 9.0, 10.0, 11.0, 12.0 }, x[-1]:totable())
+    assert.same({ 2.0, 6.0, 10.0 }, x:select(-1, 2):totable())
+    assert.same({ { 3.0, 4.0 }, { 7.0, 8.0 } }, x:narrow(1, 1, 2):narrow(2, 3, 2):totable())
+    assert.same({ 3, 4 }, x:shape())
+    assert.equal(4, x:size(-1))
+    assert.same({ 4, 3 }, x:permute(2, 1):shape())
+  end)
+
+  each_device("reshape only what strides allow, else copy", function()
+    local x = sr.arange(1, 24):reshape(2, 3, 4)
+    assert.is_true(x:reshape(6, 4):same_storage(x))
+    assert.is_true(x:transpose(1, 2):reshape(3, 2, 2, 2):same_storage(x))
+    assert.is_false(x:transpose(1, 2):reshape(6, 4):same_storage(x))
+    fails("use reshape(), which copies", function() x:transpose(1, 2):view(24) end)
+    assert.same(x:transpose(1, 2):contiguous():reshape(24):totable(), x:transpose(1, 2):reshape(24):totable())
+    assert.same({ 4, 6 }, x:reshape(4, -1):shape())
+    assert.same({ 1, 2, 1, 3, 4, 1 }, x:reshape(1, 2, 1, 3, 4, 1):shape())
+    assert.same({ 2, 3, 4 }, x:reshape(1, 2, 1, 3, 4, 1):squeeze():shape())
+    assert.same({ 2, 1, 3, 4 }, x:unsqueeze(2):shape())
+    assert.same({ 2, 3, 4, 1 }, x:unsqueeze(-1):shape())
+  end)
+
+  each_device("expand without copying", function()
+    local x = sr.tensor { { 1 }, { 2 } }
+    local y = x:expand(2, 3)
+    assert.is_true(y:same_storage(x))
+    assert.same({ { 1.0, 1.0, 1.0 }, { 2.0, 2.0, 2.0 } }, y:totable())
+    fails("only sizes of 1 stretch", y.expand, y, 2, 5)
+  end)
+
+  each_device("of nothing are tensors too", function()
+    local x = sr.zeros(0, 5)
+    assert.equal(0, x:numel())
+    assert.same({ 0, 5 }, (x + 1):shape())
+    assert.equal(0, x:sum():item())
+    assert.same({ 5, 0 }, x:t():shape())
+    assert.same({ 0, 3 }, x:matmul(sr.ones(5, 3)):shape())
+  end)
+end)
+
+describe("arithmetic", function()
+  each_device("broadcasts from the last dimension", function()
+    local x = sr.tensor { { 1, 2, 3 }, { 4, 5, 6 } }
+    assert.same({ { 11.0, 22.0, 33.0 }, { 14.0, 25.0, 36.0 } }, (x + sr.tensor { 10, 20, 30 }):totable())
+    assert.same({ { 1.0, 2.0, 3.0 }, { 8.0, 10.0, 12.0 } }, (x * sr.tensor { { 1 }, { 2 } }):totable())
+    assert.same({ { 0.0, -1.0, -2.0 }, { -3.0, -4.0, -5.0 } }, (1 - x):totable())
+  end)
+
+  each_device("keeps whole numbers whole, and makes quotients real", function()
+    local i = sr.tensor({ 5, -7 }, { dtype = "i32" })
+    assert.equal("i32", (i + 2):dtype())
+    assert.same({ 7, -5 }, (i + 2):totable())
+    assert.same({ 2.5, -3.5 }, (i / 2):totable())
+    assert.same({ 5.5, -6.5 }, (i + 0.5):totable())
+    assert.equal("i32", i:sum():dtype())
+    assert.equal(-1.0, i:mean():item())
+    assert.same({ true, false }, i:gt(0):totable())
+    assert.equal(1, i:gt(0):sum():item())
+  end)
+
+  each_device("converts between dtypes", function(device)
+    local x = sr.tensor { 1.75, -2.5, 3.14159 }
+    assert.same({ 1, -2, 3 }, x:to("i32"):totable())
+    assert.same({ 1.75, -2.5, 3.140625 }, x:to("bf16"):totable())
+    assert.same({ true, true, false }, sr.tensor({ 1, -1, 0 }):to("bool"):totable())
+    assert.equal("bf16", x:to("bf16"):dtype())
+    for _, other in ipairs(sr.devices()) do
+      local there = x:to(other)
+      assert.equal(other, there:device())
+      assert.equal(device, there:to(device):device())
+      assert.is_true(math.abs(there[3]:item() - 3.14159) < 1e-6)
+    end
+  end)
+
+  each_device("in place leaves the storage where it is and raises its version", function()
+    local x = sr.ones(2, 3)
+    local before = x:version()
+    x:add_(2):mul_(sr.tensor { 1, 2, 3 })
+    assert.same({ { 3.0, 6.0, 9.0 }, { 3.0, 6.0, 9.0 } }, x:totable())
+    assert.equal(before + 2, x:version())
+    x:copy_(sr.tensor { 7, 8, 9 })
+    assert.same({ 7.0, 8.0, 9.0 }, x[2]:totable())
+    local square = sr.tensor { { 1, 2 }, { 3, 4 } }
+    square:add_(square:t())
+    assert.same({ { 2.0, 5.0 }, { 5.0, 8.0 } }, square:totable())
+    fails("which cannot grow in place", sr.ones(3).add_, sr.ones(3), x)
+  end)
+
+  each_device("reads and writes bytes", function()
+    local bytes = string.pack("<i4i4i4", 1, -2, 300)
+    local x = sr.from_string(bytes, { 3 }, "i32")
+    assert.same({ 1, -2, 300 }, x:totable())
+    assert.equal(bytes, x:tostring_bytes())
+    fails("8 bytes for a tensor that needs 12", sr.from_string, ("x"):rep(8), { 3 }, "i32")
+  end)
+
+  each_device("draws the same numbers for the same key, in any shape", function()
+    local x = sr.randn({ 1000 }, { seed = 5, uid = 1 })
+    assert.equal(x:tostring_bytes(), sr.randn({ 10, 100 }, { seed = 5, uid = 1 }):tostring_bytes())
+    assert.are_not.equal(x:tostring_bytes(), sr.randn({ 1000 }, { seed = 5, uid = 2 }):tostring_bytes())
+    assert.is_true(math.abs(x:mean():item()) < 0.15) -- deviation of the mean 0.03
+    local u = sr.rand({ 1000 }, { seed = 5, uid = 1 })
+    assert.is_true(u:min():item() >= 0 and u:max():item() < 1)
+  end)
+end)
+
+describe("the tape", function()
+  each_device("adds up a tensor that was used many times", function()
+    local x = sr.tensor({ 2, 3 }, { requires_grad = true })
+    local y = x * x + x
+    ;(y + y * x):sum():backward() -- x^3 + 2 x^2 + x
+    assert.same({ 3 * 4 + 4 * 2 + 1.0, 3 * 9 + 4 * 3 + 1.0 }, x:grad():totable())
+  end)
+
+  each_device("accumulates over passes, until zero_grad", function()
+    local x = sr.tensor({ 2, 3 }, { requires_grad = true })
+    x:square():sum():backward()
+    x:square():sum():backward()
+    assert.same({ 8.0, 12.0 }, x:grad():totable())
+    x:zero_grad()
+    assert.same({ 0.0, 0.0 }, x:grad():totable())
+  end)
+
+  each_device("fills a gradient that was set beforehand", function()
+    local store = sr.zeros(10)
+    local w = sr.ones(2, 3, { requires_grad = true })
+    w:set_grad(store:narrow(1, 3, 6):view(2, 3))
+    sr.ops.linear(sr.tensor { { 1, 2, 3 } }, w):sum():backward()
+    assert.same({ 0.0, 0.0, 1.0, 2.0, 3.0, 1.0, 2.0, 3.0, 0.0, 0.0 }, store:totable())
+  end)
+
+  each_device("goes back once, or again when told to retain", function()
+    local x = sr.tensor({ 2 }, { requires_grad = true })
+    local y = x:square():sum()
+    y:backward({ retain = true })
+    y:backward()
+    assert.same({ 8.0 }, x:grad():totable())
+    fails("{ retain = true }", y.backward, y)
+  end)
+
+  each_device("takes a gradient for a result of many elements", function()
+    local x = sr.tensor({ 2, 3 }, { requires_grad = true })
+    local y = x * 3
+    fails("there is no single loss", y.backward, y)
+    fails("must have the shape", y.backward, y, sr.ones(3))
+    y:backward(sr.tensor { 1, 10 })
+    assert.same({ 3.0, 30.0 }, x:grad():totable())
+  end)
+
+  each_device("refuses a saved tensor that was written to", function()
+    local x = sr.tensor({ 2, 3 }, { requires_grad = true })
+    local y = x:detach():clone()
+    local z = (x * y):sum()
+    y:add_(1)
+    fails("written to in place", z.backward, z)
+    fails("requires a gradient", x.add_, x, 1)
+    local h = x * 2
+    fails("has a recorded history", h.add_, h, 1)
+    local quiet <close> = sr.no_grad()
+    x:add_(1)
+    assert.same({ 3.0, 4.0 }, x:totable())
+  end)
+
+  each_device("refuses a saved tensor whose scope was closed", function()
+    local x = sr.tensor({ 2, 3 }, { requires_grad = true })
+    local z
+    do
+      local scope <close> = sr.scope()
+      z = ((x * 2):square()):sum():keep()
+    end
+    fails("has expired", z.backward, z)
+  end)
+
+  each_device("records nothing under no_grad", function()
+    local x = sr.tensor({ 2, 3 }, { requires_grad = true })
+    do
+      local quiet <close> = sr.no_grad()
+      local y = x * 2
+      assert.is_false(y:requires_grad())
+      fails("mind no_grad()", y.backward, y)
+      do
+        local again <close> = sr.enable_grad()
+        assert.is_true((x * 2):requires_grad())
+      end
+      assert.is_false((x * 2):requires_grad())
+    end
+    assert.is_true((x * 2):requires_grad())
+    assert.is_false(x:detach():requires_grad())
+  end)
+
+  each_device("crosses from device to device", function(device)
+    for _, other in ipairs(sr.devices()) do
+      local x = sr.tensor({ 2, 3 }, { requires_grad = true })
+      local there = x:to(other)
+      ;(there * there):sum():backward()
+      assert.equal(device, x:grad():device())
+      assert.same({ 4.0, 6.0 }, x:grad():totable())
+    end
+  end)
+
+  each_device("gives memory back on the way", function(device)
+    local w = sr.randn({ 256, 256 }, { uid = 1, requires_grad = true })
+    local x = sr.randn({ 256, 256 }, { uid = 2 })
+    for _ = 1, 20 do
+      local next_x = sr.ops.linear(x, w, nil, { act = "tanh" })
+      x:release()
+      x = next_x
+    end
+    local loss = x:sum()
+    x:release()
+    local held = sr.memory(device).used
+    loss:backward()
+    assert.is_true(sr.memory(device).used < held / 4)
+  end)
+end)
+
+describe("ops.custom", function()
+  local square = sr.ops.custom {
+    forward = function(context, x)
+      context:save(x)
+      return x * x
+    end,
+    backward = function(context, dy)
+      return dy * context:saved() * 2
+    end,
+  }
+
+  each_device("is an op like any other", function()
+    local x = sr.tensor({ 2, 3 }, { requires_grad = true })
+    ;(square(x * 2) + 1):sum():backward()
+    assert.same({ 16.0, 24.0 }, x:grad():totable())
+  end)
+
+  each_device("refuses a saved tensor that was written to, and says where", function()
+    local x = sr.tensor({ 2, 3 })
+    local y = square(x:detach():requires_grad_()):sum()
+    x:add_(1)
+    fails("save a clone() of it", y.backward, y)
+  end)
+
+  each_device("reports an error in backward, and a gradient of another shape", function()
+    local broken = sr.ops.custom {
+      forward = function(_, x) return x * 1 end,
+      backward = function() error("no way back") end,
+    }
+    local wrong = sr.ops.custom {
+      forward = function(_, x) return x * 1 end,
+      backward = function(_, dy) return dy:sum() end,
+    }
+    local x = sr.tensor({ 2, 3 }, { requires_grad = true })
+    local y, z = broken(x):sum(), wrong(x):sum()
+    fails("no way back", y.backward, y)
+    fails("gradient 1 is not of the shape", z.backward, z)
+  end)
+
+  each_device("has several inputs and outputs", function()
+    local both = sr.ops.custom {
+      forward = function(_, a, k, b) return a + b, a * k end,
+      backward = function(_, dsum, dscaled) return dsum and dscaled and dsum + dscaled * 10 or dsum, dsum end,
+    }
+    local a = sr.tensor({ 1, 2 }, { requires_grad = true })
+    local b = sr.tensor({ 3, 4 }, { requires_grad = true })
+    local sum, scaled = both(a, 10, b)
+    assert.same({ 10.0, 20.0 }, scaled:totable())
+    ;(sum + scaled):sum():backward()
+    assert.same({ 11.0, 11.0 }, a:grad():totable())
+    assert.same({ 1.0, 1.0 }, b:grad():totable())
+    b:zero_grad()
+    both(a, 10, b):sum():backward()
+    assert.same({ 1.0, 1.0 }, b:grad():totable())
+  end)
+
+  it("leaves nothing behind when backward never runs", function()
+    collectgarbage()
+    local before = sr.memory().used
+    for _ = 1, 10 do
+      local x = sr.tensor({ 2, 3 }, { requires_grad = true })
+      square(square(x))
+    end
+    collectgarbage()
+    collectgarbage()
+    assert.equal(before, sr.memory().used)
+  end)
+end)
+
+describe("ops.checkpoint", function()
+  local layout = core.layout { lens = { 5, 3 }, uids = { 11, 12 }, rows = 10, seed = 9 }
+
+  ---Two linear maps with dropout in between.
+  local function block(w1, w2)
+    return function(x)
+      local h = sr.ops.linear(x, w1, nil, { act = "gelu" })
+      return sr.ops.linear(sr.ops.dropout(h, layout, { p = 0.5, layer = 1 }), w2)
+    end
+  end
+
+  each_device("gives the same bits as keeping everything", function()
+    local results = {}
+    for _, wrapped in ipairs { false, true } do
+      local w1 = sr.randn({ 16, 8 }, { uid = 1, requires_grad = true })
+      local w2 = sr.randn({ 8, 16 }, { uid = 2, requires_grad = true })
+      local x = sr.randn({ 10, 8 }, { uid = 3, requires_grad = true })
+      local fn = block(w1, w2)
+      local y = wrapped and sr.ops.checkpoint(fn, x * 1) or fn(x * 1)
+      y:square():sum():backward()
+      local list = { y:tostring_bytes() }
+      for _, t in ipairs { x, w1, w2 } do list[#list + 1] = t:grad():tostring_bytes() end
+      results[#results + 1] = table.concat(list, "|")
+    end
+    assert.is_true(results[1] == results[2])
+  end)
+
+  each_device("keeps no inner tensor", function(device)
+    local w1 = sr.randn({ 1024, 8 }, { uid = 1, requires_grad = true })
+    local w2 = sr.randn({ 8, 1024 }, { uid = 2, requires_grad = true })
+    local x = sr.randn({ 10, 8 }, { uid = 3, requires_grad = true })
+    local before = sr.memory(device).used
+    local y = sr.ops.checkpoint(block(w1, w2), x)
+    assert.is_true(sr.memory(device).used - before < 10 * 1024)
+    y:sum():backward()
+  end)
+
+  each_device("serves parameters though its argument wants no gradient", function()
+    local w1 = sr.randn({ 16, 8 }, { uid = 1, requires_grad = true })
+    local w2 = sr.randn({ 8, 16 }, { uid = 2, requires_grad = true })
+    sr.ops.checkpoint(block(w1, w2), sr.randn({ 10, 8 }, { uid = 3 })):sum():backward()
+    assert.is_truthy(w1:grad())
+  end)
+
+  each_device("nests", function()
+    local w1 = sr.randn({ 16, 8 }, { uid = 1, requires_grad = true })
+    local w2 = sr.randn({ 8, 16 }, { uid = 2, requires_grad = true })
+    local fn = block(w1, w2)
+    local x = sr.randn({ 10, 8 }, { uid = 3, requires_grad = true })
+    sr.ops.checkpoint(function(a) return fn(sr.ops.checkpoint(fn, a)) end, x):sum():backward()
+    local got = x:grad():tostring_bytes()
+    x:set_grad(nil)
+    fn(fn(x)):sum():backward()
+    assert.is_true(got == x:grad():tostring_bytes())
+  end)
+end)
+
+describe("a mistake", function()
+  ---The line of this file that a message names.
+  local function line_of(fn)
+    local _, message = pcall(fn)
+    return tonumber(tostring(message):match("tensor_spec%.lua:(%d+):")), message
+  end
+
+  each_device("is reported at the caller's line, with what was given and the way out", function()
+    local x = sr.ones(2, 3)
+    local mistakes = {
+      { function() local _ = x + sr.ones(4) end, "(2, 3)" },
+      { function() local _ = sr.ops.linear(x, sr.ones(4, 5)) end, "linear: x is (2, 3)" },
+      { function() local _ = x:matmul(x) end, "(..., m, k) by (..., k, n)" },
+      { function() local _ = sr.tensor { { 1, 2 }, { 3 } } end, "differ in length" },
+      { function() local _ = sr.zeros(2, 3, { dtyp = "f32" }) end, "dtype" },
+      { function() local _ = sr.ops.linear(x, x, nil, { activation = "gelu" }) end, "there is no option 'activation'" },
+      { function() local _ = sr.ops.attention(x, core.layout { lens = { 5 } }, { heads = 1 }) end, "give the layout of this batch" },
+      { function() local _ = x:item() end, "use totable()" },
+      { function() local _ = sr.from_string("abc", { 2 }, "i32") end, "3 bytes" },
+      { function() local _ = sr.cat { x, sr.ones(3, 4) } end, "equal sizes" },
+    }
+    for _, mistake in ipairs(mistakes) do
+      local line, message = line_of(mistake[1])
+      local defined = debug.getinfo(mistake[1], "S").linedefined
+      assert.equal(defined, line, tostring(message))
+      assert.is_truthy(tostring(message):find(mistake[2], 1, true), tostring(message))
+    end
+  end)
+
+  each_device("with ids, rows or labels out of range names the place", function()
+    local x = sr.ones(2, 3)
+    fails("is 2", sr.ops.gather_rows, x, sr.tensor({ 2 }, { dtype = "i32" }))
+    local labels, weights = sr.tensor({ 0, 3 }, { dtype = "i32" }), sr.ones(2)
+    fails("is 3", sr.ops.cross_entropy, x, labels, weights)
+  end)
+end)
+
+describe("a printed tensor", function()
+  each_device("is never more than 40 lines, and says what it is", function(device)
+    for _, shape in ipairs { {}, { 0 }, { 3 }, { 5000 }, { 300, 300 }, { 3, 4, 5, 6 } } do
+      local text = tostring(sr.randn(shape, { uid = 1 }))
+      local _, lines = text:gsub("\n", "")
+      assert.is_true(lines < 40 and #text < 4000)
+      assert.is_truthy(text:find("on " .. device, 1, true))
+    end
+    assert.is_truthy(tostring(sr.tensor { 1, 0 / 0, 3 }):find("NaN"))
+    assert.is_truthy(tostring(sr.tensor { true, false }):find("bool"))
+    local x
+    do
+      local scope <close> = sr.scope()
+      x = sr.ones(3)
+    end
+    assert.is_truthy(tostring(x):find("tensor"))
+  end)
+end)
