@@ -1,0 +1,102 @@
+-- info - describe a run, a checkpoint, weights, a data set, a vocabulary, a plan or metrics.
+
+local checkpoint = require("seqrun.checkpoint")
+local json = require("seqrun.core.json")
+
+local info = { summary = "describe a run, checkpoint, data set, vocabulary, plan or metrics file" }
+
+function info.define(cmd)
+  cmd:argument("path", "a file or a folder")
+  cmd:flag("--json", "one JSON object")
+  cmd:flag("--tensors", "list the tensors of a safetensors file")
+end
+
+---A foreign text on one line: what could move a terminal is shown as an escape.
+local function shown(value)
+  if math.type(value) == "float" then return ("%.6g"):format(value) end
+  return (tostring(value):gsub("[%c\x7f\x80-\xff]", function(c)
+    return c:byte() >= 0x80 and c or ("\\x%02x"):format(c:byte())
+  end))
+end
+
+local function sorted_keys(t)
+  local keys = {}
+  for key in pairs(t) do keys[#keys + 1] = key end
+  table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
+  return keys
+end
+
+---A table of plain values on one line.
+local function on_one_line(t)
+  local parts = {}
+  for _, key in ipairs(sorted_keys(t)) do
+    if type(t[key]) ~= "table" and t[key] ~= json.null then
+      parts[#parts + 1] = math.type(key) == "integer" and shown(t[key]) or ("%s %s"):format(shown(key), shown(t[key]))
+    end
+  end
+  return table.concat(parts, ", ")
+end
+
+local function line(name, text) print(("  %-14s %s"):format(name, text)) end
+
+local function print_checkpoint(facts)
+  line("model", on_one_line(facts.config))
+  if facts.parameters then line("parameters", ("%d in %d tensors"):format(facts.parameters, facts.tensors)) end
+  if facts.step then line("step", shown(facts.step)) end
+  if facts.optimizer then line("optimizer", shown(facts.optimizer)) end
+  local state = facts.verified and "verified" or "DAMAGED: " .. shown(facts.damage)
+  line("files", facts.manifest and state or "no manifest")
+end
+
+local function print_run(facts)
+  for _, item in ipairs(facts.checkpoints) do
+    line("step " .. item.step, item.verified and "verified" or "DAMAGED: " .. shown(item.damage))
+  end
+  if facts.newest_checkpoint then print_checkpoint(facts.newest_checkpoint) end
+  if facts.metrics and facts.metrics.last then line("last line", on_one_line(facts.metrics.last)) end
+end
+
+local function print_safetensors(facts, args)
+  line("tensors", ("%d, %d elements, %d bytes"):format(#facts.tensors, facts.elements, facts.bytes))
+  line("types", on_one_line(facts.dtypes))
+  if next(facts.metadata) then line("metadata", on_one_line(facts.metadata)) end
+  if not args.tensors then return end
+  for _, t in ipairs(facts.tensors) do
+    print(("    %-5s (%s)  %s"):format(t.dtype, table.concat(t.shape, ", "), shown(t.name)))
+  end
+end
+
+local function print_metrics(facts)
+  line("lines", ("%d, %d damaged"):format(facts.lines, facts.damaged))
+  for _, key in ipairs { "first", "last", "last_eval" } do
+    if facts[key] then line(key, on_one_line(facts[key])) end
+  end
+end
+
+local function print_plain(facts)
+  for _, key in ipairs(sorted_keys(facts)) do
+    local value = facts[key]
+    if key ~= "kind" and key ~= "path" then
+      line(shown(key), type(value) == "table" and on_one_line(value) or shown(value))
+    end
+  end
+end
+
+local PRINTERS = {
+  checkpoint = print_checkpoint, run = print_run, safetensors = print_safetensors, metrics = print_metrics,
+}
+
+function info.run(args)
+  local facts, message, code = checkpoint.describe(args.path)
+  if not facts then return nil, message, code end
+  if args.json then
+    print(json.encode(facts))
+    return 0
+  end
+  print(("%s: %s"):format(shown(args.path), facts.kind))
+  local printer = PRINTERS[facts.kind] or print_plain
+  printer(facts, args)
+  return 0
+end
+
+return info
