@@ -1,0 +1,271 @@
+#include "core/data/dataset.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/base/rng.h"
+
+const char *sr_data_part_name(sr_data_part part) {
+    return part == SR_PART_HELD ? "held" : "train";
+}
+
+static sr_status wrong(const sr_dataset *d, const char *what) {
+    return sr_fail(SR_EDATA, "%s: %s; prepare the data set anew", sr_shard_path(d->shard), what);
+}
+
+/* A whole column in memory, freed by sr_free(). */
+static sr_status read_column(void **out, const sr_dataset *d, const sr_column *c) {
+    SR_TRY(sr_alloc(out, c->count, c->size));
+    return sr_shard_read(d->shard, c, *out, 0, c->count);
+}
+
+/* ---- vocabulary ---- */
+
+sr_status sr_dataset_vocab_text(const sr_dataset *d, void **bytes, size_t *size) {
+    const sr_column *c;
+    *bytes = NULL;
+    *size = 0;
+    SR_TRY(sr_shard_want(&c, d->shard, "vocab", SR_COLUMN_BYTES));
+    if (c->count == 0 || c->count > SR_VOCAB_FILE_LIMIT) return wrong(d, "its vocabulary is empty");
+    sr_status st = read_column(bytes, d, c);
+    if (st != SR_OK) {
+        sr_free(*bytes);
+        *bytes = NULL;
+        return st;
+    }
+    *size = c->count;
+    return SR_OK;
+}
+
+static sr_status read_vocab(sr_dataset *d, const sr_vocab *wanted) {
+    void *bytes;
+    size_t size;
+    SR_TRY(sr_dataset_vocab_text(d, &bytes, &size));
+    sr_status st = sr_vocab_parse(&d->vocab, bytes, size, sr_shard_path(d->shard));
+    sr_free(bytes);
+    SR_TRY(st);
+    if (wanted == NULL || sr_vocab_fingerprint(wanted) == sr_vocab_fingerprint(d->vocab))
+        return SR_OK;
+    return sr_fail(SR_EDATA,
+                   "%s: made with the vocabulary %016" PRIx64 " of %d tokens, not with %016" PRIx64
+                   " of %d; prepare it anew with that vocabulary, or use the one inside it",
+                   sr_shard_path(d->shard), sr_vocab_fingerprint(d->vocab), sr_vocab_size(d->vocab),
+                   sr_vocab_fingerprint(wanted), sr_vocab_size(wanted));
+}
+
+/* ---- the index ---- */
+
+static sr_status read_sentences(sr_dataset *d) {
+    const sr_column *c;
+    SR_TRY(sr_shard_want(&c, d->shard, "sentence_tokens", SR_COLUMN_U16));
+    SR_TRY(read_column((void **)&d->sentence_tokens, d, c));
+    d->sentences = (int64_t)c->count;
+    SR_TRY(sr_new(&d->sentence_mark, c->count / SR_SENTENCE_MARK + 1));
+    uint64_t tokens = 0;
+    for (int64_t i = 0; i < d->sentences; i++) {
+        if (d->sentence_tokens[i] == 0) return wrong(d, "a sentence has no tokens");
+        if (i % SR_SENTENCE_MARK == 0) d->sentence_mark[i / SR_SENTENCE_MARK] = tokens;
+        tokens += d->sentence_tokens[i];
+    }
+    return tokens == d->ids->count ? SR_OK : wrong(d, "sentences and tokens do not agree");
+}
+
+static sr_status read_documents(sr_dataset *d) {
+    const sr_column *c;
+    SR_TRY(sr_shard_want(&c, d->shard, "document_sentences", SR_COLUMN_U32));
+    if (c->count >= UINT32_MAX) return wrong(d, "it has more than 2^32 - 2 documents");
+    d->units = (int64_t)c->count;
+    /* one more than needed: a corpus of one document may be cut in two */
+    SR_TRY(sr_new(&d->unit_sentence, c->count + 2));
+    SR_TRY(sr_new(&d->unit_token, c->count + 2));
+    uint32_t *count = NULL;
+    sr_status st = read_column((void **)&count, d, c);
+    uint64_t sentence = 0, token = 0;
+    for (int64_t i = 0; st == SR_OK && i < d->units; i++) {
+        if (count[i] == 0 || count[i] > (uint64_t)d->sentences - sentence)
+            st = wrong(d, "documents and sentences do not agree");
+        for (uint32_t k = 0; st == SR_OK && k < count[i]; k++)
+            token += d->sentence_tokens[sentence++];
+        d->unit_sentence[i + 1] = sentence;
+        d->unit_token[i + 1] = token;
+    }
+    if (st == SR_OK && sentence != (uint64_t)d->sentences)
+        st = wrong(d, "documents and sentences do not agree");
+    sr_free(count);
+    return st;
+}
+
+static sr_status add_examples(sr_dataset *d, const uint32_t *b_tokens) {
+    uint64_t token = 0;
+    for (int64_t i = 0; i < d->units; i++) {
+        token += (uint64_t)d->a_tokens[i] + b_tokens[i]; /* < 2^33 x 2^32 */
+        d->unit_token[i + 1] = token;
+        if (d->a_tokens[i] == 0) return wrong(d, "an example has no tokens");
+    }
+    return token == d->ids->count ? SR_OK : wrong(d, "examples and tokens do not agree");
+}
+
+static sr_status read_examples(sr_dataset *d) {
+    const sr_column *a, *b, *label = sr_shard_column(d->shard, "label");
+    SR_TRY(sr_shard_want(&a, d->shard, "a_tokens", SR_COLUMN_U32));
+    SR_TRY(sr_shard_want(&b, d->shard, "b_tokens", SR_COLUMN_U32));
+    if (label != NULL) SR_TRY(sr_shard_want(&label, d->shard, "label", SR_COLUMN_I32));
+    if (a->count != b->count || (label != NULL && label->count != a->count))
+        return wrong(d, "its columns have different lengths");
+    if (a->count >= UINT32_MAX) return wrong(d, "it has more than 2^32 - 2 examples");
+    d->units = (int64_t)a->count;
+    SR_TRY(sr_new(&d->unit_token, a->count + 1));
+    SR_TRY(read_column((void **)&d->a_tokens, d, a));
+    if (label != NULL) SR_TRY(read_column((void **)&d->label, d, label));
+    uint32_t *b_tokens = NULL;
+    sr_status st = read_column((void **)&b_tokens, d, b);
+    if (st == SR_OK) st = add_examples(d, b_tokens);
+    sr_free(b_tokens);
+    return st;
+}
+
+/* ---- the split ---- */
+
+/* How many of `n` things stay in front so that what `after[i]` counts from thing i on comes nearest
+ * to `want`; at least one on each side. */
+static int64_t cut_at(const uint64_t *before, int64_t n, double want) {
+    int64_t i = n - 1;
+    uint64_t total = before[n];
+    while (i > 1 &&
+           fabs((double)(total - before[i - 1]) - want) <= fabs((double)(total - before[i]) - want))
+        i--;
+    return i;
+}
+
+/* A corpus of one document: its last sentences become a document of their own. */
+static sr_status cut_document(sr_dataset *d, double held) {
+    if (d->sentences < 2) return SR_OK; /* nothing to hold back */
+    uint64_t *before;
+    SR_TRY(sr_new(&before, (uint64_t)d->sentences + 1));
+    for (int64_t i = 0; i < d->sentences; i++) before[i + 1] = before[i] + d->sentence_tokens[i];
+    int64_t at = cut_at(before, d->sentences, held * (double)d->tokens);
+    d->unit_sentence[1] = (uint64_t)at;
+    d->unit_token[1] = before[at];
+    d->unit_sentence[2] = (uint64_t)d->sentences;
+    d->unit_token[2] = (uint64_t)d->tokens;
+    d->units = 2;
+    d->cut = true;
+    sr_free(before);
+    return SR_OK;
+}
+
+static bool coin(const sr_dataset_opts *opts, int64_t unit) {
+    sr_u32x4 c = sr_counter(0, 0, (uint32_t)unit, SR_PURPOSE_SPLIT, 0, 0, 0);
+    return sr_unit(sr_philox(c, opts->seed, SR_ROUNDS_DATA).w[0]) < (float)opts->held;
+}
+
+static sr_status split(sr_dataset *d, const sr_dataset_opts *opts) {
+    bool some = opts->held > 0;
+    if (some && d->units == 1 && d->kind == SR_DATA_TEXT) SR_TRY(cut_document(d, opts->held));
+    int64_t last = d->units;
+    if (some && d->units > 1)
+        last = cut_at(d->unit_token, d->units, opts->held * (double)d->tokens);
+    for (int p = 0; p < SR_PARTS; p++) SR_TRY(sr_new(&d->part[p].unit, d->units));
+    for (int64_t i = 0; i < d->units; i++) {
+        bool held = some && (opts->keyed && !d->cut ? coin(opts, i) : i >= last);
+        sr_portion *p = &d->part[held ? SR_PART_HELD : SR_PART_TRAIN];
+        p->unit[p->count++] = (uint32_t)i;
+        p->tokens += (int64_t)(d->unit_token[i + 1] - d->unit_token[i]);
+    }
+    return SR_OK;
+}
+
+/* ---- open and close ---- */
+
+static sr_status read_kind(sr_dataset *d) {
+    const char *kind = sr_shard_meta(d->shard, "kind");
+    const char *lowercase = sr_shard_meta(d->shard, "lowercase");
+    d->lowercase = lowercase != NULL && strcmp(lowercase, "true") == 0;
+    if (kind != NULL && strcmp(kind, "text") == 0)
+        d->kind = SR_DATA_TEXT;
+    else if (kind != NULL && strcmp(kind, "examples") == 0)
+        d->kind = SR_DATA_EXAMPLES;
+    else
+        return wrong(d, "its kind is neither 'text' nor 'examples'");
+    d->ids = sr_shard_column(d->shard, "ids");
+    if (d->ids == NULL || (d->ids->type != SR_COLUMN_U16 && d->ids->type != SR_COLUMN_U32))
+        return wrong(d, "it has no column 'ids' of u16 or u32");
+    d->tokens = (int64_t)d->ids->count; /* at most the size of the file */
+    return SR_OK;
+}
+
+static sr_status fill(sr_dataset *d, const char *path, const sr_dataset_opts *opts) {
+    SR_TRY(sr_shard_open(&d->shard, path, opts->cache));
+    SR_TRY(read_kind(d));
+    SR_TRY(read_vocab(d, opts->vocab));
+    if (d->kind == SR_DATA_TEXT) {
+        SR_TRY(read_sentences(d));
+        SR_TRY(read_documents(d));
+    } else {
+        SR_TRY(read_examples(d));
+    }
+    if (d->units == 0)
+        return sr_fail(SR_EDATA, "%s: the data set is empty; prepare it from text that has words",
+                       path);
+    return split(d, opts);
+}
+
+sr_status sr_dataset_open(sr_dataset **out, const char *path, const sr_dataset_opts *opts) {
+    *out = NULL;
+    if (!(opts->held >= 0 && opts->held < 1))
+        return sr_fail(SR_EINVAL, "data: held is %g; it is a share, 0 <= held < 1", opts->held);
+    sr_dataset *d;
+    SR_TRY(sr_new(&d, 1));
+    sr_status st = fill(d, path, opts);
+    if (st != SR_OK) {
+        sr_dataset_close(d);
+        return st;
+    }
+    *out = d;
+    return SR_OK;
+}
+
+void sr_dataset_close(sr_dataset *d) {
+    if (d == NULL) return;
+    for (int p = 0; p < SR_PARTS; p++) sr_free(d->part[p].unit);
+    sr_free(d->unit_token);
+    sr_free(d->unit_sentence);
+    sr_free(d->sentence_tokens);
+    sr_free(d->sentence_mark);
+    sr_free(d->a_tokens);
+    sr_free(d->label);
+    sr_vocab_release(d->vocab);
+    sr_shard_close(d->shard);
+    sr_free(d);
+}
+
+/* ---- tokens ---- */
+
+/* 16-bit ids stand in the upper half of the output and are spread from the front: each is read
+ * before the write that reaches it. */
+static void widen(int32_t *ids, uint64_t count) {
+    const uint16_t *narrow = (const uint16_t *)ids + count;
+    for (uint64_t i = 0; i < count; i++) {
+        uint16_t id;
+        memcpy(&id, narrow + i, sizeof id);
+        ids[i] = id;
+    }
+}
+
+sr_status sr_dataset_ids(const sr_dataset *d, int32_t *out, uint64_t first, uint64_t count) {
+    bool narrow = d->ids->type == SR_COLUMN_U16;
+    void *raw = narrow ? (void *)((uint16_t *)(void *)out + count) : (void *)out;
+    SR_TRY(sr_shard_read(d->shard, d->ids, raw, first, count));
+    if (narrow) widen(out, count);
+    uint32_t size = (uint32_t)sr_vocab_size(d->vocab);
+    for (uint64_t i = 0; i < count; i++)
+        if ((uint32_t)out[i] >= size)
+            return sr_fail(SR_EDATA,
+                           "%s: token %" PRIu64 " has the id %u, the vocabulary has %u tokens; "
+                           "prepare the data set anew",
+                           sr_shard_path(d->shard), first + i, (uint32_t)out[i], size);
+    return SR_OK;
+}

@@ -1,0 +1,103 @@
+/* dataset.h - an opened data set: tokens on storage, the index of sentences and documents in
+ * memory.
+ *
+ * Two kinds, told apart by the metadata key `kind`:
+ *
+ *   text      documents of sentences; examples are drawn anew each epoch (table.h)
+ *     ids                 u16 or u32   tokens of all sentences, one after another
+ *     sentence_tokens     u16          tokens of each sentence, at least 1
+ *     document_sentences  u32          sentences of each document, at least 1
+ *   examples  given once and for ever
+ *     ids                 u16 or u32   tokens of A, then of B, of each example, without [CLS],
+ * [SEP] a_tokens, b_tokens  u32          A has at least 1; B may have none label               i32
+ * optional
+ *
+ * Both carry `vocab`, the bytes of the vocabulary file, and the metadata keys `lowercase` and
+ * `vocab_fingerprint`, so that a data set can be read, decoded and trained on by itself.
+ *
+ * Memory: 2 bytes a sentence, 20 bytes a document (16 bytes an example), never the tokens.
+ */
+#ifndef SR_DATA_DATASET_H
+#define SR_DATA_DATASET_H
+
+#include <stdbool.h>
+
+#include "core/data/shard.h"
+#include "core/text/vocab.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SR_SENTENCE_MARK = 64 };
+
+typedef enum sr_data_kind { SR_DATA_TEXT, SR_DATA_EXAMPLES } sr_data_kind;
+
+/* The documents (examples) that training uses, and those held back for evaluation. */
+typedef enum sr_data_part { SR_PART_TRAIN, SR_PART_HELD, SR_PARTS } sr_data_part;
+
+typedef struct sr_dataset_opts {
+    double held;           /* share of the tokens held back, 0 <= held < 1 */
+    bool keyed;            /* held back by a keyed coin for each document; false: the last ones */
+    uint64_t seed;         /* of that coin */
+    const sr_vocab *vocab; /* when given, another vocabulary is refused */
+    size_t cache;          /* bytes of token blocks kept in memory, 0: SR_SHARD_CACHE */
+} sr_dataset_opts;
+
+typedef struct sr_portion {
+    uint32_t *unit; /* documents (examples), ascending */
+    int64_t count, tokens;
+} sr_portion;
+
+typedef struct sr_dataset {
+    sr_shard *shard;
+    const sr_column *ids;
+    sr_data_kind kind;
+    sr_vocab *vocab;
+    bool lowercase;
+    bool cut; /* the corpus is one document, of which the last sentences are held back as another */
+    int64_t tokens, sentences;
+    int64_t units;        /* documents, after `cut` */
+    uint64_t *unit_token; /* (units + 1) first token of each document (example) */
+    /* text */
+    uint16_t *sentence_tokens; /* (sentences) */
+    uint64_t *sentence_mark;   /* first token of every SR_SENTENCE_MARK-th sentence */
+    uint64_t *unit_sentence;   /* (units + 1) first sentence of each document */
+    /* examples */
+    uint32_t *a_tokens; /* (units) */
+    int32_t *label;     /* (units), or NULL */
+    sr_portion part[SR_PARTS];
+} sr_dataset;
+
+/* Opens a data set and splits it.
+ *
+ * The last documents are held back whole, so many that their tokens come nearest to the share; at
+ * least one document stays on each side.  A corpus of one document is cut between two sentences
+ * instead, and `cut` says so.
+ *
+ * Errors: SR_ENOENT, SR_EIO, SR_ENOMEM; SR_EDATA: not a data set, damaged, empty, columns that
+ * contradict each other, another vocabulary than opts->vocab; SR_EINVAL: held is out of range. */
+sr_status sr_dataset_open(sr_dataset **out, const char *path, const sr_dataset_opts *opts);
+void sr_dataset_close(sr_dataset *d); /* NULL is allowed */
+
+/* Token ids first .. first + count - 1; any thread.  SR_EDATA also when an id is not below the
+ * size of the vocabulary. */
+sr_status sr_dataset_ids(const sr_dataset *d, int32_t *out, uint64_t first, uint64_t count);
+
+/* The first token of a sentence of a text. */
+static inline uint64_t sr_dataset_sentence(const sr_dataset *d, uint64_t sentence) {
+    uint64_t i = sentence - sentence % SR_SENTENCE_MARK;
+    uint64_t token = d->sentence_mark[i / SR_SENTENCE_MARK];
+    for (; i < sentence; i++) token += d->sentence_tokens[i];
+    return token;
+}
+
+/* The bytes of the vocabulary file, freed by sr_free(). */
+sr_status sr_dataset_vocab_text(const sr_dataset *d, void **bytes, size_t *size);
+
+const char *sr_data_part_name(sr_data_part part); /* "train", "held" */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

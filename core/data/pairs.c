@@ -1,0 +1,165 @@
+#include "core/data/pairs.h"
+
+#include "core/base/mem.h"
+#include "core/base/rng.h"
+
+/* The stream of random words of one document: word i is word i % 4 of counter i / 4. */
+typedef struct draws {
+    sr_u32x4 words;
+    uint64_t seed;
+    uint32_t uid, epoch, next; /* next: the number of the next word */
+} draws;
+
+static uint32_t draw(draws *r) {
+    uint32_t i = r->next++;
+    if (i % 4 == 0) {
+        uint32_t call = i / 4;
+        sr_u32x4 c =
+            sr_counter(call & 0xFFFF, call >> 16, r->uid, SR_PURPOSE_PAIRS, 0, 0, r->epoch);
+        r->words = sr_philox(c, r->seed, SR_ROUNDS_DATA);
+    }
+    return r->words.w[i % 4];
+}
+
+/* How many of n fair coins fall on one side. */
+static int64_t heads(draws *r, int64_t n) {
+    int64_t sum = 0;
+    for (; n >= 32; n -= 32) sum += __builtin_popcount(draw(r));
+    if (n > 0) sum += __builtin_popcount(draw(r) >> (32 - n));
+    return sum;
+}
+
+sr_status sr_drawn_add(sr_drawn *out, uint64_t a, int64_t a_tokens, uint64_t b, int64_t b_tokens,
+                       int flags) {
+    if (out->count == out->room) {
+        size_t room = out->room * 2 + 64;
+        SR_TRY(sr_grow(&out->example, room));
+        out->room = room;
+    }
+    sr_example *e = &out->example[out->count++];
+    *e = (sr_example){.a_low = (uint32_t)a,
+                      .a_high = (uint8_t)(a >> 32),
+                      .b_low = (uint32_t)b,
+                      .b_high = (uint8_t)(b >> 32),
+                      .a_tokens = (uint16_t)a_tokens,
+                      .b_tokens = (uint16_t)b_tokens,
+                      .flags = (uint8_t)flags};
+    out->tokens += sr_example_length(e);
+    out->random_next += (flags & SR_EXAMPLE_RANDOM) != 0;
+    out->cut += (flags & SR_EXAMPLE_CUT) != 0;
+    return SR_OK;
+}
+
+/* A run of sentences and the tokens it spans. */
+typedef struct span {
+    uint64_t begin;
+    int64_t tokens;
+} span;
+
+/* Token by token, the longer segment (B when they are equal) loses one from its front or its end
+ * by a fair coin, until both fit.  How many each loses follows from the lengths; of these, those
+ * from the front are so many heads. */
+static void truncate_pair(span *a, span *b, int64_t most, draws *r) {
+    int64_t drop = a->tokens + b->tokens - most, from_a = 0, from_b = 0;
+    if (drop <= 0) return;
+    int64_t ahead = a->tokens - b->tokens;
+    if (ahead > 0)
+        from_a = ahead < drop ? ahead : drop;
+    else
+        from_b = -ahead < drop ? -ahead : drop;
+    drop -= from_a + from_b;
+    from_b += (drop + 1) / 2;
+    from_a += drop / 2;
+    a->begin += (uint64_t)heads(r, from_a);
+    b->begin += (uint64_t)heads(r, from_b);
+    a->tokens -= from_a;
+    b->tokens -= from_b;
+}
+
+/* Sentences of another document of the part, from a random one on, until they have `want` tokens.
+ * The only document of a part is its own other document. */
+static span random_next(const sr_dataset *d, const sr_portion *part, int64_t index, int64_t want,
+                        draws *r) {
+    int64_t other = index;
+    if (part->count > 1) {
+        other = sr_below(draw(r), (uint32_t)(part->count - 1));
+        other += other >= index;
+    }
+    uint32_t unit = part->unit[other];
+    uint64_t first = d->unit_sentence[unit], last = d->unit_sentence[unit + 1];
+    uint64_t start = first + sr_below(draw(r), (uint32_t)(last - first));
+    span s = {.begin = sr_dataset_sentence(d, start)};
+    do s.tokens += d->sentence_tokens[start++];
+    while (start < last && s.tokens < want);
+    return s;
+}
+
+static int64_t tokens_of(const sr_dataset *d, uint64_t first, uint64_t last) {
+    int64_t sum = 0;
+    for (; first < last; first++) sum += d->sentence_tokens[first];
+    return sum;
+}
+
+/* The length to gather in this document, specials not counted. */
+static int64_t draw_target(draws *r, int64_t most, double short_seq_prob) {
+    if (sr_unit(draw(r)) >= (float)short_seq_prob) return most;
+    return 2 + sr_below(draw(r), (uint32_t)(most - 1));
+}
+
+static draws start_draws(const sr_table_opts *opts, uint32_t unit) {
+    return (draws){.seed = opts->seed, .epoch = opts->epoch, .uid = unit};
+}
+
+sr_status sr_pairs_draw(sr_drawn *out, const sr_dataset *d, const sr_table_opts *opts,
+                        int64_t index) {
+    const sr_portion *part = &d->part[opts->part];
+    uint32_t unit = part->unit[index];
+    draws r = start_draws(opts, unit);
+    int64_t most = opts->max_len - 3, target = draw_target(&r, most, opts->short_seq_prob);
+    uint64_t at = d->unit_sentence[unit], last = d->unit_sentence[unit + 1];
+    uint64_t token = d->unit_token[unit];
+    while (at < last) {
+        uint64_t end = at;
+        int64_t gathered = 0;
+        while (end < last && gathered < target) gathered += d->sentence_tokens[end++];
+        uint32_t sentences = (uint32_t)(end - at);
+        uint64_t a_end = sentences > 1 ? at + 1 + sr_below(draw(&r), sentences - 1) : end;
+        bool random = sentences == 1 || draw(&r) >> 31;
+        span a = {token, tokens_of(d, at, a_end)}, b;
+        if (random) {
+            b = random_next(d, part, index, target - a.tokens, &r);
+            end = a_end; /* what B would have been is used again */
+        } else {
+            b = (span){token + (uint64_t)a.tokens, gathered - a.tokens};
+        }
+        token += (uint64_t)(random ? a.tokens : gathered);
+        at = end;
+        int64_t over = a.tokens + b.tokens - most;
+        truncate_pair(&a, &b, most, &r);
+        int flags = (random ? SR_EXAMPLE_RANDOM : 0) | (over > 0 ? SR_EXAMPLE_CUT : 0);
+        if (over > 0) out->lost += over;
+        SR_TRY(sr_drawn_add(out, a.begin, a.tokens, b.begin, b.tokens, flags));
+    }
+    return SR_OK;
+}
+
+sr_status sr_singles_draw(sr_drawn *out, const sr_dataset *d, const sr_table_opts *opts,
+                          int64_t index) {
+    uint32_t unit = d->part[opts->part].unit[index];
+    draws r = start_draws(opts, unit);
+    int64_t target = draw_target(&r, opts->max_len - 2, opts->short_seq_prob), gathered = 0;
+    uint64_t token = d->unit_token[unit];
+    for (uint64_t i = d->unit_sentence[unit]; i < d->unit_sentence[unit + 1]; i++) {
+        int64_t n = d->sentence_tokens[i];
+        if (gathered > 0 && gathered + n > target) {
+            SR_TRY(sr_drawn_add(out, token, gathered, 0, 0, 0));
+            token += (uint64_t)gathered;
+            gathered = 0;
+        }
+        for (gathered += n; gathered > target; gathered -= target) { /* one sentence too long */
+            SR_TRY(sr_drawn_add(out, token, target, 0, 0, 0));
+            token += (uint64_t)target;
+        }
+    }
+    return gathered > 0 ? sr_drawn_add(out, token, gathered, 0, 0, 0) : SR_OK;
+}

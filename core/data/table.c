@@ -1,0 +1,190 @@
+#include "core/data/table.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/data/pairs.h"
+
+enum { CHUNK = 1024 }; /* documents of a task */
+
+typedef struct build {
+    const sr_dataset *d;
+    const sr_table_opts *opts;
+    sr_drawn *chunk;
+    int64_t units;
+} build;
+
+static sr_status draw_chunk(void *context, int64_t i, int worker) {
+    (void)worker;
+    build *b = context;
+    int64_t first = i * CHUNK, last = first + CHUNK < b->units ? first + CHUNK : b->units;
+    sr_status (*draw)(sr_drawn *, const sr_dataset *, const sr_table_opts *, int64_t) =
+        b->opts->nsp ? sr_pairs_draw : sr_singles_draw;
+    for (int64_t k = first; k < last; k++) SR_TRY(draw(&b->chunk[i], b->d, b->opts, k));
+    return SR_OK;
+}
+
+/* One table from the chunks, which are freed on the way. */
+static sr_status join(sr_table *t, sr_drawn *chunk, int64_t chunks) {
+    size_t count = 0;
+    for (int64_t i = 0; i < chunks; i++) {
+        count += chunk[i].count;
+        t->tokens += chunk[i].tokens;
+        t->random_next += chunk[i].random_next;
+        t->cut += chunk[i].cut;
+        t->lost += chunk[i].lost;
+    }
+    if (count >= UINT32_MAX)
+        return sr_fail(SR_EDATA, "data: %zu examples are too many; uids have 32 bits", count);
+    t->count = (int64_t)count;
+    SR_TRY(sr_new(&t->example, count));
+    sr_example *to = t->example;
+    for (int64_t i = 0; i < chunks; i++) {
+        if (chunk[i].count > 0) memcpy(to, chunk[i].example, chunk[i].count * sizeof *to);
+        to += chunk[i].count;
+        sr_free(chunk[i].example);
+        chunk[i].example = NULL;
+    }
+    return SR_OK;
+}
+
+static sr_status draw_table(sr_table *t, const sr_dataset *d, const sr_table_opts *opts,
+                            sr_pool *pool) {
+    build b = {.d = d, .opts = opts, .units = d->part[opts->part].count};
+    int64_t chunks = (b.units + CHUNK - 1) / CHUNK;
+    SR_TRY(sr_new(&b.chunk, chunks));
+    sr_status st = sr_pool_run(pool, draw_chunk, &b, chunks);
+    if (st == SR_OK) st = join(t, b.chunk, chunks);
+    for (int64_t i = 0; i < chunks; i++) sr_free(b.chunk[i].example);
+    sr_free(b.chunk);
+    return st;
+}
+
+/* ---- given examples ---- */
+
+static sr_status too_long(const sr_dataset *d, uint32_t unit, int64_t tokens, int32_t max_len,
+                          bool pair) {
+    return sr_fail(SR_EDATA,
+                   "%s: example %u has %" PRId64 " tokens with [CLS] and [SEP], more than max_len "
+                   "%d; raise max_len, or set too_long: %s",
+                   sr_shard_path(d->shard), unit, tokens, max_len,
+                   pair ? "truncate" : "truncate or split");
+}
+
+/* One given example, by the policy. */
+static sr_status give(sr_drawn *out, const sr_dataset *d, const sr_table_opts *opts,
+                      uint32_t unit) {
+    uint64_t at = d->unit_token[unit];
+    int64_t a = d->a_tokens[unit], b = (int64_t)(d->unit_token[unit + 1] - at) - a;
+    int64_t most = opts->max_len - (b > 0 ? 3 : 2), over = a + b - most;
+    uint64_t b_at = at + (uint64_t)a;
+    if (over <= 0) return sr_drawn_add(out, at, a, b_at, b, 0);
+    if (opts->too_long == SR_TOO_LONG_ERROR || (opts->too_long == SR_TOO_LONG_SPLIT && b > 0))
+        return too_long(d, unit, a + b + (b > 0 ? 3 : 2), opts->max_len, b > 0);
+    if (opts->too_long == SR_TOO_LONG_SPLIT) {
+        for (; a > 0; a -= most, at += (uint64_t)most)
+            SR_TRY(sr_drawn_add(out, at, a < most ? a : most, 0, 0, 0));
+        return SR_OK;
+    }
+    int64_t half = most / 2; /* both long: B keeps half, A the odd token more */
+    int64_t keep_b = b <= half ? b : a < most - half ? most - a : half;
+    out->lost += over;
+    return sr_drawn_add(out, at, most - keep_b, b_at, keep_b, SR_EXAMPLE_CUT);
+}
+
+static sr_status give_all(sr_drawn *out, sr_table *t, const sr_dataset *d,
+                          const sr_table_opts *opts) {
+    const sr_portion *part = &d->part[opts->part];
+    size_t room = 0;
+    for (int64_t i = 0; i < part->count; i++) {
+        size_t before = out->count;
+        uint32_t unit = part->unit[i];
+        SR_TRY(give(out, d, opts, unit));
+        t->split += out->count - before > 1;
+        if (d->label == NULL) continue;
+        if (out->count > room) {
+            room = out->room > out->count ? out->room : out->count;
+            SR_TRY(sr_grow(&t->label, room));
+        }
+        for (size_t k = before; k < out->count; k++) t->label[k] = d->label[unit];
+    }
+    return SR_OK;
+}
+
+static sr_status give_table(sr_table *t, const sr_dataset *d, const sr_table_opts *opts) {
+    sr_drawn all = {0};
+    sr_status st = give_all(&all, t, d, opts);
+    if (st == SR_OK) st = join(t, &all, 1);
+    sr_free(all.example);
+    return st;
+}
+
+/* ---- building ---- */
+
+static sr_status check_opts(const sr_dataset *d, const sr_table_opts *opts) {
+    if (opts->max_len < SR_TABLE_LEAST || opts->max_len > SR_TABLE_MOST)
+        return sr_fail(SR_EINVAL, "data: max_len is %d; it must be %d..%d", opts->max_len,
+                       SR_TABLE_LEAST, SR_TABLE_MOST);
+    if (!(opts->short_seq_prob >= 0 && opts->short_seq_prob <= 1))
+        return sr_fail(SR_EINVAL, "data: short_seq_prob is %g; it is a probability, 0..1",
+                       opts->short_seq_prob);
+    if (opts->nsp && d->kind == SR_DATA_EXAMPLES)
+        return sr_fail(SR_EINVAL,
+                       "data: %s holds given examples, no sentences to pair; set nsp: false",
+                       sr_shard_path(d->shard));
+    if (d->tokens >= (int64_t)1 << 40)
+        return sr_fail(SR_EDATA, "%s: %" PRId64 " tokens are too many; split it into files",
+                       sr_shard_path(d->shard), d->tokens);
+    if (d->part[opts->part].count == 0)
+        return sr_fail(SR_EDATA, "%s: the part '%s' is empty; hold back %s",
+                       sr_shard_path(d->shard), sr_data_part_name(opts->part),
+                       opts->part == SR_PART_HELD ? "more (held: 0.05)" : "less");
+    return SR_OK;
+}
+
+sr_status sr_table_build(sr_table **out, const sr_dataset *d, const sr_table_opts *opts,
+                         sr_pool *pool) {
+    *out = NULL;
+    SR_TRY(check_opts(d, opts));
+    sr_table *t;
+    SR_TRY(sr_new(&t, 1));
+    t->opts = *opts;
+    t->nsp = opts->nsp;
+    sr_status st = d->kind == SR_DATA_TEXT ? draw_table(t, d, opts, pool) : give_table(t, d, opts);
+    if (st != SR_OK) {
+        sr_table_free(t);
+        return st;
+    }
+    *out = t;
+    return SR_OK;
+}
+
+void sr_table_free(sr_table *t) {
+    if (t == NULL) return;
+    sr_free(t->example);
+    sr_free(t->label);
+    sr_free(t);
+}
+
+/* ---- using ---- */
+
+sr_status sr_table_lengths(uint16_t **out, const sr_table *t) {
+    SR_TRY(sr_new(out, t->count));
+    for (int64_t i = 0; i < t->count; i++) (*out)[i] = (uint16_t)sr_example_length(&t->example[i]);
+    return SR_OK;
+}
+
+sr_status sr_table_sequence(const sr_table *t, const sr_dataset *d, uint32_t uid, int32_t *ids,
+                            int32_t *types) {
+    const sr_example *e = &t->example[uid];
+    int32_t n = sr_example_length(e), b = e->a_tokens + 2, sep;
+    sep = sr_vocab_special(d->vocab, SR_TOKEN_SEP);
+    SR_TRY(sr_dataset_ids(d, ids + 1, sr_example_a(e), e->a_tokens));
+    if (e->b_tokens > 0) SR_TRY(sr_dataset_ids(d, ids + b, sr_example_b(e), e->b_tokens));
+    ids[0] = sr_vocab_special(d->vocab, SR_TOKEN_CLS);
+    ids[b - 1] = sep;
+    ids[n - 1] = sep;
+    for (int32_t i = 0; i < n; i++) types[i] = i >= b;
+    return SR_OK;
+}
