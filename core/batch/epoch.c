@@ -1,0 +1,81 @@
+#include "core/batch/epoch.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "core/base/mem.h"
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static bool same_lengths(const sr_histogram *a, const sr_histogram *b) {
+    return a->capacity == b->capacity && a->lost == 0 &&
+           memcmp(a->count, b->count, ((size_t)a->capacity + 1) * sizeof *a->count) == 0;
+}
+
+/* A copy of a saved plan, through its text form: what a run reads back is the same plan. */
+static sr_status copy_plan(sr_plan **out, const sr_plan *plan) {
+    char *text;
+    size_t size;
+    SR_TRY(sr_plan_print(&text, &size, plan));
+    sr_status st = sr_plan_parse(out, text, size, "plan");
+    sr_free(text);
+    return st;
+}
+
+static sr_status make_plan(sr_plan **out, const sr_lengths *lengths, int32_t capacity,
+                           const sr_pack_opts *solve, const sr_plan *saved) {
+    sr_histogram hist = {0};
+    SR_TRY(sr_histogram_count(&hist, lengths, capacity, SR_LONG_ERROR));
+    sr_status st = saved != NULL && same_lengths(&saved->histogram, &hist)
+                       ? copy_plan(out, saved)
+                       : sr_pack_solve(out, &hist, solve);
+    sr_histogram_free(&hist);
+    return st;
+}
+
+static sr_status plan_epoch(sr_epoch *e, const sr_table_opts *table, const sr_pack_opts *solve,
+                            const sr_plan *saved) {
+    uint16_t *lengths;
+    SR_TRY(sr_table_lengths(&lengths, e->table));
+    sr_lengths view = {.data = lengths, .width = 2, .count = e->table->count};
+    sr_status st = make_plan(&e->plan, &view, table->max_len, solve, saved);
+    if (st == SR_OK) st = sr_packing_new(&e->packing, e->plan, &view, table->seed);
+    if (st == SR_OK) e->packs = sr_packing_packs(e->packing);
+    sr_free(lengths);
+    return st;
+}
+
+sr_status sr_epoch_build(sr_epoch **out, const sr_dataset *d, const sr_table_opts *table,
+                         const sr_pack_opts *solve, const sr_plan *saved, sr_pool *pool) {
+    *out = NULL;
+    sr_epoch *e;
+    double began = now();
+    SR_TRY(sr_new(&e, 1));
+    *e = (sr_epoch){.epoch = table->epoch, .refs = 1};
+    sr_status st = sr_table_build(&e->table, d, table, pool);
+    if (st == SR_OK) st = plan_epoch(e, table, solve, saved);
+    e->seconds = now() - began;
+    if (st != SR_OK) {
+        sr_epoch_release(e);
+        return st;
+    }
+    *out = e;
+    return SR_OK;
+}
+
+sr_epoch *sr_epoch_retain(sr_epoch *e) {
+    __atomic_add_fetch(&e->refs, 1, __ATOMIC_RELAXED);
+    return e;
+}
+
+void sr_epoch_release(sr_epoch *e) {
+    if (e == NULL || __atomic_sub_fetch(&e->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
+    sr_packing_free(e->packing);
+    sr_plan_free(e->plan);
+    sr_table_free(e->table);
+    sr_free(e);
+}

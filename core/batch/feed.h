@@ -1,0 +1,65 @@
+/* feed.h - what a loader shares with its workers: options, masker, and the epochs at hand.  For the
+ * inside of core/batch.
+ */
+#ifndef SR_BATCH_FEED_H
+#define SR_BATCH_FEED_H
+
+#include <pthread.h>
+
+#include "core/batch/loader.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SR_FEED_EPOCHS = 4 }; /* kept at hand */
+
+typedef struct sr_feed {
+    const sr_dataset *d;
+    sr_loader_opts opts;
+    sr_plan *plan; /* the saved one */
+    sr_masker masker;
+    uint8_t *continues;
+    bool fixed; /* given examples: one epoch for ever */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    sr_epoch *epoch[SR_FEED_EPOCHS]; /* latest used first */
+    bool building;
+} sr_feed;
+
+/* Begins an empty feed; `f` is all zero but for d and opts. */
+sr_status sr_feed_open(sr_feed *f);
+void sr_feed_close(sr_feed *f);
+
+/* An epoch, retained; built when it is not at hand, while others wait. */
+sr_status sr_feed_epoch(sr_epoch **out, sr_feed *f, uint32_t epoch, sr_pool *pool);
+
+/* A run of packs of one epoch. */
+typedef struct sr_run_of_packs {
+    sr_epoch *epoch; /* retained */
+    uint32_t number; /* the epoch's number: the key of masks, order and partners */
+    int64_t first, count;
+} sr_run_of_packs;
+
+/* The packs of one update: what is decided in order, before workers make it in any order. */
+typedef struct sr_order {
+    sr_run_of_packs *run;
+    int64_t runs;
+    int64_t index;
+    sr_cursor begin, end;
+} sr_order;
+
+/* Orders the update that begins at *cursor and moves the cursor behind it.  No packs are left when
+ * order->runs is 0. */
+sr_status sr_feed_order(sr_order *order, sr_feed *f, sr_cursor *cursor);
+void sr_order_free(sr_order *order); /* leaves an empty shell */
+
+/* Makes an update as ordered, or of given picks. */
+sr_status sr_feed_make(sr_update **out, const sr_feed *f, const sr_order *order);
+sr_status sr_feed_pick(sr_update **out, const sr_feed *f, const sr_pick *pick, int64_t n,
+                       sr_arrange arrange);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

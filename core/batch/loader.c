@@ -1,0 +1,329 @@
+#include "core/batch/loader.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/base/mem.h"
+#include "core/batch/feed.h"
+
+typedef enum slot_state { SLOT_EMPTY, SLOT_BUSY, SLOT_READY } slot_state;
+
+/* Update number i waits in slot i % prefetch. */
+typedef struct slot {
+    slot_state state;
+    sr_update *update; /* NULL: nothing is left */
+    sr_status status;
+    char message[1024];
+} slot;
+
+struct sr_loader {
+    sr_feed feed;
+    sr_cursor start; /* before anything was drawn */
+    double waited;
+    int64_t sequences; /* drawn before the next update */
+
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t changed;
+    sr_cursor next;      /* where the next update to be ordered begins */
+    sr_cursor delivered; /* where the next update to be given out begins */
+    int64_t ordered, given;
+    bool ordering; /* a worker is working out where an update ends */
+    bool ended;    /* nothing is left to order, or ordering failed */
+    bool paused, quit;
+    int busy;
+    slot *slot;
+    int slots;
+    pthread_t *thread;
+    int threads;
+    pthread_t planner;
+    bool has_planner;
+};
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* ---- workers ---- */
+
+/* Whether a worker may order the next update.  The lock is held. */
+static bool may_order(const sr_loader *l) {
+    return !l->paused && !l->ordering && !l->ended && l->ordered - l->given < l->slots;
+}
+
+static void settle(slot *s, sr_update *update, sr_status status) {
+    s->state = SLOT_READY;
+    s->update = update;
+    s->status = status;
+    snprintf(s->message, sizeof s->message, "%s", status == SR_OK ? "" : sr_message());
+}
+
+/* Orders one update and makes it.  The lock is held on entry and on return, not in between. */
+static void work_once(sr_loader *l) {
+    slot *s = &l->slot[l->ordered++ % l->slots];
+    sr_cursor cursor = l->next;
+    sr_order order;
+    sr_update *update = NULL;
+    s->state = SLOT_BUSY;
+    l->ordering = true;
+    l->busy++;
+    pthread_mutex_unlock(&l->lock);
+    sr_status st = sr_feed_order(&order, &l->feed, &cursor);
+    pthread_mutex_lock(&l->lock);
+    l->ordering = false;
+    l->next = cursor;
+    l->ended = st != SR_OK || order.runs == 0;
+    pthread_cond_broadcast(&l->changed);
+    if (st == SR_OK && order.runs > 0) {
+        pthread_mutex_unlock(&l->lock);
+        st = sr_feed_make(&update, &l->feed, &order);
+        sr_order_free(&order);
+        pthread_mutex_lock(&l->lock);
+    }
+    settle(s, update, st);
+    l->busy--;
+    pthread_cond_broadcast(&l->changed);
+}
+
+static void *work(void *loader) {
+    sr_loader *l = loader;
+    pthread_mutex_lock(&l->lock);
+    while (!l->quit) {
+        if (may_order(l))
+            work_once(l);
+        else
+            pthread_cond_wait(&l->changed, &l->lock);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+/* Keeps the epoch after the one in use at hand.  Failures are left to the worker that needs it. */
+static void *plan_ahead(void *loader) {
+    sr_loader *l = loader;
+    int64_t epochs = l->feed.opts.epochs;
+    uint32_t first = l->feed.opts.table.epoch, last_built = first;
+    pthread_mutex_lock(&l->lock);
+    while (!l->quit) {
+        uint32_t want = l->next.epoch + 1;
+        bool past_end = epochs > 0 && want - first >= (uint64_t)epochs;
+        if (want == last_built || past_end || l->paused) {
+            pthread_cond_wait(&l->changed, &l->lock);
+            continue;
+        }
+        last_built = want;
+        l->busy++;
+        pthread_mutex_unlock(&l->lock);
+        sr_epoch *e;
+        if (sr_feed_epoch(&e, &l->feed, want, NULL) == SR_OK) sr_epoch_release(e);
+        pthread_mutex_lock(&l->lock);
+        l->busy--;
+        pthread_cond_broadcast(&l->changed);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+static sr_status start_thread(pthread_t *thread, void *(*run)(void *), sr_loader *l) {
+    int error = pthread_create(thread, NULL, run, l);
+    if (error == 0) return SR_OK;
+    return sr_fail(SR_ENOMEM, "loader: cannot start a thread: %s; use fewer (data.threads: 0)",
+                   strerror(error));
+}
+
+static sr_status start_workers(sr_loader *l) {
+    const sr_loader_opts *o = &l->feed.opts;
+    l->slots = o->prefetch > 0 ? o->prefetch : 1;
+    SR_TRY(sr_new(&l->slot, l->slots));
+    if (o->threads == 0) return SR_OK;
+    SR_TRY(sr_new(&l->thread, o->threads));
+    for (; l->threads < o->threads; l->threads++)
+        SR_TRY(start_thread(&l->thread[l->threads], work, l));
+    if (l->feed.fixed) return SR_OK;
+    SR_TRY(start_thread(&l->planner, plan_ahead, l));
+    l->has_planner = true;
+    return SR_OK;
+}
+
+static void stop_workers(sr_loader *l) {
+    pthread_mutex_lock(&l->lock);
+    l->quit = true;
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->lock);
+    for (int i = 0; i < l->threads; i++) pthread_join(l->thread[i], NULL);
+    if (l->has_planner) pthread_join(l->planner, NULL);
+}
+
+/* ---- open and close ---- */
+
+/* The first epoch's plan settles how many packs an update has. */
+static sr_status settle_packs(sr_loader *l, sr_pool *pool) {
+    const sr_loader_opts *o = &l->feed.opts;
+    sr_epoch *e;
+    SR_TRY(sr_feed_epoch(&e, &l->feed, o->table.epoch, pool));
+    double packs = (double)o->packs;
+    if (o->packs == 0) packs = floor((double)o->sequences / sr_plan_factor(e->plan) + 0.5);
+    sr_epoch_release(e);
+    l->start = (sr_cursor){.epoch = o->table.epoch, .packs = packs < 1 ? 1 : (int64_t)packs};
+    l->next = l->delivered = l->start;
+    return SR_OK;
+}
+
+sr_status sr_loader_open(sr_loader **out, const sr_dataset *d, const sr_loader_opts *opts,
+                         sr_pool *pool) {
+    *out = NULL;
+    sr_loader *l;
+    SR_TRY(sr_new(&l, 1));
+    l->feed.d = d;
+    l->feed.opts = *opts;
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->changed, NULL);
+    sr_status st = sr_feed_open(&l->feed);
+    if (st == SR_OK) st = settle_packs(l, pool);
+    if (st == SR_OK) st = start_workers(l);
+    if (st != SR_OK) {
+        sr_loader_close(l);
+        return st;
+    }
+    *out = l;
+    return SR_OK;
+}
+
+static void drop_slots(sr_loader *l) {
+    for (int i = 0; i < l->slots; i++) {
+        sr_update_free(l->slot[i].update);
+        l->slot[i] = (slot){0};
+    }
+}
+
+void sr_loader_close(sr_loader *l) {
+    if (l == NULL) return;
+    stop_workers(l);
+    if (l->slot != NULL) drop_slots(l);
+    sr_feed_close(&l->feed);
+    pthread_cond_destroy(&l->changed);
+    pthread_mutex_destroy(&l->lock);
+    sr_free(l->slot);
+    sr_free(l->thread);
+    sr_free(l);
+}
+
+/* ---- next ---- */
+
+/* The slot of the next update, once it is ready.  The lock is held. */
+static slot *wait_ready(sr_loader *l) {
+    slot *s = &l->slot[l->given % l->slots];
+    while (s->state != SLOT_READY) {
+        if (l->threads == 0 && may_order(l))
+            work_once(l);
+        else
+            pthread_cond_wait(&l->changed, &l->lock);
+    }
+    return s;
+}
+
+sr_status sr_loader_next(sr_update **out, sr_loader *l) {
+    *out = NULL;
+    double began = now();
+    pthread_mutex_lock(&l->lock);
+    slot *s = wait_ready(l);
+    l->waited += now() - began;
+    sr_status st = s->status;
+    if (st != SR_OK) sr_fail(st, "%s", s->message);
+    sr_update *u = s->update;
+    if (u != NULL) { /* a failure, and the end, stay where they are */
+        *s = (slot){0};
+        u->begin.sequences = l->sequences;
+        l->sequences += u->sequences;
+        u->end.sequences = l->sequences;
+        l->delivered = u->end;
+        l->given++;
+        pthread_cond_broadcast(&l->changed);
+    }
+    pthread_mutex_unlock(&l->lock);
+    *out = u;
+    return st;
+}
+
+/* ---- the cursor ---- */
+
+sr_cursor sr_loader_cursor(const sr_loader *l) {
+    return l->delivered; /* written by the thread that asks for updates, as is this call */
+}
+
+/* Waits until no worker is at work; none starts.  The lock is held. */
+static void pause_workers(sr_loader *l) {
+    l->paused = true;
+    while (l->busy > 0) pthread_cond_wait(&l->changed, &l->lock);
+}
+
+sr_status sr_loader_seek(sr_loader *l, const sr_cursor *cursor) {
+    const sr_loader_opts *o = &l->feed.opts;
+    if (cursor->epoch < o->table.epoch || cursor->pack < 0 || cursor->packs < 0 ||
+        cursor->packs > INT32_MAX || cursor->update < 0 || cursor->sequences < 0)
+        return sr_fail(SR_EINVAL,
+                       "loader: epoch %" PRIu32 ", pack %" PRId64 " is no place of this loader",
+                       cursor->epoch, cursor->pack);
+    sr_epoch *e;
+    if (cursor->pack > 0) {
+        SR_TRY(sr_feed_epoch(&e, &l->feed, cursor->epoch, NULL));
+        int64_t packs = e->packs;
+        sr_epoch_release(e);
+        if (cursor->pack >= packs)
+            return sr_fail(SR_EINVAL,
+                           "loader: epoch %" PRIu32 " has %" PRId64 " packs, pack %" PRId64
+                           " is not among them; the data set or its options have changed",
+                           cursor->epoch, packs, cursor->pack);
+    }
+    pthread_mutex_lock(&l->lock);
+    pause_workers(l);
+    drop_slots(l);
+    l->next = *cursor;
+    if (l->next.packs == 0) l->next.packs = l->start.packs;
+    l->delivered = l->next;
+    l->sequences = cursor->sequences;
+    l->ordered = l->given = 0;
+    l->ended = l->paused = false;
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->lock);
+    return SR_OK;
+}
+
+/* ---- looking ---- */
+
+sr_status sr_loader_update_of(sr_update **out, sr_loader *l, const uint32_t *uids, int64_t n,
+                              uint32_t epoch, sr_arrange arrange) {
+    *out = NULL;
+    sr_epoch *e;
+    sr_pick *pick;
+    SR_TRY(sr_new(&pick, n));
+    sr_status st = sr_feed_epoch(&e, &l->feed, epoch, NULL);
+    if (st == SR_OK) {
+        for (int64_t i = 0; i < n; i++)
+            pick[i] = (sr_pick){.table = e->table, .uid = uids[i], .epoch = epoch};
+        st = sr_feed_pick(out, &l->feed, pick, n, arrange);
+        sr_epoch_release(e);
+    }
+    sr_free(pick);
+    return st;
+}
+
+sr_status sr_loader_epoch(sr_epoch **out, sr_loader *l, uint32_t epoch) {
+    return sr_feed_epoch(out, &l->feed, epoch, NULL);
+}
+
+const sr_loader_opts *sr_loader_options(const sr_loader *l) {
+    return &l->feed.opts;
+}
+
+const sr_dataset *sr_loader_dataset(const sr_loader *l) {
+    return l->feed.d;
+}
+
+double sr_loader_waited(const sr_loader *l) {
+    return l->waited;
+}

@@ -1,0 +1,74 @@
+/* loader.h - updates in order, made ahead by worker threads, from any place at once.
+ *
+ * The unit is one update of the global batch: a number of packs, cut into batches of `micro` packs.
+ * Packs come in the order of the epoch's keyed permutation; an update that reaches the end of an
+ * epoch goes on with the next one.  What an update holds is a function of the data, the options and
+ * the cursor: not of the number of workers, of how far they are ahead, or of earlier updates.
+ *
+ * The arrangement decides where tokens stand, not which: packed, padded and single updates of one
+ * plan hold the same sequences with the same masks.  Padding as people do it today is the plan of
+ * the solver "none".
+ */
+#ifndef SR_BATCH_LOADER_H
+#define SR_BATCH_LOADER_H
+
+#include "core/batch/batch.h"
+#include "core/batch/epoch.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct sr_loader_opts {
+    sr_table_opts table; /* part, max_len, nsp, seed, ...; its epoch is where the loader starts */
+    sr_pack_opts solve;
+    const sr_plan *plan; /* a saved one, used where it fits; copied; NULL: none */
+    sr_arrange arrange;
+    int64_t packs;     /* packs an update; 0: by `sequences` */
+    int64_t sequences; /* packs = max(1, round(sequences / factor)), factor of the first plan */
+    int64_t micro;     /* packs a batch (padded: rows of one sequence); 0: all of the update */
+    int64_t epochs;    /* epochs to go through; 0: without end */
+    bool mask;         /* false: no masked language model */
+    double mask_prob;  /* 0.15 */
+    int32_t mask_max;  /* masked tokens of a sequence at most */
+    bool whole_word;
+    sr_mean mean;
+    int threads;  /* workers; 0: updates are made when they are asked for */
+    int prefetch; /* updates kept ready, at least 1 when there are workers */
+} sr_loader_opts;
+
+typedef struct sr_loader sr_loader;
+
+/* Builds the first epoch and starts the workers.  `d` must outlive the loader.
+ * `pool` helps with the first epoch only; NULL: the caller's thread alone.
+ *
+ * Errors: SR_EINVAL for options out of range; those of sr_epoch_build(). */
+sr_status sr_loader_open(sr_loader **out, const sr_dataset *d, const sr_loader_opts *opts,
+                         sr_pool *pool);
+void sr_loader_close(sr_loader *l); /* waits for the workers; NULL is allowed */
+
+/* The next update, freed by sr_update_free(); NULL after the last of a finite number of epochs.
+ * Errors: those of sr_batch_make() and sr_epoch_build(), from the place where they belong; asking
+ * again gives the same failure. */
+sr_status sr_loader_next(sr_update **out, sr_loader *l);
+
+/* Where the next update begins, and going there: what follows equals never having stopped.
+ * SR_EINVAL when the cursor lies outside its epoch. */
+sr_cursor sr_loader_cursor(const sr_loader *l);
+sr_status sr_loader_seek(sr_loader *l, const sr_cursor *cursor);
+
+/* One update of these examples of an epoch, in this order: for tests, looking and serving. */
+sr_status sr_loader_update_of(sr_update **out, sr_loader *l, const uint32_t *uids, int64_t n,
+                              uint32_t epoch, sr_arrange arrange);
+
+/* An epoch's table and plan, retained for the caller; built when it is not at hand. */
+sr_status sr_loader_epoch(sr_epoch **out, sr_loader *l, uint32_t epoch);
+
+const sr_loader_opts *sr_loader_options(const sr_loader *l);
+const sr_dataset *sr_loader_dataset(const sr_loader *l);
+double sr_loader_waited(const sr_loader *l); /* seconds that sr_loader_next() waited, in all */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
