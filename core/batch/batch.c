@@ -88,7 +88,7 @@ static sr_status lay_out(sr_batch *b, const sr_pick *pick, const shape *s, int32
     return st;
 }
 
-/* Masks sequence i and appends its rows; a row's weight holds m_s until sr_update_weigh(). */
+/* Masks sequence i and appends its rows; a row's weight holds m_s until sr_batches_weigh(). */
 static void mask_sequence(sr_batch *b, int32_t i, const sr_masker *masker, int32_t *scratch) {
     const sr_layout *l = b->layout;
     sr_target *t = &b->target[0];
@@ -165,7 +165,7 @@ void sr_batch_free(sr_batch *b) {
 
 /* ---- updates ---- */
 
-sr_status sr_update_add(sr_update *u, sr_batch *b) {
+sr_status sr_batches_add(sr_batches *u, sr_batch *b) {
     int64_t n = u->batches;
     if ((n & (n - 1)) == 0) { /* room is 0 or the power of two that is full */
         sr_status st = sr_grow(&u->batch, n == 0 ? 1 : n * 2);
@@ -182,7 +182,7 @@ sr_status sr_update_add(sr_update *u, sr_batch *b) {
     return SR_OK;
 }
 
-void sr_update_weigh(sr_update *u, sr_mean mean) {
+void sr_batches_weigh(sr_batches *u, sr_mean mean) {
     double sequences = (double)u->sequences, masked = (double)u->masked;
     for (int64_t i = 0; i < u->batches; i++) {
         for (int k = 0; k < u->batch[i]->targets; k++) {
@@ -198,7 +198,7 @@ void sr_update_weigh(sr_update *u, sr_mean mean) {
     }
 }
 
-void sr_update_free(sr_update *u) {
+void sr_batches_free(sr_batches *u) {
     if (u == NULL) return;
     for (int64_t i = 0; i < u->batches; i++) sr_batch_free(u->batch[i]);
     sr_free(u->batch);

@@ -56,7 +56,7 @@ typedef struct sr_pick {
     uint32_t uid, epoch;
 } sr_pick;
 
-/* Collates n >= 1 sequences; weights are not set yet, see sr_update_weigh().
+/* Collates n >= 1 sequences; weights are not set yet, see sr_batches_weigh().
  *
  *   masker  NULL: nothing is masked and there is no target "mlm"
  *   stride  0: one after another; else sequence i starts at row i x stride
@@ -77,20 +77,20 @@ typedef struct sr_cursor {
     int64_t packs;     /* packs an update; 0: not settled */
 } sr_cursor;
 
-typedef struct sr_update {
+typedef struct sr_batches {
     sr_batch **batch; /* (batches) */
     int64_t batches;
     int64_t index; /* from 0 */
     int64_t packs, sequences, tokens, slots, masked;
     sr_cursor begin, end;
-} sr_update;
+} sr_batches;
 
 /* Adds a batch to an update, which takes it over; freed when that fails. */
-sr_status sr_update_add(sr_update *u, sr_batch *b);
+sr_status sr_batches_add(sr_batches *u, sr_batch *b);
 
 /* Sets the weights of all targets from the sums of the update. */
-void sr_update_weigh(sr_update *u, sr_mean mean);
-void sr_update_free(sr_update *u); /* NULL is allowed */
+void sr_batches_weigh(sr_batches *u, sr_mean mean);
+void sr_batches_free(sr_batches *u); /* NULL is allowed */
 
 /* A masker for a data set's vocabulary: fills all but prob, max_predictions, whole_word and seed.
  * `continues` is new memory, freed by sr_free(). */

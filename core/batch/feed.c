@@ -164,18 +164,18 @@ static sr_status gather_pack(gather *g, const sr_run_of_packs *run, int64_t pack
     return SR_OK;
 }
 
-static sr_status add_batch(sr_update *u, const sr_feed *f, const sr_pick *pick, int64_t n,
+static sr_status add_batch(sr_batches *u, const sr_feed *f, const sr_pick *pick, int64_t n,
                            int32_t stride, int64_t rows) {
     sr_batch *b;
     if (n > INT32_MAX / 64)
         return sr_fail(SR_EINVAL, "batch: %" PRId64 " sequences are too many", n);
     const sr_masker *masker = f->opts.mask ? &f->masker : NULL;
     SR_TRY(sr_batch_make(&b, f->d, masker, pick, (int32_t)n, stride, rows, f->opts.table.seed));
-    return sr_update_add(u, b);
+    return sr_batches_add(u, b);
 }
 
 /* Batches of `micro` rows of one sequence each. */
-static sr_status add_padded(sr_update *u, const sr_feed *f, const sr_pick *pick, int64_t n,
+static sr_status add_padded(sr_batches *u, const sr_feed *f, const sr_pick *pick, int64_t n,
                             int64_t micro) {
     int32_t len = f->opts.table.max_len;
     sr_status st = SR_OK;
@@ -186,7 +186,7 @@ static sr_status add_padded(sr_update *u, const sr_feed *f, const sr_pick *pick,
     return st;
 }
 
-static sr_status arrange(sr_update *u, const sr_feed *f, const sr_pick *pick, int64_t n,
+static sr_status arrange(sr_batches *u, const sr_feed *f, const sr_pick *pick, int64_t n,
                          int64_t packs, sr_arrange how) {
     int64_t micro = f->opts.micro > 0 ? f->opts.micro : INT64_MAX / 2;
     sr_status st = SR_OK;
@@ -198,7 +198,7 @@ static sr_status arrange(sr_update *u, const sr_feed *f, const sr_pick *pick, in
 }
 
 /* Packed batches are cut every `micro` packs; the other ways count sequences, not packs. */
-static sr_status fill(sr_update *u, gather *g, const sr_feed *f, const sr_order *order,
+static sr_status fill(sr_batches *u, gather *g, const sr_feed *f, const sr_order *order,
                       uint32_t *uids) {
     int64_t micro = f->opts.arrange == SR_PACKED ? f->opts.micro : 0;
     for (int64_t r = 0; r < order->runs; r++) {
@@ -223,9 +223,9 @@ static int32_t deepest(const sr_order *order) {
     return most;
 }
 
-sr_status sr_feed_make(sr_update **out, const sr_feed *f, const sr_order *order) {
+sr_status sr_feed_make(sr_batches **out, const sr_feed *f, const sr_order *order) {
     *out = NULL;
-    sr_update *u;
+    sr_batches *u;
     SR_TRY(sr_new(&u, 1));
     gather g = {0};
     uint32_t *uids;
@@ -234,28 +234,28 @@ sr_status sr_feed_make(sr_update **out, const sr_feed *f, const sr_order *order)
     sr_free(uids);
     sr_free(g.pick);
     if (st != SR_OK) {
-        sr_update_free(u);
+        sr_batches_free(u);
         return st;
     }
     u->index = order->index;
     u->begin = order->begin;
     u->end = order->end;
-    sr_update_weigh(u, f->opts.mean);
+    sr_batches_weigh(u, f->opts.mean);
     *out = u;
     return SR_OK;
 }
 
-sr_status sr_feed_pick(sr_update **out, const sr_feed *f, const sr_pick *pick, int64_t n,
+sr_status sr_feed_pick(sr_batches **out, const sr_feed *f, const sr_pick *pick, int64_t n,
                        sr_arrange how) {
     *out = NULL;
-    sr_update *u;
+    sr_batches *u;
     SR_TRY(sr_new(&u, 1));
     sr_status st = arrange(u, f, pick, n, 0, how);
     if (st != SR_OK) {
-        sr_update_free(u);
+        sr_batches_free(u);
         return st;
     }
-    sr_update_weigh(u, f->opts.mean);
+    sr_batches_weigh(u, f->opts.mean);
     *out = u;
     return SR_OK;
 }

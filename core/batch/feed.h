@@ -55,8 +55,8 @@ sr_status sr_feed_order(sr_order *order, sr_feed *f, sr_cursor *cursor);
 void sr_order_free(sr_order *order); /* leaves an empty shell */
 
 /* Makes an update as ordered, or of given picks. */
-sr_status sr_feed_make(sr_update **out, const sr_feed *f, const sr_order *order);
-sr_status sr_feed_pick(sr_update **out, const sr_feed *f, const sr_pick *pick, int64_t n,
+sr_status sr_feed_make(sr_batches **out, const sr_feed *f, const sr_order *order);
+sr_status sr_feed_pick(sr_batches **out, const sr_feed *f, const sr_pick *pick, int64_t n,
                        sr_arrange arrange);
 
 #ifdef __cplusplus

@@ -14,7 +14,7 @@ typedef enum slot_state { SLOT_EMPTY, SLOT_BUSY, SLOT_READY } slot_state;
 /* Update number i waits in slot i % prefetch. */
 typedef struct slot {
     slot_state state;
-    sr_update *update; /* NULL: nothing is left */
+    sr_batches *update; /* NULL: nothing is left */
     sr_status status;
     char message[1024];
 } slot;
@@ -55,7 +55,7 @@ static bool may_order(const sr_loader *l) {
     return !l->paused && !l->ordering && !l->ended && l->ordered - l->given < l->slots;
 }
 
-static void settle(slot *s, sr_update *update, sr_status status) {
+static void settle(slot *s, sr_batches *update, sr_status status) {
     s->state = SLOT_READY;
     s->update = update;
     s->status = status;
@@ -67,7 +67,7 @@ static void work_once(sr_loader *l) {
     slot *s = &l->slot[l->ordered++ % l->slots];
     sr_cursor cursor = l->next;
     sr_order order;
-    sr_update *update = NULL;
+    sr_batches *update = NULL;
     s->state = SLOT_BUSY;
     l->ordering = true;
     l->busy++;
@@ -195,7 +195,7 @@ sr_status sr_loader_open(sr_loader **out, const sr_dataset *d, const sr_loader_o
 
 static void drop_slots(sr_loader *l) {
     for (int i = 0; i < l->slots; i++) {
-        sr_update_free(l->slot[i].update);
+        sr_batches_free(l->slot[i].update);
         l->slot[i] = (slot){0};
     }
 }
@@ -226,7 +226,7 @@ static slot *wait_ready(sr_loader *l) {
     return s;
 }
 
-sr_status sr_loader_next(sr_update **out, sr_loader *l) {
+sr_status sr_loader_next(sr_batches **out, sr_loader *l) {
     *out = NULL;
     double began = now();
     pthread_mutex_lock(&l->lock);
@@ -234,7 +234,7 @@ sr_status sr_loader_next(sr_update **out, sr_loader *l) {
     l->waited += now() - began;
     sr_status st = s->status;
     if (st != SR_OK) sr_fail(st, "%s", s->message);
-    sr_update *u = s->update;
+    sr_batches *u = s->update;
     if (u != NULL) { /* a failure, and the end, stay where they are */
         *s = (slot){0};
         u->begin.sequences = l->sequences;
@@ -295,7 +295,7 @@ sr_status sr_loader_seek(sr_loader *l, const sr_cursor *cursor) {
 
 /* ---- looking ---- */
 
-sr_status sr_loader_update_of(sr_update **out, sr_loader *l, const uint32_t *uids, int64_t n,
+sr_status sr_loader_update_of(sr_batches **out, sr_loader *l, const uint32_t *uids, int64_t n,
                               uint32_t epoch, sr_arrange arrange) {
     *out = NULL;
     sr_epoch *e;

@@ -47,10 +47,10 @@ sr_status sr_loader_open(sr_loader **out, const sr_dataset *d, const sr_loader_o
                          sr_pool *pool);
 void sr_loader_close(sr_loader *l); /* waits for the workers; NULL is allowed */
 
-/* The next update, freed by sr_update_free(); NULL after the last of a finite number of epochs.
+/* The next update, freed by sr_batches_free(); NULL after the last of a finite number of epochs.
  * Errors: those of sr_batch_make() and sr_epoch_build(), from the place where they belong; asking
  * again gives the same failure. */
-sr_status sr_loader_next(sr_update **out, sr_loader *l);
+sr_status sr_loader_next(sr_batches **out, sr_loader *l);
 
 /* Where the next update begins, and going there: what follows equals never having stopped.
  * SR_EINVAL when the cursor lies outside its epoch. */
@@ -58,7 +58,7 @@ sr_cursor sr_loader_cursor(const sr_loader *l);
 sr_status sr_loader_seek(sr_loader *l, const sr_cursor *cursor);
 
 /* One update of these examples of an epoch, in this order: for tests, looking and serving. */
-sr_status sr_loader_update_of(sr_update **out, sr_loader *l, const uint32_t *uids, int64_t n,
+sr_status sr_loader_update_of(sr_batches **out, sr_loader *l, const uint32_t *uids, int64_t n,
                               uint32_t epoch, sr_arrange arrange);
 
 /* An epoch's table and plan, retained for the caller; built when it is not at hand. */

@@ -117,6 +117,10 @@ static sr_status flush(sr_shard_writer *w, int number) {
     return SR_OK;
 }
 
+size_t sr_shard_element(const sr_shard_writer *w, int number) {
+    return number >= 0 && number < w->columns ? sr_column_size(w->column[number].type) : 0;
+}
+
 sr_status sr_shard_append(sr_shard_writer *w, int number, const void *elements, size_t count) {
     if (number < 0 || number >= w->columns)
         return sr_fail(SR_EINVAL, "%s: there is no column number %d", w->draft.path, number);

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+int luaopen_seqrun_core_batch(lua_State *L);
+int luaopen_seqrun_core_data(lua_State *L);
 int luaopen_seqrun_core_json(lua_State *L);
 int luaopen_seqrun_core_fault(lua_State *L);
 int luaopen_seqrun_core_ops(lua_State *L);
@@ -22,7 +24,8 @@ static const luaL_Reg modules[] = {
     {"fault", luaopen_seqrun_core_fault},
     {"sys", luaopen_seqrun_core_sys},
     {"text", luaopen_seqrun_core_text},
-    {"tensor", luaopen_seqrun_core_tensor},
+    {"data", luaopen_seqrun_core_data},
+    {"batch", luaopen_seqrun_core_batch},
     {"tensor", luaopen_seqrun_core_tensor},
     {"train", luaopen_seqrun_core_train},
     {"ops", luaopen_seqrun_core_ops},

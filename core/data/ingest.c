@@ -1,0 +1,330 @@
+#include "core/data/ingest.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/text/vocab.h"
+
+enum {
+    STEP = 1 << 20,  /* bytes of text in a step */
+    GROUP = 1 << 15, /* bytes of text in a group */
+    LONGEST = 65535  /* tokens of a sentence: its column is u16 */
+};
+
+/* A sentence of the step: its text, and afterwards how many tokens it has. */
+typedef struct piece {
+    size_t begin, size;
+    size_t tokens;
+    bool ends_document; /* the document ends behind it */
+} piece;
+
+typedef struct group {
+    size_t first, last; /* pieces [first, last) */
+    int32_t *ids;
+    size_t count, room;
+} group;
+
+struct sr_ingest {
+    sr_ingest_opts opts;
+    char *document_start, *source_name;
+    sr_source *source;
+    sr_sentences *sentences;
+    sr_pool *pool;
+    sr_shard_writer *writer;
+    int ids, sentence_tokens, document_sentences; /* columns */
+    bool narrow;                                  /* ids fit 16 bits */
+    sr_tokens *worker;                            /* (workers) */
+    int workers;
+    char *text; /* of the step's sentences */
+    size_t used, text_room;
+    piece *piece;
+    size_t pieces, piece_room;
+    group *group;
+    size_t groups, group_room;
+    uint16_t *short_ids;
+    size_t short_room;
+    bool paragraph_ended;
+    uint64_t document_read;   /* sentences of the document read so far */
+    uint64_t document_stored; /* of those, written */
+    sr_ingest_counts counts;
+};
+
+/* ---- open and close ---- */
+
+static sr_status add_columns(sr_ingest *in) {
+    sr_column_type type = in->narrow ? SR_COLUMN_U16 : SR_COLUMN_U32;
+    SR_TRY(sr_shard_add_column(in->writer, &in->ids, "ids", type));
+    SR_TRY(sr_shard_add_column(in->writer, &in->sentence_tokens, "sentence_tokens", SR_COLUMN_U16));
+    return sr_shard_add_column(in->writer, &in->document_sentences, "document_sentences",
+                               SR_COLUMN_U32);
+}
+
+static sr_status begin(sr_ingest *in, const char *path) {
+    sr_sentences_opts how = {.format = in->opts.format};
+    if (in->opts.document_start != NULL)
+        SR_TRY(sr_strdup(&in->document_start, in->opts.document_start));
+    if (in->opts.source != NULL) SR_TRY(sr_strdup(&in->source_name, in->opts.source));
+    in->narrow = sr_vocab_size(sr_tokenizer_vocab(in->opts.tokenizer)) <= 65536;
+    in->workers = in->pool != NULL ? sr_pool_threads(in->pool) : 1;
+    SR_TRY(sr_new(&in->worker, in->workers));
+    SR_TRY(sr_sentences_new(&in->sentences, in->source, &how));
+    SR_TRY(sr_shard_create(&in->writer, path));
+    return add_columns(in);
+}
+
+sr_status sr_ingest_open(sr_ingest **out, const char *path, sr_source *source,
+                         const sr_ingest_opts *opts, sr_pool *pool) {
+    *out = NULL;
+    sr_ingest *in;
+    SR_TRY(sr_new(&in, 1));
+    in->opts = *opts;
+    sr_tokenizer_retain(opts->tokenizer);
+    in->source = source;
+    in->pool = pool;
+    sr_status st = begin(in, path);
+    if (st != SR_OK) {
+        sr_ingest_abort(in);
+        return st;
+    }
+    *out = in;
+    return SR_OK;
+}
+
+void sr_ingest_abort(sr_ingest *in) {
+    if (in == NULL) return;
+    sr_shard_abort(in->writer);
+    sr_sentences_free(in->sentences);
+    for (int i = 0; in->worker != NULL && i < in->workers; i++) sr_tokens_free(&in->worker[i]);
+    for (size_t i = 0; i < in->group_room; i++) sr_free(in->group[i].ids);
+    sr_tokenizer_release(in->opts.tokenizer);
+    sr_free(in->document_start);
+    sr_free(in->source_name);
+    sr_free(in->worker);
+    sr_free(in->text);
+    sr_free(in->piece);
+    sr_free(in->group);
+    sr_free(in->short_ids);
+    sr_free(in);
+}
+
+/* ---- gathering ---- */
+
+static sr_status add_piece(sr_ingest *in, size_t size) {
+    if (in->pieces == in->piece_room) {
+        size_t room = in->piece_room * 2 + 1024;
+        SR_TRY(sr_grow(&in->piece, room));
+        in->piece_room = room;
+    }
+    in->piece[in->pieces++] = (piece){.begin = in->used, .size = size};
+    in->used += size;
+    return SR_OK;
+}
+
+/* Ends the document behind the last sentence read.  When that one went with an earlier step, an
+ * empty piece carries the mark; it is no sentence. */
+static sr_status end_document(sr_ingest *in) {
+    if (in->document_read == 0) return SR_OK;
+    in->document_read = 0;
+    if (in->pieces == 0) SR_TRY(add_piece(in, 0));
+    in->piece[in->pieces - 1].ends_document = true;
+    return SR_OK;
+}
+
+static sr_status add_sentence(sr_ingest *in, const sr_sentence *s) {
+    if (in->used + s->size > in->text_room) {
+        size_t room = (in->used + s->size) * 2;
+        SR_TRY(sr_grow(&in->text, room));
+        in->text_room = room;
+    }
+    memcpy(in->text + in->used, s->bytes, s->size);
+    in->counts.sentences++;
+    in->document_read++;
+    return add_piece(in, s->size);
+}
+
+static bool starts_document(const sr_ingest *in, const sr_sentence *s) {
+    size_t n = strlen(in->document_start);
+    return s->size >= n && memcmp(s->bytes, in->document_start, n) == 0;
+}
+
+static sr_status take_event(sr_ingest *in, const sr_sentence *s) {
+    if (s->event != SR_TEXT_SENTENCE) {
+        in->paragraph_ended = true;
+        bool over = s->event == SR_TEXT_END || in->document_start == NULL;
+        return over ? end_document(in) : SR_OK;
+    }
+    if (in->document_start != NULL && in->paragraph_ended && starts_document(in, s))
+        SR_TRY(end_document(in));
+    in->paragraph_ended = false;
+    return add_sentence(in, s);
+}
+
+static sr_status gather(sr_ingest *in, bool *done) {
+    in->used = in->pieces = 0;
+    while (in->used < STEP) {
+        sr_sentence s;
+        SR_TRY(sr_sentences_next(in->sentences, &s));
+        SR_TRY(take_event(in, &s));
+        *done = s.event == SR_TEXT_END;
+        if (*done) break;
+    }
+    return SR_OK;
+}
+
+/* ---- tokenizing ---- */
+
+static sr_status cut_groups(sr_ingest *in) {
+    size_t bytes = 0;
+    in->groups = 0;
+    for (size_t i = 0; i < in->pieces; i++) {
+        if (i == 0 || bytes >= GROUP) {
+            if (in->groups == in->group_room) {
+                SR_TRY(sr_grow(&in->group, in->group_room + 1));
+                in->group[in->group_room++] = (group){0};
+            }
+            group *g = &in->group[in->groups++];
+            g->first = i;
+            g->count = 0;
+            bytes = 0;
+        }
+        in->group[in->groups - 1].last = i + 1;
+        bytes += in->piece[i].size;
+    }
+    return SR_OK;
+}
+
+static sr_status tokenize_group(void *context, int64_t i, int worker) {
+    sr_ingest *in = context;
+    group *g = &in->group[i];
+    sr_tokens *t = &in->worker[worker];
+    t->count = 0;
+    for (size_t k = g->first; k < g->last; k++) {
+        size_t before = t->count;
+        piece *p = &in->piece[k];
+        if (p->size > 0) SR_TRY(sr_tokenize(t, in->opts.tokenizer, in->text + p->begin, p->size));
+        p->tokens = t->count - before;
+    }
+    if (t->count > g->room) {
+        SR_TRY(sr_grow(&g->ids, t->count));
+        g->room = t->count;
+    }
+    if (t->count > 0) memcpy(g->ids, t->ids, t->count * sizeof *g->ids);
+    g->count = t->count;
+    return SR_OK;
+}
+
+/* ---- writing ---- */
+
+static sr_status write_ids(sr_ingest *in, const group *g) {
+    in->counts.tokens += g->count;
+    if (!in->narrow) return sr_shard_append(in->writer, in->ids, g->ids, g->count);
+    if (g->count > in->short_room) {
+        SR_TRY(sr_grow(&in->short_ids, g->count));
+        in->short_room = g->count;
+    }
+    for (size_t i = 0; i < g->count; i++) in->short_ids[i] = (uint16_t)g->ids[i];
+    return sr_shard_append(in->writer, in->ids, in->short_ids, g->count);
+}
+
+/* A sentence of more tokens than its column can say is written as several. */
+static sr_status write_sentence(sr_ingest *in, const piece *p) {
+    in->counts.empty += p->size > 0 && p->tokens == 0;
+    for (size_t left = p->tokens; left > 0;) {
+        uint16_t n = left < LONGEST ? (uint16_t)left : LONGEST;
+        SR_TRY(sr_shard_append(in->writer, in->sentence_tokens, &n, 1));
+        left -= n;
+        in->counts.stored++;
+        in->counts.pieces += left > 0;
+        in->document_stored++;
+    }
+    if (!p->ends_document) return SR_OK;
+    in->counts.documents_empty += in->document_stored == 0;
+    if (in->document_stored == 0) return SR_OK;
+    if (in->document_stored > UINT32_MAX)
+        return sr_fail(SR_EDATA,
+                       "prepare: a document of %" PRIu64 " sentences is too long; part "
+                       "documents by blank lines",
+                       in->document_stored);
+    uint32_t sentences = (uint32_t)in->document_stored;
+    in->document_stored = 0;
+    in->counts.documents++;
+    return sr_shard_append(in->writer, in->document_sentences, &sentences, 1);
+}
+
+sr_status sr_ingest_step(sr_ingest *in, bool *done) {
+    *done = false;
+    if (sr_stop_requested())
+        return sr_fail(SR_ESTOP, "prepare: stopped on request; no data set was written");
+    SR_TRY(gather(in, done));
+    SR_TRY(cut_groups(in));
+    SR_TRY(sr_pool_run(in->pool, tokenize_group, in, (int64_t)in->groups));
+    for (size_t i = 0; i < in->groups; i++) SR_TRY(write_ids(in, &in->group[i]));
+    for (size_t i = 0; i < in->pieces; i++) SR_TRY(write_sentence(in, &in->piece[i]));
+    return SR_OK;
+}
+
+sr_ingest_counts sr_ingest_count(const sr_ingest *in) {
+    sr_ingest_counts c = in->counts;
+    sr_source_counts s = sr_source_count(in->source);
+    c.bytes = s.bytes;
+    c.bytes_read = s.bytes_read;
+    c.total = sr_source_total(in->source);
+    c.files = s.files;
+    c.invalid = s.invalid;
+    c.long_cut = s.long_cut + sr_sentences_count(in->sentences).long_cut;
+    for (int i = 0; i < in->workers; i++) c.unknown += in->worker[i].unknown;
+    return c;
+}
+
+/* ---- the end ---- */
+
+static sr_status write_vocab(sr_shard_writer *w, const sr_vocab *v) {
+    int column;
+    SR_TRY(sr_shard_add_column(w, &column, "vocab", SR_COLUMN_BYTES));
+    for (int32_t id = 0; id < sr_vocab_size(v); id++) {
+        size_t size;
+        const char *token = sr_vocab_token(v, id, &size);
+        SR_TRY(sr_shard_append(w, column, token, size));
+        SR_TRY(sr_shard_append(w, column, "\n", 1));
+    }
+    return SR_OK;
+}
+
+/* What any .sqr file says about its tokens. */
+static sr_status write_meta(sr_ingest *in, const sr_vocab *v) {
+    sr_shard_writer *w = in->writer;
+    char number[32];
+    SR_TRY(sr_shard_set_meta(w, "kind", "text"));
+    SR_TRY(sr_shard_set_meta(w, "lowercase", in->opts.lowercase ? "true" : "false"));
+    SR_TRY(sr_shard_set_meta(w, "format", in->opts.format == SR_TEXT_LINES ? "lines" : "prose"));
+    snprintf(number, sizeof number, "%d", sr_vocab_size(v));
+    SR_TRY(sr_shard_set_meta(w, "vocab_size", number));
+    snprintf(number, sizeof number, "%016" PRIx64, sr_vocab_fingerprint(v));
+    SR_TRY(sr_shard_set_meta(w, "vocab_fingerprint", number));
+    if (in->document_start != NULL)
+        SR_TRY(sr_shard_set_meta(w, "document_start", in->document_start));
+    return in->source_name != NULL ? sr_shard_set_meta(w, "source", in->source_name) : SR_OK;
+}
+
+static sr_status finish(sr_ingest *in) {
+    const sr_vocab *v = sr_tokenizer_vocab(in->opts.tokenizer);
+    if (in->counts.documents == 0)
+        return sr_fail(SR_EDATA,
+                       "prepare: the text has no words (%" PRIu64 " bytes in %" PRIu64
+                       " files); give text",
+                       sr_source_count(in->source).bytes, sr_source_count(in->source).files);
+    SR_TRY(write_vocab(in->writer, v));
+    return write_meta(in, v);
+}
+
+sr_status sr_ingest_commit(sr_ingest *in) {
+    sr_status st = finish(in);
+    if (st == SR_OK) {
+        st = sr_shard_commit(in->writer);
+        in->writer = NULL;
+    }
+    sr_ingest_abort(in);
+    return st;
+}

@@ -1,0 +1,95 @@
+#include "core/data/scan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "core/base/mem.h"
+
+enum { SPAN = 16384 };
+
+static sr_status count_span(uint64_t *count, const sr_dataset *d, uint64_t first, uint64_t last,
+                            int32_t *ids) {
+    for (; first < last; first += SPAN) {
+        uint64_t n = last - first < SPAN ? last - first : SPAN;
+        SR_TRY(sr_dataset_ids(d, ids, first, n));
+        for (uint64_t i = 0; i < n; i++) count[ids[i]]++;
+    }
+    return SR_OK;
+}
+
+sr_status sr_scan_tokens(uint64_t *count, const sr_dataset *d, sr_data_part part) {
+    const sr_portion *p = &d->part[part];
+    int32_t *ids;
+    SR_TRY(sr_new(&ids, SPAN));
+    sr_status st = SR_OK;
+    for (int64_t i = 0; st == SR_OK && i < p->count; i++) { /* neighbours are read as one span */
+        int64_t first = i;
+        while (i + 1 < p->count && p->unit[i + 1] == p->unit[i] + 1) i++;
+        st =
+            count_span(count, d, d->unit_token[p->unit[first]], d->unit_token[p->unit[i] + 1], ids);
+    }
+    sr_free(ids);
+    return st;
+}
+
+typedef struct digest {
+    XXH128_hash_t hash; /* first: what by_hash() compares */
+} digest;
+
+static int by_hash(const void *a, const void *b) {
+    return XXH128_cmp(a, b);
+}
+
+typedef struct scratch {
+    int32_t *ids;
+    size_t room;
+} scratch;
+
+static sr_status hash_span(digest *out, const sr_dataset *d, uint64_t first, uint64_t last,
+                           scratch *s) {
+    size_t n = (size_t)(last - first);
+    if (n > s->room) {
+        SR_TRY(sr_grow(&s->ids, n * 2));
+        s->room = n * 2;
+    }
+    SR_TRY(sr_dataset_ids(d, s->ids, first, n));
+    out->hash = XXH3_128bits(s->ids, n * sizeof *s->ids);
+    return SR_OK;
+}
+
+static int64_t count_repeats(digest *list, int64_t n) {
+    int64_t repeats = 0;
+    qsort(list, (size_t)n, sizeof *list, by_hash);
+    for (int64_t i = 1; i < n; i++) repeats += XXH128_isEqual(list[i].hash, list[i - 1].hash);
+    return repeats;
+}
+
+static sr_status hash_all(digest *list, const sr_dataset *d, bool documents, scratch *s) {
+    int64_t n = documents ? d->units : d->sentences;
+    uint64_t at = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t first = documents ? d->unit_token[i] : at;
+        at = documents ? d->unit_token[i + 1] : at + d->sentence_tokens[i];
+        SR_TRY(hash_span(&list[i], d, first, at, s));
+    }
+    return SR_OK;
+}
+
+sr_status sr_scan_repeats(sr_repeats *out, const sr_dataset *d) {
+    *out = (sr_repeats){0};
+    scratch s = {0};
+    digest *list;
+    SR_TRY(sr_new(&list, d->sentences > d->units ? d->sentences : d->units));
+    sr_status st = hash_all(list, d, true, &s);
+    if (st == SR_OK) out->documents = count_repeats(list, d->units);
+    if (st == SR_OK && d->kind == SR_DATA_TEXT) {
+        st = hash_all(list, d, false, &s);
+        if (st == SR_OK) out->sentences = count_repeats(list, d->sentences);
+    }
+    sr_free(s.ids);
+    sr_free(list);
+    return st;
+}

@@ -1,0 +1,190 @@
+/* lprepare.c - the writing half of seqrun.core.data: text to .sqr files, a step at a time, so that
+ * Lua can print how far it is; and files of given examples. */
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/data/ingest.h"
+#include "lua/bind/ldata.h"
+#include "lua/bind/lseqrun.h"
+#include "lua/bind/ltext.h"
+
+#define INGEST "seqrun.core.Ingest"
+#define WRITER "seqrun.core.Writer"
+
+typedef struct ingest {
+    sr_ingest *in;
+    sr_source *source;
+    sr_pool *pool;
+} ingest;
+
+static void close_ingest(ingest *i) {
+    sr_ingest_abort(i->in);
+    sr_source_close(i->source);
+    sr_pool_free(i->pool);
+    *i = (ingest){0};
+}
+
+static int ingest_close(lua_State *L) {
+    close_ingest(luaL_checkudata(L, 1, INGEST));
+    return 0;
+}
+
+static ingest *check_ingest(lua_State *L) {
+    ingest *i = luaL_checkudata(L, 1, INGEST);
+    if (i->in == NULL) luaL_argerror(L, 1, "this text was committed or given up");
+    return i;
+}
+
+static sr_status start(ingest *i, const char *path, const char *const *paths, size_t count,
+                       const sr_ingest_opts *opts, int threads) {
+    SR_TRY(sr_source_open(&i->source, paths, count, NULL));
+    SR_TRY(sr_pool_new(&i->pool, threads));
+    return sr_ingest_open(&i->in, path, i->source, opts, i->pool);
+}
+
+/* ingest(path, inputs, tokenizer, options) -> ingest | nil, message, code */
+int lsr_data_ingest(lua_State *L) {
+    static const char *const formats[] = {"prose", "lines", NULL};
+    const char *path = luaL_checkstring(L, 1);
+    size_t count;
+    const char *const *paths = lsr_checkpaths(L, 2, &count);
+    luaL_checktype(L, 4, LUA_TTABLE);
+    sr_ingest_opts opts = {.tokenizer = lsr_checktokenizer(L, 3),
+                           .lowercase = lsr_field_bool(L, 4, "lowercase", true),
+                           .format = (sr_text_format)lsr_field_choice(L, 4, "format", formats),
+                           .document_start = lsr_field_string(L, 4, "document_start", NULL),
+                           .source = lsr_field_string(L, 4, "source", NULL)};
+    int threads = (int)lsr_field_integer(L, 4, "threads", 0);
+    ingest *i = lua_newuserdatauv(L, sizeof *i, 0);
+    *i = (ingest){0};
+    luaL_setmetatable(L, INGEST);
+    sr_status st = start(i, path, paths, count, &opts, threads);
+    return st == SR_OK ? 1 : lsr_result(L, st);
+}
+
+/* ingest:step() -> done | nil, message, code */
+static int ingest_step(lua_State *L) {
+    bool done;
+    sr_status st = sr_ingest_step(check_ingest(L)->in, &done);
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_pushboolean(L, done);
+    return 1;
+}
+
+/* ingest:counts() -> table */
+static int ingest_counts(lua_State *L) {
+    sr_ingest_counts c = sr_ingest_count(check_ingest(L)->in);
+    lua_newtable(L);
+    lsr_set_integer(L, "sentences", (int64_t)c.sentences);
+    lsr_set_integer(L, "stored", (int64_t)c.stored);
+    lsr_set_integer(L, "empty", (int64_t)c.empty);
+    lsr_set_integer(L, "pieces", (int64_t)c.pieces);
+    lsr_set_integer(L, "documents", (int64_t)c.documents);
+    lsr_set_integer(L, "documents_empty", (int64_t)c.documents_empty);
+    lsr_set_integer(L, "tokens", (int64_t)c.tokens);
+    lsr_set_integer(L, "unknown", (int64_t)c.unknown);
+    lsr_set_integer(L, "bytes", (int64_t)c.bytes);
+    lsr_set_integer(L, "invalid", (int64_t)c.invalid);
+    lsr_set_integer(L, "bytes_read", (int64_t)c.bytes_read);
+    lsr_set_integer(L, "total", (int64_t)c.total);
+    lsr_set_integer(L, "files", (int64_t)c.files);
+    lsr_set_integer(L, "long_cut", (int64_t)c.long_cut);
+    return 1;
+}
+
+/* ingest:commit() -> true | nil, message, code */
+static int ingest_commit(lua_State *L) {
+    ingest *i = check_ingest(L);
+    sr_status st = sr_ingest_commit(i->in);
+    i->in = NULL;
+    close_ingest(i);
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_pushboolean(L, 1);
+    return 1;
+}
+
+/* ---- given examples ---- */
+
+static sr_shard_writer *check_writer(lua_State *L) {
+    sr_shard_writer **box = luaL_checkudata(L, 1, WRITER);
+    if (*box == NULL) luaL_argerror(L, 1, "the file was committed or given up");
+    return *box;
+}
+
+static int writer_close(lua_State *L) {
+    sr_shard_writer **box = luaL_checkudata(L, 1, WRITER);
+    sr_shard_abort(*box);
+    *box = NULL;
+    return 0;
+}
+
+/* writer(path) -> writer | nil, message, code */
+int lsr_data_writer(lua_State *L) {
+    const char *path = luaL_checkstring(L, 1);
+    sr_shard_writer **box = lua_newuserdatauv(L, sizeof *box, 0);
+    *box = NULL;
+    luaL_setmetatable(L, WRITER);
+    sr_status st = sr_shard_create(box, path);
+    return st == SR_OK ? 1 : lsr_result(L, st);
+}
+
+static int done(lua_State *L, sr_status st) {
+    if (st == SR_EINVAL) lsr_check(L, st);
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_pushboolean(L, 1);
+    return 1;
+}
+
+/* writer:column(name, type) -> number of the column */
+static int writer_column(lua_State *L) {
+    static const char *const types[] = {"bytes", "u8",  "u16", "u32", "u64",
+                                        "i32",   "f32", "f64", NULL};
+    sr_shard_writer *w = check_writer(L);
+    int number, type = luaL_checkoption(L, 3, NULL, types) + SR_COLUMN_BYTES;
+    lsr_check(L, sr_shard_add_column(w, &number, luaL_checkstring(L, 2), (sr_column_type)type));
+    lua_pushinteger(L, number);
+    return 1;
+}
+
+/* writer:append(column, bytes) -> true | nil, message, code: whole elements, little-endian, as
+ * string.pack writes them */
+static int writer_append(lua_State *L) {
+    size_t size;
+    sr_shard_writer *w = check_writer(L);
+    int column = (int)lsr_checkrange(L, 2, 0, SR_SHARD_COLUMNS);
+    const char *bytes = luaL_checklstring(L, 3, &size);
+    size_t each = sr_shard_element(w, column);
+    if (each == 0) luaL_argerror(L, 2, "there is no such column");
+    if (size % each != 0) luaL_argerror(L, 3, "this is no whole number of elements");
+    return done(L, sr_shard_append(w, column, bytes, size / each));
+}
+
+/* writer:meta(key, value) */
+static int writer_meta(lua_State *L) {
+    sr_shard_writer *w = check_writer(L);
+    return done(L, sr_shard_set_meta(w, luaL_checkstring(L, 2), luaL_checkstring(L, 3)));
+}
+
+/* writer:commit() -> true | nil, message, code */
+static int writer_commit(lua_State *L) {
+    sr_shard_writer *w = check_writer(L);
+    *(sr_shard_writer **)lua_touserdata(L, 1) = NULL;
+    return done(L, sr_shard_commit(w));
+}
+
+/* ---- classes ---- */
+
+static const luaL_Reg ingest_methods[] = {{"step", ingest_step},
+                                          {"counts", ingest_counts},
+                                          {"commit", ingest_commit},
+                                          {"close", ingest_close},
+                                          {NULL, NULL}};
+
+static const luaL_Reg writer_methods[] = {{"column", writer_column}, {"append", writer_append},
+                                          {"meta", writer_meta},     {"commit", writer_commit},
+                                          {"close", writer_close},   {NULL, NULL}};
+
+void lsr_open_prepare(lua_State *L) {
+    lsr_data_class(L, INGEST, ingest_methods, ingest_close);
+    lsr_data_class(L, WRITER, writer_methods, writer_close);
+}

@@ -1,0 +1,44 @@
+-- data.lua - text to .sqr files, files to data sets, data sets to updates.
+--
+--     sr.must(sr.data.prepare { inputs = "recipes/data", out = "runs/data/novels.sqr", vocab = { size = 4000 } })
+--     local corpus = sr.must(sr.data.open("runs/data/novels.sqr", { held = 0.05 }))
+--     local loader = sr.must(sr.data.loader { data = corpus, max_len = 512, sequences = 32, seed = 1 })
+--     for batch in loader:next():batches() do print(batch.ids, batch.layout) end
+
+local data = {}
+
+---Opens a data set.
+---
+---`held` is the share of the tokens that is held back for evaluation, 0.05 by default for text and 0
+---for given examples: the last documents ("tail"), or documents by a keyed coin ("keyed").
+---With `vocab`, a path or a vocabulary, a data set made with another one is refused.
+---@param path string
+---@param options? { held?: number, split?: "tail"|"keyed", seed?: integer, vocab?: string|seqrun.core.text.vocab, cache?: integer }
+---@return seqrun.Corpus? corpus
+---@return string? message
+---@return string? code
+function data.open(path, options) return require("seqrun.data.corpus").open(path, options) end
+
+---Makes updates of packed, padded or single sequences; see seqrun.data.loader.
+---@param options seqrun.LoaderOptions
+---@return seqrun.Loader? loader
+---@return string? message
+---@return string? code
+function data.loader(options) return require("seqrun.data.loader").open(options) end
+
+---Makes a data set from raw text: trains a vocabulary if none is given, tokenizes on all threads, and
+---puts the file in its place when it is whole.
+---@param options seqrun.PrepareOptions
+---@return table<string, number>? counts what was read, stored and dropped
+---@return string? message
+---@return string? code
+function data.prepare(options) return require("seqrun.data.prepare")(options) end
+
+---Makes a data set from given examples, { a = ids, b = ids, label = integer } each.
+---@param options { out: string, vocab: string|seqrun.core.text.vocab, examples: table|fun(): table?, lowercase?: boolean, source?: string }
+---@return integer? count
+---@return string? message
+---@return string? code
+function data.write(options) return require("seqrun.data.write")(options) end
+
+return data

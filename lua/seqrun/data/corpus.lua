@@ -1,0 +1,158 @@
+-- corpus.lua - an opened data set, as a person meets it.
+
+local check_options = require("seqrun.data.options")
+local core = require("seqrun.core.data")
+
+---@class seqrun.Corpus
+---@field core seqrun.core.data.dataset
+---@field private about table what core:info() says
+local Corpus = {}
+Corpus.__index = Corpus
+Corpus.__name = "seqrun.Corpus"
+
+local OPEN = { held = true, split = true, seed = true, vocab = true, cache = true }
+
+---The share held back when nobody says: evaluation needs some of a text; given examples come split.
+local function default_held(path)
+  local opened, message, code = core.open(path, {})
+  if not opened then return nil, message, code end
+  return opened:info().kind == "text" and 0.05 or 0
+end
+
+---@param path string
+---@param options? table
+---@return seqrun.Corpus? corpus
+---@return string? message
+---@return string? code
+function Corpus.open(path, options)
+  options = options or {}
+  check_options("data.open", options, OPEN)
+  local held, vocab, message, code = options.held, options.vocab, nil, nil
+  if not held then
+    held, message, code = default_held(path)
+    if not held then return nil, message, code end
+  end
+  if type(vocab) == "string" then
+    vocab, message, code = require("seqrun.core.text").vocab(vocab)
+    if not vocab then return nil, message, code end
+  end
+  local opened
+  opened, message, code = core.open(path, {
+    held = held, split = options.split, seed = options.seed, cache = options.cache, vocab = vocab,
+  })
+  if not opened then return nil, message, code end
+  return setmetatable({ core = opened, about = opened:info(), held = held }, Corpus)
+end
+
+local function commas(n)
+  local text = tostring(n):reverse():gsub("(%d%d%d)", "%1,"):reverse()
+  return (text:gsub("^,", ""))
+end
+
+function Corpus:__tostring()
+  local a = self.about
+  local held = a.kind == "text" and a.cut and "the last sentences of the one document" or commas(a.held.units)
+  return ("data set %s: %s tokens, %s%s, vocabulary %s (%s), held back %s with %s tokens"):format(
+    a.path, commas(a.tokens), a.kind == "text" and commas(a.sentences) .. " sentences in " or "",
+    a.kind == "text" and commas(a.documents) .. " documents" or commas(a.examples) .. " examples",
+    commas(a.vocab_size), a.lowercase and "uncased" or "cased", held, commas(a.held.tokens))
+end
+
+---What is in it: kind, tokens, sentences, documents (or examples), vocab_size, lowercase, digest and,
+---for train and held, how many units and tokens.
+---@return table
+function Corpus:info() return self.core:info() end
+
+---The metadata of the file.
+---@return table<string, string>
+function Corpus:meta() return self.core:meta() end
+
+---The columns of the file.
+---@return { name: string, type: string, count: integer, bytes: integer }[]
+function Corpus:columns() return self.core:columns() end
+
+---@return integer
+function Corpus:vocab_size() return self.about.vocab_size end
+
+---@return boolean
+function Corpus:lowercase() return self.about.lowercase end
+
+---The bytes of the vocabulary file.
+---@return string? text
+---@return string? message
+---@return string? code
+function Corpus:vocab_text() return self.core:vocab_text() end
+
+---How often each token occurs in a part: counts[id + 1].
+---@param part? "train"|"held"
+---@return integer[]? counts
+---@return string? message
+---@return string? code
+function Corpus:counts(part) return self.core:counts(part) end
+
+---The vocabulary, as seqrun.text has it.
+---@return seqrun.core.text.vocab
+function Corpus:vocab()
+  if not self.words then
+    local failure = require("seqrun.failure")
+    local text = failure.must(self.core:vocab_text())
+    self.words = failure.must(require("seqrun.core.text").parse_vocab(text, self.about.path))
+  end
+  return self.words
+end
+
+---Document (or example) number i, from 1, as text: its sentences (or segments), one a line.
+---@param i integer
+---@return string? text
+---@return string? message
+---@return string? code
+function Corpus:decode(i)
+  local ids, lengths, code = self.core:unit(i)
+  if not ids then return nil, lengths, code end
+  local lines, at = {}, 1
+  for _, length in ipairs(lengths) do
+    lines[#lines + 1] = self:vocab():decode(table.move(ids, at, at + length - 1, 1, {}))
+    at = at + length
+  end
+  return table.concat(lines, "\n")
+end
+
+---A loader that only looks.
+local function table_of(self, part, epoch, max_len, options)
+  local given = { data = self, part = part, epoch = epoch, max_len = max_len, solver = "none", packs = 1, prefetch = 0 }
+  for key, value in pairs(options or {}) do given[key] = value end
+  return require("seqrun.data.loader").open(given)
+end
+
+---Tokens of each example of an epoch, by uid + 1: what packing is about.
+---@param part? "train"|"held"
+---@param epoch? integer from 0
+---@param max_len? integer
+---@param options? { nsp?: boolean, short_seq_prob?: number, seed?: integer, too_long?: string }
+---@return integer[]? lengths
+---@return string? message
+---@return string? code
+function Corpus:lengths(part, epoch, max_len, options)
+  local loader, message, code = table_of(self, part, epoch, max_len, options)
+  if not loader then return nil, message, code end
+  return loader:lengths(epoch)
+end
+
+---How many examples of an epoch have each length: histogram[tokens].
+---@param part? "train"|"held"
+---@param epoch? integer from 0
+---@param max_len? integer
+---@param options? table as for lengths()
+---@return integer[]? histogram
+---@return string? message
+---@return string? code
+function Corpus:histogram(part, epoch, max_len, options)
+  local lengths, message, code = self:lengths(part, epoch, max_len, options)
+  if not lengths then return nil, message, code end
+  local counts = {}
+  for i = 1, max_len or 128 do counts[i] = 0 end
+  for _, length in ipairs(lengths) do counts[length] = counts[length] + 1 end
+  return counts
+end
+
+return Corpus

@@ -1,0 +1,255 @@
+-- loader.lua - updates in order: what a training loop draws from.
+
+local check_options = require("seqrun.data.options")
+local core = require("seqrun.core.batch")
+local failure = require("seqrun.failure")
+
+---@class seqrun.LoaderOptions
+---@field data seqrun.Corpus
+---@field part? "train"|"held"
+---@field max_len? integer tokens of a sequence and of a pack, 128
+---@field arrange? "packed"|"padded"|"single" where tokens stand; the sequences are the same
+---@field packs? integer packs an update
+---@field sequences? integer instead of packs: sequences an update is to have on average
+---@field adjust? "batch"|"betas" "batch": fewer packs, so that they hold that many sequences; "betas": as many packs
+---@field micro_packs? integer packs a batch; all of the update by default
+---@field seed? integer
+---@field epoch? integer where to begin, 0
+---@field epochs? integer how many; without end by default
+---@field nsp? boolean pairs with a next-sentence label; true for text
+---@field short_seq_prob? number 0.1
+---@field too_long? "error"|"truncate"|"split" of given examples
+---@field mask? false|{ prob?: number, max?: integer, whole_word?: boolean }
+---@field loss? "token"|"sequence" what the mean is taken over
+---@field solver? string
+---@field max_seqs? integer
+---@field plan? string a saved plan (Loader:plan_text), used where it fits
+---@field threads? integer workers, 1
+---@field prefetch? integer updates made ahead, 2; 0: none, without a worker
+
+local OPTIONS = {
+  data = true, part = true, max_len = true, arrange = true, packs = true, sequences = true, adjust = true,
+  micro_packs = true, seed = true, epoch = true, epochs = true, nsp = true, short_seq_prob = true, too_long = true,
+  mask = true, loss = true, solver = true, max_seqs = true, plan = true, threads = true, prefetch = true,
+}
+
+-- ---- batches ---------------------------------------------------------------------------------
+
+---@class seqrun.Batch
+---@field layout seqrun.Layout
+---@field ids seqrun.Tensor (T) i32
+---@field types seqrun.Tensor (T) i32
+---@field targets table<string, { rows: seqrun.Tensor, labels: seqrun.Tensor, weights: seqrun.Tensor }> mlm, nsp, label
+---@field sequences integer
+---@field tokens integer real ones
+---@field slots integer T
+---@field masked integer
+---@field epoch integer of the first sequence
+local Batch = {}
+
+---Tensors are made when they are first asked for: on the current device, in the scope open then.
+local MAKE = {
+  layout = function(self) return self.core:layout(self.number) end,
+  ids = function(self) return self.core:ids(self.number) end,
+  types = function(self) return self.core:types(self.number) end,
+  targets = function(self)
+    local targets = {}
+    for _, name in ipairs(self.heads) do
+      local rows, labels, weights = self.core:target(self.number, name)
+      targets[name] = { rows = rows, labels = labels, weights = weights }
+    end
+    return targets
+  end,
+}
+
+function Batch:__index(key)
+  local make = MAKE[key]
+  if not make then return nil end
+  local value = make(self)
+  rawset(self, key, value)
+  return value
+end
+
+Batch.__name = "seqrun.Batch"
+
+function Batch:__tostring()
+  return ("batch: %d sequences, %d tokens in %d rows, %d masked"):format(self.sequences, self.tokens, self.slots,
+    self.masked)
+end
+
+local function new_batch(update, number)
+  local batch = update:batch(number)
+  batch.core, batch.number = update, number
+  return setmetatable(batch, Batch)
+end
+
+-- ---- updates ---------------------------------------------------------------------------------
+
+---@class seqrun.Update
+---@field index integer from 0
+---@field packs integer
+---@field sequences integer
+---@field tokens integer
+---@field slots integer
+---@field masked integer
+---@field from table the cursor before it
+---@field upto table the cursor behind it
+local Update = {}
+Update.__index = Update
+Update.__name = "seqrun.Update"
+
+function Update:__tostring()
+  return ("update %d: %d sequences in %d packs, %d tokens in %d slots, %d masked"):format(self.index, self.sequences,
+    self.packs, self.tokens, self.slots, self.masked)
+end
+
+---Goes through the micro-batches: `for batch in update:batches() do`.
+---@return fun(): seqrun.Batch?
+function Update:batches()
+  local number = 0
+  return function()
+    if number == self.count then return nil end
+    number = number + 1
+    return new_batch(self.core, number)
+  end
+end
+
+---Micro-batch number i, from 1.
+---@param i integer
+---@return seqrun.Batch
+function Update:batch(i) return new_batch(self.core, i) end
+
+local function new_update(object)
+  local update = object:info()
+  update.core, update.count = object, update.batches
+  update.batches = nil -- the method
+  return setmetatable(update, Update)
+end
+
+-- ---- loaders ---------------------------------------------------------------------------------
+
+---@class seqrun.Loader
+---@field options seqrun.LoaderOptions
+local Loader = {}
+Loader.__index = Loader
+Loader.__name = "seqrun.Loader"
+
+---The options as the core takes them.
+local function core_options(t)
+  local o = {}
+  for key, value in pairs(t) do o[key] = value end
+  o.data, o.adjust = nil, nil
+  if t.adjust == "betas" and not t.packs then o.packs, o.sequences = t.sequences, nil end
+  if o.nsp == nil then o.nsp = t.data:info().kind == "text" end
+  if not o.packs and not o.sequences then o.packs = 1 end
+  return o
+end
+
+---@param t seqrun.LoaderOptions
+---@return seqrun.Loader? loader
+---@return string? message
+---@return string? code
+function Loader.open(t)
+  check_options("data.loader", t, OPTIONS)
+  if not t.data then error("data.loader: give data, an opened data set", 3) end
+  if t.adjust and t.adjust ~= "batch" and t.adjust ~= "betas" then
+    error(("data.loader: adjust is '%s'; it is 'batch' or 'betas'"):format(tostring(t.adjust)), 3)
+  end
+  local object, message, code = core.loader(t.data.core, core_options(t))
+  if not object then return nil, message, code end
+  return setmetatable({ core = object, options = t, data = t.data }, Loader)
+end
+
+function Loader:__tostring()
+  local s = self:summary()
+  return ("loader of %s, %s: %d packs (%.1f sequences) an update, %d packs an epoch, %s, %.1f %% full"):format(
+    self.data.about.path, s.part, s.packs, s.packs * s.factor, s.packs_per_epoch, s.arrange, 100 * s.efficiency)
+end
+
+---The next update; nil after the last epoch.  Damaged data raises a failure, so that no loop takes it
+---for the end.
+---@return seqrun.Update?
+function Loader:next()
+  local update, message, code = self.core:next()
+  if update then return new_update(update) end
+  if code then failure.raise(code, "%s", message) end
+  return nil
+end
+
+---Where the next update begins: a plain table to save and to give to seek().
+---@return { epoch: integer, pack: integer, update: integer, sequences: integer, packs: integer }
+function Loader:cursor() return self.core:cursor() end
+
+---Goes to a cursor: what follows equals never having stopped.
+---@param cursor table
+function Loader:seek(cursor)
+  local done, message, code = self.core:seek(cursor)
+  if not done then failure.raise(code, "%s", message) end
+end
+
+---The figures of an epoch's plan: solver, sequences, tokens, packs, max_len, efficiency, factor,
+---lower_bound, gap_packs, ...; and of its examples: random_next, cut, lost_tokens, split.
+---@param epoch? integer the first by default
+---@return table
+function Loader:plan(epoch) return failure.must(self.core:plan(epoch)) end
+
+---The plan itself as text, for the option `plan` and for seqrun.pack.
+---@param epoch? integer
+---@return string
+function Loader:plan_text(epoch) return failure.must(self.core:plan_text(epoch)) end
+
+---Tokens of each example of an epoch, by uid + 1.
+---@param epoch? integer
+---@return integer[]
+function Loader:lengths(epoch) return failure.must(self.core:lengths(epoch)) end
+
+---How many examples an epoch has.
+---@param epoch? integer
+---@return integer
+function Loader:examples(epoch) return self:plan(epoch).sequences end
+
+---What a run prints about its data.
+---@return table
+function Loader:summary()
+  local plan, packs = self:plan(), self:cursor().packs
+  return {
+    part = self.options.part or "train", arrange = self.options.arrange or "packed", packs = packs,
+    micro_packs = math.min(packs, self.options.micro_packs or packs), packs_per_epoch = plan.packs,
+    sequences = plan.sequences, factor = plan.factor, efficiency = plan.efficiency, max_len = plan.max_len,
+  }
+end
+
+---Seconds that next() waited for its updates, in all.
+---@return number
+function Loader:waited() return self.core:waited() end
+
+---An update of given examples, in this order, with denominators of its own.
+---@param uids integer[]
+---@param options? { arrange?: string, epoch?: integer }
+---@return seqrun.Update
+function Loader:update_of(uids, options)
+  options = options or {}
+  check_options("loader:update_of", options, { arrange = true, epoch = true })
+  local epoch = options.epoch or self.options.epoch or 0
+  local arrange = options.arrange or self.options.arrange or "packed"
+  return new_update(failure.must(self.core:update_of(uids, epoch, arrange)))
+end
+
+---One batch of given examples; "single" takes one example.
+---@param uids integer[]
+---@param options? { arrange?: string, epoch?: integer }
+---@return seqrun.Batch
+function Loader:batch_of(uids, options)
+  local update = self:update_of(uids, options)
+  if update.count ~= 1 then
+    error(("loader:batch_of: %d single examples make %d batches; use loader:update_of"):format(#uids, update.count), 2)
+  end
+  return update:batch(1)
+end
+
+---Stops the workers and lets go of the memory.
+function Loader:close() self.core:close() end
+
+Loader.__close = Loader.close
+
+return Loader
