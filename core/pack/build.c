@@ -161,11 +161,11 @@ sr_status sr_build_end(sr_plan **out, sr_builder *b) {
     p->bound = sr_bound_cheap(&p->histogram, p->max_seqs);
     p->milliseconds = (sr_pack_clock() - b->began) * 1e3;
     sr_status st = sr_plan_check(p);
-    if (st != SR_OK) {
+    if (st == SR_EDATA) {
         char why[512];
         snprintf(why, sizeof why, "%s", sr_message());
         st = sr_fail(SR_EINTERNAL, "pack: solver %s made a wrong plan: %s", p->solver, why);
-    } else {
+    } else if (st == SR_OK) {
         *out = p;
         b->plan = NULL;
     }

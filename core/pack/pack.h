@@ -16,6 +16,10 @@ extern "C" {
 typedef struct sr_pack_opts {
     const char *solver; /* NULL: "optimal" */
     int32_t max_seqs;   /* sequences a pack may hold, 0: any number */
+    int64_t iterations; /* simplex steps of `optimal` and `nnlshp`, 0: the solver's own bound */
+    uint64_t seed;      /* `online` from a histogram: the order of the stream */
+    int32_t open;       /* `online`: open packs, 0: 64 */
+    double seconds;     /* stop then with the best so far, 0: never; not reproducible */
 } sr_pack_opts;
 
 /* Packs `hist` and stores a new plan in *out.

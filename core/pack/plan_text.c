@@ -304,7 +304,8 @@ static sr_status scan_plan(sr_plan *p, const char *bytes, size_t size, const cha
     SR_TRY(scan_patterns(&s, p));
     SR_TRY(scan_checksum(&s, bytes));
     derive(p);
-    if (sr_plan_check(p) == SR_OK) return SR_OK;
+    sr_status st = sr_plan_check(p);
+    if (st != SR_EDATA) return st;
     char why[512];
     snprintf(why, sizeof why, "%s", sr_message());
     return sr_fail(SR_EDATA, "%s: the plan is wrong: %s", name, why);

@@ -32,6 +32,17 @@ sr_status sr_solve_bfd(sr_plan **out, const sr_histogram *h, const sr_pack_opts 
 /* First-fit decreasing, sequence by sequence, on run lengths in a treap. */
 sr_status sr_solve_ffd(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts);
 
+/* The linear program of Gilmore and Gomory (1961) by column generation, rounded: lp.h, round.h.
+ * Never more packs than lpfhp; bounded by opts->iterations. */
+sr_status sr_solve_optimal(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts);
+
+/* Non-negative least squares over the patterns that fill a pack exactly (nnls.h), rounded and
+ * cleaned up as published; max_seqs 0 means the published depth, 3.  May leave slots unfilled. */
+sr_status sr_solve_nnlshp(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts);
+
+/* Best fit over opts->open packs (online.h), the sequences in an order drawn by opts->seed. */
+sr_status sr_solve_online(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,103 @@
+#include "core/pack/assign.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/base/mem.h"
+
+double sr_pack_cost(const uint16_t *lengths, int32_t n, double per_token, double per_square) {
+    double tokens = 0, squares = 0;
+    for (int32_t i = 0; i < n; i++) {
+        tokens += lengths[i];
+        squares += (double)lengths[i] * lengths[i];
+    }
+    return per_token * tokens + per_square * squares;
+}
+
+typedef struct ranked {
+    double cost;
+    int32_t pack;
+} ranked;
+
+static int by_cost(const void *a, const void *b) {
+    const ranked *x = a, *y = b;
+    if (x->cost != y->cost) return x->cost < y->cost ? 1 : -1;
+    return x->pack < y->pack ? -1 : x->pack > y->pack;
+}
+
+/* The heaviest packs first, each to the lightest group that is not full. */
+static void deal(int32_t *group, double *load, int32_t *room, const ranked *rank, int32_t n,
+                 int32_t groups) {
+    for (int32_t g = 0; g < groups; g++) room[g] = n / groups;
+    int32_t more = n % groups; /* groups that may take one more */
+    for (int32_t i = 0; i < n; i++) {
+        int32_t best = -1;
+        for (int32_t g = 0; g < groups; g++) {
+            bool open = room[g] > 0 || (room[g] == 0 && more > 0);
+            if (open && (best < 0 || load[g] < load[best])) best = g;
+        }
+        if (room[best]-- == 0) more--;
+        group[rank[i].pack] = best;
+        load[best] += rank[i].cost;
+    }
+}
+
+static int32_t heaviest(const double *load, int32_t groups) {
+    int32_t best = 0;
+    for (int32_t g = 1; g < groups; g++)
+        if (load[g] > load[best]) best = g;
+    return best;
+}
+
+/* Swaps a pack of the heaviest group with one elsewhere so that both end up lighter than it was;
+ * false when none does. */
+static bool swap_down(int32_t *group, double *load, const double *cost, int32_t n, int32_t groups) {
+    int32_t top = heaviest(load, groups), a = -1, b = -1;
+    double least = load[top] * (1 - 1e-12);
+    for (int32_t i = 0; i < n; i++) {
+        if (group[i] != top) continue;
+        for (int32_t j = 0; j < n; j++) {
+            double moved = cost[i] - cost[j], other = load[group[j]] + moved;
+            if (group[j] == top || moved <= 0) continue;
+            double worse = fmax(load[top] - moved, other);
+            if (worse < least) least = worse, a = i, b = j;
+        }
+    }
+    if (a < 0) return false;
+    int32_t to = group[b];
+    load[top] -= cost[a] - cost[b];
+    load[to] += cost[a] - cost[b];
+    group[a] = to, group[b] = top;
+    return true;
+}
+
+sr_status sr_assign_packs(int32_t *group, double *imbalance, const double *cost, int32_t n,
+                          int32_t groups) {
+    double total = 0, *load;
+    int32_t *room;
+    ranked *rank;
+    if (groups < 1 || n < 0)
+        return sr_fail(SR_EINVAL, "pack: %d packs for %d groups; wanted 1 group or more", n,
+                       groups);
+    for (int32_t i = 0; i < n; i++) {
+        if (!(cost[i] >= 0 && cost[i] < INFINITY))
+            return sr_fail(SR_EINVAL, "pack: the cost of pack %d is not a number >= 0", i);
+        total += cost[i];
+    }
+    SR_TRY(sr_new(&load, groups));
+    sr_status st;
+    SR_GO(no_room, st, sr_new(&room, groups));
+    SR_GO(no_rank, st, sr_new(&rank, n + 1));
+    for (int32_t i = 0; i < n; i++) rank[i] = (ranked){cost[i], i};
+    qsort(rank, (size_t)n, sizeof *rank, by_cost);
+    deal(group, load, room, rank, n, groups);
+    for (int32_t i = 0; i < 4 * n && swap_down(group, load, cost, n, groups); i++) continue;
+    if (imbalance != NULL)
+        *imbalance = total > 0 ? load[heaviest(load, groups)] * groups / total : 1;
+    sr_free(rank);
+no_rank:
+    sr_free(room);
+no_room:
+    sr_free(load);
+    return st;
+}

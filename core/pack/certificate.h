@@ -1,0 +1,48 @@
+/* certificate.h - a proof that no packing can use fewer packs, checked in whole numbers.
+ *
+ * Give every length a weight, a whole number >= 0.  If no pattern that fits a pack weighs more than
+ * V, then packing S = sum(count * weight) takes at least ceil(S / V) packs.  Checking it needs one
+ * exact knapsack and one sum, and trusts neither the solver nor floating point.
+ *
+ * The file: a line of tab-separated names and numbers
+ *     # capacity L max_seqs_per_pack K max_weight_of_any_pack V total_weight S lower_bound B
+ * (K is `max` when any number is allowed), then `length<TAB>weight` for each length in use.
+ */
+#ifndef SR_PACK_CERTIFICATE_H
+#define SR_PACK_CERTIFICATE_H
+
+#include "core/pack/plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct sr_certificate {
+    int32_t capacity, max_seqs; /* 0: any number */
+    int64_t *weight;            /* by length 0..capacity; owned */
+    int64_t heaviest;           /* V */
+    int64_t total;              /* S */
+    int64_t bound;              /* ceil(S / V), 0 when nothing is packed */
+} sr_certificate;
+
+/* Rounds prices (by length, best pattern worth about 1) to weights and finds V, S and the bound. */
+sr_status sr_certificate_make(sr_certificate *out, const double *value, const sr_histogram *h,
+                              int32_t max_seqs);
+void sr_certificate_free(sr_certificate *c);
+
+/* The heaviest pattern by a plain exact knapsack over (members, space), sharing no code with the
+ * solver.  O(max_seqs * lengths * capacity). */
+sr_status sr_certificate_heaviest(int64_t *out, const sr_certificate *c, const sr_histogram *h);
+
+/* Accepts the proof for these lengths, or SR_EDATA says which of V, S, bound is wrong. */
+sr_status sr_certificate_check(const sr_certificate *c, const sr_histogram *h);
+
+sr_status sr_certificate_save(const sr_certificate *c, const sr_histogram *h, const char *path);
+sr_status sr_certificate_parse(sr_certificate *out, const void *bytes, size_t size,
+                               const char *name); /* SR_EDATA names the line */
+sr_status sr_certificate_load(sr_certificate *out, const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

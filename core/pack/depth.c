@@ -1,0 +1,76 @@
+#include "core/pack/depth.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static sr_status packs_at(int64_t *packs, int64_t *bound, const sr_histogram *h,
+                          const sr_pack_opts *opts, int32_t depth) {
+    sr_plan *plan;
+    sr_pack_opts own = *opts;
+    own.max_seqs = depth;
+    SR_TRY(sr_pack_solve(&plan, h, &own));
+    *packs = plan->packs;
+    *bound = plan->bound.packs;
+    sr_plan_free(plan);
+    return SR_OK;
+}
+
+static void explain(sr_depth_choice *c, double tolerance) {
+    double above = c->bound > 0 ? 100.0 * (double)(c->packs - c->bound) / (double)c->bound : 0;
+    int n = snprintf(c->reason, sizeof c->reason,
+                     "%d sequences a pack: %" PRId64 " packs are %.4f%% above the bound without a "
+                     "limit (tolerance %.4g%%)",
+                     c->max_seqs, c->packs, above, 100 * tolerance);
+    if (c->packs_below > 0 && n > 0 && n < (int)sizeof c->reason)
+        snprintf(c->reason + n, sizeof c->reason - (size_t)n, "; %d would need %" PRId64,
+                 c->max_seqs - 1, c->packs_below);
+}
+
+/* Widening steps up from `low` (too shallow) to a depth that is enough, then halving. */
+static sr_status search(sr_depth_choice *c, const sr_histogram *h, const sr_pack_opts *opts,
+                        int64_t enough, int32_t low, int32_t high) {
+    int64_t packs, bound;
+    for (int32_t step = 1; low < high; step *= 2) {
+        int32_t depth = low + step < high ? low + step : high;
+        SR_TRY(packs_at(&packs, &bound, h, opts, depth));
+        if (packs <= enough || depth == high) {
+            c->max_seqs = high = depth, c->packs = packs;
+            break;
+        }
+        low = depth, c->packs_below = packs;
+    }
+    while (high - low > 1) {
+        int32_t depth = low + (high - low) / 2;
+        SR_TRY(packs_at(&packs, &bound, h, opts, depth));
+        if (packs <= enough)
+            high = depth, c->max_seqs = depth, c->packs = packs;
+        else
+            low = depth, c->packs_below = packs;
+    }
+    return SR_OK;
+}
+
+sr_status sr_pack_choose_depth(sr_depth_choice *out, const sr_histogram *hist,
+                               const sr_pack_opts *opts, double tolerance) {
+    memset(out, 0, sizeof *out);
+    if (!(tolerance >= 0 && tolerance < 1))
+        return sr_fail(SR_EINVAL, "pack: a tolerance of %g; wanted 0 to 1 (0.0005 is 0.05%%)",
+                       tolerance);
+    int64_t any, bound;
+    SR_TRY(packs_at(&any, &bound, hist, opts, 0));
+    out->bound = bound;
+    int64_t enough = bound + (int64_t)((double)bound * tolerance);
+    if (any > enough) enough = any; /* no depth does better than the solver without a limit */
+    int32_t shortest = 1;
+    while (shortest < hist->capacity && hist->count[shortest] == 0) shortest++;
+    int32_t high = hist->capacity / shortest;
+    int64_t least = enough > 0 ? hist->sequences / enough + (hist->sequences % enough != 0) : 1;
+    int32_t low = least > 1 ? (int32_t)least - 1 : 0; /* its count bound is above `enough` */
+    if (low >= high) low = high - 1;
+    if (low > 0) out->packs_below = hist->sequences / low + (hist->sequences % low != 0);
+    SR_TRY(search(out, hist, opts, enough, low, high));
+    if (out->max_seqs <= 1) out->packs_below = 0;
+    explain(out, tolerance);
+    return SR_OK;
+}

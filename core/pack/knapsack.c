@@ -1,0 +1,182 @@
+#include "core/pack/knapsack.h"
+
+#include <string.h>
+
+#include "core/base/mem.h"
+
+/* Compiled for the vector units that the machine may have; no result depends on which one runs,
+ * since each element sees the same additions and comparisons. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
+    !defined(__SANITIZE_ADDRESS__)
+#define FAST __attribute__((target_clones("avx2", "default"), optimize("O3")))
+#else
+#define FAST
+#endif
+
+/* out[i] = max(out[i], in[i] + add) */
+FAST static void raise_by(double *restrict out, const double *restrict in, double add, int32_t n) {
+    for (int32_t i = 0; i < n; i++) {
+        double v = in[i] + add;
+        out[i] = out[i] > v ? out[i] : v;
+    }
+}
+
+/* ---- any number of items ---- */
+
+/* Items from short to long.  Within a stretch of `length` no element depends on another. */
+static void fill_any(sr_knapsack *k) {
+    double *f = k->table[0].f;
+    const int32_t L = k->capacity;
+    memset(f, 0, ((size_t)L + 1) * sizeof *f);
+    for (int32_t i = k->rows - 1; i >= 0; i--) {
+        int32_t l = k->length[i];
+        if (k->value[i] <= f[l]) continue;
+        for (int32_t at = l; at <= L; at += l)
+            raise_by(f + at, f + at - l, k->value[i], at + l <= L + 1 ? l : L + 1 - at);
+    }
+}
+
+/* ---- at most n items ---- */
+
+static void fill_one(sr_knapsack *k) {
+    double *f = k->table[0].f;
+    memset(f, 0, ((size_t)k->capacity + 1) * sizeof *f);
+    for (int32_t i = 0; i < k->rows; i++)
+        if (k->value[i] > f[k->length[i]]) f[k->length[i]] = k->value[i];
+    for (int32_t s = 1; s <= k->capacity; s++)
+        if (f[s - 1] > f[s]) f[s] = f[s - 1];
+}
+
+static int32_t find_steps(int32_t *step, const double *f, int32_t capacity) {
+    int32_t n = 0;
+    for (int32_t s = 1; s <= capacity; s++)
+        if (f[s] > f[s - 1]) step[n++] = s;
+    return n;
+}
+
+/* f = max-plus product of a and b.  Only where one of them rises can the best split be. */
+static void multiply(sr_knapsack *k, double *f, const double *a, const double *b) {
+    const int32_t L = k->capacity;
+    memcpy(f, a, ((size_t)L + 1) * sizeof *f);
+    raise_by(f, b, 0, L + 1);
+    int32_t n = find_steps(k->step, b, L), other = find_steps(k->step + L, a, L);
+    const int32_t *step = k->step;
+    if (other < n) {
+        const double *swap = a;
+        a = b, b = swap;
+        n = other, step = k->step + L;
+    }
+    for (int32_t i = 0; i < n; i++) raise_by(f + step[i], a, b[step[i]], L + 1 - step[i]);
+}
+
+/* ---- */
+
+/* The tables that f_n needs, in order; returns the index of f_n's. */
+static int32_t plan_tables(sr_knapsack *k, int32_t n) {
+    for (int32_t t = 0; t < k->tables; t++)
+        if (k->table[t].items == n) return t;
+    int32_t left = -1, right = -1;
+    if (n > 1) {
+        left = plan_tables(k, n % 2 == 0 ? n / 2 : n - 1);
+        right = plan_tables(k, n % 2 == 0 ? n / 2 : 1);
+    }
+    k->table[k->tables] = (sr_knapsack_table){n, left, right, NULL};
+    return k->tables++;
+}
+
+sr_status sr_knapsack_new(sr_knapsack *k, int32_t capacity, int32_t max_seqs, const int32_t *length,
+                          int32_t rows) {
+    memset(k, 0, sizeof *k);
+    k->capacity = capacity;
+    k->length = length;
+    k->rows = rows;
+    int32_t most = rows > 0 ? capacity / length[rows - 1] : 1;
+    k->max_items = max_seqs > 0 && max_seqs < most ? max_seqs : 0;
+    if (k->max_items == 0)
+        k->table[k->tables++].left = -1;
+    else if (k->max_items > 1)
+        plan_tables(k, k->max_items - 1);
+    size_t size = (size_t)capacity + 1;
+    SR_TRY(sr_new(&k->memory, size * (size_t)(k->tables + 1)));
+    sr_status st = sr_new(&k->step, 2 * size);
+    for (int32_t t = 0; t < k->tables; t++) k->table[t].f = k->memory + size * (size_t)t;
+    if (st != SR_OK) sr_knapsack_free(k);
+    return st;
+}
+
+void sr_knapsack_free(sr_knapsack *k) {
+    sr_free(k->memory);
+    sr_free(k->step);
+    memset(k, 0, sizeof *k);
+}
+
+double sr_knapsack_fill(sr_knapsack *k, const double *value) {
+    k->value = value;
+    if (k->max_items == 0)
+        fill_any(k);
+    else if (k->max_items > 1)
+        fill_one(k);
+    for (int32_t t = 1; t < k->tables; t++) {
+        const sr_knapsack_table *p = &k->table[t];
+        multiply(k, p->f, k->table[p->left].f, k->table[p->right].f);
+    }
+    double best = 0;
+    for (int32_t i = 0; i < k->rows; i++) {
+        double v = sr_knapsack_with(k, i);
+        if (v > best) best = v;
+    }
+    return best;
+}
+
+double sr_knapsack_with(const sr_knapsack *k, int32_t row) {
+    double rest = k->tables > 0 ? k->table[k->tables - 1].f[k->capacity - k->length[row]] : 0;
+    return k->value[row] + rest;
+}
+
+/* The best item for the first place of a pattern of total length s, with `rest` behind it. */
+static int32_t best_item(const sr_knapsack *k, const double *rest, int32_t s) {
+    int32_t best = -1;
+    double most = 0;
+    for (int32_t i = k->rows - 1; i >= 0 && k->length[i] <= s; i--) {
+        double v = k->value[i] + (rest != NULL ? rest[s - k->length[i]] : 0);
+        if (v > most) most = v, best = i;
+    }
+    return best;
+}
+
+static void collect_any(const sr_knapsack *k, int32_t s, int32_t *items, int32_t *n) {
+    const double *f = k->table[0].f;
+    while (s > 0 && f[s] > 0) {
+        int32_t i = best_item(k, f, s);
+        if (i < 0) break;
+        items[(*n)++] = i;
+        s -= k->length[i];
+    }
+}
+
+/* The items behind f_n[s] of table t. */
+static void collect(const sr_knapsack *k, int32_t t, int32_t s, int32_t *items, int32_t *n) {
+    const sr_knapsack_table *p = &k->table[t];
+    if (p->f[s] <= 0) return;
+    if (p->left < 0) {
+        int32_t i = best_item(k, NULL, s);
+        if (i >= 0) items[(*n)++] = i;
+        return;
+    }
+    const double *a = k->table[p->left].f, *b = k->table[p->right].f;
+    int32_t split = 0;
+    for (int32_t c = 0; c <= s; c++)
+        if (a[c] + b[s - c] > a[split] + b[s - split]) split = c;
+    collect(k, p->left, split, items, n);
+    collect(k, p->right, s - split, items, n);
+}
+
+void sr_knapsack_pattern(const sr_knapsack *k, int32_t row, int32_t *items, int32_t *n) {
+    *n = 0;
+    items[(*n)++] = row;
+    int32_t s = k->capacity - k->length[row];
+    if (k->max_items == 0)
+        collect_any(k, s, items, n);
+    else if (k->tables > 0)
+        collect(k, k->tables - 1, s, items, n);
+}

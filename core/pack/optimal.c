@@ -1,0 +1,134 @@
+/* optimal.c - packing with a proof: linear program, rounding, certificate. */
+#include <math.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/pack/bounds.h"
+#include "core/pack/build.h"
+#include "core/pack/certificate.h"
+#include "core/pack/round.h"
+#include "core/pack/solvers.h"
+
+static sr_status list_of_plan(sr_pattern_list *list, const sr_plan *plan) {
+    SR_TRY(sr_pattern_list_new(list));
+    for (size_t i = 0; i < plan->strategies; i++) {
+        const sr_pattern *q = &plan->pattern[i];
+        SR_TRY(sr_vectors_reserve(&list->parts, q->parts));
+        for (uint32_t k = 0; k < q->parts; k++)
+            sr_vectors_push(&list->parts, plan->part[q->first + k].length,
+                            plan->part[q->first + k].copies);
+        SR_TRY(sr_pattern_list_close(list, (double)q->count));
+    }
+    return SR_OK;
+}
+
+static int32_t different_lengths(const sr_histogram *h) {
+    int32_t rows = 0;
+    for (int32_t l = 1; l <= h->capacity; l++) rows += h->count[l] > 0;
+    return rows;
+}
+
+/* A pivot costs about as much as there are rows, so that the default is a few seconds at most.
+ * Up to 1,024 lengths the program is solved to the end; beyond, to 0.01 per cent, and less as the
+ * work goes on. */
+static sr_lp_limits choose_limits(const sr_histogram *h, const sr_pack_opts *opts, int64_t known) {
+    int32_t rows = different_lengths(h);
+    sr_lp_limits limits = {.known = known};
+    limits.pivots = opts->iterations > 0 ? opts->iterations : 100000000 / (rows + 256);
+    limits.gap = rows > 1024 ? 1e-4 : 0;
+    if (opts->seconds > 0) limits.deadline = sr_pack_clock() + opts->seconds;
+    return limits;
+}
+
+/* The work of one complete run. */
+typedef struct search {
+    const sr_histogram *h;
+    const sr_pack_opts *opts;
+    sr_plan *greedy;
+    sr_pattern_list start;
+    sr_lp_limits limits;
+    sr_lp lp;
+    sr_bound bound;
+    sr_rounding rounding;
+} search;
+
+static void search_free(search *s) {
+    sr_plan_free(s->greedy);
+    sr_pattern_list_free(&s->start);
+    sr_lp_free(&s->lp);
+    sr_rounding_free(&s->rounding);
+}
+
+static sr_status solve_linear(search *s) {
+    sr_certificate c;
+    SR_TRY(list_of_plan(&s->start, s->greedy));
+    s->limits = choose_limits(s->h, s->opts, s->bound.packs);
+    SR_TRY(
+        sr_lp_solve(&s->lp, s->h->count, s->h->capacity, s->opts->max_seqs, &s->start, &s->limits));
+    SR_TRY(sr_certificate_make(&c, s->lp.value, s->h, s->opts->max_seqs));
+    if (c.bound > s->bound.packs) s->bound = (sr_bound){c.bound, SR_BOUND_LP};
+    sr_certificate_free(&c);
+    return SR_OK;
+}
+
+/* Several dives with other thresholds, each from the whole parts of the linear solution. */
+static sr_status round_packs(search *s) {
+    static const double least[] = {0.75, 0.6, 0.9, 0.5, 0.67, 0.8};
+    sr_rounding *r = &s->rounding;
+    int64_t target = s->bound.packs, fraction = (int64_t)ceil(s->lp.packs - 1e-5);
+    if (!s->lp.finished && fraction > target)
+        target = fraction; /* stopped early: no more to gain */
+    SR_TRY(sr_rounding_new(r, s->h, s->opts->max_seqs, target));
+    SR_TRY(sr_rounding_floor(r, &s->lp));
+    size_t whole = r->taken.parts.count;
+    sr_lp_limits limits = {.pivots = s->lp.pivots + 3000, .deadline = s->limits.deadline};
+    for (size_t i = 0; i < sizeof least / sizeof *least; i++) {
+        if (r->best_packs <= target) break;
+        sr_rounding_back(r, whole);
+        SR_TRY(sr_rounding_dive(r, &s->lp, least[i], &limits));
+    }
+    return SR_OK;
+}
+
+static sr_status build_list(sr_builder *b, const sr_pattern_list *list) {
+    sr_part *parts;
+    SR_TRY(sr_new(&parts, b->plan->capacity));
+    sr_status st = SR_OK;
+    const sr_vectors *v = &list->parts;
+    for (size_t j = 0; j < v->count && st == SR_OK; j++) {
+        size_t n = 0;
+        for (size_t k = v->start[j]; k < v->start[j + 1]; k++)
+            parts[n++] = (sr_part){(uint16_t)v->entry[k].at, (uint16_t)v->entry[k].value};
+        st = sr_build_add(b, (int64_t)list->weight[j], parts, n);
+    }
+    sr_free(parts);
+    return st;
+}
+
+static sr_status search_packing(search *s) {
+    SR_TRY(sr_solve_lpfhp(&s->greedy, s->h, s->opts));
+    s->bound = s->greedy->bound;
+    if (s->greedy->packs == s->bound.packs) return SR_OK;
+    SR_TRY(solve_linear(s));
+    return s->greedy->packs > s->bound.packs ? round_packs(s) : SR_OK;
+}
+
+sr_status sr_solve_optimal(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts) {
+    sr_builder b;
+    search s = {.h = h, .opts = opts};
+    SR_TRY(sr_build_begin(&b, h, opts->max_seqs, "optimal"));
+    sr_status st = search_packing(&s);
+    if (st == SR_OK) {
+        bool better = s.rounding.best_packs > 0 && s.rounding.best_packs < s.greedy->packs;
+        if (!better) {
+            sr_pattern_list_free(&s.start);
+            st = list_of_plan(&s.start, s.greedy);
+        }
+        if (st == SR_OK) st = build_list(&b, better ? &s.rounding.best : &s.start);
+    }
+    search_free(&s);
+    if (st == SR_OK) st = sr_build_end(out, &b);
+    sr_build_drop(&b);
+    if (st == SR_OK) (*out)->bound = s.bound;
+    return st;
+}
