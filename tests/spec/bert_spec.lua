@@ -6,7 +6,6 @@
 local json = require("seqrun.core.json")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
-local train = require("seqrun.core.train")
 local support = require("tests.support.bert")
 
 local TINY = "tests/data/model/tiny/"
@@ -16,18 +15,12 @@ local function read_json(name) return json.decode(assert(sys.read_file(TINY .. n
 
 local input = read_json("input.json").sequences
 
----All tensors of a file, on the current device.
-local function read_tensors(name)
-  local file, found = assert(train.safetensors(TINY .. name)), {}
-  for _, entry in ipairs(file:entries()) do found[entry.name] = assert(file:read(entry.name)) end
-  return found
-end
-
 local function tiny(changes)
   local config = read_json("config.json")
   for key, value in pairs(changes or {}) do config[key] = value end
   local bert = sr.nn.bert(config)
-  for name, values in pairs(read_tensors("model.safetensors")) do bert.params:set(name, values) end
+  local loaded = assert(sr.checkpoint.load(TINY, { model = bert.params }))
+  assert.equal(#bert.params:names(), #loaded.report.loaded)
   return bert
 end
 
@@ -76,7 +69,7 @@ for _, device in ipairs(sr.devices()) do
     teardown(function() sr.use(before) end)
 
     it("gives the known logits, losses and gradients", function()
-      local expected = read_tensors("expected.safetensors")
+      local expected = assert(sr.checkpoint.read_tensors(TINY .. "expected.safetensors"))
       local bert = tiny()
       local batch = cut({ #input })[1]
       local hidden = bert:encode(batch)
