@@ -392,7 +392,7 @@ int luaopen_seqrun_core_batch(lua_State *L) {
     static const luaL_Reg none[] = {{NULL, NULL}};
     lsr_data_class(L, LOADER, loader_methods, loader_close);
     lsr_data_class(L, UPDATE, update_methods, update_gc);
-    lsr_data_class(L, "seqrun.core.Epoch", none, epoch_gc);
+    lsr_data_class(L, "seqrun.core.Epoch", none, epoch_gc); /* never seen from Lua */
     luaL_newlib(L, batch_functions);
     return 1;
 }

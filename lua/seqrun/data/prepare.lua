@@ -90,6 +90,9 @@ local function close_report(options, counts)
     commas(counts.documents), counts.seconds)
   say(options, "%s sentences in = %s stored + %s without a token - %s more by cutting long ones",
     commas(counts.sentences), commas(counts.stored), commas(counts.empty), commas(counts.pieces))
+  if options.document_start and counts.documents == 1 then
+    say(options, "no paragraph begins with '%s' after the first: all is one document", options.document_start)
+  end
   if counts.invalid > 0 then
     say(options, "%s invalid UTF-8 sequences were dropped", commas(counts.invalid))
   end

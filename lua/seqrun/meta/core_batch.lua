@@ -1,0 +1,109 @@
+---@meta
+
+---Loaders, and the updates they make.
+---@class seqrun.core.batch
+local batch = {}
+
+---A loader; it keeps its data set alive.
+---@class seqrun.core.batch.loader
+local loader = {}
+
+---An update: batches whose weights carry the denominators of the whole.
+---@class seqrun.core.batch.update
+local update = {}
+
+---Opens a loader and builds its first epoch; for the options see seqrun.LoaderOptions.
+---@param dataset seqrun.core.data.dataset
+---@param options table
+---@return seqrun.core.batch.loader? loader
+---@return string? message
+---@return string? code
+function batch.loader(dataset, options) end
+
+---Stops the workers and lets go of the memory.
+function loader:close() end
+
+---The next update; nil alone after the last epoch.
+---@return seqrun.core.batch.update? update
+---@return string? message
+---@return string? code
+function loader:next() end
+
+---Where the next update begins.
+---@return { epoch: integer, pack: integer, update: integer, sequences: integer, packs: integer }
+function loader:cursor() end
+
+---Goes to a cursor.
+---@param cursor table
+---@return true? done
+---@return string? message
+---@return string? code
+function loader:seek(cursor) end
+
+---The figures of an epoch's plan and table of examples.
+---@param epoch? integer
+---@return table? figures
+---@return string? message
+---@return string? code
+function loader:plan(epoch) end
+
+---The plan of an epoch as text.
+---@param epoch? integer
+---@return string? text
+---@return string? message
+---@return string? code
+function loader:plan_text(epoch) end
+
+---Tokens of each example of an epoch, by uid + 1.
+---@param epoch? integer
+---@return integer[]? lengths
+---@return string? message
+---@return string? code
+function loader:lengths(epoch) end
+
+---Seconds that next() waited, in all.
+---@return number
+function loader:waited() end
+
+---An update of given examples of an epoch, in this order.
+---@param uids integer[]
+---@param epoch integer
+---@param arrange "packed"|"padded"|"single"
+---@return seqrun.core.batch.update? update
+---@return string? message
+---@return string? code
+function loader:update_of(uids, epoch, arrange) end
+
+---Its tallies, and the cursors before (from) and behind it (upto).
+---@return table
+function update:info() end
+
+---The tallies of batch i, from 1, its epoch, and the names of its heads.
+---@param i integer
+---@return table
+function update:batch(i) end
+
+---The layout of batch i.
+---@param i integer
+---@return seqrun.Layout
+function update:layout(i) end
+
+---Token ids of batch i after masking: (T) i32 on the current device, in the open scope.
+---@param i integer
+---@return seqrun.Tensor
+function update:ids(i) end
+
+---Token types of batch i: (T) i32.
+---@param i integer
+---@return seqrun.Tensor
+function update:types(i) end
+
+---Rows, labels and weights of a head of batch i; nil when it has none of that name.
+---@param i integer
+---@param name string
+---@return seqrun.Tensor? rows
+---@return seqrun.Tensor? labels
+---@return seqrun.Tensor? weights
+function update:target(i, name) end
+
+return batch

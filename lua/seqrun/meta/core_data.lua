@@ -1,0 +1,138 @@
+---@meta
+
+---Data sets: .sqr files written and read.
+---@class seqrun.core.data
+local data = {}
+
+---An opened data set; it lives as long as the loaders that use it.
+---@class seqrun.core.data.dataset
+local dataset = {}
+
+---Text on its way into a file.
+---@class seqrun.core.data.ingest
+local ingest = {}
+
+---A .sqr file on its way.
+---@class seqrun.core.data.writer
+local writer = {}
+
+---Opens a data set and splits off what is held back.
+---@param path string
+---@param options { held?: number, split?: "tail"|"keyed", seed?: integer, vocab?: seqrun.core.text.vocab, cache?: integer }
+---@return seqrun.core.data.dataset? dataset
+---@return string? message
+---@return string? code
+function data.open(path, options) end
+
+---Begins a data set of text; step() until it is done, then commit().
+---@param path string
+---@param inputs string|string[]
+---@param tokenizer seqrun.core.text.tokenizer
+---@param options { lowercase?: boolean, format?: "prose"|"lines", document_start?: string, source?: string, threads?: integer }
+---@return seqrun.core.data.ingest? ingest
+---@return string? message
+---@return string? code
+function data.ingest(path, inputs, tokenizer, options) end
+
+---Begins a .sqr file of any columns, which appears when it is committed.
+---@param path string
+---@return seqrun.core.data.writer? writer
+---@return string? message
+---@return string? code
+function data.writer(path) end
+
+---What is in it: kind, tokens, sentences, documents or examples, vocab_size, lowercase, cut, labelled, digest, bytes, and for train and held { units, tokens }.
+---@return table
+function dataset:info() end
+
+---The metadata of the file.
+---@return table<string, string>
+function dataset:meta() end
+
+---The columns of the file.
+---@return { name: string, type: string, count: integer, bytes: integer }[]
+function dataset:columns() end
+
+---How often each token occurs in a part: counts[id + 1].
+---@param part? "train"|"held"
+---@return integer[]? counts
+---@return string? message
+---@return string? code
+function dataset:counts(part) end
+
+---How many sentences and documents repeat an earlier one, token by token.
+---@return integer? sentences
+---@return integer|string documents the message on failure
+---@return string? code
+function dataset:repeats() end
+
+---Reads every block and checks it.
+---@return true? good
+---@return string? message
+---@return string? code
+function dataset:verify() end
+
+---The bytes of the vocabulary file inside.
+---@return string? text
+---@return string? message
+---@return string? code
+function dataset:vocab_text() end
+
+---Document (or example) i, from 1: its ids, and the lengths of its sentences (of A and B).
+---@param i integer
+---@return integer[]? ids
+---@return integer[]|string lengths the message on failure
+---@return string? code
+function dataset:unit(i) end
+
+---Works on the next megabyte of text; true when there is no more.
+---@return boolean? done
+---@return string? message
+---@return string? code
+function ingest:step() end
+
+---What was read, stored and dropped so far.
+---@return table<string, integer>
+function ingest:counts() end
+
+---Puts the file in its place.
+---@return true? done
+---@return string? message
+---@return string? code
+function ingest:commit() end
+
+---Gives up: no file is left; harmless after commit().
+function ingest:close() end
+
+---Adds a column and returns its number.
+---@param name string
+---@param type "bytes"|"u8"|"u16"|"u32"|"u64"|"i32"|"f32"|"f64"
+---@return integer
+function writer:column(name, type) end
+
+---Appends whole elements, little-endian as string.pack writes them.
+---@param column integer
+---@param bytes string
+---@return true? done
+---@return string? message
+---@return string? code
+function writer:append(column, bytes) end
+
+---Sets a metadata entry.
+---@param key string
+---@param value string
+---@return true? done
+---@return string? message
+---@return string? code
+function writer:meta(key, value) end
+
+---Puts the file in its place.
+---@return true? done
+---@return string? message
+---@return string? code
+function writer:commit() end
+
+---Gives up: no file is left; harmless after commit().
+function writer:close() end
+
+return data

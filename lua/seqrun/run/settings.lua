@@ -1,0 +1,35 @@
+-- settings.lua - the config of a recipe that is not a training run: its YAML, then the command line.
+
+local config = require("seqrun.config")
+local failure = require("seqrun.failure")
+local options = require("seqrun.run.options")
+local sys = require("seqrun.core.sys")
+
+---Options of a run that mean nothing where nothing is trained.
+local RUN_ONLY = { resume = "--resume", max_steps = "--max-steps", json_log = "--json-log" }
+
+---The values, and the options of the command line.
+---@param spec { recipe: string[], schema: table, rules?: table[] } recipe: the global `arg`
+---@return table values
+---@return table request
+return function(spec)
+  local request, problem = options.parse(spec.recipe)
+  if not request then failure.raise("config", "%s; see seqrun help", problem) end
+  for field, name in pairs(RUN_ONLY) do
+    if request[field] then failure.raise("config", "%s: %s has no steps", name, request.file) end
+  end
+  local beside = request.file:gsub("%.lua$", "") .. ".yaml"
+  local file, arguments = sys.exists(beside) and beside or nil, {}
+  for _, argument in ipairs(request.arguments) do
+    local named = argument:match("^config=(.*)$")
+    if named then file = named else arguments[#arguments + 1] = argument end
+  end
+  local loaded = failure.must(config.load {
+    schema = spec.schema, rules = spec.rules, file = file, arguments = arguments,
+  })
+  if request.explain then
+    io.stdout:write(loaded:explain())
+    failure.raise("ok", "")
+  end
+  return loaded.values, request
+end

@@ -1,0 +1,38 @@
+-- prepare.lua - raw text to a data set (.sqr).  Numbers and names: prepare.yaml.
+--
+--     seqrun recipes/prepare.lua
+--     seqrun recipes/prepare.lua inputs=[my/texts] out=runs/data/mine.sqr vocab.size=30000
+--     zcat dump.gz | seqrun recipes/prepare.lua inputs=[-] vocab.file=vocab.txt text.format=lines
+
+local sr = require "seqrun"
+local c = sr.config
+
+local schema = c.map {
+  { "inputs", c.list(c.string(), { required = true, doc = "files, folders, .gz, or - for standard input" }) },
+  { "out", c.string { required = true, doc = "the data set" } },
+  { "vocab", c.map {
+    { "file", c.string { optional = true, doc = "a vocabulary to use; none: train one from the inputs" } },
+    { "size", c.integer { default = 30000, min = 6, max = 1 << 20, doc = "tokens to train" } },
+    { "min_frequency", c.integer { default = 2, min = 1, doc = "of a pair that becomes a token" } },
+  } },
+  { "text", c.map {
+    { "format", c.enum({ "prose", "lines" }, { default = "prose", doc = "lines: one sentence a line" }) },
+    { "document_start", c.string { optional = true, doc = "a paragraph that begins so starts a document" } },
+    { "lowercase", c.boolean { default = true } },
+    { "keep_accents", c.boolean { default = false } },
+  } },
+}
+
+local cfg, request = require("seqrun.run.settings") { recipe = arg, schema = schema }
+local vocab, text = cfg.vocab, cfg.text
+local out = request.out and request.out .. "/" .. cfg.out:match("[^/]*$") or cfg.out
+if request.dry_run then return print(("would write %s from %s"):format(out, table.concat(cfg.inputs, ", "))) end
+
+sr.must(sr.data.prepare {
+  inputs = cfg.inputs, out = out, threads = request.threads,
+  vocab = vocab.file or { size = vocab.size, min_frequency = vocab.min_frequency },
+  format = text.format, document_start = text.document_start,
+  lowercase = text.lowercase, keep_accents = text.keep_accents,
+  progress = not request.quiet and print or nil,
+})
+if not request.quiet then print((sr.must(sr.data.open(out)))) end
