@@ -6,7 +6,7 @@
 local core = require("seqrun.core.ops")
 local tensor = require("seqrun.tensor")
 
-local ops = {}
+local ops = { keep_probability = core.keep_probability }
 
 local NOTHING = {}
 

@@ -1,0 +1,357 @@
+-- Ops on packed rows: sequences know nothing of their neighbours, and every dropout decision belongs to
+-- its sequence, wherever it stands.
+
+local sr = require("seqrun")
+
+local function each_device(name, body)
+  for _, device in ipairs(sr.devices()) do
+    it(name .. " on " .. device, function()
+      local before = sr.device()
+      sr.use(device)
+      local scope <close> = sr.scope()
+      local good, message = xpcall(body, tostring, device)
+      sr.use(before)
+      if not good then error(message, 0) end
+    end)
+  end
+end
+
+---Bytes of the rows of sequence s (from 1).
+local function rows_of(x, layout, s)
+  return x:narrow(1, layout:starts()[s] + 1, layout:lengths()[s]):contiguous():tostring_bytes()
+end
+
+local function leaf(t) return t:requires_grad_() end
+
+-- ---- neighbours --------------------------------------------------------------------------------
+
+local HIDDEN, HEADS = 32, 2
+
+---One pass of the ops that work on rows, with dropout, forward and backward.
+---@return seqrun.Tensor y, seqrun.Tensor gradient
+local function block(x, layout, dropout)
+  local wqkv = sr.randn({ 3 * HIDDEN, HIDDEN }, { seed = 1, uid = 1 }) * 0.3
+  local gamma, beta = sr.ones(HIDDEN), sr.zeros(HIDDEN)
+  leaf(x)
+  local qkv = sr.ops.linear(x, wqkv)
+  local mixed = sr.ops.attention(qkv, layout, { heads = HEADS, dropout = dropout, layer = 1 })
+  local normed = sr.ops.residual_norm(mixed, x, gamma, beta, {
+    eps = 1e-12, dropout = dropout, layer = 1, site = "projection", layout = layout,
+  })
+  local y = sr.ops.dropout(normed:gelu(), layout, { p = dropout, site = "head" })
+  y:backward(sr.randn(y:shape(), { seed = 3, uid = 1 }))
+  return y, x:grad()
+end
+
+---A layout with room between and around its sequences, and rows for it.
+local function example(lens)
+  local starts, at = {}, 3
+  for i, n in ipairs(lens) do
+    starts[i] = at
+    at = at + n + i % 2 * 5
+  end
+  local layout = sr.layout { lens = lens, starts = starts, rows = at + 7, uids = { 31, 7, 900 }, seed = 77 }
+  return layout, sr.randn({ layout:rows(), HIDDEN }, { seed = 2, uid = 1 })
+end
+
+local LENGTHS = { { 5, 1, 9 }, { 16, 17, 15 }, { 70, 64, 33 }, { 130, 2, 128 } }
+
+describe("a sequence's neighbour", function()
+  ---Compares all rows of sequences 1 and 3, in y and in the gradient, before and after a change of 2.
+  local function compare(change)
+    for _, lens in ipairs(LENGTHS) do
+      for _, dropout in ipairs { 0, 0.1 } do
+        local layout, x = example(lens)
+        local changed = x:clone()
+        changed:narrow(1, layout:starts()[2] + 1, lens[2]):copy_(change)
+        local y, dx = block(x, layout, dropout)
+        local z, dz = block(changed, layout, dropout)
+        for _, s in ipairs { 1, 3 } do
+          assert.is_true(rows_of(y, layout, s) == rows_of(z, layout, s), "forward of sequence " .. s)
+          assert.is_true(rows_of(dx, layout, s) == rows_of(dz, layout, s), "backward of sequence " .. s)
+        end
+        assert.is_false(rows_of(y, layout, 2) == rows_of(z, layout, 2))
+        assert.is_false(rows_of(dx, layout, 2) == rows_of(dz, layout, 2))
+      end
+    end
+  end
+
+  each_device("may change without changing a bit of it", function()
+    compare(sr.randn({ HIDDEN }, { seed = 9, uid = 1 }))
+  end)
+
+  each_device("may be full of NaN", function() compare(0 / 0) end)
+
+  each_device("may be full of infinities", function() compare(1 / 0) end)
+end)
+
+describe("slack", function()
+  each_device("is zero after attention, in both directions, whatever stood there", function()
+    local core = require("seqrun.core.tensor")
+    core.poison(true)
+    local layout, x = example { 16, 17, 15 }
+    local owned = {}
+    for i, owner in ipairs(layout:owners()) do owned[i] = owner >= 0 end
+    local slack = sr.tensor(owned):logical_not():to(x:dtype()):unsqueeze(2)
+    local qkv = leaf(sr.randn({ layout:rows(), 3 * HIDDEN }, { uid = 4 }))
+    local y = sr.ops.attention(qkv, layout, { heads = HEADS, dropout = 0.1 })
+    y:backward(x)
+    core.poison(false)
+    assert.equal(0, (y * slack):abs():sum():item())
+    assert.equal(0, (qkv:grad() * slack):abs():sum():item())
+  end)
+
+  each_device("gives nothing to parameters", function()
+    local layout = example { 5, 1, 9 }
+    local rows = layout:rows()
+    local function gradients(noise)
+      local owners = layout:owners()
+      local seed = sr.randn({ rows, HIDDEN }, { uid = 5 })
+      for i, owner in ipairs(owners) do
+        if owner < 0 then seed[i]:fill_(noise) end
+      end
+      local tables = {}
+      for i, spec in ipairs { { "word", 11 }, { "position", 16 }, { "type", 2 } } do
+        tables[spec[1]] = leaf(sr.randn({ spec[2], HIDDEN }, { uid = 5 + i }))
+      end
+      tables.gamma, tables.beta = leaf(sr.ones(HIDDEN)), leaf(sr.zeros(HIDDEN))
+      local ids, types = sr.zeros(rows, { dtype = "i32" }), sr.zeros(rows, { dtype = "i32" })
+      local x = sr.ops.embed(ids, types, tables, layout, { dropout = 0.1 })
+      local gamma, beta = leaf(sr.ones(HIDDEN)), leaf(sr.zeros(HIDDEN))
+      sr.ops.residual_norm(x, nil, gamma, beta, { layout = layout }):backward(seed)
+      local list = {}
+      for _, name in ipairs { "word", "position", "type", "gamma", "beta" } do
+        list[#list + 1] = tables[name]:grad():tostring_bytes()
+      end
+      list[#list + 1] = gamma:grad():tostring_bytes() .. beta:grad():tostring_bytes()
+      return table.concat(list)
+    end
+    assert.is_true(gradients(0) == gradients(1000))
+  end)
+end)
+
+-- ---- place -------------------------------------------------------------------------------------
+
+describe("a sequence", function()
+  each_device("gets the same alone, packed and padded, with dropout on", function()
+    local lens, uids = { 33, 5, 64 }, { 31, 7, 900 }
+    local inputs = {}
+    for s, n in ipairs(lens) do inputs[s] = sr.randn({ n, HIDDEN }, { seed = 6, uid = s }) end
+    local seeds = {}
+    for s, n in ipairs(lens) do seeds[s] = sr.randn({ n, HIDDEN }, { seed = 7, uid = s }) end
+
+    ---Output and gradient of every sequence in a layout with these starts.
+    local function results(order, starts, rows)
+      local its_lens, its_uids = {}, {}
+      for i, s in ipairs(order) do its_lens[i], its_uids[i] = lens[s], uids[s] end
+      local layout = sr.layout { lens = its_lens, starts = starts, uids = its_uids, rows = rows, seed = 5 }
+      local x, seed = sr.zeros(layout:rows(), HIDDEN), sr.zeros(layout:rows(), HIDDEN)
+      for i, s in ipairs(order) do
+        x:narrow(1, layout:starts()[i] + 1, lens[s]):copy_(inputs[s])
+        seed:narrow(1, layout:starts()[i] + 1, lens[s]):copy_(seeds[s])
+      end
+      leaf(x)
+      local wqkv = sr.randn({ 3 * HIDDEN, HIDDEN }, { seed = 1, uid = 1 }) * 0.3
+      local qkv = sr.ops.linear(x, wqkv)
+      local y = sr.ops.attention(qkv, layout, { heads = HEADS, dropout = 0.1, layer = 2 })
+      y = sr.ops.dropout(y, layout, { p = 0.1, layer = 2 })
+      y:backward(seed)
+      local out = {}
+      for i, s in ipairs(order) do
+        out[s] = {
+          y:narrow(1, layout:starts()[i] + 1, lens[s]):clone(),
+          x:grad():narrow(1, layout:starts()[i] + 1, lens[s]):clone(),
+        }
+      end
+      return out
+    end
+
+    local packed = results({ 1, 2, 3 }, nil, 128)
+    local turned = results({ 3, 1, 2 }, nil, 128)
+    local padded = results({ 2, 3, 1 }, { 0, 64, 128 }, 192)
+    for s in ipairs(lens) do
+      local alone = results({ s }, nil, nil)[s]
+      for _, other in ipairs { packed[s], turned[s], padded[s] } do
+        for k = 1, 2 do
+          local miss = (other[k] - alone[k]):abs():max():item()
+          assert.is_true(miss <= 1e-5 * alone[k]:abs():max():item())
+          -- dropped places are the same places, exactly
+          assert.equal(0, other[k]:eq(0):ne(alone[k]:eq(0)):sum():item())
+        end
+      end
+    end
+  end)
+end)
+
+-- ---- dropout -----------------------------------------------------------------------------------
+
+---What a site keeps, as a 0/1 tensor: forward and backward.  Every site is asked in its own way.
+local SITES = {}
+
+local ROWS, COLUMNS = 64, 128
+
+function SITES.dropout(layout, p, layer)
+  local x = leaf(sr.ones(layout:rows(), COLUMNS))
+  local y = sr.ops.dropout(x, layout, { p = p, layer = layer })
+  y:backward(sr.ones(layout:rows(), COLUMNS))
+  return y, x:grad()
+end
+
+function SITES.head(layout, p, layer)
+  local x = leaf(sr.ones(layout:rows(), COLUMNS))
+  local y = sr.ops.dropout(x, layout, { p = p, site = "head", layer = layer })
+  y:backward(sr.ones(layout:rows(), COLUMNS))
+  return y, x:grad()
+end
+
+---The residual shows what was added to it: a norm of huge eps is linear in its input.
+local function norm_site(site)
+  return function(layout, p, layer)
+    local x, residual = leaf(sr.ones(layout:rows(), COLUMNS)), sr.zeros(layout:rows(), COLUMNS)
+    local gamma, beta = sr.ones(COLUMNS), leaf(sr.zeros(COLUMNS))
+    local options = { eps = 1e-12, dropout = p, site = site, layer = layer, layout = layout }
+    local y = sr.ops.residual_norm(x, residual, gamma, beta, options)
+    y:backward(sr.randn(y:shape(), { seed = 8, uid = 1 }))
+    -- normalised rows are above zero exactly where something was kept
+    return y:gt(0):to(x:dtype()) * (256 / (256 * sr.ops.keep_probability(p))), x:grad()
+  end
+end
+SITES.projection, SITES.feed = norm_site("projection"), norm_site("feed")
+
+---With equal scores and v = identity, row i of the output is the mask of query i over n.
+function SITES.attention(layout, p, layer)
+  local n = layout:lengths()[1]
+  local identity = sr.arange(1, n):unsqueeze(2):eq(sr.arange(1, COLUMNS))
+  local qkv = sr.zeros(layout:rows(), 3 * COLUMNS)
+  qkv:narrow(1, layout:starts()[1] + 1, n):narrow(2, 2 * COLUMNS + 1, COLUMNS):copy_(identity)
+  leaf(qkv)
+  local y = sr.ops.attention(qkv, layout, { heads = 1, dropout = p, layer = layer })
+  local seed = sr.zeros(layout:rows(), COLUMNS)
+  seed:narrow(1, layout:starts()[1] + 1, n):copy_(identity)
+  y:backward(seed)
+  -- dv_j = sum_i Z_ij p do_i: row j holds column j of the mask
+  local dv = qkv:grad():narrow(2, 2 * COLUMNS + 1, COLUMNS)
+  local back = sr.zeros(layout:rows(), COLUMNS)
+  back:narrow(1, layout:starts()[1] + 1, n):narrow(2, 1, n):copy_(
+    dv:narrow(1, layout:starts()[1] + 1, n):narrow(2, 1, n):t())
+  return y * n, back * n
+end
+
+---The mask of sequence 1: which of its (row, column) pairs were kept.
+local function kept(t, layout, columns)
+  return t:narrow(1, layout:starts()[1] + 1, layout:lengths()[1]):narrow(2, 1, columns):ne(0)
+end
+
+local function layout_of(fields)
+  return sr.layout {
+    lens = { ROWS }, uids = { fields.uid or 5 }, epochs = { fields.epoch or 0 }, starts = { fields.start or 0 },
+    rows = fields.rows or ROWS, seed = fields.seed or 99,
+  }
+end
+
+for name, site in pairs(SITES) do
+  local columns = name == "attention" and ROWS or COLUMNS
+
+  describe("dropout at " .. name, function()
+    each_device("drops at its rate, with its scale", function()
+      for _, p in ipairs { 0.1, 0.25, 0.5 } do
+        local layout = layout_of {}
+        local y = site(layout, p, 1)
+        local mask = kept(y, layout, columns)
+        local n, rate = mask:numel(), 1 - sr.ops.keep_probability(p)
+        assert.equal(math.floor(256 * (1 - p) + 0.5) / 256, sr.ops.keep_probability(p))
+        local dropped = n - mask:sum():item()
+        assert.is_true(math.abs(dropped - n * rate) < 4 * math.sqrt(n * rate * (1 - rate))) -- 4 sigma
+        local scale = y:max():item()
+        assert.is_true(math.abs(scale - 1 / (1 - rate)) < 1e-5)
+      end
+    end)
+
+    each_device("falls on the same places forward and backward", function()
+      local layout = layout_of {}
+      local y, dx = site(layout, 0.1, 1)
+      assert.equal(0, kept(y, layout, columns):ne(kept(dx, layout, columns)):sum():item())
+    end)
+
+    each_device("differs by layer, epoch, uid and seed", function()
+      local base = layout_of {}
+      local first = kept(site(base, 0.5, 1), base, columns)
+      local others = {
+        { base, 2 }, { layout_of { epoch = 1 }, 1 }, { layout_of { uid = 6 }, 1 }, { layout_of { seed = 98 }, 1 },
+      }
+      for _, other in ipairs(others) do
+        local mask = kept(site(other[1], 0.5, other[2]), other[1], columns)
+        local share = mask:ne(first):sum():item() / first:numel()
+        assert.is_true(math.abs(share - 0.5) < 0.04) -- 5 sigma of 4,096 coins
+      end
+    end)
+
+    each_device("does not depend on the place in the buffer", function()
+      local here, there = layout_of {}, layout_of { start = 37, rows = 128 }
+      local a, b = kept(site(here, 0.5, 1), here, columns), kept(site(there, 0.5, 1), there, columns)
+      assert.equal(0, a:ne(b):sum():item())
+    end)
+
+    it("is the same on every device", function()
+      local masks = {}
+      local before = sr.device()
+      for _, device in ipairs(sr.devices()) do
+        sr.use(device)
+        local layout = layout_of {}
+        masks[#masks + 1] = kept(site(layout, 0.1, 3), layout, columns):tostring_bytes()
+      end
+      sr.use(before)
+      for i = 2, #masks do assert.is_true(masks[1] == masks[i]) end
+    end)
+  end)
+end
+
+describe("dropout", function()
+  each_device("differs from site to site", function()
+    local layout = layout_of {}
+    local masks = {}
+    for name, site in pairs(SITES) do
+      if name ~= "attention" then masks[#masks + 1] = kept(site(layout, 0.5, 1), layout, COLUMNS) end
+    end
+    for i = 1, #masks do
+      for j = i + 1, #masks do
+        local share = masks[i]:ne(masks[j]):sum():item() / masks[i]:numel()
+        assert.is_true(math.abs(share - 0.5) < 0.04)
+      end
+    end
+  end)
+
+  each_device("of attention differs from head to head", function()
+    local layout = sr.layout { lens = { 32 }, seed = 4 }
+    local qkv = sr.zeros(32, 3 * 64)
+    local identity = sr.arange(1, 32):unsqueeze(2):eq(sr.arange(1, 32))
+    for head = 0, 1 do qkv:narrow(2, 129 + 32 * head, 32):copy_(identity) end
+    local y = sr.ops.attention(qkv, layout, { heads = 2, dropout = 0.5 })
+    local differing = y:narrow(2, 1, 32):ne(0):ne(y:narrow(2, 33, 32):ne(0)):sum():item()
+    assert.is_true(math.abs(differing / 1024 - 0.5) < 0.08)
+  end)
+
+  each_device("of the embedding goes back to the places it kept", function()
+    local layout = layout_of {}
+    local tables = {
+      word = sr.randn({ 7, COLUMNS }, { uid = 1 }), position = sr.randn({ ROWS, COLUMNS }, { uid = 2 }),
+      type = sr.randn({ 2, COLUMNS }, { uid = 3 }), gamma = sr.ones(COLUMNS), beta = leaf(sr.zeros(COLUMNS)),
+    }
+    local ids, types = sr.zeros(ROWS, { dtype = "i32" }), sr.zeros(ROWS, { dtype = "i32" })
+    local y = sr.ops.embed(ids, types, tables, layout, { dropout = 0.1 })
+    y:sum():backward()
+    -- dbeta[h] is the scale times the number of rows that kept column h
+    local counts = y:ne(0):sum(1):to(y:dtype()) * (256 / 230)
+    assert.is_true((counts - tables.beta:grad()):abs():max():item() < 1e-3)
+    local rate = 1 - y:ne(0):sum():item() / y:numel()
+    assert.is_true(math.abs(rate - 26 / 256) < 4 * math.sqrt(26 * 230 / 256 ^ 2 / y:numel()))
+  end)
+
+  each_device("of nothing is no op, and of everything is a mistake", function()
+    local layout = layout_of {}
+    local x = sr.randn({ ROWS, COLUMNS }, { uid = 1 })
+    assert.equal(x:tostring_bytes(), sr.ops.dropout(x, layout, { p = 0 }):tostring_bytes())
+    assert.is_false(pcall(sr.ops.dropout, x, layout, { p = 1 }))
+    assert.is_false(pcall(sr.ops.dropout, x, layout, { p = -0.1 }))
+  end)
+end)
