@@ -96,6 +96,40 @@ case {
   end,
   run = function(sr, t) return { sr.where(t.c, t.a, t.b) } end,
 }
+case {
+  name = "where, broadcast, and with a number",
+  make = function(r) return { ["*c"] = { bool = { 1, 0, 1 } }, a = r.normal { 2, 1 }, b = r.normal { 3 } } end,
+  run = function(sr, t) return { sr.where(t.c, t.a, t.b), sr.where(t.c, t.a, 0), sr.where(t.c, -1, t.b) } end,
+}
+case {
+  name = "minimum and maximum",
+  make = function(r) return { a = r.normal { 4, 9 }, b = r.normal { 9 } } end,
+  run = function(_, t) return { t.a:minimum(t.b), t.a:maximum(t.b), t.a:maximum(0.1) } end,
+}
+case {
+  name = "power of two tensors",
+  make = function(r) return { a = r.positive { 4, 5 }, b = r.normal { 5 } } end,
+  run = function(_, t) return { t.a ^ t.b, 2 ^ t.b } end,
+  tolerance = 5e-6,
+}
+case {
+  name = "logic",
+  make = function() return { ["*a"] = { bool = { 1, 1, 0, 0 } }, ["*b"] = { bool = { 1, 0, 1, 0 } } } end,
+  run = function(_, t) return { t.a:logical_and(t.b), t.a:logical_or(t.b), t.a:logical_not() } end,
+  difference = false,
+}
+case {
+  name = "whole numbers",
+  make = function() return { ["*a"] = { i32 = { 7, -3, 0 } }, ["*b"] = { i32 = { 2, 5, -1 } } } end,
+  run = function(_, t) return { t.a + t.b, t.a - t.b, t.a * t.b, -t.a, t.a:abs(), t.a:maximum(t.b), t.a:sum(), t.a:max() } end,
+  difference = false,
+}
+case {
+  name = "softmax along the first dimension",
+  make = function(r) return { x = r.normal { 5, 3 } } end,
+  run = function(_, t) return { t.x:softmax(1), t.x:log_softmax(1) } end,
+  tolerance = 5e-6,
+}
 for _, name in ipairs { "sum", "mean" } do
   case {
     name = name,
@@ -166,6 +200,13 @@ case {
   name = "cat and stack",
   make = function(r) return { a = r.normal { 2, 3 }, b = r.normal { 2, 3 } } end,
   run = function(sr, t) return { sr.cat({ t.a, t.b }, 1), sr.cat({ t.a, t.b }, 2), sr.stack { t.a, t.b } } end,
+}
+case {
+  name = "gather_rows of three dimensions, and of none",
+  make = function(r) return { x = r.normal { 4, 3, 5 }, ["*rows"] = { i32 = { 3, 3, 0 } } } end,
+  run = function(sr, t)
+    return { sr.ops.gather_rows(t.x, t.rows), sr.ops.gather_rows(t.x, sr.zeros(0, { dtype = "i32" })) }
+  end,
 }
 case {
   name = "gather_rows with repeated rows",
@@ -246,6 +287,7 @@ end
 for _, entry in ipairs(LAYOUTS) do
   for _, dropout in ipairs { 0, 0.1, 0.5 } do attention_case(entry[1], entry[2], 2, 16, dropout) end
 end
+attention_case("no sequence at all", { lens = {}, rows = 4 }, 2, 16, 0.1)
 for _, entry in ipairs(LONG) do attention_case(entry[1], entry[2], 1, 64, 0.1) end
 attention_case("around 16", LAYOUTS[3][2], 1, 64, 0.1)
 attention_case("around 16", LAYOUTS[3][2], 3, 5, 0.1) -- a head size that no vector likes

@@ -1,0 +1,360 @@
+/* tensor.c - storages, scopes, layouts and the tape where Lua cannot reach: memory that runs out at
+ * any call, devices that close under living tensors, blocks of the pool. */
+#include <math.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/tensor/backend.h"
+#include "core/tensor/grad.h"
+#include "core/tensor/ops.h"
+#include "core/tensor/pool.h"
+#include "core/tensor/scope.h"
+#include "tests/support/check.h"
+
+/* ---- memory that runs out ---------------------------------------------------------------------
+ */
+
+enum { ROWS = 12, HIDDEN = 8, WORDS = 11, HEADS = 2, MASKED = 3 };
+
+/* Everything a pass makes, so that one place can let go of it. */
+typedef struct bag {
+    sr_tensor *t[40];
+    int count;
+} bag;
+
+static void empty_bag(bag *b) {
+    while (b->count > 0) sr_tensor_release(b->t[--b->count]);
+}
+
+/* A place for one more tensor. */
+static sr_tensor **next(bag *b) {
+    b->t[b->count] = NULL;
+    return &b->t[b->count++];
+}
+
+static sr_status leaf(sr_tensor **out, bag *b, sr_device *d, int ndim, const int64_t *shape,
+                      uint32_t uid) {
+    sr_tensor **t = next(b);
+    SR_TRY(sr_tensor_new(t, d, d->real, ndim, shape));
+    SR_TRY(sr_op_random_in_place(*t, SR_NORMAL, 1, SR_PURPOSE_TENSOR, uid, 0, 0.0, 1.0));
+    (*t)->requires_grad = true;
+    *out = *t;
+    return SR_OK;
+}
+
+static sr_status whole(sr_tensor **out, bag *b, sr_device *d, const int32_t *values, int64_t n) {
+    sr_tensor **t = next(b);
+    SR_TRY(sr_tensor_new(t, d, SR_I32, 1, &n));
+    *out = *t;
+    return sr_tensor_write(*t, values, SR_I32);
+}
+
+/* The leaves of a small model. */
+typedef struct model {
+    sr_tables tables;
+    sr_tensor *qkv_w, *inner_w, *inner_b, *bias;
+} model;
+
+static sr_status make_model(model *m, bag *b, sr_device *d) {
+    SR_TRY(leaf(&m->tables.word, b, d, 2, (int64_t[]){WORDS, HIDDEN}, 1));
+    SR_TRY(leaf(&m->tables.position, b, d, 2, (int64_t[]){ROWS, HIDDEN}, 2));
+    SR_TRY(leaf(&m->tables.type, b, d, 2, (int64_t[]){2, HIDDEN}, 3));
+    SR_TRY(leaf(&m->tables.gamma, b, d, 1, (int64_t[]){HIDDEN}, 4));
+    SR_TRY(leaf(&m->tables.beta, b, d, 1, (int64_t[]){HIDDEN}, 5));
+    SR_TRY(leaf(&m->qkv_w, b, d, 2, (int64_t[]){3 * HIDDEN, HIDDEN}, 6));
+    SR_TRY(leaf(&m->inner_w, b, d, 2, (int64_t[]){HIDDEN, HIDDEN}, 7));
+    SR_TRY(leaf(&m->inner_b, b, d, 1, (int64_t[]){HIDDEN}, 8));
+    return leaf(&m->bias, b, d, 1, (int64_t[]){WORDS}, 9);
+}
+
+static sr_status forward(sr_tensor **loss, bag *b, const model *m, sr_device *d,
+                         const sr_layout *layout) {
+    static const int32_t ids[ROWS] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0, 1}, zeros[ROWS] = {0};
+    static const int32_t rows[MASKED] = {0, 4, 7}, labels[MASKED] = {3, 1, 2};
+    sr_tensor *id, *type, *row, *label;
+    SR_TRY(whole(&id, b, d, ids, ROWS));
+    SR_TRY(whole(&type, b, d, zeros, ROWS));
+    SR_TRY(whole(&row, b, d, rows, MASKED));
+    SR_TRY(whole(&label, b, d, labels, MASKED));
+    sr_dropout drop = {230, SR_PURPOSE_DROP_USER, 1};
+    sr_tensor **x = next(b), **qkv = next(b), **mixed = next(b), **inner = next(b), **y = next(b);
+    SR_TRY(sr_op_embed(x, id, type, &m->tables, layout, 1e-12, drop));
+    SR_TRY(sr_op_linear(qkv, *x, m->qkv_w, NULL, SR_ACT_NONE));
+    SR_TRY(sr_op_attention(mixed, *qkv, layout, HEADS, 0, drop));
+    SR_TRY(sr_op_linear(inner, *mixed, m->inner_w, m->inner_b, SR_ACT_GELU));
+    SR_TRY(
+        sr_op_residual_norm(y, *inner, *x, m->tables.gamma, m->tables.beta, layout, 1e-12, drop));
+    sr_tensor **picked = next(b), **weights = next(b), **mean = next(b), **sum = next(b);
+    SR_TRY(sr_op_gather_rows(picked, *y, row));
+    SR_TRY(sr_tensor_full(weights, d, d->real, 1, (int64_t[]){MASKED}, 0.5));
+    sr_tensor **nll = next(b), **correct = next(b), **total = next(b), **turned = next(b);
+    SR_TRY(sr_op_mlm_loss(total, nll, correct, *picked, m->tables.word, m->bias, label, *weights));
+    SR_TRY(sr_op_transpose(turned, *y, 0, 1)); /* a strided gradient on the way back */
+    SR_TRY(sr_op_mean(mean, *turned, SR_ALL_DIMS, false));
+    SR_TRY(sr_op_binary(sum, *mean, *total, SR_MUL));
+    *loss = *sum;
+    return SR_OK;
+}
+
+static sr_status pass(sr_device *d) {
+    bag b = {.count = 0};
+    model m;
+    sr_layout *layout = NULL;
+    sr_scope *scope = NULL;
+    sr_tensor *loss = NULL;
+    sr_backward how = {.retain = false};
+    sr_status st;
+    SR_GO(done, st, sr_layout_new(&layout, 2, NULL, (int32_t[]){5, 4}, NULL, NULL, ROWS, 7));
+    SR_GO(done, st, make_model(&m, &b, d));
+    SR_GO(done, st, sr_scope_open(&scope, d));
+    SR_GO(done, st, forward(&loss, &b, &m, d, layout));
+    SR_GO(done, st, sr_grad_backward(1, &loss, NULL, &how));
+done:
+    if (scope != NULL) sr_scope_close(scope);
+    sr_scope_free(scope);
+    empty_bag(&b);
+    sr_layout_release(layout);
+    return st;
+}
+
+static sr_status pass_on_new_device(const sr_backend *backend) {
+    sr_device *d = NULL;
+    SR_TRY(sr_device_open(&d, backend, backend->name, NULL));
+    sr_status st = pass(d);
+    if (st == SR_OK) st = pass(d); /* once more out of the pool */
+    sr_device_close(d);
+    return st;
+}
+
+/* Fails the 1st, 2nd, ... allocation until a pass gets through. */
+static void test_memory(const sr_backend *backend, bool sticky) {
+    int64_t before = sr_mem_live(), n = 0;
+    sr_status st;
+    bool clean = true;
+    do {
+        sr_mem_fail_at(++n, sticky);
+        st = pass_on_new_device(backend);
+        sr_mem_fail_at(0, false);
+        clean = clean && (st == SR_OK || st == SR_ENOMEM) && sr_mem_live() == before;
+        if (!clean)
+            printf("allocation %lld on %s: %s\n", (long long)n, backend->name, sr_message());
+    } while (clean && st != SR_OK && n < 100000);
+    CHECK(clean);
+    CHECK(st == SR_OK);
+    CHECK(n > 50);
+    CHECK(sr_grad_recording());
+}
+
+/* ---- devices, scopes, tensors -----------------------------------------------------------------
+ */
+
+static sr_device *open_ref(void) {
+    sr_device *d = NULL;
+    CHECK_OK(sr_device_open(&d, &sr_backend_ref, "ref", NULL));
+    return d;
+}
+
+static void test_close_under_tensors(void) {
+    int64_t before = sr_mem_live();
+    sr_device *d = open_ref();
+    sr_tensor *x = NULL, *y = NULL;
+    sr_scope *scope = NULL;
+    CHECK_OK(sr_tensor_full(&x, d, SR_F64, 1, (int64_t[]){4}, 1.0));
+    x->requires_grad = true;
+    CHECK_OK(sr_scope_open(&scope, d));
+    CHECK_OK(sr_op_unary(&y, x, SR_EXP));
+    sr_device_close(d);
+    CHECK_FAILS(sr_tensor_check("exp", y), SR_EINVAL, "expired");
+    CHECK_FAILS(sr_tensor_check("exp", x), SR_EINVAL, "expired");
+    sr_scope_close(scope);
+    sr_scope_free(scope);
+    sr_tensor_release(x);
+    sr_tensor_release(y);
+    CHECK(sr_mem_live() == before);
+}
+
+static void test_borrow(void) {
+    sr_device *d = open_ref();
+    void *bytes = NULL;
+    sr_tensor *t = NULL, *y = NULL;
+    CHECK_OK(sr_alloc_aligned(&bytes, 64));
+    for (int i = 0; i < 8; i++) ((double *)bytes)[i] = i;
+    CHECK_OK(sr_tensor_borrow(&t, d, bytes, SR_F64, 2, (int64_t[]){2, 4}));
+    CHECK_OK(sr_op_reduce(&y, t, SR_SUM, SR_ALL_DIMS, false));
+    CHECK(SR_DATA(double, y)[0] == 28);
+    sr_tensor_release(y);
+    sr_tensor_release(t);
+    CHECK(((double *)bytes)[7] == 7);
+    sr_free_aligned(bytes);
+    sr_device_close(d);
+}
+
+static void test_views_stay_inside(void) {
+    sr_device *d = open_ref();
+    sr_tensor *t = NULL, *v = NULL;
+    CHECK_OK(sr_tensor_full(&t, d, SR_F64, 1, (int64_t[]){10}, 0.0));
+    CHECK_FAILS(sr_tensor_view(&v, t, 1, (int64_t[]){11}, (int64_t[]){1}, 0), SR_EINVAL, "view");
+    CHECK_FAILS(sr_tensor_view(&v, t, 1, (int64_t[]){2}, (int64_t[]){1}, 9), SR_EINVAL, "view");
+    CHECK_FAILS(sr_tensor_view(&v, t, 1, (int64_t[]){2}, (int64_t[]){-1}, 0), SR_EINVAL, "view");
+    CHECK_FAILS(sr_tensor_view(&v, t, 1, (int64_t[]){3}, (int64_t[]){INT64_MAX / 2}, 0), SR_EINVAL,
+                "view");
+    CHECK_FAILS(sr_tensor_new(&v, d, SR_F64, 7, (int64_t[]){1, 1, 1, 1, 1, 1, 1}), SR_EINVAL, "6");
+    CHECK_FAILS(sr_tensor_new(&v, d, SR_F64, 2, (int64_t[]){INT64_MAX, 64}), SR_ENOMEM, "memory");
+    CHECK_OK(sr_tensor_view(&v, t, 1, (int64_t[]){10}, (int64_t[]){-1}, 9));
+    sr_tensor_release(v);
+    sr_tensor_release(t);
+    sr_device_close(d);
+}
+
+static void test_cache(void) {
+    int64_t before = sr_mem_live();
+    sr_device *d = open_ref();
+    sr_tensor *t = NULL;
+    sr_cached *a, *b, *again;
+    CHECK_OK(sr_tensor_full(&t, d, SR_F64, 1, (int64_t[]){10}, 0.0));
+    CHECK_OK(sr_storage_cache(&a, t->storage, (uint64_t[]){1, 2, 3, 4}));
+    CHECK(a->data == NULL);
+    CHECK_OK(sr_alloc_aligned(&a->data, 100));
+    a->version = t->storage->version;
+    CHECK_OK(sr_storage_cache(&b, t->storage, (uint64_t[]){1, 2, 3, 5}));
+    CHECK(b != a);
+    CHECK_OK(sr_storage_cache(&again, t->storage, (uint64_t[]){1, 2, 3, 4}));
+    CHECK(again == a && a->version == t->storage->version);
+    CHECK_OK(sr_op_fill_in_place(t, 1.0));
+    CHECK(a->version != t->storage->version);
+    sr_tensor_release(t);
+    sr_device_close(d);
+    CHECK(sr_mem_live() == before);
+}
+
+static void test_pool(void) {
+    bool fits = true, tight = true, rising = true;
+    size_t last = 0;
+    for (size_t bytes = 1; bytes < 1000000; bytes += 1 + bytes / 37) {
+        size_t size = sr_class_bytes(bytes);
+        fits = fits && size >= bytes && size % 16 == 0;
+        tight = tight && (bytes < 64 || size <= bytes + bytes / 4 + 16);
+        rising = rising && size >= last && sr_class_bytes(size) == size;
+        last = size;
+    }
+    CHECK(fits);
+    CHECK(tight);
+    CHECK(rising);
+    CHECK(sr_class_bytes((size_t)1 << 62) == 0);
+
+    sr_device *d = open_ref();
+    void *a, *b;
+    CHECK_OK(sr_device_take(d, &a, 1000));
+    sr_device_give(d, a, 1000);
+    CHECK_OK(sr_device_take(d, &b, 990)); /* the same class */
+    CHECK(a == b && d->allocations == 1);
+    sr_device_give(d, b, 990);
+    CHECK(d->bytes_used == 0 && d->bytes_held == sr_class_bytes(1000));
+    sr_device_trim(d);
+    CHECK(d->bytes_held == 0);
+    CHECK_FAILS(sr_device_take(d, &a, (size_t)1 << 62), SR_ENOMEM, "fits nowhere");
+    sr_device_close(d);
+}
+
+/* ---- dtypes -----------------------------------------------------------------------------------
+ */
+
+static void test_dtypes(void) {
+    const double in[] = {1.5, -2.7, 3e10, -3e10, NAN, 0.0};
+    int32_t whole_out[6];
+    uint8_t truth[6];
+    sr_dtype_convert(whole_out, SR_I32, in, SR_F64, 6);
+    CHECK(whole_out[0] == 1 && whole_out[1] == -2);
+    CHECK(whole_out[2] == INT32_MAX && whole_out[3] == INT32_MIN && whole_out[4] == 0);
+    sr_dtype_convert(truth, SR_BOOL, in, SR_F64, 6);
+    CHECK(truth[0] == 1 && truth[4] == 1 && truth[5] == 0);
+    CHECK(sr_bf16_from_f32(1.00390625f) == 0x3F80); /* a tie goes to the even one */
+    CHECK(sr_bf16_from_f32(1.01171875f) == 0x3F82);
+    CHECK(isnan(sr_bf16_to_f32(sr_bf16_from_f32(NAN))));
+    CHECK(isinf(sr_bf16_to_f32(sr_bf16_from_f32(INFINITY))));
+    sr_dtype dtype;
+    CHECK(sr_dtype_parse(&dtype, "bf16") && dtype == SR_BF16 && !sr_dtype_parse(&dtype, "f16"));
+}
+
+/* ---- layouts ----------------------------------------------------------------------------------
+ */
+
+static void test_layout(void) {
+    int64_t before = sr_mem_live();
+    sr_layout *l = NULL, *heads = NULL;
+    CHECK_OK(sr_layout_new(&l, 4, (int32_t[]){0, 4, 9, 12}, (int32_t[]){3, 5, 3, 1},
+                           (uint32_t[]){9, 8, 7, 6}, NULL, 16, 5));
+    CHECK(l->tokens == 12 && l->squares == 44 && l->longest == 5 && !l->gapless);
+    CHECK(memcmp(l->longest_first, (int32_t[]){1, 0, 2, 3}, 16) == 0);
+    CHECK(l->owner[3] == -1 && l->owner[4] == 1 && l->position[8] == 4 && l->position[3] == 0);
+    CHECK_OK(sr_layout_heads(&heads, l));
+    CHECK(heads->rows == 4 && heads->uid[2] == 7 && heads->seed == 5 && heads->gapless);
+    sr_layout_release(sr_layout_retain(l));
+    sr_layout_release(heads);
+    sr_layout_release(l);
+    CHECK_OK(sr_layout_new(&l, 0, NULL, NULL, NULL, NULL, 128, 0));
+    CHECK(l->tokens == 0 && l->longest == 0 && l->owner[127] == -1);
+    sr_layout_release(l);
+    CHECK_FAILS(sr_layout_new(&l, 2, NULL, (int32_t[]){3, 0}, NULL, NULL, 0, 0), SR_EINVAL,
+                "sequence 2 has length 0");
+    CHECK_FAILS(sr_layout_new(&l, 2, (int32_t[]){0, 2}, (int32_t[]){3, 1}, NULL, NULL, 0, 0),
+                SR_EINVAL, "sequence 2 starts at row 2");
+    CHECK_FAILS(sr_layout_new(&l, 1, NULL, (int32_t[]){3}, NULL, NULL, 2, 0), SR_EINVAL, "row 3");
+    CHECK_FAILS(sr_layout_new(&l, 2, NULL, (int32_t[]){INT32_MAX, 1}, NULL, NULL, 0, 0), SR_EINVAL,
+                "beyond");
+    CHECK(l == NULL && sr_mem_live() == before);
+    for (int n = 1; n < 10; n++) {
+        sr_mem_fail_at(n, false);
+        sr_status st = sr_layout_new(&l, 1, NULL, (int32_t[]){3}, NULL, NULL, 0, 0);
+        sr_mem_fail_at(0, false);
+        CHECK(st == SR_OK || (st == SR_ENOMEM && l == NULL));
+        sr_layout_release(l);
+        CHECK(sr_mem_live() == before);
+    }
+}
+
+/* ---- a device that lacks an op ----------------------------------------------------------------
+ */
+
+static void test_missing_op(void) {
+    sr_backend poor = sr_backend_ref;
+    poor.name = "poor";
+    poor.attention = NULL;
+    poor.softmax_backward = NULL;
+    sr_device *d = NULL;
+    sr_tensor *x = NULL, *y = NULL, *sum = NULL;
+    sr_layout *l = NULL;
+    sr_backward how = {.retain = false};
+    CHECK_OK(sr_device_open(&d, &poor, "poor", NULL));
+    CHECK_OK(sr_layout_new(&l, 1, NULL, (int32_t[]){2}, NULL, NULL, 0, 0));
+    CHECK_OK(sr_tensor_full(&x, d, SR_F64, 2, (int64_t[]){2, 6}, 1.0));
+    x->requires_grad = true;
+    CHECK_FAILS(sr_op_attention(&y, x, l, 1, 0, (sr_dropout){256, SR_PURPOSE_DROP_USER, 0}),
+                SR_EDEVICE, "attention is not written for poor");
+    CHECK_OK(sr_op_softmax(&y, x, 1, false));
+    CHECK_OK(sr_op_reduce(&sum, y, SR_SUM, SR_ALL_DIMS, false));
+    CHECK_FAILS(sr_grad_backward(1, &sum, NULL, &how), SR_EDEVICE, "softmax_backward");
+    sr_tensor_release(sum);
+    sr_tensor_release(y);
+    sr_tensor_release(x);
+    sr_layout_release(l);
+    sr_device_close(d);
+}
+
+int main(void) {
+    int64_t before = sr_mem_live();
+    for (int i = 0; sr_backends[i] != NULL; i++) {
+        test_memory(sr_backends[i], false);
+        test_memory(sr_backends[i], true);
+    }
+    test_close_under_tensors();
+    test_borrow();
+    test_views_stay_inside();
+    test_cache();
+    test_pool();
+    test_dtypes();
+    test_layout();
+    test_missing_op();
+    CHECK(sr_mem_live() == before);
+    return CHECK_DONE();
+}
