@@ -198,6 +198,7 @@ static sr_status encode_block(void *context, int64_t i, int worker) {
         k->count = 0;
         SR_TRY(sr_tokenize(k, e->t, b->text + p->at, p->size));
         b->tokens += k->count + (e->opts.frame ? (uint64_t)p->starts + p->ends : 0);
+        if (e->opts.count_only) continue;
         if (e->opts.json)
             SR_TRY(write_json(b, e, p, k));
         else
@@ -257,7 +258,7 @@ static sr_status encode_all(encoder *e, sr_source *source, sr_pool *pool, sr_enc
         if (sr_stop_requested()) return sr_fail(SR_ESTOP, "tokenize: stopped on request");
         SR_TRY(read_blocks(e, source, &blocks, &ended));
         SR_TRY(sr_pool_run(pool, encode_block, e, blocks));
-        for (int64_t i = 0; i < blocks; i++)
+        for (int64_t i = 0; i < blocks && !e->opts.count_only; i++)
             SR_TRY(sink(context, e->blocks[i].out, e->blocks[i].out_size));
     }
     return SR_OK;

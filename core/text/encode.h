@@ -28,6 +28,7 @@ typedef struct sr_encode_opts {
     bool frame;   /* [CLS] before and [SEP] behind each line, at 0:0 */
     bool json;    /* {"line":1,"ids":[..],"offsets":[[0,5],..]}, "tokens" when neither is asked for;
                    * a line that was cut gives an object for each part, all with its number */
+    bool count_only; /* write nothing: what is wanted is the counts */
 } sr_encode_opts;
 
 /* Takes the next bytes of output; a failure ends the work and is returned. */

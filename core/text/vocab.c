@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "core/base/file.h"
 #include "core/base/mem.h"
@@ -30,6 +31,7 @@ struct sr_vocab {
     uint32_t mask; /* number of slots, less one */
     uint64_t lengths[2][PAIRS];
     int32_t specials[SR_TOKEN_SPECIALS];
+    uint64_t empty, sharps; /* the hash of nothing, a random number, and of ## */
     uint64_t fingerprint;
 };
 
@@ -37,9 +39,9 @@ static size_t pair_index(uint8_t first, uint8_t second) {
     return ((size_t)first << 4 ^ second) & (PAIRS - 1);
 }
 
-static uint64_t hash_of(const void *token, size_t size) {
+static uint64_t hash_of(const sr_vocab *v, const void *token, size_t size) {
     const uint8_t *bytes = token;
-    uint64_t hash = SR_VOCAB_SEED;
+    uint64_t hash = v->empty;
     for (size_t i = 0; i < size; i++) hash = sr_vocab_mix(hash, bytes[i]);
     return hash;
 }
@@ -65,12 +67,16 @@ static slot *probe(const sr_vocab *v, uint64_t hash, int prefix, const void *bod
     }
 }
 
+uint64_t sr_vocab_hash(const sr_vocab *v, int prefix) {
+    return prefix != 0 ? v->sharps : v->empty;
+}
+
 int32_t sr_vocab_find(const sr_vocab *v, uint64_t hash, int prefix, const void *body, size_t size) {
     return (int32_t)probe(v, hash, prefix, body, size)->id1 - 1;
 }
 
 int32_t sr_vocab_id(const sr_vocab *v, const void *token, size_t size) {
-    return sr_vocab_find(v, hash_of(token, size), 0, token, size);
+    return sr_vocab_find(v, hash_of(v, token, size), 0, token, size);
 }
 
 const char *sr_vocab_token(const sr_vocab *v, int32_t id, size_t *size) {
@@ -140,7 +146,7 @@ static sr_status index_tokens(sr_vocab *v, const char *name) {
     for (int32_t id = 0; id < v->size; id++) {
         size_t size;
         const char *token = sr_vocab_token(v, id, &size);
-        uint64_t hash = hash_of(token, size);
+        uint64_t hash = hash_of(v, token, size);
         slot *s = probe(v, hash, 0, token, size);
         if (s->id1 != 0)
             return sr_fail(SR_EDATA, "%s:%d: the token of line %u again; each stands once", name,
@@ -175,6 +181,12 @@ static sr_status count_lines(size_t *lines, const char *bytes, size_t size, cons
     return SR_OK;
 }
 
+static uint64_t random_number(void) {
+    uint64_t x;
+    if (getrandom(&x, sizeof x, GRND_NONBLOCK) != sizeof x) x = 0x9E3779B97F4A7C15u;
+    return x;
+}
+
 sr_status sr_vocab_parse(sr_vocab **out, const void *bytes, size_t size, const char *name) {
     *out = NULL;
     if (size > SR_VOCAB_FILE_LIMIT)
@@ -187,6 +199,8 @@ sr_status sr_vocab_parse(sr_vocab **out, const void *bytes, size_t size, const c
     SR_TRY(sr_new(&v, 1));
     atomic_init(&v->holders, 1);
     v->mask = (uint32_t)slots - 1;
+    v->empty = random_number();
+    v->sharps = hash_of(v, "##", 2);
     sr_status st;
     SR_GO(fail, st, sr_new(&v->text, size + 1));
     SR_GO(fail, st, sr_new(&v->start, lines + 1));

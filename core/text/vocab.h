@@ -72,8 +72,9 @@ int32_t sr_vocab_special(const sr_vocab *v, sr_special which);
 uint64_t sr_vocab_fingerprint(const sr_vocab *v);
 
 /* Lookup by hash, for the tokenizer: the hash of a prefix is extended byte by byte, so all prefixes
- * of a word cost one pass. */
-#define SR_VOCAB_SEED 0x9E3779B97F4A7C15u
+ * of a word cost one pass.  It begins at sr_vocab_hash(), which differs from one vocabulary to the
+ * next, so that nobody can write a vocabulary whose tokens collide. */
+uint64_t sr_vocab_hash(const sr_vocab *v, int prefix); /* of no # signs, or of 2 */
 static inline uint64_t sr_vocab_mix(uint64_t hash, uint8_t byte) {
     return (hash ^ byte) * 0xD6E8FEB86659FD93u;
 }

@@ -256,8 +256,7 @@ static int32_t longest(size_t *length, const sr_vocab *v, int prefix, const uint
     uint64_t wanted = sr_vocab_lengths(v, prefix, bytes[0], size > 1 ? bytes[1] : 0);
     size_t top = wanted >> 63 != 0 ? size : 63 - (size_t)__builtin_clzll(wanted);
     if (top > size) top = size;
-    hashes[0] = SR_VOCAB_SEED;
-    for (int i = 0; i < prefix; i++) hashes[0] = sr_vocab_mix(hashes[0], '#');
+    hashes[0] = sr_vocab_hash(v, prefix);
     for (size_t n = 0; n < top; n++) hashes[n + 1] = sr_vocab_mix(hashes[n], bytes[n]);
     for (size_t n = top; n > 0; n--) {
         if ((wanted >> (n < 63 ? n : 63) & 1) == 0) continue;

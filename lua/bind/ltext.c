@@ -478,7 +478,7 @@ static void push_encode_counts(lua_State *L, const sr_encode_counts *c) {
     count_field(L, "long_cut", c->long_cut);
 }
 
-/* encode(tokenizer, paths, { ids=, offsets=, frame=, json=, threads=, fd= }) -> counts |
+/* encode(tokenizer, paths, { ids=, offsets=, frame=, json=, count_only=, threads=, fd= }) -> counts |
  * nil, message, code */
 static int text_encode(lua_State *L) {
     sr_tokenizer *t = lsr_checktokenizer(L, 1);
@@ -488,6 +488,7 @@ static int text_encode(lua_State *L) {
         .offsets = opt_boolean(L, 3, "offsets"),
         .frame = opt_boolean(L, 3, "frame"),
         .json = opt_boolean(L, 3, "json"),
+        .count_only = opt_boolean(L, 3, "count_only"),
     };
     outlet out = {.fd = (int)opt_range(L, 3, "fd", 0, INT32_MAX, 1)};
     int threads = (int)opt_range(L, 3, "threads", 0, 1024, 0);

@@ -55,10 +55,10 @@ function text.sentences(paths, options) end
 function text.train(paths, options) end
 
 ---Writes a line of ids (or offsets, or tokens) for each line of text to a file descriptor, 1 by default.
----A reader that goes away is no failure.
+---A reader that goes away is no failure.  With `count_only` nothing is written.
 ---@param tokenizer seqrun.core.text.tokenizer
 ---@param paths string|string[]
----@param options { ids?: boolean, offsets?: boolean, frame?: boolean, json?: boolean, threads?: integer, fd?: integer }
+---@param options { ids?: boolean, offsets?: boolean, frame?: boolean, json?: boolean, count_only?: boolean, threads?: integer, fd?: integer }
 ---@return { lines: integer, bytes: integer, tokens: integer, unknown: integer, invalid: integer, long_cut: integer }? counts
 ---@return string? message
 ---@return string? code

@@ -1,0 +1,72 @@
+-- How fast text becomes ids: seqrun recipes/bench/tokenize.lua [FILE...] [times=20] [threads=1,2]
+--
+-- Prints MB/s of text, the best of five runs, on each number of threads: ids only, with offsets, and
+-- with ids written out as `seqrun tokenize` does.  The text is taken one paragraph a line.  Where PYTHON
+-- names an interpreter that has the package tokenizers, its speed on the same lines and threads follows:
+--
+--     PYTHON=venv/bin/python seqrun recipes/bench/tokenize.lua
+
+local sr = require "seqrun"
+local core = require "seqrun.core.text"
+local sys = require "seqrun.core.sys"
+
+local VOCAB = "tests/data/tokenizer/vocab.txt"
+local NOVELS = { "recipes/data/emma.txt", "recipes/data/mansfieldpark.txt" }
+local RUNS = 5
+
+local options, files = { times = "20", threads = "1,2" }, {}
+for _, word in ipairs(arg) do
+  local key, value = word:match("^(%l+)=(.*)$")
+  if key then options[key] = value else files[#files + 1] = word end
+end
+if #files == 0 then files = NOVELS end
+
+---Writes a file with one paragraph a line; returns its path and size.
+local function paragraphs(times)
+  local lines, path = {}, os.tmpname()
+  for _, file in ipairs(files) do
+    local text = sr.must(sys.read_file(file)):gsub("\r", "")
+    for paragraph in (text .. "\n\n"):gmatch("%s*(.-)\n%s*\n") do lines[#lines + 1] = paragraph:gsub("\n", " ") end
+  end
+  local text = table.concat(lines, "\n") .. "\n"
+  sr.must(sys.write_file(path, text:rep(times)))
+  return path, #text * times
+end
+
+local function best(action)
+  local least = math.huge
+  for _ = 1, RUNS do
+    local start = sys.now()
+    action()
+    least = math.min(least, sys.now() - start)
+  end
+  return least
+end
+
+local path, bytes = paragraphs(tonumber(options.times))
+local tokenizer = core.tokenizer(sr.must(core.vocab(VOCAB)))
+local program = sr.must(sys.real_path("/proc/self/exe"))
+print(("%.1f MB of text, %d processors, best of %d"):format(bytes / 1e6, sys.machine().processors, RUNS))
+
+for threads in options.threads:gmatch("%d+") do
+  local function report(what, action)
+    local rate = bytes / best(action) / 1e6
+    print(("seqrun      %s thread%s  %-22s %7.1f MB/s"):format(threads, threads == "1" and " " or "s", what, rate))
+  end
+  local function count(offsets)
+    local how = { count_only = true, offsets = offsets, threads = math.tointeger(threads) }
+    return function() sr.must(core.encode(tokenizer, path, how)) end
+  end
+  local command = ("%s tokenize --vocab %s --ids --threads %s %s >/dev/null"):format(program, VOCAB, threads, path)
+  report("ids only", count(false))
+  report("with offsets", count(true))
+  report("the verb, ids printed", function() assert(os.execute(command)) end)
+end
+
+local python = os.getenv("PYTHON")
+if python then
+  io.stdout:flush()
+  local threads = options.threads:gsub(",", " ")
+  os.execute(("%s recipes/bench/peers/tokenize.py %s %s %s"):format(python, VOCAB, path, threads))
+end
+os.remove(path)
