@@ -43,20 +43,31 @@ static int64_t bound_of(int64_t total, int64_t heaviest) {
     return heaviest > 0 ? total / heaviest + (total % heaviest != 0) : 0;
 }
 
-sr_status sr_certificate_make(sr_certificate *out, const double *value, const sr_histogram *h,
-                              int32_t max_seqs) {
+sr_status sr_certificate_of(sr_certificate *out, const int64_t *weight, const sr_histogram *h,
+                            int32_t max_seqs) {
     memset(out, 0, sizeof *out);
     out->capacity = h->capacity, out->max_seqs = max_seqs;
     SR_TRY(sr_new(&out->weight, h->capacity + 1));
-    double scale = choose_scale(value, h);
     for (int32_t l = 1; l <= h->capacity; l++) {
         if (h->count[l] == 0) continue;
-        out->weight[l] = (int64_t)floor(value[l] * scale + 0.5);
-        out->total += out->weight[l] * h->count[l];
+        out->weight[l] = weight[l];
+        out->total += weight[l] * h->count[l];
     }
     sr_status st = weigh_heaviest(out, h);
     out->bound = bound_of(out->total, out->heaviest);
     if (st != SR_OK) sr_certificate_free(out);
+    return st;
+}
+
+sr_status sr_certificate_make(sr_certificate *out, const double *value, const sr_histogram *h,
+                              int32_t max_seqs) {
+    int64_t *weight;
+    memset(out, 0, sizeof *out);
+    SR_TRY(sr_new(&weight, h->capacity + 1));
+    double scale = choose_scale(value, h);
+    for (int32_t l = 1; l <= h->capacity; l++) weight[l] = (int64_t)floor(value[l] * scale + 0.5);
+    sr_status st = sr_certificate_of(out, weight, h, max_seqs);
+    sr_free(weight);
     return st;
 }
 

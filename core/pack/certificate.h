@@ -28,6 +28,9 @@ typedef struct sr_certificate {
 /* Rounds prices (by length, best pattern worth about 1) to weights and finds V, S and the bound. */
 sr_status sr_certificate_make(sr_certificate *out, const double *value, const sr_histogram *h,
                               int32_t max_seqs);
+/* The same from weights by length, whose total over the histogram stays below 2^63. */
+sr_status sr_certificate_of(sr_certificate *out, const int64_t *weight, const sr_histogram *h,
+                            int32_t max_seqs);
 void sr_certificate_free(sr_certificate *c);
 
 /* The heaviest pattern by a plain exact knapsack over (members, space), sharing no code with the

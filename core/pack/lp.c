@@ -43,6 +43,19 @@ void sr_pattern_list_cut(sr_pattern_list *list, size_t count) {
     list->parts.used = list->parts.start[count];
 }
 
+sr_status sr_pattern_list_of(sr_pattern_list *list, const sr_plan *plan) {
+    SR_TRY(sr_pattern_list_new(list));
+    for (size_t i = 0; i < plan->strategies; i++) {
+        const sr_pattern *q = &plan->pattern[i];
+        SR_TRY(sr_vectors_reserve(&list->parts, q->parts));
+        for (uint32_t k = 0; k < q->parts; k++)
+            sr_vectors_push(&list->parts, plan->part[q->first + k].length,
+                            plan->part[q->first + k].copies);
+        SR_TRY(sr_pattern_list_close(list, (double)q->count));
+    }
+    return SR_OK;
+}
+
 /* ---- column generation ---- */
 
 typedef struct generation {

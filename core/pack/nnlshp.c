@@ -88,7 +88,8 @@ static sr_status mix_well(double **x, int64_t *left, const partitions *q, const 
     SR_TRY(sr_new(&other, q->count));
     sr_status st = mix(*x, q, h, iterations, 0);
     int64_t fewest = rounded_packs(left, q, *x, h);
-    for (uint32_t tie = 1; tie < (q->width > 2 && q->count <= 4096 ? 16 : 1) && st == SR_OK; tie++) {
+    for (uint32_t tie = 1; tie < (q->width > 2 && q->count <= 4096 ? 16 : 1) && st == SR_OK;
+         tie++) {
         st = mix(other, q, h, iterations, tie);
         int64_t packs = rounded_packs(left, q, other, h);
         if (packs >= fewest) continue;

@@ -9,19 +9,6 @@
 #include "core/pack/round.h"
 #include "core/pack/solvers.h"
 
-static sr_status list_of_plan(sr_pattern_list *list, const sr_plan *plan) {
-    SR_TRY(sr_pattern_list_new(list));
-    for (size_t i = 0; i < plan->strategies; i++) {
-        const sr_pattern *q = &plan->pattern[i];
-        SR_TRY(sr_vectors_reserve(&list->parts, q->parts));
-        for (uint32_t k = 0; k < q->parts; k++)
-            sr_vectors_push(&list->parts, plan->part[q->first + k].length,
-                            plan->part[q->first + k].copies);
-        SR_TRY(sr_pattern_list_close(list, (double)q->count));
-    }
-    return SR_OK;
-}
-
 static int32_t different_lengths(const sr_histogram *h) {
     int32_t rows = 0;
     for (int32_t l = 1; l <= h->capacity; l++) rows += h->count[l] > 0;
@@ -61,7 +48,7 @@ static void search_free(search *s) {
 
 static sr_status solve_linear(search *s) {
     sr_certificate c;
-    SR_TRY(list_of_plan(&s->start, s->greedy));
+    SR_TRY(sr_pattern_list_of(&s->start, s->greedy));
     s->limits = choose_limits(s->h, s->opts, s->bound.packs);
     SR_TRY(
         sr_lp_solve(&s->lp, s->h->count, s->h->capacity, s->opts->max_seqs, &s->start, &s->limits));
@@ -122,7 +109,7 @@ sr_status sr_solve_optimal(sr_plan **out, const sr_histogram *h, const sr_pack_o
         bool better = s.rounding.best_packs > 0 && s.rounding.best_packs < s.greedy->packs;
         if (!better) {
             sr_pattern_list_free(&s.start);
-            st = list_of_plan(&s.start, s.greedy);
+            st = sr_pattern_list_of(&s.start, s.greedy);
         }
         if (st == SR_OK) st = build_list(&b, better ? &s.rounding.best : &s.start);
     }

@@ -11,6 +11,7 @@ int luaopen_seqrun_core_data(lua_State *L);
 int luaopen_seqrun_core_json(lua_State *L);
 int luaopen_seqrun_core_fault(lua_State *L);
 int luaopen_seqrun_core_ops(lua_State *L);
+int luaopen_seqrun_core_pack(lua_State *L);
 int luaopen_seqrun_core_sys(lua_State *L);
 int luaopen_seqrun_core_tensor(lua_State *L);
 int luaopen_seqrun_core_text(lua_State *L);
@@ -28,6 +29,7 @@ static const luaL_Reg modules[] = {
     {"batch", luaopen_seqrun_core_batch},
     {"tensor", luaopen_seqrun_core_tensor},
     {"train", luaopen_seqrun_core_train},
+    {"pack", luaopen_seqrun_core_pack},
     {"ops", luaopen_seqrun_core_ops},
     {"sys", luaopen_seqrun_core_sys},
     {"tensor", luaopen_seqrun_core_tensor},

@@ -1,0 +1,83 @@
+#include "core/pack/prove.h"
+
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/pack/build.h"
+#include "core/pack/lp.h"
+#include "core/pack/solvers.h"
+
+/* Keeps the certificate with the larger bound. */
+static void keep_better(sr_certificate *best, sr_certificate *c) {
+    if (best->weight == NULL || c->bound > best->bound) {
+        sr_certificate swap = *best;
+        *best = *c;
+        *c = swap;
+    }
+    sr_certificate_free(c);
+}
+
+static sr_status try_weights(sr_certificate *best, const int64_t *weight, const sr_histogram *h,
+                             int32_t max_seqs) {
+    sr_certificate c;
+    SR_TRY(sr_certificate_of(&c, weight, h, max_seqs));
+    keep_better(best, &c);
+    return SR_OK;
+}
+
+/* The a for which bounds.h's L2, as weights, has the largest total: lengths above L - a weigh L,
+ * those below a nothing, the others their length. */
+static int32_t best_cut(const sr_histogram *h) {
+    const int32_t L = h->capacity;
+    int64_t total = h->tokens, most = total;
+    int32_t best = 0;
+    for (int32_t a = 1; a <= L / 2; a++) {
+        total -= (int64_t)(a - 1) * h->count[a - 1];
+        total += (int64_t)(a - 1) * h->count[L - a + 1];
+        if (total > most) most = total, best = a;
+    }
+    return best;
+}
+
+static sr_status simple_proofs(sr_certificate *best, const sr_histogram *h, int32_t max_seqs) {
+    int64_t *weight;
+    const int32_t L = h->capacity, cut = best_cut(h);
+    SR_TRY(sr_new(&weight, L + 1));
+    for (int32_t l = 1; l <= L; l++) weight[l] = l > L - cut ? L : l < cut ? 0 : l;
+    sr_status st = try_weights(best, weight, h, max_seqs);
+    for (int32_t l = 1; l <= L; l++) weight[l] = 1;
+    if (st == SR_OK) st = try_weights(best, weight, h, max_seqs);
+    for (int32_t l = 1; l <= L; l++) weight[l] = l > L / 2;
+    if (st == SR_OK) st = try_weights(best, weight, h, max_seqs);
+    sr_free(weight);
+    return st;
+}
+
+static sr_status linear_proof(sr_certificate *best, const sr_histogram *h,
+                              const sr_pack_opts *opts) {
+    sr_plan *greedy = NULL;
+    sr_pattern_list start = {0};
+    sr_lp lp = {0};
+    sr_certificate c;
+    sr_lp_limits limits = {.pivots = opts->iterations > 0 ? opts->iterations : 1000000};
+    if (opts->seconds > 0) limits.deadline = sr_pack_clock() + opts->seconds;
+    sr_status st;
+    SR_GO(done, st, sr_solve_lpfhp(&greedy, h, opts));
+    SR_GO(done, st, sr_pattern_list_of(&start, greedy));
+    SR_GO(done, st, sr_lp_solve(&lp, h->count, h->capacity, opts->max_seqs, &start, &limits));
+    SR_GO(done, st, sr_certificate_make(&c, lp.value, h, opts->max_seqs));
+    keep_better(best, &c);
+done:
+    sr_lp_free(&lp);
+    sr_pattern_list_free(&start);
+    sr_plan_free(greedy);
+    return st;
+}
+
+sr_status sr_pack_prove(sr_certificate *out, const sr_histogram *h, const sr_pack_opts *opts) {
+    memset(out, 0, sizeof *out);
+    sr_status st = simple_proofs(out, h, opts->max_seqs);
+    if (st == SR_OK && h->sequences > 0) st = linear_proof(out, h, opts);
+    if (st != SR_OK) sr_certificate_free(out);
+    return st;
+}

@@ -1,0 +1,20 @@
+/* prove.h - the strongest certificate at hand for a histogram. */
+#ifndef SR_PACK_PROVE_H
+#define SR_PACK_PROVE_H
+
+#include "core/pack/certificate.h"
+#include "core/pack/pack.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Solves the linear program to its end (within opts->iterations and opts->seconds) and keeps the
+ * best of four proofs: its prices, tokens, count, and Martello and Toth's weights.
+ * Errors: SR_ENOMEM; SR_ESTOP when stopped on request. */
+sr_status sr_pack_prove(sr_certificate *out, const sr_histogram *h, const sr_pack_opts *opts);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

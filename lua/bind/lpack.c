@@ -1,0 +1,605 @@
+/* lpack.c - seqrun.core.pack: histograms, plans, certificates, instances. */
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/pack/assign.h"
+#include "core/pack/bounds.h"
+#include "core/pack/build.h"
+#include "core/pack/certificate.h"
+#include "core/pack/depth.h"
+#include "core/pack/instances.h"
+#include "core/pack/online.h"
+#include "core/pack/prove.h"
+#include "lua/bind/lseqrun.h"
+
+#define HISTOGRAM "seqrun.pack_histogram"
+#define PLAN "seqrun.pack_plan"
+#define CERTIFICATE "seqrun.pack_certificate"
+#define PACKING "seqrun.packing"
+#define LENGTHS "seqrun.pack_lengths"
+#define BUILDER "seqrun.pack_builder"
+
+static void *new_box(lua_State *L, size_t size, const char *class) {
+    void *box = lua_newuserdatauv(L, size, 0);
+    memset(box, 0, size);
+    luaL_setmetatable(L, class);
+    return box;
+}
+
+static int give(lua_State *L, sr_status st) {
+    return st == SR_OK ? 1 : lsr_result(L, st);
+}
+
+/* ---- options ---- */
+
+static const char *const policies[] = {"error", "truncate", "split", NULL};
+
+static int64_t field_integer(lua_State *L, int arg, const char *name, int64_t otherwise) {
+    if (lua_isnoneornil(L, arg)) return otherwise;
+    luaL_checktype(L, arg, LUA_TTABLE);
+    int64_t value = otherwise;
+    if (lua_getfield(L, arg, name) != LUA_TNIL) {
+        int whole;
+        value = lua_tointegerx(L, -1, &whole);
+        if (!whole) lsr_error(L, "pack: option '%s' is not a whole number", name);
+    }
+    lua_pop(L, 1);
+    return value;
+}
+
+static double field_number(lua_State *L, int arg, const char *name) {
+    if (lua_isnoneornil(L, arg)) return 0;
+    double value = 0;
+    if (lua_getfield(L, arg, name) != LUA_TNIL) {
+        int good;
+        value = lua_tonumberx(L, -1, &good);
+        if (!good || !(value >= 0)) lsr_error(L, "pack: option '%s' is not a number >= 0", name);
+    }
+    lua_pop(L, 1);
+    return value;
+}
+
+static int32_t field_int32(lua_State *L, int arg, const char *name) {
+    int64_t value = field_integer(L, arg, name, 0);
+    if (value < 0 || value > INT32_MAX)
+        lsr_error(L, "pack: option '%s' is not in 0..2147483647", name);
+    return (int32_t)value;
+}
+
+/* { solver, max_seqs, iterations, seconds, seed, open }; the solver's name stays on the stack. */
+static sr_pack_opts check_options(lua_State *L, int arg) {
+    sr_pack_opts o = {.max_seqs = field_int32(L, arg, "max_seqs"),
+                      .iterations = field_integer(L, arg, "iterations", 0),
+                      .seed = (uint64_t)field_integer(L, arg, "seed", 0),
+                      .open = field_int32(L, arg, "open"),
+                      .seconds = field_number(L, arg, "seconds")};
+    if (lua_istable(L, arg) && lua_getfield(L, arg, "solver") != LUA_TNIL)
+        o.solver = luaL_checkstring(L, -1);
+    return o;
+}
+
+static sr_long_policy check_policy(lua_State *L, int arg) {
+    return (sr_long_policy)luaL_checkoption(L, arg, "error", policies);
+}
+
+/* ---- lengths ---- */
+
+static int lengths_free(lua_State *L) {
+    uint32_t **box = luaL_checkudata(L, 1, LENGTHS);
+    sr_free(*box);
+    *box = NULL;
+    return 0;
+}
+
+/* A list of whole numbers as an array in a box on the stack. */
+static sr_lengths check_lengths(lua_State *L, int arg) {
+    luaL_checktype(L, arg, LUA_TTABLE);
+    int64_t n = (int64_t)lua_rawlen(L, arg);
+    uint32_t **box = new_box(L, sizeof *box, LENGTHS);
+    lsr_check(L, sr_new(box, n));
+    for (int64_t i = 0; i < n; i++) {
+        int whole;
+        lua_rawgeti(L, arg, i + 1);
+        lua_Integer length = lua_tointegerx(L, -1, &whole);
+        if (!whole || length < 0 || length > UINT32_MAX)
+            luaL_argerror(L, arg,
+                          lua_pushfstring(L, "length %I is not a whole number of tokens",
+                                          (lua_Integer)i + 1));
+        (*box)[i] = (uint32_t)length;
+        lua_pop(L, 1);
+    }
+    return (sr_lengths){*box, 4, n};
+}
+
+/* ---- histogram ---- */
+
+static sr_histogram *check_histogram(lua_State *L, int arg) {
+    return luaL_checkudata(L, arg, HISTOGRAM);
+}
+
+static int histogram_free(lua_State *L) {
+    sr_histogram_free(check_histogram(L, 1));
+    return 0;
+}
+
+/* count(lengths, max_len[, too_long]) -> Histogram | nil, message, code */
+static int pack_count(lua_State *L) {
+    int64_t capacity = lsr_checkrange(L, 2, 1, SR_MAX_LENGTH);
+    sr_long_policy policy = check_policy(L, 3);
+    sr_lengths lengths = check_lengths(L, 1);
+    sr_histogram *h = new_box(L, sizeof *h, HISTOGRAM);
+    return give(L, sr_histogram_count(h, &lengths, capacity, policy));
+}
+
+/* histogram(counts, max_len[, too_long]) -> Histogram | nil, message, code */
+static int pack_histogram(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TTABLE);
+    int64_t capacity = lsr_checkrange(L, 2, 1, SR_MAX_LENGTH), rows = (int64_t)lua_rawlen(L, 1);
+    sr_long_policy policy = check_policy(L, 3);
+    sr_histogram *h = new_box(L, sizeof *h, HISTOGRAM);
+    sr_status st = sr_histogram_new(h, capacity);
+    for (int64_t l = 1; l <= rows && st == SR_OK; l++) {
+        int whole;
+        lua_rawgeti(L, 1, l);
+        lua_Integer n = lua_tointegerx(L, -1, &whole);
+        if (!whole || n < 0)
+            luaL_argerror(L, 1,
+                          lua_pushfstring(L, "count %I is not a whole number", (lua_Integer)l));
+        st = sr_histogram_add(h, l, n, policy);
+        lua_pop(L, 1);
+    }
+    return give(L, st);
+}
+
+/* load_histogram(path[, max_len[, too_long]]) -> Histogram | nil, message, code */
+static int pack_load_histogram(lua_State *L) {
+    const char *path = luaL_checkstring(L, 1);
+    int64_t capacity = lua_isnoneornil(L, 2) ? 0 : lsr_checkrange(L, 2, 1, SR_MAX_LENGTH);
+    sr_long_policy policy = check_policy(L, 3);
+    sr_histogram *h = new_box(L, sizeof *h, HISTOGRAM);
+    return give(L, sr_histogram_load(h, path, capacity, policy));
+}
+
+/* histogram:fit(max_len[, too_long]) -> Histogram | nil, message, code */
+static int histogram_fit(lua_State *L) {
+    const sr_histogram *from = check_histogram(L, 1);
+    int64_t capacity = lsr_checkrange(L, 2, 1, SR_MAX_LENGTH);
+    sr_long_policy policy = check_policy(L, 3);
+    sr_histogram *h = new_box(L, sizeof *h, HISTOGRAM);
+    return give(L, sr_histogram_fit(h, from, capacity, policy));
+}
+
+/* histogram:save(path) -> true | nil, message, code */
+static int histogram_save(lua_State *L) {
+    sr_status st = sr_histogram_save(check_histogram(L, 1), luaL_checkstring(L, 2));
+    lua_pushboolean(L, true);
+    return give(L, st);
+}
+
+/* histogram:counts() -> { [1] = sequences of 1 token, ... } */
+static int histogram_counts(lua_State *L) {
+    const sr_histogram *h = check_histogram(L, 1);
+    lua_createtable(L, h->capacity, 0);
+    for (int32_t l = 1; l <= h->capacity; l++) {
+        lua_pushinteger(L, h->count[l]);
+        lua_rawseti(L, -2, l);
+    }
+    return 1;
+}
+
+static void set_integer(lua_State *L, const char *name, int64_t value) {
+    lua_pushinteger(L, value);
+    lua_setfield(L, -2, name);
+}
+
+static void set_number(lua_State *L, const char *name, double value) {
+    lua_pushnumber(L, value);
+    lua_setfield(L, -2, name);
+}
+
+static void set_string(lua_State *L, const char *name, const char *value) {
+    lua_pushstring(L, value);
+    lua_setfield(L, -2, name);
+}
+
+/* histogram:info() -> { max_len, sequences, tokens, longer, lost, distinct } */
+static int histogram_info(lua_State *L) {
+    const sr_histogram *h = check_histogram(L, 1);
+    int64_t distinct = 0;
+    for (int32_t l = 1; l <= h->capacity; l++) distinct += h->count[l] > 0;
+    lua_createtable(L, 0, 6);
+    set_integer(L, "max_len", h->capacity);
+    set_integer(L, "sequences", h->sequences);
+    set_integer(L, "tokens", h->tokens);
+    set_integer(L, "longer", h->longer);
+    set_integer(L, "lost", h->lost);
+    set_integer(L, "distinct", distinct);
+    return 1;
+}
+
+/* histogram:bounds([max_seqs]) -> { tokens, count, l2 } */
+static int histogram_bounds(lua_State *L) {
+    const sr_histogram *h = check_histogram(L, 1);
+    int32_t depth = lua_isnoneornil(L, 2) ? 0 : (int32_t)lsr_checkrange(L, 2, 0, INT32_MAX);
+    lua_createtable(L, 0, 3);
+    set_integer(L, "tokens", sr_bound_tokens(h));
+    set_integer(L, "count", sr_bound_count(h, depth));
+    set_integer(L, "l2", sr_bound_l2(h));
+    return 1;
+}
+
+/* ---- plan ---- */
+
+static sr_plan *check_plan(lua_State *L, int arg) {
+    sr_plan **box = luaL_checkudata(L, arg, PLAN);
+    luaL_argcheck(L, *box != NULL, arg, "the plan is closed");
+    return *box;
+}
+
+static int plan_free(lua_State *L) {
+    sr_plan **box = luaL_checkudata(L, 1, PLAN);
+    sr_plan_free(*box);
+    *box = NULL;
+    return 0;
+}
+
+/* solvers() -> { names, the default first } */
+static int pack_solvers(lua_State *L) {
+    const char *const *names = sr_pack_solvers();
+    lua_newtable(L);
+    for (int i = 0; names[i] != NULL; i++) {
+        lua_pushstring(L, names[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+/* solve(histogram[, options]) -> Plan | nil, message, code; an unknown solver raises */
+static int pack_solve(lua_State *L) {
+    const sr_histogram *h = check_histogram(L, 1);
+    sr_pack_opts o = check_options(L, 2);
+    sr_plan **box = new_box(L, sizeof *box, PLAN);
+    sr_status st = sr_pack_solve(box, h, &o);
+    if (st == SR_EINVAL) lsr_check(L, st);
+    return give(L, st);
+}
+
+/* online(lengths, max_len[, options[, too_long]]) -> Plan | nil, message, code */
+static int pack_online(lua_State *L) {
+    int64_t capacity = lsr_checkrange(L, 2, 1, SR_MAX_LENGTH);
+    sr_pack_opts o = check_options(L, 3);
+    sr_long_policy policy = check_policy(L, 4);
+    sr_lengths lengths = check_lengths(L, 1);
+    sr_plan **box = new_box(L, sizeof *box, PLAN);
+    return give(L, sr_online_plan(box, &lengths, (int32_t)capacity, o.max_seqs, o.open, policy));
+}
+
+/* A builder that is dropped when Lua raises in the middle. */
+static int builder_free(lua_State *L) {
+    sr_build_drop(luaL_checkudata(L, 1, BUILDER));
+    return 0;
+}
+
+/* The list of lengths on top of the stack as parts of one copy each. */
+static size_t read_parts(lua_State *L, sr_part *parts, int32_t capacity, lua_Integer pattern) {
+    size_t n = (size_t)lua_rawlen(L, -1);
+    if (n == 0 || n > (size_t)capacity)
+        lsr_error(L, "pack: pattern %I has %I lengths; wanted 1 to %d", pattern, (lua_Integer)n,
+                  capacity);
+    for (size_t k = 0; k < n; k++) {
+        lua_rawgeti(L, -1, (lua_Integer)k + 1);
+        lua_Integer length = lua_tointeger(L, -1);
+        if (length < 1 || length > capacity)
+            lsr_error(L, "pack: pattern %I has a length that is not in 1..%d", pattern, capacity);
+        parts[k] = (sr_part){(uint16_t)length, 1};
+        lua_pop(L, 1);
+    }
+    return n;
+}
+
+/* plan(histogram, { count =, length, length... } list, { solver, max_seqs }) -> Plan | nil, ... */
+static int pack_plan(lua_State *L) {
+    const sr_histogram *h = check_histogram(L, 1);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    sr_pack_opts o = check_options(L, 3);
+    sr_builder *b = new_box(L, sizeof *b, BUILDER);
+    sr_part *parts = lua_newuserdatauv(L, (size_t)h->capacity * sizeof *parts, 0);
+    lsr_check(L, sr_build_begin(b, h, o.max_seqs, o.solver != NULL ? o.solver : "lua"));
+    lua_Integer n = (lua_Integer)lua_rawlen(L, 2);
+    for (lua_Integer i = 1; i <= n; i++) {
+        if (lua_rawgeti(L, 2, i) != LUA_TTABLE) lsr_error(L, "pack: pattern %I is no table", i);
+        int64_t count = field_integer(L, lua_gettop(L), "count", 1);
+        if (count < 0) lsr_error(L, "pack: pattern %I has a count below 0", i);
+        size_t size = read_parts(L, parts, h->capacity, i);
+        lsr_check(L, sr_build_add(b, count, parts, size));
+        lua_pop(L, 1);
+    }
+    sr_plan **box = new_box(L, sizeof *box, PLAN);
+    return give(L, sr_build_end(box, b));
+}
+
+/* load(path) -> Plan | nil, message, code */
+static int pack_load(lua_State *L) {
+    const char *path = luaL_checkstring(L, 1);
+    sr_plan **box = new_box(L, sizeof *box, PLAN);
+    return give(L, sr_plan_load(box, path));
+}
+
+/* parse(text[, name]) -> Plan | nil, message, code */
+static int pack_parse(lua_State *L) {
+    size_t size;
+    const char *text = luaL_checklstring(L, 1, &size), *name = luaL_optstring(L, 2, "plan");
+    sr_plan **box = new_box(L, sizeof *box, PLAN);
+    return give(L, sr_plan_parse(box, text, size, name));
+}
+
+/* plan:save(path) -> true | nil, message, code */
+static int plan_save(lua_State *L) {
+    sr_status st = sr_plan_save(check_plan(L, 1), luaL_checkstring(L, 2));
+    lua_pushboolean(L, true);
+    return give(L, st);
+}
+
+/* plan:text() -> string */
+static int plan_text(lua_State *L) {
+    size_t size;
+    const sr_plan *p = check_plan(L, 1);
+    char **box = new_box(L, sizeof *box, LENGTHS); /* frees any block */
+    lsr_check(L, sr_plan_print(box, &size, p));
+    lua_pushlstring(L, *box, size);
+    return 1;
+}
+
+/* plan:info() -> table of all figures; max_seqs is nil when any number is allowed */
+static int plan_info(lua_State *L) {
+    const sr_plan *p = check_plan(L, 1);
+    lua_createtable(L, 0, 20);
+    set_string(L, "solver", p->solver);
+    set_integer(L, "sequences", p->histogram.sequences);
+    set_integer(L, "tokens", p->histogram.tokens);
+    set_integer(L, "max_len", p->capacity);
+    if (p->max_seqs > 0) set_integer(L, "max_seqs", p->max_seqs);
+    set_integer(L, "packs", p->packs);
+    set_integer(L, "strategies", (int64_t)p->strategies);
+    set_number(L, "efficiency", sr_plan_efficiency(p));
+    set_number(L, "factor", sr_plan_factor(p));
+    set_integer(L, "padding_tokens", sr_plan_padding(p));
+    set_integer(L, "lower_bound", p->bound.packs);
+    set_string(L, "bound_kind", sr_bound_name(p->bound.kind));
+    set_integer(L, "gap_packs", sr_plan_gap(p));
+    set_integer(L, "deepest", p->deepest);
+    set_integer(L, "unfilled", p->unfilled);
+    set_integer(L, "longer", p->histogram.longer);
+    set_integer(L, "lost", p->histogram.lost);
+    set_number(L, "milliseconds", p->milliseconds);
+    return 1;
+}
+
+/* plan:histogram() -> Histogram */
+static int plan_histogram(lua_State *L) {
+    const sr_plan *p = check_plan(L, 1);
+    sr_histogram *h = new_box(L, sizeof *h, HISTOGRAM);
+    lsr_check(L, sr_histogram_fit(h, &p->histogram, p->capacity, SR_LONG_ERROR));
+    return 1;
+}
+
+/* plan:pattern(i) -> { count =, length, length, ... }: pattern i, from 1 */
+static int plan_pattern(lua_State *L) {
+    const sr_plan *p = check_plan(L, 1);
+    lua_Integer i = lsr_checkrange(L, 2, 1, (int64_t)p->strategies);
+    const sr_pattern *q = &p->pattern[i - 1];
+    lua_newtable(L);
+    set_integer(L, "count", q->count);
+    lua_Integer at = 0;
+    for (uint32_t k = 0; k < q->parts; k++)
+        for (uint16_t c = 0; c < p->part[q->first + k].copies; c++) {
+            lua_pushinteger(L, p->part[q->first + k].length);
+            lua_rawseti(L, -2, ++at);
+        }
+    return 1;
+}
+
+/* choose_depth(histogram, options, tolerance) -> depth, reason, packs, bound | nil, message, code
+ */
+static int pack_choose_depth(lua_State *L) {
+    sr_depth_choice c;
+    const sr_histogram *h = check_histogram(L, 1);
+    double tolerance = luaL_optnumber(L, 3, 0.0005);
+    sr_pack_opts o = check_options(L, 2);
+    sr_status st = sr_pack_choose_depth(&c, h, &o, tolerance);
+    if (st == SR_EINVAL) lsr_check(L, st);
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_pushinteger(L, c.max_seqs);
+    lua_pushstring(L, c.reason);
+    lua_pushinteger(L, c.packs);
+    lua_pushinteger(L, c.bound);
+    return 4;
+}
+
+/* ---- certificate ---- */
+
+static sr_certificate *check_certificate(lua_State *L, int arg) {
+    return luaL_checkudata(L, arg, CERTIFICATE);
+}
+
+static int certificate_free(lua_State *L) {
+    sr_certificate_free(check_certificate(L, 1));
+    return 0;
+}
+
+/* prove(histogram[, options]) -> Certificate | nil, message, code */
+static int pack_prove(lua_State *L) {
+    const sr_histogram *h = check_histogram(L, 1);
+    sr_pack_opts o = check_options(L, 2);
+    sr_certificate *c = new_box(L, sizeof *c, CERTIFICATE);
+    return give(L, sr_pack_prove(c, h, &o));
+}
+
+/* load_certificate(path) -> Certificate | nil, message, code */
+static int pack_load_certificate(lua_State *L) {
+    const char *path = luaL_checkstring(L, 1);
+    sr_certificate *c = new_box(L, sizeof *c, CERTIFICATE);
+    return give(L, sr_certificate_load(c, path));
+}
+
+/* certificate:save(path, histogram) -> true | nil, message, code */
+static int certificate_save(lua_State *L) {
+    const sr_certificate *c = check_certificate(L, 1);
+    const char *path = luaL_checkstring(L, 2);
+    sr_status st = sr_certificate_save(c, check_histogram(L, 3), path);
+    lua_pushboolean(L, true);
+    return give(L, st);
+}
+
+/* certificate:check(histogram) -> true | nil, message, code */
+static int certificate_check(lua_State *L) {
+    sr_status st = sr_certificate_check(check_certificate(L, 1), check_histogram(L, 2));
+    lua_pushboolean(L, true);
+    return give(L, st);
+}
+
+/* certificate:info() -> { max_len, max_seqs, heaviest, total, bound } */
+static int certificate_info(lua_State *L) {
+    const sr_certificate *c = check_certificate(L, 1);
+    lua_createtable(L, 0, 5);
+    set_integer(L, "max_len", c->capacity);
+    if (c->max_seqs > 0) set_integer(L, "max_seqs", c->max_seqs);
+    set_integer(L, "heaviest", c->heaviest);
+    set_integer(L, "total", c->total);
+    set_integer(L, "bound", c->bound);
+    return 1;
+}
+
+/* ---- instances ---- */
+
+static sr_packing *check_packing(lua_State *L, int arg) {
+    sr_packing **box = luaL_checkudata(L, arg, PACKING);
+    luaL_argcheck(L, *box != NULL, arg, "the packing is closed");
+    return *box;
+}
+
+static int packing_free(lua_State *L) {
+    sr_packing **box = luaL_checkudata(L, 1, PACKING);
+    sr_packing_free(*box);
+    *box = NULL;
+    return 0;
+}
+
+/* packing(plan, lengths, seed) -> Packing | nil, message, code */
+static int pack_packing(lua_State *L) {
+    const sr_plan *p = check_plan(L, 1);
+    uint64_t seed = (uint64_t)luaL_optinteger(L, 3, 0);
+    sr_lengths lengths = check_lengths(L, 2);
+    sr_packing **box = new_box(L, sizeof *box, PACKING);
+    return give(L, sr_packing_new(box, p, &lengths, seed));
+}
+
+/* packing:at(epoch, i) -> { uids }, pattern: pack i of an epoch, from 1; epochs and uids from 0 */
+static int packing_at(lua_State *L) {
+    const sr_packing *k = check_packing(L, 1);
+    uint32_t epoch = (uint32_t)lsr_checkrange(L, 2, 0, UINT32_MAX);
+    int64_t i = lsr_checkrange(L, 3, 1, sr_packing_packs(k)) - 1;
+    uint32_t *uids = lua_newuserdatauv(L, (size_t)sr_packing_deepest(k) * sizeof *uids + 1, 0);
+    int32_t n;
+    lsr_check(L, sr_packing_at(k, epoch, i, uids, &n));
+    lua_createtable(L, n, 0);
+    for (int32_t j = 0; j < n; j++) {
+        lua_pushinteger(L, uids[j]);
+        lua_rawseti(L, -2, j + 1);
+    }
+    lua_pushinteger(L, sr_packing_pattern(k, epoch, i) + 1);
+    return 2;
+}
+
+static int packing_length(lua_State *L) {
+    lua_pushinteger(L, sr_packing_packs(check_packing(L, 1)));
+    return 1;
+}
+
+/* assign(costs, groups) -> { group of each pack, from 1 }, imbalance */
+static int pack_assign(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TTABLE);
+    int32_t groups = (int32_t)lsr_checkrange(L, 2, 1, 1 << 20);
+    int32_t n = (int32_t)lua_rawlen(L, 1);
+    double *cost = lua_newuserdatauv(L, (size_t)n * sizeof *cost + 1, 0), imbalance;
+    int32_t *group = lua_newuserdatauv(L, (size_t)n * sizeof *group + 1, 0);
+    for (int32_t i = 0; i < n; i++) {
+        lua_rawgeti(L, 1, i + 1);
+        cost[i] = luaL_checknumber(L, -1);
+        lua_pop(L, 1);
+    }
+    lsr_check(L, sr_assign_packs(group, &imbalance, cost, n, groups));
+    lua_createtable(L, n, 0);
+    for (int32_t i = 0; i < n; i++) {
+        lua_pushinteger(L, group[i] + 1);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_pushnumber(L, imbalance);
+    return 2;
+}
+
+/* ---- the module ---- */
+
+static const luaL_Reg functions[] = {
+    {"solvers", pack_solvers},
+    {"count", pack_count},
+    {"histogram", pack_histogram},
+    {"load_histogram", pack_load_histogram},
+    {"solve", pack_solve},
+    {"online", pack_online},
+    {"plan", pack_plan},
+    {"load", pack_load},
+    {"parse", pack_parse},
+    {"choose_depth", pack_choose_depth},
+    {"prove", pack_prove},
+    {"load_certificate", pack_load_certificate},
+    {"packing", pack_packing},
+    {"assign", pack_assign},
+    {NULL, NULL},
+};
+
+static const luaL_Reg histogram_methods[] = {
+    {"counts", histogram_counts}, {"info", histogram_info}, {"bounds", histogram_bounds},
+    {"fit", histogram_fit},       {"save", histogram_save}, {NULL, NULL},
+};
+static const luaL_Reg plan_methods[] = {
+    {"info", plan_info}, {"pattern", plan_pattern}, {"histogram", plan_histogram},
+    {"text", plan_text}, {"save", plan_save},       {NULL, NULL},
+};
+static const luaL_Reg certificate_methods[] = {
+    {"info", certificate_info},
+    {"check", certificate_check},
+    {"save", certificate_save},
+    {NULL, NULL},
+};
+static const luaL_Reg packing_methods[] = {{"at", packing_at}, {NULL, NULL}};
+
+static void new_class(lua_State *L, const char *name, const luaL_Reg *methods,
+                      lua_CFunction release) {
+    if (luaL_newmetatable(L, name)) {
+        lua_pushcfunction(L, release);
+        lua_setfield(L, -2, "__gc");
+        lua_pushcfunction(L, release);
+        lua_setfield(L, -2, "__close");
+        lua_newtable(L);
+        if (methods != NULL) luaL_setfuncs(L, methods, 0);
+        lua_setfield(L, -2, "__index");
+    }
+    lua_pop(L, 1);
+}
+
+int luaopen_seqrun_core_pack(lua_State *L);
+int luaopen_seqrun_core_pack(lua_State *L) {
+    new_class(L, HISTOGRAM, histogram_methods, histogram_free);
+    new_class(L, PLAN, plan_methods, plan_free);
+    new_class(L, CERTIFICATE, certificate_methods, certificate_free);
+    new_class(L, PACKING, packing_methods, packing_free);
+    new_class(L, LENGTHS, NULL, lengths_free);
+    new_class(L, BUILDER, NULL, builder_free);
+    luaL_getmetatable(L, PACKING);
+    lua_pushcfunction(L, packing_length);
+    lua_setfield(L, -2, "__len");
+    lua_pop(L, 1);
+    luaL_newlib(L, functions);
+    return 1;
+}

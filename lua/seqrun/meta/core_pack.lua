@@ -1,0 +1,218 @@
+---@meta
+
+---Packing: histograms, solvers, plans, certificates and instances.
+---@class seqrun.core.pack
+local pack = {}
+
+---How many sequences there are of each length.
+---@class seqrun.core.pack.pack_histogram
+local pack_histogram = {}
+
+---Which lengths share a pack, and how often.
+---@class seqrun.core.pack.pack_plan
+local pack_plan = {}
+
+---A proof that no packing needs fewer packs.
+---@class seqrun.core.pack.pack_certificate
+local pack_certificate = {}
+
+---A plan bound to the sequences of an example table; `#packing` is the packs of an epoch.
+---@class seqrun.core.pack.packing
+---@operator len: integer
+local packing = {}
+
+---@alias seqrun.PackOptions { solver?: string, max_seqs?: integer, iterations?: integer, seconds?: number, seed?: integer, open?: integer }
+
+---The names of all solvers, the default first.
+---@return string[]
+function pack.solvers() end
+
+---Counts lengths; `too_long` says what becomes of those above max_len.
+---@param lengths integer[]
+---@param max_len integer
+---@param too_long? "error"|"truncate"|"split"
+---@return seqrun.core.pack.pack_histogram? histogram
+---@return string? message
+---@return string? code
+function pack.count(lengths, max_len, too_long) end
+
+---A histogram from counts: counts[l] sequences of l tokens.
+---@param counts integer[]
+---@param max_len integer
+---@param too_long? "error"|"truncate"|"split"
+---@return seqrun.core.pack.pack_histogram? histogram
+---@return string? message
+---@return string? code
+function pack.histogram(counts, max_len, too_long) end
+
+---Reads a .hist file; max_len is the number of its lines when nil.
+---@param path string
+---@param max_len? integer
+---@param too_long? "error"|"truncate"|"split"
+---@return seqrun.core.pack.pack_histogram? histogram
+---@return string? message
+---@return string? code
+function pack.load_histogram(path, max_len, too_long) end
+
+---Packs a histogram; raises for an unknown solver or a depth that it cannot do.
+---@param histogram seqrun.core.pack.pack_histogram
+---@param options? seqrun.PackOptions
+---@return seqrun.core.pack.pack_plan? plan
+---@return string? message
+---@return string? code
+function pack.solve(histogram, options) end
+
+---Packs a stream of lengths in their order: best fit over options.open packs.
+---@param lengths integer[]
+---@param max_len integer
+---@param options? seqrun.PackOptions
+---@param too_long? "error"|"truncate"|"split"
+---@return seqrun.core.pack.pack_plan? plan
+---@return string? message
+---@return string? code
+function pack.online(lengths, max_len, options, too_long) end
+
+---Makes a plan of given patterns, { count = packs, length, length, ... } each, and checks it.
+---@param histogram seqrun.core.pack.pack_histogram
+---@param patterns table[]
+---@param options? { solver?: string, max_seqs?: integer }
+---@return seqrun.core.pack.pack_plan? plan
+---@return string? message
+---@return string? code
+function pack.plan(histogram, patterns, options) end
+
+---Reads a plan file.
+---@param path string
+---@return seqrun.core.pack.pack_plan? plan
+---@return string? message
+---@return string? code
+function pack.load(path) end
+
+---Reads the text of a plan; `name` stands for the path in messages.
+---@param text string
+---@param name? string
+---@return seqrun.core.pack.pack_plan? plan
+---@return string? message
+---@return string? code
+function pack.parse(text, name) end
+
+---The smallest depth whose packs are within `tolerance` (0.0005) of the bound without a limit, and why.
+---@param histogram seqrun.core.pack.pack_histogram
+---@param options? seqrun.PackOptions
+---@param tolerance? number
+---@return integer? depth
+---@return string? reason
+---@return integer|string|nil packs
+---@return integer? bound
+function pack.choose_depth(histogram, options, tolerance) end
+
+---The strongest certificate at hand.
+---@param histogram seqrun.core.pack.pack_histogram
+---@param options? seqrun.PackOptions
+---@return seqrun.core.pack.pack_certificate? certificate
+---@return string? message
+---@return string? code
+function pack.prove(histogram, options) end
+
+---Reads a certificate file.
+---@param path string
+---@return seqrun.core.pack.pack_certificate? certificate
+---@return string? message
+---@return string? code
+function pack.load_certificate(path) end
+
+---Binds a plan to the lengths that it was made from.
+---@param plan seqrun.core.pack.pack_plan
+---@param lengths integer[]
+---@param seed? integer
+---@return seqrun.core.pack.packing? packing
+---@return string? message
+---@return string? code
+function pack.packing(plan, lengths, seed) end
+
+---Deals packs out to groups of equal size by cost; the imbalance is the heaviest over the mean.
+---@param costs number[]
+---@param groups integer
+---@return integer[] group
+---@return number imbalance
+function pack.assign(costs, groups) end
+
+---The counts, by length.
+---@return integer[]
+function pack_histogram:counts() end
+
+---max_len, sequences, tokens, distinct; longer and lost say what a policy did.
+---@return { max_len: integer, sequences: integer, tokens: integer, distinct: integer, longer: integer, lost: integer }
+function pack_histogram:info() end
+
+---The cheap lower bounds on the packs.
+---@param max_seqs? integer
+---@return { tokens: integer, count: integer, l2: integer }
+function pack_histogram:bounds(max_seqs) end
+
+---The same sequences for packs of another size.
+---@param max_len integer
+---@param too_long? "error"|"truncate"|"split"
+---@return seqrun.core.pack.pack_histogram? histogram
+---@return string? message
+---@return string? code
+function pack_histogram:fit(max_len, too_long) end
+
+---Writes a .hist file.
+---@param path string
+---@return true? done
+---@return string? message
+---@return string? code
+function pack_histogram:save(path) end
+
+---All figures of the plan; max_seqs is nil when any number is allowed.
+---@return table<string, number|string>
+function pack_plan:info() end
+
+---Pattern i, from 1: { count = packs, length, length, ... }.
+---@param i integer
+---@return table
+function pack_plan:pattern(i) end
+
+---The histogram that the plan packs.
+---@return seqrun.core.pack.pack_histogram
+function pack_plan:histogram() end
+
+---The plan file as a string.
+---@return string
+function pack_plan:text() end
+
+---Writes the plan file.
+---@param path string
+---@return true? done
+---@return string? message
+---@return string? code
+function pack_plan:save(path) end
+
+---max_len, max_seqs, heaviest (V), total (S) and the bound, ceil(S / V).
+---@return table<string, integer>
+function pack_certificate:info() end
+
+---Checks the proof for these lengths by an exact knapsack.
+---@param histogram seqrun.core.pack.pack_histogram
+---@return true? holds
+---@return string? message
+---@return string? code
+function pack_certificate:check(histogram) end
+
+---Writes the certificate file; the histogram says which lengths are listed.
+---@param path string
+---@param histogram seqrun.core.pack.pack_histogram
+---@return true? done
+---@return string? message
+---@return string? code
+function pack_certificate:save(path, histogram) end
+
+---Pack i of an epoch, from 1: the uids of its sequences (from 0) and the pattern that it follows.
+---@param epoch integer from 0
+---@param i integer
+---@return integer[] uids
+---@return integer pattern
+function packing:at(epoch, i) end
+
+return pack

@@ -1,0 +1,280 @@
+/* The optimal solver: its packings are exact and never worse than greedy ones, its bounds are never
+ * above the true optimum, and its proofs survive an independent check. */
+#include "core/base/mem.h"
+#include "core/pack/certificate.h"
+#include "core/pack/bounds.h"
+#include "core/pack/depth.h"
+#include "core/pack/prove.h"
+#include "tests/support/check.h"
+#include "tests/support/packing.h"
+
+static sr_plan *pack(const sr_histogram *h, const char *solver, int32_t depth) {
+    sr_plan *plan = NULL;
+    CHECK_OK(sr_pack_solve(&plan, h, &(sr_pack_opts){.solver = solver, .max_seqs = depth}));
+    CHECK(plan != NULL && sr_plan_check(plan) == SR_OK);
+    return plan;
+}
+
+/* ---- the tables ---- */
+
+/* bounds.tsv: the bound is at least the proven one and never above the best packing known; the
+ * packing itself is never worse than the best known. */
+static void bounds_row(const char *line) {
+    char set[64], depth[16];
+    long long capacity, sequences, tokens, token, count, l2, bound, known;
+    if (sscanf(line, "%63s %lld %15s %lld %lld %lld %lld %lld %lld %lld", set, &capacity, depth,
+               &sequences, &tokens, &token, &count, &l2, &bound, &known) != 10)
+        return;
+    sr_histogram h;
+    CHECK_OK(load_set(&h, set));
+    CHECK(h.sequences == sequences && h.tokens == tokens);
+    CHECK(sr_bound_tokens(&h) == token && sr_bound_l2(&h) == l2);
+    sr_plan *plan = pack(&h, "optimal", atoi(depth));
+    if (plan->bound.packs < bound || plan->packs > known)
+        printf("%s %s: %lld packs, bound %lld; known %lld, %lld\n", set, depth,
+               (long long)plan->packs, (long long)plan->bound.packs, known, bound);
+    CHECK(plan->bound.packs >= bound && plan->bound.packs <= known);
+    CHECK(plan->packs <= known);
+    sr_plan_free(plan);
+    sr_histogram_free(&h);
+}
+
+static int for_rows(const char *path, void (*row)(const char *)) {
+    char line[1024];
+    int rows = 0;
+    FILE *f = fopen(path, "r");
+    CHECK(f != NULL);
+    for (; f != NULL && fgets(line, sizeof line, f) != NULL; rows++) row(line);
+    if (f != NULL) fclose(f);
+    return rows;
+}
+
+/* Depths 2 and 3 of every set: within 0.02 per cent of the published packs, or fewer; depth 4 where
+ * the reference could run it. */
+static void nnlshp_row(const char *line) {
+    char set[64], solver[32], depth[16];
+    long long packs, strategies;
+    if (sscanf(line, "%63s %31s %15s %lld %lld", set, solver, depth, &packs, &strategies) != 5)
+        return;
+    if (strcmp(solver, "nnlshp") != 0) return;
+    if (atoi(depth) > 3 && strcmp(set, "squad_384") != 0) return;
+    sr_histogram h;
+    CHECK_OK(load_set(&h, set));
+    sr_plan *plan = pack(&h, "nnlshp", atoi(depth));
+    if ((double)plan->packs > (double)packs * 1.0002)
+        printf("%s nnlshp %s: %lld packs, published %lld\n", set, depth, (long long)plan->packs,
+               packs);
+    CHECK((double)plan->packs <= (double)packs * 1.0002);
+    sr_plan_free(plan);
+    sr_histogram_free(&h);
+}
+
+static void published_certificates(void) {
+    static const char *const sets[] = {"squad_384", "wikipedia_512"};
+    static const char *const depths[] = {"3", "4", "max"};
+    for (int i = 0; i < 6; i++) {
+        char path[128];
+        sr_histogram h;
+        sr_certificate c;
+        snprintf(path, sizeof path, PACKING_DATA "cert_%s_k%s.tsv", sets[i / 3], depths[i % 3]);
+        CHECK_OK(load_set(&h, sets[i / 3]));
+        CHECK_OK(sr_certificate_load(&c, path));
+        CHECK_OK(sr_certificate_check(&c, &h));
+        c.weight[100]++;
+        CHECK_FAILS(sr_certificate_check(&c, &h), SR_EDATA, "the proof fails");
+        sr_certificate_free(&c);
+        sr_histogram_free(&h);
+    }
+}
+
+/* ---- small cases, by brute force ---- */
+
+typedef struct brute {
+    int32_t item[16], space[16], members[16], n, capacity, depth, best;
+} brute;
+
+static void place(brute *b, int32_t i, int32_t packs) {
+    if (packs >= b->best) return;
+    if (i == b->n) {
+        b->best = packs;
+        return;
+    }
+    for (int32_t p = 0; p < packs; p++) {
+        if (b->space[p] < b->item[i] || b->members[p] == b->depth) continue;
+        b->space[p] -= b->item[i], b->members[p]++;
+        place(b, i + 1, packs);
+        b->space[p] += b->item[i], b->members[p]--;
+    }
+    b->space[packs] = b->capacity - b->item[i], b->members[packs] = 1;
+    place(b, i + 1, packs + 1);
+}
+
+static int32_t optimum(const sr_histogram *h, int32_t depth) {
+    brute b = {.capacity = h->capacity, .depth = depth > 0 ? depth : h->capacity};
+    for (int32_t l = h->capacity; l >= 1; l--)
+        for (int64_t i = 0; i < h->count[l]; i++) b.item[b.n++] = l;
+    b.best = b.n + 1;
+    place(&b, 0, 0);
+    return b.n > 0 ? b.best : 0;
+}
+
+static void against_brute_force(void) {
+    test_rng r = {21, 0};
+    int proven = 0, all = 0;
+    for (int i = 0; i < 3000; i++) {
+        sr_histogram h;
+        sr_certificate c;
+        uint32_t capacity = 2 + test_below(&r, i % 2 == 0 ? 12 : 60);
+        CHECK_OK(sr_histogram_new(&h, capacity));
+        for (uint32_t n = 1 + test_below(&r, 10); n > 0; n--)
+            CHECK_OK(sr_histogram_add(&h, 1 + test_below(&r, capacity), 1, SR_LONG_ERROR));
+        int32_t depth = i % 3 == 0 ? 0 : 1 + (int32_t)test_below(&r, 5), best = optimum(&h, depth);
+        sr_plan *plan = pack(&h, "optimal", depth);
+        CHECK(plan->packs >= best && plan->bound.packs <= best);
+        CHECK(plan->packs <= best + 1);
+        CHECK_OK(sr_pack_prove(&c, &h, &(sr_pack_opts){.max_seqs = depth}));
+        CHECK(c.bound <= best && c.bound >= plan->bound.packs);
+        CHECK_OK(sr_certificate_check(&c, &h));
+        proven += c.bound == best, all++;
+        sr_certificate_free(&c);
+        sr_plan_free(plan);
+        sr_histogram_free(&h);
+    }
+    CHECK(proven * 100 >= all * 95);
+}
+
+/* ---- larger random cases ---- */
+
+static void against_greedy(void) {
+    static const char *const greedy[] = {"lpfhp", "spfhp", "bfd", "ffd", "none"};
+    test_rng r = {22, 0};
+    int64_t gap = 0;
+    for (int i = 0; i < 2000; i++) {
+        sr_histogram h;
+        sr_certificate c;
+        CHECK_OK(random_histogram(&h, &r, 2 + test_below(&r, 300), i % 4 == 0 ? 4 : 3000));
+        int32_t depth = i % 3 == 0 ? 0 : 1 + (int32_t)test_below(&r, 8);
+        sr_plan *best = pack(&h, "optimal", depth);
+        for (int s = 0; s < 5; s++) {
+            sr_plan *plan = pack(&h, greedy[s], depth);
+            CHECK(best->packs <= plan->packs || s > 0);
+            CHECK(best->bound.packs <= plan->packs);
+            CHECK(s == 4 || best->bound.packs >= plan->bound.packs); /* none has depth 1 */
+            sr_plan_free(plan);
+        }
+        gap += sr_plan_gap(best);
+        if (i % 10 == 0) {
+            CHECK_OK(sr_pack_prove(&c, &h, &(sr_pack_opts){.max_seqs = depth}));
+            CHECK_OK(sr_certificate_check(&c, &h));
+            CHECK(c.bound >= best->bound.packs && c.bound <= best->packs);
+            sr_certificate_free(&c);
+        }
+        sr_plan_free(best);
+        sr_histogram_free(&h);
+    }
+    CHECK(gap < 2000); /* less than a pack each */
+}
+
+/* ---- edges ---- */
+
+static void edges(void) {
+    sr_histogram h;
+    sr_plan *plan;
+    CHECK_OK(sr_histogram_new(&h, 512));
+    plan = pack(&h, "optimal", 0); /* no sequences */
+    CHECK(plan->packs == 0 && sr_plan_efficiency(plan) == 1);
+    sr_plan_free(plan);
+    CHECK_OK(sr_histogram_add(&h, 77, 1, SR_LONG_ERROR));
+    plan = pack(&h, "optimal", 3);
+    CHECK(plan->packs == 1 && sr_plan_gap(plan) == 0);
+    sr_plan_free(plan);
+    sr_histogram_free(&h);
+    CHECK_OK(sr_histogram_new(&h, 512));
+    CHECK_OK(sr_histogram_add(&h, 512, 1000, SR_LONG_ERROR));
+    plan = pack(&h, "optimal", 0);
+    CHECK(plan->packs == 1000 && sr_plan_gap(plan) == 0);
+    sr_plan_free(plan);
+    sr_histogram_free(&h);
+    CHECK_OK(sr_histogram_new(&h, SR_MAX_LENGTH));
+    CHECK_OK(sr_histogram_add(&h, 1, ((int64_t)1 << 45) + 1, SR_LONG_ERROR));
+    for (int32_t depth = 0; depth < 3; depth++) {
+        plan = pack(&h, "optimal", depth);
+        CHECK(sr_plan_gap(plan) == 0);
+        sr_plan_free(plan);
+    }
+    CHECK_OK(sr_histogram_add(&h, 40000, ((int64_t)1 << 33) + 5, SR_LONG_ERROR));
+    CHECK_OK(sr_histogram_add(&h, 20000, ((int64_t)1 << 33) + 7, SR_LONG_ERROR));
+    CHECK_OK(sr_histogram_add(&h, 13000, ((int64_t)1 << 34) + 1, SR_LONG_ERROR));
+    plan = pack(&h, "optimal", 3);
+    CHECK((double)sr_plan_gap(plan) < 1e-6 * (double)plan->packs);
+    sr_plan_free(plan);
+    sr_histogram_free(&h);
+}
+
+/* Stopped early, the best so far comes back with its gap; the same iterations give the same plan.
+ */
+static void limits(void) {
+    sr_histogram h;
+    sr_plan *a = NULL, *b = NULL;
+    CHECK_OK(load_set(&h, "wikipedia_512"));
+    sr_pack_opts opts = {.max_seqs = 4, .iterations = 300};
+    CHECK_OK(sr_pack_solve(&a, &h, &opts));
+    CHECK_OK(sr_pack_solve(&b, &h, &opts));
+    CHECK(a->packs == b->packs && a->strategies == b->strategies);
+    CHECK(a->packs <= 8657119 && a->bound.packs >= 8135727);
+    sr_plan_free(a);
+    sr_plan_free(b);
+    opts = (sr_pack_opts){.max_seqs = 4, .seconds = 0.005};
+    CHECK_OK(sr_pack_solve(&a, &h, &opts));
+    CHECK(a->packs <= 8657119);
+    sr_plan_free(a);
+    sr_histogram_free(&h);
+}
+
+static void depth_by_itself(void) {
+    static const struct {
+        const char *set;
+        int32_t depth;
+    } wanted[] = {
+        {"wikipedia_512", 4}, {"squad_384", 3}, {"glue_mrpc_128", 3}, {"glue_cola_128", 12}};
+    for (int i = 0; i < 4; i++) {
+        sr_histogram h;
+        sr_depth_choice c;
+        CHECK_OK(load_set(&h, wanted[i].set));
+        CHECK_OK(sr_pack_choose_depth(&c, &h, &(sr_pack_opts){.solver = "optimal"}, 0.0005));
+        CHECK(c.max_seqs == wanted[i].depth && strstr(c.reason, "above the bound") != NULL);
+        sr_histogram_free(&h);
+    }
+}
+
+static void out_of_memory(void) {
+    sr_histogram h;
+    CHECK_OK(load_set(&h, "glue_wnli_128"));
+    for (int64_t n = 1;; n += 1 + n / 16) {
+        int64_t live = sr_mem_live();
+        sr_plan *plan = NULL;
+        sr_mem_fail_at(n, false);
+        sr_status st = sr_pack_solve(&plan, &h, &(sr_pack_opts){.max_seqs = 4});
+        int64_t calls = sr_mem_calls();
+        sr_mem_fail_at(0, false);
+        CHECK(st == (calls < n ? SR_OK : SR_ENOMEM));
+        sr_plan_free(plan);
+        CHECK(sr_mem_live() == live);
+        if (calls < n) break;
+    }
+    sr_histogram_free(&h);
+}
+
+int main(void) {
+    CHECK(for_rows(PACKING_DATA "bounds.tsv", bounds_row) > 80);
+    CHECK(for_rows(PACKING_DATA "reference_packing.tsv", nnlshp_row) > 180);
+    published_certificates();
+    against_brute_force();
+    against_greedy();
+    edges();
+    limits();
+    depth_by_itself();
+    out_of_memory();
+    CHECK(sr_mem_live() == 0);
+    return CHECK_DONE();
+}
