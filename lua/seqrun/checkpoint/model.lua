@@ -37,15 +37,15 @@ local function weight_files(path)
   return paths
 end
 
----The tensors of some files by canonical name.
+---The tensors of some files by the model's name for them, or else by their canonical name.
 ---@return table<string, { file: userdata, entry: table }>|nil found
-local function collect(paths, report)
+local function collect(paths, params, report)
   local found = {}
   for _, path in ipairs(paths) do
     local file, message, code = train.safetensors(path)
     if not file then return nil, message, code end
     for _, entry in ipairs(file:entries()) do
-      local name = names.canonical(entry.name)
+      local name = params:has(entry.name) and entry.name or names.canonical(entry.name)
       if found[name] then
         report.ignored[#report.ignored + 1] = { name = entry.name, reason = "a second tensor of this name" }
       else
@@ -128,7 +128,7 @@ function model.load(path, params)
   local paths, message, code = weight_files(path)
   if not paths then return nil, message, code end
   local found
-  found, message, code = collect(paths, report)
+  found, message, code = collect(paths, params, report)
   if not found then return nil, message, code end
   local filled
   filled, message, code = fill(params, found, report)

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Cuts the power of a real ext4 file system while checkpoints are saved on it, mounts it again (the journal
+# is replayed) and looks: what was promised is there and whole.    tests/power_cut.sh BUILD
+# CUTS sets how many (default 20).  Needs root and loop mounts.
+set -u
+seqrun=$1/seqrun cuts=${CUTS:-20}
+[ "$(id -u)" -eq 0 ] || { echo "skipped: not root"; exit 77; }
+work=$(mktemp -d)
+disk=$work/disk
+cleanup() {
+    [ -n "${victim:-}" ] && kill -9 "$victim" 2>/dev/null
+    [ -n "${neighbour:-}" ] && kill "$neighbour" 2>/dev/null
+    umount "$disk" 2>/dev/null
+    rm -rf "$work"
+}
+trap cleanup EXIT
+mkdir "$disk"
+truncate -s 64M "$work/image"
+mkfs.ext4 -q -F "$work/image" 2>/dev/null && mount -o loop "$work/image" "$disk" 2>/dev/null ||
+    { echo "skipped: no mounts (an ext4 image cannot be mounted on a loop device here)"; exit 77; }
+${CC:-gcc} -O1 -o "$work/shutdown" tests/support/shutdown.c || exit 1
+
+${CC:-gcc} -O1 -shared -fPIC -o "$work/nosync.so" tests/support/nosync.c || exit 1
+
+# One power cut; PRELOAD goes into the victim.  Sets promised; returns 1 when a promise was broken.
+cut() { # PRELOAD
+    rm -rf "$disk/run" "$work/promises" && : >"$work/promises" && sync -f "$disk"
+    LD_PRELOAD=$1 "$seqrun" tests/support/save_run.lua "$disk/run" 1 0 "$work/promises" >/dev/null 2>&1 &
+    victim=$!
+    # a neighbour that commits the journal all the time, so that half of things reaches the disk
+    (while :; do echo x >>"$disk/neighbour" && sync "$disk/neighbour" || exit; sleep 0.003; done) 2>/dev/null &
+    neighbour=$!
+    for _ in $(seq 200); do [ -d "$disk/run" ] && break; sleep 0.01; done
+    sleep "0.$(printf %03d $((RANDOM % 250 + 30)))"
+    "$work/shutdown" "$disk" || exit 1
+    kill -9 "$victim" 2>/dev/null
+    kill "$neighbour" 2>/dev/null
+    wait "$victim" "$neighbour" 2>/dev/null
+    victim='' neighbour=''
+    promised=$(tail -n 1 "$work/promises")
+    umount "$disk" && mount -o loop "$work/image" "$disk" || { echo "the disk does not mount again"; exit 1; }
+    [ -z "$promised" ] && [ ! -d "$disk/run" ] && return 0
+    "$seqrun" tests/support/check_run.lua "$disk/run" "${promised:-0}"
+}
+
+bad=0 kept=0
+for n in $(seq "$cuts"); do
+    cut "" || { echo "cut $n: step ${promised:-0} was promised"; bad=$((bad + 1)); }
+    [ -n "$promised" ] && kept=$((kept + 1))
+done
+echo "$cuts power cuts, $kept after a promise, $bad broke one"
+
+# the harness itself: without fsync it must find a broken promise
+export ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0"
+for n in $(seq 40); do
+    cut "$work/nosync.so" >/dev/null 2>&1 && continue
+    echo "without fsync, cut $n broke a promise"
+    [ "$bad" -eq 0 ] && [ $((kept * 2)) -ge "$cuts" ]
+    exit
+done
+echo "without fsync no promise was broken: this harness sees nothing"
+exit 1

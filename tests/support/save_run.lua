@@ -1,0 +1,32 @@
+-- save_run.lua - saves checkpoints in a folder as a run does; the victim of kills and power cuts.
+--
+--     build/seqrun tests/support/save_run.lua DIR FIRST LAST [PROMISES]
+--
+-- Saves steps FIRST..LAST (LAST 0: without end) of a small model whose every number is a function of the
+-- step.  After a save has returned, its step goes into the file PROMISES, on another disk.
+
+local checkpoint = require("seqrun.checkpoint")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+
+local dir, first, last, promises = arg[1], tonumber(arg[2]), tonumber(arg[3]), arg[4]
+
+local params = sr.params.new { { name = "w", shape = { 64, 32 } }, { name = "b", shape = { 64 }, init = "zeros" } }
+local opt = sr.optim.adamw(params)
+
+sys.exists("/begin-of-the-run") -- a mark in a trace
+local lock = sr.must(checkpoint.lock(dir))
+local out = promises and assert(io.open(promises, "a"))
+local step = first
+while last == 0 or step <= last do
+  params:initialise(step)
+  local saved = { step = step, model = params, opt = opt, config = { hidden_size = 32 }, state = { step = step } }
+  sr.must(checkpoint.save(dir, saved))
+  if out then
+    out:write(step, "\n")
+    out:flush()
+  end
+  step = step + 1
+end
+sys.exists("/end-of-the-run")
+lock:close()
