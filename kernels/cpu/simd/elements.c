@@ -187,9 +187,9 @@ void SR_SIMD(binary)(float *y, const float *a, const float *b, int64_t n, sr_bin
     case SR_POW:
         LIBM(powf(a[i], b[i]));
     case SR_MINIMUM:
-        MAP2(v_select(v_less(b0, a0), b0, a0));
+        MAP2(v_select(v_less(b0, a0), b0, v_select(v_equal(b0, b0), a0, b0))); /* NaN stays */
     case SR_MAXIMUM:
-        MAP2(v_select(v_less(a0, b0), b0, a0));
+        MAP2(v_select(v_less(a0, b0), b0, v_select(v_equal(b0, b0), a0, b0)));
     case SR_EQ:
         MAP2(truth(v_equal(a0, b0)));
     case SR_NE:
