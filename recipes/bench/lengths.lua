@@ -1,0 +1,85 @@
+-- lengths.lua - sequences of real lengths, dealt into packs, for the step benchmark.
+--
+-- Lengths are drawn from a histogram with a fixed seed and packed best-fit, longest first.  The
+-- histogram of Wikipedia at 512 tokens is the one published with the packing paper (Krell et al. 2021,
+-- arXiv:2107.02027): line l holds the number of sequences of l tokens.
+
+local lengths = {}
+
+---@param path string
+---@return integer[] # count by length
+local function read_histogram(path)
+  local counts = {}
+  for line in assert(io.open(path)):lines() do counts[#counts + 1] = assert(math.tointeger(tonumber(line))) end
+  return counts
+end
+
+---A small generator of its own, so that the draw is the same everywhere.
+local function generator(seed)
+  local state = seed
+  return function()
+    state = (state * 6364136223846793005 + 1442695040888963407)
+    return (state >> 33) / (1 << 31)
+  end
+end
+
+local function draw(counts, number, seed)
+  local total, random, drawn = 0, generator(seed), {}
+  for _, count in ipairs(counts) do total = total + count end
+  for i = 1, number do
+    local left = random() * total
+    for length, count in ipairs(counts) do
+      left = left - count
+      if left < 0 then
+        drawn[i] = length
+        break
+      end
+    end
+  end
+  return drawn
+end
+
+---Best fit, longest first: each sequence goes where it leaves the least room.
+local function pack(drawn, capacity)
+  table.sort(drawn, function(a, b) return a > b end)
+  local packs = {}
+  for _, length in ipairs(drawn) do
+    local best
+    for _, candidate in ipairs(packs) do
+      if candidate.room >= length and (not best or candidate.room < best.room) then best = candidate end
+    end
+    if not best then
+      best = { room = capacity }
+      packs[#packs + 1] = best
+    end
+    best[#best + 1] = length
+    best.room = best.room - length
+  end
+  return packs
+end
+
+---Shuffles in place, so that neighbouring packs are not alike.
+local function shuffle(list, seed)
+  local random = generator(seed)
+  for i = #list, 2, -1 do
+    local j = 1 + math.floor(random() * i)
+    list[i], list[j] = list[j], list[i]
+  end
+end
+
+---`number` packs of a sample, each a list of lengths that sum to at most the histogram's capacity.
+---@param path string
+---@param number integer
+---@param seed integer
+---@return integer[][] packs
+---@return number factor sequences a pack over the whole sample
+---@return integer capacity
+function lengths.packs(path, number, seed)
+  local counts = read_histogram(path)
+  local drawn = draw(counts, 2000, seed)
+  local packs = pack(drawn, #counts)
+  shuffle(packs, seed)
+  return table.move(packs, 1, number, 1, {}), #drawn / #packs, #counts
+end
+
+return lengths

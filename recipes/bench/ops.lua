@@ -1,0 +1,168 @@
+-- ops.lua - each op by itself: time, rate, and the floor that the memory bus sets.
+--
+--   build/seqrun recipes/bench/ops.lua [op=NAME] [T=2048] [hidden=768] [len=512] [repeats=5]
+--
+-- GFLOP/s counts the products an op needs; GB/s the bytes it must read and write at least once.  `floor`
+-- is those bytes over the copy rate measured first: an op that is not bound by arithmetic cannot be
+-- faster.  An op whose time is far above its floor, and whose GFLOP/s are far below those of `linear`,
+-- has something to gain.  Backward rows run forward once, then time the way back alone.
+
+local directory = arg[0]:match("^(.*)/[^/]*$") or "."
+package.path = directory .. "/?.lua;" .. package.path
+
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+local common = require("common")
+
+local options = common.options({
+  op = "", T = 2048, hidden = 768, inner = 3072, heads = 12, vocabulary = 30522, len = 512,
+  masked = 300, dropout = 0.1, repeats = 5, threads = 0, seed = 1,
+}, arg)
+if options.threads > 0 then sr.use("cpu", { threads = options.threads }) end
+
+local T, H, F, V, M = options.T, options.hidden, options.inner, options.vocabulary, options.masked
+local rows = { { "op", "ms", "GFLOP/s", "GB/s", "floor ms" } }
+local copy_rate
+
+local function random(...)
+  return sr.randn({ ... }, { seed = options.seed, uid = 1 })
+end
+local function leaf(...)
+  return random(...):requires_grad_(true)
+end
+
+local function report(name, seconds, flops, bytes)
+  local floor = copy_rate and bytes and ("%.2f"):format(bytes / copy_rate * 1e3) or "-"
+  rows[#rows + 1] = {
+    name, ("%.2f"):format(seconds * 1e3), flops and ("%.0f"):format(flops / seconds / 1e9) or "-",
+    bytes and ("%.1f"):format(bytes / seconds / 1e9) or "-", floor,
+  }
+end
+
+---Times `forward`, then the way back from its result.
+---@param work { flops?: number, bytes?: number, back_flops?: number, back_bytes?: number }
+local function measure(name, forward, work)
+  if options.op ~= "" and not name:find(options.op, 1, true) then return end
+  report(name, common.best(function()
+    local scope <close> = sr.scope()
+    local quiet <close> = sr.no_grad()
+    forward()
+  end, options.repeats), work.flops, work.bytes)
+  if not work.back_flops and not work.back_bytes then return end
+  local least = math.huge
+  for turn = 0, options.repeats do
+    local scope <close> = sr.scope()
+    local y = forward()
+    local dy = y:dim() > 0 and sr.ones(table.unpack(y:shape())) or nil
+    local begin = sys.now()
+    y:backward(dy)
+    if turn > 0 then least = math.min(least, sys.now() - begin) end
+  end
+  report(name .. " back", least, work.back_flops, work.back_bytes)
+end
+
+local function layout_of(len)
+  local lens = {}
+  for i = 1, T // len do lens[i] = len end
+  return sr.layout { lens = lens, rows = T, seed = options.seed }
+end
+
+-- ---- the copy rate -------------------------------------------------------------------------------
+
+do
+  local scope <close> = sr.scope()
+  local from, to = sr.zeros(1 << 25), sr.zeros(1 << 25)
+  local seconds = common.best(function() to:copy_(from) end, options.repeats)
+  copy_rate = 2 * (1 << 27) / seconds
+  report("copy of 128 MiB", seconds, nil, 2 * (1 << 27))
+end
+
+-- ---- products ------------------------------------------------------------------------------------
+
+local function linear(name, inputs, outputs, act)
+  local x, w, b = leaf(T, inputs), leaf(outputs, inputs), leaf(outputs)
+  local flops, bytes = 2 * T * inputs * outputs, 4 * (T * inputs + outputs * inputs + T * outputs)
+  measure("linear " .. name, function() return sr.ops.linear(x, w, b, act and { act = act }) end,
+    { flops = flops, bytes = bytes, back_flops = 2 * flops, back_bytes = 2 * bytes })
+end
+linear("qkv", H, 3 * H)
+linear("projection", H, H)
+linear("feed in", H, F)
+linear("feed in, gelu", H, F, "gelu")
+linear("feed out", F, H)
+
+do
+  local n = 512
+  local a, b = random(options.heads, n, n), random(options.heads, n, n)
+  measure("matmul batch of 512", function() return a:matmul(b) end, { flops = 2 * options.heads * n ^ 3 })
+end
+
+-- ---- attention -----------------------------------------------------------------------------------
+
+for _, len in ipairs { options.len, 128, 32 } do
+  local layout, qkv = layout_of(len), leaf(T, 3 * H)
+  local flops = 4 * H * layout:squares()
+  for _, dropout in ipairs { 0, options.dropout } do
+    local o = { heads = options.heads, dropout = dropout, layer = 1 }
+    measure(("attention %d%s"):format(len, dropout > 0 and ", dropout" or ""),
+      function() return sr.ops.attention(qkv, layout, o) end,
+      { flops = flops, bytes = 16 * T * H, back_flops = 2.5 * flops, back_bytes = 32 * T * H })
+  end
+end
+
+-- ---- rows ----------------------------------------------------------------------------------------
+
+do
+  local layout, x, residual = layout_of(options.len), leaf(T, H), leaf(T, H)
+  local gamma, beta = leaf(H), leaf(H)
+  local o = { eps = 1e-12, dropout = options.dropout, site = "feed", layer = 1, layout = layout }
+  measure("residual_norm", function() return sr.ops.residual_norm(x, residual, gamma, beta, o) end,
+    { bytes = 16 * T * H, back_bytes = 16 * T * H })
+  measure("dropout", function() return sr.ops.dropout(x, layout, { p = options.dropout, site = "user" }) end,
+    { bytes = 8 * T * H, back_bytes = 8 * T * H })
+  measure("softmax", function() return x:softmax(-1) end, { bytes = 8 * T * H, back_bytes = 12 * T * H })
+  measure("gelu", function() return x:gelu() end, { bytes = 8 * T * H, back_bytes = 12 * T * H })
+  measure("add", function() return x + residual end, { bytes = 12 * T * H })
+  measure("add a row", function() return x + gamma end, { bytes = 8 * T * H })
+  measure("sum", function() return x:sum() end, { bytes = 4 * T * H })
+  measure("sum of columns", function() return x:sum(1) end, { bytes = 4 * T * H })
+end
+
+do
+  local ids, types, picked = {}, {}, {}
+  for i = 1, T do ids[i], types[i] = i * 7919 % V, i % 2 end
+  for i = 1, M do picked[i] = i * 6 % T end
+  local int = { dtype = "i32" }
+  local x, at = leaf(T, H), sr.tensor(picked, int)
+  local tables = { word = leaf(V, H), position = leaf(512, H), type = leaf(2, H), gamma = leaf(H), beta = leaf(H) }
+  local id, kind, layout = sr.tensor(ids, int), sr.tensor(types, int), layout_of(options.len)
+  measure("embed", function()
+    return sr.ops.embed(id, kind, tables, layout, { eps = 1e-12, dropout = options.dropout })
+  end, { bytes = 20 * T * H, back_bytes = 28 * T * H })
+  measure("gather_rows", function() return sr.ops.gather_rows(x, at) end, { bytes = 8 * M * H })
+end
+
+-- ---- losses and optimizers -------------------------------------------------------------------------
+
+do
+  local x, word, bias = leaf(M, H), leaf(V, H), leaf(V)
+  local labels, weights = {}, {}
+  for i = 1, M do labels[i], weights[i] = i * 97 % V, 1 / M end
+  local label, weight = sr.tensor(labels, { dtype = "i32" }), sr.tensor(weights)
+  local flops = 2 * M * V * H
+  measure("mlm_loss", function() return (sr.ops.mlm_loss(x, word, bias, label, weight)) end,
+    { flops = flops, bytes = 4 * V * H + 8 * M * V, back_flops = 2 * flops, back_bytes = 12 * V * H + 8 * M * V })
+end
+
+for _, kind in ipairs { "adamw", "lamb" } do
+  if ("optimizer " .. kind):find(options.op, 1, true) then
+    local params = sr.params.new { { name = "w", shape = { 16384, 1024 }, init = "normal", group = "decay" } }
+    params:initialise(1)
+    local optimizer, count = sr.optim[kind](params, {}), 16384 * 1024
+    local seconds = common.best(function() optimizer:step { rate = 1e-3, clip = 1 } end, options.repeats)
+    report("optimizer " .. kind, seconds, nil, (kind == "lamb" and 40 or 32) * count)
+  end
+end
+
+print(("T = %d, H = %d, F = %d, A = %d, V = %d, M = %d; %s"):format(T, H, F, options.heads, V, M, common.machine()))
+common.print_table(rows)

@@ -1,0 +1,199 @@
+"""BERT pretraining steps in PyTorch, over the packs that recipes/bench/step.lua dumps.
+
+    build/seqrun recipes/bench/step.lua model=base dump=/tmp/packs.txt only=packed
+    python3 recipes/bench/peers/torch_step.py /tmp/packs.txt --model base
+
+One line of the file is an update: lengths of a pack, packs separated by ";".  A step is forward,
+backward and AdamW with dropout 0.1, masked-LM head on the masked rows only.  Arrangements:
+  padded    one sequence a row of 512, attention with a key mask
+  mask      packs of 512 with a block-diagonal mask
+  sequence  packed rows, one scaled_dot_product_attention call a sequence (the fastest in f32)
+The model is written plainly here; nothing but torch is needed.
+"""
+
+import argparse
+import math
+import time
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+MODELS = {
+    "base": dict(hidden=768, layers=12, heads=12, inner=3072, vocabulary=30522),
+    "small": dict(hidden=256, layers=4, heads=4, inner=1024, vocabulary=8000),
+}
+CAPACITY = 512
+
+
+class Layer(nn.Module):
+    def __init__(self, hidden, heads, inner, **_):
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(hidden, 3 * hidden)
+        self.projection = nn.Linear(hidden, hidden)
+        self.norm1 = nn.LayerNorm(hidden, eps=1e-12)
+        self.inner = nn.Linear(hidden, inner)
+        self.outer = nn.Linear(inner, hidden)
+        self.norm2 = nn.LayerNorm(hidden, eps=1e-12)
+
+    def forward(self, x, attend):
+        qkv = self.qkv(x).view(x.shape[0], 3, self.heads, -1).permute(1, 2, 0, 3)
+        mixed = attend(qkv[0], qkv[1], qkv[2]).transpose(0, 1).reshape(x.shape)
+        x = self.norm1(x + F.dropout(self.projection(mixed), 0.1))
+        return self.norm2(x + F.dropout(self.outer(F.gelu(self.inner(x))), 0.1))
+
+
+class Bert(nn.Module):
+    def __init__(self, vocabulary, hidden, layers, **rest):
+        super().__init__()
+        self.word = nn.Embedding(vocabulary, hidden)
+        self.position = nn.Embedding(CAPACITY, hidden)
+        self.kind = nn.Embedding(2, hidden)
+        self.norm = nn.LayerNorm(hidden, eps=1e-12)
+        self.layers = nn.ModuleList(Layer(hidden, **rest) for _ in range(layers))
+        self.transform = nn.Linear(hidden, hidden)
+        self.transform_norm = nn.LayerNorm(hidden, eps=1e-12)
+        self.bias = nn.Parameter(torch.zeros(vocabulary))
+        self.pooler = nn.Linear(hidden, hidden)
+        self.relation = nn.Linear(hidden, 2)
+        for p in self.parameters():
+            if p.dim() > 1:
+                nn.init.normal_(p, std=0.02)
+
+    def forward(self, batch, attend):
+        x = self.word(batch["ids"]) + self.position(batch["positions"]) + self.kind(batch["types"])
+        x = F.dropout(self.norm(x), 0.1)
+        for layer in self.layers:
+            x = layer(x, attend)
+        rows = self.transform_norm(F.gelu(self.transform(x[batch["masked"]])))
+        mlm = F.cross_entropy(F.linear(rows, self.word.weight, self.bias), batch["labels"])
+        pooled = torch.tanh(self.pooler(x[batch["starts"]]))
+        return mlm + F.cross_entropy(self.relation(pooled), batch["nsp"])
+
+
+def attend_padded(lengths):
+    keep = torch.arange(CAPACITY)[None, :] < torch.tensor(lengths)[:, None]
+    mask = keep[:, None, None, :]
+
+    def attend(q, k, v):
+        heads, rows, size = q.shape
+        q, k, v = (t.view(heads, -1, CAPACITY, size).transpose(0, 1) for t in (q, k, v))
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=0.1)
+        return out.transpose(0, 1).reshape(heads, rows, size)
+
+    return attend
+
+
+def attend_mask(packs):
+    owner = torch.full((len(packs), CAPACITY), -1)
+    for p, pack in enumerate(packs):
+        at = 0
+        for i, n in enumerate(pack):
+            owner[p, at : at + n] = i
+            at += n
+    mask = (owner[:, :, None] == owner[:, None, :])[:, None]
+
+    def attend(q, k, v):
+        heads, rows, size = q.shape
+        q, k, v = (t.view(heads, -1, CAPACITY, size).transpose(0, 1) for t in (q, k, v))
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=0.1)
+        return out.transpose(0, 1).reshape(heads, rows, size)
+
+    return attend
+
+
+def attend_sequence(spans, rows):
+    def attend(q, k, v):
+        out = torch.zeros_like(q)
+        for start, n in spans:
+            s = slice(start, start + n)
+            out[:, s] = F.scaled_dot_product_attention(q[None, :, s], k[None, :, s], v[None, :, s], dropout_p=0.1)[0]
+        return out
+
+    return attend
+
+
+def arrange(packs, how):
+    """Starts and lengths of all sequences in the buffer, and its rows."""
+    spans = []
+    for p, pack in enumerate(packs):
+        at = p * CAPACITY
+        for n in pack:
+            spans.append((at, n))
+            at += n
+    rows = len(packs) * CAPACITY
+    if how == "padded":
+        spans = [(i * CAPACITY, n) for i, (_, n) in enumerate(spans)]
+        rows = len(spans) * CAPACITY
+    return spans, rows
+
+
+def batch_of(spans, rows, vocabulary):
+    ids, positions = torch.randint(0, vocabulary, (rows,)), torch.zeros(rows, dtype=torch.long)
+    masked = []
+    for i, (start, n) in enumerate(spans):
+        positions[start : start + n] = torch.arange(n)
+        masked += [start + j for j in range(n) if (i + j) % 7 == 0]
+    return dict(
+        ids=ids,
+        positions=positions,
+        types=torch.zeros(rows, dtype=torch.long),
+        masked=torch.tensor(masked),
+        labels=torch.randint(0, vocabulary, (len(masked),)),
+        starts=torch.tensor([s for s, _ in spans]),
+        nsp=torch.randint(0, 2, (len(spans),)),
+    )
+
+
+def seconds_of(model, optimizer, packs, how, repeats, vocabulary, bf16):
+    spans, rows = arrange(packs, how)
+    batch = batch_of(spans, rows, vocabulary)
+    attend = {
+        "padded": lambda: attend_padded([n for _, n in spans]),
+        "mask": lambda: attend_mask(packs),
+        "sequence": lambda: attend_sequence(spans, rows),
+    }[how]()
+    best = math.inf
+    for turn in range(repeats + 1):
+        begin = time.perf_counter()
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            loss = model(batch, attend)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        if turn > 0:
+            best = min(best, time.perf_counter() - begin)
+    return best, sum(n for _, n in spans)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("packs")
+    parser.add_argument("--model", choices=MODELS, default="small")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--bf16", action="store_true")
+    parser.add_argument("--only", default="")
+    o = parser.parse_args()
+    if o.threads:
+        torch.set_num_threads(o.threads)
+    torch.manual_seed(1)
+    with open(o.packs, encoding="ascii") as file:
+        updates = [[[int(n) for n in pack.split()] for pack in line.split(";")] for line in file]
+    model = Bert(**MODELS[o.model])
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=0.01, fused=True)
+    print(f"PyTorch {torch.__version__}, {torch.get_num_threads()} threads, {'bf16' if o.bf16 else 'f32'}")
+    for how in ("padded", "mask", "sequence"):
+        if o.only and how not in o.only:
+            continue
+        seconds = tokens = 0
+        for packs in updates:
+            s, t = seconds_of(model, optimizer, packs, how, o.repeats, MODELS[o.model]["vocabulary"], o.bf16)
+            seconds, tokens = seconds + s, tokens + t
+        print(f"{how:10s} {tokens / seconds:8.0f} tokens/s")
+
+
+if __name__ == "__main__":
+    main()

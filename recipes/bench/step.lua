@@ -1,0 +1,205 @@
+-- step.lua - a full training step over the same examples, arranged in four ways.
+--
+--   build/seqrun recipes/bench/step.lua [model=small|base] [packs=4] [updates=2] [repeats=3]
+--
+-- padded   one sequence a row of S slots; pads go through every product
+-- dense    packs of S, attention with all S x S scores and a mask (no attention dropout there)
+-- single   one sequence at a time, no slack
+-- packed   packs of S, packed attention
+--
+-- A step is forward, backward and AdamW over one update; all four see the same sequences, masks and
+-- dropout keys.  Printed are real tokens a second, and how many times slower than packed each one is.
+-- padded / packed should come to at least 0.95 of the packing factor of the examples.
+--
+-- dump=FILE writes the packs for recipes/bench/peers/torch_step.py; peer=true runs that too.
+
+local directory = arg[0]:match("^(.*)/[^/]*$") or "."
+package.path = directory .. "/?.lua;" .. package.path
+
+local sr = require("seqrun")
+local common = require("common")
+local lengths = require("lengths")
+
+local MODELS = {
+  base = {},
+  small = {
+    hidden_size = 256, num_hidden_layers = 4, num_attention_heads = 4, intermediate_size = 1024,
+    vocab_size = 8000,
+  },
+}
+local ARRANGEMENTS = { "padded", "dense", "single", "packed" }
+
+local options = common.options({
+  model = "small", packs = 4, updates = 2, repeats = 3, threads = 0, seed = 1, only = "", dump = "",
+  peer = false, hist = directory .. "/data/wikipedia_512.hist",
+}, arg)
+
+if options.threads > 0 then sr.use("cpu", { threads = options.threads }) end
+
+-- ---- batches -----------------------------------------------------------------------------------
+
+---Token ids, types and masked rows of sequences at given starts; a sequence's own content is a
+---function of its uid, so that every arrangement sees the same.
+local function fill(sequences, starts, rows, vocabulary)
+  local ids, types, masked, labels = {}, {}, {}, {}
+  for r = 1, rows do ids[r], types[r] = 0, 0 end
+  for s, sequence in ipairs(sequences) do
+    for i = 0, sequence.length - 1 do
+      local id = (sequence.uid * 7919 + i * 104729) % vocabulary
+      ids[starts[s] + i + 1] = id
+      types[starts[s] + i + 1] = i > sequence.length // 2 and 1 or 0
+      if (sequence.uid + i) % 7 == 0 then
+        masked[#masked + 1], labels[#labels + 1] = starts[s] + i, (id * 31 + 1) % vocabulary
+      end
+    end
+  end
+  return ids, types, masked, labels
+end
+
+---@param sequences { length: integer, uid: integer }[]
+---@param starts integer[]
+---@param rows integer
+---@param totals { masked: integer, sequences: integer } of the whole update
+local function batch_of(sequences, starts, rows, vocabulary, totals)
+  local lens, uids = {}, {}
+  for s, sequence in ipairs(sequences) do lens[s], uids[s] = sequence.length, sequence.uid end
+  local ids, types, masked, labels = fill(sequences, starts, rows, vocabulary)
+  local weights, nsp, halves = {}, {}, {}
+  for i = 1, #masked do weights[i] = 1 / totals.masked end
+  for s = 1, #sequences do nsp[s], halves[s] = s % 2, 1 / totals.sequences end
+  local int = { dtype = "i32" }
+  return {
+    layout = sr.layout { lens = lens, starts = starts, uids = uids, rows = rows, seed = options.seed },
+    ids = sr.tensor(ids, int):keep(),
+    types = sr.tensor(types, int):keep(),
+    targets = {
+      mlm = { rows = sr.tensor(masked, int):keep(), labels = sr.tensor(labels, int):keep(),
+        weights = sr.tensor(weights):keep() },
+      nsp = { rows = sr.tensor(starts, int):keep(), labels = sr.tensor(nsp, int):keep(),
+        weights = sr.tensor(halves):keep() },
+    },
+  }
+end
+
+local function masked_of(sequence)
+  local count = 0
+  for i = 0, sequence.length - 1 do
+    if (sequence.uid + i) % 7 == 0 then count = count + 1 end
+  end
+  return count
+end
+
+---The batches of one update in one arrangement.
+local function arrange(update, how, capacity, vocabulary)
+  local totals, all = { masked = 0, sequences = 0 }, {}
+  for _, pack in ipairs(update) do
+    for _, sequence in ipairs(pack) do
+      all[#all + 1] = sequence
+      totals.masked = totals.masked + masked_of(sequence)
+    end
+  end
+  totals.sequences = #all
+  local batches = {}
+  if how == "single" then
+    for i, sequence in ipairs(all) do
+      batches[i] = batch_of({ sequence }, { 0 }, sequence.length, vocabulary, totals)
+    end
+  elseif how == "padded" then
+    local starts = {}
+    for i = 1, #all do starts[i] = (i - 1) * capacity end
+    batches[1] = batch_of(all, starts, #all * capacity, vocabulary, totals)
+  else
+    local starts = {}
+    for p, pack in ipairs(update) do
+      local at = (p - 1) * capacity
+      for _, sequence in ipairs(pack) do
+        starts[#starts + 1], at = at, at + sequence.length
+      end
+    end
+    batches[1] = batch_of(all, starts, #update * capacity, vocabulary, totals)
+  end
+  return batches
+end
+
+-- ---- one step ----------------------------------------------------------------------------------
+
+local function dense_attention(slots)
+  return function(qkv, layout, o)
+    return sr.nn.dense_attention(qkv, layout, { heads = o.heads, scale = o.scale, slots = slots })
+  end
+end
+
+local function step(bert, optimizer, batches)
+  for _, batch in ipairs(batches) do
+    local scope <close> = sr.scope()
+    bert:losses(batch).total:backward()
+  end
+  optimizer:step { rate = 1e-5, clip = 1.0 }
+  bert.params:zero_grad()
+end
+
+---Real tokens a second of every update in one arrangement; the best of the repeats of each.
+local function measure(bert, optimizer, updates, how, capacity)
+  local vocabulary, seconds, tokens = bert.config.vocab_size, 0, 0
+  bert.attention = how == "dense" and dense_attention(capacity) or nil
+  for _, update in ipairs(updates) do
+    local batches = arrange(update, how, capacity, vocabulary)
+    seconds = seconds + common.best(function() step(bert, optimizer, batches) end, options.repeats)
+    for _, batch in ipairs(batches) do tokens = tokens + batch.layout:tokens() end
+  end
+  return tokens / seconds
+end
+
+-- ---- the comparison ------------------------------------------------------------------------------
+
+local packs, factor, capacity = lengths.packs(options.hist, options.packs * options.updates, options.seed)
+local updates, uid, sequences, tokens = {}, 0, 0, 0
+for u = 1, options.updates do
+  updates[u] = {}
+  for p = 1, options.packs do
+    local pack = {}
+    for i, length in ipairs(packs[(u - 1) * options.packs + p]) do
+      pack[i] = { length = length, uid = uid }
+      uid, sequences, tokens = uid + 1, sequences + 1, tokens + length
+    end
+    updates[u][p] = pack
+  end
+end
+
+local dump = options.dump ~= "" and options.dump or (options.peer and os.tmpname())
+if dump then
+  local file = assert(io.open(dump, "w"))
+  for i, pack in ipairs(packs) do
+    file:write(table.concat(pack, " ", 1, #pack), i % options.packs == 0 and "\n" or "; ")
+  end
+  file:close()
+end
+
+local bert = sr.nn.bert(assert(MODELS[options.model], "bench: model is small or base")):initialise(1)
+local optimizer = sr.optim.adamw(bert.params, {})
+local here = sequences / (options.packs * options.updates)
+print(("BERT %s, %s"):format(options.model, common.machine()))
+print(("%d updates of %d packs of %d: %d sequences, %d tokens, efficiency %.3f, factor %.3f (sample %.3f)"):format(
+  options.updates, options.packs, capacity, sequences, tokens, tokens / (#packs * capacity), here, factor))
+
+local speed, rows = {}, { { "arrangement", "tokens/s", "packed is" } }
+for _, how in ipairs(ARRANGEMENTS) do
+  if options.only == "" or options.only:find(how, 1, true) then
+    speed[how] = measure(bert, optimizer, updates, how, capacity)
+  end
+end
+for _, how in ipairs(ARRANGEMENTS) do
+  local ratio = speed[how] and speed.packed and ("%.2f times"):format(speed.packed / speed[how]) or "-"
+  if speed[how] then rows[#rows + 1] = { how, ("%.0f"):format(speed[how]), ratio } end
+end
+common.print_table(rows)
+if speed.padded and speed.packed then
+  local ratio = speed.packed / speed.padded
+  print(("padded / packed time is %.2f, %.3f of the factor"):format(ratio, ratio / here))
+end
+if options.peer then
+  io.stdout:flush()
+  local command = "python3 '%s/peers/torch_step.py' '%s' --model %s --repeats %d%s"
+  os.execute(command:format(directory, dump, options.model, options.repeats,
+    options.threads > 0 and " --threads " .. options.threads or ""))
+end

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# The ops and the model once more on the instruction classes that this processor would not choose
+# itself: tests/isa.sh BUILD.  tests/c/cpu.c covers each kernel on every class; here it is whole specs.
+set -u
+program=${1:?usage: tests/isa.sh BUILD}/seqrun
+cd "$(dirname "$0")/.." || exit 1
+failed=0
+for class in plain avx2; do
+    for spec in ops bert; do
+        if ! out=$(SEQRUN_ISA=$class "$program" tests/run.lua "tests/spec/${spec}_spec.lua" 2>&1); then
+            echo "$class: ${spec}_spec.lua failed"
+            tail -n 40 <<<"$out"
+            failed=1
+        fi
+    done
+done
+exit $failed
