@@ -1,0 +1,359 @@
+/* Example tables: pairs as published, drawn alike in any order, and given examples by policy. */
+#include "core/data/table.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/base/file.h"
+#include "tests/support/check.h"
+#include "tests/support/sample.h"
+
+static char path[256];
+
+static sr_dataset *open_text(uint32_t documents, uint32_t sentences, uint32_t tokens, double held) {
+    sr_dataset *d = NULL;
+    sr_dataset_opts opts = {.held = held};
+    CHECK_OK(sample_text(path, documents, sentences, tokens, SAMPLE_VOCAB));
+    CHECK_OK(sr_dataset_open(&d, path, &opts));
+    return d;
+}
+
+static uint32_t document_of(const sr_dataset *d, uint64_t token) {
+    uint32_t i = 0;
+    while (d->unit_token[i + 1] <= token) i++;
+    return i;
+}
+
+/* Every promise about one pair. */
+static int wrong_pair(const sr_dataset *d, const sr_table *t, const sr_example *e) {
+    uint64_t a = sr_example_a(e), b = sr_example_b(e);
+    uint32_t from = document_of(d, a), to = document_of(d, b);
+    bool random = e->flags & SR_EXAMPLE_RANDOM, cut = e->flags & SR_EXAMPLE_CUT;
+    int wrong = e->a_tokens < 1 || e->b_tokens < 1;
+    wrong += sr_example_length(e) > t->opts.max_len;
+    wrong += cut && sr_example_length(e) != t->opts.max_len;
+    wrong += document_of(d, a + e->a_tokens - 1) != from;
+    wrong += document_of(d, b + e->b_tokens - 1) != to;
+    wrong += random ? from == to : from != to;
+    wrong += !random && !cut && b != a + e->a_tokens;
+    return wrong;
+}
+
+static void pairs_are_as_published(void) {
+    sr_dataset *d = open_text(300, 30, 12, 0);
+    for (uint32_t epoch = 0; epoch < 3; epoch++) {
+        sr_table *t;
+        sr_table_opts opts = {.max_len = 64, .nsp = true, .short_seq_prob = 0.1, .epoch = epoch};
+        CHECK_OK(sr_table_build(&t, d, &opts, NULL));
+        int wrong = 0;
+        int64_t tokens = 0, random = 0;
+        for (int64_t i = 0; i < t->count; i++) {
+            wrong += wrong_pair(d, t, &t->example[i]);
+            tokens += sr_example_length(&t->example[i]);
+            random += t->example[i].flags & SR_EXAMPLE_RANDOM;
+        }
+        CHECK(wrong == 0);
+        CHECK(tokens == t->tokens && random == t->random_next);
+        /* half by coin; the last sentence of a document, when alone, always */
+        double share = (double)random / (double)t->count;
+        CHECK(share > 0.5 && share < 0.65);
+        sr_table_free(t);
+    }
+    sr_dataset_close(d);
+}
+
+/* Sentence by sentence: A begins where the last example left off, and nothing is left out. */
+static void unused_sentences_are_put_back(void) {
+    sr_dataset *d = open_text(200, 20, 5, 0);
+    sr_table *t;
+    sr_table_opts opts = {.max_len = 1000, .nsp = true}; /* nothing is ever cut */
+    CHECK_OK(sr_table_build(&t, d, &opts, NULL));
+    uint64_t at = 0;
+    int wrong = 0;
+    for (int64_t i = 0; i < t->count; i++) {
+        const sr_example *e = &t->example[i];
+        wrong += sr_example_a(e) != at;
+        at += e->a_tokens + (e->flags & SR_EXAMPLE_RANDOM ? 0u : e->b_tokens);
+    }
+    CHECK(wrong == 0 && at == (uint64_t)d->tokens && t->cut == 0 && t->lost == 0);
+    sr_table_free(t);
+    sr_dataset_close(d);
+}
+
+/* Of a pair that is cut, as many tokens go from the front as from the end: over B of pairs that
+ * follow on, what is missing between A and B went from A's end or B's front. */
+static void cuts_fall_on_either_end(void) {
+    sr_dataset *d = open_text(2000, 2, 40, 0); /* pairs of two sentences, often too long */
+    sr_table *t;
+    sr_table_opts opts = {.max_len = 43, .nsp = true};
+    CHECK_OK(sr_table_build(&t, d, &opts, NULL));
+    double middle = 0, lost = 0;
+    for (int64_t i = 0; i < t->count; i++) {
+        const sr_example *e = &t->example[i];
+        if (e->flags != SR_EXAMPLE_CUT) continue;
+        uint32_t doc = document_of(d, sr_example_a(e));
+        middle += (double)(sr_example_b(e) - sr_example_a(e) - e->a_tokens);
+        lost += (double)(d->unit_token[doc + 1] - d->unit_token[doc]) - e->a_tokens - e->b_tokens;
+    }
+    CHECK(lost > 1000); /* fair coins: 5 standard deviations */
+    CHECK(fabs(middle - lost / 2) < 5 * sqrt(lost) / 2);
+    sr_table_free(t);
+    sr_dataset_close(d);
+}
+
+static bool same_table(const sr_table *a, const sr_table *b) {
+    return a->count == b->count &&
+           memcmp(a->example, b->example, (size_t)a->count * sizeof *a->example) == 0;
+}
+
+static void draws_do_not_depend_on_threads(void) {
+    sr_dataset *d = open_text(5000, 6, 3, 0.1);
+    for (int nsp = 0; nsp < 2; nsp++) {
+        sr_table *one, *many, *other;
+        sr_table_opts opts = {.max_len = 64, .nsp = nsp, .short_seq_prob = 0.3, .seed = 5};
+        CHECK_OK(sr_table_build(&one, d, &opts, NULL));
+        for (int threads = 1; threads <= 8; threads += threads == 1 ? 1 : 5 - threads % 2) {
+            sr_pool *pool;
+            CHECK_OK(sr_pool_new(&pool, threads));
+            CHECK_OK(sr_table_build(&many, d, &opts, pool));
+            CHECK(same_table(one, many));
+            sr_table_free(many);
+            sr_pool_free(pool);
+        }
+        opts.epoch = 1;
+        CHECK_OK(sr_table_build(&other, d, &opts, NULL));
+        CHECK(!same_table(one, other));
+        sr_table_free(other);
+        opts.epoch = 0;
+        opts.seed = 6;
+        CHECK_OK(sr_table_build(&other, d, &opts, NULL));
+        CHECK(!same_table(one, other));
+        sr_table_free(other);
+        sr_table_free(one);
+    }
+    sr_dataset_close(d);
+}
+
+static void singles_use_every_token_once(void) {
+    for (int32_t max_len = 5; max_len < 80; max_len += 14) {
+        sr_dataset *d = open_text(400, 9, 30, 0);
+        sr_table *t;
+        sr_table_opts opts = {.max_len = max_len, .short_seq_prob = 0.2};
+        CHECK_OK(sr_table_build(&t, d, &opts, NULL));
+        uint64_t at = 0;
+        int wrong = 0;
+        for (int64_t i = 0; i < t->count; i++) {
+            const sr_example *e = &t->example[i];
+            wrong += sr_example_a(e) != at || e->b_tokens != 0 || sr_example_length(e) > max_len;
+            at += e->a_tokens;
+        }
+        CHECK(wrong == 0 && at == (uint64_t)d->tokens);
+        sr_table_free(t);
+        sr_dataset_close(d);
+    }
+}
+
+static void parts_do_not_meet(void) {
+    sr_dataset *d = open_text(1000, 6, 8, 0.05);
+    double share = (double)d->part[SR_PART_HELD].tokens / (double)d->tokens;
+    CHECK(share > 0.045 && share < 0.055);
+    CHECK(d->part[SR_PART_HELD].count + d->part[SR_PART_TRAIN].count == d->units);
+    uint64_t border = d->unit_token[d->part[SR_PART_HELD].unit[0]];
+    for (int part = 0; part < SR_PARTS; part++) {
+        sr_table *t;
+        sr_table_opts opts = {.part = (sr_data_part)part, .max_len = 32, .nsp = true};
+        int wrong = 0;
+        CHECK_OK(sr_table_build(&t, d, &opts, NULL));
+        for (int64_t i = 0; i < t->count; i++) { /* partners included */
+            wrong += (sr_example_a(&t->example[i]) >= border) != (part == SR_PART_HELD);
+            wrong += (sr_example_b(&t->example[i]) >= border) != (part == SR_PART_HELD);
+        }
+        CHECK(wrong == 0);
+        sr_table_free(t);
+    }
+    sr_dataset_close(d);
+
+    sr_dataset_opts keyed = {.held = 0.2, .keyed = true, .seed = 3};
+    CHECK_OK(sr_dataset_open(&d, path, &keyed));
+    share = (double)d->part[SR_PART_HELD].count / (double)d->units;
+    CHECK(share > 0.15 && share < 0.25);
+    CHECK(d->part[SR_PART_HELD].unit[0] < 100); /* not the last ones */
+    sr_dataset_close(d);
+}
+
+static void one_document_is_cut(void) {
+    sr_dataset *d = open_text(1, 1, 9, 0.05); /* one sentence: nothing can be held back */
+    CHECK(d->units == 1 && !d->cut && d->part[SR_PART_HELD].count == 0);
+    sr_table *t;
+    sr_table_opts opts = {.max_len = 32, .nsp = true};
+    CHECK_OK(sr_table_build(&t, d, &opts, NULL)); /* the only document is its own other one */
+    CHECK(t->count == 1 && t->random_next == 1);
+    sr_table_free(t);
+    opts.part = SR_PART_HELD;
+    CHECK_FAILS(sr_table_build(&t, d, &opts, NULL), SR_EDATA, "the part 'held' is empty");
+    sr_dataset_close(d);
+
+    uint32_t documents = 1;
+    d = open_text(documents, 500, 9, 0.1);
+    CHECK(d->cut && d->units == 2);
+    CHECK(d->part[SR_PART_HELD].count == 1 && d->part[SR_PART_TRAIN].count == 1);
+    double share = (double)d->part[SR_PART_HELD].tokens / (double)d->tokens;
+    CHECK(share > 0.05 && share < 0.15);
+    CHECK_OK(sr_table_build(&t, d, &opts, NULL));
+    sr_table_free(t);
+    sr_dataset_close(d);
+}
+
+static void given_examples_by_policy(void) {
+    uint32_t a[] = {10, 30, 100, 40, 5}, b[] = {0, 31, 0, 3, 70};
+    sr_dataset *d;
+    sr_table *t;
+    sr_dataset_opts none = {0};
+    CHECK_OK(sample_examples(path, a, b, 5));
+    CHECK_OK(sr_dataset_open(&d, path, &none));
+    sr_table_opts opts = {.max_len = 32};
+    CHECK_FAILS(sr_table_build(&t, d, &opts, NULL), SR_EDATA, "example 1 has 64 tokens");
+    opts.too_long = SR_TOO_LONG_SPLIT;
+    CHECK_FAILS(sr_table_build(&t, d, &opts, NULL), SR_EDATA, "set too_long: truncate");
+    opts.too_long = SR_TOO_LONG_TRUNCATE;
+    CHECK_OK(sr_table_build(&t, d, &opts, NULL));
+    int32_t want_a[] = {10, 15, 30, 26, 5}, want_b[] = {0, 14, 0, 3, 24};
+    CHECK(t->count == 5 && t->cut == 4 && t->lost == 61 - 29 + 70 + 43 - 29 + 75 - 29);
+    for (int i = 0; i < 5; i++) {
+        CHECK(t->example[i].a_tokens == want_a[i] && t->example[i].b_tokens == want_b[i]);
+        CHECK(t->label[i] == i);
+    }
+    sr_table_free(t);
+    opts.nsp = true;
+    CHECK_FAILS(sr_table_build(&t, d, &opts, NULL), SR_EINVAL, "nsp: false");
+    sr_dataset_close(d);
+
+    uint32_t zero[] = {0, 0, 0};
+    CHECK_OK(sample_examples(path, (uint32_t[]){10, 95, 30}, zero, 3));
+    CHECK_OK(sr_dataset_open(&d, path, &none));
+    opts = (sr_table_opts){.max_len = 32, .too_long = SR_TOO_LONG_SPLIT};
+    CHECK_OK(sr_table_build(&t, d, &opts, NULL));
+    int32_t pieces[] = {10, 30, 30, 30, 5, 30}, labels[] = {0, 1, 1, 1, 1, 2};
+    CHECK(t->count == 6 && t->split == 1 && t->lost == 0);
+    for (int i = 0; i < 6 && i < t->count; i++)
+        CHECK(t->example[i].a_tokens == pieces[i] && t->label[i] == labels[i]);
+    sr_table_free(t);
+    sr_dataset_close(d);
+}
+
+static void sequences_are_framed(void) {
+    sr_dataset *d = open_text(50, 5, 6, 0);
+    sr_table *t;
+    sr_table_opts opts = {.max_len = 40, .nsp = true};
+    CHECK_OK(sr_table_build(&t, d, &opts, NULL));
+    int32_t ids[40], types[40];
+    int wrong = 0;
+    for (uint32_t uid = 0; uid < t->count; uid++) {
+        const sr_example *e = &t->example[uid];
+        int32_t n = sr_example_length(e), a = e->a_tokens;
+        CHECK_OK(sr_table_sequence(t, d, uid, ids, types));
+        wrong += ids[0] != 2 || ids[a + 1] != 3 || ids[n - 1] != 3;
+        for (int32_t i = 0; i < n; i++) wrong += types[i] != (i > a + 1);
+        for (int32_t i = 0; i < a; i++) wrong += ids[1 + i] != (int32_t)sr_example_a(e) + i + 5;
+        for (int32_t i = 0; i < e->b_tokens; i++)
+            wrong += ids[a + 2 + i] != (int32_t)sr_example_b(e) + i + 5;
+    }
+    CHECK(wrong == 0);
+    sr_table_free(t);
+    sr_dataset_close(d);
+}
+
+/* A whole and sound file whose columns do not belong together. */
+static sr_status write_odd(int which) {
+    sr_shard_writer *w;
+    int c;
+    uint16_t lengths[] = {3, which == 1 ? 0 : 2, 1}, ids[] = {5, 6, 7, 8, which == 2 ? 70 : 9, 10};
+    uint32_t sentences[] = {2, which == 3 ? 2 : 1};
+    SR_TRY(sr_shard_create(&w, path));
+    CHECK_OK(sr_shard_add_column(w, &c, "ids", which == 4 ? SR_COLUMN_F32 : SR_COLUMN_U16));
+    CHECK_OK(sr_shard_append(w, c, ids, which == 4 ? 3 : which == 5 ? 5 : 6));
+    CHECK_OK(sr_shard_add_column(w, &c, "sentence_tokens", SR_COLUMN_U16));
+    CHECK_OK(sr_shard_append(w, c, lengths, 3));
+    if (which != 6) {
+        CHECK_OK(sr_shard_add_column(w, &c, "document_sentences", SR_COLUMN_U32));
+        CHECK_OK(sr_shard_append(w, c, sentences, 2));
+    }
+    if (which != 7) CHECK_OK(sr_shard_set_meta(w, "kind", which == 8 ? "pictures" : "text"));
+    if (which != 9) CHECK_OK(sample_vocab(w, 20));
+    return sr_shard_commit(w);
+}
+
+static void contradictions_are_refused(void) {
+    sr_dataset *d;
+    sr_dataset_opts opts = {0};
+    int32_t ids[6];
+    for (int which = 1; which <= 9; which++) {
+        CHECK_OK(write_odd(which));
+        if (which != 2) {
+            CHECK_FAILS(sr_dataset_open(&d, path, &opts), SR_EDATA, "anew");
+            continue;
+        }
+        CHECK_OK(sr_dataset_open(&d, path, &opts)); /* tokens are not read on opening */
+        CHECK_FAILS(sr_dataset_ids(d, ids, 0, 6), SR_EDATA, "the id 70, the vocabulary has 20");
+        sr_dataset_close(d);
+    }
+    CHECK_OK(write_odd(0));
+    opts.held = 1;
+    CHECK_FAILS(sr_dataset_open(&d, path, &opts), SR_EINVAL, "held is 1");
+}
+
+static void another_vocabulary_is_refused(void) {
+    static const char text[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nword\n";
+    sr_vocab *v;
+    sr_dataset *d;
+    CHECK_OK(sr_vocab_parse(&v, text, strlen(text), "other.txt"));
+    CHECK_OK(sample_text(path, 3, 3, 3, 100));
+    sr_dataset_opts opts = {.vocab = v};
+    CHECK_FAILS(sr_dataset_open(&d, path, &opts), SR_EDATA, "of 6; prepare it anew");
+    sr_vocab_release(v);
+}
+
+static sr_status open_and_draw(bool nsp) {
+    sr_dataset *d;
+    sr_table *t = NULL;
+    sr_dataset_opts opts = {.held = 0.1};
+    sr_table_opts table = {.max_len = 32, .nsp = nsp};
+    SR_TRY(sr_dataset_open(&d, path, &opts));
+    sr_status st = sr_table_build(&t, d, &table, NULL);
+    sr_table_free(t);
+    sr_dataset_close(d);
+    return st;
+}
+
+static void memory_runs_out(void) {
+    CHECK_OK(sample_text(path, 40, 4, 6, 100));
+    int64_t live = sr_mem_live();
+    for (int64_t n = 1;; n++) {
+        sr_mem_fail_at(n, true);
+        sr_status st = open_and_draw(n % 2);
+        bool reached = sr_mem_calls() >= n;
+        sr_mem_fail_at(0, false);
+        CHECK(st == (reached ? SR_ENOMEM : SR_OK));
+        CHECK(sr_mem_live() == live);
+        if (!reached) break;
+    }
+}
+
+int main(void) {
+    snprintf(path, sizeof path, "/tmp/seqrun-pairs-%d.sqr", (int)getpid());
+    pairs_are_as_published();
+    unused_sentences_are_put_back();
+    cuts_fall_on_either_end();
+    draws_do_not_depend_on_threads();
+    singles_use_every_token_once();
+    parts_do_not_meet();
+    one_document_is_cut();
+    given_examples_by_policy();
+    sequences_are_framed();
+    contradictions_are_refused();
+    another_vocabulary_is_refused();
+    memory_runs_out();
+    unlink(path);
+    return CHECK_DONE();
+}
