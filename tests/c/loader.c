@@ -1,0 +1,400 @@
+/* Loaders: every example once an epoch, the same updates however they are made, from any place. */
+#include "core/batch/loader.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "tests/support/check.h"
+#include "tests/support/sample.h"
+
+static char path[256];
+
+static sr_dataset *open_sample(double held) {
+    sr_dataset *d = NULL;
+    sr_dataset_opts opts = {.held = held};
+    CHECK_OK(sample_text(path, 400, 8, 12, 5000));
+    CHECK_OK(sr_dataset_open(&d, path, &opts));
+    return d;
+}
+
+static sr_loader_opts usual(void) {
+    return (sr_loader_opts){.table = {.max_len = 64, .nsp = true, .short_seq_prob = 0.1, .seed = 9},
+                            .solve = {.solver = "lpfhp"},
+                            .packs = 7,
+                            .micro = 3,
+                            .mask = true,
+                            .mask_prob = 0.15,
+                            .mask_max = 20};
+}
+
+static uint64_t mix(uint64_t hash, const void *bytes, size_t size) {
+    return XXH3_64bits_withSeed(bytes, size, hash);
+}
+
+/* All that a model would see of an update, in one number. */
+static uint64_t digest(const sr_batches *u) {
+    uint64_t h = (uint64_t)u->index;
+    for (int64_t i = 0; i < u->batches; i++) {
+        const sr_batch *b = u->batch[i];
+        size_t rows = (size_t)b->slots, n = (size_t)b->sequences;
+        h = mix(h, b->ids, rows * 4);
+        h = mix(h, b->types, rows * 4);
+        h = mix(h, b->layout->start, n * 4);
+        h = mix(h, b->layout->uid, n * 4);
+        h = mix(h, b->layout->epoch, n * 4);
+        for (int k = 0; k < b->targets; k++) {
+            size_t bytes = (size_t)b->target[k].count * 4;
+            h = mix(h, b->target[k].rows, bytes);
+            h = mix(h, b->target[k].labels, bytes);
+            h = mix(h, b->target[k].weights, bytes);
+        }
+    }
+    return h;
+}
+
+/* The digests of the next n updates; 0 after the end. */
+static void take(sr_loader *l, uint64_t *out, int n) {
+    for (int i = 0; i < n; i++) {
+        sr_batches *u = NULL;
+        CHECK_OK(sr_loader_next(&u, l));
+        out[i] = u != NULL ? digest(u) : 0;
+        sr_batches_free(u);
+    }
+}
+
+static void every_example_once(void) {
+    sr_dataset *d = open_sample(0.05);
+    for (int i = 0; i < 6; i++) {
+        sr_loader_opts o = usual();
+        sr_loader *l;
+        sr_epoch *e;
+        o.epochs = 2;
+        o.arrange = (sr_arrange)(i % 3);
+        o.packs = i < 3 ? 7 : 100000; /* fewer packs than an update, more than all epochs */
+        CHECK_OK(sr_loader_open(&l, d, &o, NULL));
+        int64_t count[2], wrong = 0, sequences = 0, tokens = 0;
+        uint8_t *seen[2];
+        for (uint32_t k = 0; k < 2; k++) {
+            CHECK_OK(sr_loader_epoch(&e, l, k));
+            count[k] = e->table->count;
+            tokens -= e->table->tokens;
+            seen[k] = calloc((size_t)count[k], 1);
+            sr_epoch_release(e);
+        }
+        for (sr_batches *u;; sr_batches_free(u)) {
+            CHECK_OK(sr_loader_next(&u, l));
+            if (u == NULL) break;
+            CHECK(u->begin.sequences == sequences);
+            for (int64_t b = 0; b < u->batches; b++) {
+                const sr_layout *at = u->batch[b]->layout;
+                for (int32_t s = 0; s < at->sequences; s++) {
+                    wrong += at->epoch[s] > 1 || at->uid[s] >= count[at->epoch[s]] ||
+                             seen[at->epoch[s]][at->uid[s]]++;
+                }
+            }
+            sequences += u->sequences;
+            tokens += u->tokens;
+        }
+        CHECK(wrong == 0 && sequences == count[0] + count[1] && tokens == 0);
+        free(seen[0]);
+        free(seen[1]);
+        sr_loader_close(l);
+    }
+    sr_dataset_close(d);
+}
+
+enum { MANY = 120 }; /* updates: several epochs */
+
+static void workers_change_nothing(void) {
+    sr_dataset *d = open_sample(0.05);
+    uint64_t want[MANY], got[MANY];
+    sr_loader_opts o = usual();
+    sr_loader *l;
+    CHECK_OK(sr_loader_open(&l, d, &o, NULL));
+    take(l, want, MANY);
+    CHECK(sr_loader_cursor(l).epoch >= 2);
+    sr_loader_close(l);
+    for (int threads = 1; threads <= 4; threads++) {
+        sr_pool *pool;
+        o.threads = threads;
+        o.prefetch = threads * 2 - 1;
+        CHECK_OK(sr_pool_new(&pool, threads));
+        CHECK_OK(sr_loader_open(&l, d, &o, pool));
+        sr_pool_free(pool);
+        take(l, got, MANY);
+        CHECK(memcmp(want, got, sizeof want) == 0);
+        sr_loader_close(l);
+    }
+    o.table.seed++;
+    CHECK_OK(sr_loader_open(&l, d, &o, NULL));
+    take(l, got, 1);
+    CHECK(want[0] != got[0]);
+    sr_loader_close(l); /* with updates still waiting */
+    sr_dataset_close(d);
+}
+
+static void seeking_equals_never_having_stopped(void) {
+    sr_dataset *d = open_sample(0.05);
+    uint64_t want[MANY], got[MANY];
+    sr_cursor cursor[MANY];
+    sr_loader_opts o = usual();
+    sr_loader *l, *other;
+    o.packs = 0;
+    o.sequences = 16;
+    CHECK_OK(sr_loader_open(&l, d, &o, NULL));
+    for (int i = 0; i < MANY; i++) {
+        cursor[i] = sr_loader_cursor(l);
+        take(l, &want[i], 1);
+    }
+    o.threads = 2;
+    o.prefetch = 3;
+    CHECK_OK(sr_loader_open(&other, d, &o, NULL));
+    for (int from = MANY - 2; from >= 0; from -= 7) {
+        CHECK_OK(sr_loader_seek(other, &cursor[from]));
+        take(other, got, 2);
+        CHECK(got[0] == want[from] && got[1] == want[from + 1]);
+        sr_cursor c = sr_loader_cursor(other);
+        CHECK(from + 2 >= MANY || memcmp(&c, &cursor[from + 2], sizeof c) == 0);
+    }
+    sr_cursor nowhere = cursor[1];
+    nowhere.pack = 1 << 30;
+    CHECK_FAILS(sr_loader_seek(other, &nowhere), SR_EINVAL, "is not among them");
+    sr_loader_close(other);
+    sr_loader_close(l);
+    sr_dataset_close(d);
+}
+
+/* One sequence of a batch as a number: tokens, types, masks, labels, wherever it stands. */
+static uint64_t sequence_digest(const sr_batch *b, int32_t s) {
+    int32_t start = b->layout->start[s], n = b->layout->len[s];
+    uint64_t h = mix(b->layout->uid[s], b->ids + start, (size_t)n * 4);
+    h = mix(h, b->types + start, (size_t)n * 4);
+    for (int k = 0; k < b->targets; k++) {
+        const sr_target *t = &b->target[k];
+        for (int64_t i = 0; i < t->count; i++) {
+            int32_t at = t->rows[i] - start;
+            if (at < 0 || at >= n) continue;
+            h = mix(h, &at, 4);
+            h = mix(h, &t->labels[i], 4);
+            h = mix(h, &t->weights[i], 4);
+        }
+    }
+    return h;
+}
+
+static void sequences(const sr_batches *u, uint64_t *out) {
+    int64_t n = 0;
+    for (int64_t b = 0; b < u->batches; b++)
+        for (int32_t s = 0; s < u->batch[b]->layout->sequences; s++)
+            out[n++] = sequence_digest(u->batch[b], s);
+}
+
+static void arrangements_hold_the_same(void) {
+    sr_dataset *d = open_sample(0);
+    for (int mean = 0; mean < 2; mean++) {
+        sr_batches *u[3];
+        sr_loader *l[3];
+        for (int i = 0; i < 3; i++) {
+            sr_loader_opts o = usual();
+            o.arrange = (sr_arrange)i;
+            o.mean = (sr_mean)mean;
+            o.whole_word = true;
+            CHECK_OK(sr_loader_open(&l[i], d, &o, NULL));
+            CHECK_OK(sr_loader_next(&u[i], l[i]));
+        }
+        uint64_t *want = calloc((size_t)u[0]->sequences, 8),
+                 *got = calloc((size_t)u[0]->sequences, 8);
+        sequences(u[0], want);
+        for (int i = 1; i < 3; i++) {
+            CHECK(u[i]->sequences == u[0]->sequences && u[i]->masked == u[0]->masked);
+            sequences(u[i], got);
+            CHECK(memcmp(want, got, (size_t)u[0]->sequences * 8) == 0);
+        }
+        CHECK(u[0]->batches == 3 && u[0]->batch[0]->layout->gapless &&
+              u[0]->slots == 2 * 256 + 128);
+        CHECK(!u[1]->batch[0]->layout->gapless && u[1]->batch[0]->layout->start[1] == 64);
+        CHECK(u[2]->batches == u[2]->sequences);
+        free(want);
+        free(got);
+        for (int i = 0; i < 3; i++) {
+            sr_batches_free(u[i]);
+            sr_loader_close(l[i]);
+        }
+    }
+    sr_dataset_close(d);
+}
+
+static void weights_sum_to_one(void) {
+    sr_dataset *d = open_sample(0);
+    for (int mean = 0; mean < 2; mean++) {
+        for (int64_t micro = 0; micro < 8; micro++) {
+            sr_loader_opts o = usual();
+            sr_loader *l;
+            sr_batches *u;
+            o.micro = micro;
+            o.mean = (sr_mean)mean;
+            CHECK_OK(sr_loader_open(&l, d, &o, NULL));
+            CHECK_OK(sr_loader_next(&u, l));
+            double sum[2] = {0, 0};
+            for (int64_t b = 0; b < u->batches; b++)
+                for (int k = 0; k < 2; k++)
+                    for (int64_t i = 0; i < u->batch[b]->target[k].count; i++)
+                        sum[k] += (double)u->batch[b]->target[k].weights[i];
+            CHECK(fabs(sum[0] - 1) < 1e-5 && fabs(sum[1] - 1) < 1e-5);
+            CHECK(u->batches == (micro == 0 ? 1 : (7 + micro - 1) / micro));
+            sr_batches_free(u);
+            sr_loader_close(l);
+        }
+    }
+    sr_dataset_close(d);
+}
+
+static void given_uids_make_an_update(void) {
+    sr_dataset *d = open_sample(0);
+    sr_loader_opts o = usual();
+    sr_loader *l;
+    sr_batches *u;
+    uint32_t uids[] = {5, 0, 17};
+    CHECK_OK(sr_loader_open(&l, d, &o, NULL));
+    for (int a = 0; a < 3; a++) {
+        CHECK_OK(sr_loader_update_of(&u, l, uids, 3, 4, (sr_arrange)a));
+        CHECK(u->sequences == 3 && u->batches == (a == SR_SINGLE ? 3 : 1));
+        CHECK(u->batch[0]->layout->uid[0] == 5 && u->batch[0]->layout->epoch[0] == 4);
+        CHECK(u->slots % SR_ROWS_UNIT == 0);
+        sr_batches_free(u);
+    }
+    uids[1] = 1 << 30;
+    CHECK_FAILS(sr_loader_update_of(&u, l, uids, 3, 0, SR_PACKED), SR_EINVAL, "is not below");
+    sr_loader_close(l);
+    sr_dataset_close(d);
+}
+
+/* One plan for ever: the examples of a fixed set are the same each epoch, their masks and partners
+ * are not. */
+static void fixed_sets_keep_their_examples(void) {
+    uint32_t a[40], b[40];
+    sr_dataset *d;
+    sr_loader *l;
+    sr_dataset_opts none = {0};
+    for (uint32_t i = 0; i < 40; i++) {
+        a[i] = 5 + i % 13;
+        b[i] = i % 3 == 0 ? 0 : 7;
+    }
+    CHECK_OK(sample_examples(path, a, b, 40));
+    CHECK_OK(sr_dataset_open(&d, path, &none));
+    sr_loader_opts o = usual();
+    o.table.nsp = false;
+    o.packs = 1 << 20;
+    o.epochs = 3;
+    CHECK_OK(sr_loader_open(&l, d, &o, NULL));
+    sr_batches *u;
+    CHECK_OK(sr_loader_next(&u, l));
+    CHECK(u != NULL && u->sequences == 120);
+    int wrong = 0, moved = 0;
+    for (int64_t i = 0; i < u->batches; i++) {
+        const sr_target *t = &u->batch[i]->target[1];
+        CHECK(strcmp(t->name, "label") == 0);
+        for (int64_t k = 0; k < t->count; k++)
+            wrong += (uint32_t)t->labels[k] != u->batch[i]->layout->uid[k];
+        moved += u->batch[i]->layout->uid[0] != u->batch[0]->layout->uid[0];
+    }
+    CHECK(wrong == 0 && moved > 0);
+    sr_batches_free(u);
+    sr_loader_close(l);
+    sr_dataset_close(d);
+}
+
+static void damage_stops_the_loader(void) {
+    sr_dataset *d = open_sample(0);
+    CHECK(truncate(path, 100) == 0); /* tokens are not in memory */
+    for (int threads = 0; threads < 3; threads++) {
+        sr_loader_opts o = usual();
+        sr_loader *l;
+        sr_batches *u;
+        o.threads = threads;
+        o.prefetch = 3;
+        CHECK_OK(sr_loader_open(&l, d, &o, NULL));
+        CHECK_FAILS(sr_loader_next(&u, l), SR_EDATA, "cut short");
+        CHECK_FAILS(sr_loader_next(&u, l), SR_EDATA, "cut short"); /* again, not the end */
+        sr_loader_close(l);
+    }
+    sr_dataset_close(d);
+}
+
+static void bad_options_are_refused(void) {
+    sr_dataset *d = open_sample(0);
+    sr_loader *l;
+    sr_loader_opts o = usual();
+    o.packs = 0;
+    CHECK_FAILS(sr_loader_open(&l, d, &o, NULL), SR_EINVAL, "at least 1");
+    o = usual();
+    o.table.max_len = 4;
+    CHECK_FAILS(sr_loader_open(&l, d, &o, NULL), SR_EINVAL, "max_len is 4");
+    o = usual();
+    o.mask_prob = 0;
+    CHECK_FAILS(sr_loader_open(&l, d, &o, NULL), SR_EINVAL, "prob");
+    o = usual();
+    o.solve.solver = "magic";
+    CHECK_FAILS(sr_loader_open(&l, d, &o, NULL), SR_EINVAL, "magic");
+    o = usual();
+    o.table.part = SR_PART_HELD;
+    CHECK_FAILS(sr_loader_open(&l, d, &o, NULL), SR_EDATA, "empty");
+    o = usual();
+    o.threads = 65;
+    CHECK_FAILS(sr_loader_open(&l, d, &o, NULL), SR_EINVAL, "threads");
+    sr_dataset_close(d);
+}
+
+static sr_status open_and_take(const sr_dataset *d, int threads) {
+    sr_loader_opts o = usual();
+    sr_loader *l;
+    sr_batches *u = NULL;
+    o.threads = threads;
+    o.prefetch = 2;
+    SR_TRY(sr_loader_open(&l, d, &o, NULL));
+    sr_status st = SR_OK;
+    for (int i = 0; st == SR_OK && i < 3; i++) {
+        st = sr_loader_next(&u, l);
+        sr_batches_free(u);
+    }
+    sr_loader_close(l);
+    return st;
+}
+
+static void memory_runs_out(void) {
+    sr_dataset *d = open_sample(0);
+    CHECK_OK(open_and_take(d, 0)); /* fills the block cache, which stays */
+    int64_t live = sr_mem_live();
+    for (int threads = 0; threads < 2; threads++) {
+        for (int64_t n = 1; n < 3000; n += 1 + n / 20 * threads) {
+            sr_mem_fail_at(n, true);
+            sr_status st = open_and_take(d, threads);
+            bool reached = sr_mem_calls() >= n;
+            sr_mem_fail_at(0, false);
+            CHECK(st == (reached ? SR_ENOMEM : SR_OK) || (threads > 0 && st == SR_OK));
+            CHECK(sr_mem_live() == live);
+            if (!reached) break;
+        }
+    }
+    sr_dataset_close(d);
+}
+
+int main(void) {
+    snprintf(path, sizeof path, "/tmp/seqrun-loader-%d.sqr", (int)getpid());
+    every_example_once();
+    workers_change_nothing();
+    seeking_equals_never_having_stopped();
+    arrangements_hold_the_same();
+    weights_sum_to_one();
+    given_uids_make_an_update();
+    fixed_sets_keep_their_examples();
+    damage_stops_the_loader();
+    bad_options_are_refused();
+    memory_runs_out();
+    unlink(path);
+    return CHECK_DONE();
+}
