@@ -22,6 +22,7 @@ static void take_target(room *r, sr_target *t, const char *name, size_t count) {
     t->name = name;
     t->rows = take(r, count, sizeof *t->rows);
     t->labels = take(r, count, sizeof *t->labels);
+    t->places = take(r, count, sizeof *t->places);
     t->weights = take(r, count, sizeof *t->weights);
 }
 
@@ -132,6 +133,28 @@ static sr_status collate(sr_batch *b, const sr_dataset *d, const sr_masker *mask
     return st;
 }
 
+/* The rows that targets need, and where each target finds its own among them. */
+static sr_status find_last(sr_batch *b) {
+    if (b->targets == 0) return SR_OK;
+    uint8_t *keep = NULL;
+    int32_t *place = NULL;
+    sr_status st;
+    SR_GO(done, st, sr_new(&keep, b->slots));
+    SR_GO(done, st, sr_new(&place, b->slots));
+    for (int k = 0; k < b->targets; k++)
+        for (int64_t i = 0; i < b->target[k].count; i++) keep[b->target[k].rows[i]] = 1;
+    SR_GO(done, st, sr_layout_shorten(&b->last, &b->last_rows, b->layout, keep));
+    for (int64_t i = 0; i < b->last->rows; i++) place[b->last_rows[i]] = (int32_t)i;
+    for (int k = 0; k < b->targets; k++) {
+        sr_target *t = &b->target[k];
+        for (int64_t i = 0; i < t->count; i++) t->places[i] = place[t->rows[i]];
+    }
+done:
+    sr_free(keep);
+    sr_free(place);
+    return st;
+}
+
 sr_status sr_batch_make(sr_batch **out, const sr_dataset *d, const sr_masker *masker,
                         const sr_pick *pick, int32_t n, int32_t stride, int64_t rows,
                         uint64_t seed) {
@@ -149,6 +172,7 @@ sr_status sr_batch_make(sr_batch **out, const sr_dataset *d, const sr_masker *ma
     take_arrays(&r, b, &s);
     sr_status st = lay_out(b, pick, &s, stride, seed);
     if (st == SR_OK) st = collate(b, d, masker, pick, &s);
+    if (st == SR_OK) st = find_last(b);
     if (st != SR_OK) {
         sr_batch_free(b);
         return st;
@@ -160,6 +184,8 @@ sr_status sr_batch_make(sr_batch **out, const sr_dataset *d, const sr_masker *ma
 void sr_batch_free(sr_batch *b) {
     if (b == NULL) return;
     sr_layout_release(b->layout);
+    sr_layout_release(b->last);
+    sr_free(b->last_rows);
     sr_free(b);
 }
 

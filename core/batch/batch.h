@@ -35,6 +35,7 @@ typedef struct sr_target {
     const char *name; /* "mlm"; "nsp": 0 B follows A, 1 it does not; "label" */
     int64_t count;
     int32_t *rows, *labels; /* (count) rows ascending */
+    int32_t *places;        /* (count) where each row stands in the batch's `last` layout */
     float *weights;         /* (count) */
 } sr_target;
 
@@ -45,6 +46,9 @@ typedef struct sr_batch {
     int32_t *ids, *types; /* (T) after masking; slack holds [PAD], type 0 */
     sr_target target[SR_TARGETS];
     int targets;
+    sr_layout *last;    /* the rows that some target needs: all that the last layer must give after
+                           its attention; NULL without targets */
+    int32_t *last_rows; /* (rows of last) where each stands in `layout` */
     int64_t sequences, tokens; /* real ones */
     int64_t slots;             /* T */
     int64_t masked;

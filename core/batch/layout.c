@@ -109,15 +109,44 @@ sr_status sr_layout_new(sr_layout **out, int32_t sequences, const int32_t *start
     return SR_OK;
 }
 
-sr_status sr_layout_heads(sr_layout **out, const sr_layout *whole) {
+/* len, uid, epoch of the sequences that keep rows, in one block; *kept counts them. */
+static sr_status count_kept(int32_t **block, int32_t *kept, const sr_layout *whole,
+                            const uint8_t *keep) {
+    int32_t n = whole->sequences;
+    SR_TRY(sr_new(block, 3 * (int64_t)n + 1));
+    int32_t *len = *block;
+    uint32_t *uid = (uint32_t *)len + n, *epoch = uid + n;
+    *kept = 0;
+    for (int32_t s = 0; s < n; s++) {
+        int32_t rows = 0;
+        for (int32_t i = 0; i < whole->len[s]; i++) rows += keep[whole->start[s] + i] != 0;
+        if (rows == 0) continue;
+        len[*kept] = rows;
+        uid[*kept] = whole->uid[s];
+        epoch[(*kept)++] = whole->epoch[s];
+    }
+    return SR_OK;
+}
+
+sr_status sr_layout_shorten(sr_layout **out, int32_t **rows, const sr_layout *whole,
+                            const uint8_t *keep) {
+    int32_t *len, kept, n = whole->sequences;
     *out = NULL;
-    int32_t *ones = NULL;
-    SR_TRY(sr_new(&ones, whole->sequences));
-    for (int32_t s = 0; s < whole->sequences; s++) ones[s] = 1;
-    sr_status st =
-        sr_layout_new(out, whole->sequences, NULL, ones, whole->uid, whole->epoch, 0, whole->seed);
-    sr_free(ones);
-    return st;
+    *rows = NULL;
+    SR_TRY(count_kept(&len, &kept, whole, keep));
+    const uint32_t *uid = (uint32_t *)len + n, *epoch = uid + n;
+    sr_status st = sr_layout_new(out, kept, NULL, len, uid, epoch, 0, whole->seed);
+    if (st == SR_OK) st = sr_new(rows, (*out)->rows + 1);
+    sr_free(len);
+    if (st != SR_OK) {
+        sr_layout_release(*out);
+        *out = NULL;
+        return st;
+    }
+    int64_t at = 0;
+    for (int64_t t = 0; t < whole->rows; t++)
+        if (keep[t] != 0 && whole->owner[t] >= 0) (*rows)[at++] = (int32_t)t;
+    return SR_OK;
 }
 
 /* Prefetch threads hand layouts to the main thread, so the count is atomic. */

@@ -56,8 +56,13 @@ sr_status sr_layout_new(sr_layout **out, int32_t sequences, const int32_t *start
                         const int32_t *len, const uint32_t *uid, const uint32_t *epoch,
                         int64_t rows, uint64_t seed);
 
-/* One row for each sequence of `whole`, same keys: the layout of gathered [CLS] rows. */
-sr_status sr_layout_heads(sr_layout **out, const sr_layout *whole);
+/* The rows of `whole` that `keep` (T) marks, one after another: the same sequences and keys, fewer
+ * rows.  Slack is never kept; a sequence that keeps nothing is left out.
+ *
+ *   rows  (T of the new layout) where each row stood, ascending; freed by sr_free()
+ */
+sr_status sr_layout_shorten(sr_layout **out, int32_t **rows, const sr_layout *whole,
+                            const uint8_t *keep);
 
 sr_layout *sr_layout_retain(sr_layout *layout);
 void sr_layout_release(sr_layout *layout); /* NULL is allowed */

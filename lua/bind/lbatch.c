@@ -362,7 +362,16 @@ static int update_types(lua_State *L) {
     return 1;
 }
 
-/* update:target(i, name) -> rows, labels, weights | nil */
+/* update:last(i) -> layout and rows of what the targets need | nil */
+static int update_last(lua_State *L) {
+    const sr_batch *b = check_batch(L);
+    if (b->last == NULL) return 0;
+    lsr_pushlayout(L, sr_layout_retain(b->last));
+    push_array(L, b->last_rows, b->last->rows, SR_I32);
+    return 2;
+}
+
+/* update:target(i, name) -> rows, labels, weights, places | nil */
 static int update_target(lua_State *L) {
     const sr_batch *b = check_batch(L);
     const char *name = luaL_checkstring(L, 3);
@@ -372,16 +381,18 @@ static int update_target(lua_State *L) {
         push_array(L, t->rows, t->count, SR_I32);
         push_array(L, t->labels, t->count, SR_I32);
         push_array(L, t->weights, t->count, SR_F32);
-        return 3;
+        push_array(L, t->places, t->count, SR_I32);
+        return 4;
     }
     lua_pushnil(L);
     return 1;
 }
 
 static const luaL_Reg update_methods[] = {
-    {"info", update_info}, {"batch", update_batch}, {"layout", update_layout},
-    {"ids", update_ids},   {"types", update_types}, {"target", update_target},
-    {NULL, NULL},
+    {"info", update_info},     {"batch", update_batch},
+    {"layout", update_layout}, {"ids", update_ids},
+    {"types", update_types},   {"target", update_target},
+    {"last", update_last},     {NULL, NULL},
 };
 
 /* ---- the module ---- */

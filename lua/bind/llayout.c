@@ -1,4 +1,7 @@
 /* llayout.c - layouts in Lua; part of seqrun.core.tensor. */
+#include <string.h>
+
+#include "core/base/mem.h"
 #include "lua/bind/ltensor.h"
 
 typedef struct box {
@@ -72,11 +75,31 @@ static int layout_new(lua_State *L) {
     return 1;
 }
 
-static int layout_heads(lua_State *L) {
+static int push_list(lua_State *L, const int32_t *list, int64_t count);
+
+/* layout:shorten(rows) -> layout of these rows, the rows in order; rows count from 0 */
+static int layout_shorten(lua_State *L) {
     sr_layout *whole = lsr_checklayout(L, 1);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    uint8_t *keep = lua_newuserdatauv(L, (size_t)whole->rows + 1, 0);
+    memset(keep, 0, (size_t)whole->rows);
+    for (lua_Integer i = 1; i <= luaL_len(L, 2); i++) {
+        lua_geti(L, 2, i);
+        int whole_number;
+        lua_Integer row = lua_tointegerx(L, -1, &whole_number);
+        if (!whole_number || row < 0 || row >= whole->rows)
+            return luaL_error(L, "shorten: row %I of %I; rows count from 0", row,
+                              (lua_Integer)whole->rows);
+        keep[row] = 1;
+        lua_pop(L, 1);
+    }
+    int32_t *rows, *copy = lua_newuserdatauv(L, ((size_t)whole->rows + 1) * sizeof *copy, 0);
     box *b = new_box(L);
-    lsr_check(L, sr_layout_heads(&b->layout, whole));
-    return 1;
+    lsr_check(L, sr_layout_shorten(&b->layout, &rows, whole, keep));
+    memcpy(copy, rows, (size_t)b->layout->rows * sizeof *copy);
+    sr_free(rows);
+    push_list(L, copy, b->layout->rows);
+    return 2;
 }
 
 static int layout_release(lua_State *L) {
@@ -173,7 +196,7 @@ static const luaL_Reg methods[] = {
     {"seed", layout_seed},       {"lengths", layout_lengths},
     {"starts", layout_starts},   {"uids", layout_uids},
     {"epochs", layout_epochs},   {"positions", layout_positions},
-    {"owners", layout_owners},   {"heads", layout_heads},
+    {"owners", layout_owners},   {"shorten", layout_shorten},
     {"release", layout_release}, {NULL, NULL},
 };
 

@@ -135,6 +135,8 @@ for _, device in ipairs(sr.devices()) do
           local alone = measure(bert, cut(one_by_one))
           equal(alone, measure(bert, cut({ #input })))
           equal(alone, measure(bert, cut({ #input }, { rows = 512 })))
+          local needed = measure(bert, cut(one_by_one, { last = true }))
+          equal(needed, measure(bert, cut({ #input }, { last = true, slots = 64, rows = 512 })))
         end)
 
         it("gives padded sequences what each gets alone", function()
@@ -191,6 +193,13 @@ for _, device in ipairs(sr.devices()) do
       local dense = measure(bert, cut { #input })
       near(fast.total, dense.total, TOLERANCE)
       assert.is_nil(support.differ(fast.gradients, dense.gradients, TOLERANCE))
+    end)
+
+    it("gives the same when the last layer computes needed rows alone", function()
+      local bert = tiny()
+      local all, needed = measure(bert, cut { #input }), measure(bert, cut({ #input }, { last = true }))
+      near(all.total, needed.total, TOLERANCE)
+      assert.is_nil(support.differ(needed.gradients, all.gradients, TOLERANCE))
     end)
 
     it("draws other dropout in another epoch and another layer", function()

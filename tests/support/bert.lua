@@ -22,7 +22,7 @@ local function tensor(values, dtype)
 end
 
 ---@param sequences table[]
----@param options? { slots?: integer, rows?: integer, uids?: integer[], masked?: integer, count?: integer, seed?: integer, epoch?: integer }
+---@param options? { slots?: integer, rows?: integer, uids?: integer[], masked?: integer, count?: integer, seed?: integer, epoch?: integer, last?: boolean }
 ---  slots: padded rows of that many; rows: T; masked and count: the denominators M and N of the update
 ---@return table # as the loader makes it
 function support.batch(sequences, options)
@@ -57,7 +57,24 @@ function support.batch(sequences, options)
       rows = tensor(target.rows, "i32"), labels = tensor(target.labels, "i32"), weights = tensor(target.weights),
     }
   end
+  if options.last then support.add_last(batch) end
   return batch
+end
+
+---The rows that targets need, as the loader finds them.
+function support.add_last(batch)
+  local all, place = {}, {}
+  for _, target in pairs(batch.targets) do
+    table.move(target.rows:totable(), 1, target.rows:numel(), #all + 1, all)
+  end
+  local layout, rows = batch.layout:shorten(all)
+  for i, row in ipairs(rows) do place[row] = i - 1 end
+  batch.last = { layout = layout, rows = tensor(rows, "i32") }
+  for _, target in pairs(batch.targets) do
+    local places = {}
+    for i, row in ipairs(target.rows:totable()) do places[i] = place[row] end
+    target.places = tensor(places, "i32")
+  end
 end
 
 ---Sum of squares, as a number.

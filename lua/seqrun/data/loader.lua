@@ -39,7 +39,8 @@ local OPTIONS = {
 ---@field layout seqrun.Layout
 ---@field ids seqrun.Tensor (T) i32
 ---@field types seqrun.Tensor (T) i32
----@field targets table<string, { rows: seqrun.Tensor, labels: seqrun.Tensor, weights: seqrun.Tensor }> mlm, nsp, label
+---@field targets table<string, { rows: seqrun.Tensor, labels: seqrun.Tensor, weights: seqrun.Tensor, places: seqrun.Tensor }> mlm, nsp, label; places: rows of `last`
+---@field last? { layout: seqrun.Layout, rows: seqrun.Tensor } the rows that some target needs
 ---@field sequences integer
 ---@field tokens integer real ones
 ---@field slots integer T
@@ -55,10 +56,14 @@ local MAKE = {
   targets = function(self)
     local targets = {}
     for _, name in ipairs(self.heads) do
-      local rows, labels, weights = self.core:target(self.number, name)
-      targets[name] = { rows = rows, labels = labels, weights = weights }
+      local rows, labels, weights, places = self.core:target(self.number, name)
+      targets[name] = { rows = rows, labels = labels, weights = weights, places = places }
     end
     return targets
+  end,
+  last = function(self)
+    local layout, rows = self.core:last(self.number)
+    return layout and { layout = layout, rows = rows }
   end,
 }
 

@@ -98,12 +98,20 @@ function update:ids(i) end
 ---@return seqrun.Tensor
 function update:types(i) end
 
----Rows, labels and weights of a head of batch i; nil when it has none of that name.
+---The layout and rows of what the targets of batch i need; nothing without targets.
+---@param i integer
+---@return seqrun.Layout? layout
+---@return seqrun.Tensor? rows
+function update:last(i) end
+
+---Rows, labels, weights of a head of batch i, and the rows' places in `last`; nil when it has none of
+---that name.
 ---@param i integer
 ---@param name string
 ---@return seqrun.Tensor? rows
 ---@return seqrun.Tensor? labels
 ---@return seqrun.Tensor? weights
+---@return seqrun.Tensor? places
 function update:target(i, name) end
 
 return batch

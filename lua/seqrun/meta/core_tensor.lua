@@ -449,9 +449,11 @@ function Layout:positions() end
 ---@return integer[]
 function Layout:owners() end
 
----One row for each sequence, with the same keys.
+---The layout of some rows: the same sequences and keys, fewer rows, one after another.
+---@param rows integer[] from 0, in any order
 ---@return seqrun.Layout
-function Layout:heads() end
+---@return integer[] rows in the order of the new layout
+function Layout:shorten(rows) end
 
 ---Lets go of the layout now.
 function Layout:release() end

@@ -176,8 +176,9 @@ end
 ---@param x seqrun.Tensor (T, H)
 ---@param layout seqrun.Layout
 ---@param i integer layer, from 0 as in the names
----@return seqrun.Tensor # (T, H)
-function Bert:layer(x, layout, i)
+---@param needed? { layout: seqrun.Layout, rows: seqrun.Tensor } go on with these rows after attention
+---@return seqrun.Tensor # (T, H), or the needed rows of it
+function Bert:layer(x, layout, i, needed)
   local config, p = self.config, self.params
   local name = ("bert.encoder.layer.%d."):format(i)
   local hidden_dropout = self.training and config.hidden_dropout_prob or 0
@@ -189,6 +190,10 @@ function Bert:layer(x, layout, i)
     dropout = self.training and config.attention_probs_dropout_prob or 0,
     layer = i,
   })
+  if needed then
+    mixed, x = ops.gather_rows(mixed, needed.rows), ops.gather_rows(x, needed.rows)
+    layout = needed.layout
+  end
   local projected = self:linear(mixed, name .. "attention.output.dense")
   local attended = self:norm(projected, x, name .. "attention.output.LayerNorm", {
     dropout = hidden_dropout, layer = i, site = "projection", layout = layout,
@@ -201,17 +206,17 @@ function Bert:layer(x, layout, i)
   })
 end
 
----The last hidden state of every row.
+---The last hidden state of every row, or of the rows that are needed: after the attention of the last
+---layer nothing reads the others, and three quarters of its products come after it.
 ---@param batch { ids: seqrun.Tensor, types: seqrun.Tensor, layout: seqrun.Layout }
----@return seqrun.Tensor # (T, H)
-function Bert:encode(batch)
+---@param needed? { layout: seqrun.Layout, rows: seqrun.Tensor }
+---@return seqrun.Tensor # (T, H), or the needed rows of it
+function Bert:encode(batch, needed)
   local layout, x = batch.layout, self:embed(batch)
-  for i = 0, self.config.num_hidden_layers - 1 do
-    if self.checkpoint and self.training then
-      x = ops.checkpoint(function(input) return self:layer(input, layout, i) end, x)
-    else
-      x = self:layer(x, layout, i)
-    end
+  local last = self.config.num_hidden_layers - 1
+  for i = 0, last do
+    local function layer(input) return self:layer(input, layout, i, i == last and needed or nil) end
+    x = self.checkpoint and self.training and ops.checkpoint(layer, x) or layer(x)
   end
   return x
 end
@@ -250,19 +255,20 @@ end
 ---@param batch seqrun.Batch
 ---@return table # total, mlm, nsp (scalars); mlm_nll, mlm_correct (M); nsp_correct (N)
 function Bert:losses(batch)
-  local hidden = self:encode(batch)
+  local hidden = self:encode(batch, batch.last)
+  local rows = batch.last and "places" or "rows"
   local losses = {}
   local mlm, nsp = batch.targets.mlm, batch.targets.nsp
   if mlm then
     local p = self.params
     local word = p:get("bert.embeddings.word_embeddings.weight")
-    local x = self:transform(hidden, mlm.rows)
+    local x = self:transform(hidden, mlm[rows])
     losses.mlm, losses.mlm_nll, losses.mlm_correct =
       ops.mlm_loss(x, word, p:get("cls.predictions.bias"), mlm.labels, mlm.weights)
     losses.total = losses.mlm
   end
   if nsp then
-    local logits = self:nsp_logits(hidden, nsp.rows)
+    local logits = self:nsp_logits(hidden, nsp[rows])
     losses.nsp, losses.nsp_nll, losses.nsp_correct = ops.cross_entropy(logits, nsp.labels, nsp.weights)
     losses.total = losses.total and losses.total + losses.nsp or losses.nsp
   end
