@@ -57,7 +57,8 @@ end
 ---@param residual? seqrun.Tensor (T, H)
 ---@param gamma seqrun.Tensor (H)
 ---@param beta seqrun.Tensor (H)
----@param options? { eps?: number, dropout?: number, site?: "projection"|"feed"|"user", layer?: integer, layout?: seqrun.Layout }
+---@param options? { eps?: number, dropout?: number, site?: "projection"|"feed"|"user", layer?: integer,
+---  layout?: seqrun.Layout }
 ---@return seqrun.Tensor
 function ops.residual_norm(x, residual, gamma, beta, options)
   options = check_options("residual_norm", options, NORM)
@@ -68,7 +69,8 @@ end
 ---dropout(norm(word[ids] + position + type[types])).
 ---@param ids seqrun.Tensor (T) i32
 ---@param types seqrun.Tensor (T) i32
----@param tables { word: seqrun.Tensor, position: seqrun.Tensor, type: seqrun.Tensor, gamma: seqrun.Tensor, beta: seqrun.Tensor }
+---@param tables { word: seqrun.Tensor, position: seqrun.Tensor, type: seqrun.Tensor, gamma: seqrun.Tensor,
+---  beta: seqrun.Tensor }
 ---@param layout seqrun.Layout
 ---@param options? { eps?: number, dropout?: number }
 ---@return seqrun.Tensor # (T, H)
@@ -178,7 +180,8 @@ end
 
 ---An op from two functions: forward(context, ...) -> tensors, and backward(context, dy, ...) -> a gradient
 ---(or nil) for each tensor among the arguments, in their order.
----@param rules { forward: fun(context: seqrun.Context, ...): seqrun.Tensor, backward: fun(context: seqrun.Context, ...): seqrun.Tensor }
+---@param rules { forward: fun(context: seqrun.Context, ...): seqrun.Tensor, backward: fun(context: seqrun.Context,
+---  ...): seqrun.Tensor }
 ---@return fun(...): seqrun.Tensor
 function ops.custom(rules)
   local forward, backward = rules.forward, rules.backward
@@ -200,7 +203,7 @@ end
 
 ---Runs fn without recording, in a scope of its own that only its results leave.
 local function run_unrecorded(fn, ...)
-  local off <close> = tensor.no_grad()
+  local no_grad <close> = tensor.no_grad()
   local scope <close> = tensor.scope()
   local outputs = { fn(...) }
   for _, y in ipairs(outputs) do y:hand_up() end
@@ -227,7 +230,7 @@ end
 local function replay(fn, arguments, ...)
   local given = table.pack(...)
   local scope <close> = tensor.scope()
-  local on <close> = tensor.enable_grad()
+  local guard <close> = tensor.enable_grad()
   local fresh, inputs = fresh_arguments(arguments)
   local outputs = table.pack(fn(table.unpack(fresh, 1, fresh.n)))
   local roots, gradients = {}, {}

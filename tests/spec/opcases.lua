@@ -21,7 +21,8 @@ local function case(c) cases[#cases + 1] = c end
 local UNARY = {
   { "abs" }, { "square" }, { "exp" }, { "sin" }, { "cos" }, { "tanh" }, { "sigmoid" }, { "relu" },
   { "gelu" }, { "gelu_tanh" }, { "erf" },
-  { "sqrt", positive = true }, { "rsqrt", positive = true }, { "reciprocal", positive = true }, { "log", positive = true },
+  { "sqrt", positive = true }, { "rsqrt", positive = true }, { "log", positive = true },
+  { "reciprocal", positive = true },
 }
 for _, entry in ipairs(UNARY) do
   case {
@@ -37,7 +38,11 @@ for _, entry in ipairs(UNARY) do
     tolerance = 4e-6,
   }
 end
-case { name = "negation", make = function(r) return { x = r.normal { 9 } } end, run = function(_, t) return { -t.x } end }
+case {
+  name = "negation",
+  make = function(r) return { x = r.normal { 9 } } end,
+  run = function(_, t) return { -t.x } end,
+}
 case {
   name = "sign",
   make = function(r) return { x = r.normal { 9 } } end,
@@ -121,7 +126,9 @@ case {
 case {
   name = "whole numbers",
   make = function() return { ["*a"] = { i32 = { 7, -3, 0 } }, ["*b"] = { i32 = { 2, 5, -1 } } } end,
-  run = function(_, t) return { t.a + t.b, t.a - t.b, t.a * t.b, -t.a, t.a:abs(), t.a:maximum(t.b), t.a:sum(), t.a:max() } end,
+  run = function(_, t)
+    return { t.a + t.b, t.a - t.b, t.a * t.b, -t.a, t.a:abs(), t.a:maximum(t.b), t.a:sum(), t.a:max() }
+  end,
   difference = false,
 }
 case {
@@ -222,7 +229,8 @@ for _, shape in ipairs { { 1, 1, 1 }, { 5, 3, 7 }, { 130, 48, 65 }, { 200, 128, 
     case {
       name = ("linear %dx%dx%d %s"):format(rows, inputs, outputs, act or "plain"),
       make = function(r)
-        return { x = r.normal { rows, inputs }, w = r.normal({ outputs, inputs }, inputs ^ -0.5), b = r.normal { outputs } }
+        local w = r.normal({ outputs, inputs }, inputs ^ -0.5)
+        return { x = r.normal { rows, inputs }, w = w, b = r.normal { outputs } }
       end,
       run = function(sr, t) return { sr.ops.linear(t.x, t.w, t.b, act and { act = act } or nil) } end,
       tolerance = 5e-6,
@@ -244,7 +252,10 @@ local LAYOUTS = {
   { "around 16", { lens = { 15, 16, 17, 1 } } },
   { "around 48 and 64", { lens = { 48, 49, 63, 64, 65 } } },
   { "around 128", { lens = { 127, 128, 129 } } },
-  { "gaps and slack", { lens = { 5, 9, 4 }, starts = { 2, 16, 30 }, rows = 40, uids = { 9, 4, 11 }, epochs = { 0, 1, 2 } } },
+  {
+    "gaps and slack",
+    { lens = { 5, 9, 4 }, starts = { 2, 16, 30 }, rows = 40, uids = { 9, 4, 11 }, epochs = { 0, 1, 2 } },
+  },
   { "padded rows", { lens = { 5, 16, 9 }, starts = { 0, 16, 32 }, rows = 48 } },
 }
 local LONG = { { "512", { lens = { 512 } } }, { "513 and 7", { lens = { 513, 7 } } } }
@@ -272,9 +283,9 @@ local function owned(sr, layout, x)
 end
 
 local function attention_case(label, layout, heads, size, dropout, scale)
-  local rows, hidden = rows_of(layout), heads * size
+  local rows, hidden, peaky = rows_of(layout), heads * size, scale and " peaky" or ""
   case {
-    name = ("attention, %s, %d heads of %d, dropout %g%s"):format(label, heads, size, dropout, scale and " peaky" or ""),
+    name = ("attention, %s, %d heads of %d, dropout %g%s"):format(label, heads, size, dropout, peaky),
     make = function(r) return { qkv = r.normal({ rows, 3 * hidden }, scale or 1) } end,
     run = function(sr, t)
       local l = sr.layout(with_seed(layout))
@@ -306,7 +317,8 @@ for _, entry in ipairs(LAYOUTS) do
       name = ("residual_norm, %s, dropout %g"):format(entry[1], dropout),
       make = function(r)
         return {
-          x = r.normal { rows, 40 }, residual = r.normal { rows, 40 }, gamma = r.positive { 40 }, beta = r.normal { 40 },
+          x = r.normal { rows, 40 }, residual = r.normal { rows, 40 },
+          gamma = r.positive { 40 }, beta = r.normal { 40 },
         }
       end,
       run = function(sr, t)

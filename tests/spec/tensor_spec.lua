@@ -51,9 +51,9 @@ describe("a scope", function()
   each_device("hands a tensor to the scope around it", function()
     local x
     do
-      local outer <close> = sr.scope()
+      local scope <close> = sr.scope()
       do
-        local inner <close> = sr.scope()
+        local scope <close> = sr.scope() -- luacheck: ignore
         x = sr.ones(3):hand_up()
       end
       assert.is_true(x:is_live())
@@ -148,7 +148,7 @@ describe("without a scope", function()
       local x = sr.randn({ 4, 4 }, { uid = 3, requires_grad = true })
       local y = x:t():reshape(16):narrow(1, 3, 5)
       local loss = (y * y):sum()
-      x, y = nil, nil
+      x, y = nil, nil -- luacheck: ignore 311
       collectgarbage()
       loss:backward()
     end
@@ -342,7 +342,7 @@ describe("the tape", function()
     fails("requires a gradient", x.add_, x, 1)
     local h = x * 2
     fails("has a recorded history", h.add_, h, 1)
-    local quiet <close> = sr.no_grad()
+    local no_grad <close> = sr.no_grad()
     x:add_(1)
     assert.same({ 3.0, 4.0 }, x:totable())
   end)
@@ -360,12 +360,12 @@ describe("the tape", function()
   each_device("records nothing under no_grad", function()
     local x = sr.tensor({ 2, 3 }, { requires_grad = true })
     do
-      local quiet <close> = sr.no_grad()
+      local no_grad <close> = sr.no_grad()
       local y = x * 2
       assert.is_false(y:requires_grad())
       fails("mind no_grad()", y.backward, y)
       do
-        local again <close> = sr.enable_grad()
+        local guard <close> = sr.enable_grad()
         assert.is_true((x * 2):requires_grad())
       end
       assert.is_false((x * 2):requires_grad())
@@ -542,7 +542,7 @@ describe("a mistake", function()
       { function() local _ = sr.tensor { { 1, 2 }, { 3 } } end, "differ in length" },
       { function() local _ = sr.zeros(2, 3, { dtyp = "f32" }) end, "dtype" },
       { function() local _ = sr.ops.linear(x, x, nil, { activation = "gelu" }) end, "there is no option 'activation'" },
-      { function() local _ = sr.ops.attention(x, core.layout { lens = { 5 } }, { heads = 1 }) end, "give the layout of this batch" },
+      { function() local _ = sr.ops.attention(x, core.layout { lens = { 5 } }, { heads = 1 }) end, "give the layout" },
       { function() local _ = x:item() end, "use totable()" },
       { function() local _ = sr.from_string("abc", { 2 }, "i32") end, "3 bytes" },
       { function() local _ = sr.cat { x, sr.ones(3, 4) } end, "equal sizes" },
