@@ -260,6 +260,7 @@ static int32_t longest(size_t *length, const sr_vocab *v, int prefix, const uint
     for (size_t n = 0; n < top; n++) hashes[n + 1] = sr_vocab_mix(hashes[n], bytes[n]);
     for (size_t n = top; n > 0; n--) {
         if ((wanted >> (n < 63 ? n : 63) & 1) == 0) continue;
+        if (n < size && (bytes[n] & 0xC0) == 0x80) continue; /* inside a code point */
         int32_t id = sr_vocab_find(v, hashes[n], prefix, bytes, n);
         if (id < 0) continue;
         *length = n;

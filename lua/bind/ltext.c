@@ -318,9 +318,9 @@ static int tokenizer_vocab(lua_State *L) {
 static int tokenizer_counts(lua_State *L) {
     const tokenizer_box *box = check_box(L, 1);
     lua_createtable(L, 0, 2);
-    lua_pushinteger(L, (lua_Integer)(box->ids.unknown + box->spans.unknown));
+    lua_pushinteger(L, (lua_Integer)box->ids.unknown + (lua_Integer)box->spans.unknown);
     lua_setfield(L, -2, "unknown");
-    lua_pushinteger(L, (lua_Integer)(box->ids.invalid + box->spans.invalid));
+    lua_pushinteger(L, (lua_Integer)box->ids.invalid + (lua_Integer)box->spans.invalid);
     lua_setfield(L, -2, "invalid");
     return 1;
 }
@@ -341,9 +341,8 @@ static int sentences_close(lua_State *L) {
     return 0;
 }
 
-/* sentences(paths[, { format=, limit=, line_limit=, any_bytes= }]) -> Sentences | nil, message,
- * code
- */
+/* sentences(paths[, { format=, limit=, line_limit=, any_bytes= }])
+ * -> Sentences | nil, message, code */
 static int text_sentences(lua_State *L) {
     static const char *const formats[] = {"prose", "lines", NULL};
     size_t count;
@@ -478,8 +477,8 @@ static void push_encode_counts(lua_State *L, const sr_encode_counts *c) {
     count_field(L, "long_cut", c->long_cut);
 }
 
-/* encode(tokenizer, paths, { ids=, offsets=, frame=, json=, count_only=, threads=, fd= }) -> counts |
- * nil, message, code */
+/* encode(tokenizer, paths, { ids=, offsets=, frame=, json=, count_only=, threads=, fd= })
+ * -> counts | nil, message, code */
 static int text_encode(lua_State *L) {
     sr_tokenizer *t = lsr_checktokenizer(L, 1);
     luaL_checktype(L, 3, LUA_TTABLE);

@@ -123,8 +123,18 @@ local TRAIN = {
   word_limit = true, threads = true,
 }
 
+---@class seqrun.text.train
+---@field files string|string[]
+---@field size? integer tokens in all, 30522 by default
+---@field min_frequency? integer of a pair, 2 by default
+---@field limit_alphabet? integer different characters, 1000 by default
+---@field lowercase? boolean true by default
+---@field keep_accents? boolean
+---@field word_limit? integer different words kept while counting, 2^23 by default
+---@field threads? integer all by default
+
 ---Makes a vocabulary from text files; the same text gives the same vocabulary on any number of threads.
----@param t { files: string|string[], size?: integer, min_frequency?: integer, limit_alphabet?: integer, lowercase?: boolean, keep_accents?: boolean, word_limit?: integer, threads?: integer }
+---@param t seqrun.text.train
 ---@return seqrun.core.text.vocab? vocab
 ---@return table|string|nil counts what was met and what was left out; the message on failure
 ---@return string? code

@@ -51,8 +51,7 @@ static void too_many_lines(void) {
     char *text = malloc(size + 1);
     for (size_t i = 0; i < lines; i++) snprintf(text + 8 * i, 9, "%07zx\n", i);
     CHECK_FAILS(parse(text, size), SR_EDATA, "more than 1048576 tokens");
-    memcpy(text, SPECIALS, strlen(SPECIALS)); /* 31 bytes: the 32nd begins a line */
-    text[31] = '\n';
+    memcpy(text, SPECIALS "\n", sizeof SPECIALS); /* 32 bytes: an empty line, and no zero */
     CHECK_FAILS(parse(text, size - 24), SR_EDATA, "v.txt:6: the line is empty");
     free(text);
 }
