@@ -228,6 +228,9 @@ static sr_status parse_text(sr_safetensors *st, const char *json, size_t size) {
     json_error_t error;
     json_set_alloc_funcs(sr_mem_malloc, sr_free);
     json_t *root = json_loadb(json, size, JSON_REJECT_DUPLICATES, &error);
+    if (root == NULL &&
+        (error.text[0] == '\0' || json_error_code(&error) == json_error_out_of_memory))
+        return sr_fail(SR_ENOMEM, "out of memory while reading %s", st->path);
     if (root == NULL)
         return sr_fail(SR_EDATA, "%s: not a valid safetensors file: %.120s at byte %d", st->path,
                        is_clean(error.text) ? error.text : "bad text", 8 + error.position);

@@ -1,0 +1,198 @@
+/* train.c - parameters, optimizers, safetensors and growing files when memory or the disk gives
+ * out. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/base/file.h"
+#include "core/base/mem.h"
+#include "core/tensor/backend.h"
+#include "core/train/append.h"
+#include "core/train/events.h"
+#include "core/train/optim.h"
+#include "core/train/params.h"
+#include "core/train/safetensors.h"
+#include "tests/support/check.h"
+
+static char base[] = "/tmp/seqrun-train-XXXXXX";
+
+static const char *at(const char *name) {
+    static char path[200];
+    snprintf(path, sizeof path, "%s/%s", base, name);
+    return path;
+}
+
+static const sr_param_spec specs[] = {
+    {.name = "word", .ndim = 2, .shape = {5, 3}, .std = 0.02, .pad_rows_to = 8},
+    {.name = "q", .ndim = 2, .shape = {2, 3}, .std = 0.02, .fuse = "qkv"},
+    {.name = "k", .ndim = 2, .shape = {2, 3}, .std = 0.02, .fuse = "qkv"},
+    {.name = "bias", .ndim = 1, .shape = {7}, .init = SR_INIT_ONES},
+};
+enum { COUNT = sizeof specs / sizeof *specs };
+
+static sr_status put(void *context, const void *bytes, size_t size) {
+    return sr_append_write(context, bytes, size);
+}
+
+/* Writes the parameters to a file and reads them back. */
+static sr_status round_trip(sr_params *p, const char *path) {
+    sr_st_item items[COUNT] = {{0}};
+    for (int i = 0; i < COUNT; i++) {
+        items[i].name = p->list[i].name;
+        items[i].tensor = p->list[i].leaf;
+    }
+    sr_st_plan *plan = NULL;
+    sr_append *file = NULL;
+    sr_safetensors *st = NULL;
+    sr_status status = sr_st_plan_new(&plan, items, COUNT, NULL, 0);
+    if (status == SR_OK) status = sr_append_open(&file, path, 0);
+    if (status == SR_OK) status = sr_st_plan_write(plan, put, file);
+    if (status == SR_OK) status = sr_safetensors_open(&st, path, 0);
+    for (int i = 0; i < COUNT && status == SR_OK; i++) {
+        const sr_st_entry *e = sr_safetensors_find(st, specs[i].name);
+        status = sr_safetensors_read_tensor(st, e, p->list[i].leaf, p->list[i].size);
+    }
+    sr_safetensors_close(st);
+    sr_append_close(file);
+    sr_st_plan_free(plan);
+    return status;
+}
+
+static sr_status whole_life(sr_device *device) {
+    sr_params *p = NULL;
+    sr_optim *o = NULL;
+    sr_segment segments[COUNT] = {{0}};
+    for (int i = 0; i < COUNT; i++) segments[i].rate = 1;
+    sr_optim_opts opts = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-6, .power = 1, .max_skipped = 3};
+    sr_status st = sr_params_new(&p, device, specs, COUNT);
+    if (st == SR_OK) st = sr_params_initialise(p, 3);
+    if (st == SR_OK) st = sr_optim_new(&o, p, segments, &opts);
+    if (st == SR_OK) st = sr_optim_step(o, 0.1, 1.0, NULL);
+    if (st == SR_OK) st = sr_optim_settle(NULL, o);
+    if (st == SR_OK) st = round_trip(p, at("params"));
+    sr_optim_free(o);
+    sr_params_free(p);
+    return st;
+}
+
+/* Every allocation fails once: a clean error, and nothing is held afterwards. */
+static void test_memory(const sr_backend *backend) {
+    sr_device *device;
+    CHECK_OK(sr_device_open(&device, backend, backend->name, NULL));
+    CHECK_OK(whole_life(device)); /* fills the pool: what follows counts only what is ours */
+    sr_status st = SR_ENOMEM;
+    int64_t n = 0;
+    while (st != SR_OK && n < 3000) {
+        int64_t used = (int64_t)device->bytes_used;
+        sr_mem_fail_at(++n, false);
+        st = whole_life(device);
+        sr_mem_fail_at(0, false);
+        CHECK(st == SR_OK || st == SR_ENOMEM);
+        CHECK((int64_t)device->bytes_used == used);
+    }
+    CHECK(st == SR_OK && n > 20);
+    sr_device_close(device);
+}
+
+static void test_layout(void) {
+    sr_device *device;
+    sr_params *p;
+    CHECK_OK(sr_device_open(&device, &sr_backend_ref, "ref", NULL));
+    CHECK_OK(sr_params_new(&p, device, specs, COUNT));
+    CHECK(p->list[0].offset == 0 && p->list[0].size == 15 && p->list[0].stored == 24);
+    CHECK(p->list[1].offset == 64 && p->list[2].offset == 70); /* fused: no gap */
+    CHECK(p->list[3].offset == 128 && p->stored == 192);
+    CHECK(p->elements == 15 + 6 + 6 + 7);
+    CHECK(p->fused_count == 1 && p->fused[0].leaf->shape[0] == 4);
+    CHECK(p->fused[0].leaf->grad->storage == p->grad->storage);
+    sr_params_free(p);
+    sr_device_close(device);
+}
+
+/* ---- growing files ---------------------------------------------------------------------------
+ */
+
+static sr_io sound;
+static int writes_left, cuts_left;
+
+/* Writes half of what it is given, then fails: a disk that fills up. */
+static ssize_t full_write(int fd, const void *bytes, size_t size) {
+    if (writes_left-- > 0) return sound.write(fd, bytes, (size + 1) / 2);
+    errno = ENOSPC;
+    return -1;
+}
+
+static int full_truncate(int fd, off_t size) {
+    if (cuts_left-- > 0) return sound.ftruncate(fd, size);
+    errno = EIO;
+    return -1;
+}
+
+static bool file_is(const char *path, const char *text) {
+    void *bytes;
+    size_t size;
+    if (sr_file_read(&bytes, &size, path, 1000) != SR_OK) return false;
+    bool same = size == strlen(text) && memcmp(bytes, text, size) == 0;
+    sr_free(bytes);
+    return same;
+}
+
+static void test_append(void) {
+    sr_append *a;
+    CHECK_OK(sr_append_open(&a, at("log"), 0));
+    CHECK_OK(sr_append_write(a, "one\n", 4));
+    for (int torn = 0; torn < 2; torn++) {
+        writes_left = 1;
+        cuts_left = !torn;
+        sr_io_now.write = full_write;
+        sr_io_now.ftruncate = full_truncate;
+        CHECK_FAILS(sr_append_write(a, "two, which is longer\n", 21), SR_EIO, "free some space");
+        sr_io_now = sound;
+        CHECK(file_is(at("log"), torn ? "one\nthree\ntwo, which " : "one\n"));
+        if (torn == 0) CHECK_OK(sr_append_write(a, "three\n", 6));
+    }
+    CHECK_OK(sr_append_write(a, "four\n", 5)); /* the torn record goes first */
+    CHECK_OK(sr_append_sync(a));
+    sr_append_close(a);
+    CHECK(file_is(at("log"), "one\nthree\nfour\n"));
+    CHECK_OK(sr_append_open(&a, at("log"), 4)); /* cut */
+    CHECK_OK(sr_append_write(a, "2\n", 2));
+    sr_append_close(a);
+    CHECK(file_is(at("log"), "one\n2\n"));
+    CHECK_FAILS(sr_append_open(&a, base, 0), SR_EIO, "cannot open");
+}
+
+static void test_events_memory(void) {
+    const char *tags[] = {"train/loss", "train/lr"};
+    const double values[] = {1.5, 2.5};
+    sr_status st = SR_ENOMEM;
+    for (int64_t n = 1; st != SR_OK && n < 100; n++) {
+        int64_t live = sr_mem_live();
+        sr_events *e = NULL;
+        sr_mem_fail_at(n, false);
+        st = sr_events_open(&e, base, 1000, 5);
+        if (st == SR_OK) st = sr_events_scalars(e, 1000, 1, tags, values, 2);
+        if (st == SR_OK)
+            st = sr_events_text(e, 1000, 1, "config", "a text that is a little longer");
+        sr_events_close(e);
+        sr_mem_fail_at(0, false);
+        CHECK(st == SR_OK || st == SR_ENOMEM);
+        CHECK(sr_mem_live() == live);
+    }
+    CHECK(st == SR_OK);
+}
+
+int main(void) {
+    if (mkdtemp(base) == NULL) return perror(base), 1;
+    sound = sr_io_now;
+    int64_t live = sr_mem_live();
+    test_layout();
+    test_memory(&sr_backend_ref);
+    test_memory(&sr_backend_cpu);
+    test_append();
+    test_events_memory();
+    CHECK(sr_mem_live() == live);
+    sr_file_remove_tree(base);
+    return CHECK_DONE();
+}
