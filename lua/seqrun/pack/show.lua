@@ -1,0 +1,84 @@
+-- show.lua - how plans and packs print.
+
+local show = {}
+
+---12345678 as 12,345,678.
+---@param n integer
+---@return string
+function show.commas(n)
+  local text = ("%d"):format(n):reverse():gsub("(%d%d%d)", "%1,"):reverse()
+  return (text:gsub("^,", ""):gsub("^%-,", "-"))
+end
+
+local commas = show.commas
+
+local function plural(n, one) return ("%s %s%s"):format(commas(n), one, n == 1 and "" or "s") end
+
+local function gap(plan)
+  if plan.gap_packs == 0 then return "no packing is better" end
+  local percent = 100 * plan.gap_packs / math.max(1, plan.lower_bound)
+  return ("%s above it, %.4f%%"):format(plural(plan.gap_packs, "pack"), percent)
+end
+
+---@param plan seqrun.Plan
+---@return string
+function show.plan(plan)
+  local lines = {
+    ("plan %s: %s of %s tokens in %s of %d"):format(plan.solver, plural(plan.sequences, "sequence"),
+      commas(plan.tokens), plural(plan.packs, "pack"), plan.max_len),
+    ("  efficiency %.4f%%, factor %.4f, %s of padding"):format(100 * plan.efficiency, plan.factor,
+      plural(plan.padding_tokens, "token")),
+    ("  lower bound %s (%s): %s"):format(commas(plan.lower_bound), plan.bound_kind, gap(plan)),
+    ("  %s, deepest %d, depth %s, %.3f ms"):format(plan.strategies == 1 and "1 pattern" or
+      commas(plan.strategies) .. " patterns", plan.deepest,
+      plan.max_seqs and "up to " .. plan.max_seqs or "not limited", plan.milliseconds),
+  }
+  if plan.reason then lines[#lines + 1] = "  depth chosen: " .. plan.reason end
+  if plan.unfilled > 0 then lines[#lines + 1] = ("  %s left empty"):format(plural(plan.unfilled, "slot")) end
+  if plan.longer > 0 then
+    local what = plan.lost > 0 and ("truncated, %s tokens lost"):format(commas(plan.lost)) or "split"
+    lines[#lines + 1] = ("  %s longer than a pack: %s"):format(plural(plan.longer, "sequence"), what)
+  end
+  return table.concat(lines, "\n")
+end
+
+local WIDTH = 72
+
+---Whole columns for each part so that they add up to WIDTH.
+local function columns(lengths, max_len)
+  local edges, at, before = {}, 0, 0
+  for i, length in ipairs(lengths) do
+    at = at + length
+    local edge = math.floor(at * WIDTH / max_len + 0.5)
+    edges[i], before = edge - before, edge
+  end
+  return edges, WIDTH - before
+end
+
+local function centred(text, width, fill)
+  if #text > width then text = "" end
+  local left = (width - #text) // 2
+  return fill:rep(left) .. text .. fill:rep(width - #text - left)
+end
+
+---A pack as a row of boxes, one a sequence; dots are padding.
+---@param plan seqrun.Plan
+---@param i integer
+---@param pattern table
+---@param uids? integer[]
+---@return string
+function show.pack(plan, i, pattern, uids)
+  local tokens = 0
+  for _, length in ipairs(pattern) do tokens = tokens + length end
+  local widths, rest = columns(pattern, plan.max_len)
+  local row = {}
+  for k, length in ipairs(pattern) do
+    if widths[k] > 0 then row[#row + 1] = centred(tostring(length), widths[k] - 1, k % 2 == 1 and "=" or "-") .. "|" end
+  end
+  local what = ("pack %s: %s, %d of %d tokens"):format(commas(i), plural(#pattern, "sequence"), tokens, plan.max_len)
+  local lines = { what, "|" .. table.concat(row) .. ("."):rep(rest) }
+  lines[3] = uids and "uids " .. table.concat(uids, " ") or ("one of %s like it"):format(commas(pattern.count))
+  return table.concat(lines, "\n")
+end
+
+return show

@@ -1,0 +1,174 @@
+-- pack - which sequences share a row, how well, and the proof.
+
+local json = require("seqrun.core.json")
+local pack = require("seqrun.pack")
+local sys = require("seqrun.core.sys")
+
+local verb = { summary = "plan packs for a histogram of lengths or a data set" }
+
+local function whole(text)
+  local n = math.tointeger(tonumber(text))
+  if n and n >= 1 then return n end
+  return nil, ("'%s' is not a whole number above 0"):format(text)
+end
+
+local function depth(text)
+  if text == "auto" then return text end
+  return whole(text)
+end
+
+local function number(text)
+  local n = tonumber(text)
+  if n and n >= 0 then return n end
+  return nil, ("'%s' is not a number"):format(text)
+end
+
+function verb.define(cmd)
+  cmd:argument("data", "a data set (.sqr)"):args("?")
+  cmd:option("--hist", "counts instead: line l is the number of sequences of l tokens"):argname("FILE")
+  cmd:option("--max-len", "tokens of a pack; the lines of the .hist file by default"):argname("L"):convert(whole)
+  cmd:option("--max-seqs", "sequences a pack may hold, or auto; any number by default"):argname("K"):convert(depth)
+  cmd:option("--solver", table.concat(pack.solvers(), ", ")):argname("NAME"):default("optimal")
+  cmd:option("--too-long", "sequences above L: error, truncate or split"):argname("POLICY"):default("error")
+    :choices { "error", "truncate", "split" }
+  cmd:option("--tolerance", "of auto: above the bound without a limit (0.0005)"):argname("PART"):convert(number)
+  cmd:option("--iterations", "simplex steps of the solver at most"):argname("N"):convert(whole)
+  cmd:option("--seconds", "stop then with the best so far"):argname("S"):convert(number)
+  cmd:option("--open", "open packs of the solver online (64)"):argname("M"):convert(whole)
+  cmd:option("--seed", "the order that online meets a histogram in"):argname("N"):convert(math.tointeger)
+  cmd:flag("--json", "one JSON object")
+  cmd:flag("--compare", "every solver, and what people do today")
+  cmd:flag("--plot", "draw the lengths and the efficiency by depth")
+  cmd:option("--svg", "write that drawing"):argname("FILE")
+  cmd:option("--certificate", "write a proof of the lower bound"):argname("FILE")
+  cmd:option("--check", "verify a proof for these lengths"):argname("FILE")
+  cmd:option("--out", "write the plan"):argname("FILE")
+end
+
+local function options_of(args)
+  return {
+    max_len = args.max_len, max_seqs = args.max_seqs, solver = args.solver, too_long = args.too_long,
+    tolerance = args.tolerance, iterations = args.iterations, seconds = args.seconds, open = args.open, seed = args.seed,
+  }
+end
+
+local function histogram_of(args)
+  if args.hist and args.data then return nil, "pack: give a data set or --hist FILE, not both", "config" end
+  if args.hist then
+    -- by content, whatever the file is called
+    return require("seqrun.core.pack").load_histogram(args.hist, args.max_len, args.too_long)
+  end
+  if not args.data then return nil, "pack: nothing to pack; give a data set or --hist FILE", "config" end
+  if args.data:find("%.hist$") then return pack.lengths(args.data, options_of(args)) end
+  local dataset, message, code = require("seqrun.data").open(args.data)
+  if not dataset then return nil, message, code end
+  return pack.lengths(dataset, { max_len = args.max_len or 512, too_long = args.too_long })
+end
+
+local function say(text)
+  io.stdout:write(text, "\n")
+end
+
+local function check(args, histogram)
+  local certificate, message, code = pack.load_certificate(args.check)
+  if not certificate then return nil, message, code end
+  local info = certificate:info()
+  local asked = args.max_seqs
+  if math.type(asked) == "integer" and info.max_seqs and info.max_seqs < asked then
+    message = ("pack: the proof fails: it is for at most %d sequences a pack, not %d"):format(info.max_seqs, asked)
+    return nil, message, "data"
+  end
+  local holds
+  holds, message, code = certificate:check(histogram)
+  if not holds then return nil, message, code end
+  if args.json then
+    say(json.encode {
+      holds = true, lower_bound = info.bound, max_len = info.max_len, max_seqs = info.max_seqs or json.null,
+      total_weight = info.total, max_weight_of_any_pack = info.heaviest,
+    })
+  else
+    say(("the proof holds: %d packs or more, since all weighs %d and no pack more than %d"):format(info.bound,
+      info.total, info.heaviest))
+  end
+  return 0
+end
+
+local function compare(args, histogram)
+  local options = options_of(args)
+  options.max_len, options.too_long, options.solver = nil, nil, nil
+  local result, message, code = pack.compare(histogram, options)
+  if not result then return nil, message, code end
+  if args.json then
+    say(json.encode { lower_bound = result.lower_bound, max_seqs = result.max_seqs or json.null, rows = result.rows })
+  else
+    say(tostring(result))
+  end
+  return 0
+end
+
+---The proof, and the bound that it adds to the plan.
+local function certify(args, histogram, plan)
+  local certificate, message, code = plan:prove()
+  if not certificate then return nil, message, code end
+  local done
+  done, message, code = certificate:save(args.certificate, histogram)
+  if not done then return nil, message, code end
+  local bound = certificate:info().bound
+  if bound > plan.lower_bound then
+    plan.lower_bound, plan.bound_kind, plan.gap_packs = bound, "lp", plan.packs - bound
+  end
+  return true
+end
+
+---Everything that is written goes before the report, so that a failure leaves stdout empty.
+local function write_files(args, histogram, plan)
+  local done, message, code = true, nil, nil
+  if args.certificate then done, message, code = certify(args, histogram, plan) end
+  if done and args.out then done, message, code = plan:save(args.out) end
+  if done and args.svg then
+    local svg = pack.svg(histogram, { solver = args.solver })
+    done, message, code = sys.write_file(args.svg, svg)
+  end
+  return done, message, code
+end
+
+local function report(args, histogram, plan)
+  if args.json then
+    local object = plan:json()
+    object.lower_bound, object.bound_kind, object.gap_packs = plan.lower_bound, plan.bound_kind, plan.gap_packs
+    return say(json.encode(object))
+  end
+  say(tostring(plan))
+  if args.plot then say(pack.plot(histogram, { solver = args.solver })) end
+end
+
+local function known_solver(name)
+  for _, known in ipairs(pack.solvers()) do
+    if known == name then return true end
+  end
+  local hint = require("seqrun.guess").hint(name, pack.solvers())
+  local list = table.concat(pack.solvers(), ", ")
+  return nil, ("pack: no solver is called '%s'%s; there are %s"):format(name, hint, list), "config"
+end
+
+function verb.run(args)
+  local good, message, code = known_solver(args.solver)
+  if not good then return nil, message, code end
+  local histogram
+  histogram, message, code = histogram_of(args)
+  if not histogram then return nil, message, code end
+  if args.check then return check(args, histogram) end
+  if args.compare then return compare(args, histogram) end
+  local options = options_of(args)
+  options.max_len, options.too_long = nil, nil
+  local planned, plan
+  planned, plan, message, code = pcall(pack.pack, histogram, options)
+  if not planned then return nil, (tostring(plan):gsub("^[^:]+:%d+: ", "")), "config" end
+  if not plan then return nil, message, code end
+  good, message, code = write_files(args, histogram, plan)
+  if not good then return nil, message, code end
+  report(args, histogram, plan)
+  return 0
+end
+
+return verb
