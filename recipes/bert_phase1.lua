@@ -10,7 +10,7 @@ local cfg = run.config
 -- data, and the plan of its packs
 local corpus = sr.must(sr.data.open(cfg.data.file, { held = cfg.data.held }))
 local function loader(part)
-  return sr.must(sr.data.loader(sr.run.loader_options(cfg, corpus, part)))
+  return sr.must(sr.data.loader(sr.run.loader_options(cfg, corpus, part, run:saved_plan())))
 end
 
 -- model

@@ -77,8 +77,20 @@ static void push_where(lua_State *L) {
     lua_pushliteral(L, "");
 }
 
+/* Raises a Failure of lua/seqrun/failure.lua, which keeps the status for the exit code. */
+static void raise_failure(lua_State *L, sr_status status) {
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+    if (lua_getfield(L, -1, "seqrun.failure") != LUA_TTABLE) return;
+    lua_getfield(L, -1, "raise");
+    lua_pushstring(L, sr_status_name(status));
+    lua_pushliteral(L, "%s");
+    lua_pushstring(L, sr_message());
+    lua_call(L, 3, 0);
+}
+
 void lsr_check(lua_State *L, sr_status status) {
     if (status == SR_OK) return;
+    if (status != SR_EINVAL && status != SR_ECONFIG) raise_failure(L, status);
     push_where(L);
     lua_pushstring(L, sr_message());
     lua_concat(L, 2);

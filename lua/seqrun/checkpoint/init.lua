@@ -125,11 +125,13 @@ local function text_files(t)
   local state = { step = t.step, state = t.state or {}, optimizer = t.moments.values }
   local files = { ["trainer/state.json"] = exact.encode(state) }
   if t.config then files["config.json"] = pretty(hugging_face(t.config, t.dtype)) end
+  local text = t.vocab_text
   if t.vocab then
-    local text, message, code = sys.read_file(t.vocab)
+    local message, code
+    text, message, code = sys.read_file(t.vocab)
     if not text then return nil, message, code end
-    files["vocab.txt"], files["tokenizer_config.json"] = text, pretty(tokenizer_config(t))
   end
+  if text then files["vocab.txt"], files["tokenizer_config.json"] = text, pretty(tokenizer_config(t)) end
   for name, text in pairs(t.files or {}) do files[name] = text end
   return files
 end
@@ -171,6 +173,7 @@ end
 ---@field opt? seqrun.Optimizer
 ---@field config? table Hugging Face's config.json
 ---@field vocab? string path of vocab.txt
+---@field vocab_text? string or its bytes, as a data set carries them
 ---@field cased? boolean the vocabulary keeps capitals
 ---@field state? table plain values: cursor, totals, seeds; kept exactly
 ---@field files? table<string, string> further files: ["trainer/plan.txt"] = text

@@ -115,6 +115,13 @@ function Run:state(defaults)
   return self.kept
 end
 
+---The plan of the checkpoint that this run goes on from, as text; nil when there is none.
+---@return string|nil
+function Run:saved_plan()
+  local path = self.request.resume and checkpoint.latest(self.folder)
+  return path and sys.read_file(path .. "/trainer/plan.txt", 1 << 28) or nil
+end
+
 local function state_of(self)
   return {
     step = self.step, cursor = self.cursor, window = self.window:state(), seconds = self:seconds(),
@@ -202,7 +209,10 @@ end
 local function saved_parts(self)
   local parts = {
     step = self.step, model = self.model.params, opt = self.optimizer, config = self.model.config,
-    state = state_of(self), files = { ["trainer/config.yaml"] = self.loaded:dump() },
+    state = state_of(self), files = {
+      ["trainer/config.yaml"] = self.loaded:dump(),
+      ["trainer/plan.txt"] = self.loader:plan_text(self.cursor.epoch),
+    },
   }
   if self.corpus then
     parts.vocab_text, parts.cased = failure.must(self.corpus:vocab_text()), not self.corpus:lowercase()

@@ -6,15 +6,16 @@ local parts = {}
 ---@param cfg table values of sr.run.schema
 ---@param corpus seqrun.Corpus
 ---@param part "train"|"held"
+---@param plan? string a saved plan, used for the epoch that it fits
 ---@return table
-function parts.loader_options(cfg, corpus, part)
+function parts.loader_options(cfg, corpus, part, plan)
   local held = part == "held"
   return {
     data = corpus, part = part, seed = cfg.seed, epochs = held and 1 or nil, max_len = cfg.data.max_len,
     arrange = cfg.pack.arrange, solver = cfg.pack.solver, max_seqs = cfg.pack.max_seqs,
     sequences = cfg.batch.sequences, adjust = cfg.batch.adjust, micro_packs = cfg.batch.micro_packs,
     loss = cfg.batch.loss, mask = cfg.mask, nsp = cfg.data.nsp, short_seq_prob = cfg.data.short_seq_prob,
-    prefetch = held and 0 or cfg.data.prefetch,
+    prefetch = held and 0 or cfg.data.prefetch, plan = not held and plan or nil,
   }
 end
 

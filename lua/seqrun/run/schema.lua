@@ -32,8 +32,8 @@ local batch = c.map {
   { "sequences", c.integer { default = 32, min = 1, doc = "sequences an update is to have, on average" } },
   { "micro_packs", c.integer { default = 8, min = 1,
     doc = "packs in memory at a time; an update adds up as many as it needs" } },
-  { "adjust", c.enum({ "packs", "betas" }, { default = "packs",
-    doc = "packs: fewer packs; betas: as many packs as sequences, betas^factor" }) },
+  { "adjust", c.enum({ "batch", "betas" }, { default = "batch",
+    doc = "batch: fewer packs; betas: as many packs as sequences, betas^factor" }) },
   { "loss", c.enum({ "token", "sequence" }, { default = "token",
     doc = "mean over masked tokens, or over sequences" }) },
 }

@@ -22,23 +22,19 @@ local function time_of(model, batches)
   return seconds
 end
 
----One update of the run: its micro-batches, and its sequences' uids.
-local function one_update(self)
+---The sequences of the first micro-batch of the run: uids and epoch.
+local function some_sequences(self)
   self.loader:seek(self.first_cursor)
-  local update, uids, epoch = self.loader:next(), {}, nil
-  for batch in update:batches() do
-    local scope <close> = tensor.scope()
-    table.move(batch.layout:uids(), 1, batch.sequences, #uids + 1, uids)
-    epoch = batch.epoch
-  end
-  return update, uids, epoch
+  local scope <close> = tensor.scope()
+  local batch = self.loader:next():batch(1)
+  return batch.layout:uids(), batch.epoch
 end
 
----The same sequences in two arrangements, in micro-batches of as many rows.
+---The same sequences in two arrangements, in micro-batches of about as many rows.
 local function arrangements(self)
-  local _, uids, epoch = one_update(self)
+  local uids, epoch = some_sequences(self)
   local loader, packed, padded = self.loader, {}, {}
-  local rows = self.config.batch.micro_packs
+  local rows = self.loader:summary().micro_packs
   packed[1] = function() return loader:batch_of(uids, { arrange = "packed", epoch = epoch }) end
   for first = 1, #uids, rows do
     local part = table.move(uids, first, math.min(#uids, first + rows - 1), 1, {})
@@ -47,7 +43,7 @@ local function arrangements(self)
   return packed, padded, #uids
 end
 
----Measures packed and padded in turn, twice each, and keeps the better time of each.
+---Measures packed and padded in turn, three times, and keeps the better time of each.
 local function speed_up(self)
   local estimate = (self.progress:estimate(1) or 0) * (1 + self.loader:summary().factor) * 3
   if estimate > MOST_SECONDS then

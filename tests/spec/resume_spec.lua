@@ -1,0 +1,135 @@
+-- A stopped run is a paused run: what follows a resume equals never having stopped, to the bit.
+
+local program = require("tests.support.program")
+local small = require("tests.support.small")
+local sys = require("seqrun.core.sys")
+
+local STEPS = 17 -- of about five an epoch
+
+local folder, corpus, straight
+
+local function run(...)
+  local code, out, err = program.run(small.words(corpus, ...))
+  return code, out .. err
+end
+
+---Starts the words in the background, sends a signal after a step was logged, waits.
+local function interrupt(signal, out, ...)
+  local words = small.words(corpus, "--out", out, ...)
+  for i, word in ipairs(words) do words[i] = "'" .. word .. "'" end
+  local script = ([[
+    %s %s >/dev/null 2>%s.err & p=$!
+    for i in $(seq 200); do [ -s %s/metrics.jsonl ] && break; sleep 0.02; done
+    kill -%s $p; wait $p]]):format(program.path, table.concat(words, " "), out, out, signal)
+  local path = program.write(folder, "interrupt.sh", script)
+  local _, _, code = os.execute("bash " .. path)
+  return code, (sys.read_file(out .. ".err"))
+end
+
+setup(function()
+  folder = program.folder()
+  corpus = small.corpus(folder)
+  straight = folder .. "/straight"
+  assert.equal(0, (run("--out", straight, "--max-steps", tostring(STEPS))))
+end)
+teardown(function() sys.remove(folder) end)
+
+local function check_same(out)
+  assert.same(small.weights(straight, STEPS), small.weights(out, STEPS))
+  assert.same(small.metrics(straight), small.metrics(out))
+  assert.same(small.metrics(straight, "eval"), { small.metrics(out, "eval")[#small.metrics(out, "eval")] })
+end
+
+describe("a resumed run", function()
+  it("crosses epochs and adds up several micro-batches, or these tests test little", function()
+    local state = require("seqrun.checkpoint").state(("%s/step-%09d"):format(straight, STEPS))
+    assert.is_true(state.state.cursor.epoch >= 2)
+    assert.is_true(state.state.cursor.packs >= 9)
+  end)
+
+  for _, stop in ipairs { 1, 5, 6, 12 } do
+    it(("writes the same bits when it stopped at step %d, on another number of threads"):format(stop), function()
+      local out = ("%s/stop%d"):format(folder, stop)
+      assert.equal(0, (run("--out", out, "--max-steps", tostring(stop), "--threads", "1")))
+      assert.equal(0, (run("--resume=" .. out, "--max-steps", tostring(STEPS), "--threads", "3")))
+      check_same(out)
+    end)
+  end
+
+  it("may stop at every step", function()
+    local out = folder .. "/every"
+    assert.equal(0, (run("--out", out, "--max-steps", "1")))
+    for step = 2, STEPS, 3 do
+      assert.equal(0, (run("--out", out, "--resume", "--max-steps", tostring(step))))
+    end
+    assert.equal(0, (run("--out", out, "--resume", "--max-steps", tostring(STEPS))))
+    assert.same(small.weights(straight, STEPS), small.weights(out, STEPS))
+    assert.same(small.metrics(straight), small.metrics(out))
+  end)
+
+  it("keeps the lines of windows that were cut by the stop", function()
+    local whole, cut = folder .. "/whole", folder .. "/cut"
+    assert.equal(0, (run("--out", whole, "--max-steps", "12", "log.every=4")))
+    assert.equal(0, (run("--out", cut, "--max-steps", "6", "log.every=4")))
+    assert.equal(0, (run("--out", cut, "--resume", "--max-steps", "12", "log.every=4")))
+    assert.equal(3, #small.metrics(whole))
+    assert.same(small.metrics(whole), small.metrics(cut))
+  end)
+
+  for _, signal in ipairs { "INT", "TERM", "USR1" } do
+    it(("ends with 75 on %s, and goes on to the same bits"):format(signal), function()
+      local out = folder .. "/" .. signal
+      local code, err = interrupt(signal, out, "rate.total=40", "--max-steps", "17")
+      if code == 0 then return end -- it was done before the signal came
+      assert.equal(75, code)
+      assert.truthy(err:find("stopped by signal " .. signal, 1, true))
+      assert.equal(0, (run("--resume=" .. out, "--max-steps", tostring(STEPS))))
+      check_same(out)
+    end)
+  end
+
+  it("ends with 75 when the budget is spent, and goes on with a larger one", function()
+    local out = folder .. "/budget"
+    local code, text = run("--out", out, "--max-steps", tostring(STEPS), "budget=1e-3")
+    assert.equal(75, code)
+    assert.truthy(text:find("budget", 1, true))
+    assert.equal(0, (run("--resume=" .. out, "--max-steps", tostring(STEPS), "budget=1h")))
+    check_same(out)
+  end)
+
+  it("passes over a damaged checkpoint, loudly, and cuts off the metrics behind the older one", function()
+    local out = folder .. "/damaged"
+    assert.equal(0, (run("--out", out, "--max-steps", "6")))
+    assert.equal(0, (run("--out", out, "--resume", "--max-steps", "9")))
+    local path = ("%s/step-%09d/model.safetensors"):format(out, 9)
+    local bytes = assert(sys.read_file(path))
+    assert(sys.write_file(path, bytes:sub(1, 5000) .. string.char(bytes:byte(5001) ~ 1) .. bytes:sub(5002)))
+    local code, text = run("--resume=" .. out, "--max-steps", tostring(STEPS))
+    assert.equal(0, code)
+    assert.truthy(text:find("step-000000009", 1, true))
+    assert.same(small.weights(straight, STEPS), small.weights(out, STEPS))
+    assert.same(small.metrics(straight), small.metrics(out))
+  end)
+
+  it("may not change what makes it the same run", function()
+    local code, text = run("--resume=" .. straight, "--max-steps", "20", "rate.peak=1", "model.hidden_size=32")
+    assert.equal(2, code)
+    assert.truthy(text:find("rate.peak: 1, was 0.003", 1, true))
+    assert.truthy(text:find("model.hidden_size: 32, was 16", 1, true))
+  end)
+
+  it("needs no words but --resume, since the folder has its config", function()
+    local out = folder .. "/words"
+    assert.equal(0, (run("--out", out, "--max-steps", "4")))
+    local code = program.run { "recipes/tiny.lua", "--resume=" .. out, "--max-steps", tostring(STEPS), "--quiet" }
+    assert.equal(0, code)
+    check_same(out)
+  end)
+
+  it("starts afresh when there is no checkpoint yet, and is refused when the folder is missing", function()
+    local out = folder .. "/fresh"
+    assert.equal(0, (run("--out", out, "--resume", "--max-steps", tostring(STEPS))))
+    check_same(out)
+    assert.equal(2, (run("--resume=" .. folder .. "/nowhere")))
+  end)
+end)

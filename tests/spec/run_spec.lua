@@ -1,0 +1,256 @@
+-- What a run leaves behind, refuses, and says; each end with its exit code.
+
+local json = require("seqrun.core.json")
+local metrics = require("seqrun.metrics")
+local program = require("tests.support.program")
+local small = require("tests.support.small")
+local sys = require("seqrun.core.sys")
+
+local folder, corpus, first
+
+local function run(...) return program.run(small.words(corpus, ...)) end
+
+local function holds(text, parts)
+  for _, part in ipairs(parts) do assert.truthy(text:find(part, 1, true), part .. "\n" .. text) end
+end
+
+setup(function()
+  folder = program.folder()
+  corpus = small.corpus(folder)
+  first = folder .. "/first"
+  assert.equal(0, (run("--out", first, "--max-steps", "6")))
+end)
+teardown(function() sys.remove(folder) end)
+
+describe("a run", function()
+  it("leaves config, environment, log, metrics, events and a checkpoint", function()
+    local names = table.concat(assert(sys.list(first)), " ")
+    holds(names, {
+      "config.yaml", "environment.json", "metrics.jsonl", "events.out.tfevents.", "run.log", "step-000000006",
+    })
+    local environment = json.decode(assert(sys.read_file(first .. "/environment.json")))
+    assert.truthy(environment.build.git and environment.machine.cpu and environment.command:find("tiny.lua", 1, true))
+    local checkpoint = first .. "/step-000000006"
+    for _, name in ipairs { "config.json", "model.safetensors", "vocab.txt", "tokenizer_config.json", "MANIFEST" } do
+      assert.is_true(sys.exists(checkpoint .. "/" .. name), name)
+    end
+  end)
+
+  it("writes every field of a line of metrics", function()
+    local lines = assert(metrics.read(first))
+    assert.equal(7, #lines)
+    for i = 1, 6 do
+      assert.equal(i, lines[i].step)
+      for _, key in ipairs(metrics.TRAIN) do assert.is_not_nil(lines[i][key], key) end
+      assert.is_true(lines[i].loss == lines[i].loss and lines[i].loss > 0)
+      assert.is_true(lines[i].efficiency > 0.3 and lines[i].efficiency <= 1)
+    end
+    assert.is_true(math.abs(lines[3].loss - lines[3].mlm_loss - lines[3].nsp_loss) < 1e-5)
+    local eval = lines[7]
+    assert.equal("eval", eval.type)
+    for _, key in ipairs { "mlm_loss", "mlm_accuracy", "nsp_accuracy", "unigram_loss" } do
+      assert.equal("number", type(eval[key]), key)
+    end
+  end)
+
+  it("can be repeated from the config that it leaves, to the bit", function()
+    local again = folder .. "/again"
+    local code = program.run {
+      "recipes/tiny.lua", "config=" .. first .. "/config.yaml", "--out", again, "--max-steps", "6", "--quiet",
+    }
+    assert.equal(0, code)
+    assert.same(small.weights(first, 6), small.weights(again, 6))
+    assert.same(small.metrics(first), small.metrics(again))
+    assert.equal(sys.read_file(first .. "/config.yaml"), sys.read_file(again .. "/config.yaml"))
+  end)
+
+  it("gives the same numbers whether its updates are made ahead or not", function()
+    local out = folder .. "/ahead"
+    assert.equal(0, (run("--out", out, "--max-steps", "6", "data.prefetch=0")))
+    assert.same(small.metrics(first), small.metrics(out))
+  end)
+
+  it("closes with tokens a second, efficiency, a measured speed-up and both losses", function()
+    local code, out = run("--out", folder .. "/summary", "--max-steps", "3")
+    assert.equal(0, code)
+    holds(out, {
+      "real tokens/s", "slot tokens/s", "of all slots were real", "times as fast as padded", "unigram model",
+    })
+  end)
+
+  it("plans without writing anything", function()
+    local out = folder .. "/dry"
+    local code, text = run("--out", out, "--dry-run")
+    assert.equal(0, code)
+    holds(text, {
+      "parameters", "packs of 48", "lower bound", "factor", "rate ", "memory", "time ", "nothing was written",
+    })
+    assert.is_false(sys.exists(out))
+  end)
+
+  it("explains every key", function()
+    local code, text = run("--explain")
+    assert.equal(0, code)
+    assert.truthy(text:find("rate.peak%s+0.003%s+command line%s+learning rate"))
+    assert.truthy(text:find("optimizer.betas%s+%[0.9, 0.98%]%s+recipes/tiny.yaml:%d+"))
+    assert.truthy(text:find("seed%s+42%s+default"))
+  end)
+
+  it("tells five mistakes at once, with 2, and starts nothing", function()
+    local out = folder .. "/mistakes"
+    local code, _, err = run("--out", out, "sed=1", "rate.peak=high", "optimizer.nam=lamb", "mask.prob=2", "warmup=3")
+    assert.equal(2, code)
+    holds(err, {
+      "did you mean 'seed'", "'high'", "did you mean 'name'", "at most 0.9", "exists under 'rate'", "5 mistakes",
+    })
+    assert.is_false(sys.exists(out))
+  end)
+
+  it("refuses a folder that is not empty, an unknown option and a device that is not here", function()
+    local code, _, err = run("--out", first)
+    assert.equal(2, code)
+    assert.truthy(err:find("is not empty; go on with --resume", 1, true))
+    code, _, err = run("--max-step", "3")
+    assert.equal(2, code)
+    assert.truthy(err:find("did you mean '--max-steps'?", 1, true))
+    assert.equal(2, (run("--max-steps", "none")))
+    assert.equal(4, (run("--out", folder .. "/cuda", "device=nothing")))
+    assert.is_false(sys.exists(folder .. "/cuda"))
+  end)
+
+  it("ends with 3 on a data set that is missing, cut short, or has one bit flipped", function()
+    local out = folder .. "/bad"
+    local words = function(path) return program.run(small.words(path, "--out", out, "--max-steps", "2")) end
+    assert.equal(3, (words(folder .. "/none.sqr")))
+    local bytes = assert(sys.read_file(corpus))
+    local flipped = bytes:sub(1, 200) .. string.char(bytes:byte(201) ~ 8) .. bytes:sub(202)
+    for _, damaged in ipairs { bytes:sub(1, #bytes // 2), flipped, "" } do
+      local code, _, err = words(program.write(folder, "damaged.sqr", damaged))
+      assert.equal(3, code)
+      assert.truthy(err:find("damaged.sqr", 1, true))
+      sys.remove(out)
+    end
+  end)
+
+  it("ends with 5 where it cannot write", function()
+    program.write(folder, "file", "x")
+    assert.equal(5, (run("--out", folder .. "/file/x", "--max-steps", "2")))
+  end)
+
+  it("ends with 5 when files may not grow, and leaves what was saved before", function()
+    local out = folder .. "/full"
+    assert.equal(0, (run("--out", out, "--max-steps", "2")))
+    local words = small.words(corpus, "--out", out, "--resume", "--max-steps", "4")
+    local code, _, err = program.run(words, { before = "ulimit -f 16;" })
+    assert.equal(5, code)
+    assert.truthy(err:find("step 4 is not saved", 1, true))
+    assert.equal(2, (require("seqrun.checkpoint").verify(out .. "/step-000000002")))
+    assert.equal(0, (run("--out", out, "--resume", "--max-steps", "4")))
+  end)
+
+  it("ends with 5 on a full disk, and leaves what was saved before #slow", function()
+    local disk = folder .. "/disk"
+    assert(sys.make_dirs(disk))
+    if not os.execute(("mount -t tmpfs -o size=400k none %s 2>/dev/null"):format(disk)) then
+      pending("no mounts: a tmpfs cannot be mounted here")
+      return
+    end
+    local code = run("--out", disk .. "/run", "--max-steps", "2")
+    assert.equal(0, code)
+    os.execute(("dd if=/dev/zero of=%s/filler bs=1k 2>/dev/null"):format(disk))
+    local full, _, err = run("--out", disk .. "/run", "--resume", "--max-steps", "4")
+    local step = require("seqrun.checkpoint").verify(disk .. "/run/step-000000002")
+    os.execute("umount " .. disk)
+    assert.equal(5, full)
+    assert.truthy(#err > 0)
+    assert.equal(2, step)
+  end)
+
+  it("holds its folder: a second run there is refused with 5", function()
+    local out = folder .. "/held"
+    local words = small.words(corpus, "--out", out, "rate.total=100000")
+    for i, word in ipairs(words) do words[i] = "'" .. word .. "'" end
+    local script = ("%s %s >/dev/null 2>&1 & echo $! >%s/pid; wait $!"):format(program.path,
+      table.concat(words, " "), folder)
+    program.write(folder, "held.sh", script)
+    os.execute(("bash %s/held.sh >/dev/null 2>&1 &"):format(folder))
+    for _ = 1, 300 do
+      if sys.exists(out .. "/metrics.jsonl") then break end
+      sys.sleep(0.02)
+    end
+    local code, _, err = run("--resume=" .. out, "rate.total=100000")
+    os.execute(("kill -KILL $(cat %s/pid)"):format(folder))
+    assert.equal(5, code)
+    assert.truthy(err:find("held", 1, true))
+  end)
+
+  it("ends with 1 when gradients stay without numbers", function()
+    local out = folder .. "/wild"
+    local code, _, err = run("--out", out, "rate.peak=1e30", "rate.warmup=0", "optimizer.max_skipped=2")
+    assert.equal(1, code)
+    assert.truthy(err:find("finite", 1, true))
+  end)
+
+  it("starts from the weights, or weights and moments, of another run", function()
+    local out = folder .. "/phase2"
+    local code, _, err = run("--out", out, "--max-steps", "2", "init.from=" .. first, "data.max_len=64")
+    assert.equal(0, code, err)
+    local fresh, carried = small.metrics(first)[1].mlm_loss, small.metrics(out)[1].mlm_loss
+    assert.is_true(carried < fresh - 0.01)
+    local moments = { "--max-steps", "2", "init.from=" .. first, "init.carry=moments" }
+    assert.equal(0, (run("--out", folder .. "/moments", table.unpack(moments))))
+    assert.equal(3, (run("--out", folder .. "/nothing", "init.from=" .. folder .. "/nowhere")))
+    assert.equal(3, (run("--out", folder .. "/other", "init.from=" .. first, "model.hidden_size=32")))
+  end)
+
+  it("checks keys that belong together, with the arithmetic", function()
+    local code, _, err = run("rate.warmup=40", "data.max_len=65", "model.num_attention_heads=3")
+    assert.equal(2, code)
+    holds(err, { "40 of 40 steps", "65 is more than the 64 positions", "16 = 3 x 5 + 1" })
+  end)
+
+  it("writes a plain line now and then where there is no terminal, or one object with --json-log", function()
+    local words = small.words(corpus, "--out", folder .. "/plain", "--max-steps", "5", "log.seconds=0")
+    for i, word in ipairs(words) do
+      if word == "--quiet" then table.remove(words, i) break end
+    end
+    local _, _, err = program.run(words)
+    assert.truthy(err:find("step 5/5  loss %d"))
+    assert.is_nil(err:find("[\r\27]"))
+    words = small.words(corpus, "--out", folder .. "/json", "--max-steps", "3", "log.seconds=0", "--json-log")
+    for i, word in ipairs(words) do
+      if word == "--quiet" then table.remove(words, i) break end
+    end
+    _, _, err = program.run(words)
+    for line in err:gmatch("[^\n]+") do assert.equal("table", type(json.decode(line)), line) end
+  end)
+
+  it("holds its memory flat over many steps", function()
+    local sr = require("seqrun")
+    local data = sr.must(sr.data.open(corpus))
+    local loader = sr.must(sr.data.loader { data = data, max_len = 48, packs = 2, seed = 1, mask = { max = 8 } })
+    local bert = sr.nn.bert {
+      vocab_size = data:vocab_size(), hidden_size = 16, num_hidden_layers = 1, num_attention_heads = 2,
+      intermediate_size = 32, max_position_embeddings = 64,
+    }
+    bert:initialise(1)
+    local optimizer = sr.optim.adamw(bert.params, {})
+    local function steps(count)
+      for _ = 1, count do
+        for batch in loader:next():batches() do
+          local scope <close> = sr.scope()
+          bert:losses(batch).total:backward()
+        end
+        optimizer:step { rate = 1e-3 }
+      end
+      collectgarbage()
+      collectgarbage()
+      return (sys.memory())
+    end
+    steps(300) -- pools and buffers reach their size
+    local before = steps(100)
+    local after = steps(600)
+    assert.is_true(after - before < 2 << 20, ("%d bytes more after 600 steps"):format(after - before))
+    loader:close()
+  end)
+end)

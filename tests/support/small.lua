@@ -1,0 +1,89 @@
+-- small.lua - a corpus and a model so small that a spec can train on it in a second or two.
+
+local program = require("tests.support.program")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+
+local small = {}
+
+local NOUNS = { "cat", "dog", "house", "river", "letter", "garden", "teacher", "window", "horse", "song" }
+local VERBS = { "sees", "finds", "likes", "follows", "leaves", "paints", "hears", "keeps" }
+local PLACES = { "at night", "in the morning", "by the sea", "every day", "with great care", "", "" }
+
+---Sentences in documents, the same every time.
+local function text(documents)
+  local state = 12345
+  local function pick(list)
+    state = (state * 1103515245 + 12345) & 0x7fffffff
+    return list[(state >> 16) % #list + 1]
+  end
+  local out = {}
+  local lengths = { 2, 3, 3, 4, 5, 9 }
+  for _ = 1, documents do
+    for _ = 1, pick(lengths) do
+      out[#out + 1] = ("The %s %s the %s %s."):format(pick(NOUNS), pick(VERBS), pick(NOUNS), pick(PLACES))
+    end
+    out[#out + 1] = ""
+  end
+  return table.concat(out, "\n")
+end
+
+---Makes FOLDER/corpus.sqr and returns its path.
+---@param folder string
+---@param documents? integer
+---@return string
+function small.corpus(folder, documents)
+  local input = program.write(folder, "corpus.txt", text(documents or 100))
+  local path = folder .. "/corpus.sqr"
+  sr.must(sr.data.prepare { inputs = { input }, vocab = { size = 120 }, out = path })
+  return path
+end
+
+---Words of a command line that runs recipes/tiny.lua with a very small model; three micro-batches an
+---update, about five updates an epoch.
+---@param corpus string
+---@param ... string further words
+---@return string[]
+function small.words(corpus, ...)
+  local words = {
+    "recipes/tiny.lua", "data.file=" .. corpus, "data.max_len=48", "mask.max=8", "data.held=0.1",
+    "model.hidden_size=16", "model.num_hidden_layers=2", "model.num_attention_heads=2", "model.intermediate_size=32",
+    "model.max_position_embeddings=64", "batch.sequences=24", "batch.micro_packs=4", "rate.peak=3e-3",
+    "rate.warmup=3", "rate.total=40", "save.every=0", "save.minutes=0", "log.every=1", "eval.updates=1", "--quiet",
+  }
+  table.move({ ... }, 1, select("#", ...), #words + 1, words)
+  return words
+end
+
+local CLOCK = { "seconds", "data_wait_ms", "real_tokens_per_s", "slot_tokens_per_s" }
+
+---The lines of a run's metrics of one type, without what depends on the clock.
+---@param folder string
+---@param kind? string
+---@return table[]
+function small.metrics(folder, kind)
+  local lines = {}
+  for _, line in ipairs(sr.must(sr.metrics.read(folder))) do
+    if line.type == (kind or "train") then
+      for _, key in ipairs(CLOCK) do line[key] = nil end
+      lines[#lines + 1] = line
+    end
+  end
+  return lines
+end
+
+local EXACT = { "model.safetensors", "trainer/optim.safetensors", "vocab.txt", "config.json" }
+
+---Checksums of the files of a checkpoint that must not depend on how the run came there.
+---@param folder string
+---@param step integer
+---@return table<string, string>
+function small.weights(folder, step)
+  local sums = {}
+  for _, name in ipairs(EXACT) do
+    sums[name] = assert(sys.hash_file(("%s/step-%09d/%s"):format(folder, step, name)))
+  end
+  return sums
+end
+
+return small
