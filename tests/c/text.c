@@ -115,7 +115,7 @@ static sr_status scenario_vocab(void) {
 static const char *gz_path;
 
 static sr_status open_gz(sr_source **s) {
-    const char *paths[] = {gz_path, GOLDEN "README.md", "tests/support"};
+    const char *paths[] = {gz_path, GOLDEN "README.md", "tests/fuzz/corpus/sentences"};
     return sr_source_open(s, paths, 3, &(sr_source_opts){.any_bytes = true});
 }
 

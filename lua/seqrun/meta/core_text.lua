@@ -25,18 +25,18 @@ local sentences = {}
 function text.vocab(path) end
 
 ---Reads a vocabulary from a string; `name` stands for the path in messages.
----@param text string
+---@param lines string
 ---@param name? string
 ---@return seqrun.core.text.vocab? vocab
 ---@return string? message
 ---@return string? code
-function text.parse_vocab(text, name) end
+function text.parse_vocab(lines, name) end
 
 ---Makes a tokenizer; without options it lower-cases, strips accents and reads specials in the text.
----@param vocab seqrun.core.text.vocab
+---@param v seqrun.core.text.vocab
 ---@param options? { lowercase?: boolean, keep_accents?: boolean, specials?: boolean }
 ---@return seqrun.core.text.tokenizer
-function text.tokenizer(vocab, options) end
+function text.tokenizer(v, options) end
 
 ---Opens files, directories, .gz or "-" as a stream of sentences.
 ---@param paths string|string[]
@@ -56,13 +56,13 @@ function text.train(paths, options) end
 
 ---Writes a line of ids (or offsets, or tokens) for each line of text to a file descriptor, 1 by default.
 ---A reader that goes away is no failure.  With `count_only` nothing is written.
----@param tokenizer seqrun.core.text.tokenizer
+---@param t seqrun.core.text.tokenizer
 ---@param paths string|string[]
 ---@param options { ids?: boolean, offsets?: boolean, frame?: boolean, json?: boolean, count_only?: boolean, threads?: integer, fd?: integer }
 ---@return { lines: integer, bytes: integer, tokens: integer, unknown: integer, invalid: integer, long_cut: integer }? counts
 ---@return string? message
 ---@return string? code
-function text.encode(tokenizer, paths, options) end
+function text.encode(t, paths, options) end
 
 ---The id of a token, nil when it is not in the vocabulary.
 ---@param token string
@@ -97,11 +97,11 @@ function vocab:fingerprint() end
 function vocab:decode(ids, specials) end
 
 ---The ids of a text and, when asked for, { first, last } of each token in code points.
----@param text string
+---@param line string
 ---@param offsets? boolean
 ---@return integer[] ids
 ---@return integer[][]? offsets
-function tokenizer:ids(text, offsets) end
+function tokenizer:ids(line, offsets) end
 
 ---The vocabulary of the tokenizer.
 ---@return seqrun.core.text.vocab
