@@ -35,7 +35,8 @@ typedef struct sr_device {
     size_t bytes_used;          /* in live storages */
     size_t bytes_held;          /* the same and the free blocks */
     size_t bytes_peak;          /* most ever used */
-    size_t bytes_made;   /* sum of all storages made outside scopes: what presses the collector */
+    size_t bytes_made;   /* sum of the storages made outside scopes: they wait for the collector */
+    size_t bytes_scoped; /* sum of those made inside: a collector's round frees them early */
     int64_t allocations; /* blocks asked of the backend since the device was opened */
     bool poison;         /* for tests: blocks are handed out full of NaN */
     bool closed;

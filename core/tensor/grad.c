@@ -150,7 +150,7 @@ static sr_status add_into(sr_tensor *sum, const sr_tensor *g) {
     return device->backend->axpby(sum, g, 1.0, 1.0);
 }
 
-/* A new zero or copied gradient of `leaf`, in the leaf's own scope. */
+/* A zero gradient of `leaf`, in the leaf's own scope, when it has none. */
 static sr_status new_leaf_grad(sr_tensor *leaf) {
     if (leaf->grad != NULL) return sr_tensor_check("backward", leaf->grad);
     SR_TRY(sr_tensor_check("backward", leaf));
@@ -296,13 +296,22 @@ static sr_status check_saved(const sr_node *node) {
     return SR_OK;
 }
 
+/* The first gradient of a leaf is taken as it is when nobody else holds it.  Takes over g. */
+static sr_status deliver_to_leaf(sr_tensor *leaf, sr_tensor *g) {
+    sr_status st = SR_OK;
+    if (leaf->grad == NULL && nobody_else_has(g) && leaf->storage->data != NULL) {
+        sr_storage_move(g->storage, leaf->storage->scope);
+        leaf->grad = sr_tensor_retain(g);
+    } else {
+        st = sr_grad_add(leaf, g);
+    }
+    sr_tensor_release(g);
+    return st;
+}
+
 /* Hands the gradient of one input on to where the input came from.  Takes over g. */
 static sr_status deliver(queue *q, const sr_edge *e, sr_tensor *g) {
-    if (e->leaf != NULL) {
-        sr_status st = sr_grad_add(e->leaf, g);
-        sr_tensor_release(g);
-        return st;
-    }
+    if (e->leaf != NULL) return deliver_to_leaf(e->leaf, g);
     sr_status st = push(q, e->node);
     if (st == SR_OK) return accumulate(&e->node->dy[e->output], g);
     sr_tensor_release(g);

@@ -68,7 +68,7 @@ sr_status sr_storage_new(sr_storage **out, sr_scope *scope, void *data, size_t b
     s->bytes = bytes;
     s->refs = 1;
     link_into(scope, s);
-    if (scope == device->outside) device->bytes_made += bytes;
+    *(scope == device->outside ? &device->bytes_made : &device->bytes_scoped) += bytes;
     *out = s;
     return SR_OK;
 }

@@ -88,8 +88,8 @@ static int layout_shorten(lua_State *L) {
         int whole_number;
         lua_Integer row = lua_tointegerx(L, -1, &whole_number);
         if (!whole_number || row < 0 || row >= whole->rows)
-            return luaL_error(L, "shorten: row %I of %I; rows count from 0", row,
-                              (lua_Integer)whole->rows);
+            return lsr_error(L, "shorten: row %I of %I; rows count from 0", row,
+                             (lua_Integer)whole->rows);
         keep[row] = 1;
         lua_pop(L, 1);
     }

@@ -281,16 +281,21 @@ static void test_dtypes(void) {
 
 static void test_layout(void) {
     int64_t before = sr_mem_live();
-    sr_layout *l = NULL, *heads = NULL;
+    sr_layout *l = NULL, *fewer = NULL;
+    int32_t *rows = NULL;
     CHECK_OK(sr_layout_new(&l, 4, (int32_t[]){0, 4, 9, 12}, (int32_t[]){3, 5, 3, 1},
                            (uint32_t[]){9, 8, 7, 6}, NULL, 16, 5));
     CHECK(l->tokens == 12 && l->squares == 44 && l->longest == 5 && !l->gapless);
     CHECK(memcmp(l->longest_first, (int32_t[]){1, 0, 2, 3}, 16) == 0);
     CHECK(l->owner[3] == -1 && l->owner[4] == 1 && l->position[8] == 4 && l->position[3] == 0);
-    CHECK_OK(sr_layout_heads(&heads, l));
-    CHECK(heads->rows == 4 && heads->uid[2] == 7 && heads->seed == 5 && heads->gapless);
+    uint8_t keep[16] = {[2] = 1, [3] = 1, [4] = 1, [7] = 1, [12] = 1}; /* 3 is slack */
+    CHECK_OK(sr_layout_shorten(&fewer, &rows, l, keep));
+    CHECK(fewer->rows == 4 && fewer->sequences == 3 && fewer->seed == 5 && fewer->gapless);
+    CHECK(memcmp(rows, (int32_t[]){2, 4, 7, 12}, 16) == 0);
+    CHECK(memcmp(fewer->uid, (uint32_t[]){9, 8, 6}, 12) == 0 && fewer->len[1] == 2);
+    sr_free(rows);
     sr_layout_release(sr_layout_retain(l));
-    sr_layout_release(heads);
+    sr_layout_release(fewer);
     sr_layout_release(l);
     CHECK_OK(sr_layout_new(&l, 0, NULL, NULL, NULL, NULL, 128, 0));
     CHECK(l->tokens == 0 && l->longest == 0 && l->owner[127] == -1);
