@@ -1,12 +1,12 @@
 --- Runs specs inside the program:
 ---
----     build/seqrun tests/run.lua [gc=eager] [without=TAG] [tally=FILE] [only=PATTERN] [FILE...]
+---     build/seqrun tests/run.lua [gc=eager|full] [without=TAG] [tally=FILE] [only=PATTERN] [FILE...]
 ---
 --- Without files it runs all of tests/spec.  It prints a line for each test that failed or was
 --- skipped and ends with `N passed, N failed, N skipped`; the exit code is 1 when one failed.
---- `gc=eager` keeps the collector at work all the time, `without=slow` leaves out the tests whose
---- names contain #slow, `only=PATTERN` (a Lua pattern) picks tests by their full name, and
---- `tally=FILE` gets the counts and the reasons of the skips, for tests/run.sh.
+--- `gc=eager` keeps the collector at work all the time (`gc=full` to excess), `without=slow` leaves
+--- out the tests whose names contain #slow, `only=PATTERN` (a Lua pattern) picks tests by their full
+--- name, and `tally=FILE` gets the counts and the reasons of the skips, for tests/run.sh.
 
 --- What follows this script's name on the command line.
 local function arguments()
@@ -103,9 +103,19 @@ end
 
 if #files == 0 then files = all_specs() end
 
+--- eager: a new cycle begins as soon as one ends, and each test ends with a full collection.
+--- full: a whole cycle at every step; for one spec at a time.
 if options.gc == "eager" then
+  collectgarbage("incremental", 100, 200, 10)
+  busted.subscribe({ "test", "end" }, function()
+    collectgarbage()
+    return nil, true
+  end)
+elseif options.gc == "full" then
   collectgarbage("incremental", 100, 1000, 1)
-  collectgarbage("setpause", 0) -- a new cycle begins as soon as one ends
+  collectgarbage("setpause", 0)
+elseif (options.gc or "") ~= "" then
+  error("gc=" .. options.gc .. ": gc is eager or full")
 end
 
 busted.randomseed = 1
