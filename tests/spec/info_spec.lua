@@ -64,15 +64,22 @@ describe("info", function()
   end)
 
   it("describes a plan and a metrics file", function()
-    assert(sys.write_file(dir .. "/plan", "seqrun plan 1\nsolver lpfhp\ncapacity 8\nmax_seqs any\nlengths 2\n3 2\n5 2\n"
-      .. "patterns 1\n2 5 3\nchecksum 00\n"))
+    local plan = assert(sr.pack({ 5, 3, 5, 3 }, { max_len = 8, solver = "lpfhp" }))
+    assert(plan:save(dir .. "/plan"))
     local facts = json.decode((run(dir .. "/plan", { json = true })))
-    assert.same({ "plan", "lpfhp", 2, 4, 1.0, 2.0 },
-      { facts.kind, facts.solver, facts.packs, facts.sequences, facts.efficiency, facts.factor })
+    assert.same({ "plan", "lpfhp", 2, 4, 1.0 },
+      { facts.kind, facts.solver, facts.packs, facts.sequences, facts.efficiency })
     assert(sys.write_file(dir .. "/m", '{"type":"train","step":1}\nxx\n{"type":"eval","step":1}\n'))
     facts = json.decode((run(dir .. "/m", { json = true })))
     assert.same({ "metrics", 2, 1 }, { facts.kind, facts.lines, facts.damaged })
     assert.truthy(run(dir .. "/m"):find("2, 1 damaged", 1, true))
+  end)
+
+  it("describes a data set", function()
+    local corpus = require("tests.support.small").corpus(dir)
+    local facts = json.decode((run(corpus, { json = true })))
+    assert.same({ "dataset", "text", 100 }, { facts.kind, facts.holds, facts.documents })
+    assert.truthy(run(corpus):find("documents      100", 1, true))
   end)
 
   it("gives rubbish a sentence and a code, and prints nothing", function()

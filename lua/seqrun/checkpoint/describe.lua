@@ -52,40 +52,20 @@ local function describe_metrics(path)
   return facts
 end
 
-local PLAN_FIELDS = {
-  solver = tostring, capacity = tonumber, max_seqs = tostring, bound = tostring, checksum = tostring,
-}
-
 local function describe_plan(path)
-  local facts = { kind = "plan", packs = 0, strategies = 0, sequences = 0, tokens = 0 }
-  local section
-  for line in io.lines(path) do
-    local word, rest = line:match("^(%a[%w_]*) (.*)$")
-    local count, parts = line:match("^(%d+) (.+)$")
-    if word then
-      section = word
-      if PLAN_FIELDS[word] then facts[word] = PLAN_FIELDS[word](rest) end
-    elseif section == "lengths" and count and tonumber(parts) then
-      facts.sequences = facts.sequences + tonumber(parts)
-      facts.tokens = facts.tokens + tonumber(count) * tonumber(parts)
-    elseif section == "patterns" and count then
-      facts.packs, facts.strategies = facts.packs + tonumber(count), facts.strategies + 1
-    end
-  end
-  if facts.capacity and facts.packs > 0 then
-    facts.efficiency = facts.tokens / (facts.packs * facts.capacity)
-    facts.factor = facts.sequences / facts.packs
-  end
+  local plan, message, code = require("seqrun.pack").load(path)
+  if not plan then return nil, message, code end
+  local facts = { kind = "plan" }
+  for key, value in pairs(plan:json()) do facts[key] = value end
   return facts
 end
 
 local function describe_dataset(path)
-  local ok, data = pcall(require, "seqrun.data")
-  if not ok then return nil, ("%s: a data set, but this build cannot read it"):format(path), "data" end
-  local set, message, code = data.open(path)
+  local set, message, code = require("seqrun.data").open(path)
   if not set then return nil, message, code end
-  local facts = { kind = "dataset" }
+  local facts = {}
   for key, value in pairs(set:info()) do facts[key] = value end
+  facts.kind, facts.holds = "dataset", facts.kind
   return facts
 end
 

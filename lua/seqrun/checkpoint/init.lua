@@ -125,13 +125,13 @@ local function text_files(t)
   local state = { step = t.step, state = t.state or {}, optimizer = t.moments.values }
   local files = { ["trainer/state.json"] = exact.encode(state) }
   if t.config then files["config.json"] = pretty(hugging_face(t.config, t.dtype)) end
-  local text = t.vocab_text
+  local vocab = t.vocab_text
   if t.vocab then
     local message, code
-    text, message, code = sys.read_file(t.vocab)
-    if not text then return nil, message, code end
+    vocab, message, code = sys.read_file(t.vocab)
+    if not vocab then return nil, message, code end
   end
-  if text then files["vocab.txt"], files["tokenizer_config.json"] = text, pretty(tokenizer_config(t)) end
+  if vocab then files["vocab.txt"], files["tokenizer_config.json"] = vocab, pretty(tokenizer_config(t)) end
   for name, text in pairs(t.files or {}) do files[name] = text end
   return files
 end
