@@ -21,8 +21,23 @@ sr_layout *lsr_checklayout(lua_State *L, int arg) {
     return b->layout;
 }
 
+static int push_box(lua_State *L) {
+    new_box(L);
+    return 1;
+}
+
 void lsr_pushlayout(lua_State *L, sr_layout *layout) {
-    new_box(L)->layout = layout;
+    if (!lua_checkstack(L, 2)) {
+        sr_layout_release(layout);
+        lsr_error(L, "too many layouts on the stack");
+    }
+    lua_pushcfunction(L, push_box); /* a box may be more than memory holds */
+    if (lua_pcall(L, 0, 1, 0) != LUA_OK) {
+        sr_layout_release(layout);
+        lua_error(L);
+    }
+    box *b = lua_touserdata(L, -1);
+    b->layout = layout;
 }
 
 /* The list of integers in field `name` of the table at 1, as a userdata left on the stack (nil is

@@ -102,7 +102,7 @@ static int call_back(lua_State *L) {
         if (c->node->dy[k] == NULL)
             lua_pushnil(L);
         else
-            *lsr_newtensor(L) = sr_tensor_retain(c->node->dy[k]);
+            lsr_pushtensor(L, sr_tensor_retain(c->node->dy[k]));
     }
     lua_call(L, c->node->outputs, c->node->inputs);
     for (int i = 0; i < c->node->inputs; i++) take_gradient(L, c, i, i + 2);
@@ -144,12 +144,14 @@ static sr_status new_node(lua_State *L, sr_node **out, const sr_rule *rule, sr_d
     return SR_OK;
 }
 
-/* Pushes a list of the outputs as tensors of their own, without history. */
-static void push_outputs(lua_State *L, sr_tensor **y, int count) {
+/* Pushes a list of the outputs as tensors of their own, without history; also puts them in `made`.
+ */
+static void push_outputs(lua_State *L, sr_tensor **made, sr_tensor **y, int count) {
     lua_createtable(L, count, 0);
     for (int k = 0; k < count; k++) {
         sr_tensor **box = lsr_newtensor(L);
         lsr_check(L, sr_tensor_alias(box, y[k]));
+        made[k] = *box;
         lua_rawseti(L, -2, k + 1);
     }
 }
@@ -169,26 +171,21 @@ static int record(lua_State *L) {
         return lsr_error(L, "record: %I outputs; wanted 1 to %d", (lua_Integer)outputs,
                          SR_NODE_OUTPUTS);
     for (int64_t k = 0; k < outputs; k++) lsr_check(L, sr_tensor_check("record", y[k]));
-    push_outputs(L, y, (int)outputs);
-    int list = lua_gettop(L);
+    sr_tensor *made[SR_NODE_OUTPUTS];
+    push_outputs(L, made, y, (int)outputs);
     if (!sr_grad_recording() || !(force || sr_grad_wanted((int)inputs, x))) return 1;
 
     sr_node *node = NULL;
     lsr_check(L, new_node(L, &node, force ? &checkpoint_rule : &custom_rule, y[0]->storage->device,
                           x, (int)inputs));
-    for (int k = 0; k < (int)outputs; k++) { /* from here on the outputs hold the node */
-        lua_rawgeti(L, list, k + 1);
-        sr_tensor *t = lsr_totensor(L, -1);
-        if (sr_dtype_is_real(t->dtype)) sr_node_attach(node, t, k);
-        lua_pop(L, 1);
-    }
+    for (int k = 0; k < (int)outputs; k++) /* from here on the outputs hold the node */
+        if (sr_dtype_is_real(made[k]->dtype)) sr_node_attach(node, made[k], k);
     bool attached = node->refs > 1;
     sr_node_release(node);
     if (attached) {
         lua_pushvalue(L, 3);
         ((closure *)node->closure)->ref = luaL_ref(L, LUA_REGISTRYINDEX);
     }
-    lua_settop(L, list);
     return 1;
 }
 

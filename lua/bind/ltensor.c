@@ -47,8 +47,22 @@ sr_tensor **lsr_newtensor(lua_State *L) {
     return box;
 }
 
+static int push_box(lua_State *L) {
+    lsr_newtensor(L);
+    return 1;
+}
+
 void lsr_pushtensor(lua_State *L, sr_tensor *t) {
-    sr_tensor **box = lsr_newtensor(L);
+    if (!lua_checkstack(L, 2)) {
+        sr_tensor_release(t);
+        lsr_error(L, "too many tensors on the stack");
+    }
+    lua_pushcfunction(L, push_box); /* a box may be more than memory holds */
+    if (lua_pcall(L, 0, 1, 0) != LUA_OK) {
+        sr_tensor_release(t);
+        lua_error(L);
+    }
+    sr_tensor **box = lua_touserdata(L, -1);
     *box = t;
 }
 

@@ -188,11 +188,12 @@ function ops.custom(rules)
   if not forward or not backward then error("custom: wanted { forward = function, backward = function }", 2) end
   return function(...)
     local context = setmetatable({}, Context)
-    local before = tensor.no_grad()
-    local outputs = table.pack(pcall(forward, context, ...))
-    before:close()
-    if not outputs[1] then error(outputs[2], 0) end
-    local made = core.record({ table.unpack(outputs, 2, outputs.n) }, tensors_of(...), function(...)
+    local outputs
+    do
+      local no_grad <close> = tensor.no_grad()
+      outputs = { forward(context, ...) }
+    end
+    local made = core.record(outputs, tensors_of(...), function(...)
       return backward(context, ...)
     end)
     return table.unpack(made)

@@ -563,6 +563,44 @@ describe("a mistake", function()
   end)
 end)
 
+describe("memory that runs out", function()
+  local fault = require("seqrun.core.fault")
+
+  ---A pass with all that has a box of its own: layouts, scopes, ops in Lua, checkpoints.
+  local function pass()
+    local scope <close> = sr.scope()
+    local layout = core.layout { lens = { 3, 2 }, rows = 6, seed = 1 }
+    local x = sr.randn({ 6, 12 }, { seed = 1, uid = 1, requires_grad = true })
+    local half = sr.ops.custom {
+      forward = function(context, a)
+        context:save(a)
+        return a * 0.5
+      end,
+      backward = function(_, dy) return dy * 0.5 end,
+    }
+    local y = sr.ops.checkpoint(function(a) return half(sr.ops.attention(a, layout, { heads = 2 })) end, x)
+    local loss = sr.cat { y[1], sr.where(y:gt(0), y, 0):sum(1) }:sum() + x:max()
+    loss:backward()
+    return x:grad():totable(), sr.tensor { { 1, 2 }, { 3, 4 } }:totable()
+  end
+
+  each_device("at any allocation gives an error and nothing else", function(device)
+    pass()
+    collectgarbage()
+    local before, n, good = sr.memory(device).used, 0, false
+    while not good and n < 20000 do
+      n = n + 1 + n // 40
+      fault.memory(n)
+      good = pcall(pass)
+      fault.memory(0)
+      collectgarbage()
+      assert.equal(before, sr.memory(device).used)
+      assert.is_true(core.recording())
+    end
+    assert.is_true(good)
+  end)
+end)
+
 describe("a printed tensor", function()
   each_device("is never more than 40 lines, and says what it is", function(device)
     for _, shape in ipairs { {}, { 0 }, { 3 }, { 5000 }, { 300, 300 }, { 3, 4, 5, 6 } } do
