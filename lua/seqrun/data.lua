@@ -13,7 +13,7 @@ local data = {}
 ---for given examples: the last documents ("tail"), or documents by a keyed coin ("keyed").
 ---With `vocab`, a path or a vocabulary, a data set made with another one is refused.
 ---@param path string
----@param options? { held?: number, split?: "tail"|"keyed", seed?: integer, vocab?: string|seqrun.core.text.vocab, cache?: integer }
+---@param options? seqrun.OpenOptions
 ---@return seqrun.Corpus? corpus
 ---@return string? message
 ---@return string? code
@@ -35,7 +35,7 @@ function data.loader(options) return require("seqrun.data.loader").open(options)
 function data.prepare(options) return require("seqrun.data.prepare")(options) end
 
 ---Makes a data set from given examples, { a = ids, b = ids, label = integer } each.
----@param options { out: string, vocab: string|seqrun.core.text.vocab, examples: table|fun(): table?, lowercase?: boolean, source?: string }
+---@param options seqrun.WriteOptions
 ---@return integer? count
 ---@return string? message
 ---@return string? code

@@ -10,6 +10,13 @@ local Corpus = {}
 Corpus.__index = Corpus
 Corpus.__name = "seqrun.Corpus"
 
+---@class seqrun.OpenOptions
+---@field held? number share of the tokens that is held back
+---@field split? "tail"|"keyed" the last documents, or documents by a keyed coin
+---@field seed? integer of that coin
+---@field vocab? string|seqrun.core.text.vocab another one is refused
+---@field cache? integer bytes of tokens kept in memory
+
 local OPEN = { held = true, split = true, seed = true, vocab = true, cache = true }
 
 ---The share held back when nobody says: evaluation needs some of a text; given examples come split.
@@ -20,14 +27,15 @@ local function default_held(path)
 end
 
 ---@param path string
----@param options? table
+---@param options? seqrun.OpenOptions
 ---@return seqrun.Corpus? corpus
 ---@return string? message
 ---@return string? code
 function Corpus.open(path, options)
   options = options or {}
   check_options("data.open", options, OPEN)
-  local held, vocab, message, code = options.held, options.vocab, nil, nil
+  local held, vocab = options.held, options.vocab
+  local opened, message, code
   if not held then
     held, message, code = default_held(path)
     if not held then return nil, message, code end
@@ -36,7 +44,6 @@ function Corpus.open(path, options)
     vocab, message, code = require("seqrun.core.text").vocab(vocab)
     if not vocab then return nil, message, code end
   end
-  local opened
   opened, message, code = core.open(path, {
     held = held, split = options.split, seed = options.seed, cache = options.cache, vocab = vocab,
   })

@@ -8,7 +8,7 @@ local text = require("seqrun.core.text")
 ---@class seqrun.PrepareOptions
 ---@field inputs string|string[] files, folders, .gz, "-"
 ---@field out string the .sqr file
----@field vocab string|seqrun.core.text.vocab|{ size: integer, min_frequency?: integer } a path, a vocabulary, or what to train
+---@field vocab string|seqrun.core.text.vocab|table a path, a vocabulary, or { size =, min_frequency = } to train one
 ---@field vocab_out? string where a trained vocabulary goes; OUT with .vocab.txt for .sqr by default
 ---@field lowercase? boolean true
 ---@field keep_accents? boolean
@@ -127,7 +127,7 @@ return function(options)
     source = table.concat(inputs, " "):sub(1, 4096),
   })
   if not ingest then return nil, message, code end
-  local closing <close> = ingest
+  local guard <close> = ingest
   counts, message, code = work(ingest, options)
   if not counts then return nil, message, code end
   done, message, code = ingest:commit()

@@ -4,6 +4,13 @@ local check_options = require("seqrun.data.options")
 local core = require("seqrun.core.data")
 local sys = require("seqrun.core.sys")
 
+---@class seqrun.WriteOptions
+---@field out string the .sqr file
+---@field vocab string|seqrun.core.text.vocab
+---@field examples table|fun(): table? a list or an iterator of { a = ids, b = ids, label = integer }
+---@field lowercase? boolean what the tokenizer did, true
+---@field source? string
+
 local OPTIONS = { out = true, vocab = true, examples = true, lowercase = true, source = true }
 
 ---Appends one example: A, then B, to the columns.
@@ -72,7 +79,7 @@ local function write_all(writer, options)
 end
 
 ---Writes given examples: token ids of A (and B) without [CLS] and [SEP].
----@param options { out: string, vocab: string|seqrun.core.text.vocab, examples: table|fun(): table?, lowercase?: boolean, source?: string }
+---@param options seqrun.WriteOptions
 ---@return integer? count
 ---@return string? message
 ---@return string? code
@@ -96,7 +103,7 @@ return function(options)
   local writer
   writer, message, code = core.writer(o.out)
   if not writer then return nil, message, code end
-  local closing <close> = writer
+  local guard <close> = writer
   count, message, code = write_all(writer, o)
   if not count then return nil, message, code end
   done, message, code = finish(writer, require("seqrun.data.words")(o.vocab), o)

@@ -1,0 +1,198 @@
+-- Loaders, updates and batches, as a recipe meets them.
+
+local sr = require "seqrun"
+local sys = require "seqrun.core.sys"
+
+local folder = os.tmpname()
+os.remove(folder)
+
+local corpus
+
+setup(function()
+  assert(sys.make_dirs(folder))
+  local lines = {}
+  for i = 1, 900 do
+    lines[i] = ("Number %d came %s to the house of number %d."):format(i, ("very "):rep(i % 11), i % 37)
+    if i % 5 == 0 then lines[i] = lines[i] .. "\n" end
+  end
+  assert(sys.write_file(folder .. "/text.txt", table.concat(lines, "\n")))
+  assert(sr.data.prepare {
+    inputs = folder .. "/text.txt", out = folder .. "/x.sqr", vocab = { size = 300 }, threads = 1,
+  })
+  corpus = assert(sr.data.open(folder .. "/x.sqr", { held = 0.1 }))
+end)
+
+teardown(function() assert(sys.remove(folder)) end)
+
+local function open(options)
+  local given = { data = corpus, max_len = 64, packs = 8, micro_packs = 3, seed = 3 }
+  for key, value in pairs(options or {}) do given[key] = value end
+  given.packs = given.packs or nil -- false takes the default away
+  return assert(sr.data.loader(given))
+end
+
+---Everything a model sees of an update, as one string.
+local function contents(update)
+  local parts = {}
+  for batch in update:batches() do
+    local scope <close> = sr.scope()
+    parts[#parts + 1] = batch.ids:tostring_bytes() .. batch.types:tostring_bytes()
+    for _, head in ipairs { "mlm", "nsp" } do
+      local target = batch.targets[head]
+      for _, tensor in ipairs { target.rows, target.labels, target.weights } do
+        parts[#parts + 1] = tensor:tostring_bytes()
+      end
+    end
+    parts[#parts + 1] = table.concat(batch.layout:uids(), " ")
+  end
+  return table.concat(parts, "|")
+end
+
+for _, device in ipairs(sr.devices()) do
+  describe("a batch on " .. device, function()
+    local before
+    setup(function()
+      before = sr.device()
+      sr.use(device)
+    end)
+    teardown(function() sr.use(before) end)
+
+    it("has ids, types and targets whose rows point at masked tokens", function()
+      local scope <close> = sr.scope()
+      local batch = open():next():batch(1)
+      assert.same({ batch.slots }, batch.ids:shape())
+      assert.equal(0, batch.slots % 128)
+      assert.equal(batch.slots, batch.layout:rows())
+      local mlm, nsp = batch.targets.mlm, batch.targets.nsp
+      assert.same({ batch.masked }, mlm.rows:shape())
+      assert.same({ batch.sequences }, nsp.labels:shape())
+      assert.equal("i32", batch.ids:dtype())
+      assert.same(batch.layout:starts(), nsp.rows:totable())
+      local ids, mask = batch.ids:totable(), corpus:vocab():special("mask")
+      local masked = 0
+      for _, row in ipairs(mlm.rows:totable()) do masked = masked + (ids[row + 1] == mask and 1 or 0) end
+      assert.is_true(masked > batch.masked / 2)
+    end)
+  end)
+end
+
+describe("an update", function()
+  it("divides by its own totals, however it is cut", function()
+    for _, loss in ipairs { "token", "sequence" } do
+      for _, micro in ipairs { 1, 3, 8 } do
+        local sums = { mlm = 0, nsp = 0 }
+        for batch in open({ micro_packs = micro, loss = loss }):next():batches() do
+          local scope <close> = sr.scope()
+          for head in pairs(sums) do sums[head] = sums[head] + batch.targets[head].weights:sum():item() end
+        end
+        assert.near(1, sums.mlm, 1e-5)
+        assert.near(1, sums.nsp, 1e-5)
+      end
+    end
+  end)
+
+  it("holds the same sequences packed, padded and single", function()
+    local want
+    for _, arrange in ipairs { "packed", "padded", "single" } do
+      local update, uids = open({ arrange = arrange }):next(), {}
+      for batch in update:batches() do
+        local scope <close> = sr.scope()
+        table.move(batch.layout:uids(), 1, batch.sequences, #uids + 1, uids)
+      end
+      want = want or { uids, update.masked, update.tokens }
+      assert.same(want, { uids, update.masked, update.tokens })
+    end
+  end)
+
+  it("tallies what its batches hold", function()
+    local update, sums = open():next(), { sequences = 0, tokens = 0, slots = 0, masked = 0 }
+    for batch in update:batches() do
+      for key in pairs(sums) do sums[key] = sums[key] + batch[key] end
+    end
+    for key, sum in pairs(sums) do assert.equal(sum, update[key]) end
+    assert.equal(0, update.index)
+    assert.equal(8, update.packs)
+  end)
+end)
+
+describe("a loader", function()
+  it("gives the same updates with any number of workers", function()
+    local want = {}
+    local alone = open { prefetch = 0 }
+    for i = 1, 30 do want[i] = contents(alone:next()) end
+    for _, threads in ipairs { 1, 3 } do
+      local loader <close> = open { threads = threads, prefetch = 4 }
+      for i = 1, 30 do assert.is_true(want[i] == contents(loader:next())) end
+    end
+  end)
+
+  it("goes on from a cursor as if it had never stopped", function()
+    local loader, cursors, want = open { packs = 20 }, {}, {}
+    for i = 1, 25 do
+      cursors[i] = loader:cursor()
+      want[i] = contents(loader:next())
+    end
+    assert.is_true(loader:cursor().epoch >= 1)
+    local other = open { packs = 20 }
+    for _, i in ipairs { 25, 3, 14, 1 } do
+      other:seek(cursors[i])
+      assert.is_true(want[i] == contents(other:next()))
+    end
+  end)
+
+  it("uses every example of a finite pass once", function()
+    local loader, seen, count = open { part = "held", epochs = 1, packs = 3 }, {}, 0
+    for update in function() return loader:next() end do
+      for batch in update:batches() do
+        local scope <close> = sr.scope()
+        for _, uid in ipairs(batch.layout:uids()) do
+          assert.is_nil(seen[uid])
+          seen[uid], count = true, count + 1
+        end
+      end
+    end
+    assert.equal(loader:examples(), count)
+    assert.is_nil(loader:next())
+  end)
+
+  it("turns a number of sequences into packs by either policy", function()
+    local factor = open():plan().factor
+    assert.equal(math.max(1, math.floor(32 / factor + 0.5)), open({ packs = false, sequences = 32 }):summary().packs)
+    assert.equal(32, open({ packs = false, sequences = 32, adjust = "betas" }):summary().packs)
+  end)
+
+  it("uses a saved plan where it fits", function()
+    local text = open({ solver = "spfhp" }):plan_text()
+    assert.equal("spfhp", open({ plan = text }):plan(0).solver)
+    assert.not_equal("spfhp", open({ plan = text }):plan(1).solver)
+  end)
+
+  it("builds batches of given examples", function()
+    local loader = open()
+    local scope <close> = sr.scope()
+    for _, arrange in ipairs { "packed", "padded" } do
+      local batch = loader:batch_of({ 4, 2, 9 }, { arrange = arrange, epoch = 2 })
+      assert.same({ 4, 2, 9 }, batch.layout:uids())
+      assert.equal(2, batch.epoch)
+    end
+    assert.has_error(function() loader:batch_of({ 1, 2 }, { arrange = "single" }) end)
+    assert.has_error(function() loader:batch_of({ 1 << 30 }) end)
+  end)
+
+  it("leaves masks and sequence pairs away on request", function()
+    local batch = open({ mask = false, nsp = false }):next():batch(1)
+    assert.is_nil(next(batch.targets))
+  end)
+
+  it("says what is wrong with its options", function()
+    assert.has_error(function() open { max_lem = 3 } end)
+    assert.has_error(function() open { arrange = "folded" } end)
+    assert.has_error(function() open { solver = "magic" } end)
+    assert.has_error(function() open { max_len = 3 } end)
+    assert.has_error(function() open { mask = { prob = 2 } } end)
+    local whole = assert(sr.data.open(folder .. "/x.sqr", { held = 0 }))
+    local loader, _, code = sr.data.loader { data = whole, part = "held", packs = 1 }
+    assert.is_nil(loader)
+    assert.equal("data", code)
+  end)
+end)

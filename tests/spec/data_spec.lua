@@ -1,0 +1,230 @@
+-- Text to data sets, as a Lua program meets them.
+
+local sr = require "seqrun"
+local sys = require "seqrun.core.sys"
+
+local folder = os.tmpname()
+os.remove(folder)
+
+local function file(name, bytes)
+  local path = folder .. "/" .. name
+  assert(sys.write_file(path, bytes))
+  return path
+end
+
+local function read(path) return assert(sys.read_file(path, 1 << 24)) end
+
+local WORDS = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\nsat\n##s\non\nmat\n.\nmask\n[\n]\n"
+local TEXT = "The cat sat. The cat sat on the mat.\nOn the mats sat the cat.\n\nCats sat. [MASK] sat.\n"
+
+local vocab, text
+
+setup(function()
+  assert(sys.make_dirs(folder))
+  vocab, text = file("vocab.txt", WORDS), file("text.txt", TEXT)
+end)
+
+teardown(function() assert(sys.remove(folder)) end)
+
+---Prepares text and opens what came of it.
+local function corpus(options, open)
+  local out = folder .. "/x.sqr"
+  local given = { inputs = text, vocab = vocab, out = out }
+  for key, value in pairs(options or {}) do given[key] = value end
+  local counts = assert(sr.data.prepare(given))
+  return assert(sr.data.open(out, open or { held = 0 })), counts
+end
+
+describe("prepare", function()
+  it("keeps sentences and documents apart and accounts for every sentence", function()
+    local ds, counts = corpus()
+    local info = ds:info()
+    assert.equal(2, info.documents)
+    assert.equal(4, info.sentences)
+    assert.equal(counts.sentences + counts.pieces, counts.stored + counts.empty)
+    assert.equal("the cat sat.\nthe cat sat on the mat.\non the mats sat the cat.", (ds:decode(1):gsub(" %.", ".")))
+  end)
+
+  it("takes specials that are written in the text as text", function()
+    local ids = corpus().core:unit(2)
+    for _, id in ipairs(ids) do assert.not_equal(4, id) end
+  end)
+
+  it("reads one sentence a line in format lines", function()
+    assert.equal(3, corpus({ format = "lines" }):info().sentences)
+  end)
+
+  it("starts documents where told", function()
+    local path = file("chapters.txt", "CHAPTER I\n\nThe cat.\n\nThe mat.\n\nCHAPTER II\n\nThe cat sat.\n")
+    assert.equal(5, corpus({ inputs = path }):info().documents)
+    local ds = corpus { inputs = path, document_start = "CHAPTER " }
+    assert.equal(2, ds:info().documents)
+    assert.equal("CHAPTER ", ds:meta().document_start)
+  end)
+
+  it("drops and counts sentences without a token, and documents of nothing else", function()
+    local _, counts = corpus { inputs = file("odd.txt", "\u{200B}\u{200B}\n\nThe cat.\n") }
+    assert.equal(1, counts.empty)
+    assert.equal(1, counts.documents_empty)
+    assert.equal(1, counts.documents)
+  end)
+
+  it("gives one file on any number of threads, from one file or .gz or many", function()
+    local lines = {}
+    for i = 1, 20000 do lines[i] = ("The cat sat on mat %d.%s"):format(i % 97, i % 7 == 0 and "\n" or "") end
+    local long = file("long.txt", table.concat(lines, "\n"))
+    corpus { inputs = long, threads = 1 }
+    local one = read(folder .. "/x.sqr")
+    for _, threads in ipairs { 2, 3 } do
+      corpus { inputs = long, threads = threads }
+      assert.is_true(one == read(folder .. "/x.sqr"))
+    end
+  end)
+
+  it("trains a vocabulary when none is given, and keeps it inside and beside", function()
+    local ds = corpus { inputs = text, vocab = { size = 40, min_frequency = 1 } }
+    assert.equal(read(folder .. "/x.vocab.txt"), assert(ds:vocab_text()))
+    assert.equal(#assert(sr.text.vocab(folder .. "/x.vocab.txt")), ds:vocab_size())
+  end)
+
+  it("refuses text without words, binary rubbish and missing files, and leaves what stood there", function()
+    corpus()
+    local before = read(folder .. "/x.sqr")
+    local cases = {
+      { file("empty.txt", ""), "data", "no words" },
+      { file("blank.txt", "\n\n \n"), "data", "no words" },
+      { file("binary.txt", "abc\0\1\2"), "data", "zero byte" },
+      { folder .. "/nowhere.txt", "missing", "nowhere.txt" },
+    }
+    for _, case in ipairs(cases) do
+      local done, message, code = sr.data.prepare { inputs = case[1], vocab = vocab, out = folder .. "/x.sqr" }
+      assert.is_nil(done)
+      assert.equal(case[2], code)
+      assert.is_truthy(message:find(case[3], 1, true), message)
+    end
+    assert.is_true(before == read(folder .. "/x.sqr"))
+    for _, name in ipairs(assert(sys.list(folder))) do assert.is_nil(name:find("tmp-", 1, true)) end
+  end)
+
+  it("refuses a vocabulary without [MASK]", function()
+    local bad = file("bad.txt", (WORDS:gsub("%[MASK%]", "word")))
+    local done, message, code = sr.data.prepare { inputs = text, vocab = bad, out = folder .. "/y.sqr" }
+    assert.is_nil(done)
+    assert.equal("data", code)
+    assert.is_truthy(message:find("[MASK]", 1, true))
+  end)
+
+  it("says when options are mistaken", function()
+    assert.has_error(function() sr.data.prepare { inputs = text, out = "x", vocap = vocab } end)
+    assert.has_error(function() sr.data.prepare { inputs = text, out = "x" } end)
+    local _, message, code = sr.data.prepare { inputs = "-", out = folder .. "/y.sqr", vocab = { size = 40 } }
+    assert.equal("config", code)
+    assert.is_truthy(message:find("read once", 1, true))
+  end)
+end)
+
+describe("open", function()
+  it("refuses what is damaged, cut short or something else, with its name", function()
+    corpus()
+    local bytes = read(folder .. "/x.sqr")
+    local cases = {
+      bytes:sub(1, #bytes // 2), bytes:sub(1, 10), bytes:sub(1, -2), "", "hello",
+      bytes:sub(1, -30) .. string.char(bytes:byte(-29) ~ 4) .. bytes:sub(-28),
+    }
+    for i, case in ipairs(cases) do
+      local path = file("bad" .. i .. ".sqr", case)
+      local ds, message, code = sr.data.open(path)
+      assert.is_nil(ds)
+      assert.equal("data", code)
+      assert.is_truthy(message:find(path, 1, true), message)
+    end
+  end)
+
+  it("finds a flipped bit among the tokens when it meets it", function()
+    local bytes = (function()
+      corpus()
+      return read(folder .. "/x.sqr")
+    end)()
+    local at = 40
+    local path = file("flip.sqr", bytes:sub(1, at - 1) .. string.char(bytes:byte(at) ~ 1) .. bytes:sub(at + 1))
+    local ds, _, code = sr.data.open(path, { held = 0 })
+    if ds then
+      local good
+      good, _, code = ds.core:verify()
+      assert.is_nil(good)
+    end
+    assert.equal("data", code)
+  end)
+
+  it("refuses another vocabulary and names both", function()
+    corpus()
+    local other = file("other.txt", WORDS .. "dog\n")
+    local ds, message, code = sr.data.open(folder .. "/x.sqr", { vocab = other })
+    assert.is_nil(ds)
+    assert.equal("data", code)
+    assert.is_truthy(message:find("of 15 tokens, not with", 1, true), message)
+    assert.is_truthy(sr.data.open(folder .. "/x.sqr", { vocab = vocab }))
+  end)
+
+  it("prints itself and says how much is held back", function()
+    local ds = corpus(nil, { held = 0.3 })
+    assert.equal(1, ds:info().held.units)
+    assert.is_truthy(tostring(ds):find("held back 1 with %d+ tokens"))
+  end)
+
+  it("counts tokens of a part", function()
+    local ds = corpus(nil, { held = 0.3 })
+    local sum, info = 0, ds:info()
+    for _, part in ipairs { "train", "held" } do
+      local counts = assert(ds:counts(part))
+      assert.equal(ds:vocab_size(), #counts)
+      for _, count in ipairs(counts) do sum = sum + count end
+    end
+    assert.equal(info.tokens, sum)
+  end)
+end)
+
+describe("given examples", function()
+  it("come back with their labels", function()
+    local out = folder .. "/given.sqr"
+    local examples = {}
+    for i = 1, 30 do examples[i] = { a = { 5, 6, 7 }, b = i % 2 == 0 and { 5, 10 } or nil, label = i - 1 } end
+    assert.equal(30, assert(sr.data.write { out = out, vocab = vocab, examples = examples }))
+    local ds = assert(sr.data.open(out))
+    assert.equal("examples", ds:info().kind)
+    assert.equal(0, ds:info().held.units)
+    local loader = assert(sr.data.loader { data = ds, max_len = 16, packs = 100, epochs = 1 })
+    local update, labels = loader:next(), {}
+    local scope <close> = sr.scope()
+    for batch in update:batches() do
+      for _, label in ipairs(batch.targets.label.labels:totable()) do labels[label] = true end
+      assert.is_nil(batch.targets.nsp)
+    end
+    assert.equal(30, update.sequences)
+    for i = 0, 29 do assert.is_true(labels[i]) end
+  end)
+
+  it("are refused when there are none", function()
+    local count, _, code = sr.data.write { out = folder .. "/none.sqr", vocab = vocab, examples = {} }
+    assert.is_nil(count)
+    assert.equal("data", code)
+    assert.is_false(sys.exists(folder .. "/none.sqr"))
+  end)
+end)
+
+describe("stats", function()
+  it("tells repeats, coverage and lengths", function()
+    local path = file("twice.txt", "The cat sat.\n\nThe cat sat.\n\nThe mat sat on the cat. The cat sat.\n")
+    corpus { inputs = path }
+    local report = assert(require("seqrun.data.stats").examine(folder .. "/x.sqr", 32))
+    assert.equal(3, report.documents)
+    assert.equal(1, report.repeated_documents)
+    assert.equal(2, report.repeated_sentences)
+    assert.equal(0, report.unknown)
+    assert.equal(6, report.vocab_used)
+    local sum = 0
+    for _, class in ipairs(report.lengths) do sum = sum + class.examples end
+    assert.equal(report.train_examples, sum)
+    assert.is_string(require("seqrun.data.stats").text(report))
+  end)
+end)
