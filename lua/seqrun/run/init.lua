@@ -192,6 +192,7 @@ function Run:start(parts)
   local resumed = self.request.resume and resume(self)
   if not resumed then start_from(self) end
   self.metrics = failure.must(metrics.open(self.folder, { step = self.step }))
+  self.metrics:text("config", self.loaded:dump())
   self.began, self.saved_at = sys.now(), sys.now()
   self.train_seconds, self.tokens_before, self.slots_before = 0, self.window.tokens, self.window.slots
   self.progress:say("%s", require("seqrun.run.plan").headline(self))
