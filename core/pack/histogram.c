@@ -6,6 +6,7 @@
 
 #include "core/base/file.h"
 #include "core/base/mem.h"
+#include "core/base/rng.h"
 
 sr_status sr_histogram_new(sr_histogram *out, int64_t capacity) {
     memset(out, 0, sizeof *out);
@@ -240,5 +241,29 @@ sr_status sr_lengths_split(sr_piece **out, int64_t *count, const sr_lengths *len
         }
     }
     *count = at;
+    return SR_OK;
+}
+
+sr_status sr_histogram_deal(uint16_t **out, const sr_histogram *h, uint64_t seed) {
+    *out = NULL;
+    if (h->sequences >= UINT32_MAX)
+        return sr_fail(SR_EINVAL,
+                       "pack: a stream holds fewer than 2^32 sequences, not %" PRId64
+                       "; use a solver that takes counts, such as optimal",
+                       h->sequences);
+    SR_TRY(sr_new(out, h->sequences));
+    uint16_t *length = *out;
+    uint32_t n = 0;
+    for (int32_t l = 1; l <= h->capacity; l++)
+        for (int64_t i = 0; i < h->count[l]; i++) length[n++] = (uint16_t)l;
+    sr_u32x4 draw = {{0}};
+    for (uint32_t i = n; i > 1; i--) { /* four draws a call */
+        if (i % 4 == 3 || i == n)
+            draw = sr_philox(sr_counter(0, 0, i / 4, SR_PURPOSE_PACK_ORDER, 0, 1, 0), seed,
+                             SR_ROUNDS_DATA);
+        uint32_t j = sr_below(draw.w[i % 4], i);
+        uint16_t swap = length[i - 1];
+        length[i - 1] = length[j], length[j] = swap;
+    }
     return SR_OK;
 }

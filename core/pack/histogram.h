@@ -76,6 +76,10 @@ sr_status sr_histogram_load(sr_histogram *out, const char *path, int64_t capacit
 /* Replaces `path` by the text form: `capacity` lines. */
 sr_status sr_histogram_save(const sr_histogram *h, const char *path);
 
+/* A stream of these lengths in an order drawn by the seed, *out freed by sr_free().  SR_EINVAL for
+ * 2^32 - 1 sequences or more. */
+sr_status sr_histogram_deal(uint16_t **out, const sr_histogram *h, uint64_t seed);
+
 /* A piece of a sequence under SR_LONG_SPLIT: `length` tokens from `start` of sequence uid. */
 typedef struct sr_piece {
     uint32_t uid, start;

@@ -1,10 +1,8 @@
 #include "core/pack/online.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/base/rng.h"
 #include "core/pack/build.h"
 #include "core/pack/solvers.h"
 
@@ -211,31 +209,9 @@ sr_status sr_online_plan(sr_plan **out, const sr_lengths *lengths, int32_t capac
     return st;
 }
 
-/* Every length as often as it comes, in an order drawn by the seed. */
-static void shuffle(uint16_t *length, const sr_histogram *h, uint64_t seed) {
-    uint32_t n = 0;
-    for (int32_t l = 1; l <= h->capacity; l++)
-        for (int64_t i = 0; i < h->count[l]; i++) length[n++] = (uint16_t)l;
-    sr_u32x4 draw = {{0}};
-    for (uint32_t i = n; i > 1; i--) {
-        if (i % 4 == 0 || i == n)
-            draw = sr_philox(sr_counter(0, 0, i / 4, SR_PURPOSE_PACK_ORDER, 0, 1, 0), seed,
-                             SR_ROUNDS_DATA);
-        uint32_t j = sr_below(draw.w[i % 4], i);
-        uint16_t swap = length[i - 1];
-        length[i - 1] = length[j], length[j] = swap;
-    }
-}
-
 sr_status sr_solve_online(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts) {
     uint16_t *length;
-    if (h->sequences >= UINT32_MAX)
-        return sr_fail(SR_EINVAL,
-                       "pack: online takes one sequence at a time, up to 2^32 of them, not %" PRId64
-                       "; use optimal",
-                       h->sequences);
-    SR_TRY(sr_new(&length, h->sequences));
-    shuffle(length, h, opts->seed);
+    SR_TRY(sr_histogram_deal(&length, h, opts->seed));
     sr_lengths stream = {length, 2, h->sequences};
     sr_status st =
         sr_online_plan(out, &stream, h->capacity, opts->max_seqs, opts->open, SR_LONG_ERROR);

@@ -91,8 +91,11 @@ static int lengths_free(lua_State *L) {
     return 0;
 }
 
-/* A list of whole numbers as an array in a box on the stack. */
+/* A list of whole numbers as an array in a box on the stack, or a string of 16-bit ones as it is.
+ */
 static sr_lengths check_lengths(lua_State *L, int arg) {
+    if (lua_type(L, arg) == LUA_TSTRING)
+        return (sr_lengths){lua_tostring(L, arg), 2, (int64_t)lua_rawlen(L, arg) / 2};
     luaL_checktype(L, arg, LUA_TTABLE);
     int64_t n = (int64_t)lua_rawlen(L, arg);
     uint32_t **box = new_box(L, sizeof *box, LENGTHS);
@@ -167,6 +170,16 @@ static int histogram_fit(lua_State *L) {
     sr_long_policy policy = check_policy(L, 3);
     sr_histogram *h = new_box(L, sizeof *h, HISTOGRAM);
     return give(L, sr_histogram_fit(h, from, capacity, policy));
+}
+
+/* histogram:deal([seed]) -> string: the lengths in a drawn order, 16 bits each */
+static int histogram_deal(lua_State *L) {
+    const sr_histogram *h = check_histogram(L, 1);
+    uint64_t seed = (uint64_t)luaL_optinteger(L, 2, 0);
+    void **box = new_box(L, sizeof *box, LENGTHS);
+    lsr_check(L, sr_histogram_deal((uint16_t **)box, h, seed));
+    lua_pushlstring(L, *box != NULL ? *box : "", (size_t)h->sequences * 2);
+    return 1;
 }
 
 /* histogram:save(path) -> true | nil, message, code */
@@ -511,6 +524,25 @@ static int packing_at(lua_State *L) {
     return 2;
 }
 
+/* packing:tally(epoch, first, last) -> sequences, squares of uids modulo 2^64: walks these packs */
+static int packing_tally(lua_State *L) {
+    const sr_packing *k = check_packing(L, 1);
+    uint32_t epoch = (uint32_t)lsr_checkrange(L, 2, 0, UINT32_MAX);
+    int64_t first = lsr_checkrange(L, 3, 1, INT64_MAX), last = lsr_checkrange(L, 4, 0, INT64_MAX);
+    uint32_t *uids = lua_newuserdatauv(L, (size_t)sr_packing_deepest(k) * sizeof *uids + 1, 0);
+    int64_t sequences = 0;
+    uint64_t squares = 0;
+    for (int64_t i = first - 1; i < last; i++) {
+        int32_t n;
+        lsr_check(L, sr_packing_at(k, epoch, i, uids, &n));
+        sequences += n;
+        for (int32_t j = 0; j < n; j++) squares += (uint64_t)uids[j] * uids[j];
+    }
+    lua_pushinteger(L, sequences);
+    lua_pushinteger(L, (lua_Integer)squares);
+    return 2;
+}
+
 static int packing_length(lua_State *L) {
     lua_pushinteger(L, sr_packing_packs(check_packing(L, 1)));
     return 1;
@@ -559,8 +591,13 @@ static const luaL_Reg functions[] = {
 };
 
 static const luaL_Reg histogram_methods[] = {
-    {"counts", histogram_counts}, {"info", histogram_info}, {"bounds", histogram_bounds},
-    {"fit", histogram_fit},       {"save", histogram_save}, {NULL, NULL},
+    {"counts", histogram_counts},
+    {"info", histogram_info},
+    {"bounds", histogram_bounds},
+    {"fit", histogram_fit},
+    {"save", histogram_save},
+    {"deal", histogram_deal},
+    {NULL, NULL},
 };
 static const luaL_Reg plan_methods[] = {
     {"info", plan_info}, {"pattern", plan_pattern}, {"histogram", plan_histogram},
@@ -572,7 +609,8 @@ static const luaL_Reg certificate_methods[] = {
     {"save", certificate_save},
     {NULL, NULL},
 };
-static const luaL_Reg packing_methods[] = {{"at", packing_at}, {NULL, NULL}};
+static const luaL_Reg packing_methods[] = {
+    {"at", packing_at}, {"tally", packing_tally}, {NULL, NULL}};
 
 static void new_class(lua_State *L, const char *name, const luaL_Reg *methods,
                       lua_CFunction release) {

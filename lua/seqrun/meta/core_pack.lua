@@ -28,7 +28,7 @@ local packing = {}
 function pack.solvers() end
 
 ---Counts lengths; `too_long` says what becomes of those above max_len.
----@param lengths integer[]
+---@param lengths integer[]|string
 ---@param max_len integer
 ---@param too_long? "error"|"truncate"|"split"
 ---@return seqrun.core.pack.pack_histogram? histogram
@@ -63,7 +63,7 @@ function pack.load_histogram(path, max_len, too_long) end
 function pack.solve(histogram, options) end
 
 ---Packs a stream of lengths in their order: best fit over options.open packs.
----@param lengths integer[]
+---@param lengths integer[]|string
 ---@param max_len integer
 ---@param options? seqrun.PackOptions
 ---@param too_long? "error"|"truncate"|"split"
@@ -123,7 +123,7 @@ function pack.load_certificate(path) end
 
 ---Binds a plan to the lengths that it was made from.
 ---@param plan seqrun.core.pack.pack_plan
----@param lengths integer[]
+---@param lengths integer[]|string
 ---@param seed? integer
 ---@return seqrun.core.pack.packing? packing
 ---@return string? message
@@ -144,6 +144,11 @@ function pack_histogram:counts() end
 ---max_len, sequences, tokens, distinct; longer and lost say what a policy did.
 ---@return { max_len: integer, sequences: integer, tokens: integer, distinct: integer, longer: integer, lost: integer }
 function pack_histogram:info() end
+
+---The lengths in an order drawn by the seed, 16 bits each: what stands for a list of lengths.
+---@param seed? integer
+---@return string
+function pack_histogram:deal(seed) end
 
 ---The cheap lower bounds on the packs.
 ---@param max_seqs? integer
@@ -214,5 +219,14 @@ function pack_certificate:save(path, histogram) end
 ---@return integer[] uids
 ---@return integer pattern
 function packing:at(epoch, i) end
+
+---Walks packs first..last of an epoch: their sequences, and the sum of the squares of the uids modulo
+---2^64, which says whether each came once.
+---@param epoch integer
+---@param first integer
+---@param last integer
+---@return integer sequences
+---@return integer squares
+function packing:tally(epoch, first, last) end
 
 return pack

@@ -122,5 +122,6 @@ return function(pack, histogram, options)
     if row.packs and bound > 0 and not row.other_widths then row.gap_percent = 100 * (row.packs - bound) / bound end
     row.same_depth, row.lower_bound, row.other_widths = nil, nil, nil
   end
-  return setmetatable({ rows = rows, lower_bound = bound, info = histogram:info(), max_seqs = copy.max_seqs }, Comparison)
+  local result = { rows = rows, lower_bound = bound, info = histogram:info(), max_seqs = copy.max_seqs }
+  return setmetatable(result, Comparison)
 end

@@ -30,7 +30,8 @@ local function depths(histogram, pack, options)
     if plan then
       local bound = plan.max_len * math.max(1, plan.lower_bound)
       list[#list + 1] = {
-        name = depth and tostring(depth) or "any", efficiency = plan.efficiency, best = math.min(1, plan.tokens / bound),
+        name = depth and tostring(depth) or "any", efficiency = plan.efficiency,
+        best = math.min(1, plan.tokens / bound),
       }
     end
   end
@@ -52,7 +53,8 @@ function draw.terminal(histogram, pack, options)
   for _, s in ipairs(list) do most = math.max(most, s.count) end
   lines[1] = ("%s sequences by length"):format(show.commas(info.sequences))
   for _, s in ipairs(list) do
-    lines[#lines + 1] = ("%5d-%-5d %14s  %s"):format(s.first, s.last, show.commas(s.count), bar(s.count / most, 44))
+    local part = bar(s.count / most, 44)
+    lines[#lines + 1] = (("%5d-%-5d %14s  %s"):format(s.first, s.last, show.commas(s.count), part):gsub("%s+$", ""))
   end
   lines[#lines + 1] = ("efficiency by depth (%s)"):format(options.solver or "lpfhp")
   for _, d in ipairs(depths(histogram, pack, options)) do
@@ -77,7 +79,8 @@ local function lengths_panel(out, histogram)
   local list, most = stretches(histogram, 128), 1
   for _, s in ipairs(list) do most = math.max(most, s.count) end
   local width = 640 / #list
-  out[#out + 1] = text(40, 24, ("%s sequences by length"):format(show.commas(histogram:info().sequences)), ' class="t"')
+  local title = ("%s sequences by length"):format(show.commas(histogram:info().sequences))
+  out[#out + 1] = text(40, 24, title, ' class="t"')
   for i, s in ipairs(list) do
     local height = 180 * s.count / most
     out[#out + 1] = rect(40 + (i - 1) * width, 220 - height, math.max(0.5, width - 0.5), height, "#4878a8")
@@ -88,7 +91,8 @@ end
 
 local function depths_panel(out, list, solver)
   local width = 640 / #list
-  out[#out + 1] = text(40, 280, ("efficiency by sequences a pack: %s, and the lower bound"):format(solver), ' class="t"')
+  local title = ("efficiency by sequences a pack: %s, and the lower bound"):format(solver)
+  out[#out + 1] = text(40, 280, title, ' class="t"')
   for i, d in ipairs(list) do
     local x = 40 + (i - 1) * width
     out[#out + 1] = rect(x, 480 - 180 * d.best, width - 8, 180 * d.best, "#d8dde3")

@@ -17,6 +17,12 @@ local function depth(text)
   return whole(text)
 end
 
+local function length(text)
+  local n = whole(text)
+  if n and n <= 65535 then return n end
+  return nil, ("'%s' is not a length from 1 to 65535"):format(text)
+end
+
 local function number(text)
   local n = tonumber(text)
   if n and n >= 0 then return n end
@@ -26,7 +32,7 @@ end
 function verb.define(cmd)
   cmd:argument("data", "a data set (.sqr)"):args("?")
   cmd:option("--hist", "counts instead: line l is the number of sequences of l tokens"):argname("FILE")
-  cmd:option("--max-len", "tokens of a pack; the lines of the .hist file by default"):argname("L"):convert(whole)
+  cmd:option("--max-len", "tokens of a pack; the lines of the .hist file by default"):argname("L"):convert(length)
   cmd:option("--max-seqs", "sequences a pack may hold, or auto; any number by default"):argname("K"):convert(depth)
   cmd:option("--solver", table.concat(pack.solvers(), ", ")):argname("NAME"):default("optimal")
   cmd:option("--too-long", "sequences above L: error, truncate or split"):argname("POLICY"):default("error")
@@ -48,7 +54,8 @@ end
 local function options_of(args)
   return {
     max_len = args.max_len, max_seqs = args.max_seqs, solver = args.solver, too_long = args.too_long,
-    tolerance = args.tolerance, iterations = args.iterations, seconds = args.seconds, open = args.open, seed = args.seed,
+    tolerance = args.tolerance, iterations = args.iterations, seconds = args.seconds, open = args.open,
+    seed = args.seed,
   }
 end
 

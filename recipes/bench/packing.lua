@@ -1,0 +1,105 @@
+-- packing.lua - packs, bounds and times of every solver beside the published figures.
+--
+--     seqrun recipes/bench/packing.lua [set=wikipedia_512] [data=tests/data/packing] [repeat=5]
+--
+-- Times are the best of `repeat` runs on one core.  The reference figures are those of the packing
+-- paper's reference implementation (reference_packing.tsv) and of bounds.tsv beside the histograms.
+
+local sr = require("seqrun")
+local core = require("seqrun.core.pack")
+
+local given = { data = "tests/data/packing", ["repeat"] = "5" }
+for _, word in ipairs(arg) do
+  local key, value = word:match("^([%w_]+)=(.*)$")
+  if key then given[key] = value end
+end
+local REPEAT = math.tointeger(tonumber(given["repeat"])) or 5
+
+local function rows_of(path)
+  local rows, names = {}, nil
+  for line in io.lines(path) do
+    local row, i = {}, 0
+    for cell in (line .. "\t"):gmatch("([^\t]*)\t") do
+      i = i + 1
+      row[names and names[i] or i] = cell
+    end
+    if names then rows[#rows + 1] = row else names = row end
+  end
+  return rows
+end
+
+local published, bounds = {}, {}
+for _, row in ipairs(rows_of(given.data .. "/reference_packing.tsv")) do
+  published[row.set .. " " .. row.algorithm .. " " .. row.max_seqs_per_pack] = row
+end
+for _, row in ipairs(rows_of(given.data .. "/bounds.tsv")) do bounds[row.set .. " " .. row.max_seqs_per_pack] = row end
+
+local function best_of(histogram, options)
+  local best
+  for _ = 1, options.solver == "nnlshp" and 1 or REPEAT do
+    local plan = sr.must(sr.pack(histogram, options))
+    if not best or plan.milliseconds < best.milliseconds then best = plan end
+  end
+  return best
+end
+
+local FORMAT = "%-18s %-8s %5s %11s %11s %6s %10s %10s %12s"
+
+local function solver_table(set, depths)
+  local histogram = sr.must(sr.pack.lengths(("%s/%s.hist"):format(given.data, set)))
+  for _, solver in ipairs { "spfhp", "lpfhp", "ffd", "nnlshp", "optimal" } do
+    for _, depth in ipairs(depths) do
+      local K = math.tointeger(tonumber(depth))
+      if solver ~= "nnlshp" or (K and K >= 2 and K <= 3) then
+        local plan = best_of(histogram, { solver = solver, max_seqs = K })
+        local old, bound = published[("%s %s %s"):format(set, solver, depth)], bounds[set .. " " .. depth]
+        local lower = math.max(plan.lower_bound, bound and tonumber(bound.best_lower_bound) or 0)
+        print(FORMAT:format(set, solver, depth, plan.packs, old and old.packs or "-", plan.packs - lower,
+          bound and solver == "optimal" and bound.best_known_packs or "-", ("%.3f"):format(plan.milliseconds),
+          old and tonumber(old.seconds) and ("%.3f"):format(1000 * tonumber(old.seconds)) or "-"))
+      end
+    end
+  end
+end
+
+local function memory()
+  for line in io.lines("/proc/self/status") do
+    local kib = line:match("^VmRSS:%s+(%d+)")
+    if kib then return tonumber(kib) * 1024 end
+  end
+end
+
+---16.3 million lengths in a drawn order: counted, packed, bound to their uids; then packs at random.
+local function end_to_end(solver)
+  local histogram = sr.must(sr.pack.lengths(given.data .. "/wikipedia_512.hist"))
+  local lengths = histogram:deal(1)
+  collectgarbage()
+  local before, began = memory(), os.clock()
+  local counted = sr.must(core.count(lengths, 512))
+  local plan = sr.must(core.solve(counted, { solver = solver }))
+  local planned = os.clock()
+  local packing = sr.must(core.packing(plan, lengths, 7))
+  local bound = os.clock()
+  local n = histogram:info().sequences
+  print(("%s: %d lengths to a plan in %.3f s, instances in %.3f s more; %.2f bytes a sequence"):format(
+    solver, n, planned - began, bound - planned, (memory() - before) / n))
+  local packs = 1000000
+  began = os.clock()
+  local sequences = packing:tally(3, 1, packs)
+  print(("  pack i of an epoch: %.3f us on average (%.2f sequences)"):format((os.clock() - began) * 1e6 / packs,
+    sequences / packs))
+end
+
+print(FORMAT:format("set", "solver", "depth", "packs", "published", "gap", "best known", "ms", "published ms"))
+local all = { "1", "2", "3", "4", "6", "8", "12", "16", "max" }
+local sets = given.set and { given.set } or {
+  "wikipedia_512", "squad_384", "glue_cola_128", "glue_sst2_128", "glue_mrpc_128", "glue_rte_128", "glue_stsb_128",
+  "glue_wnli_128",
+}
+for _, set in ipairs(sets) do solver_table(set, set:find("^glue") and { "3", "6", "12", "max" } or all) end
+print()
+for _, solver in ipairs { "lpfhp", "optimal" } do end_to_end(solver) end
+local wikipedia = sr.must(sr.pack.lengths(given.data .. "/wikipedia_512.hist"))
+local online = sr.must(sr.pack(wikipedia, { solver = "online", open = 64 }))
+print(("online, 64 open packs, drawn order: %.4f%% in %.2f s"):format(100 * online.efficiency,
+  online.milliseconds / 1000))

@@ -1,0 +1,238 @@
+/* Streams, ranks and least squares: what the reference tables do not reach. */
+#include <math.h>
+
+#include "core/base/mem.h"
+#include "core/pack/assign.h"
+#include "core/pack/nnls.h"
+#include "core/pack/online.h"
+#include "core/pack/pack.h"
+#include "tests/support/check.h"
+#include "tests/support/packing.h"
+
+/* ---- online ---- */
+
+typedef struct plain_row {
+    int32_t space, members;
+} plain_row;
+
+/* Best fit over `open` rows by plain search: packs used. */
+static int64_t plain_online(const uint16_t *length, int64_t n, int32_t capacity, int32_t depth,
+                            int32_t open) {
+    static plain_row row[64];
+    int32_t used = 0;
+    int64_t packs = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int32_t best = -1;
+        for (int32_t r = 0; r < used; r++)
+            if (row[r].space >= length[i] && (best < 0 || row[r].space < row[best].space)) best = r;
+        if (best < 0) {
+            if (used == open) { /* the fullest leaves */
+                int32_t full = 0;
+                for (int32_t r = 1; r < used; r++)
+                    if (row[r].space < row[full].space) full = r;
+                row[full] = row[--used];
+                packs++;
+            }
+            best = used++;
+            row[best] = (plain_row){capacity, 0};
+        }
+        row[best].space -= length[i];
+        row[best].members++;
+        if (row[best].space == 0 || row[best].members == depth) {
+            row[best] = row[--used];
+            packs++;
+        }
+    }
+    return packs + used;
+}
+
+static void streams(void) {
+    static uint16_t length[4000];
+    test_rng r = {31, 0};
+    for (int i = 0; i < 400; i++) {
+        int32_t capacity = 1 + (int32_t)test_below(&r, 90), open = 1 + (int32_t)test_below(&r, 40);
+        int64_t n = test_below(&r, 2000), packs = 0, sequences = 0;
+        /* distinct spaces, so that ties cannot make a difference: depth is not limited */
+        for (int64_t k = 0; k < n; k++)
+            length[k] = (uint16_t)(1 + test_below(&r, (uint32_t)capacity));
+        sr_online *o;
+        sr_online_pack left;
+        CHECK_OK(sr_online_new(&o, capacity, 0, open));
+        bool fits = true;
+        for (int64_t k = 0; k < n; k++) {
+            CHECK_OK(sr_online_push(o, (uint32_t)k, length[k], &left));
+            packs += left.n > 0, sequences += left.n;
+            int32_t tokens = 0;
+            for (int32_t m = 0; m < left.n; m++) {
+                fits = fits && length[left.uids[m]] == left.lengths[m];
+                tokens += left.lengths[m];
+            }
+            fits = fits && tokens <= capacity;
+        }
+        for (left.n = 1; left.n > 0;) {
+            CHECK_OK(sr_online_flush(o, &left));
+            packs += left.n > 0, sequences += left.n;
+        }
+        CHECK(fits && sequences == n);
+        /* a full pack waits for its turn where the plain one leaves at once, in one case only: it
+         * was opened by a push that made another leave.  That cannot change what fits where, but
+         * may make one row fewer open */
+        int64_t plain = plain_online(length, n, capacity, capacity, open);
+        CHECK(packs >= plain - plain / 50 - 2 && packs <= plain + plain / 50 + 2);
+        sr_lengths view = {length, 2, n};
+        sr_plan *plan;
+        CHECK_OK(sr_online_plan(&plan, &view, capacity, 0, open, SR_LONG_ERROR));
+        CHECK(plan->packs == packs && sr_plan_check(plan) == SR_OK);
+        sr_plan_free(plan);
+        sr_online_free(o);
+    }
+}
+
+static void stream_edges(void) {
+    sr_online *o;
+    sr_online_pack left;
+    CHECK_FAILS(sr_online_new(&o, 8, 0, 0), SR_EINVAL, "open packs");
+    CHECK_OK(sr_online_new(&o, 8, 2, 2));
+    CHECK_FAILS(sr_online_push(o, 0, 9, &left), SR_EDATA, "9 tokens");
+    CHECK_OK(sr_online_push(o, 0, 1, &left));
+    CHECK(left.n == 0);
+    CHECK_OK(sr_online_push(o, 1, 1, &left)); /* two: as deep as allowed */
+    CHECK(left.n == 2 && left.uids[0] == 0 && left.uids[1] == 1);
+    CHECK_OK(sr_online_push(o, 2, 8, &left)); /* full at once */
+    CHECK(left.n == 1 && left.uids[0] == 2);
+    CHECK_OK(sr_online_flush(o, &left));
+    CHECK(left.n == 0);
+    sr_online_free(o);
+    const uint16_t length[] = {5, 20, 3};
+    sr_lengths view = {length, 2, 3};
+    sr_plan *plan;
+    CHECK_FAILS(sr_online_plan(&plan, &view, 8, 0, 4, SR_LONG_ERROR), SR_EDATA, "20 tokens");
+    CHECK_OK(sr_online_plan(&plan, &view, 8, 0, 4, SR_LONG_SPLIT));
+    CHECK(plan->packs == 4 && plan->histogram.longer == 1 && plan->histogram.tokens == 28);
+    sr_plan_free(plan);
+    CHECK_OK(sr_online_plan(&plan, &view, 8, 0, 4, SR_LONG_TRUNCATE));
+    CHECK(plan->packs == 2 && plan->histogram.lost == 12);
+    sr_plan_free(plan);
+}
+
+static void stream_out_of_memory(void) {
+    sr_histogram h;
+    CHECK_OK(load_set(&h, "glue_wnli_128"));
+    static const char *const solvers[] = {"online", "nnlshp"};
+    for (int s = 0; s < 2; s++)
+        for (int64_t n = 1;; n += 1 + n / 8) {
+            int64_t live = sr_mem_live();
+            sr_plan *plan = NULL;
+            sr_mem_fail_at(n, false);
+            sr_pack_opts opts = {.solver = solvers[s], .max_seqs = 3, .iterations = 20};
+            sr_status st = sr_pack_solve(&plan, &h, &opts);
+            int64_t calls = sr_mem_calls();
+            sr_mem_fail_at(0, false);
+            CHECK(st == (calls < n ? SR_OK : SR_ENOMEM));
+            sr_plan_free(plan);
+            CHECK(sr_mem_live() == live);
+            if (calls < n) break;
+        }
+    sr_histogram_free(&h);
+}
+
+/* ---- ranks ---- */
+
+static void ranks(void) {
+    test_rng r = {32, 0};
+    double cost[96], imbalance;
+    int32_t group[96];
+    for (int i = 0; i < 500; i++) {
+        int32_t n = 1 + (int32_t)test_below(&r, 96), groups = 1 + (int32_t)test_below(&r, 9);
+        double total = 0, load[9] = {0};
+        int32_t members[9] = {0};
+        for (int32_t k = 0; k < n; k++) {
+            uint16_t length[2] = {(uint16_t)(1 + test_below(&r, 512)),
+                                  (uint16_t)(1 + test_below(&r, 256))};
+            cost[k] = sr_pack_cost(length, 2, 1, 1.0 / 512);
+            total += cost[k];
+        }
+        CHECK_OK(sr_assign_packs(group, &imbalance, cost, n, groups));
+        for (int32_t k = 0; k < n; k++) {
+            CHECK(group[k] >= 0 && group[k] < groups);
+            members[group[k]]++;
+            load[group[k]] += cost[k];
+        }
+        double most = 0;
+        for (int32_t g = 0; g < groups; g++) {
+            CHECK(members[g] == n / groups || members[g] == n / groups + (n % groups > 0));
+            if (load[g] > most) most = load[g];
+        }
+        CHECK(fabs(imbalance - most * groups / total) < 1e-9);
+        if (n >= 8 * groups) CHECK(imbalance < 1.08 + (n % groups > 0) * 0.2);
+    }
+    CHECK_FAILS(sr_assign_packs(group, NULL, cost, 4, 0), SR_EINVAL, "0 groups");
+    cost[2] = -1;
+    CHECK_FAILS(sr_assign_packs(group, NULL, cost, 4, 2), SR_EINVAL, "pack 2");
+    CHECK_OK(sr_assign_packs(group, &imbalance, cost, 0, 2));
+    CHECK(imbalance == 1);
+}
+
+/* ---- least squares ---- */
+
+/* The conditions of Kuhn and Tucker: no column would lower the error, none in use either way. */
+static void least_squares(void) {
+    test_rng r = {33, 0};
+    for (int i = 0; i < 300; i++) {
+        uint16_t row[60 * 3];
+        double weight[21], target[21], x[60], residual[21];
+        int32_t rows = 2 + (int32_t)test_below(&r, 19);
+        int64_t columns = 1 + test_below(&r, 60);
+        for (int64_t k = 0; k < columns * 3; k++)
+            row[k] = (uint16_t)(k % 3 == 0 ? 1 + test_below(&r, (uint32_t)rows)
+                                           : test_below(&r, (uint32_t)rows + 1));
+        for (int32_t l = 0; l <= rows; l++) {
+            weight[l] = l == 0 ? 0 : l < 3 ? 0.0081 : 1;
+            target[l] = test_below(&r, 1000);
+        }
+        sr_nnls problem = {row, 3, columns, rows, weight, target, (uint32_t)i % 3};
+        CHECK_OK(sr_nnls_solve(x, &problem, 0));
+        for (int32_t l = 0; l <= rows; l++) residual[l] = weight[l] * target[l];
+        for (int64_t j = 0; j < columns; j++)
+            for (int k = 0; k < 3; k++) residual[row[j * 3 + k]] -= weight[row[j * 3 + k]] * x[j];
+        residual[0] = 0;
+        bool good = true;
+        for (int64_t j = 0; j < columns; j++) {
+            double g = residual[row[j * 3]] + residual[row[j * 3 + 1]] + residual[row[j * 3 + 2]];
+            good = good && x[j] >= 0 && g < 1e-5 && (x[j] == 0 || g > -1e-5);
+        }
+        CHECK(good);
+    }
+}
+
+static void nnlshp_edges(void) {
+    sr_histogram h;
+    sr_plan *plan = NULL;
+    CHECK_OK(sr_histogram_new(&h, 8));
+    CHECK_OK(sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "nnlshp"}));
+    CHECK(plan->packs == 0);
+    sr_plan_free(plan);
+    CHECK_OK(sr_histogram_add(&h, 8, 3, SR_LONG_ERROR));
+    CHECK_OK(sr_histogram_add(&h, 2, 7, SR_LONG_ERROR));
+    for (int32_t depth = 1; depth < 5; depth++) {
+        CHECK_OK(sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "nnlshp", .max_seqs = depth}));
+        CHECK(plan->packs >= (depth == 1 ? 10 : depth == 2 ? 7 : 5));
+        sr_plan_free(plan);
+    }
+    sr_histogram_free(&h);
+    CHECK_OK(sr_histogram_new(&h, 65535));
+    CHECK_FAILS(sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "nnlshp", .max_seqs = 3}),
+                SR_EINVAL, "use the solver optimal");
+    sr_histogram_free(&h);
+}
+
+int main(void) {
+    streams();
+    stream_edges();
+    stream_out_of_memory();
+    ranks();
+    least_squares();
+    nnlshp_edges();
+    CHECK(sr_mem_live() == 0);
+    return CHECK_DONE();
+}

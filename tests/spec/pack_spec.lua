@@ -1,0 +1,331 @@
+-- Packing as a person meets it: sr.pack, plans, drawings, solvers in Lua, and the verb.
+
+local json = require("seqrun.core.json")
+local pack = require("seqrun.pack")
+local core = require("seqrun.core.pack")
+local program = require("tests.support.program")
+local sys = require("seqrun.core.sys")
+
+local DATA = "tests/data/packing/"
+local SQUAD, COLA = DATA .. "squad_384.hist", DATA .. "glue_cola_128.hist"
+
+local folder
+setup(function() folder = program.folder() end)
+teardown(function() sys.remove(folder) end)
+
+local function run(...) return program.run { "pack", ... } end
+
+--- Every uid once, in packs that fit, for one epoch.
+local function exactly_once(packing, lengths, max_len, epoch)
+  local seen = {}
+  for i = 1, #packing do
+    local tokens = 0
+    for _, uid in ipairs((packing:at(epoch, i))) do
+      assert.is_nil(seen[uid])
+      seen[uid] = true
+      tokens = tokens + lengths[uid + 1]
+    end
+    assert.is_true(tokens <= max_len)
+  end
+  for uid = 0, #lengths - 1 do assert.is_true(seen[uid]) end
+end
+
+describe("sr.pack", function()
+  local lengths = {}
+  for i = 1, 500 do lengths[i] = (i * 7919) % 120 + 3 end
+
+  it("packs a list of lengths, and says how well", function()
+    local plan = assert(pack(lengths, { max_len = 128 }))
+    assert.equal("optimal", plan.solver)
+    assert.equal(500, plan.sequences)
+    assert.is_nil(plan.max_seqs)
+    assert.is_true(plan.packs >= plan.lower_bound)
+    assert.equal(plan.packs - plan.lower_bound, plan.gap_packs)
+    assert.equal(plan.packs * 128 - plan.tokens, plan.padding_tokens)
+    assert.near(plan.tokens / (plan.packs * 128), plan.efficiency, 1e-12)
+    local text = tostring(plan)
+    assert.truthy(text:find("500 sequences", 1, true) and text:find("lower bound", 1, true))
+  end)
+
+  it("gives the same plan for lengths, a histogram, a data set and a file", function()
+    local counts = {}
+    for i = 1, 128 do counts[i] = 0 end
+    for _, l in ipairs(lengths) do counts[l] = counts[l] + 1 end
+    local histogram = assert(pack.histogram(counts))
+    local path = folder .. "/same.hist"
+    assert(histogram:save(path))
+    local dataset = { lengths = function(_, part, epoch, max_len)
+      assert.same({ "train", 2, 128 }, { part, epoch, max_len })
+      return lengths
+    end }
+    local function patterns(plan)
+      local again = assert(pack.parse(plan:text()))
+      return again:patterns()
+    end
+    local wanted = patterns(assert(pack(lengths, { max_len = 128 })))
+    assert.same(wanted, patterns(assert(pack(histogram))))
+    assert.same(wanted, patterns(assert(pack(path))))
+    assert.same(wanted, patterns(assert(pack(dataset, { max_len = 128, epoch = 2 }))))
+  end)
+
+  it("covers every length exactly, in packs that fit, as deep as allowed", function()
+    for _, solver in ipairs { "optimal", "lpfhp", "spfhp", "bfd", "ffd", "online", "none" } do
+      local plan = assert(pack(lengths, { max_len = 128, max_seqs = 3, solver = solver }))
+      local used = {}
+      for _, pattern in ipairs(plan:patterns()) do
+        local tokens = 0
+        assert.is_true(#pattern <= 3)
+        for _, l in ipairs(pattern) do
+          tokens = tokens + l
+          used[l] = (used[l] or 0) + pattern.count
+        end
+        assert.is_true(tokens <= 128)
+      end
+      for l, n in ipairs(plan:hist():counts()) do assert.equal(n, used[l] or 0) end
+    end
+  end)
+
+  it("deals each sequence out once an epoch, with new partners in the next", function()
+    local plan = assert(pack(lengths, { max_len = 128 }))
+    local packing = assert(plan:packing(lengths, 5))
+    assert.equal(plan.packs, #packing)
+    for epoch = 0, 2 do exactly_once(packing, lengths, 128, epoch) end
+    local same = 0
+    for i = 1, #packing do
+      if table.concat(packing:at(0, i), " ") == table.concat(packing:at(1, i), " ") then same = same + 1 end
+    end
+    assert.is_true(same < #packing / 10)
+    assert.same({ plan:packing(lengths, 5):at(1, 7) }, { packing:at(1, 7) })
+    assert.equal(500, (packing:tally(0, 1, #packing)))
+    local other, message, code = plan:packing({ 1, 2, 3 }, 5)
+    assert.is_nil(other)
+    assert.truthy(message:find("pack these lengths again", 1, true))
+    assert.equal("data", code)
+  end)
+
+  it("chooses a depth and says why", function()
+    local plan = assert(pack(DATA .. "wikipedia_512.hist", { max_seqs = "auto", solver = "optimal" }))
+    assert.equal(4, plan.max_seqs)
+    assert.truthy(plan.reason:find("above the bound without a limit", 1, true))
+    assert.truthy(tostring(plan):find("depth chosen: 4", 1, true))
+    assert.equal(3, assert(pack(SQUAD, { max_seqs = "auto" })).max_seqs)
+  end)
+
+  it("treats sequences that are too long as told, and counts them", function()
+    local long = { 10, 300, 40 }
+    local plan, message, code = pack(long, { max_len = 128 })
+    assert.is_nil(plan)
+    assert.equal("data", code)
+    assert.truthy(message:find("300 tokens", 1, true) and message:find("(sequence 1)", 1, true))
+    plan = assert(pack(long, { max_len = 128, too_long = "truncate" }))
+    assert.same({ 3, 1, 172, 178 }, { plan.sequences, plan.longer, plan.lost, plan.tokens })
+    plan = assert(pack(long, { max_len = 128, too_long = "split" }))
+    assert.same({ 5, 1, 0, 350 }, { plan.sequences, plan.longer, plan.lost, plan.tokens })
+    plan = assert(pack(long, { max_len = 128, too_long = "split", solver = "online" }))
+    assert.equal(350, plan.tokens)
+  end)
+
+  it("packs nothing, one sequence and a thousand equal ones", function()
+    assert.equal(0, assert(pack({}, { max_len = 512 })).packs)
+    assert.equal(1, assert(pack({ 77 }, { max_len = 512 })).packs)
+    local equal = {}
+    for i = 1, 1000 do equal[i] = 512 end
+    assert.equal(1000, assert(pack(equal, { max_len = 512 })).packs)
+    for i = 1, 1000 do equal[i] = 1 end
+    assert.equal(2, assert(pack(equal, { max_len = 512 })).packs)
+    assert.equal(1000, assert(pack(equal, { max_len = 512, max_seqs = 1 })).packs)
+  end)
+
+  it("saves a plan, loads it, and refuses a changed one with its line", function()
+    local plan, path = assert(pack(SQUAD)), folder .. "/squad.plan"
+    assert(plan:save(path))
+    local again = assert(pack.load(path))
+    assert.equal(plan:text(), again:text())
+    assert.equal(40195, again.packs)
+    local text = assert(sys.read_file(path))
+    local bad, message, code = pack.parse((text:gsub("capacity 384", "capacity x")), "squad.plan")
+    assert.is_nil(bad)
+    assert.equal("data", code)
+    assert.truthy(message:find("squad.plan:3:", 1, true))
+    bad, message = pack.parse((text:gsub("\nmilliseconds %S+", "\nmilliseconds 1")), "squad.plan")
+    assert.is_nil(bad)
+    assert.truthy(message:find("checksum", 1, true))
+  end)
+
+  it("tells a mistaken program at its own line", function()
+    local ok, message = pcall(pack, lengths, { max_len = 128, sover = "lpfhp" })
+    assert.is_false(ok)
+    assert.truthy(message:find("no option 'sover'", 1, true) and message:find("'solver'", 1, true))
+    assert.has_error(function() pack(lengths) end)
+    assert.has_error(function() pack(12) end)
+    assert.has_error(function() pack(lengths, { max_len = 128, solver = "magic" }) end)
+    assert.has_error(function() pack(lengths, { max_len = 70000 }) end)
+    assert.has_error(function() pack({ 1.5 }, { max_len = 12 }) end)
+    assert.has_error(function() assert(pack(lengths, { max_len = 128 })):view(0) end)
+  end)
+end)
+
+describe("a solver written in Lua", function()
+  pack.register("pairs_of_equals", function(counts, options)
+    local patterns = {}
+    for l, n in ipairs(counts) do
+      local both = 2 * l <= options.max_len and n // 2 or 0
+      if both > 0 then patterns[#patterns + 1] = { count = both, l, l } end
+      if n - 2 * both > 0 then patterns[#patterns + 1] = { count = n - 2 * both, l } end
+    end
+    return patterns
+  end)
+
+  it("stands beside the others", function()
+    local plan = assert(pack({ 5, 5, 5, 60 }, { max_len = 64, solver = "pairs_of_equals" }))
+    assert.same({ "pairs_of_equals", 3, 2 }, { plan.solver, plan.packs, plan.deepest })
+    local names = table.concat(pack.solvers(), " ")
+    assert.truthy(names:find("^optimal") and names:find("pairs_of_equals", 1, true))
+    assert.truthy(tostring(pack.compare(COLA)):find("pairs_of_equals", 1, true))
+  end)
+
+  it("cannot hand out a wrong plan, nor take the name of ours", function()
+    pack.register("forgets", function() return { { count = 1, 5 } } end)
+    local plan, message, code = pack({ 5, 5 }, { max_len = 64, solver = "forgets" })
+    assert.is_nil(plan)
+    assert.truthy(message:find("1 sequences of 5 tokens are in no pack", 1, true))
+    assert.equal("internal", code)
+    pack.register("overflows", function() return { { count = 1, 60, 60 } } end)
+    assert.is_nil((pack({ 60, 60 }, { max_len = 64, solver = "overflows" })))
+    assert.has_error(function() pack.register("lpfhp", print) end)
+  end)
+end)
+
+describe("drawings", function()
+  it("show a pack to scale, and which sequences it holds", function()
+    local lengths = { 64, 32, 16 }
+    local plan = assert(pack(lengths, { max_len = 128 }))
+    local text = plan:view(1)
+    assert.truthy(text:find("3 sequences, 112 of 128 tokens", 1, true))
+    local row = text:match("\n(|[^\n]*)")
+    assert.equal(73, #row)
+    assert.equal(9, #row:match("%.+$"))
+    local packing = assert(plan:packing(lengths, 1))
+    assert.truthy(plan:view(1, packing, 0):find("uids 0 1 2", 1, true))
+  end)
+
+  it("show lengths and efficiency in the terminal and as SVG", function()
+    local text = assert(pack.plot(COLA))
+    assert.truthy(text:find("8,551 sequences by length", 1, true) and text:find("99.431%%"))
+    local svg = assert(pack.svg(COLA))
+    assert.truthy(svg:find("^<svg ") and svg:find("</svg>\n$"))
+  end)
+end)
+
+describe("dealing packs to ranks", function()
+  it("gives equal numbers and nearly equal costs", function()
+    local packs = {}
+    for i = 1, 64 do packs[i] = { 512 - i * 3, (i * 37) % 150 + 1 } end
+    local group, imbalance = pack.assign(packs, 8, { per_token = 1, per_square = 1 / 256 })
+    local members = {}
+    for _, g in ipairs(group) do members[g] = (members[g] or 0) + 1 end
+    for g = 1, 8 do assert.equal(8, members[g]) end
+    assert.is_true(imbalance < 1.01)
+  end)
+end)
+
+describe("seqrun pack", function()
+  local KEYS = {
+    "solver", "sequences", "tokens", "max_len", "max_seqs", "packs", "strategies", "efficiency", "factor",
+    "padding_tokens", "lower_bound", "gap_packs", "deepest", "milliseconds",
+  }
+
+  it("prints one JSON object for every solver", function()
+    for _, solver in ipairs(core.solvers()) do
+      local code, out = run("--hist", COLA, "--max-len", "128", "--max-seqs", "3", "--solver", solver, "--json")
+      assert.equal(0, code)
+      local object = assert(json.decode(out))
+      for _, key in ipairs(KEYS) do assert.is_not_nil(object[key]) end
+      assert.equal(solver, object.solver)
+      assert.equal(8551, object.sequences)
+      assert.is_true(object.packs >= 2851 and object.lower_bound <= object.packs)
+    end
+  end)
+
+  it("packs optimally and without a limit unless told otherwise", function()
+    local code, out = run("--hist", SQUAD, "--max-len", "384", "--json")
+    local object = assert(json.decode(out))
+    assert.same({ 0, "optimal", 40195, 40195, 0 }, { code, object.solver, object.packs, object.lower_bound,
+      object.gap_packs })
+    assert.equal(json.null, object.max_seqs)
+    code, out = run("--hist", SQUAD, "--max-seqs", "auto", "--json")
+    assert.same({ 0, 3 }, { code, json.decode(out).max_seqs })
+  end)
+
+  it("writes a proof, accepts it, and refuses it with one weight changed", function()
+    local proof = folder .. "/proof.tsv"
+    local code = run("--hist", SQUAD, "--max-seqs", "3", "--certificate", proof)
+    assert.equal(0, code)
+    local out
+    code, out = run("--hist", SQUAD, "--check", proof, "--json")
+    assert.same({ 0, 40195 }, { code, json.decode(out).lower_bound })
+    local text = assert(sys.read_file(proof))
+    local changed = text:gsub("\n300\t(%d+)", function(w) return "\n300\t" .. math.tointeger(w) + 1 end)
+    assert.not_equal(text, changed)
+    assert(sys.write_file(proof, changed))
+    local err
+    code, out, err = run("--hist", SQUAD, "--check", proof, "--json")
+    assert.same({ 3, "" }, { code, out })
+    assert.truthy(err:find("the proof fails", 1, true))
+    code = run("--hist", COLA, "--check", DATA .. "cert_squad_384_k3.tsv")
+    assert.equal(3, code)
+    code = run("--hist", SQUAD, "--max-seqs", "4", "--check", DATA .. "cert_squad_384_k3.tsv")
+    assert.equal(3, code)
+    for _, depth in ipairs { "3", "4", "max" } do
+      assert.equal(0, (run("--hist", SQUAD, "--check", DATA .. "cert_squad_384_k" .. depth .. ".tsv")))
+    end
+  end)
+
+  it("compares all solvers with what people do today", function()
+    local code, out = run("--hist", COLA, "--compare")
+    assert.equal(0, code)
+    for _, name in ipairs { "padding", "sorted batches", "next fit", "spfhp", "nnlshp", "online", "optimal" } do
+      assert.truthy(out:find("\n" .. name, 1, true))
+    end
+    code, out = run("--hist", COLA, "--compare", "--max-seqs", "auto", "--json")
+    local object = assert(json.decode(out))
+    assert.same({ 0, 12, 757 }, { code, object.max_seqs, object.lower_bound })
+    assert.equal(10, #object.rows)
+  end)
+
+  it("writes the plan and the picture", function()
+    local plan, svg = folder .. "/out.plan", folder .. "/out.svg"
+    local code, out = run("--hist", COLA, "--out", plan, "--svg", svg, "--plot")
+    assert.equal(0, code)
+    assert.truthy(out:find("by depth", 1, true))
+    assert.equal(757, assert(pack.load(plan)).packs)
+    assert.truthy(assert(sys.read_file(svg)):find("^<svg"))
+    local _, told = program.run { "info", plan, "--json" }
+    assert.equal(757, json.decode(told).packs)
+  end)
+
+  it("ends with its exit code and a sentence, and nothing on stdout", function()
+    local bad = program.write(folder, "bad.hist", "1\n2\nthree\n")
+    local cases = {
+      { 3, "bad.hist:3:", "--hist", bad },
+      { 3, "no/such.hist", "--hist", "no/such.hist" },
+      { 3, "does not fit a pack of 10", "--hist", COLA, "--max-len", "10" },
+      { 2, "did you mean 'lpfhp'", "--hist", COLA, "--solver", "lpfp" },
+      { 2, "not a whole number", "--hist", COLA, "--max-seqs", "0" },
+      { 2, "nothing to pack" },
+      { 2, "not both", "x.sqr", "--hist", COLA },
+      { 2, "1 to 65535", "--hist", COLA, "--max-len", "70000" },
+      { 2, "use the solver optimal", "--hist", SQUAD, "--solver", "nnlshp", "--max-seqs", "9" },
+      { 5, "no/such", "--hist", COLA, "--out", "no/such/dir/plan" },
+      { 3, "not a certificate", "--hist", COLA, "--check", bad },
+    }
+    for _, case in ipairs(cases) do
+      local words = table.move(case, 3, #case, 1, {})
+      words[#words + 1] = "--json"
+      local code, out, err = run(table.unpack(words))
+      assert.same({ case[1], "" }, { code, out })
+      assert.truthy(err:find(case[2], 1, true), err)
+      assert.equal(1, select(2, err:gsub("\n", "")))
+    end
+  end)
+end)
