@@ -178,10 +178,13 @@ local function tensors_of(...)
   return list
 end
 
+---@class seqrun.CustomOp
+---@field forward fun(context: seqrun.Context, ...): seqrun.Tensor
+---@field backward fun(context: seqrun.Context, ...): seqrun.Tensor?
+
 ---An op from two functions: forward(context, ...) -> tensors, and backward(context, dy, ...) -> a gradient
 ---(or nil) for each tensor among the arguments, in their order.
----@param rules { forward: fun(context: seqrun.Context, ...): seqrun.Tensor, backward: fun(context: seqrun.Context,
----  ...): seqrun.Tensor }
+---@param rules seqrun.CustomOp
 ---@return fun(...): seqrun.Tensor
 function ops.custom(rules)
   local forward, backward = rules.forward, rules.backward

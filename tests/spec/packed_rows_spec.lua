@@ -3,18 +3,7 @@
 
 local sr = require("seqrun")
 
-local function each_device(name, body)
-  for _, device in ipairs(sr.devices()) do
-    it(name .. " on " .. device, function()
-      local before = sr.device()
-      sr.use(device)
-      local scope <close> = sr.scope()
-      local good, message = xpcall(body, tostring, device)
-      sr.use(before)
-      if not good then error(message, 0) end
-    end)
-  end
-end
+local each_device = require("tests.support.devices").each(it)
 
 ---Bytes of the rows of sequence s (from 1).
 local function rows_of(x, layout, s)

@@ -3,27 +3,9 @@
 local sr = require("seqrun")
 local core = require("seqrun.core.tensor")
 
----Runs a body on every device, each in a scope of its own.
-local function each_device(name, body)
-  for _, device in ipairs(sr.devices()) do
-    it(name .. " on " .. device, function()
-      local before = sr.device()
-      sr.use(device)
-      local scope <close> = sr.scope()
-      local good, message = xpcall(body, debug.traceback, device)
-      sr.use(before)
-      if not good then error(message, 0) end
-    end)
-  end
-end
+local devices = require("tests.support.devices")
 
----The message of a mistake, and the line it was made on: the line that called `fails`.
-local function fails(words, fn, ...)
-  local good, message = pcall(fn, ...)
-  assert.is_false(good)
-  assert.is_truthy(tostring(message):find(words, 1, true), tostring(message))
-  return message
-end
+local each_device, fails = devices.each(it), devices.fails
 
 describe("a scope", function()
   each_device("takes back what was made in it", function(device)
@@ -400,132 +382,6 @@ describe("the tape", function()
   end)
 end)
 
-describe("ops.custom", function()
-  local square = sr.ops.custom {
-    forward = function(context, x)
-      context:save(x)
-      return x * x
-    end,
-    backward = function(context, dy)
-      return dy * context:saved() * 2
-    end,
-  }
-
-  each_device("is an op like any other", function()
-    local x = sr.tensor({ 2, 3 }, { requires_grad = true })
-    ;(square(x * 2) + 1):sum():backward()
-    assert.same({ 16.0, 24.0 }, x:grad():totable())
-  end)
-
-  each_device("refuses a saved tensor that was written to, and says where", function()
-    local x = sr.tensor({ 2, 3 })
-    local y = square(x:detach():requires_grad_()):sum()
-    x:add_(1)
-    fails("save a clone() of it", y.backward, y)
-  end)
-
-  each_device("reports an error in backward, and a gradient of another shape", function()
-    local broken = sr.ops.custom {
-      forward = function(_, x) return x * 1 end,
-      backward = function() error("no way back") end,
-    }
-    local wrong = sr.ops.custom {
-      forward = function(_, x) return x * 1 end,
-      backward = function(_, dy) return dy:sum() end,
-    }
-    local x = sr.tensor({ 2, 3 }, { requires_grad = true })
-    local y, z = broken(x):sum(), wrong(x):sum()
-    fails("no way back", y.backward, y)
-    fails("gradient 1 is not of the shape", z.backward, z)
-  end)
-
-  each_device("has several inputs and outputs", function()
-    local both = sr.ops.custom {
-      forward = function(_, a, k, b) return a + b, a * k end,
-      backward = function(_, dsum, dscaled) return dsum and dscaled and dsum + dscaled * 10 or dsum, dsum end,
-    }
-    local a = sr.tensor({ 1, 2 }, { requires_grad = true })
-    local b = sr.tensor({ 3, 4 }, { requires_grad = true })
-    local sum, scaled = both(a, 10, b)
-    assert.same({ 10.0, 20.0 }, scaled:totable())
-    ;(sum + scaled):sum():backward()
-    assert.same({ 11.0, 11.0 }, a:grad():totable())
-    assert.same({ 1.0, 1.0 }, b:grad():totable())
-    b:zero_grad()
-    both(a, 10, b):sum():backward()
-    assert.same({ 1.0, 1.0 }, b:grad():totable())
-  end)
-
-  it("leaves nothing behind when backward never runs", function()
-    collectgarbage()
-    local before = sr.memory().used
-    for _ = 1, 10 do
-      local x = sr.tensor({ 2, 3 }, { requires_grad = true })
-      square(square(x))
-    end
-    collectgarbage()
-    collectgarbage()
-    assert.equal(before, sr.memory().used)
-  end)
-end)
-
-describe("ops.checkpoint", function()
-  local layout = core.layout { lens = { 5, 3 }, uids = { 11, 12 }, rows = 10, seed = 9 }
-
-  ---Two linear maps with dropout in between.
-  local function block(w1, w2)
-    return function(x)
-      local h = sr.ops.linear(x, w1, nil, { act = "gelu" })
-      return sr.ops.linear(sr.ops.dropout(h, layout, { p = 0.5, layer = 1 }), w2)
-    end
-  end
-
-  each_device("gives the same bits as keeping everything", function()
-    local results = {}
-    for _, wrapped in ipairs { false, true } do
-      local w1 = sr.randn({ 16, 8 }, { uid = 1, requires_grad = true })
-      local w2 = sr.randn({ 8, 16 }, { uid = 2, requires_grad = true })
-      local x = sr.randn({ 10, 8 }, { uid = 3, requires_grad = true })
-      local fn = block(w1, w2)
-      local y = wrapped and sr.ops.checkpoint(fn, x * 1) or fn(x * 1)
-      y:square():sum():backward()
-      local list = { y:tostring_bytes() }
-      for _, t in ipairs { x, w1, w2 } do list[#list + 1] = t:grad():tostring_bytes() end
-      results[#results + 1] = table.concat(list, "|")
-    end
-    assert.is_true(results[1] == results[2])
-  end)
-
-  each_device("keeps no inner tensor", function(device)
-    local w1 = sr.randn({ 1024, 8 }, { uid = 1, requires_grad = true })
-    local w2 = sr.randn({ 8, 1024 }, { uid = 2, requires_grad = true })
-    local x = sr.randn({ 10, 8 }, { uid = 3, requires_grad = true })
-    local before = sr.memory(device).used
-    local y = sr.ops.checkpoint(block(w1, w2), x)
-    assert.is_true(sr.memory(device).used - before < 10 * 1024)
-    y:sum():backward()
-  end)
-
-  each_device("serves parameters though its argument wants no gradient", function()
-    local w1 = sr.randn({ 16, 8 }, { uid = 1, requires_grad = true })
-    local w2 = sr.randn({ 8, 16 }, { uid = 2, requires_grad = true })
-    sr.ops.checkpoint(block(w1, w2), sr.randn({ 10, 8 }, { uid = 3 })):sum():backward()
-    assert.is_truthy(w1:grad())
-  end)
-
-  each_device("nests", function()
-    local w1 = sr.randn({ 16, 8 }, { uid = 1, requires_grad = true })
-    local w2 = sr.randn({ 8, 16 }, { uid = 2, requires_grad = true })
-    local fn = block(w1, w2)
-    local x = sr.randn({ 10, 8 }, { uid = 3, requires_grad = true })
-    sr.ops.checkpoint(function(a) return fn(sr.ops.checkpoint(fn, a)) end, x):sum():backward()
-    local got = x:grad():tostring_bytes()
-    x:set_grad(nil)
-    fn(fn(x)):sum():backward()
-    assert.is_true(got == x:grad():tostring_bytes())
-  end)
-end)
-
 describe("a mistake", function()
   ---The line of this file that a message names.
   local function line_of(fn)
@@ -560,44 +416,6 @@ describe("a mistake", function()
     fails("is 2", sr.ops.gather_rows, x, sr.tensor({ 2 }, { dtype = "i32" }))
     local labels, weights = sr.tensor({ 0, 3 }, { dtype = "i32" }), sr.ones(2)
     fails("is 3", sr.ops.cross_entropy, x, labels, weights)
-  end)
-end)
-
-describe("memory that runs out", function()
-  local fault = require("seqrun.core.fault")
-
-  ---A pass with all that has a box of its own: layouts, scopes, ops in Lua, checkpoints.
-  local function pass()
-    local scope <close> = sr.scope()
-    local layout = core.layout { lens = { 3, 2 }, rows = 6, seed = 1 }
-    local x = sr.randn({ 6, 12 }, { seed = 1, uid = 1, requires_grad = true })
-    local half = sr.ops.custom {
-      forward = function(context, a)
-        context:save(a)
-        return a * 0.5
-      end,
-      backward = function(_, dy) return dy * 0.5 end,
-    }
-    local y = sr.ops.checkpoint(function(a) return half(sr.ops.attention(a, layout, { heads = 2 })) end, x)
-    local loss = sr.cat { y[1], sr.where(y:gt(0), y, 0):sum(1) }:sum() + x:max()
-    loss:backward()
-    return x:grad():totable(), sr.tensor { { 1, 2 }, { 3, 4 } }:totable()
-  end
-
-  each_device("at any allocation gives an error and nothing else", function(device)
-    pass()
-    collectgarbage()
-    local before, n, good = sr.memory(device).used, 0, false
-    while not good and n < 20000 do
-      n = n + 1 + n // 40
-      fault.memory(n)
-      good = pcall(pass)
-      fault.memory(0)
-      collectgarbage()
-      assert.equal(before, sr.memory(device).used)
-      assert.is_true(core.recording())
-    end
-    assert.is_true(good)
   end)
 end)
 

@@ -1,0 +1,36 @@
+-- Tests that run on every device of the build.
+
+local assert = require("luassert")
+local sr = require("seqrun")
+
+local devices = {}
+
+---Makes a function each(name, body): a test for each device, its body in a scope of its own.  The body
+---gets the device's name, and the test's name ends with it.
+---@param it function busted's, which only the spec's own file sees
+---@return fun(name: string, body: fun(device: string))
+function devices.each(it)
+  return function(name, body)
+    for _, device in ipairs(sr.devices()) do
+      it(name .. " on " .. device, function()
+        local before = sr.device()
+        sr.use(device)
+        local scope <close> = sr.scope()
+        local good, message = pcall(body, device)
+        sr.use(before)
+        if not good then error(message, 0) end
+      end)
+    end
+  end
+end
+
+---Asserts that fn raises a message with these words.
+---@param words string
+---@param fn function
+function devices.fails(words, fn, ...)
+  local good, message = pcall(fn, ...)
+  assert.is_false(good)
+  assert.is_truthy(tostring(message):find(words, 1, true), tostring(message))
+end
+
+return devices
