@@ -1,15 +1,23 @@
 #!/bin/sh
-# From two novels to a small BERT: tools/demo.sh PROGRAM.  Phase 1 trains on short sequences, phase 2
-# goes on with long ones, packed.  The data set lands in runs/data, the rest in runs/demo.
+# From two novels to a small BERT: tools/demo.sh PROGRAM [key.path=value or --option ...].  Phase 1
+# trains on short sequences, phase 2 goes on from there with long ones, packed.  The words after the
+# program go to both phases (tests/first_minutes.sh asks for a few steps only); without them the demo
+# checks that it shows what it is to show.  The data set lands in runs/data, the rest in runs/demo,
+# which is made anew; DEMO_OUT=DIR takes both elsewhere.
 set -eu
 program=$1
+shift
+out=${DEMO_OUT:-runs/demo}
+data=${DEMO_OUT:-runs/data}
 step() {
-    printf '\n== %s\n' "$*"
+    printf '\n$ %s\n' "$*"
     "$@"
 }
-rm -rf runs/demo
-mkdir -p runs/demo
-step "$program" recipes/prepare.lua
-step "$program" recipes/bert_phase1.lua preset=demo --out runs/demo/phase1
-step "$program" recipes/bert_phase2.lua preset=demo --out runs/demo/phase2
-step "$program" tools/demo_check.lua runs/demo
+rm -rf "$out"
+step "$program" recipes/prepare.lua --out "$data"
+step "$program" recipes/bert_phase1.lua preset=demo "data.file=$data/novels.sqr" --out "$out/phase1" "$@"
+step "$program" recipes/bert_phase2.lua preset=demo "data.file=$data/novels.sqr" \
+    "init.from=$out/phase1" --out "$out/phase2" "$@"
+[ $# -gt 0 ] || step "$program" tools/demo_check.lua "$out"
+printf '\nThe model is in %s/phase2.  Next:\n' "$out"
+printf '  %s\n' "$program info $out/phase2" "$program recipes/tiny.lua data.file=$data/novels.sqr --dry-run"

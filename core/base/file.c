@@ -374,8 +374,9 @@ sr_status sr_file_sync_dir(const char *path) {
 /* Makes one folder; one that stands already is as good. */
 static sr_status make_dir(const char *path) {
     if (sr_io_now.mkdir(path, 0777) == 0) return SR_OK;
-    if (errno == EEXIST && sr_file_is_dir(path)) return SR_OK;
-    if (sr_file_is_dir(path)) return SR_OK; /* EROFS, EACCES on a parent that stands */
+    int error = errno; /* not only EEXIST: a parent that stands may give EROFS or EACCES as well */
+    if (sr_file_is_dir(path)) return SR_OK;
+    errno = error;
     return failed("make the directory", path);
 }
 

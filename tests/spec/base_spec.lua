@@ -99,6 +99,47 @@ describe("the program", function()
   end)
 end)
 
+describe("a disk that is full, or not ours", function()
+  local program = arg[-1] or "build/seqrun"
+
+  it("is a sentence with a way out and exit code 5, and the old file stands", function()
+    local path, script = scratch .. "/kept", scratch .. "/fill.lua"
+    assert(sys.write_file(path, "old"))
+    assert(sys.write_file(script, ([[
+      local sr = require "seqrun"
+      sr.must(require("seqrun.core.sys").write_file(%q, ("x"):rep(1 << 20)))
+    ]]):format(path)))
+    local pipe = assert(io.popen(("ulimit -f 100; exec %s %s 2>&1"):format(program, script)))
+    local text = pipe:read("a")
+    local _, _, code = pipe:close()
+    assert.equal(5, code)
+    assert.matches("^seqrun: .*File too large; raise the limit on file sizes", text)
+    assert.equal("old", sys.read_file(path))
+    for _, name in ipairs(sys.list(scratch)) do assert.is_nil(name:find("tmp", 1, true), name) end
+  end)
+
+  it("is named when we may not write there", function()
+    local folder, script = scratch .. "/theirs", scratch .. "/write.lua"
+    assert(sys.make_dirs(folder))
+    assert(sys.write_file(script, ([[
+      local sys = require "seqrun.core.sys"
+      local _, message, code = sys.write_file(%q, "x")
+      print(code, message)
+      print(select(3, sys.make_dirs(%q)))
+    ]]):format(folder .. "/file", folder .. "/deep/deeper")))
+    os.execute(("chmod 755 %s; chmod 644 %s; chmod 555 %s"):format(scratch, script, folder))
+    local root = io.popen("id -u"):read("l") == "0" -- whom no mode keeps out
+    local other = root and "setpriv --reuid=65534 --regid=65534 --clear-groups" or ""
+    local pipe = assert(io.popen(("%s %s %s 2>&1"):format(other, program, script)))
+    local text = pipe:read("a")
+    pipe:close()
+    os.execute("chmod 755 " .. folder)
+    if text:find("failed to execute", 1, true) then pending("not root: another user cannot reach the program") end
+    assert.matches("^storage\t.*Permission denied; choose a directory that you may write to", text)
+    assert.matches("\nstorage\n$", text)
+  end)
+end)
+
 describe("a storage fault", function()
   after_each(function() fault.storage(0) end)
 
