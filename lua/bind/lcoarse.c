@@ -15,9 +15,9 @@ static const sr_purpose site_purposes[] = {SR_PURPOSE_DROP_EMBEDDING,  SR_PURPOS
 /* Arguments `arg`: probability, site, layer; nil probability means none is dropped. */
 static sr_dropout check_dropout(lua_State *L, int arg) {
     double p = luaL_optnumber(L, arg, 0.0);
-    if (!(p >= 0 && p < 1)) luaL_argerror(L, arg, "a dropout probability lies in [0, 1)");
+    if (!(p >= 0 && p < 1)) lsr_argerror(L, arg, "a dropout probability lies in [0, 1)");
     sr_dropout drop = {.keep = sr_keep_256(p)};
-    if (drop.keep == 0) luaL_argerror(L, arg, "so little would be kept that n/256 rounds to 0");
+    if (drop.keep == 0) lsr_argerror(L, arg, "so little would be kept that n/256 rounds to 0");
     drop.purpose = site_purposes[luaL_checkoption(L, arg + 1, "user", site_names)];
     drop.layer = lua_isnoneornil(L, arg + 2) ? 0 : (uint32_t)lsr_checkrange(L, arg + 2, 0, 0xFFF);
     return drop;

@@ -16,8 +16,9 @@ static box *new_box(lua_State *L) {
 }
 
 sr_layout *lsr_checklayout(lua_State *L, int arg) {
-    box *b = luaL_checkudata(L, arg, LSR_LAYOUT);
-    if (b->layout == NULL) luaL_argerror(L, arg, "the layout was released");
+    box *b = luaL_testudata(L, arg, LSR_LAYOUT);
+    if (b == NULL) lsr_typeerror(L, arg, "a layout");
+    if (b->layout == NULL) lsr_argerror(L, arg, "the layout was released");
     return b->layout;
 }
 

@@ -294,7 +294,7 @@ static int op_to(lua_State *L) {
 static int op_cat(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_Integer n = luaL_len(L, 1);
-    if (n < 1) return luaL_argerror(L, 1, "a list of at least one tensor is wanted");
+    if (n < 1) return lsr_argerror(L, 1, "a list of at least one tensor is wanted");
     sr_tensor **list = lua_newuserdatauv(L, (size_t)n * sizeof *list, 0);
     for (lua_Integer i = 0; i < n; i++) {
         lua_geti(L, 1, i + 1); /* the list keeps it alive */

@@ -107,6 +107,22 @@ int lsr_error(lua_State *L, const char *format, ...) {
     return lua_error(L);
 }
 
+int lsr_argerror(lua_State *L, int arg, const char *what) {
+    lua_Debug at;
+    if (!lua_getstack(L, 0, &at)) return lsr_error(L, "bad argument #%d (%s)", arg, what);
+    lua_getinfo(L, "n", &at);
+    const char *name = at.name != NULL ? at.name : "?";
+    if (strcmp(at.namewhat, "method") != 0)
+        return lsr_error(L, "%s: argument %d: %s", name, arg, what);
+    if (arg == 1) return lsr_error(L, "%s: called with a dot instead of a colon? %s", name, what);
+    return lsr_error(L, "%s: argument %d: %s", name, arg - 1, what);
+}
+
+int lsr_typeerror(lua_State *L, int arg, const char *wanted) {
+    return lsr_argerror(L, arg,
+                        lua_pushfstring(L, "wanted %s, got %s", wanted, luaL_typename(L, arg)));
+}
+
 int lsr_result(lua_State *L, sr_status status) {
     lua_pushnil(L);
     lua_pushstring(L, sr_message());
@@ -117,7 +133,7 @@ int lsr_result(lua_State *L, sr_status status) {
 int64_t lsr_checkrange(lua_State *L, int arg, int64_t least, int64_t most) {
     lua_Integer x = luaL_checkinteger(L, arg);
     if (x < least || x > most)
-        luaL_argerror(
+        lsr_argerror(
             L, arg,
             lua_pushfstring(L, "%I is not in %I..%I", x, (lua_Integer)least, (lua_Integer)most));
     return x;

@@ -26,6 +26,10 @@ void lsr_check(lua_State *L, sr_status status);
  */
 int lsr_error(lua_State *L, const char *format, ...);
 
+/* As luaL_argerror and luaL_typeerror, at the caller's line. */
+int lsr_argerror(lua_State *L, int arg, const char *what);
+int lsr_typeerror(lua_State *L, int arg, const char *wanted);
+
 /* Pushes nil, message, code and returns 3 (call it when a status is not SR_OK). */
 int lsr_result(lua_State *L, sr_status status);
 

@@ -16,8 +16,9 @@ sr_tensor *lsr_totensor(lua_State *L, int arg) {
 }
 
 sr_tensor *lsr_checktensor(lua_State *L, int arg) {
-    sr_tensor **box = luaL_checkudata(L, arg, LSR_TENSOR);
-    if (*box == NULL) luaL_argerror(L, arg, "the tensor was released");
+    sr_tensor **box = luaL_testudata(L, arg, LSR_TENSOR);
+    if (box == NULL) lsr_typeerror(L, arg, "a tensor");
+    if (*box == NULL) lsr_argerror(L, arg, "the tensor was released");
     return *box;
 }
 
@@ -79,7 +80,7 @@ sr_tensor *lsr_checkoperand(lua_State *L, int arg, const sr_tensor *like) {
     sr_tensor *t = lsr_totensor(L, arg);
     if (t != NULL) return t;
     bool number = lua_type(L, arg) == LUA_TNUMBER, truth = lua_isboolean(L, arg);
-    if (!number && !truth) luaL_typeerror(L, arg, "a live tensor or number");
+    if (!number && !truth) lsr_typeerror(L, arg, "a live tensor or number");
     sr_device *device = like != NULL ? like->storage->device : lsr_device(L);
     double value = truth ? lua_toboolean(L, arg) : lua_tonumber(L, arg);
     sr_dtype dtype = number_dtype(L, arg, like, device->real);
@@ -92,9 +93,9 @@ sr_tensor *lsr_checkoperand(lua_State *L, int arg, const sr_tensor *like) {
 int lsr_checkdim(lua_State *L, int arg, int ndim) {
     int64_t dim = luaL_checkinteger(L, arg);
     if (dim < -ndim || dim > ndim || dim == 0)
-        luaL_argerror(L, arg,
-                      lua_pushfstring(L, "dimension %I of %d; they count from 1, -1 is the last",
-                                      (lua_Integer)dim, ndim));
+        lsr_argerror(L, arg,
+                     lua_pushfstring(L, "dimension %I of %d; they count from 1, -1 is the last",
+                                     (lua_Integer)dim, ndim));
     return (int)(dim < 0 ? dim + ndim : dim - 1);
 }
 
@@ -104,12 +105,12 @@ int lsr_optdim(lua_State *L, int arg, int ndim, int otherwise) {
 
 static int sizes_of_table(lua_State *L, int arg, int64_t sizes[SR_MAX_DIMS]) {
     lua_Integer n = luaL_len(L, arg);
-    if (n > SR_MAX_DIMS) luaL_argerror(L, arg, "at most 6 dimensions are possible");
+    if (n > SR_MAX_DIMS) lsr_argerror(L, arg, "at most 6 dimensions are possible");
     for (int i = 0; i < (int)n; i++) {
         lua_geti(L, arg, i + 1);
         int whole;
         sizes[i] = lua_tointegerx(L, -1, &whole);
-        if (!whole) luaL_argerror(L, arg, "sizes are whole numbers");
+        if (!whole) lsr_argerror(L, arg, "sizes are whole numbers");
         lua_pop(L, 1);
     }
     return (int)n;
@@ -119,7 +120,7 @@ int lsr_checksizes(lua_State *L, int arg, int64_t sizes[SR_MAX_DIMS]) {
     if (lua_istable(L, arg)) return sizes_of_table(L, arg, sizes);
     int n = lua_gettop(L) - arg + 1;
     if (n < 0) n = 0;
-    if (n > SR_MAX_DIMS) luaL_argerror(L, arg, "at most 6 dimensions are possible");
+    if (n > SR_MAX_DIMS) lsr_argerror(L, arg, "at most 6 dimensions are possible");
     for (int i = 0; i < n; i++) sizes[i] = luaL_checkinteger(L, arg + i);
     return n;
 }
@@ -128,8 +129,8 @@ sr_dtype lsr_checkdtype(lua_State *L, int arg) {
     sr_dtype dtype;
     const char *name = luaL_checkstring(L, arg);
     if (!sr_dtype_parse(&dtype, name))
-        luaL_argerror(L, arg,
-                      lua_pushfstring(L, "no dtype '%s'; use f64, f32, bf16, i32 or bool", name));
+        lsr_argerror(L, arg,
+                     lua_pushfstring(L, "no dtype '%s'; use f64, f32, bf16, i32 or bool", name));
     return dtype;
 }
 

@@ -48,12 +48,12 @@ static int shape_of_table(lua_State *L, int arg, int64_t shape[SR_MAX_DIMS]) {
     int ndim = 0, top = lua_gettop(L);
     lua_pushvalue(L, arg);
     while (lua_istable(L, -1)) {
-        if (ndim == SR_MAX_DIMS) luaL_argerror(L, arg, "nested deeper than 6 dimensions");
+        if (ndim == SR_MAX_DIMS) lsr_argerror(L, arg, "nested deeper than 6 dimensions");
         shape[ndim++] = luaL_len(L, -1);
         lua_geti(L, -1, 1);
     }
     if (lua_isnil(L, -1) && (ndim == 0 || shape[ndim - 1] > 0))
-        luaL_argerror(L, arg, "a number, or nested lists of numbers, is wanted");
+        lsr_argerror(L, arg, "a number, or nested lists of numbers, is wanted");
     lua_settop(L, top);
     return ndim;
 }

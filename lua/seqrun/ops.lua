@@ -205,10 +205,16 @@ end
 
 -- ---- activation checkpointing ------------------------------------------------------------------
 
+---The device of the first tensor among some values.
+local function device_of(...)
+  local first = tensors_of(...)[1]
+  return first and first:device()
+end
+
 ---Runs fn without recording, in a scope of its own that only its results leave.
 local function run_unrecorded(fn, ...)
   local no_grad <close> = tensor.no_grad()
-  local scope <close> = tensor.scope()
+  local scope <close> = tensor.scope(device_of(...))
   local outputs = { fn(...) }
   for _, y in ipairs(outputs) do y:hand_up() end
   return outputs
@@ -233,7 +239,7 @@ end
 ---Runs fn again, recorded, and goes back through it at once.
 local function replay(fn, arguments, ...)
   local given = table.pack(...)
-  local scope <close> = tensor.scope()
+  local scope <close> = tensor.scope(device_of(table.unpack(arguments, 1, arguments.n)))
   local guard <close> = tensor.enable_grad()
   local fresh, inputs = fresh_arguments(arguments)
   local outputs = table.pack(fn(table.unpack(fresh, 1, fresh.n)))
