@@ -31,5 +31,6 @@ return function(spec)
     io.stdout:write(loaded:explain())
     failure.raise("ok", "")
   end
+  sys.signals("run") -- whoever works for long asks sys.caught()
   return loaded.values, request
 end

@@ -1,0 +1,82 @@
+/* A data set and the power: whenever it is cut, the old file or the new one is there, whole; and
+ * every fsync of the protocol is needed for that. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/data/shard.h"
+#include "tests/support/check.h"
+#include "tests/support/disk.h"
+
+static char root[128], crash[192], path[192];
+
+/* A file of 200 numbers that tell its version. */
+static sr_status write_version(const char *to, uint32_t version) {
+    sr_shard_writer *w;
+    int column;
+    SR_TRY(sr_shard_create(&w, to));
+    sr_status st = sr_shard_add_column(w, &column, "version", SR_COLUMN_U32);
+    for (int i = 0; st == SR_OK && i < 200; i++) st = sr_shard_append(w, column, &version, 1);
+    if (st == SR_OK) return sr_shard_commit(w);
+    sr_shard_abort(w);
+    return st;
+}
+
+/* The version that a file holds, all of it; 0 when there is none, -1 when it is damaged. */
+static int64_t read_version(const char *from) {
+    sr_shard *s;
+    uint32_t value[200];
+    sr_status st = sr_shard_open(&s, from, 1);
+    if (st != SR_OK) return st == SR_ENOENT ? 0 : -1;
+    st = sr_shard_read(s, sr_shard_column(s, "version"), value, 0, 200);
+    for (int i = 1; i < 200; i++)
+        if (st == SR_OK && value[i] != value[0]) st = SR_EDATA;
+    sr_shard_close(s);
+    return st == SR_OK ? (int64_t)value[0] : -1;
+}
+
+static void record(int drop) {
+    disk_record(root, drop);
+    for (uint32_t version = 1; version <= 2; version++)
+        if (write_version(path, version) == SR_OK) disk_promise(version);
+    disk_stop();
+}
+
+static void empty_crash(void) {
+    CHECK_OK(sr_file_remove_tree(crash));
+    CHECK_OK(sr_file_make_dirs(crash));
+}
+
+static int broken_promises(void) {
+    char found[256];
+    int broken = 0;
+    snprintf(found, sizeof found, "%s/x.sqr", crash);
+    for (int k = 0; k <= disk.op_count; k++)
+        for (int mode = 0; mode < 12; mode++) {
+            empty_crash();
+            int64_t promised = disk_crash(crash, k, mode, (uint64_t)(k * 100 + mode));
+            int64_t version = read_version(found);
+            broken += version < promised || version > 2;
+        }
+    return broken;
+}
+
+int main(void) {
+    snprintf(root, sizeof root, "/tmp/seqrun-shard-power-%d", (int)getpid());
+    snprintf(crash, sizeof crash, "%s.crash", root);
+    snprintf(path, sizeof path, "%s/x.sqr", root);
+    CHECK_OK(sr_file_make_dirs(root));
+    record(0);
+    CHECK(read_version(path) == 2);
+    CHECK(broken_promises() == 0);
+    for (int drop = 1; drop <= 4; drop++) { /* two versions, each two fsyncs: file and folder */
+        CHECK_OK(sr_file_remove_tree(path));
+        record(drop);
+        CHECK(broken_promises() > 0);
+    }
+    CHECK_OK(sr_file_remove_tree(path));
+    record(5);
+    CHECK(broken_promises() == 0); /* there is no fifth */
+    CHECK_OK(sr_file_remove_tree(root));
+    CHECK_OK(sr_file_remove_tree(crash));
+    return CHECK_DONE();
+}
