@@ -93,6 +93,7 @@ sr_status ref_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
         for (int a = 0; a < heads; a++) {
             head h = head_of(qkv, layout, s, a, heads, scale, drop);
             for (int32_t i = 0; i < h.len; i++) {
+                SR_TRY(ref_poll("attention"));
                 int64_t row = layout->start[s] + i;
                 forward_row(&h, SR_DATA(double, out) + row * hidden + a * h.size,
                             SR_DATA(double, lse) + a * rows + row, i);
@@ -129,6 +130,7 @@ sr_status ref_attention_backward(sr_tensor *dqkv, const sr_tensor *dout, const s
             head h = head_of(qkv, layout, s, a, heads, scale, drop);
             double *dq = SR_DATA(double, dqkv) + layout->start[s] * h.step + a * h.size;
             for (int32_t i = 0; i < h.len; i++) {
+                SR_TRY(ref_poll("attention"));
                 int64_t row = layout->start[s] + i, at = row * hidden + a * h.size;
                 backward_row(&h, dq, dq + hidden, dq + 2 * hidden, SR_DATA(double, dout) + at,
                              SR_DATA(double, out) + at, SR_DATA(double, lse)[a * rows + row], i);

@@ -14,6 +14,7 @@ sr_status ref_linear(sr_tensor *y, sr_tensor *pre, const sr_tensor *x, const sr_
     const double *px = SR_DATA(double, x), *pw = SR_DATA(double, w);
     double *py = SR_DATA(double, y);
     for (int64_t t = 0; t < rows; t++) {
+        SR_TRY(ref_poll("linear"));
         for (int64_t f = 0; f < outputs; f++) {
             double z = b != NULL ? SR_DATA(double, b)[f] : 0.0;
             for (int64_t h = 0; h < hidden; h++) z += px[t * hidden + h] * pw[f * hidden + h];
@@ -33,6 +34,7 @@ sr_status ref_linear_backward(sr_tensor *dx, sr_tensor *dw, sr_tensor *db, const
     const sr_tensor *at_hand = keeps_pre(act) ? pre : y;
     if (dx != NULL) SR_TRY(ref_fill(dx, 0));
     for (int64_t t = 0; t < rows; t++) {
+        SR_TRY(ref_poll("linear"));
         for (int64_t f = 0; f < outputs; f++) {
             double dz = pdy[t * outputs + f];
             if (act != SR_ACT_NONE)

@@ -76,6 +76,7 @@ sr_status ref_mlm_loss(sr_tensor *total, sr_tensor *nll, sr_tensor *correct, sr_
                     SR_DATA(double, x)[m * hidden + h] * SR_DATA(double, word)[v * hidden + h];
         }
         st = loss_row(&l, "mlm_loss", logits, m);
+        if (st == SR_OK) st = ref_poll("mlm_loss");
     }
     sr_free(logits);
     SR_DATA(double, total)[0] = l.total;
@@ -88,6 +89,7 @@ sr_status ref_mlm_loss_backward(sr_tensor *dx, sr_tensor *dword, sr_tensor *dbia
     int64_t rows = x->shape[0], hidden = x->shape[1], classes = word->shape[0];
     if (dx != NULL) SR_TRY(ref_fill(dx, 0));
     for (int64_t m = 0; m < rows; m++) {
+        SR_TRY(ref_poll("mlm_loss"));
         for (int64_t v = 0; v < classes; v++) {
             double g = SR_DATA(double, dtotal)[0] * SR_DATA(double, dlogits)[m * classes + v];
             if (dbias != NULL) SR_DATA(double, dbias)[v] += g;

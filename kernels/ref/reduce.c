@@ -80,6 +80,7 @@ sr_status ref_matmul(sr_tensor *y, const sr_tensor *a, const sr_tensor *b, doubl
     const double *pa = SR_DATA(double, a), *pb = SR_DATA(double, b);
     const sr_tensor *list[] = {y, &rows, &columns};
     for (ref_walk w = ref_start(3, list); w.left > 0; ref_next(&w)) {
+        if (w.at[2] == 0) SR_TRY(ref_poll("matmul"));
         double sum = 0;
         for (int64_t k = 0; k < depth; k++)
             sum += pa[w.at[1] + k * a_step] * pb[w.at[2] + k * b_step];

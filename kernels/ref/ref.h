@@ -7,6 +7,7 @@
 #ifndef SR_REF_H
 #define SR_REF_H
 
+#include "core/base/thread.h"
 #include "core/tensor/backend.h"
 
 /* Walks over all elements of a shape in row-major order and keeps, for up to four tensors of that
@@ -27,6 +28,11 @@ static inline double ref_load(const ref_walk *w, int i) {
 }
 static inline void ref_store(const ref_walk *w, int i, double x) {
     sr_element_store(sr_tensor_data(w->t[i]), w->t[i]->dtype, w->at[i], x);
+}
+
+/* Long loops ask once a row whether somebody at the prompt has asked for a stop. */
+static inline sr_status ref_poll(const char *op) {
+    return sr_stop_requested() ? sr_fail(SR_ESTOP, "%s: stopped on request", op) : SR_OK;
 }
 
 /* Dropout factor of (row, col) of sequence s: 0, or 256 / keep. */

@@ -346,12 +346,23 @@ static void test_missing_op(void) {
     sr_device_close(d);
 }
 
+/* A stop asked for at the prompt ends a slow op with an error, and nothing is left behind. */
+static void test_stop(const sr_backend *backend) {
+    int64_t before = sr_mem_live();
+    sr_stop_request();
+    CHECK(pass_on_new_device(backend) == SR_ESTOP);
+    sr_stop_clear();
+    CHECK(sr_mem_live() == before);
+    CHECK_OK(pass_on_new_device(backend));
+}
+
 int main(void) {
     int64_t before = sr_mem_live();
     for (int i = 0; sr_backends[i] != NULL; i++) {
         test_memory(sr_backends[i], false);
         test_memory(sr_backends[i], true);
     }
+    test_stop(&sr_backend_ref);
     test_close_under_tensors();
     test_borrow();
     test_views_stay_inside();
