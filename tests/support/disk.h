@@ -388,7 +388,10 @@ static int64_t disk_crash(const char *to, int k, int mode, uint64_t seed) {
         if (op->kind == DISK_PROMISE) promise = op->at;
     }
     disk_build(&c, 0, to);
-    for (int i = 0; i < disk.node_count; i++) free(c.bytes[i]);
+    for (int i = 0; i < disk.node_count; i++) {
+        free(c.bytes[i]);
+        c.bytes[i] = NULL;
+    }
     return promise;
 }
 
