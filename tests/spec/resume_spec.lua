@@ -111,6 +111,16 @@ describe("a resumed run", function()
     assert.same(small.metrics(straight), small.metrics(out))
   end)
 
+  it("that was done stays as it is", function()
+    local out = folder .. "/done"
+    assert.equal(0, (run("--out", out, "--max-steps", tostring(STEPS))))
+    local code, text = run("--resume=" .. out, "--max-steps", tostring(STEPS))
+    assert.equal(0, code)
+    assert.truthy(text:find("unigram model", 1, true))
+    check_same(out)
+    assert.equal(1, #small.metrics(out, "eval"))
+  end)
+
   it("may not change what makes it the same run", function()
     local code, text = run("--resume=" .. straight, "--max-steps", "20", "rate.peak=1", "model.hidden_size=32")
     assert.equal(2, code)

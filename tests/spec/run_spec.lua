@@ -215,7 +215,7 @@ describe("a run", function()
       if word == "--quiet" then table.remove(words, i) break end
     end
     local _, _, err = program.run(words)
-    assert.truthy(err:find("step 5/5  loss %d"))
+    assert.truthy(err:find("step 5/5  eta %d+ms  loss %d"))
     assert.is_nil(err:find("[\r\27]"))
     words = small.words(corpus, "--out", folder .. "/json", "--max-steps", "3", "log.seconds=0", "--json-log")
     for i, word in ipairs(words) do

@@ -125,7 +125,7 @@ end
 local function state_of(self)
   return {
     step = self.step, cursor = self.cursor, window = self.window:state(), seconds = self:seconds(),
-    kept = self.kept,
+    kept = self.kept, result = self.result,
   }
 end
 
@@ -133,6 +133,7 @@ local function take_up(self, state)
   self.step, self.cursor, self.seconds_before = state.step, state.cursor, state.seconds
   self.window:restore(state.window)
   for name, value in pairs(state.kept) do self.kept[name] = value end
+  self.result = state.result
   self.loader:seek(state.cursor)
 end
 
@@ -241,7 +242,7 @@ function Run:evaluate()
   local result = evaluate.run(self.model, self.held, {
     from = self.held_from, updates = self.config.eval.updates, unigram = self.unigram,
   })
-  self.result, self.evaluated_step = result, self.step
+  self.result = result
   result.type, result.step, result.seconds = "eval", self.step, self:seconds()
   write_metrics(self, result)
   local nsp = result.nsp_accuracy and (", nsp accuracy %.3f"):format(result.nsp_accuracy) or ""
@@ -264,7 +265,8 @@ end
 ---What is due after an update.
 local function after_step(self)
   local cfg, step = self.config, self.step
-  if cfg.eval.every > 0 and step % cfg.eval.every == 0 and step < self.last then self:evaluate() end
+  if step == self.last then return end -- `finish` does both
+  if cfg.eval.every > 0 and step % cfg.eval.every == 0 then self:evaluate() end
   local by_step = cfg.save.every > 0 and step % cfg.save.every == 0
   local by_time = cfg.save.minutes > 0 and sys.now() - self.saved_at >= 60 * cfg.save.minutes
   if by_step or by_time then self:save(false) end
@@ -273,7 +275,7 @@ end
 local function finish(self)
   if self.finished then return end
   self.finished = true
-  if self.evaluated_step ~= self.step then self:evaluate() end
+  if not (self.result and self.result.step == self.step) then self:evaluate() end
   self:save(true)
   require("seqrun.run.summary").tell(self)
 end

@@ -83,6 +83,7 @@ end
 ---One line of metrics as a person reads it.
 local function sentence(line, last, eta)
   local parts = { ("step %d/%d"):format(line.step, last) }
+  maybe(parts, "eta %s", eta and text.duration(eta))
   maybe(parts, "loss %.3f", line.loss)
   maybe(parts, "mlm %.3f", line.mlm_loss)
   maybe(parts, "nsp %.3f", line.nsp_loss)
@@ -94,7 +95,6 @@ local function sentence(line, last, eta)
   maybe(parts, "eff %s", line.efficiency and text.percent(line.efficiency))
   maybe(parts, "mfu %s", line.mfu and text.percent(line.mfu))
   maybe(parts, "skipped %d", line.skipped and line.skipped > 0 and line.skipped or nil)
-  maybe(parts, "eta %s", eta and text.duration(eta))
   return table.concat(parts, "  ")
 end
 

@@ -72,8 +72,9 @@ function summary.tell(self)
   if self.config.pack.arrange == "packed" then say("  packed   %s", speed_up(self)) end
   local r = self.result
   if r then
-    say("  held back  mlm loss %.3f, unigram model %.3f: %.3f nats below", r.mlm_loss, r.unigram_loss,
-      r.unigram_loss - r.mlm_loss)
+    local nats = r.unigram_loss - r.mlm_loss
+    say("  held back  mlm loss %.3f, unigram model %.3f: %.3f nats %s", r.mlm_loss, r.unigram_loss, math.abs(nats),
+      nats > 0 and "below" or "above")
   end
   say("  saved    %s", self.folder)
 end
