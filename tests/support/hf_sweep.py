@@ -6,7 +6,7 @@
 
 COMMAND is the program, build/seqrun by default.  Each scalar value stands alone, between letters,
 after a letter and an accent, and before one; random strings mix scripts, marks, specials and long
-words.  Cased and uncased, ids and offsets.  Outside `make test`: it needs the package.
+words.  Ids and offsets in three modes.  Outside `make test`: it needs the package.
 """
 import argparse
 import os
@@ -64,11 +64,18 @@ def random_lines(count, seed):
         yield "".join(pick(rng, marks) for _ in range(rng.randrange(1, 40))).replace("\n", "")
 
 
-def ours(command, lines, cased, what):
+MODES = {  # our flags, their options
+    "uncased": ([], dict(lowercase=True)),
+    "cased": (["--cased"], dict(lowercase=False)),
+    "uncased with accents": (["--keep-accents"], dict(lowercase=True, strip_accents=False)),
+}
+
+
+def ours(command, lines, flags, what):
     with tempfile.NamedTemporaryFile("wb") as f:
         f.write("".join(line + "\n" for line in lines).encode())
         f.flush()
-        args = [command, "tokenize", "--vocab", VOCAB, what] + (["--cased"] if cased else [])
+        args = [command, "tokenize", "--vocab", VOCAB, what] + flags
         out = subprocess.run(args + [f.name], stdout=subprocess.PIPE, check=True).stdout
     return out.decode().split("\n")[:-1]
 
@@ -82,10 +89,10 @@ def theirs(tokenizer, lines):
 
 def compare(command, name, lines):
     wrong = 0
-    for cased in (False, True):
-        tokenizer = BertWordPieceTokenizer(VOCAB, lowercase=not cased)
-        ids = ours(command, lines, cased, "--ids")
-        offsets = ours(command, lines, cased, "--offsets")
+    for mode, (flags, options) in MODES.items():
+        tokenizer = BertWordPieceTokenizer(VOCAB, **options)
+        ids = ours(command, lines, flags, "--ids")
+        offsets = ours(command, lines, flags, "--offsets")
         assert len(ids) == len(offsets) == len(lines), (len(ids), len(offsets), len(lines))
         for line, a, b, (x, y) in zip(lines, ids, offsets, theirs(tokenizer, lines)):
             if (a, b) == (x, y):
@@ -94,9 +101,9 @@ def compare(command, name, lines):
             if wrong <= 10:
                 what = "ids" if a != x else "offsets"
                 print("%s, %s, %s:\n  %s\n  ours   %s\n  theirs %s" % (
-                    name, "cased" if cased else "uncased", what, ascii(line),
+                    name, mode, what, ascii(line),
                     a if a != x else b, x if a != x else y))
-    print("%s: %d lines, %d differ" % (name, 2 * len(lines), wrong))
+    print("%s: %d lines, %d differ" % (name, len(MODES) * len(lines), wrong))
     return wrong
 
 
