@@ -204,7 +204,8 @@ struct sr_backend {
                                         sr_dropout drop);
 
     /* sum = word[ids] + position[layout position] + type[types]; y = dropout(norm(sum)).
-     * ids, types (T) i32; word (V, H), position (S, H), type (2, H) */
+     * ids, types (T) i32; word (V, H), position (S, H), type (2, H).  Slack is zero in y and sum
+     * and its ids are not read; the ids of owned rows are checked here: SR_EINVAL names the row */
     sr_status (*embed)(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_tensor *rstd,
                        const sr_tensor *ids, const sr_tensor *types, const sr_tensor *word,
                        const sr_tensor *position, const sr_tensor *type, const sr_tensor *gamma,
@@ -223,7 +224,8 @@ struct sr_backend {
     /* Cross entropy of the tied decoder: logits = x (M, H) word (V, H)^T + bias (V).
      * total (scalar) = sum of weights[m] nll[m]; nll (M); correct (M) 1 where the arg max is the
      * label (lowest index on a tie); dlogits (M, V) receives weights[m] (p - onehot), or is NULL
-     * when no gradient is wanted.  labels (M) i32, weights (M) real.  M may be 0. */
+     * when no gradient is wanted.  labels (M) i32, checked here: SR_EINVAL names the row; weights
+     * (M) real.  M may be 0. */
     sr_status (*mlm_loss)(sr_tensor *total, sr_tensor *nll, sr_tensor *correct, sr_tensor *dlogits,
                           const sr_tensor *x, const sr_tensor *word, const sr_tensor *bias,
                           const sr_tensor *labels, const sr_tensor *weights);
