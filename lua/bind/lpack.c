@@ -1,32 +1,27 @@
-/* lpack.c - seqrun.core.pack: histograms, plans, certificates, instances. */
+/* lpack.c - seqrun.core.pack: histograms, solvers, plans. */
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/pack/assign.h"
 #include "core/pack/bounds.h"
 #include "core/pack/build.h"
-#include "core/pack/certificate.h"
 #include "core/pack/depth.h"
-#include "core/pack/instances.h"
 #include "core/pack/online.h"
-#include "core/pack/prove.h"
+#include "lua/bind/lpack.h"
 #include "lua/bind/lseqrun.h"
 
 #define HISTOGRAM "seqrun.pack_histogram"
 #define PLAN "seqrun.pack_plan"
-#define CERTIFICATE "seqrun.pack_certificate"
-#define PACKING "seqrun.packing"
 #define LENGTHS "seqrun.pack_lengths"
 #define BUILDER "seqrun.pack_builder"
 
-static void *new_box(lua_State *L, size_t size, const char *class) {
+void *lsr_pack_box(lua_State *L, size_t size, const char *name) {
     void *box = lua_newuserdatauv(L, size, 0);
     memset(box, 0, size);
-    luaL_setmetatable(L, class);
+    luaL_setmetatable(L, name);
     return box;
 }
 
-static int give(lua_State *L, sr_status st) {
+int lsr_pack_give(lua_State *L, sr_status st) {
     return st == SR_OK ? 1 : lsr_result(L, st);
 }
 
@@ -67,7 +62,7 @@ static int32_t field_int32(lua_State *L, int arg, const char *name) {
 }
 
 /* { solver, max_seqs, iterations, seconds, seed, open }; the solver's name stays on the stack. */
-static sr_pack_opts check_options(lua_State *L, int arg) {
+sr_pack_opts lsr_pack_options(lua_State *L, int arg) {
     sr_pack_opts o = {.max_seqs = field_int32(L, arg, "max_seqs"),
                       .iterations = field_integer(L, arg, "iterations", 0),
                       .seed = (uint64_t)field_integer(L, arg, "seed", 0),
@@ -93,12 +88,12 @@ static int lengths_free(lua_State *L) {
 
 /* A list of whole numbers as an array in a box on the stack, or a string of 16-bit ones as it is.
  */
-static sr_lengths check_lengths(lua_State *L, int arg) {
+sr_lengths lsr_pack_lengths(lua_State *L, int arg) {
     if (lua_type(L, arg) == LUA_TSTRING)
         return (sr_lengths){lua_tostring(L, arg), 2, (int64_t)lua_rawlen(L, arg) / 2};
     luaL_checktype(L, arg, LUA_TTABLE);
     int64_t n = (int64_t)lua_rawlen(L, arg);
-    uint32_t **box = new_box(L, sizeof *box, LENGTHS);
+    uint32_t **box = lsr_pack_box(L, sizeof *box, LENGTHS);
     lsr_check(L, sr_new(box, n));
     for (int64_t i = 0; i < n; i++) {
         int whole;
@@ -116,12 +111,12 @@ static sr_lengths check_lengths(lua_State *L, int arg) {
 
 /* ---- histogram ---- */
 
-static sr_histogram *check_histogram(lua_State *L, int arg) {
+sr_histogram *lsr_pack_histogram(lua_State *L, int arg) {
     return luaL_checkudata(L, arg, HISTOGRAM);
 }
 
 static int histogram_free(lua_State *L) {
-    sr_histogram_free(check_histogram(L, 1));
+    sr_histogram_free(lsr_pack_histogram(L, 1));
     return 0;
 }
 
@@ -129,9 +124,9 @@ static int histogram_free(lua_State *L) {
 static int pack_count(lua_State *L) {
     int64_t capacity = lsr_checkrange(L, 2, 1, SR_MAX_LENGTH);
     sr_long_policy policy = check_policy(L, 3);
-    sr_lengths lengths = check_lengths(L, 1);
-    sr_histogram *h = new_box(L, sizeof *h, HISTOGRAM);
-    return give(L, sr_histogram_count(h, &lengths, capacity, policy));
+    sr_lengths lengths = lsr_pack_lengths(L, 1);
+    sr_histogram *h = lsr_pack_box(L, sizeof *h, HISTOGRAM);
+    return lsr_pack_give(L, sr_histogram_count(h, &lengths, capacity, policy));
 }
 
 /* histogram(counts, max_len[, too_long]) -> Histogram | nil, message, code */
@@ -139,7 +134,7 @@ static int pack_histogram(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     int64_t capacity = lsr_checkrange(L, 2, 1, SR_MAX_LENGTH), rows = (int64_t)lua_rawlen(L, 1);
     sr_long_policy policy = check_policy(L, 3);
-    sr_histogram *h = new_box(L, sizeof *h, HISTOGRAM);
+    sr_histogram *h = lsr_pack_box(L, sizeof *h, HISTOGRAM);
     sr_status st = sr_histogram_new(h, capacity);
     for (int64_t l = 1; l <= rows && st == SR_OK; l++) {
         int whole;
@@ -151,7 +146,7 @@ static int pack_histogram(lua_State *L) {
         st = sr_histogram_add(h, l, n, policy);
         lua_pop(L, 1);
     }
-    return give(L, st);
+    return lsr_pack_give(L, st);
 }
 
 /* load_histogram(path[, max_len[, too_long]]) -> Histogram | nil, message, code */
@@ -159,24 +154,24 @@ static int pack_load_histogram(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     int64_t capacity = lua_isnoneornil(L, 2) ? 0 : lsr_checkrange(L, 2, 1, SR_MAX_LENGTH);
     sr_long_policy policy = check_policy(L, 3);
-    sr_histogram *h = new_box(L, sizeof *h, HISTOGRAM);
-    return give(L, sr_histogram_load(h, path, capacity, policy));
+    sr_histogram *h = lsr_pack_box(L, sizeof *h, HISTOGRAM);
+    return lsr_pack_give(L, sr_histogram_load(h, path, capacity, policy));
 }
 
 /* histogram:fit(max_len[, too_long]) -> Histogram | nil, message, code */
 static int histogram_fit(lua_State *L) {
-    const sr_histogram *from = check_histogram(L, 1);
+    const sr_histogram *from = lsr_pack_histogram(L, 1);
     int64_t capacity = lsr_checkrange(L, 2, 1, SR_MAX_LENGTH);
     sr_long_policy policy = check_policy(L, 3);
-    sr_histogram *h = new_box(L, sizeof *h, HISTOGRAM);
-    return give(L, sr_histogram_fit(h, from, capacity, policy));
+    sr_histogram *h = lsr_pack_box(L, sizeof *h, HISTOGRAM);
+    return lsr_pack_give(L, sr_histogram_fit(h, from, capacity, policy));
 }
 
 /* histogram:deal([seed]) -> string: the lengths in a drawn order, 16 bits each */
 static int histogram_deal(lua_State *L) {
-    const sr_histogram *h = check_histogram(L, 1);
+    const sr_histogram *h = lsr_pack_histogram(L, 1);
     uint64_t seed = (uint64_t)luaL_optinteger(L, 2, 0);
-    void **box = new_box(L, sizeof *box, LENGTHS);
+    void **box = lsr_pack_box(L, sizeof *box, LENGTHS);
     lsr_check(L, sr_histogram_deal((uint16_t **)box, h, seed));
     lua_pushlstring(L, *box != NULL ? *box : "", (size_t)h->sequences * 2);
     return 1;
@@ -184,14 +179,14 @@ static int histogram_deal(lua_State *L) {
 
 /* histogram:save(path) -> true | nil, message, code */
 static int histogram_save(lua_State *L) {
-    sr_status st = sr_histogram_save(check_histogram(L, 1), luaL_checkstring(L, 2));
+    sr_status st = sr_histogram_save(lsr_pack_histogram(L, 1), luaL_checkstring(L, 2));
     lua_pushboolean(L, true);
-    return give(L, st);
+    return lsr_pack_give(L, st);
 }
 
 /* histogram:counts() -> { [1] = sequences of 1 token, ... } */
 static int histogram_counts(lua_State *L) {
-    const sr_histogram *h = check_histogram(L, 1);
+    const sr_histogram *h = lsr_pack_histogram(L, 1);
     lua_createtable(L, h->capacity, 0);
     for (int32_t l = 1; l <= h->capacity; l++) {
         lua_pushinteger(L, h->count[l]);
@@ -200,7 +195,7 @@ static int histogram_counts(lua_State *L) {
     return 1;
 }
 
-static void set_integer(lua_State *L, const char *name, int64_t value) {
+void lsr_pack_integer(lua_State *L, const char *name, int64_t value) {
     lua_pushinteger(L, value);
     lua_setfield(L, -2, name);
 }
@@ -217,33 +212,33 @@ static void set_string(lua_State *L, const char *name, const char *value) {
 
 /* histogram:info() -> { max_len, sequences, tokens, longer, lost, distinct } */
 static int histogram_info(lua_State *L) {
-    const sr_histogram *h = check_histogram(L, 1);
+    const sr_histogram *h = lsr_pack_histogram(L, 1);
     int64_t distinct = 0;
     for (int32_t l = 1; l <= h->capacity; l++) distinct += h->count[l] > 0;
     lua_createtable(L, 0, 6);
-    set_integer(L, "max_len", h->capacity);
-    set_integer(L, "sequences", h->sequences);
-    set_integer(L, "tokens", h->tokens);
-    set_integer(L, "longer", h->longer);
-    set_integer(L, "lost", h->lost);
-    set_integer(L, "distinct", distinct);
+    lsr_pack_integer(L, "max_len", h->capacity);
+    lsr_pack_integer(L, "sequences", h->sequences);
+    lsr_pack_integer(L, "tokens", h->tokens);
+    lsr_pack_integer(L, "longer", h->longer);
+    lsr_pack_integer(L, "lost", h->lost);
+    lsr_pack_integer(L, "distinct", distinct);
     return 1;
 }
 
 /* histogram:bounds([max_seqs]) -> { tokens, count, l2 } */
 static int histogram_bounds(lua_State *L) {
-    const sr_histogram *h = check_histogram(L, 1);
+    const sr_histogram *h = lsr_pack_histogram(L, 1);
     int32_t depth = lua_isnoneornil(L, 2) ? 0 : (int32_t)lsr_checkrange(L, 2, 0, INT32_MAX);
     lua_createtable(L, 0, 3);
-    set_integer(L, "tokens", sr_bound_tokens(h));
-    set_integer(L, "count", sr_bound_count(h, depth));
-    set_integer(L, "l2", sr_bound_l2(h));
+    lsr_pack_integer(L, "tokens", sr_bound_tokens(h));
+    lsr_pack_integer(L, "count", sr_bound_count(h, depth));
+    lsr_pack_integer(L, "l2", sr_bound_l2(h));
     return 1;
 }
 
 /* ---- plan ---- */
 
-static sr_plan *check_plan(lua_State *L, int arg) {
+sr_plan *lsr_pack_plan(lua_State *L, int arg) {
     sr_plan **box = luaL_checkudata(L, arg, PLAN);
     luaL_argcheck(L, *box != NULL, arg, "the plan is closed");
     return *box;
@@ -269,22 +264,23 @@ static int pack_solvers(lua_State *L) {
 
 /* solve(histogram[, options]) -> Plan | nil, message, code; an unknown solver raises */
 static int pack_solve(lua_State *L) {
-    const sr_histogram *h = check_histogram(L, 1);
-    sr_pack_opts o = check_options(L, 2);
-    sr_plan **box = new_box(L, sizeof *box, PLAN);
+    const sr_histogram *h = lsr_pack_histogram(L, 1);
+    sr_pack_opts o = lsr_pack_options(L, 2);
+    sr_plan **box = lsr_pack_box(L, sizeof *box, PLAN);
     sr_status st = sr_pack_solve(box, h, &o);
     if (st == SR_EINVAL) lsr_check(L, st);
-    return give(L, st);
+    return lsr_pack_give(L, st);
 }
 
 /* online(lengths, max_len[, options[, too_long]]) -> Plan | nil, message, code */
 static int pack_online(lua_State *L) {
     int64_t capacity = lsr_checkrange(L, 2, 1, SR_MAX_LENGTH);
-    sr_pack_opts o = check_options(L, 3);
+    sr_pack_opts o = lsr_pack_options(L, 3);
     sr_long_policy policy = check_policy(L, 4);
-    sr_lengths lengths = check_lengths(L, 1);
-    sr_plan **box = new_box(L, sizeof *box, PLAN);
-    return give(L, sr_online_plan(box, &lengths, (int32_t)capacity, o.max_seqs, o.open, policy));
+    sr_lengths lengths = lsr_pack_lengths(L, 1);
+    sr_plan **box = lsr_pack_box(L, sizeof *box, PLAN);
+    return lsr_pack_give(
+        L, sr_online_plan(box, &lengths, (int32_t)capacity, o.max_seqs, o.open, policy));
 }
 
 /* A builder that is dropped when Lua raises in the middle. */
@@ -312,10 +308,10 @@ static size_t read_parts(lua_State *L, sr_part *parts, int32_t capacity, lua_Int
 
 /* plan(histogram, { count =, length, length... } list, { solver, max_seqs }) -> Plan | nil, ... */
 static int pack_plan(lua_State *L) {
-    const sr_histogram *h = check_histogram(L, 1);
+    const sr_histogram *h = lsr_pack_histogram(L, 1);
     luaL_checktype(L, 2, LUA_TTABLE);
-    sr_pack_opts o = check_options(L, 3);
-    sr_builder *b = new_box(L, sizeof *b, BUILDER);
+    sr_pack_opts o = lsr_pack_options(L, 3);
+    sr_builder *b = lsr_pack_box(L, sizeof *b, BUILDER);
     sr_part *parts = lua_newuserdatauv(L, (size_t)h->capacity * sizeof *parts, 0);
     lsr_check(L, sr_build_begin(b, h, o.max_seqs, o.solver != NULL ? o.solver : "lua"));
     lua_Integer n = (lua_Integer)lua_rawlen(L, 2);
@@ -327,37 +323,37 @@ static int pack_plan(lua_State *L) {
         lsr_check(L, sr_build_add(b, count, parts, size));
         lua_pop(L, 1);
     }
-    sr_plan **box = new_box(L, sizeof *box, PLAN);
-    return give(L, sr_build_end(box, b));
+    sr_plan **box = lsr_pack_box(L, sizeof *box, PLAN);
+    return lsr_pack_give(L, sr_build_end(box, b));
 }
 
 /* load(path) -> Plan | nil, message, code */
 static int pack_load(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
-    sr_plan **box = new_box(L, sizeof *box, PLAN);
-    return give(L, sr_plan_load(box, path));
+    sr_plan **box = lsr_pack_box(L, sizeof *box, PLAN);
+    return lsr_pack_give(L, sr_plan_load(box, path));
 }
 
 /* parse(text[, name]) -> Plan | nil, message, code */
 static int pack_parse(lua_State *L) {
     size_t size;
     const char *text = luaL_checklstring(L, 1, &size), *name = luaL_optstring(L, 2, "plan");
-    sr_plan **box = new_box(L, sizeof *box, PLAN);
-    return give(L, sr_plan_parse(box, text, size, name));
+    sr_plan **box = lsr_pack_box(L, sizeof *box, PLAN);
+    return lsr_pack_give(L, sr_plan_parse(box, text, size, name));
 }
 
 /* plan:save(path) -> true | nil, message, code */
 static int plan_save(lua_State *L) {
-    sr_status st = sr_plan_save(check_plan(L, 1), luaL_checkstring(L, 2));
+    sr_status st = sr_plan_save(lsr_pack_plan(L, 1), luaL_checkstring(L, 2));
     lua_pushboolean(L, true);
-    return give(L, st);
+    return lsr_pack_give(L, st);
 }
 
 /* plan:text() -> string */
 static int plan_text(lua_State *L) {
     size_t size;
-    const sr_plan *p = check_plan(L, 1);
-    char **box = new_box(L, sizeof *box, LENGTHS); /* frees any block */
+    const sr_plan *p = lsr_pack_plan(L, 1);
+    char **box = lsr_pack_box(L, sizeof *box, LENGTHS); /* frees any block */
     lsr_check(L, sr_plan_print(box, &size, p));
     lua_pushlstring(L, *box, size);
     return 1;
@@ -365,44 +361,44 @@ static int plan_text(lua_State *L) {
 
 /* plan:info() -> table of all figures; max_seqs is nil when any number is allowed */
 static int plan_info(lua_State *L) {
-    const sr_plan *p = check_plan(L, 1);
+    const sr_plan *p = lsr_pack_plan(L, 1);
     lua_createtable(L, 0, 20);
     set_string(L, "solver", p->solver);
-    set_integer(L, "sequences", p->histogram.sequences);
-    set_integer(L, "tokens", p->histogram.tokens);
-    set_integer(L, "max_len", p->capacity);
-    if (p->max_seqs > 0) set_integer(L, "max_seqs", p->max_seqs);
-    set_integer(L, "packs", p->packs);
-    set_integer(L, "strategies", (int64_t)p->strategies);
+    lsr_pack_integer(L, "sequences", p->histogram.sequences);
+    lsr_pack_integer(L, "tokens", p->histogram.tokens);
+    lsr_pack_integer(L, "max_len", p->capacity);
+    if (p->max_seqs > 0) lsr_pack_integer(L, "max_seqs", p->max_seqs);
+    lsr_pack_integer(L, "packs", p->packs);
+    lsr_pack_integer(L, "strategies", (int64_t)p->strategies);
     set_number(L, "efficiency", sr_plan_efficiency(p));
     set_number(L, "factor", sr_plan_factor(p));
-    set_integer(L, "padding_tokens", sr_plan_padding(p));
-    set_integer(L, "lower_bound", p->bound.packs);
+    lsr_pack_integer(L, "padding_tokens", sr_plan_padding(p));
+    lsr_pack_integer(L, "lower_bound", p->bound.packs);
     set_string(L, "bound_kind", sr_bound_name(p->bound.kind));
-    set_integer(L, "gap_packs", sr_plan_gap(p));
-    set_integer(L, "deepest", p->deepest);
-    set_integer(L, "unfilled", p->unfilled);
-    set_integer(L, "longer", p->histogram.longer);
-    set_integer(L, "lost", p->histogram.lost);
+    lsr_pack_integer(L, "gap_packs", sr_plan_gap(p));
+    lsr_pack_integer(L, "deepest", p->deepest);
+    lsr_pack_integer(L, "unfilled", p->unfilled);
+    lsr_pack_integer(L, "longer", p->histogram.longer);
+    lsr_pack_integer(L, "lost", p->histogram.lost);
     set_number(L, "milliseconds", p->milliseconds);
     return 1;
 }
 
 /* plan:histogram() -> Histogram */
 static int plan_histogram(lua_State *L) {
-    const sr_plan *p = check_plan(L, 1);
-    sr_histogram *h = new_box(L, sizeof *h, HISTOGRAM);
+    const sr_plan *p = lsr_pack_plan(L, 1);
+    sr_histogram *h = lsr_pack_box(L, sizeof *h, HISTOGRAM);
     lsr_check(L, sr_histogram_fit(h, &p->histogram, p->capacity, SR_LONG_ERROR));
     return 1;
 }
 
 /* plan:pattern(i) -> { count =, length, length, ... }: pattern i, from 1 */
 static int plan_pattern(lua_State *L) {
-    const sr_plan *p = check_plan(L, 1);
+    const sr_plan *p = lsr_pack_plan(L, 1);
     lua_Integer i = lsr_checkrange(L, 2, 1, (int64_t)p->strategies);
     const sr_pattern *q = &p->pattern[i - 1];
     lua_newtable(L);
-    set_integer(L, "count", q->count);
+    lsr_pack_integer(L, "count", q->count);
     lua_Integer at = 0;
     for (uint32_t k = 0; k < q->parts; k++)
         for (uint16_t c = 0; c < p->part[q->first + k].copies; c++) {
@@ -416,9 +412,9 @@ static int plan_pattern(lua_State *L) {
  */
 static int pack_choose_depth(lua_State *L) {
     sr_depth_choice c;
-    const sr_histogram *h = check_histogram(L, 1);
+    const sr_histogram *h = lsr_pack_histogram(L, 1);
     double tolerance = luaL_optnumber(L, 3, 0.0005);
-    sr_pack_opts o = check_options(L, 2);
+    sr_pack_opts o = lsr_pack_options(L, 2);
     sr_status st = sr_pack_choose_depth(&c, h, &o, tolerance);
     if (st == SR_EINVAL) lsr_check(L, st);
     if (st != SR_OK) return lsr_result(L, st);
@@ -427,147 +423,6 @@ static int pack_choose_depth(lua_State *L) {
     lua_pushinteger(L, c.packs);
     lua_pushinteger(L, c.bound);
     return 4;
-}
-
-/* ---- certificate ---- */
-
-static sr_certificate *check_certificate(lua_State *L, int arg) {
-    return luaL_checkudata(L, arg, CERTIFICATE);
-}
-
-static int certificate_free(lua_State *L) {
-    sr_certificate_free(check_certificate(L, 1));
-    return 0;
-}
-
-/* prove(histogram[, options]) -> Certificate | nil, message, code */
-static int pack_prove(lua_State *L) {
-    const sr_histogram *h = check_histogram(L, 1);
-    sr_pack_opts o = check_options(L, 2);
-    sr_certificate *c = new_box(L, sizeof *c, CERTIFICATE);
-    return give(L, sr_pack_prove(c, h, &o));
-}
-
-/* load_certificate(path) -> Certificate | nil, message, code */
-static int pack_load_certificate(lua_State *L) {
-    const char *path = luaL_checkstring(L, 1);
-    sr_certificate *c = new_box(L, sizeof *c, CERTIFICATE);
-    return give(L, sr_certificate_load(c, path));
-}
-
-/* certificate:save(path, histogram) -> true | nil, message, code */
-static int certificate_save(lua_State *L) {
-    const sr_certificate *c = check_certificate(L, 1);
-    const char *path = luaL_checkstring(L, 2);
-    sr_status st = sr_certificate_save(c, check_histogram(L, 3), path);
-    lua_pushboolean(L, true);
-    return give(L, st);
-}
-
-/* certificate:check(histogram) -> true | nil, message, code */
-static int certificate_check(lua_State *L) {
-    sr_status st = sr_certificate_check(check_certificate(L, 1), check_histogram(L, 2));
-    lua_pushboolean(L, true);
-    return give(L, st);
-}
-
-/* certificate:info() -> { max_len, max_seqs, heaviest, total, bound } */
-static int certificate_info(lua_State *L) {
-    const sr_certificate *c = check_certificate(L, 1);
-    lua_createtable(L, 0, 5);
-    set_integer(L, "max_len", c->capacity);
-    if (c->max_seqs > 0) set_integer(L, "max_seqs", c->max_seqs);
-    set_integer(L, "heaviest", c->heaviest);
-    set_integer(L, "total", c->total);
-    set_integer(L, "bound", c->bound);
-    return 1;
-}
-
-/* ---- instances ---- */
-
-static sr_packing *check_packing(lua_State *L, int arg) {
-    sr_packing **box = luaL_checkudata(L, arg, PACKING);
-    luaL_argcheck(L, *box != NULL, arg, "the packing is closed");
-    return *box;
-}
-
-static int packing_free(lua_State *L) {
-    sr_packing **box = luaL_checkudata(L, 1, PACKING);
-    sr_packing_free(*box);
-    *box = NULL;
-    return 0;
-}
-
-/* packing(plan, lengths, seed) -> Packing | nil, message, code */
-static int pack_packing(lua_State *L) {
-    const sr_plan *p = check_plan(L, 1);
-    uint64_t seed = (uint64_t)luaL_optinteger(L, 3, 0);
-    sr_lengths lengths = check_lengths(L, 2);
-    sr_packing **box = new_box(L, sizeof *box, PACKING);
-    return give(L, sr_packing_new(box, p, &lengths, seed));
-}
-
-/* packing:at(epoch, i) -> { uids }, pattern: pack i of an epoch, from 1; epochs and uids from 0 */
-static int packing_at(lua_State *L) {
-    const sr_packing *k = check_packing(L, 1);
-    uint32_t epoch = (uint32_t)lsr_checkrange(L, 2, 0, UINT32_MAX);
-    int64_t i = lsr_checkrange(L, 3, 1, sr_packing_packs(k)) - 1;
-    uint32_t *uids = lua_newuserdatauv(L, (size_t)sr_packing_deepest(k) * sizeof *uids + 1, 0);
-    int32_t n;
-    lsr_check(L, sr_packing_at(k, epoch, i, uids, &n));
-    lua_createtable(L, n, 0);
-    for (int32_t j = 0; j < n; j++) {
-        lua_pushinteger(L, uids[j]);
-        lua_rawseti(L, -2, j + 1);
-    }
-    lua_pushinteger(L, sr_packing_pattern(k, epoch, i) + 1);
-    return 2;
-}
-
-/* packing:tally(epoch, first, last) -> sequences, squares of uids modulo 2^64: walks these packs */
-static int packing_tally(lua_State *L) {
-    const sr_packing *k = check_packing(L, 1);
-    uint32_t epoch = (uint32_t)lsr_checkrange(L, 2, 0, UINT32_MAX);
-    int64_t first = lsr_checkrange(L, 3, 1, INT64_MAX), last = lsr_checkrange(L, 4, 0, INT64_MAX);
-    uint32_t *uids = lua_newuserdatauv(L, (size_t)sr_packing_deepest(k) * sizeof *uids + 1, 0);
-    int64_t sequences = 0;
-    uint64_t squares = 0;
-    for (int64_t i = first - 1; i < last; i++) {
-        int32_t n;
-        lsr_check(L, sr_packing_at(k, epoch, i, uids, &n));
-        sequences += n;
-        for (int32_t j = 0; j < n; j++) squares += (uint64_t)uids[j] * uids[j];
-    }
-    lua_pushinteger(L, sequences);
-    lua_pushinteger(L, (lua_Integer)squares);
-    return 2;
-}
-
-static int packing_length(lua_State *L) {
-    lua_pushinteger(L, sr_packing_packs(check_packing(L, 1)));
-    return 1;
-}
-
-/* assign(costs, groups) -> { group of each pack, from 1 }, imbalance */
-static int pack_assign(lua_State *L) {
-    luaL_checktype(L, 1, LUA_TTABLE);
-    int32_t groups = (int32_t)lsr_checkrange(L, 2, 1, 1 << 20);
-    int32_t n = (int32_t)lua_rawlen(L, 1);
-    double *cost = lua_newuserdatauv(L, (size_t)n * sizeof *cost + 1, 0), imbalance;
-    int32_t *group = lua_newuserdatauv(L, (size_t)n * sizeof *group + 1, 0);
-    for (int32_t i = 0; i < n; i++) {
-        lua_rawgeti(L, 1, i + 1);
-        cost[i] = luaL_checknumber(L, -1);
-        lua_pop(L, 1);
-    }
-    lsr_check(L, sr_assign_packs(group, &imbalance, cost, n, groups));
-    lua_createtable(L, n, 0);
-    for (int32_t i = 0; i < n; i++) {
-        lua_pushinteger(L, group[i] + 1);
-        lua_rawseti(L, -2, i + 1);
-    }
-    lua_pushnumber(L, imbalance);
-    return 2;
 }
 
 /* ---- the module ---- */
@@ -583,10 +438,6 @@ static const luaL_Reg functions[] = {
     {"load", pack_load},
     {"parse", pack_parse},
     {"choose_depth", pack_choose_depth},
-    {"prove", pack_prove},
-    {"load_certificate", pack_load_certificate},
-    {"packing", pack_packing},
-    {"assign", pack_assign},
     {NULL, NULL},
 };
 
@@ -603,17 +454,8 @@ static const luaL_Reg plan_methods[] = {
     {"info", plan_info}, {"pattern", plan_pattern}, {"histogram", plan_histogram},
     {"text", plan_text}, {"save", plan_save},       {NULL, NULL},
 };
-static const luaL_Reg certificate_methods[] = {
-    {"info", certificate_info},
-    {"check", certificate_check},
-    {"save", certificate_save},
-    {NULL, NULL},
-};
-static const luaL_Reg packing_methods[] = {
-    {"at", packing_at}, {"tally", packing_tally}, {NULL, NULL}};
-
-static void new_class(lua_State *L, const char *name, const luaL_Reg *methods,
-                      lua_CFunction release) {
+void lsr_pack_class(lua_State *L, const char *name, const luaL_Reg *methods,
+                    lua_CFunction release) {
     if (luaL_newmetatable(L, name)) {
         lua_pushcfunction(L, release);
         lua_setfield(L, -2, "__gc");
@@ -628,16 +470,11 @@ static void new_class(lua_State *L, const char *name, const luaL_Reg *methods,
 
 int luaopen_seqrun_core_pack(lua_State *L);
 int luaopen_seqrun_core_pack(lua_State *L) {
-    new_class(L, HISTOGRAM, histogram_methods, histogram_free);
-    new_class(L, PLAN, plan_methods, plan_free);
-    new_class(L, CERTIFICATE, certificate_methods, certificate_free);
-    new_class(L, PACKING, packing_methods, packing_free);
-    new_class(L, LENGTHS, NULL, lengths_free);
-    new_class(L, BUILDER, NULL, builder_free);
-    luaL_getmetatable(L, PACKING);
-    lua_pushcfunction(L, packing_length);
-    lua_setfield(L, -2, "__len");
-    lua_pop(L, 1);
+    lsr_pack_class(L, HISTOGRAM, histogram_methods, histogram_free);
+    lsr_pack_class(L, PLAN, plan_methods, plan_free);
+    lsr_pack_class(L, LENGTHS, NULL, lengths_free);
+    lsr_pack_class(L, BUILDER, NULL, builder_free);
     luaL_newlib(L, functions);
+    lsr_pack_proofs(L);
     return 1;
 }
