@@ -10,14 +10,14 @@
  * Packing costs 0.1-0.2 ns an element, 1 part in 100 of a product of 2,048 rows: that is why packed
  * weights are not kept from call to call, where they would double the memory of the parameters.
  *
- * Room      a block of B, WIDTH x DEPTH floats: 288 KiB, in the second-level cache.
+ * Room      a block of B, WIDTH x DEPTH floats: 384 KiB, in the second-level cache.
  * Work      2 m n k flops.
  * Measured  by `build/seqrun recipes/bench/ops.lua op=linear`
  */
 #include "core/base/mem.h"
 #include "kernels/cpu/cpu.h"
 
-enum { WIDTH = 192, DEPTH = 384, STRIP = 64, TALLEST = 512, FLAT = 512, TASKS = 32 };
+enum { WIDTH = 192, DEPTH = 512, STRIP = 64, TALLEST = 512, FLAT = 512, TASKS = 32 };
 
 typedef struct job {
     const sr_product *p;
