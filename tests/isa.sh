@@ -5,13 +5,18 @@ set -u
 program=${1:?usage: tests/isa.sh BUILD}/seqrun
 cd "$(dirname "$0")/.." || exit 1
 failed=0
+run() { # CLASS SPEC [OPTION...]
+    local class=$1 spec=$2 out
+    shift 2
+    out=$(SEQRUN_ISA=$class "$program" tests/run.lua "$@" "tests/spec/${spec}_spec.lua" 2>&1) && return
+    echo "$class: ${spec}_spec.lua failed"
+    tail -n 40 <<<"$out"
+    failed=1
+}
+
 for class in plain avx2; do
-    for spec in ops bert; do
-        if ! out=$(SEQRUN_ISA=$class "$program" tests/run.lua "tests/spec/${spec}_spec.lua" 2>&1); then
-            echo "$class: ${spec}_spec.lua failed"
-            tail -n 40 <<<"$out"
-            failed=1
-        fi
-    done
+    run "$class" ops only='^cpu'
+    run "$class" views
+    run "$class" bert
 done
 exit $failed

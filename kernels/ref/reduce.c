@@ -14,11 +14,11 @@ static sr_tensor stretched(const sr_tensor *y, const sr_tensor *x) {
     return view;
 }
 
-/* The one dimension of an argmax or argmin. */
+/* The one dimension of an argmax or argmin; -1 when it has size 1. */
 static int reduced_dim(const sr_tensor *y, const sr_tensor *x) {
     for (int i = 0; i < x->ndim; i++)
         if (y->shape[i] != x->shape[i]) return i;
-    return x->ndim - 1;
+    return -1;
 }
 
 static bool better(sr_reduction op, double x, double best) {
@@ -28,6 +28,7 @@ static bool better(sr_reduction op, double x, double best) {
 
 static sr_status position(sr_tensor *y, const sr_tensor *x, sr_reduction op) {
     int dim = reduced_dim(y, x);
+    if (dim < 0) return ref_fill(y, 0);
     int64_t stride = x->stride[dim], size = x->shape[dim];
     sr_tensor first = *x;
     first.shape[dim] = 1;
