@@ -15,6 +15,7 @@ VERSION  = 0.1.0
 # What Debian 12 calls the things we stand on.
 PACKAGES      = gcc make pkg-config liblua5.4-dev lua-argparse lua-busted libyaml-dev libutf8proc-dev \
                 libjansson-dev libxxhash-dev zlib1g-dev libdnnl-dev
+TEST_PACKAGES = strace e2fsprogs
 LINT_PACKAGES = g++ clang-format clang-tidy lua-check
 
 # ---- flags -------------------------------------------------------------------------------------------
@@ -107,7 +108,7 @@ $(BUILD)/tests/fuzz-%: tests/fuzz/%.c tests/support/replay.c $(BUILD)/libseqrun.
 
 ctests: $(TESTS)
 
-test: deps ## install what is missing, build, run every test (SAN=1: under the sanitizers)
+test: deps test-deps ## install what is missing, build, run every test (SAN=1: under the sanitizers)
 	@$(MAKE) --no-print-directory all ctests
 	@SAN=$(SAN) tests/run.sh $(BUILD)
 
@@ -129,6 +130,9 @@ demo: deps ## install what is missing, build, train a small BERT: phase 1, then 
 # ---- packages ----------------------------------------------------------------------------------------
 deps: ## install the Debian packages that are missing (root or sudo)
 	@sh tools/deps.sh $(PACKAGES)
+
+test-deps: deps
+	@sh tools/deps.sh $(TEST_PACKAGES)
 
 lint-deps: deps
 	@sh tools/deps.sh $(LINT_PACKAGES)
@@ -169,5 +173,5 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
 
 FORCE:
-.PHONY: FORCE all ctests test fuzz bench demo deps lint-deps lint format compdb install uninstall clean help
+.PHONY: FORCE all ctests test fuzz bench demo deps test-deps lint-deps lint format compdb install uninstall clean help
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

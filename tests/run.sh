@@ -94,8 +94,9 @@ is_class() {
     no-bf16) ! grep -qw avx512_bf16 /proc/cpuinfo ;;
     no-amx) ! grep -qw amx_tile /proc/cpuinfo ;;
     not-root) [ "$(id -u)" -ne 0 ] ;;
-    no-strace) ! command -v strace >/dev/null ;;
+    no-strace) ! strace -o /dev/null true 2>/dev/null ;;
     no-mounts) ! unshare -m true 2>/dev/null ;;
+    no-loop) ! PATH=$PATH:/usr/sbin:/sbin sh -c 'mkfs.ext4 -V && losetup -f' >/dev/null 2>&1 ;;
     no-clang) ! command -v clang >/dev/null ;;
     sanitized) [ "${SAN:-0}" = 1 ] ;;
     *) return 1 ;;
