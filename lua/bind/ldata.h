@@ -33,6 +33,9 @@ void lsr_open_prepare(lua_State *L);
 int lsr_data_ingest(lua_State *L);
 int lsr_data_writer(lua_State *L);
 
+int luaopen_seqrun_core_data(lua_State *L);
+int luaopen_seqrun_core_batch(lua_State *L); /* lbatch.c */
+
 extern const char *const lsr_part_names[]; /* "train", "held", NULL */
 
 /* Sets an integer field of the table on top of the stack. */

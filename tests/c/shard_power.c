@@ -53,7 +53,7 @@ static int broken_promises(void) {
     for (int k = 0; k <= disk.op_count; k++)
         for (int mode = 0; mode < 12; mode++) {
             empty_crash();
-            int64_t promised = disk_crash(crash, k, mode, (uint64_t)(k * 100 + mode));
+            int64_t promised = disk_crash(crash, k, mode, (uint64_t)k * 100 + (uint64_t)mode);
             int64_t version = read_version(found);
             broken += version < promised || version > 2;
         }
