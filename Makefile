@@ -124,7 +124,7 @@ bench: all ## run the benchmarks in recipes/bench, one after the other
 	@for f in recipes/bench/*.lua; do echo "== $$f"; $(BUILD)/seqrun $$f || exit 1; done
 
 demo: deps ## install what is missing, build, train a small BERT: phase 1, then phase 2 on packs
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory -j$(shell nproc) all
 	@sh tools/demo.sh $(BUILD)/seqrun
 
 # ---- packages ----------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 
 #include "core/tensor/grad.h"
 #include "core/tensor/scope.h"
+#include "kernels/cpu/cpu.h"
 #include "lua/bind/ltensor.h"
 
 enum { MOST_DEVICES = 8 };
@@ -153,6 +154,12 @@ static int threads(lua_State *L) {
     return 1;
 }
 
+/* instructions() -> "plain" | "avx2" | "avx512": the class that the cpu device computes with */
+static int instructions(lua_State *L) {
+    lua_pushstring(L, sr_cpu_isa());
+    return 1;
+}
+
 /* ---- scopes -----------------------------------------------------------------------------------
  */
 
@@ -202,6 +209,7 @@ static const luaL_Reg functions[] = {
     {"trim", trim},
     {"poison", poison},
     {"threads", threads},
+    {"instructions", instructions},
     {"scope", scope_open},
     {"recording", recording},
     {"set_recording", set_recording},

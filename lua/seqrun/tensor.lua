@@ -14,6 +14,7 @@ local tensor = {
   devices = core.devices,
   memory = core.memory,
   threads = core.threads,
+  instructions = core.instructions,
   where = ops.where,
 }
 

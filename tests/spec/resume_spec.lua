@@ -3,6 +3,7 @@
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sys = require("seqrun.core.sys")
+local tensor = require("seqrun.tensor")
 
 local STEPS = 17 -- of about five an epoch
 
@@ -126,6 +127,22 @@ describe("a resumed run", function()
     assert.equal(2, code)
     assert.truthy(text:find("rate.peak: 1, was 0.003", 1, true))
     assert.truthy(text:find("model.hidden_size: 32, was 16", 1, true))
+  end)
+
+  it("says that it is not exact on another class of instructions", function()
+    if tensor.instructions() == "plain" then
+      pending("no AVX2: there is one class only")
+      return
+    end
+    local out = folder .. "/class"
+    assert.equal(0, (run("--out", out, "--max-steps", "4")))
+    local words = small.words(corpus, "--out", out, "--resume", "--max-steps", "5")
+    for i, word in ipairs(words) do
+      if word == "--quiet" then table.remove(words, i) break end
+    end
+    local code, _, err = program.run(words, { before = "SEQRUN_ISA=plain" })
+    assert.equal(0, code)
+    assert.truthy(err:find("goes on with plain: not to the bit", 1, true))
   end)
 
   it("needs no words but --resume, since the folder has its config", function()

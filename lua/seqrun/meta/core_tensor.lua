@@ -499,6 +499,10 @@ function tensor.trim(device) end
 ---@param device? string
 function tensor.poison(on, device) end
 
+---The class of instructions that the cpu device computes with; results have the same bits within one.
+---@return "plain"|"avx2"|"avx512"
+function tensor.instructions() end
+
 ---How many threads the device computes on.
 ---@param device? string
 ---@return integer

@@ -5,6 +5,7 @@ local config = require("seqrun.config")
 local failure = require("seqrun.failure")
 local json = require("seqrun.core.json")
 local sys = require("seqrun.core.sys")
+local tensor = require("seqrun.tensor")
 
 local house = {}
 
@@ -57,7 +58,7 @@ end
 local function environment(command, threads)
   local machine, build = sys.machine(), sys.build()
   return json.encode {
-    command = command, threads = threads, machine = machine, build = build, pid = sys.pid(),
+    command = command, threads = threads, instructions = tensor.instructions(), machine = machine, build = build, pid = sys.pid(),
     started = os.date("!%Y-%m-%dT%H:%M:%SZ"),
   }
 end
@@ -66,7 +67,7 @@ end
 ---@param folder string
 ---@param loaded seqrun.Config
 ---@param command string
----@param threads integer|nil
+---@param threads integer
 ---@return table lock
 ---@return file* log
 function house.move_in(folder, loaded, command, threads)

@@ -125,7 +125,7 @@ end
 local function state_of(self)
   return {
     step = self.step, cursor = self.cursor, window = self.window:state(), seconds = self:seconds(),
-    kept = self.kept, result = self.result,
+    kept = self.kept, result = self.result, instructions = tensor.instructions(),
   }
 end
 
@@ -145,7 +145,12 @@ local function resume(self)
     return false
   end
   local parts = { model = self.model.params, opt = self.optimizer, carry = "resume" }
-  take_up(self, failure.must(checkpoint.load(path, parts)).state)
+  local state = failure.must(checkpoint.load(path, parts)).state
+  take_up(self, state)
+  if state.instructions ~= tensor.instructions() then
+    self.progress:say("warning: the run was computed with %s instructions and goes on with %s: not to the bit",
+      tostring(state.instructions), tensor.instructions())
+  end
   failure.must(checkpoint.set_aside(self.folder, self.step))
   self.saver:resumed(self.step, path)
   self.progress:say("resumed from %s at step %d", path, self.step)
@@ -168,7 +173,7 @@ local function open_house(self)
   local resuming = self.request.resume and sys.exists(self.folder)
   local changes = resuming and house.check_same(self.folder, self.loaded) or {}
   local log
-  self.lock, log = house.move_in(self.folder, self.loaded, self.command, self.config.threads)
+  self.lock, log = house.move_in(self.folder, self.loaded, self.command, tensor.threads())
   self.progress:log_to(log)
   for _, change in ipairs(changes) do
     self.progress:say("changed on resume: %s: %s, was %s", change.path, change.mine, change.theirs)

@@ -6,6 +6,7 @@ local failure = require("seqrun.failure")
 local parts = require("seqrun.run.parts")
 local pretraining = require("seqrun.run.schema")
 local sys = require("seqrun.core.sys")
+local tensor = require("seqrun.tensor")
 local text = require("seqrun.run.text")
 
 local plan = {}
@@ -36,8 +37,8 @@ end
 ---@return string
 function plan.headline(self)
   local lines = {
-    ("%s: %s parameters on %s, seed %d"):format(self.folder, text.commas(self.model.params:count()),
-      self.config.device, self.config.seed),
+    ("%s: %s parameters on %s, %d thread%s, seed %d"):format(self.folder, text.commas(self.model.params:count()),
+      self.config.device, tensor.threads(), tensor.threads() == 1 and "" or "s", self.config.seed),
     "  plan    " .. packs_line(self.loader:plan()),
     "  update  " .. update_line(self),
   }

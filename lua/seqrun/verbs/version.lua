@@ -9,16 +9,10 @@ function verb.define(cmd)
   cmd:flag("--json", "one JSON object")
 end
 
----The widest instructions that the processor offers.
-local function instruction_class(machine)
-  if machine.amx_bf16 then return "amx" end
-  return machine.avx512 and "avx512" or machine.avx2 and "avx2" or "plain"
-end
-
 function verb.run(args)
   local facts = sys.build()
   facts.lua = _VERSION
-  facts.instructions = instruction_class(sys.machine())
+  facts.instructions = require("seqrun.core.tensor").instructions()
   if args.json then
     print(json.encode(facts))
     return 0
