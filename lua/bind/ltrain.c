@@ -2,6 +2,7 @@
  * and optim.lua, which give them names and defaults. */
 #include "lua/bind/ltrain.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/train/optim.h"
@@ -292,16 +293,19 @@ static int optim_counts(lua_State *L) {
     return 3;
 }
 
-/* optim:set_counts(steps, skipped, in_a_row): from a checkpoint */
+/* optim:set_counts(steps, skipped, in_a_row [, power]): from a checkpoint */
 static int optim_set_counts(lua_State *L) {
     sr_optim *o = check_optim(L, 1);
     int64_t steps = lsr_checkrange(L, 2, 0, INT64_MAX);
     int64_t skipped = lsr_checkrange(L, 3, 0, INT64_MAX);
     int64_t in_a_row = lsr_checkrange(L, 4, 0, INT64_MAX);
+    double power = luaL_optnumber(L, 5, o->opts.power);
+    luaL_argcheck(L, power > 0 && power < HUGE_VAL, 5, "a power above 0 is wanted");
     lsr_check(L, sr_optim_settle(NULL, o));
     o->steps = steps;
     o->skipped = skipped;
     o->in_a_row = in_a_row;
+    o->opts.power = power;
     return 0;
 }
 

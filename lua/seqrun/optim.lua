@@ -199,11 +199,28 @@ function Optimizer:state()
   }
 end
 
----Takes back the plain values of a state; checkpoint.load fills the tensors.
+---Takes back the plain values of a state, the power of the betas among them (it comes from the run's
+---first plan); checkpoint.load fills the tensors.  nil, message, "data" for a state of another optimizer.
 ---@param values table
+---@return true|nil
+---@return string? message
+---@return string? code
 function Optimizer:restore(values)
+  for _, key in ipairs { "applied", "skipped", "in_a_row" } do
+    if math.type(values[key]) ~= "integer" or values[key] < 0 then
+      return nil, ("the optimizer's '%s' is no count"):format(key), "data"
+    end
+  end
+  if type(values.power) ~= "number" or not (values.power > 0 and values.power < math.huge) then
+    return nil, "the optimizer's 'power' is no power", "data"
+  end
+  if values.kind ~= self.kind then
+    return nil, ("the checkpoint is one of %s, not of %s"):format(tostring(values.kind), self.kind), "data"
+  end
   self:settle()
-  self.core:set_counts(values.applied, values.skipped, values.in_a_row)
+  self.core:set_counts(values.applied, values.skipped, values.in_a_row, values.power)
+  self.options.power = values.power
+  return true
 end
 
 return optim

@@ -75,6 +75,27 @@ for _, device in ipairs(sr.devices()) do
       end
     end)
 
+    it("goes on with the power of its betas, and only with its own optimizer", function()
+      local params = sr.params.new { { name = "w", shape = { 2 } } }
+      assert(checkpoint.save(dir, { step = 1, model = params, opt = sr.optim.lamb(params, { power = 3.25 }) }))
+      local opt = sr.optim.lamb(params)
+      assert(checkpoint.load(dir, { model = params, opt = opt, carry = "resume" }))
+      params:get("w"):grad():fill_(1)
+      opt:step { rate = 0 }
+      local m = opt:moments("w")
+      assert.is_true(math.abs(m:totable()[1] - (1 - 0.9 ^ 3.25)) < 1e-6)
+      local parts = { model = params, opt = sr.optim.adamw(params), carry = "resume" }
+      local loaded, message, code = checkpoint.load(dir, parts)
+      assert.same({ nil, "data" }, { loaded, code })
+      assert.truthy(message:find("one of lamb, not of adamw", 1, true))
+      for _, values in ipairs {
+        {}, { applied = -1 }, { applied = 1, skipped = 0, in_a_row = 0, power = 0 },
+        { applied = 1, skipped = 0, in_a_row = 0, power = 1, kind = 5 },
+      } do
+        assert.same({ nil, "data" }, { (opt:restore(values)), select(3, opt:restore(values)) })
+      end
+    end)
+
     it("carries weights alone, or weights and moments, into a run of its own", function()
       local params, opt = trained(1)
       save(dir, 42, params, opt)

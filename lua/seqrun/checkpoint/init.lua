@@ -345,7 +345,11 @@ function checkpoint.load(path, t)
   local values
   values, message, code = checkpoint.state(folder)
   if not values then return nil, message, code end
-  if t.opt and values.optimizer then t.opt:restore(values.optimizer) end
+  if t.opt and values.optimizer then
+    local ok
+    ok, message, code = t.opt:restore(values.optimizer)
+    if not ok then return nil, ("%s: %s"):format(folder, message), code end
+  end
   loaded.step, loaded.state = values.step, values.state
   return loaded
 end

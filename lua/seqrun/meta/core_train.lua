@@ -188,7 +188,8 @@ function Optim:counts() end
 ---@param applied integer
 ---@param skipped integer
 ---@param in_a_row integer
-function Optim:set_counts(applied, skipped, in_a_row) end
+---@param power? number of the betas
+function Optim:set_counts(applied, skipped, in_a_row, power) end
 
 ---Both moments of a parameter, as views in its shape.
 ---@param i integer
