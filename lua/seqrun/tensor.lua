@@ -127,21 +127,15 @@ function tensor.arange(first, last, step, options)
   return tensor.tensor(list, options)
 end
 
-local drawn = 0
-
----A draw is keyed: the same seed and uid give the same numbers.  Without a uid every call draws anew.
+---A draw is keyed and nothing is remembered: the same seed and uid, 0 and 0 unless told, give the same
+---numbers.
 local function random(name, kind, sizes, options)
   options = check_options(name, options, 4)
-  local uid = options.uid
-  if not uid then
-    uid = drawn
-    drawn = drawn + 1
-  end
   local t = core.empty(sizes, options.dtype, options.device)
-  return finish(ops.random_(t, kind, options.seed or 0, uid, 0, 0, 1), options)
+  return finish(ops.random_(t, kind, options.seed or 0, options.uid or 0, 0, 0, 1), options)
 end
 
----Uniform in [0, 1).
+---Uniform in [0, 1): a function of seed and uid.
 ---@param sizes integer[]
 ---@param options? { seed?: integer, uid?: integer, dtype?: string, device?: string, requires_grad?: boolean }
 ---@return seqrun.Tensor
@@ -150,7 +144,7 @@ function tensor.rand(sizes, options)
   return t
 end
 
----Normal with mean 0 and deviation 1.
+---Normal with mean 0 and deviation 1: a function of seed and uid.
 ---@param sizes integer[]
 ---@param options? { seed?: integer, uid?: integer, dtype?: string, device?: string, requires_grad?: boolean }
 ---@return seqrun.Tensor
