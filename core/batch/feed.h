@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-enum { SR_FEED_EPOCHS = 4 }; /* kept at hand */
+enum { SR_FEED_EPOCHS = 3 }; /* kept at hand: in use, next, and one that is looked at */
 
 typedef struct sr_feed {
     const sr_dataset *d;

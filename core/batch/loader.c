@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -129,7 +130,11 @@ static void *plan_ahead(void *loader) {
 }
 
 static sr_status start_thread(pthread_t *thread, void *(*run)(void *), sr_loader *l) {
+    sigset_t all, before;
+    sigfillset(&all); /* signals are for the program's own thread */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     int error = pthread_create(thread, NULL, run, l);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error == 0) return SR_OK;
     return sr_fail(SR_ENOMEM, "loader: cannot start a thread: %s; use fewer (data.threads: 0)",
                    strerror(error));

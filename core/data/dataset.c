@@ -157,20 +157,21 @@ static sr_status cut_document(sr_dataset *d, double held) {
     return SR_OK;
 }
 
-static bool coin(const sr_dataset_opts *opts, int64_t unit) {
+static bool coin(const sr_dataset *d, const sr_dataset_opts *opts, int64_t unit) {
     sr_u32x4 c = sr_counter(0, 0, (uint32_t)unit, SR_PURPOSE_SPLIT, 0, 0, 0);
-    return sr_unit(sr_philox(c, opts->seed, SR_ROUNDS_DATA).w[0]) < (float)opts->held;
+    return sr_unit(sr_philox(c, opts->seed, SR_ROUNDS_DATA).w[0]) < (float)d->held;
 }
 
 static sr_status split(sr_dataset *d, const sr_dataset_opts *opts) {
-    bool some = opts->held > 0;
-    if (some && d->units == 1 && d->kind == SR_DATA_TEXT) SR_TRY(cut_document(d, opts->held));
+    d->held = opts->held;
+    if (d->held == SR_HELD_USUAL) d->held = d->kind == SR_DATA_TEXT ? 0.05 : 0;
+    bool some = d->held > 0;
+    if (some && d->units == 1 && d->kind == SR_DATA_TEXT) SR_TRY(cut_document(d, d->held));
     int64_t last = d->units;
-    if (some && d->units > 1)
-        last = cut_at(d->unit_token, d->units, opts->held * (double)d->tokens);
+    if (some && d->units > 1) last = cut_at(d->unit_token, d->units, d->held * (double)d->tokens);
     for (int p = 0; p < SR_PARTS; p++) SR_TRY(sr_new(&d->part[p].unit, d->units));
     for (int64_t i = 0; i < d->units; i++) {
-        bool held = some && (opts->keyed && !d->cut ? coin(opts, i) : i >= last);
+        bool held = some && (opts->keyed && !d->cut ? coin(d, opts, i) : i >= last);
         sr_portion *p = &d->part[held ? SR_PART_HELD : SR_PART_TRAIN];
         p->unit[p->count++] = (uint32_t)i;
         p->tokens += (int64_t)(d->unit_token[i + 1] - d->unit_token[i]);
@@ -215,7 +216,7 @@ static sr_status fill(sr_dataset *d, const char *path, const sr_dataset_opts *op
 
 sr_status sr_dataset_open(sr_dataset **out, const char *path, const sr_dataset_opts *opts) {
     *out = NULL;
-    if (!(opts->held >= 0 && opts->held < 1))
+    if (opts->held != SR_HELD_USUAL && !(opts->held >= 0 && opts->held < 1))
         return sr_fail(SR_EINVAL, "data: held is %g; it is a share, 0 <= held < 1", opts->held);
     sr_dataset *d;
     SR_TRY(sr_new(&d, 1));

@@ -36,8 +36,11 @@ typedef enum sr_data_kind { SR_DATA_TEXT, SR_DATA_EXAMPLES } sr_data_kind;
 /* The documents (examples) that training uses, and those held back for evaluation. */
 typedef enum sr_data_part { SR_PART_TRAIN, SR_PART_HELD, SR_PARTS } sr_data_part;
 
+/* Text: a twentieth, evaluation needs some.  Given examples: none, they come split. */
+#define SR_HELD_USUAL (-1.0)
+
 typedef struct sr_dataset_opts {
-    double held;           /* share of the tokens held back, 0 <= held < 1 */
+    double held;           /* share of the tokens held back, 0 <= held < 1; or SR_HELD_USUAL */
     bool keyed;            /* held back by a keyed coin for each document; false: the last ones */
     uint64_t seed;         /* of that coin */
     const sr_vocab *vocab; /* when given, another vocabulary is refused */
@@ -50,6 +53,7 @@ typedef struct sr_portion {
 } sr_portion;
 
 typedef struct sr_dataset {
+    double held; /* the share asked for */
     sr_shard *shard;
     const sr_column *ids;
     sr_data_kind kind;

@@ -116,13 +116,23 @@ static int loader_close(lua_State *L) {
     return 0;
 }
 
+/* Lets the collector know of an update's memory, which it cannot see: else updates that nobody
+ * needs any more would pile up. */
+static void tell_collector(lua_State *L, const sr_batches *u) {
+    int64_t kilobytes = (u->slots * 20 + u->masked * 12 + u->sequences * 48) >> 10;
+    lua_gc(L, LUA_GCSTEP, (int)(kilobytes < INT32_MAX ? kilobytes + 1 : INT32_MAX));
+}
+
 /* loader:next() -> update | nil at the end | nil, message, code */
 static int loader_next(lua_State *L) {
     sr_loader *l = check_loader(L, 1);
     void **box = new_box(L, UPDATE, 0);
     sr_status st = sr_loader_next((sr_batches **)box, l);
     if (st != SR_OK) return lsr_result(L, st);
-    if (*box == NULL) lua_pushnil(L);
+    if (*box == NULL)
+        lua_pushnil(L);
+    else
+        tell_collector(L, *box);
     return 1;
 }
 

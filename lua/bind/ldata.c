@@ -94,7 +94,7 @@ static int data_open(lua_State *L) {
     static const char *const splits[] = {"tail", "keyed", NULL};
     const char *path = luaL_checkstring(L, 1);
     luaL_checktype(L, 2, LUA_TTABLE);
-    sr_dataset_opts opts = {.held = lsr_field_number(L, 2, "held", 0),
+    sr_dataset_opts opts = {.held = lsr_field_number(L, 2, "held", SR_HELD_USUAL),
                             .keyed = lsr_field_choice(L, 2, "split", splits) == 1,
                             .seed = (uint64_t)lsr_field_integer(L, 2, "seed", 0),
                             .cache = (size_t)lsr_field_integer(L, 2, "cache", 0)};

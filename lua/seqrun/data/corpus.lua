@@ -19,13 +19,6 @@ Corpus.__name = "seqrun.Corpus"
 
 local OPEN = { held = true, split = true, seed = true, vocab = true, cache = true }
 
----The share held back when nobody says: evaluation needs some of a text; given examples come split.
-local function default_held(path)
-  local opened, message, code = core.open(path, {})
-  if not opened then return nil, message, code end
-  return opened:info().kind == "text" and 0.05 or 0
-end
-
 ---@param path string
 ---@param options? seqrun.OpenOptions
 ---@return seqrun.Corpus? corpus
@@ -34,21 +27,17 @@ end
 function Corpus.open(path, options)
   options = options or {}
   check_options("data.open", options, OPEN)
-  local held, vocab = options.held, options.vocab
-  local opened, message, code
-  if not held then
-    held, message, code = default_held(path)
-    if not held then return nil, message, code end
-  end
+  local vocab, message, code = options.vocab, nil, nil
   if type(vocab) == "string" then
     vocab, message, code = require("seqrun.core.text").vocab(vocab)
     if not vocab then return nil, message, code end
   end
+  local opened
   opened, message, code = core.open(path, {
-    held = held, split = options.split, seed = options.seed, cache = options.cache, vocab = vocab,
+    held = options.held, split = options.split, seed = options.seed, cache = options.cache, vocab = vocab,
   })
   if not opened then return nil, message, code end
-  return setmetatable({ core = opened, about = opened:info(), held = held }, Corpus)
+  return setmetatable({ core = opened, about = opened:info() }, Corpus)
 end
 
 local function commas(n)

@@ -216,7 +216,8 @@ function Loader:examples(epoch) return self:plan(epoch).sequences end
 ---What a run prints about its data.
 ---@return table
 function Loader:summary()
-  local plan, packs = self:plan(), self:cursor().packs
+  self.first_plan = self.first_plan or self:plan()
+  local plan, packs = self.first_plan, self:cursor().packs
   return {
     part = self.options.part or "train", arrange = self.options.arrange or "packed", packs = packs,
     micro_packs = math.min(packs, self.options.micro_packs or packs), packs_per_epoch = plan.packs,
