@@ -96,6 +96,12 @@ describe("a run", function()
     assert.truthy(text:find("seed%s+42%s+default"))
   end)
 
+  it("has a page of help", function()
+    local code, text = run("--help")
+    assert.equal(0, code)
+    holds(text, { "usage: seqrun recipes/tiny.lua", "--max-steps N", "--explain lists the keys" })
+  end)
+
   it("tells five mistakes at once, with 2, and starts nothing", function()
     local out = folder .. "/mistakes"
     local code, _, err = run("--out", out, "sed=1", "rate.peak=high", "optimizer.nam=lamb", "mask.prob=2", "warmup=3")

@@ -58,8 +58,8 @@ end
 local function environment(command, threads)
   local machine, build = sys.machine(), sys.build()
   return json.encode {
-    command = command, threads = threads, instructions = tensor.instructions(), machine = machine, build = build, pid = sys.pid(),
-    started = os.date("!%Y-%m-%dT%H:%M:%SZ"),
+    command = command, threads = threads, instructions = tensor.instructions(), machine = machine,
+    build = build, pid = sys.pid(), started = os.date("!%Y-%m-%dT%H:%M:%SZ"),
   }
 end
 

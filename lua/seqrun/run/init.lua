@@ -78,8 +78,7 @@ end
 ---@param spec { recipe: string[], schema: table, rules?: table[] } recipe: the global `arg`
 ---@return seqrun.Run
 function run.open(spec)
-  local request, problem = options.parse(spec.recipe)
-  if not request then failure.raise("config", "%s; see seqrun help", problem) end
+  local request = options.read(spec.recipe)
   local folder = folder_of(request)
   local loaded = load_config(request, folder, spec)
   if request.explain then

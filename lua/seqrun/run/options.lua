@@ -1,5 +1,6 @@
 -- options.lua - the words after a recipe's name: options, and key.path=value for its config.
 
+local failure = require("seqrun.failure")
 local guess = require("seqrun.guess")
 
 local options = {}
@@ -15,6 +16,7 @@ options.list = {
   { name = "--threads", field = "threads", value = "N", doc = "threads to use; default: what the machine allows" },
   { name = "--quiet", field = "quiet", doc = "no progress lines" },
   { name = "--json-log", field = "json_log", doc = "progress as one JSON object a line" },
+  { name = "--help", field = "help", doc = "this list" },
 }
 
 local by_name, names = {}, {}
@@ -82,6 +84,21 @@ function options.help()
     lines[i] = ("  %-16s %s"):format(shown, o.doc)
   end
   return table.concat(lines, "\n")
+end
+
+---As `parse`, but ends the program on a mistake, and after --help.
+---@param words string[]
+---@return table
+function options.read(words)
+  local request, problem = options.parse(words)
+  if not request then failure.raise("config", "%s; see seqrun help", problem) end
+  if request.help then
+    print(("usage: seqrun %s [key.path=value ...] [config=FILE] [preset=NAME]\n"):format(request.file))
+    print(options.help())
+    print("\n--explain lists the keys.")
+    failure.raise("ok", "")
+  end
+  return request
 end
 
 return options

@@ -13,8 +13,7 @@ local RUN_ONLY = { resume = "--resume", max_steps = "--max-steps", json_log = "-
 ---@return table values
 ---@return table request
 return function(spec)
-  local request, problem = options.parse(spec.recipe)
-  if not request then failure.raise("config", "%s; see seqrun help", problem) end
+  local request = options.read(spec.recipe)
   for field, name in pairs(RUN_ONLY) do
     if request[field] then failure.raise("config", "%s: %s has no steps", name, request.file) end
   end
