@@ -193,7 +193,8 @@ function Run:start(parts)
     return
   end
   open_house(self)
-  self.saver = checkpoint.saver(self.folder, { keep = self.config.save.keep })
+  local save = self.config.save
+  self.saver = checkpoint.saver(self.folder, { keep = save.keep, max_failures = save.max_failures })
   local resumed = self.request.resume and resume(self)
   if not resumed then start_from(self) end
   self.metrics = failure.must(metrics.open(self.folder, { step = self.step }))

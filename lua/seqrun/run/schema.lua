@@ -83,6 +83,8 @@ local save = c.map {
   { "minutes", c.number { default = 30, min = 0, changeable = later,
     doc = "minutes between checkpoints; 0: by steps only" } },
   { "keep", c.integer { default = 2, min = 2, changeable = later, doc = "checkpoints to keep" } },
+  { "max_failures", c.integer { default = 3, min = 1, changeable = later,
+    doc = "failed checkpoints in a row (a full disk) that end the run" } },
 }
 
 local eval = c.map {
