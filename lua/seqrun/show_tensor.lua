@@ -28,7 +28,8 @@ local function header(t)
   if t:numel() == 0 or t:dtype() == "bool" then return text end
   local s = core.summary(t)
   if s.mean then
-    text = ("%s · mean %s σ %s [%s, %s]"):format(text, number(s.mean), number(s.deviation), number(s.min), number(s.max))
+    local spread = ("[%s, %s]"):format(number(s.min), number(s.max))
+    text = ("%s · mean %s σ %s %s"):format(text, number(s.mean), number(s.deviation), spread)
   end
   if s.nan > 0 then text = ("%s · %d NaN"):format(text, s.nan) end
   if s.inf > 0 then text = ("%s · %d inf"):format(text, s.inf) end

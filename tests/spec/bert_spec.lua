@@ -59,7 +59,8 @@ local function cut(sizes, options)
 end
 
 local function near(wanted, got, tolerance)
-  assert.is_true(math.abs(got - wanted) <= tolerance * math.max(1, math.abs(wanted)), ("%.9g is not %.9g"):format(got, wanted))
+  local allowed = tolerance * math.max(1, math.abs(wanted))
+  assert.is_true(math.abs(got - wanted) <= allowed, ("%.9g is not %.9g"):format(got, wanted))
 end
 
 for _, device in ipairs(sr.devices()) do
@@ -108,10 +109,14 @@ for _, device in ipairs(sr.devices()) do
     end
 
     it("follows 20 steps of AdamW", function()
-      follow("adamw20.tsv", function(params) return sr.optim.adamw(params, { betas = { 0.9, 0.999 }, eps = 1e-6, decay = 0.01 }) end)
+      follow("adamw20.tsv", function(params)
+        return sr.optim.adamw(params, { betas = { 0.9, 0.999 }, eps = 1e-6, decay = 0.01 })
+      end)
     end)
     it("follows 20 steps of LAMB", function()
-      follow("lamb20.tsv", function(params) return sr.optim.lamb(params, { betas = { 0.9, 0.999 }, eps = 1e-6, decay = 0.01 }) end)
+      follow("lamb20.tsv", function(params)
+        return sr.optim.lamb(params, { betas = { 0.9, 0.999 }, eps = 1e-6, decay = 0.01 })
+      end)
     end)
     it("follows 20 steps of LAMB with betas raised to the packing factor", function()
       follow("lamb20_p2.tsv", function(params)

@@ -21,8 +21,18 @@ local function tensor(values, dtype)
   return sr.tensor(values, { dtype = dtype })
 end
 
+---@class tests.BertOptions
+---@field slots? integer
+---@field rows? integer
+---@field uids? integer[]
+---@field masked? integer
+---@field count? integer
+---@field seed? integer
+---@field epoch? integer
+---@field last? boolean
+
 ---@param sequences table[]
----@param options? { slots?: integer, rows?: integer, uids?: integer[], masked?: integer, count?: integer, seed?: integer, epoch?: integer, last?: boolean }
+---@param options? tests.BertOptions
 ---  slots: padded rows of that many; rows: T; masked and count: the denominators M and N of the update
 ---@return table # as the loader makes it
 function support.batch(sequences, options)
@@ -49,7 +59,9 @@ function support.batch(sequences, options)
   end
   local batch = {
     ids = tensor(ids, "i32"), types = tensor(types, "i32"),
-    layout = sr.layout { lens = lens, starts = start, uids = options.uids, epochs = epochs, rows = rows, seed = options.seed or 7 },
+    layout = sr.layout {
+      lens = lens, starts = start, uids = options.uids, epochs = epochs, rows = rows, seed = options.seed or 7,
+    },
     targets = {},
   }
   for name, target in pairs { mlm = mlm, nsp = nsp } do

@@ -23,11 +23,11 @@
 #define INLINE static inline __attribute__((always_inline))
 
 #if defined(__AVX512F__)
-#include "kernels/cpu/simd/lanes_avx512.h"
+#include "kernels/cpu/simd/lanes_avx512.inc"
 #elif defined(__AVX2__)
-#include "kernels/cpu/simd/lanes_avx2.h"
+#include "kernels/cpu/simd/lanes_avx2.inc"
 #else
-#include "kernels/cpu/simd/lanes_plain.h"
+#include "kernels/cpu/simd/lanes_plain.inc"
 #endif
 
 INLINE vf v_zero(void) {

@@ -35,11 +35,17 @@ local OPTIONS = {
 
 -- ---- batches ---------------------------------------------------------------------------------
 
+---@class seqrun.Target
+---@field rows seqrun.Tensor
+---@field labels seqrun.Tensor
+---@field weights seqrun.Tensor
+---@field places seqrun.Tensor rows of `last`
+
 ---@class seqrun.Batch
 ---@field layout seqrun.Layout
 ---@field ids seqrun.Tensor (T) i32
 ---@field types seqrun.Tensor (T) i32
----@field targets table<string, { rows: seqrun.Tensor, labels: seqrun.Tensor, weights: seqrun.Tensor, places: seqrun.Tensor }> mlm, nsp, label; places: rows of `last`
+---@field targets table<string, seqrun.Target> mlm, nsp, label
 ---@field last? { layout: seqrun.Layout, rows: seqrun.Tensor } the rows that some target needs
 ---@field sequences integer
 ---@field tokens integer real ones
