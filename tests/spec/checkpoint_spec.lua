@@ -274,6 +274,30 @@ describe("loading weights of others", function()
     assert.is_true(difference:abs():max():item() < 0.01)
   end)
 
+  it("takes a checkpoint in several files, which its index names, and none from elsewhere", function()
+    local parts, map = { {}, {} }, {}
+    local there = load(TINY)
+    for i, name in ipairs(there:names()) do
+      local part = i % 2 + 1
+      parts[part][name] = original()[name]
+      map[name] = ("model-%d.safetensors"):format(part)
+    end
+    for part = 1, 2 do
+      assert(checkpoint.write_tensors(("%s/model-%d.safetensors"):format(dir, part), parts[part]))
+    end
+    local index = dir .. "/model.safetensors.index.json"
+    assert(sys.write_file(index, json.encode { weight_map = map }))
+    local params, loaded = load(dir)
+    assert.same({ #params:names(), 0 }, { #loaded.report.loaded, #loaded.report.ignored })
+    same_values(there, params)
+    for _, name in ipairs { "../x", "/etc/passwd", ".hidden", "a/b", "" } do
+      assert(sys.write_file(index, json.encode { weight_map = { w = name } }))
+      local _, refused, message, code = load(dir)
+      assert.same({ nil, "data" }, { refused, code })
+      assert.truthy(message:find("cannot be one of its own", 1, true))
+    end
+  end)
+
   it("keeps what a file lacks as it was initialised, and says so", function()
     local tensors = original()
     tensors["cls.seq_relationship.weight"], tensors["cls.seq_relationship.bias"] = nil, nil
@@ -358,6 +382,30 @@ describe("safetensors", function()
     assert.equal("data", code)
     assert.truthy(message:find("holds F16, which cannot be read as i32", 1, true))
     f:close()
+  end)
+
+  it("converts every value of a half, and only what fits", function()
+    local bits = { 0x0000, 0x8000, 0x0001, 0x03FF, 0x0400, 0x3C00, 0xC000, 0x7BFF, 0x7C00, 0xFC00 }
+    local wanted = { 0, -0.0, 2.0 ^ -24, 1023 * 2.0 ^ -24, 2.0 ^ -14, 1, -2, 65504, math.huge, -math.huge }
+    local data = {}
+    for i, b in ipairs(bits) do data[i] = ("<I2"):pack(b) end
+    data[11] = ("<I2"):pack(0x7E00)
+    local f = assert(train.safetensors(file('{"h":' .. entry("F16", "11", 0, 22) .. "}", table.concat(data))))
+    local values = f:read("h"):totable()
+    for i, x in ipairs(wanted) do assert.equal(("%a"):format(x), ("%a"):format(values[i])) end
+    assert.is_true(values[11] ~= values[11])
+    f:close()
+    local function refused(dtype, bytes, as, words)
+      local g = assert(train.safetensors(file('{"x":' .. entry(dtype, "1", 0, #bytes) .. "}", bytes)))
+      local t, message, code = g:read("x", as)
+      g:close()
+      assert.same({ nil, "data" }, { t, code })
+      assert.truthy(message:find(words, 1, true), message)
+    end
+    refused("I64", ("<i8"):pack(1 << 31), "i32", "holds 2147483648, which is not in -2147483648..2147483647")
+    refused("BOOL", "\2", "bool", "holds 2, which is not in 0..1")
+    refused("U64", ("<I8"):pack(1), "i32", "holds U64, which cannot be read as i32")
+    refused("F32", ("<f"):pack(1), "bool", "holds F32, which cannot be read as bool")
   end)
 
   it("rejects what breaks a rule, naming the file and the rule", function()
