@@ -10,7 +10,7 @@
 #include "kernels/cpu/cpu.h"
 
 typedef struct job {
-    const sr_cpu *cpu;
+    const sr_cpu_state *cpu;
     const sr_layout *layout;
     sr_dropout drop;
     const float *qkv, *dout;
@@ -61,7 +61,7 @@ static void clear_slack(float *x, int64_t width, const sr_layout *layout) {
 }
 
 static sr_status run(const sr_tensor *t, job *j) {
-    sr_cpu *cpu = sr_cpu_of(t);
+    sr_cpu_state *cpu = sr_cpu_of(t);
     size_t each = (size_t)cpu->simd->attention_room(j->layout->longest, j->d, j->dqkv != NULL);
     SR_TRY(sr_cpu_reserve(cpu, each, 0));
     j->cpu = cpu;

@@ -7,21 +7,16 @@
 /* ---- state ---------------------------------------------------------------------------------- */
 
 static sr_status device_open(sr_device *device) {
-    sr_cpu *cpu;
+    sr_cpu_state *cpu;
     SR_TRY(sr_new(&cpu, 1));
     cpu->simd = sr_cpu_simd();
-    cpu->workers = sr_pool_threads(device->threads);
-    sr_status st = sr_new(&cpu->scratch, cpu->workers);
-    if (st != SR_OK) {
-        sr_free(cpu);
-        return st;
-    }
+    cpu->device = device;
     device->state = cpu;
     return SR_OK;
 }
 
 static void device_close(sr_device *device) {
-    sr_cpu *cpu = device->state;
+    sr_cpu_state *cpu = device->state;
     if (cpu == NULL) return;
     for (int i = 0; i < cpu->workers; i++) sr_free_aligned(cpu->scratch[i].data);
     sr_free_aligned(cpu->shared.data);
@@ -40,12 +35,23 @@ static sr_status grow(sr_cpu_block *block, size_t bytes) {
     return SR_OK;
 }
 
-sr_status sr_cpu_reserve(sr_cpu *cpu, size_t each, size_t shared) {
-    for (int i = 0; i < cpu->workers; i++) SR_TRY(grow(&cpu->scratch[i], each));
+/* Room for the workers of the pool that the device has now. */
+static sr_status follow_pool(sr_cpu_state *cpu) {
+    int workers = sr_pool_threads(cpu->device->threads);
+    if (workers <= cpu->workers) return SR_OK;
+    SR_TRY(sr_grow(&cpu->scratch, workers));
+    memset(cpu->scratch + cpu->workers, 0, (size_t)(workers - cpu->workers) * sizeof *cpu->scratch);
+    cpu->workers = workers;
+    return SR_OK;
+}
+
+sr_status sr_cpu_reserve(sr_cpu_state *cpu, size_t each, size_t shared) {
+    SR_TRY(follow_pool(cpu));
+    for (int i = 0; each > 0 && i < cpu->workers; i++) SR_TRY(grow(&cpu->scratch[i], each));
     return grow(&cpu->shared, shared);
 }
 
-sr_status sr_cpu_reserve_panels(sr_cpu *cpu, size_t bytes) {
+sr_status sr_cpu_reserve_panels(sr_cpu_state *cpu, size_t bytes) {
     return grow(&cpu->panels, bytes);
 }
 

@@ -21,32 +21,36 @@ typedef struct sr_cpu_block {
     size_t bytes;
 } sr_cpu_block;
 
-typedef struct sr_cpu {
+typedef struct sr_cpu_state {
     const sr_simd *simd;
-    int workers;
+    const sr_device *device;
+    int workers;           /* that `scratch` has room for; the pool may change between ops */
     sr_cpu_block *scratch; /* one a worker: lives during a task */
     sr_cpu_block shared;   /* lives during an op */
     sr_cpu_block panels;   /* lives during a matrix product */
-} sr_cpu;
+} sr_cpu_state;
 
 /* The instruction class that a device opened now would use: "plain", "avx2" or "avx512". */
 const char *sr_cpu_isa(void);
 const sr_simd *sr_cpu_simd(void);
 
-static inline sr_cpu *sr_cpu_of(const sr_tensor *t) {
-    return (sr_cpu *)t->storage->device->state;
+static inline sr_cpu_state *sr_cpu_of(const sr_tensor *t) {
+    return (sr_cpu_state *)t->storage->device->state;
 }
 
 /* Makes room before a job starts, so that a task cannot run out of memory: `each` bytes for every
  * worker, `shared` bytes for the op.  What they held is lost.  Kept for the next op. */
-sr_status sr_cpu_reserve(sr_cpu *cpu, size_t each, size_t shared);
-sr_status sr_cpu_reserve_panels(sr_cpu *cpu, size_t bytes);
-static inline void *sr_cpu_scratch(const sr_cpu *cpu, int worker) {
+sr_status sr_cpu_reserve(sr_cpu_state *cpu, size_t each, size_t shared);
+sr_status sr_cpu_reserve_panels(sr_cpu_state *cpu, size_t bytes);
+static inline void *sr_cpu_scratch(const sr_cpu_state *cpu, int worker) {
     return cpu->scratch[worker].data;
 }
 
 /* sr_pool_run() on the device of t. */
 sr_status sr_cpu_run(const sr_tensor *t, sr_task task, void *context, int64_t count);
+
+/* Large scratch on the stack that is written before it is read. */
+#define SR_UNSET __attribute__((uninitialized))
 
 static inline int64_t sr_blocks(int64_t n, int64_t block) {
     return (n + block - 1) / block;

@@ -126,7 +126,7 @@ static bool in_place(const walk *w, int k) {
 }
 
 static void run_stretch(const walk *w, int64_t first, int64_t n) {
-    union {
+    SR_UNSET union {
         float real[RUN];
         int32_t whole[RUN];
     } room[OPERANDS];

@@ -42,7 +42,7 @@ static sr_status check_ids(const sr_tensor *ids, const sr_tensor *types, int64_t
  */
 
 typedef struct job {
-    const sr_cpu *cpu;
+    const sr_cpu_state *cpu;
     float *y, *sum, *mean, *rstd;
     const int32_t *ids, *types;
     const float *word, *position, *type, *gamma, *beta;
@@ -91,7 +91,7 @@ sr_status sr_cpu_embed(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_tensor 
     const sr_tensor *all[] = {y, sum, mean, rstd, word, position, type, gamma, beta};
     SR_TRY(sr_cpu_need_f32("embed", all, 9));
     SR_TRY(check_ids(ids, types, word->shape[0], type->shape[0], position->shape[0], layout));
-    sr_cpu *cpu = sr_cpu_of(y);
+    sr_cpu_state *cpu = sr_cpu_of(y);
     job j = {.cpu = cpu,
              .y = SR_DATA(float, y),
              .sum = SR_DATA(float, sum),
@@ -147,7 +147,7 @@ sr_status sr_cpu_embed_backward(sr_tensor *dword, sr_tensor *dposition, sr_tenso
                                 const sr_tensor *rstd, const sr_layout *layout, sr_dropout drop) {
     const sr_tensor *all[] = {dword, dposition, dtype, dgamma, dbeta, dy, sum, gamma, mean, rstd};
     SR_TRY(sr_cpu_need_f32("embed", all, 10));
-    sr_cpu *cpu = sr_cpu_of(dy);
+    sr_cpu_state *cpu = sr_cpu_of(dy);
     int64_t rows = dy->shape[0], cols = dy->shape[1];
     sr_norm_job j = {.cpu = cpu,
                      .dgamma = (float *)maybe(dgamma),

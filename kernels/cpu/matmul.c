@@ -207,7 +207,7 @@ static sr_status before_act(const float **out, const sr_tensor *dy, const sr_ten
                             sr_act act) {
     *out = SR_DATA(float, dy);
     if (act == SR_ACT_NONE) return SR_OK;
-    sr_cpu *cpu = sr_cpu_of(dy);
+    sr_cpu_state *cpu = sr_cpu_of(dy);
     int64_t rows = dy->shape[0], cols = dy->shape[1];
     size_t bytes;
     SR_TRY(sr_mul_size(&bytes, (size_t)(rows * cols), sizeof(float)));

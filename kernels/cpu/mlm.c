@@ -58,7 +58,7 @@ sr_status sr_cpu_cross_entropy(sr_tensor *total, sr_tensor *nll, sr_tensor *corr
     const sr_tensor *all[] = {total, nll, correct, dlogits, logits, weights};
     SR_TRY(sr_cpu_need_f32("cross_entropy", all, 6));
     SR_TRY(check_labels("cross_entropy", labels, logits->shape[1]));
-    sr_cpu *cpu = sr_cpu_of(total);
+    sr_cpu_state *cpu = sr_cpu_of(total);
     int64_t m = logits->shape[0];
     rows_job j = {cpu->simd,
                   SR_DATA(float, logits),
@@ -122,7 +122,7 @@ sr_status sr_cpu_mlm_loss(sr_tensor *total, sr_tensor *nll, sr_tensor *correct, 
     SR_TRY(sr_cpu_need_f32("mlm_loss", all, 8));
     int64_t count = x->shape[0], v = word->shape[0], h = word->shape[1];
     SR_TRY(check_labels("mlm_loss", labels, v));
-    sr_cpu *cpu = sr_cpu_of(total);
+    sr_cpu_state *cpu = sr_cpu_of(total);
     int64_t step = dlogits != NULL ? count : ROWS;
     size_t room = dlogits != NULL ? 0 : (size_t)(sr_least(ROWS, count) * v) * sizeof(float);
     SR_TRY(sr_cpu_reserve(cpu, 0, room));
@@ -170,7 +170,7 @@ static sr_status slice_task(void *context, int64_t i, int worker) {
 /* dx = dtotal dlogits word: few rows and columns, long sums.  The vocabulary is cut into SLICES
  * whose sums are added in order. */
 static sr_status hidden_gradient(sr_tensor *dx, const sr_product *p) {
-    sr_cpu *cpu = sr_cpu_of(dx);
+    sr_cpu_state *cpu = sr_cpu_of(dx);
     int64_t elements = p->m * p->n;
     size_t room = (size_t)(SLICES * elements) * sizeof(float);
     SR_TRY(sr_cpu_reserve(cpu, sr_cpu_product_room(), room));
@@ -185,7 +185,7 @@ static sr_status hidden_gradient(sr_tensor *dx, const sr_product *p) {
 }
 
 static sr_status bias_gradient(sr_tensor *dbias, const float *d, int64_t count, float factor) {
-    sr_cpu *cpu = sr_cpu_of(dbias);
+    sr_cpu_state *cpu = sr_cpu_of(dbias);
     int64_t v = dbias->shape[0];
     SR_TRY(sr_cpu_reserve(cpu, 0, (size_t)v * sizeof(float)));
     float *sums = cpu->shared.data;

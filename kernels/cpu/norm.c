@@ -17,7 +17,7 @@ enum { ROWS = 64 };
  */
 
 typedef struct job {
-    const sr_cpu *cpu;
+    const sr_cpu_state *cpu;
     float *y, *sum, *mean, *rstd;
     const float *x, *residual, *gamma, *beta;
     int64_t rows, cols;
@@ -57,7 +57,7 @@ sr_status sr_cpu_residual_norm(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr
                                const sr_layout *layout, double eps, sr_dropout drop) {
     const sr_tensor *all[] = {y, sum, mean, rstd, x, residual, gamma, beta};
     SR_TRY(sr_cpu_need_f32("residual_norm", all, 8));
-    sr_cpu *cpu = sr_cpu_of(y);
+    sr_cpu_state *cpu = sr_cpu_of(y);
     job j = {.cpu = cpu,
              .y = SR_DATA(float, y),
              .sum = sum != NULL ? SR_DATA(float, sum) : NULL,
@@ -140,7 +140,7 @@ size_t sr_cpu_norm_room(const sr_norm_job *j) {
 sr_status sr_cpu_norm_backward(const sr_tensor *t, sr_norm_job *j) {
     int64_t blocks = sr_blocks(j->rows, ROWS);
     size_t each = (size_t)(2 * j->cols + sr_drop_room(j->cols)) * sizeof(float);
-    SR_TRY(sr_cpu_reserve((sr_cpu *)j->cpu, each, 0));
+    SR_TRY(sr_cpu_reserve((sr_cpu_state *)j->cpu, each, 0));
     SR_TRY(sr_cpu_run(t, back_task, j, blocks));
     for (int64_t c = 0; c < j->cols; c++) {
         double gamma = 0, beta = 0;
@@ -161,7 +161,7 @@ sr_status sr_cpu_residual_norm_backward(sr_tensor *dx, sr_tensor *dresidual, sr_
                                         sr_dropout drop) {
     const sr_tensor *all[] = {dx, dresidual, dgamma, dbeta, dy, sum, gamma, mean, rstd};
     SR_TRY(sr_cpu_need_f32("residual_norm", all, 9));
-    sr_cpu *cpu = sr_cpu_of(dy);
+    sr_cpu_state *cpu = sr_cpu_of(dy);
     sr_norm_job j = {.cpu = cpu,
                      .dx = dx != NULL ? SR_DATA(float, dx) : NULL,
                      .dsum = dresidual != NULL ? SR_DATA(float, dresidual) : NULL,

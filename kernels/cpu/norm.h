@@ -12,7 +12,7 @@ extern "C" {
  * NULL.  drop_after: dropout stands behind the norm (embed), dy goes through it first, dx is
  * NULL.  Slack rows of the layout get zeros and add nothing; layout may be NULL. */
 typedef struct sr_norm_job {
-    const sr_cpu *cpu;
+    const sr_cpu_state *cpu;
     float *dx, *dsum, *dgamma, *dbeta;
     const float *dy, *sum, *gamma, *mean, *rstd;
     int64_t rows, cols;

@@ -29,7 +29,7 @@ typedef struct job {
 } job;
 
 /* All chunks of segments that are not frozen, in the device's shared room. */
-static sr_status cut(job *j, sr_cpu *cpu, const sr_segment *segments, int64_t count) {
+static sr_status cut(job *j, sr_cpu_state *cpu, const sr_segment *segments, int64_t count) {
     int64_t chunks = 0;
     for (int64_t s = 0; s < count; s++)
         if (!segments[s].frozen) chunks += sr_blocks(segments[s].size, CHUNK);

@@ -21,7 +21,7 @@ enum { WIDTH = 192, DEPTH = 512, STRIP = 64, TALLEST = 512, FLAT = 512, TASKS = 
 
 typedef struct job {
     const sr_product *p;
-    const sr_cpu *cpu;
+    const sr_cpu_state *cpu;
     const float *a, *b;     /* packed whole, or NULL */
     int64_t m_pad, n_pad;   /* rows and columns of the packed forms */
     int64_t height, across; /* rows of a block; blocks along n */
@@ -111,7 +111,7 @@ static sr_status pack_a_task(void *context, int64_t i, int worker) {
     return SR_OK;
 }
 
-static sr_status pack_whole(job *j, const sr_tensor *t, sr_cpu *cpu) {
+static sr_status pack_whole(job *j, const sr_tensor *t, sr_cpu_state *cpu) {
     const sr_product *p = j->p;
     bool pack_a = p->a_col != 1;
     int64_t steps = sr_blocks(p->k, DEPTH);
@@ -159,7 +159,7 @@ sr_status sr_cpu_product(const sr_tensor *t, const sr_product *p) {
         empty_sum(p);
         return SR_OK;
     }
-    sr_cpu *cpu = sr_cpu_of(t);
+    sr_cpu_state *cpu = sr_cpu_of(t);
     job j = {.p = p, .cpu = cpu};
     set_height(&j);
     if (!p->nested) {

@@ -66,7 +66,7 @@ sr_key sr_cpu_key(const sr_layout *layout, int32_t s, sr_dropout drop, uint32_t 
 }
 
 typedef struct job {
-    const sr_cpu *cpu;
+    const sr_cpu_state *cpu;
     float *y;
     const float *x;
     int64_t cols;
@@ -95,7 +95,7 @@ sr_status sr_cpu_dropout(sr_tensor *y, const sr_tensor *x, const sr_layout *layo
     const sr_tensor *all[] = {y, x};
     SR_TRY(sr_cpu_need_f32("dropout", all, 2));
     if (drop.keep >= 256) return sr_cpu_copy(y, x);
-    sr_cpu *cpu = sr_cpu_of(y);
+    sr_cpu_state *cpu = sr_cpu_of(y);
     int64_t cols = x->shape[1];
     SR_TRY(sr_cpu_reserve(cpu, (size_t)sr_drop_room(cols) * sizeof(uint32_t), 0));
     job j = {cpu, SR_DATA(float, y), SR_DATA(float, x), cols, layout, drop};

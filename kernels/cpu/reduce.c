@@ -58,7 +58,7 @@ static int64_t place(int dims, const int64_t *shape, const int64_t *stride, int6
 
 static void fold_run(fold *f, const job *j, int64_t element, int64_t stride, int64_t n,
                      int64_t first) {
-    float room[RUN];
+    SR_UNSET float room[RUN];
     const float *x = SR_DATA(float, j->x) + element;
     if (j->x->dtype == SR_I32 && j->op != SR_SUM) { /* f32 would join neighbours */
         const int32_t *from = SR_DATA(int32_t, j->x) + element;
@@ -141,7 +141,7 @@ static void set_dims(job *j) {
 }
 
 sr_status sr_cpu_reduce(sr_tensor *y, const sr_tensor *x, sr_reduction op) {
-    sr_cpu *cpu = sr_cpu_of(y);
+    sr_cpu_state *cpu = sr_cpu_of(y);
     const sr_tensor *all[] = {x, y};
     for (int i = 0; i < 2; i++)
         if (all[i]->dtype == SR_F64) SR_TRY(sr_cpu_need_f32("reduce", all + i, 1));
@@ -167,7 +167,7 @@ sr_status sr_cpu_reduce(sr_tensor *y, const sr_tensor *x, sr_reduction op) {
  */
 
 typedef struct softmax_job {
-    const sr_cpu *cpu;
+    const sr_cpu_state *cpu;
     sr_tensor *out;
     const sr_tensor *a, *b; /* x; or dy and y */
     int64_t rows, cols, rows_a_task;
@@ -203,7 +203,7 @@ static sr_status softmax_rows(softmax_job *j) {
     for (int i = 0; i < 3; i++)
         if (all[i] != NULL && all[i]->dtype != SR_BF16)
             SR_TRY(sr_cpu_need_f32("softmax", all + i, 1));
-    sr_cpu *cpu = sr_cpu_of(j->out);
+    sr_cpu_state *cpu = sr_cpu_of(j->out);
     j->cpu = cpu;
     j->cols = j->out->ndim > 0 ? j->out->shape[j->out->ndim - 1] : 1;
     j->rows = 1;

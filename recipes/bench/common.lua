@@ -65,15 +65,8 @@ end
 ---The processor, threads and date that every figure needs beside it.
 ---@return string
 function common.machine()
-  local sr = require("seqrun")
-  local name = "unknown processor"
-  local file = io.open("/proc/cpuinfo")
-  if file then
-    name = file:read("a"):match("model name%s*:%s*([^\n]*)") or name
-    file:close()
-  end
-  local tensor = require("seqrun.core.tensor")
-  return ("%s, %d threads, %s, %s"):format(name, tensor.threads and tensor.threads() or 0, sr.device(),
+  local sr, instructions = require("seqrun"), require("seqrun.core.tensor").instructions()
+  return ("%s, %s, %d threads, %s, %s"):format(sys.machine().cpu, instructions, sr.threads(), sr.device(),
     os.date("%Y-%m-%d"))
 end
 

@@ -463,6 +463,16 @@ static void test_threads(const char *isa) {
     }
 }
 
+/* The pool of an open device may be exchanged for a larger one. */
+static void test_larger_pool(const char *isa) {
+    open_device(isa, 1);
+    uint64_t first = run_everything();
+    sr_pool_free(device.threads);
+    CHECK_OK(sr_pool_new(&device.threads, 4));
+    CHECK(run_everything() == first);
+    close_device();
+}
+
 /* A sequence gets the same bits wherever it stands and whatever stands beside it. */
 static void test_neighbours(void) {
     enum { A = 2, D = 64, H = A * D, T = 256, N = 75 };
@@ -510,6 +520,7 @@ int main(void) {
         test_neighbours();
         close_device();
         test_threads(classes[i]);
+        test_larger_pool(classes[i]);
     }
     CHECK(sr_mem_live() == live);
     return CHECK_DONE();

@@ -20,6 +20,9 @@
 #define SR_CAT(a, b) SR_CAT2(a, b)
 #define SR_SIMD(name) SR_CAT(name, SR_ISA) /* the class's own copy of a function */
 
+/* Large scratch on the stack that is written before it is read: spared -ftrivial-auto-var-init. */
+#define UNSET __attribute__((uninitialized))
+
 #define INLINE static inline __attribute__((always_inline))
 
 #if defined(__AVX512F__)

@@ -40,7 +40,7 @@ void SR_SIMD(softmax_row)(float *y, const float *x, int64_t n, bool log) {
     float most = row_maximum(x, n);
     if (log) {
         double sum = 0;
-        float part[512];
+        UNSET float part[512];
         for (int64_t i = 0; i < n; i += 512)
             sum += exponentials(part, x + i, n - i < 512 ? n - i : 512, most);
         vf shift = v_set((float)(most + logf((float)sum)));
@@ -66,7 +66,8 @@ void SR_SIMD(softmax_row_backward)(float *dx, const float *dy, const float *y, i
 float SR_SIMD(entropy_row)(float *x, int64_t n, int64_t label, float weight, bool grad,
                            int64_t *best) {
     enum { PART = 1024 };
-    float room[PART], most = row_maximum(x, n), target = x[label];
+    UNSET float room[PART];
+    float most = row_maximum(x, n), target = x[label];
     *best = -1;
     for (int64_t i = 0; i < n && *best < 0; i++)
         if (x[i] == most) *best = i;
