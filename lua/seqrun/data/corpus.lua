@@ -27,13 +27,13 @@ local OPEN = { held = true, split = true, seed = true, vocab = true, cache = tru
 function Corpus.open(path, options)
   options = options or {}
   check_options("data.open", options, OPEN)
-  local vocab, message, code = options.vocab, nil, nil
+  local vocab = options.vocab
   if type(vocab) == "string" then
-    vocab, message, code = require("seqrun.core.text").vocab(vocab)
-    if not vocab then return nil, message, code end
+    local loaded, message, code = require("seqrun.core.text").vocab(vocab)
+    if not loaded then return nil, message, code end
+    vocab = loaded
   end
-  local opened
-  opened, message, code = core.open(path, {
+  local opened, message, code = core.open(path, {
     held = options.held, split = options.split, seed = options.seed, cache = options.cache, vocab = vocab,
   })
   if not opened then return nil, message, code end
