@@ -5,6 +5,7 @@
 --     zcat dump.gz | seqrun recipes/prepare.lua inputs=[-] vocab.file=vocab.txt text.format=lines
 
 local sr = require "seqrun"
+local sys = require "seqrun.core.sys"
 local c = sr.config
 
 local schema = c.map {
@@ -25,6 +26,10 @@ local schema = c.map {
 
 local cfg, request = require("seqrun.run.settings") { recipe = arg, schema = schema }
 local vocab, text = cfg.vocab, cfg.text
+for i, path in ipairs(cfg.inputs) do
+  local beside = request.file:gsub("[^/]*$", "") .. path
+  if not sys.exists(path) and sys.exists(beside) then cfg.inputs[i] = beside end
+end
 local out = request.out and request.out .. "/" .. cfg.out:match("[^/]*$") or cfg.out
 if request.dry_run then return print(("would write %s from %s"):format(out, table.concat(cfg.inputs, ", "))) end
 
