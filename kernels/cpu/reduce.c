@@ -140,6 +140,19 @@ static void set_dims(job *j) {
     j->outputs_a_task = j->length > 0 ? sr_blocks(PIECE, j->length) : PIECE;
 }
 
+/* Sums over the leading dimensions of a contiguous f32 tensor: whole rows are added. */
+static bool is_column_sum(const job *j) {
+    return j->op == SR_SUM && j->folded == 1 && j->kept == 1 && j->x->dtype == SR_F32 &&
+           j->y->dtype == SR_F32 && j->kept_x[0] == 1 && j->kept_y[0] == 1 &&
+           j->fold_x[0] == j->kept_shape[0];
+}
+
+static sr_status column_sum(const job *j) {
+    SR_TRY(sr_cpu_fill(j->y, 0));
+    return sr_cpu_add_columns(j->y, SR_DATA(float, j->y), SR_DATA(float, j->x), j->length,
+                              j->outputs);
+}
+
 sr_status sr_cpu_reduce(sr_tensor *y, const sr_tensor *x, sr_reduction op) {
     sr_cpu_state *cpu = sr_cpu_of(y);
     const sr_tensor *all[] = {x, y};
@@ -150,6 +163,7 @@ sr_status sr_cpu_reduce(sr_tensor *y, const sr_tensor *x, sr_reduction op) {
     if (j.outputs == 0) return SR_OK;
     if (j.length == 0 && op != SR_SUM)
         return sr_fail(SR_EINVAL, "reduce: the largest of no elements; the dimension has size 0");
+    if (is_column_sum(&j)) return column_sum(&j);
     if (j.pieces <= 1)
         return sr_cpu_run(y, output_task, &j, sr_blocks(j.outputs, j.outputs_a_task));
     SR_TRY(sr_cpu_reserve(cpu, 0, (size_t)(j.outputs * j.pieces) * sizeof(fold)));
