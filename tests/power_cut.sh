@@ -10,10 +10,15 @@ mkfs.ext4 -V >/dev/null 2>&1 && losetup -f >/dev/null 2>&1 ||
     { echo "skipped: no loop device, or no tools for ext4"; exit 77; }
 work=$(mktemp -d)
 disk=$work/disk
+# A process that was just killed may hold the disk for a moment.
+unmount() {
+    for _ in $(seq 200); do umount "$disk" 2>/dev/null && return; sleep 0.05; done
+    return 1
+}
 cleanup() {
     [ -n "${victim:-}" ] && kill -9 "$victim" 2>/dev/null
     [ -n "${neighbour:-}" ] && kill "$neighbour" 2>/dev/null
-    umount "$disk" 2>/dev/null
+    mountpoint -q "$disk" && { unmount || umount -l "$disk"; }
     rm -rf "$work"
 }
 trap cleanup EXIT
@@ -46,7 +51,7 @@ cut() { # PRELOAD
     wait "$victim" "$neighbour" 2>/dev/null
     victim='' neighbour=''
     promised=$(tail -n 1 "$work/promises")
-    umount "$disk" && mount -o loop "$work/image" "$disk" || { echo "the disk does not mount again"; exit 1; }
+    unmount && mount -o loop "$work/image" "$disk" || { echo "the disk does not mount again"; exit 1; }
     [ -z "$promised" ] && [ ! -d "$disk/run" ] && return 0
     "$seqrun" tests/support/check_run.lua "$disk/run" "${promised:-0}"
 }
