@@ -60,7 +60,7 @@ typedef struct sr_basis {
     int32_t *hint, *row_count, *column_count, *queue, *touched, *active;
 } sr_basis;
 
-enum { SR_BASIS_ETAS = 64 };
+enum { SR_BASIS_ETAS = 40 };
 
 sr_status sr_basis_new(sr_basis *b, int32_t rows);
 void sr_basis_free(sr_basis *b);

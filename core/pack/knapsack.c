@@ -71,17 +71,27 @@ static void multiply(sr_knapsack *k, double *f, const double *a, const double *b
 
 /* ---- */
 
-/* The tables that f_n needs, in order; returns the index of f_n's. */
-static int32_t plan_tables(sr_knapsack *k, int32_t n) {
+/* The tables that f_n needs, in order; returns the index of f_n's.  Doubling takes fewest tables;
+ * one item after the other takes less work when there are few different lengths. */
+static int32_t plan_tables(sr_knapsack *k, int32_t n, bool doubling) {
     for (int32_t t = 0; t < k->tables; t++)
         if (k->table[t].items == n) return t;
     int32_t left = -1, right = -1;
     if (n > 1) {
-        left = plan_tables(k, n % 2 == 0 ? n / 2 : n - 1);
-        right = plan_tables(k, n % 2 == 0 ? n / 2 : 1);
+        bool halve = doubling && n % 2 == 0;
+        left = plan_tables(k, halve ? n / 2 : n - 1, doubling);
+        right = plan_tables(k, halve ? n / 2 : 1, doubling);
     }
     k->table[k->tables] = (sr_knapsack_table){n, left, right, NULL};
     return k->tables++;
+}
+
+static bool doubling_is_cheaper(int32_t n, int32_t capacity, int32_t rows) {
+    double products = 0; /* of two general tables, each with steps nearly everywhere */
+    for (int32_t m = n; m > 1; m = m % 2 == 0 ? m / 2 : m - 1) products += m % 2 == 0 && m > 2;
+    double singles = 0; /* of a table and f_1 */
+    for (int32_t m = n; m > 1; m = m % 2 == 0 ? m / 2 : m - 1) singles += m % 2 != 0 || m == 2;
+    return n > SR_KNAPSACK_TABLES || products * capacity + singles * rows < (double)(n - 1) * rows;
 }
 
 sr_status sr_knapsack_new(sr_knapsack *k, int32_t capacity, int32_t max_seqs, const int32_t *length,
@@ -95,12 +105,13 @@ sr_status sr_knapsack_new(sr_knapsack *k, int32_t capacity, int32_t max_seqs, co
     if (k->max_items == 0)
         k->table[k->tables++].left = -1;
     else if (k->max_items > 1)
-        plan_tables(k, k->max_items - 1);
+        plan_tables(k, k->max_items - 1, doubling_is_cheaper(k->max_items - 1, capacity, rows));
     size_t size = (size_t)capacity + 1;
     SR_TRY(sr_new(&k->memory, size * (size_t)(k->tables + 1)));
     sr_status st = sr_new(&k->step, 2 * size);
     for (int32_t t = 0; t < k->tables; t++) k->table[t].f = k->memory + size * (size_t)t;
     if (st != SR_OK) sr_knapsack_free(k);
+    k->work = (double)(k->tables > 0 ? k->tables : 1) * rows * capacity / 2;
     return st;
 }
 
@@ -164,6 +175,13 @@ static void collect(const sr_knapsack *k, int32_t t, int32_t s, int32_t *items, 
         return;
     }
     const double *a = k->table[p->left].f, *b = k->table[p->right].f;
+    if (p->right == 0) { /* f_1: one item and the rest */
+        int32_t i = best_item(k, a, s);
+        if (i < 0) return;
+        items[(*n)++] = i;
+        collect(k, p->left, s - k->length[i], items, n);
+        return;
+    }
     int32_t split = 0;
     for (int32_t c = 0; c <= s; c++)
         if (a[c] + b[s - c] > a[split] + b[s - split]) split = c;

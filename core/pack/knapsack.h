@@ -35,6 +35,7 @@ typedef struct sr_knapsack {
     int32_t max_items;     /* 0 when depth does not bind */
     int32_t tables;
     sr_knapsack_table table[SR_KNAPSACK_TABLES];
+    double work;   /* about how many additions a fill takes */
     int32_t *step; /* scratch: where a table rises */
     double *memory;
 } sr_knapsack;

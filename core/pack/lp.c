@@ -67,6 +67,7 @@ typedef struct generation {
     double *price;  /* asked of the knapsack */
     double *centre; /* the prices of the best bound */
     double bound;
+    double fills; /* knapsacks solved */
     int32_t turn; /* which of many candidate rows are taken this time */
 } generation;
 
@@ -132,6 +133,7 @@ static double ask(generation *g, double to_centre) {
         worth += g->price[r] * g->demand[r];
     }
     double best = sr_knapsack_fill(&g->knapsack, g->price);
+    g->fills++;
     if (best > 0 && worth / best > g->bound) {
         g->bound = worth / best;
         for (int32_t r = 0; r < g->rows; r++) g->centre[r] = g->price[r] / best;
@@ -172,18 +174,23 @@ static sr_status price_round(generation *g, bool *done) {
     }
 }
 
+/* Pivots made, and what the knapsacks took in the same coin. */
+static int64_t spent(const generation *g) {
+    return g->master.pivots + (int64_t)(g->fills * g->knapsack.work / (500.0 * g->rows));
+}
+
 static bool good_enough(const generation *g, const sr_lp_limits *limits) {
     double bound = fmax(g->bound, (double)limits->known), packs = sr_master_packs(&g->master);
     if (ceil(bound - 1e-6) >= packs) return true;
-    double spent = limits->pivots > 0 ? (double)g->master.pivots / (double)limits->pivots : 0;
-    return packs - bound < limits->gap * (1 + 3 * spent * spent) * bound;
+    double used = limits->pivots > 0 ? (double)spent(g) / (double)limits->pivots : 0;
+    return packs - bound < limits->gap * (1 + 3 * used * used) * bound;
 }
 
 static sr_status generate(generation *g, const sr_lp_limits *limits, bool *finished) {
     size_t keep = (size_t)g->rows + 64;
     *finished = false;
     while (!*finished) {
-        int64_t left = limits->pivots > 0 ? limits->pivots - g->master.pivots : INT64_MAX;
+        int64_t left = limits->pivots > 0 ? limits->pivots - spent(g) : INT64_MAX;
         if (left <= 0) return SR_OK;
         if (sr_stop_requested()) return sr_fail(SR_ESTOP, "pack: stopped on request");
         if (limits->deadline > 0 && sr_pack_clock() > limits->deadline) return SR_OK;
@@ -216,7 +223,7 @@ static sr_status take_result(sr_lp *out, generation *g) {
     SR_TRY(sr_master_finish(&g->master));
     out->packs = sr_master_packs(&g->master);
     out->bound = g->bound;
-    out->pivots = g->master.pivots;
+    out->pivots = spent(g);
     SR_TRY(sr_new(&out->value, g->capacity + 1));
     for (int32_t r = 0; r < g->rows; r++) out->value[g->length[r]] = g->centre[r];
     SR_TRY(sr_pattern_list_new(&out->solution));
