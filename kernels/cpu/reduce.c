@@ -121,20 +121,39 @@ static sr_status output_task(void *context, int64_t i, int worker) {
     return SR_OK;
 }
 
+/* Dimensions that lie in memory as one are joined, so that runs are long. */
+static void fold_dim(job *j, int64_t size, int64_t x) {
+    int last = j->folded - 1;
+    if (last < 0 || j->fold_x[last] != size * x) {
+        last = j->folded++;
+        j->fold_shape[last] = 1;
+    }
+    j->fold_shape[last] *= size;
+    j->fold_x[last] = x;
+    j->length *= size;
+}
+
+static void keep_dim(job *j, int64_t size, int64_t x, int64_t y) {
+    int last = j->kept - 1;
+    if (last < 0 || j->kept_x[last] != size * x || j->kept_y[last] != size * y) {
+        last = j->kept++;
+        j->kept_shape[last] = 1;
+    }
+    j->kept_shape[last] *= size;
+    j->kept_x[last] = x;
+    j->kept_y[last] = y;
+    j->outputs *= size;
+}
+
 static void set_dims(job *j) {
     j->outputs = j->length = 1;
     for (int d = 0; d < j->x->ndim; d++) {
-        if (j->x->shape[d] == 1) continue;
-        if (j->y->shape[d] == 1) {
-            j->fold_shape[j->folded] = j->x->shape[d];
-            j->fold_x[j->folded++] = j->x->stride[d];
-            j->length *= j->x->shape[d];
-        } else {
-            j->kept_shape[j->kept] = j->x->shape[d];
-            j->kept_y[j->kept] = j->y->stride[d];
-            j->kept_x[j->kept++] = j->x->stride[d];
-            j->outputs *= j->x->shape[d];
-        }
+        int64_t size = j->x->shape[d];
+        if (size == 1) continue;
+        if (j->y->shape[d] == 1)
+            fold_dim(j, size, j->x->stride[d]);
+        else
+            keep_dim(j, size, j->x->stride[d], j->y->stride[d]);
     }
     j->pieces = sr_blocks(j->length, PIECE);
     j->outputs_a_task = j->length > 0 ? sr_blocks(PIECE, j->length) : PIECE;
