@@ -1,4 +1,4 @@
--- tiny.lua - one small model on packed sequences, every part spelled out: the recipe to copy and change.
+-- tiny.lua - a small model on packed sequences from the first step: the recipe to copy and change.
 --
 --     seqrun recipes/tiny.lua --dry-run
 --     seqrun recipes/tiny.lua optimizer.betas=[0.9,0.95] --max-steps 100
@@ -8,33 +8,24 @@ local sr = require "seqrun"
 local run <close> = sr.run.open { recipe = arg, schema = sr.run.schema, rules = sr.run.rules }
 local cfg = run.config
 
--- data: sentences of two novels, as pairs, in packs of max_len tokens
+-- data, and the plan of its packs
 local corpus = sr.must(sr.data.open(cfg.data.file, { held = cfg.data.held }))
-local function loader(part, epochs)
-  return sr.must(sr.data.loader {
-    data = corpus, part = part, epochs = epochs, seed = cfg.seed, max_len = cfg.data.max_len, nsp = cfg.data.nsp,
-    arrange = cfg.pack.arrange, solver = cfg.pack.solver, max_seqs = cfg.pack.max_seqs, mask = cfg.mask,
-    sequences = cfg.batch.sequences, micro_packs = cfg.batch.micro_packs, loss = cfg.batch.loss,
-  })
+local function loader(part)
+  return sr.must(sr.data.loader(sr.run.loader_options(cfg, corpus, part, run:saved_plan())))
 end
-local train, held = loader("train"), loader("held", 1)
 
--- model: post-LN encoder, masked-LM head tied to the embeddings, next-sentence head
-local bert = sr.nn.bert {
-  vocab_size = corpus:vocab_size(), hidden_size = cfg.model.hidden_size,
-  intermediate_size = cfg.model.intermediate_size,
-  num_hidden_layers = cfg.model.num_hidden_layers, num_attention_heads = cfg.model.num_attention_heads,
-  max_position_embeddings = cfg.model.max_position_embeddings,
+-- model
+local bert = sr.nn.bert(sr.run.model_options(cfg, corpus)):initialise(cfg.seed)
+bert.checkpoint = cfg.model.recompute
+
+-- optimizer
+local train = loader("train")
+local optimizer = sr.optim[cfg.optimizer.name](bert.params, sr.run.optimizer_options(cfg, train))
+local rate = sr.run.schedule(cfg)
+
+run:start {
+  corpus = corpus, loader = train, held = loader("held"), model = bert, optimizer = optimizer, rate = rate,
 }
-bert:initialise(cfg.seed)
-
--- optimizer: no decay of biases and norms; linear warm-up, then down to zero
-local optimizer = sr.optim.adamw(bert.params, {
-  betas = cfg.optimizer.betas, eps = cfg.optimizer.eps, decay = cfg.optimizer.decay,
-})
-local rate = sr.schedule.poly { peak = cfg.rate.peak, warmup = cfg.rate.warmup, total = cfg.rate.total }
-
-run:start { corpus = corpus, loader = train, held = held, model = bert, optimizer = optimizer, rate = rate }
 
 -- loop
 for step, update in run:steps(train) do

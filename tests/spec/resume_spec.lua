@@ -57,6 +57,29 @@ describe("a resumed run", function()
     end)
   end
 
+  ---A run of `steps` steps, straight and with a stop, gives the same bits.
+  local function survives(name, stop, steps, ...)
+    local whole, cut = folder .. "/" .. name, folder .. "/" .. name .. ".cut"
+    assert.equal(0, (run("--out", whole, "--max-steps", tostring(steps), ...)))
+    assert.equal(0, (run("--out", cut, "--max-steps", tostring(stop), ...)))
+    assert.equal(0, (run("--out", cut, "--resume", "--max-steps", tostring(steps), "--threads", "3", ...)))
+    assert.same(small.weights(whole, steps), small.weights(cut, steps))
+    assert.same(small.metrics(whole), small.metrics(cut))
+  end
+
+  it("holds for the next phase, which began with another run's weights or moments", function()
+    for _, carry in ipairs { "weights", "moments" } do
+      survives("phase2." .. carry, 2, 4, "init.from=" .. straight, "init.carry=" .. carry, "data.max_len=64")
+    end
+  end)
+
+  it("holds for LAMB with raised betas, the sequence mean, padding and recomputed layers", function()
+    survives("lamb", 3, 5, "optimizer.name=lamb", "batch.adjust=betas")
+    survives("sequence", 3, 5, "batch.loss=sequence", "mask.whole_word=true")
+    survives("padded", 3, 5, "pack.arrange=padded")
+    survives("recompute", 3, 5, "model.recompute=true")
+  end)
+
   it("may stop at every step", function()
     local out = folder .. "/every"
     assert.equal(0, (run("--out", out, "--max-steps", "1")))
