@@ -10,16 +10,21 @@ mkfs.ext4 -V >/dev/null 2>&1 && losetup -f >/dev/null 2>&1 ||
     { echo "skipped: no loop device, or no tools for ext4"; exit 77; }
 work=$(mktemp -d)
 disk=$work/disk
-# A process that was just killed may hold the disk for a moment.
+# Children of the neighbour may hold the disk a moment longer than it lives.
 unmount() {
-    for _ in $(seq 200); do umount "$disk" 2>/dev/null && return; sleep 0.05; done
+    for _ in $(seq 100); do
+        mountpoint -q "$disk" || return 0
+        umount "$disk" 2>/dev/null && return 0
+        sleep 0.05
+    done
+    umount -l "$disk"
     return 1
 }
 cleanup() {
     [ -n "${victim:-}" ] && kill -9 "$victim" 2>/dev/null
     [ -n "${neighbour:-}" ] && kill "$neighbour" 2>/dev/null
-    mountpoint -q "$disk" && { unmount || umount -l "$disk"; }
-    rm -rf "$work"
+    unmount
+    rm -rf --one-file-system "$work"
 }
 trap cleanup EXIT
 mkdir "$disk"
