@@ -502,6 +502,23 @@ static void test_neighbours(void) {
     free_tensors();
 }
 
+/* Each allocation of an op failing in turn gives SR_ENOMEM, and the op works afterwards. */
+static void test_memory(void) {
+    open_device("avx512", 2);
+    sr_tensor *x = filled(1, 600, 70, 1), *w = filled(2, 50, 70, 1), *y = make(SR_F32, 600, 50);
+    int64_t n = 1;
+    for (;; n++) {
+        sr_mem_fail_at(n, false);
+        sr_status st = sr_cpu_linear(y, NULL, x, w, NULL, SR_ACT_NONE);
+        sr_mem_fail_at(0, false);
+        if (st == SR_OK) break;
+        CHECK(st == SR_ENOMEM);
+    }
+    CHECK(n > 1);
+    free_tensors();
+    close_device();
+}
+
 int main(void) {
     const char *classes[] = {"plain", "avx2", "avx512"};
     int64_t live = sr_mem_live();
@@ -522,6 +539,7 @@ int main(void) {
         test_threads(classes[i]);
         test_larger_pool(classes[i]);
     }
+    test_memory();
     CHECK(sr_mem_live() == live);
     return CHECK_DONE();
 }
