@@ -68,7 +68,8 @@ static sr_status round_packs(search *s) {
     SR_TRY(sr_rounding_new(r, s->h, s->opts->max_seqs, target));
     SR_TRY(sr_rounding_floor(r, &s->lp));
     size_t whole = r->taken.parts.count;
-    sr_lp_limits limits = {.pivots = s->lp.pivots + 3000, .deadline = s->limits.deadline};
+    sr_lp_limits limits = {.pivots = s->lp.pivots + 1000 + 4 * different_lengths(s->h),
+                           .deadline = s->limits.deadline};
     for (size_t i = 0; i < sizeof least / sizeof *least; i++) {
         if (r->best_packs <= target) break;
         sr_rounding_back(r, whole);

@@ -1,0 +1,92 @@
+-- Which packing is used changes nothing but speed: an update that is a whole epoch gives one loss and one
+-- gradient, whatever solver planned it.
+
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+
+local folder = os.tmpname()
+os.remove(folder)
+
+local corpus, bert
+
+setup(function()
+  assert(sys.make_dirs(folder))
+  local lines = {}
+  for i = 1, 120 do
+    lines[i] = ("Number %d came %s to the house of number %d."):format(i, ("very "):rep(i % 11), i % 37)
+    if i % 5 == 0 then lines[i] = lines[i] .. "\n" end
+  end
+  assert(sys.write_file(folder .. "/text.txt", table.concat(lines, "\n")))
+  assert(sr.data.prepare {
+    inputs = folder .. "/text.txt", out = folder .. "/x.sqr", vocab = { size = 300 }, threads = 1,
+  })
+  corpus = assert(sr.data.open(folder .. "/x.sqr", { held = 0 }))
+  bert = sr.nn.bert {
+    vocab_size = corpus:vocab_size(), hidden_size = 32, intermediate_size = 64, num_hidden_layers = 2,
+    num_attention_heads = 2, max_position_embeddings = 64,
+  }
+  bert:initialise(5)
+end)
+
+teardown(function() assert(sys.remove(folder)) end)
+
+---The whole first epoch as one update.
+local function whole_epoch(options)
+  local given = { data = corpus, max_len = 64, packs = 1, seed = 3, prefetch = 0, short_seq_prob = 1 }
+  for key, value in pairs(options) do given[key] = value end
+  local looked = assert(sr.data.loader(given)):plan(0)
+  given.packs = looked.packs
+  return assert(sr.data.loader(given)):next(), looked
+end
+
+local function measure(update)
+  local total, sequences = 0, 0
+  bert.params:zero_grad()
+  for batch in update:batches() do
+    local scope <close> = sr.scope()
+    local losses = bert:losses(batch)
+    losses.total:backward()
+    total, sequences = total + losses.total:item(), sequences + batch.sequences
+  end
+  local squares, gradients = 0, {}
+  for _, name in ipairs(bert.params:names()) do
+    local gradient = bert.params:get(name):grad():clone()
+    gradients[name] = gradient
+    squares = squares + (gradient * gradient):sum():item()
+  end
+  return { total = total, sequences = sequences, norm = math.sqrt(squares), gradients = gradients }
+end
+
+local function distance(a, b)
+  local difference = a - b
+  return math.sqrt((difference * difference):sum():item())
+end
+
+describe("two packings of the same data", function()
+  it("give the same training loss and the same gradients", function()
+    local scope <close> = sr.scope()
+    local update, plan = whole_epoch { solver = "none" }
+    local alone = measure(update)
+    assert.equal(plan.sequences, alone.sequences)
+    local packs = { [plan.packs] = true }
+    for _, options in ipairs {
+      { solver = "optimal" }, { solver = "lpfhp", max_seqs = 2 }, { solver = "spfhp" },
+      { solver = "nnlshp", max_seqs = 2 },
+    } do
+      update, plan = whole_epoch(options)
+      local packed = measure(update)
+      packs[plan.packs] = true
+      assert.equal(alone.sequences, packed.sequences)
+      assert.near(alone.total, packed.total, 1e-5 * alone.total)
+      for name, gradient in pairs(alone.gradients) do
+        -- CONTRACTS, "Numbers": small tensors are measured against all gradients
+        local norm = math.sqrt((gradient * gradient):sum():item())
+        local allowed = 1e-5 * math.max(norm, 1e-3 * alone.norm)
+        assert.is_true(distance(gradient, packed.gradients[name]) <= allowed, name .. " under " .. options.solver)
+      end
+    end
+    local different = 0
+    for _ in pairs(packs) do different = different + 1 end
+    assert.is_true(different >= 3) -- they were indeed other packings
+  end)
+end)
