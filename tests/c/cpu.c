@@ -298,8 +298,8 @@ static void check_attention(int d, uint32_t keep) {
     sr_dropout drop = {keep, SR_PURPOSE_DROP_ATTENTION, 5};
     sr_tensor *qkv = filled(1, T, 3 * h, 2), *out = make(SR_F32, T, h), *lse = make(SR_F32, A, T);
     sr_tensor *dout = filled(2, T, h, 1), *dqkv = make(SR_F32, T, 3 * h);
-    double *want = calloc((size_t)(T * h), sizeof *want);
-    double *grads = calloc((size_t)(T * 3 * h), sizeof *grads);
+    double *want = calloc((size_t)T * (size_t)h, sizeof *want);
+    double *grads = calloc((size_t)T * 3 * (size_t)h, sizeof *grads);
     for (int r = 0; r < T; r++) /* slack may hold anything */
         for (int c = 0; f.owner[r] < 0 && c < 3 * h; c++) data(qkv)[r * 3 * h + c] = NAN;
     for (int s = 0; s < 6; s++)
@@ -333,7 +333,7 @@ static void check_norm(int h, uint32_t keep) {
     sr_tensor *y = make(SR_F32, T, h), *sum = make(SR_F32, T, h), *mean = make(SR_F32, T, 0),
               *rstd = make(SR_F32, T, 0), *dx = make(SR_F32, T, h), *dres = make(SR_F32, T, h),
               *dg = zeros(h, 0), *db = zeros(h, 0);
-    size_t size = (size_t)(T * h);
+    size_t size = (size_t)T * (size_t)h;
     double *wy = calloc(size, 8), *wdx = calloc(size, 8), *wdr = calloc(size, 8);
     double *wdg = calloc((size_t)h, 8), *wdb = calloc((size_t)h, 8), *hat = calloc((size_t)h, 8);
     for (int r = 0; r < T; r++) {
