@@ -67,6 +67,6 @@ local python = os.getenv("PYTHON")
 if python then
   io.stdout:flush()
   local threads = options.threads:gsub(",", " ")
-  os.execute(("%s recipes/bench/peers/tokenize.py %s %s %s"):format(python, VOCAB, path, threads))
+  os.execute(("%s recipes/bench/peers/hf_tokenizers.py %s %s %s"):format(python, VOCAB, path, threads))
 end
 os.remove(path)
