@@ -55,7 +55,23 @@ sr_status sr_cpu_reserve_panels(sr_cpu_state *cpu, size_t bytes) {
     return grow(&cpu->panels, bytes);
 }
 
+typedef struct stoppable {
+    sr_task task;
+    void *context;
+} stoppable;
+
+static sr_status stoppable_task(void *context, int64_t i, int worker) {
+    const stoppable *s = context;
+    if (sr_stop_requested()) return sr_fail(SR_ESTOP, "stopped on request");
+    return s->task(s->context, i, worker);
+}
+
 sr_status sr_cpu_run(const sr_tensor *t, sr_task task, void *context, int64_t count) {
+    stoppable s = {task, context};
+    return sr_cpu_run_whole(t, stoppable_task, &s, count);
+}
+
+sr_status sr_cpu_run_whole(const sr_tensor *t, sr_task task, void *context, int64_t count) {
     return sr_pool_run(t->storage->device->threads, task, context, count);
 }
 

@@ -46,8 +46,12 @@ static inline void *sr_cpu_scratch(const sr_cpu_state *cpu, int worker) {
     return cpu->scratch[worker].data;
 }
 
-/* sr_pool_run() on the device of t. */
+/* sr_pool_run() on the device of t.  SR_ESTOP before the next task when somebody at the prompt has
+ * asked for a stop. */
 sr_status sr_cpu_run(const sr_tensor *t, sr_task task, void *context, int64_t count);
+/* The same to the end: for short jobs that change values in place, which no stop may leave half
+ * changed. */
+sr_status sr_cpu_run_whole(const sr_tensor *t, sr_task task, void *context, int64_t count);
 
 /* Large scratch on the stack that is written before it is read. */
 #define SR_UNSET __attribute__((uninitialized))

@@ -179,7 +179,7 @@ sr_status sr_cpu_map(const char *op, sr_tensor *y, int inputs, const sr_tensor *
             SR_TRY(sr_cpu_need_f32(op, one, 1));
         }
     set_dims(&w);
-    return sr_cpu_run(y, walk_task, &w, sr_blocks(w.elements, GRAIN));
+    return sr_cpu_run_whole(y, walk_task, &w, sr_blocks(w.elements, GRAIN));
 }
 
 static bool is_whole(const sr_tensor *t) {

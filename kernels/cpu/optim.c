@@ -163,11 +163,11 @@ sr_status sr_cpu_update(const sr_update *u) {
     SR_TRY(cut(&j, sr_cpu_of(u->value), u->segments, u->count));
     set_scalars(&j, u);
     if (u->lamb) {
-        SR_TRY(sr_cpu_run(u->value, moments_task, &j, j.count));
+        SR_TRY(sr_cpu_run_whole(u->value, moments_task, &j, j.count));
         set_ratios(&j);
-        SR_TRY(sr_cpu_run(u->value, apply_task, &j, j.count));
+        SR_TRY(sr_cpu_run_whole(u->value, apply_task, &j, j.count));
     } else {
-        SR_TRY(sr_cpu_run(u->value, adamw_task, &j, j.count));
+        SR_TRY(sr_cpu_run_whole(u->value, adamw_task, &j, j.count));
     }
     result[2] = 1.0f;
     return SR_OK;

@@ -519,6 +519,38 @@ static void test_memory(void) {
     close_device();
 }
 
+/* A stop that somebody asks for ends what takes long; an update is done whole or not at all. */
+static void test_stop(void) {
+    enum { N = 70000 };
+    open_device("avx512", 2);
+    sr_tensor *a = filled(1, 64, 64, 1), *b = filled(2, 64, 64, 1), *y = make(SR_F32, 64, 64);
+    sr_tensor *w = zeros(N, 0), *g = filled(3, N, 0, 1), *m = zeros(N, 0), *v = zeros(N, 0);
+    sr_tensor *result = zeros(4, 0);
+    data(result)[1] = 1.0f;
+    sr_segment segment = {0, N, 1, 0, true, false};
+    sr_update u = {.lamb = true,
+                   .value = w,
+                   .grad = g,
+                   .m = m,
+                   .v = v,
+                   .segments = &segment,
+                   .count = 1,
+                   .rate = 0.01,
+                   .eps = 1e-6,
+                   .correct1 = 1,
+                   .correct2 = 1,
+                   .result = result};
+    sr_stop_request();
+    CHECK_FAILS(sr_cpu_matmul(y, a, b, 1, 0), SR_ESTOP, "stopped");
+    CHECK_OK(sr_cpu_update(&u));
+    CHECK_OK(sr_cpu_axpby(m, g, 1, 1));
+    sr_stop_clear();
+    CHECK(data(result)[2] == 1.0f && data(w)[0] != 0 && data(w)[N - 1] != 0);
+    CHECK_OK(sr_cpu_matmul(y, a, b, 1, 0));
+    free_tensors();
+    close_device();
+}
+
 int main(void) {
     const char *classes[] = {"plain", "avx2", "avx512"};
     int64_t live = sr_mem_live();
@@ -540,6 +572,7 @@ int main(void) {
         test_larger_pool(classes[i]);
     }
     test_memory();
+    test_stop();
     CHECK(sr_mem_live() == live);
     return CHECK_DONE();
 }

@@ -362,7 +362,7 @@ int main(void) {
         test_memory(sr_backends[i], false);
         test_memory(sr_backends[i], true);
     }
-    test_stop(&sr_backend_ref);
+    for (int i = 0; sr_backends[i] != NULL; i++) test_stop(sr_backends[i]);
     test_close_under_tensors();
     test_borrow();
     test_views_stay_inside();

@@ -134,13 +134,25 @@ describe("the prompt", function()
     assert.equal("true\n", out)
   end)
 
-  it("stops what runs on Ctrl-C and goes on with the next line", function()
-    local input = program.write(folder, "in", "while true do end\n'still here'\n")
+  ---Types a line, Ctrl-C half a second later, and another line.
+  local function interrupt(text)
+    local input = program.write(folder, "in", text .. "\n'still here'\n")
     local line = ("%s <%s >%s/out 2>%s/err & p=$!; sleep 0.5; kill -INT $p; wait $p"):format(program.path, input,
       folder, folder)
     local _, _, code = os.execute(("bash -c '%s'"):format(line))
     assert.equal(0, code)
     assert.equal('"still here"\n', sys.read_file(folder .. "/out"))
     assert.equal("interrupted\n", sys.read_file(folder .. "/err"))
+  end
+
+  it("stops what runs on Ctrl-C and goes on with the next line", function()
+    interrupt("while true do end")
+  end)
+
+  it("stops a product that takes its time", function()
+    local began = sys.now()
+    -- 10 TFLOP over operands of one element, in blocks of 50 GFLOP
+    interrupt("x = sr.zeros(1, 1):expand(512, 1 << 18):matmul(sr.zeros(1, 1):expand(1 << 18, 38400))")
+    assert.is_true(sys.now() - began < 10)
   end)
 end)
