@@ -65,6 +65,12 @@ sr_status sr_front_record(sr_node **node, const sr_rule *rule, sr_tensor *y, int
 
 sr_status sr_front_writable(const char *op, const sr_tensor *y) {
     SR_TRY(sr_tensor_check(op, y));
+    if (sr_tensor_is_expanded(y))
+        return sr_fail(
+            SR_EINVAL,
+            "%s: the tensor was expanded, so that several of its elements are one number "
+            "in memory; write to a clone() of it",
+            op);
     if (!sr_grad_recording() || !sr_grad_tracks(y)) return SR_OK;
     return sr_fail(SR_EINVAL,
                    "%s: the tensor %s, and in-place writes are not recorded; use the op that "

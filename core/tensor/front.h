@@ -34,7 +34,8 @@ sr_status sr_front_rows(const char *op, const char *name, const sr_tensor *x,
 sr_status sr_front_record(sr_node **node, const sr_rule *rule, sr_tensor *y, int inputs,
                           sr_tensor *const *x);
 
-/* Writing into y is no part of the tape: refuses while a gradient would be wrong. */
+/* Writing into y is no part of the tape: refuses while a gradient would be wrong.  Refuses a view
+ * whose elements share their places, too. */
 sr_status sr_front_writable(const char *op, const sr_tensor *y);
 
 bool sr_same_shape(const sr_tensor *a, const sr_tensor *b);

@@ -171,6 +171,25 @@ sr_status sr_grad_add(sr_tensor *leaf, sr_tensor *g) {
     return add_into(leaf->grad, g);
 }
 
+static bool alike(const sr_tensor *a, const sr_tensor *b) {
+    return a->storage->device == b->storage->device && a->dtype == b->dtype && a->ndim == b->ndim &&
+           memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0;
+}
+
+sr_status sr_grad_set(sr_tensor *leaf, sr_tensor *g) {
+    char given[160], wanted[160];
+    if (g != NULL) SR_TRY(sr_tensor_check("set_grad", g));
+    if (g != NULL && (!alike(leaf, g) || sr_tensor_is_expanded(g)))
+        return sr_fail(SR_EINVAL, "set_grad: the gradient is %s%s; wanted %s",
+                       sr_tensor_is_expanded(g) ? "an expanded view of " : "",
+                       sr_tensor_describe(g, given, sizeof given),
+                       sr_tensor_describe(leaf, wanted, sizeof wanted));
+    sr_tensor *old = leaf->grad;
+    leaf->grad = g != NULL ? sr_tensor_retain(g) : NULL;
+    sr_tensor_release(old);
+    return SR_OK;
+}
+
 static bool nobody_else_has(const sr_tensor *t) {
     return t->refs == 1 && t->storage->refs == 1 && !t->storage->borrowed &&
            sr_tensor_is_contiguous(t);
@@ -345,14 +364,13 @@ static sr_status run_node(queue *q, sr_node *node, sr_backward *pass) {
 }
 
 static sr_status seed_of(sr_tensor **out, const sr_tensor *root, sr_tensor *given) {
-    char text[160];
+    char text[160], other[160];
     if (given != NULL) {
-        bool same = given->ndim == root->ndim && given->dtype == root->dtype &&
-                    memcmp(given->shape, root->shape, (size_t)root->ndim * sizeof(int64_t)) == 0;
-        if (!same)
-            return sr_fail(SR_EINVAL, "backward: the gradient must have the shape of %s",
-                           sr_tensor_describe(root, text, sizeof text));
         SR_TRY(sr_tensor_check("backward", given));
+        if (!alike(root, given))
+            return sr_fail(SR_EINVAL, "backward: the gradient is %s; it must have the shape of %s",
+                           sr_tensor_describe(given, other, sizeof other),
+                           sr_tensor_describe(root, text, sizeof text));
         return sr_tensor_alias(out, given);
     }
     if (sr_tensor_elements(root) != 1)

@@ -9,6 +9,15 @@
 #include "core/tensor/scope.h"
 #include "core/tensor/storage.h"
 
+/* The sizes above 0 multiply to a number that an int64_t holds, so that no walk over some of the
+ * dimensions overflows. */
+static bool is_countable(int ndim, const int64_t *shape) {
+    int64_t n = 1;
+    for (int i = 0; i < ndim; i++)
+        if (shape[i] > 0 && __builtin_mul_overflow(n, shape[i], &n)) return false;
+    return true;
+}
+
 /* Sets the shape and row-major strides; *bytes = what the elements need. */
 static sr_status lay_out(sr_tensor *t, size_t *bytes, int ndim, const int64_t *shape) {
     if (ndim < 0 || ndim > SR_MAX_DIMS)
@@ -23,6 +32,8 @@ static sr_status lay_out(sr_tensor *t, size_t *bytes, int ndim, const int64_t *s
         t->stride[i] = (int64_t)elements;
         SR_TRY(sr_mul_size(&elements, elements, (size_t)shape[i]));
     }
+    if (!is_countable(ndim, shape))
+        return sr_fail(SR_ENOMEM, "a tensor of 2^63 elements and more does not fit in memory");
     t->ndim = ndim;
     return sr_mul_size(bytes, elements, sr_dtype_size(t->dtype));
 }
@@ -107,6 +118,8 @@ sr_status sr_tensor_view(sr_tensor **out, const sr_tensor *t, int ndim, const in
     if (ndim < 0 || ndim > SR_MAX_DIMS)
         return sr_fail(SR_EINVAL, "view: %d dimensions; at most %d are possible", ndim,
                        SR_MAX_DIMS);
+    if (!is_countable(ndim, shape))
+        return sr_fail(SR_EINVAL, "view: 2^63 elements and more; choose smaller sizes");
     SR_TRY(check_reach(t, ndim, shape, stride, offset));
     SR_TRY(sr_tensor_alias(out, t));
     (*out)->ndim = ndim;
@@ -172,6 +185,12 @@ bool sr_tensor_is_contiguous(const sr_tensor *t) {
         expected *= t->shape[i];
     }
     return true;
+}
+
+bool sr_tensor_is_expanded(const sr_tensor *t) {
+    for (int i = 0; i < t->ndim; i++)
+        if (t->shape[i] > 1 && t->stride[i] == 0) return true;
+    return false;
 }
 
 static sr_status check_contiguous(const char *op, const sr_tensor *t) {

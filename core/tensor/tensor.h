@@ -112,6 +112,8 @@ static inline void sr_tensor_wrote(sr_tensor *t) {
 
 int64_t sr_tensor_elements(const sr_tensor *t);
 bool sr_tensor_is_contiguous(const sr_tensor *t);
+/* Several of its elements stand at one place, so that it is not to be written to. */
+bool sr_tensor_is_expanded(const sr_tensor *t);
 
 /* Host <-> tensor, contiguous, converting between `dtype` on the host and the tensor's own. */
 sr_status sr_tensor_write(sr_tensor *t, const void *host, sr_dtype dtype);

@@ -292,8 +292,8 @@ static int op_to(lua_State *L) {
 
 /* cat(list, dim) */
 static int op_cat(lua_State *L) {
-    luaL_checktype(L, 1, LUA_TTABLE);
-    lua_Integer n = luaL_len(L, 1);
+    int64_t n;
+    sr_tensor **list = lsr_checktensors(L, 1, &n);
     if (n < 1) return lsr_argerror(L, 1, "a list of at least one tensor is wanted");
     sr_tensor **list = lua_newuserdatauv(L, (size_t)n * sizeof *list, 0);
     for (lua_Integer i = 0; i < n; i++) {

@@ -7,23 +7,6 @@
 #include "core/tensor/grad.h"
 #include "lua/bind/ltensor.h"
 
-/* The tensors of the list at `arg`, as a userdata left on the stack; the list, which must stay on
- * the stack, keeps them alive. */
-static sr_tensor **tensor_list(lua_State *L, int arg, int64_t *count) {
-    luaL_checktype(L, arg, LUA_TTABLE);
-    *count = luaL_len(L, arg);
-    sr_tensor **list = lua_newuserdatauv(L, (size_t)(*count > 0 ? *count : 1) * sizeof *list, 0);
-    for (int64_t i = 0; i < *count; i++) {
-        lua_geti(L, arg, i + 1);
-        list[i] = lsr_totensor(L, -1);
-        if (list[i] == NULL)
-            lsr_error(L, "element %I of the list is a %s; wanted live tensors", (lua_Integer)i + 1,
-                      luaL_typename(L, -1));
-        lua_pop(L, 1);
-    }
-    return list;
-}
-
 /* ---- backward ---------------------------------------------------------------------------------
  */
 
@@ -50,7 +33,7 @@ static int tensor_backward(lua_State *L) {
 static int backward(lua_State *L) {
     int64_t roots, seeds;
     lua_settop(L, 3);
-    sr_tensor **root = tensor_list(L, 1, &roots), **seed = tensor_list(L, 2, &seeds);
+    sr_tensor **root = lsr_checktensors(L, 1, &roots), **seed = lsr_checktensors(L, 2, &seeds);
     if (roots != seeds)
         return lsr_error(L, "backward: %I tensors but %I gradients", (lua_Integer)roots,
                          (lua_Integer)seeds);
@@ -85,9 +68,10 @@ static void take_gradient(lua_State *L, call *c, int i, int at) {
     sr_tensor *g = lsr_totensor(L, at);
     const sr_edge *e = &c->node->edge[i];
     bool fits = g != NULL && g->ndim == e->ndim && g->dtype == c->node->device->real &&
+                g->storage->device == c->node->device &&
                 memcmp(g->shape, e->shape, (size_t)e->ndim * sizeof *e->shape) == 0;
     if (!fits)
-        lsr_error(L, "%s: gradient %d is not of the shape and dtype of input %d",
+        lsr_error(L, "%s: gradient %d is not of the shape, dtype and device of input %d",
                   c->node->rule->name, i + 1, i + 1);
     c->dx[i] = sr_tensor_retain(g);
 }
@@ -166,11 +150,16 @@ static int record(lua_State *L) {
     lua_settop(L, 4);
     bool force = lua_toboolean(L, 4);
     luaL_checktype(L, 3, LUA_TFUNCTION);
-    sr_tensor **y = tensor_list(L, 1, &outputs), **x = tensor_list(L, 2, &inputs);
+    sr_tensor **y = lsr_checktensors(L, 1, &outputs), **x = lsr_checktensors(L, 2, &inputs);
     if (outputs < 1 || outputs > SR_NODE_OUTPUTS)
         return lsr_error(L, "record: %I outputs; wanted 1 to %d", (lua_Integer)outputs,
                          SR_NODE_OUTPUTS);
     for (int64_t k = 0; k < outputs; k++) lsr_check(L, sr_tensor_check("record", y[k]));
+    for (int64_t i = 0; i < inputs; i++)
+        if (sr_grad_tracks(x[i]) && x[i]->storage->device != y[0]->storage->device)
+            return lsr_error(
+                L, "record: input %I is on %s, the result on %s; move it with to() first",
+                (lua_Integer)i + 1, x[i]->storage->device->name, y[0]->storage->device->name);
     sr_tensor *made[SR_NODE_OUTPUTS];
     push_outputs(L, made, y, (int)outputs);
     if (!sr_grad_recording() || !(force || sr_grad_wanted((int)inputs, x))) return 1;

@@ -90,6 +90,23 @@ sr_tensor *lsr_checkoperand(lua_State *L, int arg, const sr_tensor *like) {
     return *box;
 }
 
+/* Raw: what a metamethod makes up would be collected under our hands. */
+sr_tensor **lsr_checktensors(lua_State *L, int arg, int64_t *count) {
+    luaL_checktype(L, arg, LUA_TTABLE);
+    *count = (int64_t)lua_rawlen(L, arg);
+    sr_tensor **list = lua_newuserdatauv(L, (size_t)(*count > 0 ? *count : 1) * sizeof *list, 0);
+    for (int64_t i = 0; i < *count; i++) {
+        lua_rawgeti(L, arg, i + 1);
+        list[i] = lsr_totensor(L, -1);
+        if (list[i] == NULL)
+            lsr_argerror(L, arg,
+                         lua_pushfstring(L, "number %I of the list is a %s; wanted live tensors",
+                                         (lua_Integer)i + 1, luaL_typename(L, -1)));
+        lua_pop(L, 1);
+    }
+    return list;
+}
+
 int lsr_checkdim(lua_State *L, int arg, int ndim) {
     int64_t dim = luaL_checkinteger(L, arg);
     if (dim < -ndim || dim > ndim || dim == 0)
@@ -276,12 +293,7 @@ static int tensor_grad(lua_State *L) {
 /* tensor:set_grad(gradient or nil) */
 static int tensor_set_grad(lua_State *L) {
     sr_tensor *t = lsr_checktensor(L, 1), *g = lsr_opttensor(L, 2);
-    if (g != NULL && (sr_tensor_elements(g) != sr_tensor_elements(t) || g->ndim != t->ndim ||
-                      memcmp(g->shape, t->shape, (size_t)t->ndim * sizeof *t->shape) != 0))
-        return lsr_error(L, "set_grad: the gradient must have the tensor's shape");
-    sr_tensor *old = t->grad;
-    t->grad = g != NULL ? sr_tensor_retain(g) : NULL;
-    sr_tensor_release(old);
+    lsr_check(L, sr_grad_set(t, g));
     return 0;
 }
 

@@ -21,6 +21,10 @@ sr_tensor *lsr_checktensor(lua_State *L, int arg);
 sr_tensor *lsr_totensor(lua_State *L, int arg);  /* NULL when it is no tensor */
 sr_tensor *lsr_opttensor(lua_State *L, int arg); /* NULL for nil and none */
 
+/* The tensors of a list, in a userdata left on the stack; the list, which must stay on the stack,
+ * keeps them alive. */
+sr_tensor **lsr_checktensors(lua_State *L, int arg, int64_t *count);
+
 /* Pushes an empty box; whoever fills it gives it one reference.  May run the collector. */
 sr_tensor **lsr_newtensor(lua_State *L);
 /* Pushes a box for `t`, taking over one reference (released when there is no memory). */

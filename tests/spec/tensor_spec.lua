@@ -367,6 +367,22 @@ describe("the tape", function()
   end)
 
   each_device("gives memory back on the way", function(device)
+  each_device("keeps a gradient on the device of its tensor", function(device)
+    for _, other in ipairs(sr.devices()) do
+      if other ~= device then
+        local x = sr.ones(3, { requires_grad = true })
+        local y, there = x * 2, sr.ones(3):to(other)
+        fails("set_grad: the gradient is (3)", x.set_grad, x, there)
+        fails("it must have the shape of (3)", y.backward, y, there)
+        local moved = sr.ops.custom {
+          forward = function(_, a) return a:to(other) end,
+          backward = function(_, dy) return dy end,
+        }
+        fails("move it with to() first", moved, x)
+      end
+    end
+  end)
+
     local w = sr.randn({ 256, 256 }, { uid = 1, requires_grad = true })
     local x = sr.randn({ 256, 256 }, { uid = 2 })
     for _ = 1, 20 do
@@ -409,6 +425,13 @@ describe("a mistake", function()
       { function() local _ = x:item() end, "use totable()" },
       { function() local _ = sr.from_string("abc", { 2 }, "i32") end, "3 bytes" },
       { function() local _ = sr.cat { x, sr.ones(3, 4) } end, "equal sizes" },
+      { function() local _ = sr.cat { x, 3 } end, "number 2 of the list is a number" },
+      { function() local _ = x:expand(1 << 40, 1 << 40, 2, 3) end, "2^63 elements" },
+      { function() x[1]:expand(5, 3):add_(1) end, "write to a clone() of it" },
+      { function() x[1]:expand(5, 3):zero_() end, "write to a clone() of it" },
+      { function() x:set_grad(sr.ones(3, 2)) end, "set_grad: the gradient is (3, 2)" },
+      { function() x:set_grad(x:to("bf16")) end, "set_grad: the gradient is (2, 3) bf16" },
+      { function() x:set_grad(x[1]:expand(2, 3)) end, "an expanded view" },
     }
     for _, mistake in ipairs(mistakes) do
       local line, message = line_of(mistake[1])
