@@ -7,9 +7,10 @@
  * Errors of all: SR_EINVAL  names the op, what was given, what was wanted and the way out
  *                SR_EDEVICE the device has no such op        SR_ENOMEM
  *
- * Small ops broadcast, take any strides and meet mixed dtypes as follows: bool and i32 give i32;
- * with a real tensor, or where the result cannot be whole (division, powers, exp ...), everything
- * becomes the device's real dtype.  Coarse ops take the device's real dtype only.
+ * Small ops broadcast, take any strides and meet mixed dtypes as follows: bool and i32 give i32
+ * (sums and products wrap); with a real tensor, or where the result cannot be whole (division,
+ * powers, exp ...), everything becomes the device's real dtype.  Coarse ops take the device's real
+ * dtype only.
  *
  * Dimensions count from 0 here (the bindings shift them).
  */

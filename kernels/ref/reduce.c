@@ -62,8 +62,10 @@ sr_status ref_reduce(sr_tensor *y, const sr_tensor *x, sr_reduction op) {
     SR_TRY(ref_fill(y, 0));
     sr_tensor view = stretched(y, x);
     const sr_tensor *list[] = {&view, x};
-    for (ref_walk w = ref_start(2, list); w.left > 0; ref_next(&w))
-        ref_store(&w, 0, ref_load(&w, 0) + ref_load(&w, 1));
+    for (ref_walk w = ref_start(2, list); w.left > 0; ref_next(&w)) {
+        double a = ref_load(&w, 0), b = ref_load(&w, 1);
+        ref_store(&w, 0, y->dtype == SR_I32 ? ref_whole(SR_ADD, a, b) : a + b);
+    }
     return SR_OK;
 }
 

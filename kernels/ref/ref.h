@@ -46,6 +46,9 @@ double ref_drop_row(const sr_layout *layout, sr_dropout drop, int64_t t, int64_t
 double ref_act(sr_act act, double x);
 double ref_act_slope(sr_act act, double at_hand);
 
+/* A binary op on i32: sums, differences and products wrap. */
+double ref_whole(sr_binary op, double a, double b);
+
 /* small.c */
 sr_status ref_fill(sr_tensor *y, double value);
 sr_status ref_copy(sr_tensor *y, const sr_tensor *x);

@@ -192,6 +192,33 @@ static double binary(sr_binary op, double a, double b) {
     }
 }
 
+double ref_whole(sr_binary op, double a, double b) {
+    uint32_t x = (uint32_t)(int32_t)a, y = (uint32_t)(int32_t)b;
+    switch (op) {
+    case SR_ADD:
+        return (int32_t)(x + y);
+    case SR_SUB:
+        return (int32_t)(x - y);
+    case SR_MUL:
+        return (int32_t)(x * y);
+    default:
+        return binary(op, a, b);
+    }
+}
+
+static double whole_unary(sr_unary op, double x) {
+    switch (op) {
+    case SR_NEG:
+        return ref_whole(SR_SUB, 0, x);
+    case SR_ABS:
+        return x < 0 ? ref_whole(SR_SUB, 0, x) : x;
+    case SR_SQUARE:
+        return ref_whole(SR_MUL, x, x);
+    default:
+        return unary(op, x);
+    }
+}
+
 sr_status ref_fill(sr_tensor *y, double value) {
     WALK(w, y) ref_store(&w, 0, value);
     return SR_OK;
@@ -203,7 +230,8 @@ sr_status ref_copy(sr_tensor *y, const sr_tensor *x) {
 }
 
 sr_status ref_unary(sr_tensor *y, const sr_tensor *x, sr_unary op) {
-    WALK(w, y, x) ref_store(&w, 0, unary(op, ref_load(&w, 1)));
+    double (*f)(sr_unary, double) = y->dtype == SR_I32 ? whole_unary : unary;
+    WALK(w, y, x) ref_store(&w, 0, f(op, ref_load(&w, 1)));
     return SR_OK;
 }
 
@@ -215,7 +243,8 @@ sr_status ref_unary_backward(sr_tensor *dx, const sr_tensor *dy, const sr_tensor
 }
 
 sr_status ref_binary(sr_tensor *y, const sr_tensor *a, const sr_tensor *b, sr_binary op) {
-    WALK(w, y, a, b) ref_store(&w, 0, binary(op, ref_load(&w, 1), ref_load(&w, 2)));
+    double (*f)(sr_binary, double, double) = y->dtype == SR_I32 ? ref_whole : binary;
+    WALK(w, y, a, b) ref_store(&w, 0, f(op, ref_load(&w, 1), ref_load(&w, 2)));
     return SR_OK;
 }
 

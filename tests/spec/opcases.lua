@@ -50,6 +50,29 @@ case {
   difference = false,
 }
 
+case {
+  name = "floor",
+  make = function() return { x = { -2.5, -0.25, 0.25, 7.75 }, ["*whole"] = { -2, -0.0, 3, 16777215 } } end,
+  run = function(_, t) return { t.x:floor(), t.whole:floor() } end,
+}
+case {
+  name = "NaN and the infinities",
+  make = function() return { ["*x"] = { 0 / 0, 1 / 0, -1 / 0, 0, -0.0 }, ["*y"] = { 1, 0 / 0, 1, -1, 2 } } end,
+  run = function(_, t)
+    local list, places = { t.x:minimum(t.y), t.x:maximum(t.y), t.x:max(), t.x:min() }, {}
+    for _, name in ipairs { "sign", "abs", "relu", "tanh", "sigmoid", "erf", "exp", "floor", "sqrt", "square" } do
+      list[#list + 1] = t.x[name](t.x)
+    end
+    for _, y in ipairs(list) do
+      places[#places + 1] = y:ne(y) -- where there is no number
+      places[#places + 1], places[#places + 2] = y:eq(1 / 0), y:eq(-1 / 0)
+    end
+    places[#places + 1], places[#places + 2] = t.x:argmax(), t.x:argmin()
+    return places
+  end,
+  difference = false,
+}
+
 local BINARY = {
   ["+"] = function(a, b) return a + b end,
   ["-"] = function(a, b) return a - b end,
@@ -132,6 +155,37 @@ case {
   difference = false,
 }
 case {
+  name = "whole numbers that wrap",
+  make = function() return { ["*a"] = { i32 = { 2147483647, -2147483648, 123456789 } } } end,
+  run = function(_, t)
+    return { t.a + 1, t.a - 5, t.a * t.a, t.a * -3, -t.a, t.a:abs(), t.a:square(), t.a:sum(), (t.a + t.a:abs()):sum() }
+  end,
+  difference = false,
+}
+case {
+  name = "dtypes",
+  make = function(r) return { x = r.normal { 3, 5 }, ["*i"] = { i32 = { 3, -1, 0 } }, ["*b"] = { bool = { 1, 0 } } } end,
+  run = function(_, t)
+    local list = { t.x:to("bf16"):to("i32"), t.x:to("i32"):to("bool"), t.i:to("bf16"), t.b:to("i32"), t.i / 2, t.b + t.b }
+    list[#list + 1] = t.x * 1
+    return list
+  end,
+}
+case {
+  name = "writes in place",
+  make = function(r) return { ["*a"] = r.normal { 4, 6 }, ["*b"] = r.positive { 6 } } end,
+  run = function(_, t)
+    local list = {}
+    for i, name in ipairs { "add_", "sub_", "mul_", "div_", "copy_" } do list[i] = t.a:clone()[name](t.a:clone(), t.b) end
+    list[6] = t.a:t():clone():add_(2):mul_(0.5)
+    list[7] = t.a:clone()
+    list[7]:narrow(2, 2, 3):fill_(3):sub_(t.b:narrow(1, 1, 3))
+    list[7]:t():select(1, 6):zero_()
+    return list
+  end,
+  difference = false,
+}
+case {
   name = "softmax along the first dimension",
   make = function(r) return { x = r.normal { 5, 3 } } end,
   run = function(_, t) return { t.x:softmax(1), t.x:log_softmax(1) } end,
@@ -200,6 +254,17 @@ case {
     return {
       t.x:reshape(2, 12), t.x:transpose(1, 2):reshape(3, 8), t.x:reshape(2, 2, 6):permute(3, 1, 2):contiguous(),
       t.x:narrow(2, 2, 3) * 2, t.x:select(1, 3) * 2, t.x:narrow(1, 1, 1):expand(5, 6) * 2,
+    }
+  end,
+}
+case {
+  name = "squeeze, unsqueeze, t, view, clone, contiguous, index",
+  make = function(r) return { x = r.normal { 4, 1, 6 } } end,
+  run = function(_, t)
+    local x = t.x:squeeze(2)
+    return {
+      x * 2, x:unsqueeze(1) * 2, x:t():contiguous(), x:view(2, 12) * 2, x:clone(), x[2] * 2, t.x[-1]:squeeze() * 2,
+      x:index(x:narrow(2, 1, 1):reshape(4):lt(1e9):to("i32")),
     }
   end,
 }

@@ -25,6 +25,9 @@ INLINE vf one(void) {
 INLINE vf truth(vm m) {
     return v_keep(m, one());
 }
+INLINE vf sign(vf x) {
+    return truth(v_less(v_zero(), x)) - truth(v_less(x, v_zero()));
+}
 INLINE vf v_relu(vf x) { /* NaN stays */
     return v_select(v_less(x, v_zero()), v_zero(), x);
 }
@@ -104,7 +107,7 @@ void SR_SIMD(unary)(float *y, const float *x, int64_t n, sr_unary op) {
     case SR_ERF:
         MAP1(v_erf(x0));
     case SR_SIGN:
-        MAP1(truth(v_less(v_zero(), x0)) - truth(v_less(x0, v_zero())));
+        MAP1(v_select(v_equal(x0, x0), sign(x0), x0)); /* NaN stays */
     case SR_FLOOR:
         MAP1(v_floor(x0));
     case SR_NOT:
@@ -128,7 +131,7 @@ void SR_SIMD(unary_backward)(float *dx, const float *dy, const float *x, const f
     case SR_NEG:
         SLOPE(-d0);
     case SR_ABS:
-        SLOPE(d0 * (truth(v_less(v_zero(), x0)) - truth(v_less(x0, v_zero()))));
+        SLOPE(d0 * sign(x0));
     case SR_SQUARE:
         SLOPE(d0 * (x0 + x0));
     case SR_SQRT:
