@@ -63,6 +63,18 @@ local function near(wanted, got, tolerance)
   assert.is_true(math.abs(got - wanted) <= allowed, ("%.9g is not %.9g"):format(got, wanted))
 end
 
+describe("a config", function()
+  it("of another kind of model is refused", function()
+    for key, value in pairs { position_embedding_type = "relative_key", tie_word_embeddings = false, is_decoder = true } do
+      local good, message = pcall(tiny, { [key] = value })
+      assert.is_false(good)
+      assert.truthy(message:find(("bert: '%s: %s' is another model"):format(key, value), 1, true), message)
+    end
+    local bert = tiny { position_embedding_type = "absolute", is_decoder = false, use_cache = true }
+    assert.truthy(tostring(bert):find("^bert: %d layers of %d+, %d heads, %d+ words, %d+ parameters$"))
+  end)
+end)
+
 for _, device in ipairs(sr.devices()) do
   describe("bert on " .. device, function()
     local before

@@ -40,7 +40,18 @@ local ACTIVATIONS = {
 ---Rows of the vocabulary are padded in the store to a multiple of this, and stripped on save.
 local VOCAB_MULTIPLE = 8
 
+---Keys of Hugging Face that would make another model of it, with the only values that this one has.
+local ONLY = {
+  position_embedding_type = "absolute", tie_word_embeddings = true, is_decoder = false, add_cross_attention = false,
+}
+
 local function check(config)
+  for key, value in pairs(ONLY) do
+    if config[key] ~= nil and config[key] ~= value then
+      local text = "bert: '%s: %s' is another model; this one has %s"
+      error(text:format(key, tostring(config[key]), tostring(value)), 3)
+    end
+  end
   local hidden, heads = config.hidden_size, config.num_attention_heads
   if hidden % heads ~= 0 then
     local fix = "choose num_attention_heads so that it divides hidden_size"
@@ -273,6 +284,13 @@ function Bert:losses(batch)
     losses.total = losses.total and losses.total + losses.nsp or losses.nsp
   end
   return losses
+end
+
+---What it is, in a line; params has them all by name.
+function Bert:__tostring()
+  local c = self.config
+  return ("bert: %d layers of %d, %d heads, %d words, %d parameters"):format(c.num_hidden_layers, c.hidden_size,
+    c.num_attention_heads, c.vocab_size, self.params:count())
 end
 
 return { new = new, specs = specs, defaults = DEFAULTS }
