@@ -201,6 +201,11 @@ static const luaL_Reg params_methods[] = {
 static sr_optim *check_optim(lua_State *L, int arg) {
     sr_optim **box = luaL_checkudata(L, arg, OPTIM);
     if (*box == NULL) luaL_argerror(L, arg, "the optimizer was released");
+    lua_getiuservalue(L, arg, 1);
+    sr_params **params = lua_touserdata(L, -1);
+    lua_pop(L, 1);
+    if (params == NULL || *params == NULL)
+        luaL_argerror(L, arg, "the parameters of the optimizer were released");
     return *box;
 }
 
