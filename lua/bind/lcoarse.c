@@ -15,7 +15,9 @@ static const sr_purpose site_purposes[] = {SR_PURPOSE_DROP_EMBEDDING,  SR_PURPOS
 /* Arguments `arg`: probability, site, layer; nil probability means none is dropped. */
 static sr_dropout check_dropout(lua_State *L, int arg) {
     double p = luaL_optnumber(L, arg, 0.0);
-    if (!(p >= 0 && p < 1)) lsr_argerror(L, arg, "a dropout probability lies in [0, 1)");
+    if (!(p >= 0 && p < 1))
+        lsr_argerror(L, arg,
+                     lua_pushfstring(L, "dropout is %f; a probability below 1 is wanted", p));
     sr_dropout drop = {.keep = sr_keep_256(p)};
     if (drop.keep == 0) lsr_argerror(L, arg, "so little would be kept that n/256 rounds to 0");
     drop.purpose = site_purposes[luaL_checkoption(L, arg + 1, "user", site_names)];

@@ -81,6 +81,10 @@ static int check_name(lua_State *L, const char *name) {
                      lua_tostring(L, -1));
 }
 
+bool lsr_has_device(const char *name) {
+    return index_of(name) >= 0;
+}
+
 sr_device *lsr_device_named(lua_State *L, const char *name) {
     return open_device(L, registry(L), check_name(L, name));
 }

@@ -141,22 +141,30 @@ static int op_random_(lua_State *L) {
     return return_self(L);
 }
 
-/* The integer `name` of the options at `arg`, 0 when absent. */
-static lua_Integer key_option(lua_State *L, int arg, const char *name) {
-    if (lua_isnoneornil(L, arg)) return 0;
+/* The seed and uid of the options at `arg`, 0 when absent. */
+static void key_options(lua_State *L, int arg, uint64_t *seed, uint32_t *uid) {
+    *seed = *uid = 0;
+    if (lua_isnoneornil(L, arg)) return;
     luaL_checktype(L, arg, LUA_TTABLE);
-    lua_getfield(L, arg, name);
-    lua_Integer key = luaL_optinteger(L, -1, 0);
-    lua_pop(L, 1);
-    return key;
+    for (lua_pushnil(L); lua_next(L, arg) != 0; lua_pop(L, 1)) {
+        const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "?";
+        if (strcmp(key, "seed") == 0)
+            *seed = (uint64_t)luaL_checkinteger(L, -1);
+        else if (strcmp(key, "uid") == 0)
+            *uid = (uint32_t)lsr_checkrange(L, -1, 0, UINT32_MAX);
+        else
+            lsr_argerror(L, arg,
+                         lua_pushfstring(L, "there is no option '%s'; use seed or uid", key));
+    }
 }
 
 /* tensor:uniform_([a [, b [, { seed=, uid= }]]]), tensor:normal_([mean [, deviation [, ...]]]) */
 static int random_method(lua_State *L, sr_random kind) {
     sr_tensor *y = lsr_checktensor(L, 1);
     double a = luaL_optnumber(L, 2, 0), b = luaL_optnumber(L, 3, 1);
-    uint64_t seed = (uint64_t)key_option(L, 4, "seed");
-    uint32_t uid = (uint32_t)key_option(L, 4, "uid");
+    uint64_t seed;
+    uint32_t uid;
+    key_options(L, 4, &seed, &uid);
     lsr_check(L, sr_op_random_in_place(y, kind, seed, SR_PURPOSE_TENSOR, uid, 0, a, b));
     return return_self(L);
 }
@@ -284,6 +292,11 @@ static int op_to(lua_State *L) {
     sr_dtype dtype;
     const char *name = luaL_checkstring(L, 2);
     bool is_dtype = sr_dtype_parse(&dtype, name);
+    if (!is_dtype && !lsr_has_device(name))
+        return lsr_error(L,
+                         "to: '%s' is no dtype (f64, f32, bf16, i32, bool) and no device "
+                         "(sr.devices() lists them)",
+                         name);
     sr_device *device = is_dtype ? NULL : lsr_device_named(L, name);
     sr_tensor **out = lsr_newtensor(L);
     lsr_check(L, is_dtype ? sr_op_convert(out, x, dtype) : sr_op_to_device(out, x, device));
@@ -295,12 +308,6 @@ static int op_cat(lua_State *L) {
     int64_t n;
     sr_tensor **list = lsr_checktensors(L, 1, &n);
     if (n < 1) return lsr_argerror(L, 1, "a list of at least one tensor is wanted");
-    sr_tensor **list = lua_newuserdatauv(L, (size_t)n * sizeof *list, 0);
-    for (lua_Integer i = 0; i < n; i++) {
-        lua_geti(L, 1, i + 1); /* the list keeps it alive */
-        list[i] = lsr_checktensor(L, -1);
-        lua_pop(L, 1);
-    }
     int dim = lsr_checkdim(L, 2, list[0]->ndim);
     lsr_check(L, sr_op_cat(lsr_newtensor(L), (int)n, list, dim));
     return 1;

@@ -65,11 +65,13 @@ static bool is_wrapper(const char *source) {
     return false;
 }
 
-/* Pushes "file:line: " of the innermost Lua function that called us and is no wrapper. */
+/* Pushes "file:line: " of the innermost Lua function that called us and is no wrapper; "" where a
+ * tail call has left no trace of it. */
 static void push_where(lua_State *L) {
     lua_Debug at;
     for (int level = 1; lua_getstack(L, level, &at); level++) {
-        lua_getinfo(L, "Sl", &at);
+        lua_getinfo(L, "Slt", &at);
+        if (at.currentline > 0 && is_wrapper(at.source) && at.istailcall) break;
         if (at.currentline <= 0 || is_wrapper(at.source)) continue;
         lua_pushfstring(L, "%s:%d: ", at.short_src, at.currentline);
         return;

@@ -334,11 +334,14 @@ static const luaL_Reg methods[] = {
 static int tensor_index(lua_State *L) {
     if (lua_type(L, 2) != LUA_TNUMBER) {
         lua_pushvalue(L, 2);
-        lua_rawget(L, lua_upvalueindex(1));
+        lua_gettable(L, lua_upvalueindex(1));
         return 1;
     }
     sr_tensor *t = lsr_checktensor(L, 1);
-    int64_t i = luaL_checkinteger(L, 2);
+    int whole;
+    int64_t i = lua_tointegerx(L, 2, &whole);
+    if (!whole)
+        return lsr_error(L, "a tensor's index is %f; wanted a whole number", lua_tonumber(L, 2));
     if (i < 0 && t->ndim > 0) i += t->shape[0] + 1;
     sr_tensor **out = lsr_newtensor(L);
     lsr_check(L, sr_op_select(out, t, 0, i - 1));

@@ -42,6 +42,7 @@ void lsr_pushlayout(lua_State *L, sr_layout *layout);
 sr_device *lsr_device(lua_State *L);
 /* The device of this name, opened on first use; raises when the build has no such device. */
 sr_device *lsr_device_named(lua_State *L, const char *name);
+bool lsr_has_device(const char *name);
 
 /* A dimension argument, 1..ndim or -ndim..-1, as 0..ndim-1; `otherwise` for nil and none. */
 int lsr_checkdim(lua_State *L, int arg, int ndim);

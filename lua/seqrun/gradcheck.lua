@@ -37,11 +37,18 @@ end
 ---@param fn fun(...: seqrun.Tensor): seqrun.Tensor a scalar function of the inputs
 ---@param inputs seqrun.Tensor[] real inputs with requires_grad are checked, all others only passed
 ---@param options? { eps?: number, tolerance?: number, samples?: integer } samples: elements tried of
----  each input, default 24; tolerance: |difference| over the largest gradient, default 1e-6
+---  each input, default 24; tolerance: |difference| over the largest gradient, default 1e-6; inputs that
+---  are not f64 need an eps and a tolerance of their own
 ---@return true? ok
 ---@return string? message which input and element differ, with both numbers
 local function check(fn, inputs, options)
   options = options or {}
+  for _, x in ipairs(inputs) do
+    if x:requires_grad() and x:dtype() ~= "f64" and not (options.eps and options.tolerance) then
+      local given = "gradcheck: an input is " .. x:describe() .. ", too coarse for differences of 1e-5; "
+      error(given .. 'make it on ref (sr.use("ref")), or give eps and tolerance', 2)
+    end
+  end
   local eps, tolerance = options.eps or 1e-5, options.tolerance or 1e-6
   for _, x in ipairs(inputs) do
     if x:requires_grad() then x:zero_grad() end

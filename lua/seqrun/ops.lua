@@ -49,6 +49,7 @@ end
 ---@return seqrun.Tensor # (T, H), zero on slack
 function ops.attention(qkv, layout, options)
   options = check_options("attention", options, ATTENTION)
+  if not options.heads then error("attention: the option 'heads' is missing, as in { heads = 4 }", 2) end
   return core.attention(qkv, layout, options.heads, options.scale, options.dropout, "attention", options.layer)
 end
 
@@ -76,6 +77,9 @@ end
 ---@return seqrun.Tensor # (T, H)
 function ops.embed(ids, types, tables, layout, options)
   options = check_options("embed", options, EMBED)
+  if type(tables) ~= "table" then
+    error("embed: the tables are a " .. type(tables) .. "; wanted { word =, position =, type =, gamma =, beta = }", 2)
+  end
   return core.embed(ids, types, tables.word, tables.position, tables.type, tables.gamma, tables.beta,
     layout, options.eps or EPS, options.dropout, "embedding")
 end

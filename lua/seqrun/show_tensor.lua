@@ -7,6 +7,7 @@ local MOST_ROWS, MOST_COLUMNS = 8, 8
 local function number(x)
   if type(x) == "boolean" then return x and "1" or "0" end
   if math.type(x) == "integer" then return tostring(x) end
+  if x ~= x then return "nan" end
   return ("%.4g"):format(x)
 end
 

@@ -28,6 +28,10 @@ local KNOWN = { dtype = true, device = true, requires_grad = true, seed = true, 
 
 ---`level`: of the mistake, as error() counts from here.
 local function check_options(name, options, level)
+  if options ~= nil and type(options) ~= "table" then
+    local text = '%s: the options are a %s; wanted a table, such as { dtype = "i32" }'
+    error(text:format(name, type(options)), level or 3)
+  end
   for key in pairs(options or {}) do
     if not KNOWN[key] then
       local hint = require("seqrun.guess").hint(tostring(key), { "dtype", "device", "requires_grad" })
@@ -121,6 +125,9 @@ end
 ---@param options? seqrun.TensorOptions
 ---@return seqrun.Tensor
 function tensor.arange(first, last, step, options)
+  if not tonumber(first) or not tonumber(last) or step == 0 then
+    error("arange: wanted the first and the last number, and a step that is not 0, as in arange(0, 9)", 2)
+  end
   local list = {}
   for x = first, last, step or 1 do list[#list + 1] = x end
   if #list == 0 then return tensor.zeros(0, options) end
@@ -129,27 +136,24 @@ end
 
 ---A draw is keyed and nothing is remembered: the same seed and uid, 0 and 0 unless told, give the same
 ---numbers.
-local function random(name, kind, sizes, options)
-  options = check_options(name, options, 4)
+local function random(kind, sizes, options)
   local t = core.empty(sizes, options.dtype, options.device)
   return finish(ops.random_(t, kind, options.seed or 0, options.uid or 0, 0, 0, 1), options)
 end
 
----Uniform in [0, 1): a function of seed and uid.
----@param sizes integer[]
----@param options? { seed?: integer, uid?: integer, dtype?: string, device?: string, requires_grad?: boolean }
+---Uniform in [0, 1): a function of the options seed and uid.
 ---@return seqrun.Tensor
-function tensor.rand(sizes, options)
-  local t = random("rand", "uniform", sizes, options)
+function tensor.rand(...)
+  local sizes, options = sizes_and_options("rand", ...)
+  local t = random("uniform", sizes, options) -- no tail call: messages look for the caller's line
   return t
 end
 
----Normal with mean 0 and deviation 1: a function of seed and uid.
----@param sizes integer[]
----@param options? { seed?: integer, uid?: integer, dtype?: string, device?: string, requires_grad?: boolean }
+---Normal with mean 0 and deviation 1: a function of the options seed and uid.
 ---@return seqrun.Tensor
-function tensor.randn(sizes, options)
-  local t = random("randn", "normal", sizes, options)
+function tensor.randn(...)
+  local sizes, options = sizes_and_options("randn", ...)
+  local t = random("normal", sizes, options) -- no tail call: messages look for the caller's line
   return t
 end
 
@@ -203,6 +207,23 @@ end
 core.metatable.__tostring = function(t)
   return require("seqrun.show_tensor")(t)
 end
+core.metatable.__newindex = function(_, key)
+  local fix = "write in place with t[i]:fill_(number) or t[i]:copy_(tensor)"
+  error(("a tensor's [%s] cannot be set; %s"):format(tostring(key), fix), 2)
+end
+
+---What no method is: a slip, most likely.
+setmetatable(core.methods, {
+  __index = function(methods, key)
+    if type(key) ~= "string" then
+      local fix = "narrow() takes a range, index() a list of rows"
+      error(("a tensor's index is a %s; wanted a whole number; %s"):format(type(key), fix), 3)
+    end
+    local names = {}
+    for name in pairs(methods) do names[#names + 1] = name end
+    error(("a tensor has no '%s'%s"):format(key, require("seqrun.guess").hint(key, names)), 3)
+  end,
+})
 core.metatable.__len = function(t)
   return t:dim() > 0 and t:size(1) or 0
 end

@@ -267,6 +267,7 @@ describe("arithmetic", function()
     assert.equal(x:tostring_bytes(), sr.randn({ 10, 100 }, { seed = 5, uid = 1 }):tostring_bytes())
     assert.are_not.equal(x:tostring_bytes(), sr.randn({ 1000 }, { seed = 5, uid = 2 }):tostring_bytes())
     assert.is_true(math.abs(x:mean():item()) < 0.15) -- deviation of the mean 0.03
+    assert.equal(x:tostring_bytes(), sr.randn(10, 100, { seed = 5, uid = 1 }):tostring_bytes())
     local u = sr.rand({ 1000 }, { seed = 5, uid = 1 })
     assert.is_true(u:min():item() >= 0 and u:max():item() < 1)
   end)
@@ -366,7 +367,6 @@ describe("the tape", function()
     end
   end)
 
-  each_device("gives memory back on the way", function(device)
   each_device("keeps a gradient on the device of its tensor", function(device)
     for _, other in ipairs(sr.devices()) do
       if other ~= device then
@@ -383,6 +383,7 @@ describe("the tape", function()
     end
   end)
 
+  each_device("gives memory back on the way", function(device)
     local w = sr.randn({ 256, 256 }, { uid = 1, requires_grad = true })
     local x = sr.randn({ 256, 256 }, { uid = 2 })
     for _ = 1, 20 do
@@ -426,12 +427,25 @@ describe("a mistake", function()
       { function() local _ = sr.from_string("abc", { 2 }, "i32") end, "3 bytes" },
       { function() local _ = sr.cat { x, sr.ones(3, 4) } end, "equal sizes" },
       { function() local _ = sr.cat { x, 3 } end, "number 2 of the list is a number" },
+      { function() local _ = sr.randn(2, 3.5) end, "sizes are whole numbers" },
+      { function() local _ = sr.randn({ 2, 3 }, 5) end, "randn: the options are a number; wanted a table" },
+      { function() local _ = sr.tensor({ 1 }, "i32") end, "tensor: the options are a string" },
+      { function() local _ = sr.arange(5) end, "wanted the first and the last number" },
+      { function() local _ = x[3] end, "select: position 3 of dimension 1 in (2, 3)" },
+      { function() local _ = x[1.5] end, "index is 1.5; wanted a whole number" },
+      { function() local _ = x[{ 1 }] end, "index is a table; wanted a whole number; narrow() takes a range" },
+      { function() local _ = x:sofmax() end, "has no 'sofmax'; did you mean 'softmax'?" },
+      { function() x[1] = 7 end, "write in place with t[i]:fill_(number)" },
+      { function() local _ = x:to("int") end, "to: 'int' is no dtype" },
+      { function() local _ = x:uniform_(0, 1, { sead = 1 }) end, "there is no option 'sead'; use seed or uid" },
       { function() local _ = x:expand(1 << 40, 1 << 40, 2, 3) end, "2^63 elements" },
       { function() x[1]:expand(5, 3):add_(1) end, "write to a clone() of it" },
       { function() x[1]:expand(5, 3):zero_() end, "write to a clone() of it" },
       { function() x:set_grad(sr.ones(3, 2)) end, "set_grad: the gradient is (3, 2)" },
       { function() x:set_grad(x:to("bf16")) end, "set_grad: the gradient is (2, 3) bf16" },
       { function() x:set_grad(x[1]:expand(2, 3)) end, "an expanded view" },
+      { function() local _ = sr.ops.attention(x, core.layout { lens = { 2 } }) end, "'heads' is missing" },
+      { function() local _ = sr.ops.embed(x, x, x) end, "the tables are a userdata" },
     }
     for _, mistake in ipairs(mistakes) do
       local line, message = line_of(mistake[1])
@@ -439,6 +453,11 @@ describe("a mistake", function()
       assert.equal(defined, line, tostring(message))
       assert.is_truthy(tostring(message):find(mistake[2], 1, true), tostring(message))
     end
+  end)
+
+  each_device("in a tail call has no line of ours", function()
+    local _, message = pcall(function() return sr.tensor { 1, "a" } end)
+    assert.equal("tensor: an element is a string; wanted numbers", message)
   end)
 
   each_device("with ids, rows or labels out of range names the place", function()
