@@ -14,7 +14,7 @@ VERSION  = 0.1.0
 
 # What Debian 12 calls the things we stand on.
 PACKAGES      = gcc make pkg-config liblua5.4-dev lua-argparse lua-busted libyaml-dev libutf8proc-dev \
-                libjansson-dev libxxhash-dev zlib1g-dev libdnnl-dev
+                libjansson-dev libxxhash-dev zlib1g-dev
 TEST_PACKAGES = strace e2fsprogs
 LINT_PACKAGES = g++ clang-format clang-tidy lua-check
 
@@ -32,7 +32,7 @@ WARN    = -Wall -Wextra -Wformat=2 -Wvla
 CFLAGS  = -std=c11 -D_GNU_SOURCE -g $(OPT) -ffp-contract=off -fno-math-errno -fPIE -I. $(WARN) \
           $(HARDEN) $(LUA_CFLAGS) $(EXTRA)
 LDFLAGS = -pie -rdynamic -Wl,-z,relro,-z,now,-z,noexecstack
-LDLIBS  = $(LUA_LIBS) -ldnnl -lyaml -lutf8proc -ljansson -lz -lpthread -ldl -lm
+LDLIBS  = $(LUA_LIBS) -lyaml -lutf8proc -ljansson -lz -lpthread -ldl -lm
 
 ifeq ($(SAN),1)
 BUILD   := $(BUILD)-san

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <jansson.h>
 #include <limits.h>
-#include <oneapi/dnnl/dnnl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -306,7 +305,7 @@ static int sys_machine(lua_State *L) {
     sr_cpu cpu;
     if (uname(&u) != 0) memset(&u, 0, sizeof u);
     sr_cpu_facts(&cpu);
-    lua_createtable(L, 0, 12);
+    lua_createtable(L, 0, 11);
     field(L, "system", u.sysname);
     field(L, "release", u.release);
     field(L, "arch", u.machine);
@@ -325,7 +324,6 @@ static int sys_machine(lua_State *L) {
 
 /* build() -> { version, git, compiler, cflags, sanitizers, lua, unicode, and library versions } */
 static int sys_build(lua_State *L) {
-    const dnnl_version_t *dnnl = dnnl_version();
     lua_createtable(L, 0, 12);
     field(L, "version", SR_VERSION);
     field(L, "git", SR_GIT);
@@ -337,8 +335,6 @@ static int sys_build(lua_State *L) {
     field(L, "utf8proc", utf8proc_version());
     field(L, "unicode", utf8proc_unicode_version());
     field(L, "zlib", zlibVersion());
-    lua_pushfstring(L, "%d.%d.%d", dnnl->major, dnnl->minor, dnnl->patch);
-    lua_setfield(L, -2, "onednn");
 #ifdef __SANITIZE_ADDRESS__
     flag(L, "sanitizers", true);
 #else

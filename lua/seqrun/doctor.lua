@@ -83,11 +83,6 @@ check("tests", function()
     "apt-get install lua-busted"
 end)
 
-check("matrix products", function()
-  local build = sys.build()
-  return true, "oneDNN " .. build.onednn
-end)
-
 check("text", function()
   local build = sys.build()
   return build.unicode ~= nil, ("utf8proc %s, Unicode %s"):format(build.utf8proc, build.unicode)

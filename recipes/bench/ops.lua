@@ -6,6 +6,8 @@
 -- is those bytes over the copy rate measured first: an op that is not bound by arithmetic cannot be
 -- faster.  An op whose time is far above its floor, and whose GFLOP/s are far below those of `linear`,
 -- has something to gain.  Backward rows run forward once, then time the way back alone.
+--
+-- peer=true multiplies the same shapes with oneDNN afterwards (peers/onednn_gemm.c; libdnnl-dev).
 
 local directory = arg[0]:match("^(.*)/[^/]*$") or "."
 package.path = directory .. "/?.lua;" .. package.path
@@ -16,7 +18,7 @@ local common = require("common")
 
 local options = common.options({
   op = "", T = 2048, hidden = 768, inner = 3072, heads = 12, vocabulary = 30522, len = 512,
-  masked = 300, dropout = 0.1, repeats = 5, threads = 0, seed = 1,
+  masked = 300, dropout = 0.1, repeats = 5, threads = 0, seed = 1, peer = false,
 }, arg)
 if options.threads > 0 then sr.use("cpu", { threads = options.threads }) end
 
@@ -166,3 +168,10 @@ end
 
 print(("T = %d, H = %d, F = %d, A = %d, V = %d, M = %d; %s"):format(T, H, F, options.heads, V, M, common.machine()))
 common.print_table(rows)
+
+if options.peer then
+  local program = os.tmpname()
+  local build = ("cc -O2 -fopenmp '%s/peers/onednn_gemm.c' -o %s -ldnnl"):format(directory, program)
+  if os.execute(build) then os.execute(("%s %d %d %d %d"):format(program, T, H, F, sr.threads())) end
+  os.remove(program)
+end
