@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "core/base/mem.h"
+#include "core/base/thread.h"
 #include "core/batch/feed.h"
 
 typedef enum slot_state { SLOT_EMPTY, SLOT_BUSY, SLOT_READY } slot_state;
@@ -217,6 +218,23 @@ void sr_loader_close(sr_loader *l) {
     sr_free(l);
 }
 
+/* Waits until no worker is at work; none starts.  The lock is held. */
+static void pause_workers(sr_loader *l) {
+    l->paused = true;
+    while (l->busy > 0) pthread_cond_wait(&l->changed, &l->lock);
+}
+
+/* Begins anew at a cursor.  The lock is held. */
+static void restart(sr_loader *l, const sr_cursor *cursor) {
+    pause_workers(l);
+    drop_slots(l);
+    l->next = l->delivered = *cursor;
+    l->sequences = cursor->sequences;
+    l->ordered = l->given = 0;
+    l->ended = l->paused = false;
+    pthread_cond_broadcast(&l->changed);
+}
+
 /* ---- next ---- */
 
 /* The slot of the next update, once it is ready.  The lock is held. */
@@ -236,6 +254,10 @@ sr_status sr_loader_next(sr_batches **out, sr_loader *l) {
     double began = now();
     pthread_mutex_lock(&l->lock);
     slot *s = wait_ready(l);
+    while (s->status == SR_ESTOP && !sr_stop_requested()) { /* that stop is over */
+        restart(l, &l->delivered);
+        s = wait_ready(l);
+    }
     l->waited += now() - began;
     sr_status st = s->status;
     if (st != SR_OK) sr_fail(st, "%s", s->message);
@@ -260,12 +282,6 @@ sr_cursor sr_loader_cursor(const sr_loader *l) {
     return l->delivered; /* written by the thread that asks for updates, as is this call */
 }
 
-/* Waits until no worker is at work; none starts.  The lock is held. */
-static void pause_workers(sr_loader *l) {
-    l->paused = true;
-    while (l->busy > 0) pthread_cond_wait(&l->changed, &l->lock);
-}
-
 sr_status sr_loader_seek(sr_loader *l, const sr_cursor *cursor) {
     const sr_loader_opts *o = &l->feed.opts;
     if (cursor->epoch < o->table.epoch || cursor->pack < 0 || cursor->packs < 0 ||
@@ -284,16 +300,10 @@ sr_status sr_loader_seek(sr_loader *l, const sr_cursor *cursor) {
                            " is not among them; the data set or its options have changed",
                            cursor->epoch, packs, cursor->pack);
     }
+    sr_cursor from = *cursor;
+    if (from.packs == 0) from.packs = l->start.packs;
     pthread_mutex_lock(&l->lock);
-    pause_workers(l);
-    drop_slots(l);
-    l->next = *cursor;
-    if (l->next.packs == 0) l->next.packs = l->start.packs;
-    l->delivered = l->next;
-    l->sequences = cursor->sequences;
-    l->ordered = l->given = 0;
-    l->ended = l->paused = false;
-    pthread_cond_broadcast(&l->changed);
+    restart(l, &from);
     pthread_mutex_unlock(&l->lock);
     return SR_OK;
 }

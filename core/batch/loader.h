@@ -49,7 +49,7 @@ void sr_loader_close(sr_loader *l); /* waits for the workers; NULL is allowed */
 
 /* The next update, freed by sr_batches_free(); NULL after the last of a finite number of epochs.
  * Errors: those of sr_batch_make() and sr_epoch_build(), from the place where they belong; asking
- * again gives the same failure. */
+ * again gives the same failure, or after SR_ESTOP, once the stop is over, what was asked for. */
 sr_status sr_loader_next(sr_batches **out, sr_loader *l);
 
 /* Where the next update begins, and going there: what follows equals never having stopped.

@@ -325,6 +325,39 @@ static void damage_stops_the_loader(void) {
     sr_dataset_close(d);
 }
 
+/* A stop in the middle of a solver, at the prompt say: what follows is what would have followed. */
+static void a_stop_is_no_end(void) {
+    sr_dataset *d = open_sample(0);
+    uint64_t want[8], got[8];
+    sr_loader_opts o = usual();
+    sr_loader *l;
+    o.solve.solver = "optimal"; /* which polls */
+    o.packs = 500;
+    CHECK_OK(sr_loader_open(&l, d, &o, NULL));
+    take(l, want, 8);
+    sr_loader_close(l);
+    for (int threads = 0; threads < 3; threads++) {
+        sr_batches *u;
+        sr_status st;
+        int n = 0, stops = 0;
+        o.threads = threads;
+        o.prefetch = 2;
+        CHECK_OK(sr_loader_open(&l, d, &o, NULL));
+        sr_stop_request();
+        while ((st = sr_loader_next(&u, l)) == SR_OK && n < 8) {
+            got[n++] = digest(u);
+            sr_batches_free(u);
+        }
+        for (; st == SR_ESTOP && stops < 3; stops++) st = sr_loader_next(&u, l);
+        CHECK(st == SR_ESTOP && n < 8);
+        sr_stop_clear();
+        take(l, got + n, 8 - n);
+        CHECK(memcmp(want, got, sizeof want) == 0);
+        sr_loader_close(l);
+    }
+    sr_dataset_close(d);
+}
+
 static void bad_options_are_refused(void) {
     sr_dataset *d = open_sample(0);
     sr_loader *l;
@@ -393,6 +426,7 @@ int main(void) {
     given_uids_make_an_update();
     fixed_sets_keep_their_examples();
     damage_stops_the_loader();
+    a_stop_is_no_end();
     bad_options_are_refused();
     memory_runs_out();
     unlink(path);
