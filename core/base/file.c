@@ -56,7 +56,9 @@ sr_io sr_io_now = {
 };
 
 /* What to do about the errors that people meet; "" for the rest. */
-static const char *way_out(int error) {
+static const char *way_out(const char *verb, int error) {
+    bool reading =
+        strcmp(verb, "open") == 0 || strcmp(verb, "read") == 0 || strcmp(verb, "list") == 0;
     switch (error) {
     case ENOSPC:
     case EDQUOT:
@@ -66,7 +68,14 @@ static const char *way_out(int error) {
     case EACCES:
     case EPERM:
     case EROFS:
-        return "; choose a directory that you may write to";
+        return reading ? "; ask for the right to read it"
+                       : "; choose a directory that you may write to";
+    case EEXIST:
+        return "; a file of that name is in the way";
+    case EISDIR:
+        return "; name a file, not a directory";
+    case ENOTDIR:
+        return "; a part of the path is a file";
     case EMFILE:
     case ENFILE:
         return "; raise the limit on open files (ulimit -n)";
@@ -79,7 +88,8 @@ static const char *way_out(int error) {
 static sr_status failed(const char *verb, const char *path) {
     int error = errno;
     sr_status status = error == ENOENT ? SR_ENOENT : error == ENOMEM ? SR_ENOMEM : SR_EIO;
-    return sr_fail(status, "%s: cannot %s: %s%s", path, verb, strerror(error), way_out(error));
+    return sr_fail(status, "%s: cannot %s: %s%s", path, verb, strerror(error),
+                   way_out(verb, error));
 }
 
 static int open_retry(const char *path, int flags, unsigned mode) {
@@ -219,9 +229,16 @@ sr_status sr_file_sync(int fd, const char *path) {
     return rc == 0 ? SR_OK : failed("sync", path);
 }
 
+/* A file that cannot be created for want of a folder: a fault of storage, not of something to read.
+ */
+static sr_status failed_to_create(const char *verb, const char *path) {
+    if (errno != ENOENT) return failed(verb, path);
+    return sr_fail(SR_EIO, "%s: cannot %s: its folder does not exist; make it first", path, verb);
+}
+
 sr_status sr_file_create(int *fd, const char *path, unsigned mode) {
     *fd = open_retry(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
-    return *fd >= 0 ? SR_OK : failed("create", path);
+    return *fd >= 0 ? SR_OK : failed_to_create("create it", path);
 }
 
 sr_status sr_file_reserve(int fd, uint64_t size, const char *path) {
@@ -268,7 +285,7 @@ sr_status sr_file_check_space(const char *path, uint64_t bytes) {
     if (sr_io_now.space(path, &left) != 0) return failed("ask for the free space", path);
     if (left >= bytes) return SR_OK;
     return sr_fail(SR_EIO, "%s: %ju bytes are free, %ju are needed%s", path, (uintmax_t)left,
-                   (uintmax_t)bytes, way_out(ENOSPC));
+                   (uintmax_t)bytes, way_out("write", ENOSPC));
 }
 
 /* The folder part of `path`, "." when it has none; freed by sr_free(). */
@@ -302,8 +319,8 @@ static sr_status open_temporary(int *fd, char **temporary, const char *path) {
         SR_TRY(temporary_name(temporary, path));
         *fd = open_retry(*temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
         if (*fd >= 0) return SR_OK;
-        sr_status st = failed("create a file beside it", path);
         bool taken = errno == EEXIST;
+        sr_status st = failed_to_create("create a file beside it", path);
         sr_free(*temporary);
         *temporary = NULL;
         if (!taken) return st;
@@ -313,6 +330,10 @@ static sr_status open_temporary(int *fd, char **temporary, const char *path) {
 
 sr_status sr_draft_open(sr_draft *d, const char *path) {
     *d = (sr_draft){.fd = -1};
+    if (sr_file_is_dir(path)) { /* known before the work, not at the rename */
+        errno = EISDIR;
+        return failed("write to it", path);
+    }
     sr_status st = sr_strdup(&d->path, path);
     if (st == SR_OK) st = open_temporary(&d->fd, &d->temporary, path);
     if (st != SR_OK) sr_draft_drop(d);

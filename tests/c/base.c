@@ -356,6 +356,11 @@ static void failing_storage(void) {
     CHECK_FAILS(sr_file_replace(in_scratch("no"), "x", 1), SR_EIO, "may write to");
     inject(1, EIO, "rename");
     CHECK_FAILS(sr_file_replace(in_scratch("no"), "x", 1), SR_EIO, "cannot replace");
+    inject(0, 0, NULL);
+    CHECK_FAILS(sr_file_replace(in_scratch("none/f"), "x", 1), SR_EIO,
+                "none/f: cannot create a file beside it: its folder does not exist; make it");
+    CHECK_FAILS(sr_file_replace(in_scratch("swap"), "x", 1), SR_EIO, "name a file, not a dir");
+    CHECK_FAILS(sr_file_replace(in_scratch("swap/f/g"), "x", 1), SR_EIO, "a part of the path");
     inject(2, EIO, "read");
     CHECK_FAILS(sr_file_read(&bytes, &size, in_scratch("swap/f"), 99), SR_EIO, "cannot read");
     CHECK(bytes == NULL);

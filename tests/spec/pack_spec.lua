@@ -316,7 +316,7 @@ describe("seqrun pack", function()
       { 2, "not both", "x.sqr", "--hist", COLA },
       { 2, "1 to 65535", "--hist", COLA, "--max-len", "70000" },
       { 2, "use the solver optimal", "--hist", SQUAD, "--solver", "nnlshp", "--max-seqs", "9" },
-      { 3, "no/such", "--hist", COLA, "--out", "no/such/dir/plan" },
+      { 5, "no/such/dir/plan", "--hist", COLA, "--out", "no/such/dir/plan" },
       { 3, "not a certificate", "--hist", COLA, "--check", bad },
     }
     for _, case in ipairs(cases) do
