@@ -6,6 +6,7 @@
 #include <lauxlib.h>
 #include <libgen.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@
 #include "core/base/system.h"
 #include "lua/bind/lstate.h"
 
-enum { EXIT_MEMORY = 4, EXIT_INTERNAL = 70, MXCSR_DEFAULT = 0x1F80 };
+enum { EXIT_MEMORY = 4, EXIT_STORAGE = 5, EXIT_INTERNAL = 70, MXCSR_DEFAULT = 0x1F80 };
 
 /* The folder of the Lua files: beside build/ in a checkout, else PREFIX/share/seqrun/lua. */
 static void find_lua_dir(char out[PATH_MAX]) {
@@ -87,6 +88,14 @@ static int report_fault(lua_State *L, int status) {
     return EXIT_INTERNAL;
 }
 
+/* Whether what was printed is lost, though somebody waits for it: not a pipe whose reader has left.
+ * Lua flushes as it prints, so the last flush may succeed where an earlier one failed. */
+static bool output_lost(void) {
+    struct pollfd out = {.fd = STDOUT_FILENO};
+    bool failed = fflush(stdout) != 0 || ferror(stdout) != 0;
+    return failed && !(poll(&out, 1, 0) > 0 && (out.revents & (POLLERR | POLLHUP)) != 0);
+}
+
 int main(int argc, char **argv) {
     char lua_dir[PATH_MAX];
     set_up_process();
@@ -103,9 +112,8 @@ int main(int argc, char **argv) {
     int status = lua_pcall(L, 2, 1, 1);
     int code = status == LUA_OK ? (int)lua_tointeger(L, -1) : report_fault(L, status);
     lsr_state_close(L);
-    if (fflush(stdout) != 0 && errno != EPIPE && code == 0) {
-        fprintf(stderr, "seqrun: standard output: %s\n", strerror(errno));
-        code = 5;
-    }
-    return code;
+    if (code != 0 || !output_lost()) return code;
+    fprintf(stderr,
+            "seqrun: standard output cannot take what was to be printed; is its disk full?\n");
+    return EXIT_STORAGE;
 }

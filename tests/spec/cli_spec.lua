@@ -105,6 +105,14 @@ describe("the command line", function()
     assert.equal(0, code)
   end)
 
+  it("ends with 5 when what it printed is lost", function()
+    for _, words in ipairs { { "help" }, { "version", "--json" }, { "-e", "for i = 1, 1e4 do print(i) end" } } do
+      local code, _, err = run(words, { shell = ">/dev/full" })
+      assert.equal(5, code)
+      assert.matches("^seqrun: standard output .*full", err)
+    end
+  end)
+
   it("ends with 4 when memory runs out in a recipe", function()
     local text = "require('seqrun.core.fault').lua_limit(1 << 20) local t = {} for i = 1, 1e8 do t[i] = i end"
     local code, _, err = run { script(text) }
