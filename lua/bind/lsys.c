@@ -117,6 +117,14 @@ static int sys_write_file(lua_State *L) {
     return done(L, sr_file_replace(path, bytes, size));
 }
 
+/* check_writable(path) -> true | nil, message, code: whether a file could be written there */
+static int sys_check_writable(lua_State *L) {
+    sr_draft draft;
+    sr_status st = sr_draft_open(&draft, luaL_checkstring(L, 1));
+    sr_draft_drop(&draft);
+    return done(L, st);
+}
+
 /* make_dirs(path) -> true | nil, message, code */
 static int sys_make_dirs(lua_State *L) {
     return done(L, sr_file_make_dirs(luaL_checkstring(L, 1)));
@@ -224,6 +232,12 @@ static void interrupt(lua_State *L, lua_Debug *where) {
     luaL_error(L, "interrupted");
 }
 
+/* Work without steps, in C for long: it polls the stop flag. */
+static void on_work_signal(int number) {
+    sr_stop_request();
+    on_run_signal(number);
+}
+
 /* The prompt: ops poll the stop flag, Lua code meets a hook at its next instruction. */
 static void on_prompt_signal(int number) {
     (void)number;
@@ -252,24 +266,29 @@ static void handle(int number, void (*handler)(int), int flags) {
 /* signals(mode): who deals with INT, TERM, USR1, HUP.
  *
  *   run      caught() names them; HUP is ignored, so that training outlives its terminal
+ *   work     the same, and what C works on ends with "stopped"
  *   prompt   INT raises "interrupted" in the Lua code that runs; HUP ends the program well
  *   reading  INT ends the read that waits for a line; HUP as at the prompt
  *   default  as the system has it
  */
 static int sys_signals(lua_State *L) {
-    enum { DEFAULT, RUN, PROMPT, READING };
-    static const char *const modes[] = {"default", "run", "prompt", "reading", NULL};
-    static void (*const on_int[])(int) = {SIG_DFL, on_run_signal, on_prompt_signal,
-                                          on_reading_signal};
-    static void (*const on_hangup[])(int) = {SIG_DFL, SIG_IGN, on_prompt_hangup, on_prompt_hangup};
+    static const char *const modes[] = {"default", "run", "work", "prompt", "reading", NULL};
+    static const struct {
+        void (*on_int)(int), (*on_others)(int), (*on_hangup)(int);
+        int flags; /* of SIGINT */
+    } ways[] = {{SIG_DFL, SIG_DFL, SIG_DFL, SA_RESTART},
+                {on_run_signal, on_run_signal, SIG_IGN, SA_RESTART},
+                {on_work_signal, on_work_signal, SIG_IGN, SA_RESTART},
+                {on_prompt_signal, SIG_DFL, on_prompt_hangup, SA_RESTART},
+                {on_reading_signal, SIG_DFL, on_prompt_hangup, 0}};
     int mode = luaL_checkoption(L, 1, NULL, modes);
     lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
     prompt_state = lua_tothread(L, -1);
     caught = 0;
-    handle(SIGINT, on_int[mode], mode == READING ? 0 : SA_RESTART);
-    handle(SIGTERM, mode == RUN ? on_run_signal : SIG_DFL, SA_RESTART);
-    handle(SIGUSR1, mode == RUN ? on_run_signal : SIG_DFL, SA_RESTART);
-    handle(SIGHUP, on_hangup[mode], SA_RESTART);
+    handle(SIGINT, ways[mode].on_int, ways[mode].flags);
+    handle(SIGTERM, ways[mode].on_others, SA_RESTART);
+    handle(SIGUSR1, ways[mode].on_others, SA_RESTART);
+    handle(SIGHUP, ways[mode].on_hangup, SA_RESTART);
     handle(SIGPIPE, SIG_IGN, 0);
     return 0;
 }
@@ -386,6 +405,7 @@ static const luaL_Reg functions[] = {
     {"columns", sys_columns},
     {"read_file", sys_read_file},
     {"write_file", sys_write_file},
+    {"check_writable", sys_check_writable},
     {"make_dirs", sys_make_dirs},
     {"remove", sys_remove},
     {"exists", sys_exists},

@@ -5,7 +5,8 @@
 --     local ids = tokenizer:encode("She was very [MASK].", { specials = true })
 --     print(tokenizer:decode(ids))
 
-local core = require "seqrun.core.text"
+local check_options = require("seqrun.check_options")
+local core = require("seqrun.core.text")
 
 local text = {}
 
@@ -26,18 +27,6 @@ Tokenizer.__name = "seqrun.text.Tokenizer"
 
 function Tokenizer:__tostring()
   return ("tokenizer, %s, %s"):format(self.lowercase and "uncased" or "cased", tostring(self.vocab))
-end
-
-local function check_options(what, given, known)
-  for key in pairs(given) do
-    if known[key] == nil then
-      local list = {}
-      for name in pairs(known) do list[#list + 1] = name end
-      table.sort(list)
-      local hint = require("seqrun.guess").hint(tostring(key), list)
-      error(("%s: there is no option '%s'%s"):format(what, tostring(key), hint), 3)
-    end
-  end
 end
 
 local TOKENIZER = { vocab = true, lowercase = true, keep_accents = true, literal = true }

@@ -120,6 +120,23 @@ describe("prepare", function()
     local _, message, code = sr.data.prepare { inputs = "-", out = folder .. "/y.sqr", vocab = { size = 40 } }
     assert.equal("config", code)
     assert.is_truthy(message:find("read once", 1, true))
+    _, message, code = sr.data.prepare { inputs = {}, out = folder .. "/y.sqr", vocab = vocab }
+    assert.equal("config", code)
+    assert.is_truthy(message:find("inputs is empty", 1, true))
+    assert.error_matches(function()
+      sr.data.prepare { inputs = text, out = "x", vocab = { sise = 40 } }
+    end, "did you mean 'size'")
+  end)
+
+  it("finds out before the work that it cannot write", function()
+    local made = {}
+    local done, message, code = sr.data.prepare {
+      inputs = text, out = folder, vocab = { size = 40 }, progress = function(line) made[#made + 1] = line end,
+    }
+    assert.is_nil(done)
+    assert.equal("storage", code)
+    assert.is_truthy(message:find("name a file, not a directory", 1, true), message)
+    assert.same({}, made)
   end)
 end)
 

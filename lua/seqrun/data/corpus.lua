@@ -1,6 +1,7 @@
 -- corpus.lua - an opened data set, as a person meets it.
 
-local check_options = require("seqrun.data.options")
+local check_options = require("seqrun.check_options")
+local commas = require("seqrun.run.text").commas
 local core = require("seqrun.core.data")
 
 ---@class seqrun.Corpus
@@ -38,11 +39,6 @@ function Corpus.open(path, options)
   })
   if not opened then return nil, message, code end
   return setmetatable({ core = opened, about = opened:info() }, Corpus)
-end
-
-local function commas(n)
-  local text = tostring(n):reverse():gsub("(%d%d%d)", "%1,"):reverse()
-  return (text:gsub("^,", ""))
 end
 
 function Corpus:__tostring()

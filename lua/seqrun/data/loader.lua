@@ -1,6 +1,6 @@
 -- loader.lua - updates in order: what a training loop draws from.
 
-local check_options = require("seqrun.data.options")
+local check_options = require("seqrun.check_options")
 local core = require("seqrun.core.batch")
 local failure = require("seqrun.failure")
 

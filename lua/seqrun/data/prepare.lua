@@ -1,6 +1,7 @@
 -- prepare.lua - raw text to a data set: a vocabulary when none is given, then tokens, streamed.
 
-local check_options = require("seqrun.data.options")
+local check_options = require("seqrun.check_options")
+local commas = require("seqrun.run.text").commas
 local core = require("seqrun.core.data")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.core.text")
@@ -9,6 +10,7 @@ local text = require("seqrun.core.text")
 ---@field inputs string|string[] files, folders, .gz, "-"
 ---@field out string the .sqr file
 ---@field vocab string|seqrun.core.text.vocab|table a path, a vocabulary, or { size =, min_frequency = } to train one
+---of 30,522 tokens unless told
 ---@field vocab_out? string where a trained vocabulary goes; OUT with .vocab.txt for .sqr by default
 ---@field lowercase? boolean true
 ---@field keep_accents? boolean
@@ -22,41 +24,41 @@ local OPTIONS = {
   document_start = true, threads = true, progress = true,
 }
 
+local TRAIN = { size = true, min_frequency = true }
+
 ---Seconds between two lines of progress.
 local EVERY = 2
-
-local function commas(n)
-  local digits = tostring(n):reverse():gsub("(%d%d%d)", "%1,"):reverse()
-  return (digits:gsub("^,", ""))
-end
 
 local function say(options, format, ...)
   if options.progress then options.progress(format:format(...)) end
 end
 
----The vocabulary to use; a trained one is written beside the data set.
-local function vocabulary(options, inputs)
-  local vocab = options.vocab
-  if type(vocab) == "userdata" then return vocab end
-  if type(vocab) == "string" then return text.vocab(vocab) end
+---Trains a vocabulary on the text.
+local function train(options, inputs)
   for _, path in ipairs(inputs) do
     if path == "-" then
       return nil, "prepare: standard input is read once; give a vocabulary (vocab: FILE), or files to train one from",
         "config"
     end
   end
-  say(options, "vocabulary: training %s tokens", commas(vocab.size))
+  local size = options.vocab.size or 30522
+  say(options, "vocabulary: training %s tokens", commas(size))
   local trained, counts, code = text.train(inputs, {
-    size = vocab.size, min_frequency = vocab.min_frequency, lowercase = options.lowercase ~= false,
+    size = size, min_frequency = options.vocab.min_frequency, lowercase = options.lowercase ~= false,
     keep_accents = options.keep_accents, threads = options.threads,
   })
   if not trained then return nil, counts, code end
-  local path = options.vocab_out or options.out:gsub("%.sqr$", "") .. ".vocab.txt"
-  local saved, message, failed = trained:save(path)
-  if not saved then return nil, message, failed end
-  say(options, "vocabulary: %s tokens from %s words (%s distinct), in %s", commas(#trained), commas(counts.words),
-    commas(counts.distinct), path)
+  say(options, "vocabulary: %s tokens from %s words (%s distinct)", commas(#trained), commas(counts.words),
+    commas(counts.distinct))
   return trained
+end
+
+---The vocabulary to use.
+local function vocabulary(options, inputs)
+  local vocab = options.vocab
+  if type(vocab) == "userdata" then return vocab end
+  if type(vocab) == "string" then return text.vocab(vocab) end
+  return train(options, inputs)
 end
 
 local function tell_progress(options, counts, began)
@@ -73,7 +75,6 @@ local function work(ingest, options)
     local done, message, code = ingest:step()
     if done == nil then return nil, message, code end
     if done then break end
-    if sys.caught() then return nil, "prepare: stopped; no data set was written", "stopped" end
     if sys.now() - told > EVERY then
       told = sys.now()
       tell_progress(options, ingest:counts(), began)
@@ -99,23 +100,29 @@ local function close_report(options, counts)
   if counts.long_cut > 0 then say(options, "%s places were cut since a line was too long", commas(counts.long_cut)) end
 end
 
----Makes a data set from text; the counts of what was read, stored and dropped.
----@param options seqrun.PrepareOptions
----@return table<string, number>? counts
----@return string? message
----@return string? code
-return function(options)
-  check_options("data.prepare", options, OPTIONS)
-  if not options.inputs or not options.out or not options.vocab then
-    error("data.prepare: give inputs, out and vocab (a path, or { size = N } to train one)", 2)
+---Makes the folder, and finds out before the work whether a file can be made in it.
+local function make_place(out)
+  local folder, done, message, code = out:match("^(.+)/[^/]*$"), true, nil, nil
+  if folder then done, message, code = sys.make_dirs(folder) end
+  if done then done, message, code = sys.check_writable(out) end
+  return done, message, code
+end
+
+---Puts the data set in its place, and beside it the vocabulary when it was trained.
+local function commit(options, ingest, vocab)
+  local done, message, code = true, nil, nil
+  if type(options.vocab) == "table" then
+    done, message, code = vocab:save(options.vocab_out or options.out:gsub("%.sqr$", "") .. ".vocab.txt")
   end
-  local inputs = type(options.inputs) == "table" and options.inputs or { options.inputs }
-  local folder = options.out:match("^(.+)/[^/]*$")
-  local message, code, vocab, ingest, counts, done
-  if folder then
-    done, message, code = sys.make_dirs(folder)
-    if not done then return nil, message, code end
-  end
+  if done then done, message, code = ingest:commit() end
+  return done, message, code
+end
+
+local function prepare(options, inputs)
+  local done, message, code, vocab, ingest, counts
+  if #inputs == 0 then return nil, "prepare: inputs is empty; give files or folders, or - for stdin", "config" end
+  done, message, code = make_place(options.out)
+  if not done then return nil, message, code end
   vocab, message, code = vocabulary(options, inputs)
   if not vocab then return nil, message, code end
   local lowercase = options.lowercase ~= false
@@ -130,8 +137,26 @@ return function(options)
   local guard <close> = ingest
   counts, message, code = work(ingest, options)
   if not counts then return nil, message, code end
-  done, message, code = ingest:commit()
+  done, message, code = commit(options, ingest, vocab)
   if not done then return nil, message, code end
+  return counts
+end
+
+---Makes a data set from text; the counts of what was read, stored and dropped.
+---@param options seqrun.PrepareOptions
+---@return table<string, number>? counts
+---@return string? message
+---@return string? code
+return function(options)
+  check_options("data.prepare", options, OPTIONS)
+  if not options.inputs or not options.out or not options.vocab then
+    error("data.prepare: give inputs, out and vocab (a path, or { size = N } to train one)", 2)
+  end
+  if type(options.vocab) == "table" then check_options("data.prepare: vocab", options.vocab, TRAIN) end
+  local inputs = type(options.inputs) == "table" and options.inputs or { options.inputs }
+  local counts, message, code = prepare(options, inputs)
+  if code == "stopped" then message = "prepare: stopped on request; no data set was written" end
+  if not counts then return nil, message, code end
   close_report(options, counts)
   return counts
 end

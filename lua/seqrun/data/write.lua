@@ -1,6 +1,6 @@
 -- write.lua - given examples to a data set: segments, and a label if they have one.
 
-local check_options = require("seqrun.data.options")
+local check_options = require("seqrun.check_options")
 local core = require("seqrun.core.data")
 local sys = require("seqrun.core.sys")
 

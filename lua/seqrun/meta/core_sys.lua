@@ -42,6 +42,13 @@ function sys.read_file(path, limit) end
 ---@return string? code
 function sys.write_file(path, bytes) end
 
+---Whether a file could be written there, for those who would else find out after long work.
+---@param path string
+---@return true? done
+---@return string? message
+---@return string? code
+function sys.check_writable(path) end
+
 ---Makes a folder and those above it, as far as they are missing.
 ---@param path string
 ---@return true? done
@@ -106,10 +113,10 @@ function sys.hash(bytes) end
 ---@return string? code
 function sys.hash_file(path) end
 
----Who deals with INT, TERM, USR1 and HUP: a run (`caught` names them, HUP is ignored), the prompt
----(INT raises "interrupted" in the Lua code that runs), the prompt while it reads (INT ends the read), or
----the system.
----@param mode "run"|"prompt"|"reading"|"default"
+---Who deals with INT, TERM, USR1 and HUP: a run (`caught` names them, HUP is ignored), work without
+---steps (the same, and long C functions end with "stopped"), the prompt (INT raises "interrupted" in
+---the Lua code that runs), the prompt while it reads (INT ends the read), or the system.
+---@param mode "run"|"work"|"prompt"|"reading"|"default"
 function sys.signals(mode) end
 
 ---The signal that arrived since `signals` was called or it was last cleared.

@@ -30,6 +30,6 @@ return function(spec)
     io.stdout:write(loaded:explain())
     failure.raise("ok", "")
   end
-  sys.signals("run") -- whoever works for long asks sys.caught()
+  sys.signals("work")
   return loaded.values, request
 end

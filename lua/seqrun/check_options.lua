@@ -1,4 +1,4 @@
--- options.lua - a table of named options with a key that nobody reads is a mistake of the caller.
+-- check_options.lua - a table of named options with a key that nobody reads is a mistake of the caller.
 
 local guess = require("seqrun.guess")
 
