@@ -199,6 +199,13 @@ describe("seqrun tokenize", function()
     assert.same({ "", 3 }, { out, code })
     out, code = run("tokenize --ids")
     assert.same({ "", 2 }, { out, code })
+    for _, verb in ipairs { "tokenize --ids --vocab " .. VOCAB, "vocab --out " .. folder .. "/v " .. VOCAB } do
+      for _, threads in ipairs { "0", "1e3", "1025", "many" } do
+        out, code, err = run(verb .. " --threads " .. threads)
+        assert.same({ "", 2 }, { out, code })
+        assert.matches("is not a whole number in 1%.%.1024", err)
+      end
+    end
     local full = table.pack(run("tokenize --vocab " .. VOCAB .. " --ids", "hello", ">/dev/full"))
     assert.equal(5, full[2])
     assert.matches("No space", full[3])
@@ -307,9 +314,11 @@ describe("a vocabulary made from text", function()
     assert.equal(text.vocab(out):fingerprint(), report.fingerprint)
     local err
     said, code, err = run(("vocab --size 100 --json --out %s/no/such/v %s"):format(folder, corpus))
-    assert.equal("", said)
-    assert.matches("no/such", err)
-    assert.is_true(code == 3 or code == 5)
+    assert.same({ "", 5 }, { said, code })
+    assert.matches("no/such/v: cannot create .* its folder does not exist; make it first", err)
+    said, code, err = run(("vocab --out %s nowhere.txt"):format(folder)) -- known before the text is looked for
+    assert.same({ "", 5 }, { said, code })
+    assert.matches("name a file, not a directory", err)
   end)
 end)
 

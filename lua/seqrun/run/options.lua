@@ -1,5 +1,6 @@
 -- options.lua - the words after a recipe's name: options, and key.path=value for its config.
 
+local converters = require("seqrun.converters")
 local failure = require("seqrun.failure")
 local guess = require("seqrun.guess")
 
@@ -22,7 +23,7 @@ options.list = {
 local by_name, names = {}, {}
 for i, option in ipairs(options.list) do by_name[option.name], names[i] = option, option.name end
 
-local COUNTS = { max_steps = true, threads = true }
+local COUNTS = { max_steps = converters.whole(1, 1 << 53), threads = converters.threads }
 
 ---The value of one option, which may be the next word.
 ---@return any value nil with a message when it is wrong
@@ -36,10 +37,8 @@ local function value_of(option, attached, following)
   local text = attached or following
   if not text then return nil, ("%s wants %s"):format(option.name, option.value) end
   if COUNTS[option.field] then
-    local count = text:find("^%d+$") and math.tointeger(tonumber(text))
-    if not count or count < 1 then
-      return nil, ("%s wants a whole number of at least 1, not '%s'"):format(option.name, text)
-    end
+    local count, problem = COUNTS[option.field](text)
+    if not count then return nil, ("%s: %s"):format(option.name, problem) end
     return count, attached and 0 or 1
   end
   return text, attached and 0 or 1

@@ -1,17 +1,9 @@
 -- tokenize - text to ids, line by line.
 
+local converters = require "seqrun.converters"
 local core = require "seqrun.core.text"
 
 local tokenize = { summary = "print the token ids of each line of text" }
-
----Turns a word of the command line into a whole number from `least` on.
-local function whole(least)
-  return function(word)
-    local n = math.tointeger(tonumber(word))
-    if n and n >= least and n <= 1 << 20 then return n end
-    return nil, ("'%s' is not a whole number in %d..%d"):format(word, least, 1 << 20)
-  end
-end
 
 function tokenize.define(cmd)
   cmd:argument("files", "text files, directories or .gz; standard input without any"):args("*")
@@ -23,7 +15,7 @@ function tokenize.define(cmd)
   cmd:flag("--specials", "add [CLS] and [SEP] to each line")
   cmd:flag("--literal", "take [MASK] and the like in the text as plain text")
   cmd:flag("--json", "print a JSON object for each line")
-  cmd:option("--threads", "how many threads, all by default"):argname("N"):convert(whole(1))
+  cmd:option("--threads", "how many threads, all by default"):argname("N"):convert(converters.threads)
 end
 
 local function warn(counts)

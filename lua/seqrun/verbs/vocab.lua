@@ -1,28 +1,23 @@
 -- vocab - makes a WordPiece vocabulary from text.
 
+local converters = require "seqrun.converters"
+local sys = require "seqrun.core.sys"
 local text = require "seqrun.text"
+
+local MOST = 1 << 20 -- tokens of a vocabulary
 
 local vocab = { summary = "make a WordPiece vocabulary from text" }
 
----Turns a word of the command line into a whole number from `least` on.
-local function whole(least)
-  return function(word)
-    local n = math.tointeger(tonumber(word))
-    if n and n >= least and n <= 1 << 20 then return n end
-    return nil, ("'%s' is not a whole number in %d..%d"):format(word, least, 1 << 20)
-  end
-end
-
 function vocab.define(cmd)
   cmd:argument("files", "text files, directories or .gz; - is standard input"):args("+")
-  cmd:option("--size", "tokens in all"):argname("N"):convert(whole(6)):default("30522")
+  cmd:option("--size", "tokens in all"):argname("N"):convert(converters.whole(6, MOST)):default("30522")
   cmd:option("--out", "the file to write"):argname("FILE"):count(1)
   cmd:flag("--cased", "leave case and accents alone")
-  cmd:option("--min-freq", "how often a pair must occur to become a token"):argname("N"):convert(whole(1))
-    :default("2")
-  cmd:option("--limit-alphabet", "how many different characters to keep"):argname("N"):convert(whole(1))
-    :default("1000")
-  cmd:option("--threads", "how many threads, all by default"):argname("N"):convert(whole(1))
+  cmd:option("--min-freq", "how often a pair must occur to become a token"):argname("N")
+    :convert(converters.whole(1, MOST)):default("2")
+  cmd:option("--limit-alphabet", "how many different characters to keep"):argname("N")
+    :convert(converters.whole(1, MOST)):default("1000")
+  cmd:option("--threads", "how many threads, all by default"):argname("N"):convert(converters.threads)
   cmd:flag("--json", "print one JSON object")
 end
 
@@ -51,6 +46,8 @@ local function report(args, made, counts)
 end
 
 function vocab.run(args)
+  local writable, reason, storage = sys.check_writable(args.out)
+  if not writable then return nil, reason, storage end
   local made, counts, code = text.train {
     files = args.files, size = args.size, min_frequency = args.min_freq, limit_alphabet = args.limit_alphabet,
     lowercase = not args.cased, threads = args.threads,
