@@ -15,10 +15,10 @@ extern "C" {
 int64_t sr_bound_tokens(const sr_histogram *h);
 int64_t sr_bound_count(const sr_histogram *h, int32_t max_seqs);
 
-/* Martello and Toth 1990, L2: the largest over a <= capacity / 2 of
- *     #(l > capacity - a)  +  #(capacity / 2 < l <= capacity - a)
- *     +  max(0, ceil((tokens in a <= l <= capacity / 2  -  room beside the second class) /
- * capacity)) O(capacity). */
+/* Martello and Toth 1990, L2: the largest over a <= L / 2 of
+ *     #(l > L - a)  +  #(L / 2 < l <= L - a)  +  max(0, ceil((small - room) / L))
+ * where L is the capacity, `small` the tokens in a <= l <= L / 2, `room` the space beside the
+ * second class.  O(L). */
 int64_t sr_bound_l2(const sr_histogram *h);
 
 /* The strongest of the three; the simplest kind among equals. */

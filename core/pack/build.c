@@ -13,16 +13,6 @@ double sr_pack_clock(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static sr_status copy_histogram(sr_histogram *out, const sr_histogram *h) {
-    SR_TRY(sr_histogram_new(out, h->capacity));
-    memcpy(out->count, h->count, ((size_t)h->capacity + 1) * sizeof *h->count);
-    out->sequences = h->sequences;
-    out->tokens = h->tokens;
-    out->longer = h->longer;
-    out->lost = h->lost;
-    return SR_OK;
-}
-
 sr_status sr_build_begin(sr_builder *b, const sr_histogram *hist, int32_t max_seqs,
                          const char *solver) {
     memset(b, 0, sizeof *b);
@@ -30,7 +20,7 @@ sr_status sr_build_begin(sr_builder *b, const sr_histogram *hist, int32_t max_se
     SR_TRY(sr_new(&b->plan, 1));
     sr_plan *p = b->plan;
     sr_status st;
-    SR_GO(fail, st, copy_histogram(&p->histogram, hist));
+    SR_GO(fail, st, sr_histogram_copy(&p->histogram, hist));
     b->pattern_room = 1024, b->part_room = 4096, b->table_size = 4096;
     SR_GO(fail, st, sr_new(&p->pattern, b->pattern_room));
     SR_GO(fail, st, sr_new(&p->part, b->part_room));
@@ -131,7 +121,9 @@ sr_status sr_build_add(sr_builder *b, int64_t count, const sr_part *parts, size_
     sr_plan *p = b->plan;
     size_t slot = find_slot(b, b->scratch, n);
     if (b->table[slot] != 0) {
-        p->pattern[b->table[slot] - 1].count += count;
+        int64_t *packs = &p->pattern[b->table[slot] - 1].count;
+        if (__builtin_add_overflow(*packs, count, packs))
+            return sr_fail(SR_EDATA, "pack: the packs of a pattern leave 63 bits");
         return SR_OK;
     }
     p->pattern[p->strategies] = (sr_pattern){count, (uint32_t)p->parts, (uint32_t)n};
@@ -142,22 +134,9 @@ sr_status sr_build_add(sr_builder *b, int64_t count, const sr_part *parts, size_
     return SR_OK;
 }
 
-static void add_up(sr_plan *p) {
-    int64_t slots = 0;
-    for (size_t i = 0; i < p->strategies; i++) {
-        const sr_pattern *q = &p->pattern[i];
-        int32_t depth = 0;
-        for (uint32_t k = 0; k < q->parts; k++) depth += p->part[q->first + k].copies;
-        p->packs += q->count;
-        slots += depth * q->count;
-        if (depth > p->deepest) p->deepest = depth;
-    }
-    p->unfilled = slots - p->histogram.sequences;
-}
-
 sr_status sr_build_end(sr_plan **out, sr_builder *b) {
     sr_plan *p = b->plan;
-    add_up(p);
+    sr_plan_sum(p);
     p->bound = sr_bound_cheap(&p->histogram, p->max_seqs);
     p->milliseconds = (sr_pack_clock() - b->began) * 1e3;
     sr_status st = sr_plan_check(p);

@@ -93,7 +93,7 @@ static void heaviest_layer(int64_t *f, const int64_t *before, const sr_certifica
     }
 }
 
-sr_status sr_certificate_heaviest(int64_t *out, const sr_certificate *c, const sr_histogram *h) {
+static sr_status heaviest_pattern(int64_t *out, const sr_certificate *c, const sr_histogram *h) {
     int64_t *before, *after;
     size_t spaces = (size_t)c->capacity + 1;
     SR_TRY(sr_new(&before, 2 * spaces));
@@ -142,7 +142,7 @@ sr_status sr_certificate_check(const sr_certificate *c, const sr_histogram *h) {
                            l);
     SR_TRY(sum_weights(&total, c, h));
     if (total != c->total) return refuse("the total weight", c->total, total);
-    SR_TRY(sr_certificate_heaviest(&heaviest, c, h));
+    SR_TRY(heaviest_pattern(&heaviest, c, h));
     if (heaviest != c->heaviest) return refuse("the heaviest pattern", c->heaviest, heaviest);
     int64_t bound = bound_of(total, heaviest);
     if (bound != c->bound) return refuse("the bound", c->bound, bound);

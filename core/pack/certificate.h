@@ -33,11 +33,9 @@ sr_status sr_certificate_of(sr_certificate *out, const int64_t *weight, const sr
                             int32_t max_seqs);
 void sr_certificate_free(sr_certificate *c);
 
-/* The heaviest pattern by a plain exact knapsack over (members, space), sharing no code with the
- * solver.  O(max_seqs * lengths * capacity). */
-sr_status sr_certificate_heaviest(int64_t *out, const sr_certificate *c, const sr_histogram *h);
-
-/* Accepts the proof for these lengths, or SR_EDATA says which of V, S, bound is wrong. */
+/* Accepts the proof for these lengths, or SR_EDATA says which of V, S, bound is wrong.  V is found
+ * by a plain exact knapsack over (members, space) that shares no code with the solver:
+ * O(max_seqs * lengths * capacity). */
 sr_status sr_certificate_check(const sr_certificate *c, const sr_histogram *h);
 
 sr_status sr_certificate_save(const sr_certificate *c, const sr_histogram *h, const char *path);

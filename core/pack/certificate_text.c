@@ -9,6 +9,9 @@
 
 sr_status sr_certificate_save(const sr_certificate *c, const sr_histogram *h, const char *path) {
     char *text, depth[16];
+    if (h->capacity != c->capacity)
+        return sr_fail(SR_EINVAL, "pack: a certificate for packs of %d tokens, a histogram of %d",
+                       c->capacity, h->capacity);
     SR_TRY(sr_new(&text, (size_t)c->capacity * 32 + 512));
     if (c->max_seqs > 0)
         snprintf(depth, sizeof depth, "%d", c->max_seqs);

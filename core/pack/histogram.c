@@ -131,6 +131,16 @@ sr_status sr_histogram_count(sr_histogram *out, const sr_lengths *lengths, int64
     return st;
 }
 
+sr_status sr_histogram_copy(sr_histogram *out, const sr_histogram *h) {
+    SR_TRY(sr_histogram_new(out, h->capacity));
+    memcpy(out->count, h->count, ((size_t)h->capacity + 1) * sizeof *h->count);
+    out->sequences = h->sequences;
+    out->tokens = h->tokens;
+    out->longer = h->longer;
+    out->lost = h->lost;
+    return SR_OK;
+}
+
 sr_status sr_histogram_fit(sr_histogram *out, const sr_histogram *h, int64_t capacity,
                            sr_long_policy policy) {
     SR_TRY(sr_histogram_new(out, capacity));
@@ -247,7 +257,7 @@ sr_status sr_lengths_split(sr_piece **out, int64_t *count, const sr_lengths *len
 sr_status sr_histogram_deal(uint16_t **out, const sr_histogram *h, uint64_t seed) {
     *out = NULL;
     if (h->sequences >= UINT32_MAX)
-        return sr_fail(SR_EINVAL,
+        return sr_fail(SR_EDATA,
                        "pack: a stream holds fewer than 2^32 sequences, not %" PRId64
                        "; use a solver that takes counts, such as optimal",
                        h->sequences);

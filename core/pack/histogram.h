@@ -60,7 +60,9 @@ sr_status sr_histogram_add(sr_histogram *h, int64_t length, int64_t n, sr_long_p
 sr_status sr_histogram_count(sr_histogram *out, const sr_lengths *lengths, int64_t capacity,
                              sr_long_policy policy);
 
-/* The same sequences for packs of another capacity. */
+sr_status sr_histogram_copy(sr_histogram *out, const sr_histogram *h);
+
+/* The same sequences for packs of another capacity; `longer` and `lost` count from 0. */
 sr_status sr_histogram_fit(sr_histogram *out, const sr_histogram *h, int64_t capacity,
                            sr_long_policy policy);
 
@@ -76,7 +78,7 @@ sr_status sr_histogram_load(sr_histogram *out, const char *path, int64_t capacit
 /* Replaces `path` by the text form: `capacity` lines. */
 sr_status sr_histogram_save(const sr_histogram *h, const char *path);
 
-/* A stream of these lengths in an order drawn by the seed, *out freed by sr_free().  SR_EINVAL for
+/* A stream of these lengths in an order drawn by the seed, *out freed by sr_free().  SR_EDATA for
  * 2^32 - 1 sequences or more. */
 sr_status sr_histogram_deal(uint16_t **out, const sr_histogram *h, uint64_t seed);
 

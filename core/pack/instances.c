@@ -25,8 +25,8 @@ typedef struct slot_part { /* a part of a pattern */
 
 struct sr_packing {
     uint64_t seed;
-    int32_t capacity, deepest;
-    uint32_t patterns, sequences;
+    int32_t deepest;
+    uint32_t patterns;
     domain order;
     uint32_t *pack; /* pattern p makes packs pack[p] .. pack[p + 1] */
     uint32_t *part; /* and has parts part[p] .. part[p + 1] */
@@ -143,18 +143,18 @@ sr_status sr_packing_new(sr_packing **out, const sr_plan *plan, const sr_lengths
                        "pack: a plan of %" PRId64 " sequences; an example table holds "
                        "fewer than 2^32",
                        plan->histogram.sequences);
+    bool split = plan->histogram.longer > 0 && plan->histogram.lost == 0;
     if (lengths->count != plan->histogram.sequences)
         return sr_fail(SR_EDATA,
-                       "pack: the plan is for %" PRId64 " sequences, the table has %" PRId64
-                       "; pack these lengths again",
-                       plan->histogram.sequences, lengths->count);
+                       "pack: the plan is for %" PRId64 " %s, the table has %" PRId64 "; %s",
+                       plan->histogram.sequences, split ? "pieces" : "sequences", lengths->count,
+                       split ? "give the lengths of the pieces, see sr.pack.split()"
+                             : "pack these lengths again");
     sr_packing *k;
     SR_TRY(sr_new(&k, 1));
     k->seed = seed;
-    k->capacity = plan->capacity;
     k->deepest = plan->deepest;
     k->patterns = (uint32_t)plan->strategies;
-    k->sequences = (uint32_t)plan->histogram.sequences;
     k->order = make_domain((uint32_t)plan->packs);
     sr_status st = allocate(k, plan);
     if (st == SR_OK) st = lay_out_slots(k, plan);
@@ -183,16 +183,8 @@ int64_t sr_packing_packs(const sr_packing *k) {
     return k->order.n;
 }
 
-int64_t sr_packing_sequences(const sr_packing *k) {
-    return k->sequences;
-}
-
 int32_t sr_packing_deepest(const sr_packing *k) {
     return k->deepest;
-}
-
-int32_t sr_packing_capacity(const sr_packing *k) {
-    return k->capacity;
 }
 
 /* The pattern that makes a pack: the last p with pack[p] <= pack. */

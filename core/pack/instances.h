@@ -39,10 +39,8 @@ sr_status sr_packing_new(sr_packing **out, const sr_plan *plan, const sr_lengths
                          uint64_t seed);
 void sr_packing_free(sr_packing *packing); /* NULL is allowed */
 
-int64_t sr_packing_packs(const sr_packing *packing);     /* packs in every epoch */
-int64_t sr_packing_sequences(const sr_packing *packing); /* sequences in every epoch */
-int32_t sr_packing_deepest(const sr_packing *packing);   /* room that `uids` below must have */
-int32_t sr_packing_capacity(const sr_packing *packing);  /* tokens of a pack */
+int64_t sr_packing_packs(const sr_packing *packing);   /* packs in every epoch */
+int32_t sr_packing_deepest(const sr_packing *packing); /* room that `uids` below must have */
 
 /* uids[0..*n) = the sequences of pack i of an epoch, lengths falling.  Slots that a rounded plan
  * leaves empty are skipped, so *n may be less than the pattern has, even 0.

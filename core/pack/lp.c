@@ -43,8 +43,7 @@ void sr_pattern_list_cut(sr_pattern_list *list, size_t count) {
     list->parts.used = list->parts.start[count];
 }
 
-sr_status sr_pattern_list_of(sr_pattern_list *list, const sr_plan *plan) {
-    SR_TRY(sr_pattern_list_new(list));
+sr_status sr_pattern_list_add(sr_pattern_list *list, const sr_plan *plan) {
     for (size_t i = 0; i < plan->strategies; i++) {
         const sr_pattern *q = &plan->pattern[i];
         SR_TRY(sr_vectors_reserve(&list->parts, q->parts));
@@ -222,7 +221,6 @@ static sr_status take_basis(sr_lp *out, const generation *g) {
 static sr_status take_result(sr_lp *out, generation *g) {
     SR_TRY(sr_master_finish(&g->master));
     out->packs = sr_master_packs(&g->master);
-    out->bound = g->bound;
     out->pivots = spent(g);
     SR_TRY(sr_new(&out->value, g->capacity + 1));
     for (int32_t r = 0; r < g->rows; r++) out->value[g->length[r]] = g->centre[r];

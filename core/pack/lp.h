@@ -26,8 +26,8 @@ sr_status sr_pattern_list_new(sr_pattern_list *list);
 void sr_pattern_list_free(sr_pattern_list *list);
 /* Ends the pattern pushed on list->parts (after sr_vectors_reserve). */
 sr_status sr_pattern_list_close(sr_pattern_list *list, double weight);
-/* The patterns of a plan, with their counts: list is new. */
-sr_status sr_pattern_list_of(sr_pattern_list *list, const sr_plan *plan);
+/* Appends the patterns of a plan, with their counts. */
+sr_status sr_pattern_list_add(sr_pattern_list *list, const sr_plan *plan);
 void sr_pattern_list_cut(sr_pattern_list *list, size_t count);
 
 /* What bounds the work; zeros mean no limit.  Iterations are deterministic, seconds are not. */
@@ -40,7 +40,6 @@ typedef struct sr_lp_limits {
 
 typedef struct sr_lp {
     double packs;             /* of the fractional solution */
-    double bound;             /* Farley's, in floating point: to steer by, not to print */
     double *value;            /* by length 0..capacity: the prices that prove it */
     sr_pattern_list solution; /* patterns in the basis, weight 0 and up */
     int64_t pivots;

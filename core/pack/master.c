@@ -238,12 +238,6 @@ double sr_master_packs(const sr_master *m) {
     return sum;
 }
 
-double sr_master_worth(const sr_master *m) {
-    double sum = 0;
-    for (int32_t r = 0; r < m->rows; r++) sum += m->y[r] * m->demand[r];
-    return sum;
-}
-
 static int by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);

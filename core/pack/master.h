@@ -58,7 +58,6 @@ sr_status sr_master_finish(sr_master *m);
 sr_status sr_master_trim(sr_master *m, size_t keep);
 
 double sr_master_packs(const sr_master *m); /* the objective */
-double sr_master_worth(const sr_master *m); /* sum of y * demand */
 
 static inline bool sr_master_is_exchange(const sr_master *m, int32_t column) {
     return column >= m->rows && column < 2 * m->rows;

@@ -1,6 +1,6 @@
 /* optimal.c - packing with a proof: linear program, rounding, certificate. */
 #include <math.h>
-#include <string.h>
+#include <stdio.h>
 
 #include "core/base/mem.h"
 #include "core/pack/bounds.h"
@@ -8,6 +8,8 @@
 #include "core/pack/certificate.h"
 #include "core/pack/round.h"
 #include "core/pack/solvers.h"
+
+static const int64_t EXACT = (int64_t)1 << 53; /* packs are counted in doubles on the way */
 
 static int32_t different_lengths(const sr_histogram *h) {
     int32_t rows = 0;
@@ -48,7 +50,8 @@ static void search_free(search *s) {
 
 static sr_status solve_linear(search *s) {
     sr_certificate c;
-    SR_TRY(sr_pattern_list_of(&s->start, s->greedy));
+    SR_TRY(sr_pattern_list_new(&s->start));
+    SR_TRY(sr_pattern_list_add(&s->start, s->greedy));
     s->limits = choose_limits(s->h, s->opts, s->bound.packs);
     SR_TRY(
         sr_lp_solve(&s->lp, s->h->count, s->h->capacity, s->opts->max_seqs, &s->start, &s->limits));
@@ -93,30 +96,61 @@ static sr_status build_list(sr_builder *b, const sr_pattern_list *list) {
     return st;
 }
 
+/* Other greedy packings are now and then better than what is rounded. */
+static sr_status try_greedy(search *s) {
+    static sr_status (*const solvers[])(sr_plan **, const sr_histogram *, const sr_pack_opts *) = {
+        sr_solve_bfd, sr_solve_ffd, sr_solve_spfhp};
+    for (size_t i = 0; i < sizeof solvers / sizeof *solvers; i++) {
+        sr_plan *other;
+        SR_TRY(solvers[i](&other, s->h, s->opts));
+        bool better = other->packs < s->greedy->packs;
+        sr_plan_free(better ? s->greedy : other);
+        if (better) s->greedy = other;
+    }
+    return SR_OK;
+}
+
+static bool has_better(const search *s) {
+    return s->rounding.best_packs > 0 && s->rounding.best_packs < s->greedy->packs;
+}
+
 static sr_status search_packing(search *s) {
     SR_TRY(sr_solve_lpfhp(&s->greedy, s->h, s->opts));
     s->bound = s->greedy->bound;
     if (s->greedy->packs == s->bound.packs) return SR_OK;
-    SR_TRY(solve_linear(s));
-    return s->greedy->packs > s->bound.packs ? round_packs(s) : SR_OK;
+    if (s->h->sequences <= EXACT) {
+        SR_TRY(solve_linear(s));
+        if (s->greedy->packs > s->bound.packs) SR_TRY(round_packs(s));
+    }
+    bool proven = has_better(s) && s->rounding.best_packs == s->bound.packs;
+    return proven ? SR_OK : try_greedy(s);
+}
+
+/* The best plan, by the builder or from the greedy solver that made it. */
+static sr_status take_best(sr_plan **out, search *s) {
+    if (!has_better(s)) {
+        *out = s->greedy;
+        s->greedy = NULL;
+        snprintf((*out)->solver, sizeof(*out)->solver, "optimal");
+        return SR_OK;
+    }
+    sr_builder b;
+    SR_TRY(sr_build_begin(&b, s->h, s->opts->max_seqs, "optimal"));
+    sr_status st = build_list(&b, &s->rounding.best);
+    if (st == SR_OK) return sr_build_end(out, &b);
+    sr_build_drop(&b);
+    return st;
 }
 
 sr_status sr_solve_optimal(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts) {
-    sr_builder b;
+    double began = sr_pack_clock();
     search s = {.h = h, .opts = opts};
-    SR_TRY(sr_build_begin(&b, h, opts->max_seqs, "optimal"));
     sr_status st = search_packing(&s);
+    if (st == SR_OK) st = take_best(out, &s);
     if (st == SR_OK) {
-        bool better = s.rounding.best_packs > 0 && s.rounding.best_packs < s.greedy->packs;
-        if (!better) {
-            sr_pattern_list_free(&s.start);
-            st = sr_pattern_list_of(&s.start, s.greedy);
-        }
-        if (st == SR_OK) st = build_list(&b, better ? &s.rounding.best : &s.start);
+        (*out)->bound = s.bound;
+        (*out)->milliseconds = (sr_pack_clock() - began) * 1e3;
     }
     search_free(&s);
-    if (st == SR_OK) st = sr_build_end(out, &b);
-    sr_build_drop(&b);
-    if (st == SR_OK) (*out)->bound = s.bound;
     return st;
 }

@@ -11,16 +11,14 @@ typedef struct solver {
 } solver;
 
 static const solver solvers[] = {
-    {"optimal", sr_solve_optimal}, {"nnlshp", sr_solve_nnlshp}, {"online", sr_solve_online},
-    {"lpfhp", sr_solve_lpfhp},     {"spfhp", sr_solve_spfhp},   {"bfd", sr_solve_bfd},
-    {"ffd", sr_solve_ffd},         {"none", sr_solve_none},
+    {"optimal", sr_solve_optimal}, {"lpfhp", sr_solve_lpfhp}, {"spfhp", sr_solve_spfhp},
+    {"nnlshp", sr_solve_nnlshp},   {"bfd", sr_solve_bfd},     {"ffd", sr_solve_ffd},
+    {"online", sr_solve_online},   {"none", sr_solve_none},
 };
 enum { SOLVERS = sizeof solvers / sizeof *solvers };
 
-const char *const *sr_pack_solvers(void) {
-    static const char *const names[] = {"optimal", "lpfhp",  "spfhp", "nnlshp", "bfd",
-                                        "ffd",     "online", "none",  NULL};
-    return names;
+const char *sr_pack_solver(int i) {
+    return i >= 0 && i < SOLVERS ? solvers[i].name : NULL;
 }
 
 static sr_status unknown(const char *name) {

@@ -32,8 +32,8 @@ typedef struct sr_pack_opts {
  */
 sr_status sr_pack_solve(sr_plan **out, const sr_histogram *hist, const sr_pack_opts *opts);
 
-/* The names, the default first, ended by NULL. */
-const char *const *sr_pack_solvers(void);
+/* The name of solver i, from 0, the default first; NULL behind the last. */
+const char *sr_pack_solver(int i);
 
 #ifdef __cplusplus
 }

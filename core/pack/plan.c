@@ -35,6 +35,21 @@ const char *sr_bound_name(sr_bound_kind kind) {
     return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : "?";
 }
 
+void sr_plan_sum(sr_plan *plan) {
+    uint64_t packs = 0, slots = 0;
+    plan->deepest = 0;
+    for (size_t i = 0; i < plan->strategies; i++) {
+        const sr_pattern *q = &plan->pattern[i];
+        uint32_t depth = 0;
+        for (uint32_t k = 0; k < q->parts; k++) depth += plan->part[q->first + k].copies;
+        packs += (uint64_t)q->count;
+        slots += (uint64_t)q->count * depth;
+        if (depth > (uint32_t)plan->deepest) plan->deepest = (int32_t)(depth & INT32_MAX);
+    }
+    plan->packs = (int64_t)packs;
+    plan->unfilled = (int64_t)(slots - (uint64_t)plan->histogram.sequences);
+}
+
 /* One pattern: lengths falling, within capacity and depth; its slots go to slots[length]. */
 static sr_status check_pattern(int64_t *slots, const sr_plan *p, size_t i) {
     const sr_pattern *q = &p->pattern[i];

@@ -69,6 +69,10 @@ int64_t sr_plan_padding(const sr_plan *plan);   /* packs * capacity - tokens */
 int64_t sr_plan_gap(const sr_plan *plan);       /* packs - bound */
 const char *sr_bound_name(sr_bound_kind kind);  /* "tokens", "count", "l2", "lp" */
 
+/* Sets packs, unfilled and deepest from the patterns; slots beyond the histogram's are unfilled.
+ * Sums that leave 63 bits wrap: sr_plan_check() finds them. */
+void sr_plan_sum(sr_plan *plan);
+
 /* Checks every promise of a plan: capacity, depth, cover of the histogram, sums, bound <= packs.
  * SR_EDATA names the first one broken. */
 sr_status sr_plan_check(const sr_plan *plan);

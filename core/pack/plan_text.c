@@ -281,29 +281,13 @@ static sr_status scan_checksum(scan *s, const char *bytes) {
     return s->at == s->end ? SR_OK : bad(s, "bytes behind the checksum");
 }
 
-/* Derived sums; slots beyond the histogram's are unfilled.  sr_plan_check() guards overflow, so
- * these wrap instead of trapping. */
-static void derive(sr_plan *p) {
-    uint64_t packs = 0, slots = 0;
-    for (size_t i = 0; i < p->strategies; i++) {
-        const sr_pattern *q = &p->pattern[i];
-        uint32_t depth = 0;
-        for (uint32_t k = 0; k < q->parts; k++) depth += p->part[q->first + k].copies;
-        packs += (uint64_t)q->count;
-        slots += (uint64_t)q->count * depth;
-        if (depth > (uint32_t)p->deepest) p->deepest = (int32_t)(depth & INT32_MAX);
-    }
-    p->packs = (int64_t)packs;
-    p->unfilled = (int64_t)(slots - (uint64_t)p->histogram.sequences);
-}
-
 static sr_status scan_plan(sr_plan *p, const char *bytes, size_t size, const char *name) {
     scan s = {bytes, bytes + size, name, 1};
     SR_TRY(scan_head(&s, p));
     SR_TRY(scan_lengths(&s, &p->histogram));
     SR_TRY(scan_patterns(&s, p));
     SR_TRY(scan_checksum(&s, bytes));
-    derive(p);
+    sr_plan_sum(p);
     sr_status st = sr_plan_check(p);
     if (st != SR_EDATA) return st;
     char why[512];

@@ -66,7 +66,8 @@ static sr_status linear_proof(sr_certificate *best, const sr_histogram *h,
     if (opts->seconds > 0) limits.deadline = sr_pack_clock() + opts->seconds;
     sr_status st;
     SR_GO(done, st, sr_solve_lpfhp(&greedy, h, opts));
-    SR_GO(done, st, sr_pattern_list_of(&start, greedy));
+    SR_GO(done, st, sr_pattern_list_new(&start));
+    SR_GO(done, st, sr_pattern_list_add(&start, greedy));
     SR_GO(done, st, sr_lp_solve(&lp, h->count, h->capacity, opts->max_seqs, &start, &limits));
     SR_GO(done, st, sr_certificate_make(&c, lp.value, h, opts->max_seqs));
     keep_better(best, &c);

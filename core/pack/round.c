@@ -132,18 +132,6 @@ static sr_status copy_list(sr_pattern_list *to, const sr_pattern_list *from) {
     return SR_OK;
 }
 
-static sr_status append_plan(sr_pattern_list *to, const sr_plan *plan) {
-    for (size_t i = 0; i < plan->strategies; i++) {
-        const sr_pattern *q = &plan->pattern[i];
-        SR_TRY(sr_vectors_reserve(&to->parts, q->parts));
-        for (uint32_t k = 0; k < q->parts; k++)
-            sr_vectors_push(&to->parts, plan->part[q->first + k].length,
-                            plan->part[q->first + k].copies);
-        SR_TRY(sr_pattern_list_close(to, (double)q->count));
-    }
-    return SR_OK;
-}
-
 /* Packs the rest greedily and keeps the whole when it is the best so far. */
 static sr_status finish_greedily(sr_rounding *r) {
     sr_histogram rest = {0};
@@ -156,7 +144,7 @@ static sr_status finish_greedily(sr_rounding *r) {
     if (st == SR_OK) st = sr_solve_lpfhp(&plan, &rest, &opts);
     if (st == SR_OK && r->packs + plan->packs < r->best_packs) {
         st = copy_list(&r->best, &r->taken);
-        if (st == SR_OK) st = append_plan(&r->best, plan);
+        if (st == SR_OK) st = sr_pattern_list_add(&r->best, plan);
         if (st == SR_OK) r->best_packs = r->packs + plan->packs;
     }
     sr_plan_free(plan);

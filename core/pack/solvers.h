@@ -12,7 +12,8 @@
 extern "C" {
 #endif
 
-/* One sequence a pack: padding, for comparison and so that a loader needs one path only. */
+/* One sequence a pack: padding, for comparison and so that a loader needs one path only.  Its gap
+ * is what packing with opts->max_seqs would save. */
 sr_status sr_solve_none(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts);
 
 /* Shortest-pack-first: longest sequences first, each into the pack with most space (worst fit).
@@ -33,7 +34,7 @@ sr_status sr_solve_bfd(sr_plan **out, const sr_histogram *h, const sr_pack_opts 
 sr_status sr_solve_ffd(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts);
 
 /* The linear program of Gilmore and Gomory (1961) by column generation, rounded: lp.h, round.h.
- * Never more packs than lpfhp; bounded by opts->iterations. */
+ * Never more packs than a greedy solver; bounded by opts->iterations. */
 sr_status sr_solve_optimal(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts);
 
 /* Non-negative least squares over the patterns that fill a pack exactly (nnls.h), rounded and

@@ -129,6 +129,26 @@ static int pack_count(lua_State *L) {
     return lsr_pack_give(L, sr_histogram_count(h, &lengths, capacity, policy));
 }
 
+static void push_piece_field(lua_State *L, const sr_piece *piece, int64_t n, int field) {
+    lua_createtable(L, n < INT32_MAX ? (int)n : 0, 0);
+    for (int64_t i = 0; i < n; i++) {
+        const sr_piece *p = &piece[i];
+        lua_pushinteger(L, field == 0 ? p->length : field == 1 ? p->uid : p->start);
+        lua_rawseti(L, -2, i + 1);
+    }
+}
+
+/* split(lengths, max_len) -> lengths of the pieces, uids, starts | nil, message, code */
+static int pack_split(lua_State *L) {
+    int64_t n, capacity = lsr_checkrange(L, 2, 1, SR_MAX_LENGTH);
+    sr_lengths lengths = lsr_pack_lengths(L, 1);
+    void **box = lsr_pack_box(L, sizeof *box, LENGTHS);
+    sr_status st = sr_lengths_split((sr_piece **)box, &n, &lengths, capacity);
+    if (st != SR_OK) return lsr_result(L, st);
+    for (int field = 0; field < 3; field++) push_piece_field(L, *box, n, field);
+    return 3;
+}
+
 /* histogram(counts, max_len[, too_long]) -> Histogram | nil, message, code */
 static int pack_histogram(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
@@ -253,10 +273,10 @@ static int plan_free(lua_State *L) {
 
 /* solvers() -> { names, the default first } */
 static int pack_solvers(lua_State *L) {
-    const char *const *names = sr_pack_solvers();
+    const char *name;
     lua_newtable(L);
-    for (int i = 0; names[i] != NULL; i++) {
-        lua_pushstring(L, names[i]);
+    for (int i = 0; (name = sr_pack_solver(i)) != NULL; i++) {
+        lua_pushstring(L, name);
         lua_rawseti(L, -2, i + 1);
     }
     return 1;
@@ -388,7 +408,7 @@ static int plan_info(lua_State *L) {
 static int plan_histogram(lua_State *L) {
     const sr_plan *p = lsr_pack_plan(L, 1);
     sr_histogram *h = lsr_pack_box(L, sizeof *h, HISTOGRAM);
-    lsr_check(L, sr_histogram_fit(h, &p->histogram, p->capacity, SR_LONG_ERROR));
+    lsr_check(L, sr_histogram_copy(h, &p->histogram));
     return 1;
 }
 
@@ -430,6 +450,7 @@ static int pack_choose_depth(lua_State *L) {
 static const luaL_Reg functions[] = {
     {"solvers", pack_solvers},
     {"count", pack_count},
+    {"split", pack_split},
     {"histogram", pack_histogram},
     {"load_histogram", pack_load_histogram},
     {"solve", pack_solve},

@@ -1,5 +1,5 @@
-/* certificate.c - what is accepted is within its ranges, prints as it was read, and a check of it
- * ends without harm, whatever it claims. */
+/* certificate.c - what is accepted is within its ranges, and a check of it ends without harm,
+ * whatever it claims. */
 #include "core/pack/certificate.h"
 
 #include <string.h>

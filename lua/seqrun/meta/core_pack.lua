@@ -36,6 +36,15 @@ function pack.solvers() end
 ---@return string? code
 function pack.count(lengths, max_len, too_long) end
 
+---The pieces that too_long = "split" makes of these lengths, in the order of the sequences: their lengths, and of
+---each the uid and the first token, both from 0.
+---@param lengths integer[]|string
+---@param max_len integer
+---@return integer[]? pieces
+---@return integer[]|string uids
+---@return integer[]|string starts
+function pack.split(lengths, max_len) end
+
 ---A histogram from counts: counts[l] sequences of l tokens.
 ---@param counts integer[]
 ---@param max_len integer

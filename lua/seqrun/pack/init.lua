@@ -135,6 +135,14 @@ end
 ---@return string? code
 function pack.histogram(counts, max_len, too_long) return core.histogram(counts, max_len or #counts, too_long) end
 
+---The pieces that too_long = "split" makes of these lengths: an example table of its own, for Plan:packing().
+---@param lengths integer[]
+---@param max_len integer
+---@return integer[]? pieces their lengths
+---@return integer[]|string uids of the sequences that they are from
+---@return integer[]|string starts the first token of each, from 0
+function pack.split(lengths, max_len) return core.split(lengths, max_len) end
+
 -- ---- plans -----------------------------------------------------------------------------------
 
 ---@class seqrun.Plan
@@ -209,7 +217,8 @@ function Plan:view(i, packing, epoch)
   end
 end
 
----Binds the plan to the lengths it was made from: `packing:at(epoch, i)` is any pack of any epoch.
+---Binds the plan to the lengths it was made from: `packing:at(epoch, i)` is any pack of any epoch.  A plan that
+---split sequences takes the lengths of the pieces, see pack.split().
 ---@param lengths integer[]
 ---@param seed? integer
 ---@return seqrun.core.pack.packing? packing
