@@ -5,6 +5,8 @@
 
 #include "core/base/mem.h"
 
+enum { MOST_WORK = 20000000 }; /* comparisons of pairs: tens of milliseconds */
+
 double sr_pack_cost(const uint16_t *lengths, int32_t n, double per_token, double per_square) {
     double tokens = 0, squares = 0;
     for (int32_t i = 0; i < n; i++) {
@@ -91,7 +93,9 @@ sr_status sr_assign_packs(int32_t *group, double *imbalance, const double *cost,
     for (int32_t i = 0; i < n; i++) rank[i] = (ranked){cost[i], i};
     qsort(rank, (size_t)n, sizeof *rank, by_cost);
     deal(group, load, room, rank, n, groups);
-    for (int32_t i = 0; i < 4 * n && swap_down(group, load, cost, n, groups); i++) continue;
+    int64_t work = (int64_t)n * (n / groups + 1); /* of one round of swaps */
+    for (int64_t spent = 0; spent < MOST_WORK && swap_down(group, load, cost, n, groups);)
+        spent += work;
     if (imbalance != NULL)
         *imbalance = total > 0 ? load[heaviest(load, groups)] * groups / total : 1;
     sr_free(rank);

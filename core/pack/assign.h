@@ -17,7 +17,8 @@ extern "C" {
 double sr_pack_cost(const uint16_t *lengths, int32_t n, double per_token, double per_square);
 
 /* Deals n packs out to `groups` groups of equal size (they differ by one when n does not divide):
- * longest processing time first, then swaps while they lower the heaviest group.
+ * longest processing time first, then swaps while they lower the heaviest group, up to a number of
+ * comparisons (thousands of packs are even enough without).
  *
  *   group      n numbers, 0 <= group[i] < groups
  *   imbalance  heaviest group over the mean; 1 is perfect.  May be NULL

@@ -166,6 +166,12 @@ static void ranks(void) {
         CHECK(fabs(imbalance - most * groups / total) < 1e-9);
         if (n >= 8 * groups) CHECK(imbalance < 1.08 + (n % groups > 0) * 0.2);
     }
+    enum { MANY = 20000 }; /* a global batch of a large run: no swap search to the end */
+    static double many[MANY];
+    static int32_t where[MANY];
+    for (int32_t k = 0; k < MANY; k++) many[k] = 512 + test_below(&r, 512);
+    CHECK_OK(sr_assign_packs(where, &imbalance, many, MANY, 16));
+    CHECK(imbalance < 1.001);
     CHECK_FAILS(sr_assign_packs(group, NULL, cost, 4, 0), SR_EINVAL, "0 groups");
     cost[2] = -1;
     CHECK_FAILS(sr_assign_packs(group, NULL, cost, 4, 2), SR_EINVAL, "pack 2");

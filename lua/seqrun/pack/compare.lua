@@ -54,17 +54,18 @@ local function today(histogram, options)
   return rows
 end
 
----nnlshp is meant for shallow packs: its patterns grow by a factor of forty with each level.
-local function depth_for(solver, max_seqs)
+---nnlshp is meant for shallow packs: its patterns grow by a factor of forty with each level, and with the
+---square of the length of a pack.
+local function depth_for(solver, max_seqs, max_len)
   if solver ~= "nnlshp" then return max_seqs end
-  return math.min(max_seqs or 3, 3)
+  return math.min(max_seqs or 3, max_len <= 1024 and 3 or 2)
 end
 
 local function solved(pack, histogram, options, solver)
   local own = {}
   for key, value in pairs(options) do own[key] = value end
   own.solver, own.max_len, own.too_long = solver, nil, nil
-  own.max_seqs = depth_for(solver, options.max_seqs)
+  own.max_seqs = depth_for(solver, options.max_seqs, histogram:info().max_len)
   local plan, message = pack.pack(histogram, own)
   if not plan then return { name = solver, note = message } end
   local note = own.max_seqs and ("up to %d a pack"):format(own.max_seqs) or nil

@@ -21,12 +21,15 @@ local function stretches(histogram, n)
   return list
 end
 
----Efficiency at each depth by the solver asked for, lpfhp when nobody says.
+---Efficiency at each depth by the solver asked for, lpfhp when nobody says.  The patterns of nnlshp grow by a
+---factor of forty with each level, so it stops at the published one.
 local function depths(histogram, pack, options)
-  local list = {}
+  local list, deepest = {}, options.solver == "nnlshp" and 3 or nil
   for i = 1, #DEPTHS + 1 do
-    local depth = DEPTHS[i]
-    local plan = pack.pack(histogram, { solver = options.solver or "lpfhp", max_seqs = depth })
+    local depth, plan = DEPTHS[i], nil
+    if not deepest or (depth and depth <= deepest) then
+      plan = pack.pack(histogram, { solver = options.solver or "lpfhp", max_seqs = depth })
+    end
     if plan then
       local bound = plan.max_len * math.max(1, plan.lower_bound)
       list[#list + 1] = {
