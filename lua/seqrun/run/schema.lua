@@ -151,6 +151,13 @@ local rules = {
       return ("betas are below 1, not %g and %g"):format(betas[1], betas[2])
     end,
   },
+  {
+    keys = { "optimizer.eps" },
+    check = function(eps)
+      if eps > 0 then return nil end
+      return "eps is above 0, such as 1e-6: a moment of zero is divided by it"
+    end,
+  },
 }
 
 return { schema = schema, rules = rules }
