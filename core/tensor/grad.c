@@ -184,8 +184,9 @@ sr_status sr_grad_set(sr_tensor *leaf, sr_tensor *g) {
                        sr_tensor_is_expanded(g) ? "an expanded view of " : "",
                        sr_tensor_describe(g, given, sizeof given),
                        sr_tensor_describe(leaf, wanted, sizeof wanted));
-    sr_tensor *old = leaf->grad;
-    leaf->grad = g != NULL ? sr_tensor_retain(g) : NULL;
+    sr_tensor *old = leaf->grad, *alias = NULL; /* g's own history might lead back to the leaf */
+    if (g != NULL) SR_TRY(sr_tensor_alias(&alias, g));
+    leaf->grad = alias;
     sr_tensor_release(old);
     return SR_OK;
 }

@@ -139,6 +139,18 @@ describe("without a scope", function()
     assert.equal(before, sr.memory(device).used)
   end))
 
+  it("a gradient that was made from its own tensor is freed with it", outside(function(device)
+    collectgarbage()
+    local before = sr.memory(device).used
+    do
+      local x = sr.ones(1000, { requires_grad = true })
+      x:set_grad(x * 2)
+    end
+    collectgarbage()
+    collectgarbage()
+    assert.equal(before, sr.memory(device).used)
+  end))
+
   it("a graph of a hundred thousand ops is freed without a deep stack", outside(function(device)
     collectgarbage()
     local before = sr.memory(device).used
