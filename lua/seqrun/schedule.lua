@@ -69,16 +69,18 @@ end
 
 ---@alias seqrun.Schedule fun(step: number): number
 
----Warm-up to `peak`, then polynomial decay to `floor` at `total`.
----@param t { peak: number, warmup?: number, total: integer, power?: number, floor?: number }
+---Warm-up to `peak`, then polynomial decay to `floor` at `total`.  The decay is counted from the end of
+---the warm-up; with `from_start` from step 0, as the published BERT codes do: there the rate falls at
+---once when the warm-up ends.
+---@param t { peak: number, warmup?: number, total: integer, power?: number, floor?: number, from_start?: boolean }
 ---@return seqrun.Schedule
 function schedule.poly(t)
-  check_keys("poly", t, { "peak", "warmup", "total", "power", "floor" })
+  check_keys("poly", t, { "peak", "warmup", "total", "power", "floor", "from_start" })
   local peak, total = number_of("poly", t, "peak"), total_of("poly", t)
   local warmup, power = warmup_of("poly", t, total), number_of("poly", t, "power", 1)
-  local floor = number_of("poly", t, "floor", 0)
+  local floor, first = number_of("poly", t, "floor", 0), t.from_start and 0 or warmup
   return warmed(peak, warmup, function(step)
-    return floor + (peak - floor) * math.max(0, (total - step) / (total - warmup)) ^ power
+    return floor + (peak - floor) * math.max(0, (total - step) / (total - first)) ^ power
   end)
 end
 

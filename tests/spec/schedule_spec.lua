@@ -25,6 +25,10 @@ describe("schedule", function()
     same({ 1, 1, 2, 3, 3 }, at(schedule.points { { 2, 1 }, { 4, 3 } }, 1, 2, 3, 4, 5))
   end)
 
+  it("can count the decay from the start, so that the rate falls when the warm-up ends", function()
+    same({ 0.5, 1, 0.5, 0 }, at(schedule.poly { peak = 1, warmup = 2, total = 6, from_start = true }, 1, 2, 3, 6))
+  end)
+
   it("ends at the floor and takes a warm-up that is part of the total", function()
     same({ 0.1, 0.1 }, at(schedule.linear { peak = 1, total = 4, floor = 0.1 }, 4, 9))
     same({ 0.5, 1 }, at(schedule.linear { peak = 1, warmup = 0.2, total = 10 }, 1, 2))

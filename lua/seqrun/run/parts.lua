@@ -49,7 +49,9 @@ end
 ---@return fun(step: integer): number
 function parts.schedule(cfg)
   local r = cfg.rate
-  local rate = require("seqrun.schedule").poly { peak = r.peak, warmup = r.warmup, total = r.total, power = r.power }
+  local rate = require("seqrun.schedule").poly {
+    peak = r.peak, warmup = r.warmup, total = r.total, power = r.power, from_start = r.decay_from == "start",
+  }
   return function(step) return rate(step + r.from) end
 end
 

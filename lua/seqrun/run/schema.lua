@@ -70,6 +70,8 @@ local rate = c.map {
   { "total", c.integer { required = true, min = 1, doc = "steps of the schedule; the rate ends at zero there" } },
   { "from", c.integer { default = 0, min = 0, doc = "steps of the schedule that an earlier phase has used" } },
   { "power", c.number { default = 1.0, min = 0, doc = "of the decay: 1 is linear, 0.5 a square root" } },
+  { "decay_from", c.enum({ "warmup", "start" }, { default = "warmup",
+    doc = "start: the decay counts from step 0, as the published BERT codes do" }) },
 }
 
 local init = c.map {
