@@ -78,6 +78,43 @@ describe("a run", function()
     })
   end)
 
+  it("says on which side of the unigram model it stands, and is silent where there is none", function()
+    local score = require("seqrun.run.summary").score
+    assert.equal("mlm loss 5.000, unigram model 6.250: 1.250 nats below", score { mlm_loss = 5, unigram_loss = 6.25 })
+    assert.equal("mlm loss 7.000, unigram model 6.250: 0.750 nats above", score { mlm_loss = 7, unigram_loss = 6.25 })
+    assert.equal("mlm loss 7.000", score { mlm_loss = 7 })
+    local recipe, changed = assert(sys.read_file("recipes/tiny.lua")):gsub("corpus = corpus, ", "")
+    assert.equal(1, changed)
+    local words = small.words(corpus, "config=recipes/tiny.yaml", "--out", folder .. "/bare", "--max-steps", "2")
+    words[1] = program.write(folder, "bare.lua", recipe)
+    local code, out, err = program.run(words)
+    assert.equal(0, code, err)
+    assert.truthy(out:find("held back  mlm loss %d%.%d+\n"), out)
+  end)
+
+  it("keeps a line on a terminal moving, cut to its width, and leaves whole lines", function()
+    if not os.execute("script -qec true /dev/null </dev/null >/dev/null 2>&1") then
+      pending("no terminal can be made here")
+      return
+    end
+    local words = small.words(corpus, "--out", folder .. "/terminal", "--max-steps", "40", "log.every=20")
+    for i, word in ipairs(words) do words[i] = word ~= "--quiet" and "'" .. word .. "'" or "" end
+    local script = program.write(folder, "terminal.sh", ("stty cols 40; %s %s"):format(program.path,
+      table.concat(words, " ")))
+    local typed = folder .. "/typescript"
+    local ok = os.execute(("script -qec 'sh %s' %s </dev/null >/dev/null 2>&1"):format(script, typed))
+    assert.is_true(ok)
+    local text, drawn = assert(sys.read_file(typed)), 0
+    for line in text:gmatch("\r\27%[K(step [^\r\n]*)") do
+      drawn = drawn + 1
+      assert.is_true(#line < 40 or line:find("norm", 1, true) ~= nil, line)
+    end
+    assert.is_true(drawn >= 1)
+    assert.truthy(text:find("eta", 1, true))
+    assert.is_nil(text:find("\27%[%d"), "no colours")
+    assert.is_nil(assert(sys.read_file(folder .. "/terminal/run.log")):find("[\27\r]"))
+  end)
+
   it("plans without writing anything", function()
     local out = folder .. "/dry"
     local code, text = run("--out", out, "--dry-run")
@@ -85,6 +122,8 @@ describe("a run", function()
     holds(text, {
       "parameters", "packs of 48", "lower bound", "factor", "rate ", "memory", "time ", "nothing was written",
     })
+    assert.is_nil(text:find("padded", 1, true))
+    assert.truthy(select(2, run("--out", out, "--dry-run", "pack.arrange=padded")):find("padded: one sequence a row"))
     assert.is_false(sys.exists(out))
   end)
 

@@ -1,6 +1,7 @@
 -- evaluate.lua - how well a model does on held-back documents, and what a model that knows only how
 -- often each token occurs would do on the same masked tokens.
 
+local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 
 local evaluate = {}
@@ -37,23 +38,35 @@ local function score(sums, model, batch, unigram)
   end
 end
 
+---Scores all batches of the updates that are asked for; false when a signal came before the last.
+local function score_all(sums, model, loader, options)
+  local done = 0
+  while options.updates == 0 or done < options.updates do
+    local update = loader:next()
+    if not update then break end
+    for batch in update:batches() do
+      if sys.caught() then return false end
+      score(sums, model, batch, options.unigram)
+    end
+    done = done + 1
+  end
+  return true
+end
+
 ---@param model table losses(batch), training
 ---@param loader seqrun.Loader of the held-back part, one epoch
 ---@param options { from: table, updates: integer, unigram?: function } from: the cursor where it
 ---  begins; updates: at most so many, 0 for all
----@return { mlm_loss: number, mlm_accuracy: number, nsp_accuracy: number?, unigram_loss: number? }
+---@return { mlm_loss: number, mlm_accuracy: number, nsp_accuracy: number?, unigram_loss: number? }|nil
+---  nil when a signal asked the run to stop
 function evaluate.run(model, loader, options)
   local sums = { mlm = 0, correct = 0, masked = 0, unigram = 0, nsp_correct = 0, pairs = 0 }
-  local training, done = model.training, 0
+  local training = model.training
   model.training = false
   loader:seek(options.from)
-  while options.updates == 0 or done < options.updates do
-    local update = loader:next()
-    if not update then break end
-    for batch in update:batches() do score(sums, model, batch, options.unigram) end
-    done = done + 1
-  end
+  local whole = score_all(sums, model, loader, options)
   model.training = training
+  if not whole then return nil end
   local masked = math.max(1, sums.masked)
   return {
     mlm_loss = sums.mlm / masked, mlm_accuracy = sums.correct / masked, masked = sums.masked,

@@ -63,19 +63,22 @@ local function environment(command, threads)
   }
 end
 
----Takes the folder and writes what is known before the first step.
+---Takes the folder, which is made when it is missing; ends the program when another run holds it.
+---@param folder string
+---@return userdata lock
+function house.lock(folder) return (failure.must(checkpoint.lock(folder))) end
+
+---Writes what is known before the first step into a folder that is held.
 ---@param folder string
 ---@param loaded seqrun.Config
 ---@param command string
 ---@param threads integer
----@return table lock
 ---@return file* log
 function house.move_in(folder, loaded, command, threads)
-  local lock = failure.must(checkpoint.lock(folder))
   failure.must(sys.write_file(folder .. "/config.yaml", loaded:dump()))
   failure.must(sys.write_file(folder .. "/environment.json", environment(command, threads) .. "\n"))
-  local log = failure.must(io.open(folder .. "/run.log", "a"))
-  return lock, log
+  local log, message = io.open(folder .. "/run.log", "a")
+  return failure.must(log, message, "storage")
 end
 
 return house

@@ -86,12 +86,14 @@ function run.open(spec)
     failure.raise("ok", "")
   end
   if not request.dry_run then house.check_free(folder, request.resume ~= nil) end
+  local going_on = request.resume and not request.dry_run and sys.is_dir(folder)
   sys.signals("run")
   local cfg = loaded.values
   use_device(cfg)
   local self = setmetatable({
     config = cfg, loaded = loaded, request = request, folder = folder, window = window.new(), step = 0,
     seconds_before = 0, began = sys.now(), kept = {}, command = table.concat(spec.recipe, " ", 0),
+    lock = going_on and house.lock(folder) or nil,
   }, Run)
   self.progress = progress.new {
     quiet = request.quiet, json_log = request.json_log, every = cfg.log.every, seconds = cfg.log.seconds,
@@ -114,10 +116,19 @@ function Run:state(defaults)
   return self.kept
 end
 
+---The checkpoint that this run goes on from, looked for once: it is read as a whole.
+---@return string|nil path
+---@return string? message
+---@return string? code
+local function newest(self)
+  self.found = self.found or table.pack(checkpoint.latest(self.folder))
+  return table.unpack(self.found, 1, self.found.n)
+end
+
 ---The plan of the checkpoint that this run goes on from, as text; nil when there is none.
 ---@return string|nil
 function Run:saved_plan()
-  local path = self.request.resume and checkpoint.latest(self.folder)
+  local path = self.request.resume and newest(self)
   return path and sys.read_file(path .. "/trainer/plan.txt", 1 << 28) or nil
 end
 
@@ -138,7 +149,7 @@ end
 
 ---Goes on from the newest checkpoint of the folder; false when there is none.
 local function resume(self)
-  local path, message, code = checkpoint.latest(self.folder)
+  local path, message, code = newest(self)
   if not path then
     if code ~= "missing" then failure.raise(code, "%s", message) end
     return false
@@ -147,7 +158,7 @@ local function resume(self)
   local state = failure.must(checkpoint.load(path, parts)).state
   take_up(self, state)
   if state.instructions ~= tensor.instructions() then
-    self.progress:say("warning: the run was computed with %s instructions and goes on with %s: not to the bit",
+    self.progress:warn("the run was computed with %s instructions and goes on with %s: not to the bit",
       tostring(state.instructions), tensor.instructions())
   end
   failure.must(checkpoint.set_aside(self.folder, self.step))
@@ -171,9 +182,8 @@ end
 local function open_house(self)
   local resuming = self.request.resume and sys.exists(self.folder)
   local changes = resuming and house.check_same(self.folder, self.loaded) or {}
-  local log
-  self.lock, log = house.move_in(self.folder, self.loaded, self.command, tensor.threads())
-  self.progress:log_to(log)
+  self.lock = self.lock or house.lock(self.folder)
+  self.progress:log_to(house.move_in(self.folder, self.loaded, self.command, tensor.threads()))
   for _, change in ipairs(changes) do
     self.progress:say("changed on resume: %s: %s, was %s", change.path, change.mine, change.theirs)
   end
@@ -195,8 +205,8 @@ function Run:start(parts)
   open_house(self)
   local save = self.config.save
   self.saver = checkpoint.saver(self.folder, { keep = save.keep, max_failures = save.max_failures })
-  local resumed = self.request.resume and resume(self)
-  if not resumed then start_from(self) end
+  self.resumed = self.request.resume and resume(self)
+  if not self.resumed then start_from(self) end
   self.metrics = failure.must(metrics.open(self.folder, { step = self.step }))
   self.metrics:text("config", self.loaded:dump())
   self.began, self.saved_at = sys.now(), sys.now()
@@ -206,10 +216,11 @@ end
 
 -- ---- the loop --------------------------------------------------------------------------------
 
----Writes a line of metrics; a full disk is a warning, not the end of the run.
+---Writes a line of metrics; a full disk is a warning (one until it has room again), not the end of the run.
 local function write_metrics(self, line)
   local ok, message = self.metrics:write(line)
-  if not ok then self.progress:say("warning: %s", message) end
+  if not ok and not self.losing then self.progress:warn("%s; lines of metrics are lost meanwhile", message) end
+  self.losing = not ok
 end
 
 ---All that a checkpoint of this step holds.
@@ -235,11 +246,14 @@ function Run:save(needed)
   self.metrics:sync()
   local path, message, code = self.saver:save(saved_parts(self))
   if not path and (code or needed) then failure.raise(code or "storage", "%s", message) end
-  if message then self.progress:say("warning: %s", message) end
+  if message then self.progress:warn("%s", message) end
   if path then self.progress:say("saved %s", path) end
 end
 
----Scores the held-back part and writes a line of it.
+---Whether the model as it is now has been scored.
+local function is_evaluated(self) return self.result ~= nil and self.result.step == self.step end
+
+---Scores the held-back part and writes a line of it; nil when there is none, or a signal came first.
 function Run:evaluate()
   if not self.held then return end
   local evaluate = require("seqrun.run.evaluate")
@@ -247,12 +261,14 @@ function Run:evaluate()
   local result = evaluate.run(self.model, self.held, {
     from = self.held_from, updates = self.config.eval.updates, unigram = self.unigram,
   })
+  if not result then return nil end
   self.result = result
   result.type, result.step, result.seconds = "eval", self.step, self:seconds()
   write_metrics(self, result)
   local nsp = result.nsp_accuracy and (", nsp accuracy %.3f"):format(result.nsp_accuracy) or ""
-  self.progress:say("held back at step %d: mlm loss %.3f (unigram %.3f), mlm accuracy %.3f%s", self.step,
-    result.mlm_loss, result.unigram_loss or 0 / 0, result.mlm_accuracy, nsp)
+  local unigram = result.unigram_loss and (" (unigram %.3f)"):format(result.unigram_loss) or ""
+  self.progress:say("held back at step %d: mlm loss %.3f%s, mlm accuracy %.3f%s", self.step, result.mlm_loss, unigram,
+    result.mlm_accuracy, nsp)
   return result
 end
 
@@ -260,18 +276,26 @@ end
 local function check_stop(self)
   local signal = sys.caught()
   local budget = self.config.budget
-  local spent = budget and self:seconds() >= budget
+  local spent = budget and self.step < self.last and self:seconds() >= budget
   if not signal and not spent then return end
   if self.step > 0 then self:save(true) end
   local reason = signal and "signal " .. signal or "the budget of " .. text.duration(budget)
-  failure.raise("stopped", "stopped by %s at step %d of %d; go on with --resume", reason, self.step, self.total)
+  failure.raise("stopped", "stopped by %s at step %d of %d; go on with --resume=%s", reason, self.step, self.total,
+    self.folder)
+end
+
+---An evaluation, where one is due; at the last step `finish` makes it.
+local function evaluate_when_due(self)
+  local every = self.config.eval.every
+  local due = every > 0 and self.step > 0 and self.step % every == 0 and self.step < self.last
+  if due and not is_evaluated(self) then self:evaluate() end
 end
 
 ---What is due after an update.
 local function after_step(self)
   local cfg, step = self.config, self.step
   if step == self.last then return end -- `finish` does both
-  if cfg.eval.every > 0 and step % cfg.eval.every == 0 then self:evaluate() end
+  evaluate_when_due(self)
   local by_step = cfg.save.every > 0 and step % cfg.save.every == 0
   local by_time = cfg.save.minutes > 0 and sys.now() - self.saved_at >= 60 * cfg.save.minutes
   if by_step or by_time then self:save(false) end
@@ -280,7 +304,7 @@ end
 local function finish(self)
   if self.finished then return end
   self.finished = true
-  if not (self.result and self.result.step == self.step) then self:evaluate() end
+  if not is_evaluated(self) and not self:evaluate() then check_stop(self) end
   self:save(true)
   require("seqrun.run.summary").tell(self)
 end
@@ -296,6 +320,9 @@ function Run:steps(loader)
       self.step = self.step + 1
       self.cursor = loader:cursor()
       after_step(self)
+    elseif self.resumed then
+      self.resumed = false
+      evaluate_when_due(self) -- a stop may have cut it short
     end
     check_stop(self)
     local asked = sys.now()
@@ -330,6 +357,8 @@ function Run:log(step, optimizer)
     line.grad_norm, line.skipped = result.norm, skipped
     write_metrics(self, line)
     self.progress:show(line, self.last)
+  else
+    self.progress:tick(step, self.last)
   end
 end
 

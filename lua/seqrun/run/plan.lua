@@ -11,8 +11,9 @@ local text = require("seqrun.run.text")
 
 local plan = {}
 
----Micro-batches of a rehearsal: the first finds caches cold, the others are timed.
-local REHEARSED = 3
+---Steps of a rehearsal, each of one micro-batch: the first finds everything cold and does not count; the
+---rest go on for some seconds, since a machine takes a while to show its pace.
+local FEWEST, MOST, SECONDS = 3, 50, 3
 
 local function packs_line(packing)
   local line = ("%s sequences, %s tokens an epoch in %s packs of %d: %s full, factor %.2f"):format(
@@ -32,6 +33,13 @@ local function update_line(self)
     text.commas(self.total), epochs)
 end
 
+---How much of a padded run's slots is real; a packed run's plan has told.
+local function rows_line(self, packing)
+  if self.config.pack.arrange ~= "padded" then return nil end
+  local full = packing.tokens / (packing.sequences * packing.max_len)
+  return ("  rows    padded: one sequence a row, so %s of the slots are real tokens"):format(text.percent(full))
+end
+
 ---What the log begins with.
 ---@param self seqrun.Run
 ---@return string
@@ -42,6 +50,7 @@ function plan.headline(self)
     "  plan    " .. packs_line(self.loader:plan()),
     "  update  " .. update_line(self),
   }
+  lines[#lines + 1] = rows_line(self, self.loader:plan())
   return table.concat(lines, "\n")
 end
 
@@ -76,13 +85,16 @@ end
 
 -- ---- time and memory -------------------------------------------------------------------------
 
----An update that hands out its first micro-batch only.
-local function shortened(update)
+---An update that hands out its first micro-batch only, and calls `done` when the next is asked for.
+local function shortened(update, done)
   return setmetatable({
     batches = function()
       local batches, given = update:batches(), false
       return function()
-        if given then return nil end
+        if given then
+          done()
+          return nil
+        end
         given = true
         return batches()
       end
@@ -90,11 +102,20 @@ local function shortened(update)
   }, { __index = update })
 end
 
-local function tell(self, seconds)
+---The median of what follows the first.
+local function typical(times)
+  local sorted = table.move(times, 2, #times, 1, {})
+  table.sort(sorted)
+  return sorted[(#sorted + 1) // 2]
+end
+
+---@param self seqrun.Run
+---@param micros number[] seconds of each micro-batch
+---@param rests number[] seconds of what each step does besides: the optimizer
+local function tell(self, micros, rests)
   local cfg, say = self.config, function(...) self.progress:tell(...) end
   local params = self.model.params:count()
   local loader = self.loader:summary()
-  local micro = math.ceil(loader.packs / loader.micro_packs)
   local _, peak = sys.memory()
   say("%s", plan.headline(self))
   local earlier = earlier_rate(cfg.init.from)
@@ -102,9 +123,10 @@ local function tell(self, seconds)
   say("  rate    %s", rate_points(self.rate, cfg.rate, self.total))
   say("  memory  %s for parameters, gradients and moments; the process took at most %s", text.bytes(16 * params),
     text.bytes(peak))
-  local step = seconds * micro
-  say("  time    %s a step, measured on %d micro-batches of %d; %s for %s steps", text.duration(step),
-    REHEARSED - 1, micro, text.duration(step * self.last), text.commas(self.last))
+  local step = typical(micros) * loader.packs / loader.micro_packs + typical(rests)
+  say("  time    %s a step (%s for %d packs, %s for the optimizer, measured %d times); %s for %s steps, evaluations not "
+    .. "counted", text.duration(step), text.duration(typical(micros)), loader.micro_packs,
+    text.duration(typical(rests)), #micros - 1, text.duration(step * self.last), text.commas(self.last))
   say("  out     %s; nothing was written", self.folder)
 end
 
@@ -113,20 +135,21 @@ end
 ---@param loader seqrun.Loader
 ---@return fun(): integer?, seqrun.Update?
 function plan.rehearse(self, loader)
-  local times, turn, began = {}, 0, nil
+  local micros, rests = {}, {}
+  local first, began, half = sys.now(), nil, nil
   local update = loader:next()
   if not update then failure.raise("data", "the data set holds no whole update") end
   return function()
-    if began then times[turn] = sys.now() - began end
+    local now = sys.now()
+    if began then micros[#micros + 1], rests[#rests + 1] = (half or now) - began, now - (half or now) end
     if sys.caught() then failure.raise("stopped", "stopped; nothing was written") end
-    if turn == REHEARSED then
-      tell(self, math.min(table.unpack(times, 2)))
+    if #micros >= MOST or #micros >= FEWEST and now - first >= SECONDS then
+      tell(self, micros, rests)
       return nil
     end
-    turn = turn + 1
-    began = sys.now()
+    began, half = sys.now(), nil
     self.step_began, self.waited = began, 0
-    return 1, shortened(update)
+    return 1, shortened(update, function() half = sys.now() end)
   end
 end
 

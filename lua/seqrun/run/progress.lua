@@ -1,5 +1,5 @@
--- progress.lua - what a run says while it works: one line that rewrites itself on a terminal, a plain
--- line now and then elsewhere, everything in run.log.
+-- progress.lua - what a run says while it works: a plain line now and then, on a terminal also one below
+-- that rewrites itself, everything in run.log.
 
 local json = require("seqrun.core.json")
 local sys = require("seqrun.core.sys")
@@ -17,6 +17,7 @@ local function new(options)
   return setmetatable({
     quiet = options.quiet, json_log = options.json_log, terminal = terminal, every = options.every,
     seconds = options.seconds, recent = {}, last_time = -math.huge, last_step = -math.huge,
+    drawn_at = -math.huge, latest = {},
   }, Progress)
 end
 
@@ -37,14 +38,25 @@ local function to_file(self, line)
   end
 end
 
+local function to_stderr(self, line)
+  if self.json_log then line = json.encode { message = line } end
+  io.stderr:write(line, "\n")
+end
+
 ---A line that stays: on stderr, and in run.log.
 function Progress:say(format, ...)
   local line = select("#", ...) > 0 and format:format(...) or format
   wipe(self)
   to_file(self, line)
-  if self.quiet then return end
-  if self.json_log then line = json.encode { message = line } end
-  io.stderr:write(line, "\n")
+  if not self.quiet then to_stderr(self, line) end
+end
+
+---A line that stays, however quiet the run is to be.
+function Progress:warn(format, ...)
+  local line = "warning: " .. format:format(...)
+  wipe(self)
+  to_file(self, line)
+  to_stderr(self, line)
 end
 
 ---A result: on stdout, and in run.log.
@@ -80,9 +92,9 @@ local function maybe(list, format, value)
   if value then list[#list + 1] = format:format(value) end
 end
 
----One line of metrics as a person reads it.
-local function sentence(line, last, eta)
-  local parts = { ("step %d/%d"):format(line.step, last) }
+---A step, and the newest line of metrics, as a person reads them.
+local function sentence(step, last, eta, line)
+  local parts = { ("step %d/%d"):format(step, last) }
   maybe(parts, "eta %s", eta and text.duration(eta))
   maybe(parts, "loss %.3f", line.loss)
   maybe(parts, "mlm %.3f", line.mlm_loss)
@@ -101,22 +113,34 @@ end
 local function draw(self, shown)
   local width = math.max(20, sys.columns(2) - 1)
   io.stderr:write("\r\27[K", shown:sub(1, width))
-  self.drawn = true
+  self.drawn, self.drawn_at = true, sys.now()
 end
 
----Shows a line of metrics.  Where there is no terminal, and in run.log, not more often than every
----`seconds` and every `every` steps.
+local function estimate_of_end(self, step, last) return self:estimate(math.max(0, last - step)) end
+
+---Seconds between two drawings of the line on a terminal.
+local REDRAW = 0.2
+
+---Keeps the line on a terminal moving where a step has no line of metrics.
+function Progress:tick(step, last)
+  if not self.terminal or self.quiet or sys.now() - self.drawn_at < REDRAW then return end
+  draw(self, sentence(step, last, estimate_of_end(self, step, last), self.latest))
+end
+
+---Shows a line of metrics: one that stays, in run.log too, not more often than every `seconds` and every
+---`every` steps, and on a terminal always the newest.
 function Progress:show(line, last)
-  local shown = sentence(line, last, self:estimate(math.max(0, last - line.step)))
+  local shown = sentence(line.step, last, estimate_of_end(self, line.step, last), line)
+  self.latest = line
   local due = sys.now() - self.last_time >= self.seconds and line.step - self.last_step >= self.every
   if due or line.step == last then
     self.last_time, self.last_step = sys.now(), line.step
+    wipe(self)
     to_file(self, shown)
-    if not self.quiet and not self.terminal then
-      io.stderr:write(self.json_log and json.encode(line) or shown, "\n")
-    end
+    if not self.quiet then io.stderr:write(self.json_log and json.encode(line) or shown, "\n") end
+  elseif self.terminal and not self.quiet then
+    draw(self, shown)
   end
-  if self.terminal and not self.quiet then draw(self, shown) end
 end
 
 ---Leaves the terminal with whole lines.

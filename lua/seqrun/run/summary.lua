@@ -60,23 +60,31 @@ local function speed_up(self)
     text.duration(best[1]), text.duration(best[2]))
 end
 
+---The loss on held-back text, and how it stands to that of the unigram model.
+---@param result { mlm_loss: number, unigram_loss: number? }
+---@return string
+function summary.score(result)
+  local loss = ("mlm loss %.3f"):format(result.mlm_loss)
+  if not result.unigram_loss then return loss end
+  local nats = result.unigram_loss - result.mlm_loss
+  return ("%s, unigram model %.3f: %.3f nats %s"):format(loss, result.unigram_loss, math.abs(nats),
+    nats >= 0 and "below" or "above")
+end
+
 ---@param self seqrun.Run
 function summary.tell(self)
   local say = function(...) self.progress:tell(...) end
   local w, seconds = self.window, math.max(1e-9, self.train_seconds)
   say("%s: %s steps, %s sequences, %s in all", self.folder, text.commas(self.step), text.commas(w.sequences),
     text.duration(self:seconds()))
-  say("  speed    %s real tokens/s, %s slot tokens/s while training",
-    text.count((w.tokens - self.tokens_before) / seconds), text.count((w.slots - self.slots_before) / seconds))
-  say("  packing  %s of all slots were real tokens", text.percent(w.tokens / math.max(1, w.slots)))
-  if self.config.pack.arrange == "packed" then say("  packed   %s", speed_up(self)) end
-  local r = self.result
-  if r then
-    local nats = r.unigram_loss - r.mlm_loss
-    say("  held back  mlm loss %.3f, unigram model %.3f: %.3f nats %s", r.mlm_loss, r.unigram_loss, math.abs(nats),
-      nats > 0 and "below" or "above")
+  if self.train_seconds > 0 then
+    say("  speed      %s real tokens/s, %s slot tokens/s while training",
+      text.count((w.tokens - self.tokens_before) / seconds), text.count((w.slots - self.slots_before) / seconds))
   end
-  say("  saved    %s", self.folder)
+  say("  packing    %s of all slots were real tokens", text.percent(w.tokens / math.max(1, w.slots)))
+  if self.config.pack.arrange == "packed" then say("  packed     %s", speed_up(self)) end
+  if self.result then say("  held back  %s", summary.score(self.result)) end
+  say("  saved      %s", self.folder)
 end
 
 return summary
