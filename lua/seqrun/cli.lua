@@ -176,6 +176,10 @@ local function run_recipe(words)
     return USAGE
   end
   if path:find("%.lua$") or sys.exists(path) then return run_file(path, rest, words[0]) end
+  if is_verb(path) then
+    complain(("options of a verb stand behind it: seqrun %s %s"):format(path, table.concat(rest, " ")))
+    return USAGE
+  end
   return unknown_verb(path)
 end
 

@@ -63,6 +63,9 @@ describe("the command line", function()
     code, _, err = run { "--dry-rum" }
     assert.equal(2, code)
     assert.truthy(err:find("did you mean '--dry-run'?", 1, true))
+    code, _, err = run { "--json", "version" }
+    assert.equal(2, code)
+    assert.truthy(err:find("stand behind it: seqrun version --json", 1, true))
     code, _, err = run { "-e", "sr.optm" }
     assert.equal(1, code)
     assert.truthy(err:find("did you mean 'optim'?", 1, true))
