@@ -30,7 +30,7 @@ local first = sr.tensor({ 0 }, { dtype = "i32" })
 local answer = { mlm = bert:mlm_logits(hidden, all):totable(), nsp = bert:nsp_logits(hidden, first):totable()[1] }
 assert(sys.write_file(request.answer, json.encode(answer)))
 
-if request.resave then
+if type(request.resave) == "string" then
   local lock = assert(sr.checkpoint.lock(request.resave))
   local vocab = request.checkpoint .. "/vocab.txt"
   assert(sr.checkpoint.save(request.resave, { step = 0, model = bert.params, config = bert.config, vocab = vocab }))

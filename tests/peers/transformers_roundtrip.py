@@ -3,7 +3,7 @@
 
     python3 tests/peers/transformers_roundtrip.py [--seqrun build/seqrun] [--checkpoint DIR]
 
-Without --checkpoint a small random BERT is made by Transformers first.  Not part of `make test`,
+A small random BERT is made by Transformers first; --checkpoint adds one of ours.  Not part of `make test`,
 since PyTorch is large.  Prints one line a check; the exit code is 1 when a check fails.
 """
 import argparse
@@ -14,8 +14,9 @@ import sys
 import tempfile
 
 import torch
-from transformers import BertConfig, BertForPreTraining
+from transformers import AutoTokenizer, BertConfig, BertForPreTraining
 
+TEXT = "Emma was a [MASK] woman; caf\u00e9s, na\u00efve!"
 TOLERANCE = 1e-4  # largest error over largest magnitude, f32 on both sides
 
 
@@ -65,6 +66,16 @@ def whole(name, keys):
     return good
 
 
+def same_ids(name, seqrun, folder):
+    """The tokenizer that they make of a checkpoint gives the ids of ours."""
+    theirs = AutoTokenizer.from_pretrained(folder)(TEXT).input_ids
+    words = [seqrun, "tokenize", "--vocab", str(pathlib.Path(folder, "vocab.txt")), "--specials", "--ids"]
+    ours = subprocess.run(words, input=TEXT + "\n", capture_output=True, text=True, check=True).stdout.split()
+    good = [int(i) for i in ours] == theirs
+    print(f"{'ok  ' if good else 'FAIL'} {name}: {len(theirs)} ids")
+    return good
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seqrun", default="build/seqrun")
@@ -90,6 +101,7 @@ def main():
             good &= whole(args.checkpoint, keys)
             good &= same("trained here, MLM logits", our_mlm, mlm)
             good &= same("trained here, NSP logits", our_nsp, nsp)
+            good &= same_ids("trained here, tokenizer", args.seqrun, args.checkpoint)
     sys.exit(0 if good else 1)
 
 

@@ -124,7 +124,8 @@ describe("a resumed run", function()
   end
 
   it("is made whole when the signal comes during an evaluation", function()
-    local recipe = program.write(folder, "signal.lua", (assert(sys.read_file("recipes/tiny.lua")):gsub("\n%-%- loop\n", [[
+    local tiny = assert(sys.read_file("recipes/tiny.lua"))
+    local recipe = program.write(folder, "signal.lua", (tiny:gsub("\n%-%- loop\n", [[
 
 local sys, losses = require("seqrun.core.sys"), bert.losses
 function bert:losses(batch)
