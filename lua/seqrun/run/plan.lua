@@ -124,9 +124,9 @@ local function tell(self, micros, rests)
   say("  memory  %s for parameters, gradients and moments; the process took at most %s", text.bytes(16 * params),
     text.bytes(peak))
   local step = typical(micros) * loader.packs / loader.micro_packs + typical(rests)
-  say("  time    %s a step (%s for %d packs, %s for the optimizer, measured %d times); %s for %s steps and no evaluation",
-    text.duration(step), text.duration(typical(micros)), loader.micro_packs,
-    text.duration(typical(rests)), #micros - 1, text.duration(step * self.last), text.commas(self.last))
+  say("  time    %s a step (%s for %d packs, %s for the optimizer; measured %d times), %s for %s steps",
+    text.duration(step), text.duration(typical(micros)), loader.micro_packs, text.duration(typical(rests)),
+    #micros - 1, text.duration(step * self.last), text.commas(self.last))
   say("  out     %s; nothing was written", self.folder)
 end
 
