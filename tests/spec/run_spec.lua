@@ -248,6 +248,23 @@ describe("a run", function()
     assert.equal(3, (run("--out", folder .. "/other", "init.from=" .. first, "model.hidden_size=32")))
   end)
 
+  it("leaves the next-sentence head alone where there are no pairs", function()
+    local out = folder .. "/alone"
+    local code, _, err = run("--out", out, "--max-steps", "3", "data.nsp=false", "optimizer.name=lamb")
+    assert.equal(0, code, err)
+    local sr = require("seqrun")
+    local config = assert(sr.checkpoint.config(out))
+    local trained, fresh = sr.nn.bert(config), sr.nn.bert(config):initialise(42)
+    assert(sr.checkpoint.load(out, { model = trained.params }))
+    local function change(name)
+      return (trained.params:value_of(name) - fresh.params:value_of(name)):abs():max():item()
+    end
+    assert.equal(0, change("bert.pooler.dense.weight"))
+    assert.equal(0, change("cls.seq_relationship.weight"))
+    assert.is_true(change("cls.predictions.transform.dense.weight") > 0)
+    assert.equal(json.null, small.metrics(out)[1].nsp_loss)
+  end)
+
   it("checks keys that belong together, with the arithmetic", function()
     local code, _, err = run("rate.warmup=40", "data.max_len=65", "model.num_attention_heads=3", "optimizer.eps=0")
     assert.equal(2, code)

@@ -32,6 +32,9 @@ function parts.model_options(cfg, corpus)
   return model
 end
 
+---What only the next-sentence head uses.  Without it these would get no gradient, and decay to nothing.
+local NSP_ONLY = { { match = "^bert%.pooler%.", frozen = true }, { match = "^cls%.seq_relationship%.", frozen = true } }
+
 ---Options for sr.optim.adamw and sr.optim.lamb; biases and norms have no decay.
 ---@param cfg table
 ---@param loader seqrun.Loader
@@ -40,6 +43,7 @@ function parts.optimizer_options(cfg, loader)
   local o = cfg.optimizer
   return {
     betas = o.betas, eps = o.eps, decay = o.decay, max_skipped = o.max_skipped,
+    groups = not cfg.data.nsp and NSP_ONLY or nil,
     power = cfg.batch.adjust == "betas" and loader:summary().factor or 1,
   }
 end
