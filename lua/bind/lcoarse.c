@@ -20,7 +20,8 @@ static sr_dropout check_dropout(lua_State *L, int arg) {
                      lua_pushfstring(L, "dropout is %f; a probability below 1 is wanted", p));
     sr_dropout drop = {.keep = sr_keep_256(p)};
     if (drop.keep == 0) lsr_argerror(L, arg, "so little would be kept that n/256 rounds to 0");
-    drop.purpose = site_purposes[luaL_checkoption(L, arg + 1, "user", site_names)];
+    drop.purpose =
+        site_purposes[lsr_checkoption(L, arg + 1, "dropout: the site", "user", site_names)];
     drop.layer = lua_isnoneornil(L, arg + 2) ? 0 : (uint32_t)lsr_checkrange(L, arg + 2, 0, 0xFFF);
     return drop;
 }
@@ -33,7 +34,7 @@ static const sr_layout *opt_layout(lua_State *L, int arg) {
 static int op_linear(lua_State *L) {
     static const char *const acts[] = {"none", "gelu", "gelu_tanh", "relu", "tanh", NULL};
     sr_tensor *x = lsr_checktensor(L, 1), *w = lsr_checktensor(L, 2), *b = lsr_opttensor(L, 3);
-    sr_act act = (sr_act)luaL_checkoption(L, 4, "none", acts);
+    sr_act act = (sr_act)lsr_checkoption(L, 4, "linear: act", "none", acts);
     lsr_check(L, sr_op_linear(lsr_newtensor(L), x, w, b, act));
     return 1;
 }

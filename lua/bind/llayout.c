@@ -72,10 +72,25 @@ static int32_t *list_of(lua_State *L, const char *name, int64_t wanted) {
     return list;
 }
 
+/* A misspelled field is an error, not a default. */
+static void check_fields(lua_State *L) {
+    static const char *const known[] = {"lens", "starts", "uids", "epochs", "rows", "seed", NULL};
+    for (lua_pushnil(L); lua_next(L, 1) != 0; lua_pop(L, 1)) {
+        const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "[1]";
+        int i = 0;
+        while (known[i] != NULL && strcmp(known[i], key) != 0) i++;
+        if (known[i] == NULL)
+            lsr_error(L,
+                      "layout: there is no field '%s'; use lens, starts, uids, epochs, rows, seed",
+                      key);
+    }
+}
+
 /* layout{ lens=, starts=, uids=, epochs=, rows=, seed= } */
 static int layout_new(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_settop(L, 1);
+    check_fields(L);
     int64_t n;
     int32_t *len = list_field(L, "lens", &n);
     if (len == NULL) return lsr_error(L, "layout: lens is missing, the list of lengths");

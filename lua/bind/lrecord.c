@@ -152,8 +152,8 @@ static int record(lua_State *L) {
     luaL_checktype(L, 3, LUA_TFUNCTION);
     sr_tensor **y = lsr_checktensors(L, 1, &outputs), **x = lsr_checktensors(L, 2, &inputs);
     if (outputs < 1 || outputs > SR_NODE_OUTPUTS)
-        return lsr_error(L, "record: %I outputs; wanted 1 to %d", (lua_Integer)outputs,
-                         SR_NODE_OUTPUTS);
+        return lsr_error(L, "record: the op returned %I tensors; wanted 1 to %d",
+                         (lua_Integer)outputs, SR_NODE_OUTPUTS);
     for (int64_t k = 0; k < outputs; k++) lsr_check(L, sr_tensor_check("record", y[k]));
     for (int64_t i = 0; i < inputs; i++)
         if (sr_grad_tracks(x[i]) && x[i]->storage->device != y[0]->storage->device)

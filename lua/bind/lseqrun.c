@@ -56,7 +56,8 @@ void lsr_open(lua_State *L, const char *lua_dir) {
 
 /* Files of thin wrappers: their callers made the mistake, not they. */
 static bool is_wrapper(const char *source) {
-    static const char *const files[] = {"/seqrun/tensor.lua", "/seqrun/ops.lua"};
+    static const char *const files[] = {"/seqrun/tensor.lua", "/seqrun/ops.lua",
+                                        "/seqrun/params.lua", "/seqrun/optim.lua"};
     size_t n = strlen(source);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         size_t m = strlen(files[i]);
@@ -123,6 +124,22 @@ int lsr_argerror(lua_State *L, int arg, const char *what) {
 int lsr_typeerror(lua_State *L, int arg, const char *wanted) {
     return lsr_argerror(L, arg,
                         lua_pushfstring(L, "wanted %s, got %s", wanted, luaL_typename(L, arg)));
+}
+
+int lsr_checkoption(lua_State *L, int arg, const char *what, const char *otherwise,
+                    const char *const names[]) {
+    const char *name = lua_isnoneornil(L, arg) ? otherwise : lua_tostring(L, arg);
+    for (int i = 0; name != NULL && names[i] != NULL; i++)
+        if (strcmp(names[i], name) == 0) return i;
+    luaL_Buffer known;
+    luaL_buffinit(L, &known);
+    for (int i = 0; names[i] != NULL; i++) {
+        luaL_addstring(&known, i > 0 ? ", " : "");
+        luaL_addstring(&known, names[i]);
+    }
+    luaL_pushresult(&known);
+    return lsr_error(L, "%s is %s; use one of: %s", what,
+                     name != NULL ? name : luaL_typename(L, arg), lua_tostring(L, -1));
 }
 
 int lsr_result(lua_State *L, sr_status status) {

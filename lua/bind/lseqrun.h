@@ -30,6 +30,11 @@ int lsr_error(lua_State *L, const char *format, ...);
 int lsr_argerror(lua_State *L, int arg, const char *what);
 int lsr_typeerror(lua_State *L, int arg, const char *wanted);
 
+/* As luaL_checkoption, at the caller's line: "WHAT is NAME; use one of: ..."; `otherwise` (or NULL)
+ * stands for nil. */
+int lsr_checkoption(lua_State *L, int arg, const char *what, const char *otherwise,
+                    const char *const names[]);
+
 /* Pushes nil, message, code and returns 3 (call it when a status is not SR_OK). */
 int lsr_result(lua_State *L, sr_status status);
 

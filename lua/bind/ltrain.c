@@ -35,7 +35,7 @@ void lsr_new_class(lua_State *L, const char *name, const luaL_Reg *methods, lua_
 
 static sr_params *check_params(lua_State *L, int arg) {
     sr_params **box = luaL_checkudata(L, arg, PARAMS);
-    if (*box == NULL) luaL_argerror(L, arg, "the parameters were released");
+    if (*box == NULL) lsr_argerror(L, arg, "the parameters were released");
     return *box;
 }
 
@@ -88,7 +88,7 @@ static void read_spec(lua_State *L, sr_param_spec *spec) {
     else if (strcmp(init, "ones") == 0)
         spec->init = SR_INIT_ONES;
     else
-        luaL_error(L, "params: '%s' has init '%s'; use normal, zeros or ones", spec->name, init);
+        lsr_error(L, "params: '%s' has init '%s'; use normal, zeros or ones", spec->name, init);
     lua_getfield(L, -1, "shape");
     luaL_checktype(L, -1, LUA_TTABLE);
     spec->ndim = lsr_checksizes(L, lua_gettop(L), spec->shape);
@@ -133,7 +133,7 @@ static int params_fused(lua_State *L) {
     sr_params *p = check_params(L, 1);
     const char *name = luaL_checkstring(L, 2);
     sr_fused *group = sr_params_find_fused(p, name);
-    if (group == NULL) return luaL_error(L, "params: there is no fuse group '%s'", name);
+    if (group == NULL) return lsr_error(L, "params: there is no fuse group '%s'", name);
     lsr_pushtensor(L, sr_tensor_retain(group->leaf));
     return 1;
 }
@@ -200,12 +200,12 @@ static const luaL_Reg params_methods[] = {
 
 static sr_optim *check_optim(lua_State *L, int arg) {
     sr_optim **box = luaL_checkudata(L, arg, OPTIM);
-    if (*box == NULL) luaL_argerror(L, arg, "the optimizer was released");
+    if (*box == NULL) lsr_argerror(L, arg, "the optimizer was released");
     lua_getiuservalue(L, arg, 1);
     sr_params **params = lua_touserdata(L, -1);
     lua_pop(L, 1);
     if (params == NULL || *params == NULL)
-        luaL_argerror(L, arg, "the parameters of the optimizer were released");
+        lsr_argerror(L, arg, "the parameters of the optimizer were released");
     return *box;
 }
 

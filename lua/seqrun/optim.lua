@@ -50,7 +50,7 @@ local function check_keys(what, given, known)
       for name in pairs(known) do names[#names + 1] = name end
       table.sort(names)
       local hint = require("seqrun.guess").hint(tostring(key), names)
-      error(("optim: %s has no field '%s'%s"):format(what, tostring(key), hint), 4)
+      error(("optim: %s has no field '%s'%s"):format(what, tostring(key), hint), 5)
     end
   end
 end
@@ -80,10 +80,33 @@ local function segments_of(params, whole)
   return segments
 end
 
+---A number that Lua's own checks would not name.
+local function check_number(what, x)
+  if type(x) == "number" then return end
+  error(("optim: %s is a %s; wanted a number"):format(what, type(x)), 5)
+end
+
+local function check_group(group)
+  check_keys("a group", group, GROUP)
+  if type(group.match) ~= "string" then error("optim: a group has no 'match', a pattern of names", 4) end
+  for _, key in ipairs { "rate", "decay" } do check_number(key .. " of a group", group[key] or 0) end
+end
+
+local function check_options(params, options)
+  if type(params) ~= "table" or not params.core then error("optim: wanted parameters, such as bert.params", 4) end
+  check_keys("an optimizer", options, OPTIONS)
+  local betas = options.betas
+  if betas and (type(betas) ~= "table" or #betas ~= 2) then
+    error("optim: betas are two numbers, such as { 0.9, 0.999 }", 4)
+  end
+  for i, beta in ipairs(betas or {}) do check_number("beta " .. i, beta) end
+  for _, key in ipairs { "eps", "decay", "power" } do check_number(key, options[key] or 0) end
+end
+
 local function new(kind, params, options)
   options = options or {}
-  check_keys("an optimizer", options, OPTIONS)
-  for _, group in ipairs(options.groups or {}) do check_keys("a group", group, GROUP) end
+  check_options(params, options)
+  for _, group in ipairs(options.groups or {}) do check_group(group) end
   local whole = {
     betas = options.betas or { 0.9, 0.999 },
     eps = options.eps or 1e-6,
@@ -106,13 +129,19 @@ end
 ---@param params seqrun.Params
 ---@param options? seqrun.OptimOptions
 ---@return seqrun.Optimizer
-function optim.adamw(params, options) return new("adamw", params, options) end
+function optim.adamw(params, options)
+  local optimizer = new("adamw", params, options) -- no tail call: messages look for the caller's line
+  return optimizer
+end
 
 ---LAMB (You et al. 2019): the update of each tensor is scaled by ||w|| / ||u||.
 ---@param params seqrun.Params
 ---@param options? seqrun.OptimOptions
 ---@return seqrun.Optimizer
-function optim.lamb(params, options) return new("lamb", params, options) end
+function optim.lamb(params, options)
+  local optimizer = new("lamb", params, options)
+  return optimizer
+end
 
 ---What came of a step; reading a field waits for the device.
 ---@class seqrun.StepResult
@@ -147,6 +176,19 @@ function Optimizer:settle()
   return self.last
 end
 
+---What became of it; an optimizer in a line.
+function Result.__tostring(result)
+  local text = result.applied and "applied" or "skipped: not finite"
+  return ("update: gradient norm %.6g, %s"):format(result.norm, text)
+end
+
+function Optimizer:__tostring()
+  local applied, skipped = self:counts()
+  return ("%s of %d parameters: %d updates, %d skipped"):format(self.kind, #self.params.list, applied, skipped)
+end
+
+local STEP = { rate = true, clip = true, loss = true, zero_grad = true }
+
 local function guard(ok, message, code)
   if ok == nil and message then failure.raise(code, "%s", message) end
 end
@@ -157,6 +199,15 @@ end
 ---  the gradients afterwards; default true.  loss: must be finite too
 ---@return seqrun.StepResult
 function Optimizer:step(t)
+  if type(t) ~= "table" or type(t.rate) ~= "number" then
+    error("optim: a step wants its rate, as in opt:step { rate = 1e-4, clip = 1 }", 2)
+  end
+  for key in pairs(t) do
+    if not STEP[key] then
+      local hint = require("seqrun.guess").hint(tostring(key), { "rate", "clip", "loss", "zero_grad" })
+      error(("optim: a step has no '%s'%s"):format(tostring(key), hint), 2)
+    end
+  end
   guard(self:settle())
   guard(self.core:step(t.rate, t.clip or 0, t.loss))
   if t.zero_grad ~= false then self.params:zero_grad() end

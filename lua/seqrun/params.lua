@@ -28,10 +28,28 @@ local params = {}
 local Params = {}
 Params.__index = Params
 
+local KNOWN = { "name", "shape", "init", "std", "pad_rows_to", "fuse", "group" }
+
+local function check_spec(i, spec)
+  if type(spec) ~= "table" or type(spec.name) ~= "string" or type(spec.shape) ~= "table" then
+    error(("params: parameter %d has no name or no shape; wanted { name = 'w', shape = { 3, 4 } }"):format(i), 3)
+  end
+  for key in pairs(spec) do
+    local known = false
+    for _, name in ipairs(KNOWN) do known = known or name == key end
+    if not known then
+      local hint = guess.hint(tostring(key), KNOWN)
+      error(("params: '%s' has no field '%s'%s"):format(spec.name, tostring(key), hint), 3)
+    end
+  end
+end
+
 ---A store of these parameters on the current device, all zero.
 ---@param list seqrun.ParamSpec[]
 ---@return seqrun.Params
 function params.new(list)
+  if type(list) ~= "table" then error("params: wanted a list of { name =, shape = }", 2) end
+  for i, spec in ipairs(list) do check_spec(i, spec) end
   local self = setmetatable({ core = train.params(list), list = {}, index = {} }, Params)
   for i, spec in ipairs(list) do
     self.list[i] = {

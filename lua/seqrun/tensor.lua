@@ -50,6 +50,9 @@ end
 ---@param name string "cpu" or "ref"
 ---@param options? { threads?: integer }
 function tensor.use(name, options)
+  for key in pairs(options or {}) do
+    if key ~= "threads" then error(("use: there is no option '%s'; threads is one"):format(tostring(key)), 2) end
+  end
   core.use(name, options and options.threads)
 end
 
@@ -114,6 +117,9 @@ end
 ---@param options? seqrun.TensorOptions
 ---@return seqrun.Tensor
 function tensor.full(sizes, value, options)
+  if type(sizes) ~= "table" or type(value) ~= "number" and type(value) ~= "boolean" then
+    error("full: wanted the sizes and a number, as in full({ 2, 3 }, 1)", 2)
+  end
   options = check_options("full", options)
   return finish(core.full(sizes, value, options.dtype, options.device), options)
 end

@@ -458,6 +458,10 @@ describe("a mistake", function()
       { function() x:set_grad(x[1]:expand(2, 3)) end, "an expanded view" },
       { function() local _ = sr.ops.attention(x, core.layout { lens = { 2 } }) end, "'heads' is missing" },
       { function() local _ = sr.ops.embed(x, x, x) end, "the tables are a userdata" },
+      { function() local _ = sr.ops.linear(x, x, nil, { act = "gelus" }) end, "act is gelus; use one of: none, gelu" },
+      { function() local _ = sr.layout { lens = { 3 }, row = 4 } end, "there is no field 'row'" },
+      { function() sr.use("cpu", { thread = 2 }) end, "there is no option 'thread'" },
+      { function() local _ = sr.full(2, 1) end, "as in full({ 2, 3 }, 1)" },
     }
     for _, mistake in ipairs(mistakes) do
       local line, message = line_of(mistake[1])
