@@ -21,8 +21,8 @@ LINT_PACKAGES = g++ clang-format clang-tidy lua-check
 # ---- flags -------------------------------------------------------------------------------------------
 # Expanded at the first use and then kept: `make deps` may have to install pkg-config first.
 once        = $(eval $(1) := $(2))$($(1))
-LUA_CFLAGS  = $(call once,LUA_CFLAGS,$(shell pkg-config --cflags lua5.4))
-LUA_LIBS    = $(call once,LUA_LIBS,$(shell pkg-config --libs lua5.4))
+LUA_CFLAGS  = $(call once,LUA_CFLAGS,$(shell pkg-config --cflags lua5.4 2>/dev/null))
+LUA_LIBS    = $(call once,LUA_LIBS,$(shell pkg-config --libs lua5.4 2>/dev/null))
 AUTO_INIT   = $(call once,AUTO_INIT,$(shell $(CC) -ftrivial-auto-var-init=zero -E -x c /dev/null \
                 >/dev/null 2>&1 && echo -ftrivial-auto-var-init=zero))
 
@@ -60,11 +60,16 @@ SIMDOBJ = $(foreach i,$(ISA),$(patsubst %.c,$(BUILD)/obj/%.$(i).o,$(SIMD)))
 TESTS   = $(patsubst tests/c/%.c,$(BUILD)/tests/%,$(CTESTS)) \
           $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz-%,$(FUZZ))
 
+# A line for each command, or with V=1 the command itself.
+say     = $(if $(V),,@echo "  $(1)";)
+# As many jobs as processors, unless make was told a number.
+jobs    = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
+
 # ---- build -------------------------------------------------------------------------------------------
 all: $(BUILD)/seqrun ## build the program, and say which optional parts were found
 
 $(BUILD)/seqrun: $(call obj,$(BIND)) $(BUILD)/libseqrun.a
-	$(CC) $(LDFLAGS) -o $@ $(call obj,$(BIND)) $(BUILD)/libseqrun.a $(LDLIBS)
+	$(call say,link $@)$(CC) $(LDFLAGS) -o $@ $(call obj,$(BIND)) $(BUILD)/libseqrun.a $(LDLIBS)
 	@CUDA=$(CUDA) sh tools/summary.sh $@
 
 $(BUILD)/libseqrun.a: $(call obj,$(CORE)) $(SIMDOBJ)
@@ -86,12 +91,12 @@ $(BUILD)/obj/core/%.o $(BUILD)/obj/lua/%.o: CFLAGS += $(AUTO_INIT)
 
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(call say,cc $<)$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 define isa_rule
 $(BUILD)/obj/%.$(1).o: %.c
 	@mkdir -p $$(@D)
-	$(CC) $(CFLAGS) -O3 $(ISA_$(1)) -MMD -MP -c -o $$@ $$<
+	$$(call say,cc $$< $(1))$(CC) $(CFLAGS) -O3 $(ISA_$(1)) -MMD -MP -c -o $$@ $$<
 endef
 $(foreach i,$(ISA),$(eval $(call isa_rule,$(i))))
 
@@ -99,17 +104,17 @@ $(foreach i,$(ISA),$(eval $(call isa_rule,$(i))))
 # Each tests/c/NAME.c is a program; it exits 0 when all its checks hold.
 $(BUILD)/tests/%: tests/c/%.c $(BUILD)/libseqrun.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(BUILD)/libseqrun.a $(LDLIBS)
+	$(call say,cc $<)$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(BUILD)/libseqrun.a $(LDLIBS)
 
 # Each tests/fuzz/NAME.c is a fuzz target; as fuzz-NAME it replays tests/fuzz/corpus/NAME.
 $(BUILD)/tests/fuzz-%: tests/fuzz/%.c tests/support/replay.c $(BUILD)/libseqrun.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< tests/support/replay.c $(BUILD)/libseqrun.a $(LDLIBS)
+	$(call say,cc $<)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< tests/support/replay.c $(BUILD)/libseqrun.a $(LDLIBS)
 
 ctests: $(TESTS)
 
 test: deps test-deps ## install what is missing, build, run every test (SAN=1: under the sanitizers)
-	@$(MAKE) --no-print-directory all ctests
+	@$(MAKE) --no-print-directory $(jobs) all ctests
 	@SAN=$(SAN) tests/run.sh $(BUILD)
 
 fuzz: ## build the fuzz targets with clang's libFuzzer (build-fuzz/NAME); run them as its manual says
@@ -124,7 +129,7 @@ bench: all ## run the benchmarks in recipes/bench, one after the other
 	@for f in recipes/bench/*.lua; do echo "== $$f"; $(BUILD)/seqrun $$f || exit 1; done
 
 demo: deps ## install what is missing, build, train a small BERT: phase 1, then phase 2 on packs
-	@$(MAKE) --no-print-directory -j$(shell nproc) all
+	@$(MAKE) --no-print-directory $(jobs) all
 	@sh tools/demo.sh $(BUILD)/seqrun
 
 # ---- packages ----------------------------------------------------------------------------------------
@@ -169,7 +174,7 @@ clean: ## remove everything that was built
 	rm -rf $(BUILD) $(BUILD)-san build-fuzz build-lint compile_commands.json
 
 help: ## this list
-	@echo "make [TARGET] [CC=gcc] [OPT=-O2] [SAN=1] [CUDA=0] [PREFIX=/usr/local] [DESTDIR=]"
+	@echo "make [TARGET] [CC=gcc] [OPT=-O2] [SAN=1] [CUDA=0] [V=1] [PREFIX=/usr/local] [DESTDIR=]"
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
 
 FORCE:
