@@ -107,9 +107,11 @@ $(BUILD)/tests/%: tests/c/%.c $(BUILD)/libseqrun.a
 	$(call say,cc $<)$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(BUILD)/libseqrun.a $(LDLIBS)
 
 # Each tests/fuzz/NAME.c is a fuzz target; as fuzz-NAME it replays tests/fuzz/corpus/NAME.
-$(BUILD)/tests/fuzz-%: tests/fuzz/%.c tests/support/replay.c $(BUILD)/libseqrun.a
+REPLAY  = $(BUILD)/obj/tests/support/replay.o
+.SECONDARY: $(REPLAY)
+$(BUILD)/tests/fuzz-%: tests/fuzz/%.c $(REPLAY) $(BUILD)/libseqrun.a
 	@mkdir -p $(@D)
-	$(call say,cc $<)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< tests/support/replay.c $(BUILD)/libseqrun.a $(LDLIBS)
+	$(call say,cc $<)$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(REPLAY) $(BUILD)/libseqrun.a $(LDLIBS)
 
 ctests: $(TESTS)
 
