@@ -229,8 +229,7 @@ sr_status sr_file_sync(int fd, const char *path) {
     return rc == 0 ? SR_OK : failed("sync", path);
 }
 
-/* A file that cannot be created for want of a folder: a fault of storage, not of something to read.
- */
+/* A file that cannot be created for want of a folder: a fault of storage, not of what is read. */
 static sr_status failed_to_create(const char *verb, const char *path) {
     if (errno != ENOENT) return failed(verb, path);
     return sr_fail(SR_EIO, "%s: cannot %s: its folder does not exist; make it first", path, verb);

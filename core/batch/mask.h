@@ -45,8 +45,9 @@ int32_t sr_mask_limit(const sr_masker *m, int32_t len);
 
 /* Masks a sequence in place.
  *
- *   positions, labels  (sr_mask_limit()) ascending positions from 0, and the tokens that stood
- * there count              how many; 0 when nothing may be masked ids                (len) changed
+ *   positions, labels  (sr_mask_limit()) ascending positions from 0, and what stood there
+ *   count              how many; 0 when nothing may be masked
+ *   ids                (len) changed
  *   scratch            (len) int32, contents irrelevant
  */
 void sr_mask_draw(int32_t *positions, int32_t *labels, int32_t *count, int32_t *ids, int32_t len,

@@ -17,8 +17,7 @@ typedef enum sr_char_kind {
     SR_CHAR_LETTER, /* anything that is part of a word: digits and symbols too */
     SR_CHAR_SPACE,  /* White_Space */
     SR_CHAR_PUNCT,  /* ASCII punctuation, the symbols among it included, and Unicode P*: one word */
-    SR_CHAR_CONTROL /* Cc, Cf, Co, zero and U+FFFD, but no tab, line feed, carriage return: dropped
-                     */
+    SR_CHAR_CONTROL /* Cc, Cf, Co, zero and U+FFFD, but no tab, line feed, carriage return: goes */
 } sr_char_kind;
 
 /* The kind of a code point as it stands in a text. */

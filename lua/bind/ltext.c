@@ -21,8 +21,7 @@
 #define SOURCE "seqrun.source"
 #define POOL "seqrun.text.pool"
 
-/* ---- options ----------------------------------------------------------------------------------
- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static bool opt_boolean(lua_State *L, int arg, const char *name) {
     bool value = lua_getfield(L, arg, name) != LUA_TNIL && lua_toboolean(L, -1);
@@ -59,8 +58,7 @@ const char *const *lsr_checkpaths(lua_State *L, int arg, size_t *count) {
     return paths;
 }
 
-/* ---- boxes ------------------------------------------------------------------------------------
- */
+/* ---- boxes ----------------------------------------------------------------------------------- */
 
 static void *new_box(lua_State *L, size_t size, const char *class) {
     void *box = lua_newuserdatauv(L, size, 0);
@@ -92,8 +90,7 @@ static sr_pool **new_pool(lua_State *L) {
     return new_box(L, sizeof(sr_pool *), POOL);
 }
 
-/* ---- vocabulary -------------------------------------------------------------------------------
- */
+/* ---- vocabulary ------------------------------------------------------------------------------ */
 
 sr_vocab *lsr_checkvocab(lua_State *L, int arg) {
     sr_vocab **box = luaL_checkudata(L, arg, VOCAB);
@@ -186,8 +183,7 @@ static int vocab_tostring(lua_State *L) {
     return 1;
 }
 
-/* ---- tokenizer --------------------------------------------------------------------------------
- */
+/* ---- tokenizer ------------------------------------------------------------------------------- */
 
 /* One for the prompt and for specs: the scratch space is in the box, so one thread at a time. */
 typedef struct tokenizer_box {
@@ -325,8 +321,7 @@ static int tokenizer_counts(lua_State *L) {
     return 1;
 }
 
-/* ---- sentences --------------------------------------------------------------------------------
- */
+/* ---- sentences ------------------------------------------------------------------------------- */
 
 typedef struct sentences_box {
     sr_source *source;
@@ -397,8 +392,7 @@ static int sentences_counts(lua_State *L) {
     return 1;
 }
 
-/* ---- training ---------------------------------------------------------------------------------
- */
+/* ---- training -------------------------------------------------------------------------------- */
 
 static void push_train_counts(lua_State *L, const sr_vocab_train_counts *c,
                               const sr_source *source) {
@@ -441,8 +435,7 @@ static int text_train(lua_State *L) {
     return 2;
 }
 
-/* ---- lines in, lines out ----------------------------------------------------------------------
- */
+/* ---- lines in, lines out --------------------------------------------------------------------- */
 
 /* Where the output goes; `closed` when nobody reads it any more, which is no failure. */
 typedef struct outlet {
@@ -507,8 +500,7 @@ static int text_encode(lua_State *L) {
     return 1;
 }
 
-/* ---- the module -------------------------------------------------------------------------------
- */
+/* ---- the module ------------------------------------------------------------------------------ */
 
 static const luaL_Reg vocab_methods[] = {
     {"id", vocab_id},
