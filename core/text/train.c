@@ -1,5 +1,6 @@
 #include "core/text/train.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/mem.h"
@@ -71,73 +72,64 @@ static void free_trainer(trainer *t) {
 
 /* ---- the alphabet ---- */
 
-typedef struct letter {
-    int32_t cp;
-    int64_t count;
-    bool continues; /* it stands inside a word */
-} letter;
-
+/* By code point, so that a text with every character of Unicode takes no longer than another. */
 typedef struct alphabet {
-    letter *letters; /* in the order of code points */
-    size_t count, room;
+    int64_t *times;   /* 0: it is not in the alphabet */
+    bool *continues;  /* it stands inside a word */
+    int32_t *letters; /* (count) those in the alphabet, ascending */
+    size_t count;
 } alphabet;
 
-/* The place of a code point, or where it would go. */
-static size_t letter_place(const alphabet *a, int32_t cp) {
-    size_t low = 0, high = a->count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (a->letters[middle].cp < cp)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static sr_status add_letter(alphabet *a, int32_t cp, int64_t times, bool continues) {
-    size_t i = letter_place(a, cp);
-    if (i == a->count || a->letters[i].cp != cp) {
-        MORE(a->letters, a->count, a->room);
-        memmove(&a->letters[i + 1], &a->letters[i], (a->count - i) * sizeof *a->letters);
-        a->letters[i] = (letter){cp, 0, false};
-        a->count++;
-    }
-    a->letters[i].count += times;
-    a->letters[i].continues |= continues;
-    return SR_OK;
+static void free_alphabet(alphabet *a) {
+    sr_free(a->times);
+    sr_free(a->continues);
+    sr_free(a->letters);
 }
 
 static sr_status count_letters(alphabet *a, const sr_word_counts *words) {
+    SR_TRY(sr_new(&a->times, SR_UTF8_LAST + 1));
+    SR_TRY(sr_new(&a->continues, SR_UTF8_LAST + 1));
     for (uint32_t w = 0; w < words->words.count; w++) {
         size_t size;
         const uint8_t *bytes = sr_strings_get(&words->words, w, &size);
         for (size_t at = 0; at < size;) {
             int32_t cp;
             size_t step = (size_t)sr_utf8_decode(&cp, bytes + at, size - at);
-            SR_TRY(add_letter(a, cp, words->counts[w], at > 0));
+            a->count += a->times[cp] == 0;
+            a->times[cp] += words->counts[w];
+            a->continues[cp] |= at > 0;
             at += step;
         }
     }
     return SR_OK;
 }
 
-/* Drops all but the `most` most frequent letters; among equals the lower code point stays. */
-static void keep_frequent(alphabet *a, size_t most) {
-    while (a->count > most) {
-        int64_t least = a->letters[0].count;
-        for (size_t i = 1; i < a->count; i++)
-            if (a->letters[i].count < least) least = a->letters[i].count;
-        size_t excess = a->count - most, kept = a->count; /* drop from the end, equals only */
-        for (size_t i = a->count; i-- > 0;) {
-            if (a->letters[i].count == least && excess > 0)
-                excess--, a->letters[i].count = -1, kept--;
-        }
-        size_t to = 0;
-        for (size_t i = 0; i < a->count; i++)
-            if (a->letters[i].count >= 0) a->letters[to++] = a->letters[i];
-        a->count = kept;
-    }
+/* The code points by falling frequency, ascending among equals. */
+static int by_frequency(const void *x, const void *y, void *context) {
+    const int64_t *times = context;
+    int32_t c = *(const int32_t *)x, d = *(const int32_t *)y;
+    if (times[c] != times[d]) return times[c] < times[d] ? 1 : -1;
+    return c < d ? -1 : c > d;
+}
+
+static int ascending(const void *x, const void *y) {
+    int32_t c = *(const int32_t *)x, d = *(const int32_t *)y;
+    return c < d ? -1 : c > d;
+}
+
+/* Lists the letters and drops all but the `most` most frequent; among equals the lower one stays.
+ */
+static sr_status keep_frequent(alphabet *a, size_t most) {
+    size_t n = 0;
+    SR_TRY(sr_new(&a->letters, a->count));
+    for (int32_t cp = 0; cp <= SR_UTF8_LAST; cp++)
+        if (a->times[cp] > 0) a->letters[n++] = cp;
+    if (n <= most) return SR_OK;
+    qsort_r(a->letters, n, sizeof *a->letters, by_frequency, a->times);
+    for (size_t i = most; i < n; i++) a->times[a->letters[i]] = 0;
+    a->count = most;
+    qsort(a->letters, most, sizeof *a->letters, ascending);
+    return SR_OK;
 }
 
 static sr_status add_letter_token(trainer *t, int32_t cp, bool continues) {
@@ -153,9 +145,9 @@ static sr_status add_first_tokens(trainer *t, const alphabet *a) {
     for (int i = 0; i < SR_TOKEN_SPECIALS; i++)
         SR_TRY(
             sr_strings_add(&index, &t->tokens, sr_special_names[i], strlen(sr_special_names[i])));
-    for (size_t i = 0; i < a->count; i++) SR_TRY(add_letter_token(t, a->letters[i].cp, false));
+    for (size_t i = 0; i < a->count; i++) SR_TRY(add_letter_token(t, a->letters[i], false));
     for (size_t i = 0; i < a->count; i++)
-        if (a->letters[i].continues) SR_TRY(add_letter_token(t, a->letters[i].cp, true));
+        if (a->continues[a->letters[i]]) SR_TRY(add_letter_token(t, a->letters[i], true));
     if (t->tokens.count <= (uint32_t)t->opts->size) return SR_OK;
     return sr_fail(SR_EDATA,
                    "vocab: specials and alphabet alone are %u tokens, more than the %d wanted; "
@@ -176,8 +168,7 @@ static sr_status spell(trainer *t, uint32_t word, const alphabet *a, uint32_t *o
         uint8_t text[6] = "##";
         int32_t cp;
         size_t step = (size_t)sr_utf8_decode(&cp, bytes + at, size - at);
-        size_t place = letter_place(a, cp);
-        if (place == a->count || a->letters[place].cp != cp) {
+        if (a->times[cp] == 0) {
             t->counts.out_of_reach += (uint64_t)t->words.counts[word];
             return SR_OK;
         }
@@ -208,11 +199,11 @@ static sr_status set_alphabet(trainer *t) {
     alphabet a = {0};
     sr_status st;
     SR_GO(done, st, count_letters(&a, &t->words));
-    keep_frequent(&a, (size_t)(t->opts->alphabet > 0 ? t->opts->alphabet : 1000));
+    SR_GO(done, st, keep_frequent(&a, (size_t)(t->opts->alphabet > 0 ? t->opts->alphabet : 1000)));
     SR_GO(done, st, add_first_tokens(t, &a));
     SR_GO(done, st, spell_words(t, &a));
 done:
-    sr_free(a.letters);
+    free_alphabet(&a);
     return st;
 }
 

@@ -8,6 +8,7 @@
 #include "core/text/encode.h"
 #include "core/text/sentence.h"
 #include "core/text/train.h"
+#include "core/text/utf8.h"
 #include "tests/support/check.h"
 
 #define SPECIALS "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
@@ -187,6 +188,33 @@ static void starve(const char *name, sr_status (*scenario)(void)) {
     CHECK(wrong == 0 && n > 3 && n < 100000);
 }
 
+/* A text of all characters there are, in the order that is worst for a sorted list: no slower than
+ * another, and the alphabet is its beginning. */
+static void every_character(void) {
+    char path[] = "/tmp/seqrun-alphabet-XXXXXX";
+    int fd = mkstemp(path);
+    FILE *f = fdopen(fd, "wb");
+    for (int32_t cp = SR_UTF8_LAST; cp > 0; cp--) {
+        uint8_t bytes[4];
+        if (cp >= 0xD800 && cp < 0xE000) continue;
+        fwrite(bytes, 1, (size_t)sr_utf8_encode(bytes, cp), f);
+        if (cp % 50 == 0) fputc('\n', f);
+    }
+    CHECK(fclose(f) == 0);
+    sr_source *s;
+    sr_vocab *v = NULL;
+    sr_vocab_train_counts counts;
+    sr_vocab_train_opts opts = {.size = 2100, .alphabet = 1000};
+    CHECK_OK(sr_source_open(&s, (const char *[]){path}, 1, NULL));
+    CHECK_OK(sr_vocab_train(&v, s, &opts, NULL, &counts));
+    CHECK(counts.words > 20000 && counts.out_of_reach > 10000);
+    CHECK(sr_vocab_id(v, "!", 1) == SR_TOKEN_SPECIALS && sr_vocab_id(v, "z", 1) > 0);
+    CHECK(sr_vocab_id(v, "\xF0\x9F\x98\x80", 4) == -1);
+    sr_vocab_release(v);
+    sr_source_close(s);
+    unlink(path);
+}
+
 /* ---- threads ---- */
 
 typedef struct reader {
@@ -279,6 +307,7 @@ int main(void) {
     starve("sentences", scenario_sentences);
     starve("training", scenario_train);
     starve("encoding", scenario_encode);
+    every_character();
     shared_tokenizer();
     buffer_changes_hands();
     unlink(path);
