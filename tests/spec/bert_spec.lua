@@ -65,7 +65,8 @@ end
 
 describe("a config", function()
   it("of another kind of model is refused", function()
-    for key, value in pairs { position_embedding_type = "relative_key", tie_word_embeddings = false, is_decoder = true } do
+    local others = { position_embedding_type = "relative_key", tie_word_embeddings = false, is_decoder = true }
+    for key, value in pairs(others) do
       local good, message = pcall(tiny, { [key] = value })
       assert.is_false(good)
       assert.truthy(message:find(("bert: '%s: %s' is another model"):format(key, value), 1, true), message)

@@ -164,10 +164,12 @@ case {
 }
 case {
   name = "dtypes",
-  make = function(r) return { x = r.normal { 3, 5 }, ["*i"] = { i32 = { 3, -1, 0 } }, ["*b"] = { bool = { 1, 0 } } } end,
+  make = function(r)
+    return { x = r.normal { 3, 5 }, ["*i"] = { i32 = { 3, -1, 0 } }, ["*b"] = { bool = { 1, 0 } } }
+  end,
   run = function(_, t)
-    local list = { t.x:to("bf16"):to("i32"), t.x:to("i32"):to("bool"), t.i:to("bf16"), t.b:to("i32"), t.i / 2, t.b + t.b }
-    list[#list + 1] = t.x * 1
+    local list = { t.x:to("bf16"):to("i32"), t.x:to("i32"):to("bool"), t.i:to("bf16"), t.b:to("i32") }
+    list[5], list[6], list[7] = t.i / 2, t.b + t.b, t.x * 1
     return list
   end,
 }
@@ -176,7 +178,10 @@ case {
   make = function(r) return { ["*a"] = r.normal { 4, 6 }, ["*b"] = r.positive { 6 } } end,
   run = function(_, t)
     local list = {}
-    for i, name in ipairs { "add_", "sub_", "mul_", "div_", "copy_" } do list[i] = t.a:clone()[name](t.a:clone(), t.b) end
+    for i, name in ipairs { "add_", "sub_", "mul_", "div_", "copy_" } do
+      local a = t.a:clone()
+      list[i] = a[name](a, t.b)
+    end
     list[6] = t.a:t():clone():add_(2):mul_(0.5)
     list[7] = t.a:clone()
     list[7]:narrow(2, 2, 3):fill_(3):sub_(t.b:narrow(1, 1, 3))
