@@ -47,6 +47,10 @@ static sr_status check_drop(const char *op, sr_dropout drop, const sr_layout *la
                        op, drop.keep);
     if (drop.keep < 256 && layout == NULL)
         return sr_fail(SR_EINVAL, "%s: dropout is keyed by sequence and needs the layout", op);
+    if (drop.keep < 256 && layout->longest > 1 << 16)
+        return sr_fail(SR_EINVAL,
+                       "%s: dropout is keyed by 16 bits of the row, and a sequence has %d", op,
+                       layout->longest);
     return SR_OK;
 }
 

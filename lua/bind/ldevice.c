@@ -6,13 +6,11 @@
 #include "kernels/cpu/cpu.h"
 #include "lua/bind/ltensor.h"
 
-enum { MOST_DEVICES = 8 };
-
 /* Every device of a Lua state, opened on first use.  Made before any tensor, so that the collector
  * frees it after them all. */
 typedef struct devices {
-    sr_device *open[MOST_DEVICES]; /* at the place of their backend in sr_backends */
-    sr_pool *threads[MOST_DEVICES];
+    sr_device *open[LSR_DEVICES]; /* at the place of their backend in sr_backends */
+    sr_pool *threads[LSR_DEVICES];
     int current;
 } devices;
 
@@ -20,7 +18,7 @@ static const char devices_key;
 
 static int devices_gc(lua_State *L) {
     devices *all = lua_touserdata(L, 1);
-    for (int i = 0; i < MOST_DEVICES; i++) {
+    for (int i = 0; i < LSR_DEVICES; i++) {
         sr_device_close(all->open[i]);
         sr_pool_free(all->threads[i]);
         all->open[i] = NULL;
@@ -60,6 +58,10 @@ static sr_device *open_device(lua_State *L, devices *all, int i) {
         lsr_check(L, sr_pool_new(&all->threads[i], 0));
     lsr_check(L, sr_device_open(&all->open[i], backend, backend->name, all->threads[i]));
     return all->open[i];
+}
+
+sr_device *const *lsr_devices(lua_State *L) {
+    return registry(L)->open;
 }
 
 sr_device *lsr_device(lua_State *L) {

@@ -30,14 +30,22 @@ sr_tensor *lsr_opttensor(lua_State *L, int arg) {
  * tensors: it makes a round when more has been made since the last than is in use (and 16 MiB).
  * Inside a scope dead tensors would wait for its end: a round for every 256 MiB, or a quarter of
  * what is in use, gives them back early. */
-static void press_collector(lua_State *L) {
-    sr_device *device = lsr_device(L);
+static bool is_pressed(const sr_device *device) {
     size_t used = device->bytes_used, outside = (size_t)16 << 20, scoped = (size_t)256 << 20;
     if (used > outside) outside = used;
     if (used / 4 > scoped) scoped = used / 4;
-    if (device->bytes_made < outside && device->bytes_scoped < scoped) return;
-    device->bytes_made = device->bytes_scoped = 0;
-    lua_gc(L, LUA_GCCOLLECT);
+    return device->bytes_made >= outside || device->bytes_scoped >= scoped;
+}
+
+static void press_collector(lua_State *L) {
+    bool pressed = false;
+    sr_device *const *devices = lsr_devices(L);
+    for (int i = 0; i < LSR_DEVICES; i++) {
+        if (devices[i] == NULL || !is_pressed(devices[i])) continue;
+        devices[i]->bytes_made = devices[i]->bytes_scoped = 0;
+        pressed = true;
+    }
+    if (pressed) lua_gc(L, LUA_GCCOLLECT);
 }
 
 sr_tensor **lsr_newtensor(lua_State *L) {

@@ -38,6 +38,10 @@ sr_layout *lsr_checklayout(lua_State *L, int arg);
 /* Takes over one reference. */
 void lsr_pushlayout(lua_State *L, sr_layout *layout);
 
+enum { LSR_DEVICES = 8 };
+/* The devices of a state, NULL where one has not been opened. */
+sr_device *const *lsr_devices(lua_State *L);
+
 /* The current device, opened on first use; never NULL (raises when none can be had). */
 sr_device *lsr_device(lua_State *L);
 /* The device of this name, opened on first use; raises when the build has no such device. */

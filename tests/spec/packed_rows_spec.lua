@@ -342,5 +342,8 @@ describe("dropout", function()
     assert.equal(x:tostring_bytes(), sr.ops.dropout(x, layout, { p = 0 }):tostring_bytes())
     assert.is_false(pcall(sr.ops.dropout, x, layout, { p = 1 }))
     assert.is_false(pcall(sr.ops.dropout, x, layout, { p = -0.1 }))
+    local endless = sr.layout { lens = { 65537 } }
+    assert.is_false(pcall(sr.ops.dropout, sr.ones(65537, 1), endless, { p = 0.1 }))
+    assert.is_true(pcall(sr.ops.dropout, sr.ones(65537, 1), endless, { p = 0 }))
   end)
 end)

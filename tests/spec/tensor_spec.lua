@@ -123,6 +123,15 @@ describe("without a scope", function()
     assert.is_true(sr.memory(device).used - before < 64 << 20)
   end))
 
+  it("the collector is pressed by all devices, not by the current one alone", outside(function(device)
+    for _, other in ipairs(sr.devices()) do
+      collectgarbage()
+      local before = sr.memory(other).used
+      for _ = 1, 200 do sr.empty(1 << 17, { device = other }) end
+      assert.is_true(sr.memory(other).used - before < 64 << 20, other .. " beside " .. device)
+    end
+  end))
+
   it("handles may be collected in any order", outside(function(device)
     collectgarbage()
     local before = sr.memory(device).used
