@@ -1,5 +1,7 @@
 -- bert_phase2.lua - phase 2 of BERT: long sequences, packed, from phase 1.  Numbers: bert_phase2.yaml.
 --
+-- Weights (and moments, with init.carry) come from the run that init.from names.
+--
 --     seqrun recipes/bert_phase2.lua preset=demo
 
 local sr = require "seqrun"

@@ -14,20 +14,20 @@ local function loader(part)
   return sr.must(sr.data.loader(sr.run.loader_options(cfg, corpus, part, run:saved_plan())))
 end
 
--- model
+-- model: sr.nn.bert, or one of yours with params, config, training and losses(batch)
 local bert = sr.nn.bert(sr.run.model_options(cfg, corpus)):initialise(cfg.seed)
 bert.checkpoint = cfg.model.recompute
 
 -- optimizer
 local train = loader("train")
 local optimizer = sr.optim[cfg.optimizer.name](bert.params, sr.run.optimizer_options(cfg, train))
-local rate = sr.run.schedule(cfg)
+local rate = sr.run.schedule(cfg) -- any function of the step; see sr.schedule
 
 run:start {
   corpus = corpus, loader = train, held = loader("held"), model = bert, optimizer = optimizer, rate = rate,
 }
 
--- loop
+-- loop: between its turns `run` saves, evaluates and stops
 for step, update in run:steps(train) do
   for batch in update:batches() do
     local scope <close> = sr.scope()

@@ -60,6 +60,22 @@ shows "tokenize" "help"
 expect 2 "a verb that is none" "$program" tokenise
 shows "did you mean 'tokenize'" "a verb that is none"
 
+# 3:15  every command that the README shows, as it stands there but for folders and the number of steps
+steps=2
+while read -r line; do
+    line=${line%%#*}
+    case $line in
+    *recipes/prepare.lua*) ;;
+    *recipes/tiny.lua*) line="$line $data --out $dir/tiny --max-steps $((steps += 2))" ;;
+    *recipes/*) line="$line --out $dir/base" ;;
+    esac
+    line=$(sed "s#build/seqrun#$program#; s#runs/demo#$dir/demo#g; s#runs/data#$dir/demo#g; s#my/texts#recipes/data#" <<<"$line")
+    read -r -a words <<<"$line"
+    expect 0 "README: $(basename "${words[1]:-prompt}") ${words[2]:-}" "${words[@]}"
+done < <(grep '^    build/seqrun' README.md)
+[ $steps -ge 8 ] && [ -s "$dir/demo/mine.sqr" ] || fail "README: its commands were not found"
+[ -d "$dir/tiny/step-00000000$steps" ] || fail "README: its runs did not reach step $steps"
+
 # 3:30  a typo in a config key: every mistake at once, with a guess
 expect 2 "a typo in a config key" "$program" recipes/tiny.lua "$data" --out "$dir/typo" "optimzer.betas=[0.9,0.95]" \
     rate.peek=1
