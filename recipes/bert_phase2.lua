@@ -24,9 +24,9 @@ local train = loader("train")
 local optimizer = sr.optim[cfg.optimizer.name](bert.params, sr.run.optimizer_options(cfg, train))
 local rate = sr.run.schedule(cfg)
 
-run:start {
-  corpus = corpus, loader = train, held = loader("held"), model = bert, optimizer = optimizer, rate = rate,
-}
+local held = cfg.data.held > 0 and loader("held") or nil
+
+run:start { corpus = corpus, loader = train, held = held, model = bert, optimizer = optimizer, rate = rate }
 
 -- loop
 for step, update in run:steps(train) do

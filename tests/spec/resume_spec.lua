@@ -157,6 +157,28 @@ end
     end
   end)
 
+  it("makes an update again that a signal left no time for", function()
+    local tiny = assert(sys.read_file("recipes/tiny.lua"))
+    local recipe, changed = tiny:gsub("    run:tally%(batch, losses%)\n", [[
+    if step == tonumber(os.getenv("STOP_AT")) then os.execute("kill -TERM " .. sys.pid()) end
+    run:tally(batch, losses)
+]])
+    assert.equal(1, changed)
+    recipe = program.write(folder, "long.lua", 'local sys = require("seqrun.core.sys")\n' .. recipe)
+    for stop_at, saved in pairs { [1] = false, [8] = true } do
+      local out = folder .. "/long" .. stop_at
+      local words = small.words(corpus, "config=recipes/tiny.yaml", "save.grace=0", "--max-steps", tostring(STEPS),
+        "--resume", "--out", out)
+      words[1] = recipe
+      local code, _, err = program.run(words, { before = "STOP_AT=" .. stop_at })
+      assert.equal(75, code, err)
+      assert.truthy(err:find(("at step %d of"):format(stop_at - 1), 1, true), err)
+      assert.equal(saved, sys.exists(("%s/step-%09d"):format(out, stop_at - 1)))
+      assert.equal(0, (program.run(words, { before = "STOP_AT=0" })))
+      check_same(out)
+    end
+  end)
+
   it("ends with 75 when the budget is spent, and goes on with a larger one", function()
     local out = folder .. "/budget"
     local code, text = run("--out", out, "--max-steps", tostring(STEPS), "budget=1e-3")

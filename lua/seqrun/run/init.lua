@@ -284,6 +284,20 @@ local function check_stop(self)
     self.folder)
 end
 
+---Ends an update that a signal has left no time for: what it has added up is forgotten, and the resume makes
+---it again.
+local function give_up_in_time(self)
+  if not sys.caught() or self.request.dry_run then return end
+  local grace = self.config.save.grace
+  if not self.asked_at then
+    self.asked_at = sys.now()
+    self.progress:say("stopping after this step, or in %s; Ctrl-C once more leaves at once", text.duration(grace))
+  end
+  if sys.now() - self.asked_at < grace then return end
+  self.window:drop()
+  check_stop(self)
+end
+
 ---An evaluation, where one is due; at the last step `finish` makes it.
 local function evaluate_when_due(self)
   local every = self.config.eval.every
@@ -339,6 +353,7 @@ end
 ---@param losses table what model:losses returned
 function Run:tally(batch, losses)
   self.window:add(batch, losses, self.flops(batch))
+  give_up_in_time(self)
 end
 
 ---Ends the turn of a step: writes a line of metrics when one is due.

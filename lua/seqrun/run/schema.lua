@@ -5,6 +5,7 @@
 
 local c = require("seqrun.config")
 
+local solvers = require("seqrun.pack").solvers()
 local later = true -- a resumed run may change it
 
 local data = c.map {
@@ -24,7 +25,7 @@ local mask = c.map {
 
 local pack = c.map {
   { "arrange", c.enum({ "packed", "padded" }, { default = "packed", doc = "packed, or one sequence a row" }) },
-  { "solver", c.string { default = "optimal", doc = "see seqrun pack --compare" } },
+  { "solver", c.enum(solvers, { default = "optimal", doc = "see seqrun pack --compare" }) },
   { "max_seqs", c.integer { optional = true, min = 1, doc = "sequences a pack, at most" } },
 }
 
@@ -85,6 +86,8 @@ local save = c.map {
   { "minutes", c.number { default = 30, min = 0, changeable = later,
     doc = "minutes between checkpoints; 0: by steps only" } },
   { "keep", c.integer { default = 2, min = 2, changeable = later, doc = "checkpoints to keep" } },
+  { "grace", c.duration { default = 20.0, min = 0, changeable = later,
+    doc = "time that a signal leaves to the step under way" } },
   { "max_failures", c.integer { default = 3, min = 1, changeable = later,
     doc = "failed checkpoints in a row (a full disk) that end the run" } },
 }

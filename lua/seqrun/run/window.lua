@@ -1,7 +1,8 @@
 -- window.lua - what the steps of one line of metrics add up to, and the totals of the whole run.
 --
 -- Scalars of losses stay on the device until somebody asks (`settle`), so a step waits for nothing.
--- Everything here can be saved and taken up again, so that a resumed run writes the same lines.
+-- Everything here can be saved and taken up again, so that a resumed run writes the same lines: an update
+-- adds up for itself and then counts as a whole, so the sums are the same whenever they are settled.
 
 local Window = {}
 Window.__index = Window
@@ -20,13 +21,19 @@ local function zeros()
   return sums
 end
 
+---Those that are kept over the whole run as well.
+local TOTALS = { "sequences", "tokens", "slots" }
+
+---sums: of the line; update: of the update under way; done: updates whose scalars are not all read.
 local function new()
-  return setmetatable({ sums = zeros(), pending = {}, sequences = 0, tokens = 0, slots = 0 }, Window)
+  return setmetatable({
+    sums = zeros(), update = zeros(), done = {}, pending = {}, sequences = 0, tokens = 0, slots = 0,
+  }, Window)
 end
 
 ---Takes a scalar tensor along, out of its scope.
 local function queue(self, name, tensor)
-  if tensor then self.pending[#self.pending + 1] = { name, tensor:detach():keep() } end
+  if tensor then self.pending[#self.pending + 1] = { self.update, name, tensor:detach():keep() } end
 end
 
 ---Adds a micro-batch and the losses of the model; tensors are read later.
@@ -34,7 +41,7 @@ end
 ---@param losses table total, mlm, nsp, mlm_correct, nsp_correct
 ---@param flops number of this micro-batch
 function Window:add(batch, losses, flops)
-  local sums = self.sums
+  local sums = self.update
   queue(self, "loss", losses.total)
   queue(self, "mlm", losses.mlm)
   queue(self, "nsp", losses.nsp)
@@ -43,27 +50,35 @@ function Window:add(batch, losses, flops)
   sums.masked = sums.masked + (batch.masked or 0)
   sums.pairs = sums.pairs + (losses.nsp and batch.sequences or 0)
   sums.flops = sums.flops + flops
-  for _, name in ipairs { "sequences", "tokens", "slots" } do
-    sums[name] = sums[name] + batch[name]
-    self[name] = self[name] + batch[name]
-  end
+  for _, name in ipairs(TOTALS) do sums[name] = sums[name] + batch[name] end
   if #self.pending > MOST_PENDING then self:settle() end
 end
 
 ---Reads what is still on the device.
 function Window:settle()
-  local sums = self.sums
   for _, item in ipairs(self.pending) do
-    sums[item[1]] = sums[item[1]] + item[2]:item()
-    item[2]:release()
+    local sums, name, tensor = table.unpack(item)
+    sums[name] = sums[name] + tensor:item()
+    tensor:release()
   end
-  self.pending = {}
+  for _, update in ipairs(self.done) do
+    for _, name in ipairs(SUMS) do self.sums[name] = self.sums[name] + update[name] end
+  end
+  self.pending, self.done = {}, {}
 end
 
----One update is complete: it took `seconds`, of which `wait` went by without data.
+---The update under way is complete: it took `seconds`, of which `wait` went by without data.
 function Window:step(seconds, wait)
-  local sums = self.sums
-  sums.steps, sums.seconds, sums.wait = sums.steps + 1, sums.seconds + seconds, sums.wait + wait
+  local update = self.update
+  update.steps, update.seconds, update.wait = 1, seconds, wait
+  for _, name in ipairs(TOTALS) do self[name] = self[name] + update[name] end
+  self.done[#self.done + 1], self.update = update, zeros()
+end
+
+---Forgets the update under way.
+function Window:drop()
+  self:settle()
+  self.update = zeros()
 end
 
 local function ratio(a, b) return b > 0 and a / b or nil end
