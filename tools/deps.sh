@@ -31,6 +31,8 @@ install_missing() {
 }
 # The package lists may be absent or stale: fetch them only when the first try fails.
 if ! install_missing 2>/dev/null; then
-    $sudo apt-get -qq update
-    install_missing
+    { $sudo apt-get -qq update && install_missing; } || {
+        echo "deps: apt-get failed; see what it says above, mend it and run make deps again" >&2
+        exit 1
+    }
 fi
