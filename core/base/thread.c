@@ -23,7 +23,6 @@ typedef struct {
     sr_task task;
     void *context;
     int64_t count;
-    bool held;            /* a stop has to wait until it is done */
     _Atomic int64_t next; /* the task to be taken next; set to count to hand out no more */
     int64_t failed_at;    /* the lowest index that failed, count when none did; under pool->lock */
     sr_status status;
@@ -127,31 +126,6 @@ int sr_thread_default(void) {
     return cpus < 1 ? 1 : cpus > THREADS_MAX ? THREADS_MAX : cpus;
 }
 
-/* ---- the stop flag -------------------------------------------------------------------------- */
-
-static _Atomic int stop; /* lock-free, so a signal handler may write it */
-static _Thread_local int holds;
-
-void sr_stop_request(void) {
-    atomic_store(&stop, 1);
-}
-
-void sr_stop_clear(void) {
-    atomic_store(&stop, 0);
-}
-
-bool sr_stop_requested(void) {
-    return holds == 0 && atomic_load_explicit(&stop, memory_order_relaxed) != 0;
-}
-
-void sr_stop_hold(void) {
-    holds++;
-}
-
-void sr_stop_release(void) {
-    holds--;
-}
-
 /* ---- running a job -------------------------------------------------------------------------- */
 
 /* Tasks are handed out in order, so every index below a failing one has been taken already and
@@ -168,11 +142,6 @@ static void note_failure(sr_pool *pool, int64_t i, sr_status status) {
     pthread_mutex_unlock(&pool->lock);
 }
 
-static sr_status check_stop(bool held) {
-    bool stops = !held && atomic_load_explicit(&stop, memory_order_relaxed) != 0;
-    return stops ? sr_fail(SR_ESTOP, "stopped on request") : SR_OK;
-}
-
 static void take_part(sr_pool *pool, int worker) {
     job *j = &pool->job;
     const sr_pool *outer = inside;
@@ -182,8 +151,7 @@ static void take_part(sr_pool *pool, int worker) {
     for (;;) {
         int64_t i = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed);
         if (i >= j->count) break;
-        sr_status status = check_stop(j->held);
-        if (status == SR_OK) status = j->task(j->context, i, worker);
+        sr_status status = j->task(j->context, i, worker);
         if (status != SR_OK) note_failure(pool, i, status);
     }
     inside = outer;
@@ -239,26 +207,12 @@ static sr_status run_alone(sr_task task, void *context, int64_t count, int worke
     return SR_OK;
 }
 
-/* On a pool, but by the caller alone. */
-static sr_status run_single(sr_pool *pool, sr_task task, void *context, int64_t count) {
-    sr_status st = SR_OK;
-    inside = pool;
-    inside_worker = 0;
-    for (int64_t i = 0; st == SR_OK && i < count; i++) {
-        st = check_stop(holds > 0);
-        if (st == SR_OK) st = task(context, i, 0);
-    }
-    inside = NULL;
-    return st;
-}
-
 static sr_status run_shared(sr_pool *pool, sr_task task, void *context, int64_t count) {
     job *j = &pool->job;
     pthread_mutex_lock(&pool->lock);
     j->task = task;
     j->context = context;
     j->count = count;
-    j->held = holds > 0;
     j->failed_at = count;
     j->status = SR_OK;
     atomic_store(&j->next, 0);
@@ -277,7 +231,10 @@ sr_status sr_pool_run(sr_pool *pool, sr_task task, void *context, int64_t count)
     pthread_mutex_lock(&pool->callers);
     sr_status st;
     if (pool->threads == 1 || count <= 1) {
-        st = run_single(pool, task, context, count);
+        inside = pool;
+        inside_worker = 0;
+        st = run_alone(task, context, count, 0);
+        inside = NULL;
     } else {
         st = run_shared(pool, task, context, count);
     }
@@ -363,4 +320,20 @@ void sr_pool_free(sr_pool *pool) {
 
 int sr_pool_threads(const sr_pool *pool) {
     return pool != NULL ? pool->threads : 1;
+}
+
+/* ---- the stop flag -------------------------------------------------------------------------- */
+
+static _Atomic int stop; /* lock-free, so a signal handler may write it */
+
+void sr_stop_request(void) {
+    atomic_store(&stop, 1);
+}
+
+void sr_stop_clear(void) {
+    atomic_store(&stop, 0);
+}
+
+bool sr_stop_requested(void) {
+    return atomic_load_explicit(&stop, memory_order_relaxed) != 0;
 }

@@ -31,23 +31,16 @@ int sr_pool_threads(const sr_pool *pool);
  * the thread that runs the task, below sr_pool_threads(): for scratch space only.  A NULL pool runs
  * everything on the caller.  A call from inside a task runs on that task's thread alone (as the
  * same worker of the same pool, as worker 0 of another).  Two threads may use one pool: the second
- * waits. Returns the failure of the lowest failing index; its message becomes the caller's.
- * SR_ESTOP when a stop is requested before the last task has begun, with a pool and outside
- * sr_stop_hold(): what the tasks write is part done then. */
+ * waits. Returns the failure of the lowest failing index; its message becomes the caller's. */
 typedef sr_status (*sr_task)(void *context, int64_t i, int worker);
 sr_status sr_pool_run(sr_pool *pool, sr_task task, void *context, int64_t count);
 
-/* The stop flag: a signal handler or another thread sets it; pools poll it between tasks, long
- * loops by themselves, and return SR_ESTOP.  Training does not use it (it stops between steps); the
- * prompt and the making of data sets do. */
+/* The stop flag: a signal handler or another thread sets it, long ops poll it between tasks and
+ * return SR_ESTOP.  Training does not use it (it stops between steps); the prompt and the making of
+ * data sets do. */
 void sr_stop_request(void); /* async-signal-safe */
 void sr_stop_clear(void);
 bool sr_stop_requested(void);
-
-/* Between hold and release this thread, and what it gives a pool to do, is not stopped: for work
- * that must not be left half done.  Calls nest. */
-void sr_stop_hold(void);
-void sr_stop_release(void);
 
 #ifdef __cplusplus
 }

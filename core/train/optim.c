@@ -130,10 +130,7 @@ sr_status sr_optim_step(sr_optim *o, double rate, double clip, const sr_tensor *
     SR_TRY(backend->grad_norm(o->result, o->params->grad, o->segments, o->params->count));
     if (loss != NULL) SR_TRY(check_loss(o, loss));
     sr_update update = describe(o, rate, clip);
-    sr_stop_hold(); /* weights and moments go together, or not at all */
-    sr_status st = backend->update(&update);
-    sr_stop_release();
-    SR_TRY(st);
+    SR_TRY(backend->update(&update));
     o->params->value->storage->version++;
     o->serial++;
     o->pending = true;

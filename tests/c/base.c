@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -541,42 +540,6 @@ static void pool_limits(void) {
     CHECK(!sr_stop_requested());
 }
 
-/* Asks for a stop in task 10; the tasks behind it wait until it has been asked for. */
-static sr_status stop_at_ten(void *context, int64_t i, int worker) {
-    (void)worker;
-    ++*(_Atomic int *)context;
-    if (i == 10) sr_stop_request();
-    while (i > 10 && !sr_stop_requested()) sched_yield();
-    return SR_OK;
-}
-
-static sr_status count_task(void *context, int64_t i, int worker) {
-    (void)i, (void)worker;
-    ++*(_Atomic int *)context;
-    return SR_OK;
-}
-
-static void a_stop_ends_a_job_between_tasks(void) {
-    for (int threads = 1; threads <= 4; threads++) {
-        sr_pool *pool;
-        _Atomic int runs = 0;
-        CHECK_OK(sr_pool_new(&pool, threads));
-        CHECK_FAILS(sr_pool_run(pool, stop_at_ten, &runs, 1000), SR_ESTOP, "stopped on request");
-        CHECK(runs >= 11 && runs <= 10 + threads);
-        runs = 0;
-        CHECK_FAILS(sr_pool_run(pool, count_task, &runs, 1), SR_ESTOP, "stopped on request");
-        CHECK_OK(sr_pool_run(NULL, count_task, &runs, 5));
-        sr_stop_hold();
-        CHECK(!sr_stop_requested());
-        CHECK_OK(sr_pool_run(pool, count_task, &runs, 1));
-        CHECK_OK(sr_pool_run(pool, count_task, &runs, 500));
-        sr_stop_release();
-        CHECK(runs == 506 && sr_stop_requested());
-        sr_stop_clear();
-        sr_pool_free(pool);
-    }
-}
-
 /* ---- log ------------------------------------------------------------------------------------ */
 
 static void keep_line(void *context, sr_log_level level, const char *line) {
@@ -617,7 +580,6 @@ int main(void) {
     workers_keep_small_numbers();
     two_callers_share_a_pool();
     pool_limits();
-    a_stop_ends_a_job_between_tasks();
     logging();
     CHECK_OK(sr_file_remove_tree(scratch));
     return CHECK_DONE();
