@@ -106,6 +106,13 @@ describe("prepare", function()
     for _, name in ipairs(assert(sys.list(folder))) do assert.is_nil(name:find("tmp-", 1, true)) end
   end)
 
+  it("says how to make a data set that is missing", function()
+    local ds, message, code = sr.data.open(folder .. "/nowhere.sqr")
+    assert.is_nil(ds)
+    assert.equal("missing", code)
+    assert.is_truthy(message:find("make one with `seqrun recipes/prepare.lua`", 1, true), message)
+  end)
+
   it("refuses a vocabulary without [MASK]", function()
     local bad = file("bad.txt", (WORDS:gsub("%[MASK%]", "word")))
     local done, message, code = sr.data.prepare { inputs = text, vocab = bad, out = folder .. "/y.sqr" }

@@ -247,7 +247,9 @@ describe("a run", function()
     assert.is_true(carried < fresh - 0.01)
     local moments = { "--max-steps", "2", "init.from=" .. first, "init.carry=moments" }
     assert.equal(0, (run("--out", folder .. "/moments", table.unpack(moments))))
-    assert.equal(3, (run("--out", folder .. "/nothing", "init.from=" .. folder .. "/nowhere")))
+    code, _, err = run("--out", folder .. "/nothing", "init.from=" .. folder .. "/nowhere")
+    assert.equal(3, code)
+    assert.truthy(err:find("init.from: " .. folder .. "/nowhere: there is no such", 1, true), err)
     assert.equal(3, (run("--out", folder .. "/other", "init.from=" .. first, "model.hidden_size=32")))
   end)
 

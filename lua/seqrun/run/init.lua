@@ -172,7 +172,11 @@ local function start_from(self)
   local init = self.config.init
   if not init.from then return end
   local parts = { model = self.model.params, opt = self.optimizer, carry = init.carry }
-  local loaded = failure.must(checkpoint.load(init.from, parts))
+  local loaded, message, code = checkpoint.load(init.from, parts)
+  if not loaded then
+    local way = code == "missing" and "; name the run or checkpoint to start from, or init.from=none" or ""
+    failure.raise(code, "init.from: %s%s", message, way)
+  end
   self.progress:say("started from the %s of %s", init.carry, loaded.path)
   if #loaded.report.initialised > 0 then self.progress:say("%s", tostring(loaded.report)) end
 end
