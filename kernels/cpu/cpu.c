@@ -8,6 +8,7 @@
 
 static sr_status device_open(sr_device *device) {
     sr_cpu_state *cpu;
+    SR_TRY(sr_cpu_check_isa());
     SR_TRY(sr_new(&cpu, 1));
     cpu->simd = sr_cpu_simd();
     cpu->device = device;

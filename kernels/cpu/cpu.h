@@ -33,6 +33,8 @@ typedef struct sr_cpu_state {
 /* The instruction class that a device opened now would use: "plain", "avx2" or "avx512". */
 const char *sr_cpu_isa(void);
 const sr_simd *sr_cpu_simd(void);
+/* SR_EDEVICE when SEQRUN_ISA names no class.  A class that the processor lacks is passed over. */
+sr_status sr_cpu_check_isa(void);
 
 static inline sr_cpu_state *sr_cpu_of(const sr_tensor *t) {
     return (sr_cpu_state *)t->storage->device->state;

@@ -51,6 +51,16 @@ const sr_simd *sr_cpu_simd(void) {
     return classes[class];
 }
 
+sr_status sr_cpu_check_isa(void) {
+    static const char *const names[] = {"", "plain", "avx2", "avx512"};
+    const char *wanted = getenv("SEQRUN_ISA");
+    for (size_t i = 0; wanted != NULL && i < sizeof names / sizeof *names; i++)
+        if (strcmp(wanted, names[i]) == 0) return SR_OK;
+    if (wanted == NULL) return SR_OK;
+    return sr_fail(SR_EDEVICE, "cpu: SEQRUN_ISA is '%s'; use plain, avx2 or avx512, or unset it",
+                   wanted);
+}
+
 const char *sr_cpu_isa(void) {
     return sr_cpu_simd()->name;
 }

@@ -519,7 +519,17 @@ static void test_memory(void) {
     close_device();
 }
 
-/* A stop that somebody asks for ends what takes long; an update is done whole or not at all. */
+/* A misspelled class is an error, not the highest one. */
+static void test_unknown_class(void) {
+    sr_device *d;
+    setenv("SEQRUN_ISA", "avx", 1);
+    CHECK_FAILS(sr_device_open(&d, &sr_backend_cpu, "cpu", NULL), SR_EDEVICE, "'avx'; use plain");
+    setenv("SEQRUN_ISA", "", 1);
+    CHECK_OK(sr_device_open(&d, &sr_backend_cpu, "cpu", NULL));
+    sr_device_close(d);
+}
+
+/* A stop ends what takes long; a write in place is done whole or not at all. */
 static void test_stop(void) {
     enum { N = 70000 };
     open_device("avx512", 2);
@@ -557,6 +567,7 @@ int main(void) {
     for (int i = 0; i < 3; i++) {
         setenv("SEQRUN_ISA", classes[i], 1);
         if (strcmp(sr_cpu_isa(), classes[i]) != 0) {
+    test_unknown_class();
             printf("cpu: this processor lacks %s\n", classes[i]);
             continue;
         }
