@@ -164,6 +164,14 @@ local function evaluate(words)
   return FAILED
 end
 
+---A shipped recipe has its name in every folder: what a checkout calls recipes/tiny.lua stands beside
+---the Lua files.
+local function find_recipe(path)
+  local shipped = verb_folder():gsub("lua/seqrun/verbs$", "") .. path
+  local meant = path:find("^recipes/") and not sys.exists(path) and sys.exists(shipped)
+  return meant and shipped or path
+end
+
 local function run_recipe(words)
   local path, rest = split_recipe(words)
   if not path then
@@ -175,6 +183,7 @@ local function run_recipe(words)
     complain(("%s names no recipe%s; see seqrun help"):format(name, hint))
     return USAGE
   end
+  path = find_recipe(path)
   if path:find("%.lua$") or sys.exists(path) then return run_file(path, rest, words[0]) end
   if is_verb(path) then
     complain(("options of a verb stand behind it: seqrun %s %s"):format(path, table.concat(rest, " ")))

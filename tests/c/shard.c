@@ -77,6 +77,12 @@ static void comes_back(void) {
     sr_shard_close(s);
 }
 
+static void a_missing_file_says_how_to_make_one(void) {
+    sr_shard *s;
+    CHECK_FAILS(sr_shard_open(&s, "/tmp/no/such.sqr", 0), SR_ENOENT, "such.sqr: there is no such");
+    CHECK(strstr(sr_message(), "recipes/prepare.lua") != NULL && s == NULL);
+}
+
 static void damage_is_found(void) {
     void *whole;
     size_t size;
@@ -204,6 +210,7 @@ int main(void) {
     snprintf(path, sizeof path, "/tmp/seqrun-shard-%d.sqr", (int)getpid());
     snprintf(other, sizeof other, "/tmp/seqrun-shard-%d-b.sqr", (int)getpid());
     comes_back();
+    a_missing_file_says_how_to_make_one();
     damage_is_found();
     blocks_keep_their_places();
     shrinks_while_open();

@@ -26,6 +26,13 @@ describe("the command line", function()
     assert.equal("--max-steps 3 --quiet x=1", out)
   end)
 
+  it("knows the shipped recipes in every folder", function()
+    local code, out = run({ "recipes/prepare.lua", "--dry-run" }, { before = "cd " .. folder .. " && " })
+    assert.equal(0, code)
+    assert.matches("^would write runs/data/novels.sqr from /.*/recipes/data/emma.txt, ", out)
+    assert.equal(2, (run({ "recipes/none.lua" }, { before = "cd " .. folder .. " && " })))
+  end)
+
   it("ends with 1 and a traceback when a recipe raises", function()
     local code, out, err = run { script("local function f() error('too bad') end f()") }
     assert.equal(1, code)
