@@ -44,7 +44,7 @@ static void read_mask(lua_State *L, sr_loader_opts *o) {
     }
     int at = lua_gettop(L);
     o->mask_prob = lsr_field_number(L, at, "prob", 0.15);
-    o->mask_max = (int32_t)lsr_field_integer(L, at, "max", 20);
+    o->mask_max = (int32_t)lsr_field_range(L, at, "max", 20, 0, INT32_MAX);
     o->whole_word = lsr_field_bool(L, at, "whole_word", false);
     lua_pop(L, 1);
 }
@@ -52,12 +52,12 @@ static void read_mask(lua_State *L, sr_loader_opts *o) {
 static void read_table(lua_State *L, sr_table_opts *t) {
     static const char *const policies[] = {"error", "truncate", "split", NULL};
     t->part = (sr_data_part)lsr_field_choice(L, 2, "part", lsr_part_names);
-    t->max_len = (int32_t)lsr_field_integer(L, 2, "max_len", 128);
+    t->max_len = (int32_t)lsr_field_range(L, 2, "max_len", 128, 0, INT32_MAX);
     t->nsp = lsr_field_bool(L, 2, "nsp", true);
     t->short_seq_prob = lsr_field_number(L, 2, "short_seq_prob", 0.1);
     t->too_long = (sr_too_long)lsr_field_choice(L, 2, "too_long", policies);
     t->seed = (uint64_t)lsr_field_integer(L, 2, "seed", 0);
-    t->epoch = (uint32_t)lsr_field_integer(L, 2, "epoch", 0);
+    t->epoch = (uint32_t)lsr_field_range(L, 2, "epoch", 0, 0, UINT32_MAX);
 }
 
 static void read_options(lua_State *L, sr_loader_opts *o) {
@@ -65,15 +65,15 @@ static void read_options(lua_State *L, sr_loader_opts *o) {
     read_table(L, &o->table);
     read_mask(L, o);
     o->solve.solver = lsr_field_string(L, 2, "solver", NULL);
-    o->solve.max_seqs = (int32_t)lsr_field_integer(L, 2, "max_seqs", 0);
+    o->solve.max_seqs = (int32_t)lsr_field_range(L, 2, "max_seqs", 0, 0, INT32_MAX);
     o->arrange = (sr_arrange)lsr_field_choice(L, 2, "arrange", arrange_names);
     o->packs = lsr_field_integer(L, 2, "packs", 0);
     o->sequences = lsr_field_integer(L, 2, "sequences", 0);
     o->micro = lsr_field_integer(L, 2, "micro_packs", 0);
     o->epochs = lsr_field_integer(L, 2, "epochs", 0);
     o->mean = (sr_mean)lsr_field_choice(L, 2, "loss", means);
-    o->threads = (int)lsr_field_integer(L, 2, "threads", 1);
-    o->prefetch = (int)lsr_field_integer(L, 2, "prefetch", 2);
+    o->threads = (int32_t)lsr_field_range(L, 2, "threads", 1, 0, INT32_MAX);
+    o->prefetch = (int32_t)lsr_field_range(L, 2, "prefetch", 2, 0, INT32_MAX);
     if (o->prefetch == 0) o->threads = 0;
 }
 

@@ -30,6 +30,15 @@ int64_t lsr_field_integer(lua_State *L, int table, const char *key, int64_t othe
     return x;
 }
 
+int64_t lsr_field_range(lua_State *L, int table, const char *key, int64_t otherwise, int64_t least,
+                        int64_t most) {
+    int64_t x = lsr_field_integer(L, table, key, otherwise);
+    if (x < least || x > most)
+        luaL_error(L, "%s: %I is not in %I..%I", key, (lua_Integer)x, (lua_Integer)least,
+                   (lua_Integer)most);
+    return x;
+}
+
 double lsr_field_number(lua_State *L, int table, const char *key, double otherwise) {
     int number = 1;
     double x = otherwise;

@@ -20,6 +20,8 @@ void **lsr_newbytes(lua_State *L);
 /* Fields of an options table, which may be absent; a value of the wrong type is an argument error
  * that names the key.  `lsr_field_choice` returns the index of the string in `names`. */
 int64_t lsr_field_integer(lua_State *L, int table, const char *key, int64_t otherwise);
+int64_t lsr_field_range(lua_State *L, int table, const char *key, int64_t otherwise, int64_t least,
+                        int64_t most);
 double lsr_field_number(lua_State *L, int table, const char *key, double otherwise);
 bool lsr_field_bool(lua_State *L, int table, const char *key, bool otherwise);
 const char *lsr_field_string(lua_State *L, int table, const char *key, const char *otherwise);

@@ -54,7 +54,7 @@ int lsr_data_ingest(lua_State *L) {
                            .format = (sr_text_format)lsr_field_choice(L, 4, "format", formats),
                            .document_start = lsr_field_string(L, 4, "document_start", NULL),
                            .source = lsr_field_string(L, 4, "source", NULL)};
-    int threads = (int)lsr_field_integer(L, 4, "threads", 0);
+    int threads = (int)lsr_field_range(L, 4, "threads", 0, 0, 1024);
     ingest *i = lua_newuserdatauv(L, sizeof *i, 0);
     *i = (ingest){0};
     luaL_setmetatable(L, INGEST);
