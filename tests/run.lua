@@ -123,6 +123,10 @@ local loader = require("busted.modules.test_file_loader")(busted, { "lua" })
 loader(files, {}, { excludes = {} })
 require("busted.execute")(busted)(1, {})
 
+if not options.only and tally.passed + tally.failed + #tally.skips == 0 and not options.without then
+  fail(table.concat(files, " "), "there is no test in it")
+end
+
 if options.tally then
   local out = assert(io.open(options.tally, "w"))
   out:write(("passed %d\nfailed %d\n"):format(tally.passed, tally.failed))
