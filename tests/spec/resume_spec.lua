@@ -157,14 +157,43 @@ end
     end
   end)
 
-  it("makes an update again that a signal left no time for", function()
+  ---recipes/tiny.lua with a line before each micro-batch counts.
+  local function meddle(name, line)
     local tiny = assert(sys.read_file("recipes/tiny.lua"))
-    local recipe, changed = tiny:gsub("    run:tally%(batch, losses%)\n", [[
-    if step == tonumber(os.getenv("STOP_AT")) then os.execute("kill -TERM " .. sys.pid()) end
-    run:tally(batch, losses)
-]])
+    local before = function(tally) return line .. "\n" .. tally end
+    local recipe, changed = tiny:gsub("    run:tally%(batch, losses%)\n", before)
     assert.equal(1, changed)
-    recipe = program.write(folder, "long.lua", 'local sys = require("seqrun.core.sys")\n' .. recipe)
+    return program.write(folder, name, 'local sys = require("seqrun.core.sys")\n' .. recipe)
+  end
+
+  it("leaves at once on a second Ctrl-C, and trains on when its terminal is gone", function()
+    -- in the background, since os.execute() itself ignores Ctrl-C while it waits
+    local recipe = meddle("signals.lua", [[
+    local signals = os.getenv("SIGNALS")
+    if step == 8 and signals then
+      for signal in signals:gmatch("%u+") do
+        os.execute(("(sleep 0.02; kill -%s %d) >/dev/null 2>&1 &"):format(signal, sys.pid()))
+        sys.sleep(0.3) -- a signal that is heard ends it
+      end
+    end]])
+    local function go(signals, out)
+      local words = small.words(corpus, "config=recipes/tiny.yaml", "--max-steps", tostring(STEPS), "--resume", "--out",
+        out, "save.every=5")
+      words[1] = recipe
+      return (program.run(words, { before = signals and "SIGNALS=" .. signals or nil }))
+    end
+    local out = folder .. "/twice"
+    assert.equal(130, go("INT,INT", out))
+    assert.is_false(sys.exists(("%s/step-%09d"):format(out, 7)))
+    assert.equal(0, go(nil, out))
+    check_same(out)
+    assert.equal(0, go("HUP", folder .. "/hangup"))
+    check_same(folder .. "/hangup")
+  end)
+
+  it("makes an update again that a signal left no time for", function()
+    local recipe = meddle("long.lua", [[
+    if step == tonumber(os.getenv("STOP_AT")) then os.execute("kill -TERM " .. sys.pid()) end]])
     for stop_at, saved in pairs { [1] = false, [8] = true } do
       local out = folder .. "/long" .. stop_at
       local words = small.words(corpus, "config=recipes/tiny.yaml", "save.grace=0", "--max-steps", tostring(STEPS),
