@@ -162,6 +162,7 @@ describe("a run", function()
     assert.equal(2, code)
     assert.truthy(err:find("did you mean '--max-steps'?", 1, true))
     assert.equal(2, (run("--max-steps", "none")))
+    assert.equal(2, (run("--out", "")))
     assert.equal(4, (run("--out", folder .. "/cuda", "device=nothing")))
     assert.is_false(sys.exists(folder .. "/cuda"))
   end)
@@ -169,7 +170,9 @@ describe("a run", function()
   it("ends with 3 on a data set that is missing, cut short, or has one bit flipped", function()
     local out = folder .. "/bad"
     local words = function(path) return program.run(small.words(path, "--out", out, "--max-steps", "2")) end
-    assert.equal(3, (words(folder .. "/none.sqr")))
+    local missing, _, text = words(folder .. "/none.sqr")
+    assert.equal(3, missing)
+    assert.truthy(text:find("make one with `seqrun recipes/prepare.lua`", 1, true), text)
     local bytes = assert(sys.read_file(corpus))
     local flipped = bytes:sub(1, 200) .. string.char(bytes:byte(201) ~ 8) .. bytes:sub(202)
     for _, damaged in ipairs { bytes:sub(1, #bytes // 2), flipped, "" } do

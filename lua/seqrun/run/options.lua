@@ -35,7 +35,7 @@ local function value_of(option, attached, following)
   end
   if option.value == "maybe" then return attached or true, 0 end
   local text = attached or following
-  if not text then return nil, ("%s wants %s"):format(option.name, option.value) end
+  if not text or text == "" then return nil, ("%s wants %s"):format(option.name, option.value) end
   if COUNTS[option.field] then
     local count, problem = COUNTS[option.field](text)
     if not count then return nil, ("%s: %s"):format(option.name, problem) end
