@@ -95,6 +95,25 @@ describe("a run", function()
     assert.is_nil(out:find("held back", 1, true))
   end)
 
+  it("counts the work of a model by the published formula, and says what the simpler one gives", function()
+    local count = require("seqrun.run.flops").counter {
+      hidden_size = 1024, intermediate_size = 4096, num_hidden_layers = 24, vocab_size = 30528,
+    }
+    local lengths = { 512, 100, 7 }
+    local batch = {
+      layout = { lengths = function() return lengths end }, tokens = 619, masked = 93, sequences = 3, targets = {},
+    }
+    local h, squares = 1024, 512 ^ 2 + 100 ^ 2 + 7 ^ 2
+    local wanted = 619 * 6 * 12 * 24 * h * h + 12 * 24 * h * squares + 93 * 6 * (h * h + h * 30528)
+    assert.equal(wanted, count(batch))
+    batch.targets.nsp = {}
+    assert.equal(wanted + 3 * 6 * (h * h + 2 * h), count(batch))
+    local code, out = run("--out", folder .. "/mfu", "--max-steps", "2", "peak_flops=1e10")
+    assert.equal(0, code)
+    assert.truthy(out:find("mfu        %d+%.%d%% of the peak %(by 6 x parameters x tokens: %d+%.%d%%%)"), out)
+    assert.is_true(small.metrics(folder .. "/mfu")[1].mfu > 0)
+  end)
+
   it("keeps a line on a terminal moving, cut to its width, and leaves whole lines", function()
     if not os.execute("script -qec true /dev/null </dev/null >/dev/null 2>&1") then
       pending("no terminal can be made here")

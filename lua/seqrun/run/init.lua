@@ -92,7 +92,7 @@ function run.open(spec)
   use_device(cfg)
   local self = setmetatable({
     config = cfg, loaded = loaded, request = request, folder = folder, window = window.new(), step = 0,
-    seconds_before = 0, began = sys.now(), kept = {}, command = table.concat(spec.recipe, " ", 0),
+    seconds_before = 0, work = 0, began = sys.now(), kept = {}, command = table.concat(spec.recipe, " ", 0),
     lock = going_on and house.lock(folder) or nil,
   }, Run)
   self.progress = progress.new {
@@ -356,7 +356,9 @@ end
 ---@param batch seqrun.Batch
 ---@param losses table what model:losses returned
 function Run:tally(batch, losses)
-  self.window:add(batch, losses, self.flops(batch))
+  local flops = self.flops(batch)
+  self.work = self.work + flops
+  self.window:add(batch, losses, flops)
   give_up_in_time(self)
 end
 

@@ -72,6 +72,15 @@ function summary.score(result)
     nats >= 0 and "below" or "above")
 end
 
+---Model FLOP utilisation of this session, and what the simpler formula of many papers makes of it.
+---@param flops number done, as run/flops.lua counts
+---@param simple number 6 x parameters x real tokens
+---@param available number peak x seconds
+function summary.mfu(flops, simple, available)
+  return ("%s of the peak (by 6 x parameters x tokens: %s)"):format(text.percent(flops / available),
+    text.percent(simple / available))
+end
+
 ---@param self seqrun.Run
 function summary.tell(self)
   local say = function(...) self.progress:tell(...) end
@@ -81,6 +90,11 @@ function summary.tell(self)
   if self.train_seconds > 0 then
     say("  speed      %s real tokens/s, %s slot tokens/s while training",
       text.count((w.tokens - self.tokens_before) / seconds), text.count((w.slots - self.slots_before) / seconds))
+  end
+  local peak = self.config.peak_flops
+  if peak and self.train_seconds > 0 then
+    local simple = 6 * self.model.params:count() * (w.tokens - self.tokens_before)
+    say("  mfu        %s", summary.mfu(self.work, simple, peak * seconds))
   end
   say("  packing    %s of all slots were real tokens", text.percent(w.tokens / math.max(1, w.slots)))
   if self.config.pack.arrange == "packed" then say("  packed     %s", speed_up(self)) end
