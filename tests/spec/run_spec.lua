@@ -202,6 +202,21 @@ describe("a run", function()
     end
   end)
 
+  it("writes through no link that somebody planted", function()
+    local out, victim = folder .. "/planted", program.write(folder, "victim", "mine")
+    for _, name in ipairs { "run.log", "metrics.jsonl", "lock", "config.yaml", "environment.json" } do
+      sys.remove(out)
+      assert(sys.make_dirs(out))
+      os.execute(("ln -s %s %s/%s"):format(victim, out, name))
+      local replaced = name == "config.yaml" or name == "environment.json"
+      local words = { "--out", out, "--resume", "--max-steps", "1" }
+      if name == "config.yaml" then words[#words + 1] = "config=recipes/tiny.yaml" end
+      local code = run(table.unpack(words))
+      assert.equal("mine", sys.read_file(victim), name)
+      assert.equal(name == "config.yaml" and 2 or replaced and 0 or 5, code, name)
+    end
+  end)
+
   it("ends with 5 where it cannot write", function()
     program.write(folder, "file", "x")
     assert.equal(5, (run("--out", folder .. "/file/x", "--max-steps", "2")))

@@ -6,6 +6,7 @@ local failure = require("seqrun.failure")
 local json = require("seqrun.core.json")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
+local train = require("seqrun.core.train")
 
 local house = {}
 
@@ -73,12 +74,11 @@ function house.lock(folder) return (failure.must(checkpoint.lock(folder))) end
 ---@param loaded seqrun.Config
 ---@param command string
 ---@param threads integer
----@return file* log
+---@return seqrun.core.Append log
 function house.move_in(folder, loaded, command, threads)
   failure.must(sys.write_file(folder .. "/config.yaml", loaded:dump()))
   failure.must(sys.write_file(folder .. "/environment.json", environment(command, threads) .. "\n"))
-  local log, message = io.open(folder .. "/run.log", "a")
-  return failure.must(log, message, "storage")
+  return (failure.must(train.append(folder .. "/run.log")))
 end
 
 return house

@@ -21,7 +21,8 @@ local function new(options)
   }, Progress)
 end
 
----Also writes everything to this file.
+---Also writes everything to this file of whole records.
+---@param file seqrun.core.Append
 function Progress:log_to(file)
   self.file = file
 end
@@ -32,10 +33,7 @@ local function wipe(self)
 end
 
 local function to_file(self, line)
-  if self.file then
-    self.file:write(line, "\n")
-    self.file:flush()
-  end
+  if self.file then self.file:write(line .. "\n") end -- a full disk loses lines of the log, nothing else
 end
 
 local function to_stderr(self, line)
