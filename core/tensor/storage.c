@@ -78,18 +78,8 @@ sr_storage *sr_storage_retain(sr_storage *storage) {
     return storage;
 }
 
-static void drop_cached(sr_storage *storage) {
-    while (storage->cached != NULL) {
-        sr_cached *entry = storage->cached;
-        storage->cached = entry->next;
-        sr_free_aligned(entry->data);
-        sr_free(entry);
-    }
-}
-
 void sr_storage_expire(sr_storage *storage) {
     if (storage->data == NULL) return;
-    drop_cached(storage);
     unlink_from_scope(storage);
     if (!storage->borrowed) sr_device_give(storage->device, storage->data, storage->bytes);
     storage->data = NULL;
@@ -101,18 +91,4 @@ void sr_storage_release(sr_storage *storage) {
     sr_device *device = storage->device;
     sr_spare_give(&device->spares->storages, storage);
     sr_device_release(device);
-}
-
-sr_status sr_storage_cache(sr_cached **out, sr_storage *storage, const uint64_t key[4]) {
-    for (sr_cached *e = storage->cached; e != NULL; e = e->next) {
-        if (memcmp(e->key, key, sizeof e->key) == 0) {
-            *out = e;
-            return SR_OK;
-        }
-    }
-    SR_TRY(sr_new(out, 1));
-    memcpy((*out)->key, key, sizeof(*out)->key);
-    (*out)->next = storage->cached;
-    storage->cached = *out;
-    return SR_OK;
 }

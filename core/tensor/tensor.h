@@ -28,7 +28,6 @@ enum { SR_MAX_DIMS = 6 };
 typedef struct sr_device sr_device; /* device.h */
 typedef struct sr_scope sr_scope;   /* scope.h */
 typedef struct sr_node sr_node;     /* grad.h: the op that made a tensor */
-typedef struct sr_cached sr_cached;
 
 typedef struct sr_storage {
     sr_device *device;
@@ -39,7 +38,6 @@ typedef struct sr_storage {
     bool borrowed;   /* the bytes belong to someone else */
     sr_scope *scope; /* device->outside when no scope owns it; NULL once expired */
     struct sr_storage *scope_next, *scope_prev;
-    sr_cached *cached; /* packed copies, see sr_storage_cache() */
 } sr_storage;
 
 typedef struct sr_tensor {
@@ -62,20 +60,6 @@ static inline void *sr_tensor_data(const sr_tensor *t) {
     return (char *)t->storage->data + (size_t)t->offset * sr_dtype_size(t->dtype);
 }
 #define SR_DATA(type, t) ((type *)sr_tensor_data(t))
-
-/* A packed or converted copy of part of a storage, kept until the storage is written or freed.
- * `key` tells the copies of one storage apart (kernel's choice: what, offset, shape). */
-struct sr_cached {
-    uint64_t key[4];
-    uint64_t version; /* of the storage when `data` was made */
-    void *data;       /* sr_alloc_aligned() memory, owned by the entry */
-    size_t bytes;
-    sr_cached *next;
-};
-
-/* The entry of `key`, made with data NULL when there is none.  When entry->version differs from
- * storage->version or data is NULL, the caller (re)fills it.  Not for concurrent use. */
-sr_status sr_storage_cache(sr_cached **out, sr_storage *storage, const uint64_t key[4]);
 
 /* A new contiguous tensor on `device`, contents not set, in the device's innermost open scope.
  * SR_ENOMEM, SR_EINVAL (more than SR_MAX_DIMS, a negative size). */

@@ -153,7 +153,6 @@ local function step(bert, optimizer, batches)
     bert:losses(batch).total:backward()
   end
   optimizer:step { rate = 1e-5, clip = 1.0 }
-  bert.params:zero_grad()
 end
 
 ---Real tokens a second of every update in one arrangement; the best of the repeats of each.

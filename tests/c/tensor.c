@@ -206,27 +206,6 @@ static void test_views_stay_inside(void) {
     sr_device_close(d);
 }
 
-static void test_cache(void) {
-    int64_t before = sr_mem_live();
-    sr_device *d = open_ref();
-    sr_tensor *t = NULL;
-    sr_cached *a, *b, *again;
-    CHECK_OK(sr_tensor_full(&t, d, SR_F64, 1, (int64_t[]){10}, 0.0));
-    CHECK_OK(sr_storage_cache(&a, t->storage, (uint64_t[]){1, 2, 3, 4}));
-    CHECK(a->data == NULL);
-    CHECK_OK(sr_alloc_aligned(&a->data, 100));
-    a->version = t->storage->version;
-    CHECK_OK(sr_storage_cache(&b, t->storage, (uint64_t[]){1, 2, 3, 5}));
-    CHECK(b != a);
-    CHECK_OK(sr_storage_cache(&again, t->storage, (uint64_t[]){1, 2, 3, 4}));
-    CHECK(again == a && a->version == t->storage->version);
-    CHECK_OK(sr_op_fill_in_place(t, 1.0));
-    CHECK(a->version != t->storage->version);
-    sr_tensor_release(t);
-    sr_device_close(d);
-    CHECK(sr_mem_live() == before);
-}
-
 static void test_pool(void) {
     bool fits = true, tight = true, rising = true;
     size_t last = 0;
@@ -366,7 +345,6 @@ int main(void) {
     test_close_under_tensors();
     test_borrow();
     test_views_stay_inside();
-    test_cache();
     test_pool();
     test_dtypes();
     test_layout();
