@@ -2,13 +2,10 @@
 # What was built and which optional parts were found: tools/summary.sh PROGRAM.  Missing parts cost
 # a line here and nothing else.
 program=$1
-line() { printf '  %-10s %-4s %s\n' "$1" "$2" "$3"; }
-found() { # PART yes|no WHY
-    line "$1" "$2" "$3"
-}
+found() { printf '  %-10s %-4s %s\n' "$1" "$2" "$3"; } # PART yes|no WHY
 
 echo "$program:"
-line cpu yes "$(nproc) processors$(for f in avx2 avx512f avx512_bf16 amx_bf16; do
+found cpu yes "$(nproc) processors$(for f in avx2 avx512f avx512_bf16 amx_bf16; do
     grep -qw "$f" /proc/cpuinfo 2>/dev/null && printf ', %s' "$f"; done); kernels choose at run time"
 
 nvcc=

@@ -8,7 +8,7 @@
  *     sentence_tokens     u16          tokens of each sentence, at least 1
  *     document_sentences  u32          sentences of each document, at least 1
  *   examples  given once and for ever
- *     ids                 u16 or u32   tokens of A, then of B, of each example, without [CLS], [SEP]
+ *     ids                 u16 or u32   tokens of A, then of B, of each example, no [CLS], [SEP]
  *     a_tokens, b_tokens  u32          A has at least 1; B may have none
  *     label               i32          optional
  *

@@ -234,7 +234,8 @@ sr_status sr_shard_open(sr_shard **out, const char *path, size_t cache) {
     sr_status st = sr_strdup(&s->path, path);
     if (st == SR_OK) st = sr_file_open(&s->fd, &size, path, INT64_MAX);
     if (st == SR_ENOENT)
-        sr_fail(st, "%s: there is no such data set; make one with `seqrun recipes/prepare.lua`", path);
+        sr_fail(st, "%s: there is no such data set; make one with `seqrun recipes/prepare.lua`",
+                path);
     s->size = size;
     if (st == SR_OK) st = read_directory(s);
     if (st == SR_OK) st = make_cache(s, cache);

@@ -136,8 +136,7 @@ static void retire(sr_node *node) {
     free_all(dying);
 }
 
-/* ---- adding up --------------------------------------------------------------------------------
- */
+/* ---- adding up ------------------------------------------------------------------------------- */
 
 static sr_status need(const sr_device *device, const void *slot, const char *op) {
     return slot != NULL ? SR_OK : sr_backend_lacks(device, op);
@@ -242,8 +241,7 @@ sr_status sr_grad_sink(sr_node *node, sr_tensor **dx, int i, sr_tensor **sink) {
     return SR_OK;
 }
 
-/* ---- the pass ---------------------------------------------------------------------------------
- */
+/* ---- the pass -------------------------------------------------------------------------------- */
 
 /* Nodes that wait for their turn: a heap with the highest number on top. */
 typedef struct queue {

@@ -27,14 +27,12 @@ extern "C" {
 
 enum { SR_ALL_DIMS = -1 };
 
-/* ---- making (ops_small.c) ---------------------------------------------------------------------
- */
+/* ---- making (ops_small.c) -------------------------------------------------------------------- */
 sr_status sr_tensor_full(sr_tensor **out, sr_device *device, sr_dtype dtype, int ndim,
                          const int64_t *shape, double value);
 sr_status sr_tensor_scalar(sr_tensor **out, sr_device *device, sr_dtype dtype, double value);
 
-/* ---- elementwise (ops_small.c) ----------------------------------------------------------------
- */
+/* ---- elementwise (ops_small.c) --------------------------------------------------------------- */
 sr_status sr_op_unary(sr_tensor **out, sr_tensor *x, sr_unary op);
 sr_status sr_op_binary(sr_tensor **out, sr_tensor *a, sr_tensor *b, sr_binary op);
 sr_status sr_op_where(sr_tensor **out, sr_tensor *condition, sr_tensor *a, sr_tensor *b);
@@ -44,8 +42,7 @@ sr_status sr_op_contiguous(sr_tensor **out, sr_tensor *x);
 sr_status sr_op_to_device(sr_tensor **out, sr_tensor *x, sr_device *device);
 sr_status sr_op_clone(sr_tensor **out, sr_tensor *x); /* always a copy */
 
-/* ---- in place (ops_small.c) -------------------------------------------------------------------
- */
+/* ---- in place (ops_small.c) ------------------------------------------------------------------ */
 /* Not recorded: SR_EINVAL while recording is on for a tensor with history or requires_grad. */
 sr_status sr_op_fill_in_place(sr_tensor *y, double value);
 sr_status sr_op_copy_in_place(sr_tensor *y, sr_tensor *x); /* x is broadcast to y */
@@ -53,8 +50,7 @@ sr_status sr_op_binary_in_place(sr_tensor *y, sr_tensor *x, sr_binary op);
 sr_status sr_op_random_in_place(sr_tensor *y, sr_random kind, uint64_t seed, sr_purpose purpose,
                                 uint32_t uid, uint32_t epoch, double a, double b);
 
-/* ---- views (ops_view.c) -----------------------------------------------------------------------
- */
+/* ---- views (ops_view.c) ---------------------------------------------------------------------- */
 /* One size may be -1.  Copies when the strides allow no view. */
 sr_status sr_op_reshape(sr_tensor **out, sr_tensor *x, int ndim, const int64_t *shape);
 /* As reshape, and SR_EINVAL instead of a copy. */
@@ -69,8 +65,7 @@ sr_status sr_op_squeeze(sr_tensor **out, sr_tensor *x, int dim); /* or SR_ALL_DI
 sr_status sr_op_unsqueeze(sr_tensor **out, sr_tensor *x, int dim);
 sr_status sr_op_detach(sr_tensor **out, sr_tensor *x); /* the same view without history */
 
-/* ---- reductions, products, rows (ops_reduce.c) ------------------------------------------------
- */
+/* ---- reductions, products, rows (ops_reduce.c) ----------------------------------------------- */
 /* Over one dimension or SR_ALL_DIMS; `keep` leaves it with size 1. */
 sr_status sr_op_reduce(sr_tensor **out, sr_tensor *x, sr_reduction op, int dim, bool keep);
 sr_status sr_op_mean(sr_tensor **out, sr_tensor *x, int dim, bool keep);
@@ -82,8 +77,7 @@ sr_status sr_op_softmax(sr_tensor **out, sr_tensor *x, int dim, bool log);
 sr_status sr_op_gather_rows(sr_tensor **out, sr_tensor *x, sr_tensor *rows);
 sr_status sr_op_cat(sr_tensor **out, int count, sr_tensor *const *list, int dim);
 
-/* ---- coarse (ops_coarse.c, ops_loss.c); shapes in backend.h -----------------------------------
- */
+/* ---- coarse (ops_coarse.c, ops_loss.c); shapes in backend.h ---------------------------------- */
 sr_status sr_op_linear(sr_tensor **out, sr_tensor *x, sr_tensor *w, sr_tensor *b, sr_act act);
 /* scale 0: 1 / sqrt(D) */
 sr_status sr_op_attention(sr_tensor **out, sr_tensor *qkv, const sr_layout *layout, int heads,

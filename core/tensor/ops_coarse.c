@@ -54,8 +54,7 @@ static sr_status check_drop(const char *op, sr_dropout drop, const sr_layout *la
     return SR_OK;
 }
 
-/* ---- linear -----------------------------------------------------------------------------------
- */
+/* ---- linear ---------------------------------------------------------------------------------- */
 
 enum { LINEAR_X, LINEAR_W, LINEAR_PRE, LINEAR_Y };
 
@@ -119,8 +118,7 @@ sr_status sr_op_linear(sr_tensor **out, sr_tensor *x, sr_tensor *w, sr_tensor *b
     return st;
 }
 
-/* ---- attention --------------------------------------------------------------------------------
- */
+/* ---- attention ------------------------------------------------------------------------------- */
 
 enum { ATTENTION_QKV, ATTENTION_OUT, ATTENTION_LSE };
 
@@ -192,8 +190,7 @@ done:
     return SR_OK;
 }
 
-/* ---- residual norm ----------------------------------------------------------------------------
- */
+/* ---- residual norm --------------------------------------------------------------------------- */
 
 enum { NORM_SUM, NORM_GAMMA, NORM_MEAN, NORM_RSTD };
 
@@ -289,8 +286,7 @@ sr_status sr_op_residual_norm(sr_tensor **out, sr_tensor *x, sr_tensor *residual
     return SR_OK;
 }
 
-/* ---- embedding --------------------------------------------------------------------------------
- */
+/* ---- embedding ------------------------------------------------------------------------------- */
 
 enum { EMBED_IDS = NORM_RSTD + 1, EMBED_TYPES };
 
@@ -371,8 +367,7 @@ sr_status sr_op_embed(sr_tensor **out, sr_tensor *ids, sr_tensor *types, const s
     return SR_OK;
 }
 
-/* ---- dropout ----------------------------------------------------------------------------------
- */
+/* ---- dropout --------------------------------------------------------------------------------- */
 
 static sr_status dropout_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
     (void)pass;

@@ -42,8 +42,7 @@ static sr_status check_targets(const char *op, int64_t rows, sr_tensor *labels,
     return sr_front_shape(op, "weights", weights, weights->storage->device->real, 1, &rows);
 }
 
-/* ---- masked LM --------------------------------------------------------------------------------
- */
+/* ---- masked LM ------------------------------------------------------------------------------- */
 
 enum { LOSS_DLOGITS, LOSS_X, LOSS_WORD };
 
@@ -91,8 +90,7 @@ sr_status sr_op_mlm_loss(sr_tensor **total, sr_tensor **nll, sr_tensor **correct
     return finish(&r, st, total, nll, correct);
 }
 
-/* ---- cross entropy ----------------------------------------------------------------------------
- */
+/* ---- cross entropy --------------------------------------------------------------------------- */
 
 static sr_status cross_entropy_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
     (void)pass;

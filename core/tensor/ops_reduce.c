@@ -9,8 +9,7 @@ static const char *const reduction_names[] = {[SR_SUM] = "sum",
                                               [SR_ARGMAX] = "argmax",
                                               [SR_ARGMIN] = "argmin"};
 
-/* ---- sum, max, min, argmax, argmin -------------------------------------------------------------
- */
+/* ---- sum, max, min, argmax, argmin ----------------------------------------------------------- */
 
 /* dy with the reduced dimensions back as 1, ready to broadcast against the input. */
 static sr_status kept(sr_tensor **out, const sr_node *node, sr_tensor *dy) {
@@ -173,8 +172,7 @@ sr_status sr_op_sum_to(sr_tensor **out, sr_tensor *g, int ndim, const int64_t *s
     return st;
 }
 
-/* ---- matmul -----------------------------------------------------------------------------------
- */
+/* ---- matmul ---------------------------------------------------------------------------------- */
 
 /* da = dy b^T, db = a^T dy, summed over what was broadcast. */
 static sr_status matmul_side(sr_tensor **dx, sr_node *node, int side) {
@@ -264,8 +262,7 @@ sr_status sr_op_matmul(sr_tensor **out, sr_tensor *a, sr_tensor *b) {
     return SR_OK;
 }
 
-/* ---- softmax ----------------------------------------------------------------------------------
- */
+/* ---- softmax --------------------------------------------------------------------------------- */
 
 static sr_status softmax_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
     (void)pass;
@@ -322,8 +319,7 @@ done:
     return st;
 }
 
-/* ---- rows -------------------------------------------------------------------------------------
- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static sr_status gather_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
     (void)pass;
@@ -359,8 +355,7 @@ sr_status sr_op_gather_rows(sr_tensor **out, sr_tensor *x, sr_tensor *rows) {
     return SR_OK;
 }
 
-/* ---- cat --------------------------------------------------------------------------------------
- */
+/* ---- cat ------------------------------------------------------------------------------------- */
 
 static sr_status cat_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
     (void)pass;

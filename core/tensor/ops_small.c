@@ -22,8 +22,7 @@ static const char *const binary_names[SR_BINARY_COUNT] = {
     [SR_GE] = "ge",   [SR_AND] = "and",         [SR_OR] = "or",
 };
 
-/* ---- making -----------------------------------------------------------------------------------
- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 sr_status sr_tensor_full(sr_tensor **out, sr_device *device, sr_dtype dtype, int ndim,
                          const int64_t *shape, double value) {
@@ -39,8 +38,7 @@ sr_status sr_tensor_scalar(sr_tensor **out, sr_device *device, sr_dtype dtype, d
     return sr_tensor_full(out, device, dtype, 0, NULL, value);
 }
 
-/* ---- dtypes -----------------------------------------------------------------------------------
- */
+/* ---- dtypes ---------------------------------------------------------------------------------- */
 
 static sr_status convert_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
     (void)pass;
@@ -86,8 +84,7 @@ sr_status sr_op_contiguous(sr_tensor **out, sr_tensor *x) {
     return SR_OK;
 }
 
-/* ---- from device to device ---------------------------------------------------------------------
- */
+/* ---- from device to device ------------------------------------------------------------------- */
 
 /* A copy of x's elements on another device, through host memory. */
 static sr_status carry(sr_tensor **out, sr_tensor *x, sr_device *device, sr_dtype dtype) {
@@ -147,8 +144,7 @@ sr_status sr_op_to_device(sr_tensor **out, sr_tensor *x, sr_device *device) {
     return SR_OK;
 }
 
-/* ---- unary ------------------------------------------------------------------------------------
- */
+/* ---- unary ----------------------------------------------------------------------------------- */
 
 /* The dtype that `op` computes in on x's device. */
 static sr_dtype unary_dtype(const sr_tensor *x, sr_unary op) {
@@ -195,8 +191,7 @@ sr_status sr_op_unary(sr_tensor **out, sr_tensor *x, sr_unary op) {
     return SR_OK;
 }
 
-/* ---- binary -----------------------------------------------------------------------------------
- */
+/* ---- binary ---------------------------------------------------------------------------------- */
 
 /* The shape that a and b broadcast to. */
 static sr_status broadcast(const char *op, int *ndim, int64_t *shape, const sr_tensor *a,
@@ -341,8 +336,7 @@ sr_status sr_op_binary(sr_tensor **out, sr_tensor *a, sr_tensor *b, sr_binary op
     return SR_OK;
 }
 
-/* ---- where ------------------------------------------------------------------------------------
- */
+/* ---- where ----------------------------------------------------------------------------------- */
 
 static sr_status where_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
     (void)pass;
@@ -404,8 +398,7 @@ sr_status sr_op_where(sr_tensor **out, sr_tensor *condition, sr_tensor *a, sr_te
     return SR_OK;
 }
 
-/* ---- in place ---------------------------------------------------------------------------------
- */
+/* ---- in place -------------------------------------------------------------------------------- */
 
 sr_status sr_op_fill_in_place(sr_tensor *y, double value) {
     SR_TRY(sr_front_writable("fill_", y));

@@ -27,8 +27,7 @@ static sr_status check_dim(const char *op, const sr_tensor *x, int dim) {
                    sr_tensor_describe(x, text, sizeof text));
 }
 
-/* ---- reshape ----------------------------------------------------------------------------------
- */
+/* ---- reshape --------------------------------------------------------------------------------- */
 
 /* Back to the shape of the input: for every op that only names the elements otherwise. */
 static sr_status reshape_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
@@ -168,8 +167,7 @@ sr_status sr_op_unsqueeze(sr_tensor **out, sr_tensor *x, int dim) {
     return view_of(out, &node, &reshape_rule, x, x->ndim + 1, shape, stride, x->offset);
 }
 
-/* ---- permute ----------------------------------------------------------------------------------
- */
+/* ---- permute --------------------------------------------------------------------------------- */
 
 static sr_status permute_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
     (void)pass;
@@ -209,8 +207,7 @@ sr_status sr_op_transpose(sr_tensor **out, sr_tensor *x, int a, int b) {
     return sr_op_permute(out, x, order);
 }
 
-/* ---- expand -----------------------------------------------------------------------------------
- */
+/* ---- expand ---------------------------------------------------------------------------------- */
 
 static sr_status expand_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
     (void)pass;
@@ -244,8 +241,7 @@ sr_status sr_op_expand(sr_tensor **out, sr_tensor *x, int ndim, const int64_t *w
     return view_of(out, &node, &expand_rule, x, ndim, shape, view.stride, x->offset);
 }
 
-/* ---- narrow -----------------------------------------------------------------------------------
- */
+/* ---- narrow ---------------------------------------------------------------------------------- */
 
 /* dy in its place in zeros of the input's shape. */
 static sr_status narrow_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {

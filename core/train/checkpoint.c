@@ -25,8 +25,7 @@ static sr_status path_in(char **out, const char *folder, const char *name) {
     return SR_OK;
 }
 
-/* ---- the lock --------------------------------------------------------------------------------
- */
+/* ---- the lock -------------------------------------------------------------------------------- */
 
 /* Who holds the lock, from the file's text, on one line. */
 static void read_holder(char holder[LOCK_BYTES + 1], int fd) {
@@ -76,8 +75,7 @@ static sr_status take_lock(sr_run_dir *dir) {
     return st;
 }
 
-/* ---- the folder ------------------------------------------------------------------------------
- */
+/* ---- the folder ------------------------------------------------------------------------------ */
 
 static bool starts_with(const char *text, const char *prefix) {
     return strncmp(text, prefix, strlen(prefix)) == 0;
@@ -181,8 +179,7 @@ void sr_run_dir_close(sr_run_dir *dir) {
     sr_free(dir);
 }
 
-/* ---- what is there ---------------------------------------------------------------------------
- */
+/* ---- what is there --------------------------------------------------------------------------- */
 
 static void step_name(char name[40], const char *prefix, int64_t step) {
     snprintf(name, 40, "%sstep-%09" PRId64, prefix, step);
@@ -271,8 +268,7 @@ sr_status sr_checkpoint_latest(char **path, int64_t *step, const char *run) {
                    run, count, sr_message());
 }
 
-/* ---- what goes -------------------------------------------------------------------------------
- */
+/* ---- what goes ------------------------------------------------------------------------------- */
 
 /* Renames a checkpoint to a name that is no step's; *path (freed by sr_free()) is the new name. */
 static sr_status move_away(char **path, const char *run, int64_t step, const char *prefix) {

@@ -15,8 +15,7 @@ struct sr_events {
     sr_status failure; /* of building it */
 };
 
-/* ---- checksum --------------------------------------------------------------------------------
- */
+/* ---- checksum -------------------------------------------------------------------------------- */
 
 uint32_t sr_crc32c(const void *bytes, size_t size) {
     static const uint32_t nibble[16] = {
@@ -107,8 +106,7 @@ static void wrap(sr_events *e, int field, size_t start) {
     memcpy(e->record + start, head, n);
 }
 
-/* ---- records ---------------------------------------------------------------------------------
- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 enum { HEAD = 12 }; /* length and its checksum */
 

@@ -22,8 +22,7 @@ void sr_manifest_free(sr_manifest *m) {
     sr_free(m);
 }
 
-/* ---- names -----------------------------------------------------------------------------------
- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static bool is_plain(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
@@ -55,8 +54,7 @@ sr_status sr_manifest_check_name(const char *name) {
                    name);
 }
 
-/* ---- printing --------------------------------------------------------------------------------
- */
+/* ---- printing -------------------------------------------------------------------------------- */
 
 static void print_lines(FILE *f, const sr_manifest *m) {
     fprintf(f, "seqrun checkpoint 1\nstep %" PRId64 "\n", m->step);
@@ -209,8 +207,7 @@ sr_status sr_manifest_parse(sr_manifest **out, const char *text, size_t size, co
     return SR_OK;
 }
 
-/* ---- files -----------------------------------------------------------------------------------
- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static sr_status join(char **out, const char *folder, const char *name) {
     size_t size = strlen(folder) + strlen(name) + 2;

@@ -75,8 +75,7 @@ void sr_optim_free(sr_optim *o) {
     sr_free(o);
 }
 
-/* ---- a step ----------------------------------------------------------------------------------
- */
+/* ---- a step ---------------------------------------------------------------------------------- */
 
 /* result[1] = 0 when the loss is not finite.  Looks at the loss on the host. */
 static sr_status check_loss(sr_optim *o, const sr_tensor *loss) {

@@ -14,8 +14,7 @@ static int64_t rounded(int64_t n, int64_t multiple) {
     return (n + multiple - 1) / multiple * multiple;
 }
 
-/* ---- the list --------------------------------------------------------------------------------
- */
+/* ---- the list -------------------------------------------------------------------------------- */
 
 static sr_status check_spec(const sr_param_spec *spec) {
     if (spec->name == NULL || spec->name[0] == '\0')
@@ -112,8 +111,7 @@ static void place(sr_params *p) {
     p->stored = rounded(at, ALIGN);
 }
 
-/* ---- the stores ------------------------------------------------------------------------------
- */
+/* ---- the stores ------------------------------------------------------------------------------ */
 
 sr_status sr_params_flat(sr_tensor **out, sr_device *device, int64_t elements) {
     sr_scope *open = device->scope;
@@ -207,8 +205,7 @@ sr_fused *sr_params_find_fused(const sr_params *p, const char *name) {
     return NULL;
 }
 
-/* ---- values ----------------------------------------------------------------------------------
- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 sr_status sr_params_initialise_one(sr_params *p, sr_param *param, uint64_t seed) {
     const sr_backend *backend = p->device->backend;

@@ -248,8 +248,7 @@ static sr_status parse_text(sr_safetensors *st, const char *json, size_t size) {
     return status;
 }
 
-/* ---- open and close --------------------------------------------------------------------------
- */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 static sr_status new_reader(sr_safetensors **out, const char *path) {
     SR_TRY(sr_new(out, 1));

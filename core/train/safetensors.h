@@ -112,8 +112,7 @@ sr_status sr_safetensors_read(const sr_safetensors *st, const sr_st_entry *entry
 sr_status sr_safetensors_read_tensor(const sr_safetensors *st, const sr_st_entry *entry,
                                      sr_tensor *t, int64_t count);
 
-/* ---- writing ---------------------------------------------------------------------------------
- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 typedef struct sr_st_item {
     const char *name;

@@ -10,8 +10,7 @@
 
 enum { PIECE = 1 << 20 };
 
-/* ---- the header ------------------------------------------------------------------------------
- */
+/* ---- the header ------------------------------------------------------------------------------ */
 
 typedef struct text {
     char *bytes;
@@ -117,8 +116,7 @@ static sr_status put_header(text *t, sr_st_plan *plan, const sr_st_pair *metadat
     return SR_OK;
 }
 
-/* ---- the plan --------------------------------------------------------------------------------
- */
+/* ---- the plan -------------------------------------------------------------------------------- */
 
 static sr_status check_item(const sr_st_item *item) {
     if (item->name == NULL || item->name[0] == '\0' || strlen(item->name) > SR_ST_MAX_NAME)
@@ -198,8 +196,7 @@ void sr_st_plan_free(sr_st_plan *plan) {
     sr_free(plan);
 }
 
-/* ---- the bytes -------------------------------------------------------------------------------
- */
+/* ---- the bytes ------------------------------------------------------------------------------- */
 
 static sr_status write_item(const sr_st_item *item, void *piece, sr_st_sink sink, void *context) {
     uint64_t bytes = item_bytes(item);

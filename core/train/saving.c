@@ -37,8 +37,7 @@ static sr_status path_in(char **out, const char *folder, const char *name) {
     return SR_OK;
 }
 
-/* ---- begin -----------------------------------------------------------------------------------
- */
+/* ---- begin ----------------------------------------------------------------------------------- */
 
 static sr_status make_draft(sr_saving *s) {
     for (int tries = 0; tries < 16; tries++) {
@@ -89,8 +88,7 @@ sr_status sr_saving_begin(sr_saving **out, const char *run, int64_t step, uint64
     return SR_OK;
 }
 
-/* ---- one file --------------------------------------------------------------------------------
- */
+/* ---- one file -------------------------------------------------------------------------------- */
 
 /* Makes the folder that `name` lies in, once. */
 static sr_status make_folder(sr_saving *s, const char *name) {
@@ -204,8 +202,7 @@ sr_status sr_saving_file(sr_saving *s, const char *name, const void *bytes, size
     return sr_saving_close(s);
 }
 
-/* ---- commit ----------------------------------------------------------------------------------
- */
+/* ---- commit ---------------------------------------------------------------------------------- */
 
 static sr_status write_manifest(sr_saving *s) {
     char *text = NULL;

@@ -14,8 +14,7 @@
 extern "C" {
 #endif
 
-/* ---- the device's state ----------------------------------------------------------------------
- */
+/* ---- the device's state ---------------------------------------------------------------------- */
 typedef struct sr_cpu_block {
     void *data;
     size_t bytes;
@@ -65,8 +64,7 @@ static inline int64_t sr_least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* ---- elements of any dtype and stride -----------------------------------------------------------
- */
+/* ---- elements of any dtype and stride -------------------------------------------------------- */
 /* What a run of elements is worked on as. */
 typedef enum sr_kind { SR_KIND_REAL, SR_KIND_WHOLE } sr_kind; /* float, int32_t */
 

@@ -186,8 +186,7 @@ static bool is_whole(const sr_tensor *t) {
     return t->dtype == SR_I32 || t->dtype == SR_BOOL;
 }
 
-/* ---- fill, copy -------------------------------------------------------------------------------
- */
+/* ---- fill, copy ------------------------------------------------------------------------------ */
 
 static void run_fill(const void *context, void *y, const void *const *x, int64_t first, int64_t n) {
     (void)x, (void)first;
@@ -250,8 +249,7 @@ sr_status sr_cpu_copy(sr_tensor *y, const sr_tensor *x) {
     return sr_cpu_map("copy", y, 1, &x, kind, run_copy, NULL);
 }
 
-/* ---- functions of one, two and three tensors --------------------------------------------------
- */
+/* ---- functions of one, two and three tensors ------------------------------------------------- */
 
 typedef struct functor {
     const sr_simd *simd;

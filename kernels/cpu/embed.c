@@ -38,8 +38,7 @@ static sr_status check_ids(const sr_tensor *ids, const sr_tensor *types, int64_t
     return SR_OK;
 }
 
-/* ---- forward ----------------------------------------------------------------------------------
- */
+/* ---- forward --------------------------------------------------------------------------------- */
 
 typedef struct job {
     const sr_cpu_state *cpu;
@@ -112,8 +111,7 @@ sr_status sr_cpu_embed(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_tensor 
     return sr_cpu_run(y, embed_task, &j, sr_blocks(layout->rows, ROWS));
 }
 
-/* ---- backward ---------------------------------------------------------------------------------
- */
+/* ---- backward -------------------------------------------------------------------------------- */
 
 typedef struct scatter_job {
     const sr_simd *simd;

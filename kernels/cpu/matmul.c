@@ -10,8 +10,7 @@
 
 enum { ROWS = 64, GRAIN = 128 };
 
-/* ---- matmul -----------------------------------------------------------------------------------
- */
+/* ---- matmul ---------------------------------------------------------------------------------- */
 
 static bool plain(const sr_tensor *t) {
     return t->dtype == SR_F32;
@@ -139,8 +138,7 @@ sr_status sr_cpu_matmul(sr_tensor *y, const sr_tensor *a, const sr_tensor *b, do
     return st;
 }
 
-/* ---- linear -----------------------------------------------------------------------------------
- */
+/* ---- linear ---------------------------------------------------------------------------------- */
 
 typedef struct finish {
     const sr_simd *simd;
@@ -183,8 +181,7 @@ sr_status sr_cpu_linear(sr_tensor *y, sr_tensor *pre, const sr_tensor *x, const 
     return sr_cpu_product(y, &p);
 }
 
-/* ---- linear's backward --------------------------------------------------------------------------
- */
+/* ---- linear's backward ----------------------------------------------------------------------- */
 
 typedef struct slope_job {
     const sr_simd *simd;

@@ -49,8 +49,7 @@ static void add_up(sr_tensor *total, const sr_tensor *nll, const sr_tensor *weig
     *SR_DATA(float, total) = (float)sum;
 }
 
-/* ---- logits at hand -----------------------------------------------------------------------------
- */
+/* ---- logits at hand -------------------------------------------------------------------------- */
 
 sr_status sr_cpu_cross_entropy(sr_tensor *total, sr_tensor *nll, sr_tensor *correct,
                                sr_tensor *dlogits, const sr_tensor *logits, const sr_tensor *labels,
@@ -77,8 +76,7 @@ sr_status sr_cpu_cross_entropy(sr_tensor *total, sr_tensor *nll, sr_tensor *corr
     return SR_OK;
 }
 
-/* ---- the tied decoder ---------------------------------------------------------------------------
- */
+/* ---- the tied decoder ------------------------------------------------------------------------ */
 
 typedef struct add_job {
     const sr_simd *simd;

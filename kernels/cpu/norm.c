@@ -13,8 +13,7 @@
 
 enum { ROWS = 64 };
 
-/* ---- forward ----------------------------------------------------------------------------------
- */
+/* ---- forward --------------------------------------------------------------------------------- */
 
 typedef struct job {
     const sr_cpu_state *cpu;
@@ -76,8 +75,7 @@ sr_status sr_cpu_residual_norm(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr
     return sr_cpu_run(y, norm_task, &j, sr_blocks(j.rows, ROWS));
 }
 
-/* ---- backward ---------------------------------------------------------------------------------
- */
+/* ---- backward -------------------------------------------------------------------------------- */
 
 static float *row_of(float *x, int64_t r, int64_t cols) {
     return x != NULL ? x + r * cols : NULL;

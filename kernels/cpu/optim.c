@@ -47,8 +47,7 @@ static sr_status cut(job *j, sr_cpu_state *cpu, const sr_segment *segments, int6
     return SR_OK;
 }
 
-/* ---- norm -------------------------------------------------------------------------------------
- */
+/* ---- norm ------------------------------------------------------------------------------------ */
 
 static sr_status norm_task(void *context, int64_t i, int worker) {
     (void)worker;
@@ -72,8 +71,7 @@ sr_status sr_cpu_grad_norm(sr_tensor *result, const sr_tensor *grad, const sr_se
     return SR_OK;
 }
 
-/* ---- update -----------------------------------------------------------------------------------
- */
+/* ---- update ---------------------------------------------------------------------------------- */
 
 static float clip_factor(const sr_update *u) {
     double norm = SR_DATA(float, u->result)[0];

@@ -37,8 +37,7 @@ static int64_t round_up(int64_t n, int64_t step) {
     return (n + step - 1) / step * step;
 }
 
-/* ---- multiplying ------------------------------------------------------------------------------
- */
+/* ---- multiplying ----------------------------------------------------------------------------- */
 
 /* Rows row.. of A as gemm wants them: packed before, where they stand, or packed now. */
 static void multiply_strip(const job *j, float *room, sr_gemm *g, int64_t row, int64_t k) {
@@ -89,8 +88,7 @@ static sr_status block_task(void *context, int64_t i, int worker) {
     return SR_OK;
 }
 
-/* ---- packing ----------------------------------------------------------------------------------
- */
+/* ---- packing --------------------------------------------------------------------------------- */
 
 /* Task i packs one step of k: WIDTH columns of B, or WIDTH rows of A. */
 static sr_status pack_b_task(void *context, int64_t i, int worker) {
@@ -134,8 +132,7 @@ static sr_status pack_whole(job *j, const sr_tensor *t, sr_cpu_state *cpu) {
     return sr_cpu_run(t, pack_a_task, j, steps * sr_blocks(p->m, WIDTH));
 }
 
-/* ---- the product ------------------------------------------------------------------------------
- */
+/* ---- the product ----------------------------------------------------------------------------- */
 
 /* A product over nothing: C = 0, or C as it stands. */
 static void empty_sum(const sr_product *p) {

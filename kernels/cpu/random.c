@@ -55,8 +55,7 @@ sr_status sr_cpu_random(sr_tensor *y, sr_random kind, uint64_t seed, sr_purpose 
     return sr_cpu_map("random", y, 0, NULL, SR_KIND_REAL, run_random, &s);
 }
 
-/* ---- dropout ----------------------------------------------------------------------------------
- */
+/* ---- dropout --------------------------------------------------------------------------------- */
 
 enum { ROWS = 32 };
 

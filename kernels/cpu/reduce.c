@@ -196,8 +196,7 @@ sr_status sr_cpu_reduce(sr_tensor *y, const sr_tensor *x, sr_reduction op) {
     return SR_OK;
 }
 
-/* ---- softmax ----------------------------------------------------------------------------------
- */
+/* ---- softmax --------------------------------------------------------------------------------- */
 
 typedef struct softmax_job {
     const sr_cpu_state *cpu;

@@ -17,8 +17,7 @@ static void push_owned(lua_State *L, char *text) {
     sr_free(text);
 }
 
-/* ---- the folder ------------------------------------------------------------------------------
- */
+/* ---- the folder ------------------------------------------------------------------------------ */
 
 /* run_dir(path) -> RunDir | nil, message, code ("lock", "storage") */
 static int train_run_dir(lua_State *L) {
@@ -100,8 +99,7 @@ static int train_set_aside(lua_State *L) {
         L, sr_checkpoint_set_aside(luaL_checkstring(L, 1), lsr_checkrange(L, 2, 0, SR_MAX_STEP)));
 }
 
-/* ---- saving ----------------------------------------------------------------------------------
- */
+/* ---- saving ---------------------------------------------------------------------------------- */
 
 static sr_saving *check_saving(lua_State *L) {
     sr_saving **box = luaL_checkudata(L, 1, SAVING);

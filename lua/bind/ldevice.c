@@ -166,8 +166,7 @@ static int instructions(lua_State *L) {
     return 1;
 }
 
-/* ---- scopes -----------------------------------------------------------------------------------
- */
+/* ---- scopes ---------------------------------------------------------------------------------- */
 
 static int scope_open(lua_State *L) {
     sr_device *device = opt_device(L, 1);
@@ -193,8 +192,7 @@ static int scope_gc(lua_State *L) {
     return 0;
 }
 
-/* ---- recording --------------------------------------------------------------------------------
- */
+/* ---- recording ------------------------------------------------------------------------------- */
 
 static int recording(lua_State *L) {
     lua_pushboolean(L, sr_grad_recording());

@@ -17,8 +17,7 @@ int luaopen_seqrun_core_json(lua_State *L);
 #define ARRAY "seqrun.json.array"
 enum { MAX_DEPTH = 64 };
 
-/* ---- reading ---------------------------------------------------------------------------------
- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* Owns the tree, so that an error on the way frees it. */
 static int root_gc(lua_State *L) {
@@ -101,8 +100,7 @@ static int json_decode(lua_State *L) {
     return lsr_result(L, sr_fail(SR_EDATA, "%s", lua_tostring(L, -1)));
 }
 
-/* ---- writing ---------------------------------------------------------------------------------
- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static void add_string(lua_State *L, luaL_Buffer *b, int at) {
     size_t size;

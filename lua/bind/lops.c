@@ -6,8 +6,7 @@
 #include "core/tensor/ops.h"
 #include "lua/bind/ltensor.h"
 
-/* ---- elementwise ------------------------------------------------------------------------------
- */
+/* ---- elementwise ----------------------------------------------------------------------------- */
 
 #define UNARY(name, op)                                                                            \
     static int name(lua_State *L) {                                                                \
@@ -84,8 +83,7 @@ static int op_where(lua_State *L) {
     return 1;
 }
 
-/* ---- in place ---------------------------------------------------------------------------------
- */
+/* ---- in place -------------------------------------------------------------------------------- */
 
 static int return_self(lua_State *L) {
     lua_settop(L, 1);
@@ -177,8 +175,7 @@ static int op_normal_(lua_State *L) {
     return random_method(L, SR_NORMAL);
 }
 
-/* ---- views and copies -------------------------------------------------------------------------
- */
+/* ---- views and copies ------------------------------------------------------------------------ */
 
 static int op_reshape(lua_State *L) {
     int64_t shape[SR_MAX_DIMS];
@@ -313,8 +310,7 @@ static int op_cat(lua_State *L) {
     return 1;
 }
 
-/* ---- reductions and products ------------------------------------------------------------------
- */
+/* ---- reductions and products ----------------------------------------------------------------- */
 
 static int reduce(lua_State *L, sr_reduction op) {
     sr_tensor *x = lsr_checktensor(L, 1);
@@ -369,8 +365,7 @@ static int op_gather_rows(lua_State *L) {
     return 1;
 }
 
-/* ---- module -----------------------------------------------------------------------------------
- */
+/* ---- module ---------------------------------------------------------------------------------- */
 
 static const luaL_Reg methods[] = {
     {"abs", op_abs},

@@ -7,8 +7,7 @@
 #include "core/tensor/grad.h"
 #include "lua/bind/ltensor.h"
 
-/* ---- backward ---------------------------------------------------------------------------------
- */
+/* ---- backward -------------------------------------------------------------------------------- */
 
 static bool retain_option(lua_State *L, int arg) {
     if (lua_isnoneornil(L, arg)) return false;
@@ -42,8 +41,7 @@ static int backward(lua_State *L) {
     return 0;
 }
 
-/* ---- rules in Lua -----------------------------------------------------------------------------
- */
+/* ---- rules in Lua ---------------------------------------------------------------------------- */
 
 /* A Lua function kept by the registry while its node lives. */
 typedef struct closure {

@@ -6,8 +6,7 @@
 #define APPEND "seqrun.core.Append"
 #define EVENTS "seqrun.core.Events"
 
-/* ---- lines -----------------------------------------------------------------------------------
- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 static sr_append *check_append(lua_State *L) {
     sr_append **box = luaL_checkudata(L, 1, APPEND);
@@ -53,8 +52,7 @@ static const luaL_Reg append_methods[] = {
     {NULL, NULL},
 };
 
-/* ---- events ----------------------------------------------------------------------------------
- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static sr_events *check_events(lua_State *L) {
     sr_events **box = luaL_checkudata(L, 1, EVENTS);

@@ -15,8 +15,7 @@
 #define FILE_CLASS "seqrun.core.Safetensors"
 #define PLAN_CLASS "seqrun.core.SafetensorsPlan"
 
-/* ---- reading ---------------------------------------------------------------------------------
- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static sr_safetensors *check_file(lua_State *L, int arg) {
     sr_safetensors **box = luaL_checkudata(L, arg, FILE_CLASS);

@@ -7,8 +7,7 @@
 #include "core/tensor/ops.h"
 #include "core/tensor/scope.h"
 
-/* ---- boxes ------------------------------------------------------------------------------------
- */
+/* ---- boxes ----------------------------------------------------------------------------------- */
 
 sr_tensor *lsr_totensor(lua_State *L, int arg) {
     sr_tensor **box = luaL_testudata(L, arg, LSR_TENSOR);
@@ -159,8 +158,7 @@ sr_dtype lsr_checkdtype(lua_State *L, int arg) {
     return dtype;
 }
 
-/* ---- what a tensor knows ----------------------------------------------------------------------
- */
+/* ---- what a tensor knows --------------------------------------------------------------------- */
 
 static int tensor_shape(lua_State *L) {
     sr_tensor *t = lsr_checktensor(L, 1);
@@ -232,8 +230,7 @@ static int tensor_describe(lua_State *L) {
     return 1;
 }
 
-/* ---- life -------------------------------------------------------------------------------------
- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 /* tensor:keep() -> tensor: no scope will take its storage */
 static int tensor_keep(lua_State *L) {
@@ -264,8 +261,7 @@ static int tensor_release(lua_State *L) {
     return 0;
 }
 
-/* ---- gradients --------------------------------------------------------------------------------
- */
+/* ---- gradients ------------------------------------------------------------------------------- */
 
 /* tensor:requires_grad([on]) -> boolean or, when setting, the tensor */
 static int tensor_requires_grad(lua_State *L) {
@@ -312,8 +308,7 @@ static int tensor_zero_grad(lua_State *L) {
     return 1;
 }
 
-/* ---- module -----------------------------------------------------------------------------------
- */
+/* ---- module ---------------------------------------------------------------------------------- */
 
 static const luaL_Reg methods[] = {
     {"shape", tensor_shape},

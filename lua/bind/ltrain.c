@@ -30,8 +30,7 @@ void lsr_new_class(lua_State *L, const char *name, const luaL_Reg *methods, lua_
     lua_pop(L, 1);
 }
 
-/* ---- parameters ------------------------------------------------------------------------------
- */
+/* ---- parameters ------------------------------------------------------------------------------ */
 
 static sr_params *check_params(lua_State *L, int arg) {
     sr_params **box = luaL_checkudata(L, arg, PARAMS);
@@ -195,8 +194,7 @@ static const luaL_Reg params_methods[] = {
     {NULL, NULL},
 };
 
-/* ---- optimizers ------------------------------------------------------------------------------
- */
+/* ---- optimizers ------------------------------------------------------------------------------ */
 
 static sr_optim *check_optim(lua_State *L, int arg) {
     sr_optim **box = luaL_checkudata(L, arg, OPTIM);

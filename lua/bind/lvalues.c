@@ -40,8 +40,7 @@ static int full(lua_State *L) {
     return 1;
 }
 
-/* ---- nested tables ----------------------------------------------------------------------------
- */
+/* ---- nested tables --------------------------------------------------------------------------- */
 
 /* The shape that the first elements of the table at `arg` show. */
 static int shape_of_table(lua_State *L, int arg, int64_t shape[SR_MAX_DIMS]) {
@@ -133,8 +132,7 @@ static int from_string(lua_State *L) {
     return 1;
 }
 
-/* ---- back to Lua ------------------------------------------------------------------------------
- */
+/* ---- back to Lua ----------------------------------------------------------------------------- */
 
 /* All elements of the tensor at `arg` as `dtype`, in a userdata left on the stack. */
 static void *read_all(lua_State *L, int arg, sr_dtype dtype) {

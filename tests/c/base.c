@@ -369,8 +369,7 @@ static void failing_storage(void) {
     CHECK(!sr_file_exists(in_scratch("full")) && !sr_file_exists(in_scratch("no")));
 }
 
-/* ---- every allocation of base refused in turn -------------------------------------------------
- */
+/* ---- every allocation of base refused in turn ------------------------------------------------ */
 
 static sr_status use_everything(void) {
     void *bytes;

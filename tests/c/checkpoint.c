@@ -6,8 +6,7 @@
 #include "tests/support/check.h"
 #include "tests/support/saves.h"
 
-/* ---- what a run does -------------------------------------------------------------------------
- */
+/* ---- what a run does ------------------------------------------------------------------------- */
 
 /* Five saves with retention, the last of them of a step saved before. */
 static sr_status scenario(const char *run) {
@@ -80,8 +79,7 @@ static void test_dropped_fsyncs(void) {
     printf("fsyncs: %d needed, %d of the probe\n", needed, exempt);
 }
 
-/* ---- the order of writes ---------------------------------------------------------------------
- */
+/* ---- the order of writes --------------------------------------------------------------------- */
 
 /* No write, growth or name in `node` after its last fsync before operation k. */
 static bool is_settled(int node, int k) {
@@ -124,8 +122,7 @@ static void test_order(void) {
     CHECK(published == 5 && promised == 5);
 }
 
-/* ---- failing calls ---------------------------------------------------------------------------
- */
+/* ---- failing calls --------------------------------------------------------------------------- */
 
 static struct {
     int calls, at;                   /* the at-th call fails, */

@@ -7,8 +7,7 @@
 #include "tests/support/check.h"
 #include "tests/support/saves.h"
 
-/* ---- damage ----------------------------------------------------------------------------------
- */
+/* ---- damage ---------------------------------------------------------------------------------- */
 
 static void put_file(const char *path, const void *bytes, size_t size) {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -118,8 +117,7 @@ static void test_hostile_manifests(void) {
         CHECK_FAILS(sr_manifest_check_name(names[i]), SR_EINVAL, "cannot be the name");
 }
 
-/* ---- lock, retention, planted files ----------------------------------------------------------
- */
+/* ---- lock, retention, planted files ---------------------------------------------------------- */
 
 static void test_lock(void) {
     sr_run_dir *dir, *second;

@@ -11,8 +11,7 @@
 #include "core/tensor/scope.h"
 #include "tests/support/check.h"
 
-/* ---- memory that runs out ---------------------------------------------------------------------
- */
+/* ---- memory that runs out -------------------------------------------------------------------- */
 
 enum { ROWS = 12, HIDDEN = 8, WORDS = 11, HEADS = 2, MASKED = 3 };
 
@@ -145,8 +144,7 @@ static void test_memory(const sr_backend *backend, bool sticky) {
     CHECK(sr_grad_recording());
 }
 
-/* ---- devices, scopes, tensors -----------------------------------------------------------------
- */
+/* ---- devices, scopes, tensors ---------------------------------------------------------------- */
 
 static sr_device *open_ref(void) {
     sr_device *d = NULL;
@@ -235,8 +233,7 @@ static void test_pool(void) {
     sr_device_close(d);
 }
 
-/* ---- dtypes -----------------------------------------------------------------------------------
- */
+/* ---- dtypes ---------------------------------------------------------------------------------- */
 
 static void test_dtypes(void) {
     const double in[] = {1.5, -2.7, 3e10, -3e10, NAN, 0.0};
@@ -255,8 +252,7 @@ static void test_dtypes(void) {
     CHECK(sr_dtype_parse(&dtype, "bf16") && dtype == SR_BF16 && !sr_dtype_parse(&dtype, "f16"));
 }
 
-/* ---- layouts ----------------------------------------------------------------------------------
- */
+/* ---- layouts --------------------------------------------------------------------------------- */
 
 static void test_layout(void) {
     int64_t before = sr_mem_live();
@@ -297,8 +293,7 @@ static void test_layout(void) {
     }
 }
 
-/* ---- a device that lacks an op ----------------------------------------------------------------
- */
+/* ---- a device that lacks an op --------------------------------------------------------------- */
 
 static void test_missing_op(void) {
     sr_backend poor = sr_backend_ref;

@@ -110,8 +110,7 @@ static void test_layout(void) {
     sr_device_close(device);
 }
 
-/* ---- growing files ---------------------------------------------------------------------------
- */
+/* ---- growing files --------------------------------------------------------------------------- */
 
 static sr_io sound;
 static int writes_left, cuts_left;

@@ -77,8 +77,7 @@ static struct {
 
 static sr_io disk_real;
 
-/* ---- the tree --------------------------------------------------------------------------------
- */
+/* ---- the tree -------------------------------------------------------------------------------- */
 
 static int disk_find(const disk_entry *entries, int count, int dir, const char *name) {
     for (int i = 0; i < count; i++)
@@ -175,8 +174,7 @@ static void disk_new_name(int dir, const char *name, bool is_dir) {
     disk_apply(disk.entries, &disk.entry_count, op);
 }
 
-/* ---- the calls -------------------------------------------------------------------------------
- */
+/* ---- the calls ------------------------------------------------------------------------------- */
 
 static int disk_open(const char *path, int flags, unsigned mode) {
     int dir, fd = disk_real.open(path, flags, mode);
@@ -307,8 +305,7 @@ static void disk_promise(int64_t what) {
     disk_log(DISK_PROMISE, 0, NULL, -1)->at = what;
 }
 
-/* ---- power cuts ------------------------------------------------------------------------------
- */
+/* ---- power cuts ------------------------------------------------------------------------------ */
 
 static uint64_t disk_random(uint64_t *state) {
     *state ^= *state << 13;

@@ -32,8 +32,7 @@ static inline char *at(const char *format, ...) {
     return texts[i];
 }
 
-/* ---- a small checkpoint ----------------------------------------------------------------------
- */
+/* ---- a small checkpoint ---------------------------------------------------------------------- */
 
 static const struct {
     const char *name;

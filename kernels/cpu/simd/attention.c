@@ -22,8 +22,7 @@ void SR_SIMD(gemm_rows)(const sr_gemm *g);
 void SR_SIMD(gemm_columns)(const sr_gemm *g);
 void SR_SIMD(pack_b)(float *out, const float *b, int64_t row, int64_t column, int64_t k, int64_t n);
 
-/* ---- room -------------------------------------------------------------------------------------
- */
+/* ---- room ------------------------------------------------------------------------------------ */
 
 INLINE int64_t padded(int64_t n) {
     return (n + 15) / 16 * 16;
@@ -88,8 +87,7 @@ static void clear_tails(float *s, int64_t n) {
     for (int64_t i = 0; i < STRIP; i++) memset(s + i * ld + n, 0, (size_t)(ld - n) * sizeof *s);
 }
 
-/* ---- forward ----------------------------------------------------------------------------------
- */
+/* ---- forward --------------------------------------------------------------------------------- */
 
 /* p = exp(p - maximum), dropped; returns lse, *sum gets the sum before dropout. */
 static float softmax_in_place(float *p, int64_t n, const sr_key *key, const uint32_t *words,
@@ -162,8 +160,7 @@ void SR_SIMD(attention)(const sr_attention_unit *u) {
     }
 }
 
-/* ---- backward ---------------------------------------------------------------------------------
- */
+/* ---- backward -------------------------------------------------------------------------------- */
 
 static float dot(const float *a, const float *b, int64_t n) {
     vf s = v_zero();

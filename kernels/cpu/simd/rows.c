@@ -101,8 +101,7 @@ void SR_SIMD(drop_row)(float *y, const float *x, int64_t n, const sr_key *key, i
     EACH(n) v_put(y, i, n, dropped(v_at(x, i, n), words, i, n, key->keep, scale));
 }
 
-/* ---- norm -------------------------------------------------------------------------------------
- */
+/* ---- norm ------------------------------------------------------------------------------------ */
 
 /* sum = dropout(x) + residual; returns the sum of it. */
 static float add_row(const sr_norm_row *r) {
