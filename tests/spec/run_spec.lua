@@ -276,6 +276,14 @@ describe("a run", function()
     assert.truthy(err:find("finite", 1, true))
   end)
 
+  it("ends with 1 and saves nothing when the weights hold no numbers any more", function()
+    local out = folder .. "/beyond"
+    local code, _, err = run("--out", out, "--max-steps", "2", "rate.peak=1e10", "rate.warmup=0", "optimizer.decay=1e30")
+    assert.equal(1, code)
+    assert.truthy(err:find("held-back loss at step 2 is", 1, true), err)
+    for _, name in ipairs(assert(sys.list(out))) do assert.is_nil(name:find("^step")) end
+  end)
+
   it("starts from the weights, or weights and moments, of another run", function()
     local out = folder .. "/phase2"
     local code, _, err = run("--out", out, "--max-steps", "2", "init.from=" .. first, "data.max_len=64")

@@ -266,6 +266,10 @@ function Run:evaluate()
     from = self.held_from, updates = self.config.eval.updates, unigram = self.unigram,
   })
   if not result then return nil end
+  if not (math.abs(result.mlm_loss) < math.huge) then
+    failure.raise("numeric", "the held-back loss at step %d is %s: the weights hold no numbers any more; this step "
+      .. "is not saved, go on from the checkpoint before it with a smaller rate.peak", self.step, result.mlm_loss)
+  end
   self.result = result
   result.type, result.step, result.seconds = "eval", self.step, self:seconds()
   write_metrics(self, result)
