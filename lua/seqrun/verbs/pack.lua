@@ -94,9 +94,9 @@ local function check(args, histogram)
       total_weight = info.total, max_weight_of_any_pack = info.heaviest,
     })
   else
-    local depth = info.max_seqs and ("at most %d sequences"):format(info.max_seqs) or "any number of sequences"
+    local limit = info.max_seqs and ("at most %d sequences"):format(info.max_seqs) or "any number of sequences"
     say(("the proof holds: %d packs or more with %s a pack, since all weighs %d and no pack more than %d"):format(
-      info.bound, depth, info.total, info.heaviest))
+      info.bound, limit, info.total, info.heaviest))
   end
   return 0
 end
