@@ -269,6 +269,30 @@ describe("a run", function()
     assert.truthy(err:find("held", 1, true))
   end)
 
+  it("trains on given examples, and says what to do about those that are too long", function()
+    local sr = require("seqrun")
+    local examples = {}
+    for i = 1, 200 do
+      local a = {}
+      for j = 1, 5 + i % 60 do a[j] = 5 + i * j % 100 end
+      examples[i] = { a = a }
+    end
+    local given = folder .. "/given.sqr"
+    sr.must(sr.data.write { out = given, vocab = "tests/data/model/tiny/vocab.txt", examples = examples })
+    local function go(...)
+      sys.remove(folder .. "/given")
+      return program.run(small.words(given, "--out", folder .. "/given", "--max-steps", "2", ...))
+    end
+    local code, _, err = go()
+    assert.equal(2, code)
+    assert.truthy(err:find("set data.nsp=false", 1, true), err)
+    code, _, err = go("data.nsp=false")
+    assert.equal(3, code)
+    assert.truthy(err:find("more than max_len 48; raise max_len, or set too_long: truncate", 1, true), err)
+    assert.equal(0, (go("data.nsp=false", "data.too_long=truncate")))
+    assert.equal(0, (go("data.nsp=false", "data.too_long=split")))
+  end)
+
   it("ends with 1 when gradients stay without numbers", function()
     local out = folder .. "/wild"
     local code, _, err = run("--out", out, "rate.peak=1e30", "rate.warmup=0", "optimizer.max_skipped=2")

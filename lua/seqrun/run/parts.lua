@@ -1,5 +1,7 @@
 -- parts.lua - what the keys of a pretraining config mean to the loader, the model and the optimizer.
 
+local failure = require("seqrun.failure")
+
 local parts = {}
 
 ---Options for sr.data.loader.
@@ -10,12 +12,15 @@ local parts = {}
 ---@return table
 function parts.loader_options(cfg, corpus, part, plan)
   local held = part == "held"
+  if cfg.data.nsp and corpus:info().kind ~= "text" then
+    failure.raise("config", "%s holds given examples, no sentences to pair; set data.nsp=false", cfg.data.file)
+  end
   return {
     data = corpus, part = part, seed = cfg.seed, epochs = held and 1 or nil, max_len = cfg.data.max_len,
     arrange = cfg.pack.arrange, solver = cfg.pack.solver, max_seqs = cfg.pack.max_seqs,
     sequences = cfg.batch.sequences, adjust = cfg.batch.adjust, micro_packs = cfg.batch.micro_packs,
     loss = cfg.batch.loss, mask = cfg.mask, nsp = cfg.data.nsp, short_seq_prob = cfg.data.short_seq_prob,
-    prefetch = held and 0 or cfg.data.prefetch, plan = not held and plan or nil,
+    too_long = cfg.data.too_long, prefetch = held and 0 or cfg.data.prefetch, plan = not held and plan or nil,
   }
 end
 

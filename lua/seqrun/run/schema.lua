@@ -13,6 +13,8 @@ local data = c.map {
   { "held", c.number { default = 0.05, min = 0, max = 0.5, doc = "share of the documents held back, at the end" } },
   { "max_len", c.integer { default = 128, min = 8, max = 65535, doc = "tokens in a pack, and at most in a sequence" } },
   { "short_seq_prob", c.number { default = 0.1, min = 0, max = 1, doc = "share of pairs cut to a random length" } },
+  { "too_long", c.enum({ "error", "truncate", "split" }, { default = "error",
+    doc = "given examples of more than max_len tokens" }) },
   { "nsp", c.boolean { default = true, doc = "draw sentence pairs and learn whether B follows A" } },
   { "prefetch", c.integer { default = 2, min = 0, max = 64, changeable = later, doc = "updates made ahead" } },
 }
