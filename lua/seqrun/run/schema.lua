@@ -6,6 +6,7 @@
 local c = require("seqrun.config")
 
 local solvers = require("seqrun.pack").solvers()
+local MANY = 1 << 30 -- more than anybody means
 local later = true -- a resumed run may change it
 
 local data = c.map {
@@ -21,19 +22,19 @@ local data = c.map {
 
 local mask = c.map {
   { "prob", c.number { default = 0.15, min = 0.01, max = 0.9, doc = "share of tokens to predict" } },
-  { "max", c.integer { default = 20, min = 1, doc = "predictions a sequence, at most" } },
+  { "max", c.integer { default = 20, min = 1, max = 65535, doc = "predictions a sequence, at most" } },
   { "whole_word", c.boolean { default = false, doc = "mask all pieces of a word together" } },
 }
 
 local pack = c.map {
   { "arrange", c.enum({ "packed", "padded" }, { default = "packed", doc = "packed, or one sequence a row" }) },
   { "solver", c.enum(solvers, { default = "optimal", doc = "see seqrun pack --compare" }) },
-  { "max_seqs", c.integer { optional = true, min = 1, doc = "sequences a pack, at most" } },
+  { "max_seqs", c.integer { optional = true, min = 1, max = 65535, doc = "sequences a pack, at most" } },
 }
 
 local batch = c.map {
-  { "sequences", c.integer { default = 32, min = 1, doc = "sequences an update is to have, on average" } },
-  { "micro_packs", c.integer { default = 8, min = 1,
+  { "sequences", c.integer { default = 32, min = 1, max = MANY, doc = "sequences an update is to have, on average" } },
+  { "micro_packs", c.integer { default = 8, min = 1, max = MANY,
     doc = "packs in memory at a time; an update adds up as many as it needs" } },
   { "adjust", c.enum({ "batch", "betas" }, { default = "batch",
     doc = "batch: fewer packs; betas: as many packs as sequences, betas^factor" }) },
@@ -42,15 +43,15 @@ local batch = c.map {
 }
 
 local model = c.map {
-  { "hidden_size", c.integer { default = 768, min = 1 } },
-  { "num_hidden_layers", c.integer { default = 12, min = 1 } },
-  { "num_attention_heads", c.integer { default = 12, min = 1 } },
-  { "intermediate_size", c.integer { default = 3072, min = 1 } },
+  { "hidden_size", c.integer { default = 768, min = 1, max = 65536 } },
+  { "num_hidden_layers", c.integer { default = 12, min = 1, max = 1024 } },
+  { "num_attention_heads", c.integer { default = 12, min = 1, max = 1024 } },
+  { "intermediate_size", c.integer { default = 3072, min = 1, max = 1 << 20 } },
   { "hidden_act", c.enum({ "gelu", "gelu_new", "relu" }, { default = "gelu" }) },
   { "hidden_dropout_prob", c.number { default = 0.1, min = 0, max = 0.9 } },
   { "attention_probs_dropout_prob", c.number { default = 0.1, min = 0, max = 0.9 } },
-  { "max_position_embeddings", c.integer { default = 512, min = 8 } },
-  { "type_vocab_size", c.integer { default = 2, min = 2 } },
+  { "max_position_embeddings", c.integer { default = 512, min = 8, max = 65536 } },
+  { "type_vocab_size", c.integer { default = 2, min = 2, max = 65536 } },
   { "initializer_range", c.number { default = 0.02, min = 0 } },
   { "layer_norm_eps", c.number { default = 1e-12, min = 0 } },
   { "recompute", c.boolean { default = false, changeable = later,
@@ -63,7 +64,7 @@ local optimizer = c.map {
   { "eps", c.number { default = 1e-6, min = 0 } },
   { "decay", c.number { default = 0.01, min = 0, doc = "of weights; biases and norms have none" } },
   { "clip", c.number { default = 1.0, min = 0, doc = "largest norm of the whole gradient; 0: none" } },
-  { "max_skipped", c.integer { default = 10, min = 1,
+  { "max_skipped", c.integer { default = 10, min = 1, max = MANY,
     doc = "updates in a row that are not finite, then the run ends" } },
 }
 
@@ -87,10 +88,10 @@ local save = c.map {
     doc = "steps between checkpoints; 0: by time only" } },
   { "minutes", c.number { default = 30, min = 0, changeable = later,
     doc = "minutes between checkpoints; 0: by steps only" } },
-  { "keep", c.integer { default = 2, min = 2, changeable = later, doc = "checkpoints to keep" } },
+  { "keep", c.integer { default = 2, min = 2, max = MANY, changeable = later, doc = "checkpoints to keep" } },
   { "grace", c.duration { default = 20.0, min = 0, changeable = later,
     doc = "time that a signal leaves to the step under way" } },
-  { "max_failures", c.integer { default = 3, min = 1, changeable = later,
+  { "max_failures", c.integer { default = 3, min = 1, max = MANY, changeable = later,
     doc = "failed checkpoints in a row (a full disk) that end the run" } },
 }
 
