@@ -1,6 +1,6 @@
 -- data.lua - text to .sqr files, files to data sets, data sets to updates.
 --
---     sr.must(sr.data.prepare { inputs = "recipes/data", out = "runs/data/novels.sqr", vocab = { size = 4000 } })
+--     sr.must(sr.data.prepare { inputs = "my/texts", out = "runs/data/novels.sqr", vocab = { size = 4000 } })
 --     local corpus = sr.must(sr.data.open("runs/data/novels.sqr", { held = 0.05 }))
 --     local loader = sr.must(sr.data.loader { data = corpus, max_len = 512, sequences = 32, seed = 1 })
 --     for batch in loader:next():batches() do print(batch.ids, batch.layout) end
