@@ -38,6 +38,16 @@ int64_t sr_bound_l2(const sr_histogram *h) {
     return best;
 }
 
+int32_t sr_bound_cut(const int64_t *counts, int32_t capacity) {
+    int64_t gain = 0, most = 0; /* over the plain tokens */
+    int32_t best = 0;
+    for (int32_t a = 1; a <= capacity / 2; a++) {
+        gain += (a - 1) * (counts[capacity - a + 1] - counts[a - 1]);
+        if (gain > most) most = gain, best = a;
+    }
+    return best;
+}
+
 sr_bound sr_bound_cheap(const sr_histogram *h, int32_t max_seqs) {
     sr_bound best = {sr_bound_tokens(h), SR_BOUND_TOKENS};
     int64_t count = sr_bound_count(h, max_seqs), l2 = sr_bound_l2(h);

@@ -21,6 +21,13 @@ int64_t sr_bound_count(const sr_histogram *h, int32_t max_seqs);
  * second class.  O(L). */
 int64_t sr_bound_l2(const sr_histogram *h);
 
+/* L2 as prices: no pattern that fits weighs more than L, and the cut is the a whose weights have
+ * the largest total over counts[1..L].  O(L). */
+int32_t sr_bound_cut(const int64_t *counts, int32_t capacity);
+static inline int32_t sr_bound_weight(int32_t length, int32_t capacity, int32_t cut) {
+    return length > capacity - cut ? capacity : length < cut ? 0 : length;
+}
+
 /* The strongest of the three; the simplest kind among equals. */
 sr_bound sr_bound_cheap(const sr_histogram *h, int32_t max_seqs);
 

@@ -13,6 +13,8 @@
 #define FAST
 #endif
 
+static const double MUCH_WORK = 3e8; /* additions in a fill: a tenth of a second or so */
+
 /* out[i] = max(out[i], in[i] + add) */
 FAST static void raise_by(double *restrict out, const double *restrict in, double add, int32_t n) {
     for (int32_t i = 0; i < n; i++) {
@@ -109,10 +111,24 @@ sr_status sr_knapsack_new(sr_knapsack *k, int32_t capacity, int32_t max_seqs, co
     size_t size = (size_t)capacity + 1;
     SR_TRY(sr_new(&k->memory, size * (size_t)(k->tables + 1)));
     sr_status st = sr_new(&k->step, 2 * size);
-    for (int32_t t = 0; t < k->tables; t++) k->table[t].f = k->memory + size * (size_t)t;
+    for (int32_t t = 0; t < k->tables; t++) {
+        k->table[t].f = k->memory + size * (size_t)t;
+        k->work += (k->table[t].right > 0 ? capacity : rows) * (double)capacity / 2;
+    }
     if (st != SR_OK) sr_knapsack_free(k);
-    k->work = (double)(k->tables > 0 ? k->tables : 1) * rows * capacity / 2;
     return st;
+}
+
+sr_status sr_knapsack_relaxed(sr_knapsack *k, int32_t capacity, int32_t max_seqs,
+                              const int32_t *length, int32_t rows, double average) {
+    SR_TRY(sr_knapsack_new(k, capacity, max_seqs, length, rows));
+    bool binds = k->max_items < 2 * average && k->work < 10 * MUCH_WORK;
+    if (k->max_items == 0 || binds || k->work < MUCH_WORK) return SR_OK;
+    int32_t keep = k->max_items;
+    sr_knapsack_free(k);
+    SR_TRY(sr_knapsack_new(k, capacity, 0, length, rows));
+    k->keep = keep;
+    return SR_OK;
 }
 
 void sr_knapsack_free(sr_knapsack *k) {
@@ -144,20 +160,21 @@ double sr_knapsack_with(const sr_knapsack *k, int32_t row) {
     return k->value[row] + rest;
 }
 
-/* The best item for the first place of a pattern of total length s, with `rest` behind it. */
+/* The best item for the first place of a pattern of total length s, with `rest` behind it; of equal
+ * ones the shortest, but the longest where few are to make a pattern. */
 static int32_t best_item(const sr_knapsack *k, const double *rest, int32_t s) {
     int32_t best = -1;
-    double most = 0;
+    double most = 0, slack = k->keep > 0 ? 1e-12 : 0;
     for (int32_t i = k->rows - 1; i >= 0 && k->length[i] <= s; i--) {
         double v = k->value[i] + (rest != NULL ? rest[s - k->length[i]] : 0);
-        if (v > most) most = v, best = i;
+        if (v + slack > most) most = v, best = i;
     }
     return best;
 }
 
 static void collect_any(const sr_knapsack *k, int32_t s, int32_t *items, int32_t *n) {
     const double *f = k->table[0].f;
-    while (s > 0 && f[s] > 0) {
+    while (s > 0 && f[s] > 0 && (k->keep == 0 || *n < k->keep)) {
         int32_t i = best_item(k, f, s);
         if (i < 0) break;
         items[(*n)++] = i;

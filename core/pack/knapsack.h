@@ -7,6 +7,9 @@
  * value[i] + f_(K-1)[capacity - length[i]]: one table yields a pattern for every item.
  *
  * Values that are whole numbers below 2^53 give exact results.
+ *
+ * A limit that hardly ever binds can cost a thousand times the work of none.  A relaxed knapsack
+ * then counts without it: values are upper bounds, and patterns are cut short.
  */
 #ifndef SR_PACK_KNAPSACK_H
 #define SR_PACK_KNAPSACK_H
@@ -33,6 +36,7 @@ typedef struct sr_knapsack {
     const int32_t *length; /* falling; borrowed */
     const double *value;   /* by row, from the last fill; borrowed */
     int32_t max_items;     /* 0 when depth does not bind */
+    int32_t keep;          /* items that a pattern of a relaxed one keeps; 0: it is exact */
     int32_t tables;
     sr_knapsack_table table[SR_KNAPSACK_TABLES];
     double work;   /* about how many additions a fill takes */
@@ -43,6 +47,9 @@ typedef struct sr_knapsack {
 /* max_seqs 0: any number. */
 sr_status sr_knapsack_new(sr_knapsack *k, int32_t capacity, int32_t max_seqs, const int32_t *length,
                           int32_t rows);
+/* Relaxed where that saves much, for packs that hold `average` sequences or so. */
+sr_status sr_knapsack_relaxed(sr_knapsack *k, int32_t capacity, int32_t max_seqs,
+                              const int32_t *length, int32_t rows, double average);
 void sr_knapsack_free(sr_knapsack *k);
 
 /* Fills the tables for these values (>= 0).  Returns the value of the best pattern. */

@@ -5,11 +5,13 @@
 
 #include "core/base/mem.h"
 #include "core/base/thread.h"
+#include "core/pack/bounds.h"
 #include "core/pack/build.h"
 #include "core/pack/knapsack.h"
 #include "core/pack/master.h"
 
 static const double IMPROVES = 1e-9;
+enum { MOST_ADDED = 200 }; /* patterns in a round of pricing */
 
 /* ---- lists of patterns ---- */
 
@@ -66,7 +68,7 @@ typedef struct generation {
     double *price;  /* asked of the knapsack */
     double *centre; /* the prices of the best bound */
     double bound;
-    double fills; /* knapsacks solved */
+    double added; /* additions of the knapsacks so far */
     int32_t turn; /* which of many candidate rows are taken this time */
 } generation;
 
@@ -102,7 +104,12 @@ static sr_status generation_new(generation *g, const int64_t *counts, int32_t ca
     g->price = g->demand + n, g->centre = g->price + n;
     lay_out_rows(g, counts);
     SR_GO(fail, st, sr_master_new(&g->master, g->length, g->demand, g->rows, capacity, max_seqs));
-    SR_GO(fail, st, sr_knapsack_new(&g->knapsack, capacity, max_seqs, g->length, g->rows));
+    double tokens = 0, sequences = 0;
+    for (int32_t r = 0; r < g->rows; r++)
+        tokens += g->length[r] * g->demand[r], sequences += g->demand[r];
+    SR_GO(fail, st,
+          sr_knapsack_relaxed(&g->knapsack, capacity, max_seqs, g->length, g->rows,
+                              tokens > 0 ? sequences * capacity / tokens : 1));
     return SR_OK;
 fail:
     generation_free(g);
@@ -132,7 +139,7 @@ static double ask(generation *g, double to_centre) {
         worth += g->price[r] * g->demand[r];
     }
     double best = sr_knapsack_fill(&g->knapsack, g->price);
-    g->fills++;
+    g->added += g->knapsack.work;
     if (best > 0 && worth / best > g->bound) {
         g->bound = worth / best;
         for (int32_t r = 0; r < g->rows; r++) g->centre[r] = g->price[r] / best;
@@ -140,22 +147,42 @@ static double ask(generation *g, double to_centre) {
     return best;
 }
 
-/* Patterns for the rows whose best one improves, at most about 200 of them, spread over all. */
-static sr_status add_patterns(generation *g, int32_t *added) {
+/* The same for every order of the items. */
+static uint64_t pattern_mark(const int32_t *items, int32_t n) {
+    uint64_t mark = 0;
+    for (int32_t k = 0; k < n; k++) {
+        uint64_t x = ((uint64_t)items[k] + 1) * 0x9E3779B97F4A7C15u;
+        mark += (x ^ x >> 29) * 0xBF58476D1CE4E5B9u;
+    }
+    return mark;
+}
+
+/* Adds the best pattern of a row when it improves on the master's prices and is not there yet. */
+static sr_status add_pattern(generation *g, int32_t row, uint64_t *marks, int32_t *added) {
+    int32_t n;
+    double reduced = 1;
+    sr_knapsack_pattern(&g->knapsack, row, g->items, &n);
+    for (int32_t k = 0; k < n; k++) reduced -= g->master.y[g->items[k]];
+    if (reduced >= -IMPROVES) return SR_OK;
+    uint64_t mark = pattern_mark(g->items, n);
+    for (int32_t k = 0; k < *added; k++)
+        if (marks[k] == mark) return SR_OK;
+    marks[(*added)++] = mark;
+    return sr_master_add(&g->master, g->items, n);
+}
+
+/* Patterns for the rows whose best one is worth more than `least`, at most MOST_ADDED of them,
+ * spread over all rows. */
+static sr_status add_patterns(generation *g, double least, int32_t *added) {
+    uint64_t marks[MOST_ADDED];
     int32_t candidates = 0;
     for (int32_t r = 0; r < g->rows; r++)
-        if (sr_knapsack_with(&g->knapsack, r) > 1 - 1e-6) g->wanted[candidates++] = r;
-    int32_t stride = candidates > 200 ? candidates / 200 : 1;
+        if (sr_knapsack_with(&g->knapsack, r) > least) g->wanted[candidates++] = r;
+    int32_t stride = candidates / MOST_ADDED + 1, first = g->turn++ % stride;
     *added = 0;
-    for (int32_t i = g->turn++ % stride; i < candidates; i += stride) {
-        int32_t n;
-        double reduced = 1;
-        sr_knapsack_pattern(&g->knapsack, g->wanted[i], g->items, &n);
-        for (int32_t k = 0; k < n; k++) reduced -= g->master.y[g->items[k]];
-        if (reduced >= -IMPROVES) continue;
-        SR_TRY(sr_master_add(&g->master, g->items, n));
-        ++*added;
-    }
+    for (int32_t s = 0; s < stride; s++)
+        for (int32_t i = (first + s) % stride; i < candidates && *added < MOST_ADDED; i += stride)
+            SR_TRY(add_pattern(g, g->wanted[i], marks, added));
     return SR_OK;
 }
 
@@ -166,7 +193,8 @@ static sr_status price_round(generation *g, bool *done) {
     for (;;) {
         double best = ask(g, to_centre);
         int32_t added = 0;
-        if (to_centre > 0 || best > 1 + IMPROVES) SR_TRY(add_patterns(g, &added));
+        if (to_centre > 0 || best > 1 + IMPROVES)
+            SR_TRY(add_patterns(g, to_centre > 0 ? 1 - 1e-6 : 1 + IMPROVES, &added));
         *done = added == 0 && to_centre == 0;
         if (added > 0 || *done) return SR_OK;
         to_centre = to_centre > 0.3 ? to_centre / 2 : 0;
@@ -175,7 +203,7 @@ static sr_status price_round(generation *g, bool *done) {
 
 /* Pivots made, and what the knapsacks took in the same coin. */
 static int64_t spent(const generation *g) {
-    return g->master.pivots + (int64_t)(g->fills * g->knapsack.work / (500.0 * g->rows));
+    return g->master.pivots + (int64_t)(g->added / (250.0 * g->rows));
 }
 
 static bool good_enough(const generation *g, const sr_lp_limits *limits) {
@@ -183,6 +211,13 @@ static bool good_enough(const generation *g, const sr_lp_limits *limits) {
     if (ceil(bound - 1e-6) >= packs) return true;
     double used = limits->pivots > 0 ? (double)spent(g) / (double)limits->pivots : 0;
     return packs - bound < limits->gap * (1 + 3 * used * used) * bound;
+}
+
+/* What a relaxed knapsack does not find, the exact one may. */
+static sr_status price_exactly(generation *g, bool *finished) {
+    sr_knapsack_free(&g->knapsack);
+    *finished = false;
+    return sr_knapsack_new(&g->knapsack, g->capacity, g->max_seqs, g->length, g->rows);
 }
 
 static sr_status generate(generation *g, const sr_lp_limits *limits, bool *finished) {
@@ -197,9 +232,24 @@ static sr_status generate(generation *g, const sr_lp_limits *limits, bool *finis
             SR_TRY(sr_master_trim(&g->master, keep));
         SR_TRY(sr_master_optimise(&g->master, left < 2000 ? left : 2000));
         SR_TRY(price_round(g, finished));
+        if (*finished && g->knapsack.keep > 0) SR_TRY(price_exactly(g, finished));
         if (good_enough(g, limits)) return SR_OK;
     }
     return SR_OK;
+}
+
+/* The centre to begin with: the prices that prove the best of the cheap bounds. */
+static void first_centre(generation *g, const int64_t *counts) {
+    double worth = 0, count = 0;
+    int32_t cut = sr_bound_cut(counts, g->capacity);
+    for (int32_t r = 0; r < g->rows; r++) {
+        g->centre[r] = (double)sr_bound_weight(g->length[r], g->capacity, cut) / g->capacity;
+        worth += g->centre[r] * g->demand[r];
+        count += g->demand[r];
+    }
+    for (int32_t r = 0; r < g->rows && g->max_seqs > 0 && count > worth * g->max_seqs; r++)
+        g->centre[r] = 1.0 / g->max_seqs;
+    ask(g, 1);
 }
 
 /* ---- the result ---- */
@@ -221,6 +271,7 @@ static sr_status take_basis(sr_lp *out, const generation *g) {
 static sr_status take_result(sr_lp *out, generation *g) {
     SR_TRY(sr_master_finish(&g->master));
     out->packs = sr_master_packs(&g->master);
+    out->bound = g->bound;
     out->pivots = spent(g);
     SR_TRY(sr_new(&out->value, g->capacity + 1));
     for (int32_t r = 0; r < g->rows; r++) out->value[g->length[r]] = g->centre[r];
@@ -234,6 +285,7 @@ sr_status sr_lp_solve(sr_lp *out, const int64_t *counts, int32_t capacity, int32
     memset(out, 0, sizeof *out);
     SR_TRY(generation_new(&g, counts, capacity, max_seqs));
     sr_status st = start != NULL ? add_start(&g, start) : SR_OK;
+    first_centre(&g, counts);
     if (st == SR_OK) st = generate(&g, limits, &out->finished);
     if (st == SR_OK) st = take_result(out, &g);
     generation_free(&g);

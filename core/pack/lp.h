@@ -40,6 +40,7 @@ typedef struct sr_lp_limits {
 
 typedef struct sr_lp {
     double packs;             /* of the fractional solution */
+    double bound;             /* Farley's, in floating point: to steer by, not to print */
     double *value;            /* by length 0..capacity: the prices that prove it */
     sr_pattern_list solution; /* patterns in the basis, weight 0 and up */
     int64_t pivots;

@@ -55,6 +55,7 @@ static sr_status solve_linear(search *s) {
     s->limits = choose_limits(s->h, s->opts, s->bound.packs);
     SR_TRY(
         sr_lp_solve(&s->lp, s->h->count, s->h->capacity, s->opts->max_seqs, &s->start, &s->limits));
+    if (ceil(s->lp.bound - 1e-6) <= (double)s->bound.packs) return SR_OK;
     SR_TRY(sr_certificate_make(&c, s->lp.value, s->h, s->opts->max_seqs));
     if (c.bound > s->bound.packs) s->bound = (sr_bound){c.bound, SR_BOUND_LP};
     sr_certificate_free(&c);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/pack/bounds.h"
 #include "core/pack/build.h"
 #include "core/pack/lp.h"
 #include "core/pack/solvers.h"
@@ -25,25 +26,11 @@ static sr_status try_weights(sr_certificate *best, const int64_t *weight, const 
     return SR_OK;
 }
 
-/* The a for which bounds.h's L2, as weights, has the largest total: lengths above L - a weigh L,
- * those below a nothing, the others their length. */
-static int32_t best_cut(const sr_histogram *h) {
-    const int32_t L = h->capacity;
-    int64_t total = h->tokens, most = total;
-    int32_t best = 0;
-    for (int32_t a = 1; a <= L / 2; a++) {
-        total -= (int64_t)(a - 1) * h->count[a - 1];
-        total += (int64_t)(a - 1) * h->count[L - a + 1];
-        if (total > most) most = total, best = a;
-    }
-    return best;
-}
-
 static sr_status simple_proofs(sr_certificate *best, const sr_histogram *h, int32_t max_seqs) {
     int64_t *weight;
-    const int32_t L = h->capacity, cut = best_cut(h);
+    const int32_t L = h->capacity, cut = sr_bound_cut(h->count, L);
     SR_TRY(sr_new(&weight, L + 1));
-    for (int32_t l = 1; l <= L; l++) weight[l] = l > L - cut ? L : l < cut ? 0 : l;
+    for (int32_t l = 1; l <= L; l++) weight[l] = sr_bound_weight(l, L, cut);
     sr_status st = try_weights(best, weight, h, max_seqs);
     for (int32_t l = 1; l <= L; l++) weight[l] = 1;
     if (st == SR_OK) st = try_weights(best, weight, h, max_seqs);

@@ -240,6 +240,41 @@ static void limits(void) {
     sr_histogram_free(&h);
 }
 
+/* What the linear program calls finished is finished: its bound equals its packs, however many
+ * lengths there are (pricing looks at a part of them at a time). */
+static void many_lengths(void) {
+    enum { L = 1500 };
+    sr_histogram h;
+    sr_certificate c;
+    test_rng r = {23, 0};
+    CHECK_OK(sr_histogram_new(&h, L));
+    for (int32_t l = 1; l <= L; l++)
+        CHECK_OK(sr_histogram_add(&h, l, 1 + 1000000 / l + test_below(&r, 50), SR_LONG_ERROR));
+    sr_plan *plan = pack(&h, "optimal", 6);
+    CHECK(plan->bound.kind == SR_BOUND_LP && sr_plan_gap(plan) * 10000 < plan->packs);
+    CHECK_OK(sr_pack_prove(&c, &h, &(sr_pack_opts){.max_seqs = 6}));
+    CHECK(c.bound >= plan->bound.packs);
+    CHECK_OK(sr_certificate_check(&c, &h));
+    sr_certificate_free(&c);
+    sr_plan_free(plan);
+    sr_histogram_free(&h);
+}
+
+/* Long packs, many lengths, a limit that hardly binds: exact knapsacks alone would take a minute.
+ */
+static void long_packs(void) {
+    sr_histogram h;
+    test_rng r = {24, 0};
+    CHECK_OK(sr_histogram_new(&h, SR_MAX_LENGTH));
+    for (int32_t i = 0; i < 300; i++)
+        CHECK_OK(sr_histogram_add(&h, 1 + test_below(&r, 20000), 1 + test_below(&r, 9000),
+                                  SR_LONG_ERROR));
+    sr_plan *plan = pack(&h, "optimal", 64);
+    CHECK(sr_plan_gap(plan) * 500 < plan->packs && plan->deepest <= 64);
+    sr_plan_free(plan);
+    sr_histogram_free(&h);
+}
+
 static void depth_by_itself(void) {
     static const struct {
         const char *set;
@@ -282,6 +317,8 @@ int main(void) {
     against_greedy();
     edges();
     limits();
+    many_lengths();
+    long_packs();
     depth_by_itself();
     out_of_memory();
     CHECK(sr_mem_live() == 0);
