@@ -302,7 +302,8 @@ describe("a run", function()
 
   it("ends with 1 and saves nothing when the weights hold no numbers any more", function()
     local out = folder .. "/beyond"
-    local code, _, err = run("--out", out, "--max-steps", "2", "rate.peak=1e10", "rate.warmup=0", "optimizer.decay=1e30")
+    local huge = { "rate.peak=1e10", "rate.warmup=0", "optimizer.decay=1e30" }
+    local code, _, err = run("--out", out, "--max-steps", "2", table.unpack(huge))
     assert.equal(1, code)
     assert.truthy(err:find("held-back loss at step 2 is", 1, true), err)
     for _, name in ipairs(assert(sys.list(out))) do assert.is_nil(name:find("^step")) end
