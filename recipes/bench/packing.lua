@@ -47,7 +47,7 @@ local FORMAT = "%-18s %-8s %5s %11s %11s %6s %10s %10s %12s"
 
 local function solver_table(set, depths)
   local histogram = sr.must(sr.pack.lengths(("%s/%s.hist"):format(given.data, set)))
-  for _, solver in ipairs { "spfhp", "lpfhp", "ffd", "nnlshp", "optimal" } do
+  for _, solver in ipairs { "spfhp", "lpfhp", "bfd", "ffd", "nnlshp", "optimal" } do
     for _, depth in ipairs(depths) do
       local K = math.tointeger(tonumber(depth))
       if solver ~= "nnlshp" or (K and K >= 2 and K <= 3) then
@@ -57,6 +57,32 @@ local function solver_table(set, depths)
         print(FORMAT:format(set, solver, depth, plan.packs, old and old.packs or "-", plan.packs - lower,
           bound and solver == "optimal" and bound.best_known_packs or "-", ("%.3f"):format(plan.milliseconds),
           old and tonumber(old.seconds) and ("%.3f"):format(1000 * tonumber(old.seconds)) or "-"))
+      end
+    end
+  end
+end
+
+---Counts that no data set has: every length up to max_len, in an uneven exponential or log-normal shape.
+local function many_lengths(max_len, shape)
+  local counts, noise = {}, 1
+  for l = 1, max_len do
+    noise = noise * 16807 % 2147483647
+    local x = l / max_len
+    local density = shape == "exponential" and 20000 * math.exp(-5 * x)
+      or 1e6 / l * math.exp(-(math.log(x) + 1.5) ^ 2 / 0.7)
+    counts[l] = 1 + math.floor(density * (0.8 + 0.4 * noise / 2147483647))
+  end
+  return sr.must(sr.pack.histogram(counts))
+end
+
+local function many_lengths_table()
+  print(("%-24s %5s %11s %11s %10s %10s"):format("every length", "depth", "packs", "bound", "above", "ms"))
+  for _, max_len in ipairs { 1024, 2048 } do
+    for _, shape in ipairs { "exponential", "log-normal" } do
+      for _, depth in ipairs { 3, 4, 8, "max" } do
+        local plan = sr.must(sr.pack(many_lengths(max_len, shape), { max_seqs = math.tointeger(depth) }))
+        print(("%-24s %5s %11d %11d %9.4f%% %10.0f"):format(max_len .. ", " .. shape, depth, plan.packs,
+          plan.lower_bound, 100 * plan.gap_packs / plan.lower_bound, plan.milliseconds))
       end
     end
   end
@@ -97,6 +123,8 @@ local sets = given.set and { given.set } or {
   "glue_wnli_128",
 }
 for _, set in ipairs(sets) do solver_table(set, set:find("^glue") and { "3", "6", "12", "max" } or all) end
+print()
+many_lengths_table()
 print()
 for _, solver in ipairs { "lpfhp", "optimal" } do end_to_end(solver) end
 local wikipedia = sr.must(sr.pack.lengths(given.data .. "/wikipedia_512.hist"))
