@@ -26,13 +26,24 @@ static sr_status copy_plan(sr_plan **out, const sr_plan *plan) {
     return st;
 }
 
-static sr_status make_plan(sr_plan **out, const sr_lengths *lengths, int32_t capacity,
+static sr_status solve_plan(sr_epoch *e, const sr_histogram *hist, const sr_pack_opts *solve) {
+    sr_pack_opts own = *solve;
+    sr_depth_choice choice;
+    if (own.max_seqs == SR_DEPTH_AUTO) {
+        SR_TRY(sr_pack_choose_depth(&choice, hist, &own, SR_DEPTH_TOLERANCE));
+        own.max_seqs = choice.max_seqs;
+        memcpy(e->reason, choice.reason, sizeof e->reason);
+    }
+    return sr_pack_solve(&e->plan, hist, &own);
+}
+
+static sr_status make_plan(sr_epoch *e, const sr_lengths *lengths, int32_t capacity,
                            const sr_pack_opts *solve, const sr_plan *saved) {
     sr_histogram hist = {0};
     SR_TRY(sr_histogram_count(&hist, lengths, capacity, SR_LONG_ERROR));
     sr_status st = saved != NULL && same_lengths(&saved->histogram, &hist)
-                       ? copy_plan(out, saved)
-                       : sr_pack_solve(out, &hist, solve);
+                       ? copy_plan(&e->plan, saved)
+                       : solve_plan(e, &hist, solve);
     sr_histogram_free(&hist);
     return st;
 }
@@ -42,7 +53,7 @@ static sr_status plan_epoch(sr_epoch *e, const sr_table_opts *table, const sr_pa
     uint16_t *lengths;
     SR_TRY(sr_table_lengths(&lengths, e->table));
     sr_lengths view = {.data = lengths, .width = 2, .count = e->table->count};
-    sr_status st = make_plan(&e->plan, &view, table->max_len, solve, saved);
+    sr_status st = make_plan(e, &view, table->max_len, solve, saved);
     if (st == SR_OK) st = sr_packing_new(&e->packing, e->plan, &view, table->seed);
     if (st == SR_OK) e->packs = sr_packing_packs(e->packing);
     sr_free(lengths);

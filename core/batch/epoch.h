@@ -7,6 +7,7 @@
 #define SR_BATCH_EPOCH_H
 
 #include "core/data/table.h"
+#include "core/pack/depth.h"
 #include "core/pack/instances.h"
 #include "core/pack/pack.h"
 
@@ -21,14 +22,15 @@ typedef struct sr_epoch {
     sr_plan *plan;
     sr_packing *packing;
     int64_t packs;
-    double seconds; /* what building it took */
+    double seconds;   /* what building it took */
+    char reason[200]; /* why this depth, when it was chosen by itself; else empty */
     int32_t refs;
 } sr_epoch;
 
 /* Builds an epoch with one reference.
  *
  *   table   its epoch and seed count
- *   solve   solver and max_seqs; of no effect when `saved` fits
+ *   solve   solver and max_seqs (or SR_DEPTH_AUTO); of no effect when `saved` fits
  *   saved   a plan made before, used when it is one of these lengths; NULL: none
  *   pool    for the draws; NULL: the caller's thread alone
  *

@@ -12,6 +12,12 @@
 extern "C" {
 #endif
 
+enum {
+    SR_DEPTH_AUTO = -1
+}; /* in a loader's options: max_seqs chosen so for every epoch's lengths */
+
+#define SR_DEPTH_TOLERANCE 0.0005 /* unless somebody says otherwise */
+
 typedef struct sr_depth_choice {
     int32_t max_seqs;
     int64_t packs;       /* at that depth */

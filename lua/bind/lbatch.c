@@ -60,12 +60,21 @@ static void read_table(lua_State *L, sr_table_opts *t) {
     t->epoch = (uint32_t)lsr_field_range(L, 2, "epoch", 0, 0, UINT32_MAX);
 }
 
+/* A number of sequences, or "auto". */
+static int32_t read_depth(lua_State *L) {
+    int type = lua_getfield(L, 2, "max_seqs");
+    bool chosen = type == LUA_TSTRING && strcmp(lua_tostring(L, -1), "auto") == 0;
+    lua_pop(L, 1);
+    if (chosen) return SR_DEPTH_AUTO;
+    return (int32_t)lsr_field_range(L, 2, "max_seqs", 0, 0, INT32_MAX);
+}
+
 static void read_options(lua_State *L, sr_loader_opts *o) {
     static const char *const means[] = {"token", "sequence", NULL};
     read_table(L, &o->table);
     read_mask(L, o);
     o->solve.solver = lsr_field_string(L, 2, "solver", NULL);
-    o->solve.max_seqs = (int32_t)lsr_field_range(L, 2, "max_seqs", 0, 0, INT32_MAX);
+    o->solve.max_seqs = read_depth(L);
     o->arrange = (sr_arrange)lsr_field_choice(L, 2, "arrange", arrange_names);
     o->packs = lsr_field_integer(L, 2, "packs", 0);
     o->sequences = lsr_field_integer(L, 2, "sequences", 0);
@@ -221,6 +230,10 @@ static int loader_plan(lua_State *L) {
     lsr_set_integer(L, "lost_tokens", e->table->lost);
     lsr_set_integer(L, "split", e->table->split);
     set_number(L, "seconds", e->seconds);
+    if (e->reason[0] != '\0') {
+        lua_pushstring(L, e->reason);
+        lua_setfield(L, -2, "reason");
+    }
     return 1;
 }
 

@@ -433,7 +433,7 @@ static int plan_pattern(lua_State *L) {
 static int pack_choose_depth(lua_State *L) {
     sr_depth_choice c;
     const sr_histogram *h = lsr_pack_histogram(L, 1);
-    double tolerance = luaL_optnumber(L, 3, 0.0005);
+    double tolerance = luaL_optnumber(L, 3, SR_DEPTH_TOLERANCE);
     sr_pack_opts o = lsr_pack_options(L, 2);
     sr_status st = sr_pack_choose_depth(&c, h, &o, tolerance);
     if (st == SR_EINVAL) lsr_check(L, st);

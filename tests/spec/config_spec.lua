@@ -67,6 +67,21 @@ describe("config", function()
     assert.equal("integer", math.type(assert(load("rate: {peak: 1, total: 1e2}")).values.rate.total))
   end)
 
+  it("takes a word of the key's own where a number is wanted", function()
+    local function read(text)
+      local loaded, message = c.load { schema = c.map { { "depth", c.integer { optional = true, min = 1, word = "auto" } } },
+        arguments = { "depth=" .. text } }
+      return loaded and loaded.values.depth, message, loaded
+    end
+    assert.equal(3, (read("3")))
+    local value, _, loaded = read("auto")
+    assert.equal("auto", value)
+    assert.truthy(loaded:dump():find("depth: auto\n", 1, true))
+    local none, message = read("autos")
+    assert.is_nil(none or nil)
+    assert.truthy(message:find("a whole number, or auto", 1, true))
+  end)
+
   it("takes no hexadecimal, infinite or fractional number where a whole one is wanted", function()
     for _, text in ipairs { "0x10", "inf", "nan", "1.5", "1e400", "ten", "", "1 0", "1__0" } do
       assert.truthy(mistakes(("seed: %s\nrate: {peak: 1}"):format(text)):find("'seed'", 1, true), text)

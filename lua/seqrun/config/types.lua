@@ -1,9 +1,10 @@
 -- types.lua - what a key of a config may hold: how its text is read, checked and written.
 --
--- A type is a table { kind, default?, required?, optional?, min?, max?, doc?, changeable? }.
+-- A type is a table { kind, default?, required?, optional?, min?, max?, word?, doc?, changeable? }.
 --
 --   required     the key must be given
 --   optional     it may be left out, or given as `none`: its value is nil
+--   word         stands for a value of its own, such as `auto` for a number
 --   changeable   a resumed run may have another value than the run it goes on from
 --
 -- Text becomes a value by the type, never by its looks: `no` is text for a string and wrong for a number.
@@ -101,8 +102,9 @@ end
 ---@return string? want what was wanted
 ---@return string? hint
 function Type:parse(text)
+  if self.word and text == self.word then return text end
   local value, want, hint = parse[self.kind](self, text)
-  if value == nil then return nil, want, hint end
+  if value == nil then return nil, self.word and ("%s, or %s"):format(want, self.word) or want, hint end
   if self.min and value < self.min then return nil, "at least " .. self:text(self.min) end
   if self.max and value > self.max then return nil, "at most " .. self:text(self.max) end
   return value

@@ -22,7 +22,7 @@ local failure = require("seqrun.failure")
 ---@field mask? false|{ prob?: number, max?: integer, whole_word?: boolean }
 ---@field loss? "token"|"sequence" what the mean is taken over
 ---@field solver? string
----@field max_seqs? integer
+---@field max_seqs? integer|"auto" sequences a pack at most; "auto": as few as pack nearly as well as any number
 ---@field plan? string a saved plan (Loader:plan_text), used where it fits
 ---@field threads? integer workers, 1
 ---@field prefetch? integer updates made ahead, 2; 0: none, without a worker

@@ -21,7 +21,9 @@ local function packs_line(packing)
     text.percent(packing.efficiency), packing.factor)
   local proof = packing.gap_packs == 0 and "which is optimal"
     or ("at most %d above the fewest possible"):format(packing.gap_packs)
-  return ("%s (%s; lower bound %s packs, %s)"):format(line, packing.solver, text.commas(packing.lower_bound), proof)
+  local reason = packing.reason and "\n          depth " .. packing.reason or ""
+  return ("%s (%s; lower bound %s packs, %s)%s"):format(line, packing.solver, text.commas(packing.lower_bound), proof,
+    reason)
 end
 
 local function update_line(self)

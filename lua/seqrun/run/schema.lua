@@ -29,7 +29,8 @@ local mask = c.map {
 local pack = c.map {
   { "arrange", c.enum({ "packed", "padded" }, { default = "packed", doc = "packed, or one sequence a row" }) },
   { "solver", c.enum(solvers, { default = "optimal", doc = "see seqrun pack --compare" }) },
-  { "max_seqs", c.integer { optional = true, min = 1, max = 65535, doc = "sequences a pack, at most" } },
+  { "max_seqs", c.integer { optional = true, min = 1, max = 65535, word = "auto",
+    doc = "sequences a pack, at most; auto: as few as pack nearly as well as any number" } },
 }
 
 local batch = c.map {
