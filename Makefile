@@ -84,17 +84,23 @@ $(BUILD)/version.h: FORCE
 	   echo '#define SR_CFLAGS "$(OPT) $(filter -f%,$(CFLAGS))"'; } > $@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 $(BUILD)/obj/lua/bind/lsys.o: $(BUILD)/version.h
+
+# Other flags make every object anew.
+$(BUILD)/flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(CC) $(CFLAGS) $(LDFLAGS)' > $@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 $(BUILD)/obj/lua/bind/lsys.o: CFLAGS += -I$(BUILD)
 
 # Locals start as zero, except in kernels, which own large blocks on the stack and fill them.
 $(BUILD)/obj/core/%.o $(BUILD)/obj/lua/%.o: CFLAGS += $(AUTO_INIT)
 
-$(BUILD)/obj/%.o: %.c
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,cc $<)$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 define isa_rule
-$(BUILD)/obj/%.$(1).o: %.c
+$(BUILD)/obj/%.$(1).o: %.c $(BUILD)/flags
 	@mkdir -p $$(@D)
 	$$(call say,cc $$< $(1))$(CC) $(CFLAGS) -O3 $(ISA_$(1)) -MMD -MP -c -o $$@ $$<
 endef
