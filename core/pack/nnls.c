@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/thread.h"
+#include "core/pack/build.h"
 
 /* The passive columns (those that may be positive) and R with R^T R = A_P^T W A_P.  Row i of R is
  * at r + i * room, upper triangle. */
@@ -159,11 +161,14 @@ static sr_status allocate(passive *s, uint8_t **banned) {
     return sr_new(banned, s->p->columns);
 }
 
-static void iterate(passive *s, uint8_t *banned, int64_t iterations) {
+static sr_status iterate(passive *s, uint8_t *banned, int64_t iterations) {
+    const double deadline = s->p->deadline;
     set_residual(s, s->x);
     for (int64_t i = 0; i < iterations; i++) {
+        if (sr_stop_requested()) return sr_fail(SR_ESTOP, "pack: stopped on request");
+        if (deadline > 0 && sr_pack_clock() > deadline) break;
         int64_t j = steepest(s, banned);
-        if (j < 0) return;
+        if (j < 0) break;
         banned[j] = 1; /* passive, or found to depend on what is */
         if (!append(s, j)) continue;
         solve(s);
@@ -176,6 +181,7 @@ static void iterate(passive *s, uint8_t *banned, int64_t iterations) {
         memset(banned, 0, (size_t)s->p->columns);
         for (int32_t k = 0; k < s->n; k++) banned[s->column[k]] = 1;
     }
+    return SR_OK;
 }
 
 sr_status sr_nnls_solve(double *x, const sr_nnls *problem, int64_t iterations) {
@@ -184,8 +190,8 @@ sr_status sr_nnls_solve(double *x, const sr_nnls *problem, int64_t iterations) {
     for (int32_t r = 1; r <= problem->rows; r++)
         s.largest = fmax(s.largest, problem->weight[r] * problem->target[r]);
     sr_status st = allocate(&s, &banned);
+    if (st == SR_OK) st = iterate(&s, banned, iterations > 0 ? iterations : 3 * problem->rows);
     if (st == SR_OK) {
-        iterate(&s, banned, iterations > 0 ? iterations : 3 * (int64_t)problem->rows);
         memset(x, 0, (size_t)problem->columns * sizeof *x);
         for (int32_t i = 0; i < s.n; i++) x[s.column[i]] = s.x[i];
     }

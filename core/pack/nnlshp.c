@@ -19,6 +19,11 @@ typedef struct partitions {
     int64_t count, room;
 } partitions;
 
+typedef struct limits { /* 0: none */
+    int64_t iterations;
+    double deadline;
+} limits;
+
 static sr_status add_partition(partitions *q, const uint16_t *part, int32_t n) {
     if (q->count == MOST_PATTERNS)
         return sr_fail(
@@ -48,7 +53,7 @@ static sr_status enumerate(partitions *q, uint16_t *part, int32_t n, int32_t lea
     return add_partition(q, part, n + 1);
 }
 
-static sr_status mix(double *x, const partitions *q, const sr_histogram *h, int64_t iterations,
+static sr_status mix(double *x, const partitions *q, const sr_histogram *h, const limits *most,
                      uint32_t tie) {
     double *weight;
     size_t rows = (size_t)h->capacity + 1;
@@ -58,8 +63,9 @@ static sr_status mix(double *x, const partitions *q, const sr_histogram *h, int6
         weight[l] = l <= SHORT ? SHORT_WEIGHT * SHORT_WEIGHT : 1;
         target[l] = (double)h->count[l];
     }
-    sr_nnls problem = {q->row, q->width, q->count, h->capacity, weight, target, tie};
-    sr_status st = sr_nnls_solve(x, &problem, iterations);
+    sr_nnls problem = {q->row, q->width, q->count, h->capacity,
+                       weight, target,   tie,      most->deadline};
+    sr_status st = sr_nnls_solve(x, &problem, most->iterations);
     sr_free(weight);
     return st;
 }
@@ -82,15 +88,15 @@ static int64_t rounded_packs(int64_t *left, const partitions *q, const double *x
 /* More patterns than lengths: least squares has many solutions, and they round differently.  Small
  * problems afford a few of them; x becomes the one with fewest packs. */
 static sr_status mix_well(double **x, int64_t *left, const partitions *q, const sr_histogram *h,
-                          int64_t iterations) {
+                          const limits *most) {
     double *other;
     SR_TRY(sr_new(x, q->count));
     SR_TRY(sr_new(&other, q->count));
-    sr_status st = mix(*x, q, h, iterations, 0);
+    sr_status st = mix(*x, q, h, most, 0);
     int64_t fewest = rounded_packs(left, q, *x, h);
     for (uint32_t tie = 1; tie < (q->width > 2 && q->count <= 4096 ? 16 : 1) && st == SR_OK;
          tie++) {
-        st = mix(other, q, h, iterations, tie);
+        st = mix(other, q, h, most, tie);
         int64_t packs = rounded_packs(left, q, other, h);
         if (packs >= fewest) continue;
         fewest = packs;
@@ -123,7 +129,7 @@ static sr_status add_pairs(sr_builder *b, const int64_t *left, const sr_histogra
     return SR_OK;
 }
 
-static sr_status pack(sr_builder *b, const sr_histogram *h, int32_t depth, int64_t iterations) {
+static sr_status pack(sr_builder *b, const sr_histogram *h, int32_t depth, const limits *most) {
     partitions q = {.width = depth};
     uint16_t part[64];
     double *x = NULL;
@@ -131,7 +137,7 @@ static sr_status pack(sr_builder *b, const sr_histogram *h, int32_t depth, int64
     sr_status st;
     SR_GO(done, st, enumerate(&q, part, 0, 1, h->capacity));
     SR_GO(done, st, sr_new(&left, h->capacity + 1));
-    SR_GO(done, st, mix_well(&x, left, &q, h, iterations));
+    SR_GO(done, st, mix_well(&x, left, &q, h, most));
     SR_GO(done, st, add_rounded(b, &q, x));
     st = add_pairs(b, left, h, depth == 1);
 done:
@@ -148,7 +154,8 @@ sr_status sr_solve_nnlshp(sr_plan **out, const sr_histogram *h, const sr_pack_op
                        depth);
     sr_builder b;
     SR_TRY(sr_build_begin(&b, h, depth, "nnlshp"));
-    sr_status st = pack(&b, h, depth, opts->iterations);
+    limits most = {opts->iterations, opts->seconds > 0 ? sr_pack_clock() + opts->seconds : 0};
+    sr_status st = pack(&b, h, depth, &most);
     if (st == SR_OK) return sr_build_end(out, &b);
     sr_build_drop(&b);
     return st;

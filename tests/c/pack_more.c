@@ -196,7 +196,7 @@ static void least_squares(void) {
             weight[l] = l == 0 ? 0 : l < 3 ? 0.0081 : 1;
             target[l] = test_below(&r, 1000);
         }
-        sr_nnls problem = {row, 3, columns, rows, weight, target, (uint32_t)i % 3};
+        sr_nnls problem = {row, 3, columns, rows, weight, target, (uint32_t)i % 3, 0};
         CHECK_OK(sr_nnls_solve(x, &problem, 0));
         for (int32_t l = 0; l <= rows; l++) residual[l] = weight[l] * target[l];
         for (int64_t j = 0; j < columns; j++)
@@ -225,6 +225,11 @@ static void nnlshp_edges(void) {
         CHECK(plan->packs >= (depth == 1 ? 10 : depth == 2 ? 7 : 5));
         sr_plan_free(plan);
     }
+    sr_histogram_free(&h);
+    CHECK_OK(load_set(&h, "wikipedia_512")); /* out of time at once: whole, and poor */
+    CHECK_OK(sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "nnlshp", .seconds = 1e-9}));
+    CHECK(plan->packs > 8155059 && plan->packs <= h.sequences);
+    sr_plan_free(plan);
     sr_histogram_free(&h);
     CHECK_OK(sr_histogram_new(&h, 65535));
     CHECK_FAILS(sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "nnlshp", .max_seqs = 3}),

@@ -69,8 +69,8 @@ describe("config", function()
 
   it("takes a word of the key's own where a number is wanted", function()
     local function read(text)
-      local loaded, message = c.load { schema = c.map { { "depth", c.integer { optional = true, min = 1, word = "auto" } } },
-        arguments = { "depth=" .. text } }
+      local depth = c.integer { optional = true, min = 1, word = "auto" }
+      local loaded, message = c.load { schema = c.map { { "depth", depth } }, arguments = { "depth=" .. text } }
       return loaded and loaded.values.depth, message, loaded
     end
     assert.equal(3, (read("3")))

@@ -24,7 +24,8 @@ end
 ---Efficiency at each depth by the solver asked for, lpfhp when nobody says.  The patterns of nnlshp grow by a
 ---factor of forty with each level, so it stops at the published one.
 local function depths(histogram, pack, options)
-  local list, deepest = {}, options.solver == "nnlshp" and 3 or nil
+  local list, deepest = {}, nil
+  if options.solver == "nnlshp" then deepest = histogram:info().max_len <= 1024 and 3 or 2 end
   for i = 1, #DEPTHS + 1 do
     local depth, plan = DEPTHS[i], nil
     if not deepest or (depth and depth <= deepest) then
