@@ -86,6 +86,7 @@ typedef struct sr_batches {
     int64_t batches;
     int64_t index; /* from 0 */
     int64_t packs, sequences, tokens, slots, masked;
+    double imbalance; /* cost of the heaviest batch over the mean; see sr_loader_opts.per_square */
     sr_cursor begin, end;
 } sr_batches;
 

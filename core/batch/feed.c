@@ -1,7 +1,5 @@
 #include "core/batch/feed.h"
 
-#include <inttypes.h>
-
 #include "core/base/mem.h"
 
 static sr_status check(const sr_feed *f) {
@@ -12,6 +10,8 @@ static sr_status check(const sr_feed *f) {
     if (o->packs > INT32_MAX || o->sequences > INT32_MAX || o->epochs > INT32_MAX)
         return sr_fail(SR_EINVAL, "loader: packs, sequences and epochs have a limit of %d",
                        INT32_MAX);
+    if (!(o->per_square >= 0 && o->per_square <= 1))
+        return sr_fail(SR_EINVAL, "loader: per_square is 0 to 1; given %g", o->per_square);
     if (o->threads < 0 || o->threads > 64 || o->prefetch < 0 || o->prefetch > 1024)
         return sr_fail(SR_EINVAL, "loader: threads are 0..64, prefetch 0..1024; given %d and %d",
                        o->threads, o->prefetch);
@@ -139,123 +139,4 @@ void sr_order_free(sr_order *order) {
     for (int64_t i = 0; i < order->runs; i++) sr_epoch_release(order->run[i].epoch);
     sr_free(order->run);
     *order = (sr_order){0};
-}
-
-/* ---- making ---- */
-
-/* Sequences that wait to become a batch. */
-typedef struct gather {
-    sr_pick *pick;
-    int64_t count, room, packs;
-} gather;
-
-static sr_status gather_pack(gather *g, const sr_run_of_packs *run, int64_t pack, uint32_t *uids) {
-    int32_t n = 0;
-    SR_TRY(sr_packing_at(run->epoch->packing, run->number, pack, uids, &n));
-    if (g->count + n > g->room) {
-        int64_t room = (g->count + n) * 2;
-        SR_TRY(sr_grow(&g->pick, room));
-        g->room = room;
-    }
-    for (int32_t i = 0; i < n; i++)
-        g->pick[g->count++] =
-            (sr_pick){.table = run->epoch->table, .uid = uids[i], .epoch = run->number};
-    g->packs++;
-    return SR_OK;
-}
-
-static sr_status add_batch(sr_batches *u, const sr_feed *f, const sr_pick *pick, int64_t n,
-                           int32_t stride, int64_t rows) {
-    sr_batch *b;
-    if (n > INT32_MAX / 64)
-        return sr_fail(SR_EINVAL, "batch: %" PRId64 " sequences are too many", n);
-    const sr_masker *masker = f->opts.mask ? &f->masker : NULL;
-    SR_TRY(sr_batch_make(&b, f->d, masker, pick, (int32_t)n, stride, rows, f->opts.table.seed));
-    return sr_batches_add(u, b);
-}
-
-/* Batches of `micro` rows of one sequence each. */
-static sr_status add_padded(sr_batches *u, const sr_feed *f, const sr_pick *pick, int64_t n,
-                            int64_t micro) {
-    int32_t len = f->opts.table.max_len;
-    sr_status st = SR_OK;
-    for (int64_t i = 0; st == SR_OK && i < n; i += micro) {
-        int64_t rows = n - i < micro ? n - i : micro;
-        st = add_batch(u, f, pick + i, rows, len, rows * len);
-    }
-    return st;
-}
-
-static sr_status arrange(sr_batches *u, const sr_feed *f, const sr_pick *pick, int64_t n,
-                         int64_t packs, sr_arrange how) {
-    int64_t micro = f->opts.micro > 0 ? f->opts.micro : INT64_MAX / 2;
-    sr_status st = SR_OK;
-    if (n == 0) return SR_OK;
-    if (how == SR_PACKED) return add_batch(u, f, pick, n, 0, packs * f->opts.table.max_len);
-    if (how == SR_PADDED) return add_padded(u, f, pick, n, micro < n ? micro : n);
-    for (int64_t i = 0; st == SR_OK && i < n; i++) st = add_batch(u, f, pick + i, 1, 0, 0);
-    return st;
-}
-
-/* Packed batches are cut every `micro` packs; the other ways count sequences, not packs. */
-static sr_status fill(sr_batches *u, gather *g, const sr_feed *f, const sr_order *order,
-                      uint32_t *uids) {
-    int64_t micro = f->opts.arrange == SR_PACKED ? f->opts.micro : 0;
-    for (int64_t r = 0; r < order->runs; r++) {
-        const sr_run_of_packs *run = &order->run[r];
-        for (int64_t i = 0; i < run->count; i++) {
-            SR_TRY(gather_pack(g, run, run->first + i, uids));
-            if (g->packs != micro) continue;
-            SR_TRY(arrange(u, f, g->pick, g->count, g->packs, f->opts.arrange));
-            g->count = g->packs = 0;
-        }
-        u->packs += run->count;
-    }
-    return arrange(u, f, g->pick, g->count, g->packs, f->opts.arrange);
-}
-
-static int32_t deepest(const sr_order *order) {
-    int32_t most = 1;
-    for (int64_t r = 0; r < order->runs; r++) {
-        int32_t n = sr_packing_deepest(order->run[r].epoch->packing);
-        if (n > most) most = n;
-    }
-    return most;
-}
-
-sr_status sr_feed_make(sr_batches **out, const sr_feed *f, const sr_order *order) {
-    *out = NULL;
-    sr_batches *u;
-    SR_TRY(sr_new(&u, 1));
-    gather g = {0};
-    uint32_t *uids;
-    sr_status st = sr_new(&uids, deepest(order));
-    if (st == SR_OK) st = fill(u, &g, f, order, uids);
-    sr_free(uids);
-    sr_free(g.pick);
-    if (st != SR_OK) {
-        sr_batches_free(u);
-        return st;
-    }
-    u->index = order->index;
-    u->begin = order->begin;
-    u->end = order->end;
-    sr_batches_weigh(u, f->opts.mean);
-    *out = u;
-    return SR_OK;
-}
-
-sr_status sr_feed_pick(sr_batches **out, const sr_feed *f, const sr_pick *pick, int64_t n,
-                       sr_arrange how) {
-    *out = NULL;
-    sr_batches *u;
-    SR_TRY(sr_new(&u, 1));
-    sr_status st = arrange(u, f, pick, n, 0, how);
-    if (st != SR_OK) {
-        sr_batches_free(u);
-        return st;
-    }
-    sr_batches_weigh(u, f->opts.mean);
-    *out = u;
-    return SR_OK;
 }

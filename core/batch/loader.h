@@ -1,9 +1,10 @@
 /* loader.h - updates in order, made ahead by worker threads, from any place at once.
  *
- * The unit is one update of the global batch: a number of packs, cut into batches of `micro` packs.
- * Packs come in the order of the epoch's keyed permutation; an update that reaches the end of an
- * epoch goes on with the next one.  What an update holds is a function of the data, the options and
- * the cursor: not of the number of workers, of how far they are ahead, or of earlier updates.
+ * The unit is one update of the global batch: a number of packs, dealt out by cost to as few
+ * batches of at most `micro` packs as hold them, so that batches take about equally long. Packs
+ * come in the order of the epoch's keyed permutation; an update that reaches the end of an epoch
+ * goes on with the next one.  What an update holds is a function of the data, the options and the
+ * cursor: not of the number of workers, of how far they are ahead, or of earlier updates.
  *
  * The arrangement decides where tokens stand, not which: packed, padded and single updates of one
  * plan hold the same sequences with the same masks.  Padding as people do it today is the plan of
@@ -19,6 +20,10 @@
 extern "C" {
 #endif
 
+/* Flops of attention for each len^2 over those of all products for each token: 4 H / 24 H^2, at the
+ * width of BERT-base. */
+#define SR_PER_SQUARE (1.0 / (6 * 768))
+
 typedef struct sr_loader_opts {
     sr_table_opts table; /* part, max_len, nsp, seed, ...; its epoch is where the loader starts */
     sr_pack_opts solve;
@@ -27,6 +32,8 @@ typedef struct sr_loader_opts {
     int64_t packs;     /* packs an update; 0: by `sequences` */
     int64_t sequences; /* packs = max(1, round(sequences / factor)), factor of the first plan */
     int64_t micro;     /* packs a batch (padded: rows of one sequence); 0: all of the update */
+    double per_square; /* packs are dealt to batches by tokens + per_square sum len^2; 0: the
+                          default */
     int64_t epochs;    /* epochs to go through; 0: without end */
     bool mask;         /* false: no masked language model */
     double mask_prob;  /* 0.15 */

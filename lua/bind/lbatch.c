@@ -79,6 +79,7 @@ static void read_options(lua_State *L, sr_loader_opts *o) {
     o->packs = lsr_field_integer(L, 2, "packs", 0);
     o->sequences = lsr_field_integer(L, 2, "sequences", 0);
     o->micro = lsr_field_integer(L, 2, "micro_packs", 0);
+    o->per_square = lsr_field_number(L, 2, "per_square", 0);
     o->epochs = lsr_field_integer(L, 2, "epochs", 0);
     o->mean = (sr_mean)lsr_field_choice(L, 2, "loss", means);
     o->threads = (int32_t)lsr_field_range(L, 2, "threads", 1, 0, INT32_MAX);
@@ -326,6 +327,8 @@ static int update_info(lua_State *L) {
     lsr_set_integer(L, "tokens", u->tokens);
     lsr_set_integer(L, "slots", u->slots);
     lsr_set_integer(L, "masked", u->masked);
+    lua_pushnumber(L, u->imbalance);
+    lua_setfield(L, -2, "imbalance");
     push_cursor(L, &u->begin);
     lua_setfield(L, -2, "from");
     push_cursor(L, &u->end);

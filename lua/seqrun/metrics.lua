@@ -13,7 +13,8 @@ local metrics = {}
 ---Fields that every line of type "train" has; nil becomes null.
 metrics.TRAIN = {
   "step", "loss", "mlm_loss", "nsp_loss", "mlm_accuracy", "lr", "grad_norm", "sequences", "real_tokens",
-  "slot_tokens", "efficiency", "real_tokens_per_s", "slot_tokens_per_s", "mfu", "data_wait_ms", "skipped", "seconds",
+  "slot_tokens", "efficiency", "imbalance", "real_tokens_per_s", "slot_tokens_per_s", "mfu", "data_wait_ms", "skipped",
+  "seconds",
 }
 
 ---Fields that every line of type "eval" has.

@@ -186,11 +186,18 @@ static uint64_t sequence_digest(const sr_batch *b, int32_t s) {
     return h;
 }
 
+static int by_value(const void *a, const void *b) {
+    const uint64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* The digests of an update's sequences, in rising order: batches may take them in any. */
 static void sequences(const sr_batches *u, uint64_t *out) {
     int64_t n = 0;
     for (int64_t b = 0; b < u->batches; b++)
         for (int32_t s = 0; s < u->batch[b]->layout->sequences; s++)
             out[n++] = sequence_digest(u->batch[b], s);
+    qsort(out, (size_t)n, sizeof *out, by_value);
 }
 
 static void arrangements_hold_the_same(void) {
@@ -215,7 +222,7 @@ static void arrangements_hold_the_same(void) {
             CHECK(memcmp(want, got, (size_t)u[0]->sequences * 8) == 0);
         }
         CHECK(u[0]->batches == 3 && u[0]->batch[0]->layout->gapless &&
-              u[0]->slots == 2 * 256 + 128);
+              u[0]->slots == 256 + 2 * 128); /* 3, 2 and 2 packs of 64 */
         CHECK(!u[1]->batch[0]->layout->gapless && u[1]->batch[0]->layout->start[1] == 64);
         CHECK(u[2]->batches == u[2]->sequences);
         free(want);
@@ -224,6 +231,41 @@ static void arrangements_hold_the_same(void) {
             sr_batches_free(u[i]);
             sr_loader_close(l[i]);
         }
+    }
+    sr_dataset_close(d);
+}
+
+/* Costs as the loader counts them: the heaviest batch over the mean. */
+static double imbalance(const sr_batches *u, double per_square) {
+    double most = 0, all = 0;
+    for (int64_t b = 0; b < u->batches; b++) {
+        const sr_layout *l = u->batch[b]->layout;
+        double cost = (double)l->tokens + per_square * (double)l->squares;
+        if (cost > most) most = cost;
+        all += cost;
+    }
+    return most * (double)u->batches / all;
+}
+
+static void batches_cost_about_the_same(void) {
+    sr_dataset *d = open_sample(0);
+    for (int i = 0; i < 3; i++) {
+        const double per_square[] = {0, 1.0 / 64, 1};
+        sr_loader_opts o = usual();
+        sr_loader *l;
+        sr_batches *u;
+        o.packs = 42;
+        o.micro = 8;
+        o.per_square = per_square[i];
+        CHECK_OK(sr_loader_open(&l, d, &o, NULL));
+        CHECK_OK(sr_loader_next(&u, l));
+        CHECK(u->batches == 6);
+        for (int64_t b = 0; b < u->batches; b++) CHECK(u->batch[b]->slots == 7 * 64 + 64);
+        double want = imbalance(u, per_square[i] > 0 ? per_square[i] : SR_PER_SQUARE);
+        CHECK(fabs(u->imbalance - want) < 1e-9);
+        CHECK(u->imbalance >= 1 && u->imbalance < 1.01);
+        sr_batches_free(u);
+        sr_loader_close(l);
     }
     sr_dataset_close(d);
 }
@@ -422,6 +464,7 @@ int main(void) {
     workers_change_nothing();
     seeking_equals_never_having_stopped();
     arrangements_hold_the_same();
+    batches_cost_about_the_same();
     weights_sum_to_one();
     given_uids_make_an_update();
     fixed_sets_keep_their_examples();

@@ -99,9 +99,23 @@ describe("an update", function()
         local scope <close> = sr.scope()
         table.move(batch.layout:uids(), 1, batch.sequences, #uids + 1, uids)
       end
+      table.sort(uids) -- packs are dealt to batches by cost
       want = want or { uids, update.masked, update.tokens }
       assert.same(want, { uids, update.masked, update.tokens })
     end
+  end)
+
+  it("deals packs to batches by cost, and says how even they are", function()
+    local even = open({ packs = 24, micro_packs = 4, per_square = 1 / 64 }):next()
+    assert.is_true(even.imbalance >= 1 and even.imbalance < 1.02, even.imbalance)
+    local most, total = 0, 0
+    for batch in even:batches() do
+      local cost = batch.layout:tokens() + batch.layout:squares() / 64
+      most, total = math.max(most, cost), total + cost
+    end
+    assert.near(even.imbalance, most * 6 / total, 1e-9)
+    assert.equal(1, open({ packs = 4, micro_packs = 4 }):next().imbalance)
+    assert.has_error(function() open { per_square = 2 } end, "loader: per_square is 0 to 1; given 2")
   end)
 
   it("tallies what its batches hold", function()

@@ -13,6 +13,7 @@ local failure = require("seqrun.failure")
 ---@field sequences? integer instead of packs: sequences an update is to have on average
 ---@field adjust? "batch"|"betas" "batch": fewer packs, so that they hold that many sequences; "betas": as many packs
 ---@field micro_packs? integer packs a batch; all of the update by default
+---@field per_square? number packs are dealt to batches by tokens + per_square * sum len^2; 1 / (6 H) of the model
 ---@field seed? integer
 ---@field epoch? integer where to begin, 0
 ---@field epochs? integer how many; without end by default
@@ -29,7 +30,7 @@ local failure = require("seqrun.failure")
 
 local OPTIONS = {
   data = true, part = true, max_len = true, arrange = true, packs = true, sequences = true, adjust = true,
-  micro_packs = true, seed = true, epoch = true, epochs = true, nsp = true, short_seq_prob = true, too_long = true,
+  micro_packs = true, per_square = true, seed = true, epoch = true, epochs = true, nsp = true, short_seq_prob = true, too_long = true,
   mask = true, loss = true, solver = true, max_seqs = true, plan = true, threads = true, prefetch = true,
 }
 
@@ -103,6 +104,7 @@ end
 ---@field tokens integer
 ---@field slots integer
 ---@field masked integer
+---@field imbalance number cost of the heaviest micro-batch over the mean; 1 is even
 ---@field from table the cursor before it
 ---@field upto table the cursor behind it
 local Update = {}

@@ -352,6 +352,7 @@ function Run:steps(loader)
     if self.step < self.last then update = loader:next() end
     if not update then return finish(self) end
     self.step_began, self.waited, self.under_way = sys.now(), sys.now() - asked, true
+    self.imbalance = update.imbalance
     return self.step + 1, update
   end
 end
@@ -371,7 +372,7 @@ end
 ---@param optimizer table
 function Run:log(step, optimizer)
   local seconds = sys.now() - self.step_began + self.waited
-  self.window:step(seconds, self.waited)
+  self.window:step(seconds, self.waited, self.imbalance)
   self.progress:note(seconds)
   self.train_seconds = (self.train_seconds or 0) + seconds
   if self.metrics and (step % self.config.log.every == 0 or step == self.total) then

@@ -19,6 +19,7 @@ function parts.loader_options(cfg, corpus, part, plan)
     data = corpus, part = part, seed = cfg.seed, epochs = held and 1 or nil, max_len = cfg.data.max_len,
     arrange = cfg.pack.arrange, solver = cfg.pack.solver, max_seqs = cfg.pack.max_seqs,
     sequences = cfg.batch.sequences, adjust = cfg.batch.adjust, micro_packs = cfg.batch.micro_packs,
+    per_square = 1 / (6 * cfg.model.hidden_size), -- flops of attention a len^2 over those of products a token
     loss = cfg.batch.loss, mask = cfg.mask, nsp = cfg.data.nsp, short_seq_prob = cfg.data.short_seq_prob,
     too_long = cfg.data.too_long, prefetch = held and 0 or cfg.data.prefetch, plan = not held and plan or nil,
   }

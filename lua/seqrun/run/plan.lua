@@ -151,7 +151,7 @@ function plan.rehearse(self, loader)
       return nil
     end
     began, half = sys.now(), nil
-    self.step_began, self.waited = began, 0
+    self.step_began, self.waited, self.imbalance = began, 0, update.imbalance
     return 1, shortened(update, function() half = sys.now() end)
   end
 end

@@ -12,7 +12,7 @@ local MOST_PENDING = 256
 
 local SUMS = {
   "steps", "loss", "mlm", "nsp", "correct", "masked", "nsp_correct", "pairs", "sequences", "tokens", "slots",
-  "flops", "seconds", "wait",
+  "flops", "seconds", "wait", "imbalance",
 }
 
 local function zeros()
@@ -67,10 +67,11 @@ function Window:settle()
   self.pending, self.done = {}, {}
 end
 
----The update under way is complete: it took `seconds`, of which `wait` went by without data.
-function Window:step(seconds, wait)
+---The update under way is complete: it took `seconds`, of which `wait` went by without data; its heaviest
+---micro-batch costs `imbalance` times the mean.
+function Window:step(seconds, wait, imbalance)
   local update = self.update
-  update.steps, update.seconds, update.wait = 1, seconds, wait
+  update.steps, update.seconds, update.wait, update.imbalance = 1, seconds, wait, imbalance
   for _, name in ipairs(TOTALS) do self[name] = self[name] + update[name] end
   self.done[#self.done + 1], self.update = update, zeros()
 end
@@ -94,7 +95,7 @@ function Window:line(peak)
     loss = ratio(s.loss, s.steps), mlm_loss = ratio(s.mlm, s.steps), nsp_loss = s.pairs > 0 and s.nsp / s.steps or nil,
     mlm_accuracy = ratio(s.correct, s.masked), nsp_accuracy = ratio(s.nsp_correct, s.pairs),
     sequences = self.sequences, real_tokens = self.tokens, slot_tokens = self.slots,
-    efficiency = ratio(s.tokens, s.slots),
+    efficiency = ratio(s.tokens, s.slots), imbalance = ratio(s.imbalance, s.steps),
     real_tokens_per_s = ratio(s.tokens, s.seconds), slot_tokens_per_s = ratio(s.slots, s.seconds),
     mfu = peak and ratio(s.flops, s.seconds * peak), data_wait_ms = ratio(1000 * s.wait, s.steps),
   }
