@@ -31,7 +31,8 @@ local failure = require("seqrun.failure")
 local OPTIONS = {
   data = true, part = true, max_len = true, arrange = true, packs = true, sequences = true, adjust = true,
   micro_packs = true, per_square = true, seed = true, epoch = true, epochs = true, nsp = true, short_seq_prob = true,
-  too_long = true, mask = true, loss = true, solver = true, max_seqs = true, plan = true, threads = true, prefetch = true,
+  too_long = true, mask = true, loss = true, solver = true, max_seqs = true, plan = true, threads = true,
+  prefetch = true,
 }
 
 -- ---- batches ---------------------------------------------------------------------------------
