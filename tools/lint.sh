@@ -19,11 +19,12 @@ alone() {
         -Wno-unused-function -I. $lua_flags -fsyntax-only -x "$4" - || bad "$1 ($2)"
 }
 
+mkdir -p build-lint
 begin "warnings as errors"
 ${MAKE:-make} --no-print-directory -s "-j$jobs" BUILD=build-lint OPT=-O1 \
     EXTRA="-Werror -Wstrict-prototypes -Wpointer-arith -Wwrite-strings" \
-    all ctests >build-lint.log 2>&1 || { grep -E -A 3 'error|warning' build-lint.log; bad warnings; }
-rm -f build-lint.log
+    all ctests >build-lint/build.log 2>&1 || { grep -E -A 3 'error|warning' build-lint/build.log; bad warnings; }
+rm -f build-lint/build.log
 
 begin "clang-format"
 # shellcheck disable=SC2086
@@ -31,12 +32,12 @@ clang-format --dry-run -Werror $sources $headers || bad clang-format
 
 begin "clang-tidy"
 ${MAKE:-make} --no-print-directory -s BUILD=build-lint compdb
-echo "$sources" | xargs -P "$jobs" -n 4 clang-tidy --quiet -p . >clang-tidy.log 2>/dev/null
-if grep -q ': \(warning\|error\):' clang-tidy.log; then
-    grep -A 3 ': \(warning\|error\):' clang-tidy.log
+echo "$sources" | xargs -P "$jobs" -n 4 clang-tidy --quiet -p . >build-lint/clang-tidy.log 2>/dev/null
+if grep -q ': \(warning\|error\):' build-lint/clang-tidy.log; then
+    grep -A 3 ': \(warning\|error\):' build-lint/clang-tidy.log
     bad clang-tidy
 fi
-rm -f clang-tidy.log
+rm -f build-lint/clang-tidy.log
 
 begin "luacheck"
 # shellcheck disable=SC2086
