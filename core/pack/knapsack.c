@@ -3,20 +3,13 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-
-/* Compiled for the vector units that the machine may have; no result depends on which one runs,
- * since each element sees the same additions and comparisons. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
-    !defined(__SANITIZE_ADDRESS__)
-#define FAST __attribute__((target_clones("avx2", "default"), optimize("O3")))
-#else
-#define FAST
-#endif
+#include "core/pack/fast.h"
 
 static const double MUCH_WORK = 3e8; /* additions in a fill: a tenth of a second or so */
 
 /* out[i] = max(out[i], in[i] + add) */
-FAST static void raise_by(double *restrict out, const double *restrict in, double add, int32_t n) {
+SR_FAST static void raise_by(double *restrict out, const double *restrict in, double add,
+                             int32_t n) {
     for (int32_t i = 0; i < n; i++) {
         double v = in[i] + add;
         out[i] = out[i] > v ? out[i] : v;

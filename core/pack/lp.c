@@ -7,11 +7,16 @@
 #include "core/base/thread.h"
 #include "core/pack/bounds.h"
 #include "core/pack/build.h"
+#include "core/pack/draw.h"
 #include "core/pack/knapsack.h"
 #include "core/pack/master.h"
 
 static const double IMPROVES = 1e-9;
-enum { MOST_ADDED = 200 }; /* patterns in a round of pricing */
+static const double MUCH_WORK = 3e9; /* additions: half a second or so */
+enum {
+    MOST_ADDED = 200, /* patterns in a round of pricing */
+    MOST_PIVOTS = 500 /* between two looks at the limits */
+};
 
 /* ---- lists of patterns ---- */
 
@@ -68,8 +73,9 @@ typedef struct generation {
     double *price;  /* asked of the knapsack */
     double *centre; /* the prices of the best bound */
     double bound;
-    double added; /* additions of the knapsacks so far */
-    int32_t turn; /* which of many candidate rows are taken this time */
+    double average; /* sequences that a full pack holds */
+    double added;   /* additions of the knapsacks so far */
+    int32_t turn;   /* which of many candidate rows are taken this time */
 } generation;
 
 static void generation_free(generation *g) {
@@ -107,9 +113,9 @@ static sr_status generation_new(generation *g, const int64_t *counts, int32_t ca
     double tokens = 0, sequences = 0;
     for (int32_t r = 0; r < g->rows; r++)
         tokens += g->length[r] * g->demand[r], sequences += g->demand[r];
+    g->average = tokens > 0 ? sequences * capacity / tokens : 1;
     SR_GO(fail, st,
-          sr_knapsack_relaxed(&g->knapsack, capacity, max_seqs, g->length, g->rows,
-                              tokens > 0 ? sequences * capacity / tokens : 1));
+          sr_knapsack_relaxed(&g->knapsack, capacity, max_seqs, g->length, g->rows, g->average));
     return SR_OK;
 fail:
     generation_free(g);
@@ -128,6 +134,25 @@ static sr_status add_start(generation *g, const sr_pattern_list *start) {
         if (n > 0) SR_TRY(sr_master_add(&g->master, g->items, n));
     }
     return SR_OK;
+}
+
+/* Full patterns, `each` of them with every row, unless the limit on depth leaves most packs short.
+ */
+static sr_status add_drawn(generation *g, int32_t each) {
+    sr_draw d;
+    double work = sr_draw_work(g->rows, g->capacity, g->max_seqs, g->average);
+    bool full = g->max_seqs == 0 || g->average <= g->max_seqs;
+    if (each == 0 || !full || work > MUCH_WORK) return SR_OK;
+    SR_TRY(sr_draw_new(&d, g->length, g->demand, g->rows, g->capacity, g->max_seqs, g->average));
+    g->added += work;
+    sr_status st = SR_OK;
+    for (int32_t i = 0; i < each * g->rows && st == SR_OK; i++) {
+        int32_t n;
+        sr_draw_pattern(&d, i % g->rows, (uint32_t)(i / g->rows), g->items, &n);
+        if (n > 0) st = sr_master_add(&g->master, g->items, n);
+    }
+    sr_draw_free(&d);
+    return st;
 }
 
 /* Prices between the centre and the master's; what they prove may become the new centre. */
@@ -210,7 +235,7 @@ static bool good_enough(const generation *g, const sr_lp_limits *limits) {
     double bound = fmax(g->bound, (double)limits->known), packs = sr_master_packs(&g->master);
     if (ceil(bound - 1e-6) >= packs) return true;
     double used = limits->pivots > 0 ? (double)spent(g) / (double)limits->pivots : 0;
-    return packs - bound < limits->gap * (1 + 3 * used * used) * bound;
+    return packs - bound < limits->gap * (1 + 10 * used * used) * bound;
 }
 
 /* What a relaxed knapsack does not find, the exact one may. */
@@ -220,6 +245,7 @@ static sr_status price_exactly(generation *g, bool *finished) {
     return sr_knapsack_new(&g->knapsack, g->capacity, g->max_seqs, g->length, g->rows);
 }
 
+/* Pricing waits until the patterns known already are used as well as they can be. */
 static sr_status generate(generation *g, const sr_lp_limits *limits, bool *finished) {
     size_t keep = (size_t)g->rows + 64;
     *finished = false;
@@ -228,10 +254,12 @@ static sr_status generate(generation *g, const sr_lp_limits *limits, bool *finis
         if (left <= 0) return SR_OK;
         if (sr_stop_requested()) return sr_fail(SR_ESTOP, "pack: stopped on request");
         if (limits->deadline > 0 && sr_pack_clock() > limits->deadline) return SR_OK;
-        if (g->master.columns.count > 2 * (size_t)g->rows + 3 * keep)
+        int64_t made = g->master.pivots, most = left < MOST_PIVOTS ? left : MOST_PIVOTS;
+        SR_TRY(sr_master_optimise(&g->master, most));
+        made = g->master.pivots - made;
+        if (made < most && g->master.columns.count > 2 * (size_t)g->rows + 3 * keep)
             SR_TRY(sr_master_trim(&g->master, keep));
-        SR_TRY(sr_master_optimise(&g->master, left < 2000 ? left : 2000));
-        SR_TRY(price_round(g, finished));
+        if (made < most) SR_TRY(price_round(g, finished));
         if (*finished && g->knapsack.keep > 0) SR_TRY(price_exactly(g, finished));
         if (good_enough(g, limits)) return SR_OK;
     }
@@ -285,6 +313,7 @@ sr_status sr_lp_solve(sr_lp *out, const int64_t *counts, int32_t capacity, int32
     memset(out, 0, sizeof *out);
     SR_TRY(generation_new(&g, counts, capacity, max_seqs));
     sr_status st = start != NULL ? add_start(&g, start) : SR_OK;
+    if (st == SR_OK) st = add_drawn(&g, limits->drawn);
     first_centre(&g, counts);
     if (st == SR_OK) st = generate(&g, limits, &out->finished);
     if (st == SR_OK) st = take_result(out, &g);

@@ -33,10 +33,16 @@ void sr_pattern_list_cut(sr_pattern_list *list, size_t count);
 /* What bounds the work; zeros mean no limit.  Iterations are deterministic, seconds are not. */
 typedef struct sr_lp_limits {
     int64_t pivots;
-    double gap;      /* relative, good enough; four times that when all pivots are spent */
+    double gap;      /* relative, good enough; eleven times that when all pivots are spent */
     double deadline; /* sr_pack_clock() */
     int64_t known;   /* a lower bound known already */
+    int32_t drawn;   /* no limit: patterns to draw for each length (draw.h), beside `start` */
 } sr_lp_limits;
+
+/* What pays: with fewer lengths pricing alone is as fast. */
+static inline int32_t sr_lp_drawn(int64_t lengths) {
+    return lengths > 512 ? 2 : 0;
+}
 
 typedef struct sr_lp {
     double packs;             /* of the fractional solution */

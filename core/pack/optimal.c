@@ -18,13 +18,14 @@ static int32_t different_lengths(const sr_histogram *h) {
 }
 
 /* A pivot costs about as much as there are rows, so that the default is a few seconds at most.
- * Up to 1,024 lengths the program is solved to the end; beyond, to 0.01 per cent, and less as the
+ * Up to 1,024 lengths the program is solved to the end; beyond, to 0.005 per cent, and less as the
  * work goes on. */
 static sr_lp_limits choose_limits(const sr_histogram *h, const sr_pack_opts *opts, int64_t known) {
     int32_t rows = different_lengths(h);
     sr_lp_limits limits = {.known = known};
     limits.pivots = opts->iterations > 0 ? opts->iterations : 100000000 / (rows + 256);
-    limits.gap = rows > 1024 ? 1e-4 : 0;
+    limits.gap = rows > 1024 ? 5e-5 : 0;
+    limits.drawn = sr_lp_drawn(rows);
     if (opts->seconds > 0) limits.deadline = sr_pack_clock() + opts->seconds;
     return limits;
 }

@@ -49,7 +49,7 @@ static sr_status linear_proof(sr_certificate *best, const sr_histogram *h,
     int64_t rows = 0;
     for (int32_t l = 1; l <= h->capacity; l++) rows += h->count[l] > 0;
     int64_t most = opts->iterations > 0 ? opts->iterations : 400000000 / (rows + 256);
-    sr_lp_limits limits = {.pivots = most};
+    sr_lp_limits limits = {.pivots = most, .drawn = sr_lp_drawn(rows)};
     if (opts->seconds > 0) limits.deadline = sr_pack_clock() + opts->seconds;
     sr_status st;
     SR_GO(done, st, sr_solve_lpfhp(&greedy, h, opts));

@@ -49,10 +49,9 @@ local function solver_table(set, depths)
   local histogram = sr.must(sr.pack.lengths(("%s/%s.hist"):format(given.data, set)))
   for _, solver in ipairs { "spfhp", "lpfhp", "bfd", "ffd", "nnlshp", "optimal" } do
     for _, depth in ipairs(depths) do
-      local K = math.tointeger(tonumber(depth))
-      if solver ~= "nnlshp" or (K and K >= 2 and K <= 3) then
-        local plan = best_of(histogram, { solver = solver, max_seqs = K })
-        local old, bound = published[("%s %s %s"):format(set, solver, depth)], bounds[set .. " " .. depth]
+      local old, bound = published[("%s %s %s"):format(set, solver, depth)], bounds[set .. " " .. depth]
+      if solver ~= "nnlshp" or old then
+        local plan = best_of(histogram, { solver = solver, max_seqs = math.tointeger(tonumber(depth)) })
         local lower = math.max(plan.lower_bound, bound and tonumber(bound.best_lower_bound) or 0)
         print(FORMAT:format(set, solver, depth, plan.packs, old and old.packs or "-", plan.packs - lower,
           bound and solver == "optimal" and bound.best_known_packs or "-", ("%.3f"):format(plan.milliseconds),

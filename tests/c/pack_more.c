@@ -3,6 +3,7 @@
 
 #include "core/base/mem.h"
 #include "core/pack/assign.h"
+#include "core/pack/draw.h"
 #include "core/pack/nnls.h"
 #include "core/pack/online.h"
 #include "core/pack/pack.h"
@@ -179,6 +180,68 @@ static void ranks(void) {
     CHECK(imbalance == 1);
 }
 
+/* ---- drawn patterns ---- */
+
+enum { DRAW_CAPACITY = 60, DRAW_ROWS = 40, DRAW_TURNS = 400 };
+
+static void draw_demand(int32_t *length, double *demand, uint64_t seed) {
+    test_rng r = {seed, 0};
+    for (int32_t i = 0; i < DRAW_ROWS; i++) {
+        length[i] = DRAW_ROWS - i;
+        demand[i] = (1 + i) * (20 + test_below(&r, 20));
+    }
+}
+
+/* Every pattern is full and not too deep, and as a whole they hold each length as often as it is in
+ * demand. */
+static void draws_match(int32_t depth) {
+    int32_t length[DRAW_ROWS], items[DRAW_CAPACITY], n;
+    double demand[DRAW_ROWS], held[DRAW_ROWS] = {0};
+    sr_draw d;
+    draw_demand(length, demand, 40 + (uint64_t)depth);
+    CHECK_OK(sr_draw_new(&d, length, demand, DRAW_ROWS, DRAW_CAPACITY, depth, 4.4));
+    bool good = true;
+    for (int32_t i = 0; i < DRAW_ROWS * DRAW_TURNS; i++) {
+        int32_t row = i % DRAW_ROWS, sum = 0;
+        sr_draw_pattern(&d, row, (uint32_t)(i / DRAW_ROWS), items, &n);
+        for (int32_t k = 0; k < n; k++) {
+            sum += length[items[k]];
+            held[items[k]] += demand[row] / n / DRAW_TURNS;
+        }
+        good = good && sum == DRAW_CAPACITY && items[0] == row && (depth == 0 || n <= depth);
+    }
+    CHECK(good);
+    for (int32_t i = 0; i < DRAW_ROWS; i++) CHECK(fabs(held[i] / demand[i] - 1) < 0.15);
+    sr_draw_free(&d);
+}
+
+static void draw_edges(void) {
+    int32_t items[4], n, one[] = {4}, two[] = {5, 3}, full[] = {8};
+    double demand[] = {3, 2};
+    sr_draw d;
+    CHECK_OK(sr_draw_new(&d, one, demand, 1, 8, 0, 2));
+    sr_draw_pattern(&d, 0, 0, items, &n);
+    CHECK(n == 2 && items[0] == 0 && items[1] == 0);
+    sr_draw_free(&d);
+    CHECK_OK(sr_draw_new(&d, one, demand, 1, 8, 1, 2)); /* cannot be full */
+    sr_draw_pattern(&d, 0, 0, items, &n);
+    CHECK(n == 0);
+    sr_draw_free(&d);
+    CHECK_OK(sr_draw_new(&d, two, demand, 2, 7, 2, 1.7)); /* nor can these */
+    sr_draw_pattern(&d, 1, 0, items, &n);
+    CHECK(n == 0);
+    sr_draw_free(&d);
+    CHECK_OK(sr_draw_new(&d, full, demand, 1, 8, 0, 1));
+    sr_draw_pattern(&d, 0, 0, items, &n);
+    CHECK(n == 1 && items[0] == 0);
+    sr_draw_free(&d);
+    for (int64_t i = 1; i <= 2; i++) {
+        sr_mem_fail_at(i, false);
+        CHECK(sr_draw_new(&d, two, demand, 2, 8, 0, 2) == SR_ENOMEM);
+        sr_mem_fail_at(0, false);
+    }
+}
+
 /* ---- least squares ---- */
 
 /* The conditions of Kuhn and Tucker: no column would lower the error, none in use either way. */
@@ -242,6 +305,9 @@ int main(void) {
     stream_edges();
     stream_out_of_memory();
     ranks();
+    draws_match(0);
+    draws_match(5);
+    draw_edges();
     least_squares();
     nnlshp_edges();
     CHECK(sr_mem_live() == 0);

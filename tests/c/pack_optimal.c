@@ -1,5 +1,7 @@
 /* The optimal solver: its packings are exact and never worse than greedy ones, its bounds are never
  * above the true optimum, and its proofs survive an independent check. */
+#include <math.h>
+
 #include "core/base/mem.h"
 #include "core/pack/certificate.h"
 #include "core/pack/bounds.h"
@@ -260,6 +262,24 @@ static void many_lengths(void) {
     sr_histogram_free(&h);
 }
 
+/* Countless full patterns and a limit that nearly binds: log-normal counts of every length, 3.8
+ * sequences a pack. */
+static void full_patterns(void) {
+    enum { L = 2048 };
+    sr_histogram h;
+    test_rng r = {25, 0};
+    CHECK_OK(sr_histogram_new(&h, L));
+    for (int32_t l = 1; l <= L; l++) {
+        double x = log((double)l / L) + 1.5;
+        int64_t count = 1 + (int64_t)(1e4 / l * exp(-x * x / 0.7) * (80 + test_below(&r, 41)));
+        CHECK_OK(sr_histogram_add(&h, l, count, SR_LONG_ERROR));
+    }
+    sr_plan *plan = pack(&h, "optimal", 4);
+    CHECK(sr_plan_gap(plan) * 5000 < plan->packs && plan->deepest <= 4);
+    sr_plan_free(plan);
+    sr_histogram_free(&h);
+}
+
 /* Long packs, many lengths, a limit that hardly binds: exact knapsacks alone would take a minute.
  */
 static void long_packs(void) {
@@ -318,6 +338,7 @@ int main(void) {
     edges();
     limits();
     many_lengths();
+    full_patterns();
     long_packs();
     depth_by_itself();
     out_of_memory();
