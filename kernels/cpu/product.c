@@ -16,11 +16,12 @@
  *           BERT-base layer, packing, bias and both gradients included; 200-217 on 2, where oneDNN
  *           2.6.3 has 212-227 with its weights laid out before.  By
  *           `build/seqrun recipes/bench/ops.lua op=linear peer=true`.
- * Why own   oneDNN brings nothing to the training step: BERT-base, 2 threads, both in turns on that
- *           machine, its products on a fixed grid of blocks (64-512 rows x 192-768 columns) from
- *           this pool, weights laid out anew once a step: 321-343 real tokens/s, ours 317-340.  And
- *           here a row's bits depend on no other row, no second copy of the weights is kept, all
- *           room is reserved before, failing to get it is a value, and there is one pool of threads.
+ * Why own   oneDNN gains nothing certain in a training step: BERT-base, 2 threads, both in turns on
+ *           that machine, its products on a fixed grid of blocks (64-512 rows x 192-768 columns)
+ *           from this pool, weights laid out once a step: 321-343 real tokens/s, ours 317-340.
+ *           And here a row's bits depend on no other row, no second copy of the weights is kept,
+ *           all room is reserved before, failing to get it is a value, and one pool of threads
+ *           does all work.
  */
 #include "core/base/mem.h"
 #include "kernels/cpu/cpu.h"
