@@ -88,14 +88,27 @@ static void check_numbers(void) {
     CHECK(count == 0 && ids[0] == 2);
 }
 
+/* Whether a draw under these keys gives other positions, and other ids where all are masked. */
+static void check_key(uint32_t uid, uint32_t epoch, uint64_t seed, bool other) {
+    for (int all = 0; all < 2; all++) {
+        int32_t a[LEN], b[LEN], scratch[LEN], p[LEN], q[LEN], l[LEN], n;
+        sr_masker m = plain;
+        m.prob = all ? 1 : 0.15, m.max_predictions = LEN;
+        sequence(a, LEN), sequence(b, LEN);
+        sr_mask_draw(p, l, &n, a, LEN, 7, 3, &m, scratch);
+        m.seed = seed;
+        sr_mask_draw(q, l, &n, b, LEN, uid, epoch, &m, scratch);
+        CHECK(n == (all ? LEN - 3 : 15));
+        CHECK((memcmp(p, q, (size_t)n * sizeof *p) != 0) == (other && !all));
+        CHECK((memcmp(a, b, sizeof a) != 0) == other);
+    }
+}
+
 static void check_keys(void) {
-    int32_t a[LEN], b[LEN], c[LEN], scratch[LEN], p[20], l[20], n;
-    sequence(a, LEN), sequence(b, LEN), sequence(c, LEN);
-    sr_mask_draw(p, l, &n, a, LEN, 7, 3, &plain, scratch);
-    sr_mask_draw(p, l, &n, b, LEN, 7, 3, &plain, scratch);
-    CHECK(memcmp(a, b, sizeof a) == 0);
-    sr_mask_draw(p, l, &n, c, LEN, 7, 4, &plain, scratch);
-    CHECK(memcmp(a, c, sizeof a) != 0);
+    check_key(7, 3, plain.seed, false);
+    check_key(8, 3, plain.seed, true);
+    check_key(7, 4, plain.seed, true);
+    check_key(7, 3, plain.seed + 1, true);
 }
 
 /* Words of three pieces: masked whole or not at all, never more than the number. */
@@ -106,17 +119,23 @@ static void check_whole_words(void) {
     m.whole_word = true, m.continues = continues;
     CHECK_OK(sr_masker_check(&m));
     for (uint32_t uid = 0; uid < 2000; uid++) {
-        int32_t ids[LEN], scratch[LEN], p[20], l[20], n;
+        int32_t ids[LEN], scratch[LEN], p[20], l[20], n, most = 13 + (int32_t)uid % 3;
+        m.max_predictions = most;
         bool masked[LEN] = {false};
         for (int i = 0; i < LEN; i++) ids[i] = i % 3 == 1 ? 5 + i % 25 : 30 + i % 20;
         ids[0] = 2, ids[LEN - 1] = 3;
         sr_mask_draw(p, l, &n, ids, LEN, uid, 0, &m, scratch);
-        CHECK(n <= 15 && n >= 13);
+        CHECK(n <= most && n >= most - 2);
         for (int i = 0; i < n; i++) masked[p[i]] = true;
         for (int i = 1; i + 2 < LEN - 1; i += 3)
             if (masked[i] != masked[i + 1] || masked[i] != masked[i + 2])
                 CHECK(!"a word is masked in part");
     }
+    /* what a cut left of a word, behind [CLS] or [SEP], is a word */
+    int32_t ids[] = {2, 30, 31, 3, 32, 3}, scratch[6], p[6], l[6], n;
+    m.prob = 1;
+    sr_mask_draw(p, l, &n, ids, 6, 0, 0, &m, scratch);
+    CHECK(n == 3 && p[0] == 1 && p[1] == 2 && p[2] == 4);
 }
 
 static void check_refusals(void) {
