@@ -86,18 +86,27 @@ static void unused_sentences_are_put_back(void) {
 static void cuts_fall_on_either_end(void) {
     sr_dataset *d = open_text(2000, 2, 40, 0); /* pairs of two sentences, often too long */
     sr_table *t;
-    sr_table_opts opts = {.max_len = 43, .nsp = true};
+    sr_table_opts opts = {.max_len = 44, .nsp = true};
     CHECK_OK(sr_table_build(&t, d, &opts, NULL));
-    double middle = 0, lost = 0;
+    double middle = 0, lost = 0, spread = 0;
+    int wrong = 0;
     for (int64_t i = 0; i < t->count; i++) {
         const sr_example *e = &t->example[i];
         if (e->flags != SR_EXAMPLE_CUT) continue;
         uint32_t doc = document_of(d, sr_example_a(e));
-        middle += (double)(sr_example_b(e) - sr_example_a(e) - e->a_tokens);
-        lost += (double)(d->unit_token[doc + 1] - d->unit_token[doc]) - e->a_tokens - e->b_tokens;
+        double inner = (double)(sr_example_b(e) - sr_example_a(e) - e->a_tokens);
+        double all =
+            (double)(d->unit_token[doc + 1] - d->unit_token[doc]) - e->a_tokens - e->b_tokens;
+        int a = d->sentence_tokens[d->unit_sentence[doc]];
+        int b = d->sentence_tokens[d->unit_sentence[doc] + 1];
+        /* the longer loses first, and B of two that are equal */
+        if (a > e->a_tokens && b > e->b_tokens) wrong += e->a_tokens != e->b_tokens + 1;
+        middle += inner, lost += all, spread += (inner - all / 2) * (inner - all / 2);
     }
     CHECK(lost > 1000); /* fair coins: 5 standard deviations */
     CHECK(fabs(middle - lost / 2) < 5 * sqrt(lost) / 2);
+    CHECK(fabs(spread / lost - 0.25) < 0.05);
+    CHECK(wrong == 0);
     sr_table_free(t);
     sr_dataset_close(d);
 }
@@ -152,6 +161,32 @@ static void singles_use_every_token_once(void) {
         sr_table_free(t);
         sr_dataset_close(d);
     }
+}
+
+static int length_of(const sr_table *t, int64_t i) {
+    return i < t->count ? t->example[i].a_tokens : -1;
+}
+
+/* A sentence that fills the sequence to the last token belongs to it. */
+static void singles_are_filled_to_the_last_token(void) {
+    sr_dataset *d = open_text(400, 9, 10, 0);
+    sr_table *t;
+    sr_table_opts opts = {.max_len = 22};
+    CHECK_OK(sr_table_build(&t, d, &opts, NULL));
+    int64_t i = 0;
+    int wrong = 0;
+    for (int64_t u = 0; u < d->units; u++) {
+        int gathered = 0;
+        for (uint64_t s = d->unit_sentence[u]; s < d->unit_sentence[u + 1]; s++) {
+            int n = d->sentence_tokens[s];
+            if (gathered + n > 20) wrong += length_of(t, i++) != gathered, gathered = 0;
+            gathered += n;
+        }
+        wrong += length_of(t, i++) != gathered;
+    }
+    CHECK(wrong == 0 && i == t->count);
+    sr_table_free(t);
+    sr_dataset_close(d);
 }
 
 static void parts_do_not_meet(void) {
@@ -347,6 +382,7 @@ int main(void) {
     cuts_fall_on_either_end();
     draws_do_not_depend_on_threads();
     singles_use_every_token_once();
+    singles_are_filled_to_the_last_token();
     parts_do_not_meet();
     one_document_is_cut();
     given_examples_by_policy();
