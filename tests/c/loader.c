@@ -295,6 +295,90 @@ static void weights_sum_to_one(void) {
     sr_dataset_close(d);
 }
 
+/* Weights, labels and rows of a batch, one by one. */
+static int wrong_targets(const sr_batch *b, const sr_batches *u, const sr_table *t, sr_mean mean) {
+    const sr_layout *l = b->layout;
+    const sr_target *mlm = &b->target[0], *nsp = &b->target[1];
+    int *masked = calloc((size_t)l->sequences, sizeof *masked);
+    int wrong = mlm->count != b->masked || nsp->count != l->sequences;
+    for (int64_t i = 0; i < mlm->count; i++) masked[l->owner[mlm->rows[i]]]++;
+    for (int64_t i = 0; i < mlm->count; i++) {
+        double own = (double)u->sequences * masked[l->owner[mlm->rows[i]]];
+        wrong += mlm->weights[i] != (float)(1 / (mean == SR_MEAN_TOKEN ? (double)u->masked : own));
+    }
+    free(masked);
+    for (int64_t s = 0; s < nsp->count; s++) {
+        bool random = t->example[l->uid[s]].flags & SR_EXAMPLE_RANDOM;
+        wrong += nsp->rows[s] != l->start[s] || nsp->labels[s] != random;
+        wrong += nsp->weights[s] != (float)(1 / (double)u->sequences);
+    }
+    return wrong;
+}
+
+/* The rows that targets need are found again, under the keys they had; slack is [PAD] of type 0. */
+static int wrong_rows(const sr_batch *b) {
+    const sr_layout *l = b->layout, *last = b->last;
+    int wrong = last->seed != l->seed;
+    for (int k = 0; k < b->targets; k++)
+        for (int64_t i = 0; i < b->target[k].count; i++)
+            wrong += b->last_rows[b->target[k].places[i]] != b->target[k].rows[i];
+    for (int64_t i = 0; i < last->rows; i++) {
+        int32_t from = l->owner[b->last_rows[i]], to = last->owner[i];
+        wrong += last->uid[to] != l->uid[from] || last->epoch[to] != l->epoch[from];
+    }
+    for (int64_t i = 0; i < l->rows; i++)
+        wrong += l->owner[i] < 0 && (b->ids[i] != 0 || b->types[i] != 0);
+    return wrong;
+}
+
+static void targets_are_what_they_say(void) {
+    sr_dataset *d = open_sample(0);
+    for (int i = 0; i < 6; i++) {
+        sr_loader_opts o = usual();
+        sr_loader *l;
+        sr_epoch *e;
+        sr_batches *u;
+        int wrong = 0;
+        o.table.epoch = 3;
+        o.table.max_len = 128;
+        o.packs = 60; /* among them full ones */
+        o.mean = (sr_mean)(i % 2);
+        o.arrange = (sr_arrange)(i / 2);
+        CHECK_OK(sr_loader_open(&l, d, &o, NULL));
+        CHECK_OK(sr_loader_epoch(&e, l, 3));
+        CHECK_OK(sr_loader_next(&u, l));
+        for (int64_t b = 0; b < u->batches; b++) {
+            wrong += wrong_targets(u->batch[b], u, e->table, o.mean) + wrong_rows(u->batch[b]);
+            wrong += o.arrange == SR_SINGLE && u->batch[b]->slots != 128;
+        }
+        CHECK(wrong == 0);
+        sr_batches_free(u);
+        sr_epoch_release(e);
+        sr_loader_close(l);
+    }
+    sr_dataset_close(d);
+}
+
+static void packs_of_an_update(void) {
+    sr_dataset *d = open_sample(0);
+    sr_loader_opts o = usual();
+    sr_loader *l;
+    sr_batches *u;
+    o.packs = 0;
+    o.sequences = 1;
+    o.table.max_len = 512; /* a pack holds several */
+    CHECK_OK(sr_loader_open(&l, d, &o, NULL));
+    CHECK(sr_loader_cursor(l).packs == 1);
+    sr_cursor c = sr_loader_cursor(l);
+    c.packs = 5; /* as the run that was saved had settled it */
+    CHECK_OK(sr_loader_seek(l, &c));
+    CHECK_OK(sr_loader_next(&u, l));
+    CHECK(u->packs == 5 && u->end.packs == 5);
+    sr_batches_free(u);
+    sr_loader_close(l);
+    sr_dataset_close(d);
+}
+
 static void given_uids_make_an_update(void) {
     sr_dataset *d = open_sample(0);
     sr_loader_opts o = usual();
@@ -337,14 +421,19 @@ static void fixed_sets_keep_their_examples(void) {
     CHECK_OK(sr_loader_next(&u, l));
     CHECK(u != NULL && u->sequences == 120);
     int wrong = 0, moved = 0;
+    uint64_t masked[3] = {0}; /* the ids of an epoch, whatever their order */
     for (int64_t i = 0; i < u->batches; i++) {
+        const sr_layout *at = u->batch[i]->layout;
         const sr_target *t = &u->batch[i]->target[1];
         CHECK(strcmp(t->name, "label") == 0);
-        for (int64_t k = 0; k < t->count; k++)
-            wrong += (uint32_t)t->labels[k] != u->batch[i]->layout->uid[k];
-        moved += u->batch[i]->layout->uid[0] != u->batch[0]->layout->uid[0];
+        for (int64_t k = 0; k < t->count; k++) wrong += (uint32_t)t->labels[k] != at->uid[k];
+        moved += at->uid[0] != u->batch[0]->layout->uid[0];
+        for (int32_t s = 0; s < at->sequences; s++)
+            masked[at->epoch[s]] ^=
+                mix(at->uid[s], u->batch[i]->ids + at->start[s], (size_t)at->len[s] * 4);
     }
     CHECK(wrong == 0 && moved > 0);
+    CHECK(masked[0] != masked[1] && masked[1] != masked[2] && masked[0] != masked[2]);
     sr_batches_free(u);
     sr_loader_close(l);
     sr_dataset_close(d);
@@ -466,6 +555,8 @@ int main(void) {
     arrangements_hold_the_same();
     batches_cost_about_the_same();
     weights_sum_to_one();
+    targets_are_what_they_say();
+    packs_of_an_update();
     given_uids_make_an_update();
     fixed_sets_keep_their_examples();
     damage_stops_the_loader();

@@ -259,7 +259,7 @@ static void test_layout(void) {
     sr_layout *l = NULL, *fewer = NULL;
     int32_t *rows = NULL;
     CHECK_OK(sr_layout_new(&l, 4, (int32_t[]){0, 4, 9, 12}, (int32_t[]){3, 5, 3, 1},
-                           (uint32_t[]){9, 8, 7, 6}, NULL, 16, 5));
+                           (uint32_t[]){9, 8, 7, 6}, (uint32_t[]){1, 2, 3, 4}, 16, 5));
     CHECK(l->tokens == 12 && l->squares == 44 && l->longest == 5 && !l->gapless);
     CHECK(memcmp(l->longest_first, (int32_t[]){1, 0, 2, 3}, 16) == 0);
     CHECK(l->owner[3] == -1 && l->owner[4] == 1 && l->position[8] == 4 && l->position[3] == 0);
@@ -268,6 +268,7 @@ static void test_layout(void) {
     CHECK(fewer->rows == 4 && fewer->sequences == 3 && fewer->seed == 5 && fewer->gapless);
     CHECK(memcmp(rows, (int32_t[]){2, 4, 7, 12}, 16) == 0);
     CHECK(memcmp(fewer->uid, (uint32_t[]){9, 8, 6}, 12) == 0 && fewer->len[1] == 2);
+    CHECK(memcmp(fewer->epoch, (uint32_t[]){1, 2, 4}, 12) == 0);
     sr_free(rows);
     sr_layout_release(sr_layout_retain(l));
     sr_layout_release(fewer);
