@@ -31,7 +31,7 @@ typedef enum sr_purpose {
     SR_PURPOSE_MASK = 2,       /* which positions are masked, and with what */
     SR_PURPOSE_PACK_ORDER = 3, /* order of packs in an epoch; permutation key */
     SR_PURPOSE_PARTNERS = 4,   /* who shares a pack; layer|head = length; permutation key */
-    SR_PURPOSE_INIT = 5,       /* parameter initialisation; uid = index in the store */
+    SR_PURPOSE_INIT = 5,       /* initial values; uid, epoch = hash of the parameter's name */
     SR_PURPOSE_DROP_EMBEDDING = 6,
     SR_PURPOSE_DROP_ATTENTION = 7,  /* attention probabilities */
     SR_PURPOSE_DROP_PROJECTION = 8, /* attention output, before the residual */

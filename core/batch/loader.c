@@ -335,10 +335,6 @@ const sr_loader_opts *sr_loader_options(const sr_loader *l) {
     return &l->feed.opts;
 }
 
-const sr_dataset *sr_loader_dataset(const sr_loader *l) {
-    return l->feed.d;
-}
-
 double sr_loader_waited(const sr_loader *l) {
     return l->waited;
 }

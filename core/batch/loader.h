@@ -72,7 +72,6 @@ sr_status sr_loader_update_of(sr_batches **out, sr_loader *l, const uint32_t *ui
 sr_status sr_loader_epoch(sr_epoch **out, sr_loader *l, uint32_t epoch);
 
 const sr_loader_opts *sr_loader_options(const sr_loader *l);
-const sr_dataset *sr_loader_dataset(const sr_loader *l);
 double sr_loader_waited(const sr_loader *l); /* seconds that sr_loader_next() waited, in all */
 
 #ifdef __cplusplus

@@ -21,7 +21,7 @@ void sr_vectors_free(sr_vectors *v) {
     memset(v, 0, sizeof *v);
 }
 
-void sr_vectors_clear(sr_vectors *v) {
+static void clear(sr_vectors *v) {
     v->count = v->used = 0;
     v->start[0] = 0;
 }
@@ -248,9 +248,9 @@ static sr_status store(sr_basis *b, int32_t step, int32_t pivot, int32_t touched
 
 sr_status sr_basis_factor(sr_basis *b, const sr_vectors *columns, const int32_t *column) {
     SR_TRY(plan_order(b, columns, column));
-    sr_vectors_clear(&b->lower);
-    sr_vectors_clear(&b->upper);
-    sr_vectors_clear(&b->eta);
+    clear(&b->lower);
+    clear(&b->upper);
+    clear(&b->eta);
     memset(b->active, 0, (size_t)b->rows * sizeof *b->active);
     memset(b->work, 0, (size_t)b->rows * sizeof *b->work);
     int32_t chosen = 0;

@@ -36,7 +36,6 @@ typedef struct sr_vectors {
 
 sr_status sr_vectors_new(sr_vectors *v, size_t count_room, size_t entry_room);
 void sr_vectors_free(sr_vectors *v);
-void sr_vectors_clear(sr_vectors *v);
 /* Room for one more vector of up to n entries. */
 sr_status sr_vectors_reserve(sr_vectors *v, size_t n);
 static inline void sr_vectors_push(sr_vectors *v, int32_t at, double value) {

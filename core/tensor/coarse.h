@@ -12,8 +12,6 @@ extern "C" {
 sr_status sr_coarse_inputs(sr_tensor **held, int count, sr_tensor *const *given);
 void sr_coarse_drop(sr_tensor **held, int count);
 
-/* For rules: the gradient of output 0, made contiguous; the node keeps it. */
-sr_status sr_coarse_dy(sr_node *node, sr_tensor **dy);
 /* For rules: a new tensor in dx[i] for a kernel to write, where a gradient is wanted. */
 sr_status sr_coarse_dx(sr_node *node, sr_tensor **dx, int i);
 

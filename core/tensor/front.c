@@ -78,11 +78,6 @@ sr_status sr_front_writable(const char *op, const sr_tensor *y) {
                    op, y->requires_grad ? "requires a gradient" : "has a recorded history");
 }
 
-bool sr_same_shape(const sr_tensor *a, const sr_tensor *b) {
-    return a->ndim == b->ndim &&
-           memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0;
-}
-
 void sr_front_stretch(sr_tensor *view, const sr_tensor *t, int ndim, const int64_t *shape) {
     *view = *t;
     view->ndim = ndim;

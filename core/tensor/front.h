@@ -38,8 +38,6 @@ sr_status sr_front_record(sr_node **node, const sr_rule *rule, sr_tensor *y, int
  * whose elements share their places, too. */
 sr_status sr_front_writable(const char *op, const sr_tensor *y);
 
-bool sr_same_shape(const sr_tensor *a, const sr_tensor *b);
-
 /* *view = t stretched to the shape (which it must fit); a struct on the caller's stack, for kernels
  * only. */
 void sr_front_stretch(sr_tensor *view, const sr_tensor *t, int ndim, const int64_t *shape);

@@ -165,11 +165,6 @@ static sr_status new_leaf_grad(sr_tensor *leaf) {
     return SR_OK;
 }
 
-sr_status sr_grad_add(sr_tensor *leaf, sr_tensor *g) {
-    SR_TRY(new_leaf_grad(leaf));
-    return add_into(leaf->grad, g);
-}
-
 static bool alike(const sr_tensor *a, const sr_tensor *b) {
     return a->storage->device == b->storage->device && a->dtype == b->dtype && a->ndim == b->ndim &&
            memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0;
@@ -191,8 +186,7 @@ sr_status sr_grad_set(sr_tensor *leaf, sr_tensor *g) {
 }
 
 static bool nobody_else_has(const sr_tensor *t) {
-    return t->refs == 1 && t->storage->refs == 1 && !t->storage->borrowed &&
-           sr_tensor_is_contiguous(t);
+    return t->refs == 1 && t->storage->refs == 1 && sr_tensor_is_contiguous(t);
 }
 
 /* *sum += g, where *sum may be NULL and may be shared with others.  Takes over g. */
@@ -321,7 +315,8 @@ static sr_status deliver_to_leaf(sr_tensor *leaf, sr_tensor *g) {
         sr_storage_move(g->storage, leaf->storage->scope);
         leaf->grad = sr_tensor_retain(g);
     } else {
-        st = sr_grad_add(leaf, g);
+        st = new_leaf_grad(leaf);
+        if (st == SR_OK) st = add_into(leaf->grad, g);
     }
     sr_tensor_release(g);
     return st;

@@ -119,9 +119,6 @@ sr_status sr_grad_sink(sr_node *node, sr_tensor **dx, int i, sr_tensor **sink);
 sr_status sr_grad_backward(int count, sr_tensor *const *roots, sr_tensor *const *seeds,
                            sr_backward *pass);
 
-/* leaf->grad += g; made, where the leaf lives, when it is NULL. */
-sr_status sr_grad_add(sr_tensor *leaf, sr_tensor *g);
-
 /* Makes the bytes of g (NULL: none) the gradient that passes add to.  SR_EINVAL unless g has the
  * leaf's device, dtype and shape, and every element a place of its own. */
 sr_status sr_grad_set(sr_tensor *leaf, sr_tensor *g);

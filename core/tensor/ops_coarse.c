@@ -23,7 +23,8 @@ void sr_coarse_drop(sr_tensor **held, int count) {
     for (int i = 0; i < count; i++) sr_tensor_release(held[i]);
 }
 
-sr_status sr_coarse_dy(sr_node *node, sr_tensor **dy) {
+/* For rules: the gradient of output 0, made contiguous; the node keeps it. */
+static sr_status contiguous_dy(sr_node *node, sr_tensor **dy) {
     sr_tensor *dense = NULL;
     SR_TRY(sr_op_contiguous(&dense, node->dy[0]));
     sr_tensor_release(node->dy[0]);
@@ -62,7 +63,7 @@ static sr_status linear_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
     (void)pass;
     SR_NEED(node->device, linear_backward);
     sr_tensor *dy, *dw, *db = NULL;
-    SR_TRY(sr_coarse_dy(node, &dy));
+    SR_TRY(contiguous_dy(node, &dy));
     SR_TRY(sr_coarse_dx(node, dx, 0));
     SR_TRY(sr_grad_sink(node, dx, 1, &dw));
     if (node->inputs > 2) SR_TRY(sr_grad_sink(node, dx, 2, &db));
@@ -126,7 +127,7 @@ static sr_status attention_back(sr_node *node, sr_tensor **dx, sr_backward *pass
     (void)pass;
     SR_NEED(node->device, attention_backward);
     sr_tensor *dy;
-    SR_TRY(sr_coarse_dy(node, &dy));
+    SR_TRY(contiguous_dy(node, &dy));
     SR_TRY(sr_coarse_dx(node, dx, 0));
     return node->device->backend->attention_backward(
         dx[0], dy, node->saved[ATTENTION_QKV].tensor, node->saved[ATTENTION_OUT].tensor,
@@ -198,7 +199,7 @@ static sr_status residual_norm_back(sr_node *node, sr_tensor **dx, sr_backward *
     (void)pass;
     SR_NEED(node->device, residual_norm_backward);
     sr_tensor *dy, *dgamma, *dbeta;
-    SR_TRY(sr_coarse_dy(node, &dy));
+    SR_TRY(contiguous_dy(node, &dy));
     SR_TRY(sr_grad_sink(node, dx, 2, &dgamma));
     SR_TRY(sr_grad_sink(node, dx, 3, &dbeta));
     SR_TRY(sr_coarse_dx(node, dx, 1));
@@ -294,7 +295,7 @@ static sr_status embed_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
     (void)pass;
     SR_NEED(node->device, embed_backward);
     sr_tensor *dy, *sink[5];
-    SR_TRY(sr_coarse_dy(node, &dy));
+    SR_TRY(contiguous_dy(node, &dy));
     for (int i = 0; i < 5; i++) SR_TRY(sr_grad_sink(node, dx, i, &sink[i]));
     return node->device->backend->embed_backward(
         sink[0], sink[1], sink[2], sink[3], sink[4], dy, node->saved[EMBED_IDS].tensor,
@@ -372,7 +373,7 @@ sr_status sr_op_embed(sr_tensor **out, sr_tensor *ids, sr_tensor *types, const s
 static sr_status dropout_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
     (void)pass;
     sr_tensor *dy;
-    SR_TRY(sr_coarse_dy(node, &dy));
+    SR_TRY(contiguous_dy(node, &dy));
     SR_TRY(sr_coarse_dx(node, dx, 0));
     return node->device->backend->dropout(dx[0], dy, node->layout, node->drop);
 }

@@ -52,14 +52,12 @@ void sr_storage_move(sr_storage *storage, sr_scope *scope) {
     link_into(scope, storage);
 }
 
-sr_status sr_storage_new(sr_storage **out, sr_scope *scope, void *data, size_t bytes) {
+sr_status sr_storage_new(sr_storage **out, sr_scope *scope, size_t bytes) {
     *out = NULL;
     sr_device *device = scope->device;
     sr_storage *s = NULL;
     SR_TRY(sr_spare_take((void **)&s, &device->spares->storages, sizeof *s));
-    s->borrowed = data != NULL;
-    s->data = data;
-    sr_status st = s->borrowed ? SR_OK : sr_device_take(device, &s->data, bytes);
+    sr_status st = sr_device_take(device, &s->data, bytes);
     if (st != SR_OK) {
         sr_spare_give(&device->spares->storages, s);
         return st;
@@ -81,7 +79,7 @@ sr_storage *sr_storage_retain(sr_storage *storage) {
 void sr_storage_expire(sr_storage *storage) {
     if (storage->data == NULL) return;
     unlink_from_scope(storage);
-    if (!storage->borrowed) sr_device_give(storage->device, storage->data, storage->bytes);
+    sr_device_give(storage->device, storage->data, storage->bytes);
     storage->data = NULL;
 }
 

@@ -31,8 +31,8 @@ void sr_spare_free_all(void **list);
 sr_device *sr_device_retain(sr_device *device);
 void sr_device_release(sr_device *device); /* frees the struct with the last one */
 
-/* A storage of `bytes` in `scope` with one reference; `data` NULL: taken from the pool. */
-sr_status sr_storage_new(sr_storage **out, sr_scope *scope, void *data, size_t bytes);
+/* A storage of `bytes` in `scope` with one reference. */
+sr_status sr_storage_new(sr_storage **out, sr_scope *scope, size_t bytes);
 sr_storage *sr_storage_retain(sr_storage *storage);
 void sr_storage_release(sr_storage *storage); /* NULL is allowed */
 

@@ -44,8 +44,8 @@ static sr_status new_struct(sr_tensor **out, sr_device *device) {
     return SR_OK;
 }
 
-static sr_status make(sr_tensor **out, sr_scope *scope, void *data, sr_dtype dtype, int ndim,
-                      const int64_t *shape) {
+sr_status sr_tensor_new_in(sr_tensor **out, sr_scope *scope, sr_dtype dtype, int ndim,
+                           const int64_t *shape) {
     *out = NULL;
     sr_device *device = scope->device;
     sr_tensor *t = NULL;
@@ -53,7 +53,7 @@ static sr_status make(sr_tensor **out, sr_scope *scope, void *data, sr_dtype dty
     t->dtype = dtype;
     size_t bytes = 0;
     sr_status st = lay_out(t, &bytes, ndim, shape);
-    if (st == SR_OK) st = sr_storage_new(&t->storage, scope, data, bytes);
+    if (st == SR_OK) st = sr_storage_new(&t->storage, scope, bytes);
     if (st != SR_OK) {
         sr_spare_give(&device->spares->tensors, t);
         return st;
@@ -64,17 +64,7 @@ static sr_status make(sr_tensor **out, sr_scope *scope, void *data, sr_dtype dty
 
 sr_status sr_tensor_new(sr_tensor **out, sr_device *device, sr_dtype dtype, int ndim,
                         const int64_t *shape) {
-    return make(out, device->scope, NULL, dtype, ndim, shape);
-}
-
-sr_status sr_tensor_new_in(sr_tensor **out, sr_scope *scope, sr_dtype dtype, int ndim,
-                           const int64_t *shape) {
-    return make(out, scope, NULL, dtype, ndim, shape);
-}
-
-sr_status sr_tensor_borrow(sr_tensor **out, sr_device *device, void *data, sr_dtype dtype, int ndim,
-                           const int64_t *shape) {
-    return make(out, device->outside, data, dtype, ndim, shape);
+    return sr_tensor_new_in(out, device->scope, dtype, ndim, shape);
 }
 
 sr_status sr_tensor_like(sr_tensor **out, const sr_tensor *t) {

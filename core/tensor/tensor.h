@@ -7,8 +7,8 @@
  *   sr_scope    owns the storages made while it is open; closing it returns them to the pool, and a
  *               tensor that still points there is expired: using it is an error, never a crash
  *
- * A storage has a version that every write bumps, so that packed copies of a weight, kept in its
- * cache list, are known to be stale.
+ * A storage has a version that every write bumps: a backward pass that meets a tensor written to
+ * since the forward pass refuses it (grad.h).
  */
 #ifndef SR_TENSOR_TENSOR_H
 #define SR_TENSOR_TENSOR_H
@@ -35,7 +35,6 @@ typedef struct sr_storage {
     size_t bytes;
     uint64_t version; /* bumped by every write after creation */
     int32_t refs;
-    bool borrowed;   /* the bytes belong to someone else */
     sr_scope *scope; /* device->outside when no scope owns it; NULL once expired */
     struct sr_storage *scope_next, *scope_prev;
 } sr_storage;
@@ -69,11 +68,6 @@ sr_status sr_tensor_like(sr_tensor **out, const sr_tensor *t); /* same device, d
 
 /* The same, owned by `scope` whichever is open; device->outside: by its references alone. */
 sr_status sr_tensor_new_in(sr_tensor **out, sr_scope *scope, sr_dtype dtype, int ndim,
-                           const int64_t *shape);
-
-/* A new contiguous tensor over bytes that the caller owns and keeps alive until the tensor is
- * gone; in no scope.  `data` is memory of the device, 64-byte aligned. */
-sr_status sr_tensor_borrow(sr_tensor **out, sr_device *device, void *data, sr_dtype dtype, int ndim,
                            const int64_t *shape);
 
 /* The same view as a tensor of its own, without gradient history. */

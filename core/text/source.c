@@ -373,10 +373,6 @@ bool sr_source_ready(sr_source *s) {
     return poll(&p, 1, 0) != 0;
 }
 
-const char *sr_source_path(const sr_source *s) {
-    return s->next > 0 ? path_of(s) : "";
-}
-
 sr_source_counts sr_source_count(const sr_source *s) {
     return s->counts;
 }

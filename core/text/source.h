@@ -56,9 +56,6 @@ sr_status sr_source_line(sr_source *s, sr_line *line);
 /* True when a line can be had without waiting for the other end of a pipe or a terminal. */
 bool sr_source_ready(sr_source *s);
 
-/* The file that the last line came from, "-" for standard input. */
-const char *sr_source_path(const sr_source *s);
-
 typedef struct sr_source_counts {
     uint64_t files;      /* opened so far */
     uint64_t bytes;      /* of text, unpacked, given out so far */

@@ -48,8 +48,9 @@ static sr_status product(int64_t *out, const sr_param_spec *spec, int64_t rows) 
 
 static sr_status add_param(sr_params *p, const sr_param_spec *spec) {
     SR_TRY(check_spec(spec));
-    if (sr_params_find(p, spec->name) != NULL)
-        return sr_fail(SR_EINVAL, "params: the name '%s' is given twice", spec->name);
+    for (int64_t i = 0; i < p->count; i++)
+        if (strcmp(p->list[i].name, spec->name) == 0)
+            return sr_fail(SR_EINVAL, "params: the name '%s' is given twice", spec->name);
     sr_param *param = &p->list[p->count];
     SR_TRY(sr_strdup(&param->name, spec->name));
     p->count++;
@@ -191,12 +192,6 @@ void sr_params_free(sr_params *p) {
     sr_free(p->list);
     sr_free(p->fused);
     sr_free(p);
-}
-
-sr_param *sr_params_find(const sr_params *p, const char *name) {
-    for (int64_t i = 0; i < p->count; i++)
-        if (strcmp(p->list[i].name, name) == 0) return &p->list[i];
-    return NULL;
 }
 
 sr_fused *sr_params_find_fused(const sr_params *p, const char *name) {

@@ -80,9 +80,6 @@ sr_status sr_params_new(sr_params **out, sr_device *device, const sr_param_spec 
                         int64_t count);
 void sr_params_free(sr_params *params); /* NULL is allowed; tensors held elsewhere stay live */
 
-/* The parameter of this name, or NULL. */
-sr_param *sr_params_find(const sr_params *params, const char *name);
-
 /* The fuse group of this name, or NULL. */
 sr_fused *sr_params_find_fused(const sr_params *params, const char *name);
 

@@ -256,8 +256,9 @@ static sr_status new_reader(sr_safetensors **out, const char *path) {
     return sr_strdup(&(*out)->path, path);
 }
 
-sr_status sr_safetensors_parse(sr_safetensors **out, const char *json, size_t size,
-                               uint64_t data_bytes, const char *path) {
+/* `json` is what follows the length, `data_bytes` what follows the header in the file. */
+static sr_status parse_header(sr_safetensors **out, const char *json, size_t size,
+                              uint64_t data_bytes, const char *path) {
     *out = NULL;
     sr_safetensors *st = NULL;
     sr_status status = new_reader(&st, path);
@@ -295,7 +296,7 @@ static sr_status parse_file(sr_safetensors **out, int fd, uint64_t size, size_t 
     char *json;
     SR_TRY(sr_new(&json, header + 1));
     sr_status st = sr_file_pread(fd, json, (size_t)header, 8, path);
-    if (st == SR_OK) st = sr_safetensors_parse(out, json, (size_t)header, size - 8 - header, path);
+    if (st == SR_OK) st = parse_header(out, json, (size_t)header, size - 8 - header, path);
     sr_free(json);
     return st;
 }

@@ -73,7 +73,7 @@ typedef struct sr_st_pair {
 
 typedef struct sr_safetensors {
     char *path; /* for messages */
-    int fd;     /* -1 when only a header was parsed */
+    int fd;
     uint64_t data_at;
     uint64_t data_bytes;
     sr_st_entry *list; /* by name */
@@ -88,11 +88,6 @@ typedef struct sr_safetensors {
  */
 sr_status sr_safetensors_open(sr_safetensors **out, const char *path, size_t header_limit);
 void sr_safetensors_close(sr_safetensors *st); /* NULL is allowed */
-
-/* The same checks on a header that is in memory: `json` is what follows the length, `data_bytes`
- * what follows the header in the file.  `path` is for messages. */
-sr_status sr_safetensors_parse(sr_safetensors **out, const char *json, size_t size,
-                               uint64_t data_bytes, const char *path);
 
 /* The tensor of this name, or NULL. */
 const sr_st_entry *sr_safetensors_find(const sr_safetensors *st, const char *name);

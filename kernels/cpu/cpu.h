@@ -84,9 +84,7 @@ void sr_cpu_store(sr_tensor *t, int64_t element, int64_t stride, const float *fr
 /* SR_EINVAL naming `op` unless t is f32; coarse ops call it for each tensor that is not NULL. */
 sr_status sr_cpu_need_f32(const char *op, const sr_tensor *const *t, int count);
 
-/* ---- the matrix product
- * --------------------------------------------------------------------------
- */
+/* ---- the matrix product ---------------------------------------------------------------------- */
 typedef struct sr_product sr_product;
 /* Called for a block of rows x columns of C once it is complete, while it is hot. */
 typedef void (*sr_epilogue)(const sr_product *p, int64_t row, int64_t rows, int64_t col,
@@ -117,14 +115,11 @@ size_t sr_cpu_product_room(void);
 sr_status sr_cpu_add_columns(const sr_tensor *t, float *sums, const float *x, int64_t rows,
                              int64_t cols);
 
-/* ---- keyed dropout
- * -------------------------------------------------------------------------------
- */
+/* ---- keyed dropout --------------------------------------------------------------------------- */
 /* The key of sequence s of the layout at this site. */
 sr_key sr_cpu_key(const sr_layout *layout, int32_t s, sr_dropout drop, uint32_t head);
 
-/* ---- the ops, one file a line
- * --------------------------------------------------------------------- */
+/* ---- the ops, one file a line ---------------------------------------------------------------- */
 sr_status sr_cpu_fill(sr_tensor *y, double value);
 sr_status sr_cpu_copy(sr_tensor *y, const sr_tensor *x);
 sr_status sr_cpu_unary(sr_tensor *y, const sr_tensor *x, sr_unary op);

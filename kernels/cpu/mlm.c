@@ -142,8 +142,7 @@ sr_status sr_cpu_mlm_loss(sr_tensor *total, sr_tensor *nll, sr_tensor *correct, 
     return SR_OK;
 }
 
-/* ---- the decoder's backward
- * ---------------------------------------------------------------------- */
+/* ---- the decoder's backward ------------------------------------------------------------------ */
 
 typedef struct slice_job {
     const sr_tensor *t;

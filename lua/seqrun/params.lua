@@ -126,14 +126,6 @@ function Params:set(name, values)
   leaf:copy_(values)
 end
 
----Copies of all gradients by name, for tests.
----@return table<string, seqrun.Tensor>
-function Params:clone_grads()
-  local grads = {}
-  for i, param in ipairs(self.list) do grads[param.name] = self.core:get(i):grad():clone() end
-  return grads
-end
-
 ---One line a parameter.
 function Params:__tostring()
   local lines = {}

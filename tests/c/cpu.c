@@ -319,8 +319,7 @@ static void test_attention(void) {
     check_attention(20, 128);
 }
 
-/* ---- norm and embedding
- * -------------------------------------------------------------------------- */
+/* ---- norm and embedding ---------------------------------------------------------------------- */
 
 static void check_norm(int h, uint32_t keep) {
     enum { T = 200 };
@@ -379,8 +378,7 @@ static void test_norm(void) {
     check_norm(770, 230);
 }
 
-/* ---- the same bits
- * -------------------------------------------------------------------------------- */
+/* ---- the same bits --------------------------------------------------------------------------- */
 
 /* Runs a small encoder's ops; returns a hash of every bit they write. */
 static uint64_t hash_of(sr_tensor *t, uint64_t hash) {

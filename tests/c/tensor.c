@@ -171,22 +171,6 @@ static void test_close_under_tensors(void) {
     CHECK(sr_mem_live() == before);
 }
 
-static void test_borrow(void) {
-    sr_device *d = open_ref();
-    void *bytes = NULL;
-    sr_tensor *t = NULL, *y = NULL;
-    CHECK_OK(sr_alloc_aligned(&bytes, 64));
-    for (int i = 0; i < 8; i++) ((double *)bytes)[i] = i;
-    CHECK_OK(sr_tensor_borrow(&t, d, bytes, SR_F64, 2, (int64_t[]){2, 4}));
-    CHECK_OK(sr_op_reduce(&y, t, SR_SUM, SR_ALL_DIMS, false));
-    CHECK(SR_DATA(double, y)[0] == 28);
-    sr_tensor_release(y);
-    sr_tensor_release(t);
-    CHECK(((double *)bytes)[7] == 7);
-    sr_free_aligned(bytes);
-    sr_device_close(d);
-}
-
 static void test_views_stay_inside(void) {
     sr_device *d = open_ref();
     sr_tensor *t = NULL, *v = NULL;
@@ -339,7 +323,6 @@ int main(void) {
     }
     for (int i = 0; sr_backends[i] != NULL; i++) test_stop(sr_backends[i]);
     test_close_under_tensors();
-    test_borrow();
     test_views_stay_inside();
     test_pool();
     test_dtypes();

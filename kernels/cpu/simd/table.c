@@ -12,5 +12,4 @@ SR_SIMD_FUNCTIONS(DECLARE)
 #define ENTRY(type, name, ...) .name = SR_SIMD(name),
 const sr_simd SR_SIMD(sr_simd) = {.name = TEXT(SR_ISA),
                                   .tile_rows = TILE_M,
-                                  .panel_columns = TILE_V * VL,
                                   SR_SIMD_FUNCTIONS(ENTRY)};
