@@ -416,6 +416,13 @@ sr_status sr_file_make_dirs(const char *path) {
     return st;
 }
 
+sr_status sr_file_join(char **out, const char *folder, const char *name) {
+    size_t size = strlen(folder) + strlen(name) + 2;
+    SR_TRY(sr_new(out, size));
+    snprintf(*out, size, "%s/%s", folder, name);
+    return SR_OK;
+}
+
 bool sr_file_exists(const char *path) {
     struct stat st;
     return stat(path, &st) == 0;
@@ -469,10 +476,8 @@ void sr_file_list_free(char **names, size_t count) {
 }
 
 static sr_status remove_entry(const char *folder, const char *name) {
-    size_t size = strlen(folder) + strlen(name) + 2;
     char *path;
-    SR_TRY(sr_alloc((void **)&path, size, 1));
-    snprintf(path, size, "%s/%s", folder, name);
+    SR_TRY(sr_file_join(&path, folder, name));
     sr_status st = sr_file_remove_tree(path);
     sr_free(path);
     return st;

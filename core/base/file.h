@@ -109,6 +109,9 @@ sr_status sr_file_sync_dir(const char *path);
 /* mkdir -p, mode 0777 less the umask. */
 sr_status sr_file_make_dirs(const char *path);
 
+/* "FOLDER/NAME", freed by sr_free(). */
+sr_status sr_file_join(char **out, const char *folder, const char *name);
+
 bool sr_file_exists(const char *path);
 bool sr_file_is_dir(const char *path);
 

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -62,9 +61,7 @@ static sr_status add_tree(sr_source *s, const char *path, int depth);
 static sr_status add_entry(sr_source *s, const char *folder, const char *name, int depth) {
     struct stat st;
     char *path = NULL;
-    size_t size = strlen(folder) + strlen(name) + 2;
-    SR_TRY(sr_new(&path, size));
-    snprintf(path, size, "%s/%s", folder, name);
+    SR_TRY(sr_file_join(&path, folder, name));
     sr_status result = SR_OK;
     if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
         result = add_tree(s, path, depth + 1);

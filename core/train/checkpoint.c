@@ -18,13 +18,6 @@
 
 enum { LOCK_BYTES = 256 };
 
-static sr_status path_in(char **out, const char *folder, const char *name) {
-    size_t size = strlen(folder) + strlen(name) + 2;
-    SR_TRY(sr_new(out, size));
-    snprintf(*out, size, "%s/%s", folder, name);
-    return SR_OK;
-}
-
 /* ---- the lock -------------------------------------------------------------------------------- */
 
 /* Who holds the lock, from the file's text, on one line. */
@@ -54,7 +47,7 @@ static void write_holder(int fd, const char *path) {
 
 static sr_status take_lock(sr_run_dir *dir) {
     char *path;
-    SR_TRY(path_in(&path, dir->path, "lock"));
+    SR_TRY(sr_file_join(&path, dir->path, "lock"));
     sr_status st = SR_OK;
     do dir->lock = sr_io_now.open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     while (dir->lock < 0 && errno == EINTR);
@@ -119,7 +112,7 @@ static sr_status make_durably(const char *path) {
 /* Writes, syncs and renames a small file, so that a folder that cannot be used shows at once. */
 static sr_status try_writing(const char *run) {
     char *path;
-    SR_TRY(path_in(&path, run, "probe"));
+    SR_TRY(sr_file_join(&path, run, "probe"));
     sr_status st = sr_file_replace(path, "probe\n", 6);
     if (sr_io_now.unlink(path) != 0 && st == SR_OK)
         st = sr_fail(SR_EIO, "%s: cannot remove: %s", path, strerror(errno));
@@ -145,7 +138,7 @@ static sr_status clean(const char *run) {
     for (size_t i = 0; i < count && st == SR_OK; i++) {
         char *path = NULL;
         if (!is_leftover(names[i])) continue;
-        st = path_in(&path, run, names[i]);
+        st = sr_file_join(&path, run, names[i]);
         if (st == SR_OK && sr_file_remove_tree(path) != SR_OK)
             sr_log(SR_LOG_WARN, "%s", sr_message());
         sr_free(path);
@@ -188,7 +181,7 @@ static void step_name(char name[40], const char *prefix, int64_t step) {
 sr_status sr_checkpoint_path(char **out, const char *run, int64_t step) {
     char name[40];
     step_name(name, "", step);
-    return path_in(out, run, name);
+    return sr_file_join(out, run, name);
 }
 
 /* The step of a folder's name, or -1: "step-" and the digits that step_name() writes. */
@@ -281,7 +274,7 @@ static sr_status move_away(char **path, const char *run, int64_t step, const cha
     step_name(kept, prefix, step);
     snprintf(name, sizeof name, "%s-%08x", kept, random);
     SR_TRY(sr_checkpoint_path(&from, run, step));
-    sr_status st = path_in(path, run, name);
+    sr_status st = sr_file_join(path, run, name);
     if (st == SR_OK) st = sr_file_rename(from, *path);
     sr_free(from);
     if (st == SR_OK) return SR_OK;

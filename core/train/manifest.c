@@ -209,13 +209,6 @@ sr_status sr_manifest_parse(sr_manifest **out, const char *text, size_t size, co
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static sr_status join(char **out, const char *folder, const char *name) {
-    size_t size = strlen(folder) + strlen(name) + 2;
-    SR_TRY(sr_new(out, size));
-    snprintf(*out, size, "%s/%s", folder, name);
-    return SR_OK;
-}
-
 /* A file that is missing makes the checkpoint damaged, not absent. */
 static sr_status as_data(sr_status st, const char *path) {
     return st == SR_ENOENT ? sr_fail(SR_EDATA, "%s: the file is missing", path) : st;
@@ -226,7 +219,7 @@ sr_status sr_manifest_read(sr_manifest **out, const char *folder) {
     char *path;
     void *text;
     size_t size;
-    SR_TRY(join(&path, folder, SR_MANIFEST_NAME));
+    SR_TRY(sr_file_join(&path, folder, SR_MANIFEST_NAME));
     sr_status st = as_data(sr_file_read(&text, &size, path, MAX_TEXT), path);
     if (st == SR_OK) {
         st = sr_manifest_parse(out, text, size, path);
@@ -273,7 +266,7 @@ sr_status sr_manifest_verify(const sr_manifest *m, const char *folder) {
     sr_status st = sr_alloc(&block, SR_MANIFEST_BLOCK, 1);
     for (int64_t i = 0; st == SR_OK && i < m->count; i++) {
         char *path = NULL;
-        st = join(&path, folder, m->files[i].name);
+        st = sr_file_join(&path, folder, m->files[i].name);
         if (st == SR_OK) st = verify_file(&m->files[i], block, path);
         sr_free(path);
     }

@@ -30,13 +30,6 @@ struct sr_saving {
     size_t in_block; /* bytes of the block begun */
 };
 
-static sr_status path_in(char **out, const char *folder, const char *name) {
-    size_t size = strlen(folder) + strlen(name) + 2;
-    SR_TRY(sr_new(out, size));
-    snprintf(*out, size, "%s/%s", folder, name);
-    return SR_OK;
-}
-
 /* ---- begin ----------------------------------------------------------------------------------- */
 
 static sr_status make_draft(sr_saving *s) {
@@ -47,7 +40,7 @@ static sr_status make_draft(sr_saving *s) {
             return sr_fail(SR_EIO, "%s: the system gives no random number", s->run);
         snprintf(name, sizeof name, SR_DRAFT_PREFIX "%" PRId64 "-%08x", s->manifest->step, random);
         char *path;
-        SR_TRY(path_in(&path, s->run, name));
+        SR_TRY(sr_file_join(&path, s->run, name));
         int rc = sr_io_now.mkdir(path, 0700);
         if (rc == 0) {
             s->draft = path;
@@ -95,7 +88,7 @@ static sr_status make_folder(sr_saving *s, const char *name) {
     const char *slash = strchr(name, '/');
     if (slash == NULL) return SR_OK;
     char *path;
-    SR_TRY(path_in(&path, s->draft, name));
+    SR_TRY(sr_file_join(&path, s->draft, name));
     path[strlen(s->draft) + 1 + (size_t)(slash - name)] = '\0';
     sr_status st = SR_OK;
     for (int i = 0; i < s->folder_count; i++)
@@ -131,7 +124,7 @@ static sr_status add_to_manifest(sr_saving *s, const char *name, uint64_t bytes)
 
 /* A new file of the draft, open for writing, with its room claimed. */
 static sr_status create(sr_saving *s, const char *name, uint64_t bytes) {
-    SR_TRY(path_in(&s->path, s->draft, name));
+    SR_TRY(sr_file_join(&s->path, s->draft, name));
     SR_TRY(sr_file_create(&s->fd, s->path, 0600));
     s->announced = bytes;
     return sr_file_reserve(s->fd, bytes, s->path);
