@@ -1,15 +1,9 @@
 #include "core/batch/epoch.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "core/base/mem.h"
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
+#include "core/base/system.h"
 
 static bool same_lengths(const sr_histogram *a, const sr_histogram *b) {
     return a->capacity == b->capacity && a->lost == 0 &&
@@ -64,12 +58,12 @@ sr_status sr_epoch_build(sr_epoch **out, const sr_dataset *d, const sr_table_opt
                          const sr_pack_opts *solve, const sr_plan *saved, sr_pool *pool) {
     *out = NULL;
     sr_epoch *e;
-    double began = now();
+    double began = sr_time_monotonic();
     SR_TRY(sr_new(&e, 1));
     *e = (sr_epoch){.epoch = table->epoch, .refs = 1};
     sr_status st = sr_table_build(&e->table, d, table, pool);
     if (st == SR_OK) st = plan_epoch(e, table, solve, saved);
-    e->seconds = now() - began;
+    e->seconds = sr_time_monotonic() - began;
     if (st != SR_OK) {
         sr_epoch_release(e);
         return st;

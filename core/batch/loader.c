@@ -5,9 +5,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/base/mem.h"
+#include "core/base/system.h"
 #include "core/base/thread.h"
 #include "core/batch/feed.h"
 
@@ -43,12 +43,6 @@ struct sr_loader {
     pthread_t planner;
     bool has_planner;
 };
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* ---- workers ---- */
 
@@ -251,14 +245,14 @@ static slot *wait_ready(sr_loader *l) {
 
 sr_status sr_loader_next(sr_batches **out, sr_loader *l) {
     *out = NULL;
-    double began = now();
+    double began = sr_time_monotonic();
     pthread_mutex_lock(&l->lock);
     slot *s = wait_ready(l);
     while (s->status == SR_ESTOP && !sr_stop_requested()) { /* that stop is over */
         restart(l, &l->delivered);
         s = wait_ready(l);
     }
-    l->waited += now() - began;
+    l->waited += sr_time_monotonic() - began;
     sr_status st = s->status;
     if (st != SR_OK) sr_fail(st, "%s", s->message);
     sr_batches *u = s->update;

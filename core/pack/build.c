@@ -2,21 +2,15 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/base/mem.h"
+#include "core/base/system.h"
 #include "core/pack/bounds.h"
-
-double sr_pack_clock(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 sr_status sr_build_begin(sr_builder *b, const sr_histogram *hist, int32_t max_seqs,
                          const char *solver) {
     memset(b, 0, sizeof *b);
-    b->began = sr_pack_clock();
+    b->began = sr_time_monotonic();
     SR_TRY(sr_new(&b->plan, 1));
     sr_plan *p = b->plan;
     sr_status st;
@@ -138,7 +132,7 @@ sr_status sr_build_end(sr_plan **out, sr_builder *b) {
     sr_plan *p = b->plan;
     sr_plan_sum(p);
     p->bound = sr_bound_cheap(&p->histogram, p->max_seqs);
-    p->milliseconds = (sr_pack_clock() - b->began) * 1e3;
+    p->milliseconds = (sr_time_monotonic() - b->began) * 1e3;
     sr_status st = sr_plan_check(p);
     if (st == SR_EDATA) {
         char why[512];

@@ -33,8 +33,6 @@ sr_status sr_build_add(sr_builder *b, int64_t count, const sr_part *parts, size_
 sr_status sr_build_end(sr_plan **out, sr_builder *b);
 void sr_build_drop(sr_builder *b); /* harmless after end */
 
-double sr_pack_clock(void); /* seconds, monotonic */
-
 #ifdef __cplusplus
 }
 #endif

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/system.h"
 #include "core/base/thread.h"
 #include "core/pack/bounds.h"
-#include "core/pack/build.h"
 #include "core/pack/draw.h"
 #include "core/pack/knapsack.h"
 #include "core/pack/master.h"
@@ -253,7 +253,7 @@ static sr_status generate(generation *g, const sr_lp_limits *limits, bool *finis
         int64_t left = limits->pivots > 0 ? limits->pivots - spent(g) : INT64_MAX;
         if (left <= 0) return SR_OK;
         if (sr_stop_requested()) return sr_fail(SR_ESTOP, "pack: stopped on request");
-        if (limits->deadline > 0 && sr_pack_clock() > limits->deadline) return SR_OK;
+        if (limits->deadline > 0 && sr_time_monotonic() > limits->deadline) return SR_OK;
         int64_t made = g->master.pivots, most = left < MOST_PIVOTS ? left : MOST_PIVOTS;
         SR_TRY(sr_master_optimise(&g->master, most));
         made = g->master.pivots - made;

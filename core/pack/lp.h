@@ -34,7 +34,7 @@ void sr_pattern_list_cut(sr_pattern_list *list, size_t count);
 typedef struct sr_lp_limits {
     int64_t pivots;
     double gap;      /* relative, good enough; eleven times that when all pivots are spent */
-    double deadline; /* sr_pack_clock() */
+    double deadline; /* sr_time_monotonic() */
     int64_t known;   /* a lower bound known already */
     int32_t drawn;   /* no limit: patterns to draw for each length (draw.h), beside `start` */
 } sr_lp_limits;

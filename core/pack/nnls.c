@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/system.h"
 #include "core/base/thread.h"
-#include "core/pack/build.h"
 
 /* The passive columns (those that may be positive) and R with R^T R = A_P^T W A_P.  Row i of R is
  * at r + i * room, upper triangle. */
@@ -166,7 +166,7 @@ static sr_status iterate(passive *s, uint8_t *banned, int64_t iterations) {
     set_residual(s, s->x);
     for (int64_t i = 0; i < iterations; i++) {
         if (sr_stop_requested()) return sr_fail(SR_ESTOP, "pack: stopped on request");
-        if (deadline > 0 && sr_pack_clock() > deadline) break;
+        if (deadline > 0 && sr_time_monotonic() > deadline) break;
         int64_t j = steepest(s, banned);
         if (j < 0) break;
         banned[j] = 1; /* passive, or found to depend on what is */

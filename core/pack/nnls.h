@@ -25,7 +25,7 @@ typedef struct sr_nnls {
     const double *weight; /* by row, 1..rows: weight of the row in the squared error */
     const double *target; /* by row */
     uint32_t tie;         /* 0: the first of equally steep columns; else a draw, another for each */
-    double deadline;      /* sr_pack_clock(): the best x so far then; 0: none */
+    double deadline;      /* sr_time_monotonic(): the best x so far then; 0: none */
 } sr_nnls;
 
 /* x[columns] >= 0 that minimises sum over rows of weight * (A x - target)^2.  At most `iterations`

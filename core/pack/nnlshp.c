@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/system.h"
 #include "core/pack/build.h"
 #include "core/pack/nnls.h"
 #include "core/pack/solvers.h"
@@ -154,7 +155,7 @@ sr_status sr_solve_nnlshp(sr_plan **out, const sr_histogram *h, const sr_pack_op
                        depth);
     sr_builder b;
     SR_TRY(sr_build_begin(&b, h, depth, "nnlshp"));
-    limits most = {opts->iterations, opts->seconds > 0 ? sr_pack_clock() + opts->seconds : 0};
+    limits most = {opts->iterations, opts->seconds > 0 ? sr_time_monotonic() + opts->seconds : 0};
     sr_status st = pack(&b, h, depth, &most);
     if (st == SR_OK) return sr_build_end(out, &b);
     sr_build_drop(&b);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "core/base/mem.h"
+#include "core/base/system.h"
 #include "core/pack/bounds.h"
 #include "core/pack/build.h"
 #include "core/pack/certificate.h"
@@ -26,7 +27,7 @@ static sr_lp_limits choose_limits(const sr_histogram *h, const sr_pack_opts *opt
     limits.pivots = opts->iterations > 0 ? opts->iterations : 100000000 / (rows + 256);
     limits.gap = rows > 1024 ? 5e-5 : 0;
     limits.drawn = sr_lp_drawn(rows);
-    if (opts->seconds > 0) limits.deadline = sr_pack_clock() + opts->seconds;
+    if (opts->seconds > 0) limits.deadline = sr_time_monotonic() + opts->seconds;
     return limits;
 }
 
@@ -145,13 +146,13 @@ static sr_status take_best(sr_plan **out, search *s) {
 }
 
 sr_status sr_solve_optimal(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts) {
-    double began = sr_pack_clock();
+    double began = sr_time_monotonic();
     search s = {.h = h, .opts = opts};
     sr_status st = search_packing(&s);
     if (st == SR_OK) st = take_best(out, &s);
     if (st == SR_OK) {
         (*out)->bound = s.bound;
-        (*out)->milliseconds = (sr_pack_clock() - began) * 1e3;
+        (*out)->milliseconds = (sr_time_monotonic() - began) * 1e3;
     }
     search_free(&s);
     return st;

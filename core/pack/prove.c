@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/system.h"
 #include "core/pack/bounds.h"
-#include "core/pack/build.h"
 #include "core/pack/lp.h"
 #include "core/pack/solvers.h"
 
@@ -50,7 +50,7 @@ static sr_status linear_proof(sr_certificate *best, const sr_histogram *h,
     for (int32_t l = 1; l <= h->capacity; l++) rows += h->count[l] > 0;
     int64_t most = opts->iterations > 0 ? opts->iterations : 400000000 / (rows + 256);
     sr_lp_limits limits = {.pivots = most, .drawn = sr_lp_drawn(rows)};
-    if (opts->seconds > 0) limits.deadline = sr_pack_clock() + opts->seconds;
+    if (opts->seconds > 0) limits.deadline = sr_time_monotonic() + opts->seconds;
     sr_status st;
     SR_GO(done, st, sr_solve_lpfhp(&greedy, h, opts));
     SR_GO(done, st, sr_pattern_list_new(&start));

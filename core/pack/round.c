@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/pack/build.h"
+#include "core/base/system.h"
 #include "core/pack/solvers.h"
 
 sr_status sr_rounding_new(sr_rounding *r, const sr_histogram *h, int32_t max_seqs, int64_t target) {
@@ -227,7 +227,7 @@ static sr_status solve_rest(sr_rounding *r, const sr_lp *before, sr_lp *out,
 
 static bool out_of_time(const sr_rounding *r, const sr_lp_limits *limits) {
     if (limits->pivots > 0 && r->pivots > limits->pivots) return true;
-    return limits->deadline > 0 && sr_pack_clock() > limits->deadline;
+    return limits->deadline > 0 && sr_time_monotonic() > limits->deadline;
 }
 
 /* A step that costs a pack is undone and tried again, smaller, then elsewhere; after a few trials
