@@ -167,6 +167,27 @@ static int length_of(const sr_table *t, int64_t i) {
     return i < t->count ? t->example[i].a_tokens : -1;
 }
 
+/* Lengths of short examples are uniform, from 2 tokens to a full one: sentences of one token show
+ * what was drawn. */
+static void short_lengths_are_uniform(void) {
+    sr_dataset *d = open_text(3000, 200, 1, 0);
+    sr_table *t;
+    sr_table_opts opts = {.max_len = 22, .short_seq_prob = 1};
+    CHECK_OK(sr_table_build(&t, d, &opts, NULL));
+    int64_t i = 0, seen[21] = {0}, drawn = 0;
+    for (int64_t u = 0; u < d->units; u++) {
+        uint64_t first = d->unit_token[u], tokens = d->unit_token[u + 1] - first;
+        while (i < t->count && sr_example_a(&t->example[i]) < first) i++;
+        if (tokens < 20 || i == t->count) continue;
+        seen[t->example[i].a_tokens]++, drawn++;
+    }
+    CHECK(drawn > 2000 && seen[0] == 0 && seen[1] == 0);
+    double mean = (double)drawn / 19;
+    for (int n = 2; n <= 20; n++) CHECK(fabs((double)seen[n] - mean) < 6 * sqrt(mean));
+    sr_table_free(t);
+    sr_dataset_close(d);
+}
+
 /* A sentence that fills the sequence to the last token belongs to it. */
 static void singles_are_filled_to_the_last_token(void) {
     sr_dataset *d = open_text(400, 9, 10, 0);
@@ -263,6 +284,13 @@ static void given_examples_by_policy(void) {
     opts.nsp = true;
     CHECK_FAILS(sr_table_build(&t, d, &opts, NULL), SR_EINVAL, "nsp: false");
     sr_dataset_close(d);
+    sr_dataset_opts some = {.held = 0.4};
+    CHECK_OK(sr_dataset_open(&d, path, &some)); /* those held back keep their labels */
+    opts = (sr_table_opts){.part = SR_PART_HELD, .max_len = 200};
+    CHECK_OK(sr_table_build(&t, d, &opts, NULL));
+    CHECK(t->count > 0 && t->count < 5 && t->label[t->count - 1] == 4);
+    sr_table_free(t);
+    sr_dataset_close(d);
 
     uint32_t zero[] = {0, 0, 0};
     CHECK_OK(sample_examples(path, (uint32_t[]){10, 95, 30}, zero, 3));
@@ -303,11 +331,11 @@ static void sequences_are_framed(void) {
 static sr_status write_odd(int which) {
     sr_shard_writer *w;
     int c;
-    uint16_t lengths[] = {3, which == 1 ? 0 : 2, 1}, ids[] = {5, 6, 7, 8, which == 2 ? 70 : 9, 10};
+    uint16_t lengths[] = {3, which == 1 ? 0 : 2, 1}, ids[] = {5, 6, 7, 8, which == 2 ? 20 : 9, 10};
     uint32_t sentences[] = {2, which == 3 ? 2 : 1};
     SR_TRY(sr_shard_create(&w, path));
     CHECK_OK(sr_shard_add_column(w, &c, "ids", which == 4 ? SR_COLUMN_F32 : SR_COLUMN_U16));
-    CHECK_OK(sr_shard_append(w, c, ids, which == 4 ? 3 : which == 5 ? 5 : 6));
+    CHECK_OK(sr_shard_append(w, c, ids, which == 4 ? 3 : which == 1 ? 4 : which == 5 ? 5 : 6));
     CHECK_OK(sr_shard_add_column(w, &c, "sentence_tokens", SR_COLUMN_U16));
     CHECK_OK(sr_shard_append(w, c, lengths, 3));
     if (which != 6) {
@@ -330,7 +358,7 @@ static void contradictions_are_refused(void) {
             continue;
         }
         CHECK_OK(sr_dataset_open(&d, path, &opts)); /* tokens are not read on opening */
-        CHECK_FAILS(sr_dataset_ids(d, ids, 0, 6), SR_EDATA, "the id 70, the vocabulary has 20");
+        CHECK_FAILS(sr_dataset_ids(d, ids, 0, 6), SR_EDATA, "the id 20, the vocabulary has 20");
         sr_dataset_close(d);
     }
     CHECK_OK(write_odd(0));
@@ -382,6 +410,7 @@ int main(void) {
     cuts_fall_on_either_end();
     draws_do_not_depend_on_threads();
     singles_use_every_token_once();
+    short_lengths_are_uniform();
     singles_are_filled_to_the_last_token();
     parts_do_not_meet();
     one_document_is_cut();

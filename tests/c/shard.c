@@ -110,20 +110,42 @@ static void damage_is_found(void) {
     sr_free(whole);
 }
 
+static void damage_is_found_in_every_block(void) {
+    void *whole;
+    size_t size;
+    CHECK_OK(write_sample(path, 100000));
+    CHECK_OK(sr_file_read(&whole, &size, path, 1 << 24));
+    unsigned char *bytes = whole;
+    for (size_t at = SR_SHARD_HEADER; at < size; at += SR_SHARD_BLOCK / 3) {
+        bytes[at] ^= 1;
+        CHECK_OK(sr_file_replace(other, bytes, size));
+        CHECK(read_sample(other, 100000) == SR_EDATA);
+        bytes[at] ^= 1;
+    }
+    sr_free(whole);
+}
+
+static void swap_blocks(unsigned char *bytes, size_t block) {
+    unsigned char keep[256], *a = bytes + SR_SHARD_HEADER + block * SR_SHARD_BLOCK;
+    for (size_t i = 0; i < SR_SHARD_BLOCK; i += sizeof keep) {
+        memcpy(keep, a + i, sizeof keep);
+        memcpy(a + i, a + SR_SHARD_BLOCK + i, sizeof keep);
+        memcpy(a + SR_SHARD_BLOCK + i, keep, sizeof keep);
+    }
+}
+
 /* Two blocks of equal size that changed places: each has a right checksum, of another block. */
 static void blocks_keep_their_places(void) {
     void *whole;
-    size_t size, block = SR_SHARD_BLOCK;
+    size_t size;
     CHECK_OK(write_sample(path, 100000));
     CHECK_OK(sr_file_read(&whole, &size, path, 1 << 24));
-    unsigned char *bytes = whole, keep[256];
-    for (size_t i = 0; i < block; i += sizeof keep) {
-        memcpy(keep, bytes + SR_SHARD_HEADER + i, sizeof keep);
-        memcpy(bytes + SR_SHARD_HEADER + i, bytes + SR_SHARD_HEADER + block + i, sizeof keep);
-        memcpy(bytes + SR_SHARD_HEADER + block + i, keep, sizeof keep);
+    for (size_t block = 0; block < 2; block++) {
+        swap_blocks(whole, block);
+        CHECK_OK(sr_file_replace(other, whole, size));
+        CHECK_FAILS(read_sample(other, 100000), SR_EDATA, "does not match its checksum");
+        swap_blocks(whole, block);
     }
-    CHECK_OK(sr_file_replace(other, bytes, size));
-    CHECK_FAILS(read_sample(other, 100000), SR_EDATA, "does not match its checksum");
     sr_free(whole);
 }
 
@@ -212,6 +234,7 @@ int main(void) {
     comes_back();
     a_missing_file_says_how_to_make_one();
     damage_is_found();
+    damage_is_found_in_every_block();
     blocks_keep_their_places();
     shrinks_while_open();
     memory_runs_out();
