@@ -124,9 +124,37 @@ x.yaml:6:1: unknown key 'warmup'; that key exists under 'rate'
     end
   end)
 
+  it("says how many entries a list is to have", function()
+    assert.truthy(mistakes("betas: [1]\nrate: {peak: 1}"):find("'betas' has 1 entry; wanted 2", 1, true))
+  end)
+
   it("checks rules that tie keys together, with the arithmetic", function()
     local message = mistakes("rate: {peak: 1, warmup: 12}")
     assert.truthy(message:find("x.yaml:1:25: the warm-up takes 12 of 10 steps", 1, true))
+  end)
+
+  it("tells the mistakes of a training run, whichever key is missing or wrong", function()
+    local run = require("seqrun.run.schema")
+    local function told(text)
+      local path = folder .. "/run.yaml"
+      assert(sys.write_file(path, text))
+      local ok, loaded, message, code = pcall(c.load, { schema = run.schema, rules = run.rules, file = path })
+      assert.truthy(ok, ("%s: %s"):format(text, loaded))
+      assert.is_nil(loaded, text)
+      assert.equal("config", code)
+      return message
+    end
+    assert.truthy(told(""):find("key 'total' is missing", 1, true))
+    assert.truthy(told("hello"):find("a config is keys and values", 1, true))
+    assert.truthy(told("optimizer: adamw"):find("'optimizer' holds keys and values", 1, true))
+    for _, field in ipairs(run.schema.fields) do
+      for _, value in ipairs { "", " [1, 2]", " nonsense", " {unheard: 1}" } do told(field.name .. ":" .. value) end
+      for _, inner in ipairs(field.type.fields or {}) do
+        for _, value in ipairs { "", " [x]", " {unheard: 1}", " -1e999" } do
+          told(("%s: {%s:%s}"):format(field.name, inner.name, value))
+        end
+      end
+    end
   end)
 
   it("lets arguments through the same door, with a caret into the argument", function()

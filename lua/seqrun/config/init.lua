@@ -76,10 +76,11 @@ function Check:list(wanted, node, path)
     if value == nil then return nil end
     list[i] = value
   end
-  local fits = #list >= (wanted.min or 0) and #list <= (wanted.max or math.huge)
-  if not fits then
-    local least, most = wanted.min or 0, wanted.max and ("%d"):format(wanted.max) or "any number"
-    return self.found:add(node, "'%s' has %d entries; %d to %s are wanted", path, #list, least, most)
+  local least, most = wanted.min or 0, wanted.max
+  if #list < least or #list > (most or #list) then
+    local want = least == most and ("%d"):format(least) or most and ("%d to %d"):format(least, most)
+      or ("at least %d"):format(least)
+    return self.found:add(node, "'%s' has %d %s; wanted %s", path, #list, #list == 1 and "entry" or "entries", want)
   end
   return list
 end
@@ -96,7 +97,7 @@ function Check:absent(wanted, name, path, map)
     self.found:add(map, "key '%s' is missing%s%s", name, where, doc)
     return nil
   end
-  self.origins[path] = "default"
+  self.origins[path], self.good[path] = "default", true
   return wanted.default
 end
 
@@ -133,12 +134,12 @@ function Check:entry(wanted, entry, name, prefix, map)
   else
     value = self:scalar(wanted, entry.value, path)
   end
-  if #self.found > before then self.bad[path] = true end
+  self.good[path] = #self.found == before
   return value
 end
 
 local function new_check(schema, found, partial)
-  return setmetatable({ schema = schema, found = found, partial = partial, nodes = {}, origins = {}, bad = {} }, Check)
+  return setmetatable({ schema = schema, found = found, partial = partial, nodes = {}, origins = {}, good = {} }, Check)
 end
 
 -- ---- rules that tie several keys together ----------------------------------------------------
@@ -154,13 +155,13 @@ function config.get(values, path)
   return values
 end
 
----A rule is { keys = { path, ... }, check = fn(value, ...) -> message or nil }; it is asked when all
----its keys are good, and its message stands at the first of them that was given.
+---A rule is { keys = { path, ... }, check = fn(value, ...) -> message or nil }; it is asked when all its
+---keys have passed their own checks, and its message stands at the first of them that was given.
 local function apply_rules(check, rules, values, root)
   for _, rule in ipairs(rules or {}) do
     local arguments, place, good = {}, nil, true
     for i, path in ipairs(rule.keys) do
-      good = good and not check.bad[path]
+      good = good and check.good[path]
       arguments[i] = config.get(values, path)
       place = place or check.nodes[path]
     end
