@@ -210,7 +210,7 @@ static sr_status matmul_shape(int *ndim, int64_t *shape, const sr_tensor *a, con
     if (!fits)
         return sr_fail(SR_EINVAL,
                        "matmul: %s by %s; wanted (..., m, k) by (..., k, n) with batch sizes equal "
-                       "or 1; transpose() or unsqueeze() one",
+                       "or 1; transpose(-2, -1) or unsqueeze() one",
                        sr_tensor_describe(a, ta, sizeof ta), sr_tensor_describe(b, tb, sizeof tb));
     shape[*ndim - 2] = a->shape[a->ndim - 2];
     shape[*ndim - 1] = b->shape[b->ndim - 1];

@@ -284,8 +284,10 @@ sr_status sr_op_select(sr_tensor **out, sr_tensor *x, int dim, int64_t i) {
     SR_TRY(check_dim("select", x, dim));
     if (i < 0 || i >= x->shape[dim]) {
         char text[160];
-        return sr_fail(SR_EINVAL, "select: position %lld of dimension %d in %s", (long long)i + 1,
-                       dim + 1, sr_tensor_describe(x, text, sizeof text));
+        return sr_fail(
+            SR_EINVAL,
+            "select: position %lld of dimension %d in %s; they count from 1, -1 is the last",
+            (long long)i + 1, dim + 1, sr_tensor_describe(x, text, sizeof text));
     }
     sr_tensor *row = NULL;
     SR_TRY(sr_op_narrow(&row, x, dim, i, 1));

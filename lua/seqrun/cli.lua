@@ -80,7 +80,7 @@ local function run_verb(name, words)
   local verb = require("seqrun.verbs." .. name)
   local good, args = parser_of(name, verb):pparse(words)
   if not good then
-    local sentence = args:gsub("\n+Did", "; did"):gsub("\n+", "; ")
+    local sentence = args:gsub("\n+Did you mean '%-h'%?", ""):gsub("\n+Did", "; did"):gsub("\n+", "; ")
     complain(("%s; see seqrun %s --help"):format(sentence, name))
     return USAGE
   end
@@ -138,11 +138,22 @@ local function split_recipe(words)
   return words[i], rest
 end
 
+---A shipped recipe of nearly this name: "; did you mean 'recipes/tiny.lua'?" or "".
+local function recipe_hint(path)
+  local base, shipped = path:match("[^/]*$"), {}
+  for _, name in ipairs(sys.list((verb_folder():gsub("lua/seqrun/verbs$", "recipes"))) or {}) do
+    if name == base then return ("; did you mean 'recipes/%s'?"):format(name) end
+    if name:find("%.lua$") then shipped[#shipped + 1] = name end
+  end
+  local name = guess.nearest(base, shipped)
+  return name and ("; did you mean 'recipes/%s'?"):format(name) or ""
+end
+
 ---Runs a Lua file as `lua` would: the global `arg` holds what follows its name.
 local function run_file(path, rest, program)
   local chunk, problem = loadfile(path, "t")
   if not chunk then
-    complain(problem)
+    complain(problem .. (sys.exists(path) and "" or recipe_hint(path)))
     return USAGE
   end
   rest[0], rest[-1] = path, program

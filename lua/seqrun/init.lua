@@ -41,6 +41,11 @@ return setmetatable(sr, {
     rawset(self, key, value)
     return value
   end,
+  __tostring = function()
+    local list = names()
+    for i, name in ipairs(list) do list[i] = "sr." .. name end
+    return (table.concat(list, "  "):gsub("(" .. ("."):rep(80) .. "%S*)%s+", "%1\n"))
+  end,
   __pairs = function(self)
     local list, i = names(), 0
     return function()

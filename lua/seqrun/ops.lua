@@ -191,8 +191,11 @@ end
 ---@param rules seqrun.CustomOp
 ---@return fun(...): seqrun.Tensor
 function ops.custom(rules)
-  local forward, backward = rules.forward, rules.backward
-  if not forward or not backward then error("custom: wanted { forward = function, backward = function }", 2) end
+  local given = type(rules) == "table" and rules or {}
+  local forward, backward = given.forward, given.backward
+  if type(forward) ~= "function" or type(backward) ~= "function" then
+    error("custom: wanted { forward = function, backward = function }", 2)
+  end
   return function(...)
     local context = setmetatable({}, Context)
     local outputs

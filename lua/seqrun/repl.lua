@@ -17,22 +17,35 @@ function repl.environment()
 end
 
 ---Compiles text as an expression or as statements.
----@return function|nil
+---@return function|nil # its first value is true and stands for itself when `expression` is true
 ---@return string? message
 ---@return boolean? unfinished more lines may make it whole
+---@return boolean? expression
 local function compile(text, env)
   local expression = text:match("^%s*=(.*)$") or text
-  local chunk, first = load("return " .. expression, "=prompt", "t", env)
-  if chunk then return chunk end
+  -- a value in front: the call behind it is no tail call, so messages find the prompt's line
+  local chunk, first = load("return true, " .. expression, "=prompt", "t", env)
+  if chunk then return chunk, nil, false, true end
   local message
   chunk, message = load(text, "=prompt", "t", env)
   local unfinished = message and (message:find("<eof>$") or first:find("<eof>$"))
-  return chunk, message, unfinished ~= nil
+  return chunk, message, unfinished ~= nil, false
+end
+
+---Whether a line of a traceback tells more than the message: code of a person, not the prompt's own line,
+---nor what it called in C and in our Lua files.
+local function tells(line)
+  return not (line:find("^%s*%[C%]") or line:find("^%s*prompt:%d+: in main chunk")
+    or line:find("/lua/seqrun/", 1, true) or line:find("tail calls", 1, true))
 end
 
 local function traceback(problem)
   if failure.of(problem) or type(problem) ~= "string" then return tostring(problem) end
-  return (debug.traceback(problem, 2):gsub("\n%s+%[C%]: in function 'xpcall'.*$", ""))
+  local trace = debug.traceback("", 2):gsub("\n%s+%[C%]: in function 'xpcall'.*$", "")
+  for line in trace:gmatch("\n(%s+[^\n]*)") do
+    if tells(line) then return problem .. trace end
+  end
+  return problem
 end
 
 ---Runs text and prints its values.
@@ -41,12 +54,13 @@ end
 ---@return boolean done
 ---@return string? message what went wrong
 function repl.evaluate(text, env)
-  local chunk, message = compile(text, env)
+  local chunk, message, _, expression = compile(text, env)
   if not chunk then return false, message end
   local results = table.pack(xpcall(chunk, traceback))
   if not results[1] then return false, results[2] end
-  for i = 2, results.n do print(show(results[i])) end
-  if results.n > 1 then env._ = results[2] end
+  local first = expression and 3 or 2
+  for i = first, results.n do print(show(results[i])) end
+  if results.n >= first then env._ = results[first] end
   return true
 end
 
@@ -58,8 +72,8 @@ local function read_line(prompt)
   local line = io.stdin:read("L")
   local caught = sys.caught(true)
   sys.signals("default")
-  if line then return (line:gsub("\n$", "")) end
-  return caught and false or nil
+  if caught then return false end
+  return line and (line:gsub("\n$", ""))
 end
 
 ---Lines up to a whole statement; nil at the end of the input, false when Ctrl-C came.
@@ -90,7 +104,7 @@ end
 function repl.run()
   local env, terminal = repl.environment(), sys.is_terminal(0)
   if terminal then
-    print(("seqrun %s; sr holds everything, Ctrl-D ends"):format(env.sr.version))
+    print(("seqrun %s; sr lists what there is, Ctrl-D ends"):format(env.sr.version))
   end
   while true do
     local text = read_statement(env, terminal)

@@ -218,11 +218,17 @@ core.metatable.__newindex = function(_, key)
   error(("a tensor's [%s] cannot be set; %s"):format(tostring(key), fix), 2)
 end
 
+---Lua makes a boolean of whatever `<` gives.
+local function compared()
+  error("tensors are not compared with < or >=; t:lt(u), le, gt, ge compare their elements", 2)
+end
+core.metatable.__lt, core.metatable.__le = compared, compared
+
 ---What no method is: a slip, most likely.
 setmetatable(core.methods, {
   __index = function(methods, key)
     if type(key) ~= "string" then
-      local fix = "narrow() takes a range, index() a list of rows"
+      local fix = "narrow() takes a range, index() a tensor of rows, counted from 0"
       error(("a tensor's index is a %s; wanted a whole number; %s"):format(type(key), fix), 3)
     end
     local names = {}

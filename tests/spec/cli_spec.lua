@@ -30,7 +30,13 @@ describe("the command line", function()
     local code, out = run({ "recipes/prepare.lua", "--dry-run" }, { before = "cd " .. folder .. " && " })
     assert.equal(0, code)
     assert.matches("^would write runs/data/novels.sqr from /.*/recipes/data/emma.txt, ", out)
-    assert.equal(2, (run({ "recipes/none.lua" }, { before = "cd " .. folder .. " && " })))
+    local _, err
+    code, _, err = run({ "recipes/tny.lua" }, { before = "cd " .. folder .. " && " })
+    assert.equal(2, code)
+    assert.truthy(err:find("did you mean 'recipes/tiny.lua'?", 1, true), err)
+    code, _, err = run({ "tiny.lua" }, { before = "cd " .. folder .. " && " })
+    assert.equal(2, code)
+    assert.truthy(err:find("did you mean 'recipes/tiny.lua'?", 1, true), err)
   end)
 
   it("ends with 1 and a traceback when a recipe raises", function()
@@ -147,6 +153,19 @@ describe("the prompt", function()
     assert.truthy(err:find("first", 1, true) and err:find("unexpected symbol", 1, true))
   end)
 
+  it("says where a mistake is, and no more where there is no more to tell", function()
+    local _, _, err = prompt("sr.zeros({ -1 })\nsr.ones(3) < 2\n")
+    assert.matches("^prompt:1: a tensor of size %-1 [^\n]*\nprompt:1: [^\n]*t:lt%(u%)[^\n]*\n$", err)
+    _, _, err = prompt("function f() error('deep') end\nf()\n")
+    assert.matches("deep\nstack traceback:.* 'f'\n", err)
+  end)
+
+  it("lists what there is", function()
+    local _, out, err = prompt("sr\nsr.pack\n")
+    assert.equal("", err)
+    assert.truthy(out:find("sr.pack", 1, true) and out:find("sr.zeros", 1, true) and out:find("compare = ", 1, true))
+  end)
+
   it("keeps the names it sets to itself", function()
     local _, out = prompt("x = 1\n_G.x == nil\n")
     assert.equal("true\n", out)
@@ -165,6 +184,17 @@ describe("the prompt", function()
 
   it("stops what runs on Ctrl-C and goes on with the next line", function()
     interrupt("while true do end")
+  end)
+
+  it("drops what is being typed on Ctrl-C and goes on with the next line", function()
+    local typed = program.write(folder, "typed.sh", ([[
+      (printf 'for i = 1, 2 do\n'; sleep 1; printf '"still here"\n') | %s >%s/out 2>%s/err &
+      p=$!; sleep 0.5; kill -INT $p; wait $p
+    ]]):format(program.path, folder, folder))
+    local _, _, code = os.execute("bash " .. typed)
+    assert.equal(0, code)
+    assert.equal('"still here"\n', sys.read_file(folder .. "/out"))
+    assert.equal("", sys.read_file(folder .. "/err"))
   end)
 
   it("stops a product that takes its time", function()
