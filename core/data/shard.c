@@ -30,7 +30,7 @@ typedef struct entry {
 struct sr_shard {
     char *path;
     int fd;
-    uint64_t size, digest;
+    uint64_t size, directory; /* bytes of the file; checksum of its directory */
     sr_column *column;
     int columns;
     entry *entry;
@@ -100,7 +100,7 @@ static sr_status check_trailer(uint64_t *at, uint64_t *size, sr_shard *s) {
         return damaged(s, end, "a trailer of another file");
     *at = numbers[0];
     *size = numbers[1];
-    s->digest = numbers[2];
+    s->directory = numbers[2];
     return SR_OK;
 }
 
@@ -181,7 +181,7 @@ static sr_status parse_blocks(sr_reader *r, sr_shard *s, uint64_t directory) {
 }
 
 static sr_status parse_directory(sr_shard *s, const void *bytes, uint64_t at, uint64_t size) {
-    if (sr_shard_hash(bytes, size, SR_SEED_DIRECTORY) != s->digest)
+    if (sr_shard_hash(bytes, size, SR_SEED_DIRECTORY) != s->directory)
         return damaged(s, at, "a bad directory");
     sr_reader r;
     sr_reader_init(&r, bytes, size, s->path);
@@ -277,7 +277,13 @@ uint64_t sr_shard_bytes(const sr_shard *s) {
 }
 
 uint64_t sr_shard_digest(const sr_shard *s) {
-    return s->digest;
+    uint64_t digest = 0;
+    for (int i = 0; i < s->columns; i++) {
+        const sr_column *c = &s->column[i];
+        digest = sr_shard_hash(c->name, strlen(c->name), digest);
+        digest = sr_shard_hash(c->hash, (size_t)c->blocks * sizeof *c->hash, digest);
+    }
+    return digest;
 }
 
 int sr_shard_columns(const sr_shard *s) {

@@ -248,6 +248,33 @@ end
     assert.truthy(text:find("model.hidden_size: 32, was 16", 1, true))
   end)
 
+  it("is refused when its data set has changed, whatever else it is called", function()
+    local out, other = folder .. "/data", folder .. "/elsewhere"
+    local copy = program.write(folder, "copy.sqr", assert(sys.read_file(corpus)))
+    assert.equal(0, (program.run(small.words(copy, "--out", out, "--max-steps", "3"))))
+    assert(sys.make_dirs(other))
+    local function replace(documents)
+      assert(sys.write_file(copy, assert(sys.read_file(small.corpus(other, documents)))))
+      local code, _, err = program.run(small.words(copy, "--resume=" .. out, "--max-steps", "4"))
+      return code, err
+    end
+    local code, err = replace(99)
+    assert.equal(3, code)
+    assert.truthy(err:find("copy.sqr has changed since the run began", 1, true), err)
+    assert.equal(0, (replace(100))) -- the same text from another folder
+  end)
+
+  it("does not take a checkpoint for the folder of a run", function()
+    local step = ("%s/step-%09d"):format(straight, STEPS)
+    local before = #assert(sys.list(step))
+    for _, words in ipairs { { "--resume=" .. step }, { "--resume", "--out", step } } do
+      local code, text = run(table.unpack(words))
+      assert.equal(2, code)
+      assert.truthy(text:find("is a checkpoint, no run", 1, true), text)
+    end
+    assert.equal(before, #assert(sys.list(step)))
+  end)
+
   it("says that it is not exact on another class of instructions", function()
     if tensor.instructions() == "plain" then
       pending("no AVX2: there is one class only")

@@ -293,6 +293,30 @@ describe("a run", function()
     assert.equal(0, (go("data.nsp=false", "data.too_long=split")))
   end)
 
+  it("ends well on a data set so small that an update crosses its epochs", function()
+    local place = folder .. "/few"
+    assert(sys.make_dirs(place))
+    local sr = require("seqrun")
+    local text = program.write(place, "few.txt", "Hello world. This is a test.\nSecond line here.\n\nNew doc starts.\n")
+    local few = place .. "/few.sqr"
+    sr.must(sr.data.prepare { inputs = { text }, vocab = "tests/data/model/tiny/vocab.txt", out = few })
+    for seed = 1, 4 do
+      local words = small.words(few, "--out", place .. "/run" .. seed, "--max-steps", "2", "seed=" .. seed)
+      local code, _, err = program.run(words)
+      assert.equal(0, code, err)
+    end
+  end)
+
+  it("tells a recipe whose loop makes no step", function()
+    local recipe, changed = assert(sys.read_file("recipes/tiny.lua")):gsub("  optimizer:step[^\n]*\n", "")
+    assert.equal(1, changed)
+    local words = small.words(corpus, "config=recipes/tiny.yaml", "--out", folder .. "/stepless", "--max-steps", "2")
+    words[1] = program.write(folder, "stepless.lua", recipe)
+    local code, _, err = program.run(words)
+    assert.equal(1, code)
+    assert.truthy(err:find("stepless.lua:38: run:log: the optimizer has made no step", 1, true), err)
+  end)
+
   it("ends with 1 when gradients stay without numbers", function()
     local out = folder .. "/wild"
     local code, _, err = run("--out", out, "rate.peak=1e30", "rate.warmup=0", "optimizer.max_skipped=2")
@@ -321,6 +345,12 @@ describe("a run", function()
     assert.equal(3, code)
     assert.truthy(err:find("init.from: " .. folder .. "/nowhere: there is no such", 1, true), err)
     assert.equal(3, (run("--out", folder .. "/other", "init.from=" .. first, "model.hidden_size=32")))
+    assert.is_false(sys.exists(folder .. "/other"), "what does not fit must not be in the way of the next try")
+    local words = small.words(corpus, "--out", folder .. "/fewer", "--max-steps", "1", "init.from=" .. first,
+      "model.num_hidden_layers=1")
+    table.remove(words, #words - 6) -- --quiet
+    local _, _, told = program.run(words)
+    assert.matches("ignored +16 +bert.encoder.layer", told)
   end)
 
   it("leaves the next-sentence head alone where there are no pairs", function()

@@ -108,8 +108,9 @@ local function fill(params, found, report)
   end
   for name, source in pairs(found) do
     if not used[source] then
-      local reason = names.why_ignored(name) or "the model has no such parameter"
-      report.ignored[#report.ignored + 1] = { name = source.entry.name, reason = reason }
+      local known = names.why_ignored(name)
+      local reason = known or "the model has no such parameter"
+      report.ignored[#report.ignored + 1] = { name = source.entry.name, reason = reason, known = known ~= nil }
     end
   end
   table.sort(report.ignored, function(a, b) return a.name < b.name end)

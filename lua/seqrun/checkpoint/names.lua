@@ -41,7 +41,7 @@ end
 ---@class seqrun.LoadReport
 ---@field loaded { name: string, from: string, note?: string }[]
 ---@field initialised { name: string, reason: string }[] in the model, not in the file
----@field ignored { name: string, reason: string }[] in the file, not in the model
+---@field ignored { name: string, reason: string, known: boolean }[] in the file, not in the model; known: of no loss
 local Report = {}
 Report.__index = Report
 

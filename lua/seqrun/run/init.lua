@@ -63,7 +63,12 @@ local function folder_of(request)
   if resumed and not sys.is_dir(resumed) then
     failure.raise("config", "--resume=%s: there is no such folder", resumed)
   end
-  return (resumed or request.out or house.default_folder(request.file)):gsub("(.)/+$", "%1")
+  local folder = (resumed or request.out or house.default_folder(request.file)):gsub("(.)/+$", "%1")
+  if sys.exists(folder .. "/model.safetensors") then
+    failure.raise("config", "%s is a checkpoint, no run; --resume wants the folder of the run, and init.from=%s with "
+      .. "another --out begins a new run from it", folder, folder)
+  end
+  return folder
 end
 
 ---Makes the device of the config the current one.
@@ -132,10 +137,22 @@ function Run:saved_plan()
   return path and sys.read_file(path .. "/trainer/plan.txt", 1 << 28) or nil
 end
 
+---The data set of this run by its contents; nil for a recipe that names none.
+local function digest_of(self) return self.corpus and self.corpus:info().digest end
+
+---Ends the program when the run goes on with another data set than it began with: the same examples under
+---the same uids are what makes it the same run.
+local function check_data(self, state)
+  local digest = digest_of(self)
+  if not state.data or not digest or state.data == digest then return end
+  failure.raise("data", "%s has changed since the run began (digest %s, was %s); put the old one back, or start "
+    .. "afresh with --out", self.config.data.file, digest, state.data)
+end
+
 local function state_of(self)
   return {
     step = self.step, cursor = self.cursor, window = self.window:state(), seconds = self:seconds(),
-    kept = self.kept, result = self.result, instructions = tensor.instructions(),
+    kept = self.kept, result = self.result, instructions = tensor.instructions(), data = digest_of(self),
   }
 end
 
@@ -156,6 +173,7 @@ local function resume(self)
   end
   local parts = { model = self.model.params, opt = self.optimizer, carry = "resume" }
   local state = failure.must(checkpoint.load(path, parts)).state
+  check_data(self, state)
   take_up(self, state)
   if state.instructions ~= tensor.instructions() then
     self.progress:warn("the run was computed with %s instructions and goes on with %s: not to the bit",
@@ -177,8 +195,16 @@ local function start_from(self)
     local way = code == "missing" and "; name the run or checkpoint to start from, or init.from=none" or ""
     failure.raise(code, "init.from: %s%s", message, way)
   end
-  self.progress:say("started from the %s of %s", init.carry, loaded.path)
-  if #loaded.report.initialised > 0 then self.progress:say("%s", tostring(loaded.report)) end
+  self.origin = loaded
+end
+
+---Says where the run started from, and what did not fit.
+local function tell_origin(self)
+  if not self.origin then return end
+  local report, unfit = self.origin.report, false
+  for _, item in ipairs(report.ignored) do unfit = unfit or not item.known end
+  self.progress:say("started from the %s of %s", self.config.init.carry, self.origin.path)
+  if #report.initialised > 0 or unfit then self.progress:say("%s", tostring(report)) end
 end
 
 -- ---- starting --------------------------------------------------------------------------------
@@ -204,13 +230,15 @@ function Run:start(parts)
   self.last = math.min(self.total, self.request.max_steps or math.huge)
   if self.request.dry_run then
     start_from(self)
-    return
+    return tell_origin(self)
   end
+  if not self.request.resume then start_from(self) end -- before there is a folder: what does not fit leaves none
   open_house(self)
   local save = self.config.save
   self.saver = checkpoint.saver(self.folder, { keep = save.keep, max_failures = save.max_failures })
   self.resumed = self.request.resume and resume(self)
-  if not self.resumed then start_from(self) end
+  if self.request.resume and not self.resumed then start_from(self) end
+  tell_origin(self)
   self.metrics = failure.must(metrics.open(self.folder, { step = self.step }))
   self.metrics:text("config", self.loaded:dump())
   self.began, self.saved_at = sys.now(), sys.now()
@@ -377,7 +405,9 @@ function Run:log(step, optimizer)
   self.train_seconds = (self.train_seconds or 0) + seconds
   if self.metrics and (step % self.config.log.every == 0 or step == self.total) then
     local line = self.window:line(self.config.peak_flops)
-    local result = failure.must(optimizer:settle())
+    local result, message, code = optimizer:settle()
+    if message then failure.raise(code, "%s", message) end
+    if not result then error("run:log: the optimizer has made no step; call optimizer:step { rate = ... } first", 2) end
     local _, skipped = optimizer:counts()
     line.type, line.step, line.lr, line.seconds = "train", step, self.rate(step), self:seconds()
     line.grad_norm, line.skipped = result.norm, skipped

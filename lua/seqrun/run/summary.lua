@@ -22,12 +22,17 @@ local function time_of(model, batches)
   return seconds
 end
 
----The sequences of the first micro-batch of the run: uids and epoch.
+---The sequences of the first micro-batch of the run: uids and epoch.  A small data set may give it several
+---epochs, the later ones with more examples than the first.
 local function some_sequences(self)
   self.loader:seek(self.first_cursor)
   local scope <close> = tensor.scope()
   local batch = self.loader:next():batch(1)
-  return batch.layout:uids(), batch.epoch
+  local uids, examples = {}, self.loader:examples(batch.epoch)
+  for _, uid in ipairs(batch.layout:uids()) do
+    if uid < examples then uids[#uids + 1] = uid end
+  end
+  return uids, batch.epoch
 end
 
 ---The same sequences in two arrangements, in micro-batches of about as many rows.
