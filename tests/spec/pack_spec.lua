@@ -203,7 +203,10 @@ describe("a solver written in Lua", function()
     local plan, message, code = pack({ 5, 5 }, { max_len = 64, solver = "forgets" })
     assert.is_nil(plan)
     assert.truthy(message:find("1 sequences of 5 tokens are in no pack", 1, true))
-    assert.equal("internal", code)
+    assert.equal("invalid", code)
+    pack.register("shrugs", function() end)
+    assert.has_error(function() pack({ 5, 5 }, { max_len = 64, solver = "shrugs" }) end,
+      "pack: solver shrugs returned a nil; wanted a list of patterns, { count = packs, length, ... } each")
     pack.register("overflows", function() return { { count = 1, 60, 60 } } end)
     assert.is_nil((pack({ 60, 60 }, { max_len = 64, solver = "overflows" })))
     assert.has_error(function() pack.register("lpfhp", print) end)
@@ -330,6 +333,13 @@ describe("seqrun pack", function()
     assert.truthy(assert(sys.read_file(svg)):find("^<svg"))
     local _, told = program.run { "info", plan, "--json" }
     assert.equal(757, json.decode(told).packs)
+    _, told = program.run { "info", plan }
+    assert.matches("\n  max_seqs +none\n", told)
+    sys.remove(svg)
+    code, out = run("--hist", COLA, "--compare", "--svg", svg, "--plot")
+    assert.equal(0, code)
+    assert.truthy(out:find("above bound", 1, true) and out:find("by depth", 1, true))
+    assert.is_true(sys.exists(svg))
   end)
 
   it("ends with its exit code and a sentence, and nothing on stdout", function()
@@ -346,6 +356,11 @@ describe("seqrun pack", function()
       { 2, "use the solver optimal", "--hist", SQUAD, "--solver", "nnlshp", "--max-seqs", "9" },
       { 5, "no/such/dir/plan", "--hist", COLA, "--out", "no/such/dir/plan" },
       { 3, "not a certificate", "--hist", COLA, "--check", bad },
+      { 2, "leave out --out", "--hist", COLA, "--compare", "--out", folder .. "/unheard" },
+      { 2, "leave out --svg", "--hist", COLA, "--check", bad, "--svg", folder .. "/unheard" },
+      { 2, "leave out --plot", "--hist", COLA, "--json", "--plot" },
+      { 2, "nor auto", "--hist", COLA, "--max-seqs", "all" },
+      { 2, "unknown option '-1'; see", "--hist", COLA, "--max-len", "-1" },
     }
     for _, case in ipairs(cases) do
       local words = table.move(case, 3, #case, 1, {})

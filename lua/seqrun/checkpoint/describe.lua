@@ -108,7 +108,8 @@ local function describe_file(path)
     facts.file_bytes = size
     return facts
   end
-  return nil, message or ("%s: this is nothing that seqrun knows"):format(path), code or "data"
+  local known = "a data set, vocabulary, plan, safetensors or metrics file, a run or a checkpoint"
+  return nil, message or ("%s: this is not %s"):format(path, known), code or "data"
 end
 
 -- ---- folders ---------------------------------------------------------------------------------

@@ -45,12 +45,11 @@ local function today(histogram, options)
       { note = "padded to the longest of each batch: rows of many widths, batches that are not random",
         other_widths = true }),
   }
-  local next_fit = core.solve(histogram, { solver = "online", open = 1, seed = options.seed })
-  if next_fit then
-    local p = next_fit:info()
-    rows[3] = row_of("next fit", p.packs * info.max_len, histogram,
-      { deepest = p.deepest, milliseconds = p.milliseconds, note = "concatenated as they come" })
-  end
+  local next_fit, message = core.solve(histogram, { solver = "online", open = 1, seed = options.seed })
+  local p = next_fit and next_fit:info()
+  rows[3] = p and row_of("next fit", p.packs * info.max_len, histogram,
+    { deepest = p.deepest, milliseconds = p.milliseconds, note = "concatenated as they come" })
+    or { name = "next fit", note = message }
   return rows
 end
 

@@ -37,6 +37,16 @@ local function check_options(where, options)
   end
 end
 
+---@param name? string
+local function check_solver(name)
+  local names = pack.solvers()
+  for _, known in ipairs(names) do
+    if name == nil or known == name then return end
+  end
+  local text = "pack: no solver is called '%s'%s; there are %s"
+  error(text:format(tostring(name), guess.hint(tostring(name), names), table.concat(names, ", ")), 3)
+end
+
 -- ---- solvers written in Lua ------------------------------------------------------------------
 
 ---@alias seqrun.LuaSolver fun(counts: integer[], options: { max_len: integer, max_seqs?: integer }): table[]
@@ -44,7 +54,8 @@ end
 local registered = {} ---@type table<string, seqrun.LuaSolver>
 
 ---Adds a solver.  It gets the counts by length and the options, and returns a list of patterns,
----{ count = packs, length, length, ... } each; the plan made of them is checked like any other.
+---{ count = packs, length, length, ... } each; the plan made of them is checked like any other.  Loaders plan on
+---threads of their own with the built-in solvers; Plan:text() hands them one of these (option `plan`).
 ---@param name string
 ---@param solver seqrun.LuaSolver
 function pack.register(name, solver)
@@ -72,8 +83,12 @@ local function solve(histogram, options)
   local began = os.clock()
   local max_len = histogram:info().max_len
   local patterns = own(histogram:counts(), { max_len = max_len, max_seqs = options.max_seqs })
+  if type(patterns) ~= "table" then
+    local text = "pack: solver %s returned a %s; wanted a list of patterns, { count = packs, length, ... } each"
+    error(text:format(options.solver, type(patterns)), 0)
+  end
   local plan, message, code = core.plan(histogram, patterns, options)
-  if not plan then return nil, message, code end
+  if not plan then return nil, message, code == "internal" and "invalid" or code end -- its maker's fault, not ours
   return plan, nil, nil, (os.clock() - began) * 1e3
 end
 
@@ -271,6 +286,7 @@ end
 function pack.pack(source, options)
   options = options or {}
   check_options("pack", options)
+  check_solver(options.solver)
   local histogram, message, code = pack.lengths(source, options)
   if not histogram then return nil, message, code end
   local own, reason = {}, nil

@@ -5,7 +5,7 @@
 
 local c = require("seqrun.config")
 
-local solvers = require("seqrun.pack").solvers()
+local solvers = require("seqrun.core.pack").solvers() -- loaders plan on threads, where no Lua runs
 local MANY = 1 << 30 -- more than anybody means
 local later = true -- a resumed run may change it
 
@@ -44,25 +44,31 @@ local batch = c.map {
 }
 
 local model = c.map {
-  { "hidden_size", c.integer { default = 768, min = 1, max = 65536 } },
-  { "num_hidden_layers", c.integer { default = 12, min = 1, max = 1024 } },
-  { "num_attention_heads", c.integer { default = 12, min = 1, max = 1024 } },
-  { "intermediate_size", c.integer { default = 3072, min = 1, max = 1 << 20 } },
-  { "hidden_act", c.enum({ "gelu", "gelu_new", "relu" }, { default = "gelu" }) },
-  { "hidden_dropout_prob", c.number { default = 0.1, min = 0, max = 0.9 } },
-  { "attention_probs_dropout_prob", c.number { default = 0.1, min = 0, max = 0.9 } },
-  { "max_position_embeddings", c.integer { default = 512, min = 8, max = 65536 } },
-  { "type_vocab_size", c.integer { default = 2, min = 2, max = 65536 } },
-  { "initializer_range", c.number { default = 0.02, min = 0 } },
-  { "layer_norm_eps", c.number { default = 1e-12, min = 0 } },
+  { "hidden_size", c.integer { default = 768, min = 1, max = 65536, doc = "width of what stands for a token" } },
+  { "num_hidden_layers", c.integer { default = 12, min = 1, max = 1024, doc = "layers" } },
+  { "num_attention_heads", c.integer { default = 12, min = 1, max = 1024, doc = "heads; they divide hidden_size" } },
+  { "intermediate_size", c.integer { default = 3072, min = 1, max = 1 << 20,
+    doc = "width between the two products of a layer" } },
+  { "hidden_act", c.enum({ "gelu", "gelu_new", "relu" }, { default = "gelu",
+    doc = "between them; gelu is the one with erf, gelu_new with tanh" }) },
+  { "hidden_dropout_prob", c.number { default = 0.1, min = 0, max = 0.9,
+    doc = "share of outputs that training drops" } },
+  { "attention_probs_dropout_prob", c.number { default = 0.1, min = 0, max = 0.9,
+    doc = "share of attention that training drops" } },
+  { "max_position_embeddings", c.integer { default = 512, min = 8, max = 65536,
+    doc = "tokens of the longest sequence" } },
+  { "type_vocab_size", c.integer { default = 2, min = 2, max = 65536, doc = "segments that are told apart" } },
+  { "initializer_range", c.number { default = 0.02, min = 0, doc = "deviation of a fresh model's weights" } },
+  { "layer_norm_eps", c.number { default = 1e-12, min = 0, doc = "added to the variance" } },
   { "recompute", c.boolean { default = false, changeable = later,
     doc = "keep no activations inside a layer; exact, slower" } },
 }
 
 local optimizer = c.map {
-  { "name", c.enum({ "adamw", "lamb" }, { default = "adamw" }) },
-  { "betas", c.list(c.number { min = 0, max = 1 }, { default = { 0.9, 0.999 }, min = 2, max = 2 }) },
-  { "eps", c.number { default = 1e-6, min = 0 } },
+  { "name", c.enum({ "adamw", "lamb" }, { default = "adamw", doc = "lamb: for very large updates" }) },
+  { "betas", c.list(c.number { min = 0, max = 1 }, { default = { 0.9, 0.999 }, min = 2, max = 2,
+    doc = "what the two moments keep at a step" }) },
+  { "eps", c.number { default = 1e-6, min = 0, doc = "added to the root of the second moment" } },
   { "decay", c.number { default = 0.01, min = 0, doc = "of weights; biases and norms have none" } },
   { "clip", c.number { default = 1.0, min = 0, doc = "largest norm of the whole gradient; 0: none" } },
   { "max_skipped", c.integer { default = 10, min = 1, max = MANY,

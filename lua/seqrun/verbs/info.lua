@@ -13,6 +13,7 @@ end
 
 ---A foreign text on one line: what could move a terminal is shown as an escape.
 local function shown(value)
+  if value == json.null then return "none" end
   if math.type(value) == "float" then return ("%.6g"):format(value) end
   return (tostring(value):gsub("[%c\x7f\x80-\xff]", function(c)
     return c:byte() >= 0x80 and c or ("\\x%02x"):format(c:byte())

@@ -14,7 +14,8 @@ end
 
 local function depth(text)
   if text == "auto" then return text end
-  return whole(text)
+  local n, problem = whole(text)
+  return n, problem and problem .. ", nor auto"
 end
 
 local function length(text)
@@ -32,7 +33,8 @@ end
 function verb.define(cmd)
   cmd:argument("data", "a data set (.sqr)"):args("?")
   cmd:option("--hist", "counts instead: line l is the number of sequences of l tokens"):argname("FILE")
-  cmd:option("--max-len", "tokens of a pack; the lines of the .hist file by default"):argname("L"):convert(length)
+  cmd:option("--max-len", "tokens of a pack; by default the lines of the .hist file, 512 for a data set"):argname("L")
+    :convert(length)
   cmd:option("--max-seqs", "sequences a pack may hold, or auto; any number by default"):argname("K"):convert(depth)
   cmd:option("--solver", table.concat(pack.solvers(), ", ")):argname("NAME"):default("optimal")
   cmd:option("--too-long", "sequences above L: error, truncate or split"):argname("POLICY"):default("error")
@@ -101,16 +103,25 @@ local function check(args, histogram)
   return 0
 end
 
+local function draw(args, histogram)
+  if not args.svg then return true end
+  return sys.write_file(args.svg, pack.svg(histogram, { solver = args.solver }))
+end
+
 local function compare(args, histogram)
   local options = options_of(args)
   options.max_len, options.too_long, options.solver = nil, nil, nil
   local result, message, code = pack.compare(histogram, options)
   if not result then return nil, message, code end
+  local done
+  done, message, code = draw(args, histogram)
+  if not done then return nil, message, code end
   if args.json then
     say(json.encode { lower_bound = result.lower_bound, max_seqs = result.max_seqs or json.null, rows = result.rows })
   else
     say(tostring(result))
   end
+  if args.plot then say(pack.plot(histogram, { solver = args.solver })) end
   return 0
 end
 
@@ -133,10 +144,7 @@ local function write_files(args, histogram, plan)
   local done, message, code = true, nil, nil
   if args.certificate then done, message, code = certify(args, histogram, plan) end
   if done and args.out then done, message, code = plan:save(args.out) end
-  if done and args.svg then
-    local svg = pack.svg(histogram, { solver = args.solver })
-    done, message, code = sys.write_file(args.svg, svg)
-  end
+  if done then done, message, code = draw(args, histogram) end
   return done, message, code
 end
 
@@ -150,6 +158,24 @@ local function report(args, histogram, plan)
   if args.plot then say(pack.plot(histogram, { solver = args.solver })) end
 end
 
+---Options that would go unheard beside another one.
+local CLASHES = {
+  { "check", { "compare", "plot", "svg", "certificate", "out" }, "--check verifies a proof and makes no plan" },
+  { "compare", { "certificate", "out" }, "--compare makes a table and no plan" },
+  { "json", { "plot" }, "--json prints one object; --svg FILE writes the drawing" },
+}
+
+local function unheard(args)
+  for _, clash in ipairs(CLASHES) do
+    for _, other in ipairs(clash[2]) do
+      if args[clash[1]] and args[other] then
+        return nil, ("pack: %s; leave out --%s, or --%s"):format(clash[3], other, clash[1]), "config"
+      end
+    end
+  end
+  return true
+end
+
 local function known_solver(name)
   for _, known in ipairs(pack.solvers()) do
     if known == name then return true end
@@ -161,6 +187,7 @@ end
 
 function verb.run(args)
   local good, message, code = known_solver(args.solver)
+  if good then good, message, code = unheard(args) end
   if not good then return nil, message, code end
   local histogram
   histogram, message, code = histogram_of(args)
