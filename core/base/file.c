@@ -396,6 +396,8 @@ static sr_status make_dir(const char *path) {
     if (sr_io_now.mkdir(path, 0777) == 0) return SR_OK;
     int error = errno; /* not only EEXIST: a parent that stands may give EROFS or EACCES as well */
     if (sr_file_is_dir(path)) return SR_OK;
+    if (error == ENOENT) /* its parents stand: the place takes no folders, as /proc */
+        return sr_fail(SR_EIO, "%s: no directory can be made there; choose another place", path);
     errno = error;
     return failed("make the directory", path);
 }

@@ -139,7 +139,7 @@ static sr_status check_opts(const sr_dataset *d, const sr_table_opts *opts) {
     if (d->part[opts->part].count == 0)
         return sr_fail(SR_EDATA, "%s: the part '%s' is empty; hold back %s",
                        sr_shard_path(d->shard), sr_data_part_name(opts->part),
-                       opts->part == SR_PART_HELD ? "more (held: 0.05)" : "less");
+                       opts->part == SR_PART_HELD ? "more, or nothing (held: 0)" : "less");
     return SR_OK;
 }
 

@@ -136,7 +136,7 @@ static int dataset_info(lua_State *L) {
     lsr_set_integer(L, "vocab_size", sr_vocab_size(d->vocab));
     lsr_set_integer(L, "tokens", d->tokens);
     lsr_set_integer(L, "sentences", d->sentences);
-    lsr_set_integer(L, d->kind == SR_DATA_TEXT ? "documents" : "examples", d->units);
+    lsr_set_integer(L, d->kind == SR_DATA_TEXT ? "documents" : "examples", d->units - d->cut);
     for (int p = 0; p < SR_PARTS; p++) {
         lua_newtable(L);
         lsr_set_integer(L, "units", d->part[p].count);

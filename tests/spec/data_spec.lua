@@ -106,11 +106,33 @@ describe("prepare", function()
     for _, name in ipairs(assert(sys.list(folder))) do assert.is_nil(name:find("tmp-", 1, true)) end
   end)
 
+  it("counts the one document as one, though its end is held back", function()
+    local path = file("one.txt", "The cat sat. The cat sat on the mat. The mat sat.\n")
+    local ds = corpus({ inputs = path }, { held = 0.3 })
+    assert.same({ 1, true, 1 }, { ds:info().documents, ds:info().cut, ds:info().held.units })
+    assert.truthy(tostring(ds):find("in 1 documents,", 1, true))
+  end)
+
+  it("says what to do when there is too little to hold anything back", function()
+    local ds = corpus({ inputs = file("one.txt", "The cat sat.\n") }, { held = 0.3 })
+    local loader, message = sr.data.loader { data = ds, part = "held", max_len = 32 }
+    assert.is_nil(loader)
+    assert.truthy(message:find("the part 'held' is empty; hold back more, or nothing (held: 0)", 1, true))
+  end)
+
+  it("names what a killed call left behind", function()
+    local left = file(".x.sqr.tmp-0123abcd", "half")
+    local lines = {}
+    corpus { progress = function(line) lines[#lines + 1] = line end }
+    assert.truthy(lines[1]:find(left .. " is left from a prepare that was killed", 1, true), lines[1])
+    os.remove(left)
+  end)
+
   it("says how to make a data set that is missing", function()
     local ds, message, code = sr.data.open(folder .. "/nowhere.sqr")
     assert.is_nil(ds)
     assert.equal("missing", code)
-    assert.is_truthy(message:find("make one with `seqrun recipes/prepare.lua`", 1, true), message)
+    assert.is_truthy(message:find("such data set; make one with `seqrun recipes/prepare.lua`$"), message)
   end)
 
   it("refuses a vocabulary without [MASK]", function()

@@ -37,7 +37,6 @@ function Corpus.open(path, options)
   local opened, message, code = core.open(path, {
     held = options.held, split = options.split, seed = options.seed, cache = options.cache, vocab = vocab,
   })
-  if code == "missing" then message = message .. "; make one with `seqrun recipes/prepare.lua`" end
   if not opened then return nil, message, code end
   return setmetatable({ core = opened, about = opened:info() }, Corpus)
 end

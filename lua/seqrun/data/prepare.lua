@@ -108,6 +108,19 @@ local function make_place(out)
   return done, message, code
 end
 
+---Names the files that earlier calls left beside `out` when they were killed: they are large, and nobody else
+---looks for them.
+local function tell_leftovers(options)
+  local folder, name = options.out:match("^(.*/)([^/]*)$")
+  folder, name = folder or "./", name or options.out
+  for _, found in ipairs(sys.list(folder) or {}) do
+    local rest = found:sub(1, #name + 1) == "." .. name and found:sub(#name + 2)
+    if rest and rest:find("^%.tmp%-%x%x%x%x%x%x%x%x$") then
+      say(options, "%s%s is left from a prepare that was killed; remove it, unless one is at work", folder, found)
+    end
+  end
+end
+
 ---Puts the data set in its place, and beside it the vocabulary when it was trained.
 local function commit(options, ingest, vocab)
   local done, message, code = true, nil, nil
@@ -123,6 +136,7 @@ local function prepare(options, inputs)
   if #inputs == 0 then return nil, "prepare: inputs is empty; give files or folders, or - for stdin", "config" end
   done, message, code = make_place(options.out)
   if not done then return nil, message, code end
+  tell_leftovers(options)
   vocab, message, code = vocabulary(options, inputs)
   if not vocab then return nil, message, code end
   local lowercase = options.lowercase ~= false

@@ -118,8 +118,9 @@ function stats.text(r)
   for i, c in ipairs(r.coverage) do shares[i] = ("%d tokens cover %g %%"):format(c.tokens, 100 * c.share) end
   say("  vocabulary  %d of %d tokens occur (%.1f %%); %s", r.vocab_used, r.vocab_size, 100 * r.vocab_coverage,
     table.concat(shares, ", "))
-  say("  held back   %d %s, %d tokens%s", r.held.units, text and "documents" or "examples", r.held.tokens,
-    r.cut and ": the end of the one document" or "")
+  local held = ("%d %s"):format(r.held.units, text and "documents" or "examples")
+  if r.cut then held = "the end of the one document" end
+  say("  held back   %s, %d tokens", held, r.held.tokens)
   say("  at max_len %d: %d examples, mean length %.1f, %.1f %% of a padded batch is real", r.max_len, r.train_examples,
     r.mean_length, 100 * r.filled_when_padded)
   for _, class in ipairs(r.lengths) do most = math.max(most, class.examples) end
