@@ -1,6 +1,7 @@
 -- schedule.lua - learning rates as functions of the step.
 --
--- A schedule is a plain function: rate(step) for step 1, 2, ...  `warmup` is a number of steps, or a
+-- A schedule is a plain function: rate(step) for step 1, 2, ...; fractions are welcome, since updates of
+-- packs draw now a few sequences more, now fewer (`update.schedule_step`).  `warmup` is a number of steps, or a
 -- part of `total` when it lies between 0 and 1.  Anything callable with a step serves as well.
 
 local schedule = {}

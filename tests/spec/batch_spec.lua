@@ -175,6 +175,24 @@ describe("a loader", function()
     assert.equal(32, open({ packs = false, sequences = 32, adjust = "betas" }):summary().packs)
   end)
 
+  it("counts the steps of schedules in sequences, across epochs and after a seek", function()
+    for _, adjust in ipairs { "batch", "betas" } do
+      local options = { packs = false, sequences = 30, adjust = adjust }
+      local loader, drawn, cursor, behind = open(options), 0, nil, nil
+      for i = 1, 12 do
+        local update = loader:next()
+        drawn = drawn + update.sequences
+        assert.equal(drawn / 30, update.schedule_step)
+        if i == 5 then cursor = loader:cursor() elseif i == 6 then behind = update.schedule_step end
+      end
+      local again = open(options)
+      again:seek(cursor)
+      assert.equal(behind, again:next().schedule_step)
+    end
+    local fixed = open({ packs = 3 })
+    assert.same({ 1, 2 }, { fixed:next().schedule_step, fixed:next().schedule_step })
+  end)
+
   it("uses a saved plan where it fits", function()
     local text = open({ solver = "spfhp" }):plan_text()
     assert.equal("spfhp", open({ plan = text }):plan(0).solver)

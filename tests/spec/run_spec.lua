@@ -1,9 +1,11 @@
 -- What a run leaves behind, refuses, and says; each end with its exit code.
 
+local config = require("seqrun.config")
 local json = require("seqrun.core.json")
 local metrics = require("seqrun.metrics")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
+local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
 local folder, corpus, first
@@ -50,6 +52,25 @@ describe("a run", function()
     assert.equal("eval", eval.type)
     for _, key in ipairs { "mlm_loss", "mlm_accuracy", "nsp_accuracy", "unigram_loss" } do
       assert.equal("number", type(eval[key]), key)
+    end
+  end)
+
+  it("has the rate of the sequences drawn, and as many updates as the schedule takes", function()
+    for adjust, most in pairs { batch = 22, betas = 18 } do
+      local out = folder .. "/rate-" .. adjust
+      local words = { "batch.adjust=" .. adjust, "steps=none", "rate.total=20", "rate.warmup=2" }
+      assert.equal(0, (run("--out", out, table.unpack(words))))
+      local values = config.load({ schema = sr.run.schema, file = out .. "/config.yaml" }).values
+      local rate, target, drawn = sr.run.schedule(values), values.batch.sequences, 0
+      local lines = assert(metrics.read(out))
+      for _, line in ipairs(lines) do
+        if line.type == "train" then
+          drawn = line.sequences
+          assert.equal(rate(drawn / target), line.lr)
+        end
+      end
+      assert.is_true(math.abs(drawn / target - 20) < 2, drawn / target) -- epochs have now more, now fewer sequences
+      assert.is_true(lines[#lines].step <= most, lines[#lines].step)
     end
   end)
 

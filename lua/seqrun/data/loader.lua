@@ -106,6 +106,8 @@ end
 ---@field slots integer
 ---@field masked integer
 ---@field imbalance number cost of the heaviest micro-batch over the mean; 1 is even
+---@field schedule_step number where schedules stand after it: all sequences drawn so far, over those that an update
+---is to have; where no such number was given, updates
 ---@field from table the cursor before it
 ---@field upto table the cursor behind it
 local Update = {}
@@ -133,8 +135,9 @@ end
 ---@return seqrun.Batch
 function Update:batch(i) return new_batch(self.core, i) end
 
-local function new_update(object)
+local function new_update(object, sequences)
   local update = object:info()
+  update.schedule_step = sequences and update.upto.sequences / sequences or update.upto.update
   update.core, update.count = object, update.batches
   update.batches = nil -- the method
   return setmetatable(update, Update)
@@ -180,12 +183,16 @@ function Loader:__tostring()
     self.data.about.path, s.part, s.packs, s.packs * s.factor, s.packs_per_epoch, s.arrange, 100 * s.efficiency)
 end
 
+---Sequences that an update is to have; nil when packs were asked for.
+---@return integer?
+function Loader:target() return not self.options.packs and self.options.sequences or nil end
+
 ---The next update; nil after the last epoch.  Damaged data raises a failure, so that no loop takes it
 ---for the end.
 ---@return seqrun.Update?
 function Loader:next()
   local update, message, code = self.core:next()
-  if update then return new_update(update) end
+  if update then return new_update(update, self:target()) end
   if code then failure.raise(code, "%s", message) end
   return nil
 end
@@ -226,11 +233,12 @@ function Loader:examples(epoch) return self:plan(epoch).sequences end
 ---@return table
 function Loader:summary()
   self.first_plan = self.first_plan or self:plan()
-  local plan, packs = self.first_plan, self:cursor().packs
+  local plan, packs, target = self.first_plan, self:cursor().packs, self:target()
   return {
     part = self.options.part or "train", arrange = self.options.arrange or "packed", packs = packs,
     micro_packs = math.min(packs, self.options.micro_packs or packs), packs_per_epoch = plan.packs,
     sequences = plan.sequences, factor = plan.factor, efficiency = plan.efficiency, max_len = plan.max_len,
+    schedule_steps = target and packs * plan.factor / target or 1, -- that an update takes, on average
   }
 end
 

@@ -226,7 +226,8 @@ function Run:start(parts)
   self.cursor, self.held_from = self.loader:cursor(), self.held and self.held:cursor()
   self.first_cursor = self.cursor
   self.flops = require("seqrun.run.flops").counter(self.model.config)
-  self.total = self.config.steps or self.config.rate.total - self.config.rate.from
+  local left = self.config.rate.total - self.config.rate.from
+  self.total = self.config.steps or math.ceil(left / self.loader:summary().schedule_steps)
   self.last = math.min(self.total, self.request.max_steps or math.huge)
   if self.request.dry_run then
     start_from(self)
@@ -380,7 +381,7 @@ function Run:steps(loader)
     if self.step < self.last then update = loader:next() end
     if not update then return finish(self) end
     self.step_began, self.waited, self.under_way = sys.now(), sys.now() - asked, true
-    self.imbalance = update.imbalance
+    self.imbalance, self.schedule_step = update.imbalance, update.schedule_step
     return self.step + 1, update
   end
 end
@@ -409,7 +410,7 @@ function Run:log(step, optimizer)
     if message then failure.raise(code, "%s", message) end
     if not result then error("run:log: the optimizer has made no step; call optimizer:step { rate = ... } first", 2) end
     local _, skipped = optimizer:counts()
-    line.type, line.step, line.lr, line.seconds = "train", step, self.rate(step), self:seconds()
+    line.type, line.step, line.lr, line.seconds = "train", step, self.rate(self.schedule_step), self:seconds()
     line.grad_norm, line.skipped = result.norm, skipped
     write_metrics(self, line)
     self.progress:show(line, self.last)

@@ -54,9 +54,10 @@ function parts.optimizer_options(cfg, loader)
   }
 end
 
----Linear warm-up, then polynomial decay; a later phase begins at step `from` of it.
+---Linear warm-up, then polynomial decay; a later phase begins at step `from` of it.  A step is
+---batch.sequences sequences, however many an update draws: take `update.schedule_step`.
 ---@param cfg table
----@return fun(step: integer): number
+---@return fun(step: number): number
 function parts.schedule(cfg)
   local r = cfg.rate
   local rate = require("seqrun.schedule").poly {

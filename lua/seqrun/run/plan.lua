@@ -59,20 +59,22 @@ end
 
 -- ---- the learning rate -----------------------------------------------------------------------
 
----"1: 2e-05  60: 0.002 ..." at the points where a schedule turns.
----@param rate fun(step: integer): number
+---"1: 2e-05  60: 0.002 ..." at the updates where a schedule turns.
+---@param rate fun(step: number): number
 ---@param cfg table the `rate` part of a config
 ---@param last integer
-local function rate_points(rate, cfg, last)
+---@param pace number steps of the schedule that an update takes
+local function rate_points(rate, cfg, last, pace)
   local points, seen = {}, {}
-  for _, step in ipairs { 1, cfg.warmup - cfg.from, last // 4, last // 2, 3 * last // 4, last } do
+  local warm = math.ceil((cfg.warmup - cfg.from) / pace)
+  for _, step in ipairs { 1, warm, last // 4, last // 2, 3 * last // 4, last } do
     if step >= 1 and step <= last and not seen[step] then
       seen[step] = true
       points[#points + 1] = step
     end
   end
   table.sort(points)
-  for i, step in ipairs(points) do points[i] = ("%s: %.3g"):format(text.commas(step), rate(step)) end
+  for i, step in ipairs(points) do points[i] = ("%s: %.3g"):format(text.commas(step), rate(step * pace)) end
   return table.concat(points, "   ")
 end
 
@@ -83,7 +85,7 @@ local function earlier_rate(from)
   local loaded = config.load { schema = pretraining.schema, file = path }
   if not loaded then return nil end
   local values = loaded.values
-  return rate_points(parts.schedule(values), values.rate, values.steps or values.rate.total - values.rate.from)
+  return rate_points(parts.schedule(values), values.rate, values.steps or values.rate.total - values.rate.from, 1)
 end
 
 -- ---- time and memory -------------------------------------------------------------------------
@@ -123,7 +125,7 @@ local function tell(self, micros, rests)
   say("%s", plan.headline(self))
   local earlier = earlier_rate(cfg.init.from)
   if earlier then say("  rate    before, in %s: %s", cfg.init.from, earlier) end
-  say("  rate    %s", rate_points(self.rate, cfg.rate, self.total))
+  say("  rate    %s", rate_points(self.rate, cfg.rate, self.total, loader.schedule_steps))
   say("  memory  %s for parameters, gradients and moments; the process took at most %s", text.bytes(16 * params),
     text.bytes(peak))
   local step = typical(micros) * loader.packs / loader.micro_packs + typical(rests)
@@ -151,7 +153,8 @@ function plan.rehearse(self, loader)
       return nil
     end
     began, half = sys.now(), nil
-    self.step_began, self.waited, self.imbalance = began, 0, update.imbalance
+    self.step_began, self.waited = began, 0
+    self.imbalance, self.schedule_step = update.imbalance, update.schedule_step
     return 1, shortened(update, function() half = sys.now() end)
   end
 end

@@ -78,7 +78,8 @@ local optimizer = c.map {
 local rate = c.map {
   { "peak", c.number { required = true, min = 0, doc = "learning rate at the end of the warm-up" } },
   { "warmup", c.integer { default = 0, min = 0, doc = "steps of linear warm-up" } },
-  { "total", c.integer { required = true, min = 1, doc = "steps of the schedule; the rate ends at zero there" } },
+  { "total", c.integer { required = true, min = 1,
+    doc = "steps of the schedule, batch.sequences sequences each; the rate ends at zero there" } },
   { "from", c.integer { default = 0, min = 0, doc = "steps of the schedule that an earlier phase has used" } },
   { "power", c.number { default = 1.0, min = 0, doc = "of the decay: 1 is linear, 0.5 a square root" } },
   { "decay_from", c.enum({ "warmup", "start" }, { default = "warmup",
@@ -115,7 +116,8 @@ local log = c.map {
 }
 
 local schema = c.map {
-  { "steps", c.integer { optional = true, min = 1, doc = "updates of this run; none: what is left of rate.total" } },
+  { "steps", c.integer { optional = true, min = 1,
+    doc = "updates of this run; none: as many as what is left of rate.total takes" } },
   { "seed", c.integer { default = 42, min = 0, doc = "key of every random decision" } },
   { "device", c.string { default = "cpu", doc = "one of sr.devices()" } },
   { "threads", c.integer { optional = true, min = 1, max = 1024, changeable = later,
