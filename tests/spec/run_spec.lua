@@ -291,7 +291,6 @@ describe("a run", function()
   end)
 
   it("trains on given examples, and says what to do about those that are too long", function()
-    local sr = require("seqrun")
     local examples = {}
     for i = 1, 200 do
       local a = {}
@@ -317,7 +316,6 @@ describe("a run", function()
   it("ends well on a data set so small that an update crosses its epochs", function()
     local place = folder .. "/few"
     assert(sys.make_dirs(place))
-    local sr = require("seqrun")
     local text = program.write(place, "few.txt", "Hello world. This is a test.\nSecond line here.\n\nNew doc starts.\n")
     local few = place .. "/few.sqr"
     sr.must(sr.data.prepare { inputs = { text }, vocab = "tests/data/model/tiny/vocab.txt", out = few })
@@ -378,9 +376,8 @@ describe("a run", function()
     local out = folder .. "/alone"
     local code, _, err = run("--out", out, "--max-steps", "3", "data.nsp=false", "optimizer.name=lamb")
     assert.equal(0, code, err)
-    local sr = require("seqrun")
-    local config = assert(sr.checkpoint.config(out))
-    local trained, fresh = sr.nn.bert(config), sr.nn.bert(config):initialise(42)
+    local shape = assert(sr.checkpoint.config(out))
+    local trained, fresh = sr.nn.bert(shape), sr.nn.bert(shape):initialise(42)
     assert(sr.checkpoint.load(out, { model = trained.params }))
     local function change(name)
       return (trained.params:value_of(name) - fresh.params:value_of(name)):abs():max():item()
@@ -421,7 +418,6 @@ describe("a run", function()
       pending("sanitizers keep what is freed")
       return
     end
-    local sr = require("seqrun")
     local data = sr.must(sr.data.open(corpus))
     local loader = sr.must(sr.data.loader { data = data, max_len = 48, packs = 2, seed = 1, mask = { max = 8 } })
     local bert = sr.nn.bert {
