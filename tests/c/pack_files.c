@@ -1,6 +1,11 @@
 /* Histogram and plan files: what is written comes back; what is damaged is refused with its line.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #include "core/base/mem.h"
 #include "core/pack/pack.h"
@@ -107,6 +112,40 @@ static void plans(void) {
     sr_histogram_free(&h);
 }
 
+/* A plan of packs of 5 tokens under a checksum that is right, whatever it says. */
+static sr_status forged(const char *max_seqs, const char *rest) {
+    char text[512];
+    sr_plan *plan;
+    int n = snprintf(text, sizeof text,
+                     "seqrun plan 1\nsolver lpfhp\ncapacity 5\nmax_seqs %s\nlonger 0\nlost 0\n"
+                     "bound 1 tokens\nmilliseconds 1\n%s",
+                     max_seqs, rest);
+    XXH128_hash_t sum = XXH3_128bits(text, (size_t)n);
+    n += snprintf(text + n, sizeof text - (size_t)n, "checksum %016" PRIx64 "%016" PRIx64 "\n",
+                  (uint64_t)sum.high64, (uint64_t)sum.low64);
+    sr_status st = sr_plan_parse(&plan, text, (size_t)n, "p");
+    if (st == SR_OK) sr_plan_free(plan);
+    return st;
+}
+
+static void contradictions(void) {
+    CHECK_OK(forged("any", "lengths 2\n1 2\n3 1\npatterns 1\n1 3 1x2\n"));
+    CHECK_OK(forged("3", "lengths 2\n1 2\n3 1\npatterns 1\n1 3 1x2\n"));
+    CHECK_FAILS(forged("2", "lengths 2\n1 2\n3 1\npatterns 1\n1 3 1x2\n"), SR_EDATA,
+                "holds 3 sequences; 2 are allowed");
+    CHECK_FAILS(forged("any", "lengths 2\n1 2\n4 1\npatterns 1\n1 4 1x2\n"), SR_EDATA,
+                "holds 6 tokens, a pack 5");
+    CHECK_FAILS(forged("any", "lengths 2\n1 3\n3 1\npatterns 1\n1 3 1x2\n"), SR_EDATA,
+                "1 sequences of 1 tokens are in no pack");
+    CHECK_FAILS(forged("any", "lengths 2\n3 1\n3 1\npatterns 1\n2 3\n"), SR_EDATA, "outside 4..5");
+    CHECK_FAILS(forged("any", "lengths 2\n3 1\n1 2\npatterns 1\n1 3 1x2\n"), SR_EDATA,
+                "outside 4..5");
+    CHECK_FAILS(forged("any", "lengths 1\n3 1\npatterns 1\n1 3x1\n"), SR_EDATA, "outside 2..");
+    CHECK_FAILS(forged("any", "lengths 2\n1 2\n3 1\npatterns 1\n1 1x2 3\n"), SR_EDATA,
+                "do not fall");
+    CHECK_FAILS(forged("any", "lengths 1\n3 1\npatterns 2\n1 3\n"), SR_EDATA, "whole number");
+}
+
 /* Every allocation of the path from file to plan may fail; nothing leaks, nothing half-done. */
 static void out_of_memory(void) {
     const char *const solvers[] = {"lpfhp", "spfhp", "ffd", "bfd", "none"};
@@ -133,6 +172,7 @@ int main(void) {
     histograms();
     lengths();
     plans();
+    contradictions();
     out_of_memory();
     CHECK(sr_mem_live() == 0);
     return CHECK_DONE();

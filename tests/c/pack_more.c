@@ -167,6 +167,7 @@ static void ranks(void) {
         CHECK(fabs(imbalance - most * groups / total) < 1e-9);
         if (n >= 8 * groups) CHECK(imbalance < 1.08 + (n % groups > 0) * 0.2);
     }
+    CHECK(sr_pack_cost((const uint16_t[]){3, 4}, 2, 2, 0.5) == 2 * 7 + 0.5 * 25);
     enum { MANY = 20000 }; /* a global batch of a large run: no swap search to the end */
     static double many[MANY];
     static int32_t where[MANY];

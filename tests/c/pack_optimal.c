@@ -84,6 +84,16 @@ static void published_certificates(void) {
         CHECK_OK(sr_certificate_check(&c, &h));
         c.weight[100]++;
         CHECK_FAILS(sr_certificate_check(&c, &h), SR_EDATA, "the proof fails");
+        c.weight[100]--;
+        for (int64_t by = -1; by <= 1; by += 2) {
+            c.heaviest += by;
+            CHECK_FAILS(sr_certificate_check(&c, &h), SR_EDATA, "heaviest pattern");
+            c.heaviest -= by, c.total += by;
+            CHECK_FAILS(sr_certificate_check(&c, &h), SR_EDATA, "total weight");
+            c.total -= by, c.bound += by;
+            CHECK_FAILS(sr_certificate_check(&c, &h), SR_EDATA, "the bound");
+            c.bound -= by;
+        }
         sr_certificate_free(&c);
         sr_histogram_free(&h);
     }

@@ -139,3 +139,42 @@ describe("event files", function()
     assert.equal("\x10\x02" .. "\x3a\x02\x08\x01", list[2]:sub(10))
   end)
 end)
+
+describe("a window of steps", function()
+  ---A scalar that has been computed.
+  local function scalar(x)
+    local own = function(self) return self end
+    return { detach = own, keep = own, sum = own, item = function() return x end, release = function() end }
+  end
+
+  local function add(window, i)
+    window:add({ sequences = 10 * i, tokens = 100 * i, slots = 150 * i * i, masked = 15 * i }, {
+      total = scalar(3 * i), mlm = scalar(2 * i), nsp = scalar(i), mlm_correct = scalar(6 * i),
+      nsp_correct = scalar(5 * i),
+    }, 1000 * i)
+  end
+
+  it("adds up, and divides every sum by what it belongs to", function()
+    local window = require("seqrun.run.window").new()
+    for i = 1, 2 do
+      add(window, i)
+      window:step(2 * i, 0.5 * i, 1 + i / 10)
+    end
+    local line = window:line(100)
+    assert.near(1.15, line.imbalance, 1e-12)
+    line.imbalance = nil
+    assert.same({
+      loss = 4.5, mlm_loss = 3.0, nsp_loss = 1.5, mlm_accuracy = 18 / 45, nsp_accuracy = 15 / 30, sequences = 30,
+      real_tokens = 300, slot_tokens = 750, efficiency = 300 / 750, real_tokens_per_s = 50.0, slot_tokens_per_s = 125.0,
+      mfu = 3000 / 600, data_wait_ms = 750.0,
+    }, line)
+    add(window, 1) -- and then dropped
+    window:drop()
+    add(window, 3)
+    window:step(3, 0, 1)
+    line = window:line()
+    assert.same({ 60, 600, 2100 }, { line.sequences, line.real_tokens, line.slot_tokens })
+    assert.same({ 9.0, 300 / 1350, 100.0 }, { line.loss, line.efficiency, line.real_tokens_per_s })
+    assert.is_nil(line.mfu)
+  end)
+end)

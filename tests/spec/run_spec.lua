@@ -46,6 +46,8 @@ describe("a run", function()
       for _, key in ipairs(metrics.TRAIN) do assert.is_not_nil(lines[i][key], key) end
       assert.is_true(lines[i].loss == lines[i].loss and lines[i].loss > 0)
       assert.is_true(lines[i].efficiency > 0.3 and lines[i].efficiency <= 1)
+      assert.near(3e-3 * math.min(1, i / 3, (40 - i) / 37), lines[i].lr, 1e-9)
+      assert.is_true(lines[i].grad_norm > 0 and lines[i].skipped == 0)
     end
     assert.is_true(math.abs(lines[3].loss - lines[3].mlm_loss - lines[3].nsp_loss) < 1e-5)
     local eval = lines[7]
@@ -83,6 +85,15 @@ describe("a run", function()
     assert.same(small.weights(first, 6), small.weights(again, 6))
     assert.same(small.metrics(first), small.metrics(again))
     assert.equal(sys.read_file(first .. "/config.yaml"), sys.read_file(again .. "/config.yaml"))
+  end)
+
+  it("saves every so many steps and at the end, and keeps the newest", function()
+    for keep, wanted in pairs { [2] = { 4, 5 }, [9] = { 2, 4, 5 } } do
+      local out, steps = folder .. "/kept" .. keep, {}
+      assert.equal(0, (run("--out", out, "--max-steps", "5", "save.every=2", "save.keep=" .. keep)))
+      for i, one in ipairs(assert(require("seqrun.checkpoint").list(out))) do steps[i] = one.step end
+      assert.same(wanted, steps)
+    end
   end)
 
   it("gives the same numbers whether its updates are made ahead or not", function()
@@ -341,6 +352,8 @@ describe("a run", function()
     local code, _, err = run("--out", out, "rate.peak=1e30", "rate.warmup=0", "optimizer.max_skipped=2")
     assert.equal(1, code)
     assert.truthy(err:find("finite", 1, true))
+    local lines = assert(metrics.read(out))
+    assert.is_true(lines[#lines].skipped >= 1)
   end)
 
   it("ends with 1 and saves nothing when the weights hold no numbers any more", function()

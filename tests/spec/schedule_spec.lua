@@ -31,6 +31,9 @@ describe("schedule", function()
 
   it("ends at the floor and takes a warm-up that is part of the total", function()
     same({ 0.1, 0.1 }, at(schedule.linear { peak = 1, total = 4, floor = 0.1 }, 4, 9))
+    same({ 0.55, 0.1, 0.1 }, at(schedule.poly { peak = 1, total = 4, floor = 0.1 }, 2, 4, 9))
+    same({ 0.55, 0.1, 0.1 }, at(schedule.cosine { peak = 1, total = 4, floor = 0.1 }, 2, 4, 9))
+    same({ 1, 0.55, 0.1, 0.1 }, at(schedule.wsd { peak = 1, total = 9, decay = 4, floor = 0.1 }, 5, 7, 9, 12))
     same({ 0.5, 1 }, at(schedule.linear { peak = 1, warmup = 0.2, total = 10 }, 1, 2))
   end)
 
