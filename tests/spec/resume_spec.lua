@@ -227,6 +227,7 @@ end
     local code, text = run("--resume=" .. out, "--max-steps", tostring(STEPS))
     assert.equal(0, code)
     assert.equal(1, select(2, text:gsub("step 9 is passed over", "")))
+    assert.truthy(table.concat(assert(sys.list(out)), " "):find("set-aside-step-000000009-", 1, true))
     assert.same(small.weights(straight, STEPS), small.weights(out, STEPS))
     assert.same(small.metrics(straight), small.metrics(out))
   end)

@@ -96,6 +96,13 @@ describe("a run", function()
     end
   end)
 
+  it("writes a line for the steps that are left at the end of its schedule", function()
+    local out, steps = folder .. "/lines", {}
+    assert.equal(0, (run("--out", out, "rate.total=12", "rate.from=7", "log.every=2")))
+    for i, line in ipairs(small.metrics(out)) do steps[i] = line.step end
+    assert.same({ 2, 4, 5 }, steps)
+  end)
+
   it("gives the same numbers whether its updates are made ahead or not", function()
     local out = folder .. "/ahead"
     assert.equal(0, (run("--out", out, "--max-steps", "6", "data.prefetch=0")))
