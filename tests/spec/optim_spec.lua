@@ -69,6 +69,35 @@ for _, device in ipairs(sr.devices()) do
       end
     end)
 
+    it("adds 1e-6 to the norm that AdamW clips, as PyTorch does, and nothing to LAMB's", function()
+      for kind, factor in pairs { adamw = 1 / 3, lamb = 1 / 2 } do
+        local p = store()
+        local opt = sr.optim[kind](p, { betas = { 0, 0 }, decay = 0 })
+        set_grad(p, "b", { 2e-6 })
+        opt:step { rate = 0, clip = 1e-6 }
+        near(factor, opt:moments("b"):item() / 2e-6, 1e-5)
+      end
+    end)
+
+    it("moves a tensor of zeros by LAMB's plain update", function()
+      local p = store { { name = "zero", shape = { 2 }, init = "zeros" } }
+      local opt = sr.optim.lamb(p, { decay = 0, eps = 1e-6 })
+      set_grad(p, "zero", { 0.3, -0.4 })
+      opt:step { rate = 0.01 }
+      local moved = p:value_of("zero"):totable()
+      near(-0.01, moved[1], 1e-5)
+      near(0.01, moved[2], 1e-5)
+      assert.same({ 3, 4 }, p:value_of("w"):totable()) -- an update of zeros
+    end)
+
+    it("writes to the parameters: a graph from before the step is refused", function()
+      local p = store()
+      local opt = sr.optim.adamw(p)
+      local loss = p:get("w"):square():sum()
+      opt:step { rate = 0.1 }
+      assert.error_matches(function() loss:backward() end, "written to in place")
+    end)
+
     it("decays the moments by beta^power", function()
       local p = store()
       local opt = sr.optim.adamw(p, { betas = { 0.9, 0.99 }, power = 2 })

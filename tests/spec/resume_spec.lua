@@ -208,6 +208,47 @@ end
     end
   end)
 
+  it("goes on with the values that the recipe names, and with the time", function()
+    local recipe = meddle("kept.lua", [[
+    local kept = run:state { batches = 0 }
+    kept.batches = kept.batches + 1]])
+    local function go(out, steps)
+      local words = small.words(corpus, "config=recipes/tiny.yaml", "--resume", "--out", out, "--max-steps",
+        tostring(steps))
+      words[1] = recipe
+      assert.equal(0, (program.run(words)))
+      return assert(require("seqrun.checkpoint").state(("%s/step-%09d"):format(out, steps))).state.kept.batches
+    end
+    local out = folder .. "/kept"
+    go(out, 4)
+    assert.equal(go(folder .. "/kept.whole", 8), go(out, 8))
+    local before = 0
+    for _, line in ipairs(assert(require("seqrun.metrics").read(out))) do
+      assert.is_true(line.type == "eval" or line.seconds > before)
+      before = line.seconds
+    end
+  end)
+
+  it("packs by the plan that was saved, which is that of its epoch", function()
+    local out = folder .. "/plan"
+    local function plan_of(step)
+      local text = assert(sys.read_file(("%s/step-%09d/trainer/plan.txt"):format(out, step)))
+      return text:match("solver (%w+)"), text:match("lengths.*")
+    end
+    assert.equal(0, (run("--out", out, "--max-steps", "2", "pack.solver=spfhp")))
+    local config = assert(sys.read_file(out .. "/config.yaml"))
+    local other, changed = config:gsub("solver: spfhp", "solver: lpfhp")
+    assert.equal(1, changed)
+    assert(sys.write_file(out .. "/config.yaml", other)) -- as if another version chose another plan
+    assert.equal(0, (run("--resume=" .. out, "--max-steps", "3", "pack.solver=lpfhp")))
+    local _, first = plan_of(2)
+    assert.same({ "spfhp", first }, { plan_of(3) })
+    assert.equal(0, (run("--resume=" .. out, "--max-steps", "12", "pack.solver=lpfhp")))
+    local solver, later = plan_of(12)
+    assert.equal("lpfhp", solver)
+    assert.not_equal(first, later)
+  end)
+
   it("ends with 75 when the budget is spent, and goes on with a larger one", function()
     local out = folder .. "/budget"
     local code, text = run("--out", out, "--max-steps", tostring(STEPS), "budget=1e-3")

@@ -380,6 +380,8 @@ describe("a run", function()
     assert.is_true(carried < fresh - 0.01)
     local moments = { "--max-steps", "2", "init.from=" .. first, "init.carry=moments" }
     assert.equal(0, (run("--out", folder .. "/moments", table.unpack(moments))))
+    assert.equal(0, (run("--out", folder .. "/weights", "--max-steps", "2", "init.from=" .. first)))
+    assert.not_same(small.weights(folder .. "/weights", 2), small.weights(folder .. "/moments", 2))
     code, _, err = run("--out", folder .. "/nothing", "init.from=" .. folder .. "/nowhere")
     assert.equal(3, code)
     assert.truthy(err:find("init.from: " .. folder .. "/nowhere: there is no such", 1, true), err)
