@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/system.h"
+
 static sr_status packs_at(int64_t *packs, int64_t *bound, const sr_histogram *h,
                           const sr_pack_opts *opts, int32_t depth) {
     sr_plan *plan;
@@ -16,7 +18,7 @@ static sr_status packs_at(int64_t *packs, int64_t *bound, const sr_histogram *h,
     return SR_OK;
 }
 
-static void explain(sr_depth_choice *c, double tolerance) {
+static void explain(sr_depth_choice *c, double tolerance, bool late) {
     double above = c->bound > 0 ? 100.0 * (double)(c->packs - c->bound) / (double)c->bound : 0;
     int n = snprintf(c->reason, sizeof c->reason,
                      "%d sequences a pack: %" PRId64 " packs are %.4f%% above the bound without a "
@@ -25,13 +27,20 @@ static void explain(sr_depth_choice *c, double tolerance) {
     if (c->packs_below > 0 && n > 0 && n < (int)sizeof c->reason)
         snprintf(c->reason + n, sizeof c->reason - (size_t)n, "; %d would need %" PRId64,
                  c->max_seqs - 1, c->packs_below);
+    if (late && n > 0 && n < (int)sizeof c->reason)
+        snprintf(c->reason + n, sizeof c->reason - (size_t)n, "; no time to try fewer");
 }
 
-/* Widening steps up from `low` (too shallow) to a depth that is enough, then halving. */
+static bool is_late(double deadline) {
+    return deadline > 0 && sr_time_monotonic() >= deadline;
+}
+
+/* Widening steps up from `low` (too shallow) to a depth that is enough, then halving; until
+ * `deadline` (0: none), when the least depth that is known to be enough is taken. */
 static sr_status search(sr_depth_choice *c, const sr_histogram *h, const sr_pack_opts *opts,
-                        int64_t enough, int32_t low, int32_t high) {
+                        int64_t enough, int32_t low, int32_t high, double deadline) {
     int64_t packs, bound;
-    for (int32_t step = 1; low < high; step *= 2) {
+    for (int32_t step = 1; low < high && !is_late(deadline); step *= 2) {
         int32_t depth = low + step < high ? low + step : high;
         SR_TRY(packs_at(&packs, &bound, h, opts, depth));
         if (packs <= enough || depth == high) {
@@ -40,7 +49,7 @@ static sr_status search(sr_depth_choice *c, const sr_histogram *h, const sr_pack
         }
         low = depth, c->packs_below = packs;
     }
-    while (high - low > 1) {
+    while (high - low > 1 && !is_late(deadline)) {
         int32_t depth = low + (high - low) / 2;
         SR_TRY(packs_at(&packs, &bound, h, opts, depth));
         if (packs <= enough)
@@ -48,6 +57,7 @@ static sr_status search(sr_depth_choice *c, const sr_histogram *h, const sr_pack
         else
             low = depth, c->packs_below = packs;
     }
+    if (high - low > 1) c->packs_below = 0; /* nobody knows */
     return SR_OK;
 }
 
@@ -57,9 +67,12 @@ sr_status sr_pack_choose_depth(sr_depth_choice *out, const sr_histogram *hist,
     if (!(tolerance >= 0 && tolerance < 1))
         return sr_fail(SR_EINVAL, "pack: a tolerance of %g; wanted 0 to 1 (0.0005 is 0.05%%)",
                        tolerance);
+    sr_pack_opts own = *opts;
+    own.seconds = opts->seconds / 3; /* one third without a limit, one for the search, one left */
+    double deadline = opts->seconds > 0 ? sr_time_monotonic() + 2 * own.seconds : 0;
     int64_t any, bound;
-    SR_TRY(packs_at(&any, &bound, hist, opts, 0));
-    out->bound = bound;
+    SR_TRY(packs_at(&any, &bound, hist, &own, 0));
+    out->bound = bound, out->packs = any;
     int64_t enough = bound + (int64_t)((double)bound * tolerance);
     if (any > enough) enough = any; /* no depth does better than the solver without a limit */
     int32_t shortest = 1;
@@ -68,9 +81,10 @@ sr_status sr_pack_choose_depth(sr_depth_choice *out, const sr_histogram *hist,
     int64_t least = enough > 0 ? hist->sequences / enough + (hist->sequences % enough != 0) : 1;
     int32_t low = least > 1 ? (int32_t)least - 1 : 0; /* its count bound is above `enough` */
     if (low >= high) low = high - 1;
+    out->max_seqs = high; /* holds whatever fits */
     if (low > 0) out->packs_below = hist->sequences / low + (hist->sequences % low != 0);
-    SR_TRY(search(out, hist, opts, enough, low, high));
+    SR_TRY(search(out, hist, &own, enough, low, high, deadline));
     if (out->max_seqs <= 1) out->packs_below = 0;
-    explain(out, tolerance);
+    explain(out, tolerance, out->packs_below == 0 && out->max_seqs > 1);
     return SR_OK;
 }

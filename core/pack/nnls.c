@@ -185,7 +185,8 @@ static sr_status iterate(passive *s, uint8_t *banned, int64_t iterations) {
 }
 
 sr_status sr_nnls_solve(double *x, const sr_nnls *problem, int64_t iterations) {
-    passive s = {.p = problem, .room = problem->rows + 1};
+    int32_t most = problem->columns < problem->rows ? (int32_t)problem->columns : problem->rows;
+    passive s = {.p = problem, .room = most + 1}; /* no more columns than rows are independent */
     uint8_t *banned = NULL;
     for (int32_t r = 1; r <= problem->rows; r++)
         s.largest = fmax(s.largest, problem->weight[r] * problem->target[r]);

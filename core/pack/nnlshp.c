@@ -11,7 +11,7 @@
 #include "core/pack/nnls.h"
 #include "core/pack/solvers.h"
 
-enum { PUBLISHED_DEPTH = 3, SHORT = 8, MOST_PATTERNS = 16 << 20 };
+enum { PUBLISHED_DEPTH = 3, SHORT = 8, MOST_PATTERNS = 16 << 20, MOST_LENGTH = 8192 };
 static const double SHORT_WEIGHT = 0.09; /* short leftovers cost little */
 
 typedef struct partitions {
@@ -153,6 +153,11 @@ sr_status sr_solve_nnlshp(sr_plan **out, const sr_histogram *h, const sr_pack_op
     if (depth > 64)
         return sr_fail(SR_EINVAL, "pack: nnlshp is for depths up to 64, not %d; use optimal",
                        depth);
+    if (depth > 1 && h->capacity > MOST_LENGTH)
+        return sr_fail(SR_EINVAL,
+                       "pack: nnlshp is for packs of at most %d tokens, not %d, since its memory "
+                       "grows with the square; use the solver optimal",
+                       MOST_LENGTH, h->capacity);
     sr_builder b;
     SR_TRY(sr_build_begin(&b, h, depth, "nnlshp"));
     limits most = {opts->iterations, opts->seconds > 0 ? sr_time_monotonic() + opts->seconds : 0};

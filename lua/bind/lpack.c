@@ -100,9 +100,7 @@ sr_lengths lsr_pack_lengths(lua_State *L, int arg) {
         lua_rawgeti(L, arg, i + 1);
         lua_Integer length = lua_tointegerx(L, -1, &whole);
         if (!whole || length < 0 || length > UINT32_MAX)
-            luaL_argerror(L, arg,
-                          lua_pushfstring(L, "length %I is not a whole number of tokens",
-                                          (lua_Integer)i + 1));
+            lsr_error(L, "pack: length %I is not a whole number of tokens", (lua_Integer)i + 1);
         (*box)[i] = (uint32_t)length;
         lua_pop(L, 1);
     }
@@ -160,9 +158,7 @@ static int pack_histogram(lua_State *L) {
         int whole;
         lua_rawgeti(L, 1, l);
         lua_Integer n = lua_tointegerx(L, -1, &whole);
-        if (!whole || n < 0)
-            luaL_argerror(L, 1,
-                          lua_pushfstring(L, "count %I is not a whole number", (lua_Integer)l));
+        if (!whole || n < 0) lsr_error(L, "pack: count %I is not a whole number", (lua_Integer)l);
         st = sr_histogram_add(h, l, n, policy);
         lua_pop(L, 1);
     }

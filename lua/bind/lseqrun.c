@@ -55,7 +55,8 @@ void lsr_open(lua_State *L, const char *lua_dir) {
 /* Files of thin wrappers: their callers made the mistake, not they. */
 static bool is_wrapper(const char *source) {
     static const char *const files[] = {"/seqrun/tensor.lua", "/seqrun/ops.lua",
-                                        "/seqrun/params.lua", "/seqrun/optim.lua"};
+                                        "/seqrun/params.lua", "/seqrun/optim.lua",
+                                        "/seqrun/pack/init.lua"};
     size_t n = strlen(source);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         size_t m = strlen(files[i]);

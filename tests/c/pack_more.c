@@ -296,8 +296,14 @@ static void nnlshp_edges(void) {
     sr_plan_free(plan);
     sr_histogram_free(&h);
     CHECK_OK(sr_histogram_new(&h, 65535));
-    CHECK_FAILS(sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "nnlshp", .max_seqs = 3}),
-                SR_EINVAL, "use the solver optimal");
+    CHECK_OK(sr_histogram_add(&h, 40000, 3, SR_LONG_ERROR));
+    CHECK_OK(sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "nnlshp", .max_seqs = 1}));
+    CHECK(plan->packs == 3);
+    sr_plan_free(plan);
+    for (int32_t depth = 2; depth <= 3; depth++)
+        CHECK_FAILS(
+            sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "nnlshp", .max_seqs = depth}),
+            SR_EINVAL, "use the solver optimal");
     sr_histogram_free(&h);
 }
 

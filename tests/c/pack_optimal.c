@@ -319,6 +319,13 @@ static void depth_by_itself(void) {
         CHECK(c.max_seqs == wanted[i].depth && strstr(c.reason, "above the bound") != NULL);
         sr_histogram_free(&h);
     }
+    sr_histogram h; /* out of time at once: every depth is deep enough that holds what fits */
+    sr_depth_choice c;
+    CHECK_OK(load_set(&h, "wikipedia_512"));
+    CHECK_OK(sr_pack_choose_depth(&c, &h, &(sr_pack_opts){.seconds = 1e-9}, 0.0005));
+    CHECK(c.max_seqs == 102 && c.packs >= c.bound && c.packs_below == 0);
+    CHECK(strstr(c.reason, "no time to try fewer") != NULL);
+    sr_histogram_free(&h);
 }
 
 static void out_of_memory(void) {

@@ -100,11 +100,17 @@ end
 ---@param pack table seqrun.pack
 ---@param histogram seqrun.core.pack.pack_histogram
 ---@param options seqrun.PackSourceOptions
----@return seqrun.PackComparison
+---@return seqrun.PackComparison? comparison
+---@return string? message
+---@return string? code
 return function(pack, histogram, options)
   local copy = {}
   for key, value in pairs(options) do copy[key] = value end
-  if copy.max_seqs == "auto" then copy.max_seqs = core.choose_depth(histogram, {}, copy.tolerance) end
+  if copy.max_seqs == "auto" then
+    local message, code
+    copy.max_seqs, message, code = core.choose_depth(histogram, { seconds = copy.seconds }, copy.tolerance)
+    if not copy.max_seqs then return nil, message, code end
+  end
   local rows = today(histogram, copy)
   local bound = 0
   for _, solver in ipairs { "spfhp", "lpfhp", "ffd", "bfd", "nnlshp", "online", "optimal" } do

@@ -12,6 +12,7 @@
 local core = require("seqrun.core.pack")
 local guess = require("seqrun.guess")
 local show = require("seqrun.pack.show")
+local sys = require("seqrun.core.sys")
 
 local pack = {}
 
@@ -34,6 +35,13 @@ local function check_options(where, options)
     if not known[name] then
       error(("%s: there is no option '%s'%s"):format(where, tostring(name), guess.hint(tostring(name), OPTIONS)), 3)
     end
+  end
+  local max_len, max_seqs = options.max_len, options.max_seqs
+  if max_len and not (math.type(max_len) == "integer" and max_len >= 1 and max_len <= 65535) then
+    error(("%s: max_len is %s; wanted a whole number from 1 to 65535"):format(where, tostring(max_len)), 3)
+  end
+  if max_seqs and max_seqs ~= "auto" and not (math.type(max_seqs) == "integer" and max_seqs >= 0) then
+    error(("%s: max_seqs is %s; wanted a whole number, or 'auto'"):format(where, tostring(max_seqs)), 3)
   end
 end
 
@@ -115,7 +123,7 @@ local function from_dataset(dataset, options)
 end
 
 local function from_path(path, options)
-  if path:find("%.sqr$") or require("seqrun.core.sys").exists(path .. "/data.sqr") then
+  if path:find("%.sqr$") or sys.exists(path .. "/data.sqr") then
     local dataset, message, code = require("seqrun.data").open(path)
     if not dataset then return nil, message, code end
     return from_dataset(dataset, options)
@@ -293,9 +301,10 @@ function pack.pack(source, options)
   for key, value in pairs(options) do own[key] = value end
   if own.max_seqs == "auto" then
     own.max_seqs = nil
-    local base = registered[own.solver] and {} or own
+    local base, began = registered[own.solver] and { seconds = own.seconds } or own, sys.now()
     own.max_seqs, reason, code = core.choose_depth(histogram, base, own.tolerance)
     if not own.max_seqs then return nil, reason, code end
+    if own.seconds then own.seconds = math.max(own.seconds / 4, own.seconds - (sys.now() - began)) end
   end
   local plan, ms
   plan, message, code, ms = solve_source(source, histogram, own)

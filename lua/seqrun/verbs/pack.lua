@@ -41,7 +41,7 @@ function verb.define(cmd)
     :choices { "error", "truncate", "split" }
   cmd:option("--tolerance", "of auto: above the bound without a limit (0.0005)"):argname("PART"):convert(number)
   cmd:option("--iterations", "simplex steps of the solver at most"):argname("N"):convert(whole)
-  cmd:option("--seconds", "stop then with the best so far"):argname("S"):convert(number)
+  cmd:option("--seconds", "stop optimal or nnlshp then with the best so far"):argname("S"):convert(number)
   cmd:option("--open", "open packs of the solver online (64)"):argname("M"):convert(whole)
   cmd:option("--seed", "the order that online meets a histogram in"):argname("N"):convert(math.tointeger)
   cmd:flag("--json", "one JSON object")
