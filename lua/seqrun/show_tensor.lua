@@ -66,7 +66,7 @@ end
 ---@param t seqrun.Tensor
 ---@return string
 return function(t)
-  if not t:is_live() then return "tensor: " .. t:describe() end
+  if not t:is_live() then return "tensor: " .. t:describe() .. ", expired: its scope was closed" end
   if t:numel() == 0 then return header(t) end
   if t:dim() == 0 then return number(t:item()) .. "  " .. t:describe() end
   return header(t) .. "\n" .. corner(t)

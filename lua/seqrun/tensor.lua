@@ -24,6 +24,7 @@ local tensor = {
 ---@field device? string default: the current device
 ---@field requires_grad? boolean a leaf whose gradient is wanted
 
+local DTYPES = { f64 = true, f32 = true, bf16 = true, i32 = true, bool = true }
 local KNOWN = { dtype = true, device = true, requires_grad = true, seed = true, uid = true }
 
 ---`level`: of the mistake, as error() counts from here.
@@ -37,6 +38,10 @@ local function check_options(name, options, level)
       local hint = require("seqrun.guess").hint(tostring(key), { "dtype", "device", "requires_grad" })
       error(("%s: there is no option '%s'%s"):format(name, tostring(key), hint), level or 3)
     end
+  end
+  local dtype = options and options.dtype
+  if dtype ~= nil and not DTYPES[dtype] then
+    error(("%s: there is no dtype '%s'; use f64, f32, bf16, i32 or bool"):format(name, tostring(dtype)), level or 3)
   end
   return options or {}
 end

@@ -508,6 +508,6 @@ describe("a printed tensor", function()
       local scope <close> = sr.scope()
       x = sr.ones(3)
     end
-    assert.is_truthy(tostring(x):find("tensor"))
+    assert.is_truthy(tostring(x):find("^tensor: .*, expired: its scope was closed$"))
   end)
 end)

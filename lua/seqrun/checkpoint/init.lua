@@ -323,6 +323,9 @@ end
 ---@return string? message
 ---@return string? code
 function checkpoint.load(path, t)
+  if type(t) ~= "table" or not t.model then
+    error("checkpoint.load: wanted the parameters to fill, as in load(path, { model = bert.params })", 2)
+  end
   local carry = t.carry or "weights"
   local folder, message, code = checkpoint.resolve(path)
   if not folder then return nil, message, code end

@@ -83,6 +83,9 @@ end
 ---@param spec { recipe: string[], schema: table, rules?: table[] } recipe: the global `arg`
 ---@return seqrun.Run
 function run.open(spec)
+  if type(spec) ~= "table" or type(spec.recipe) ~= "table" or not spec.schema then
+    error("run.open: wanted { recipe = arg, schema = sr.run.schema, rules = sr.run.rules }", 2)
+  end
   local request = options.read(spec.recipe)
   local folder = folder_of(request)
   local loaded = load_config(request, folder, spec)
