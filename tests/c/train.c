@@ -8,6 +8,7 @@
 #include "core/base/file.h"
 #include "core/base/mem.h"
 #include "core/tensor/backend.h"
+#include "core/tensor/ops.h"
 #include "core/train/append.h"
 #include "core/train/events.h"
 #include "core/train/optim.h"
@@ -110,6 +111,49 @@ static void test_layout(void) {
     sr_device_close(device);
 }
 
+/* An update refreshes the bf16 copy of the masters, where there is one, and leaves frozen ones. */
+static void test_low(const sr_backend *backend, bool lamb) {
+    enum { N = 6 };
+    sr_device *d;
+    sr_tensor *t[5], *low; /* value, grad, m, v, result */
+    double start[N] = {1, -2, 3, 0.1, 5, 6}, slope[N] = {1, -1, 2, 0.5, 7, 7};
+    double result[4] = {1, 1}, value[N], copy[N];
+    const sr_segment segments[] = {{.size = 4, .rate = 1, .trust = true},
+                                   {.offset = 4, .size = 2, .rate = 1, .frozen = true}};
+    CHECK_OK(sr_device_open(&d, backend, backend->name, NULL));
+    for (int i = 0; i < 5; i++) CHECK_OK(sr_params_flat(&t[i], d, i < 4 ? N : 4));
+    CHECK_OK(sr_tensor_full(&low, d, SR_BF16, 1, (int64_t[]){N}, 9));
+    CHECK_OK(sr_tensor_write(t[0], start, SR_F64));
+    CHECK_OK(sr_tensor_write(t[1], slope, SR_F64));
+    CHECK_OK(sr_tensor_write(t[4], result, SR_F64));
+    sr_update u = {.lamb = lamb,
+                   .value = t[0],
+                   .grad = t[1],
+                   .m = t[2],
+                   .v = t[3],
+                   .low = low,
+                   .segments = segments,
+                   .count = 2,
+                   .rate = 0.01,
+                   .beta1 = 0.9,
+                   .beta2 = 0.999,
+                   .eps = 1e-6,
+                   .correct1 = 0.1,
+                   .correct2 = 0.001,
+                   .result = t[4]};
+    CHECK_OK(backend->update(&u));
+    CHECK_OK(sr_tensor_read(t[0], value, SR_F64));
+    CHECK_OK(sr_tensor_read(low, copy, SR_F64));
+    for (int i = 0; i < N; i++) {
+        bool frozen = i >= 4;
+        CHECK((value[i] == start[i]) == frozen);
+        CHECK(copy[i] == (frozen ? 9 : sr_bf16_to_f32(sr_bf16_from_f32((float)value[i]))));
+    }
+    for (int i = 0; i < 5; i++) sr_tensor_release(t[i]);
+    sr_tensor_release(low);
+    sr_device_close(d);
+}
+
 /* ---- growing files --------------------------------------------------------------------------- */
 
 static sr_io sound;
@@ -187,6 +231,10 @@ int main(void) {
     sound = sr_io_now;
     int64_t live = sr_mem_live();
     test_layout();
+    for (int lamb = 0; lamb < 2; lamb++) {
+        test_low(&sr_backend_ref, lamb);
+        test_low(&sr_backend_cpu, lamb);
+    }
     test_memory(&sr_backend_ref);
     test_memory(&sr_backend_cpu);
     test_append();

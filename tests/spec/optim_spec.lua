@@ -116,7 +116,8 @@ for _, device in ipairs(sr.devices()) do
       local opt = sr.optim.adamw(p, {
         decay = 0.1,
         groups = {
-          { match = "^b$", rate = 0.5 }, { match = "^frozen", frozen = true }, { match = "^w$", decay = 0 },
+          { match = "^b$", rate = 0.5 }, { match = "^frozen", frozen = true }, { match = "w", decay = 7 },
+          { match = "^w$", decay = 0 }, -- the later one wins
         },
       })
       set_grad(p, "w", { 0.3, -0.4 })
