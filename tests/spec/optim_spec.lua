@@ -171,6 +171,16 @@ for _, device in ipairs(sr.devices()) do
       assert.same({ 3, 3, 0 }, { opt:counts() })
     end)
 
+    it("clears the gradients behind a step, unless it is told to leave them", function()
+      local p = store()
+      local opt = sr.optim.adamw(p)
+      set_grad(p, "w", { 0.5, 0.25 })
+      opt:step { rate = 0, zero_grad = false }
+      assert.same({ 0.5, 0.25 }, p:get("w"):grad():totable())
+      opt:step { rate = 0 }
+      assert.same({ 0, 0 }, p:get("w"):grad():totable())
+    end)
+
     it("keeps the results of earlier steps apart from later ones", function()
       local p = store()
       local opt = sr.optim.adamw(p)
