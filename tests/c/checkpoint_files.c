@@ -146,6 +146,10 @@ static void test_retention(void) {
     CHECK_OK(sr_checkpoint_list(&steps, &count, run));
     CHECK(count == 3 && steps[0] == 3 && steps[1] == 6 && steps[2] == 7);
     sr_free(steps);
+    CHECK_OK(sr_checkpoint_retain(run, 6, 2, 0)); /* those behind it are none of its business */
+    CHECK_OK(sr_checkpoint_list(&steps, &count, run));
+    CHECK(count == 3);
+    sr_free(steps);
     CHECK_FAILS(sr_checkpoint_retain(run, 7, 1, 0), SR_EINVAL, "at least 2");
     mkdir(at("crash/runs/a/step-7"), 0700); /* not a name of ours */
     mkdir(at("crash/runs/a/step-0000000070"), 0700);

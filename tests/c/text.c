@@ -5,6 +5,7 @@
 
 #include "core/base/file.h"
 #include "core/base/mem.h"
+#include "core/text/chars.h"
 #include "core/text/encode.h"
 #include "core/text/sentence.h"
 #include "core/text/train.h"
@@ -215,6 +216,34 @@ static void every_character(void) {
     unlink(path);
 }
 
+/* The ranges of Hugging Face's BertNormalizer, which leave a gap that Google's do not have. */
+static void ideographs_stand_alone(void) {
+    static const int32_t range[][2] = {{0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xF900, 0xFAFF},
+                                       {0x20000, 0x2A6DF}, {0x2A700, 0x2B81F}, {0x2B920, 0x2CEAF},
+                                       {0x2F800, 0x2FA1F}};
+    int wrong = 0;
+    for (int32_t cp = 0; cp <= SR_UTF8_LAST; cp++) {
+        bool inside = false;
+        for (size_t i = 0; i < sizeof range / sizeof *range; i++)
+            inside = inside || (cp >= range[i][0] && cp <= range[i][1]);
+        wrong += sr_char_is_cjk(cp) != inside;
+    }
+    CHECK(wrong == 0);
+}
+
+static void unknown_marks_are_counted(void) {
+    sr_vocab *v;
+    sr_tokenizer *t;
+    sr_tokens tokens = {0};
+    CHECK_OK(sr_vocab_parse(&v, SPECIALS "a\n!\n", strlen(SPECIALS "a\n!\n"), "v.txt"));
+    CHECK_OK(sr_tokenizer_new(&t, v, &(sr_tokenizer_opts){.lowercase = true}));
+    CHECK_OK(sr_tokenize(&tokens, t, "a!? b", 5));
+    CHECK(tokens.count == 4 && tokens.unknown == 2);
+    sr_tokens_free(&tokens);
+    sr_tokenizer_release(t);
+    sr_vocab_release(v);
+}
+
 /* ---- threads ---- */
 
 typedef struct reader {
@@ -308,6 +337,8 @@ int main(void) {
     starve("training", scenario_train);
     starve("encoding", scenario_encode);
     every_character();
+    ideographs_stand_alone();
+    unknown_marks_are_counted();
     shared_tokenizer();
     buffer_changes_hands();
     unlink(path);

@@ -220,7 +220,29 @@ for _, device in ipairs(sr.devices()) do
       assert.is_nil(support.differ(needed.gradients, all.gradients, TOLERANCE))
     end)
 
-    it("draws other dropout in another epoch and another layer", function()
+    it("gives every site of every layer a key of its own, and its rate", function()
+      local ops, real, seen, count = require("seqrun.ops"), {}, {}, 0
+      for _, name in ipairs { "embed", "attention", "residual_norm" } do
+        real[name] = ops[name]
+        ops[name] = function(...)
+          local options = select(select("#", ...), ...)
+          local key = ("%s %s"):format(options.site or name, options.layer)
+          if options.dropout then
+            assert.equal(name == "attention" and 0.2 or 0.1, options.dropout)
+            assert.is_nil(seen[key], key)
+            seen[key], count = true, count + 1
+          end
+          return real[name](...)
+        end
+      end
+      local bert = tiny { hidden_dropout_prob = 0.1, attention_probs_dropout_prob = 0.2 }
+      local ok, problem = pcall(bert.encode, bert, cut({ #input })[1])
+      for name, op in pairs(real) do ops[name] = op end
+      assert.is_true(ok, problem)
+      assert.equal(1 + 3 * bert.config.num_hidden_layers, count)
+    end)
+
+    it("draws other dropout in another epoch", function()
       local bert = tiny { hidden_dropout_prob = 0.1, attention_probs_dropout_prob = 0.1 }
       local first = measure(bert, cut { #input }).total
       assert.are_not.equal(first, measure(bert, cut({ #input }, { epoch = 1 })).total)
