@@ -267,6 +267,8 @@ describe("a vocabulary made from text", function()
     assert.equal(64, #train { size = 64 })
     local all, rare = train { size = 5000, min_frequency = 1 }, train { size = 5000, min_frequency = 100 }
     assert.is_true(#rare < #all and #all < 5000)
+    local twice = text.train { files = write("pairs", "ab ab cd"), size = 100 } -- by default
+    assert.same({ "##b", "##d", "ab" }, table.move(tokens(twice), 10, 20, 1, {}))
   end)
 
   it("tokenizes what it was made from without [UNK]", function()
