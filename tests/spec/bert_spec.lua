@@ -173,7 +173,13 @@ for _, device in ipairs(sr.devices()) do
           local bert = tiny(changes)
           local kept = measure(bert, cut { #input })
           bert.checkpoint = true
+          local runs, layer = 0, bert.layer
+          function bert:layer(...)
+            runs = runs + 1
+            return layer(self, ...)
+          end
           local recomputed = measure(bert, cut { #input })
+          assert.equal(2 * bert.config.num_hidden_layers, runs) -- on the way, and on the way back
           assert.equal(kept.total, recomputed.total)
           assert.is_nil(support.differ(recomputed.gradients, kept.gradients, 0))
         end)
@@ -203,6 +209,19 @@ for _, device in ipairs(sr.devices()) do
         end)
       end)
     end
+
+    it("takes the activation and the deviation of its config", function()
+      local plain = measure(tiny(), cut { #input }).mlm
+      local tanh = measure(tiny { hidden_act = "gelu_new" }, cut { #input }).mlm
+      assert.is_true(math.abs(plain - tanh) > 1e-6 and math.abs(plain - tanh) < 1e-2)
+      assert.equal(tanh, measure(tiny { hidden_act = "gelu_pytorch_tanh" }, cut { #input }).mlm)
+      local fresh = sr.nn.bert {
+        vocab_size = 200, hidden_size = 32, num_hidden_layers = 1, num_attention_heads = 1, intermediate_size = 64,
+        initializer_range = 0.5,
+      }
+      local x = fresh:initialise(1).params:value_of("bert.encoder.layer.0.intermediate.dense.weight")
+      near(0.8796 * 0.5, math.sqrt(x:square():mean():item()), 0.02) -- of a normal cut at two deviations
+    end)
 
     it("agrees with dense masked attention", function()
       local bert = tiny()
