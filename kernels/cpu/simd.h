@@ -127,8 +127,8 @@ static inline int64_t sr_drop_room(int64_t n) {
 
 #define SR_SIMD_MEMBER(type, name, ...) type (*name)(__VA_ARGS__);
 typedef struct sr_simd {
-    const char *name;  /* "plain", "avx2", "avx512" */
-    int tile_rows; /* rows of a tile of C */
+    const char *name; /* "plain", "avx2", "avx512" */
+    int tile_rows;    /* rows of a tile of C */
     SR_SIMD_FUNCTIONS(SR_SIMD_MEMBER)
 } sr_simd;
 

@@ -176,7 +176,8 @@ describe("sr.pack", function()
     assert.has_error(function() pack(lengths, { max_len = 70000 }) end)
     assert.has_error(function() pack({ 1.5 }, { max_len = 12 }) end)
     assert.has_error(function() assert(pack(lengths, { max_len = 128 })):view(0) end)
-    for _, options in ipairs { { max_len = 70000 }, { max_len = 8, max_seqs = "many" }, { max_len = 8, max_seqs = 1.5 } } do
+    local wrong = { { max_len = 70000 }, { max_len = 8, max_seqs = "many" }, { max_len = 8, max_seqs = 1.5 } }
+    for _, options in ipairs(wrong) do
       ok, message = pcall(function() return 1, pack({ 1, 2 }, options) end)
       assert.is_false(ok)
       assert.matches("^tests/spec/pack_spec.lua:%d+: pack: max_", message)
