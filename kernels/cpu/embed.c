@@ -19,13 +19,8 @@ static const float *maybe(const sr_tensor *t) {
 
 /* ids and types of owned rows must lie in their tables. */
 static sr_status check_ids(const sr_tensor *ids, const sr_tensor *types, int64_t v, int64_t kinds,
-                           int64_t positions, const sr_layout *layout) {
+                           const sr_layout *layout) {
     const int32_t *id = SR_DATA(int32_t, ids), *type = SR_DATA(int32_t, types);
-    if (layout->longest > positions)
-        return sr_fail(SR_EINVAL,
-                       "embed: a sequence of %d tokens, but the position table has %lld rows; "
-                       "raise max_position_embeddings or cut the sequence",
-                       layout->longest, (long long)positions);
     for (int64_t r = 0; r < layout->rows; r++) {
         if (layout->owner[r] < 0) continue;
         if (id[r] < 0 || id[r] >= v)
@@ -89,7 +84,7 @@ sr_status sr_cpu_embed(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_tensor 
                        sr_dropout drop) {
     const sr_tensor *all[] = {y, sum, mean, rstd, word, position, type, gamma, beta};
     SR_TRY(sr_cpu_need_f32("embed", all, 9));
-    SR_TRY(check_ids(ids, types, word->shape[0], type->shape[0], position->shape[0], layout));
+    SR_TRY(check_ids(ids, types, word->shape[0], type->shape[0], layout));
     sr_cpu_state *cpu = sr_cpu_of(y);
     job j = {.cpu = cpu,
              .y = SR_DATA(float, y),

@@ -57,6 +57,12 @@ describe("metrics", function()
     for i, line in ipairs(list) do steps[i] = line.step end
     assert.same({ 1, 2, 3, 4 }, steps)
     assert.equal(0, damaged)
+    assert(sys.write_file(dir .. "/metrics.jsonl", '{"step":1}\n{"step":2}')) -- whole, but for its end
+    m = assert(metrics.open(dir, { step = 3 }))
+    assert(m:write { step = 4 })
+    m:close()
+    list, damaged = metrics.read(dir)
+    assert.same({ 1, 4, 0 }, { list[1].step, list[2].step, damaged })
   end)
 
   it("keeps what a power cut left readable, and starts anew at step 0", function()
