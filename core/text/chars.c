@@ -42,10 +42,10 @@ static bool is_category(const utf8proc_property_t *p, int first, int last) {
     return p->category >= first && p->category <= last;
 }
 
-static bool is_white_space(int32_t cp) {
-    return cp == ' ' || (cp >= '\t' && cp <= '\r') || cp == 0x85 || cp == 0xA0 || cp == 0x1680 ||
-           (cp >= 0x2000 && cp <= 0x200A) || cp == 0x2028 || cp == 0x2029 || cp == 0x202F ||
-           cp == 0x205F || cp == 0x3000;
+/* White_Space beyond ASCII and U+0085, which is a control character first. */
+static bool is_wide_space(int32_t cp) {
+    return cp == 0xA0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200A) || cp == 0x2028 ||
+           cp == 0x2029 || cp == 0x202F || cp == 0x205F || cp == 0x3000;
 }
 
 static sr_char_kind ascii_kind(int32_t cp) {
@@ -62,7 +62,7 @@ sr_char_kind sr_char_kind_of(int32_t cp) {
     bool control = p->category == UTF8PROC_CATEGORY_CC || p->category == UTF8PROC_CATEGORY_CF ||
                    p->category == UTF8PROC_CATEGORY_CO;
     if (control != ((flags & HF_CONTROL) != 0) || cp == 0xFFFD) return SR_CHAR_CONTROL;
-    if (is_white_space(cp)) return SR_CHAR_SPACE;
+    if (is_wide_space(cp)) return SR_CHAR_SPACE;
     bool punct = is_category(p, UTF8PROC_CATEGORY_PC, UTF8PROC_CATEGORY_PO);
     return punct != ((flags & HF_PUNCT) != 0) ? SR_CHAR_PUNCT : SR_CHAR_LETTER;
 }

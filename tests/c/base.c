@@ -74,6 +74,7 @@ static void counters(void) {
     CHECK(c.w[2] == (9u << 24 | 0xfffu << 12 | 0xabcu));
     CHECK(c.w[3] == 9);
     CHECK(sr_keep_256(0.0) == 256 && sr_keep_256(0.1) == 230 && sr_keep_256(0.5) == 128);
+    CHECK(sr_keep_256(0.15) == 218); /* 217.6, rounded */
     CHECK(sr_below(0, 10) == 0 && sr_below(UINT32_MAX, 10) == 9);
     CHECK(sr_unit(0) == 0.0f && sr_unit(UINT32_MAX) < 1.0f);
 }

@@ -172,7 +172,11 @@ static void test_planted(void) {
     mkdir(at("crash/elsewhere"), 0700);
     put_file(at("crash/elsewhere/file"), "mine", 4);
     CHECK(symlink("../../elsewhere", at("crash/runs/a/.trash-x")) == 0);
+    put_file(at("crash/runs/a/.x.tmp-01234567"), "left by a dead run", 18);
+    put_file(at("crash/runs/a/.x.tmp-notahexx"), "mine", 4);
     CHECK_OK(sr_run_dir_open(&dir, run)); /* the link goes, what it pointed at stays */
+    CHECK(!sr_file_exists(at("crash/runs/a/.x.tmp-01234567")));
+    CHECK(sr_file_exists(at("crash/runs/a/.x.tmp-notahexx")));
     CHECK(sr_file_exists(at("crash/elsewhere/file")) && sr_file_exists(at("crash/victim")));
     CHECK(!sr_file_exists(at("crash/runs/a/.trash-x")));
     sr_saving *saving;

@@ -328,6 +328,31 @@ static void depth_by_itself(void) {
     sr_histogram_free(&h);
 }
 
+/* The depth chosen is the first that packs as well as any, found by trying them all. */
+static void depth_is_the_smallest(void) {
+    test_rng r = {44, 0};
+    for (int i = 0; i < 60; i++) {
+        sr_histogram h;
+        sr_depth_choice c;
+        CHECK_OK(sr_histogram_new(&h, 24));
+        for (int k = 0; k < 5; k++)
+            CHECK_OK(sr_histogram_add(&h, 1 + test_below(&r, 24), 1 + test_below(&r, 30),
+                                      SR_LONG_ERROR));
+        CHECK_OK(sr_pack_choose_depth(&c, &h, &(sr_pack_opts){.solver = "optimal"}, 0));
+        sr_plan *any = pack(&h, "optimal", 0);
+        int64_t packs = INT64_MAX;
+        int32_t depth = 0;
+        while (packs > any->packs) {
+            sr_plan *plan = pack(&h, "optimal", ++depth);
+            packs = plan->packs;
+            sr_plan_free(plan);
+        }
+        CHECK(c.max_seqs == depth && c.packs == packs);
+        sr_plan_free(any);
+        sr_histogram_free(&h);
+    }
+}
+
 static void out_of_memory(void) {
     sr_histogram h;
     CHECK_OK(load_set(&h, "glue_wnli_128"));
@@ -358,6 +383,7 @@ int main(void) {
     full_patterns();
     long_packs();
     depth_by_itself();
+    depth_is_the_smallest();
     out_of_memory();
     CHECK(sr_mem_live() == 0);
     return CHECK_DONE();

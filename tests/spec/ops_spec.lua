@@ -178,3 +178,30 @@ describe("the decoder's loss", function()
     for k = 1, 3 do assert.equal(kept[k]:detach():tostring_bytes(), plain[k]:tostring_bytes()) end
   end)
 end)
+
+describe("embed", function()
+  each_device("refuses a sequence longer than its table of positions, and ids beyond theirs", function()
+    local tables = {
+      word = sr.zeros(4, 8), position = sr.zeros(3, 8), type = sr.zeros(2, 8), gamma = sr.ones(8), beta = sr.zeros(8),
+    }
+    local function embed(lens, ids, types)
+      ids, types = sr.tensor(ids, { dtype = "i32" }), sr.tensor(types, { dtype = "i32" })
+      return sr.ops.embed(ids, types, tables, sr.layout { lens = lens }, { eps = 1e-12 })
+    end
+    embed({ 3, 1 }, { 0, 1, 2, 3 }, { 0, 1, 1, 0 })
+    assert.error_matches(function() embed({ 4 }, { 0, 1, 2, 3 }, { 0, 0, 0, 0 }) end, "position table has 3 rows")
+    assert.error_matches(function() embed({ 2 }, { 0, 4 }, { 0, 0 }) end, "embed: id.* 4.*table has")
+    assert.error_matches(function() embed({ 2 }, { 0, 1 }, { 0, 2 }) end, "embed: type.* 2.*table has")
+  end)
+
+  each_device("and the losses, too, which refuse labels beyond their classes", function()
+    local labels = { sr.tensor({ 2, 3 }, { dtype = "i32" }), sr.tensor({ -1, 0 }, { dtype = "i32" }) }
+    for _, label in ipairs(labels) do
+      local weights = sr.ones(2)
+      assert.error_matches(function() sr.ops.cross_entropy(sr.zeros(2, 3), label, weights) end, "cross_entropy: label")
+      assert.error_matches(function()
+        sr.ops.mlm_loss(sr.zeros(2, 8), sr.zeros(3, 8), sr.zeros(3), label, weights)
+      end, "mlm_loss: label")
+    end
+  end)
+end)
