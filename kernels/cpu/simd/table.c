@@ -10,6 +10,5 @@
 SR_SIMD_FUNCTIONS(DECLARE)
 
 #define ENTRY(type, name, ...) .name = SR_SIMD(name),
-const sr_simd SR_SIMD(sr_simd) = {.name = TEXT(SR_ISA),
-                                  .tile_rows = TILE_M,
-                                  SR_SIMD_FUNCTIONS(ENTRY)};
+const sr_simd SR_SIMD(sr_simd) = {
+    .name = TEXT(SR_ISA), .tile_rows = TILE_M, SR_SIMD_FUNCTIONS(ENTRY)};
