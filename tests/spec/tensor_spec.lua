@@ -295,6 +295,18 @@ describe("arithmetic", function()
 end)
 
 describe("the tape", function()
+  each_device("keeps the gradients of sums with a common term apart", function()
+    local leaf = {}
+    local function term(i)
+      leaf[i] = sr.tensor({ i, i }, { requires_grad = true })
+      return leaf[i] * 1
+    end
+    local a, b, c = term(1), term(2), term(3)
+    local loss = ((a + b) * sr.tensor { 1, 2 } + (a + c) * sr.tensor { 10, 20 }):sum()
+    loss:backward()
+    for i, wanted in ipairs { { 11, 22 }, { 1, 2 }, { 10, 20 } } do assert.same(wanted, leaf[i]:grad():totable()) end
+  end)
+
   each_device("adds up a tensor that was used many times", function()
     local x = sr.tensor({ 2, 3 }, { requires_grad = true })
     local y = x * x + x
