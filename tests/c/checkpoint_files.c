@@ -115,12 +115,13 @@ static void test_hostile_manifests(void) {
                                         "a b", "",     "a\n",     "MANIFEST", "a/.b"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         CHECK_FAILS(sr_manifest_check_name(names[i]), SR_EINVAL, "cannot be the name");
-    sr_manifest_file two[] = {{.name = "a"}, {.name = "b"}};
+    char first[] = "a", second[] = "b";
+    sr_manifest_file two[] = {{.name = first}, {.name = second}};
     sr_manifest given = {.files = two, .count = 2}, *read;
     for (int same = 0; same < 2; same++) { /* under a seal that is right */
         char *text;
         size_t size;
-        if (same) two[1].name = "a";
+        if (same) two[1].name = first;
         CHECK_OK(sr_manifest_print(&text, &size, &given));
         CHECK(sr_manifest_parse(&read, text, size, "M") == (same ? SR_EDATA : SR_OK));
         sr_manifest_free(read);
