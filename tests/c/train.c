@@ -5,15 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/base/file.h"
-#include "core/base/mem.h"
-#include "core/tensor/backend.h"
-#include "core/tensor/ops.h"
-#include "core/train/append.h"
-#include "core/train/events.h"
-#include "core/train/optim.h"
-#include "core/train/params.h"
-#include "core/train/safetensors.h"
+#include "core/seqrun.h"
 #include "tests/support/check.h"
 
 static char base[] = "/tmp/seqrun-train-XXXXXX";

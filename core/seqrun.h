@@ -1,0 +1,88 @@
+/* seqrun.h - all of core by one include, and the map of its folders.
+ *
+ * A folder uses itself and those before it; nothing here knows Lua, and a program in C can do all
+ * that a recipe does.
+ *
+ *   base     status, memory, files, threads, keyed randomness
+ *   text     bytes to sentences, words to token ids
+ *   data     token ids on storage, and the examples of an epoch
+ *   pack     lengths to a plan, a plan to packs, proofs of how good it is
+ *   batch    packs to a buffer of tokens: layout, masks, targets, updates in order
+ *   tensor   views of device memory, ops through a backend's table, gradients
+ *   train    parameters, optimizers, checkpoints
+ *
+ * The kernels that fill the backend's table stand in kernels/, the Lua modules in lua/bind.
+ *
+ * One letter means one size, everywhere:
+ *
+ *   T   token rows of a batch       P   packs                S   pack length, in tokens
+ *   N   sequences                   M   masked positions     V   vocabulary
+ *   L   layers                      H   hidden, H = A D      A   heads
+ *   D   size of a head              F   inner size
+ *
+ * A sequence is one example.  A pack is a row that several share.  A plan says which lengths share
+ * a pack, and how often.  A batch is some packs, collated; an update is the batches between two
+ * steps of the optimizer.  A scope owns what a step allocates.
+ */
+#ifndef SR_SEQRUN_H
+#define SR_SEQRUN_H
+
+#include "core/base/file.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "core/base/reader.h"
+#include "core/base/rng.h"
+#include "core/base/status.h"
+#include "core/base/system.h"
+#include "core/base/thread.h"
+
+#include "core/text/count.h"
+#include "core/text/encode.h"
+#include "core/text/sentence.h"
+#include "core/text/source.h"
+#include "core/text/train.h"
+#include "core/text/utf8.h"
+#include "core/text/vocab.h"
+#include "core/text/wordpiece.h"
+
+#include "core/data/dataset.h"
+#include "core/data/ingest.h"
+#include "core/data/scan.h"
+#include "core/data/shard.h"
+#include "core/data/table.h"
+
+#include "core/pack/assign.h"
+#include "core/pack/bounds.h"
+#include "core/pack/certificate.h"
+#include "core/pack/depth.h"
+#include "core/pack/histogram.h"
+#include "core/pack/instances.h"
+#include "core/pack/online.h"
+#include "core/pack/pack.h"
+#include "core/pack/plan.h"
+#include "core/pack/prove.h"
+
+#include "core/batch/batch.h"
+#include "core/batch/epoch.h"
+#include "core/batch/layout.h"
+#include "core/batch/loader.h"
+#include "core/batch/mask.h"
+
+#include "core/tensor/backend.h"
+#include "core/tensor/device.h"
+#include "core/tensor/dtype.h"
+#include "core/tensor/grad.h"
+#include "core/tensor/ops.h"
+#include "core/tensor/scope.h"
+#include "core/tensor/tensor.h"
+
+#include "core/train/append.h"
+#include "core/train/checkpoint.h"
+#include "core/train/events.h"
+#include "core/train/manifest.h"
+#include "core/train/optim.h"
+#include "core/train/params.h"
+#include "core/train/safetensors.h"
+#include "core/train/saving.h"
+
+#endif
