@@ -1,7 +1,6 @@
 /* seqrun.h - all of core by one include, and the map of its folders.
  *
- * A folder uses itself and those before it; nothing here knows Lua, and a program in C can do all
- * that a recipe does.
+ * A folder uses itself and those before it.  Nothing here knows Lua, prints or exits.
  *
  *   base     status, memory, files, threads, keyed randomness
  *   text     bytes to sentences, words to token ids

@@ -36,7 +36,7 @@ typedef struct sr_lp_limits {
     double gap;      /* relative, good enough; eleven times that when all pivots are spent */
     double deadline; /* sr_time_monotonic() */
     int64_t known;   /* a lower bound known already */
-    int32_t drawn;   /* no limit: patterns to draw for each length (draw.h), beside `start` */
+    int32_t drawn;   /* 0: none; patterns to draw for each length (draw.h), beside `start` */
 } sr_lp_limits;
 
 /* What pays: with fewer lengths pricing alone is as fast. */

@@ -45,14 +45,16 @@ local function check_options(where, options)
   end
 end
 
----@param name? string
-local function check_solver(name)
+---@param name? string nil is the default solver
+---@return true? known
+---@return string? message
+function pack.check_solver(name)
   local names = pack.solvers()
   for _, known in ipairs(names) do
-    if name == nil or known == name then return end
+    if name == nil or known == name then return true end
   end
   local text = "pack: no solver is called '%s'%s; there are %s"
-  error(text:format(tostring(name), guess.hint(tostring(name), names), table.concat(names, ", ")), 3)
+  return nil, text:format(tostring(name), guess.hint(tostring(name), names), table.concat(names, ", "))
 end
 
 -- ---- solvers written in Lua ------------------------------------------------------------------
@@ -294,7 +296,8 @@ end
 function pack.pack(source, options)
   options = options or {}
   check_options("pack", options)
-  check_solver(options.solver)
+  local known, problem = pack.check_solver(options.solver)
+  if not known then error(problem, 2) end
   local histogram, message, code = pack.lengths(source, options)
   if not histogram then return nil, message, code end
   local own, reason = {}, nil

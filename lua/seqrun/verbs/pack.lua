@@ -169,28 +169,18 @@ local function unheard(args)
   for _, clash in ipairs(CLASHES) do
     for _, other in ipairs(clash[2]) do
       if args[clash[1]] and args[other] then
-        return nil, ("pack: %s; leave out --%s, or --%s"):format(clash[3], other, clash[1]), "config"
+        return nil, ("pack: %s; leave out --%s, or --%s"):format(clash[3], other, clash[1])
       end
     end
   end
   return true
 end
 
-local function known_solver(name)
-  for _, known in ipairs(pack.solvers()) do
-    if known == name then return true end
-  end
-  local hint = require("seqrun.guess").hint(name, pack.solvers())
-  local list = table.concat(pack.solvers(), ", ")
-  return nil, ("pack: no solver is called '%s'%s; there are %s"):format(name, hint, list), "config"
-end
-
 function verb.run(args)
-  local good, message, code = known_solver(args.solver)
-  if good then good, message, code = unheard(args) end
-  if not good then return nil, message, code end
-  local histogram
-  histogram, message, code = histogram_of(args)
+  local good, problem = pack.check_solver(args.solver)
+  if good then good, problem = unheard(args) end
+  if not good then return nil, problem, "config" end
+  local histogram, message, code = histogram_of(args)
   if not histogram then return nil, message, code end
   if args.check then return check(args, histogram) end
   if args.compare then return compare(args, histogram) end
