@@ -70,7 +70,7 @@ all: $(BUILD)/seqrun ## build the program, and say which optional parts were fou
 
 $(BUILD)/seqrun: $(call obj,$(BIND)) $(BUILD)/libseqrun.a
 	$(call say,link $@)$(CC) $(LDFLAGS) -o $@ $(call obj,$(BIND)) $(BUILD)/libseqrun.a $(LDLIBS)
-	@CUDA=$(CUDA) sh tools/summary.sh $@
+	@CUDA=$(CUDA) sh .make/summary.sh $@
 
 $(BUILD)/libseqrun.a: $(call obj,$(CORE)) $(SIMDOBJ)
 	@rm -f $@
@@ -138,21 +138,21 @@ bench: all ## run the benchmarks in recipes/bench, one after the other
 
 demo: deps ## install what is missing, build, train a small BERT: phase 1, then phase 2 on packs
 	@$(MAKE) --no-print-directory $(jobs) all
-	@sh tools/demo.sh $(BUILD)/seqrun
+	@sh recipes/demo.sh $(BUILD)/seqrun
 
 # ---- packages ----------------------------------------------------------------------------------------
 deps: ## install the Debian packages that are missing (root or sudo)
-	@sh tools/deps.sh $(PACKAGES)
+	@sh .make/deps.sh $(PACKAGES)
 
 test-deps: deps
-	@sh tools/deps.sh $(TEST_PACKAGES)
+	@sh .make/deps.sh $(TEST_PACKAGES)
 
 lint-deps: deps
-	@sh tools/deps.sh $(LINT_PACKAGES)
+	@sh .make/deps.sh $(LINT_PACKAGES)
 
 # ---- lint and format ---------------------------------------------------------------------------------
 lint: lint-deps ## warnings as errors, formatting, clang-tidy, luacheck, headers and layers
-	@MAKE="$(MAKE)" sh tools/lint.sh
+	@MAKE="$(MAKE)" sh .make/lint.sh
 
 format: ## settle the looks of the C files
 	clang-format -i $(wildcard core/*/*.c kernels/*/*.c kernels/*/*/*.c lua/bind/*.c tests/*/*.c) $(HEADERS)

@@ -31,7 +31,7 @@ expect() {
 shows() { grep -qE -- "$1" "$log" || fail "$2: no '$1' was printed"; }
 
 # 0:00  the build says what it found, and what would turn the rest on
-expect 0 "build summary" sh tools/summary.sh "$program"
+expect 0 "build summary" sh .make/summary.sh "$program"
 for part in cpu cuda nccl mpi libedit hdf5; do shows "^  $part +(yes|no) " "build summary"; done
 
 # 1:00  the doctor: at most fifteen lines of findings, each cross with a command
@@ -41,7 +41,7 @@ for part in cpu cuda nccl mpi libedit hdf5; do shows "^  $part +(yes|no) " "buil
 [ "$(grep -cE '^(NO|✗) ' "$log")" -eq "$(grep -c '  try: ' "$log")" ] || fail "doctor: a cross without a command"
 
 # 1:10  the demo, a few steps of each phase
-expect 0 "demo in a smoke size" env "DEMO_OUT=$dir/demo" sh tools/demo.sh "$program" --max-steps 3 --threads 2
+expect 0 "demo in a smoke size" env "DEMO_OUT=$dir/demo" sh recipes/demo.sh "$program" --max-steps 3 --threads 2
 shows "vocabulary: 4,000 tokens" "demo"
 shows "factor [3-9]\." "demo: phase 2 packs at least three sequences a pack"
 shows "times as fast as padded" "demo"

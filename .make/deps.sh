@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the Debian packages that are missing: tools/deps.sh PACKAGE...
+# Installs the Debian packages that are missing: .make/deps.sh PACKAGE...
 # Says nothing and does nothing when all are there.
 set -eu
 if ! command -v dpkg-query >/dev/null; then

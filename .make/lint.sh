@@ -10,7 +10,7 @@ jobs=$(nproc)
 sources=$(ls core/*/*.c kernels/*/*.c kernels/*/*/*.c lua/bind/*.c tests/*/*.c 2>/dev/null)
 headers=$(ls core/*.h core/*/*.h kernels/*/*.h kernels/*/*/*.h lua/bind/*.h tests/support/*.h 2>/dev/null)
 lua_flags=$(pkg-config --cflags lua5.4)
-lua_folders=$(ls -d lua/seqrun recipes tests tools 2>/dev/null)
+lua_folders=$(ls -d lua/seqrun recipes tests .make 2>/dev/null)
 
 # alone HEADER STANDARD COMPILER LANGUAGE: what a header defines need not be used by anybody.
 alone() {
@@ -50,7 +50,7 @@ for h in $headers; do
 done
 
 begin "a folder includes only what stands before it; lua.h is in lua/bind only"
-build-lint/seqrun tools/layers.lua || bad layers
+build-lint/seqrun .make/layers.lua || bad layers
 
 begin "files keep below 600 lines"
 # shellcheck disable=SC2046,SC2086

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What was built and which optional parts were found: tools/summary.sh PROGRAM.  Missing parts cost
+# What was built and which optional parts were found: .make/summary.sh PROGRAM.  Missing parts cost
 # a line here and nothing else.
 program=$1
 found() { printf '  %-10s %-4s %s\n' "$1" "$2" "$3"; } # PART yes|no WHY

@@ -1,4 +1,4 @@
--- demo_check.lua - does the demo show what it is to show?  seqrun tools/demo_check.lua runs/demo
+-- demo_check.lua - does the demo show what it is to show?  seqrun recipes/demo_check.lua runs/demo
 --
 -- The loss has fallen, the model of phase 2 beats the unigram model (training counts plus one, on the
 -- same masked labels of held-back text) by at least 0.3 nats, and its packs hold three sequences each.
@@ -7,7 +7,7 @@ local sr = require "seqrun"
 
 local LEAST_NATS, LEAST_FACTOR = 0.3, 3
 
-local folder = assert(arg[1], "usage: seqrun tools/demo_check.lua FOLDER")
+local folder = assert(arg[1], "usage: seqrun recipes/demo_check.lua FOLDER")
 
 ---The training lines of a run, and its last evaluation.
 local function lines_of(run)

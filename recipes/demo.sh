@@ -1,5 +1,5 @@
 #!/bin/sh
-# From two novels to a small BERT: tools/demo.sh PROGRAM [key.path=value or --option ...].  Phase 1
+# From two novels to a small BERT: recipes/demo.sh PROGRAM [key.path=value or --option ...].  Phase 1
 # trains on short sequences, phase 2 goes on from there with long ones, packed.  The words after the
 # program go to both phases (tests/first_minutes.sh asks for a few steps only); without them the demo
 # checks that it shows what it is to show.  The data set lands in runs/data, the rest in runs/demo,
@@ -18,6 +18,6 @@ step "$program" recipes/prepare.lua --out "$data"
 step "$program" recipes/bert_phase1.lua preset=demo "data.file=$data/novels.sqr" --out "$out/phase1" "$@"
 step "$program" recipes/bert_phase2.lua preset=demo "data.file=$data/novels.sqr" \
     "init.from=$out/phase1" --out "$out/phase2" "$@"
-[ $# -gt 0 ] || step "$program" tools/demo_check.lua "$out"
+[ $# -gt 0 ] || step "$program" recipes/demo_check.lua "$out"
 printf '\nThe model is in %s/phase2.  Next:\n' "$out"
 printf '  %s\n' "$program info $out/phase2" "$program recipes/tiny.lua data.file=$data/novels.sqr --dry-run"
