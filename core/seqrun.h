@@ -8,7 +8,8 @@
  *   pack     lengths to a plan, a plan to packs, proofs of how good it is
  *   batch    packs to a buffer of tokens: layout, masks, targets, updates in order
  *   tensor   views of device memory, ops through a backend's table, gradients
- *   train    parameters, optimizers, checkpoints
+ *   train    parameters and optimizers
+ *   store    files that survive a power cut: checkpoints, safetensors, logs
  *
  * The kernels that fill the backend's table stand in kernels/, the Lua modules in lua/bind.
  *
@@ -48,7 +49,7 @@
 #include "core/data/ingest.h"
 #include "core/data/scan.h"
 #include "core/data/shard.h"
-#include "core/data/table.h"
+#include "core/data/examples.h"
 
 #include "core/pack/assign.h"
 #include "core/pack/bounds.h"
@@ -75,13 +76,14 @@
 #include "core/tensor/scope.h"
 #include "core/tensor/tensor.h"
 
-#include "core/train/append.h"
-#include "core/train/checkpoint.h"
-#include "core/train/events.h"
-#include "core/train/manifest.h"
 #include "core/train/optim.h"
 #include "core/train/params.h"
-#include "core/train/safetensors.h"
-#include "core/train/saving.h"
+
+#include "core/store/append.h"
+#include "core/store/checkpoint.h"
+#include "core/store/events.h"
+#include "core/store/manifest.h"
+#include "core/store/safetensors.h"
+#include "core/store/saving.h"
 
 #endif

@@ -17,7 +17,7 @@ end
 
 -- model
 local bert = sr.nn.bert(sr.run.model_options(cfg, corpus)):initialise(cfg.seed)
-bert.checkpoint = cfg.model.recompute
+bert.recompute = cfg.model.recompute
 
 -- optimizer
 local train = loader("train")

@@ -16,7 +16,7 @@ end
 
 -- model: sr.nn.bert, or one of yours with params, config, training and losses(batch)
 local bert = sr.nn.bert(sr.run.model_options(cfg, corpus)):initialise(cfg.seed)
-bert.checkpoint = cfg.model.recompute
+bert.recompute = cfg.model.recompute
 
 -- optimizer
 local train = loader("train")

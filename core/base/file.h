@@ -68,7 +68,7 @@ sr_status sr_file_write(int fd, const void *bytes, size_t size, const char *path
  * though their name may not survive a power cut. */
 sr_status sr_file_replace(const char *path, const void *bytes, size_t size);
 
-/* The steps of a durable write, for those who order them themselves (core/train/saving.c).  Each is
+/* The steps of a durable write, for those who order them themselves (core/store/saving.c).  Each is
  * one call of the table with EINTR and the message seen to; SR_EIO unless told otherwise. */
 
 /* A new file for writing: O_EXCL, O_NOFOLLOW, so nothing that was planted is followed. */

@@ -24,12 +24,12 @@ typedef struct {
     void *context;
     int64_t count;
     _Atomic int64_t next; /* the task to be taken next; set to count to hand out no more */
-    int64_t failed_at;    /* the lowest index that failed, count when none did; under pool->lock */
+    int64_t failed_at;    /* the lowest index that failed, count when none did; under team->lock */
     sr_status status;
     char message[1024];
 } job;
 
-struct sr_pool {
+struct sr_threads {
     int threads, spins;
     pthread_t *workers; /* threads - 1 of them: the caller is worker 0 */
     pthread_mutex_t lock, callers;
@@ -40,8 +40,8 @@ struct sr_pool {
     job job;
 };
 
-/* What this thread is doing: which pool's task it runs, and as which worker. */
-static _Thread_local const sr_pool *inside;
+/* What this thread is doing: which team's task it runs, and as which worker. */
+static _Thread_local const sr_threads *inside;
 static _Thread_local int inside_worker;
 
 /* ---- the processors we may use ------------------------------------------------------------- */
@@ -130,76 +130,76 @@ int sr_thread_default(void) {
 
 /* Tasks are handed out in order, so every index below a failing one has been taken already and
  * reports before the job ends: the lowest failure is the same on any number of threads. */
-static void note_failure(sr_pool *pool, int64_t i, sr_status status) {
-    job *j = &pool->job;
+static void note_failure(sr_threads *team, int64_t i, sr_status status) {
+    job *j = &team->job;
     atomic_store_explicit(&j->next, j->count, memory_order_relaxed);
-    pthread_mutex_lock(&pool->lock);
+    pthread_mutex_lock(&team->lock);
     if (i < j->failed_at) {
         j->failed_at = i;
         j->status = status;
         snprintf(j->message, sizeof j->message, "%s", sr_message());
     }
-    pthread_mutex_unlock(&pool->lock);
+    pthread_mutex_unlock(&team->lock);
 }
 
-static void take_part(sr_pool *pool, int worker) {
-    job *j = &pool->job;
-    const sr_pool *outer = inside;
+static void take_part(sr_threads *team, int worker) {
+    job *j = &team->job;
+    const sr_threads *outer = inside;
     int outer_worker = inside_worker;
-    inside = pool;
+    inside = team;
     inside_worker = worker;
     for (;;) {
         int64_t i = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed);
         if (i >= j->count) break;
         sr_status status = j->task(j->context, i, worker);
-        if (status != SR_OK) note_failure(pool, i, status);
+        if (status != SR_OK) note_failure(team, i, status);
     }
     inside = outer;
     inside_worker = outer_worker;
 }
 
-/* Waits for job number seen + 1; false when the pool closes. */
-static bool await_job(sr_pool *pool, uint64_t seen) {
-    for (int i = 0; i < pool->spins; i++) {
-        if (atomic_load_explicit(&pool->jobs, memory_order_acquire) != seen) return true;
+/* Waits for job number seen + 1; false when the team closes. */
+static bool await_job(sr_threads *team, uint64_t seen) {
+    for (int i = 0; i < team->spins; i++) {
+        if (atomic_load_explicit(&team->jobs, memory_order_acquire) != seen) return true;
         _mm_pause();
     }
-    pthread_mutex_lock(&pool->lock);
-    while (atomic_load(&pool->jobs) == seen && !atomic_load(&pool->quit))
-        pthread_cond_wait(&pool->wake, &pool->lock);
-    pthread_mutex_unlock(&pool->lock);
-    return atomic_load(&pool->jobs) != seen;
+    pthread_mutex_lock(&team->lock);
+    while (atomic_load(&team->jobs) == seen && !atomic_load(&team->quit))
+        pthread_cond_wait(&team->wake, &team->lock);
+    pthread_mutex_unlock(&team->lock);
+    return atomic_load(&team->jobs) != seen;
 }
 
 typedef struct {
-    sr_pool *pool;
+    sr_threads *team;
     int worker;
 } worker_start;
 
 static void *work(void *argument) {
     worker_start start = *(worker_start *)argument;
-    sr_pool *pool = start.pool;
+    sr_threads *team = start.team;
     sr_free(argument);
     _mm_setcsr(MXCSR_DEFAULT); /* a library built with -ffast-math sets flush-to-zero for all */
-    for (uint64_t seen = 0; await_job(pool, seen); seen++) {
-        take_part(pool, start.worker);
-        if (atomic_fetch_sub_explicit(&pool->busy, 1, memory_order_acq_rel) == 1) {
-            pthread_mutex_lock(&pool->lock);
-            pthread_cond_signal(&pool->done);
-            pthread_mutex_unlock(&pool->lock);
+    for (uint64_t seen = 0; await_job(team, seen); seen++) {
+        take_part(team, start.worker);
+        if (atomic_fetch_sub_explicit(&team->busy, 1, memory_order_acq_rel) == 1) {
+            pthread_mutex_lock(&team->lock);
+            pthread_cond_signal(&team->done);
+            pthread_mutex_unlock(&team->lock);
         }
     }
     return NULL;
 }
 
-static void await_workers(sr_pool *pool) {
-    for (int i = 0; i < pool->spins; i++) {
-        if (atomic_load_explicit(&pool->busy, memory_order_acquire) == 0) return;
+static void await_workers(sr_threads *team) {
+    for (int i = 0; i < team->spins; i++) {
+        if (atomic_load_explicit(&team->busy, memory_order_acquire) == 0) return;
         _mm_pause();
     }
-    pthread_mutex_lock(&pool->lock);
-    while (atomic_load(&pool->busy) != 0) pthread_cond_wait(&pool->done, &pool->lock);
-    pthread_mutex_unlock(&pool->lock);
+    pthread_mutex_lock(&team->lock);
+    while (atomic_load(&team->busy) != 0) pthread_cond_wait(&team->done, &team->lock);
+    pthread_mutex_unlock(&team->lock);
 }
 
 static sr_status run_alone(sr_task task, void *context, int64_t count, int worker) {
@@ -207,119 +207,119 @@ static sr_status run_alone(sr_task task, void *context, int64_t count, int worke
     return SR_OK;
 }
 
-static sr_status run_shared(sr_pool *pool, sr_task task, void *context, int64_t count) {
-    job *j = &pool->job;
-    pthread_mutex_lock(&pool->lock);
+static sr_status run_shared(sr_threads *team, sr_task task, void *context, int64_t count) {
+    job *j = &team->job;
+    pthread_mutex_lock(&team->lock);
     j->task = task;
     j->context = context;
     j->count = count;
     j->failed_at = count;
     j->status = SR_OK;
     atomic_store(&j->next, 0);
-    atomic_store(&pool->busy, pool->threads - 1);
-    atomic_fetch_add(&pool->jobs, 1);
-    pthread_cond_broadcast(&pool->wake);
-    pthread_mutex_unlock(&pool->lock);
-    take_part(pool, 0);
-    await_workers(pool);
+    atomic_store(&team->busy, team->threads - 1);
+    atomic_fetch_add(&team->jobs, 1);
+    pthread_cond_broadcast(&team->wake);
+    pthread_mutex_unlock(&team->lock);
+    take_part(team, 0);
+    await_workers(team);
     return j->status == SR_OK ? SR_OK : sr_fail(j->status, "%s", j->message);
 }
 
-sr_status sr_pool_run(sr_pool *pool, sr_task task, void *context, int64_t count) {
-    if (inside != NULL) return run_alone(task, context, count, inside == pool ? inside_worker : 0);
-    if (pool == NULL) return run_alone(task, context, count, 0);
-    pthread_mutex_lock(&pool->callers);
+sr_status sr_threads_run(sr_threads *team, sr_task task, void *context, int64_t count) {
+    if (inside != NULL) return run_alone(task, context, count, inside == team ? inside_worker : 0);
+    if (team == NULL) return run_alone(task, context, count, 0);
+    pthread_mutex_lock(&team->callers);
     sr_status st;
-    if (pool->threads == 1 || count <= 1) {
-        inside = pool;
+    if (team->threads == 1 || count <= 1) {
+        inside = team;
         inside_worker = 0;
         st = run_alone(task, context, count, 0);
         inside = NULL;
     } else {
-        st = run_shared(pool, task, context, count);
+        st = run_shared(team, task, context, count);
     }
-    pthread_mutex_unlock(&pool->callers);
+    pthread_mutex_unlock(&team->callers);
     return st;
 }
 
-/* ---- a pool's life -------------------------------------------------------------------------- */
+/* ---- a team's life -------------------------------------------------------------------------- */
 
-static sr_status start_worker(sr_pool *pool, int worker) {
+static sr_status start_worker(sr_threads *team, int worker) {
     worker_start *start;
     SR_TRY(sr_new(&start, 1));
-    *start = (worker_start){pool, worker};
-    int error = pthread_create(&pool->workers[worker - 1], NULL, work, start);
+    *start = (worker_start){team, worker};
+    int error = pthread_create(&team->workers[worker - 1], NULL, work, start);
     if (error == 0) return SR_OK;
     sr_free(start);
-    return sr_fail(SR_ENOMEM, "pool: thread %d cannot be started: %s; use fewer threads", worker,
+    return sr_fail(SR_ENOMEM, "team: thread %d cannot be started: %s; use fewer threads", worker,
                    strerror(error));
 }
 
-static void stop_workers(sr_pool *pool, int started) {
-    pthread_mutex_lock(&pool->lock);
-    atomic_store(&pool->quit, true);
-    pthread_cond_broadcast(&pool->wake);
-    pthread_mutex_unlock(&pool->lock);
-    for (int i = 0; i < started; i++) pthread_join(pool->workers[i], NULL);
+static void stop_workers(sr_threads *team, int started) {
+    pthread_mutex_lock(&team->lock);
+    atomic_store(&team->quit, true);
+    pthread_cond_broadcast(&team->wake);
+    pthread_mutex_unlock(&team->lock);
+    for (int i = 0; i < started; i++) pthread_join(team->workers[i], NULL);
 }
 
 /* Signals are the main thread's business: workers start with all of them blocked. */
-static sr_status start_workers(sr_pool *pool) {
+static sr_status start_workers(sr_threads *team) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     sr_status st = SR_OK;
     int started = 0;
-    while (st == SR_OK && started < pool->threads - 1) {
-        st = start_worker(pool, started + 1);
+    while (st == SR_OK && started < team->threads - 1) {
+        st = start_worker(team, started + 1);
         if (st == SR_OK) started++;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (st != SR_OK) stop_workers(pool, started);
+    if (st != SR_OK) stop_workers(team, started);
     return st;
 }
 
-static void destroy(sr_pool *pool) {
-    pthread_cond_destroy(&pool->done);
-    pthread_cond_destroy(&pool->wake);
-    pthread_mutex_destroy(&pool->callers);
-    pthread_mutex_destroy(&pool->lock);
-    sr_free(pool->workers);
-    sr_free(pool);
+static void destroy(sr_threads *team) {
+    pthread_cond_destroy(&team->done);
+    pthread_cond_destroy(&team->wake);
+    pthread_mutex_destroy(&team->callers);
+    pthread_mutex_destroy(&team->lock);
+    sr_free(team->workers);
+    sr_free(team);
 }
 
-sr_status sr_pool_new(sr_pool **out, int threads) {
+sr_status sr_threads_new(sr_threads **out, int threads) {
     *out = NULL;
     if (threads < 0 || threads > THREADS_MAX)
-        return sr_fail(SR_EINVAL, "pool: %d threads; give 1 to %d, or 0 for as many as fit",
+        return sr_fail(SR_EINVAL, "team: %d threads; give 1 to %d, or 0 for as many as fit",
                        threads, THREADS_MAX);
-    sr_pool *pool;
+    sr_threads *team;
     int fit = sr_thread_default();
-    SR_TRY(sr_new(&pool, 1));
-    pool->threads = threads > 0 ? threads : fit;
-    pool->spins = pool->threads <= fit ? SPINS : 0; /* a spinner must not hold up a worker */
-    pthread_mutex_init(&pool->lock, NULL);
-    pthread_mutex_init(&pool->callers, NULL);
-    pthread_cond_init(&pool->wake, NULL);
-    pthread_cond_init(&pool->done, NULL);
-    sr_status st = sr_new(&pool->workers, pool->threads - 1);
-    if (st == SR_OK) st = start_workers(pool);
+    SR_TRY(sr_new(&team, 1));
+    team->threads = threads > 0 ? threads : fit;
+    team->spins = team->threads <= fit ? SPINS : 0; /* a spinner must not hold up a worker */
+    pthread_mutex_init(&team->lock, NULL);
+    pthread_mutex_init(&team->callers, NULL);
+    pthread_cond_init(&team->wake, NULL);
+    pthread_cond_init(&team->done, NULL);
+    sr_status st = sr_new(&team->workers, team->threads - 1);
+    if (st == SR_OK) st = start_workers(team);
     if (st != SR_OK) {
-        destroy(pool);
+        destroy(team);
         return st;
     }
-    *out = pool;
+    *out = team;
     return SR_OK;
 }
 
-void sr_pool_free(sr_pool *pool) {
-    if (pool == NULL) return;
-    stop_workers(pool, pool->threads - 1);
-    destroy(pool);
+void sr_threads_free(sr_threads *team) {
+    if (team == NULL) return;
+    stop_workers(team, team->threads - 1);
+    destroy(team);
 }
 
-int sr_pool_threads(const sr_pool *pool) {
-    return pool != NULL ? pool->threads : 1;
+int sr_threads_count(const sr_threads *team) {
+    return team != NULL ? team->threads : 1;
 }
 
 /* ---- the stop flag -------------------------------------------------------------------------- */

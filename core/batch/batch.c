@@ -48,7 +48,7 @@ static sr_status measure(shape *s, const sr_pick *pick, const sr_masker *masker,
                          int64_t rows) {
     int64_t end = 0;
     for (int32_t i = 0; i < s->n; i++) {
-        const sr_table *t = pick[i].table;
+        const sr_examples *t = pick[i].examples;
         if (pick[i].uid >= t->count)
             return sr_fail(SR_EINVAL,
                            "batch: uid %" PRIu32 " is not below the %" PRId64 " examples",
@@ -66,7 +66,7 @@ static sr_status measure(shape *s, const sr_pick *pick, const sr_masker *masker,
         return sr_fail(SR_EINVAL, "batch: %" PRId64 " rows are too many; use fewer packs a batch",
                        s->rows);
     s->mlm = masker != NULL;
-    s->head = pick[0].table->nsp ? "nsp" : pick[0].table->label != NULL ? "label" : NULL;
+    s->head = pick[0].examples->nsp ? "nsp" : pick[0].examples->label != NULL ? "label" : NULL;
     return SR_OK;
 }
 
@@ -80,7 +80,7 @@ static sr_status lay_out(sr_batch *b, const sr_pick *pick, const shape *s, int32
     for (int32_t i = 0; i < s->n; i++) {
         uid[i] = pick[i].uid;
         epoch[i] = pick[i].epoch;
-        len[i] = sr_example_length(&pick[i].table->example[uid[i]]);
+        len[i] = sr_example_length(&pick[i].examples->example[uid[i]]);
         start[i] = stride > 0 ? i * stride : at;
         at += len[i];
     }
@@ -89,7 +89,7 @@ static sr_status lay_out(sr_batch *b, const sr_pick *pick, const shape *s, int32
     return st;
 }
 
-/* Masks sequence i and appends its rows; a row's weight holds m_s until sr_batches_weigh(). */
+/* Masks sequence i and appends its rows; a row's weight holds m_s until sr_update_weigh(). */
 static void mask_sequence(sr_batch *b, int32_t i, const sr_masker *masker, int32_t *scratch) {
     const sr_layout *l = b->layout;
     sr_target *t = &b->target[0];
@@ -106,10 +106,10 @@ static void mask_sequence(sr_batch *b, int32_t i, const sr_masker *masker, int32
 
 static void add_head(sr_batch *b, int32_t i, const sr_pick *pick) {
     sr_target *t = &b->target[b->targets - 1];
-    const sr_table *table = pick->table;
+    const sr_examples *x = pick->examples;
     t->rows[t->count] = b->layout->start[i];
     t->labels[t->count] =
-        table->nsp ? table->example[pick->uid].flags & SR_EXAMPLE_RANDOM : table->label[pick->uid];
+        x->nsp ? x->example[pick->uid].flags & SR_EXAMPLE_RANDOM : x->label[pick->uid];
     t->count++;
 }
 
@@ -122,7 +122,7 @@ static sr_status collate(sr_batch *b, const sr_dataset *d, const sr_masker *mask
     for (int64_t i = 0; i < s->rows; i++) b->ids[i] = pad;
     for (int32_t i = 0; st == SR_OK && i < s->n; i++) {
         int32_t at = l->start[i];
-        st = sr_table_sequence(pick[i].table, d, pick[i].uid, b->ids + at, b->types + at);
+        st = sr_examples_sequence(pick[i].examples, d, pick[i].uid, b->ids + at, b->types + at);
         if (st == SR_OK && masker != NULL) mask_sequence(b, i, masker, scratch);
         if (st == SR_OK && s->head != NULL) add_head(b, i, &pick[i]);
     }
@@ -191,7 +191,7 @@ void sr_batch_free(sr_batch *b) {
 
 /* ---- updates ---- */
 
-sr_status sr_batches_add(sr_batches *u, sr_batch *b) {
+sr_status sr_update_add(sr_update *u, sr_batch *b) {
     int64_t n = u->batches;
     if ((n & (n - 1)) == 0) { /* room is 0 or the power of two that is full */
         sr_status st = sr_grow(&u->batch, n == 0 ? 1 : n * 2);
@@ -208,7 +208,7 @@ sr_status sr_batches_add(sr_batches *u, sr_batch *b) {
     return SR_OK;
 }
 
-void sr_batches_weigh(sr_batches *u, sr_mean mean) {
+void sr_update_weigh(sr_update *u, sr_mean mean) {
     double sequences = (double)u->sequences, masked = (double)u->masked;
     for (int64_t i = 0; i < u->batches; i++) {
         for (int k = 0; k < u->batch[i]->targets; k++) {
@@ -224,7 +224,7 @@ void sr_batches_weigh(sr_batches *u, sr_mean mean) {
     }
 }
 
-void sr_batches_free(sr_batches *u) {
+void sr_update_free(sr_update *u) {
     if (u == NULL) return;
     for (int64_t i = 0; i < u->batches; i++) sr_batch_free(u->batch[i]);
     sr_free(u->batch);

@@ -13,7 +13,7 @@
 
 #include "core/batch/layout.h"
 #include "core/batch/mask.h"
-#include "core/data/table.h"
+#include "core/data/examples.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -54,19 +54,19 @@ typedef struct sr_batch {
     int64_t masked;
 } sr_batch;
 
-/* A sequence of a batch: an example of a table, in an epoch (the key of its mask and dropout). */
+/* A sequence of a batch: one of the examples of an epoch (the key of its mask and dropout). */
 typedef struct sr_pick {
-    const sr_table *table;
+    const sr_examples *examples;
     uint32_t uid, epoch;
 } sr_pick;
 
-/* Collates n >= 1 sequences; weights are not set yet, see sr_batches_weigh().
+/* Collates n >= 1 sequences; weights are not set yet, see sr_update_weigh().
  *
  *   masker  NULL: nothing is masked and there is no target "mlm"
  *   stride  0: one after another; else sequence i starts at row i x stride
  *   rows    the least T; 0: as many as it takes; rounded up to SR_ROWS_UNIT
  *
- * Errors: SR_EINVAL (a uid outside its table), those of sr_table_sequence(), SR_ENOMEM. */
+ * Errors: SR_EINVAL (a uid that is no example), those of sr_examples_sequence(), SR_ENOMEM. */
 sr_status sr_batch_make(sr_batch **out, const sr_dataset *d, const sr_masker *masker,
                         const sr_pick *pick, int32_t n, int32_t stride, int64_t rows,
                         uint64_t seed);
@@ -81,21 +81,21 @@ typedef struct sr_cursor {
     int64_t packs;     /* packs an update; 0: not settled */
 } sr_cursor;
 
-typedef struct sr_batches {
+typedef struct sr_update {
     sr_batch **batch; /* (batches) */
     int64_t batches;
     int64_t index; /* from 0 */
     int64_t packs, sequences, tokens, slots, masked;
     double imbalance; /* cost of the heaviest batch over the mean; see sr_loader_opts.per_square */
     sr_cursor begin, end;
-} sr_batches;
+} sr_update;
 
 /* Adds a batch to an update, which takes it over; freed when that fails. */
-sr_status sr_batches_add(sr_batches *u, sr_batch *b);
+sr_status sr_update_add(sr_update *u, sr_batch *b);
 
 /* Sets the weights of all targets from the sums of the update. */
-void sr_batches_weigh(sr_batches *u, sr_mean mean);
-void sr_batches_free(sr_batches *u); /* NULL is allowed */
+void sr_update_weigh(sr_update *u, sr_mean mean);
+void sr_update_free(sr_update *u); /* NULL is allowed */
 
 /* A masker for a data set's vocabulary: fills all but prob, max_predictions, whole_word and seed.
  * `continues` is new memory, freed by sr_free(). */

@@ -42,27 +42,27 @@ static sr_status make_plan(sr_epoch *e, const sr_lengths *lengths, int32_t capac
     return st;
 }
 
-static sr_status plan_epoch(sr_epoch *e, const sr_table_opts *table, const sr_pack_opts *solve,
-                            const sr_plan *saved) {
+static sr_status plan_epoch(sr_epoch *e, const sr_examples_opts *examples,
+                            const sr_pack_opts *solve, const sr_plan *saved) {
     uint16_t *lengths;
-    SR_TRY(sr_table_lengths(&lengths, e->table));
-    sr_lengths view = {.data = lengths, .width = 2, .count = e->table->count};
-    sr_status st = make_plan(e, &view, table->max_len, solve, saved);
-    if (st == SR_OK) st = sr_packing_new(&e->packing, e->plan, &view, table->seed);
+    SR_TRY(sr_examples_lengths(&lengths, e->examples));
+    sr_lengths view = {.data = lengths, .width = 2, .count = e->examples->count};
+    sr_status st = make_plan(e, &view, examples->max_len, solve, saved);
+    if (st == SR_OK) st = sr_packing_new(&e->packing, e->plan, &view, examples->seed);
     if (st == SR_OK) e->packs = sr_packing_packs(e->packing);
     sr_free(lengths);
     return st;
 }
 
-sr_status sr_epoch_build(sr_epoch **out, const sr_dataset *d, const sr_table_opts *table,
-                         const sr_pack_opts *solve, const sr_plan *saved, sr_pool *pool) {
+sr_status sr_epoch_build(sr_epoch **out, const sr_dataset *d, const sr_examples_opts *examples,
+                         const sr_pack_opts *solve, const sr_plan *saved, sr_threads *threads) {
     *out = NULL;
     sr_epoch *e;
     double began = sr_time_monotonic();
     SR_TRY(sr_new(&e, 1));
-    *e = (sr_epoch){.epoch = table->epoch, .refs = 1};
-    sr_status st = sr_table_build(&e->table, d, table, pool);
-    if (st == SR_OK) st = plan_epoch(e, table, solve, saved);
+    *e = (sr_epoch){.epoch = examples->epoch, .refs = 1};
+    sr_status st = sr_examples_build(&e->examples, d, examples, threads);
+    if (st == SR_OK) st = plan_epoch(e, examples, solve, saved);
     e->seconds = sr_time_monotonic() - began;
     if (st != SR_OK) {
         sr_epoch_release(e);
@@ -81,6 +81,6 @@ void sr_epoch_release(sr_epoch *e) {
     if (e == NULL || __atomic_sub_fetch(&e->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
     sr_packing_free(e->packing);
     sr_plan_free(e->plan);
-    sr_table_free(e->table);
+    sr_examples_free(e->examples);
     sr_free(e);
 }

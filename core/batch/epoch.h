@@ -1,12 +1,12 @@
 /* epoch.h - all that an epoch needs: its examples, the plan of their packs, and who goes where.
  *
- * Examples drawn from text are other ones every epoch, so each epoch has its table and its plan;
+ * Examples drawn from text are other ones every epoch, so each epoch has its own and its own plan;
  * given examples keep both for ever.  Once an epoch stands, any pack of it is found at once.
  */
 #ifndef SR_BATCH_EPOCH_H
 #define SR_BATCH_EPOCH_H
 
-#include "core/data/table.h"
+#include "core/data/examples.h"
 #include "core/pack/depth.h"
 #include "core/pack/instances.h"
 #include "core/pack/pack.h"
@@ -18,7 +18,7 @@ extern "C" {
 /* Immutable but for the count of references, which is safe from any thread. */
 typedef struct sr_epoch {
     uint32_t epoch; /* of the draws; 0 for given examples */
-    sr_table *table;
+    sr_examples *examples;
     sr_plan *plan;
     sr_packing *packing;
     int64_t packs;
@@ -29,14 +29,14 @@ typedef struct sr_epoch {
 
 /* Builds an epoch with one reference.
  *
- *   table   its epoch and seed count
+ *   examples  its epoch and seed count
  *   solve   solver and max_seqs (or SR_DEPTH_AUTO); of no effect when `saved` fits
  *   saved   a plan made before, used when it is one of these lengths; NULL: none
- *   pool    for the draws; NULL: the caller's thread alone
+ *   threads    for the draws; NULL: the caller's thread alone
  *
- * Errors: those of sr_table_build(), sr_pack_solve(), sr_packing_new(). */
-sr_status sr_epoch_build(sr_epoch **out, const sr_dataset *d, const sr_table_opts *table,
-                         const sr_pack_opts *solve, const sr_plan *saved, sr_pool *pool);
+ * Errors: those of sr_examples_build(), sr_pack_solve(), sr_packing_new(). */
+sr_status sr_epoch_build(sr_epoch **out, const sr_dataset *d, const sr_examples_opts *examples,
+                         const sr_pack_opts *solve, const sr_plan *saved, sr_threads *threads);
 sr_epoch *sr_epoch_retain(sr_epoch *e);
 void sr_epoch_release(sr_epoch *e); /* NULL is allowed */
 

@@ -34,7 +34,7 @@ sr_status sr_feed_open(sr_feed *f) {
     pthread_mutex_init(&f->lock, NULL);
     pthread_cond_init(&f->changed, NULL);
     f->fixed = f->d->kind == SR_DATA_EXAMPLES;
-    f->masker.seed = f->opts.table.seed;
+    f->masker.seed = f->opts.examples.seed;
     f->masker.prob = f->opts.mask_prob;
     f->masker.max_predictions = f->opts.mask_max;
     f->masker.whole_word = f->opts.whole_word;
@@ -67,7 +67,7 @@ static int find(const sr_feed *f, uint32_t epoch) {
     return -1;
 }
 
-sr_status sr_feed_epoch(sr_epoch **out, sr_feed *f, uint32_t epoch, sr_pool *pool) {
+sr_status sr_feed_epoch(sr_epoch **out, sr_feed *f, uint32_t epoch, sr_threads *threads) {
     *out = NULL;
     if (f->fixed) epoch = 0;
     pthread_mutex_lock(&f->lock);
@@ -80,10 +80,10 @@ sr_status sr_feed_epoch(sr_epoch **out, sr_feed *f, uint32_t epoch, sr_pool *poo
     }
     f->building = true;
     pthread_mutex_unlock(&f->lock);
-    sr_table_opts table = f->opts.table;
-    table.epoch = epoch;
+    sr_examples_opts examples = f->opts.examples;
+    examples.epoch = epoch;
     sr_epoch *e;
-    sr_status st = sr_epoch_build(&e, f->d, &table, &f->opts.solve, f->opts.plan, pool);
+    sr_status st = sr_epoch_build(&e, f->d, &examples, &f->opts.solve, f->opts.plan, threads);
     pthread_mutex_lock(&f->lock);
     f->building = false;
     if (st == SR_OK) {
@@ -99,7 +99,7 @@ sr_status sr_feed_epoch(sr_epoch **out, sr_feed *f, uint32_t epoch, sr_pool *poo
 /* ---- orders ---- */
 
 static bool over(const sr_feed *f, uint32_t epoch) {
-    return f->opts.epochs > 0 && epoch - f->opts.table.epoch >= (uint64_t)f->opts.epochs;
+    return f->opts.epochs > 0 && epoch - f->opts.examples.epoch >= (uint64_t)f->opts.epochs;
 }
 
 /* Takes up to `want` packs at the cursor, all of one epoch. */

@@ -32,7 +32,7 @@ sr_status sr_feed_open(sr_feed *f);
 void sr_feed_close(sr_feed *f);
 
 /* An epoch, retained; built when it is not at hand, while others wait. */
-sr_status sr_feed_epoch(sr_epoch **out, sr_feed *f, uint32_t epoch, sr_pool *pool);
+sr_status sr_feed_epoch(sr_epoch **out, sr_feed *f, uint32_t epoch, sr_threads *threads);
 
 /* A run of packs of one epoch. */
 typedef struct sr_run_of_packs {
@@ -55,8 +55,8 @@ sr_status sr_feed_order(sr_order *order, sr_feed *f, sr_cursor *cursor);
 void sr_order_free(sr_order *order); /* leaves an empty shell */
 
 /* Makes an update as ordered, or of given picks. */
-sr_status sr_feed_make(sr_batches **out, const sr_feed *f, const sr_order *order);
-sr_status sr_feed_pick(sr_batches **out, const sr_feed *f, const sr_pick *pick, int64_t n,
+sr_status sr_feed_make(sr_update **out, const sr_feed *f, const sr_order *order);
+sr_status sr_feed_pick(sr_update **out, const sr_feed *f, const sr_pick *pick, int64_t n,
                        sr_arrange arrange);
 
 #ifdef __cplusplus

@@ -30,7 +30,7 @@ typedef struct sr_layout {
     int32_t sequences;      /* N */
     int32_t *start;         /* (N) first row; ascending, no overlap */
     int32_t *len;           /* (N) at least 1 */
-    uint32_t *uid;          /* (N) example number in its epoch's table */
+    uint32_t *uid;          /* (N) example number in its epoch's examples */
     uint32_t *epoch;        /* (N) */
     int32_t *owner;         /* (T) sequence of each row, -1 for slack */
     int32_t *position;      /* (T) position in its own sequence, from 0; 0 for slack */

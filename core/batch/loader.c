@@ -16,7 +16,7 @@ typedef enum slot_state { SLOT_EMPTY, SLOT_BUSY, SLOT_READY } slot_state;
 /* Update number i waits in slot i % prefetch. */
 typedef struct slot {
     slot_state state;
-    sr_batches *update; /* NULL: nothing is left */
+    sr_update *update; /* NULL: nothing is left */
     sr_status status;
     char message[1024];
 } slot;
@@ -51,7 +51,7 @@ static bool may_order(const sr_loader *l) {
     return !l->paused && !l->ordering && !l->ended && l->ordered - l->given < l->slots;
 }
 
-static void settle(slot *s, sr_batches *update, sr_status status) {
+static void settle(slot *s, sr_update *update, sr_status status) {
     s->state = SLOT_READY;
     s->update = update;
     s->status = status;
@@ -63,7 +63,7 @@ static void work_once(sr_loader *l) {
     slot *s = &l->slot[l->ordered++ % l->slots];
     sr_cursor cursor = l->next;
     sr_order order;
-    sr_batches *update = NULL;
+    sr_update *update = NULL;
     s->state = SLOT_BUSY;
     l->ordering = true;
     l->busy++;
@@ -102,7 +102,7 @@ static void *work(void *loader) {
 static void *plan_ahead(void *loader) {
     sr_loader *l = loader;
     int64_t epochs = l->feed.opts.epochs;
-    uint32_t first = l->feed.opts.table.epoch, last_built = first;
+    uint32_t first = l->feed.opts.examples.epoch, last_built = first;
     pthread_mutex_lock(&l->lock);
     while (!l->quit) {
         uint32_t want = l->next.epoch + 1;
@@ -161,20 +161,20 @@ static void stop_workers(sr_loader *l) {
 /* ---- open and close ---- */
 
 /* The first epoch's plan settles how many packs an update has. */
-static sr_status settle_packs(sr_loader *l, sr_pool *pool) {
+static sr_status settle_packs(sr_loader *l, sr_threads *threads) {
     const sr_loader_opts *o = &l->feed.opts;
     sr_epoch *e;
-    SR_TRY(sr_feed_epoch(&e, &l->feed, o->table.epoch, pool));
+    SR_TRY(sr_feed_epoch(&e, &l->feed, o->examples.epoch, threads));
     double packs = (double)o->packs;
     if (o->packs == 0) packs = floor((double)o->sequences / sr_plan_factor(e->plan) + 0.5);
     sr_epoch_release(e);
-    l->start = (sr_cursor){.epoch = o->table.epoch, .packs = packs < 1 ? 1 : (int64_t)packs};
+    l->start = (sr_cursor){.epoch = o->examples.epoch, .packs = packs < 1 ? 1 : (int64_t)packs};
     l->next = l->delivered = l->start;
     return SR_OK;
 }
 
 sr_status sr_loader_open(sr_loader **out, const sr_dataset *d, const sr_loader_opts *opts,
-                         sr_pool *pool) {
+                         sr_threads *threads) {
     *out = NULL;
     sr_loader *l;
     SR_TRY(sr_new(&l, 1));
@@ -183,7 +183,7 @@ sr_status sr_loader_open(sr_loader **out, const sr_dataset *d, const sr_loader_o
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->changed, NULL);
     sr_status st = sr_feed_open(&l->feed);
-    if (st == SR_OK) st = settle_packs(l, pool);
+    if (st == SR_OK) st = settle_packs(l, threads);
     if (st == SR_OK) st = start_workers(l);
     if (st != SR_OK) {
         sr_loader_close(l);
@@ -195,7 +195,7 @@ sr_status sr_loader_open(sr_loader **out, const sr_dataset *d, const sr_loader_o
 
 static void drop_slots(sr_loader *l) {
     for (int i = 0; i < l->slots; i++) {
-        sr_batches_free(l->slot[i].update);
+        sr_update_free(l->slot[i].update);
         l->slot[i] = (slot){0};
     }
 }
@@ -243,7 +243,7 @@ static slot *wait_ready(sr_loader *l) {
     return s;
 }
 
-sr_status sr_loader_next(sr_batches **out, sr_loader *l) {
+sr_status sr_loader_next(sr_update **out, sr_loader *l) {
     *out = NULL;
     double began = sr_time_monotonic();
     pthread_mutex_lock(&l->lock);
@@ -255,7 +255,7 @@ sr_status sr_loader_next(sr_batches **out, sr_loader *l) {
     l->waited += sr_time_monotonic() - began;
     sr_status st = s->status;
     if (st != SR_OK) sr_fail(st, "%s", s->message);
-    sr_batches *u = s->update;
+    sr_update *u = s->update;
     if (u != NULL) { /* a failure, and the end, stay where they are */
         *s = (slot){0};
         u->begin.sequences = l->sequences;
@@ -278,7 +278,7 @@ sr_cursor sr_loader_cursor(const sr_loader *l) {
 
 sr_status sr_loader_seek(sr_loader *l, const sr_cursor *cursor) {
     const sr_loader_opts *o = &l->feed.opts;
-    if (cursor->epoch < o->table.epoch || cursor->pack < 0 || cursor->packs < 0 ||
+    if (cursor->epoch < o->examples.epoch || cursor->pack < 0 || cursor->packs < 0 ||
         cursor->packs > INT32_MAX || cursor->update < 0 || cursor->sequences < 0)
         return sr_fail(SR_EINVAL,
                        "loader: epoch %" PRIu32 ", pack %" PRId64 " is no place of this loader",
@@ -304,7 +304,7 @@ sr_status sr_loader_seek(sr_loader *l, const sr_cursor *cursor) {
 
 /* ---- looking ---- */
 
-sr_status sr_loader_update_of(sr_batches **out, sr_loader *l, const uint32_t *uids, int64_t n,
+sr_status sr_loader_update_of(sr_update **out, sr_loader *l, const uint32_t *uids, int64_t n,
                               uint32_t epoch, sr_arrange arrange) {
     *out = NULL;
     sr_epoch *e;
@@ -313,7 +313,7 @@ sr_status sr_loader_update_of(sr_batches **out, sr_loader *l, const uint32_t *ui
     sr_status st = sr_feed_epoch(&e, &l->feed, epoch, NULL);
     if (st == SR_OK) {
         for (int64_t i = 0; i < n; i++)
-            pick[i] = (sr_pick){.table = e->table, .uid = uids[i], .epoch = epoch};
+            pick[i] = (sr_pick){.examples = e->examples, .uid = uids[i], .epoch = epoch};
         st = sr_feed_pick(out, &l->feed, pick, n, arrange);
         sr_epoch_release(e);
     }

@@ -25,7 +25,8 @@ extern "C" {
 #define SR_PER_SQUARE (1.0 / (6 * 768))
 
 typedef struct sr_loader_opts {
-    sr_table_opts table; /* part, max_len, nsp, seed, ...; its epoch is where the loader starts */
+    sr_examples_opts
+        examples; /* part, max_len, nsp, seed, ...; its epoch is where the loader starts */
     sr_pack_opts solve;
     const sr_plan *plan; /* a saved one, used where it fits; copied; NULL: none */
     sr_arrange arrange;
@@ -47,17 +48,17 @@ typedef struct sr_loader_opts {
 typedef struct sr_loader sr_loader;
 
 /* Builds the first epoch and starts the workers.  `d` must outlive the loader.
- * `pool` helps with the first epoch only; NULL: the caller's thread alone.
+ * `threads` helps with the first epoch only; NULL: the caller's thread alone.
  *
  * Errors: SR_EINVAL for options out of range; those of sr_epoch_build(). */
 sr_status sr_loader_open(sr_loader **out, const sr_dataset *d, const sr_loader_opts *opts,
-                         sr_pool *pool);
+                         sr_threads *threads);
 void sr_loader_close(sr_loader *l); /* waits for the workers; NULL is allowed */
 
-/* The next update, freed by sr_batches_free(); NULL after the last of a finite number of epochs.
+/* The next update, freed by sr_update_free(); NULL after the last of a finite number of epochs.
  * Errors: those of sr_batch_make() and sr_epoch_build(), from the place where they belong; asking
  * again gives the same failure, or after SR_ESTOP, once the stop is over, what was asked for. */
-sr_status sr_loader_next(sr_batches **out, sr_loader *l);
+sr_status sr_loader_next(sr_update **out, sr_loader *l);
 
 /* Where the next update begins, and going there: what follows equals never having stopped.
  * SR_EINVAL when the cursor lies outside its epoch. */
@@ -65,10 +66,10 @@ sr_cursor sr_loader_cursor(const sr_loader *l);
 sr_status sr_loader_seek(sr_loader *l, const sr_cursor *cursor);
 
 /* One update of these examples of an epoch, in this order: for tests, looking and serving. */
-sr_status sr_loader_update_of(sr_batches **out, sr_loader *l, const uint32_t *uids, int64_t n,
+sr_status sr_loader_update_of(sr_update **out, sr_loader *l, const uint32_t *uids, int64_t n,
                               uint32_t epoch, sr_arrange arrange);
 
-/* An epoch's table and plan, retained for the caller; built when it is not at hand. */
+/* An epoch's examples and plan, retained for the caller; built when it is not at hand. */
 sr_status sr_loader_epoch(sr_epoch **out, sr_loader *l, uint32_t epoch);
 
 const sr_loader_opts *sr_loader_options(const sr_loader *l);

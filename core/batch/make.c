@@ -28,7 +28,7 @@ static sr_status gather_pack(gather *g, const sr_run_of_packs *run, int64_t pack
     }
     for (int32_t i = 0; i < n; i++)
         g->pick[g->count++] =
-            (sr_pick){.table = run->epoch->table, .uid = uids[i], .epoch = run->number};
+            (sr_pick){.examples = run->epoch->examples, .uid = uids[i], .epoch = run->number};
     g->start[++g->packs] = g->count;
     return SR_OK;
 }
@@ -52,14 +52,14 @@ static sr_status gather_all(gather *g, const sr_order *order) {
     return st;
 }
 
-static sr_status add_batch(sr_batches *u, const sr_feed *f, const sr_pick *pick, int64_t n,
+static sr_status add_batch(sr_update *u, const sr_feed *f, const sr_pick *pick, int64_t n,
                            int32_t stride, int64_t rows) {
     sr_batch *b;
     if (n > INT32_MAX / 64)
         return sr_fail(SR_EINVAL, "batch: %" PRId64 " sequences are too many", n);
     const sr_masker *masker = f->opts.mask ? &f->masker : NULL;
-    SR_TRY(sr_batch_make(&b, f->d, masker, pick, (int32_t)n, stride, rows, f->opts.table.seed));
-    return sr_batches_add(u, b);
+    SR_TRY(sr_batch_make(&b, f->d, masker, pick, (int32_t)n, stride, rows, f->opts.examples.seed));
+    return sr_update_add(u, b);
 }
 
 /* ---- packed ---- */
@@ -68,14 +68,14 @@ static double cost_of(const gather *g, int64_t pack, double per_square) {
     double cost = 0;
     for (int64_t i = g->start[pack]; i < g->start[pack + 1]; i++) {
         const sr_pick *p = &g->pick[i];
-        uint16_t length = (uint16_t)sr_example_length(&p->table->example[p->uid]);
+        uint16_t length = (uint16_t)sr_example_length(&p->examples->example[p->uid]);
         cost += sr_pack_cost(&length, 1, 1, per_square);
     }
     return cost;
 }
 
 /* group[p]: the batch of pack p; says in the update how far the costs of the batches differ. */
-static sr_status deal(sr_batches *u, const gather *g, const sr_feed *f, int32_t *group,
+static sr_status deal(sr_update *u, const gather *g, const sr_feed *f, int32_t *group,
                       int32_t groups) {
     double *cost;
     SR_TRY(sr_new(&cost, g->packs));
@@ -86,7 +86,7 @@ static sr_status deal(sr_batches *u, const gather *g, const sr_feed *f, int32_t 
     return st;
 }
 
-static sr_status add_group(sr_batches *u, const gather *g, const sr_feed *f, const int32_t *group,
+static sr_status add_group(sr_update *u, const gather *g, const sr_feed *f, const int32_t *group,
                            int32_t which, sr_pick *room) {
     int64_t n = 0, packs = 0;
     for (int64_t p = 0; p < g->packs; p++) {
@@ -94,10 +94,10 @@ static sr_status add_group(sr_batches *u, const gather *g, const sr_feed *f, con
         for (int64_t i = g->start[p]; i < g->start[p + 1]; i++) room[n++] = g->pick[i];
         packs++;
     }
-    return add_batch(u, f, room, n, 0, packs * f->opts.table.max_len);
+    return add_batch(u, f, room, n, 0, packs * f->opts.examples.max_len);
 }
 
-static sr_status add_packed(sr_batches *u, const gather *g, const sr_feed *f) {
+static sr_status add_packed(sr_update *u, const gather *g, const sr_feed *f) {
     int64_t micro = f->opts.micro > 0 ? f->opts.micro : g->packs;
     int32_t groups = (int32_t)((g->packs + micro - 1) / micro), *group;
     sr_pick *room;
@@ -115,9 +115,9 @@ no_room:
 /* ---- padded and single ---- */
 
 /* Batches of `micro` rows of one sequence each. */
-static sr_status add_padded(sr_batches *u, const sr_feed *f, const sr_pick *pick, int64_t n) {
+static sr_status add_padded(sr_update *u, const sr_feed *f, const sr_pick *pick, int64_t n) {
     int64_t micro = f->opts.micro > 0 ? f->opts.micro : n;
-    int32_t len = f->opts.table.max_len;
+    int32_t len = f->opts.examples.max_len;
     sr_status st = SR_OK;
     for (int64_t i = 0; st == SR_OK && i < n; i += micro) {
         int64_t rows = n - i < micro ? n - i : micro;
@@ -126,7 +126,7 @@ static sr_status add_padded(sr_batches *u, const sr_feed *f, const sr_pick *pick
     return st;
 }
 
-static sr_status add_single(sr_batches *u, const sr_feed *f, const sr_pick *pick, int64_t n) {
+static sr_status add_single(sr_update *u, const sr_feed *f, const sr_pick *pick, int64_t n) {
     sr_status st = SR_OK;
     for (int64_t i = 0; st == SR_OK && i < n; i++) st = add_batch(u, f, pick + i, 1, 0, 0);
     return st;
@@ -134,7 +134,7 @@ static sr_status add_single(sr_batches *u, const sr_feed *f, const sr_pick *pick
 
 /* ---- updates ---- */
 
-static sr_status fill(sr_batches *u, gather *g, const sr_feed *f, const sr_order *order) {
+static sr_status fill(sr_update *u, gather *g, const sr_feed *f, const sr_order *order) {
     SR_TRY(gather_all(g, order));
     u->packs = g->packs;
     if (g->count == 0) return SR_OK;
@@ -143,9 +143,9 @@ static sr_status fill(sr_batches *u, gather *g, const sr_feed *f, const sr_order
     return add_single(u, f, g->pick, g->count);
 }
 
-sr_status sr_feed_make(sr_batches **out, const sr_feed *f, const sr_order *order) {
+sr_status sr_feed_make(sr_update **out, const sr_feed *f, const sr_order *order) {
     *out = NULL;
-    sr_batches *u;
+    sr_update *u;
     SR_TRY(sr_new(&u, 1));
     u->imbalance = 1;
     gather g = {0};
@@ -153,21 +153,21 @@ sr_status sr_feed_make(sr_batches **out, const sr_feed *f, const sr_order *order
     sr_free(g.start);
     sr_free(g.pick);
     if (st != SR_OK) {
-        sr_batches_free(u);
+        sr_update_free(u);
         return st;
     }
     u->index = order->index;
     u->begin = order->begin;
     u->end = order->end;
-    sr_batches_weigh(u, f->opts.mean);
+    sr_update_weigh(u, f->opts.mean);
     *out = u;
     return SR_OK;
 }
 
-sr_status sr_feed_pick(sr_batches **out, const sr_feed *f, const sr_pick *pick, int64_t n,
+sr_status sr_feed_pick(sr_update **out, const sr_feed *f, const sr_pick *pick, int64_t n,
                        sr_arrange how) {
     *out = NULL;
-    sr_batches *u;
+    sr_update *u;
     SR_TRY(sr_new(&u, 1));
     u->imbalance = 1;
     sr_status st = SR_OK;
@@ -175,10 +175,10 @@ sr_status sr_feed_pick(sr_batches **out, const sr_feed *f, const sr_pick *pick, 
     if (n > 0 && how == SR_PADDED) st = add_padded(u, f, pick, n);
     if (n > 0 && how == SR_SINGLE) st = add_single(u, f, pick, n);
     if (st != SR_OK) {
-        sr_batches_free(u);
+        sr_update_free(u);
         return st;
     }
-    sr_batches_weigh(u, f->opts.mean);
+    sr_update_weigh(u, f->opts.mean);
     *out = u;
     return SR_OK;
 }

@@ -3,7 +3,7 @@
  *
  * Two kinds, told apart by the metadata key `kind`:
  *
- *   text      documents of sentences; examples are drawn anew each epoch (table.h)
+ *   text      documents of sentences; examples are drawn anew each epoch (examples.h)
  *     ids                 u16 or u32   tokens of all sentences, one after another
  *     sentence_tokens     u16          tokens of each sentence, at least 1
  *     document_sentences  u32          sentences of each document, at least 1

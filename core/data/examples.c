@@ -1,4 +1,4 @@
-#include "core/data/table.h"
+#include "core/data/examples.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -10,7 +10,7 @@ enum { CHUNK = 1024 }; /* documents of a task */
 
 typedef struct build {
     const sr_dataset *d;
-    const sr_table_opts *opts;
+    const sr_examples_opts *opts;
     sr_drawn *chunk;
     int64_t units;
 } build;
@@ -19,14 +19,14 @@ static sr_status draw_chunk(void *context, int64_t i, int worker) {
     (void)worker;
     build *b = context;
     int64_t first = i * CHUNK, last = first + CHUNK < b->units ? first + CHUNK : b->units;
-    sr_status (*draw)(sr_drawn *, const sr_dataset *, const sr_table_opts *, int64_t) =
+    sr_status (*draw)(sr_drawn *, const sr_dataset *, const sr_examples_opts *, int64_t) =
         b->opts->nsp ? sr_pairs_draw : sr_singles_draw;
     for (int64_t k = first; k < last; k++) SR_TRY(draw(&b->chunk[i], b->d, b->opts, k));
     return SR_OK;
 }
 
-/* One table from the chunks, which are freed on the way. */
-static sr_status join(sr_table *t, sr_drawn *chunk, int64_t chunks) {
+/* One list from the chunks, which are freed on the way. */
+static sr_status join(sr_examples *t, sr_drawn *chunk, int64_t chunks) {
     size_t count = 0;
     for (int64_t i = 0; i < chunks; i++) {
         count += chunk[i].count;
@@ -49,12 +49,12 @@ static sr_status join(sr_table *t, sr_drawn *chunk, int64_t chunks) {
     return SR_OK;
 }
 
-static sr_status draw_table(sr_table *t, const sr_dataset *d, const sr_table_opts *opts,
-                            sr_pool *pool) {
+static sr_status draw_examples(sr_examples *t, const sr_dataset *d, const sr_examples_opts *opts,
+                               sr_threads *threads) {
     build b = {.d = d, .opts = opts, .units = d->part[opts->part].count};
     int64_t chunks = (b.units + CHUNK - 1) / CHUNK;
     SR_TRY(sr_new(&b.chunk, chunks));
-    sr_status st = sr_pool_run(pool, draw_chunk, &b, chunks);
+    sr_status st = sr_threads_run(threads, draw_chunk, &b, chunks);
     if (st == SR_OK) st = join(t, b.chunk, chunks);
     for (int64_t i = 0; i < chunks; i++) sr_free(b.chunk[i].example);
     sr_free(b.chunk);
@@ -73,7 +73,7 @@ static sr_status too_long(const sr_dataset *d, uint32_t unit, int64_t tokens, in
 }
 
 /* One given example, by the policy. */
-static sr_status give(sr_drawn *out, const sr_dataset *d, const sr_table_opts *opts,
+static sr_status give(sr_drawn *out, const sr_dataset *d, const sr_examples_opts *opts,
                       uint32_t unit) {
     uint64_t at = d->unit_token[unit];
     int64_t a = d->a_tokens[unit], b = (int64_t)(d->unit_token[unit + 1] - at) - a;
@@ -93,8 +93,8 @@ static sr_status give(sr_drawn *out, const sr_dataset *d, const sr_table_opts *o
     return sr_drawn_add(out, at, most - keep_b, b_at, keep_b, SR_EXAMPLE_CUT);
 }
 
-static sr_status give_all(sr_drawn *out, sr_table *t, const sr_dataset *d,
-                          const sr_table_opts *opts) {
+static sr_status give_all(sr_drawn *out, sr_examples *t, const sr_dataset *d,
+                          const sr_examples_opts *opts) {
     const sr_portion *part = &d->part[opts->part];
     size_t room = 0;
     for (int64_t i = 0; i < part->count; i++) {
@@ -112,7 +112,7 @@ static sr_status give_all(sr_drawn *out, sr_table *t, const sr_dataset *d,
     return SR_OK;
 }
 
-static sr_status give_table(sr_table *t, const sr_dataset *d, const sr_table_opts *opts) {
+static sr_status give_examples(sr_examples *t, const sr_dataset *d, const sr_examples_opts *opts) {
     sr_drawn all = {0};
     sr_status st = give_all(&all, t, d, opts);
     if (st == SR_OK) st = join(t, &all, 1);
@@ -122,10 +122,10 @@ static sr_status give_table(sr_table *t, const sr_dataset *d, const sr_table_opt
 
 /* ---- building ---- */
 
-static sr_status check_opts(const sr_dataset *d, const sr_table_opts *opts) {
-    if (opts->max_len < SR_TABLE_LEAST || opts->max_len > SR_TABLE_MOST)
+static sr_status check_opts(const sr_dataset *d, const sr_examples_opts *opts) {
+    if (opts->max_len < SR_EXAMPLES_LEAST || opts->max_len > SR_EXAMPLES_MOST)
         return sr_fail(SR_EINVAL, "data: max_len is %d; it must be %d..%d", opts->max_len,
-                       SR_TABLE_LEAST, SR_TABLE_MOST);
+                       SR_EXAMPLES_LEAST, SR_EXAMPLES_MOST);
     if (!(opts->short_seq_prob >= 0 && opts->short_seq_prob <= 1))
         return sr_fail(SR_EINVAL, "data: short_seq_prob is %g; it is a probability, 0..1",
                        opts->short_seq_prob);
@@ -143,24 +143,25 @@ static sr_status check_opts(const sr_dataset *d, const sr_table_opts *opts) {
     return SR_OK;
 }
 
-sr_status sr_table_build(sr_table **out, const sr_dataset *d, const sr_table_opts *opts,
-                         sr_pool *pool) {
+sr_status sr_examples_build(sr_examples **out, const sr_dataset *d, const sr_examples_opts *opts,
+                            sr_threads *threads) {
     *out = NULL;
     SR_TRY(check_opts(d, opts));
-    sr_table *t;
+    sr_examples *t;
     SR_TRY(sr_new(&t, 1));
     t->opts = *opts;
     t->nsp = opts->nsp;
-    sr_status st = d->kind == SR_DATA_TEXT ? draw_table(t, d, opts, pool) : give_table(t, d, opts);
+    sr_status st =
+        d->kind == SR_DATA_TEXT ? draw_examples(t, d, opts, threads) : give_examples(t, d, opts);
     if (st != SR_OK) {
-        sr_table_free(t);
+        sr_examples_free(t);
         return st;
     }
     *out = t;
     return SR_OK;
 }
 
-void sr_table_free(sr_table *t) {
+void sr_examples_free(sr_examples *t) {
     if (t == NULL) return;
     sr_free(t->example);
     sr_free(t->label);
@@ -169,14 +170,14 @@ void sr_table_free(sr_table *t) {
 
 /* ---- using ---- */
 
-sr_status sr_table_lengths(uint16_t **out, const sr_table *t) {
+sr_status sr_examples_lengths(uint16_t **out, const sr_examples *t) {
     SR_TRY(sr_new(out, t->count));
     for (int64_t i = 0; i < t->count; i++) (*out)[i] = (uint16_t)sr_example_length(&t->example[i]);
     return SR_OK;
 }
 
-sr_status sr_table_sequence(const sr_table *t, const sr_dataset *d, uint32_t uid, int32_t *ids,
-                            int32_t *types) {
+sr_status sr_examples_sequence(const sr_examples *t, const sr_dataset *d, uint32_t uid,
+                               int32_t *ids, int32_t *types) {
     const sr_example *e = &t->example[uid];
     int32_t n = sr_example_length(e), b = e->a_tokens + 2, sep;
     sep = sr_vocab_special(d->vocab, SR_TOKEN_SEP);

@@ -1,4 +1,4 @@
-/* table.h - the examples of an epoch: which tokens make sequence number uid.
+/* examples.h - the examples of an epoch: which tokens make sequence number uid.
  *
  * From text, an example is [CLS] A [SEP] B [SEP], drawn as published for BERT: sentences of a
  * document are gathered up to the target length (max_len - 3, or with short_seq_prob a random
@@ -9,13 +9,13 @@
  * sentences of one document; every token is used once.
  *
  * Every draw is keyed by (seed, epoch, document), so documents may be done in any order, on any
- * number of threads, with one result.  Given examples (SR_DATA_EXAMPLES) need no draw: their table
- * is the same in every epoch.
+ * number of threads, with one result.  Given examples (SR_DATA_EXAMPLES) need no draw: they are
+ * the same in every epoch.
  *
  * Source: Devlin et al. 2018, arXiv:1810.04805, and the program published with it.
  */
-#ifndef SR_DATA_TABLE_H
-#define SR_DATA_TABLE_H
+#ifndef SR_DATA_EXAMPLES_H
+#define SR_DATA_EXAMPLES_H
 
 #include "core/base/thread.h"
 #include "core/data/dataset.h"
@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-enum { SR_TABLE_LEAST = 5, SR_TABLE_MOST = 65535 }; /* max_len */
+enum { SR_EXAMPLES_LEAST = 5, SR_EXAMPLES_MOST = 65535 }; /* max_len */
 
 /* What to do with a given example that is longer than max_len; drawn ones never are. */
 typedef enum sr_too_long {
@@ -33,7 +33,7 @@ typedef enum sr_too_long {
     SR_TOO_LONG_SPLIT     /* pieces, each an example of its own; single segments only */
 } sr_too_long;
 
-typedef struct sr_table_opts {
+typedef struct sr_examples_opts {
     sr_data_part part;
     int32_t max_len;       /* tokens of an example, [CLS] and [SEP] included */
     bool nsp;              /* pairs; text only */
@@ -41,7 +41,7 @@ typedef struct sr_table_opts {
     sr_too_long too_long;  /* given examples only */
     uint64_t seed;
     uint32_t epoch;
-} sr_table_opts;
+} sr_examples_opts;
 
 enum { SR_EXAMPLE_RANDOM = 1, SR_EXAMPLE_CUT = 2 };
 
@@ -54,7 +54,7 @@ typedef struct sr_example {
     uint8_t spare;
 } sr_example;
 
-typedef struct sr_table {
+typedef struct sr_examples {
     sr_example *example; /* (count) by uid */
     int32_t *label;      /* (count) of given examples that have one, else NULL */
     int64_t count, tokens;
@@ -62,19 +62,19 @@ typedef struct sr_table {
     int64_t cut, lost;   /* examples that lost tokens to max_len, and how many tokens */
     int64_t split;       /* given examples that became pieces */
     bool nsp;
-    sr_table_opts opts;
-} sr_table;
+    sr_examples_opts opts;
+} sr_examples;
 
-/* Builds the table of an epoch; a NULL pool is the caller's thread alone.
+/* Draws the examples of an epoch; a NULL `threads` is the caller's thread alone.
  *
- * Errors: SR_EINVAL  max_len outside SR_TABLE_LEAST..SR_TABLE_MOST, nsp of given examples
+ * Errors: SR_EINVAL  max_len outside SR_EXAMPLES_LEAST..SR_EXAMPLES_MOST, nsp of given examples
  *         SR_EDATA   the part is empty; an example is too long under SR_TOO_LONG_ERROR, or is a
  *                    pair under SR_TOO_LONG_SPLIT; 2^32 - 1 examples or more; 2^40 tokens or more
  *         SR_ENOMEM
  * Cost:   about 100 ns an example on one core; 16 bytes an example, twice that while building. */
-sr_status sr_table_build(sr_table **out, const sr_dataset *d, const sr_table_opts *opts,
-                         sr_pool *pool);
-void sr_table_free(sr_table *t); /* NULL is allowed */
+sr_status sr_examples_build(sr_examples **out, const sr_dataset *d, const sr_examples_opts *opts,
+                            sr_threads *threads);
+void sr_examples_free(sr_examples *t); /* NULL is allowed */
 
 static inline uint64_t sr_example_a(const sr_example *e) {
     return (uint64_t)e->a_high << 32 | e->a_low;
@@ -87,12 +87,12 @@ static inline int32_t sr_example_length(const sr_example *e) {
 }
 
 /* The lengths by uid, freed by sr_free(): what a histogram and a packing are made from. */
-sr_status sr_table_lengths(uint16_t **out, const sr_table *t);
+sr_status sr_examples_lengths(uint16_t **out, const sr_examples *t);
 
 /* Writes the sr_example_length() ids and types of example `uid`: [CLS] A [SEP] B [SEP].  Errors are
  * those of sr_dataset_ids(). */
-sr_status sr_table_sequence(const sr_table *t, const sr_dataset *d, uint32_t uid, int32_t *ids,
-                            int32_t *types);
+sr_status sr_examples_sequence(const sr_examples *t, const sr_dataset *d, uint32_t uid,
+                               int32_t *ids, int32_t *types);
 
 #ifdef __cplusplus
 }

@@ -31,7 +31,7 @@ struct sr_ingest {
     char *document_start, *source_name;
     sr_source *source;
     sr_sentences *sentences;
-    sr_pool *pool;
+    sr_threads *threads;
     sr_shard_writer *writer;
     int ids, sentence_tokens, document_sentences; /* columns */
     bool narrow;                                  /* ids fit 16 bits */
@@ -67,7 +67,7 @@ static sr_status begin(sr_ingest *in, const char *path) {
         SR_TRY(sr_strdup(&in->document_start, in->opts.document_start));
     if (in->opts.source != NULL) SR_TRY(sr_strdup(&in->source_name, in->opts.source));
     in->narrow = sr_vocab_size(sr_tokenizer_vocab(in->opts.tokenizer)) <= 65536;
-    in->workers = in->pool != NULL ? sr_pool_threads(in->pool) : 1;
+    in->workers = in->threads != NULL ? sr_threads_count(in->threads) : 1;
     SR_TRY(sr_new(&in->worker, in->workers));
     SR_TRY(sr_sentences_new(&in->sentences, in->source, &how));
     SR_TRY(sr_shard_create(&in->writer, path));
@@ -75,14 +75,14 @@ static sr_status begin(sr_ingest *in, const char *path) {
 }
 
 sr_status sr_ingest_open(sr_ingest **out, const char *path, sr_source *source,
-                         const sr_ingest_opts *opts, sr_pool *pool) {
+                         const sr_ingest_opts *opts, sr_threads *threads) {
     *out = NULL;
     sr_ingest *in;
     SR_TRY(sr_new(&in, 1));
     in->opts = *opts;
     sr_tokenizer_retain(opts->tokenizer);
     in->source = source;
-    in->pool = pool;
+    in->threads = threads;
     sr_status st = begin(in, path);
     if (st != SR_OK) {
         sr_ingest_abort(in);
@@ -259,7 +259,7 @@ sr_status sr_ingest_step(sr_ingest *in, bool *done) {
         return sr_fail(SR_ESTOP, "prepare: stopped on request; no data set was written");
     SR_TRY(gather(in, done));
     SR_TRY(cut_groups(in));
-    SR_TRY(sr_pool_run(in->pool, tokenize_group, in, (int64_t)in->groups));
+    SR_TRY(sr_threads_run(in->threads, tokenize_group, in, (int64_t)in->groups));
     for (size_t i = 0; i < in->groups; i++) SR_TRY(write_ids(in, &in->group[i]));
     for (size_t i = 0; i < in->pieces; i++) SR_TRY(write_sentence(in, &in->piece[i]));
     return SR_OK;

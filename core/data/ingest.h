@@ -4,7 +4,7 @@
  * its size.  A step cuts its sentences into groups by their bytes, never by the number of threads,
  * tokenizes the groups at once and writes them in order: the file is the same on any number.
  *
- *     sr_ingest_open(&in, "out.sqr", source, &opts, pool);
+ *     sr_ingest_open(&in, "out.sqr", source, &opts, threads);
  *     do sr_ingest_step(in, &done); while (!done);     look at sr_ingest_count() in between
  *     sr_ingest_commit(in);
  *
@@ -47,9 +47,9 @@ typedef struct sr_ingest_counts {
 
 typedef struct sr_ingest sr_ingest;
 
-/* Begins.  `source` and `pool` (or NULL) must outlive it. */
+/* Begins.  `source` and `threads` (or NULL) must outlive it. */
 sr_status sr_ingest_open(sr_ingest **out, const char *path, sr_source *source,
-                         const sr_ingest_opts *opts, sr_pool *pool);
+                         const sr_ingest_opts *opts, sr_threads *threads);
 
 /* Works on the next part of the text.  Errors are those of sr_source_line() and of writing, and
  * SR_ESTOP when asked to stop. */

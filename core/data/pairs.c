@@ -106,11 +106,11 @@ static int64_t draw_target(draws *r, int64_t most, double short_seq_prob) {
     return 2 + sr_below(draw(r), (uint32_t)(most - 1));
 }
 
-static draws start_draws(const sr_table_opts *opts, uint32_t unit) {
+static draws start_draws(const sr_examples_opts *opts, uint32_t unit) {
     return (draws){.seed = opts->seed, .epoch = opts->epoch, .uid = unit};
 }
 
-sr_status sr_pairs_draw(sr_drawn *out, const sr_dataset *d, const sr_table_opts *opts,
+sr_status sr_pairs_draw(sr_drawn *out, const sr_dataset *d, const sr_examples_opts *opts,
                         int64_t index) {
     const sr_portion *part = &d->part[opts->part];
     uint32_t unit = part->unit[index];
@@ -143,7 +143,7 @@ sr_status sr_pairs_draw(sr_drawn *out, const sr_dataset *d, const sr_table_opts 
     return SR_OK;
 }
 
-sr_status sr_singles_draw(sr_drawn *out, const sr_dataset *d, const sr_table_opts *opts,
+sr_status sr_singles_draw(sr_drawn *out, const sr_dataset *d, const sr_examples_opts *opts,
                           int64_t index) {
     uint32_t unit = d->part[opts->part].unit[index];
     draws r = start_draws(opts, unit);

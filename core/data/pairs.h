@@ -1,8 +1,8 @@
-/* pairs.h - the draws behind table.h: examples of one document.  For the inside of core/data. */
+/* pairs.h - the draws behind examples.h: examples of one document.  For the inside of core/data. */
 #ifndef SR_DATA_PAIRS_H
 #define SR_DATA_PAIRS_H
 
-#include "core/data/table.h"
+#include "core/data/examples.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -20,9 +20,9 @@ sr_status sr_drawn_add(sr_drawn *out, uint64_t a, int64_t a_tokens, uint64_t b, 
                        int flags);
 
 /* Appends the examples of the part's document number `index`. */
-sr_status sr_pairs_draw(sr_drawn *out, const sr_dataset *d, const sr_table_opts *opts,
+sr_status sr_pairs_draw(sr_drawn *out, const sr_dataset *d, const sr_examples_opts *opts,
                         int64_t index);
-sr_status sr_singles_draw(sr_drawn *out, const sr_dataset *d, const sr_table_opts *opts,
+sr_status sr_singles_draw(sr_drawn *out, const sr_dataset *d, const sr_examples_opts *opts,
                           int64_t index);
 
 #ifdef __cplusplus

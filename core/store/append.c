@@ -1,4 +1,4 @@
-#include "core/train/append.h"
+#include "core/store/append.h"
 
 #include <errno.h>
 #include <fcntl.h>

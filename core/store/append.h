@@ -4,8 +4,8 @@
  * write; when it fails part way (a full disk), the part is cut off again, now or before the next
  * record, so that readers never meet half a record in the middle of a file.
  */
-#ifndef SR_TRAIN_APPEND_H
-#define SR_TRAIN_APPEND_H
+#ifndef SR_STORE_APPEND_H
+#define SR_STORE_APPEND_H
 
 #include <stdbool.h>
 #include <stddef.h>

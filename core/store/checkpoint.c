@@ -1,4 +1,4 @@
-#include "core/train/checkpoint.h"
+#include "core/store/checkpoint.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include "core/base/file.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "core/train/manifest.h"
+#include "core/store/manifest.h"
 
 enum { LOCK_BYTES = 256 };
 

@@ -7,8 +7,8 @@
  * Folders that begin with .tmp- and .trash- are drafts and deletions that a dead run left behind;
  * they go when the next run takes the lock.
  */
-#ifndef SR_TRAIN_CHECKPOINT_H
-#define SR_TRAIN_CHECKPOINT_H
+#ifndef SR_STORE_CHECKPOINT_H
+#define SR_STORE_CHECKPOINT_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "core/train/events.h"
+#include "core/store/events.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "core/base/mem.h"
-#include "core/train/append.h"
+#include "core/store/append.h"
 
 struct sr_events {
     sr_append *file;

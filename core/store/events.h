@@ -5,8 +5,8 @@
  * are encoded here by hand.  A resumed run opens a new file with a session START record at its
  * first step, from which the viewer knows to drop what the earlier file says of later steps.
  */
-#ifndef SR_TRAIN_EVENTS_H
-#define SR_TRAIN_EVENTS_H
+#ifndef SR_STORE_EVENTS_H
+#define SR_STORE_EVENTS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "core/train/manifest.h"
+#include "core/store/manifest.h"
 
 #include <inttypes.h>
 #include <stdbool.h>

@@ -12,8 +12,8 @@
  * Sums are lower-case hexadecimal.  The lines have one form only, so any changed byte shows: in a
  * file by its sums (the block says where), in MANIFEST itself by the last line.
  */
-#ifndef SR_TRAIN_MANIFEST_H
-#define SR_TRAIN_MANIFEST_H
+#ifndef SR_STORE_MANIFEST_H
+#define SR_STORE_MANIFEST_H
 
 #include <stddef.h>
 #include <stdint.h>

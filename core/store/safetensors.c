@@ -1,4 +1,4 @@
-#include "core/train/safetensors.h"
+#include "core/store/safetensors.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

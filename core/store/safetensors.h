@@ -10,8 +10,8 @@
  * The writer sorts by alignment of the type, then by name, and pads the header to 8 bytes: the same
  * tensors give the same bytes, and those are the bytes of the reference writer.
  */
-#ifndef SR_TRAIN_SAFETENSORS_H
-#define SR_TRAIN_SAFETENSORS_H
+#ifndef SR_STORE_SAFETENSORS_H
+#define SR_STORE_SAFETENSORS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,7 +6,7 @@
 #include "core/base/file.h"
 #include "core/base/mem.h"
 #include "core/tensor/backend.h"
-#include "core/train/safetensors.h"
+#include "core/store/safetensors.h"
 
 enum { CHUNK = 1 << 16 }; /* elements converted at a time */
 

@@ -6,7 +6,7 @@
 
 #include "core/base/mem.h"
 #include "core/tensor/backend.h"
-#include "core/train/safetensors.h"
+#include "core/store/safetensors.h"
 
 enum { PIECE = 1 << 20 };
 

@@ -1,4 +1,4 @@
-#include "core/train/saving.h"
+#include "core/store/saving.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,8 +12,8 @@
 #include "core/base/file.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "core/train/checkpoint.h"
-#include "core/train/manifest.h"
+#include "core/store/checkpoint.h"
+#include "core/store/manifest.h"
 
 enum { MAX_FOLDERS = 8 };
 

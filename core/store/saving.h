@@ -8,8 +8,8 @@
  * Any failure removes the temporary folder and leaves what stood before.  A file whose fsync failed
  * is never fsynced again: the system may have forgotten what it could not write.
  */
-#ifndef SR_TRAIN_SAVING_H
-#define SR_TRAIN_SAVING_H
+#ifndef SR_STORE_SAVING_H
+#define SR_STORE_SAVING_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -104,7 +104,7 @@ typedef struct sr_segment {
     bool frozen;
 } sr_segment;
 
-typedef struct sr_update {
+typedef struct sr_step {
     bool lamb;             /* else AdamW */
     sr_tensor *value;      /* flat f32 (f64 on ref) masters */
     const sr_tensor *grad; /* flat */
@@ -118,7 +118,7 @@ typedef struct sr_update {
                                   clip / norm; with clip_eps min(1, clip / (norm + 1e-6)) */
     bool clip_eps;
     sr_tensor *result; /* (4) real: in [0] global norm, [1] 1 when finite; out [2] 1 when applied */
-} sr_update;
+} sr_step;
 
 struct sr_backend {
     const char *name;
@@ -250,7 +250,7 @@ struct sr_backend {
      * LAMB: u = m^ / (sqrt(v^) + eps) + decay w; w -= rate ratio u, ratio = ||w|| / ||u|| for a
      * trust segment when both are above 0, else 1. Source: Loshchilov and Hutter 2017,
      * arXiv:1711.05101; You et al. 2019, arXiv:1904.00962. */
-    sr_status (*update)(const sr_update *update);
+    sr_status (*step)(const sr_step *step);
 };
 
 /* SR_EDEVICE: "OP is not written for DEVICE". */

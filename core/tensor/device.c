@@ -38,7 +38,7 @@ static sr_status furnish(sr_device *device) {
 }
 
 sr_status sr_device_open(sr_device **out, const sr_backend *backend, const char *name,
-                         sr_pool *threads) {
+                         sr_threads *threads) {
     *out = NULL;
     sr_device *device = NULL;
     SR_TRY(sr_new(&device, 1));

@@ -25,11 +25,11 @@ typedef struct sr_scope sr_scope;     /* scope.h */
 typedef struct sr_device {
     char name[16]; /* "ref", "cpu", "cuda:0" */
     const sr_backend *backend;
-    sr_dtype real;     /* dtype of a real tensor made without one: f64 on ref, f32 on cpu */
-    sr_pool *threads;  /* borrowed; NULL: the caller's thread only */
-    void *state;       /* the backend's own */
-    sr_scope *scope;   /* the innermost open scope; `outside` when none is open */
-    sr_scope *outside; /* owns the storages that no scope owns */
+    sr_dtype real;       /* dtype of a real tensor made without one: f64 on ref, f32 on cpu */
+    sr_threads *threads; /* borrowed; NULL: the caller's thread only */
+    void *state;         /* the backend's own */
+    sr_scope *scope;     /* the innermost open scope; `outside` when none is open */
+    sr_scope *outside;   /* owns the storages that no scope owns */
     struct sr_classes *classes; /* the pool's free blocks: pool.h */
     struct sr_spares *spares;   /* free structs of tensors, storages and nodes: storage.h */
     size_t bytes_used;          /* in live storages */
@@ -45,7 +45,7 @@ typedef struct sr_device {
 
 /* Opens a device: calls backend->open.  SR_EDEVICE with the reason when it cannot be had. */
 sr_status sr_device_open(sr_device **out, const sr_backend *backend, const char *name,
-                         sr_pool *threads);
+                         sr_threads *threads);
 /* Expires every storage that is left, then gives all memory back to the backend. */
 void sr_device_close(sr_device *device); /* NULL is allowed */
 

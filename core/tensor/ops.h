@@ -86,11 +86,12 @@ sr_status sr_op_residual_norm(sr_tensor **out, sr_tensor *x, sr_tensor *residual
                               sr_tensor *beta, const sr_layout *layout, double eps,
                               sr_dropout drop);
 
-typedef struct sr_tables {
+typedef struct sr_embeddings {
     sr_tensor *word, *position, *type, *gamma, *beta;
-} sr_tables;
-sr_status sr_op_embed(sr_tensor **out, sr_tensor *ids, sr_tensor *types, const sr_tables *tables,
-                      const sr_layout *layout, double eps, sr_dropout drop);
+} sr_embeddings;
+sr_status sr_op_embed(sr_tensor **out, sr_tensor *ids, sr_tensor *types,
+                      const sr_embeddings *tables, const sr_layout *layout, double eps,
+                      sr_dropout drop);
 sr_status sr_op_dropout(sr_tensor **out, sr_tensor *x, const sr_layout *layout, sr_dropout drop);
 
 /* All three or none of total (), nll (M), correct (M); gradients flow from total. */

@@ -305,7 +305,7 @@ static sr_status embed_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
 }
 static const sr_rule embed_rule = {"embed", embed_back};
 
-static sr_status check_embed(sr_tensor *ids, sr_tensor *types, const sr_tables *t,
+static sr_status check_embed(sr_tensor *ids, sr_tensor *types, const sr_embeddings *t,
                              const sr_layout *layout, sr_dropout drop) {
     sr_dtype real = t->word->storage->device->real;
     SR_TRY(sr_front_shape("embed", "word", t->word, real, 2, (int64_t[]){-1, -1}));
@@ -339,10 +339,11 @@ static sr_status record_embed(sr_tensor *y, const norm_saved *s, sr_tensor *cons
     return sr_node_save(node, EMBED_TYPES, in[6]);
 }
 
-sr_status sr_op_embed(sr_tensor **out, sr_tensor *ids, sr_tensor *types, const sr_tables *tables,
-                      const sr_layout *layout, double eps, sr_dropout drop) {
+sr_status sr_op_embed(sr_tensor **out, sr_tensor *ids, sr_tensor *types,
+                      const sr_embeddings *tables, const sr_layout *layout, double eps,
+                      sr_dropout drop) {
     *out = NULL;
-    const sr_tables *t = tables;
+    const sr_embeddings *t = tables;
     sr_tensor *given[7] = {t->word, t->position, t->type, t->gamma, t->beta, ids, types};
     sr_tensor *in[7], *y = NULL;
     SR_TRY(sr_front_check("embed", 7, given));

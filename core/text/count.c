@@ -145,21 +145,21 @@ static sr_status read_blocks(counter *c, sr_source *source, int64_t *blocks, boo
 }
 
 static sr_status count_all(counter *c, sr_word_counts *out, sr_source *source, int64_t limit,
-                           sr_pool *pool) {
+                           sr_threads *threads) {
     for (bool ended = false; !ended;) {
         int64_t blocks;
         if (sr_stop_requested()) return sr_fail(SR_ESTOP, "vocab: stopped on request");
         SR_TRY(read_blocks(c, source, &blocks, &ended));
-        SR_TRY(sr_pool_run(pool, count_block, c, blocks));
+        SR_TRY(sr_threads_run(threads, count_block, c, blocks));
         for (int64_t i = 0; i < blocks; i++) SR_TRY(merge_block(out, &c->blocks[i].found, limit));
     }
     return SR_OK;
 }
 
 sr_status sr_word_counts_add(sr_word_counts *out, sr_source *source, const sr_words_opts *opts,
-                             int64_t limit, sr_pool *pool) {
+                             int64_t limit, sr_threads *threads) {
     counter c = {.opts = opts};
-    sr_status st = count_all(&c, out, source, limit, pool);
+    sr_status st = count_all(&c, out, source, limit, threads);
     for (int i = 0; i < BLOCKS; i++) {
         sr_free(c.blocks[i].text);
         sr_word_counts_free(&c.blocks[i].found);

@@ -30,7 +30,7 @@ typedef struct sr_word_counts {
  *
  * Errors: those of sr_source_line(); SR_ENOMEM; SR_ESTOP.  The counts may be part done then. */
 sr_status sr_word_counts_add(sr_word_counts *out, sr_source *source, const sr_words_opts *opts,
-                             int64_t limit, sr_pool *pool);
+                             int64_t limit, sr_threads *threads);
 
 void sr_word_counts_free(sr_word_counts *c);
 

@@ -251,13 +251,13 @@ static sr_status read_blocks(encoder *e, sr_source *source, int64_t *blocks, boo
     return SR_OK;
 }
 
-static sr_status encode_all(encoder *e, sr_source *source, sr_pool *pool, sr_encode_sink sink,
+static sr_status encode_all(encoder *e, sr_source *source, sr_threads *threads, sr_encode_sink sink,
                             void *context) {
     for (bool ended = false; !ended;) {
         int64_t blocks;
         if (sr_stop_requested()) return sr_fail(SR_ESTOP, "tokenize: stopped on request");
         SR_TRY(read_blocks(e, source, &blocks, &ended));
-        SR_TRY(sr_pool_run(pool, encode_block, e, blocks));
+        SR_TRY(sr_threads_run(threads, encode_block, e, blocks));
         for (int64_t i = 0; i < blocks && !e->opts.count_only; i++)
             SR_TRY(sink(context, e->blocks[i].out, e->blocks[i].out_size));
     }
@@ -285,11 +285,12 @@ static void free_encoder(encoder *e) {
 }
 
 sr_status sr_encode(sr_source *source, const sr_tokenizer *t, const sr_encode_opts *opts,
-                    sr_pool *pool, sr_encode_sink sink, void *context, sr_encode_counts *counts) {
-    encoder e = {.t = t, .opts = *opts, .threads = pool != NULL ? sr_pool_threads(pool) : 1};
+                    sr_threads *threads, sr_encode_sink sink, void *context,
+                    sr_encode_counts *counts) {
+    encoder e = {.t = t, .opts = *opts, .threads = threads != NULL ? sr_threads_count(threads) : 1};
     sr_status st = sr_new(&e.tokens, e.threads);
     for (int i = 0; st == SR_OK && i < e.threads; i++) e.tokens[i].want_spans = opts->offsets;
-    if (st == SR_OK) st = encode_all(&e, source, pool, sink, context);
+    if (st == SR_OK) st = encode_all(&e, source, threads, sink, context);
     take_counts(counts, &e, source);
     free_encoder(&e);
     return st;

@@ -38,10 +38,11 @@ typedef struct sr_encode_counts {
     uint64_t lines, bytes, tokens, unknown, invalid, long_cut;
 } sr_encode_counts;
 
-/* Encodes all of `source`.  A NULL pool is the caller's thread alone.
+/* Encodes all of `source`.  A NULL `threads` is the caller's thread alone.
  * Errors: those of sr_source_line() and of the sink; SR_ENOMEM; SR_ESTOP when asked to stop. */
 sr_status sr_encode(sr_source *source, const sr_tokenizer *t, const sr_encode_opts *opts,
-                    sr_pool *pool, sr_encode_sink sink, void *context, sr_encode_counts *counts);
+                    sr_threads *threads, sr_encode_sink sink, void *context,
+                    sr_encode_counts *counts);
 
 #ifdef __cplusplus
 }

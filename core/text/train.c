@@ -407,10 +407,10 @@ static sr_status merge_pairs(trainer *t) {
 
 /* ---- all of it ---- */
 
-static sr_status count_words(trainer *t, sr_source *source, sr_pool *pool) {
+static sr_status count_words(trainer *t, sr_source *source, sr_threads *threads) {
     sr_words_opts words = {t->opts->lowercase, t->opts->lowercase && !t->opts->keep_accents};
     int64_t limit = t->opts->word_limit > 0 ? t->opts->word_limit : 1 << 23;
-    SR_TRY(sr_word_counts_add(&t->words, source, &words, limit, pool));
+    SR_TRY(sr_word_counts_add(&t->words, source, &words, limit, threads));
     t->counts.words = t->words.total;
     t->counts.distinct = t->words.words.count;
     t->counts.forgotten = t->words.forgotten;
@@ -435,8 +435,8 @@ static sr_status make_vocab(sr_vocab **out, const sr_strings *tokens) {
     return st;
 }
 
-static sr_status train(sr_vocab **out, trainer *t, sr_source *source, sr_pool *pool) {
-    SR_TRY(count_words(t, source, pool));
+static sr_status train(sr_vocab **out, trainer *t, sr_source *source, sr_threads *threads) {
+    SR_TRY(count_words(t, source, threads));
     SR_TRY(set_alphabet(t));
     SR_TRY(count_pairs(t));
     SR_TRY(merge_pairs(t));
@@ -444,13 +444,13 @@ static sr_status train(sr_vocab **out, trainer *t, sr_source *source, sr_pool *p
 }
 
 sr_status sr_vocab_train(sr_vocab **out, sr_source *source, const sr_vocab_train_opts *opts,
-                         sr_pool *pool, sr_vocab_train_counts *counts) {
+                         sr_threads *threads, sr_vocab_train_counts *counts) {
     *out = NULL;
     if (opts->size <= SR_TOKEN_SPECIALS || opts->size > SR_VOCAB_LIMIT)
         return sr_fail(SR_EINVAL, "vocab: a size of %d; give %d to %d", opts->size,
                        SR_TOKEN_SPECIALS + 1, SR_VOCAB_LIMIT);
     trainer t = {.opts = opts};
-    sr_status st = train(out, &t, source, pool);
+    sr_status st = train(out, &t, source, threads);
     if (counts != NULL) *counts = t.counts;
     free_trainer(&t);
     return st;

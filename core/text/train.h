@@ -38,15 +38,15 @@ typedef struct sr_vocab_train_counts {
 } sr_vocab_train_counts;
 
 /* Reads all of `source` and makes a vocabulary: the specials, the alphabet in the order of code
- * points, the merges in the order they were made.  A NULL pool is the caller's thread alone; a NULL
- * `counts` is allowed.
+ * points, the merges in the order they were made.  A NULL `threads` is the caller's thread alone; a
+ * NULL `counts` is allowed.
  *
  * Errors: SR_EINVAL  size is not in 6 .. SR_VOCAB_LIMIT
  *         SR_EDATA   the text has no word; the alphabet alone is larger than `size` (the message
  *                    says by how much)
  *         and those of sr_source_line(). */
 sr_status sr_vocab_train(sr_vocab **out, sr_source *source, const sr_vocab_train_opts *opts,
-                         sr_pool *pool, sr_vocab_train_counts *counts);
+                         sr_threads *threads, sr_vocab_train_counts *counts);
 
 #ifdef __cplusplus
 }

@@ -91,10 +91,10 @@ static sr_status check_loss(sr_optim *o, const sr_tensor *loss) {
     return sr_tensor_write(o->result, result, SR_F64);
 }
 
-static sr_update describe(const sr_optim *o, double rate, double clip) {
+static sr_step describe(const sr_optim *o, double rate, double clip) {
     double beta1 = pow(o->opts.beta1, o->opts.power), beta2 = pow(o->opts.beta2, o->opts.power);
     double t = (double)(o->steps + 1);
-    return (sr_update){
+    return (sr_step){
         .lamb = o->opts.lamb,
         .value = o->params->value,
         .grad = o->params->grad,
@@ -123,13 +123,13 @@ sr_status sr_optim_step(sr_optim *o, double rate, double clip, const sr_tensor *
                        clip);
     const sr_backend *backend = o->params->device->backend;
     if (backend->grad_norm == NULL) return sr_backend_lacks(o->params->device, "grad_norm");
-    if (backend->update == NULL) return sr_backend_lacks(o->params->device, "update");
+    if (backend->step == NULL) return sr_backend_lacks(o->params->device, "step");
     SR_TRY(sr_optim_settle(NULL, o));
     SR_TRY(backend->fill(o->result, 0.0));
     SR_TRY(backend->grad_norm(o->result, o->params->grad, o->segments, o->params->count));
     if (loss != NULL) SR_TRY(check_loss(o, loss));
-    sr_update update = describe(o, rate, clip);
-    SR_TRY(backend->update(&update));
+    sr_step step = describe(o, rate, clip);
+    SR_TRY(backend->step(&step));
     o->params->value->storage->version++;
     o->serial++;
     o->pending = true;

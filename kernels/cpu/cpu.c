@@ -38,7 +38,7 @@ static sr_status grow(sr_cpu_block *block, size_t bytes) {
 
 /* Room for the workers of the pool that the device has now. */
 static sr_status follow_pool(sr_cpu_state *cpu) {
-    int workers = sr_pool_threads(cpu->device->threads);
+    int workers = sr_threads_count(cpu->device->threads);
     if (workers <= cpu->workers) return SR_OK;
     SR_TRY(sr_grow(&cpu->scratch, workers));
     memset(cpu->scratch + cpu->workers, 0, (size_t)(workers - cpu->workers) * sizeof *cpu->scratch);
@@ -73,7 +73,7 @@ sr_status sr_cpu_run(const sr_tensor *t, sr_task task, void *context, int64_t co
 }
 
 sr_status sr_cpu_run_whole(const sr_tensor *t, sr_task task, void *context, int64_t count) {
-    return sr_pool_run(t->storage->device->threads, task, context, count);
+    return sr_threads_run(t->storage->device->threads, task, context, count);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -142,5 +142,5 @@ const sr_backend sr_backend_cpu = {
     .mlm_loss_backward = sr_cpu_mlm_loss_backward,
     .cross_entropy = sr_cpu_cross_entropy,
     .grad_norm = sr_cpu_grad_norm,
-    .update = sr_cpu_update,
+    .step = sr_cpu_step,
 };

@@ -47,8 +47,8 @@ static inline void *sr_cpu_scratch(const sr_cpu_state *cpu, int worker) {
     return cpu->scratch[worker].data;
 }
 
-/* sr_pool_run() on the device of t.  SR_ESTOP before the next task when somebody at the prompt has
- * asked for a stop. */
+/* sr_threads_run() on the device of t.  SR_ESTOP before the next task when somebody at the prompt
+ * has asked for a stop. */
 sr_status sr_cpu_run(const sr_tensor *t, sr_task task, void *context, int64_t count);
 /* The same to the end: for short jobs that change values in place, which no stop may leave half
  * changed. */
@@ -190,7 +190,7 @@ sr_status sr_cpu_cross_entropy(sr_tensor *total, sr_tensor *nll, sr_tensor *corr
 
 sr_status sr_cpu_grad_norm(sr_tensor *result, const sr_tensor *grad, const sr_segment *segments,
                            int64_t count);
-sr_status sr_cpu_update(const sr_update *update);
+sr_status sr_cpu_step(const sr_step *step);
 
 #ifdef __cplusplus
 }

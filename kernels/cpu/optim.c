@@ -23,7 +23,7 @@ typedef struct job {
     int64_t count;
     const float *g;
     float *w, *m, *v;
-    const sr_update *update;
+    const sr_step *step;
     sr_adam *scalars; /* one a segment */
     sr_bf16 *low;
 } job;
@@ -71,16 +71,16 @@ sr_status sr_cpu_grad_norm(sr_tensor *result, const sr_tensor *grad, const sr_se
     return SR_OK;
 }
 
-/* ---- update ---------------------------------------------------------------------------------- */
+/* ---- step ------------------------------------------------------------------------------------ */
 
-static float clip_factor(const sr_update *u) {
+static float clip_factor(const sr_step *u) {
     double norm = SR_DATA(float, u->result)[0];
     if (u->clip <= 0) return 1.0f;
     if (u->clip_eps) return (float)fmin(1.0, u->clip / (norm + 1e-6));
     return norm <= u->clip ? 1.0f : (float)(u->clip / norm);
 }
 
-static void set_scalars(job *j, const sr_update *u) {
+static void set_scalars(job *j, const sr_step *u) {
     float clip = clip_factor(u);
     for (int64_t s = 0; s < u->count; s++)
         j->scalars[s] = (sr_adam){.rate = (float)(u->rate * u->segments[s].rate),
@@ -96,7 +96,7 @@ static void set_scalars(job *j, const sr_update *u) {
 }
 
 static const sr_adam *scalars_of(const job *j, const chunk *c) {
-    return j->scalars + (c->segment - j->update->segments);
+    return j->scalars + (c->segment - j->step->segments);
 }
 
 static void refresh_low(const job *j, const chunk *c) {
@@ -142,13 +142,13 @@ static void set_ratios(job *j) {
             u += j->norms[2 * i + 1];
         }
         if (s->trust && w > 0 && u > 0)
-            j->scalars[s - j->update->segments].rate *= (float)(sqrt(w) / sqrt(u));
+            j->scalars[s - j->step->segments].rate *= (float)(sqrt(w) / sqrt(u));
     }
 }
 
-sr_status sr_cpu_update(const sr_update *u) {
+sr_status sr_cpu_step(const sr_step *u) {
     const sr_tensor *all[] = {u->value, u->grad, u->m, u->v, u->result};
-    SR_TRY(sr_cpu_need_f32("update", all, 5));
+    SR_TRY(sr_cpu_need_f32("step", all, 5));
     float *result = SR_DATA(float, u->result);
     result[2] = 0.0f;
     if (result[1] == 0.0f) return SR_OK;
@@ -157,7 +157,7 @@ sr_status sr_cpu_update(const sr_update *u) {
              .m = SR_DATA(float, u->m),
              .v = SR_DATA(float, u->v),
              .low = u->low != NULL ? SR_DATA(sr_bf16, u->low) : NULL,
-             .update = u};
+             .step = u};
     SR_TRY(cut(&j, sr_cpu_of(u->value), u->segments, u->count));
     set_scalars(&j, u);
     if (u->lamb) {

@@ -7,7 +7,7 @@
  *   AdamW   w -= rate u
  *   LAMB    w -= rate ratio u,   ratio = ||w|| / ||u|| over the segment when both are above 0
  *
- * rate is the update's rate times the segment's.
+ * rate is the step's rate times the segment's.
  */
 #include <math.h>
 
@@ -28,26 +28,26 @@ sr_status ref_grad_norm(sr_tensor *result, const sr_tensor *grad, const sr_segme
     return SR_OK;
 }
 
-static double clip_factor(const sr_update *u, double norm) {
+static double clip_factor(const sr_step *u, double norm) {
     if (u->clip <= 0) return 1.0;
     if (u->clip_eps) return fmin(1.0, u->clip / (norm + 1e-6));
     return norm <= u->clip ? 1.0 : u->clip / norm;
 }
 
 /* Moves the moments of element i. */
-static void advance(const sr_update *u, int64_t i, double factor) {
+static void advance(const sr_step *u, int64_t i, double factor) {
     double *m = SR_DATA(double, u->m), *v = SR_DATA(double, u->v);
     double g = factor * SR_DATA(double, u->grad)[i];
     m[i] = u->beta1 * m[i] + (1.0 - u->beta1) * g;
     v[i] = u->beta2 * v[i] + (1.0 - u->beta2) * g * g;
 }
 
-static double direction(const sr_update *u, const sr_segment *s, int64_t i) {
+static double direction(const sr_step *u, const sr_segment *s, int64_t i) {
     double m = SR_DATA(double, u->m)[i] / u->correct1, v = SR_DATA(double, u->v)[i] / u->correct2;
     return m / (sqrt(v) + u->eps) + s->decay * SR_DATA(double, u->value)[i];
 }
 
-static double trust_ratio(const sr_update *u, const sr_segment *s) {
+static double trust_ratio(const sr_step *u, const sr_segment *s) {
     if (!u->lamb || !s->trust) return 1.0;
     double w2 = 0, u2 = 0;
     for (int64_t i = s->offset; i < s->offset + s->size; i++) {
@@ -58,7 +58,7 @@ static double trust_ratio(const sr_update *u, const sr_segment *s) {
     return w2 > 0 && u2 > 0 ? sqrt(w2) / sqrt(u2) : 1.0;
 }
 
-static void update_segment(const sr_update *u, const sr_segment *s, double factor) {
+static void step_segment(const sr_step *u, const sr_segment *s, double factor) {
     double *w = SR_DATA(double, u->value);
     for (int64_t i = s->offset; i < s->offset + s->size; i++) advance(u, i, factor);
     double rate = u->rate * s->rate * trust_ratio(u, s);
@@ -68,13 +68,13 @@ static void update_segment(const sr_update *u, const sr_segment *s, double facto
     }
 }
 
-sr_status ref_update(const sr_update *u) {
+sr_status ref_step(const sr_step *u) {
     double *result = SR_DATA(double, u->result);
     result[2] = 0;
     if (result[1] == 0) return SR_OK;
     double factor = clip_factor(u, result[0]);
     for (int64_t s = 0; s < u->count; s++)
-        if (!u->segments[s].frozen) update_segment(u, &u->segments[s], factor);
+        if (!u->segments[s].frozen) step_segment(u, &u->segments[s], factor);
     result[2] = 1;
     return SR_OK;
 }

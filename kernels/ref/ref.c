@@ -87,5 +87,5 @@ const sr_backend sr_backend_ref = {
     .mlm_loss_backward = ref_mlm_loss_backward,
     .cross_entropy = ref_cross_entropy,
     .grad_norm = ref_grad_norm,
-    .update = ref_update,
+    .step = ref_step,
 };

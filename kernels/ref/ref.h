@@ -128,6 +128,6 @@ sr_status ref_cross_entropy(sr_tensor *total, sr_tensor *nll, sr_tensor *correct
 /* optim.c */
 sr_status ref_grad_norm(sr_tensor *result, const sr_tensor *grad, const sr_segment *segments,
                         int64_t count);
-sr_status ref_update(const sr_update *update);
+sr_status ref_step(const sr_step *step);
 
 #endif

@@ -27,8 +27,8 @@ static sr_loader *check_loader(lua_State *L, int arg) {
     return *box;
 }
 
-static const sr_batches *check_update(lua_State *L, int arg) {
-    sr_batches **box = luaL_checkudata(L, arg, UPDATE);
+static const sr_update *check_update(lua_State *L, int arg) {
+    sr_update **box = luaL_checkudata(L, arg, UPDATE);
     if (*box == NULL) luaL_argerror(L, arg, "the update was released");
     return *box;
 }
@@ -49,7 +49,7 @@ static void read_mask(lua_State *L, sr_loader_opts *o) {
     lua_pop(L, 1);
 }
 
-static void read_table(lua_State *L, sr_table_opts *t) {
+static void read_examples(lua_State *L, sr_examples_opts *t) {
     static const char *const policies[] = {"error", "truncate", "split", NULL};
     t->part = (sr_data_part)lsr_field_choice(L, 2, "part", lsr_part_names);
     t->max_len = (int32_t)lsr_field_range(L, 2, "max_len", 128, 0, INT32_MAX);
@@ -71,7 +71,7 @@ static int32_t read_depth(lua_State *L) {
 
 static void read_options(lua_State *L, sr_loader_opts *o) {
     static const char *const means[] = {"token", "sequence", NULL};
-    read_table(L, &o->table);
+    read_examples(L, &o->examples);
     read_mask(L, o);
     o->solve.solver = lsr_field_string(L, 2, "solver", NULL);
     o->solve.max_seqs = read_depth(L);
@@ -87,17 +87,17 @@ static void read_options(lua_State *L, sr_loader_opts *o) {
     if (o->prefetch == 0) o->threads = 0;
 }
 
-/* Opens with a saved plan (text) and a pool that lives for this call only. */
+/* Opens with a saved plan (text) and a threads that lives for this call only. */
 static sr_status open_loader(sr_loader **out, const sr_dataset *d, sr_loader_opts *o,
                              const char *plan_text, size_t plan_size) {
     sr_plan *plan = NULL;
-    sr_pool *pool = NULL;
+    sr_threads *threads = NULL;
     sr_status st = SR_OK;
     if (plan_text != NULL) st = sr_plan_parse(&plan, plan_text, plan_size, "plan");
     o->plan = plan;
-    if (st == SR_OK) st = sr_pool_new(&pool, 0);
-    if (st == SR_OK) st = sr_loader_open(out, d, o, pool);
-    sr_pool_free(pool);
+    if (st == SR_OK) st = sr_threads_new(&threads, 0);
+    if (st == SR_OK) st = sr_loader_open(out, d, o, threads);
+    sr_threads_free(threads);
     sr_plan_free(plan);
     return st;
 }
@@ -128,7 +128,7 @@ static int loader_close(lua_State *L) {
 
 /* Lets the collector know of an update's memory, which it cannot see: else updates that nobody
  * needs any more would pile up. */
-static void tell_collector(lua_State *L, const sr_batches *u) {
+static void tell_collector(lua_State *L, const sr_update *u) {
     int64_t kilobytes = (u->slots * 20 + u->masked * 12 + u->sequences * 48) >> 10;
     lua_gc(L, LUA_GCSTEP, (int)(kilobytes < INT32_MAX ? kilobytes + 1 : INT32_MAX));
 }
@@ -137,7 +137,7 @@ static void tell_collector(lua_State *L, const sr_batches *u) {
 static int loader_next(lua_State *L) {
     sr_loader *l = check_loader(L, 1);
     void **box = new_box(L, UPDATE, 0);
-    sr_status st = sr_loader_next((sr_batches **)box, l);
+    sr_status st = sr_loader_next((sr_update **)box, l);
     if (st != SR_OK) return lsr_result(L, st);
     if (*box == NULL)
         lua_pushnil(L);
@@ -187,7 +187,7 @@ static int epoch_gc(lua_State *L) {
 }
 
 static sr_status push_epoch(lua_State *L, sr_epoch **out, sr_loader *l, int arg) {
-    uint32_t epoch = (uint32_t)luaL_optinteger(L, arg, sr_loader_options(l)->table.epoch);
+    uint32_t epoch = (uint32_t)luaL_optinteger(L, arg, sr_loader_options(l)->examples.epoch);
     sr_epoch **box = (sr_epoch **)new_box(L, "seqrun.core.Epoch", 0);
     sr_status st = sr_loader_epoch(box, l, epoch);
     *out = *box;
@@ -219,17 +219,17 @@ static void set_plan(lua_State *L, const sr_plan *p) {
     set_number(L, "milliseconds", p->milliseconds);
 }
 
-/* loader:plan([epoch]) -> table: the plan's figures, and those of the table of examples */
+/* loader:plan([epoch]) -> table: the plan's figures, and those of the examples */
 static int loader_plan(lua_State *L) {
     sr_epoch *e;
     sr_status st = push_epoch(L, &e, check_loader(L, 1), 2);
     if (st != SR_OK) return lsr_result(L, st);
     lua_newtable(L);
     set_plan(L, e->plan);
-    lsr_set_integer(L, "random_next", e->table->random_next);
-    lsr_set_integer(L, "cut", e->table->cut);
-    lsr_set_integer(L, "lost_tokens", e->table->lost);
-    lsr_set_integer(L, "split", e->table->split);
+    lsr_set_integer(L, "random_next", e->examples->random_next);
+    lsr_set_integer(L, "cut", e->examples->cut);
+    lsr_set_integer(L, "lost_tokens", e->examples->lost);
+    lsr_set_integer(L, "split", e->examples->split);
     set_number(L, "seconds", e->seconds);
     if (e->reason[0] != '\0') {
         lua_pushstring(L, e->reason);
@@ -255,9 +255,9 @@ static int loader_lengths(lua_State *L) {
     sr_epoch *e;
     sr_status st = push_epoch(L, &e, check_loader(L, 1), 2);
     if (st != SR_OK) return lsr_result(L, st);
-    lua_createtable(L, (int)(e->table->count < INT32_MAX ? e->table->count : 0), 0);
-    for (int64_t i = 0; i < e->table->count; i++) {
-        lua_pushinteger(L, sr_example_length(&e->table->example[i]));
+    lua_createtable(L, (int)(e->examples->count < INT32_MAX ? e->examples->count : 0), 0);
+    for (int64_t i = 0; i < e->examples->count; i++) {
+        lua_pushinteger(L, sr_example_length(&e->examples->example[i]));
         lua_rawseti(L, -2, i + 1);
     }
     return 1;
@@ -294,7 +294,7 @@ static int loader_update_of(lua_State *L) {
     int64_t n;
     uint32_t *uids = check_uids(L, 2, &n);
     void **box = new_box(L, UPDATE, 0);
-    sr_status st = sr_loader_update_of((sr_batches **)box, l, uids, n, epoch, (sr_arrange)arrange);
+    sr_status st = sr_loader_update_of((sr_update **)box, l, uids, n, epoch, (sr_arrange)arrange);
     if (st == SR_EINVAL) lsr_check(L, st);
     return st == SR_OK ? 1 : lsr_result(L, st);
 }
@@ -310,15 +310,15 @@ static const luaL_Reg loader_methods[] = {
 /* ---- updates ---- */
 
 static int update_gc(lua_State *L) {
-    sr_batches **box = luaL_checkudata(L, 1, UPDATE);
-    sr_batches_free(*box);
+    sr_update **box = luaL_checkudata(L, 1, UPDATE);
+    sr_update_free(*box);
     *box = NULL;
     return 0;
 }
 
 /* update:info() -> table */
 static int update_info(lua_State *L) {
-    const sr_batches *u = check_update(L, 1);
+    const sr_update *u = check_update(L, 1);
     lua_newtable(L);
     lsr_set_integer(L, "index", u->index);
     lsr_set_integer(L, "batches", u->batches);
@@ -337,7 +337,7 @@ static int update_info(lua_State *L) {
 }
 
 static const sr_batch *check_batch(lua_State *L) {
-    const sr_batches *u = check_update(L, 1);
+    const sr_update *u = check_update(L, 1);
     return u->batch[lsr_checkrange(L, 2, 1, u->batches) - 1];
 }
 

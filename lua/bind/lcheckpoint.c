@@ -1,9 +1,9 @@
 /* lcheckpoint.c - a run's folder and its checkpoints; part of seqrun.core.train. */
-#include "core/train/checkpoint.h"
+#include "core/store/checkpoint.h"
 
 #include "core/base/mem.h"
-#include "core/train/manifest.h"
-#include "core/train/saving.h"
+#include "core/store/manifest.h"
+#include "core/store/saving.h"
 #include "lua/bind/lsafetensors.h"
 #include "lua/bind/ltrain.h"
 

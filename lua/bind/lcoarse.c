@@ -65,8 +65,8 @@ static int op_residual_norm(lua_State *L) {
 /* embed(ids, types, word, position, type, gamma, beta, layout, eps, p, site, layer) */
 static int op_embed(lua_State *L) {
     sr_tensor *ids = lsr_checktensor(L, 1), *types = lsr_checktensor(L, 2);
-    sr_tables tables = {lsr_checktensor(L, 3), lsr_checktensor(L, 4), lsr_checktensor(L, 5),
-                        lsr_checktensor(L, 6), lsr_checktensor(L, 7)};
+    sr_embeddings tables = {lsr_checktensor(L, 3), lsr_checktensor(L, 4), lsr_checktensor(L, 5),
+                            lsr_checktensor(L, 6), lsr_checktensor(L, 7)};
     const sr_layout *layout = lsr_checklayout(L, 8);
     double eps = luaL_checknumber(L, 9);
     sr_dropout drop = check_dropout(L, 10);

@@ -10,7 +10,7 @@
  * frees it after them all. */
 typedef struct devices {
     sr_device *open[LSR_DEVICES]; /* at the place of their backend in sr_backends */
-    sr_pool *threads[LSR_DEVICES];
+    sr_threads *threads[LSR_DEVICES];
     int current;
 } devices;
 
@@ -20,7 +20,7 @@ static int devices_gc(lua_State *L) {
     devices *all = lua_touserdata(L, 1);
     for (int i = 0; i < LSR_DEVICES; i++) {
         sr_device_close(all->open[i]);
-        sr_pool_free(all->threads[i]);
+        sr_threads_free(all->threads[i]);
         all->open[i] = NULL;
         all->threads[i] = NULL;
     }
@@ -55,7 +55,7 @@ static sr_device *open_device(lua_State *L, devices *all, int i) {
     if (all->open[i] != NULL) return all->open[i];
     const sr_backend *backend = sr_backends[i];
     if (all->threads[i] == NULL && backend != &sr_backend_ref)
-        lsr_check(L, sr_pool_new(&all->threads[i], 0));
+        lsr_check(L, sr_threads_new(&all->threads[i], 0));
     lsr_check(L, sr_device_open(&all->open[i], backend, backend->name, all->threads[i]));
     return all->open[i];
 }
@@ -97,11 +97,11 @@ static int use(lua_State *L) {
     int i = check_name(L, luaL_checkstring(L, 1));
     if (!lua_isnoneornil(L, 2)) {
         int threads = (int)lsr_checkrange(L, 2, 1, 1024);
-        if (all->threads[i] == NULL || sr_pool_threads(all->threads[i]) != threads) {
-            sr_pool *pool = NULL;
-            lsr_check(L, sr_pool_new(&pool, threads));
+        if (all->threads[i] == NULL || sr_threads_count(all->threads[i]) != threads) {
+            sr_threads *pool = NULL;
+            lsr_check(L, sr_threads_new(&pool, threads));
             if (all->open[i] != NULL) all->open[i]->threads = pool;
-            sr_pool_free(all->threads[i]);
+            sr_threads_free(all->threads[i]);
             all->threads[i] = pool;
         }
     }
@@ -155,8 +155,8 @@ static int poison(lua_State *L) {
 }
 
 static int threads(lua_State *L) {
-    sr_pool *pool = opt_device(L, 1)->threads;
-    lua_pushinteger(L, pool != NULL ? sr_pool_threads(pool) : 1);
+    sr_threads *pool = opt_device(L, 1)->threads;
+    lua_pushinteger(L, pool != NULL ? sr_threads_count(pool) : 1);
     return 1;
 }
 

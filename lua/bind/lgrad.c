@@ -1,4 +1,4 @@
-/* lrecord.c - backward, and ops whose way back is a Lua function; part of seqrun.core.ops. */
+/* lgrad.c - backward, and ops whose way back is a Lua function; part of seqrun.core.ops. */
 #include "lua/bind/lops.h"
 
 #include <string.h>
@@ -105,7 +105,7 @@ static sr_status lua_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
     return st;
 }
 static const sr_rule custom_rule = {"a custom op", lua_back};
-static const sr_rule checkpoint_rule = {"checkpoint", lua_back};
+static const sr_rule recompute_rule = {"recompute", lua_back};
 
 /* A node whose way back is a Lua function, not yet told which. */
 static sr_status new_node(lua_State *L, sr_node **out, const sr_rule *rule, sr_device *device,
@@ -163,7 +163,7 @@ static int record(lua_State *L) {
     if (!sr_grad_recording() || !(force || sr_grad_wanted((int)inputs, x))) return 1;
 
     sr_node *node = NULL;
-    lsr_check(L, new_node(L, &node, force ? &checkpoint_rule : &custom_rule, y[0]->storage->device,
+    lsr_check(L, new_node(L, &node, force ? &recompute_rule : &custom_rule, y[0]->storage->device,
                           x, (int)inputs));
     for (int k = 0; k < (int)outputs; k++) /* from here on the outputs hold the node */
         if (sr_dtype_is_real(made[k]->dtype)) sr_node_attach(node, made[k], k);
@@ -181,7 +181,7 @@ void lsr_open_backward(lua_State *L) {
     lua_setfield(L, -2, "backward");
 }
 
-void lsr_open_record(lua_State *L) {
+void lsr_open_grad(lua_State *L) {
     lua_pushcfunction(L, backward);
     lua_setfield(L, -2, "backward");
     lua_pushcfunction(L, record);

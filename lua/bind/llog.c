@@ -1,6 +1,6 @@
-/* lrecords.c - files that grow while a run goes on; part of seqrun.core.train. */
-#include "core/train/append.h"
-#include "core/train/events.h"
+/* llog.c - files that grow while a run goes on; part of seqrun.core.train. */
+#include "core/store/append.h"
+#include "core/store/events.h"
 #include "lua/bind/ltrain.h"
 
 #define APPEND "seqrun.core.Append"
@@ -126,7 +126,7 @@ static const luaL_Reg functions[] = {
     {NULL, NULL},
 };
 
-void lsr_open_records(lua_State *L) {
+void lsr_open_log(lua_State *L) {
     lsr_new_class(L, APPEND, append_methods, append_close);
     lsr_new_class(L, EVENTS, events_methods, events_close);
     luaL_setfuncs(L, functions, 0);

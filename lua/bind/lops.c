@@ -451,6 +451,6 @@ int luaopen_seqrun_core_ops(lua_State *L) {
     luaL_setfuncs(L, operators, 0);
     luaL_newlib(L, functions);
     lsr_open_coarse(L);
-    lsr_open_record(L);
+    lsr_open_grad(L);
     return 1;
 }

@@ -5,8 +5,8 @@
 #include <lua.h>
 
 void lsr_open_coarse(lua_State *L);   /* lcoarse.c: functions */
-void lsr_open_record(lua_State *L);   /* lrecord.c: functions */
-void lsr_open_backward(lua_State *L); /* lrecord.c: methods of tensors */
+void lsr_open_grad(lua_State *L);     /* lgrad.c: functions */
+void lsr_open_backward(lua_State *L); /* lgrad.c: methods of tensors */
 
 int luaopen_seqrun_core_ops(lua_State *L);
 

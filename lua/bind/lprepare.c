@@ -14,13 +14,13 @@
 typedef struct ingest {
     sr_ingest *in;
     sr_source *source;
-    sr_pool *pool;
+    sr_threads *threads;
 } ingest;
 
 static void close_ingest(ingest *i) {
     sr_ingest_abort(i->in);
     sr_source_close(i->source);
-    sr_pool_free(i->pool);
+    sr_threads_free(i->threads);
     *i = (ingest){0};
 }
 
@@ -38,8 +38,8 @@ static ingest *check_ingest(lua_State *L) {
 static sr_status start(ingest *i, const char *path, const char *const *paths, size_t count,
                        const sr_ingest_opts *opts, int threads) {
     SR_TRY(sr_source_open(&i->source, paths, count, NULL));
-    SR_TRY(sr_pool_new(&i->pool, threads));
-    return sr_ingest_open(&i->in, path, i->source, opts, i->pool);
+    SR_TRY(sr_threads_new(&i->threads, threads));
+    return sr_ingest_open(&i->in, path, i->source, opts, i->threads);
 }
 
 /* ingest(path, inputs, tokenizer, options) -> ingest | nil, message, code */

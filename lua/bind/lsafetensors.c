@@ -1,5 +1,5 @@
 /* lsafetensors.c - safetensors files from Lua; part of seqrun.core.train. */
-#include "core/train/safetensors.h"
+#include "core/store/safetensors.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef LSR_LSAFETENSORS_H
 #define LSR_LSAFETENSORS_H
 
-#include "core/train/safetensors.h"
+#include "core/store/safetensors.h"
 #include "lua/bind/lseqrun.h"
 
 /* The plan of an argument, which the box on the stack keeps alive. */

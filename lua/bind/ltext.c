@@ -19,7 +19,7 @@
 #define TOKENIZER "seqrun.tokenizer"
 #define SENTENCES "seqrun.sentences"
 #define SOURCE "seqrun.source"
-#define POOL "seqrun.text.pool"
+#define THREADS "seqrun.text.threads"
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -75,8 +75,8 @@ static int source_close(lua_State *L) {
 }
 
 static int pool_free(lua_State *L) {
-    sr_pool **box = luaL_checkudata(L, 1, POOL);
-    sr_pool_free(*box);
+    sr_threads **box = luaL_checkudata(L, 1, THREADS);
+    sr_threads_free(*box);
     *box = NULL;
     return 0;
 }
@@ -85,9 +85,9 @@ sr_source **lsr_newsource(lua_State *L) {
     return new_box(L, sizeof(sr_source *), SOURCE);
 }
 
-/* Pushes a pool of option `threads`; they are joined when the box is closed. */
-static sr_pool **new_pool(lua_State *L) {
-    return new_box(L, sizeof(sr_pool *), POOL);
+/* Pushes threads for option `threads`; they are joined when the box is closed. */
+static sr_threads **new_threads(lua_State *L) {
+    return new_box(L, sizeof(sr_threads *), THREADS);
 }
 
 /* ---- vocabulary ------------------------------------------------------------------------------ */
@@ -424,12 +424,12 @@ static int text_train(lua_State *L) {
     size_t count;
     const char *const *paths = lsr_checkpaths(L, 1, &count);
     sr_source **source = lsr_newsource(L);
-    sr_pool **pool = new_pool(L);
+    sr_threads **team = new_threads(L);
     sr_vocab **box = new_box(L, sizeof(sr_vocab *), VOCAB);
     sr_vocab_train_counts counts = {0};
     sr_status st = sr_source_open(source, paths, count, NULL);
-    if (st == SR_OK) st = sr_pool_new(pool, threads);
-    if (st == SR_OK) st = sr_vocab_train(box, *source, &opts, *pool, &counts);
+    if (st == SR_OK) st = sr_threads_new(team, threads);
+    if (st == SR_OK) st = sr_vocab_train(box, *source, &opts, *team, &counts);
     if (st != SR_OK) return lsr_result(L, st);
     push_train_counts(L, &counts, *source);
     return 2;
@@ -487,13 +487,13 @@ static int text_encode(lua_State *L) {
     size_t count;
     const char *const *paths = lsr_checkpaths(L, 2, &count);
     sr_source **source = lsr_newsource(L);
-    sr_pool **pool = new_pool(L);
+    sr_threads **team = new_threads(L);
     sr_encode_counts counts = {0};
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
     sr_status st = sr_source_open(source, paths, count, &(sr_source_opts){.any_bytes = true});
-    if (st == SR_OK) st = sr_pool_new(pool, threads);
+    if (st == SR_OK) st = sr_threads_new(team, threads);
     sigaction(SIGPIPE, &ignore, &before);
-    if (st == SR_OK) st = sr_encode(*source, t, &opts, *pool, write_out, &out, &counts);
+    if (st == SR_OK) st = sr_encode(*source, t, &opts, *team, write_out, &out, &counts);
     sigaction(SIGPIPE, &before, NULL);
     if (st != SR_OK && !out.closed) return lsr_result(L, st);
     push_encode_counts(L, &counts);
@@ -551,7 +551,7 @@ static void new_class(lua_State *L, const char *name, const luaL_Reg *methods,
 
 int luaopen_seqrun_core_text(lua_State *L) {
     new_class(L, SOURCE, NULL, source_close);
-    new_class(L, POOL, NULL, pool_free);
+    new_class(L, THREADS, NULL, pool_free);
     new_class(L, TOKENIZER, tokenizer_methods, tokenizer_release);
     new_class(L, SENTENCES, sentences_methods, sentences_close);
     new_class(L, VOCAB, vocab_methods, vocab_release);

@@ -349,6 +349,6 @@ int luaopen_seqrun_core_train(lua_State *L) {
     luaL_newlib(L, functions);
     lsr_open_safetensors(L);
     lsr_open_checkpoint(L);
-    lsr_open_records(L);
+    lsr_open_log(L);
     return 1;
 }

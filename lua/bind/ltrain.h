@@ -7,7 +7,7 @@
 
 void lsr_open_safetensors(lua_State *L);
 void lsr_open_checkpoint(lua_State *L);
-void lsr_open_records(lua_State *L);
+void lsr_open_log(lua_State *L);
 
 /* true | nil, message, code */
 int lsr_done(lua_State *L, sr_status status);

@@ -14,6 +14,6 @@ function converters.whole(least, most)
   end
 end
 
-converters.threads = converters.whole(1, 1024) -- as sr_pool_new() takes them
+converters.threads = converters.whole(1, 1024) -- as sr_threads_new() takes them
 
 return converters

@@ -270,7 +270,7 @@ end
 ---@param fn fun(...): seqrun.Tensor
 ---@param ... any tensors, and whatever else fn takes
 ---@return seqrun.Tensor ...
-function ops.checkpoint(fn, ...)
+function ops.recompute(fn, ...)
   local arguments = table.pack(...)
   local outputs = run_unrecorded(fn, ...)
   local made = core.record(outputs, tensors_of(...), function(...) return replay(fn, arguments, ...) end, true)

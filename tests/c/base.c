@@ -382,9 +382,9 @@ static sr_status use_everything(void) {
     sr_file_list_free(names, count);
     SR_TRY(sr_file_read(&bytes, &size, in_scratch("memory/file"), 100));
     sr_free(bytes);
-    sr_pool *pool;
-    SR_TRY(sr_pool_new(&pool, 3));
-    sr_pool_free(pool);
+    sr_threads *team;
+    SR_TRY(sr_threads_new(&team, 3));
+    sr_threads_free(team);
     return sr_file_remove_tree(in_scratch("memory"));
 }
 
@@ -412,13 +412,13 @@ typedef struct {
     double partial[TASKS];
     _Atomic int runs[TASKS];
     _Atomic int bad_worker;
-    sr_pool *pool;
+    sr_threads *team;
     int fail_from;
 } sums;
 
 static sr_status one_sum(void *context, int64_t i, int worker) {
     sums *s = context;
-    if (worker < 0 || worker >= sr_pool_threads(s->pool)) s->bad_worker++;
+    if (worker < 0 || worker >= sr_threads_count(s->team)) s->bad_worker++;
     s->runs[i]++;
     double x = 0;
     for (int k = 1; k <= 200; k++) x += 1.0 / (double)(k + i);
@@ -439,11 +439,11 @@ static void same_bits_on_any_number_of_threads(void) {
     double first = 0;
     static sums s;
     for (int t = 0; t < 4; t++) {
-        CHECK_OK(sr_pool_new(&s.pool, threads[t]));
-        CHECK(sr_pool_threads(s.pool) == threads[t]);
+        CHECK_OK(sr_threads_new(&s.team, threads[t]));
+        CHECK(sr_threads_count(s.team) == threads[t]);
         s.fail_from = -1;
         memset(s.runs, 0, sizeof s.runs);
-        for (int k = 0; k < 50; k++) CHECK_OK(sr_pool_run(s.pool, one_sum, &s, TASKS));
+        for (int k = 0; k < 50; k++) CHECK_OK(sr_threads_run(s.team, one_sum, &s, TASKS));
         int wrong = 0;
         for (int i = 0; i < TASKS; i++) wrong += s.runs[i] != 50;
         CHECK(wrong == 0 && s.bad_worker == 0);
@@ -453,14 +453,14 @@ static void same_bits_on_any_number_of_threads(void) {
         /* task 301 = 7 x 43 is the first to fail, whatever the threads do */
         s.fail_from = 300;
         for (int k = 0; k < 50; k++)
-            CHECK_FAILS(sr_pool_run(s.pool, one_sum, &s, TASKS), SR_EDATA, "task 301 failed");
-        CHECK_OK(sr_pool_run(s.pool, one_sum, &s, 300));
-        CHECK_OK(sr_pool_run(s.pool, one_sum, &s, 0));
-        sr_pool_free(s.pool);
+            CHECK_FAILS(sr_threads_run(s.team, one_sum, &s, TASKS), SR_EDATA, "task 301 failed");
+        CHECK_OK(sr_threads_run(s.team, one_sum, &s, 300));
+        CHECK_OK(sr_threads_run(s.team, one_sum, &s, 0));
+        sr_threads_free(s.team);
     }
-    s.pool = NULL;
+    s.team = NULL;
     s.fail_from = 300;
-    CHECK_FAILS(sr_pool_run(NULL, one_sum, &s, TASKS), SR_EDATA, "task 301 failed");
+    CHECK_FAILS(sr_threads_run(NULL, one_sum, &s, TASKS), SR_EDATA, "task 301 failed");
 }
 
 static sr_status inner(void *context, int64_t i, int worker) {
@@ -471,16 +471,16 @@ static sr_status inner(void *context, int64_t i, int worker) {
 
 static sr_status outer(void *context, int64_t i, int worker) {
     (void)i;
-    return sr_pool_run(context, inner, &worker, 100);
+    return sr_threads_run(context, inner, &worker, 100);
 }
 
 static void nested_calls_stay_on_their_thread(void) {
     for (int threads = 1; threads <= 4; threads++) {
-        sr_pool *pool;
-        CHECK_OK(sr_pool_new(&pool, threads));
-        CHECK_OK(sr_pool_run(pool, outer, pool, 500));
-        CHECK_OK(sr_pool_run(pool, outer, pool, 1));
-        sr_pool_free(pool);
+        sr_threads *team;
+        CHECK_OK(sr_threads_new(&team, threads));
+        CHECK_OK(sr_threads_run(team, outer, team, 500));
+        CHECK_OK(sr_threads_run(team, outer, team, 1));
+        sr_threads_free(team);
     }
 }
 
@@ -494,21 +494,21 @@ static sr_status check_rounding(void *context, int64_t i, int worker) {
 /* Workers started under flush-to-zero compute with ordinary arithmetic all the same. */
 static void workers_keep_small_numbers(void) {
     _Atomic int flushed = 0;
-    sr_pool *pool;
+    sr_threads *team;
     unsigned before = __builtin_ia32_stmxcsr();
     __builtin_ia32_ldmxcsr(before | 0x8040);
-    CHECK_OK(sr_pool_new(&pool, 4));
-    CHECK_OK(sr_pool_run(pool, check_rounding, &flushed, 10000));
+    CHECK_OK(sr_threads_new(&team, 4));
+    CHECK_OK(sr_threads_run(team, check_rounding, &flushed, 10000));
     __builtin_ia32_ldmxcsr(before);
     CHECK(flushed == 0);
-    sr_pool_free(pool);
+    sr_threads_free(team);
 }
 
 /* NULL when all went well. */
 static void *second_caller(void *context) {
     sums *s = context;
     for (int k = 0; k < 100; k++)
-        if (sr_pool_run(s->pool, one_sum, s, TASKS) != SR_OK) return context;
+        if (sr_threads_run(s->team, one_sum, s, TASKS) != SR_OK) return context;
     return NULL;
 }
 
@@ -516,24 +516,24 @@ static void two_callers_share_a_pool(void) {
     static sums a, b;
     pthread_t other;
     void *said;
-    CHECK_OK(sr_pool_new(&a.pool, 2));
+    CHECK_OK(sr_threads_new(&a.team, 2));
     a.fail_from = b.fail_from = -1;
-    b.pool = a.pool;
+    b.team = a.team;
     CHECK(pthread_create(&other, NULL, second_caller, &b) == 0);
     CHECK(second_caller(&a) == NULL);
     pthread_join(other, &said);
     CHECK(said == NULL && total(&a) == total(&b));
-    sr_pool_free(a.pool);
+    sr_threads_free(a.team);
 }
 
 static void pool_limits(void) {
-    sr_pool *pool;
-    CHECK_FAILS(sr_pool_new(&pool, -1), SR_EINVAL, "-1 threads");
-    CHECK_FAILS(sr_pool_new(&pool, 1 << 20), SR_EINVAL, "threads");
-    CHECK_OK(sr_pool_new(&pool, 0));
-    CHECK(sr_pool_threads(pool) == sr_thread_default() && sr_thread_default() >= 1);
-    sr_pool_free(pool);
-    CHECK(sr_pool_threads(NULL) == 1);
+    sr_threads *team;
+    CHECK_FAILS(sr_threads_new(&team, -1), SR_EINVAL, "-1 threads");
+    CHECK_FAILS(sr_threads_new(&team, 1 << 20), SR_EINVAL, "threads");
+    CHECK_OK(sr_threads_new(&team, 0));
+    CHECK(sr_threads_count(team) == sr_thread_default() && sr_thread_default() >= 1);
+    sr_threads_free(team);
+    CHECK(sr_threads_count(NULL) == 1);
     sr_stop_request();
     CHECK(sr_stop_requested());
     sr_stop_clear();

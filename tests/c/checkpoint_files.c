@@ -3,7 +3,7 @@
 #include <fcntl.h>
 
 #include "core/base/log.h"
-#include "core/train/manifest.h"
+#include "core/store/manifest.h"
 #include "tests/support/check.h"
 #include "tests/support/saves.h"
 

@@ -19,13 +19,13 @@ static int used;
 static void open_device(const char *isa, int threads) {
     setenv("SEQRUN_ISA", isa, 1);
     device = (sr_device){.name = "cpu", .backend = &sr_backend_cpu, .real = SR_F32};
-    CHECK_OK(sr_pool_new(&device.threads, threads));
+    CHECK_OK(sr_threads_new(&device.threads, threads));
     CHECK_OK(sr_backend_cpu.open(&device));
 }
 
 static void close_device(void) {
     sr_backend_cpu.close(&device);
-    sr_pool_free(device.threads);
+    sr_threads_free(device.threads);
 }
 
 static void free_tensors(void) {
@@ -424,22 +424,22 @@ static uint64_t run_everything(void) {
     sr_segment segments[] = {{0, 500 * H, 1, 0.01, true, false},
                              {500 * H, 500 * H, 2, 0, false, false}};
     CHECK_OK(sr_cpu_grad_norm(result, dword, segments, 2));
-    sr_update u = {.lamb = true,
-                   .value = word,
-                   .grad = dword,
-                   .m = m,
-                   .v = v,
-                   .segments = segments,
-                   .count = 2,
-                   .rate = 0.01,
-                   .beta1 = 0.9,
-                   .beta2 = 0.99,
-                   .eps = 1e-6,
-                   .correct1 = 0.1,
-                   .correct2 = 0.01,
-                   .clip = 1,
-                   .result = result};
-    CHECK_OK(sr_cpu_update(&u));
+    sr_step u = {.lamb = true,
+                 .value = word,
+                 .grad = dword,
+                 .m = m,
+                 .v = v,
+                 .segments = segments,
+                 .count = 2,
+                 .rate = 0.01,
+                 .beta1 = 0.9,
+                 .beta2 = 0.99,
+                 .eps = 1e-6,
+                 .correct1 = 0.1,
+                 .correct2 = 0.01,
+                 .clip = 1,
+                 .result = result};
+    CHECK_OK(sr_cpu_step(&u));
     CHECK(data(result)[2] == 1.0f);
     sr_tensor *made[] = {y,     out, lse,     dqkv, dy,     dw,   db, dpos, dtype, dg,
                          dbeta, nll, dlogits, dx,   result, word, m,  v,    total};
@@ -465,8 +465,8 @@ static void test_threads(const char *isa) {
 static void test_larger_pool(const char *isa) {
     open_device(isa, 1);
     uint64_t first = run_everything();
-    sr_pool_free(device.threads);
-    CHECK_OK(sr_pool_new(&device.threads, 4));
+    sr_threads_free(device.threads);
+    CHECK_OK(sr_threads_new(&device.threads, 4));
     CHECK(run_everything() == first);
     close_device();
 }
@@ -536,21 +536,21 @@ static void test_stop(void) {
     sr_tensor *result = zeros(4, 0);
     data(result)[1] = 1.0f;
     sr_segment segment = {0, N, 1, 0, true, false};
-    sr_update u = {.lamb = true,
-                   .value = w,
-                   .grad = g,
-                   .m = m,
-                   .v = v,
-                   .segments = &segment,
-                   .count = 1,
-                   .rate = 0.01,
-                   .eps = 1e-6,
-                   .correct1 = 1,
-                   .correct2 = 1,
-                   .result = result};
+    sr_step u = {.lamb = true,
+                 .value = w,
+                 .grad = g,
+                 .m = m,
+                 .v = v,
+                 .segments = &segment,
+                 .count = 1,
+                 .rate = 0.01,
+                 .eps = 1e-6,
+                 .correct1 = 1,
+                 .correct2 = 1,
+                 .result = result};
     sr_stop_request();
     CHECK_FAILS(sr_cpu_matmul(y, a, b, 1, 0), SR_ESTOP, "stopped");
-    CHECK_OK(sr_cpu_update(&u));
+    CHECK_OK(sr_cpu_step(&u));
     CHECK_OK(sr_cpu_axpby(m, g, 1, 1));
     sr_stop_clear();
     CHECK(data(result)[2] == 1.0f && data(w)[0] != 0 && data(w)[N - 1] != 0);

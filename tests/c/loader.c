@@ -22,13 +22,14 @@ static sr_dataset *open_sample(double held) {
 }
 
 static sr_loader_opts usual(void) {
-    return (sr_loader_opts){.table = {.max_len = 64, .nsp = true, .short_seq_prob = 0.1, .seed = 9},
-                            .solve = {.solver = "lpfhp"},
-                            .packs = 7,
-                            .micro = 3,
-                            .mask = true,
-                            .mask_prob = 0.15,
-                            .mask_max = 20};
+    return (sr_loader_opts){
+        .examples = {.max_len = 64, .nsp = true, .short_seq_prob = 0.1, .seed = 9},
+        .solve = {.solver = "lpfhp"},
+        .packs = 7,
+        .micro = 3,
+        .mask = true,
+        .mask_prob = 0.15,
+        .mask_max = 20};
 }
 
 static uint64_t mix(uint64_t hash, const void *bytes, size_t size) {
@@ -36,7 +37,7 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t size) {
 }
 
 /* All that a model would see of an update, in one number. */
-static uint64_t digest(const sr_batches *u) {
+static uint64_t digest(const sr_update *u) {
     uint64_t h = (uint64_t)u->index;
     for (int64_t i = 0; i < u->batches; i++) {
         const sr_batch *b = u->batch[i];
@@ -59,10 +60,10 @@ static uint64_t digest(const sr_batches *u) {
 /* The digests of the next n updates; 0 after the end. */
 static void take(sr_loader *l, uint64_t *out, int n) {
     for (int i = 0; i < n; i++) {
-        sr_batches *u = NULL;
+        sr_update *u = NULL;
         CHECK_OK(sr_loader_next(&u, l));
         out[i] = u != NULL ? digest(u) : 0;
-        sr_batches_free(u);
+        sr_update_free(u);
     }
 }
 
@@ -80,12 +81,12 @@ static void every_example_once(void) {
         uint8_t *seen[2];
         for (uint32_t k = 0; k < 2; k++) {
             CHECK_OK(sr_loader_epoch(&e, l, k));
-            count[k] = e->table->count;
-            tokens -= e->table->tokens;
+            count[k] = e->examples->count;
+            tokens -= e->examples->tokens;
             seen[k] = calloc((size_t)count[k], 1);
             sr_epoch_release(e);
         }
-        for (sr_batches *u;; sr_batches_free(u)) {
+        for (sr_update *u;; sr_update_free(u)) {
             CHECK_OK(sr_loader_next(&u, l));
             if (u == NULL) break;
             CHECK(u->begin.sequences == sequences);
@@ -119,17 +120,17 @@ static void workers_change_nothing(void) {
     CHECK(sr_loader_cursor(l).epoch >= 2);
     sr_loader_close(l);
     for (int threads = 1; threads <= 4; threads++) {
-        sr_pool *pool;
+        sr_threads *team;
         o.threads = threads;
         o.prefetch = threads * 2 - 1;
-        CHECK_OK(sr_pool_new(&pool, threads));
-        CHECK_OK(sr_loader_open(&l, d, &o, pool));
-        sr_pool_free(pool);
+        CHECK_OK(sr_threads_new(&team, threads));
+        CHECK_OK(sr_loader_open(&l, d, &o, team));
+        sr_threads_free(team);
         take(l, got, MANY);
         CHECK(memcmp(want, got, sizeof want) == 0);
         sr_loader_close(l);
     }
-    o.table.seed++;
+    o.examples.seed++;
     CHECK_OK(sr_loader_open(&l, d, &o, NULL));
     take(l, got, 1);
     CHECK(want[0] != got[0]);
@@ -192,7 +193,7 @@ static int by_value(const void *a, const void *b) {
 }
 
 /* The digests of an update's sequences, in rising order: batches may take them in any. */
-static void sequences(const sr_batches *u, uint64_t *out) {
+static void sequences(const sr_update *u, uint64_t *out) {
     int64_t n = 0;
     for (int64_t b = 0; b < u->batches; b++)
         for (int32_t s = 0; s < u->batch[b]->layout->sequences; s++)
@@ -203,7 +204,7 @@ static void sequences(const sr_batches *u, uint64_t *out) {
 static void arrangements_hold_the_same(void) {
     sr_dataset *d = open_sample(0);
     for (int mean = 0; mean < 2; mean++) {
-        sr_batches *u[3];
+        sr_update *u[3];
         sr_loader *l[3];
         for (int i = 0; i < 3; i++) {
             sr_loader_opts o = usual();
@@ -228,7 +229,7 @@ static void arrangements_hold_the_same(void) {
         free(want);
         free(got);
         for (int i = 0; i < 3; i++) {
-            sr_batches_free(u[i]);
+            sr_update_free(u[i]);
             sr_loader_close(l[i]);
         }
     }
@@ -236,7 +237,7 @@ static void arrangements_hold_the_same(void) {
 }
 
 /* Costs as the loader counts them: the heaviest batch over the mean. */
-static double imbalance(const sr_batches *u, double per_square) {
+static double imbalance(const sr_update *u, double per_square) {
     double most = 0, all = 0;
     for (int64_t b = 0; b < u->batches; b++) {
         const sr_layout *l = u->batch[b]->layout;
@@ -253,7 +254,7 @@ static void batches_cost_about_the_same(void) {
         const double per_square[] = {0, 1.0 / 64, 1};
         sr_loader_opts o = usual();
         sr_loader *l;
-        sr_batches *u;
+        sr_update *u;
         o.packs = 42;
         o.micro = 8;
         o.per_square = per_square[i];
@@ -264,7 +265,7 @@ static void batches_cost_about_the_same(void) {
         double want = imbalance(u, per_square[i] > 0 ? per_square[i] : SR_PER_SQUARE);
         CHECK(fabs(u->imbalance - want) < 1e-9);
         CHECK(u->imbalance >= 1 && u->imbalance < 1.01);
-        sr_batches_free(u);
+        sr_update_free(u);
         sr_loader_close(l);
     }
     sr_dataset_close(d);
@@ -276,7 +277,7 @@ static void weights_sum_to_one(void) {
         for (int64_t micro = 0; micro < 8; micro++) {
             sr_loader_opts o = usual();
             sr_loader *l;
-            sr_batches *u;
+            sr_update *u;
             o.micro = micro;
             o.mean = (sr_mean)mean;
             CHECK_OK(sr_loader_open(&l, d, &o, NULL));
@@ -288,7 +289,7 @@ static void weights_sum_to_one(void) {
                         sum[k] += (double)u->batch[b]->target[k].weights[i];
             CHECK(fabs(sum[0] - 1) < 1e-5 && fabs(sum[1] - 1) < 1e-5);
             CHECK(u->batches == (micro == 0 ? 1 : (7 + micro - 1) / micro));
-            sr_batches_free(u);
+            sr_update_free(u);
             sr_loader_close(l);
         }
     }
@@ -296,7 +297,8 @@ static void weights_sum_to_one(void) {
 }
 
 /* Weights, labels and rows of a batch, one by one. */
-static int wrong_targets(const sr_batch *b, const sr_batches *u, const sr_table *t, sr_mean mean) {
+static int wrong_targets(const sr_batch *b, const sr_update *u, const sr_examples *t,
+                         sr_mean mean) {
     const sr_layout *l = b->layout;
     const sr_target *mlm = &b->target[0], *nsp = &b->target[1];
     int *masked = calloc((size_t)l->sequences, sizeof *masked);
@@ -337,20 +339,20 @@ static void targets_are_what_they_say(void) {
         sr_loader_opts o = usual();
         sr_loader *l;
         sr_epoch *e;
-        sr_batches *u;
+        sr_update *u;
         int wrong = 0;
-        o.table.epoch = 3;
-        o.table.max_len = 128;
+        o.examples.epoch = 3;
+        o.examples.max_len = 128;
         o.mean = (sr_mean)(i % 2);
         o.arrange = (sr_arrange)(i / 2);
         CHECK_OK(sr_loader_open(&l, d, &o, NULL));
         CHECK_OK(sr_loader_epoch(&e, l, 3));
         CHECK_OK(sr_loader_next(&u, l));
         for (int64_t b = 0; b < u->batches; b++) {
-            wrong += wrong_targets(u->batch[b], u, e->table, o.mean) + wrong_rows(u->batch[b]);
+            wrong += wrong_targets(u->batch[b], u, e->examples, o.mean) + wrong_rows(u->batch[b]);
         }
         CHECK(wrong == 0);
-        sr_batches_free(u);
+        sr_update_free(u);
         sr_epoch_release(e);
         sr_loader_close(l);
     }
@@ -360,17 +362,17 @@ static void targets_are_what_they_say(void) {
 static void a_full_batch_has_no_slack(void) {
     sr_dataset *d;
     sr_loader *l;
-    sr_batches *u;
+    sr_update *u;
     sr_dataset_opts none = {0};
     CHECK_OK(sample_examples(path, (uint32_t[]){126}, (uint32_t[]){0}, 1));
     CHECK_OK(sr_dataset_open(&d, path, &none));
     sr_loader_opts o = usual();
-    o.table.nsp = false, o.table.max_len = 128;
+    o.examples.nsp = false, o.examples.max_len = 128;
     o.arrange = SR_SINGLE;
     CHECK_OK(sr_loader_open(&l, d, &o, NULL));
     CHECK_OK(sr_loader_next(&u, l));
     CHECK(u->tokens == 128 * u->sequences && u->slots == u->tokens);
-    sr_batches_free(u);
+    sr_update_free(u);
     sr_loader_close(l);
     sr_dataset_close(d);
 }
@@ -379,10 +381,10 @@ static void packs_of_an_update(void) {
     sr_dataset *d = open_sample(0);
     sr_loader_opts o = usual();
     sr_loader *l;
-    sr_batches *u;
+    sr_update *u;
     o.packs = 0;
     o.sequences = 1;
-    o.table.max_len = 512; /* a pack holds several */
+    o.examples.max_len = 512; /* a pack holds several */
     CHECK_OK(sr_loader_open(&l, d, &o, NULL));
     CHECK(sr_loader_cursor(l).packs == 1);
     sr_cursor c = sr_loader_cursor(l);
@@ -390,7 +392,7 @@ static void packs_of_an_update(void) {
     CHECK_OK(sr_loader_seek(l, &c));
     CHECK_OK(sr_loader_next(&u, l));
     CHECK(u->packs == 5 && u->end.packs == 5);
-    sr_batches_free(u);
+    sr_update_free(u);
     sr_loader_close(l);
     sr_dataset_close(d);
 }
@@ -399,7 +401,7 @@ static void given_uids_make_an_update(void) {
     sr_dataset *d = open_sample(0);
     sr_loader_opts o = usual();
     sr_loader *l;
-    sr_batches *u;
+    sr_update *u;
     uint32_t uids[] = {5, 0, 17};
     CHECK_OK(sr_loader_open(&l, d, &o, NULL));
     for (int a = 0; a < 3; a++) {
@@ -407,7 +409,7 @@ static void given_uids_make_an_update(void) {
         CHECK(u->sequences == 3 && u->batches == (a == SR_SINGLE ? 3 : 1));
         CHECK(u->batch[0]->layout->uid[0] == 5 && u->batch[0]->layout->epoch[0] == 4);
         CHECK(u->slots % SR_ROWS_UNIT == 0);
-        sr_batches_free(u);
+        sr_update_free(u);
     }
     uids[1] = 1 << 30;
     CHECK_FAILS(sr_loader_update_of(&u, l, uids, 3, 0, SR_PACKED), SR_EINVAL, "is not below");
@@ -429,11 +431,11 @@ static void fixed_sets_keep_their_examples(void) {
     CHECK_OK(sample_examples(path, a, b, 40));
     CHECK_OK(sr_dataset_open(&d, path, &none));
     sr_loader_opts o = usual();
-    o.table.nsp = false;
+    o.examples.nsp = false;
     o.packs = 1 << 20;
     o.epochs = 3;
     CHECK_OK(sr_loader_open(&l, d, &o, NULL));
-    sr_batches *u;
+    sr_update *u;
     CHECK_OK(sr_loader_next(&u, l));
     CHECK(u != NULL && u->sequences == 120);
     int wrong = 0, moved = 0;
@@ -450,7 +452,7 @@ static void fixed_sets_keep_their_examples(void) {
     }
     CHECK(wrong == 0 && moved > 0);
     CHECK(masked[0] != masked[1] && masked[1] != masked[2] && masked[0] != masked[2]);
-    sr_batches_free(u);
+    sr_update_free(u);
     sr_loader_close(l);
     sr_dataset_close(d);
 }
@@ -461,7 +463,7 @@ static void damage_stops_the_loader(void) {
     for (int threads = 0; threads < 3; threads++) {
         sr_loader_opts o = usual();
         sr_loader *l;
-        sr_batches *u;
+        sr_update *u;
         o.threads = threads;
         o.prefetch = 3;
         CHECK_OK(sr_loader_open(&l, d, &o, NULL));
@@ -484,7 +486,7 @@ static void a_stop_is_no_end(void) {
     take(l, want, 8);
     sr_loader_close(l);
     for (int threads = 0; threads < 3; threads++) {
-        sr_batches *u;
+        sr_update *u;
         sr_status st;
         int n = 0, stops = 0;
         o.threads = threads;
@@ -493,7 +495,7 @@ static void a_stop_is_no_end(void) {
         sr_stop_request();
         while ((st = sr_loader_next(&u, l)) == SR_OK && n < 8) {
             got[n++] = digest(u);
-            sr_batches_free(u);
+            sr_update_free(u);
         }
         for (; st == SR_ESTOP && stops < 3; stops++) st = sr_loader_next(&u, l);
         CHECK(st == SR_ESTOP && n < 8);
@@ -512,7 +514,7 @@ static void bad_options_are_refused(void) {
     o.packs = 0;
     CHECK_FAILS(sr_loader_open(&l, d, &o, NULL), SR_EINVAL, "at least 1");
     o = usual();
-    o.table.max_len = 4;
+    o.examples.max_len = 4;
     CHECK_FAILS(sr_loader_open(&l, d, &o, NULL), SR_EINVAL, "max_len is 4");
     o = usual();
     o.mask_prob = 0;
@@ -521,7 +523,7 @@ static void bad_options_are_refused(void) {
     o.solve.solver = "magic";
     CHECK_FAILS(sr_loader_open(&l, d, &o, NULL), SR_EINVAL, "magic");
     o = usual();
-    o.table.part = SR_PART_HELD;
+    o.examples.part = SR_PART_HELD;
     CHECK_FAILS(sr_loader_open(&l, d, &o, NULL), SR_EDATA, "empty");
     o = usual();
     o.threads = 65;
@@ -532,14 +534,14 @@ static void bad_options_are_refused(void) {
 static sr_status open_and_take(const sr_dataset *d, int threads) {
     sr_loader_opts o = usual();
     sr_loader *l;
-    sr_batches *u = NULL;
+    sr_update *u = NULL;
     o.threads = threads;
     o.prefetch = 2;
     SR_TRY(sr_loader_open(&l, d, &o, NULL));
     sr_status st = SR_OK;
     for (int i = 0; st == SR_OK && i < 3; i++) {
         st = sr_loader_next(&u, l);
-        sr_batches_free(u);
+        sr_update_free(u);
     }
     sr_loader_close(l);
     return st;

@@ -1,5 +1,5 @@
 /* Example tables: pairs as published, drawn alike in any order, and given examples by policy. */
-#include "core/data/table.h"
+#include "core/data/examples.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static uint32_t document_of(const sr_dataset *d, uint64_t token) {
 }
 
 /* Every promise about one pair. */
-static int wrong_pair(const sr_dataset *d, const sr_table *t, const sr_example *e) {
+static int wrong_pair(const sr_dataset *d, const sr_examples *t, const sr_example *e) {
     uint64_t a = sr_example_a(e), b = sr_example_b(e);
     uint32_t from = document_of(d, a), to = document_of(d, b);
     bool random = e->flags & SR_EXAMPLE_RANDOM, cut = e->flags & SR_EXAMPLE_CUT;
@@ -43,9 +43,9 @@ static int wrong_pair(const sr_dataset *d, const sr_table *t, const sr_example *
 static void pairs_are_as_published(void) {
     sr_dataset *d = open_text(300, 30, 12, 0);
     for (uint32_t epoch = 0; epoch < 3; epoch++) {
-        sr_table *t;
-        sr_table_opts opts = {.max_len = 64, .nsp = true, .short_seq_prob = 0.1, .epoch = epoch};
-        CHECK_OK(sr_table_build(&t, d, &opts, NULL));
+        sr_examples *t;
+        sr_examples_opts opts = {.max_len = 64, .nsp = true, .short_seq_prob = 0.1, .epoch = epoch};
+        CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
         int wrong = 0;
         int64_t tokens = 0, random = 0;
         for (int64_t i = 0; i < t->count; i++) {
@@ -58,7 +58,7 @@ static void pairs_are_as_published(void) {
         /* half by coin; the last sentence of a document, when alone, always */
         double share = (double)random / (double)t->count;
         CHECK(share > 0.5 && share < 0.65);
-        sr_table_free(t);
+        sr_examples_free(t);
     }
     sr_dataset_close(d);
 }
@@ -66,9 +66,9 @@ static void pairs_are_as_published(void) {
 /* Sentence by sentence: A begins where the last example left off, and nothing is left out. */
 static void unused_sentences_are_put_back(void) {
     sr_dataset *d = open_text(200, 20, 5, 0);
-    sr_table *t;
-    sr_table_opts opts = {.max_len = 1000, .nsp = true}; /* nothing is ever cut */
-    CHECK_OK(sr_table_build(&t, d, &opts, NULL));
+    sr_examples *t;
+    sr_examples_opts opts = {.max_len = 1000, .nsp = true}; /* nothing is ever cut */
+    CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
     uint64_t at = 0;
     int wrong = 0;
     for (int64_t i = 0; i < t->count; i++) {
@@ -77,7 +77,7 @@ static void unused_sentences_are_put_back(void) {
         at += e->a_tokens + (e->flags & SR_EXAMPLE_RANDOM ? 0u : e->b_tokens);
     }
     CHECK(wrong == 0 && at == (uint64_t)d->tokens && t->cut == 0 && t->lost == 0);
-    sr_table_free(t);
+    sr_examples_free(t);
     sr_dataset_close(d);
 }
 
@@ -85,9 +85,9 @@ static void unused_sentences_are_put_back(void) {
  * follow on, what is missing between A and B went from A's end or B's front. */
 static void cuts_fall_on_either_end(void) {
     sr_dataset *d = open_text(2000, 2, 40, 0); /* pairs of two sentences, often too long */
-    sr_table *t;
-    sr_table_opts opts = {.max_len = 44, .nsp = true};
-    CHECK_OK(sr_table_build(&t, d, &opts, NULL));
+    sr_examples *t;
+    sr_examples_opts opts = {.max_len = 44, .nsp = true};
+    CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
     double middle = 0, lost = 0, spread = 0;
     int wrong = 0;
     for (int64_t i = 0; i < t->count; i++) {
@@ -107,11 +107,11 @@ static void cuts_fall_on_either_end(void) {
     CHECK(fabs(middle - lost / 2) < 5 * sqrt(lost) / 2);
     CHECK(fabs(spread / lost - 0.25) < 0.05);
     CHECK(wrong == 0);
-    sr_table_free(t);
+    sr_examples_free(t);
     sr_dataset_close(d);
 }
 
-static bool same_table(const sr_table *a, const sr_table *b) {
+static bool same_examples(const sr_examples *a, const sr_examples *b) {
     return a->count == b->count &&
            memcmp(a->example, b->example, (size_t)a->count * sizeof *a->example) == 0;
 }
@@ -119,27 +119,27 @@ static bool same_table(const sr_table *a, const sr_table *b) {
 static void draws_do_not_depend_on_threads(void) {
     sr_dataset *d = open_text(5000, 6, 3, 0.1);
     for (int nsp = 0; nsp < 2; nsp++) {
-        sr_table *one, *many, *other;
-        sr_table_opts opts = {.max_len = 64, .nsp = nsp, .short_seq_prob = 0.3, .seed = 5};
-        CHECK_OK(sr_table_build(&one, d, &opts, NULL));
+        sr_examples *one, *many, *other;
+        sr_examples_opts opts = {.max_len = 64, .nsp = nsp, .short_seq_prob = 0.3, .seed = 5};
+        CHECK_OK(sr_examples_build(&one, d, &opts, NULL));
         for (int threads = 1; threads <= 8; threads += threads == 1 ? 1 : 5 - threads % 2) {
-            sr_pool *pool;
-            CHECK_OK(sr_pool_new(&pool, threads));
-            CHECK_OK(sr_table_build(&many, d, &opts, pool));
-            CHECK(same_table(one, many));
-            sr_table_free(many);
-            sr_pool_free(pool);
+            sr_threads *team;
+            CHECK_OK(sr_threads_new(&team, threads));
+            CHECK_OK(sr_examples_build(&many, d, &opts, team));
+            CHECK(same_examples(one, many));
+            sr_examples_free(many);
+            sr_threads_free(team);
         }
         opts.epoch = 1;
-        CHECK_OK(sr_table_build(&other, d, &opts, NULL));
-        CHECK(!same_table(one, other));
-        sr_table_free(other);
+        CHECK_OK(sr_examples_build(&other, d, &opts, NULL));
+        CHECK(!same_examples(one, other));
+        sr_examples_free(other);
         opts.epoch = 0;
         opts.seed = 6;
-        CHECK_OK(sr_table_build(&other, d, &opts, NULL));
-        CHECK(!same_table(one, other));
-        sr_table_free(other);
-        sr_table_free(one);
+        CHECK_OK(sr_examples_build(&other, d, &opts, NULL));
+        CHECK(!same_examples(one, other));
+        sr_examples_free(other);
+        sr_examples_free(one);
     }
     sr_dataset_close(d);
 }
@@ -147,9 +147,9 @@ static void draws_do_not_depend_on_threads(void) {
 static void singles_use_every_token_once(void) {
     for (int32_t max_len = 5; max_len < 80; max_len += 14) {
         sr_dataset *d = open_text(400, 9, 30, 0);
-        sr_table *t;
-        sr_table_opts opts = {.max_len = max_len, .short_seq_prob = 0.2};
-        CHECK_OK(sr_table_build(&t, d, &opts, NULL));
+        sr_examples *t;
+        sr_examples_opts opts = {.max_len = max_len, .short_seq_prob = 0.2};
+        CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
         uint64_t at = 0;
         int wrong = 0;
         for (int64_t i = 0; i < t->count; i++) {
@@ -158,12 +158,12 @@ static void singles_use_every_token_once(void) {
             at += e->a_tokens;
         }
         CHECK(wrong == 0 && at == (uint64_t)d->tokens);
-        sr_table_free(t);
+        sr_examples_free(t);
         sr_dataset_close(d);
     }
 }
 
-static int length_of(const sr_table *t, int64_t i) {
+static int length_of(const sr_examples *t, int64_t i) {
     return i < t->count ? t->example[i].a_tokens : -1;
 }
 
@@ -171,9 +171,9 @@ static int length_of(const sr_table *t, int64_t i) {
  * what was drawn. */
 static void short_lengths_are_uniform(void) {
     sr_dataset *d = open_text(3000, 200, 1, 0);
-    sr_table *t;
-    sr_table_opts opts = {.max_len = 22, .short_seq_prob = 1};
-    CHECK_OK(sr_table_build(&t, d, &opts, NULL));
+    sr_examples *t;
+    sr_examples_opts opts = {.max_len = 22, .short_seq_prob = 1};
+    CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
     int64_t i = 0, seen[21] = {0}, drawn = 0;
     for (int64_t u = 0; u < d->units; u++) {
         uint64_t first = d->unit_token[u], tokens = d->unit_token[u + 1] - first;
@@ -184,16 +184,16 @@ static void short_lengths_are_uniform(void) {
     CHECK(drawn > 2000 && seen[0] == 0 && seen[1] == 0);
     double mean = (double)drawn / 19;
     for (int n = 2; n <= 20; n++) CHECK(fabs((double)seen[n] - mean) < 6 * sqrt(mean));
-    sr_table_free(t);
+    sr_examples_free(t);
     sr_dataset_close(d);
 }
 
 /* A sentence that fills the sequence to the last token belongs to it. */
 static void singles_are_filled_to_the_last_token(void) {
     sr_dataset *d = open_text(400, 9, 10, 0);
-    sr_table *t;
-    sr_table_opts opts = {.max_len = 22};
-    CHECK_OK(sr_table_build(&t, d, &opts, NULL));
+    sr_examples *t;
+    sr_examples_opts opts = {.max_len = 22};
+    CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
     int64_t i = 0;
     int wrong = 0;
     for (int64_t u = 0; u < d->units; u++) {
@@ -206,7 +206,7 @@ static void singles_are_filled_to_the_last_token(void) {
         wrong += length_of(t, i++) != gathered;
     }
     CHECK(wrong == 0 && i == t->count);
-    sr_table_free(t);
+    sr_examples_free(t);
     sr_dataset_close(d);
 }
 
@@ -217,16 +217,16 @@ static void parts_do_not_meet(void) {
     CHECK(d->part[SR_PART_HELD].count + d->part[SR_PART_TRAIN].count == d->units);
     uint64_t border = d->unit_token[d->part[SR_PART_HELD].unit[0]];
     for (int part = 0; part < SR_PARTS; part++) {
-        sr_table *t;
-        sr_table_opts opts = {.part = (sr_data_part)part, .max_len = 32, .nsp = true};
+        sr_examples *t;
+        sr_examples_opts opts = {.part = (sr_data_part)part, .max_len = 32, .nsp = true};
         int wrong = 0;
-        CHECK_OK(sr_table_build(&t, d, &opts, NULL));
+        CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
         for (int64_t i = 0; i < t->count; i++) { /* partners included */
             wrong += (sr_example_a(&t->example[i]) >= border) != (part == SR_PART_HELD);
             wrong += (sr_example_b(&t->example[i]) >= border) != (part == SR_PART_HELD);
         }
         CHECK(wrong == 0);
-        sr_table_free(t);
+        sr_examples_free(t);
     }
     sr_dataset_close(d);
 
@@ -241,13 +241,13 @@ static void parts_do_not_meet(void) {
 static void one_document_is_cut(void) {
     sr_dataset *d = open_text(1, 1, 9, 0.05); /* one sentence: nothing can be held back */
     CHECK(d->units == 1 && !d->cut && d->part[SR_PART_HELD].count == 0);
-    sr_table *t;
-    sr_table_opts opts = {.max_len = 32, .nsp = true};
-    CHECK_OK(sr_table_build(&t, d, &opts, NULL)); /* the only document is its own other one */
+    sr_examples *t;
+    sr_examples_opts opts = {.max_len = 32, .nsp = true};
+    CHECK_OK(sr_examples_build(&t, d, &opts, NULL)); /* the only document is its own other one */
     CHECK(t->count == 1 && t->random_next == 1);
-    sr_table_free(t);
+    sr_examples_free(t);
     opts.part = SR_PART_HELD;
-    CHECK_FAILS(sr_table_build(&t, d, &opts, NULL), SR_EDATA, "the part 'held' is empty");
+    CHECK_FAILS(sr_examples_build(&t, d, &opts, NULL), SR_EDATA, "the part 'held' is empty");
     sr_dataset_close(d);
 
     uint32_t documents = 1;
@@ -256,66 +256,66 @@ static void one_document_is_cut(void) {
     CHECK(d->part[SR_PART_HELD].count == 1 && d->part[SR_PART_TRAIN].count == 1);
     double share = (double)d->part[SR_PART_HELD].tokens / (double)d->tokens;
     CHECK(share > 0.05 && share < 0.15);
-    CHECK_OK(sr_table_build(&t, d, &opts, NULL));
-    sr_table_free(t);
+    CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
+    sr_examples_free(t);
     sr_dataset_close(d);
 }
 
 static void given_examples_by_policy(void) {
     uint32_t a[] = {10, 30, 100, 40, 5}, b[] = {0, 31, 0, 3, 70};
     sr_dataset *d;
-    sr_table *t;
+    sr_examples *t;
     sr_dataset_opts none = {0};
     CHECK_OK(sample_examples(path, a, b, 5));
     CHECK_OK(sr_dataset_open(&d, path, &none));
-    sr_table_opts opts = {.max_len = 32};
-    CHECK_FAILS(sr_table_build(&t, d, &opts, NULL), SR_EDATA, "example 1 has 64 tokens");
+    sr_examples_opts opts = {.max_len = 32};
+    CHECK_FAILS(sr_examples_build(&t, d, &opts, NULL), SR_EDATA, "example 1 has 64 tokens");
     opts.too_long = SR_TOO_LONG_SPLIT;
-    CHECK_FAILS(sr_table_build(&t, d, &opts, NULL), SR_EDATA, "set too_long: truncate");
+    CHECK_FAILS(sr_examples_build(&t, d, &opts, NULL), SR_EDATA, "set too_long: truncate");
     opts.too_long = SR_TOO_LONG_TRUNCATE;
-    CHECK_OK(sr_table_build(&t, d, &opts, NULL));
+    CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
     int32_t want_a[] = {10, 15, 30, 26, 5}, want_b[] = {0, 14, 0, 3, 24};
     CHECK(t->count == 5 && t->cut == 4 && t->lost == 61 - 29 + 70 + 43 - 29 + 75 - 29);
     for (int i = 0; i < 5; i++) {
         CHECK(t->example[i].a_tokens == want_a[i] && t->example[i].b_tokens == want_b[i]);
         CHECK(t->label[i] == i);
     }
-    sr_table_free(t);
+    sr_examples_free(t);
     opts.nsp = true;
-    CHECK_FAILS(sr_table_build(&t, d, &opts, NULL), SR_EINVAL, "nsp: false");
+    CHECK_FAILS(sr_examples_build(&t, d, &opts, NULL), SR_EINVAL, "nsp: false");
     sr_dataset_close(d);
     sr_dataset_opts some = {.held = 0.4};
     CHECK_OK(sr_dataset_open(&d, path, &some)); /* those held back keep their labels */
-    opts = (sr_table_opts){.part = SR_PART_HELD, .max_len = 200};
-    CHECK_OK(sr_table_build(&t, d, &opts, NULL));
+    opts = (sr_examples_opts){.part = SR_PART_HELD, .max_len = 200};
+    CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
     CHECK(t->count > 0 && t->count < 5 && t->label[t->count - 1] == 4);
-    sr_table_free(t);
+    sr_examples_free(t);
     sr_dataset_close(d);
 
     uint32_t zero[] = {0, 0, 0};
     CHECK_OK(sample_examples(path, (uint32_t[]){10, 95, 30}, zero, 3));
     CHECK_OK(sr_dataset_open(&d, path, &none));
-    opts = (sr_table_opts){.max_len = 32, .too_long = SR_TOO_LONG_SPLIT};
-    CHECK_OK(sr_table_build(&t, d, &opts, NULL));
+    opts = (sr_examples_opts){.max_len = 32, .too_long = SR_TOO_LONG_SPLIT};
+    CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
     int32_t pieces[] = {10, 30, 30, 30, 5, 30}, labels[] = {0, 1, 1, 1, 1, 2};
     CHECK(t->count == 6 && t->split == 1 && t->lost == 0);
     for (int i = 0; i < 6 && i < t->count; i++)
         CHECK(t->example[i].a_tokens == pieces[i] && t->label[i] == labels[i]);
-    sr_table_free(t);
+    sr_examples_free(t);
     sr_dataset_close(d);
 }
 
 static void sequences_are_framed(void) {
     sr_dataset *d = open_text(50, 5, 6, 0);
-    sr_table *t;
-    sr_table_opts opts = {.max_len = 40, .nsp = true};
-    CHECK_OK(sr_table_build(&t, d, &opts, NULL));
+    sr_examples *t;
+    sr_examples_opts opts = {.max_len = 40, .nsp = true};
+    CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
     int32_t ids[40], types[40];
     int wrong = 0;
     for (uint32_t uid = 0; uid < t->count; uid++) {
         const sr_example *e = &t->example[uid];
         int32_t n = sr_example_length(e), a = e->a_tokens;
-        CHECK_OK(sr_table_sequence(t, d, uid, ids, types));
+        CHECK_OK(sr_examples_sequence(t, d, uid, ids, types));
         wrong += ids[0] != 2 || ids[a + 1] != 3 || ids[n - 1] != 3;
         for (int32_t i = 0; i < n; i++) wrong += types[i] != (i > a + 1);
         for (int32_t i = 0; i < a; i++) wrong += ids[1 + i] != (int32_t)sr_example_a(e) + i + 5;
@@ -323,7 +323,7 @@ static void sequences_are_framed(void) {
             wrong += ids[a + 2 + i] != (int32_t)sr_example_b(e) + i + 5;
     }
     CHECK(wrong == 0);
-    sr_table_free(t);
+    sr_examples_free(t);
     sr_dataset_close(d);
 }
 
@@ -379,12 +379,12 @@ static void another_vocabulary_is_refused(void) {
 
 static sr_status open_and_draw(bool nsp) {
     sr_dataset *d;
-    sr_table *t = NULL;
+    sr_examples *t = NULL;
     sr_dataset_opts opts = {.held = 0.1};
-    sr_table_opts table = {.max_len = 32, .nsp = nsp};
+    sr_examples_opts examples = {.max_len = 32, .nsp = nsp};
     SR_TRY(sr_dataset_open(&d, path, &opts));
-    sr_status st = sr_table_build(&t, d, &table, NULL);
-    sr_table_free(t);
+    sr_status st = sr_examples_build(&t, d, &examples, NULL);
+    sr_examples_free(t);
     sr_dataset_close(d);
     return st;
 }

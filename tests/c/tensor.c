@@ -50,7 +50,7 @@ static sr_status whole(sr_tensor **out, bag *b, sr_device *d, const int32_t *val
 
 /* The leaves of a small model. */
 typedef struct model {
-    sr_tables tables;
+    sr_embeddings tables;
     sr_tensor *qkv_w, *inner_w, *inner_b, *bias;
 } model;
 

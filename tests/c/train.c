@@ -118,22 +118,22 @@ static void test_low(const sr_backend *backend, bool lamb) {
     CHECK_OK(sr_tensor_write(t[0], start, SR_F64));
     CHECK_OK(sr_tensor_write(t[1], slope, SR_F64));
     CHECK_OK(sr_tensor_write(t[4], result, SR_F64));
-    sr_update u = {.lamb = lamb,
-                   .value = t[0],
-                   .grad = t[1],
-                   .m = t[2],
-                   .v = t[3],
-                   .low = low,
-                   .segments = segments,
-                   .count = 2,
-                   .rate = 0.01,
-                   .beta1 = 0.9,
-                   .beta2 = 0.999,
-                   .eps = 1e-6,
-                   .correct1 = 0.1,
-                   .correct2 = 0.001,
-                   .result = t[4]};
-    CHECK_OK(backend->update(&u));
+    sr_step u = {.lamb = lamb,
+                 .value = t[0],
+                 .grad = t[1],
+                 .m = t[2],
+                 .v = t[3],
+                 .low = low,
+                 .segments = segments,
+                 .count = 2,
+                 .rate = 0.01,
+                 .beta1 = 0.9,
+                 .beta2 = 0.999,
+                 .eps = 1e-6,
+                 .correct1 = 0.1,
+                 .correct2 = 0.001,
+                 .result = t[4]};
+    CHECK_OK(backend->step(&u));
     CHECK_OK(sr_tensor_read(t[0], value, SR_F64));
     CHECK_OK(sr_tensor_read(low, copy, SR_F64));
     for (int i = 0; i < N; i++) {

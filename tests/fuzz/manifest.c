@@ -1,5 +1,5 @@
 /* manifest.c - what is accepted names only files of its folder, and prints as it was read. */
-#include "core/train/manifest.h"
+#include "core/store/manifest.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* safetensors.c - a whole file: what is accepted lies inside the file, in order, without holes. */
-#include "core/train/safetensors.h"
+#include "core/store/safetensors.h"
 
 #include "tests/support/fuzz.h"
 

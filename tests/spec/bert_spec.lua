@@ -169,10 +169,10 @@ for _, device in ipairs(sr.devices()) do
           equal(one, measure(bert, cut(one_by_one)))
         end)
 
-        it("recomputes checkpointed layers to the bit", function()
+        it("recomputes layers to the bit", function()
           local bert = tiny(changes)
           local kept = measure(bert, cut { #input })
-          bert.checkpoint = true
+          bert.recompute = true
           local runs, layer = 0, bert.layer
           function bert:layer(...)
             runs = runs + 1

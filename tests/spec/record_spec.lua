@@ -100,7 +100,7 @@ describe("gradcheck", function()
   end)
 end)
 
-describe("ops.checkpoint", function()
+describe("ops.recompute", function()
   local layout = core.layout { lens = { 5, 3 }, uids = { 11, 12 }, rows = 10, seed = 9 }
 
   ---Two linear maps with dropout in between.
@@ -118,7 +118,7 @@ describe("ops.checkpoint", function()
       local w2 = sr.randn({ 8, 16 }, { uid = 2, requires_grad = true })
       local x = sr.randn({ 10, 8 }, { uid = 3, requires_grad = true })
       local fn = block(w1, w2)
-      local y = wrapped and sr.ops.checkpoint(fn, x * 1) or fn(x * 1)
+      local y = wrapped and sr.ops.recompute(fn, x * 1) or fn(x * 1)
       y:square():sum():backward()
       local list = { y:tostring_bytes() }
       for _, t in ipairs { x, w1, w2 } do list[#list + 1] = t:grad():tostring_bytes() end
@@ -132,7 +132,7 @@ describe("ops.checkpoint", function()
     local w2 = sr.randn({ 8, 1024 }, { uid = 2, requires_grad = true })
     local x = sr.randn({ 10, 8 }, { uid = 3, requires_grad = true })
     local before = sr.memory(device).used
-    local y = sr.ops.checkpoint(block(w1, w2), x)
+    local y = sr.ops.recompute(block(w1, w2), x)
     assert.is_true(sr.memory(device).used - before < 10 * 1024)
     y:sum():backward()
   end)
@@ -140,7 +140,7 @@ describe("ops.checkpoint", function()
   each_device("serves parameters though its argument wants no gradient", function()
     local w1 = sr.randn({ 16, 8 }, { uid = 1, requires_grad = true })
     local w2 = sr.randn({ 8, 16 }, { uid = 2, requires_grad = true })
-    sr.ops.checkpoint(block(w1, w2), sr.randn({ 10, 8 }, { uid = 3 })):sum():backward()
+    sr.ops.recompute(block(w1, w2), sr.randn({ 10, 8 }, { uid = 3 })):sum():backward()
     assert.is_truthy(w1:grad())
   end)
 
@@ -149,7 +149,7 @@ describe("ops.checkpoint", function()
     local w2 = sr.randn({ 8, 16 }, { uid = 2, requires_grad = true })
     local fn = block(w1, w2)
     local x = sr.randn({ 10, 8 }, { uid = 3, requires_grad = true })
-    sr.ops.checkpoint(function(a) return fn(sr.ops.checkpoint(fn, a)) end, x):sum():backward()
+    sr.ops.recompute(function(a) return fn(sr.ops.recompute(fn, a)) end, x):sum():backward()
     local got = x:grad():tostring_bytes()
     x:set_grad(nil)
     fn(fn(x)):sum():backward()
@@ -172,7 +172,7 @@ describe("memory that runs out", function()
       end,
       backward = function(_, dy) return dy * 0.5 end,
     }
-    local y = sr.ops.checkpoint(function(a) return half(sr.ops.attention(a, layout, { heads = 2 })) end, x)
+    local y = sr.ops.recompute(function(a) return half(sr.ops.attention(a, layout, { heads = 2 })) end, x)
     local loss = sr.cat { y[1], sr.where(y:gt(0), y, 0):sum(1) }:sum() + x:max()
     loss:backward()
     return x:grad():totable(), sr.tensor { { 1, 2 }, { 3, 4 } }:totable()

@@ -13,8 +13,8 @@
 
 #include "core/base/file.h"
 #include "core/base/mem.h"
-#include "core/train/checkpoint.h"
-#include "core/train/saving.h"
+#include "core/store/checkpoint.h"
+#include "core/store/saving.h"
 
 static char base[100]; /* a folder of our own, in memory where there is one */
 

@@ -5,7 +5,7 @@
 --     trainer/optim.safetensors state.json plan.txt config.yaml        what a resume needs
 --     MANIFEST                                                         sizes and checksums of all
 --
--- How it is written: core/train/saving.h.  A run's folder stands for its newest verified checkpoint.
+-- How it is written: core/store/saving.h.  A run's folder stands for its newest verified checkpoint.
 
 local exact = require("seqrun.checkpoint.exact")
 local json = require("seqrun.core.json")

@@ -185,14 +185,14 @@ end
 
 ---Sequences that an update is to have; nil when packs were asked for.
 ---@return integer?
-function Loader:target() return not self.options.packs and self.options.sequences or nil end
+function Loader:sequences_per_update() return not self.options.packs and self.options.sequences or nil end
 
 ---The next update; nil after the last epoch.  Damaged data raises a failure, so that no loop takes it
 ---for the end.
 ---@return seqrun.Update?
 function Loader:next()
   local update, message, code = self.core:next()
-  if update then return new_update(update, self:target()) end
+  if update then return new_update(update, self:sequences_per_update()) end
   if code then failure.raise(code, "%s", message) end
   return nil
 end
@@ -233,7 +233,7 @@ function Loader:examples(epoch) return self:plan(epoch).sequences end
 ---@return table
 function Loader:summary()
   self.first_plan = self.first_plan or self:plan()
-  local plan, packs, target = self.first_plan, self:cursor().packs, self:target()
+  local plan, packs, target = self.first_plan, self:cursor().packs, self:sequences_per_update()
   return {
     part = self.options.part or "train", arrange = self.options.arrange or "packed", packs = packs,
     micro_packs = math.min(packs, self.options.micro_packs or packs), packs_per_epoch = plan.packs,

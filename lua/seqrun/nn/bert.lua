@@ -135,7 +135,7 @@ end
 ---@field config table Hugging Face keys
 ---@field params seqrun.Params
 ---@field training boolean dropout falls only while this is true
----@field checkpoint boolean recompute each layer in the backward pass instead of keeping it
+---@field recompute boolean run each layer again in the backward pass instead of keeping its activations
 
 ---A BERT for pretraining on the current device, parameters not yet initialised.
 ---@param config table keys of Hugging Face's config.json; what is left out is BERT-base
@@ -146,7 +146,7 @@ local function new(config)
   for key, value in pairs(DEFAULTS) do whole[key] = value end
   for key, value in pairs(config) do whole[key] = value end
   check(whole)
-  local self = setmetatable({ config = whole, training = true, checkpoint = false }, Bert)
+  local self = setmetatable({ config = whole, training = true, recompute = false }, Bert)
   self.params = params.new(specs(whole))
   return self
 end
@@ -227,7 +227,7 @@ function Bert:encode(batch, needed)
   local last = self.config.num_hidden_layers - 1
   for i = 0, last do
     local function layer(input) return self:layer(input, layout, i, i == last and needed or nil) end
-    x = self.checkpoint and self.training and ops.checkpoint(layer, x) or layer(x)
+    x = self.recompute and self.training and ops.recompute(layer, x) or layer(x)
   end
   return x
 end
