@@ -36,7 +36,7 @@ int lsr_data_ingest(lua_State *L);
 int lsr_data_writer(lua_State *L);
 
 int luaopen_seqrun_core_data(lua_State *L);
-int luaopen_seqrun_core_batch(lua_State *L); /* lbatch.c */
+int luaopen_seqrun_core_batch(lua_State *L); /* lloader.c */
 
 extern const char *const lsr_part_names[]; /* "train", "held", NULL */
 

@@ -1,0 +1,298 @@
+/* lloader.c - seqrun.core.batch: loaders and their cursors; for lua/seqrun/data, which makes them
+ * objects. */
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/batch/loader.h"
+#include "lua/bind/lbatch.h"
+#include "lua/bind/ldata.h"
+#include "lua/bind/lseqrun.h"
+
+#define LOADER "seqrun.core.Loader"
+#define EPOCH "seqrun.core.Epoch" /* never seen from Lua */
+
+static const char *const arrange_names[] = {"packed", "padded", "single", NULL};
+
+static void **new_box(lua_State *L, const char *class, int values) {
+    void **box = lua_newuserdatauv(L, sizeof *box, values);
+    *box = NULL;
+    luaL_setmetatable(L, class);
+    return box;
+}
+
+static sr_loader *check_loader(lua_State *L, int arg) {
+    sr_loader **box = luaL_checkudata(L, arg, LOADER);
+    if (*box == NULL) luaL_argerror(L, arg, "the loader is closed");
+    return *box;
+}
+
+/* ---- loaders ---- */
+
+static void read_mask(lua_State *L, sr_loader_opts *o) {
+    int type = lua_getfield(L, 2, "mask");
+    o->mask = type == LUA_TTABLE || type == LUA_TNIL || lua_toboolean(L, -1);
+    if (type != LUA_TTABLE) {
+        lua_pop(L, 1);
+        lua_newtable(L);
+    }
+    int at = lua_gettop(L);
+    o->mask_prob = lsr_field_number(L, at, "prob", 0.15);
+    o->mask_max = (int32_t)lsr_field_range(L, at, "max", 20, 0, INT32_MAX);
+    o->whole_word = lsr_field_bool(L, at, "whole_word", false);
+    lua_pop(L, 1);
+}
+
+static void read_examples(lua_State *L, sr_examples_opts *t) {
+    static const char *const policies[] = {"error", "truncate", "split", NULL};
+    t->part = (sr_data_part)lsr_field_choice(L, 2, "part", lsr_part_names);
+    t->max_len = (int32_t)lsr_field_range(L, 2, "max_len", 128, 0, INT32_MAX);
+    t->nsp = lsr_field_bool(L, 2, "nsp", true);
+    t->short_seq_prob = lsr_field_number(L, 2, "short_seq_prob", 0.1);
+    t->too_long = (sr_too_long)lsr_field_choice(L, 2, "too_long", policies);
+    t->seed = (uint64_t)lsr_field_integer(L, 2, "seed", 0);
+    t->epoch = (uint32_t)lsr_field_range(L, 2, "epoch", 0, 0, UINT32_MAX);
+}
+
+/* A number of sequences, or "auto". */
+static int32_t read_depth(lua_State *L) {
+    int type = lua_getfield(L, 2, "max_seqs");
+    bool chosen = type == LUA_TSTRING && strcmp(lua_tostring(L, -1), "auto") == 0;
+    lua_pop(L, 1);
+    if (chosen) return SR_DEPTH_AUTO;
+    return (int32_t)lsr_field_range(L, 2, "max_seqs", 0, 0, INT32_MAX);
+}
+
+static void read_options(lua_State *L, sr_loader_opts *o) {
+    static const char *const means[] = {"token", "sequence", NULL};
+    read_examples(L, &o->examples);
+    read_mask(L, o);
+    o->solve.solver = lsr_field_string(L, 2, "solver", NULL);
+    o->solve.max_seqs = read_depth(L);
+    o->arrange = (sr_arrange)lsr_field_choice(L, 2, "arrange", arrange_names);
+    o->packs = lsr_field_integer(L, 2, "packs", 0);
+    o->sequences = lsr_field_integer(L, 2, "sequences", 0);
+    o->micro = lsr_field_integer(L, 2, "micro_packs", 0);
+    o->per_square = lsr_field_number(L, 2, "per_square", 0);
+    o->epochs = lsr_field_integer(L, 2, "epochs", 0);
+    o->mean = (sr_mean)lsr_field_choice(L, 2, "loss", means);
+    o->threads = (int32_t)lsr_field_range(L, 2, "threads", 1, 0, INT32_MAX);
+    o->prefetch = (int32_t)lsr_field_range(L, 2, "prefetch", 2, 0, INT32_MAX);
+    if (o->prefetch == 0) o->threads = 0;
+}
+
+/* Opens with a saved plan (text) and a threads that lives for this call only. */
+static sr_status open_loader(sr_loader **out, const sr_dataset *d, sr_loader_opts *o,
+                             const char *plan_text, size_t plan_size) {
+    sr_plan *plan = NULL;
+    sr_threads *threads = NULL;
+    sr_status st = SR_OK;
+    if (plan_text != NULL) st = sr_plan_parse(&plan, plan_text, plan_size, "plan");
+    o->plan = plan;
+    if (st == SR_OK) st = sr_threads_new(&threads, 0);
+    if (st == SR_OK) st = sr_loader_open(out, d, o, threads);
+    sr_threads_free(threads);
+    sr_plan_free(plan);
+    return st;
+}
+
+/* loader(dataset, options) -> loader | nil, message, code */
+static int batch_loader(lua_State *L) {
+    const sr_dataset *d = lsr_checkdataset(L, 1);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    sr_loader_opts o = {0};
+    read_options(L, &o);
+    size_t size = 0;
+    lua_getfield(L, 2, "plan");
+    const char *plan = lua_isnil(L, -1) ? NULL : luaL_checklstring(L, -1, &size);
+    sr_loader **box = (sr_loader **)new_box(L, LOADER, 1);
+    lua_pushvalue(L, 1);
+    lua_setiuservalue(L, -2, 1); /* the data set lives at least as long */
+    sr_status st = open_loader(box, d, &o, plan, size);
+    if (st == SR_EINVAL) lsr_check(L, st);
+    return st == SR_OK ? 1 : lsr_result(L, st);
+}
+
+static int loader_close(lua_State *L) {
+    sr_loader **box = luaL_checkudata(L, 1, LOADER);
+    sr_loader_close(*box);
+    *box = NULL;
+    return 0;
+}
+
+/* loader:next() -> update | nil at the end | nil, message, code */
+static int loader_next(lua_State *L) {
+    sr_loader *l = check_loader(L, 1);
+    sr_update **box = lsr_newupdate(L);
+    sr_status st = sr_loader_next(box, l);
+    if (st != SR_OK) return lsr_result(L, st);
+    if (*box == NULL)
+        lua_pushnil(L);
+    else
+        lsr_account_update(L, *box);
+    return 1;
+}
+
+/* loader:cursor() -> table */
+static int loader_cursor(lua_State *L) {
+    sr_cursor c = sr_loader_cursor(check_loader(L, 1));
+    lsr_pushcursor(L, &c);
+    return 1;
+}
+
+/* loader:seek(cursor) -> true | nil, message, code */
+static int loader_seek(lua_State *L) {
+    sr_loader *l = check_loader(L, 1);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    int64_t epoch = lsr_field_integer(L, 2, "epoch", 0);
+    sr_cursor c = {.epoch = epoch < 0 || epoch > UINT32_MAX ? UINT32_MAX : (uint32_t)epoch,
+                   .pack = lsr_field_integer(L, 2, "pack", 0),
+                   .update = lsr_field_integer(L, 2, "update", 0),
+                   .sequences = lsr_field_integer(L, 2, "sequences", 0),
+                   .packs = lsr_field_integer(L, 2, "packs", 0)};
+    sr_status st = sr_loader_seek(l, &c);
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_pushboolean(L, 1);
+    return 1;
+}
+
+/* An epoch whose reference goes with the Lua stack. */
+static int epoch_gc(lua_State *L) {
+    sr_epoch **box = lua_touserdata(L, 1);
+    sr_epoch_release(*box);
+    *box = NULL;
+    return 0;
+}
+
+static sr_status push_epoch(lua_State *L, sr_epoch **out, sr_loader *l, int arg) {
+    uint32_t epoch = (uint32_t)luaL_optinteger(L, arg, sr_loader_options(l)->examples.epoch);
+    sr_epoch **box = (sr_epoch **)new_box(L, EPOCH, 0);
+    sr_status st = sr_loader_epoch(box, l, epoch);
+    *out = *box;
+    return st;
+}
+
+static void set_number(lua_State *L, const char *key, double value) {
+    lua_pushnumber(L, value);
+    lua_setfield(L, -2, key);
+}
+
+static void set_plan(lua_State *L, const sr_plan *p) {
+    lua_pushstring(L, p->solver);
+    lua_setfield(L, -2, "solver");
+    lua_pushstring(L, sr_bound_name(p->bound.kind));
+    lua_setfield(L, -2, "bound_kind");
+    lsr_set_integer(L, "sequences", p->histogram.sequences);
+    lsr_set_integer(L, "tokens", p->histogram.tokens);
+    lsr_set_integer(L, "packs", p->packs);
+    lsr_set_integer(L, "max_len", p->capacity);
+    lsr_set_integer(L, "max_seqs", p->max_seqs);
+    lsr_set_integer(L, "strategies", (int64_t)p->strategies);
+    lsr_set_integer(L, "deepest", p->deepest);
+    lsr_set_integer(L, "padding_tokens", sr_plan_padding(p));
+    lsr_set_integer(L, "lower_bound", p->bound.packs);
+    lsr_set_integer(L, "gap_packs", sr_plan_gap(p));
+    set_number(L, "efficiency", sr_plan_efficiency(p));
+    set_number(L, "factor", sr_plan_factor(p));
+    set_number(L, "milliseconds", p->milliseconds);
+}
+
+/* loader:plan([epoch]) -> table: the plan's figures, and those of the examples */
+static int loader_plan(lua_State *L) {
+    sr_epoch *e;
+    sr_status st = push_epoch(L, &e, check_loader(L, 1), 2);
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_newtable(L);
+    set_plan(L, e->plan);
+    lsr_set_integer(L, "random_next", e->examples->random_next);
+    lsr_set_integer(L, "cut", e->examples->cut);
+    lsr_set_integer(L, "lost_tokens", e->examples->lost);
+    lsr_set_integer(L, "split", e->examples->split);
+    set_number(L, "seconds", e->seconds);
+    if (e->reason[0] != '\0') {
+        lua_pushstring(L, e->reason);
+        lua_setfield(L, -2, "reason");
+    }
+    return 1;
+}
+
+/* loader:plan_text([epoch]) -> string: what options.plan takes */
+static int loader_plan_text(lua_State *L) {
+    sr_epoch *e;
+    size_t size;
+    char **text = (char **)lsr_newbytes(L);
+    sr_status st = push_epoch(L, &e, check_loader(L, 1), 2);
+    if (st == SR_OK) st = sr_plan_print(text, &size, e->plan);
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_pushlstring(L, *text, size);
+    return 1;
+}
+
+/* loader:lengths([epoch]) -> { tokens of example 0, of example 1, ... } */
+static int loader_lengths(lua_State *L) {
+    sr_epoch *e;
+    sr_status st = push_epoch(L, &e, check_loader(L, 1), 2);
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_createtable(L, (int)(e->examples->count < INT32_MAX ? e->examples->count : 0), 0);
+    for (int64_t i = 0; i < e->examples->count; i++) {
+        lua_pushinteger(L, sr_example_length(&e->examples->example[i]));
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+/* loader:waited() -> seconds */
+static int loader_waited(lua_State *L) {
+    lua_pushnumber(L, sr_loader_waited(check_loader(L, 1)));
+    return 1;
+}
+
+/* A table of uids as an array in a userdata on the stack. */
+static uint32_t *check_uids(lua_State *L, int arg, int64_t *n) {
+    luaL_checktype(L, arg, LUA_TTABLE);
+    *n = (int64_t)lua_rawlen(L, arg);
+    uint32_t *uids = lua_newuserdatauv(L, (size_t)*n * sizeof *uids + 1, 0);
+    for (int64_t i = 0; i < *n; i++) {
+        int whole = 0;
+        lua_rawgeti(L, arg, i + 1);
+        lua_Integer uid = lua_tointegerx(L, -1, &whole);
+        if (!whole || uid < 0 || uid > UINT32_MAX)
+            luaL_argerror(L, arg, "uids are integers from 0");
+        uids[i] = (uint32_t)uid;
+        lua_pop(L, 1);
+    }
+    return uids;
+}
+
+/* loader:update_of(uids, epoch, arrange) -> update | nil, message, code */
+static int loader_update_of(lua_State *L) {
+    sr_loader *l = check_loader(L, 1);
+    uint32_t epoch = (uint32_t)lsr_checkrange(L, 3, 0, UINT32_MAX);
+    int arrange = luaL_checkoption(L, 4, NULL, arrange_names);
+    int64_t n;
+    uint32_t *uids = check_uids(L, 2, &n);
+    sr_update **box = lsr_newupdate(L);
+    sr_status st = sr_loader_update_of(box, l, uids, n, epoch, (sr_arrange)arrange);
+    if (st == SR_EINVAL) lsr_check(L, st);
+    return st == SR_OK ? 1 : lsr_result(L, st);
+}
+
+static const luaL_Reg loader_methods[] = {
+    {"close", loader_close},         {"next", loader_next},
+    {"cursor", loader_cursor},       {"seek", loader_seek},
+    {"plan", loader_plan},           {"plan_text", loader_plan_text},
+    {"lengths", loader_lengths},     {"waited", loader_waited},
+    {"update_of", loader_update_of}, {NULL, NULL},
+};
+
+/* ---- the module ---- */
+
+static const luaL_Reg batch_functions[] = {{"loader", batch_loader}, {NULL, NULL}};
+
+int luaopen_seqrun_core_batch(lua_State *L) {
+    static const luaL_Reg none[] = {{NULL, NULL}};
+    lsr_data_class(L, LOADER, loader_methods, loader_close);
+    lsr_data_class(L, EPOCH, none, epoch_gc);
+    lsr_open_updates(L);
+    luaL_newlib(L, batch_functions);
+    return 1;
+}
