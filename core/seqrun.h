@@ -67,6 +67,7 @@
 #include "core/batch/layout.h"
 #include "core/batch/loader.h"
 #include "core/batch/mask.h"
+#include "core/batch/update.h"
 
 #include "core/tensor/backend.h"
 #include "core/tensor/device.h"

@@ -1,7 +1,6 @@
 #include "core/batch/batch.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #include "core/base/mem.h"
 
@@ -187,70 +186,4 @@ void sr_batch_free(sr_batch *b) {
     sr_layout_release(b->last);
     sr_free(b->last_rows);
     sr_free(b);
-}
-
-/* ---- updates ---- */
-
-sr_status sr_update_add(sr_update *u, sr_batch *b) {
-    int64_t n = u->batches;
-    if ((n & (n - 1)) == 0) { /* room is 0 or the power of two that is full */
-        sr_status st = sr_grow(&u->batch, n == 0 ? 1 : n * 2);
-        if (st != SR_OK) {
-            sr_batch_free(b);
-            return st;
-        }
-    }
-    u->batch[u->batches++] = b;
-    u->sequences += b->sequences;
-    u->tokens += b->tokens;
-    u->slots += b->slots;
-    u->masked += b->masked;
-    return SR_OK;
-}
-
-void sr_update_weigh(sr_update *u, sr_mean mean) {
-    double sequences = (double)u->sequences, masked = (double)u->masked;
-    for (int64_t i = 0; i < u->batches; i++) {
-        for (int k = 0; k < u->batch[i]->targets; k++) {
-            sr_target *t = &u->batch[i]->target[k];
-            bool mlm = strcmp(t->name, "mlm") == 0;
-            for (int64_t j = 0; j < t->count; j++) {
-                double over = !mlm                    ? sequences
-                              : mean == SR_MEAN_TOKEN ? masked
-                                                      : sequences * (double)t->weights[j];
-                t->weights[j] = (float)(1.0 / over);
-            }
-        }
-    }
-}
-
-void sr_update_free(sr_update *u) {
-    if (u == NULL) return;
-    for (int64_t i = 0; i < u->batches; i++) sr_batch_free(u->batch[i]);
-    sr_free(u->batch);
-    sr_free(u);
-}
-
-/* ---- the masker of a vocabulary ---- */
-
-sr_status sr_masker_for(sr_masker *m, uint8_t **continues, const sr_vocab *v) {
-    int32_t size = sr_vocab_size(v);
-    SR_TRY(sr_new(continues, size));
-    for (int32_t id = 0; id < size; id++) {
-        size_t n;
-        const char *token = sr_vocab_token(v, id, &n);
-        (*continues)[id] = n > 2 && token[0] == '#' && token[1] == '#';
-    }
-    m->continues = *continues;
-    m->vocabulary = size;
-    m->mask_id = sr_vocab_special(v, SR_TOKEN_MASK);
-    m->cls_id = sr_vocab_special(v, SR_TOKEN_CLS);
-    m->sep_id = sr_vocab_special(v, SR_TOKEN_SEP);
-    m->special_count = 0;
-    for (int32_t s = 0; s < SR_TOKEN_SPECIALS; s++) { /* insertion keeps them ascending */
-        int32_t id = sr_vocab_special(v, (sr_special)s), at = m->special_count++;
-        for (; at > 0 && m->specials[at - 1] > id; at--) m->specials[at] = m->specials[at - 1];
-        m->specials[at] = id;
-    }
-    return SR_OK;
 }

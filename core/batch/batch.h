@@ -1,12 +1,5 @@
-/* batch.h - sequences collated into one buffer of tokens, masked, with what is to be predicted.
- *
- * A batch is what one forward and backward pass works on.  An update is the batches between two
- * steps of the optimizer.  The weights of an update's targets carry the denominators of the whole
- * update, so that the loss is the plain sum over its batches, however it was cut:
- *
- *     token      every masked token 1 / M           M masked tokens of the update
- *     sequence   every masked token 1 / (N m_s)     N sequences, m_s masked in this one
- *     heads      every sequence     1 / N
+/* batch.h - sequences collated into one buffer of tokens, masked, with what is to be predicted:
+ * what one forward and backward pass works on.
  */
 #ifndef SR_BATCH_BATCH_H
 #define SR_BATCH_BATCH_H
@@ -27,8 +20,6 @@ typedef enum sr_arrange {
     SR_PADDED, /* one in each row of max_len, slack behind each */
     SR_SINGLE  /* one in each batch */
 } sr_arrange;
-
-typedef enum sr_mean { SR_MEAN_TOKEN, SR_MEAN_SEQUENCE } sr_mean;
 
 /* A head: rows of the buffer, and what each should give. */
 typedef struct sr_target {
@@ -60,7 +51,7 @@ typedef struct sr_pick {
     uint32_t uid, epoch;
 } sr_pick;
 
-/* Collates n >= 1 sequences; weights are not set yet, see sr_update_weigh().
+/* Collates n >= 1 sequences; weights are not set yet, see update.h.
  *
  *   masker  NULL: nothing is masked and there is no target "mlm"
  *   stride  0: one after another; else sequence i starts at row i x stride
@@ -71,35 +62,6 @@ sr_status sr_batch_make(sr_batch **out, const sr_dataset *d, const sr_masker *ma
                         const sr_pick *pick, int32_t n, int32_t stride, int64_t rows,
                         uint64_t seed);
 void sr_batch_free(sr_batch *b); /* NULL is allowed */
-
-/* Where in the epochs a loader stands: the next pack to draw.  Nothing else is state. */
-typedef struct sr_cursor {
-    uint32_t epoch;
-    int64_t pack;
-    int64_t update;    /* updates drawn before */
-    int64_t sequences; /* sequences drawn before */
-    int64_t packs;     /* packs an update; 0: not settled */
-} sr_cursor;
-
-typedef struct sr_update {
-    sr_batch **batch; /* (batches) */
-    int64_t batches;
-    int64_t index; /* from 0 */
-    int64_t packs, sequences, tokens, slots, masked;
-    double imbalance; /* cost of the heaviest batch over the mean; see sr_loader_opts.per_square */
-    sr_cursor begin, end;
-} sr_update;
-
-/* Adds a batch to an update, which takes it over; freed when that fails. */
-sr_status sr_update_add(sr_update *u, sr_batch *b);
-
-/* Sets the weights of all targets from the sums of the update. */
-void sr_update_weigh(sr_update *u, sr_mean mean);
-void sr_update_free(sr_update *u); /* NULL is allowed */
-
-/* A masker for a data set's vocabulary: fills all but prob, max_predictions, whole_word and seed.
- * `continues` is new memory, freed by sr_free(). */
-sr_status sr_masker_for(sr_masker *m, uint8_t **continues, const sr_vocab *v);
 
 #ifdef __cplusplus
 }

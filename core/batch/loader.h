@@ -13,8 +13,8 @@
 #ifndef SR_BATCH_LOADER_H
 #define SR_BATCH_LOADER_H
 
-#include "core/batch/batch.h"
 #include "core/batch/epoch.h"
+#include "core/batch/update.h"
 
 #ifdef __cplusplus
 extern "C" {

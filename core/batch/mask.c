@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/base/mem.h"
 #include "core/base/rng.h"
 
 /* The layer field tells the two draws apart: who is masked, and behind what. */
@@ -15,6 +16,28 @@ static sr_u32x4 draw(const sr_masker *m, uint32_t row, uint32_t uid, uint32_t wh
                      uint32_t epoch) {
     return sr_philox(sr_counter(row, row >> 16, uid, SR_PURPOSE_MASK, what, 0, epoch), m->seed,
                      SR_ROUNDS_DATA);
+}
+
+sr_status sr_masker_for(sr_masker *m, uint8_t **continues, const sr_vocab *v) {
+    int32_t size = sr_vocab_size(v);
+    SR_TRY(sr_new(continues, size));
+    for (int32_t id = 0; id < size; id++) {
+        size_t n;
+        const char *token = sr_vocab_token(v, id, &n);
+        (*continues)[id] = n > 2 && token[0] == '#' && token[1] == '#';
+    }
+    m->continues = *continues;
+    m->vocabulary = size;
+    m->mask_id = sr_vocab_special(v, SR_TOKEN_MASK);
+    m->cls_id = sr_vocab_special(v, SR_TOKEN_CLS);
+    m->sep_id = sr_vocab_special(v, SR_TOKEN_SEP);
+    m->special_count = 0;
+    for (int32_t s = 0; s < SR_TOKEN_SPECIALS; s++) { /* insertion keeps them ascending */
+        int32_t id = sr_vocab_special(v, (sr_special)s), at = m->special_count++;
+        for (; at > 0 && m->specials[at - 1] > id; at--) m->specials[at] = m->specials[at - 1];
+        m->specials[at] = id;
+    }
+    return SR_OK;
 }
 
 static sr_status check_specials(const sr_masker *m) {

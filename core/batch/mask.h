@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/base/status.h"
+#include "core/text/vocab.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,6 +35,10 @@ typedef struct sr_masker {
     bool whole_word;
     const uint8_t *continues; /* (V) 1 for a ## piece; borrowed; whole_word needs it */
 } sr_masker;
+
+/* A masker for a data set's vocabulary: fills all but prob, max_predictions, whole_word and seed.
+ * `continues` is new memory, freed by sr_free(). */
+sr_status sr_masker_for(sr_masker *m, uint8_t **continues, const sr_vocab *v);
 
 /* SR_EINVAL with the reason when a masker cannot work: probability outside (0, 1], ids outside the
  * vocabulary, specials not ascending, nothing left to draw, whole_word without `continues`. */

@@ -1,0 +1,49 @@
+/* update.h - the batches between two steps of the optimizer.
+ *
+ * The weights of an update's targets carry the denominators of the whole update, so that the loss
+ * is the plain sum over its batches, however it was cut:
+ *
+ *     token      every masked token 1 / M           M masked tokens of the update
+ *     sequence   every masked token 1 / (N m_s)     N sequences, m_s masked in this one
+ *     heads      every sequence     1 / N
+ */
+#ifndef SR_BATCH_UPDATE_H
+#define SR_BATCH_UPDATE_H
+
+#include "core/batch/batch.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum sr_mean { SR_MEAN_TOKEN, SR_MEAN_SEQUENCE } sr_mean;
+
+/* Where in the epochs a loader stands: the next pack to draw.  Nothing else is state. */
+typedef struct sr_cursor {
+    uint32_t epoch;
+    int64_t pack;
+    int64_t update;    /* updates drawn before */
+    int64_t sequences; /* sequences drawn before */
+    int64_t packs;     /* packs an update; 0: not settled */
+} sr_cursor;
+
+typedef struct sr_update {
+    sr_batch **batch; /* (batches) */
+    int64_t batches;
+    int64_t index; /* from 0 */
+    int64_t packs, sequences, tokens, slots, masked;
+    double imbalance; /* cost of the heaviest batch over the mean; see sr_loader_opts.per_square */
+    sr_cursor begin, end;
+} sr_update;
+
+/* Adds a batch to an update, which takes it over; freed when that fails. */
+sr_status sr_update_add(sr_update *u, sr_batch *b);
+
+/* Sets the weights of all targets from the sums of the update. */
+void sr_update_weigh(sr_update *u, sr_mean mean);
+void sr_update_free(sr_update *u); /* NULL is allowed */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
