@@ -5,7 +5,7 @@
 #include <lauxlib.h>
 #include <lua.h>
 
-#include "core/batch/batch.h"
+#include "core/batch/update.h"
 
 #define LSR_UPDATE "seqrun.core.Update"
 
