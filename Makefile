@@ -12,14 +12,14 @@ SAN     ?= 0
 CUDA    ?= 1
 VERSION  = 0.1.0
 
-# What Debian 12 calls the things we stand on.
+# The dependencies, as named by Debian 12.
 PACKAGES      = gcc make pkg-config liblua5.4-dev lua-argparse lua-busted libyaml-dev libutf8proc-dev \
                 libjansson-dev libxxhash-dev zlib1g-dev
 TEST_PACKAGES = strace e2fsprogs
 LINT_PACKAGES = g++ clang-format clang-tidy lua-check
 
 # ---- flags -------------------------------------------------------------------------------------------
-# Expanded at the first use and then kept: `make deps` may have to install pkg-config first.
+# Expanded on first use and then cached: `make deps` may have to install pkg-config first.
 once        = $(eval $(1) := $(2))$($(1))
 LUA_CFLAGS  = $(call once,LUA_CFLAGS,$(shell pkg-config --cflags lua5.4 2>/dev/null))
 LUA_LIBS    = $(call once,LUA_LIBS,$(shell pkg-config --libs lua5.4 2>/dev/null))
@@ -40,14 +40,14 @@ HARDEN   = -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omi
 LDFLAGS += -fsanitize=address,undefined
 endif
 
-# ---- sources: found, not listed ----------------------------------------------------------------------
+# ---- sources, found by wildcards ----------------------------------------------------------------------
 CORE    = $(wildcard core/*/*.c) $(wildcard kernels/ref/*.c) $(wildcard kernels/cpu/*.c)
 BIND    = $(wildcard lua/bind/*.c)
 CTESTS  = $(wildcard tests/c/*.c)
 FUZZ    = $(wildcard tests/fuzz/*.c)
 HEADERS = $(wildcard core/*.h core/*/*.h kernels/*/*.h kernels/*/*/*.h lua/bind/*.h tests/support/*.h)
 
-# kernels/cpu/simd/*.c hold vector code written once and compiled once for each instruction class.
+# kernels/cpu/simd/*.c is vector code that is compiled once for each instruction class.
 SIMD    = $(wildcard kernels/cpu/simd/*.c)
 ISA     = plain avx2 avx512
 ISA_plain  = -DSR_ISA=plain
@@ -60,13 +60,13 @@ SIMDOBJ = $(foreach i,$(ISA),$(patsubst %.c,$(BUILD)/obj/%.$(i).o,$(SIMD)))
 TESTS   = $(patsubst tests/c/%.c,$(BUILD)/tests/%,$(CTESTS)) \
           $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz-%,$(FUZZ))
 
-# A line for each command, or with V=1 the command itself.
+# Prints a short line per command, or the command itself with V=1.
 say     = $(if $(V),,@echo "  $(1)";)
-# As many jobs as processors, unless make was told a number.
+# One job per processor, unless -j was given.
 jobs    = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 
 # ---- build -------------------------------------------------------------------------------------------
-all: $(BUILD)/seqrun ## build the program, and say which optional parts were found
+all: $(BUILD)/seqrun ## build the program and report which optional parts were found
 
 $(BUILD)/seqrun: $(call obj,$(BIND)) $(BUILD)/libseqrun.a
 	$(call say,link $@)$(CC) $(LDFLAGS) -o $@ $(call obj,$(BIND)) $(BUILD)/libseqrun.a $(LDLIBS)
@@ -76,7 +76,7 @@ $(BUILD)/libseqrun.a: $(call obj,$(CORE)) $(SIMDOBJ)
 	@rm -f $@
 	@ar rcs $@ $^
 
-# What the program says of itself; rewritten only when it changes.
+# The program's version and build flags; rewritten only when they change.
 $(BUILD)/version.h: FORCE
 	@mkdir -p $(@D)
 	@{ echo '#define SR_VERSION "$(VERSION)"'; \
@@ -85,14 +85,14 @@ $(BUILD)/version.h: FORCE
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 $(BUILD)/obj/lua/bind/lsys.o: $(BUILD)/version.h
 
-# Other flags make every object anew.
+# Every object is rebuilt when the flags change.
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(CC) $(CFLAGS) $(LDFLAGS)' > $@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 $(BUILD)/obj/lua/bind/lsys.o: CFLAGS += -I$(BUILD)
 
-# Locals start as zero, except in kernels, which own large blocks on the stack and fill them.
+# Local variables are zero-initialised, except in kernels, whose large stack buffers are always filled.
 $(BUILD)/obj/core/%.o $(BUILD)/obj/lua/%.o: CFLAGS += $(AUTO_INIT)
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
@@ -107,7 +107,7 @@ endef
 $(foreach i,$(ISA),$(eval $(call isa_rule,$(i))))
 
 # ---- tests -------------------------------------------------------------------------------------------
-# Each tests/c/NAME.c is a program; it exits 0 when all its checks hold.
+# Each tests/c/NAME.c is a program that exits with 0 if all checks pass.
 $(BUILD)/tests/%: tests/c/%.c $(BUILD)/libseqrun.a
 	@mkdir -p $(@D)
 	$(call say,cc $<)$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(BUILD)/libseqrun.a $(LDLIBS)
@@ -121,27 +121,27 @@ $(BUILD)/tests/fuzz-%: tests/fuzz/%.c $(REPLAY) $(BUILD)/libseqrun.a
 
 ctests: $(TESTS)
 
-test: deps test-deps ## install what is missing, build, run every test (SAN=1: under the sanitizers)
+test: deps test-deps ## install dependencies, build, run all tests (SAN=1: with sanitizers)
 	@$(MAKE) --no-print-directory $(jobs) all ctests
 	@SAN=$(SAN) tests/run.sh $(BUILD)
 
-fuzz: ## build the fuzz targets with clang's libFuzzer (build-fuzz/NAME); run them as its manual says
-	@command -v clang >/dev/null || { echo "fuzz: clang is missing; apt-get install clang" >&2; exit 1; }
+fuzz: ## build the fuzz targets as build-fuzz/NAME, with clang's libFuzzer
+	@command -v clang >/dev/null || { echo "fuzz: clang not found; run: apt-get install clang" >&2; exit 1; }
 	@$(MAKE) --no-print-directory CC=clang BUILD=build-fuzz AUTO_INIT= \
 	  HARDEN="-fsanitize=fuzzer-no-link,address,undefined -fno-omit-frame-pointer" build-fuzz/libseqrun.a
 	@for f in $(FUZZ); do n=$$(basename $$f .c); echo "build-fuzz/$$n"; \
 	  clang -std=c11 -D_GNU_SOURCE -g -O1 -I. $$(pkg-config --cflags lua5.4) -fsanitize=fuzzer,address,undefined -o build-fuzz/$$n $$f \
 	  build-fuzz/libseqrun.a $(LDLIBS) || exit 1; done
 
-bench: all ## run the benchmarks in recipes/bench, one after the other
+bench: all ## run all benchmarks in recipes/bench
 	@for f in recipes/bench/*.lua; do echo "== $$f"; $(BUILD)/seqrun $$f || exit 1; done
 
-demo: deps ## install what is missing, build, train a small BERT: phase 1, then phase 2 on packs
+demo: deps ## install dependencies, build, train a small BERT in two phases
 	@$(MAKE) --no-print-directory $(jobs) all
 	@sh recipes/demo.sh $(BUILD)/seqrun
 
 # ---- packages ----------------------------------------------------------------------------------------
-deps: ## install the Debian packages that are missing (root or sudo)
+deps: ## install missing Debian packages (needs root or sudo)
 	@sh .make/deps.sh $(PACKAGES)
 
 test-deps: deps
@@ -151,10 +151,10 @@ lint-deps: deps
 	@sh .make/deps.sh $(LINT_PACKAGES)
 
 # ---- lint and format ---------------------------------------------------------------------------------
-lint: lint-deps ## warnings as errors, formatting, clang-tidy, luacheck, headers and layers
+lint: lint-deps ## check warnings, formatting, clang-tidy, luacheck, headers and layers
 	@MAKE="$(MAKE)" sh .make/lint.sh
 
-format: ## settle the looks of the C files
+format: ## format the C sources
 	clang-format -i $(wildcard core/*/*.c kernels/*/*.c kernels/*/*/*.c lua/bind/*.c tests/*/*.c) $(HEADERS)
 
 compdb: ## write compile_commands.json for editors and clang-tidy
@@ -168,20 +168,20 @@ SHARE = $(DESTDIR)$(PREFIX)/share/seqrun
 DOC   = $(DESTDIR)$(PREFIX)/share/doc/seqrun
 MAN   = $(DESTDIR)$(PREFIX)/share/man/man1
 
-install: all ## copy the program, its Lua files and the recipes to DESTDIR and PREFIX
+install: all ## install the program, its Lua files and the recipes under PREFIX
 	install -D -m 755 $(BUILD)/seqrun $(DESTDIR)$(PREFIX)/bin/seqrun
 	@find lua/seqrun $(wildcard recipes) -type f ! -name '*.o' -exec install -D -m 644 {} $(SHARE)/{} \;
 	@for f in README.md LICENSE $(wildcard docs/*.md); do install -D -m 644 $$f $(DOC)/$$(basename $$f); done
 	@for f in $(wildcard docs/*.1); do install -D -m 644 $$f $(MAN)/$$(basename $$f); done
 
-uninstall: ## remove what install copied
+uninstall: ## remove the installed files
 	rm -f $(DESTDIR)$(PREFIX)/bin/seqrun $(MAN)/seqrun.1
 	rm -rf $(SHARE) $(DOC)
 
-clean: ## remove everything that was built
+clean: ## remove all build outputs
 	rm -rf $(BUILD) $(BUILD)-san build-fuzz build-lint compile_commands.json
 
-help: ## this list
+help: ## list the targets
 	@echo "make [TARGET] [CC=gcc] [OPT=-O2] [SAN=1] [CUDA=0] [V=1] [PREFIX=/usr/local] [DESTDIR=]"
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
 

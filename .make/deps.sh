@@ -1,9 +1,9 @@
 #!/bin/sh
-# Installs the Debian packages that are missing: .make/deps.sh PACKAGE...
-# Says nothing and does nothing when all are there.
+# Installs missing Debian packages: .make/deps.sh PACKAGE...
+# Does nothing, silently, if all are installed.
 set -eu
 if ! command -v dpkg-query >/dev/null; then
-    echo "deps: this is no Debian system; have the equivalents of these installed: $*" >&2
+    echo "deps: not a Debian system; install the equivalents of: $*" >&2
     exit 0
 fi
 missing=
@@ -25,14 +25,14 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 echo "deps: ${sudo:+with sudo: }apt-get install --no-install-recommends$missing"
 install_missing() {
-    # shellcheck disable=SC2086 # one word a package
+    # shellcheck disable=SC2086 # one word per package
     $sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends $missing \
         >/dev/null
 }
-# The package lists may be absent or stale: fetch them only when the first try fails.
+# The package lists may be missing or stale; fetch them only if the first attempt fails.
 if ! install_missing 2>/dev/null; then
     { $sudo apt-get -qq update && install_missing; } || {
-        echo "deps: apt-get failed; see what it says above, mend it and run make deps again" >&2
+        echo "deps: apt-get failed; fix the error above, then run make deps again" >&2
         exit 1
     }
 fi

@@ -1,5 +1,5 @@
--- The order of the house: a folder includes only itself and what stands before it in its line.
--- Prints every include that breaks it; exit 1 when there is one.
+-- Checks the layers: a folder may include only itself and lower layers, those before it in `core`.
+-- Prints every violation and exits with 1 if there is any.
 
 local core = { "base", "text", "data", "pack", "batch", "tensor", "train", "store" }
 
@@ -48,7 +48,7 @@ local function check(file)
     local library = line:match("^%s*#%s*include%s*<([^>]+)>")
     local owner = libraries[quoted or library]
     if owner and folder ~= owner then
-      fault(file, number, (quoted or library) .. " belongs in " .. owner .. " only")
+      fault(file, number, (quoted or library) .. " may be included only in " .. owner)
     elseif quoted and quoted:find("/") and not contains(allowed[folder], folder_of(quoted)) then
       fault(file, number, folder .. " may not include " .. quoted)
     end
@@ -60,7 +60,7 @@ for file in pipe:lines() do
   if allowed[folder_of(file)] then
     check(file)
   else
-    fault(file, 1, ".make/layers.lua does not know the folder " .. folder_of(file))
+    fault(file, 1, ("unknown folder %s; add it to .make/layers.lua"):format(folder_of(file)))
   end
 end
 pipe:close()

@@ -1,6 +1,5 @@
 #!/bin/sh
-# Every check that needs no run of the program: `make lint` calls it.  Goes through all of them, says
-# which failed, and fails when one did.
+# All static checks, for `make lint`.  Runs every check, lists those that failed and fails if any did.
 set -u
 failed=
 begin() { printf 'lint: %s\n' "$1"; }
@@ -12,7 +11,7 @@ headers=$(ls core/*.h core/*/*.h kernels/*/*.h kernels/*/*/*.h lua/bind/*.h test
 lua_flags=$(pkg-config --cflags lua5.4)
 lua_folders=$(ls -d lua/seqrun recipes tests .make 2>/dev/null)
 
-# alone HEADER STANDARD COMPILER LANGUAGE: what a header defines need not be used by anybody.
+# alone HEADER STANDARD COMPILER LANGUAGE: compiles a header by itself; unused definitions are fine.
 alone() {
     # shellcheck disable=SC2086
     echo "#include \"$1\"" | $3 "-std=$2" -D_GNU_SOURCE -Wall -Wextra -Werror -Wno-unused-variable \
@@ -49,10 +48,10 @@ for h in $headers; do
     case $h in tests/*) ;; *) alone "$h" c++17 g++ c++ ;; esac
 done
 
-begin "a folder includes only what stands before it; lua.h is in lua/bind only"
+begin "layers: folders include only themselves and lower layers; only lua/bind includes lua.h"
 build-lint/seqrun .make/layers.lua || bad layers
 
-begin "files keep below 600 lines"
+begin "no file exceeds 600 lines"
 # shellcheck disable=SC2046,SC2086
 wc -l $sources $headers $(find $lua_folders -name '*.lua' ! -path '*/data/*') |
     awk '$2 != "total" && $1 > 600 { print "  " $2 ": " $1 " lines"; n = 1 } END { exit n }' ||

@@ -1,6 +1,5 @@
 #!/bin/sh
-# What was built and which optional parts were found: .make/summary.sh PROGRAM.  Missing parts cost
-# a line here and nothing else.
+# Prints what was built and which optional parts were found: .make/summary.sh PROGRAM.
 program=$1
 found() { printf '  %-10s %-4s %s\n' "$1" "$2" "$3"; } # PART yes|no WHY
 
@@ -14,15 +13,15 @@ for candidate in "${CUDA_HOME:+$CUDA_HOME/bin/nvcc}" "$(command -v nvcc)" /usr/l
     [ -n "$candidate" ] && [ -x "$candidate" ] && nvcc=$candidate && break
 done
 if [ "${CUDA:-1}" = 0 ]; then
-    found cuda no "turned off by CUDA=0: everything runs on the CPU; leave CUDA=0 out to look for a toolkit"
+    found cuda no "disabled by CUDA=0; everything runs on the CPU"
 elif [ -n "$nvcc" ]; then
     release=$("$nvcc" --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p')
-    found cuda no "nvcc ${release:-of unknown release} at $nvcc, but this version has no CUDA kernels yet"
+    found cuda no "found nvcc ${release:-of unknown release} at $nvcc, but this version has no CUDA kernels yet"
 else
     found cuda no "no nvcc in CUDA_HOME, PATH or /usr/local/cuda; install CUDA 13 and set CUDA_HOME"
 fi
 
-header() { # PART FILE... -- WHAT TURNS IT ON
+header() { # PART FILE... -- HOW TO INSTALL IT
     part=$1 where=
     shift
     while [ "$1" != -- ]; do
@@ -30,12 +29,12 @@ header() { # PART FILE... -- WHAT TURNS IT ON
         shift
     done
     if [ -n "$where" ]; then
-        found "$part" no "$where is there, but this version does not use it yet"
+        found "$part" no "found $where, but this version does not use it yet"
     else
         found "$part" no "not found; $2"
     fi
 }
-header nccl /usr/include/nccl.h /usr/local/cuda/include/nccl.h -- "comes with NVIDIA's packages: libnccl-dev"
+header nccl /usr/include/nccl.h /usr/local/cuda/include/nccl.h -- "install libnccl-dev from NVIDIA's repository"
 header mpi /usr/lib/x86_64-linux-gnu/openmpi/include/mpi.h /usr/include/mpi.h -- "apt-get install libopenmpi-dev"
 header libedit /usr/include/editline/readline.h /usr/include/histedit.h -- "apt-get install libedit-dev"
 header hdf5 /usr/include/hdf5/serial/hdf5.h /usr/include/hdf5.h -- "apt-get install libhdf5-dev"

@@ -1,6 +1,6 @@
--- bert_phase1.lua - phase 1 of BERT: short sequences, from a fresh model.  Numbers: bert_phase1.yaml.
+-- bert_phase1.lua - phase 1 of BERT pretraining: short sequences.  Settings: bert_phase1.yaml.
 --
--- Phase 2 has the same loop and other numbers; each recipe stands alone, so that one can be changed alone.
+-- Phase 2 has the same loop with other settings; each recipe is complete, so that it can be changed alone.
 --
 --     seqrun recipes/bert_phase1.lua preset=demo
 

@@ -1,6 +1,6 @@
--- bert_phase2.lua - phase 2 of BERT: long sequences, packed, from phase 1.  Numbers: bert_phase2.yaml.
+-- bert_phase2.lua - phase 2 of BERT pretraining: long, packed sequences.  Settings: bert_phase2.yaml.
 --
--- Weights (and moments, with init.carry) come from the run that init.from names.
+-- Starts from the weights (and, with init.carry, the moments) of the run named by init.from.
 --
 --     seqrun recipes/bert_phase2.lua preset=demo
 

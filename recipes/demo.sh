@@ -1,9 +1,9 @@
 #!/bin/sh
-# From two novels to a small BERT: recipes/demo.sh PROGRAM [key.path=value or --option ...].  Phase 1
-# trains on short sequences, phase 2 goes on from there with long ones, packed.  The words after the
-# program go to both phases (tests/first_minutes.sh asks for a few steps only); without them the demo
-# checks that it shows what it is to show.  The data set lands in runs/data, the rest in runs/demo,
-# which is made anew; DEMO_OUT=DIR takes both elsewhere.
+# Trains a small BERT on two novels: recipes/demo.sh PROGRAM [key.path=value or --option ...].
+# Phase 1 trains on short sequences, phase 2 continues with long, packed ones.  Further arguments are
+# passed to both phases (tests/first_minutes.sh asks for a few steps only); without any, the demo checks
+# its results.  The data set is written to runs/data, the rest to runs/demo, which is emptied first;
+# DEMO_OUT=DIR changes both.
 set -eu
 program=$1
 shift

@@ -1,4 +1,11 @@
--- demo_check.lua - does the demo show what it is to show?  seqrun recipes/demo_check.lua runs/demo
+-- The loss has fallen, the model of phase 2 beats the unigram model (training counts plus one, on the
+-- same masked labels of held-back text) by at least 0.3 nats, and its packs hold three sequences each.
+--
+-- demo_check.lua - checks the results of the demo:  seqrun recipes/demo_check.lua runs/demo
+--
+-- The loss must have fallen, the model of phase 2 must beat the unigram model (training counts plus one,
+-- scored on the same masked labels of held-out text) by at least 0.3 nats, and its packs must hold at
+-- least three sequences on average.
 --
 -- The loss has fallen, the model of phase 2 beats the unigram model (training counts plus one, on the
 -- same masked labels of held-back text) by at least 0.3 nats, and its packs hold three sequences each.
@@ -7,7 +14,7 @@ local sr = require "seqrun"
 
 local LEAST_NATS, LEAST_FACTOR = 0.3, 3
 
-local folder = assert(arg[1], "usage: seqrun recipes/demo_check.lua FOLDER")
+local folder = assert(arg[1], "usage: seqrun recipes/demo_check.lua DIRECTORY")
 
 ---The training lines of a run, and its last evaluation.
 local function lines_of(run)
@@ -18,7 +25,7 @@ local function lines_of(run)
   return train, eval
 end
 
----Sequences a pack, from the totals of the last line.
+---Sequences per pack, from the totals of the last line.
 local function factor_of(line, max_len)
   return line.sequences / (line.slot_tokens / max_len)
 end
@@ -26,12 +33,12 @@ end
 local phase1 = lines_of(folder .. "/phase1")
 local phase2, eval = lines_of(folder .. "/phase2")
 local nats, factor = eval.unigram_loss - eval.mlm_loss, factor_of(phase2[#phase2], 512)
-print(("loss      %.3f at first, %.3f after phase 1, %.3f after phase 2"):format(phase1[1].mlm_loss,
+print(("loss      %.3f at start, %.3f after phase 1, %.3f after phase 2"):format(phase1[1].mlm_loss,
   phase1[#phase1].mlm_loss, phase2[#phase2].mlm_loss))
-print(("held back %.3f, unigram model %.3f: %.3f nats below (at least %.1f)"):format(eval.mlm_loss, eval.unigram_loss,
-  nats, LEAST_NATS))
-print(("packing   %.2f sequences a pack of 512 (at least %d)"):format(factor, LEAST_FACTOR))
+print(("held-out  %.3f, unigram model %.3f: %.3f nats lower (expected at least %.1f)"):format(eval.mlm_loss,
+  eval.unigram_loss, nats, LEAST_NATS))
+print(("packing   %.2f sequences per pack of 512 (expected at least %d)"):format(factor, LEAST_FACTOR))
 local fallen = phase1[#phase1].mlm_loss < phase1[1].mlm_loss - 1
 if not (fallen and nats >= LEAST_NATS and factor >= LEAST_FACTOR) then
-  sr.must(nil, "the demo did not show what it is to show", "numeric")
+  sr.must(nil, "the demo missed its expected results", "numeric")
 end

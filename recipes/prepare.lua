@@ -1,4 +1,4 @@
--- prepare.lua - raw text to a data set (.sqr).  Numbers and names: prepare.yaml.
+-- prepare.lua - turns raw text into a data set (.sqr).  Settings: prepare.yaml.
 --
 --     seqrun recipes/prepare.lua
 --     seqrun recipes/prepare.lua inputs=[my/texts] out=runs/data/mine.sqr vocab.size=30000
@@ -9,18 +9,18 @@ local sys = require "seqrun.core.sys"
 local c = sr.config
 
 local schema = c.map {
-  { "inputs", c.list(c.string(), { required = true, doc = "files, folders, .gz, or - for standard input" }) },
-  { "out", c.string { required = true, doc = "the data set" } },
+  { "inputs", c.list(c.string(), { required = true, doc = "text files, directories, .gz files, or - for standard input" }) },
+  { "out", c.string { required = true, doc = "data set to write" } },
   { "vocab", c.map {
-    { "file", c.string { optional = true, doc = "a vocabulary to use; none: train one from the inputs" } },
-    { "size", c.integer { default = 30000, min = 6, max = 1 << 20, doc = "tokens to train" } },
-    { "min_frequency", c.integer { default = 2, min = 1, doc = "of a pair that becomes a token" } },
+    { "file", c.string { optional = true, doc = "vocabulary file; none: train a vocabulary on the inputs" } },
+    { "size", c.integer { default = 30000, min = 6, max = 1 << 20, doc = "size of the trained vocabulary" } },
+    { "min_frequency", c.integer { default = 2, min = 1, doc = "minimum count of a pair that is merged into a token" } },
   } },
   { "text", c.map {
-    { "format", c.enum({ "prose", "lines" }, { default = "prose", doc = "lines: one sentence a line" }) },
-    { "document_start", c.string { optional = true, doc = "a paragraph that begins so starts a document" } },
-    { "lowercase", c.boolean { default = true } },
-    { "keep_accents", c.boolean { default = false } },
+    { "format", c.enum({ "prose", "lines" }, { default = "prose", doc = "prose, or lines: one sentence per line" }) },
+    { "document_start", c.string { optional = true, doc = "prefix of paragraphs that start a new document" } },
+    { "lowercase", c.boolean { default = true, doc = "lowercase the text (uncased model)" } },
+    { "keep_accents", c.boolean { default = false, doc = "keep accents when lowercasing" } },
   } },
 }
 

@@ -1,4 +1,4 @@
--- tiny.lua - a small model on packed sequences from the first step: the recipe to copy and change.
+-- tiny.lua - a small BERT on packed sequences: the recipe to copy and change.
 --
 --     seqrun recipes/tiny.lua --dry-run
 --     seqrun recipes/tiny.lua optimizer.betas=[0.9,0.95] --max-steps 100
@@ -14,7 +14,7 @@ local function loader(part)
   return sr.must(sr.data.loader(sr.run.loader_options(cfg, corpus, part, run:saved_plan())))
 end
 
--- model: sr.nn.bert, or one of yours with params, config, training and losses(batch)
+-- model: sr.nn.bert, or your own with params, config, training and losses(batch)
 local bert = sr.nn.bert(sr.run.model_options(cfg, corpus)):initialise(cfg.seed)
 bert.recompute = cfg.model.recompute
 
@@ -27,7 +27,7 @@ local held = cfg.data.held > 0 and loader("held") or nil
 
 run:start { corpus = corpus, loader = train, held = held, model = bert, optimizer = optimizer, rate = rate }
 
--- loop: between its turns `run` saves, evaluates and stops
+-- loop: between iterations `run` saves, evaluates and stops
 for step, update in run:steps(train) do
   for batch in update:batches() do
     local scope <close> = sr.scope()
