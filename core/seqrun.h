@@ -79,6 +79,7 @@
 
 #include "core/train/optim.h"
 #include "core/train/params.h"
+#include "core/train/shares.h"
 
 #include "core/store/append.h"
 #include "core/store/checkpoint.h"

@@ -32,14 +32,14 @@ void lsr_new_class(lua_State *L, const char *name, const luaL_Reg *methods, lua_
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
-static sr_params *check_params(lua_State *L, int arg) {
+sr_params *lsr_checkparams(lua_State *L, int arg) {
     sr_params **box = luaL_checkudata(L, arg, PARAMS);
     if (*box == NULL) lsr_argerror(L, arg, "the parameters were released");
     return *box;
 }
 
 static sr_param *check_param(lua_State *L, int arg) {
-    sr_params *p = check_params(L, 1);
+    sr_params *p = lsr_checkparams(L, 1);
     return &p->list[lsr_checkrange(L, arg, 1, p->count) - 1];
 }
 
@@ -129,7 +129,7 @@ static int params_get(lua_State *L) {
 
 /* params:fused(name) -> leaf tensor over all members of the group */
 static int params_fused(lua_State *L) {
-    sr_params *p = check_params(L, 1);
+    sr_params *p = lsr_checkparams(L, 1);
     const char *name = luaL_checkstring(L, 2);
     sr_fused *group = sr_params_find_fused(p, name);
     if (group == NULL) return lsr_error(L, "params: there is no fuse group '%s'", name);
@@ -139,13 +139,13 @@ static int params_fused(lua_State *L) {
 
 /* params:value() -> the flat store of values, padding included */
 static int params_value(lua_State *L) {
-    lsr_pushtensor(L, sr_tensor_retain(check_params(L, 1)->value));
+    lsr_pushtensor(L, sr_tensor_retain(lsr_checkparams(L, 1)->value));
     return 1;
 }
 
 /* params:grad() -> the flat store of gradients */
 static int params_grad(lua_State *L) {
-    lsr_pushtensor(L, sr_tensor_retain(check_params(L, 1)->grad));
+    lsr_pushtensor(L, sr_tensor_retain(lsr_checkparams(L, 1)->grad));
     return 1;
 }
 
@@ -160,7 +160,7 @@ static int params_place(lua_State *L) {
 
 /* params:elements() -> elements without padding, elements of a store */
 static int params_elements(lua_State *L) {
-    sr_params *p = check_params(L, 1);
+    sr_params *p = lsr_checkparams(L, 1);
     lua_pushinteger(L, p->elements);
     lua_pushinteger(L, p->stored);
     return 2;
@@ -168,7 +168,7 @@ static int params_elements(lua_State *L) {
 
 /* params:initialise(seed [, i]): all of them, or one */
 static int params_initialise(lua_State *L) {
-    sr_params *p = check_params(L, 1);
+    sr_params *p = lsr_checkparams(L, 1);
     uint64_t seed = (uint64_t)luaL_checkinteger(L, 2);
     lsr_check(L, lua_isnoneornil(L, 3) ? sr_params_initialise(p, seed)
                                        : sr_params_initialise_one(p, check_param(L, 3), seed));
@@ -177,7 +177,7 @@ static int params_initialise(lua_State *L) {
 
 /* params:zero_grad() */
 static int params_zero_grad(lua_State *L) {
-    lsr_check(L, sr_params_zero_grad(check_params(L, 1)));
+    lsr_check(L, sr_params_zero_grad(lsr_checkparams(L, 1)));
     return 0;
 }
 
@@ -233,7 +233,7 @@ static sr_optim_opts read_opts(lua_State *L, int arg) {
 
 /* optim(params, opts, segments) -> Optim; segments: {rate, decay, trust, frozen} per parameter */
 static int train_optim(lua_State *L) {
-    sr_params *p = check_params(L, 1);
+    sr_params *p = lsr_checkparams(L, 1);
     sr_optim_opts opts = read_opts(L, 2);
     luaL_checktype(L, 3, LUA_TTABLE);
     sr_segment *segments = lua_newuserdatauv(L, (size_t)p->count * sizeof *segments, 0);
@@ -350,5 +350,6 @@ int luaopen_seqrun_core_train(lua_State *L) {
     lsr_open_safetensors(L);
     lsr_open_checkpoint(L);
     lsr_open_log(L);
+    lsr_open_shares(L);
     return 1;
 }

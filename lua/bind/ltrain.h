@@ -3,11 +3,16 @@
 #ifndef LSR_LTRAIN_H
 #define LSR_LTRAIN_H
 
+#include "core/train/params.h"
 #include "lua/bind/lseqrun.h"
 
 void lsr_open_safetensors(lua_State *L);
 void lsr_open_checkpoint(lua_State *L);
 void lsr_open_log(lua_State *L);
+void lsr_open_shares(lua_State *L);
+
+/* The parameter store of an argument: raises when it is none, or was released. */
+sr_params *lsr_checkparams(lua_State *L, int arg);
 
 /* true | nil, message, code */
 int lsr_done(lua_State *L, sr_status status);

@@ -209,6 +209,7 @@ function Optimizer:step(t)
     end
   end
   guard(self:settle())
+  self.params:finish_update()
   guard(self.core:step(t.rate, t.clip or 0, t.loss))
   if t.zero_grad ~= false then self.params:zero_grad() end
   self.pending = setmetatable({ optimizer = self, rate = t.rate }, Result)

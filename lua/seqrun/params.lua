@@ -50,7 +50,8 @@ end
 function params.new(list)
   if type(list) ~= "table" then error("params: wanted a list of { name =, shape = }", 2) end
   for i, spec in ipairs(list) do check_spec(i, spec) end
-  local self = setmetatable({ core = train.params(list), list = {}, index = {} }, Params)
+  local core = train.params(list)
+  local self = setmetatable({ core = core, shares = train.shares(core), list = {}, index = {} }, Params)
   for i, spec in ipairs(list) do
     self.list[i] = {
       name = spec.name, shape = { table.unpack(spec.shape) }, group = spec.group or "decay",
@@ -108,7 +109,27 @@ function Params:initialise(seed, name)
   return self
 end
 
-function Params:zero_grad() self.core:zero_grad() end
+---Clears the gradients; what shares have added up is dropped.
+function Params:zero_grad()
+  self.shares:drop()
+  self.core:zero_grad()
+end
+
+-- The gradient of an update is summed over its shares in a fixed tree, so that its bits do not depend on how
+-- the shares are computed (core/train/shares.h).  `update:batches(params)` makes the first two calls, the
+-- optimizer the last; until then `grad` of a parameter is that of the share being computed.
+
+---Begins an update of `shares` shares.  Gradients that are there already are added to its first share.
+---@param shares integer
+function Params:begin_update(shares) self.shares:begin(shares) end
+
+---Share number i is complete: what follows belongs to another.
+---@param i integer from 1
+function Params:end_share(i) self.shares:end_share(i) end
+
+---Ends the update, and adds up the shares when some are missing: gradients are the sum of all that was
+---computed.  Does nothing when the update is complete.
+function Params:finish_update() self.shares:finish() end
 
 ---A copy of a parameter's values, outside of any graph.
 ---@param name string

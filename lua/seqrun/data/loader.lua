@@ -3,6 +3,7 @@
 local check_options = require("seqrun.check_options")
 local core = require("seqrun.core.batch")
 local failure = require("seqrun.failure")
+local shares = require("seqrun.data.shares")
 
 ---@class seqrun.LoaderOptions
 ---@field data seqrun.Corpus
@@ -108,6 +109,7 @@ end
 ---@field imbalance number cost of the heaviest micro-batch over the mean; 1 is even
 ---@field schedule_step number where schedules stand after it: all sequences drawn so far, over those that an update
 ---is to have; where no such number was given, updates
+---@field stores? seqrun.Params[] whose gradients are summed by shares
 ---@field from table the cursor before it
 ---@field upto table the cursor behind it
 local Update = {}
@@ -119,15 +121,13 @@ function Update:__tostring()
     self.packs, self.tokens, self.slots, self.masked)
 end
 
----Goes through the micro-batches: `for batch in update:batches() do`.
+---Goes through the micro-batches: `for batch in update:batches() do`.  Gradients of the parameters are summed
+---by shares; run:steps names those of its model, another loop gives them: `update:batches(bert.params)`.
+---@param ... seqrun.Params
 ---@return fun(): seqrun.Batch?
-function Update:batches()
-  local number = 0
-  return function()
-    if number == self.count then return nil end
-    number = number + 1
-    return new_batch(self.core, number)
-  end
+function Update:batches(...)
+  local stores = select("#", ...) > 0 and { ... } or self.stores or {}
+  return shares.each(self, stores)
 end
 
 ---Micro-batch number i, from 1.

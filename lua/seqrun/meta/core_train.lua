@@ -9,6 +9,11 @@ local train = {}
 ---@return seqrun.core.Params
 function train.params(list) end
 
+---The sum over the shares of an update; see Params:begin_update.
+---@param params seqrun.core.Params
+---@return seqrun.core.Shares
+function train.shares(params) end
+
 ---An optimizer over a store, with zero moments.
 ---@param params seqrun.core.Params
 ---@param opts { lamb?: boolean, beta1?: number, beta2?: number, eps?: number, power?: number, clip_eps?: boolean, max_skipped?: integer }
@@ -159,6 +164,26 @@ function Params:zero_grad() end
 function Params:release() end
 
 ---An optimizer; it keeps its parameters alive.
+---@class seqrun.core.Shares
+local Shares = {}
+
+---Begins an update of `total` shares.
+---@param total integer
+function Shares:begin(total) end
+
+---Share number i, which stands in the gradient store, is complete.
+---@param i integer from 1
+function Shares:end_share(i) end
+
+---Adds up what waits for a share that is missing, and ends the update.
+function Shares:finish() end
+
+---Drops what waits, and ends the update.
+function Shares:drop() end
+
+---Gives the memory back.
+function Shares:release() end
+
 ---@class seqrun.core.Optim
 local Optim = {}
 

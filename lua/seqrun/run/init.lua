@@ -385,6 +385,7 @@ function Run:steps(loader)
     if not update then return finish(self) end
     self.step_began, self.waited, self.under_way = sys.now(), sys.now() - asked, true
     self.imbalance, self.schedule_step = update.imbalance, update.schedule_step
+    update.stores = { self.model.params }
     return self.step + 1, update
   end
 end

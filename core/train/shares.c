@@ -1,0 +1,150 @@
+#include "core/train/shares.h"
+
+#include <inttypes.h>
+
+#include "core/base/mem.h"
+#include "core/tensor/backend.h"
+
+sr_status sr_shares_new(sr_shares **out, sr_params *params) {
+    SR_TRY(sr_new(out, 1));
+    (*out)->params = params;
+    return SR_OK;
+}
+
+void sr_shares_free(sr_shares *s) {
+    if (s == NULL) return;
+    for (int64_t i = 0; i < s->room; i++) sr_tensor_release(s->node[i].sum);
+    sr_free(s->node);
+    sr_free(s);
+}
+
+sr_status sr_shares_begin(sr_shares *s, int64_t total) {
+    if (total < 1 || total > SR_MOST_SHARES)
+        return sr_fail(SR_EINVAL, "shares: an update of %" PRId64 " shares; choose 1 to %d", total,
+                       SR_MOST_SHARES);
+    SR_TRY(sr_shares_finish(s));
+    s->total = total;
+    return SR_OK;
+}
+
+/* ---- the tree -------------------------------------------------------------------------------- */
+
+static int64_t nodes_of(const sr_shares *s, int level) {
+    return (s->total + (INT64_C(1) << level) - 1) >> level;
+}
+
+static int64_t find(const sr_shares *s, int level, int64_t index) {
+    for (int64_t i = 0; i < s->count; i++)
+        if (s->node[i].level == level && s->node[i].index == index) return i;
+    return -1;
+}
+
+/* Whether share `share` is part of a node that is held. */
+static bool is_held(const sr_shares *s, int64_t share) {
+    for (int64_t i = 0; i < s->count; i++)
+        if (share >> s->node[i].level == s->node[i].index) return true;
+    return false;
+}
+
+static sr_status check_node(const sr_shares *s, int level, int64_t index) {
+    if (s->total == 0) return sr_fail(SR_EINVAL, "shares: no update is under way; begin one first");
+    if (level < 0 || level > 12 || index < 0 || index >= nodes_of(s, level))
+        return sr_fail(SR_EINVAL,
+                       "shares: an update of %" PRId64 " shares has no node %" PRId64
+                       " of level %d",
+                       s->total, index, level);
+    int64_t first = index << level, last = (index + 1) << level;
+    for (int64_t i = first; i < last && i < s->total; i++)
+        if (is_held(s, i))
+            return sr_fail(SR_EINVAL, "shares: share %" PRId64 " was added before", i);
+    return SR_OK;
+}
+
+/* Room for one more waiting sum, its tensor made. */
+static sr_status reserve(sr_shares *s) {
+    if (s->count == s->room) {
+        SR_TRY(sr_grow(&s->node, s->room + 1));
+        s->node[s->room++].sum = NULL;
+    }
+    sr_share_node *node = &s->node[s->count];
+    if (node->sum != NULL) return SR_OK;
+    return sr_params_flat(&node->sum, s->params->device, s->params->stored);
+}
+
+static sr_status add_to_grad(sr_shares *s, int64_t i) {
+    const sr_backend *backend = s->params->device->backend;
+    SR_TRY(backend->axpby(s->params->grad, s->node[i].sum, 1.0, 1.0));
+    s->params->grad->storage->version++;
+    sr_share_node used = s->node[i];
+    s->node[i] = s->node[--s->count];
+    s->node[s->count].sum = used.sum;
+    return SR_OK;
+}
+
+/* Keeps params->grad as a node and clears it. */
+static sr_status hold(sr_shares *s, int level, int64_t index) {
+    SR_TRY(s->params->device->backend->copy(s->node[s->count].sum, s->params->grad));
+    s->node[s->count].level = level;
+    s->node[s->count].index = index;
+    s->count++;
+    return sr_params_zero_grad(s->params);
+}
+
+/* The neighbour whose sum would complete the parent of this node: -1 when there is none to be. */
+static int64_t neighbour(const sr_shares *s, int level, int64_t index) {
+    int64_t other = index ^ 1;
+    return other < nodes_of(s, level) ? other : -1;
+}
+
+/* How many waiting nodes the node in params->grad would take up, and whether it ends at the root.
+ */
+static bool reaches_root(const sr_shares *s, int level, int64_t index) {
+    for (; nodes_of(s, level) > 1; level++, index >>= 1) {
+        int64_t other = neighbour(s, level, index);
+        if (other >= 0 && find(s, level, other) < 0) return false;
+    }
+    return true;
+}
+
+/* params->grad holds this node: takes up its neighbours as far as they are there. */
+static sr_status join(sr_shares *s, int level, int64_t index) {
+    if (!reaches_root(s, level, index)) SR_TRY(reserve(s));
+    for (; nodes_of(s, level) > 1; level++, index >>= 1) {
+        int64_t other = neighbour(s, level, index);
+        if (other < 0) continue;
+        int64_t at = find(s, level, other);
+        if (at < 0) return hold(s, level, index);
+        SR_TRY(add_to_grad(s, at));
+    }
+    s->total = 0; /* the root: the update is complete */
+    return SR_OK;
+}
+
+sr_status sr_shares_end(sr_shares *s, int64_t index) {
+    SR_TRY(check_node(s, 0, index));
+    return join(s, 0, index);
+}
+
+sr_status sr_shares_take(sr_shares *s, int level, int64_t index, const sr_tensor *sum) {
+    SR_TRY(check_node(s, level, index));
+    SR_TRY(s->params->device->backend->copy(s->params->grad, sum));
+    s->params->grad->storage->version++;
+    return join(s, level, index);
+}
+
+sr_status sr_shares_finish(sr_shares *s) {
+    while (s->count > 0) {
+        int64_t last = 0;
+        for (int64_t i = 1; i < s->count; i++)
+            if (s->node[i].index << s->node[i].level > s->node[last].index << s->node[last].level)
+                last = i;
+        SR_TRY(add_to_grad(s, last));
+    }
+    s->total = 0;
+    return SR_OK;
+}
+
+void sr_shares_drop(sr_shares *s) {
+    s->count = 0;
+    s->total = 0;
+}

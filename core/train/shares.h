@@ -1,0 +1,70 @@
+/* shares.h - the gradient of an update, summed the same way however its micro-batches are grouped.
+ *
+ * An update is cut into shares.  A share accumulates its micro-batches in order into params->grad,
+ * which starts at zero; shares are then summed in a binary tree by index: neighbours (0, 1), (2, 3)
+ * ... make the nodes of the next level, and a node without a neighbour moves up as it is.  Node i
+ * of level l is the sum of shares [i 2^l, (i + 1) 2^l), so its bits do not depend on who computed
+ * it: a rank owns some shares, sends the nodes they make, and takes those of the others.
+ *
+ * One share costs nothing: its sum is already in params->grad.  With n shares at most ceil(log2 n)
+ * further stores are held; they are kept for the next update.
+ */
+#ifndef SR_TRAIN_SHARES_H
+#define SR_TRAIN_SHARES_H
+
+#include <stdint.h>
+
+#include "core/base/status.h"
+#include "core/train/params.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SR_MOST_SHARES = 4096 };
+
+/* The sum of one subtree, waiting for its neighbour. */
+typedef struct sr_share_node {
+    int level;
+    int64_t index;
+    sr_tensor *sum; /* flat, as params->grad */
+} sr_share_node;
+
+typedef struct sr_shares {
+    sr_params *params;   /* borrowed: outlives this */
+    int64_t total;       /* shares of the update; 0: none is under way */
+    sr_share_node *node; /* held, in no order */
+    int64_t count, room;
+} sr_shares;
+
+sr_status sr_shares_new(sr_shares **out, sr_params *params);
+void sr_shares_free(sr_shares *shares); /* NULL is allowed */
+
+/* Begins an update of `total` shares.  What params->grad holds already is added to its first share;
+ * what an unfinished update left behind is first summed into it.
+ *
+ * Errors: SR_EINVAL  total outside [1, SR_MOST_SHARES] */
+sr_status sr_shares_begin(sr_shares *shares, int64_t total);
+
+/* Share `index` (from 0) stands in params->grad, complete: adds it to the tree.  Afterwards
+ * params->grad is zero, or holds the sum of the update when nothing is missing.
+ *
+ * Errors: SR_EINVAL  no update is under way, or this share was added before
+ *         SR_ENOMEM  params->grad still holds the share */
+sr_status sr_shares_end(sr_shares *shares, int64_t index);
+
+/* The same for a node that somebody else computed; params->grad must be zero, and `sum` is copied.
+ */
+sr_status sr_shares_take(sr_shares *shares, int level, int64_t index, const sr_tensor *sum);
+
+/* Adds what is still waiting to params->grad, the highest shares first, and ends the update.  Does
+ * nothing after a complete one. */
+sr_status sr_shares_finish(sr_shares *shares);
+
+/* Drops what is waiting and ends the update; params->grad is left as it is. */
+void sr_shares_drop(sr_shares *shares);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,69 @@
+/* lshares.c - the gradient of an update as a sum over shares; for lua/seqrun/params.lua. */
+#include "core/train/shares.h"
+
+#include "lua/bind/ltrain.h"
+
+#define SHARES "seqrun.core.Shares"
+
+static sr_shares *check_shares(lua_State *L) {
+    sr_shares **box = luaL_checkudata(L, 1, SHARES);
+    lua_getiuservalue(L, 1, 1);
+    if (*box == NULL) lsr_argerror(L, 1, "the shares were released");
+    lsr_checkparams(L, -1);
+    lua_pop(L, 1);
+    return *box;
+}
+
+/* shares(params) -> Shares */
+static int train_shares(lua_State *L) {
+    sr_params *params = lsr_checkparams(L, 1);
+    sr_shares **box = lua_newuserdatauv(L, sizeof *box, 1);
+    *box = NULL;
+    luaL_setmetatable(L, SHARES);
+    lua_pushvalue(L, 1); /* the parameters live as long as their shares */
+    lua_setiuservalue(L, -2, 1);
+    lsr_check(L, sr_shares_new(box, params));
+    return 1;
+}
+
+static int shares_release(lua_State *L) {
+    sr_shares **box = luaL_checkudata(L, 1, SHARES);
+    sr_shares_free(*box);
+    *box = NULL;
+    return 0;
+}
+
+/* shares:begin(total) */
+static int shares_begin(lua_State *L) {
+    lsr_check(L, sr_shares_begin(check_shares(L), luaL_checkinteger(L, 2)));
+    return 0;
+}
+
+/* shares:end_share(i): from 1 */
+static int shares_end_share(lua_State *L) {
+    lsr_check(L, sr_shares_end(check_shares(L), luaL_checkinteger(L, 2) - 1));
+    return 0;
+}
+
+/* shares:finish() */
+static int shares_finish(lua_State *L) {
+    lsr_check(L, sr_shares_finish(check_shares(L)));
+    return 0;
+}
+
+/* shares:drop() */
+static int shares_drop(lua_State *L) {
+    sr_shares_drop(check_shares(L));
+    return 0;
+}
+
+static const luaL_Reg methods[] = {
+    {"begin", shares_begin}, {"end_share", shares_end_share}, {"finish", shares_finish},
+    {"drop", shares_drop},   {"release", shares_release},     {NULL, NULL},
+};
+
+void lsr_open_shares(lua_State *L) {
+    lsr_new_class(L, SHARES, methods, shares_release);
+    lua_pushcfunction(L, train_shares);
+    lua_setfield(L, -2, "shares");
+}

@@ -1,0 +1,176 @@
+/* shares.c - the sum over shares is the binary tree by index, whoever computes which part of it. */
+#include "core/seqrun.h"
+#include "tests/support/check.h"
+
+enum { N = 100, MOST = 19 };
+
+static const sr_param_spec spec = {.name = "w", .ndim = 1, .shape = {N}};
+static float share[MOST][N];
+
+static void fill_shares(void) {
+    uint32_t x = 1;
+    for (int s = 0; s < MOST; s++)
+        for (int i = 0; i < N; i++) {
+            x = x * 1664525u + 1013904223u;
+            share[s][i] = (float)((double)x / 4e9 - 0.5) * (float)(1 << (x >> 28));
+        }
+}
+
+/* The sum of shares [first, first + 2^level) that an update of `total` has, by the definition. */
+static void tree(float out[N], int first, int level, int total) {
+    int half = first + (1 << level) / 2;
+    if (level == 0) {
+        memcpy(out, share[first], sizeof share[first]);
+    } else if (half >= total) {
+        tree(out, first, level - 1, total);
+    } else {
+        float right[N];
+        tree(out, first, level - 1, total);
+        tree(right, half, level - 1, total);
+        for (int i = 0; i < N; i++) out[i] += right[i];
+    }
+}
+
+static int levels(int total) {
+    int level = 0;
+    while (1 << level < total) level++;
+    return level;
+}
+
+static bool grad_is(const sr_params *p, const float wanted[N]) {
+    float got[N];
+    CHECK_OK(sr_tensor_read(p->list[0].leaf->grad, got, SR_F32));
+    return memcmp(got, wanted, sizeof got) == 0;
+}
+
+static sr_status accumulate(sr_params *p, const float g[N]) {
+    sr_tensor *more = NULL;
+    SR_TRY(sr_tensor_full(&more, p->device, SR_F32, 1, (int64_t[]){N}, 0));
+    sr_status st = sr_tensor_write(more, g, SR_F32);
+    if (st == SR_OK) st = p->device->backend->axpby(p->list[0].leaf->grad, more, 1, 1);
+    sr_tensor_release(more);
+    return st;
+}
+
+static sr_status add_share(sr_shares *s, int index) {
+    SR_TRY(accumulate(s->params, share[index]));
+    return sr_shares_end(s, index);
+}
+
+static void test_tree(sr_device *d) {
+    for (int total = 1; total <= MOST; total++) {
+        sr_params *p;
+        sr_shares *s;
+        float wanted[N];
+        CHECK_OK(sr_params_new(&p, d, &spec, 1));
+        CHECK_OK(sr_shares_new(&s, p));
+        tree(wanted, 0, levels(total), total);
+        for (int round = 0; round < 2; round++) {
+            CHECK_OK(sr_shares_begin(s, total));
+            for (int i = 0; i < total; i++) CHECK_OK(add_share(s, i));
+            CHECK(grad_is(p, wanted));
+            CHECK_OK(sr_params_zero_grad(p));
+        }
+        CHECK(s->room <= levels(total));
+        sr_shares_free(s);
+        sr_params_free(p);
+    }
+}
+
+/* Rank r computes shares [cut[r], cut[r + 1]) and gives rank 0 its nodes. */
+static void test_ranks(sr_device *d) {
+    static const int cuts[][4] = {{0, 4, 8, 8}, {0, 3, 6, 8}, {0, 1, 7, 8}, {0, 5, 5, 7}};
+    for (int c = 0; c < 4; c++) {
+        int total = cuts[c][3];
+        sr_params *p[3];
+        sr_shares *s[3];
+        float wanted[N];
+        for (int r = 0; r < 3; r++) {
+            CHECK_OK(sr_params_new(&p[r], d, &spec, 1));
+            CHECK_OK(sr_shares_new(&s[r], p[r]));
+            CHECK_OK(sr_shares_begin(s[r], total));
+            for (int i = cuts[c][r]; i < cuts[c][r + 1]; i++) CHECK_OK(add_share(s[r], i));
+        }
+        for (int r = 2; r > 0; r--)
+            for (int64_t i = 0; i < s[r]->count; i++) {
+                const sr_share_node *node = &s[r]->node[i];
+                CHECK_OK(sr_shares_take(s[0], node->level, node->index, node->sum));
+            }
+        tree(wanted, 0, levels(total), total);
+        CHECK(grad_is(p[0], wanted));
+        for (int r = 0; r < 3; r++) {
+            sr_shares_free(s[r]);
+            sr_params_free(p[r]);
+        }
+    }
+}
+
+static void test_unfinished(sr_device *d) {
+    sr_params *p;
+    sr_shares *s;
+    float wanted[N];
+    CHECK_OK(sr_params_new(&p, d, &spec, 1));
+    CHECK_OK(sr_shares_new(&s, p));
+    CHECK_FAILS(sr_shares_end(s, 0), SR_EINVAL, "no update is under way");
+    CHECK_FAILS(sr_shares_begin(s, 0), SR_EINVAL, "choose 1 to");
+    CHECK_OK(sr_shares_begin(s, 6));
+    CHECK_OK(add_share(s, 0));
+    CHECK_OK(add_share(s, 1));
+    CHECK_FAILS(sr_shares_end(s, 1), SR_EINVAL, "share 1 was added before");
+    CHECK_FAILS(sr_shares_end(s, 6), SR_EINVAL, "no node 6 of level 0");
+    CHECK_OK(accumulate(p, share[2])); /* a share that does not come to its end */
+    CHECK_OK(sr_shares_finish(s));
+    for (int i = 0; i < N; i++) wanted[i] = share[2][i] + (share[0][i] + share[1][i]);
+    CHECK(grad_is(p, wanted));
+    CHECK_OK(sr_shares_finish(s));
+    CHECK(grad_is(p, wanted));
+    CHECK_OK(sr_shares_begin(s, 4));
+    CHECK_OK(sr_shares_end(s, 0)); /* what stood there belongs to the first share */
+    sr_shares_drop(s);
+    CHECK_OK(sr_shares_begin(s, 1));
+    CHECK_OK(add_share(s, 0));
+    CHECK(grad_is(p, share[0]));
+    sr_shares_free(s);
+    sr_params_free(p);
+}
+
+static sr_status whole_life(sr_device *d) {
+    sr_params *p = NULL;
+    sr_shares *s = NULL;
+    sr_status st = sr_params_new(&p, d, &spec, 1);
+    if (st == SR_OK) st = sr_shares_new(&s, p);
+    if (st == SR_OK) st = sr_shares_begin(s, 8);
+    for (int i = 0; i < 8 && st == SR_OK; i++) st = add_share(s, i);
+    sr_shares_free(s);
+    sr_params_free(p);
+    return st;
+}
+
+static void test_memory(sr_device *d) {
+    sr_status st = SR_ENOMEM;
+    int64_t n = 0;
+    CHECK_OK(whole_life(d));
+    int64_t used = (int64_t)d->bytes_used;
+    while (st != SR_OK && n < 3000) {
+        sr_mem_fail_at(++n, false);
+        st = whole_life(d);
+        sr_mem_fail_at(0, false);
+        CHECK(st == SR_OK || st == SR_ENOMEM);
+        CHECK((int64_t)d->bytes_used == used);
+    }
+    CHECK(st == SR_OK && n > 5);
+}
+
+int main(void) {
+    int64_t live = sr_mem_live();
+    sr_device *d;
+    CHECK_OK(sr_device_open(&d, &sr_backend_cpu, "cpu", NULL));
+    fill_shares();
+    test_tree(d);
+    test_ranks(d);
+    test_unfinished(d);
+    test_memory(d);
+    sr_device_close(d);
+    CHECK(sr_mem_live() == live);
+    return CHECK_DONE();
+}
