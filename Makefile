@@ -112,6 +112,12 @@ $(BUILD)/tests/%: tests/c/%.c $(BUILD)/libseqrun.a
 	@mkdir -p $(@D)
 	$(call say,cc $<)$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(BUILD)/libseqrun.a $(LDLIBS)
 
+# Plug-ins that tests load: each links nothing of the program, which gives it what it calls.
+PLUGINS = $(patsubst %,$(BUILD)/tests/%.so,late odd)
+$(BUILD)/tests/%.so: tests/support/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,cc $<)$(CC) $(filter-out -fPIE,$(CFLAGS)) -fPIC -shared -MMD -MP -o $@ $<
+
 # Each tests/fuzz/NAME.c is a fuzz target; as fuzz-NAME it replays tests/fuzz/corpus/NAME.
 REPLAY  = $(BUILD)/obj/tests/support/replay.o
 .SECONDARY: $(REPLAY)
@@ -119,7 +125,7 @@ $(BUILD)/tests/fuzz-%: tests/fuzz/%.c $(REPLAY) $(BUILD)/libseqrun.a
 	@mkdir -p $(@D)
 	$(call say,cc $<)$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(REPLAY) $(BUILD)/libseqrun.a $(LDLIBS)
 
-ctests: $(TESTS)
+ctests: $(TESTS) $(PLUGINS)
 
 test: deps test-deps ## install dependencies, build, run all tests (SAN=1: with sanitizers)
 	@$(MAKE) --no-print-directory $(jobs) all ctests

@@ -74,6 +74,7 @@
 #include "core/tensor/dtype.h"
 #include "core/tensor/grad.h"
 #include "core/tensor/ops.h"
+#include "core/tensor/plugin.h"
 #include "core/tensor/scope.h"
 #include "core/tensor/tensor.h"
 

@@ -120,7 +120,13 @@ typedef struct sr_step {
     sr_tensor *result; /* (4) real: in [0] global norm, [1] 1 when finite; out [2] 1 when applied */
 } sr_step;
 
+/* Goes up with every change of this table, of sr_tensor, sr_storage, sr_device, sr_layout or of
+ * sr_host (plugin.h). */
+enum { SR_ABI = 1 };
+
 struct sr_backend {
+    int abi;      /* SR_ABI, */
+    size_t bytes; /* and sizeof(sr_backend), when the backend was compiled: SR_BACKEND_ABI */
     const char *name;
     sr_dtype real;
 
@@ -253,10 +259,13 @@ struct sr_backend {
     sr_status (*step)(const sr_step *step);
 };
 
+/* The first fields of every table. */
+#define SR_BACKEND_ABI .abi = SR_ABI, .bytes = sizeof(sr_backend)
+
 /* SR_EDEVICE: "OP is not written for DEVICE". */
 sr_status sr_backend_lacks(const sr_device *device, const char *op);
 
-/* The backends of this build. */
+/* The backends that are always there; plugin.h knows the others. */
 extern const sr_backend sr_backend_ref, sr_backend_cpu;
 
 #ifdef __cplusplus

@@ -8,8 +8,6 @@
 #include "core/tensor/scope.h"
 #include "core/tensor/storage.h"
 
-const sr_backend *const sr_backends[] = {&sr_backend_ref, &sr_backend_cpu, NULL};
-
 sr_device *sr_device_retain(sr_device *device) {
     device->refs++;
     return device;
@@ -64,6 +62,10 @@ void sr_device_close(sr_device *device) {
     if (device->backend->close != NULL) device->backend->close(device);
     device->closed = true;
     sr_device_release(device);
+}
+
+sr_status sr_device_wait(sr_device *device) {
+    return device->backend->wait != NULL ? device->backend->wait(device) : SR_OK;
 }
 
 sr_status sr_backend_lacks(const sr_device *device, const char *op) {

@@ -49,8 +49,9 @@ sr_status sr_device_open(sr_device **out, const sr_backend *backend, const char 
 /* Expires every storage that is left, then gives all memory back to the backend. */
 void sr_device_close(sr_device *device); /* NULL is allowed */
 
-/* The backends of this build, in the order of sr.devices(); ends with NULL. */
-extern const sr_backend *const sr_backends[];
+/* Waits until all work given to the device is done, and reports the first error that it met since
+ * the last wait: an index that is out of range, a fault of the device. */
+sr_status sr_device_wait(sr_device *device);
 
 /* Returns free blocks to the backend. */
 void sr_device_trim(sr_device *device);

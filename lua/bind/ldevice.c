@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/tensor/grad.h"
+#include "core/tensor/plugin.h"
 #include "core/tensor/scope.h"
 #include "kernels/cpu/cpu.h"
 #include "lua/bind/ltensor.h"
@@ -9,7 +10,7 @@
 /* Every device of a Lua state, opened on first use.  Made before any tensor, so that the collector
  * frees it after them all. */
 typedef struct devices {
-    sr_device *open[LSR_DEVICES]; /* at the place of their backend in sr_backends */
+    sr_device *open[LSR_DEVICES]; /* by the number of their backend */
     sr_threads *threads[LSR_DEVICES];
     int current;
 } devices;
@@ -27,12 +28,6 @@ static int devices_gc(lua_State *L) {
     return 0;
 }
 
-static int index_of(const char *name) {
-    for (int i = 0; sr_backends[i] != NULL; i++)
-        if (strcmp(sr_backends[i]->name, name) == 0) return i;
-    return -1;
-}
-
 static devices *registry(lua_State *L) {
     lua_rawgetp(L, LUA_REGISTRYINDEX, &devices_key);
     devices *all = lua_touserdata(L, -1);
@@ -40,8 +35,7 @@ static devices *registry(lua_State *L) {
     if (all != NULL) return all;
     all = lua_newuserdatauv(L, sizeof *all, 0);
     memset(all, 0, sizeof *all);
-    int cpu = index_of("cpu");
-    all->current = cpu >= 0 ? cpu : 0;
+    all->current = sr_backend_index("cpu");
     lua_createtable(L, 0, 1);
     lua_pushcfunction(L, devices_gc);
     lua_setfield(L, -2, "__gc");
@@ -53,7 +47,7 @@ static devices *registry(lua_State *L) {
 /* The reference runs on the caller's thread; the others get a pool. */
 static sr_device *open_device(lua_State *L, devices *all, int i) {
     if (all->open[i] != NULL) return all->open[i];
-    const sr_backend *backend = sr_backends[i];
+    const sr_backend *backend = sr_backend_at(i);
     if (all->threads[i] == NULL && backend != &sr_backend_ref)
         lsr_check(L, sr_threads_new(&all->threads[i], 0));
     lsr_check(L, sr_device_open(&all->open[i], backend, backend->name, all->threads[i]));
@@ -70,21 +64,21 @@ sr_device *lsr_device(lua_State *L) {
 }
 
 static int check_name(lua_State *L, const char *name) {
-    int i = index_of(name);
+    int i = sr_backend_index(name);
     if (i >= 0) return i;
     luaL_Buffer b;
     luaL_buffinit(L, &b);
-    for (int k = 0; sr_backends[k] != NULL; k++) {
+    for (int k = 0; k < sr_backend_count(); k++) {
         if (k > 0) luaL_addstring(&b, ", ");
-        luaL_addstring(&b, sr_backends[k]->name);
+        luaL_addstring(&b, sr_backend_at(k)->name);
     }
     luaL_pushresult(&b);
-    return lsr_error(L, "there is no device '%s' in this build; use one of: %s", name,
+    return lsr_error(L, "device '%s' is not available; choose one of: %s", name,
                      lua_tostring(L, -1));
 }
 
 bool lsr_has_device(const char *name) {
-    return index_of(name) >= 0;
+    return sr_backend_index(name) >= 0;
 }
 
 sr_device *lsr_device_named(lua_State *L, const char *name) {
@@ -117,8 +111,8 @@ static int current(lua_State *L) {
 
 static int names(lua_State *L) {
     lua_newtable(L);
-    for (int i = 0; sr_backends[i] != NULL; i++) {
-        lua_pushstring(L, sr_backends[i]->name);
+    for (int i = 0; i < sr_backend_count(); i++) {
+        lua_pushstring(L, sr_backend_at(i)->name);
         lua_rawseti(L, -2, i + 1);
     }
     return 1;
@@ -157,6 +151,26 @@ static int poison(lua_State *L) {
 static int threads(lua_State *L) {
     sr_threads *pool = opt_device(L, 1)->threads;
     lua_pushinteger(L, pool != NULL ? sr_threads_count(pool) : 1);
+    return 1;
+}
+
+/* synchronize([device]): waits until all work given to the device is done; raises the first error
+ * that it met */
+static int synchronize(lua_State *L) {
+    lsr_check(L, sr_device_wait(opt_device(L, 1)));
+    return 0;
+}
+
+/* plugin(path) -> the names of the devices it added | nil, message, code */
+static int plugin(lua_State *L) {
+    int before = sr_backend_count();
+    sr_status st = sr_plugin_load(luaL_checkstring(L, 1));
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_newtable(L);
+    for (int i = before; i < sr_backend_count(); i++) {
+        lua_pushstring(L, sr_backend_at(i)->name);
+        lua_rawseti(L, -2, i - before + 1);
+    }
     return 1;
 }
 
@@ -213,6 +227,8 @@ static const luaL_Reg functions[] = {
     {"trim", trim},
     {"poison", poison},
     {"threads", threads},
+    {"synchronize", synchronize},
+    {"plugin", plugin},
     {"instructions", instructions},
     {"scope", scope_open},
     {"recording", recording},

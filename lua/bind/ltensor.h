@@ -9,6 +9,7 @@
 #include "core/batch/layout.h"
 #include "core/tensor/backend.h"
 #include "core/tensor/device.h"
+#include "core/tensor/plugin.h"
 #include "core/tensor/tensor.h"
 #include "lua/bind/lseqrun.h"
 
@@ -38,7 +39,7 @@ sr_layout *lsr_checklayout(lua_State *L, int arg);
 /* Takes over one reference. */
 void lsr_pushlayout(lua_State *L, sr_layout *layout);
 
-enum { LSR_DEVICES = 8 };
+enum { LSR_DEVICES = SR_MAX_BACKENDS };
 /* The devices of a state, NULL where one has not been opened. */
 sr_device *const *lsr_devices(lua_State *L);
 

@@ -203,6 +203,20 @@ local function run_recipe(words)
   return unknown_verb(path)
 end
 
+-- ---- plug-ins --------------------------------------------------------------------------------
+
+---Loads the libraries that SEQRUN_PLUGINS lists; an exit code when one cannot be used.
+---@return integer|nil
+local function load_plugins()
+  for path in (os.getenv("SEQRUN_PLUGINS") or ""):gmatch("[^:]+") do
+    local added, message, code = require("seqrun.core.tensor").plugin(path)
+    if not added then
+      complain(message .. " (listed in SEQRUN_PLUGINS)")
+      return sys.exit_code(code)
+    end
+  end
+end
+
 -- ---- the whole -------------------------------------------------------------------------------
 
 local SAME = { ["--help"] = "help", ["-h"] = "help", ["--version"] = "version" }
@@ -211,6 +225,8 @@ local SAME = { ["--help"] = "help", ["-h"] = "help", ["--version"] = "version" }
 ---@return integer # the process exit code
 function cli.main(words)
   local first = words[1]
+  local failed = load_plugins()
+  if failed then return failed end
   if not first then return require("seqrun.repl").run() end
   first = SAME[first] or first
   if first == "help" then return help(table.move(words, 2, #words, 1, {})) end

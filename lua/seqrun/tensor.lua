@@ -15,6 +15,8 @@ local tensor = {
   memory = core.memory,
   threads = core.threads,
   instructions = core.instructions,
+  synchronize = core.synchronize,
+  plugin = core.plugin,
   where = ops.where,
 }
 

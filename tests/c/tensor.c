@@ -7,6 +7,7 @@
 #include "core/tensor/backend.h"
 #include "core/tensor/grad.h"
 #include "core/tensor/ops.h"
+#include "core/tensor/plugin.h"
 #include "core/tensor/pool.h"
 #include "core/tensor/scope.h"
 #include "tests/support/check.h"
@@ -317,11 +318,11 @@ static void test_stop(const sr_backend *backend) {
 
 int main(void) {
     int64_t before = sr_mem_live();
-    for (int i = 0; sr_backends[i] != NULL; i++) {
-        test_memory(sr_backends[i], false);
-        test_memory(sr_backends[i], true);
+    for (int i = 0; i < sr_backend_count(); i++) {
+        test_memory(sr_backend_at(i), false);
+        test_memory(sr_backend_at(i), true);
     }
-    for (int i = 0; sr_backends[i] != NULL; i++) test_stop(sr_backends[i]);
+    for (int i = 0; i < sr_backend_count(); i++) test_stop(sr_backend_at(i));
     test_close_under_tensors();
     test_views_stay_inside();
     test_pool();

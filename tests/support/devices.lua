@@ -5,6 +5,15 @@ local sr = require("seqrun")
 
 local devices = {}
 
+---The path of a plug-in that `make ctests` builds from tests/support/NAME.c.
+---@param name "late"|"odd"
+function devices.plugin(name)
+  return (require("tests.support.program").path:gsub("[^/]*$", "tests/" .. name .. ".so"))
+end
+
+---Adds the device "late" to sr.devices(): one that runs every op on a thread of its own at the next wait.
+function devices.late() assert(sr.plugin(devices.plugin("late"))) end
+
 ---Makes a function each(name, body): a test for each device, its body in a scope of its own.  The body
 ---gets the device's name, and the test's name ends with it.
 ---@param it function busted's, which only the spec's own file sees
@@ -17,6 +26,7 @@ function devices.each(it)
         sr.use(device)
         local scope <close> = sr.scope()
         local good, message = pcall(body, device)
+        pcall(sr.synchronize) -- an error that nobody waited for is no other test's
         sr.use(before)
         if not good then error(message, 0) end
       end)
@@ -24,11 +34,12 @@ function devices.each(it)
   end
 end
 
----Asserts that fn raises a message with these words.
+---Asserts that fn, or the wait after it, raises a message with these words.
 ---@param words string
 ---@param fn function
 function devices.fails(words, fn, ...)
   local good, message = pcall(fn, ...)
+  if good then good, message = pcall(sr.synchronize) end
   assert.is_false(good)
   assert.is_truthy(tostring(message):find(words, 1, true), tostring(message))
 end

@@ -499,6 +499,18 @@ function tensor.trim(device) end
 ---@param device? string
 function tensor.poison(on, device) end
 
+---Waits until all work given to the device is done.  Raises the first error that it met since the last wait,
+---such as an index out of range.
+---@param device? string default: the current device
+function tensor.synchronize(device) end
+
+---Loads a plug-in, a shared library that brings devices; loading it again does nothing.
+---@param path string
+---@return string[]|nil devices that it added
+---@return string? message
+---@return string? code
+function tensor.plugin(path) end
+
 ---The class of instructions that the cpu device computes with; results have the same bits within one.
 ---@return "plain"|"avx2"|"avx512"
 function tensor.instructions() end

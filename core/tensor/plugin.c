@@ -1,0 +1,116 @@
+#include "core/tensor/plugin.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/mem.h"
+
+typedef sr_status (*init_function)(const sr_host *host, int abi);
+
+static const sr_backend *backends[SR_MAX_BACKENDS] = {&sr_backend_ref, &sr_backend_cpu};
+static int count = 2;
+static void *libraries[SR_MAX_BACKENDS]; /* handles of loaded plug-ins */
+static int loaded;
+
+int sr_backend_count(void) {
+    return count;
+}
+
+const sr_backend *sr_backend_at(int index) {
+    return backends[index];
+}
+
+int sr_backend_index(const char *name) {
+    for (int i = 0; i < count; i++)
+        if (strcmp(backends[i]->name, name) == 0) return i;
+    return -1;
+}
+
+/* ---- what a plug-in may call ----------------------------------------------------------------- */
+
+static sr_status add_backend(const sr_backend *b) {
+    if (b->abi != SR_ABI || b->bytes != sizeof *b)
+        return sr_fail(SR_EDEVICE,
+                       "it was built for interface %d (%zu bytes), this program has %d (%zu "
+                       "bytes); rebuild it against the headers of this program",
+                       b->abi, b->bytes, SR_ABI, sizeof *b);
+    if (b->name == NULL || b->alloc == NULL || b->free == NULL || b->upload == NULL ||
+        b->download == NULL || b->fill == NULL || b->copy == NULL)
+        return sr_fail(SR_EDEVICE,
+                       "its table has no name, alloc, free, upload, download, fill or copy");
+    if (sr_backend_index(b->name) >= 0)
+        return sr_fail(SR_EDEVICE, "there is already a device '%s'", b->name);
+    if (count == SR_MAX_BACKENDS)
+        return sr_fail(SR_EDEVICE, "there are already %d backends, the most possible", count);
+    backends[count++] = b;
+    return SR_OK;
+}
+
+static const sr_backend *find_backend(const char *name) {
+    int i = sr_backend_index(name);
+    return i >= 0 ? backends[i] : NULL;
+}
+
+static const sr_host host = {
+    .abi = SR_ABI,
+    .add_backend = add_backend,
+    .find_backend = find_backend,
+};
+
+/* ---- loading --------------------------------------------------------------------------------- */
+
+/* Calls the library's init; takes its registrations back when it fails. */
+static sr_status initialise(void *library, const char *path) {
+    init_function init = NULL;
+    *(void **)&init = dlsym(library, "sr_plugin_init");
+    if (init == NULL)
+        return sr_fail(SR_EDEVICE, "plugin: %s exports no sr_plugin_init; is it a seqrun plug-in?",
+                       path);
+    int before = count;
+    sr_fail(SR_OK, "it gave no reason");
+    sr_status st = init(&host, SR_ABI);
+    if (st == SR_OK) return SR_OK;
+    count = before;
+    char reason[768];
+    snprintf(reason, sizeof reason, "%s", sr_message());
+    return sr_fail(st, "plugin: %s cannot be used: %s", path, reason);
+}
+
+static bool is_loaded(const void *library) {
+    for (int i = 0; i < loaded; i++)
+        if (libraries[i] == library) return true;
+    return false;
+}
+
+static sr_status load_file(const char *path) {
+    if (access(path, F_OK) != 0) return sr_fail(SR_ENOENT, "plugin: there is no file %s", path);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) return sr_fail(SR_EDEVICE, "plugin: cannot load %s", dlerror());
+    if (is_loaded(library)) {
+        dlclose(library); /* only the count of this call */
+        return SR_OK;
+    }
+    sr_status st =
+        loaded < SR_MAX_BACKENDS
+            ? initialise(library, path)
+            : sr_fail(SR_EDEVICE, "plugin: %d plug-ins are loaded, the most possible", loaded);
+    if (st != SR_OK) {
+        dlclose(library);
+        return st;
+    }
+    libraries[loaded++] = library;
+    return SR_OK;
+}
+
+sr_status sr_plugin_load(const char *path) {
+    if (strchr(path, '/') != NULL) return load_file(path); /* else dlopen searches elsewhere */
+    size_t size = strlen(path) + 3;
+    char *here = NULL;
+    SR_TRY(sr_alloc((void **)&here, size, 1));
+    snprintf(here, size, "./%s", path);
+    sr_status st = load_file(here);
+    sr_free(here);
+    return st;
+}

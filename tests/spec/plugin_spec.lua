@@ -1,0 +1,136 @@
+-- Plug-ins: devices from a shared library, and what is said when one cannot be used.
+
+local sr = require("seqrun")
+local program = require("tests.support.program")
+
+local late = require("tests.support.devices").plugin("late")
+local odd = require("tests.support.devices").plugin("odd")
+
+---Runs an expression in a program of its own with these plug-ins; `way` is what odd.so is to do.
+local function evaluate(expression, plugins, way)
+  local before = ("SEQRUN_PLUGINS='%s' SEQRUN_ODD='%s'"):format(plugins or "", way or "")
+  return program.run({ "-e", expression }, { before = before })
+end
+
+local DEVICES = 'table.concat(sr.devices(), " ")'
+
+describe("SEQRUN_PLUGINS", function()
+  it("adds devices after those of the program, in the order of the list", function()
+    local code, out = evaluate(DEVICES, odd .. ":" .. late)
+    assert.equal(0, code)
+    assert.equal("ref cpu odd late\n", (out:gsub('"', "")))
+  end)
+
+  it("ends the program when a library is missing", function()
+    local code, _, err = evaluate(DEVICES, "/nowhere/cuda.so")
+    assert.equal(3, code)
+    assert.equal("seqrun: plugin: there is no file /nowhere/cuda.so (listed in SEQRUN_PLUGINS)\n", err)
+  end)
+end)
+
+describe("a plug-in that cannot be used", function()
+  ---Exit code 4, one sentence with these words, nothing else.
+  local function refuses(way, words)
+    local code, out, err = evaluate(DEVICES, odd, way)
+    assert.equal(4, code)
+    assert.equal("", out)
+    assert.is_truthy(err:find(words, 1, true), err)
+    assert.is_nil(err:find("\n.")) -- one line
+  end
+
+  it("was built for another interface", function() refuses("abi", "rebuild it against the headers of this program") end)
+  it("was built with another table", function() refuses("bytes", "rebuild it against the headers of this program") end)
+  it("leaves out what every device has", function() refuses("empty", "its table has no name, alloc,") end)
+  it("brings a name that is taken", function() refuses("taken", "there is already a device 'cpu'") end)
+  it("fails and says why", function() refuses("fails", "odd.so cannot be used: the driver is missing") end)
+  it("fails and does not say why", function() refuses("silent", "it gave no reason") end)
+
+  it("leaves no device behind", function()
+    local try = ("(sr.plugin('%s')), %s"):format(odd, DEVICES)
+    local code, out = program.run({ "-e", try }, { before = "SEQRUN_ODD=fails" })
+    assert.equal(0, code)
+    assert.is_truthy(out:find("ref cpu", 1, true))
+    assert.is_nil(out:find("odd", 1, true))
+  end)
+
+  it("is no library", function()
+    local folder = program.folder()
+    local path = program.write(folder, "text.so", "not a library")
+    local done, message, code = sr.plugin(path)
+    assert.is_nil(done)
+    assert.equal("device", code)
+    assert.is_truthy(message:find("plugin: cannot load " .. path, 1, true))
+  end)
+
+  it("exports no init function", function()
+    local path = program.write(program.folder(), "x.c", "int seven(void) { return 7; }\n")
+    local library = path:gsub("x%.c$", "x.so")
+    if not os.execute(("gcc -shared -fPIC -o '%s' '%s' 2>/dev/null"):format(library, path)) then return end
+    local _, message, code = sr.plugin(library)
+    assert.equal("device", code)
+    assert.is_truthy(message:find("exports no sr_plugin_init", 1, true))
+  end)
+end)
+
+describe("a device of a plug-in", function()
+  it("is loaded once", function()
+    assert(sr.plugin(late))
+    assert.same({}, sr.plugin(late))
+  end)
+
+  it("says which op it lacks", function()
+    local code, _, err = evaluate('sr.zeros(2, { device = "odd" }) + 1', odd)
+    assert.equal(1, code)
+    assert.is_truthy(err:find("binary is not written for odd", 1, true), err)
+  end)
+end)
+
+describe("the late device", function()
+  setup(function() assert(sr.plugin(late)) end)
+  before_each(function() sr.use("late") end)
+  after_each(function()
+    pcall(sr.synchronize, "late")
+    sr.use("cpu")
+  end)
+
+  it("runs nothing before the wait", function()
+    local x = sr.zeros(3)
+    local y = x + 1
+    x:fill_(5) -- queued behind the sum
+    assert.same({ 1, 1, 1 }, y:totable())
+    assert.same({ 5, 5, 5 }, x:totable())
+  end)
+
+  it("reports a bad index at the next wait, with the op and the row, once", function()
+    local x = sr.tensor { { 1, 2 }, { 3, 4 } }
+    local y = sr.ops.gather_rows(x, sr.tensor({ 0, 2 }, { dtype = "i32" }))
+    local done, message = pcall(sr.synchronize)
+    assert.is_false(done)
+    assert.is_truthy(message:find("gather_rows: rows[1] is 2, but there are 2 rows", 1, true), message)
+    sr.synchronize()
+    assert.same({ 2, 2 }, y:shape())
+  end)
+
+  it("reports it when a result is read, too", function()
+    local x = sr.tensor { { 1, 2 }, { 3, 4 } }
+    local y = sr.ops.gather_rows(x, sr.tensor({ 9 }, { dtype = "i32" }))
+    assert.has_error(function() y:totable() end)
+  end)
+
+  it("takes back memory in the order of its queue", function()
+    local held = {}
+    for i = 1, 20 do
+      local scope <close> = sr.scope()
+      local x = sr.full({ 1000 }, i)
+      held[i] = (x * 2):sum():keep() -- its input goes back to the pool before it runs
+    end
+    for i = 1, 20 do assert.equal(2000 * i, held[i]:item()) end
+  end)
+end)
+
+describe("synchronize", function()
+  it("costs nothing where work is done at once", function()
+    sr.synchronize()
+    sr.synchronize("ref")
+  end)
+end)

@@ -1,0 +1,364 @@
+/* late.c - a device that does nothing before it must: built as build/tests/late.so.
+ *
+ * A plug-in that wraps the cpu backend.  Every call is queued with copies of its arguments; at the
+ * next wait (download, wait) a thread of its own runs the queue in order.  Whatever relies on a
+ * call being done when it returns, or on memory that the caller may take back, shows here.
+ *
+ * Errors that a queued call meets are kept, the first of them, and the next wait reports it.
+ */
+#include <pthread.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/tensor/plugin.h"
+#include "tests/support/each.h"
+
+static const sr_backend *cpu;
+
+/* ---- the queue ------------------------------------------------------------------------------- */
+
+typedef struct call {
+    struct call *next;
+    sr_status (*run)(struct call *);
+    sr_layout *layout; /* held for the call, or NULL */
+} call;
+
+typedef struct queue {
+    sr_device *inner; /* of the cpu backend; its pool is not used */
+    call *first, *last;
+    sr_status status; /* the first failure since the last wait */
+    char message[1024];
+} queue;
+
+static queue *queue_of(const sr_device *device) {
+    return device->state;
+}
+
+static void enqueue(queue *q, call *c, sr_status (*run)(call *)) {
+    c->run = run;
+    if (q->last != NULL)
+        q->last->next = c;
+    else
+        q->first = c;
+    q->last = c;
+}
+
+static void forget(call *c) {
+    sr_layout_release(c->layout);
+    sr_free(c);
+}
+
+static void *run_all(void *context) {
+    queue *q = context;
+    while (q->first != NULL) {
+        call *c = q->first;
+        q->first = c->next;
+        sr_status st = c->run(c);
+        if (st != SR_OK && q->status == SR_OK) {
+            q->status = st;
+            memcpy(q->message, sr_message(), strlen(sr_message()) + 1);
+        }
+        forget(c);
+    }
+    q->last = NULL;
+    return NULL;
+}
+
+static sr_status late_wait(sr_device *device) {
+    queue *q = queue_of(device);
+    pthread_t thread;
+    q->inner->threads = device->threads; /* the pool may be another one by now */
+    if (q->first != NULL) {
+        if (pthread_create(&thread, NULL, run_all, q) != 0)
+            return sr_fail(SR_EDEVICE, "late: cannot start a thread");
+        pthread_join(thread, NULL);
+    }
+    sr_status st = q->status;
+    q->status = SR_OK;
+    return st == SR_OK ? SR_OK : sr_fail(st, "%s", q->message);
+}
+
+/* ---- copies of arguments --------------------------------------------------------------------- */
+
+/* A tensor as it was at the call; the storage may be another's by the time the call runs. */
+typedef struct kept {
+    sr_tensor tensor;
+    sr_storage storage;
+} kept;
+
+static void keep(kept *k, const sr_tensor *t) {
+    if (t == NULL) return;
+    k->tensor = *t;
+    k->storage = *t->storage;
+    k->storage.device = queue_of(t->storage->device)->inner;
+    k->tensor.storage = &k->storage;
+}
+
+static sr_tensor *tensor_of(kept *k) {
+    return k->tensor.storage != NULL ? &k->tensor : NULL;
+}
+
+static queue *queue_among(const sr_tensor *const *list) {
+    while (*list == NULL) list++;
+    return queue_of((*list)->storage->device);
+}
+
+static void keep_layout(call *c, const sr_layout *layout) {
+    if (layout != NULL) c->layout = sr_layout_retain((sr_layout *)(uintptr_t)layout);
+}
+
+/* ---- one queued function a slot -------------------------------------------------------------- */
+
+/* An argument is T(y), an output tensor; C(x), an input; L(layout); or V(double, scale). */
+#define PARAM_T(name) sr_tensor *name
+#define PARAM_C(name) const sr_tensor *name
+#define PARAM_L(name) const sr_layout *name
+#define PARAM_V(type, name) type name
+
+#define FIELD_T(name) kept name;
+#define FIELD_C(name) kept name;
+#define FIELD_L(name)
+#define FIELD_V(type, name) type name;
+
+#define TENSOR_T(name) name,
+#define TENSOR_C(name) name,
+#define TENSOR_L(name)
+#define TENSOR_V(type, name)
+
+#define KEEP_T(name) keep(&w->name, name);
+#define KEEP_C(name) keep(&w->name, name);
+#define KEEP_L(name) keep_layout(&w->head, name);
+#define KEEP_V(type, name) w->name = name;
+
+#define PASS_T(name) tensor_of(&w->name)
+#define PASS_C(name) tensor_of(&w->name)
+#define PASS_L(name) w->head.layout
+#define PASS_V(type, name) w->name
+
+#define SLOT(slot, ...)                                                                            \
+    typedef struct slot##_call {                                                                   \
+        call head;                                                                                 \
+        EACH(FIELD_, __VA_ARGS__)                                                                  \
+    } slot##_call;                                                                                 \
+    static sr_status run_##slot(call *c) {                                                         \
+        slot##_call *w = (slot##_call *)c;                                                         \
+        return cpu->slot(EACH_COMMA(PASS_, __VA_ARGS__));                                          \
+    }                                                                                              \
+    static sr_status late_##slot(EACH_COMMA(PARAM_, __VA_ARGS__)) {                                \
+        slot##_call *w;                                                                            \
+        const sr_tensor *const tensors[] = {EACH(TENSOR_, __VA_ARGS__)};                           \
+        SR_TRY(sr_new(&w, 1));                                                                     \
+        EACH(KEEP_, __VA_ARGS__)                                                                   \
+        enqueue(queue_among(tensors), &w->head, run_##slot);                                       \
+        return SR_OK;                                                                              \
+    }
+
+/* clang-format off */
+#define SLOTS(X)                                                                                   \
+    X(fill, T(y), V(double, value))                                                                \
+    X(copy, T(y), C(x))                                                                            \
+    X(unary, T(y), C(x), V(sr_unary, op))                                                          \
+    X(unary_backward, T(dx), C(dy), C(x), C(y), V(sr_unary, op))                                   \
+    X(binary, T(y), C(a), C(b), V(sr_binary, op))                                                  \
+    X(where, T(y), C(condition), C(a), C(b))                                                       \
+    X(axpby, T(y), C(x), V(double, alpha), V(double, beta))                                        \
+    X(reduce, T(y), C(x), V(sr_reduction, op))                                                     \
+    X(matmul, T(y), C(a), C(b), V(double, alpha), V(double, beta))                                 \
+    X(softmax, T(y), C(x), V(bool, log))                                                           \
+    X(softmax_backward, T(dx), C(dy), C(y), V(bool, log))                                          \
+    X(gather_rows, T(y), C(x), C(rows))                                                            \
+    X(scatter_rows, T(y), C(x), C(rows))                                                           \
+    X(random, T(y), V(sr_random, kind), V(uint64_t, seed), V(sr_purpose, purpose),                 \
+      V(uint32_t, uid), V(uint32_t, epoch), V(double, a), V(double, b))                            \
+    X(linear, T(y), T(pre), C(x), C(w_), C(b), V(sr_act, act))                                     \
+    X(linear_backward, T(dx), T(dw), T(db), C(dy), C(x), C(w_), C(pre), C(y), V(sr_act, act))      \
+    X(attention, T(out), T(lse), C(qkv), L(layout), V(int, heads), V(double, scale),               \
+      V(sr_dropout, drop))                                                                         \
+    X(attention_backward, T(dqkv), C(dout), C(qkv), C(out), C(lse), L(layout), V(int, heads),      \
+      V(double, scale), V(sr_dropout, drop))                                                       \
+    X(residual_norm, T(y), T(sum), T(mean), T(rstd), C(x), C(residual), C(gamma), C(beta),         \
+      L(layout), V(double, eps), V(sr_dropout, drop))                                              \
+    X(residual_norm_backward, T(dx), T(dresidual), T(dgamma), T(dbeta), C(dy), C(sum), C(gamma),   \
+      C(mean), C(rstd), L(layout), V(sr_dropout, drop))                                            \
+    X(embed, T(y), T(sum), T(mean), T(rstd), C(ids), C(types), C(word), C(position), C(type),      \
+      C(gamma), C(beta), L(layout), V(double, eps), V(sr_dropout, drop))                           \
+    X(embed_backward, T(dword), T(dposition), T(dtype), T(dgamma), T(dbeta), C(dy), C(ids),        \
+      C(types), C(sum), C(gamma), C(mean), C(rstd), L(layout), V(sr_dropout, drop))                \
+    X(dropout, T(y), C(x), L(layout), V(sr_dropout, drop))                                         \
+    X(mlm_loss, T(total), T(nll), T(correct), T(dlogits), C(x), C(word), C(bias), C(labels),       \
+      C(weights))                                                                                  \
+    X(mlm_loss_backward, T(dx), T(dword), T(dbias), C(dtotal), C(dlogits), C(x), C(word))          \
+    X(cross_entropy, T(total), T(nll), T(correct), T(dlogits), C(logits), C(labels), C(weights))
+
+SLOTS(SLOT)
+/* clang-format on */
+
+/* ---- what copies more than tensors ----------------------------------------------------------- */
+
+typedef struct norm_call {
+    call head;
+    kept result, grad;
+    int64_t count;
+    sr_segment segments[];
+} norm_call;
+
+static sr_status run_grad_norm(call *c) {
+    norm_call *w = (norm_call *)c;
+    return cpu->grad_norm(&w->result.tensor, &w->grad.tensor, w->segments, w->count);
+}
+
+static sr_status late_grad_norm(sr_tensor *result, const sr_tensor *grad,
+                                const sr_segment *segments, int64_t count) {
+    norm_call *w;
+    SR_TRY(sr_alloc((void **)&w, sizeof *w + (size_t)count * sizeof *segments, 1));
+    keep(&w->result, result);
+    keep(&w->grad, grad);
+    w->count = count;
+    memcpy(w->segments, segments, (size_t)count * sizeof *segments);
+    enqueue(queue_of(result->storage->device), &w->head, run_grad_norm);
+    return SR_OK;
+}
+
+typedef struct step_call {
+    call head;
+    sr_step step;
+    kept value, grad, m, v, low, result;
+    sr_segment segments[];
+} step_call;
+
+static sr_status run_step(call *c) {
+    step_call *w = (step_call *)c;
+    w->step.value = tensor_of(&w->value);
+    w->step.grad = tensor_of(&w->grad);
+    w->step.m = tensor_of(&w->m);
+    w->step.v = tensor_of(&w->v);
+    w->step.low = tensor_of(&w->low);
+    w->step.result = tensor_of(&w->result);
+    w->step.segments = w->segments;
+    return cpu->step(&w->step);
+}
+
+static sr_status late_step(const sr_step *step) {
+    step_call *w;
+    size_t segments = (size_t)step->count * sizeof *step->segments;
+    SR_TRY(sr_alloc((void **)&w, sizeof *w + segments, 1));
+    w->step = *step;
+    keep(&w->value, step->value);
+    keep(&w->grad, step->grad);
+    keep(&w->m, step->m);
+    keep(&w->v, step->v);
+    keep(&w->low, step->low);
+    keep(&w->result, step->result);
+    memcpy(w->segments, step->segments, segments);
+    enqueue(queue_of(step->value->storage->device), &w->head, run_step);
+    return SR_OK;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static sr_status late_open(sr_device *device) {
+    queue *q;
+    SR_TRY(sr_new(&q, 1));
+    sr_status st = sr_device_open(&q->inner, cpu, "cpu", device->threads);
+    if (st != SR_OK) {
+        sr_free(q);
+        return st;
+    }
+    device->state = q;
+    return SR_OK;
+}
+
+static void late_close(sr_device *device) {
+    queue *q = queue_of(device);
+    if (q == NULL) return;
+    (void)late_wait(device);
+    while (q->first != NULL) { /* no thread could be started */
+        call *c = q->first;
+        q->first = c->next;
+        forget(c);
+    }
+    sr_device_close(q->inner);
+    sr_free(q);
+    device->state = NULL;
+}
+
+static sr_status late_alloc(sr_device *device, void **data, size_t bytes) {
+    return cpu->alloc(queue_of(device)->inner, data, bytes);
+}
+
+typedef struct free_call {
+    call head;
+    sr_device *inner;
+    void *data;
+    size_t bytes;
+} free_call;
+
+static sr_status run_free(call *c) {
+    free_call *w = (free_call *)c;
+    cpu->free(w->inner, w->data, w->bytes);
+    return SR_OK;
+}
+
+static void late_free(sr_device *device, void *data, size_t bytes) {
+    free_call *w;
+    if (sr_new(&w, 1) != SR_OK) {
+        (void)late_wait(device);
+        cpu->free(queue_of(device)->inner, data, bytes);
+        return;
+    }
+    w->inner = queue_of(device)->inner;
+    w->data = data;
+    w->bytes = bytes;
+    enqueue(queue_of(device), &w->head, run_free);
+}
+
+typedef struct upload_call {
+    call head;
+    void *to;
+    size_t bytes;
+    char from[];
+} upload_call;
+
+static sr_status run_upload(call *c) {
+    upload_call *w = (upload_call *)c;
+    memcpy(w->to, w->from, w->bytes);
+    return SR_OK;
+}
+
+static sr_status late_upload(sr_device *device, void *to, const void *host, size_t bytes) {
+    upload_call *w;
+    SR_TRY(sr_alloc((void **)&w, sizeof *w + bytes, 1));
+    w->to = to;
+    w->bytes = bytes;
+    memcpy(w->from, host, bytes);
+    enqueue(queue_of(device), &w->head, run_upload);
+    return SR_OK;
+}
+
+static sr_status late_download(sr_device *device, void *host, const void *from, size_t bytes) {
+    SR_TRY(late_wait(device));
+    return cpu->download(queue_of(device)->inner, host, from, bytes);
+}
+
+/* ---- the plug-in ----------------------------------------------------------------------------- */
+
+static sr_backend late = {
+    SR_BACKEND_ABI,        .name = "late",
+    .open = late_open,     .close = late_close,
+    .alloc = late_alloc,   .free = late_free,
+    .upload = late_upload, .download = late_download,
+    .wait = late_wait,     .grad_norm = late_grad_norm,
+    .step = late_step,
+};
+
+#define FILL(slot, ...)                                                                            \
+    if (cpu->slot != NULL) late.slot = late_##slot;
+
+sr_status sr_plugin_init(const sr_host *host, int abi) {
+    (void)abi;
+    cpu = host->find_backend("cpu");
+    if (cpu == NULL) return sr_fail(SR_EDEVICE, "there is no cpu device to wrap");
+    late.real = cpu->real;
+    SLOTS(FILL)
+    return host->add_backend(&late);
+}

@@ -1,0 +1,30 @@
+/* odd.c - plug-ins that cannot be used, one for each value of SEQRUN_ODD: "abi", "bytes", "taken",
+ * "empty", "fails", "silent"; without it a backend that can fill and copy, "odd".  Built as
+ * build/tests/odd.so. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/tensor/plugin.h"
+
+static sr_backend backend = {SR_BACKEND_ABI, .name = "odd", .real = SR_F32};
+
+sr_status sr_plugin_init(const sr_host *host, int abi) {
+    const char *way = getenv("SEQRUN_ODD");
+    if (abi != host->abi) return sr_fail(SR_EINTERNAL, "two numbers for one interface");
+    const sr_backend *cpu = host->find_backend("cpu");
+    if (way == NULL) way = "";
+    backend.open = cpu->open;
+    backend.close = cpu->close;
+    backend.alloc = cpu->alloc;
+    backend.free = cpu->free;
+    backend.upload = cpu->upload;
+    backend.download = cpu->download;
+    backend.fill = cpu->fill;
+    if (strcmp(way, "empty") != 0) backend.copy = cpu->copy;
+    if (strcmp(way, "abi") == 0) backend.abi = abi + 1;
+    if (strcmp(way, "bytes") == 0) backend.bytes += sizeof(void *);
+    if (strcmp(way, "taken") == 0) backend.name = "cpu";
+    if (strcmp(way, "silent") == 0) return SR_EDEVICE;
+    SR_TRY(host->add_backend(&backend));
+    return strcmp(way, "fails") == 0 ? sr_fail(SR_EDEVICE, "the driver is missing") : SR_OK;
+}
