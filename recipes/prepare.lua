@@ -9,12 +9,12 @@ local sys = require "seqrun.core.sys"
 local c = sr.config
 
 local schema = c.map {
-  { "inputs", c.list(c.string(), { required = true, doc = "text files, directories, .gz files, or - for standard input" }) },
+  { "inputs", c.list(c.string(), { required = true, doc = "text files, .gz files, directories, or - (stdin)" }) },
   { "out", c.string { required = true, doc = "data set to write" } },
   { "vocab", c.map {
     { "file", c.string { optional = true, doc = "vocabulary file; none: train a vocabulary on the inputs" } },
     { "size", c.integer { default = 30000, min = 6, max = 1 << 20, doc = "size of the trained vocabulary" } },
-    { "min_frequency", c.integer { default = 2, min = 1, doc = "minimum count of a pair that is merged into a token" } },
+    { "min_frequency", c.integer { default = 2, min = 1, doc = "minimum count of a pair to be merged" } },
   } },
   { "text", c.map {
     { "format", c.enum({ "prose", "lines" }, { default = "prose", doc = "prose, or lines: one sentence per line" }) },

@@ -1,10 +1,10 @@
--- common.lua - what the benchmarks share: arguments, a clock, tables.
+-- common.lua - helpers of the benchmarks: arguments, timing, tables.
 
 local sys = require("seqrun.core.sys")
 
 local common = {}
 
----`key=value` arguments over defaults, of the default's type.
+---Parses `key=value` arguments; a value has the type of its default.
 ---@param defaults table<string, string|number|boolean>
 ---@param arguments string[]
 ---@return table
@@ -18,10 +18,10 @@ function common.options(defaults, arguments)
       local known = {}
       for name in pairs(defaults) do known[#known + 1] = name end
       table.sort(known)
-      error(("bench: '%s' is not understood; give key=value with: %s"):format(argument, table.concat(known, ", ")), 0)
+      error(("bench: invalid argument '%s'; use key=value with: %s"):format(argument, table.concat(known, ", ")), 0)
     end
     if type(default) == "number" then
-      value = tonumber(value) or error(("bench: %s wants a number, not '%s'"):format(key, value), 0)
+      value = tonumber(value) or error(("bench: %s must be a number, got '%s'"):format(key, value), 0)
     elseif type(default) == "boolean" then
       value = value == "true"
     end
@@ -30,7 +30,7 @@ function common.options(defaults, arguments)
   return options
 end
 
----The least seconds of `count` calls, after one that is not counted.
+---The minimum time in seconds of `count` calls, after one warm-up call.
 ---@param fn fun()
 ---@param count integer
 ---@return number
@@ -45,7 +45,7 @@ function common.best(fn, count)
   return least
 end
 
----Prints columns of text and numbers, as wide as they need to be.
+---Prints rows as aligned columns.
 ---@param rows (string|number)[][] the first is the heading
 function common.print_table(rows)
   local widths = {}
@@ -62,7 +62,7 @@ function common.print_table(rows)
   end
 end
 
----The processor, threads and date that every figure needs beside it.
+---The processor, instruction class, threads, device and date, to be reported with every figure.
 ---@return string
 function common.machine()
   local sr, instructions = require("seqrun"), require("seqrun.core.tensor").instructions()

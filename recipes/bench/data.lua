@@ -1,9 +1,9 @@
--- How fast text becomes a data set, a data set an epoch, and an epoch batches:
+-- data.lua - throughput from text to data set, data set to epoch, and epoch to batches.
 --
 --     seqrun recipes/bench/data.lua [times=40] [max_len=128,512]
 --
--- The text is the two novels, `times` over.  `prepare` reads, splits, tokenizes and writes on all threads;
--- `epoch` draws all next-sentence pairs and packs them (later epochs: one thread, in the background);
+-- The text is the two novels, repeated `times` times.  `prepare` reads, splits, tokenizes and writes on all threads;
+-- `epoch` draws all next-sentence pairs and packs them (later epochs run on one background thread);
 -- `batches` reads, masks and collates on one thread.
 
 local sr = require "seqrun"
@@ -42,7 +42,7 @@ for max_len in options.max_len:gmatch("%d+") do
     mask = { max = 80 }, solver = "lpfhp",
   })
   local plan = loader:plan()
-  print(("epoch at %4s  %6.2f M examples/s, %d examples in %.2f s, %.0f ms of it for the plan"):format(max_len,
+  print(("epoch at %4s  %6.2f M examples/s, %d examples in %.2f s, including %.0f ms for the plan"):format(max_len,
     plan.sequences / plan.seconds / 1e6, plan.sequences, plan.seconds, plan.milliseconds))
   local tokens, start = 0, sys.now()
   while sys.now() - start < 2 do

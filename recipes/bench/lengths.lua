@@ -1,8 +1,8 @@
--- lengths.lua - sequences of real lengths, dealt into packs, for the step benchmark.
+-- lengths.lua - packs of sequences with realistic lengths, for the step benchmark.
 --
--- Lengths are drawn from a histogram with a fixed seed and packed best-fit, longest first.  The
--- histogram of Wikipedia at 512 tokens is the one published with the packing paper (Krell et al. 2021,
--- arXiv:2107.02027): line l holds the number of sequences of l tokens.
+-- Lengths are sampled from a histogram with a fixed seed and packed by best-fit decreasing.  The
+-- histogram of Wikipedia at 512 tokens was published with the packing paper (Krell et al. 2021,
+-- arXiv:2107.02027): line l has the number of sequences of l tokens.
 
 local lengths = {}
 
@@ -14,7 +14,7 @@ local function read_histogram(path)
   return counts
 end
 
----A small generator of its own, so that the draw is the same everywhere.
+---A self-contained generator, so that the sample is the same on every platform.
 local function generator(seed)
   local state = seed
   return function()
@@ -39,7 +39,7 @@ local function draw(counts, number, seed)
   return drawn
 end
 
----Best fit, longest first: each sequence goes where it leaves the least room.
+---Best-fit decreasing: each sequence goes into the fullest pack that has room for it.
 local function pack(drawn, capacity)
   table.sort(drawn, function(a, b) return a > b end)
   local packs = {}
@@ -58,7 +58,7 @@ local function pack(drawn, capacity)
   return packs
 end
 
----Shuffles in place, so that neighbouring packs are not alike.
+---Shuffles in place, so that neighbouring packs are not similar.
 local function shuffle(list, seed)
   local random = generator(seed)
   for i = #list, 2, -1 do
@@ -67,12 +67,12 @@ local function shuffle(list, seed)
   end
 end
 
----`number` packs of a sample, each a list of lengths that sum to at most the histogram's capacity.
+---Samples `number` packs, each a list of lengths whose sum is at most the histogram's capacity.
 ---@param path string
 ---@param number integer
 ---@param seed integer
 ---@return integer[][] packs
----@return number factor sequences a pack over the whole sample
+---@return number factor sequences per pack over the whole sample
 ---@return integer capacity
 function lengths.packs(path, number, seed)
   local counts = read_histogram(path)

@@ -1,11 +1,15 @@
--- ops.lua - each op by itself: time, rate, and the floor that the memory bus sets.
+-- ops.lua - time and throughput of each op, and the lower bound set by memory bandwidth.
 --
 --   build/seqrun recipes/bench/ops.lua [op=NAME] [T=2048] [hidden=768] [len=512] [repeats=5]
 --
--- GFLOP/s counts the products an op needs; GB/s the bytes it must read and write at least once.  `floor`
--- is those bytes over the copy rate measured first: an op that is not bound by arithmetic cannot be
--- faster.  An op whose time is far above its floor, and whose GFLOP/s are far below those of `linear`,
--- has something to gain.  Backward rows run forward once, then time the way back alone.
+-- peer=true multiplies the same shapes with oneDNN afterwards (peers/onednn_gemm.c; libdnnl-dev).
+--
+-- GFLOP/s counts matrix products, GB/s the bytes that an op must read and write at least once.  `floor`
+-- is those bytes over the copy bandwidth, which is measured first: no op can be faster, unless its data
+-- is cached.  An op far above its floor whose GFLOP/s are far below those of `linear` can be improved.
+-- Rows named `back` time the backward pass alone.
+--
+-- peer=true also measures oneDNN on the same shapes (peers/onednn_gemm.c; needs libdnnl-dev).
 --
 -- peer=true multiplies the same shapes with oneDNN afterwards (peers/onednn_gemm.c; libdnnl-dev).
 
@@ -41,7 +45,7 @@ local function report(name, seconds, flops, bytes)
   }
 end
 
----Times `forward`, then the way back from its result.
+---Times `forward`, then backward from its result.
 ---@param work { flops?: number, bytes?: number, back_flops?: number, back_bytes?: number }
 local function measure(name, forward, work)
   if options.op ~= "" and not name:find(options.op, 1, true) then return end
@@ -69,7 +73,7 @@ local function layout_of(len)
   return sr.layout { lens = lens, rows = T, seed = options.seed }
 end
 
--- ---- the copy rate -------------------------------------------------------------------------------
+-- ---- copy bandwidth ------------------------------------------------------------------------------
 
 do
   local scope <close> = sr.scope()

@@ -1,9 +1,9 @@
--- packing.lua - packs, bounds and times of every solver beside the published figures.
+-- packing.lua - packs, bounds and times of every solver, compared with the published figures.
 --
 --     seqrun recipes/bench/packing.lua [set=wikipedia_512] [data=tests/data/packing] [repeat=5]
 --
--- Times are the best of `repeat` runs on one core.  The reference figures are those of the packing
--- paper's reference implementation (reference_packing.tsv) and of bounds.tsv beside the histograms.
+-- Times are the best of `repeat` runs on one core.  The published figures are those of the packing
+-- paper's reference implementation (reference_packing.tsv); bounds.tsv has the best known bounds.
 
 local sr = require("seqrun")
 local core = require("seqrun.core.pack")
@@ -61,7 +61,7 @@ local function solver_table(set, depths)
   end
 end
 
----Counts that no data set has: every length up to max_len, in an uneven exponential or log-normal shape.
+---Synthetic counts: every length up to max_len, exponential or log-normal with noise.
 local function many_lengths(max_len, shape)
   local counts, noise = {}, 1
   for l = 1, max_len do
@@ -94,7 +94,7 @@ local function memory()
   end
 end
 
----16.3 million lengths in a drawn order: counted, packed, bound to their uids; then packs at random.
+---16.3 million lengths in random order: counted, packed, assigned to uids; then packs of an epoch.
 local function end_to_end(solver)
   local histogram = sr.must(sr.pack.lengths(given.data .. "/wikipedia_512.hist"))
   local lengths = histogram:deal(1)
@@ -106,7 +106,7 @@ local function end_to_end(solver)
   local packing = sr.must(core.packing(plan, lengths, 7))
   local bound = os.clock()
   local n = histogram:info().sequences
-  print(("%s: %d lengths to a plan in %.3f s, instances in %.3f s more; %.2f bytes a sequence"):format(
+  print(("%s: %d lengths to a plan in %.3f s, instances in another %.3f s; %.2f bytes per sequence"):format(
     solver, n, planned - began, bound - planned, (memory() - before) / n))
   local packs = 1000000
   began = os.clock()
@@ -128,5 +128,5 @@ print()
 for _, solver in ipairs { "lpfhp", "optimal" } do end_to_end(solver) end
 local wikipedia = sr.must(sr.pack.lengths(given.data .. "/wikipedia_512.hist"))
 local online = sr.must(sr.pack(wikipedia, { solver = "online", open = 64 }))
-print(("online, 64 open packs, drawn order: %.4f%% in %.2f s"):format(100 * online.efficiency,
+print(("online, 64 open packs, random order: %.4f%% in %.2f s"):format(100 * online.efficiency,
   online.milliseconds / 1000))

@@ -1,13 +1,27 @@
--- step.lua - a full training step over the same examples, arranged in five ways.
+-- step.lua - a full training step over the same examples in five arrangements.
 --
 --   build/seqrun recipes/bench/step.lua [model=small|base] [packs=4] [updates=2] [repeats=3]
 --
--- padded   one sequence a row of S slots; pads go through everything, attention too, as in a program
---          that knows a batch as a rectangle with a mask
--- rows     the same rows, but attention skips the pads: they cost every product and row-wise op
--- dense    packs of S, attention with all S x S scores and a mask (no attention dropout there)
--- single   one sequence at a time, no slack
+-- A step is forward, backward and AdamW over one update; all four see the same sequences, masks and
+-- dropout keys.  Printed are real tokens a second, and how many times slower than packed each one is.
+-- padded / packed should come to at least 0.95 of the packing factor of the examples.  (The masked-LM
+-- head and the optimizer cost the same in all arrangements, attention the same in rows and packed.)
+--
+-- dump=FILE writes the packs for recipes/bench/peers/torch_step.py; peer=true runs that too.
+--
+-- padded   one sequence per row of S slots; padding goes through every op including attention, as in
+--          programs whose batch is a rectangle with a mask
+-- rows     the same rows, but attention skips padding: only matrix products and row-wise ops process it
+-- dense    packs of S, attention computes all S x S scores and masks them (without attention dropout)
+-- single   one sequence at a time, no padding
 -- packed   packs of S, packed attention
+--
+-- A step is forward, backward and AdamW over one update; all arrangements see the same sequences, masks
+-- and dropout keys.  Prints real tokens per second, and the speed-up of packed over each arrangement.
+-- padded / packed should be at least 0.95 times the packing factor of the examples.  (The masked-LM head
+-- and the optimizer cost the same in all arrangements, attention the same in rows and packed.)
+--
+-- dump=FILE writes the packs for recipes/bench/peers/torch_step.py; peer=true runs that as well.
 --
 -- A step is forward, backward and AdamW over one update; all four see the same sequences, masks and
 -- dropout keys.  Printed are real tokens a second, and how many times slower than packed each one is.
@@ -41,8 +55,8 @@ if options.threads > 0 then sr.use("cpu", { threads = options.threads }) end
 
 -- ---- batches -----------------------------------------------------------------------------------
 
----Token ids, types and masked rows of sequences at given starts; a sequence's own content is a
----function of its uid, so that every arrangement sees the same.
+---Token ids, types, masked rows and labels of sequences at given starts.  The content of a sequence is
+---a function of its uid, so that every arrangement sees the same.
 local function fill(sequences, starts, rows, vocabulary)
   local ids, types, masked, labels = {}, {}, {}, {}
   for r = 1, rows do ids[r], types[r] = 0, 0 end
@@ -132,8 +146,8 @@ local function dense_attention(slots)
   end
 end
 
----Attention over every slot of every row, pads among them.  The mask that a rectangle needs is left
----out: it changes the numbers, not the time.
+---Attention over every slot of every row, padding included.  The mask that a padded batch needs is
+---omitted: it changes the results, not the time.
 local function rectangle_attention(slots)
   local whole = {}
   return function(qkv, layout, o)
@@ -155,7 +169,7 @@ local function step(bert, optimizer, batches)
   optimizer:step { rate = 1e-5, clip = 1.0 }
 end
 
----Real tokens a second of every update in one arrangement; the best of the repeats of each.
+---Real tokens per second of one arrangement; each update counts with the best of its repeats.
 local function measure(bert, optimizer, updates, how, capacity)
   local vocabulary, seconds, tokens = bert.config.vocab_size, 0, 0
   bert.attention = how == "dense" and dense_attention(capacity)
@@ -193,7 +207,7 @@ if dump then
   file:close()
 end
 
-local bert = sr.nn.bert(assert(MODELS[options.model], "bench: model is small or base")):initialise(1)
+local bert = sr.nn.bert(assert(MODELS[options.model], "bench: model must be small or base")):initialise(1)
 local optimizer = sr.optim.adamw(bert.params, {})
 local here = sequences / (options.packs * options.updates)
 print(("BERT %s, %s"):format(options.model, common.machine()))
@@ -214,7 +228,7 @@ common.print_table(rows)
 for _, how in ipairs { "padded", "rows" } do
   if speed[how] and speed.packed then
     local ratio = speed.packed / speed[how]
-    print(("%s / packed time is %.2f, %.3f of the factor"):format(how, ratio, ratio / here))
+    print(("%s / packed time is %.2f, %.3f times the packing factor"):format(how, ratio, ratio / here))
   end
 end
 if options.peer then

@@ -1,8 +1,8 @@
--- How fast text becomes ids: seqrun recipes/bench/tokenize.lua [FILE...] [times=20] [threads=1,2]
+-- tokenize.lua - throughput of the tokenizer: seqrun recipes/bench/tokenize.lua [FILE...] [times=20] [threads=1,2]
 --
--- Prints MB/s of text, the best of five runs, on each number of threads: ids only, with offsets, and
--- with ids written out as `seqrun tokenize` does.  The text is taken one paragraph a line.  Where PYTHON
--- names an interpreter that has the package tokenizers, its speed on the same lines and threads follows:
+-- Prints MB/s of text, the best of five runs, for each number of threads: ids only, with offsets, and
+-- with printed ids as in `seqrun tokenize`.  Every line of the input is one paragraph.  If PYTHON names an
+-- interpreter with the package tokenizers, that is measured on the same lines and threads:
 --
 --     PYTHON=venv/bin/python seqrun recipes/bench/tokenize.lua
 
@@ -21,7 +21,7 @@ for _, word in ipairs(arg) do
 end
 if #files == 0 then files = NOVELS end
 
----Writes a file with one paragraph a line; returns its path and size.
+---Writes a file with one paragraph per line; returns its path and size.
 local function paragraphs(times)
   local lines, path = {}, os.tmpname()
   for _, file in ipairs(files) do
@@ -60,7 +60,7 @@ for threads in options.threads:gmatch("%d+") do
   local command = ("%s tokenize --vocab %s --ids --threads %s %s >/dev/null"):format(program, VOCAB, threads, path)
   report("ids only", count(false))
   report("with offsets", count(true))
-  report("the verb, ids printed", function() assert(os.execute(command)) end)
+  report("command, printing ids", function() assert(os.execute(command)) end)
 end
 
 local python = os.getenv("PYTHON")

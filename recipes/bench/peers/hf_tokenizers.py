@@ -1,6 +1,6 @@
-"""The speed of Hugging Face's tokenizers on one paragraph a line; run by recipes/bench/tokenize.lua.
+"""Throughput of Hugging Face tokenizers, one paragraph per line; run by recipes/bench/tokenize.lua.
 
-    python3 tokenize.py VOCAB FILE THREADS...        (pip install tokenizers)
+    python3 hf_tokenizers.py VOCAB FILE THREADS...        (pip install tokenizers)
 """
 import os
 import subprocess
@@ -13,7 +13,7 @@ def measure(vocab, path, threads):
     tokenizer = BertWordPieceTokenizer(vocab, lowercase=True)
     with open(path, encoding="utf-8", newline="\n") as f:
         lines = f.read().split("\n")[:-1]
-    lines = lines[:len(lines) // 10]  # a tenth is enough to time it
+    lines = lines[:len(lines) // 10]  # a tenth of the text suffices
     size = sum(len(line.encode()) + 1 for line in lines)
     ways = [("with offsets", tokenizer.encode_batch)]
     fast = getattr(tokenizer._tokenizer, "encode_batch_fast", None)
@@ -36,6 +36,6 @@ if __name__ == "__main__":
     if len(threads) == 1:
         measure(vocab, path, int(threads[0]))
     else:
-        for n in threads:  # the pool of threads is made once in a process
+        for n in threads:  # a process creates its thread pool only once
             env = dict(os.environ, RAYON_NUM_THREADS=n, TOKENIZERS_PARALLELISM="false" if n == "1" else "true")
             subprocess.run([sys.executable, __file__, vocab, path, n], env=env, check=True)

@@ -1,13 +1,12 @@
-/* onednn_gemm.c - the products of a BERT layer in oneDNN, beside our own.
+/* onednn_gemm.c - the matrix products of a BERT layer in oneDNN, for comparison.
  *
  *     cc -O2 -fopenmp recipes/bench/peers/onednn_gemm.c -o onednn_gemm -ldnnl
  *     ./onednn_gemm 2048 768 3072 2
  *
  * Arguments: T, H, F, threads.  `seqrun recipes/bench/ops.lua op=linear peer=true` builds and runs
- * it (apt-get install libdnnl-dev).  Each thread multiplies its share of the rows with oneDNN's own
- * threads turned off, either with sgemm as it comes or with a primitive that chose the layout of
- * the weights; laying them out anew is not in the time.  Printed: GFLOP/s, the best of three rounds
- * of four.
+ * it (apt-get install libdnnl-dev).  Each thread multiplies a part of the rows, with oneDNN's own
+ * threading disabled, either with plain sgemm or with a primitive that chooses the layout of the
+ * weights; reordering them is not timed.  Prints GFLOP/s, the best of three rounds of four products.
  */
 #include <oneapi/dnnl/dnnl.h>
 #include <omp.h>
@@ -27,7 +26,7 @@ static void need(dnnl_status_t st, const char *what) {
     exit(1);
 }
 
-/* (rows, cols) in memory, transposed or not; `of` is the distance between its long lines. */
+/* A (rows, cols) matrix, transposed or not; `of` is its leading dimension. */
 static dnnl_memory_desc_t matrix(int64_t rows, int64_t cols, int64_t of, bool turned) {
     dnnl_memory_desc_t md;
     dnnl_dims_t dims = {rows, cols}, strides = {turned ? 1 : of, turned ? of : 1};
@@ -73,7 +72,7 @@ static primitive prepare(dnnl_engine_t engine, const shape *s, int64_t rows, flo
     return p;
 }
 
-/* The least seconds of a product over rounds, all threads at work. */
+/* The minimum time of a product over all rounds, in seconds, with all threads working. */
 static double measure(dnnl_engine_t engine, const shape *s, float *a, float *b, float *c,
                       int threads, bool laid) {
     enum { ROUNDS = 3, TURNS = 4 };
@@ -134,7 +133,7 @@ int main(int argc, char **argv) {
     need(dnnl_engine_create(&engine, dnnl_cpu, 0), "engine");
     const dnnl_version_t *v = dnnl_version();
     printf("oneDNN %d.%d.%d, %d threads, f32\n%-14s %8s %8s\n", v->major, v->minor, v->patch,
-           threads, "GFLOP/s", "sgemm", "laid out");
+           threads, "GFLOP/s", "sgemm", "reordered");
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const shape *s = &shapes[i];
         double rate[2];

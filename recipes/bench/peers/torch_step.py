@@ -1,14 +1,14 @@
-"""BERT pretraining steps in PyTorch, over the packs that recipes/bench/step.lua dumps.
+"""BERT pretraining steps in PyTorch, on packs dumped by recipes/bench/step.lua.
 
     build/seqrun recipes/bench/step.lua model=base dump=/tmp/packs.txt only=packed
     python3 recipes/bench/peers/torch_step.py /tmp/packs.txt --model base
 
-One line of the file is an update: lengths of a pack, packs separated by ";".  A step is forward,
-backward and AdamW with dropout 0.1, masked-LM head on the masked rows only.  Arrangements:
-  padded    one sequence a row of 512, attention with a key mask
+Each line of the file is an update: the lengths in each pack, with packs separated by ";".  A step is
+forward, backward and AdamW with dropout 0.1 and the masked-LM head on masked rows only.  Arrangements:
+  padded    one sequence per row of 512, attention with a key mask
   mask      packs of 512 with a block-diagonal mask
-  sequence  packed rows, one scaled_dot_product_attention call a sequence (the fastest in f32)
-The model is written plainly here; nothing but torch is needed.
+  sequence  packed rows, one scaled_dot_product_attention call per sequence (the fastest in f32)
+The model is self-contained; only torch is needed.
 """
 
 import argparse
