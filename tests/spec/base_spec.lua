@@ -1,4 +1,4 @@
--- Start-up, files and faults, as a Lua program meets them.
+-- Start-up, files and faults, as seen from a Lua program.
 
 local fault = require "seqrun.core.fault"
 local sys = require "seqrun.core.sys"
@@ -16,7 +16,7 @@ teardown(function() assert(sys.remove(scratch)) end)
 describe("precompiled chunks", function()
   local bytes = string.dump(function() return 1 end)
 
-  it("are refused by load, whatever mode is asked for", function()
+  it("are rejected by load in every mode", function()
     for _, mode in ipairs { "t", "b", "bt" } do
       local chunk, message = load(bytes, "x", mode)
       assert.is_nil(chunk)
@@ -29,7 +29,7 @@ describe("precompiled chunks", function()
     end)))
   end)
 
-  it("are refused by loadfile, dofile and require", function()
+  it("are rejected by loadfile, dofile and require", function()
     assert(sys.write_file(scratch .. "/chunk.lua", bytes))
     assert.is_nil((loadfile(scratch .. "/chunk.lua")))
     assert.is_nil((loadfile(scratch .. "/chunk.lua", "b")))
@@ -42,7 +42,7 @@ describe("precompiled chunks", function()
     assert.matches("error loading module 'chunk'", message)
   end)
 
-  it("do not stop source text from loading with its environment", function()
+  it("do not affect loading source text, with or without an environment", function()
     assert.equal(7, load("return x", "x", "bt", { x = 7 })())
     assert.equal(math.pi, load("return math.pi")())
     assert(sys.write_file(scratch .. "/source.lua", "return ..., y"))
@@ -67,7 +67,7 @@ describe("the program", function()
     return code, text
   end
 
-  it("takes no search path and no start-up code from the environment", function()
+  it("ignores search paths and start-up code in the environment", function()
     local code, text = run("print(package.path, package.cpath)",
       "LUA_PATH=/evil/?.lua LUA_PATH_5_4=/evil/?.lua LUA_CPATH=/evil/?.so LUA_INIT='os.exit(9)'")
     assert.equal(0, code)
@@ -75,7 +75,7 @@ describe("the program", function()
     assert.is_nil(text:find("./?", 1, true))
   end)
 
-  it("ends with the code that os.exit is given, after closing what is to be closed", function()
+  it("exits with the code given to os.exit, after closing variables marked <close>", function()
     local code, text = run([[
       local box = setmetatable({}, { __gc = function() print("collected") end })
       io.write("unflushed ")
@@ -92,17 +92,17 @@ describe("the program", function()
     assert.equal(0, (run("io.stderr:write('lost') assert(io.open('/dev/null'))", "exec <&- 2>&-;")))
   end)
 
-  it("meets a closed pipe as an error of write", function()
+  it("reports a closed pipe as an error of write", function()
     local code = os.execute(("%s -e 'for i = 1, 1e5 do io.write(\"line\\n\") end' 2>/dev/null | head -n 1 >/dev/null")
       :format(program))
     assert.is_true(code)
   end)
 end)
 
-describe("a disk that is full, or not ours", function()
+describe("a full or read-only disk", function()
   local program = arg[-1] or "build/seqrun"
 
-  it("is a sentence with a way out and exit code 5, and the old file stands", function()
+  it("is reported with a remedy and exit code 5, and leaves the old file intact", function()
     local path, script = scratch .. "/kept", scratch .. "/fill.lua"
     assert(sys.write_file(path, "old"))
     assert(sys.write_file(script, ([[
@@ -118,7 +118,7 @@ describe("a disk that is full, or not ours", function()
     for _, name in ipairs(sys.list(scratch)) do assert.is_nil(name:find("tmp", 1, true), name) end
   end)
 
-  it("is named when we may not write there", function()
+  it("is named if writing is not permitted", function()
     local folder, script = scratch .. "/theirs", scratch .. "/write.lua"
     assert(sys.make_dirs(folder))
     assert(sys.write_file(script, ([[
@@ -128,7 +128,7 @@ describe("a disk that is full, or not ours", function()
       print(select(3, sys.make_dirs(%q)))
     ]]):format(folder .. "/file", folder .. "/deep/deeper")))
     os.execute(("chmod 755 %s; chmod 644 %s; chmod 555 %s"):format(scratch, script, folder))
-    local root = io.popen("id -u"):read("l") == "0" -- whom no mode keeps out
+    local root = io.popen("id -u"):read("l") == "0" -- no file mode keeps root out
     local other = root and "setpriv --reuid=65534 --regid=65534 --clear-groups" or ""
     local pipe = assert(io.popen(("%s %s %s 2>&1"):format(other, program, script)))
     local text = pipe:read("a")
@@ -143,7 +143,7 @@ end)
 describe("a storage fault", function()
   after_each(function() fault.storage(0) end)
 
-  it("leaves the old file or the new one, whole, at every call", function()
+  it("at any system call leaves either the old or the new file intact", function()
     local path = scratch .. "/f"
     for _, error in ipairs { "EIO", "ENOSPC" } do
       local n = 0
@@ -166,7 +166,7 @@ describe("a storage fault", function()
     end
   end)
 
-  it("is a message with a way out when the disk is full", function()
+  it("on a full disk is reported with a remedy", function()
     fault.storage(1, "ENOSPC", "write")
     local ok, message, code = sys.write_file(scratch .. "/full", "x")
     assert.is_nil(ok)
@@ -177,17 +177,17 @@ describe("a storage fault", function()
   end)
 end)
 
-describe("refused memory", function()
+describe("a failed allocation", function()
   after_each(function()
     fault.memory(0)
     fault.lua_limit(0)
   end)
 
-  it("raises or is reported at every allocation, and nothing leaks", function()
+  it("raises or is reported, wherever it occurs, and leaks nothing", function()
     local path = scratch .. "/memory"
     assert(sys.write_file(path, ("x"):rep(5000)))
     local function use(n, sticky)
-      fault.memory(n, sticky) -- in here: calling a function may itself need memory
+      fault.memory(n, sticky) -- inside: calling a function may itself allocate
       local bytes = assert(sys.read_file(path))
       local names = assert(sys.list(scratch))
       return #bytes + #names + #sys.hash(bytes) + sys.stat(path).size
@@ -210,10 +210,10 @@ describe("refused memory", function()
     for _ = 1, 500 do pcall(use, 0) end
     collectgarbage()
     collectgarbage()
-    assert.is_true(fault.held() < before + 100) -- Lua's own stacks come and go; a leak is 500
+    assert.is_true(fault.held() < before + 100) -- Lua's own stacks vary; a leak would be 500
   end)
 
-  it("is an ordinary error when a script grows beyond its limit", function()
+  it("is an ordinary error when a script exceeds its memory limit", function()
     collectgarbage()
     fault.lua_limit(fault.lua_limit(0) + (32 << 20))
     local ok, message = pcall(string.rep, "x", 1 << 26)
@@ -230,8 +230,8 @@ describe("refused memory", function()
   end)
 end)
 
-describe("facts", function()
-  it("are there for the machine, the build and the process", function()
+describe("system facts", function()
+  it("cover the machine, the build and the process", function()
     local machine, build = sys.machine(), sys.build()
     assert.is_true(machine.processors >= 1)
     assert.is_true(machine.memory > 0)
@@ -242,7 +242,7 @@ describe("facts", function()
     assert.is_true(sys.free_space(scratch) > 0)
   end)
 
-  it("hash bytes and files alike, as XXH3-128 does", function()
+  it("include XXH3-128 of bytes and of files", function()
     assert.equal("99aa06d3014798d86001c324468d497f", sys.hash(""))
     local bytes = ("0123456789abcdef"):rep(10000)
     assert(sys.write_file(scratch .. "/hash", bytes))

@@ -1,4 +1,4 @@
--- Loaders, updates and batches, as a recipe meets them.
+-- Loaders, updates and batches, as seen from a recipe.
 
 local sr = require "seqrun"
 local sys = require "seqrun.core.sys"
@@ -27,7 +27,7 @@ teardown(function() assert(sys.remove(folder)) end)
 local function open(options)
   local given = { data = corpus, max_len = 64, packs = 8, micro_packs = 3, seed = 3 }
   for key, value in pairs(options or {}) do given[key] = value end
-  given.packs = given.packs or nil -- false takes the default away
+  given.packs = given.packs or nil -- false removes the default
   return assert(sr.data.loader(given))
 end
 
@@ -77,7 +77,7 @@ for _, device in ipairs(sr.devices()) do
 end
 
 describe("an update", function()
-  it("divides by its own totals, however it is cut", function()
+  it("divides by its own totals, for any number of micro-batches", function()
     for _, loss in ipairs { "token", "sequence" } do
       for _, micro in ipairs { 1, 3, 8 } do
         local sums = { mlm = 0, nsp = 0 }
@@ -99,13 +99,13 @@ describe("an update", function()
         local scope <close> = sr.scope()
         table.move(batch.layout:uids(), 1, batch.sequences, #uids + 1, uids)
       end
-      table.sort(uids) -- packs are dealt to batches by cost
+      table.sort(uids) -- packs are distributed over batches by cost
       want = want or { uids, update.masked, update.tokens }
       assert.same(want, { uids, update.masked, update.tokens })
     end
   end)
 
-  it("deals packs to batches by cost, and says how even they are", function()
+  it("distributes packs over batches by cost, and reports the imbalance", function()
     local even = open({ packs = 24, micro_packs = 4, per_square = 1 / 64 }):next()
     assert.is_true(even.imbalance >= 1 and even.imbalance < 1.02, even.imbalance)
     local most, total = 0, 0
@@ -118,7 +118,7 @@ describe("an update", function()
     assert.has_error(function() open { per_square = 2 } end, "loader: per_square is 0 to 1; given 2")
   end)
 
-  it("tallies what its batches hold", function()
+  it("counts the contents of its batches", function()
     local update, sums = open():next(), { sequences = 0, tokens = 0, slots = 0, masked = 0 }
     for batch in update:batches() do
       for key in pairs(sums) do sums[key] = sums[key] + batch[key] end
@@ -130,7 +130,7 @@ describe("an update", function()
 end)
 
 describe("a loader", function()
-  it("gives the same updates with any number of workers", function()
+  it("yields the same updates with any number of workers", function()
     local want = {}
     local alone = open { prefetch = 0 }
     for i = 1, 30 do want[i] = contents(alone:next()) end
@@ -140,7 +140,7 @@ describe("a loader", function()
     end
   end)
 
-  it("goes on from a cursor as if it had never stopped", function()
+  it("continues from a cursor as if it had never stopped", function()
     local loader, cursors, want = open { packs = 20 }, {}, {}
     for i = 1, 25 do
       cursors[i] = loader:cursor()
@@ -154,7 +154,7 @@ describe("a loader", function()
     end
   end)
 
-  it("uses every example of a finite pass once", function()
+  it("uses every example of a finite pass exactly once", function()
     local loader, seen, count = open { part = "held", epochs = 1, packs = 3 }, {}, 0
     for update in function() return loader:next() end do
       for batch in update:batches() do
@@ -169,7 +169,7 @@ describe("a loader", function()
     assert.is_nil(loader:next())
   end)
 
-  it("turns a number of sequences into packs by either policy", function()
+  it("converts a number of sequences into packs by either policy", function()
     local factor = open():plan().factor
     assert.equal(math.max(1, math.floor(32 / factor + 0.5)), open({ packs = false, sequences = 32 }):summary().packs)
     assert.equal(32, open({ packs = false, sequences = 32, adjust = "betas" }):summary().packs)
@@ -193,13 +193,13 @@ describe("a loader", function()
     assert.same({ 1, 2 }, { fixed:next().schedule_step, fixed:next().schedule_step })
   end)
 
-  it("uses a saved plan where it fits", function()
+  it("uses a saved plan if it fits", function()
     local text = open({ solver = "spfhp" }):plan_text()
     assert.equal("spfhp", open({ plan = text }):plan(0).solver)
     assert.not_equal("spfhp", open({ plan = text }):plan(1).solver)
   end)
 
-  it("builds batches of given examples", function()
+  it("builds batches of fixed examples", function()
     local loader = open()
     local scope <close> = sr.scope()
     for _, arrange in ipairs { "packed", "padded" } do
@@ -211,12 +211,12 @@ describe("a loader", function()
     assert.has_error(function() loader:batch_of({ 1 << 30 }) end)
   end)
 
-  it("leaves masks and sequence pairs away on request", function()
+  it("omits masks and sentence pairs on request", function()
     local batch = open({ mask = false, nsp = false }):next():batch(1)
     assert.is_nil(next(batch.targets))
   end)
 
-  it("says what is wrong with its options", function()
+  it("reports invalid options", function()
     assert.has_error(function() open { max_lem = 3 } end)
     assert.has_error(function() open { arrange = "folded" } end)
     assert.has_error(function() open { solver = "magic" } end)

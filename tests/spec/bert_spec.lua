@@ -1,7 +1,7 @@
--- The model against known answers, and against itself packed, padded and alone.
+-- BERT against known results, and against itself packed, padded and alone.
 --
 -- tests/data/model/tiny was computed in double precision by PyTorch 2.15 and Transformers 5.23; its
--- README says how.
+-- README.md says how.
 
 local json = require("seqrun.core.json")
 local sr = require("seqrun")
@@ -9,7 +9,7 @@ local sys = require("seqrun.core.sys")
 local support = require("tests.support.bert")
 
 local TINY = "tests/data/model/tiny/"
-local TOLERANCE = 1e-5 -- CONTRACTS, "Numbers": f32 against the truth, and packed against alone
+local TOLERANCE = 1e-5 -- CONTRACTS, "Numbers": f32 against the reference, and packed against alone
 
 local function read_json(name) return json.decode(assert(sys.read_file(TINY .. name))) end
 
@@ -30,7 +30,7 @@ local function gradients(bert)
   return found
 end
 
----Losses and all gradients of some batches that make one update.
+---Losses and all gradients of the batches of one update.
 local function measure(bert, batches)
   bert.params:zero_grad()
   local total, mlm, nsp = 0, 0, 0
@@ -64,7 +64,7 @@ local function near(wanted, got, tolerance)
 end
 
 describe("a config", function()
-  it("of another kind of model is refused", function()
+  it("of another model type is rejected", function()
     local others = { position_embedding_type = "relative_key", tie_word_embeddings = false, is_decoder = true }
     for key, value in pairs(others) do
       local good, message = pcall(tiny, { [key] = value })
@@ -82,7 +82,7 @@ for _, device in ipairs(sr.devices()) do
     setup(function() before = sr.device(); sr.use(device) end)
     teardown(function() sr.use(before) end)
 
-    it("gives the known logits, losses and gradients", function()
+    it("computes the known logits, losses and gradients", function()
       local expected = assert(sr.checkpoint.read_tensors(TINY .. "expected.safetensors"))
       local bert = tiny()
       local batch = cut({ #input })[1]
@@ -104,7 +104,7 @@ for _, device in ipairs(sr.devices()) do
       assert.is_nil(support.differ(got.gradients, wanted, TOLERANCE))
     end)
 
-    ---Follows one of the tables of 20 steps.
+    ---Compares 20 steps with one of the tables.
     local function follow(file, make)
       local bert = tiny()
       local optimizer = make(bert.params)
@@ -148,7 +148,7 @@ for _, device in ipairs(sr.devices()) do
           assert.is_nil(support.differ(b.gradients, a.gradients, TOLERANCE))
         end
 
-        it("gives packed sequences what each gets alone", function()
+        it("gives packed sequences the same results as alone", function()
           local bert = tiny(changes)
           local alone = measure(bert, cut(one_by_one))
           equal(alone, measure(bert, cut({ #input })))
@@ -157,7 +157,7 @@ for _, device in ipairs(sr.devices()) do
           equal(needed, measure(bert, cut({ #input }, { last = true, slots = 64, rows = 512 })))
         end)
 
-        it("gives padded sequences what each gets alone", function()
+        it("gives padded sequences the same results as alone", function()
           local bert = tiny(changes)
           equal(measure(bert, cut(one_by_one)), measure(bert, cut({ #input }, { slots = 64, rows = 512 })))
         end)
@@ -169,7 +169,7 @@ for _, device in ipairs(sr.devices()) do
           equal(one, measure(bert, cut(one_by_one)))
         end)
 
-        it("recomputes layers to the bit", function()
+        it("recomputes layers bit for bit", function()
           local bert = tiny(changes)
           local kept = measure(bert, cut { #input })
           bert.recompute = true
@@ -179,12 +179,12 @@ for _, device in ipairs(sr.devices()) do
             return layer(self, ...)
           end
           local recomputed = measure(bert, cut { #input })
-          assert.equal(2 * bert.config.num_hidden_layers, runs) -- on the way, and on the way back
+          assert.equal(2 * bert.config.num_hidden_layers, runs) -- forward, and again in backward
           assert.equal(kept.total, recomputed.total)
           assert.is_nil(support.differ(recomputed.gradients, kept.gradients, 0))
         end)
 
-        it("changes no bit of the neighbours when one sequence is touched, and changes its own", function()
+        it("changes only the results of a sequence when that sequence changes", function()
           local bert = tiny(changes)
           local function hidden(sequences)
             local scope <close> = sr.scope()
@@ -210,7 +210,7 @@ for _, device in ipairs(sr.devices()) do
       end)
     end
 
-    it("takes the activation and the deviation of its config", function()
+    it("uses the activation and the initializer range of its config", function()
       local plain = measure(tiny(), cut { #input }).mlm
       local tanh = measure(tiny { hidden_act = "gelu_new" }, cut { #input }).mlm
       assert.is_true(math.abs(plain - tanh) > 1e-6 and math.abs(plain - tanh) < 1e-2)
@@ -220,7 +220,7 @@ for _, device in ipairs(sr.devices()) do
         initializer_range = 0.5,
       }
       local x = fresh:initialise(1).params:value_of("bert.encoder.layer.0.intermediate.dense.weight")
-      near(0.8796 * 0.5, math.sqrt(x:square():mean():item()), 0.02) -- of a normal cut at two deviations
+      near(0.8796 * 0.5, math.sqrt(x:square():mean():item()), 0.02) -- of a normal truncated at two deviations
     end)
 
     it("agrees with dense masked attention", function()
@@ -232,14 +232,14 @@ for _, device in ipairs(sr.devices()) do
       assert.is_nil(support.differ(fast.gradients, dense.gradients, TOLERANCE))
     end)
 
-    it("gives the same when the last layer computes needed rows alone", function()
+    it("gives the same results when the last layer computes only the rows that heads read", function()
       local bert = tiny()
       local all, needed = measure(bert, cut { #input }), measure(bert, cut({ #input }, { last = true }))
       near(all.total, needed.total, TOLERANCE)
       assert.is_nil(support.differ(needed.gradients, all.gradients, TOLERANCE))
     end)
 
-    it("gives every site of every layer a key of its own, and its rate", function()
+    it("gives every dropout site of every layer its own key and rate", function()
       local ops, real, seen, count = require("seqrun.ops"), {}, {}, 0
       for _, name in ipairs { "embed", "attention", "residual_norm" } do
         real[name] = ops[name]
@@ -261,7 +261,7 @@ for _, device in ipairs(sr.devices()) do
       assert.equal(1 + 3 * bert.config.num_hidden_layers, count)
     end)
 
-    it("draws other dropout in another epoch", function()
+    it("draws a different dropout mask in every epoch", function()
       local bert = tiny { hidden_dropout_prob = 0.1, attention_probs_dropout_prob = 0.1 }
       local first = measure(bert, cut { #input }).total
       assert.are_not.equal(first, measure(bert, cut({ #input }, { epoch = 1 })).total)

@@ -1,4 +1,4 @@
--- Checkpoints: what is saved comes back, whoever wrote it, and nothing damaged is accepted.
+-- Checkpoints: saved state is restored, files of other writers load, and nothing damaged is accepted.
 
 local checkpoint = require("seqrun.checkpoint")
 local exact = require("seqrun.checkpoint.exact")
@@ -19,7 +19,7 @@ end
 
 local function config() return assert(json.decode(assert(sys.read_file(TINY .. "/config.json")))) end
 
----A tiny BERT's parameters with values of their own, and an optimizer whose moments are not zero.
+---A tiny BERT's parameters with distinct values, and an optimizer whose moments are not zero.
 local function trained(seed)
   local params = sr.params.new(require("seqrun.nn.bert").specs(config()))
   params:initialise(seed)
@@ -55,7 +55,7 @@ for _, device in ipairs(sr.devices()) do
     before_each(function() sr.use(device) dir = folder() end)
     after_each(function() sys.remove(dir) sr.use("cpu") end)
 
-    it("brings back weights, moments, counts and state, bit for bit", function()
+    it("restores weights, moments, counters and state bit for bit", function()
       local params, opt = trained(1)
       local path = save(dir, 42, params, opt)
       assert.equal(dir .. "/step-000000042", path)
@@ -75,7 +75,7 @@ for _, device in ipairs(sr.devices()) do
       end
     end)
 
-    it("goes on with the power of its betas, and only with its own optimizer", function()
+    it("restores the power of its betas, and rejects another optimizer", function()
       local params = sr.params.new { { name = "w", shape = { 2 } } }
       assert(checkpoint.save(dir, { step = 1, model = params, opt = sr.optim.lamb(params, { power = 3.25 }) }))
       local opt = sr.optim.lamb(params)
@@ -96,7 +96,7 @@ for _, device in ipairs(sr.devices()) do
       end
     end)
 
-    it("carries weights alone, or weights and moments, into a run of its own", function()
+    it("passes weights, or weights and moments, to a new run", function()
       local params, opt = trained(1)
       save(dir, 42, params, opt)
       local again, other = trained(2)
@@ -140,7 +140,7 @@ describe("a checkpoint", function()
     theirs:close()
   end)
 
-  it("keeps at least the newest two, and those at a multiple", function()
+  it("is kept if it is one of the newest two, or at a multiple of a step", function()
     local params = trained(1)
     for step = 1, 7 do save(dir, step, params, nil, { keep = 2, every = 3 }) end
     local steps = {}
@@ -150,7 +150,7 @@ describe("a checkpoint", function()
     assert.same({ dir .. "/step-000000007", 7 }, { path, step })
   end)
 
-  it("is passed over when it is damaged, and refused when it is asked for by name", function()
+  it("is skipped if it is damaged, and rejected if it was named", function()
     local params, opt = trained(1)
     save(dir, 1, params, opt)
     local newest = save(dir, 2, params, opt)
@@ -166,7 +166,7 @@ describe("a checkpoint", function()
     assert.equal(1, assert(checkpoint.load(dir, { model = again, opt = other, carry = "resume" })).step)
   end)
 
-  it("is not there in an empty folder, nor in none", function()
+  it("is absent from empty and missing directories", function()
     local _, message, code = checkpoint.latest(dir)
     assert.equal("missing", code)
     assert.truthy(message:find("holds no checkpoint", 1, true))
@@ -174,7 +174,7 @@ describe("a checkpoint", function()
     assert.equal("missing", code)
   end)
 
-  it("stays whole when the disk is full, and the run goes on until it has failed too often", function()
+  it("stays intact on a full disk, and the run continues until saving has failed too often", function()
     local params = trained(1)
     local saver = checkpoint.saver(dir, { max_failures = 2 })
     assert(saver:save { step = 1, model = params })
@@ -193,14 +193,14 @@ describe("a checkpoint", function()
     assert.truthy(message)
   end)
 
-  it("leaves nothing behind when its state cannot be written down", function()
+  it("leaves no files behind if its state cannot be serialised", function()
     local params = trained(1)
     assert.has_error(function() checkpoint.save(dir, { step = 1, model = params, state = { f = print } }) end)
     assert.same({}, sys.list(dir))
   end)
 end)
 
-describe("loading weights of others", function()
+describe("loading foreign weights", function()
   local dir
   before_each(function() dir = folder() end)
   after_each(function() sys.remove(dir) end)
@@ -214,7 +214,7 @@ describe("loading weights of others", function()
 
   local function original() return (assert(checkpoint.read_tensors(TINY .. "/model.safetensors"))) end
 
-  it("takes a directory of Transformers with nothing missing and nothing left over", function()
+  it("loads a directory of Transformers with no missing or unused tensors", function()
     local params, loaded = load(TINY)
     local report = loaded.report
     assert.same({ #params:names(), 0, 0 }, { #report.loaded, #report.initialised, #report.ignored })
@@ -231,7 +231,7 @@ describe("loading weights of others", function()
     end
   end)
 
-  it("maps old names, prefixes and tied tensors, and says what it ignored", function()
+  it("maps old names, prefixes and tied tensors, and reports what it ignored", function()
     local renamed = {}
     for name, t in pairs(original()) do
       name = name:gsub("^bert%.", "")
@@ -257,7 +257,7 @@ describe("loading weights of others", function()
     assert.equal(#straight.report.loaded, #loaded.report.loaded)
   end)
 
-  it("takes a padded vocabulary and longer positions, and converts bf16", function()
+  it("accepts a padded vocabulary and longer positions, and converts bf16", function()
     local tensors = original()
     local word = "bert.embeddings.word_embeddings.weight"
     tensors[word] = sr.cat({ tensors[word], sr.ones(8, 32) }, 1)
@@ -274,7 +274,7 @@ describe("loading weights of others", function()
     assert.is_true(difference:abs():max():item() < 0.01)
   end)
 
-  it("takes a checkpoint in several files, which its index names, and none from elsewhere", function()
+  it("loads the files named by an index, and none from another directory", function()
     local parts, map = { {}, {} }, {}
     local there = load(TINY)
     for i, name in ipairs(there:names()) do
@@ -298,7 +298,7 @@ describe("loading weights of others", function()
     end
   end)
 
-  it("keeps what a file lacks as it was initialised, and says so", function()
+  it("keeps the initial values of tensors that a file lacks, and reports them", function()
     local tensors = original()
     tensors["cls.seq_relationship.weight"], tensors["cls.seq_relationship.bias"] = nil, nil
     assert(checkpoint.write_tensors(dir .. "/part.safetensors", tensors))
@@ -312,7 +312,7 @@ describe("loading weights of others", function()
     assert.truthy(message:find("no parameter 'cls.seq_relationship.weight'; a resume needs all", 1, true), message)
   end)
 
-  it("refuses a checkpoint of another shape, naming both", function()
+  it("rejects a checkpoint of another shape, naming both shapes", function()
     local tensors = original()
     tensors["bert.pooler.dense.weight"] = sr.zeros(16, 32)
     assert(checkpoint.write_tensors(dir .. "/other.safetensors", tensors))
@@ -322,7 +322,7 @@ describe("loading weights of others", function()
     assert.truthy(message:find("has shape (16, 32), the model wants (32, 32)", 1, true), message)
     local word = "bert.embeddings.word_embeddings.weight"
     tensors = original()
-    tensors[word] = sr.cat({ tensors[word], sr.ones(128, 32) }, 1) -- too many to be padding
+    tensors[word] = sr.cat({ tensors[word], sr.ones(128, 32) }, 1) -- too many rows to be padding
     assert(checkpoint.write_tensors(dir .. "/words.safetensors", tensors))
     _, loaded, message = load(dir .. "/words.safetensors")
     assert.is_nil(loaded)
@@ -333,7 +333,7 @@ describe("loading weights of others", function()
     assert.truthy(message:find("no parameter of this model", 1, true))
   end)
 
-  it("knows the names of other writers", function()
+  it("recognises the tensor names of other writers", function()
     assert.equal("bert.embeddings.LayerNorm.weight", names.canonical("module.bert.embeddings.LayerNorm.gamma"))
     assert.equal("bert.encoder.layer.0.output.LayerNorm.bias", names.canonical("encoder.layer.0.output.LayerNorm.beta"))
     assert.equal("cls.predictions.bias", names.canonical("cls.predictions.bias"))
@@ -341,7 +341,7 @@ describe("loading weights of others", function()
 end)
 
 describe("exact values", function()
-  it("come back with their kinds, to the last bit", function()
+  it("are restored with their types, bit for bit", function()
     local values = { 0.1, -0.0, 1 / 3, 5e-324, 1.7976931348623157e308, math.huge, -math.huge, 3.0, 3, math.mininteger }
     local back = assert(exact.decode(exact.encode(values)))
     for i, x in ipairs(values) do
@@ -352,7 +352,7 @@ describe("exact values", function()
     assert.is_true(nan ~= nan)
   end)
 
-  it("are refused when they are no values, with the place", function()
+  it("are rejected if they are invalid, with the position", function()
     for _, text in ipairs {
       "", "{", '{"a":1}', '{"a":"x:1"}', '{"a":"i:1.5"}', '{"a":"i:99999999999999999999"}', '{"a":"f:zzz"}',
       '{"a":null}',
@@ -382,7 +382,7 @@ describe("safetensors", function()
     return ('{"dtype":"%s","shape":[%s],"data_offsets":[%s,%s]}'):format(dtype, shape, first, last)
   end
 
-  it("reads what keeps the rules", function()
+  it("reads valid files", function()
     local header = '{"a":' .. entry("I64", "2", 0, 16) .. ',"__metadata__":{"k":"v"},"b":' .. entry("F16", "", 16, 18)
     local f = assert(train.safetensors(file(header .. "}   ", ("<i8i8"):pack(-5, 7) .. "\x00\x3e")))
     assert.same({ -5, 7 }, f:read("a", "i32"):totable())
@@ -395,7 +395,7 @@ describe("safetensors", function()
     f:close()
   end)
 
-  it("converts every value of a half, and only what fits", function()
+  it("converts every f16 value, and rejects values that do not fit", function()
     local bits = { 0x0000, 0x8000, 0x0001, 0x03FF, 0x0400, 0x3C00, 0xC000, 0x7BFF, 0x7C00, 0xFC00 }
     local wanted = { 0, -0.0, 2.0 ^ -24, 1023 * 2.0 ^ -24, 2.0 ^ -14, 1, -2, 65504, math.huge, -math.huge }
     local data = {}
@@ -419,7 +419,7 @@ describe("safetensors", function()
     refused("F32", ("<f"):pack(1), "bool", "holds F32, which cannot be read as bool")
   end)
 
-  it("rejects what breaks a rule, naming the file and the rule", function()
+  it("rejects an invalid file, naming the file and the rule", function()
     local f32 = entry("F32", "1", 0, 4)
     local cases = {
       { "too short", nil, "abc" },
@@ -477,7 +477,7 @@ describe("safetensors", function()
     end
   end)
 
-  it("keeps the limits of headers, tensors and metadata", function()
+  it("enforces the limits of headers, tensors and metadata", function()
     local _, message = train.safetensors(file(("{%s}"):format((" "):rep(8000000)), nil))
     assert.truthy(message:find("the limit is 8000000", 1, true), message)
     _, message = train.safetensors(file('{"__metadata__":{"a":"' .. ("x"):rep(1 << 20) .. '"}}'))

@@ -1,4 +1,4 @@
--- The command line: what each word does, which exit code each end has, and what stays on which stream.
+-- The command line: commands, exit codes, and what is written to which stream.
 
 local json = require("seqrun.core.json")
 local program = require("tests.support.program")
@@ -13,20 +13,20 @@ teardown(function() sys.remove(folder) end)
 local function script(text) return program.write(folder, "script.lua", text) end
 
 describe("the command line", function()
-  it("runs a Lua file with its words in arg, as lua does", function()
+  it("runs a Lua file with its arguments in arg, like lua", function()
     local path = script("io.write(arg[0], '|', arg[1], '|', arg[2], '|', select('#', ...))")
     local code, out = run { path, "a=1", "--b" }
     assert.equal(0, code)
     assert.equal(path .. "|a=1|--b|2", out)
   end)
 
-  it("lets options of a run stand before the recipe", function()
+  it("accepts run options before the recipe", function()
     local code, out = run { "--max-steps", "3", "--quiet", script("io.write(table.concat(arg, ' '))"), "x=1" }
     assert.equal(0, code)
     assert.equal("--max-steps 3 --quiet x=1", out)
   end)
 
-  it("knows the shipped recipes in every folder", function()
+  it("finds the shipped recipes from any directory", function()
     local code, out = run({ "recipes/prepare.lua", "--dry-run" }, { before = "cd " .. folder .. " && " })
     assert.equal(0, code)
     assert.matches("^would write runs/data/novels.sqr from /.*/recipes/data/emma.txt, ", out)
@@ -39,14 +39,14 @@ describe("the command line", function()
     assert.truthy(err:find("did you mean 'recipes/tiny.lua'?", 1, true), err)
   end)
 
-  it("ends with 1 and a traceback when a recipe raises", function()
+  it("exits with 1 and a traceback when a recipe raises", function()
     local code, out, err = run { script("local function f() error('too bad') end f()") }
     assert.equal(1, code)
     assert.equal("", out)
     assert.truthy(err:find("too bad", 1, true) and err:find("stack traceback", 1, true))
   end)
 
-  it("ends with 2 when a recipe is no Lua, is compiled, or is missing", function()
+  it("exits with 2 if a recipe is invalid Lua, precompiled or missing", function()
     assert.equal(2, (run { script("local = 3") }))
     assert.equal(2, (run { script(string.dump(function() end)) }))
     local code, _, err = run { folder .. "/none.lua" }
@@ -54,7 +54,7 @@ describe("the command line", function()
     assert.truthy(err:find("none.lua", 1, true))
   end)
 
-  it("turns the code of a failure into the exit code, with one sentence", function()
+  it("maps the code of a failure to an exit code and a message", function()
     local codes = { config = 2, data = 3, missing = 3, device = 4, memory = 4, storage = 5, lock = 5, numeric = 1,
       stopped = 75, internal = 70, ok = 0 }
     for name, expected in pairs(codes) do
@@ -66,7 +66,7 @@ describe("the command line", function()
     end
   end)
 
-  it("answers an unknown verb, option and part with a guess and 2", function()
+  it("rejects an unknown command, option or part with a suggestion and 2", function()
     local code, _, err = run { "verison" }
     assert.equal(2, code)
     assert.truthy(err:find("did you mean 'version'?", 1, true))
@@ -84,7 +84,7 @@ describe("the command line", function()
     assert.truthy(err:find("did you mean 'optim'?", 1, true))
   end)
 
-  it("prints its version, whole or as JSON", function()
+  it("prints its version as text or JSON", function()
     local code, out = run { "version", "--json" }
     assert.equal(0, code)
     local facts = json.decode(out)
@@ -94,7 +94,7 @@ describe("the command line", function()
     assert.equal(0, (run { "--version" }))
   end)
 
-  it("has help for itself and for every verb", function()
+  it("has help for itself and for every command", function()
     local code, out = run { "help" }
     assert.equal(0, code)
     for _, name in ipairs(require("seqrun.cli").verbs()) do
@@ -115,13 +115,13 @@ describe("the command line", function()
     assert.equal(2, (run { "-e" }))
   end)
 
-  it("ends well when nobody reads its output", function()
+  it("exits quietly when its output is closed", function()
     assert.equal(0, (run({ "help" }, { shell = ">&-" })))
     local _, _, code = os.execute(("bash -c '%s help | true; exit ${PIPESTATUS[0]}'"):format(program.path))
     assert.equal(0, code)
   end)
 
-  it("ends with 5 when what it printed is lost", function()
+  it("exits with 5 if its output cannot be written", function()
     for _, words in ipairs { { "help" }, { "version", "--json" }, { "-e", "for i = 1, 1e4 do print(i) end" } } do
       local code, _, err = run(words, { shell = ">/dev/full" })
       assert.equal(5, code)
@@ -129,7 +129,7 @@ describe("the command line", function()
     end
   end)
 
-  it("ends with 4 when memory runs out in a recipe", function()
+  it("exits with 4 when a recipe runs out of memory", function()
     local text = "require('seqrun.core.fault').lua_limit(1 << 20) local t = {} for i = 1, 1e8 do t[i] = i end"
     local code, _, err = run { script(text) }
     assert.equal(4, code)
@@ -140,38 +140,38 @@ end)
 describe("the prompt", function()
   local function prompt(input) return run({}, { input = input }) end
 
-  it("echoes values, takes =, continues lines, keeps the last value", function()
+  it("echoes values, accepts =, continues lines, keeps the last value", function()
     local code, out = prompt("1 + 1\n=_ * 3\nfor i = 1, 2 do\n  print(i)\nend\nx = 5\nx\n'a' ..\n'b'\n")
     assert.equal(0, code)
     assert.equal('2\n6\n1\n2\n5\n"ab"\n', out)
   end)
 
-  it("tells an error and goes on", function()
+  it("reports an error and continues", function()
     local code, out, err = prompt("error('first')\nx=)\n7\n")
     assert.equal(0, code)
     assert.equal("7\n", out)
     assert.truthy(err:find("first", 1, true) and err:find("unexpected symbol", 1, true))
   end)
 
-  it("says where a mistake is, and no more where there is no more to tell", function()
+  it("reports the position of an error, with a traceback only if it adds something", function()
     local _, _, err = prompt("sr.zeros({ -1 })\nsr.ones(3) < 2\n")
     assert.matches("^prompt:1: a tensor of size %-1 [^\n]*\nprompt:1: [^\n]*t:lt%(u%)[^\n]*\n$", err)
     _, _, err = prompt("function f() error('deep') end\nf()\n")
     assert.matches("deep\nstack traceback:.* 'f'\n", err)
   end)
 
-  it("lists what there is", function()
+  it("lists the available names", function()
     local _, out, err = prompt("sr\nsr.pack\n")
     assert.equal("", err)
     assert.truthy(out:find("sr.pack", 1, true) and out:find("sr.zeros", 1, true) and out:find("compare = ", 1, true))
   end)
 
-  it("keeps the names it sets to itself", function()
+  it("does not leak the names it sets", function()
     local _, out = prompt("x = 1\n_G.x == nil\n")
     assert.equal("true\n", out)
   end)
 
-  ---Types a line, Ctrl-C half a second later, and another line.
+  ---Types a line, Ctrl-C after half a second, and another line.
   local function interrupt(text)
     local input = program.write(folder, "in", text .. "\n'still here'\n")
     local line = ("%s <%s >%s/out 2>%s/err & p=$!; sleep 0.5; kill -INT $p; wait $p"):format(program.path, input,
@@ -182,11 +182,11 @@ describe("the prompt", function()
     assert.equal("interrupted\n", sys.read_file(folder .. "/err"))
   end
 
-  it("stops what runs on Ctrl-C and goes on with the next line", function()
+  it("stops running code on Ctrl-C and continues with the next line", function()
     interrupt("while true do end")
   end)
 
-  it("drops what is being typed on Ctrl-C and goes on with the next line", function()
+  it("discards the current input on Ctrl-C and continues with the next line", function()
     local typed = program.write(folder, "typed.sh", ([[
       (printf 'for i = 1, 2 do\n'; sleep 1; printf '"still here"\n') | %s >%s/out 2>%s/err &
       p=$!; sleep 0.5; kill -INT $p; wait $p
@@ -197,10 +197,10 @@ describe("the prompt", function()
     assert.equal("", sys.read_file(folder .. "/err"))
   end)
 
-  it("stops a product that takes its time", function()
+  it("stops a long matrix product", function()
     local began = sys.now()
-    -- 10 TFLOP over operands of one element, minutes of work, in blocks of 6 GFLOP; nobody waits for a block
-    -- longer than this, however it was built
+    -- 10 TFLOP over operands of one element, minutes of work, in blocks of 6 GFLOP; a block takes less than
+    -- this in any build
     interrupt("x = sr.zeros(1, 1):expand(64, 1 << 18):matmul(sr.zeros(1, 1):expand(1 << 18, 307200))")
     assert.is_true(sys.now() - began < 30)
   end)

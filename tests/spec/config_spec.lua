@@ -1,4 +1,4 @@
--- A config is read strictly, typed by its schema, and tells everything that is wrong at once.
+-- A config is parsed strictly, typed by its schema, and reports all errors at once.
 
 local c = require("seqrun.config")
 local sys = require("seqrun.core.sys")
@@ -54,7 +54,7 @@ local function mistakes(text, arguments)
 end
 
 describe("config", function()
-  it("reads text by the type of the key, not by its looks", function()
+  it("parses a value by the type of its key, not by its form", function()
     local text = "name: no\nseed: 1_000\nbetas: [9e-1, 99%]\nbudget: 1h30m\nbytes: 64k\nrate: {peak: 1e-4}\n"
     local values = assert(load(text)).values
     assert.equal("no", values.name)
@@ -67,7 +67,7 @@ describe("config", function()
     assert.equal("integer", math.type(assert(load("rate: {peak: 1, total: 1e2}")).values.rate.total))
   end)
 
-  it("takes a word of the key's own where a number is wanted", function()
+  it("accepts a key's special words in place of a number", function()
     local function read(text)
       local depth = c.integer { optional = true, min = 1, word = "auto" }
       local loaded, message = c.load { schema = c.map { { "depth", depth } }, arguments = { "depth=" .. text } }
@@ -82,13 +82,13 @@ describe("config", function()
     assert.truthy(message:find("a whole number, or auto", 1, true))
   end)
 
-  it("takes no hexadecimal, infinite or fractional number where a whole one is wanted", function()
+  it("rejects hexadecimal, infinite and fractional numbers for integers", function()
     for _, text in ipairs { "0x10", "inf", "nan", "1.5", "1e400", "ten", "", "1 0", "1__0" } do
       assert.truthy(mistakes(("seed: %s\nrate: {peak: 1}"):format(text)):find("'seed'", 1, true), text)
     end
   end)
 
-  it("tells all mistakes of a file at once, each with line, column, caret and guess", function()
+  it("reports all errors of a file, each with line, column, caret and suggestion", function()
     local message = mistakes("seed: -1\nrate:\n  peak: high\n  warmpu: 4\nkid: lamb\nwarmup: 1\n")
     assert.equal([[
 x.yaml:1:7: 'seed' is '-1', but at least 0 is wanted
@@ -109,7 +109,7 @@ x.yaml:6:1: unknown key 'warmup'; that key exists under 'rate'
 5 mistakes; nothing was started]], message)
   end)
 
-  it("places the caret below characters, not bytes", function()
+  it("positions the caret by characters, not bytes", function()
     assert.truthy(mistakes("rate: {peak: 1}\nname: \"é\"\n'kind': é # x\n"):find("      |         ^\n?", 1))
   end)
 
@@ -117,23 +117,23 @@ x.yaml:6:1: unknown key 'warmup'; that key exists under 'rate'
     assert.truthy(mistakes("seed: 1\n"):find("key 'peak' is missing in 'rate'", 1, true))
   end)
 
-  it("refuses what people stumble over in YAML, together", function()
+  it("rejects the pitfalls of YAML, all at once", function()
     local message = mistakes("seed: 1\nseed: 2\nrate: &a {peak: 1}\nname: !!str x\nkind: *a\n<<: {}\n")
     for _, part in ipairs { "given twice; the first is on line 1", "anchors", "tags", "aliases", "merge keys" } do
       assert.truthy(message:find(part, 1, true), part)
     end
   end)
 
-  it("says how many entries a list is to have", function()
+  it("reports the expected length of a list", function()
     assert.truthy(mistakes("betas: [1]\nrate: {peak: 1}"):find("'betas' has 1 entry; wanted 2", 1, true))
   end)
 
-  it("checks rules that tie keys together, with the arithmetic", function()
+  it("checks rules across keys, and shows the arithmetic", function()
     local message = mistakes("rate: {peak: 1, warmup: 12}")
     assert.truthy(message:find("x.yaml:1:25: the warm-up takes 12 of 10 steps", 1, true))
   end)
 
-  it("tells the mistakes of a training run, whichever key is missing or wrong", function()
+  it("reports the errors of a training config when any key is missing or invalid", function()
     local run = require("seqrun.run.schema")
     local function told(text)
       local path = folder .. "/run.yaml"
@@ -157,7 +157,7 @@ x.yaml:6:1: unknown key 'warmup'; that key exists under 'rate'
     end
   end)
 
-  it("lets arguments through the same door, with a caret into the argument", function()
+  it("checks arguments like files, with a caret into the argument", function()
     local values = assert(load("rate: {peak: 1}", { "rate.peak=2e-3", "betas=[0.5,0.6]", "name=a: b" })).values
     assert.equal(2e-3, values.rate.peak)
     assert.same({ 0.5, 0.6 }, values.betas)
@@ -173,7 +173,7 @@ x.yaml:6:1: unknown key 'warmup'; that key exists under 'rate'
     assert.truthy(message:find("'seed' is not key.path=value", 1, true))
   end)
 
-  it("lays a preset over the file, and arguments over both", function()
+  it("applies a preset over the file, and arguments over both", function()
     local text = "rate: {peak: 1, warmup: 2}\npresets:\n  big:\n    seed: 9\n    rate: {peak: 3}\n  small: {seed: 0}\n"
     local loaded = assert(load(text, { "preset=big", "seed=5" }))
     assert.same({ peak = 3.0, warmup = 2, total = 10 }, loaded.values.rate)
@@ -187,11 +187,11 @@ x.yaml:6:1: unknown key 'warmup'; that key exists under 'rate'
     assert.equal(0, assert(load("preset: small\n" .. text)).values.seed)
   end)
 
-  it("checks presets that are not in use", function()
+  it("checks unused presets too", function()
     assert.truthy(mistakes("rate: {peak: 1}\npresets:\n  p: {sede: 1}\n"):find("did you mean 'seed'?", 1, true))
   end)
 
-  it("writes itself as YAML that reads back the same", function()
+  it("is written as YAML that reads back the same", function()
     local arguments = {
       "rate.peak=0.1", "betas=[0.333333333333333314829616256247390992939472198486328125, 1e-300]",
       "name=\"quoted\"\t: [x]", "budget=2h",
@@ -207,12 +207,12 @@ x.yaml:6:1: unknown key 'warmup'; that key exists under 'rate'
     end
   end)
 
-  it("unsets an optional key with none, and tells a key without value", function()
+  it("unsets an optional key with none, and reports a key without a value", function()
     assert.is_nil(assert(load("budget: 3h\nrate: {peak: 1}", { "budget=none" })).values.budget)
     assert.truthy(mistakes("seed:\nrate: {peak: 1}"):find("'seed' has no value", 1, true))
   end)
 
-  it("says which keys differ, and which of them a resumed run may change", function()
+  it("reports which keys differ, and which of them a resumed run may change", function()
     local a = assert(load("rate: {peak: 1}"))
     local b = assert(load("rate: {peak: 2}\nbudget: 1h\n"))
     assert.same({
@@ -225,7 +225,7 @@ x.yaml:6:1: unknown key 'warmup'; that key exists under 'rate'
     assert.truthy(assert(load("rate: {peak: 1}")):explain():find("seed%s+1%s+default%s+of all"))
   end)
 
-  it("meets hostile files with a sentence and bounded work", function()
+  it("rejects hostile files with a message, in bounded time", function()
     local hostile = {
       ("["):rep(100000), ("{a: "):rep(5000), ("- "):rep(50000), "\0", "\255\254", "\239\187\191", "a: \"", "? ? ?",
       "%YAML 3.0\n---\n", "--- a\n--- b\n",
@@ -240,7 +240,7 @@ x.yaml:6:1: unknown key 'warmup'; that key exists under 'rate'
     end
   end)
 
-  it("survives every small change of a good file", function()
+  it("survives every small change to a valid file", function()
     local good = "rate: {peak: 1}\nname: \"x\"\nbetas: [0.1, 0.2]\n"
     for at = 1, #good do
       for _, byte in ipairs { "\0", "\255", "{", "]", ":", "\n", "&", '"', "-" } do
@@ -251,7 +251,7 @@ x.yaml:6:1: unknown key 'warmup'; that key exists under 'rate'
     end
   end)
 
-  it("says that a file is missing", function()
+  it("reports a missing file", function()
     local loaded, message, code = c.load { schema = schema(), file = folder .. "/none.yaml" }
     assert.is_nil(loaded)
     assert.truthy(message:find("none.yaml", 1, true))
@@ -260,7 +260,7 @@ x.yaml:6:1: unknown key 'warmup'; that key exists under 'rate'
 end)
 
 describe("core.yaml", function()
-  it("gives every node its place and tells plain from quoted", function()
+  it("gives every node its position, and distinguishes plain from quoted", function()
     local root, problems = yaml.parse("a: 1\nb:\n  - 'x'\n")
     assert.same({}, problems)
     assert.equal("map", root.kind)
@@ -269,12 +269,12 @@ describe("core.yaml", function()
     assert.same({ "x", 3, 5, true }, { item.value, item.line, item.column, item.quoted })
   end)
 
-  it("frees what it holds when memory runs out half-way", function()
+  it("frees its memory when an allocation fails", function()
     local fault = require("seqrun.core.fault")
     local text = "k: [a, b, {c: d}]\nl: {m: 'n'}\n"
     for n = 1, 120 do
       pcall(function()
-        fault.memory(n, true) -- in here: calling pcall may itself need memory
+        fault.memory(n, true) -- inside: calling pcall may itself allocate
         yaml.parse(text)
       end)
       fault.memory(0)

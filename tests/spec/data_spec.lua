@@ -1,4 +1,4 @@
--- Text to data sets, as a Lua program meets them.
+-- From text to data sets, as seen from a Lua program.
 
 local sr = require "seqrun"
 local sys = require "seqrun.core.sys"
@@ -26,7 +26,7 @@ end)
 
 teardown(function() assert(sys.remove(folder)) end)
 
----Prepares text and opens what came of it.
+---Prepares text and opens the result.
 local function corpus(options, open)
   local out = folder .. "/x.sqr"
   local given = { inputs = text, vocab = vocab, out = out }
@@ -36,7 +36,7 @@ local function corpus(options, open)
 end
 
 describe("prepare", function()
-  it("keeps sentences and documents apart and accounts for every sentence", function()
+  it("separates sentences and documents, and accounts for every sentence", function()
     local ds, counts = corpus()
     local info = ds:info()
     assert.equal(2, info.documents)
@@ -45,16 +45,16 @@ describe("prepare", function()
     assert.equal("the cat sat.\nthe cat sat on the mat.\non the mats sat the cat.", (ds:decode(1):gsub(" %.", ".")))
   end)
 
-  it("takes specials that are written in the text as text", function()
+  it("treats special tokens written in the text as plain text", function()
     local ids = corpus().core:unit(2)
     for _, id in ipairs(ids) do assert.not_equal(4, id) end
   end)
 
-  it("reads one sentence a line in format lines", function()
+  it("reads one sentence per line in format lines", function()
     assert.equal(3, corpus({ format = "lines" }):info().sentences)
   end)
 
-  it("starts documents where told", function()
+  it("starts documents at the given prefix", function()
     local path = file("chapters.txt", "CHAPTER I\n\nThe cat.\n\nThe mat.\n\nCHAPTER II\n\nThe cat sat.\n")
     assert.equal(5, corpus({ inputs = path }):info().documents)
     local ds = corpus { inputs = path, document_start = "CHAPTER " }
@@ -62,14 +62,14 @@ describe("prepare", function()
     assert.equal("CHAPTER ", ds:meta().document_start)
   end)
 
-  it("drops and counts sentences without a token, and documents of nothing else", function()
+  it("drops and counts sentences without tokens, and documents without sentences", function()
     local _, counts = corpus { inputs = file("odd.txt", "\u{200B}\u{200B}\n\nThe cat.\n") }
     assert.equal(1, counts.empty)
     assert.equal(1, counts.documents_empty)
     assert.equal(1, counts.documents)
   end)
 
-  it("gives one file on any number of threads, from one file or .gz or many", function()
+  it("writes the same file on any number of threads, from one input, .gz or several", function()
     local lines = {}
     for i = 1, 20000 do lines[i] = ("The cat sat on mat %d.%s"):format(i % 97, i % 7 == 0 and "\n" or "") end
     local long = file("long.txt", table.concat(lines, "\n"))
@@ -81,13 +81,13 @@ describe("prepare", function()
     end
   end)
 
-  it("trains a vocabulary when none is given, and keeps it inside and beside", function()
+  it("trains a vocabulary if none is given, and stores it in and next to the data set", function()
     local ds = corpus { inputs = text, vocab = { size = 40, min_frequency = 1 } }
     assert.equal(read(folder .. "/x.vocab.txt"), assert(ds:vocab_text()))
     assert.equal(#assert(sr.text.vocab(folder .. "/x.vocab.txt")), ds:vocab_size())
   end)
 
-  it("refuses text without words, binary rubbish and missing files, and leaves what stood there", function()
+  it("rejects empty text, binary data and missing files, and leaves the old file intact", function()
     corpus()
     local before = read(folder .. "/x.sqr")
     local cases = {
@@ -106,21 +106,21 @@ describe("prepare", function()
     for _, name in ipairs(assert(sys.list(folder))) do assert.is_nil(name:find("tmp-", 1, true)) end
   end)
 
-  it("counts the one document as one, though its end is held back", function()
+  it("counts a document once, even if its end is held out", function()
     local path = file("one.txt", "The cat sat. The cat sat on the mat. The mat sat.\n")
     local ds = corpus({ inputs = path }, { held = 0.3 })
     assert.same({ 1, true, 1 }, { ds:info().documents, ds:info().cut, ds:info().held.units })
     assert.truthy(tostring(ds):find("in 1 documents,", 1, true))
   end)
 
-  it("says what to do when there is too little to hold anything back", function()
+  it("says what to do if there is too little text to hold any out", function()
     local ds = corpus({ inputs = file("one.txt", "The cat sat.\n") }, { held = 0.3 })
     local loader, message = sr.data.loader { data = ds, part = "held", max_len = 32 }
     assert.is_nil(loader)
     assert.truthy(message:find("the part 'held' is empty; hold back more, or nothing (held: 0)", 1, true))
   end)
 
-  it("names what a killed call left behind", function()
+  it("names the temporary file left behind by a killed process", function()
     local left = file(".x.sqr.tmp-0123abcd", "half")
     local lines = {}
     corpus { progress = function(line) lines[#lines + 1] = line end }
@@ -128,14 +128,14 @@ describe("prepare", function()
     os.remove(left)
   end)
 
-  it("says how to make a data set that is missing", function()
+  it("says how to make a missing data set", function()
     local ds, message, code = sr.data.open(folder .. "/nowhere.sqr")
     assert.is_nil(ds)
     assert.equal("missing", code)
     assert.is_truthy(message:find("such data set; make one with `seqrun recipes/prepare.lua`$"), message)
   end)
 
-  it("refuses a vocabulary without [MASK]", function()
+  it("rejects a vocabulary without [MASK]", function()
     local bad = file("bad.txt", (WORDS:gsub("%[MASK%]", "word")))
     local done, message, code = sr.data.prepare { inputs = text, vocab = bad, out = folder .. "/y.sqr" }
     assert.is_nil(done)
@@ -143,7 +143,7 @@ describe("prepare", function()
     assert.is_truthy(message:find("[MASK]", 1, true))
   end)
 
-  it("says when options are mistaken", function()
+  it("reports invalid options", function()
     assert.has_error(function() sr.data.prepare { inputs = text, out = "x", vocap = vocab } end)
     assert.has_error(function() sr.data.prepare { inputs = text, out = "x" } end)
     local _, message, code = sr.data.prepare { inputs = "-", out = folder .. "/y.sqr", vocab = { size = 40 } }
@@ -157,7 +157,7 @@ describe("prepare", function()
     end, "did you mean 'size'")
   end)
 
-  it("finds out before the work that it cannot write", function()
+  it("checks that it can write before it starts", function()
     local made = {}
     local done, message, code = sr.data.prepare {
       inputs = text, out = folder, vocab = { size = 40 }, progress = function(line) made[#made + 1] = line end,
@@ -170,7 +170,7 @@ describe("prepare", function()
 end)
 
 describe("open", function()
-  it("refuses what is damaged, cut short or something else, with its name", function()
+  it("rejects a damaged, truncated or foreign file by name", function()
     corpus()
     local bytes = read(folder .. "/x.sqr")
     local cases = {
@@ -186,7 +186,7 @@ describe("open", function()
     end
   end)
 
-  it("finds a flipped bit among the tokens when it meets it", function()
+  it("detects a flipped bit when it reads the tokens", function()
     local bytes = (function()
       corpus()
       return read(folder .. "/x.sqr")
@@ -202,7 +202,7 @@ describe("open", function()
     assert.equal("data", code)
   end)
 
-  it("refuses another vocabulary and names both", function()
+  it("rejects another vocabulary and names both", function()
     corpus()
     local other = file("other.txt", WORDS .. "dog\n")
     local ds, message, code = sr.data.open(folder .. "/x.sqr", { vocab = other })
@@ -212,13 +212,13 @@ describe("open", function()
     assert.is_truthy(sr.data.open(folder .. "/x.sqr", { vocab = vocab }))
   end)
 
-  it("prints itself and says how much is held back", function()
+  it("prints itself and how much is held out", function()
     local ds = corpus(nil, { held = 0.3 })
     assert.equal(1, ds:info().held.units)
     assert.is_truthy(tostring(ds):find("held back 1 with %d+ tokens"))
   end)
 
-  it("counts tokens of a part", function()
+  it("counts the tokens of a part", function()
     local ds = corpus(nil, { held = 0.3 })
     local sum, info = 0, ds:info()
     for _, part in ipairs { "train", "held" } do
@@ -230,8 +230,8 @@ describe("open", function()
   end)
 end)
 
-describe("given examples", function()
-  it("come back with their labels", function()
+describe("fixed examples", function()
+  it("are restored with their labels", function()
     local out = folder .. "/given.sqr"
     local examples = {}
     for i = 1, 30 do examples[i] = { a = { 5, 6, 7 }, b = i % 2 == 0 and { 5, 10 } or nil, label = i - 1 } end
@@ -250,7 +250,7 @@ describe("given examples", function()
     for i = 0, 29 do assert.is_true(labels[i]) end
   end)
 
-  it("are refused when there are none", function()
+  it("are rejected if there are none", function()
     local count, _, code = sr.data.write { out = folder .. "/none.sqr", vocab = vocab, examples = {} }
     assert.is_nil(count)
     assert.equal("data", code)
@@ -259,7 +259,7 @@ describe("given examples", function()
 end)
 
 describe("stats", function()
-  it("tells repeats, coverage and lengths", function()
+  it("reports repeats, coverage and lengths", function()
     local path = file("twice.txt", "The cat sat.\n\nThe cat sat.\n\nThe mat sat on the cat. The cat sat.\n")
     corpus { inputs = path }
     local report = assert(require("seqrun.data.stats").examine(folder .. "/x.sqr", 32))

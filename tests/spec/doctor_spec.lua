@@ -1,4 +1,4 @@
--- The doctor finds what is wrong, says what helps, and never falls ill itself.
+-- The doctor finds problems, suggests remedies, and never fails itself.
 
 local doctor = require "seqrun.doctor"
 local fault = require "seqrun.core.fault"
@@ -7,7 +7,7 @@ local json = require "seqrun.core.json"
 describe("the doctor", function()
   after_each(function() fault.storage(0) end)
 
-  it("makes at most fifteen checks, each with a line of facts", function()
+  it("makes at most fifteen checks, each with one line of facts", function()
     local findings = doctor.examine()
     assert.is_true(#findings >= 8 and #findings <= 15)
     for _, f in ipairs(findings) do
@@ -16,7 +16,7 @@ describe("the doctor", function()
     end
   end)
 
-  it("gives a command with every cross, and with no tick", function()
+  it("suggests a command for failed checks only", function()
     fault.storage(1, "EROFS", "rename")
     local crosses = 0
     for _, f in ipairs(doctor.examine()) do
@@ -26,7 +26,7 @@ describe("the doctor", function()
     assert.is_true(crosses >= 1)
   end)
 
-  it("sees a directory that cannot be written", function()
+  it("detects a directory that is not writable", function()
     fault.storage(1, "EROFS", "rename")
     local seen
     for _, f in ipairs(doctor.examine()) do
@@ -37,7 +37,7 @@ describe("the doctor", function()
     assert.matches("%-%-out", seen.command)
   end)
 
-  it("draws ticks where the terminal speaks UTF-8, and words elsewhere", function()
+  it("prints tick marks on a UTF-8 terminal, and words elsewhere", function()
     local text = doctor.text {
       { name = "a", ok = true, facts = "fine" },
       { name = "b", ok = false, facts = "broken", command = "mend it" },
@@ -46,7 +46,7 @@ describe("the doctor", function()
     assert.matches("try: mend it", text, 1, true)
   end)
 
-  it("answers in JSON on demand, with exit code 0 or 1", function()
+  it("prints JSON on request, with exit code 0 or 1", function()
     local pipe = assert(io.popen((arg[-1] or "build/seqrun") .. " doctor --json"))
     local answer = assert(json.decode(pipe:read("a")))
     local _, _, code = pipe:close()

@@ -1,9 +1,9 @@
--- Scoring held-back text: what is summed, over what, and in which mode.
+-- Scoring held-out text: which sums, over which tokens, in which mode.
 
 local evaluate = require("seqrun.run.evaluate")
 local sr = require("seqrun")
 
----A loader of `count` updates of two batches with 3 masked tokens each, from wherever it was sent.
+---A loader of `count` updates of two batches with 3 masked tokens each, from any cursor.
 local function held(count)
   local loader = { sought = {}, left = 0 }
   function loader:seek(cursor)
@@ -39,7 +39,7 @@ local function model()
 end
 
 describe("an evaluation", function()
-  it("means over all masked tokens and pairs, without dropout, and leaves the model as it was", function()
+  it("averages over all masked tokens and pairs, without dropout, and restores the mode of the model", function()
     local bert, loader = model(), held(3)
     local result = evaluate.run(bert, loader, { from = "here", updates = 0 })
     assert.same({ mlm_loss = 3.0, mlm_accuracy = 1 / 3, masked = 18, nsp_accuracy = 0.5 }, result)
@@ -50,7 +50,7 @@ describe("an evaluation", function()
     assert.same({ "here", "here" }, loader.sought)
   end)
 
-  it("knows what a model would lose that knows only how often each token occurs, plus one", function()
+  it("computes the loss of the unigram model, from token counts plus one", function()
     local unigram = evaluate.unigram { 5, 0, 2 } -- of 7 + 3
     assert.near(-math.log(6 / 10) - 2 * math.log(1 / 10), unigram { 0, 1, 1 }, 1e-12)
     local result = evaluate.run(model(), held(1), { from = "here", updates = 0, unigram = unigram })

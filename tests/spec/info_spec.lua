@@ -1,4 +1,4 @@
--- seqrun info: every kind of file, and rubbish.
+-- seqrun info: every kind of file, and invalid ones.
 
 local checkpoint = require("seqrun.checkpoint")
 local info = require("seqrun.verbs.info")
@@ -16,7 +16,7 @@ local function folder()
   return path
 end
 
----What the verb prints, and what it returns.
+---The output and the result of the command.
 local function run(path, options)
   local args, printed, real = { path = path }, {}, print
   for key, value in pairs(options or {}) do args[key] = value end
@@ -52,7 +52,7 @@ describe("info", function()
     assert.same({ "checkpoint", 1, true, 3 }, { facts.kind, facts.step, facts.verified, facts.parameters })
   end)
 
-  it("describes what others wrote", function()
+  it("describes files of other writers", function()
     local facts = json.decode((run(TINY, { json = true })))
     assert.same({ "checkpoint", 32, false }, { facts.kind, facts.config.hidden_size, facts.manifest })
     facts = json.decode((run(TINY .. "/model.safetensors", { json = true })))
@@ -82,7 +82,7 @@ describe("info", function()
     assert.truthy(run(corpus):find("documents      100", 1, true))
   end)
 
-  it("gives rubbish a sentence and a code, and prints nothing", function()
+  it("rejects invalid files with a message and a code, and prints nothing", function()
     local random = require("seqrun.core.sys").read_file("tests/spec/info_spec.lua")
     local cases = {
       "", "\0", ("\0"):rep(100), "hello\n", "{", "{}", "[]", ("["):rep(10000), ("\255"):rep(64), random:reverse(),
@@ -104,14 +104,14 @@ describe("info", function()
     assert.same({ nil, "data" }, { result, code })
   end)
 
-  it("shows foreign names without their escapes", function()
+  it("prints foreign names without terminal escapes", function()
     assert(sys.write_file(dir .. "/m", '{"type":"train","step":1,"\\u001b[2J":"\\u001b]0;x\\u0007"}\n'))
     local text = run(dir .. "/m")
     assert.is_nil(text:find("\27", 1, true))
     assert.truthy(text:find("\\x1b[2J", 1, true))
   end)
 
-  it("survives any cut of any file of a checkpoint #slow", function()
+  it("survives truncation of any file of a checkpoint at any point #slow", function()
     local params = sr.params.new { { name = "w", shape = { 3 } } }
     local path = assert(checkpoint.save(dir, { step = 1, model = params, opt = sr.optim.adamw(params) }))
     for _, name in ipairs { "MANIFEST", "model.safetensors", "trainer/state.json" } do

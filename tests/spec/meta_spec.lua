@@ -1,6 +1,6 @@
--- The annotations in lua/seqrun/meta say what the C modules hold, all of it and nothing else.
+-- The annotations in lua/seqrun/meta describe exactly the functions of the C modules.
 
---- What an annotation file declares: functions of the module, and methods by class.
+--- The declarations of an annotation file: functions of the module, and methods by class.
 local function declared(path)
   local functions, methods = {}, {}
   local module
@@ -19,7 +19,7 @@ local function declared(path)
   return functions, methods
 end
 
---- What the binding has: the functions of the module's table.
+--- The functions in the module's table.
 local function bound(name)
   local functions = {}
   for key, value in pairs(require("seqrun.core." .. name)) do
@@ -28,8 +28,8 @@ local function bound(name)
   return functions
 end
 
---- The methods of every class that C code has registered, by the last part of its name in small
---- letters: "seqrun.Tensor" has those of class "tensor".
+--- The methods of every class registered by C code, by the last part of its name in lower case:
+--- those of "seqrun.Tensor" are under "tensor".
 local function bound_methods()
   local classes = {}
   for key, metatable in pairs(debug.getregistry()) do
@@ -65,13 +65,13 @@ describe("annotations", function()
   for _, name in ipairs(modules) do
     local path = "lua/seqrun/meta/core_" .. name .. ".lua"
 
-    it("of " .. name .. " name its functions, all of them and no others", function()
+    it("of " .. name .. " name exactly its functions", function()
       local functions, methods = declared(path)
       assert.same(names(bound(name)), names(functions))
       for class, list in pairs(methods) do all_methods[class:lower()] = list end
     end)
 
-    it("of " .. name .. " give every function a sentence", function()
+    it("of " .. name .. " describe every function", function()
       local sentence = false
       for line in io.lines(path) do
         local whole = line:match("^function ([%w_.:]+)%(")
@@ -82,13 +82,13 @@ describe("annotations", function()
     end)
   end
 
-  it("name the methods of every class, all of them and no others", function()
+  it("name exactly the methods of every class", function()
     for class, methods in pairs(bound_methods()) do
       assert.same(names(methods), names(all_methods[class] or {}), "class " .. class)
     end
   end)
 
-  it("are there for no module that is gone", function()
+  it("exist only for existing modules", function()
     for name in require("lfs").dir("lua/seqrun/meta") do
       local module = name:match("^core_([%w_]+)%.lua$")
       assert.is_truthy(not module or package.preload["seqrun.core." .. module], name)

@@ -29,7 +29,7 @@ describe("metrics", function()
   before_each(function() dir = folder() end)
   after_each(function() sys.remove(dir) end)
 
-  it("writes one object a line with every field there, and names what is not finite", function()
+  it("writes one object per line with every field, and names non-finite values", function()
     local m = assert(metrics.open(dir))
     assert(m:write { step = 1, loss = 0 / 0, mlm_loss = math.huge, sequences = 8 })
     m:close()
@@ -41,7 +41,7 @@ describe("metrics", function()
     for _, key in ipairs(metrics.TRAIN) do assert.not_nil(line[key]) end
   end)
 
-  it("cuts off lines beyond the resumed step, and a line that a crash left unfinished", function()
+  it("removes lines beyond the resumed step, and a line left incomplete by a crash", function()
     local m = assert(metrics.open(dir))
     for step = 1, 5 do assert(m:write { step = step, seconds = step * 1.5 }) end
     m:close()
@@ -57,7 +57,7 @@ describe("metrics", function()
     for i, line in ipairs(list) do steps[i] = line.step end
     assert.same({ 1, 2, 3, 4 }, steps)
     assert.equal(0, damaged)
-    assert(sys.write_file(dir .. "/metrics.jsonl", '{"step":1}\n{"step":2}')) -- whole, but for its end
+    assert(sys.write_file(dir .. "/metrics.jsonl", '{"step":1}\n{"step":2}')) -- complete but for the newline
     m = assert(metrics.open(dir, { step = 3 }))
     assert(m:write { step = 4 })
     m:close()
@@ -65,7 +65,7 @@ describe("metrics", function()
     assert.same({ 1, 4, 0 }, { list[1].step, list[2].step, damaged })
   end)
 
-  it("keeps what a power cut left readable, and starts anew at step 0", function()
+  it("keeps the lines readable after a power cut, and starts over at step 0", function()
     local path = dir .. "/metrics.jsonl"
     assert(sys.write_file(path, '{"step":1}\n\0\0\0\0\n{"step":2}\n' .. ("\0"):rep(100)))
     local m = assert(metrics.open(dir, { step = 2, tensorboard = false }))
@@ -78,7 +78,7 @@ describe("metrics", function()
     assert.equal("", read(path))
   end)
 
-  it("does not write through a planted link", function()
+  it("does not write through a symbolic link", function()
     assert(sys.write_file(dir .. "/victim", "mine"))
     os.execute(("ln -s victim '%s/metrics.jsonl'"):format(dir))
     local m, _, code = metrics.open(dir)
@@ -93,7 +93,7 @@ describe("event files", function()
   before_each(function() dir = folder() end)
   after_each(function() sys.remove(dir) end)
 
-  it("carries the checksum of the Castagnoli polynomial", function()
+  it("use the checksum with the Castagnoli polynomial", function()
     -- test vectors of RFC 3720, B.4
     assert.equal(0x8A9136AA, train.crc32c(("\0"):rep(32)))
     assert.equal(0x62A8AB43, train.crc32c(("\255"):rep(32)))
@@ -104,7 +104,7 @@ describe("event files", function()
     assert.equal(0xE3069283, train.crc32c("123456789"))
   end)
 
-  ---The payloads of a file, with both checksums checked.
+  ---The payloads of a file; verifies both checksums.
   local function records(path)
     local text, at, list = read(path), 1, {}
     local function masked(bytes)
@@ -122,7 +122,7 @@ describe("event files", function()
     return list
   end
 
-  it("frames records as TensorBoard reads them", function()
+  it("frame records as TensorBoard expects", function()
     local e = assert(train.events(dir, 1000.5))
     assert(e:scalars(1001.5, 300, { ["train/loss"] = 0.25 }))
     e:close()
@@ -134,7 +134,7 @@ describe("event files", function()
     assert.equal(("<B d"):pack(0x09, 1001.5) .. "\x10\xac\x02" .. "\x2a" .. string.char(#summary) .. summary, list[2])
   end)
 
-  it("opens a new file with a session START record when a run is resumed", function()
+  it("begin a new file with a session START record when a run is resumed", function()
     local m = assert(metrics.open(dir))
     m:write { step = 1, loss = 1.5 }
     m:close()
@@ -147,7 +147,7 @@ describe("event files", function()
 end)
 
 describe("a window of steps", function()
-  ---A scalar that has been computed.
+  ---A computed scalar.
   local function scalar(x)
     local own = function(self) return self end
     return { detach = own, keep = own, sum = own, item = function() return x end, release = function() end }
@@ -160,7 +160,7 @@ describe("a window of steps", function()
     }, 1000 * i)
   end
 
-  it("adds up, and divides every sum by what it belongs to", function()
+  it("adds up, and divides every sum by its own count", function()
     local window = require("seqrun.run.window").new()
     for i = 1, 2 do
       add(window, i)

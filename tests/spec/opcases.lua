@@ -1,7 +1,7 @@
--- opcases - every op once, as data.
+-- opcases - every op, as data.
 --
--- From this table ops_spec.lua runs: forward of every device against `ref`, gradients of `ref` against
--- finite differences, and gradients of every device against `ref`.  A new backend needs no new test.
+-- ops_spec.lua compares, for every case: forward of every device with `ref`, gradients of `ref` with
+-- finite differences, and gradients of every device with `ref`.  A new backend needs no new tests.
 --
 -- A case:
 --   name
@@ -64,7 +64,7 @@ case {
       list[#list + 1] = t.x[name](t.x)
     end
     for _, y in ipairs(list) do
-      places[#places + 1] = y:ne(y) -- where there is no number
+      places[#places + 1] = y:ne(y) -- where y is NaN
       places[#places + 1], places[#places + 2] = y:eq(1 / 0), y:eq(-1 / 0)
     end
     places[#places + 1], places[#places + 2] = t.x:argmax(), t.x:argmin()
@@ -249,7 +249,7 @@ for _, name in ipairs { "softmax", "log_softmax" } do
     name = name .. " of large and equal scores",
     make = function() return { x = { { 500, 0, -500 }, { 3, 3, 3 }, { -1e4, -1e4, -1e4 } } } end,
     run = function(_, t) return { t.x[name](t.x, -1) } end,
-    tolerance = 1e-5, -- of the largest score: its rounding, times a sum of three
+    tolerance = 1e-5, -- of the largest score: its rounding error, times a sum of three
   }
 end
 case {
@@ -315,7 +315,7 @@ case {
 
 -- ---- ops on a layout -------------------------------------------------------------------------
 
----Ragged layouts: around the edges of vectors, strips and tiles, with and without slack.
+---Ragged layouts: sizes around those of vectors, strips and tiles, with and without slack.
 local LAYOUTS = {
   { "one token", { lens = { 1 } } },
   { "three and two", { lens = { 3, 2 } } },
@@ -343,7 +343,7 @@ local function with_seed(layout)
   return copy
 end
 
----Rows that a sequence owns, as a weight: what slack holds is nobody's business.
+---Weight 1 for the rows of sequences, 0 for slack, whose content is unspecified.
 local function owned(sr, layout, x)
   local rows = {}
   for i, owner in ipairs(layout:owners()) do
@@ -371,7 +371,7 @@ end
 attention_case("no sequence at all", { lens = {}, rows = 4 }, 2, 16, 0.1)
 for _, entry in ipairs(LONG) do attention_case(entry[1], entry[2], 1, 64, 0.1) end
 attention_case("around 16", LAYOUTS[3][2], 1, 64, 0.1)
-attention_case("around 16", LAYOUTS[3][2], 3, 5, 0.1) -- a head size that no vector likes
+attention_case("around 16", LAYOUTS[3][2], 3, 5, 0.1) -- a head size that is not a multiple of any vector
 attention_case("around 16", LAYOUTS[3][2], 1, 128, 0)
 attention_case("around 16", LAYOUTS[3][2], 2, 16, 0.1, 8)
 case {
@@ -383,7 +383,7 @@ case {
 for _, entry in ipairs(LAYOUTS) do
   local rows = rows_of(entry[2])
   for _, dropout in ipairs { 0, 0.1 } do
-    local eps = dropout > 0 and 0.25 or 1e-12 -- one that shows, and the one of BERT
+    local eps = dropout > 0 and 0.25 or 1e-12 -- large enough to matter, and that of BERT
     case {
       name = ("residual_norm, %s, dropout %g"):format(entry[1], dropout),
       make = function(r)

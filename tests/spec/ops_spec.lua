@@ -1,4 +1,4 @@
--- Every op of opcases.lua: gradients of `ref` against finite differences, every device against `ref`.
+-- Every op in opcases.lua: gradients of `ref` against finite differences, every device against `ref`.
 
 local sr = require("seqrun")
 require("tests.support.devices").late()
@@ -8,7 +8,7 @@ local each_device = require("tests.support.devices").each(it)
 
 -- ---- numbers: the same on every device, exact in f32 -----------------------------------------------
 
----A source of numbers that depends on the case's name only.
+---A generator of numbers that depends only on the name of the case.
 local function source(name)
   local state = 1
   for i = 1, #name do state = (state * 31 + name:byte(i)) % 2147483647 end
@@ -167,7 +167,7 @@ for _, device in ipairs(sr.devices()) do
 end
 
 describe("the decoder's loss", function()
-  each_device("is the same without a gradient, when few rows of scores exist at a time", function()
+  each_device("is the same without a gradient, when only a few rows of logits are in memory at a time", function()
     local rows, words = 300, 40
     local labels, weights = {}, {}
     for m = 1, rows do labels[m], weights[m] = m * 7 % words, 1 / m end
@@ -189,7 +189,7 @@ local function refuses(pattern, fn)
 end
 
 describe("embed", function()
-  each_device("refuses a sequence longer than its table of positions, and ids beyond theirs", function()
+  each_device("rejects a sequence longer than the position table, and ids out of range", function()
     local tables = {
       word = sr.zeros(4, 8), position = sr.zeros(3, 8), type = sr.zeros(2, 8), gamma = sr.ones(8), beta = sr.zeros(8),
     }
@@ -203,7 +203,7 @@ describe("embed", function()
     refuses("embed: type.* 2.*table has", function() embed({ 2 }, { 0, 1 }, { 0, 2 }) end)
   end)
 
-  each_device("and the losses, too, which refuse labels beyond their classes", function()
+  each_device("and the losses reject labels out of range", function()
     local labels = { sr.tensor({ 2, 3 }, { dtype = "i32" }), sr.tensor({ -1, 0 }, { dtype = "i32" }) }
     for _, label in ipairs(labels) do
       local weights = sr.ones(2)

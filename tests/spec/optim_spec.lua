@@ -27,7 +27,7 @@ for _, device in ipairs(sr.devices()) do
     before_each(function() sr.use(device) end)
     after_each(function() sr.use("cpu") end)
 
-    it("takes one AdamW step as the paper has it", function()
+    it("takes one AdamW step as published", function()
       local p = store()
       local opt = sr.optim.adamw(p, { decay = 0.1, eps = 1e-6 })
       set_grad(p, "w", { 0.3, -0.4 })
@@ -57,7 +57,7 @@ for _, device in ipairs(sr.devices()) do
       near(0.5 - 0.01 * 1.2 / (1.2 + 1e-6), p:value_of("b"):item())
     end)
 
-    it("clips the whole gradient to a norm, and leaves a smaller one alone", function()
+    it("clips the global gradient norm, and leaves a smaller one unchanged", function()
       for _, case in ipairs { { 0.13, 0.1 }, { 10, 1 } } do
         local p = store()
         local opt = sr.optim.lamb(p, { betas = { 0, 0 }, decay = 0 })
@@ -69,7 +69,7 @@ for _, device in ipairs(sr.devices()) do
       end
     end)
 
-    it("adds 1e-6 to the norm that AdamW clips, as PyTorch does, and nothing to LAMB's", function()
+    it("adds 1e-6 to the norm when clipping for AdamW, like PyTorch, and nothing for LAMB", function()
       for kind, factor in pairs { adamw = 1 / 3, lamb = 1 / 2 } do
         local p = store()
         local opt = sr.optim[kind](p, { betas = { 0, 0 }, decay = 0 })
@@ -79,7 +79,7 @@ for _, device in ipairs(sr.devices()) do
       end
     end)
 
-    it("moves a tensor of zeros by LAMB's plain update", function()
+    it("moves a zero tensor by LAMB's update with ratio 1", function()
       local p = store { { name = "zero", shape = { 2 }, init = "zeros" } }
       local opt = sr.optim.lamb(p, { decay = 0, eps = 1e-6 })
       set_grad(p, "zero", { 0.3, -0.4 })
@@ -90,7 +90,7 @@ for _, device in ipairs(sr.devices()) do
       assert.same({ 3, 4 }, p:value_of("w"):totable()) -- an update of zeros
     end)
 
-    it("writes to the parameters: a graph from before the step is refused", function()
+    it("changes the parameters: backward through a graph from before the step is rejected", function()
       local p = store()
       local opt = sr.optim.adamw(p)
       local loss = p:get("w"):square():sum()
@@ -110,7 +110,7 @@ for _, device in ipairs(sr.devices()) do
       near(0.9801 * 0.0199 * 1 + 0.0199 * 9, v:item())
     end)
 
-    it("gives groups their rate, decay and trust, and leaves frozen ones out of everything", function()
+    it("applies rate, decay and trust by group, and ignores frozen parameters", function()
       local p = store { { name = "frozen.w", shape = { 1 }, init = "ones" } }
       p:initialise(1, "frozen.w")
       local opt = sr.optim.adamw(p, {
@@ -129,7 +129,7 @@ for _, device in ipairs(sr.devices()) do
       assert.equal(1, p:value_of("frozen.w"):item())
     end)
 
-    it("skips an update whose gradient or loss is not finite, changing nothing, and ends after some", function()
+    it("skips an update with a non-finite gradient or loss, and fails after several in a row", function()
       local p = store()
       local opt = sr.optim.lamb(p, { max_skipped = 2 })
       set_grad(p, "b", { 1 })
@@ -146,7 +146,7 @@ for _, device in ipairs(sr.devices()) do
       assert.same({ 1, 2, 2 }, { opt:counts() })
     end)
 
-    it("ends the run with the reason when too many updates in a row were skipped", function()
+    it("ends the run with the reason if too many updates in a row are skipped", function()
       local p = store()
       local opt = sr.optim.adamw(p, { max_skipped = 2 })
       for _ = 1, 2 do
@@ -161,7 +161,7 @@ for _, device in ipairs(sr.devices()) do
       assert.same({ 0, 2, 2 }, { opt:counts() })
     end)
 
-    it("forgets a row of skipped updates once one is applied", function()
+    it("resets the count of skipped updates when one is applied", function()
       local p = store()
       local opt = sr.optim.adamw(p, { max_skipped = 2 })
       for i = 1, 6 do
@@ -171,7 +171,7 @@ for _, device in ipairs(sr.devices()) do
       assert.same({ 3, 3, 0 }, { opt:counts() })
     end)
 
-    it("clears the gradients behind a step, unless it is told to leave them", function()
+    it("clears the gradients after a step, unless told to keep them", function()
       local p = store()
       local opt = sr.optim.adamw(p)
       set_grad(p, "w", { 0.5, 0.25 })
@@ -181,7 +181,7 @@ for _, device in ipairs(sr.devices()) do
       assert.same({ 0, 0 }, p:get("w"):grad():totable())
     end)
 
-    it("keeps the results of earlier steps apart from later ones", function()
+    it("returns separate results for every step", function()
       local p = store()
       local opt = sr.optim.adamw(p)
       set_grad(p, "b", { 1 })
@@ -197,7 +197,7 @@ for _, device in ipairs(sr.devices()) do
     before_each(function() sr.use(device) end)
     after_each(function() sr.use("cpu") end)
 
-    it("lays fused members side by side, and one gradient serves both views", function()
+    it("stores fused members contiguously, with one gradient for both views", function()
       local p = sr.params.new {
         { name = "a", shape = { 3 } },
         { name = "q", shape = { 2, 3 }, fuse = "qk" },
@@ -215,7 +215,7 @@ for _, device in ipairs(sr.devices()) do
       assert.equal(12, p:count())
     end)
 
-    it("draws initial values from seed and name alone, whatever the padding and the order", function()
+    it("draws initial values from seed and name alone, regardless of padding and order", function()
       local one = sr.params.new { { name = "x", shape = { 50, 20 } }, { name = "y", shape = { 7 } } }
       local two = sr.params.new { { name = "y", shape = { 7 } }, { name = "x", shape = { 50, 20 }, pad_rows_to = 64 } }
       one:initialise(5)
@@ -227,17 +227,17 @@ for _, device in ipairs(sr.devices()) do
       assert.not_same(one:value_of("y"):totable(), two:value_of("y"):totable())
     end)
 
-    it("draws a normal with its deviation that is cut at two of them", function()
+    it("draws from a normal truncated at two standard deviations", function()
       local p = sr.params.new { { name = "x", shape = { 200, 100 }, std = 0.02 } }
       p:initialise(1)
       local x = p:value_of("x")
       assert.is_true(x:abs():max():item() <= 0.04)
       near(0, x:mean():item(), 1e-3)
-      -- a normal cut at two deviations has 0.8796 of the deviation
+      -- a normal truncated at two deviations has 0.8796 of the deviation
       near(0.8796 * 0.02, math.sqrt(x:square():mean():item()), 1e-3)
     end)
 
-    it("survives the scope that it was made in", function()
+    it("outlives the scope in which it was created", function()
       local p
       do
         local scope <close> = sr.scope()
@@ -250,7 +250,7 @@ for _, device in ipairs(sr.devices()) do
 end
 
 describe("params", function()
-  it("names the mistake in a list, or a name", function()
+  it("reports the error in a list, or an invalid name", function()
     local function fails(words, f)
       local ok, message = pcall(f)
       assert.is_false(ok)

@@ -1,5 +1,5 @@
--- Which packing is used changes nothing but speed: an update that is a whole epoch gives one loss and one
--- gradient, whatever solver planned it.
+-- Packing changes nothing but speed: an update of a whole epoch gives the same loss and gradients with
+-- any solver.
 
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
@@ -30,7 +30,7 @@ end)
 
 teardown(function() assert(sys.remove(folder)) end)
 
----The whole first epoch as one update.
+---The first epoch as one update.
 local function whole_epoch(options)
   local given = { data = corpus, max_len = 64, packs = 1, seed = 3, prefetch = 0, short_seq_prob = 1 }
   for key, value in pairs(options) do given[key] = value end
@@ -91,6 +91,6 @@ describe("two packings of the same data", function()
     assert.has_error(function() whole_epoch { max_seqs = "deep" } end)
     local different = 0
     for _ in pairs(packs) do different = different + 1 end
-    assert.is_true(different >= 3) -- they were indeed other packings
+    assert.is_true(different >= 3) -- the packings do differ
   end)
 end)

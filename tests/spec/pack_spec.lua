@@ -1,4 +1,4 @@
--- Packing as a person meets it: sr.pack, plans, drawings, solvers in Lua, and the verb.
+-- Packing as a user sees it: sr.pack, plans, drawings, solvers in Lua, and the command.
 
 local json = require("seqrun.core.json")
 local pack = require("seqrun.pack")
@@ -34,7 +34,7 @@ describe("sr.pack", function()
   local lengths = {}
   for i = 1, 500 do lengths[i] = (i * 7919) % 120 + 3 end
 
-  it("packs a list of lengths, and says how well", function()
+  it("packs a list of lengths, and reports the quality", function()
     local plan = assert(pack(lengths, { max_len = 128 }))
     assert.equal("optimal", plan.solver)
     assert.equal(500, plan.sequences)
@@ -47,7 +47,7 @@ describe("sr.pack", function()
     assert.truthy(text:find("500 sequences", 1, true) and text:find("lower bound", 1, true))
   end)
 
-  it("gives the same plan for lengths, a histogram, a data set and a file", function()
+  it("returns the same plan for lengths, a histogram, a data set and a file", function()
     local counts = {}
     for i = 1, 128 do counts[i] = 0 end
     for _, l in ipairs(lengths) do counts[l] = counts[l] + 1 end
@@ -68,7 +68,7 @@ describe("sr.pack", function()
     assert.same(wanted, patterns(assert(pack(dataset, { max_len = 128, epoch = 2 }))))
   end)
 
-  it("covers every length exactly, in packs that fit, as deep as allowed", function()
+  it("covers every length exactly, in packs within capacity and depth", function()
     for _, solver in ipairs { "optimal", "lpfhp", "spfhp", "bfd", "ffd", "online", "none" } do
       local plan = assert(pack(lengths, { max_len = 128, max_seqs = 3, solver = solver }))
       local used = {}
@@ -85,7 +85,7 @@ describe("sr.pack", function()
     end
   end)
 
-  it("deals each sequence out once an epoch, with new partners in the next", function()
+  it("assigns each sequence once per epoch, and regroups them in the next", function()
     local plan = assert(pack(lengths, { max_len = 128 }))
     local packing = assert(plan:packing(lengths, 5))
     assert.equal(plan.packs, #packing)
@@ -103,7 +103,7 @@ describe("sr.pack", function()
     assert.equal("data", code)
   end)
 
-  it("chooses a depth and says why", function()
+  it("chooses a depth and gives the reason", function()
     local plan = assert(pack(DATA .. "wikipedia_512.hist", { max_seqs = "auto", solver = "optimal" }))
     assert.equal(4, plan.max_seqs)
     assert.truthy(plan.reason:find("above the bound without a limit", 1, true))
@@ -111,7 +111,7 @@ describe("sr.pack", function()
     assert.equal(3, assert(pack(SQUAD, { max_seqs = "auto" })).max_seqs)
   end)
 
-  it("treats sequences that are too long as told, and counts them", function()
+  it("treats overlong sequences as requested, and counts them", function()
     local long = { 10, 300, 40 }
     local plan, message, code = pack(long, { max_len = 128 })
     assert.is_nil(plan)
@@ -125,7 +125,7 @@ describe("sr.pack", function()
     assert.equal(350, plan.tokens)
   end)
 
-  it("deals out the pieces of sequences that were split", function()
+  it("assigns the pieces of split sequences", function()
     local long = { 10, 300, 40, 256 }
     local plan = assert(pack(long, { max_len = 128, too_long = "split" }))
     local none, message, code = plan:packing(long)
@@ -139,7 +139,7 @@ describe("sr.pack", function()
     assert.equal(2, plan:hist():info().longer)
   end)
 
-  it("packs nothing, one sequence and a thousand equal ones", function()
+  it("packs zero, one and a thousand equal sequences", function()
     assert.equal(0, assert(pack({}, { max_len = 512 })).packs)
     assert.equal(1, assert(pack({ 77 }, { max_len = 512 })).packs)
     local equal = {}
@@ -150,7 +150,7 @@ describe("sr.pack", function()
     assert.equal(1000, assert(pack(equal, { max_len = 512, max_seqs = 1 })).packs)
   end)
 
-  it("saves a plan, loads it, and refuses a changed one with its line", function()
+  it("saves and loads a plan, and rejects a modified one with the line", function()
     local plan, path = assert(pack(SQUAD)), folder .. "/squad.plan"
     assert(plan:save(path))
     local again = assert(pack.load(path))
@@ -166,7 +166,7 @@ describe("sr.pack", function()
     assert.truthy(message:find("checksum", 1, true))
   end)
 
-  it("tells a mistaken program at its own line", function()
+  it("reports errors at the caller's line", function()
     local ok, message = pcall(pack, lengths, { max_len = 128, sover = "lpfhp" })
     assert.is_false(ok)
     assert.truthy(message:find("no option 'sover'", 1, true) and message:find("'solver'", 1, true))
@@ -198,7 +198,7 @@ describe("a solver written in Lua", function()
     return patterns
   end)
 
-  it("stands beside the others", function()
+  it("is listed with the built-in ones", function()
     local plan = assert(pack({ 5, 5, 5, 60 }, { max_len = 64, solver = "pairs_of_equals" }))
     assert.same({ "pairs_of_equals", 3, 2 }, { plan.solver, plan.packs, plan.deepest })
     local names = table.concat(pack.solvers(), " ")
@@ -206,7 +206,7 @@ describe("a solver written in Lua", function()
     assert.truthy(tostring(pack.compare(COLA)):find("pairs_of_equals", 1, true))
   end)
 
-  it("cannot hand out a wrong plan, nor take the name of ours", function()
+  it("cannot return an invalid plan or replace a built-in solver", function()
     pack.register("forgets", function() return { { count = 1, 5 } } end)
     local plan, message, code = pack({ 5, 5 }, { max_len = 64, solver = "forgets" })
     assert.is_nil(plan)
@@ -226,7 +226,7 @@ describe("a solver written in Lua", function()
 end)
 
 describe("padding", function()
-  it("has the gap that packing would save", function()
+  it("reports the gap that packing would close", function()
     local plan = assert(pack(COLA, { solver = "none" }))
     assert.same({ 8551, 757, 7794 }, { plan.packs, plan.lower_bound, plan.gap_packs })
     assert.is_nil(plan.max_seqs)
@@ -235,7 +235,7 @@ describe("padding", function()
 end)
 
 describe("drawings", function()
-  it("show a pack to scale, and which sequences it holds", function()
+  it("show a pack to scale, with its sequences", function()
     local lengths = { 64, 32, 16 }
     local plan = assert(pack(lengths, { max_len = 128 }))
     local text = plan:view(1)
@@ -256,8 +256,8 @@ describe("drawings", function()
   end)
 end)
 
-describe("dealing packs to ranks", function()
-  it("gives equal numbers and nearly equal costs", function()
+describe("assigning packs to ranks", function()
+  it("balances numbers exactly and costs nearly", function()
     local packs = {}
     for i = 1, 64 do packs[i] = { 512 - i * 3, (i * 37) % 150 + 1 } end
     local group, imbalance = pack.assign(packs, 8, { per_token = 1, per_square = 1 / 256 })
@@ -286,7 +286,7 @@ describe("seqrun pack", function()
     end
   end)
 
-  it("packs optimally and without a limit unless told otherwise", function()
+  it("packs optimally without a limit per pack by default", function()
     local code, out = run("--hist", SQUAD, "--max-len", "384", "--json")
     local object = assert(json.decode(out))
     assert.same({ 0, "optimal", 40195, 40195, 0 }, { code, object.solver, object.packs, object.lower_bound,
@@ -296,7 +296,7 @@ describe("seqrun pack", function()
     assert.same({ 0, 3 }, { code, json.decode(out).max_seqs })
   end)
 
-  it("writes a proof, accepts it, and refuses it with one weight changed", function()
+  it("writes a proof, accepts it, and rejects it with one weight changed", function()
     local proof = folder .. "/proof.tsv"
     local code = run("--hist", SQUAD, "--max-seqs", "3", "--certificate", proof)
     assert.equal(0, code)
@@ -320,7 +320,7 @@ describe("seqrun pack", function()
     end
   end)
 
-  it("compares all solvers with what people do today", function()
+  it("compares all solvers with padding and concatenation", function()
     local code, out = run("--hist", COLA, "--compare")
     assert.equal(0, code)
     for _, name in ipairs { "padding", "sorted batches", "next fit", "spfhp", "nnlshp", "online", "optimal" } do
@@ -332,7 +332,7 @@ describe("seqrun pack", function()
     assert.equal(10, #object.rows)
   end)
 
-  it("writes the plan and the picture", function()
+  it("writes the plan and the drawing", function()
     local plan, svg = folder .. "/out.plan", folder .. "/out.svg"
     local code, out = run("--hist", COLA, "--out", plan, "--svg", svg, "--plot")
     assert.equal(0, code)
@@ -350,7 +350,7 @@ describe("seqrun pack", function()
     assert.is_true(sys.exists(svg))
   end)
 
-  it("ends with its exit code and a sentence, and nothing on stdout", function()
+  it("fails with an exit code and a message, and nothing on stdout", function()
     local bad = program.write(folder, "bad.hist", "1\n2\nthree\n")
     local cases = {
       { 3, "bad.hist:3:", "--hist", bad },

@@ -1,5 +1,5 @@
--- Ops on packed rows: sequences know nothing of their neighbours, and every dropout decision belongs to
--- its sequence, wherever it stands.
+-- Ops on packed rows: sequences are independent of their neighbours, and dropout decisions belong to a
+-- sequence, wherever it is in the buffer.
 
 local sr = require("seqrun")
 
@@ -32,7 +32,7 @@ local function block(x, layout, dropout)
   return y, x:grad()
 end
 
----A layout with room between and around its sequences, and rows for it.
+---A layout with slack between and around its sequences, and rows for it.
 local function example(lens)
   local starts, at = {}, 3
   for i, n in ipairs(lens) do
@@ -65,17 +65,17 @@ describe("a sequence's neighbour", function()
     end
   end
 
-  each_device("may change without changing a bit of it", function()
+  each_device("can change without changing a bit of it", function()
     compare(sr.randn({ HIDDEN }, { seed = 9, uid = 1 }))
   end)
 
-  each_device("may be full of NaN", function() compare(0 / 0) end)
+  each_device("can be full of NaN", function() compare(0 / 0) end)
 
-  each_device("may be full of infinities", function() compare(1 / 0) end)
+  each_device("can be full of infinities", function() compare(1 / 0) end)
 end)
 
 describe("slack", function()
-  each_device("is zero after attention, in both directions, whatever stood there", function()
+  each_device("is zero after attention, forward and backward, for any input", function()
     local core = require("seqrun.core.tensor")
     core.poison(true)
     local layout, x = example { 16, 17, 15 }
@@ -90,7 +90,7 @@ describe("slack", function()
     assert.equal(0, (qkv:grad() * slack):abs():sum():item())
   end)
 
-  each_device("gives nothing to parameters", function()
+  each_device("contributes nothing to parameter gradients", function()
     local layout = example { 5, 1, 9 }
     local rows = layout:rows()
     local function gradients(noise)
@@ -122,7 +122,7 @@ end)
 -- ---- place -------------------------------------------------------------------------------------
 
 describe("a sequence", function()
-  each_device("gets the same alone, packed and padded, with dropout on", function()
+  each_device("has the same results alone, packed and padded, with dropout", function()
     local lens, uids = { 33, 5, 64 }, { 31, 7, 900 }
     local inputs = {}
     for s, n in ipairs(lens) do inputs[s] = sr.randn({ n, HIDDEN }, { seed = 6, uid = s }) end
@@ -164,7 +164,7 @@ describe("a sequence", function()
         for k = 1, 2 do
           local miss = (other[k] - alone[k]):abs():max():item()
           assert.is_true(miss <= 1e-5 * alone[k]:abs():max():item())
-          -- dropped places are the same places, exactly
+          -- exactly the same elements are dropped
           assert.equal(0, other[k]:eq(0):ne(alone[k]:eq(0)):sum():item())
         end
       end
@@ -174,7 +174,7 @@ end)
 
 -- ---- dropout -----------------------------------------------------------------------------------
 
----What a site keeps, as a 0/1 tensor: forward and backward.  Every site is asked in its own way.
+---The elements that a site keeps, as a 0/1 tensor, forward and backward.  Each site has its own method.
 local SITES = {}
 
 local ROWS, COLUMNS = 64, 128
@@ -193,7 +193,7 @@ function SITES.head(layout, p, layer)
   return y, x:grad()
 end
 
----The residual shows what was added to it: a norm of huge eps is linear in its input.
+---Recovers the mask from the output of the norm.
 local function norm_site(site)
   return function(layout, p, layer)
     local x, residual = leaf(sr.ones(layout:rows(), COLUMNS)), sr.zeros(layout:rows(), COLUMNS)
@@ -201,7 +201,7 @@ local function norm_site(site)
     local options = { eps = 1e-12, dropout = p, site = site, layer = layer, layout = layout }
     local y = sr.ops.residual_norm(x, residual, gamma, beta, options)
     y:backward(sr.randn(y:shape(), { seed = 8, uid = 1 }))
-    -- normalised rows are above zero exactly where something was kept
+    -- of ones, those kept are above the mean of their row
     return y:gt(0):to(x:dtype()) * (256 / (256 * sr.ops.keep_probability(p))), x:grad()
   end
 end
@@ -242,7 +242,7 @@ for name, site in pairs(SITES) do
   local columns = name == "attention" and ROWS or COLUMNS
 
   describe("dropout at " .. name, function()
-    each_device("drops at its rate, with its scale", function()
+    each_device("drops at its rate and scales by its factor", function()
       for _, p in ipairs { 0.1, 0.25, 0.5 } do
         local layout = layout_of {}
         local y = site(layout, p, 1)
@@ -256,7 +256,7 @@ for name, site in pairs(SITES) do
       end
     end)
 
-    each_device("falls on the same places forward and backward", function()
+    each_device("drops the same elements forward and backward", function()
       local layout = layout_of {}
       local y, dx = site(layout, 0.1, 1)
       assert.equal(0, kept(y, layout, columns):ne(kept(dx, layout, columns)):sum():item())
@@ -275,7 +275,7 @@ for name, site in pairs(SITES) do
       end
     end)
 
-    each_device("does not depend on the place in the buffer", function()
+    each_device("does not depend on the position in the buffer", function()
       local here, there = layout_of {}, layout_of { start = 37, rows = 128 }
       local a, b = kept(site(here, 0.5, 1), here, columns), kept(site(there, 0.5, 1), there, columns)
       assert.equal(0, a:ne(b):sum():item())
@@ -320,7 +320,7 @@ describe("dropout", function()
     assert.is_true(math.abs(differing / 1024 - 0.5) < 0.08)
   end)
 
-  each_device("of the embedding goes back to the places it kept", function()
+  each_device("of the embedding passes gradients to the kept elements only", function()
     local layout = layout_of {}
     local tables = {
       word = sr.randn({ 7, COLUMNS }, { uid = 1 }), position = sr.randn({ ROWS, COLUMNS }, { uid = 2 }),
@@ -336,7 +336,7 @@ describe("dropout", function()
     assert.is_true(math.abs(rate - 26 / 256) < 4 * math.sqrt(26 * 230 / 256 ^ 2 / y:numel()))
   end)
 
-  each_device("of nothing is no op, and of everything is a mistake", function()
+  each_device("with p = 0 is the identity, and with p = 1 is rejected", function()
     local layout = layout_of {}
     local x = sr.randn({ ROWS, COLUMNS }, { uid = 1 })
     assert.equal(x:tostring_bytes(), sr.ops.dropout(x, layout, { p = 0 }):tostring_bytes())

@@ -1,4 +1,4 @@
--- The recipes: their presets hold what was published, and every one of them is a config that can be run.
+-- The recipes: presets have the published values, and each is a valid config.
 
 local config = require("seqrun.config")
 local run = require("seqrun.run")
@@ -17,7 +17,7 @@ local function near(wanted, got)
 end
 
 describe("recipes", function()
-  it("hold BERT-base as Google trained it: one schedule over both phases", function()
+  it("train BERT-base as Google did: one schedule over both phases", function()
     for recipe, own in pairs {
       bert_phase1 = { len = 128, max = 20, steps = 900000, from = 0 },
       bert_phase2 = { len = 512, max = 80, steps = 100000, from = 900000 },
@@ -45,7 +45,7 @@ describe("recipes", function()
     assert.equal(0, second(100000))
   end)
 
-  it("hold BERT-Large as NVIDIA trains it from scratch: LAMB, a schedule for each phase", function()
+  it("train BERT-Large as NVIDIA does from scratch: LAMB, a schedule for each phase", function()
     for recipe, own in pairs {
       bert_phase1 = { len = 128, max = 20, batch = 65536, peak = 6e-3, warmup = 2001, total = 7038 },
       bert_phase2 = { len = 512, max = 80, batch = 32768, peak = 4e-3, warmup = 200, total = 1563 },
@@ -65,7 +65,7 @@ describe("recipes", function()
     assert.equal("moments", values_of("bert_phase2", "large").init.carry)
   end)
 
-  it("hold the demo as a small preset of the same recipes", function()
+  it("have the demo as a small preset", function()
     for _, recipe in ipairs { "bert_phase1", "bert_phase2" } do
       local v = values_of(recipe, "demo")
       assert.same({ 2, 128, 32 }, { v.model.num_hidden_layers, v.model.hidden_size, v.batch.sequences })

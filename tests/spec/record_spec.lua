@@ -1,4 +1,4 @@
--- Ops written in Lua, activation checkpointing, and memory that runs out on the way.
+-- Ops written in Lua, recomputation, and failing allocations.
 
 local sr = require("seqrun")
 local core = require("seqrun.core.tensor")
@@ -17,20 +17,20 @@ describe("ops.custom", function()
     end,
   }
 
-  each_device("is an op like any other", function()
+  each_device("behaves like a built-in op", function()
     local x = sr.tensor({ 2, 3 }, { requires_grad = true })
     ;(square(x * 2) + 1):sum():backward()
     assert.same({ 16.0, 24.0 }, x:grad():totable())
   end)
 
-  each_device("refuses a saved tensor that was written to, and says where", function()
+  each_device("rejects a saved tensor that was modified, and says where", function()
     local x = sr.tensor({ 2, 3 })
     local y = square(x:detach():requires_grad_()):sum()
     x:add_(1)
     fails("save a clone() of it", y.backward, y)
   end)
 
-  each_device("reports an error in backward, and a gradient of another shape", function()
+  each_device("reports an error in backward, and a gradient of the wrong shape", function()
     local broken = sr.ops.custom {
       forward = function(_, x) return x * 1 end,
       backward = function() error("no way back") end,
@@ -62,7 +62,7 @@ describe("ops.custom", function()
     assert.same({ 1.0, 1.0 }, b:grad():totable())
   end)
 
-  it("leaves nothing behind when backward never runs", function()
+  it("leaks nothing if backward never runs", function()
     collectgarbage()
     local before = sr.memory().used
     for _ = 1, 10 do
@@ -76,7 +76,7 @@ describe("ops.custom", function()
 end)
 
 describe("gradcheck", function()
-  it("says which element of a wrong gradient differs, and passes a right one", function()
+  it("accepts a correct gradient, and names the element of a wrong one that differs", function()
     local before = sr.device()
     sr.use("ref")
     local x = sr.tensor({ 2, 3 }, { requires_grad = true })
@@ -92,7 +92,7 @@ describe("gradcheck", function()
     assert.is_true(right)
   end)
 
-  it("refuses f32 unless it is told what to expect of it", function()
+  it("rejects f32 unless a tolerance is given", function()
     local x = sr.tensor({ 2, 3 }, { requires_grad = true, device = "cpu" })
     local function square(a) return a:square():sum() end
     fails('make it on ref (sr.use("ref"))', sr.gradcheck, square, { x })
@@ -127,7 +127,7 @@ describe("ops.recompute", function()
     assert.is_true(results[1] == results[2])
   end)
 
-  each_device("keeps no inner tensor", function(device)
+  each_device("saves no inner tensors", function(device)
     local w1 = sr.randn({ 1024, 8 }, { uid = 1, requires_grad = true })
     local w2 = sr.randn({ 8, 1024 }, { uid = 2, requires_grad = true })
     local x = sr.randn({ 10, 8 }, { uid = 3, requires_grad = true })
@@ -137,7 +137,7 @@ describe("ops.recompute", function()
     y:sum():backward()
   end)
 
-  each_device("serves parameters though its argument wants no gradient", function()
+  each_device("gives gradients to parameters even if its argument needs none", function()
     local w1 = sr.randn({ 16, 8 }, { uid = 1, requires_grad = true })
     local w2 = sr.randn({ 8, 16 }, { uid = 2, requires_grad = true })
     sr.ops.recompute(block(w1, w2), sr.randn({ 10, 8 }, { uid = 3 })):sum():backward()
@@ -157,10 +157,10 @@ describe("ops.recompute", function()
   end)
 end)
 
-describe("memory that runs out", function()
+describe("a failed allocation", function()
   local fault = require("seqrun.core.fault")
 
-  ---A pass with all that has a box of its own: layouts, scopes, ops in Lua, checkpoints.
+  ---A pass with everything that allocates a userdata: layouts, scopes, ops in Lua, recomputation.
   local function pass()
     local scope <close> = sr.scope()
     local layout = core.layout { lens = { 3, 2 }, rows = 6, seed = 1 }
@@ -178,7 +178,7 @@ describe("memory that runs out", function()
     return x:grad():totable(), sr.tensor { { 1, 2 }, { 3, 4 } }:totable()
   end
 
-  each_device("at any allocation gives an error and nothing else", function(device)
+  each_device("anywhere raises an error and does no other harm", function(device)
     pass()
     collectgarbage()
     local before, n, good = sr.memory(device).used, 0, false

@@ -1,11 +1,11 @@
--- A stopped run is a paused run: what follows a resume equals never having stopped, to the bit.
+-- A run that is stopped and resumed equals one that never stopped, bit for bit.
 
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 
-local STEPS = 17 -- of about five an epoch
+local STEPS = 17 -- about five per epoch
 
 local folder, corpus, straight
 
@@ -14,7 +14,7 @@ local function run(...)
   return code, out .. err
 end
 
----Starts the words in the background, sends a signal after a step was logged, waits.
+---Starts a command in the background, sends a signal after a step was logged, waits.
 local function interrupt_once(signal, out, ...)
   sys.remove(out)
   local words = small.words(corpus, "--out", out, ...)
@@ -28,7 +28,7 @@ local function interrupt_once(signal, out, ...)
   return code, (sys.read_file(out .. ".err"))
 end
 
----As above; a run that was done before the signal came does not count.
+---As above; repeats if the run ended before the signal.
 local function interrupt(...)
   local code, err
   for _ = 1, 10 do
@@ -53,14 +53,14 @@ local function check_same(out)
 end
 
 describe("a resumed run", function()
-  it("crosses epochs and adds up several micro-batches, or these tests test little", function()
+  it("crosses epochs and accumulates several micro-batches, so that these tests are meaningful", function()
     local state = require("seqrun.checkpoint").state(("%s/step-%09d"):format(straight, STEPS))
     assert.is_true(state.state.cursor.epoch >= 2)
     assert.is_true(state.state.cursor.packs >= 9)
   end)
 
   for _, stop in ipairs { 1, 5, 6, 12 } do
-    it(("writes the same bits when it stopped at step %d, on another number of threads"):format(stop), function()
+    it(("writes the same bits after a stop at step %d, on another number of threads"):format(stop), function()
       local out = ("%s/stop%d"):format(folder, stop)
       assert.equal(0, (run("--out", out, "--max-steps", tostring(stop), "--threads", "1")))
       assert.equal(0, (run("--resume=" .. out, "--max-steps", tostring(STEPS), "--threads", "3")))
@@ -68,7 +68,7 @@ describe("a resumed run", function()
     end)
   end
 
-  ---A run of `steps` steps, straight and with a stop, gives the same bits.
+  ---Checks that a run of `steps` steps gives the same bits with and without a stop.
   local function survives(name, stop, steps, ...)
     local whole, cut = folder .. "/" .. name, folder .. "/" .. name .. ".cut"
     assert.equal(0, (run("--out", whole, "--max-steps", tostring(steps), ...)))
@@ -78,20 +78,20 @@ describe("a resumed run", function()
     assert.same(small.metrics(whole), small.metrics(cut))
   end
 
-  it("holds for the next phase, which began with another run's weights or moments", function()
+  it("is exact in a next phase, which started from another run's weights or moments", function()
     for _, carry in ipairs { "weights", "moments" } do
       survives("phase2." .. carry, 2, 4, "init.from=" .. straight, "init.carry=" .. carry, "data.max_len=64")
     end
   end)
 
-  it("holds for LAMB with raised betas, the sequence mean, padding and recomputed layers", function()
+  it("is exact with LAMB and raised betas, the sequence mean, padding and recomputed layers", function()
     survives("lamb", 3, 5, "optimizer.name=lamb", "batch.adjust=betas")
     survives("sequence", 3, 5, "batch.loss=sequence", "mask.whole_word=true")
     survives("padded", 3, 5, "pack.arrange=padded")
     survives("recompute", 3, 5, "model.recompute=true")
   end)
 
-  it("may stop at every step", function()
+  it("can stop at every step", function()
     local out = folder .. "/every"
     assert.equal(0, (run("--out", out, "--max-steps", "1")))
     for step = 2, STEPS, 3 do
@@ -102,7 +102,7 @@ describe("a resumed run", function()
     assert.same(small.metrics(straight), small.metrics(out))
   end)
 
-  it("keeps the lines of windows that were cut by the stop", function()
+  it("writes the metrics lines of windows that the stop interrupted", function()
     local whole, cut = folder .. "/whole", folder .. "/cut"
     assert.equal(0, (run("--out", whole, "--max-steps", "12", "log.every=4")))
     assert.equal(0, (run("--out", cut, "--max-steps", "6", "log.every=4")))
@@ -112,7 +112,7 @@ describe("a resumed run", function()
   end)
 
   for _, signal in ipairs { "INT", "TERM", "USR1" } do
-    it(("ends with 75 on %s, and goes on to the same bits"):format(signal), function()
+    it(("exits with 75 on %s, and resumes to the same bits"):format(signal), function()
       local out = folder .. "/" .. signal
       local code, err = interrupt(signal, out, "rate.total=40", "--max-steps", "17")
       assert.equal(75, code)
@@ -123,7 +123,7 @@ describe("a resumed run", function()
     end)
   end
 
-  it("is made whole when the signal comes during an evaluation", function()
+  it("repeats an evaluation that was interrupted by the signal", function()
     local tiny = assert(sys.read_file("recipes/tiny.lua"))
     local recipe, changed = tiny:gsub("\n%-%- loop[^\n]*\n", [[
 
@@ -157,7 +157,7 @@ end
     end
   end)
 
-  ---recipes/tiny.lua with a line before each micro-batch counts.
+  ---recipes/tiny.lua with a line added before each micro-batch is counted.
   local function meddle(name, line)
     local tiny = assert(sys.read_file("recipes/tiny.lua"))
     local before = function(tally) return line .. "\n" .. tally end
@@ -166,14 +166,14 @@ end
     return program.write(folder, name, 'local sys = require("seqrun.core.sys")\n' .. recipe)
   end
 
-  it("leaves at once on a second Ctrl-C, and trains on when its terminal is gone", function()
-    -- in the background, since os.execute() itself ignores Ctrl-C while it waits
+  it("exits at once on a second Ctrl-C, and continues when its terminal closes", function()
+    -- in the background, since os.execute() ignores Ctrl-C while it waits
     local recipe = meddle("signals.lua", [[
     local signals = os.getenv("SIGNALS")
     if step == 8 and signals then
       for signal in signals:gmatch("%u+") do
         os.execute(("(sleep 0.02; kill -%s %d) >/dev/null 2>&1 &"):format(signal, sys.pid()))
-        sys.sleep(0.3) -- a signal that is heard ends it
+        sys.sleep(0.3) -- ended by a signal that is handled
       end
     end]])
     local function go(signals, out)
@@ -191,7 +191,7 @@ end
     check_same(folder .. "/hangup")
   end)
 
-  it("makes an update again that a signal left no time for", function()
+  it("repeats an update that a signal interrupted", function()
     local recipe = meddle("long.lua", [[
     if step == tonumber(os.getenv("STOP_AT")) then os.execute("kill -TERM " .. sys.pid()) end]])
     for stop_at, saved in pairs { [1] = false, [8] = true } do
@@ -208,7 +208,7 @@ end
     end
   end)
 
-  it("goes on with the values that the recipe names, and with the time", function()
+  it("restores the values named by the recipe, and the elapsed time", function()
     local recipe = meddle("kept.lua", [[
     local kept = run:state { batches = 0 }
     kept.batches = kept.batches + 1]])
@@ -229,7 +229,7 @@ end
     end
   end)
 
-  it("packs by the plan that was saved, which is that of its epoch", function()
+  it("uses the saved plan of its epoch", function()
     local out = folder .. "/plan"
     local function plan_of(step)
       local text = assert(sys.read_file(("%s/step-%09d/trainer/plan.txt"):format(out, step)))
@@ -239,7 +239,7 @@ end
     local config = assert(sys.read_file(out .. "/config.yaml"))
     local other, changed = config:gsub("solver: spfhp", "solver: lpfhp")
     assert.equal(1, changed)
-    assert(sys.write_file(out .. "/config.yaml", other)) -- as if another version chose another plan
+    assert(sys.write_file(out .. "/config.yaml", other)) -- as if another version had chosen another plan
     assert.equal(0, (run("--resume=" .. out, "--max-steps", "3", "pack.solver=lpfhp")))
     local _, first = plan_of(2)
     assert.same({ "spfhp", first }, { plan_of(3) })
@@ -249,7 +249,7 @@ end
     assert.not_equal(first, later)
   end)
 
-  it("ends with 75 when the budget is spent, and goes on with a larger one", function()
+  it("exits with 75 when the time budget is spent, and continues with a larger one", function()
     local out = folder .. "/budget"
     local code, text = run("--out", out, "--max-steps", tostring(STEPS), "budget=1e-3")
     assert.equal(75, code)
@@ -258,7 +258,7 @@ end
     check_same(out)
   end)
 
-  it("passes over a damaged checkpoint, loudly, and cuts off the metrics behind the older one", function()
+  it("skips a damaged checkpoint with a warning, and removes metrics beyond the older one", function()
     local out = folder .. "/damaged"
     assert.equal(0, (run("--out", out, "--max-steps", "6")))
     assert.equal(0, (run("--out", out, "--resume", "--max-steps", "9")))
@@ -273,7 +273,7 @@ end
     assert.same(small.metrics(straight), small.metrics(out))
   end)
 
-  it("that was done stays as it is", function()
+  it("that is complete is left unchanged", function()
     local out = folder .. "/done"
     assert.equal(0, (run("--out", out, "--max-steps", tostring(STEPS))))
     local code, text = run("--resume=" .. out, "--max-steps", tostring(STEPS))
@@ -283,14 +283,14 @@ end
     assert.equal(1, #small.metrics(out, "eval"))
   end)
 
-  it("may not change what makes it the same run", function()
+  it("cannot change the keys that define the run", function()
     local code, text = run("--resume=" .. straight, "--max-steps", "20", "rate.peak=1", "model.hidden_size=32")
     assert.equal(2, code)
     assert.truthy(text:find("rate.peak: 1, was 0.003", 1, true))
     assert.truthy(text:find("model.hidden_size: 32, was 16", 1, true))
   end)
 
-  it("is refused when its data set has changed, whatever else it is called", function()
+  it("is rejected if the content of its data set has changed", function()
     local out, other = folder .. "/data", folder .. "/elsewhere"
     local copy = program.write(folder, "copy.sqr", assert(sys.read_file(corpus)))
     assert.equal(0, (program.run(small.words(copy, "--out", out, "--max-steps", "3"))))
@@ -303,10 +303,10 @@ end
     local code, err = replace(99)
     assert.equal(3, code)
     assert.truthy(err:find("copy.sqr has changed since the run began", 1, true), err)
-    assert.equal(0, (replace(100))) -- the same text from another folder
+    assert.equal(0, (replace(100))) -- the same text from another directory
   end)
 
-  it("does not take a checkpoint for the folder of a run", function()
+  it("does not accept a checkpoint as a run directory", function()
     local step = ("%s/step-%09d"):format(straight, STEPS)
     local before = #assert(sys.list(step))
     for _, words in ipairs { { "--resume=" .. step }, { "--resume", "--out", step } } do
@@ -317,7 +317,7 @@ end
     assert.equal(before, #assert(sys.list(step)))
   end)
 
-  it("says that it is not exact on another class of instructions", function()
+  it("warns that it is not bit-exact with another instruction class", function()
     if tensor.instructions() == "plain" then
       pending("no AVX2: there is one class only")
       return
@@ -330,7 +330,7 @@ end
     assert.truthy(err:find("goes on with plain: not to the bit", 1, true))
   end)
 
-  it("needs no words but --resume, since the folder has its config", function()
+  it("needs only --resume, since the directory has its config", function()
     local out = folder .. "/words"
     assert.equal(0, (run("--out", out, "--max-steps", "4")))
     local code = program.run { "recipes/tiny.lua", "--resume=" .. out, "--max-steps", tostring(STEPS), "--quiet" }
@@ -338,7 +338,7 @@ end
     check_same(out)
   end)
 
-  it("starts afresh when there is no checkpoint yet, and is refused when the folder is missing", function()
+  it("starts over if there is no checkpoint yet, and is rejected if the directory is missing", function()
     local out = folder .. "/fresh"
     assert.equal(0, (run("--out", out, "--resume", "--max-steps", tostring(STEPS))))
     check_same(out)

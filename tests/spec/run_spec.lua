@@ -1,4 +1,4 @@
--- What a run leaves behind, refuses, and says; each end with its exit code.
+-- A run: its files, messages, errors and exit codes.
 
 local config = require("seqrun.config")
 local json = require("seqrun.core.json")
@@ -25,7 +25,7 @@ end)
 teardown(function() sys.remove(folder) end)
 
 describe("a run", function()
-  it("leaves config, environment, log, metrics, events and a checkpoint", function()
+  it("writes config, environment, log, metrics, events and a checkpoint", function()
     local names = table.concat(assert(sys.list(first)), " ")
     holds(names, {
       "config.yaml", "environment.json", "metrics.jsonl", "events.out.tfevents.", "run.log", "step-000000006",
@@ -38,7 +38,7 @@ describe("a run", function()
     end
   end)
 
-  it("writes every field of a line of metrics", function()
+  it("writes every field of a metrics line", function()
     local lines = assert(metrics.read(first))
     assert.equal(7, #lines)
     for i = 1, 6 do
@@ -46,7 +46,7 @@ describe("a run", function()
       for _, key in ipairs(metrics.TRAIN) do assert.is_not_nil(lines[i][key], key) end
       assert.is_true(lines[i].loss == lines[i].loss and lines[i].loss > 0)
       assert.is_true(lines[i].efficiency > 0.3 and lines[i].efficiency <= 1)
-      local at = lines[i].sequences / 24 -- a step of the schedule is as many sequences as an update is to have
+      local at = lines[i].sequences / 24 -- a step of the schedule is batch.sequences sequences
       assert.near(3e-3 * math.min(1, at / 3, (40 - at) / 37), lines[i].lr, 1e-9)
       assert.is_true(lines[i].grad_norm > 0 and lines[i].skipped == 0)
     end
@@ -58,7 +58,7 @@ describe("a run", function()
     end
   end)
 
-  it("has the rate of the sequences drawn, and as many updates as the schedule takes", function()
+  it("computes the rate from the sequences so far, and runs as many updates as the schedule needs", function()
     for adjust, most in pairs { batch = 22, betas = 18 } do
       local out = folder .. "/rate-" .. adjust
       local words = { "batch.adjust=" .. adjust, "steps=none", "rate.total=20", "rate.warmup=2" }
@@ -72,12 +72,12 @@ describe("a run", function()
           assert.equal(rate(drawn / target), line.lr)
         end
       end
-      assert.is_true(math.abs(drawn / target - 20) < 2, drawn / target) -- epochs have now more, now fewer sequences
+      assert.is_true(math.abs(drawn / target - 20) < 2, drawn / target) -- the number of sequences varies between epochs
       assert.is_true(lines[#lines].step <= most, lines[#lines].step)
     end
   end)
 
-  it("can be repeated from the config that it leaves, to the bit", function()
+  it("can be repeated bit for bit from the config that it wrote", function()
     local again = folder .. "/again"
     local code = program.run {
       "recipes/tiny.lua", "config=" .. first .. "/config.yaml", "--out", again, "--max-steps", "6", "--quiet",
@@ -88,7 +88,7 @@ describe("a run", function()
     assert.equal(sys.read_file(first .. "/config.yaml"), sys.read_file(again .. "/config.yaml"))
   end)
 
-  it("saves every so many steps and at the end, and keeps the newest", function()
+  it("saves at intervals and at the end, and keeps the newest checkpoints", function()
     for keep, wanted in pairs { [2] = { 4, 5 }, [9] = { 2, 4, 5 } } do
       local out, steps = folder .. "/kept" .. keep, {}
       assert.equal(0, (run("--out", out, "--max-steps", "5", "save.every=2", "save.keep=" .. keep)))
@@ -97,20 +97,20 @@ describe("a run", function()
     end
   end)
 
-  it("writes a line for the steps that are left at the end of its schedule", function()
+  it("writes a metrics line for the remaining steps at the end of its schedule", function()
     local out, steps = folder .. "/lines", {}
     assert.equal(0, (run("--out", out, "rate.total=12", "rate.from=7", "steps=5", "log.every=2")))
     for i, line in ipairs(small.metrics(out)) do steps[i] = line.step end
     assert.same({ 2, 4, 5 }, steps)
   end)
 
-  it("gives the same numbers whether its updates are made ahead or not", function()
+  it("gives the same results with and without prefetching", function()
     local out = folder .. "/ahead"
     assert.equal(0, (run("--out", out, "--max-steps", "6", "data.prefetch=0")))
     assert.same(small.metrics(first), small.metrics(out))
   end)
 
-  it("closes with tokens a second, efficiency, a measured speed-up and both losses", function()
+  it("ends with tokens per second, efficiency, a measured speed-up and both losses", function()
     local code, out = run("--out", folder .. "/summary", "--max-steps", "3")
     assert.equal(0, code)
     holds(out, {
@@ -118,7 +118,7 @@ describe("a run", function()
     })
   end)
 
-  it("says on which side of the unigram model it stands, and is silent where there is none", function()
+  it("compares itself with the unigram model, if there is one", function()
     local score = require("seqrun.run.summary").score
     assert.equal("mlm loss 5.000, unigram model 6.250: 1.250 nats below", score { mlm_loss = 5, unigram_loss = 6.25 })
     assert.equal("mlm loss 7.000, unigram model 6.250: 0.750 nats above", score { mlm_loss = 7, unigram_loss = 6.25 })
@@ -135,7 +135,7 @@ describe("a run", function()
     assert.is_nil(out:find("held back", 1, true))
   end)
 
-  it("counts the work of a model by the published formula, and says what the simpler one gives", function()
+  it("counts FLOP by the published formula, and reports the simpler one", function()
     local count = require("seqrun.run.flops").counter {
       hidden_size = 1024, intermediate_size = 4096, num_hidden_layers = 24, vocab_size = 30528,
     }
@@ -154,7 +154,7 @@ describe("a run", function()
     assert.is_true(small.metrics(folder .. "/mfu")[1].mfu > 0)
   end)
 
-  it("keeps a line on a terminal moving, cut to its width, and leaves whole lines", function()
+  it("updates a progress line on a terminal, cut to its width, and leaves complete lines", function()
     if not os.execute("script -qec true /dev/null </dev/null >/dev/null 2>&1") then
       pending("no terminal can be made here")
       return
@@ -203,7 +203,7 @@ describe("a run", function()
     holds(text, { "usage: seqrun recipes/tiny.lua", "--max-steps N", "--explain lists the keys" })
   end)
 
-  it("tells five mistakes at once, with 2, and starts nothing", function()
+  it("reports five config errors at once, with 2, and starts nothing", function()
     local out = folder .. "/mistakes"
     local code, _, err = run("--out", out, "sed=1", "rate.peak=high", "optimizer.nam=lamb", "mask.prob=2", "warmup=3")
     assert.equal(2, code)
@@ -213,7 +213,7 @@ describe("a run", function()
     assert.is_false(sys.exists(out))
   end)
 
-  it("refuses a folder that is not empty, an unknown option and a device that is not here", function()
+  it("rejects a non-empty directory, an unknown option and an unavailable device", function()
     local code, _, err = run("--out", first)
     assert.equal(2, code)
     assert.truthy(err:find("is not empty; go on with --resume", 1, true))
@@ -226,7 +226,7 @@ describe("a run", function()
     assert.is_false(sys.exists(folder .. "/cuda"))
   end)
 
-  it("ends with 3 on a data set that is missing, cut short, or has one bit flipped", function()
+  it("exits with 3 on a data set that is missing, truncated or has a flipped bit", function()
     local out = folder .. "/bad"
     local words = function(path) return program.run(small.words(path, "--out", out, "--max-steps", "2")) end
     local missing, _, text = words(folder .. "/none.sqr")
@@ -242,7 +242,7 @@ describe("a run", function()
     end
   end)
 
-  it("writes through no link that somebody planted", function()
+  it("does not write through symbolic links", function()
     local out, victim = folder .. "/planted", program.write(folder, "victim", "mine")
     for _, name in ipairs { "run.log", "metrics.jsonl", "lock", "config.yaml", "environment.json" } do
       sys.remove(out)
@@ -257,12 +257,12 @@ describe("a run", function()
     end
   end)
 
-  it("ends with 5 where it cannot write", function()
+  it("exits with 5 if it cannot write", function()
     program.write(folder, "file", "x")
     assert.equal(5, (run("--out", folder .. "/file/x", "--max-steps", "2")))
   end)
 
-  it("ends with 5 when files may not grow, and leaves what was saved before", function()
+  it("exits with 5 at the file size limit, and keeps earlier checkpoints", function()
     local out = folder .. "/full"
     assert.equal(0, (run("--out", out, "--max-steps", "2")))
     local words = small.words(corpus, "--out", out, "--resume", "--max-steps", "4")
@@ -273,7 +273,7 @@ describe("a run", function()
     assert.equal(0, (run("--out", out, "--resume", "--max-steps", "4")))
   end)
 
-  it("ends with 5 on a full disk, and leaves what was saved before #slow", function()
+  it("exits with 5 on a full disk, and keeps earlier checkpoints #slow", function()
     local disk = folder .. "/disk"
     assert(sys.make_dirs(disk))
     if not os.execute(("mount -t tmpfs -o size=400k none %s 2>/dev/null"):format(disk)) then
@@ -291,7 +291,7 @@ describe("a run", function()
     assert.equal(2, step)
   end)
 
-  it("holds its folder: a second run there is refused with 5", function()
+  it("locks its directory: a second run there is rejected with 5", function()
     local out = folder .. "/held"
     local words = small.words(corpus, "--out", out, "rate.total=100000")
     for i, word in ipairs(words) do words[i] = "'" .. word .. "'" end
@@ -309,7 +309,7 @@ describe("a run", function()
     assert.truthy(err:find("held", 1, true))
   end)
 
-  it("trains on given examples, and says what to do about those that are too long", function()
+  it("trains on fixed examples, and says what to do about overlong ones", function()
     local examples = {}
     for i = 1, 200 do
       local a = {}
@@ -332,7 +332,7 @@ describe("a run", function()
     assert.equal(0, (go("data.nsp=false", "data.too_long=split")))
   end)
 
-  it("ends well on a data set so small that an update crosses its epochs", function()
+  it("completes on a data set so small that an update crosses epochs", function()
     local place = folder .. "/few"
     assert(sys.make_dirs(place))
     local text = program.write(place, "few.txt", "Hello world. This is a test.\nSecond line here.\n\nNew doc starts.\n")
@@ -345,7 +345,7 @@ describe("a run", function()
     end
   end)
 
-  it("tells a recipe whose loop makes no step", function()
+  it("reports a recipe whose loop makes no step", function()
     local recipe, changed = assert(sys.read_file("recipes/tiny.lua")):gsub("  optimizer:step[^\n]*\n", "")
     assert.equal(1, changed)
     local words = small.words(corpus, "config=recipes/tiny.yaml", "--out", folder .. "/stepless", "--max-steps", "2")
@@ -355,7 +355,7 @@ describe("a run", function()
     assert.truthy(err:find("stepless.lua:38: run:log: the optimizer has made no step", 1, true), err)
   end)
 
-  it("ends with 1 when gradients stay without numbers", function()
+  it("exits with 1 when gradients stay non-finite", function()
     local out = folder .. "/wild"
     local code, _, err = run("--out", out, "rate.peak=1e30", "rate.warmup=0", "optimizer.max_skipped=2")
     assert.equal(1, code)
@@ -364,7 +364,7 @@ describe("a run", function()
     assert.is_true(lines[#lines].skipped >= 1)
   end)
 
-  it("ends with 1 and saves nothing when the weights hold no numbers any more", function()
+  it("exits with 1 and saves nothing when the weights contain NaN", function()
     local out = folder .. "/beyond"
     local huge = { "rate.peak=1e10", "rate.warmup=0", "optimizer.decay=1e30" }
     local code, _, err = run("--out", out, "--max-steps", "2", table.unpack(huge))
@@ -395,7 +395,7 @@ describe("a run", function()
     assert.matches("ignored +16 +bert.encoder.layer", told)
   end)
 
-  it("leaves the next-sentence head alone where there are no pairs", function()
+  it("leaves the next-sentence head unchanged if there are no pairs", function()
     local out = folder .. "/alone"
     local code, _, err = run("--out", out, "--max-steps", "3", "data.nsp=false", "optimizer.name=lamb")
     assert.equal(0, code, err)
@@ -411,7 +411,7 @@ describe("a run", function()
     assert.equal(json.null, small.metrics(out)[1].nsp_loss)
   end)
 
-  it("checks keys that belong together, with the arithmetic", function()
+  it("checks rules across keys, and shows the arithmetic", function()
     local code, _, err = run("rate.warmup=40", "data.max_len=65", "model.num_attention_heads=3", "optimizer.eps=0")
     assert.equal(2, code)
     holds(err, { "40 of 40 steps", "65 is more than the 64 positions", "16 = 3 x 5 + 1", "eps is above 0" })
@@ -420,7 +420,7 @@ describe("a run", function()
     holds(err, { "one of ", "lpfhp" })
   end)
 
-  it("writes a plain line now and then where there is no terminal, or one object with --json-log", function()
+  it("prints plain lines at intervals without a terminal, or objects with --json-log", function()
     local words = small.words(corpus, "--out", folder .. "/plain", "--max-steps", "5", "log.seconds=0")
     for i, word in ipairs(words) do
       if word == "--quiet" then table.remove(words, i) break end
@@ -436,7 +436,7 @@ describe("a run", function()
     for line in err:gmatch("[^\n]+") do assert.equal("table", type(json.decode(line)), line) end
   end)
 
-  it("holds its memory flat over many steps", function()
+  it("uses constant memory over many steps", function()
     if sys.build().sanitizers then
       pending("sanitizers keep what is freed")
       return
@@ -461,7 +461,7 @@ describe("a run", function()
       collectgarbage()
       return (sys.memory())
     end
-    steps(300) -- pools and buffers reach their size
+    steps(300) -- until pools and buffers reach their final size
     local before = steps(100)
     local after = steps(600)
     assert.is_true(after - before < 2 << 20, ("%d bytes more after 600 steps"):format(after - before))

@@ -1,4 +1,4 @@
--- Learning rates as functions of the step, at values worked out by hand.
+-- Learning rates as functions of the step, at values computed by hand.
 
 local schedule = require("seqrun.schedule")
 
@@ -14,7 +14,7 @@ local function same(wanted, got)
 end
 
 describe("schedule", function()
-  it("warms up in a straight line and then decays by its own law", function()
+  it("warms up linearly and then decays by its formula", function()
     same({ 0.5, 1, 0.5, 0, 0 }, at(schedule.linear { peak = 1, warmup = 2, total = 6 }, 1, 2, 4, 6, 9))
     same({ 0.5, 1, 0.25, 0 }, at(schedule.poly { peak = 1, warmup = 2, total = 6, power = 2 }, 1, 2, 4, 6))
     same({ 0.5, 1, math.sqrt(0.5), 0 }, at(schedule.poly { peak = 1, warmup = 2, total = 6, power = 0.5 }, 1, 2, 4, 6))
@@ -25,11 +25,11 @@ describe("schedule", function()
     same({ 1, 1, 2, 3, 3 }, at(schedule.points { { 2, 1 }, { 4, 3 } }, 1, 2, 3, 4, 5))
   end)
 
-  it("can count the decay from the start, so that the rate falls when the warm-up ends", function()
+  it("can start the decay at step 0, so that the rate drops at the end of the warm-up", function()
     same({ 0.5, 1, 0.5, 0 }, at(schedule.poly { peak = 1, warmup = 2, total = 6, from_start = true }, 1, 2, 3, 6))
   end)
 
-  it("ends at the floor and takes a warm-up that is part of the total", function()
+  it("ends at the floor, and accepts a warm-up given as a fraction of the total", function()
     same({ 0.1, 0.1 }, at(schedule.linear { peak = 1, total = 4, floor = 0.1 }, 4, 9))
     same({ 0.55, 0.1, 0.1 }, at(schedule.poly { peak = 1, total = 4, floor = 0.1 }, 2, 4, 9))
     same({ 0.55, 0.1, 0.1 }, at(schedule.cosine { peak = 1, total = 4, floor = 0.1 }, 2, 4, 9))
@@ -37,7 +37,7 @@ describe("schedule", function()
     same({ 0.5, 1 }, at(schedule.linear { peak = 1, warmup = 0.2, total = 10 }, 1, 2))
   end)
 
-  it("says at the caller's line what is wrong with the numbers", function()
+  it("reports invalid numbers at the caller's line", function()
     local function fails(words, f, t)
       local ok, message = pcall(function() local rate = f(t) return rate end)
       assert.is_false(ok)

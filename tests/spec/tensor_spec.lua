@@ -1,4 +1,4 @@
--- Tensors as handles: scopes, views, broadcasting, dtypes, the tape, and what a mistake says.
+-- Tensors as handles: scopes, views, broadcasting, dtypes, the tape, and error messages.
 
 local sr = require("seqrun")
 local core = require("seqrun.core.tensor")
@@ -8,7 +8,7 @@ local devices = require("tests.support.devices")
 local each_device, fails = devices.each(it), devices.fails
 
 describe("a scope", function()
-  each_device("takes back what was made in it", function(device)
+  each_device("releases the tensors created in it", function(device)
     local before = sr.memory(device).used
     local x
     do
@@ -21,7 +21,7 @@ describe("a scope", function()
     fails("has expired because its scope was closed", x.sum, x)
   end)
 
-  each_device("leaves what was kept", function()
+  each_device("spares tensors that were kept", function()
     local x
     do
       local scope <close> = sr.scope()
@@ -30,7 +30,7 @@ describe("a scope", function()
     assert.same({ 2.0, 2.0, 2.0 }, x:totable())
   end)
 
-  each_device("hands a tensor to the scope around it", function()
+  each_device("can pass a tensor to the enclosing scope", function()
     local x
     do
       local scope <close> = sr.scope()
@@ -43,7 +43,7 @@ describe("a scope", function()
     assert.is_false(x:is_live())
   end)
 
-  each_device("closes the scopes that were opened inside it", function()
+  each_device("closes the scopes opened inside it", function()
     local outer = sr.scope()
     local inner = sr.scope()
     local x = sr.ones(3)
@@ -53,7 +53,7 @@ describe("a scope", function()
     outer:close()
   end)
 
-  each_device("that is forgotten expires nothing", function()
+  each_device("that is never closed expires nothing", function()
     local x
     do
       local forgotten = sr.scope() -- luacheck: ignore
@@ -63,7 +63,7 @@ describe("a scope", function()
     assert.same({ 1.0, 1.0, 1.0 }, x:totable())
   end)
 
-  each_device("lets a loop of fixed shape allocate nothing after its first turn", function(device)
+  each_device("lets a loop of fixed shapes allocate nothing after its first iteration", function(device)
     local w = sr.randn({ 64, 64 }, { seed = 1, uid = 1, requires_grad = true })
     local function turn()
       local scope <close> = sr.scope()
@@ -80,7 +80,7 @@ describe("a scope", function()
     assert.equal(before.held, after.held)
   end)
 
-  each_device("closes when an error leaves its block", function(device)
+  each_device("closes when an error exits its block", function(device)
     local before = sr.memory(device).used
     pcall(function()
       local scope <close> = sr.scope()
@@ -103,7 +103,7 @@ describe("without a scope", function()
     end
   end
 
-  it("release gives the bytes back at once", outside(function(device)
+  it("release frees memory at once", outside(function(device)
     collectgarbage()
     local before = sr.memory(device).used
     local x = sr.ones(1000)
@@ -116,14 +116,14 @@ describe("without a scope", function()
     x:release()
   end))
 
-  it("the collector is pressed by the bytes that its boxes hold", outside(function(device)
+  it("the collector is driven by the memory of tensors", outside(function(device)
     collectgarbage()
     local before = sr.memory(device).used
     for _ = 1, 200 do sr.empty(1 << 17) end -- 200 tensors of 512 KiB or more
     assert.is_true(sr.memory(device).used - before < 64 << 20)
   end))
 
-  it("the collector is pressed by all devices, not by the current one alone", outside(function(device)
+  it("the collector is driven by all devices, not by the current one alone", outside(function(device)
     for _, other in ipairs(sr.devices()) do
       collectgarbage()
       local before = sr.memory(other).used
@@ -148,7 +148,7 @@ describe("without a scope", function()
     assert.equal(before, sr.memory(device).used)
   end))
 
-  it("a gradient that was made from its own tensor is freed with it", outside(function(device)
+  it("a gradient computed from its own tensor is freed with it", outside(function(device)
     collectgarbage()
     local before = sr.memory(device).used
     do
@@ -177,7 +177,7 @@ describe("without a scope", function()
 end)
 
 describe("views", function()
-  each_device("share the bytes of their tensor", function()
+  each_device("share the memory of their tensor", function()
     local x = sr.zeros(3, 4)
     x:t()[2]:fill_(7)
     assert.same({ { 0.0, 7.0, 0.0, 0.0 }, { 0.0, 7.0, 0.0, 0.0 }, { 0.0, 7.0, 0.0, 0.0 } }, x:totable())
@@ -195,7 +195,7 @@ describe("views", function()
     assert.same({ 4, 3 }, x:permute(2, 1):shape())
   end)
 
-  each_device("reshape only what strides allow, else copy", function()
+  each_device("reshape if strides allow, else copy", function()
     local x = sr.arange(1, 24):reshape(2, 3, 4)
     assert.is_true(x:reshape(6, 4):same_storage(x))
     assert.is_true(x:transpose(1, 2):reshape(3, 2, 2, 2):same_storage(x))
@@ -217,7 +217,7 @@ describe("views", function()
     fails("only sizes of 1 stretch", y.expand, y, 2, 5)
   end)
 
-  each_device("of nothing are tensors too", function()
+  each_device("can be empty", function()
     local x = sr.zeros(0, 5)
     assert.equal(0, x:numel())
     assert.same({ 0, 5 }, (x + 1):shape())
@@ -235,7 +235,7 @@ describe("arithmetic", function()
     assert.same({ { 0.0, -1.0, -2.0 }, { -3.0, -4.0, -5.0 } }, (1 - x):totable())
   end)
 
-  each_device("keeps whole numbers whole, and makes quotients real", function()
+  each_device("keeps integers, and divides them to reals", function()
     local i = sr.tensor({ 5, -7 }, { dtype = "i32" })
     assert.equal("i32", (i + 2):dtype())
     assert.same({ 7, -5 }, (i + 2):totable())
@@ -261,7 +261,7 @@ describe("arithmetic", function()
     end
   end)
 
-  each_device("in place leaves the storage where it is and raises its version", function()
+  each_device("in place keeps the storage and increments its version", function()
     local x = sr.ones(2, 3)
     local before = x:version()
     x:add_(2):mul_(sr.tensor { 1, 2, 3 })
@@ -287,7 +287,7 @@ describe("arithmetic", function()
     local x = sr.randn({ 1000 }, { seed = 5, uid = 1 })
     assert.equal(x:tostring_bytes(), sr.randn({ 10, 100 }, { seed = 5, uid = 1 }):tostring_bytes())
     assert.are_not.equal(x:tostring_bytes(), sr.randn({ 1000 }, { seed = 5, uid = 2 }):tostring_bytes())
-    assert.is_true(math.abs(x:mean():item()) < 0.15) -- deviation of the mean 0.03
+    assert.is_true(math.abs(x:mean():item()) < 0.15) -- standard deviation of the mean: 0.03
     assert.equal(x:tostring_bytes(), sr.randn(10, 100, { seed = 5, uid = 1 }):tostring_bytes())
     local u = sr.rand({ 1000 }, { seed = 5, uid = 1 })
     assert.is_true(u:min():item() >= 0 and u:max():item() < 1)
@@ -295,7 +295,7 @@ describe("arithmetic", function()
 end)
 
 describe("the tape", function()
-  each_device("keeps the gradients of sums with a common term apart", function()
+  each_device("separates the gradients of sums with a common term", function()
     local leaf = {}
     local function term(i)
       leaf[i] = sr.tensor({ i, i }, { requires_grad = true })
@@ -314,7 +314,7 @@ describe("the tape", function()
     assert.same({ 3 * 4 + 4 * 2 + 1.0, 3 * 9 + 4 * 3 + 1.0 }, x:grad():totable())
   end)
 
-  each_device("accumulates over passes, until zero_grad", function()
+  each_device("accumulates gradients until zero_grad", function()
     local x = sr.tensor({ 2, 3 }, { requires_grad = true })
     x:square():sum():backward()
     x:square():sum():backward()
@@ -331,7 +331,7 @@ describe("the tape", function()
     assert.same({ 0.0, 0.0, 1.0, 2.0, 3.0, 1.0, 2.0, 3.0, 0.0, 0.0 }, store:totable())
   end)
 
-  each_device("goes back once, or again when told to retain", function()
+  each_device("can be used once, or again with retain", function()
     local x = sr.tensor({ 2 }, { requires_grad = true })
     local y = x:square():sum()
     y:backward({ retain = true })
@@ -349,7 +349,7 @@ describe("the tape", function()
     assert.same({ 3.0, 30.0 }, x:grad():totable())
   end)
 
-  each_device("refuses a saved tensor that was written to", function()
+  each_device("rejects a saved tensor that was modified", function()
     local x = sr.tensor({ 2, 3 }, { requires_grad = true })
     local y = x:detach():clone()
     local z = (x * y):sum()
@@ -363,7 +363,7 @@ describe("the tape", function()
     assert.same({ 3.0, 4.0 }, x:totable())
   end)
 
-  each_device("refuses a saved tensor whose scope was closed", function()
+  each_device("rejects a saved tensor whose scope was closed", function()
     local x = sr.tensor({ 2, 3 }, { requires_grad = true })
     local z
     do
@@ -416,7 +416,7 @@ describe("the tape", function()
     end
   end)
 
-  each_device("gives memory back on the way", function(device)
+  each_device("frees memory during backward", function(device)
     local w = sr.randn({ 256, 256 }, { uid = 1, requires_grad = true })
     local x = sr.randn({ 256, 256 }, { uid = 2 })
     for _ = 1, 20 do
@@ -432,14 +432,14 @@ describe("the tape", function()
   end)
 end)
 
-describe("a mistake", function()
+describe("an error", function()
   ---The line of this file that a message names.
   local function line_of(fn)
     local _, message = pcall(fn)
     return tonumber(tostring(message):match("tensor_spec%.lua:(%d+):")), message
   end
 
-  each_device("is reported at the caller's line, with what was given and the way out", function()
+  each_device("is reported at the caller's line, with the arguments and a remedy", function()
     local x = sr.ones(2, 3)
     local mistakes = {
       { function() local _ = x + sr.ones(4) end, "(2, 3)" },
@@ -492,12 +492,12 @@ describe("a mistake", function()
     end
   end)
 
-  each_device("in a tail call has no line of ours", function()
+  each_device("in a tail call names no line of seqrun's Lua files", function()
     local _, message = pcall(function() return sr.tensor { 1, "a" } end)
     assert.equal("tensor: an element is a string; wanted numbers", message)
   end)
 
-  each_device("with ids, rows or labels out of range names the place", function()
+  each_device("about ids, rows or labels out of range names the position", function()
     local x = sr.ones(2, 3)
     fails("is 2", sr.ops.gather_rows, x, sr.tensor({ 2 }, { dtype = "i32" }))
     local labels, weights = sr.tensor({ 0, 3 }, { dtype = "i32" }), sr.ones(2)
@@ -506,7 +506,7 @@ describe("a mistake", function()
 end)
 
 describe("a printed tensor", function()
-  each_device("is never more than 40 lines, and says what it is", function(device)
+  each_device("has at most 40 lines, with its dtype and shape", function(device)
     for _, shape in ipairs { {}, { 0 }, { 3 }, { 5000 }, { 300, 300 }, { 3, 4, 5, 6 } } do
       local text = tostring(sr.randn(shape, { uid = 1 }))
       local _, lines = text:gsub("\n", "")

@@ -1,4 +1,4 @@
--- Text to ids: golden files, what the verbs print, and vocabularies made from text.
+-- From text to ids: golden files, the commands, and vocabularies trained on text.
 
 local program = require("tests.support.program")
 local text = require("seqrun.text")
@@ -20,7 +20,7 @@ local function lines_of(path)
   return list
 end
 
---- What a command line prints, its exit code, and what it says on stderr.
+--- The stdout, exit code and stderr of a command line.
 local function run(command, input, shell)
   local words = {}
   for word in command:gmatch("%S+") do words[#words + 1] = word end
@@ -33,7 +33,7 @@ describe("the tokenizer", function()
   local uncased = assert(text.tokenizer { vocab = vocab })
   local cased = assert(text.tokenizer { vocab = vocab, lowercase = false })
 
-  --- Compares all lines with a golden file; `show` turns what encode gives into a line.
+  --- Compares all lines with a golden file; `show` formats the result of encode.
   local function compare(tokenizer, golden, options, show)
     local wanted = lines_of(DATA .. golden)
     local wrong = {}
@@ -46,16 +46,16 @@ describe("the tokenizer", function()
 
   local function show_ids(ids) return table.concat(ids, " ") end
 
-  it("gives Hugging Face's ids, uncased", function() compare(uncased, "uncased.ids", {}, show_ids) end)
+  it("gives the ids of Hugging Face, uncased", function() compare(uncased, "uncased.ids", {}, show_ids) end)
 
-  it("gives Hugging Face's ids, cased", function() compare(cased, "cased.ids", {}, show_ids) end)
+  it("gives the ids of Hugging Face, cased", function() compare(cased, "cased.ids", {}, show_ids) end)
 
-  it("gives the same ids when offsets are asked for", function()
+  it("gives the same ids with and without offsets", function()
     compare(uncased, "uncased.ids", { offsets = true }, show_ids)
     compare(cased, "cased.ids", { offsets = true }, show_ids)
   end)
 
-  it("gives Hugging Face's offsets in code points", function()
+  it("gives the offsets of Hugging Face, in code points", function()
     compare(uncased, "uncased.offsets", { offsets = true }, function(_, more)
       local list = {}
       for i, place in ipairs(more.offsets) do list[i] = place[1] .. ":" .. place[2] end
@@ -63,7 +63,7 @@ describe("the tokenizer", function()
     end)
   end)
 
-  it("reads specials in the text unless told that it is literal", function()
+  it("recognises special tokens in the text unless it is literal", function()
     local literal = assert(text.tokenizer { vocab = vocab, literal = true })
     assert.same({ "a", "[MASK]", "b" }, uncased:tokens("a[MASK]b"))
     assert.same({ "a", "[", "mask", "]", "b" }, literal:tokens("a[MASK]b"))
@@ -84,7 +84,7 @@ describe("the tokenizer", function()
     assert.is_not.same({ "cafe" }, cased:tokens("café"))
   end)
 
-  it("takes a word of 100 code points, and no longer one", function()
+  it("accepts words of up to 100 code points", function()
     assert.is_not.same({ "[UNK]" }, uncased:tokens(("a"):rep(100)))
     assert.same({ "[UNK]" }, uncased:tokens(("a"):rep(101)))
     assert.is_not.same({ "[UNK]" }, uncased:tokens(("é"):rep(100)))
@@ -92,7 +92,7 @@ describe("the tokenizer", function()
     assert.same({ "a", "[UNK]", "b" }, uncased:tokens("a " .. ("x"):rep(1e6) .. " b"))
   end)
 
-  it("keeps canonical order among more marks than a word can have", function()
+  it("keeps canonical order among more combining marks than a word can have", function()
     local marks = ("\u{301}\u{327}"):rep(1000)
     assert.same({ "a", "b" }, { table.unpack(uncased:tokens("a" .. marks .. " b" .. marks)) })
     assert.same({ "[UNK]" }, uncased:tokens("a" .. ("\u{302e}\u{1d16d}"):rep(200)))
@@ -106,7 +106,7 @@ describe("the tokenizer", function()
     assert.same({ { 2, 7 } }, more.offsets)
   end)
 
-  it("frames a line and a pair as BERT wants them", function()
+  it("adds special tokens to a line and a pair as BERT expects", function()
     local ids, more = uncased:encode("hello world", { specials = true, offsets = true })
     assert.same({ 101, 7592, 2088, 102 }, ids)
     assert.same({ 0, 0, 0, 0 }, more.types)
@@ -116,26 +116,26 @@ describe("the tokenizer", function()
     assert.same({ 0, 0, 0, 1, 1, 1 }, more.types)
   end)
 
-  it("turns ids back into text", function()
+  it("decodes ids", function()
     local ids = uncased:encode("Unaffordable words, though.", { specials = true })
     assert.equal("unaffordable words, though.", uncased:decode(ids))
     assert.equal("[CLS] unaffordable words, though. [SEP]", uncased:decode(ids, { specials = true }))
     assert.has_error(function() uncased:decode { 1e9 } end)
   end)
 
-  it("names an option that it does not know", function()
+  it("names unknown options", function()
     assert.error_matches(function() text.tokenizer { vocab = vocab, lowercased = true } end, "lowercase")
     assert.error_matches(function() text.tokenizer {} end, "give vocab")
   end)
 
-  it("says what is wrong with a vocabulary", function()
+  it("reports errors in a vocabulary", function()
     assert.equal("missing", (select(3, text.tokenizer { vocab = folder .. "/none" })))
     local _, message, code = text.vocab(write("v", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n"))
     assert.equal("data", code)
     assert.matches("says %[MASK%]", message)
   end)
 
-  it("uses a vocabulary after its last mention elsewhere", function()
+  it("keeps its vocabulary alive", function()
     local t = assert(text.tokenizer { vocab = VOCAB })
     local core = t.core
     t = nil -- luacheck: ignore 311
@@ -169,7 +169,7 @@ describe("seqrun tokenize", function()
     assert.same({ line = 1, ids = { 101, 7592, 102 }, offsets = { { 0, 0 }, { 0, 5 }, { 0, 0 } } }, json.decode(out))
   end)
 
-  it("answers a line before the next one comes", function()
+  it("answers each line before the next one arrives", function()
     local fifo, out = folder .. "/fifo", folder .. "/answers"
     assert(os.execute("mkfifo " .. fifo))
     os.execute(("%s tokenize --vocab %s --ids %s >%s & "):format(program.path, VOCAB, fifo, out))
@@ -182,7 +182,7 @@ describe("seqrun tokenize", function()
     pipe:close()
   end)
 
-  it("ends quietly when nobody reads on", function()
+  it("exits quietly when its output is closed", function()
     local verb = ("%s tokenize --vocab %s --ids 2>%s/err"):format(program.path, VOCAB, folder)
     local pipe = io.popen(("bash -c 'yes hello 2>/dev/null | %s | head -n 1; exit ${PIPESTATUS[1]}'"):format(verb))
     assert.equal("7592\n", pipe:read("a"))
@@ -191,7 +191,7 @@ describe("seqrun tokenize", function()
     assert.equal("", (sys.read_file(folder .. "/err")))
   end)
 
-  it("has an exit code and a sentence for what goes wrong", function()
+  it("has an exit code and a message for every failure", function()
     local out, code, err = run("tokenize --ids --vocab " .. folder .. "/none")
     assert.same({ "", 3 }, { out, code })
     assert.matches("cannot open", err)
@@ -220,7 +220,7 @@ describe("seqrun tokenize", function()
   end)
 end)
 
-describe("a vocabulary made from text", function()
+describe("a trained vocabulary", function()
   local words = {}
   for i = 1, 400 do
     for _ = 1, 1 + 400 // i do words[#words + 1] = ("word%d stem%ding"):format(i % 37, i % 11) end
@@ -237,7 +237,7 @@ describe("a vocabulary made from text", function()
     return list
   end
 
-  it("begins with the specials and the alphabet, then has the most frequent pairs", function()
+  it("starts with the special tokens and the alphabet, followed by the most frequent pairs", function()
     -- hug x 10, pug x 5, pun x 12, bun x 4, hugs x 5: the merges are worked out by hand
     local corpus = ("hug "):rep(10) .. ("pug "):rep(5) .. ("pun "):rep(12) .. ("bun "):rep(4) .. ("hugs "):rep(5)
     local vocab, counts = text.train { files = write("small", corpus), size = 21 }
@@ -247,14 +247,14 @@ describe("a vocabulary made from text", function()
     assert.equal(5, counts.distinct)
   end)
 
-  it("is the same on any number of threads and in any run", function()
+  it("is the same in every run, on any number of threads", function()
     local one = train { size = 300, threads = 1 }
     for _, threads in ipairs { 1, 2, 3, 8 } do
       assert.equal(one:fingerprint(), train({ size = 300, threads = threads }):fingerprint())
     end
   end)
 
-  it("is the same on any number of threads when words are forgotten on the way", function()
+  it("is the same on any number of threads when rare words are discarded", function()
     local list = {}
     for i = 1, 200000 do list[i] = ("w%x"):format(i * 2654435761 % 65521) end
     local path = write("many", table.concat(list, "\n"))
@@ -263,7 +263,7 @@ describe("a vocabulary made from text", function()
     assert.equal(one:fingerprint(), train({ files = path, size = 300, word_limit = 3000, threads = 3 }):fingerprint())
   end)
 
-  it("stops at its size, or when pairs are too rare", function()
+  it("stops at its size, or when the remaining pairs are too rare", function()
     assert.equal(64, #train { size = 64 })
     local all, rare = train { size = 5000, min_frequency = 1 }, train { size = 5000, min_frequency = 100 }
     assert.is_true(#rare < #all and #all < 5000)
@@ -271,7 +271,7 @@ describe("a vocabulary made from text", function()
     assert.same({ "##b", "##d", "ab" }, table.move(tokens(twice), 10, 20, 1, {}))
   end)
 
-  it("tokenizes what it was made from without [UNK]", function()
+  it("tokenizes its training text without [UNK]", function()
     local tokenizer = assert(text.tokenizer { vocab = train { size = 200 } })
     local unk = tokenizer.vocab:special("unk")
     for _, word in ipairs(words) do
@@ -279,21 +279,21 @@ describe("a vocabulary made from text", function()
     end
   end)
 
-  it("keeps case when told to, and folds it otherwise", function()
+  it("is cased on request, and lower-case by default", function()
     local path = write("case", ("Anna anna Émile "):rep(5))
     assert.is_nil(train({ files = path, size = 100 }):id("A"))
     assert.is_truthy(train({ files = path, size = 100, lowercase = false }):id("Anna"))
     assert.is_truthy(train({ files = path, size = 100, lowercase = false }):id("É"))
   end)
 
-  it("leaves out words with characters beyond the alphabet, and counts them", function()
+  it("omits and counts words with characters outside the alphabet", function()
     local path = write("alphabet", ("aaa bbb aab "):rep(9) .. "zzz")
     local vocab, counts = train { files = path, size = 100, limit_alphabet = 2 }
     assert.is_nil(vocab:id("z"))
     assert.equal(1, counts.out_of_reach)
   end)
 
-  it("is refused with a reason", function()
+  it("is rejected with a reason", function()
     local _, message, code = train { files = write("nothing", " \n\n"), size = 100 }
     assert.equal("data", code)
     assert.matches("no word", message)
@@ -306,7 +306,7 @@ describe("a vocabulary made from text", function()
     assert.has_error(function() train { size = 0 } end)
   end)
 
-  it("is written by seqrun vocab, which says what it did", function()
+  it("is written by seqrun vocab, which prints a summary", function()
     local corpus, out = write("corpus", table.concat(words, "\n")), folder .. "/made.txt"
     local said, code = run(("vocab --size 100 --out %s %s"):format(out, corpus))
     assert.equal(0, code)
@@ -343,29 +343,29 @@ describe("sentences", function()
     assert.equal("Wait...|What?!|Élan.|Ça va.", split("Wait... What?! Élan. Ça va."))
   end)
 
-  it("go on where the next word is small, or no white space follows", function()
+  it("continue if the next word is in lower case, or no white space follows", function()
     for _, one in ipairs { "It costs 3.50 today.", "\"Oh!\" she said.", "See a.B for it.", "Well... maybe. (not)" } do
       assert.equal(one, split(one))
     end
   end)
 
-  it("go on after abbreviations and initials", function()
+  it("continue after abbreviations and initials", function()
     local one = "Mr. Knightley and Mrs. J. R. Weston, e.g. Dr. A.B. Perry of St. Mary, met Capt. Smith vs. Lt. Jones."
     assert.equal(one, split(one))
     assert.equal("See No. 5 and Fig. 3.|No.|They left.", split("See No. 5 and Fig. 3. No. They left."))
     assert.equal("Hers is etc.|The end.", split("Hers is etc. The end."))
   end)
 
-  it("join wrapped lines by a space, and a blank line ends a document", function()
+  it("join wrapped lines with a space; a blank line ends a document", function()
     assert.equal("One two three.|Four.\nFive", split("One\ntwo  \n   three. Four.\n \t\n\n\nFive\n"))
     assert.equal("A b.|C d.", split("A b.\r\nC\r\nd.\r\n"))
   end)
 
-  it("stand one on a line in the published format", function()
+  it("are one per line in the published format", function()
     assert.equal("mr. A b. C|d\ne", split("mr. A b. C \n  d\n\ne", "lines"))
   end)
 
-  it("of several files are never of one document", function()
+  it("of different files belong to different documents", function()
     local list = {}
     local files = { write("x", "One\n"), write("y", "two.") }
     for sentence, document in assert(text.sentences { files = files }) do list[#list + 1] = document .. sentence end
@@ -385,7 +385,7 @@ describe("sentences", function()
     assert.same(all(path), all(fifo))
   end)
 
-  it("that are too long are cut at white space", function()
+  it("that are too long are split at white space", function()
     local list = {}
     for sentence in assert(text.sentences { files = write("l", ("abcdef "):rep(20)), limit = 32 }) do
       list[#list + 1] = sentence
@@ -394,12 +394,12 @@ describe("sentences", function()
     for _, sentence in ipairs(list) do assert.is_true(#sentence <= 32 and not sentence:find("^ ")) end
   end)
 
-  it("of empty text are none", function()
+  it("of an empty text do not exist", function()
     assert.equal("", split(""))
     assert.equal("", split(" \n\n\t"))
   end)
 
-  it("of a file that is not there are nil and a reason; those of rubbish raise on the way", function()
+  it("of a missing file are nil and a reason; those of binary data raise during iteration", function()
     local _, message, code = text.sentences { files = folder .. "/none" }
     assert.equal("missing", code)
     assert.matches("none", message)

@@ -1,5 +1,5 @@
--- The same bits on 1, 2, 3 and 8 threads: every op that cuts its work into tasks, at sizes that make
--- several, forward and backward.  tests/c/cpu.c has the same for each instruction class.
+-- The same bits on 1, 2, 3 and 8 threads: every op that splits its work into tasks, at sizes with several
+-- tasks, forward and backward.  tests/c/cpu.c does the same for each instruction class.
 
 local sr = require("seqrun")
 
@@ -22,7 +22,7 @@ local function ragged()
   return sr.layout { lens = lens, rows = (rows + 127) // 128 * 128, seed = 3 }
 end
 
----Bytes of all that a pass makes, by name.
+---The bytes of all results of a pass, by name.
 local function pass()
   local scope <close> = sr.scope()
   local layout = ragged()

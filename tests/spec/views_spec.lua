@@ -1,14 +1,14 @@
--- Small ops on views of many shapes and strides: every device gives what ref gives.
+-- Small ops on views of many shapes and strides: every device agrees with ref.
 --
--- Shapes, orders of dimensions, cuts and values are drawn with fixed seeds; integers tie often, which
--- is what positions of maxima are about.
+-- Shapes, orders of dimensions, slices and values are drawn with fixed seeds; integers, so that maxima
+-- are often tied.
 
 local sr = require("seqrun")
 
 local ROUNDS = 60
 local UNARY = { "exp", "abs", "square", "tanh", "sigmoid", "relu", "gelu", "gelu_tanh", "erf", "sign", "sin", "cos" }
 
----A generator of its own: a spec must not move the state of math.random.
+---A separate generator: a spec must not change the state of math.random.
 local function generator(seed)
   local state = seed * 2654435761 + 1
   return function(low, high)
@@ -19,7 +19,7 @@ local function generator(seed)
   end
 end
 
----What one round works on, the same for every device.
+---The inputs of one round, the same on every device.
 local function draw(random)
   local dims = random(1, 4)
   local round = { shape = {}, dtype = random() < 0.25 and "i32" or "f32", dim = random(1, dims), order = {} }
@@ -90,7 +90,7 @@ describe("small ops on views", function()
 
   for _, device in ipairs(sr.devices()) do
     if device ~= "ref" then
-      it(("of any strides give on %s what ref gives"):format(device), function()
+      it(("of any strides agree on %s with ref"):format(device), function()
         for seed = 1, ROUNDS do
           local scope <close> = sr.scope()
           local round = draw(generator(seed))
