@@ -3,15 +3,11 @@
 
 #include <string.h>
 
-#include "lua/bind/ldata.h"
-#include "lua/bind/lseqrun.h"
+#include "lua/bind/lcheck.h"
 #include "lua/bind/ltensor.h"
 
 sr_update **lsr_newupdate(lua_State *L) {
-    sr_update **box = lua_newuserdatauv(L, sizeof *box, 0);
-    *box = NULL;
-    luaL_setmetatable(L, LSR_UPDATE);
-    return box;
+    return lsr_newbox(L, sizeof(sr_update *), LSR_UPDATE);
 }
 
 void lsr_account_update(lua_State *L, const sr_update *u) {
@@ -29,17 +25,10 @@ void lsr_pushcursor(lua_State *L, const sr_cursor *c) {
 }
 
 static const sr_update *check_update(lua_State *L, int arg) {
-    sr_update **box = luaL_checkudata(L, arg, LSR_UPDATE);
-    if (*box == NULL) luaL_argerror(L, arg, "the update was released");
-    return *box;
+    return lsr_checkobject(L, arg, LSR_UPDATE, "the update was released");
 }
 
-static int update_gc(lua_State *L) {
-    sr_update **box = luaL_checkudata(L, 1, LSR_UPDATE);
-    sr_update_free(*box);
-    *box = NULL;
-    return 0;
-}
+LSR_RELEASE(update_gc, LSR_UPDATE, sr_update, sr_update_free)
 
 /* update:info() -> table */
 static int update_info(lua_State *L) {
@@ -52,8 +41,7 @@ static int update_info(lua_State *L) {
     lsr_set_integer(L, "tokens", u->tokens);
     lsr_set_integer(L, "slots", u->slots);
     lsr_set_integer(L, "masked", u->masked);
-    lua_pushnumber(L, u->imbalance);
-    lua_setfield(L, -2, "imbalance");
+    lsr_set_number(L, "imbalance", u->imbalance);
     lsr_pushcursor(L, &u->begin);
     lua_setfield(L, -2, "from");
     lsr_pushcursor(L, &u->end);
@@ -147,5 +135,5 @@ static const luaL_Reg update_methods[] = {
 };
 
 void lsr_open_updates(lua_State *L) {
-    lsr_data_class(L, LSR_UPDATE, update_methods, update_gc);
+    lsr_class(L, LSR_UPDATE, update_methods, update_gc);
 }

@@ -1,7 +1,6 @@
 /* lcheckpoint.c - a run's folder and its checkpoints; part of seqrun.core.train. */
 #include "core/store/checkpoint.h"
 
-#include "core/base/mem.h"
 #include "core/store/manifest.h"
 #include "core/store/saving.h"
 #include "lua/bind/lsafetensors.h"
@@ -10,31 +9,17 @@
 #define RUN_DIR "seqrun.core.RunDir"
 #define SAVING "seqrun.core.Saving"
 
-/* Pushes a string that core allocated, and frees it.  Lua may raise for want of memory; what is
- * lost then is one path. */
-static void push_owned(lua_State *L, char *text) {
-    lua_pushstring(L, text);
-    sr_free(text);
-}
-
 /* ---- the folder ------------------------------------------------------------------------------ */
 
 /* run_dir(path) -> RunDir | nil, message, code ("lock", "storage") */
 static int train_run_dir(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
-    sr_run_dir **box = lua_newuserdatauv(L, sizeof *box, 0);
-    *box = NULL;
-    luaL_setmetatable(L, RUN_DIR);
+    sr_run_dir **box = lsr_newbox(L, sizeof *box, RUN_DIR);
     sr_status st = sr_run_dir_open(box, path);
-    return st == SR_OK ? 1 : lsr_result(L, st);
+    return lsr_give(L, st);
 }
 
-static int run_dir_close(lua_State *L) {
-    sr_run_dir **box = luaL_checkudata(L, 1, RUN_DIR);
-    sr_run_dir_close(*box);
-    *box = NULL;
-    return 0;
-}
+LSR_RELEASE(run_dir_close, RUN_DIR, sr_run_dir, sr_run_dir_close)
 
 static const luaL_Reg run_dir_methods[] = {
     {"close", run_dir_close},
@@ -43,25 +28,26 @@ static const luaL_Reg run_dir_methods[] = {
 
 /* checkpoint_path(run, step) -> path */
 static int train_path(lua_State *L) {
-    char *path;
-    lsr_check(
-        L, sr_checkpoint_path(&path, luaL_checkstring(L, 1), lsr_checkrange(L, 2, 0, SR_MAX_STEP)));
-    push_owned(L, path);
+    const char *run = luaL_checkstring(L, 1);
+    int64_t step = lsr_checkrange(L, 2, 0, SR_MAX_STEP);
+    char **path = lsr_newbytes(L);
+    lsr_check(L, sr_checkpoint_path(path, run, step));
+    lua_pushstring(L, *path);
     return 1;
 }
 
 /* checkpoint_list(run) -> ascending steps | nil, message, code */
 static int train_list(lua_State *L) {
-    int64_t *steps;
     size_t count;
-    sr_status st = sr_checkpoint_list(&steps, &count, luaL_checkstring(L, 1));
+    const char *run = luaL_checkstring(L, 1);
+    int64_t **steps = lsr_newbytes(L);
+    sr_status st = sr_checkpoint_list(steps, &count, run);
     if (st != SR_OK) return lsr_result(L, st);
     lua_createtable(L, (int)count, 0);
     for (size_t i = 0; i < count; i++) {
-        lua_pushinteger(L, steps[i]);
+        lua_pushinteger(L, (*steps)[i]);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
-    sr_free(steps);
     return 1;
 }
 
@@ -76,11 +62,12 @@ static int train_verify(lua_State *L) {
 
 /* checkpoint_latest(run) -> path, step | nil, message, code */
 static int train_latest(lua_State *L) {
-    char *path;
     int64_t step;
-    sr_status st = sr_checkpoint_latest(&path, &step, luaL_checkstring(L, 1));
+    const char *run = luaL_checkstring(L, 1);
+    char **path = lsr_newbytes(L);
+    sr_status st = sr_checkpoint_latest(path, &step, run);
     if (st != SR_OK) return lsr_result(L, st);
-    push_owned(L, path);
+    lua_pushstring(L, *path);
     lua_pushinteger(L, step);
     return 2;
 }
@@ -102,9 +89,7 @@ static int train_set_aside(lua_State *L) {
 /* ---- saving ---------------------------------------------------------------------------------- */
 
 static sr_saving *check_saving(lua_State *L) {
-    sr_saving **box = luaL_checkudata(L, 1, SAVING);
-    if (*box == NULL) luaL_argerror(L, 1, "the saving has ended");
-    return *box;
+    return lsr_checkobject(L, 1, SAVING, "the saving has ended");
 }
 
 /* saving(run, step, bytes) -> Saving | nil, message, code */
@@ -112,19 +97,12 @@ static int train_saving(lua_State *L) {
     const char *run = luaL_checkstring(L, 1);
     int64_t step = lsr_checkrange(L, 2, 0, SR_MAX_STEP);
     int64_t bytes = lsr_checkrange(L, 3, 0, INT64_MAX / 2);
-    sr_saving **box = lua_newuserdatauv(L, sizeof *box, 0);
-    *box = NULL;
-    luaL_setmetatable(L, SAVING);
+    sr_saving **box = lsr_newbox(L, sizeof *box, SAVING);
     sr_status st = sr_saving_begin(box, run, step, (uint64_t)bytes);
-    return st == SR_OK ? 1 : lsr_result(L, st);
+    return lsr_give(L, st);
 }
 
-static int saving_end(lua_State *L) {
-    sr_saving **box = luaL_checkudata(L, 1, SAVING);
-    sr_saving_end(*box);
-    *box = NULL;
-    return 0;
-}
+LSR_RELEASE(saving_end, SAVING, sr_saving, sr_saving_end)
 
 /* saving:file(name, bytes) -> true | nil, message, code */
 static int saving_file(lua_State *L) {
@@ -171,7 +149,7 @@ static const luaL_Reg functions[] = {
 };
 
 void lsr_open_checkpoint(lua_State *L) {
-    lsr_new_class(L, RUN_DIR, run_dir_methods, run_dir_close);
-    lsr_new_class(L, SAVING, saving_methods, saving_end);
+    lsr_class(L, RUN_DIR, run_dir_methods, run_dir_close);
+    lsr_class(L, SAVING, saving_methods, saving_end);
     luaL_setfuncs(L, functions, 0);
 }

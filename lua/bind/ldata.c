@@ -2,101 +2,20 @@
 #include "lua/bind/ldata.h"
 
 #include <stdio.h>
-#include <string.h>
 
-#include "core/base/mem.h"
 #include "core/data/scan.h"
-#include "lua/bind/lseqrun.h"
+#include "lua/bind/lcheck.h"
 #include "lua/bind/ltext.h"
 
 const char *const lsr_part_names[] = {"train", "held", NULL};
 
-/* ---- options ---- */
-
-static int field(lua_State *L, int table, const char *key) {
-    return lua_getfield(L, table, key);
-}
-
-static void wrong_field(lua_State *L, const char *key, const char *wanted) {
-    luaL_error(L, "%s: %s wanted, got %s", key, wanted, luaL_typename(L, -1));
-}
-
-int64_t lsr_field_integer(lua_State *L, int table, const char *key, int64_t otherwise) {
-    int whole = 1;
-    int64_t x = otherwise;
-    if (field(L, table, key) != LUA_TNIL) x = lua_tointegerx(L, -1, &whole);
-    if (!whole) wrong_field(L, key, "an integer");
-    lua_pop(L, 1);
-    return x;
-}
-
-int64_t lsr_field_range(lua_State *L, int table, const char *key, int64_t otherwise, int64_t least,
-                        int64_t most) {
-    int64_t x = lsr_field_integer(L, table, key, otherwise);
-    if (x < least || x > most)
-        luaL_error(L, "%s: %I is not in %I..%I", key, (lua_Integer)x, (lua_Integer)least,
-                   (lua_Integer)most);
-    return x;
-}
-
-double lsr_field_number(lua_State *L, int table, const char *key, double otherwise) {
-    int number = 1;
-    double x = otherwise;
-    if (field(L, table, key) != LUA_TNIL) x = lua_tonumberx(L, -1, &number);
-    if (!number) wrong_field(L, key, "a number");
-    lua_pop(L, 1);
-    return x;
-}
-
-bool lsr_field_bool(lua_State *L, int table, const char *key, bool otherwise) {
-    int type = field(L, table, key);
-    if (type != LUA_TNIL && type != LUA_TBOOLEAN) wrong_field(L, key, "true or false");
-    bool x = type == LUA_TNIL ? otherwise : lua_toboolean(L, -1);
-    lua_pop(L, 1);
-    return x;
-}
-
-const char *lsr_field_string(lua_State *L, int table, const char *key, const char *otherwise) {
-    int type = field(L, table, key);
-    if (type != LUA_TNIL && type != LUA_TSTRING) wrong_field(L, key, "a string");
-    const char *x = type == LUA_TNIL ? otherwise : lua_tostring(L, -1);
-    lua_pop(L, 1); /* the options table keeps the string alive */
-    return x;
-}
-
-int lsr_field_choice(lua_State *L, int table, const char *key, const char *const *names) {
-    const char *name = lsr_field_string(L, table, key, names[0]);
-    for (int i = 0; names[i] != NULL; i++)
-        if (strcmp(name, names[i]) == 0) return i;
-    return luaL_error(L, "%s: '%s' is not one of its choices ('%s', '%s', ...)", key, name,
-                      names[0], names[1]);
-}
-
-void lsr_set_integer(lua_State *L, const char *key, int64_t value) {
-    lua_pushinteger(L, value);
-    lua_setfield(L, -2, key);
-}
-
 /* ---- data sets ---- */
 
 sr_dataset *lsr_checkdataset(lua_State *L, int arg) {
-    sr_dataset **box = luaL_checkudata(L, arg, LSR_DATASET);
-    return *box;
+    return lsr_checkobject(L, arg, LSR_DATASET, "the data set was closed");
 }
 
-static int dataset_gc(lua_State *L) {
-    sr_dataset **box = luaL_checkudata(L, 1, LSR_DATASET);
-    sr_dataset_close(*box);
-    *box = NULL;
-    return 0;
-}
-
-static sr_dataset **new_dataset(lua_State *L) {
-    sr_dataset **box = lua_newuserdatauv(L, sizeof *box, 0);
-    *box = NULL;
-    luaL_setmetatable(L, LSR_DATASET);
-    return box;
-}
+LSR_RELEASE(dataset_gc, LSR_DATASET, sr_dataset, sr_dataset_close)
 
 /* open(path, { held, split, seed, vocab, cache }) -> dataset | nil, message, code */
 static int data_open(lua_State *L) {
@@ -108,30 +27,24 @@ static int data_open(lua_State *L) {
                             .seed = (uint64_t)lsr_field_integer(L, 2, "seed", 0),
                             .cache = (size_t)lsr_field_integer(L, 2, "cache", 0)};
     if (lua_getfield(L, 2, "vocab") != LUA_TNIL) opts.vocab = lsr_checkvocab(L, -1);
-    sr_dataset **box = new_dataset(L);
+    sr_dataset **box = lsr_newbox(L, sizeof *box, LSR_DATASET);
     sr_status st = sr_dataset_open(box, path, &opts);
     if (st == SR_EINVAL) lsr_check(L, st);
-    return st == SR_OK ? 1 : lsr_result(L, st);
+    return lsr_give(L, st);
 }
 
 /* dataset:info() -> table */
 static int dataset_info(lua_State *L) {
     const sr_dataset *d = lsr_checkdataset(L, 1);
     lua_newtable(L);
-    lua_pushstring(L, sr_shard_path(d->shard));
-    lua_setfield(L, -2, "path");
-    lua_pushstring(L, d->kind == SR_DATA_TEXT ? "text" : "examples");
-    lua_setfield(L, -2, "kind");
-    lua_pushboolean(L, d->lowercase);
-    lua_setfield(L, -2, "lowercase");
-    lua_pushboolean(L, d->cut);
-    lua_setfield(L, -2, "cut");
-    lua_pushboolean(L, d->label != NULL);
-    lua_setfield(L, -2, "labelled");
+    lsr_set_string(L, "path", sr_shard_path(d->shard));
+    lsr_set_string(L, "kind", d->kind == SR_DATA_TEXT ? "text" : "examples");
+    lsr_set_bool(L, "lowercase", d->lowercase);
+    lsr_set_bool(L, "cut", d->cut);
+    lsr_set_bool(L, "labelled", d->label != NULL);
     char digest[17];
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)sr_shard_digest(d->shard));
-    lua_pushstring(L, digest);
-    lua_setfield(L, -2, "digest");
+    lsr_set_string(L, "digest", digest);
     lsr_set_integer(L, "bytes", (int64_t)sr_shard_bytes(d->shard));
     lsr_set_integer(L, "vocab_size", sr_vocab_size(d->vocab));
     lsr_set_integer(L, "tokens", d->tokens);
@@ -166,10 +79,8 @@ static int dataset_columns(lua_State *L) {
     for (int i = 0; i < sr_shard_columns(d->shard); i++) {
         const sr_column *c = sr_shard_column_at(d->shard, i);
         lua_newtable(L);
-        lua_pushstring(L, c->name);
-        lua_setfield(L, -2, "name");
-        lua_pushstring(L, sr_column_type_name(c->type));
-        lua_setfield(L, -2, "type");
+        lsr_set_string(L, "name", c->name);
+        lsr_set_string(L, "type", sr_column_type_name(c->type));
         lsr_set_integer(L, "count", (int64_t)c->count);
         lsr_set_integer(L, "bytes", (int64_t)(c->count * c->size));
         lua_rawseti(L, -2, i + 1);
@@ -177,21 +88,12 @@ static int dataset_columns(lua_State *L) {
     return 1;
 }
 
-/* Scratch that goes with the Lua stack. */
-static void *scratch(lua_State *L, size_t count, size_t size) {
-    size_t bytes = 0;
-    lsr_check(L, sr_mul_size(&bytes, count, size));
-    void *block = lua_newuserdatauv(L, bytes, 0);
-    memset(block, 0, bytes);
-    return block;
-}
-
 /* dataset:counts(part) -> { how often each token occurs, counts[id + 1] } | nil, message, code */
 static int dataset_counts(lua_State *L) {
     const sr_dataset *d = lsr_checkdataset(L, 1);
     int part = luaL_checkoption(L, 2, "train", lsr_part_names);
     int32_t size = sr_vocab_size(d->vocab);
-    uint64_t *count = scratch(L, (size_t)size, sizeof *count);
+    uint64_t *count = lsr_scratch(L, size, sizeof *count);
     sr_status st = sr_scan_tokens(count, d, (sr_data_part)part);
     if (st != SR_OK) return lsr_result(L, st);
     lua_createtable(L, size, 0);
@@ -215,28 +117,7 @@ static int dataset_repeats(lua_State *L) {
 /* dataset:verify() -> true | nil, message, code */
 static int dataset_verify(lua_State *L) {
     sr_status st = sr_shard_verify(lsr_checkdataset(L, 1)->shard);
-    if (st != SR_OK) return lsr_result(L, st);
-    lua_pushboolean(L, 1);
-    return 1;
-}
-
-/* Bytes of ours that go when the box is collected: pushing a string may raise. */
-static int bytes_gc(lua_State *L) {
-    void **box = lua_touserdata(L, 1);
-    sr_free(*box);
-    *box = NULL;
-    return 0;
-}
-
-void **lsr_newbytes(lua_State *L) {
-    void **box = lua_newuserdatauv(L, sizeof *box, 0);
-    *box = NULL;
-    if (luaL_newmetatable(L, "seqrun.core.bytes")) {
-        lua_pushcfunction(L, bytes_gc);
-        lua_setfield(L, -2, "__gc");
-    }
-    lua_setmetatable(L, -2);
-    return box;
+    return lsr_done(L, st);
 }
 
 /* dataset:vocab_text() -> string | nil, message, code */
@@ -255,7 +136,7 @@ static int dataset_unit(lua_State *L) {
     const sr_dataset *d = lsr_checkdataset(L, 1);
     int64_t i = lsr_checkrange(L, 2, 1, d->units) - 1;
     uint64_t first = d->unit_token[i], n = d->unit_token[i + 1] - first;
-    int32_t *ids = scratch(L, (size_t)n, sizeof *ids);
+    int32_t *ids = lsr_scratch(L, (int64_t)n, sizeof *ids);
     sr_status st = sr_dataset_ids(d, ids, first, n);
     if (st != SR_OK) return lsr_result(L, st);
     lua_createtable(L, (int)n, 0);
@@ -290,25 +171,11 @@ static const luaL_Reg dataset_methods[] = {
     {NULL, NULL},
 };
 
-void lsr_data_class(lua_State *L, const char *name, const luaL_Reg *methods,
-                    lua_CFunction release) {
-    if (luaL_newmetatable(L, name)) {
-        lua_newtable(L);
-        luaL_setfuncs(L, methods, 0);
-        lua_setfield(L, -2, "__index");
-        lua_pushcfunction(L, release);
-        lua_setfield(L, -2, "__gc");
-        lua_pushcfunction(L, release);
-        lua_setfield(L, -2, "__close");
-    }
-    lua_pop(L, 1);
-}
-
 static const luaL_Reg data_functions[] = {
     {"open", data_open}, {"ingest", lsr_data_ingest}, {"writer", lsr_data_writer}, {NULL, NULL}};
 
 int luaopen_seqrun_core_data(lua_State *L) {
-    lsr_data_class(L, LSR_DATASET, dataset_methods, dataset_gc);
+    lsr_class(L, LSR_DATASET, dataset_methods, dataset_gc);
     lsr_open_prepare(L);
     luaL_newlib(L, data_functions);
     return 1;

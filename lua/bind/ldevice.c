@@ -126,14 +126,10 @@ static sr_device *opt_device(lua_State *L, int arg) {
 static int memory(lua_State *L) {
     const sr_device *device = opt_device(L, 1);
     lua_createtable(L, 0, 4);
-    lua_pushinteger(L, (lua_Integer)device->bytes_used);
-    lua_setfield(L, -2, "used");
-    lua_pushinteger(L, (lua_Integer)device->bytes_held);
-    lua_setfield(L, -2, "held");
-    lua_pushinteger(L, (lua_Integer)device->bytes_peak);
-    lua_setfield(L, -2, "peak");
-    lua_pushinteger(L, device->allocations);
-    lua_setfield(L, -2, "allocations");
+    lsr_set_integer(L, "used", (int64_t)device->bytes_used);
+    lsr_set_integer(L, "held", (int64_t)device->bytes_held);
+    lsr_set_integer(L, "peak", (int64_t)device->bytes_peak);
+    lsr_set_integer(L, "allocations", device->allocations);
     return 1;
 }
 
@@ -184,27 +180,23 @@ static int instructions(lua_State *L) {
 
 static int scope_open(lua_State *L) {
     sr_device *device = opt_device(L, 1);
-    sr_scope **box = lua_newuserdatauv(L, sizeof *box, 0);
-    *box = NULL;
-    luaL_setmetatable(L, LSR_SCOPE);
+    sr_scope **box = lsr_newbox(L, sizeof *box, LSR_SCOPE);
     lsr_check(L, sr_scope_open(box, device));
     return 1;
 }
 
 /* __close and scope:close(): twice is allowed. */
 static int scope_close(lua_State *L) {
-    sr_scope **box = luaL_checkudata(L, 1, LSR_SCOPE);
+    sr_scope **box = lsr_checkbox(L, 1, LSR_SCOPE);
     if (*box != NULL) sr_scope_close(*box);
     return 0;
 }
 
 /* A scope that nobody closed hands its storages to the one around it. */
-static int scope_gc(lua_State *L) {
-    sr_scope **box = luaL_checkudata(L, 1, LSR_SCOPE);
-    sr_scope_free(*box);
-    *box = NULL;
-    return 0;
-}
+LSR_RELEASE(scope_gc, LSR_SCOPE, sr_scope, sr_scope_free)
+
+static const luaL_Reg scope_methods[] = {
+    {"close", scope_close}, {"__close", scope_close}, {NULL, NULL}};
 
 /* ---- recording ------------------------------------------------------------------------------- */
 
@@ -239,15 +231,5 @@ static const luaL_Reg functions[] = {
 void lsr_open_devices(lua_State *L) {
     registry(L);
     luaL_setfuncs(L, functions, 0);
-    if (luaL_newmetatable(L, LSR_SCOPE)) {
-        lua_createtable(L, 0, 1);
-        lua_pushcfunction(L, scope_close);
-        lua_setfield(L, -2, "close");
-        lua_setfield(L, -2, "__index");
-        lua_pushcfunction(L, scope_close);
-        lua_setfield(L, -2, "__close");
-        lua_pushcfunction(L, scope_gc);
-        lua_setfield(L, -2, "__gc");
-    }
-    lua_pop(L, 1);
+    lsr_class(L, LSR_SCOPE, scope_methods, scope_gc);
 }

@@ -7,7 +7,7 @@
 
 #include "core/base/file.h"
 #include "core/base/mem.h"
-#include "lua/bind/lseqrun.h"
+#include "lua/bind/lcheck.h"
 #include "lua/bind/lstate.h"
 
 /* ---- memory --------------------------------------------------------------------------------- */

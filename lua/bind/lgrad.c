@@ -10,12 +10,9 @@
 /* ---- backward -------------------------------------------------------------------------------- */
 
 static bool retain_option(lua_State *L, int arg) {
-    if (lua_isnoneornil(L, arg)) return false;
-    luaL_checktype(L, arg, LUA_TTABLE);
-    lua_getfield(L, arg, "retain");
-    bool retain = lua_toboolean(L, -1);
-    lua_pop(L, 1);
-    return retain;
+    static const char *const known[] = {"retain", NULL};
+    lsr_check_options(L, arg, "backward", known);
+    return lsr_field_bool(L, arg, "retain", false);
 }
 
 /* tensor:backward([gradient] [, { retain=boolean }]) */

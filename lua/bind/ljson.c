@@ -10,22 +10,18 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "lua/bind/lseqrun.h"
+#include "lua/bind/lcheck.h"
 
 int luaopen_seqrun_core_json(lua_State *L);
 
-#define ARRAY "seqrun.json.array"
+#define ARRAY "seqrun.core.Array"
+#define ROOT "seqrun.core.Json"
 enum { MAX_DEPTH = 64 };
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
 /* Owns the tree, so that an error on the way frees it. */
-static int root_gc(lua_State *L) {
-    json_t **root = lua_touserdata(L, 1);
-    json_decref(*root);
-    *root = NULL;
-    return 0;
-}
+LSR_RELEASE(root_free, ROOT, json_t, json_decref)
 
 static void push_value(lua_State *L, json_t *value, int depth);
 
@@ -86,9 +82,7 @@ static int convert(lua_State *L) {
 static int json_decode(lua_State *L) {
     size_t size;
     const char *text = luaL_checklstring(L, 1, &size);
-    json_t **root = lua_newuserdatauv(L, sizeof *root, 0);
-    *root = NULL;
-    luaL_setmetatable(L, "seqrun.json.root");
+    json_t **root = lsr_newbox(L, sizeof *root, ROOT);
     json_error_t error;
     *root = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
     if (*root == NULL)
@@ -269,13 +263,10 @@ static const luaL_Reg functions[] = {
 
 int luaopen_seqrun_core_json(lua_State *L) {
     json_set_alloc_funcs(sr_mem_malloc, sr_free);
-    luaL_newmetatable(L, "seqrun.json.root");
-    lua_pushcfunction(L, root_gc);
-    lua_setfield(L, -2, "__gc");
+    lsr_class(L, ROOT, NULL, root_free);
     luaL_newmetatable(L, ARRAY);
-    lua_pushboolean(L, 1);
-    lua_setfield(L, -2, "__json_array");
-    lua_pop(L, 2);
+    lsr_set_bool(L, "__json_array", true);
+    lua_pop(L, 1);
     luaL_newlib(L, functions);
     lua_pushlightuserdata(L, NULL);
     lua_setfield(L, -2, "null");

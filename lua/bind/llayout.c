@@ -4,26 +4,12 @@
 #include "core/base/mem.h"
 #include "lua/bind/ltensor.h"
 
-typedef struct box {
-    sr_layout *layout;
-} box;
-
-static box *new_box(lua_State *L) {
-    box *b = lua_newuserdatauv(L, sizeof *b, 0);
-    b->layout = NULL;
-    luaL_setmetatable(L, LSR_LAYOUT);
-    return b;
-}
-
 sr_layout *lsr_checklayout(lua_State *L, int arg) {
-    box *b = luaL_testudata(L, arg, LSR_LAYOUT);
-    if (b == NULL) lsr_typeerror(L, arg, "a layout");
-    if (b->layout == NULL) lsr_argerror(L, arg, "the layout was released");
-    return b->layout;
+    return lsr_checkobject(L, arg, LSR_LAYOUT, "the layout was released");
 }
 
 static int push_box(lua_State *L) {
-    new_box(L);
+    lsr_newbox(L, sizeof(sr_layout *), LSR_LAYOUT);
     return 1;
 }
 
@@ -37,8 +23,8 @@ void lsr_pushlayout(lua_State *L, sr_layout *layout) {
         sr_layout_release(layout);
         lua_error(L);
     }
-    box *b = lua_touserdata(L, -1);
-    b->layout = layout;
+    sr_layout **box = lua_touserdata(L, -1);
+    *box = layout;
 }
 
 /* The list of integers in field `name` of the table at 1, as a userdata left on the stack (nil is
@@ -48,16 +34,9 @@ static int32_t *list_field(lua_State *L, const char *name, int64_t *count) {
     if (lua_getfield(L, 1, name) == LUA_TNIL) return NULL;
     if (!lua_istable(L, -1)) lsr_error(L, "layout: %s must be a list of integers", name);
     int64_t n = luaL_len(L, -1);
-    int32_t *list = lua_newuserdatauv(L, (size_t)(n > 0 ? n : 1) * sizeof *list, 0);
-    for (int64_t i = 0; i < n; i++) {
-        lua_geti(L, -2, i + 1);
-        int whole;
-        lua_Integer x = lua_tointegerx(L, -1, &whole);
-        if (!whole || x < INT32_MIN || x > UINT32_MAX)
-            lsr_error(L, "layout: %s[%I] is no 32-bit integer", name, (lua_Integer)i + 1);
-        list[i] = (int32_t)(uint32_t)x;
-        lua_pop(L, 1);
-    }
+    int32_t *list = lsr_scratch(L, n, sizeof *list);
+    for (int64_t i = 0; i < n; i++)
+        list[i] = (int32_t)(uint32_t)lsr_checkelement(L, -2, i + 1, name, INT32_MIN, UINT32_MAX);
     lua_remove(L, -2);
     *count = n;
     return list;
@@ -72,37 +51,22 @@ static int32_t *list_of(lua_State *L, const char *name, int64_t wanted) {
     return list;
 }
 
-/* A misspelled field is an error, not a default. */
-static void check_fields(lua_State *L) {
-    static const char *const known[] = {"lens", "starts", "uids", "epochs", "rows", "seed", NULL};
-    for (lua_pushnil(L); lua_next(L, 1) != 0; lua_pop(L, 1)) {
-        const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "[1]";
-        int i = 0;
-        while (known[i] != NULL && strcmp(known[i], key) != 0) i++;
-        if (known[i] == NULL)
-            lsr_error(L,
-                      "layout: there is no field '%s'; use lens, starts, uids, epochs, rows, seed",
-                      key);
-    }
-}
-
 /* layout{ lens=, starts=, uids=, epochs=, rows=, seed= } */
 static int layout_new(lua_State *L) {
+    static const char *const known[] = {"lens", "starts", "uids", "epochs", "rows", "seed", NULL};
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_settop(L, 1);
-    check_fields(L);
+    lsr_check_options(L, 1, "layout", known);
     int64_t n;
     int32_t *len = list_field(L, "lens", &n);
     if (len == NULL) return lsr_error(L, "layout: lens is missing, the list of lengths");
     int32_t *start = list_of(L, "starts", n);
     uint32_t *uid = (uint32_t *)list_of(L, "uids", n);
     uint32_t *epoch = (uint32_t *)list_of(L, "epochs", n);
-    lua_getfield(L, 1, "rows");
-    lua_getfield(L, 1, "seed");
-    int64_t rows = luaL_optinteger(L, -2, 0);
-    uint64_t seed = (uint64_t)luaL_optinteger(L, -1, 0);
-    box *b = new_box(L);
-    lsr_check(L, sr_layout_new(&b->layout, (int32_t)n, start, len, uid, epoch, rows, seed));
+    int64_t rows = lsr_field_integer(L, 1, "rows", 0);
+    uint64_t seed = (uint64_t)lsr_field_integer(L, 1, "seed", 0);
+    sr_layout **box = lsr_newbox(L, sizeof *box, LSR_LAYOUT);
+    lsr_check(L, sr_layout_new(box, (int32_t)n, start, len, uid, epoch, rows, seed));
     return 1;
 }
 
@@ -112,33 +76,17 @@ static int push_list(lua_State *L, const int32_t *list, int64_t count);
 static int layout_shorten(lua_State *L) {
     sr_layout *whole = lsr_checklayout(L, 1);
     luaL_checktype(L, 2, LUA_TTABLE);
-    uint8_t *keep = lua_newuserdatauv(L, (size_t)whole->rows + 1, 0);
-    memset(keep, 0, (size_t)whole->rows);
-    for (lua_Integer i = 1; i <= luaL_len(L, 2); i++) {
-        lua_geti(L, 2, i);
-        int whole_number;
-        lua_Integer row = lua_tointegerx(L, -1, &whole_number);
-        if (!whole_number || row < 0 || row >= whole->rows)
-            return lsr_error(L, "shorten: row %I of %I; rows count from 0", row,
-                             (lua_Integer)whole->rows);
-        keep[row] = 1;
-        lua_pop(L, 1);
-    }
-    int32_t *rows, *copy = lua_newuserdatauv(L, ((size_t)whole->rows + 1) * sizeof *copy, 0);
-    box *b = new_box(L);
-    lsr_check(L, sr_layout_shorten(&b->layout, &rows, whole, keep));
-    memcpy(copy, rows, (size_t)b->layout->rows * sizeof *copy);
-    sr_free(rows);
-    push_list(L, copy, b->layout->rows);
+    uint8_t *keep = lsr_scratch(L, whole->rows, 1);
+    for (lua_Integer i = 1; i <= (lua_Integer)lua_rawlen(L, 2); i++)
+        keep[lsr_checkelement(L, 2, i, "shorten: rows", 0, whole->rows - 1)] = 1;
+    int32_t **rows = lsr_newbytes(L);
+    sr_layout **box = lsr_newbox(L, sizeof *box, LSR_LAYOUT);
+    lsr_check(L, sr_layout_shorten(box, rows, whole, keep));
+    push_list(L, *rows, (*box)->rows);
     return 2;
 }
 
-static int layout_release(lua_State *L) {
-    box *b = luaL_checkudata(L, 1, LSR_LAYOUT);
-    sr_layout_release(b->layout);
-    b->layout = NULL;
-    return 0;
-}
+LSR_RELEASE(layout_release, LSR_LAYOUT, sr_layout, sr_layout_release)
 
 static int layout_rows(lua_State *L) {
     lua_pushinteger(L, lsr_checklayout(L, 1)->rows);
@@ -222,24 +170,16 @@ static int layout_tostring(lua_State *L) {
 }
 
 static const luaL_Reg methods[] = {
-    {"rows", layout_rows},       {"sequences", layout_sequences},
-    {"tokens", layout_tokens},   {"squares", layout_squares},
-    {"seed", layout_seed},       {"lengths", layout_lengths},
-    {"starts", layout_starts},   {"uids", layout_uids},
-    {"epochs", layout_epochs},   {"positions", layout_positions},
-    {"owners", layout_owners},   {"shorten", layout_shorten},
-    {"release", layout_release}, {NULL, NULL},
+    {"rows", layout_rows},           {"sequences", layout_sequences}, {"tokens", layout_tokens},
+    {"squares", layout_squares},     {"seed", layout_seed},           {"lengths", layout_lengths},
+    {"starts", layout_starts},       {"uids", layout_uids},           {"epochs", layout_epochs},
+    {"positions", layout_positions}, {"owners", layout_owners},       {"shorten", layout_shorten},
+    {"release", layout_release},     {"__tostring", layout_tostring}, {NULL, NULL},
 };
 
 void lsr_open_layout(lua_State *L) {
-    if (luaL_newmetatable(L, LSR_LAYOUT)) {
-        luaL_newlib(L, methods);
-        lua_setfield(L, -2, "__index");
-        lua_pushcfunction(L, layout_release);
-        lua_setfield(L, -2, "__gc");
-        lua_pushcfunction(L, layout_tostring);
-        lua_setfield(L, -2, "__tostring");
-    }
+    lsr_class(L, LSR_LAYOUT, methods, layout_release);
+    luaL_getmetatable(L, LSR_LAYOUT);
     lua_getfield(L, -1, "__index");
     lua_setfield(L, -3, "layout_methods");
     lua_pop(L, 1);

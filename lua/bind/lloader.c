@@ -6,24 +6,15 @@
 #include "core/batch/loader.h"
 #include "lua/bind/lbatch.h"
 #include "lua/bind/ldata.h"
-#include "lua/bind/lseqrun.h"
+#include "lua/bind/lcheck.h"
 
 #define LOADER "seqrun.core.Loader"
 #define EPOCH "seqrun.core.Epoch" /* never seen from Lua */
 
 static const char *const arrange_names[] = {"packed", "padded", "single", NULL};
 
-static void **new_box(lua_State *L, const char *class, int values) {
-    void **box = lua_newuserdatauv(L, sizeof *box, values);
-    *box = NULL;
-    luaL_setmetatable(L, class);
-    return box;
-}
-
 static sr_loader *check_loader(lua_State *L, int arg) {
-    sr_loader **box = luaL_checkudata(L, arg, LOADER);
-    if (*box == NULL) luaL_argerror(L, arg, "the loader is closed");
-    return *box;
+    return lsr_checkobject(L, arg, LOADER, "the loader is closed");
 }
 
 /* ---- loaders ---- */
@@ -104,20 +95,15 @@ static int batch_loader(lua_State *L) {
     size_t size = 0;
     lua_getfield(L, 2, "plan");
     const char *plan = lua_isnil(L, -1) ? NULL : luaL_checklstring(L, -1, &size);
-    sr_loader **box = (sr_loader **)new_box(L, LOADER, 1);
+    sr_loader **box = lsr_newbox_with(L, sizeof *box, LOADER, 1);
     lua_pushvalue(L, 1);
     lua_setiuservalue(L, -2, 1); /* the data set lives at least as long */
     sr_status st = open_loader(box, d, &o, plan, size);
     if (st == SR_EINVAL) lsr_check(L, st);
-    return st == SR_OK ? 1 : lsr_result(L, st);
+    return lsr_give(L, st);
 }
 
-static int loader_close(lua_State *L) {
-    sr_loader **box = luaL_checkudata(L, 1, LOADER);
-    sr_loader_close(*box);
-    *box = NULL;
-    return 0;
-}
+LSR_RELEASE(loader_close, LOADER, sr_loader, sr_loader_close)
 
 /* loader:next() -> update | nil at the end | nil, message, code */
 static int loader_next(lua_State *L) {
@@ -150,37 +136,23 @@ static int loader_seek(lua_State *L) {
                    .sequences = lsr_field_integer(L, 2, "sequences", 0),
                    .packs = lsr_field_integer(L, 2, "packs", 0)};
     sr_status st = sr_loader_seek(l, &c);
-    if (st != SR_OK) return lsr_result(L, st);
-    lua_pushboolean(L, 1);
-    return 1;
+    return lsr_done(L, st);
 }
 
 /* An epoch whose reference goes with the Lua stack. */
-static int epoch_gc(lua_State *L) {
-    sr_epoch **box = lua_touserdata(L, 1);
-    sr_epoch_release(*box);
-    *box = NULL;
-    return 0;
-}
+LSR_RELEASE(epoch_free, EPOCH, sr_epoch, sr_epoch_release)
 
 static sr_status push_epoch(lua_State *L, sr_epoch **out, sr_loader *l, int arg) {
     uint32_t epoch = (uint32_t)luaL_optinteger(L, arg, sr_loader_options(l)->examples.epoch);
-    sr_epoch **box = (sr_epoch **)new_box(L, EPOCH, 0);
+    sr_epoch **box = lsr_newbox(L, sizeof *box, EPOCH);
     sr_status st = sr_loader_epoch(box, l, epoch);
     *out = *box;
     return st;
 }
 
-static void set_number(lua_State *L, const char *key, double value) {
-    lua_pushnumber(L, value);
-    lua_setfield(L, -2, key);
-}
-
 static void set_plan(lua_State *L, const sr_plan *p) {
-    lua_pushstring(L, p->solver);
-    lua_setfield(L, -2, "solver");
-    lua_pushstring(L, sr_bound_name(p->bound.kind));
-    lua_setfield(L, -2, "bound_kind");
+    lsr_set_string(L, "solver", p->solver);
+    lsr_set_string(L, "bound_kind", sr_bound_name(p->bound.kind));
     lsr_set_integer(L, "sequences", p->histogram.sequences);
     lsr_set_integer(L, "tokens", p->histogram.tokens);
     lsr_set_integer(L, "packs", p->packs);
@@ -191,9 +163,9 @@ static void set_plan(lua_State *L, const sr_plan *p) {
     lsr_set_integer(L, "padding_tokens", sr_plan_padding(p));
     lsr_set_integer(L, "lower_bound", p->bound.packs);
     lsr_set_integer(L, "gap_packs", sr_plan_gap(p));
-    set_number(L, "efficiency", sr_plan_efficiency(p));
-    set_number(L, "factor", sr_plan_factor(p));
-    set_number(L, "milliseconds", p->milliseconds);
+    lsr_set_number(L, "efficiency", sr_plan_efficiency(p));
+    lsr_set_number(L, "factor", sr_plan_factor(p));
+    lsr_set_number(L, "milliseconds", p->milliseconds);
 }
 
 /* loader:plan([epoch]) -> table: the plan's figures, and those of the examples */
@@ -207,10 +179,9 @@ static int loader_plan(lua_State *L) {
     lsr_set_integer(L, "cut", e->examples->cut);
     lsr_set_integer(L, "lost_tokens", e->examples->lost);
     lsr_set_integer(L, "split", e->examples->split);
-    set_number(L, "seconds", e->seconds);
+    lsr_set_number(L, "seconds", e->seconds);
     if (e->reason[0] != '\0') {
-        lua_pushstring(L, e->reason);
-        lua_setfield(L, -2, "reason");
+        lsr_set_string(L, "reason", e->reason);
     }
     return 1;
 }
@@ -219,7 +190,7 @@ static int loader_plan(lua_State *L) {
 static int loader_plan_text(lua_State *L) {
     sr_epoch *e;
     size_t size;
-    char **text = (char **)lsr_newbytes(L);
+    char **text = lsr_newbytes(L);
     sr_status st = push_epoch(L, &e, check_loader(L, 1), 2);
     if (st == SR_OK) st = sr_plan_print(text, &size, e->plan);
     if (st != SR_OK) return lsr_result(L, st);
@@ -250,16 +221,9 @@ static int loader_waited(lua_State *L) {
 static uint32_t *check_uids(lua_State *L, int arg, int64_t *n) {
     luaL_checktype(L, arg, LUA_TTABLE);
     *n = (int64_t)lua_rawlen(L, arg);
-    uint32_t *uids = lua_newuserdatauv(L, (size_t)*n * sizeof *uids + 1, 0);
-    for (int64_t i = 0; i < *n; i++) {
-        int whole = 0;
-        lua_rawgeti(L, arg, i + 1);
-        lua_Integer uid = lua_tointegerx(L, -1, &whole);
-        if (!whole || uid < 0 || uid > UINT32_MAX)
-            luaL_argerror(L, arg, "uids are integers from 0");
-        uids[i] = (uint32_t)uid;
-        lua_pop(L, 1);
-    }
+    uint32_t *uids = lsr_scratch(L, *n, sizeof *uids);
+    for (int64_t i = 0; i < *n; i++)
+        uids[i] = (uint32_t)lsr_checkelement(L, arg, i + 1, "uids", 0, UINT32_MAX);
     return uids;
 }
 
@@ -273,7 +237,7 @@ static int loader_update_of(lua_State *L) {
     sr_update **box = lsr_newupdate(L);
     sr_status st = sr_loader_update_of(box, l, uids, n, epoch, (sr_arrange)arrange);
     if (st == SR_EINVAL) lsr_check(L, st);
-    return st == SR_OK ? 1 : lsr_result(L, st);
+    return lsr_give(L, st);
 }
 
 static const luaL_Reg loader_methods[] = {
@@ -288,10 +252,10 @@ static const luaL_Reg loader_methods[] = {
 
 static const luaL_Reg batch_functions[] = {{"loader", batch_loader}, {NULL, NULL}};
 
+int luaopen_seqrun_core_batch(lua_State *L);
 int luaopen_seqrun_core_batch(lua_State *L) {
-    static const luaL_Reg none[] = {{NULL, NULL}};
-    lsr_data_class(L, LOADER, loader_methods, loader_close);
-    lsr_data_class(L, EPOCH, none, epoch_gc);
+    lsr_class(L, LOADER, loader_methods, loader_close);
+    lsr_class(L, EPOCH, NULL, epoch_free);
     lsr_open_updates(L);
     luaL_newlib(L, batch_functions);
     return 1;

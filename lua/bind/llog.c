@@ -9,9 +9,7 @@
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 static sr_append *check_append(lua_State *L) {
-    sr_append **box = luaL_checkudata(L, 1, APPEND);
-    if (*box == NULL) luaL_argerror(L, 1, "the file was closed");
-    return *box;
+    return lsr_checkobject(L, 1, APPEND, "the file was closed");
 }
 
 /* append(path [, size]) -> Append | nil, message, code: cut to `size` bytes when it is longer */
@@ -19,11 +17,9 @@ static int train_append(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     uint64_t size = UINT64_MAX;
     if (!lua_isnoneornil(L, 2)) size = (uint64_t)lsr_checkrange(L, 2, 0, INT64_MAX);
-    sr_append **box = lua_newuserdatauv(L, sizeof *box, 0);
-    *box = NULL;
-    luaL_setmetatable(L, APPEND);
+    sr_append **box = lsr_newbox(L, sizeof *box, APPEND);
     sr_status st = sr_append_open(box, path, size);
-    return st == SR_OK ? 1 : lsr_result(L, st);
+    return lsr_give(L, st);
 }
 
 /* append:write(record) -> true | nil, message, code: whole or not at all */
@@ -38,12 +34,7 @@ static int append_sync(lua_State *L) {
     return lsr_done(L, sr_append_sync(check_append(L)));
 }
 
-static int append_close(lua_State *L) {
-    sr_append **box = luaL_checkudata(L, 1, APPEND);
-    sr_append_close(*box);
-    *box = NULL;
-    return 0;
-}
+LSR_RELEASE(append_close, APPEND, sr_append, sr_append_close)
 
 static const luaL_Reg append_methods[] = {
     {"write", append_write},
@@ -55,9 +46,7 @@ static const luaL_Reg append_methods[] = {
 /* ---- events ---------------------------------------------------------------------------------- */
 
 static sr_events *check_events(lua_State *L) {
-    sr_events **box = luaL_checkudata(L, 1, EVENTS);
-    if (*box == NULL) luaL_argerror(L, 1, "the events were closed");
-    return *box;
+    return lsr_checkobject(L, 1, EVENTS, "the events were closed");
 }
 
 /* events(folder, wall [, first_step]) -> Events | nil, message, code */
@@ -65,11 +54,9 @@ static int train_events(lua_State *L) {
     const char *folder = luaL_checkstring(L, 1);
     double wall = luaL_checknumber(L, 2);
     int64_t first = luaL_optinteger(L, 3, -1);
-    sr_events **box = lua_newuserdatauv(L, sizeof *box, 0);
-    *box = NULL;
-    luaL_setmetatable(L, EVENTS);
+    sr_events **box = lsr_newbox(L, sizeof *box, EVENTS);
     sr_status st = sr_events_open(box, folder, wall, first);
-    return st == SR_OK ? 1 : lsr_result(L, st);
+    return lsr_give(L, st);
 }
 
 /* events:scalars(wall, step, { tag = number }) -> true | nil, message, code; at most 64 */
@@ -83,7 +70,7 @@ static int events_scalars(lua_State *L) {
     int64_t step = luaL_checkinteger(L, 3);
     luaL_checktype(L, 4, LUA_TTABLE);
     for (lua_pushnil(L); lua_next(L, 4) != 0; lua_pop(L, 1)) {
-        if (count == MOST || lua_type(L, -2) != LUA_TSTRING) luaL_argerror(L, 4, "at most 64 tags");
+        if (count == MOST || lua_type(L, -2) != LUA_TSTRING) lsr_argerror(L, 4, "at most 64 tags");
         tags[count] = lua_tostring(L, -2);
         values[count++] = luaL_checknumber(L, -1);
     }
@@ -97,12 +84,7 @@ static int events_text(lua_State *L) {
                                       luaL_checkstring(L, 4), luaL_checkstring(L, 5)));
 }
 
-static int events_close(lua_State *L) {
-    sr_events **box = luaL_checkudata(L, 1, EVENTS);
-    sr_events_close(*box);
-    *box = NULL;
-    return 0;
-}
+LSR_RELEASE(events_close, EVENTS, sr_events, sr_events_close)
 
 static const luaL_Reg events_methods[] = {
     {"scalars", events_scalars},
@@ -127,7 +109,7 @@ static const luaL_Reg functions[] = {
 };
 
 void lsr_open_log(lua_State *L) {
-    lsr_new_class(L, APPEND, append_methods, append_close);
-    lsr_new_class(L, EVENTS, events_methods, events_close);
+    lsr_class(L, APPEND, append_methods, append_close);
+    lsr_class(L, EVENTS, events_methods, events_close);
     luaL_setfuncs(L, functions, 0);
 }

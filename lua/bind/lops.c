@@ -141,19 +141,10 @@ static int op_random_(lua_State *L) {
 
 /* The seed and uid of the options at `arg`, 0 when absent. */
 static void key_options(lua_State *L, int arg, uint64_t *seed, uint32_t *uid) {
-    *seed = *uid = 0;
-    if (lua_isnoneornil(L, arg)) return;
-    luaL_checktype(L, arg, LUA_TTABLE);
-    for (lua_pushnil(L); lua_next(L, arg) != 0; lua_pop(L, 1)) {
-        const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "?";
-        if (strcmp(key, "seed") == 0)
-            *seed = (uint64_t)luaL_checkinteger(L, -1);
-        else if (strcmp(key, "uid") == 0)
-            *uid = (uint32_t)lsr_checkrange(L, -1, 0, UINT32_MAX);
-        else
-            lsr_argerror(L, arg,
-                         lua_pushfstring(L, "there is no option '%s'; use seed or uid", key));
-    }
+    static const char *const known[] = {"seed", "uid", NULL};
+    lsr_check_options(L, arg, "random", known);
+    *seed = (uint64_t)lsr_field_integer(L, arg, "seed", 0);
+    *uid = (uint32_t)lsr_field_range(L, arg, "uid", 0, 0, UINT32_MAX);
 }
 
 /* tensor:uniform_([a [, b [, { seed=, uid= }]]]), tensor:normal_([mean [, deviation [, ...]]]) */

@@ -6,15 +6,15 @@
 #include "core/pack/instances.h"
 #include "core/pack/prove.h"
 #include "lua/bind/lpack.h"
-#include "lua/bind/lseqrun.h"
+#include "lua/bind/lcheck.h"
 
-#define CERTIFICATE "seqrun.pack_certificate"
-#define PACKING "seqrun.packing"
+#define CERTIFICATE "seqrun.core.Certificate"
+#define PACKING "seqrun.core.Packing"
 
 /* ---- certificate ---- */
 
 static sr_certificate *check_certificate(lua_State *L, int arg) {
-    return luaL_checkudata(L, arg, CERTIFICATE);
+    return lsr_checkbox(L, arg, CERTIFICATE);
 }
 
 static int certificate_free(lua_State *L) {
@@ -26,15 +26,15 @@ static int certificate_free(lua_State *L) {
 static int pack_prove(lua_State *L) {
     const sr_histogram *h = lsr_pack_histogram(L, 1);
     sr_pack_opts o = lsr_pack_options(L, 2);
-    sr_certificate *c = lsr_pack_box(L, sizeof *c, CERTIFICATE);
-    return lsr_pack_give(L, sr_pack_prove(c, h, &o));
+    sr_certificate *c = lsr_newbox(L, sizeof *c, CERTIFICATE);
+    return lsr_give(L, sr_pack_prove(c, h, &o));
 }
 
 /* load_certificate(path) -> Certificate | nil, message, code */
 static int pack_load_certificate(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
-    sr_certificate *c = lsr_pack_box(L, sizeof *c, CERTIFICATE);
-    return lsr_pack_give(L, sr_certificate_load(c, path));
+    sr_certificate *c = lsr_newbox(L, sizeof *c, CERTIFICATE);
+    return lsr_give(L, sr_certificate_load(c, path));
 }
 
 /* certificate:save(path, histogram) -> true | nil, message, code */
@@ -42,51 +42,42 @@ static int certificate_save(lua_State *L) {
     const sr_certificate *c = check_certificate(L, 1);
     const char *path = luaL_checkstring(L, 2);
     sr_status st = sr_certificate_save(c, lsr_pack_histogram(L, 3), path);
-    lua_pushboolean(L, true);
-    return lsr_pack_give(L, st);
+    return lsr_done(L, st);
 }
 
 /* certificate:check(histogram) -> true | nil, message, code */
 static int certificate_check(lua_State *L) {
     sr_status st = sr_certificate_check(check_certificate(L, 1), lsr_pack_histogram(L, 2));
-    lua_pushboolean(L, true);
-    return lsr_pack_give(L, st);
+    return lsr_done(L, st);
 }
 
 /* certificate:info() -> { max_len, max_seqs, heaviest, total, bound } */
 static int certificate_info(lua_State *L) {
     const sr_certificate *c = check_certificate(L, 1);
     lua_createtable(L, 0, 5);
-    lsr_pack_integer(L, "max_len", c->capacity);
-    if (c->max_seqs > 0) lsr_pack_integer(L, "max_seqs", c->max_seqs);
-    lsr_pack_integer(L, "heaviest", c->heaviest);
-    lsr_pack_integer(L, "total", c->total);
-    lsr_pack_integer(L, "bound", c->bound);
+    lsr_set_integer(L, "max_len", c->capacity);
+    if (c->max_seqs > 0) lsr_set_integer(L, "max_seqs", c->max_seqs);
+    lsr_set_integer(L, "heaviest", c->heaviest);
+    lsr_set_integer(L, "total", c->total);
+    lsr_set_integer(L, "bound", c->bound);
     return 1;
 }
 
 /* ---- instances ---- */
 
 static sr_packing *check_packing(lua_State *L, int arg) {
-    sr_packing **box = luaL_checkudata(L, arg, PACKING);
-    luaL_argcheck(L, *box != NULL, arg, "the packing is closed");
-    return *box;
+    return lsr_checkobject(L, arg, PACKING, "the packing is closed");
 }
 
-static int packing_free(lua_State *L) {
-    sr_packing **box = luaL_checkudata(L, 1, PACKING);
-    sr_packing_free(*box);
-    *box = NULL;
-    return 0;
-}
+LSR_RELEASE(packing_free, PACKING, sr_packing, sr_packing_free)
 
 /* packing(plan, lengths, seed) -> Packing | nil, message, code */
 static int pack_packing(lua_State *L) {
     const sr_plan *p = lsr_pack_plan(L, 1);
     uint64_t seed = (uint64_t)luaL_optinteger(L, 3, 0);
     sr_lengths lengths = lsr_pack_lengths(L, 2);
-    sr_packing **box = lsr_pack_box(L, sizeof *box, PACKING);
-    return lsr_pack_give(L, sr_packing_new(box, p, &lengths, seed));
+    sr_packing **box = lsr_newbox(L, sizeof *box, PACKING);
+    return lsr_give(L, sr_packing_new(box, p, &lengths, seed));
 }
 
 /* packing:at(epoch, i) -> { uids }, pattern: pack i of an epoch, from 1; epochs and uids from 0 */
@@ -94,7 +85,7 @@ static int packing_at(lua_State *L) {
     const sr_packing *k = check_packing(L, 1);
     uint32_t epoch = (uint32_t)lsr_checkrange(L, 2, 0, UINT32_MAX);
     int64_t i = lsr_checkrange(L, 3, 1, sr_packing_packs(k)) - 1;
-    uint32_t *uids = lua_newuserdatauv(L, (size_t)sr_packing_deepest(k) * sizeof *uids + 1, 0);
+    uint32_t *uids = lsr_scratch(L, sr_packing_deepest(k), sizeof *uids);
     int32_t n;
     lsr_check(L, sr_packing_at(k, epoch, i, uids, &n));
     lua_createtable(L, n, 0);
@@ -111,7 +102,7 @@ static int packing_tally(lua_State *L) {
     const sr_packing *k = check_packing(L, 1);
     uint32_t epoch = (uint32_t)lsr_checkrange(L, 2, 0, UINT32_MAX);
     int64_t first = lsr_checkrange(L, 3, 1, INT64_MAX), last = lsr_checkrange(L, 4, 0, INT64_MAX);
-    uint32_t *uids = lua_newuserdatauv(L, (size_t)sr_packing_deepest(k) * sizeof *uids + 1, 0);
+    uint32_t *uids = lsr_scratch(L, sr_packing_deepest(k), sizeof *uids);
     int64_t sequences = 0;
     uint64_t squares = 0;
     for (int64_t i = first - 1; i < last; i++) {
@@ -135,8 +126,8 @@ static int pack_assign(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     int32_t groups = (int32_t)lsr_checkrange(L, 2, 1, 1 << 20);
     int32_t n = (int32_t)lua_rawlen(L, 1);
-    double *cost = lua_newuserdatauv(L, (size_t)n * sizeof *cost + 1, 0), imbalance;
-    int32_t *group = lua_newuserdatauv(L, (size_t)n * sizeof *group + 1, 0);
+    double *cost = lsr_scratch(L, n, sizeof *cost), imbalance;
+    int32_t *group = lsr_scratch(L, n, sizeof *group);
     for (int32_t i = 0; i < n; i++) {
         lua_rawgeti(L, 1, i + 1);
         cost[i] = luaL_checknumber(L, -1);
@@ -169,14 +160,10 @@ static const luaL_Reg certificate_methods[] = {
     {NULL, NULL},
 };
 static const luaL_Reg packing_methods[] = {
-    {"at", packing_at}, {"tally", packing_tally}, {NULL, NULL}};
+    {"at", packing_at}, {"tally", packing_tally}, {"__len", packing_length}, {NULL, NULL}};
 
 void lsr_pack_proofs(lua_State *L) {
-    lsr_pack_class(L, CERTIFICATE, certificate_methods, certificate_free);
-    lsr_pack_class(L, PACKING, packing_methods, packing_free);
-    luaL_getmetatable(L, PACKING);
-    lua_pushcfunction(L, packing_length);
-    lua_setfield(L, -2, "__len");
-    lua_pop(L, 1);
+    lsr_class(L, CERTIFICATE, certificate_methods, certificate_free);
+    lsr_class(L, PACKING, packing_methods, packing_free);
     luaL_setfuncs(L, functions, 0);
 }

@@ -5,7 +5,7 @@
 #include "core/base/mem.h"
 #include "core/data/ingest.h"
 #include "lua/bind/ldata.h"
-#include "lua/bind/lseqrun.h"
+#include "lua/bind/lcheck.h"
 #include "lua/bind/ltext.h"
 
 #define INGEST "seqrun.core.Ingest"
@@ -25,13 +25,13 @@ static void close_ingest(ingest *i) {
 }
 
 static int ingest_close(lua_State *L) {
-    close_ingest(luaL_checkudata(L, 1, INGEST));
+    close_ingest(lsr_checkbox(L, 1, INGEST));
     return 0;
 }
 
 static ingest *check_ingest(lua_State *L) {
-    ingest *i = luaL_checkudata(L, 1, INGEST);
-    if (i->in == NULL) luaL_argerror(L, 1, "this text was committed or given up");
+    ingest *i = lsr_checkbox(L, 1, INGEST);
+    if (i->in == NULL) lsr_argerror(L, 1, "this text was committed or given up");
     return i;
 }
 
@@ -55,11 +55,9 @@ int lsr_data_ingest(lua_State *L) {
                            .document_start = lsr_field_string(L, 4, "document_start", NULL),
                            .source = lsr_field_string(L, 4, "source", NULL)};
     int threads = (int)lsr_field_range(L, 4, "threads", 0, 0, 1024);
-    ingest *i = lua_newuserdatauv(L, sizeof *i, 0);
-    *i = (ingest){0};
-    luaL_setmetatable(L, INGEST);
+    ingest *i = lsr_newbox(L, sizeof *i, INGEST);
     sr_status st = start(i, path, paths, count, &opts, threads);
-    return st == SR_OK ? 1 : lsr_result(L, st);
+    return lsr_give(L, st);
 }
 
 /* ingest:step() -> done | nil, message, code */
@@ -98,41 +96,28 @@ static int ingest_commit(lua_State *L) {
     sr_status st = sr_ingest_commit(i->in);
     i->in = NULL;
     close_ingest(i);
-    if (st != SR_OK) return lsr_result(L, st);
-    lua_pushboolean(L, 1);
-    return 1;
+    return lsr_done(L, st);
 }
 
 /* ---- given examples ---- */
 
 static sr_shard_writer *check_writer(lua_State *L) {
-    sr_shard_writer **box = luaL_checkudata(L, 1, WRITER);
-    if (*box == NULL) luaL_argerror(L, 1, "the file was committed or given up");
-    return *box;
+    return lsr_checkobject(L, 1, WRITER, "the file was committed or given up");
 }
 
-static int writer_close(lua_State *L) {
-    sr_shard_writer **box = luaL_checkudata(L, 1, WRITER);
-    sr_shard_abort(*box);
-    *box = NULL;
-    return 0;
-}
+LSR_RELEASE(writer_close, WRITER, sr_shard_writer, sr_shard_abort)
 
 /* writer(path) -> writer | nil, message, code */
 int lsr_data_writer(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
-    sr_shard_writer **box = lua_newuserdatauv(L, sizeof *box, 0);
-    *box = NULL;
-    luaL_setmetatable(L, WRITER);
+    sr_shard_writer **box = lsr_newbox(L, sizeof *box, WRITER);
     sr_status st = sr_shard_create(box, path);
-    return st == SR_OK ? 1 : lsr_result(L, st);
+    return lsr_give(L, st);
 }
 
 static int done(lua_State *L, sr_status st) {
     if (st == SR_EINVAL) lsr_check(L, st);
-    if (st != SR_OK) return lsr_result(L, st);
-    lua_pushboolean(L, 1);
-    return 1;
+    return lsr_done(L, st);
 }
 
 /* writer:column(name, type) -> number of the column */
@@ -154,8 +139,8 @@ static int writer_append(lua_State *L) {
     int column = (int)lsr_checkrange(L, 2, 0, SR_SHARD_COLUMNS);
     const char *bytes = luaL_checklstring(L, 3, &size);
     size_t each = sr_shard_element(w, column);
-    if (each == 0) luaL_argerror(L, 2, "there is no such column");
-    if (size % each != 0) luaL_argerror(L, 3, "this is no whole number of elements");
+    if (each == 0) lsr_argerror(L, 2, "there is no such column");
+    if (size % each != 0) lsr_argerror(L, 3, "this is no whole number of elements");
     return done(L, sr_shard_append(w, column, bytes, size / each));
 }
 
@@ -185,6 +170,6 @@ static const luaL_Reg writer_methods[] = {{"column", writer_column}, {"append", 
                                           {"close", writer_close},   {NULL, NULL}};
 
 void lsr_open_prepare(lua_State *L) {
-    lsr_data_class(L, INGEST, ingest_methods, ingest_close);
-    lsr_data_class(L, WRITER, writer_methods, writer_close);
+    lsr_class(L, INGEST, ingest_methods, ingest_close);
+    lsr_class(L, WRITER, writer_methods, writer_close);
 }

@@ -18,35 +18,26 @@
 /* ---- reading --------------------------------------------------------------------------------- */
 
 static sr_safetensors *check_file(lua_State *L, int arg) {
-    sr_safetensors **box = luaL_checkudata(L, arg, FILE_CLASS);
-    if (*box == NULL) luaL_argerror(L, arg, "the file was closed");
-    return *box;
+    return lsr_checkobject(L, arg, FILE_CLASS, "the file was closed");
 }
 
 static const sr_st_entry *check_entry(lua_State *L, const sr_safetensors *st, int arg) {
     const char *name = luaL_checkstring(L, arg);
     const sr_st_entry *e = sr_safetensors_find(st, name);
-    if (e == NULL) luaL_error(L, "safetensors: %s has no tensor '%s'", st->path, name);
+    if (e == NULL) lsr_error(L, "safetensors: %s has no tensor '%s'", st->path, name);
     return e;
 }
 
 /* safetensors(path [, header_limit]) -> file | nil, message, code */
 static int train_safetensors(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
-    size_t limit = (size_t)(lua_isnoneornil(L, 2) ? 0 : lsr_checkrange(L, 2, 1, SR_ST_HEADER_MOST));
-    sr_safetensors **box = lua_newuserdatauv(L, sizeof *box, 0);
-    *box = NULL;
-    luaL_setmetatable(L, FILE_CLASS);
+    size_t limit = (size_t)lsr_optrange(L, 2, 0, 1, SR_ST_HEADER_MOST);
+    sr_safetensors **box = lsr_newbox(L, sizeof *box, FILE_CLASS);
     sr_status st = sr_safetensors_open(box, path, limit);
-    return st == SR_OK ? 1 : lsr_result(L, st);
+    return lsr_give(L, st);
 }
 
-static int file_close(lua_State *L) {
-    sr_safetensors **box = luaL_checkudata(L, 1, FILE_CLASS);
-    sr_safetensors_close(*box);
-    *box = NULL;
-    return 0;
-}
+LSR_RELEASE(file_close, FILE_CLASS, sr_safetensors, sr_safetensors_close)
 
 /* file:entries() -> list of { name, dtype, shape, count, bytes }, by name */
 static int file_entries(lua_State *L) {
@@ -55,14 +46,10 @@ static int file_entries(lua_State *L) {
     for (int64_t i = 0; i < st->count; i++) {
         const sr_st_entry *e = &st->list[i];
         lua_createtable(L, 0, 5);
-        lua_pushstring(L, e->name);
-        lua_setfield(L, -2, "name");
-        lua_pushstring(L, sr_st_dtype_name(e->dtype));
-        lua_setfield(L, -2, "dtype");
-        lua_pushinteger(L, (lua_Integer)e->count);
-        lua_setfield(L, -2, "count");
-        lua_pushinteger(L, (lua_Integer)e->bytes);
-        lua_setfield(L, -2, "bytes");
+        lsr_set_string(L, "name", e->name);
+        lsr_set_string(L, "dtype", sr_st_dtype_name(e->dtype));
+        lsr_set_integer(L, "count", e->count);
+        lsr_set_integer(L, "bytes", e->bytes);
         lua_createtable(L, e->ndim, 0);
         for (int d = 0; d < e->ndim; d++) {
             lua_pushinteger(L, e->shape[d]);
@@ -93,7 +80,7 @@ static int file_read_into(lua_State *L) {
     const sr_st_entry *e = check_entry(L, st, 3);
     int64_t most = sr_tensor_elements(t);
     if ((uint64_t)most > e->count) most = (int64_t)e->count;
-    int64_t count = lua_isnoneornil(L, 4) ? (int64_t)e->count : lsr_checkrange(L, 4, 0, most);
+    int64_t count = lsr_optrange(L, 4, (int64_t)e->count, 0, most);
     return lsr_done(L, sr_safetensors_read_tensor(st, e, t, count));
 }
 
@@ -103,11 +90,11 @@ static int file_read(lua_State *L) {
     const sr_st_entry *e = check_entry(L, st, 2);
     sr_device *device = lsr_device(L);
     sr_dtype dtype = lua_isnoneornil(L, 3) ? device->real : lsr_checkdtype(L, 3);
-    if (e->ndim > SR_MAX_DIMS) return luaL_error(L, "safetensors: more than 6 dimensions");
+    if (e->ndim > SR_MAX_DIMS) return lsr_error(L, "safetensors: more than 6 dimensions");
     sr_tensor **out = lsr_newtensor(L);
     lsr_check(L, sr_tensor_new(out, device, dtype, e->ndim, e->shape));
     sr_status status = sr_safetensors_read_tensor(st, e, *out, (int64_t)e->count);
-    return status == SR_OK ? 1 : lsr_result(L, status);
+    return lsr_give(L, status);
 }
 
 static const luaL_Reg file_methods[] = {
@@ -128,7 +115,7 @@ typedef struct planned {
 } planned;
 
 static int plan_release(lua_State *L) {
-    planned *p = luaL_checkudata(L, 1, PLAN_CLASS);
+    planned *p = lsr_checkbox(L, 1, PLAN_CLASS);
     sr_st_plan_free(p->plan);
     sr_free(p->items);
     sr_free(p->pairs);
@@ -141,7 +128,7 @@ static int64_t count_keys(lua_State *L, int arg) {
     if (lua_isnoneornil(L, arg)) return 0;
     luaL_checktype(L, arg, LUA_TTABLE);
     for (lua_pushnil(L); lua_next(L, arg) != 0; lua_pop(L, 1)) {
-        if (lua_type(L, -2) != LUA_TSTRING) luaL_argerror(L, arg, "the keys must be strings");
+        if (lua_type(L, -2) != LUA_TSTRING) lsr_argerror(L, arg, "the keys must be strings");
         n++;
     }
     return n;
@@ -155,9 +142,7 @@ static int pair_order(const void *a, const void *b) {
 static int train_plan(lua_State *L) {
     int64_t count = count_keys(L, 1), pairs = count_keys(L, 2), i = 0;
     lua_settop(L, 2);
-    planned *p = lua_newuserdatauv(L, sizeof *p, 2);
-    *p = (planned){0};
-    luaL_setmetatable(L, PLAN_CLASS);
+    planned *p = lsr_newbox_with(L, sizeof *p, PLAN_CLASS, 2);
     lua_pushvalue(L, 1);
     lua_setiuservalue(L, 3, 1);
     lua_pushvalue(L, 2);
@@ -180,8 +165,8 @@ static int train_plan(lua_State *L) {
 }
 
 const sr_st_plan *lsr_checkplan(lua_State *L, int arg) {
-    planned *p = luaL_checkudata(L, arg, PLAN_CLASS);
-    if (p->plan == NULL) luaL_argerror(L, arg, "the plan was released");
+    planned *p = lsr_checkbox(L, arg, PLAN_CLASS);
+    if (p->plan == NULL) lsr_argerror(L, arg, "the plan was released");
     return p->plan;
 }
 
@@ -230,7 +215,7 @@ static const luaL_Reg functions[] = {
 };
 
 void lsr_open_safetensors(lua_State *L) {
-    lsr_new_class(L, FILE_CLASS, file_methods, file_close);
-    lsr_new_class(L, PLAN_CLASS, plan_methods, plan_release);
+    lsr_class(L, FILE_CLASS, file_methods, file_close);
+    lsr_class(L, PLAN_CLASS, plan_methods, plan_release);
     luaL_setfuncs(L, functions, 0);
 }

@@ -3,7 +3,7 @@
 #define LSR_LSAFETENSORS_H
 
 #include "core/store/safetensors.h"
-#include "lua/bind/lseqrun.h"
+#include "lua/bind/lcheck.h"
 
 /* The plan of an argument, which the box on the stack keeps alive. */
 const sr_st_plan *lsr_checkplan(lua_State *L, int arg);

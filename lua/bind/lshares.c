@@ -6,32 +6,24 @@
 #define SHARES "seqrun.core.Shares"
 
 static sr_shares *check_shares(lua_State *L) {
-    sr_shares **box = luaL_checkudata(L, 1, SHARES);
+    sr_shares *shares = lsr_checkobject(L, 1, SHARES, "the shares were released");
     lua_getiuservalue(L, 1, 1);
-    if (*box == NULL) lsr_argerror(L, 1, "the shares were released");
     lsr_checkparams(L, -1);
     lua_pop(L, 1);
-    return *box;
+    return shares;
 }
 
 /* shares(params) -> Shares */
 static int train_shares(lua_State *L) {
     sr_params *params = lsr_checkparams(L, 1);
-    sr_shares **box = lua_newuserdatauv(L, sizeof *box, 1);
-    *box = NULL;
-    luaL_setmetatable(L, SHARES);
+    sr_shares **box = lsr_newbox_with(L, sizeof *box, SHARES, 1);
     lua_pushvalue(L, 1); /* the parameters live as long as their shares */
     lua_setiuservalue(L, -2, 1);
     lsr_check(L, sr_shares_new(box, params));
     return 1;
 }
 
-static int shares_release(lua_State *L) {
-    sr_shares **box = luaL_checkudata(L, 1, SHARES);
-    sr_shares_free(*box);
-    *box = NULL;
-    return 0;
-}
+LSR_RELEASE(shares_release, SHARES, sr_shares, sr_shares_free)
 
 /* shares:begin(total) */
 static int shares_begin(lua_State *L) {
@@ -63,7 +55,7 @@ static const luaL_Reg methods[] = {
 };
 
 void lsr_open_shares(lua_State *L) {
-    lsr_new_class(L, SHARES, methods, shares_release);
+    lsr_class(L, SHARES, methods, shares_release);
     lua_pushcfunction(L, train_shares);
     lua_setfield(L, -2, "shares");
 }

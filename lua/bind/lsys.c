@@ -19,7 +19,7 @@
 #include "core/base/mem.h"
 #include "core/base/system.h"
 #include "core/base/thread.h"
-#include "lua/bind/lseqrun.h"
+#include "lua/bind/lcheck.h"
 
 #include "version.h" /* made by the Makefile: SR_VERSION, SR_GIT, SR_CFLAGS */
 
@@ -64,49 +64,31 @@ static int sys_columns(lua_State *L) {
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static int done(lua_State *L, sr_status status) {
-    if (status != SR_OK) return lsr_result(L, status);
-    lua_pushboolean(L, 1);
-    return 1;
-}
-
-/* What a call got from core, owned by a box until Lua has copied it: copying may raise. */
-typedef struct {
-    void *bytes;
-    char **names;
+/* Names that core listed, until Lua has copied them: copying may raise. */
+typedef struct names {
+    char **name;
     size_t count;
-} held;
+} names;
 
-static int held_gc(lua_State *L) {
-    held *h = lua_touserdata(L, 1);
-    sr_free(h->bytes);
-    sr_file_list_free(h->names, h->count);
-    *h = (held){0};
+#define NAMES "seqrun.core.Names"
+
+static int names_free(lua_State *L) {
+    names *n = lsr_checkbox(L, 1, NAMES);
+    sr_file_list_free(n->name, n->count);
+    *n = (names){0};
     return 0;
-}
-
-static held *new_held(lua_State *L) {
-    held *h = lua_newuserdatauv(L, sizeof *h, 0);
-    *h = (held){0};
-    if (luaL_newmetatable(L, "seqrun.sys.held")) {
-        lua_pushcfunction(L, held_gc);
-        lua_setfield(L, -2, "__gc");
-    }
-    lua_setmetatable(L, -2);
-    return h;
 }
 
 /* read_file(path[, limit]) -> string | nil, message, code */
 static int sys_read_file(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
-    size_t size, limit = 1 << 30;
-    if (!lua_isnoneornil(L, 2)) limit = (size_t)lsr_checkrange(L, 2, 0, INT64_MAX);
-    held *h = new_held(L);
-    sr_status st = sr_file_read(&h->bytes, &size, path, limit);
+    size_t size, limit = (size_t)lsr_optrange(L, 2, 1 << 30, 0, INT64_MAX);
+    void **bytes = lsr_newbytes(L);
+    sr_status st = sr_file_read(bytes, &size, path, limit);
     if (st != SR_OK) return lsr_result(L, st);
-    lua_pushlstring(L, h->bytes, size);
-    sr_free(h->bytes); /* now, not when the collector comes by: files are large */
-    h->bytes = NULL;
+    lua_pushlstring(L, *bytes, size);
+    sr_free(*bytes); /* now, not when the collector comes by: files are large */
+    *bytes = NULL;
     return 1;
 }
 
@@ -114,7 +96,7 @@ static int sys_read_file(lua_State *L) {
 static int sys_write_file(lua_State *L) {
     size_t size;
     const char *path = luaL_checkstring(L, 1), *bytes = luaL_checklstring(L, 2, &size);
-    return done(L, sr_file_replace(path, bytes, size));
+    return lsr_done(L, sr_file_replace(path, bytes, size));
 }
 
 /* check_writable(path) -> true | nil, message, code: whether a file could be written there */
@@ -122,17 +104,17 @@ static int sys_check_writable(lua_State *L) {
     sr_draft draft;
     sr_status st = sr_draft_open(&draft, luaL_checkstring(L, 1));
     sr_draft_drop(&draft);
-    return done(L, st);
+    return lsr_done(L, st);
 }
 
 /* make_dirs(path) -> true | nil, message, code */
 static int sys_make_dirs(lua_State *L) {
-    return done(L, sr_file_make_dirs(luaL_checkstring(L, 1)));
+    return lsr_done(L, sr_file_make_dirs(luaL_checkstring(L, 1)));
 }
 
 /* remove(path) -> true | nil, message, code: a file, or a folder with all that is in it */
 static int sys_remove(lua_State *L) {
-    return done(L, sr_file_remove_tree(luaL_checkstring(L, 1)));
+    return lsr_done(L, sr_file_remove_tree(luaL_checkstring(L, 1)));
 }
 
 /* exists(path) -> boolean */
@@ -150,12 +132,12 @@ static int sys_is_dir(lua_State *L) {
 /* list(path) -> names in byte order | nil, message, code */
 static int sys_list(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
-    held *h = new_held(L);
-    sr_status st = sr_file_list(&h->names, &h->count, path);
+    names *n = lsr_newbox(L, sizeof *n, NAMES);
+    sr_status st = sr_file_list(&n->name, &n->count, path);
     if (st != SR_OK) return lsr_result(L, st);
-    lua_createtable(L, (int)h->count, 0);
-    for (size_t i = 0; i < h->count; i++) {
-        lua_pushstring(L, h->names[i]);
+    lua_createtable(L, (int)n->count, 0);
+    for (size_t i = 0; i < n->count; i++) {
+        lua_pushstring(L, n->name[i]);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
     return 1;
@@ -172,12 +154,10 @@ static int sys_stat(lua_State *L) {
     struct stat st;
     if (stat(path, &st) != 0) return not_there(L, path);
     lua_createtable(L, 0, 3);
-    lua_pushstring(L, S_ISREG(st.st_mode) ? "file" : S_ISDIR(st.st_mode) ? "dir" : "other");
-    lua_setfield(L, -2, "kind");
-    lua_pushinteger(L, st.st_size);
-    lua_setfield(L, -2, "size");
-    lua_pushnumber(L, (lua_Number)st.st_mtim.tv_sec + 1e-9 * (lua_Number)st.st_mtim.tv_nsec);
-    lua_setfield(L, -2, "modified");
+    lsr_set_string(L, "kind", S_ISREG(st.st_mode) ? "file" : S_ISDIR(st.st_mode) ? "dir" : "other");
+    lsr_set_integer(L, "size", st.st_size);
+    lsr_set_number(L, "modified",
+                   (lua_Number)st.st_mtim.tv_sec + 1e-9 * (lua_Number)st.st_mtim.tv_nsec);
     return 1;
 }
 
@@ -192,7 +172,7 @@ static int sys_real_path(lua_State *L) {
 
 /* sync_dir(path) -> true | nil, message, code: names in the folder survive a power cut */
 static int sys_sync_dir(lua_State *L) {
-    return done(L, sr_file_sync_dir(luaL_checkstring(L, 1)));
+    return lsr_done(L, sr_file_sync_dir(luaL_checkstring(L, 1)));
 }
 
 /* hash(bytes) -> XXH3-128 as 32 hexadecimal digits */
@@ -308,16 +288,6 @@ static int sys_caught(lua_State *L) {
 
 /* ---- the machine ----------------------------------------------------------------------------- */
 
-static void field(lua_State *L, const char *name, const char *value) {
-    lua_pushstring(L, value);
-    lua_setfield(L, -2, name);
-}
-
-static void flag(lua_State *L, const char *name, bool value) {
-    lua_pushboolean(L, value);
-    lua_setfield(L, -2, name);
-}
-
 /* machine() -> { system, release, arch, host, processors, memory, cpu, avx2, avx512, ... } */
 static int sys_machine(lua_State *L) {
     struct utsname u;
@@ -325,39 +295,37 @@ static int sys_machine(lua_State *L) {
     if (uname(&u) != 0) memset(&u, 0, sizeof u);
     sr_cpu_facts(&cpu);
     lua_createtable(L, 0, 11);
-    field(L, "system", u.sysname);
-    field(L, "release", u.release);
-    field(L, "arch", u.machine);
-    field(L, "host", u.nodename);
-    field(L, "cpu", cpu.model);
-    flag(L, "avx2", cpu.avx2);
-    flag(L, "avx512", cpu.avx512);
-    flag(L, "avx512_bf16", cpu.avx512_bf16);
-    flag(L, "amx_bf16", cpu.amx_bf16);
-    lua_pushinteger(L, sr_thread_default());
-    lua_setfield(L, -2, "processors");
-    lua_pushinteger(L, sr_memory_total());
-    lua_setfield(L, -2, "memory");
+    lsr_set_string(L, "system", u.sysname);
+    lsr_set_string(L, "release", u.release);
+    lsr_set_string(L, "arch", u.machine);
+    lsr_set_string(L, "host", u.nodename);
+    lsr_set_string(L, "cpu", cpu.model);
+    lsr_set_bool(L, "avx2", cpu.avx2);
+    lsr_set_bool(L, "avx512", cpu.avx512);
+    lsr_set_bool(L, "avx512_bf16", cpu.avx512_bf16);
+    lsr_set_bool(L, "amx_bf16", cpu.amx_bf16);
+    lsr_set_integer(L, "processors", sr_thread_default());
+    lsr_set_integer(L, "memory", sr_memory_total());
     return 1;
 }
 
 /* build() -> { version, git, compiler, cflags, sanitizers, lua, unicode, and library versions } */
 static int sys_build(lua_State *L) {
     lua_createtable(L, 0, 12);
-    field(L, "version", SR_VERSION);
-    field(L, "git", SR_GIT);
-    field(L, "compiler", "cc " __VERSION__);
-    field(L, "cflags", SR_CFLAGS);
-    field(L, "lua", LUA_RELEASE);
-    field(L, "jansson", JANSSON_VERSION);
-    field(L, "libyaml", yaml_get_version_string());
-    field(L, "utf8proc", utf8proc_version());
-    field(L, "unicode", utf8proc_unicode_version());
-    field(L, "zlib", zlibVersion());
+    lsr_set_string(L, "version", SR_VERSION);
+    lsr_set_string(L, "git", SR_GIT);
+    lsr_set_string(L, "compiler", "cc " __VERSION__);
+    lsr_set_string(L, "cflags", SR_CFLAGS);
+    lsr_set_string(L, "lua", LUA_RELEASE);
+    lsr_set_string(L, "jansson", JANSSON_VERSION);
+    lsr_set_string(L, "libyaml", yaml_get_version_string());
+    lsr_set_string(L, "utf8proc", utf8proc_version());
+    lsr_set_string(L, "unicode", utf8proc_unicode_version());
+    lsr_set_string(L, "zlib", zlibVersion());
 #ifdef __SANITIZE_ADDRESS__
-    flag(L, "sanitizers", true);
+    lsr_set_bool(L, "sanitizers", true);
 #else
-    flag(L, "sanitizers", false);
+    lsr_set_bool(L, "sanitizers", false);
 #endif
     return 1;
 }
@@ -429,6 +397,7 @@ static const luaL_Reg functions[] = {
 
 int luaopen_seqrun_core_sys(lua_State *L);
 int luaopen_seqrun_core_sys(lua_State *L) {
+    lsr_class(L, NAMES, NULL, names_free);
     luaL_newlib(L, functions);
     return 1;
 }

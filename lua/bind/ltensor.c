@@ -15,10 +15,7 @@ sr_tensor *lsr_totensor(lua_State *L, int arg) {
 }
 
 sr_tensor *lsr_checktensor(lua_State *L, int arg) {
-    sr_tensor **box = luaL_testudata(L, arg, LSR_TENSOR);
-    if (box == NULL) lsr_typeerror(L, arg, "a tensor");
-    if (*box == NULL) lsr_argerror(L, arg, "the tensor was released");
-    return *box;
+    return lsr_checkobject(L, arg, LSR_TENSOR, "the tensor was released");
 }
 
 sr_tensor *lsr_opttensor(lua_State *L, int arg) {
@@ -49,9 +46,7 @@ static void press_collector(lua_State *L) {
 
 sr_tensor **lsr_newtensor(lua_State *L) {
     press_collector(L);
-    sr_tensor **box = lua_newuserdatauv(L, sizeof *box, 0);
-    *box = NULL;
-    luaL_setmetatable(L, LSR_TENSOR);
+    sr_tensor **box = lsr_newbox(L, sizeof *box, LSR_TENSOR);
     return box;
 }
 
@@ -101,7 +96,7 @@ sr_tensor *lsr_checkoperand(lua_State *L, int arg, const sr_tensor *like) {
 sr_tensor **lsr_checktensors(lua_State *L, int arg, int64_t *count) {
     luaL_checktype(L, arg, LUA_TTABLE);
     *count = (int64_t)lua_rawlen(L, arg);
-    sr_tensor **list = lua_newuserdatauv(L, (size_t)(*count > 0 ? *count : 1) * sizeof *list, 0);
+    sr_tensor **list = lsr_scratch(L, *count, sizeof *list);
     for (int64_t i = 0; i < *count; i++) {
         lua_rawgeti(L, arg, i + 1);
         list[i] = lsr_totensor(L, -1);
@@ -202,7 +197,7 @@ static int tensor_device(lua_State *L) {
 }
 
 static int tensor_is_live(lua_State *L) {
-    sr_tensor **box = luaL_checkudata(L, 1, LSR_TENSOR);
+    sr_tensor **box = lsr_checkbox(L, 1, LSR_TENSOR);
     lua_pushboolean(L, *box != NULL && (*box)->storage->data != NULL);
     return 1;
 }
@@ -225,7 +220,7 @@ static int tensor_same_storage(lua_State *L) {
 /* tensor:describe() -> "(3, 4) f32 on cpu" */
 static int tensor_describe(lua_State *L) {
     char text[200];
-    sr_tensor **box = luaL_checkudata(L, 1, LSR_TENSOR);
+    sr_tensor **box = lsr_checkbox(L, 1, LSR_TENSOR);
     lua_pushstring(L, *box != NULL ? sr_tensor_describe(*box, text, sizeof text) : "released");
     return 1;
 }
@@ -254,7 +249,7 @@ static int tensor_hand_up(lua_State *L) {
 
 /* __gc and __close: safe to call twice, safe on an empty box. */
 static int tensor_release(lua_State *L) {
-    sr_tensor **box = luaL_checkudata(L, 1, LSR_TENSOR);
+    sr_tensor **box = lsr_checkbox(L, 1, LSR_TENSOR);
     sr_tensor *t = *box;
     *box = NULL;
     sr_tensor_release(t);

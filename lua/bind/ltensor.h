@@ -11,7 +11,7 @@
 #include "core/tensor/device.h"
 #include "core/tensor/plugin.h"
 #include "core/tensor/tensor.h"
-#include "lua/bind/lseqrun.h"
+#include "lua/bind/lcheck.h"
 
 #define LSR_TENSOR "seqrun.Tensor"
 #define LSR_LAYOUT "seqrun.Layout"

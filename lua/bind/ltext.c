@@ -13,35 +13,15 @@
 #include "core/text/encode.h"
 #include "core/text/sentence.h"
 #include "core/text/train.h"
-#include "lua/bind/lseqrun.h"
+#include "lua/bind/lcheck.h"
 
-#define VOCAB "seqrun.vocab"
-#define TOKENIZER "seqrun.tokenizer"
-#define SENTENCES "seqrun.sentences"
-#define SOURCE "seqrun.source"
-#define THREADS "seqrun.text.threads"
+#define VOCAB "seqrun.core.Vocab"
+#define TOKENIZER "seqrun.core.Tokenizer"
+#define SENTENCES "seqrun.core.Sentences"
+#define SOURCE "seqrun.core.Source"
+#define THREADS "seqrun.core.Threads"
 
 /* ---- options --------------------------------------------------------------------------------- */
-
-static bool opt_boolean(lua_State *L, int arg, const char *name) {
-    bool value = lua_getfield(L, arg, name) != LUA_TNIL && lua_toboolean(L, -1);
-    lua_pop(L, 1);
-    return value;
-}
-
-static int64_t opt_range(lua_State *L, int arg, const char *name, int64_t least, int64_t most,
-                         int64_t otherwise) {
-    int64_t value = otherwise;
-    if (lua_getfield(L, arg, name) != LUA_TNIL) {
-        int whole;
-        value = lua_tointegerx(L, -1, &whole);
-        if (!whole || value < least || value > most)
-            luaL_error(L, "option '%s' is not a whole number in %I..%I", name, (lua_Integer)least,
-                       (lua_Integer)most);
-    }
-    lua_pop(L, 1);
-    return value;
-}
 
 const char *const *lsr_checkpaths(lua_State *L, int arg, size_t *count) {
     bool one = lua_type(L, arg) == LUA_TSTRING;
@@ -51,7 +31,7 @@ const char *const *lsr_checkpaths(lua_State *L, int arg, size_t *count) {
     if (one) paths[0] = lua_tostring(L, arg);
     for (size_t i = 0; i < *count && !one; i++) {
         if (lua_rawgeti(L, arg, (lua_Integer)i + 1) != LUA_TSTRING)
-            luaL_argerror(L, arg, "a path or a list of paths is wanted");
+            lsr_argerror(L, arg, "a path or a list of paths is wanted");
         paths[i] = lua_tostring(L, -1); /* held by the table */
         lua_pop(L, 1);
     }
@@ -60,66 +40,42 @@ const char *const *lsr_checkpaths(lua_State *L, int arg, size_t *count) {
 
 /* ---- boxes ----------------------------------------------------------------------------------- */
 
-static void *new_box(lua_State *L, size_t size, const char *class) {
-    void *box = lua_newuserdatauv(L, size, 0);
-    memset(box, 0, size);
-    luaL_setmetatable(L, class);
-    return box;
-}
+LSR_RELEASE(source_close, SOURCE, sr_source, sr_source_close)
 
-static int source_close(lua_State *L) {
-    sr_source **box = luaL_checkudata(L, 1, SOURCE);
-    sr_source_close(*box);
-    *box = NULL;
-    return 0;
-}
-
-static int pool_free(lua_State *L) {
-    sr_threads **box = luaL_checkudata(L, 1, THREADS);
-    sr_threads_free(*box);
-    *box = NULL;
-    return 0;
-}
+LSR_RELEASE(pool_free, THREADS, sr_threads, sr_threads_free)
 
 sr_source **lsr_newsource(lua_State *L) {
-    return new_box(L, sizeof(sr_source *), SOURCE);
+    return lsr_newbox(L, sizeof(sr_source *), SOURCE);
 }
 
 /* Pushes threads for option `threads`; they are joined when the box is closed. */
 static sr_threads **new_threads(lua_State *L) {
-    return new_box(L, sizeof(sr_threads *), THREADS);
+    return lsr_newbox(L, sizeof(sr_threads *), THREADS);
 }
 
 /* ---- vocabulary ------------------------------------------------------------------------------ */
 
 sr_vocab *lsr_checkvocab(lua_State *L, int arg) {
-    sr_vocab **box = luaL_checkudata(L, arg, VOCAB);
-    luaL_argcheck(L, *box != NULL, arg, "the vocabulary is closed");
-    return *box;
+    return lsr_checkobject(L, arg, VOCAB, "the vocabulary is closed");
 }
 
-static int vocab_release(lua_State *L) {
-    sr_vocab **box = luaL_checkudata(L, 1, VOCAB);
-    sr_vocab_release(*box);
-    *box = NULL;
-    return 0;
-}
+LSR_RELEASE(vocab_release, VOCAB, sr_vocab, sr_vocab_release)
 
 /* vocab(path) -> Vocab | nil, message, code */
 static int text_vocab(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
-    sr_vocab **box = new_box(L, sizeof(sr_vocab *), VOCAB);
+    sr_vocab **box = lsr_newbox(L, sizeof(sr_vocab *), VOCAB);
     sr_status st = sr_vocab_load(box, path);
-    return st == SR_OK ? 1 : lsr_result(L, st);
+    return lsr_give(L, st);
 }
 
 /* parse_vocab(text[, name]) -> Vocab | nil, message, code */
 static int text_parse_vocab(lua_State *L) {
     size_t size;
     const char *text = luaL_checklstring(L, 1, &size), *name = luaL_optstring(L, 2, "vocabulary");
-    sr_vocab **box = new_box(L, sizeof(sr_vocab *), VOCAB);
+    sr_vocab **box = lsr_newbox(L, sizeof(sr_vocab *), VOCAB);
     sr_status st = sr_vocab_parse(box, text, size, name);
-    return st == SR_OK ? 1 : lsr_result(L, st);
+    return lsr_give(L, st);
 }
 
 static int vocab_len(lua_State *L) {
@@ -161,9 +117,7 @@ static int vocab_special(lua_State *L) {
 /* vocab:save(path) -> true | nil, message, code */
 static int vocab_save(lua_State *L) {
     sr_status st = sr_vocab_save(lsr_checkvocab(L, 1), luaL_checkstring(L, 2));
-    if (st != SR_OK) return lsr_result(L, st);
-    lua_pushboolean(L, 1);
-    return 1;
+    return lsr_done(L, st);
 }
 
 /* vocab:fingerprint() -> 16 hex digits */
@@ -175,7 +129,7 @@ static int vocab_fingerprint(lua_State *L) {
 }
 
 static int vocab_tostring(lua_State *L) {
-    sr_vocab **box = luaL_checkudata(L, 1, VOCAB);
+    sr_vocab **box = lsr_checkbox(L, 1, VOCAB);
     if (*box == NULL)
         lua_pushliteral(L, "vocabulary (closed)");
     else
@@ -192,8 +146,8 @@ typedef struct tokenizer_box {
 } tokenizer_box;
 
 static tokenizer_box *check_box(lua_State *L, int arg) {
-    tokenizer_box *box = luaL_checkudata(L, arg, TOKENIZER);
-    luaL_argcheck(L, box->t != NULL, arg, "the tokenizer is closed");
+    tokenizer_box *box = lsr_checkbox(L, arg, TOKENIZER);
+    if (box->t == NULL) lsr_argerror(L, arg, "the tokenizer is closed");
     return box;
 }
 
@@ -202,7 +156,7 @@ sr_tokenizer *lsr_checktokenizer(lua_State *L, int arg) {
 }
 
 static int tokenizer_release(lua_State *L) {
-    tokenizer_box *box = luaL_checkudata(L, 1, TOKENIZER);
+    tokenizer_box *box = lsr_checkbox(L, 1, TOKENIZER);
     sr_tokens_free(&box->ids);
     sr_tokens_free(&box->spans);
     sr_tokenizer_release(box->t);
@@ -216,11 +170,11 @@ static int text_tokenizer(lua_State *L) {
     sr_tokenizer_opts opts = {.lowercase = true, .specials = true};
     if (!lua_isnoneornil(L, 2)) {
         luaL_checktype(L, 2, LUA_TTABLE);
-        opts.lowercase = opt_boolean(L, 2, "lowercase");
-        opts.keep_accents = opt_boolean(L, 2, "keep_accents");
-        opts.specials = opt_boolean(L, 2, "specials");
+        opts.lowercase = lsr_field_bool(L, 2, "lowercase", false);
+        opts.keep_accents = lsr_field_bool(L, 2, "keep_accents", false);
+        opts.specials = lsr_field_bool(L, 2, "specials", false);
     }
-    tokenizer_box *box = new_box(L, sizeof *box, TOKENIZER);
+    tokenizer_box *box = lsr_newbox(L, sizeof *box, TOKENIZER);
     lsr_check(L, sr_tokenizer_new(&box->t, vocab, &opts));
     return 1;
 }
@@ -305,7 +259,7 @@ static int vocab_decode(lua_State *L) {
 /* tokenizer:vocab() -> Vocab */
 static int tokenizer_vocab(lua_State *L) {
     sr_tokenizer *t = lsr_checktokenizer(L, 1);
-    sr_vocab **box = new_box(L, sizeof(sr_vocab *), VOCAB);
+    sr_vocab **box = lsr_newbox(L, sizeof(sr_vocab *), VOCAB);
     *box = sr_vocab_retain(sr_tokenizer_vocab(t));
     return 1;
 }
@@ -314,10 +268,8 @@ static int tokenizer_vocab(lua_State *L) {
 static int tokenizer_counts(lua_State *L) {
     const tokenizer_box *box = check_box(L, 1);
     lua_createtable(L, 0, 2);
-    lua_pushinteger(L, (lua_Integer)box->ids.unknown + (lua_Integer)box->spans.unknown);
-    lua_setfield(L, -2, "unknown");
-    lua_pushinteger(L, (lua_Integer)box->ids.invalid + (lua_Integer)box->spans.invalid);
-    lua_setfield(L, -2, "invalid");
+    lsr_set_integer(L, "unknown", box->ids.unknown + (lua_Integer)box->spans.unknown);
+    lsr_set_integer(L, "invalid", box->ids.invalid + (lua_Integer)box->spans.invalid);
     return 1;
 }
 
@@ -329,7 +281,7 @@ typedef struct sentences_box {
 } sentences_box;
 
 static int sentences_close(lua_State *L) {
-    sentences_box *box = luaL_checkudata(L, 1, SENTENCES);
+    sentences_box *box = lsr_checkbox(L, 1, SENTENCES);
     sr_sentences_free(box->s);
     sr_source_close(box->source);
     *box = (sentences_box){0};
@@ -344,23 +296,24 @@ static int text_sentences(lua_State *L) {
     lua_settop(L, 2);
     if (lua_isnil(L, 2)) lua_newtable(L), lua_replace(L, 2);
     luaL_checktype(L, 2, LUA_TTABLE);
-    sr_source_opts source = {(size_t)opt_range(L, 2, "line_limit", 16, 1 << 30, SR_SOURCE_LINE),
-                             opt_boolean(L, 2, "any_bytes")};
-    sr_sentences_opts opts = {.limit =
-                                  (size_t)opt_range(L, 2, "limit", 16, 1 << 30, SR_SENTENCE_LIMIT)};
+    sr_source_opts source = {
+        (size_t)lsr_field_range(L, 2, "line_limit", SR_SOURCE_LINE, 16, 1 << 30),
+        lsr_field_bool(L, 2, "any_bytes", false)};
+    sr_sentences_opts opts = {
+        .limit = (size_t)lsr_field_range(L, 2, "limit", SR_SENTENCE_LIMIT, 16, 1 << 30)};
     lua_getfield(L, 2, "format");
     opts.format = (sr_text_format)luaL_checkoption(L, -1, "prose", formats);
     const char *const *paths = lsr_checkpaths(L, 1, &count);
-    sentences_box *box = new_box(L, sizeof *box, SENTENCES);
+    sentences_box *box = lsr_newbox(L, sizeof *box, SENTENCES);
     sr_status st = sr_source_open(&box->source, paths, count, &source);
     if (st == SR_OK) st = sr_sentences_new(&box->s, box->source, &opts);
-    return st == SR_OK ? 1 : lsr_result(L, st);
+    return lsr_give(L, st);
 }
 
 /* sentences:next() -> sentence, number of its document from 1 | nil | nil, message, code */
 static int sentences_next(lua_State *L) {
-    sentences_box *box = luaL_checkudata(L, 1, SENTENCES);
-    luaL_argcheck(L, box->s != NULL, 1, "the sentences are closed");
+    sentences_box *box = lsr_checkbox(L, 1, SENTENCES);
+    if (box->s == NULL) lsr_argerror(L, 1, "the sentences are closed");
     sr_sentence s;
     do {
         sr_status st = sr_sentences_next(box->s, &s);
@@ -372,23 +325,18 @@ static int sentences_next(lua_State *L) {
     return 2;
 }
 
-static void count_field(lua_State *L, const char *name, uint64_t value) {
-    lua_pushinteger(L, (lua_Integer)value);
-    lua_setfield(L, -2, name);
-}
-
 /* sentences:counts() -> { documents=, sentences=, bytes=, invalid=, long_cut= } so far */
 static int sentences_counts(lua_State *L) {
-    const sentences_box *box = luaL_checkudata(L, 1, SENTENCES);
-    luaL_argcheck(L, box->s != NULL, 1, "the sentences are closed");
+    const sentences_box *box = lsr_checkbox(L, 1, SENTENCES);
+    if (box->s == NULL) lsr_argerror(L, 1, "the sentences are closed");
     sr_sentences_counts c = sr_sentences_count(box->s);
     sr_source_counts source = sr_source_count(box->source);
     lua_createtable(L, 0, 5);
-    count_field(L, "documents", c.documents);
-    count_field(L, "sentences", c.sentences);
-    count_field(L, "long_cut", c.long_cut);
-    count_field(L, "bytes", source.bytes);
-    count_field(L, "invalid", source.invalid);
+    lsr_set_integer(L, "documents", (int64_t)c.documents);
+    lsr_set_integer(L, "sentences", (int64_t)c.sentences);
+    lsr_set_integer(L, "long_cut", (int64_t)c.long_cut);
+    lsr_set_integer(L, "bytes", (int64_t)source.bytes);
+    lsr_set_integer(L, "invalid", (int64_t)source.invalid);
     return 1;
 }
 
@@ -398,14 +346,14 @@ static void push_train_counts(lua_State *L, const sr_vocab_train_counts *c,
                               const sr_source *source) {
     sr_source_counts s = sr_source_count(source);
     lua_createtable(L, 0, 8);
-    count_field(L, "words", c->words);
-    count_field(L, "distinct", c->distinct);
-    count_field(L, "forgotten", c->forgotten);
-    count_field(L, "merges", c->merges);
-    count_field(L, "too_long", c->too_long);
-    count_field(L, "out_of_reach", c->out_of_reach);
-    count_field(L, "bytes", s.bytes);
-    count_field(L, "invalid", s.invalid);
+    lsr_set_integer(L, "words", (int64_t)c->words);
+    lsr_set_integer(L, "distinct", (int64_t)c->distinct);
+    lsr_set_integer(L, "forgotten", (int64_t)c->forgotten);
+    lsr_set_integer(L, "merges", (int64_t)c->merges);
+    lsr_set_integer(L, "too_long", (int64_t)c->too_long);
+    lsr_set_integer(L, "out_of_reach", (int64_t)c->out_of_reach);
+    lsr_set_integer(L, "bytes", (int64_t)s.bytes);
+    lsr_set_integer(L, "invalid", (int64_t)s.invalid);
 }
 
 /* train(paths, { size=, min_frequency=, limit_alphabet=, lowercase=, keep_accents=, word_limit=,
@@ -413,19 +361,20 @@ static void push_train_counts(lua_State *L, const sr_vocab_train_counts *c,
 static int text_train(lua_State *L) {
     luaL_checktype(L, 2, LUA_TTABLE);
     sr_vocab_train_opts opts = {
-        .size = (int32_t)opt_range(L, 2, "size", SR_TOKEN_SPECIALS + 1, SR_VOCAB_LIMIT, 30522),
-        .min_frequency = opt_range(L, 2, "min_frequency", 1, INT32_MAX, 2),
-        .alphabet = (int32_t)opt_range(L, 2, "limit_alphabet", 1, SR_VOCAB_LIMIT, 1000),
-        .lowercase = opt_boolean(L, 2, "lowercase"),
-        .keep_accents = opt_boolean(L, 2, "keep_accents"),
-        .word_limit = opt_range(L, 2, "word_limit", 16, INT32_MAX, 1 << 23),
+        .size =
+            (int32_t)lsr_field_range(L, 2, "size", 30522, SR_TOKEN_SPECIALS + 1, SR_VOCAB_LIMIT),
+        .min_frequency = lsr_field_range(L, 2, "min_frequency", 2, 1, INT32_MAX),
+        .alphabet = (int32_t)lsr_field_range(L, 2, "limit_alphabet", 1000, 1, SR_VOCAB_LIMIT),
+        .lowercase = lsr_field_bool(L, 2, "lowercase", false),
+        .keep_accents = lsr_field_bool(L, 2, "keep_accents", false),
+        .word_limit = lsr_field_range(L, 2, "word_limit", 1 << 23, 16, INT32_MAX),
     };
-    int threads = (int)opt_range(L, 2, "threads", 0, 1024, 0);
+    int threads = (int)lsr_field_range(L, 2, "threads", 0, 0, 1024);
     size_t count;
     const char *const *paths = lsr_checkpaths(L, 1, &count);
     sr_source **source = lsr_newsource(L);
     sr_threads **team = new_threads(L);
-    sr_vocab **box = new_box(L, sizeof(sr_vocab *), VOCAB);
+    sr_vocab **box = lsr_newbox(L, sizeof(sr_vocab *), VOCAB);
     sr_vocab_train_counts counts = {0};
     sr_status st = sr_source_open(source, paths, count, NULL);
     if (st == SR_OK) st = sr_threads_new(team, threads);
@@ -462,12 +411,12 @@ static sr_status write_out(void *context, const void *bytes, size_t size) {
 
 static void push_encode_counts(lua_State *L, const sr_encode_counts *c) {
     lua_createtable(L, 0, 7);
-    count_field(L, "lines", c->lines);
-    count_field(L, "bytes", c->bytes);
-    count_field(L, "tokens", c->tokens);
-    count_field(L, "unknown", c->unknown);
-    count_field(L, "invalid", c->invalid);
-    count_field(L, "long_cut", c->long_cut);
+    lsr_set_integer(L, "lines", (int64_t)c->lines);
+    lsr_set_integer(L, "bytes", (int64_t)c->bytes);
+    lsr_set_integer(L, "tokens", (int64_t)c->tokens);
+    lsr_set_integer(L, "unknown", (int64_t)c->unknown);
+    lsr_set_integer(L, "invalid", (int64_t)c->invalid);
+    lsr_set_integer(L, "long_cut", (int64_t)c->long_cut);
 }
 
 /* encode(tokenizer, paths, { ids=, offsets=, frame=, json=, count_only=, threads=, fd= })
@@ -476,14 +425,14 @@ static int text_encode(lua_State *L) {
     sr_tokenizer *t = lsr_checktokenizer(L, 1);
     luaL_checktype(L, 3, LUA_TTABLE);
     sr_encode_opts opts = {
-        .ids = opt_boolean(L, 3, "ids"),
-        .offsets = opt_boolean(L, 3, "offsets"),
-        .frame = opt_boolean(L, 3, "frame"),
-        .json = opt_boolean(L, 3, "json"),
-        .count_only = opt_boolean(L, 3, "count_only"),
+        .ids = lsr_field_bool(L, 3, "ids", false),
+        .offsets = lsr_field_bool(L, 3, "offsets", false),
+        .frame = lsr_field_bool(L, 3, "frame", false),
+        .json = lsr_field_bool(L, 3, "json", false),
+        .count_only = lsr_field_bool(L, 3, "count_only", false),
     };
-    outlet out = {.fd = (int)opt_range(L, 3, "fd", 0, INT32_MAX, 1)};
-    int threads = (int)opt_range(L, 3, "threads", 0, 1024, 0);
+    outlet out = {.fd = (int)lsr_field_range(L, 3, "fd", 1, 0, INT32_MAX)};
+    int threads = (int)lsr_field_range(L, 3, "threads", 0, 0, 1024);
     size_t count;
     const char *const *paths = lsr_checkpaths(L, 2, &count);
     sr_source **source = lsr_newsource(L);
@@ -509,6 +458,8 @@ static const luaL_Reg vocab_methods[] = {
     {"save", vocab_save},
     {"fingerprint", vocab_fingerprint},
     {"decode", vocab_decode},
+    {"__len", vocab_len},
+    {"__tostring", vocab_tostring},
     {NULL, NULL},
 };
 
@@ -535,32 +486,12 @@ static const luaL_Reg functions[] = {
     {NULL, NULL},
 };
 
-/* A class: its methods, and how an object of it is released (safe to call twice). */
-static void new_class(lua_State *L, const char *name, const luaL_Reg *methods,
-                      lua_CFunction release) {
-    luaL_newmetatable(L, name);
-    lua_pushcfunction(L, release);
-    lua_setfield(L, -2, "__gc");
-    lua_pushcfunction(L, release);
-    lua_setfield(L, -2, "__close");
-    lua_newtable(L);
-    if (methods != NULL) luaL_setfuncs(L, methods, 0);
-    lua_setfield(L, -2, "__index");
-    lua_pop(L, 1);
-}
-
 int luaopen_seqrun_core_text(lua_State *L) {
-    new_class(L, SOURCE, NULL, source_close);
-    new_class(L, THREADS, NULL, pool_free);
-    new_class(L, TOKENIZER, tokenizer_methods, tokenizer_release);
-    new_class(L, SENTENCES, sentences_methods, sentences_close);
-    new_class(L, VOCAB, vocab_methods, vocab_release);
-    luaL_getmetatable(L, VOCAB);
-    lua_pushcfunction(L, vocab_len);
-    lua_setfield(L, -2, "__len");
-    lua_pushcfunction(L, vocab_tostring);
-    lua_setfield(L, -2, "__tostring");
-    lua_pop(L, 1);
+    lsr_class(L, SOURCE, NULL, source_close);
+    lsr_class(L, THREADS, NULL, pool_free);
+    lsr_class(L, TOKENIZER, tokenizer_methods, tokenizer_release);
+    lsr_class(L, SENTENCES, sentences_methods, sentences_close);
+    lsr_class(L, VOCAB, vocab_methods, vocab_release);
     luaL_newlib(L, functions);
     return 1;
 }

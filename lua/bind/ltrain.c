@@ -3,7 +3,6 @@
 #include "lua/bind/ltrain.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "core/train/optim.h"
 #include "core/train/params.h"
@@ -12,30 +11,10 @@
 #define PARAMS "seqrun.core.Params"
 #define OPTIM "seqrun.core.Optim"
 
-int lsr_done(lua_State *L, sr_status status) {
-    if (status != SR_OK) return lsr_result(L, status);
-    lua_pushboolean(L, 1);
-    return 1;
-}
-
-void lsr_new_class(lua_State *L, const char *name, const luaL_Reg *methods, lua_CFunction release) {
-    luaL_newmetatable(L, name);
-    luaL_setfuncs(L, methods, 0);
-    lua_pushvalue(L, -1);
-    lua_setfield(L, -2, "__index");
-    lua_pushcfunction(L, release);
-    lua_setfield(L, -2, "__gc");
-    lua_pushcfunction(L, release);
-    lua_setfield(L, -2, "__close");
-    lua_pop(L, 1);
-}
-
 /* ---- parameters ------------------------------------------------------------------------------ */
 
 sr_params *lsr_checkparams(lua_State *L, int arg) {
-    sr_params **box = luaL_checkudata(L, arg, PARAMS);
-    if (*box == NULL) lsr_argerror(L, arg, "the parameters were released");
-    return *box;
+    return lsr_checkobject(L, arg, PARAMS, "the parameters were released");
 }
 
 static sr_param *check_param(lua_State *L, int arg) {
@@ -43,52 +22,17 @@ static sr_param *check_param(lua_State *L, int arg) {
     return &p->list[lsr_checkrange(L, arg, 1, p->count) - 1];
 }
 
-static int64_t int_field(lua_State *L, const char *key, int64_t otherwise) {
-    lua_getfield(L, -1, key);
-    int64_t x = luaL_optinteger(L, -1, otherwise);
-    lua_pop(L, 1);
-    return x;
-}
-
-static double number_field(lua_State *L, const char *key, double otherwise) {
-    lua_getfield(L, -1, key);
-    double x = luaL_optnumber(L, -1, otherwise);
-    lua_pop(L, 1);
-    return x;
-}
-
-static bool bool_field(lua_State *L, const char *key) {
-    lua_getfield(L, -1, key);
-    bool x = lua_toboolean(L, -1);
-    lua_pop(L, 1);
-    return x;
-}
-
-/* A string of the table on top of the stack, which keeps it alive; or NULL. */
-static const char *string_field(lua_State *L, const char *key) {
-    lua_getfield(L, -1, key);
-    const char *text = luaL_optstring(L, -1, NULL);
-    lua_pop(L, 1);
-    return text;
-}
-
-/* The spec that the table on top of the stack describes. */
-static void read_spec(lua_State *L, sr_param_spec *spec) {
-    luaL_checktype(L, -1, LUA_TTABLE);
-    spec->name = string_field(L, "name");
-    spec->fuse = string_field(L, "fuse");
-    spec->std = number_field(L, "std", 0.02);
-    spec->pad_rows_to = int_field(L, "pad_rows_to", 0);
-    const char *init = string_field(L, "init");
-    if (init == NULL || strcmp(init, "normal") == 0)
-        spec->init = SR_INIT_NORMAL;
-    else if (strcmp(init, "zeros") == 0)
-        spec->init = SR_INIT_ZEROS;
-    else if (strcmp(init, "ones") == 0)
-        spec->init = SR_INIT_ONES;
-    else
-        lsr_error(L, "params: '%s' has init '%s'; use normal, zeros or ones", spec->name, init);
-    lua_getfield(L, -1, "shape");
+/* The spec that the table at `at` describes. */
+static void read_spec(lua_State *L, int at, sr_param_spec *spec) {
+    static const char *const inits[] = {"normal", "zeros", "ones", NULL};
+    static const sr_init kinds[] = {SR_INIT_NORMAL, SR_INIT_ZEROS, SR_INIT_ONES};
+    luaL_checktype(L, at, LUA_TTABLE);
+    spec->name = lsr_field_string(L, at, "name", NULL);
+    spec->fuse = lsr_field_string(L, at, "fuse", NULL);
+    spec->std = lsr_field_number(L, at, "std", 0.02);
+    spec->pad_rows_to = lsr_field_integer(L, at, "pad_rows_to", 0);
+    spec->init = kinds[lsr_field_choice(L, at, "init", inits)];
+    lua_getfield(L, at, "shape");
     luaL_checktype(L, -1, LUA_TTABLE);
     spec->ndim = lsr_checksizes(L, lua_gettop(L), spec->shape);
     lua_pop(L, 1);
@@ -99,26 +43,18 @@ static int train_params(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_settop(L, 1);
     int64_t count = luaL_len(L, 1);
-    sr_param_spec *specs = lua_newuserdatauv(L, (size_t)count * sizeof *specs + 1, 0);
-    memset(specs, 0, (size_t)count * sizeof *specs);
+    sr_param_spec *specs = lsr_scratch(L, count, sizeof *specs);
     for (int64_t i = 0; i < count; i++) {
         lua_geti(L, 1, i + 1);
-        read_spec(L, &specs[i]);
+        read_spec(L, lua_gettop(L), &specs[i]);
         lua_pop(L, 1);
     }
-    sr_params **box = lua_newuserdatauv(L, sizeof *box, 0);
-    *box = NULL;
-    luaL_setmetatable(L, PARAMS);
+    sr_params **box = lsr_newbox(L, sizeof *box, PARAMS);
     lsr_check(L, sr_params_new(box, lsr_device(L), specs, count));
     return 1;
 }
 
-static int params_release(lua_State *L) {
-    sr_params **box = luaL_checkudata(L, 1, PARAMS);
-    sr_params_free(*box);
-    *box = NULL;
-    return 0;
-}
+LSR_RELEASE(params_release, PARAMS, sr_params, sr_params_free)
 
 /* params:get(i) -> leaf tensor, its grad a view of the gradient store */
 static int params_get(lua_State *L) {
@@ -197,38 +133,34 @@ static const luaL_Reg params_methods[] = {
 /* ---- optimizers ------------------------------------------------------------------------------ */
 
 static sr_optim *check_optim(lua_State *L, int arg) {
-    sr_optim **box = luaL_checkudata(L, arg, OPTIM);
-    if (*box == NULL) lsr_argerror(L, arg, "the optimizer was released");
+    sr_optim *o = lsr_checkobject(L, arg, OPTIM, "the optimizer was released");
     lua_getiuservalue(L, arg, 1);
     sr_params **params = lua_touserdata(L, -1);
     lua_pop(L, 1);
     if (params == NULL || *params == NULL)
         lsr_argerror(L, arg, "the parameters of the optimizer were released");
-    return *box;
+    return o;
 }
 
-static void read_segment(lua_State *L, sr_segment *s) {
-    luaL_checktype(L, -1, LUA_TTABLE);
-    s->rate = number_field(L, "rate", 1);
-    s->decay = number_field(L, "decay", 0);
-    s->trust = bool_field(L, "trust");
-    s->frozen = bool_field(L, "frozen");
+static void read_segment(lua_State *L, int at, sr_segment *s) {
+    luaL_checktype(L, at, LUA_TTABLE);
+    s->rate = lsr_field_number(L, at, "rate", 1);
+    s->decay = lsr_field_number(L, at, "decay", 0);
+    s->trust = lsr_field_bool(L, at, "trust", false);
+    s->frozen = lsr_field_bool(L, at, "frozen", false);
 }
 
-static sr_optim_opts read_opts(lua_State *L, int arg) {
-    luaL_checktype(L, arg, LUA_TTABLE);
-    lua_pushvalue(L, arg);
-    sr_optim_opts opts = {
-        .lamb = bool_field(L, "lamb"),
-        .beta1 = number_field(L, "beta1", 0.9),
-        .beta2 = number_field(L, "beta2", 0.999),
-        .eps = number_field(L, "eps", 1e-6),
-        .power = number_field(L, "power", 1),
-        .clip_eps = bool_field(L, "clip_eps"),
-        .max_skipped = (int)int_field(L, "max_skipped", 3),
+static sr_optim_opts read_opts(lua_State *L, int at) {
+    luaL_checktype(L, at, LUA_TTABLE);
+    return (sr_optim_opts){
+        .lamb = lsr_field_bool(L, at, "lamb", false),
+        .beta1 = lsr_field_number(L, at, "beta1", 0.9),
+        .beta2 = lsr_field_number(L, at, "beta2", 0.999),
+        .eps = lsr_field_number(L, at, "eps", 1e-6),
+        .power = lsr_field_number(L, at, "power", 1),
+        .clip_eps = lsr_field_bool(L, at, "clip_eps", false),
+        .max_skipped = (int)lsr_field_range(L, at, "max_skipped", 3, 0, INT32_MAX),
     };
-    lua_pop(L, 1);
-    return opts;
 }
 
 /* optim(params, opts, segments) -> Optim; segments: {rate, decay, trust, frozen} per parameter */
@@ -236,28 +168,20 @@ static int train_optim(lua_State *L) {
     sr_params *p = lsr_checkparams(L, 1);
     sr_optim_opts opts = read_opts(L, 2);
     luaL_checktype(L, 3, LUA_TTABLE);
-    sr_segment *segments = lua_newuserdatauv(L, (size_t)p->count * sizeof *segments, 0);
-    memset(segments, 0, (size_t)p->count * sizeof *segments);
+    sr_segment *segments = lsr_scratch(L, p->count, sizeof *segments);
     for (int64_t i = 0; i < p->count; i++) {
         lua_geti(L, 3, i + 1);
-        read_segment(L, &segments[i]);
+        read_segment(L, lua_gettop(L), &segments[i]);
         lua_pop(L, 1);
     }
-    sr_optim **box = lua_newuserdatauv(L, sizeof *box, 1);
-    *box = NULL;
-    luaL_setmetatable(L, OPTIM);
+    sr_optim **box = lsr_newbox_with(L, sizeof *box, OPTIM, 1);
     lua_pushvalue(L, 1); /* the parameters live as long as their optimizer */
     lua_setiuservalue(L, -2, 1);
     lsr_check(L, sr_optim_new(box, p, segments, &opts));
     return 1;
 }
 
-static int optim_release(lua_State *L) {
-    sr_optim **box = luaL_checkudata(L, 1, OPTIM);
-    sr_optim_free(*box);
-    *box = NULL;
-    return 0;
-}
+LSR_RELEASE(optim_release, OPTIM, sr_optim, sr_optim_free)
 
 /* optim:step(rate, clip [, loss]) -> true | nil, message, code ("numeric") */
 static int optim_step(lua_State *L) {
@@ -276,14 +200,10 @@ static int optim_settle(lua_State *L) {
     if (st != SR_ENUMERIC) lsr_check(L, st);
     int pushed = st == SR_OK ? 0 : lsr_result(L, st);
     lua_createtable(L, 0, 4);
-    lua_pushinteger(L, r.serial);
-    lua_setfield(L, -2, "serial");
-    lua_pushnumber(L, r.norm);
-    lua_setfield(L, -2, "norm");
-    lua_pushboolean(L, r.finite);
-    lua_setfield(L, -2, "finite");
-    lua_pushboolean(L, r.applied);
-    lua_setfield(L, -2, "applied");
+    lsr_set_integer(L, "serial", r.serial);
+    lsr_set_number(L, "norm", r.norm);
+    lsr_set_bool(L, "finite", r.finite);
+    lsr_set_bool(L, "applied", r.applied);
     return pushed + 1;
 }
 
@@ -344,8 +264,8 @@ static const luaL_Reg functions[] = {
 };
 
 int luaopen_seqrun_core_train(lua_State *L) {
-    lsr_new_class(L, PARAMS, params_methods, params_release);
-    lsr_new_class(L, OPTIM, optim_methods, optim_release);
+    lsr_class(L, PARAMS, params_methods, params_release);
+    lsr_class(L, OPTIM, optim_methods, optim_release);
     luaL_newlib(L, functions);
     lsr_open_safetensors(L);
     lsr_open_checkpoint(L);

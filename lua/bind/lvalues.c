@@ -213,19 +213,13 @@ static int summary(lua_State *L) {
         if (x[i] > most) most = x[i];
     }
     lua_createtable(L, 0, 6);
-    lua_pushinteger(L, nan);
-    lua_setfield(L, -2, "nan");
-    lua_pushinteger(L, inf);
-    lua_setfield(L, -2, "inf");
+    lsr_set_integer(L, "nan", nan);
+    lsr_set_integer(L, "inf", inf);
     if (finite == 0) return 1;
-    lua_pushnumber(L, mean);
-    lua_setfield(L, -2, "mean");
-    lua_pushnumber(L, sqrt(squares / (double)finite));
-    lua_setfield(L, -2, "deviation");
-    lua_pushnumber(L, least);
-    lua_setfield(L, -2, "min");
-    lua_pushnumber(L, most);
-    lua_setfield(L, -2, "max");
+    lsr_set_number(L, "mean", mean);
+    lsr_set_number(L, "deviation", sqrt(squares / (double)finite));
+    lsr_set_number(L, "min", least);
+    lsr_set_number(L, "max", most);
     return 1;
 }
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <yaml.h>
 
-#include "lua/bind/lseqrun.h"
+#include "lua/bind/lcheck.h"
 
 enum {
     FILE_LIMIT = 1 << 20,
@@ -18,7 +18,7 @@ enum {
     SCALAR_LIMIT = 64 << 10,
 };
 
-#define LSR_YAML "seqrun.yaml"
+#define LSR_YAML "seqrun.core.Yaml"
 
 /* One reading.  A userdata with __gc, since Lua errors jump. */
 typedef struct reading {
@@ -30,7 +30,7 @@ typedef struct reading {
 } reading;
 
 static int reading_close(lua_State *L) {
-    reading *r = luaL_checkudata(L, 1, LSR_YAML);
+    reading *r = lsr_checkbox(L, 1, LSR_YAML);
     if (r->event_open) yaml_event_delete(&r->event);
     if (r->parser_open) yaml_parser_delete(&r->parser);
     r->event_open = r->parser_open = false;
@@ -40,10 +40,8 @@ static int reading_close(lua_State *L) {
 /* ---- problems -------------------------------------------------------------------------------- */
 
 static void set_place(lua_State *L, const yaml_mark_t *at) {
-    lua_pushinteger(L, (lua_Integer)at->line + 1);
-    lua_setfield(L, -2, "line");
-    lua_pushinteger(L, (lua_Integer)at->column + 1);
-    lua_setfield(L, -2, "column");
+    lsr_set_integer(L, "line", at->line + 1);
+    lsr_set_integer(L, "column", at->column + 1);
 }
 
 /* Adds { message, line, column } to the list; the message is on top and is popped. */
@@ -99,8 +97,7 @@ static void refuse_extras(lua_State *L, reading *r, const yaml_char_t *anchor,
 
 static void push_node(lua_State *L, const yaml_event_t *event, const char *kind) {
     lua_createtable(L, 0, 5);
-    lua_pushstring(L, kind);
-    lua_setfield(L, -2, "kind");
+    lsr_set_string(L, "kind", kind);
     set_place(L, &event->start_mark);
 }
 
@@ -115,11 +112,10 @@ static bool read_scalar(lua_State *L, reading *r) {
     push_node(L, e, "scalar");
     lua_pushlstring(L, (const char *)e->data.scalar.value, e->data.scalar.length);
     lua_setfield(L, -2, "value");
-    lua_pushboolean(L, e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE);
-    lua_setfield(L, -2, "quoted");
+    lsr_set_bool(L, "quoted", e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE);
     bool one_line = e->start_mark.line == e->end_mark.line;
-    lua_pushinteger(L, one_line ? (lua_Integer)(e->end_mark.column - e->start_mark.column) : 1);
-    lua_setfield(L, -2, "width");
+    lsr_set_integer(L, "width",
+                    one_line ? (lua_Integer)(e->end_mark.column - e->start_mark.column) : 1);
     return true;
 }
 
@@ -214,9 +210,7 @@ static bool read_document(lua_State *L, reading *r) {
 }
 
 static reading *reading_open(lua_State *L, const char *text, size_t size) {
-    reading *r = lua_newuserdatauv(L, sizeof *r, 0);
-    memset(r, 0, sizeof *r);
-    luaL_setmetatable(L, LSR_YAML);
+    reading *r = lsr_newbox(L, sizeof *r, LSR_YAML);
     if (!yaml_parser_initialize(&r->parser)) luaL_error(L, "not enough memory");
     r->parser_open = true;
     yaml_parser_set_encoding(&r->parser, YAML_UTF8_ENCODING);
@@ -244,12 +238,10 @@ static int yaml_parse(lua_State *L) {
 }
 
 static const luaL_Reg functions[] = {{"parse", yaml_parse}, {NULL, NULL}};
-static const luaL_Reg methods[] = {{"__gc", reading_close}, {NULL, NULL}};
 
 int luaopen_seqrun_core_yaml(lua_State *L);
 int luaopen_seqrun_core_yaml(lua_State *L) {
-    luaL_newmetatable(L, LSR_YAML);
-    luaL_setfuncs(L, methods, 0);
+    lsr_class(L, LSR_YAML, NULL, reading_close);
     luaL_newlib(L, functions);
     return 1;
 }

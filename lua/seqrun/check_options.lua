@@ -12,7 +12,7 @@ return function(what, given, known)
       local names = {}
       for name in pairs(known) do names[#names + 1] = name end
       table.sort(names)
-      error(("%s: there is no option '%s'%s"):format(what, tostring(key), guess.hint(tostring(key), names)), 3)
+      error(("%s: unknown option '%s'%s"):format(what, tostring(key), guess.hint(tostring(key), names)), 3)
     end
   end
 end

@@ -17,7 +17,7 @@ local function check_options(name, options, known)
       local list = {}
       for word in pairs(known) do list[#list + 1] = word end
       local hint = require("seqrun.guess").hint(tostring(key), list)
-      error(("%s: there is no option '%s'%s"):format(name, tostring(key), hint), 3)
+      error(("%s: unknown option '%s'%s"):format(name, tostring(key), hint), 3)
     end
   end
   return options or NOTHING

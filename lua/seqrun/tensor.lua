@@ -38,7 +38,7 @@ local function check_options(name, options, level)
   for key in pairs(options or {}) do
     if not KNOWN[key] then
       local hint = require("seqrun.guess").hint(tostring(key), { "dtype", "device", "requires_grad" })
-      error(("%s: there is no option '%s'%s"):format(name, tostring(key), hint), level or 3)
+      error(("%s: unknown option '%s'%s"):format(name, tostring(key), hint), level or 3)
     end
   end
   local dtype = options and options.dtype
@@ -58,7 +58,7 @@ end
 ---@param options? { threads?: integer }
 function tensor.use(name, options)
   for key in pairs(options or {}) do
-    if key ~= "threads" then error(("use: there is no option '%s'; threads is one"):format(tostring(key)), 2) end
+    if key ~= "threads" then error(("use: unknown option '%s'; use threads"):format(tostring(key)), 2) end
   end
   core.use(name, options and options.threads)
 end

@@ -1,6 +1,7 @@
 /* yaml.c - any bytes as a config: a tree whose nodes all have places, or at least one problem, and
- * nothing left on the Lua stack.  The binding is part of this program, for it is not in the
+ * nothing left on the Lua stack.  The bindings are part of this program, for they are not in the
  * library. */
+#include "lua/bind/lcheck.c"
 #include "lua/bind/lyaml.c"
 
 #include <stdlib.h>

@@ -447,7 +447,7 @@ describe("an error", function()
       { function() local _ = x:matmul(x) end, "(..., m, k) by (..., k, n)" },
       { function() local _ = sr.tensor { { 1, 2 }, { 3 } } end, "differ in length" },
       { function() local _ = sr.zeros(2, 3, { dtyp = "f32" }) end, "dtype" },
-      { function() local _ = sr.ops.linear(x, x, nil, { activation = "gelu" }) end, "there is no option 'activation'" },
+      { function() local _ = sr.ops.linear(x, x, nil, { activation = "gelu" }) end, "unknown option 'activation'" },
       { function() local _ = sr.ops.attention(x, core.layout { lens = { 5 } }, { heads = 1 }) end, "give the layout" },
       { function() local _ = sr.ops.linear(nil, x) end, "linear: argument 1: wanted a tensor, got nil" },
       { function() local _ = sr.ops.attention(x, 3, { heads = 1 }) end, "argument 2: wanted a layout" },
@@ -470,7 +470,7 @@ describe("an error", function()
       { function() local _ = x:sofmax() end, "has no 'sofmax'; did you mean 'softmax'?" },
       { function() x[1] = 7 end, "write in place with t[i]:fill_(number)" },
       { function() local _ = x:to("int") end, "to: 'int' is no dtype" },
-      { function() local _ = x:uniform_(0, 1, { sead = 1 }) end, "there is no option 'sead'; use seed or uid" },
+      { function() local _ = x:uniform_(0, 1, { sead = 1 }) end, "random: unknown option 'sead'; did you mean 'seed'?" },
       { function() local _ = x:expand(1 << 40, 1 << 40, 2, 3) end, "2^63 elements" },
       { function() x[1]:expand(5, 3):add_(1) end, "write to a clone() of it" },
       { function() x[1]:expand(5, 3):zero_() end, "write to a clone() of it" },
@@ -480,8 +480,8 @@ describe("an error", function()
       { function() local _ = sr.ops.attention(x, core.layout { lens = { 2 } }) end, "'heads' is missing" },
       { function() local _ = sr.ops.embed(x, x, x) end, "the tables are a userdata" },
       { function() local _ = sr.ops.linear(x, x, nil, { act = "gelus" }) end, "act is gelus; use one of: none, gelu" },
-      { function() local _ = sr.layout { lens = { 3 }, row = 4 } end, "there is no field 'row'" },
-      { function() sr.use("cpu", { thread = 2 }) end, "there is no option 'thread'" },
+      { function() local _ = sr.layout { lens = { 3 }, row = 4 } end, "layout: unknown option 'row'; did you mean 'rows'?" },
+      { function() sr.use("cpu", { thread = 2 }) end, "unknown option 'thread'" },
       { function() local _ = sr.full(2, 1) end, "as in full({ 2, 3 }, 1)" },
     }
     for _, mistake in ipairs(mistakes) do

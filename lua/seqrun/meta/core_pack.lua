@@ -5,21 +5,21 @@
 local pack = {}
 
 ---How many sequences there are of each length.
----@class seqrun.core.pack.pack_histogram
-local pack_histogram = {}
+---@class seqrun.core.pack.Histogram
+local Histogram = {}
 
 ---Which lengths share a pack, and how often.
----@class seqrun.core.pack.pack_plan
-local pack_plan = {}
+---@class seqrun.core.pack.Plan
+local Plan = {}
 
 ---A proof that no packing needs fewer packs.
----@class seqrun.core.pack.pack_certificate
-local pack_certificate = {}
+---@class seqrun.core.pack.Certificate
+local Certificate = {}
 
 ---A plan bound to the sequences of an example table; `#packing` is the packs of an epoch.
----@class seqrun.core.pack.packing
+---@class seqrun.core.pack.Packing
 ---@operator len: integer
-local packing = {}
+local Packing = {}
 
 ---@alias seqrun.PackOptions { solver?: string, max_seqs?: integer, iterations?: integer, seconds?: number, seed?: integer, open?: integer }
 
@@ -31,7 +31,7 @@ function pack.solvers() end
 ---@param lengths integer[]|string
 ---@param max_len integer
 ---@param too_long? "error"|"truncate"|"split"
----@return seqrun.core.pack.pack_histogram? histogram
+---@return seqrun.core.pack.Histogram? histogram
 ---@return string? message
 ---@return string? code
 function pack.count(lengths, max_len, too_long) end
@@ -49,7 +49,7 @@ function pack.split(lengths, max_len) end
 ---@param counts integer[]
 ---@param max_len integer
 ---@param too_long? "error"|"truncate"|"split"
----@return seqrun.core.pack.pack_histogram? histogram
+---@return seqrun.core.pack.Histogram? histogram
 ---@return string? message
 ---@return string? code
 function pack.histogram(counts, max_len, too_long) end
@@ -58,15 +58,15 @@ function pack.histogram(counts, max_len, too_long) end
 ---@param path string
 ---@param max_len? integer
 ---@param too_long? "error"|"truncate"|"split"
----@return seqrun.core.pack.pack_histogram? histogram
+---@return seqrun.core.pack.Histogram? histogram
 ---@return string? message
 ---@return string? code
 function pack.load_histogram(path, max_len, too_long) end
 
 ---Packs a histogram; raises for an unknown solver or a depth that it cannot do.
----@param histogram seqrun.core.pack.pack_histogram
+---@param histogram seqrun.core.pack.Histogram
 ---@param options? seqrun.PackOptions
----@return seqrun.core.pack.pack_plan? plan
+---@return seqrun.core.pack.Plan? plan
 ---@return string? message
 ---@return string? code
 function pack.solve(histogram, options) end
@@ -76,23 +76,23 @@ function pack.solve(histogram, options) end
 ---@param max_len integer
 ---@param options? seqrun.PackOptions
 ---@param too_long? "error"|"truncate"|"split"
----@return seqrun.core.pack.pack_plan? plan
+---@return seqrun.core.pack.Plan? plan
 ---@return string? message
 ---@return string? code
 function pack.online(lengths, max_len, options, too_long) end
 
 ---Makes a plan of given patterns, { count = packs, length, length, ... } each, and checks it.
----@param histogram seqrun.core.pack.pack_histogram
+---@param histogram seqrun.core.pack.Histogram
 ---@param patterns table[]
 ---@param options? { solver?: string, max_seqs?: integer }
----@return seqrun.core.pack.pack_plan? plan
+---@return seqrun.core.pack.Plan? plan
 ---@return string? message
 ---@return string? code
 function pack.plan(histogram, patterns, options) end
 
 ---Reads a plan file.
 ---@param path string
----@return seqrun.core.pack.pack_plan? plan
+---@return seqrun.core.pack.Plan? plan
 ---@return string? message
 ---@return string? code
 function pack.load(path) end
@@ -100,13 +100,13 @@ function pack.load(path) end
 ---Reads the text of a plan; `name` stands for the path in messages.
 ---@param text string
 ---@param name? string
----@return seqrun.core.pack.pack_plan? plan
+---@return seqrun.core.pack.Plan? plan
 ---@return string? message
 ---@return string? code
 function pack.parse(text, name) end
 
 ---The smallest depth whose packs are within `tolerance` (0.0005) of the bound without a limit, and why.
----@param histogram seqrun.core.pack.pack_histogram
+---@param histogram seqrun.core.pack.Histogram
 ---@param options? seqrun.PackOptions
 ---@param tolerance? number
 ---@return integer? depth
@@ -116,25 +116,25 @@ function pack.parse(text, name) end
 function pack.choose_depth(histogram, options, tolerance) end
 
 ---The strongest certificate at hand.
----@param histogram seqrun.core.pack.pack_histogram
+---@param histogram seqrun.core.pack.Histogram
 ---@param options? seqrun.PackOptions
----@return seqrun.core.pack.pack_certificate? certificate
+---@return seqrun.core.pack.Certificate? certificate
 ---@return string? message
 ---@return string? code
 function pack.prove(histogram, options) end
 
 ---Reads a certificate file.
 ---@param path string
----@return seqrun.core.pack.pack_certificate? certificate
+---@return seqrun.core.pack.Certificate? certificate
 ---@return string? message
 ---@return string? code
 function pack.load_certificate(path) end
 
 ---Binds a plan to the lengths that it was made from.
----@param plan seqrun.core.pack.pack_plan
+---@param plan seqrun.core.pack.Plan
 ---@param lengths integer[]|string
 ---@param seed? integer
----@return seqrun.core.pack.packing? packing
+---@return seqrun.core.pack.Packing? packing
 ---@return string? message
 ---@return string? code
 function pack.packing(plan, lengths, seed) end
@@ -148,86 +148,86 @@ function pack.assign(costs, groups) end
 
 ---The counts, by length.
 ---@return integer[]
-function pack_histogram:counts() end
+function Histogram:counts() end
 
 ---max_len, sequences, tokens, distinct; longer and lost say what a policy did.
 ---@return { max_len: integer, sequences: integer, tokens: integer, distinct: integer, longer: integer, lost: integer }
-function pack_histogram:info() end
+function Histogram:info() end
 
 ---The lengths in an order drawn by the seed, 16 bits each: what stands for a list of lengths.
 ---@param seed? integer
 ---@return string
-function pack_histogram:deal(seed) end
+function Histogram:deal(seed) end
 
 ---The cheap lower bounds on the packs.
 ---@param max_seqs? integer
 ---@return { tokens: integer, count: integer, l2: integer }
-function pack_histogram:bounds(max_seqs) end
+function Histogram:bounds(max_seqs) end
 
 ---The same sequences for packs of another size.
 ---@param max_len integer
 ---@param too_long? "error"|"truncate"|"split"
----@return seqrun.core.pack.pack_histogram? histogram
+---@return seqrun.core.pack.Histogram? histogram
 ---@return string? message
 ---@return string? code
-function pack_histogram:fit(max_len, too_long) end
+function Histogram:fit(max_len, too_long) end
 
 ---Writes a .hist file.
 ---@param path string
 ---@return true? done
 ---@return string? message
 ---@return string? code
-function pack_histogram:save(path) end
+function Histogram:save(path) end
 
 ---All figures of the plan; max_seqs is nil when any number is allowed.
 ---@return table<string, number|string>
-function pack_plan:info() end
+function Plan:info() end
 
 ---Pattern i, from 1: { count = packs, length, length, ... }.
 ---@param i integer
 ---@return table
-function pack_plan:pattern(i) end
+function Plan:pattern(i) end
 
 ---The histogram that the plan packs.
----@return seqrun.core.pack.pack_histogram
-function pack_plan:histogram() end
+---@return seqrun.core.pack.Histogram
+function Plan:histogram() end
 
 ---The plan file as a string.
 ---@return string
-function pack_plan:text() end
+function Plan:text() end
 
 ---Writes the plan file.
 ---@param path string
 ---@return true? done
 ---@return string? message
 ---@return string? code
-function pack_plan:save(path) end
+function Plan:save(path) end
 
 ---max_len, max_seqs, heaviest (V), total (S) and the bound, ceil(S / V).
 ---@return table<string, integer>
-function pack_certificate:info() end
+function Certificate:info() end
 
 ---Checks the proof for these lengths by an exact knapsack.
----@param histogram seqrun.core.pack.pack_histogram
+---@param histogram seqrun.core.pack.Histogram
 ---@return true? holds
 ---@return string? message
 ---@return string? code
-function pack_certificate:check(histogram) end
+function Certificate:check(histogram) end
 
 ---Writes the certificate file; the histogram says which lengths are listed.
 ---@param path string
----@param histogram seqrun.core.pack.pack_histogram
+---@param histogram seqrun.core.pack.Histogram
 ---@return true? done
 ---@return string? message
 ---@return string? code
-function pack_certificate:save(path, histogram) end
+function Certificate:save(path, histogram) end
 
 ---Pack i of an epoch, from 1: the uids of its sequences (from 0) and the pattern that it follows.
 ---@param epoch integer from 0
 ---@param i integer
 ---@return integer[] uids
 ---@return integer pattern
-function packing:at(epoch, i) end
+function Packing:at(epoch, i) end
 
 ---Walks packs first..last of an epoch: their sequences, and the sum of the squares of the uids modulo
 ---2^64, which says whether each came once.
@@ -236,6 +236,6 @@ function packing:at(epoch, i) end
 ---@param last integer
 ---@return integer sequences
 ---@return integer squares
-function packing:tally(epoch, first, last) end
+function Packing:tally(epoch, first, last) end
 
 return pack

@@ -33,7 +33,7 @@ local function check_options(where, options)
   for _, name in ipairs(OPTIONS) do known[name] = true end
   for name in pairs(options) do
     if not known[name] then
-      error(("%s: there is no option '%s'%s"):format(where, tostring(name), guess.hint(tostring(name), OPTIONS)), 3)
+      error(("%s: unknown option '%s'%s"):format(where, tostring(name), guess.hint(tostring(name), OPTIONS)), 3)
     end
   end
   local max_len, max_seqs = options.max_len, options.max_seqs
@@ -105,7 +105,7 @@ end
 -- ---- sources ---------------------------------------------------------------------------------
 
 local function is_histogram(source)
-  return type(source) == "userdata" and (getmetatable(source) or {}).__name == "seqrun.pack_histogram"
+  return type(source) == "userdata" and (getmetatable(source) or {}).__name == "seqrun.core.Histogram"
 end
 
 local function needs_max_len(max_len)

@@ -1,0 +1,119 @@
+/* lcheck.h - what every binding does at its edges: classes, arguments, options, results, errors.
+ *
+ *   What a correct program can meet (no such file, bad YAML, a full disk) returns nil, message,
+ *   code: end with lsr_give(), lsr_done() or lsr_result().  What only a mistaken program can meet
+ *   (shape, type, range) raises at the caller's line: use lsr_check().
+ */
+#ifndef LSR_LCHECK_H
+#define LSR_LCHECK_H
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/status.h"
+
+/* ---- errors and results ---------------------------------------------------------------------- */
+
+/* Raises the thread's message at the caller's line when the status is not SR_OK. */
+void lsr_check(lua_State *L, sr_status status);
+
+/* As luaL_error (lua_pushfstring's formats), at the caller's line: thin wrappers are passed over.
+ */
+int lsr_error(lua_State *L, const char *format, ...);
+
+/* As luaL_argerror and luaL_typeerror, at the caller's line. */
+int lsr_argerror(lua_State *L, int arg, const char *what);
+int lsr_typeerror(lua_State *L, int arg, const char *wanted);
+
+/* Pushes nil, message, code and returns 3 (call it when a status is not SR_OK). */
+int lsr_result(lua_State *L, sr_status status);
+
+/* What a function returns: the value on top of the stack (give), or true (done), when the status is
+ * SR_OK; else nil, message, code. */
+int lsr_give(lua_State *L, sr_status status);
+int lsr_done(lua_State *L, sr_status status);
+
+/* ---- classes and boxes -----------------------------------------------------------------------
+ *
+ * Lua errors jump, so memory of C is in a box before anything can raise.  A box is a userdata, all
+ * zero at first; its class releases what it holds, by __gc or by __close, and is safe to call
+ * twice.
+ */
+
+/* A class, made once a state.  Names that begin with __ are metamethods, the others methods;
+ * `methods` may be NULL.  `release` serves __gc and, unless `methods` names another, __close. */
+void lsr_class(lua_State *L, const char *name, const luaL_Reg *methods, lua_CFunction release);
+
+/* Pushes a box of a class, with user values or without. */
+void *lsr_newbox(lua_State *L, size_t size, const char *class);
+void *lsr_newbox_with(lua_State *L, size_t size, const char *class, int values);
+
+/* The box of an argument, or an argument error that names the class. */
+void *lsr_checkbox(lua_State *L, int arg, const char *class);
+/* The pointer that the box of an argument holds; `gone` is the argument error when it is NULL, such
+ * as "the file was closed". */
+void *lsr_checkobject(lua_State *L, int arg, const char *class, const char *gone);
+
+/* Defines the release function `name` of a class whose boxes hold one pointer; `drop` takes NULL.
+ */
+#define LSR_RELEASE(name, class, type, drop)                                                       \
+    static int name(lua_State *L) {                                                                \
+        type **box = lsr_checkbox(L, 1, class);                                                    \
+        type *object = *box;                                                                       \
+        *box = NULL;                                                                               \
+        drop(object);                                                                              \
+        return 0;                                                                                  \
+    }
+
+/* Pushes a box for memory of sr_alloc(): pushing a string from it may raise. */
+void *lsr_newbytes(lua_State *L);
+
+/* `count` zeroed elements that go with the Lua stack; at least one byte. */
+void *lsr_scratch(lua_State *L, int64_t count, size_t size);
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+/* An integer argument in [least, most], or an argument error that says the range; `otherwise` for
+ * nil and none. */
+int64_t lsr_checkrange(lua_State *L, int arg, int64_t least, int64_t most);
+int64_t lsr_optrange(lua_State *L, int arg, int64_t otherwise, int64_t least, int64_t most);
+
+/* As luaL_checkoption, at the caller's line: "WHAT is NAME; use one of: ..."; `otherwise` (or NULL)
+ * stands for nil. */
+int lsr_checkoption(lua_State *L, int arg, const char *what, const char *otherwise,
+                    const char *const names[]);
+
+/* Element i, from 1, of the list at `arg`: an integer in [least, most], or an error that says
+ * "WHAT[i]". */
+int64_t lsr_checkelement(lua_State *L, int arg, int64_t i, const char *what, int64_t least,
+                         int64_t most);
+
+/* ---- options ---------------------------------------------------------------------------------
+ *
+ * Fields of the table at a stack index; nil and none stand for an empty table, and a field that is
+ * absent for `otherwise`.  A value of the wrong type raises and names the key.
+ */
+
+/* Raises when the table has a key that is not among `known`, with a guess at what was meant; `what`
+ * is the function, for the message. */
+void lsr_check_options(lua_State *L, int table, const char *what, const char *const *known);
+
+int64_t lsr_field_integer(lua_State *L, int table, const char *key, int64_t otherwise);
+int64_t lsr_field_range(lua_State *L, int table, const char *key, int64_t otherwise, int64_t least,
+                        int64_t most);
+double lsr_field_number(lua_State *L, int table, const char *key, double otherwise);
+bool lsr_field_bool(lua_State *L, int table, const char *key, bool otherwise);
+const char *lsr_field_string(lua_State *L, int table, const char *key, const char *otherwise);
+/* The place of the string in `names`, 0 when it is absent. */
+int lsr_field_choice(lua_State *L, int table, const char *key, const char *const *names);
+
+/* ---- tables of results: a field of the table on top of the stack ----------------------------- */
+
+void lsr_set_integer(lua_State *L, const char *key, int64_t value);
+void lsr_set_number(lua_State *L, const char *key, double value);
+void lsr_set_bool(lua_State *L, const char *key, bool value);
+void lsr_set_string(lua_State *L, const char *key, const char *value);
+
+#endif
