@@ -46,6 +46,7 @@
 #include "core/text/wordpiece.h"
 
 #include "core/data/dataset.h"
+#include "core/data/field.h"
 #include "core/data/ingest.h"
 #include "core/data/scan.h"
 #include "core/data/shard.h"
@@ -63,10 +64,12 @@
 #include "core/pack/prove.h"
 
 #include "core/batch/batch.h"
+#include "core/batch/collate.h"
 #include "core/batch/epoch.h"
 #include "core/batch/layout.h"
 #include "core/batch/loader.h"
 #include "core/batch/mask.h"
+#include "core/batch/target.h"
 #include "core/batch/update.h"
 
 #include "core/tensor/backend.h"

@@ -1,6 +1,7 @@
 #include "core/batch/batch.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "core/base/mem.h"
 
@@ -17,55 +18,67 @@ static void *take(room *r, size_t count, size_t size) {
     return p;
 }
 
-static void take_target(room *r, sr_target *t, const char *name, size_t count) {
-    t->name = name;
-    t->rows = take(r, count, sizeof *t->rows);
-    t->labels = take(r, count, sizeof *t->labels);
-    t->places = take(r, count, sizeof *t->places);
-    t->weights = take(r, count, sizeof *t->weights);
-}
-
 typedef struct shape {
     int32_t n;
-    int64_t rows, most_masked;
-    bool mlm;
-    const char *head; /* name of the target of [CLS] rows, NULL: none */
+    int64_t rows;
+    const sr_collators *all;
+    int64_t *items; /* of each target at most */
 } shape;
 
-/* Sizes are bounded by T < 2^31, so that no product here can overflow. */
+static void take_target(room *r, sr_target *t, const sr_collator *c, int64_t items) {
+    size_t n = (size_t)items, rows = n * (size_t)sr_rows_each(c->reads);
+    *t = (sr_target){.name = c->name,
+                     .reads = c->reads,
+                     .type = c->type,
+                     .mean = c->mean,
+                     .columns = c->columns,
+                     .late = c->kind->late};
+    t->rows = take(r, rows, sizeof *t->rows);
+    t->places = take(r, rows, sizeof *t->places);
+    t->labels = take(r, n * (size_t)c->columns, sizeof(int32_t));
+    t->weights = take(r, n, sizeof *t->weights);
+}
+
+/* Sizes are bounded by T < 2^28 and K <= 2^16: no product here can overflow. */
 static void take_arrays(room *r, sr_batch *b, const shape *s) {
+    sr_target counted;
+    b->target = take(r, (size_t)s->all->count, sizeof *b->target);
     b->ids = take(r, (size_t)s->rows, sizeof *b->ids);
     b->types = take(r, (size_t)s->rows, sizeof *b->types);
-    b->targets = 0;
-    if (s->mlm) take_target(r, &b->target[b->targets++], "mlm", (size_t)s->most_masked);
-    if (s->head != NULL) take_target(r, &b->target[b->targets++], s->head, (size_t)s->n);
+    if (s->all->keep_ids) b->original_ids = take(r, (size_t)s->rows, sizeof *b->original_ids);
+    b->targets = s->all->count;
+    for (int k = 0; k < b->targets; k++)
+        take_target(r, r->at != NULL ? &b->target[k] : &counted, &s->all->collator[k], s->items[k]);
 }
 
 /* ---- one batch ---- */
 
-static sr_status measure(shape *s, const sr_pick *pick, const sr_masker *masker, int32_t stride,
-                         int64_t rows) {
-    int64_t end = 0;
-    for (int32_t i = 0; i < s->n; i++) {
-        const sr_examples *t = pick[i].examples;
-        if (pick[i].uid >= t->count)
-            return sr_fail(SR_EINVAL,
-                           "batch: uid %" PRIu32 " is not below the %" PRId64 " examples",
-                           pick[i].uid, t->count);
-        int32_t len = sr_example_length(&t->example[pick[i].uid]);
-        if (stride > 0 && len > stride)
-            return sr_fail(SR_EINVAL, "batch: uid %" PRIu32 " has %d tokens, a row only %d",
-                           pick[i].uid, len, stride);
-        end = stride > 0 ? (int64_t)(i + 1) * stride : end + len;
-        if (masker != NULL) s->most_masked += sr_mask_limit(masker, len);
+static sr_status measure_sequence(shape *s, int64_t *end, const sr_pick *pick, int32_t i,
+                                  int32_t stride) {
+    const sr_examples *t = pick->examples;
+    if (pick->uid >= t->count)
+        return sr_fail(SR_EINVAL, "batch: uid %" PRIu32 " is not below the %" PRId64 " examples",
+                       pick->uid, t->count);
+    int32_t len = sr_example_length(&t->example[pick->uid]);
+    if (stride > 0 && len > stride)
+        return sr_fail(SR_EINVAL, "batch: uid %" PRIu32 " has %d tokens, a row only %d", pick->uid,
+                       len, stride);
+    *end = stride > 0 ? (int64_t)(i + 1) * stride : *end + len;
+    for (int k = 0; k < s->all->count; k++) {
+        const sr_collator *c = &s->all->collator[k];
+        s->items[k] += c->kind->measure(c, len);
     }
+    return SR_OK;
+}
+
+static sr_status measure(shape *s, const sr_pick *pick, int32_t stride, int64_t rows) {
+    int64_t end = 0;
+    for (int32_t i = 0; i < s->n; i++) SR_TRY(measure_sequence(s, &end, &pick[i], i, stride));
     if (rows < end) rows = end;
     s->rows = (rows + SR_ROWS_UNIT - 1) / SR_ROWS_UNIT * SR_ROWS_UNIT;
     if (s->rows > INT32_MAX / 8)
         return sr_fail(SR_EINVAL, "batch: %" PRId64 " rows are too many; use fewer packs a batch",
                        s->rows);
-    s->mlm = masker != NULL;
-    s->head = pick[0].examples->nsp ? "nsp" : pick[0].examples->label != NULL ? "label" : NULL;
     return SR_OK;
 }
 
@@ -88,42 +101,47 @@ static sr_status lay_out(sr_batch *b, const sr_pick *pick, const shape *s, int32
     return st;
 }
 
-/* Masks sequence i and appends its rows; a row's weight holds m_s until sr_update_weigh(). */
-static void mask_sequence(sr_batch *b, int32_t i, const sr_masker *masker, int32_t *scratch) {
-    const sr_layout *l = b->layout;
-    sr_target *t = &b->target[0];
-    int32_t *rows = t->rows + t->count, n = 0, start = l->start[i];
-    sr_mask_draw(rows, t->labels + t->count, &n, b->ids + start, l->len[i], l->uid[i], l->epoch[i],
-                 masker, scratch);
-    for (int32_t k = 0; k < n; k++) {
-        rows[k] += start;
-        t->weights[t->count + k] = (float)n;
+/* One collator on one sequence; a weight holds the items of its sequence until the update weighs
+ * them. */
+static sr_status fill_target(sr_batch *b, sr_target *t, const sr_collator *c, const sr_site *site) {
+    int64_t before = t->count;
+    SR_TRY(c->kind->fill(t, c, site));
+    int64_t items = t->count - before;
+    for (int64_t i = before; i < t->count; i++) t->weights[i] = (float)items;
+    t->sequences += items > 0;
+    if (c->masks) b->masked += items;
+    return SR_OK;
+}
+
+static sr_status fill_sequence(sr_batch *b, const sr_site *site, const sr_collators *all) {
+    SR_TRY(sr_examples_sequence(site->examples, site->data, site->uid, site->ids,
+                                b->types + site->start));
+    if (b->original_ids != NULL)
+        memcpy(b->original_ids + site->start, site->ids, (size_t)site->len * sizeof *site->ids);
+    for (int k = 0; k < all->count; k++) {
+        const sr_collator *c = &all->collator[k];
+        if (!c->kind->late) SR_TRY(fill_target(b, &b->target[k], c, site));
     }
-    t->count += n;
-    b->masked += n;
+    return SR_OK;
 }
 
-static void add_head(sr_batch *b, int32_t i, const sr_pick *pick) {
-    sr_target *t = &b->target[b->targets - 1];
-    const sr_examples *x = pick->examples;
-    t->rows[t->count] = b->layout->start[i];
-    t->labels[t->count] =
-        x->nsp ? x->example[pick->uid].flags & SR_EXAMPLE_RANDOM : x->label[pick->uid];
-    t->count++;
-}
-
-static sr_status collate(sr_batch *b, const sr_dataset *d, const sr_masker *masker,
-                         const sr_pick *pick, const shape *s) {
+static sr_status collate(sr_batch *b, const sr_dataset *d, const sr_pick *pick, const shape *s) {
     const sr_layout *l = b->layout;
     int32_t *scratch, pad = sr_vocab_special(d->vocab, SR_TOKEN_PAD);
     SR_TRY(sr_new(&scratch, l->longest));
     sr_status st = SR_OK;
     for (int64_t i = 0; i < s->rows; i++) b->ids[i] = pad;
+    for (int64_t i = 0; b->original_ids != NULL && i < s->rows; i++) b->original_ids[i] = pad;
     for (int32_t i = 0; st == SR_OK && i < s->n; i++) {
-        int32_t at = l->start[i];
-        st = sr_examples_sequence(pick[i].examples, d, pick[i].uid, b->ids + at, b->types + at);
-        if (st == SR_OK && masker != NULL) mask_sequence(b, i, masker, scratch);
-        if (st == SR_OK && s->head != NULL) add_head(b, i, &pick[i]);
+        sr_site site = {.data = d,
+                        .examples = pick[i].examples,
+                        .uid = pick[i].uid,
+                        .epoch = pick[i].epoch,
+                        .start = l->start[i],
+                        .len = l->len[i],
+                        .ids = b->ids + l->start[i],
+                        .scratch = scratch};
+        st = fill_sequence(b, &site, s->all);
     }
     sr_free(scratch);
     b->sequences = s->n;
@@ -132,46 +150,72 @@ static sr_status collate(sr_batch *b, const sr_dataset *d, const sr_masker *mask
     return st;
 }
 
+/* ---- the rows that targets need ---- */
+
+/* Marks the rows of a target; all of its sequences for spans, whose ends are chosen among them. */
+static void mark_rows(uint8_t *keep, const sr_batch *b, const sr_target *t) {
+    const sr_layout *l = b->layout;
+    for (int64_t i = 0; i < t->count; i++) {
+        if (t->reads != SR_READS_SPANS) {
+            keep[t->rows[i]] = 1;
+            continue;
+        }
+        int32_t s = l->owner[t->rows[2 * i]];
+        memset(keep + l->start[s], 1, (size_t)l->len[s]);
+    }
+}
+
 /* The rows that targets need, and where each target finds its own among them. */
-static sr_status find_last(sr_batch *b) {
+sr_status sr_batch_find_last(sr_batch *b) {
     if (b->targets == 0) return SR_OK;
     uint8_t *keep = NULL;
-    int32_t *place = NULL;
+    int32_t *place = NULL, *rows = NULL;
+    sr_layout *last = NULL;
     sr_status st;
     SR_GO(done, st, sr_new(&keep, b->slots));
     SR_GO(done, st, sr_new(&place, b->slots));
-    for (int k = 0; k < b->targets; k++)
-        for (int64_t i = 0; i < b->target[k].count; i++) keep[b->target[k].rows[i]] = 1;
-    SR_GO(done, st, sr_layout_shorten(&b->last, &b->last_rows, b->layout, keep));
-    for (int64_t i = 0; i < b->last->rows; i++) place[b->last_rows[i]] = (int32_t)i;
+    for (int k = 0; k < b->targets; k++) mark_rows(keep, b, &b->target[k]);
+    SR_GO(done, st, sr_layout_shorten(&last, &rows, b->layout, keep));
+    for (int64_t i = 0; i < last->rows; i++) place[rows[i]] = (int32_t)i;
     for (int k = 0; k < b->targets; k++) {
         sr_target *t = &b->target[k];
-        for (int64_t i = 0; i < t->count; i++) t->places[i] = place[t->rows[i]];
+        int64_t n = t->count * sr_rows_each(t->reads);
+        for (int64_t i = 0; i < n; i++) t->places[i] = place[t->rows[i]];
     }
+    sr_layout_release(b->last);
+    sr_free(b->last_rows);
+    b->last = last;
+    b->last_rows = rows;
 done:
     sr_free(keep);
     sr_free(place);
     return st;
 }
 
-sr_status sr_batch_make(sr_batch **out, const sr_dataset *d, const sr_masker *masker,
-                        const sr_pick *pick, int32_t n, int32_t stride, int64_t rows,
-                        uint64_t seed) {
-    *out = NULL;
-    if (n < 1) return sr_fail(SR_EINVAL, "batch: a batch needs at least one sequence");
-    shape s = {.n = n};
-    SR_TRY(measure(&s, pick, masker, stride, rows));
+/* ---- making ---- */
+
+/* One block for the batch and its arrays: counted, then taken. */
+static sr_status allocate(sr_batch **out, const shape *s) {
     room r = {0};
     sr_batch counted = {0}, *b;
     take(&r, 1, sizeof *b);
-    take_arrays(&r, &counted, &s);
+    take_arrays(&r, &counted, s);
     SR_TRY(sr_alloc((void **)&b, r.used, 1)); /* zeroed: types of slack are 0 */
     r = (room){.at = (char *)b};
     take(&r, 1, sizeof *b);
-    take_arrays(&r, b, &s);
-    sr_status st = lay_out(b, pick, &s, stride, seed);
-    if (st == SR_OK) st = collate(b, d, masker, pick, &s);
-    if (st == SR_OK) st = find_last(b);
+    take_arrays(&r, b, s);
+    *out = b;
+    return SR_OK;
+}
+
+static sr_status make(sr_batch **out, const sr_dataset *d, const sr_pick *pick, shape *s,
+                      int32_t stride, int64_t rows, uint64_t seed) {
+    SR_TRY(measure(s, pick, stride, rows));
+    sr_batch *b;
+    SR_TRY(allocate(&b, s));
+    sr_status st = lay_out(b, pick, s, stride, seed);
+    if (st == SR_OK) st = collate(b, d, pick, s);
+    if (st == SR_OK && !s->all->late) st = sr_batch_find_last(b);
     if (st != SR_OK) {
         sr_batch_free(b);
         return st;
@@ -180,8 +224,21 @@ sr_status sr_batch_make(sr_batch **out, const sr_dataset *d, const sr_masker *ma
     return SR_OK;
 }
 
+sr_status sr_batch_make(sr_batch **out, const sr_dataset *d, const sr_collators *collators,
+                        const sr_pick *pick, int32_t n, int32_t stride, int64_t rows,
+                        uint64_t seed) {
+    *out = NULL;
+    if (n < 1) return sr_fail(SR_EINVAL, "batch: a batch needs at least one sequence");
+    shape s = {.n = n, .all = collators};
+    SR_TRY(sr_new(&s.items, collators->count));
+    sr_status st = make(out, d, pick, &s, stride, rows, seed);
+    sr_free(s.items);
+    return st;
+}
+
 void sr_batch_free(sr_batch *b) {
     if (b == NULL) return;
+    for (int k = 0; k < b->targets; k++) sr_free(b->target[k].own);
     sr_layout_release(b->layout);
     sr_layout_release(b->last);
     sr_free(b->last_rows);

@@ -4,9 +4,8 @@
 #ifndef SR_BATCH_BATCH_H
 #define SR_BATCH_BATCH_H
 
+#include "core/batch/collate.h"
 #include "core/batch/layout.h"
-#include "core/batch/mask.h"
-#include "core/data/examples.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,28 +20,18 @@ typedef enum sr_arrange {
     SR_SINGLE  /* one in each batch */
 } sr_arrange;
 
-/* A head: rows of the buffer, and what each should give. */
-typedef struct sr_target {
-    const char *name; /* "mlm"; "nsp": 0 B follows A, 1 it does not; "label" */
-    int64_t count;
-    int32_t *rows, *labels; /* (count) rows ascending */
-    int32_t *places;        /* (count) where each row stands in the batch's `last` layout */
-    float *weights;         /* (count) */
-} sr_target;
-
-enum { SR_TARGETS = 2 };
-
 typedef struct sr_batch {
     sr_layout *layout;
-    int32_t *ids, *types; /* (T) after masking; slack holds [PAD], type 0 */
-    sr_target target[SR_TARGETS];
+    int32_t *ids, *types;  /* (T) after masking; slack holds [PAD], type 0 */
+    int32_t *original_ids; /* (T) before masking; NULL when nobody asked for them */
+    sr_target *target;     /* one for each collator, in order */
     int targets;
-    sr_layout *last;    /* the rows that some target needs: all that the last layer must give after
-                           its attention; NULL without targets */
+    sr_layout *last;    /* the rows that some target needs, whole sequences for spans: all that the
+                           last layer must give after its attention; NULL without targets */
     int32_t *last_rows; /* (rows of last) where each stands in `layout` */
     int64_t sequences, tokens; /* real ones */
     int64_t slots;             /* T */
-    int64_t masked;
+    int64_t masked;            /* tokens behind masks */
 } sr_batch;
 
 /* A sequence of a batch: one of the examples of an epoch (the key of its mask and dropout). */
@@ -53,14 +42,26 @@ typedef struct sr_pick {
 
 /* Collates n >= 1 sequences; weights are not set yet, see update.h.
  *
- *   masker  NULL: nothing is masked and there is no target "mlm"
  *   stride  0: one after another; else sequence i starts at row i x stride
  *   rows    the least T; 0: as many as it takes; rounded up to SR_ROWS_UNIT
  *
- * Errors: SR_EINVAL (a uid that is no example), those of sr_examples_sequence(), SR_ENOMEM. */
-sr_status sr_batch_make(sr_batch **out, const sr_dataset *d, const sr_masker *masker,
+ * Errors: SR_EINVAL (a uid that is no example), those of sr_examples_sequence() and of collators,
+ * SR_ENOMEM. */
+sr_status sr_batch_make(sr_batch **out, const sr_dataset *d, const sr_collators *collators,
                         const sr_pick *pick, int32_t n, int32_t stride, int64_t rows,
                         uint64_t seed);
+
+/* Sets the items of a late target: copies rows (two an item for spans) and labels.
+ *
+ * Errors: SR_EINVAL  the target is not late; a row that belongs to no sequence, rows not in the
+ * order of sequences, the two ends of a span in different ones */
+sr_status sr_batch_set_target(sr_batch *b, int target, int64_t count, const int32_t *rows,
+                              const void *labels);
+
+/* Finds `last` and the places of targets anew; sr_batch_make() has done it unless some target is
+ * late. */
+sr_status sr_batch_find_last(sr_batch *b);
+
 void sr_batch_free(sr_batch *b); /* NULL is allowed */
 
 #ifdef __cplusplus

@@ -15,7 +15,7 @@ static sr_status check(const sr_feed *f) {
     if (o->threads < 0 || o->threads > 64 || o->prefetch < 0 || o->prefetch > 1024)
         return sr_fail(SR_EINVAL, "loader: threads are 0..64, prefetch 0..1024; given %d and %d",
                        o->threads, o->prefetch);
-    return o->mask ? sr_masker_check(&f->masker) : SR_OK;
+    return SR_OK;
 }
 
 /* The saved plan outlives its owner: a copy through the text form. */
@@ -30,6 +30,21 @@ static sr_status keep_plan(sr_feed *f) {
     return st;
 }
 
+static sr_status open_collators(sr_feed *f) {
+    sr_loader_opts *o = &f->opts;
+    sr_target_opts usual[2];
+    const sr_target_opts *target = o->target;
+    int n = o->targets;
+    if (target == NULL) {
+        n = sr_targets_usual(usual, f->d, o->mask, o->examples.nsp, o->mean);
+        target = usual;
+    }
+    SR_TRY(sr_collators_open(&f->collators, f->d, &f->masker, target, n));
+    f->collators.keep_ids = o->keep_ids;
+    o->target = NULL; /* the caller's */
+    return SR_OK;
+}
+
 sr_status sr_feed_open(sr_feed *f) {
     pthread_mutex_init(&f->lock, NULL);
     pthread_cond_init(&f->changed, NULL);
@@ -40,11 +55,13 @@ sr_status sr_feed_open(sr_feed *f) {
     f->masker.whole_word = f->opts.whole_word;
     SR_TRY(keep_plan(f));
     SR_TRY(sr_masker_for(&f->masker, &f->continues, f->d->vocab));
-    return check(f);
+    SR_TRY(check(f));
+    return open_collators(f);
 }
 
 void sr_feed_close(sr_feed *f) {
     for (int i = 0; i < SR_FEED_EPOCHS; i++) sr_epoch_release(f->epoch[i]);
+    sr_collators_close(&f->collators);
     sr_free(f->continues);
     sr_plan_free(f->plan);
     pthread_cond_destroy(&f->changed);

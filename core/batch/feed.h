@@ -20,6 +20,7 @@ typedef struct sr_feed {
     sr_plan *plan; /* the saved one */
     sr_masker masker;
     uint8_t *continues;
+    sr_collators collators;
     bool fixed; /* given examples: one epoch for ever */
     pthread_mutex_t lock;
     pthread_cond_t changed;

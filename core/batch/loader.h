@@ -36,11 +36,14 @@ typedef struct sr_loader_opts {
     double per_square; /* packs are dealt to batches by tokens + per_square sum len^2; 0: the
                           default */
     int64_t epochs;    /* epochs to go through; 0: without end */
-    bool mask;         /* false: no masked language model */
-    double mask_prob;  /* 0.15 */
-    int32_t mask_max;  /* masked tokens of a sequence at most */
+    const sr_target_opts *target; /* what to predict; NULL: sr_targets_usual() */
+    int targets;
+    bool keep_ids;    /* batches keep the tokens as they were before masking */
+    bool mask;        /* false: no masked language model among the usual targets */
+    double mask_prob; /* 0.15 */
+    int32_t mask_max; /* masked tokens of a sequence at most */
     bool whole_word;
-    sr_mean mean;
+    sr_mean mean; /* of the usual targets */
     int threads;  /* workers; 0: updates are made when they are asked for */
     int prefetch; /* updates kept ready, at least 1 when there are workers */
 } sr_loader_opts;

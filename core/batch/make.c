@@ -57,8 +57,8 @@ static sr_status add_batch(sr_update *u, const sr_feed *f, const sr_pick *pick, 
     sr_batch *b;
     if (n > INT32_MAX / 64)
         return sr_fail(SR_EINVAL, "batch: %" PRId64 " sequences are too many", n);
-    const sr_masker *masker = f->opts.mask ? &f->masker : NULL;
-    SR_TRY(sr_batch_make(&b, f->d, masker, pick, (int32_t)n, stride, rows, f->opts.examples.seed));
+    SR_TRY(sr_batch_make(&b, f->d, &f->collators, pick, (int32_t)n, stride, rows,
+                         f->opts.examples.seed));
     return sr_update_add(u, b);
 }
 
@@ -159,7 +159,7 @@ sr_status sr_feed_make(sr_update **out, const sr_feed *f, const sr_order *order)
     u->index = order->index;
     u->begin = order->begin;
     u->end = order->end;
-    sr_update_weigh(u, f->opts.mean);
+    sr_update_weigh(u);
     *out = u;
     return SR_OK;
 }
@@ -178,7 +178,7 @@ sr_status sr_feed_pick(sr_update **out, const sr_feed *f, const sr_pick *pick, i
         sr_update_free(u);
         return st;
     }
-    sr_update_weigh(u, f->opts.mean);
+    sr_update_weigh(u);
     *out = u;
     return SR_OK;
 }

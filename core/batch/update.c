@@ -1,7 +1,5 @@
 #include "core/batch/update.h"
 
-#include <string.h>
-
 #include "core/base/mem.h"
 
 sr_status sr_update_add(sr_update *u, sr_batch *b) {
@@ -21,20 +19,36 @@ sr_status sr_update_add(sr_update *u, sr_batch *b) {
     return SR_OK;
 }
 
-void sr_update_weigh(sr_update *u, sr_mean mean) {
-    double sequences = (double)u->sequences, masked = (double)u->masked;
-    for (int64_t i = 0; i < u->batches; i++) {
-        for (int k = 0; k < u->batch[i]->targets; k++) {
-            sr_target *t = &u->batch[i]->target[k];
-            bool mlm = strcmp(t->name, "mlm") == 0;
-            for (int64_t j = 0; j < t->count; j++) {
-                double over = !mlm                    ? sequences
-                              : mean == SR_MEAN_TOKEN ? masked
-                                                      : sequences * (double)t->weights[j];
-                t->weights[j] = (float)(1.0 / over);
-            }
-        }
+static void weigh(sr_target *t, int64_t items, int64_t sequences) {
+    bool token = t->mean == SR_MEAN_TOKEN;
+    t->denominator = (double)(token ? items : sequences);
+    for (int64_t j = 0; j < t->count; j++) {
+        double over = token ? t->denominator : t->denominator * (double)t->weights[j];
+        t->weights[j] = (float)(1.0 / over);
     }
+}
+
+static void weigh_all(sr_update *u, bool late) {
+    int targets = u->batches > 0 ? u->batch[0]->targets : 0;
+    for (int k = 0; k < targets; k++) {
+        if (u->batch[0]->target[k].late != late) continue;
+        int64_t items = 0, sequences = 0;
+        for (int64_t i = 0; i < u->batches; i++) {
+            items += u->batch[i]->target[k].count;
+            sequences += u->batch[i]->target[k].sequences;
+        }
+        for (int64_t i = 0; i < u->batches; i++) weigh(&u->batch[i]->target[k], items, sequences);
+    }
+}
+
+void sr_update_weigh(sr_update *u) {
+    weigh_all(u, false);
+}
+
+sr_status sr_update_finish(sr_update *u) {
+    for (int64_t i = 0; i < u->batches; i++) SR_TRY(sr_batch_find_last(u->batch[i]));
+    weigh_all(u, true);
+    return SR_OK;
 }
 
 void sr_update_free(sr_update *u) {

@@ -3,9 +3,8 @@
  * The weights of an update's targets carry the denominators of the whole update, so that the loss
  * is the plain sum over its batches, however it was cut:
  *
- *     token      every masked token 1 / M           M masked tokens of the update
- *     sequence   every masked token 1 / (N m_s)     N sequences, m_s masked in this one
- *     heads      every sequence     1 / N
+ *     token      every item 1 / M           M items of this target in the update (masked tokens)
+ *     sequence   every item 1 / (N m_s)     N sequences that have items, m_s items in this one
  */
 #ifndef SR_BATCH_UPDATE_H
 #define SR_BATCH_UPDATE_H
@@ -15,8 +14,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-typedef enum sr_mean { SR_MEAN_TOKEN, SR_MEAN_SEQUENCE } sr_mean;
 
 /* Where in the epochs a loader stands: the next pack to draw.  Nothing else is state. */
 typedef struct sr_cursor {
@@ -39,8 +36,11 @@ typedef struct sr_update {
 /* Adds a batch to an update, which takes it over; freed when that fails. */
 sr_status sr_update_add(sr_update *u, sr_batch *b);
 
-/* Sets the weights of all targets from the sums of the update. */
-void sr_update_weigh(sr_update *u, sr_mean mean);
+/* Sets the weights of all targets but late ones from the sums of the update. */
+void sr_update_weigh(sr_update *u);
+
+/* The rest, once late targets are set: their weights, and the rows that targets need. */
+sr_status sr_update_finish(sr_update *u);
 void sr_update_free(sr_update *u); /* NULL is allowed */
 
 #ifdef __cplusplus

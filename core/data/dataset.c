@@ -108,22 +108,37 @@ static sr_status add_examples(sr_dataset *d, const uint32_t *b_tokens) {
     return token == d->ids->count ? SR_OK : wrong(d, "examples and tokens do not agree");
 }
 
+/* One integer an example, or SR_EDATA; NULL when there is no such field. */
+static sr_status find_integer(const sr_field **out, const sr_dataset *d, const char *name) {
+    const sr_field *f = *out = sr_fields_find(&d->fields, name);
+    if (f == NULL || (!f->per_token && f->size == 1 && f->column->type != SR_COLUMN_F32))
+        return SR_OK;
+    return sr_fail(SR_EDATA, "%s: column '%s' must be one i32 or i64 an example",
+                   sr_shard_path(d->shard), name);
+}
+
+static sr_status find_windows(sr_dataset *d) {
+    SR_TRY(find_integer(&d->source, d, "source"));
+    SR_TRY(find_integer(&d->offset, d, "offset"));
+    if (d->offset == NULL || d->source != NULL) return SR_OK;
+    return wrong(d, "it has a column 'offset', but no column 'source'");
+}
+
 static sr_status read_examples(sr_dataset *d) {
-    const sr_column *a, *b, *label = sr_shard_column(d->shard, "label");
+    const sr_column *a, *b;
     SR_TRY(sr_shard_want(&a, d->shard, "a_tokens", SR_COLUMN_U32));
     SR_TRY(sr_shard_want(&b, d->shard, "b_tokens", SR_COLUMN_U32));
-    if (label != NULL) SR_TRY(sr_shard_want(&label, d->shard, "label", SR_COLUMN_I32));
-    if (a->count != b->count || (label != NULL && label->count != a->count))
-        return wrong(d, "its columns have different lengths");
+    if (a->count != b->count) return wrong(d, "'a_tokens' and 'b_tokens' have different lengths");
     if (a->count >= UINT32_MAX) return wrong(d, "it has more than 2^32 - 2 examples");
     d->units = (int64_t)a->count;
     SR_TRY(sr_new(&d->unit_token, a->count + 1));
     SR_TRY(read_column((void **)&d->a_tokens, d, a));
-    if (label != NULL) SR_TRY(read_column((void **)&d->label, d, label));
     uint32_t *b_tokens = NULL;
     sr_status st = read_column((void **)&b_tokens, d, b);
     if (st == SR_OK) st = add_examples(d, b_tokens);
     sr_free(b_tokens);
+    if (st == SR_OK) st = sr_fields_open(&d->fields, d->shard, a->count, d->ids->count);
+    if (st == SR_OK) st = find_windows(d);
     return st;
 }
 
@@ -237,10 +252,24 @@ void sr_dataset_close(sr_dataset *d) {
     sr_free(d->sentence_tokens);
     sr_free(d->sentence_mark);
     sr_free(d->a_tokens);
-    sr_free(d->label);
+    sr_fields_close(&d->fields);
     sr_vocab_release(d->vocab);
     sr_shard_close(d->shard);
     sr_free(d);
+}
+
+void sr_dataset_values(uint64_t *first, uint64_t *count, const sr_dataset *d, const sr_field *f,
+                       int64_t unit) {
+    if (f->list != NULL) {
+        *first = f->list[unit];
+        *count = f->list[unit + 1] - *first;
+    } else if (f->per_token) {
+        *first = d->unit_token[unit] * f->size;
+        *count = d->unit_token[unit + 1] * f->size - *first;
+    } else {
+        *first = (uint64_t)unit * f->size;
+        *count = f->size;
+    }
 }
 
 /* ---- tokens ---- */

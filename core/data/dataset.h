@@ -10,18 +10,22 @@
  *   examples  given once and for ever
  *     ids                 u16 or u32   tokens of A, then of B, of each example, no [CLS], [SEP]
  *     a_tokens, b_tokens  u32          A has at least 1; B may have none
- *     label               i32          optional
+ *     any other           see field.h  labels, scores, tags, texts
+ *     source, offset      i32 or i64   optional: the example is a window of that source, which
+ *                                      starts at that token of it
  *
  * Both carry `vocab`, the bytes of the vocabulary file, and the metadata keys `lowercase` and
  * `vocab_fingerprint`, so that a data set can be read, decoded and trained on by itself.
  *
- * Memory: 2 bytes a sentence, 20 bytes a document (16 bytes an example), never the tokens.
+ * Memory: 2 bytes a sentence, 20 bytes a document; 16 bytes an example and 8 for each list; never
+ * the tokens.
  */
 #ifndef SR_DATA_DATASET_H
 #define SR_DATA_DATASET_H
 
 #include <stdbool.h>
 
+#include "core/data/field.h"
 #include "core/data/shard.h"
 #include "core/text/vocab.h"
 
@@ -69,7 +73,8 @@ typedef struct sr_dataset {
     uint64_t *unit_sentence;   /* (units + 1) first sentence of each document */
     /* examples */
     uint32_t *a_tokens; /* (units) */
-    int32_t *label;     /* (units), or NULL */
+    sr_fields fields;
+    const sr_field *source, *offset; /* NULL: examples are no windows */
     sr_portion part[SR_PARTS];
 } sr_dataset;
 
@@ -95,6 +100,10 @@ static inline uint64_t sr_dataset_sentence(const sr_dataset *d, uint64_t sentenc
     for (; i < sentence; i++) token += d->sentence_tokens[i];
     return token;
 }
+
+/* The values of a field that belong to a unit: those of its example, or of all its tokens. */
+void sr_dataset_values(uint64_t *first, uint64_t *count, const sr_dataset *d, const sr_field *f,
+                       int64_t unit);
 
 /* The bytes of the vocabulary file, freed by sr_free(). */
 sr_status sr_dataset_vocab_text(const sr_dataset *d, void **bytes, size_t *size);

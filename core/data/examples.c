@@ -102,12 +102,11 @@ static sr_status give_all(sr_drawn *out, sr_examples *t, const sr_dataset *d,
         uint32_t unit = part->unit[i];
         SR_TRY(give(out, d, opts, unit));
         t->split += out->count - before > 1;
-        if (d->label == NULL) continue;
         if (out->count > room) {
             room = out->room > out->count ? out->room : out->count;
-            SR_TRY(sr_grow(&t->label, room));
+            SR_TRY(sr_grow(&t->unit, room));
         }
-        for (size_t k = before; k < out->count; k++) t->label[k] = d->label[unit];
+        for (size_t k = before; k < out->count; k++) t->unit[k] = unit;
     }
     return SR_OK;
 }
@@ -164,7 +163,7 @@ sr_status sr_examples_build(sr_examples **out, const sr_dataset *d, const sr_exa
 void sr_examples_free(sr_examples *t) {
     if (t == NULL) return;
     sr_free(t->example);
-    sr_free(t->label);
+    sr_free(t->unit);
     sr_free(t);
 }
 
@@ -174,6 +173,14 @@ sr_status sr_examples_lengths(uint16_t **out, const sr_examples *t) {
     SR_TRY(sr_new(out, t->count));
     for (int64_t i = 0; i < t->count; i++) (*out)[i] = (uint16_t)sr_example_length(&t->example[i]);
     return SR_OK;
+}
+
+int32_t sr_examples_place(const sr_examples *t, uint32_t uid, uint64_t token) {
+    const sr_example *e = &t->example[uid];
+    uint64_t a = sr_example_a(e), b = sr_example_b(e);
+    if (token >= a && token - a < e->a_tokens) return (int32_t)(token - a) + 1;
+    if (token >= b && token - b < e->b_tokens) return (int32_t)(token - b) + e->a_tokens + 2;
+    return -1;
 }
 
 sr_status sr_examples_sequence(const sr_examples *t, const sr_dataset *d, uint32_t uid,

@@ -56,7 +56,7 @@ typedef struct sr_example {
 
 typedef struct sr_examples {
     sr_example *example; /* (count) by uid */
-    int32_t *label;      /* (count) of given examples that have one, else NULL */
+    uint32_t *unit;      /* (count) which given example each is (a piece of); drawn ones: NULL */
     int64_t count, tokens;
     int64_t random_next; /* examples whose B is from elsewhere */
     int64_t cut, lost;   /* examples that lost tokens to max_len, and how many tokens */
@@ -88,6 +88,10 @@ static inline int32_t sr_example_length(const sr_example *e) {
 
 /* The lengths by uid, freed by sr_free(): what a histogram and a packing are made from. */
 sr_status sr_examples_lengths(uint16_t **out, const sr_examples *t);
+
+/* Where token `token` of the column `ids` stands in example `uid`, counted from [CLS]; -1 when it
+ * is not in it: cut off, or in another piece. */
+int32_t sr_examples_place(const sr_examples *t, uint32_t uid, uint64_t token);
 
 /* Writes the sr_example_length() ids and types of example `uid`: [CLS] A [SEP] B [SEP].  Errors are
  * those of sr_dataset_ids(). */

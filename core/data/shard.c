@@ -40,13 +40,13 @@ struct sr_shard {
 };
 
 size_t sr_column_size(int type) {
-    static const size_t size[SR_COLUMN_TYPES] = {0, 1, 1, 2, 4, 8, 4, 4, 8};
+    static const size_t size[SR_COLUMN_TYPES] = {0, 1, 1, 2, 4, 8, 4, 4, 8, 8};
     return type > 0 && type < SR_COLUMN_TYPES ? size[type] : 0;
 }
 
 const char *sr_column_type_name(int type) {
     static const char *const name[SR_COLUMN_TYPES] = {"unknown", "bytes", "u8",  "u16", "u32",
-                                                      "u64",     "i32",   "f32", "f64"};
+                                                      "u64",     "i32",   "f32", "f64", "i64"};
     return name[type > 0 && type < SR_COLUMN_TYPES ? type : 0];
 }
 

@@ -46,6 +46,7 @@ typedef enum sr_column_type {
     SR_COLUMN_I32,
     SR_COLUMN_F32,
     SR_COLUMN_F64,
+    SR_COLUMN_I64,
     SR_COLUMN_TYPES
 } sr_column_type;
 

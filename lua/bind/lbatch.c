@@ -1,8 +1,6 @@
 /* lbatch.c - updates and their batches, as seqrun.core.batch hands them out. */
 #include "lua/bind/lbatch.h"
 
-#include <string.h>
-
 #include "lua/bind/lcheck.h"
 #include "lua/bind/ltensor.h"
 
@@ -54,7 +52,17 @@ static const sr_batch *check_batch(lua_State *L) {
     return u->batch[lsr_checkrange(L, 2, 1, u->batches) - 1];
 }
 
-/* update:batch(i) -> table of tallies and the names of the targets */
+/* What is known of a target before its tensors are made. */
+static void push_facts(lua_State *L, const sr_target *t) {
+    static const char *const reads[] = {"rows", "sequences", "spans"};
+    lua_createtable(L, 0, 4);
+    lsr_set_string(L, "name", t->name);
+    lsr_set_string(L, "reads", reads[t->reads]);
+    lsr_set_integer(L, "count", t->count);
+    lsr_set_number(L, "denominator", t->denominator);
+}
+
+/* update:batch(i) -> table of tallies, and of facts about each target */
 static int update_batch(lua_State *L) {
     const sr_batch *b = check_batch(L);
     lua_newtable(L);
@@ -63,12 +71,12 @@ static int update_batch(lua_State *L) {
     lsr_set_integer(L, "slots", b->slots);
     lsr_set_integer(L, "masked", b->masked);
     lsr_set_integer(L, "epoch", b->layout->epoch[0]);
-    lua_newtable(L);
+    lua_createtable(L, b->targets, 0);
     for (int i = 0; i < b->targets; i++) {
-        lua_pushstring(L, b->target[i].name);
+        push_facts(L, &b->target[i]);
         lua_rawseti(L, -2, i + 1);
     }
-    lua_setfield(L, -2, "heads");
+    lua_setfield(L, -2, "facts");
     return 1;
 }
 
@@ -79,25 +87,27 @@ static int update_layout(lua_State *L) {
     return 1;
 }
 
-/* A tensor of n numbers on the current device, in the open scope. */
-static void push_array(lua_State *L, const void *host, int64_t n, sr_dtype dtype) {
+/* A tensor of n (n x columns, when columns > 1) numbers on the current device, in the open scope.
+ */
+static void push_array(lua_State *L, const void *host, int64_t n, int columns, sr_dtype dtype) {
     sr_device *device = lsr_device(L);
     sr_tensor **box = lsr_newtensor(L);
     sr_dtype stored = dtype == SR_I32 ? SR_I32 : device->real;
-    lsr_check(L, sr_tensor_new(box, device, stored, 1, &n));
+    int64_t shape[] = {n, columns};
+    lsr_check(L, sr_tensor_new(box, device, stored, columns > 1 ? 2 : 1, shape));
     if (n > 0) lsr_check(L, sr_tensor_write(*box, host, dtype));
 }
 
 /* update:ids(i), update:types(i) -> tensor (T) i32 */
 static int update_ids(lua_State *L) {
     const sr_batch *b = check_batch(L);
-    push_array(L, b->ids, b->slots, SR_I32);
+    push_array(L, b->ids, b->slots, 1, SR_I32);
     return 1;
 }
 
 static int update_types(lua_State *L) {
     const sr_batch *b = check_batch(L);
-    push_array(L, b->types, b->slots, SR_I32);
+    push_array(L, b->types, b->slots, 1, SR_I32);
     return 1;
 }
 
@@ -106,32 +116,43 @@ static int update_last(lua_State *L) {
     const sr_batch *b = check_batch(L);
     if (b->last == NULL) return 0;
     lsr_pushlayout(L, sr_layout_retain(b->last));
-    push_array(L, b->last_rows, b->last->rows, SR_I32);
+    push_array(L, b->last_rows, b->last->rows, 1, SR_I32);
     return 2;
 }
 
-/* update:target(i, name) -> rows, labels, weights, places | nil */
-static int update_target(lua_State *L) {
+/* update:original_ids(i) -> tensor (T) i32 | nil */
+static int update_original_ids(lua_State *L) {
     const sr_batch *b = check_batch(L);
-    const char *name = luaL_checkstring(L, 3);
-    for (int i = 0; i < b->targets; i++) {
-        const sr_target *t = &b->target[i];
-        if (strcmp(t->name, name) != 0) continue;
-        push_array(L, t->rows, t->count, SR_I32);
-        push_array(L, t->labels, t->count, SR_I32);
-        push_array(L, t->weights, t->count, SR_F32);
-        push_array(L, t->places, t->count, SR_I32);
-        return 4;
-    }
-    lua_pushnil(L);
+    if (b->original_ids == NULL) return 0;
+    push_array(L, b->original_ids, b->slots, 1, SR_I32);
     return 1;
 }
 
+static const sr_target *check_target(lua_State *L, const sr_batch *b) {
+    return &b->target[lsr_checkrange(L, 3, 1, b->targets) - 1];
+}
+
+/* update:target(i, number) -> rows, labels, weights, places */
+static int update_target(lua_State *L) {
+    const sr_target *t = check_target(L, check_batch(L));
+    int each = sr_rows_each(t->reads);
+    push_array(L, t->rows, t->count, each, SR_I32);
+    push_array(L, t->labels, t->count, t->columns, t->type == SR_LABEL_F32 ? SR_F32 : SR_I32);
+    push_array(L, t->weights, t->count, 1, SR_F32);
+    push_array(L, t->places, t->count, each, SR_I32);
+    return 4;
+}
+
 static const luaL_Reg update_methods[] = {
-    {"info", update_info},     {"batch", update_batch},
-    {"layout", update_layout}, {"ids", update_ids},
-    {"types", update_types},   {"target", update_target},
-    {"last", update_last},     {NULL, NULL},
+    {"info", update_info},
+    {"batch", update_batch},
+    {"layout", update_layout},
+    {"ids", update_ids},
+    {"types", update_types},
+    {"target", update_target},
+    {"last", update_last},
+    {"original_ids", update_original_ids},
+    {NULL, NULL},
 };
 
 void lsr_open_updates(lua_State *L) {

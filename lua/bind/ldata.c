@@ -41,7 +41,7 @@ static int dataset_info(lua_State *L) {
     lsr_set_string(L, "kind", d->kind == SR_DATA_TEXT ? "text" : "examples");
     lsr_set_bool(L, "lowercase", d->lowercase);
     lsr_set_bool(L, "cut", d->cut);
-    lsr_set_bool(L, "labelled", d->label != NULL);
+    lsr_set_bool(L, "labelled", sr_fields_find(&d->fields, "label") != NULL);
     char digest[17];
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)sr_shard_digest(d->shard));
     lsr_set_string(L, "digest", digest);

@@ -180,7 +180,7 @@ static uint64_t sequence_digest(const sr_batch *b, int32_t s) {
             int32_t at = t->rows[i] - start;
             if (at < 0 || at >= n) continue;
             h = mix(h, &at, 4);
-            h = mix(h, &t->labels[i], 4);
+            h = mix(h, (int32_t *)t->labels + i, 4);
             h = mix(h, &t->weights[i], 4);
         }
     }
@@ -311,7 +311,7 @@ static int wrong_targets(const sr_batch *b, const sr_update *u, const sr_example
     free(masked);
     for (int64_t s = 0; s < nsp->count; s++) {
         bool random = t->example[l->uid[s]].flags & SR_EXAMPLE_RANDOM;
-        wrong += nsp->rows[s] != l->start[s] || nsp->labels[s] != random;
+        wrong += nsp->rows[s] != l->start[s] || ((int32_t *)nsp->labels)[s] != random;
         wrong += nsp->weights[s] != (float)(1 / (double)u->sequences);
     }
     return wrong;
@@ -444,7 +444,7 @@ static void fixed_sets_keep_their_examples(void) {
         const sr_layout *at = u->batch[i]->layout;
         const sr_target *t = &u->batch[i]->target[1];
         CHECK(strcmp(t->name, "label") == 0);
-        for (int64_t k = 0; k < t->count; k++) wrong += (uint32_t)t->labels[k] != at->uid[k];
+        for (int64_t k = 0; k < t->count; k++) wrong += ((uint32_t *)t->labels)[k] != at->uid[k];
         moved += at->uid[0] != u->batch[0]->layout->uid[0];
         for (int32_t s = 0; s < at->sequences; s++)
             masked[at->epoch[s]] ^=

@@ -278,7 +278,7 @@ static void given_examples_by_policy(void) {
     CHECK(t->count == 5 && t->cut == 4 && t->lost == 61 - 29 + 70 + 43 - 29 + 75 - 29);
     for (int i = 0; i < 5; i++) {
         CHECK(t->example[i].a_tokens == want_a[i] && t->example[i].b_tokens == want_b[i]);
-        CHECK(t->label[i] == i);
+        CHECK(t->unit[i] == (uint32_t)i);
     }
     sr_examples_free(t);
     opts.nsp = true;
@@ -288,7 +288,7 @@ static void given_examples_by_policy(void) {
     CHECK_OK(sr_dataset_open(&d, path, &some)); /* those held back keep their labels */
     opts = (sr_examples_opts){.part = SR_PART_HELD, .max_len = 200};
     CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
-    CHECK(t->count > 0 && t->count < 5 && t->label[t->count - 1] == 4);
+    CHECK(t->count > 0 && t->count < 5 && t->unit[t->count - 1] == 4);
     sr_examples_free(t);
     sr_dataset_close(d);
 
@@ -297,10 +297,11 @@ static void given_examples_by_policy(void) {
     CHECK_OK(sr_dataset_open(&d, path, &none));
     opts = (sr_examples_opts){.max_len = 32, .too_long = SR_TOO_LONG_SPLIT};
     CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
-    int32_t pieces[] = {10, 30, 30, 30, 5, 30}, labels[] = {0, 1, 1, 1, 1, 2};
+    int32_t pieces[] = {10, 30, 30, 30, 5, 30};
+    uint32_t unit[] = {0, 1, 1, 1, 1, 2};
     CHECK(t->count == 6 && t->split == 1 && t->lost == 0);
     for (int i = 0; i < 6 && i < t->count; i++)
-        CHECK(t->example[i].a_tokens == pieces[i] && t->label[i] == labels[i]);
+        CHECK(t->example[i].a_tokens == pieces[i] && t->unit[i] == unit[i]);
     sr_examples_free(t);
     sr_dataset_close(d);
 }

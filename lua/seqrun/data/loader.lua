@@ -39,16 +39,22 @@ local OPTIONS = {
 -- ---- batches ---------------------------------------------------------------------------------
 
 ---@class seqrun.Target
----@field rows seqrun.Tensor
----@field labels seqrun.Tensor
----@field weights seqrun.Tensor
----@field places seqrun.Tensor rows of `last`
+---@field name string
+---@field reads "rows"|"sequences"|"spans" single tokens, [CLS] of each sequence, or first and last token of a span
+---@field rows seqrun.Tensor (M) i32 rows of the batch; spans (M, 2)
+---@field labels seqrun.Tensor (M) or (M, K), i32 or f32; spans: (M, 2) positions in the sequence, 0 is [CLS]
+---@field weights seqrun.Tensor (M) f32, which sum to 1 over the update
+---@field places seqrun.Tensor as `rows`: where each stands in `last`
+---@field count integer M
+---@field denominator number of the whole update: items, or with loss = "sequence" sequences
 
 ---@class seqrun.Batch
 ---@field layout seqrun.Layout
 ---@field ids seqrun.Tensor (T) i32
 ---@field types seqrun.Tensor (T) i32
----@field targets table<string, seqrun.Target> mlm, nsp, label
+---@field original_ids? seqrun.Tensor (T) i32 before masking, with keep_ids
+---@field targets table<string, seqrun.Target>
+---@field target_names string[] in order
 ---@field last? { layout: seqrun.Layout, rows: seqrun.Tensor } the rows that some target needs
 ---@field sequences integer
 ---@field tokens integer real ones
@@ -62,13 +68,19 @@ local MAKE = {
   layout = function(self) return self.core:layout(self.number) end,
   ids = function(self) return self.core:ids(self.number) end,
   types = function(self) return self.core:types(self.number) end,
+  original_ids = function(self) return self.core:original_ids(self.number) end,
   targets = function(self)
     local targets = {}
-    for _, name in ipairs(self.heads) do
-      local rows, labels, weights, places = self.core:target(self.number, name)
-      targets[name] = { rows = rows, labels = labels, weights = weights, places = places }
+    for i, target in ipairs(self.facts) do
+      target.rows, target.labels, target.weights, target.places = self.core:target(self.number, i)
+      targets[target.name] = target
     end
     return targets
+  end,
+  target_names = function(self)
+    local names = {}
+    for i, target in ipairs(self.facts) do names[i] = target.name end
+    return names
   end,
   last = function(self)
     local layout, rows = self.core:last(self.number)

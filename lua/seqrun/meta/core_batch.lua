@@ -78,7 +78,7 @@ function loader:update_of(uids, epoch, arrange) end
 ---@return table
 function update:info() end
 
----The tallies of batch i, from 1, its epoch, and the names of its heads.
+---The tallies of batch i, from 1, its epoch, and the facts of its targets: { name, reads, count, denominator }.
 ---@param i integer
 ---@return table
 function update:batch(i) end
@@ -104,14 +104,18 @@ function update:types(i) end
 ---@return seqrun.Tensor? rows
 function update:last(i) end
 
----Rows, labels, weights of a head of batch i, and the rows' places in `last`; nil when it has none of
----that name.
+---Token ids of batch i before masking; nil unless the loader keeps them.
 ---@param i integer
----@param name string
----@return seqrun.Tensor? rows
----@return seqrun.Tensor? labels
----@return seqrun.Tensor? weights
----@return seqrun.Tensor? places
-function update:target(i, name) end
+---@return seqrun.Tensor?
+function update:original_ids(i) end
+
+---Rows, labels and weights of a target of batch i, and the rows' places in `last`.
+---@param i integer
+---@param number integer of the target, from 1
+---@return seqrun.Tensor rows
+---@return seqrun.Tensor labels
+---@return seqrun.Tensor weights
+---@return seqrun.Tensor places
+function update:target(i, number) end
 
 return batch

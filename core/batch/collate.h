@@ -1,0 +1,99 @@
+/* collate.h - collators: what makes the targets of a batch from its sequences.
+ *
+ * A collator says how many items a sequence may have, and appends them once the tokens stand in the
+ * buffer.  It may change tokens, as masking does; collators run in order on one sequence after the
+ * other, on any of the loader's workers.
+ *
+ *     mlm      tokens behind masks (mask.h)
+ *     nsp      1 where B does not follow A, 0 where it does
+ *     column   a field of the data set (field.h): values per token or per example, or the two ends
+ *              of a span
+ *     late     nothing: sr_batch_set_target() is called when the update is delivered
+ */
+#ifndef SR_BATCH_COLLATE_H
+#define SR_BATCH_COLLATE_H
+
+#include "core/batch/mask.h"
+#include "core/batch/target.h"
+#include "core/data/examples.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SR_TARGET_NAME = 64 };
+
+#define SR_IGNORE (-100) /* the usual label of what is not to be predicted */
+
+typedef struct sr_target_opts {
+    const char *name;
+    const char *kind;   /* NULL: "column" */
+    const char *column; /* column: the field; NULL: as `name` */
+    const char *reads;  /* "rows", "sequences", "spans"; NULL: by the field's shape */
+    const char *type;   /* late: "i32" (NULL) or "f32" */
+    int32_t columns;    /* late: labels of an item, 0: 1 */
+    bool has_ignore;    /* false: SR_IGNORE for integers; NaN is always left out */
+    double ignore;      /* items with this label are left out */
+    bool drop_outside;  /* spans: those that are not in the sequence are left out; else [CLS] */
+    sr_mean mean;
+} sr_target_opts;
+
+typedef struct sr_collator sr_collator;
+
+/* A sequence whose tokens stand in the buffer. */
+typedef struct sr_site {
+    const sr_dataset *data;
+    const sr_examples *examples;
+    uint32_t uid, epoch;
+    int32_t start, len; /* rows */
+    int32_t *ids;       /* (len) */
+    int32_t *scratch;   /* (len) */
+} sr_site;
+
+typedef struct sr_collator_kind {
+    const char *name;
+    sr_status (*open)(sr_collator *c, const sr_dataset *d, const sr_target_opts *opts);
+    int64_t (*measure)(const sr_collator *c, int32_t len); /* items of a sequence at most */
+    sr_status (*fill)(sr_target *t, const sr_collator *c, const sr_site *s);
+    bool late;
+} sr_collator_kind;
+
+struct sr_collator {
+    char name[SR_TARGET_NAME + 1];
+    const sr_collator_kind *kind;
+    sr_reads reads;
+    sr_label_type type;
+    int32_t columns;
+    sr_mean mean;
+    const sr_masker *masker; /* of all collators; borrowed */
+    const sr_field *field;
+    bool ignores, drop_outside;
+    double ignore;
+    bool masks; /* its items are tokens behind masks */
+};
+
+extern const sr_collator_kind sr_collate_mlm, sr_collate_nsp, sr_collate_column, sr_collate_late;
+
+typedef struct sr_collators {
+    sr_collator *collator;
+    int count;
+    bool late;     /* some target is set when the update is delivered */
+    bool keep_ids; /* batches keep the tokens as they were before masking */
+} sr_collators;
+
+/* Makes collators; `masker` and `d` must outlive them.
+ *
+ * Errors: SR_EINVAL  a name that is empty, too long or given twice; a kind, field or shape that
+ * does not serve; a masker that cannot work; SR_ENOMEM */
+sr_status sr_collators_open(sr_collators *out, const sr_dataset *d, const sr_masker *masker,
+                            const sr_target_opts *opts, int count);
+void sr_collators_close(sr_collators *c);
+
+/* What there is when nobody says what to predict, at most 2: "mlm" when something is masked; "nsp"
+ * of drawn pairs, the field "label" of given examples. */
+int sr_targets_usual(sr_target_opts *out, const sr_dataset *d, bool mask, bool nsp, sr_mean mean);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,28 @@
+/* collate_mlm.c - masked tokens, and what stood there. */
+#include "core/batch/collate.h"
+
+static sr_status mlm_open(sr_collator *c, const sr_dataset *d, const sr_target_opts *opts) {
+    (void)d;
+    (void)opts;
+    c->reads = SR_READS_ROWS;
+    c->type = SR_LABEL_I32;
+    c->columns = 1;
+    c->masks = true;
+    return sr_masker_check(c->masker);
+}
+
+static int64_t mlm_measure(const sr_collator *c, int32_t len) {
+    return sr_mask_limit(c->masker, len);
+}
+
+static sr_status mlm_fill(sr_target *t, const sr_collator *c, const sr_site *s) {
+    int32_t *rows = t->rows + t->count, n = 0;
+    sr_mask_draw(rows, (int32_t *)t->labels + t->count, &n, s->ids, s->len, s->uid, s->epoch,
+                 c->masker, s->scratch);
+    for (int32_t k = 0; k < n; k++) rows[k] += s->start;
+    t->count += n;
+    return SR_OK;
+}
+
+const sr_collator_kind sr_collate_mlm = {
+    .name = "mlm", .open = mlm_open, .measure = mlm_measure, .fill = mlm_fill};

@@ -1,0 +1,52 @@
+/* target.h - what the sequences of a batch are to give: rows of the buffer, labels, weights.
+ *
+ *     reads       rows                       labels
+ *     rows        one an item                what the token should give
+ *     sequences   [CLS], one an item         what the sequence should give
+ *     spans       two an item: where the     the same as positions in the sequence, [CLS] is 0
+ *                 span begins and ends
+ *
+ * The weights of an update's targets carry the denominators of the whole update (update.h).
+ */
+#ifndef SR_BATCH_TARGET_H
+#define SR_BATCH_TARGET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum sr_reads { SR_READS_ROWS, SR_READS_SEQUENCES, SR_READS_SPANS } sr_reads;
+
+typedef enum sr_label_type { SR_LABEL_I32, SR_LABEL_F32 } sr_label_type;
+
+/* What the loss is the mean of: items (masked tokens), or the means of sequences. */
+typedef enum sr_mean { SR_MEAN_TOKEN, SR_MEAN_SEQUENCE } sr_mean;
+
+typedef struct sr_target {
+    const char *name; /* borrowed from the collator */
+    sr_reads reads;
+    sr_label_type type;
+    sr_mean mean;
+    int32_t columns;    /* labels of an item */
+    int64_t count;      /* items */
+    int64_t sequences;  /* that have items */
+    int32_t *rows;      /* (count), spans (count x 2); ascending by sequence */
+    int32_t *places;    /* as rows: where each stands in the batch's `last` layout */
+    void *labels;       /* (count x columns) int32_t or float */
+    float *weights;     /* (count) */
+    double denominator; /* of the whole update */
+    bool late;          /* set by sr_batch_set_target() */
+    void *own;          /* what holds the arrays then; else NULL */
+} sr_target;
+
+static inline int sr_rows_each(sr_reads reads) {
+    return reads == SR_READS_SPANS ? 2 : 1;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

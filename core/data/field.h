@@ -1,0 +1,62 @@
+/* field.h - what a data set of examples says beside their tokens: named, typed columns.
+ *
+ * A column NAME is a field when the metadata entry `column.NAME` gives its shape:
+ *
+ *     example           one value an example
+ *     example K         K values an example
+ *     example ragged    a list an example; the u32 column NAME.counts has their lengths
+ *     token             one value a token of `ids`
+ *     token K           K values a token
+ *
+ * Fields are i32, i64 or f32; bytes (UTF-8 text) are always `example ragged`.  The i32 column
+ * `label` is a field of shape `example` without being declared.  Columns that are not declared are
+ * skipped.
+ */
+#ifndef SR_DATA_FIELD_H
+#define SR_DATA_FIELD_H
+
+#include <stdbool.h>
+
+#include "core/data/shard.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SR_FIELD_SIZE = 65536 }; /* K at most */
+
+#define SR_FIELD_KEY "column."    /* + NAME: the metadata key of its shape */
+#define SR_FIELD_COUNTS ".counts" /* NAME + this: the column of the lengths of lists */
+
+typedef struct sr_field {
+    const sr_column *column;
+    bool per_token; /* else per example */
+    uint32_t size;  /* K, or 0: lists */
+    uint64_t *list; /* (units + 1) lists: first value of each example; else NULL */
+} sr_field;
+
+typedef struct sr_fields {
+    sr_field *field; /* in file order */
+    int count;
+} sr_fields;
+
+/* The shape that a metadata value gives.  SR_EDATA when it is none. */
+sr_status sr_field_shape(bool *per_token, uint32_t *size, const char *text);
+
+/* Finds the fields of a data set of `units` examples and `tokens` tokens.  SR_EDATA names the file
+ * and the column: a shape that is not known, a type that is not, counts that do not add up. */
+sr_status sr_fields_open(sr_fields *out, sr_shard *s, uint64_t units, uint64_t tokens);
+void sr_fields_close(sr_fields *f);
+
+const sr_field *sr_fields_find(const sr_fields *f, const char *name); /* NULL: there is none */
+
+/* Values first .. first + count - 1 of an i32 or i64 (f32) column; any thread.  SR_EDATA when an
+ * i64 does not fit in 32 bits. */
+sr_status sr_field_i32(sr_shard *s, const sr_field *f, int32_t *out, uint64_t first,
+                       uint64_t count);
+sr_status sr_field_f32(sr_shard *s, const sr_field *f, float *out, uint64_t first, uint64_t count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
