@@ -1,26 +1,30 @@
 -- tiny.lua - a small BERT on packed sequences: the recipe to copy and change.
 --
+-- bert_phase1.lua and bert_phase2.lua are this program with other numbers.  Keys of your own go into the config by
+-- run.open { ..., keys = { { "top_k", sr.config.integer { default = 3, doc = "..." } } } }.
+--
 --     seqrun recipes/tiny.lua --dry-run
 --     seqrun recipes/tiny.lua optimizer.betas=[0.9,0.95] --max-steps 100
 
 local sr = require "seqrun"
+local task = sr.tasks.pretraining
 
-local run <close> = sr.run.open { recipe = arg, schema = sr.run.schema, rules = sr.run.rules }
+local run <close> = sr.run.open { recipe = arg, task = task }
 local cfg = run.config
 
 -- data, and the plan of its packs
 local corpus = sr.must(sr.data.open(cfg.data.file, { held = cfg.data.held }))
 local function loader(part)
-  return sr.must(sr.data.loader(sr.run.loader_options(cfg, corpus, part, run:saved_plan())))
+  return sr.must(sr.data.loader(task.loader_options(cfg, corpus, part, run:saved_plan())))
 end
 
--- model: sr.nn.bert, or your own with params, config, training and losses(batch)
-local bert = sr.nn.bert(sr.run.model_options(cfg, corpus)):initialise(cfg.seed)
+-- model: sr.nn.bert, or your own with params, training and losses(batch)
+local bert = sr.nn.bert(task.model_options(cfg, corpus)):initialise(cfg.seed)
 bert.recompute = cfg.model.recompute
 
 -- optimizer
 local train = loader("train")
-local optimizer = sr.optim[cfg.optimizer.name](bert.params, sr.run.optimizer_options(cfg, train))
+local optimizer = sr.optim[cfg.optimizer.name](bert.params, task.optimizer_options(cfg, bert, train))
 local rate = sr.run.schedule(cfg) -- any function of the step; see sr.schedule
 
 local held = cfg.data.held > 0 and loader("held") or nil

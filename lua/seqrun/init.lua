@@ -10,7 +10,7 @@ local sr = { version = require("seqrun.core.sys").build().version, must = failur
 ---The parts, each a file or folder of lua/seqrun.
 local PARTS = {
   "checkpoint", "config", "data", "gradcheck", "metrics", "nn", "ops", "optim", "pack",
-  "params", "run", "schedule", "text",
+  "params", "run", "schedule", "tasks", "text",
 }
 
 local is_part = {}

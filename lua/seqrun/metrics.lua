@@ -10,15 +10,15 @@ local train = require("seqrun.core.train")
 
 local metrics = {}
 
----Fields that every line of type "train" has; nil becomes null.
+---Fields that every line of type "train" has, whatever the model; nil becomes null.
 metrics.TRAIN = {
-  "step", "loss", "mlm_loss", "nsp_loss", "mlm_accuracy", "lr", "grad_norm", "sequences", "real_tokens",
+  "step", "loss", "lr", "grad_norm", "sequences", "real_tokens",
   "slot_tokens", "efficiency", "imbalance", "real_tokens_per_s", "slot_tokens_per_s", "mfu", "data_wait_ms", "skipped",
   "seconds",
 }
 
 ---Fields that every line of type "eval" has.
-metrics.EVAL = { "step", "mlm_loss", "mlm_accuracy", "nsp_accuracy", "unigram_loss" }
+metrics.EVAL = { "step" }
 
 ---Totals and names that make no picture.
 local NO_SCALAR = { step = true, type = true, seconds = true, sequences = true, real_tokens = true, slot_tokens = true }
@@ -50,7 +50,8 @@ Metrics.__index = Metrics
 
 ---Opens the metrics of a run.
 ---@param dir string the run's folder
----@param options? { step?: integer, tensorboard?: boolean } step: the run goes on after this step (0: anew)
+---@param options? { step?: integer, tensorboard?: boolean, train?: string[], eval?: string[] } step: the run goes on
+---  after this step (0: anew); train, eval: further fields that every line of that type has
 ---@return seqrun.Metrics|nil
 ---@return string? message
 ---@return string? code
@@ -61,7 +62,9 @@ function metrics.open(dir, options)
   local bytes, last = end_of(path, step)
   local file, message, code = train.append(path, bytes)
   if not file then return nil, message, code end
-  local self = setmetatable({ file = file, last = last, path = path }, Metrics)
+  local self = setmetatable({ file = file, last = last, path = path, fields = {
+    train = { metrics.TRAIN, options.train or {} }, eval = { metrics.EVAL, options.eval or {} },
+  } }, Metrics)
   if options.tensorboard ~= false then
     self.events, message, code = train.events(dir, sys.time(), step > 0 and step + 1 or -1)
     if not self.events then return nil, message, code end
@@ -72,14 +75,16 @@ end
 local function is_finite(x) return x == x and x ~= math.huge and x ~= -math.huge end
 
 ---The line as it is written: required fields there, numbers that are not finite named.
-local function completed(line)
+local function completed(line, fields)
   local whole, nonfinite = { type = line.type or "train" }, {}
   for key, value in pairs(line) do
     whole[key] = value
     if math.type(value) == "float" and not is_finite(value) then nonfinite[#nonfinite + 1] = key end
   end
-  for _, key in ipairs(whole.type == "eval" and metrics.EVAL or whole.type == "train" and metrics.TRAIN or {}) do
-    if whole[key] == nil then whole[key] = json.null end
+  for _, keys in ipairs(fields[whole.type] or {}) do
+    for _, key in ipairs(keys) do
+      if whole[key] == nil then whole[key] = json.null end
+    end
   end
   table.sort(nonfinite)
   if #nonfinite > 0 then whole.nonfinite = nonfinite end
@@ -102,7 +107,7 @@ end
 ---@return string? message
 ---@return string? code
 function Metrics:write(line)
-  local ok, message, code = self.file:write(json.encode(completed(line)) .. "\n")
+  local ok, message, code = self.file:write(json.encode(completed(line, self.fields)) .. "\n")
   local scalars = self.events and line.step and scalars_of(line)
   if scalars then
     local also, why, kind = self.events:scalars(sys.time(), line.step, scalars)

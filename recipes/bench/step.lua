@@ -172,7 +172,7 @@ end
 ---Real tokens per second of one arrangement; each update counts with the best of its repeats.
 local function measure(bert, optimizer, updates, how, capacity)
   local vocabulary, seconds, tokens = bert.config.vocab_size, 0, 0
-  bert.attention = how == "dense" and dense_attention(capacity)
+  bert.encoder.attention = how == "dense" and dense_attention(capacity)
     or how == "padded" and rectangle_attention(capacity) or nil
   for _, update in ipairs(updates) do
     local batches = arrange(update, how, capacity, vocabulary)

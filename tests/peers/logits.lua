@@ -27,12 +27,13 @@ local hidden = bert:encode {
 }
 local all = sr.tensor(rows, { dtype = "i32" })
 local first = sr.tensor({ 0 }, { dtype = "i32" })
-local answer = { mlm = bert:mlm_logits(hidden, all):totable(), nsp = bert:nsp_logits(hidden, first):totable()[1] }
+local function logits(name, at) return bert:head(name):logits(sr.ops.gather_rows(hidden, at)):totable() end
+local answer = { mlm = logits("mlm", all), nsp = logits("nsp", first)[1] }
 assert(sys.write_file(request.answer, json.encode(answer)))
 
 if type(request.resave) == "string" then
   local lock = assert(sr.checkpoint.lock(request.resave))
   local vocab = request.checkpoint .. "/vocab.txt"
-  assert(sr.checkpoint.save(request.resave, { step = 0, model = bert.params, config = bert.config, vocab = vocab }))
+  assert(sr.checkpoint.save(request.resave, { step = 0, model = bert.params, config = bert:hf_config(), vocab = vocab }))
   lock:close()
 end

@@ -37,7 +37,7 @@ local function measure(bert, batches)
   for _, batch in ipairs(batches) do
     local losses = bert:losses(batch)
     losses.total:backward()
-    total, mlm, nsp = total + losses.total:item(), mlm + losses.mlm:item(), nsp + losses.nsp:item()
+    total, mlm, nsp = total + losses.total:item(), mlm + losses.mlm.total:item(), nsp + losses.nsp.total:item()
   end
   return { total = total, mlm = mlm, nsp = nsp, gradients = gradients(bert) }
 end
@@ -69,7 +69,7 @@ describe("a config", function()
     for key, value in pairs(others) do
       local good, message = pcall(tiny, { [key] = value })
       assert.is_false(good)
-      assert.truthy(message:find(("bert: '%s: %s' is another model"):format(key, value), 1, true), message)
+      assert.truthy(message:find(("bert: '%s = %s' is another architecture"):format(key, value), 1, true), message)
     end
     local bert = tiny { position_embedding_type = "absolute", is_decoder = false, use_cache = true }
     assert.truthy(tostring(bert):find("^bert: %d layers of %d+, %d heads, %d+ words, %d+ parameters$"))
@@ -93,8 +93,8 @@ for _, device in ipairs(sr.devices()) do
         assert.is_true(error_ratio <= TOLERANCE, ("%s: %.3e"):format(name, error_ratio))
       end
       close("hidden", hidden)
-      close("mlm_logits", bert:mlm_logits(hidden, batch.targets.mlm.rows))
-      close("nsp_logits", bert:nsp_logits(hidden, batch.targets.nsp.rows))
+      close("mlm_logits", bert:head("mlm"):logits(sr.ops.gather_rows(hidden, batch.targets.mlm.rows)))
+      close("nsp_logits", bert:head("nsp"):logits(sr.ops.gather_rows(hidden, batch.targets.nsp.rows)))
 
       local got = measure(bert, { batch })
       near(expected.mlm_loss:item(), got.mlm, TOLERANCE)
@@ -173,8 +173,8 @@ for _, device in ipairs(sr.devices()) do
           local bert = tiny(changes)
           local kept = measure(bert, cut { #input })
           bert.recompute = true
-          local runs, layer = 0, bert.layer
-          function bert:layer(...)
+          local runs, layer = 0, bert.encoder.layer
+          function bert.encoder:layer(...)
             runs = runs + 1
             return layer(self, ...)
           end
@@ -226,7 +226,7 @@ for _, device in ipairs(sr.devices()) do
     it("agrees with dense masked attention", function()
       local bert = tiny()
       local fast = measure(bert, cut { #input })
-      bert.attention = sr.nn.dense_attention
+      bert.encoder.attention = sr.nn.dense_attention
       local dense = measure(bert, cut { #input })
       near(fast.total, dense.total, TOLERANCE)
       assert.is_nil(support.differ(fast.gradients, dense.gradients, TOLERANCE))

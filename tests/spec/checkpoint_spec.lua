@@ -21,7 +21,7 @@ local function config() return assert(json.decode(assert(sys.read_file(TINY .. "
 
 ---A tiny BERT's parameters with distinct values, and an optimizer whose moments are not zero.
 local function trained(seed)
-  local params = sr.params.new(require("seqrun.nn.bert").specs(config()))
+  local params = sr.nn.bert(config()).params
   params:initialise(seed)
   local opt = sr.optim.lamb(params, { decay = 0.01 })
   for i = 1, 2 do
@@ -44,7 +44,8 @@ local STATE = {
 
 local function save(dir, step, params, opt, options)
   return assert(checkpoint.save(dir, {
-    step = step, model = params, opt = opt, config = config(), vocab = TINY .. "/vocab.txt", state = STATE,
+    step = step, model = params, opt = opt, vocab = TINY .. "/vocab.txt", state = STATE,
+    config = sr.nn.bert(config()):hf_config(),
     files = { ["trainer/plan.txt"] = "a plan\n", ["trainer/config.yaml"] = "seed: 1\n" },
   }, options))
 end
@@ -206,7 +207,7 @@ describe("loading foreign weights", function()
   after_each(function() sys.remove(dir) end)
 
   local function load(path)
-    local params = sr.params.new(require("seqrun.nn.bert").specs(config()))
+    local params = sr.nn.bert(config()).params
     params:initialise(3)
     local loaded, message, code = checkpoint.load(path, { model = params })
     return params, loaded, message, code
@@ -217,7 +218,7 @@ describe("loading foreign weights", function()
   it("loads a directory of Transformers with no missing or unused tensors", function()
     local params, loaded = load(TINY)
     local report = loaded.report
-    assert.same({ #params:names(), 0, 0 }, { #report.loaded, #report.initialised, #report.ignored })
+    assert.same({ #params:names(), 0, 0 }, { #report.loaded, #report.missing, #report.ignored })
     local word = original()["bert.embeddings.word_embeddings.weight"]
     assert.equal(word:tostring_bytes(), params:value_of("bert.embeddings.word_embeddings.weight"):tostring_bytes())
   end)
@@ -304,8 +305,14 @@ describe("loading foreign weights", function()
     assert(checkpoint.write_tensors(dir .. "/part.safetensors", tensors))
     local _, loaded = load(dir .. "/part.safetensors")
     assert.same({ "cls.seq_relationship.weight", "cls.seq_relationship.bias" },
-      { loaded.report.initialised[1].name, loaded.report.initialised[2].name })
-    assert.truthy(tostring(loaded.report):find("absent in the file", 1, true))
+      { loaded.report.missing[1].name, loaded.report.missing[2].name })
+    assert.matches("missing +2 +cls.seq_relationship +not in the checkpoint; left unchanged", tostring(loaded.report))
+    local bert = sr.nn.bert(config())
+    loaded = assert(checkpoint.load(dir .. "/part.safetensors", { model = bert.params, seed = 3 }))
+    assert.truthy(tostring(loaded.report):find("not in the checkpoint; initialised with seed 3", 1, true))
+    local wanted = sr.nn.bert(config()):initialise(3).params:value_of("cls.seq_relationship.weight")
+    assert.is_true(wanted:abs():max():item() > 0)
+    assert.equal(wanted:tostring_bytes(), bert.params:value_of("cls.seq_relationship.weight"):tostring_bytes())
     local params = load(TINY)
     local none, message, code = checkpoint.load(dir .. "/part.safetensors", { model = params, carry = "resume" })
     assert.same({ nil, "data" }, { none, code })

@@ -134,11 +134,11 @@ x.yaml:6:1: unknown key 'warmup'; that key exists under 'rate'
   end)
 
   it("reports the errors of a training config when any key is missing or invalid", function()
-    local run = require("seqrun.run.schema")
+    local all, ties = require("seqrun.run.schema")(require("seqrun.tasks").pretraining)
     local function told(text)
       local path = folder .. "/run.yaml"
       assert(sys.write_file(path, text))
-      local ok, loaded, message, code = pcall(c.load, { schema = run.schema, rules = run.rules, file = path })
+      local ok, loaded, message, code = pcall(c.load, { schema = all, rules = ties, file = path })
       assert.truthy(ok, ("%s: %s"):format(text, loaded))
       assert.is_nil(loaded, text)
       assert.equal("config", code)
@@ -147,7 +147,7 @@ x.yaml:6:1: unknown key 'warmup'; that key exists under 'rate'
     assert.truthy(told(""):find("key 'total' is missing", 1, true))
     assert.truthy(told("hello"):find("a config is keys and values", 1, true))
     assert.truthy(told("optimizer: adamw"):find("'optimizer' holds keys and values", 1, true))
-    for _, field in ipairs(run.schema.fields) do
+    for _, field in ipairs(all.fields) do
       for _, value in ipairs { "", " [1, 2]", " nonsense", " {unheard: 1}" } do told(field.name .. ":" .. value) end
       for _, inner in ipairs(field.type.fields or {}) do
         for _, value in ipairs { "", " [x]", " {unheard: 1}", " -1e999" } do
@@ -155,6 +155,16 @@ x.yaml:6:1: unknown key 'warmup'; that key exists under 'rate'
         end
       end
     end
+  end)
+
+  it("merges the keys of two maps, and tells a key that both declare", function()
+    local file, pairs_key = { "file", c.string { default = "x" } }, { "pairs", c.boolean { default = true } }
+    local one = c.map { { "a", c.integer { default = 1 } }, { "data", c.map { file } } }
+    local two = c.map { { "data", c.map { pairs_key } }, { "b", c.number { default = 2 } } }
+    assert.same({ a = 1, b = 2, data = { file = "x", pairs = true } }, c.load({ schema = c.merge(one, two) }).values)
+    assert.has_error(function() c.merge(one, c.map { { "a", c.string() } }) end,
+      "config: key 'a' is declared twice; choose another name")
+    assert.has_error(function() c.merge(one, c.map { { "data", c.string() } }) end)
   end)
 
   it("checks arguments like files, with a caret into the argument", function()

@@ -30,7 +30,7 @@ describe("metrics", function()
   after_each(function() sys.remove(dir) end)
 
   it("writes one object per line with every field, and names non-finite values", function()
-    local m = assert(metrics.open(dir))
+    local m = assert(metrics.open(dir, { train = { "mlm_loss", "nsp_loss" } }))
     assert(m:write { step = 1, loss = 0 / 0, mlm_loss = math.huge, sequences = 8 })
     m:close()
     local line = assert(json.decode(read(dir .. "/metrics.jsonl")))
@@ -39,6 +39,7 @@ describe("metrics", function()
     assert.equal(json.null, line.loss)
     assert.same({ "loss", "mlm_loss" }, { table.unpack(line.nonfinite) })
     for _, key in ipairs(metrics.TRAIN) do assert.not_nil(line[key]) end
+    assert.equal(json.null, line.nsp_loss)
   end)
 
   it("removes lines beyond the resumed step, and a line left incomplete by a crash", function()
@@ -147,17 +148,13 @@ describe("event files", function()
 end)
 
 describe("a window of steps", function()
-  ---A computed scalar.
-  local function scalar(x)
-    local own = function(self) return self end
-    return { detach = own, keep = own, sum = own, item = function() return x end, release = function() end }
-  end
+  local sr = require("seqrun")
 
   local function add(window, i)
-    window:add({ sequences = 10 * i, tokens = 100 * i, slots = 150 * i * i, masked = 15 * i }, {
-      total = scalar(3 * i), mlm = scalar(2 * i), nsp = scalar(i), mlm_correct = scalar(6 * i),
-      nsp_correct = scalar(5 * i),
-    }, 1000 * i)
+    local losses = sr.nn.losses()
+    losses:add("words", { total = sr.tensor(2 * i), correct = sr.tensor { 4 * i, 2 * i }, count = 15 * i })
+    losses:add("pairs", { total = sr.tensor(i), correct = sr.tensor { 5 * i }, count = 10 * i })
+    window:add({ sequences = 10 * i, tokens = 100 * i, slots = 150 * i * i }, losses, 1000 * i)
   end
 
   it("adds up, and divides every sum by its own count", function()
@@ -170,7 +167,8 @@ describe("a window of steps", function()
     assert.near(1.15, line.imbalance, 1e-12)
     line.imbalance = nil
     assert.same({
-      loss = 4.5, mlm_loss = 3.0, nsp_loss = 1.5, mlm_accuracy = 18 / 45, nsp_accuracy = 15 / 30, sequences = 30,
+      loss = 4.5, words_loss = 3.0, pairs_loss = 1.5, words_accuracy = 18 / 45, pairs_accuracy = 15 / 30,
+      sequences = 30,
       real_tokens = 300, slot_tokens = 750, efficiency = 300 / 750, real_tokens_per_s = 50.0, slot_tokens_per_s = 125.0,
       mfu = 3000 / 600, data_wait_ms = 750.0,
     }, line)
@@ -182,5 +180,53 @@ describe("a window of steps", function()
     assert.same({ 60, 600, 2100 }, { line.sequences, line.real_tokens, line.slot_tokens })
     assert.same({ 9.0, 300 / 1350, 100.0 }, { line.loss, line.efficiency, line.real_tokens_per_s })
     assert.is_nil(line.mfu)
+  end)
+
+  it("means over the updates that had a loss, and reports what its items add up to", function()
+    local window = require("seqrun.run.window").new()
+    for i = 1, 4 do
+      for part = 1, 2 do
+        local losses = sr.nn.losses():add("always", { total = sr.tensor(0.5), count = 1 })
+        if i % 2 == 0 then
+          local sums = { error = { sr.tensor { i }, 2 }, seen = { part, 1 } }
+          losses:add("rare", { total = sr.tensor(i), count = 1, sums = sums, factor = 10 })
+        end
+        window:add({ sequences = 1, tokens = 1, slots = 1 }, losses, 0)
+      end
+      window:step(1, 0, 1)
+    end
+    local line = window:line()
+    assert.same({ 1.0, 6.0, 1.5, 1.5 }, { line.always_loss, line.rare_loss, line.error, line.seen })
+    assert.equal((4 + 10 * 12) / 4, line.loss)
+    assert.is_nil(line.rare_accuracy)
+  end)
+
+  it("reads its scalars in one copy, whatever their number", function()
+    local window, tensor, copies = require("seqrun.run.window").new(), require("seqrun.tensor"), 0
+    local cat = tensor.cat
+    tensor.cat = function(...) -- luacheck: ignore 122
+      copies = copies + 1
+      return cat(...)
+    end
+    for i = 1, 5 do add(window, i) end
+    window:step(1, 0, 1)
+    local line = window:line()
+    tensor.cat = cat -- luacheck: ignore 122
+    assert.equal(1, copies)
+    assert.equal(45.0, line.loss)
+  end)
+
+  it("goes on after a restart as if there had been none", function()
+    local whole, cut = require("seqrun.run.window").new(), require("seqrun.run.window").new()
+    for i = 1, 2 do
+      add(whole, i)
+      whole:step(1, 0, 1)
+      add(cut, i)
+      cut:step(1, 0, 1)
+      local state = cut:state()
+      cut = require("seqrun.run.window").new()
+      cut:restore(state)
+    end
+    assert.same(whole:line(), cut:line())
   end)
 end)

@@ -2,11 +2,13 @@
 
 local config = require("seqrun.config")
 local run = require("seqrun.run")
+local tasks = require("seqrun.tasks")
 
 ---The values of a recipe's preset.
 local function values_of(recipe, preset)
+  local schema, rules = run.schema(tasks.pretraining)
   local loaded, message = config.load {
-    schema = run.schema, rules = run.rules, file = ("recipes/%s.yaml"):format(recipe),
+    schema = schema, rules = rules, file = ("recipes/%s.yaml"):format(recipe),
     arguments = { "preset=" .. preset },
   }
   return assert(loaded, message).values

@@ -102,16 +102,6 @@ local function pretty(value)
   return (text:gsub("%[%s+%]", "[]"):gsub("{%s+}", "{}")) .. "\n"
 end
 
----What Transformers wants to find in config.json beside the model's own keys.
-local function hugging_face(config, dtype)
-  local whole = {
-    architectures = json.array { "BertForPreTraining" }, model_type = "bert",
-    dtype = dtype == "f64" and "float64" or "float32", tie_word_embeddings = true,
-  }
-  for key, value in pairs(config) do whole[key] = value end
-  return whole
-end
-
 local function tokenizer_config(t)
   return {
     do_lower_case = not t.cased, tokenizer_class = "BertTokenizer",
@@ -124,7 +114,7 @@ end
 local function text_files(t)
   local state = { step = t.step, state = t.state or {}, optimizer = t.moments.values }
   local files = { ["trainer/state.json"] = exact.encode(state) }
-  if t.config then files["config.json"] = pretty(hugging_face(t.config, t.dtype)) end
+  if t.config then files["config.json"] = pretty(t.config) end
   local vocab = t.vocab_text
   if t.vocab then
     local message, code
@@ -171,7 +161,7 @@ end
 ---@field step integer updates applied
 ---@field model seqrun.Params
 ---@field opt? seqrun.Optimizer
----@field config? table Hugging Face's config.json
+---@field config? table Hugging Face's config.json, as model:hf_config() gives it
 ---@field vocab? string path of vocab.txt
 ---@field vocab_text? string or its bytes, as a data set carries them
 ---@field cased? boolean the vocabulary keeps capitals
@@ -190,8 +180,7 @@ end
 function checkpoint.save(run, t, options)
   options = options or {}
   local moments = t.opt and t.opt:state() or { tensors = nil, values = nil }
-  local dtype = t.model:get(t.model:names()[1]):dtype()
-  local files, message, code = text_files(setmetatable({ moments = moments, dtype = dtype }, { __index = t }))
+  local files, message, code = text_files(setmetatable({ moments = moments }, { __index = t }))
   if not files then return nil, message, code end
   local plans = { ["model.safetensors"] = train.safetensors_plan(tensors_of(t.model), { format = "pt" }) }
   if moments.tensors then plans["trainer/optim.safetensors"] = train.safetensors_plan(moments.tensors, {}) end
@@ -318,7 +307,8 @@ end
 ---  carry   "resume": everything must be there, and counts and state come back too; "moments": weights
 ---          and moments, counts start anew; "weights" (the default): weights alone
 ---@param path string
----@param t { model: seqrun.Params, opt?: seqrun.Optimizer, carry?: "weights"|"moments"|"resume" }
+---  seed    initialises the parameters that the checkpoint lacks; without it they stay as they are
+---@param t { model: seqrun.Params, opt?: seqrun.Optimizer, carry?: "weights"|"moments"|"resume", seed?: integer }
 ---@return seqrun.Loaded|nil
 ---@return string? message
 ---@return string? code
@@ -330,12 +320,12 @@ function checkpoint.load(path, t)
   local folder, message, code = checkpoint.resolve(path)
   if not folder then return nil, message, code end
   local report
-  report, message, code = model.load(folder, t.model)
+  report, message, code = model.load(folder, t.model, carry ~= "resume" and t.seed or nil)
   if not report then return nil, message, code end
   local loaded = { path = folder, report = report }
   if carry == "weights" then return loaded end
 
-  local missing = report.initialised[1]
+  local missing = report.missing[1]
   if carry == "resume" and missing then
     return nil, ("%s: has no parameter '%s'; a resume needs all of them"):format(folder, missing.name), "data"
   end
@@ -388,6 +378,9 @@ function checkpoint.write_tensors(path, tensors, metadata)
   local plan <close> = train.safetensors_plan(tensors, metadata or { format = "pt" })
   return plan:write(path)
 end
+
+---The vocabulary of a checkpoint and how it differs from another: see checkpoint/vocabulary.lua.
+checkpoint.vocabulary = require("seqrun.checkpoint.vocabulary")
 
 ---What stands at a path, whatever it is: see checkpoint/describe.lua.
 ---@param path string

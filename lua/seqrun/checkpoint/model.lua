@@ -94,7 +94,14 @@ local function close_all(found)
   for _, source in pairs(found) do source.file:close() end
 end
 
-local function fill(params, found, report)
+---A parameter that the file lacks: it keeps its values, or gets initial ones.
+local function leave(params, name, seed, report)
+  if seed then params:initialise(seed, name) end
+  local reason = seed and ("initialised with seed %d"):format(seed) or "left unchanged"
+  report.missing[#report.missing + 1] = { name = name, reason = "not in the checkpoint; " .. reason }
+end
+
+local function fill(params, found, seed, report)
   local used = {}
   for _, name in ipairs(params:names()) do
     local source = find(found, name)
@@ -103,7 +110,7 @@ local function fill(params, found, report)
       if not ok then return nil, message, code end
       used[source] = true
     else
-      report.initialised[#report.initialised + 1] = { name = name, reason = "absent in the file" }
+      leave(params, name, seed, report)
     end
   end
   for name, source in pairs(found) do
@@ -117,14 +124,15 @@ local function fill(params, found, report)
   return report
 end
 
----Fills a store from a safetensors file or a folder that holds one.  Parameters that the file lacks
----stay as they are.
+---Fills a store from a safetensors file or a folder that holds one.  Parameters that the file lacks are initialised
+---with the seed, or without one stay as they are.
 ---@param path string
 ---@param params seqrun.Params
+---@param seed? integer
 ---@return seqrun.LoadReport|nil
 ---@return string? message
 ---@return string? code
-function model.load(path, params)
+function model.load(path, params, seed)
   local report = names.report()
   local paths, message, code = weight_files(path)
   if not paths then return nil, message, code end
@@ -132,7 +140,7 @@ function model.load(path, params)
   found, message, code = collect(paths, params, report)
   if not found then return nil, message, code end
   local filled
-  filled, message, code = fill(params, found, report)
+  filled, message, code = fill(params, found, seed, report)
   close_all(found)
   if filled and #report.loaded == 0 then
     return nil, ("%s: holds no parameter of this model"):format(path), "data"

@@ -40,14 +40,14 @@ end
 
 ---@class seqrun.LoadReport
 ---@field loaded { name: string, from: string, note?: string }[]
----@field initialised { name: string, reason: string }[] in the model, not in the file
+---@field missing { name: string, reason: string }[] in the model, not in the file; reason: what they hold now
 ---@field ignored { name: string, reason: string, known: boolean }[] in the file, not in the model; known: of no loss
 local Report = {}
 Report.__index = Report
 
 ---@return seqrun.LoadReport
 function names.report()
-  return setmetatable({ loaded = {}, initialised = {}, ignored = {} }, Report)
+  return setmetatable({ loaded = {}, missing = {}, ignored = {} }, Report)
 end
 
 ---The part of a name that groups lines: the layer, or the head.
@@ -75,7 +75,7 @@ end
 function Report:__tostring()
   local lines = {}
   add_lines(lines, "loaded", self.loaded, function(item) return item.note end)
-  add_lines(lines, "initialised", self.initialised, function(item) return item.reason end)
+  add_lines(lines, "missing", self.missing, function(item) return item.reason end)
   add_lines(lines, "ignored", self.ignored, function(item) return item.reason end)
   return table.concat(lines, "\n")
 end

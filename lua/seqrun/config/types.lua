@@ -176,6 +176,25 @@ function types.map(fields, options)
   return new("map", options, { fields = fields, by_name = by_name })
 end
 
+---The keys of two maps in one: maps of the same name are merged; any other name given twice is a mistake.
+---@param first table
+---@param second table
+function types.merge(first, second)
+  local fields, place = {}, {}
+  for i, field in ipairs(first.fields) do fields[i], place[field.name] = { field.name, field.type }, i end
+  for _, field in ipairs(second.fields) do
+    local before = fields[place[field.name]]
+    if not before then
+      fields[#fields + 1] = { field.name, field.type }
+    elseif before[2].kind == "map" and field.type.kind == "map" then
+      before[2] = types.merge(before[2], field.type)
+    else
+      error(("config: key '%s' is declared twice; choose another name"):format(field.name), 2)
+    end
+  end
+  return types.map(fields)
+end
+
 ---Calls fn(path, type) for every key that holds a value, in the order of the schema.
 function types.each(schema, fn, prefix)
   for _, field in ipairs(schema.fields) do

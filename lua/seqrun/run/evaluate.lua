@@ -1,78 +1,68 @@
--- evaluate.lua - how well a model does on held-back documents, and what a model that knows only how
--- often each token occurs would do on the same masked tokens.
+-- evaluate.lua - how well a model does on held-out data: the means of its losses over their items, and baselines.
 
 local sys = require("seqrun.core.sys")
+local tally = require("seqrun.run.tally")
 local tensor = require("seqrun.tensor")
 
 local evaluate = {}
 
----Mean loss of the unigram model (training counts plus one) on labels.
----@param counts integer[] counts[id + 1] of the training tokens
----@return fun(labels: integer[]): number # the sum over labels
-function evaluate.unigram(counts)
-  local total = #counts
-  for _, count in ipairs(counts) do total = total + count end
-  local log_total = math.log(total)
-  return function(labels)
-    local sum = 0
-    for _, id in ipairs(labels) do sum = sum + log_total - math.log(counts[id + 1] + 1) end
-    return sum
+---Adds what each baseline scores on a batch to the loss that it belongs to.
+local function add_baselines(baselines, batch, losses)
+  for _, baseline in ipairs(baselines or {}) do
+    local loss = losses[baseline.loss]
+    local sum, count = nil, nil
+    if loss then sum, count = baseline.score(batch) end
+    if sum then
+      loss.sums = loss.sums or {}
+      loss.sums[baseline.metric] = { sum, count }
+    end
   end
 end
 
-local function sum_of(x) return x and x:sum():item() or 0 end
-
 ---Adds one micro-batch to the sums.
-local function score(sums, model, batch, unigram)
+local function score(self, model, batch, baselines)
   local scope <close> = tensor.scope()
   local no_grad <close> = tensor.no_grad()
   local losses = model:losses(batch)
-  local mlm = batch.targets.mlm
-  sums.mlm = sums.mlm + sum_of(losses.mlm_nll)
-  sums.correct = sums.correct + sum_of(losses.mlm_correct)
-  sums.masked = sums.masked + batch.masked
-  if mlm and unigram then sums.unigram = sums.unigram + unigram(mlm.labels:totable()) end
-  if losses.nsp then
-    sums.nsp_correct = sums.nsp_correct + sum_of(losses.nsp_correct)
-    sums.pairs = sums.pairs + batch.sequences
-  end
+  add_baselines(baselines, batch, losses)
+  self.tally:take(self.sums, losses, self.seen, true)
+  self.masked = self.masked + (batch.masked or 0)
 end
 
 ---Scores all batches of the updates that are asked for; false when a signal came before the last.
-local function score_all(sums, model, loader, options)
+local function score_all(self, model, loader, options)
   local done = 0
   while options.updates == 0 or done < options.updates do
     local update = loader:next()
     if not update then break end
+    self.seen = {}
     for batch in update:batches() do
       if sys.caught() then return false end
-      score(sums, model, batch, options.unigram)
+      score(self, model, batch, options.baselines)
     end
+    self.tally:read()
     done = done + 1
   end
   return true
 end
 
 ---@param model table losses(batch), training
----@param loader seqrun.Loader of the held-back part, one epoch
----@param options { from: table, updates: integer, unigram?: function } from: the cursor where it
+---@param loader seqrun.Loader of the held-out part, one epoch
+---@param options { from: table, updates: integer, baselines?: seqrun.Baseline[] } from: the cursor where it
 ---  begins; updates: at most so many, 0 for all
----@return { mlm_loss: number, mlm_accuracy: number, nsp_accuracy: number?, unigram_loss: number? }|nil
----  nil when a signal asked the run to stop
+---@return table|nil line metrics by name, and the masked tokens; nil when a signal asked the run to stop
+---@return seqrun.Shown[]? order in which to print them
 function evaluate.run(model, loader, options)
-  local sums = { mlm = 0, correct = 0, masked = 0, unigram = 0, nsp_correct = 0, pairs = 0 }
+  local self = { tally = tally.new(), sums = {}, masked = 0 }
   local training = model.training
   model.training = false
   loader:seek(options.from)
-  local whole = score_all(sums, model, loader, options)
+  local whole = score_all(self, model, loader, options)
   model.training = training
   if not whole then return nil end
-  local masked = math.max(1, sums.masked)
-  return {
-    mlm_loss = sums.mlm / masked, mlm_accuracy = sums.correct / masked, masked = sums.masked,
-    nsp_accuracy = sums.pairs > 0 and sums.nsp_correct / sums.pairs or nil,
-    unigram_loss = options.unigram and sums.unigram / masked or nil,
-  }
+  local line = { masked = self.masked }
+  self.tally:metrics(self.sums, line)
+  return line, self.tally.order
 end
 
 return evaluate

@@ -1,6 +1,6 @@
 -- run - keeps house for a recipe: its folder, config, metrics, checkpoints, signals, resuming.
 --
---     local run <close> = sr.run.open { recipe = arg, schema = sr.run.schema, rules = sr.run.rules }
+--     local run <close> = sr.run.open { recipe = arg, task = sr.tasks.pretraining }
 --     ... data, model, optimizer, rate ...
 --     run:start { model =, optimizer =, rate =, loader =, held = }
 --     for step, update in run:steps(loader) do
@@ -13,8 +13,10 @@
 -- an evaluation, a stop.  Step n means n updates; all state that step n + 1 needs is in the
 -- checkpoint of step n, so a run that stops anywhere and goes on writes the same bits.
 
+local check_options = require("seqrun.check_options")
 local checkpoint = require("seqrun.checkpoint")
 local config = require("seqrun.config")
+local contracts = require("seqrun.run.contracts")
 local failure = require("seqrun.failure")
 local house = require("seqrun.run.house")
 local metrics = require("seqrun.metrics")
@@ -25,9 +27,7 @@ local tensor = require("seqrun.tensor")
 local text = require("seqrun.run.text")
 local window = require("seqrun.run.window")
 
-local pretraining = require("seqrun.run.schema")
-
-local run = { schema = pretraining.schema, rules = pretraining.rules }
+local run = { schema = require("seqrun.run.schema") }
 for name, fn in pairs(require("seqrun.run.parts")) do run[name] = fn end
 
 ---@class seqrun.Run
@@ -39,7 +39,7 @@ Run.__index = Run
 -- ---- opening ---------------------------------------------------------------------------------
 
 ---The config of this run, from the files and arguments that the words name.
-local function load_config(request, folder, spec)
+local function load_config(request, folder, schema, rules)
   local arguments, file = {}, nil
   for _, argument in ipairs(request.arguments) do
     local named = argument:match("^config=(.*)$")
@@ -51,7 +51,7 @@ local function load_config(request, folder, spec)
     file = sys.exists(beside) and beside or nil
   end
   if request.threads then arguments[#arguments + 1] = "threads=" .. request.threads end
-  return failure.must(config.load { schema = spec.schema, rules = spec.rules, file = file, arguments = arguments })
+  return failure.must(config.load { schema = schema, rules = rules, file = file, arguments = arguments })
 end
 
 ---Where this run lives; `--resume=DIR` names it as `--out DIR` does.
@@ -79,16 +79,21 @@ local function use_device(cfg)
   failure.raise("device", "device '%s' is not here; there are %s", cfg.device, table.concat(tensor.devices(), ", "))
 end
 
+local OPEN = { recipe = true, task = true, keys = true, rules = true }
+
 ---Reads the command line and the config; nothing is written yet.
----@param spec { recipe: string[], schema: table, rules?: table[] } recipe: the global `arg`
+---@param spec { recipe: string[], task?: seqrun.Keys, keys?: table[], rules?: table[] } recipe: the global `arg`;
+---  task: whose keys the config has besides those of every run; keys, rules: the recipe's own, as in
+---  `keys = { { "top_k", sr.config.integer { default = 3, doc = "..." } } }`
 ---@return seqrun.Run
 function run.open(spec)
-  if type(spec) ~= "table" or type(spec.recipe) ~= "table" or not spec.schema then
-    error("run.open: wanted { recipe = arg, schema = sr.run.schema, rules = sr.run.rules }", 2)
+  if type(spec) ~= "table" or type(spec.recipe) ~= "table" then
+    error("run.open: wanted { recipe = arg, task = sr.tasks.pretraining }", 2)
   end
+  check_options("run.open", spec, OPEN)
   local request = options.read(spec.recipe)
   local folder = folder_of(request)
-  local loaded = load_config(request, folder, spec)
+  local loaded = load_config(request, folder, run.schema(spec.task, { keys = spec.keys, rules = spec.rules }))
   if request.explain then
     io.stdout:write(loaded:explain())
     failure.raise("ok", "")
@@ -174,9 +179,9 @@ local function resume(self)
     if code ~= "missing" then failure.raise(code, "%s", message) end
     return false
   end
+  check_data(self, failure.must(checkpoint.state(path)).state) -- before tensors, whose shapes depend on it
   local parts = { model = self.model.params, opt = self.optimizer, carry = "resume" }
   local state = failure.must(checkpoint.load(path, parts)).state
-  check_data(self, state)
   take_up(self, state)
   if state.instructions ~= tensor.instructions() then
     self.progress:warn("the run was computed with %s instructions and goes on with %s: not to the bit",
@@ -188,11 +193,29 @@ local function resume(self)
   return true
 end
 
+---Ends the program when a checkpoint means other tokens by the ids of the data set.
+local function check_vocabulary(self, folder)
+  if not self.corpus then return end
+  local theirs = checkpoint.vocabulary.read(folder)
+  if not theirs then
+    self.progress:warn("%s has no vocab.txt: whether its tokens are those of %s cannot be checked", folder,
+      self.config.data.file)
+    return
+  end
+  local difference = checkpoint.vocabulary.difference(theirs, (failure.must(self.corpus:vocab_text())))
+  if not difference then return end
+  failure.raise("data", "init.from: the vocabulary %s/vocab.txt differs from that of the data set %s (%s); prepare the "
+    .. "data with vocab.file=%s/vocab.txt, or train from scratch with init.from=none", folder, self.config.data.file,
+    difference, folder)
+end
+
 ---Starts from another run's checkpoint: its weights, and its moments when asked for.
 local function start_from(self)
   local init = self.config.init
   if not init.from then return end
-  local parts = { model = self.model.params, opt = self.optimizer, carry = init.carry }
+  local folder = checkpoint.resolve(init.from)
+  if folder and sys.is_dir(folder) then check_vocabulary(self, folder) end
+  local parts = { model = self.model.params, opt = self.optimizer, carry = init.carry, seed = self.config.seed }
   local loaded, message, code = checkpoint.load(init.from, parts)
   if not loaded then
     local way = code == "missing" and "; name the run or checkpoint to start from, or init.from=none" or ""
@@ -207,7 +230,7 @@ local function tell_origin(self)
   local report, unfit = self.origin.report, false
   for _, item in ipairs(report.ignored) do unfit = unfit or not item.known end
   self.progress:say("started from the %s of %s", self.config.init.carry, self.origin.path)
-  if #report.initialised > 0 or unfit then self.progress:say("%s", tostring(report)) end
+  if #report.missing > 0 or unfit then self.progress:say("%s", tostring(report)) end
 end
 
 -- ---- starting --------------------------------------------------------------------------------
@@ -222,13 +245,25 @@ local function open_house(self)
   end
 end
 
+---The metrics of this run; losses that the model can have are in every line.
+local function open_metrics(self)
+  local train, eval = {}, {}
+  for _, name in ipairs(self.model.loss_names and self.model:loss_names() or {}) do
+    table.move({ name .. "_loss", name .. "_accuracy" }, 1, 2, #train + 1, train)
+  end
+  table.move(train, 1, #train, 1, eval)
+  for _, baseline in ipairs(self.baselines) do eval[#eval + 1] = baseline.metric end
+  return failure.must(metrics.open(self.folder, { step = self.step, train = train, eval = eval }))
+end
+
 ---Takes the parts that the recipe has made, and the run's folder; resumes, or starts from `init`.
 ---@param parts { model: table, optimizer: table, rate: function, loader: table, held?: table, corpus?: table }
 function Run:start(parts)
+  contracts.check(parts)
   for name, part in pairs(parts) do self[name] = part end
   self.cursor, self.held_from = self.loader:cursor(), self.held and self.held:cursor()
   self.first_cursor = self.cursor
-  self.flops = require("seqrun.run.flops").counter(self.model.config)
+  self.baselines = self.corpus and self.model.baselines and self.model:baselines(self.corpus) or {}
   local left = self.config.rate.total - self.config.rate.from
   self.total = self.config.steps or math.ceil(left / self.loader:summary().schedule_steps)
   self.last = math.min(self.total, self.request.max_steps or math.huge)
@@ -243,7 +278,7 @@ function Run:start(parts)
   self.resumed = self.request.resume and resume(self)
   if self.request.resume and not self.resumed then start_from(self) end
   tell_origin(self)
-  self.metrics = failure.must(metrics.open(self.folder, { step = self.step }))
+  self.metrics = open_metrics(self)
   self.metrics:text("config", self.loaded:dump())
   self.began, self.saved_at = sys.now(), sys.now()
   self.train_seconds, self.tokens_before, self.slots_before = 0, self.window.tokens, self.window.slots
@@ -262,8 +297,8 @@ end
 ---All that a checkpoint of this step holds.
 local function saved_parts(self)
   local parts = {
-    step = self.step, model = self.model.params, opt = self.optimizer, config = self.model.config,
-    state = state_of(self), files = {
+    step = self.step, model = self.model.params, opt = self.optimizer, state = state_of(self),
+    config = self.model.hf_config and self.model:hf_config(), files = {
       ["trainer/config.yaml"] = self.loaded:dump(),
       ["trainer/plan.txt"] = self.loader:plan_text(self.cursor.epoch),
     },
@@ -289,27 +324,31 @@ end
 ---Whether the model as it is now has been scored.
 local function is_evaluated(self) return self.result ~= nil and self.result.step == self.step end
 
----Scores the held-back part and writes a line of it; nil when there is none, or a signal came first.
+---Ends the run when a loss on held-out data is not finite.
+local function check_finite(self, line, order)
+  for _, shown in ipairs(order) do
+    local loss = line[shown.name .. "_loss"]
+    if loss and not (math.abs(loss) < math.huge) then
+      failure.raise("numeric", "the held-out %s loss at step %d is %s: the weights contain NaN or infinity; this step "
+        .. "is not saved, resume from the checkpoint before it with a smaller rate.peak", shown.name, self.step, loss)
+    end
+  end
+end
+
+---Scores the held-out part and writes a line of it; nil when there is none, or a signal came first.
 function Run:evaluate()
   if not self.held then return end
-  local evaluate = require("seqrun.run.evaluate")
-  self.unigram = self.unigram or self.corpus and evaluate.unigram(failure.must(self.corpus:counts()))
-  local result = evaluate.run(self.model, self.held, {
-    from = self.held_from, updates = self.config.eval.updates, unigram = self.unigram,
+  local line, order = require("seqrun.run.evaluate").run(self.model, self.held, {
+    from = self.held_from, updates = self.config.eval.updates, baselines = self.baselines,
   })
-  if not result then return nil end
-  if not (math.abs(result.mlm_loss) < math.huge) then
-    failure.raise("numeric", "the held-back loss at step %d is %s: the weights hold no numbers any more; this step "
-      .. "is not saved, go on from the checkpoint before it with a smaller rate.peak", self.step, result.mlm_loss)
-  end
-  self.result = result
-  result.type, result.step, result.seconds = "eval", self.step, self:seconds()
-  write_metrics(self, result)
-  local nsp = result.nsp_accuracy and (", nsp accuracy %.3f"):format(result.nsp_accuracy) or ""
-  local unigram = result.unigram_loss and (" (unigram %.3f)"):format(result.unigram_loss) or ""
-  self.progress:say("held back at step %d: mlm loss %.3f%s, mlm accuracy %.3f%s", self.step, result.mlm_loss, unigram,
-    result.mlm_accuracy, nsp)
-  return result
+  if not line then return nil end
+  check_finite(self, line, order)
+  self.result = { step = self.step, line = line, order = order }
+  line.type, line.step, line.seconds = "eval", self.step, self:seconds()
+  write_metrics(self, line)
+  local texts = require("seqrun.run.summary").scores(line, order, self.baselines)
+  self.progress:say("held out at step %d: %s", self.step, table.concat(texts, "; "))
+  return line
 end
 
 ---Ends the run in good order when a signal or the budget says so.
@@ -392,9 +431,10 @@ end
 
 ---Takes the losses of a micro-batch; they are read later.
 ---@param batch seqrun.Batch
----@param losses table what model:losses returned
+---@param losses seqrun.Losses what model:losses returned
 function Run:tally(batch, losses)
-  local flops = self.flops(batch)
+  contracts.check_losses(losses)
+  local flops = self.model.flops and self.model:flops(batch) or 0
   self.work = self.work + flops
   self.window:add(batch, losses, flops)
   give_up_in_time(self)
@@ -409,7 +449,7 @@ function Run:log(step, optimizer)
   self.progress:note(seconds)
   self.train_seconds = (self.train_seconds or 0) + seconds
   if self.metrics and (step % self.config.log.every == 0 or step == self.total) then
-    local line = self.window:line(self.config.peak_flops)
+    local line = self.window:line(self.model.flops and self.config.peak_flops)
     local result, message, code = optimizer:settle()
     if message then failure.raise(code, "%s", message) end
     if not result then error("run:log: the optimizer has made no step; call optimizer:step { rate = ... } first", 2) end
@@ -417,7 +457,7 @@ function Run:log(step, optimizer)
     line.type, line.step, line.lr, line.seconds = "train", step, self.rate(self.schedule_step), self:seconds()
     line.grad_norm, line.skipped = result.norm, skipped
     write_metrics(self, line)
-    self.progress:show(line, self.last)
+    self.progress:show(line, self.last, self.window.tally.order)
   else
     self.progress:tick(step, self.last)
   end

@@ -4,7 +4,6 @@
 local config = require("seqrun.config")
 local failure = require("seqrun.failure")
 local parts = require("seqrun.run.parts")
-local pretraining = require("seqrun.run.schema")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 local text = require("seqrun.run.text")
@@ -79,10 +78,10 @@ local function rate_points(rate, cfg, last, pace)
 end
 
 ---The schedule of the run that this one starts from, when its folder tells.
-local function earlier_rate(from)
+local function earlier_rate(schema, from)
   local path = from and from .. "/config.yaml"
   if not path or not sys.exists(path) then return nil end
-  local loaded = config.load { schema = pretraining.schema, file = path }
+  local loaded = config.load { schema = schema, file = path }
   if not loaded then return nil end
   local values = loaded.values
   return rate_points(parts.schedule(values), values.rate, values.steps or values.rate.total - values.rate.from, 1)
@@ -123,7 +122,7 @@ local function tell(self, micros, rests)
   local loader = self.loader:summary()
   local _, peak = sys.memory()
   say("%s", plan.headline(self))
-  local earlier = earlier_rate(cfg.init.from)
+  local earlier = earlier_rate(self.loaded.schema, cfg.init.from)
   if earlier then say("  rate    before, in %s: %s", cfg.init.from, earlier) end
   say("  rate    %s", rate_points(self.rate, cfg.rate, self.total, loader.schedule_steps))
   say("  memory  %s for parameters, gradients and moments; the process took at most %s", text.bytes(16 * params),

@@ -90,14 +90,21 @@ local function maybe(list, format, value)
   if value then list[#list + 1] = format:format(value) end
 end
 
+---The losses of a line, in their order.
+local function maybe_losses(parts, line, order)
+  for _, shown in ipairs(order or {}) do
+    maybe(parts, shown.name .. " %.3f", line[shown.name .. "_loss"])
+    maybe(parts, "acc %.3f", line[shown.name .. "_accuracy"])
+    for _, metric in ipairs(shown.metrics) do maybe(parts, metric .. " %.3f", line[metric]) end
+  end
+end
+
 ---A step, and the newest line of metrics, as a person reads them.
-local function sentence(step, last, eta, line)
+local function sentence(step, last, eta, line, order)
   local parts = { ("step %d/%d"):format(step, last) }
   maybe(parts, "eta %s", eta and text.duration(eta))
   maybe(parts, "loss %.3f", line.loss)
-  maybe(parts, "mlm %.3f", line.mlm_loss)
-  maybe(parts, "nsp %.3f", line.nsp_loss)
-  maybe(parts, "acc %.3f", line.mlm_accuracy)
+  maybe_losses(parts, line, order)
   maybe(parts, "lr %.2e", line.lr)
   maybe(parts, "norm %.2f", line.grad_norm)
   maybe(parts, "real %s tok/s", line.real_tokens_per_s and text.count(line.real_tokens_per_s))
@@ -122,14 +129,17 @@ local REDRAW = 0.2
 ---Keeps the line on a terminal moving where a step has no line of metrics.
 function Progress:tick(step, last)
   if not self.terminal or self.quiet or sys.now() - self.drawn_at < REDRAW then return end
-  draw(self, sentence(step, last, estimate_of_end(self, step, last), self.latest))
+  draw(self, sentence(step, last, estimate_of_end(self, step, last), self.latest, self.order))
 end
 
 ---Shows a line of metrics: one that stays, in run.log too, not more often than every `seconds` and every
 ---`every` steps, and on a terminal always the newest.
-function Progress:show(line, last)
-  local shown = sentence(line.step, last, estimate_of_end(self, line.step, last), line)
-  self.latest = line
+---@param line table
+---@param last integer
+---@param order seqrun.Shown[] of its losses
+function Progress:show(line, last, order)
+  local shown = sentence(line.step, last, estimate_of_end(self, line.step, last), line, order)
+  self.latest, self.order = line, order
   local due = sys.now() - self.last_time >= self.seconds and line.step - self.last_step >= self.every
   if due or line.step == last then
     self.last_time, self.last_step = sys.now(), line.step

@@ -66,19 +66,37 @@ local function speed_up(self)
     text.duration(best[1]), text.duration(best[2]))
 end
 
----The loss on held-back text, and how it stands to that of the unigram model.
----@param result { mlm_loss: number, unigram_loss: number? }
----@return string
-function summary.score(result)
-  local loss = ("mlm loss %.3f"):format(result.mlm_loss)
-  if not result.unigram_loss then return loss end
-  local nats = result.unigram_loss - result.mlm_loss
-  return ("%s, unigram model %.3f: %.3f nats %s"):format(loss, result.unigram_loss, math.abs(nats),
-    nats >= 0 and "below" or "above")
+---A loss beside its baseline: ", unigram model 6.250: 1.250 nats below".
+local function compared(line, name, baselines)
+  for _, baseline in ipairs(baselines) do
+    local value = baseline.loss == name and line[baseline.metric]
+    if value then
+      local nats = value - line[name .. "_loss"]
+      return (", %s %.3f: %.3f nats %s"):format(baseline.title, value, math.abs(nats), nats >= 0 and "below" or "above")
+    end
+  end
+  return ""
+end
+
+---The losses on held-out data, each with what a baseline makes of the same labels.
+---@param line table of metrics
+---@param order seqrun.Shown[]
+---@param baselines seqrun.Baseline[]
+---@return string[] # one text a loss
+function summary.scores(line, order, baselines)
+  local lines = {}
+  for _, shown in ipairs(order) do
+    local loss, accuracy = line[shown.name .. "_loss"], line[shown.name .. "_accuracy"]
+    if loss then
+      local score = ("%s loss %.3f%s"):format(shown.name, loss, compared(line, shown.name, baselines))
+      lines[#lines + 1] = score .. (accuracy and (", accuracy %.3f"):format(accuracy) or "")
+    end
+  end
+  return lines
 end
 
 ---Model FLOP utilisation of this session, and what the simpler formula of many papers makes of it.
----@param flops number done, as run/flops.lua counts
+---@param flops number done, as model:flops counts
 ---@param simple number 6 x parameters x real tokens
 ---@param available number peak x seconds
 function summary.mfu(flops, simple, available)
@@ -97,13 +115,16 @@ function summary.tell(self)
       text.count((w.tokens - self.tokens_before) / seconds), text.count((w.slots - self.slots_before) / seconds))
   end
   local peak = self.config.peak_flops
-  if peak and self.train_seconds > 0 then
+  if peak and self.model.flops and self.train_seconds > 0 then
     local simple = 6 * self.model.params:count() * (w.tokens - self.tokens_before)
     say("  mfu        %s", summary.mfu(self.work, simple, peak * seconds))
   end
   say("  packing    %s of all slots were real tokens", text.percent(w.tokens / math.max(1, w.slots)))
   if self.config.pack.arrange == "packed" then say("  packed     %s", speed_up(self)) end
-  if self.result then say("  held back  %s", summary.score(self.result)) end
+  local result = self.result
+  for _, score in ipairs(result and summary.scores(result.line, result.order, self.baselines) or {}) do
+    say("  held out   %s", score)
+  end
   say("  saved      %s", self.folder)
 end
 

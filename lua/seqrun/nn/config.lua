@@ -1,0 +1,132 @@
+-- config.lua - the keys of a BERT: Hugging Face's names, with types, ranges and the values of BERT-base.
+--
+-- A key that nobody knows is refused, wherever it stands: a misspelled one would train BERT-base unnoticed.
+
+local guess = require("seqrun.guess")
+
+local config = {}
+
+local function integer(default, min) return { default = default, min = min, integer = true } end
+local function number(default, min, below) return { default = default, min = min, below = below } end
+
+---What a config may hold; the defaults are BERT-base as published.
+local KEYS = {
+  vocab_size = integer(30522, 1),
+  hidden_size = integer(768, 1),
+  num_hidden_layers = integer(12, 1),
+  num_attention_heads = integer(12, 1),
+  intermediate_size = integer(3072, 1),
+  hidden_act = { default = "gelu" },
+  hidden_dropout_prob = number(0.1, 0, 1),
+  attention_probs_dropout_prob = number(0.1, 0, 1),
+  max_position_embeddings = integer(512, 1),
+  type_vocab_size = integer(2, 1),
+  initializer_range = number(0.02, 0),
+  layer_norm_eps = number(1e-12, 0),
+  pad_token_id = integer(0, 0),
+}
+
+---Hugging Face's names of activations, and ours.
+config.ACTIVATIONS = {
+  gelu = "gelu",
+  gelu_new = "gelu_tanh",
+  gelu_pytorch_tanh = "gelu_tanh",
+  relu = "relu",
+}
+
+---Keys of Hugging Face that choose another architecture, with the only value supported here.
+local ONLY = {
+  position_embedding_type = "absolute", tie_word_embeddings = true, is_decoder = false, add_cross_attention = false,
+  is_encoder_decoder = false, model_type = "bert",
+}
+
+---Keys of Hugging Face's config.json that change nothing in the encoder.
+local IGNORED = {}
+for key in ([[ architectures dtype torch_dtype transformers_version use_cache classifier_dropout id2label label2id
+  problem_type num_labels directionality pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers
+  pooler_size_per_head pooler_type gradient_checkpointing output_past output_attentions output_hidden_states
+  return_dict torchscript bos_token_id eos_token_id sep_token_id cls_token_id mask_token_id unk_token_id
+  decoder_start_token_id finetuning_task task_specific_params tokenizer_class prefix chunk_size_feed_forward
+  cross_attention_hidden_size pruned_heads name_or_path _name_or_path _num_labels _attn_implementation
+  attn_implementation quantization_config ]]):gmatch("%S+") do
+  IGNORED[key] = true
+end
+
+---The keys of a table and of those that it inherits from.
+local function inherited(given, level)
+  if type(given) ~= "table" then
+    error(("bert: the config is a %s; expected a table such as { hidden_size = 768 }"):format(type(given)), level)
+  end
+  local meta = getmetatable(given)
+  local parent = type(meta) == "table" and meta.__index or nil
+  if parent ~= nil and type(parent) ~= "table" then
+    error("bert: the config inherits keys through a function; copy them into a plain table", level)
+  end
+  local whole = parent and inherited(parent, level + 1) or {}
+  for key, value in pairs(given) do whole[key] = value end
+  return whole
+end
+
+local function known_keys()
+  local names = {}
+  for _, keys in ipairs { KEYS, ONLY, IGNORED } do
+    for name in pairs(keys) do names[#names + 1] = name end
+  end
+  names[#names + 1] = "heads"
+  table.sort(names)
+  return names
+end
+
+---What is wrong with a value, or nil.
+local function fault(rule, value)
+  if type(rule.default) == "string" then return type(value) ~= "string" and "a string" or nil end
+  local kind = rule.integer and "an integer" or "a number"
+  local good = type(value) == "number" and value == value and value >= rule.min and value < (rule.below or math.huge)
+    and (not rule.integer or math.tointeger(value) ~= nil)
+  if good then return nil end
+  return rule.below and ("%s in [%g, %g)"):format(kind, rule.min, rule.below) or ("%s >= %g"):format(kind, rule.min)
+end
+
+local function check_key(key, value, level)
+  if ONLY[key] ~= nil and value ~= ONLY[key] then
+    local text = "bert: '%s = %s' is another architecture; only %s is supported"
+    error(text:format(key, tostring(value), tostring(ONLY[key])), level)
+  end
+  local rule = KEYS[key]
+  if not rule then
+    if ONLY[key] ~= nil or IGNORED[key] then return end
+    error(("bert: unknown key '%s'%s"):format(tostring(key), guess.hint(tostring(key), known_keys())), level)
+  end
+  local wanted = fault(rule, value)
+  if wanted then error(("bert: %s is %s; expected %s"):format(key, tostring(value), wanted), level) end
+end
+
+local function check_whole(whole, level)
+  local hidden, heads = whole.hidden_size, whole.num_attention_heads
+  if hidden % heads ~= 0 then
+    local text = "bert: hidden_size %d is not a multiple of num_attention_heads %d; choose one that divides it"
+    error(text:format(hidden, heads), level)
+  end
+  if not config.ACTIVATIONS[whole.hidden_act] then
+    local text = "bert: hidden_act '%s' is not supported; choose gelu, gelu_new, gelu_pytorch_tanh or relu"
+    error(text:format(whole.hidden_act), level)
+  end
+end
+
+---A config with all keys of the encoder, checked.  `heads` and keys of Hugging Face that change nothing are kept.
+---@param given table|nil what is left out is BERT-base
+---@param level integer the stack level that errors name, as of error()
+---@return table
+function config.whole(given, level)
+  given = inherited(given or {}, level + 1)
+  local whole = {}
+  for key, rule in pairs(KEYS) do whole[key] = rule.default end
+  for key, value in pairs(given) do
+    if key ~= "heads" then check_key(key, value, level + 1) end
+    whole[key] = KEYS[key] and KEYS[key].integer and math.tointeger(value) or value
+  end
+  check_whole(whole, level + 1)
+  return whole
+end
+
+return config

@@ -1,0 +1,224 @@
+-- encoder.lua - the encoder of BERT: embeddings and post-LN layers, composed from coarse ops.
+--
+-- Names, shapes and config keys are those of Hugging Face's BertModel.  It stands alone or is a part of a model;
+-- what heads see of a batch is a `States`: the last hidden state of the rows that they need.
+--
+-- Source: Devlin et al. 2018, arXiv:1810.04805.
+
+local check_options = require("seqrun.check_options")
+local configs = require("seqrun.nn.config")
+local ops = require("seqrun.ops")
+local part = require("seqrun.nn.part")
+local specs = require("seqrun.nn.specs")
+
+---@class seqrun.Encoder: seqrun.Part
+---@field config table Hugging Face keys
+---@field prefix string what the names of its parameters begin with
+local Encoder = part.class()
+
+---Rows of the vocabulary are padded in the store to a multiple of this, and stripped on save.
+Encoder.VOCAB_MULTIPLE = 8
+
+-- ---- parameters ------------------------------------------------------------------------------
+
+---Query, key and value are three tensors that stand side by side, so that one product makes all.
+local function add_attention(add, prefix, hidden)
+  for _, kind in ipairs { "weight", "bias" } do
+    for _, name in ipairs { "query", "key", "value" } do
+      local shape = kind == "weight" and { hidden, hidden } or { hidden }
+      add[kind](("%s.self.%s.%s"):format(prefix, name, kind), shape, { fuse = prefix .. ".self.qkv." .. kind })
+    end
+  end
+  add.linear(prefix .. ".output.dense", hidden, hidden)
+  add.norm(prefix .. ".output.LayerNorm", hidden)
+end
+
+---The parameters of a config, in the order of the path of a token.
+local function list_specs(config, prefix, pooler)
+  local hidden, inner = config.hidden_size, config.intermediate_size
+  local list, add = specs.new(config.initializer_range)
+  local embeddings = prefix .. "embeddings."
+  add.weight(embeddings .. "word_embeddings.weight", { config.vocab_size, hidden },
+    { pad_rows_to = Encoder.VOCAB_MULTIPLE })
+  add.weight(embeddings .. "position_embeddings.weight", { config.max_position_embeddings, hidden })
+  add.weight(embeddings .. "token_type_embeddings.weight", { config.type_vocab_size, hidden })
+  add.norm(embeddings .. "LayerNorm", hidden)
+  for i = 0, config.num_hidden_layers - 1 do
+    local layer = ("%sencoder.layer.%d."):format(prefix, i)
+    add_attention(add, layer .. "attention", hidden)
+    add.linear(layer .. "intermediate.dense", inner, hidden)
+    add.linear(layer .. "output.dense", hidden, inner)
+    add.norm(layer .. "output.LayerNorm", hidden)
+  end
+  if pooler then add.linear(prefix .. "pooler.dense", hidden, hidden) end
+  return list
+end
+
+local OPTIONS = { pooler = true, prefix = true }
+
+---An encoder on the current device, parameters not yet initialised.
+---@param config table keys of Hugging Face's config.json; what is left out is BERT-base
+---@param options? { pooler?: boolean, prefix?: string } pooler: with the map that reads [CLS]; prefix: of the
+---  parameters' names, "bert."
+---@return seqrun.Encoder
+function Encoder.new(config, options)
+  options = options or {}
+  check_options("nn.encoder", options, OPTIONS)
+  local whole = configs.whole(config, 4)
+  if whole.heads ~= nil then error("nn.encoder: an encoder has no heads; use sr.nn.bert", 3) end
+  local prefix = options.prefix or "bert."
+  return setmetatable({
+    name = "encoder", config = whole, prefix = prefix, specs = list_specs(whole, prefix, options.pooler),
+    has_pooler = options.pooler or false,
+  }, Encoder)
+end
+
+---The published initialisation: truncated normal weights, zero biases, unit norms.
+---@param seed integer
+---@return seqrun.Encoder
+function Encoder:initialise(seed)
+  self.params:initialise(seed)
+  return self
+end
+
+---The table that turns ids into rows: heads that are tied to it read it too.
+---@return seqrun.Tensor # (V, H)
+function Encoder:words() return self.params:get(self.prefix .. "embeddings.word_embeddings.weight") end
+
+-- ---- the path of a token ---------------------------------------------------------------------
+
+function Encoder:activation() return configs.ACTIVATIONS[self.config.hidden_act] end
+
+---LayerNorm with this config's epsilon.
+function Encoder:norm(x, residual, name, options)
+  options.eps = self.config.layer_norm_eps
+  return part.norm(self, x, residual, name, options)
+end
+
+local function embed(self, batch)
+  local p, config, embeddings = self.params, self.config, self.prefix .. "embeddings."
+  local tables = {
+    word = self:words(),
+    position = p:get(embeddings .. "position_embeddings.weight"),
+    type = p:get(embeddings .. "token_type_embeddings.weight"),
+    gamma = p:get(embeddings .. "LayerNorm.weight"),
+    beta = p:get(embeddings .. "LayerNorm.bias"),
+  }
+  local dropout = self.training and config.hidden_dropout_prob or 0
+  return ops.embed(batch.ids, batch.types, tables, batch.layout, { eps = config.layer_norm_eps, dropout = dropout })
+end
+
+---One layer: attention, then the feed-forward block, each with residual and norm.
+---@param x seqrun.Tensor (T, H)
+---@param layout seqrun.Layout
+---@param i integer layer, from 0 as in the names
+---@param needed? { layout: seqrun.Layout, rows: seqrun.Tensor } go on with these rows after attention
+---@return seqrun.Tensor # (T, H), or the needed rows of it
+function Encoder:layer(x, layout, i, needed)
+  local config, p = self.config, self.params
+  local name = ("%sencoder.layer.%d."):format(self.prefix, i)
+  local hidden_dropout = self.training and config.hidden_dropout_prob or 0
+
+  local fused = name .. "attention.self.qkv."
+  local qkv = ops.linear(x, p:fused(fused .. "weight"), p:fused(fused .. "bias"))
+  local mixed = (self.attention or ops.attention)(qkv, layout, {
+    heads = config.num_attention_heads,
+    dropout = self.training and config.attention_probs_dropout_prob or 0,
+    layer = i,
+  })
+  if needed then
+    mixed, x = ops.gather_rows(mixed, needed.rows), ops.gather_rows(x, needed.rows)
+    layout = needed.layout
+  end
+  local projected = self:linear(mixed, name .. "attention.output.dense")
+  local attended = self:norm(projected, x, name .. "attention.output.LayerNorm", {
+    dropout = hidden_dropout, layer = i, site = "projection", layout = layout,
+  })
+
+  local inner = self:linear(attended, name .. "intermediate.dense", { act = self:activation() })
+  local outer = self:linear(inner, name .. "output.dense")
+  return self:norm(outer, attended, name .. "output.LayerNorm", {
+    dropout = hidden_dropout, layer = i, site = "feed", layout = layout,
+  })
+end
+
+---The last hidden state of every row, or of the rows that are needed: after the attention of the last
+---layer nothing reads the others, and three quarters of its products come after it.
+---@param batch { ids: seqrun.Tensor, types: seqrun.Tensor, layout: seqrun.Layout }
+---@param needed? { layout: seqrun.Layout, rows: seqrun.Tensor }
+---@return seqrun.Tensor # (T, H), or the needed rows of it
+function Encoder:encode(batch, needed)
+  local layout, x = batch.layout, embed(self, batch)
+  local last = self.config.num_hidden_layers - 1
+  for i = 0, last do
+    local function layer(input) return self:layer(input, layout, i, i == last and needed or nil) end
+    x = self.recompute and self.training and ops.recompute(layer, x) or layer(x)
+  end
+  return x
+end
+
+---What a sequence is for heads that read it as a whole: tanh of a linear map of [CLS].
+---@param x seqrun.Tensor (N, H) rows of [CLS]
+---@return seqrun.Tensor # (N, H)
+function Encoder:pool(x) return self:linear(x, self.prefix .. "pooler.dense", { act = "tanh" }) end
+
+---What heads read of a batch.
+---@class seqrun.States
+---@field encoder seqrun.Encoder
+---@field x seqrun.Tensor (T, H), or the rows of batch.last
+---@field key "rows"|"places" where a target's rows stand in x
+local States = {}
+States.__index = States
+
+---The hidden state of a target's rows.
+---@param target seqrun.Target
+---@return seqrun.Tensor # (M, H)
+function States:rows(target) return ops.gather_rows(self.x, target[self.key]) end
+
+---The pooled hidden state of a target's rows.
+---@param target seqrun.Target
+---@return seqrun.Tensor # (M, H)
+function States:pooled(target) return self.encoder:pool(self:rows(target)) end
+
+---Encodes a batch for heads: only the rows that some target reads are finished.
+---@param batch seqrun.Batch
+---@return seqrun.States
+function Encoder:states(batch)
+  local x = self:encode(batch, batch.last)
+  return setmetatable({ encoder = self, x = x, key = batch.last and "places" or "rows" }, States)
+end
+
+-- ---- what others ask -------------------------------------------------------------------------
+
+---Real tokens in every product of the layers, and 12 H sum(len^2) a layer for attention.
+---@param batch seqrun.Batch
+---@return number
+function Encoder:flops(batch)
+  local c = self.config
+  local h = c.hidden_size
+  local a_token = 6 * c.num_hidden_layers * (4 * h * h + 2 * h * c.intermediate_size)
+  return a_token * batch.tokens + 12 * h * c.num_hidden_layers * batch.layout:squares()
+end
+
+---config.json of Hugging Face.
+---@param architecture? string "BertModel"
+---@return table
+function Encoder:hf_config(architecture)
+  local dtype = self.params:get(self.specs[1].name):dtype()
+  local whole = {
+    architectures = require("seqrun.core.json").array { architecture or "BertModel" }, model_type = "bert",
+    dtype = dtype == "f64" and "float64" or "float32", tie_word_embeddings = true,
+  }
+  for key, value in pairs(self.config) do
+    if whole[key] == nil then whole[key] = value end
+  end
+  return whole
+end
+
+function Encoder:__tostring()
+  local c = self.config
+  return ("encoder: %d layers, hidden size %d, %d attention heads, %d tokens"):format(c.num_hidden_layers,
+    c.hidden_size, c.num_attention_heads, c.vocab_size)
+end
+
+return Encoder

@@ -1,0 +1,42 @@
+-- nsp.lua - the next-sentence head: two classes over the pooled [CLS].
+
+local ops = require("seqrun.ops")
+local part = require("seqrun.nn.part")
+local specs = require("seqrun.nn.specs")
+
+---@class seqrun.NextSentence: seqrun.Head
+local NextSentence = part.class()
+NextSentence.pooler = true
+
+---@param encoder seqrun.Encoder
+---@param prefix? string of the parameters' names, "cls."
+---@return seqrun.NextSentence
+local function new(encoder, prefix)
+  prefix = prefix or "cls."
+  local list, add = specs.new(encoder.config.initializer_range)
+  add.linear(prefix .. "seq_relationship", 2, encoder.config.hidden_size)
+  return setmetatable({ name = "nsp", encoder = encoder, prefix = prefix, specs = list }, NextSentence)
+end
+
+---@param x seqrun.Tensor (N, H) rows of [CLS]
+---@return seqrun.Tensor # (N, 2)
+function NextSentence:logits(x) return self:linear(self.encoder:pool(x), self.prefix .. "seq_relationship") end
+
+---@param hidden seqrun.States
+---@param target seqrun.Target
+---@return seqrun.Loss
+function NextSentence:loss(hidden, target)
+  local logits = self:logits(hidden:rows(target))
+  local total, items, correct = ops.cross_entropy(logits, target.labels, target.weights)
+  return { total = total, items = items, correct = correct }
+end
+
+---@param batch seqrun.Batch
+---@param count integer rows
+---@return number
+function NextSentence:flops_of(_, count)
+  local h = self.encoder.config.hidden_size
+  return 6 * (h * h + 2 * h) * count
+end
+
+return { new = new }

@@ -1,0 +1,81 @@
+-- losses.lua - the named losses of a micro-batch, in the order in which they are printed.
+--
+--     local losses = sr.nn.losses()
+--     losses:add("score", { total = total, items = errors, count = target.count })
+--     losses.total:backward()
+--
+-- A total is divided by the denominator of the whole update already, so that the loss of an update is the sum over
+-- its micro-batches.
+
+local guess = require("seqrun.guess")
+
+---@class seqrun.Loss
+---@field name string its metrics are NAME_loss and, with `correct`, NAME_accuracy
+---@field total seqrun.Tensor scalar
+---@field count integer items it is over
+---@field items? seqrun.Tensor the value of each item, before weights
+---@field correct? seqrun.Tensor 1 for each item that is predicted right, else 0
+---@field sums? table<string, table> further metrics: { NAME = { tensor or number, count } } is reported as their ratio
+---@field factor? number what it counts in losses.total; default 1
+
+---@class seqrun.Losses
+---@field total seqrun.Tensor the sum that backward() starts from
+local Losses = {}
+Losses.__index = Losses
+
+local FIELDS = { name = 1, total = 1, count = 1, items = 1, correct = 1, sums = 1, factor = 1 }
+
+local function fail(name, format, ...) error(("losses: '%s' %s"):format(name, format:format(...)), 4) end
+
+local function is_tensor(x) return type(x) == "userdata" end
+
+local function check_fields(name, loss)
+  for key in pairs(loss) do
+    if not FIELDS[key] then
+      local known = {}
+      for field in pairs(FIELDS) do known[#known + 1] = field end
+      table.sort(known)
+      fail(name, "has no field '%s'%s", tostring(key), guess.hint(tostring(key), known))
+    end
+  end
+end
+
+local function check(self, name, loss)
+  if type(name) ~= "string" or not name:find("^%a[%w_]*$") then
+    error(("losses: '%s' is not a name; use letters, digits and _"):format(tostring(name)), 3)
+  end
+  if name == "total" or Losses[name] then fail(name, "is reserved; choose another name") end
+  if self[name] then fail(name, "was added already") end
+  if type(loss) ~= "table" then fail(name, "is a %s; expected { total =, count = }", type(loss)) end
+  check_fields(name, loss)
+  if not is_tensor(loss.total) or loss.total:numel() ~= 1 then fail(name, "needs `total`, a scalar tensor") end
+  if math.type(loss.count) ~= "integer" or loss.count < 0 then
+    fail(name, "needs `count`, the number of items as a non-negative integer; it is %s", tostring(loss.count))
+  end
+  for _, key in ipairs { "items", "correct" } do
+    if loss[key] ~= nil and not is_tensor(loss[key]) then fail(name, "has `%s` that is not a tensor", key) end
+  end
+  for metric, pair in pairs(loss.sums or {}) do
+    if type(pair) ~= "table" or not (is_tensor(pair[1]) or type(pair[1]) == "number") or type(pair[2]) ~= "number" then
+      fail(name, "has sums.%s that is not { tensor or number, count }", tostring(metric))
+    end
+  end
+end
+
+---Adds a loss, and what it counts to the total.
+---@param name string
+---@param loss table see seqrun.Loss
+---@return seqrun.Losses
+function Losses:add(name, loss)
+  check(self, name, loss)
+  loss.name = name
+  self[#self + 1], self[name] = loss, loss
+  local share = loss.factor and loss.total * loss.factor or loss.total
+  self.total = self.total and self.total + share or share
+  return self
+end
+
+---@return seqrun.Losses
+local function new() return setmetatable({}, Losses) end
+
+return { new = new }

@@ -1,0 +1,81 @@
+-- model.lua - parts over one store of parameters: what sr.optim, sr.run and checkpoints ask of a model.
+--
+--     local model = sr.nn.model { generator, discriminator, { { name = "score.weight", shape = { 1, 64 } } } }
+--     function model:losses(batch) ... end
+--
+-- A part has `specs` and may have flops(batch); a plain list of specs is a part as well.  A store stands in the
+-- order of the parts.
+
+local params = require("seqrun.params")
+
+---@class seqrun.Model
+---@field params seqrun.Params
+---@field parts table[]
+---@field training boolean dropout is applied only while this is true
+---@field recompute boolean run each layer again in the backward pass instead of keeping its activations
+local Model = {}
+Model.__index = Model
+
+---@param parts table[]
+---@return seqrun.Model
+function Model.new(parts)
+  if type(parts) ~= "table" or #parts == 0 then
+    error("nn.model: expected a list of parts, such as { sr.nn.encoder(config), { { name = 'w', shape = { 9 } } } }", 3)
+  end
+  local all = {}
+  for i, part in ipairs(parts) do
+    local specs = part.specs or part
+    if type(part) ~= "table" or type(specs) ~= "table" or part.specs == nil and #part == 0 then
+      error(("nn.model: part %d has no specs; expected an encoder, a head or { { name =, shape = } }"):format(i), 3)
+    end
+    if rawget(part, "model") then error(("nn.model: part %d belongs to another model already"):format(i), 3) end
+    table.move(specs, 1, #specs, #all + 1, all)
+  end
+  local self = setmetatable({ parts = parts, training = true, recompute = false, params = params.new(all) }, Model)
+  for _, part in ipairs(parts) do
+    if part.specs then part.model, part.params = self, self.params end
+  end
+  return self
+end
+
+---Writes the initial values: a function of the seed and each parameter's name.
+---@param seed integer
+---@return seqrun.Model
+function Model:initialise(seed)
+  self.params:initialise(seed)
+  return self
+end
+
+---FLOP of forward and backward that the formula of MFU counts for a batch.
+---@param batch seqrun.Batch
+---@return number
+function Model:flops(batch)
+  local sum = 0
+  for _, part in ipairs(self.parts) do
+    if part.flops then sum = sum + part:flops(batch) end
+  end
+  return sum
+end
+
+---Baselines of its losses: what a trivial predictor would lose on the same labels.
+---@param corpus seqrun.Corpus
+---@return seqrun.Baseline[]
+function Model:baselines(corpus)
+  local list = {}
+  for _, part in ipairs(self.parts) do
+    if part.baseline then list[#list + 1] = part:baseline(corpus) end
+  end
+  return list
+end
+
+---@class seqrun.Baseline
+---@field loss string the loss that it is compared with
+---@field metric string its key in metrics
+---@field title string "unigram model"
+---@field score fun(batch: seqrun.Batch): number?, integer? sum over labels, and how many; nil without labels
+
+function Model:__tostring()
+  return ("model of %d parts, %d parameters"):format(#self.parts, self.params:count())
+end
+
+return Model

@@ -1,0 +1,46 @@
+-- part.lua - a part of a model: its parameters by name, and the maps that use them.
+--
+-- Parts of a model share its store, `training` and `recompute`.  A part that is in no model makes one of its own
+-- when these are asked for, so that an encoder works alone too.
+
+local ops = require("seqrun.ops")
+
+---@class seqrun.Part
+---@field name string
+---@field specs seqrun.ParamSpec[]
+---@field model seqrun.Model
+---@field params seqrun.Params
+---@field training boolean
+---@field recompute boolean
+local Part = {}
+
+local SHARED = { params = true, training = true, recompute = true }
+
+---x W' + b with the parameters NAME.weight and NAME.bias.
+function Part:linear(x, name, options)
+  local p = self.params
+  return ops.linear(x, p:get(name .. ".weight"), p:get(name .. ".bias"), options)
+end
+
+---LayerNorm of x + residual with the parameters NAME.weight and NAME.bias.
+function Part:norm(x, residual, name, options)
+  local p = self.params
+  return ops.residual_norm(x, residual, p:get(name .. ".weight"), p:get(name .. ".bias"), options)
+end
+
+local part = { linear = Part.linear, norm = Part.norm }
+
+---A class of parts.
+---@return table class its `__index` is set
+function part.class()
+  local Class = setmetatable({}, { __index = Part })
+  function Class.__index(self, key)
+    local value = Class[key]
+    if value ~= nil or not SHARED[key] then return value end
+    local model = rawget(self, "model") or require("seqrun.nn.model").new { self }
+    return model[key]
+  end
+  return Class
+end
+
+return part

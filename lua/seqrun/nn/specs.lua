@@ -1,0 +1,36 @@
+-- specs.lua - lists of parameters for sr.params.new, written shortly.
+--
+--     local list, add = specs.new(0.02)
+--     add.linear("classifier", 3, hidden)      -- classifier.weight (3, H), classifier.bias (3)
+--     add.norm("LayerNorm", hidden)
+
+local specs = {}
+
+---An empty list and the functions that add to it.
+---@param std? number standard deviation of weights, 0.02
+---@return seqrun.ParamSpec[] list
+---@return table add weight(name, shape, more), bias(name, shape, more), linear(name, outputs, inputs), norm(name, size)
+function specs.new(std)
+  local list, add = {}, {}
+  local function push(spec, more)
+    for key, value in pairs(more or {}) do spec[key] = value end
+    list[#list + 1] = spec
+  end
+  function add.weight(name, shape, more)
+    push({ name = name, shape = shape, init = "normal", std = std, group = "decay" }, more)
+  end
+  function add.bias(name, shape, more)
+    push({ name = name, shape = shape, init = "zeros", group = "no_decay" }, more)
+  end
+  function add.linear(name, outputs, inputs)
+    add.weight(name .. ".weight", { outputs, inputs })
+    add.bias(name .. ".bias", { outputs })
+  end
+  function add.norm(name, size)
+    push { name = name .. ".weight", shape = { size }, init = "ones", group = "no_decay" }
+    add.bias(name .. ".bias", { size })
+  end
+  return list, add
+end
+
+return specs

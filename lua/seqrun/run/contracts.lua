@@ -1,0 +1,81 @@
+-- contracts.lua - what a run asks of the parts that a recipe gives it, checked before anything trains.
+
+local contracts = {}
+
+---Methods and fields of each part, and whose they are.
+local WANTED = {
+  loader = {
+    like = "sr.data.loader (seqrun/data/loader.lua)",
+    methods = { "next", "cursor", "seek", "summary", "plan", "plan_text" },
+  },
+  held = { like = "sr.data.loader (seqrun/data/loader.lua)", methods = { "next", "cursor", "seek" } },
+  model = { like = "sr.nn.model (seqrun/nn/model.lua)", methods = { "losses" }, fields = { params = "table" } },
+  optimizer = {
+    like = "sr.optim.adamw (seqrun/optim.lua)", methods = { "step", "settle", "counts", "state", "restore" },
+  },
+  corpus = { like = "sr.data.open (seqrun/data/corpus.lua)", methods = { "info", "vocab_text", "lowercase" } },
+}
+
+---The order in which mistakes are told, and which parts may be left out.
+local PARTS = { { "model" }, { "optimizer" }, { "loader" }, { "held", true }, { "corpus", true } }
+
+local function is_callable(x)
+  local meta = getmetatable(x)
+  return type(x) == "function" or type(meta) == "table" and meta.__call ~= nil
+end
+
+---What a part lacks, as a list of words.
+local function lacks(part, wanted)
+  local missing = {}
+  for _, name in ipairs(wanted.methods) do
+    if not is_callable(part[name]) then missing[#missing + 1] = name .. "()" end
+  end
+  for name, kind in pairs(wanted.fields or {}) do
+    if type(part[name]) ~= kind then missing[#missing + 1] = name end
+  end
+  return missing
+end
+
+local function check_part(name, part, optional)
+  local wanted = WANTED[name]
+  if part == nil then
+    if optional then return end
+    error(("run:start: %s is missing; expected one like %s"):format(name, wanted.like), 4)
+  end
+  if type(part) ~= "table" then
+    error(("run:start: %s is a %s; expected one like %s"):format(name, type(part), wanted.like), 4)
+  end
+  local missing = lacks(part, wanted)
+  if #missing > 0 then
+    error(("run:start: %s has no %s; it needs what %s has"):format(name, table.concat(missing, ", "), wanted.like), 4)
+  end
+end
+
+---Raises at the recipe's line when a part lacks something.
+---@param parts table
+function contracts.check(parts)
+  for _, entry in ipairs(PARTS) do check_part(entry[1], parts[entry[1]], entry[2]) end
+  if parts.rate ~= nil and not is_callable(parts.rate) then
+    local text = "run:start: rate is a %s; expected a function of the step, such as sr.run.schedule(cfg)"
+    error(text:format(type(parts.rate)), 3)
+  end
+  if parts.optimizer.params and parts.optimizer.params ~= parts.model.params then
+    error("run:start: the optimizer updates other parameters than the model's; make it from model.params", 3)
+  end
+end
+
+---Raises when what a model's losses() returned cannot be added up; see seqrun/nn/losses.lua.
+---@param losses any
+function contracts.check_losses(losses)
+  local way = "return sr.nn.losses() filled by :add(name, { total =, count = })"
+  if type(losses) ~= "table" or type(losses.total) ~= "userdata" then
+    error("run:tally: model:losses(batch) gave no `total`, a scalar tensor; " .. way, 3)
+  end
+  for i, loss in ipairs(losses) do
+    if type(loss) ~= "table" or type(loss.name) ~= "string" or not loss.total or math.type(loss.count) ~= "integer" then
+      error(("run:tally: loss %d of model:losses(batch) has no name, total or count; %s"):format(i, way), 3)
+    end
+  end
+end
+
+return contracts

@@ -1,0 +1,129 @@
+-- tally.lua - named losses added up, whatever their names: sums by key, and the order in which to print them.
+--
+-- Tensors stay on the device until `read`, which fetches all of them in one copy.
+
+local tensor = require("seqrun.tensor")
+
+---@class seqrun.Tally
+---@field order seqrun.Shown[]
+local Tally = {}
+Tally.__index = Tally
+
+---@class seqrun.Shown
+---@field name string of a loss
+---@field accuracy boolean
+---@field metrics string[] further ones
+
+---Scalars that may wait on the device before they are read.
+local MOST_PENDING = 256
+
+---@return seqrun.Tally
+local function new() return setmetatable({ order = {}, pending = {} }, Tally) end
+
+local function add(sums, key, value) sums[key] = (sums[key] or 0) + value end
+
+---The entry of a loss in the order of printing.
+local function shown(self, name)
+  for _, entry in ipairs(self.order) do
+    if entry.name == name then return entry end
+  end
+  local entry = { name = name, accuracy = false, metrics = {} }
+  self.order[#self.order + 1] = entry
+  return entry
+end
+
+local function show_metric(entry, metric)
+  for _, name in ipairs(entry.metrics) do
+    if name == metric then return end
+  end
+  entry.metrics[#entry.metrics + 1] = metric
+  table.sort(entry.metrics)
+end
+
+---Adds a number now, a scalar tensor later.
+local function queue(self, sums, key, value)
+  if type(value) == "number" then return add(sums, key, value) end
+  self.pending[#self.pending + 1] = { sums, key, value:detach():keep() }
+end
+
+---Adds one loss.
+local function take_loss(self, sums, seen, loss, by_items)
+  local name, entry = loss.name, shown(self, loss.name)
+  if by_items and loss.items then
+    queue(self, sums, "value " .. name, loss.items:sum())
+    add(sums, "of " .. name, loss.count)
+  else
+    queue(self, sums, "value " .. name, loss.total)
+    if not seen[name] then add(sums, "of " .. name, 1) end
+    seen[name] = true
+  end
+  add(sums, "count " .. name, loss.count)
+  if loss.correct then
+    entry.accuracy = true
+    queue(self, sums, "correct " .. name, loss.correct:sum())
+  end
+  for metric, pair in pairs(loss.sums or {}) do
+    show_metric(entry, metric)
+    queue(self, sums, "sum " .. metric, pair[1])
+    add(sums, "items " .. metric, pair[2])
+  end
+end
+
+---Adds the losses of a micro-batch.
+---@param sums table<string, number> added to, also by later reads
+---@param losses seqrun.Losses
+---@param seen table<string, boolean> names that this update has had; empty at its first micro-batch
+---@param by_items? boolean mean over items; else over updates, of what they minimised
+function Tally:take(sums, losses, seen, by_items)
+  for _, loss in ipairs(losses) do take_loss(self, sums, seen, loss, by_items) end
+  if losses.total and not by_items then queue(self, sums, "loss", losses.total) end
+  if #self.pending > MOST_PENDING then self:read() end
+end
+
+---The values of scalars of one dtype, in one copy.
+local function values_of(scalars)
+  local scope <close> = tensor.scope()
+  local quiet <close> = tensor.no_grad()
+  local flat = {}
+  for i, scalar in ipairs(scalars) do flat[i] = scalar:reshape(1) end
+  return tensor.cat(flat):totable()
+end
+
+---Reads what is still on the device.
+function Tally:read()
+  local by_dtype = {}
+  for i, item in ipairs(self.pending) do
+    local dtype = item[3]:dtype()
+    by_dtype[dtype] = by_dtype[dtype] or {}
+    table.insert(by_dtype[dtype], i)
+  end
+  local values = {}
+  for _, places in pairs(by_dtype) do
+    local scalars = {}
+    for i, place in ipairs(places) do scalars[i] = self.pending[place][3] end
+    for i, value in ipairs(values_of(scalars)) do values[places[i]] = value end
+  end
+  for i, item in ipairs(self.pending) do
+    add(item[1], item[2], values[i])
+    item[3]:release()
+  end
+  self.pending = {}
+end
+
+local function ratio(a, b) return a and b and b > 0 and a / b or nil end
+
+---Writes the metrics of sums that have been read.
+---@param sums table<string, number>
+---@param line table
+function Tally:metrics(sums, line)
+  for _, entry in ipairs(self.order) do
+    local name = entry.name
+    if (sums["count " .. name] or 0) > 0 then
+      line[name .. "_loss"] = ratio(sums["value " .. name], sums["of " .. name])
+      line[name .. "_accuracy"] = ratio(sums["correct " .. name], sums["count " .. name])
+    end
+    for _, metric in ipairs(entry.metrics) do line[metric] = ratio(sums["sum " .. metric], sums["items " .. metric]) end
+  end
+end
+
+return { new = new }

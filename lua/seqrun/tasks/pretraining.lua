@@ -1,0 +1,103 @@
+-- pretraining.lua - the task of BERT's pretraining: masked tokens, next sentences, a BERT from scratch.
+
+local c = require("seqrun.config")
+local failure = require("seqrun.failure")
+local parts = require("seqrun.run.parts")
+
+local pretraining = {}
+
+local data = c.map {
+  { "short_seq_prob", c.number { default = 0.1, min = 0, max = 1,
+    doc = "probability that a pair is cut to a random length" } },
+  { "nsp", c.boolean { default = true, doc = "next-sentence prediction: draw sentence pairs and train the NSP head" } },
+}
+
+local mask = c.map {
+  { "prob", c.number { default = 0.15, min = 0.01, max = 0.9, doc = "fraction of the tokens to mask" } },
+  { "max", c.integer { default = 20, min = 1, max = 65535, doc = "maximum masked tokens a sequence" } },
+  { "whole_word", c.boolean { default = false, doc = "whole-word masking" } },
+}
+
+local model = c.map {
+  { "hidden_size", c.integer { default = 768, min = 1, max = 65536, doc = "hidden size" } },
+  { "num_hidden_layers", c.integer { default = 12, min = 1, max = 1024, doc = "number of encoder layers" } },
+  { "num_attention_heads", c.integer { default = 12, min = 1, max = 1024,
+    doc = "number of attention heads; must divide hidden_size" } },
+  { "intermediate_size", c.integer { default = 3072, min = 1, max = 1 << 20,
+    doc = "hidden size of the feed-forward block" } },
+  { "hidden_act", c.enum({ "gelu", "gelu_new", "relu" }, { default = "gelu",
+    doc = "activation function; gelu: exact (erf), gelu_new: tanh approximation" }) },
+  { "hidden_dropout_prob", c.number { default = 0.1, min = 0, max = 0.9, doc = "dropout probability" } },
+  { "attention_probs_dropout_prob", c.number { default = 0.1, min = 0, max = 0.9,
+    doc = "attention dropout probability" } },
+  { "max_position_embeddings", c.integer { default = 512, min = 8, max = 65536,
+    doc = "number of position embeddings: the longest sequence the model can read" } },
+  { "type_vocab_size", c.integer { default = 2, min = 2, max = 65536, doc = "number of token types (segments)" } },
+  { "initializer_range", c.number { default = 0.02, min = 0, doc = "standard deviation of the initial weights" } },
+  { "layer_norm_eps", c.number { default = 1e-12, min = 0, doc = "epsilon of LayerNorm" } },
+  { "recompute", c.boolean { default = false, changeable = true,
+    doc = "recompute the activations of each layer in the backward pass: less memory, more time, same results" } },
+}
+
+pretraining.keys = { { "data", data }, { "mask", mask }, { "model", model } }
+
+pretraining.rules = {
+  {
+    keys = { "model.num_attention_heads", "model.hidden_size" },
+    check = function(heads, hidden)
+      if hidden % heads == 0 then return nil end
+      return ("hidden_size %d = %d x %d + %d; num_attention_heads must divide it"):format(
+        hidden, heads, hidden // heads, hidden % heads)
+    end,
+  },
+  {
+    keys = { "data.max_len", "model.max_position_embeddings" },
+    check = function(max_len, positions)
+      if max_len <= positions then return nil end
+      return ("max_len %d exceeds the %d positions of the model; raise model.max_position_embeddings"):format(
+        max_len, positions)
+    end,
+  },
+}
+
+---Options for sr.data.loader.
+---@param cfg table
+---@param corpus seqrun.Corpus
+---@param part "train"|"held"
+---@param plan? string a saved plan, used for the epoch that it fits
+---@return table
+function pretraining.loader_options(cfg, corpus, part, plan)
+  if cfg.data.nsp and corpus:info().kind ~= "text" then
+    failure.raise("config", "%s holds given examples, not sentences to pair; set data.nsp=false", cfg.data.file)
+  end
+  local options = parts.loader_options(cfg, corpus, part, plan)
+  options.mask, options.nsp, options.short_seq_prob = cfg.mask, cfg.data.nsp, cfg.data.short_seq_prob
+  options.per_square = 1 / (6 * cfg.model.hidden_size) -- FLOP of attention per len^2 over those of products per token
+  return options
+end
+
+---The config for sr.nn.bert.
+---@param cfg table
+---@param corpus seqrun.Corpus
+---@return table
+function pretraining.model_options(cfg, corpus)
+  local options = {}
+  for key, value in pairs(cfg.model) do
+    if key ~= "recompute" then options[key] = value end
+  end
+  options.vocab_size = corpus:vocab_size()
+  return options
+end
+
+---Options for sr.optim.adamw and sr.optim.lamb; parameters that no loss of this config reaches are frozen.
+---@param cfg table
+---@param bert seqrun.Bert
+---@param loader seqrun.Loader
+---@return table
+function pretraining.optimizer_options(cfg, bert, loader)
+  local options = parts.optimizer_options(cfg, loader)
+  options.groups = bert:frozen(cfg.data.nsp and { "mlm", "nsp" } or { "mlm" })
+  return options
+end
+
+return pretraining
