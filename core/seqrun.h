@@ -30,6 +30,7 @@
 #include "core/base/file.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/permute.h"
 #include "core/base/reader.h"
 #include "core/base/rng.h"
 #include "core/base/status.h"
@@ -65,10 +66,12 @@
 
 #include "core/batch/batch.h"
 #include "core/batch/collate.h"
+#include "core/batch/cursor.h"
 #include "core/batch/epoch.h"
 #include "core/batch/layout.h"
 #include "core/batch/loader.h"
 #include "core/batch/mask.h"
+#include "core/batch/order.h"
 #include "core/batch/target.h"
 #include "core/batch/update.h"
 

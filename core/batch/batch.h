@@ -32,6 +32,7 @@ typedef struct sr_batch {
     int64_t sequences, tokens; /* real ones */
     int64_t slots;             /* T */
     int64_t masked;            /* tokens behind masks */
+    int32_t share;             /* of its update, from 0 */
 } sr_batch;
 
 /* A sequence of a batch: one of the examples of an epoch (the key of its mask and dropout). */
@@ -39,6 +40,10 @@ typedef struct sr_pick {
     const sr_examples *examples;
     uint32_t uid, epoch;
 } sr_pick;
+
+static inline int32_t sr_pick_length(const sr_pick *p) {
+    return sr_example_length(&p->examples->example[p->uid]);
+}
 
 /* Collates n >= 1 sequences; weights are not set yet, see update.h.
  *

@@ -43,26 +43,27 @@ static sr_status make_plan(sr_epoch *e, const sr_lengths *lengths, int32_t capac
 }
 
 static sr_status plan_epoch(sr_epoch *e, const sr_examples_opts *examples,
-                            const sr_pack_opts *solve, const sr_plan *saved) {
+                            const sr_pack_opts *solve, const sr_plan *saved, bool bind) {
     uint16_t *lengths;
     SR_TRY(sr_examples_lengths(&lengths, e->examples));
     sr_lengths view = {.data = lengths, .width = 2, .count = e->examples->count};
     sr_status st = make_plan(e, &view, examples->max_len, solve, saved);
-    if (st == SR_OK) st = sr_packing_new(&e->packing, e->plan, &view, examples->seed);
-    if (st == SR_OK) e->packs = sr_packing_packs(e->packing);
+    if (st == SR_OK && bind) st = sr_packing_new(&e->packing, e->plan, &view, examples->seed);
+    if (st == SR_OK) e->packs = e->plan->packs;
     sr_free(lengths);
     return st;
 }
 
 sr_status sr_epoch_build(sr_epoch **out, const sr_dataset *d, const sr_examples_opts *examples,
-                         const sr_pack_opts *solve, const sr_plan *saved, sr_threads *threads) {
+                         const sr_pack_opts *solve, const sr_plan *saved, bool bind,
+                         sr_threads *threads) {
     *out = NULL;
     sr_epoch *e;
     double began = sr_time_monotonic();
     SR_TRY(sr_new(&e, 1));
     *e = (sr_epoch){.epoch = examples->epoch, .refs = 1};
     sr_status st = sr_examples_build(&e->examples, d, examples, threads);
-    if (st == SR_OK) st = plan_epoch(e, examples, solve, saved);
+    if (st == SR_OK) st = plan_epoch(e, examples, solve, saved, bind);
     e->seconds = sr_time_monotonic() - began;
     if (st != SR_OK) {
         sr_epoch_release(e);

@@ -20,7 +20,7 @@ typedef struct sr_epoch {
     uint32_t epoch; /* of the draws; 0 for given examples */
     sr_examples *examples;
     sr_plan *plan;
-    sr_packing *packing;
+    sr_packing *packing; /* NULL unless packs are drawn from it */
     int64_t packs;
     double seconds;   /* what building it took */
     char reason[200]; /* why this depth, when it was chosen by itself; else empty */
@@ -32,11 +32,13 @@ typedef struct sr_epoch {
  *   examples  its epoch and seed count
  *   solve   solver and max_seqs (or SR_DEPTH_AUTO); of no effect when `saved` fits
  *   saved   a plan made before, used when it is one of these lengths; NULL: none
+ *   bind    whether packs of the epoch will be drawn: makes `packing`
  *   threads    for the draws; NULL: the caller's thread alone
  *
  * Errors: those of sr_examples_build(), sr_pack_solve(), sr_packing_new(). */
 sr_status sr_epoch_build(sr_epoch **out, const sr_dataset *d, const sr_examples_opts *examples,
-                         const sr_pack_opts *solve, const sr_plan *saved, sr_threads *threads);
+                         const sr_pack_opts *solve, const sr_plan *saved, bool bind,
+                         sr_threads *threads);
 sr_epoch *sr_epoch_retain(sr_epoch *e);
 void sr_epoch_release(sr_epoch *e); /* NULL is allowed */
 

@@ -1,5 +1,7 @@
 #include "core/batch/feed.h"
 
+#include <inttypes.h>
+
 #include "core/base/mem.h"
 
 static sr_status check(const sr_feed *f) {
@@ -12,6 +14,13 @@ static sr_status check(const sr_feed *f) {
                        INT32_MAX);
     if (!(o->per_square >= 0 && o->per_square <= 1))
         return sr_fail(SR_EINVAL, "loader: per_square is 0 to 1; given %g", o->per_square);
+    if (o->by == SR_BY_SEQUENCES && o->packs > 0)
+        return sr_fail(SR_EINVAL,
+                       "loader: by sequences, an update has a number of sequences, not of packs; "
+                       "set sequences");
+    if (o->shares < 0 || o->shares > SR_MOST_SHARES)
+        return sr_fail(SR_EINVAL, "loader: shares must be 0..%d; given %" PRId64, SR_MOST_SHARES,
+                       o->shares);
     if (o->threads < 0 || o->threads > 64 || o->prefetch < 0 || o->prefetch > 1024)
         return sr_fail(SR_EINVAL, "loader: threads are 0..64, prefetch 0..1024; given %d and %d",
                        o->threads, o->prefetch);
@@ -100,7 +109,8 @@ sr_status sr_feed_epoch(sr_epoch **out, sr_feed *f, uint32_t epoch, sr_threads *
     sr_examples_opts examples = f->opts.examples;
     examples.epoch = epoch;
     sr_epoch *e;
-    sr_status st = sr_epoch_build(&e, f->d, &examples, &f->opts.solve, f->opts.plan, threads);
+    sr_status st = sr_epoch_build(&e, f->d, &examples, &f->opts.solve, f->opts.plan,
+                                  f->opts.by == SR_BY_PACKS, threads);
     pthread_mutex_lock(&f->lock);
     f->building = false;
     if (st == SR_OK) {
@@ -111,49 +121,4 @@ sr_status sr_feed_epoch(sr_epoch **out, sr_feed *f, uint32_t epoch, sr_threads *
     pthread_cond_broadcast(&f->changed);
     pthread_mutex_unlock(&f->lock);
     return st;
-}
-
-/* ---- orders ---- */
-
-static bool over(const sr_feed *f, uint32_t epoch) {
-    return f->opts.epochs > 0 && epoch - f->opts.examples.epoch >= (uint64_t)f->opts.epochs;
-}
-
-/* Takes up to `want` packs at the cursor, all of one epoch. */
-static sr_status take_run(sr_order *order, sr_feed *f, sr_cursor *c, int64_t *want) {
-    if ((order->runs & (order->runs - 1)) == 0)
-        SR_TRY(sr_grow(&order->run, order->runs == 0 ? 1 : order->runs * 2));
-    sr_epoch *e;
-    SR_TRY(sr_feed_epoch(&e, f, c->epoch, NULL));
-    int64_t left = e->packs - c->pack, n = left < *want ? left : *want;
-    order->run[order->runs++] =
-        (sr_run_of_packs){.epoch = e, .number = c->epoch, .first = c->pack, .count = n};
-    *want -= n;
-    c->pack += n;
-    if (c->pack == e->packs) {
-        c->epoch++;
-        c->pack = 0;
-    }
-    return SR_OK;
-}
-
-sr_status sr_feed_order(sr_order *order, sr_feed *f, sr_cursor *cursor) {
-    *order = (sr_order){.index = cursor->update, .begin = *cursor};
-    sr_cursor c = *cursor;
-    int64_t want = c.packs;
-    sr_status st = SR_OK;
-    while (st == SR_OK && want > 0 && !over(f, c.epoch)) st = take_run(order, f, &c, &want);
-    if (st != SR_OK) {
-        sr_order_free(order);
-        return st;
-    }
-    if (order->runs > 0) c.update++;
-    order->end = *cursor = c;
-    return SR_OK;
-}
-
-void sr_order_free(sr_order *order) {
-    for (int64_t i = 0; i < order->runs; i++) sr_epoch_release(order->run[i].epoch);
-    sr_free(order->run);
-    *order = (sr_order){0};
 }

@@ -7,6 +7,7 @@
 #include <pthread.h>
 
 #include "core/batch/loader.h"
+#include "core/batch/order.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,25 +36,9 @@ void sr_feed_close(sr_feed *f);
 /* An epoch, retained; built when it is not at hand, while others wait. */
 sr_status sr_feed_epoch(sr_epoch **out, sr_feed *f, uint32_t epoch, sr_threads *threads);
 
-/* A run of packs of one epoch. */
-typedef struct sr_run_of_packs {
-    sr_epoch *epoch; /* retained */
-    uint32_t number; /* the epoch's number: the key of masks, order and partners */
-    int64_t first, count;
-} sr_run_of_packs;
-
-/* The packs of one update: what is decided in order, before workers make it in any order. */
-typedef struct sr_order {
-    sr_run_of_packs *run;
-    int64_t runs;
-    int64_t index;
-    sr_cursor begin, end;
-} sr_order;
-
-/* Orders the update that begins at *cursor and moves the cursor behind it.  No packs are left when
- * order->runs is 0. */
+/* Orders the update that begins at *cursor and moves the cursor behind it.  Nothing is left when
+ * the order is empty. */
 sr_status sr_feed_order(sr_order *order, sr_feed *f, sr_cursor *cursor);
-void sr_order_free(sr_order *order); /* leaves an empty shell */
 
 /* Makes an update as ordered, or of given picks. */
 sr_status sr_feed_make(sr_update **out, const sr_feed *f, const sr_order *order);

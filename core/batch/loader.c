@@ -25,7 +25,7 @@ struct sr_loader {
     sr_feed feed;
     sr_cursor start; /* before anything was drawn */
     double waited;
-    int64_t sequences; /* drawn before the next update */
+    int64_t masked; /* tokens masked before the next update: known once an update is made */
 
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t changed;
@@ -72,9 +72,9 @@ static void work_once(sr_loader *l) {
     pthread_mutex_lock(&l->lock);
     l->ordering = false;
     l->next = cursor;
-    l->ended = st != SR_OK || order.runs == 0;
+    l->ended = st != SR_OK || order.groups == 0;
     pthread_cond_broadcast(&l->changed);
-    if (st == SR_OK && order.runs > 0) {
+    if (st == SR_OK && order.groups > 0) {
         pthread_mutex_unlock(&l->lock);
         st = sr_feed_make(&update, &l->feed, &order);
         sr_order_free(&order);
@@ -166,9 +166,11 @@ static sr_status settle_packs(sr_loader *l, sr_threads *threads) {
     sr_epoch *e;
     SR_TRY(sr_feed_epoch(&e, &l->feed, o->examples.epoch, threads));
     double packs = (double)o->packs;
-    if (o->packs == 0) packs = floor((double)o->sequences / sr_plan_factor(e->plan) + 0.5);
+    if (o->by == SR_BY_PACKS && packs == 0)
+        packs = floor((double)o->sequences / sr_plan_factor(e->plan) + 0.5);
     sr_epoch_release(e);
-    l->start = (sr_cursor){.epoch = o->examples.epoch, .packs = packs < 1 ? 1 : (int64_t)packs};
+    l->start = (sr_cursor){.epoch = o->examples.epoch,
+                           .packs = packs < 1 && o->by == SR_BY_PACKS ? 1 : (int64_t)packs};
     l->next = l->delivered = l->start;
     return SR_OK;
 }
@@ -223,7 +225,7 @@ static void restart(sr_loader *l, const sr_cursor *cursor) {
     pause_workers(l);
     drop_slots(l);
     l->next = l->delivered = *cursor;
-    l->sequences = cursor->sequences;
+    l->masked = cursor->drawn.masked_tokens;
     l->ordered = l->given = 0;
     l->ended = l->paused = false;
     pthread_cond_broadcast(&l->changed);
@@ -258,9 +260,8 @@ sr_status sr_loader_next(sr_update **out, sr_loader *l) {
     sr_update *u = s->update;
     if (u != NULL) { /* a failure, and the end, stay where they are */
         *s = (slot){0};
-        u->begin.sequences = l->sequences;
-        l->sequences += u->sequences;
-        u->end.sequences = l->sequences;
+        u->begin.drawn.masked_tokens = l->masked;
+        u->end.drawn.masked_tokens = l->masked += u->masked;
         l->delivered = u->end;
         l->given++;
         pthread_cond_broadcast(&l->changed);
@@ -276,24 +277,35 @@ sr_cursor sr_loader_cursor(const sr_loader *l) {
     return l->delivered; /* written by the thread that asks for updates, as is this call */
 }
 
-sr_status sr_loader_seek(sr_loader *l, const sr_cursor *cursor) {
-    const sr_loader_opts *o = &l->feed.opts;
-    if (cursor->epoch < o->examples.epoch || cursor->pack < 0 || cursor->packs < 0 ||
-        cursor->packs > INT32_MAX || cursor->update < 0 || cursor->sequences < 0)
-        return sr_fail(SR_EINVAL,
-                       "loader: epoch %" PRIu32 ", pack %" PRId64 " is no place of this loader",
-                       cursor->epoch, cursor->pack);
+static bool possible(const sr_loader *l, const sr_cursor *c) {
+    const sr_counters *n = &c->drawn;
+    return c->epoch >= l->feed.opts.examples.epoch && c->position >= 0 && c->packs >= 0 &&
+           c->packs <= INT32_MAX && n->updates >= 0 && n->sequences >= 0 && n->raw_tokens >= 0 &&
+           n->real_tokens >= 0 && n->masked_tokens >= 0;
+}
+
+/* Whether the epoch of a cursor is as long as its position says. */
+static sr_status check_position(sr_loader *l, const sr_cursor *c) {
+    if (c->position == 0) return SR_OK;
     sr_epoch *e;
-    if (cursor->pack > 0) {
-        SR_TRY(sr_feed_epoch(&e, &l->feed, cursor->epoch, NULL));
-        int64_t packs = e->packs;
-        sr_epoch_release(e);
-        if (cursor->pack >= packs)
-            return sr_fail(SR_EINVAL,
-                           "loader: epoch %" PRIu32 " has %" PRId64 " packs, pack %" PRId64
-                           " is not among them; the data set or its options have changed",
-                           cursor->epoch, packs, cursor->pack);
-    }
+    SR_TRY(sr_feed_epoch(&e, &l->feed, c->epoch, NULL));
+    bool packs = l->feed.opts.by == SR_BY_PACKS;
+    int64_t all = packs ? e->packs : e->examples->count;
+    sr_epoch_release(e);
+    if (c->position < all) return SR_OK;
+    return sr_fail(SR_EINVAL,
+                   "loader: the cursor is at %s %" PRId64 " of epoch %" PRIu32
+                   ", which has %" PRId64 "; the data set or its options have changed",
+                   packs ? "pack" : "sequence", c->position, c->epoch, all);
+}
+
+sr_status sr_loader_seek(sr_loader *l, const sr_cursor *cursor) {
+    if (!possible(l, cursor))
+        return sr_fail(SR_EINVAL,
+                       "loader: epoch %" PRIu32 ", position %" PRId64
+                       " is not a place of this loader",
+                       cursor->epoch, cursor->position);
+    SR_TRY(check_position(l, cursor));
     sr_cursor from = *cursor;
     if (from.packs == 0) from.packs = l->start.packs;
     pthread_mutex_lock(&l->lock);

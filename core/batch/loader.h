@@ -24,15 +24,28 @@ extern "C" {
  * width of BERT-base. */
 #define SR_PER_SQUARE (1.0 / (6 * 768))
 
+/* What an update is a number of. */
+typedef enum sr_by {
+    SR_BY_PACKS,    /* packs of the epoch's plan, in the order of a keyed permutation */
+    SR_BY_SEQUENCES /* exactly so many sequences, in the order of a keyed permutation; packed inside
+                       the update */
+} sr_by;
+
+enum { SR_USUAL_SHARES = 8, SR_MOST_SHARES = 4096 };
+
 typedef struct sr_loader_opts {
     sr_examples_opts
         examples; /* part, max_len, nsp, seed, ...; its epoch is where the loader starts */
     sr_pack_opts solve;
     const sr_plan *plan; /* a saved one, used where it fits; copied; NULL: none */
+    sr_by by;
     sr_arrange arrange;
-    int64_t packs;     /* packs an update; 0: by `sequences` */
-    int64_t sequences; /* packs = max(1, round(sequences / factor)), factor of the first plan */
+    int64_t packs;     /* by packs: packs an update; 0: from `sequences` */
+    int64_t sequences; /* by packs: packs = max(1, round(sequences / factor)), factor of the first
+                          plan; by sequences: of every update but the last */
     int64_t micro;     /* packs a batch (padded: rows of one sequence); 0: all of the update */
+    int64_t shares;    /* of an update, in equally many batches where packs allow; 0: a share a
+                          batch, at most SR_USUAL_SHARES */
     double per_square; /* packs are dealt to batches by tokens + per_square sum len^2; 0: the
                           default */
     int64_t epochs;    /* epochs to go through; 0: without end */

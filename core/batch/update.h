@@ -10,25 +10,19 @@
 #define SR_BATCH_UPDATE_H
 
 #include "core/batch/batch.h"
+#include "core/batch/cursor.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Where in the epochs a loader stands: the next pack to draw.  Nothing else is state. */
-typedef struct sr_cursor {
-    uint32_t epoch;
-    int64_t pack;
-    int64_t update;    /* updates drawn before */
-    int64_t sequences; /* sequences drawn before */
-    int64_t packs;     /* packs an update; 0: not settled */
-} sr_cursor;
 
 typedef struct sr_update {
     sr_batch **batch; /* (batches) */
     int64_t batches;
     int64_t index; /* from 0 */
     int64_t packs, sequences, tokens, slots, masked;
+    int32_t shares;   /* batches come share by share; see sr_batch.share */
     double imbalance; /* cost of the heaviest batch over the mean; see sr_loader_opts.per_square */
     sr_cursor begin, end;
 } sr_update;

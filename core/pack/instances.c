@@ -1,19 +1,13 @@
 #include "core/pack/instances.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/base/rng.h"
-
-/* A permutation of 0..n-1 works on pairs (x < a, y < b), a * b >= n. */
-typedef struct domain {
-    uint32_t n, a, b;
-} domain;
+#include "core/base/permute.h"
 
 typedef struct bucket { /* the sequences of one length */
-    domain slots;       /* n: slots of this length in the whole plan */
+    sr_domain slots;    /* n: slots of this length in the whole plan */
     uint32_t first;     /* uid[first .. first + have) */
     uint32_t have;
 } bucket;
@@ -27,46 +21,13 @@ struct sr_packing {
     uint64_t seed;
     int32_t deepest;
     uint32_t patterns;
-    domain order;
+    sr_domain order;
     uint32_t *pack; /* pattern p makes packs pack[p] .. pack[p + 1] */
     uint32_t *part; /* and has parts part[p] .. part[p + 1] */
     slot_part *slot;
     bucket *bucket; /* by length */
     uint32_t *uid;  /* by length, uids rising within a length */
 };
-
-static domain make_domain(uint32_t n) {
-    uint32_t a = (uint32_t)sqrt((double)n);
-    while ((uint64_t)a * a < n) a++;
-    if (a == 0) a = 1;
-    return (domain){n, a, n / a + (n % a != 0)};
-}
-
-/* Uniform in [0, n): the round function of the network. */
-static uint32_t draw(uint64_t seed, uint32_t round, uint32_t half, sr_purpose purpose,
-                     uint32_t length, uint32_t epoch, uint32_t n) {
-    sr_u32x4 c = sr_counter(round, 0, half, purpose, length >> 12, length, epoch);
-    return sr_below(sr_philox(c, seed, SR_ROUNDS_DATA).w[0], n);
-}
-
-static uint32_t add_below(uint32_t a, uint32_t b, uint32_t n) {
-    uint64_t sum = (uint64_t)a + b;
-    return (uint32_t)(sum >= n ? sum - n : sum);
-}
-
-static uint32_t permute(const domain *d, uint32_t i, uint64_t seed, sr_purpose purpose,
-                        uint32_t length, uint32_t epoch) {
-    if (d->n < 2) return i;
-    do { /* cycle walking: a permutation of a * b things, restricted to those below n */
-        uint32_t x = i % d->a, y = i / d->a;
-        for (uint32_t round = 0; round < 4; round += 2) {
-            x = add_below(x, draw(seed, round, y, purpose, length, epoch, d->a), d->a);
-            y = add_below(y, draw(seed, round + 1, x, purpose, length, epoch, d->b), d->b);
-        }
-        i = x + y * d->a;
-    } while (i >= d->n);
-    return i;
-}
 
 /* ---- building ---- */
 
@@ -98,7 +59,7 @@ static sr_status lay_out_slots(sr_packing *k, const sr_plan *plan) {
     uint32_t first = 0;
     for (int32_t l = 1; l <= plan->capacity; l++) {
         k->bucket[l] =
-            (bucket){make_domain((uint32_t)used[l]), first, (uint32_t)plan->histogram.count[l]};
+            (bucket){sr_domain_of((uint32_t)used[l]), first, (uint32_t)plan->histogram.count[l]};
         first += k->bucket[l].have;
     }
     sr_free(used);
@@ -155,7 +116,7 @@ sr_status sr_packing_new(sr_packing **out, const sr_plan *plan, const sr_lengths
     k->seed = seed;
     k->deepest = plan->deepest;
     k->patterns = (uint32_t)plan->strategies;
-    k->order = make_domain((uint32_t)plan->packs);
+    k->order = sr_domain_of((uint32_t)plan->packs);
     sr_status st = allocate(k, plan);
     if (st == SR_OK) st = lay_out_slots(k, plan);
     if (st == SR_OK) st = fill_index(k, plan, lengths);
@@ -206,14 +167,15 @@ sr_status sr_packing_at(const sr_packing *k, uint32_t epoch, int64_t i, uint32_t
     if (i < 0 || i >= k->order.n)
         return sr_fail(SR_EINVAL, "pack: there is no pack %" PRId64 "; an epoch has %u, from 0", i,
                        k->order.n);
-    uint32_t pack = permute(&k->order, (uint32_t)i, k->seed, SR_PURPOSE_PACK_ORDER, 0, epoch);
+    uint32_t pack = sr_permute(&k->order, (uint32_t)i, k->seed, SR_PURPOSE_PACK_ORDER, 0, epoch);
     uint32_t p = pattern_of(k, pack), repeat = pack - k->pack[p];
     for (uint32_t j = k->part[p]; j < k->part[p + 1]; j++) {
         const slot_part *s = &k->slot[j];
         const bucket *b = &k->bucket[s->length];
         for (uint32_t c = 0; c < s->copies; c++) {
             uint32_t slot = s->offset + repeat * s->copies + c;
-            uint32_t e = permute(&b->slots, slot, k->seed, SR_PURPOSE_PARTNERS, s->length, epoch);
+            uint32_t e =
+                sr_permute(&b->slots, slot, k->seed, SR_PURPOSE_PARTNERS, s->length, epoch);
             if (e < b->have) uids[(*n)++] = k->uid[b->first + e];
         }
     }
@@ -222,5 +184,6 @@ sr_status sr_packing_at(const sr_packing *k, uint32_t epoch, int64_t i, uint32_t
 
 int64_t sr_packing_pattern(const sr_packing *k, uint32_t epoch, int64_t i) {
     if (i < 0 || i >= k->order.n) return -1;
-    return pattern_of(k, permute(&k->order, (uint32_t)i, k->seed, SR_PURPOSE_PACK_ORDER, 0, epoch));
+    return pattern_of(k,
+                      sr_permute(&k->order, (uint32_t)i, k->seed, SR_PURPOSE_PACK_ORDER, 0, epoch));
 }

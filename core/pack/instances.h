@@ -7,10 +7,7 @@
  * sequence comes exactly once an epoch, nothing is replayed after a resume, and machine, threads
  * and ranks do not matter.
  *
- * A permutation of n things is a 4-round Feistel network over two halves a x b >= n, a and b near
- * sqrt(n), whose round function is Philox; results >= n walk on (rarely: a b exceeds n by less
- * than a).  Counter: row = round, uid = other half, purpose = pack order or partners, layer|head
- * = length; see core/base/rng.h.
+ * Permutations: core/base/permute.h, with purpose pack order, or partners and the length.
  */
 #ifndef SR_PACK_INSTANCES_H
 #define SR_PACK_INSTANCES_H

@@ -14,12 +14,15 @@ void lsr_account_update(lua_State *L, const sr_update *u) {
 }
 
 void lsr_pushcursor(lua_State *L, const sr_cursor *c) {
-    lua_createtable(L, 0, 5);
+    lua_createtable(L, 0, 8);
     lsr_set_integer(L, "epoch", c->epoch);
-    lsr_set_integer(L, "pack", c->pack);
-    lsr_set_integer(L, "update", c->update);
-    lsr_set_integer(L, "sequences", c->sequences);
+    lsr_set_integer(L, "position", c->position);
     lsr_set_integer(L, "packs", c->packs);
+    lsr_set_integer(L, "update", c->drawn.updates);
+    lsr_set_integer(L, "sequences", c->drawn.sequences);
+    lsr_set_integer(L, "raw_tokens", c->drawn.raw_tokens);
+    lsr_set_integer(L, "real_tokens", c->drawn.real_tokens);
+    lsr_set_integer(L, "masked_tokens", c->drawn.masked_tokens);
 }
 
 static const sr_update *check_update(lua_State *L, int arg) {
@@ -34,6 +37,7 @@ static int update_info(lua_State *L) {
     lua_newtable(L);
     lsr_set_integer(L, "index", u->index);
     lsr_set_integer(L, "batches", u->batches);
+    lsr_set_integer(L, "shares", u->shares);
     lsr_set_integer(L, "packs", u->packs);
     lsr_set_integer(L, "sequences", u->sequences);
     lsr_set_integer(L, "tokens", u->tokens);
@@ -71,6 +75,7 @@ static int update_batch(lua_State *L) {
     lsr_set_integer(L, "slots", b->slots);
     lsr_set_integer(L, "masked", b->masked);
     lsr_set_integer(L, "epoch", b->layout->epoch[0]);
+    lsr_set_integer(L, "share", b->share + 1);
     lua_createtable(L, b->targets, 0);
     for (int i = 0; i < b->targets; i++) {
         push_facts(L, &b->target[i]);

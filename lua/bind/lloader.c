@@ -54,11 +54,14 @@ static int32_t read_depth(lua_State *L) {
 }
 
 static void read_options(lua_State *L, sr_loader_opts *o) {
+    static const char *const bys[] = {"packs", "sequences", NULL};
     static const char *const means[] = {"token", "sequence", NULL};
     read_examples(L, &o->examples);
     read_mask(L, o);
     o->solve.solver = lsr_field_string(L, 2, "solver", NULL);
     o->solve.max_seqs = read_depth(L);
+    o->by = (sr_by)lsr_field_choice(L, 2, "by", bys);
+    o->shares = lsr_field_integer(L, 2, "shares", 0);
     o->arrange = (sr_arrange)lsr_field_choice(L, 2, "arrange", arrange_names);
     o->packs = lsr_field_integer(L, 2, "packs", 0);
     o->sequences = lsr_field_integer(L, 2, "sequences", 0);
@@ -125,16 +128,22 @@ static int loader_cursor(lua_State *L) {
     return 1;
 }
 
+static sr_cursor read_cursor(lua_State *L, int at) {
+    return (sr_cursor){.epoch = (uint32_t)lsr_field_range(L, at, "epoch", 0, 0, UINT32_MAX),
+                       .position = lsr_field_integer(L, at, "position", 0),
+                       .packs = lsr_field_integer(L, at, "packs", 0),
+                       .drawn = {.updates = lsr_field_integer(L, at, "update", 0),
+                                 .sequences = lsr_field_integer(L, at, "sequences", 0),
+                                 .raw_tokens = lsr_field_integer(L, at, "raw_tokens", 0),
+                                 .real_tokens = lsr_field_integer(L, at, "real_tokens", 0),
+                                 .masked_tokens = lsr_field_integer(L, at, "masked_tokens", 0)}};
+}
+
 /* loader:seek(cursor) -> true | nil, message, code */
 static int loader_seek(lua_State *L) {
     sr_loader *l = check_loader(L, 1);
     luaL_checktype(L, 2, LUA_TTABLE);
-    int64_t epoch = lsr_field_integer(L, 2, "epoch", 0);
-    sr_cursor c = {.epoch = epoch < 0 || epoch > UINT32_MAX ? UINT32_MAX : (uint32_t)epoch,
-                   .pack = lsr_field_integer(L, 2, "pack", 0),
-                   .update = lsr_field_integer(L, 2, "update", 0),
-                   .sequences = lsr_field_integer(L, 2, "sequences", 0),
-                   .packs = lsr_field_integer(L, 2, "packs", 0)};
+    sr_cursor c = read_cursor(L, 2);
     sr_status st = sr_loader_seek(l, &c);
     return lsr_done(L, st);
 }

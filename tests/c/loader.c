@@ -89,7 +89,7 @@ static void every_example_once(void) {
         for (sr_update *u;; sr_update_free(u)) {
             CHECK_OK(sr_loader_next(&u, l));
             if (u == NULL) break;
-            CHECK(u->begin.sequences == sequences);
+            CHECK(u->begin.drawn.sequences == sequences);
             for (int64_t b = 0; b < u->batches; b++) {
                 const sr_layout *at = u->batch[b]->layout;
                 for (int32_t s = 0; s < at->sequences; s++) {
@@ -162,8 +162,8 @@ static void seeking_equals_never_having_stopped(void) {
         CHECK(from + 2 >= MANY || memcmp(&c, &cursor[from + 2], sizeof c) == 0);
     }
     sr_cursor nowhere = cursor[1];
-    nowhere.pack = 1 << 30;
-    CHECK_FAILS(sr_loader_seek(other, &nowhere), SR_EINVAL, "is not among them");
+    nowhere.position = 1 << 30;
+    CHECK_FAILS(sr_loader_seek(other, &nowhere), SR_EINVAL, "its options have changed");
     sr_loader_close(other);
     sr_loader_close(l);
     sr_dataset_close(d);

@@ -10,10 +10,14 @@ local shares = require("seqrun.data.shares")
 ---@field part? "train"|"held"
 ---@field max_len? integer tokens of a sequence and of a pack, 128
 ---@field arrange? "packed"|"padded"|"single" where tokens stand; the sequences are the same
+---@field by? "packs"|"sequences" what an update has a number of, packs by default. packs: of the epoch's plan, in keyed
+---order; sequences: exactly that many in keyed order, packed inside the update
 ---@field packs? integer packs an update
----@field sequences? integer instead of packs: sequences an update is to have on average
+---@field sequences? integer by packs, instead of packs: sequences an update has on average; by sequences: exactly
 ---@field adjust? "batch"|"betas" "batch": fewer packs, so that they hold that many sequences; "betas": as many packs
 ---@field micro_packs? integer packs a batch; all of the update by default
+---@field shares? integer parts of an update whose gradients are added up in a tree, in as many micro-batches each; by
+---default each micro-batch is a share, at most 8
 ---@field per_square? number packs are dealt to batches by tokens + per_square * sum len^2; 1 / (6 H) of the model
 ---@field seed? integer
 ---@field epoch? integer where to begin, 0
@@ -30,10 +34,15 @@ local shares = require("seqrun.data.shares")
 ---@field prefetch? integer updates made ahead, 2; 0: none, without a worker
 
 local OPTIONS = {
-  data = true, part = true, max_len = true, arrange = true, packs = true, sequences = true, adjust = true,
-  micro_packs = true, per_square = true, seed = true, epoch = true, epochs = true, nsp = true, short_seq_prob = true,
-  too_long = true, mask = true, loss = true, solver = true, max_seqs = true, plan = true, threads = true,
-  prefetch = true,
+  data = true, part = true, by = true, max_len = true, arrange = true, packs = true, sequences = true, adjust = true,
+  shares = true, micro_packs = true, per_square = true, seed = true, epoch = true, epochs = true, nsp = true,
+  short_seq_prob = true, too_long = true, mask = true, loss = true, solver = true, max_seqs = true, plan = true,
+  threads = true, prefetch = true,
+}
+
+local CURSOR = {
+  epoch = true, position = true, packs = true, update = true, sequences = true, raw_tokens = true, real_tokens = true,
+  masked_tokens = true,
 }
 
 -- ---- batches ---------------------------------------------------------------------------------
@@ -61,6 +70,7 @@ local OPTIONS = {
 ---@field slots integer T
 ---@field masked integer
 ---@field epoch integer of the first sequence
+---@field share integer its share of the update, from 1
 local Batch = {}
 
 ---Tensors are made when they are first asked for: on the current device, in the scope open then.
@@ -118,6 +128,7 @@ end
 ---@field tokens integer
 ---@field slots integer
 ---@field masked integer
+---@field shares integer parts whose gradients are added up in a tree; batches come share by share
 ---@field imbalance number cost of the heaviest micro-batch over the mean; 1 is even
 ---@field schedule_step number where schedules stand after it: all sequences drawn so far, over those that an update
 ---is to have; where no such number was given, updates
@@ -184,6 +195,10 @@ function Loader.open(t)
   if t.adjust and t.adjust ~= "batch" and t.adjust ~= "betas" then
     error(("data.loader: adjust is '%s'; it is 'batch' or 'betas'"):format(tostring(t.adjust)), 3)
   end
+  if t.by == "sequences" and (t.packs or t.adjust == "betas" or not t.sequences) then
+    local text = "data.loader: by 'sequences' an update has exactly so many sequences: set sequences, leave out %s"
+    error(text:format(t.adjust == "betas" and "adjust 'betas'" or "packs"), 3)
+  end
   local object, message, code = core.loader(t.data.core, core_options(t))
   if not object then return nil, message, code end
   return setmetatable({ core = object, options = t, data = t.data }, Loader)
@@ -191,8 +206,10 @@ end
 
 function Loader:__tostring()
   local s = self:summary()
-  return ("loader of %s, %s: %d packs (%.1f sequences) an update, %d packs an epoch, %s, %.1f %% full"):format(
-    self.data.about.path, s.part, s.packs, s.packs * s.factor, s.packs_per_epoch, s.arrange, 100 * s.efficiency)
+  local each = s.by == "sequences" and ("%d sequences"):format(self.options.sequences)
+    or ("%d packs (%.1f sequences)"):format(s.packs, s.packs * s.factor)
+  return ("loader of %s, %s: %s an update, %d packs an epoch, %s, %.1f %% full"):format(
+    self.data.about.path, s.part, each, s.packs_per_epoch, s.arrange, 100 * s.efficiency)
 end
 
 ---Sequences that an update is to have; nil when packs were asked for.
@@ -209,13 +226,24 @@ function Loader:next()
   return nil
 end
 
+---@class seqrun.Cursor
+---@field epoch integer
+---@field position integer packs (or sequences, by sequences) of the epoch drawn before
+---@field packs integer an update; 0 by sequences
+---@field update integer updates drawn before, and their
+---@field sequences integer
+---@field raw_tokens integer before stages cut sequences
+---@field real_tokens integer
+---@field masked_tokens integer
+
 ---Where the next update begins: a plain table to save and to give to seek().
----@return { epoch: integer, pack: integer, update: integer, sequences: integer, packs: integer }
+---@return seqrun.Cursor
 function Loader:cursor() return self.core:cursor() end
 
 ---Goes to a cursor: what follows equals never having stopped.
----@param cursor table
+---@param cursor seqrun.Cursor
 function Loader:seek(cursor)
+  check_options("loader:seek", cursor, CURSOR)
   local done, message, code = self.core:seek(cursor)
   if not done then failure.raise(code, "%s", message) end
 end
@@ -246,11 +274,14 @@ function Loader:examples(epoch) return self:plan(epoch).sequences end
 function Loader:summary()
   self.first_plan = self.first_plan or self:plan()
   local plan, packs, target = self.first_plan, self:cursor().packs, self:sequences_per_update()
+  local exact = self.options.by == "sequences"
+  if exact then packs = math.ceil(target / plan.factor) end -- as the plan of a whole epoch would have them
   return {
-    part = self.options.part or "train", arrange = self.options.arrange or "packed", packs = packs,
+    by = self.options.by or "packs", part = self.options.part or "train",
+    arrange = self.options.arrange or "packed", packs = packs,
     micro_packs = math.min(packs, self.options.micro_packs or packs), packs_per_epoch = plan.packs,
     sequences = plan.sequences, factor = plan.factor, efficiency = plan.efficiency, max_len = plan.max_len,
-    schedule_steps = target and packs * plan.factor / target or 1, -- that an update takes, on average
+    schedule_steps = target and not exact and packs * plan.factor / target or 1, -- that an update takes, on average
   }
 end
 

@@ -30,7 +30,7 @@ function loader:close() end
 function loader:next() end
 
 ---Where the next update begins.
----@return { epoch: integer, pack: integer, update: integer, sequences: integer, packs: integer }
+---@return seqrun.Cursor
 function loader:cursor() end
 
 ---Goes to a cursor.

@@ -1,0 +1,271 @@
+#include "core/batch/deal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/batch/fit.h"
+#include "core/pack/assign.h"
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static double cost_of(const sr_pick *pick, int64_t n, const sr_loader_opts *o) {
+    double cost = 0, per_square = o->per_square > 0 ? o->per_square : SR_PER_SQUARE;
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t length = (uint16_t)sr_pick_length(&pick[i]);
+        cost += sr_pack_cost(&length, 1, 1, per_square);
+    }
+    return cost;
+}
+
+/* As few batches as hold so many packs (or rows); as many in each share where shares are given. */
+static int64_t batches_for(int64_t packs, const sr_loader_opts *o) {
+    int64_t micro = o->micro > 0 ? o->micro : packs, n = (packs + micro - 1) / micro;
+    if (o->shares == 0) return n;
+    int64_t shares = smaller(o->shares, packs);
+    return smaller((n + shares - 1) / shares * shares, packs);
+}
+
+static sr_status make_batches(sr_deal *d, int64_t batches) {
+    d->batches = batches;
+    SR_TRY(sr_new(&d->end, batches));
+    return sr_new(&d->rows, batches);
+}
+
+static void forget_batches(sr_deal *d) {
+    sr_free(d->end);
+    sr_free(d->rows);
+    d->end = d->rows = NULL;
+}
+
+/* ---- packs that stand ---- */
+
+typedef struct packs {
+    const sr_pick *pick;
+    const int64_t *end;
+    int64_t count;
+} packs;
+
+static int64_t first_of(const packs *p, int64_t i) {
+    return i == 0 ? 0 : p->end[i - 1];
+}
+
+/* Fills batch b with its packs, from pick[at] on; returns where the next batch begins. */
+static int64_t gather(sr_deal *d, const packs *p, const int32_t *batch, int64_t b, int64_t at,
+                      const sr_loader_opts *o) {
+    for (int64_t i = 0; i < p->count; i++) {
+        if (batch[i] != b) continue;
+        int64_t first = first_of(p, i), n = p->end[i] - first;
+        if (n > 0) memcpy(d->pick + at, p->pick + first, (size_t)n * sizeof *d->pick);
+        at += n;
+        d->rows[b] += o->examples.max_len;
+    }
+    return d->end[b] = at;
+}
+
+static sr_status deal_packs(sr_deal *d, const packs *p, const sr_loader_opts *o) {
+    int32_t *batch;
+    double *cost;
+    if (p->count > INT32_MAX)
+        return sr_fail(SR_EINVAL, "batch: an update of %" PRId64 " packs is too large", p->count);
+    SR_TRY(make_batches(d, batches_for(p->count, o)));
+    SR_TRY(sr_new(&cost, (size_t)p->count * 2)); /* and the batches behind */
+    batch = (int32_t *)(cost + p->count);
+    for (int64_t i = 0; i < p->count; i++) {
+        int64_t first = first_of(p, i);
+        cost[i] = cost_of(p->pick + first, p->end[i] - first, o);
+    }
+    sr_status st =
+        sr_assign_packs(batch, &d->imbalance, cost, (int32_t)p->count, (int32_t)d->batches);
+    int64_t at = 0;
+    for (int64_t b = 0; st == SR_OK && b < d->batches; b++) at = gather(d, p, batch, b, at, o);
+    sr_free(cost);
+    d->packs = p->count;
+    return st;
+}
+
+/* ---- groups that must not be parted ---- */
+
+typedef struct ranked {
+    double cost;
+    int64_t group;
+    int64_t batch;
+} ranked;
+
+static int by_cost(const void *a, const void *b) {
+    const ranked *x = a, *y = b;
+    if (x->cost != y->cost) return x->cost < y->cost ? 1 : -1;
+    return (x->group > y->group) - (x->group < y->group);
+}
+
+static int by_batch(const void *a, const void *b) {
+    const ranked *x = a, *y = b;
+    if (x->batch != y->batch) return x->batch < y->batch ? -1 : 1;
+    return (x->group > y->group) - (x->group < y->group);
+}
+
+static int64_t least_of(const double *load, int64_t n) {
+    int64_t least = 0;
+    for (int64_t i = 1; i < n; i++)
+        if (load[i] < load[least]) least = i;
+    return least;
+}
+
+/* Every group, the costliest first, into the batch that has the least to do. */
+static sr_status spread(sr_deal *d, ranked *rank, const sr_order *order, const sr_loader_opts *o) {
+    double *load, most = 0, all = 0;
+    SR_TRY(sr_new(&load, d->batches));
+    for (int64_t g = 0; g < order->groups; g++) {
+        int64_t first = sr_order_group(order, g);
+        rank[g].cost = cost_of(order->pick + first, order->group_end[g] - first, o);
+        rank[g].group = g;
+    }
+    qsort(rank, (size_t)order->groups, sizeof *rank, by_cost);
+    for (int64_t i = 0; i < order->groups; i++) {
+        rank[i].batch = least_of(load, d->batches);
+        load[rank[i].batch] += rank[i].cost;
+        all += rank[i].cost;
+    }
+    for (int64_t b = 0; b < d->batches; b++) most = load[b] > most ? load[b] : most;
+    d->imbalance = all > 0 ? most * (double)d->batches / all : 1;
+    qsort(rank, (size_t)order->groups, sizeof *rank, by_batch);
+    sr_free(load);
+    return SR_OK;
+}
+
+/* Packs what each batch got; *most becomes the packs of the fullest. */
+static sr_status fit_batches(sr_deal *d, int64_t *most, const ranked *rank, const sr_order *order,
+                             const sr_loader_opts *o, int64_t *pack_end) {
+    int64_t at = 0, g = 0;
+    *most = d->packs = 0;
+    for (int64_t b = 0; b < d->batches; b++) {
+        int64_t begin = at, n = 0;
+        for (; g < order->groups && rank[g].batch == b; g++) {
+            int64_t first = sr_order_group(order, rank[g].group);
+            int64_t count = order->group_end[rank[g].group] - first;
+            memcpy(d->pick + at, order->pick + first, (size_t)count * sizeof *d->pick);
+            at += count;
+        }
+        if (at > begin)
+            SR_TRY(sr_fit(d->pick + begin, at - begin, pack_end, &n, o,
+                          (uint32_t)order->begin.drawn.updates));
+        d->end[b] = at;
+        d->rows[b] = n * o->examples.max_len;
+        d->packs += n;
+        if (n > *most) *most = n;
+    }
+    return SR_OK;
+}
+
+static sr_status too_large(int64_t groups, const sr_loader_opts *o) {
+    return sr_fail(SR_EINVAL,
+                   "batch: a group of the order needs more than the %" PRId64
+                   " packs of a micro-batch (its update has %" PRId64
+                   " groups); raise micro_packs, or part the group",
+                   o->micro, groups);
+}
+
+/* Tries more and more batches until none has more packs than it may. */
+static sr_status deal_groups(sr_deal *d, const sr_order *order, const sr_loader_opts *o,
+                             int64_t batches, int64_t *pack_end) {
+    ranked *rank;
+    SR_TRY(sr_new(&rank, order->groups));
+    sr_status st = SR_OK;
+    for (int64_t most = INT64_MAX; st == SR_OK && most > o->micro && o->micro > 0; batches++) {
+        forget_batches(d);
+        if (batches > order->groups) st = too_large(order->groups, o);
+        if (st == SR_OK) st = make_batches(d, batches);
+        if (st == SR_OK) st = spread(d, rank, order, o);
+        if (st == SR_OK) st = fit_batches(d, &most, rank, order, o, pack_end);
+    }
+    sr_free(rank);
+    return st;
+}
+
+static sr_status deal_unpacked(sr_deal *d, const sr_order *order, const sr_loader_opts *o) {
+    int64_t *pack_end, n = 0;
+    sr_pick *pick;
+    SR_TRY(sr_new(&pack_end, order->sequences));
+    sr_status st;
+    SR_GO(done, st, sr_new(&pick, order->sequences));
+    memcpy(pick, order->pick, (size_t)order->sequences * sizeof *pick);
+    st = sr_fit(pick, order->sequences, pack_end, &n, o, (uint32_t)order->begin.drawn.updates);
+    int64_t batches = batches_for(n, o);
+    if (st == SR_OK && (batches == 1 || order->groups == order->sequences))
+        st = deal_packs(d, &(packs){pick, pack_end, n}, o);
+    else if (st == SR_OK)
+        st = deal_groups(d, order, o, batches, pack_end);
+    sr_free(pick);
+done:
+    sr_free(pack_end);
+    return st;
+}
+
+/* ---- rows of one sequence each ---- */
+
+/* As many sequences in a row as stand together: those of a group, unless groups are packs. */
+static int64_t together(const sr_order *order, int64_t *group, int64_t at) {
+    if (order->packs) return 1;
+    while (order->group_end[*group] <= at) ++*group;
+    return order->group_end[*group] - at;
+}
+
+static sr_status deal_rows(sr_deal *d, const sr_order *order, const sr_loader_opts *o) {
+    int64_t n = order->sequences, micro = o->micro > 0 ? o->micro : n, group = 0, b = -1, used = 0;
+    int64_t least = batches_for(n, o), room = o->shares > 0 ? (n + least - 1) / least : micro;
+    d->stride = o->examples.max_len;
+    SR_TRY(make_batches(d, n)); /* at most */
+    memcpy(d->pick, order->pick, (size_t)n * sizeof *d->pick);
+    for (int64_t at = 0, k; at < n; at += k) {
+        k = together(order, &group, at);
+        if (k > micro) return too_large(order->groups, o);
+        if (b < 0 || used + k > room) b++, used = 0;
+        used += k;
+        d->end[b] = at + k;
+        d->rows[b] = used * d->stride;
+    }
+    d->batches = b + 1;
+    d->packs = order->packs ? order->groups : n;
+    return SR_OK;
+}
+
+static sr_status deal_single(sr_deal *d, const sr_order *order) {
+    if (!order->packs && order->groups < order->sequences)
+        return sr_fail(SR_EINVAL, "batch: the order has groups of several sequences, but arrange "
+                                  "'single' puts each in a batch of its own; use packed or padded");
+    SR_TRY(make_batches(d, order->sequences));
+    memcpy(d->pick, order->pick, (size_t)order->sequences * sizeof *d->pick);
+    for (int64_t i = 0; i < d->batches; i++) d->end[i] = i + 1;
+    d->packs = order->groups;
+    return SR_OK;
+}
+
+/* ---- any order ---- */
+
+static sr_status deal(sr_deal *d, const sr_order *order, const sr_loader_opts *o) {
+    SR_TRY(sr_new(&d->pick, order->sequences));
+    if (o->arrange == SR_PADDED) return deal_rows(d, order, o);
+    if (o->arrange == SR_SINGLE) return deal_single(d, order);
+    if (!order->packs) return deal_unpacked(d, order, o);
+    return deal_packs(d, &(packs){order->pick, order->group_end, order->groups}, o);
+}
+
+sr_status sr_deal_order(sr_deal *out, const sr_order *order, const sr_loader_opts *opts) {
+    *out = (sr_deal){.sequences = order->sequences, .imbalance = 1};
+    sr_status st = deal(out, order, opts);
+    if (st != SR_OK) {
+        sr_deal_free(out);
+        return st;
+    }
+    out->shares = smaller(opts->shares > 0 ? opts->shares : SR_USUAL_SHARES, out->batches);
+    return SR_OK;
+}
+
+void sr_deal_free(sr_deal *d) {
+    sr_free(d->pick);
+    forget_batches(d);
+    *d = (sr_deal){0};
+}

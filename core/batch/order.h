@@ -1,0 +1,44 @@
+/* order.h - which sequences an update has, in which groups: decided apart from making it.
+ *
+ * An order is a plain value.  Orders are decided one after another; workers make batches of them in
+ * any order.  A group is either a pack, which a plan has filled, or sequences that must not be
+ * parted (the choices of a question): their packs are found when the update is made, and they all
+ * stay in one micro-batch.
+ */
+#ifndef SR_BATCH_ORDER_H
+#define SR_BATCH_ORDER_H
+
+#include "core/batch/batch.h"
+#include "core/batch/cursor.h"
+#include "core/batch/epoch.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* All zero is an empty order. */
+typedef struct sr_order {
+    sr_pick *pick;      /* (sequences) */
+    int64_t *group_end; /* (groups) group g ends before pick[group_end[g]] */
+    sr_epoch **epoch;   /* (epochs) retained: the picks point into them */
+    int64_t sequences, groups, epochs;
+    bool packs; /* each group is a pack */
+    sr_cursor begin, end;
+} sr_order;
+
+/* Appends a group of sequences, which may be empty. */
+sr_status sr_order_add(sr_order *order, const sr_pick *pick, int64_t n);
+
+/* Retains an epoch as long as the order lives. */
+sr_status sr_order_keep(sr_order *order, sr_epoch *e);
+
+static inline int64_t sr_order_group(const sr_order *order, int64_t g) { /* its first pick */
+    return g == 0 ? 0 : order->group_end[g - 1];
+}
+
+void sr_order_free(sr_order *order); /* leaves an empty order */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

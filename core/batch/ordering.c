@@ -1,0 +1,86 @@
+/* ordering.c - the loader's own orders: an epoch's packs, or its sequences, in keyed order. */
+#include "core/base/mem.h"
+#include "core/base/permute.h"
+#include "core/batch/feed.h"
+
+static bool over(const sr_feed *f, uint32_t epoch) {
+    return f->opts.epochs > 0 && epoch - f->opts.examples.epoch >= (uint64_t)f->opts.epochs;
+}
+
+/* A sequence of an epoch; the pass is the epoch word of its key. */
+static sr_pick pick_of(const sr_epoch *e, uint32_t pass, uint32_t uid) {
+    return (sr_pick){.examples = e->examples, .uid = uid, .epoch = pass};
+}
+
+static sr_status add_packs(sr_order *o, const sr_epoch *e, uint32_t pass, int64_t first,
+                           int64_t n) {
+    int32_t deepest = sr_packing_deepest(e->packing);
+    sr_pick *pick;
+    SR_TRY(sr_new(&pick, (size_t)deepest * 2 + 1));
+    uint32_t *uid = (uint32_t *)(pick + deepest);
+    sr_status st = SR_OK;
+    for (int64_t i = first; st == SR_OK && i < first + n; i++) {
+        int32_t count = 0;
+        st = sr_packing_at(e->packing, pass, i, uid, &count);
+        for (int32_t k = 0; k < count; k++) pick[k] = pick_of(e, pass, uid[k]);
+        if (st == SR_OK) st = sr_order_add(o, pick, count);
+    }
+    sr_free(pick);
+    return st;
+}
+
+static sr_status add_sequences(sr_order *o, const sr_epoch *e, uint32_t pass, int64_t first,
+                               int64_t n) {
+    sr_domain all = sr_domain_of((uint32_t)e->examples->count);
+    for (int64_t i = first; i < first + n; i++) {
+        uint32_t uid = sr_permute(&all, (uint32_t)i, e->examples->opts.seed,
+                                  SR_PURPOSE_SEQUENCE_ORDER, 0, pass);
+        sr_pick pick = pick_of(e, pass, uid);
+        SR_TRY(sr_order_add(o, &pick, 1));
+    }
+    return SR_OK;
+}
+
+/* Takes up to *want packs or sequences at the cursor, all of one epoch. */
+static sr_status take(sr_order *o, sr_feed *f, sr_cursor *c, int64_t *want) {
+    sr_epoch *e;
+    SR_TRY(sr_feed_epoch(&e, f, c->epoch, NULL));
+    bool packs = f->opts.by == SR_BY_PACKS;
+    int64_t all = packs ? e->packs : e->examples->count;
+    int64_t left = all - c->position, n = left < *want ? left : *want;
+    sr_status st = sr_order_keep(o, e);
+    if (st == SR_OK) st = (packs ? add_packs : add_sequences)(o, e, c->epoch, c->position, n);
+    sr_epoch_release(e);
+    *want -= n;
+    c->position += n;
+    if (c->position == all) {
+        c->epoch++;
+        c->position = 0;
+    }
+    return st;
+}
+
+static void count(const sr_order *o, sr_counters *drawn) {
+    drawn->updates++;
+    drawn->sequences += o->sequences;
+    for (int64_t i = 0; i < o->sequences; i++) {
+        int32_t len = sr_pick_length(&o->pick[i]);
+        drawn->raw_tokens += len;
+        drawn->real_tokens += len;
+    }
+}
+
+sr_status sr_feed_order(sr_order *order, sr_feed *f, sr_cursor *cursor) {
+    *order = (sr_order){.packs = f->opts.by == SR_BY_PACKS, .begin = *cursor};
+    sr_cursor c = *cursor;
+    int64_t want = order->packs ? c.packs : f->opts.sequences;
+    sr_status st = SR_OK;
+    while (st == SR_OK && want > 0 && !over(f, c.epoch)) st = take(order, f, &c, &want);
+    if (st != SR_OK) {
+        sr_order_free(order);
+        return st;
+    }
+    if (order->groups > 0) count(order, &c.drawn);
+    order->end = *cursor = c;
+    return SR_OK;
+}
