@@ -18,8 +18,8 @@ static sr_status check(const sr_feed *f) {
         return sr_fail(SR_EINVAL,
                        "loader: by sequences, an update has a number of sequences, not of packs; "
                        "set sequences");
-    if (o->shares < 0 || o->shares > SR_MOST_SHARES)
-        return sr_fail(SR_EINVAL, "loader: shares must be 0..%d; given %" PRId64, SR_MOST_SHARES,
+    if (o->shares < 0 || o->shares > SR_UPDATE_SHARES)
+        return sr_fail(SR_EINVAL, "loader: shares must be 0..%d; given %" PRId64, SR_UPDATE_SHARES,
                        o->shares);
     if (o->threads < 0 || o->threads > 64 || o->prefetch < 0 || o->prefetch > 1024)
         return sr_fail(SR_EINVAL, "loader: threads are 0..64, prefetch 0..1024; given %d and %d",

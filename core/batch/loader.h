@@ -31,7 +31,7 @@ typedef enum sr_by {
                        the update */
 } sr_by;
 
-enum { SR_USUAL_SHARES = 8, SR_MOST_SHARES = 4096 };
+enum { SR_USUAL_SHARES = 8, SR_UPDATE_SHARES = 4096 };
 
 typedef struct sr_loader_opts {
     sr_examples_opts
