@@ -38,6 +38,7 @@ sr_status sr_feed_make(sr_update **out, const sr_feed *f, const sr_order *order)
     SR_TRY(sr_new(&u, 1));
     u->imbalance = 1;
     u->packs = order->groups;
+    u->shares = 1;
     sr_status st = order->sequences > 0 ? fill(u, f, order) : SR_OK;
     if (st != SR_OK) {
         sr_update_free(u);
