@@ -144,7 +144,7 @@ describe("by sequences, an update", function()
       assert.equal(want[i], uids(other:next()))
       if i < 25 then assert.same(cursors[i + 1], other:cursor()) end
     end
-    assert.error_matches(function() other:seek { epoch = 0, pack = 3 } end, "there is no option 'pack'")
+    assert.error_matches(function() other:seek { epoch = 0, pack = 3 } end, "unknown option 'pack'")
     assert.error_matches(function() other:seek { position = 300 } end, "sequence 300 of epoch 0, which has 300")
   end)
 
