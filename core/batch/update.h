@@ -16,7 +16,6 @@
 extern "C" {
 #endif
 
-
 typedef struct sr_update {
     sr_batch **batch; /* (batches) */
     int64_t batches;
