@@ -205,8 +205,7 @@ static sr_status write_item(const sr_st_item *item, void *piece, sr_st_sink sink
         const void *from = (const char *)item->data + at;
         if (item->tensor != NULL) {
             sr_device *device = item->tensor->storage->device;
-            SR_TRY(device->backend->download(device, piece,
-                                             (char *)sr_tensor_data(item->tensor) + at, n));
+            SR_TRY(sr_device_download(device, piece, (char *)sr_tensor_data(item->tensor) + at, n));
             from = piece;
         }
         SR_TRY(sink(context, from, n));

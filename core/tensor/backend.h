@@ -22,6 +22,7 @@
 #ifndef SR_TENSOR_BACKEND_H
 #define SR_TENSOR_BACKEND_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -113,12 +114,17 @@ typedef struct sr_step {
     const sr_segment *segments;
     int64_t count;
     double rate, beta1, beta2, eps;
-    double correct1, correct2; /* 1 - beta^t */
-    double clip;               /* largest global norm; 0: none.  Factor 1 when norm <= clip, else
-                                  clip / norm; with clip_eps min(1, clip / (norm + 1e-6)) */
+    double clip; /* largest global norm; 0: none.  Factor 1 when norm <= clip, else
+                    clip / norm; with clip_eps min(1, clip / (norm + 1e-6)) */
     bool clip_eps;
-    sr_tensor *result; /* (4) real: in [0] global norm, [1] 1 when finite; out [2] 1 when applied */
+    sr_tensor *result; /* (4) real: in [0] global norm, [1] 1 when finite; out [2] 1 when applied;
+                          in and out [3] updates applied so far */
 } sr_step;
+
+/* Bias correction 1 - beta^t of the update after `applied` others. */
+static inline double sr_step_correction(double beta, double applied) {
+    return 1.0 - pow(beta, applied + 1.0);
+}
 
 /* Goes up with every change of this table, of sr_tensor, sr_storage, sr_device, sr_layout or of
  * sr_host (plugin.h). */
@@ -248,9 +254,9 @@ struct sr_backend {
 
     /* ---- optimizer ------------------------------------------------------------------------ */
     /* result[0] = norm of grad over the segments that are not frozen, accumulated in f64;
-     * result[1] = 1 when it is finite */
-    sr_status (*grad_norm)(sr_tensor *result, const sr_tensor *grad, const sr_segment *segments,
-                           int64_t count);
+     * result[1] = 1 when it is finite, and the loss (one element, real; NULL: none) is, too */
+    sr_status (*grad_norm)(sr_tensor *result, const sr_tensor *grad, const sr_tensor *loss,
+                           const sr_segment *segments, int64_t count);
     /* One AdamW or LAMB step; leaves everything untouched when result[1] is 0.
      * AdamW: w -= rate (m^ / (sqrt(v^) + eps) + decay w).
      * LAMB: u = m^ / (sqrt(v^) + eps) + decay w; w -= rate ratio u, ratio = ||w|| / ||u|| for a

@@ -65,7 +65,13 @@ void sr_device_close(sr_device *device) {
 }
 
 sr_status sr_device_wait(sr_device *device) {
+    device->waits++;
     return device->backend->wait != NULL ? device->backend->wait(device) : SR_OK;
+}
+
+sr_status sr_device_download(sr_device *device, void *host, const void *from, size_t bytes) {
+    device->waits++;
+    return device->backend->download(device, host, from, bytes);
 }
 
 sr_status sr_backend_lacks(const sr_device *device, const char *op) {

@@ -38,6 +38,7 @@ typedef struct sr_device {
     size_t bytes_made;   /* sum of the storages made outside scopes: they wait for the collector */
     size_t bytes_scoped; /* sum of those made inside: a collector's round frees them early */
     int64_t allocations; /* blocks asked of the backend since the device was opened */
+    int64_t waits;       /* times the host waited for the device: downloads and sr_device_wait() */
     bool poison;         /* for tests: blocks are handed out full of NaN */
     bool closed;
     int32_t refs;
@@ -52,6 +53,10 @@ void sr_device_close(sr_device *device); /* NULL is allowed */
 /* Waits until all work given to the device is done, and reports the first error that it met since
  * the last wait: an index that is out of range, a fault of the device. */
 sr_status sr_device_wait(sr_device *device);
+
+/* Copies device memory to the host once all work given to the device is done; reports errors as
+ * sr_device_wait() does. */
+sr_status sr_device_download(sr_device *device, void *host, const void *from, size_t bytes);
 
 /* Returns free blocks to the backend. */
 void sr_device_trim(sr_device *device);

@@ -216,10 +216,10 @@ sr_status sr_tensor_read(const sr_tensor *t, void *host, sr_dtype dtype) {
     int64_t n = sr_tensor_elements(t);
     if (n == 0) return SR_OK;
     size_t bytes = (size_t)n * sr_dtype_size(t->dtype);
-    if (dtype == t->dtype) return device->backend->download(device, host, sr_tensor_data(t), bytes);
+    if (dtype == t->dtype) return sr_device_download(device, host, sr_tensor_data(t), bytes);
     void *staging = NULL;
     SR_TRY(new_staging(&staging, t));
-    sr_status st = device->backend->download(device, staging, sr_tensor_data(t), bytes);
+    sr_status st = sr_device_download(device, staging, sr_tensor_data(t), bytes);
     if (st == SR_OK) sr_dtype_convert(host, dtype, staging, t->dtype, n);
     sr_free(staging);
     return st;

@@ -1,8 +1,9 @@
 /* optim.h - AdamW and LAMB: the host side of one fused update over the whole store.
  *
  * A step is two calls of the backend: the global norm with its finite check, then norm clip and
- * update where the parameters live.  The host does not wait: what came of a step is read when the
- * next one begins, or when somebody asks (sr_optim_settle()).
+ * update where the parameters live.  The host does not wait: the results of steps gather in a short
+ * history on the device, which is read when it is full or when somebody asks (sr_optim_settle()).
+ * On a device whose calls are done when they return it has room for one.
  *
  * An update whose gradient is not finite changes nothing: not the values, not the moments, not the
  * count of steps.  It is counted, and after max_skipped in a row the run is stopped.
@@ -47,13 +48,15 @@ typedef struct sr_optim {
     sr_tensor *m, *v;  /* flat moments, like params->value */
     sr_segment *segments;
     sr_optim_opts opts;
-    int64_t steps;     /* updates applied */
-    int64_t skipped;   /* updates skipped, all of the run */
-    int64_t in_a_row;  /* skipped since the last applied one */
-    sr_tensor *result; /* of the call that is not settled yet */
-    int64_t serial;    /* calls of sr_optim_step() */
-    bool pending;      /* the last call's result has not been read */
-    sr_optim_result last;
+    int64_t steps;            /* updates applied */
+    int64_t skipped;          /* updates skipped, all of the run */
+    int64_t in_a_row;         /* skipped since the last applied one */
+    sr_tensor *result;        /* (4) of the last step; see sr_step */
+    sr_tensor *history;       /* (room, 4): the result of step n in row (n - 1) % room */
+    sr_optim_result *results; /* (room) those that were read, in the same places */
+    int64_t room;             /* at least 1 and at most max_skipped */
+    int64_t serial;           /* calls of sr_optim_step() */
+    int64_t pending;          /* the last calls, whose results have not been read */
 } sr_optim;
 
 /* An optimizer with zero moments.
@@ -74,14 +77,23 @@ void sr_optim_free(sr_optim *optim); /* NULL is allowed */
  *   clip   largest global norm, or 0 for none
  *   loss   scalar whose value must be finite too, or NULL
  *
- * Errors: SR_ENUMERIC  the step before was the max_skipped-th in a row with a gradient that is not
- *                      finite
+ * Errors: SR_ENUMERIC  the history was full, and sr_optim_settle() found a reason to stop
  */
 sr_status sr_optim_step(sr_optim *optim, double rate, double clip, const sr_tensor *loss);
 
-/* Reads what came of the last step, waiting for the device, and counts it.  Costs nothing when it
- * has been read.  SR_ENUMERIC as above; *out (may be NULL) is filled in either case. */
-sr_status sr_optim_settle(sr_optim_result *out, sr_optim *optim);
+/* Reads what came of the steps that have not been read, waiting for the device, and counts them.
+ * Costs nothing when there are none.
+ *
+ * Errors: SR_ENUMERIC  the loss or the gradient was not finite max_skipped times in a row
+ */
+sr_status sr_optim_settle(sr_optim *optim);
+
+/* What came of step `serial`, one of the last `room` steps that were settled; zeros when it is not
+ * among them. */
+sr_optim_result sr_optim_result_of(const sr_optim *optim, int64_t serial);
+
+/* Goes on from counts that were saved. */
+sr_status sr_optim_set_counts(sr_optim *optim, int64_t steps, int64_t skipped, int64_t in_a_row);
 
 #ifdef __cplusplus
 }

@@ -188,8 +188,8 @@ sr_status sr_cpu_cross_entropy(sr_tensor *total, sr_tensor *nll, sr_tensor *corr
                                sr_tensor *dlogits, const sr_tensor *logits, const sr_tensor *labels,
                                const sr_tensor *weights);
 
-sr_status sr_cpu_grad_norm(sr_tensor *result, const sr_tensor *grad, const sr_segment *segments,
-                           int64_t count);
+sr_status sr_cpu_grad_norm(sr_tensor *result, const sr_tensor *grad, const sr_tensor *loss,
+                           const sr_segment *segments, int64_t count);
 sr_status sr_cpu_step(const sr_step *step);
 
 #ifdef __cplusplus

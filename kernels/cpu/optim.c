@@ -56,10 +56,10 @@ static sr_status norm_task(void *context, int64_t i, int worker) {
     return SR_OK;
 }
 
-sr_status sr_cpu_grad_norm(sr_tensor *result, const sr_tensor *grad, const sr_segment *segments,
-                           int64_t count) {
-    const sr_tensor *all[] = {result, grad};
-    SR_TRY(sr_cpu_need_f32("grad_norm", all, 2));
+sr_status sr_cpu_grad_norm(sr_tensor *result, const sr_tensor *grad, const sr_tensor *loss,
+                           const sr_segment *segments, int64_t count) {
+    const sr_tensor *all[] = {result, grad, loss};
+    SR_TRY(sr_cpu_need_f32("grad_norm", all, 3));
     job j = {.g = SR_DATA(float, grad)};
     SR_TRY(cut(&j, sr_cpu_of(grad), segments, count));
     SR_TRY(sr_cpu_run(grad, norm_task, &j, j.count));
@@ -67,7 +67,8 @@ sr_status sr_cpu_grad_norm(sr_tensor *result, const sr_tensor *grad, const sr_se
     for (int64_t i = 0; i < j.count; i++) sum += j.norms[2 * i];
     float norm = (float)sqrt(sum);
     SR_DATA(float, result)[0] = norm;
-    SR_DATA(float, result)[1] = isfinite(norm) ? 1.0f : 0.0f;
+    bool finite = isfinite(norm) && (loss == NULL || isfinite(*SR_DATA(float, loss)));
+    SR_DATA(float, result)[1] = finite ? 1.0f : 0.0f;
     return SR_OK;
 }
 
@@ -82,6 +83,9 @@ static float clip_factor(const sr_step *u) {
 
 static void set_scalars(job *j, const sr_step *u) {
     float clip = clip_factor(u);
+    double applied = SR_DATA(float, u->result)[3];
+    double correct1 = sr_step_correction(u->beta1, applied);
+    double correct2 = sr_step_correction(u->beta2, applied);
     for (int64_t s = 0; s < u->count; s++)
         j->scalars[s] = (sr_adam){.rate = (float)(u->rate * u->segments[s].rate),
                                   .beta1 = (float)u->beta1,
@@ -90,8 +94,8 @@ static void set_scalars(job *j, const sr_step *u) {
                                   .rest2 = (float)(1 - u->beta2),
                                   .eps = (float)u->eps,
                                   .decay = (float)u->segments[s].decay,
-                                  .correct1 = (float)(1 / u->correct1),
-                                  .correct2 = (float)(1 / u->correct2),
+                                  .correct1 = (float)(1 / correct1),
+                                  .correct2 = (float)(1 / correct2),
                                   .clip = clip};
 }
 
@@ -168,5 +172,6 @@ sr_status sr_cpu_step(const sr_step *u) {
         SR_TRY(sr_cpu_run_whole(u->value, adamw_task, &j, j.count));
     }
     result[2] = 1.0f;
+    result[3] += 1.0f;
     return SR_OK;
 }

@@ -13,8 +13,8 @@
 
 #include "kernels/ref/ref.h"
 
-sr_status ref_grad_norm(sr_tensor *result, const sr_tensor *grad, const sr_segment *segments,
-                        int64_t count) {
+sr_status ref_grad_norm(sr_tensor *result, const sr_tensor *grad, const sr_tensor *loss,
+                        const sr_segment *segments, int64_t count) {
     const double *g = SR_DATA(double, grad);
     double squares = 0;
     for (int64_t s = 0; s < count; s++) {
@@ -24,7 +24,8 @@ sr_status ref_grad_norm(sr_tensor *result, const sr_tensor *grad, const sr_segme
     }
     double norm = sqrt(squares);
     SR_DATA(double, result)[0] = norm;
-    SR_DATA(double, result)[1] = isfinite(norm);
+    SR_DATA(double, result)
+    [1] = isfinite(norm) && (loss == NULL || isfinite(*SR_DATA(double, loss)));
     return SR_OK;
 }
 
@@ -42,28 +43,33 @@ static void advance(const sr_step *u, int64_t i, double factor) {
     v[i] = u->beta2 * v[i] + (1.0 - u->beta2) * g * g;
 }
 
-static double direction(const sr_step *u, const sr_segment *s, int64_t i) {
-    double m = SR_DATA(double, u->m)[i] / u->correct1, v = SR_DATA(double, u->v)[i] / u->correct2;
+/* 1 - beta^t of the two moments. */
+typedef struct corrections {
+    double m, v;
+} corrections;
+
+static double direction(const sr_step *u, const sr_segment *s, corrections c, int64_t i) {
+    double m = SR_DATA(double, u->m)[i] / c.m, v = SR_DATA(double, u->v)[i] / c.v;
     return m / (sqrt(v) + u->eps) + s->decay * SR_DATA(double, u->value)[i];
 }
 
-static double trust_ratio(const sr_step *u, const sr_segment *s) {
+static double trust_ratio(const sr_step *u, const sr_segment *s, corrections c) {
     if (!u->lamb || !s->trust) return 1.0;
     double w2 = 0, u2 = 0;
     for (int64_t i = s->offset; i < s->offset + s->size; i++) {
-        double w = SR_DATA(double, u->value)[i], d = direction(u, s, i);
+        double w = SR_DATA(double, u->value)[i], d = direction(u, s, c, i);
         w2 += w * w;
         u2 += d * d;
     }
     return w2 > 0 && u2 > 0 ? sqrt(w2) / sqrt(u2) : 1.0;
 }
 
-static void step_segment(const sr_step *u, const sr_segment *s, double factor) {
+static void step_segment(const sr_step *u, const sr_segment *s, corrections c, double factor) {
     double *w = SR_DATA(double, u->value);
     for (int64_t i = s->offset; i < s->offset + s->size; i++) advance(u, i, factor);
-    double rate = u->rate * s->rate * trust_ratio(u, s);
+    double rate = u->rate * s->rate * trust_ratio(u, s, c);
     for (int64_t i = s->offset; i < s->offset + s->size; i++) {
-        w[i] -= rate * direction(u, s, i);
+        w[i] -= rate * direction(u, s, c, i);
         if (u->low != NULL) SR_DATA(sr_bf16, u->low)[i] = sr_bf16_from_f32((float)w[i]);
     }
 }
@@ -73,8 +79,11 @@ sr_status ref_step(const sr_step *u) {
     result[2] = 0;
     if (result[1] == 0) return SR_OK;
     double factor = clip_factor(u, result[0]);
+    corrections c = {sr_step_correction(u->beta1, result[3]),
+                     sr_step_correction(u->beta2, result[3])};
     for (int64_t s = 0; s < u->count; s++)
-        if (!u->segments[s].frozen) step_segment(u, &u->segments[s], factor);
+        if (!u->segments[s].frozen) step_segment(u, &u->segments[s], c, factor);
     result[2] = 1;
+    result[3] += 1;
     return SR_OK;
 }

@@ -157,6 +157,12 @@ static int synchronize(lua_State *L) {
     return 0;
 }
 
+/* waits([device]) -> how often the host waited for the device */
+static int waits(lua_State *L) {
+    lua_pushinteger(L, opt_device(L, 1)->waits);
+    return 1;
+}
+
 /* plugin(path) -> the names of the devices it added | nil, message, code */
 static int plugin(lua_State *L) {
     int before = sr_backend_count();
@@ -220,6 +226,7 @@ static const luaL_Reg functions[] = {
     {"poison", poison},
     {"threads", threads},
     {"synchronize", synchronize},
+    {"waits", waits},
     {"plugin", plugin},
     {"instructions", instructions},
     {"scope", scope_open},

@@ -193,18 +193,30 @@ static int optim_step(lua_State *L) {
     return lsr_done(L, st);
 }
 
-/* optim:settle() -> { serial, norm, finite, applied }, or nil, message, code and that table */
+/* optim:settle() -> true | nil, message, code ("numeric") */
 static int optim_settle(lua_State *L) {
-    sr_optim_result r;
-    sr_status st = sr_optim_settle(&r, check_optim(L, 1));
+    sr_status st = sr_optim_settle(check_optim(L, 1));
     if (st != SR_ENUMERIC) lsr_check(L, st);
-    int pushed = st == SR_OK ? 0 : lsr_result(L, st);
+    return lsr_done(L, st);
+}
+
+/* optim:result(serial) -> { serial, norm, finite, applied } of a step that was settled */
+static int optim_result(lua_State *L) {
+    sr_optim_result r = sr_optim_result_of(check_optim(L, 1), luaL_checkinteger(L, 2));
     lua_createtable(L, 0, 4);
     lsr_set_integer(L, "serial", r.serial);
     lsr_set_number(L, "norm", r.norm);
     lsr_set_bool(L, "finite", r.finite);
     lsr_set_bool(L, "applied", r.applied);
-    return pushed + 1;
+    return 1;
+}
+
+/* optim:pending() -> steps that are not settled, how many there may be */
+static int optim_pending(lua_State *L) {
+    const sr_optim *o = check_optim(L, 1);
+    lua_pushinteger(L, o->pending);
+    lua_pushinteger(L, o->room);
+    return 2;
 }
 
 /* optim:counts() -> updates applied, updates skipped, of them in a row */
@@ -224,10 +236,7 @@ static int optim_set_counts(lua_State *L) {
     int64_t in_a_row = lsr_checkrange(L, 4, 0, INT64_MAX);
     double power = luaL_optnumber(L, 5, o->opts.power);
     luaL_argcheck(L, power > 0 && power < HUGE_VAL, 5, "a power above 0 is wanted");
-    lsr_check(L, sr_optim_settle(NULL, o));
-    o->steps = steps;
-    o->skipped = skipped;
-    o->in_a_row = in_a_row;
+    lsr_check(L, sr_optim_set_counts(o, steps, skipped, in_a_row));
     o->opts.power = power;
     return 0;
 }
@@ -248,13 +257,9 @@ static int optim_moments(lua_State *L) {
 }
 
 static const luaL_Reg optim_methods[] = {
-    {"step", optim_step},
-    {"settle", optim_settle},
-    {"counts", optim_counts},
-    {"set_counts", optim_set_counts},
-    {"moments", optim_moments},
-    {"release", optim_release},
-    {NULL, NULL},
+    {"step", optim_step},       {"settle", optim_settle},   {"result", optim_result},
+    {"pending", optim_pending}, {"counts", optim_counts},   {"set_counts", optim_set_counts},
+    {"moments", optim_moments}, {"release", optim_release}, {NULL, NULL},
 };
 
 static const luaL_Reg functions[] = {

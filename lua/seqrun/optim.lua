@@ -34,6 +34,8 @@ local optim = {}
 ---@field kind "adamw"|"lamb"
 ---@field params seqrun.Params
 ---@field options seqrun.OptimOptions whole
+---@field pending seqrun.StepResult[] steps whose results have not been read
+---@field serial integer steps so far
 local Optimizer = {}
 Optimizer.__index = Optimizer
 
@@ -122,7 +124,9 @@ local function new(kind, params, options)
     lamb = kind == "lamb", beta1 = whole.betas[1], beta2 = whole.betas[2], eps = whole.eps,
     power = whole.power, clip_eps = whole.clip_eps, max_skipped = whole.max_skipped,
   }, segments)
-  return setmetatable({ kind = kind, params = params, options = whole, segments = segments, core = core }, Optimizer)
+  return setmetatable({
+    kind = kind, params = params, options = whole, segments = segments, core = core, pending = {}, serial = 0,
+  }, Optimizer)
 end
 
 ---AdamW (Loshchilov and Hutter 2017).
@@ -157,21 +161,20 @@ function Result.__index(result, key)
   return rawget(result, key)
 end
 
----Reads what came of the last step into its result.  nil, message, "numeric" when it was one too many
----in a row with a gradient that is not finite.
----@return seqrun.StepResult|nil
+---Reads what came of the steps since it was last asked into their results, which waits for the device.
+---nil, message, "numeric" when too many in a row had a loss or gradient that is not finite.
+---@return seqrun.StepResult|nil of the last step
 ---@return string? message
 ---@return string? code
 function Optimizer:settle()
-  local values, message, code, late = self.core:settle()
-  local result = self.pending
-  values = values or late
-  if result then
-    self.pending = nil
+  local _, message, code = self.core:settle()
+  for _, result in ipairs(self.pending) do
+    local values = self.core:result(result.serial)
     result.norm, result.finite, result.applied = values.norm, values.finite, values.applied
     result.optimizer = nil
     self.last = result
   end
+  self.pending = {}
   if message then return nil, message, code end
   return self.last
 end
@@ -208,12 +211,15 @@ function Optimizer:step(t)
       error(("optim: a step has no '%s'%s"):format(tostring(key), hint), 2)
     end
   end
-  guard(self:settle())
+  local waiting, room = self.core:pending()
+  if waiting == room then guard(self:settle()) end
   self.params:finish_update()
   guard(self.core:step(t.rate, t.clip or 0, t.loss))
   if t.zero_grad ~= false then self.params:zero_grad() end
-  self.pending = setmetatable({ optimizer = self, rate = t.rate }, Result)
-  return self.pending
+  self.serial = self.serial + 1
+  local result = setmetatable({ optimizer = self, rate = t.rate, serial = self.serial }, Result)
+  self.pending[#self.pending + 1] = result
+  return result
 end
 
 ---Updates applied, updates skipped, and of these the ones in a row.

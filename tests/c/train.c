@@ -62,7 +62,7 @@ static sr_status whole_life(sr_device *device) {
     if (st == SR_OK) st = sr_params_initialise(p, 3);
     if (st == SR_OK) st = sr_optim_new(&o, p, segments, &opts);
     if (st == SR_OK) st = sr_optim_step(o, 0.1, 1.0, NULL);
-    if (st == SR_OK) st = sr_optim_settle(NULL, o);
+    if (st == SR_OK) st = sr_optim_settle(o);
     if (st == SR_OK) st = round_trip(p, at("params"));
     sr_optim_free(o);
     sr_params_free(p);
@@ -130,8 +130,6 @@ static void test_low(const sr_backend *backend, bool lamb) {
                  .beta1 = 0.9,
                  .beta2 = 0.999,
                  .eps = 1e-6,
-                 .correct1 = 0.1,
-                 .correct2 = 0.001,
                  .result = t[4]};
     CHECK_OK(backend->step(&u));
     CHECK_OK(sr_tensor_read(t[0], value, SR_F64));

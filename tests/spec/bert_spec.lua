@@ -5,6 +5,7 @@
 
 local json = require("seqrun.core.json")
 local sr = require("seqrun")
+require("tests.support.devices").late()
 local sys = require("seqrun.core.sys")
 local support = require("tests.support.bert")
 

@@ -1,6 +1,9 @@
 -- The optimizers on problems small enough to work out by hand; the 20-step tables are in bert_spec.
 
 local sr = require("seqrun")
+local core = require("seqrun.core.tensor")
+
+require("tests.support.devices").late()
 
 local function near(wanted, got, tolerance)
   assert.is_true(math.abs(got - wanted) <= (tolerance or 1e-6) * math.max(1, math.abs(wanted)),
@@ -159,6 +162,31 @@ for _, device in ipairs(sr.devices()) do
       assert.equal("numeric", require("seqrun.failure").of(raised).code)
       assert.truthy(tostring(raised):find("2 updates in a row", 1, true))
       assert.same({ 0, 2, 2 }, { opt:counts() })
+    end)
+
+    it("reads no result before somebody asks or its history is full", function()
+      local p = store()
+      local opt = sr.optim.adamw(p, { max_skipped = 4 })
+      local room = device == "late" and 4 or 1
+      local loss, results, waits = sr.tensor(1.5), {}, core.waits()
+      for i = 1, 4 do results[i] = opt:step { rate = 0.1, loss = loss } end
+      assert.equal(4 // room - 1, core.waits() - waits)
+      opt:step { rate = 0.1, loss = loss }
+      assert.equal(room == 1 and 4 or 1, core.waits() - waits)
+      for i = 1, 4 do assert.is_true(results[i].applied) end
+      assert.same({ 5, 0, 0 }, { opt:counts() })
+    end)
+
+    it("ends the run even when later updates of its history were applied", function()
+      local p = store()
+      local opt = sr.optim.adamw(p, { max_skipped = 3 })
+      local done, count = true, 0
+      for i = 1, 9 do
+        set_grad(p, "b", { i > 1 and i < 5 and 0 / 0 or 1 })
+        done = done and pcall(opt.step, opt, { rate = 0.1 })
+        if done then count = i end
+      end
+      assert.is_true(count >= 4 and count < 8)
     end)
 
     it("resets the count of skipped updates when one is applied", function()

@@ -197,22 +197,24 @@ SLOTS(SLOT)
 
 typedef struct norm_call {
     call head;
-    kept result, grad;
+    kept result, grad, loss;
     int64_t count;
     sr_segment segments[];
 } norm_call;
 
 static sr_status run_grad_norm(call *c) {
     norm_call *w = (norm_call *)c;
-    return cpu->grad_norm(&w->result.tensor, &w->grad.tensor, w->segments, w->count);
+    return cpu->grad_norm(&w->result.tensor, &w->grad.tensor, tensor_of(&w->loss), w->segments,
+                          w->count);
 }
 
-static sr_status late_grad_norm(sr_tensor *result, const sr_tensor *grad,
+static sr_status late_grad_norm(sr_tensor *result, const sr_tensor *grad, const sr_tensor *loss,
                                 const sr_segment *segments, int64_t count) {
     norm_call *w;
     SR_TRY(sr_alloc((void **)&w, sizeof *w + (size_t)count * sizeof *segments, 1));
     keep(&w->result, result);
     keep(&w->grad, grad);
+    keep(&w->loss, loss);
     w->count = count;
     memcpy(w->segments, segments, (size_t)count * sizeof *segments);
     enqueue(queue_of(result->storage->device), &w->head, run_grad_norm);

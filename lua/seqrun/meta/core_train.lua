@@ -196,12 +196,21 @@ local Optim = {}
 ---@return string? code "numeric" when too many updates in a row were skipped
 function Optim:step(rate, clip, loss) end
 
----What came of the last step, read now: a table, or nil, message, code and that table.
----@return { serial: integer, norm: number, finite: boolean, applied: boolean }|nil
+---Reads what came of the steps that have not been read.
+---@return true|nil
 ---@return string? message
----@return string? code
----@return table? result
+---@return string? code "numeric" when too many updates in a row were skipped
 function Optim:settle() end
+
+---What came of a step that was settled.
+---@param serial integer counts the steps, from 1
+---@return { serial: integer, norm: number, finite: boolean, applied: boolean } zeros when it is long past
+function Optim:result(serial) end
+
+---How many steps have not been read, and how many there may be.
+---@return integer pending
+---@return integer room
+function Optim:pending() end
 
 ---Updates applied, updates skipped, and of these the ones in a row.
 ---@return integer
