@@ -14,53 +14,53 @@ trap leave EXIT
 log=$dir/log
 fail() {
     echo "first minutes: $1"
-    echo "--- what was printed last:"
+    echo "--- output of the last command:"
     tail -n 30 "$log"
     exit 1
 }
-# expect CODE WHAT COMMAND...: the command ends with this code.
+# expect CODE WHAT COMMAND...: the command must exit with CODE.
 expect() {
     local wanted=$1 what=$2 rc begin=$EPOCHREALTIME
     shift 2
     "$@" >"$log" 2>&1 </dev/null
     rc=$?
-    [ $rc -eq "$wanted" ] || fail "$what: exit code $rc, $wanted was wanted: $*"
+    [ $rc -eq "$wanted" ] || fail "$what: exit code $rc, expected $wanted: $*"
     awk -v a="$begin" -v b="$EPOCHREALTIME" -v what="$what" 'BEGIN { printf "%6.1f s  %s\n", b - a, what }'
 }
-# shows WORDS WHAT: the last command printed them (an extended regular expression).
+# shows WORDS WHAT: the last command must have printed WORDS, an extended regular expression.
 shows() { grep -qE -- "$1" "$log" || fail "$2: no '$1' was printed"; }
 
-# 0:00  the build says what it found, and what would turn the rest on
+# 0:00  the build reports what it found, and how to install the rest
 expect 0 "build summary" sh .make/summary.sh "$program"
 for part in cpu cuda nccl mpi libedit hdf5; do shows "^  $part +(yes|no) " "build summary"; done
 
-# 1:00  the doctor: at most fifteen lines of findings, each cross with a command
+# 1:00  the doctor: at most fifteen findings; each failed check suggests a command
 "$program" doctor >"$log" 2>&1
-[ $? -le 1 ] || fail "doctor: it fell ill"
+[ $? -le 1 ] || fail "doctor: it failed"
 [ "$(grep -cE '^(ok|NO|✓|✗) ' "$log")" -le 15 ] || fail "doctor: too many findings"
-[ "$(grep -cE '^(NO|✗) ' "$log")" -eq "$(grep -c '  try: ' "$log")" ] || fail "doctor: a cross without a command"
+[ "$(grep -cE '^(NO|✗) ' "$log")" -eq "$(grep -c '  try: ' "$log")" ] || fail "doctor: a failed check without a suggested command"
 
 # 1:10  the demo, a few steps of each phase
-expect 0 "demo in a smoke size" env "DEMO_OUT=$dir/demo" sh recipes/demo.sh "$program" --max-steps 3 --threads 2
+expect 0 "a short demo" env "DEMO_OUT=$dir/demo" sh recipes/demo.sh "$program" --max-steps 3 --threads 2
 shows "vocabulary: 4,000 tokens" "demo"
 shows "factor [3-9]\." "demo: phase 2 packs at least three sequences a pack"
 shows "times as fast as padded" "demo"
 shows "unigram" "demo"
 data=data.file=$dir/demo/novels.sqr
 for phase in phase1 phase2; do
-    [ -s "$dir/demo/$phase/metrics.jsonl" ] || fail "demo: $phase left no metrics"
+    [ -s "$dir/demo/$phase/metrics.jsonl" ] || fail "demo: $phase wrote no metrics"
 done
-expect 0 "info of what came out" "$program" info "$dir/demo/phase2" --json
+expect 0 "info on the result" "$program" info "$dir/demo/phase2" --json
 
 # 3:00  looking around
 expect 0 "an expression" "$program" -e '1 + 2 * 3'
 shows "^7$" "-e"
 expect 0 "help" "$program" help
 shows "tokenize" "help"
-expect 2 "a verb that is none" "$program" tokenise
-shows "did you mean 'tokenize'" "a verb that is none"
+expect 2 "an unknown command" "$program" tokenise
+shows "did you mean 'tokenize'" "an unknown command"
 
-# 3:15  every command that the README shows, as it stands there but for folders and the number of steps
+# 3:15  every command in README.md, with other directories and fewer steps
 steps=2
 while read -r line; do
     line=${line%%#*}
@@ -73,20 +73,20 @@ while read -r line; do
     read -r -a words <<<"$line"
     expect 0 "README: $(basename "${words[1]:-prompt}") ${words[2]:-}" "${words[@]}"
 done < <(grep '^    build/seqrun' README.md)
-[ $steps -ge 8 ] && [ -s "$dir/demo/mine.sqr" ] || fail "README: its commands were not found"
+[ $steps -ge 8 ] && [ -s "$dir/demo/mine.sqr" ] || fail "README: commands not found"
 [ -d "$dir/tiny/step-00000000$steps" ] || fail "README: its runs did not reach step $steps"
 
-# 3:30  a typo in a config key: every mistake at once, with a guess
+# 3:30  typos in config keys: all errors at once, with suggestions
 expect 2 "a typo in a config key" "$program" recipes/tiny.lua "$data" --out "$dir/typo" "optimzer.betas=[0.9,0.95]" \
     rate.peek=1
 shows "did you mean '?(optimizer|optimizer.betas)'?" "a typo in a config key"
-shows "did you mean '?(peak|rate.peak)'?" "a second typo in the same call"
-[ ! -e "$dir/typo" ] || fail "a typo in a config key: the output directory was made all the same"
+shows "did you mean '?(peak|rate.peak)'?" "a second typo in the same command"
+[ ! -e "$dir/typo" ] || fail "a typo in a config key: the output directory was created nevertheless"
 
 # 4:00  Ctrl-C, then --resume
 expect 0 "a dry run" "$program" recipes/tiny.lua "$data" --out "$dir/run" --dry-run
 [ ! -e "$dir/run" ] || fail "a dry run: it wrote something"
-# Bash starts background jobs with SIGINT ignored; env gives the default back.
+# Bash starts background jobs with SIGINT ignored; env restores the default.
 env --default-signal=INT "$program" recipes/tiny.lua "$data" --out "$dir/run" log.every=1 >"$log" 2>&1 </dev/null &
 child=$!
 for _ in $(seq 600); do
@@ -98,11 +98,11 @@ kill -INT "$child"
 wait "$child"
 rc=$?
 child=
-[ $rc -eq 75 ] || fail "Ctrl-C: exit code $rc, 75 was wanted"
-shows "step-0*[1-9]" "Ctrl-C: where the checkpoint is"
+[ $rc -eq 75 ] || fail "Ctrl-C: exit code $rc, expected 75"
+shows "step-0*[1-9]" "Ctrl-C: the path of the checkpoint"
 stopped=$(find "$dir/run" -maxdepth 1 -name 'step-*' | sed 's/.*step-0*//' | sort -n | tail -n 1)
 [ -n "$stopped" ] || fail "Ctrl-C: no checkpoint"
 expect 2 "a second run in the same directory without --resume" "$program" recipes/tiny.lua "$data" --out "$dir/run"
 expect 0 "--resume" "$program" recipes/tiny.lua "$data" --out "$dir/run" --resume --max-steps $((stopped + 2)) log.every=1
 [ -d "$dir/run/step-$(printf '%09d' $((stopped + 2)))" ] || fail "--resume: step $((stopped + 2)) was not saved"
-echo "first minutes: stopped at step $stopped, went on to step $((stopped + 2))"
+echo "first minutes: stopped at step $stopped, resumed to step $((stopped + 2))"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The ops and the model once more on the instruction classes that this processor would not choose
-# itself: tests/isa.sh BUILD.  tests/c/cpu.c covers each kernel on every class; here it is whole specs.
+# Repeats the specs of ops and model on instruction classes that this processor would not choose by
+# default: tests/isa.sh BUILD.  tests/c/cpu.c covers each kernel on every class.
 set -u
 program=${1:?usage: tests/isa.sh BUILD}/seqrun
 cd "$(dirname "$0")/.." || exit 1

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Kills a training run at random instants, again and again, and lets it go on: at its end the metrics and
-# the checkpoint are those of a run that was never stopped, bit for bit.    tests/kill_random.sh BUILD
-# KILLS sets how many (default 100); SEED repeats a test.
+# Kills a training run at random times and resumes it, repeatedly: in the end, metrics and checkpoint must
+# equal those of an uninterrupted run, bit for bit.    tests/kill_random.sh BUILD
+# KILLS sets the number of kills (default 100); SEED repeats a test.
 set -u
 seqrun=$1/seqrun kills=${KILLS:-100} steps=20
 RANDOM=${SEED:=$$}
-memory=/dev/shm # a kill loses nothing that a sync would keep
+memory=/dev/shm # a kill, unlike a power cut, does not lose unsynced data
 [ -w "$memory" ] || memory=${TMPDIR:-/tmp}
 dir=$(mktemp -d -p "$memory")
 trap 'rm -rf "$dir"' EXIT
@@ -30,9 +30,9 @@ while [ "$killed" -lt "$kills" ]; do
         [ "$rc" -eq 137 ] && killed=$((killed + 1))
     done
     [ "$rc" -eq 137 ] && { "$seqrun" "${words[@]}" --out "$dir/run" --resume >"$dir/errors" 2>&1; rc=$?; }
-    [ "$rc" -eq 0 ] || { cat "$dir/errors"; echo "seed $SEED: after $killed kills a resumed run ended with $rc"; exit 1; }
+    [ "$rc" -eq 0 ] || { cat "$dir/errors"; echo "seed $SEED: after $killed kills, a resumed run exited with $rc"; exit 1; }
     "$seqrun" tests/support/small_run.lua same "$dir/whole" "$dir/run" "$steps" ||
-        { echo "seed $SEED: after $killed kills the run differs from one that was never stopped"; exit 1; }
+        { echo "seed $SEED: after $killed kills, the run differs from an uninterrupted one"; exit 1; }
     runs=$((runs + 1))
 done
-echo "$killed kills in $runs runs, all ended like one that was never stopped (seed $SEED)"
+echo "$killed kills in $runs runs, all equal to an uninterrupted run (seed $SEED)"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Kills a save at every one of its system calls: the old checkpoint or the new one stands, and the next
-# run cleans up and goes on.      tests/kill_syscalls.sh BUILD
+# Kills a save at each of its system calls: either the old or the new checkpoint must be intact, and the
+# next run must clean up and continue.      tests/kill_syscalls.sh BUILD
 set -u
 seqrun=$1/seqrun
 command -v strace >/dev/null || { echo "skipped: no strace"; exit 77; }
-export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" # the leak check cannot work under a tracer
-memory=/dev/shm # a kill loses nothing that a sync would keep
+export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" # leak checks do not work under a tracer
+memory=/dev/shm # a kill, unlike a power cut, does not lose unsynced data
 [ -w "$memory" ] || memory=${TMPDIR:-/tmp}
 dir=$(mktemp -d -p "$memory")
 trap 'rm -rf "$dir"' EXIT
@@ -14,7 +14,7 @@ strace -f -o "$dir/trace" true 2>/dev/null || { echo "skipped: no strace (tracin
 victim() { "$@" "$seqrun" tests/support/save_run.lua "$dir/run" 3 3; }
 "$seqrun" tests/support/save_run.lua "$dir/before" 1 2 || exit 1
 
-# which call of each name falls into the run: "NAME N" a line
+# the system calls of the save: a line "NAME N" for the N-th call of each name
 cp -r "$dir/before" "$dir/run"
 victim strace -f -o "$dir/trace" || exit 1
 awk '{ sub(/^[0-9]+ +/, "") }
@@ -34,7 +34,7 @@ while read -r name n; do
         "$seqrun" tests/support/save_run.lua "$dir/run" 4 4 &&
         "$seqrun" tests/support/check_run.lua "$dir/run" 4 &&
         [ -z "$(find "$dir/run" -mindepth 1 -name '.*')" ] && continue
-    echo "killed at $name number $n: the run is not as it should be"
+    echo "killed at $name number $n: the run is damaged"
     bad=$((bad + 1))
 done <"$dir/points"
 echo "killed at $points system calls, $bad left damage"

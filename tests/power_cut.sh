@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Cuts the power of a real ext4 file system while checkpoints are saved on it, mounts it again (the journal
-# is replayed) and looks: what was promised is there and whole.    tests/power_cut.sh BUILD
-# CUTS sets how many (default 20).  Needs root and loop mounts.
+# Simulates power cuts of a real ext4 file system while checkpoints are saved, mounts it again (the journal
+# is replayed) and checks that every promised checkpoint is intact.    tests/power_cut.sh BUILD
+# CUTS sets the number of cuts (default 20).  Needs root and loop mounts.
 set -u
 seqrun=$1/seqrun cuts=${CUTS:-20}
 [ "$(id -u)" -eq 0 ] || { echo "skipped: not root"; exit 77; }
@@ -10,7 +10,7 @@ mkfs.ext4 -V >/dev/null 2>&1 && losetup -f >/dev/null 2>&1 ||
     { echo "skipped: no loop device, or no tools for ext4"; exit 77; }
 work=$(mktemp -d)
 disk=$work/disk
-# Children of the neighbour may hold the disk a moment longer than it lives.
+# Children of the neighbour may use the disk a moment longer.
 unmount() {
     for _ in $(seq 100); do
         mountpoint -q "$disk" || return 0
@@ -35,17 +35,17 @@ ${CC:-gcc} -O1 -o "$work/shutdown" tests/support/shutdown.c || exit 1
 
 ${CC:-gcc} -O1 -shared -fPIC -o "$work/nosync.so" tests/support/nosync.c || exit 1
 
-# One power cut; PRELOAD goes into the victim.  Sets promised; returns 1 when a promise was broken.
+# One power cut; PRELOAD is loaded into the victim.  Sets promised; returns 1 if a promise was broken.
 number=0
 cut() { # PRELOAD
     number=$((number + 1))
     rm -rf "$disk/run" "$work/promises" && : >"$work/promises" && sync -f "$disk"
     LD_PRELOAD=$1 "$seqrun" tests/support/save_run.lua "$disk/run" 1 0 "$work/promises" >/dev/null 2>&1 &
     victim=$!
-    # a neighbour that commits the journal all the time, so that half of things reaches the disk
+    # a neighbour that commits the journal constantly, so that partial writes reach the disk
     (while :; do echo x >>"$disk/neighbour" && sync "$disk/neighbour" || exit; sleep 0.003; done) 2>/dev/null &
     neighbour=$!
-    # every other cut waits for a promise, the others may fall into the first save
+    # every second cut waits for a promise; the others may hit the first save
     awaited=$disk/run
     [ $((number % 2)) -eq 0 ] && awaited=$work/promises
     for _ in $(seq 1000); do [ -s "$awaited" ] && break; sleep 0.01; done
@@ -56,19 +56,19 @@ cut() { # PRELOAD
     wait "$victim" "$neighbour" 2>/dev/null
     victim='' neighbour=''
     promised=$(tail -n 1 "$work/promises")
-    unmount && mount -o loop "$work/image" "$disk" || { echo "the disk does not mount again"; exit 1; }
+    unmount && mount -o loop "$work/image" "$disk" || { echo "the disk cannot be mounted again"; exit 1; }
     [ -z "$promised" ] && [ ! -d "$disk/run" ] && return 0
     "$seqrun" tests/support/check_run.lua "$disk/run" "${promised:-0}"
 }
 
 bad=0 kept=0
 for n in $(seq "$cuts"); do
-    cut "" || { echo "cut $n: step ${promised:-0} was promised"; bad=$((bad + 1)); }
+    cut "" || { echo "cut $n: lost step ${promised:-0}, which was promised"; bad=$((bad + 1)); }
     [ -n "$promised" ] && kept=$((kept + 1))
 done
 echo "$cuts power cuts, $kept after a promise, $bad broke one"
 
-# the harness itself: without fsync it must find a broken promise
+# test of the harness: without fsync it must find a broken promise
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0"
 for n in $(seq 40); do
     cut "$work/nosync.so" >/dev/null 2>&1 && continue
@@ -76,5 +76,5 @@ for n in $(seq 40); do
     [ "$bad" -eq 0 ] && [ $((kept * 3)) -ge "$cuts" ]
     exit
 done
-echo "without fsync no promise was broken: this harness sees nothing"
+echo "without fsync no promise was broken: the harness detects nothing"
 exit 1

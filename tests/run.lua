@@ -2,13 +2,13 @@
 ---
 ---     build/seqrun tests/run.lua [gc=eager|full] [without=TAG] [tally=FILE] [only=PATTERN] [FILE...]
 ---
---- Without files it runs all of tests/spec.  It prints a line for each test that failed or was
---- skipped and ends with `N passed, N failed, N skipped`; the exit code is 1 when one failed.
---- `gc=eager` keeps the collector at work all the time (`gc=full` to excess), `without=slow` leaves
---- out the tests whose names contain #slow, `only=PATTERN` (a Lua pattern) picks tests by their full
---- name, and `tally=FILE` gets the counts and the reasons of the skips, for tests/run.sh.
+--- Runs all of tests/spec by default.  Prints a line for each test that failed or was skipped and ends
+--- with `N passed, N failed, N skipped`; exits with 1 if any failed.  `gc=eager` runs the collector
+--- constantly (`gc=full`: at every step), `without=slow` excludes tests whose names contain #slow,
+--- `only=PATTERN` (a Lua pattern) selects tests by full name, and `tally=FILE` receives the counts and
+--- the reasons of skips, for tests/run.sh.
 
---- What follows this script's name on the command line.
+--- Parses the command line.
 local function arguments()
   local first = 1
   for i, word in ipairs(arg) do
@@ -29,7 +29,7 @@ package.path = here .. "/../?.lua;" .. package.path
 local busted = require "busted.core"()
 require "busted"(busted)
 
---- "outer describe inner describe name" of a test, in its file's own words.
+--- The full name of a test: "outer describe inner describe name".
 local function full_name(element)
   local names = {}
   while element and element.descriptor ~= "file" and (element.name or element.descriptor) do
@@ -40,7 +40,7 @@ local function full_name(element)
 end
 
 local tally = { passed = 0, failed = 0, skips = {} }
-local reasons = {} -- of tests under way, by element
+local reasons = {} -- of running tests, by element
 
 local function one_line(text)
   return (tostring(text):gsub("%s+", " "))
@@ -80,7 +80,7 @@ busted.subscribe({ "test", "end" }, function(element, _, status)
   return nil, true
 end)
 
---- Drops what the options leave out, before it runs.
+--- Removes the tests that the options exclude, before they run.
 local function select_tests(descriptor)
   busted.subscribe({ "register", descriptor }, function(name)
     local whole = (full_name(busted.context.get()) .. " " .. tostring(name)):gsub("^ ", "")
@@ -103,8 +103,8 @@ end
 
 if #files == 0 then files = all_specs() end
 
---- eager: a new cycle begins as soon as one ends, and each test ends with a full collection.
---- full: a whole cycle at every step; for one spec at a time.
+--- eager: a new cycle starts as soon as one ends, and each test ends with a full collection.
+--- full: a full cycle at every step; for one spec at a time.
 if options.gc == "eager" then
   collectgarbage("incremental", 100, 200, 10)
   busted.subscribe({ "test", "end" }, function()
@@ -115,7 +115,7 @@ elseif options.gc == "full" then
   collectgarbage("incremental", 100, 1000, 1)
   collectgarbage("setpause", 0)
 elseif (options.gc or "") ~= "" then
-  error("gc=" .. options.gc .. ": gc is eager or full")
+  error("gc=" .. options.gc .. ": must be eager or full")
 end
 
 busted.randomseed = 1
@@ -124,7 +124,7 @@ loader(files, {}, { excludes = {} })
 require("busted.execute")(busted)(1, {})
 
 if not options.only and tally.passed + tally.failed + #tally.skips == 0 and not options.without then
-  fail(table.concat(files, " "), "there is no test in it")
+  fail(table.concat(files, " "), "no tests found")
 end
 
 if options.tally then

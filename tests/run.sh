@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# The whole test suite: tests/run.sh BUILD.  `make test` builds what it needs and calls it.
+# The whole test suite: tests/run.sh BUILD.  `make test` builds the tests and calls it.
 #
-# Each C program and each replayed fuzz target counts as one test, each `it` of a spec as one, and again in the second round, which
-# runs with the garbage collector at its most eager and leaves out what is tagged #slow.  C programs
-# skip by exit code 77 with the reason on their last line.  Shell scripts in tests/*.sh other than this
-# one are tests of the program from outside, with the same exit codes.
+# Each C program, each replayed fuzz target and each `it` of a spec counts as one test.  The specs run a
+# second time with an eager garbage collector, without tests tagged #slow.  C programs skip by exit code
+# 77 with the reason on their last line.  The other scripts in tests/*.sh test the program from outside,
+# with the same exit codes.
 #
-# TEST_JOBS  how many run at once (default: the processors, at most 4)
-# TEST_ONLY  a pattern (grep -E): only jobs whose names match
+# TEST_JOBS  number of parallel jobs (default: number of processors, at most 4)
+# TEST_ONLY  run only jobs whose names match this pattern (grep -E)
 set -u
 build=${1:?usage: tests/run.sh BUILD}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -20,7 +20,7 @@ export UBSAN_OPTIONS="print_stacktrace=1:${UBSAN_OPTIONS:-}"
 [ -f tests/lsan.supp ] && export LSAN_OPTIONS="suppressions=$here/lsan.supp:print_suppressions=0"
 limit=${TEST_LIMIT:-900} # seconds for one job
 
-# ---- one job: NAME COMMAND...; leaves NAME.log (what it printed) and NAME.tally -------------------
+# ---- one job: NAME KIND COMMAND...; writes NAME.log (its output) and NAME.tally -------------------
 run_job() {
     local name=$1 kind=$2 log=$logs/$1.log tally=$logs/$1.tally begin=$EPOCHREALTIME rc took
     shift 2
@@ -35,7 +35,7 @@ run_job() {
     elif [ ! -s "$tally" ]; then
         echo "failed 1" >"$tally"
     elif [ $rc -ne 0 ] && ! grep -q '^failed [1-9]' "$tally"; then
-        echo "failed 1" >>"$tally" # it counted no failure, and yet ended badly: a leak, a crash
+        echo "failed 1" >>"$tally" # no failed test, but a leak or crash
     fi
     [ $rc -eq 124 ] || [ $rc -eq 137 ] && echo "(stopped after $limit seconds)" >>"$log"
     took=$(awk -v a="$begin" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f", b - a }')
@@ -84,7 +84,7 @@ spec_round ""
 spec_round "-gc" gc=eager without=slow
 wait
 
-# ---- which skips this machine may have ------------------------------------------------------------
+# ---- skips that are allowed on this machine ------------------------------------------------------------
 is_class() {
     case $1 in
     no-gpu) ! ls /dev/nvidia[0-9]* >/dev/null 2>&1 ;;
@@ -126,12 +126,12 @@ while read -r _ reason; do
         seen[$reason]=$((${seen[$reason]:-0} + 1))
     else
         failed=$((failed + 1))
-        echo "FAILED a skip that tests/skips.txt does not list for this machine: $reason"
+        echo "FAILED unexpected skip, not listed in tests/skips.txt for this machine: $reason"
     fi
 done < <(grep '^skip ' "$logs/all")
 for reason in "${!seen[@]}"; do echo "skipped ${seen[$reason]}: $reason"; done
 
-# Nothing at all is a failure too: a suite that finds no tests has found no faults.
+# Finding no tests is a failure.
 [ "$((passed + failed))" -gt 0 ] || failed=1
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

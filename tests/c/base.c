@@ -1,5 +1,5 @@
-/* base.c - what core/base promises and Lua cannot reach: refused allocations, failing storage
- * calls, threads. */
+/* base.c - the parts of core/base that Lua cannot test: failing allocations, failing file
+ * operations, threads. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -49,7 +49,7 @@ static bool philox_gives(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uin
     return memcmp(x.w, wanted, sizeof x.w) == 0;
 }
 
-/* The known answers that the authors of Philox publish with Random123 (file kat_vectors). */
+/* Known-answer vectors published with Random123 by the authors of Philox (file kat_vectors). */
 static void known_answers(void) {
     const uint32_t f = 0xffffffff;
     const uint64_t pi = 0x299f31d0a4093822;
@@ -79,7 +79,7 @@ static void counters(void) {
     CHECK(sr_unit(0) == 0.0f && sr_unit(UINT32_MAX) < 1.0f);
 }
 
-/* Every column of a row has a decision of its own: 16 to a call, no byte used twice. */
+/* Every column of a row has its own decision: 16 per call, each byte used once. */
 static void dropout_columns(void) {
     bool used[16 * 16] = {false};
     for (uint32_t col = 0; col < 256; col++) {
@@ -159,7 +159,7 @@ static void reader_numbers(void) {
     d = 1;
     CHECK_FAILS(sr_read_u64(&r, &d), SR_EDATA, "at byte 15 of 15");
     CHECK(d == 0);
-    CHECK(sr_read_end(&r) == SR_EDATA); /* a failure sticks */
+    CHECK(sr_read_end(&r) == SR_EDATA); /* failures are sticky */
 }
 
 static void reader_claims(void) {
@@ -215,7 +215,7 @@ static void reading(void) {
     CHECK_FAILS(sr_file_read(&bytes, &size, "/dev/zero", 9), SR_EDATA, "a pipe or a device");
     CHECK(mkfifo(in_scratch("pipe"), 0600) == 0); /* must not wait for a writer */
     CHECK_FAILS(sr_file_read(&bytes, &size, in_scratch("pipe"), 9), SR_EDATA, "a pipe or a device");
-    /* fstat says 0 bytes of files in /proc: they are read to their end all the same */
+    /* fstat reports 0 bytes for files in /proc; they are read to the end nevertheless */
     CHECK_OK(sr_file_read(&bytes, &size, "/proc/self/maps", 1 << 24));
     CHECK(size > 100 && strlen(bytes) == size);
     sr_free(bytes);
@@ -259,7 +259,7 @@ static void folders(void) {
     CHECK_OK(sr_file_remove_tree(in_scratch("x")));
 }
 
-/* A table of storage calls in which call number `fail_at` (of those named by `only`) fails. */
+/* A table of file operations in which call number `fail_at` (of those named by `only`) fails. */
 static sr_io real;
 static int calls, fail_at, fail_errno, interrupts;
 static const char *only;
@@ -273,7 +273,7 @@ static bool fails(const char *name) {
 static int fake_open(const char *path, int flags, unsigned mode) {
     return fails("open") ? -1 : real.open(path, flags, mode);
 }
-/* Besides failing: every other write is interrupted, and none takes more than three bytes. */
+/* Also, every second write is interrupted, and no write accepts more than three bytes. */
 static ssize_t fake_write(int fd, const void *bytes, size_t size) {
     if (fails("write")) return -1;
     if (interrupts++ % 2 == 0) {
@@ -322,8 +322,8 @@ static size_t entries(const char *path) {
     return count;
 }
 
-/* Fails every storage call of a replacement in turn: the old file or the new one stands, whole,
- * and nothing else is left in the folder. */
+/* Fails every file operation of a replacement in turn: either the old or the new file is intact,
+ * and the directory has no other files. */
 static void failing_replacement(int error) {
     CHECK_OK(sr_file_make_dirs(in_scratch("swap")));
     for (int n = 1;; n++) {
@@ -335,11 +335,11 @@ static void failing_replacement(int error) {
         CHECK(entries(in_scratch("swap")) == 1);
         bool is_new = holds(in_scratch("swap/f"), "new contents");
         CHECK(is_new || holds(in_scratch("swap/f"), "old contents"));
-        if (made < n) { /* all calls went through */
+        if (made < n) { /* no call failed */
             CHECK(st == SR_OK && is_new && made >= 12);
             return;
         }
-        if (st == SR_OK) CHECK(made == n); /* closing the folder's descriptor may fail in peace */
+        if (st == SR_OK) CHECK(made == n); /* a failure to close the directory is harmless */
         if (st != SR_OK) CHECK(strstr(sr_message(), strerror(error)) != NULL);
     }
 }
@@ -370,7 +370,8 @@ static void failing_storage(void) {
     CHECK(!sr_file_exists(in_scratch("full")) && !sr_file_exists(in_scratch("no")));
 }
 
-/* ---- every allocation of base refused in turn ------------------------------------------------ */
+/* ---- every allocation of base fails in turn ---------------------------------------------------
+ */
 
 static sr_status use_everything(void) {
     void *bytes;
@@ -450,7 +451,7 @@ static void same_bits_on_any_number_of_threads(void) {
         if (t == 0) first = total(&s);
         double now = total(&s);
         CHECK(memcmp(&now, &first, sizeof now) == 0);
-        /* task 301 = 7 x 43 is the first to fail, whatever the threads do */
+        /* task 301 = 7 x 43 is the first to fail, in any order of threads */
         s.fail_from = 300;
         for (int k = 0; k < 50; k++)
             CHECK_FAILS(sr_threads_run(s.team, one_sum, &s, TASKS), SR_EDATA, "task 301 failed");
@@ -491,7 +492,7 @@ static sr_status check_rounding(void *context, int64_t i, int worker) {
     return SR_OK;
 }
 
-/* Workers started under flush-to-zero compute with ordinary arithmetic all the same. */
+/* Workers started under flush-to-zero compute with standard arithmetic nevertheless. */
 static void workers_keep_small_numbers(void) {
     _Atomic int flushed = 0;
     sr_threads *team;
@@ -504,7 +505,7 @@ static void workers_keep_small_numbers(void) {
     sr_threads_free(team);
 }
 
-/* NULL when all went well. */
+/* Returns NULL on success. */
 static void *second_caller(void *context) {
     sums *s = context;
     for (int k = 0; k < 100; k++)

@@ -1,14 +1,14 @@
-/* checkpoint.c - nothing that a failing disk or a power cut does loses a checkpoint.
+/* checkpoint.c - neither a failing disk nor a power cut can lose a checkpoint.
  *
- * CRASH_STATES sets how many power cuts are tried at each operation (default 24). */
+ * CRASH_STATES sets the number of power cuts tried at each operation (default 24). */
 #include "tests/support/disk.h"
 
 #include "tests/support/check.h"
 #include "tests/support/saves.h"
 
-/* ---- what a run does ------------------------------------------------------------------------- */
+/* ---- the saves of a run ---------------------------------------------------------------------- */
 
-/* Five saves with retention, the last of them of a step saved before. */
+/* Five saves with retention; the last one repeats an earlier step. */
 static sr_status scenario(const char *run) {
     static const int64_t steps[] = {10, 20, 30, 40, 40};
     sr_run_dir *dir;
@@ -32,8 +32,8 @@ static sr_status record(int drop) {
     return st;
 }
 
-/* Tries power cuts at every operation (after a dropped fsync: from there); returns how many broke a
- * promise, at most `enough`. */
+/* Tries power cuts at every operation (after a skipped fsync: from there on); returns how many
+ * broke a promise, at most `enough`. */
 static int cut_everywhere(int states, int enough, bool recover, int64_t *tried) {
     int broken = 0;
     for (int k = disk.drop_at; k <= disk.op_count && broken < enough; k++)
@@ -60,7 +60,7 @@ static void test_power_cuts(void) {
     printf("power cuts: %d operations, %lld states\n", disk.op_count, (long long)tried);
 }
 
-/* Every fsync matters: without it some power cut breaks a promise. */
+/* Every fsync is needed: without it, some power cut breaks a promise. */
 static void test_dropped_fsyncs(void) {
     CHECK_OK(record(0));
     int syncs = disk.syncs, needed = 0, exempt = 0;
@@ -81,18 +81,19 @@ static void test_dropped_fsyncs(void) {
 
 /* ---- the order of writes --------------------------------------------------------------------- */
 
-/* No write, growth or name in `node` after its last fsync before operation k. */
+/* True if `node` has no write, growth or name after its last fsync before operation k. */
 static bool is_settled(int node, int k) {
     for (int i = k - 1; i >= 0; i--) {
         const disk_op *op = &disk.ops[i];
         if (op->kind == DISK_SYNC && op->node == node) return true;
-        if (op->kind == DISK_NO_NAME && op->name[0] == '.') continue; /* a draft or trash goes */
+        if (op->kind == DISK_NO_NAME && op->name[0] == '.')
+            continue; /* removal of a draft or of trash */
         if (op->kind <= DISK_SWAP ? op->dir == node : op->node == node) return false;
     }
     return true;
 }
 
-/* All that lies below `dir` by the names made before operation k is settled. */
+/* True if everything below `dir`, by the names created before operation k, is durable. */
 static bool is_tree_settled(int dir, int k) {
     bool good = is_settled(dir, k);
     for (int i = 0; i < k && good; i++)
@@ -127,14 +128,14 @@ static void test_order(void) {
 static struct {
     int calls, at;                   /* the at-th call fails, */
     bool on;                         /* and, when on, all later ones */
-    int error;                       /* with this errno; 0: a write is cut short */
+    int error;                       /* with this errno; 0: a partial write */
     int failed_syncs;                /* descriptors whose fsync failed, */
     bool failed_fd[DISK_FDS], again; /* and whether one was synced again */
 } faults;
 
 static sr_io sound;
 
-/* Calls that a signal may interrupt. */
+/* Calls that signals can interrupt. */
 static bool fails(bool interruptible) {
     faults.calls++;
     bool hit =
@@ -167,7 +168,7 @@ static int fault_fsync(int fd) {
     return -1;
 }
 static int fault_close(int fd) {
-    int rc = sound.close(fd); /* the descriptor is gone in either case */
+    int rc = sound.close(fd); /* the descriptor is closed in either case */
     return fails(true) ? -1 : rc;
 }
 static int fault_rename(const char *a, const char *b) {
@@ -224,7 +225,7 @@ static sr_status save_and_retain(const char *run, int64_t step) {
     return sr_checkpoint_retain(run, step, 2, 0);
 }
 
-/* One save with a fault in call n; returns false when n lies beyond the last call. */
+/* One save with a fault in call n; returns false if n is beyond the last call. */
 static bool save_with_fault(int n, int error, bool on) {
     sr_run_dir *dir;
     char *run = at("crash/runs/a");
@@ -259,7 +260,7 @@ static void test_failing_calls(void) {
     printf("failing calls: %d points\n", points);
 }
 
-/* Starting a run: a fault leaves an error or a run, never half of one. */
+/* Starting a run under a fault gives an error or a complete run, never a partial one. */
 static void test_failing_start(void) {
     for (int n = 1, reached = 1; reached; n++) {
         sr_run_dir *dir = NULL;

@@ -1,4 +1,4 @@
-/* checkpoint_files.c - no damage to a checkpoint goes unnoticed; locks, retention, planted files.
+/* checkpoint_files.c - all damage to a checkpoint is detected; locks, retention, planted files.
  */
 #include <fcntl.h>
 
@@ -15,7 +15,7 @@ static void put_file(const char *path, const void *bytes, size_t size) {
     close(fd);
 }
 
-/* Every bit flipped, every length but its own, and no file at all: each is noticed. */
+/* Any flipped bit, any other length and a missing file are all detected. */
 static void damage_file(const char *folder, const char *name) {
     char path[600];
     void *whole;
@@ -63,7 +63,7 @@ static void test_damage(void) {
     for (int i = 0; i < FILES; i++) damage_file(at("crash/runs/a/step-000000020"), files[i].name);
     damage_file(at("crash/runs/a/step-000000020"), SR_MANIFEST_NAME);
 
-    /* a damaged newest one is passed over, loudly */
+    /* a damaged newest one is skipped with a warning */
     put_file(at("crash/runs/a/step-000000020/vocab.txt"), "x", 1);
     warnings = 0;
     sr_log_set(count_warning, NULL, SR_LOG_WARN);
@@ -74,12 +74,12 @@ static void test_damage(void) {
     CHECK_FAILS(sr_checkpoint_latest(&path, &step, run), SR_EDATA, "none of its 2 checkpoints");
     CHECK_FAILS(sr_checkpoint_latest(&path, &step, at("crash/runs")), SR_ENOENT, "no checkpoint");
 
-    /* a checkpoint under another step's name is not that step */
+    /* a checkpoint under the name of another step is rejected */
     CHECK_OK(save(run, 30));
     CHECK_OK(sr_file_rename(at("crash/runs/a/step-000000030"), at("crash/runs/a/step-000000031")));
     CHECK_FAILS(sr_checkpoint_latest(&path, &step, run), SR_EDATA, "none of its 3");
 
-    /* after a resume at an older step, the later ones are set aside */
+    /* after a resume at an older step, later checkpoints are set aside */
     CHECK_OK(sr_checkpoint_set_aside(run, 10));
     int64_t *steps;
     size_t count;
@@ -90,7 +90,7 @@ static void test_damage(void) {
     sr_run_dir_close(dir);
 }
 
-/* Manifests that somebody made up. */
+/* Forged manifests. */
 static void test_hostile_manifests(void) {
     static const char huge[] = "seqrun checkpoint 1\nstep 1\nfile 18446744073709551615 "
                                "00000000000000000000000000000000 a\nblock 0000000000000000\n";
@@ -118,7 +118,7 @@ static void test_hostile_manifests(void) {
     char first[] = "a", second[] = "b";
     sr_manifest_file two[] = {{.name = first}, {.name = second}};
     sr_manifest given = {.files = two, .count = 2}, *read;
-    for (int same = 0; same < 2; same++) { /* under a seal that is right */
+    for (int same = 0; same < 2; same++) { /* with a valid checksum */
         char *text;
         size_t size;
         if (same) two[1].name = first;
@@ -158,12 +158,12 @@ static void test_retention(void) {
     CHECK_OK(sr_checkpoint_list(&steps, &count, run));
     CHECK(count == 3 && steps[0] == 3 && steps[1] == 6 && steps[2] == 7);
     sr_free(steps);
-    CHECK_OK(sr_checkpoint_retain(run, 6, 2, 0)); /* those behind it are none of its business */
+    CHECK_OK(sr_checkpoint_retain(run, 6, 2, 0)); /* later ones are not touched */
     CHECK_OK(sr_checkpoint_list(&steps, &count, run));
     CHECK(count == 3);
     sr_free(steps);
     CHECK_FAILS(sr_checkpoint_retain(run, 7, 1, 0), SR_EINVAL, "at least 2");
-    mkdir(at("crash/runs/a/step-7"), 0700); /* not a name of ours */
+    mkdir(at("crash/runs/a/step-7"), 0700); /* not the name of a checkpoint */
     mkdir(at("crash/runs/a/step-0000000070"), 0700);
     CHECK_OK(sr_checkpoint_list(&steps, &count, run));
     CHECK(count == 3);
@@ -186,7 +186,7 @@ static void test_planted(void) {
     CHECK(symlink("../../elsewhere", at("crash/runs/a/.trash-x")) == 0);
     put_file(at("crash/runs/a/.x.tmp-01234567"), "left by a dead run", 18);
     put_file(at("crash/runs/a/.x.tmp-notahexx"), "mine", 4);
-    CHECK_OK(sr_run_dir_open(&dir, run)); /* the link goes, what it pointed at stays */
+    CHECK_OK(sr_run_dir_open(&dir, run)); /* the link is removed, its target is not */
     CHECK(!sr_file_exists(at("crash/runs/a/.x.tmp-01234567")));
     CHECK(sr_file_exists(at("crash/runs/a/.x.tmp-notahexx")));
     CHECK(sr_file_exists(at("crash/elsewhere/file")) && sr_file_exists(at("crash/victim")));

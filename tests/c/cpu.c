@@ -1,5 +1,5 @@
 /* cpu.c - the cpu device against plain loops in double, on every instruction class; the same bits
- * on 1, 2, 3 and 8 threads; neighbours that change no bit. */
+ * on 1, 2, 3 and 8 threads, and regardless of neighbours. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -38,7 +38,7 @@ static sr_tensor *make(sr_dtype dtype, int64_t rows, int64_t cols) {
     size_t bytes = (size_t)(rows * (cols > 0 ? cols : 1)) * sr_dtype_size(dtype);
     *s = (sr_storage){.device = &device, .bytes = bytes, .refs = 1};
     if (sr_alloc_aligned(&s->data, bytes > 0 ? bytes : 64) != SR_OK) abort();
-    memset(s->data, 0xFF, bytes); /* NaN: what is not written shows */
+    memset(s->data, 0xFF, bytes); /* NaN reveals elements that are never written */
     *t = (sr_tensor){.storage = s, .dtype = dtype, .ndim = cols > 0 ? 2 : 1, .refs = 1};
     t->shape[0] = rows, t->shape[1] = cols;
     t->stride[0] = cols > 0 ? cols : 1, t->stride[1] = 1;
@@ -106,7 +106,7 @@ static void lay(fixed *f, int count, const int32_t *len, int gap, int64_t rows) 
     }
 }
 
-/* The decision of one element, straight from the contract. */
+/* The dropout decision of one element, as specified. */
 static double mask(const sr_layout *l, int s, sr_dropout d, uint32_t row, uint32_t col,
                    uint32_t head) {
     if (d.keep == 256) return 1;
@@ -119,7 +119,7 @@ static double mask(const sr_layout *l, int s, sr_dropout d, uint32_t row, uint32
 /* ---- functions ----------------------------------------------------------------------------------
  */
 
-static double units(float got, double want) { /* in the last place of want */
+static double units(float got, double want) { /* in units in the last place of want */
     int e;
     frexp(want, &e);
     double ulp = ldexp(1, (e < -125 ? -125 : e) - 24);
@@ -300,7 +300,7 @@ static void check_attention(int d, uint32_t keep) {
     sr_tensor *dout = filled(2, T, h, 1), *dqkv = make(SR_F32, T, 3 * h);
     double *want = calloc((size_t)T * (size_t)h, sizeof *want);
     double *grads = calloc((size_t)T * 3 * (size_t)h, sizeof *grads);
-    for (int r = 0; r < T; r++) /* slack may hold anything */
+    for (int r = 0; r < T; r++) /* the content of slack is unspecified */
         for (int c = 0; f.owner[r] < 0 && c < 3 * h; c++) data(qkv)[r * 3 * h + c] = NAN;
     for (int s = 0; s < 6; s++)
         for (int a = 0; a < A; a++)
@@ -380,7 +380,7 @@ static void test_norm(void) {
 
 /* ---- the same bits --------------------------------------------------------------------------- */
 
-/* Runs a small encoder's ops; returns a hash of every bit they write. */
+/* Runs the ops of a small encoder; returns a hash of all their outputs. */
 static uint64_t hash_of(sr_tensor *t, uint64_t hash) {
     const uint8_t *p = t->storage->data;
     for (size_t i = 0; i < t->storage->bytes; i++) hash = (hash ^ p[i]) * 0x100000001B3u;
@@ -459,7 +459,7 @@ static void test_threads(const char *isa) {
     }
 }
 
-/* The pool of an open device may be exchanged for a larger one. */
+/* The thread pool of an open device can be replaced by a larger one. */
 static void test_larger_pool(const char *isa) {
     open_device(isa, 1);
     uint64_t first = run_everything();
@@ -469,7 +469,7 @@ static void test_larger_pool(const char *isa) {
     close_device();
 }
 
-/* A sequence gets the same bits wherever it stands and whatever stands beside it. */
+/* The results of a sequence do not depend on its position or its neighbours, bit for bit. */
 static void test_neighbours(void) {
     enum { A = 2, D = 64, H = A * D, T = 256, N = 75 };
     static const int32_t alone[] = {N}, packed[] = {61, N, 90};
@@ -498,7 +498,7 @@ static void test_neighbours(void) {
     free_tensors();
 }
 
-/* Each allocation of an op failing in turn gives SR_ENOMEM, and the op works afterwards. */
+/* If any allocation of an op fails, it returns SR_ENOMEM, and works again afterwards. */
 static void test_memory(void) {
     open_device("avx512", 2);
     sr_tensor *x = filled(1, 600, 70, 1), *w = filled(2, 50, 70, 1), *y = make(SR_F32, 600, 50);
@@ -515,7 +515,7 @@ static void test_memory(void) {
     close_device();
 }
 
-/* A misspelled class is an error, not the highest one. */
+/* A misspelled instruction class is an error, not the highest one. */
 static void test_unknown_class(void) {
     sr_device *d;
     setenv("SEQRUN_ISA", "avx", 1);
@@ -525,7 +525,7 @@ static void test_unknown_class(void) {
     sr_device_close(d);
 }
 
-/* A stop ends what takes long; a write in place is done whole or not at all. */
+/* A stop ends long ops; in-place writes complete or do nothing. */
 static void test_stop(void) {
     enum { N = 70000 };
     open_device("avx512", 2);

@@ -1,4 +1,4 @@
-/* Masking: how many, where, with what, and that nothing but the key decides. */
+/* Masking: how many tokens, which ones, with what, as a function of the key alone. */
 #include "core/batch/mask.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ static void sequence(int32_t *ids, int32_t len) {
     ids[len / 2] = ids[len - 1] = 3;
 }
 
-/* Pearson's statistic against equal or given shares. */
+/* Pearson's chi-square statistic against equal or given frequencies. */
 static double chi_square(const int64_t *seen, const double *share, int classes, int64_t total) {
     double sum = 0;
     for (int c = 0; c < classes; c++) {
@@ -34,7 +34,7 @@ static double chi_square(const int64_t *seen, const double *share, int classes, 
     return sum;
 }
 
-/* Above 5 standard deviations of a chi-square variable in `freedom` classes: p < 1e-5. */
+/* Five standard deviations above the mean of a chi-square variable: p < 1e-5. */
 static double bound(int freedom) {
     return freedom + 5 * sqrt(2.0 * freedom) + 10;
 }
@@ -59,7 +59,7 @@ static void check_proportions(void) {
         }
         CHECK(memcmp(before, ids, sizeof ids) == 0);
     }
-    /* a random draw meets the token itself once in V - 5 times, and then looks kept */
+    /* one random replacement in V - 5 is the token itself and looks unchanged */
     double stray = 0.1 / (V - 5);
     double kinds[3] = {0.8, 0.1 - stray, 0.1 + stray}, place[LEN - 3], id[V - 5];
     for (int i = 0; i < LEN - 3; i++) place[i] = 1.0 / (LEN - 3);
@@ -71,7 +71,8 @@ static void check_proportions(void) {
         if (i != LEN / 2) open[n++] = where[i];
     CHECK(chi_square(open, place, n, total) < bound(n - 1));
     for (int v = 0; v < 5; v++) CHECK(with[v] == 0);
-    CHECK(chi_square(with + 5, id, V - 5, random) < bound(V - 6) * 1.5); /* tokens are not equal */
+    CHECK(chi_square(with + 5, id, V - 5, random) <
+          bound(V - 6) * 1.5); /* the text does not use all tokens equally */
 }
 
 static void check_numbers(void) {
@@ -88,7 +89,7 @@ static void check_numbers(void) {
     CHECK(count == 0 && ids[0] == 2);
 }
 
-/* Whether a draw under these keys gives other positions, and other ids where all are masked. */
+/* True if these keys give other positions, and other ids if all are masked. */
 static void check_key(uint32_t uid, uint32_t epoch, uint64_t seed, bool other) {
     for (int all = 0; all < 2; all++) {
         int32_t a[LEN], b[LEN], scratch[LEN], p[LEN], q[LEN], l[LEN], n;
@@ -111,7 +112,7 @@ static void check_keys(void) {
     check_key(7, 3, plain.seed + 1, true);
 }
 
-/* Words of three pieces: masked whole or not at all, never more than the number. */
+/* Words of three pieces: masked whole or not at all, never more tokens than requested. */
 static void check_whole_words(void) {
     uint8_t continues[V] = {0};
     for (int v = 30; v < V; v++) continues[v] = 1;
@@ -131,7 +132,7 @@ static void check_whole_words(void) {
             if (masked[i] != masked[i + 1] || masked[i] != masked[i + 2])
                 CHECK(!"a word is masked in part");
     }
-    /* what a cut left of a word, behind [CLS] or [SEP], is a word */
+    /* the rest of a truncated word after [CLS] or [SEP] counts as a word */
     int32_t ids[] = {2, 30, 31, 3, 32, 3}, scratch[6], p[6], l[6], n;
     m.prob = 1;
     sr_mask_draw(p, l, &n, ids, 6, 0, 0, &m, scratch);

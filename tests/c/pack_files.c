@@ -1,4 +1,4 @@
-/* Histogram and plan files: what is written comes back; what is damaged is refused with its line.
+/* Histogram and plan files: round trips; damaged files are rejected with the line.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -63,12 +63,12 @@ static void lengths(void) {
     sr_free(pieces);
 }
 
-/* Every prefix and every changed byte of a plan file is refused, never misread. */
+/* Every prefix of a plan file and every changed byte is rejected, never misread. */
 static void damage(const char *text, size_t size) {
     sr_plan *plan;
     char *copy = malloc(size + 1);
     for (size_t n = 0; n < size; n++) {
-        memcpy(copy, text, n); /* exact size, so that the sanitizer sees a read beyond the end */
+        memcpy(copy, text, n); /* exact size, so that sanitizers detect a read past the end */
         char *cut = malloc(n + !n);
         memcpy(cut, text, n);
         CHECK_FAILS(sr_plan_parse(&plan, cut, n, "p"), SR_EDATA, "p:");
@@ -112,7 +112,7 @@ static void plans(void) {
     sr_histogram_free(&h);
 }
 
-/* A plan of packs of 5 tokens under a checksum that is right, whatever it says. */
+/* A plan of packs of 5 tokens, with any content and a valid checksum. */
 static sr_status forged(const char *max_seqs, const char *rest) {
     char text[512];
     sr_plan *plan;
@@ -146,7 +146,7 @@ static void contradictions(void) {
     CHECK_FAILS(forged("any", "lengths 1\n3 1\npatterns 2\n1 3\n"), SR_EDATA, "whole number");
 }
 
-/* Every allocation of the path from file to plan may fail; nothing leaks, nothing half-done. */
+/* Any allocation from file to plan can fail, without leaks or partial results. */
 static void out_of_memory(void) {
     const char *const solvers[] = {"lpfhp", "spfhp", "ffd", "bfd", "none"};
     for (int s = 0; s < 5; s++)

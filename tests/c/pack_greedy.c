@@ -1,5 +1,5 @@
-/* The greedy solvers against the published reference implementations, and against plain packing of
- * one sequence after another. */
+/* The greedy solvers against the published reference implementations, and against packing the
+ * sequences one by one. */
 #include "core/base/mem.h"
 #include "core/pack/bounds.h"
 #include "core/pack/pack.h"
@@ -40,7 +40,7 @@ static int reference_rows(void) {
     return rows;
 }
 
-/* Packs of one-by-one packing, decreasing: best fit (oldest among equals) or first fit. */
+/* Number of packs of one-by-one packing, decreasing: best fit (oldest on ties) or first fit. */
 static int64_t one_by_one(const sr_histogram *h, int32_t depth, bool best) {
     static int32_t space[20000], members[20000];
     int64_t packs = 0;
@@ -84,7 +84,7 @@ static void against_one_by_one(void) {
     }
 }
 
-/* L2 straight from its definition. */
+/* L2 by its definition. */
 static int64_t plain_l2(const sr_histogram *h) {
     int64_t L = h->capacity, best = 0;
     for (int64_t a = 0; a <= L / 2; a++) {

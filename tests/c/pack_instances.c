@@ -1,4 +1,4 @@
-/* Instances: every sequence once an epoch, in packs that fit, new partners and order each epoch. */
+/* Instances: every sequence once per epoch, in packs that fit, regrouped in each epoch. */
 #include "core/base/mem.h"
 #include "core/pack/instances.h"
 #include "core/pack/pack.h"
@@ -20,7 +20,7 @@ static int64_t deal(const sr_histogram *h, test_rng *r) {
     return n;
 }
 
-/* One epoch: true when each uid comes exactly once and each pack fits. */
+/* True if each uid of an epoch occurs exactly once and each pack fits. */
 static bool epoch_is_exact(const sr_packing *k, const sr_plan *plan, uint32_t epoch, int64_t n) {
     static uint8_t seen[200000];
     static uint32_t uids[65535];
@@ -61,7 +61,7 @@ static void exactly_once(void) {
     }
 }
 
-/* Unfilled slots are padding: nothing is lost and nothing comes twice. */
+/* Unfilled slots are padding: no sequence is lost or repeated. */
 static void unfilled_slots(void) {
     sr_plan *plan = NULL;
     sr_histogram h;
@@ -123,7 +123,7 @@ static void epochs_differ(void) {
     sr_histogram_free(&h);
 }
 
-/* Where a sequence lands is uniform: chi-square over 10 stretches of the epoch. */
+/* The position of a sequence in the epoch is uniform: chi-square over 10 intervals. */
 static void order_is_uniform(void) {
     sr_histogram h;
     sr_plan *plan = NULL;
@@ -143,7 +143,7 @@ static void order_is_uniform(void) {
     }
     double chi = 0;
     for (int i = 0; i < 97; i++) chi += (hits[i] - 100) * (hits[i] - 100) / 100.0;
-    CHECK(chi < 149); /* 96 degrees of freedom: exceeded once in 2,400 tables that are uniform */
+    CHECK(chi < 149); /* 96 degrees of freedom: exceeded by one uniform table in 2,400 */
     sr_packing_free(k);
     sr_plan_free(plan);
     sr_histogram_free(&h);
@@ -162,9 +162,9 @@ static void known_answers(void) {
     uint32_t uids[2], first[2];
     int32_t m;
     CHECK_OK(sr_packing_at(k, 3, 17, first, &m));
-    CHECK_OK(sr_packing_at(k, 3, 17, uids, &m)); /* no state */
+    CHECK_OK(sr_packing_at(k, 3, 17, uids, &m)); /* stateless */
     CHECK(m == 2 && uids[0] == first[0] && uids[1] == first[1]);
-    CHECK(first[0] == 70 && first[1] == 66); /* the same on every machine, for ever */
+    CHECK(first[0] == 70 && first[1] == 66); /* a fixed value, on every machine and version */
     CHECK_FAILS(sr_packing_at(k, 0, 50, uids, &m), SR_EINVAL, "there is no pack 50");
     CHECK_FAILS(sr_packing_at(k, 0, -1, uids, &m), SR_EINVAL, "there is no pack -1");
     sr_packing_free(k);

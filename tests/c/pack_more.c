@@ -1,4 +1,4 @@
-/* Streams, ranks and least squares: what the reference tables do not reach. */
+/* Streams, ranks and least squares, which the reference tables do not cover. */
 #include <math.h>
 
 #include "core/base/mem.h"
@@ -16,7 +16,7 @@ typedef struct plain_row {
     int32_t space, members;
 } plain_row;
 
-/* Best fit over `open` rows by plain search: packs used. */
+/* The number of packs used by best fit over `open` rows, by linear search. */
 static int64_t plain_online(const uint16_t *length, int64_t n, int32_t capacity, int32_t depth,
                             int32_t open) {
     static plain_row row[64];
@@ -27,7 +27,7 @@ static int64_t plain_online(const uint16_t *length, int64_t n, int32_t capacity,
         for (int32_t r = 0; r < used; r++)
             if (row[r].space >= length[i] && (best < 0 || row[r].space < row[best].space)) best = r;
         if (best < 0) {
-            if (used == open) { /* the fullest leaves */
+            if (used == open) { /* close the fullest */
                 int32_t full = 0;
                 for (int32_t r = 1; r < used; r++)
                     if (row[r].space < row[full].space) full = r;
@@ -53,7 +53,7 @@ static void streams(void) {
     for (int i = 0; i < 400; i++) {
         int32_t capacity = 1 + (int32_t)test_below(&r, 90), open = 1 + (int32_t)test_below(&r, 40);
         int64_t n = test_below(&r, 2000), packs = 0, sequences = 0;
-        /* distinct spaces, so that ties cannot make a difference: depth is not limited */
+        /* distinct free spaces, so that ties do not matter; no limit of depth */
         for (int64_t k = 0; k < n; k++)
             length[k] = (uint16_t)(1 + test_below(&r, (uint32_t)capacity));
         sr_online *o;
@@ -75,7 +75,7 @@ static void streams(void) {
             packs += left.n > 0, sequences += left.n;
         }
         CHECK(fits && sequences == n);
-        /* a full pack waits for its turn where the plain one leaves at once, in one case only: it
+        /* a full pack is closed later than by the plain search, in one case only: it
          * was opened by a push that made another leave.  That cannot change what fits where, but
          * may make one row fewer open */
         int64_t plain = plain_online(length, n, capacity, capacity, open);
@@ -97,7 +97,7 @@ static void stream_edges(void) {
     CHECK_FAILS(sr_online_push(o, 0, 9, &left), SR_EDATA, "9 tokens");
     CHECK_OK(sr_online_push(o, 0, 1, &left));
     CHECK(left.n == 0);
-    CHECK_OK(sr_online_push(o, 1, 1, &left)); /* two: as deep as allowed */
+    CHECK_OK(sr_online_push(o, 1, 1, &left)); /* two: at the depth limit */
     CHECK(left.n == 2 && left.uids[0] == 0 && left.uids[1] == 1);
     CHECK_OK(sr_online_push(o, 2, 8, &left)); /* full at once */
     CHECK(left.n == 1 && left.uids[0] == 2);
@@ -168,7 +168,7 @@ static void ranks(void) {
         if (n >= 8 * groups) CHECK(imbalance < 1.08 + (n % groups > 0) * 0.2);
     }
     CHECK(sr_pack_cost((const uint16_t[]){3, 4}, 2, 2, 0.5) == 2 * 7 + 0.5 * 25);
-    enum { MANY = 20000 }; /* a global batch of a large run: no swap search to the end */
+    enum { MANY = 20000 }; /* a global batch of a large run: the swap search is cut off */
     static double many[MANY];
     static int32_t where[MANY];
     for (int32_t k = 0; k < MANY; k++) many[k] = 512 + test_below(&r, 512);
@@ -193,8 +193,8 @@ static void draw_demand(int32_t *length, double *demand, uint64_t seed) {
     }
 }
 
-/* Every pattern is full and not too deep, and as a whole they hold each length as often as it is in
- * demand. */
+/* Every pattern is full and within the depth limit, and together they contain each length as often
+ * as demanded. */
 static void draws_match(int32_t depth) {
     int32_t length[DRAW_ROWS], items[DRAW_CAPACITY], n;
     double demand[DRAW_ROWS], held[DRAW_ROWS] = {0};
@@ -245,7 +245,7 @@ static void draw_edges(void) {
 
 /* ---- least squares ---- */
 
-/* The conditions of Kuhn and Tucker: no column would lower the error, none in use either way. */
+/* Karush-Kuhn-Tucker conditions: no column can lower the error, and used ones are stationary. */
 static void least_squares(void) {
     test_rng r = {33, 0};
     for (int i = 0; i < 300; i++) {
@@ -290,7 +290,7 @@ static void nnlshp_edges(void) {
         sr_plan_free(plan);
     }
     sr_histogram_free(&h);
-    CHECK_OK(load_set(&h, "wikipedia_512")); /* out of time at once: whole, and poor */
+    CHECK_OK(load_set(&h, "wikipedia_512")); /* out of time at once: complete, but poor */
     CHECK_OK(sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "nnlshp", .seconds = 1e-9}));
     CHECK(plan->packs > 8155059 && plan->packs <= h.sequences);
     sr_plan_free(plan);

@@ -1,5 +1,5 @@
-/* The optimal solver: its packings are exact and never worse than greedy ones, its bounds are never
- * above the true optimum, and its proofs survive an independent check. */
+/* The optimal solver: its packings are exact and never worse than greedy ones, its bounds never
+ * exceed the true optimum, and its proofs pass an independent check. */
 #include <math.h>
 
 #include "core/base/mem.h"
@@ -19,8 +19,8 @@ static sr_plan *pack(const sr_histogram *h, const char *solver, int32_t depth) {
 
 /* ---- the tables ---- */
 
-/* bounds.tsv: the bound is at least the proven one and never above the best packing known; the
- * packing itself is never worse than the best known. */
+/* bounds.tsv: the bound is at least the proven one and never above the best known packing; the
+ * packing is never worse than the best known one. */
 static void bounds_row(const char *line) {
     char set[64], depth[16];
     long long capacity, sequences, tokens, token, count, l2, bound, known;
@@ -51,8 +51,8 @@ static int for_rows(const char *path, void (*row)(const char *)) {
     return rows;
 }
 
-/* Depths 2 and 3 of every set: within 0.02 per cent of the published packs, or fewer; depth 4 where
- * the reference could run it. */
+/* Depths 2 and 3 of every set: at most 0.02 % above the published packs; depth 4 where the
+ * reference implementation could run. */
 static void nnlshp_row(const char *line) {
     char set[64], solver[32], depth[16];
     long long packs, strategies;
@@ -184,7 +184,7 @@ static void against_greedy(void) {
         sr_plan_free(best);
         sr_histogram_free(&h);
     }
-    CHECK(gap < 2000); /* less than a pack each */
+    CHECK(gap < 2000); /* less than one pack each */
 }
 
 /* ---- edges ---- */
@@ -221,7 +221,7 @@ static void edges(void) {
     CHECK((double)sr_plan_gap(plan) < 1e-6 * (double)plan->packs);
     sr_plan_free(plan);
     sr_histogram_free(&h);
-    CHECK_OK(sr_histogram_new(&h, 11)); /* more than a double counts exactly */
+    CHECK_OK(sr_histogram_new(&h, 11)); /* beyond the exact integers of double */
     for (int32_t l = 2; l < 8; l++)
         CHECK_OK(sr_histogram_add(&h, l, ((int64_t)1 << 55) + l, SR_LONG_ERROR));
     for (int32_t depth = 0; depth < 4; depth++) {
@@ -232,7 +232,8 @@ static void edges(void) {
     sr_histogram_free(&h);
 }
 
-/* Stopped early, the best so far comes back with its gap; the same iterations give the same plan.
+/* When stopped early, it returns the best plan so far with its gap; equal iterations give equal
+ * plans.
  */
 static void limits(void) {
     sr_histogram h;
@@ -252,8 +253,8 @@ static void limits(void) {
     sr_histogram_free(&h);
 }
 
-/* What the linear program calls finished is finished: its bound equals its packs, however many
- * lengths there are (pricing looks at a part of them at a time). */
+/* When the linear program reports convergence, its bound equals its packs, for any number of
+ * lengths (pricing considers a part of them at a time). */
 static void many_lengths(void) {
     enum { L = 1500 };
     sr_histogram h;
@@ -272,8 +273,8 @@ static void many_lengths(void) {
     sr_histogram_free(&h);
 }
 
-/* Countless full patterns and a limit that nearly binds: log-normal counts of every length, 3.8
- * sequences a pack. */
+/* Very many full patterns and a limit that nearly binds: log-normal counts of every length, 3.8
+ * sequences per pack. */
 static void full_patterns(void) {
     enum { L = 2048 };
     sr_histogram h;
@@ -290,7 +291,8 @@ static void full_patterns(void) {
     sr_histogram_free(&h);
 }
 
-/* Long packs, many lengths, a limit that hardly binds: exact knapsacks alone would take a minute.
+/* Long packs, many lengths, a limit that hardly binds: with exact knapsacks alone it takes a
+ * minute.
  */
 static void long_packs(void) {
     sr_histogram h;
@@ -319,7 +321,7 @@ static void depth_by_itself(void) {
         CHECK(c.max_seqs == wanted[i].depth && strstr(c.reason, "above the bound") != NULL);
         sr_histogram_free(&h);
     }
-    sr_histogram h; /* out of time at once: every depth is deep enough that holds what fits */
+    sr_histogram h; /* out of time at once: returns the depth that never limits a pack */
     sr_depth_choice c;
     CHECK_OK(load_set(&h, "wikipedia_512"));
     CHECK_OK(sr_pack_choose_depth(&c, &h, &(sr_pack_opts){.seconds = 1e-9}, 0.0005));
@@ -328,7 +330,7 @@ static void depth_by_itself(void) {
     sr_histogram_free(&h);
 }
 
-/* The depth chosen is the first that packs as well as any, found by trying them all. */
+/* The chosen depth is the smallest that packs as well as any, by exhaustive search. */
 static void depth_is_the_smallest(void) {
     test_rng r = {44, 0};
     for (int i = 0; i < 60; i++) {

@@ -1,4 +1,4 @@
-/* Example tables: pairs as published, drawn alike in any order, and given examples by policy. */
+/* Example tables: pairs as published, independent of order, and fixed examples by policy. */
 #include "core/data/examples.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ static uint32_t document_of(const sr_dataset *d, uint64_t token) {
     return i;
 }
 
-/* Every promise about one pair. */
+/* Checks all properties of one pair. */
 static int wrong_pair(const sr_dataset *d, const sr_examples *t, const sr_example *e) {
     uint64_t a = sr_example_a(e), b = sr_example_b(e);
     uint32_t from = document_of(d, a), to = document_of(d, b);
@@ -55,7 +55,7 @@ static void pairs_are_as_published(void) {
         }
         CHECK(wrong == 0);
         CHECK(tokens == t->tokens && random == t->random_next);
-        /* half by coin; the last sentence of a document, when alone, always */
+        /* half at random; always for the last sentence of a document, if alone */
         double share = (double)random / (double)t->count;
         CHECK(share > 0.5 && share < 0.65);
         sr_examples_free(t);
@@ -63,11 +63,11 @@ static void pairs_are_as_published(void) {
     sr_dataset_close(d);
 }
 
-/* Sentence by sentence: A begins where the last example left off, and nothing is left out. */
+/* A begins where the previous example ended, and no sentence is omitted. */
 static void unused_sentences_are_put_back(void) {
     sr_dataset *d = open_text(200, 20, 5, 0);
     sr_examples *t;
-    sr_examples_opts opts = {.max_len = 1000, .nsp = true}; /* nothing is ever cut */
+    sr_examples_opts opts = {.max_len = 1000, .nsp = true}; /* nothing is truncated */
     CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
     uint64_t at = 0;
     int wrong = 0;
@@ -81,10 +81,10 @@ static void unused_sentences_are_put_back(void) {
     sr_dataset_close(d);
 }
 
-/* Of a pair that is cut, as many tokens go from the front as from the end: over B of pairs that
- * follow on, what is missing between A and B went from A's end or B's front. */
+/* Truncation removes as many tokens from the front as from the end: in pairs of consecutive text,
+ * tokens missing between A and B were removed from A's end or B's front. */
 static void cuts_fall_on_either_end(void) {
-    sr_dataset *d = open_text(2000, 2, 40, 0); /* pairs of two sentences, often too long */
+    sr_dataset *d = open_text(2000, 2, 40, 0); /* pairs of two sentences, many too long */
     sr_examples *t;
     sr_examples_opts opts = {.max_len = 44, .nsp = true};
     CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
@@ -99,7 +99,7 @@ static void cuts_fall_on_either_end(void) {
             (double)(d->unit_token[doc + 1] - d->unit_token[doc]) - e->a_tokens - e->b_tokens;
         int a = d->sentence_tokens[d->unit_sentence[doc]];
         int b = d->sentence_tokens[d->unit_sentence[doc] + 1];
-        /* the longer loses first, and B of two that are equal */
+        /* the longer one is truncated first; B on a tie */
         if (a > e->a_tokens && b > e->b_tokens) wrong += e->a_tokens != e->b_tokens + 1;
         middle += inner, lost += all, spread += (inner - all / 2) * (inner - all / 2);
     }
@@ -167,8 +167,8 @@ static int length_of(const sr_examples *t, int64_t i) {
     return i < t->count ? t->example[i].a_tokens : -1;
 }
 
-/* Lengths of short examples are uniform, from 2 tokens to a full one: sentences of one token show
- * what was drawn. */
+/* Lengths of short examples are uniform from 2 tokens to the maximum: with sentences of one token
+ * the drawn length is visible. */
 static void short_lengths_are_uniform(void) {
     sr_dataset *d = open_text(3000, 200, 1, 0);
     sr_examples *t;
@@ -188,7 +188,7 @@ static void short_lengths_are_uniform(void) {
     sr_dataset_close(d);
 }
 
-/* A sentence that fills the sequence to the last token belongs to it. */
+/* A sentence that fills the sequence exactly is included. */
 static void singles_are_filled_to_the_last_token(void) {
     sr_dataset *d = open_text(400, 9, 10, 0);
     sr_examples *t;
@@ -239,11 +239,12 @@ static void parts_do_not_meet(void) {
 }
 
 static void one_document_is_cut(void) {
-    sr_dataset *d = open_text(1, 1, 9, 0.05); /* one sentence: nothing can be held back */
+    sr_dataset *d = open_text(1, 1, 9, 0.05); /* one sentence: none can be held out */
     CHECK(d->units == 1 && !d->cut && d->part[SR_PART_HELD].count == 0);
     sr_examples *t;
     sr_examples_opts opts = {.max_len = 32, .nsp = true};
-    CHECK_OK(sr_examples_build(&t, d, &opts, NULL)); /* the only document is its own other one */
+    CHECK_OK(
+        sr_examples_build(&t, d, &opts, NULL)); /* the only document is its own random partner */
     CHECK(t->count == 1 && t->random_next == 1);
     sr_examples_free(t);
     opts.part = SR_PART_HELD;
@@ -285,7 +286,7 @@ static void given_examples_by_policy(void) {
     CHECK_FAILS(sr_examples_build(&t, d, &opts, NULL), SR_EINVAL, "nsp: false");
     sr_dataset_close(d);
     sr_dataset_opts some = {.held = 0.4};
-    CHECK_OK(sr_dataset_open(&d, path, &some)); /* those held back keep their labels */
+    CHECK_OK(sr_dataset_open(&d, path, &some)); /* held-out examples keep their labels */
     opts = (sr_examples_opts){.part = SR_PART_HELD, .max_len = 200};
     CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
     CHECK(t->count > 0 && t->count < 5 && t->unit[t->count - 1] == 4);
@@ -328,7 +329,7 @@ static void sequences_are_framed(void) {
     sr_dataset_close(d);
 }
 
-/* A whole and sound file whose columns do not belong together. */
+/* An intact file whose columns are inconsistent. */
 static sr_status write_odd(int which) {
     sr_shard_writer *w;
     int c;

@@ -1,4 +1,4 @@
-/* The .sqr file: what was written comes back, and nothing that is not whole is accepted. */
+/* The .sqr file: round trips, and only intact files are accepted. */
 #include "core/data/shard.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 static char path[256], other[256];
 
-/* Three columns in turns; `n` elements of the first. */
+/* Writes three columns alternately; `n` elements of the first. */
 static sr_status write_sample(const char *to, uint64_t n) {
     sr_shard_writer *w;
     SR_TRY(sr_shard_create(&w, to));
@@ -33,7 +33,7 @@ static sr_status write_sample(const char *to, uint64_t n) {
     return st;
 }
 
-/* Opens and reads everything: the first thing that does not hold is the result. */
+/* Opens and reads everything; returns the first error. */
 static sr_status read_sample(const char *from, uint64_t n) {
     sr_shard *s;
     SR_TRY(sr_shard_open(&s, from, 1));
@@ -103,7 +103,7 @@ static void damage_is_found(void) {
         wrong += read_sample(other, 200) != SR_EDATA || strstr(sr_message(), other) == NULL;
     }
     CHECK(wrong == 0);
-    bytes[size] = 0; /* one byte too many */
+    bytes[size] = 0; /* an extra byte */
     CHECK_OK(sr_file_replace(other, bytes, size + 1));
     CHECK(read_sample(other, 200) == SR_EDATA);
     CHECK(sr_mem_live() == live);
@@ -134,7 +134,7 @@ static void swap_blocks(unsigned char *bytes, size_t block) {
     }
 }
 
-/* Two blocks of equal size that changed places: each has a right checksum, of another block. */
+/* Two swapped blocks of equal size: each has a valid checksum, of another block. */
 static void blocks_keep_their_places(void) {
     void *whole;
     size_t size;
@@ -168,7 +168,7 @@ static void memory_runs_out(void) {
         bool reached = sr_mem_calls() >= n;
         sr_mem_fail_at(0, false);
         CHECK(st == (reached ? SR_ENOMEM : SR_OK));
-        CHECK_OK(read_sample(path, 300)); /* the old file, or the same anew */
+        CHECK_OK(read_sample(path, 300)); /* the old file, or an identical new one */
         if (!reached) break;
     }
     for (int64_t n = 1;; n++) {
@@ -218,7 +218,7 @@ static void threads_read_one_shard(void) {
     sr_shard *s;
     pthread_t thread[4];
     CHECK_OK(write_sample(path, 500000));
-    CHECK_OK(sr_shard_open(&s, path, 1)); /* one set: frames are fought over */
+    CHECK_OK(sr_shard_open(&s, path, 1)); /* one set, so that frames are contended */
     for (int i = 0; i < 4; i++) pthread_create(&thread[i], NULL, reads, s);
     for (int i = 0; i < 4; i++) {
         void *wrong;

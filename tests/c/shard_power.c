@@ -1,5 +1,5 @@
-/* A data set and the power: whenever it is cut, the old file or the new one is there, whole; and
- * every fsync of the protocol is needed for that. */
+/* Power cuts while a data set is written: either the old or the new file is intact, and every fsync
+ * of the protocol is needed for that. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 
 static char root[128], crash[192], path[192];
 
-/* A file of 200 numbers that tell its version. */
+/* A file of 200 numbers that encode its version. */
 static sr_status write_version(const char *to, uint32_t version) {
     sr_shard_writer *w;
     int column;
@@ -21,7 +21,7 @@ static sr_status write_version(const char *to, uint32_t version) {
     return st;
 }
 
-/* The version that a file holds, all of it; 0 when there is none, -1 when it is damaged. */
+/* The version of a complete file; 0 if it is missing, -1 if it is damaged. */
 static int64_t read_version(const char *from) {
     sr_shard *s;
     uint32_t value[200];
@@ -68,7 +68,8 @@ int main(void) {
     record(0);
     CHECK(read_version(path) == 2);
     CHECK(broken_promises() == 0);
-    for (int drop = 1; drop <= 4; drop++) { /* two versions, each two fsyncs: file and folder */
+    for (int drop = 1; drop <= 4;
+         drop++) { /* two versions with two fsyncs each: file and directory */
         CHECK_OK(sr_file_remove_tree(path));
         record(drop);
         CHECK(broken_promises() > 0);

@@ -1,5 +1,5 @@
-/* tensor.c - storages, scopes, layouts and the tape where Lua cannot reach: memory that runs out at
- * any call, devices that close under living tensors, blocks of the pool. */
+/* tensor.c - storages, scopes, layouts and the tape where Lua cannot test them: failing
+ * allocations, devices closed while tensors are alive, blocks of the pool. */
 #include <math.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@
 
 enum { ROWS = 12, HIDDEN = 8, WORDS = 11, HEADS = 2, MASKED = 3 };
 
-/* Everything a pass makes, so that one place can let go of it. */
+/* All tensors of a pass, so that they can be released together. */
 typedef struct bag {
     sr_tensor *t[40];
     int count;
@@ -89,7 +89,7 @@ static sr_status forward(sr_tensor **loss, bag *b, const model *m, sr_device *d,
     SR_TRY(sr_tensor_full(weights, d, d->real, 1, (int64_t[]){MASKED}, 0.5));
     sr_tensor **nll = next(b), **correct = next(b), **total = next(b), **turned = next(b);
     SR_TRY(sr_op_mlm_loss(total, nll, correct, *picked, m->tables.word, m->bias, label, *weights));
-    SR_TRY(sr_op_transpose(turned, *y, 0, 1)); /* a strided gradient on the way back */
+    SR_TRY(sr_op_transpose(turned, *y, 0, 1)); /* a strided gradient in backward */
     SR_TRY(sr_op_mean(mean, *turned, SR_ALL_DIMS, false));
     SR_TRY(sr_op_binary(sum, *mean, *total, SR_MUL));
     *loss = *sum;
@@ -121,12 +121,12 @@ static sr_status pass_on_new_device(const sr_backend *backend) {
     sr_device *d = NULL;
     SR_TRY(sr_device_open(&d, backend, backend->name, NULL));
     sr_status st = pass(d);
-    if (st == SR_OK) st = pass(d); /* once more out of the pool */
+    if (st == SR_OK) st = pass(d); /* again, with memory from the pool */
     sr_device_close(d);
     return st;
 }
 
-/* Fails the 1st, 2nd, ... allocation until a pass gets through. */
+/* Fails the 1st, 2nd, ... allocation until a pass succeeds. */
 static void test_memory(const sr_backend *backend, bool sticky) {
     int64_t before = sr_mem_live(), n = 0;
     sr_status st;
@@ -229,7 +229,7 @@ static void test_dtypes(void) {
     CHECK(whole_out[2] == INT32_MAX && whole_out[3] == INT32_MIN && whole_out[4] == 0);
     sr_dtype_convert(truth, SR_BOOL, in, SR_F64, 6);
     CHECK(truth[0] == 1 && truth[4] == 1 && truth[5] == 0);
-    CHECK(sr_bf16_from_f32(1.00390625f) == 0x3F80); /* a tie goes to the even one */
+    CHECK(sr_bf16_from_f32(1.00390625f) == 0x3F80); /* ties round to even */
     CHECK(sr_bf16_from_f32(1.01171875f) == 0x3F82);
     CHECK(isnan(sr_bf16_to_f32(sr_bf16_from_f32(NAN))));
     CHECK(isinf(sr_bf16_to_f32(sr_bf16_from_f32(INFINITY))));
@@ -306,7 +306,7 @@ static void test_missing_op(void) {
     sr_device_close(d);
 }
 
-/* A stop asked for at the prompt ends a slow op with an error, and nothing is left behind. */
+/* A stop requested at the prompt ends a slow op with an error and without leaks. */
 static void test_stop(const sr_backend *backend) {
     int64_t before = sr_mem_live();
     sr_stop_request();

@@ -1,4 +1,4 @@
-/* text.c - vocabularies that lie, memory that runs out, tokenizers shared by threads. */
+/* text.c - malformed vocabularies, failing allocations, tokenizers shared by threads. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ static sr_status parse(const char *text, size_t size) {
 
 static void hostile_vocabularies(void) {
     CHECK_OK(PARSE(SPECIALS "a\n##b\n"));
-    CHECK_OK(PARSE(SPECIALS "a\n##b")); /* the last line feed may be missing */
+    CHECK_OK(PARSE(SPECIALS "a\n##b")); /* the last line feed is optional */
     CHECK_OK(PARSE("[PAD]\r\n[UNK]\r\n[CLS]\r\n[SEP]\r\n[MASK]\r\na"));
     CHECK_OK(PARSE(SPECIALS "a\0b\n")); /* odd, but a token */
     CHECK_FAILS(PARSE(""), SR_EDATA, "empty");
@@ -171,7 +171,7 @@ static sr_status scenario_encode(void) {
     return st;
 }
 
-/* Makes every allocation of a scenario fail, one after the other: it says so and leaks nothing. */
+/* Fails each allocation of a scenario in turn: it must report SR_ENOMEM and leak nothing. */
 static void starve(const char *name, sr_status (*scenario)(void)) {
     if (scenario == scenario_encode) scenario();
     int64_t live = sr_mem_live(), n = 1;
@@ -189,8 +189,8 @@ static void starve(const char *name, sr_status (*scenario)(void)) {
     CHECK(wrong == 0 && n > 3 && n < 100000);
 }
 
-/* A text of all characters there are, in the order that is worst for a sorted list: no slower than
- * another, and the alphabet is its beginning. */
+/* A text of all characters, in the worst order for a sorted list: it takes no longer than others,
+ * and the alphabet is its beginning. */
 static void every_character(void) {
     char path[] = "/tmp/seqrun-alphabet-XXXXXX";
     int fd = mkstemp(path);
@@ -216,7 +216,7 @@ static void every_character(void) {
     unlink(path);
 }
 
-/* The ranges of Hugging Face's BertNormalizer, which leave a gap that Google's do not have. */
+/* The CJK ranges of Hugging Face's BertNormalizer have a gap that Google's do not. */
 static void ideographs_stand_alone(void) {
     static const int32_t range[][2] = {{0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xF900, 0xFAFF},
                                        {0x20000, 0x2A6DF}, {0x2A700, 0x2B81F}, {0x2B920, 0x2CEAF},
@@ -293,7 +293,7 @@ static void shared_tokenizer(void) {
     sr_free(text);
 }
 
-/* One buffer that serves two tokenizers in turn gives each its own ids. */
+/* A buffer used by two tokenizers in turn has the right ids for each. */
 static void buffer_changes_hands(void) {
     sr_vocab *v;
     sr_tokenizer *a, *b;

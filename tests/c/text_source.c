@@ -1,4 +1,5 @@
-/* text_source.c - sources and sentences: files, directories, .gz, rubbish, lines of a gigabyte. */
+/* text_source.c - sources and sentences: files, directories, .gz, binary data, lines of a gigabyte.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ static void put_file(const char *name, const void *bytes, size_t size) {
 
 #define PUT(name, text) put_file(name, text, sizeof(text) - 1)
 
-/* A shell command; $D is the folder. */
+/* A shell command; $D is the directory. */
 static void run(const char *command) {
     CHECK(system(command) == 0);
 }

@@ -7,8 +7,8 @@
 #include "core/base/rng.h"
 #include "tests/support/check.h"
 
-/* The oracle knows UTF-8 from the front only: it writes down how each scalar value is spelt.
- * begins[n][bytes] tells that a valid sequence longer than n begins with these n bytes. */
+/* The oracle is a table of the encoding of each scalar value.  begins[n][bytes] is true if a valid
+ * sequence longer than n begins with these n bytes. */
 static uint8_t begins1[1 << 8], begins2[1 << 16], begins3[1 << 24];
 static int32_t scalar_of1[1 << 8], *scalar_of2, *scalar_of3; /* plus one; 0: none */
 
@@ -52,7 +52,7 @@ static void learn(void) {
     }
 }
 
-/* What is at the front of at most three bytes: the code point or -1, and how many bytes it takes.
+/* Decodes the front of at most three bytes: the code point or -1, and its size in bytes.
  */
 static int oracle(int32_t *cp, const uint8_t *b, size_t size) {
     *cp = scalar_of1[b[0]] - 1;
@@ -101,7 +101,7 @@ static void all_scalars(void) {
     CHECK(wrong == 0);
 }
 
-/* Four bytes of which the first and the middle ones are likely to be lead and trail bytes. */
+/* Four random bytes, probably a lead byte followed by trail bytes. */
 static void sampled_four(void) {
     static const uint8_t leads[] = {0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xF8, 0xFF};
     static const uint8_t trails[] = {0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0};

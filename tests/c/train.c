@@ -1,5 +1,5 @@
-/* train.c - parameters, optimizers, safetensors and growing files when memory or the disk gives
- * out. */
+/* train.c - parameters, optimizers, safetensors and growing files under failing allocations and
+ * disk errors. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -69,11 +69,11 @@ static sr_status whole_life(sr_device *device) {
     return st;
 }
 
-/* Every allocation fails once: a clean error, and nothing is held afterwards. */
+/* If any allocation fails, there is a clean error, and no memory is leaked. */
 static void test_memory(const sr_backend *backend) {
     sr_device *device;
     CHECK_OK(sr_device_open(&device, backend, backend->name, NULL));
-    CHECK_OK(whole_life(device)); /* fills the pool: what follows counts only what is ours */
+    CHECK_OK(whole_life(device)); /* fills the pool, so that only leaks are counted below */
     sr_status st = SR_ENOMEM;
     int64_t n = 0;
     while (st != SR_OK && n < 3000) {
@@ -103,7 +103,7 @@ static void test_layout(void) {
     sr_device_close(device);
 }
 
-/* An update refreshes the bf16 copy of the masters, where there is one, and leaves frozen ones. */
+/* An update refreshes the bf16 copies of the masters, if any, but not frozen ones. */
 static void test_low(const sr_backend *backend, bool lamb) {
     enum { N = 6 };
     sr_device *d;
@@ -149,7 +149,7 @@ static void test_low(const sr_backend *backend, bool lamb) {
 static sr_io sound;
 static int writes_left, cuts_left;
 
-/* Writes half of what it is given, then fails: a disk that fills up. */
+/* Writes half of the data, then fails, like a disk that fills up. */
 static ssize_t full_write(int fd, const void *bytes, size_t size) {
     if (writes_left-- > 0) return sound.write(fd, bytes, (size + 1) / 2);
     errno = ENOSPC;
@@ -185,7 +185,7 @@ static void test_append(void) {
         CHECK(file_is(at("log"), torn ? "one\nthree\ntwo, which " : "one\n"));
         if (torn == 0) CHECK_OK(sr_append_write(a, "three\n", 6));
     }
-    CHECK_OK(sr_append_write(a, "four\n", 5)); /* the torn record goes first */
+    CHECK_OK(sr_append_write(a, "four\n", 5)); /* the incomplete record is removed first */
     CHECK_OK(sr_append_sync(a));
     sr_append_close(a);
     CHECK(file_is(at("log"), "one\nthree\nfour\n"));

@@ -1,5 +1,5 @@
-/* certificate.c - what is accepted is within its ranges, and a check of it ends without harm,
- * whatever it claims. */
+/* certificate.c - accepted certificates have values in range, and checking them is safe regardless
+ * of their claims. */
 #include "core/pack/certificate.h"
 
 #include <string.h>

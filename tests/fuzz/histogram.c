@@ -1,4 +1,4 @@
-/* histogram.c - a .hist file is counted without overflow, or refused with its line. */
+/* histogram.c - a .hist file is counted without overflow, or rejected with the line. */
 #include "core/pack/histogram.h"
 
 #include "tests/support/fuzz.h"

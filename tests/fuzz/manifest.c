@@ -1,4 +1,5 @@
-/* manifest.c - what is accepted names only files of its folder, and prints as it was read. */
+/* manifest.c - accepted manifests name only files in their directory, and print as they were read.
+ */
 #include "core/store/manifest.h"
 
 #include <string.h>

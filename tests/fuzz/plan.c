@@ -1,4 +1,4 @@
-/* plan.c - what is accepted keeps every promise of a plan, and prints as it was read. */
+/* plan.c - accepted plans satisfy every invariant of a plan, and print as they were read. */
 #include "core/pack/plan.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* safetensors.c - a whole file: what is accepted lies inside the file, in order, without holes. */
+/* safetensors.c - the tensors of an accepted file are inside the file, in order, without gaps. */
 #include "core/store/safetensors.h"
 
 #include "tests/support/fuzz.h"

@@ -1,4 +1,4 @@
-/* sentences.c - fuzz target: any bytes as a file, read in odd pieces, plain or packed.
+/* sentences.c - any bytes as a file, read in odd pieces, plain or compressed.
  *
  * The first byte chooses limits and format, the second the size of reads.  No sentence is longer
  * than its limit, none is empty or has white space at its ends, and the bytes add up. */

@@ -1,6 +1,6 @@
-/* shard.c - a .sqr file: what opens can be read to its end or says which block is damaged.  Each
- * input is tried as it is, and with checksums that hold: otherwise no change would reach the
- * directory. */
+/* shard.c - a .sqr file that opens can be read to its end or reports the damaged block.  Each input
+ * is tried unchanged and with corrected checksums: otherwise no change would reach the directory.
+ */
 #include "core/data/shard.h"
 
 #include <string.h>
@@ -44,8 +44,8 @@ static void put(uint8_t *to, uint64_t number) {
     memcpy(to, &number, 8);
 }
 
-/* Makes header, trailer and the directory's checksum right, so that what the directory says is
- * believed; where it stands is left as given when it can be. */
+/* Corrects header, trailer and the checksum of the directory, so that its content is parsed; keeps
+ * its offset if that is possible. */
 static void mend(uint8_t *bytes, size_t size) {
     uint64_t end = size - SR_SHARD_TRAILER, at;
     uint32_t numbers[2] = {SR_SHARD_VERSION, SR_SHARD_BLOCK};

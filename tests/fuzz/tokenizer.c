@@ -1,4 +1,4 @@
-/* tokenizer.c - fuzz target: any bytes as text, against a slow tokenizer without cache or tables.
+/* tokenizer.c - any bytes as text, compared with a slow tokenizer without cache or tables.
  *
  * The first byte chooses the options; the ids with and without offsets, and those of a slow greedy
  * match over sr_words(), must be the same. */

@@ -1,5 +1,5 @@
-/* vocab.c - a vocabulary, then a blank line, then text: every id is in the vocabulary, every span
- * in the text, and invalid UTF-8 harms nothing. */
+/* vocab.c - a vocabulary, a blank line, then text: every id is in the vocabulary, every span in the
+ * text, and invalid UTF-8 does no harm. */
 #include "core/text/vocab.h"
 
 #include <string.h>

@@ -1,6 +1,5 @@
-/* yaml.c - any bytes as a config: a tree whose nodes all have places, or at least one problem, and
- * nothing left on the Lua stack.  The bindings are part of this program, for they are not in the
- * library. */
+/* yaml.c - any bytes as a config: a tree whose nodes all have positions, or at least one problem,
+ * and a balanced Lua stack.  Includes the bindings, which are not in the library. */
 #include "lua/bind/lcheck.c"
 #include "lua/bind/lyaml.c"
 

@@ -1,8 +1,8 @@
--- logits.lua - what a checkpoint says about one sequence, for transformers_roundtrip.py.
+-- logits.lua - the logits of a checkpoint for one sequence, for transformers_roundtrip.py.
 --
 --     seqrun tests/peers/logits.lua request=FILE
 --
--- The request is JSON: checkpoint, ids, types, answer (a path to write), resave (a run's folder to save
+-- The request is JSON: checkpoint, ids, types, answer (a path to write), resave (a run directory to save
 -- the same weights in, or null).
 
 local json = require("seqrun.core.json")

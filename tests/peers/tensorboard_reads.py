@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""TensorBoard reads our event files: the same numbers, the text, and nothing of steps that a resume took back.
+"""TensorBoard reads seqrun's event files: the same numbers and text, without steps that a resume discarded.
 
     pip install tensorboard
     tests/peers/tensorboard_reads.py build/seqrun

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Our checkpoints load in Transformers, and theirs load here, with equal logits.
+"""Checkpoints of seqrun load in Transformers and vice versa, with equal logits.
 
     python3 tests/peers/transformers_roundtrip.py [--seqrun build/seqrun] [--checkpoint DIR]
 
@@ -26,7 +26,7 @@ def make_theirs(folder, vocab):
     config = BertConfig(vocab_size=vocab, hidden_size=64, num_hidden_layers=2, num_attention_heads=4,
                         intermediate_size=128, max_position_embeddings=64)
     model = BertForPreTraining(config)
-    for p in model.parameters():  # large enough that a mistake shows
+    for p in model.parameters():  # large enough to expose errors
         torch.nn.init.normal_(p, std=0.2)
     model.save_pretrained(folder)
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] + [f"w{i}" for i in range(vocab - 5)]
@@ -67,7 +67,7 @@ def whole(name, keys):
 
 
 def same_ids(name, seqrun, folder):
-    """The tokenizer that they make of a checkpoint gives the ids of ours."""
+    """The tokenizer that Transformers loads from a checkpoint gives the same ids as seqrun."""
     theirs = AutoTokenizer.from_pretrained(folder)(TEXT).input_ids
     words = [seqrun, "tokenize", "--vocab", str(pathlib.Path(folder, "vocab.txt")), "--specials", "--ids"]
     ours = subprocess.run(words, input=TEXT + "\n", capture_output=True, text=True, check=True).stdout.split()

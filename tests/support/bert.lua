@@ -1,4 +1,4 @@
--- bert.lua - batches made by hand from a list of sequences, for tests of the model.
+-- bert.lua - batches built by hand from a list of sequences, for tests of the model.
 --
 -- A sequence is { ids, types, masked_positions, masked_labels, nsp }, positions from 0.
 
@@ -6,7 +6,7 @@ local sr = require("seqrun")
 
 local support = {}
 
----Where the sequences stand: packed one after another, or each at the start of a row of `slots`.
+---The starts of the sequences: packed consecutively, or each at the start of a row of `slots`.
 local function starts(sequences, slots)
   local list, row = {}, 0
   for i, s in ipairs(sequences) do
@@ -34,7 +34,7 @@ end
 ---@param sequences table[]
 ---@param options? tests.BertOptions
 ---  slots: padded rows of that many; rows: T; masked and count: the denominators M and N of the update
----@return table # as the loader makes it
+---@return table # a batch, like those of a loader
 function support.batch(sequences, options)
   options = options or {}
   local start, last = starts(sequences, options.slots)
@@ -73,7 +73,7 @@ function support.batch(sequences, options)
   return batch
 end
 
----The rows that targets need, as the loader finds them.
+---The rows that targets read, like those of a loader.
 function support.add_last(batch)
   local all, place = {}, {}
   for _, target in pairs(batch.targets) do
@@ -94,10 +94,10 @@ local function square(t)
   return (t * t):sum():item()
 end
 
----The contract of equality: ||g - g'|| <= tolerance max(||g'||, 1e-3 ||all gradients||).
+---Compares gradients: ||g - g'|| <= tolerance max(||g'||, 1e-3 ||all gradients||).
 ---@param got table<string, seqrun.Tensor>
 ---@param wanted table<string, seqrun.Tensor>
----@return string? # what differs most, or nil
+---@return string? # the largest difference, nil if all are within tolerance
 function support.differ(got, wanted, tolerance)
   local all = 0
   for _, w in pairs(wanted) do all = all + square(w) end

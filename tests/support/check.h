@@ -1,6 +1,6 @@
-/* check.h - a test program in C: CHECK what must hold, return CHECK_DONE() from main.
+/* check.h - assertions of test programs: use CHECK, and return CHECK_DONE() from main.
  *
- * The closing line is `NAME: N passed, N failed`; the exit code is 1 when anything failed.
+ * The last line is `NAME: N passed, N failed`; the exit code is 1 if any check failed.
  */
 #ifndef SR_TESTS_CHECK_H
 #define SR_TESTS_CHECK_H
@@ -20,7 +20,7 @@ static int check_passed, check_failed;
             check_failed++, printf("%s:%d: does not hold: %s\n", __FILE__, __LINE__, #condition);  \
     } while (0)
 
-/* The call succeeds; prints its message when it does not. */
+/* The call must succeed; prints its message if it does not. */
 #define CHECK_OK(call)                                                                             \
     do {                                                                                           \
         sr_status check_status_ = (call);                                                          \
@@ -31,7 +31,7 @@ static int check_passed, check_failed;
                                    sr_status_name(check_status_), sr_message());                   \
     } while (0)
 
-/* The call fails with this status and its message contains `words`. */
+/* The call must fail with this status and a message that contains `words`. */
 #define CHECK_FAILS(call, wanted, words)                                                           \
     do {                                                                                           \
         sr_status check_status_ = (call);                                                          \

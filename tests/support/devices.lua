@@ -14,9 +14,9 @@ end
 ---Adds the device "late" to sr.devices(): one that runs every op on a thread of its own at the next wait.
 function devices.late() assert(sr.plugin(devices.plugin("late"))) end
 
----Makes a function each(name, body): a test for each device, its body in a scope of its own.  The body
----gets the device's name, and the test's name ends with it.
----@param it function busted's, which only the spec's own file sees
+---Returns a function each(name, body), which adds a test per device, its body in a new scope.  The body
+---receives the name of the device, and the name of the test ends with it.
+---@param it function busted's `it`, which is visible only in the spec file
 ---@return fun(name: string, body: fun(device: string))
 function devices.each(it)
   return function(name, body)

@@ -1,16 +1,16 @@
-/* disk.h - a disk that remembers what was asked of it, and what a power cut may leave.
+/* disk.h - records file operations and builds the states that a power cut may leave.
  *
- * disk_record() puts itself in place of sr_io: every call goes on to a real folder and is written
- * to a log of operations on numbered inodes.  disk_crash() then builds, in another folder, one
- * state that the log's first k operations may have left after a power cut:
+ * disk_record() replaces sr_io: every call is passed to a real directory and logged as an operation
+ * on numbered inodes.  disk_crash() then builds, in another directory, a state that the first k
+ * operations may have left after a power cut:
  *
- *   - what was fsynced before is there: the bytes of a file by an fsync of the file, the names in a
- *     folder by an fsync of the folder
- *   - of everything else, any subset: each 512-byte sector of a write, each growth of a file, each
- *     name made, moved or removed
+ *   - everything that was fsynced: the bytes of a file by an fsync of the file, the names in a
+ *     directory by an fsync of the directory
+ *   - any subset of the rest: each 512-byte sector of a write, each growth of a file, each name
+ *     created, moved or removed
  *
- * That is harsher than file systems are, and what POSIX allows.  A switch drops the n-th fsync: the
- * caller is told that it was done.
+ * This is harsher than real file systems, but allowed by POSIX.  Optionally the n-th fsync is
+ * skipped while the caller is told that it succeeded.
  */
 #ifndef SR_TESTS_DISK_H
 #define SR_TESTS_DISK_H
@@ -31,14 +31,14 @@
 enum { DISK_OPS = 20000, DISK_NODES = 4000, DISK_FDS = 1024, DISK_NAMES = 8000, DISK_SECTOR = 512 };
 
 typedef enum disk_kind {
-    DISK_NAME,    /* dir, name, node: the name leads to node */
-    DISK_NO_NAME, /* dir, name, node: it does no more */
+    DISK_NAME,    /* dir, name, node: creates the name */
+    DISK_NO_NAME, /* dir, name, node: removes it */
     DISK_MOVE,    /* dir, name -> to, node: atomically */
     DISK_SWAP,    /* dir, name, to; node, other */
     DISK_WRITE,   /* node, at, bytes */
     DISK_GROW,    /* node, at = new size */
-    DISK_SYNC,    /* node: file or folder */
-    DISK_PROMISE, /* at: what the program has promised (a step) */
+    DISK_SYNC,    /* node: file or directory */
+    DISK_PROMISE, /* at: the step that the program promised */
 } disk_kind;
 
 typedef struct disk_op {
@@ -57,7 +57,7 @@ typedef struct disk_entry {
 
 /* The log, and the tree as the program sees it. */
 static struct {
-    char root[200]; /* real folder of node 0 */
+    char root[200]; /* real directory of node 0 */
     disk_op ops[DISK_OPS];
     int op_count;
     bool is_dir[DISK_NODES];
@@ -68,9 +68,9 @@ static struct {
     int fd_node[DISK_FDS];
     int64_t fd_at[DISK_FDS];
     int syncs;     /* fsyncs seen */
-    int drop;      /* number of the fsync to drop, from 1; 0: none */
-    bool in_probe; /* between the making and the removal of the probe file */
-    int exempt;    /* fsyncs of the probe, which protect nothing */
+    int drop;      /* number of the fsync to skip, from 1; 0: none */
+    bool in_probe; /* between creation and removal of the probe file */
+    int exempt;    /* fsyncs of the probe, which need no protection */
     bool drop_exempt;
     int drop_at; /* operations before it */
 } disk;
@@ -85,8 +85,8 @@ static int disk_find(const disk_entry *entries, int count, int dir, const char *
     return -1;
 }
 
-/* Splits a path below the root: *dir is the node of its folder, name its last part.  False for a
- * path outside, or below a folder that is not there. */
+/* Splits a path below the root: *dir is the node of its directory, name its last part.  False for a
+ * path outside, or in a missing directory. */
 static bool disk_split(int *dir, char name[80], const char *path) {
     size_t n = strlen(disk.root);
     *dir = 0;
@@ -130,7 +130,7 @@ static void disk_set(disk_entry *entries, int *count, int dir, const char *name,
     snprintf(entries[i].name, sizeof entries[i].name, "%s", name);
 }
 
-/* One change of names, on the program's tree or on a crashed one. */
+/* Applies one change of names to the program's tree or to a crashed one. */
 static void disk_apply(disk_entry *entries, int *count, const disk_op *op) {
     int i = disk_find(entries, *count, op->dir, op->name);
     bool same = i >= 0 && entries[i].node == op->node;
@@ -223,7 +223,7 @@ static int disk_fsync(int fd) {
         return 0; /* a lie */
     }
     disk_log(DISK_SYNC, 0, NULL, node);
-    return 0; /* the real folder need not be synced */
+    return 0; /* the real directory need not be synced */
 }
 
 static int disk_rename(const char *from, const char *to) {
@@ -277,7 +277,7 @@ static int disk_rmdir(const char *path) {
     return disk_gone(path, disk_real.rmdir(path));
 }
 
-/* Starts recording in the (empty) real folder `root`, dropping fsync number `drop`. */
+/* Starts recording in the (empty) real directory `root`, skipping fsync number `drop`. */
 static void disk_record(const char *root, int drop) {
     for (int i = 0; i < disk.op_count; i++) free(disk.ops[i].bytes);
     memset(&disk, 0, sizeof disk);
@@ -360,9 +360,9 @@ static void disk_build(const disk_crashed *c, int dir, const char *path) {
     }
 }
 
-/* Builds in the empty folder `to` a state that the first k operations may have left; returns the
- * last promise among them (0: none).  `mode` 0 loses all that is not durable, 1 keeps it all, other
- * values draw each fate from `seed`. */
+/* Builds in the empty directory `to` a state that the first k operations may have left; returns the
+ * last promise among them (0: none).  `mode` 0 loses everything that is not durable, 1 keeps it
+ * all, other values decide at random by `seed`. */
 static int64_t disk_crash(const char *to, int k, int mode, uint64_t seed) {
     static disk_crashed c;
     uint64_t random = seed * 0x9E3779B97F4A7C15u + 88172645463325252u, all = ~(uint64_t)0;

@@ -1,8 +1,8 @@
-/* fuzz.h - what fuzz targets share.
+/* fuzz.h - helpers of the fuzz targets.
  *
- * A target is tests/fuzz/NAME.c with the function below.  `make fuzz` builds it with libFuzzer
- * where there is clang; `make test` runs it as fuzz-NAME, which replays tests/fuzz/corpus/NAME with
- * every truncation and many small changes (replay.c).  A target aborts when a promise is broken. */
+ * A target is tests/fuzz/NAME.c with the function below.  `make fuzz` builds it with clang's
+ * libFuzzer; `make test` runs it as fuzz-NAME, which replays tests/fuzz/corpus/NAME with
+ * every truncation and many small changes (replay.c).  A target aborts if a check fails. */
 #ifndef SR_TESTS_FUZZ_H
 #define SR_TESTS_FUZZ_H
 
@@ -27,10 +27,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
         }                                                                                          \
     } while (0)
 
-/* A refusal of bad input: says why, and is not mistaken for trouble with memory or storage. */
+/* Bad input must be rejected with a message, not as an error of memory or storage. */
 #define FUZZ_REFUSED(status) FUZZ_CHECK((status) == SR_EDATA && sr_message()[0] != '\0')
 
-/* A file of these bytes that has no name but `path`; closed by the caller. */
+/* An anonymous file of these bytes, accessible as `path`; closed by the caller. */
 static inline int fuzz_file(char path[64], const uint8_t *bytes, size_t size) {
     int fd = memfd_create("fuzz", MFD_CLOEXEC);
     FUZZ_CHECK(fd >= 0);

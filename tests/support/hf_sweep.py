@@ -19,7 +19,7 @@ from tokenizers import BertWordPieceTokenizer
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 VOCAB = os.path.join(HERE, "../data/tokenizer/vocab.txt")
-BREAKS = (0x0A,)  # cannot stand inside a line
+BREAKS = (0x0A,)  # cannot occur within a line
 
 
 def scalars():
@@ -64,7 +64,7 @@ def random_lines(count, seed):
         yield "".join(pick(rng, marks) for _ in range(rng.randrange(1, 40))).replace("\n", "")
 
 
-MODES = {  # our flags, their options
+MODES = {  # flags of seqrun, options of tokenizers
     "uncased": ([], dict(lowercase=True)),
     "cased": (["--cased"], dict(lowercase=False)),
     "uncased with accents": (["--keep-accents"], dict(lowercase=True, strip_accents=False)),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Where Hugging Face's Unicode tables differ from utf8proc's: makes core/text/hf_unicode.inc.
+"""Generates core/text/hf_unicode.inc: where the Unicode tables of Hugging Face and utf8proc differ.
 
     pip install tokenizers==0.23.3
     python3 tests/support/hf_unicode.py > core/text/hf_unicode.inc      (--check compares instead)
@@ -47,12 +47,12 @@ def u8_nfd(cp):
 
 
 def reorders(c):
-    """Whether a mark of the lowest class (U+0334) or of the highest (U+0345) changes sides."""
+    """True if a mark of the lowest class (U+0334) or of the highest (U+0345) is reordered."""
     return nfd(c + "\u0334") != nfd(c) + "\u0334" or nfd("\u0345" + c) != "\u0345" + nfd(c)
 
 
 def difference(cp):
-    """The flags of one code point, and how far its lower case is away when utf8proc has none."""
+    """The flags of one code point, and the offset of its lower case if utf8proc has none."""
     c = chr(cp)
     category = u8.utf8proc_category_string(cp).decode()
     flags, delta = [], 0
@@ -69,7 +69,7 @@ def difference(cp):
     if len(u8_nfd(cp)) == 1 and (combining != 0) != reorders(c):
         flags.append("HF_STARTER")
     ours, theirs = chr(u8.utf8proc_tolower(cp)), lower(c)
-    if ours != theirs and cp != 0x130:  # U+0130 has two code points: chars.c knows it
+    if ours != theirs and cp != 0x130:  # U+0130 maps to two code points; chars.c handles it
         assert len(theirs) == 1, hex(cp)
         delta = ord(theirs) - cp
     return " | ".join(flags) or "0", delta

@@ -1,4 +1,4 @@
-/* packing.h - what the tests of core/pack share: the reference tables, and random histograms. */
+/* packing.h - helpers of the tests of core/pack: reference tables and random histograms. */
 #ifndef SR_TESTS_PACKING_H
 #define SR_TESTS_PACKING_H
 
@@ -13,7 +13,7 @@
 
 #define PACKING_DATA "tests/data/packing/"
 
-/* A stream of numbers for tests: the n-th call under one seed is always the same. */
+/* A deterministic stream of random numbers. */
 typedef struct test_rng {
     uint64_t seed;
     uint32_t calls;

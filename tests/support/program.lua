@@ -1,4 +1,4 @@
--- program.lua - runs the program from outside: words in; exit code, stdout and stderr out.
+-- program.lua - runs the program: arguments in; exit code, stdout and stderr out.
 
 local sys = require("seqrun.core.sys")
 
@@ -12,10 +12,10 @@ local function take(path)
   return text
 end
 
----@param words string[] of the command line
----@param options? { input?: string, shell?: string, before?: string } shell: what follows the command,
----  such as a redirection; before: what stands in front of it
----@return integer code 128 + n when signal n ended it
+---@param words string[] arguments
+---@param options? { input?: string, shell?: string, before?: string } shell: text after the command,
+---  such as a redirection; before: text before it
+---@return integer code 128 + n if signal n killed it
 ---@return string stdout
 ---@return string stderr
 function program.run(words, options)
@@ -33,7 +33,7 @@ function program.run(words, options)
   return how == "signal" and 128 + code or code, take(out), take(err)
 end
 
----A new empty folder.
+---Creates an empty directory.
 ---@return string
 function program.folder()
   local path = os.tmpname()
@@ -42,7 +42,7 @@ function program.folder()
   return path
 end
 
----Writes a file into a folder and returns its path.
+---Writes a file into a directory and returns its path.
 function program.write(folder, name, text)
   local path = folder .. "/" .. name
   assert(sys.write_file(path, text))

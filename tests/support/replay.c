@@ -1,6 +1,6 @@
-/* replay.c - the main function of a fuzz target that `make test` runs: every file of
- * tests/fuzz/corpus/NAME as it is, cut short at many places, and with small changes that are the
- * same in every run.  After each input nothing more may be held than before. */
+/* replay.c - the main function of fuzz targets under `make test`: feeds every file of
+ * tests/fuzz/corpus/NAME unchanged, truncated at many positions, and with deterministic small
+ * changes.  No input may leak memory. */
 #include <dirent.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ enum { CUTS = 300, CHANGES = 1500, LARGEST = 1 << 20 };
 
 static long inputs;
 
-/* Gives the target a block of exactly this size, so that a sanitizer sees the first byte beyond. */
+/* Passes a block of exactly this size, so that sanitizers detect a read past its end. */
 static void give(const uint8_t *bytes, size_t size) {
     uint8_t *exact = malloc(size > 0 ? size : 1);
     FUZZ_CHECK(exact != NULL);
@@ -24,7 +24,7 @@ static void give(const uint8_t *bytes, size_t size) {
     inputs++;
 }
 
-/* One to four edits: a bit flipped, a byte set, a number of bytes removed or repeated. */
+/* Makes one to four edits: flips a bit, sets a byte, or removes or repeats some bytes. */
 static size_t change(uint8_t *copy, const uint8_t *bytes, size_t size, uint32_t number) {
     static const uint8_t values[] = {0,   1,   0x7F, 0x80, 0xFF, '0', '9',
                                      '-', '"', '\n', ' ',  '{',  '['};

@@ -1,5 +1,5 @@
-/* sample.h - data sets made up for tests: token number i of the text has the id 5 + i, so that an
- * example tells where each of its tokens came from. */
+/* sample.h - synthetic data sets for tests: token number i of the text has the id 5 + i, so that
+ * the origin of every token of an example is known. */
 #ifndef SR_TESTS_SAMPLE_H
 #define SR_TESTS_SAMPLE_H
 
@@ -68,7 +68,7 @@ static inline sr_status sample_text(const char *path, uint32_t documents, uint32
     return st;
 }
 
-/* Given examples of a[i] and b[i] tokens; label i. */
+/* Fixed examples of a[i] and b[i] tokens; label i. */
 static inline sr_status sample_examples(const char *path, const uint32_t *a, const uint32_t *b,
                                         int count) {
     sr_shard_writer *w;

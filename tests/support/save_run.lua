@@ -1,9 +1,9 @@
--- save_run.lua - saves checkpoints in a folder as a run does; the victim of kills and power cuts.
+-- save_run.lua - saves checkpoints like a run; to be killed or cut off from power.
 --
 --     build/seqrun tests/support/save_run.lua DIR FIRST LAST [PROMISES]
 --
--- Saves steps FIRST..LAST (LAST 0: without end) of a small model whose every number is a function of the
--- step.  After a save has returned, its step goes into the file PROMISES, on another disk.
+-- Saves steps FIRST..LAST (LAST 0: endlessly) of a small model whose values are a function of the step.
+-- When a save has returned, its step is written to the file PROMISES, on another disk.
 
 local checkpoint = require("seqrun.checkpoint")
 local sr = require("seqrun")
@@ -14,7 +14,7 @@ local dir, first, last, promises = arg[1], tonumber(arg[2]), tonumber(arg[3]), a
 local params = sr.params.new { { name = "w", shape = { 64, 32 } }, { name = "b", shape = { 64 }, init = "zeros" } }
 local opt = sr.optim.adamw(params)
 
-sys.exists("/begin-of-the-run") -- a mark in a trace
+sys.exists("/begin-of-the-run") -- a marker in the trace
 local lock = sr.must(checkpoint.lock(dir))
 local out = promises and assert(io.open(promises, "a"))
 local step = first

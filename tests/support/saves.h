@@ -1,5 +1,5 @@
-/* saves.h - a small checkpoint whose every byte is a function of its step, for the tests of saving:
- * saved, looked for, and compared. */
+/* saves.h - a small checkpoint whose bytes are a function of its step: helpers to save, find and
+ * compare it. */
 #ifndef SR_TESTS_SAVES_H
 #define SR_TESTS_SAVES_H
 
@@ -16,9 +16,9 @@
 #include "core/store/checkpoint.h"
 #include "core/store/saving.h"
 
-static char base[100]; /* a folder of our own, in memory where there is one */
+static char base[100]; /* a temporary directory, in memory if possible */
 
-/* A path below it; the same path is the same pointer, valid to the end. */
+/* A path in it; equal paths are the same pointer, valid until the program exits. */
 static inline char *at(const char *format, ...) {
     static char *texts[64];
     char text[400];
@@ -51,7 +51,7 @@ static inline uint64_t next_random(uint64_t *state) {
     return *state;
 }
 
-/* The bytes of a file are a function of the step and its number. */
+/* Fills a file with bytes that depend on the step and the number of the file. */
 static inline void contents(char *bytes, int64_t step, int file) {
     uint64_t random = (uint64_t)step * 1000 + (uint64_t)file + 7;
     for (size_t i = 0; i < files[file].size; i++) bytes[i] = (char)next_random(&random);
@@ -78,7 +78,7 @@ static inline sr_status save(const char *run, int64_t step) {
     return st;
 }
 
-/* A checkpoint verifies and holds what was saved. */
+/* True if a checkpoint is valid and has the saved content. */
 static inline bool holds(const char *path, int64_t step) {
     int64_t found = -1;
     if (sr_checkpoint_verify(&found, path) != SR_OK || found != step) return false;
@@ -96,8 +96,8 @@ static inline bool holds(const char *path, int64_t step) {
     return true;
 }
 
-/* What must hold of any state after a power cut: the promised step, or a later one, is the newest
- * that verifies, and whatever bears a step's name is whole. */
+/* The invariant after a power cut: the newest valid checkpoint is of the promised step or later,
+ * and every step directory is intact. */
 static inline bool survives(const char *run, int64_t promised) {
     char *path = NULL;
     int64_t step = 0, *steps;
@@ -113,7 +113,7 @@ static inline bool survives(const char *run, int64_t promised) {
     return good;
 }
 
-/* The next start cleans up, loses nothing, and can save. */
+/* The next run cleans up, loses nothing, and can save. */
 static inline bool recovers(const char *run, int64_t promised) {
     sr_run_dir *dir;
     if (sr_run_dir_open(&dir, run) != SR_OK) return false;
@@ -133,7 +133,7 @@ static inline void empty(const char *name) {
     mkdir(at("%s", name), 0700);
 }
 
-/* Makes the folder of our own; false when that fails. */
+/* Creates the temporary directory; false on failure. */
 static inline bool begin_saves(void) {
     bool memory = access("/dev/shm", W_OK) == 0;
     snprintf(base, sizeof base, "%s/seqrun-checkpoint-XXXXXX", memory ? "/dev/shm" : "/tmp");

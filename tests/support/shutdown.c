@@ -1,4 +1,4 @@
-/* shutdown.c - cuts the power of a file system: nothing that is not on the disk gets there.
+/* shutdown.c - simulates a power cut of a file system: data not yet on the disk is lost.
  *     shutdown MOUNTPOINT */
 #include <fcntl.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
--- small.lua - a corpus and a model so small that a spec can train on it in a second or two.
+-- small.lua - a corpus and a model small enough to train within a second or two.
 
 local program = require("tests.support.program")
 local sr = require("seqrun")
@@ -10,7 +10,7 @@ local NOUNS = { "cat", "dog", "house", "river", "letter", "garden", "teacher", "
 local VERBS = { "sees", "finds", "likes", "follows", "leaves", "paints", "hears", "keeps" }
 local PLACES = { "at night", "in the morning", "by the sea", "every day", "with great care", "", "" }
 
----Sentences in documents, the same every time.
+---Deterministic documents of short sentences.
 local function text(documents)
   local state = 12345
   local function pick(list)
@@ -28,7 +28,7 @@ local function text(documents)
   return table.concat(out, "\n")
 end
 
----Makes FOLDER/corpus.sqr and returns its path.
+---Writes FOLDER/corpus.sqr and returns its path.
 ---@param folder string
 ---@param documents? integer
 ---@return string
@@ -39,10 +39,10 @@ function small.corpus(folder, documents)
   return path
 end
 
----Words of a command line that runs recipes/tiny.lua with a very small model; three micro-batches an
----update, about five updates an epoch.
+---Arguments that run recipes/tiny.lua with a very small model; three micro-batches per update, about
+---five updates per epoch.
 ---@param corpus string
----@param ... string further words
+---@param ... string further arguments
 ---@return string[]
 function small.words(corpus, ...)
   local words = {
@@ -57,7 +57,7 @@ end
 
 local CLOCK = { "seconds", "data_wait_ms", "real_tokens_per_s", "slot_tokens_per_s" }
 
----The lines of a run's metrics of one type, without what depends on the clock.
+---The metrics lines of one type, without timings.
 ---@param folder string
 ---@param kind? string
 ---@return table[]
@@ -74,7 +74,7 @@ end
 
 local EXACT = { "model.safetensors", "trainer/optim.safetensors", "vocab.txt", "config.json" }
 
----Checksums of the files of a checkpoint that must not depend on how the run came there.
+---Checksums of those files of a checkpoint that must not depend on how the run got there.
 ---@param folder string
 ---@param step integer
 ---@return table<string, string>

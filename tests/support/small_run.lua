@@ -1,13 +1,13 @@
 -- small_run.lua - small.lua for shell scripts.
 --
---     build/seqrun tests/support/small_run.lua words FOLDER     makes a corpus, prints a command line
---     build/seqrun tests/support/small_run.lua same A B STEP    exit 0 when two runs left the same bits
+--     build/seqrun tests/support/small_run.lua words FOLDER     writes a corpus, prints a command line
+--     build/seqrun tests/support/small_run.lua same A B STEP    exits with 0 if two runs have the same bits
 
 local arguments = arg
 package.path = "./?.lua;" .. package.path
 local small = require("tests.support.small")
 
----Whether two plain values are equal, and where they are not.
+---Compares two plain values; returns the path of the first difference.
 local function differ(a, b, where)
   if type(a) ~= "table" or type(b) ~= "table" then return a ~= b and where or nil end
   for key in pairs(a) do
