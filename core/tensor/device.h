@@ -44,6 +44,11 @@ typedef struct sr_device {
     int32_t refs;
 } sr_device;
 
+/* The real dtypes that the device computes with: its own, and bf16 beside f32. */
+static inline bool sr_device_computes(const sr_device *device, sr_dtype dtype) {
+    return dtype == device->real || (dtype == SR_BF16 && device->real == SR_F32);
+}
+
 /* Opens a device: calls backend->open.  SR_EDEVICE with the reason when it cannot be had. */
 sr_status sr_device_open(sr_device **out, const sr_backend *backend, const char *name,
                          sr_threads *threads);

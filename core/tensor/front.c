@@ -43,6 +43,35 @@ sr_status sr_front_shape(const char *op, const char *name, const sr_tensor *t, s
                    wanted_text(wanted, sizeof wanted, dtype, ndim, shape), fix);
 }
 
+sr_status sr_front_real(const char *op, const char *name, const sr_tensor *t, int ndim,
+                        const int64_t *shape) {
+    const sr_device *device = t->storage->device;
+    bool fits = sr_device_computes(device, t->dtype);
+    return sr_front_shape(op, name, t, fits ? t->dtype : device->real, ndim, shape);
+}
+
+sr_status sr_front_same(const char *op, const char *name, const sr_tensor *t, const char *other,
+                        const sr_tensor *u) {
+    if (t->dtype == u->dtype) return SR_OK;
+    return sr_fail(SR_EINVAL,
+                   "%s: %s is %s, but %s is %s; expected the same dtype; convert one with to(), or "
+                   "create the parameters with the precision of the activations",
+                   op, name, sr_dtype_name(t->dtype), other, sr_dtype_name(u->dtype));
+}
+
+/* A single number takes the dtype of a tensor with dimensions, and so does a whole number. */
+static bool yields(const sr_tensor *number, const sr_tensor *to) {
+    return !sr_dtype_is_real(number->dtype) || (number->ndim == 0 && to->ndim > 0);
+}
+
+sr_dtype sr_front_meet(const sr_tensor *a, const sr_tensor *b) {
+    sr_dtype real = a->storage->device->real;
+    if (real != SR_F32) return real;
+    bool low_a = a->dtype == SR_BF16, low_b = b->dtype == SR_BF16;
+    bool low = (low_a && (low_b || yields(b, a))) || (low_b && yields(a, b));
+    return low ? SR_BF16 : real;
+}
+
 sr_status sr_front_rows(const char *op, const char *name, const sr_tensor *x,
                         const sr_layout *layout) {
     if (x->ndim >= 1 && x->shape[0] == layout->rows) return SR_OK;

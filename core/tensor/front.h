@@ -25,6 +25,15 @@ sr_status sr_front_check(const char *op, int count, sr_tensor *const *list);
  */
 sr_status sr_front_shape(const char *op, const char *name, const sr_tensor *t, sr_dtype dtype,
                          int ndim, const int64_t *shape);
+/* The same for activations and weights: any dtype that t's device computes with. */
+sr_status sr_front_real(const char *op, const char *name, const sr_tensor *t, int ndim,
+                        const int64_t *shape);
+/* Two arguments have one dtype, like an activation and its weight. */
+sr_status sr_front_same(const char *op, const char *name, const sr_tensor *t, const char *other,
+                        const sr_tensor *u);
+/* The dtype in which real operands meet: see ops.h. */
+sr_dtype sr_front_meet(const sr_tensor *a, const sr_tensor *b);
+
 /* The layout has x's rows. */
 sr_status sr_front_rows(const char *op, const char *name, const sr_tensor *x,
                         const sr_layout *layout);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/tensor/ops.h"
 #include "core/tensor/scope.h"
 #include "core/tensor/storage.h"
 
@@ -33,6 +34,7 @@ bool sr_grad_wanted(int count, sr_tensor *const *inputs) {
 static void set_edge(sr_edge *e, sr_tensor *x) {
     e->ndim = x->ndim;
     memcpy(e->shape, x->shape, sizeof e->shape);
+    e->dtype = x->dtype;
     if (x->node != NULL) {
         e->node = x->node;
         e->node->refs++;
@@ -149,13 +151,18 @@ static sr_status add_into(sr_tensor *sum, const sr_tensor *g) {
     return device->backend->axpby(sum, g, 1.0, 1.0);
 }
 
+sr_dtype sr_grad_dtype(const sr_tensor *leaf) {
+    return leaf->dtype == SR_BF16 ? leaf->storage->device->real : leaf->dtype;
+}
+
 /* A zero gradient of `leaf`, in the leaf's own scope, when it has none. */
 static sr_status new_leaf_grad(sr_tensor *leaf) {
     if (leaf->grad != NULL) return sr_tensor_check("backward", leaf->grad);
     SR_TRY(sr_tensor_check("backward", leaf));
     sr_device *device = leaf->storage->device;
     sr_tensor *g = NULL;
-    SR_TRY(sr_tensor_new_in(&g, leaf->storage->scope, leaf->dtype, leaf->ndim, leaf->shape));
+    SR_TRY(
+        sr_tensor_new_in(&g, leaf->storage->scope, sr_grad_dtype(leaf), leaf->ndim, leaf->shape));
     sr_status st = device->backend->fill(g, 0.0);
     if (st != SR_OK) {
         sr_tensor_release(g);
@@ -166,17 +173,18 @@ static sr_status new_leaf_grad(sr_tensor *leaf) {
 }
 
 static bool alike(const sr_tensor *a, const sr_tensor *b) {
-    return a->storage->device == b->storage->device && a->dtype == b->dtype && a->ndim == b->ndim &&
+    return a->storage->device == b->storage->device && a->ndim == b->ndim &&
            memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0;
 }
 
 sr_status sr_grad_set(sr_tensor *leaf, sr_tensor *g) {
     char given[160], wanted[160];
+    sr_dtype dtype = sr_grad_dtype(leaf);
     if (g != NULL) SR_TRY(sr_tensor_check("set_grad", g));
-    if (g != NULL && (!alike(leaf, g) || sr_tensor_is_expanded(g)))
-        return sr_fail(SR_EINVAL, "set_grad: the gradient is %s%s; wanted %s",
+    if (g != NULL && (!alike(leaf, g) || g->dtype != dtype || sr_tensor_is_expanded(g)))
+        return sr_fail(SR_EINVAL, "set_grad: the gradient is %s%s; expected %s for the tensor %s",
                        sr_tensor_is_expanded(g) ? "an expanded view of " : "",
-                       sr_tensor_describe(g, given, sizeof given),
+                       sr_tensor_describe(g, given, sizeof given), sr_dtype_name(dtype),
                        sr_tensor_describe(leaf, wanted, sizeof wanted));
     sr_tensor *old = leaf->grad, *alias = NULL; /* g's own history might lead back to the leaf */
     if (g != NULL) SR_TRY(sr_tensor_alias(&alias, g));
@@ -223,7 +231,7 @@ sr_status sr_grad_sink(sr_node *node, sr_tensor **dx, int i, sr_tensor **sink) {
     sr_edge *e = &node->edge[i];
     if (e->leaf != NULL) {
         SR_TRY(new_leaf_grad(e->leaf));
-        if (sr_tensor_is_contiguous(e->leaf->grad)) {
+        if (sr_tensor_is_contiguous(e->leaf->grad) && e->leaf->grad->dtype == node->device->real) {
             sr_tensor_wrote(e->leaf->grad);
             *sink = e->leaf->grad;
             return SR_OK;
@@ -311,7 +319,8 @@ static sr_status check_saved(const sr_node *node) {
 /* The first gradient of a leaf is taken as it is when nobody else holds it.  Takes over g. */
 static sr_status deliver_to_leaf(sr_tensor *leaf, sr_tensor *g) {
     sr_status st = SR_OK;
-    if (leaf->grad == NULL && nobody_else_has(g) && leaf->storage->data != NULL) {
+    bool takes = leaf->grad == NULL && g->dtype == sr_grad_dtype(leaf) && nobody_else_has(g);
+    if (takes && leaf->storage->data != NULL) {
         sr_storage_move(g->storage, leaf->storage->scope);
         leaf->grad = sr_tensor_retain(g);
     } else {
@@ -322,10 +331,21 @@ static sr_status deliver_to_leaf(sr_tensor *leaf, sr_tensor *g) {
     return st;
 }
 
+/* *g = the same values in the edge's dtype.  *g stays owned by the caller. */
+static sr_status fit_dtype(sr_tensor **g, const sr_edge *e) {
+    if ((*g)->dtype == e->dtype) return SR_OK;
+    sr_tensor *fitting = NULL;
+    SR_TRY(sr_op_convert(&fitting, *g, e->dtype));
+    sr_tensor_release(*g);
+    *g = fitting;
+    return SR_OK;
+}
+
 /* Hands the gradient of one input on to where the input came from.  Takes over g. */
 static sr_status deliver(queue *q, const sr_edge *e, sr_tensor *g) {
     if (e->leaf != NULL) return deliver_to_leaf(e->leaf, g);
-    sr_status st = push(q, e->node);
+    sr_status st = fit_dtype(&g, e);
+    if (st == SR_OK) st = push(q, e->node);
     if (st == SR_OK) return accumulate(&e->node->dy[e->output], g);
     sr_tensor_release(g);
     return st;
@@ -361,8 +381,9 @@ static sr_status seed_of(sr_tensor **out, const sr_tensor *root, sr_tensor *give
     char text[160], other[160];
     if (given != NULL) {
         SR_TRY(sr_tensor_check("backward", given));
-        if (!alike(root, given))
-            return sr_fail(SR_EINVAL, "backward: the gradient is %s; it must have the shape of %s",
+        if (!alike(root, given) || given->dtype != root->dtype)
+            return sr_fail(SR_EINVAL,
+                           "backward: the gradient is %s; it must have the shape and dtype of %s",
                            sr_tensor_describe(given, other, sizeof other),
                            sr_tensor_describe(root, text, sizeof text));
         return sr_tensor_alias(out, given);
@@ -388,6 +409,7 @@ static sr_status start(queue *q, sr_tensor *root, sr_tensor *given) {
         return st;
     }
     sr_edge e = {.leaf = root->node == NULL ? root : NULL, .node = root->node};
+    e.dtype = root->dtype;
     e.output = root->output;
     return deliver(q, &e, g);
 }

@@ -5,7 +5,8 @@
  * that used its outputs, and frees it at once: saved tensors return to the pool on the way.
  *
  *   leaf     a tensor with requires_grad; its gradient is added to leaf->grad
- *   edge     where a node's input came from: a leaf, or an output of an earlier node
+ *   edge     where a node's input came from: a leaf, or an output of an earlier node; it knows the
+ *            shape and the dtype of that input
  *   saved    tensors a rule needs, kept as views without history, with the version of their
  *            storage; a write between forward and backward is an error
  *
@@ -13,6 +14,10 @@
  *   - parameter gradients go straight into leaf->grad by sr_grad_sink();
  *   - other gradients are new tensors (or dy itself) that the framework takes over.
  * A gradient of a gradient is not recorded.
+ *
+ * The gradient of an activation has the activation's dtype.  The gradient of a leaf adds up in f32
+ * (f64 on `ref`) even when the leaf is bf16: sr_grad_dtype().  A rule may hand over either; the
+ * framework converts.
  *
  * Recording is on unless the calling thread has paused it (sr_grad_set_recording).
  */
@@ -38,6 +43,7 @@ typedef struct sr_edge {
     int output;      /* of node */
     int ndim;
     int64_t shape[SR_MAX_DIMS]; /* of the input */
+    sr_dtype dtype;             /* of the input */
 } sr_edge;
 
 typedef struct sr_saved {
@@ -105,9 +111,17 @@ static inline bool sr_node_wants(const sr_node *node, int input) {
     return node->edge[input].leaf != NULL || node->edge[input].node != NULL;
 }
 
-/* For rules: *sink is a tensor of input i's shape that a kernel may add (+=) to: the leaf's own
- * gradient, then dx[i] stays NULL, or a new zero tensor that is also in dx[i].  NULL when no
- * gradient is wanted.  Not to be released by the rule. */
+/* The dtype of a leaf's gradient: the leaf's own, but f32 (f64 on ref) for a bf16 leaf. */
+sr_dtype sr_grad_dtype(const sr_tensor *leaf);
+
+/* The dtype in which the gradient that goes along an edge is taken up. */
+static inline sr_dtype sr_edge_grad_dtype(const sr_edge *e) {
+    return e->leaf != NULL ? sr_grad_dtype(e->leaf) : e->dtype;
+}
+
+/* For rules: *sink is a tensor of input i's shape that a kernel may add (+=) to, of the device's
+ * real dtype: the leaf's own gradient, then dx[i] stays NULL, or a new zero tensor that is also in
+ * dx[i].  NULL when no gradient is wanted.  Not to be released by the rule. */
 sr_status sr_grad_sink(sr_node *node, sr_tensor **dx, int i, sr_tensor **sink);
 
 /* Runs back from `roots`, whose gradients are `seeds` (NULL: ones, the root must have one element).
@@ -120,7 +134,7 @@ sr_status sr_grad_backward(int count, sr_tensor *const *roots, sr_tensor *const 
                            sr_backward *pass);
 
 /* Makes the bytes of g (NULL: none) the gradient that passes add to.  SR_EINVAL unless g has the
- * leaf's device, dtype and shape, and every element a place of its own. */
+ * leaf's device and shape, the dtype of its gradient, and every element a place of its own. */
 sr_status sr_grad_set(sr_tensor *leaf, sr_tensor *g);
 
 #ifdef __cplusplus

@@ -9,8 +9,12 @@
  *
  * Small ops broadcast, take any strides and meet mixed dtypes as follows: bool and i32 give i32
  * (sums and products wrap); with a real tensor, or where the result cannot be whole (division,
- * powers, exp ...), everything becomes the device's real dtype.  Coarse ops take the device's real
- * dtype only.
+ * powers, exp ...), everything becomes real.  On a device that computes in f32, bf16 stays bf16:
+ * with bf16, with bool and i32, and with a single number (no dimensions); f32 tensors make it f32.
+ * Sums and extremes are f32 whatever they are taken of.  `ref` computes all of it in f64.
+ *
+ * Coarse ops take activations and weights of one dtype, f32 or bf16 (f64 on ref), and their results
+ * have that dtype; norm weights, loss weights, statistics and losses are f32 (f64 on ref).
  *
  * Dimensions count from 0 here (the bindings shift them).
  */
@@ -69,8 +73,10 @@ sr_status sr_op_detach(sr_tensor **out, sr_tensor *x); /* the same view without 
 /* Over one dimension or SR_ALL_DIMS; `keep` leaves it with size 1. */
 sr_status sr_op_reduce(sr_tensor **out, sr_tensor *x, sr_reduction op, int dim, bool keep);
 sr_status sr_op_mean(sr_tensor **out, sr_tensor *x, int dim, bool keep);
-/* g summed over the dimensions along which `shape` was broadcast to g's shape. */
-sr_status sr_op_sum_to(sr_tensor **out, sr_tensor *g, int ndim, const int64_t *shape);
+/* g summed over the dimensions along which `shape` was broadcast to g's shape, as `dtype`; g itself
+ * when there are none. */
+sr_status sr_op_sum_to(sr_tensor **out, sr_tensor *g, sr_dtype dtype, int ndim,
+                       const int64_t *shape);
 /* (..., m, k) (..., k, n) -> (..., m, n); batch dimensions are broadcast. */
 sr_status sr_op_matmul(sr_tensor **out, sr_tensor *a, sr_tensor *b);
 sr_status sr_op_softmax(sr_tensor **out, sr_tensor *x, int dim, bool log);

@@ -149,7 +149,8 @@ done:
     return st;
 }
 
-sr_status sr_op_sum_to(sr_tensor **out, sr_tensor *g, int ndim, const int64_t *shape) {
+sr_status sr_op_sum_to(sr_tensor **out, sr_tensor *g, sr_dtype dtype, int ndim,
+                       const int64_t *shape) {
     *out = NULL;
     int64_t wide[SR_MAX_DIMS];
     bool same = g->ndim == ndim;
@@ -165,7 +166,7 @@ sr_status sr_op_sum_to(sr_tensor **out, sr_tensor *g, int ndim, const int64_t *s
     sr_device *device = g->storage->device;
     SR_NEED(device, reduce);
     sr_tensor *sum = NULL;
-    SR_TRY(sr_tensor_new(&sum, device, g->dtype, g->ndim, wide));
+    SR_TRY(sr_tensor_new(&sum, device, dtype, g->ndim, wide));
     sr_status st = device->backend->reduce(sum, g, SR_SUM);
     if (st == SR_OK) st = sr_op_reshape(out, sum, ndim, shape);
     sr_tensor_release(sum);
@@ -174,15 +175,18 @@ sr_status sr_op_sum_to(sr_tensor **out, sr_tensor *g, int ndim, const int64_t *s
 
 /* ---- matmul ---------------------------------------------------------------------------------- */
 
+static sr_status compute_matmul(sr_tensor **out, sr_tensor *a, sr_tensor *b, sr_dtype dtype);
+
 /* da = dy b^T, db = a^T dy, summed over what was broadcast. */
 static sr_status matmul_side(sr_tensor **dx, sr_node *node, int side) {
     sr_tensor *dy = node->dy[0], *other = node->saved[1 - side].tensor, *turned = NULL,
               *whole = NULL;
     const sr_edge *e = &node->edge[side];
+    sr_dtype dtype = sr_edge_grad_dtype(e);
     sr_status st = sr_op_transpose(&turned, other, other->ndim - 2, other->ndim - 1);
     if (st == SR_OK)
-        st = side == 0 ? sr_op_matmul(&whole, dy, turned) : sr_op_matmul(&whole, turned, dy);
-    if (st == SR_OK) st = sr_op_sum_to(dx, whole, e->ndim, e->shape);
+        st = compute_matmul(&whole, side == 0 ? dy : turned, side == 0 ? turned : dy, dtype);
+    if (st == SR_OK) st = sr_op_sum_to(dx, whole, dtype, e->ndim, e->shape);
     sr_tensor_release(turned);
     sr_tensor_release(whole);
     return st;
@@ -226,7 +230,8 @@ static void stretch_batch(sr_tensor *view, const sr_tensor *t, int ndim, const i
     sr_front_stretch(view, t, ndim, mine);
 }
 
-static sr_status compute_matmul(sr_tensor **out, sr_tensor *a, sr_tensor *b) {
+/* The product as `dtype`. */
+static sr_status compute_matmul(sr_tensor **out, sr_tensor *a, sr_tensor *b, sr_dtype dtype) {
     sr_device *device = a->storage->device;
     int64_t shape[SR_MAX_DIMS];
     int ndim;
@@ -234,7 +239,7 @@ static sr_status compute_matmul(sr_tensor **out, sr_tensor *a, sr_tensor *b) {
     sr_tensor va, vb;
     stretch_batch(&va, a, ndim, shape);
     stretch_batch(&vb, b, ndim, shape);
-    SR_TRY(sr_tensor_new(out, device, device->real, ndim, shape));
+    SR_TRY(sr_tensor_new(out, device, dtype, ndim, shape));
     SR_TRY(device->backend->matmul(*out, &va, &vb, 1.0, 0.0));
     sr_node *node;
     SR_TRY(sr_front_record(&node, &matmul_rule, *out, 2, (sr_tensor *[]){a, b}));
@@ -249,9 +254,10 @@ sr_status sr_op_matmul(sr_tensor **out, sr_tensor *a, sr_tensor *b) {
     sr_device *device = a->storage->device;
     SR_NEED(device, matmul);
     sr_tensor *ca = NULL, *cb = NULL, *y = NULL;
-    sr_status st = sr_op_convert(&ca, a, device->real);
-    if (st == SR_OK) st = sr_op_convert(&cb, b, device->real);
-    if (st == SR_OK) st = compute_matmul(&y, ca, cb);
+    sr_dtype dtype = sr_front_meet(a, b);
+    sr_status st = sr_op_convert(&ca, a, dtype);
+    if (st == SR_OK) st = sr_op_convert(&cb, b, dtype);
+    if (st == SR_OK) st = compute_matmul(&y, ca, cb, dtype);
     sr_tensor_release(ca);
     sr_tensor_release(cb);
     if (st != SR_OK) {
@@ -304,7 +310,7 @@ sr_status sr_op_softmax(sr_tensor **out, sr_tensor *x, int dim, bool log) {
     }
     sr_tensor *in = NULL, *turned = NULL, *y = NULL;
     sr_status st;
-    SR_GO(done, st, sr_op_convert(&in, x, x->storage->device->real));
+    SR_GO(done, st, sr_op_convert(&in, x, sr_front_meet(x, x)));
     if (dim == x->ndim - 1) {
         st = softmax_last(out, in, log);
         goto done;
@@ -344,7 +350,7 @@ sr_status sr_op_gather_rows(sr_tensor **out, sr_tensor *x, sr_tensor *rows) {
     sr_node *node = NULL;
     SR_TRY(sr_tensor_new(&y, device, x->dtype, x->ndim, shape));
     sr_status st = device->backend->gather_rows(y, x, rows);
-    if (st == SR_OK && x->dtype == device->real)
+    if (st == SR_OK && sr_dtype_is_real(x->dtype))
         st = sr_front_record(&node, &gather_rule, y, 1, &x);
     if (st == SR_OK && node != NULL) st = sr_node_save(node, 0, rows);
     if (st != SR_OK) {

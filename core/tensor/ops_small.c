@@ -42,7 +42,8 @@ sr_status sr_tensor_scalar(sr_tensor **out, sr_device *device, sr_dtype dtype, d
 
 static sr_status convert_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
     (void)pass;
-    return sr_op_convert(&dx[0], node->dy[0], (sr_dtype)node->op);
+    dx[0] = sr_tensor_retain(node->dy[0]); /* the tape converts it to the dtype of the edge */
+    return SR_OK;
 }
 static const sr_rule convert_rule = {"to", convert_back};
 
@@ -60,7 +61,6 @@ static sr_status copy_as(sr_tensor **out, sr_tensor *x, sr_dtype dtype) {
         sr_tensor_release(y);
         return st;
     }
-    if (y->node != NULL) y->node->op = (int)x->dtype;
     *out = y;
     return SR_OK;
 }
@@ -151,7 +151,7 @@ static sr_dtype unary_dtype(const sr_tensor *x, sr_unary op) {
     if (op == SR_NOT) return SR_BOOL;
     bool whole = op == SR_NEG || op == SR_ABS || op == SR_SQUARE || op == SR_SIGN;
     if (whole && !sr_dtype_is_real(x->dtype)) return SR_I32;
-    return x->storage->device->real;
+    return sr_front_meet(x, x);
 }
 
 static sr_status unary_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
@@ -217,7 +217,13 @@ static sr_status broadcast(const char *op, int *ndim, int64_t *shape, const sr_t
 static sr_dtype binary_dtype(const sr_tensor *a, const sr_tensor *b, sr_binary op) {
     if (op == SR_AND || op == SR_OR) return SR_BOOL;
     bool whole = !sr_dtype_is_real(a->dtype) && !sr_dtype_is_real(b->dtype);
-    return whole && op != SR_DIV && op != SR_POW ? SR_I32 : a->storage->device->real;
+    return whole && op != SR_DIV && op != SR_POW ? SR_I32 : sr_front_meet(a, b);
+}
+
+/* x in the dtype of an op; a single f32 number beside bf16 is not rounded. */
+static sr_status convert_operand(sr_tensor **out, sr_tensor *x, sr_dtype dtype) {
+    bool exact = dtype == SR_BF16 && x->dtype == SR_F32 && x->ndim == 0;
+    return sr_op_convert(out, x, exact ? SR_F32 : dtype);
 }
 
 /* Where op(a, b) = min or max took its value from a. */
@@ -283,7 +289,7 @@ static sr_status binary_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
         sr_tensor *whole = NULL;
         SR_TRY(binary_side(&whole, node, side));
         const sr_edge *e = &node->edge[side];
-        sr_status st = sr_op_sum_to(&dx[side], whole, e->ndim, e->shape);
+        sr_status st = sr_op_sum_to(&dx[side], whole, sr_edge_grad_dtype(e), e->ndim, e->shape);
         sr_tensor_release(whole);
         SR_TRY(st);
     }
@@ -303,8 +309,9 @@ static sr_status record_binary(sr_tensor *y, sr_tensor *a, sr_tensor *b, sr_bina
     return op == SR_DIV || op == SR_POW ? sr_node_save(node, 2, y) : SR_OK;
 }
 
-/* y = op(a, b) for operands of one dtype. */
-static sr_status compute_binary(sr_tensor **out, sr_tensor *a, sr_tensor *b, sr_binary op) {
+/* y = op(a, b) as `dtype`. */
+static sr_status compute_binary(sr_tensor **out, sr_tensor *a, sr_tensor *b, sr_binary op,
+                                sr_dtype dtype) {
     sr_device *device = a->storage->device;
     int64_t shape[SR_MAX_DIMS];
     int ndim;
@@ -312,9 +319,9 @@ static sr_status compute_binary(sr_tensor **out, sr_tensor *a, sr_tensor *b, sr_
     sr_tensor va, vb;
     sr_front_stretch(&va, a, ndim, shape);
     sr_front_stretch(&vb, b, ndim, shape);
-    SR_TRY(sr_tensor_new(out, device, op >= SR_EQ ? SR_BOOL : a->dtype, ndim, shape));
+    SR_TRY(sr_tensor_new(out, device, op >= SR_EQ ? SR_BOOL : dtype, ndim, shape));
     SR_TRY(device->backend->binary(*out, &va, &vb, op));
-    return op < SR_EQ && sr_dtype_is_real(a->dtype) ? record_binary(*out, a, b, op) : SR_OK;
+    return op < SR_EQ && sr_dtype_is_real(dtype) ? record_binary(*out, a, b, op) : SR_OK;
 }
 
 sr_status sr_op_binary(sr_tensor **out, sr_tensor *a, sr_tensor *b, sr_binary op) {
@@ -323,9 +330,9 @@ sr_status sr_op_binary(sr_tensor **out, sr_tensor *a, sr_tensor *b, sr_binary op
     SR_NEED(a->storage->device, binary);
     sr_dtype dtype = binary_dtype(a, b, op);
     sr_tensor *ca = NULL, *cb = NULL, *y = NULL;
-    sr_status st = sr_op_convert(&ca, a, dtype);
-    if (st == SR_OK) st = sr_op_convert(&cb, b, dtype);
-    if (st == SR_OK) st = compute_binary(&y, ca, cb, op);
+    sr_status st = convert_operand(&ca, a, dtype);
+    if (st == SR_OK) st = convert_operand(&cb, b, dtype);
+    if (st == SR_OK) st = compute_binary(&y, ca, cb, op, dtype);
     sr_tensor_release(ca);
     sr_tensor_release(cb);
     if (st != SR_OK) {
@@ -348,7 +355,8 @@ static sr_status where_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
         sr_tensor *dy = node->dy[0], *whole = NULL;
         st = sr_op_where(&whole, c, side == 0 ? dy : zero, side == 0 ? zero : dy);
         const sr_edge *e = &node->edge[side];
-        if (st == SR_OK) st = sr_op_sum_to(&dx[side], whole, e->ndim, e->shape);
+        if (st == SR_OK)
+            st = sr_op_sum_to(&dx[side], whole, sr_edge_grad_dtype(e), e->ndim, e->shape);
         sr_tensor_release(whole);
     }
     sr_tensor_release(zero);
@@ -409,7 +417,7 @@ sr_status sr_op_fill_in_place(sr_tensor *y, double value) {
 /* x itself as `dtype`, or a copy when it shares y's bytes and might be overwritten while read. */
 static sr_status apart_from(sr_tensor **out, sr_tensor *x, const sr_tensor *y, sr_dtype dtype) {
     if (x->storage == y->storage) return copy_as(out, x, dtype);
-    return sr_op_convert(out, x, dtype);
+    return convert_operand(out, x, dtype);
 }
 
 /* x stretched to y's shape, or an error that names the op. */
@@ -470,8 +478,8 @@ sr_status sr_op_random_in_place(sr_tensor *y, sr_random kind, uint64_t seed, sr_
     SR_TRY(sr_front_writable("random", y));
     sr_device *device = y->storage->device;
     SR_NEED(device, random);
-    if (y->dtype != device->real)
-        return sr_fail(SR_EINVAL, "random: a tensor of %s; wanted %s", sr_dtype_name(y->dtype),
+    if (!sr_device_computes(device, y->dtype))
+        return sr_fail(SR_EINVAL, "random: the tensor is %s; expected %s", sr_dtype_name(y->dtype),
                        sr_dtype_name(device->real));
     sr_tensor_wrote(y);
     return device->backend->random(y, kind, seed, purpose, uid, epoch, a, b);

@@ -212,7 +212,7 @@ sr_status sr_op_transpose(sr_tensor **out, sr_tensor *x, int a, int b) {
 static sr_status expand_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
     (void)pass;
     const sr_edge *e = &node->edge[0];
-    return sr_op_sum_to(&dx[0], node->dy[0], e->ndim, e->shape);
+    return sr_op_sum_to(&dx[0], node->dy[0], sr_edge_grad_dtype(e), e->ndim, e->shape);
 }
 static const sr_rule expand_rule = {"expand", expand_back};
 

@@ -62,11 +62,11 @@ static void take_gradient(lua_State *L, call *c, int i, int at) {
     if (lua_isnil(L, at) || !sr_node_wants(c->node, i)) return;
     sr_tensor *g = lsr_totensor(L, at);
     const sr_edge *e = &c->node->edge[i];
-    bool fits = g != NULL && g->ndim == e->ndim && g->dtype == c->node->device->real &&
+    bool fits = g != NULL && g->ndim == e->ndim && sr_dtype_is_real(g->dtype) &&
                 g->storage->device == c->node->device &&
                 memcmp(g->shape, e->shape, (size_t)e->ndim * sizeof *e->shape) == 0;
     if (!fits)
-        lsr_error(L, "%s: gradient %d is not of the shape, dtype and device of input %d",
+        lsr_error(L, "%s: gradient %d must be real and have the shape and device of input %d",
                   c->node->rule->name, i + 1, i + 1);
     c->dx[i] = sr_tensor_retain(g);
 }

@@ -267,7 +267,7 @@ static int tensor_requires_grad(lua_State *L) {
 static int tensor_set_requires_grad(lua_State *L) {
     sr_tensor *t = lsr_checktensor(L, 1);
     bool on = lua_isnoneornil(L, 2) || lua_toboolean(L, 2);
-    if (on && t->dtype != t->storage->device->real)
+    if (on && !sr_device_computes(t->storage->device, t->dtype))
         return lsr_error(L, "requires_grad_: a tensor of %s; gradients flow through %s on %s",
                          sr_dtype_name(t->dtype), sr_dtype_name(t->storage->device->real),
                          t->storage->device->name);

@@ -406,7 +406,7 @@ describe("the tape", function()
         local x = sr.ones(3, { requires_grad = true })
         local y, there = x * 2, sr.ones(3):to(other)
         fails("set_grad: the gradient is (3)", x.set_grad, x, there)
-        fails("it must have the shape of (3)", y.backward, y, there)
+        fails("it must have the shape and dtype of (3)", y.backward, y, there)
         local moved = sr.ops.custom {
           forward = function(_, a) return a:to(other) end,
           backward = function(_, dy) return dy end,
