@@ -13,8 +13,15 @@
  *     nobody wants is NULL.
  *   - The result has the same bits on any number of threads: split by shape, combine in order.
  *   - Rows of slack: see layout.h.
- *   - "real" is the device's storage type (f64 on ref, f32 on cpu); statistics (lse, mean, rstd,
- *     nll) are f32 on devices that store f32 or bf16, f64 on ref.
+ *   - "real" is the device's own dtype (f64 on ref, f32 elsewhere).  Coarse ops get activations and
+ *     weights (x, w, b, qkv, residual, word, position, type, bias, logits) of one dtype, f32 or
+ *     bf16, and write outputs (y, pre, out, sum, dlogits) and gradients of activations of the same.
+ *     Always real: gamma, beta, loss weights, statistics (lse, mean, rstd, nll, correct), losses
+ *     and every gradient that is added to.  Small ops may meet several dtypes in one call.
+ *   - bf16 is storage: arithmetic is f32, and a value is rounded once, at an output or a tensor
+ * kept for the backward pass.  Statistics are those of values before rounding.  Attention also
+ * rounds P and dS before they are multiplied.  Gradients of biases are sums in f32.
+ *   - The bits of a row of an output do not depend on the rows beside it.
  *
  * Alphabet: T rows, N sequences, M gathered rows, H hidden, A heads, D head size (H = A D), F inner
  * size, V vocabulary.

@@ -1,7 +1,8 @@
 /* ops_coarse.c - linear, attention, residual norm, embedding, dropout: checks and rules.
  *
  * Kernels get contiguous tensors: a strided argument is copied on the way in (and the copy is
- * recorded), a strided gradient on the way back.
+ * recorded), a strided gradient on the way back.  Activations and weights have one dtype, which is
+ * that of the result and of the gradients of activations; see ops.h.
  */
 #include <math.h>
 
@@ -35,7 +36,7 @@ static sr_status contiguous_dy(sr_node *node, sr_tensor **dy) {
 sr_status sr_coarse_dx(sr_node *node, sr_tensor **dx, int i) {
     if (!sr_node_wants(node, i)) return SR_OK;
     const sr_edge *e = &node->edge[i];
-    return sr_tensor_new(&dx[i], node->device, node->device->real, e->ndim, e->shape);
+    return sr_tensor_new(&dx[i], node->device, e->dtype, e->ndim, e->shape);
 }
 
 sr_dtype sr_statistics_dtype(const sr_device *device) {
@@ -89,7 +90,7 @@ static sr_status compute_linear(sr_tensor **out, sr_tensor *const in[3], sr_act 
     sr_device *device = in[0]->storage->device;
     int64_t shape[2] = {in[0]->shape[0], in[1]->shape[0]};
     sr_tensor *y = NULL, *pre = NULL;
-    sr_status st = sr_tensor_new(&y, device, device->real, 2, shape);
+    sr_status st = sr_tensor_new(&y, device, in[0]->dtype, 2, shape);
     bool keeps = (act == SR_ACT_GELU || act == SR_ACT_GELU_TANH) && sr_grad_wanted(3, in);
     if (st == SR_OK && keeps) st = sr_tensor_like(&pre, y);
     if (st == SR_OK) st = device->backend->linear(y, pre, in[0], in[1], in[2], act);
@@ -103,15 +104,21 @@ static sr_status compute_linear(sr_tensor **out, sr_tensor *const in[3], sr_act 
     return SR_OK;
 }
 
+static sr_status check_linear(sr_tensor *x, sr_tensor *w, sr_tensor *b) {
+    SR_TRY(sr_front_real("linear", "w", w, 2, (int64_t[]){-1, -1}));
+    SR_TRY(sr_front_real("linear", "x", x, 2, (int64_t[]){-1, w->shape[1]}));
+    SR_TRY(sr_front_same("linear", "x", x, "w", w));
+    if (b == NULL) return SR_OK;
+    SR_TRY(sr_front_real("linear", "b", b, 1, (int64_t[]){w->shape[0]}));
+    return sr_front_same("linear", "b", b, "w", w);
+}
+
 sr_status sr_op_linear(sr_tensor **out, sr_tensor *x, sr_tensor *w, sr_tensor *b, sr_act act) {
     *out = NULL;
     SR_TRY(sr_front_check("linear", 3, (sr_tensor *[]){x, w, b}));
     sr_device *device = x->storage->device;
     SR_NEED(device, linear);
-    SR_TRY(sr_front_shape("linear", "w", w, device->real, 2, (int64_t[]){-1, -1}));
-    SR_TRY(sr_front_shape("linear", "x", x, device->real, 2, (int64_t[]){-1, w->shape[1]}));
-    if (b != NULL)
-        SR_TRY(sr_front_shape("linear", "b", b, device->real, 1, (int64_t[]){w->shape[0]}));
+    SR_TRY(check_linear(x, w, b));
     sr_tensor *in[3];
     SR_TRY(sr_coarse_inputs(in, 3, (sr_tensor *[]){x, w, b}));
     sr_status st = compute_linear(out, in, act);
@@ -136,8 +143,7 @@ static sr_status attention_back(sr_node *node, sr_tensor **dx, sr_backward *pass
 static const sr_rule attention_rule = {"attention", attention_back};
 
 static sr_status check_attention(sr_tensor *qkv, const sr_layout *layout, int heads) {
-    sr_device *device = qkv->storage->device;
-    SR_TRY(sr_front_shape("attention", "qkv", qkv, device->real, 2, (int64_t[]){-1, -1}));
+    SR_TRY(sr_front_real("attention", "qkv", qkv, 2, (int64_t[]){-1, -1}));
     SR_TRY(sr_front_rows("attention", "qkv", qkv, layout));
     if (heads < 1 || qkv->shape[1] % (3 * (int64_t)heads) != 0)
         return sr_fail(SR_EINVAL,
@@ -175,7 +181,7 @@ sr_status sr_op_attention(sr_tensor **out, sr_tensor *qkv, const sr_layout *layo
     sr_tensor *in = NULL, *y = NULL, *lse = NULL;
     sr_status st;
     SR_GO(done, st, sr_op_contiguous(&in, qkv));
-    SR_GO(done, st, sr_tensor_new(&y, device, device->real, 2, (int64_t[]){rows, hidden}));
+    SR_GO(done, st, sr_tensor_new(&y, device, qkv->dtype, 2, (int64_t[]){rows, hidden}));
     SR_GO(done, st,
           sr_tensor_new(&lse, device, sr_statistics_dtype(device), 2, (int64_t[]){heads, rows}));
     SR_GO(done, st, device->backend->attention(y, lse, in, layout, heads, scale, drop));
@@ -254,8 +260,9 @@ static sr_status check_norm(sr_tensor *x, sr_tensor *residual, sr_tensor *gamma,
     sr_dtype real = x->storage->device->real;
     SR_TRY(sr_front_shape(op, "gamma", gamma, real, 1, (int64_t[]){-1}));
     SR_TRY(sr_front_shape(op, "beta", beta, real, 1, gamma->shape));
-    SR_TRY(sr_front_shape(op, "x", x, real, 2, (int64_t[]){-1, gamma->shape[0]}));
-    if (residual != NULL) SR_TRY(sr_front_shape(op, "residual", residual, real, 2, x->shape));
+    SR_TRY(sr_front_real(op, "x", x, 2, (int64_t[]){-1, gamma->shape[0]}));
+    if (residual != NULL) SR_TRY(sr_front_real(op, "residual", residual, 2, x->shape));
+    if (residual != NULL) SR_TRY(sr_front_same(op, "x", x, "residual", residual));
     if (layout != NULL) SR_TRY(sr_front_rows(op, "x", x, layout));
     return check_drop(op, drop, layout);
 }
@@ -308,10 +315,12 @@ static const sr_rule embed_rule = {"embed", embed_back};
 static sr_status check_embed(sr_tensor *ids, sr_tensor *types, const sr_embeddings *t,
                              const sr_layout *layout, sr_dropout drop) {
     sr_dtype real = t->word->storage->device->real;
-    SR_TRY(sr_front_shape("embed", "word", t->word, real, 2, (int64_t[]){-1, -1}));
+    SR_TRY(sr_front_real("embed", "word", t->word, 2, (int64_t[]){-1, -1}));
     int64_t hidden = t->word->shape[1];
-    SR_TRY(sr_front_shape("embed", "position", t->position, real, 2, (int64_t[]){-1, hidden}));
-    SR_TRY(sr_front_shape("embed", "type", t->type, real, 2, (int64_t[]){-1, hidden}));
+    SR_TRY(sr_front_real("embed", "position", t->position, 2, (int64_t[]){-1, hidden}));
+    SR_TRY(sr_front_real("embed", "type", t->type, 2, (int64_t[]){-1, hidden}));
+    SR_TRY(sr_front_same("embed", "position", t->position, "word", t->word));
+    SR_TRY(sr_front_same("embed", "type", t->type, "word", t->word));
     SR_TRY(sr_front_shape("embed", "gamma", t->gamma, real, 1, &hidden));
     SR_TRY(sr_front_shape("embed", "beta", t->beta, real, 1, &hidden));
     SR_TRY(sr_front_shape("embed", "ids", ids, SR_I32, 1, &layout->rows));
@@ -353,7 +362,7 @@ sr_status sr_op_embed(sr_tensor **out, sr_tensor *ids, sr_tensor *types,
     SR_TRY(sr_coarse_inputs(in, 7, given));
     norm_saved s = {0};
     int64_t shape[2] = {layout->rows, t->word->shape[1]};
-    sr_status st = sr_tensor_new(&y, device, device->real, 2, shape);
+    sr_status st = sr_tensor_new(&y, device, t->word->dtype, 2, shape);
     if (st == SR_OK) st = new_norm_saved(&s, y, true);
     if (st == SR_OK)
         st = device->backend->embed(y, s.sum, s.mean, s.rstd, in[5], in[6], in[0], in[1], in[2],
@@ -385,7 +394,7 @@ sr_status sr_op_dropout(sr_tensor **out, sr_tensor *x, const sr_layout *layout, 
     SR_TRY(sr_tensor_check("dropout", x));
     sr_device *device = x->storage->device;
     SR_NEED(device, dropout);
-    SR_TRY(sr_front_shape("dropout", "x", x, device->real, 2, (int64_t[]){-1, -1}));
+    SR_TRY(sr_front_real("dropout", "x", x, 2, (int64_t[]){-1, -1}));
     SR_TRY(sr_front_rows("dropout", "x", x, layout));
     SR_TRY(check_drop("dropout", drop, layout));
     sr_tensor *in = NULL, *y = NULL;

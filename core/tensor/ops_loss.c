@@ -13,14 +13,16 @@ static void drop_results(results *r) {
     sr_tensor_release(r->dlogits);
 }
 
-static sr_status new_results(results *r, sr_device *device, int64_t rows, int64_t classes,
-                             bool wanted) {
+/* For logits made from or like `x`; their gradient has its dtype. */
+static sr_status new_results(results *r, const sr_tensor *x, int64_t classes, bool wanted) {
+    sr_device *device = x->storage->device;
+    int64_t rows = x->shape[0];
     sr_dtype dtype = sr_statistics_dtype(device);
-    SR_TRY(sr_tensor_new(&r->total, device, device->real, 0, NULL));
+    SR_TRY(sr_tensor_new(&r->total, device, dtype, 0, NULL));
     SR_TRY(sr_tensor_new(&r->nll, device, dtype, 1, &rows));
     SR_TRY(sr_tensor_new(&r->correct, device, dtype, 1, &rows));
     if (!wanted) return SR_OK;
-    return sr_tensor_new(&r->dlogits, device, device->real, 2, (int64_t[]){rows, classes});
+    return sr_tensor_new(&r->dlogits, device, x->dtype, 2, (int64_t[]){rows, classes});
 }
 
 /* Hands the results to the caller and frees what is left. */
@@ -61,7 +63,7 @@ static const sr_rule mlm_rule = {"mlm_loss", mlm_back};
 
 static sr_status compute_mlm(results *r, sr_tensor *const in[5]) {
     sr_device *device = in[0]->storage->device;
-    SR_TRY(new_results(r, device, in[0]->shape[0], in[1]->shape[0], sr_grad_wanted(3, in)));
+    SR_TRY(new_results(r, in[0], in[1]->shape[0], sr_grad_wanted(3, in)));
     SR_TRY(device->backend->mlm_loss(r->total, r->nll, r->correct, r->dlogits, in[0], in[1], in[2],
                                      in[3], in[4]));
     sr_node *node;
@@ -77,11 +79,12 @@ sr_status sr_op_mlm_loss(sr_tensor **total, sr_tensor **nll, sr_tensor **correct
     *total = *nll = *correct = NULL;
     sr_tensor *given[5] = {x, word, bias, labels, weights}, *in[5];
     SR_TRY(sr_front_check("mlm_loss", 5, given));
-    sr_dtype real = x->storage->device->real;
     SR_NEED(x->storage->device, mlm_loss);
-    SR_TRY(sr_front_shape("mlm_loss", "word", word, real, 2, (int64_t[]){-1, -1}));
-    SR_TRY(sr_front_shape("mlm_loss", "x", x, real, 2, (int64_t[]){-1, word->shape[1]}));
-    SR_TRY(sr_front_shape("mlm_loss", "bias", bias, real, 1, word->shape));
+    SR_TRY(sr_front_real("mlm_loss", "word", word, 2, (int64_t[]){-1, -1}));
+    SR_TRY(sr_front_real("mlm_loss", "x", x, 2, (int64_t[]){-1, word->shape[1]}));
+    SR_TRY(sr_front_real("mlm_loss", "bias", bias, 1, word->shape));
+    SR_TRY(sr_front_same("mlm_loss", "x", x, "word", word));
+    SR_TRY(sr_front_same("mlm_loss", "bias", bias, "word", word));
     SR_TRY(check_targets("mlm_loss", x->shape[0], labels, weights));
     SR_TRY(sr_coarse_inputs(in, 5, given));
     results r = {0};
@@ -100,7 +103,7 @@ static const sr_rule cross_entropy_rule = {"cross_entropy", cross_entropy_back};
 
 static sr_status compute_cross_entropy(results *r, sr_tensor *const in[3]) {
     sr_device *device = in[0]->storage->device;
-    SR_TRY(new_results(r, device, in[0]->shape[0], in[0]->shape[1], sr_grad_wanted(1, in)));
+    SR_TRY(new_results(r, in[0], in[0]->shape[1], sr_grad_wanted(1, in)));
     SR_TRY(device->backend->cross_entropy(r->total, r->nll, r->correct, r->dlogits, in[0], in[1],
                                           in[2]));
     sr_node *node;
@@ -115,7 +118,7 @@ sr_status sr_op_cross_entropy(sr_tensor **total, sr_tensor **nll, sr_tensor **co
     SR_TRY(sr_front_check("cross_entropy", 3, given));
     sr_device *device = logits->storage->device;
     SR_NEED(device, cross_entropy);
-    SR_TRY(sr_front_shape("cross_entropy", "logits", logits, device->real, 2, (int64_t[]){-1, -1}));
+    SR_TRY(sr_front_real("cross_entropy", "logits", logits, 2, (int64_t[]){-1, -1}));
     SR_TRY(check_targets("cross_entropy", logits->shape[0], labels, weights));
     SR_TRY(sr_coarse_inputs(in, 3, given));
     results r = {0};

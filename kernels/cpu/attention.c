@@ -17,6 +17,7 @@ typedef struct job {
     float *out, *lse, *dqkv;
     int64_t heads, d;
     float scale;
+    bool low; /* the tensors are bf16 */
 } job;
 
 static sr_attention_unit unit(const job *j, int64_t i, int worker) {
@@ -34,6 +35,7 @@ static sr_attention_unit unit(const job *j, int64_t i, int worker) {
                            .n = l->len[s],
                            .d = j->d,
                            .scale = j->scale,
+                           .low = j->low,
                            .key = sr_cpu_key(l, s, j->drop, (uint32_t)head),
                            .room = sr_cpu_scratch(j->cpu, worker)};
     if (j->dqkv != NULL) {
@@ -70,11 +72,14 @@ static sr_status run(const sr_tensor *t, job *j) {
 
 sr_status sr_cpu_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
                            const sr_layout *layout, int heads, double scale, sr_dropout drop) {
+    sr_cpu_wide f32;
     const sr_tensor *all[] = {out, lse, qkv};
-    SR_TRY(sr_cpu_need_f32("attention", all, 3));
+    SR_TRY(sr_cpu_widen(&f32, "attention", all, 3, 2));
+    out = f32.t[0], lse = f32.t[1], qkv = f32.t[2];
     int64_t h = out->shape[1];
     job j = {.layout = layout,
              .drop = drop,
+             .low = all[2]->dtype == SR_BF16,
              .qkv = SR_DATA(float, qkv),
              .out = SR_DATA(float, out),
              .lse = SR_DATA(float, lse),
@@ -85,18 +90,22 @@ sr_status sr_cpu_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
     for (int64_t r = 0; r < layout->rows; r++)
         for (int64_t a = 0; layout->owner[r] < 0 && a < heads; a++)
             j.lse[a * layout->rows + r] = 0.0f;
-    return run(out, &j);
+    SR_TRY(run(out, &j));
+    return sr_cpu_round(&f32);
 }
 
 sr_status sr_cpu_attention_backward(sr_tensor *dqkv, const sr_tensor *dout, const sr_tensor *qkv,
                                     const sr_tensor *out, const sr_tensor *lse,
                                     const sr_layout *layout, int heads, double scale,
                                     sr_dropout drop) {
+    sr_cpu_wide f32;
     const sr_tensor *all[] = {dqkv, dout, qkv, out, lse};
-    SR_TRY(sr_cpu_need_f32("attention", all, 5));
+    SR_TRY(sr_cpu_widen(&f32, "attention", all, 5, 1));
+    dqkv = f32.t[0], dout = f32.t[1], qkv = f32.t[2], out = f32.t[3], lse = f32.t[4];
     int64_t h = out->shape[1];
     job j = {.layout = layout,
              .drop = drop,
+             .low = all[2]->dtype == SR_BF16,
              .qkv = SR_DATA(float, qkv),
              .dout = SR_DATA(float, dout),
              .out = SR_DATA(float, out),
@@ -106,5 +115,6 @@ sr_status sr_cpu_attention_backward(sr_tensor *dqkv, const sr_tensor *dout, cons
              .d = h / heads,
              .scale = (float)scale};
     clear_slack(j.dqkv, 3 * h, layout);
-    return run(dqkv, &j);
+    SR_TRY(run(dqkv, &j));
+    return sr_cpu_round(&f32);
 }

@@ -22,6 +22,7 @@ static void device_close(sr_device *device) {
     for (int i = 0; i < cpu->workers; i++) sr_free_aligned(cpu->scratch[i].data);
     sr_free_aligned(cpu->shared.data);
     sr_free_aligned(cpu->panels.data);
+    sr_free_aligned(cpu->wide.data);
     sr_free(cpu->scratch);
     sr_free(cpu);
     device->state = NULL;
@@ -54,6 +55,10 @@ sr_status sr_cpu_reserve(sr_cpu_state *cpu, size_t each, size_t shared) {
 
 sr_status sr_cpu_reserve_panels(sr_cpu_state *cpu, size_t bytes) {
     return grow(&cpu->panels, bytes);
+}
+
+sr_status sr_cpu_reserve_wide(sr_cpu_state *cpu, size_t bytes) {
+    return grow(&cpu->wide, bytes);
 }
 
 typedef struct stoppable {
@@ -98,8 +103,8 @@ sr_status sr_cpu_need_f32(const char *op, const sr_tensor *const *t, int count) 
     for (int i = 0; i < count; i++)
         if (t[i] != NULL && t[i]->dtype != SR_F32)
             return sr_fail(SR_EINVAL,
-                           "%s: the cpu device computes in f32, but was given %s; use "
-                           ":to(\"f32\"), or the ref device for f64",
+                           "%s: the cpu device computes in f32, not in %s; convert the tensor with "
+                           ":to(\"f32\"), or use the ref device for f64",
                            op, sr_dtype_name(t[i]->dtype));
     return SR_OK;
 }

@@ -1,8 +1,8 @@
 /* cpu.h - what the files of this folder share: the device's state, jobs on its pool, the inner
  * matrix product, and the ops that cpu.c puts into the table.
  *
- * The device stores and computes f32; sums that grow long are carried in f64.  Work is cut into
- * tasks by shape alone, so no bit depends on the number of threads.
+ * The device computes in f32 and stores f32 or bf16; sums that grow long are carried in f64.  Work
+ * is cut into tasks by shape alone, so no bit depends on the number of threads.
  */
 #ifndef SR_CPU_CPU_H
 #define SR_CPU_CPU_H
@@ -27,6 +27,7 @@ typedef struct sr_cpu_state {
     sr_cpu_block *scratch; /* one a worker: lives during a task */
     sr_cpu_block shared;   /* lives during an op */
     sr_cpu_block panels;   /* lives during a matrix product */
+    sr_cpu_block wide;     /* f32 stand-ins of bf16 tensors: lives during an op */
 } sr_cpu_state;
 
 /* The instruction class that a device opened now would use: "plain", "avx2" or "avx512". */
@@ -43,6 +44,7 @@ static inline sr_cpu_state *sr_cpu_of(const sr_tensor *t) {
  * worker, `shared` bytes for the op.  What they held is lost.  Kept for the next op. */
 sr_status sr_cpu_reserve(sr_cpu_state *cpu, size_t each, size_t shared);
 sr_status sr_cpu_reserve_panels(sr_cpu_state *cpu, size_t bytes);
+sr_status sr_cpu_reserve_wide(sr_cpu_state *cpu, size_t bytes);
 static inline void *sr_cpu_scratch(const sr_cpu_state *cpu, int worker) {
     return cpu->scratch[worker].data;
 }
@@ -83,6 +85,25 @@ void sr_cpu_store(sr_tensor *t, int64_t element, int64_t stride, const float *fr
 
 /* SR_EINVAL naming `op` unless t is f32; coarse ops call it for each tensor that is not NULL. */
 sr_status sr_cpu_need_f32(const char *op, const sr_tensor *const *t, int count);
+
+/* ---- bf16 tensors ---------------------------------------------------------------------------- */
+enum { SR_CPU_OPERANDS = 8 };
+
+/* The contiguous tensors of an op as f32: t[i] is tensor i of the list itself (NULL stays NULL) or,
+ * where that is bf16, an f32 stand-in.  Lives on the stack of the op; one at a time. */
+typedef struct sr_cpu_wide {
+    sr_tensor *t[SR_CPU_OPERANDS], *given[SR_CPU_OPERANDS];
+    sr_tensor copy[SR_CPU_OPERANDS];
+    sr_storage storage;
+    int outputs;
+} sr_cpu_wide;
+
+/* Fills t[] from a list whose first `outputs` tensors are written (=) by the op and the others
+ * read. SR_EINVAL naming `op` for other dtypes than f32 and bf16. */
+sr_status sr_cpu_widen(sr_cpu_wide *w, const char *op, const sr_tensor *const *list, int count,
+                       int outputs);
+/* Rounds the outputs into the tensors that were given; the last thing that the op does. */
+sr_status sr_cpu_round(const sr_cpu_wide *w);
 
 /* ---- the matrix product ---------------------------------------------------------------------- */
 typedef struct sr_product sr_product;

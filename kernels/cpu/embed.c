@@ -39,17 +39,26 @@ typedef struct job {
     const sr_cpu_state *cpu;
     float *y, *sum, *mean, *rstd;
     const int32_t *ids, *types;
-    const float *word, *position, *type, *gamma, *beta;
+    const sr_tensor *word, *position, *type;
+    const float *gamma, *beta;
     int64_t cols;
     const sr_layout *layout;
     float eps;
     sr_dropout drop;
 } job;
 
-static void embed_row(const job *j, int64_t r, uint32_t *words) {
+/* Row r of a table as f32, in `room` when it is bf16. */
+static const float *table_row(float *room, const sr_tensor *table, int64_t r, int64_t cols) {
+    if (table->dtype == SR_F32) return SR_DATA(float, table) + r * cols;
+    sr_cpu_load(room, table, r * cols, 1, cols);
+    return room;
+}
+
+static void embed_row(const job *j, int64_t r, float *room) {
     int64_t h = j->cols, at = j->layout->position[r];
-    const float *word = j->word + j->ids[r] * h, *position = j->position + at * h,
-                *type = j->type + j->types[r] * h;
+    const float *word = table_row(room, j->word, j->ids[r], h),
+                *position = table_row(room + h, j->position, at, h),
+                *type = table_row(room + 2 * h, j->type, j->types[r], h);
     float *sum = j->sum + r * h, *y = j->y + r * h;
     j->cpu->simd->binary(sum, word, position, h, SR_ADD);
     j->cpu->simd->axpby(sum, type, h, 1.0f, 1.0f);
@@ -59,7 +68,7 @@ static void embed_row(const job *j, int64_t r, uint32_t *words) {
     j->rstd[r] = row.rstd;
     if (j->drop.keep >= 256) return;
     sr_key key = sr_cpu_key(j->layout, j->layout->owner[r], j->drop, 0);
-    j->cpu->simd->drop_row(y, y, h, &key, at, words);
+    j->cpu->simd->drop_row(y, y, h, &key, at, (uint32_t *)(room + 3 * h));
 }
 
 static sr_status embed_task(void *context, int64_t i, int worker) {
@@ -82,8 +91,11 @@ sr_status sr_cpu_embed(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_tensor 
                        const sr_tensor *position, const sr_tensor *type, const sr_tensor *gamma,
                        const sr_tensor *beta, const sr_layout *layout, double eps,
                        sr_dropout drop) {
-    const sr_tensor *all[] = {y, sum, mean, rstd, word, position, type, gamma, beta};
-    SR_TRY(sr_cpu_need_f32("embed", all, 9));
+    sr_cpu_wide f32;
+    const sr_tensor *all[] = {y, sum}, *rest[] = {mean, rstd, gamma, beta};
+    SR_TRY(sr_cpu_need_f32("embed", rest, 4));
+    SR_TRY(sr_cpu_widen(&f32, "embed", all, 2, 2));
+    y = f32.t[0], sum = f32.t[1];
     SR_TRY(check_ids(ids, types, word->shape[0], type->shape[0], layout));
     sr_cpu_state *cpu = sr_cpu_of(y);
     job j = {.cpu = cpu,
@@ -93,17 +105,19 @@ sr_status sr_cpu_embed(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_tensor 
              .rstd = SR_DATA(float, rstd),
              .ids = SR_DATA(int32_t, ids),
              .types = SR_DATA(int32_t, types),
-             .word = SR_DATA(float, word),
-             .position = SR_DATA(float, position),
-             .type = SR_DATA(float, type),
+             .word = word,
+             .position = position,
+             .type = type,
              .gamma = SR_DATA(float, gamma),
              .beta = SR_DATA(float, beta),
              .cols = word->shape[1],
              .layout = layout,
              .eps = (float)eps,
              .drop = drop};
-    SR_TRY(sr_cpu_reserve(cpu, (size_t)sr_drop_room(j.cols) * sizeof(uint32_t), 0));
-    return sr_cpu_run(y, embed_task, &j, sr_blocks(layout->rows, ROWS));
+    size_t each = (size_t)(3 * j.cols + sr_drop_room(j.cols)) * sizeof(float);
+    SR_TRY(sr_cpu_reserve(cpu, each, 0));
+    SR_TRY(sr_cpu_run(y, embed_task, &j, sr_blocks(layout->rows, ROWS)));
+    return sr_cpu_round(&f32);
 }
 
 /* ---- backward -------------------------------------------------------------------------------- */
@@ -138,8 +152,12 @@ sr_status sr_cpu_embed_backward(sr_tensor *dword, sr_tensor *dposition, sr_tenso
                                 const sr_tensor *ids, const sr_tensor *types, const sr_tensor *sum,
                                 const sr_tensor *gamma, const sr_tensor *mean,
                                 const sr_tensor *rstd, const sr_layout *layout, sr_dropout drop) {
-    const sr_tensor *all[] = {dword, dposition, dtype, dgamma, dbeta, dy, sum, gamma, mean, rstd};
-    SR_TRY(sr_cpu_need_f32("embed", all, 10));
+    sr_cpu_wide f32;
+    const sr_tensor *all[] = {dy, sum};
+    const sr_tensor *rest[] = {dword, dposition, dtype, dgamma, dbeta, gamma, mean, rstd};
+    SR_TRY(sr_cpu_need_f32("embed", rest, 8));
+    SR_TRY(sr_cpu_widen(&f32, "embed", all, 2, 0));
+    dy = f32.t[0], sum = f32.t[1];
     sr_cpu_state *cpu = sr_cpu_of(dy);
     int64_t rows = dy->shape[0], cols = dy->shape[1];
     sr_norm_job j = {.cpu = cpu,

@@ -159,8 +159,10 @@ static void add_bias_and_act(const sr_product *p, int64_t row, int64_t rows, int
 
 sr_status sr_cpu_linear(sr_tensor *y, sr_tensor *pre, const sr_tensor *x, const sr_tensor *w,
                         const sr_tensor *b, sr_act act) {
+    sr_cpu_wide f32;
     const sr_tensor *all[] = {y, pre, x, w, b};
-    SR_TRY(sr_cpu_need_f32("linear", all, 5));
+    SR_TRY(sr_cpu_widen(&f32, "linear", all, 5, 2));
+    y = f32.t[0], pre = f32.t[1], x = f32.t[2], w = f32.t[3], b = f32.t[4];
     int64_t m = x->shape[0], k = x->shape[1], n = w->shape[0];
     finish f = {sr_cpu_of(y)->simd, b != NULL ? SR_DATA(float, b) : NULL,
                 pre != NULL ? SR_DATA(float, pre) : NULL, act};
@@ -178,7 +180,8 @@ sr_status sr_cpu_linear(sr_tensor *y, sr_tensor *pre, const sr_tensor *x, const 
                     .alpha = 1,
                     .context = &f};
     if (b != NULL || pre != NULL || act != SR_ACT_NONE) p.epilogue = add_bias_and_act;
-    return sr_cpu_product(y, &p);
+    SR_TRY(sr_cpu_product(y, &p));
+    return sr_cpu_round(&f32);
 }
 
 /* ---- linear's backward ----------------------------------------------------------------------- */
@@ -248,8 +251,11 @@ sr_status sr_cpu_add_columns(const sr_tensor *t, float *sums, const float *x, in
 sr_status sr_cpu_linear_backward(sr_tensor *dx, sr_tensor *dw, sr_tensor *db, const sr_tensor *dy,
                                  const sr_tensor *x, const sr_tensor *w, const sr_tensor *pre,
                                  const sr_tensor *y, sr_act act) {
-    const sr_tensor *all[] = {dx, dw, db, dy, x, w, pre, y};
-    SR_TRY(sr_cpu_need_f32("linear", all, 8));
+    sr_cpu_wide f32;
+    const sr_tensor *all[] = {dx, dy, x, w, pre, y}, *sums[] = {dw, db};
+    SR_TRY(sr_cpu_need_f32("linear", sums, 2));
+    SR_TRY(sr_cpu_widen(&f32, "linear", all, 6, 1));
+    dx = f32.t[0], dy = f32.t[1], x = f32.t[2], w = f32.t[3], pre = f32.t[4], y = f32.t[5];
     int64_t rows = dy->shape[0], f = dy->shape[1], h = w->shape[1];
     const float *d;
     SR_TRY(before_act(&d, dy, act == SR_ACT_GELU || act == SR_ACT_GELU_TANH ? pre : y, act));
@@ -285,5 +291,5 @@ sr_status sr_cpu_linear_backward(sr_tensor *dx, sr_tensor *dw, sr_tensor *db, co
         SR_TRY(sr_cpu_product(dy, &p));
     }
     if (db != NULL) SR_TRY(sr_cpu_add_columns(dy, SR_DATA(float, db), d, rows, f));
-    return SR_OK;
+    return sr_cpu_round(&f32);
 }

@@ -4,8 +4,8 @@
  * Work      2 M V H flops forward, 4 M V H backward
  * Traffic   logits are written once and turned into their gradient in place while a row is hot:
  *           8 M V bytes and the word table; without a gradient only ROWS rows of logits exist.
- * Numerics  per row: maximum, f32 exponentials summed in f64 over stretches; the total in f64 in
- *           the order of the rows.
+ * Numerics  logits are f32; per row: maximum, f32 exponentials summed in f64 over stretches; the
+ * total in f64 in the order of the rows.
  */
 #include <string.h>
 
@@ -54,8 +54,11 @@ static void add_up(sr_tensor *total, const sr_tensor *nll, const sr_tensor *weig
 sr_status sr_cpu_cross_entropy(sr_tensor *total, sr_tensor *nll, sr_tensor *correct,
                                sr_tensor *dlogits, const sr_tensor *logits, const sr_tensor *labels,
                                const sr_tensor *weights) {
-    const sr_tensor *all[] = {total, nll, correct, dlogits, logits, weights};
-    SR_TRY(sr_cpu_need_f32("cross_entropy", all, 6));
+    sr_cpu_wide f32;
+    const sr_tensor *all[] = {dlogits, logits}, *rest[] = {total, nll, correct, weights};
+    SR_TRY(sr_cpu_need_f32("cross_entropy", rest, 4));
+    SR_TRY(sr_cpu_widen(&f32, "cross_entropy", all, 2, 1));
+    dlogits = f32.t[0], logits = f32.t[1];
     SR_TRY(check_labels("cross_entropy", labels, logits->shape[1]));
     sr_cpu_state *cpu = sr_cpu_of(total);
     int64_t m = logits->shape[0];
@@ -73,7 +76,7 @@ sr_status sr_cpu_cross_entropy(sr_tensor *total, sr_tensor *nll, sr_tensor *corr
     }
     SR_TRY(sr_cpu_run(total, entropy_task, &j, m));
     add_up(total, nll, weights);
-    return SR_OK;
+    return sr_cpu_round(&f32);
 }
 
 /* ---- the tied decoder ------------------------------------------------------------------------ */
@@ -116,8 +119,11 @@ static sr_status decode(float *logits, const float *x, int64_t rows, const sr_te
 sr_status sr_cpu_mlm_loss(sr_tensor *total, sr_tensor *nll, sr_tensor *correct, sr_tensor *dlogits,
                           const sr_tensor *x, const sr_tensor *word, const sr_tensor *bias,
                           const sr_tensor *labels, const sr_tensor *weights) {
-    const sr_tensor *all[] = {total, nll, correct, dlogits, x, word, bias, weights};
-    SR_TRY(sr_cpu_need_f32("mlm_loss", all, 8));
+    sr_cpu_wide f32;
+    const sr_tensor *all[] = {dlogits, x, word, bias}, *rest[] = {total, nll, correct, weights};
+    SR_TRY(sr_cpu_need_f32("mlm_loss", rest, 4));
+    SR_TRY(sr_cpu_widen(&f32, "mlm_loss", all, 4, 1));
+    dlogits = f32.t[0], x = f32.t[1], word = f32.t[2], bias = f32.t[3];
     int64_t count = x->shape[0], v = word->shape[0], h = word->shape[1];
     SR_TRY(check_labels("mlm_loss", labels, v));
     sr_cpu_state *cpu = sr_cpu_of(total);
@@ -139,7 +145,7 @@ sr_status sr_cpu_mlm_loss(sr_tensor *total, sr_tensor *nll, sr_tensor *correct, 
         SR_TRY(sr_cpu_run(total, entropy_task, &j, rows));
     }
     add_up(total, nll, weights);
-    return SR_OK;
+    return sr_cpu_round(&f32);
 }
 
 /* ---- the decoder's backward ------------------------------------------------------------------ */
@@ -195,8 +201,11 @@ static sr_status bias_gradient(sr_tensor *dbias, const float *d, int64_t count, 
 sr_status sr_cpu_mlm_loss_backward(sr_tensor *dx, sr_tensor *dword, sr_tensor *dbias,
                                    const sr_tensor *dtotal, const sr_tensor *dlogits,
                                    const sr_tensor *x, const sr_tensor *word) {
-    const sr_tensor *all[] = {dx, dword, dbias, dtotal, dlogits, x, word};
-    SR_TRY(sr_cpu_need_f32("mlm_loss", all, 7));
+    sr_cpu_wide f32;
+    const sr_tensor *all[] = {dx, dlogits, x, word}, *rest[] = {dword, dbias, dtotal};
+    SR_TRY(sr_cpu_need_f32("mlm_loss", rest, 3));
+    SR_TRY(sr_cpu_widen(&f32, "mlm_loss", all, 4, 1));
+    dx = f32.t[0], dlogits = f32.t[1], x = f32.t[2], word = f32.t[3];
     int64_t count = x->shape[0], v = word->shape[0], h = word->shape[1];
     float factor = *SR_DATA(float, dtotal);
     const float *d = SR_DATA(float, dlogits);
@@ -232,5 +241,5 @@ sr_status sr_cpu_mlm_loss_backward(sr_tensor *dx, sr_tensor *dword, sr_tensor *d
         SR_TRY(sr_cpu_product(dword, &p));
     }
     if (dbias != NULL) SR_TRY(bias_gradient(dbias, d, count, factor));
-    return SR_OK;
+    return sr_cpu_round(&f32);
 }

@@ -3,8 +3,9 @@
  * Shapes    x, residual, sum, y (T, H), gamma, beta (H), mean, rstd (T)
  * Traffic   forward reads x and residual, writes sum and y: 16 T H bytes; backward reads dy and
  *           sum, writes dx and dresidual: 16 T H bytes.
- * Numerics  two-pass variance; the dropout mask is drawn again in the backward pass.  dgamma and
- *           dbeta are summed over blocks of ROWS rows, the blocks in rising order in f64.
+ * Numerics  mean and rstd are those of the sum before it is rounded; two-pass variance; the dropout
+ * mask is drawn again in the backward pass.  dgamma and dbeta are summed over blocks of ROWS rows,
+ * the blocks in rising order in f64.
  */
 #include <string.h>
 
@@ -54,8 +55,11 @@ sr_status sr_cpu_residual_norm(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr
                                const sr_tensor *x, const sr_tensor *residual,
                                const sr_tensor *gamma, const sr_tensor *beta,
                                const sr_layout *layout, double eps, sr_dropout drop) {
-    const sr_tensor *all[] = {y, sum, mean, rstd, x, residual, gamma, beta};
-    SR_TRY(sr_cpu_need_f32("residual_norm", all, 8));
+    sr_cpu_wide f32;
+    const sr_tensor *all[] = {y, sum, x, residual}, *rest[] = {mean, rstd, gamma, beta};
+    SR_TRY(sr_cpu_need_f32("residual_norm", rest, 4));
+    SR_TRY(sr_cpu_widen(&f32, "residual_norm", all, 4, 2));
+    y = f32.t[0], sum = f32.t[1], x = f32.t[2], residual = f32.t[3];
     sr_cpu_state *cpu = sr_cpu_of(y);
     job j = {.cpu = cpu,
              .y = SR_DATA(float, y),
@@ -72,7 +76,8 @@ sr_status sr_cpu_residual_norm(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr
              .eps = (float)eps,
              .drop = drop};
     SR_TRY(sr_cpu_reserve(cpu, (size_t)sr_drop_room(j.cols) * sizeof(uint32_t), 0));
-    return sr_cpu_run(y, norm_task, &j, sr_blocks(j.rows, ROWS));
+    SR_TRY(sr_cpu_run(y, norm_task, &j, sr_blocks(j.rows, ROWS)));
+    return sr_cpu_round(&f32);
 }
 
 /* ---- backward -------------------------------------------------------------------------------- */
@@ -157,8 +162,11 @@ sr_status sr_cpu_residual_norm_backward(sr_tensor *dx, sr_tensor *dresidual, sr_
                                         const sr_tensor *gamma, const sr_tensor *mean,
                                         const sr_tensor *rstd, const sr_layout *layout,
                                         sr_dropout drop) {
-    const sr_tensor *all[] = {dx, dresidual, dgamma, dbeta, dy, sum, gamma, mean, rstd};
-    SR_TRY(sr_cpu_need_f32("residual_norm", all, 9));
+    sr_cpu_wide f32;
+    const sr_tensor *all[] = {dx, dresidual, dy, sum}, *rest[] = {dgamma, dbeta, gamma, mean, rstd};
+    SR_TRY(sr_cpu_need_f32("residual_norm", rest, 5));
+    SR_TRY(sr_cpu_widen(&f32, "residual_norm", all, 4, 2));
+    dx = f32.t[0], dresidual = f32.t[1], dy = f32.t[2], sum = f32.t[3];
     sr_cpu_state *cpu = sr_cpu_of(dy);
     sr_norm_job j = {.cpu = cpu,
                      .dx = dx != NULL ? SR_DATA(float, dx) : NULL,
@@ -176,5 +184,6 @@ sr_status sr_cpu_residual_norm_backward(sr_tensor *dx, sr_tensor *dresidual, sr_
                      .drop = drop};
     SR_TRY(sr_cpu_reserve(cpu, 0, sr_cpu_norm_room(&j)));
     j.partial = cpu->shared.data;
-    return sr_cpu_norm_backward(dy, &j);
+    SR_TRY(sr_cpu_norm_backward(dy, &j));
+    return sr_cpu_round(&f32);
 }

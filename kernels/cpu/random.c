@@ -91,12 +91,15 @@ static sr_status drop_task(void *context, int64_t i, int worker) {
 
 sr_status sr_cpu_dropout(sr_tensor *y, const sr_tensor *x, const sr_layout *layout,
                          sr_dropout drop) {
-    const sr_tensor *all[] = {y, x};
-    SR_TRY(sr_cpu_need_f32("dropout", all, 2));
     if (drop.keep >= 256) return sr_cpu_copy(y, x);
+    sr_cpu_wide f32;
+    const sr_tensor *all[] = {y, x};
+    SR_TRY(sr_cpu_widen(&f32, "dropout", all, 2, 1));
+    y = f32.t[0], x = f32.t[1];
     sr_cpu_state *cpu = sr_cpu_of(y);
     int64_t cols = x->shape[1];
     SR_TRY(sr_cpu_reserve(cpu, (size_t)sr_drop_room(cols) * sizeof(uint32_t), 0));
     job j = {cpu, SR_DATA(float, y), SR_DATA(float, x), cols, layout, drop};
-    return sr_cpu_run(y, drop_task, &j, sr_blocks(layout->rows, ROWS));
+    SR_TRY(sr_cpu_run(y, drop_task, &j, sr_blocks(layout->rows, ROWS)));
+    return sr_cpu_round(&f32);
 }

@@ -85,28 +85,36 @@ sr_status sr_cpu_gather_rows(sr_tensor *y, const sr_tensor *x, const sr_tensor *
     return sr_cpu_run(y, gather_task, &j, sr_blocks(j.count, ROWS));
 }
 
+/* Elements from .. to of row m as f32, in `room` unless they can be read where they stand. */
+static const float *part_of_row(float *room, const sr_tensor *x, int64_t m, int64_t from,
+                                int64_t to) {
+    if (dense(x) && x->dtype == SR_F32) return SR_DATA(float, x) + m * x->stride[0] + from;
+    for (int64_t c = from; c < to; c++) sr_cpu_load(room + c - from, x, place(x, m, c), 1, 1);
+    return room;
+}
+
 static sr_status scatter_task(void *context, int64_t i, int worker) {
     (void)worker;
     const job *j = context;
     int64_t from = i * STRIPE, to = sr_least(j->width, from + STRIPE);
     bool direct = dense(j->x) && dense(j->y);
+    const sr_simd *simd = sr_cpu_of(j->y)->simd;
     for (int64_t m = 0; m < j->count; m++) {
+        float room[STRIPE], *y = SR_DATA(float, j->y);
+        const float *x = part_of_row(room, j->x, m, from, to);
         int64_t row = j->rows[m * j->step];
-        float *y = SR_DATA(float, j->y);
-        const float *x = SR_DATA(float, j->x);
-        if (direct) {
-            y += row * j->y->stride[0], x += m * j->x->stride[0];
-            sr_cpu_of(j->y)->simd->axpby(y + from, x + from, to - from, 1.0f, 1.0f);
-        } else {
-            for (int64_t c = from; c < to; c++) y[place(j->y, row, c)] += x[place(j->x, m, c)];
-        }
+        if (direct)
+            simd->axpby(y + row * j->y->stride[0] + from, x, to - from, 1.0f, 1.0f);
+        else
+            for (int64_t c = from; c < to; c++) y[place(j->y, row, c)] += x[c - from];
     }
     return SR_OK;
 }
 
 sr_status sr_cpu_scatter_rows(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows) {
     const sr_tensor *all[] = {y, x};
-    SR_TRY(sr_cpu_need_f32("scatter_rows", all, 2));
+    SR_TRY(sr_cpu_need_f32("scatter_rows", all, 1));
+    if (x->dtype != SR_BF16) SR_TRY(sr_cpu_need_f32("scatter_rows", all + 1, 1));
     job j = make(y, x, rows, y);
     SR_TRY(check_rows("scatter_rows", &j, y));
     return sr_cpu_run(y, scatter_task, &j, sr_blocks(j.width, STRIPE));

@@ -67,6 +67,7 @@ typedef struct sr_attention_unit {
     float *dq, *dk, *dv;
     int64_t ld, ldo, n, d;
     float scale;
+    bool low; /* P and dS are rounded to bf16 before they are multiplied */
     sr_key key;
     void *room;
 } sr_attention_unit;

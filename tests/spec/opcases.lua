@@ -1,7 +1,8 @@
 -- opcases - every op, as data.
 --
 -- ops_spec.lua compares, for every case: forward of every device with `ref`, gradients of `ref` with
--- finite differences, and gradients of every device with `ref`.  A new backend needs no new tests.
+-- finite differences, and gradients of every device with `ref`, in f32 and in bf16.  A new backend needs
+-- no new tests.
 --
 -- A case:
 --   name
@@ -10,6 +11,9 @@
 --   run(sr, t)  -> list of outputs, from tensors of those names
 --   tolerance   forward and backward, f32 against f64: largest error over largest magnitude.
 --               Default 2e-6: a handful of roundings of 6e-8 each, grown by sums of tens of terms
+--   bf16        the same in bf16, on inputs that are rounded before `ref` sees them; default 2^-8: a
+--               rounding of 2^-9 at the output, and one at what the op takes in or saves; gradients four
+--               times that
 --   flows       how many of the outputs, from the first, gradients come from; default all
 --   difference  finite differences: tolerance, or false when the op is not differentiable
 local cases = {}
@@ -304,6 +308,7 @@ for _, shape in ipairs { { 1, 1, 1 }, { 5, 3, 7 }, { 130, 48, 65 }, { 200, 128, 
       end,
       run = function(sr, t) return { sr.ops.linear(t.x, t.w, t.b, act and { act = act } or nil) } end,
       tolerance = 5e-6,
+      bf16 = rows == 1 and 2 ^ -6 or nil, -- a single slope of a GELU may lie near its zero
     }
   end
 end

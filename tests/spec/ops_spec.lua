@@ -1,4 +1,5 @@
--- Every op in opcases.lua: gradients of `ref` against finite differences, every device against `ref`.
+-- Every op in opcases.lua: gradients of `ref` against finite differences, every device against `ref` in
+-- each of its precisions.
 
 local sr = require("seqrun")
 require("tests.support.devices").late()
@@ -35,8 +36,18 @@ local function source(name)
   return r
 end
 
+---What stays f32 in every precision: weights of norms and of losses.
+local ALWAYS_F32 = { gamma = true, beta = true, weights = true }
+
+---A real input.  In bf16 `ref` gets the rounded numbers, too.
+local function real(name, value, precision)
+  if precision ~= "bf16" or ALWAYS_F32[name] then return sr.tensor(value) end
+  local rounded = sr.tensor(value, { dtype = "bf16" })
+  return sr.device() == "ref" and rounded:to("f64") or rounded
+end
+
 ---Tensors of a case on the current device: by name, and in a fixed order with the names.
-local function tensors(case)
+local function tensors(case, precision)
   local made = case.make(source(case.name))
   local named, order = {}, {}
   for key, value in pairs(made) do
@@ -49,14 +60,14 @@ local function tensors(case)
     end
     local shape = case.shapes and case.shapes[name]
     local empty = shape and shape[1] == 0
-    local options = { dtype = dtype, requires_grad = not quiet }
     if empty then
       local dims = table.move(shape, 1, #shape, 1, {})
-      dims[#dims + 1] = options
+      dims[#dims + 1] = { dtype = dtype or (real(name, { 0 }, precision):dtype()) }
       named[name] = sr.zeros(table.unpack(dims))
     else
-      named[name] = sr.tensor(value, options)
+      named[name] = dtype and sr.tensor(value, { dtype = dtype }) or real(name, value, precision)
     end
+    if not quiet then named[name]:requires_grad_() end
     order[#order + 1] = name
   end
   table.sort(order)
@@ -64,14 +75,14 @@ local function tensors(case)
 end
 
 ---A scalar of the outputs that no symmetry can hide a mistake from: sum of output_i x fixed weights.
-local function scalar(outputs, flows)
+local function scalar(outputs, flows, precision)
   local total
   for k, y in ipairs(outputs) do
     if k > (flows or #outputs) then break end
-    if y:dtype() == "f32" or y:dtype() == "f64" then
+    if y:dtype() == "f32" or y:dtype() == "f64" or y:dtype() == "bf16" then
       local weights = source("weights " .. k).positive { math.max(1, y:numel()) }
       if y:numel() > 0 then
-        local w = sr.tensor(weights):reshape(table.unpack(y:shape()))
+        local w = real("w", weights, precision):reshape(table.unpack(y:shape()))
         local part = (y * w):sum()
         total = total and total + part or part
       end
@@ -80,17 +91,22 @@ local function scalar(outputs, flows)
   return total
 end
 
-local function run(case)
-  local named, order = tensors(case)
+---@return { outputs: any[][], gradients: table<string, number[]> }
+local function run(case, precision)
+  local named, order = tensors(case, precision)
   local outputs = case.run(sr, named)
+  assert(#outputs > 0, "the case has no outputs")
   local result = { outputs = {}, gradients = {} }
   for k, y in ipairs(outputs) do result.outputs[k] = y:reshape(y:numel()):totable() end
-  local total = scalar(outputs, case.flows)
-  if total and case.difference ~= false then
-    total:backward()
-    for _, name in ipairs(order) do
-      local t = named[name]
-      if t:requires_grad() and t:grad() then result.gradients[name] = t:grad():reshape(t:numel()):totable() end
+  if case.difference == false then return result end
+  local total = assert(scalar(outputs, case.flows, precision), "no output that a gradient can come from")
+  total:backward()
+  for _, name in ipairs(order) do
+    local t = named[name]
+    if t:requires_grad() then
+      local g = assert(t:grad(), "no gradient of " .. name)
+      assert(g:dtype() ~= "bf16", "gradients of leaves add up in f32")
+      result.gradients[name] = g:reshape(t:numel()):totable()
     end
   end
   return result
@@ -98,6 +114,7 @@ end
 
 ---Largest error over largest magnitude.
 local function distance(got, wanted)
+  if #got ~= #wanted then return math.huge end
   local miss, most = 0, 0
   for i, w in ipairs(wanted) do
     if type(w) == "boolean" then
@@ -143,26 +160,42 @@ describe("ref against finite differences:", function()
   end
 end)
 
+---A case on a device against the same on `ref`.
+local function compare(case, device, precision)
+  local wanted = on("ref", function() return run(case, precision) end)
+  local got = on(device, function() return run(case, precision) end)
+  local tolerance = case.tolerance or 2e-6
+  if precision == "bf16" then tolerance = case.bf16 or 2 ^ -8 end
+  assert.equal(#wanted.outputs, #got.outputs)
+  for k, y in ipairs(wanted.outputs) do
+    local d = distance(got.outputs[k], y)
+    assert.is_true(d <= tolerance, ("output %d: %.3e"):format(k, d))
+  end
+  for name, g in pairs(wanted.gradients) do
+    local d = distance(got.gradients[name], g)
+    assert.is_true(d <= tolerance * 4, ("gradient of %s: %.3e"):format(name, d))
+  end
+end
+
+---Whether a case has numbers that can be rounded.
+local function has_reals(case)
+  for _, value in pairs(case.make(source(case.name))) do
+    if type(value) ~= "table" or not (value.i32 or value.bool) then return true end
+  end
+  return false
+end
+
 for _, device in ipairs(sr.devices()) do
-  if device ~= "ref" then
-    describe(device .. " against ref:", function()
-      for _, case in ipairs(cases) do
-        it(case.name .. (case.slow and " #slow" or ""), function()
-          local wanted = on("ref", function() return run(case) end)
-          local got = on(device, function() return run(case) end)
-          local tolerance = case.tolerance or 2e-6
-          for k, y in ipairs(wanted.outputs) do
-            local d = distance(got.outputs[k], y)
-            assert.is_true(d <= tolerance, ("output %d: %.3e"):format(k, d))
+  for _, precision in ipairs(device == "late" and { "f32" } or { "f32", "bf16" }) do
+    if device ~= "ref" then
+      describe(("%s in %s against ref:"):format(device, precision), function()
+        for _, case in ipairs(cases) do
+          if precision == "f32" or (case.bf16 ~= false and has_reals(case)) then
+            it(case.name .. (case.slow and " #slow" or ""), function() compare(case, device, precision) end)
           end
-          for name, g in pairs(wanted.gradients) do
-            assert.is_truthy(got.gradients[name], "no gradient of " .. name)
-            local d = distance(got.gradients[name], g)
-            assert.is_true(d <= tolerance * 4, ("gradient of %s: %.3e"):format(name, d))
-          end
-        end)
-      end
-    end)
+        end
+      end)
+    end
   end
 end
 

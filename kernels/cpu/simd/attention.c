@@ -10,8 +10,9 @@
  *           <dO, O>, dQ = scale dS K, and dK += scale dS^T Q, dV += (Z r P)^T dO in rising order.
  * Work      4 n^2 D flops forward, 10 n^2 D backward, in the tiles of gemm.c; exp and dropout cost
  *           about 30 instructions a vector of P.
- * Numerics  all f32; lse = maximum + log(sum), natural; sums exclude dropout.  A unit reads and
- *           writes its own rows only, in an order fixed by n and D.
+ * Numerics  all f32; on bf16 tensors exp, Z r P and dS are rounded to bf16 before they are
+ * multiplied, and the sum is one of values that were not.  lse = maximum + log(sum), natural; sums
+ * exclude dropout.  A unit reads and writes its own rows only, in an order fixed by n and D.
  */
 #include "kernels/cpu/simd/keys.h"
 #include "kernels/cpu/simd/math.h"
@@ -109,6 +110,10 @@ static float softmax_in_place(float *p, int64_t n, const sr_key *key, const uint
     return m + logf(*sum);
 }
 
+static void round_row(float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) x[i] = sr_bf16_to_f32(sr_bf16_from_f32(x[i]));
+}
+
 static void scale_row(float *x, int64_t n, float factor) {
     vf f = v_set(factor);
     for (int64_t i = 0; i < n; i += VL) v_put(x, i, n, v_at(x, i, n) * f);
@@ -144,6 +149,7 @@ void SR_SIMD(attention)(const sr_attention_unit *u) {
             float sum;
             u->lse[q + i] = softmax_in_place(r.s + i * ld, n, &u->key, r.words + i * groups, &sum);
             factor[i] = keep_scale / sum;
+            if (u->low) round_row(r.s + i * ld, n);
         }
         float *out = u->out + q * u->ldo;
         sr_gemm g = {.c = out,
@@ -223,6 +229,8 @@ static void backward_strip(const sr_attention_unit *u, const room *r, int64_t q)
     for (int64_t i = 0; i < rows; i++)
         slopes(r->s + i * ld, r->ds + i * ld, n, u->lse[q + i],
                dot(dout + i * u->ldo, out + i * u->ldo, d), &u->key, r->words + i * groups);
+    for (int64_t i = 0; u->low && i < rows; i++)
+        round_row(r->s + i * ld, n), round_row(r->ds + i * ld, n);
     sr_gemm dq = {.c = u->dq + q * u->ld,
                   .a = r->ds,
                   .b = r->panels,
