@@ -6,7 +6,7 @@
  *
  * Rules for every slot
  *   - Arguments come in this order: outputs, inputs, saved statistics, layout, scalars.
- *   - Shapes, dtypes and liveness have been checked by the front door (ops.c); outputs are
+ *   - Shapes, dtypes and liveness have been checked by the front door (front.c, ops_*.c); outputs are
  *     allocated.  All tensors of a call live on one device, y->storage->device.
  *   - Small ops accept any strides.  Coarse ops get contiguous tensors.
  *   - Activation gradients are written (=); parameter gradients are added to (+=).  A gradient that

@@ -126,46 +126,6 @@ static int op_copy_(lua_State *L) {
     return return_self(L);
 }
 
-/* random_(tensor, kind, seed, uid, epoch, a, b) */
-static int op_random_(lua_State *L) {
-    static const char *const kinds[] = {"uniform", "normal", "truncated_normal", NULL};
-    sr_tensor *y = lsr_checktensor(L, 1);
-    sr_random kind = (sr_random)luaL_checkoption(L, 2, NULL, kinds);
-    uint64_t seed = (uint64_t)luaL_checkinteger(L, 3);
-    uint32_t uid = (uint32_t)lsr_checkrange(L, 4, 0, UINT32_MAX);
-    uint32_t epoch = (uint32_t)lsr_checkrange(L, 5, 0, UINT32_MAX);
-    lsr_check(L, sr_op_random_in_place(y, kind, seed, SR_PURPOSE_TENSOR, uid, epoch,
-                                       luaL_checknumber(L, 6), luaL_checknumber(L, 7)));
-    return return_self(L);
-}
-
-/* The seed and uid of the options at `arg`, 0 when absent. */
-static void key_options(lua_State *L, int arg, uint64_t *seed, uint32_t *uid) {
-    static const char *const known[] = {"seed", "uid", NULL};
-    lsr_check_options(L, arg, "random", known);
-    *seed = (uint64_t)lsr_field_integer(L, arg, "seed", 0);
-    *uid = (uint32_t)lsr_field_range(L, arg, "uid", 0, 0, UINT32_MAX);
-}
-
-/* tensor:uniform_([a [, b [, { seed=, uid= }]]]), tensor:normal_([mean [, deviation [, ...]]]) */
-static int random_method(lua_State *L, sr_random kind) {
-    sr_tensor *y = lsr_checktensor(L, 1);
-    double a = luaL_optnumber(L, 2, 0), b = luaL_optnumber(L, 3, 1);
-    uint64_t seed;
-    uint32_t uid;
-    key_options(L, 4, &seed, &uid);
-    lsr_check(L, sr_op_random_in_place(y, kind, seed, SR_PURPOSE_TENSOR, uid, 0, a, b));
-    return return_self(L);
-}
-
-static int op_uniform_(lua_State *L) {
-    return random_method(L, SR_UNIFORM);
-}
-
-static int op_normal_(lua_State *L) {
-    return random_method(L, SR_NORMAL);
-}
-
 /* ---- views and copies ------------------------------------------------------------------------ */
 
 static int op_reshape(lua_State *L) {
@@ -394,8 +354,6 @@ static const luaL_Reg methods[] = {
     {"fill_", op_fill_},
     {"zero_", op_zero_},
     {"copy_", op_copy_},
-    {"uniform_", op_uniform_},
-    {"normal_", op_normal_},
     {"reshape", op_reshape},
     {"view", op_view},
     {"expand", op_expand},
@@ -429,8 +387,10 @@ static const luaL_Reg operators[] = {
 };
 
 static const luaL_Reg functions[] = {
-    {"where", op_where},     {"cat", op_cat}, {"gather_rows", op_gather_rows},
-    {"random_", op_random_}, {NULL, NULL},
+    {"where", op_where},
+    {"cat", op_cat},
+    {"gather_rows", op_gather_rows},
+    {NULL, NULL},
 };
 
 int luaopen_seqrun_core_ops(lua_State *L) {
@@ -438,10 +398,12 @@ int luaopen_seqrun_core_ops(lua_State *L) {
     lua_getfield(L, -1, "methods");
     luaL_setfuncs(L, methods, 0);
     lsr_open_backward(L);
+    lsr_open_fills(L);
     lua_getfield(L, -2, "metatable");
     luaL_setfuncs(L, operators, 0);
     luaL_newlib(L, functions);
     lsr_open_coarse(L);
     lsr_open_grad(L);
+    lsr_open_random(L);
     return 1;
 }

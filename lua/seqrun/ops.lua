@@ -3,25 +3,11 @@
 -- T rows, M gathered rows, H hidden, F inner size, V vocabulary.  Dropout needs a layout, since its
 -- decisions are keyed by sequence: (seed, uid, epoch, row) and the site and layer told here.
 
+local check = require("seqrun.check")
 local core = require("seqrun.core.ops")
 local tensor = require("seqrun.tensor")
 
 local ops = { keep_probability = core.keep_probability }
-
-local NOTHING = {}
-
----A misspelled option is an error, not a default.
-local function check_options(name, options, known)
-  for key in pairs(options or NOTHING) do
-    if not known[key] then
-      local list = {}
-      for word in pairs(known) do list[#list + 1] = word end
-      local hint = require("seqrun.guess").hint(tostring(key), list)
-      error(("%s: unknown option '%s'%s"):format(name, tostring(key), hint), 3)
-    end
-  end
-  return options or NOTHING
-end
 
 local LINEAR = { act = true }
 local ATTENTION = { heads = true, scale = true, dropout = true, layer = true }
@@ -39,7 +25,7 @@ local EPS = 1e-12
 ---@param options? { act?: "gelu"|"gelu_tanh"|"relu"|"tanh" }
 ---@return seqrun.Tensor
 function ops.linear(x, w, b, options)
-  return core.linear(x, w, b, check_options("linear", options, LINEAR).act)
+  return core.linear(x, w, b, check.options("linear", options, LINEAR).act)
 end
 
 ---Packed self-attention: rows see the rows of their own sequence and no others.
@@ -48,7 +34,7 @@ end
 ---@param options { heads: integer, scale?: number, dropout?: number, layer?: integer }
 ---@return seqrun.Tensor # (T, H), zero on slack
 function ops.attention(qkv, layout, options)
-  options = check_options("attention", options, ATTENTION)
+  options = check.options("attention", options, ATTENTION)
   if not options.heads then error("attention: the option 'heads' is missing, as in { heads = 4 }", 2) end
   return core.attention(qkv, layout, options.heads, options.scale, options.dropout, "attention", options.layer)
 end
@@ -62,7 +48,7 @@ end
 ---  layout?: seqrun.Layout }
 ---@return seqrun.Tensor
 function ops.residual_norm(x, residual, gamma, beta, options)
-  options = check_options("residual_norm", options, NORM)
+  options = check.options("residual_norm", options, NORM)
   return core.residual_norm(x, residual, gamma, beta, options.layout, options.eps or EPS, options.dropout,
     options.site, options.layer)
 end
@@ -76,7 +62,7 @@ end
 ---@param options? { eps?: number, dropout?: number }
 ---@return seqrun.Tensor # (T, H)
 function ops.embed(ids, types, tables, layout, options)
-  options = check_options("embed", options, EMBED)
+  options = check.options("embed", options, EMBED)
   if type(tables) ~= "table" then
     error("embed: the tables are a " .. type(tables) .. "; wanted { word =, position =, type =, gamma =, beta = }", 2)
   end
@@ -97,7 +83,7 @@ end
 ---@param options { p: number, site?: "head"|"user", layer?: integer }
 ---@return seqrun.Tensor
 function ops.dropout(x, layout, options)
-  options = check_options("dropout", options, DROPOUT)
+  options = check.options("dropout", options, DROPOUT)
   return core.dropout(x, layout, options.p, options.site, options.layer)
 end
 

@@ -9,6 +9,7 @@
 --
 -- An update whose gradient is not finite changes nothing; after `max_skipped` in a row the run ends.
 
+local check = require("seqrun.check")
 local failure = require("seqrun.failure")
 local train = require("seqrun.core.train")
 
@@ -45,18 +46,6 @@ local OPTIONS = {
 
 local GROUP = { match = true, rate = true, decay = true, trust = true, frozen = true }
 
-local function check_keys(what, given, known)
-  for key in pairs(given) do
-    if not known[key] then
-      local names = {}
-      for name in pairs(known) do names[#names + 1] = name end
-      table.sort(names)
-      local hint = require("seqrun.guess").hint(tostring(key), names)
-      error(("optim: %s has no field '%s'%s"):format(what, tostring(key), hint), 5)
-    end
-  end
-end
-
 ---What each parameter gets: the default of its label, then the groups in their order.
 local function segments_of(params, whole)
   local segments, used = {}, {}
@@ -82,33 +71,37 @@ local function segments_of(params, whole)
   return segments
 end
 
----A number that Lua's own checks would not name.
-local function check_number(what, x)
-  if type(x) == "number" then return end
-  error(("optim: %s is a %s; wanted a number"):format(what, type(x)), 5)
+local function check_numbers(what, given, ...)
+  for _, key in ipairs { ... } do
+    if given[key] ~= nil then check.value(("%s: %s"):format(what, key), given[key], "number") end
+  end
 end
 
-local function check_group(group)
-  check_keys("a group", group, GROUP)
-  if type(group.match) ~= "string" then error("optim: a group has no 'match', a pattern of names", 4) end
-  for _, key in ipairs { "rate", "decay" } do check_number(key .. " of a group", group[key] or 0) end
+local function check_group(i, group)
+  local what = ("optim: group %d"):format(i)
+  check.options(what, group, GROUP)
+  if type(group.match) ~= "string" then check.fail("%s: 'match' is missing, a pattern of parameter names", what) end
+  check_numbers(what, group, "rate", "decay")
+  for _, key in ipairs { "trust", "frozen" } do
+    if group[key] ~= nil then check.value(("%s: %s"):format(what, key), group[key], "boolean") end
+  end
 end
 
 local function check_options(params, options)
-  if type(params) ~= "table" or not params.core then error("optim: wanted parameters, such as bert.params", 4) end
-  check_keys("an optimizer", options, OPTIONS)
+  if type(params) ~= "table" or not params.core then check.fail("optim: expected parameters, such as bert.params") end
+  check.options("optim", options, OPTIONS)
   local betas = options.betas
   if betas and (type(betas) ~= "table" or #betas ~= 2) then
-    error("optim: betas are two numbers, such as { 0.9, 0.999 }", 4)
+    check.fail("optim: betas must be two numbers, such as { 0.9, 0.999 }")
   end
-  for i, beta in ipairs(betas or {}) do check_number("beta " .. i, beta) end
-  for _, key in ipairs { "eps", "decay", "power" } do check_number(key, options[key] or 0) end
+  for i, beta in ipairs(betas or {}) do check.value("optim: beta" .. i, beta, "number") end
+  check_numbers("optim", options, "eps", "decay", "power")
 end
 
 local function new(kind, params, options)
   options = options or {}
   check_options(params, options)
-  for _, group in ipairs(options.groups or {}) do check_group(group) end
+  for i, group in ipairs(options.groups or {}) do check_group(i, group) end
   local whole = {
     betas = options.betas or { 0.9, 0.999 },
     eps = options.eps or 1e-6,
@@ -205,12 +198,7 @@ function Optimizer:step(t)
   if type(t) ~= "table" or type(t.rate) ~= "number" then
     error("optim: a step wants its rate, as in opt:step { rate = 1e-4, clip = 1 }", 2)
   end
-  for key in pairs(t) do
-    if not STEP[key] then
-      local hint = require("seqrun.guess").hint(tostring(key), { "rate", "clip", "loss", "zero_grad" })
-      error(("optim: a step has no '%s'%s"):format(tostring(key), hint), 2)
-    end
-  end
+  check.options("optim: step", t, STEP)
   local waiting, room = self.core:pending()
   if waiting == room then guard(self:settle()) end
   self.params:finish_update()

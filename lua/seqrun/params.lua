@@ -8,6 +8,7 @@
 --
 -- `group` is a label that optimizers look at: "decay" (the default) or "no_decay".
 
+local check = require("seqrun.check")
 local guess = require("seqrun.guess")
 local tensor = require("seqrun.tensor")
 local train = require("seqrun.core.train")
@@ -28,20 +29,18 @@ local params = {}
 local Params = {}
 Params.__index = Params
 
-local KNOWN = { "name", "shape", "init", "std", "pad_rows_to", "fuse", "group" }
+local KNOWN = {
+  name = "string", shape = "table", init = "string", std = "number", pad_rows_to = "number", fuse = "string",
+  group = "string",
+}
 
 local function check_spec(i, spec)
   if type(spec) ~= "table" or type(spec.name) ~= "string" or type(spec.shape) ~= "table" then
-    error(("params: parameter %d has no name or no shape; wanted { name = 'w', shape = { 3, 4 } }"):format(i), 3)
+    check.fail("params: parameter %d has no name or no shape; expected { name = 'w', shape = { 3, 4 } }", i)
   end
-  for key in pairs(spec) do
-    local known = false
-    for _, name in ipairs(KNOWN) do known = known or name == key end
-    if not known then
-      local hint = guess.hint(tostring(key), KNOWN)
-      error(("params: '%s' has no field '%s'%s"):format(spec.name, tostring(key), hint), 3)
-    end
-  end
+  local what = ("params: '%s'"):format(spec.name)
+  check.options(what, spec, KNOWN)
+  for key, value in pairs(spec) do check.value(("%s: %s"):format(what, key), value, KNOWN[key]) end
 end
 
 ---A store of these parameters on the current device, all zero.

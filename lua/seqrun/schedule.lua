@@ -4,16 +4,11 @@
 -- packs draw now a few sequences more, now fewer (`update.schedule_step`).  `warmup` is a number of steps, or a
 -- part of `total` when it lies between 0 and 1.  Anything callable with a step serves as well.
 
+local check = require("seqrun.check")
+
 local schedule = {}
 
-local HERE = debug.getinfo(1, "S").source
-
----A sentence at the line of whoever called schedule.NAME.
-local function refuse(name, format, ...)
-  local level = 2
-  while (debug.getinfo(level, "S") or {}).source == HERE do level = level + 1 end
-  error(("schedule.%s: " .. format):format(name, ...), level)
-end
+local function refuse(name, format, ...) check.fail("schedule.%s: " .. format, name, ...) end
 
 local function number_of(name, t, key, otherwise)
   local x = t[key]
@@ -26,16 +21,11 @@ local function number_of(name, t, key, otherwise)
   return x
 end
 
-local function check_keys(name, t, known)
-  if type(t) ~= "table" then refuse(name, "give a table, such as { peak = 1e-4, warmup = 100, total = 1000 }") end
-  local names = {}
-  for _, key in ipairs(known) do names[key] = true end
-  for key in pairs(t) do
-    if not names[key] then
-      local hint = require("seqrun.guess").hint(tostring(key), known)
-      refuse(name, "there is no '%s'%s", tostring(key), hint)
-    end
-  end
+local function check_keys(name, t, ...)
+  if type(t) ~= "table" then refuse(name, "expected a table, such as { peak = 1e-4, warmup = 100, total = 1000 }") end
+  local known = {}
+  for _, key in ipairs { ... } do known[key] = true end
+  check.options("schedule." .. name, t, known)
 end
 
 ---Steps of warm-up, checked against the total when there is one.
@@ -76,7 +66,7 @@ end
 ---@param t { peak: number, warmup?: number, total: integer, power?: number, floor?: number, from_start?: boolean }
 ---@return seqrun.Schedule
 function schedule.poly(t)
-  check_keys("poly", t, { "peak", "warmup", "total", "power", "floor", "from_start" })
+  check_keys("poly", t, "peak", "warmup", "total", "power", "floor", "from_start")
   local peak, total = number_of("poly", t, "peak"), total_of("poly", t)
   local warmup, power = warmup_of("poly", t, total), number_of("poly", t, "power", 1)
   local floor, first = number_of("poly", t, "floor", 0), t.from_start and 0 or warmup
@@ -89,7 +79,7 @@ end
 ---@param t { peak: number, warmup?: number, total: integer, floor?: number }
 ---@return seqrun.Schedule
 function schedule.linear(t)
-  check_keys("linear", t, { "peak", "warmup", "total", "floor" })
+  check_keys("linear", t, "peak", "warmup", "total", "floor")
   local peak, total = number_of("linear", t, "peak"), total_of("linear", t)
   local warmup, floor = warmup_of("linear", t, total), number_of("linear", t, "floor", 0)
   return warmed(peak, warmup, function(step)
@@ -101,7 +91,7 @@ end
 ---@param t { peak: number, warmup?: number, total: integer, floor?: number }
 ---@return seqrun.Schedule
 function schedule.cosine(t)
-  check_keys("cosine", t, { "peak", "warmup", "total", "floor" })
+  check_keys("cosine", t, "peak", "warmup", "total", "floor")
   local peak, total = number_of("cosine", t, "peak"), total_of("cosine", t)
   local warmup, floor = warmup_of("cosine", t, total), number_of("cosine", t, "floor", 0)
   return warmed(peak, warmup, function(step)
@@ -114,7 +104,7 @@ end
 ---@param t { peak: number, warmup?: integer }
 ---@return seqrun.Schedule
 function schedule.constant(t)
-  check_keys("constant", t, { "peak", "warmup" })
+  check_keys("constant", t, "peak", "warmup")
   local peak, warmup = number_of("constant", t, "peak"), warmup_of("constant", t)
   return warmed(peak, warmup, function() return peak end)
 end
@@ -123,7 +113,7 @@ end
 ---@param t { peak: number, warmup: integer }
 ---@return seqrun.Schedule
 function schedule.inverse_sqrt(t)
-  check_keys("inverse_sqrt", t, { "peak", "warmup" })
+  check_keys("inverse_sqrt", t, "peak", "warmup")
   local peak, warmup = number_of("inverse_sqrt", t, "peak"), warmup_of("inverse_sqrt", t)
   if warmup < 1 then refuse("inverse_sqrt", "warmup is 0; the decay is measured in it, give at least 1 step") end
   return warmed(peak, warmup, function(step) return peak * math.sqrt(warmup / step) end)
@@ -133,7 +123,7 @@ end
 ---@param t { peak: number, warmup?: number, total: integer, decay: integer, floor?: number }
 ---@return seqrun.Schedule
 function schedule.wsd(t)
-  check_keys("wsd", t, { "peak", "warmup", "total", "decay", "floor" })
+  check_keys("wsd", t, "peak", "warmup", "total", "decay", "floor")
   local peak, total = number_of("wsd", t, "peak"), total_of("wsd", t)
   local warmup, floor = warmup_of("wsd", t, total), number_of("wsd", t, "floor", 0)
   local decay = number_of("wsd", t, "decay")

@@ -4,6 +4,7 @@
 -- to the pool when that closes.  `t:keep()` carries it out.  Dimensions and positions count from 1 and -1
 -- is the last; values inside tensors (ids, rows, labels) count from 0 and are never shifted.
 
+local check = require("seqrun.check")
 local core = require("seqrun.core.tensor")
 local ops = require("seqrun.core.ops")
 
@@ -18,6 +19,7 @@ local tensor = {
   synchronize = core.synchronize,
   plugin = core.plugin,
   where = ops.where,
+  manual_seed = ops.manual_seed,
 }
 
 ---What `sr.tensor`, `sr.zeros` and their like may be told.
@@ -26,26 +28,14 @@ local tensor = {
 ---@field device? string default: the current device
 ---@field requires_grad? boolean a leaf whose gradient is wanted
 
-local DTYPES = { f64 = true, f32 = true, bf16 = true, i32 = true, bool = true }
-local KNOWN = { dtype = true, device = true, requires_grad = true, seed = true, uid = true }
+local KNOWN = { dtype = true, device = true, requires_grad = true }
+local RANDOM = { dtype = true, device = true, requires_grad = true, seed = true, uid = true }
+local DTYPES = { "f64", "f32", "bf16", "i32", "bool" }
 
----`level`: of the mistake, as error() counts from here.
-local function check_options(name, options, level)
-  if options ~= nil and type(options) ~= "table" then
-    local text = '%s: the options are a %s; wanted a table, such as { dtype = "i32" }'
-    error(text:format(name, type(options)), level or 3)
-  end
-  for key in pairs(options or {}) do
-    if not KNOWN[key] then
-      local hint = require("seqrun.guess").hint(tostring(key), { "dtype", "device", "requires_grad" })
-      error(("%s: unknown option '%s'%s"):format(name, tostring(key), hint), level or 3)
-    end
-  end
-  local dtype = options and options.dtype
-  if dtype ~= nil and not DTYPES[dtype] then
-    error(("%s: there is no dtype '%s'; use f64, f32, bf16, i32 or bool"):format(name, tostring(dtype)), level or 3)
-  end
-  return options or {}
+local function check_options(name, options, known)
+  options = check.options(name, options, known)
+  if options.dtype ~= nil then check.choice(name .. ": dtype", options.dtype, DTYPES) end
+  return options
 end
 
 local function finish(t, options)
@@ -57,10 +47,7 @@ end
 ---@param name string "cpu" or "ref"
 ---@param options? { threads?: integer }
 function tensor.use(name, options)
-  for key in pairs(options or {}) do
-    if key ~= "threads" then error(("use: unknown option '%s'; use threads"):format(tostring(key)), 2) end
-  end
-  core.use(name, options and options.threads)
+  core.use(name, check.options("use", options, { threads = true }).threads)
 end
 
 ---A tensor from a number or nested lists, or a copy of a tensor.
@@ -68,7 +55,7 @@ end
 ---@param options? seqrun.TensorOptions
 ---@return seqrun.Tensor
 function tensor.tensor(values, options)
-  options = check_options("tensor", options)
+  options = check_options("tensor", options, KNOWN)
   if type(values) == "userdata" then
     local copy = values:detach():clone()
     if options.device then copy = copy:to(options.device) end
@@ -88,34 +75,34 @@ function tensor.from_string(bytes, dims, dtype)
 end
 
 ---Splits (d1, d2, ..., [options]) or ({d1, d2}, [options]) into sizes and options.
-local function sizes_and_options(name, ...)
+local function sizes_and_options(name, known, ...)
   local given = { ... }
   local count = select("#", ...)
   local first, last = given[1], given[count]
   if type(first) == "table" and #first > 0 or (type(first) == "table" and count == 2) then
-    return first, check_options(name, given[2], 4)
+    return first, check_options(name, given[2], known)
   end
   local options = type(last) == "table" and last or nil
   if options then given[count] = nil end
-  return given, check_options(name, options, 4)
+  return given, check_options(name, options, known)
 end
 
 ---@return seqrun.Tensor
 function tensor.zeros(...)
-  local sizes, options = sizes_and_options("zeros", ...)
+  local sizes, options = sizes_and_options("zeros", KNOWN, ...)
   return finish(core.full(sizes, 0, options.dtype, options.device), options)
 end
 
 ---@return seqrun.Tensor
 function tensor.ones(...)
-  local sizes, options = sizes_and_options("ones", ...)
+  local sizes, options = sizes_and_options("ones", KNOWN, ...)
   return finish(core.full(sizes, 1, options.dtype, options.device), options)
 end
 
 ---Contents not set.
 ---@return seqrun.Tensor
 function tensor.empty(...)
-  local sizes, options = sizes_and_options("empty", ...)
+  local sizes, options = sizes_and_options("empty", KNOWN, ...)
   return finish(core.empty(sizes, options.dtype, options.device), options)
 end
 
@@ -127,7 +114,7 @@ function tensor.full(sizes, value, options)
   if type(sizes) ~= "table" or type(value) ~= "number" and type(value) ~= "boolean" then
     error("full: wanted the sizes and a number, as in full({ 2, 3 }, 1)", 2)
   end
-  options = check_options("full", options)
+  options = check_options("full", options, KNOWN)
   return finish(core.full(sizes, value, options.dtype, options.device), options)
 end
 
@@ -147,25 +134,24 @@ function tensor.arange(first, last, step, options)
   return tensor.tensor(list, options)
 end
 
----A draw is keyed and nothing is remembered: the same seed and uid, 0 and 0 unless told, give the same
----numbers.
 local function random(kind, sizes, options)
   local t = core.empty(sizes, options.dtype, options.device)
-  return finish(ops.random_(t, kind, options.seed or 0, options.uid or 0, 0, 0, 1), options)
+  return finish(ops.random_(t, kind, 0, 1, options), options)
 end
 
----Uniform in [0, 1): a function of the options seed and uid.
+---Uniform in [0, 1).  With the options `seed` or `uid` the numbers are a function of these two; without, each call
+---draws anew from the session's generator: see sr.manual_seed.
 ---@return seqrun.Tensor
 function tensor.rand(...)
-  local sizes, options = sizes_and_options("rand", ...)
+  local sizes, options = sizes_and_options("rand", RANDOM, ...)
   local t = random("uniform", sizes, options) -- no tail call: messages look for the caller's line
   return t
 end
 
----Normal with mean 0 and deviation 1: a function of the options seed and uid.
+---Normal with mean 0 and deviation 1; seeds as in sr.rand.
 ---@return seqrun.Tensor
 function tensor.randn(...)
-  local sizes, options = sizes_and_options("randn", ...)
+  local sizes, options = sizes_and_options("randn", RANDOM, ...)
   local t = random("normal", sizes, options) -- no tail call: messages look for the caller's line
   return t
 end

@@ -5,7 +5,7 @@
 --     local ids = tokenizer:encode("She was very [MASK].", { specials = true })
 --     print(tokenizer:decode(ids))
 
-local check_options = require("seqrun.check_options")
+local check = require("seqrun.check")
 local core = require("seqrun.core.text")
 
 local text = {}
@@ -40,7 +40,7 @@ local TOKENIZER = { vocab = true, lowercase = true, keep_accents = true, literal
 ---@return string? message
 ---@return string? code
 function text.tokenizer(t)
-  check_options("text.tokenizer", t, TOKENIZER)
+  check.options("text.tokenizer", t, TOKENIZER)
   if t.vocab == nil then error("text.tokenizer: give vocab, a path or a vocabulary", 2) end
   local vocab, lowercase = t.vocab, t.lowercase ~= false
   if type(vocab) == "string" then
@@ -76,8 +76,7 @@ end
 ---@return { types: integer[], offsets?: integer[][] } more token types, and offsets if asked for
 function Tokenizer:encode(line, pair, options)
   if type(pair) == "table" then pair, options = nil, pair end
-  options = options or {}
-  check_options("encode", options, { specials = true, offsets = true })
+  options = check.options("encode", options, { specials = true, offsets = true })
   local parts = {}
   for _, one in ipairs { line, pair } do
     local ids, offsets = self.core:ids(one, options.offsets)
@@ -128,7 +127,7 @@ local TRAIN = {
 ---@return table|string|nil counts what was met and what was left out; the message on failure
 ---@return string? code
 function text.train(t)
-  check_options("text.train", t, TRAIN)
+  check.options("text.train", t, TRAIN)
   if t.files == nil then error("text.train: give files, a path or a list of paths", 2) end
   local options = {}
   for key in pairs(TRAIN) do options[key] = t[key] end
@@ -149,7 +148,7 @@ local SENTENCES = { files = true, format = true, limit = true }
 ---@return string? code
 ---@return userdata? closing
 function text.sentences(t)
-  check_options("text.sentences", t, SENTENCES)
+  check.options("text.sentences", t, SENTENCES)
   if t.files == nil then error("text.sentences: give files, a path or a list of paths", 2) end
   local sentences, problem, status = core.sentences(t.files, { format = t.format, limit = t.limit })
   if not sentences then return nil, problem, status end

@@ -292,6 +292,25 @@ describe("arithmetic", function()
     local u = sr.rand({ 1000 }, { seed = 5, uid = 1 })
     assert.is_true(u:min():item() >= 0 and u:max():item() < 1)
   end)
+
+  each_device("draws other numbers at each call without a key, the same again from manual_seed on", function()
+    local function draws(seed)
+      sr.manual_seed(seed)
+      local list = { sr.randn(3), sr.randn(3), sr.rand(3), sr.zeros(3):normal_(), sr.zeros(3):uniform_(0, 1, {}) }
+      for i, t in ipairs(list) do list[i] = t:tostring_bytes() end
+      return list
+    end
+    local first, seen = draws(7), {}
+    for _, bytes in ipairs(first) do
+      assert.is_nil(seen[bytes])
+      seen[bytes] = true
+    end
+    local keyed = sr.randn({ 3 }, { seed = 7 }):tostring_bytes()
+    assert.same(first, draws(7))
+    assert.are_not.same(first, draws(8))
+    assert.is_nil(seen[keyed])
+    assert.equal(keyed, sr.randn({ 3 }, { seed = 7, uid = 0 }):tostring_bytes())
+  end)
 end)
 
 describe("the tape", function()
@@ -454,15 +473,15 @@ describe("an error", function()
       { function() local _ = sr.zeros(2.5, 3) end, "sizes are whole numbers" },
       { function() local _ = x:sum(4) end, "sum: argument 1: dimension 4 of 2" },
       { function() local _ = x.sum(4) end, "wanted a tensor, got number" },
-      { function() local _ = sr.zeros(2, { dtype = "f16" }) end, "no dtype 'f16'" },
+      { function() local _ = sr.zeros(2, { dtype = "f16" }) end, "zeros: dtype must be one of f64, f32, bf16, i32, bool, got 'f16'" },
       { function() local _ = x + {} end, "a live tensor or number" },
       { function() local _ = x:item() end, "use totable()" },
       { function() local _ = sr.from_string("abc", { 2 }, "i32") end, "3 bytes" },
       { function() local _ = sr.cat { x, sr.ones(3, 4) } end, "equal sizes" },
       { function() local _ = sr.cat { x, 3 } end, "number 2 of the list is a number" },
       { function() local _ = sr.randn(2, 3.5) end, "sizes are whole numbers" },
-      { function() local _ = sr.randn({ 2, 3 }, 5) end, "randn: the options are a number; wanted a table" },
-      { function() local _ = sr.tensor({ 1 }, "i32") end, "tensor: the options are a string" },
+      { function() local _ = sr.randn({ 2, 3 }, 5) end, "randn: options must be a table, got 5" },
+      { function() local _ = sr.tensor({ 1 }, "i32") end, "tensor: options must be a table, got 'i32'" },
       { function() local _ = sr.arange(5) end, "wanted the first and the last number" },
       { function() local _ = x[3] end, "select: position 3 of dimension 1 in (2, 3)" },
       { function() local _ = x[1.5] end, "index is 1.5; wanted a whole number" },
@@ -470,7 +489,7 @@ describe("an error", function()
       { function() local _ = x:sofmax() end, "has no 'sofmax'; did you mean 'softmax'?" },
       { function() x[1] = 7 end, "write in place with t[i]:fill_(number)" },
       { function() local _ = x:to("int") end, "to: 'int' is no dtype" },
-      { function() local _ = x:uniform_(0, 1, { sead = 1 }) end, "random: unknown option 'sead'; did you mean 'seed'?" },
+      { function() local _ = x:uniform_(0, 1, { sead = 1 }) end, "uniform_: unknown option 'sead'; did you mean 'seed'?" },
       { function() local _ = x:expand(1 << 40, 1 << 40, 2, 3) end, "2^63 elements" },
       { function() x[1]:expand(5, 3):add_(1) end, "write to a clone() of it" },
       { function() x[1]:expand(5, 3):zero_() end, "write to a clone() of it" },

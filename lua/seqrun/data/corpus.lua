@@ -1,6 +1,6 @@
 -- corpus.lua - an opened data set, as a person meets it.
 
-local check_options = require("seqrun.check_options")
+local check = require("seqrun.check")
 local commas = require("seqrun.run.text").commas
 local core = require("seqrun.core.data")
 
@@ -26,8 +26,7 @@ local OPEN = { held = true, split = true, seed = true, vocab = true, cache = tru
 ---@return string? message
 ---@return string? code
 function Corpus.open(path, options)
-  options = options or {}
-  check_options("data.open", options, OPEN)
+  options = check.options("data.open", options, OPEN)
   local vocab = options.vocab
   if type(vocab) == "string" then
     local loaded, message, code = require("seqrun.core.text").vocab(vocab)

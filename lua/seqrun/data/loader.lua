@@ -1,6 +1,6 @@
 -- loader.lua - updates in order: what a training loop draws from.
 
-local check_options = require("seqrun.check_options")
+local check = require("seqrun.check")
 local core = require("seqrun.core.batch")
 local failure = require("seqrun.failure")
 local shares = require("seqrun.data.shares")
@@ -190,7 +190,7 @@ end
 ---@return string? message
 ---@return string? code
 function Loader.open(t)
-  check_options("data.loader", t, OPTIONS)
+  check.options("data.loader", t, OPTIONS)
   if not t.data then error("data.loader: give data, an opened data set", 3) end
   if t.adjust and t.adjust ~= "batch" and t.adjust ~= "betas" then
     error(("data.loader: adjust is '%s'; it is 'batch' or 'betas'"):format(tostring(t.adjust)), 3)
@@ -243,7 +243,7 @@ function Loader:cursor() return self.core:cursor() end
 ---Goes to a cursor: what follows equals never having stopped.
 ---@param cursor seqrun.Cursor
 function Loader:seek(cursor)
-  check_options("loader:seek", cursor, CURSOR)
+  check.options("loader:seek", cursor, CURSOR)
   local done, message, code = self.core:seek(cursor)
   if not done then failure.raise(code, "%s", message) end
 end
@@ -294,8 +294,7 @@ function Loader:waited() return self.core:waited() end
 ---@param options? { arrange?: string, epoch?: integer }
 ---@return seqrun.Update
 function Loader:update_of(uids, options)
-  options = options or {}
-  check_options("loader:update_of", options, { arrange = true, epoch = true })
+  options = check.options("loader:update_of", options, { arrange = true, epoch = true })
   local epoch = options.epoch or self.options.epoch or 0
   local arrange = options.arrange or self.options.arrange or "packed"
   return new_update(failure.must(self.core:update_of(uids, epoch, arrange)))

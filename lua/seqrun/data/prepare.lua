@@ -1,6 +1,6 @@
 -- prepare.lua - raw text to a data set: a vocabulary when none is given, then tokens, streamed.
 
-local check_options = require("seqrun.check_options")
+local check = require("seqrun.check")
 local commas = require("seqrun.run.text").commas
 local core = require("seqrun.core.data")
 local sys = require("seqrun.core.sys")
@@ -162,11 +162,11 @@ end
 ---@return string? message
 ---@return string? code
 return function(options)
-  check_options("data.prepare", options, OPTIONS)
+  check.options("data.prepare", options, OPTIONS)
   if not options.inputs or not options.out or not options.vocab then
     error("data.prepare: give inputs, out and vocab (a path, or { size = N } to train one)", 2)
   end
-  if type(options.vocab) == "table" then check_options("data.prepare: vocab", options.vocab, TRAIN) end
+  if type(options.vocab) == "table" then check.options("data.prepare: vocab", options.vocab, TRAIN) end
   local inputs = type(options.inputs) == "table" and options.inputs or { options.inputs }
   local counts, message, code = prepare(options, inputs)
   if code == "stopped" then message = "prepare: stopped on request; no data set was written" end

@@ -1,6 +1,6 @@
 -- write.lua - given examples to a data set: segments, and a label if they have one.
 
-local check_options = require("seqrun.check_options")
+local check = require("seqrun.check")
 local core = require("seqrun.core.data")
 local sys = require("seqrun.core.sys")
 
@@ -84,7 +84,7 @@ end
 ---@return string? message
 ---@return string? code
 return function(options)
-  check_options("data.write", options, OPTIONS)
+  check.options("data.write", options, OPTIONS)
   if not options.out or not options.vocab or not options.examples then
     error("data.write: give out, vocab and examples, a list or an iterator of { a =, b =, label = }", 2)
   end

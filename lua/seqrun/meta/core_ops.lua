@@ -24,16 +24,21 @@ function ops.cat(list, dim) end
 ---@return seqrun.Tensor
 function ops.gather_rows(x, rows) end
 
----Fills a tensor with keyed random numbers; returns it.
+---Fills with random numbers: uniform in [a, b), or normal with mean a and deviation b (truncated_normal: within two
+---deviations).  With a seed or a uid a function of both, else the session's next draw.
 ---@param t seqrun.Tensor
 ---@param kind "uniform"|"normal"|"truncated_normal"
----@param seed integer
----@param uid integer
----@param epoch integer
----@param a number
----@param b number
+---@param a? number default 0
+---@param b? number default 1
+---@param options? { seed?: integer, uid?: integer }
 ---@return seqrun.Tensor
-function ops.random_(t, kind, seed, uid, epoch, a, b) end
+function ops.random_(t, kind, a, b, options) end
+
+---Starts the session's random numbers again from this seed; at the start of a program the seed is 0.  Draws
+---with a `seed` or `uid` of their own, initialisation, masking and dropout do not depend on it; nor is it saved in
+---checkpoints.
+---@param seed integer
+function ops.manual_seed(seed) end
 
 ---act(x w^T + b).
 ---@param x seqrun.Tensor

@@ -166,14 +166,14 @@ function Tensor:fill_(value) end
 ---@return seqrun.Tensor
 function Tensor:zero_() end
 
----Fills with uniform numbers in [a, b), keyed by seed and uid; returns self.
+---Fills with uniform numbers in [a, b), keyed by seed and uid or, without them, drawn anew; returns self.
 ---@param a? number
 ---@param b? number
 ---@param options? { seed?: integer, uid?: integer }
 ---@return seqrun.Tensor
 function Tensor:uniform_(a, b, options) end
 
----Fills with normal numbers, keyed by seed and uid; returns self.
+---Fills with normal numbers, keyed by seed and uid or, without them, drawn anew; returns self.
 ---@param mean? number
 ---@param deviation? number
 ---@param options? { seed?: integer, uid?: integer }

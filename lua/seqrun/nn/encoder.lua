@@ -5,7 +5,7 @@
 --
 -- Source: Devlin et al. 2018, arXiv:1810.04805.
 
-local check_options = require("seqrun.check_options")
+local check = require("seqrun.check")
 local configs = require("seqrun.nn.config")
 local ops = require("seqrun.ops")
 local part = require("seqrun.nn.part")
@@ -63,7 +63,7 @@ local OPTIONS = { pooler = true, prefix = true }
 ---@return seqrun.Encoder
 function Encoder.new(config, options)
   options = options or {}
-  check_options("nn.encoder", options, OPTIONS)
+  check.options("nn.encoder", options, OPTIONS)
   local whole = configs.whole(config, 4)
   if whole.heads ~= nil then error("nn.encoder: an encoder has no heads; use sr.nn.bert", 3) end
   local prefix = options.prefix or "bert."

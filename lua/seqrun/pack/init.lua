@@ -9,6 +9,7 @@
 -- A source is a list of lengths, a data set (what has :lengths()), a histogram (sr.pack.histogram),
 -- or the path of a .hist file or a data set.
 
+local check = require("seqrun.check")
 local core = require("seqrun.core.pack")
 local guess = require("seqrun.guess")
 local show = require("seqrun.pack.show")
@@ -25,24 +26,15 @@ local pack = {}
 ---@field epoch? integer of a data set, from 0
 
 local OPTIONS = {
-  "max_len", "max_seqs", "tolerance", "too_long", "part", "epoch", "solver", "iterations", "seconds", "seed", "open",
+  max_len = true, max_seqs = true, tolerance = true, too_long = true, part = true, epoch = true, solver = true,
+  iterations = true, seconds = true, seed = true, open = true,
 }
 
-local function check_options(where, options)
-  local known = {}
-  for _, name in ipairs(OPTIONS) do known[name] = true end
-  for name in pairs(options) do
-    if not known[name] then
-      error(("%s: unknown option '%s'%s"):format(where, tostring(name), guess.hint(tostring(name), OPTIONS)), 3)
-    end
-  end
+local function check_options(what, options)
+  check.options(what, options, OPTIONS)
   local max_len, max_seqs = options.max_len, options.max_seqs
-  if max_len and not (math.type(max_len) == "integer" and max_len >= 1 and max_len <= 65535) then
-    error(("%s: max_len is %s; wanted a whole number from 1 to 65535"):format(where, tostring(max_len)), 3)
-  end
-  if max_seqs and max_seqs ~= "auto" and not (math.type(max_seqs) == "integer" and max_seqs >= 0) then
-    error(("%s: max_seqs is %s; wanted a whole number, or 'auto'"):format(where, tostring(max_seqs)), 3)
-  end
+  if max_len then check.integer(what .. ": max_len", max_len, 1, 65535) end
+  if max_seqs and max_seqs ~= "auto" then check.integer(what .. ": max_seqs", max_seqs, 0) end
 end
 
 ---@param name? string nil is the default solver

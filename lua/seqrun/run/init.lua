@@ -13,7 +13,7 @@
 -- an evaluation, a stop.  Step n means n updates; all state that step n + 1 needs is in the
 -- checkpoint of step n, so a run that stops anywhere and goes on writes the same bits.
 
-local check_options = require("seqrun.check_options")
+local check = require("seqrun.check")
 local checkpoint = require("seqrun.checkpoint")
 local config = require("seqrun.config")
 local contracts = require("seqrun.run.contracts")
@@ -90,7 +90,7 @@ function run.open(spec)
   if type(spec) ~= "table" or type(spec.recipe) ~= "table" then
     error("run.open: wanted { recipe = arg, task = sr.tasks.pretraining }", 2)
   end
-  check_options("run.open", spec, OPEN)
+  check.options("run.open", spec, OPEN)
   local request = options.read(spec.recipe)
   local folder = folder_of(request)
   local loaded = load_config(request, folder, run.schema(spec.task, { keys = spec.keys, rules = spec.rules }))

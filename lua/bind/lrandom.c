@@ -1,0 +1,107 @@
+/* lrandom.c - random numbers, keyed or from the session; part of seqrun.core.ops.
+ *
+ * A draw with a seed or a uid is a function of both: the same key, the same numbers.  A draw with
+ * neither takes the next of the session's keys: (seed of the session, number of the draw), in
+ * epochs that no keyed draw has.
+ */
+#include "core/tensor/ops.h"
+#include "lua/bind/lops.h"
+#include "lua/bind/ltensor.h"
+
+typedef struct session {
+    uint64_t seed, draws;
+} session;
+
+static const char session_key;
+
+static session *the_session(lua_State *L) {
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &session_key);
+    session *s = lua_touserdata(L, -1);
+    lua_pop(L, 1);
+    if (s != NULL) return s;
+    s = lua_newuserdatauv(L, sizeof *s, 0);
+    *s = (session){0};
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &session_key);
+    return s;
+}
+
+/* manual_seed(seed): the session's draws start again from this seed */
+static int manual_seed(lua_State *L) {
+    uint64_t seed = (uint64_t)luaL_checkinteger(L, 1);
+    *the_session(L) = (session){.seed = seed};
+    return 0;
+}
+
+typedef struct key {
+    uint64_t seed;
+    uint32_t uid, epoch;
+} key;
+
+static bool has_field(lua_State *L, int table, const char *name) {
+    bool has = lua_istable(L, table) && lua_getfield(L, table, name) != LUA_TNIL;
+    lua_settop(L, table);
+    return has;
+}
+
+/* The key that the options at `table`, the last argument, name; else the session's next. */
+static key next_key(lua_State *L, int table) {
+    lua_settop(L, table);
+    if (has_field(L, table, "seed") || has_field(L, table, "uid"))
+        return (key){(uint64_t)lsr_field_integer(L, table, "seed", 0),
+                     (uint32_t)lsr_field_range(L, table, "uid", 0, 0, UINT32_MAX), 0};
+    session *s = the_session(L);
+    uint64_t draw = s->draws++;
+    return (key){s->seed, (uint32_t)draw, 1 + (uint32_t)(draw >> 32)};
+}
+
+/* Fills the tensor at 1; parameters of the distribution at `arg` and after it, then options. */
+static int fill(lua_State *L, sr_random kind, int arg) {
+    sr_tensor *y = lsr_checktensor(L, 1);
+    double a = luaL_optnumber(L, arg, 0), b = luaL_optnumber(L, arg + 1, 1);
+    key k = next_key(L, arg + 2);
+    lsr_check(L, sr_op_random_in_place(y, kind, k.seed, SR_PURPOSE_TENSOR, k.uid, k.epoch, a, b));
+    lua_settop(L, 1);
+    return 1;
+}
+
+/* random_(tensor, kind, a, b, options) -> tensor */
+static int random_(lua_State *L) {
+    static const char *const kinds[] = {"uniform", "normal", "truncated_normal", NULL};
+    return fill(L, (sr_random)luaL_checkoption(L, 2, NULL, kinds), 3);
+}
+
+static int fill_method(lua_State *L, sr_random kind, const char *name) {
+    static const char *const known[] = {"seed", "uid", NULL};
+    lsr_check_options(L, 4, name, known);
+    return fill(L, kind, 2);
+}
+
+/* tensor:uniform_([a [, b [, { seed=, uid= }]]]) */
+static int tensor_uniform(lua_State *L) {
+    return fill_method(L, SR_UNIFORM, "uniform_");
+}
+
+/* tensor:normal_([mean [, deviation [, { seed=, uid= }]]]) */
+static int tensor_normal(lua_State *L) {
+    return fill_method(L, SR_NORMAL, "normal_");
+}
+
+static const luaL_Reg functions[] = {
+    {"random_", random_},
+    {"manual_seed", manual_seed},
+    {NULL, NULL},
+};
+
+static const luaL_Reg methods[] = {
+    {"uniform_", tensor_uniform},
+    {"normal_", tensor_normal},
+    {NULL, NULL},
+};
+
+void lsr_open_random(lua_State *L) {
+    luaL_setfuncs(L, functions, 0);
+}
+
+void lsr_open_fills(lua_State *L) {
+    luaL_setfuncs(L, methods, 0);
+}
