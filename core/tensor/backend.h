@@ -112,14 +112,27 @@ typedef struct sr_segment {
     bool frozen;
 } sr_segment;
 
+/* A piece of a segment: norms are summed over chunks in order, in f64, and the store is cut between
+ * them where several optimizers share it. */
+enum { SR_CHUNK = 32768 };
+typedef struct sr_chunk {
+    int64_t from, size; /* elements of the store; at most SR_CHUNK */
+    int64_t segment;
+} sr_chunk;
+
 typedef struct sr_step {
     bool lamb;             /* else AdamW */
     sr_tensor *value;      /* flat f32 (f64 on ref) masters */
     const sr_tensor *grad; /* flat */
-    sr_tensor *m, *v;      /* flat moments */
-    sr_tensor *low;        /* bf16 copy of value to refresh, or NULL */
+    sr_tensor *m, *v;      /* flat moments, from element `base` of the store on */
+    int64_t base;
+    sr_tensor *low; /* bf16 copy of value to refresh, or NULL */
     const sr_segment *segments;
     int64_t count;
+    const sr_chunk *chunks; /* of all segments that are not frozen, in order */
+    int64_t chunk_count;
+    int64_t first, last; /* the chunks to update: [first, last) */
+    sr_tensor *norms;    /* LAMB: (chunk_count, 2) f64, squared norms of w and u of each chunk */
     double rate, beta1, beta2, eps;
     double clip; /* largest global norm; 0: none.  Factor 1 when norm <= clip, else
                     clip / norm; with clip_eps min(1, clip / (norm + 1e-6)) */
@@ -135,7 +148,7 @@ static inline double sr_step_correction(double beta, double applied) {
 
 /* Goes up with every change of this table, of sr_tensor, sr_storage, sr_device, sr_layout or of
  * sr_host (plugin.h). */
-enum { SR_ABI = 1 };
+enum { SR_ABI = 2 };
 
 struct sr_backend {
     int abi;      /* SR_ABI, */
@@ -260,15 +273,24 @@ struct sr_backend {
                                const sr_tensor *weights);
 
     /* ---- optimizer ------------------------------------------------------------------------ */
-    /* result[0] = norm of grad over the segments that are not frozen, accumulated in f64;
-     * result[1] = 1 when it is finite, and the loss (one element, real; NULL: none) is, too */
-    sr_status (*grad_norm)(sr_tensor *result, const sr_tensor *grad, const sr_tensor *loss,
-                           const sr_segment *segments, int64_t count);
-    /* One AdamW or LAMB step; leaves everything untouched when result[1] is 0.
+    /* A step is grad_squares, grad_norm, lamb_moments when it is LAMB, and step; where several
+     * devices share the work, each takes its chunks, and squares and norms are exchanged in
+     * between.  Segments and chunks are valid during the call only. */
+
+    /* squares[c] = sum of the squares of grad in chunk c, for c in [first, last); (chunks) f64 */
+    sr_status (*grad_squares)(sr_tensor *squares, const sr_tensor *grad, const sr_chunk *chunks,
+                              int64_t first, int64_t last);
+    /* result[0] = root of the sum of squares (count) in order; result[1] = 1 when it is finite and
+     * so is the loss (scalar, real), which may be NULL */
+    sr_status (*grad_norm)(sr_tensor *result, const sr_tensor *squares, int64_t count,
+                           const sr_tensor *loss);
+    /* Moves the moments of the chunks and sets their norms; nothing when result[1] is 0. */
+    sr_status (*lamb_moments)(const sr_step *step);
+    /* One AdamW or LAMB step of the chunks; leaves everything untouched when result[1] is 0.
      * AdamW: w -= rate (m^ / (sqrt(v^) + eps) + decay w).
      * LAMB: u = m^ / (sqrt(v^) + eps) + decay w; w -= rate ratio u, ratio = ||w|| / ||u|| for a
-     * trust segment when both are above 0, else 1. Source: Loshchilov and Hutter 2017,
-     * arXiv:1711.05101; You et al. 2019, arXiv:1904.00962. */
+     * trust segment when both are above 0, else 1; the norms are summed over the segment's chunks.
+     * Source: Loshchilov and Hutter 2017, arXiv:1711.05101; You et al. 2019, arXiv:1904.00962. */
     sr_status (*step)(const sr_step *step);
 };
 

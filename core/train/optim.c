@@ -44,12 +44,84 @@ static sr_status fill_segments(sr_optim *o, const sr_segment *segments) {
     return SR_OK;
 }
 
+/* ---- ranges ---------------------------------------------------------------------------------- */
+
+static int64_t chunks_of(int64_t size) {
+    return (size + SR_CHUNK - 1) / SR_CHUNK;
+}
+
+sr_range sr_optim_cut(const sr_params *p, int part, int parts) {
+    int64_t goal[2] = {p->stored / parts * part, p->stored / parts * (part + 1)};
+    int64_t cut[2] = {part == 0 ? 0 : p->stored, p->stored};
+    for (int k = 0; k < 2; k++) {
+        if (part + k == 0 || part + k == parts) continue;
+        for (int64_t i = 0; i < p->count && cut[k] == p->stored; i++) {
+            const sr_param *param = &p->list[i];
+            int64_t c = param->offset < goal[k] ? chunks_of(goal[k] - param->offset) : 0;
+            if (c < chunks_of(param->size)) cut[k] = param->offset + c * SR_CHUNK;
+        }
+    }
+    return (sr_range){cut[0], cut[1]};
+}
+
+static sr_status cut_chunks(sr_optim *o) {
+    int64_t n = 0;
+    for (int64_t s = 0; s < o->params->count; s++)
+        if (!o->segments[s].frozen) n += chunks_of(o->segments[s].size);
+    SR_TRY(sr_new(&o->chunks, n));
+    for (int64_t s = 0; s < o->params->count; s++) {
+        const sr_segment *segment = &o->segments[s];
+        for (int64_t at = 0; !segment->frozen && at < segment->size; at += SR_CHUNK) {
+            int64_t left = segment->size - at;
+            o->chunks[o->chunk_count++] =
+                (sr_chunk){segment->offset + at, left < SR_CHUNK ? left : SR_CHUNK, s};
+        }
+    }
+    return SR_OK;
+}
+
+/* Finds the chunks of the range, which must not cut one. */
+static sr_status set_range(sr_optim *o, sr_range range) {
+    bool whole = range.first == 0 && range.last == 0;
+    o->range = whole ? (sr_range){0, o->params->stored} : range;
+    if (o->range.first < 0 || o->range.last < o->range.first || o->range.last > o->params->stored)
+        return sr_fail(SR_EINVAL,
+                       "optimizer: elements %" PRId64 " to %" PRId64 " of a store of %" PRId64,
+                       range.first, range.last, o->params->stored);
+    for (int64_t c = 0; c < o->chunk_count; c++) {
+        const sr_chunk *chunk = &o->chunks[c];
+        bool begins = chunk->from >= o->range.first && chunk->from < o->range.last;
+        bool ends = chunk->from + chunk->size > o->range.first &&
+                    chunk->from + chunk->size <= o->range.last;
+        if (begins != ends)
+            return sr_fail(SR_EINVAL,
+                           "optimizer: elements %" PRId64 " to %" PRId64 " cut a chunk; use "
+                           "sr_optim_cut()",
+                           range.first, range.last);
+        if (chunk->from < o->range.first) o->from = c + 1;
+        if (begins) o->upto = c + 1;
+    }
+    if (o->upto < o->from) o->upto = o->from;
+    return SR_OK;
+}
+
+static sr_status new_sums(sr_tensor **out, sr_optim *o, int64_t columns) {
+    int64_t n = columns * (o->chunk_count > 0 ? o->chunk_count : 1);
+    return sr_params_store(out, o->params->device, SR_F64, n);
+}
+
 static sr_status build(sr_optim *o, const sr_segment *segments) {
+    sr_device *device = o->params->device;
     SR_TRY(fill_segments(o, segments));
-    SR_TRY(sr_params_flat(&o->m, o->params->device, o->params->stored));
-    SR_TRY(sr_params_flat(&o->v, o->params->device, o->params->stored));
-    SR_TRY(sr_params_flat(&o->result, o->params->device, 4));
-    SR_TRY(sr_params_flat(&o->history, o->params->device, 4 * o->room));
+    SR_TRY(cut_chunks(o));
+    SR_TRY(set_range(o, o->opts.range));
+    int64_t elements = o->range.last - o->range.first;
+    SR_TRY(sr_params_flat(&o->m, device, elements > 0 ? elements : 1));
+    SR_TRY(sr_params_flat(&o->v, device, elements > 0 ? elements : 1));
+    SR_TRY(new_sums(&o->squares, o, 1));
+    if (o->opts.lamb) SR_TRY(new_sums(&o->norms, o, 2));
+    SR_TRY(sr_params_flat(&o->result, device, 4));
+    SR_TRY(sr_params_flat(&o->history, device, 4 * o->room));
     return sr_new(&o->results, o->room);
 }
 
@@ -79,7 +151,10 @@ void sr_optim_free(sr_optim *o) {
     sr_tensor_release(o->result);
     sr_tensor_release(o->history);
     sr_free(o->results);
+    sr_tensor_release(o->squares);
+    sr_tensor_release(o->norms);
     sr_free(o->segments);
+    sr_free(o->chunks);
     sr_free(o);
 }
 
@@ -106,8 +181,14 @@ static sr_step describe(const sr_optim *o, double rate, double clip) {
         .grad = o->params->grad,
         .m = o->m,
         .v = o->v,
+        .base = o->range.first,
         .segments = o->segments,
         .count = o->params->count,
+        .chunks = o->chunks,
+        .chunk_count = o->chunk_count,
+        .first = o->from,
+        .last = o->upto,
+        .norms = o->norms,
         .rate = rate,
         .beta1 = beta1,
         .beta2 = beta2,
@@ -129,23 +210,78 @@ static sr_status remember(sr_optim *o) {
     return SR_OK;
 }
 
-sr_status sr_optim_step(sr_optim *o, double rate, double clip, const sr_tensor *loss) {
+static sr_status check_backend(const sr_optim *o) {
+    const sr_backend *b = o->params->device->backend;
+    if (b->grad_squares == NULL) return sr_backend_lacks(o->params->device, "grad_squares");
+    if (b->grad_norm == NULL) return sr_backend_lacks(o->params->device, "grad_norm");
+    if (o->opts.lamb && b->lamb_moments == NULL)
+        return sr_backend_lacks(o->params->device, "lamb_moments");
+    if (b->step == NULL) return sr_backend_lacks(o->params->device, "step");
+    return SR_OK;
+}
+
+sr_status sr_optim_begin(sr_optim *o, double rate, double clip) {
     if (!(rate >= 0 && isfinite(rate)))
         return sr_fail(SR_EINVAL, "optimizer: the rate is %g; it must be finite and not negative",
                        rate);
     if (!(clip >= 0))
         return sr_fail(SR_EINVAL, "optimizer: clip is %g; give a norm above 0, or 0 for none",
                        clip);
-    const sr_backend *backend = o->params->device->backend;
-    if (backend->grad_norm == NULL) return sr_backend_lacks(o->params->device, "grad_norm");
-    if (backend->step == NULL) return sr_backend_lacks(o->params->device, "step");
-    SR_TRY(check_loss(o, loss));
+    SR_TRY(check_backend(o));
     if (o->pending == o->room) SR_TRY(sr_optim_settle(o));
-    SR_TRY(backend->grad_norm(o->result, o->params->grad, loss, o->segments, o->params->count));
-    sr_step step = describe(o, rate, clip);
-    SR_TRY(backend->step(&step));
+    o->step = describe(o, rate, clip);
+    return o->params->device->backend->grad_squares(o->squares, o->params->grad, o->chunks, o->from,
+                                                    o->upto);
+}
+
+sr_status sr_optim_moments(sr_optim *o, const sr_tensor *loss) {
+    const sr_backend *backend = o->params->device->backend;
+    SR_TRY(check_loss(o, loss));
+    SR_TRY(backend->grad_norm(o->result, o->squares, o->chunk_count, loss));
+    return o->opts.lamb ? backend->lamb_moments(&o->step) : SR_OK;
+}
+
+sr_status sr_optim_apply(sr_optim *o) {
+    SR_TRY(o->params->device->backend->step(&o->step));
     o->params->value->storage->version++;
     return remember(o);
+}
+
+sr_status sr_optim_step(sr_optim *o, double rate, double clip, const sr_tensor *loss) {
+    if (o->from > 0 || o->upto < o->chunk_count)
+        return sr_fail(SR_EINVAL,
+                       "optimizer: it owns elements %" PRId64 " to %" PRId64 " of %" PRId64
+                       "; a step of a part needs the norms of the other parts",
+                       o->range.first, o->range.last, o->params->stored);
+    SR_TRY(sr_optim_begin(o, rate, clip));
+    SR_TRY(sr_optim_moments(o, loss));
+    return sr_optim_apply(o);
+}
+
+/* ---- pieces ---------------------------------------------------------------------------------- */
+
+static sr_status flat_view(sr_tensor **out, const sr_tensor *store, int64_t first, int64_t n) {
+    return sr_tensor_view(out, store, 1, &n, (int64_t[]){1}, first);
+}
+
+sr_status sr_optim_piece(sr_tensor **m, sr_tensor **v, sr_range *held, const sr_optim *o,
+                         int64_t i) {
+    const sr_param *param = &o->params->list[i];
+    int64_t first = param->offset > o->range.first ? param->offset : o->range.first;
+    int64_t last = param->offset + param->size;
+    if (last > o->range.last) last = o->range.last;
+    *m = *v = NULL;
+    *held = (sr_range){0, 0};
+    if (last <= first) return SR_OK;
+    SR_TRY(flat_view(m, o->m, first - o->range.first, last - first));
+    sr_status st = flat_view(v, o->v, first - o->range.first, last - first);
+    if (st != SR_OK) {
+        sr_tensor_release(*m);
+        *m = NULL;
+        return st;
+    }
+    *held = (sr_range){first - param->offset, last - param->offset};
+    return SR_OK;
 }
 
 /* ---- what came of it ------------------------------------------------------------------------- */

@@ -8,6 +8,11 @@
  * An update whose gradient is not finite changes nothing: not the values, not the moments, not the
  * count of steps.  It is counted, and after max_skipped in a row the run is stopped.
  *
+ * Several optimizers may share a store: each owns a range of its elements and keeps the moments of
+ * that range only.  A step is then sr_optim_begin(), sr_optim_moments() and sr_optim_apply();
+ * before each of the last two the owners exchange their part of `squares`, then of `norms`.  Ranges
+ * lie on chunks, over which norms are summed in order, so the bits are those of one optimizer.
+ *
  * Batch size on packs: with `power` p the moments decay by beta^p an update, as if p updates of one
  * sequence each had been merged (packing paper); bias corrections use the same effective betas.
  *
@@ -28,12 +33,18 @@
 extern "C" {
 #endif
 
+/* Elements [first, last) of a store. */
+typedef struct sr_range {
+    int64_t first, last;
+} sr_range;
+
 typedef struct sr_optim_opts {
     bool lamb; /* else AdamW */
     double beta1, beta2, eps;
     double power;    /* effective betas are beta^power; 1 is the plain optimizer */
     bool clip_eps;   /* clip by clip / (norm + 1e-6) instead of clip / norm */
     int max_skipped; /* stop after this many skipped updates in a row; at least 1 */
+    sr_range range;  /* from sr_optim_cut(); {0, 0}: the whole store */
 } sr_optim_opts;
 
 /* What came of one step. */
@@ -45,8 +56,15 @@ typedef struct sr_optim_result {
 
 typedef struct sr_optim {
     sr_params *params; /* borrowed: outlives the optimizer */
-    sr_tensor *m, *v;  /* flat moments, like params->value */
+    sr_tensor *m, *v;  /* flat moments of the range */
+    sr_range range;
     sr_segment *segments;
+    sr_chunk *chunks; /* of all segments that are not frozen */
+    int64_t chunk_count;
+    int64_t from, upto; /* those of the range */
+    sr_tensor *squares; /* (chunk_count) f64: of the gradient */
+    sr_tensor *norms;   /* (chunk_count, 2) f64: of weight and update; NULL for AdamW */
+    sr_step step;       /* under way */
     sr_optim_opts opts;
     int64_t steps;            /* updates applied */
     int64_t skipped;          /* updates skipped, all of the run */
@@ -71,15 +89,30 @@ sr_status sr_optim_new(sr_optim **out, sr_params *params, const sr_segment *segm
                        const sr_optim_opts *opts);
 void sr_optim_free(sr_optim *optim); /* NULL is allowed */
 
-/* One update with the gradients that stand in the store, which are left as they are.
+/* The part of params' store that belongs to owner `part` of `parts` (from 0): about as much for
+ * each, cut between chunks; empty when there are more parts than chunks. */
+sr_range sr_optim_cut(const sr_params *params, int part, int parts);
+
+/* One update with the gradients in the store, which are left as they are.
  *
  *   rate   learning rate, finite and not negative
  *   clip   largest global norm, or 0 for none
  *   loss   scalar whose value must be finite too, or NULL
  *
  * Errors: SR_ENUMERIC  the history was full, and sr_optim_settle() found a reason to stop
+ *         SR_EINVAL    the optimizer owns only a part of the store
  */
 sr_status sr_optim_step(sr_optim *optim, double rate, double clip, const sr_tensor *loss);
+
+/* The same in three calls. */
+sr_status sr_optim_begin(sr_optim *optim, double rate, double clip); /* own squares */
+sr_status sr_optim_moments(sr_optim *optim, const sr_tensor *loss);  /* all squares -> own norms */
+sr_status sr_optim_apply(sr_optim *optim);                           /* all norms -> values */
+
+/* The moments of parameter i that lie in the range, as flat views: *held is empty and the views are
+ * NULL when none do.  Else they are the elements [held->first, held->last) of the parameter. */
+sr_status sr_optim_piece(sr_tensor **m, sr_tensor **v, sr_range *held, const sr_optim *optim,
+                         int64_t i);
 
 /* Reads what came of the steps that have not been read, waiting for the device, and counts them.
  * Costs nothing when there are none.

@@ -114,12 +114,16 @@ static void place(sr_params *p) {
 
 /* ---- the stores ------------------------------------------------------------------------------ */
 
-sr_status sr_params_flat(sr_tensor **out, sr_device *device, int64_t elements) {
+sr_status sr_params_store(sr_tensor **out, sr_device *device, sr_dtype dtype, int64_t elements) {
     sr_scope *open = device->scope;
     device->scope = device->outside;
-    sr_status st = sr_tensor_new(out, device, device->real, 1, &elements);
+    sr_status st = sr_tensor_new(out, device, dtype, 1, &elements);
     device->scope = open;
     return st == SR_OK ? device->backend->fill(*out, 0.0) : st;
+}
+
+sr_status sr_params_flat(sr_tensor **out, sr_device *device, int64_t elements) {
+    return sr_params_store(out, device, device->real, elements);
 }
 
 /* A leaf over `rows` rows of `like`'s shape at its offset; its grad is the same view of the

@@ -91,7 +91,9 @@ sr_status sr_params_initialise_one(sr_params *params, sr_param *param, uint64_t 
 
 sr_status sr_params_zero_grad(sr_params *params);
 
-/* A zeroed flat tensor of the device's real dtype that belongs to no scope: a store. */
+/* A zeroed flat tensor that belongs to no scope: a store.  sr_params_flat: of the device's real
+ * dtype. */
+sr_status sr_params_store(sr_tensor **out, sr_device *device, sr_dtype dtype, int64_t elements);
 sr_status sr_params_flat(sr_tensor **out, sr_device *device, int64_t elements);
 
 #ifdef __cplusplus

@@ -147,6 +147,8 @@ const sr_backend sr_backend_cpu = {
     .mlm_loss = sr_cpu_mlm_loss,
     .mlm_loss_backward = sr_cpu_mlm_loss_backward,
     .cross_entropy = sr_cpu_cross_entropy,
+    .grad_squares = sr_cpu_grad_squares,
     .grad_norm = sr_cpu_grad_norm,
+    .lamb_moments = sr_cpu_lamb_moments,
     .step = sr_cpu_step,
 };

@@ -209,8 +209,11 @@ sr_status sr_cpu_cross_entropy(sr_tensor *total, sr_tensor *nll, sr_tensor *corr
                                sr_tensor *dlogits, const sr_tensor *logits, const sr_tensor *labels,
                                const sr_tensor *weights);
 
-sr_status sr_cpu_grad_norm(sr_tensor *result, const sr_tensor *grad, const sr_tensor *loss,
-                           const sr_segment *segments, int64_t count);
+sr_status sr_cpu_grad_squares(sr_tensor *squares, const sr_tensor *grad, const sr_chunk *chunks,
+                              int64_t first, int64_t last);
+sr_status sr_cpu_grad_norm(sr_tensor *result, const sr_tensor *squares, int64_t count,
+                           const sr_tensor *loss);
+sr_status sr_cpu_lamb_moments(const sr_step *step);
 sr_status sr_cpu_step(const sr_step *step);
 
 #ifdef __cplusplus

@@ -87,6 +87,8 @@ const sr_backend sr_backend_ref = {
     .mlm_loss = ref_mlm_loss,
     .mlm_loss_backward = ref_mlm_loss_backward,
     .cross_entropy = ref_cross_entropy,
+    .grad_squares = ref_grad_squares,
     .grad_norm = ref_grad_norm,
+    .lamb_moments = ref_lamb_moments,
     .step = ref_step,
 };

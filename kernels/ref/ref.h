@@ -126,8 +126,11 @@ sr_status ref_cross_entropy(sr_tensor *total, sr_tensor *nll, sr_tensor *correct
                             const sr_tensor *weights);
 
 /* optim.c */
-sr_status ref_grad_norm(sr_tensor *result, const sr_tensor *grad, const sr_tensor *loss,
-                        const sr_segment *segments, int64_t count);
+sr_status ref_grad_squares(sr_tensor *squares, const sr_tensor *grad, const sr_chunk *chunks,
+                           int64_t first, int64_t last);
+sr_status ref_grad_norm(sr_tensor *result, const sr_tensor *squares, int64_t count,
+                        const sr_tensor *loss);
+sr_status ref_lamb_moments(const sr_step *step);
 sr_status ref_step(const sr_step *step);
 
 #endif

@@ -160,6 +160,8 @@ static sr_optim_opts read_opts(lua_State *L, int at) {
         .power = lsr_field_number(L, at, "power", 1),
         .clip_eps = lsr_field_bool(L, at, "clip_eps", false),
         .max_skipped = (int)lsr_field_range(L, at, "max_skipped", 3, 0, INT32_MAX),
+        .range = {lsr_field_range(L, at, "first", 0, 0, INT64_MAX),
+                  lsr_field_range(L, at, "last", 0, 0, INT64_MAX)},
     };
 }
 
@@ -241,25 +243,24 @@ static int optim_set_counts(lua_State *L) {
     return 0;
 }
 
-static void push_moment(lua_State *L, const sr_tensor *flat, const sr_param *param) {
-    const sr_tensor *leaf = param->leaf;
-    sr_tensor **out = lsr_newtensor(L);
-    lsr_check(L, sr_tensor_view(out, flat, leaf->ndim, leaf->shape, leaf->stride, param->offset));
-}
-
-/* optim:moments(i) -> m, v: views in the shape of parameter i */
-static int optim_moments(lua_State *L) {
+/* optim:piece(i) -> m, v: flat views of elements [first, last) of parameter i, first, last; nothing
+ * when this optimizer holds none of it */
+static int optim_piece(lua_State *L) {
     sr_optim *o = check_optim(L, 1);
-    const sr_param *param = &o->params->list[lsr_checkrange(L, 2, 1, o->params->count) - 1];
-    push_moment(L, o->m, param);
-    push_moment(L, o->v, param);
-    return 2;
+    int64_t i = lsr_checkrange(L, 2, 1, o->params->count) - 1;
+    sr_tensor **m = lsr_newtensor(L), **v = lsr_newtensor(L);
+    sr_range held;
+    lsr_check(L, sr_optim_piece(m, v, &held, o, i));
+    if (*m == NULL) return 0;
+    lua_pushinteger(L, held.first);
+    lua_pushinteger(L, held.last);
+    return 4;
 }
 
 static const luaL_Reg optim_methods[] = {
     {"step", optim_step},       {"settle", optim_settle},   {"result", optim_result},
     {"pending", optim_pending}, {"counts", optim_counts},   {"set_counts", optim_set_counts},
-    {"moments", optim_moments}, {"release", optim_release}, {NULL, NULL},
+    {"piece", optim_piece},     {"release", optim_release}, {NULL, NULL},
 };
 
 static const luaL_Reg functions[] = {

@@ -219,22 +219,55 @@ function Optimizer:counts()
   return self.core:counts()
 end
 
----Both moments of a parameter, views into the stores.
+---Both moments of a parameter, views into the stores; nil when this optimizer owns only a part of them.
 ---@param name string
----@return seqrun.Tensor m
----@return seqrun.Tensor v
+---@return seqrun.Tensor? m
+---@return seqrun.Tensor? v
 function Optimizer:moments(name)
   local i = self.params.index[name]
   if not i then error(("optim: there is no parameter '%s'"):format(tostring(name)), 2) end
-  return self.core:moments(i)
+  local shape = self.params:shape(name)
+  local m, v, first, last = self.core:piece(i)
+  local size = 1
+  for _, n in ipairs(shape) do size = size * n end
+  if not m or last - first < size then return nil end
+  return m:view(shape), v:view(shape)
 end
 
----All that a checkpoint keeps: tensors by name ("m.NAME", "v.NAME") and plain values.
+---@class seqrun.MomentPiece
+---@field name string "m.NAME" or "v.NAME"
+---@field tensor seqrun.Tensor flat view of its elements first, first + 1 ... last - 1, from 0
+---@field first integer
+---@field last integer
+---@field size integer elements of the whole parameter
+
+---What this optimizer owns of the moments.
+---@return seqrun.MomentPiece[]
+function Optimizer:pieces()
+  local pieces = {}
+  for i, param in ipairs(self.params.list) do
+    local m, v, first, last = self.core:piece(i)
+    local size = 1
+    for _, n in ipairs(param.shape) do size = size * n end
+    for name, tensor in pairs { ["m." .. param.name] = m, ["v." .. param.name] = v } do
+      pieces[#pieces + 1] = { name = name, tensor = tensor, first = first, last = last, size = size }
+    end
+  end
+  table.sort(pieces, function(a, b) return a.name < b.name end)
+  return pieces
+end
+
+---All that a checkpoint keeps: plain values, and tensors by name: "m.NAME" and "v.NAME", or
+---"m.NAME[first:last]" for a piece (elements from 0, `last` excluded).
 ---@return { tensors: table<string, seqrun.Tensor>, values: table<string, any> }
 function Optimizer:state()
   local tensors = {}
-  for i, param in ipairs(self.params.list) do
-    tensors["m." .. param.name], tensors["v." .. param.name] = self.core:moments(i)
+  for _, piece in ipairs(self:pieces()) do
+    if piece.last - piece.first == piece.size then
+      tensors[piece.name] = piece.tensor:view(self.params:shape(piece.name:sub(3)))
+    else
+      tensors[("%s[%d:%d]"):format(piece.name, piece.first, piece.last)] = piece.tensor
+    end
   end
   local applied, skipped, in_a_row = self:counts()
   return {

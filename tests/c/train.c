@@ -52,12 +52,13 @@ static sr_status round_trip(sr_params *p, const char *path) {
     return status;
 }
 
-static sr_status whole_life(sr_device *device) {
+static sr_status whole_life(sr_device *device, bool lamb) {
     sr_params *p = NULL;
     sr_optim *o = NULL;
     sr_segment segments[COUNT] = {{0}};
     for (int i = 0; i < COUNT; i++) segments[i].rate = 1;
-    sr_optim_opts opts = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-6, .power = 1, .max_skipped = 3};
+    sr_optim_opts opts = {
+        .lamb = lamb, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-6, .power = 1, .max_skipped = 3};
     sr_status st = sr_params_new(&p, device, specs, COUNT);
     if (st == SR_OK) st = sr_params_initialise(p, 3);
     if (st == SR_OK) st = sr_optim_new(&o, p, segments, &opts);
@@ -70,16 +71,16 @@ static sr_status whole_life(sr_device *device) {
 }
 
 /* If any allocation fails, there is a clean error, and no memory is leaked. */
-static void test_memory(const sr_backend *backend) {
+static void test_memory(const sr_backend *backend, bool lamb) {
     sr_device *device;
     CHECK_OK(sr_device_open(&device, backend, backend->name, NULL));
-    CHECK_OK(whole_life(device)); /* fills the pool, so that only leaks are counted below */
+    CHECK_OK(whole_life(device, lamb)); /* fills the pool, so that only leaks are counted */
     sr_status st = SR_ENOMEM;
     int64_t n = 0;
     while (st != SR_OK && n < 3000) {
         int64_t used = (int64_t)device->bytes_used;
         sr_mem_fail_at(++n, false);
-        st = whole_life(device);
+        st = whole_life(device, lamb);
         sr_mem_fail_at(0, false);
         CHECK(st == SR_OK || st == SR_ENOMEM);
         CHECK((int64_t)device->bytes_used == used);
@@ -107,12 +108,14 @@ static void test_layout(void) {
 static void test_low(const sr_backend *backend, bool lamb) {
     enum { N = 6 };
     sr_device *d;
-    sr_tensor *t[5], *low; /* value, grad, m, v, result */
+    sr_tensor *t[5], *low, *norms; /* t: value, grad, m, v, result */
     double start[N] = {1, -2, 3, 0.1, 5, 6}, slope[N] = {1, -1, 2, 0.5, 7, 7};
     double result[4] = {1, 1}, value[N], copy[N];
     const sr_segment segments[] = {{.size = 4, .rate = 1, .trust = true},
                                    {.offset = 4, .size = 2, .rate = 1, .frozen = true}};
+    const sr_chunk chunk = {.size = 4};
     CHECK_OK(sr_device_open(&d, backend, backend->name, NULL));
+    CHECK_OK(sr_tensor_full(&norms, d, SR_F64, 1, (int64_t[]){2}, 0));
     for (int i = 0; i < 5; i++) CHECK_OK(sr_params_flat(&t[i], d, i < 4 ? N : 4));
     CHECK_OK(sr_tensor_full(&low, d, SR_BF16, 1, (int64_t[]){N}, 9));
     CHECK_OK(sr_tensor_write(t[0], start, SR_F64));
@@ -126,11 +129,16 @@ static void test_low(const sr_backend *backend, bool lamb) {
                  .low = low,
                  .segments = segments,
                  .count = 2,
+                 .chunks = &chunk,
+                 .chunk_count = 1,
+                 .last = 1,
+                 .norms = norms,
                  .rate = 0.01,
                  .beta1 = 0.9,
                  .beta2 = 0.999,
                  .eps = 1e-6,
                  .result = t[4]};
+    if (lamb) CHECK_OK(backend->lamb_moments(&u));
     CHECK_OK(backend->step(&u));
     CHECK_OK(sr_tensor_read(t[0], value, SR_F64));
     CHECK_OK(sr_tensor_read(low, copy, SR_F64));
@@ -141,6 +149,7 @@ static void test_low(const sr_backend *backend, bool lamb) {
     }
     for (int i = 0; i < 5; i++) sr_tensor_release(t[i]);
     sr_tensor_release(low);
+    sr_tensor_release(norms);
     sr_device_close(d);
 }
 
@@ -224,9 +233,9 @@ int main(void) {
     for (int lamb = 0; lamb < 2; lamb++) {
         test_low(&sr_backend_ref, lamb);
         test_low(&sr_backend_cpu, lamb);
+        test_memory(&sr_backend_ref, lamb);
+        test_memory(&sr_backend_cpu, lamb);
     }
-    test_memory(&sr_backend_ref);
-    test_memory(&sr_backend_cpu);
     test_append();
     test_events_memory();
     CHECK(sr_mem_live() == live);

@@ -188,72 +188,94 @@ static void keep_layout(call *c, const sr_layout *layout) {
     X(mlm_loss, T(total), T(nll), T(correct), T(dlogits), C(x), C(word), C(bias), C(labels),       \
       C(weights))                                                                                  \
     X(mlm_loss_backward, T(dx), T(dword), T(dbias), C(dtotal), C(dlogits), C(x), C(word))          \
-    X(cross_entropy, T(total), T(nll), T(correct), T(dlogits), C(logits), C(labels), C(weights))
+    X(cross_entropy, T(total), T(nll), T(correct), T(dlogits), C(logits), C(labels), C(weights))   \
+    X(grad_norm, T(result), C(squares), V(int64_t, count), C(loss))
 
 SLOTS(SLOT)
 /* clang-format on */
 
 /* ---- what copies more than tensors ----------------------------------------------------------- */
 
-typedef struct norm_call {
+typedef struct squares_call {
     call head;
-    kept result, grad, loss;
-    int64_t count;
-    sr_segment segments[];
-} norm_call;
+    kept squares, grad;
+    int64_t first, last;
+    sr_chunk chunks[];
+} squares_call;
 
-static sr_status run_grad_norm(call *c) {
-    norm_call *w = (norm_call *)c;
-    return cpu->grad_norm(&w->result.tensor, &w->grad.tensor, tensor_of(&w->loss), w->segments,
-                          w->count);
+static sr_status run_grad_squares(call *c) {
+    squares_call *w = (squares_call *)c;
+    return cpu->grad_squares(&w->squares.tensor, &w->grad.tensor, w->chunks, w->first, w->last);
 }
 
-static sr_status late_grad_norm(sr_tensor *result, const sr_tensor *grad, const sr_tensor *loss,
-                                const sr_segment *segments, int64_t count) {
-    norm_call *w;
-    SR_TRY(sr_alloc((void **)&w, sizeof *w + (size_t)count * sizeof *segments, 1));
-    keep(&w->result, result);
+static sr_status late_grad_squares(sr_tensor *squares, const sr_tensor *grad,
+                                   const sr_chunk *chunks, int64_t first, int64_t last) {
+    squares_call *w;
+    SR_TRY(sr_alloc((void **)&w, sizeof *w + (size_t)last * sizeof *chunks, 1));
+    keep(&w->squares, squares);
     keep(&w->grad, grad);
-    keep(&w->loss, loss);
-    w->count = count;
-    memcpy(w->segments, segments, (size_t)count * sizeof *segments);
-    enqueue(queue_of(result->storage->device), &w->head, run_grad_norm);
+    w->first = first;
+    w->last = last;
+    memcpy(w->chunks, chunks, (size_t)last * sizeof *chunks);
+    enqueue(queue_of(grad->storage->device), &w->head, run_grad_squares);
     return SR_OK;
 }
 
 typedef struct step_call {
     call head;
     sr_step step;
-    kept value, grad, m, v, low, result;
-    sr_segment segments[];
+    kept value, grad, m, v, low, norms, result;
+    sr_segment *segments; /* behind the chunks */
+    sr_chunk chunks[];
 } step_call;
 
-static sr_status run_step(call *c) {
-    step_call *w = (step_call *)c;
+static const sr_step *step_of(step_call *w) {
     w->step.value = tensor_of(&w->value);
     w->step.grad = tensor_of(&w->grad);
     w->step.m = tensor_of(&w->m);
     w->step.v = tensor_of(&w->v);
     w->step.low = tensor_of(&w->low);
+    w->step.norms = tensor_of(&w->norms);
     w->step.result = tensor_of(&w->result);
     w->step.segments = w->segments;
-    return cpu->step(&w->step);
+    w->step.chunks = w->chunks;
+    return &w->step;
 }
 
-static sr_status late_step(const sr_step *step) {
+static sr_status run_step(call *c) {
+    return cpu->step(step_of((step_call *)c));
+}
+
+static sr_status run_lamb_moments(call *c) {
+    return cpu->lamb_moments(step_of((step_call *)c));
+}
+
+static sr_status enqueue_step(const sr_step *step, sr_status (*run)(call *)) {
     step_call *w;
+    size_t chunks = (size_t)step->chunk_count * sizeof *step->chunks;
     size_t segments = (size_t)step->count * sizeof *step->segments;
-    SR_TRY(sr_alloc((void **)&w, sizeof *w + segments, 1));
+    SR_TRY(sr_alloc((void **)&w, sizeof *w + chunks + segments, 1));
     w->step = *step;
     keep(&w->value, step->value);
     keep(&w->grad, step->grad);
     keep(&w->m, step->m);
     keep(&w->v, step->v);
     keep(&w->low, step->low);
+    keep(&w->norms, step->norms);
     keep(&w->result, step->result);
+    memcpy(w->chunks, step->chunks, chunks);
+    w->segments = (sr_segment *)(w->chunks + step->chunk_count);
     memcpy(w->segments, step->segments, segments);
-    enqueue(queue_of(step->value->storage->device), &w->head, run_step);
+    enqueue(queue_of(step->value->storage->device), &w->head, run);
     return SR_OK;
+}
+
+static sr_status late_step(const sr_step *step) {
+    return enqueue_step(step, run_step);
+}
+
+static sr_status late_lamb_moments(const sr_step *step) {
+    return enqueue_step(step, run_lamb_moments);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -349,8 +371,8 @@ static sr_backend late = {
     .open = late_open,     .close = late_close,
     .alloc = late_alloc,   .free = late_free,
     .upload = late_upload, .download = late_download,
-    .wait = late_wait,     .grad_norm = late_grad_norm,
-    .step = late_step,
+    .wait = late_wait,     .grad_squares = late_grad_squares,
+    .step = late_step,     .lamb_moments = late_lamb_moments,
 };
 
 #define FILL(slot, ...)                                                                            \

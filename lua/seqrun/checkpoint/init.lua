@@ -10,6 +10,7 @@
 local exact = require("seqrun.checkpoint.exact")
 local json = require("seqrun.core.json")
 local model = require("seqrun.checkpoint.model")
+local moments = require("seqrun.checkpoint.moments")
 local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
 
@@ -179,11 +180,13 @@ end
 ---@return string? code
 function checkpoint.save(run, t, options)
   options = options or {}
-  local moments = t.opt and t.opt:state() or { tensors = nil, values = nil }
-  local files, message, code = text_files(setmetatable({ moments = moments }, { __index = t }))
+  local optimizer = t.opt and t.opt:state() or { tensors = nil, values = nil }
+  local files, message, code = text_files(setmetatable({ moments = optimizer }, { __index = t }))
   if not files then return nil, message, code end
   local plans = { ["model.safetensors"] = train.safetensors_plan(tensors_of(t.model), { format = "pt" }) }
-  if moments.tensors then plans["trainer/optim.safetensors"] = train.safetensors_plan(moments.tensors, {}) end
+  if optimizer.tensors then
+    plans["trainer/optim.safetensors"] = train.safetensors_plan(optimizer.tensors, {})
+  end
 
   local saving
   saving, message, code = train.saving(run, t.step, total_bytes(files, plans))
@@ -236,25 +239,6 @@ end
 function Saver:resumed(step, path) self.step, self.path = step, path end
 
 -- ---- loading ---------------------------------------------------------------------------------
-
----Moments by name, all of them or an error.
-local function load_moments(path, opt)
-  local file, message, code = train.safetensors(path .. "/trainer/optim.safetensors")
-  if not file then return nil, message, code end
-  local guard <close> = file
-  local have = {}
-  for _, entry in ipairs(file:entries()) do have[entry.name] = entry end
-  for name, target in pairs(opt:state().tensors) do
-    local entry = have[name]
-    if not entry or entry.count ~= target:numel() then
-      return nil, ("%s: has no moments '%s' of this model's shape"):format(path, name), "data"
-    end
-    local ok
-    ok, message, code = file:read_into(target, name)
-    if not ok then return nil, message, code end
-  end
-  return true
-end
 
 ---The trainer's plain values of a checkpoint: { step, state, optimizer }.
 ---@param path string
@@ -331,7 +315,7 @@ function checkpoint.load(path, t)
   end
   if t.opt then
     local ok
-    ok, message, code = load_moments(folder, t.opt)
+    ok, message, code = moments.load(folder, t.opt)
     if not ok then return nil, message, code end
   end
   if carry ~= "resume" then return loaded end

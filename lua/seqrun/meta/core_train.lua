@@ -16,7 +16,7 @@ function train.shares(params) end
 
 ---An optimizer over a store, with zero moments.
 ---@param params seqrun.core.Params
----@param opts { lamb?: boolean, beta1?: number, beta2?: number, eps?: number, power?: number, clip_eps?: boolean, max_skipped?: integer }
+---@param opts { lamb?: boolean, beta1?: number, beta2?: number, eps?: number, power?: number, clip_eps?: boolean, max_skipped?: integer, first?: integer, last?: integer } first, last: the elements of the store that it owns
 ---@param segments { rate?: number, decay?: number, trust?: boolean, frozen?: boolean }[] one for each parameter
 ---@return seqrun.core.Optim
 function train.optim(params, opts, segments) end
@@ -225,11 +225,13 @@ function Optim:counts() end
 ---@param power? number of the betas
 function Optim:set_counts(applied, skipped, in_a_row, power) end
 
----Both moments of a parameter, as views in its shape.
+---What this optimizer holds of the moments of a parameter, as flat views; nothing when it holds none.
 ---@param i integer
----@return seqrun.Tensor m
----@return seqrun.Tensor v
-function Optim:moments(i) end
+---@return seqrun.Tensor? m
+---@return seqrun.Tensor? v
+---@return integer? first element of the parameter, from 0
+---@return integer? last behind the last element
+function Optim:piece(i) end
 
 ---Frees the moments.
 function Optim:release() end

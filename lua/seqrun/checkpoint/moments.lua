@@ -1,0 +1,110 @@
+-- moments.lua - the optimizer's moments, in one file or cut over several.
+--
+-- A file trainer/optim*.safetensors has whole moments ("m.NAME", "v.NAME") or pieces of them
+-- ("m.NAME[first:last]": elements from 0, `last` excluded).  An optimizer takes what it owns from
+-- whatever files hold it, however they were cut.
+
+local sys = require("seqrun.core.sys")
+local tensor = require("seqrun.tensor")
+local train = require("seqrun.core.train")
+
+local moments = {}
+
+---The files of a checkpoint that hold moments, sorted.
+local function files_of(path)
+  local names, message, code = sys.list(path .. "/trainer")
+  if not names then return nil, message, code end
+  local files = {}
+  for _, name in ipairs(names) do
+    if name:find("^optim.*%.safetensors$") then files[#files + 1] = path .. "/trainer/" .. name end
+  end
+  table.sort(files)
+  if #files == 0 then return nil, ("%s: has no trainer/optim.safetensors"):format(path), "data" end
+  return files
+end
+
+---Name of the moments and range of an entry; nil when its size does not agree with its name.
+local function range_of(entry)
+  local name, first, last = entry.name:match("^(.*)%[(%d+):(%d+)%]$")
+  if not name then return entry.name, 0, entry.count, true end
+  first, last = math.tointeger(first), math.tointeger(last)
+  if last - first ~= entry.count then return nil end
+  return name, first, last, false
+end
+
+---Copies elements [from, upto) of the moments into a piece; the entry holds [first, last).
+local function copy(file, entry, first, last, piece, from, upto)
+  local function part(of, start) return of:narrow(1, from - start + 1, upto - from) end
+  if from == first and upto == last then return file:read_into(part(piece.tensor, piece.first), entry.name) end
+  local whole = tensor.zeros(entry.count, { device = piece.tensor:device(), dtype = piece.tensor:dtype() })
+  local ok, message, code = file:read_into(whole, entry.name)
+  if not ok then return nil, message, code end
+  part(piece.tensor, piece.first):copy_(part(whole, first))
+  return true
+end
+
+---Takes what one file holds of the pieces.
+local function load_file(path, pieces)
+  local file, message, code = train.safetensors(path)
+  if not file then return nil, message, code end
+  local guard <close> = file
+  local scope <close> = tensor.scope()
+  for _, entry in ipairs(file:entries()) do
+    local name, first, last, whole = range_of(entry)
+    local piece = pieces[name]
+    if not name or piece and whole and entry.count ~= piece.size then
+      return nil, ("%s: '%s' has %d elements, which does not fit this model"):format(path, entry.name, entry.count),
+        "data"
+    end
+    local from, upto = piece and math.max(first, piece.first), piece and math.min(last, piece.last)
+    if piece and from < upto then
+      local ok
+      ok, message, code = copy(file, entry, first, last, piece, from, upto)
+      if not ok then return nil, message, code end
+      piece.found[#piece.found + 1] = { from, upto }
+    end
+  end
+  return true
+end
+
+---The first element of a piece that no file held, or that two did; nil when each was found once.
+local function gap_of(piece)
+  table.sort(piece.found, function(a, b) return a[1] < b[1] end)
+  local at = piece.first
+  for _, range in ipairs(piece.found) do
+    if range[1] ~= at then return math.min(at, range[1]) end
+    at = range[2]
+  end
+  return at < piece.last and at or nil
+end
+
+---Fills the moments that an optimizer owns from a checkpoint, all of them or an error.
+---@param path string the checkpoint
+---@param opt seqrun.Optimizer
+---@return true|nil
+---@return string? message
+---@return string? code
+function moments.load(path, opt)
+  local files, message, code = files_of(path)
+  if not files then return nil, message, code end
+  local pieces = {}
+  for _, piece in ipairs(opt:pieces()) do
+    piece.found = {}
+    pieces[piece.name] = piece
+  end
+  for _, file in ipairs(files) do
+    local ok
+    ok, message, code = load_file(file, pieces)
+    if not ok then return nil, message, code end
+  end
+  for name, piece in pairs(pieces) do
+    local gap = gap_of(piece)
+    if gap then
+      return nil, ("%s: element %d of '%s' is missing or stored twice; all files of the optimizer are needed"):format(
+        path, gap, name), "data"
+    end
+  end
+  return true
+end
+
+return moments

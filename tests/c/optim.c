@@ -1,0 +1,181 @@
+/* optim.c - optimizers that share a store, each with a range of it, do to the bit what one does. */
+#include <math.h>
+
+#include "core/seqrun.h"
+#include "tests/support/check.h"
+
+static const sr_param_spec specs[] = {
+    {.name = "word", .ndim = 2, .shape = {700, 101}, .std = 0.02, .pad_rows_to = 64},
+    {.name = "q", .ndim = 2, .shape = {200, 200}, .std = 0.02, .fuse = "qk"},
+    {.name = "k", .ndim = 2, .shape = {200, 200}, .std = 0.02, .fuse = "qk"},
+    {.name = "frozen", .ndim = 1, .shape = {40000}, .std = 0.02},
+    {.name = "bias", .ndim = 1, .shape = {7}, .init = SR_INIT_ONES},
+};
+enum { COUNT = sizeof specs / sizeof *specs, MOST = 4, STEPS = 3 };
+
+static sr_optim_opts opts_of(bool lamb) {
+    return (sr_optim_opts){
+        .lamb = lamb, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-6, .power = 1, .max_skipped = 3};
+}
+
+static void fill_segments(sr_segment segments[COUNT]) {
+    for (int i = 0; i < COUNT; i++)
+        segments[i] = (sr_segment){.rate = 1 + i,
+                                   .decay = 0.01 * i,
+                                   .trust = i < 3,
+                                   .frozen = strcmp(specs[i].name, "frozen") == 0};
+}
+
+/* Gradients that a step has: a draw keyed by the step, large enough to be clipped. */
+static void draw_gradients(sr_params *p, int step) {
+    for (int i = 0; i < COUNT; i++)
+        CHECK_OK(p->device->backend->random(p->list[i].leaf->grad, SR_NORMAL, 1, SR_PURPOSE_INIT,
+                                            (uint32_t)i, (uint32_t)step, 0, 0.1));
+}
+
+/* Copies the elements that one optimizer has worked out to another, as an exchange would. */
+static void send(sr_tensor *to, const sr_tensor *from, int64_t first, int64_t n) {
+    sr_tensor *a, *b;
+    if (n == 0) return;
+    CHECK_OK(sr_tensor_view(&a, from, 1, &n, (int64_t[]){1}, first));
+    CHECK_OK(sr_tensor_view(&b, to, 1, &n, (int64_t[]){1}, first));
+    CHECK_OK(to->storage->device->backend->copy(b, a));
+    sr_tensor_release(a);
+    sr_tensor_release(b);
+}
+
+static void exchange(sr_optim **o, int parts, bool norms) {
+    for (int i = 0; i < parts; i++)
+        for (int k = 0; k < parts; k++) {
+            int64_t first = o[i]->from, n = o[i]->upto - first;
+            if (i == k) continue;
+            if (norms)
+                send(o[k]->norms, o[i]->norms, 2 * first, 2 * n);
+            else
+                send(o[k]->squares, o[i]->squares, first, n);
+        }
+}
+
+static void step_together(sr_optim **o, int parts, bool lamb) {
+    for (int i = 0; i < parts; i++) CHECK_OK(sr_optim_begin(o[i], 0.01, 1.0));
+    exchange(o, parts, false);
+    for (int i = 0; i < parts; i++) CHECK_OK(sr_optim_moments(o[i], NULL));
+    if (lamb) exchange(o, parts, true);
+    for (int i = 0; i < parts; i++) CHECK_OK(sr_optim_apply(o[i]));
+}
+
+/* The values after some steps of `parts` optimizers. */
+static float *train(sr_device *d, bool lamb, int parts) {
+    sr_params *p;
+    sr_optim *o[MOST];
+    sr_segment segments[COUNT];
+    sr_optim_opts opts = opts_of(lamb);
+    float *values = NULL;
+    int64_t end = 0;
+    fill_segments(segments);
+    CHECK_OK(sr_params_new(&p, d, specs, COUNT));
+    CHECK_OK(sr_params_initialise(p, 3));
+    for (int i = 0; i < parts; i++) {
+        opts.range = parts > 1 ? sr_optim_cut(p, i, parts) : (sr_range){0, 0};
+        CHECK(parts == 1 || opts.range.first == end);
+        end = opts.range.last;
+        CHECK_OK(sr_optim_new(&o[i], p, segments, &opts));
+    }
+    CHECK(parts == 1 || end == p->stored);
+    for (int s = 0; s < STEPS; s++) {
+        draw_gradients(p, s);
+        if (parts == 1)
+            CHECK_OK(sr_optim_step(o[0], 0.01, 1.0, NULL));
+        else
+            step_together(o, parts, lamb);
+    }
+    CHECK_OK(sr_optim_settle(o[parts - 1]));
+    sr_optim_result result = sr_optim_result_of(o[parts - 1], STEPS);
+    CHECK(result.applied && result.norm > 1 && (o[0]->norms != NULL) == lamb);
+    CHECK_OK(sr_new(&values, p->stored));
+    CHECK_OK(sr_tensor_read(p->value, values, SR_F32));
+    for (int i = 0; i < parts; i++) sr_optim_free(o[i]);
+    sr_params_free(p);
+    return values;
+}
+
+static void test_parts(sr_device *d, bool lamb) {
+    sr_params *p;
+    CHECK_OK(sr_params_new(&p, d, specs, COUNT));
+    float *whole = train(d, lamb, 1);
+    for (int parts = 2; parts <= MOST; parts++) {
+        float *together = train(d, lamb, parts);
+        CHECK(memcmp(whole, together, (size_t)p->stored * sizeof(float)) == 0);
+        sr_free(together);
+    }
+    sr_free(whole);
+    sr_params_free(p);
+}
+
+/* What a range holds of each parameter; all ranges together hold each element once. */
+static void test_pieces(sr_device *d) {
+    sr_params *p;
+    sr_optim *o;
+    sr_segment segments[COUNT];
+    int64_t held[COUNT] = {0};
+    fill_segments(segments);
+    CHECK_OK(sr_params_new(&p, d, specs, COUNT));
+    for (int part = 0; part < 3; part++) {
+        sr_optim_opts opts = opts_of(true);
+        opts.range = sr_optim_cut(p, part, 3);
+        CHECK_OK(sr_optim_new(&o, p, segments, &opts));
+        for (int i = 0; i < COUNT; i++) {
+            sr_tensor *m, *v;
+            sr_range range;
+            CHECK_OK(sr_optim_piece(&m, &v, &range, o, i));
+            CHECK((m != NULL) == (range.last > range.first));
+            CHECK(m == NULL || (range.first == held[i] && m->shape[0] == range.last - range.first));
+            held[i] += range.last - range.first;
+            sr_tensor_release(m);
+            sr_tensor_release(v);
+        }
+        CHECK_FAILS(sr_optim_step(o, 0.1, 0, NULL), SR_EINVAL, "needs the norms of the other");
+        sr_optim_free(o);
+    }
+    for (int i = 0; i < COUNT; i++) CHECK(held[i] == p->list[i].size);
+    sr_params_free(p);
+}
+
+static void test_ranges(sr_device *d) {
+    sr_params *p;
+    sr_optim *o;
+    sr_segment segments[COUNT];
+    sr_optim_opts opts = opts_of(false);
+    fill_segments(segments);
+    CHECK_OK(sr_params_new(&p, d, specs, COUNT));
+    opts.range = (sr_range){0, 100};
+    CHECK_FAILS(sr_optim_new(&o, p, segments, &opts), SR_EINVAL, "cut a chunk");
+    opts.range = (sr_range){0, p->stored + 1};
+    CHECK_FAILS(sr_optim_new(&o, p, segments, &opts), SR_EINVAL, "of a store of");
+    for (int parts = 5; parts < 40; parts += 17) { /* more parts than chunks: some are empty */
+        int64_t end = 0;
+        for (int i = 0; i < parts; i++) {
+            sr_range range = sr_optim_cut(p, i, parts);
+            CHECK(range.first == end && range.last >= end);
+            end = range.last;
+        }
+        CHECK(end == p->stored);
+    }
+    sr_params_free(p);
+}
+
+int main(void) {
+    int64_t live = sr_mem_live();
+    const sr_backend *backends[] = {&sr_backend_ref, &sr_backend_cpu};
+    for (int b = 0; b < 2; b++) {
+        sr_device *d;
+        CHECK_OK(sr_device_open(&d, backends[b], backends[b]->name, NULL));
+        test_parts(d, false);
+        test_parts(d, true);
+        test_pieces(d);
+        test_ranges(d);
+        sr_device_close(d);
+    }
+    CHECK(sr_mem_live() == live);
+    return CHECK_DONE();
+}
