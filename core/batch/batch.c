@@ -27,7 +27,10 @@ typedef struct shape {
 
 static void take_target(room *r, sr_target *t, const sr_collator *c, int64_t items) {
     size_t n = (size_t)items, rows = n * (size_t)sr_rows_each(c->reads);
-    *t = (sr_target){.name = c->name,
+    size_t letters = strlen(c->name) + 1;
+    char *name = take(r, letters, 1); /* an update may outlive its loader's collators */
+    if (name != NULL) memcpy(name, c->name, letters);
+    *t = (sr_target){.name = name,
                      .reads = c->reads,
                      .type = c->type,
                      .mean = c->mean,
@@ -59,7 +62,7 @@ static sr_status measure_sequence(shape *s, int64_t *end, const sr_pick *pick, i
     if (pick->uid >= t->count)
         return sr_fail(SR_EINVAL, "batch: uid %" PRIu32 " is not below the %" PRId64 " examples",
                        pick->uid, t->count);
-    int32_t len = sr_example_length(&t->example[pick->uid]);
+    int32_t len = sr_pick_length(pick);
     if (stride > 0 && len > stride)
         return sr_fail(SR_EINVAL, "batch: uid %" PRIu32 " has %d tokens, a row only %d", pick->uid,
                        len, stride);
@@ -92,7 +95,7 @@ static sr_status lay_out(sr_batch *b, const sr_pick *pick, const shape *s, int32
     for (int32_t i = 0; i < s->n; i++) {
         uid[i] = pick[i].uid;
         epoch[i] = pick[i].epoch;
-        len[i] = sr_example_length(&pick[i].examples->example[uid[i]]);
+        len[i] = sr_pick_length(&pick[i]);
         start[i] = stride > 0 ? i * stride : at;
         at += len[i];
     }
@@ -114,8 +117,7 @@ static sr_status fill_target(sr_batch *b, sr_target *t, const sr_collator *c, co
 }
 
 static sr_status fill_sequence(sr_batch *b, const sr_site *site, const sr_collators *all) {
-    SR_TRY(sr_examples_sequence(site->examples, site->data, site->uid, site->ids,
-                                b->types + site->start));
+    SR_TRY(sr_example_sequence(&site->example, site->data, site->ids, b->types + site->start));
     if (b->original_ids != NULL)
         memcpy(b->original_ids + site->start, site->ids, (size_t)site->len * sizeof *site->ids);
     for (int k = 0; k < all->count; k++) {
@@ -135,6 +137,7 @@ static sr_status collate(sr_batch *b, const sr_dataset *d, const sr_pick *pick, 
     for (int32_t i = 0; st == SR_OK && i < s->n; i++) {
         sr_site site = {.data = d,
                         .examples = pick[i].examples,
+                        .example = sr_pick_example(&pick[i]),
                         .uid = pick[i].uid,
                         .epoch = pick[i].epoch,
                         .start = l->start[i],

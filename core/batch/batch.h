@@ -39,10 +39,16 @@ typedef struct sr_batch {
 typedef struct sr_pick {
     const sr_examples *examples;
     uint32_t uid, epoch;
+    int32_t limit; /* longer sequences are cut to it, see sr_example_cut(); 0: none */
 } sr_pick;
 
+static inline sr_example sr_pick_example(const sr_pick *p) {
+    return sr_example_cut(&p->examples->example[p->uid], p->limit);
+}
+
 static inline int32_t sr_pick_length(const sr_pick *p) {
-    return sr_example_length(&p->examples->example[p->uid]);
+    int32_t len = sr_example_length(&p->examples->example[p->uid]);
+    return p->limit > 0 && len > p->limit ? p->limit : len;
 }
 
 /* Collates n >= 1 sequences; weights are not set yet, see update.h.
@@ -50,7 +56,7 @@ static inline int32_t sr_pick_length(const sr_pick *p) {
  *   stride  0: one after another; else sequence i starts at row i x stride
  *   rows    the least T; 0: as many as it takes; rounded up to SR_ROWS_UNIT
  *
- * Errors: SR_EINVAL (a uid that is no example), those of sr_examples_sequence() and of collators,
+ * Errors: SR_EINVAL (a uid that is no example), those of sr_example_sequence() and of collators,
  * SR_ENOMEM. */
 sr_status sr_batch_make(sr_batch **out, const sr_dataset *d, const sr_collators *collators,
                         const sr_pick *pick, int32_t n, int32_t stride, int64_t rows,

@@ -44,6 +44,7 @@ typedef struct sr_collator sr_collator;
 typedef struct sr_site {
     const sr_dataset *data;
     const sr_examples *examples;
+    sr_example example; /* of `examples`, perhaps cut */
     uint32_t uid, epoch;
     int32_t start, len; /* rows */
     int32_t *ids;       /* (len) */

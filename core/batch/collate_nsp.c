@@ -22,7 +22,7 @@ static sr_status nsp_fill(sr_target *t, const sr_collator *c, const sr_site *s) 
     if (!s->examples->nsp)
         return sr_fail(SR_EINVAL, "target '%s' needs pairs of segments; set nsp: true", c->name);
     t->rows[t->count] = s->start;
-    ((int32_t *)t->labels)[t->count++] = s->examples->example[s->uid].flags & SR_EXAMPLE_RANDOM;
+    ((int32_t *)t->labels)[t->count++] = s->example.flags & SR_EXAMPLE_RANDOM;
     return SR_OK;
 }
 

@@ -7,13 +7,17 @@
 static sr_status check(const sr_feed *f) {
     const sr_loader_opts *o = &f->opts;
     if (o->packs < 0 || o->sequences < 0 || o->micro < 0 || o->epochs < 0 ||
-        (o->packs == 0 && o->sequences == 0))
+        (o->by != SR_BY_ORDER && o->packs == 0 && o->sequences == 0))
         return sr_fail(SR_EINVAL, "loader: packs (or sequences) of an update must be at least 1");
     if (o->packs > INT32_MAX || o->sequences > INT32_MAX || o->epochs > INT32_MAX)
         return sr_fail(SR_EINVAL, "loader: packs, sequences and epochs have a limit of %d",
                        INT32_MAX);
     if (!(o->per_square >= 0 && o->per_square <= 1))
         return sr_fail(SR_EINVAL, "loader: per_square is 0 to 1; given %g", o->per_square);
+    if (o->by == SR_BY_ORDER && (o->packs > 0 || o->sequences > 0 || o->epochs > 0))
+        return sr_fail(SR_EINVAL,
+                       "loader: by order, each order says what its update has; leave out packs, "
+                       "sequences and epochs");
     if (o->by == SR_BY_SEQUENCES && o->packs > 0)
         return sr_fail(SR_EINVAL,
                        "loader: by sequences, an update has a number of sequences, not of packs; "

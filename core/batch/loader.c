@@ -32,6 +32,9 @@ struct sr_loader {
     sr_cursor next;      /* where the next update to be ordered begins */
     sr_cursor delivered; /* where the next update to be given out begins */
     int64_t ordered, given;
+    bool pushes;      /* orders are pushed, not made here */
+    sr_order **order; /* (pending) pushed and not given out yet; the oldest first */
+    int64_t pending, room;
     bool ordering; /* a worker is working out where an update ends */
     bool ended;    /* nothing is left to order, or ordering failed */
     bool paused, quit;
@@ -48,7 +51,9 @@ struct sr_loader {
 
 /* Whether a worker may order the next update.  The lock is held. */
 static bool may_order(const sr_loader *l) {
-    return !l->paused && !l->ordering && !l->ended && l->ordered - l->given < l->slots;
+    int64_t ahead = l->ordered - l->given;
+    return !l->paused && !l->ordering && !l->ended && ahead < l->slots &&
+           (!l->pushes || ahead < l->pending);
 }
 
 static void settle(slot *s, sr_update *update, sr_status status) {
@@ -58,28 +63,36 @@ static void settle(slot *s, sr_update *update, sr_status status) {
     snprintf(s->message, sizeof s->message, "%s", status == SR_OK ? "" : sr_message());
 }
 
-/* Orders one update and makes it.  The lock is held on entry and on return, not in between. */
-static void work_once(sr_loader *l) {
-    slot *s = &l->slot[l->ordered++ % l->slots];
+/* Orders one update while others wait for their turn.  The lock is held, but not in between. */
+static sr_status order_next(sr_loader *l, sr_order *order) {
     sr_cursor cursor = l->next;
-    sr_order order;
-    sr_update *update = NULL;
-    s->state = SLOT_BUSY;
     l->ordering = true;
-    l->busy++;
     pthread_mutex_unlock(&l->lock);
-    sr_status st = sr_feed_order(&order, &l->feed, &cursor);
+    sr_status st = sr_feed_order(order, &l->feed, &cursor);
     pthread_mutex_lock(&l->lock);
     l->ordering = false;
     l->next = cursor;
-    l->ended = st != SR_OK || order.groups == 0;
+    l->ended = st != SR_OK || order->groups == 0;
     pthread_cond_broadcast(&l->changed);
-    if (st == SR_OK && order.groups > 0) {
+    return st;
+}
+
+/* Takes the next update and makes it.  The lock is held on entry and on return, not in between. */
+static void work_once(sr_loader *l) {
+    slot *s = &l->slot[l->ordered % l->slots];
+    sr_order own = {0}, *order = l->pushes ? l->order[l->ordered - l->given] : &own;
+    sr_update *update = NULL;
+    sr_status st = SR_OK;
+    s->state = SLOT_BUSY;
+    l->ordered++;
+    l->busy++;
+    if (order == &own) st = order_next(l, order);
+    if (st == SR_OK && order->groups > 0) {
         pthread_mutex_unlock(&l->lock);
-        st = sr_feed_make(&update, &l->feed, &order);
-        sr_order_free(&order);
+        st = sr_feed_make(&update, &l->feed, order);
         pthread_mutex_lock(&l->lock);
     }
+    sr_order_free(&own);
     settle(s, update, st);
     l->busy--;
     pthread_cond_broadcast(&l->changed);
@@ -143,7 +156,7 @@ static sr_status start_workers(sr_loader *l) {
     SR_TRY(sr_new(&l->thread, o->threads));
     for (; l->threads < o->threads; l->threads++)
         SR_TRY(start_thread(&l->thread[l->threads], work, l));
-    if (l->feed.fixed) return SR_OK;
+    if (l->feed.fixed || l->pushes) return SR_OK;
     SR_TRY(start_thread(&l->planner, plan_ahead, l));
     l->has_planner = true;
     return SR_OK;
@@ -182,6 +195,7 @@ sr_status sr_loader_open(sr_loader **out, const sr_dataset *d, const sr_loader_o
     SR_TRY(sr_new(&l, 1));
     l->feed.d = d;
     l->feed.opts = *opts;
+    l->pushes = opts->by == SR_BY_ORDER;
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->changed, NULL);
     sr_status st = sr_feed_open(&l->feed);
@@ -202,10 +216,22 @@ static void drop_slots(sr_loader *l) {
     }
 }
 
+/* Forgets the oldest of the pushed orders. */
+static void drop_orders(sr_loader *l, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        sr_order_free(l->order[i]);
+        sr_free(l->order[i]);
+    }
+    l->pending -= n;
+    if (l->pending > 0) memmove(l->order, l->order + n, (size_t)l->pending * sizeof *l->order);
+}
+
 void sr_loader_close(sr_loader *l) {
     if (l == NULL) return;
     stop_workers(l);
     if (l->slot != NULL) drop_slots(l);
+    drop_orders(l, l->pending);
+    sr_free(l->order);
     sr_feed_close(&l->feed);
     pthread_cond_destroy(&l->changed);
     pthread_mutex_destroy(&l->lock);
@@ -224,7 +250,8 @@ static void pause_workers(sr_loader *l) {
 static void restart(sr_loader *l, const sr_cursor *cursor) {
     pause_workers(l);
     drop_slots(l);
-    l->next = l->delivered = *cursor;
+    l->delivered = *cursor;
+    l->next = l->pending > 0 ? l->order[l->pending - 1]->end : *cursor;
     l->masked = cursor->drawn.masked_tokens;
     l->ordered = l->given = 0;
     l->ended = l->paused = false;
@@ -236,6 +263,7 @@ static void restart(sr_loader *l, const sr_cursor *cursor) {
 /* The slot of the next update, once it is ready.  The lock is held. */
 static slot *wait_ready(sr_loader *l) {
     slot *s = &l->slot[l->given % l->slots];
+    if (l->pushes && l->pending == 0) return NULL;
     while (s->state != SLOT_READY) {
         if (l->threads == 0 && may_order(l))
             work_once(l);
@@ -250,11 +278,15 @@ sr_status sr_loader_next(sr_update **out, sr_loader *l) {
     double began = sr_time_monotonic();
     pthread_mutex_lock(&l->lock);
     slot *s = wait_ready(l);
-    while (s->status == SR_ESTOP && !sr_stop_requested()) { /* that stop is over */
+    while (s != NULL && s->status == SR_ESTOP && !sr_stop_requested()) { /* that stop is over */
         restart(l, &l->delivered);
         s = wait_ready(l);
     }
     l->waited += sr_time_monotonic() - began;
+    if (s == NULL) {
+        pthread_mutex_unlock(&l->lock);
+        return sr_fail(SR_EINVAL, "loader: no order is pending; push one for every update");
+    }
     sr_status st = s->status;
     if (st != SR_OK) sr_fail(st, "%s", s->message);
     sr_update *u = s->update;
@@ -264,6 +296,7 @@ sr_status sr_loader_next(sr_update **out, sr_loader *l) {
         u->end.drawn.masked_tokens = l->masked += u->masked;
         l->delivered = u->end;
         l->given++;
+        if (l->pushes) drop_orders(l, 1);
         pthread_cond_broadcast(&l->changed);
     }
     pthread_mutex_unlock(&l->lock);
@@ -309,9 +342,48 @@ sr_status sr_loader_seek(sr_loader *l, const sr_cursor *cursor) {
     sr_cursor from = *cursor;
     if (from.packs == 0) from.packs = l->start.packs;
     pthread_mutex_lock(&l->lock);
+    pause_workers(l);
+    drop_orders(l, l->pending);
     restart(l, &from);
     pthread_mutex_unlock(&l->lock);
     return SR_OK;
+}
+
+/* ---- orders from elsewhere ---- */
+
+/* Takes an order over; the lock is held. */
+static sr_status append(sr_loader *l, sr_order *order) {
+    if (l->pending == l->room) {
+        SR_TRY(sr_grow(&l->order, l->room * 2 + 4));
+        l->room = l->room * 2 + 4;
+    }
+    l->order[l->pending++] = order;
+    l->next = order->end;
+    pthread_cond_broadcast(&l->changed);
+    return SR_OK;
+}
+
+sr_status sr_loader_push(sr_loader *l, const sr_given *given) {
+    sr_epoch *e;
+    sr_order *order;
+    if (!l->pushes)
+        return sr_fail(SR_EINVAL, "loader: it has an order of its own; open it with by: order");
+    SR_TRY(sr_feed_epoch(&e, &l->feed, l->start.epoch, NULL));
+    sr_status st;
+    SR_GO(done, st, sr_new(&order, 1));
+    st = sr_order_given(order, e, given, &l->next); /* only this thread changes next */
+    if (st == SR_OK) {
+        pthread_mutex_lock(&l->lock);
+        st = append(l, order);
+        pthread_mutex_unlock(&l->lock);
+    }
+    if (st != SR_OK) {
+        sr_order_free(order);
+        sr_free(order);
+    }
+done:
+    sr_epoch_release(e);
+    return st;
 }
 
 /* ---- looking ---- */

@@ -14,6 +14,7 @@
 #define SR_BATCH_LOADER_H
 
 #include "core/batch/epoch.h"
+#include "core/batch/order.h"
 #include "core/batch/update.h"
 
 #ifdef __cplusplus
@@ -26,9 +27,10 @@ extern "C" {
 
 /* What an update is a number of. */
 typedef enum sr_by {
-    SR_BY_PACKS,    /* packs of the epoch's plan, in the order of a keyed permutation */
-    SR_BY_SEQUENCES /* exactly so many sequences, in the order of a keyed permutation; packed inside
-                       the update */
+    SR_BY_PACKS,     /* packs of the epoch's plan, in the order of a keyed permutation */
+    SR_BY_SEQUENCES, /* exactly so many sequences, in the order of a keyed permutation; packed
+                       inside the update */
+    SR_BY_ORDER      /* what sr_loader_push() gives */
 } sr_by;
 
 enum { SR_USUAL_SHARES = 8, SR_UPDATE_SHARES = 4096 };
@@ -75,6 +77,12 @@ void sr_loader_close(sr_loader *l); /* waits for the workers; NULL is allowed */
  * Errors: those of sr_batch_make() and sr_epoch_build(), from the place where they belong; asking
  * again gives the same failure, or after SR_ESTOP, once the stop is over, what was asked for. */
 sr_status sr_loader_next(sr_update **out, sr_loader *l);
+
+/* By order: what the next update is to hold; workers make it while earlier ones are used.  It is
+ * the caller's to keep what is pending for a resume: seeking forgets it.
+ *
+ * Errors: those of sr_order_given(); SR_EINVAL for a loader with an order of its own */
+sr_status sr_loader_push(sr_loader *l, const sr_given *given);
 
 /* Where the next update begins, and going there: what follows equals never having stopped.
  * SR_EINVAL when the cursor lies outside its epoch. */

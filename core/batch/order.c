@@ -1,5 +1,7 @@
 #include "core/batch/order.h"
 
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/mem.h"
@@ -28,6 +30,85 @@ sr_status sr_order_add(sr_order *o, const sr_pick *pick, int64_t n) {
 sr_status sr_order_keep(sr_order *o, sr_epoch *e) {
     SR_TRY(MAKE_ROOM(o->epoch, o->epochs, 1));
     o->epoch[o->epochs++] = sr_epoch_retain(e);
+    return SR_OK;
+}
+
+void sr_order_count(const sr_order *o, sr_counters *drawn) {
+    drawn->updates++;
+    drawn->sequences += o->sequences;
+    for (int64_t i = 0; i < o->sequences; i++) {
+        const sr_pick *p = &o->pick[i];
+        drawn->raw_tokens += sr_example_length(&p->examples->example[p->uid]);
+        drawn->real_tokens += sr_pick_length(p);
+    }
+}
+
+/* ---- orders of given uids ---- */
+
+static int rising(const void *a, const void *b) {
+    const uint32_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static sr_status refuse_twice(const sr_given *g) {
+    uint32_t *uid, twice = 0;
+    bool found = false;
+    SR_TRY(sr_new(&uid, g->sequences));
+    memcpy(uid, g->uid, (size_t)g->sequences * sizeof *uid);
+    qsort(uid, (size_t)g->sequences, sizeof *uid, rising);
+    for (int64_t i = 1; i < g->sequences && !found; i++) {
+        twice = uid[i];
+        found = twice == uid[i - 1];
+    }
+    sr_free(uid);
+    if (!found) return SR_OK;
+    return sr_fail(SR_EINVAL,
+                   "order: uid %" PRIu32 " is in the update twice; its masks and dropout would be "
+                   "the same both times",
+                   twice);
+}
+
+static sr_status check_given(const sr_given *g, const sr_examples *x) {
+    if (g->sequences < 1 || g->groups < 1)
+        return sr_fail(SR_EINVAL, "order: an update needs at least one sequence");
+    for (int64_t k = 0; k < g->groups; k++)
+        if (g->group_end[k] <= (k == 0 ? 0 : g->group_end[k - 1]))
+            return sr_fail(SR_EINVAL, "order: group %" PRId64 " is empty", k + 1);
+    for (int64_t i = 0; i < g->sequences; i++)
+        if (g->uid[i] >= x->count)
+            return sr_fail(SR_EINVAL,
+                           "order: uid %" PRIu32 " is out of range; there are %" PRId64
+                           " examples, from 0",
+                           g->uid[i], x->count);
+    if (g->max_len != 0 && (g->max_len < SR_EXAMPLES_LEAST || g->max_len > x->opts.max_len))
+        return sr_fail(SR_EINVAL, "order: max_len is %d; it must be %d..%d", g->max_len,
+                       SR_EXAMPLES_LEAST, x->opts.max_len);
+    return refuse_twice(g);
+}
+
+static sr_status add_given(sr_order *o, sr_epoch *e, const sr_given *g) {
+    sr_pick *pick;
+    uint32_t update = (uint32_t)o->begin.drawn.updates;
+    SR_TRY(sr_order_keep(o, e));
+    SR_TRY(sr_new(&pick, g->sequences));
+    for (int64_t i = 0; i < g->sequences; i++)
+        pick[i] = (sr_pick){e->examples, g->uid[i], update, g->max_len};
+    sr_status st = SR_OK;
+    for (int64_t k = 0, from = 0; st == SR_OK && k < g->groups; from = g->group_end[k++])
+        st = sr_order_add(o, pick + from, g->group_end[k] - from);
+    sr_free(pick);
+    return st;
+}
+
+sr_status sr_order_given(sr_order *out, sr_epoch *e, const sr_given *g, const sr_cursor *begin) {
+    *out = (sr_order){.begin = *begin, .end = *begin};
+    SR_TRY(check_given(g, e->examples));
+    sr_status st = add_given(out, e, g);
+    if (st != SR_OK) {
+        sr_order_free(out);
+        return st;
+    }
+    sr_order_count(out, &out->end.drawn);
     return SR_OK;
 }
 

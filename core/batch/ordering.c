@@ -60,16 +60,6 @@ static sr_status take(sr_order *o, sr_feed *f, sr_cursor *c, int64_t *want) {
     return st;
 }
 
-static void count(const sr_order *o, sr_counters *drawn) {
-    drawn->updates++;
-    drawn->sequences += o->sequences;
-    for (int64_t i = 0; i < o->sequences; i++) {
-        int32_t len = sr_pick_length(&o->pick[i]);
-        drawn->raw_tokens += len;
-        drawn->real_tokens += len;
-    }
-}
-
 sr_status sr_feed_order(sr_order *order, sr_feed *f, sr_cursor *cursor) {
     *order = (sr_order){.packs = f->opts.by == SR_BY_PACKS, .begin = *cursor};
     sr_cursor c = *cursor;
@@ -80,7 +70,7 @@ sr_status sr_feed_order(sr_order *order, sr_feed *f, sr_cursor *cursor) {
         sr_order_free(order);
         return st;
     }
-    if (order->groups > 0) count(order, &c.drawn);
+    if (order->groups > 0) sr_order_count(order, &c.drawn);
     order->end = *cursor = c;
     return SR_OK;
 }

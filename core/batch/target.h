@@ -26,7 +26,7 @@ typedef enum sr_label_type { SR_LABEL_I32, SR_LABEL_F32 } sr_label_type;
 typedef enum sr_mean { SR_MEAN_TOKEN, SR_MEAN_SEQUENCE } sr_mean;
 
 typedef struct sr_target {
-    const char *name; /* borrowed from the collator */
+    const char *name; /* lives as long as the batch */
     sr_reads reads;
     sr_label_type type;
     sr_mean mean;

@@ -72,6 +72,12 @@ static sr_status too_long(const sr_dataset *d, uint32_t unit, int64_t tokens, in
                    pair ? "truncate" : "truncate or split");
 }
 
+/* Both long: B keeps half, A the odd token more; else the longer one what the other leaves. */
+static int64_t kept_of_b(int64_t a, int64_t b, int64_t most) {
+    int64_t half = most / 2;
+    return b <= half ? b : a < most - half ? most - a : half;
+}
+
 /* One given example, by the policy. */
 static sr_status give(sr_drawn *out, const sr_dataset *d, const sr_examples_opts *opts,
                       uint32_t unit) {
@@ -87,8 +93,7 @@ static sr_status give(sr_drawn *out, const sr_dataset *d, const sr_examples_opts
             SR_TRY(sr_drawn_add(out, at, a < most ? a : most, 0, 0, 0));
         return SR_OK;
     }
-    int64_t half = most / 2; /* both long: B keeps half, A the odd token more */
-    int64_t keep_b = b <= half ? b : a < most - half ? most - a : half;
+    int64_t keep_b = kept_of_b(a, b, most);
     out->lost += over;
     return sr_drawn_add(out, at, most - keep_b, b_at, keep_b, SR_EXAMPLE_CUT);
 }
@@ -169,23 +174,31 @@ void sr_examples_free(sr_examples *t) {
 
 /* ---- using ---- */
 
+sr_example sr_example_cut(const sr_example *e, int32_t limit) {
+    sr_example cut = *e;
+    if (limit == 0 || sr_example_length(e) <= limit) return cut;
+    int64_t most = limit - (e->b_tokens > 0 ? 3 : 2);
+    cut.b_tokens = (uint16_t)kept_of_b(e->a_tokens, e->b_tokens, most);
+    cut.a_tokens = (uint16_t)(most - cut.b_tokens);
+    cut.flags |= SR_EXAMPLE_CUT;
+    return cut;
+}
+
 sr_status sr_examples_lengths(uint16_t **out, const sr_examples *t) {
     SR_TRY(sr_new(out, t->count));
     for (int64_t i = 0; i < t->count; i++) (*out)[i] = (uint16_t)sr_example_length(&t->example[i]);
     return SR_OK;
 }
 
-int32_t sr_examples_place(const sr_examples *t, uint32_t uid, uint64_t token) {
-    const sr_example *e = &t->example[uid];
+int32_t sr_example_place(const sr_example *e, uint64_t token) {
     uint64_t a = sr_example_a(e), b = sr_example_b(e);
     if (token >= a && token - a < e->a_tokens) return (int32_t)(token - a) + 1;
     if (token >= b && token - b < e->b_tokens) return (int32_t)(token - b) + e->a_tokens + 2;
     return -1;
 }
 
-sr_status sr_examples_sequence(const sr_examples *t, const sr_dataset *d, uint32_t uid,
-                               int32_t *ids, int32_t *types) {
-    const sr_example *e = &t->example[uid];
+sr_status sr_example_sequence(const sr_example *e, const sr_dataset *d, int32_t *ids,
+                              int32_t *types) {
     int32_t n = sr_example_length(e), b = e->a_tokens + 2, sep;
     sep = sr_vocab_special(d->vocab, SR_TOKEN_SEP);
     SR_TRY(sr_dataset_ids(d, ids + 1, sr_example_a(e), e->a_tokens));

@@ -86,17 +86,21 @@ static inline int32_t sr_example_length(const sr_example *e) {
     return e->a_tokens + 2 + (e->b_tokens > 0 ? e->b_tokens + 1 : 0);
 }
 
+/* The first tokens of an example that fit into `limit` (0: all; else at least SR_EXAMPLES_LEAST),
+ * [CLS] and [SEP] included: the longer segment loses tokens from its end. */
+sr_example sr_example_cut(const sr_example *e, int32_t limit);
+
 /* The lengths by uid, freed by sr_free(): what a histogram and a packing are made from. */
 sr_status sr_examples_lengths(uint16_t **out, const sr_examples *t);
 
-/* Where token `token` of the column `ids` stands in example `uid`, counted from [CLS]; -1 when it
- * is not in it: cut off, or in another piece. */
-int32_t sr_examples_place(const sr_examples *t, uint32_t uid, uint64_t token);
+/* Where token `token` of the column `ids` stands in an example, counted from [CLS]; -1 when it is
+ * not in it: cut off, or in another piece. */
+int32_t sr_example_place(const sr_example *e, uint64_t token);
 
-/* Writes the sr_example_length() ids and types of example `uid`: [CLS] A [SEP] B [SEP].  Errors are
+/* Writes the sr_example_length() ids and types of an example: [CLS] A [SEP] B [SEP].  Errors are
  * those of sr_dataset_ids(). */
-sr_status sr_examples_sequence(const sr_examples *t, const sr_dataset *d, uint32_t uid,
-                               int32_t *ids, int32_t *types);
+sr_status sr_example_sequence(const sr_example *e, const sr_dataset *d, int32_t *ids,
+                              int32_t *types);
 
 #ifdef __cplusplus
 }

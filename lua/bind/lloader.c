@@ -54,7 +54,7 @@ static int32_t read_depth(lua_State *L) {
 }
 
 static void read_options(lua_State *L, sr_loader_opts *o) {
-    static const char *const bys[] = {"packs", "sequences", NULL};
+    static const char *const bys[] = {"packs", "sequences", "order", NULL};
     static const char *const means[] = {"token", "sequence", NULL};
     read_examples(L, &o->examples);
     read_mask(L, o);
@@ -236,6 +236,28 @@ static uint32_t *check_uids(lua_State *L, int arg, int64_t *n) {
     return uids;
 }
 
+/* A list of where groups end as an array in a userdata; nil: every sequence is a group. */
+static int64_t *check_ends(lua_State *L, int arg, int64_t sequences, int64_t *n) {
+    bool given = !lua_isnoneornil(L, arg);
+    if (given) luaL_checktype(L, arg, LUA_TTABLE);
+    *n = given ? (int64_t)lua_rawlen(L, arg) : sequences;
+    int64_t *ends = lsr_scratch(L, *n, sizeof *ends);
+    for (int64_t i = 0; i < *n; i++)
+        ends[i] = given ? lsr_checkelement(L, arg, i + 1, "ends", 0, sequences) : i + 1;
+    return ends;
+}
+
+/* loader:push(uids, ends, max_len) -> true | nil, message, code */
+static int loader_push(lua_State *L) {
+    sr_loader *l = check_loader(L, 1);
+    sr_given g = {.max_len = (int32_t)lsr_optrange(L, 4, 0, 0, INT32_MAX)};
+    g.uid = check_uids(L, 2, &g.sequences);
+    g.group_end = check_ends(L, 3, g.sequences, &g.groups);
+    if (g.groups > 0 && g.group_end[g.groups - 1] != g.sequences)
+        return lsr_argerror(L, 3, "the last group ends before the uids do");
+    return lsr_done(L, sr_loader_push(l, &g));
+}
+
 /* loader:update_of(uids, epoch, arrange) -> update | nil, message, code */
 static int loader_update_of(lua_State *L) {
     sr_loader *l = check_loader(L, 1);
@@ -250,11 +272,17 @@ static int loader_update_of(lua_State *L) {
 }
 
 static const luaL_Reg loader_methods[] = {
-    {"close", loader_close},         {"next", loader_next},
-    {"cursor", loader_cursor},       {"seek", loader_seek},
-    {"plan", loader_plan},           {"plan_text", loader_plan_text},
-    {"lengths", loader_lengths},     {"waited", loader_waited},
-    {"update_of", loader_update_of}, {NULL, NULL},
+    {"close", loader_close},
+    {"next", loader_next},
+    {"cursor", loader_cursor},
+    {"seek", loader_seek},
+    {"plan", loader_plan},
+    {"plan_text", loader_plan_text},
+    {"lengths", loader_lengths},
+    {"waited", loader_waited},
+    {"update_of", loader_update_of},
+    {"push", loader_push},
+    {NULL, NULL},
 };
 
 /* ---- the module ---- */

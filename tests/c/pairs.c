@@ -317,7 +317,7 @@ static void sequences_are_framed(void) {
     for (uint32_t uid = 0; uid < t->count; uid++) {
         const sr_example *e = &t->example[uid];
         int32_t n = sr_example_length(e), a = e->a_tokens;
-        CHECK_OK(sr_examples_sequence(t, d, uid, ids, types));
+        CHECK_OK(sr_example_sequence(&t->example[uid], d, ids, types));
         wrong += ids[0] != 2 || ids[a + 1] != 3 || ids[n - 1] != 3;
         for (int32_t i = 0; i < n; i++) wrong += types[i] != (i > a + 1);
         for (int32_t i = 0; i < a; i++) wrong += ids[1 + i] != (int32_t)sr_example_a(e) + i + 5;

@@ -195,3 +195,127 @@ describe("shares", function()
     assert.error_matches(function() open { shares = -1 } end, "shares must be 0")
   end)
 end)
+
+describe("an order written in Lua", function()
+  ---A sampler that knows how many it drew, what the loop told it, and ends after 12 updates.
+  local function sampler(update, state)
+    if update == 12 then return nil end
+    local order = {}
+    for i = 1, 10 do order[i] = (state.next + i * 7 + (state.told or 0)) % 300 end
+    state.next = state.next + 11
+    return order, { max_len = update % 2 == 0 and 20 or nil }
+  end
+
+  local function sampling(options)
+    local given = { order = sampler, order_state = { next = 3 }, micro_packs = 2 }
+    for key, value in pairs(options or {}) do given[key] = value or nil end
+    given.data, given.max_len, given.seed = fixed, 64, 3
+    return assert(sr.data.loader(given))
+  end
+
+  it("is asked once an update, ahead, and gets what it decided", function()
+    local asked = {}
+    local loader = sampling { prefetch = 3, order = function(update, state)
+      asked[#asked + 1] = update
+      return sampler(update, state)
+    end }
+    for i = 1, 12 do
+      local update, want = loader:next(), {}
+      for k = 1, 10 do want[k] = (3 + (i - 1) * 11 + k * 7) % 300 end
+      table.sort(want)
+      local got, longest = {}, 0
+      for batch in update:batches() do
+        local scope <close> = sr.scope()
+        table.move(batch.layout:uids(), 1, batch.sequences, #got + 1, got)
+        longest = math.max(longest, table.unpack(batch.layout:lengths()))
+        assert.equal(i - 1, batch.epoch) -- the number of the update is the word of its keys
+      end
+      table.sort(got)
+      assert.same(want, got)
+      assert.is_true(i % 2 == 0 and longest > 20 or longest <= 20)
+      assert.is_true(#asked <= math.min(i + 3, 13))
+    end
+    assert.is_nil(loader:next())
+    assert.is_nil(loader:next())
+    assert.equal(13, #asked)
+  end)
+
+  it("resumes from any update as if it had never stopped, with any number of workers", function()
+    local function run(loader, told)
+      local list = {}
+      for update in function() return loader:next() end do
+        list[#list + 1] = table.concat(sequences(update), "\n")
+        loader:order_state().told = update.index -- seen `prefetch` updates later
+        if told then told(loader:cursor()) end
+      end
+      return list
+    end
+    for _, prefetch in ipairs { 1, 3 } do
+      local cursors = {}
+      local want = run(sampling { threads = 2, prefetch = prefetch }, function(c) cursors[#cursors + 1] = c end)
+      assert.equal(12, #want)
+      for from, cursor in ipairs(cursors) do
+        assert.equal(math.min(prefetch - 1, 12 - from), #cursor.pending)
+        local text = require("seqrun.core.json").encode(cursor)
+        local loader <close> = sampling { threads = from % 4, prefetch = prefetch }
+        loader:next()
+        loader:seek(require("seqrun.core.json").decode(text))
+        assert.same(table.move(want, from + 1, 12, 1, {}), run(loader))
+      end
+    end
+  end)
+
+  it("keeps a group in one micro-batch", function()
+    local groups = {}
+    for g = 0, 19 do groups[#groups + 1] = { 5 * g, 5 * g + 1, 5 * g + 2, 5 * g + 3, 5 * g + 4 } end
+    groups[#groups + 1] = 299
+    for _, arrange in ipairs { "packed", "padded" } do
+      for _, micro in ipairs { 5, 6, 0 } do
+        local loader = sampling { by = "order", order = false, arrange = arrange, micro_packs = micro, prefetch = 0 }
+        loader:order(groups)
+        local update, home, seen = loader:next(), {}, 0
+        for batch in update:batches() do
+          local scope <close> = sr.scope()
+          for _, uid in ipairs(batch.layout:uids()) do
+            home[uid // 5] = home[uid // 5] or batch.number
+            assert.equal(home[uid // 5], batch.number)
+            seen = seen + 1
+          end
+          if arrange == "packed" and micro > 0 then assert.is_true(batch.tokens <= micro * 64) end
+        end
+        assert.equal(101, seen)
+        assert.is_true(micro == 0 and update.count == 1 or update.count > 1)
+      end
+    end
+    local loader = sampling { by = "order", order = false, micro_packs = 1, prefetch = 0 }
+    loader:order { { 1, 2, 3, 4, 5, 6, 7, 8 } }
+    assert.error_matches(function() loader:next() end, "needs more than the 1 packs of a micro%-batch")
+  end)
+
+  it("is refused when it makes no sense", function()
+    local loader = sampling { by = "order", order = false, prefetch = 0 }
+    for message, order in pairs {
+      ["uid 7 is in the update twice"] = { 7, 1, 7 }, ["uid 300 is out of range"] = { 300 },
+      ["group 2 is empty"] = { 1, {} }, ["at least one sequence"] = {}, ["list of uids, not a number"] = 3,
+    } do
+      assert.error_matches(function() loader:order(order) end, message)
+    end
+    assert.error_matches(function() loader:order({ 1 }, { max_len = 65 }) end, "max_len is 65; it must be 5%.%.64")
+    assert.error_matches(function() loader:next() end, "no order is pending")
+    assert.error_matches(function() open():order { 1 } end, "open the loader with by = 'order'")
+    local bad = sampling { order = function() return { 1, 2, 1 } end }
+    assert.error_matches(function() bad:next() end, "the order of update 0: .*uid 1 is in the update twice")
+    assert.error_matches(function() sampling { order_state = { f = print } } end, "state%.f is a function")
+  end)
+end)
+
+describe("an update", function()
+  it("outlives the loader that made it", function()
+    local loader = open { sequences = 20 }
+    local update = loader:next()
+    loader:close()
+    for _ = 1, 50 do open({ sequences = 5 }):close() end -- other collators where the old ones stood
+    assert.same({ "mlm" }, update:batch(1).target_names)
+    assert.equal(20, #sequences(update))
+  end)
+end)

@@ -3,6 +3,7 @@
 local check = require("seqrun.check")
 local core = require("seqrun.core.batch")
 local failure = require("seqrun.failure")
+local Orders = require("seqrun.data.order")
 local shares = require("seqrun.data.shares")
 
 ---@class seqrun.LoaderOptions
@@ -10,8 +11,12 @@ local shares = require("seqrun.data.shares")
 ---@field part? "train"|"held"
 ---@field max_len? integer tokens of a sequence and of a pack, 128
 ---@field arrange? "packed"|"padded"|"single" where tokens stand; the sequences are the same
----@field by? "packs"|"sequences" what an update has a number of, packs by default. packs: of the epoch's plan, in keyed
----order; sequences: exactly that many in keyed order, packed inside the update
+---@field by? "packs"|"sequences"|"order" what an update has a number of, packs by default. packs: of the epoch's
+---plan, in keyed order; sequences: exactly that many in keyed order, packed inside the update; order: what Loader:order() gives
+---@field order? fun(update: integer, state: table): (integer|integer[])[]?, { max_len?: integer }? decides what update
+---number `update` (from 0) has: uids, or groups of uids that must share a micro-batch; nil ends the data.  Asked on the
+---main thread, `prefetch` updates ahead
+---@field order_state? table what `order` starts with: plain values, saved with the cursor (see Loader:order_state)
 ---@field packs? integer packs an update
 ---@field sequences? integer by packs, instead of packs: sequences an update has on average; by sequences: exactly
 ---@field adjust? "batch"|"betas" "batch": fewer packs, so that they hold that many sequences; "betas": as many packs
@@ -37,12 +42,12 @@ local OPTIONS = {
   data = true, part = true, by = true, max_len = true, arrange = true, packs = true, sequences = true, adjust = true,
   shares = true, micro_packs = true, per_square = true, seed = true, epoch = true, epochs = true, nsp = true,
   short_seq_prob = true, too_long = true, mask = true, loss = true, solver = true, max_seqs = true, plan = true,
-  threads = true, prefetch = true,
+  threads = true, prefetch = true, order = true, order_state = true,
 }
 
 local CURSOR = {
   epoch = true, position = true, packs = true, update = true, sequences = true, raw_tokens = true, real_tokens = true,
-  masked_tokens = true,
+  masked_tokens = true, pending = true, state = true, ended = true,
 }
 
 -- ---- batches ---------------------------------------------------------------------------------
@@ -178,10 +183,11 @@ Loader.__name = "seqrun.Loader"
 local function core_options(t)
   local o = {}
   for key, value in pairs(t) do o[key] = value end
-  o.data, o.adjust = nil, nil
+  o.data, o.adjust, o.order, o.order_state = nil, nil, nil, nil
+  if t.order then o.by = "order" end
   if t.adjust == "betas" and not t.packs then o.packs, o.sequences = t.sequences, nil end
   if o.nsp == nil then o.nsp = t.data:info().kind == "text" end
-  if not o.packs and not o.sequences then o.packs = 1 end
+  if not o.packs and not o.sequences and o.by ~= "order" then o.packs = 1 end
   return o
 end
 
@@ -201,7 +207,11 @@ function Loader.open(t)
   end
   local object, message, code = core.loader(t.data.core, core_options(t))
   if not object then return nil, message, code end
-  return setmetatable({ core = object, options = t, data = t.data }, Loader)
+  local self = setmetatable({ core = object, options = t, data = t.data }, Loader)
+  if t.order or t.by == "order" then
+    self.orders = Orders.new(object, t.order, t.order_state, math.max(1, t.prefetch or 2))
+  end
+  return self
 end
 
 function Loader:__tostring()
@@ -220,8 +230,12 @@ function Loader:sequences_per_update() return not self.options.packs and self.op
 ---for the end.
 ---@return seqrun.Update?
 function Loader:next()
+  if self.orders and not self.orders:ask(self.core:cursor().update) then return nil end
   local update, message, code = self.core:next()
-  if update then return new_update(update, self:sequences_per_update()) end
+  if update then
+    if self.orders then self.orders:delivered() end
+    return new_update(update, self:sequences_per_update())
+  end
   if code then failure.raise(code, "%s", message) end
   return nil
 end
@@ -235,10 +249,17 @@ end
 ---@field raw_tokens integer before stages cut sequences
 ---@field real_tokens integer
 ---@field masked_tokens integer
+---@field pending? table[] by order: what is decided for the next updates
+---@field state? table by order: what the deciding function keeps
+---@field ended? boolean by order: it has ended the data
 
 ---Where the next update begins: a plain table to save and to give to seek().
 ---@return seqrun.Cursor
-function Loader:cursor() return self.core:cursor() end
+function Loader:cursor()
+  local cursor = self.core:cursor()
+  if self.orders then self.orders:save(cursor) end
+  return cursor
+end
 
 ---Goes to a cursor: what follows equals never having stopped.
 ---@param cursor seqrun.Cursor
@@ -246,7 +267,25 @@ function Loader:seek(cursor)
   check.options("loader:seek", cursor, CURSOR)
   local done, message, code = self.core:seek(cursor)
   if not done then failure.raise(code, "%s", message) end
+  if self.orders then self.orders:load(cursor) end
 end
+
+---By order: what the update after all pending ones is to have, when no function decides.  No uid may be twice in
+---an update; the number of the update is the epoch word of its random keys.
+---@param order (integer|integer[])[] uids, or groups of uids that must share a micro-batch
+---@param options? { max_len?: integer } longer sequences are cut to it
+function Loader:order(order, options)
+  if not self.orders or self.orders.source then
+    error("loader:order: open the loader with by = 'order' and without a function that decides", 2)
+  end
+  local done, message = self.orders:push(order, options)
+  if not done then error("loader:order: " .. message:gsub("^order: ", ""), 2) end
+end
+
+---What the function `order` keeps: a loop may write results into it, which the function sees when it is asked next,
+---`prefetch` updates later.
+---@return table
+function Loader:order_state() return self.orders.state end
 
 ---The figures of an epoch's plan: solver, sequences, tokens, packs, max_len, efficiency, factor,
 ---lower_bound, gap_packs, ...; and of its examples: random_next, cut, lost_tokens, split.
@@ -275,9 +314,10 @@ function Loader:summary()
   self.first_plan = self.first_plan or self:plan()
   local plan, packs, target = self.first_plan, self:cursor().packs, self:sequences_per_update()
   local exact = self.options.by == "sequences"
+  if self.orders then packs = self.options.micro_packs or 1 end -- nobody knows
   if exact then packs = math.ceil(target / plan.factor) end -- as the plan of a whole epoch would have them
   return {
-    by = self.options.by or "packs", part = self.options.part or "train",
+    by = self.orders and "order" or self.options.by or "packs", part = self.options.part or "train",
     arrange = self.options.arrange or "packed", packs = packs,
     micro_packs = math.min(packs, self.options.micro_packs or packs), packs_per_epoch = plan.packs,
     sequences = plan.sequences, factor = plan.factor, efficiency = plan.efficiency, max_len = plan.max_len,

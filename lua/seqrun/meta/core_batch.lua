@@ -40,6 +40,15 @@ function loader:cursor() end
 ---@return string? code
 function loader:seek(cursor) end
 
+---By order: what one more update is to have.
+---@param uids integer[]
+---@param ends? integer[] where each group of uids ends; nil: every sequence is a group
+---@param max_len? integer
+---@return true? done
+---@return string? message
+---@return string? code
+function loader:push(uids, ends, max_len) end
+
 ---The figures of an epoch's plan and table of examples.
 ---@param epoch? integer
 ---@return table? figures
