@@ -12,7 +12,8 @@ local shares = require("seqrun.data.shares")
 ---@field max_len? integer tokens of a sequence and of a pack, 128
 ---@field arrange? "packed"|"padded"|"single" where tokens stand; the sequences are the same
 ---@field by? "packs"|"sequences"|"order" what an update has a number of, packs by default. packs: of the epoch's
----plan, in keyed order; sequences: exactly that many in keyed order, packed inside the update; order: what Loader:order() gives
+---plan, in keyed order; sequences: exactly that many in keyed order, packed inside the update; order: what
+---Loader:order() gives
 ---@field order? fun(update: integer, state: table): (integer|integer[])[]?, { max_len?: integer }? decides what update
 ---number `update` (from 0) has: uids, or groups of uids that must share a micro-batch; nil ends the data.  Asked on the
 ---main thread, `prefetch` updates ahead

@@ -5,7 +5,7 @@
 -- of the loader's cursor, and so is its state: a resumed run goes on exactly, whatever the source knew when it
 -- was asked.
 
-local check_options = require("seqrun.check_options")
+local check = require("seqrun.check")
 
 ---@class seqrun.Orders
 ---@field state table plain values that the source keeps; saved with the cursor
@@ -72,8 +72,7 @@ end
 ---@return true? done
 ---@return string? message
 function Orders:push(order, options)
-  options = options or {}
-  check_options("loader:order", options, { max_len = true })
+  options = check.options("loader:order", options, { max_len = true })
   if type(order) ~= "table" then return nil, ("an order is a list of uids, not a %s"):format(type(order)) end
   local uids, ends = flatten(order)
   return give(self, { uids = uids, ends = ends, max_len = options.max_len })
