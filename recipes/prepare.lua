@@ -10,6 +10,7 @@ local c = sr.config
 
 local schema = c.map {
   { "inputs", c.list(c.string(), { required = true, doc = "text files, .gz files, directories, or - (stdin)" }) },
+  { "overwrite", c.boolean { default = false, doc = "replace an existing data set made from another text" } },
   { "out", c.string { required = true, doc = "data set to write" } },
   { "vocab", c.map {
     { "file", c.string { optional = true, doc = "vocabulary file; none: train a vocabulary on the inputs" } },
@@ -34,7 +35,7 @@ local out = request.out and request.out .. "/" .. cfg.out:match("[^/]*$") or cfg
 if request.dry_run then return print(("would write %s from %s"):format(out, table.concat(cfg.inputs, ", "))) end
 
 sr.must(sr.data.prepare {
-  inputs = cfg.inputs, out = out, threads = request.threads,
+  inputs = cfg.inputs, out = out, overwrite = cfg.overwrite, threads = request.threads,
   vocab = vocab.file or { size = vocab.size, min_frequency = vocab.min_frequency },
   format = text.format, document_start = text.document_start,
   lowercase = text.lowercase, keep_accents = text.keep_accents,

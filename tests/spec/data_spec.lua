@@ -29,7 +29,7 @@ teardown(function() assert(sys.remove(folder)) end)
 ---Prepares text and opens the result.
 local function corpus(options, open)
   local out = folder .. "/x.sqr"
-  local given = { inputs = text, vocab = vocab, out = out }
+  local given = { inputs = text, vocab = vocab, out = out, overwrite = true }
   for key, value in pairs(options or {}) do given[key] = value end
   local counts = assert(sr.data.prepare(given))
   return assert(sr.data.open(out, open or { held = 0 })), counts
@@ -97,7 +97,9 @@ describe("prepare", function()
       { folder .. "/nowhere.txt", "missing", "nowhere.txt" },
     }
     for _, case in ipairs(cases) do
-      local done, message, code = sr.data.prepare { inputs = case[1], vocab = vocab, out = folder .. "/x.sqr" }
+      local done, message, code = sr.data.prepare {
+        inputs = case[1], vocab = vocab, out = folder .. "/x.sqr", overwrite = true,
+      }
       assert.is_nil(done)
       assert.equal(case[2], code)
       assert.is_truthy(message:find(case[3], 1, true), message)

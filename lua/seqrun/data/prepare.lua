@@ -3,6 +3,7 @@
 local check = require("seqrun.check")
 local commas = require("seqrun.run.text").commas
 local core = require("seqrun.core.data")
+local replace = require("seqrun.data.replace")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.core.text")
 
@@ -17,11 +18,12 @@ local text = require("seqrun.core.text")
 ---@field format? "prose"|"lines"
 ---@field document_start? string a paragraph that begins so starts a document; blank lines then do not
 ---@field threads? integer
+---@field overwrite? boolean replace a data set of another text
 ---@field progress? fun(line: string) takes a line now and then
 
 local OPTIONS = {
   inputs = true, out = true, vocab = true, vocab_out = true, lowercase = true, keep_accents = true, format = true,
-  document_start = true, threads = true, progress = true,
+  document_start = true, threads = true, overwrite = true, progress = true,
 }
 
 local TRAIN = { size = true, min_frequency = true }
@@ -131,26 +133,51 @@ local function commit(options, ingest, vocab)
   return done, message, code
 end
 
-local function prepare(options, inputs)
-  local done, message, code, vocab, ingest, counts
-  if #inputs == 0 then return nil, "prepare: inputs is empty; give files or folders, or - for stdin", "config" end
-  done, message, code = make_place(options.out)
+---What a data set says about how it was made.
+local function settings_of(options, source)
+  return {
+    source = source, lowercase = tostring(options.lowercase ~= false), format = options.format or "prose",
+    document_start = options.document_start or "none", kind = "text",
+  }
+end
+
+---The vocabulary, and what stands at `out` already: nil or a data set that looks like the new one.
+local function begin(options, inputs, source)
+  local done, message, code = make_place(options.out)
   if not done then return nil, message, code end
   tell_leftovers(options)
+  local before, vocab
+  before, message, code = replace.before(options.out, options.overwrite)
+  if message then return nil, message, code end
+  if before then done, message, code = replace.check_settings(before, options.out, settings_of(options, source)) end
+  if not done then return nil, message, code end
   vocab, message, code = vocabulary(options, inputs)
-  if not vocab then return nil, message, code end
+  if vocab and before then
+    done, message, code = replace.check_settings(before, options.out, { vocab_fingerprint = vocab:fingerprint() })
+  end
+  if not vocab or not done then return nil, message, code end
+  return vocab, before
+end
+
+local function prepare(options, inputs)
+  local done, message, code, ingest, counts
+  if #inputs == 0 then return nil, "prepare: inputs is empty; give files or folders, or - for stdin", "config" end
+  local source = table.concat(inputs, " "):sub(1, 4096)
+  local vocab, before, why = begin(options, inputs, source)
+  if not vocab then return nil, before, why end
   local lowercase = options.lowercase ~= false
   local tokenizer = text.tokenizer(vocab, {
     lowercase = lowercase, keep_accents = options.keep_accents, specials = false,
   })
   ingest, message, code = core.ingest(options.out, inputs, tokenizer, {
     lowercase = lowercase, format = options.format, document_start = options.document_start, threads = options.threads,
-    source = table.concat(inputs, " "):sub(1, 4096),
+    source = source,
   })
   if not ingest then return nil, message, code end
   local guard <close> = ingest
   counts, message, code = work(ingest, options)
-  if not counts then return nil, message, code end
+  if counts and before then done, message, code = replace.check_counts(before, options.out, counts) end
+  if not counts or done == nil and before then return nil, message, code end
   done, message, code = commit(options, ingest, vocab)
   if not done then return nil, message, code end
   return counts

@@ -172,8 +172,12 @@ States.__index = States
 
 ---The hidden state of a target's rows.
 ---@param target seqrun.Target
----@return seqrun.Tensor # (M, H)
-function States:rows(target) return ops.gather_rows(self.x, target[self.key]) end
+---@return seqrun.Tensor # (M, H); spans: (M, 2, H), their first and last rows
+function States:rows(target)
+  local rows = target[self.key]
+  if target.reads ~= "spans" then return ops.gather_rows(self.x, rows) end
+  return ops.gather_rows(self.x, rows:reshape(-1)):reshape(rows:size(1), 2, -1)
+end
 
 ---The pooled hidden state of a target's rows.
 ---@param target seqrun.Target

@@ -1,0 +1,66 @@
+-- replace.lua - may this file be written over?  A data set is replaced only by one of the same text.
+
+local core = require("seqrun.core.data")
+local sys = require("seqrun.core.sys")
+
+local replace = {}
+
+local WAY = "choose another file with out=, or replace it with overwrite=true"
+
+local function refuse(out, format, ...)
+  return nil, ("prepare: %s exists and %s; %s"):format(out, format:format(...), WAY), "config"
+end
+
+---The data set at `out`; nothing when there is none, or it may be replaced in any case.
+---@param out string
+---@param overwrite boolean|nil
+---@return table|nil before what is known of it
+---@return string? message it is something else
+---@return string? code
+function replace.before(out, overwrite)
+  if overwrite or not sys.exists(out) or sys.is_dir(out) then return nil end
+  local found = core.open(out, {})
+  if not found then return refuse(out, "is not a data set that can be read") end
+  return { meta = found:meta(), about = found:info() }
+end
+
+---The names of input files without their folders, which differ from one checkout to another.
+local function base_names(source)
+  return (source:gsub("%S+", function(path) return path:match("[^/]*/*$") end))
+end
+
+---Whether it was made from inputs of these names, in this way.
+---@param before table
+---@param out string
+---@param wanted table<string, string> metadata of the new one
+---@return true|nil
+---@return string? message
+---@return string? code
+function replace.check_settings(before, out, wanted)
+  local keys = {}
+  for key in pairs(wanted) do keys[#keys + 1] = key end
+  table.sort(keys)
+  for _, key in ipairs(keys) do
+    local old, new = before.meta[key] or "none", wanted[key]
+    if key == "source" then old, new = base_names(old), base_names(new) end
+    if old ~= new and key == "vocab_fingerprint" then return refuse(out, "has another vocabulary") end
+    if old ~= new then return refuse(out, "was made with %s '%s', not '%s'", (key:gsub("_", " ")), old, new) end
+  end
+  return true
+end
+
+---Whether the text that was read is as long as the old one.
+---@param before table
+---@param out string
+---@param counts table<string, number>
+---@return true|nil
+---@return string? message
+---@return string? code
+function replace.check_counts(before, out, counts)
+  local old, new = before.about.tokens, counts.tokens
+  if old == new and before.about.documents == counts.documents then return true end
+  return refuse(out, "holds another text (%d tokens in %d documents, not %d in %d)", old, before.about.documents, new,
+    counts.documents)
+end
+
+return replace

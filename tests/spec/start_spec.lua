@@ -1,0 +1,185 @@
+-- What a run refuses before it trains: parts that lack something, another vocabulary, data that has changed.
+
+local config = require("seqrun.config")
+local contracts = require("seqrun.run.contracts")
+local program = require("tests.support.program")
+local small = require("tests.support.small")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+
+local folder, corpus, first
+
+local function run(...) return program.run(small.words(corpus, ...)) end
+
+---Runs a changed copy of recipes/tiny.lua.
+local function run_changed(name, pattern, replacement, ...)
+  local recipe, changed = assert(sys.read_file("recipes/tiny.lua")):gsub(pattern, replacement)
+  assert.equal(1, changed, pattern)
+  local words = small.words(corpus, "config=recipes/tiny.yaml", "--out", folder .. "/" .. name, "--max-steps", "2", ...)
+  words[1] = program.write(folder, name .. ".lua", recipe)
+  return program.run(words)
+end
+
+setup(function()
+  folder = program.folder()
+  corpus = small.corpus(folder)
+  first = folder .. "/first"
+  assert.equal(0, (run("--out", first, "--max-steps", "2")))
+end)
+teardown(function() sys.remove(folder) end)
+
+describe("a start", function()
+  it("names what a part lacks, and where an example stands", function()
+    local bert = sr.nn.bert { vocab_size = 20, hidden_size = 8, num_hidden_layers = 1, num_attention_heads = 1 }
+    local function methods(...)
+      local part = {}
+      for _, name in ipairs { ... } do part[name] = print end
+      return part
+    end
+    local loader = methods("next", "cursor", "seek", "summary", "plan", "plan_text")
+    local optimizer = sr.optim.adamw(bert.params)
+    local function start(changes)
+      local parts = { model = bert, optimizer = optimizer, loader = loader }
+      for key, value in pairs(changes) do parts[key] = value or nil end
+      return function() contracts.check(parts) end
+    end
+    assert.has_no.errors(start {})
+    assert.error_matches(start { loader = false }, "loader is missing; expected one like sr.data.loader")
+    assert.error_matches(start { loader = methods("next", "seek", "summary", "plan") },
+      "loader has no cursor%(%), plan_text%(%); it needs what sr.data.loader %(seqrun/data/loader.lua%) has")
+    assert.error_matches(start { held = methods("next") }, "held has no cursor%(%), seek%(%)")
+    assert.error_matches(start { model = { params = {} } }, "model has no losses%(%)")
+    assert.error_matches(start { model = methods("losses") }, "model has no params")
+    assert.error_matches(start { optimizer = methods("step") }, "optimizer has no settle%(%)")
+    assert.error_matches(start { rate = 1e-3 }, "rate is a number; expected a function")
+    local other = sr.nn.bert { vocab_size = 20, hidden_size = 8, num_hidden_layers = 1, num_attention_heads = 1 }
+    assert.error_matches(start { model = other }, "other parameters than the model's")
+  end)
+
+  it("comes before any training, with the recipe's line", function()
+    local code, _, err = run_changed("lacking", "local train = loader%(\"train\"%)",
+      "local train = { real = loader('train'), summary = function(l) return l.real:summary() end }")
+    assert.equal(1, code)
+    assert.matches("lacking.lua:%d+: run:start: loader has no next%(%), cursor%(%)", err)
+    assert.is_false(sys.exists(folder .. "/lacking"))
+  end)
+
+  it("tells a model whose losses cannot be added up at the first batch", function()
+    local code, _, err = run_changed("bare", "local losses = bert:losses%(batch%)",
+      "local losses = { total = bert:losses(batch).total, { name = 'mlm' } }")
+    assert.equal(1, code)
+    assert.matches("bare.lua:%d+: run:tally: loss 1 of model:losses%(batch%) has no name, total or count", err)
+  end)
+
+  it("takes keys that a recipe adds", function()
+    local code, out, err = run_changed("keyed", "task = task }",
+      'task = task, keys = { { "top_k", sr.config.integer { default = 3, doc = "kept" } } } }\nprint(run.config.top_k)',
+      "top_k=7")
+    assert.equal(0, code, err)
+    assert.matches("^7\n", out)
+    assert.matches("top_k: 7", assert(sys.read_file(folder .. "/keyed/config.yaml")))
+    local _
+    code, _, err = run_changed("twice", "task = task }",
+      'task = task, keys = { { "seed", sr.config.integer { default = 3 } } } }')
+    assert.equal(1, code)
+    assert.matches("key 'seed' is declared twice", err)
+  end)
+end)
+
+describe("init.from", function()
+  it("is refused where the vocabulary is another one, with both paths", function()
+    local place = folder .. "/other"
+    assert(sys.make_dirs(place))
+    local text = assert(sys.read_file(folder .. "/corpus.txt")):gsub("teacher", "painter")
+    local input = program.write(place, "other.txt", text)
+    local other = place .. "/other.sqr"
+    sr.must(sr.data.prepare { inputs = { input }, vocab = { size = 120 }, out = other })
+    local words = small.words(other, "--out", place .. "/run", "--max-steps", "2", "init.from=" .. first)
+    local code, _, err = program.run(words)
+    assert.equal(3, code)
+    local vocab = first .. "/step-000000002/vocab.txt"
+    assert.truthy(err:find(vocab .. " differs from that of the data set " .. other, 1, true), err)
+    assert.matches("first different at id %d+: '", err)
+    assert.is_false(sys.exists(place .. "/run"))
+  end)
+
+  it("of a checkpoint without a vocabulary is a warning", function()
+    local bare = folder .. "/bare-weights"
+    assert(sys.make_dirs(bare))
+    local weights = assert(sys.read_file(first .. "/step-000000002/model.safetensors"))
+    assert(sys.write_file(bare .. "/model.safetensors", weights))
+    local code, _, err = run("--out", folder .. "/from-bare", "--max-steps", "1", "init.from=" .. bare)
+    assert.equal(0, code, err)
+    assert.matches("bare%-weights has no vocab.txt", err)
+  end)
+
+  it("initialises what the checkpoint lacks, and says so", function()
+    local words = small.words(corpus, "--out", folder .. "/deeper", "--max-steps", "1", "init.from=" .. first,
+      "model.num_hidden_layers=3")
+    for i, word in ipairs(words) do words[i] = word == "--quiet" and "seed=42" or word end
+    local code, _, err = program.run(words)
+    assert.equal(0, code, err)
+    assert.matches("missing +16 +bert.encoder.layer.%* +not in the checkpoint; initialised with seed 42", err)
+  end)
+end)
+
+describe("changed data", function()
+  it("is what a resume complains about, not the shape of a tensor", function()
+    local place = folder .. "/changing"
+    assert(sys.make_dirs(place))
+    local data = place .. "/data.sqr"
+    assert(sys.write_file(data, assert(sys.read_file(corpus))))
+    assert.equal(0, (program.run(small.words(data, "--out", place .. "/run", "--max-steps", "2"))))
+    local input = program.write(place, "new.txt", (assert(sys.read_file(folder .. "/corpus.txt")):gsub("cat", "lion")))
+    local prepared = { inputs = { input }, vocab = { size = 90 }, out = data }
+    local done, message, code = sr.data.prepare(prepared)
+    assert.same({ nil, "config" }, { done, code })
+    assert.matches("data.sqr exists and was made with source .*; choose another file", message)
+    prepared.overwrite = true
+    sr.must(sr.data.prepare(prepared))
+    local exit, _, err = program.run(small.words(data, "--out", place .. "/run", "--resume", "--max-steps", "4"))
+    assert.equal(3, exit)
+    assert.matches("data.sqr has changed since", err)
+  end)
+
+  it("is not written over by prepare, unless told to", function()
+    local place = folder .. "/prepare"
+    assert(sys.make_dirs(place))
+    local out, text = place .. "/x.sqr", "One sentence. Another one.\n\nMore of it.\n"
+    local input, vocab = program.write(place, "a.txt", text), "tests/data/model/tiny/vocab.txt"
+    local function prepare(changes)
+      local given = { inputs = { input }, out = out, vocab = vocab }
+      for key, value in pairs(changes or {}) do given[key] = value end
+      return sr.data.prepare(given)
+    end
+    local function refused(changes, pattern)
+      local before = assert(sys.hash_file(out))
+      local done, message, code = prepare(changes)
+      assert.same({ nil, "config" }, { done, code })
+      assert.matches(pattern, message)
+      assert.equal(before, sys.hash_file(out))
+    end
+    assert(prepare())
+    assert(prepare()) -- the same again
+    refused({ inputs = { program.write(place, "b.txt", text) } }, "was made with source 'a.txt', not 'b.txt'")
+    refused({ lowercase = false }, "was made with lowercase 'true', not 'false'")
+    refused({ format = "lines" }, "was made with format 'prose', not 'lines'")
+    refused({ vocab = { size = 60 } }, "has another vocabulary")
+    program.write(place, "a.txt", text .. "And more.\n")
+    refused({}, "holds another text")
+    assert(prepare { overwrite = true })
+    program.write(place, "note", "mine")
+    local done, message = sr.data.prepare { inputs = { input }, vocab = vocab, out = place .. "/note" }
+    assert.is_nil(done)
+    assert.matches("is not a data set that can be read", message)
+  end)
+end)
+
+describe("a task", function()
+  it("has a doc string for every key, and none of a task stands among the keys of every run", function()
+    local schema = sr.run.schema(sr.tasks.pretraining)
+    config.each(schema, function(path, wanted) assert.is_true(#(wanted.doc or "") > 3, path) end)
+    local plain = sr.run.schema()
+    for _, name in ipairs { "mask", "model" } do assert.is_nil(plain.by_name[name]) end
+  end)
+end)
