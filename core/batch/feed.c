@@ -25,6 +25,9 @@ static sr_status check(const sr_feed *f) {
     if (o->shares < 0 || o->shares > SR_UPDATE_SHARES)
         return sr_fail(SR_EINVAL, "loader: shares must be 0..%d; given %" PRId64, SR_UPDATE_SHARES,
                        o->shares);
+    if (o->last_share > 0 && (o->first_share < 1 || o->first_share > o->last_share))
+        return sr_fail(SR_EINVAL, "loader: share_range is {first, last}, from 1; given {%d, %d}",
+                       o->first_share, o->last_share);
     if (o->threads < 0 || o->threads > 64 || o->prefetch < 0 || o->prefetch > 1024)
         return sr_fail(SR_EINVAL, "loader: threads are 0..64, prefetch 0..1024; given %d and %d",
                        o->threads, o->prefetch);
@@ -54,6 +57,9 @@ static sr_status open_collators(sr_feed *f) {
     }
     SR_TRY(sr_collators_open(&f->collators, f->d, &f->masker, target, n));
     f->collators.keep_ids = o->keep_ids;
+    if (f->collators.late && o->last_share > 0)
+        return sr_fail(SR_EINVAL, "loader: a target that is made in Lua needs the whole update; "
+                                  "leave out share_range, or make it from a column");
     o->target = NULL; /* the caller's */
     return SR_OK;
 }

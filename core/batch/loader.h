@@ -48,6 +48,8 @@ typedef struct sr_loader_opts {
     int64_t micro;     /* packs a batch (padded: rows of one sequence); 0: all of the update */
     int64_t shares;    /* of an update, in equally many batches where packs allow; 0: a share a
                           batch, at most SR_USUAL_SHARES */
+    int32_t first_share, last_share; /* from 1: those that are made here, the others only counted;
+                                        0, 0: all */
     double per_square; /* packs are dealt to batches by tokens + per_square sum len^2; 0: the
                           default */
     int64_t epochs;    /* epochs to go through; 0: without end */

@@ -16,6 +16,28 @@ static sr_status add_batch(sr_update *u, const sr_feed *f, const sr_pick *pick, 
     return sr_update_add(u, b);
 }
 
+/* A batch that somebody else makes: only its figures. */
+static sr_status count_batch(sr_update *u, const sr_feed *f, const sr_deal *d, int64_t b) {
+    const sr_pick *pick = d->pick + sr_deal_first(d, b);
+    int64_t n = d->end[b] - sr_deal_first(d, b), tokens = 0;
+    if (u->elsewhere == NULL) SR_TRY(sr_new(&u->elsewhere, f->collators.count + 1));
+    for (int64_t i = 0; i < n; i++) tokens += sr_pick_length(&pick[i]);
+    int64_t rows = d->rows[b] > tokens ? d->rows[b] : tokens;
+    u->slots += (rows + SR_ROWS_UNIT - 1) / SR_ROWS_UNIT * SR_ROWS_UNIT;
+    u->sequences += n;
+    u->tokens += tokens;
+    return sr_tally_add(u->elsewhere, &u->masked, f->d, &f->collators, pick, n);
+}
+
+static sr_status make_batch(sr_update *u, const sr_feed *f, const sr_deal *d, int64_t b) {
+    const sr_loader_opts *o = &f->opts;
+    int64_t first = sr_deal_first(d, b);
+    int32_t share = sr_deal_share(d, b);
+    if (o->last_share > 0 && (share < o->first_share - 1 || share >= o->last_share))
+        return count_batch(u, f, d, b);
+    return add_batch(u, f, d->pick + first, d->end[b] - first, d->stride, d->rows[b], share);
+}
+
 static sr_status fill(sr_update *u, const sr_feed *f, const sr_order *order) {
     sr_deal d;
     SR_TRY(sr_deal_order(&d, order, &f->opts));
@@ -23,11 +45,7 @@ static sr_status fill(sr_update *u, const sr_feed *f, const sr_order *order) {
     u->shares = (int32_t)d.shares;
     u->imbalance = d.imbalance;
     sr_status st = SR_OK;
-    for (int64_t b = 0; st == SR_OK && b < d.batches; b++) {
-        int64_t first = sr_deal_first(&d, b);
-        st = add_batch(u, f, d.pick + first, d.end[b] - first, d.stride, d.rows[b],
-                       sr_deal_share(&d, b));
-    }
+    for (int64_t b = 0; st == SR_OK && b < d.batches; b++) st = make_batch(u, f, &d, b);
     sr_deal_free(&d);
     return st;
 }

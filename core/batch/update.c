@@ -32,7 +32,8 @@ static void weigh_all(sr_update *u, bool late) {
     int targets = u->batches > 0 ? u->batch[0]->targets : 0;
     for (int k = 0; k < targets; k++) {
         if (u->batch[0]->target[k].late != late) continue;
-        int64_t items = 0, sequences = 0;
+        int64_t items = u->elsewhere != NULL ? u->elsewhere[k].items : 0;
+        int64_t sequences = u->elsewhere != NULL ? u->elsewhere[k].sequences : 0;
         for (int64_t i = 0; i < u->batches; i++) {
             items += u->batch[i]->target[k].count;
             sequences += u->batch[i]->target[k].sequences;
@@ -54,6 +55,7 @@ sr_status sr_update_finish(sr_update *u) {
 void sr_update_free(sr_update *u) {
     if (u == NULL) return;
     for (int64_t i = 0; i < u->batches; i++) sr_batch_free(u->batch[i]);
+    sr_free(u->elsewhere);
     sr_free(u->batch);
     sr_free(u);
 }

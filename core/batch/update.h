@@ -11,13 +11,16 @@
 
 #include "core/batch/batch.h"
 #include "core/batch/cursor.h"
+#include "core/batch/tally.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+/* All figures are of the whole update, also where only some of its shares are made here. */
 typedef struct sr_update {
-    sr_batch **batch; /* (batches) */
+    sr_batch **batch;    /* (batches) of the shares made here */
+    sr_tally *elsewhere; /* (targets) of the other shares; NULL: there are none */
     int64_t batches;
     int64_t index; /* from 0 */
     int64_t packs, sequences, tokens, slots, masked;

@@ -53,6 +53,18 @@ static int32_t read_depth(lua_State *L) {
     return (int32_t)lsr_field_range(L, 2, "max_seqs", 0, 0, INT32_MAX);
 }
 
+/* share_range = { first, last } */
+static void read_share_range(lua_State *L, sr_loader_opts *o) {
+    if (lua_getfield(L, 2, "share_range") != LUA_TNIL) {
+        int at = lua_gettop(L);
+        if (!lua_istable(L, at) || lua_rawlen(L, at) != 2)
+            lsr_error(L, "share_range must be { first, last }");
+        o->first_share = (int32_t)lsr_checkelement(L, at, 1, "share_range", 1, SR_UPDATE_SHARES);
+        o->last_share = (int32_t)lsr_checkelement(L, at, 2, "share_range", 1, SR_UPDATE_SHARES);
+    }
+    lua_pop(L, 1);
+}
+
 static void read_options(lua_State *L, sr_loader_opts *o) {
     static const char *const bys[] = {"packs", "sequences", "order", NULL};
     static const char *const means[] = {"token", "sequence", NULL};
@@ -62,6 +74,7 @@ static void read_options(lua_State *L, sr_loader_opts *o) {
     o->solve.max_seqs = read_depth(L);
     o->by = (sr_by)lsr_field_choice(L, 2, "by", bys);
     o->shares = lsr_field_integer(L, 2, "shares", 0);
+    read_share_range(L, o);
     o->arrange = (sr_arrange)lsr_field_choice(L, 2, "arrange", arrange_names);
     o->packs = lsr_field_integer(L, 2, "packs", 0);
     o->sequences = lsr_field_integer(L, 2, "sequences", 0);

@@ -64,6 +64,20 @@ local function sequences(update)
   return found
 end
 
+---All that a model sees of a batch.
+local function contents(batch)
+  local scope <close> = sr.scope()
+  local parts = { batch.share, batch.ids:tostring_bytes(), batch.types:tostring_bytes() }
+  for _, name in ipairs(batch.target_names) do
+    local target = batch.targets[name]
+    parts[#parts + 1] = ("%s %.17g "):format(name, target.denominator)
+    for _, key in ipairs { "rows", "labels", "weights", "places" } do
+      parts[#parts + 1] = target[key]:tostring_bytes()
+    end
+  end
+  return table.concat(parts)
+end
+
 ---Uids of an update, batch by batch.
 local function uids(update)
   local all = {}
@@ -193,6 +207,38 @@ describe("shares", function()
       assert.same(want, sequences(open { sequences = 100, shares = shares }:next()))
     end
     assert.error_matches(function() open { shares = -1 } end, "shares must be 0")
+  end)
+end)
+
+describe("a loader of some shares", function()
+  it("makes them as a loader of all would, with the denominators of the whole", function()
+    for _, options in ipairs {
+      { data = corpus, nsp = true, shares = 4 }, { shares = 4, arrange = "padded" },
+      { by = "packs", sequences = 60, shares = 4, loss = "sequence", mask = { whole_word = true } },
+    } do
+      local function part(range)
+        local given = { share_range = range, sequences = 60 }
+        for key, value in pairs(options) do given[key] = value end
+        return open(given)
+      end
+      local all, parts = part(), { part { 1, 1 }, part { 2, 3 }, part { 4, 9 } }
+      for _ = 1, 8 do
+        local whole, shares = all:next(), {}
+        for batch in whole:batches() do shares[#shares + 1] = contents(batch) end
+        local got = {}
+        for _, loader in ipairs(parts) do
+          local update = loader:next()
+          for batch in update:batches() do got[#got + 1] = contents(batch) end
+          for _, key in ipairs { "sequences", "tokens", "slots", "masked", "packs", "shares", "schedule_step" } do
+            assert.equal(whole[key], update[key])
+          end
+          assert.same(all:cursor(), loader:cursor())
+        end
+        assert.same(shares, got)
+      end
+    end
+    assert.error_matches(function() open { share_range = { 3, 2 } } end, "share_range is {first, last}")
+    assert.error_matches(function() open { share_range = 2 } end, "share_range must be")
   end)
 end)
 

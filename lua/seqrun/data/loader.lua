@@ -24,6 +24,7 @@ local shares = require("seqrun.data.shares")
 ---@field micro_packs? integer packs a batch; all of the update by default
 ---@field shares? integer parts of an update whose gradients are added up in a tree, in as many micro-batches each; by
 ---default each micro-batch is a share, at most 8
+---@field share_range? integer[] { first, last }: make only these shares, from 1; denominators are of the whole update
 ---@field per_square? number packs are dealt to batches by tokens + per_square * sum len^2; 1 / (6 H) of the model
 ---@field seed? integer
 ---@field epoch? integer where to begin, 0
@@ -44,6 +45,7 @@ local OPTIONS = {
   shares = true, micro_packs = true, per_square = true, seed = true, epoch = true, epochs = true, nsp = true,
   short_seq_prob = true, too_long = true, mask = true, loss = true, solver = true, max_seqs = true, plan = true,
   threads = true, prefetch = true, order = true, order_state = true,
+  share_range = true,
 }
 
 local CURSOR = {

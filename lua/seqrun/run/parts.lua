@@ -13,7 +13,8 @@ function parts.loader_options(cfg, corpus, part, plan)
   return {
     data = corpus, part = part, seed = cfg.seed, epochs = held and 1 or nil, max_len = cfg.data.max_len,
     arrange = cfg.pack.arrange, solver = cfg.pack.solver, max_seqs = cfg.pack.max_seqs,
-    sequences = cfg.batch.sequences, adjust = cfg.batch.adjust, micro_packs = cfg.batch.micro_packs,
+    by = cfg.batch.by, sequences = cfg.batch.sequences, adjust = cfg.batch.adjust, shares = cfg.batch.shares,
+    micro_packs = cfg.batch.micro_packs,
     loss = cfg.batch.loss, too_long = cfg.data.too_long, prefetch = held and 0 or cfg.data.prefetch,
     plan = not held and plan or nil,
   }

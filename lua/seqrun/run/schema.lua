@@ -24,8 +24,8 @@ local data = c.map {
 }
 
 local pack = c.map {
-  { "arrange", c.enum({ "packed", "padded" }, { default = "packed",
-    doc = "packed: several sequences a row; padded: one sequence a row" }) },
+  { "arrange", c.enum({ "packed", "padded", "single" }, { default = "packed",
+    doc = "packed: several sequences a row; padded: one sequence a row; single: one a micro-batch" }) },
   { "solver", c.enum(solvers, { default = "optimal", doc = "packing algorithm; see seqrun pack --compare" }) },
   { "max_seqs", c.integer { optional = true, min = 1, max = 65535, word = "auto",
     doc = "maximum sequences a pack; none: unlimited; auto: as few as pack nearly as well" } },
@@ -33,9 +33,13 @@ local pack = c.map {
 
 local batch = c.map {
   { "sequences", c.integer { default = 32, min = 1, max = MANY,
-    doc = "global batch size: average sequences an update" } },
+    doc = "global batch size: sequences an update, on average (by packs) or exactly (by sequences)" } },
+  { "by", c.enum({ "packs", "sequences" }, { default = "packs",
+    doc = "packs: whole packs of the epoch's plan; sequences: exactly batch.sequences, packed inside the update" }) },
   { "micro_packs", c.integer { default = 8, min = 1, max = MANY,
     doc = "packs a micro-batch; gradients accumulate over the micro-batches of an update" } },
+  { "shares", c.integer { optional = true, min = 1, max = 4096,
+    doc = "parts of an update summed in a tree, each in as many micro-batches; none: a micro-batch each, at most 8" } },
   { "adjust", c.enum({ "batch", "betas" }, { default = "batch",
     doc = "batch: fewer packs an update; betas: batch.sequences packs an update, betas^factor" }) },
   { "loss", c.enum({ "token", "sequence" }, { default = "token",
@@ -111,6 +115,13 @@ local keys = {
 }
 
 local rules = {
+  {
+    keys = { "batch.by", "batch.adjust" },
+    check = function(by, adjust)
+      if by == "packs" or adjust == "batch" then return nil end
+      return "batch.adjust=betas is for updates of packs; set batch.by=packs, or leave out batch.adjust"
+    end,
+  },
   {
     keys = { "rate.warmup", "rate.total" },
     check = function(warmup, total)
