@@ -14,7 +14,7 @@ enum {
 typedef struct difference {
     int32_t first, last;
     int flags;
-    int32_t lower; /* added to the code point; 0: as utf8proc has it */
+    int32_t lower; /* added to the code point; 0: as in utf8proc */
 } difference;
 
 static const difference differences[] = {
@@ -42,7 +42,7 @@ static bool is_category(const utf8proc_property_t *p, int first, int last) {
     return p->category >= first && p->category <= last;
 }
 
-/* White_Space beyond ASCII and U+0085, which is a control character first. */
+/* White_Space outside ASCII, without U+0085, which counts as a control character. */
 static bool is_wide_space(int32_t cp) {
     return cp == 0xA0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200A) || cp == 0x2028 ||
            cp == 0x2029 || cp == 0x202F || cp == 0x205F || cp == 0x3000;

@@ -1,7 +1,7 @@
-/* chars.h - what BERT's normalisation makes of a code point, as Hugging Face has it.
+/* chars.h - BERT's normalisation of a code point, compatible with Hugging Face.
  *
- * utf8proc supplies the Unicode tables; hf_unicode.inc lists where Hugging Face's tables, which are
- * of several ages, say otherwise.
+ * utf8proc supplies the Unicode tables; hf_unicode.inc lists where the tables of Hugging Face,
+ * which are from several Unicode versions, differ.
  */
 #ifndef SR_TEXT_CHARS_H
 #define SR_TEXT_CHARS_H
@@ -14,30 +14,30 @@ extern "C" {
 #endif
 
 typedef enum sr_char_kind {
-    SR_CHAR_LETTER, /* anything that is part of a word: digits and symbols too */
+    SR_CHAR_LETTER, /* part of a word, including digits and symbols */
     SR_CHAR_SPACE,  /* White_Space */
-    SR_CHAR_PUNCT,  /* ASCII punctuation, the symbols among it included, and Unicode P*: one word */
-    SR_CHAR_CONTROL /* Cc, Cf, Co, zero and U+FFFD, but no tab, line feed, carriage return: goes */
+    SR_CHAR_PUNCT,  /* ASCII punctuation, including symbols, and Unicode P*: a word of its own */
+    SR_CHAR_CONTROL /* Cc, Cf, Co, zero and U+FFFD, except tab, LF and CR: dropped */
 } sr_char_kind;
 
-/* The kind of a code point as it stands in a text. */
+/* The kind of a code point in a text. */
 sr_char_kind sr_char_kind_of(int32_t cp);
 
-/* A CJK ideograph, which stands alone.  The ranges are Hugging Face's: they leave out
- * U+2B820..U+2B91F, which Google's have. */
+/* True for a CJK ideograph, which is a word of its own.  The ranges are those of Hugging Face,
+ * which lack U+2B820..U+2B91F of Google's. */
 bool sr_char_is_cjk(int32_t cp);
 
-/* The canonical decomposition (NFD) of one code point: returns how many parts are stored.  The
- * caller puts a run of parts with a combining class other than 0 into canonical order. */
+/* The canonical decomposition (NFD) of one code point; returns the number of parts.  The caller
+ * sorts runs of parts with a combining class other than 0 into canonical order. */
 enum { SR_CHAR_PARTS = 8 };
 typedef struct sr_char_part {
     int32_t cp;
-    uint8_t combining; /* the class that orders marks; 0: a starter */
+    uint8_t combining; /* combining class; 0: a starter */
     bool mark;         /* Mn: an accent */
 } sr_char_part;
 int sr_char_decompose(sr_char_part out[SR_CHAR_PARTS], int32_t cp);
 
-/* Lower case of one code point by itself; returns 1, or 2 for U+0130. */
+/* Lower case of one code point without context; returns 1, or 2 for U+0130. */
 int sr_char_lower(int32_t out[2], int32_t cp);
 
 /* For the sentence splitter: Lu or Lt, and Nd. */

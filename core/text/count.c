@@ -7,7 +7,7 @@
 
 enum { BLOCK_BYTES = 512 << 10, BLOCKS = 8 };
 
-/* Some lines, a zero-free text with line feeds between them, and the words in it. */
+/* A block of lines, separated by line feeds, and the words in it. */
 typedef struct block {
     uint8_t *text;
     size_t size, room;
@@ -62,7 +62,7 @@ static uint32_t more_frequent(const sr_word_counts *c, int64_t than) {
     return n;
 }
 
-/* The least count that at most `most` words exceed. */
+/* The smallest count exceeded by at most `most` words. */
 static int64_t threshold(const sr_word_counts *c, uint32_t most) {
     int64_t low = 0, high = 1;
     while (more_frequent(c, high) > most) high *= 2;
@@ -76,7 +76,7 @@ static int64_t threshold(const sr_word_counts *c, uint32_t most) {
     return low;
 }
 
-/* Keeps three quarters of `limit` words: the most frequent, among equals the first in the text. */
+/* Keeps three quarters of `limit` words: the most frequent; on ties, the first in the text. */
 static sr_status forget(sr_word_counts *c, int64_t limit) {
     uint32_t most = (uint32_t)(limit - limit / 4);
     int64_t least = threshold(c, most);

@@ -1,4 +1,4 @@
-/* count.h - how often each word occurs in a text. */
+/* count.h - counts the words of a text. */
 #ifndef SR_TEXT_COUNT_H
 #define SR_TEXT_COUNT_H
 
@@ -14,21 +14,21 @@
 extern "C" {
 #endif
 
-/* All zero is an empty one. */
+/* Zero-initialised: empty. */
 typedef struct sr_word_counts {
     sr_strings words; /* normalised, in the order of the text */
     int64_t *counts;
     size_t room;
-    uint64_t total;     /* words met, those left out not counted */
-    uint64_t too_long;  /* words of more than SR_WORD_CHARS code points, left out */
+    uint64_t total;     /* words read, without omitted ones */
+    uint64_t too_long;  /* words of more than SR_WORD_CHARS code points, omitted */
     uint64_t forgotten; /* occurrences of words that were dropped to stay below the limit */
 } sr_word_counts;
 
-/* Adds the words of all of `source`.  When more than `limit` are distinct, the rarest are dropped
- * until three quarters of the limit are left; that happens at fixed places of the text, so the
+/* Adds the words of all of `source`.  If more than `limit` are distinct, the rarest are dropped
+ * until three quarters of the limit remain; this happens at fixed positions in the text, so the
  * result is the same on any number of threads.
  *
- * Errors: those of sr_source_line(); SR_ENOMEM; SR_ESTOP.  The counts may be part done then. */
+ * Errors: those of sr_source_line(); SR_ENOMEM; SR_ESTOP.  The counts may be incomplete then. */
 sr_status sr_word_counts_add(sr_word_counts *out, sr_source *source, const sr_words_opts *opts,
                              int64_t limit, sr_threads *threads);
 

@@ -7,10 +7,10 @@
 
 enum { BLOCK_BYTES = 128 << 10, BLOCKS = 16 };
 
-/* A line, or a part of one, in the text of its block. */
+/* A line, or a part of one, within the text of its block. */
 typedef struct piece {
     size_t at, size;
-    uint64_t line, chars; /* its number from 1; code points of the line before this part */
+    uint64_t line, chars; /* number, from 1; code points of the line before this part */
     bool starts, ends;
 } piece;
 
@@ -28,10 +28,10 @@ typedef struct encoder {
     const sr_tokenizer *t;
     sr_encode_opts opts;
     block blocks[BLOCKS];
-    sr_tokens *tokens; /* one for each thread */
+    sr_tokens *tokens; /* one per thread */
     int threads;
-    uint64_t line, chars; /* of the line that is being read */
-    bool open;            /* it came in part */
+    uint64_t line, chars; /* of the current line */
+    bool open;            /* only a part of it was read */
 } encoder;
 
 /* ---- writing ---- */
@@ -46,7 +46,7 @@ static sr_status out_room(block *b, size_t more) {
     return SR_OK;
 }
 
-/* The put functions write where out_room() has made room. */
+/* The put functions write to memory reserved by out_room(). */
 static void put(block *b, char c) {
     b->out[b->out_size++] = c;
 }
@@ -92,7 +92,7 @@ static void put_span(block *b, const sr_text_span *span, uint64_t before, char b
     put_number(b, before + span->char_last);
 }
 
-enum { TOKEN_ROOM = 6 * SR_VOCAB_TOKEN_LIMIT + 64 }; /* the most that one token can take */
+enum { TOKEN_ROOM = 6 * SR_VOCAB_TOKEN_LIMIT + 64 }; /* the maximum size of one token */
 
 static void put_token(block *b, const encoder *e, int32_t id) {
     size_t size;
@@ -105,7 +105,7 @@ static void put_token(block *b, const encoder *e, int32_t id) {
     b->out_size += size;
 }
 
-/* A token in a plain line; `span` is NULL for [CLS] and [SEP], whose place is 0:0. */
+/* A token in a plain line; `span` is NULL for [CLS] and [SEP], whose offsets are 0:0. */
 static void put_plain(block *b, const encoder *e, int32_t id, const sr_text_span *span,
                       uint64_t before) {
     static const sr_text_span nowhere;
@@ -231,7 +231,7 @@ static sr_status add_piece(encoder *e, block *b, const sr_line *line) {
     return SR_OK;
 }
 
-/* Fills blocks until all are full, the input ends, or it lets us wait. */
+/* Fills blocks until all are full, or the input ends or would block. */
 static sr_status read_blocks(encoder *e, sr_source *source, int64_t *blocks, bool *ended) {
     int64_t n = 0;
     for (int i = 0; i < BLOCKS; i++) {

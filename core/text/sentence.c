@@ -7,8 +7,8 @@
 #include "core/text/chars.h"
 #include "core/text/utf8.h"
 
-/* Words that a full stop does not end a sentence after.  Those that often do end one ("etc.",
- * "Co.", "p.m.") are left out. */
+/* Abbreviations after which a full stop does not end a sentence.  Those that often do end one
+ * ("etc.", "Co.", "p.m.") are not listed. */
 static const char *const abbreviations[] = {
     "Mr",  "Mrs", "Ms",  "Messrs", "Mme",  "Mlle", "Dr",     "Prof", "Rev",   "Revd",
     "Hon", "St",  "Sr",  "Jr",     "Capt", "Col",  "Gen",    "Lt",   "Lieut", "Maj",
@@ -16,7 +16,7 @@ static const char *const abbreviations[] = {
     "vs",  "e.g", "i.e", "cf",     "viz",  "al",   "approx", "Bros", "Supt",  "Mss",
 };
 
-/* The same, only before a digit: "No. 5", but "No. They left." */
+/* The same, but only before a digit: "No. 5", but "No. They left." */
 static const char *const before_digits[] = {
     "No",   "Nos", "no",  "nos", "Vol", "vol",  "vols", "p",   "pp",   "Fig", "fig", "Figs",
     "figs", "Sec", "sec", "Ch",  "ch",  "Chap", "chap", "Art", "art",  "Eq",  "eq",  "ca",
@@ -27,15 +27,15 @@ struct sr_sentences {
     sr_source *source;
     sr_text_format format;
     size_t limit;
-    uint8_t *text; /* the sentence in the making is [begin, end) */
+    uint8_t *text; /* the current sentence is [begin, end) */
     size_t begin, end, room;
-    size_t scan;        /* no sentence ends before here */
-    bool continues;     /* the last line came in part */
+    size_t scan;        /* no sentence ends before this position */
+    bool continues;     /* only a part of the last line was read */
     bool line_blank;    /* so far */
-    bool flush;         /* what is there is a sentence, whole */
-    bool document_ends; /* after that */
-    bool in_document;   /* it has given a sentence */
-    bool held, ended;   /* `line` has been read but not used; all is read */
+    bool flush;         /* the remaining text is one complete sentence */
+    bool document_ends; /* after it */
+    bool in_document;   /* the document has returned a sentence */
+    bool held, ended;   /* `line` was read but not used; end of input */
     sr_line line;
     sr_sentences_counts counts;
 };
@@ -44,7 +44,7 @@ sr_status sr_sentences_new(sr_sentences **out, sr_source *source, const sr_sente
     *out = NULL;
     size_t limit = opts != NULL && opts->limit > 0 ? opts->limit : SR_SENTENCE_LIMIT;
     if (limit < 16 || limit > 1 << 30)
-        return sr_fail(SR_EINVAL, "sentences: a limit of %zu bytes; give 16 to 2^30", limit);
+        return sr_fail(SR_EINVAL, "sentences: limit of %zu bytes; must be 16 to 2^30", limit);
     SR_TRY(sr_new(out, 1));
     (*out)->source = source;
     (*out)->format = opts != NULL ? opts->format : SR_TEXT_PROSE;
@@ -68,7 +68,7 @@ static bool is_space(int32_t cp) {
     return cp == '\v' || cp == '\f' || (cp >= 0 && sr_char_kind_of(cp) == SR_CHAR_SPACE);
 }
 
-/* ' and " open and close; of the others U+201C..U+201F and so on come in pairs. */
+/* ' and " both open and close; U+201C..U+201F and the like come in pairs. */
 static bool closes(int32_t cp) {
     return cp == '\'' || cp == '"' || cp == ')' || cp == ']' || cp == '}' || cp == 0x2019 ||
            cp == 0x201D || cp == 0xBB || cp == 0x203A;
@@ -83,7 +83,7 @@ static bool is_stop(uint8_t byte) {
     return byte == '.' || byte == '!' || byte == '?';
 }
 
-/* The code point at `at`, -1 at the end and for what is not UTF-8; *length is how long it is. */
+/* The code point at `at`, -1 at the end and for invalid UTF-8; *length is its size. */
 static int32_t peek(const sr_sentences *s, size_t at, size_t *length) {
     int32_t cp = -1;
     *length = 0;
@@ -97,7 +97,7 @@ static size_t skip_space(const sr_sentences *s, size_t at) {
     return at;
 }
 
-/* [first, last) without the white space at its end. */
+/* The end of [first, last) without trailing white space. */
 static size_t trim(const sr_sentences *s, size_t first, size_t last) {
     while (last > first) {
         size_t start = last - 1;
@@ -120,10 +120,10 @@ static bool is_listed(const char *const *list, size_t count, const uint8_t *word
 
 #define LISTED(list, word, size) is_listed(list, sizeof(list) / sizeof *(list), word, size)
 
-/* Whether the word that the full stop at `stop` follows keeps the sentence going. */
+/* True if the word before the full stop at `stop` does not end the sentence. */
 static bool is_abbreviated(const sr_sentences *s, size_t stop, bool digit_follows) {
     enum { LONGEST = 32 };
-    size_t first = stop, part = stop; /* the word, and its part behind the last inner full stop */
+    size_t first = stop, part = stop; /* the word, and the part after its last inner full stop */
     while (first > s->begin && stop - first < LONGEST) {
         size_t start = first - 1;
         while (start > s->begin && (s->text[start] & 0xC0) == 0x80 && first - start < 4) start--;
@@ -143,8 +143,8 @@ static bool is_abbreviated(const sr_sentences *s, size_t stop, bool digit_follow
 
 typedef enum verdict { ENDS, GOES_ON, UNDECIDED } verdict;
 
-/* Judges the stop at `stop`.  ENDS: the sentence ends at *last and the next begins at *next.
- * GOES_ON: look on from *next.  UNDECIDED: the answer is in text that is still to come. */
+/* Classifies the stop at `stop`.  ENDS: the sentence ends at *last and the next begins at *next.
+ * GOES_ON: continue from *next.  UNDECIDED: the decision needs more text. */
 static verdict judge(const sr_sentences *s, size_t stop, size_t *last, size_t *next) {
     size_t at = stop, length, stops = 0;
     int32_t cp;
@@ -152,7 +152,7 @@ static verdict judge(const sr_sentences *s, size_t stop, size_t *last, size_t *n
         stops += !closes(cp);
         at += length;
         if (at - stop <= s->limit) continue;
-        *next = at; /* a line of full stops, without end */
+        *next = at; /* an endless line of full stops */
         return GOES_ON;
     }
     if (at == s->end) return UNDECIDED;
@@ -167,7 +167,7 @@ static verdict judge(const sr_sentences *s, size_t stop, size_t *last, size_t *n
     return ENDS;
 }
 
-/* Looks for the end of a sentence from s->scan on. */
+/* Searches for the end of a sentence from s->scan. */
 static bool find_end(sr_sentences *s, size_t *last, size_t *next) {
     if (s->format == SR_TEXT_LINES) return false;
     while (s->scan < s->end) {
@@ -185,7 +185,7 @@ static bool find_end(sr_sentences *s, size_t *last, size_t *next) {
 
 /* ---- giving ---- */
 
-/* Gives [begin, last); the next sentence begins at `next`.  One that is too long is cut. */
+/* Returns [begin, last); the next sentence begins at `next`.  Splits overlong sentences. */
 static void give(sr_sentences *s, sr_sentence *out, size_t last, size_t next) {
     if (last - s->begin > s->limit) {
         const uint8_t *bytes = s->text + s->begin;
@@ -236,7 +236,7 @@ static size_t blank_prefix(const uint8_t *bytes, size_t size) {
     return at;
 }
 
-/* Takes in s->line. */
+/* Appends s->line. */
 static sr_status take(sr_sentences *s) {
     const sr_line *line = &s->line;
     bool starts = !s->continues;
@@ -266,14 +266,14 @@ static sr_status read_more(sr_sentences *s) {
         if (s->line.bytes == NULL) s->ended = s->flush = s->document_ends = true;
         if (s->line.bytes == NULL || s->line.file_starts) {
             s->continues = false;
-            s->flush = s->document_ends = true; /* of the file before */
+            s->flush = s->document_ends = true; /* of the previous file */
             return SR_OK;
         }
     }
     return take(s);
 }
 
-/* After a flush: the end of the document if there was one. */
+/* After a flush: the end of the document, if there was one. */
 static bool give_document(sr_sentences *s, sr_sentence *out) {
     bool ends = s->document_ends && s->in_document;
     s->flush = s->document_ends = false;

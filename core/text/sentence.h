@@ -1,4 +1,4 @@
-/* sentence.h - a stream of lines to documents and sentences.
+/* sentence.h - splits a stream of lines into documents and sentences.
  *
  * A blank line or the end of a file ends a document.  In prose, wrapped lines are joined by a
  * space, and a sentence ends after . ! or ? with the closing quotes or brackets that follow it and
@@ -28,14 +28,14 @@ typedef enum sr_text_format { SR_TEXT_PROSE, SR_TEXT_LINES } sr_text_format;
 
 typedef enum sr_text_event {
     SR_TEXT_SENTENCE,
-    SR_TEXT_DOCUMENT, /* the document ends; it had at least one sentence */
-    SR_TEXT_END       /* all sources are read; comes again if asked again */
+    SR_TEXT_DOCUMENT, /* end of a document, which had at least one sentence */
+    SR_TEXT_END       /* end of all sources; repeated if called again */
 } sr_text_event;
 
 typedef struct sr_sentence {
     sr_text_event event;
-    const uint8_t *bytes; /* of a sentence, never empty, no white space at its ends; good until the
-                           * next call.  Invalid UTF-8 is left for the tokenizer to replace. */
+    const uint8_t *bytes; /* of a sentence, never empty, without surrounding white space; valid
+                           * until the next call.  Invalid UTF-8 is left to the tokenizer. */
     size_t size;
 } sr_sentence;
 
@@ -43,7 +43,7 @@ enum { SR_SENTENCE_LIMIT = 64 << 10 };
 
 typedef struct sr_sentences_opts {
     sr_text_format format;
-    size_t limit; /* bytes of a sentence, at least 16; a longer one is cut at white space and
+    size_t limit; /* bytes per sentence, at least 16; longer ones are split at white space and
                    * counted.  0: SR_SENTENCE_LIMIT */
 } sr_sentences_opts;
 
@@ -51,7 +51,7 @@ typedef struct sr_sentences sr_sentences;
 
 /* Reads from `source`, which must outlive it and is closed by its owner. */
 sr_status sr_sentences_new(sr_sentences **out, sr_source *source, const sr_sentences_opts *opts);
-void sr_sentences_free(sr_sentences *s); /* NULL is allowed */
+void sr_sentences_free(sr_sentences *s); /* may be NULL */
 
 /* The next sentence or end of document.  Errors are those of sr_source_line(). */
 sr_status sr_sentences_next(sr_sentences *s, sr_sentence *out);

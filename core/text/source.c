@@ -13,29 +13,29 @@
 
 enum { BLOCK = 64 << 10 };
 
-/* How much of a stretch of text is not UTF-8. */
+/* The amount of invalid UTF-8 in a block of text. */
 typedef struct window {
     uint64_t start, size, invalid, first; /* offsets in the file; of the first invalid sequence */
 } window;
 
 struct sr_source {
     char **files;
-    size_t count, room, next; /* next: the file to open when the current one ends */
+    size_t count, room, next; /* next: the file to open after the current one */
     uint64_t total;
     size_t line_limit;
     bool any_bytes, has_stdin;
 
-    int fd;                    /* of the current file, -1 when none is open */
-    bool gz, gz_live, gz_done; /* gz_live: `stream` must be ended */
+    int fd;                    /* of the current file, -1 if none is open */
+    bool gz, gz_live, gz_done; /* gz_live: `stream` needs inflateEnd() */
     z_stream stream;
     uint8_t raw[BLOCK]; /* as read from storage */
     size_t raw_at, raw_size;
     bool raw_end;
 
-    uint8_t *text; /* line_limit + BLOCK bytes; lines are looked for in [at, filled) */
+    uint8_t *text; /* line_limit + BLOCK bytes; unread text is [at, filled) */
     size_t at, filled, scanned, checked;
     uint64_t offset;            /* in the file, of text[0] */
-    bool text_end, fresh, open; /* open: the last line came in part */
+    bool text_end, fresh, open; /* open: only a part of the last line was returned */
     window window;
     sr_source_counts counts;
 };
@@ -44,7 +44,7 @@ struct sr_source {
 
 static sr_status add_file(sr_source *s, const char *path) {
     if (s->count == SR_SOURCE_FILES)
-        return sr_fail(SR_EDATA, "%s: more than %d files; join some of them", path,
+        return sr_fail(SR_EDATA, "%s: more than %d files; concatenate some of them", path,
                        SR_SOURCE_FILES);
     if (s->count == s->room) {
         size_t room = s->room > 0 ? s->room * 2 : 16;
@@ -65,7 +65,7 @@ static sr_status add_entry(sr_source *s, const char *folder, const char *name, i
     sr_status result = SR_OK;
     if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
         result = add_tree(s, path, depth + 1);
-    } else if (stat(path, &st) == 0 && S_ISREG(st.st_mode)) { /* a link to a directory is passed */
+    } else if (stat(path, &st) == 0 && S_ISREG(st.st_mode)) { /* links to directories are skipped */
         s->total += (uint64_t)st.st_size;
         result = add_file(s, path);
     }
@@ -101,7 +101,7 @@ static sr_status add_path(sr_source *s, const char *path) {
     }
     size_t before = s->count;
     SR_TRY(add_tree(s, path, 1));
-    if (s->count == before) return sr_fail(SR_EDATA, "%s: the directory has no file to read", path);
+    if (s->count == before) return sr_fail(SR_EDATA, "%s: no files in this directory", path);
     return SR_OK;
 }
 
@@ -110,7 +110,7 @@ sr_status sr_source_open(sr_source **out, const char *const *paths, size_t count
     *out = NULL;
     size_t limit = opts != NULL && opts->line_limit > 0 ? opts->line_limit : SR_SOURCE_LINE;
     if (limit < 16 || limit > 1 << 30)
-        return sr_fail(SR_EINVAL, "source: a line limit of %zu bytes; give 16 to 2^30", limit);
+        return sr_fail(SR_EINVAL, "source: line limit of %zu bytes; must be 16 to 2^30", limit);
     sr_source *s = NULL;
     SR_TRY(sr_new(&s, 1));
     s->fd = -1;
@@ -174,7 +174,7 @@ static void zlib_free(voidpf opaque, voidpf block) {
 static sr_status start_gz(sr_source *s) {
     s->stream = (z_stream){.zalloc = zlib_alloc, .zfree = zlib_free};
     if (inflateInit2(&s->stream, 15 + 16) != Z_OK)
-        return sr_fail(SR_ENOMEM, "%s: out of memory for unpacking", path_of(s));
+        return sr_fail(SR_ENOMEM, "%s: out of memory for decompression", path_of(s));
     s->gz = s->gz_live = true;
     return SR_OK;
 }
@@ -198,7 +198,7 @@ static sr_status open_next(sr_source *s) {
     return SR_OK;
 }
 
-/* After a member of a .gz: another one follows, or zeros as padding, or the end. */
+/* After a member of a .gz: expects another one, zero padding, or the end. */
 static sr_status next_member(sr_source *s) {
     for (;;) {
         while (s->raw_at < s->raw_size && s->raw[s->raw_at] == 0) s->raw_at++;
@@ -210,7 +210,7 @@ static sr_status next_member(sr_source *s) {
         return SR_OK;
     }
     if (s->raw[s->raw_at] != 0x1F)
-        return sr_fail(SR_EDATA, "%s: something else follows the compressed data", path_of(s));
+        return sr_fail(SR_EDATA, "%s: unexpected data after the compressed data", path_of(s));
     inflateReset(&s->stream);
     return SR_OK;
 }
@@ -220,7 +220,7 @@ static sr_status unpack(size_t *got, sr_source *s, uint8_t *to, size_t room) {
     while (*got == 0 && !s->gz_done) {
         if (s->raw_at == s->raw_size && !s->raw_end) SR_TRY(read_raw(s));
         if (s->raw_at == s->raw_size && s->raw_end)
-            return sr_fail(SR_EDATA, "%s: cut short: the compressed data has no end", path_of(s));
+            return sr_fail(SR_EDATA, "%s: truncated: the compressed data ends early", path_of(s));
         s->stream.next_in = s->raw + s->raw_at;
         s->stream.avail_in = (uInt)(s->raw_size - s->raw_at);
         s->stream.next_out = to;
@@ -229,7 +229,7 @@ static sr_status unpack(size_t *got, sr_source *s, uint8_t *to, size_t room) {
         s->raw_at = s->raw_size - s->stream.avail_in;
         *got = room - s->stream.avail_out;
         if (rc == Z_MEM_ERROR)
-            return sr_fail(SR_ENOMEM, "%s: out of memory for unpacking", path_of(s));
+            return sr_fail(SR_ENOMEM, "%s: out of memory for decompression", path_of(s));
         if (rc == Z_STREAM_END)
             SR_TRY(next_member(s));
         else if (rc != Z_OK && rc != Z_BUF_ERROR)
@@ -255,7 +255,7 @@ static sr_status judge_window(sr_source *s, bool file_ends) {
     if (w->invalid >= 8 && w->invalid * 10 > w->size)
         return sr_fail(SR_EDATA,
                        "%s: not UTF-8 text: %ju of %ju bytes from byte %ju on are invalid, the "
-                       "first at byte %ju; convert it with iconv, or leave it out",
+                       "first at byte %ju; convert the file with iconv, or exclude it",
                        path_of(s), (uintmax_t)w->invalid, (uintmax_t)w->size, (uintmax_t)w->start,
                        (uintmax_t)w->first);
     *w = (window){.start = w->start + w->size};
@@ -272,15 +272,15 @@ static size_t first_invalid(const uint8_t *bytes, size_t size) {
     return at;
 }
 
-/* Looks at what has come in since the last time. */
+/* Validates the text read since the last call. */
 static sr_status check_text(sr_source *s) {
     const uint8_t *bytes = s->text + s->checked;
     size_t size = s->filled - s->checked, rest = 0;
     const uint8_t *zero = memchr(bytes, 0, size);
     if (zero != NULL)
         return sr_fail(SR_EDATA,
-                       "%s: not text: a zero byte at byte %ju; convert UTF-16 with iconv, or leave "
-                       "the file out",
+                       "%s: not text: zero byte at offset %ju; convert UTF-16 with iconv, or "
+                       "exclude the file",
                        path_of(s), (uintmax_t)(s->offset + (uint64_t)(zero - s->text)));
     size_t invalid = sr_utf8_invalid(bytes, size, s->text_end ? NULL : &rest);
     window *w = &s->window;
@@ -294,7 +294,7 @@ static sr_status check_text(sr_source *s) {
     return judge_window(s, s->text_end);
 }
 
-/* Reads more text behind what is there. */
+/* Reads more text after the buffered text. */
 static sr_status fill(sr_source *s) {
     if (s->line_limit + BLOCK - s->filled < BLOCK) {
         size_t keep_from = s->checked < s->at ? s->checked : s->at;
@@ -329,7 +329,7 @@ static sr_status give(sr_source *s, sr_line *line, size_t size, size_t skip, boo
     return SR_OK;
 }
 
-/* Where to cut the first `limit` bytes of a line: behind its last white space, else between code
+/* Where to split the first `limit` bytes of a line: after the last white space, else between code
  * points. */
 static size_t cut_of(const uint8_t *bytes, size_t limit) {
     for (size_t n = limit; n > limit / 2; n--)

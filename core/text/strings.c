@@ -32,7 +32,8 @@ static sr_status grow_slots(sr_strings *s) {
 }
 
 static sr_status make_room(sr_strings *s, size_t size) {
-    if (s->count == UINT32_MAX - 1) return sr_fail(SR_ENOMEM, "more than 2^32 strings");
+    if (s->count == UINT32_MAX - 1)
+        return sr_fail(SR_ENOMEM, "too many strings; the maximum is 2^32 - 2");
     size_t used = s->count > 0 ? s->start[s->count] : 0, need;
     SR_TRY(sr_add_size(&need, used, size));
     if (need > s->bytes_room) {

@@ -11,20 +11,20 @@
 extern "C" {
 #endif
 
-/* All zero is an empty one. */
+/* Zero-initialised: empty. */
 typedef struct sr_strings {
-    uint8_t *bytes; /* one after the other */
-    size_t *start;  /* of each in bytes; start[count] is the end */
+    uint8_t *bytes; /* concatenated */
+    size_t *start;  /* offsets in bytes; start[count] is the end */
     uint32_t count;
-    uint32_t *slots; /* number plus one, 0: empty */
+    uint32_t *slots; /* index plus one, 0: empty */
     size_t bytes_room, start_room, slot_count;
 } sr_strings;
 
-/* *index = the number of the string, the next one (the old count) when it is new.
- * Errors: SR_ENOMEM; nothing has changed then. */
+/* *index = the index of the string, which is added if it is new.
+ * Errors: SR_ENOMEM; then nothing changes. */
 sr_status sr_strings_add(uint32_t *index, sr_strings *s, const void *bytes, size_t size);
 
-/* The string and its size; not followed by a zero. */
+/* The string and its size; not zero-terminated. */
 const uint8_t *sr_strings_get(const sr_strings *s, uint32_t index, size_t *size);
 
 void sr_strings_free(sr_strings *s);

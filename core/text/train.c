@@ -7,20 +7,20 @@
 #include "core/text/count.h"
 #include "core/text/utf8.h"
 
-/* A pair of neighbouring symbols.  Its words are a list that may name a word twice or too often:
- * a word where the pair no longer stands is passed over. */
+/* A pair of adjacent symbols.  Its list of words may have duplicates and words that no longer
+ * contain the pair; these are skipped. */
 typedef struct pair {
     uint32_t left, right;
     int64_t count;
     uint32_t words; /* first node, 0: none */
-    bool grown;     /* it is in trainer.grown */
+    bool grown;     /* in trainer.grown */
 } pair;
 
 typedef struct node {
     uint32_t word, next;
 } node;
 
-/* A heap entry is a claim about a pair's count at the time; it is checked when it comes up. */
+/* A heap entry has the count of a pair when it was pushed; it is checked when popped. */
 typedef struct claim {
     int64_t count;
     uint32_t pair;
@@ -29,20 +29,20 @@ typedef struct claim {
 typedef struct trainer {
     const sr_vocab_train_opts *opts;
     sr_word_counts words;
-    sr_strings tokens; /* the vocabulary: number = id */
-    uint32_t *symbols; /* the words as symbols, one after the other */
-    size_t *first;     /* of each word in symbols */
-    uint16_t *length;  /* 0: the word is out of reach */
+    sr_strings tokens; /* the vocabulary: index = id */
+    uint32_t *symbols; /* the words as symbols, concatenated */
+    size_t *first;     /* of each word, in symbols */
+    uint16_t *length;  /* 0: the word has unknown characters */
     pair *pairs;
     size_t pair_count, pair_room;
-    uint32_t *slots; /* hash of pairs: number plus one */
+    uint32_t *slots; /* hash table of pairs: index plus one */
     size_t slot_count;
-    node *nodes; /* nodes[0] is no node */
+    node *nodes; /* nodes[0] is unused */
     size_t node_count, node_room;
     uint32_t free_nodes;
     claim *heap;
     size_t heap_count, heap_room;
-    uint32_t *grown; /* pairs whose count has grown since they were last claimed */
+    uint32_t *grown; /* pairs whose count has grown since they were last pushed */
     size_t grown_count, grown_room;
     sr_vocab_train_counts counts;
 } trainer;
@@ -60,7 +60,7 @@ static void free_trainer(trainer *t) {
     sr_free(t->grown);
 }
 
-/* Room for one more element of an array that doubles. */
+/* Reserves one more element of an array that grows by doubling. */
 #define MORE(array, count, room)                                                                   \
     do {                                                                                           \
         if ((count) == (room)) {                                                                   \
@@ -72,11 +72,11 @@ static void free_trainer(trainer *t) {
 
 /* ---- the alphabet ---- */
 
-/* By code point, so that a text with every character of Unicode takes no longer than another. */
+/* Indexed by code point, so that a text with all characters of Unicode takes no longer. */
 typedef struct alphabet {
-    int64_t *times;   /* 0: it is not in the alphabet */
-    bool *continues;  /* it stands inside a word */
-    int32_t *letters; /* (count) those in the alphabet, ascending */
+    int64_t *times;   /* 0: not in the alphabet */
+    bool *continues;  /* occurs within a word */
+    int32_t *letters; /* (count) the alphabet, ascending */
     size_t count;
 } alphabet;
 
@@ -104,7 +104,7 @@ static sr_status count_letters(alphabet *a, const sr_word_counts *words) {
     return SR_OK;
 }
 
-/* The code points by falling frequency, ascending among equals. */
+/* The code points by descending frequency; on ties, ascending. */
 static int by_frequency(const void *x, const void *y, void *context) {
     const int64_t *times = context;
     int32_t c = *(const int32_t *)x, d = *(const int32_t *)y;
@@ -117,7 +117,7 @@ static int ascending(const void *x, const void *y) {
     return c < d ? -1 : c > d;
 }
 
-/* Lists the letters and drops all but the `most` most frequent; among equals the lower one stays.
+/* Lists the letters and keeps the `most` most frequent; on ties, the lower code point.
  */
 static sr_status keep_frequent(alphabet *a, size_t most) {
     size_t n = 0;
@@ -150,14 +150,14 @@ static sr_status add_first_tokens(trainer *t, const alphabet *a) {
         if (a->continues[a->letters[i]]) SR_TRY(add_letter_token(t, a->letters[i], true));
     if (t->tokens.count <= (uint32_t)t->opts->size) return SR_OK;
     return sr_fail(SR_EDATA,
-                   "vocab: specials and alphabet alone are %u tokens, more than the %d wanted; "
+                   "vocab: specials and alphabet alone are %u tokens, more than the size of %d; "
                    "raise size or lower limit_alphabet (now %zu characters)",
                    t->tokens.count, t->opts->size, a->count);
 }
 
 /* ---- words as symbols ---- */
 
-/* Writes a word as symbols; *length = 0 when one of its characters is not in the alphabet. */
+/* Writes a word as symbols; *length = 0 if a character is not in the alphabet. */
 static sr_status spell(trainer *t, uint32_t word, const alphabet *a, uint32_t *out,
                        uint16_t *length) {
     size_t size;
@@ -184,7 +184,7 @@ static sr_status spell(trainer *t, uint32_t word, const alphabet *a, uint32_t *o
 static sr_status spell_words(trainer *t, const alphabet *a) {
     uint32_t count = t->words.words.count;
     size_t used = 0;
-    SR_TRY(sr_new(&t->symbols, t->words.words.start[count])); /* a symbol has a byte at least */
+    SR_TRY(sr_new(&t->symbols, t->words.words.start[count])); /* a symbol has at least one byte */
     SR_TRY(sr_new(&t->first, count));
     SR_TRY(sr_new(&t->length, count));
     for (uint32_t w = 0; w < count; w++) {
@@ -265,7 +265,7 @@ static sr_status add_node(trainer *t, pair *p, uint32_t word) {
 
 /* ---- the heap ---- */
 
-/* The order of merges: more frequent first, then lower ids. */
+/* The order of merges: higher counts first, then lower ids. */
 static bool before(const trainer *t, const claim *a, const claim *b) {
     if (a->count != b->count) return a->count > b->count;
     const pair *p = &t->pairs[a->pair], *q = &t->pairs[b->pair];
@@ -302,8 +302,8 @@ static claim pop(trainer *t) {
 
 /* ---- merging ---- */
 
-/* A pair occurs `times` more (or fewer) in a word.  Only a pair that grew is claimed anew: one that
- * shrank has a claim that is too high, which is put right when it comes up. */
+/* Adds `times` (which may be negative) to the count of a pair in a word.  Only pairs that grew are
+ * pushed again: an entry of a pair that shrank is too high, and corrected when it is popped. */
 static sr_status change(trainer *t, uint32_t left, uint32_t right, uint32_t word, int64_t times) {
     uint32_t index;
     SR_TRY(find_pair(&index, t, left, right));
@@ -416,7 +416,7 @@ static sr_status count_words(trainer *t, sr_source *source, sr_threads *threads)
     t->counts.forgotten = t->words.forgotten;
     t->counts.too_long = t->words.too_long;
     if (t->words.words.count > 0) return SR_OK;
-    return sr_fail(SR_EDATA, "vocab: the text has no word; give more text");
+    return sr_fail(SR_EDATA, "vocab: the text has no words; use more text");
 }
 
 static sr_status make_vocab(sr_vocab **out, const sr_strings *tokens) {
@@ -447,7 +447,7 @@ sr_status sr_vocab_train(sr_vocab **out, sr_source *source, const sr_vocab_train
                          sr_threads *threads, sr_vocab_train_counts *counts) {
     *out = NULL;
     if (opts->size <= SR_TOKEN_SPECIALS || opts->size > SR_VOCAB_LIMIT)
-        return sr_fail(SR_EINVAL, "vocab: a size of %d; give %d to %d", opts->size,
+        return sr_fail(SR_EINVAL, "vocab: size is %d; must be %d to %d", opts->size,
                        SR_TOKEN_SPECIALS + 1, SR_VOCAB_LIMIT);
     trainer t = {.opts = opts};
     sr_status st = train(out, &t, source, threads);

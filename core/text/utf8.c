@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* What a lead byte promises: how many bytes follow, and the range of the first of them (which is
- * where overlong forms, surrogates and values above U+10FFFF are told apart). */
+/* The number of bytes after a lead byte, and the range of the first of them (which excludes
+ * overlong forms, surrogates and values above U+10FFFF). */
 typedef struct lead {
     uint8_t follow, least, most;
 } lead;
@@ -17,7 +17,7 @@ static lead lead_of(uint8_t byte) {
     return (lead){0, 1, 0};
 }
 
-/* As sr_utf8_decode(); *cut tells an invalid sequence that more bytes could complete. */
+/* Like sr_utf8_decode(); sets *cut if more bytes could complete an invalid sequence. */
 static int decode(int32_t *cp, const uint8_t *bytes, size_t size, bool *cut) {
     *cut = false;
     uint8_t first = bytes[0];
@@ -62,7 +62,7 @@ int sr_utf8_encode(uint8_t out[4], int32_t cp) {
     return follow + 1;
 }
 
-/* How many bytes from the start are ASCII, found eight at a time; may stop up to 7 short. */
+/* The number of leading ASCII bytes, in steps of eight; may be up to 7 too low. */
 static size_t ascii_run(const uint8_t *bytes, size_t size) {
     size_t n = 0;
     for (; n + 8 <= size; n += 8) {

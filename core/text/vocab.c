@@ -17,21 +17,21 @@ const char *const sr_special_names[SR_TOKEN_SPECIALS] = {"[PAD]", "[UNK]", "[CLS
 
 enum { PAIRS = 4096 };
 
-/* A slot of the hash table: the upper half of the hash, and the id plus one (0: empty). */
+/* A slot of the hash table: the upper half of the hash and the id plus one (0: empty). */
 typedef struct slot {
     uint32_t tag, id1;
 } slot;
 
 struct sr_vocab {
     _Atomic int64_t holders;
-    char *text;      /* the tokens, a line feed after each */
+    char *text;      /* the tokens, each followed by a line feed */
     uint32_t *start; /* of each token in text; start[size] is the end of text */
     int32_t size;
     slot *slots;
-    uint32_t mask; /* number of slots, less one */
+    uint32_t mask; /* number of slots minus one */
     uint64_t lengths[2][PAIRS];
     int32_t specials[SR_TOKEN_SPECIALS];
-    uint64_t empty, sharps; /* the hash of nothing, a random number, and of ## */
+    uint64_t empty, sharps; /* the hash of the empty string, a random number, and of ## */
     uint64_t fingerprint;
 };
 
@@ -46,13 +46,13 @@ static uint64_t hash_of(const sr_vocab *v, const void *token, size_t size) {
     return hash;
 }
 
-/* The low bits of a product depend on few bits of its factors: spread the high ones down. */
+/* The low bits of a product depend on few bits of its factors, so mix in the high ones. */
 static uint64_t spread(uint64_t hash) {
     return hash ^ hash >> 29;
 }
 
-/* The slot of the token with this hash, spelt `prefix` # signs and `body`, or the empty slot where
- * it would go. */
+/* The slot of the token with this hash, written as `prefix` # signs and `body`, or the empty slot
+ * where it would be inserted. */
 static slot *probe(const sr_vocab *v, uint64_t hash, int prefix, const void *body, size_t size) {
     uint64_t h = spread(hash);
     uint32_t tag = (uint32_t)(hash >> 32), i = (uint32_t)h & v->mask;
@@ -109,7 +109,7 @@ static void note_length(sr_vocab *v, const char *token, size_t size) {
     v->lengths[continues][pair_index(body[0], body[1])] |= bit;
 }
 
-/* Copies the lines of a file into v->text and v->start, checked.  Both have room. */
+/* Checks the lines of a file and copies them to v->text and v->start, which have room. */
 static sr_status split_lines(sr_vocab *v, const char *bytes, size_t size, const char *name) {
     const char *first_end = memchr(bytes, '\n', size);
     bool crlf = first_end != NULL && first_end > bytes && first_end[-1] == '\r';
@@ -123,13 +123,14 @@ static sr_status split_lines(sr_vocab *v, const char *bytes, size_t size, const 
         bool has_cr = length > 0 && token[length - 1] == '\r';
         if (has_cr && crlf) length--;
         if (has_cr != crlf && (end != NULL || has_cr))
-            return sr_fail(SR_EDATA, "%s:%ld: the line ends in %s, the first line in %s; use one",
+            return sr_fail(SR_EDATA,
+                           "%s:%ld: the line ends in %s, the first line in %s; use one line ending",
                            name, line, crlf ? "LF" : "CR LF", crlf ? "CR LF" : "LF");
         if (length == 0)
-            return sr_fail(SR_EDATA, "%s:%ld: the line is empty; a token is wanted", name, line);
+            return sr_fail(SR_EDATA, "%s:%ld: the line is empty; expected a token", name, line);
         if (length > SR_VOCAB_TOKEN_LIMIT)
-            return sr_fail(SR_EDATA, "%s:%ld: the token has %zu bytes; at most %d are allowed",
-                           name, line, length, SR_VOCAB_TOKEN_LIMIT);
+            return sr_fail(SR_EDATA, "%s:%ld: the token has %zu bytes; the maximum is %d", name,
+                           line, length, SR_VOCAB_TOKEN_LIMIT);
         if (sr_utf8_invalid((const uint8_t *)token, length, NULL) != 0)
             return sr_fail(SR_EDATA, "%s:%ld: the token is not valid UTF-8", name, line);
         v->start[v->size] = used;
@@ -149,8 +150,8 @@ static sr_status index_tokens(sr_vocab *v, const char *name) {
         uint64_t hash = hash_of(v, token, size);
         slot *s = probe(v, hash, 0, token, size);
         if (s->id1 != 0)
-            return sr_fail(SR_EDATA, "%s:%d: the token of line %u again; each stands once", name,
-                           id + 1, s->id1);
+            return sr_fail(SR_EDATA, "%s:%d: duplicate of the token in line %u", name, id + 1,
+                           s->id1);
         *s = (slot){(uint32_t)(hash >> 32), (uint32_t)id + 1};
         note_length(v, token, size);
     }
@@ -167,7 +168,8 @@ static sr_status find_specials(sr_vocab *v, const char *name) {
     }
     if (missing[0] == '\0') return SR_OK;
     return sr_fail(SR_EDATA,
-                   "%s: no line in %d says%s; a BERT vocabulary has [PAD] [UNK] [CLS] [SEP] [MASK]",
+                   "%s: none of the %d lines is%s; a BERT vocabulary needs [PAD] [UNK] [CLS] [SEP] "
+                   "[MASK]",
                    name, v->size, missing);
 }
 
@@ -190,7 +192,7 @@ static uint64_t random_number(void) {
 sr_status sr_vocab_parse(sr_vocab **out, const void *bytes, size_t size, const char *name) {
     *out = NULL;
     if (size > SR_VOCAB_FILE_LIMIT)
-        return sr_fail(SR_EDATA, "%s: %zu bytes; a vocabulary has at most %d", name, size,
+        return sr_fail(SR_EDATA, "%s: %zu bytes; a vocabulary may have at most %d", name, size,
                        SR_VOCAB_FILE_LIMIT);
     size_t lines, slots = 64;
     SR_TRY(count_lines(&lines, bytes, size, name));

@@ -6,20 +6,20 @@
 #include "core/base/mem.h"
 #include "core/text/utf8.h"
 
-/* A chunk is a run of bytes without ASCII white space or punctuation: nothing outside it has a say
- * in its ids, so the ids of short chunks are kept in the cache under their raw bytes. */
+/* A chunk is a run of bytes without ASCII white space or punctuation.  Its ids depend on nothing
+ * outside it, so those of short chunks are cached under their raw bytes. */
 enum { KEY = 24, KEPT = 7, CACHE_BITS = 13, CACHE = 1 << CACHE_BITS };
 
 typedef struct entry {
-    uint64_t key[KEY / 8]; /* the bytes, zeros after them */
+    uint64_t key[KEY / 8]; /* the bytes, padded with zeros */
     int32_t ids[KEPT];
-    uint8_t ends[KEPT]; /* of each token, in bytes from the start; only when spans are wanted */
+    uint8_t ends[KEPT]; /* of each token, in bytes from the start; only with spans */
     uint8_t size;       /* of the key; 0: empty */
     uint8_t count, unknown;
 } entry;
 
 struct sr_word_cache {
-    uint64_t serial; /* of the tokenizer whose ids these are */
+    uint64_t serial; /* of the tokenizer that these ids belong to */
     entry entries[CACHE];
 };
 
@@ -30,7 +30,7 @@ struct sr_tokenizer {
     bool specials;
     int32_t unknown;
     int32_t punct[128]; /* the id of each ASCII punctuation mark */
-    uint64_t serial;    /* no two tokenizers of a process share it */
+    uint64_t serial;    /* unique in the process */
 };
 
 enum { SPACE = 1, PUNCT = 2, LETTER = 4, CONTROL = 8, WIDE = 16 };
@@ -95,7 +95,7 @@ sr_vocab *sr_tokenizer_vocab(const sr_tokenizer *t) {
 
 /* ---- the output ---- */
 
-/* Makes room for `more` tokens. */
+/* Reserves `more` tokens. */
 static sr_status reserve(sr_tokens *tokens, size_t more) {
     if (tokens->room - tokens->count >= more) return SR_OK;
     size_t room = tokens->room > 0 ? tokens->room : 256;
@@ -131,7 +131,7 @@ typedef struct job {
     const sr_tokenizer *t;
 } job;
 
-/* The longest piece at the front of `size` bytes: its id, -1 when there is none, and its length. */
+/* The longest token at the start of `size` bytes: its id, -1 if there is none, and its length. */
 static int32_t longest(size_t *length, const sr_vocab *v, int prefix, const uint8_t *bytes,
                        size_t size) {
     uint64_t hashes[SR_WORD_CHARS * 4 + 1];
@@ -142,7 +142,7 @@ static int32_t longest(size_t *length, const sr_vocab *v, int prefix, const uint
     for (size_t n = 0; n < top; n++) hashes[n + 1] = sr_vocab_mix(hashes[n], bytes[n]);
     for (size_t n = top; n > 0; n--) {
         if ((wanted >> (n < 63 ? n : 63) & 1) == 0) continue;
-        if (n < size && (bytes[n] & 0xC0) == 0x80) continue; /* inside a code point */
+        if (n < size && (bytes[n] & 0xC0) == 0x80) continue; /* within a code point */
         int32_t id = sr_vocab_find(v, hashes[n], prefix, bytes, n);
         if (id < 0) continue;
         *length = n;
@@ -189,7 +189,7 @@ static sr_status add_word(void *context, const sr_word *word) {
     return SR_OK;
 }
 
-/* What sr_words() with add_word() would do for at most SR_WORD_CHARS ASCII letters and digits. */
+/* Equivalent to sr_words() with add_word() for at most SR_WORD_CHARS ASCII letters and digits. */
 static sr_status add_plain(job *j, const sr_words_at *where, const uint8_t *bytes, size_t size) {
     sr_tokens *tokens = j->tokens;
     const sr_tokenizer *t = j->t;
@@ -219,7 +219,7 @@ static sr_status add_plain(job *j, const sr_words_at *where, const uint8_t *byte
 /* ---- a chunk through the cache ---- */
 
 static void load_key(uint64_t key[KEY / 8], const uint8_t *bytes, size_t size, const uint8_t *end) {
-    if (end - bytes < KEY) { /* near the end of the text: read no further */
+    if (end - bytes < KEY) { /* near the end of the text: do not read beyond it */
         key[0] = key[1] = key[2] = 0;
         memcpy(key, bytes, size);
         return;
@@ -241,7 +241,7 @@ static bool holds(const entry *e, const uint64_t key[KEY / 8], size_t size) {
     return e->key[0] == key[0] && e->key[1] == key[1] && e->key[2] == key[2] && e->size == size;
 }
 
-/* Appends what an entry holds; there is room for KEPT tokens. */
+/* Appends the tokens of an entry; there is room for KEPT of them. */
 static void add_entry(sr_tokens *tokens, const entry *e, const sr_words_at *at) {
     memcpy(tokens->ids + tokens->count, e->ids, sizeof e->ids);
     if (tokens->want_spans) {
@@ -257,7 +257,7 @@ static void add_entry(sr_tokens *tokens, const entry *e, const sr_words_at *at) 
     tokens->unknown += e->unknown;
 }
 
-/* Remembers the tokens from number `first` on, which is what the chunk gave. */
+/* Caches the tokens from index `first`, which are those of the chunk. */
 static void fill_entry(entry *e, const uint64_t key[KEY / 8], size_t size, const sr_tokens *tokens,
                        size_t first, uint64_t unknown, uint32_t byte) {
     size_t count = tokens->count - first;
@@ -286,7 +286,7 @@ static sr_status add_chunk(job *j, sr_words_at *at, const uint8_t *bytes, size_t
         SR_TRY(reserve(tokens, KEPT));
         add_entry(tokens, e, at);
         at->byte += (uint32_t)size;
-        at->chars += (uint32_t)size; /* only read with spans, and then the chunk is ASCII */
+        at->chars += (uint32_t)size; /* only used with spans, and then the chunk is ASCII */
         return SR_OK;
     }
     size_t first = tokens->count;
@@ -304,7 +304,7 @@ static sr_status add_chunk(job *j, sr_words_at *at, const uint8_t *bytes, size_t
 
 /* ---- a span ---- */
 
-/* The special that stands at `bytes`, its id and length; -1 when none does. */
+/* The special token at `bytes`: its id, -1 if there is none, and its length. */
 static int32_t special_at(size_t *length, const sr_tokenizer *t, const uint8_t *bytes,
                           size_t size) {
     for (int i = 0; i < SR_TOKEN_SPECIALS; i++) {
@@ -361,8 +361,7 @@ static sr_status add_span(job *j, sr_words_at *at, const uint8_t *bytes, const u
 sr_status sr_tokenize(sr_tokens *tokens, const sr_tokenizer *t, const void *bytes, size_t size) {
     if (tokens->want_spans && size >= (size_t)1 << 31)
         return sr_fail(SR_EINVAL,
-                       "tokenize: a span of %zu bytes with offsets; give less than 2^31 at a time",
-                       size);
+                       "tokenize: a span of %zu bytes with offsets; the maximum is 2^31 - 1", size);
     SR_TRY(prepare_cache(tokens, t));
     size_t count = tokens->count;
     sr_words_at at = {0};

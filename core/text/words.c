@@ -3,16 +3,16 @@
 #include "core/text/chars.h"
 #include "core/text/utf8.h"
 
-/* A combining mark that waits for its run to end, since NFD orders a run by class. */
+/* A combining mark, buffered until its run ends, since NFD sorts a run by class. */
 typedef struct waiting {
     int32_t cp;
     uint8_t class;
-    bool dropped;  /* an accent: it takes part in the order and then goes */
-    bool inserted; /* not the first part of its code point: it has no place of its own */
+    bool dropped;  /* an accent: takes part in sorting, then dropped */
+    bool inserted; /* not the first part of its code point: has no position of its own */
 } waiting;
 
-/* One walk.  A run keeps as many marks as can matter: more that stay make the word [UNK], more that
- * go could only move offsets. */
+/* One pass over a span.  A run buffers as many marks as can matter: more kept marks make the word
+ * [UNK], more dropped ones could only affect offsets. */
 typedef struct walk {
     const sr_words_opts *opts;
     sr_word_sink sink;
@@ -22,7 +22,7 @@ typedef struct walk {
     sr_text_span places[2 * SR_WORD_CHARS]; /* of the run, in the order of the text */
     size_t run_count, run_kept, place_count;
     sr_text_span before;        /* the starter that the run follows */
-    int32_t cps[SR_WORD_CHARS]; /* the word in the making, before it is written as UTF-8 */
+    int32_t cps[SR_WORD_CHARS]; /* the current word, before it is encoded as UTF-8 */
     sr_word word;
 } walk;
 
@@ -43,7 +43,7 @@ static sr_status finish_word(walk *w) {
     return st;
 }
 
-/* Appends a code point that came from `place`. */
+/* Appends a code point that originates from `place`. */
 static void add_char(walk *w, int32_t cp, const sr_text_span *place) {
     sr_word *word = &w->word;
     size_t i = word->chars++;
@@ -87,8 +87,8 @@ static void sort_run(waiting *run, size_t count) {
     }
 }
 
-/* The run ends.  Its marks change places but the places stay: the first in the new order is said to
- * come from where the first in the text stood, as Hugging Face's offsets have it. */
+/* Ends a run.  Marks are sorted but positions are not: the first mark in the new order gets the
+ * position of the first one in the text, as in Hugging Face's offsets. */
 static sr_status finish_run(walk *w) {
     size_t count = w->run_count, kept = w->run_kept, next = 0;
     w->run_count = w->run_kept = w->place_count = 0;
@@ -107,7 +107,7 @@ static sr_status finish_run(walk *w) {
 static void add_mark(walk *w, const sr_char_part *p, bool inserted) {
     size_t dropped = w->run_count - w->run_kept;
     if ((p->mark ? dropped : w->run_kept) >= SR_WORD_CHARS) {
-        if (!p->mark) w->word.chars += SR_WORD_CHARS; /* [UNK] now, whatever follows */
+        if (!p->mark) w->word.chars += SR_WORD_CHARS; /* [UNK], regardless of what follows */
         return;
     }
     if (!inserted) w->places[w->place_count++] = w->here;
@@ -132,7 +132,7 @@ static sr_status add_stripped(walk *w, int32_t cp, sr_char_kind kind) {
     return SR_OK;
 }
 
-/* A CJK character stands in spaces, and a space ends a run. */
+/* A CJK character acts as if between spaces, and a space ends a run. */
 static sr_status finish_both(walk *w) {
     SR_TRY(finish_run(w));
     return finish_word(w);

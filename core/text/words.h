@@ -1,8 +1,8 @@
-/* words.h - a span of text cut into normalised words: BERT's normaliser and pre-tokeniser.
+/* words.h - splits a span of text into normalised words: BERT's normaliser and pre-tokeniser.
  *
- * The order of things is Hugging Face's: control characters go; CJK characters stand alone; when
- * stripping accents, NFD and marks dropped; lower case; then white space splits and punctuation
- * stands alone.  Every code point of a word remembers where it came from.
+ * The steps and their order are those of Hugging Face: drop control characters; isolate CJK
+ * characters; when stripping accents, NFD and drop marks; lower-case; then split at white space and
+ * isolate punctuation.  Every code point of a word has its position in the text.
  */
 #ifndef SR_TEXT_WORDS_H
 #define SR_TEXT_WORDS_H
@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { SR_WORD_CHARS = 100 }; /* a longer word is [UNK] to every BERT */
+enum { SR_WORD_CHARS = 100 }; /* longer words are [UNK] */
 
 /* [first, last) in bytes and in code points. */
 typedef struct sr_text_span {
@@ -25,25 +25,26 @@ typedef struct sr_text_span {
 } sr_text_span;
 
 typedef struct sr_word {
-    size_t chars; /* code points; of more than SR_WORD_CHARS only the first are kept below */
+    size_t chars; /* code points; only the first SR_WORD_CHARS are stored below */
     size_t size;  /* bytes of UTF-8 */
     uint8_t bytes[SR_WORD_CHARS * 4];
     uint16_t at[SR_WORD_CHARS + 1];    /* where each code point begins in bytes; at[chars] = size */
-    sr_text_span spans[SR_WORD_CHARS]; /* where each came from */
-    sr_text_span whole;                /* first of the first, last of the last */
+    sr_text_span spans[SR_WORD_CHARS]; /* position of each in the text */
+    sr_text_span whole;                /* from the start of the first to the end of the last */
 } sr_word;
 
 typedef struct sr_words_opts {
     bool lowercase, strip_accents;
 } sr_words_opts;
 
-/* Takes a word; a failure ends the walk and is returned from it. */
+/* Receives a word; a failure ends sr_words() and is returned by it. */
 typedef sr_status (*sr_word_sink)(void *context, const sr_word *word);
 
-/* Where a walk stands; the caller sets it to where the span begins, and reads it afterwards. */
+/* The position of sr_words(); the caller sets it to the start of the span, and reads it afterwards.
+ */
 typedef struct sr_words_at {
-    uint32_t byte, chars; /* offsets given to spans; they wrap beyond 2^32 */
-    uint64_t invalid;     /* invalid UTF-8 sequences met, each read as U+FFFD and so dropped */
+    uint32_t byte, chars; /* offsets of spans; they wrap at 2^32 */
+    uint64_t invalid;     /* invalid UTF-8 sequences, each read as U+FFFD and dropped */
 } sr_words_at;
 
 /* Calls `sink` for each word of a span. */

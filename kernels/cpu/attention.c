@@ -1,8 +1,8 @@
-/* attention.c - packed self-attention: a task is one sequence and head, longest first.
+/* attention.c - packed self-attention: one task per sequence and head, longest first.
  *
  * Shapes    qkv, dqkv (T, 3 H), out, dout (T, H), lse (A, T)
  * Work      4 A D sum len^2 flops forward, 10 A D sum len^2 backward (layout->squares)
- * Traffic   16 T H bytes forward, 32 T H backward: far below the work for len >= 64
+ * Traffic   16 T H bytes forward, 32 T H backward: compute bound for len >= 64
  * Measured  by `build/seqrun recipes/bench/ops.lua op=attention`
  */
 #include <string.h>

@@ -37,7 +37,7 @@ static sr_status grow(sr_cpu_block *block, size_t bytes) {
     return SR_OK;
 }
 
-/* Room for the workers of the pool that the device has now. */
+/* Scratch for the workers of the device's current threads. */
 static sr_status follow_pool(sr_cpu_state *cpu) {
     int workers = sr_threads_count(cpu->device->threads);
     if (workers <= cpu->workers) return SR_OK;

@@ -1,5 +1,5 @@
-/* cpu.h - what the files of this folder share: the device's state, jobs on its pool, the inner
- * matrix product, and the ops that cpu.c puts into the table.
+/* cpu.h - declarations shared by the files of this folder: the state of the device, jobs on its
+ * threads, the matrix product, and the ops in the table of cpu.c.
  *
  * The device computes in f32 and stores f32 or bf16; sums that grow long are carried in f64.  Work
  * is cut into tasks by shape alone, so no bit depends on the number of threads.
@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* ---- the device's state ---------------------------------------------------------------------- */
+/* ---- device state ---------------------------------------------------------------------------- */
 typedef struct sr_cpu_block {
     void *data;
     size_t bytes;
@@ -30,18 +30,18 @@ typedef struct sr_cpu_state {
     sr_cpu_block wide;     /* f32 stand-ins of bf16 tensors: lives during an op */
 } sr_cpu_state;
 
-/* The instruction class that a device opened now would use: "plain", "avx2" or "avx512". */
+/* The instruction class that a new device would use: "plain", "avx2" or "avx512". */
 const char *sr_cpu_isa(void);
 const sr_simd *sr_cpu_simd(void);
-/* SR_EDEVICE when SEQRUN_ISA names no class.  A class that the processor lacks is passed over. */
+/* SR_EDEVICE if SEQRUN_ISA is not a class.  A class that the processor lacks is ignored. */
 sr_status sr_cpu_check_isa(void);
 
 static inline sr_cpu_state *sr_cpu_of(const sr_tensor *t) {
     return (sr_cpu_state *)t->storage->device->state;
 }
 
-/* Makes room before a job starts, so that a task cannot run out of memory: `each` bytes for every
- * worker, `shared` bytes for the op.  What they held is lost.  Kept for the next op. */
+/* Reserves memory before a job starts, so that its tasks need not allocate: `each` bytes for every
+ * worker, `shared` bytes for the op.  Discards their content.  The memory is kept for later ops. */
 sr_status sr_cpu_reserve(sr_cpu_state *cpu, size_t each, size_t shared);
 sr_status sr_cpu_reserve_panels(sr_cpu_state *cpu, size_t bytes);
 sr_status sr_cpu_reserve_wide(sr_cpu_state *cpu, size_t bytes);
@@ -49,11 +49,10 @@ static inline void *sr_cpu_scratch(const sr_cpu_state *cpu, int worker) {
     return cpu->scratch[worker].data;
 }
 
-/* sr_threads_run() on the device of t.  SR_ESTOP before the next task when somebody at the prompt
- * has asked for a stop. */
+/* sr_threads_run() on the device of t.  Returns SR_ESTOP before the next task if a stop was
+ * requested. */
 sr_status sr_cpu_run(const sr_tensor *t, sr_task task, void *context, int64_t count);
-/* The same to the end: for short jobs that change values in place, which no stop may leave half
- * changed. */
+/* The same, but ignores stops: for short jobs that change values in place and must complete. */
 sr_status sr_cpu_run_whole(const sr_tensor *t, sr_task task, void *context, int64_t count);
 
 /* Large scratch on the stack that is written before it is read. */
@@ -67,10 +66,10 @@ static inline int64_t sr_least(int64_t a, int64_t b) {
 }
 
 /* ---- elements of any dtype and stride -------------------------------------------------------- */
-/* What a run of elements is worked on as. */
+/* The type in which a run of elements is processed. */
 typedef enum sr_kind { SR_KIND_REAL, SR_KIND_WHOLE } sr_kind; /* float, int32_t */
 
-/* y[0..n) from x[k][0..n), side by side; `first` is the row-major number of y[0]. */
+/* Computes y[0..n) from x[k][0..n), contiguous; `first` is the row-major index of y[0]. */
 typedef void (*sr_run)(const void *context, void *y, const void *const *x, int64_t first,
                        int64_t n);
 
@@ -107,13 +106,13 @@ sr_status sr_cpu_round(const sr_cpu_wide *w);
 
 /* ---- the matrix product ---------------------------------------------------------------------- */
 typedef struct sr_product sr_product;
-/* Called for a block of rows x columns of C once it is complete, while it is hot. */
+/* Called for each block of rows x columns of C when it is complete and still in cache. */
 typedef void (*sr_epilogue)(const sr_product *p, int64_t row, int64_t rows, int64_t col,
                             int64_t cols);
 
 /* C (m, n), rows ldc apart, = or += alpha A (m, k) B (k, n), with element strides.
- * An element of C is a fixed chain over k: it depends on its row of A and its column of B only, not
- * on where they stand nor on the number of threads.  Rows of C may be skipped (m == 0). */
+ * An element of C is a fixed chain over k: it depends on its row of A and its column of B alone,
+ * not on their position or the number of threads.  Rows of C may be skipped (m == 0). */
 struct sr_product {
     float *c;
     const float *a, *b;
@@ -121,18 +120,19 @@ struct sr_product {
     int64_t m, n, k;
     float alpha;
     bool add;
-    bool nested; /* called inside a task, whose job reserved sr_cpu_product_room() a worker */
+    bool nested; /* called within a task; its job reserved sr_cpu_product_room() per worker */
     sr_epilogue epilogue; /* or NULL */
-    const void *context;  /* the epilogue's own */
+    const void *context;  /* passed to the epilogue */
 };
 
-/* Runs p on the pool of t's device.  Uses the workers' scratch; leaves `shared` alone, which an
+/* Runs p on the threads of t's device.  Uses the workers' scratch, but not `shared`, which an
  * earlier sr_cpu_reserve(cpu, 0, ...) may have filled. */
 sr_status sr_cpu_product(const sr_tensor *t, const sr_product *p);
-/* Scratch bytes a worker needs for any product. */
+/* Scratch bytes per worker that suffice for any product. */
 size_t sr_cpu_product_room(void);
 
-/* sums[c] += sum of x[r][c] over rows in rising order (f64 partials of fixed blocks of rows). */
+/* sums[c] += sum of x[r][c] over rows in ascending order (f64 partial sums of fixed blocks of
+ * rows). */
 sr_status sr_cpu_add_columns(const sr_tensor *t, float *sums, const float *x, int64_t rows,
                              int64_t cols);
 
@@ -140,7 +140,7 @@ sr_status sr_cpu_add_columns(const sr_tensor *t, float *sums, const float *x, in
 /* The key of sequence s of the layout at this site. */
 sr_key sr_cpu_key(const sr_layout *layout, int32_t s, sr_dropout drop, uint32_t head);
 
-/* ---- the ops, one file a line ---------------------------------------------------------------- */
+/* ---- the ops, grouped by file --------------------------------------------------------------- */
 sr_status sr_cpu_fill(sr_tensor *y, double value);
 sr_status sr_cpu_copy(sr_tensor *y, const sr_tensor *x);
 sr_status sr_cpu_unary(sr_tensor *y, const sr_tensor *x, sr_unary op);

@@ -1,8 +1,8 @@
 /* elements.c - small elementwise ops on tensors of any dtype and stride.
  *
- * A job cuts y's elements, in row-major order, into stretches of GRAIN; a stretch is worked off in
- * runs that stay inside the innermost dimension.  Operands that are f32 and side by side are used
- * where they stand, all others pass through a buffer of RUN elements that also converts them.
+ * A job splits y's elements, in row-major order, into stretches of GRAIN; a stretch is processed in
+ * runs within the innermost dimension.  Contiguous f32 operands are used in place, all others pass
+ * through a buffer of RUN elements that also converts them.
  */
 #include <string.h>
 
@@ -52,7 +52,7 @@ void sr_cpu_load(float *to, const sr_tensor *t, int64_t element, int64_t stride,
     }
 }
 
-/* Toward zero; what int32 cannot hold becomes its nearest end, NaN 0. */
+/* Rounds toward zero; values out of range are clamped to int32, NaN becomes 0. */
 static int32_t whole(double x) {
     if (!(x > -2147483648.0)) return x != x ? 0 : INT32_MIN;
     return x >= 2147483647.0 ? INT32_MAX : (int32_t)x;
@@ -89,7 +89,7 @@ static void store_whole(sr_tensor *t, int64_t element, int64_t stride, const int
 
 /* ---- the walk ------------------------------------------------------------------------------- */
 
-/* Joins dimensions that all operands lay out as one, so that runs are long. */
+/* Merges dimensions that are contiguous in all operands, so that runs are long. */
 static void set_dims(walk *w) {
     const sr_tensor *y = w->t[0];
     w->elements = 1;
@@ -109,7 +109,7 @@ static void set_dims(walk *w) {
     }
 }
 
-/* Where row-major element i of y stands in operand k. */
+/* The offset of row-major element i of y in operand k. */
 static int64_t place(const walk *w, int k, int64_t i) {
     int64_t at = 0;
     for (int d = w->ndim - 1; d >= 0; d--) {
@@ -157,7 +157,7 @@ static sr_status walk_task(void *context, int64_t i, int worker) {
     (void)worker;
     const walk *w = context;
     int64_t inner = w->shape[w->ndim - 1], end = sr_least(w->elements, (i + 1) * GRAIN);
-    bool long_runs = true; /* all operands direct: a run need not fit the buffers */
+    bool long_runs = true; /* all operands are used in place, so a run may exceed the buffers */
     for (int k = 0; k < w->operands; k++) long_runs = long_runs && in_place(w, k);
     for (int64_t e = i * GRAIN; e < end;) {
         int64_t n = sr_least(inner - e % inner, end - e);
@@ -196,7 +196,7 @@ static void run_fill(const void *context, void *y, const void *const *x, int64_t
     for (int64_t i = 0; i < n; i++) to[i] = bits;
 }
 
-/* f64 is only carried to and from other devices: one element at a time, in f64. */
+/* f64 is only converted to and from, for other devices: one element at a time. */
 static double get_f64(const sr_tensor *t, int64_t element) {
     float x;
     if (t->dtype == SR_F64) return SR_DATA(double, t)[element];
@@ -316,7 +316,7 @@ static void run_binary(const void *context, void *y, const void *const *x, int64
     f->simd->binary(y, x[0], x[1], n, (sr_binary)f->op);
 }
 
-/* i32: wraps; division by zero gives 0, and goes toward zero as in C; powers by squaring. */
+/* i32: wraps; division rounds toward zero as in C, x / 0 is 0; powers by squaring. */
 static int32_t whole_power(int32_t a, int32_t b) {
     if (b < 0) return a == 1 ? 1 : a == -1 ? (b & 1 ? -1 : 1) : 0;
     uint32_t y = 1, x = (uint32_t)a;

@@ -1,10 +1,10 @@
-/* embed.c - three tables added, layer norm, dropout; and the gradients scattered back.
+/* embed.c - sum of three embeddings, layer norm, dropout; backward scatters the gradients.
  *
  * Shapes    ids, types (T), word (V, H), position (S, H), type (2, H), sum, y (T, H)
  * Traffic   forward reads three rows and writes two: 20 T H bytes; backward reads dy and sum,
  *           and reads and writes a row of each table: about 28 T H bytes.
- * Order     a task of the scatter owns a stripe of columns and walks the rows in rising order, so
- *           a table's row is summed in the order of the buffer.
+ * Order     a task of the scatter owns a stripe of columns and visits the rows in ascending order,
+ *           so a table's row is summed in the order of the batch.
  */
 #include <string.h>
 
@@ -17,7 +17,7 @@ static const float *maybe(const sr_tensor *t) {
     return t != NULL ? SR_DATA(float, t) : NULL;
 }
 
-/* ids and types of owned rows must lie in their tables. */
+/* Checks that ids and types of the rows of sequences are within their tables. */
 static sr_status check_ids(const sr_tensor *ids, const sr_tensor *types, int64_t v, int64_t kinds,
                            const sr_layout *layout) {
     const int32_t *id = SR_DATA(int32_t, ids), *type = SR_DATA(int32_t, types);

@@ -1,4 +1,4 @@
-/* isa.c - which instruction class this processor, this kernel and this user want. */
+/* isa.c - chooses the instruction class, by processor, operating system and SEQRUN_ISA. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@ extern const sr_simd sr_simd_plain;
 #include <cpuid.h>
 extern const sr_simd sr_simd_avx2, sr_simd_avx512;
 
-/* The register states that the operating system saves, or 0. */
+/* The register sets that the operating system saves, or 0. */
 static uint64_t saved_states(void) {
     unsigned a, b, c, d;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return 0;

@@ -1,9 +1,9 @@
-/* matmul.c - batched matmul of any strides, and linear with its backward pass.
+/* matmul.c - batched matmul with any strides, and linear with its backward pass.
  *
  * Shapes    linear: x (T, H), w (F, H), b (F), y (T, F).  matmul: (..., m, k) (..., k, n).
  * Work      2 T H F flops forward, 4 T H F backward.
- * Fusion    bias and activation run over a block of y while it is hot; backward makes dy act' and
- *           the bias gradient in one pass.
+ * Fusion    bias and activation run on each block of y while it is in cache; backward computes dy
+ * act' and the bias gradient in one pass.
  */
 #include "core/base/mem.h"
 #include "kernels/cpu/cpu.h"
@@ -16,7 +16,7 @@ static bool plain(const sr_tensor *t) {
     return t->dtype == SR_F32;
 }
 
-/* Every matrix of a batch as contiguous f32, when the product cannot read the tensor itself. */
+/* Every matrix of a batch as contiguous f32, if the product cannot read the tensor directly. */
 typedef struct operand {
     float *data; /* contiguous copy, or NULL */
     int64_t row, col;
@@ -38,14 +38,14 @@ static int64_t batch_offset(const sr_tensor *t, const sr_tensor *shape, int64_t 
     return at;
 }
 
-/* A copy of one matrix as f32 rows. */
+/* Copies one matrix to f32 rows. */
 static void gather(float *to, const sr_tensor *t, int64_t at, int64_t rows, int64_t cols) {
     int64_t row = t->stride[t->ndim - 2], col = t->stride[t->ndim - 1];
     for (int64_t r = 0; r < rows; r++) sr_cpu_load(to + r * cols, t, at + r * row, col, cols);
 }
 
 typedef struct rooms {
-    float *a, *b, *y; /* NULL: used where it stands */
+    float *a, *b, *y; /* NULL: used in place */
 } rooms;
 
 static sr_status multiply_one(const batch *j, const rooms *room, int64_t i, bool nested) {
@@ -109,7 +109,7 @@ static sr_status batch_task(void *context, int64_t i, int worker) {
     return multiply_one(j->batch, j->room, i, true);
 }
 
-/* Several products that need no copies: one a task.  Else one after another, each on all threads.
+/* Several products that need no copies run in one task each, others in sequence on all threads.
  */
 static sr_status multiply_all(const batch *j, const rooms *room, int64_t count) {
     if (count > 1 && room->a == NULL && room->b == NULL && room->y == NULL) {
@@ -202,7 +202,7 @@ static sr_status slope_task(void *context, int64_t i, int worker) {
     return SR_OK;
 }
 
-/* *out: the gradient before the activation, in shared room when there is one. */
+/* *out: the gradient before the activation, in `shared` if there is an activation. */
 static sr_status before_act(const float **out, const sr_tensor *dy, const sr_tensor *saved,
                             sr_act act) {
     *out = SR_DATA(float, dy);

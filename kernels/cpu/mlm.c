@@ -1,4 +1,4 @@
-/* mlm.c - cross entropy, on logits at hand and behind the tied decoder.
+/* mlm.c - cross entropy, from given logits and from the tied decoder.
  *
  * Shapes    x (M, H), word (V, H), bias (V), dlogits (M, V)
  * Work      2 M V H flops forward, 4 M V H backward
@@ -49,7 +49,8 @@ static void add_up(sr_tensor *total, const sr_tensor *nll, const sr_tensor *weig
     *SR_DATA(float, total) = (float)sum;
 }
 
-/* ---- logits at hand -------------------------------------------------------------------------- */
+/* ---- given logits ------------------------------------------------------------------------------
+ */
 
 sr_status sr_cpu_cross_entropy(sr_tensor *total, sr_tensor *nll, sr_tensor *correct,
                                sr_tensor *dlogits, const sr_tensor *logits, const sr_tensor *labels,
@@ -170,7 +171,7 @@ static sr_status slice_task(void *context, int64_t i, int worker) {
     return sr_cpu_product(j->t, &p);
 }
 
-/* dx = dtotal dlogits word: few rows and columns, long sums.  The vocabulary is cut into SLICES
+/* dx = dtotal dlogits word: few rows and columns, long sums.  The vocabulary is split into SLICES
  * whose sums are added in order. */
 static sr_status hidden_gradient(sr_tensor *dx, const sr_product *p) {
     sr_cpu_state *cpu = sr_cpu_of(dx);

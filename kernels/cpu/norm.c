@@ -1,4 +1,4 @@
-/* norm.c - residual add, dropout and layer norm, one visit to each row.
+/* norm.c - residual add, dropout and layer norm in one pass over each row.
  *
  * Shapes    x, residual, sum, y (T, H), gamma, beta (H), mean, rstd (T)
  * Traffic   forward reads x and residual, writes sum and y: 16 T H bytes; backward reads dy and
@@ -115,7 +115,7 @@ static void back_row(const sr_norm_job *j, int64_t r, float *part, float *room, 
         memcpy(dx, dsum, (size_t)cols * sizeof *dx);
 }
 
-/* A slack row's gradient is zero whatever dy holds. */
+/* The gradient of a slack row is zero, regardless of dy. */
 static void skip_row(const sr_norm_job *j, int64_t r) {
     float *out[] = {row_of(j->dx, r, j->cols), row_of(j->dsum, r, j->cols)};
     for (int i = 0; i < 2; i++)

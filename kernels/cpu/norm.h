@@ -8,9 +8,9 @@
 extern "C" {
 #endif
 
-/* dsum = gradient of the sum; dx = the same through the dropout; dgamma, dbeta += .  Each may be
- * NULL.  drop_after: dropout stands behind the norm (embed), dy goes through it first, dx is
- * NULL.  Slack rows of the layout get zeros and add nothing; layout may be NULL. */
+/* dsum = gradient of the sum; dx = dsum through the dropout; dgamma, dbeta += .  Each may be NULL.
+ * drop_after: dropout follows the norm (embed), so it is applied to dy first, and dx is NULL.
+ * Slack rows of the layout get zeros and contribute nothing; layout may be NULL. */
 typedef struct sr_norm_job {
     const sr_cpu_state *cpu;
     float *dx, *dsum, *dgamma, *dbeta;
@@ -19,7 +19,7 @@ typedef struct sr_norm_job {
     const sr_layout *layout;
     sr_dropout drop;
     bool drop_after;
-    float *partial; /* sr_cpu_norm_room() bytes, for instance in `shared` */
+    float *partial; /* sr_cpu_norm_room() bytes, for example in `shared` */
 } sr_norm_job;
 
 size_t sr_cpu_norm_room(const sr_norm_job *j);

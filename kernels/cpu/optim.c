@@ -139,7 +139,7 @@ static sr_status apply_task(void *context, int64_t i, int worker) {
     return SR_OK;
 }
 
-/* Multiplies each trust segment's rate by ||w|| / ||u||. */
+/* Multiplies the rate of each segment with trust by ||w|| / ||u||. */
 static void set_ratios(job *j) {
     const sr_step *step = j->step;
     const double *norms = SR_DATA(double, step->norms);

@@ -1,27 +1,26 @@
 /* product.c - the matrix product behind matmul, linear and the tied decoder.
  *
- * C is cut into blocks, a task each; k goes in steps of DEPTH.  B is needed as panels (and A too
- * when its rows are not contiguous):
- *   tall products    both are packed once, by a job of their own, into the device's `panels`
- *   flat products    (m <= FLAT) every block packs its own part of B, which nobody else reads, in
- *                    the worker's scratch; likewise products inside a task
- * An element of C is the same chain over k either way, and wherever a block begins.
+ * C is split into blocks, one task each; k proceeds in steps of DEPTH.  B is packed into panels
+ * (and A too, if its rows are not contiguous): tall products    both are packed once, by a separate
+ * job, into the device's `panels` flat products    (m <= FLAT) and products within a task: every
+ * block packs its own part of B, which no other block reads, into the worker's scratch An element
+ * of C is the same chain over k in both cases, and for any block boundaries.
  *
- * Packing costs 0.1-0.2 ns an element, 1 part in 100 of a product of 2,048 rows: that is why packed
- * weights are not kept from call to call, where they would double the memory of the parameters.
+ * Packing costs 0.1-0.2 ns per element, 1 % of a product of 2,048 rows.  Packed weights are
+ * therefore not kept between calls, which would double the memory of the parameters.
  *
- * Room      a block of B, WIDTH x DEPTH floats: 384 KiB, in the second-level cache.
+ * Cache     a block of B, WIDTH x DEPTH floats: 384 KiB, in the second-level cache.
  * Work      2 m n k flops.
  * Measured  AMD Zen 4, AVX-512, T = 2,048, 2026-11-21: 104-109 GFLOP/s of 118 on 1 thread in a
- *           BERT-base layer, packing, bias and both gradients included; 200-217 on 2, where oneDNN
- *           2.6.3 has 212-227 with its weights laid out before.  By
+ *           BERT-base layer, including packing, bias and both gradients; 200-217 on 2, where oneDNN
+ *           2.6.3 reaches 212-227 with weights reordered beforehand.  By
  *           `build/seqrun recipes/bench/ops.lua op=linear peer=true`.
- * Why own   oneDNN gains nothing certain in a training step: BERT-base, 2 threads, both in turns on
- *           that machine, its products on a fixed grid of blocks (64-512 rows x 192-768 columns)
- *           from this pool, weights laid out once a step: 321-343 real tokens/s, ours 317-340.
- *           And here a row's bits depend on no other row, no second copy of the weights is kept,
- *           all room is reserved before, failing to get it is a value, and one pool of threads
- *           does all work.
+ * Why own   oneDNN has no clear advantage in a training step: BERT-base, 2 threads, run alternately
+ *           on that machine, oneDNN's products on a fixed grid of blocks (64-512 rows x 192-768
+ *           columns) on these threads, weights reordered once per step: 321-343 real tokens/s; this
+ *           code 317-340.  Moreover, the bits of a row here do not depend on other rows, there is
+ *           no second copy of the weights, all memory is reserved beforehand, failures are status
+ *           values, and one set of threads does all work.
  */
 #include "core/base/mem.h"
 #include "kernels/cpu/cpu.h"
@@ -31,9 +30,9 @@ enum { WIDTH = 192, DEPTH = 512, STRIP = 64, TALLEST = 512, FLAT = 512, TASKS = 
 typedef struct job {
     const sr_product *p;
     const sr_cpu_state *cpu;
-    const float *a, *b;     /* packed whole, or NULL */
+    const float *a, *b;     /* packed as a whole, or NULL */
     int64_t m_pad, n_pad;   /* rows and columns of the packed forms */
-    int64_t height, across; /* rows of a block; blocks along n */
+    int64_t height, across; /* rows per block; blocks along n */
 } job;
 
 static int64_t round_up(int64_t n, int64_t step) {
@@ -42,7 +41,7 @@ static int64_t round_up(int64_t n, int64_t step) {
 
 /* ---- multiplying ----------------------------------------------------------------------------- */
 
-/* Rows row.. of A as gemm wants them: packed before, where they stand, or packed now. */
+/* Rows row.. of A for gemm: packed beforehand, in place, or packed now. */
 static void multiply_strip(const job *j, float *room, sr_gemm *g, int64_t row, int64_t k) {
     const sr_product *p = j->p;
     const sr_simd *simd = j->cpu->simd;
@@ -137,7 +136,7 @@ static sr_status pack_whole(job *j, const sr_tensor *t, sr_cpu_state *cpu) {
 
 /* ---- the product ----------------------------------------------------------------------------- */
 
-/* A product over nothing: C = 0, or C as it stands. */
+/* A product with k = 0: C = 0, or C unchanged. */
 static void empty_sum(const sr_product *p) {
     for (int64_t r = 0; r < p->m && !p->add; r++)
         for (int64_t c = 0; c < p->n; c++) p->c[r * p->ldc + c] = 0.0f;
@@ -148,8 +147,8 @@ size_t sr_cpu_product_room(void) {
     return sizeof(float) * DEPTH * (WIDTH + STRIP);
 }
 
-/* Blocks as tall as leaves TASKS of them; flat products and those in a task keep all rows together,
- * so that B is packed once. */
+/* The tallest blocks that give TASKS of them; flat and nested products keep all rows together, so
+ * that B is packed once. */
 static void set_height(job *j) {
     const sr_product *p = j->p;
     j->across = sr_blocks(p->n, WIDTH);

@@ -1,7 +1,7 @@
 /* random.c - keyed random tensors, and dropout on rows of a layout.
  *
  * Traffic   random writes y; dropout reads x and writes y, 8 T H bytes.
- * Work      one Philox call for 4 random elements, for 16 dropout decisions.
+ * Work      one Philox call per 4 random elements or 16 dropout decisions.
  */
 #include <math.h>
 

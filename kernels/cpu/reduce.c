@@ -1,7 +1,7 @@
-/* reduce.c - sum, max, min and their positions along any dimensions, and softmax.
+/* reduce.c - sum, max, min, argmax and argmin along any dimensions, and softmax.
  *
- * Traffic   reads x once.  Sums are carried in f64, over pieces of fixed length when one output
- *           takes many elements, and the pieces are joined in order.
+ * Traffic   reads x once.  Sums are accumulated in f64, over pieces of fixed length if an output
+ *           has many elements; the pieces are added in order.
  */
 #include <math.h>
 
@@ -31,7 +31,7 @@ static fold nothing(sr_reduction op) {
     return (fold){op == SR_MAX || op == SR_ARGMAX ? -INFINITY : INFINITY, -1};
 }
 
-/* The first of equals wins; NaN wins over all. */
+/* The first of equal values wins; NaN wins over all. */
 static void take(fold *f, double v, int64_t at, sr_reduction op) {
     bool greater = op == SR_MAX || op == SR_ARGMAX;
     if (f->at < 0 || (v != v && f->value == f->value) || (greater ? v > f->value : v < f->value)) {
@@ -60,7 +60,8 @@ static void fold_run(fold *f, const job *j, int64_t element, int64_t stride, int
                      int64_t first) {
     SR_UNSET float room[RUN];
     const float *x = SR_DATA(float, j->x) + element;
-    if (j->x->dtype == SR_I32 && j->op != SR_SUM) { /* f32 would join neighbours */
+    if (j->x->dtype == SR_I32 &&
+        j->op != SR_SUM) { /* f32 would round neighbours to the same value */
         const int32_t *from = SR_DATA(int32_t, j->x) + element;
         for (int64_t i = 0; i < n; i++) take(f, from[i * stride], first + i, j->op);
         return;
@@ -80,7 +81,7 @@ static void fold_run(fold *f, const job *j, int64_t element, int64_t stride, int
         for (int64_t i = 0; i < n; i++) take(f, x[i], first + i, j->op);
 }
 
-/* Elements from .. to of one output's row. */
+/* Elements from .. to of the row of one output. */
 static fold fold_piece(const job *j, int64_t output, int64_t from, int64_t to) {
     fold f = nothing(j->op);
     int64_t base = place(j->kept, j->kept_shape, j->kept_x, output);
@@ -121,7 +122,7 @@ static sr_status output_task(void *context, int64_t i, int worker) {
     return SR_OK;
 }
 
-/* Dimensions that lie in memory as one are joined, so that runs are long. */
+/* Merges dimensions that are contiguous in memory, so that runs are long. */
 static void fold_dim(job *j, int64_t size, int64_t x) {
     int last = j->folded - 1;
     if (last < 0 || j->fold_x[last] != size * x) {

@@ -1,7 +1,7 @@
-/* rows.c - rows taken from a tensor and added back into one.
+/* rows.c - gather rows of a tensor, and scatter-add them back.
  *
  * Traffic   gather reads and writes 4 M H bytes each way; scatter also reads y.
- * Order     scatter adds in the order of m: a task owns a stripe of columns and walks all rows.
+ * Order     scatter adds in the order of m: a task owns a stripe of columns and visits all rows.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@ typedef struct job {
     sr_tensor *y;
     const sr_tensor *x;
     const int32_t *rows;
-    int64_t count, width, step; /* elements a row; of rows[] */
+    int64_t count, width, step; /* elements per row; length of rows[] */
 } job;
 
 static sr_status check_rows(const char *op, const job *j, const sr_tensor *into) {
@@ -28,7 +28,7 @@ static sr_status check_rows(const char *op, const job *j, const sr_tensor *into)
     return SR_OK;
 }
 
-/* Where element i of row r stands; the rows of most tensors are contiguous. */
+/* The offset of element i of row r; the rows of most tensors are contiguous. */
 static int64_t place(const sr_tensor *t, int64_t r, int64_t i) {
     int64_t at = r * t->stride[0];
     for (int d = t->ndim - 1; d > 0; d--) {

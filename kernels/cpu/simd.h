@@ -1,11 +1,11 @@
-/* simd.h - the vector kernels, one set an instruction class.
+/* simd.h - the vector kernels, one set per instruction class.
  *
- * kernels/cpu/simd/NAME.c hold them, each written once and compiled for every class; table.c there
- * gathers a class's functions.  A device picks its set when it is opened: by CPUID bits and what
- * the operating system saves (XGETBV), never by a model name.  SEQRUN_ISA=plain|avx2|avx512 in the
- * environment asks for a lower class, so that every path runs in the tests.
+ * They are in kernels/cpu/simd/NAME.c, written once and compiled for every class; table.c collects
+ * the functions of a class.  A device selects its set when it is opened, by CPUID bits and the
+ * registers that the operating system saves (XGETBV), never by processor model.
+ * SEQRUN_ISA=plain|avx2|avx512 in the environment requests a lower class, so that tests cover all.
  *
- * Nothing here allocates, fails or knows of threads.
+ * These functions do not allocate, fail or use threads.
  */
 #ifndef SR_CPU_SIMD_H
 #define SR_CPU_SIMD_H
@@ -19,9 +19,9 @@
 extern "C" {
 #endif
 
-/* C (m, n) = or += alpha A (m, k) B (k, n).  B in panels (pack_b); A as the function's name says:
- * packed by pack_a, rows (lda apart) or columns (lda apart).  With rows and columns, A must be
- * readable up to a multiple of tile_rows rows. */
+/* C (m, n) = or += alpha A (m, k) B (k, n).  B is packed in panels (pack_b); A, by the name of the
+ * function: packed by pack_a, rows (lda apart) or columns (lda apart).  For rows and columns, A
+ * must be readable up to a multiple of tile_rows rows. */
 typedef struct sr_gemm {
     float *c;
     const float *a, *b;
@@ -30,16 +30,16 @@ typedef struct sr_gemm {
     bool add;
 } sr_gemm;
 
-/* The part of a dropout key that is the same for a sequence and head. */
+/* The part of a dropout key that is constant for a sequence and head. */
 typedef struct sr_key {
     uint64_t seed;
-    uint32_t uid, word2, epoch; /* word2: purpose, layer and head as sr_counter() joins them */
-    uint32_t keep;              /* of 256; 256: nothing is dropped */
+    uint32_t uid, word2, epoch; /* word2: purpose, layer and head, packed as by sr_counter() */
+    uint32_t keep;              /* of 256; 256: no dropout */
 } sr_key;
 
-/* One row of a norm.  x is changed by dropout when key is not NULL (row: its number in the
- * sequence), the residual is added when not NULL; the sum goes to `sum` unless that is NULL, in
- * which case nothing was added or dropped. */
+/* One row of a norm.  Applies dropout to x if key is not NULL (row: its index in the sequence),
+ * adds the residual if not NULL, and writes the sum to `sum`, which may be NULL only if there is
+ * neither dropout nor residual. */
 typedef struct sr_norm_row {
     float *y, *sum;
     const float *x, *residual, *gamma, *beta;
@@ -50,7 +50,7 @@ typedef struct sr_norm_row {
     uint32_t *words; /* room for the draws: sr_drop_room(n) */
 } sr_norm_row;
 
-/* One row of a norm's backward: dsum = ; dgamma and dbeta += unless NULL. */
+/* The backward pass of one row of a norm: dsum = ; dgamma and dbeta += unless NULL. */
 typedef struct sr_norm_back {
     float *dsum, *dgamma, *dbeta;
     const float *dy, *sum, *gamma;
@@ -59,10 +59,10 @@ typedef struct sr_norm_back {
 } sr_norm_back;
 
 /* One sequence and head of attention; rows of q, k, v and their gradients are `ld` floats apart, of
- * out and dout `ldo`.  Room as attention_room() says. */
+ * out and dout `ldo`.  `room` has attention_room() bytes. */
 typedef struct sr_attention_unit {
     const float *q, *k, *v;
-    float *out, *lse; /* written by the forward pass, read by the backward pass */
+    float *out, *lse; /* written by forward, read by backward */
     const float *dout;
     float *dq, *dk, *dv;
     int64_t ld, ldo, n, d;
@@ -74,10 +74,11 @@ typedef struct sr_attention_unit {
 
 /* Constants of an optimizer step on a run of one segment. */
 typedef struct sr_adam {
-    float rate, beta1, beta2, eps, decay; /* rate has the segment's factor (and LAMB's ratio) */
-    float rest1, rest2;                   /* 1 - beta */
-    float correct1, correct2;             /* 1 / (1 - beta^t) */
-    float clip;                           /* factor on the gradient */
+    float rate, beta1, beta2, eps,
+        decay;                /* rate includes the factor of the segment (and LAMB's ratio) */
+    float rest1, rest2;       /* 1 - beta */
+    float correct1, correct2; /* 1 / (1 - beta^t) */
+    float clip;               /* factor on the gradient */
 } sr_adam;
 
 /* Words needed to draw the dropout of a row of n columns. */
@@ -85,7 +86,7 @@ static inline int64_t sr_drop_room(int64_t n) {
     return ((n + 63) / 64 * 4 + 15) / 16 * 16 * 4;
 }
 
-/* F(result, name, arguments): every vector kernel. */
+/* F(result, name, arguments) for every vector kernel. */
 #define SR_SIMD_FUNCTIONS(F)                                                                       \
     /* matrix product */                                                                           \
     F(void, gemm_packed, const sr_gemm *g)                                                         \
@@ -108,7 +109,7 @@ static inline int64_t sr_drop_room(int64_t n) {
     /* rows */                                                                                     \
     F(void, softmax_row, float *y, const float *x, int64_t n, bool log)                            \
     F(void, softmax_row_backward, float *dx, const float *dy, const float *y, int64_t n, bool log) \
-    /* x becomes weight (softmax(x) - onehot(label)) when `grad`; *best: position of the maximum   \
+    /* if `grad`, x = weight (softmax(x) - onehot(label)); *best: index of the maximum             \
      */                                                                                            \
     F(float, entropy_row, float *x, int64_t n, int64_t label, float weight, bool grad,             \
       int64_t *best)                                                                               \
@@ -120,7 +121,7 @@ static inline int64_t sr_drop_room(int64_t n) {
     F(int64_t, attention_room, int64_t longest, int64_t d, bool backward)                          \
     F(void, attention, const sr_attention_unit *u)                                                 \
     F(void, attention_backward, const sr_attention_unit *u)                                        \
-    /* optimizer; norms gets ||w||^2 and ||u||^2 of the run */                                     \
+    /* optimizer; norms: ||w||^2 and ||u||^2 of the run */                                         \
     F(void, adamw, float *w, float *m, float *v, const float *g, int64_t n, const sr_adam *s)      \
     F(void, lamb_moments, double norms[2], const float *w, float *m, float *v, const float *g,     \
       int64_t n, const sr_adam *s)                                                                 \
@@ -129,7 +130,7 @@ static inline int64_t sr_drop_room(int64_t n) {
 #define SR_SIMD_MEMBER(type, name, ...) type (*name)(__VA_ARGS__);
 typedef struct sr_simd {
     const char *name; /* "plain", "avx2", "avx512" */
-    int tile_rows;    /* rows of a tile of C */
+    int tile_rows;    /* rows in a tile of C */
     SR_SIMD_FUNCTIONS(SR_SIMD_MEMBER)
 } sr_simd;
 

@@ -1,9 +1,9 @@
-/* attention.c - self-attention inside each sequence of a layout, forward and backward.
+/* attention.c - self-attention within each sequence of a layout, forward and backward.
  *
  * Shapes   qkv, dqkv (T, 3 H): a row is [q of A heads | k of A heads | v of A heads]
  *          out, dout (T, H)    lse (A, T)
  *
- * For one head of one sequence, i and j counting its rows, Z the keyed dropout factor (0 or
+ * For one head of one sequence, with row indices i and j and Z the keyed dropout factor (0 or
  * r = 256 / keep):
  *
  *   s_ij   = scale <q_i, k_j>          lse_i = log sum_j exp(s_ij)       p_ij = exp(s_ij - lse_i)
@@ -14,13 +14,13 @@
  *   ds_ij  = p_ij (Z_ij <do_i, v_j> - delta_i)
  *   dq_i   = scale sum_j ds_ij k_j     dk_j = scale sum_i ds_ij q_i
  *
- * Rows of slack get zeros in out, lse and dqkv.
+ * Slack rows of out, lse and dqkv are zero.
  */
 #include <math.h>
 
 #include "kernels/ref/ref.h"
 
-/* One head of one sequence: pointers to its first row and the steps between rows. */
+/* One head of one sequence: pointers to its first row, and row strides. */
 typedef struct head {
     const double *q, *k, *v;
     int64_t step; /* 3 H */
@@ -103,7 +103,8 @@ sr_status ref_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
     return SR_OK;
 }
 
-/* Adds what query row i gives to dq_i and to all dk_j, dv_j; d* point to the head's first row. */
+/* Adds the contributions of query row i to dq_i and all dk_j, dv_j; d* point to the head's first
+ * row. */
 static void backward_row(const head *h, double *dq, double *dk, double *dv, const double *dout,
                          const double *out, double lse, int32_t i) {
     double delta = dot(dout, out, h->size);

@@ -1,4 +1,4 @@
-/* embed.c - three tables, layer norm, dropout.
+/* embed.c - sum of three embeddings, layer norm, dropout.
  *
  * Shapes   ids, types (T) i32   word (V, H)   position (S, H)   type (2, H)   gamma, beta (H)
  *          y, sum (T, H)        mean, rstd (T)
@@ -6,7 +6,7 @@
  *   sum = word[ids] + position[position in the sequence] + type[types]
  *   y   = dropout((sum - mean) rstd gamma + beta)
  *
- * Rows of slack are zero in y and sum and give nothing to any gradient; their ids are not read.
+ * Slack rows of y and sum are zero and contribute to no gradient; their ids are not read.
  */
 #include "core/base/mem.h"
 #include "kernels/ref/ref.h"

@@ -1,10 +1,10 @@
-/* loss.c - weighted cross entropy, on logits at hand and over the tied decoder.
+/* loss.c - weighted cross entropy, from given logits and from the tied decoder.
  *
  * Shapes   x (M, H)   word (V, H)   bias (V)   logits, dlogits (M, V)   labels (M) i32
  *          weights, nll, correct (M)   total ()
  *
  *   logits  = x word^T + bias                 nll_m = log sum_c exp(logits_mc) - logits_m,label
- *   total   = sum_m weights_m nll_m           correct_m = 1 where the lowest arg max is the label
+ *   total   = sum_m weights_m nll_m           correct_m = 1 if the first arg max is the label
  *   dlogits = weights_m (softmax - onehot)    (for dtotal = 1)
  *
  *   dx = dtotal dlogits word     dword += dtotal dlogits^T x     dbias += dtotal sum_m dlogits

@@ -1,4 +1,4 @@
-/* norm.c - residual add, dropout and layer norm; dropout by itself.
+/* norm.c - residual add, dropout and layer norm; dropout alone.
  *
  * Shapes   x, residual, sum, y (T, H)   gamma, beta (H)   mean, rstd (T)
  *
@@ -10,8 +10,8 @@
  *   dsum = rstd (g - mean_h(g) - n mean_h(g n))       dresidual = dsum     dx = dropout(dsum)
  *   dgamma += sum_t dy n                              dbeta += sum_t dy
  *
- * Rows of slack are normalised like any other, without dropout; in backward they get zeros and
- * give nothing, where a layout tells which they are.
+ * Slack rows are normalised like others, without dropout.  If a layout is given, their gradients
+ * are zero and they contribute to no other gradient.
  */
 #include <math.h>
 
@@ -100,7 +100,7 @@ sr_status ref_residual_norm_backward(sr_tensor *dx, sr_tensor *dresidual, sr_ten
     return SR_OK;
 }
 
-/* Slack comes out as zero: forward and backward are one function, and slack has no gradient. */
+/* Slack rows become zero: forward and backward are the same function, and slack has no gradient. */
 sr_status ref_dropout(sr_tensor *y, const sr_tensor *x, const sr_layout *layout, sr_dropout drop) {
     int64_t rows = x->shape[0], columns = x->shape[1];
     for (int64_t t = 0; t < rows; t++) {

@@ -1,13 +1,13 @@
-/* optim.c - norm of all gradients, AdamW and LAMB over the flat store.
+/* optim.c - global gradient norm, AdamW and LAMB over the flat store.
  *
- * With g the clipped gradient, t steps taken, correct = 1 - beta^t:
+ * With g the clipped gradient, t the number of steps, correct = 1 - beta^t:
  *
  *   m = beta1 m + (1 - beta1) g         v = beta2 v + (1 - beta2) g^2
  *   u = (m / correct1) / (sqrt(v / correct2) + eps) + decay w
  *   AdamW   w -= rate u
- *   LAMB    w -= rate ratio u,   ratio = ||w|| / ||u|| over the segment when both are above 0
+ *   LAMB    w -= rate ratio u,   ratio = ||w|| / ||u|| over the segment, 1 if either is 0
  *
- * rate is the step's rate times the segment's.
+ * rate is the learning rate times the factor of the segment.
  */
 #include <math.h>
 

@@ -1,9 +1,9 @@
-/* reduce.c - reductions, matrix products, softmax, and rows by number. */
+/* reduce.c - reductions, matrix products, softmax, gather and scatter of rows. */
 #include <math.h>
 
 #include "kernels/ref/ref.h"
 
-/* Moves an element of x to the place in y where its sum collects: y has size 1 where x is reduced.
+/* Maps an element of x to the element of y that accumulates it: y has size 1 in reduced dimensions.
  */
 static sr_tensor stretched(const sr_tensor *y, const sr_tensor *x) {
     sr_tensor view = *y;
@@ -14,7 +14,7 @@ static sr_tensor stretched(const sr_tensor *y, const sr_tensor *x) {
     return view;
 }
 
-/* The one dimension of an argmax or argmin; -1 when it has size 1. */
+/* The reduced dimension of an argmax or argmin; -1 if it has size 1. */
 static int reduced_dim(const sr_tensor *y, const sr_tensor *x) {
     for (int i = 0; i < x->ndim; i++)
         if (y->shape[i] != x->shape[i]) return i;
@@ -75,7 +75,8 @@ sr_status ref_matmul(sr_tensor *y, const sr_tensor *a, const sr_tensor *b, doubl
     int n = y->ndim;
     int64_t depth = a->shape[n - 1];
     int64_t a_step = a->stride[n - 1], b_step = b->stride[n - 2];
-    sr_tensor rows = *a, columns = *b; /* walked like y: first element of the row, of the column */
+    sr_tensor rows = *a,
+              columns = *b; /* iterated like y: first element of the row, of the column */
     rows.shape[n - 1] = y->shape[n - 1];
     rows.stride[n - 1] = 0;
     columns.shape[n - 2] = y->shape[n - 2];
@@ -92,7 +93,7 @@ sr_status ref_matmul(sr_tensor *y, const sr_tensor *a, const sr_tensor *b, doubl
     return SR_OK;
 }
 
-/* Walks over the rows along the last dimension; `at` is the first element of each. */
+/* Iterates over the rows along the last dimension; `at` is the first element of each. */
 static ref_walk start_rows(int tensors, const sr_tensor *const *t, sr_tensor *heads) {
     const sr_tensor *list[4];
     for (int i = 0; i < tensors; i++) {
@@ -143,7 +144,7 @@ sr_status ref_softmax_backward(sr_tensor *dx, const sr_tensor *dy, const sr_tens
     return SR_OK;
 }
 
-/* Row m of rows, checked against the rows of x. */
+/* rows[m], checked against the number of rows of x. */
 static sr_status row_number(int64_t *row, const char *op, const sr_tensor *rows, int64_t m,
                             const sr_tensor *x) {
     *row = (int64_t)sr_element_load(sr_tensor_data(rows), rows->dtype, m * rows->stride[0]);
@@ -152,7 +153,7 @@ static sr_status row_number(int64_t *row, const char *op, const sr_tensor *rows,
                    op, (long long)m, (long long)*row, (long long)x->shape[0]);
 }
 
-/* Row r of t as a tensor of one dimension less. */
+/* Row r of t as a tensor with one dimension less. */
 static sr_tensor row_of(const sr_tensor *t, int64_t r) {
     sr_tensor row = *t;
     row.ndim = t->ndim - 1;

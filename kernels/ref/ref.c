@@ -1,4 +1,4 @@
-/* ref.c - the table of the reference device, its memory, and the walk over strided tensors. */
+/* ref.c - the table of the reference device, its memory, and iteration over strided tensors. */
 #include "kernels/ref/ref.h"
 
 #include <string.h>

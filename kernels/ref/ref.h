@@ -1,8 +1,8 @@
-/* ref.h - what the files of the reference device share.
+/* ref.h - declarations shared by the files of the reference device.
  *
- * The reference computes in f64 with plain loops over the formula.  It is the truth that the other
- * devices are compared with, and the documentation of every op: where a kernel elsewhere is clever,
- * the file of the same name here says what it means.
+ * The reference computes in f64 with plain loops that follow the formulas.  Other devices are
+ * tested against it, and it documents every op: to understand an optimised kernel, read the file of
+ * the same name here.
  */
 #ifndef SR_REF_H
 #define SR_REF_H
@@ -10,14 +10,14 @@
 #include "core/base/thread.h"
 #include "core/tensor/backend.h"
 
-/* Walks over all elements of a shape in row-major order and keeps, for up to four tensors of that
- * shape, the position of the element in each (strides may be anything). */
+/* Iterates over all elements of a shape in row-major order and tracks the position of the element
+ * in up to four tensors of that shape, with any strides. */
 typedef struct ref_walk {
     int ndim, tensors;
     int64_t shape[SR_MAX_DIMS], index[SR_MAX_DIMS];
     const sr_tensor *t[4];
     int64_t at[4]; /* elements from the start of the view */
-    int64_t left;  /* elements still to come, the present one included */
+    int64_t left;  /* remaining elements, including the current one */
 } ref_walk;
 
 ref_walk ref_start(int tensors, const sr_tensor *const *t);
@@ -30,19 +30,19 @@ static inline void ref_store(const ref_walk *w, int i, double x) {
     sr_element_store(sr_tensor_data(w->t[i]), w->t[i]->dtype, w->at[i], x);
 }
 
-/* Long loops ask once a row whether somebody at the prompt has asked for a stop. */
+/* Long loops check once per row whether a stop was requested. */
 static inline sr_status ref_poll(const char *op) {
     return sr_stop_requested() ? sr_fail(SR_ESTOP, "%s: stopped on request", op) : SR_OK;
 }
 
-/* Dropout factor of (row, col) of sequence s: 0, or 256 / keep. */
+/* The dropout factor of (row, col) of sequence s: 0 or 256 / keep. */
 double ref_drop(const sr_layout *layout, int32_t s, sr_dropout drop, int64_t row, int64_t col,
                 int head);
-/* The same for a row of the token buffer; slack rows keep everything. */
+/* The same for a row of the batch; slack rows keep everything. */
 double ref_drop_row(const sr_layout *layout, sr_dropout drop, int64_t t, int64_t col);
 
-/* An activation at x, and its derivative from what backward has at hand: the value before it for
- * the two GELUs, else the value after it. */
+/* An activation at x, and its derivative from the value saved for backward: its input for the two
+ * GELUs, else its output. */
 double ref_act(sr_act act, double x);
 double ref_act_slope(sr_act act, double at_hand);
 
@@ -96,7 +96,7 @@ sr_status ref_residual_norm_backward(sr_tensor *dx, sr_tensor *dresidual, sr_ten
                                      const sr_tensor *rstd, const sr_layout *layout,
                                      sr_dropout drop);
 sr_status ref_dropout(sr_tensor *y, const sr_tensor *x, const sr_layout *layout, sr_dropout drop);
-/* One row of layer norm and its way back, shared with embed.c. */
+/* Layer norm of one row, and its backward; also used by embed.c. */
 void ref_norm_row(double *y, double *mean, double *rstd, const double *sum, const double *gamma,
                   const double *beta, int64_t columns, double eps);
 void ref_norm_row_backward(double *dsum, double *dgamma, double *dbeta, const double *dy,

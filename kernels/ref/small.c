@@ -31,7 +31,7 @@ static double gelu_tanh_slope(double x) {
            0.5 * x * (1.0 - t * t) * SQRT_2_OVER_PI * (1.0 + 3.0 * 0.044715 * x * x);
 }
 
-/* A NaN comes through, as it does elsewhere. */
+/* NaN propagates, as elsewhere. */
 static double relu(double x) {
     return x < 0 ? 0 : x;
 }
@@ -150,7 +150,7 @@ static double slope(sr_unary op, double x, double y) {
         return gelu_tanh_slope(x);
     case SR_ERF:
         return TWO_OVER_SQRT_PI * exp(-x * x);
-    default: /* sign, floor: flat almost everywhere */
+    default: /* sign, floor: constant almost everywhere */
         return 0.0;
     }
 }
@@ -167,7 +167,7 @@ static double binary(sr_binary op, double a, double b) {
         return a / b;
     case SR_POW:
         return pow(a, b);
-    case SR_MINIMUM: /* a NaN on either side comes through */
+    case SR_MINIMUM: /* NaN on either side propagates */
         return a < b || a != a ? a : b;
     case SR_MAXIMUM:
         return a > b || a != a ? a : b;
@@ -255,7 +255,7 @@ sr_status ref_where(sr_tensor *y, const sr_tensor *condition, const sr_tensor *a
     return SR_OK;
 }
 
-/* beta = 0 does not read y, so that a NaN left there does no harm. */
+/* With beta = 0, y is not read, since it may contain NaN. */
 sr_status ref_axpby(sr_tensor *y, const sr_tensor *x, double alpha, double beta) {
     WALK(w, y, x)
     ref_store(&w, 0, alpha * ref_load(&w, 1) + (beta != 0 ? beta * ref_load(&w, 0) : 0.0));

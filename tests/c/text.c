@@ -31,11 +31,11 @@ static void hostile_vocabularies(void) {
     CHECK_OK(PARSE(SPECIALS "a\0b\n")); /* odd, but a token */
     CHECK_FAILS(PARSE(""), SR_EDATA, "empty");
     CHECK_FAILS(PARSE(SPECIALS "a\n\nb\n"), SR_EDATA, "v.txt:7: the line is empty");
-    CHECK_FAILS(PARSE(SPECIALS "a\nb\na\n"), SR_EDATA, "v.txt:8: the token of line 6 again");
+    CHECK_FAILS(PARSE(SPECIALS "a\nb\na\n"), SR_EDATA, "v.txt:8: duplicate of the token in line 6");
     CHECK_FAILS(PARSE(SPECIALS "a\n\xFF\n"), SR_EDATA, "v.txt:7: the token is not valid UTF-8");
     CHECK_FAILS(PARSE(SPECIALS "a\r\nb\n"), SR_EDATA, "v.txt:6: the line ends in CR LF");
     CHECK_FAILS(PARSE("a\r\nb\n"), SR_EDATA, "v.txt:2: the line ends in LF");
-    CHECK_FAILS(PARSE("[PAD]\n[UNK]\n[CLS]\nx\n"), SR_EDATA, "says [SEP] [MASK]");
+    CHECK_FAILS(PARSE("[PAD]\n[UNK]\n[CLS]\nx\n"), SR_EDATA, "none of the 4 lines is [SEP] [MASK]");
     CHECK_FAILS(PARSE("[pad]\n"), SR_EDATA, "[PAD] [UNK] [CLS] [SEP] [MASK]");
 
     static char text[1024] = SPECIALS;

@@ -84,7 +84,8 @@ static void directories(void) {
     PUT("d/.hidden", "never\n");
     CHECK(symlink("..", at("d/loop")) == 0);
     CHECK_LINES(at("d"), NULL, "^first|^second|^last|");
-    CHECK_FAILS(read_lines(got, sizeof got, at("d/none"), NULL), SR_EDATA, "no file to read");
+    CHECK_FAILS(read_lines(got, sizeof got, at("d/none"), NULL), SR_EDATA,
+                "no files in this directory");
     char deep[256] = "deep";
     mkdir(at(deep), 0777);
     for (int i = 0; i < SR_SOURCE_DEPTH; i++) strcat(deep, "/x"), mkdir(at(deep), 0777);
@@ -103,10 +104,10 @@ static void gzipped(void) {
         FILE *in = fopen(at("g.gz"), "rb"), *out = fopen(at("cut.gz"), "wb");
         for (int i = 0; i < cut; i++) fputc(fgetc(in), out);
         fclose(in), fclose(out);
-        CHECK_FAILS(read_lines(got, sizeof got, at("cut.gz"), NULL), SR_EDATA, "cut short");
+        CHECK_FAILS(read_lines(got, sizeof got, at("cut.gz"), NULL), SR_EDATA, "truncated");
     }
     run("cp $D/g.gz $D/tail.gz; echo rubbish >> $D/tail.gz");
-    CHECK_FAILS(read_lines(got, sizeof got, at("tail.gz"), NULL), SR_EDATA, "something else");
+    CHECK_FAILS(read_lines(got, sizeof got, at("tail.gz"), NULL), SR_EDATA, "unexpected data");
     run("cp $D/g.gz $D/bad.gz; printf XX | dd of=$D/bad.gz bs=1 seek=14 conv=notrunc status=none");
     CHECK_FAILS(read_lines(got, sizeof got, at("bad.gz"), NULL), SR_EDATA, "damaged");
 }
@@ -115,7 +116,7 @@ static void rubbish(void) {
     char got[4096];
     static char block[200000];
     PUT("zero", "fine so far\nand then \0 comes a zero\n");
-    CHECK_FAILS(read_lines(got, sizeof got, at("zero"), NULL), SR_EDATA, "zero byte at byte 21");
+    CHECK_FAILS(read_lines(got, sizeof got, at("zero"), NULL), SR_EDATA, "zero byte at offset 21");
     CHECK_OK(read_lines(got, sizeof got, at("zero"), &(sr_source_opts){.any_bytes = true}));
     memset(block, 'a', sizeof block);
     for (size_t i = 79; i < sizeof block; i += 80) block[i] = '\n';

@@ -1,6 +1,6 @@
 /* attention.c - one sequence and head of packed self-attention, forward and backward.
  *
- * STRIP query rows at a time meet all n keys, so softmax needs no second look at a row; room is
+ * STRIP query rows at a time visit all n keys, so softmax is one pass over a row; memory is
  * O(n (STRIP + D)), never n^2.  With n = 512, D = 64: 0.4 MB forward, 1.1 MB backward, in the
  * second-level cache.
  *
@@ -29,7 +29,7 @@ INLINE int64_t padded(int64_t n) {
     return (n + 15) / 16 * 16;
 }
 
-/* Floats from one row of a strip to the next: never a multiple of a page, whose lines would fight
+/* Stride of the rows of a strip, in floats: never a multiple of a page, whose lines would compete
  * for the same sets of the first-level cache. */
 INLINE int64_t strip_ld(int64_t n) {
     int64_t ld = padded(n);
@@ -73,11 +73,11 @@ static room lay_out(void *base, int64_t n, int64_t d, bool backward) {
 }
 
 int64_t SR_SIMD(attention_room)(int64_t longest, int64_t d, bool backward) {
-    static char nothing[1]; /* only distances are wanted */
+    static char nothing[1]; /* only offsets are needed */
     return lay_out(nothing, longest, d, backward).floats * (int64_t)sizeof(float);
 }
 
-/* `rows` rows of d floats side by side, zeros up to a whole strip. */
+/* Copies `rows` rows of d floats contiguously, with zeros up to a full strip. */
 static void copy_strip(float *to, const float *from, int64_t ld, int64_t rows, int64_t d) {
     for (int64_t i = 0; i < rows; i++) memcpy(to + i * d, from + i * ld, (size_t)d * sizeof *to);
     memset(to + rows * d, 0, (size_t)((STRIP - rows) * d) * sizeof *to);
@@ -90,7 +90,7 @@ static void clear_tails(float *s, int64_t n) {
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-/* p = exp(p - maximum), dropped; returns lse, *sum gets the sum before dropout. */
+/* p = exp(p - maximum), with dropout; returns lse, *sum gets the sum before dropout. */
 static float softmax_in_place(float *p, int64_t n, const sr_key *key, const uint32_t *words,
                               float *sum) {
     vf most = v_set(-INFINITY), total = v_zero();
@@ -100,7 +100,7 @@ static float softmax_in_place(float *p, int64_t n, const sr_key *key, const uint
     for (; i < n; i++) m = p[i] > m ? p[i] : m;
     vf shift = v_set(m);
     for (i = 0; i < n; i += VL) {
-        vf e = v_exp_falling(v_load(p + i) - shift); /* rows are readable to a whole vector */
+        vf e = v_exp_falling(v_load(p + i) - shift); /* rows are readable up to a full vector */
         if (n - i < VL) e = v_keep(v_first((int)(n - i)), e);
         total += e;
         if (key->keep < 256) e = v_keep(drop_kept(words, word_stride(n), i, key->keep), e);
@@ -174,11 +174,11 @@ static float dot(const float *a, const float *b, int64_t n) {
     return v_sum(s);
 }
 
-/* On entry s holds scores and ds dP; on return Z r P and dS. */
+/* On entry s has the scores and ds dP; on return Z r P and dS. */
 static void slopes(float *s, float *ds, int64_t n, float lse, float delta, const sr_key *key,
                    const uint32_t *words) {
     vf shift = v_set(lse), minus = v_set(delta), scale = v_set(256.0f / (float)key->keep);
-    for (int64_t i = 0; i < n; i += VL) { /* rows are readable to a whole vector */
+    for (int64_t i = 0; i < n; i += VL) { /* rows are readable up to a full vector */
         vf p = v_exp(v_load(s + i) - shift), dp = v_load(ds + i);
         if (n - i < VL) p = v_keep(v_first((int)(n - i)), p);
         vf dropped = p;

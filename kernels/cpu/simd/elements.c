@@ -1,13 +1,13 @@
 /* elements.c - runs of elements: arithmetic, functions, activations, sums.
  *
- * Traffic   what is read and written, 4 bytes each: memory bound beyond the caches, except exp,
- *           tanh, erf and GELU (about 15 to 40 instructions a vector).
+ * Traffic   4 bytes per element read or written: memory bound beyond the caches, except exp, tanh,
+ *           erf and GELU (about 15 to 40 instructions per vector).
  * In place  y may be x, a or b.
  */
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd/math.h"
 
-/* for each vector: y = EXPR of the vectors x and what else is declared */
+/* for each vector: y = EXPR, which may use x and other declared vectors */
 #define EACH(n) for (int64_t i = 0; i < (n); i += VL)
 #define MAP1(EXPR)                                                                                 \
     EACH(n) {                                                                                      \
@@ -32,9 +32,9 @@ INLINE vf v_relu(vf x) { /* NaN stays */
     return v_select(v_less(x, v_zero()), v_zero(), x);
 }
 
-/* The Gaussian distribution function and e^(-x^2 / 2), with one exponential for both: the tail is
- * the exponential times a polynomial in 1 / (1 + 0.3 |x|).  Within 1e-7, the tail within 4e-7 of
- * itself. */
+/* The normal cumulative distribution and e^(-x^2 / 2), sharing one exponential: the tail is the
+ * exponential times a polynomial in 1 / (1 + 0.3 |x|).  Absolute error 1e-7, relative error of the
+ * tail 4e-7. */
 INLINE vf v_normal(vf x, vf *bell) {
     vf u = one() / v_fma(v_abs(x), v_set(0.3f), one());
     vf p = v_set(0.036130476742982864f);
@@ -214,7 +214,7 @@ void SR_SIMD(binary)(float *y, const float *a, const float *b, int64_t n, sr_bin
     }
 }
 
-/* y is not read when beta is 0: it may hold anything. */
+/* y is not read if beta is 0, since it may be uninitialised. */
 void SR_SIMD(axpby)(float *y, const float *x, int64_t n, float alpha, float beta) {
     vf a = v_set(alpha), b = v_set(beta);
     if (beta == 0.0f) {
@@ -224,7 +224,7 @@ void SR_SIMD(axpby)(float *y, const float *x, int64_t n, float alpha, float beta
     }
 }
 
-/* Lane sums of short stretches, joined in f64. */
+/* Lane sums of short stretches, added in f64. */
 enum { STRETCH = 16 * VL };
 
 double SR_SIMD(sum)(const float *x, int64_t n) {
@@ -248,7 +248,7 @@ double SR_SIMD(sum_squares)(const float *x, int64_t n) {
             s = v_fma(v, v, s);
         }
         double squares = v_sum_f64(s);
-        if (!(squares <= 3e38)) { /* a square may leave f32 where its root does not */
+        if (!(squares <= 3e38)) { /* the square may overflow f32 even if its root does not */
             squares = 0;
             for (int64_t i = from; i < to; i++) squares += (double)x[i] * x[i];
         }

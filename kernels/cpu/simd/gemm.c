@@ -1,23 +1,23 @@
 /* gemm.c - the inner kernels of every matrix product.
  *
- * B stands in panels of PANEL columns: panel p holds columns p PANEL .. as [k][width], width the
- * columns left, rounded up to whole vectors and filled with zeros.  A is read through two strides;
- * the fast cases are panels of TILE_M rows ([k][TILE_M], strides 1 and TILE_M), plain rows and
- * plain columns.
+ * B is stored in panels of PANEL columns: panel p has columns p PANEL .. as [k][width], where width
+ * is the remaining columns, rounded up to full vectors and padded with zeros.  A is read through
+ * two strides; the fast cases are panels of TILE_M rows ([k][TILE_M], strides 1 and TILE_M), plain
+ * rows and plain columns.
  *
  * Work      2 m n k flops.  A tile holds TILE_M x TILE_V vectors of C in registers (8 x 48 with
  *           AVX-512) and needs TILE_M + TILE_V loads for TILE_M TILE_V multiply-adds.
- * Numerics  every element of C is one chain of multiply-adds over k in rising order, whatever tile
- *           it falls in: a row of C depends on that row of A and on B alone, to the bit.
+ * Numerics  every element of C is one chain of multiply-adds over k in ascending order, in any
+ * tile: a row of C depends bit for bit on that row of A and on B alone.
  */
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd/lanes.h"
 
 enum { PANEL = TILE_V * VL };
 
-/* One tile: rows rows (<= TILE_M, only those are stored) of vectors vectors, the last of which has
- * `last` lanes.  `rows` may be below TILE_M only when a reads zeros there or the caller allows the
- * rows to be read. */
+/* One tile of `rows` rows (<= TILE_M; only those are stored) and `vectors` vectors, the last of
+ * which has `last` lanes.  If `rows` is below TILE_M, the remaining rows of a must still be
+ * readable. */
 INLINE void tile(const sr_gemm *g, float *c, const float *a, int64_t a_row, int64_t a_k,
                  const float *b, int rows, const int tile_rows, const int vectors, int last) {
     vf acc[TILE_M][TILE_V];
@@ -49,7 +49,7 @@ INLINE void tile(const sr_gemm *g, float *c, const float *a, int64_t a_row, int6
     }
 }
 
-/* Both loops over the tiles of a block, with the tile's shape known to the compiler. */
+/* The loops over the tiles of a block, with tile shapes known to the compiler. */
 #define TILES(a_row, a_k, row_step)                                                                \
     for (int64_t j = 0; j < g->n; j += PANEL) {                                                    \
         int64_t left = g->n - j;                                                                   \

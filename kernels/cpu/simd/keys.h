@@ -1,7 +1,7 @@
-/* keys.h - Philox4x32 on lanes, and dropout masks from it.
+/* keys.h - vectorised Philox4x32, and dropout masks from it.
  *
- * One call decides 16 columns of a row.  The words of one call for groups g, g + 1, ... stand side
- * by side in memory, word by word: words[w * stride + g].  The four words at w and groups 4 b ..
+ * One call decides 16 columns of a row.  The words for groups g, g + 1, ... are contiguous in
+ * memory, word by word: words[w * stride + g].  The four words at w and groups 4 b ..
  * 4 b + 3 are then the 16 decisions for columns 64 b + 16 w .. + 15 (see sr_drop_group() and
  * sr_drop_byte() in core/base/rng.h), which v_kept() turns into a mask of lanes.
  */
@@ -27,12 +27,12 @@ INLINE void philox_lanes(vu c[4], uint64_t seed, int rounds) {
     }
 }
 
-/* Groups needed for `columns`, a whole number of 64-column blocks. */
+/* Groups needed for `columns`, rounded up to blocks of 64 columns. */
 INLINE int64_t drop_groups(int64_t columns) {
     return (columns + 63) / 64 * 4;
 }
 
-/* Draws the words of `rows` rows from `row` on, `groups` each (a multiple of 4):
+/* Computes the words of `rows` rows starting at `row`, `groups` each (a multiple of 4):
  * words[w * stride + i * groups + g].  stride >= rows * groups rounded up to 16. */
 INLINE void drop_words(uint32_t *words, int64_t stride, const sr_key *key, int64_t row,
                        int64_t rows, int64_t groups) {

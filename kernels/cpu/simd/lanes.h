@@ -1,12 +1,14 @@
-/* lanes.h - a vector of f32 lanes, so that each kernel is written once.
+/* lanes.h - portable vectors of f32 lanes, so that each kernel is written once.
  *
- * This file and the kernels beside it are compiled three times: SR_ISA = plain (4 lanes, the x86-64
- * baseline; any processor that GCC knows), avx2 (8 lanes, FMA), avx512 (16 lanes, masks).
+ * This file and the kernels next to it are compiled three times: SR_ISA = plain (4 lanes, the
+ * x86-64 baseline or any other processor supported by GCC), avx2 (8 lanes, FMA), avx512 (16 lanes,
+ * masks).
  *
  *   vf  VL floats    vi  VL int32    vu  VL uint32    vm  VL truth values
  *
  * +, -, * and / work on vf, vi and vu.  Sums across lanes have a fixed order.  v_fma rounds once on
- * avx2 and avx512 and twice on plain: the classes differ in bits, threads and positions never do.
+ * avx2 and avx512 and twice on plain: results differ between classes, never with threads or
+ * position.
  */
 #ifndef SR_CPU_LANES_H
 #define SR_CPU_LANES_H
@@ -18,9 +20,9 @@
 
 #define SR_CAT2(a, b) a##_##b
 #define SR_CAT(a, b) SR_CAT2(a, b)
-#define SR_SIMD(name) SR_CAT(name, SR_ISA) /* the class's own copy of a function */
+#define SR_SIMD(name) SR_CAT(name, SR_ISA) /* the copy of a function for this class */
 
-/* Large scratch on the stack that is written before it is read: spared -ftrivial-auto-var-init. */
+/* Large stack buffers that are written before they are read: no -ftrivial-auto-var-init. */
 #define UNSET __attribute__((uninitialized))
 
 #define INLINE static inline __attribute__((always_inline))
@@ -39,7 +41,7 @@ INLINE vf v_zero(void) {
 INLINE vf v_sub_product(vf c, vf a, vf b) { /* c - a b */
     return v_fma(-a, b, c);
 }
-INLINE vf v_at(const float *x, int64_t i, int64_t n) { /* the lanes at i that lie below n */
+INLINE vf v_at(const float *x, int64_t i, int64_t n) { /* the lanes i .. that are below n */
     return n - i >= VL ? v_load(x + i) : v_load_n(x + i, (int)(n - i));
 }
 INLINE void v_put(float *y, int64_t i, int64_t n, vf v) {

@@ -1,7 +1,7 @@
-/* math.h - exp, tanh, erf on lanes, within about 1.5 units in the last place.
+/* math.h - vectorised exp, tanh and erf, accurate to about 1.5 ulp.
  *
- * Polynomials are minimax fits over the stated ranges, their coefficients rounded to f32 one after
- * another with the rest fitted again.  NaN passes through.
+ * Polynomials are minimax fits over the stated ranges; coefficients are rounded to f32 one by one,
+ * refitting the others each time.  NaN propagates.
  */
 #ifndef SR_CPU_MATH_H
 #define SR_CPU_MATH_H
@@ -11,7 +11,8 @@
 /* e^r for |r| <= ln(2) / 2 times 2^n, where x = r + n ln 2. */
 INLINE vf v_exp_core(vf x) {
     vf n = v_round(x * v_set(1.44269504f));
-    vf r = v_fma(n, v_set(-0.693359375f), x); /* the first part of ln 2 has few bits: exact */
+    vf r = v_fma(n, v_set(-0.693359375f),
+                 x); /* the high part of ln 2 has few bits, so this is exact */
     r = v_fma(n, v_set(2.12194440e-4f), r);
     vf p = v_set(1.3820914318785071e-3f);
     p = v_fma(p, r, v_set(8.36868304759264e-3f));
@@ -22,13 +23,13 @@ INLINE vf v_exp_core(vf x) {
     return v_scale(p, n);
 }
 
-/* Exact at the ends: e^-inf = 0, e^inf = inf, e^NaN = NaN. */
+/* Exact in the limits: e^-inf = 0, e^inf = inf, e^NaN = NaN. */
 INLINE vf v_exp(vf x) {
     vf y = v_exp_core(v_min(v_max(v_set(-104.0f), x), v_set(89.0f)));
     return v_select(v_equal(x, x), y, x);
 }
 
-/* For x <= 0, as in softmax: no care for +inf. */
+/* For x <= 0, as in softmax: does not handle +inf. */
 INLINE vf v_exp_falling(vf x) {
     return v_exp_core(v_max(v_set(-104.0f), x));
 }
@@ -56,7 +57,7 @@ INLINE vf v_erf(vf x) {
     p = v_fma(p, s, v_set(-0.37612488865852356f));
     p = v_fma(p, s, v_set(0.12837915122509003f));
     vf near = v_fma(p, x, x);
-    vf t = v_min(a, v_set(3.95f)); /* beyond, erf rounds to 1; else -log(erfc(t)) in t */
+    vf t = v_min(a, v_set(3.95f)); /* above, erf rounds to 1; below, -log(erfc(t)) in t */
     vf q = v_set(-1.95934742805548e-4f);
     q = v_fma(q, t, v_set(3.0432099010795355e-3f));
     q = v_fma(q, t, v_set(-2.2226931527256966e-2f));

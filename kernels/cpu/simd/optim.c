@@ -1,9 +1,9 @@
 /* optim.c - AdamW and LAMB on a run of elements of one segment.
  *
- * Traffic   AdamW reads w, m, v, g and writes w, m, v: 28 bytes an element, memory bound.
- *           LAMB needs ||w|| and ||u|| of a whole parameter before it may move it, so it goes
- * twice: 36 bytes, the update u = m^ / (sqrt(v^) + eps) + decay w being made again the second time
- * rather than stored. Numerics  f32; norms in f64 over short stretches.
+ * Traffic   AdamW reads w, m, v, g and writes w, m, v: 28 bytes per element, memory bound.
+ *           LAMB needs ||w|| and ||u|| of a whole parameter before it can update it, so it takes
+ *           two passes: 36 bytes; the second one recomputes u = m^ / (sqrt(v^) + eps) + decay w.
+ * Numerics  f32; norms in f64 over short stretches.
  */
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd/lanes.h"

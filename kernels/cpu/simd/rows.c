@@ -1,9 +1,9 @@
-/* rows.c - kernels that own a whole row: softmax, cross entropy, dropout, norms.
+/* rows.c - kernels on whole rows: softmax, cross entropy, dropout, norms.
  *
  * Traffic   a row stays in the first-level cache between the passes, so memory sees each operand
  *           once: norm 4 H floats forward (x, residual, sum, y) and 4 H backward.
- * Numerics  maximum first, then f32 lane sums in a fixed order; the variance is taken in a second
- *           pass over (x - mean).  Cross entropy sums in f64 over stretches: V is large.
+ * Numerics  maximum first, then f32 lane sums in a fixed order; the variance is a second pass over
+ *           (x - mean).  Cross entropy sums in f64 over stretches, since V is large.
  */
 #include "kernels/cpu/simd/keys.h"
 #include "kernels/cpu/simd/math.h"
@@ -19,7 +19,7 @@ static float row_maximum(const float *x, int64_t n) {
     return most;
 }
 
-/* y = exp(x - most); returns the sum. */
+/* y = exp(x - most); returns their sum. */
 static float exponentials(float *y, const float *x, int64_t n, float most) {
     vf sum = v_zero(), m = v_set(most);
     int64_t i = 0;
@@ -103,7 +103,7 @@ void SR_SIMD(drop_row)(float *y, const float *x, int64_t n, const sr_key *key, i
 
 /* ---- norm ------------------------------------------------------------------------------------ */
 
-/* sum = dropout(x) + residual; returns the sum of it. */
+/* sum = dropout(x) + residual; returns the total. */
 static float add_row(const sr_norm_row *r) {
     vf total = v_zero();
     vf scale = v_set(r->key != NULL ? 256.0f / (float)r->key->keep : 1.0f);
@@ -141,7 +141,7 @@ void SR_SIMD(norm_row)(sr_norm_row *r) {
  * dsum = rstd (g - mean(g) - hat mean(g hat)), dgamma += dy hat, dbeta += dy. */
 void SR_SIMD(norm_row_backward)(const sr_norm_back *r) {
     vf m = v_set(r->mean), s = v_set(r->rstd), g_sum = v_zero(), gh_sum = v_zero();
-    EACH(r->n) { /* lanes beyond n hold dy = 0 */
+    EACH(r->n) { /* dy = 0 in lanes beyond n */
         vf hat = (v_at(r->sum, i, r->n) - m) * s, dy = v_at(r->dy, i, r->n);
         vf g = dy * v_at(r->gamma, i, r->n);
         g_sum += g;

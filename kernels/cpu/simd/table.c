@@ -1,11 +1,11 @@
-/* table.c - one class's functions, gathered. */
+/* table.c - the functions of one instruction class. */
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd/lanes.h"
 
 #define TEXT2(x) #x
 #define TEXT(x) TEXT2(x)
 
-/* Every function of sr_simd, as SR_SIMD(name). */
+/* Each function of sr_simd, as SR_SIMD(name). */
 #define DECLARE(type, name, ...) type SR_SIMD(name)(__VA_ARGS__);
 SR_SIMD_FUNCTIONS(DECLARE)
 
