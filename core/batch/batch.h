@@ -62,10 +62,10 @@ sr_status sr_batch_make(sr_batch **out, const sr_dataset *d, const sr_collators 
                         const sr_pick *pick, int32_t n, int32_t stride, int64_t rows,
                         uint64_t seed);
 
-/* Sets the items of a late target: copies rows (two an item for spans) and labels.
+/* Sets the items of a late target: copies `count` rows and count x columns labels.
  *
- * Errors: SR_EINVAL  the target is not late; a row that belongs to no sequence, rows not in the
- * order of sequences, the two ends of a span in different ones */
+ * Errors: SR_EINVAL  the target is not late; a row in no sequence; rows not in the order of
+ *                    sequences; SR_ENOMEM */
 sr_status sr_batch_set_target(sr_batch *b, int target, int64_t count, const int32_t *rows,
                               const void *labels);
 

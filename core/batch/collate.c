@@ -16,8 +16,11 @@ static sr_status late_open(sr_collator *c, const sr_dataset *d, const sr_target_
         return sr_fail(SR_EINVAL, "target '%s': type '%s' is not i32 or f32", c->name, o->type);
     c->type = real ? SR_LABEL_F32 : SR_LABEL_I32;
     c->columns = o->columns > 0 ? o->columns : 1;
-    if (c->reads == SR_READS_SPANS) c->columns = 2;
-    return SR_OK;
+    if (c->reads != SR_READS_SPANS) return SR_OK;
+    return sr_fail(SR_EINVAL,
+                   "target '%s': spans come from a column; a function makes rows or "
+                   "sequences",
+                   c->name);
 }
 
 static int64_t late_measure(const sr_collator *c, int32_t len) {

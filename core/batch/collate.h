@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-enum { SR_TARGET_NAME = 64 };
+enum { SR_TARGET_NAME = 64 }; /* bytes of a name at most */
 
 #define SR_IGNORE (-100) /* the usual label of what is not to be predicted */
 

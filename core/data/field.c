@@ -174,3 +174,55 @@ sr_status sr_field_f32(sr_shard *s, const sr_field *f, float *out, uint64_t firs
     return sr_fail(SR_EINVAL, "%s: column '%s' holds %s, not f32", sr_shard_path(s),
                    f->column->name, sr_column_type_name(f->column->type));
 }
+
+/* ---- writing ---- */
+
+static bool reserved(const char *name) {
+    static const char *const taken[] = {"ids", "a_tokens", "b_tokens", "vocab"};
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+        if (strcmp(name, taken[i]) == 0) return true;
+    size_t n = strlen(name), tail = sizeof SR_FIELD_COUNTS - 1;
+    return n >= tail && strcmp(name + n - tail, SR_FIELD_COUNTS) == 0;
+}
+
+static sr_status check_new(const char *name, sr_column_type type, bool per_token, uint32_t size) {
+    size_t most = SR_SHARD_NAME - (sizeof SR_FIELD_KEY - 1);
+    if (strlen(name) > most || reserved(name))
+        return sr_fail(SR_EINVAL,
+                       "column '%.80s': use another name; at most %zu bytes, not ids, a_tokens, "
+                       "b_tokens or vocab, no '%s' at its end",
+                       name, most, SR_FIELD_COUNTS);
+    bool text = type == SR_COLUMN_BYTES;
+    if (!text && type != SR_COLUMN_I32 && type != SR_COLUMN_I64 && type != SR_COLUMN_F32)
+        return sr_fail(SR_EINVAL, "column '%s': type %s is not i32, i64, f32 or bytes", name,
+                       sr_column_type_name(type));
+    if (size > SR_FIELD_SIZE)
+        return sr_fail(SR_EINVAL, "column '%s': size %u is more than %d", name, size,
+                       SR_FIELD_SIZE);
+    if (size == 0 ? per_token : text)
+        return sr_fail(SR_EINVAL,
+                       text ? "column '%s': bytes have any length; leave size away"
+                            : "column '%s': lists per token are not supported; use a fixed size",
+                       name);
+    return SR_OK;
+}
+
+sr_status sr_field_add(sr_field_column *out, sr_shard_writer *w, const char *name,
+                       sr_column_type type, bool per_token, uint32_t size) {
+    char key[2 * SR_SHARD_NAME], shape[32];
+    *out = (sr_field_column){-1, -1};
+    SR_TRY(check_new(name, type, per_token, size));
+    SR_TRY(sr_shard_add_column(w, &out->values, name, type));
+    const char *per = per_token ? "token" : "example";
+    if (size == 1)
+        snprintf(shape, sizeof shape, "%s", per);
+    else if (size == 0)
+        snprintf(shape, sizeof shape, "%s ragged", per);
+    else
+        snprintf(shape, sizeof shape, "%s %u", per, size);
+    snprintf(key, sizeof key, SR_FIELD_KEY "%s", name);
+    SR_TRY(sr_shard_set_meta(w, key, shape));
+    if (size > 0) return SR_OK;
+    snprintf(key, sizeof key, "%s" SR_FIELD_COUNTS, name);
+    return sr_shard_add_column(w, &out->counts, key, SR_COLUMN_U32);
+}

@@ -56,6 +56,20 @@ sr_status sr_field_i32(sr_shard *s, const sr_field *f, int32_t *out, uint64_t fi
                        uint64_t count);
 sr_status sr_field_f32(sr_shard *s, const sr_field *f, float *out, uint64_t first, uint64_t count);
 
+/* ---- writing ---- */
+
+typedef struct sr_field_column {
+    int values; /* number of the column */
+    int counts; /* of the lengths of lists, u32; -1: none */
+} sr_field_column;
+
+/* Adds a field to a file: its column, its shape, and for lists (size 0) the column of lengths.
+ *
+ * Errors: SR_EINVAL  a type that fields do not have, lists per token, bytes that are no lists, a
+ * name that is taken or that the data set uses itself; those of sr_shard_add_column() */
+sr_status sr_field_add(sr_field_column *out, sr_shard_writer *w, const char *name,
+                       sr_column_type type, bool per_token, uint32_t size);
+
 #ifdef __cplusplus
 }
 #endif

@@ -116,7 +116,8 @@ sr_status sr_shard_create(sr_shard_writer **out, const char *path);
 sr_status sr_shard_add_column(sr_shard_writer *w, int *column, const char *name,
                               sr_column_type type);
 
-/* Bytes of an element of a column, 0 when there is no such column. */
+/* The type of a column, and bytes of its elements; 0 when there is no such column. */
+int sr_shard_type(const sr_shard_writer *w, int column);
 size_t sr_shard_element(const sr_shard_writer *w, int column);
 
 /* Appends elements to a column; columns may take turns in any way. */

@@ -117,8 +117,12 @@ static sr_status flush(sr_shard_writer *w, int number) {
     return SR_OK;
 }
 
+int sr_shard_type(const sr_shard_writer *w, int number) {
+    return number >= 0 && number < w->columns ? (int)w->column[number].type : 0;
+}
+
 size_t sr_shard_element(const sr_shard_writer *w, int number) {
-    return number >= 0 && number < w->columns ? sr_column_size(w->column[number].type) : 0;
+    return sr_column_size(sr_shard_type(w, number));
 }
 
 sr_status sr_shard_append(sr_shard_writer *w, int number, const void *elements, size_t count) {

@@ -2,6 +2,7 @@
 #include "lua/bind/lbatch.h"
 
 #include "lua/bind/lcheck.h"
+#include "lua/bind/ltargets.h"
 #include "lua/bind/ltensor.h"
 
 sr_update **lsr_newupdate(lua_State *L) {
@@ -56,16 +57,6 @@ static const sr_batch *check_batch(lua_State *L) {
     return u->batch[lsr_checkrange(L, 2, 1, u->batches) - 1];
 }
 
-/* What is known of a target before its tensors are made. */
-static void push_facts(lua_State *L, const sr_target *t) {
-    static const char *const reads[] = {"rows", "sequences", "spans"};
-    lua_createtable(L, 0, 4);
-    lsr_set_string(L, "name", t->name);
-    lsr_set_string(L, "reads", reads[t->reads]);
-    lsr_set_integer(L, "count", t->count);
-    lsr_set_number(L, "denominator", t->denominator);
-}
-
 /* update:batch(i) -> table of tallies, and of facts about each target */
 static int update_batch(lua_State *L) {
     const sr_batch *b = check_batch(L);
@@ -78,7 +69,7 @@ static int update_batch(lua_State *L) {
     lsr_set_integer(L, "share", b->share + 1);
     lua_createtable(L, b->targets, 0);
     for (int i = 0; i < b->targets; i++) {
-        push_facts(L, &b->target[i]);
+        lsr_pushtarget(L, &b->target[i]);
         lua_rawseti(L, -2, i + 1);
     }
     lua_setfield(L, -2, "facts");
@@ -148,6 +139,37 @@ static int update_target(lua_State *L) {
     return 4;
 }
 
+/* update:set_target(i, number, rows, labels): lists of a late target */
+static int update_set_target(lua_State *L) {
+    const sr_update *u = check_update(L, 1);
+    sr_batch *b = u->batch[lsr_checkrange(L, 2, 1, u->batches) - 1];
+    int number = (int)lsr_checkrange(L, 3, 1, b->targets) - 1;
+    lsr_check(L, lsr_settarget(L, b, number, 4, 5));
+    return 0;
+}
+
+/* update:finish(): late targets are all set */
+static int update_finish(lua_State *L) {
+    check_update(L, 1);
+    lsr_check(L, sr_update_finish(*(sr_update **)lua_touserdata(L, 1)));
+    return 0;
+}
+
+/* update:host(i, "ids" | "types" | "original_ids") -> { numbers } | nil */
+static int update_host(lua_State *L) {
+    static const char *const names[] = {"ids", "types", "original_ids", NULL};
+    const sr_batch *b = check_batch(L);
+    const int32_t *const all[] = {b->ids, b->types, b->original_ids};
+    const int32_t *array = all[lsr_checkoption(L, 3, "host", NULL, names)];
+    if (array == NULL) return 0;
+    lua_createtable(L, (int)b->slots, 0);
+    for (int64_t i = 0; i < b->slots; i++) {
+        lua_pushinteger(L, array[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
 static const luaL_Reg update_methods[] = {
     {"info", update_info},
     {"batch", update_batch},
@@ -157,6 +179,9 @@ static const luaL_Reg update_methods[] = {
     {"target", update_target},
     {"last", update_last},
     {"original_ids", update_original_ids},
+    {"set_target", update_set_target},
+    {"finish", update_finish},
+    {"host", update_host},
     {NULL, NULL},
 };
 

@@ -2,6 +2,7 @@
 #include "lua/bind/ldata.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "core/data/scan.h"
 #include "lua/bind/lcheck.h"
@@ -72,7 +73,7 @@ static int dataset_meta(lua_State *L) {
     return 1;
 }
 
-/* dataset:columns() -> { { name, type, count, bytes }, ... } */
+/* dataset:columns() -> { { name, type, count, bytes [, per, size] }, ... } */
 static int dataset_columns(lua_State *L) {
     const sr_dataset *d = lsr_checkdataset(L, 1);
     lua_newtable(L);
@@ -83,6 +84,11 @@ static int dataset_columns(lua_State *L) {
         lsr_set_string(L, "type", sr_column_type_name(c->type));
         lsr_set_integer(L, "count", (int64_t)c->count);
         lsr_set_integer(L, "bytes", (int64_t)(c->count * c->size));
+        const sr_field *f = sr_fields_find(&d->fields, c->name);
+        if (f != NULL) {
+            lsr_set_string(L, "per", f->per_token ? "token" : "example");
+            lsr_set_integer(L, "size", f->size);
+        }
         lua_rawseti(L, -2, i + 1);
     }
     return 1;
@@ -159,6 +165,53 @@ static int dataset_unit(lua_State *L) {
     return 2;
 }
 
+static void push_number(lua_State *L, const sr_field *f, const char *at) {
+    int32_t narrow;
+    int64_t wide;
+    float real;
+    switch (f->column->type) {
+    case SR_COLUMN_I32:
+        memcpy(&narrow, at, sizeof narrow);
+        lua_pushinteger(L, narrow);
+        break;
+    case SR_COLUMN_I64:
+        memcpy(&wide, at, sizeof wide);
+        lua_pushinteger(L, wide);
+        break;
+    default:
+        memcpy(&real, at, sizeof real);
+        lua_pushnumber(L, (double)real);
+    }
+}
+
+/* dataset:value(name, i) -> number, list or string of example i, from 1 | nil, message, code */
+static int dataset_value(lua_State *L) {
+    const sr_dataset *d = lsr_checkdataset(L, 1);
+    const char *name = luaL_checkstring(L, 2);
+    const sr_field *f = sr_fields_find(&d->fields, name);
+    if (f == NULL) lsr_error(L, "%s has no column '%s'", sr_shard_path(d->shard), name);
+    int64_t i = lsr_checkrange(L, 3, 1, d->units) - 1;
+    uint64_t first, count;
+    sr_dataset_values(&first, &count, d, f, i);
+    char *values = lsr_scratch(L, (int64_t)count, f->column->size);
+    sr_status st = sr_shard_read(d->shard, f->column, values, first, count);
+    if (st != SR_OK) return lsr_result(L, st);
+    if (f->column->type == SR_COLUMN_BYTES) {
+        lua_pushlstring(L, values, (size_t)count);
+        return 1;
+    }
+    if (f->size == 1 && !f->per_token) {
+        push_number(L, f, values);
+        return 1;
+    }
+    lua_createtable(L, (int)(count < INT32_MAX ? count : 0), 0);
+    for (uint64_t k = 0; k < count; k++) {
+        push_number(L, f, values + k * f->column->size);
+        lua_rawseti(L, -2, (lua_Integer)k + 1);
+    }
+    return 1;
+}
+
 static const luaL_Reg dataset_methods[] = {
     {"info", dataset_info},
     {"meta", dataset_meta},
@@ -168,6 +221,7 @@ static const luaL_Reg dataset_methods[] = {
     {"verify", dataset_verify},
     {"vocab_text", dataset_vocab_text},
     {"unit", dataset_unit},
+    {"value", dataset_value},
     {NULL, NULL},
 };
 
@@ -177,6 +231,7 @@ static const luaL_Reg data_functions[] = {
 int luaopen_seqrun_core_data(lua_State *L) {
     lsr_class(L, LSR_DATASET, dataset_methods, dataset_gc);
     lsr_open_prepare(L);
+    lsr_open_writer(L);
     luaL_newlib(L, data_functions);
     return 1;
 }

@@ -13,6 +13,7 @@
 sr_dataset *lsr_checkdataset(lua_State *L, int arg);
 
 /* lprepare.c: registers its classes; its functions of the module. */
+void lsr_open_writer(lua_State *L);
 void lsr_open_prepare(lua_State *L);
 int lsr_data_ingest(lua_State *L);
 int lsr_data_writer(lua_State *L);

@@ -7,6 +7,7 @@
 #include "lua/bind/lbatch.h"
 #include "lua/bind/ldata.h"
 #include "lua/bind/lcheck.h"
+#include "lua/bind/ltargets.h"
 
 #define LOADER "seqrun.core.Loader"
 #define EPOCH "seqrun.core.Epoch" /* never seen from Lua */
@@ -67,7 +68,6 @@ static void read_share_range(lua_State *L, sr_loader_opts *o) {
 
 static void read_options(lua_State *L, sr_loader_opts *o) {
     static const char *const bys[] = {"packs", "sequences", "order", NULL};
-    static const char *const means[] = {"token", "sequence", NULL};
     read_examples(L, &o->examples);
     read_mask(L, o);
     o->solve.solver = lsr_field_string(L, 2, "solver", NULL);
@@ -81,7 +81,8 @@ static void read_options(lua_State *L, sr_loader_opts *o) {
     o->micro = lsr_field_integer(L, 2, "micro_packs", 0);
     o->per_square = lsr_field_number(L, 2, "per_square", 0);
     o->epochs = lsr_field_integer(L, 2, "epochs", 0);
-    o->mean = (sr_mean)lsr_field_choice(L, 2, "loss", means);
+    o->mean = (sr_mean)lsr_field_choice(L, 2, "loss", lsr_mean_names);
+    o->keep_ids = lsr_field_bool(L, 2, "keep_ids", false);
     o->threads = (int32_t)lsr_field_range(L, 2, "threads", 1, 0, INT32_MAX);
     o->prefetch = (int32_t)lsr_field_range(L, 2, "prefetch", 2, 0, INT32_MAX);
     if (o->prefetch == 0) o->threads = 0;
@@ -108,6 +109,7 @@ static int batch_loader(lua_State *L) {
     luaL_checktype(L, 2, LUA_TTABLE);
     sr_loader_opts o = {0};
     read_options(L, &o);
+    o.target = lsr_readtargets(L, 2, o.mean, &o.targets);
     size_t size = 0;
     lua_getfield(L, 2, "plan");
     const char *plan = lua_isnil(L, -1) ? NULL : luaL_checklstring(L, -1, &size);

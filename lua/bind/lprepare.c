@@ -1,5 +1,5 @@
 /* lprepare.c - the writing half of seqrun.core.data: text to .sqr files, a step at a time, so that
- * Lua can print how far it is; and files of given examples. */
+ * Lua can print how far it is. */
 #include <string.h>
 
 #include "core/base/mem.h"
@@ -9,7 +9,6 @@
 #include "lua/bind/ltext.h"
 
 #define INGEST "seqrun.core.Ingest"
-#define WRITER "seqrun.core.Writer"
 
 typedef struct ingest {
     sr_ingest *in;
@@ -99,64 +98,6 @@ static int ingest_commit(lua_State *L) {
     return lsr_done(L, st);
 }
 
-/* ---- given examples ---- */
-
-static sr_shard_writer *check_writer(lua_State *L) {
-    return lsr_checkobject(L, 1, WRITER, "the file was committed or given up");
-}
-
-LSR_RELEASE(writer_close, WRITER, sr_shard_writer, sr_shard_abort)
-
-/* writer(path) -> writer | nil, message, code */
-int lsr_data_writer(lua_State *L) {
-    const char *path = luaL_checkstring(L, 1);
-    sr_shard_writer **box = lsr_newbox(L, sizeof *box, WRITER);
-    sr_status st = sr_shard_create(box, path);
-    return lsr_give(L, st);
-}
-
-static int done(lua_State *L, sr_status st) {
-    if (st == SR_EINVAL) lsr_check(L, st);
-    return lsr_done(L, st);
-}
-
-/* writer:column(name, type) -> number of the column */
-static int writer_column(lua_State *L) {
-    static const char *const types[] = {"bytes", "u8",  "u16", "u32", "u64",
-                                        "i32",   "f32", "f64", NULL};
-    sr_shard_writer *w = check_writer(L);
-    int number, type = luaL_checkoption(L, 3, NULL, types) + SR_COLUMN_BYTES;
-    lsr_check(L, sr_shard_add_column(w, &number, luaL_checkstring(L, 2), (sr_column_type)type));
-    lua_pushinteger(L, number);
-    return 1;
-}
-
-/* writer:append(column, bytes) -> true | nil, message, code: whole elements, little-endian, as
- * string.pack writes them */
-static int writer_append(lua_State *L) {
-    size_t size;
-    sr_shard_writer *w = check_writer(L);
-    int column = (int)lsr_checkrange(L, 2, 0, SR_SHARD_COLUMNS);
-    const char *bytes = luaL_checklstring(L, 3, &size);
-    size_t each = sr_shard_element(w, column);
-    if (each == 0) lsr_argerror(L, 2, "there is no such column");
-    if (size % each != 0) lsr_argerror(L, 3, "this is no whole number of elements");
-    return done(L, sr_shard_append(w, column, bytes, size / each));
-}
-
-/* writer:meta(key, value) */
-static int writer_meta(lua_State *L) {
-    sr_shard_writer *w = check_writer(L);
-    return done(L, sr_shard_set_meta(w, luaL_checkstring(L, 2), luaL_checkstring(L, 3)));
-}
-
-/* writer:commit() -> true | nil, message, code */
-static int writer_commit(lua_State *L) {
-    sr_shard_writer *w = check_writer(L);
-    *(sr_shard_writer **)lua_touserdata(L, 1) = NULL;
-    return done(L, sr_shard_commit(w));
-}
-
 /* ---- classes ---- */
 
 static const luaL_Reg ingest_methods[] = {{"step", ingest_step},
@@ -165,11 +106,6 @@ static const luaL_Reg ingest_methods[] = {{"step", ingest_step},
                                           {"close", ingest_close},
                                           {NULL, NULL}};
 
-static const luaL_Reg writer_methods[] = {{"column", writer_column}, {"append", writer_append},
-                                          {"meta", writer_meta},     {"commit", writer_commit},
-                                          {"close", writer_close},   {NULL, NULL}};
-
 void lsr_open_prepare(lua_State *L) {
     lsr_class(L, INGEST, ingest_methods, ingest_close);
-    lsr_class(L, WRITER, writer_methods, writer_close);
 }

@@ -58,9 +58,19 @@ function Corpus:info() return self.core:info() end
 ---@return table<string, string>
 function Corpus:meta() return self.core:meta() end
 
----The columns of the file.
----@return { name: string, type: string, count: integer, bytes: integer }[]
+---The columns of the file; those with values of examples say what they belong to (per: "example" or "token") and how
+---many each has (size; 0: a list).
+---@return { name: string, type: string, count: integer, bytes: integer, per?: string, size?: integer }[]
 function Corpus:columns() return self.core:columns() end
+
+---The values of a column that belong to example number i, from 1: a number, a list (for "token": of all tokens of A,
+---then of B), or a string.
+---@param name string
+---@param i integer
+---@return number|number[]|string|nil value
+---@return string? message
+---@return string? code
+function Corpus:column(name, i) return self.core:value(name, i) end
 
 ---@return integer
 function Corpus:vocab_size() return self.about.vocab_size end

@@ -5,6 +5,7 @@ local core = require("seqrun.core.batch")
 local failure = require("seqrun.failure")
 local Orders = require("seqrun.data.order")
 local shares = require("seqrun.data.shares")
+local targets = require("seqrun.data.targets")
 
 ---@class seqrun.LoaderOptions
 ---@field data seqrun.Corpus
@@ -32,7 +33,10 @@ local shares = require("seqrun.data.shares")
 ---@field nsp? boolean pairs with a next-sentence label; true for text
 ---@field short_seq_prob? number 0.1
 ---@field too_long? "error"|"truncate"|"split" of given examples
----@field mask? false|{ prob?: number, max?: integer, whole_word?: boolean }
+---@field targets? (string|seqrun.TargetOptions)[] what to predict, see seqrun.data.targets; by default "mlm" (unless
+---mask is false) and "nsp" for text or "label" for examples that have it
+---@field mask? false|{ prob?: number, max?: integer, whole_word?: boolean } given, it adds "mlm" to the targets
+---@field keep_ids? boolean batches keep the ids before masking as original_ids
 ---@field loss? "token"|"sequence" what the mean is taken over
 ---@field solver? string
 ---@field max_seqs? integer|"auto" sequences a pack at most; "auto": as few as pack nearly as well as any number
@@ -43,9 +47,8 @@ local shares = require("seqrun.data.shares")
 local OPTIONS = {
   data = true, part = true, by = true, max_len = true, arrange = true, packs = true, sequences = true, adjust = true,
   shares = true, micro_packs = true, per_square = true, seed = true, epoch = true, epochs = true, nsp = true,
-  short_seq_prob = true, too_long = true, mask = true, loss = true, solver = true, max_seqs = true, plan = true,
-  threads = true, prefetch = true, order = true, order_state = true,
-  share_range = true,
+  short_seq_prob = true, too_long = true, targets = true, mask = true, keep_ids = true, loss = true, solver = true,
+  max_seqs = true, plan = true, threads = true, prefetch = true, order = true, order_state = true, share_range = true,
 }
 
 local CURSOR = {
@@ -88,12 +91,12 @@ local MAKE = {
   types = function(self) return self.core:types(self.number) end,
   original_ids = function(self) return self.core:original_ids(self.number) end,
   targets = function(self)
-    local targets = {}
+    local by_name = {}
     for i, target in ipairs(self.facts) do
       target.rows, target.labels, target.weights, target.places = self.core:target(self.number, i)
-      targets[target.name] = target
+      by_name[target.name] = target
     end
-    return targets
+    return by_name
   end,
   target_names = function(self)
     local names = {}
@@ -108,13 +111,18 @@ local MAKE = {
 
 function Batch:__index(key)
   local make = MAKE[key]
-  if not make then return nil end
+  if not make then return Batch[key] end
   local value = make(self)
   rawset(self, key, value)
   return value
 end
 
 Batch.__name = "seqrun.Batch"
+
+---The numbers of `ids`, `types` or `original_ids` as a list, without a device.
+---@param key "ids"|"types"|"original_ids"
+---@return integer[]?
+function Batch:host(key) return self.core:host(self.number, key) end
 
 function Batch:__tostring()
   return ("batch: %d sequences, %d tokens in %d rows, %d masked"):format(self.sequences, self.tokens, self.slots,
@@ -208,9 +216,11 @@ function Loader.open(t)
     local text = "data.loader: by 'sequences' an update has exactly so many sequences: set sequences, leave out %s"
     error(text:format(t.adjust == "betas" and "adjust 'betas'" or "packs"), 3)
   end
-  local object, message, code = core.loader(t.data.core, core_options(t))
+  local o, list, makers = core_options(t), targets.read(t)
+  o.targets = list
+  local object, message, code = core.loader(t.data.core, o)
   if not object then return nil, message, code end
-  local self = setmetatable({ core = object, options = t, data = t.data }, Loader)
+  local self = setmetatable({ core = object, options = t, data = t.data, makers = makers }, Loader)
   if t.order or t.by == "order" then
     self.orders = Orders.new(object, t.order, t.order_state, math.max(1, t.prefetch or 2))
   end
@@ -237,7 +247,7 @@ function Loader:next()
   local update, message, code = self.core:next()
   if update then
     if self.orders then self.orders:delivered() end
-    return new_update(update, self:sequences_per_update())
+    return targets.make(new_update(update, self:sequences_per_update()), self.makers)
   end
   if code then failure.raise(code, "%s", message) end
   return nil
@@ -340,7 +350,7 @@ function Loader:update_of(uids, options)
   options = check.options("loader:update_of", options, { arrange = true, epoch = true })
   local epoch = options.epoch or self.options.epoch or 0
   local arrange = options.arrange or self.options.arrange or "packed"
-  return new_update(failure.must(self.core:update_of(uids, epoch, arrange)))
+  return targets.make(new_update(failure.must(self.core:update_of(uids, epoch, arrange))), self.makers)
 end
 
 ---One batch of given examples; "single" takes one example.

@@ -1,48 +1,135 @@
--- write.lua - given examples to a data set: segments, and a label if they have one.
+-- write.lua - given examples to a data set: segments of token ids, and columns of values beside them.
+--
+--     sr.must(sr.data.write {
+--       out = "runs/data/reviews.sqr", vocab = "vocab.txt",
+--       columns = { score = { type = "f32" }, tags = { type = "i32", per = "token" } },
+--       examples = { { a = { 7, 12, 9 }, score = 4.5, tags = { 0, 1, -100 } } },
+--     })
+--
+-- Labels of -100 are left out by targets (NaN in f32).  Examples that are overlapping windows of one text say so with
+-- the integer columns `source`, its number, and `offset`, where in it they start.
 
 local check = require("seqrun.check")
 local core = require("seqrun.core.data")
+local guess = require("seqrun.guess")
 local sys = require("seqrun.core.sys")
+
+---@class seqrun.ColumnOptions
+---@field type "i32"|"i64"|"f32"|"bytes" bytes: UTF-8 text
+---@field per? "example"|"token" "example"
+---@field size? integer|"ragged" values of each, 1; "ragged": a list of any length an example
 
 ---@class seqrun.WriteOptions
 ---@field out string the .sqr file
 ---@field vocab string|seqrun.core.text.vocab
----@field examples table|fun(): table? a list or an iterator of { a = ids, b = ids, label = integer }
+---@field examples table|fun(): table? a list or an iterator of { a = ids, b = ids, NAME = value }
+---@field columns? table<string, seqrun.ColumnOptions> what examples have beside a and b; by default label, an i32, when
+---the first example has one
 ---@field lowercase? boolean what the tokenizer did, true
----@field source? string
+---@field source? string where the examples come from, for the metadata
 
-local OPTIONS = { out = true, vocab = true, examples = true, lowercase = true, source = true }
+local OPTIONS = { out = true, vocab = true, examples = true, columns = true, lowercase = true, source = true }
+local COLUMN = { type = true, per = true, size = true }
 
----Appends one example: A, then B, to the columns.
-local function append(writer, columns, example, pack_ids)
-  local a, b = example.a, example.b or {}
-  if type(a) ~= "table" or #a == 0 then
-    error("data.write: an example needs a, a list of at least one token id", 4)
+-- ---- columns ---------------------------------------------------------------------------------
+
+---One column as it is written: numbers of its columns in the file, and how many values an example must have.
+local function add_column(writer, name, given)
+  check.options(("data.write: column '%s'"):format(name), given, COLUMN)
+  local ragged = given.size == "ragged" or given.type == "bytes"
+  local size = ragged and 0 or given.size or 1
+  if math.type(size) ~= "integer" or size < 0 or (size == 0 and not ragged) then
+    check.fail("data.write: column '%s': size must be a positive integer or 'ragged', got %s", name,
+      check.show(given.size))
   end
-  for _, ids in ipairs { a, b } do
-    for first = 1, #ids, 200 do
-      local last = math.min(#ids, first + 199)
-      local bytes = string.pack("<" .. pack_ids:rep(last - first + 1), table.unpack(ids, first, last))
-      local done, message, code = writer:append(columns.ids, bytes)
-      if not done then return nil, message, code end
-    end
+  local per = given.per or "example"
+  local column = { name = name, size = size, per_token = per == "token", text = given.type == "bytes" }
+  column.values, column.counts = writer:field(name, given.type, per, size)
+  return column
+end
+
+local function add_columns(writer, options, first)
+  local columns, names = { narrow = #options.vocab <= 65536, known = { a = true, b = true } }, {}
+  columns.ids = writer:column("ids", columns.narrow and "u16" or "u32")
+  columns.a, columns.b = writer:column("a_tokens", "u32"), writer:column("b_tokens", "u32")
+  local given = options.columns or { label = type(first) == "table" and first.label ~= nil and { type = "i32" } or nil }
+  for name in pairs(given) do names[#names + 1] = name end
+  table.sort(names) -- the same file every time
+  for i, name in ipairs(names) do
+    columns[i] = add_column(writer, name, given[name])
+    columns.known[name] = true
   end
-  local done, message, code = writer:append(columns.a, string.pack("<I4", #a))
-  if done then done, message, code = writer:append(columns.b, string.pack("<I4", #b)) end
-  if done and columns.label then
-    if math.type(example.label) ~= "integer" then
-      error("data.write: the first example has a label, so all need an integer label", 4)
-    end
-    done, message, code = writer:append(columns.label, string.pack("<i4", example.label))
+  return columns
+end
+
+-- ---- examples --------------------------------------------------------------------------------
+
+---How many values an example must have in a column; nil for any number.
+local function wanted(column, tokens)
+  if column.size == 0 then return nil end
+  return column.per_token and column.size * tokens or column.size
+end
+
+local function bad(number, format, ...) check.fail("data.write: example %d: " .. format, number, ...) end
+
+local function append_text(writer, column, value, number)
+  if type(value) ~= "string" or not utf8.len(value) then
+    bad(number, "'%s' must be a string of UTF-8, got %s", column.name,
+      type(value) == "string" and "invalid bytes" or type(value))
+  end
+  local done, message, code = writer:append(column.values, value)
+  if done then done, message, code = writer:values(column.counts, { #value }, column.name, number) end
+  return done, message, code
+end
+
+---Appends the value of one column.
+local function append_value(writer, column, value, tokens, number)
+  if value == nil then bad(number, "'%s' is missing", column.name) end
+  if column.text then return append_text(writer, column, value, number) end
+  local list = value
+  if column.size == 1 and not column.per_token then list = { value } end
+  if type(list) ~= "table" then bad(number, "'%s' must be a list, got a %s", column.name, type(list)) end
+  local count = wanted(column, tokens)
+  if count and #list ~= count then
+    local what = column.per_token and (" for its %d tokens (A, then B)"):format(tokens) or ""
+    bad(number, "'%s' has %d values, but needs %d%s", column.name, #list, count, what)
+  end
+  local done, message, code = writer:values(column.values, list, column.name, number)
+  if done and column.counts then
+    done, message, code = writer:values(column.counts, { #list }, column.name, number)
   end
   return done, message, code
 end
 
-local function add_columns(writer, narrow, labelled)
-  local columns = { ids = writer:column("ids", narrow and "u16" or "u32") }
-  columns.a, columns.b = writer:column("a_tokens", "u32"), writer:column("b_tokens", "u32")
-  columns.label = labelled and writer:column("label", "i32") or nil
-  return columns
+local function check_example(columns, example, number)
+  if type(example) ~= "table" or type(example.a) ~= "table" or #example.a == 0 then
+    bad(number, "give { a = ids }, a list of at least one token id")
+  end
+  if example.b ~= nil and type(example.b) ~= "table" then
+    bad(number, "b must be a list of token ids, got a %s", type(example.b))
+  end
+  for key in pairs(example) do
+    if not columns.known[key] then
+      local names = {}
+      for name in pairs(columns.known) do names[#names + 1] = name end
+      table.sort(names)
+      bad(number, "unknown key '%s'%s; add it to columns", tostring(key), guess.hint(tostring(key), names))
+    end
+  end
+end
+
+---Appends one example: A, then B, then the columns.
+local function append(writer, columns, example, number, last_id)
+  check_example(columns, example, number)
+  local a, b = example.a, example.b or {}
+  local done, message, code = writer:values(columns.ids, a, "a", number, last_id)
+  if done then done, message, code = writer:values(columns.ids, b, "b", number, last_id) end
+  if done then done, message, code = writer:values(columns.a, { #a }, "a", number) end
+  if done then done, message, code = writer:values(columns.b, { #b }, "b", number) end
+  for _, column in ipairs(columns) do
+    if done then done, message, code = append_value(writer, column, example[column.name], #a + #b, number) end
+  end
+  return done, message, code
 end
 
 local function finish(writer, vocab_text, options)
@@ -67,10 +154,9 @@ local function write_all(writer, options)
       return list[i]
     end
   end
-  local narrow = #options.vocab <= 65536
   for example in next_example do
-    columns = columns or add_columns(writer, narrow, example.label ~= nil)
-    local done, message, code = append(writer, columns, example, narrow and "I2" or "I4")
+    columns = columns or add_columns(writer, options, example)
+    local done, message, code = append(writer, columns, example, count + 1, #options.vocab - 1)
     if not done then return nil, message, code end
     count = count + 1
   end

@@ -118,6 +118,22 @@ function update:last(i) end
 ---@return seqrun.Tensor?
 function update:original_ids(i) end
 
+---Sets a target that a Lua function makes; then finish().
+---@param i integer the batch, from 1
+---@param number integer of the target, from 1
+---@param rows integer[]
+---@param labels number[]
+function update:set_target(i, number, rows, labels) end
+
+---Weighs targets that Lua functions made, and finds the rows they need.
+function update:finish() end
+
+---Numbers of batch i as a list; nil for original_ids that the loader does not keep.
+---@param i integer
+---@param what "ids"|"types"|"original_ids"
+---@return integer[]?
+function update:host(i, what) end
+
 ---Rows, labels and weights of a target of batch i, and the rows' places in `last`.
 ---@param i integer
 ---@param number integer of the target, from 1

@@ -50,7 +50,7 @@ function dataset:info() end
 function dataset:meta() end
 
 ---The columns of the file.
----@return { name: string, type: string, count: integer, bytes: integer }[]
+---@return { name: string, type: string, count: integer, bytes: integer, per?: string, size?: integer }[]
 function dataset:columns() end
 
 ---How often each token occurs in a part: counts[id + 1].
@@ -85,6 +85,14 @@ function dataset:vocab_text() end
 ---@return string? code
 function dataset:unit(i) end
 
+---The values of a column that belong to example i, from 1: a number, a list, or a string.
+---@param name string
+---@param i integer
+---@return number|number[]|string|nil value
+---@return string? message
+---@return string? code
+function dataset:value(name, i) end
+
 ---Works on the next megabyte of text; true when there is no more.
 ---@return boolean? done
 ---@return string? message
@@ -106,9 +114,29 @@ function ingest:close() end
 
 ---Adds a column and returns its number.
 ---@param name string
----@param type "bytes"|"u8"|"u16"|"u32"|"u64"|"i32"|"f32"|"f64"
+---@param type "bytes"|"u8"|"u16"|"u32"|"u64"|"i32"|"f32"|"f64"|"i64"
 ---@return integer
 function writer:column(name, type) end
+
+---Adds a column of values that belong to examples or to their tokens, and declares its shape.
+---@param name string
+---@param type "i32"|"i64"|"f32"|"bytes"
+---@param per "example"|"token"
+---@param size integer values of each; 0: lists of any length
+---@return integer column
+---@return integer? lengths the column of the lengths of lists
+function writer:field(name, type, per, size) end
+
+---Appends numbers, each checked against the type of the column.
+---@param column integer
+---@param list number[]
+---@param name string what messages call the column
+---@param example integer its number, for messages
+---@param most? integer the largest allowed
+---@return true? done
+---@return string? message
+---@return string? code
+function writer:values(column, list, name, example, most) end
 
 ---Appends whole elements, little-endian as string.pack writes them.
 ---@param column integer

@@ -1,0 +1,172 @@
+/* lwriter.c - the class of .sqr files on their way: columns of any kind, written by Lua. */
+#include <math.h>
+#include <string.h>
+
+#include "core/data/field.h"
+#include "lua/bind/ldata.h"
+#include "lua/bind/lcheck.h"
+
+#define WRITER "seqrun.core.Writer"
+
+static sr_shard_writer *check_writer(lua_State *L) {
+    return lsr_checkobject(L, 1, WRITER, "the file was committed or given up");
+}
+
+LSR_RELEASE(writer_close, WRITER, sr_shard_writer, sr_shard_abort)
+
+/* writer(path) -> writer | nil, message, code */
+int lsr_data_writer(lua_State *L) {
+    const char *path = luaL_checkstring(L, 1);
+    sr_shard_writer **box = lsr_newbox(L, sizeof *box, WRITER);
+    sr_status st = sr_shard_create(box, path);
+    return lsr_give(L, st);
+}
+
+static int done(lua_State *L, sr_status st) {
+    if (st == SR_EINVAL) lsr_check(L, st);
+    return lsr_done(L, st);
+}
+
+/* writer:column(name, type) -> number of the column */
+static int writer_column(lua_State *L) {
+    static const char *const types[] = {"bytes", "u8",  "u16", "u32", "u64",
+                                        "i32",   "f32", "f64", "i64", NULL};
+    sr_shard_writer *w = check_writer(L);
+    int number, type = luaL_checkoption(L, 3, NULL, types) + SR_COLUMN_BYTES;
+    lsr_check(L, sr_shard_add_column(w, &number, luaL_checkstring(L, 2), (sr_column_type)type));
+    lua_pushinteger(L, number);
+    return 1;
+}
+
+/* writer:field(name, type, per, size) -> numbers of its column and of the column of lengths, if any
+ */
+static int writer_field(lua_State *L) {
+    static const char *const types[] = {"i32", "i64", "f32", "bytes", NULL};
+    static const sr_column_type type[] = {SR_COLUMN_I32, SR_COLUMN_I64, SR_COLUMN_F32,
+                                          SR_COLUMN_BYTES};
+    static const char *const pers[] = {"example", "token", NULL};
+    sr_shard_writer *w = check_writer(L);
+    const char *name = luaL_checkstring(L, 2);
+    int which = lsr_checkoption(L, 3, "column type", NULL, types);
+    bool per_token = lsr_checkoption(L, 4, "per", NULL, pers) == 1;
+    uint32_t size = (uint32_t)lsr_checkrange(L, 5, 0, UINT32_MAX);
+    sr_field_column f;
+    lsr_check(L, sr_field_add(&f, w, name, type[which], per_token, size));
+    lua_pushinteger(L, f.values);
+    if (f.counts < 0) return 1;
+    lua_pushinteger(L, f.counts);
+    return 2;
+}
+
+/* writer:append(column, bytes) -> true | nil, message, code: whole elements, little-endian, as
+ * string.pack writes them */
+static int writer_append(lua_State *L) {
+    size_t size;
+    sr_shard_writer *w = check_writer(L);
+    int column = (int)lsr_checkrange(L, 2, 0, SR_SHARD_COLUMNS);
+    const char *bytes = luaL_checklstring(L, 3, &size);
+    size_t each = sr_shard_element(w, column);
+    if (each == 0) lsr_argerror(L, 2, "there is no such column");
+    if (size % each != 0) lsr_argerror(L, 3, "must hold whole elements");
+    return done(L, sr_shard_append(w, column, bytes, size / each));
+}
+
+/* ---- values, checked ---- */
+
+typedef struct values {
+    int type, column;
+    lua_Integer least, most; /* of integers */
+    const char *name;        /* for messages */
+    lua_Integer example;
+} values;
+
+static int bad_value(lua_State *L, int value, const values *v, lua_Integer i, const char *wanted) {
+    const char *given = luaL_tolstring(L, value, NULL);
+    return lsr_error(L, "data.write: example %I: value %I of '%s' is %s; %s", v->example, i,
+                     v->name, given, wanted);
+}
+
+static void integer_range(lua_State *L, values *v) {
+    switch (v->type) {
+    case SR_COLUMN_U16:
+        v->least = 0, v->most = UINT16_MAX;
+        break;
+    case SR_COLUMN_U32:
+        v->least = 0, v->most = UINT32_MAX;
+        break;
+    case SR_COLUMN_I32:
+        v->least = INT32_MIN, v->most = INT32_MAX;
+        break;
+    case SR_COLUMN_I64:
+        v->least = INT64_MIN, v->most = INT64_MAX;
+        break;
+    case SR_COLUMN_F32:
+        break;
+    default:
+        lsr_argerror(L, 2, "this column takes bytes; use append");
+    }
+    v->most = luaL_optinteger(L, 6, v->most);
+}
+
+/* Writes the value on top of the stack to `out`; little-endian hosts only: x86-64. */
+static void read_value(lua_State *L, void *out, const values *v, lua_Integer i) {
+    int value = lua_gettop(L);
+    bool number = lua_type(L, value) == LUA_TNUMBER; /* no strings that look like one */
+    if (v->type == SR_COLUMN_F32) {
+        float x = (float)lua_tonumber(L, value);
+        if (!number || isinf(x)) bad_value(L, value, v, i, "a number that fits in f32 is wanted");
+        memcpy(out, &x, sizeof x);
+        return;
+    }
+    int whole = 0;
+    lua_Integer x = number ? lua_tointegerx(L, value, &whole) : 0;
+    if (!whole || x < v->least || x > v->most)
+        bad_value(L, value, v, i,
+                  lua_pushfstring(L, "an integer from %I to %I is wanted", v->least, v->most));
+    memcpy(out, &x, sr_column_size(v->type));
+}
+
+/* writer:values(column, list, name, example [, most]) -> true | nil, message, code: numbers, each
+ * checked against the type of the column */
+static int writer_values(lua_State *L) {
+    sr_shard_writer *w = check_writer(L);
+    values v = {.column = (int)lsr_checkrange(L, 2, 0, SR_SHARD_COLUMNS),
+                .name = luaL_checkstring(L, 4),
+                .example = luaL_checkinteger(L, 5)};
+    v.type = sr_shard_type(w, v.column);
+    integer_range(L, &v);
+    if (!lua_istable(L, 3)) lsr_typeerror(L, 3, "list");
+    int64_t n = (int64_t)lua_rawlen(L, 3);
+    size_t size = sr_column_size(v.type);
+    char *bytes = lsr_scratch(L, n, size);
+    for (int64_t i = 0; i < n; i++) {
+        lua_rawgeti(L, 3, i + 1);
+        read_value(L, bytes + (size_t)i * size, &v, i + 1);
+        lua_pop(L, 1);
+    }
+    return done(L, sr_shard_append(w, v.column, bytes, (size_t)n));
+}
+
+/* ---- the rest ---- */
+
+/* writer:meta(key, value) */
+static int writer_meta(lua_State *L) {
+    sr_shard_writer *w = check_writer(L);
+    return done(L, sr_shard_set_meta(w, luaL_checkstring(L, 2), luaL_checkstring(L, 3)));
+}
+
+/* writer:commit() -> true | nil, message, code */
+static int writer_commit(lua_State *L) {
+    sr_shard_writer *w = check_writer(L);
+    *(sr_shard_writer **)lua_touserdata(L, 1) = NULL;
+    return done(L, sr_shard_commit(w));
+}
+
+static const luaL_Reg writer_methods[] = {{"column", writer_column}, {"field", writer_field},
+                                          {"append", writer_append}, {"values", writer_values},
+                                          {"meta", writer_meta},     {"commit", writer_commit},
+                                          {"close", writer_close},   {NULL, NULL}};
+
+void lsr_open_writer(lua_State *L) {
+    lsr_class(L, WRITER, writer_methods, writer_close);
+}
