@@ -12,7 +12,7 @@ local metrics = {}
 
 ---Fields that every line of type "train" has, whatever the model; nil becomes null.
 metrics.TRAIN = {
-  "step", "loss", "lr", "grad_norm", "sequences", "real_tokens",
+  "step", "loss", "lr", "grad_norm", "sequences", "raw_tokens", "real_tokens", "masked_tokens",
   "slot_tokens", "efficiency", "imbalance", "real_tokens_per_s", "slot_tokens_per_s", "mfu", "data_wait_ms", "skipped",
   "seconds",
 }
@@ -21,7 +21,10 @@ metrics.TRAIN = {
 metrics.EVAL = { "step" }
 
 ---Totals and names that make no picture.
-local NO_SCALAR = { step = true, type = true, seconds = true, sequences = true, real_tokens = true, slot_tokens = true }
+local NO_SCALAR = {
+  step = true, type = true, seconds = true, sequences = true, raw_tokens = true, real_tokens = true,
+  masked_tokens = true, slot_tokens = true,
+}
 
 ---Where a file ends that goes on after step `most`: behind the last whole line before the first one of a
 ---later step.  Lines that are no JSON (a power cut) count for nothing.

@@ -190,9 +190,9 @@ local function guard(ok, message, code)
 end
 
 ---One update with the gradients in the store: norm, clip, finite check, update.  Ends the run when the
----numeric guard says so.  Gradients are left as they are: see params:zero_grad().
----@param t { rate: number, clip?: number, loss?: seqrun.Tensor, zero_grad?: boolean } zero_grad: clear
----  the gradients afterwards; default true.  loss: must be finite too
+---numeric guard says so.  Gradients are cleared afterwards, unless `zero_grad = false`.
+---@param t { rate: number, clip?: number, loss?: seqrun.Tensor, zero_grad?: boolean } clip: largest global
+---  norm; loss: must be finite too, or the update is skipped
 ---@return seqrun.StepResult
 function Optimizer:step(t)
   if type(t) ~= "table" or type(t.rate) ~= "number" then

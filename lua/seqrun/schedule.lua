@@ -1,8 +1,12 @@
--- schedule.lua - learning rates as functions of the step.
+-- schedule.lua - learning rates as functions of the step, or of another counter of the run.
 --
 -- A schedule is a plain function: rate(step) for step 1, 2, ...; fractions are welcome, since updates of
 -- packs draw now a few sequences more, now fewer (`update.schedule_step`).  `warmup` is a number of steps, or a
 -- part of `total` when it lies between 0 and 1.  Anything callable with a step serves as well.
+--
+-- Called with the counters of an update, rate(update.counters), it takes the one named by the option `by`: "step"
+-- (the default), "sequences", "raw_tokens", "real_tokens", "masked_tokens" or "seconds"; `warmup`, `total` and the
+-- like are then counts of that.
 
 local check = require("seqrun.check")
 
@@ -23,7 +27,7 @@ end
 
 local function check_keys(name, t, ...)
   if type(t) ~= "table" then refuse(name, "expected a table, such as { peak = 1e-4, warmup = 100, total = 1000 }") end
-  local known = {}
+  local known = { by = true }
   for _, key in ipairs { ... } do known[key] = true end
   check.options("schedule." .. name, t, known)
 end
@@ -50,77 +54,101 @@ local function total_of(name, t)
   return math.floor(total)
 end
 
----`after` from the end of the warm-up on, and a straight line up to its first value before.
-local function warmed(peak, warmup, after)
-  return function(step)
-    if step <= warmup then return peak * step / warmup end
-    return after(step)
+---What a schedule can be a function of, as the counters of an update have it.
+local COUNTERS = {
+  step = "schedule_step", sequences = "sequences", raw_tokens = "raw_tokens", real_tokens = "real_tokens",
+  masked_tokens = "masked_tokens", seconds = "seconds",
+}
+
+---`rate` as a function of a number, or of counters.
+local function measured(name, t, rate)
+  local counter = COUNTERS[t.by or "step"]
+  if not counter then
+    local choices = "step, sequences, raw_tokens, real_tokens, masked_tokens or seconds"
+    refuse(name, "by is '%s'; choose %s", tostring(t.by), choices)
+  end
+  return function(at)
+    if type(at) == "table" then
+      local value = at[counter] or counter == "schedule_step" and at.step
+      if not value then refuse(name, "these counters have no '%s'; pass update.counters", counter) end
+      at = value
+    end
+    return rate(at)
   end
 end
 
----@alias seqrun.Schedule fun(step: number): number
+---`after` from the end of the warm-up on, and a straight line up to its first value before.
+local function warmed(name, t, peak, warmup, after)
+  return measured(name, t, function(step)
+    if step <= warmup then return peak * step / warmup end
+    return after(step)
+  end)
+end
+
+---@alias seqrun.Schedule fun(step: number|seqrun.Counters): number
 
 ---Warm-up to `peak`, then polynomial decay to `floor` at `total`.  The decay is counted from the end of
 ---the warm-up; with `from_start` from step 0, as the published BERT codes do: there the rate falls at
 ---once when the warm-up ends.
----@param t { peak: number, warmup?: number, total: integer, power?: number, floor?: number, from_start?: boolean }
+---@param t { peak: number, warmup?: number, total: integer, power?: number, floor?: number, from_start?: boolean,
+---  by?: string }
 ---@return seqrun.Schedule
 function schedule.poly(t)
   check_keys("poly", t, "peak", "warmup", "total", "power", "floor", "from_start")
   local peak, total = number_of("poly", t, "peak"), total_of("poly", t)
   local warmup, power = warmup_of("poly", t, total), number_of("poly", t, "power", 1)
   local floor, first = number_of("poly", t, "floor", 0), t.from_start and 0 or warmup
-  return warmed(peak, warmup, function(step)
+  return warmed("poly", t, peak, warmup, function(step)
     return floor + (peak - floor) * math.max(0, (total - step) / (total - first)) ^ power
   end)
 end
 
 ---Warm-up to `peak`, then a straight line to `floor` at `total`.
----@param t { peak: number, warmup?: number, total: integer, floor?: number }
+---@param t { peak: number, warmup?: number, total: integer, floor?: number, by?: string }
 ---@return seqrun.Schedule
 function schedule.linear(t)
   check_keys("linear", t, "peak", "warmup", "total", "floor")
   local peak, total = number_of("linear", t, "peak"), total_of("linear", t)
   local warmup, floor = warmup_of("linear", t, total), number_of("linear", t, "floor", 0)
-  return warmed(peak, warmup, function(step)
+  return warmed("linear", t, peak, warmup, function(step)
     return floor + (peak - floor) * math.max(0, (total - step) / (total - warmup))
   end)
 end
 
 ---Warm-up to `peak`, then half a cosine down to `floor` at `total`.
----@param t { peak: number, warmup?: number, total: integer, floor?: number }
+---@param t { peak: number, warmup?: number, total: integer, floor?: number, by?: string }
 ---@return seqrun.Schedule
 function schedule.cosine(t)
   check_keys("cosine", t, "peak", "warmup", "total", "floor")
   local peak, total = number_of("cosine", t, "peak"), total_of("cosine", t)
   local warmup, floor = warmup_of("cosine", t, total), number_of("cosine", t, "floor", 0)
-  return warmed(peak, warmup, function(step)
+  return warmed("cosine", t, peak, warmup, function(step)
     local part = math.min(1, (step - warmup) / (total - warmup))
     return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * part))
   end)
 end
 
 ---Warm-up to `peak`, then `peak` for ever.
----@param t { peak: number, warmup?: integer }
+---@param t { peak: number, warmup?: integer, by?: string }
 ---@return seqrun.Schedule
 function schedule.constant(t)
   check_keys("constant", t, "peak", "warmup")
   local peak, warmup = number_of("constant", t, "peak"), warmup_of("constant", t)
-  return warmed(peak, warmup, function() return peak end)
+  return warmed("constant", t, peak, warmup, function() return peak end)
 end
 
 ---Warm-up to `peak`, then peak * sqrt(warmup / step).
----@param t { peak: number, warmup: integer }
+---@param t { peak: number, warmup: integer, by?: string }
 ---@return seqrun.Schedule
 function schedule.inverse_sqrt(t)
   check_keys("inverse_sqrt", t, "peak", "warmup")
   local peak, warmup = number_of("inverse_sqrt", t, "peak"), warmup_of("inverse_sqrt", t)
   if warmup < 1 then refuse("inverse_sqrt", "warmup is 0; the decay is measured in it, give at least 1 step") end
-  return warmed(peak, warmup, function(step) return peak * math.sqrt(warmup / step) end)
+  return warmed("inverse_sqrt", t, peak, warmup, function(step) return peak * math.sqrt(warmup / step) end)
 end
 
 ---Warm-up, stable, decay: `peak` until `decay` steps before `total`, then a straight line to `floor`.
----@param t { peak: number, warmup?: number, total: integer, decay: integer, floor?: number }
+---@param t { peak: number, warmup?: number, total: integer, decay: integer, floor?: number, by?: string }
 ---@return seqrun.Schedule
 function schedule.wsd(t)
   check_keys("wsd", t, "peak", "warmup", "total", "decay", "floor")
@@ -131,14 +159,14 @@ function schedule.wsd(t)
   if warmup + decay > total then
     refuse("wsd", "warmup %d and decay %d exceed the %d steps; lower one or raise total", warmup, decay, total)
   end
-  return warmed(peak, warmup, function(step)
+  return warmed("wsd", t, peak, warmup, function(step)
     if decay == 0 or step <= total - decay then return peak end
     return floor + (peak - floor) * math.max(0, (total - step) / decay)
   end)
 end
 
 ---Straight lines between points { step, rate }; constant before the first and after the last.
----@param t number[][] steps ascending
+---@param t number[][] steps ascending; and perhaps `by`
 ---@return seqrun.Schedule
 function schedule.points(t)
   if type(t) ~= "table" or #t == 0 then refuse("points", "give a list of { step, rate }") end
@@ -153,14 +181,14 @@ function schedule.points(t)
     end
     points[i] = { step, rate }
   end
-  return function(step)
+  return measured("points", t, function(step)
     if step <= points[1][1] then return points[1][2] end
     for i = 2, #points do
       local a, b = points[i - 1], points[i]
       if step <= b[1] then return a[2] + (b[2] - a[2]) * (step - a[1]) / (b[1] - a[1]) end
     end
     return points[#points][2]
-  end
+  end)
 end
 
 return schedule

@@ -55,8 +55,8 @@ end
 describe("a resumed run", function()
   it("crosses epochs and accumulates several micro-batches, so that these tests are meaningful", function()
     local state = require("seqrun.checkpoint").state(("%s/step-%09d"):format(straight, STEPS))
-    assert.is_true(state.state.cursor.epoch >= 2)
-    assert.is_true(state.state.cursor.packs >= 9)
+    assert.is_true(state.state.loaders.cursors.train.epoch >= 2)
+    assert.is_true(state.state.loaders.cursors.train.packs >= 9)
   end)
 
   for _, stop in ipairs { 1, 5, 6, 12 } do

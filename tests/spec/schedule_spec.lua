@@ -25,6 +25,18 @@ describe("schedule", function()
     same({ 1, 1, 2, 3, 3 }, at(schedule.points { { 2, 1 }, { 4, 3 } }, 1, 2, 3, 4, 5))
   end)
 
+  it("takes the counters of an update, and goes by any of them", function()
+    local counters = { step = 3, schedule_step = 4, raw_tokens = 600, real_tokens = 400, seconds = 8.5 }
+    same({ 0.5, 0.5 }, at(schedule.linear { peak = 1, warmup = 2, total = 6 }, counters, 4))
+    same({ 1 }, at(schedule.linear { peak = 1, warmup = 400, total = 800, by = "real_tokens" }, counters))
+    same({ 0.5 }, at(schedule.linear { peak = 1, warmup = 400, total = 800, by = "raw_tokens" }, counters))
+    same({ 0.25 }, at(schedule.points { { 8, 0 }, { 10, 1 }, by = "seconds" }, counters))
+    local ok, message = pcall(schedule.constant { peak = 1, by = "masked_tokens" }, counters)
+    assert.is_false(ok)
+    assert.truthy(tostring(message):find("have no 'masked_tokens'", 1, true))
+    assert.error_matches(function() schedule.constant { peak = 1, by = "weeks" } end, "by is 'weeks'; choose step")
+  end)
+
   it("can start the decay at step 0, so that the rate drops at the end of the warm-up", function()
     same({ 0.5, 1, 0.5, 0 }, at(schedule.poly { peak = 1, warmup = 2, total = 6, from_start = true }, 1, 2, 3, 6))
   end)

@@ -149,6 +149,7 @@ end
 ---@field schedule_step number where schedules stand after it: all sequences drawn so far, over those that an update
 ---is to have; where no such number was given, updates
 ---@field stores? seqrun.Params[] whose gradients are summed by shares
+---@field counters? seqrun.Counters totals of the run with this update; run:steps sets them
 ---@field from table the cursor before it
 ---@field upto table the cursor behind it
 local Update = {}

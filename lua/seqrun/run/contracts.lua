@@ -36,25 +36,48 @@ local function lacks(part, wanted)
   return missing
 end
 
-local function check_part(name, part, optional)
+local function check_part(name, part, optional, level)
   local wanted = WANTED[name]
   if part == nil then
     if optional then return end
-    error(("run:start: %s is missing; expected one like %s"):format(name, wanted.like), 4)
+    error(("run:start: %s is missing; expected one like %s"):format(name, wanted.like), level or 4)
   end
   if type(part) ~= "table" then
-    error(("run:start: %s is a %s; expected one like %s"):format(name, type(part), wanted.like), 4)
+    error(("run:start: %s is a %s; expected one like %s"):format(name, type(part), wanted.like), level or 4)
   end
   local missing = lacks(part, wanted)
   if #missing > 0 then
-    error(("run:start: %s has no %s; it needs what %s has"):format(name, table.concat(missing, ", "), wanted.like), 4)
+    local text = "run:start: %s has no %s; it needs what %s has"
+    error(text:format(name, table.concat(missing, ", "), wanted.like), level or 4)
   end
+end
+
+---Several loaders by name; `loader`, when it is given too, is one of them.
+local function check_loaders(parts)
+  if parts.loaders == nil then return end
+  if type(parts.loaders) ~= "table" or next(parts.loaders) == nil then
+    error("run:start: loaders must be a table of loaders by name, such as { short = a, long = b }", 4)
+  end
+  local found = parts.loader == nil
+  for name, loader in pairs(parts.loaders) do
+    if type(name) ~= "string" or not name:find("^[%w_-]+$") then
+      error(("run:start: the loader %s has no name of letters and digits; give { short = a, long = b }"):format(
+        tostring(name)), 4)
+    end
+    check_part("loader", loader, false, 5)
+    found = found or loader == parts.loader
+  end
+  if not found then error("run:start: loader is not one of loaders; leave it out, or give one of them", 4) end
 end
 
 ---Raises at the recipe's line when a part lacks something.
 ---@param parts table
 function contracts.check(parts)
-  for _, entry in ipairs(PARTS) do check_part(entry[1], parts[entry[1]], entry[2]) end
+  for _, entry in ipairs(PARTS) do
+    local name, optional = entry[1], entry[2]
+    check_part(name, parts[name], optional or name == "loader" and parts.loaders ~= nil)
+  end
+  check_loaders(parts)
   if parts.rate ~= nil and not is_callable(parts.rate) then
     local text = "run:start: rate is a %s; expected a function of the step, such as sr.run.schedule(cfg)"
     error(text:format(type(parts.rate)), 3)

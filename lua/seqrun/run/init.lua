@@ -2,7 +2,7 @@
 --
 --     local run <close> = sr.run.open { recipe = arg, task = sr.tasks.pretraining }
 --     ... data, model, optimizer, rate ...
---     run:start { model =, optimizer =, rate =, loader =, held = }
+--     run:start { model =, optimizer =, loader =, rate =, held = }
 --     for step, update in run:steps(loader) do
 --       for batch in update:batches() do ... run:tally(batch, losses) end
 --       optimizer:step { ... }
@@ -19,6 +19,7 @@ local config = require("seqrun.config")
 local contracts = require("seqrun.run.contracts")
 local failure = require("seqrun.failure")
 local house = require("seqrun.run.house")
+local loaders = require("seqrun.run.loaders")
 local metrics = require("seqrun.metrics")
 local options = require("seqrun.run.options")
 local progress = require("seqrun.run.progress")
@@ -139,10 +140,12 @@ local function newest(self)
 end
 
 ---The plan of the checkpoint that this run goes on from, as text; nil when there is none.
+---@param name? string the loader's, where run:start gets several
 ---@return string|nil
-function Run:saved_plan()
+function Run:saved_plan(name)
   local path = self.request.resume and newest(self)
-  return path and sys.read_file(path .. "/trainer/plan.txt", 1 << 28) or nil
+  local file = name and ("/trainer/plan-%s.txt"):format(name) or "/trainer/plan.txt"
+  return path and sys.read_file(path .. file, 1 << 28) or nil
 end
 
 ---The data set of this run by its contents; nil for a recipe that names none.
@@ -159,17 +162,17 @@ end
 
 local function state_of(self)
   return {
-    step = self.step, cursor = self.cursor, window = self.window:state(), seconds = self:seconds(),
+    step = self.step, loaders = self.loaders:state(), window = self.window:state(), seconds = self:seconds(),
     kept = self.kept, result = self.result, instructions = tensor.instructions(), data = digest_of(self),
   }
 end
 
 local function take_up(self, state)
-  self.step, self.cursor, self.seconds_before = state.step, state.cursor, state.seconds
+  self.step, self.seconds_before = state.step, state.seconds
   self.window:restore(state.window)
   for name, value in pairs(state.kept) do self.kept[name] = value end
   self.result = state.result
-  self.loader:seek(state.cursor)
+  self.loaders:restore(state.loaders)
 end
 
 ---Goes on from the newest checkpoint of the folder; false when there is none.
@@ -257,12 +260,20 @@ local function open_metrics(self)
 end
 
 ---Takes the parts that the recipe has made, and the run's folder; resumes, or starts from `init`.
----@param parts { model: table, optimizer: table, rate: function, loader: table, held?: table, corpus?: table }
+---
+---  loaders   instead of `loader`: several by name, which the recipe trains on one after another; cursors are
+---            kept by name, counters and the schedule go on.  `loader` may name the one that the headline and the
+---            number of steps are about; else it is the first by name
+---  rate      the schedule, for what is printed before the run; metrics have the rates that the optimizer got
+---@param parts { model: table, optimizer: table, loader?: table, loaders?: table<string, table>, rate?: function,
+---  held?: table, corpus?: table }
 function Run:start(parts)
   contracts.check(parts)
   for name, part in pairs(parts) do self[name] = part end
-  self.cursor, self.held_from = self.loader:cursor(), self.held and self.held:cursor()
-  self.first_cursor = self.cursor
+  self.loaders = loaders.new(parts)
+  self.loader = self.loader or parts.loaders[self.loaders.names[1]]
+  self.held_from = self.held and self.held:cursor()
+  self.first_cursor = self.loader:cursor()
   self.baselines = self.corpus and self.model.baselines and self.model:baselines(self.corpus) or {}
   local left = self.config.rate.total - self.config.rate.from
   self.total = self.config.steps or math.ceil(left / self.loader:summary().schedule_steps)
@@ -298,11 +309,9 @@ end
 local function saved_parts(self)
   local parts = {
     step = self.step, model = self.model.params, opt = self.optimizer, state = state_of(self),
-    config = self.model.hf_config and self.model:hf_config(), files = {
-      ["trainer/config.yaml"] = self.loaded:dump(),
-      ["trainer/plan.txt"] = self.loader:plan_text(self.cursor.epoch),
-    },
+    config = self.model.hf_config and self.model:hf_config(), files = self.loaders:plans(),
   }
+  parts.files["trainer/config.yaml"] = self.loaded:dump()
   if self.corpus then
     parts.vocab_text, parts.cased = failure.must(self.corpus:vocab_text()), not self.corpus:lowercase()
   end
@@ -402,28 +411,45 @@ local function finish(self)
   require("seqrun.run.summary").tell(self)
 end
 
----The updates of the run: `for step, update in run:steps(loader)`.
+---The update under way has been applied.
+local function end_step(self)
+  self.under_way = false
+  self.step = self.step + 1
+  self.loaders:advance()
+  after_step(self)
+end
+
+---What there is to do when a loader has no more updates, or the run no more steps.
+local function end_loop(self)
+  if self.step >= self.last or not self.loaders:several() then return finish(self) end
+  if self.step == 0 then return end
+  if not is_evaluated(self) and not self:evaluate() then check_stop(self) end
+  self:save(true)
+end
+
+---The updates of the run: `for step, update in run:steps(loader)`.  With several loaders, `upto` ends the loop
+---after that step of the run; a resume beyond it passes the loop over.
 ---@param loader seqrun.Loader
+---@param upto? integer
 ---@return fun(): integer?, seqrun.Update?
-function Run:steps(loader)
-  if self.request.dry_run then return require("seqrun.run.plan").rehearse(self, loader) end
+function Run:steps(loader, upto)
+  local name = self.loaders:name_of(loader)
+  if self.request.dry_run then return require("seqrun.run.plan").rehearse(self, name) end
   return function()
     if self.under_way then
-      self.under_way = false
-      self.step = self.step + 1
-      self.cursor = loader:cursor()
-      after_step(self)
+      end_step(self)
     elseif self.resumed then
       self.resumed = false
       evaluate_when_due(self) -- a stop may have cut it short
     end
     check_stop(self)
+    if upto and self.step >= upto and self.step < self.last then return nil end
     local asked = sys.now()
     local update
-    if self.step < self.last then update = loader:next() end
-    if not update then return finish(self) end
+    if self.step < self.last then update = self.loaders:next(name, self.step + 1, self:seconds()) end
+    if not update then return end_loop(self) end
     self.step_began, self.waited, self.under_way = sys.now(), sys.now() - asked, true
-    self.imbalance, self.schedule_step = update.imbalance, update.schedule_step
+    self.imbalance, self.counters = update.imbalance, update.counters
     update.stores = { self.model.params }
     return self.step + 1, update
   end
@@ -454,8 +480,9 @@ function Run:log(step, optimizer)
     if message then failure.raise(code, "%s", message) end
     if not result then error("run:log: the optimizer has made no step; call optimizer:step { rate = ... } first", 2) end
     local _, skipped = optimizer:counts()
-    line.type, line.step, line.lr, line.seconds = "train", step, self.rate(self.schedule_step), self:seconds()
+    line.type, line.step, line.lr, line.seconds = "train", step, result.rate, self:seconds()
     line.grad_norm, line.skipped = result.norm, skipped
+    line.raw_tokens, line.masked_tokens = self.counters.raw_tokens, self.counters.masked_tokens
     write_metrics(self, line)
     self.progress:show(line, self.last, self.window.tally.order)
   else

@@ -33,15 +33,18 @@ function parts.optimizer_options(cfg, loader)
 end
 
 ---Linear warmup, then polynomial decay; a later phase begins at step `from` of it.  A step is
----batch.sequences sequences, however many an update draws: take `update.schedule_step`.
+---batch.sequences sequences, however many an update draws: take `update.schedule_step`, or `update.counters`.
 ---@param cfg table
----@return fun(step: number): number
+---@return fun(step: number|seqrun.Counters): number
 function parts.schedule(cfg)
   local r = cfg.rate
   local rate = require("seqrun.schedule").poly {
     peak = r.peak, warmup = r.warmup, total = r.total, power = r.power, from_start = r.decay_from == "start",
   }
-  return function(step) return rate(step + r.from) end
+  return function(step)
+    if type(step) == "table" then step = step.schedule_step end
+    return rate(step + r.from)
+  end
 end
 
 return parts

@@ -124,7 +124,7 @@ local function tell(self, micros, rests)
   say("%s", plan.headline(self))
   local earlier = earlier_rate(self.loaded.schema, cfg.init.from)
   if earlier then say("  rate    before, in %s: %s", cfg.init.from, earlier) end
-  say("  rate    %s", rate_points(self.rate, cfg.rate, self.total, loader.schedule_steps))
+  if self.rate then say("  rate    %s", rate_points(self.rate, cfg.rate, self.total, loader.schedule_steps)) end
   say("  memory  %s for parameters, gradients and moments; the process took at most %s", text.bytes(16 * params),
     text.bytes(peak))
   local step = typical(micros) * loader.packs / loader.micro_packs + typical(rests)
@@ -136,12 +136,14 @@ end
 
 ---Stands in for the loop of a run that is only planned: computes a few micro-batches and tells.
 ---@param self seqrun.Run
----@param loader seqrun.Loader
+---@param name string of the loader; only the first loop is rehearsed
 ---@return fun(): integer?, seqrun.Update?
-function plan.rehearse(self, loader)
+function plan.rehearse(self, name)
+  if self.rehearsed then return function() end end
+  self.rehearsed = true
   local micros, rests = {}, {}
   local first, began, half = sys.now(), nil, nil
-  local update = loader:next()
+  local update = self.loaders:next(name, 1, 0)
   if not update then failure.raise("data", "the data set holds no whole update") end
   return function()
     local now = sys.now()
@@ -153,7 +155,7 @@ function plan.rehearse(self, loader)
     end
     began, half = sys.now(), nil
     self.step_began, self.waited = began, 0
-    self.imbalance, self.schedule_step = update.imbalance, update.schedule_step
+    self.imbalance, self.counters = update.imbalance, update.counters
     return 1, shortened(update, function() half = sys.now() end)
   end
 end

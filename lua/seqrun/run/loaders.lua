@@ -1,0 +1,127 @@
+-- loaders.lua - the loaders of a run by name: where each stands, and what they have drawn together.
+--
+-- A recipe gives one loader, or several ({ short = a, long = b }) and trains on one after another.  Cursors are
+-- kept by name; counters and the schedule go on from one loader to the next.
+
+local failure = require("seqrun.failure")
+
+---What schedules are a function of: totals up to and with an update, over all loaders of the run.
+---@class seqrun.Counters
+---@field step number updates
+---@field schedule_step number updates as schedules count them: see seqrun.Update.schedule_step
+---@field sequences integer
+---@field raw_tokens integer before stages cut sequences
+---@field real_tokens integer
+---@field masked_tokens integer
+---@field seconds number of the run when the update was drawn
+
+---Totals that an update adds to.
+local TOTALS = { "sequences", "raw_tokens", "real_tokens", "masked_tokens" }
+
+local Loaders = {}
+Loaders.__index = Loaders
+
+---Where the schedule and the totals of one loader stand before its first update.
+local function start(loader) return { loader = loader, cursor = loader:cursor(), schedule_step = 0 } end
+
+---@param parts { loader?: seqrun.Loader, loaders?: table<string, seqrun.Loader> }
+local function new(parts)
+  local self = setmetatable({ names = {}, by_name = {}, totals = {} }, Loaders)
+  for name, loader in pairs(parts.loaders or { train = parts.loader }) do
+    self.names[#self.names + 1] = name
+    self.by_name[name] = start(loader)
+  end
+  table.sort(self.names)
+  for _, key in ipairs(TOTALS) do self.totals[key] = 0 end
+  return self
+end
+
+---@return boolean
+function Loaders:several() return #self.names > 1 end
+
+---The name under which run:start was given this loader.
+function Loaders:name_of(loader)
+  for _, name in ipairs(self.names) do
+    if self.by_name[name].loader == loader then return name end
+  end
+  error(("run:steps: this loader was not given to run:start, which has %s; pass it there, as in loaders = "
+    .. "{ short = a, long = b }"):format(table.concat(self.names, ", ")), 3)
+end
+
+---How much an update adds to a total.
+local function drawn(update, key)
+  local from, upto = update.from, update.upto
+  if from and upto and from[key] and upto[key] then return upto[key] - from[key] end
+  local own = { sequences = update.sequences, masked_tokens = update.masked }
+  return own[key] or key ~= "masked_tokens" and update.tokens or 0
+end
+
+---The counters with this update, and its `schedule_step` over all loaders.
+local function count(self, name, update, step, seconds)
+  local counters = { step = step, seconds = seconds, schedule_step = update.schedule_step or update.index + 1 }
+  for _, other in ipairs(self.names) do
+    if other ~= name then counters.schedule_step = counters.schedule_step + self.by_name[other].schedule_step end
+  end
+  for _, key in ipairs(TOTALS) do counters[key] = self.totals[key] + drawn(update, key) end
+  return counters
+end
+
+---The next update of a loader, with the counters of the run; nil when it has no more.
+---@param name string
+---@param step integer its number in the run
+---@param seconds number of the run
+function Loaders:next(name, step, seconds)
+  local at = self.by_name[name]
+  local update = at.loader:next()
+  if not update then return nil end
+  local own = update.schedule_step or step
+  update.counters = count(self, name, update, step, seconds)
+  update.schedule_step = update.counters.schedule_step
+  self.drawn = { name = name, schedule_step = own, counters = update.counters }
+  return update
+end
+
+---The update that was drawn has been trained on: the next one begins behind it.
+function Loaders:advance()
+  local at = self.by_name[self.drawn.name]
+  at.cursor, at.schedule_step = at.loader:cursor(), self.drawn.schedule_step
+  for _, key in ipairs(TOTALS) do self.totals[key] = self.drawn.counters[key] end
+  self.drawn = nil
+end
+
+---Plain values that `restore` takes.
+function Loaders:state()
+  local state = { totals = self.totals, cursors = {}, schedule_steps = {} }
+  for _, name in ipairs(self.names) do
+    state.cursors[name], state.schedule_steps[name] = self.by_name[name].cursor, self.by_name[name].schedule_step
+  end
+  return state
+end
+
+---Takes up where a checkpoint stood.  A loader that the checkpoint does not know begins at its start.
+function Loaders:restore(state)
+  for name, cursor in pairs(state.cursors) do
+    local at = self.by_name[name]
+    if not at then
+      failure.raise("config", "the run was trained on a loader named '%s', which the recipe does not give to "
+        .. "run:start (it has %s); a resume needs it", name, table.concat(self.names, ", "))
+    end
+    at.cursor, at.schedule_step = cursor, state.schedule_steps[name]
+    at.loader:seek(cursor)
+  end
+  self.totals = state.totals
+end
+
+---The plans of all loaders, as files of a checkpoint: plan.txt, or plan-NAME.txt when there are several.
+---@return table<string, string>
+function Loaders:plans()
+  local files = {}
+  for _, name in ipairs(self.names) do
+    local at = self.by_name[name]
+    local text = at.loader:plan_text(at.cursor.epoch)
+    files[self:several() and ("trainer/plan-%s.txt"):format(name) or "trainer/plan.txt"] = text
+  end
+  return files
+end
+
+return { new = new, TOTALS = TOTALS }
