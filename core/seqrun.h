@@ -84,6 +84,7 @@
 #include "core/tensor/plugin.h"
 #include "core/tensor/scope.h"
 #include "core/tensor/tensor.h"
+#include "core/tensor/weight.h"
 
 #include "core/train/optim.h"
 #include "core/train/params.h"

@@ -6,8 +6,8 @@
  *
  * Rules for every slot
  *   - Arguments come in this order: outputs, inputs, saved statistics, layout, scalars.
- *   - Shapes, dtypes and liveness have been checked by the front door (front.c, ops_*.c); outputs are
- *     allocated.  All tensors of a call live on one device, y->storage->device.
+ *   - Shapes, dtypes and liveness have been checked by the front door (front.c, ops_*.c); outputs
+ * are allocated.  All tensors of a call live on one device, y->storage->device.
  *   - Small ops accept any strides.  Coarse ops get contiguous tensors.
  *   - Activation gradients are written (=); parameter gradients are added to (+=).  A gradient that
  *     nobody wants is NULL.
@@ -126,7 +126,9 @@ typedef struct sr_step {
     const sr_tensor *grad; /* flat */
     sr_tensor *m, *v;      /* flat moments, from element `base` of the store on */
     int64_t base;
-    sr_tensor *low; /* bf16 copy of value to refresh, or NULL */
+    sr_tensor *low;            /* flat bf16 copy of value to refresh in the same pass, or NULL */
+    sr_tensor *const *weights; /* what ops read; see weight_build */
+    int64_t weight_count;
     const sr_segment *segments;
     int64_t count;
     const sr_chunk *chunks; /* of all segments that are not frozen, in order */
@@ -148,7 +150,7 @@ static inline double sr_step_correction(double beta, double applied) {
 
 /* Goes up with every change of this table, of sr_tensor, sr_storage, sr_device, sr_layout or of
  * sr_host (plugin.h). */
-enum { SR_ABI = 2 };
+enum { SR_ABI = 3 };
 
 struct sr_backend {
     int abi;      /* SR_ABI, */
@@ -271,6 +273,14 @@ struct sr_backend {
     sr_status (*cross_entropy)(sr_tensor *total, sr_tensor *nll, sr_tensor *correct,
                                sr_tensor *dlogits, const sr_tensor *logits, const sr_tensor *labels,
                                const sr_tensor *weights);
+
+    /* ---- weights in a layout of the device's own: both or neither ------------------------- */
+    /* Makes or updates weight->layout, the device's copy of w (rows, cols), which ops read by
+     * sr_weight_layout(); called when it is first asked for and when w's storage has been written
+     * to.  `step` may do this itself for those of its weights that have a layout, and sets
+     * weight->version to the version of w's storage. */
+    sr_status (*weight_build)(sr_weight *weight, const sr_tensor *w);
+    void (*weight_free)(sr_weight *weight);
 
     /* ---- optimizer ------------------------------------------------------------------------ */
     /* A step is grad_squares, grad_norm, lamb_moments when it is LAMB, and step; where several

@@ -7,6 +7,7 @@
 #include "core/tensor/pool.h"
 #include "core/tensor/scope.h"
 #include "core/tensor/storage.h"
+#include "core/tensor/weight.h"
 
 sr_device *sr_device_retain(sr_device *device) {
     device->refs++;
@@ -57,6 +58,7 @@ sr_status sr_device_open(sr_device **out, const sr_backend *backend, const char 
 void sr_device_close(sr_device *device) {
     if (device == NULL || device->closed) return;
     while (device->scope != device->outside) sr_scope_close(device->scope);
+    sr_weight_drop_all(device);
     while (device->outside->first != NULL) sr_storage_expire(device->outside->first);
     sr_device_trim(device);
     if (device->backend->close != NULL) device->backend->close(device);

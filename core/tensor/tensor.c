@@ -8,6 +8,7 @@
 #include "core/tensor/grad.h"
 #include "core/tensor/scope.h"
 #include "core/tensor/storage.h"
+#include "core/tensor/weight.h"
 
 /* The sizes above 0 multiply to a number that an int64_t holds, so that no walk over some of the
  * dimensions overflows. */
@@ -80,6 +81,7 @@ sr_status sr_tensor_alias(sr_tensor **out, const sr_tensor *t) {
     memcpy(y->shape, t->shape, sizeof y->shape);
     memcpy(y->stride, t->stride, sizeof y->stride);
     y->offset = t->offset;
+    y->weight = sr_weight_retain(t->weight);
     *out = y;
     return SR_OK;
 }
@@ -112,6 +114,8 @@ sr_status sr_tensor_view(sr_tensor **out, const sr_tensor *t, int ndim, const in
         return sr_fail(SR_EINVAL, "view: 2^63 elements and more; choose smaller sizes");
     SR_TRY(check_reach(t, ndim, shape, stride, offset));
     SR_TRY(sr_tensor_alias(out, t));
+    sr_weight_release((*out)->weight);
+    (*out)->weight = NULL;
     (*out)->ndim = ndim;
     (*out)->offset = offset;
     memcpy((*out)->shape, shape, (size_t)ndim * sizeof *shape);
@@ -128,6 +132,7 @@ static void free_tensor(sr_tensor *t) {
     sr_device *device = sr_device_retain(t->storage->device);
     sr_node_release(t->node);
     sr_tensor_release(t->grad);
+    sr_weight_release(t->weight);
     sr_storage_release(t->storage);
     sr_spare_give(&device->spares->tensors, t);
     sr_device_release(device);

@@ -28,6 +28,7 @@ enum { SR_MAX_DIMS = 6 };
 typedef struct sr_device sr_device; /* device.h */
 typedef struct sr_scope sr_scope;   /* scope.h */
 typedef struct sr_node sr_node;     /* grad.h: the op that made a tensor */
+typedef struct sr_weight sr_weight; /* weight.h */
 
 typedef struct sr_storage {
     sr_device *device;
@@ -51,6 +52,7 @@ typedef struct sr_tensor {
     struct sr_tensor *grad; /* of a leaf, or NULL; kernels add into it */
     sr_node *node;          /* the recorded op that made this tensor, or NULL */
     int output;             /* which of the node's outputs this is */
+    sr_weight *weight; /* of a whole matrix of parameters: its layouts on the device; or NULL */
     struct sr_tensor *next; /* links the device's free list and tensors about to go */
 } sr_tensor;
 

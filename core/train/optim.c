@@ -178,6 +178,9 @@ static sr_step describe(const sr_optim *o, double rate, double clip) {
     return (sr_step){
         .lamb = o->opts.lamb,
         .value = o->params->value,
+        .low = o->params->low,
+        .weights = o->params->read,
+        .weight_count = o->params->count + o->params->fused_count,
         .grad = o->params->grad,
         .m = o->m,
         .v = o->v,
@@ -228,6 +231,7 @@ sr_status sr_optim_begin(sr_optim *o, double rate, double clip) {
         return sr_fail(SR_EINVAL, "optimizer: clip is %g; give a norm above 0, or 0 for none",
                        clip);
     SR_TRY(check_backend(o));
+    SR_TRY(sr_params_check_low(o->params));
     if (o->pending == o->room) SR_TRY(sr_optim_settle(o));
     o->step = describe(o, rate, clip);
     return o->params->device->backend->grad_squares(o->squares, o->params->grad, o->chunks, o->from,
@@ -242,8 +246,9 @@ sr_status sr_optim_moments(sr_optim *o, const sr_tensor *loss) {
 }
 
 sr_status sr_optim_apply(sr_optim *o) {
+    sr_params_before_step(o->params);
     SR_TRY(o->params->device->backend->step(&o->step));
-    o->params->value->storage->version++;
+    SR_TRY(sr_params_after_step(o->params));
     return remember(o);
 }
 

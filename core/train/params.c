@@ -7,6 +7,7 @@
 
 #include "core/base/mem.h"
 #include "core/tensor/backend.h"
+#include "core/tensor/weight.h"
 
 enum { ALIGN = 64 }; /* elements */
 
@@ -58,6 +59,7 @@ static sr_status add_param(sr_params *p, const sr_param_spec *spec) {
     memcpy(param->shape, spec->shape, sizeof param->shape);
     param->init = spec->init;
     param->std = spec->std;
+    param->keep_f32 = spec->keep_f32;
     param->fused = -1;
     int64_t pad = spec->pad_rows_to > 1 ? spec->pad_rows_to : 1;
     SR_TRY(product(&param->size, spec, spec->shape[0]));
@@ -82,6 +84,12 @@ static sr_status join_group(sr_params *p, const char *name) {
                            "params: '%s' and '%s' are fused but differ in more than "
                            "rows",
                            p->list[last->first].name, p->list[i].name);
+        if (p->list[last->first].keep_f32 != p->list[i].keep_f32)
+            return sr_fail(
+                SR_EINVAL,
+                "params: '%s' and '%s' are fused, but only one is kept in f32; give both "
+                "the same 'keep'",
+                p->list[last->first].name, p->list[i].name);
         last->count++;
     } else {
         if (sr_params_find_fused(p, name) != NULL)
@@ -115,43 +123,59 @@ static void place(sr_params *p) {
 /* ---- the stores ------------------------------------------------------------------------------ */
 
 sr_status sr_params_store(sr_tensor **out, sr_device *device, sr_dtype dtype, int64_t elements) {
-    sr_scope *open = device->scope;
-    device->scope = device->outside;
-    sr_status st = sr_tensor_new(out, device, dtype, 1, &elements);
-    device->scope = open;
-    return st == SR_OK ? device->backend->fill(*out, 0.0) : st;
+    SR_TRY(sr_tensor_new_in(out, device->outside, dtype, 1, &elements));
+    return device->backend->fill(*out, 0.0);
 }
 
 sr_status sr_params_flat(sr_tensor **out, sr_device *device, int64_t elements) {
     return sr_params_store(out, device, device->real, elements);
 }
 
-/* A leaf over `rows` rows of `like`'s shape at its offset; its grad is the same view of the
- * gradients. */
-static sr_status new_leaf(sr_tensor **out, const sr_params *p, const sr_param *like, int64_t rows) {
+/* `rows` rows of `like`'s shape at its offset in a store. */
+static sr_status view_of(sr_tensor **out, const sr_tensor *store, const sr_param *like,
+                         int64_t rows) {
     int64_t shape[SR_MAX_DIMS], stride[SR_MAX_DIMS];
     memcpy(shape, like->shape, sizeof shape);
     shape[0] = rows;
     stride[like->ndim - 1] = 1;
     for (int i = like->ndim - 1; i > 0; i--) stride[i - 1] = stride[i] * shape[i];
-    SR_TRY(sr_tensor_view(out, p->value, like->ndim, shape, stride, like->offset));
+    return sr_tensor_view(out, store, like->ndim, shape, stride, like->offset);
+}
+
+/* A leaf over `rows` rows of `like`'s shape, number `id` of those that ops read; its grad is the
+ * same view of the gradients. */
+static sr_status new_leaf(sr_tensor **out, sr_params *p, const sr_param *like, int64_t rows,
+                          int64_t id) {
+    bool low = p->low != NULL && !like->keep_f32;
+    SR_TRY(view_of(out, low ? p->low : p->value, like, rows));
+    p->read[id] = *out;
     (*out)->requires_grad = true;
-    return sr_tensor_view(&(*out)->grad, p->grad, like->ndim, shape, stride, like->offset);
+    if (like->ndim == 2)
+        SR_TRY(sr_weight_new(&(*out)->weight, p->device, id, rows, like->shape[1]));
+    return view_of(&(*out)->grad, p->grad, like, rows);
 }
 
 static sr_status make_leaves(sr_params *p) {
-    for (int64_t i = 0; i < p->count; i++)
-        SR_TRY(new_leaf(&p->list[i].leaf, p, &p->list[i], p->list[i].shape[0]));
+    SR_TRY(sr_new(&p->read, p->count + p->fused_count));
+    for (int64_t i = 0; i < p->count; i++) {
+        sr_param *param = &p->list[i];
+        SR_TRY(new_leaf(&param->leaf, p, param, param->shape[0], i));
+        if (param->leaf->dtype == p->value->dtype)
+            param->master = sr_tensor_retain(param->leaf);
+        else
+            SR_TRY(view_of(&param->master, p->value, param, param->shape[0]));
+    }
     for (int32_t g = 0; g < p->fused_count; g++) {
         sr_fused *group = &p->fused[g];
         int64_t rows = 0;
         for (int64_t i = 0; i < group->count; i++) rows += p->list[group->first + i].shape[0];
-        SR_TRY(new_leaf(&group->leaf, p, &p->list[group->first], rows));
+        SR_TRY(new_leaf(&group->leaf, p, &p->list[group->first], rows, p->count + g));
     }
     return SR_OK;
 }
 
-static sr_status build(sr_params *p, const sr_param_spec *specs, int64_t count) {
+static sr_status build(sr_params *p, const sr_param_spec *specs, int64_t count,
+                       sr_dtype precision) {
     for (int64_t i = 0; i < count; i++) {
         SR_TRY(add_param(p, &specs[i]));
         if (specs[i].fuse != NULL) SR_TRY(join_group(p, specs[i].fuse));
@@ -159,12 +183,17 @@ static sr_status build(sr_params *p, const sr_param_spec *specs, int64_t count) 
     place(p);
     SR_TRY(sr_params_flat(&p->value, p->device, p->stored));
     SR_TRY(sr_params_flat(&p->grad, p->device, p->stored));
+    if (precision != p->device->real)
+        SR_TRY(sr_params_store(&p->low, p->device, precision, p->stored));
     return make_leaves(p);
 }
 
 sr_status sr_params_new(sr_params **out, sr_device *device, const sr_param_spec *specs,
-                        int64_t count) {
+                        int64_t count, sr_dtype precision) {
     *out = NULL;
+    if (!sr_device_computes(device, precision))
+        return sr_fail(SR_EINVAL, "params: %s does not compute in %s; choose another precision",
+                       device->name, sr_dtype_name(precision));
     if (count < 1)
         return sr_fail(SR_EINVAL, "params: the list is empty; give at least one parameter");
     sr_params *p;
@@ -172,7 +201,7 @@ sr_status sr_params_new(sr_params **out, sr_device *device, const sr_param_spec 
     p->device = device;
     sr_status st = sr_new(&p->list, count);
     if (st == SR_OK) st = sr_new(&p->fused, count);
-    if (st == SR_OK) st = build(p, specs, count);
+    if (st == SR_OK) st = build(p, specs, count, precision);
     if (st != SR_OK) {
         sr_params_free(p);
         return st;
@@ -185,6 +214,7 @@ void sr_params_free(sr_params *p) {
     if (p == NULL) return;
     for (int64_t i = 0; i < p->count; i++) {
         sr_tensor_release(p->list[i].leaf);
+        sr_tensor_release(p->list[i].master);
         sr_free(p->list[i].name);
     }
     for (int32_t g = 0; g < p->fused_count; g++) {
@@ -193,6 +223,8 @@ void sr_params_free(sr_params *p) {
     }
     sr_tensor_release(p->value);
     sr_tensor_release(p->grad);
+    sr_tensor_release(p->low);
+    sr_free(p->read);
     sr_free(p->list);
     sr_free(p->fused);
     sr_free(p);
@@ -206,28 +238,67 @@ sr_fused *sr_params_find_fused(const sr_params *p, const char *name) {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-sr_status sr_params_initialise_one(sr_params *p, sr_param *param, uint64_t seed) {
+static sr_status write_initial(sr_params *p, sr_param *param, uint64_t seed) {
     const sr_backend *backend = p->device->backend;
-    sr_tensor *leaf = param->leaf;
-    leaf->storage->version++;
+    sr_tensor *to = param->master;
+    sr_tensor_wrote(to);
     switch (param->init) {
     case SR_INIT_ZEROS:
-        return backend->fill(leaf, 0.0);
+        return backend->fill(to, 0.0);
     case SR_INIT_ONES:
-        return backend->fill(leaf, 1.0);
+        return backend->fill(to, 1.0);
     case SR_INIT_NORMAL:
         break;
     }
     if (backend->random == NULL) return sr_backend_lacks(p->device, "random");
     /* 56 bits of the name's hash: the top byte of the last counter word counts attempts */
     uint64_t key = XXH3_64bits(param->name, strlen(param->name));
-    return backend->random(leaf, SR_TRUNCATED_NORMAL, seed, SR_PURPOSE_INIT, (uint32_t)key,
+    return backend->random(to, SR_TRUNCATED_NORMAL, seed, SR_PURPOSE_INIT, (uint32_t)key,
                            (uint32_t)(key >> 32) & 0xFFFFFFu, 0.0, param->std);
 }
 
 sr_status sr_params_initialise(sr_params *p, uint64_t seed) {
-    for (int64_t i = 0; i < p->count; i++) SR_TRY(sr_params_initialise_one(p, &p->list[i], seed));
+    for (int64_t i = 0; i < p->count; i++) SR_TRY(write_initial(p, &p->list[i], seed));
+    return sr_params_refresh(p);
+}
+
+sr_status sr_params_initialise_one(sr_params *p, sr_param *param, uint64_t seed) {
+    SR_TRY(write_initial(p, param, seed));
+    return sr_params_refresh(p);
+}
+
+/* ---- what ops read --------------------------------------------------------------------------- */
+
+static sr_status refresh_layouts(sr_params *p) {
+    for (int64_t i = 0; i < p->count + p->fused_count; i++) SR_TRY(sr_weight_refresh(p->read[i]));
     return SR_OK;
+}
+
+sr_status sr_params_refresh(sr_params *p) {
+    if (p->low != NULL) {
+        sr_tensor_wrote(p->low);
+        SR_TRY(p->device->backend->copy(p->low, p->value));
+        p->low_version = p->low->storage->version;
+    }
+    return refresh_layouts(p);
+}
+
+sr_status sr_params_check_low(const sr_params *p) {
+    if (p->low == NULL || p->low->storage->version == p->low_version) return SR_OK;
+    return sr_fail(SR_EINVAL,
+                   "params: the bf16 copy of a parameter was written to; write to the parameter "
+                   "with params:set(name, values)");
+}
+
+void sr_params_before_step(sr_params *p) {
+    sr_tensor_wrote(p->value);
+    if (p->low == NULL) return;
+    sr_tensor_wrote(p->low);
+    p->low_version = p->low->storage->version;
+}
+
+sr_status sr_params_after_step(sr_params *p) {
+    return refresh_layouts(p);
 }
 
 sr_status sr_params_zero_grad(sr_params *p) {

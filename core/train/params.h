@@ -3,6 +3,10 @@
  * Every parameter is a view into both stores, with a name and a shape as in Hugging Face, so the
  * optimizer, the norm and the reduction over ranks see two flat arrays and a list of segments.
  *
+ * With precision bf16 there is a third store, `low`: a bf16 copy of the values, which ops read
+ * instead.  The values are then masters: the optimizer updates them and refreshes the copy in one
+ * pass, and checkpoints hold them.  Gradients are f32.  Weights of norms are read in f32 always.
+ *
  * Offsets are multiples of 64 elements (a cache line in every dtype), but the members of one fuse
  * group stand side by side without a gap, so that one product can serve them all: query, key and
  * value weights are three parameters and one (3 H, H) matrix.  Rows may be padded in the store (a
@@ -36,6 +40,7 @@ typedef struct sr_param_spec {
     double std;          /* of SR_INIT_NORMAL */
     int64_t pad_rows_to; /* rows in the store are a multiple of this; 0 or 1: no padding */
     const char *fuse;    /* members of one group follow each other in the list; or NULL */
+    bool keep_f32;       /* ops read it in f32 in every precision: weights of norms */
 } sr_param_spec;
 
 typedef struct sr_param {
@@ -45,7 +50,10 @@ typedef struct sr_param {
     int64_t offset;  /* elements from the start of the stores */
     int64_t size;    /* elements that the model sees */
     int64_t stored;  /* the same with padded rows */
-    sr_tensor *leaf; /* view of the values, requires_grad, its grad a view of the gradients */
+    sr_tensor *leaf; /* what ops read: view of the values or of their bf16 copy; requires_grad, its
+                        grad is a view of the gradients */
+    sr_tensor *master; /* view of the values; the leaf itself when that is one */
+    bool keep_f32;
     sr_init init;
     double std;
     int32_t fused; /* index of its fuse group, or -1 */
@@ -59,9 +67,12 @@ typedef struct sr_fused {
 } sr_fused;
 
 typedef struct sr_params {
-    sr_device *device; /* borrowed */
-    sr_tensor *value;  /* (stored) flat; real dtype of the device: f32 masters, f64 on ref */
-    sr_tensor *grad;   /* (stored) flat, same dtype */
+    sr_device *device;    /* borrowed */
+    sr_tensor *value;     /* (stored) flat; real dtype of the device: f32 masters, f64 on ref */
+    sr_tensor *grad;      /* (stored) flat, same dtype */
+    sr_tensor *low;       /* (stored) flat bf16 copy of value; NULL when ops read the values */
+    sr_tensor **read;     /* borrowed: all leaves, those of fuse groups last */
+    uint64_t low_version; /* of low's storage after its last refresh */
     sr_param *list;
     int64_t count;
     sr_fused *fused;
@@ -72,12 +83,14 @@ typedef struct sr_params {
 
 /* A store on `device` with all values and gradients zero; it belongs to no scope.
  *
- * Errors: SR_EINVAL  an empty list, a name twice, a size below 1, a fuse group whose members differ
- *                    in more than rows, are padded, or do not follow each other
- *         SR_ENOMEM
+ *   precision  what ops read: the device's real dtype, or SR_BF16 where that is f32
+ *
+ * Errors: SR_EINVAL  a precision that the device lacks, an empty list, a name twice, a size below
+ * 1, a fuse group whose members differ in more than rows, are padded, kept in f32 in part, or do
+ * not follow each other SR_ENOMEM
  */
 sr_status sr_params_new(sr_params **out, sr_device *device, const sr_param_spec *specs,
-                        int64_t count);
+                        int64_t count, sr_dtype precision);
 void sr_params_free(sr_params *params); /* NULL is allowed; tensors held elsewhere stay live */
 
 /* The fuse group of this name, or NULL. */
@@ -90,6 +103,17 @@ sr_status sr_params_initialise(sr_params *params, uint64_t seed);
 sr_status sr_params_initialise_one(sr_params *params, sr_param *param, uint64_t seed);
 
 sr_status sr_params_zero_grad(sr_params *params);
+
+/* Whoever writes to a master calls this afterwards: refreshes the bf16 copy and the device's
+ * layouts of weights. */
+sr_status sr_params_refresh(sr_params *params);
+
+/* SR_EINVAL when somebody has written to the bf16 copy, which the next step would undo. */
+sr_status sr_params_check_low(const sr_params *params);
+
+/* Before and after a step of the optimizer writes values and their copy. */
+void sr_params_before_step(sr_params *params);
+sr_status sr_params_after_step(sr_params *params);
 
 /* A zeroed flat tensor that belongs to no scope: a store.  sr_params_flat: of the device's real
  * dtype. */

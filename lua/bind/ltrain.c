@@ -32,15 +32,17 @@ static void read_spec(lua_State *L, int at, sr_param_spec *spec) {
     spec->std = lsr_field_number(L, at, "std", 0.02);
     spec->pad_rows_to = lsr_field_integer(L, at, "pad_rows_to", 0);
     spec->init = kinds[lsr_field_choice(L, at, "init", inits)];
+    spec->keep_f32 = lsr_field_string(L, at, "keep", NULL) != NULL;
     lua_getfield(L, at, "shape");
     luaL_checktype(L, -1, LUA_TTABLE);
     spec->ndim = lsr_checksizes(L, lua_gettop(L), spec->shape);
     lua_pop(L, 1);
 }
 
-/* params(list) -> Params on the current device, all zero */
+/* params(list [, dtype that ops read]) -> Params on the current device, all zero */
 static int train_params(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
+    sr_dtype precision = lua_isnoneornil(L, 2) ? lsr_device(L)->real : lsr_checkdtype(L, 2);
     lua_settop(L, 1);
     int64_t count = luaL_len(L, 1);
     sr_param_spec *specs = lsr_scratch(L, count, sizeof *specs);
@@ -50,7 +52,7 @@ static int train_params(lua_State *L) {
         lua_pop(L, 1);
     }
     sr_params **box = lsr_newbox(L, sizeof *box, PARAMS);
-    lsr_check(L, sr_params_new(box, lsr_device(L), specs, count));
+    lsr_check(L, sr_params_new(box, lsr_device(L), specs, count, precision));
     return 1;
 }
 
@@ -61,6 +63,19 @@ static int params_get(lua_State *L) {
     sr_param *param = check_param(L, 2);
     lsr_pushtensor(L, sr_tensor_retain(param->leaf));
     return 1;
+}
+
+/* params:master(i) -> its values, which are what the optimizer updates and files hold */
+static int params_master(lua_State *L) {
+    sr_param *param = check_param(L, 2);
+    lsr_pushtensor(L, sr_tensor_retain(param->master));
+    return 1;
+}
+
+/* params:refresh(): after writes to masters */
+static int params_refresh(lua_State *L) {
+    lsr_check(L, sr_params_refresh(lsr_checkparams(L, 1)));
+    return 0;
 }
 
 /* params:fused(name) -> leaf tensor over all members of the group */
@@ -119,6 +134,8 @@ static int params_zero_grad(lua_State *L) {
 
 static const luaL_Reg params_methods[] = {
     {"get", params_get},
+    {"master", params_master},
+    {"refresh", params_refresh},
     {"fused", params_fused},
     {"value", params_value},
     {"grad", params_grad},

@@ -7,6 +7,9 @@
 --   p:initialise(seed); local w = p:get "w"
 --
 -- `group` is a label that optimizers look at: "decay" (the default) or "no_decay".
+--
+-- sr.params.new(list, { precision = "bf16" }) keeps f32 masters and f32 gradients, and a bf16 copy that ops read;
+-- parameters with keep = "f32" are read in f32.  Write to parameters with p:set(name, values).
 
 local check = require("seqrun.check")
 local guess = require("seqrun.guess")
@@ -23,16 +26,19 @@ local params = {}
 ---@field pad_rows_to? integer rows in the store are a multiple of this; the padding never shows
 ---@field fuse? string members of one group stand side by side and can be had as one tensor
 ---@field group? string label for optimizers; default "decay"
+---@field keep? "f32" ops read it in f32 in every precision, as weights of norms
 
 ---@class seqrun.Params
 ---@field core userdata the store itself
+---@field precision "f32"|"bf16" what ops read; "f32" is f64 on ref
 local Params = {}
 Params.__index = Params
 
 local KNOWN = {
   name = "string", shape = "table", init = "string", std = "number", pad_rows_to = "number", fuse = "string",
-  group = "string",
+  group = "string", keep = "string",
 }
+local OPTIONS = { precision = true }
 
 local function check_spec(i, spec)
   if type(spec) ~= "table" or type(spec.name) ~= "string" or type(spec.shape) ~= "table" then
@@ -41,16 +47,29 @@ local function check_spec(i, spec)
   local what = ("params: '%s'"):format(spec.name)
   check.options(what, spec, KNOWN)
   for key, value in pairs(spec) do check.value(("%s: %s"):format(what, key), value, KNOWN[key]) end
+  if spec.keep ~= nil and spec.keep ~= "f32" then
+    check.fail("%s: keep is '%s'; expected 'f32' or nothing", what, spec.keep)
+  end
+end
+
+---What ops are to read, checked.
+local function precision_of(options)
+  check.options("params", options, OPTIONS)
+  return check.choice("params: precision", options.precision or "f32", { "f32", "bf16" })
 end
 
 ---A store of these parameters on the current device, all zero.
 ---@param list seqrun.ParamSpec[]
+---@param options? { precision?: "f32"|"bf16" } what ops read; default f32
 ---@return seqrun.Params
-function params.new(list)
+function params.new(list, options)
   if type(list) ~= "table" then error("params: wanted a list of { name =, shape = }", 2) end
   for i, spec in ipairs(list) do check_spec(i, spec) end
-  local core = train.params(list)
-  local self = setmetatable({ core = core, shares = train.shares(core), list = {}, index = {} }, Params)
+  local precision = precision_of(options or {})
+  local core = train.params(list, precision == "bf16" and "bf16" or nil)
+  local self = setmetatable({
+    core = core, shares = train.shares(core), precision = precision, list = {}, index = {},
+  }, Params)
   for i, spec in ipairs(list) do
     self.list[i] = {
       name = spec.name, shape = { table.unpack(spec.shape) }, group = spec.group or "decay",
@@ -68,12 +87,23 @@ local function index_of(self, name)
   error(("params: there is no parameter '%s'%s"):format(tostring(name), hint), 3)
 end
 
----The parameter of this name: a leaf, whose grad is a view of the gradient store.
+---The parameter of this name as ops read it: a leaf, whose grad is a view of the gradient store.
 ---@param name string
 ---@return seqrun.Tensor
 function Params:get(name)
   return self.core:get(self.index[name] or index_of(self, name))
 end
+
+---The values of a parameter, which the optimizer updates and checkpoints hold: the leaf itself in f32.  Call
+---refresh() after writing to them.
+---@param name string
+---@return seqrun.Tensor
+function Params:master(name)
+  return self.core:master(self.index[name] or index_of(self, name))
+end
+
+---Brings up to date what ops read, after writes to masters.
+function Params:refresh() self.core:refresh() end
 
 ---All members of a fuse group as one leaf: rows added up.
 ---@param group string
@@ -133,7 +163,7 @@ function Params:finish_update() self.shares:finish() end
 ---A copy of a parameter's values, outside of any graph.
 ---@param name string
 ---@return seqrun.Tensor
-function Params:value_of(name) return self:get(name):detach():clone() end
+function Params:value_of(name) return self:master(name):detach():clone() end
 
 ---Writes a parameter's values.
 ---@param name string
@@ -141,9 +171,10 @@ function Params:value_of(name) return self:get(name):detach():clone() end
 function Params:set(name, values)
   local guard <close> = tensor.no_grad()
   local i = index_of(self, name)
-  local leaf = self.core:get(i):detach()
-  if type(values) ~= "userdata" then values = tensor.tensor(values, { device = leaf:device() }) end
-  leaf:copy_(values)
+  local master = self.core:master(i):detach()
+  if type(values) ~= "userdata" then values = tensor.tensor(values, { device = master:device() }) end
+  master:copy_(values)
+  self:refresh()
 end
 
 ---One line a parameter.

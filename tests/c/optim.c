@@ -73,7 +73,7 @@ static float *train(sr_device *d, bool lamb, int parts) {
     float *values = NULL;
     int64_t end = 0;
     fill_segments(segments);
-    CHECK_OK(sr_params_new(&p, d, specs, COUNT));
+    CHECK_OK(sr_params_new(&p, d, specs, COUNT, d->real));
     CHECK_OK(sr_params_initialise(p, 3));
     for (int i = 0; i < parts; i++) {
         opts.range = parts > 1 ? sr_optim_cut(p, i, parts) : (sr_range){0, 0};
@@ -101,7 +101,7 @@ static float *train(sr_device *d, bool lamb, int parts) {
 
 static void test_parts(sr_device *d, bool lamb) {
     sr_params *p;
-    CHECK_OK(sr_params_new(&p, d, specs, COUNT));
+    CHECK_OK(sr_params_new(&p, d, specs, COUNT, d->real));
     float *whole = train(d, lamb, 1);
     for (int parts = 2; parts <= MOST; parts++) {
         float *together = train(d, lamb, parts);
@@ -119,7 +119,7 @@ static void test_pieces(sr_device *d) {
     sr_segment segments[COUNT];
     int64_t held[COUNT] = {0};
     fill_segments(segments);
-    CHECK_OK(sr_params_new(&p, d, specs, COUNT));
+    CHECK_OK(sr_params_new(&p, d, specs, COUNT, d->real));
     for (int part = 0; part < 3; part++) {
         sr_optim_opts opts = opts_of(true);
         opts.range = sr_optim_cut(p, part, 3);
@@ -147,7 +147,7 @@ static void test_ranges(sr_device *d) {
     sr_segment segments[COUNT];
     sr_optim_opts opts = opts_of(false);
     fill_segments(segments);
-    CHECK_OK(sr_params_new(&p, d, specs, COUNT));
+    CHECK_OK(sr_params_new(&p, d, specs, COUNT, d->real));
     opts.range = (sr_range){0, 100};
     CHECK_FAILS(sr_optim_new(&o, p, segments, &opts), SR_EINVAL, "cut a chunk");
     opts.range = (sr_range){0, p->stored + 1};

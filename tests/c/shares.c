@@ -62,7 +62,7 @@ static void test_tree(sr_device *d) {
         sr_params *p;
         sr_shares *s;
         float wanted[N];
-        CHECK_OK(sr_params_new(&p, d, &spec, 1));
+        CHECK_OK(sr_params_new(&p, d, &spec, 1, d->real));
         CHECK_OK(sr_shares_new(&s, p));
         tree(wanted, 0, levels(total), total);
         for (int round = 0; round < 2; round++) {
@@ -86,7 +86,7 @@ static void test_ranks(sr_device *d) {
         sr_shares *s[3];
         float wanted[N];
         for (int r = 0; r < 3; r++) {
-            CHECK_OK(sr_params_new(&p[r], d, &spec, 1));
+            CHECK_OK(sr_params_new(&p[r], d, &spec, 1, d->real));
             CHECK_OK(sr_shares_new(&s[r], p[r]));
             CHECK_OK(sr_shares_begin(s[r], total));
             for (int i = cuts[c][r]; i < cuts[c][r + 1]; i++) CHECK_OK(add_share(s[r], i));
@@ -109,7 +109,7 @@ static void test_unfinished(sr_device *d) {
     sr_params *p;
     sr_shares *s;
     float wanted[N];
-    CHECK_OK(sr_params_new(&p, d, &spec, 1));
+    CHECK_OK(sr_params_new(&p, d, &spec, 1, d->real));
     CHECK_OK(sr_shares_new(&s, p));
     CHECK_FAILS(sr_shares_end(s, 0), SR_EINVAL, "no update is under way");
     CHECK_FAILS(sr_shares_begin(s, 0), SR_EINVAL, "choose 1 to");
@@ -137,7 +137,7 @@ static void test_unfinished(sr_device *d) {
 static sr_status whole_life(sr_device *d) {
     sr_params *p = NULL;
     sr_shares *s = NULL;
-    sr_status st = sr_params_new(&p, d, &spec, 1);
+    sr_status st = sr_params_new(&p, d, &spec, 1, d->real);
     if (st == SR_OK) st = sr_shares_new(&s, p);
     if (st == SR_OK) st = sr_shares_begin(s, 8);
     for (int i = 0; i < 8 && st == SR_OK; i++) st = add_share(s, i);

@@ -59,7 +59,7 @@ static sr_status whole_life(sr_device *device, bool lamb) {
     for (int i = 0; i < COUNT; i++) segments[i].rate = 1;
     sr_optim_opts opts = {
         .lamb = lamb, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-6, .power = 1, .max_skipped = 3};
-    sr_status st = sr_params_new(&p, device, specs, COUNT);
+    sr_status st = sr_params_new(&p, device, specs, COUNT, device->real);
     if (st == SR_OK) st = sr_params_initialise(p, 3);
     if (st == SR_OK) st = sr_optim_new(&o, p, segments, &opts);
     if (st == SR_OK) st = sr_optim_step(o, 0.1, 1.0, NULL);
@@ -93,7 +93,7 @@ static void test_layout(void) {
     sr_device *device;
     sr_params *p;
     CHECK_OK(sr_device_open(&device, &sr_backend_ref, "ref", NULL));
-    CHECK_OK(sr_params_new(&p, device, specs, COUNT));
+    CHECK_OK(sr_params_new(&p, device, specs, COUNT, device->real));
     CHECK(p->list[0].offset == 0 && p->list[0].size == 15 && p->list[0].stored == 24);
     CHECK(p->list[1].offset == 64 && p->list[2].offset == 70); /* fused: no gap */
     CHECK(p->list[3].offset == 128 && p->stored == 192);

@@ -130,7 +130,7 @@ end
 ---The parameters of a store as tensors by name; padding never shows in them.
 local function tensors_of(params)
   local tensors = {}
-  for _, name in ipairs(params:names()) do tensors[name] = params:get(name):detach() end
+  for _, name in ipairs(params:names()) do tensors[name] = params:master(name):detach() end
   return tensors
 end
 

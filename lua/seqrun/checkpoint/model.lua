@@ -79,7 +79,7 @@ local function read_one(params, name, source, report)
     return nil, ("checkpoint: tensor '%s' has shape %s, the model wants %s; %s"):format(
       source.entry.name, show(source.entry.shape), show(wanted), fix), "data"
   end
-  local ok, message, code = source.file:read_into(params:get(name):detach(), source.entry.name, count)
+  local ok, message, code = source.file:read_into(params:master(name):detach(), source.entry.name, count)
   if not ok then return nil, message, code end
   report.loaded[#report.loaded + 1] = { name = name, from = source.entry.name, note = note }
   return true
@@ -142,6 +142,7 @@ function model.load(path, params, seed)
   local filled
   filled, message, code = fill(params, found, seed, report)
   close_all(found)
+  params:refresh()
   if filled and #report.loaded == 0 then
     return nil, ("%s: holds no parameter of this model"):format(path), "data"
   end

@@ -127,6 +127,14 @@ local Params = {}
 ---@return seqrun.Tensor
 function Params:get(i) end
 
+---The values of a parameter, which the optimizer updates and checkpoints hold.
+---@param i integer
+---@return seqrun.Tensor
+function Params:master(i) end
+
+---After writes to masters: brings up to date what ops read.
+function Params:refresh() end
+
 ---All members of a fuse group as one leaf.
 ---@param name string
 ---@return seqrun.Tensor

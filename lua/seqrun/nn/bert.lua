@@ -57,7 +57,8 @@ local function wants_pooler(list)
 end
 
 ---A BERT on the current device, parameters not yet initialised.
----@param config table keys of Hugging Face's config.json; what is left out is BERT-base; heads: { "mlm", "nsp" }
+---@param config table keys of Hugging Face's config.json; what is left out is BERT-base; heads: { "mlm", "nsp" };
+---  precision: "f32" (the default) or "bf16", what ops read of the parameters
 ---@return seqrun.Bert
 function Bert.new(config)
   local whole = configs.whole(config, 4)
@@ -72,7 +73,7 @@ function Bert.new(config)
     heads[i] = make_head(i, name, encoder)
     parts[i + 1] = heads[i]
   end
-  local self = setmetatable(Model.new(parts), Bert)
+  local self = setmetatable(Model.new(parts, { precision = encoder.precision }), Bert)
   self.encoder, self.heads, self.config = encoder, heads, encoder.config
   return self
 end

@@ -52,6 +52,10 @@ for key in ([[ architectures dtype torch_dtype transformers_version use_cache cl
   IGNORED[key] = true
 end
 
+---Keys that are ours and not checked here.
+local OWN = { "heads", "precision" }
+local IS_OWN = { heads = true, precision = true }
+
 ---The keys of a table and of those that it inherits from.
 local function inherited(given, level)
   if type(given) ~= "table" then
@@ -72,7 +76,7 @@ local function known_keys()
   for _, keys in ipairs { KEYS, ONLY, IGNORED } do
     for name in pairs(keys) do names[#names + 1] = name end
   end
-  names[#names + 1] = "heads"
+  table.move(OWN, 1, #OWN, #names + 1, names)
   table.sort(names)
   return names
 end
@@ -113,7 +117,7 @@ local function check_whole(whole, level)
   end
 end
 
----A config with all keys of the encoder, checked.  `heads` and keys of Hugging Face that change nothing are kept.
+---A config with all keys of the encoder, checked.  `heads`, `precision` and keys of Hugging Face that change nothing are kept.
 ---@param given table|nil what is left out is BERT-base
 ---@param level integer the stack level that errors name, as of error()
 ---@return table
@@ -122,7 +126,7 @@ function config.whole(given, level)
   local whole = {}
   for key, rule in pairs(KEYS) do whole[key] = rule.default end
   for key, value in pairs(given) do
-    if key ~= "heads" then check_key(key, value, level + 1) end
+    if not IS_OWN[key] then check_key(key, value, level + 1) end
     whole[key] = KEYS[key] and KEYS[key].integer and math.tointeger(value) or value
   end
   check_whole(whole, level + 1)

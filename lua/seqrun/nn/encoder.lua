@@ -57,7 +57,7 @@ end
 local OPTIONS = { pooler = true, prefix = true }
 
 ---An encoder on the current device, parameters not yet initialised.
----@param config table keys of Hugging Face's config.json; what is left out is BERT-base
+---@param config table keys of Hugging Face's config.json; what is left out is BERT-base; precision: "f32" or "bf16"
 ---@param options? { pooler?: boolean, prefix?: string } pooler: with the map that reads [CLS]; prefix: of the
 ---  parameters' names, "bert."
 ---@return seqrun.Encoder
@@ -66,10 +66,11 @@ function Encoder.new(config, options)
   check.options("nn.encoder", options, OPTIONS)
   local whole = configs.whole(config, 4)
   if whole.heads ~= nil then error("nn.encoder: an encoder has no heads; use sr.nn.bert", 3) end
-  local prefix = options.prefix or "bert."
+  local prefix, precision = options.prefix or "bert.", whole.precision
+  whole.precision = nil
   return setmetatable({
     name = "encoder", config = whole, prefix = prefix, specs = list_specs(whole, prefix, options.pooler),
-    has_pooler = options.pooler or false,
+    has_pooler = options.pooler or false, precision = precision,
   }, Encoder)
 end
 

@@ -15,8 +15,8 @@ function nn.encoder(config, options)
 end
 
 ---A model of your own, from encoders, heads and lists of parameters; see nn/model.lua.
-function nn.model(parts)
-  local model = require("seqrun.nn.model").new(parts)
+function nn.model(parts, options)
+  local model = require("seqrun.nn.model").new(parts, options)
   return model
 end
 

@@ -17,8 +17,9 @@ local Model = {}
 Model.__index = Model
 
 ---@param parts table[]
+---@param options? { precision?: "f32"|"bf16" } of sr.params.new
 ---@return seqrun.Model
-function Model.new(parts)
+function Model.new(parts, options)
   if type(parts) ~= "table" or #parts == 0 then
     error("nn.model: expected a list of parts, such as { sr.nn.encoder(config), { { name = 'w', shape = { 9 } } } }", 3)
   end
@@ -31,7 +32,8 @@ function Model.new(parts)
     if rawget(part, "model") then error(("nn.model: part %d belongs to another model already"):format(i), 3) end
     table.move(specs, 1, #specs, #all + 1, all)
   end
-  local self = setmetatable({ parts = parts, training = true, recompute = false, params = params.new(all) }, Model)
+  local self = setmetatable({ parts = parts, training = true, recompute = false }, Model)
+  self.params = params.new(all, options)
   for _, part in ipairs(parts) do
     if part.specs then part.model, part.params = self, self.params end
   end

@@ -12,6 +12,7 @@ local ops = require("seqrun.ops")
 ---@field params seqrun.Params
 ---@field training boolean
 ---@field recompute boolean
+---@field precision? "f32"|"bf16" of the model that it makes of its own
 local Part = {}
 
 local SHARED = { params = true, training = true, recompute = true }
@@ -37,7 +38,8 @@ function part.class()
   function Class.__index(self, key)
     local value = Class[key]
     if value ~= nil or not SHARED[key] then return value end
-    local model = rawget(self, "model") or require("seqrun.nn.model").new { self }
+    local model = rawget(self, "model")
+    model = model or require("seqrun.nn.model").new({ self }, { precision = rawget(self, "precision") })
     return model[key]
   end
   return Class

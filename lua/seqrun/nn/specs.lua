@@ -27,8 +27,8 @@ function specs.new(std)
     add.bias(name .. ".bias", { outputs })
   end
   function add.norm(name, size)
-    push { name = name .. ".weight", shape = { size }, init = "ones", group = "no_decay" }
-    add.bias(name .. ".bias", { size })
+    push { name = name .. ".weight", shape = { size }, init = "ones", group = "no_decay", keep = "f32" }
+    add.bias(name .. ".bias", { size }, { keep = "f32" })
   end
   return list, add
 end

@@ -104,6 +104,8 @@ local keys = {
     doc = "updates of this run; none: as many as the rest of the schedule takes" } },
   { "seed", c.integer { default = 42, min = 0, doc = "random seed" } },
   { "device", c.string { default = "cpu", doc = "device to train on; one of sr.devices()" } },
+  { "precision", c.enum({ "f32", "bf16" }, { default = "f32",
+    doc = "of activations and of the weights that ops read; optimizer state, gradients and norms stay f32" }) },
   { "threads", c.integer { optional = true, min = 1, max = 1024, changeable = later,
     doc = "CPU threads; none: as many as the machine allows" } },
   { "budget", c.duration { optional = true, changeable = later,

@@ -85,7 +85,7 @@ function pretraining.model_options(cfg, corpus)
   for key, value in pairs(cfg.model) do
     if key ~= "recompute" then options[key] = value end
   end
-  options.vocab_size = corpus:vocab_size()
+  options.vocab_size, options.precision = corpus:vocab_size(), cfg.precision
   return options
 end
 
