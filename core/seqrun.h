@@ -72,6 +72,7 @@
 #include "core/batch/loader.h"
 #include "core/batch/mask.h"
 #include "core/batch/order.h"
+#include "core/batch/stage.h"
 #include "core/batch/tally.h"
 #include "core/batch/target.h"
 #include "core/batch/update.h"

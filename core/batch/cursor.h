@@ -15,6 +15,7 @@ typedef struct sr_counters {
 typedef struct sr_cursor {
     uint32_t epoch;
     int64_t position; /* packs (by packs) or sequences (by sequences) drawn of the epoch */
+    int32_t stage;    /* of the last update drawn */
     int64_t packs;    /* packs an update, by packs; 0: not settled */
     sr_counters drawn;
 } sr_cursor;

@@ -6,6 +6,7 @@
 #ifndef SR_BATCH_EPOCH_H
 #define SR_BATCH_EPOCH_H
 
+#include "core/batch/stage.h"
 #include "core/data/examples.h"
 #include "core/pack/depth.h"
 #include "core/pack/instances.h"
@@ -18,26 +19,36 @@ extern "C" {
 /* Immutable but for the count of references, which is safe from any thread. */
 typedef struct sr_epoch {
     uint32_t epoch; /* of the draws; 0 for given examples */
+    int stage;
     sr_examples *examples;
+    uint32_t *subset; /* (count) the uids that a stage draws from; NULL: all */
+    int64_t count;    /* sequences that are drawn */
     sr_plan *plan;
-    sr_packing *packing; /* NULL unless packs are drawn from it */
+    sr_packing *packing; /* of indices into the subset; NULL unless packs are drawn from it */
     int64_t packs;
+    bool saved;       /* the plan was made before */
     double seconds;   /* what building it took */
     char reason[200]; /* why this depth, when it was chosen by itself; else empty */
     int32_t refs;
 } sr_epoch;
 
-/* Builds an epoch with one reference.
+static inline uint32_t sr_epoch_uid(const sr_epoch *e, int64_t i) {
+    return e->subset != NULL ? e->subset[i] : (uint32_t)i;
+}
+
+typedef struct sr_epoch_opts {
+    sr_examples_opts examples;
+    const sr_pack_opts *solve; /* solver and max_seqs (or SR_DEPTH_AUTO) */
+    sr_plan *saved; /* a plan made before, shared when it is one of these lengths; NULL: none */
+    const sr_stage *stage; /* NULL: all sequences, as they are */
+    bool bind;             /* packs of the epoch will be drawn: makes `packing` */
+} sr_epoch_opts;
+
+/* Builds an epoch with one reference; `threads` draws examples, NULL: the caller's thread alone.
  *
- *   examples  its epoch and seed count
- *   solve   solver and max_seqs (or SR_DEPTH_AUTO); of no effect when `saved` fits
- *   saved   a plan made before, used when it is one of these lengths; NULL: none
- *   bind    whether packs of the epoch will be drawn: makes `packing`
- *   threads    for the draws; NULL: the caller's thread alone
- *
- * Errors: those of sr_examples_build(), sr_pack_solve(), sr_packing_new(). */
-sr_status sr_epoch_build(sr_epoch **out, const sr_dataset *d, const sr_examples_opts *examples,
-                         const sr_pack_opts *solve, const sr_plan *saved, bool bind,
+ * Errors: those of sr_examples_build(), sr_pack_solve(), sr_packing_new(); SR_EDATA when a stage
+ * leaves nothing. */
+sr_status sr_epoch_build(sr_epoch **out, const sr_dataset *d, const sr_epoch_opts *opts,
                          sr_threads *threads);
 sr_epoch *sr_epoch_retain(sr_epoch *e);
 void sr_epoch_release(sr_epoch *e); /* NULL is allowed */

@@ -1,7 +1,9 @@
 #include "core/batch/feed.h"
 
 #include <inttypes.h>
+#include <string.h>
 
+#include "core/base/log.h"
 #include "core/base/mem.h"
 
 static sr_status check(const sr_feed *f) {
@@ -34,16 +36,16 @@ static sr_status check(const sr_feed *f) {
     return SR_OK;
 }
 
-/* The saved plan outlives its owner: a copy through the text form. */
-static sr_status keep_plan(sr_feed *f) {
-    char *text;
-    size_t size;
-    if (f->opts.plan == NULL) return SR_OK;
-    SR_TRY(sr_plan_print(&text, &size, f->opts.plan));
-    sr_status st = sr_plan_parse(&f->plan, text, size, "plan");
-    sr_free(text);
-    f->opts.plan = f->plan;
-    return st;
+static sr_status keep_stages(sr_feed *f) {
+    sr_loader_opts *o = &f->opts;
+    if (o->stages > 0 && o->by == SR_BY_ORDER)
+        return sr_fail(SR_EINVAL,
+                       "loader: by order, each order says what its update has; leave out "
+                       "stages");
+    SR_TRY(sr_stages_check(o->stage, o->stages, f->d, &o->examples));
+    if (o->stages > 0) SR_TRY(sr_stages_copy(&f->stage, o->stage, o->stages));
+    o->stage = f->stage;
+    return SR_OK;
 }
 
 static sr_status open_collators(sr_feed *f) {
@@ -72,9 +74,10 @@ sr_status sr_feed_open(sr_feed *f) {
     f->masker.prob = f->opts.mask_prob;
     f->masker.max_predictions = f->opts.mask_max;
     f->masker.whole_word = f->opts.whole_word;
-    SR_TRY(keep_plan(f));
+    if (f->opts.plan != NULL) f->plan = sr_plan_retain(f->opts.plan);
     SR_TRY(sr_masker_for(&f->masker, &f->continues, f->d->vocab));
     SR_TRY(check(f));
+    SR_TRY(keep_stages(f));
     return open_collators(f);
 }
 
@@ -83,6 +86,7 @@ void sr_feed_close(sr_feed *f) {
     sr_collators_close(&f->collators);
     sr_free(f->continues);
     sr_plan_free(f->plan);
+    if (f->stage != NULL) sr_stages_free(f->stage, f->opts.stages);
     pthread_cond_destroy(&f->changed);
     pthread_mutex_destroy(&f->lock);
 }
@@ -97,18 +101,56 @@ static sr_epoch *touch(sr_feed *f, int i) {
     return sr_epoch_retain(e);
 }
 
-static int find(const sr_feed *f, uint32_t epoch) {
+static int find(const sr_feed *f, uint32_t epoch, int stage) {
     for (int i = 0; i < SR_FEED_EPOCHS; i++)
-        if (f->epoch[i] != NULL && f->epoch[i]->epoch == epoch) return i;
+        if (f->epoch[i] != NULL && f->epoch[i]->epoch == epoch && f->epoch[i]->stage == stage)
+            return i;
     return -1;
 }
 
-sr_status sr_feed_epoch(sr_epoch **out, sr_feed *f, uint32_t epoch, sr_threads *threads) {
+/* Says once that a plan made elsewhere is not used any more. */
+static void tell_misfit(sr_feed *f, const sr_epoch *e) {
+    if (f->plan == NULL || f->told) return;
+    if (e->saved) f->fitted = true;
+    if (e->saved || !f->fitted || strcmp(f->plan->solver, e->plan->solver) == 0) return;
+    f->told = true;
+    sr_log(SR_LOG_WARN,
+           "loader: the given plan (%s) does not fit the lengths of epoch %" PRIu32
+           "; that epoch is packed by %s",
+           f->plan->solver, e->epoch, e->plan->solver);
+}
+
+static sr_status build(sr_epoch **out, sr_feed *f, uint32_t epoch, int stage, sr_threads *threads) {
+    const sr_loader_opts *o = &f->opts;
+    sr_epoch_opts opts = {.examples = o->examples,
+                          .solve = &o->solve,
+                          .saved = f->plan,
+                          .stage = o->stages > 0 ? &f->stage[stage] : NULL,
+                          .bind = o->by == SR_BY_PACKS};
+    opts.examples.epoch = epoch;
+    if (opts.stage != NULL && opts.stage->text)
+        opts.examples.short_seq_prob = opts.stage->short_seq_prob;
+    SR_TRY(sr_epoch_build(out, f->d, &opts, threads));
+    (*out)->stage = stage;
+    return SR_OK;
+}
+
+/* The first of the stages that share this one's sequences (and plan). */
+static int first_alike(const sr_feed *f, int stage) {
+    if (f->opts.by == SR_BY_PACKS) return stage;
+    while (stage > 0 && sr_stage_same_set(&f->stage[stage - 1], &f->stage[stage])) stage--;
+    return stage;
+}
+
+sr_status sr_feed_epoch(sr_epoch **out, sr_feed *f, uint32_t epoch, int stage,
+                        sr_threads *threads) {
     *out = NULL;
     if (f->fixed) epoch = 0;
+    stage = first_alike(f, stage);
     pthread_mutex_lock(&f->lock);
     int at;
-    while ((at = find(f, epoch)) < 0 && f->building) pthread_cond_wait(&f->changed, &f->lock);
+    while ((at = find(f, epoch, stage)) < 0 && f->building)
+        pthread_cond_wait(&f->changed, &f->lock);
     if (at >= 0) {
         *out = touch(f, at);
         pthread_mutex_unlock(&f->lock);
@@ -116,14 +158,12 @@ sr_status sr_feed_epoch(sr_epoch **out, sr_feed *f, uint32_t epoch, sr_threads *
     }
     f->building = true;
     pthread_mutex_unlock(&f->lock);
-    sr_examples_opts examples = f->opts.examples;
-    examples.epoch = epoch;
     sr_epoch *e;
-    sr_status st = sr_epoch_build(&e, f->d, &examples, &f->opts.solve, f->opts.plan,
-                                  f->opts.by == SR_BY_PACKS, threads);
+    sr_status st = build(&e, f, epoch, stage, threads);
     pthread_mutex_lock(&f->lock);
     f->building = false;
     if (st == SR_OK) {
+        tell_misfit(f, e);
         sr_epoch_release(f->epoch[SR_FEED_EPOCHS - 1]);
         f->epoch[SR_FEED_EPOCHS - 1] = e;
         *out = touch(f, SR_FEED_EPOCHS - 1);

@@ -18,7 +18,9 @@ enum { SR_FEED_EPOCHS = 3 }; /* kept at hand: in use, next, and one that is look
 typedef struct sr_feed {
     const sr_dataset *d;
     sr_loader_opts opts;
-    sr_plan *plan; /* the saved one */
+    sr_plan *plan;     /* the saved one */
+    bool fitted, told; /* it fitted some epoch; that it does not was said */
+    sr_stage *stage;   /* (opts.stages) */
     sr_masker masker;
     uint8_t *continues;
     sr_collators collators;
@@ -33,8 +35,8 @@ typedef struct sr_feed {
 sr_status sr_feed_open(sr_feed *f);
 void sr_feed_close(sr_feed *f);
 
-/* An epoch, retained; built when it is not at hand, while others wait. */
-sr_status sr_feed_epoch(sr_epoch **out, sr_feed *f, uint32_t epoch, sr_threads *threads);
+/* An epoch as a stage has it, retained; built when it is not at hand, while others wait. */
+sr_status sr_feed_epoch(sr_epoch **out, sr_feed *f, uint32_t epoch, int stage, sr_threads *threads);
 
 /* Orders the update that begins at *cursor and moves the cursor behind it.  Nothing is left when
  * the order is empty. */

@@ -124,11 +124,12 @@ static void *plan_ahead(void *loader) {
             pthread_cond_wait(&l->changed, &l->lock);
             continue;
         }
+        int stage = l->next.stage;
         last_built = want;
         l->busy++;
         pthread_mutex_unlock(&l->lock);
         sr_epoch *e;
-        if (sr_feed_epoch(&e, &l->feed, want, NULL) == SR_OK) sr_epoch_release(e);
+        if (sr_feed_epoch(&e, &l->feed, want, stage, NULL) == SR_OK) sr_epoch_release(e);
         pthread_mutex_lock(&l->lock);
         l->busy--;
         pthread_cond_broadcast(&l->changed);
@@ -177,7 +178,7 @@ static void stop_workers(sr_loader *l) {
 static sr_status settle_packs(sr_loader *l, sr_threads *threads) {
     const sr_loader_opts *o = &l->feed.opts;
     sr_epoch *e;
-    SR_TRY(sr_feed_epoch(&e, &l->feed, o->examples.epoch, threads));
+    SR_TRY(sr_feed_epoch(&e, &l->feed, o->examples.epoch, 0, threads));
     double packs = (double)o->packs;
     if (o->by == SR_BY_PACKS && packs == 0)
         packs = floor((double)o->sequences / sr_plan_factor(e->plan) + 0.5);
@@ -313,6 +314,7 @@ sr_cursor sr_loader_cursor(const sr_loader *l) {
 static bool possible(const sr_loader *l, const sr_cursor *c) {
     const sr_counters *n = &c->drawn;
     return c->epoch >= l->feed.opts.examples.epoch && c->position >= 0 && c->packs >= 0 &&
+           c->stage >= 0 && (c->stage == 0 || c->stage < l->feed.opts.stages) &&
            c->packs <= INT32_MAX && n->updates >= 0 && n->sequences >= 0 && n->raw_tokens >= 0 &&
            n->real_tokens >= 0 && n->masked_tokens >= 0;
 }
@@ -321,9 +323,9 @@ static bool possible(const sr_loader *l, const sr_cursor *c) {
 static sr_status check_position(sr_loader *l, const sr_cursor *c) {
     if (c->position == 0) return SR_OK;
     sr_epoch *e;
-    SR_TRY(sr_feed_epoch(&e, &l->feed, c->epoch, NULL));
+    SR_TRY(sr_feed_epoch(&e, &l->feed, c->epoch, c->stage, NULL));
     bool packs = l->feed.opts.by == SR_BY_PACKS;
-    int64_t all = packs ? e->packs : e->examples->count;
+    int64_t all = packs ? e->packs : e->count;
     sr_epoch_release(e);
     if (c->position < all) return SR_OK;
     return sr_fail(SR_EINVAL,
@@ -368,7 +370,7 @@ sr_status sr_loader_push(sr_loader *l, const sr_given *given) {
     sr_order *order;
     if (!l->pushes)
         return sr_fail(SR_EINVAL, "loader: it has an order of its own; open it with by: order");
-    SR_TRY(sr_feed_epoch(&e, &l->feed, l->start.epoch, NULL));
+    SR_TRY(sr_feed_epoch(&e, &l->feed, l->start.epoch, 0, NULL));
     sr_status st;
     SR_GO(done, st, sr_new(&order, 1));
     st = sr_order_given(order, e, given, &l->next); /* only this thread changes next */
@@ -394,7 +396,7 @@ sr_status sr_loader_update_of(sr_update **out, sr_loader *l, const uint32_t *uid
     sr_epoch *e;
     sr_pick *pick;
     SR_TRY(sr_new(&pick, n));
-    sr_status st = sr_feed_epoch(&e, &l->feed, epoch, NULL);
+    sr_status st = sr_feed_epoch(&e, &l->feed, epoch, l->delivered.stage, NULL);
     if (st == SR_OK) {
         for (int64_t i = 0; i < n; i++)
             pick[i] = (sr_pick){.examples = e->examples, .uid = uids[i], .epoch = epoch};
@@ -406,7 +408,7 @@ sr_status sr_loader_update_of(sr_update **out, sr_loader *l, const uint32_t *uid
 }
 
 sr_status sr_loader_epoch(sr_epoch **out, sr_loader *l, uint32_t epoch) {
-    return sr_feed_epoch(out, &l->feed, epoch, NULL);
+    return sr_feed_epoch(out, &l->feed, epoch, l->delivered.stage, NULL);
 }
 
 const sr_loader_opts *sr_loader_options(const sr_loader *l) {

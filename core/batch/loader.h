@@ -39,7 +39,9 @@ typedef struct sr_loader_opts {
     sr_examples_opts
         examples; /* part, max_len, nsp, seed, ...; its epoch is where the loader starts */
     sr_pack_opts solve;
-    const sr_plan *plan; /* a saved one, used where it fits; copied; NULL: none */
+    sr_plan *plan;         /* a saved one, shared, used where it fits; NULL: none */
+    const sr_stage *stage; /* (stages) copied */
+    int stages;
     sr_by by;
     sr_arrange arrange;
     int64_t packs;     /* by packs: packs an update; 0: from `sequences` */

@@ -4,8 +4,13 @@
 
 #include "core/base/mem.h"
 
+sr_plan *sr_plan_retain(sr_plan *plan) {
+    __atomic_add_fetch(&plan->shared, 1, __ATOMIC_RELAXED);
+    return plan;
+}
+
 void sr_plan_free(sr_plan *plan) {
-    if (plan == NULL) return;
+    if (plan == NULL || __atomic_fetch_sub(&plan->shared, 1, __ATOMIC_ACQ_REL) > 0) return;
     sr_histogram_free(&plan->histogram);
     sr_free(plan->pattern);
     sr_free(plan->part);

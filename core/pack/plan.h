@@ -59,9 +59,11 @@ typedef struct sr_plan {
     int32_t deepest;          /* most slots of any pattern */
     sr_bound bound;
     double milliseconds; /* the solver's time */
+    int32_t shared;      /* owners besides the first */
 } sr_plan;
 
-void sr_plan_free(sr_plan *plan); /* NULL is allowed */
+sr_plan *sr_plan_retain(sr_plan *plan); /* one more owner; nobody changes the plan from then on */
+void sr_plan_free(sr_plan *plan);       /* NULL is allowed; the last owner's frees */
 
 double sr_plan_efficiency(const sr_plan *plan); /* tokens / (packs * capacity); 1 when empty */
 double sr_plan_factor(const sr_plan *plan);     /* sequences / packs; 1 when empty */

@@ -18,6 +18,7 @@ void lsr_pushcursor(lua_State *L, const sr_cursor *c) {
     lua_createtable(L, 0, 8);
     lsr_set_integer(L, "epoch", c->epoch);
     lsr_set_integer(L, "position", c->position);
+    lsr_set_integer(L, "stage", c->stage + 1);
     lsr_set_integer(L, "packs", c->packs);
     lsr_set_integer(L, "update", c->drawn.updates);
     lsr_set_integer(L, "sequences", c->drawn.sequences);

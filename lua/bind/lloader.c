@@ -88,6 +88,60 @@ static void read_options(lua_State *L, sr_loader_opts *o) {
     if (o->prefetch == 0) o->threads = 0;
 }
 
+/* The uids of the stage on top of the stack, in a userdata that takes its place below. */
+static void read_stage_uids(lua_State *L, sr_stage *s, int keep) {
+    if (lua_getfield(L, -1, "uids") != LUA_TNIL) {
+        if (!lua_istable(L, -1)) lsr_error(L, "loader: uids of a stage must be a list");
+        int list = lua_gettop(L);
+        s->uids = (int64_t)lua_rawlen(L, list);
+        uint32_t *uid = lsr_scratch(L, s->uids, sizeof *uid);
+        for (int64_t i = 0; i < s->uids; i++)
+            uid[i] = (uint32_t)lsr_checkelement(L, list, i + 1, "uids", 0, UINT32_MAX);
+        s->uid = uid;
+        lua_rawseti(L, keep, (lua_Integer)lua_rawlen(L, keep) + 1);
+    }
+    lua_pop(L, 1);
+}
+
+/* The stage on top of the stack. */
+static void read_stage(lua_State *L, sr_stage *s, int keep) {
+    static const char *const known[] = {"updates",        "sequences", "raw_tokens", "real_tokens",
+                                        "max_len",        "shortest",  "longest",    "uids",
+                                        "short_seq_prob", NULL};
+    int at = lua_gettop(L);
+    if (!lua_istable(L, at)) lsr_error(L, "loader: stages is a list of tables");
+    lsr_check_options(L, at, "data.loader: stages", known);
+    s->until.updates = lsr_field_range(L, at, "updates", 0, 0, INT64_MAX);
+    s->until.sequences = lsr_field_range(L, at, "sequences", 0, 0, INT64_MAX);
+    s->until.raw_tokens = lsr_field_range(L, at, "raw_tokens", 0, 0, INT64_MAX);
+    s->until.real_tokens = lsr_field_range(L, at, "real_tokens", 0, 0, INT64_MAX);
+    s->max_len = (int32_t)lsr_field_range(L, at, "max_len", 0, 0, INT32_MAX);
+    s->shortest = (int32_t)lsr_field_range(L, at, "shortest", 0, 0, INT32_MAX);
+    s->longest = (int32_t)lsr_field_range(L, at, "longest", 0, 0, INT32_MAX);
+    s->short_seq_prob = lsr_field_number(L, at, "short_seq_prob", -1);
+    s->text = s->short_seq_prob != -1;
+    read_stage_uids(L, s, keep);
+}
+
+/* Leaves on the stack what the stages point into. */
+static void read_stages(lua_State *L, sr_loader_opts *o) {
+    lua_newtable(L);
+    int keep = lua_gettop(L);
+    if (lua_getfield(L, 2, "stages") == LUA_TNIL) return;
+    if (!lua_istable(L, -1)) lsr_error(L, "loader: stages is a list of tables");
+    int list = lua_gettop(L);
+    int64_t n = (int64_t)lua_rawlen(L, list);
+    if (n > 4096) lsr_error(L, "loader: %d stages; at most 4096", (int)n);
+    sr_stage *stage = lsr_scratch(L, n, sizeof *stage);
+    for (int64_t i = 0; i < n; i++) {
+        lua_rawgeti(L, list, i + 1);
+        read_stage(L, &stage[i], keep);
+        lua_pop(L, 1);
+    }
+    o->stage = stage;
+    o->stages = (int)n;
+}
+
 /* Opens with a saved plan (text) and a threads that lives for this call only. */
 static sr_status open_loader(sr_loader **out, const sr_dataset *d, sr_loader_opts *o,
                              const char *plan_text, size_t plan_size) {
@@ -110,6 +164,7 @@ static int batch_loader(lua_State *L) {
     sr_loader_opts o = {0};
     read_options(L, &o);
     o.target = lsr_readtargets(L, 2, o.mean, &o.targets);
+    read_stages(L, &o);
     size_t size = 0;
     lua_getfield(L, 2, "plan");
     const char *plan = lua_isnil(L, -1) ? NULL : luaL_checklstring(L, -1, &size);
@@ -146,6 +201,7 @@ static int loader_cursor(lua_State *L) {
 static sr_cursor read_cursor(lua_State *L, int at) {
     return (sr_cursor){.epoch = (uint32_t)lsr_field_range(L, at, "epoch", 0, 0, UINT32_MAX),
                        .position = lsr_field_integer(L, at, "position", 0),
+                       .stage = (int32_t)lsr_field_range(L, at, "stage", 1, 1, INT32_MAX) - 1,
                        .packs = lsr_field_integer(L, at, "packs", 0),
                        .drawn = {.updates = lsr_field_integer(L, at, "update", 0),
                                  .sequences = lsr_field_integer(L, at, "sequences", 0),

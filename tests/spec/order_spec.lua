@@ -242,6 +242,92 @@ describe("a loader of some shares", function()
   end)
 end)
 
+describe("stages", function()
+  local STAGES = {
+    { max_len = 12, updates = 4 }, { max_len = 24, sequences = 250 }, { longest = 30, real_tokens = 6000 },
+    { filter = function(uid) return uid % 3 == 0 end, updates = 20 }, {},
+  }
+
+  local function lengths_of(update)
+    local all = {}
+    for batch in update:batches() do
+      local scope <close> = sr.scope()
+      for i, uid in ipairs(batch.layout:uids()) do all[uid] = batch.layout:lengths()[i] end
+    end
+    return all
+  end
+
+  it("cut sequences before packing and masking, and end with [SEP]", function()
+    local whole = fixed:lengths("train", 0, 64, { nsp = false })
+    for _, by in ipairs { "packs", "sequences" } do
+      local stages = { { max_len = 12, updates = 5 }, {} }
+      local loader, plain = open { by = by, stages = stages }, open { by = by }
+      for i = 1, 8 do
+        local update, other = loader:next(), plain:next()
+        if by == "sequences" then -- the same pass goes on: the same sequences, cut
+          local one, two = lengths_of(update), lengths_of(other)
+          for uid in pairs(two) do assert.equal(i <= 5 and math.min(12, two[uid]) or two[uid], one[uid]) end
+        end
+        for uid, length in pairs(lengths_of(update)) do
+          assert.equal(i <= 5 and math.min(12, whole[uid + 1]) or whole[uid + 1], length)
+        end
+        for batch in update:batches() do
+          local scope <close> = sr.scope()
+          local ids, starts, lengths = batch.ids:totable(), batch.layout:starts(), batch.layout:lengths()
+          for s = 1, batch.sequences do assert.equal(3, ids[starts[s] + lengths[s]]) end
+        end
+        assert.equal(i <= 5, update.upto.raw_tokens - update.from.raw_tokens > update.tokens)
+      end
+      assert.equal(2, loader:cursor().stage)
+    end
+  end)
+
+  it("change at totals, draw what they let through, and resume in any of them", function()
+    for _, by in ipairs { "packs", "sequences" } do
+      local function stages(options)
+        local given = { by = by, stages = STAGES, sequences = 40, micro_packs = 3 }
+        for key, value in pairs(options or {}) do given[key] = value end
+        return open(given)
+      end
+      local loader, cursors, want, reached = stages { threads = 3, prefetch = 3 }, {}, {}, {}
+      for i = 1, 26 do
+        cursors[i] = loader:cursor()
+        local update = loader:next()
+        local stage = update.upto.stage
+        reached[stage] = true
+        want[i] = uids(update)
+        for uid, length in pairs(lengths_of(update)) do
+          if stage == 1 then assert.is_true(length <= 12) end
+          if stage == 3 then assert.is_true(length <= 30) end
+          if stage == 4 then assert.equal(0, uid % 3) end
+        end
+        assert.equal(i <= 4, stage == 1)
+        assert.equal(i > 20, stage == 5)
+      end
+      assert.same({ true, true, true, true, true }, reached)
+      local other = stages { prefetch = 0 }
+      for i = 26, 1, -3 do
+        other:seek(cursors[i])
+        assert.equal(want[i], uids(other:next()))
+      end
+    end
+  end)
+
+  it("are refused when they make no sense", function()
+    for message, stages in pairs {
+      ["stage 1 has no end"] = { {}, {} }, ["stage 1 is the last and must not end"] = { { updates = 3 } },
+      ["max_len is 65; it must be 5%.%.64"] = { { max_len = 65 } }, ["uids must rise"] = { { uids = { 3, 3 } } },
+      ["the uid 300, but there are 300"] = { { uids = { 300 } } }, ["unknown option 'lenght'"] = { { lenght = 3 } },
+      ["leaves none of the 300 sequences"] = { { shortest = 60 } },
+    } do
+      local ok, loader, told = pcall(function() return sr.data.loader {
+        data = fixed, by = "sequences", sequences = 8, max_len = 64, stages = stages,
+      } end)
+      assert.error_matches(function() error(ok and told or loader, 0) end, message)
+    end
+  end)
+end)
+
 describe("an order written in Lua", function()
   ---A sampler that knows how many it drew, what the loop told it, and ends after 12 updates.
   local function sampler(update, state)

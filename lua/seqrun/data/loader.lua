@@ -7,6 +7,20 @@ local Orders = require("seqrun.data.order")
 local shares = require("seqrun.data.shares")
 local targets = require("seqrun.data.targets")
 
+---Ends when a total of the cursor reaches `updates`, `sequences`, `raw_tokens` or `real_tokens`.  By sequences, a stage
+---that draws from the same sequences goes on in the same pass; any other begins a pass of its own.
+---@class seqrun.Stage
+---@field updates? integer
+---@field sequences? integer
+---@field raw_tokens? integer before stages cut sequences
+---@field real_tokens? integer
+---@field max_len? integer longer sequences are cut to it before they are packed and masked; packs keep their length
+---@field shortest? integer only sequences of at least so many tokens, before they are cut
+---@field longest? integer and of at most so many
+---@field uids? integer[] rising; only these of given examples
+---@field filter? fun(uid: integer, tokens: integer): boolean instead of uids
+---@field short_seq_prob? number of text; the loader's by default
+
 ---@class seqrun.LoaderOptions
 ---@field data seqrun.Corpus
 ---@field part? "train"|"held"
@@ -15,6 +29,7 @@ local targets = require("seqrun.data.targets")
 ---@field by? "packs"|"sequences"|"order" what an update has a number of, packs by default. packs: of the epoch's
 ---plan, in keyed order; sequences: exactly that many in keyed order, packed inside the update; order: what
 ---Loader:order() gives
+---@field stages? seqrun.Stage[] a curriculum: each until a total is reached, the last without end
 ---@field order? fun(update: integer, state: table): (integer|integer[])[]?, { max_len?: integer }? decides what update
 ---number `update` (from 0) has: uids, or groups of uids that must share a micro-batch; nil ends the data.  Asked on the
 ---main thread, `prefetch` updates ahead
@@ -49,10 +64,12 @@ local OPTIONS = {
   shares = true, micro_packs = true, per_square = true, seed = true, epoch = true, epochs = true, nsp = true,
   short_seq_prob = true, too_long = true, targets = true, mask = true, keep_ids = true, loss = true, solver = true,
   max_seqs = true, plan = true, threads = true, prefetch = true, order = true, order_state = true, share_range = true,
+  stages = true,
 }
 
 local CURSOR = {
-  epoch = true, position = true, packs = true, update = true, sequences = true, raw_tokens = true, real_tokens = true,
+  epoch = true, position = true, stage = true, packs = true, update = true, sequences = true, raw_tokens = true,
+  real_tokens = true,
   masked_tokens = true, pending = true, state = true, ended = true,
 }
 
@@ -191,12 +208,32 @@ local Loader = {}
 Loader.__index = Loader
 Loader.__name = "seqrun.Loader"
 
+---Stages with the uids that their filters let through.
+local function core_stages(t)
+  local stages = {}
+  for i, stage in ipairs(t.stages) do
+    local own = {}
+    for key, value in pairs(stage) do own[key] = value end
+    if stage.filter then
+      own.filter, own.uids = nil, {}
+      local options = { nsp = false, too_long = t.too_long }
+      local lengths = failure.must(t.data:lengths(t.part or "train", 0, t.max_len or 128, options))
+      for k, tokens in ipairs(lengths) do
+        if stage.filter(k - 1, tokens) then own.uids[#own.uids + 1] = k - 1 end
+      end
+    end
+    stages[i] = own
+  end
+  return stages
+end
+
 ---The options as the core takes them.
 local function core_options(t)
   local o = {}
   for key, value in pairs(t) do o[key] = value end
   o.data, o.adjust, o.order, o.order_state = nil, nil, nil, nil
   if t.order then o.by = "order" end
+  if t.stages then o.stages = core_stages(t) end
   if t.adjust == "betas" and not t.packs then o.packs, o.sequences = t.sequences, nil end
   if o.nsp == nil then o.nsp = t.data:info().kind == "text" end
   if not o.packs and not o.sequences and o.by ~= "order" then o.packs = 1 end
@@ -257,6 +294,7 @@ end
 ---@class seqrun.Cursor
 ---@field epoch integer
 ---@field position integer packs (or sequences, by sequences) of the epoch drawn before
+---@field stage integer of the last update, from 1
 ---@field packs integer an update; 0 by sequences
 ---@field update integer updates drawn before, and their
 ---@field sequences integer
