@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "core/data/dataset.h"
 #include "core/data/shard_format.h"
 
 #include "tests/support/fuzz.h"
@@ -23,11 +24,33 @@ static void read_column(sr_shard *s, const sr_column *c) {
     FUZZ_CHECK(sr_shard_read(s, c, values, c->count, 1) == SR_EINVAL);
 }
 
+/* As a data set: its columns fit together, or it is refused. */
+static void open_dataset(const char *path) {
+    sr_dataset_opts none = {0};
+    sr_dataset *d = NULL;
+    sr_status status = sr_dataset_open(&d, path, &none);
+    if (status != SR_OK) {
+        FUZZ_REFUSED(status);
+        FUZZ_CHECK(d == NULL);
+        return;
+    }
+    for (int i = 0; i < d->fields.count; i++) {
+        const sr_field *f = &d->fields.field[i];
+        uint64_t first, count;
+        for (int64_t unit = 0; unit < d->units; unit++) {
+            sr_dataset_values(&first, &count, d, f, unit);
+            FUZZ_CHECK(first <= f->column->count && count <= f->column->count - first);
+        }
+    }
+    sr_dataset_close(d);
+}
+
 static void try(const uint8_t *bytes, size_t size) {
     char path[64];
     int fd = fuzz_file(path, bytes, size);
     sr_shard *s = NULL;
     sr_status status = sr_shard_open(&s, path, 0);
+    if (status == SR_OK) open_dataset(path);
     close(fd);
     if (status != SR_OK) {
         FUZZ_REFUSED(status);
