@@ -10,6 +10,7 @@
 #include "core/base/system.h"
 #include "core/base/thread.h"
 #include "core/batch/feed.h"
+#include "core/batch/size.h"
 
 typedef enum slot_state { SLOT_EMPTY, SLOT_BUSY, SLOT_READY } slot_state;
 
@@ -174,7 +175,7 @@ static void stop_workers(sr_loader *l) {
 
 /* ---- open and close ---- */
 
-/* The first epoch's plan settles how many packs an update has. */
+/* The first epoch's plan settles how many packs an update has, and how much memory. */
 static sr_status settle_packs(sr_loader *l, sr_threads *threads) {
     const sr_loader_opts *o = &l->feed.opts;
     sr_epoch *e;
@@ -182,7 +183,9 @@ static sr_status settle_packs(sr_loader *l, sr_threads *threads) {
     double packs = (double)o->packs;
     if (o->by == SR_BY_PACKS && packs == 0)
         packs = floor((double)o->sequences / sr_plan_factor(e->plan) + 0.5);
+    sr_status st = sr_feed_check_size(&l->feed, e, packs);
     sr_epoch_release(e);
+    SR_TRY(st);
     l->start = (sr_cursor){.epoch = o->examples.epoch,
                            .packs = packs < 1 && o->by == SR_BY_PACKS ? 1 : (int64_t)packs};
     l->next = l->delivered = l->start;

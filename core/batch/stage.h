@@ -21,10 +21,10 @@ extern "C" {
 #endif
 
 typedef struct sr_stage {
-    sr_counters until;   /* it ends when one of these totals is reached; 0: no matter */
-    int32_t max_len;     /* longer sequences are cut to it before packing; 0: the loader's */
+    sr_counters until;         /* it ends when one of these totals is reached; 0: no matter */
+    int32_t max_len;           /* longer sequences are cut to it before packing; 0: the loader's */
     int32_t shortest, longest; /* only sequences of so many tokens, before they are cut; 0: any */
-    bool text;           /* short_seq_prob is given */
+    bool text;                 /* short_seq_prob is given */
     double short_seq_prob;
     const uint32_t *uid; /* (uids) of given examples, rising: only these; NULL: all */
     int64_t uids;

@@ -441,6 +441,27 @@ describe("an order written in Lua", function()
   end)
 end)
 
+describe("a loader", function()
+  it("refuses what the machine cannot hold, before it takes any of it", function()
+    local before = sys.memory()
+    for message, options in pairs {
+      ["with prefetch 2 .* GiB, but this machine has .*lower sequences"] = { sequences = 1000000000, prefetch = 2 },
+      ["; lower "] = { sequences = 5000000, arrange = "padded", prefetch = 0 }, -- more rows than a batch may have
+    } do
+      for _, by in ipairs { "packs", "sequences" } do
+        options.by, options.data, options.max_len = by, fixed, 64
+        local loader, told, code = sr.data.loader(options)
+        assert.is_nil(loader)
+        assert.error_matches(function() error(told, 0) end, message)
+        assert.equal("memory", code)
+      end
+    end
+    assert.is_true(sys.memory() - before < 64 << 20)
+    local small = open { sequences = 1 << 30, epochs = 2 } -- but there are only 600
+    assert.equal(600, small:next().sequences)
+  end)
+end)
+
 describe("an update", function()
   it("outlives the loader that made it", function()
     local loader = open { sequences = 20 }
