@@ -472,3 +472,23 @@ describe("an update", function()
     assert.equal(20, #sequences(update))
   end)
 end)
+
+describe("a run", function()
+  it("refuses micro-batches whose activations exceed the machine's memory", function()
+    local memory = require("seqrun.run.memory")
+    local config = { hidden_size = 16, num_hidden_layers = 2, num_attention_heads = 2, intermediate_size = 32,
+      vocab_size = 151, max_position_embeddings = 64 }
+    local bert = sr.nn.bert(config)
+    local function check(packs)
+      local summary = { arrange = "packed", micro_packs = packs, max_len = 64 }
+      return pcall(memory.check, { model = bert, loader = { summary = function() return summary end } })
+    end
+    assert.is_true(check(8))
+    local ok, failed = check(1 << 40)
+    assert.is_false(ok)
+    assert.equal(4, failed:exit_code())
+    assert.matches("lower batch.micro_packs or data.max_len", tostring(failed))
+    bert.recompute = true
+    assert.is_true(bert:activation_bytes(64) < 2 * 64 * 4 * (6 * 16 + 32))
+  end)
+end)

@@ -121,6 +121,11 @@ end
 
 -- ---- what only it knows ----------------------------------------------------------------------
 
+---A lower bound for the activations that training keeps of so many rows.
+---@param rows integer
+---@return integer
+function Bert:activation_bytes(rows) return self.encoder:activation_bytes(rows, self.recompute) end
+
 ---FLOP of forward and backward that the formula of MFU counts; head rows count as run.
 ---@param batch seqrun.Batch
 ---@return number

@@ -205,6 +205,17 @@ function Encoder:flops(batch)
   return a_token * batch.tokens + 12 * h * c.num_hidden_layers * batch.layout:squares()
 end
 
+---A lower bound for the activations that training keeps of so many rows.
+---@param rows integer
+---@param recompute? boolean
+---@return integer
+function Encoder:activation_bytes(rows, recompute)
+  local c = self.config
+  local layer = 6 * c.hidden_size + c.intermediate_size
+  local kept = recompute and c.num_hidden_layers * c.hidden_size + layer or c.num_hidden_layers * layer
+  return rows * kept * (self.precision == "bf16" and 2 or 4)
+end
+
 ---config.json of Hugging Face.
 ---@param architecture? string "BertModel"
 ---@return table
