@@ -117,7 +117,7 @@ describe("a resumed run", function()
       local code, err = interrupt(signal, out, "rate.total=40", "--max-steps", "17")
       assert.equal(75, code)
       assert.truthy(err:find("stopped by signal " .. signal, 1, true))
-      assert.truthy(err:find("go on with --resume=" .. out, 1, true))
+      assert.truthy(err:find("resume with --resume=" .. out, 1, true))
       assert.equal(0, (run("--resume=" .. out, "--max-steps", tostring(STEPS))))
       check_same(out)
     end)
@@ -302,7 +302,7 @@ end
     end
     local code, err = replace(99)
     assert.equal(3, code)
-    assert.truthy(err:find("copy.sqr has changed since the run began", 1, true), err)
+    assert.truthy(err:find("copy.sqr has changed since the run started", 1, true), err)
     assert.equal(0, (replace(100))) -- the same text from another directory
   end)
 
@@ -312,7 +312,7 @@ end
     for _, words in ipairs { { "--resume=" .. step }, { "--resume", "--out", step } } do
       local code, text = run(table.unpack(words))
       assert.equal(2, code)
-      assert.truthy(text:find("is a checkpoint, no run", 1, true), text)
+      assert.truthy(text:find("is a checkpoint, not a run", 1, true), text)
     end
     assert.equal(before, #assert(sys.list(step)))
   end)
@@ -327,7 +327,7 @@ end
     local words = small.words(corpus, "--out", out, "--resume", "--max-steps", "5") -- quiet, but for warnings
     local code, _, err = program.run(words, { before = "SEQRUN_ISA=plain" })
     assert.equal(0, code)
-    assert.truthy(err:find("goes on with plain: not to the bit", 1, true))
+    assert.truthy(err:find("resuming with plain is not bit-exact", 1, true))
   end)
 
   it("needs only --resume, since the directory has its config", function()

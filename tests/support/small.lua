@@ -35,7 +35,7 @@ end
 function small.corpus(folder, documents)
   local input = program.write(folder, "corpus.txt", text(documents or 100))
   local path = folder .. "/corpus.sqr"
-  sr.must(sr.data.prepare { inputs = { input }, vocab = { size = 120 }, out = path })
+  sr.must(sr.data.prepare { inputs = { input }, vocab = { size = 120 }, out = path, overwrite = true })
   return path
 end
 

@@ -47,7 +47,7 @@ local function unpack_text(text)
     local x = SPECIAL[text] or tonumber(rest)
     if math.type(x) == "float" then return x end
   end
-  error(("'%s' is no value"):format(text:sub(1, 40)), 0)
+  error(("'%s' is not a value"):format(text:sub(1, 40)), 0)
 end
 
 local function unpack_value(value)

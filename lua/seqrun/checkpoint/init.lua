@@ -67,7 +67,7 @@ function checkpoint.set_aside(run, step) return train.checkpoint_set_aside(run, 
 ---@return string? message
 ---@return string? code
 function checkpoint.resolve(path)
-  if not sys.exists(path) then return nil, ("%s: there is no such file or folder"):format(path), "missing" end
+  if not sys.exists(path) then return nil, ("%s: no such file or directory"):format(path), "missing" end
   if not sys.is_dir(path) then return path end
   if sys.exists(path .. "/MANIFEST") then
     local step, message, code = train.checkpoint_verify(path)
@@ -298,7 +298,7 @@ end
 ---@return string? code
 function checkpoint.load(path, t)
   if type(t) ~= "table" or not t.model then
-    error("checkpoint.load: wanted the parameters to fill, as in load(path, { model = bert.params })", 2)
+    error("checkpoint.load: expected the parameters to load, as in load(path, { model = bert.params })", 2)
   end
   local carry = t.carry or "weights"
   local folder, message, code = checkpoint.resolve(path)

@@ -40,7 +40,7 @@ local function make_head(i, wanted, encoder)
   if type(wanted) == "string" then
     if HEADS[wanted] then return HEADS[wanted](encoder) end
     local hint = guess.hint(wanted, { "mlm", "nsp" })
-    error(("bert: there is no head '%s'%s; choose mlm or nsp, or pass a head of your own"):format(wanted, hint), 4)
+    error(("bert: unknown head '%s'%s; choose mlm or nsp, or pass a head of your own"):format(wanted, hint), 4)
   end
   local head = wanted
   if type(wanted) == "function" then head = wanted(encoder) end

@@ -7,7 +7,7 @@
 -- A total is divided by the denominator of the whole update already, so that the loss of an update is the sum over
 -- its micro-batches.
 
-local guess = require("seqrun.guess")
+local check = require("seqrun.check")
 
 ---@class seqrun.Loss
 ---@field name string its metrics are NAME_loss and, with `correct`, NAME_accuracy
@@ -25,29 +25,18 @@ Losses.__index = Losses
 
 local FIELDS = { name = 1, total = 1, count = 1, items = 1, correct = 1, sums = 1, factor = 1 }
 
-local function fail(name, format, ...) error(("losses: '%s' %s"):format(name, format:format(...)), 4) end
+local function fail(name, format, ...) check.fail("losses: '%s' %s", name, format:format(...)) end
 
 local function is_tensor(x) return type(x) == "userdata" end
 
-local function check_fields(name, loss)
-  for key in pairs(loss) do
-    if not FIELDS[key] then
-      local known = {}
-      for field in pairs(FIELDS) do known[#known + 1] = field end
-      table.sort(known)
-      fail(name, "has no field '%s'%s", tostring(key), guess.hint(tostring(key), known))
-    end
-  end
-end
-
-local function check(self, name, loss)
+local function check_loss(self, name, loss)
   if type(name) ~= "string" or not name:find("^%a[%w_]*$") then
-    error(("losses: '%s' is not a name; use letters, digits and _"):format(tostring(name)), 3)
+    check.fail("losses: '%s' is not a name; use letters, digits and _", tostring(name))
   end
   if name == "total" or Losses[name] then fail(name, "is reserved; choose another name") end
   if self[name] then fail(name, "was added already") end
   if type(loss) ~= "table" then fail(name, "is a %s; expected { total =, count = }", type(loss)) end
-  check_fields(name, loss)
+  check.options("losses: '" .. name .. "'", loss, FIELDS)
   if not is_tensor(loss.total) or loss.total:numel() ~= 1 then fail(name, "needs `total`, a scalar tensor") end
   if math.type(loss.count) ~= "integer" or loss.count < 0 then
     fail(name, "needs `count`, the number of items as a non-negative integer; it is %s", tostring(loss.count))
@@ -67,7 +56,7 @@ end
 ---@param loss table see seqrun.Loss
 ---@return seqrun.Losses
 function Losses:add(name, loss)
-  check(self, name, loss)
+  check_loss(self, name, loss)
   loss.name = name
   self[#self + 1], self[name] = loss, loss
   local share = loss.factor and loss.total * loss.factor or loss.total

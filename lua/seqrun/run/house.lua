@@ -1,4 +1,4 @@
--- house.lua - the folder of a run: who may use it, what is written into it, what is found there.
+-- house.lua - the directory of a run: its lock, the files written when it starts, and checks on resume.
 
 local checkpoint = require("seqrun.checkpoint")
 local config = require("seqrun.config")
@@ -15,18 +15,18 @@ function house.default_folder(recipe)
   return "runs/" .. (recipe:match("([^/]+)%.lua$") or recipe:match("[^/]+$") or "run")
 end
 
----Ends the program when a fresh run would write among the files of another.
+---Fails if a new run would write into the directory of another.
 ---@param folder string
 ---@param resuming boolean
 function house.check_free(folder, resuming)
   if resuming or not sys.exists(folder) then return end
-  if not sys.is_dir(folder) then failure.raise("config", "%s is not a folder; choose another with --out", folder) end
+  if not sys.is_dir(folder) then failure.raise("config", "%s is not a directory; choose another with --out", folder) end
   if #failure.must(sys.list(folder)) > 0 then
-    failure.raise("config", "%s is not empty; go on with --resume, or choose another with --out", folder)
+    failure.raise("config", "%s is not empty; resume with --resume, or choose another directory with --out", folder)
   end
 end
 
----The config file that a resumed run starts from: its own, unless a preset or a file is named.
+---The config file that a resumed run reads: its own, unless a preset or a file is given.
 ---@return string|nil
 function house.saved_config(folder, arguments)
   for _, argument in ipairs(arguments) do
@@ -36,8 +36,8 @@ function house.saved_config(folder, arguments)
   return sys.exists(path) and path or nil
 end
 
----Ends the program when a key has changed that a resumed run may not change.
----@return table[] # the changes that are allowed
+---Fails if a key changed that may not change on resume.
+---@return table[] # the allowed changes
 function house.check_same(folder, loaded)
   local path = folder .. "/config.yaml"
   if not sys.exists(path) then return {} end
@@ -49,13 +49,13 @@ function house.check_same(folder, loaded)
     end
   end
   if #refused > 0 then
-    failure.raise("config", "a resumed run may not change\n%s\nleave these as they were, or start afresh with --out",
+    failure.raise("config", "these keys may not change on resume\n%s\nrestore them, or start a new run with --out",
       table.concat(refused, "\n"))
   end
   return changed
 end
 
----What the run ran on, for whoever reads its numbers later.
+---The machine, build and command, which the metrics depend on.
 local function environment(command, threads)
   local machine, build = sys.machine(), sys.build()
   return json.encode {
@@ -64,12 +64,12 @@ local function environment(command, threads)
   }
 end
 
----Takes the folder, which is made when it is missing; ends the program when another run holds it.
+---Locks the directory, creating it if needed; fails if another run holds the lock.
 ---@param folder string
 ---@return userdata lock
 function house.lock(folder) return (failure.must(checkpoint.lock(folder))) end
 
----Writes what is known before the first step into a folder that is held.
+---Writes config.yaml and environment.json and opens run.log; the directory must be locked.
 ---@param folder string
 ---@param loaded seqrun.Config
 ---@param command string

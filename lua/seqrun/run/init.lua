@@ -1,4 +1,4 @@
--- run - keeps house for a recipe: its folder, config, metrics, checkpoints, signals, resuming.
+-- run - everything around a training loop: directory, config, metrics, checkpoints, signals, resuming.
 --
 --     local run <close> = sr.run.open { recipe = arg, task = sr.tasks.pretraining }
 --     ... data, model, optimizer, rate ...
@@ -9,9 +9,8 @@
 --       run:log(step, optimizer)
 --     end
 --
--- The loop is the recipe's.  What happens between its turns happens here, in `steps`: a checkpoint,
--- an evaluation, a stop.  Step n means n updates; all state that step n + 1 needs is in the
--- checkpoint of step n, so a run that stops anywhere and goes on writes the same bits.
+-- The loop belongs to the recipe.  Between its iterations, `steps` saves checkpoints, evaluates and stops.  Step n
+-- means n updates; the checkpoint of step n holds all state that step n + 1 needs, so resuming is bit-exact.
 
 local check = require("seqrun.check")
 local checkpoint = require("seqrun.checkpoint")
@@ -60,15 +59,15 @@ end
 local function folder_of(request)
   local resumed = type(request.resume) == "string" and request.resume or nil
   if resumed and request.out and resumed ~= request.out then
-    failure.raise("config", "--resume=%s and --out %s name two folders; give one", resumed, request.out)
+    failure.raise("config", "--resume=%s and --out %s name two directories; give one", resumed, request.out)
   end
   if resumed and not sys.is_dir(resumed) then
-    failure.raise("config", "--resume=%s: there is no such folder", resumed)
+    failure.raise("config", "--resume=%s: no such directory", resumed)
   end
   local folder = (resumed or request.out or house.default_folder(request.file)):gsub("(.)/+$", "%1")
   if sys.exists(folder .. "/model.safetensors") then
-    failure.raise("config", "%s is a checkpoint, no run; --resume wants the folder of the run, and init.from=%s with "
-      .. "another --out begins a new run from it", folder, folder)
+    failure.raise("config", "%s is a checkpoint, not a run; --resume expects the directory of the run; to start a new "
+      .. "run from it, use init.from=%s with another --out", folder, folder)
   end
   return folder
 end
@@ -78,7 +77,8 @@ local function use_device(cfg)
   for _, name in ipairs(tensor.devices()) do
     if name == cfg.device then return tensor.use(name, { threads = cfg.threads }) end
   end
-  failure.raise("device", "device '%s' is not here; there are %s", cfg.device, table.concat(tensor.devices(), ", "))
+  failure.raise("device", "device '%s' is not available; choose one of: %s", cfg.device,
+    table.concat(tensor.devices(), ", "))
 end
 
 local OPEN = { recipe = true, task = true, keys = true, rules = true }
@@ -123,7 +123,7 @@ function Run:seconds() return self.seconds_before + sys.now() - self.began end
 
 ---Names plain values that are saved with the run.
 ---@param defaults table<string, number|string|boolean>
----@return table # these values, or those of the checkpoint that the run goes on from
+---@return table # these values, or those of the checkpoint that the run resumes from
 function Run:state(defaults)
   for name, value in pairs(defaults) do
     if self.kept[name] == nil then self.kept[name] = value end
@@ -131,7 +131,7 @@ function Run:state(defaults)
   return self.kept
 end
 
----The checkpoint that this run goes on from, looked for once: it is read as a whole.
+---The checkpoint to resume from; found once, since finding it verifies the whole file.
 ---@return string|nil path
 ---@return string? message
 ---@return string? code
@@ -140,7 +140,7 @@ local function newest(self)
   return table.unpack(self.found, 1, self.found.n)
 end
 
----The plan of the checkpoint that this run goes on from, as text; nil when there is none.
+---The plan saved in the checkpoint to resume from, as text; nil if there is none.
 ---@param name? string the loader's, where run:start gets several
 ---@return string|nil
 function Run:saved_plan(name)
@@ -152,13 +152,12 @@ end
 ---The data set of this run by its contents; nil for a recipe that names none.
 local function digest_of(self) return self.corpus and self.corpus:info().digest end
 
----Ends the program when the run goes on with another data set than it began with: the same examples under
----the same uids are what makes it the same run.
+---Fails if the data set is not the one the run started with: resuming needs the same examples under the same uids.
 local function check_data(self, state)
   local digest = digest_of(self)
   if not state.data or not digest or state.data == digest then return end
-  failure.raise("data", "%s has changed since the run began (digest %s, was %s); put the old one back, or start "
-    .. "afresh with --out", self.config.data.file, digest, state.data)
+  failure.raise("data", "%s has changed since the run started (digest %s, was %s); restore the old data set, or "
+    .. "start a new run with --out", self.config.data.file, digest, state.data)
 end
 
 local function state_of(self)
@@ -176,7 +175,7 @@ local function take_up(self, state)
   self.loaders:restore(state.loaders)
 end
 
----Goes on from the newest checkpoint of the folder; false when there is none.
+---Resumes from the newest checkpoint of the run; false if there is none.
 local function resume(self)
   local path, message, code = newest(self)
   if not path then
@@ -188,7 +187,7 @@ local function resume(self)
   local state = failure.must(checkpoint.load(path, parts)).state
   take_up(self, state)
   if state.instructions ~= tensor.instructions() then
-    self.progress:warn("the run was computed with %s instructions and goes on with %s: not to the bit",
+    self.progress:warn("the run used %s instructions before; resuming with %s is not bit-exact",
       tostring(state.instructions), tensor.instructions())
   end
   failure.must(checkpoint.set_aside(self.folder, self.step))
@@ -197,12 +196,12 @@ local function resume(self)
   return true
 end
 
----Ends the program when a checkpoint means other tokens by the ids of the data set.
+---Fails if the vocabulary of a checkpoint is not that of the data set.
 local function check_vocabulary(self, folder)
   if not self.corpus then return end
   local theirs = checkpoint.vocabulary.read(folder)
   if not theirs then
-    self.progress:warn("%s has no vocab.txt: whether its tokens are those of %s cannot be checked", folder,
+    self.progress:warn("%s has no vocab.txt, so its vocabulary cannot be compared with that of %s", folder,
       self.config.data.file)
     return
   end
@@ -222,18 +221,18 @@ local function start_from(self)
   local parts = { model = self.model.params, opt = self.optimizer, carry = init.carry, seed = self.config.seed }
   local loaded, message, code = checkpoint.load(init.from, parts)
   if not loaded then
-    local way = code == "missing" and "; name the run or checkpoint to start from, or init.from=none" or ""
+    local way = code == "missing" and "; give a run or checkpoint, or init.from=none" or ""
     failure.raise(code, "init.from: %s%s", message, way)
   end
   self.origin = loaded
 end
 
----Says where the run started from, and what did not fit.
+---Reports what the run was initialized from, and what was missing or ignored.
 local function tell_origin(self)
   if not self.origin then return end
   local report, unfit = self.origin.report, false
   for _, item in ipairs(report.ignored) do unfit = unfit or not item.known end
-  self.progress:say("started from the %s of %s", self.config.init.carry, self.origin.path)
+  self.progress:say("initialized from the %s of %s", self.config.init.carry, self.origin.path)
   if #report.missing > 0 or unfit then self.progress:say("%s", tostring(report)) end
 end
 
@@ -300,10 +299,10 @@ end
 
 -- ---- the loop --------------------------------------------------------------------------------
 
----Writes a line of metrics; a full disk is a warning (one until it has room again), not the end of the run.
+---Writes a line of metrics; a full disk causes one warning, not the end of the run.
 local function write_metrics(self, line)
   local ok, message = self.metrics:write(line)
-  if not ok and not self.losing then self.progress:warn("%s; lines of metrics are lost meanwhile", message) end
+  if not ok and not self.losing then self.progress:warn("%s; metrics are lost until then", message) end
   self.losing = not ok
 end
 
@@ -320,8 +319,8 @@ local function saved_parts(self)
   return parts
 end
 
----Writes a checkpoint of this step, unless it stands already.
----@param needed boolean a failure ends the run, else it is a warning until there are too many
+---Writes a checkpoint of this step, unless it exists already.
+---@param needed boolean whether a failure ends the run; otherwise it is a warning until there are too many
 function Run:save(needed)
   self.saved_at = sys.now()
   if self.saver.step == self.step then return end
@@ -346,7 +345,7 @@ local function check_finite(self, line, order)
   end
 end
 
----Scores the held-out part and writes a line of it; nil when there is none, or a signal came first.
+---Evaluates on the held-out part and writes a line of metrics; nil if there is none, or a signal came first.
 function Run:evaluate()
   if not self.held then return end
   local line, order = require("seqrun.run.evaluate").run(self.model, self.held, {
@@ -362,33 +361,32 @@ function Run:evaluate()
   return line
 end
 
----Ends the run in good order when a signal or the budget says so.
+---Stops the run, resumable, on a signal or at the end of the time budget.
 local function check_stop(self)
   local signal = sys.caught()
   local budget = self.config.budget
   local spent = budget and self.step < self.last and self:seconds() >= budget
   if not signal and not spent then return end
   if self.step > 0 then self:save(true) end
-  local reason = signal and "signal " .. signal or "the budget of " .. text.duration(budget)
-  failure.raise("stopped", "stopped by %s at step %d of %d; go on with --resume=%s", reason, self.step, self.total,
+  local reason = signal and "signal " .. signal or "the time budget of " .. text.duration(budget)
+  failure.raise("stopped", "stopped by %s at step %d of %d; resume with --resume=%s", reason, self.step, self.total,
     self.folder)
 end
 
----Ends an update that a signal has left no time for: what it has added up is forgotten, and the resume makes
----it again.
+---Abandons an update that takes longer than save.grace after a signal; the resume makes it again.
 local function give_up_in_time(self)
   if not sys.caught() or self.request.dry_run then return end
   local grace = self.config.save.grace
   if not self.asked_at then
     self.asked_at = sys.now()
-    self.progress:say("stopping after this step, or in %s; Ctrl-C once more leaves at once", text.duration(grace))
+    self.progress:say("stopping after this step, within %s; press Ctrl-C again to quit at once", text.duration(grace))
   end
   if sys.now() - self.asked_at < grace then return end
   self.window:drop()
   check_stop(self)
 end
 
----An evaluation, where one is due; at the last step `finish` makes it.
+---Evaluates if it is due; `finish` evaluates after the last step.
 local function evaluate_when_due(self)
   local every = self.config.eval.every
   local due = every > 0 and self.step > 0 and self.step % every == 0 and self.step < self.last
@@ -442,7 +440,7 @@ function Run:steps(loader, upto)
       end_step(self)
     elseif self.resumed then
       self.resumed = false
-      evaluate_when_due(self) -- a stop may have cut it short
+      evaluate_when_due(self) -- the stop may have interrupted it
     end
     check_stop(self)
     if upto and self.step >= upto and self.step < self.last then return nil end
@@ -480,7 +478,7 @@ function Run:log(step, optimizer)
     local line = self.window:line(self.model.flops and self.config.peak_flops)
     local result, message, code = optimizer:settle()
     if message then failure.raise(code, "%s", message) end
-    if not result then error("run:log: the optimizer has made no step; call optimizer:step { rate = ... } first", 2) end
+    if not result then error("run:log: no optimizer step was made; call optimizer:step { rate = ... } first", 2) end
     local _, skipped = optimizer:counts()
     line.type, line.step, line.lr, line.seconds = "train", step, result.rate, self:seconds()
     line.grad_norm, line.skipped = result.norm, skipped
@@ -492,7 +490,7 @@ function Run:log(step, optimizer)
   end
 end
 
----Gives the folder back; a `<close>` variable does it however the recipe ends.
+---Releases the directory; a `<close>` variable does so however the recipe ends.
 function Run:close(problem)
   if problem ~= nil then self.progress:note_end(tostring(problem)) end
   if self.metrics then self.metrics:close() end

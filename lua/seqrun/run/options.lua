@@ -9,15 +9,15 @@ local options = {}
 ---Options of a run: `value` tells whether a word follows; "maybe" takes it only after `=`.
 ---@type { name: string, field: string, value?: string|boolean, doc: string }[]
 options.list = {
-  { name = "--resume", field = "resume", value = "maybe", doc = "go on from the newest checkpoint [of =DIR]" },
-  { name = "--dry-run", field = "dry_run", doc = "print the plan, write nothing" },
+  { name = "--resume", field = "resume", value = "maybe", doc = "resume from the newest checkpoint [in =DIR]" },
+  { name = "--dry-run", field = "dry_run", doc = "print the plan and estimates; write nothing" },
   { name = "--explain", field = "explain", doc = "print every key: value, origin, purpose" },
-  { name = "--max-steps", field = "max_steps", value = "N", doc = "stop at step N in all; schedules ignore it" },
+  { name = "--max-steps", field = "max_steps", value = "N", doc = "stop at step N (a total); schedules ignore it" },
   { name = "--out", field = "out", value = "DIR", doc = "output directory; default runs/NAME" },
-  { name = "--threads", field = "threads", value = "N", doc = "threads to use; default: what the machine allows" },
+  { name = "--threads", field = "threads", value = "N", doc = "number of threads; default: all that are available" },
   { name = "--quiet", field = "quiet", doc = "no progress lines" },
-  { name = "--json-log", field = "json_log", doc = "progress as one JSON object a line" },
-  { name = "--help", field = "help", doc = "this list" },
+  { name = "--json-log", field = "json_log", doc = "print progress as one JSON object per line" },
+  { name = "--help", field = "help", doc = "show this help" },
 }
 
 local by_name, names = {}, {}

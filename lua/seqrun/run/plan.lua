@@ -1,5 +1,5 @@
--- plan.lua - what a run is going to do: its size, its packs, its schedule; with --dry-run also its
--- memory and time, from a few micro-batches that are really computed.
+-- plan.lua - what a run will do: model size, packs, schedule; with --dry-run also memory and time, measured on a
+-- few micro-batches.
 
 local config = require("seqrun.config")
 local failure = require("seqrun.failure")
@@ -10,8 +10,8 @@ local text = require("seqrun.run.text")
 
 local plan = {}
 
----Steps of a rehearsal, each of one micro-batch: the first finds everything cold and does not count; the
----rest go on for some seconds, since a machine takes a while to show its pace.
+---Steps of a rehearsal, each of one micro-batch: the first is a warmup and is not counted; the others take some
+---seconds, until timings are steady.
 local FEWEST, MOST, SECONDS = 3, 50, 3
 
 local function packs_line(packing)
@@ -35,14 +35,14 @@ local function update_line(self)
     text.commas(self.total), epochs)
 end
 
----How much of a padded run's slots is real; a packed run's plan has told.
+---Real tokens among the slots of a padded run; the line of the plan has it for a packed one.
 local function rows_line(self, packing)
   if self.config.pack.arrange ~= "padded" then return nil end
   local full = packing.tokens / (packing.sequences * packing.max_len)
   return ("  rows    padded: one sequence a row, so %s of the slots are real tokens"):format(text.percent(full))
 end
 
----What the log begins with.
+---The first lines of the log.
 ---@param self seqrun.Run
 ---@return string
 function plan.headline(self)
@@ -77,7 +77,7 @@ local function rate_points(rate, cfg, last, pace)
   return table.concat(points, "   ")
 end
 
----The schedule of the run that this one starts from, when its folder tells.
+---The schedule of the run named by init.from, if its config can be read.
 local function earlier_rate(schema, from)
   local path = from and from .. "/config.yaml"
   if not path or not sys.exists(path) then return nil end
@@ -123,9 +123,9 @@ local function tell(self, micros, rests)
   local _, peak = sys.memory()
   say("%s", plan.headline(self))
   local earlier = earlier_rate(self.loaded.schema, cfg.init.from)
-  if earlier then say("  rate    before, in %s: %s", cfg.init.from, earlier) end
+  if earlier then say("  rate    previous phase, %s: %s", cfg.init.from, earlier) end
   if self.rate then say("  rate    %s", rate_points(self.rate, cfg.rate, self.total, loader.schedule_steps)) end
-  say("  memory  %s for parameters, gradients and moments; the process took at most %s", text.bytes(16 * params),
+  say("  memory  %s for parameters, gradients and moments; peak memory of the process %s", text.bytes(16 * params),
     text.bytes(peak))
   local step = typical(micros) * loader.packs / loader.micro_packs + typical(rests)
   say("  time    %s a step (%s for %d packs, %s for the optimizer; measured %d times), %s for %s steps",
@@ -134,7 +134,7 @@ local function tell(self, micros, rests)
   say("  out     %s; nothing was written", self.folder)
 end
 
----Stands in for the loop of a run that is only planned: computes a few micro-batches and tells.
+---Replaces the loop in a dry run: computes a few micro-batches and prints the estimates.
 ---@param self seqrun.Run
 ---@param name string of the loader; only the first loop is rehearsed
 ---@return fun(): integer?, seqrun.Update?
@@ -144,7 +144,7 @@ function plan.rehearse(self, name)
   local micros, rests = {}, {}
   local first, began, half = sys.now(), nil, nil
   local update = self.loaders:next(name, 1, 0)
-  if not update then failure.raise("data", "the data set holds no whole update") end
+  if not update then failure.raise("data", "too few examples for one update; lower batch.sequences") end
   return function()
     local now = sys.now()
     if began then micros[#micros + 1], rests[#rests + 1] = (half or now) - began, now - (half or now) end

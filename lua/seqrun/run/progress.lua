@@ -1,5 +1,5 @@
--- progress.lua - what a run says while it works: a plain line now and then, on a terminal also one below
--- that rewrites itself, everything in run.log.
+-- progress.lua - progress output of a run: a line now and then, on a terminal also a status line that is redrawn;
+-- all of it goes to run.log.
 
 local json = require("seqrun.core.json")
 local sys = require("seqrun.core.sys")
@@ -49,7 +49,7 @@ function Progress:say(format, ...)
   if not self.quiet then to_stderr(self, line) end
 end
 
----A line that stays, however quiet the run is to be.
+---A line that is printed even with --quiet.
 function Progress:warn(format, ...)
   local line = "warning: " .. format:format(...)
   wipe(self)
@@ -66,7 +66,7 @@ function Progress:tell(format, ...)
   io.stdout:flush()
 end
 
----Notes in run.log how the run ended; the command line tells the person.
+---Writes to run.log how the run ended; the command line prints it.
 function Progress:note_end(message)
   to_file(self, message)
 end

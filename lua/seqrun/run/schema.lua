@@ -43,7 +43,7 @@ local batch = c.map {
   { "adjust", c.enum({ "batch", "betas" }, { default = "batch",
     doc = "batch: fewer packs an update; betas: batch.sequences packs an update, betas^factor" }) },
   { "loss", c.enum({ "token", "sequence" }, { default = "token",
-    doc = "mean over labelled tokens, or over sequences of each one's mean" }) },
+    doc = "average over the items of a loss (such as masked tokens), or over sequences" }) },
 }
 
 local optimizer = c.map {

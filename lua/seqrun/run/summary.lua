@@ -1,4 +1,4 @@
--- summary.lua - what a run closes with; the speed-up over padding is measured, never looked up.
+-- summary.lua - the last lines of a run; the speed-up over padding is measured, not assumed.
 
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
@@ -6,7 +6,7 @@ local text = require("seqrun.run.text")
 
 local summary = {}
 
----A comparison that would take longer is left to recipes/bench/step.lua.
+---Longer comparisons are left to recipes/bench/step.lua.
 local MOST_SECONDS = 60
 
 ---Seconds of forward and backward over some micro-batches.
@@ -52,12 +52,12 @@ end
 local function speed_up(self)
   local estimate = (self.progress:estimate(1) or 0) * (1 + self.loader:summary().factor) * 3
   if estimate > MOST_SECONDS then
-    return ("not measured here: it would take %s; recipes/bench/step.lua does"):format(text.duration(estimate))
+    return ("not measured: it would take %s; see recipes/bench/step.lua"):format(text.duration(estimate))
   end
   local packed, padded, count = arrangements(self)
   local best = { math.huge, math.huge }
   for _ = 1, 3 do
-    if sys.caught() then return "not measured: a signal came" end
+    if sys.caught() then return "not measured: interrupted by a signal" end
     best[1] = math.min(best[1], time_of(self.model, packed))
     best[2] = math.min(best[2], time_of(self.model, padded))
   end
@@ -78,7 +78,7 @@ local function compared(line, name, baselines)
   return ""
 end
 
----The losses on held-out data, each with what a baseline makes of the same labels.
+---The losses on held-out data, each with the baseline on the same items.
 ---@param line table of metrics
 ---@param order seqrun.Shown[]
 ---@param baselines seqrun.Baseline[]
@@ -95,12 +95,12 @@ function summary.scores(line, order, baselines)
   return lines
 end
 
----Model FLOP utilisation of this session, and what the simpler formula of many papers makes of it.
+---Model FLOP utilisation of this session, by both formulas.
 ---@param flops number done, as model:flops counts
 ---@param simple number 6 x parameters x real tokens
 ---@param available number peak x seconds
 function summary.mfu(flops, simple, available)
-  return ("%s of the peak (by 6 x parameters x tokens: %s)"):format(text.percent(flops / available),
+  return ("%s of the peak (6 x parameters x tokens: %s)"):format(text.percent(flops / available),
     text.percent(simple / available))
 end
 
@@ -108,7 +108,7 @@ end
 function summary.tell(self)
   local say = function(...) self.progress:tell(...) end
   local w, seconds = self.window, math.max(1e-9, self.train_seconds)
-  say("%s: %s steps, %s sequences, %s in all", self.folder, text.commas(self.step), text.commas(w.sequences),
+  say("%s: %s steps, %s sequences, %s in total", self.folder, text.commas(self.step), text.commas(w.sequences),
     text.duration(self:seconds()))
   if self.train_seconds > 0 then
     say("  speed      %s real tokens/s, %s slot tokens/s while training",
@@ -119,7 +119,7 @@ function summary.tell(self)
     local simple = 6 * self.model.params:count() * (w.tokens - self.tokens_before)
     say("  mfu        %s", summary.mfu(self.work, simple, peak * seconds))
   end
-  say("  packing    %s of all slots were real tokens", text.percent(w.tokens / math.max(1, w.slots)))
+  say("  packing    %s of all slots are real tokens", text.percent(w.tokens / math.max(1, w.slots)))
   if self.config.pack.arrange == "packed" then say("  packed     %s", speed_up(self)) end
   local result = self.result
   for _, score in ipairs(result and summary.scores(result.line, result.order, self.baselines) or {}) do
