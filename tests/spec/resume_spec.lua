@@ -296,6 +296,7 @@ end
     assert.equal(0, (program.run(small.words(copy, "--out", out, "--max-steps", "3"))))
     assert(sys.make_dirs(other))
     local function replace(documents)
+      os.remove(other .. "/corpus.sqr")
       assert(sys.write_file(copy, assert(sys.read_file(small.corpus(other, documents)))))
       local code, _, err = program.run(small.words(copy, "--resume=" .. out, "--max-steps", "4"))
       return code, err
