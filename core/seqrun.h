@@ -78,9 +78,11 @@
 #include "core/batch/update.h"
 
 #include "core/tensor/backend.h"
+#include "core/tensor/batch_on.h"
 #include "core/tensor/device.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/grad.h"
+#include "core/tensor/layout_on.h"
 #include "core/tensor/ops.h"
 #include "core/tensor/plugin.h"
 #include "core/tensor/scope.h"

@@ -149,6 +149,12 @@ sr_status sr_layout_shorten(sr_layout **out, int32_t **rows, const sr_layout *wh
     return SR_OK;
 }
 
+void sr_layout_add_mirror(const sr_layout *layout, sr_mirror *mirror) {
+    sr_layout *l = (sr_layout *)(uintptr_t)layout;
+    mirror->next = l->mirrors;
+    l->mirrors = mirror;
+}
+
 /* Prefetch threads hand layouts to the main thread, so the count is atomic. */
 sr_layout *sr_layout_retain(sr_layout *layout) {
     __atomic_add_fetch(&layout->refs, 1, __ATOMIC_RELAXED);
@@ -157,6 +163,11 @@ sr_layout *sr_layout_retain(sr_layout *layout) {
 
 void sr_layout_release(sr_layout *layout) {
     if (layout == NULL || __atomic_sub_fetch(&layout->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
+    while (layout->mirrors != NULL) {
+        sr_mirror *mirror = layout->mirrors;
+        layout->mirrors = mirror->next;
+        mirror->drop(mirror);
+    }
     sr_free(layout->start);
     sr_free(layout->len);
     sr_free(layout->uid);

@@ -24,6 +24,12 @@
 extern "C" {
 #endif
 
+/* A copy of a layout's arrays elsewhere: hung on the layout by its maker, dropped with it. */
+typedef struct sr_mirror {
+    struct sr_mirror *next;
+    void (*drop)(struct sr_mirror *mirror);
+} sr_mirror;
+
 /* Immutable after creation, shared by reference count, safe to read from any thread. */
 typedef struct sr_layout {
     int64_t rows;           /* T; loaders make it a multiple of 128 */
@@ -41,6 +47,7 @@ typedef struct sr_layout {
     int32_t longest; /* 0 when there is no sequence */
     bool gapless;    /* all slack is at the end: start is cu_seqlens */
     int32_t refs;
+    sr_mirror *mirrors; /* on devices, for their thread only: core/tensor/layout_on.h */
 } sr_layout;
 
 /* A new layout with one reference.  All arrays are copied.
@@ -63,6 +70,9 @@ sr_status sr_layout_new(sr_layout **out, int32_t sequences, const int32_t *start
  */
 sr_status sr_layout_shorten(sr_layout **out, int32_t **rows, const sr_layout *whole,
                             const uint8_t *keep);
+
+/* Hangs a copy on the layout.  No part of what it says, so that it may be const. */
+void sr_layout_add_mirror(const sr_layout *layout, sr_mirror *mirror);
 
 sr_layout *sr_layout_retain(sr_layout *layout);
 void sr_layout_release(sr_layout *layout); /* NULL is allowed */

@@ -154,7 +154,7 @@ sr_status sr_safetensors_read_tensor(const sr_safetensors *st, const sr_st_entry
     if (status == SR_OK && bytes > 0) {
         sr_device *device = t->storage->device;
         t->storage->version++;
-        status = device->backend->upload(device, sr_tensor_data(t), host, bytes);
+        status = sr_device_upload(device, sr_tensor_data(t), host, bytes);
     }
     sr_free(host);
     return status;

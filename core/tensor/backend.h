@@ -23,6 +23,24 @@
  * rounds P and dS before they are multiplied.  Gradients of biases are sums in f32.
  *   - The bits of a row of an output do not depend on the rows beside it.
  *
+ * When work is done
+ *   - A device is a queue.  A call may return before its work is done; the work of a device is done
+ *     in the order of the calls, as seen from the device.
+ *   - The host waits in `download` and `wait` only.  Nothing else may look at device memory from
+ *     the host, neither here nor in core/.
+ *   - Arguments live for the call: sr_tensor and sr_storage structs, segments and sr_step are read
+ *     or copied before it returns.  Device memory lives on: the caller may give a block back to the
+ *     pool right away, which hands it to a later call of the same queue.
+ *   - `upload` has read all of `host` when it returns (directly, or into memory of its own).
+ *   - `alloc` may return at once; `free` gets blocks that queued work may still use.
+ *   - A layout's arrays are read by the host during the call; work that comes later reads the
+ *     device's own copy, sr_layout_find_on() (layout_on.h).
+ *   - What only the device can see (an index or label out of range, a fault) is checked there: the
+ *     message names op and row.  A device that is done when it returns reports it at once; others
+ *     keep the first and report it at the next wait, then forget it.  Whatever ran in between has
+ *     undefined values, and writes nowhere outside its outputs.
+ *   - A device that says `host` has done its work when a call returns, and may leave `wait` NULL.
+ *
  * Alphabet: T rows, N sequences, M gathered rows, H hidden, A heads, D head size (H = A D), F inner
  * size, V vocabulary.
  */
@@ -157,15 +175,16 @@ struct sr_backend {
     size_t bytes; /* and sizeof(sr_backend), when the backend was compiled: SR_BACKEND_ABI */
     const char *name;
     sr_dtype real;
+    bool host; /* its memory is the host's, and calls are done when they return */
 
     /* ---- memory -------------------------------------------------------------------------- */
     sr_status (*open)(sr_device *device);                             /* or NULL; sets ->state */
-    void (*close)(sr_device *device);                                 /* or NULL */
+    void (*close)(sr_device *device);                                 /* or NULL; waits */
     sr_status (*alloc)(sr_device *device, void **data, size_t bytes); /* 64-byte aligned */
     void (*free)(sr_device *device, void *data, size_t bytes);
     sr_status (*upload)(sr_device *device, void *to, const void *host, size_t bytes);
     sr_status (*download)(sr_device *device, void *host, const void *from, size_t bytes);
-    sr_status (*wait)(sr_device *device); /* until all work issued is done; or NULL */
+    sr_status (*wait)(sr_device *device); /* or NULL: see "When work is done" */
 
     /* ---- small ops: any strides, broadcast by stride 0 ------------------------------------ */
     sr_status (*fill)(sr_tensor *y, double value);
@@ -189,7 +208,7 @@ struct sr_backend {
                         double beta);
     sr_status (*softmax)(sr_tensor *y, const sr_tensor *x, bool log); /* last dimension */
     sr_status (*softmax_backward)(sr_tensor *dx, const sr_tensor *dy, const sr_tensor *y, bool log);
-    /* y[m, ...] = x[rows[m], ...]; rows (M) i32, checked here: SR_EINVAL names the row */
+    /* y[m, ...] = x[rows[m], ...]; rows (M) i32, checked by the device: SR_EINVAL names the row */
     sr_status (*gather_rows)(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows);
     /* y[rows[m], ...] += x[m, ...], in the order of m; y is not cleared */
     sr_status (*scatter_rows)(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows);
@@ -258,8 +277,8 @@ struct sr_backend {
     /* Cross entropy of the tied decoder: logits = x (M, H) word (V, H)^T + bias (V).
      * total (scalar) = sum of weights[m] nll[m]; nll (M); correct (M) 1 where the arg max is the
      * label (lowest index on a tie); dlogits (M, V) receives weights[m] (p - onehot), or is NULL
-     * when no gradient is wanted.  labels (M) i32, checked here: SR_EINVAL names the row; weights
-     * (M) real.  M may be 0. */
+     * when no gradient is wanted.  labels (M) i32, checked by the device: SR_EINVAL names the row;
+     * weights (M) real.  M may be 0. */
     sr_status (*mlm_loss)(sr_tensor *total, sr_tensor *nll, sr_tensor *correct, sr_tensor *dlogits,
                           const sr_tensor *x, const sr_tensor *word, const sr_tensor *bias,
                           const sr_tensor *labels, const sr_tensor *weights);

@@ -61,6 +61,8 @@ void sr_device_close(sr_device *device) {
     sr_weight_drop_all(device);
     while (device->outside->first != NULL) sr_storage_expire(device->outside->first);
     sr_device_trim(device);
+    sr_free_aligned(device->staging);
+    device->staging = NULL;
     if (device->backend->close != NULL) device->backend->close(device);
     device->closed = true;
     sr_device_release(device);
@@ -69,6 +71,11 @@ void sr_device_close(sr_device *device) {
 sr_status sr_device_wait(sr_device *device) {
     device->waits++;
     return device->backend->wait != NULL ? device->backend->wait(device) : SR_OK;
+}
+
+sr_status sr_device_upload(sr_device *device, void *to, const void *host, size_t bytes) {
+    device->uploads++;
+    return device->backend->upload(device, to, host, bytes);
 }
 
 sr_status sr_device_download(sr_device *device, void *host, const void *from, size_t bytes) {

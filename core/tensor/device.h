@@ -40,7 +40,10 @@ typedef struct sr_device {
     size_t bytes_scoped; /* sum of those made inside: a collector's round frees them early */
     int64_t allocations; /* blocks asked of the backend since the device was opened */
     int64_t waits;       /* times the host waited for the device: downloads and sr_device_wait() */
-    bool poison;         /* for tests: blocks are handed out full of NaN */
+    int64_t uploads;     /* of host memory */
+    void *staging;       /* host memory that uploads are put together in */
+    size_t staging_bytes;
+    bool poison; /* for tests: blocks are handed out full of NaN */
     bool closed;
     int32_t refs;
 } sr_device;
@@ -59,6 +62,9 @@ void sr_device_close(sr_device *device); /* NULL is allowed */
 /* Waits until all work given to the device is done, and reports the first error that it met since
  * the last wait: an index that is out of range, a fault of the device. */
 sr_status sr_device_wait(sr_device *device);
+
+/* Copies host memory to the device; `host` is the caller's again at once. */
+sr_status sr_device_upload(sr_device *device, void *to, const void *host, size_t bytes);
 
 /* Copies device memory to the host once all work given to the device is done; reports errors as
  * sr_device_wait() does. */

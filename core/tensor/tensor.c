@@ -206,11 +206,11 @@ sr_status sr_tensor_write(sr_tensor *t, const void *host, sr_dtype dtype) {
     if (n == 0) return SR_OK;
     size_t bytes = (size_t)n * sr_dtype_size(t->dtype);
     sr_tensor_wrote(t);
-    if (dtype == t->dtype) return device->backend->upload(device, sr_tensor_data(t), host, bytes);
+    if (dtype == t->dtype) return sr_device_upload(device, sr_tensor_data(t), host, bytes);
     void *staging = NULL;
     SR_TRY(new_staging(&staging, t));
     sr_dtype_convert(staging, t->dtype, host, dtype, n);
-    sr_status st = device->backend->upload(device, sr_tensor_data(t), staging, bytes);
+    sr_status st = sr_device_upload(device, sr_tensor_data(t), staging, bytes);
     sr_free(staging);
     return st;
 }

@@ -133,8 +133,8 @@ sr_status sr_optim_new(sr_optim **out, sr_params *params, const sr_segment *segm
     SR_TRY(sr_new(&o, 1));
     o->params = params;
     o->opts = *opts;
-    bool queued = params->device->backend->wait != NULL;
-    o->room = !queued ? 1 : opts->max_skipped < MOST_PENDING ? opts->max_skipped : MOST_PENDING;
+    bool immediate = params->device->backend->host;
+    o->room = immediate ? 1 : opts->max_skipped < MOST_PENDING ? opts->max_skipped : MOST_PENDING;
     sr_status st = build(o, segments);
     if (st != SR_OK) {
         sr_optim_free(o);

@@ -114,6 +114,7 @@ sr_status sr_cpu_need_f32(const char *op, const sr_tensor *const *t, int count) 
 const sr_backend sr_backend_cpu = {
     SR_BACKEND_ABI,
     .name = "cpu",
+    .host = true,
     .real = SR_F32,
     .open = device_open,
     .close = device_close,

@@ -1,9 +1,12 @@
 /* lbatch.c - updates and their batches, as seqrun.core.batch hands them out. */
 #include "lua/bind/lbatch.h"
 
+#include "core/tensor/batch_on.h"
 #include "lua/bind/lcheck.h"
 #include "lua/bind/ltargets.h"
 #include "lua/bind/ltensor.h"
+
+#define UPLOAD "seqrun.core.BatchUpload"
 
 sr_update **lsr_newupdate(lua_State *L) {
     return lsr_newbox(L, sizeof(sr_update *), LSR_UPDATE);
@@ -84,60 +87,51 @@ static int update_layout(lua_State *L) {
     return 1;
 }
 
-/* A tensor of n (n x columns, when columns > 1) numbers on the current device, in the open scope.
- */
-static void push_array(lua_State *L, const void *host, int64_t n, int columns, sr_dtype dtype) {
-    sr_device *device = lsr_device(L);
-    sr_tensor **box = lsr_newtensor(L);
-    sr_dtype stored = dtype == SR_I32 ? SR_I32 : device->real;
-    int64_t shape[] = {n, columns};
-    lsr_check(L, sr_tensor_new(box, device, stored, columns > 1 ? 2 : 1, shape));
-    if (n > 0) lsr_check(L, sr_tensor_write(*box, host, dtype));
-}
-
-/* update:ids(i), update:types(i) -> tensor (T) i32 */
-static int update_ids(lua_State *L) {
-    const sr_batch *b = check_batch(L);
-    push_array(L, b->ids, b->slots, 1, SR_I32);
-    return 1;
-}
-
-static int update_types(lua_State *L) {
-    const sr_batch *b = check_batch(L);
-    push_array(L, b->types, b->slots, 1, SR_I32);
-    return 1;
-}
-
-/* update:last(i) -> layout and rows of what the targets need | nil */
-static int update_last(lua_State *L) {
+/* update:last_layout(i) -> layout of the rows that targets need | nil */
+static int update_last_layout(lua_State *L) {
     const sr_batch *b = check_batch(L);
     if (b->last == NULL) return 0;
     lsr_pushlayout(L, sr_layout_retain(b->last));
-    push_array(L, b->last_rows, b->last->rows, 1, SR_I32);
-    return 2;
-}
-
-/* update:original_ids(i) -> tensor (T) i32 | nil */
-static int update_original_ids(lua_State *L) {
-    const sr_batch *b = check_batch(L);
-    if (b->original_ids == NULL) return 0;
-    push_array(L, b->original_ids, b->slots, 1, SR_I32);
     return 1;
 }
 
-static const sr_target *check_target(lua_State *L, const sr_batch *b) {
-    return &b->target[lsr_checkrange(L, 3, 1, b->targets) - 1];
+LSR_RELEASE(upload_gc, UPLOAD, sr_batch_on, sr_batch_on_free)
+
+/* t[name] = the tensor; nothing for NULL. */
+static void set_tensor(lua_State *L, const char *name, sr_tensor *t) {
+    if (t == NULL) return;
+    lsr_pushtensor(L, sr_tensor_retain(t));
+    lua_setfield(L, -2, name);
 }
 
-/* update:target(i, number) -> rows, labels, weights, places */
-static int update_target(lua_State *L) {
-    const sr_target *t = check_target(L, check_batch(L));
-    int each = sr_rows_each(t->reads);
-    push_array(L, t->rows, t->count, each, SR_I32);
-    push_array(L, t->labels, t->count, t->columns, t->type == SR_LABEL_F32 ? SR_F32 : SR_I32);
-    push_array(L, t->weights, t->count, 1, SR_F32);
-    push_array(L, t->places, t->count, each, SR_I32);
-    return 4;
+static void push_target(lua_State *L, const sr_target_on *t) {
+    lua_createtable(L, 0, 4);
+    set_tensor(L, "rows", t->rows);
+    set_tensor(L, "places", t->places);
+    set_tensor(L, "labels", t->labels);
+    set_tensor(L, "weights", t->weights);
+}
+
+/* update:upload(i) -> tensors on the current device, in the open scope, sent at once:
+ * { ids, types, original_ids, last_rows, targets = { { rows, places, labels, weights }, ... } } */
+static int update_upload(lua_State *L) {
+    const sr_batch *b = check_batch(L);
+    sr_batch_on **box = lsr_newbox(L, sizeof(sr_batch_on *), UPLOAD);
+    lsr_check(L, sr_batch_upload(box, lsr_device(L), b));
+    lua_createtable(L, 0, 5);
+    set_tensor(L, "ids", (*box)->ids);
+    set_tensor(L, "types", (*box)->types);
+    set_tensor(L, "original_ids", (*box)->original_ids);
+    set_tensor(L, "last_rows", (*box)->last_rows);
+    lua_createtable(L, (*box)->targets, 0);
+    for (int k = 0; k < (*box)->targets; k++) {
+        push_target(L, &(*box)->target[k]);
+        lua_rawseti(L, -2, k + 1);
+    }
+    lua_setfield(L, -2, "targets");
+    sr_batch_on_free(*box); /* the tensors have references of their own */
+    *box = NULL;
+    return 1;
 }
 
 /* update:set_target(i, number, rows, labels): lists of a late target */
@@ -175,11 +169,8 @@ static const luaL_Reg update_methods[] = {
     {"info", update_info},
     {"batch", update_batch},
     {"layout", update_layout},
-    {"ids", update_ids},
-    {"types", update_types},
-    {"target", update_target},
-    {"last", update_last},
-    {"original_ids", update_original_ids},
+    {"last_layout", update_last_layout},
+    {"upload", update_upload},
     {"set_target", update_set_target},
     {"finish", update_finish},
     {"host", update_host},
@@ -187,5 +178,7 @@ static const luaL_Reg update_methods[] = {
 };
 
 void lsr_open_updates(lua_State *L) {
+    static const luaL_Reg none[] = {{NULL, NULL}};
     lsr_class(L, LSR_UPDATE, update_methods, update_gc);
+    lsr_class(L, UPLOAD, none, upload_gc); /* never seen from Lua */
 }

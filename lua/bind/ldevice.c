@@ -157,9 +157,15 @@ static int synchronize(lua_State *L) {
     return 0;
 }
 
-/* waits([device]) -> how often the host waited for the device */
-static int waits(lua_State *L) {
-    lua_pushinteger(L, opt_device(L, 1)->waits);
+/* transfers([device]) -> { waits=, uploads= }: how often the host waited for the device and sent to
+ * it */
+static int transfers(lua_State *L) {
+    const sr_device *device = opt_device(L, 1);
+    lua_createtable(L, 0, 2);
+    lua_pushinteger(L, device->waits);
+    lua_setfield(L, -2, "waits");
+    lua_pushinteger(L, device->uploads);
+    lua_setfield(L, -2, "uploads");
     return 1;
 }
 
@@ -226,7 +232,7 @@ static const luaL_Reg functions[] = {
     {"poison", poison},
     {"threads", threads},
     {"synchronize", synchronize},
-    {"waits", waits},
+    {"transfers", transfers},
     {"plugin", plugin},
     {"instructions", instructions},
     {"scope", scope_open},

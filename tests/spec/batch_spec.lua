@@ -3,6 +3,8 @@
 local sr = require "seqrun"
 local sys = require "seqrun.core.sys"
 
+require("tests.support.devices").late()
+
 local folder = os.tmpname()
 os.remove(folder)
 
@@ -56,6 +58,21 @@ for _, device in ipairs(sr.devices()) do
       sr.use(device)
     end)
     teardown(function() sr.use(before) end)
+
+    it("is sent as one block, again when the scope of the first has closed", function()
+      local transfers = require("seqrun.core.tensor").transfers
+      local batch, sent, first = assert(open():next()):batch(1), transfers().uploads
+      do
+        local scope <close> = sr.scope()
+        first = batch.ids:tostring_bytes()
+        assert.equal(#batch.targets.mlm.labels:totable(), batch.masked)
+        assert.equal(sent + 1, transfers().uploads)
+      end
+      local scope <close> = sr.scope()
+      assert.is_true(batch.last.rows:is_live())
+      assert.equal(sent + 2, transfers().uploads)
+      assert.equal(first, assert(open():next()):batch(1).ids:tostring_bytes())
+    end)
 
     it("has ids, types and targets whose rows point at masked tokens", function()
       local scope <close> = sr.scope()

@@ -168,11 +168,11 @@ for _, device in ipairs(sr.devices()) do
       local p = store()
       local opt = sr.optim.adamw(p, { max_skipped = 4 })
       local room = device == "late" and 4 or 1
-      local loss, results, waits = sr.tensor(1.5), {}, core.waits()
+      local loss, results, waits = sr.tensor(1.5), {}, core.transfers().waits
       for i = 1, 4 do results[i] = opt:step { rate = 0.1, loss = loss } end
-      assert.equal(4 // room - 1, core.waits() - waits)
+      assert.equal(4 // room - 1, core.transfers().waits - waits)
       opt:step { rate = 0.1, loss = loss }
-      assert.equal(room == 1 and 4 or 1, core.waits() - waits)
+      assert.equal(room == 1 and 4 or 1, core.transfers().waits - waits)
       for i = 1, 4 do assert.is_true(results[i].applied) end
       assert.same({ 5, 0, 0 }, { opt:counts() })
     end)

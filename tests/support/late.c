@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/tensor/layout_on.h"
 #include "core/tensor/plugin.h"
 #include "tests/support/each.h"
 
@@ -20,7 +21,6 @@ static const sr_backend *cpu;
 typedef struct call {
     struct call *next;
     sr_status (*run)(struct call *);
-    sr_layout *layout; /* held for the call, or NULL */
 } call;
 
 typedef struct queue {
@@ -43,11 +43,6 @@ static void enqueue(queue *q, call *c, sr_status (*run)(call *)) {
     q->last = c;
 }
 
-static void forget(call *c) {
-    sr_layout_release(c->layout);
-    sr_free(c);
-}
-
 static void *run_all(void *context) {
     queue *q = context;
     while (q->first != NULL) {
@@ -58,7 +53,7 @@ static void *run_all(void *context) {
             q->status = st;
             memcpy(q->message, sr_message(), strlen(sr_message()) + 1);
         }
-        forget(c);
+        sr_free(c);
     }
     q->last = NULL;
     return NULL;
@@ -98,13 +93,31 @@ static sr_tensor *tensor_of(kept *k) {
     return k->tensor.storage != NULL ? &k->tensor : NULL;
 }
 
-static queue *queue_among(const sr_tensor *const *list) {
+static sr_device *device_among(const sr_tensor *const *list) {
     while (*list == NULL) list++;
-    return queue_of((*list)->storage->device);
+    return (*list)->storage->device;
 }
 
-static void keep_layout(call *c, const sr_layout *layout) {
-    if (layout != NULL) c->layout = sr_layout_retain((sr_layout *)(uintptr_t)layout);
+/* A layout may be gone when the call runs: its arrays are those in device memory. */
+typedef struct kept_layout {
+    sr_layout layout;
+    bool given;
+} kept_layout;
+
+static sr_status keep_layout(kept_layout *c, const sr_layout *layout, sr_device *device) {
+    sr_layout_on *on;
+    if (layout == NULL) return SR_OK;
+    SR_TRY(sr_layout_find_on(&on, layout, device));
+    c->layout = *layout;
+    c->given = true;
+    c->layout.start = (int32_t *)(uintptr_t)on->start;
+    c->layout.len = (int32_t *)(uintptr_t)on->len;
+    c->layout.uid = (uint32_t *)(uintptr_t)on->uid;
+    c->layout.epoch = (uint32_t *)(uintptr_t)on->epoch;
+    c->layout.owner = (int32_t *)(uintptr_t)on->owner;
+    c->layout.position = (int32_t *)(uintptr_t)on->position;
+    c->layout.longest_first = (int32_t *)(uintptr_t)on->longest_first;
+    return SR_OK;
 }
 
 /* ---- one queued function a slot -------------------------------------------------------------- */
@@ -117,7 +130,7 @@ static void keep_layout(call *c, const sr_layout *layout) {
 
 #define FIELD_T(name) kept name;
 #define FIELD_C(name) kept name;
-#define FIELD_L(name)
+#define FIELD_L(name) kept_layout name;
 #define FIELD_V(type, name) type name;
 
 #define TENSOR_T(name) name,
@@ -127,12 +140,13 @@ static void keep_layout(call *c, const sr_layout *layout) {
 
 #define KEEP_T(name) keep(&w->name, name);
 #define KEEP_C(name) keep(&w->name, name);
-#define KEEP_L(name) keep_layout(&w->head, name);
+#define KEEP_L(name)                                                                               \
+    if (st == SR_OK) st = keep_layout(&w->name, name, device);
 #define KEEP_V(type, name) w->name = name;
 
 #define PASS_T(name) tensor_of(&w->name)
 #define PASS_C(name) tensor_of(&w->name)
-#define PASS_L(name) w->head.layout
+#define PASS_L(name) (w->name.given ? &w->name.layout : NULL)
 #define PASS_V(type, name) w->name
 
 #define SLOT(slot, ...)                                                                            \
@@ -147,10 +161,15 @@ static void keep_layout(call *c, const sr_layout *layout) {
     static sr_status late_##slot(EACH_COMMA(PARAM_, __VA_ARGS__)) {                                \
         slot##_call *w;                                                                            \
         const sr_tensor *const tensors[] = {EACH(TENSOR_, __VA_ARGS__)};                           \
-        SR_TRY(sr_new(&w, 1));                                                                     \
+        sr_device *device = device_among(tensors);                                                 \
+        sr_status st = sr_new(&w, 1);                                                              \
+        if (st != SR_OK) return st;                                                                \
         EACH(KEEP_, __VA_ARGS__)                                                                   \
-        enqueue(queue_among(tensors), &w->head, run_##slot);                                       \
-        return SR_OK;                                                                              \
+        if (st == SR_OK)                                                                           \
+            enqueue(queue_of(device), &w->head, run_##slot);                                       \
+        else                                                                                       \
+            sr_free(w);                                                                            \
+        return st;                                                                                 \
     }
 
 /* clang-format off */
@@ -299,7 +318,7 @@ static void late_close(sr_device *device) {
     while (q->first != NULL) { /* no thread could be started */
         call *c = q->first;
         q->first = c->next;
-        forget(c);
+        sr_free(c);
     }
     sr_device_close(q->inner);
     sr_free(q);

@@ -101,16 +101,26 @@ local CURSOR = {
 ---@field share integer its share of the update, from 1
 local Batch = {}
 
----Tensors are made when they are first asked for: on the current device, in the scope open then.
+---The tensors of a batch: sent together when the first is asked for, to the current device, in the scope open
+---then; again when that has closed.
+local function uploaded(self)
+  local sent = rawget(self, "sent")
+  if not sent or not sent.ids:is_live() then
+    sent = self.core:upload(self.number)
+    rawset(self, "sent", sent)
+  end
+  return sent
+end
+
 local MAKE = {
   layout = function(self) return self.core:layout(self.number) end,
-  ids = function(self) return self.core:ids(self.number) end,
-  types = function(self) return self.core:types(self.number) end,
-  original_ids = function(self) return self.core:original_ids(self.number) end,
+  ids = function(self) return uploaded(self).ids end,
+  types = function(self) return uploaded(self).types end,
+  original_ids = function(self) return uploaded(self).original_ids end,
   targets = function(self)
     local by_name = {}
     for i, target in ipairs(self.facts) do
-      target.rows, target.labels, target.weights, target.places = self.core:target(self.number, i)
+      for key, tensor in pairs(uploaded(self).targets[i]) do target[key] = tensor end
       by_name[target.name] = target
     end
     return by_name
@@ -121,8 +131,8 @@ local MAKE = {
     return names
   end,
   last = function(self)
-    local layout, rows = self.core:last(self.number)
-    return layout and { layout = layout, rows = rows }
+    local layout = self.core:last_layout(self.number)
+    return layout and { layout = layout, rows = uploaded(self).last_rows }
   end,
 }
 

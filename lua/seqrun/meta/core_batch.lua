@@ -97,26 +97,17 @@ function update:batch(i) end
 ---@return seqrun.Layout
 function update:layout(i) end
 
----Token ids of batch i after masking: (T) i32 on the current device, in the open scope.
+---The layout of the rows that the targets of batch i need; nothing without targets.
 ---@param i integer
----@return seqrun.Tensor
-function update:ids(i) end
+---@return seqrun.Layout?
+function update:last_layout(i) end
 
----Token types of batch i: (T) i32.
+---The tensors of batch i, on the current device in the open scope, sent as one block: ids, types, original_ids
+---(when the loader keeps them), last_rows (with targets), and for each target its rows, places, labels, weights.
 ---@param i integer
----@return seqrun.Tensor
-function update:types(i) end
-
----The layout and rows of what the targets of batch i need; nothing without targets.
----@param i integer
----@return seqrun.Layout? layout
----@return seqrun.Tensor? rows
-function update:last(i) end
-
----Token ids of batch i before masking; nil unless the loader keeps them.
----@param i integer
----@return seqrun.Tensor?
-function update:original_ids(i) end
+---@return { ids: seqrun.Tensor, types: seqrun.Tensor, original_ids?: seqrun.Tensor, last_rows?: seqrun.Tensor,
+---  targets: { rows: seqrun.Tensor, places: seqrun.Tensor, labels: seqrun.Tensor, weights: seqrun.Tensor }[] }
+function update:upload(i) end
 
 ---Sets a target that a Lua function makes; then finish().
 ---@param i integer the batch, from 1
@@ -133,14 +124,5 @@ function update:finish() end
 ---@param what "ids"|"types"|"original_ids"
 ---@return integer[]?
 function update:host(i, what) end
-
----Rows, labels and weights of a target of batch i, and the rows' places in `last`.
----@param i integer
----@param number integer of the target, from 1
----@return seqrun.Tensor rows
----@return seqrun.Tensor labels
----@return seqrun.Tensor weights
----@return seqrun.Tensor places
-function update:target(i, number) end
 
 return batch

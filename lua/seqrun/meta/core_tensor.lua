@@ -504,10 +504,10 @@ function tensor.poison(on, device) end
 ---@param device? string default: the current device
 function tensor.synchronize(device) end
 
----How often the host waited for the device so far, to read from it or by `synchronize`.
+---How often the host waited for the device so far (to read from it, or by `synchronize`), and sent memory to it.
 ---@param device? string
----@return integer
-function tensor.waits(device) end
+---@return { waits: integer, uploads: integer }
+function tensor.transfers(device) end
 
 ---Loads a plug-in, a shared library that brings devices; loading it again does nothing.
 ---@param path string

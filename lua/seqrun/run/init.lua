@@ -470,11 +470,13 @@ end
 ---@param step integer
 ---@param optimizer table
 function Run:log(step, optimizer)
+  local due = self.metrics and (step % self.config.log.every == 0 or step == self.total)
+  if due then tensor.synchronize() end -- the line counts the time of work that is still under way
   local seconds = sys.now() - self.step_began + self.waited
   self.window:step(seconds, self.waited, self.imbalance)
   self.progress:note(seconds)
   self.train_seconds = (self.train_seconds or 0) + seconds
-  if self.metrics and (step % self.config.log.every == 0 or step == self.total) then
+  if due then
     local line = self.window:line(self.model.flops and self.config.peak_flops)
     local result, message, code = optimizer:settle()
     if message then failure.raise(code, "%s", message) end

@@ -15,8 +15,10 @@ local function time_of(model, batches)
   for _, make in ipairs(batches) do
     local scope <close> = tensor.scope()
     local batch = make()
+    tensor.synchronize()
     local began = sys.now()
     model:losses(batch).total:backward()
+    tensor.synchronize()
     seconds = seconds + sys.now() - began
   end
   return seconds
