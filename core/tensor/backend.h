@@ -212,6 +212,9 @@ struct sr_backend {
     sr_status (*gather_rows)(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows);
     /* y[rows[m], ...] += x[m, ...], in the order of m; y is not cleared */
     sr_status (*scatter_rows)(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows);
+    /* y[rows[m], ...] = x[m, ...], or 0 where x is NULL; the other rows stay.  A row that is named
+     * twice is an error too, as are rows that y lacks */
+    sr_status (*put_rows)(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows);
     /* Element i (row-major) is a function of (seed, purpose, uid, epoch, i): word i % 4 of
      * Philox4x32-10 with counter { low word of i / 4, uid, purpose << 24 | (i / 4) >> 32, epoch }.
      * Uniform in [a, b): a + (b - a) sr_unit(word); normal with mean a, deviation b: Box-Muller on

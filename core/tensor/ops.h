@@ -81,6 +81,8 @@ sr_status sr_op_sum_to(sr_tensor **out, sr_tensor *g, sr_dtype dtype, int ndim,
 sr_status sr_op_matmul(sr_tensor **out, sr_tensor *a, sr_tensor *b);
 sr_status sr_op_softmax(sr_tensor **out, sr_tensor *x, int dim, bool log);
 sr_status sr_op_gather_rows(sr_tensor **out, sr_tensor *x, sr_tensor *rows);
+/* x (T, ...) with the rows of these numbers, each at most once, replaced by values (M, ...). */
+sr_status sr_op_put_rows(sr_tensor **out, sr_tensor *x, sr_tensor *rows, sr_tensor *values);
 sr_status sr_op_cat(sr_tensor **out, int count, sr_tensor *const *list, int dim);
 
 /* ---- coarse (ops_coarse.c, ops_loss.c); shapes in backend.h ---------------------------------- */

@@ -1,4 +1,4 @@
-/* ops_reduce.c - sums and extremes, matrix products, softmax, rows by number, joining. */
+/* ops_reduce.c - sums and extremes, matrix products, softmax, joining. */
 #include <string.h>
 
 #include "core/tensor/front.h"
@@ -323,42 +323,6 @@ done:
     sr_tensor_release(turned);
     sr_tensor_release(y);
     return st;
-}
-
-/* ---- rows ------------------------------------------------------------------------------------ */
-
-static sr_status gather_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
-    SR_NEED(node->device, scatter_rows);
-    sr_tensor *sink;
-    SR_TRY(sr_grad_sink(node, dx, 0, &sink));
-    return node->device->backend->scatter_rows(sink, node->dy[0], node->saved[0].tensor);
-}
-static const sr_rule gather_rule = {"gather_rows", gather_back};
-
-sr_status sr_op_gather_rows(sr_tensor **out, sr_tensor *x, sr_tensor *rows) {
-    *out = NULL;
-    SR_TRY(sr_front_check("gather_rows", 2, (sr_tensor *[]){x, rows}));
-    sr_device *device = x->storage->device;
-    SR_NEED(device, gather_rows);
-    SR_TRY(sr_front_shape("gather_rows", "rows", rows, SR_I32, 1, (int64_t[]){-1}));
-    if (x->ndim == 0) return sr_fail(SR_EINVAL, "gather_rows: a single number has no rows");
-    int64_t shape[SR_MAX_DIMS];
-    memcpy(shape, x->shape, sizeof shape);
-    shape[0] = rows->shape[0];
-    sr_tensor *y = NULL;
-    sr_node *node = NULL;
-    SR_TRY(sr_tensor_new(&y, device, x->dtype, x->ndim, shape));
-    sr_status st = device->backend->gather_rows(y, x, rows);
-    if (st == SR_OK && sr_dtype_is_real(x->dtype))
-        st = sr_front_record(&node, &gather_rule, y, 1, &x);
-    if (st == SR_OK && node != NULL) st = sr_node_save(node, 0, rows);
-    if (st != SR_OK) {
-        sr_tensor_release(y);
-        return st;
-    }
-    *out = y;
-    return SR_OK;
 }
 
 /* ---- cat ------------------------------------------------------------------------------------- */

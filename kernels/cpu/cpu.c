@@ -135,6 +135,7 @@ const sr_backend sr_backend_cpu = {
     .softmax_backward = sr_cpu_softmax_backward,
     .gather_rows = sr_cpu_gather_rows,
     .scatter_rows = sr_cpu_scatter_rows,
+    .put_rows = sr_cpu_put_rows,
     .random = sr_cpu_random,
     .linear = sr_cpu_linear,
     .linear_backward = sr_cpu_linear_backward,

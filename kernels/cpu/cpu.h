@@ -158,6 +158,7 @@ sr_status sr_cpu_softmax_backward(sr_tensor *dx, const sr_tensor *dy, const sr_t
 
 sr_status sr_cpu_gather_rows(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows);
 sr_status sr_cpu_scatter_rows(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows);
+sr_status sr_cpu_put_rows(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows);
 
 sr_status sr_cpu_random(sr_tensor *y, sr_random kind, uint64_t seed, sr_purpose purpose,
                         uint32_t uid, uint32_t epoch, double a, double b);

@@ -1,4 +1,4 @@
-/* rows.c - gather rows of a tensor, and scatter-add them back.
+/* rows.c - gather rows of a tensor, scatter-add them back, and replace some.
  *
  * Traffic   gather reads and writes 4 M H bytes each way; scatter also reads y.
  * Order     scatter adds in the order of m: a task owns a stripe of columns and visits all rows.
@@ -118,4 +118,47 @@ sr_status sr_cpu_scatter_rows(sr_tensor *y, const sr_tensor *x, const sr_tensor 
     job j = make(y, x, rows, y);
     SR_TRY(check_rows("scatter_rows", &j, y));
     return sr_cpu_run(y, scatter_task, &j, sr_blocks(j.width, STRIPE));
+}
+
+/* Row m of x, or zeros, into row rows[m] of y. */
+static sr_status put_task(void *context, int64_t i, int worker) {
+    (void)worker;
+    const job *j = context;
+    size_t size = sr_dtype_size(j->y->dtype);
+    bool direct = dense(j->y) && (j->x == NULL || dense(j->x));
+    char *y = sr_tensor_data(j->y);
+    const char *x = j->x != NULL ? sr_tensor_data(j->x) : NULL;
+    for (int64_t m = i * ROWS; m < sr_least(j->count, (i + 1) * ROWS); m++) {
+        int64_t row = j->rows[m * j->step], n = direct ? 1 : j->width;
+        size_t bytes = direct ? (size_t)j->width * size : size;
+        for (int64_t c = 0; c < n; c++) {
+            char *to = y + (size_t)place(j->y, row, c) * size;
+            if (x == NULL)
+                memset(to, 0, bytes);
+            else
+                memcpy(to, x + (size_t)place(j->x, m, c) * size, bytes);
+        }
+    }
+    return SR_OK;
+}
+
+/* Rows may be named once: what two tasks wrote would depend on who came last. */
+static sr_status check_once(const job *j, sr_cpu_state *cpu) {
+    SR_TRY(sr_cpu_reserve(cpu, 0, (size_t)j->y->shape[0]));
+    uint8_t *seen = cpu->shared.data;
+    if (j->y->shape[0] > 0) memset(seen, 0, (size_t)j->y->shape[0]);
+    for (int64_t m = 0; m < j->count; m++) {
+        int32_t row = j->rows[m * j->step];
+        if (seen[row]++)
+            return sr_fail(SR_EINVAL, "put_rows: rows[%lld] is %d again; name a row once",
+                           (long long)m, row);
+    }
+    return SR_OK;
+}
+
+sr_status sr_cpu_put_rows(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows) {
+    job j = make(y, x, rows, y);
+    SR_TRY(check_rows("put_rows", &j, y));
+    SR_TRY(check_once(&j, sr_cpu_of(y)));
+    return sr_cpu_run(y, put_task, &j, sr_blocks(j.count, ROWS));
 }

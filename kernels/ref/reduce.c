@@ -184,3 +184,19 @@ sr_status ref_scatter_rows(sr_tensor *y, const sr_tensor *x, const sr_tensor *ro
     }
     return SR_OK;
 }
+
+sr_status ref_put_rows(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows) {
+    for (int64_t m = 0; m < rows->shape[0]; m++) {
+        int64_t r, other;
+        SR_TRY(row_number(&r, "put_rows", rows, m, y));
+        for (int64_t k = 0; k < m; k++) {
+            SR_TRY(row_number(&other, "put_rows", rows, k, y));
+            if (other == r)
+                return sr_fail(SR_EINVAL, "put_rows: rows[%lld] is %lld again; name a row once",
+                               (long long)m, (long long)r);
+        }
+        sr_tensor to = row_of(y, r), from = x != NULL ? row_of(x, m) : to;
+        SR_TRY(x != NULL ? ref_copy(&to, &from) : ref_fill(&to, 0.0));
+    }
+    return SR_OK;
+}

@@ -75,6 +75,7 @@ const sr_backend sr_backend_ref = {
     .softmax_backward = ref_softmax_backward,
     .gather_rows = ref_gather_rows,
     .scatter_rows = ref_scatter_rows,
+    .put_rows = ref_put_rows,
     .random = ref_random,
     .linear = ref_linear,
     .linear_backward = ref_linear_backward,

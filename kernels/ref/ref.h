@@ -70,6 +70,7 @@ sr_status ref_softmax(sr_tensor *y, const sr_tensor *x, bool log);
 sr_status ref_softmax_backward(sr_tensor *dx, const sr_tensor *dy, const sr_tensor *y, bool log);
 sr_status ref_gather_rows(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows);
 sr_status ref_scatter_rows(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows);
+sr_status ref_put_rows(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows);
 
 /* linear.c */
 sr_status ref_linear(sr_tensor *y, sr_tensor *pre, const sr_tensor *x, const sr_tensor *w,

@@ -316,6 +316,13 @@ static int op_gather_rows(lua_State *L) {
     return 1;
 }
 
+static int op_put_rows(lua_State *L) {
+    sr_tensor *x = lsr_checktensor(L, 1), *rows = lsr_checktensor(L, 2);
+    sr_tensor *values = lsr_checktensor(L, 3);
+    lsr_check(L, sr_op_put_rows(lsr_newtensor(L), x, rows, values));
+    return 1;
+}
+
 /* ---- module ---------------------------------------------------------------------------------- */
 
 static const luaL_Reg methods[] = {
@@ -387,10 +394,8 @@ static const luaL_Reg operators[] = {
 };
 
 static const luaL_Reg functions[] = {
-    {"where", op_where},
-    {"cat", op_cat},
-    {"gather_rows", op_gather_rows},
-    {NULL, NULL},
+    {"where", op_where},       {"cat", op_cat}, {"gather_rows", op_gather_rows},
+    {"put_rows", op_put_rows}, {NULL, NULL},
 };
 
 int luaopen_seqrun_core_ops(lua_State *L) {

@@ -78,6 +78,13 @@ function ops.gather_rows(x, rows)
   return core.gather_rows(x, rows)
 end
 
+---x with some rows replaced: what layers made of gathered rows goes back to its place.
+---@param x seqrun.Tensor (T, ...)
+---@param rows seqrun.Tensor (M) i32, from 0, each at most once
+---@param values seqrun.Tensor (M, ...) of x's dtype
+---@return seqrun.Tensor # (T, ...)
+function ops.put_rows(x, rows, values) return core.put_rows(x, rows, values) end
+
 ---@param x seqrun.Tensor (T, H) rows of the layout
 ---@param layout seqrun.Layout
 ---@param options { p: number, site?: "head"|"user", layer?: integer }

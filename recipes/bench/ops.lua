@@ -146,6 +146,10 @@ do
     return sr.ops.embed(id, kind, tables, layout, { eps = 1e-12, dropout = options.dropout })
   end, { bytes = 20 * T * H, back_bytes = 28 * T * H })
   measure("gather_rows", function() return sr.ops.gather_rows(x, at) end, { bytes = 8 * M * H })
+  local some, values = {}, leaf(math.min(M, T), H)
+  for i = 1, math.min(M, T) do some[i] = i - 1 end
+  local once = sr.tensor(some, int)
+  measure("put_rows", function() return sr.ops.put_rows(x, once, values) end, { bytes = 8 * (T + #some) * H })
 end
 
 -- ---- losses and optimizers -------------------------------------------------------------------------

@@ -295,6 +295,25 @@ case {
   run = function(sr, t) return { sr.ops.gather_rows(t.x, t.rows) } end,
 }
 
+case {
+  name = "put_rows",
+  make = function(r) return { x = r.normal { 6, 19 }, y = r.normal { 3, 19 }, ["*rows"] = { i32 = { 5, 0, 2 } } } end,
+  run = function(sr, t) return { sr.ops.put_rows(t.x, t.rows, t.y) } end,
+}
+case {
+  name = "put_rows of three dimensions, strided, all rows and none",
+  make = function(r)
+    return { x = r.normal { 4, 5, 3 }, y = r.normal { 5, 3, 4 }, ["*rows"] = { i32 = { 3, 1, 2, 0 } } }
+  end,
+  run = function(sr, t)
+    local none = t.y:narrow(3, 1, 4):transpose(1, 3):transpose(2, 3):narrow(1, 1, 0)
+    return {
+      sr.ops.put_rows(t.x, t.rows, t.y:transpose(1, 3):transpose(2, 3)),
+      sr.ops.put_rows(t.x, sr.zeros(0, { dtype = "i32" }), none),
+    }
+  end,
+}
+
 -- ---- linear ----------------------------------------------------------------------------------
 
 for _, shape in ipairs { { 1, 1, 1 }, { 5, 3, 7 }, { 130, 48, 65 }, { 200, 128, 96 } } do

@@ -187,6 +187,7 @@ static sr_status keep_layout(kept_layout *c, const sr_layout *layout, sr_device 
     X(softmax_backward, T(dx), C(dy), C(y), V(bool, log))                                          \
     X(gather_rows, T(y), C(x), C(rows))                                                            \
     X(scatter_rows, T(y), C(x), C(rows))                                                           \
+    X(put_rows, T(y), C(x), C(rows))                                                               \
     X(random, T(y), V(sr_random, kind), V(uint64_t, seed), V(sr_purpose, purpose),                 \
       V(uint32_t, uid), V(uint32_t, epoch), V(double, a), V(double, b))                            \
     X(linear, T(y), T(pre), C(x), C(w_), C(b), V(sr_act, act))                                     \

@@ -24,6 +24,13 @@ function ops.cat(list, dim) end
 ---@return seqrun.Tensor
 function ops.gather_rows(x, rows) end
 
+---x with the rows of these numbers, from 0, replaced by `values`.
+---@param x seqrun.Tensor
+---@param rows seqrun.Tensor each row at most once
+---@param values seqrun.Tensor
+---@return seqrun.Tensor
+function ops.put_rows(x, rows, values) end
+
 ---Fills with random numbers: uniform in [a, b), or normal with mean a and deviation b (truncated_normal: within two
 ---deviations).  With a seed or a uid a function of both, else the session's next draw.
 ---@param t seqrun.Tensor
