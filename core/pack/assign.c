@@ -27,11 +27,11 @@ static int by_cost(const void *a, const void *b) {
     return x->pack < y->pack ? -1 : x->pack > y->pack;
 }
 
-/* The heaviest packs first, each to the lightest group that is not full. */
+/* Assigns the most expensive packs first, each to the cheapest group that is not full. */
 static void deal(int32_t *group, double *load, int32_t *room, const ranked *rank, int32_t n,
                  int32_t groups) {
     for (int32_t g = 0; g < groups; g++) room[g] = n / groups;
-    int32_t more = n % groups; /* groups that may take one more */
+    int32_t more = n % groups; /* groups that get one more */
     for (int32_t i = 0; i < n; i++) {
         int32_t best = -1;
         for (int32_t g = 0; g < groups; g++) {
@@ -51,8 +51,8 @@ static int32_t heaviest(const double *load, int32_t groups) {
     return best;
 }
 
-/* Swaps a pack of the heaviest group with one elsewhere so that both end up lighter than it was;
- * false when none does. */
+/* Swaps a pack of the most expensive group with one of another group so that both cost less than it
+ * did; false if no swap does. */
 static bool swap_down(int32_t *group, double *load, const double *cost, int32_t n, int32_t groups) {
     int32_t top = heaviest(load, groups), a = -1, b = -1;
     double least = load[top] * (1 - 1e-12);
@@ -79,11 +79,11 @@ sr_status sr_assign_packs(int32_t *group, double *imbalance, const double *cost,
     int32_t *room;
     ranked *rank;
     if (groups < 1 || n < 0)
-        return sr_fail(SR_EINVAL, "pack: %d packs for %d groups; wanted 1 group or more", n,
+        return sr_fail(SR_EINVAL, "pack: %d packs for %d groups; there must be at least 1 group", n,
                        groups);
     for (int32_t i = 0; i < n; i++) {
         if (!(cost[i] >= 0 && cost[i] < INFINITY))
-            return sr_fail(SR_EINVAL, "pack: the cost of pack %d is not a number >= 0", i);
+            return sr_fail(SR_EINVAL, "pack: the cost of pack %d must be a number >= 0", i);
         total += cost[i];
     }
     SR_TRY(sr_new(&load, groups));
@@ -93,7 +93,7 @@ sr_status sr_assign_packs(int32_t *group, double *imbalance, const double *cost,
     for (int32_t i = 0; i < n; i++) rank[i] = (ranked){cost[i], i};
     qsort(rank, (size_t)n, sizeof *rank, by_cost);
     deal(group, load, room, rank, n, groups);
-    int64_t work = (int64_t)n * (n / groups + 1); /* of one round of swaps */
+    int64_t work = (int64_t)n * (n / groups + 1); /* per round of swaps */
     for (int64_t spent = 0; spent < MOST_WORK && swap_down(group, load, cost, n, groups);)
         spent += work;
     if (imbalance != NULL)

@@ -72,7 +72,7 @@ void sr_basis_free(sr_basis *b) {
     memset(b, 0, sizeof *b);
 }
 
-/* Which columns have an entry in each row: the matrix turned on its side. */
+/* The columns with an entry in each row: the transposed pattern. */
 static sr_status turn(sr_vectors *rows, const sr_basis *b, const sr_vectors *columns,
                       const int32_t *column) {
     size_t entries = 0;
@@ -96,7 +96,7 @@ static sr_status turn(sr_vectors *rows, const sr_basis *b, const sr_vectors *col
     return SR_OK;
 }
 
-/* Plans the elimination: order[step] = position, hint[step] = row, or -1 for "choose then". */
+/* Plans the elimination: order[step] = position, hint[step] = row, or -1 to choose it later. */
 typedef struct elimination {
     sr_basis *b;
     const sr_vectors *rows, *columns;
@@ -111,7 +111,7 @@ static void take(elimination *e, int32_t position, int32_t row) {
     e->b->step_of[row] = e->steps++;
 }
 
-/* Columns with one row left: they need no elimination at all. */
+/* Columns with one row left: they need no elimination. */
 static void peel_columns(elimination *e) {
     sr_basis *b = e->b;
     int32_t waiting = 0;
@@ -119,7 +119,7 @@ static void peel_columns(elimination *e) {
         if (b->column_count[p] == 1) b->queue[waiting++] = p;
     for (int32_t i = 0; i < waiting; i++) {
         int32_t p = b->queue[i], row = -1;
-        if (b->column_count[p] != 1) continue; /* its row went to another: singular, found later */
+        if (b->column_count[p] != 1) continue; /* its row is taken: singular, detected later */
         for (size_t k = e->columns->start[e->column[p]]; row < 0; k++)
             if (b->step_of[e->columns->entry[k].at] < 0) row = e->columns->entry[k].at;
         take(e, p, row);
@@ -130,7 +130,7 @@ static void peel_columns(elimination *e) {
     }
 }
 
-/* Rows with one column left: that column eliminates, but nothing fills in. */
+/* Rows with one column left: that column is eliminated without fill-in. */
 static void peel_rows(elimination *e) {
     sr_basis *b = e->b;
     int32_t waiting = 0;
@@ -155,7 +155,7 @@ static void peel_rows(elimination *e) {
     }
 }
 
-/* The columns that are left stand in order of their entries; their pivots are chosen later. */
+/* The remaining columns are sorted by number of entries; their pivots are chosen later. */
 static void order_rest(elimination *e) {
     sr_basis *b = e->b;
     int32_t found = e->steps;
@@ -182,8 +182,8 @@ static sr_status plan_order(sr_basis *b, const sr_vectors *columns, const int32_
     return st;
 }
 
-/* Brings a column into b->work and applies the steps so far; b->touched lists the rows that may be
- * non-zero.  `chosen` lists the steps whose L column can reach later columns. */
+/* Loads a column into b->work and applies the previous steps; b->touched lists the rows that may be
+ * non-zero.  `chosen` lists the steps whose L column can affect later columns. */
 static int32_t bring(sr_basis *b, const sr_vectors *columns, int32_t c, const int32_t *chosen,
                      int32_t chosen_count) {
     int32_t touched = 0;
@@ -206,7 +206,7 @@ static int32_t bring(sr_basis *b, const sr_vectors *columns, int32_t c, const in
     return touched;
 }
 
-/* Among entries of a tenth of the largest or more, the row with fewest columns. */
+/* Of the entries of at least a tenth of the largest, the one whose row has the fewest columns. */
 static int32_t choose_pivot(const sr_basis *b, int32_t touched) {
     double largest = 0;
     int32_t best = -1;
@@ -221,7 +221,7 @@ static int32_t choose_pivot(const sr_basis *b, int32_t touched) {
     return best;
 }
 
-/* Splits the column in b->work into its part of U, its pivot and its part of L. */
+/* Splits the column in b->work into its parts of U and L and its pivot. */
 static sr_status store(sr_basis *b, int32_t step, int32_t pivot, int32_t touched) {
     double diagonal = b->work[pivot];
     SR_TRY(sr_vectors_reserve(&b->lower, (size_t)touched));

@@ -12,8 +12,8 @@ int64_t sr_bound_count(const sr_histogram *h, int32_t max_seqs) {
     return max_seqs > 0 ? ceil_div(h->sequences, max_seqs) : 0;
 }
 
-/* a runs upwards: lengths leave the class of the small at its lower end, and leave the class of
- * those that may share (half < l <= capacity - a) for the class that stands alone. */
+/* As a increases, lengths leave the small class at its lower end, and move from the class of those
+ * that may share (half < l <= capacity - a) to the class that cannot. */
 int64_t sr_bound_l2(const sr_histogram *h) {
     const int32_t L = h->capacity, half = L / 2;
     int64_t alone = 0, pairs = 0, pair_tokens = 0, small_tokens = 0, best = 0;

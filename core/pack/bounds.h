@@ -1,6 +1,6 @@
-/* bounds.h - packs that any packing must use, found in one pass over the histogram.
+/* bounds.h - lower bounds on the number of packs, from one pass over the histogram.
  *
- * The bound of the linear program belongs to the solver `optimal`: see certificate.h.
+ * For the bound of the linear program, see the solver `optimal` and certificate.h.
  */
 #ifndef SR_PACK_BOUNDS_H
 #define SR_PACK_BOUNDS_H
@@ -11,24 +11,24 @@
 extern "C" {
 #endif
 
-/* ceil(tokens / capacity); ceil(sequences / max_seqs), 0 when max_seqs is 0. */
+/* ceil(tokens / capacity); ceil(sequences / max_seqs), 0 if max_seqs is 0. */
 int64_t sr_bound_tokens(const sr_histogram *h);
 int64_t sr_bound_count(const sr_histogram *h, int32_t max_seqs);
 
 /* Martello and Toth 1990, L2: the largest over a <= L / 2 of
  *     #(l > L - a)  +  #(L / 2 < l <= L - a)  +  max(0, ceil((small - room) / L))
- * where L is the capacity, `small` the tokens in a <= l <= L / 2, `room` the space beside the
+ * where L is the capacity, `small` the tokens in a <= l <= L / 2, `room` the free space of the
  * second class.  O(L). */
 int64_t sr_bound_l2(const sr_histogram *h);
 
-/* L2 as prices: no pattern that fits weighs more than L, and the cut is the a whose weights have
+/* L2 as prices: no feasible pattern weighs more than L, and `cut` is the a whose weights have
  * the largest total over counts[1..L].  O(L). */
 int32_t sr_bound_cut(const int64_t *counts, int32_t capacity);
 static inline int32_t sr_bound_weight(int32_t length, int32_t capacity, int32_t cut) {
     return length > capacity - cut ? capacity : length < cut ? 0 : length;
 }
 
-/* The strongest of the three; the simplest kind among equals. */
+/* The strongest of the three; on ties, the simplest kind. */
 sr_bound sr_bound_cheap(const sr_histogram *h, int32_t max_seqs);
 
 #ifdef __cplusplus

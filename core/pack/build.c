@@ -44,7 +44,7 @@ static uint64_t hash_parts(const sr_part *part, size_t n) {
     return h;
 }
 
-/* The slot of the table that holds this pattern, or the empty one where it belongs. */
+/* The slot of this pattern in the table, or the empty slot where it would be inserted. */
 static size_t find_slot(const sr_builder *b, const sr_part *part, size_t n) {
     const sr_plan *p = b->plan;
     size_t mask = b->table_size - 1, at = hash_parts(part, n) & mask;
@@ -69,7 +69,7 @@ static sr_status grow_table(sr_builder *b) {
     return SR_OK;
 }
 
-/* Room for one more pattern of n parts. */
+/* Reserves one more pattern of n parts. */
 static sr_status make_room(sr_builder *b, size_t n) {
     sr_plan *p = b->plan;
     if (p->strategies == b->pattern_room) {
@@ -77,7 +77,8 @@ static sr_status make_room(sr_builder *b, size_t n) {
         b->pattern_room *= 2;
     }
     if (p->parts + n > UINT32_MAX || p->strategies + 1 >= UINT32_MAX)
-        return sr_fail(SR_ENOMEM, "pack: the plan needs more than 2^32 different patterns");
+        return sr_fail(SR_ENOMEM,
+                       "pack: the plan has too many different patterns; the maximum is 2^32");
     while (p->parts + n > b->part_room) {
         SR_TRY(sr_grow(&p->part, b->part_room * 2));
         b->part_room *= 2;
@@ -85,7 +86,7 @@ static sr_status make_room(sr_builder *b, size_t n) {
     return b->table_size < 2 * (p->strategies + 1) ? grow_table(b) : SR_OK;
 }
 
-/* scratch = the parts with lengths falling, equal ones merged; returns how many. */
+/* scratch = the parts by descending length, equal ones merged; returns their number. */
 static sr_status canonical(sr_builder *b, const sr_part *parts, size_t n, size_t *out) {
     if (n > b->scratch_room) {
         size_t room = n < 64 ? 64 : n * 2;
@@ -93,7 +94,7 @@ static sr_status canonical(sr_builder *b, const sr_part *parts, size_t n, size_t
         b->scratch_room = room;
     }
     size_t m = 0;
-    for (size_t i = 0; i < n; i++) { /* insertion: short and nearly sorted */
+    for (size_t i = 0; i < n; i++) { /* insertion sort: short and nearly sorted */
         size_t at = m;
         while (at > 0 && b->scratch[at - 1].length < parts[i].length) at--;
         if (at > 0 && b->scratch[at - 1].length == parts[i].length) {
@@ -117,7 +118,7 @@ sr_status sr_build_add(sr_builder *b, int64_t count, const sr_part *parts, size_
     if (b->table[slot] != 0) {
         int64_t *packs = &p->pattern[b->table[slot] - 1].count;
         if (__builtin_add_overflow(*packs, count, packs))
-            return sr_fail(SR_EDATA, "pack: the packs of a pattern leave 63 bits");
+            return sr_fail(SR_EDATA, "pack: integer overflow in the packs of a pattern");
         return SR_OK;
     }
     p->pattern[p->strategies] = (sr_pattern){count, (uint32_t)p->parts, (uint32_t)n};
@@ -137,7 +138,7 @@ sr_status sr_build_end(sr_plan **out, sr_builder *b) {
     if (st == SR_EDATA) {
         char why[512];
         snprintf(why, sizeof why, "%s", sr_message());
-        st = sr_fail(SR_EINTERNAL, "pack: solver %s made a wrong plan: %s", p->solver, why);
+        st = sr_fail(SR_EINTERNAL, "pack: solver %s returned an invalid plan: %s", p->solver, why);
     } else if (st == SR_OK) {
         *out = p;
         b->plan = NULL;

@@ -1,7 +1,7 @@
-/* build.h - how a solver writes its plan: begin, add patterns, end.
+/* build.h - builds the plan of a solver: begin, add patterns, end.
  *
- * For the inside of core/pack.  The builder merges equal patterns, adds up the sums, sets the cheap
- * lower bounds and checks the plan, so that a solver cannot hand out a wrong one.
+ * Internal to core/pack.  The builder merges equal patterns, computes the sums, sets the cheap
+ * lower bounds and checks the plan, so that a solver cannot return an invalid one.
  */
 #ifndef SR_PACK_BUILD_H
 #define SR_PACK_BUILD_H
@@ -22,16 +22,16 @@ typedef struct sr_builder {
     double began;
 } sr_builder;
 
-/* Copies the histogram and starts the clock.  After a failure, or to give up, sr_build_drop(). */
+/* Copies the histogram and starts the clock.  Call sr_build_drop() after a failure or to cancel. */
 sr_status sr_build_begin(sr_builder *b, const sr_histogram *hist, int32_t max_seqs,
                          const char *solver);
 
-/* `count` packs of these parts, in any order, lengths possibly repeated; count 0 adds nothing. */
+/* Adds `count` packs of these parts, in any order, with or without repeated lengths. */
 sr_status sr_build_add(sr_builder *b, int64_t count, const sr_part *parts, size_t n);
 
-/* The finished plan, owned by the caller.  SR_EINTERNAL when it breaks a promise. */
+/* The finished plan, owned by the caller.  SR_EINTERNAL if it is invalid. */
 sr_status sr_build_end(sr_plan **out, sr_builder *b);
-void sr_build_drop(sr_builder *b); /* harmless after end */
+void sr_build_drop(sr_builder *b); /* no-op after end */
 
 #ifdef __cplusplus
 }

@@ -14,7 +14,7 @@ void sr_certificate_free(sr_certificate *c) {
 
 /* ---- making ---- */
 
-/* S stays below 2^62 and every pattern below 2^52, so that the knapsack in doubles is exact. */
+/* S is below 2^62 and every pattern below 2^52, so that the knapsack in doubles is exact. */
 static double choose_scale(const double *value, const sr_histogram *h) {
     double total = 1, scale = 1e10;
     for (int32_t l = 1; l <= h->capacity; l++) total += value[l] * (double)h->count[l];
@@ -73,7 +73,7 @@ sr_status sr_certificate_make(sr_certificate *out, const double *value, const sr
 
 /* ---- checking ---- */
 
-/* Any number of members: f[s] from all shorter f. */
+/* Any number of items: f[s] from all shorter f. */
 static void heaviest_any(int64_t *f, const sr_certificate *c, const sr_histogram *h) {
     for (int32_t s = 1; s <= c->capacity; s++) {
         f[s] = f[s - 1];
@@ -82,7 +82,7 @@ static void heaviest_any(int64_t *f, const sr_certificate *c, const sr_histogram
     }
 }
 
-/* One member more than in `before`. */
+/* One item more than in `before`. */
 static void heaviest_layer(int64_t *f, const int64_t *before, const sr_certificate *c,
                            const sr_histogram *h) {
     memcpy(f, before, ((size_t)c->capacity + 1) * sizeof *f);
@@ -118,27 +118,26 @@ static sr_status sum_weights(int64_t *out, const sr_certificate *c, const sr_his
         int64_t w = l <= c->capacity ? c->weight[l] : 0;
         if (__builtin_mul_overflow(w, h->count[l], &part) ||
             __builtin_add_overflow(total, part, &total))
-            return sr_fail(SR_EDATA, "pack: the total weight of the certificate leaves 63 bits");
+            return sr_fail(SR_EDATA,
+                           "pack: integer overflow in the total weight of the certificate");
     }
     *out = total;
     return SR_OK;
 }
 
 static sr_status refuse(const char *what, int64_t claimed, int64_t found) {
-    return sr_fail(SR_EDATA,
-                   "pack: the proof fails: %s is %" PRId64 ", the certificate says %" PRId64, what,
-                   found, claimed);
+    return sr_fail(SR_EDATA, "pack: invalid proof: %s is %" PRId64 ", the certificate has %" PRId64,
+                   what, found, claimed);
 }
 
 sr_status sr_certificate_check(const sr_certificate *c, const sr_histogram *h) {
     int64_t total = 0, heaviest = 0;
     if (h->capacity != c->capacity)
-        return sr_fail(SR_EDATA,
-                       "pack: the proof fails: it is for packs of %d tokens, these are of %d",
+        return sr_fail(SR_EDATA, "pack: invalid proof: it is for packs of %d tokens, not %d",
                        c->capacity, h->capacity);
     for (int32_t l = 1; l <= c->capacity; l++)
         if (c->weight[l] > INT64_MAX / 4 / (SR_MAX_LENGTH + 1))
-            return sr_fail(SR_EDATA, "pack: the proof fails: the weight of length %d is too large",
+            return sr_fail(SR_EDATA, "pack: invalid proof: the weight of length %d is too large",
                            l);
     SR_TRY(sum_weights(&total, c, h));
     if (total != c->total) return refuse("the total weight", c->total, total);

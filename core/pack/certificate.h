@@ -1,12 +1,12 @@
-/* certificate.h - a proof that no packing can use fewer packs, checked in whole numbers.
+/* certificate.h - a proof of a lower bound on packs, checked in integer arithmetic.
  *
- * Give every length a weight, a whole number >= 0.  If no pattern that fits a pack weighs more than
- * V, then packing S = sum(count * weight) takes at least ceil(S / V) packs.  Checking it needs one
- * exact knapsack and one sum, and trusts neither the solver nor floating point.
+ * Give every length an integer weight >= 0.  If no pattern that fits a pack weighs more than V,
+ * then packing S = sum(count * weight) takes at least ceil(S / V) packs.  The check is one exact
+ * knapsack and one sum, and relies neither on the solver nor on floating point.
  *
  * The file: a line of tab-separated names and numbers
  *     # capacity L max_seqs_per_pack K max_weight_of_any_pack V total_weight S lower_bound B
- * (K is `max` when any number is allowed), then `length<TAB>weight` for each length in use.
+ * (K is `max` if there is no limit), then `length<TAB>weight` for each length in use.
  */
 #ifndef SR_PACK_CERTIFICATE_H
 #define SR_PACK_CERTIFICATE_H
@@ -18,23 +18,24 @@ extern "C" {
 #endif
 
 typedef struct sr_certificate {
-    int32_t capacity, max_seqs; /* 0: any number */
+    int32_t capacity, max_seqs; /* 0: no limit */
     int64_t *weight;            /* by length 0..capacity; owned */
     int64_t heaviest;           /* V */
     int64_t total;              /* S */
-    int64_t bound;              /* ceil(S / V), 0 when nothing is packed */
+    int64_t bound;              /* ceil(S / V), 0 for an empty histogram */
 } sr_certificate;
 
-/* Rounds prices (by length, best pattern worth about 1) to weights and finds V, S and the bound. */
+/* Rounds prices (by length, the best pattern about 1) to weights, and computes V, S and the bound.
+ */
 sr_status sr_certificate_make(sr_certificate *out, const double *value, const sr_histogram *h,
                               int32_t max_seqs);
-/* The same from weights by length, whose total over the histogram stays below 2^63. */
+/* The same from weights by length, whose total over the histogram is below 2^63. */
 sr_status sr_certificate_of(sr_certificate *out, const int64_t *weight, const sr_histogram *h,
                             int32_t max_seqs);
 void sr_certificate_free(sr_certificate *c);
 
-/* Accepts the proof for these lengths, or SR_EDATA says which of V, S, bound is wrong.  V is found
- * by a plain exact knapsack over (members, space) that shares no code with the solver:
+/* Verifies the proof for these lengths; SR_EDATA names which of V, S, bound is wrong.  V is
+ * computed by a simple exact knapsack over (items, space) that shares no code with the solver:
  * O(max_seqs * lengths * capacity). */
 sr_status sr_certificate_check(const sr_certificate *c, const sr_histogram *h);
 

@@ -10,7 +10,8 @@
 sr_status sr_certificate_save(const sr_certificate *c, const sr_histogram *h, const char *path) {
     char *text, depth[16];
     if (h->capacity != c->capacity)
-        return sr_fail(SR_EINVAL, "pack: a certificate for packs of %d tokens, a histogram of %d",
+        return sr_fail(SR_EINVAL,
+                       "pack: the certificate is for packs of %d tokens, the histogram for %d",
                        c->capacity, h->capacity);
     SR_TRY(sr_new(&text, (size_t)c->capacity * 32 + 512));
     if (c->max_seqs > 0)
@@ -37,7 +38,7 @@ typedef struct cursor {
 } cursor;
 
 static sr_status bad(const cursor *c, const char *wanted) {
-    return sr_fail(SR_EDATA, "%s:%" PRId64 ": not a certificate; wanted %s here", c->name, c->line,
+    return sr_fail(SR_EDATA, "%s:%" PRId64 ": not a certificate; expected %s", c->name, c->line,
                    wanted);
 }
 
@@ -55,7 +56,7 @@ static sr_status number(cursor *c, int64_t *out) {
         if (__builtin_mul_overflow(n, (int64_t)10, &n) ||
             __builtin_add_overflow(n, (int64_t)(*c->at - '0'), &n))
             return bad(c, "a number below 2^63");
-    if (c->at == from) return bad(c, "a whole number");
+    if (c->at == from) return bad(c, "an integer");
     *out = n;
     return SR_OK;
 }

@@ -35,8 +35,8 @@ static bool is_late(double deadline) {
     return deadline > 0 && sr_time_monotonic() >= deadline;
 }
 
-/* Widening steps up from `low` (too shallow) to a depth that is enough, then halving; until
- * `deadline` (0: none), when the least depth that is known to be enough is taken. */
+/* Growing steps up from `low` (too shallow) to a sufficient depth, then bisection; at `deadline`
+ * (0: none), the least depth known to be sufficient is taken. */
 static sr_status search(sr_depth_choice *c, const sr_histogram *h, const sr_pack_opts *opts,
                         int64_t enough, int32_t low, int32_t high, double deadline) {
     int64_t packs, bound;
@@ -57,7 +57,7 @@ static sr_status search(sr_depth_choice *c, const sr_histogram *h, const sr_pack
         else
             low = depth, c->packs_below = packs;
     }
-    if (high - low > 1) c->packs_below = 0; /* nobody knows */
+    if (high - low > 1) c->packs_below = 0; /* unknown */
     return SR_OK;
 }
 
@@ -65,23 +65,24 @@ sr_status sr_pack_choose_depth(sr_depth_choice *out, const sr_histogram *hist,
                                const sr_pack_opts *opts, double tolerance) {
     memset(out, 0, sizeof *out);
     if (!(tolerance >= 0 && tolerance < 1))
-        return sr_fail(SR_EINVAL, "pack: a tolerance of %g; wanted 0 to 1 (0.0005 is 0.05%%)",
+        return sr_fail(SR_EINVAL, "pack: tolerance is %g; must be 0 to 1 (0.0005 is 0.05%%)",
                        tolerance);
     sr_pack_opts own = *opts;
-    own.seconds = opts->seconds / 3; /* one third without a limit, one for the search, one left */
+    own.seconds = opts->seconds /
+                  3; /* one third for the solve without limit, one for the search, one remains */
     double deadline = opts->seconds > 0 ? sr_time_monotonic() + 2 * own.seconds : 0;
     int64_t any, bound;
     SR_TRY(packs_at(&any, &bound, hist, &own, 0));
     out->bound = bound, out->packs = any;
     int64_t enough = bound + (int64_t)((double)bound * tolerance);
-    if (any > enough) enough = any; /* no depth does better than the solver without a limit */
+    if (any > enough) enough = any; /* no depth is better than no limit */
     int32_t shortest = 1;
     while (shortest < hist->capacity && hist->count[shortest] == 0) shortest++;
     int32_t high = hist->capacity / shortest;
     int64_t least = enough > 0 ? hist->sequences / enough + (hist->sequences % enough != 0) : 1;
-    int32_t low = least > 1 ? (int32_t)least - 1 : 0; /* its count bound is above `enough` */
+    int32_t low = least > 1 ? (int32_t)least - 1 : 0; /* its count bound exceeds `enough` */
     if (low >= high) low = high - 1;
-    out->max_seqs = high; /* holds whatever fits */
+    out->max_seqs = high; /* never limits a pack */
     if (low > 0) out->packs_below = hist->sequences / low + (hist->sequences % low != 0);
     SR_TRY(search(out, hist, &own, enough, low, high, deadline));
     if (out->max_seqs <= 1) out->packs_below = 0;

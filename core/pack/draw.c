@@ -31,13 +31,13 @@ static void count_ways(sr_draw *d) {
     }
 }
 
-/* How often a row is drawn, in a unit common to all rows. */
+/* The frequency at which a row is drawn, in a unit common to all rows. */
 static double often(const sr_draw *d, int32_t row) {
     return d->weight[row] * ways(d, d->depth - 1)[d->capacity - d->length[row]];
 }
 
-/* One pass of scaling, damped for the members of a pattern are scaled together.  Roots, which are
- * exact, and not pow(): every machine finds the same weights. */
+/* One pass of scaling, damped because the items of a pattern are scaled together.  Uses square
+ * roots, which are exact, instead of pow(), so that weights are the same on every machine. */
 static void scale(sr_draw *d) {
     double tokens = 0, wanted = 0;
     for (int32_t r = 0; r < d->rows; r++) {
@@ -52,7 +52,7 @@ static void scale(sr_draw *d) {
     }
 }
 
-/* Packs of twice the average and more are rare. */
+/* Packs with twice the average number of sequences or more are rare. */
 static int32_t deepest(int32_t max_seqs, double average) {
     int32_t most = (int32_t)ceil(2 * average);
     return max_seqs > 0 && max_seqs < most ? max_seqs : most;
@@ -96,7 +96,7 @@ void sr_draw_free(sr_draw *d) {
 
 /* ---- drawing ---- */
 
-/* The first of at most n items that together fill `space`; -1 when none do. */
+/* The first of at most n items that together fill `space`; -1 if there are none. */
 static int32_t draw_item(const sr_draw *d, int32_t n, int32_t space, double luck) {
     if (n < 1) return -1;
     const double *rest = ways(d, n - 1);

@@ -1,7 +1,7 @@
-/* fast.h - SR_FAST before a function: compiled for the vector units that the machine may have.
+/* fast.h - SR_FAST before a function compiles it for several vector instruction sets.
  *
- * For the inside of core/pack, for loops whose result does not depend on which unit runs them: each
- * element sees the same additions, multiplications and comparisons.
+ * Internal to core/pack, for loops whose result does not depend on the instruction set: each
+ * element undergoes the same additions, multiplications and comparisons.
  */
 #ifndef SR_PACK_FAST_H
 #define SR_PACK_FAST_H

@@ -1,9 +1,9 @@
 /* ffd.c - first-fit decreasing on runs of equal packs.
  *
- * Packs stand in the order in which they were opened.  A run is a stretch of neighbours with the
- * same contents.  n sequences of one length fill the first run that has space from its front: some
- * packs with as many copies as fit, one pack with the rest, and the untouched remainder.  The runs
- * live in a treap by position, with the largest usable space below each node.
+ * Packs are in the order in which they were opened.  A run is a sequence of adjacent packs with the
+ * same contents.  n sequences of one length fill the first run with enough space from its front:
+ * some packs with as many copies as fit, one pack with the rest, and the unchanged remainder.  The
+ * runs are in a treap by position; each node has the largest usable space of its subtree.
  */
 #include <string.h>
 
@@ -14,7 +14,7 @@
 typedef struct run {
     int64_t count;
     int32_t left, right, parent; /* treap; -1 for none.  parent: contents before the last part */
-    int32_t usable, best;        /* space left, 0 when as deep as allowed; largest in the subtree */
+    int32_t usable, best;        /* space left, 0 at the depth limit; largest in the subtree */
     int32_t members;
     uint32_t priority;
     uint16_t length, copies;
@@ -37,7 +37,7 @@ static void refresh(ffd *f, int32_t i) {
     if (b > r->best) r->best = b;
 }
 
-/* Everything in a stands before everything in b.  Depth is O(log runs) by the priorities. */
+/* Everything in a is before everything in b.  The priorities keep the depth at O(log runs). */
 static int32_t merge(ffd *f, int32_t a, int32_t b) {
     if (a < 0) return b;
     if (b < 0) return a;
@@ -51,7 +51,8 @@ static int32_t merge(ffd *f, int32_t a, int32_t b) {
     return b;
 }
 
-/* Takes the first run with space for `length` out of the tree: *before, it, *after. */
+/* Removes the first run with space for `length` from the tree, which is split into *before, *after.
+ */
 static int32_t cut_first(ffd *f, int32_t i, int32_t length, int32_t *before, int32_t *after) {
     run *r = &f->run[i];
     int32_t found;
@@ -91,7 +92,7 @@ static int32_t new_run(ffd *f, int32_t parent, int64_t count, int32_t length, in
     return i;
 }
 
-/* *n sequences of `length` into the first run that takes one, or into new packs at the end. */
+/* Places *n sequences of `length` into the first run with space, or into new packs at the end. */
 static sr_status place(ffd *f, int32_t length, int64_t *n) {
     if (f->used + 3 > f->room) {
         SR_TRY(sr_grow(&f->run, (size_t)f->room * 2));

@@ -115,7 +115,7 @@ sr_status sr_groups_build(sr_builder *b, const sr_groups *g) {
         size_t n = 0;
         for (int32_t k = i; k >= 0; k = g->group[k].parent)
             parts[n++] = (sr_part){g->group[k].length, g->group[k].copies};
-        for (size_t a = 0, z = n; a + 1 < z; a++) { /* the chain begins with the shortest */
+        for (size_t a = 0, z = n; a + 1 < z; a++) { /* the chain starts with the shortest */
             sr_part swap = parts[a];
             parts[a] = parts[--z];
             parts[z] = swap;

@@ -11,8 +11,8 @@
 sr_status sr_histogram_new(sr_histogram *out, int64_t capacity) {
     memset(out, 0, sizeof *out);
     if (capacity < 1 || capacity > SR_MAX_LENGTH)
-        return sr_fail(SR_EINVAL, "pack: a capacity of %" PRId64 " tokens; wanted 1 to %d",
-                       capacity, SR_MAX_LENGTH);
+        return sr_fail(SR_EINVAL, "pack: capacity is %" PRId64 " tokens; must be 1 to %d", capacity,
+                       SR_MAX_LENGTH);
     SR_TRY(sr_new(&out->count, capacity + 1));
     out->capacity = (int32_t)capacity;
     return SR_OK;
@@ -23,14 +23,14 @@ void sr_histogram_free(sr_histogram *h) {
     memset(h, 0, sizeof *h);
 }
 
-/* n more of a length that fits; the three sums are checked before any of them moves. */
+/* Adds n sequences of a length that fits; checks all three sums before changing any. */
 static sr_status add_fitting(sr_histogram *h, int64_t length, int64_t n) {
     int64_t sequences, slots;
     if (__builtin_add_overflow(h->sequences, n, &sequences) ||
         __builtin_mul_overflow(sequences, (int64_t)h->capacity, &slots))
         return sr_fail(SR_EDATA,
                        "pack: %" PRId64 " more sequences of %" PRId64
-                       " tokens: sequences times %d leaves 63 bits; use fewer sequences",
+                       " tokens: overflow of sequences times %d; use fewer sequences",
                        n, length, h->capacity);
     h->count[length] += n;
     h->sequences = sequences;
@@ -41,11 +41,12 @@ static sr_status add_fitting(sr_histogram *h, int64_t length, int64_t n) {
 static sr_status add_split(sr_histogram *h, int64_t length, int64_t n) {
     int64_t whole = length / h->capacity, rest = length % h->capacity, pieces, total;
     if (__builtin_mul_overflow(whole, n, &pieces) || __builtin_add_overflow(pieces, n, &total))
-        return sr_fail(SR_EDATA, "pack: the pieces of %" PRId64 " sequences leave 63 bits", n);
+        return sr_fail(SR_EDATA, "pack: integer overflow in the pieces of %" PRId64 " sequences",
+                       n);
     sr_histogram before = *h;
     SR_TRY(add_fitting(h, h->capacity, pieces));
     sr_status st = rest > 0 ? add_fitting(h, rest, n) : SR_OK;
-    if (st != SR_OK) { /* as it was */
+    if (st != SR_OK) { /* unchanged */
         *h = before;
         h->count[h->capacity] -= pieces;
     }
@@ -57,7 +58,7 @@ sr_status sr_histogram_add(sr_histogram *h, int64_t length, int64_t n, sr_long_p
     if (length < 1 || n < 0)
         return sr_fail(SR_EDATA,
                        "pack: %" PRId64 " sequences of %" PRId64
-                       " tokens; a sequence has 1 token or more",
+                       " tokens; a sequence must have at least 1 token",
                        n, length);
     if (length <= h->capacity) return add_fitting(h, length, n);
     if (policy == SR_LONG_ERROR)
@@ -69,7 +70,8 @@ sr_status sr_histogram_add(sr_histogram *h, int64_t length, int64_t n, sr_long_p
     int64_t cut = 0, lost = h->lost;
     if (policy == SR_LONG_TRUNCATE && (__builtin_mul_overflow(length - h->capacity, n, &cut) ||
                                        __builtin_add_overflow(lost, cut, &lost)))
-        return sr_fail(SR_EDATA, "pack: the tokens cut from %" PRId64 " sequences leave 63 bits",
+        return sr_fail(SR_EDATA,
+                       "pack: integer overflow in the tokens truncated from %" PRId64 " sequences",
                        n);
     SR_TRY(policy == SR_LONG_SPLIT ? add_split(h, length, n) : add_fitting(h, h->capacity, n));
     h->longer += n;
@@ -83,7 +85,7 @@ static int64_t find_length(const sr_lengths *lengths, int64_t length) {
     return -1;
 }
 
-/* Adds with the uid of the culprit in the message. */
+/* Adds lengths; errors name the uid of the sequence. */
 static sr_status add_counted(sr_histogram *h, const sr_lengths *lengths, int64_t length, int64_t n,
                              sr_long_policy policy) {
     sr_status st = sr_histogram_add(h, length, n, policy);
@@ -93,7 +95,7 @@ static sr_status add_counted(sr_histogram *h, const sr_lengths *lengths, int64_t
     return sr_fail(st, "%s (sequence %" PRId64 ")", why, find_length(lengths, length));
 }
 
-/* Two tallies, since equal neighbours would wait for each other's store. */
+/* Two tallies, so that equal neighbours do not wait for each other's store. */
 static void tally_u16(int64_t *tally, int64_t *other, const uint16_t *at, int64_t count) {
     int64_t i = 0;
     for (; i + 1 < count; i += 2) tally[at[i]]++, other[at[i + 1]]++;
@@ -153,7 +155,7 @@ sr_status sr_histogram_fit(sr_histogram *out, const sr_histogram *h, int64_t cap
     return st;
 }
 
-/* The next line as a count; *at moves behind its end. */
+/* Parses the next line as a count and advances *at past it. */
 static sr_status parse_line(int64_t *out, const char **at, const char *end, const char *name,
                             int64_t line) {
     const char *p = *at, *from = p;
@@ -199,9 +201,9 @@ sr_status sr_histogram_parse(sr_histogram *out, const void *bytes, size_t size, 
                              int64_t capacity, sr_long_policy policy) {
     memset(out, 0, sizeof *out);
     int64_t lines = count_lines(bytes, size);
-    if (lines == 0) return sr_fail(SR_EDATA, "%s: no lines; wanted one count a line", name);
+    if (lines == 0) return sr_fail(SR_EDATA, "%s: no lines; expected one count per line", name);
     if (lines > SR_MAX_LENGTH)
-        return sr_fail(SR_EDATA, "%s:%d: a line too many; lengths go up to %d", name,
+        return sr_fail(SR_EDATA, "%s:%d: too many lines; the maximum length is %d", name,
                        SR_MAX_LENGTH + 1, SR_MAX_LENGTH);
     SR_TRY(sr_histogram_new(out, capacity > 0 ? capacity : lines));
     sr_status st = parse_lines(out, bytes, (const char *)bytes + size, name, policy);
@@ -239,8 +241,7 @@ sr_status sr_lengths_split(sr_piece **out, int64_t *count, const sr_lengths *len
     int64_t pieces = h.sequences, at = 0;
     sr_histogram_free(&h);
     if (pieces > UINT32_MAX)
-        return sr_fail(SR_EDATA, "pack: %" PRId64 " pieces; an example table holds 2^32 - 1",
-                       pieces);
+        return sr_fail(SR_EDATA, "pack: %" PRId64 " pieces; the maximum is 2^32 - 1", pieces);
     SR_TRY(sr_new(out, pieces));
     for (int64_t uid = 0; uid < lengths->count; uid++) {
         uint32_t length = sr_length_at(lengths, uid);
@@ -259,7 +260,7 @@ sr_status sr_histogram_deal(uint16_t **out, const sr_histogram *h, uint64_t seed
     if (h->sequences >= UINT32_MAX)
         return sr_fail(SR_EDATA,
                        "pack: a stream holds fewer than 2^32 sequences, not %" PRId64
-                       "; use a solver that takes counts, such as optimal",
+                       "; use a solver that works on counts, such as optimal",
                        h->sequences);
     SR_TRY(sr_new(out, h->sequences));
     uint16_t *length = *out;
@@ -267,7 +268,7 @@ sr_status sr_histogram_deal(uint16_t **out, const sr_histogram *h, uint64_t seed
     for (int32_t l = 1; l <= h->capacity; l++)
         for (int64_t i = 0; i < h->count[l]; i++) length[n++] = (uint16_t)l;
     sr_u32x4 draw = {{0}};
-    for (uint32_t i = n; i > 1; i--) { /* four draws a call */
+    for (uint32_t i = n; i > 1; i--) { /* four draws per call */
         if (i % 4 == 3 || i == n)
             draw = sr_philox(sr_counter(0, 0, i / 4, SR_PURPOSE_PACK_ORDER, 0, 1, 0), seed,
                              SR_ROUNDS_DATA);

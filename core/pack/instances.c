@@ -7,14 +7,14 @@
 #include "core/base/permute.h"
 
 typedef struct bucket { /* the sequences of one length */
-    sr_domain slots;    /* n: slots of this length in the whole plan */
+    sr_domain slots;    /* n: slots of this length in the plan */
     uint32_t first;     /* uid[first .. first + have) */
     uint32_t have;
 } bucket;
 
 typedef struct slot_part { /* a part of a pattern */
     uint16_t length, copies;
-    uint32_t offset; /* slots of this length used by the patterns before it */
+    uint32_t offset; /* slots of this length in earlier patterns */
 } slot_part;
 
 struct sr_packing {
@@ -22,11 +22,11 @@ struct sr_packing {
     int32_t deepest;
     uint32_t patterns;
     sr_domain order;
-    uint32_t *pack; /* pattern p makes packs pack[p] .. pack[p + 1] */
-    uint32_t *part; /* and has parts part[p] .. part[p + 1] */
+    uint32_t *pack; /* pattern p has packs pack[p] .. pack[p + 1] */
+    uint32_t *part; /* and parts part[p] .. part[p + 1] */
     slot_part *slot;
     bucket *bucket; /* by length */
-    uint32_t *uid;  /* by length, uids rising within a length */
+    uint32_t *uid;  /* by length, uids ascending within a length */
 };
 
 /* ---- building ---- */
@@ -39,7 +39,7 @@ static sr_status allocate(sr_packing *k, const sr_plan *plan) {
     return sr_new(&k->uid, plan->histogram.sequences);
 }
 
-/* Copies the patterns; `used` slots of each length are counted up on the way. */
+/* Copies the patterns and counts the slots of each length in `used`. */
 static sr_status lay_out_slots(sr_packing *k, const sr_plan *plan) {
     int64_t packs = 0, *used;
     SR_TRY(sr_new(&used, plan->capacity + 1));
@@ -68,8 +68,8 @@ static sr_status lay_out_slots(sr_packing *k, const sr_plan *plan) {
 
 static sr_status other_lengths(int64_t uid, uint32_t length) {
     return sr_fail(SR_EDATA,
-                   "pack: sequence %" PRId64 " of %u tokens has no slot: the plan was made from "
-                   "other lengths; pack these again",
+                   "pack: sequence %" PRId64 " of %u tokens has no slot: the plan is for other "
+                   "lengths; pack these again",
                    uid, length);
 }
 
@@ -101,8 +101,8 @@ sr_status sr_packing_new(sr_packing **out, const sr_plan *plan, const sr_lengths
     int64_t slots = plan->histogram.sequences + plan->unfilled;
     if (slots >= UINT32_MAX || plan->packs >= UINT32_MAX)
         return sr_fail(SR_EDATA,
-                       "pack: a plan of %" PRId64 " sequences; an example table holds "
-                       "fewer than 2^32",
+                       "pack: a plan of %" PRId64 " sequences; the maximum is "
+                       "2^32 - 2",
                        plan->histogram.sequences);
     bool split = plan->histogram.longer > 0 && plan->histogram.lost == 0;
     if (lengths->count != plan->histogram.sequences)
@@ -148,7 +148,7 @@ int32_t sr_packing_deepest(const sr_packing *k) {
     return k->deepest;
 }
 
-/* The pattern that makes a pack: the last p with pack[p] <= pack. */
+/* The pattern of a pack: the last p with pack[p] <= pack. */
 static uint32_t pattern_of(const sr_packing *k, uint32_t pack) {
     uint32_t low = 0, high = k->patterns;
     while (high - low > 1) {
@@ -165,7 +165,8 @@ sr_status sr_packing_at(const sr_packing *k, uint32_t epoch, int64_t i, uint32_t
                         int32_t *n) {
     *n = 0;
     if (i < 0 || i >= k->order.n)
-        return sr_fail(SR_EINVAL, "pack: there is no pack %" PRId64 "; an epoch has %u, from 0", i,
+        return sr_fail(SR_EINVAL,
+                       "pack: index %" PRId64 " is out of range; an epoch has %u packs, from 0", i,
                        k->order.n);
     uint32_t pack = sr_permute(&k->order, (uint32_t)i, k->seed, SR_PURPOSE_PACK_ORDER, 0, epoch);
     uint32_t p = pattern_of(k, pack), repeat = pack - k->pack[p];

@@ -5,7 +5,7 @@
 #include "core/base/mem.h"
 #include "core/pack/fast.h"
 
-static const double MUCH_WORK = 3e8; /* additions in a fill: a tenth of a second or so */
+static const double MUCH_WORK = 3e8; /* additions per fill: about a tenth of a second */
 
 /* out[i] = max(out[i], in[i] + add) */
 SR_FAST static void raise_by(double *restrict out, const double *restrict in, double add,
@@ -18,7 +18,7 @@ SR_FAST static void raise_by(double *restrict out, const double *restrict in, do
 
 /* ---- any number of items ---- */
 
-/* Items from short to long.  Within a stretch of `length` no element depends on another. */
+/* Items from short to long.  Within `length` elements there are no dependences. */
 static void fill_any(sr_knapsack *k) {
     double *f = k->table[0].f;
     const int32_t L = k->capacity;
@@ -49,7 +49,7 @@ static int32_t find_steps(int32_t *step, const double *f, int32_t capacity) {
     return n;
 }
 
-/* f = max-plus product of a and b.  Only where one of them rises can the best split be. */
+/* f = max-plus product of a and b.  The best split is where one of them increases. */
 static void multiply(sr_knapsack *k, double *f, const double *a, const double *b) {
     const int32_t L = k->capacity;
     memcpy(f, a, ((size_t)L + 1) * sizeof *f);
@@ -66,8 +66,8 @@ static void multiply(sr_knapsack *k, double *f, const double *a, const double *b
 
 /* ---- */
 
-/* The tables that f_n needs, in order; returns the index of f_n's.  Doubling takes fewest tables;
- * one item after the other takes less work when there are few different lengths. */
+/* Plans the tables needed for f_n, in order; returns the index of f_n.  Doubling needs the fewest
+ * tables; adding one item at a time is less work if there are few different lengths. */
 static int32_t plan_tables(sr_knapsack *k, int32_t n, bool doubling) {
     for (int32_t t = 0; t < k->tables; t++)
         if (k->table[t].items == n) return t;
@@ -82,7 +82,7 @@ static int32_t plan_tables(sr_knapsack *k, int32_t n, bool doubling) {
 }
 
 static bool doubling_is_cheaper(int32_t n, int32_t capacity, int32_t rows) {
-    double products = 0; /* of two general tables, each with steps nearly everywhere */
+    double products = 0; /* of two general tables that increase nearly everywhere */
     for (int32_t m = n; m > 1; m = m % 2 == 0 ? m / 2 : m - 1) products += m % 2 == 0 && m > 2;
     double singles = 0; /* of a table and f_1 */
     for (int32_t m = n; m > 1; m = m % 2 == 0 ? m / 2 : m - 1) singles += m % 2 != 0 || m == 2;
@@ -153,8 +153,8 @@ double sr_knapsack_with(const sr_knapsack *k, int32_t row) {
     return k->value[row] + rest;
 }
 
-/* The best item for the first place of a pattern of total length s, with `rest` behind it; of equal
- * ones the shortest, but the longest where few are to make a pattern. */
+/* The best first item of a pattern of total length s, followed by `rest`; on ties the shortest, or
+ * the longest if the pattern must have few items. */
 static int32_t best_item(const sr_knapsack *k, const double *rest, int32_t s) {
     int32_t best = -1;
     double most = 0, slack = k->keep > 0 ? 1e-12 : 0;
@@ -175,7 +175,7 @@ static void collect_any(const sr_knapsack *k, int32_t s, int32_t *items, int32_t
     }
 }
 
-/* The items behind f_n[s] of table t. */
+/* The items of f_n[s] in table t. */
 static void collect(const sr_knapsack *k, int32_t t, int32_t s, int32_t *items, int32_t *n) {
     const sr_knapsack_table *p = &k->table[t];
     if (p->f[s] <= 0) return;

@@ -12,10 +12,10 @@
 #include "core/pack/master.h"
 
 static const double IMPROVES = 1e-9;
-static const double MUCH_WORK = 3e9; /* additions: half a second or so */
+static const double MUCH_WORK = 3e9; /* additions: about half a second */
 enum {
-    MOST_ADDED = 200, /* patterns in a round of pricing */
-    MOST_PIVOTS = 500 /* between two looks at the limits */
+    MOST_ADDED = 200, /* patterns per round of pricing */
+    MOST_PIVOTS = 500 /* between two checks of the limits */
 };
 
 /* ---- lists of patterns ---- */
@@ -70,12 +70,12 @@ typedef struct generation {
     int32_t rows, capacity, max_seqs;
     int32_t *length, *row_of, *items, *wanted;
     double *demand;
-    double *price;  /* asked of the knapsack */
+    double *price;  /* prices passed to the knapsack */
     double *centre; /* the prices of the best bound */
     double bound;
-    double average; /* sequences that a full pack holds */
+    double average; /* sequences of a full pack */
     double added;   /* additions of the knapsacks so far */
-    int32_t turn;   /* which of many candidate rows are taken this time */
+    int32_t turn;   /* selects among many candidate rows */
 } generation;
 
 static void generation_free(generation *g) {
@@ -86,7 +86,8 @@ static void generation_free(generation *g) {
     memset(g, 0, sizeof *g);
 }
 
-/* Rows are the lengths in demand, falling; row_of maps any length to the longest row not above. */
+/* Rows are the lengths in demand, descending; row_of maps a length to the longest row not above it.
+ */
 static void lay_out_rows(generation *g, const int64_t *counts) {
     int32_t row = 0;
     for (int32_t l = g->capacity; l >= 1; l--)
@@ -136,7 +137,7 @@ static sr_status add_start(generation *g, const sr_pattern_list *start) {
     return SR_OK;
 }
 
-/* Full patterns, `each` of them with every row, unless the limit on depth leaves most packs short.
+/* Adds full patterns, `each` of them per row, unless the limit of depth leaves most packs unfilled.
  */
 static sr_status add_drawn(generation *g, int32_t each) {
     sr_draw d;
@@ -155,7 +156,7 @@ static sr_status add_drawn(generation *g, int32_t each) {
     return st;
 }
 
-/* Prices between the centre and the master's; what they prove may become the new centre. */
+/* Uses prices between the centre and the master's; the better bound becomes the new centre. */
 static double ask(generation *g, double to_centre) {
     double worth = 0;
     for (int32_t r = 0; r < g->rows; r++) {
@@ -172,7 +173,7 @@ static double ask(generation *g, double to_centre) {
     return best;
 }
 
-/* The same for every order of the items. */
+/* Independent of the order of the items. */
 static uint64_t pattern_mark(const int32_t *items, int32_t n) {
     uint64_t mark = 0;
     for (int32_t k = 0; k < n; k++) {
@@ -182,7 +183,7 @@ static uint64_t pattern_mark(const int32_t *items, int32_t n) {
     return mark;
 }
 
-/* Adds the best pattern of a row when it improves on the master's prices and is not there yet. */
+/* Adds the best pattern of a row if it is new and improving at the master's prices. */
 static sr_status add_pattern(generation *g, int32_t row, uint64_t *marks, int32_t *added) {
     int32_t n;
     double reduced = 1;
@@ -196,8 +197,8 @@ static sr_status add_pattern(generation *g, int32_t row, uint64_t *marks, int32_
     return sr_master_add(&g->master, g->items, n);
 }
 
-/* Patterns for the rows whose best one is worth more than `least`, at most MOST_ADDED of them,
- * spread over all rows. */
+/* Adds patterns for the rows whose best one is worth more than `least`, at most MOST_ADDED, spread
+ * over all rows. */
 static sr_status add_patterns(generation *g, double least, int32_t *added) {
     uint64_t marks[MOST_ADDED];
     int32_t candidates = 0;
@@ -211,8 +212,8 @@ static sr_status add_patterns(generation *g, double least, int32_t *added) {
     return SR_OK;
 }
 
-/* One round of pricing: asks nearer and nearer to the master's own prices until something comes.
- * *done when the master's own prices bring nothing. */
+/* One round of pricing: moves towards the master's prices until there are new patterns.  Sets *done
+ * if there are none at the master's prices. */
 static sr_status price_round(generation *g, bool *done) {
     double to_centre = g->bound > 0 ? 0.5 : 0;
     for (;;) {
@@ -226,7 +227,7 @@ static sr_status price_round(generation *g, bool *done) {
     }
 }
 
-/* Pivots made, and what the knapsacks took in the same coin. */
+/* The work so far: pivots, and the cost of knapsacks in units of pivots. */
 static int64_t spent(const generation *g) {
     return g->master.pivots + (int64_t)(g->added / (250.0 * g->rows));
 }
@@ -238,14 +239,14 @@ static bool good_enough(const generation *g, const sr_lp_limits *limits) {
     return packs - bound < limits->gap * (1 + 10 * used * used) * bound;
 }
 
-/* What a relaxed knapsack does not find, the exact one may. */
+/* An exact knapsack may find patterns that a relaxed one does not. */
 static sr_status price_exactly(generation *g, bool *finished) {
     sr_knapsack_free(&g->knapsack);
     *finished = false;
     return sr_knapsack_new(&g->knapsack, g->capacity, g->max_seqs, g->length, g->rows);
 }
 
-/* Pricing waits until the patterns known already are used as well as they can be. */
+/* Pricing starts when the known patterns are used optimally. */
 static sr_status generate(generation *g, const sr_lp_limits *limits, bool *finished) {
     size_t keep = (size_t)g->rows + 64;
     *finished = false;
@@ -266,7 +267,7 @@ static sr_status generate(generation *g, const sr_lp_limits *limits, bool *finis
     return SR_OK;
 }
 
-/* The centre to begin with: the prices that prove the best of the cheap bounds. */
+/* The initial centre: the prices that prove the best of the cheap bounds. */
 static void first_centre(generation *g, const int64_t *counts) {
     double worth = 0, count = 0;
     int32_t cut = sr_bound_cut(counts, g->capacity);

@@ -1,5 +1,5 @@
-/* lpfhp.c - best fit on groups of packs.  The solvers lpfhp and bfd differ in which of the packs
- * with equal space comes first: the newest (the reference keeps a stack) or the oldest. */
+/* lpfhp.c - best fit on groups of packs.  Among packs with equal space, the solver lpfhp takes the
+ * newest (the reference uses a stack), bfd the oldest. */
 #include "core/pack/groups.h"
 #include "core/pack/solvers.h"
 
@@ -7,7 +7,7 @@ static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* One placement: fills the tightest group, or opens packs.  *n falls by what was placed. */
+/* One placement: fills the tightest group, or opens packs, and subtracts from *n. */
 static sr_status place(sr_groups *g, int32_t length, int64_t *n) {
     int32_t space = sr_groups_above(g, length);
     const sr_group *old = space >= 0 ? &g->group[g->head[space]] : NULL;

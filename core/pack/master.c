@@ -6,7 +6,7 @@
 
 #include "core/base/mem.h"
 
-static const double ENTER = 1e-9; /* a column improves when its reduced cost is below -ENTER */
+static const double ENTER = 1e-9; /* a column is improving if its reduced cost is below -ENTER */
 static const double PIVOT = 1e-7; /* smallest pivot */
 static const double SHAKE = 1e-7; /* relative perturbation of the demand */
 
@@ -31,7 +31,7 @@ static double price(const sr_master *m, size_t j, const double *y) {
     return sum;
 }
 
-/* Ends the column that was pushed. */
+/* Completes the pushed column. */
 static void close_column(sr_master *m) {
     size_t j = m->columns.count;
     sr_vectors_close(&m->columns);
@@ -61,7 +61,7 @@ static int32_t copies_alone(const sr_master *m, int32_t row) {
     return m->max_seqs > 0 && copies > m->max_seqs ? m->max_seqs : copies;
 }
 
-/* The columns that are always there; the first `rows` of them are the first basis. */
+/* The permanent columns; the first `rows` of them are the initial basis. */
 static sr_status first_columns(sr_master *m) {
     for (int32_t r = 0; r < m->rows; r++) {
         m->y[r] = 1.0 / copies_alone(m, r);
@@ -77,7 +77,7 @@ static sr_status first_columns(sr_master *m) {
     return SR_OK;
 }
 
-/* x, y and the reduced costs from the basis as it stands. */
+/* Computes x, y and the reduced costs from the current basis. */
 static sr_status refresh(sr_master *m, const double *demand) {
     SR_TRY(sr_basis_factor(&m->basis, &m->columns, m->basic));
     memcpy(m->scratch, demand, (size_t)m->rows * sizeof *demand);
@@ -91,7 +91,7 @@ static sr_status refresh(sr_master *m, const double *demand) {
     return SR_OK;
 }
 
-/* A fixed, uneven shake: the golden ratio spreads the rows over (0, 1). */
+/* A fixed, uneven perturbation: multiples of the golden ratio spread over (0, 1). */
 static void shake(sr_master *m) {
     for (int32_t r = 0; r < m->rows; r++) {
         double u = fmod((r + 1) * 0.6180339887498949, 1.0);
@@ -147,7 +147,7 @@ static int32_t choose_entering(const sr_master *m) {
     return best;
 }
 
-/* The position that leaves: the smallest ratio; of nearly equal ones the largest pivot. */
+/* The leaving position: the smallest ratio; of nearly equal ones, the largest pivot. */
 static int32_t choose_leaving(const sr_master *m, const double *d) {
     double least = INFINITY;
     for (int32_t p = 0; p < m->rows; p++)
@@ -164,7 +164,7 @@ static void load_column(const sr_master *m, int32_t j, double *v) {
         v[m->columns.entry[k].at] = m->columns.entry[k].value;
 }
 
-/* Column j against the ray; exchanges, which are half of all columns, without a loop. */
+/* The product of column j and the ray; without a loop for exchanges, half of all columns. */
 static inline double alpha_of(const sr_master *m, int32_t j) {
     if (!sr_master_is_exchange(m, j)) return price(m, (size_t)j, m->ray);
     int32_t r = j - m->rows;
@@ -177,7 +177,7 @@ static inline void move_price(sr_master *m, size_t j, double alpha, double step,
     if (alpha * alpha * grown > m->weight[j]) m->weight[j] = alpha * alpha * grown;
 }
 
-/* Duals, reduced costs and weights move along row `leaving` of the inverse. */
+/* Updates duals, reduced costs and weights along row `leaving` of the inverse. */
 static void update_prices(sr_master *m, int32_t entering, int32_t leaving, double reduced) {
     memset(m->scratch, 0, (size_t)m->rows * sizeof *m->scratch);
     m->scratch[leaving] = 1;
@@ -215,12 +215,12 @@ sr_status sr_master_optimise(sr_master *m, int64_t most) {
         if (entering < 0) break;
         double reduced = cost(m, entering) - price(m, (size_t)entering, m->y);
         m->reduced[entering] = reduced;
-        if (reduced >= -ENTER) continue; /* it had drifted */
+        if (reduced >= -ENTER) continue; /* corrects drift */
         load_column(m, entering, m->scratch);
         sr_basis_solve(&m->basis, m->direction, m->scratch);
         int32_t leaving = choose_leaving(m, m->direction);
         if (leaving < 0) {
-            m->reduced[entering] = 0; /* no pivot of size: leave it until the next refresh */
+            m->reduced[entering] = 0; /* no sufficient pivot: skip it until the next refresh */
             continue;
         }
         SR_TRY(pivot(m, entering, leaving, reduced));
@@ -243,7 +243,7 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The reduced cost below which `keep` patterns lie that are not basic. */
+/* The reduced cost below which there are `keep` non-basic patterns. */
 static sr_status cutoff(const sr_master *m, size_t keep, double *out) {
     double *reduced;
     size_t n = 0;
@@ -275,7 +275,7 @@ sr_status sr_master_trim(sr_master *m, size_t keep) {
     SR_TRY(cutoff(m, keep, &most));
     size_t to = 2 * (size_t)m->rows;
     for (size_t j = to, n = m->columns.count; j < n; j++) {
-        /* start[j + 1] of a column not yet moved is still its own end: to <= j */
+        /* start[j + 1] of a column not yet moved is still valid: to <= j */
         if (m->position[j] < 0 && m->reduced[j] > most) continue;
         if (to < j) move_column(m, to, j);
         to++;

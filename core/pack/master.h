@@ -1,19 +1,19 @@
-/* master.h - the linear program of packing over the patterns known so far.
+/* master.h - the linear program of packing over the known patterns.
  *
- * For the inside of core/pack.  Minimise the packs that cover every length.  Rows are the different
- * lengths, falling.  Columns are
+ * Internal to core/pack.  Minimises the packs that cover every length.  Rows are the different
+ * lengths, descending.  Columns are
  *
- *     0 .. rows - 1          as many copies of one length as a pack takes
- *     rows .. 2 rows - 1     exchanges: a slot of length i serves the next shorter length; the last
- *                            one drops a slot.  They cost nothing, and keep the duals falling with
- *                            the length, which spares most of the wandering of column generation
+ *     0 .. rows - 1          as many copies of one length as fit into a pack
+ *     rows .. 2 rows - 1     exchanges: a slot of length i is used for the next shorter length; the
+ *                            last one drops a slot.  They cost nothing and keep the duals monotone
+ *                            in the length, which speeds up column generation
  *     2 rows ..              patterns
  *
- * so the program is dual to: values y of the lengths, falling with them and not negative, that give
- * no pattern more than 1, with the largest total.
+ * The dual program: values y >= 0 of the lengths, monotone in the length, such that no pattern is
+ * worth more than 1, with the largest total.
  *
- * Primal simplex, devex prices, sparse basis (basis.h).  A tiny perturbation of the demand keeps it
- * from stalling; sr_master_finish() takes it out.
+ * Primal simplex, devex pricing, sparse basis (basis.h).  A tiny perturbation of the demand
+ * prevents stalling; sr_master_finish() removes it.
  */
 #ifndef SR_PACK_MASTER_H
 #define SR_PACK_MASTER_H
@@ -26,13 +26,13 @@ extern "C" {
 
 typedef struct sr_master {
     int32_t rows, capacity, max_seqs;
-    const int32_t *length; /* falling; borrowed */
+    const int32_t *length; /* descending; borrowed */
     const double *demand;  /* by row; borrowed */
     double *perturbed;
     sr_vectors columns;
     size_t column_room;
     double *reduced, *weight; /* by column: reduced cost; devex weight */
-    int32_t *position;        /* by column: place in the basis, or -1 */
+    int32_t *position;        /* by column: position in the basis, or -1 */
     int32_t *basic;           /* by position: column */
     double *x;                /* by position */
     double *y;                /* by row */
@@ -45,16 +45,16 @@ sr_status sr_master_new(sr_master *m, const int32_t *length, const double *deman
                         int32_t capacity, int32_t max_seqs);
 void sr_master_free(sr_master *m);
 
-/* A pattern of n rows, equal ones next to each other or not. */
+/* Adds a pattern of n rows, in any order. */
 sr_status sr_master_add(sr_master *m, const int32_t *items, int32_t n);
 
-/* Pivots until no known column improves, or `most` pivots have been made. */
+/* Pivots until no known column improves, at most `most` times. */
 sr_status sr_master_optimise(sr_master *m, int64_t most);
 
 /* x and y from a fresh factorisation and the true demand; x is not negative. */
 sr_status sr_master_finish(sr_master *m);
 
-/* Drops patterns that are not basic and far from improving, when there are more than `keep`. */
+/* Drops non-basic patterns that are far from improving, if there are more than `keep`. */
 sr_status sr_master_trim(sr_master *m, size_t keep);
 
 double sr_master_packs(const sr_master *m); /* the objective */

@@ -16,7 +16,7 @@ typedef struct passive {
     double *r, *x, *solution, *scratch; /* by passive index */
     double *residual;                   /* by row: weight * (target - A x) */
     double *spread;                     /* by row */
-    double largest;                     /* of weight * target: the scale of gradients */
+    double largest;                     /* norm of weight * target: the scale of gradients */
 } passive;
 
 static const uint16_t *rows_of(const sr_nnls *p, int64_t j) {
@@ -40,7 +40,7 @@ static void set_residual(passive *s, const double *x) {
     s->residual[0] = 0;
 }
 
-/* The last row and column of R for column j; false when it depends on the others. */
+/* Computes the last row and column of R for column j; false if j is linearly dependent. */
 static bool append(passive *s, int64_t j) {
     const sr_nnls *p = s->p;
     double *z = s->scratch, own;
@@ -67,7 +67,7 @@ static bool append(passive *s, int64_t j) {
     return true;
 }
 
-/* Column `at` leaves: the triangle is closed again by rotations. */
+/* Removes column `at` and restores the triangle by rotations. */
 static void drop(passive *s, int32_t at) {
     const size_t room = (size_t)s->room;
     for (int32_t i = 0; i < s->n; i++) {
@@ -88,8 +88,8 @@ static void drop(passive *s, int32_t at) {
     }
 }
 
-/* s->solution = the best x for the passive columns, of any sign; one step of refinement makes up
- * for what the normal equations lose. */
+/* s->solution = the least-squares x of the passive columns, of any sign; one step of refinement
+ * recovers the precision lost by the normal equations. */
 static void correct(passive *s, double *x) {
     const size_t room = (size_t)s->room;
     double *g = s->scratch;
@@ -114,7 +114,7 @@ static void solve(passive *s) {
     correct(s, s->solution);
 }
 
-/* From x towards the solution as far as x stays >= 0; what arrives at 0 leaves. */
+/* Moves x towards the solution while x >= 0; columns that reach 0 become active. */
 static void step_back(passive *s) {
     for (;;) {
         double part = 1;
@@ -133,7 +133,7 @@ static void step_back(passive *s) {
     }
 }
 
-/* Columns are often equally steep; which one goes first decides between equal solutions. */
+/* Gradients are often tied; the choice decides between equivalent solutions. */
 static double favour(const sr_nnls *p, int64_t j) {
     if (p->tie == 0) return 1;
     uint32_t u = (uint32_t)(j + 1) * 0x9E3779B9u ^ p->tie * 0x85EBCA6Bu;
@@ -141,7 +141,7 @@ static double favour(const sr_nnls *p, int64_t j) {
     return 1 + 1e-10 * (u >> 16) / 65536.0;
 }
 
-/* The column with the steepest gradient that is not banned, or -1. */
+/* The column with the steepest gradient that is not excluded, or -1. */
 static int64_t steepest(const passive *s, const uint8_t *banned) {
     int64_t best = -1;
     double most = 1e-11 * s->largest;
@@ -169,10 +169,10 @@ static sr_status iterate(passive *s, uint8_t *banned, int64_t iterations) {
         if (deadline > 0 && sr_time_monotonic() > deadline) break;
         int64_t j = steepest(s, banned);
         if (j < 0) break;
-        banned[j] = 1; /* passive, or found to depend on what is */
+        banned[j] = 1; /* passive, or dependent on passive columns */
         if (!append(s, j)) continue;
         solve(s);
-        if (s->solution[s->n - 1] <= 0) { /* rounding errors chose it */
+        if (s->solution[s->n - 1] <= 0) { /* chosen because of rounding errors */
             drop(s, s->n - 1);
             continue;
         }
@@ -186,7 +186,8 @@ static sr_status iterate(passive *s, uint8_t *banned, int64_t iterations) {
 
 sr_status sr_nnls_solve(double *x, const sr_nnls *problem, int64_t iterations) {
     int32_t most = problem->columns < problem->rows ? (int32_t)problem->columns : problem->rows;
-    passive s = {.p = problem, .room = most + 1}; /* no more columns than rows are independent */
+    passive s = {.p = problem,
+                 .room = most + 1}; /* at most as many columns as rows are independent */
     uint8_t *banned = NULL;
     for (int32_t r = 1; r <= problem->rows; r++)
         s.largest = fmax(s.largest, problem->weight[r] * problem->target[r]);

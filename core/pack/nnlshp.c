@@ -1,5 +1,5 @@
-/* nnlshp.c - the published least-squares packing: patterns that fill a pack exactly, mixed so that
- * they use each length as often as it comes, rounded, cleaned up with pairs.
+/* nnlshp.c - the published least-squares packing: patterns that fill a pack exactly, mixed to match
+ * the histogram, rounded, and cleaned up with pairs.
  * Source: Krell et al. 2021, arXiv:2107.02027; packing paper reference implementation. */
 #include <inttypes.h>
 #include <math.h>
@@ -12,7 +12,7 @@
 #include "core/pack/solvers.h"
 
 enum { PUBLISHED_DEPTH = 3, SHORT = 8, MOST_PATTERNS = 16 << 20, MOST_LENGTH = 8192 };
-static const double SHORT_WEIGHT = 0.09; /* short leftovers cost little */
+static const double SHORT_WEIGHT = 0.09; /* leftover short sequences cost little */
 
 typedef struct partitions {
     uint16_t *row;
@@ -29,7 +29,7 @@ static sr_status add_partition(partitions *q, const uint16_t *part, int32_t n) {
     if (q->count == MOST_PATTERNS)
         return sr_fail(
             SR_EINVAL,
-            "pack: nnlshp at this depth has more than %d patterns; lower max_seqs, or use "
+            "pack: nnlshp has more than %d patterns at this depth; lower max_seqs, or use "
             "the solver optimal",
             MOST_PATTERNS);
     if (q->count == q->room) {
@@ -43,7 +43,7 @@ static sr_status add_partition(partitions *q, const uint16_t *part, int32_t n) {
     return SR_OK;
 }
 
-/* Every way to write `rest` as up to `depth` more parts >= least, parts rising. */
+/* All ways to write `rest` as up to `depth` parts >= least, ascending. */
 static sr_status enumerate(partitions *q, uint16_t *part, int32_t n, int32_t least, int32_t rest) {
     if (n + 1 < q->width)
         for (int32_t l = least; 2 * l <= rest; l++) {
@@ -71,7 +71,7 @@ static sr_status mix(double *x, const partitions *q, const sr_histogram *h, cons
     return st;
 }
 
-/* Packs after rounding and clean-up; left[l] = what the rounded patterns leave over. */
+/* Number of packs after rounding and clean-up; left[l] = sequences not covered by the rounding. */
 static int64_t rounded_packs(int64_t *left, const partitions *q, const double *x,
                              const sr_histogram *h) {
     int64_t total = 0;
@@ -86,8 +86,8 @@ static int64_t rounded_packs(int64_t *left, const partitions *q, const double *x
     return total;
 }
 
-/* More patterns than lengths: least squares has many solutions, and they round differently.  Small
- * problems afford a few of them; x becomes the one with fewest packs. */
+/* With more patterns than lengths, least squares has many solutions, which round differently.  For
+ * small problems, tries several; x becomes the one with the fewest packs. */
 static sr_status mix_well(double **x, int64_t *left, const partitions *q, const sr_histogram *h,
                           const limits *most) {
     double *other;
@@ -120,8 +120,8 @@ static sr_status add_rounded(sr_builder *b, const partitions *q, const double *x
     return SR_OK;
 }
 
-/* A sequence that is left shares a pack with the length that would fill it, whether or not there is
- * such a sequence; the published clean-up. */
+/* The published clean-up: a leftover sequence shares a pack with the length that would fill it,
+ * whether or not such a sequence exists. */
 static sr_status add_pairs(sr_builder *b, const int64_t *left, const sr_histogram *h, bool alone) {
     for (int32_t l = 1; l <= h->capacity; l++) {
         sr_part pair[2] = {{(uint16_t)l, 1}, {(uint16_t)(h->capacity - l), 1}};
@@ -151,11 +151,11 @@ done:
 sr_status sr_solve_nnlshp(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts) {
     int32_t depth = opts->max_seqs > 0 ? opts->max_seqs : PUBLISHED_DEPTH;
     if (depth > 64)
-        return sr_fail(SR_EINVAL, "pack: nnlshp is for depths up to 64, not %d; use optimal",
+        return sr_fail(SR_EINVAL, "pack: nnlshp supports depths up to 64, not %d; use optimal",
                        depth);
     if (depth > 1 && h->capacity > MOST_LENGTH)
         return sr_fail(SR_EINVAL,
-                       "pack: nnlshp is for packs of at most %d tokens, not %d, since its memory "
+                       "pack: nnlshp supports packs of at most %d tokens, not %d, since its memory "
                        "grows with the square; use the solver optimal",
                        MOST_LENGTH, h->capacity);
     sr_builder b;

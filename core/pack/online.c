@@ -10,13 +10,13 @@ typedef struct row {
     uint32_t *uids;
     uint16_t *lengths;
     int32_t n, room, space;
-    int32_t before, after; /* ring of rows with the same space; a stack when free */
+    int32_t before, after; /* ring of rows with equal space; a stack of free rows */
 } row;
 
 struct sr_online {
     int32_t capacity, max_seqs, open, used, free_row, leaving;
-    row *rows;     /* open + 1: one may be leaving */
-    int32_t *head; /* by space: its rows, the newest first; -1 for none */
+    row *rows;     /* open + 1: one may be closing */
+    int32_t *head; /* by space: rows, newest first; -1 for none */
     uint64_t *bit; /* spaces that have a row */
 };
 
@@ -25,7 +25,7 @@ sr_status sr_online_new(sr_online **out, int32_t capacity, int32_t max_seqs, int
     if (capacity < 1 || capacity > SR_MAX_LENGTH || max_seqs < 0 || open < 1 || open > 1 << 20)
         return sr_fail(
             SR_EINVAL,
-            "pack: online wants a capacity of 1 to 65535 and 1 to 1048576 open packs, not "
+            "pack: online requires a capacity of 1 to 65535 and 1 to 1048576 open packs, not "
             "%d and %d",
             capacity, open);
     sr_online *o;
@@ -87,7 +87,7 @@ static int32_t unlink_first(sr_online *o, int32_t space) {
     return i;
 }
 
-/* The row is handed out; it is free again at the next call. */
+/* Returns the row; it is freed at the next call. */
 static void leave(sr_online *o, int32_t i, sr_online_pack *left) {
     const row *r = &o->rows[i];
     *left = (sr_online_pack){r->uids, r->lengths, r->n};
@@ -134,8 +134,9 @@ sr_status sr_online_push(sr_online *o, uint32_t uid, uint32_t length, sr_online_
     int32_t space = space_above(o, (int32_t)length);
     int32_t i = space >= 0 ? unlink_first(o, space) : open_row(o, left);
     sr_status st = append(&o->rows[i], uid, length);
-    /* a pack left only if this one was just opened, and one sequence fills it only at its capacity
-     * or a depth of 1: then it stays open until the next call finds it the fullest */
+    /* A pack was closed only if this one was just opened; one sequence fills it only at full
+     * capacity or a depth of 1.  Then it stays open until the next call closes it as the fullest.
+     */
     bool full = o->rows[i].space == 0 || o->rows[i].n == o->max_seqs;
     if (full && left->n == 0 && st == SR_OK)
         leave(o, i, left);
@@ -161,7 +162,7 @@ static sr_status add_pack(sr_builder *b, sr_part *parts, const sr_online_pack *p
     return p->n > 0 ? sr_build_add(b, 1, parts, (size_t)p->n) : SR_OK;
 }
 
-/* One sequence, in pieces when the policy splits. */
+/* Adds one sequence, in pieces if the policy splits it. */
 static sr_status push_by_policy(sr_builder *b, sr_online *o, sr_part *parts, uint32_t uid,
                                 uint32_t length, sr_long_policy policy) {
     const uint32_t capacity = (uint32_t)o->capacity;

@@ -10,7 +10,7 @@
 #include "core/pack/round.h"
 #include "core/pack/solvers.h"
 
-static const int64_t EXACT = (int64_t)1 << 53; /* packs are counted in doubles on the way */
+static const int64_t EXACT = (int64_t)1 << 53; /* intermediate counts of packs are doubles */
 
 static int32_t different_lengths(const sr_histogram *h) {
     int32_t rows = 0;
@@ -18,9 +18,9 @@ static int32_t different_lengths(const sr_histogram *h) {
     return rows;
 }
 
-/* A pivot costs about as much as there are rows, so that the default is a few seconds at most.
- * Up to 1,024 lengths the program is solved to the end; beyond, to 0.005 per cent, and less as the
- * work goes on. */
+/* The cost of a pivot is proportional to the rows, so the default is a few seconds at most.  Up to
+ * 1,024 lengths the program is solved to optimality; above, to 0.005 per cent, and less precisely
+ * as the work grows. */
 static sr_lp_limits choose_limits(const sr_histogram *h, const sr_pack_opts *opts, int64_t known) {
     int32_t rows = different_lengths(h);
     sr_lp_limits limits = {.known = known};
@@ -31,7 +31,7 @@ static sr_lp_limits choose_limits(const sr_histogram *h, const sr_pack_opts *opt
     return limits;
 }
 
-/* The work of one complete run. */
+/* The state of one solve. */
 typedef struct search {
     const sr_histogram *h;
     const sr_pack_opts *opts;
@@ -64,13 +64,13 @@ static sr_status solve_linear(search *s) {
     return SR_OK;
 }
 
-/* Several dives with other thresholds, each from the whole parts of the linear solution. */
+/* Several dives with different thresholds, each from the integer parts of the linear solution. */
 static sr_status round_packs(search *s) {
     static const double least[] = {0.75, 0.6, 0.9, 0.5, 0.67, 0.8};
     sr_rounding *r = &s->rounding;
     int64_t target = s->bound.packs, fraction = (int64_t)ceil(s->lp.packs - 1e-5);
     if (!s->lp.finished && fraction > target)
-        target = fraction; /* stopped early: no more to gain */
+        target = fraction; /* stopped early: nothing more to gain */
     SR_TRY(sr_rounding_new(r, s->h, s->opts->max_seqs, target));
     SR_TRY(sr_rounding_floor(r, &s->lp));
     size_t whole = r->taken.parts.count;
@@ -99,7 +99,7 @@ static sr_status build_list(sr_builder *b, const sr_pattern_list *list) {
     return st;
 }
 
-/* Other greedy packings are now and then better than what is rounded. */
+/* Greedy packings are sometimes better than rounding. */
 static sr_status try_greedy(search *s) {
     static sr_status (*const solvers[])(sr_plan **, const sr_histogram *, const sr_pack_opts *) = {
         sr_solve_bfd, sr_solve_ffd, sr_solve_spfhp};
@@ -129,7 +129,7 @@ static sr_status search_packing(search *s) {
     return proven ? SR_OK : try_greedy(s);
 }
 
-/* The best plan, by the builder or from the greedy solver that made it. */
+/* The best plan, from the builder or from a greedy solver. */
 static sr_status take_best(sr_plan **out, search *s) {
     if (!has_better(s)) {
         *out = s->greedy;

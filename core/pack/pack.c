@@ -27,14 +27,14 @@ static sr_status unknown(const char *name) {
         size_t at = strlen(list);
         snprintf(list + at, sizeof list - at, "%s%s", i > 0 ? ", " : "", solvers[i].name);
     }
-    return sr_fail(SR_EINVAL, "pack: no solver is called '%s'; there are %s", name, list);
+    return sr_fail(SR_EINVAL, "pack: unknown solver '%s'; choose one of: %s", name, list);
 }
 
 sr_status sr_pack_solve(sr_plan **out, const sr_histogram *hist, const sr_pack_opts *opts) {
     *out = NULL;
     const char *name = opts->solver != NULL ? opts->solver : solvers[0].name;
     if (opts->max_seqs < 0)
-        return sr_fail(SR_EINVAL, "pack: max_seqs is %d; wanted 1 or more, or 0 for any number",
+        return sr_fail(SR_EINVAL, "pack: max_seqs is %d; must be at least 1, or 0 for no limit",
                        opts->max_seqs);
     for (int i = 0; i < SOLVERS; i++)
         if (strcmp(name, solvers[i].name) == 0) return solvers[i].solve(out, hist, opts);

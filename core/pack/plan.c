@@ -55,29 +55,30 @@ void sr_plan_sum(sr_plan *plan) {
     plan->unfilled = (int64_t)(slots - (uint64_t)plan->histogram.sequences);
 }
 
-/* One pattern: lengths falling, within capacity and depth; its slots go to slots[length]. */
+/* Checks a pattern: lengths descending, within capacity and depth; adds its slots to slots[length].
+ */
 static sr_status check_pattern(int64_t *slots, const sr_plan *p, size_t i) {
     const sr_pattern *q = &p->pattern[i];
     int64_t tokens = 0, depth = 0, before = p->capacity + 1;
     if (q->count < 1 || q->parts < 1)
-        return sr_fail(SR_EDATA, "pattern %zu is empty or never used", i + 1);
+        return sr_fail(SR_EDATA, "pattern %zu is empty or unused", i + 1);
     for (uint32_t k = 0; k < q->parts; k++) {
         sr_part part = p->part[q->first + k];
         int64_t more;
         if (part.length < 1 || part.length >= before || part.copies < 1)
-            return sr_fail(SR_EDATA, "pattern %zu: the lengths do not fall", i + 1);
+            return sr_fail(SR_EDATA, "pattern %zu: the lengths are not in descending order", i + 1);
         if (__builtin_mul_overflow(q->count, (int64_t)part.copies, &more) ||
             __builtin_add_overflow(slots[part.length], more, &slots[part.length]))
-            return sr_fail(SR_EDATA, "pattern %zu: its slots leave 63 bits", i + 1);
+            return sr_fail(SR_EDATA, "pattern %zu: integer overflow in its slots", i + 1);
         tokens += (int64_t)part.length * part.copies;
         depth += part.copies;
         before = part.length;
     }
     if (tokens > p->capacity)
-        return sr_fail(SR_EDATA, "pattern %zu holds %" PRId64 " tokens, a pack %d", i + 1, tokens,
-                       p->capacity);
+        return sr_fail(SR_EDATA, "pattern %zu has %" PRId64 " tokens; the capacity is %d", i + 1,
+                       tokens, p->capacity);
     if (p->max_seqs > 0 && depth > p->max_seqs)
-        return sr_fail(SR_EDATA, "pattern %zu holds %" PRId64 " sequences; %d are allowed", i + 1,
+        return sr_fail(SR_EDATA, "pattern %zu has %" PRId64 " sequences; the maximum is %d", i + 1,
                        depth, p->max_seqs);
     return SR_OK;
 }
@@ -87,10 +88,10 @@ static sr_status check_cover(const int64_t *slots, const sr_plan *p) {
     for (int32_t l = 1; l <= p->capacity; l++) {
         int64_t spare = slots[l] - p->histogram.count[l];
         if (spare < 0)
-            return sr_fail(SR_EDATA, "%" PRId64 " sequences of %d tokens are in no pack", -spare,
-                           l);
+            return sr_fail(SR_EDATA, "%" PRId64 " sequences of %d tokens are not in any pack",
+                           -spare, l);
         if (__builtin_add_overflow(unfilled, spare, &unfilled))
-            return sr_fail(SR_EDATA, "the unfilled slots leave 63 bits");
+            return sr_fail(SR_EDATA, "integer overflow in the unfilled slots");
     }
     if (unfilled != p->unfilled)
         return sr_fail(SR_EDATA, "%" PRId64 " slots are unfilled, not %" PRId64, unfilled,
@@ -102,9 +103,9 @@ static sr_status check_sums(const sr_plan *p) {
     int64_t packs = 0, slots;
     for (size_t i = 0; i < p->strategies; i++)
         if (__builtin_add_overflow(packs, p->pattern[i].count, &packs))
-            return sr_fail(SR_EDATA, "the packs leave 63 bits");
+            return sr_fail(SR_EDATA, "integer overflow in the packs");
     if (packs != p->packs || __builtin_mul_overflow(packs, (int64_t)p->capacity, &slots))
-        return sr_fail(SR_EDATA, "the patterns make %" PRId64 " packs, not %" PRId64, packs,
+        return sr_fail(SR_EDATA, "the patterns have %" PRId64 " packs, not %" PRId64, packs,
                        p->packs);
     if (p->bound.packs > packs)
         return sr_fail(SR_EDATA, "a lower bound of %" PRId64 " for %" PRId64 " packs",

@@ -1,14 +1,14 @@
-/* plan.h - which lengths share a pack, and how often: the result of every solver.
+/* plan.h - which lengths share a pack, and how often: the result of a solver.
  *
  * A plan is a list of patterns.  A pattern is a small multiset of lengths that fits one pack, with
- * the number of packs built that way.  A plan names no sequence, so it serves any order of the
- * examples and every epoch: instances.h deals the sequences out.
+ * a number of packs.  A plan names no sequences, so it is valid for any order of the examples and
+ * every epoch: instances.h assigns the sequences.
  *
- * A plan carries a proof of its quality: the strongest lower bound at hand on the packs that any
- * packing of these lengths needs, its kind, and the gap to it.
+ * A plan has a certificate of quality: the strongest known lower bound on the packs for these
+ * lengths, its kind, and the gap to it.
  *
- * Some solvers (nnlshp) round to whole packs and leave slots that no sequence fills: such slots
- * are padding.  All others cover each length exactly.
+ * Some solvers (nnlshp) round to whole packs and leave slots without sequences, which are padding.
+ * All others cover each length exactly.
  */
 #ifndef SR_PACK_PLAN_H
 #define SR_PACK_PLAN_H
@@ -29,14 +29,14 @@ typedef struct sr_part {
 } sr_part;
 
 typedef struct sr_pattern {
-    int64_t count;  /* packs built this way, at least 1 */
-    uint32_t first; /* its parts: part[first .. first + parts), lengths falling */
+    int64_t count;  /* number of packs, at least 1 */
+    uint32_t first; /* its parts: part[first .. first + parts), lengths descending */
     uint32_t parts;
 } sr_pattern;
 
 typedef enum sr_bound_kind {
-    SR_BOUND_TOKENS, /* all tokens over the capacity */
-    SR_BOUND_COUNT,  /* all sequences over max_seqs */
+    SR_BOUND_TOKENS, /* tokens / capacity */
+    SR_BOUND_COUNT,  /* sequences / max_seqs */
     SR_BOUND_L2,     /* Martello and Toth: long sequences cannot share */
     SR_BOUND_LP      /* linear program of Gilmore and Gomory, checked in integers */
 } sr_bound_kind;
@@ -48,15 +48,15 @@ typedef struct sr_bound {
 
 typedef struct sr_plan {
     char solver[32];
-    int32_t capacity; /* tokens of a pack */
-    int32_t max_seqs; /* sequences a pack may hold; 0: any number */
+    int32_t capacity; /* tokens per pack */
+    int32_t max_seqs; /* maximum sequences per pack; 0: no limit */
     sr_histogram histogram;
     sr_pattern *pattern;
     sr_part *part;
-    size_t strategies, parts; /* patterns, all different; parts of all of them */
+    size_t strategies, parts; /* patterns, all different; all their parts */
     int64_t packs;            /* sum of pattern[].count */
-    int64_t unfilled;         /* slots of patterns that no sequence fills */
-    int32_t deepest;          /* most slots of any pattern */
+    int64_t unfilled;         /* slots without a sequence */
+    int32_t deepest;          /* largest number of slots of a pattern */
     sr_bound bound;
     double milliseconds; /* the solver's time */
     int32_t shared;      /* owners besides the first */
@@ -71,16 +71,16 @@ int64_t sr_plan_padding(const sr_plan *plan);   /* packs * capacity - tokens */
 int64_t sr_plan_gap(const sr_plan *plan);       /* packs - bound */
 const char *sr_bound_name(sr_bound_kind kind);  /* "tokens", "count", "l2", "lp" */
 
-/* Sets packs, unfilled and deepest from the patterns; slots beyond the histogram's are unfilled.
- * Sums that leave 63 bits wrap: sr_plan_check() finds them. */
+/* Sets packs, unfilled and deepest from the patterns; slots in excess of the histogram are
+ * unfilled. Sums wrap on overflow, which sr_plan_check() detects. */
 void sr_plan_sum(sr_plan *plan);
 
-/* Checks every promise of a plan: capacity, depth, cover of the histogram, sums, bound <= packs.
- * SR_EDATA names the first one broken. */
+/* Checks all invariants of a plan: capacity, depth, cover of the histogram, sums, bound <= packs.
+ * SR_EDATA names the first violation. */
 sr_status sr_plan_check(const sr_plan *plan);
 
-/* The versioned text form, and back.  The text ends in a checksum of all before it.  *text is
- * freed by sr_free().  Parse errors are SR_EDATA and name the line. */
+/* Writes and parses the versioned text form, which ends in a checksum.  *text is freed by
+ * sr_free(). Parse errors are SR_EDATA and name the line. */
 sr_status sr_plan_print(char **text, size_t *size, const sr_plan *plan);
 sr_status sr_plan_parse(sr_plan **out, const void *bytes, size_t size, const char *name);
 

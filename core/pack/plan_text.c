@@ -5,11 +5,11 @@
  *     capacity 512
  *     max_seqs any
  *     longer 0                 sequences truncated or split beforehand
- *     lost 0                   tokens that truncation cut off
+ *     lost 0                   tokens removed by truncation
  *     bound 8135727 l2
  *     milliseconds 0.061
- *     lengths 508              then a line each: length count
- *     patterns 670             then a line each: packs, parts as `length` or `lengthxcopies`
+ *     lengths 508              then one line each: length count
+ *     patterns 670             then one line each: packs, parts as `length` or `lengthxcopies`
  *     checksum 32 hex digits   XXH3-128 of every byte before this line
  */
 #define XXH_INLINE_ALL
@@ -127,7 +127,7 @@ static bool next_is(scan *s, char c) {
 }
 
 static sr_status scan_newline(scan *s) {
-    if (!next_is(s, '\n')) return bad(s, "the line does not end where it should");
+    if (!next_is(s, '\n')) return bad(s, "expected the end of the line");
     s->line++;
     return SR_OK;
 }
@@ -136,14 +136,14 @@ static sr_status scan_word(scan *s, const char *word) {
     size_t n = strlen(word);
     if ((size_t)(s->end - s->at) < n || memcmp(s->at, word, n) != 0) {
         char why[96];
-        snprintf(why, sizeof why, "wanted '%s' here", word);
+        snprintf(why, sizeof why, "expected '%s'", word);
         return bad(s, why);
     }
     s->at += n;
     return SR_OK;
 }
 
-/* A whole number, least <= *out <= most. */
+/* Parses an integer, least <= *out <= most. */
 static sr_status scan_int(scan *s, int64_t *out, int64_t least, int64_t most) {
     const char *from = s->at;
     int64_t n = 0;
@@ -151,17 +151,17 @@ static sr_status scan_int(scan *s, int64_t *out, int64_t least, int64_t most) {
     for (; s->at < s->end && *s->at >= '0' && *s->at <= '9'; s->at++)
         fits = fits && !__builtin_mul_overflow(n, (int64_t)10, &n) &&
                !__builtin_add_overflow(n, (int64_t)(*s->at - '0'), &n);
-    if (s->at == from) return bad(s, "not a whole number");
+    if (s->at == from) return bad(s, "not an integer");
     if (!fits || n < least || n > most) {
         char why[96];
-        snprintf(why, sizeof why, "a number outside %" PRId64 "..%" PRId64, least, most);
+        snprintf(why, sizeof why, "number outside %" PRId64 "..%" PRId64, least, most);
         return bad(s, why);
     }
     *out = n;
     return SR_OK;
 }
 
-/* Letters, digits and _-+. up to a space or the end of the line. */
+/* Parses letters, digits and _-+. up to a space or the end of the line. */
 static sr_status scan_name(scan *s, char *out, size_t room) {
     size_t n = 0;
     for (; s->at < s->end && *s->at != ' ' && *s->at != '\n'; s->at++) {
@@ -184,7 +184,7 @@ static sr_status scan_bound(scan *s, sr_bound *out) {
             out->kind = (sr_bound_kind)k;
             return scan_newline(s);
         }
-    return bad(s, "an unknown kind of bound; wanted tokens, count, l2 or lp");
+    return bad(s, "unknown kind of bound; expected tokens, count, l2 or lp");
 }
 
 static sr_status scan_milliseconds(scan *s, double *out) {
@@ -204,8 +204,8 @@ static sr_status scan_field(scan *s, const char *word, int64_t *out, int64_t lea
 
 static sr_status scan_head(scan *s, sr_plan *p) {
     int64_t capacity, max_seqs = 0, longer, lost;
-    if (scan_word(s, "seqrun plan ") != SR_OK) return bad(s, "this is not a plan of seqrun");
-    if (scan_word(s, "1\n") != SR_OK) return bad(s, "a plan of another version; wanted version 1");
+    if (scan_word(s, "seqrun plan ") != SR_OK) return bad(s, "not a seqrun plan");
+    if (scan_word(s, "1\n") != SR_OK) return bad(s, "unsupported version; expected version 1");
     s->line++;
     SR_TRY(scan_word(s, "solver "));
     SR_TRY(scan_name(s, p->solver, sizeof p->solver));
@@ -234,7 +234,7 @@ static sr_status scan_lengths(scan *s, sr_histogram *h) {
         SR_TRY(scan_word(s, " "));
         SR_TRY(scan_int(s, &n, 1, INT64_MAX));
         if (sr_histogram_add(h, length, n, SR_LONG_ERROR) != SR_OK)
-            return bad(s, "the sequences leave 63 bits");
+            return bad(s, "integer overflow in the sequences");
         SR_TRY(scan_newline(s));
         before = length;
     }
@@ -258,7 +258,7 @@ static sr_status scan_parts(scan *s, sr_plan *p, sr_pattern *q, size_t *room) {
 static sr_status scan_patterns(scan *s, sr_plan *p) {
     int64_t rows;
     size_t room = 256;
-    /* a pattern takes 4 bytes or more, so the file bounds what it may ask for */
+    /* a pattern takes at least 4 bytes, so the size of the file bounds allocations */
     SR_TRY(scan_field(s, "patterns ", &rows, 0, (s->end - s->at) / 4));
     SR_TRY(sr_new(&p->pattern, rows));
     SR_TRY(sr_new(&p->part, room));
@@ -277,8 +277,8 @@ static sr_status scan_checksum(scan *s, const char *bytes) {
     snprintf(line, sizeof line, "checksum %016" PRIx64 "%016" PRIx64 "\n", (uint64_t)sum.high64,
              (uint64_t)sum.low64);
     if (scan_word(s, line) != SR_OK)
-        return bad(s, "the checksum does not match; the file was changed or cut short");
-    return s->at == s->end ? SR_OK : bad(s, "bytes behind the checksum");
+        return bad(s, "the checksum does not match; the file was modified or truncated");
+    return s->at == s->end ? SR_OK : bad(s, "data after the checksum");
 }
 
 static sr_status scan_plan(sr_plan *p, const char *bytes, size_t size, const char *name) {
@@ -292,7 +292,7 @@ static sr_status scan_plan(sr_plan *p, const char *bytes, size_t size, const cha
     if (st != SR_EDATA) return st;
     char why[512];
     snprintf(why, sizeof why, "%s", sr_message());
-    return sr_fail(SR_EDATA, "%s: the plan is wrong: %s", name, why);
+    return sr_fail(SR_EDATA, "%s: invalid plan: %s", name, why);
 }
 
 sr_status sr_plan_parse(sr_plan **out, const void *bytes, size_t size, const char *name) {

@@ -8,7 +8,7 @@
 #include "core/pack/lp.h"
 #include "core/pack/solvers.h"
 
-/* Keeps the certificate with the larger bound. */
+/* Keeps the certificate with the higher bound. */
 static void keep_better(sr_certificate *best, sr_certificate *c) {
     if (best->weight == NULL || c->bound > best->bound) {
         sr_certificate swap = *best;

@@ -1,4 +1,4 @@
-/* prove.h - the strongest certificate at hand for a histogram. */
+/* prove.h - the strongest available certificate for a histogram. */
 #ifndef SR_PACK_PROVE_H
 #define SR_PACK_PROVE_H
 
@@ -9,9 +9,9 @@
 extern "C" {
 #endif
 
-/* Solves the linear program to its end (within opts->iterations and opts->seconds) and keeps the
+/* Solves the linear program to optimality (within opts->iterations and opts->seconds) and keeps the
  * best of four proofs: its prices, tokens, count, and Martello and Toth's weights.
- * Errors: SR_ENOMEM; SR_ESTOP when stopped on request. */
+ * Errors: SR_ENOMEM; SR_ESTOP if a stop was requested. */
 sr_status sr_pack_prove(sr_certificate *out, const sr_histogram *h, const sr_pack_opts *opts);
 
 #ifdef __cplusplus

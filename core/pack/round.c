@@ -37,7 +37,7 @@ void sr_rounding_free(sr_rounding *r) {
 
 /* ---- taking packs ---- */
 
-/* The longest length <= l that is left, 0 for none; hints are shortened on the way. */
+/* The longest remaining length <= l, 0 for none; updates the hints. */
 static int32_t longest_left(sr_rounding *r, int32_t l) {
     while (l > 0 && r->left[l] == 0) {
         int32_t next = r->below[l];
@@ -49,8 +49,8 @@ static int32_t longest_left(sr_rounding *r, int32_t l) {
     return l;
 }
 
-/* Fills the slots of one pack, the longest first, each with the longest sequence that it takes.
- * The pattern is left pushed; returns its sequences. */
+/* Fills the slots of one pack, longest first, each with the longest sequence that fits.  Leaves the
+ * pattern pushed; returns its number of sequences. */
 static int32_t fill_slots(sr_rounding *r, const sr_vectors *from, size_t j) {
     sr_vectors *to = &r->taken.parts;
     int32_t members = 0;
@@ -70,7 +70,7 @@ static int32_t fill_slots(sr_rounding *r, const sr_vectors *from, size_t j) {
     return members;
 }
 
-/* How many more packs like the pushed one there are sequences for. */
+/* The number of further packs like the pushed one for which there are sequences. */
 static int64_t repeats(const sr_rounding *r) {
     const sr_vectors *v = &r->taken.parts;
     int64_t most = INT64_MAX;
@@ -81,7 +81,7 @@ static int64_t repeats(const sr_rounding *r) {
     return most;
 }
 
-/* `count` packs like pattern j of `from`; fewer when nothing is left to put in. */
+/* Adds `count` packs like pattern j of `from`; fewer if sequences run out. */
 static sr_status take(sr_rounding *r, const sr_vectors *from, size_t j, int64_t count) {
     while (count > 0) {
         size_t slots = 0;
@@ -132,7 +132,7 @@ static sr_status copy_list(sr_pattern_list *to, const sr_pattern_list *from) {
     return SR_OK;
 }
 
-/* Packs the rest greedily and keeps the whole when it is the best so far. */
+/* Packs the rest greedily and keeps the complete packing if it is the best so far. */
 static sr_status finish_greedily(sr_rounding *r) {
     sr_histogram rest = {0};
     sr_plan *plan = NULL;
@@ -165,15 +165,15 @@ static int by_fraction(const void *a, const void *b) {
     return x->pattern < y->pattern ? -1 : x->pattern > y->pattern;
 }
 
-/* True when every slot of the pattern still finds a sequence of its very length. */
+/* True if there is a remaining sequence of exactly the length of every slot of the pattern. */
 static bool is_whole(const sr_rounding *r, const sr_vectors *v, size_t j) {
     for (size_t k = v->start[j]; k < v->start[j + 1]; k++)
         if (r->left[v->entry[k].at] < (int64_t)v->entry[k].value) return false;
     return true;
 }
 
-/* One step of a dive: the patterns of rank `skip` and on, nearest to whole first, are rounded up
- * while they have at least `least`; at least one is, and at most one part in `share` of all. */
+/* One step of a dive: rounds up patterns from rank `skip`, by descending fraction, while it is at
+ * least `least`; at least one pattern, and at most 1 / `share` of all. */
 typedef struct step {
     double least;
     int64_t share;
@@ -217,7 +217,7 @@ sr_status sr_rounding_floor(sr_rounding *r, const sr_lp *lp) {
     return finish_greedily(r);
 }
 
-/* The solution of what is left; its whole parts are taken at once. */
+/* Solves for the rest, and takes the integer parts of the solution. */
 static sr_status solve_rest(sr_rounding *r, const sr_lp *before, sr_lp *out,
                             const sr_lp_limits *limits) {
     SR_TRY(sr_lp_solve(out, r->left, r->capacity, r->max_seqs, &before->solution, limits));
@@ -230,8 +230,9 @@ static bool out_of_time(const sr_rounding *r, const sr_lp_limits *limits) {
     return limits->deadline > 0 && sr_time_monotonic() > limits->deadline;
 }
 
-/* A step that costs a pack is undone and tried again, smaller, then elsewhere; after a few trials
- * the pack is given up, and with it the dive when it cannot beat the best any more. */
+/* A step that costs a pack is undone and tried again, smaller, then with other patterns; after a
+ * few attempts the loss is accepted, and the dive ends if it can no longer beat the best packing.
+ */
 static const step trials[] = {
     {0, 3, 0}, {0, 12, 0}, {0, 100000, 0}, {0, 100000, 1}, {0, 100000, 2}};
 enum { TRIALS = sizeof trials / sizeof *trials };

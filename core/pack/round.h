@@ -1,9 +1,9 @@
-/* round.h - from a fractional solution to whole packs.
+/* round.h - rounds a fractional solution to whole packs.
  *
- * For the inside of core/pack.  The whole parts of a linear solution pack nearly everything.  What
- * is left is packed by diving: solve the linear program of the rest, fix the patterns that are
- * nearly whole, repeat.  Before every dive the rest is also packed greedily, so there is always a
- * complete packing, and the best one found wins.
+ * Internal to core/pack.  The integer parts of a linear solution pack nearly everything.  The rest
+ * is packed by diving: solve the linear program of the rest, fix the patterns that are nearly
+ * integral, repeat.  Before every dive the rest is also packed greedily, so there is always a
+ * complete packing; the best one wins.
  */
 #ifndef SR_PACK_ROUND_H
 #define SR_PACK_ROUND_H
@@ -17,10 +17,10 @@ extern "C" {
 typedef struct sr_rounding {
     int32_t capacity, max_seqs;
     int64_t *left;  /* by length: sequences not yet packed */
-    int32_t *below; /* by length: hint to the longest length left that is not longer */
+    int32_t *below; /* by length: hint for the longest remaining length <= it */
     int64_t sequences_left, packs;
     sr_pattern_list taken; /* whole packs so far */
-    sr_pattern_list best;  /* a complete packing */
+    sr_pattern_list best;  /* the best complete packing */
     int64_t best_packs, target;
     int64_t pivots; /* spent on dives so far */
 } sr_rounding;
@@ -29,16 +29,16 @@ typedef struct sr_rounding {
 sr_status sr_rounding_new(sr_rounding *r, const sr_histogram *h, int32_t max_seqs, int64_t target);
 void sr_rounding_free(sr_rounding *r);
 
-/* Takes the whole parts of a linear solution. */
+/* Takes the integer parts of a linear solution. */
 sr_status sr_rounding_floor(sr_rounding *r, const sr_lp *lp);
 
-/* Dives from the fractions of `lp`, whose whole parts have been taken.  Patterns are rounded up
- * from the fraction `least`.  r->best is never worse than before. */
+/* Dives from the fractions of `lp`, whose integer parts have been taken.  Rounds patterns up from
+ * the fraction `least`.  r->best never gets worse. */
 sr_status sr_rounding_dive(sr_rounding *r, const sr_lp *lp, double least,
                            const sr_lp_limits *limits);
 
-/* Forgets all packs taken beyond the first `count` patterns of r->taken: their sequences are left
- * again. */
+/* Undoes all packs taken beyond the first `count` patterns of r->taken; their sequences are
+ * unpacked again. */
 void sr_rounding_back(sr_rounding *r, size_t count);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
-/* solvers.h - every solver of core/pack, one signature: the table in pack.c lists them.
+/* solvers.h - the solvers of core/pack, with one signature; the table in pack.c lists them.
  *
- * For the inside of core/pack; use sr_pack_solve().  Each writes a new plan that pack.h's contract
- * describes, from a histogram whose capacity is the capacity of the packs.
+ * Internal to core/pack; use sr_pack_solve().  Each creates a plan as specified in pack.h, from a
+ * histogram with the capacity of the packs.
  */
 #ifndef SR_PACK_SOLVERS_H
 #define SR_PACK_SOLVERS_H
@@ -12,25 +12,25 @@
 extern "C" {
 #endif
 
-/* One sequence a pack: padding, for comparison and so that a loader needs one path only.  Its gap
+/* One sequence per pack: padding, for comparison, and so that loaders need only one path.  Its gap
  * is what packing with opts->max_seqs would save. */
 sr_status sr_solve_none(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts);
 
-/* Shortest-pack-first: longest sequences first, each into the pack with most space (worst fit).
+/* Shortest-pack-first: longest sequences first, each into the pack with the most space (worst fit).
  * O(lengths^2).  Source: Krell et al. 2021, arXiv:2107.02027. */
 sr_status sr_solve_spfhp(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts);
 
-/* Longest-pack-first: longest sequences first, each into the pack with least space that takes it
+/* Longest-pack-first: longest sequences first, each into the pack with the least sufficient space
  * (best fit), as many copies at once as fit.  O(lengths * patterns) at worst, usually
  * O(lengths log lengths).  Source: packing paper reference implementation. */
 sr_status sr_solve_lpfhp(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts);
 
-/* Best-fit decreasing, sequence by sequence; of packs with equal space the one opened first.  Run
- * lengths of equal packs stand for the sequences, so the cost does not depend on their number.
- * At most 11/9 of the optimum plus one pack when depth is not limited. */
+/* Best-fit decreasing, sequence by sequence; ties go to the pack opened first.  Works on runs of
+ * equal packs, so the cost does not depend on the number of sequences.  At most 11/9 of the optimum
+ * plus one pack if depth is not limited. */
 sr_status sr_solve_bfd(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts);
 
-/* First-fit decreasing, sequence by sequence, on run lengths in a treap. */
+/* First-fit decreasing, sequence by sequence, on runs of equal packs in a treap. */
 sr_status sr_solve_ffd(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts);
 
 /* The linear program of Gilmore and Gomory (1961) by column generation, rounded: lp.h, round.h.
@@ -41,7 +41,7 @@ sr_status sr_solve_optimal(sr_plan **out, const sr_histogram *h, const sr_pack_o
  * cleaned up as published; max_seqs 0 means the published depth, 3.  May leave slots unfilled. */
 sr_status sr_solve_nnlshp(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts);
 
-/* Best fit over opts->open packs (online.h), the sequences in an order drawn by opts->seed. */
+/* Best fit over opts->open packs (online.h), in a random order given by opts->seed. */
 sr_status sr_solve_online(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts);
 
 #ifdef __cplusplus

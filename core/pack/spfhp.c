@@ -1,8 +1,8 @@
 #include "core/pack/groups.h"
 #include "core/pack/solvers.h"
 
-/* n sequences of one length.  The scan runs downwards and never back up, so a pack that has just
- * taken one meets its next only further down. */
+/* Places n sequences of one length.  The scan only moves down, so a pack that has just received a
+ * sequence can receive the next one only further down. */
 static sr_status place(sr_groups *g, int32_t length, int64_t n) {
     int32_t space = sr_groups_below(g, g->capacity);
     while (n > 0 && space >= length) {

@@ -45,7 +45,7 @@ function pack.check_solver(name)
   for _, known in ipairs(names) do
     if name == nil or known == name then return true end
   end
-  local text = "pack: no solver is called '%s'%s; there are %s"
+  local text = "pack: unknown solver '%s'%s; choose one of: %s"
   return nil, text:format(tostring(name), guess.hint(tostring(name), names), table.concat(names, ", "))
 end
 

@@ -84,7 +84,7 @@ local function check(args, histogram)
   local info = certificate:info()
   local asked = args.max_seqs
   if math.type(asked) == "integer" and info.max_seqs and info.max_seqs < asked then
-    message = ("pack: the proof fails: it is for at most %d sequences a pack, not %d"):format(info.max_seqs, asked)
+    message = ("pack: invalid proof: it is for at most %d sequences per pack, not %d"):format(info.max_seqs, asked)
     return nil, message, "data"
   end
   local holds
