@@ -226,9 +226,12 @@ local function fresh_arguments(arguments)
   for i = 1, arguments.n do
     local x = arguments[i]
     if tensor.is_tensor(x) then
-      fresh[i] = x:detach()
-      if x:requires_grad() then fresh[i]:requires_grad_() end
-      inputs[#inputs + 1] = fresh[i]
+      local input = x:detach()
+      inputs[#inputs + 1] = input
+      if x:requires_grad() then input:requires_grad_() end
+      -- gradients add up in the dtype of an activation, not in the f32 of a leaf
+      local low = x:requires_grad() and x:dtype() == "bf16"
+      fresh[i] = low and input:view(table.unpack(input:shape())) or input
     else
       fresh[i] = x
     end

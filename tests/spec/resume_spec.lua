@@ -86,6 +86,7 @@ describe("a resumed run", function()
 
   it("is exact with LAMB and raised betas, the sequence mean, padding and recomputed layers", function()
     survives("lamb", 3, 5, "optimizer.name=lamb", "batch.adjust=betas")
+    survives("bf16", 3, 5, "precision=bf16")
     survives("sequence", 3, 5, "batch.loss=sequence", "mask.whole_word=true")
     survives("padded", 3, 5, "pack.arrange=padded")
     survives("recompute", 3, 5, "model.recompute=true")
