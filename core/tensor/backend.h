@@ -299,8 +299,8 @@ struct sr_backend {
     /* ---- weights in a layout of the device's own: both or neither ------------------------- */
     /* Makes or updates weight->layout, the device's copy of w (rows, cols), which ops read by
      * sr_weight_layout(); called when it is first asked for and when w's storage has been written
-     * to.  `step` may do this itself for those of its weights that have a layout, and sets
-     * weight->version to the version of w's storage. */
+     * to.  Queued like any call.  `step` may do this itself for those of its weights that have a
+     * layout, and sets weight->version to the version of w's storage. */
     sr_status (*weight_build)(sr_weight *weight, const sr_tensor *w);
     void (*weight_free)(sr_weight *weight);
 

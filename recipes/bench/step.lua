@@ -1,13 +1,6 @@
 -- step.lua - a full training step over the same examples in five arrangements.
 --
---   build/seqrun recipes/bench/step.lua [model=small|base] [packs=4] [updates=2] [repeats=3]
---
--- A step is forward, backward and AdamW over one update; all four see the same sequences, masks and
--- dropout keys.  Printed are real tokens a second, and how many times slower than packed each one is.
--- padded / packed should come to at least 0.95 of the packing factor of the examples.  (The masked-LM
--- head and the optimizer cost the same in all arrangements, attention the same in rows and packed.)
---
--- dump=FILE writes the packs for recipes/bench/peers/torch_step.py; peer=true runs that too.
+--   build/seqrun recipes/bench/step.lua [model=small|base] [precision=f32|bf16] [packs=4] [updates=2] [repeats=3]
 --
 -- padded   one sequence per row of S slots; padding goes through every op including attention, as in
 --          programs whose batch is a rectangle with a mask
@@ -22,13 +15,6 @@
 -- and the optimizer cost the same in all arrangements, attention the same in rows and packed.)
 --
 -- dump=FILE writes the packs for recipes/bench/peers/torch_step.py; peer=true runs that as well.
---
--- A step is forward, backward and AdamW over one update; all four see the same sequences, masks and
--- dropout keys.  Printed are real tokens a second, and how many times slower than packed each one is.
--- padded / packed should come to at least 0.95 of the packing factor of the examples.  (The masked-LM
--- head and the optimizer cost the same in all arrangements, attention the same in rows and packed.)
---
--- dump=FILE writes the packs for recipes/bench/peers/torch_step.py; peer=true runs that too.
 
 local directory = arg[0]:match("^(.*)/[^/]*$") or "."
 package.path = directory .. "/?.lua;" .. package.path
@@ -47,7 +33,7 @@ local MODELS = {
 local ARRANGEMENTS = { "padded", "rows", "dense", "single", "packed" }
 
 local options = common.options({
-  model = "small", packs = 4, updates = 2, repeats = 3, threads = 0, seed = 1, only = "", dump = "",
+  model = "small", precision = "f32", packs = 4, updates = 2, repeats = 3, threads = 0, seed = 1, only = "", dump = "",
   peer = false, hist = directory .. "/data/wikipedia_512.hist",
 }, arg)
 
@@ -207,10 +193,12 @@ if dump then
   file:close()
 end
 
-local bert = sr.nn.bert(assert(MODELS[options.model], "bench: model must be small or base")):initialise(1)
+local config = assert(MODELS[options.model], "bench: model must be small or base")
+config.precision = options.precision
+local bert = sr.nn.bert(config):initialise(1)
 local optimizer = sr.optim.adamw(bert.params, {})
 local here = sequences / (options.packs * options.updates)
-print(("BERT %s, %s"):format(options.model, common.machine()))
+print(("BERT %s in %s, %s"):format(options.model, options.precision, common.machine()))
 print(("%d updates of %d packs of %d: %d sequences, %d tokens, efficiency %.3f, factor %.3f (sample %.3f)"):format(
   options.updates, options.packs, capacity, sequences, tokens, tokens / (#packs * capacity), here, factor))
 

@@ -311,7 +311,7 @@ function Tensor:to(where) end
 ---@param options? { retain?: boolean }
 function Tensor:backward(gradient, options) end
 
----The gradient that has come together at this leaf.
+---The gradient accumulated at this leaf; that of a bf16 leaf is f32.
 ---@return seqrun.Tensor|nil
 function Tensor:grad() end
 
