@@ -68,6 +68,7 @@
 #include "core/batch/collate.h"
 #include "core/batch/cursor.h"
 #include "core/batch/epoch.h"
+#include "core/batch/keep.h"
 #include "core/batch/layout.h"
 #include "core/batch/loader.h"
 #include "core/batch/mask.h"

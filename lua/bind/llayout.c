@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/batch/keep.h"
 #include "lua/bind/ltensor.h"
 
 sr_layout *lsr_checklayout(lua_State *L, int arg) {
@@ -72,17 +73,46 @@ static int layout_new(lua_State *L) {
 
 static int push_list(lua_State *L, const int32_t *list, int64_t count);
 
-/* layout:shorten(rows) -> layout of these rows, the rows in order; rows count from 0 */
+/* Marks the rows of the list at `at` in `keep`. */
+static void mark_rows(lua_State *L, int at, uint8_t *keep, const sr_layout *whole) {
+    luaL_checktype(L, at, LUA_TTABLE);
+    for (lua_Integer i = 1; i <= (lua_Integer)lua_rawlen(L, at); i++)
+        keep[lsr_checkelement(L, at, i, "shorten: rows", 0, whole->rows - 1)] = 1;
+}
+
+static const char *const draw_options[] = {"share", "layer", "first", "last", "rows", NULL};
+
+/* Marks the rows that a drawing keeps, by the options at index 2. */
+static void draw_rows(lua_State *L, uint8_t *keep, const sr_layout *whole) {
+    lsr_check_options(L, 2, "layout:shorten", draw_options);
+    sr_keep_opts opts = {.share = lsr_field_number(L, 2, "share", 0),
+                         .layer = (uint32_t)lsr_field_range(L, 2, "layer", 0, 0, 0xFFF),
+                         .first = lsr_field_bool(L, 2, "first", false),
+                         .last = lsr_field_bool(L, 2, "last", false)};
+    if (lua_getfield(L, 2, "rows") != LUA_TNIL) mark_rows(L, lua_gettop(L), keep, whole);
+    lua_pop(L, 1);
+    lsr_check(L, sr_keep_draw(keep, whole, &opts));
+}
+
+/* layout:shorten(rows) -> layout of these rows, the rows in order; rows count from 0
+ * layout:shorten{ share =, ... } -> layout of drawn rows, the rows as a tensor of i32 */
 static int layout_shorten(lua_State *L) {
     sr_layout *whole = lsr_checklayout(L, 1);
     luaL_checktype(L, 2, LUA_TTABLE);
     uint8_t *keep = lsr_scratch(L, whole->rows, 1);
-    for (lua_Integer i = 1; i <= (lua_Integer)lua_rawlen(L, 2); i++)
-        keep[lsr_checkelement(L, 2, i, "shorten: rows", 0, whole->rows - 1)] = 1;
+    bool drawn = lua_getfield(L, 2, "share") != LUA_TNIL;
+    lua_pop(L, 1);
+    if (drawn)
+        draw_rows(L, keep, whole);
+    else
+        mark_rows(L, 2, keep, whole);
     int32_t **rows = lsr_newbytes(L);
     sr_layout **box = lsr_newbox(L, sizeof *box, LSR_LAYOUT);
     lsr_check(L, sr_layout_shorten(box, rows, whole, keep));
-    push_list(L, *rows, (*box)->rows);
+    if (!drawn) return push_list(L, *rows, (*box)->rows) + 1;
+    sr_tensor **tensor = lsr_newtensor(L);
+    lsr_check(L, sr_tensor_new(tensor, lsr_device(L), SR_I32, 1, &(*box)->rows));
+    lsr_check(L, sr_tensor_write(*tensor, *rows, SR_I32));
     return 2;
 }
 

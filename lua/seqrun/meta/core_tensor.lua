@@ -449,10 +449,13 @@ function Layout:positions() end
 ---@return integer[]
 function Layout:owners() end
 
----The layout of some rows: the same sequences and keys, fewer rows, one after another.
----@param rows integer[] from 0, in any order
+---The layout of some rows: the same sequences and keys, fewer rows, one after another.  The rows are given, or
+---drawn: max(forced, round(share * length)) positions of each sequence, keyed by its uid and epoch, the seed and the
+---layer, so that packing changes nothing.  Drawn rows come as a tensor for gather_rows and put_rows.
+---@param rows integer[]|{ share: number, layer?: integer, first?: boolean, last?: boolean, rows?: integer[] } rows
+---  from 0, in any order; first, last: keep these tokens of every sequence; rows: keep these rows too
 ---@return seqrun.Layout
----@return integer[] rows in the order of the new layout
+---@return integer[]|seqrun.Tensor rows in the order of the new layout
 function Layout:shorten(rows) end
 
 ---Lets go of the layout now.

@@ -1,0 +1,37 @@
+/* keep.h - which positions of each sequence a layer works on (random layerwise token dropping).
+ *
+ * A sequence of n tokens keeps max(forced, round(share n)) of them, at least one: the forced ones,
+ * and of the others those whose draw, keyed by (seed, uid, layer, epoch, position), is lowest.  So
+ * the choice is the sequence's own: neither its place in a pack nor its neighbours change it.
+ *
+ * Source: Yao et al. 2022, arXiv:2211.11586 (random-LTD).
+ */
+#ifndef SR_BATCH_KEEP_H
+#define SR_BATCH_KEEP_H
+
+#include "core/batch/layout.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct sr_keep_opts {
+    double share;     /* of each sequence, in (0, 1] */
+    uint32_t layer;   /* below 4096 */
+    bool first, last; /* keep the first, the last token of every sequence */
+} sr_keep_opts;
+
+/* Marks the rows that are kept, for sr_layout_shorten().
+ *
+ *   keep  (T) in: rows that must be kept are not 0; out: 1 for kept rows, 0 for others and slack
+ *
+ * Errors: SR_EINVAL  share or layer out of range
+ *         SR_ENOMEM
+ * Cost:   one Philox call for 4 tokens, and a selection in linear time.
+ */
+sr_status sr_keep_draw(uint8_t *keep, const sr_layout *layout, const sr_keep_opts *opts);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
