@@ -172,9 +172,10 @@ static sr_status too_large(int64_t groups, const sr_loader_opts *o) {
 static sr_status deal_groups(sr_deal *d, const sr_order *order, const sr_loader_opts *o,
                              int64_t batches, int64_t *pack_end) {
     ranked *rank;
+    int64_t micro = o->micro > 0 ? o->micro : INT64_MAX - 1;
     SR_TRY(sr_new(&rank, order->groups));
     sr_status st = SR_OK;
-    for (int64_t most = INT64_MAX; st == SR_OK && most > o->micro && o->micro > 0; batches++) {
+    for (int64_t most = INT64_MAX; st == SR_OK && most > micro; batches++) {
         forget_batches(d);
         if (batches > order->groups) st = too_large(order->groups, o);
         if (st == SR_OK) st = make_batches(d, batches);
@@ -193,11 +194,11 @@ static sr_status deal_unpacked(sr_deal *d, const sr_order *order, const sr_loade
     SR_GO(done, st, sr_new(&pick, order->sequences));
     memcpy(pick, order->pick, (size_t)order->sequences * sizeof *pick);
     st = sr_fit(pick, order->sequences, pack_end, &n, o, (uint32_t)order->begin.drawn.updates);
-    int64_t batches = batches_for(n, o);
+    int64_t batches = st == SR_OK ? batches_for(n, o) : 0;
     if (st == SR_OK && (batches == 1 || order->groups == order->sequences))
         st = deal_packs(d, &(packs){pick, pack_end, n}, o);
     else if (st == SR_OK)
-        st = deal_groups(d, order, o, batches, pack_end);
+        st = deal_groups(d, order, o, smaller(batches, order->groups), pack_end);
     sr_free(pick);
 done:
     sr_free(pack_end);

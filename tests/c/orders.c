@@ -1,0 +1,184 @@
+/* Orders apart from making: exact numbers of sequences, groups, stages, shares of somebody else; a
+ * stop loses no pushed order, and memory may run out anywhere. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/batch/loader.h"
+#include "tests/support/check.h"
+#include "tests/support/sample.h"
+
+static char path[256];
+
+enum { EXAMPLES = 120, LONGEST = 60 };
+
+static sr_dataset *open_fixed(void) {
+    uint32_t a[EXAMPLES], b[EXAMPLES];
+    sr_dataset *d = NULL;
+    sr_dataset_opts none = {0};
+    for (uint32_t i = 0; i < EXAMPLES; i++) {
+        a[i] = 1 + i * 7 % 40;
+        b[i] = i % 3 == 0 ? 0 : 1 + i % 15;
+    }
+    CHECK_OK(sample_examples(path, a, b, EXAMPLES));
+    CHECK_OK(sr_dataset_open(&d, path, &none));
+    return d;
+}
+
+static sr_loader_opts usual(sr_by by) {
+    return (sr_loader_opts){.examples = {.max_len = LONGEST, .seed = 3},
+                            .by = by,
+                            .sequences = by == SR_BY_ORDER ? 0 : 25,
+                            .micro = 3,
+                            .mask = true,
+                            .mask_prob = 0.15,
+                            .mask_max = 9};
+}
+
+static sr_status push(sr_loader *l, const uint32_t *uid, int64_t n, int64_t each, int32_t max_len) {
+    int64_t end[EXAMPLES], groups = 0;
+    for (int64_t at = 0; at < n; at += each) end[groups++] = at + each < n ? at + each : n;
+    sr_given g = {uid, end, n, groups, max_len};
+    return sr_loader_push(l, &g);
+}
+
+/* ---- properties ---- */
+
+static void every_cut_keeps_its_separators(void) {
+    for (int32_t a = 1; a < 40; a++) {
+        for (int32_t b = 0; b < 40; b++) {
+            sr_example e = {.a_tokens = (uint16_t)a, .b_tokens = (uint16_t)b};
+            for (int32_t limit = SR_EXAMPLES_LEAST; limit < 90; limit++) {
+                sr_example cut = sr_example_cut(&e, limit);
+                int32_t whole = sr_example_length(&e), len = sr_example_length(&cut);
+                CHECK(len == (whole < limit ? whole : limit));
+                CHECK(cut.a_tokens >= 1 && cut.a_tokens <= a && cut.b_tokens <= b);
+                CHECK((cut.b_tokens > 0) == (b > 0));
+                CHECK(((cut.flags & SR_EXAMPLE_CUT) != 0) == (whole > limit));
+            }
+        }
+    }
+}
+
+/* Counts every uid of an update, and the batch that it is in. */
+static void look(const sr_update *u, int32_t *home) {
+    for (int i = 0; i < EXAMPLES; i++) home[i] = -1;
+    int32_t share = 0;
+    for (int64_t b = 0; b < u->batches; b++) {
+        const sr_layout *l = u->batch[b]->layout;
+        CHECK(u->batch[b]->share == share || u->batch[b]->share == share + 1);
+        share = u->batch[b]->share;
+        for (int32_t s = 0; s < l->sequences; s++) {
+            CHECK(home[l->uid[s]] == -1);
+            home[l->uid[s]] = (int32_t)b;
+        }
+    }
+    CHECK(u->shares == share + 1);
+}
+
+static void groups_stay_together(void) {
+    sr_dataset *d = open_fixed();
+    uint32_t uid[EXAMPLES];
+    int32_t home[EXAMPLES];
+    for (uint32_t i = 0; i < EXAMPLES; i++) uid[i] = i * 7 % EXAMPLES;
+    for (int arrange = 0; arrange < 2; arrange++) {
+        for (int64_t each = 1; each <= 6; each++) {
+            sr_loader_opts o = usual(SR_BY_ORDER);
+            sr_loader *l;
+            sr_update *u;
+            o.arrange = (sr_arrange)arrange;
+            o.micro = each % 2 == 0 || arrange == 1 ? 6 : 0; /* else cut by shares only */
+            o.shares = o.micro == 0 ? 4 : 0;
+            CHECK_OK(sr_loader_open(&l, d, &o, NULL));
+            CHECK_OK(push(l, uid, EXAMPLES, each, 0));
+            CHECK_OK(sr_loader_next(&u, l));
+            CHECK(u->sequences == EXAMPLES && u->batches > 1);
+            CHECK(each == 1 || arrange == 1 || u->batches >= 4);
+            look(u, home);
+            for (int64_t i = 0; i < EXAMPLES; i++) CHECK(home[uid[i]] == home[uid[i - i % each]]);
+            sr_update_free(u);
+            CHECK_FAILS(sr_loader_next(&u, l), SR_EINVAL, "no order is pending");
+            sr_loader_close(l);
+        }
+    }
+    sr_dataset_close(d);
+}
+
+static void a_stop_loses_no_order(void) {
+    sr_dataset *d = open_fixed();
+    sr_loader_opts o = usual(SR_BY_ORDER);
+    sr_loader *l;
+    o.threads = 2;
+    o.prefetch = 2;
+    CHECK_OK(sr_loader_open(&l, d, &o, NULL));
+    for (uint32_t i = 0; i < 5; i++) CHECK_OK(push(l, &i, 1, 1, 0));
+    for (uint32_t i = 0; i < 5; i++) {
+        sr_update *u;
+        CHECK_OK(sr_loader_next(&u, l));
+        CHECK(u->index == i && u->batch[0]->layout->uid[0] == i);
+        CHECK(u->batch[0]->layout->epoch[0] == i);
+        sr_update_free(u);
+    }
+    uint32_t twice[2] = {4, 4}, far = EXAMPLES;
+    CHECK_FAILS(push(l, twice, 2, 1, 0), SR_EINVAL, "uid 4 is in the update twice");
+    CHECK_FAILS(push(l, &far, 1, 1, 0), SR_EINVAL, "uid 120 is out of range");
+    CHECK_FAILS(push(l, twice, 1, 1, LONGEST + 1), SR_EINVAL, "max_len is 61");
+    sr_loader_close(l); /* with nothing pending */
+    CHECK_OK(sr_loader_open(&l, d, &o, NULL));
+    for (uint32_t i = 0; i < 5; i++) CHECK_OK(push(l, &i, 1, 1, 0));
+    sr_loader_close(l); /* with all of it pending */
+    sr_dataset_close(d);
+}
+
+/* ---- memory ---- */
+
+static sr_status draw(const sr_dataset *d, const sr_loader_opts *o) {
+    sr_loader *l = NULL;
+    sr_update *u = NULL;
+    static const uint32_t uid[6] = {9, 2, 40, 41, 42, 3};
+    sr_status st = sr_loader_open(&l, d, o, NULL);
+    for (int i = 0; st == SR_OK && i < 3; i++) {
+        if (o->by == SR_BY_ORDER) st = push(l, uid, 6, 1 + i, 20);
+        if (st == SR_OK) st = sr_loader_next(&u, l);
+        sr_update_free(u);
+        u = NULL;
+    }
+    sr_loader_close(l);
+    return st;
+}
+
+static void memory_runs_out(void) {
+    sr_dataset *d = open_fixed();
+    static const uint32_t some[] = {1, 5, 9, 33, 70, 71, 72, 73, 90};
+    sr_stage stage[2] = {{.until = {.updates = 2}, .max_len = 10, .uid = some, .uids = 9},
+                         {.max_len = 0}};
+    for (int kind = 0; kind < 4; kind++) {
+        sr_loader_opts o = usual(kind == 3   ? SR_BY_PACKS
+                                 : kind == 2 ? SR_BY_ORDER
+                                             : SR_BY_SEQUENCES);
+        if (kind == 0) o.shares = 4, o.first_share = 2, o.last_share = 2;
+        if (kind == 1 || kind == 3) o.stage = stage, o.stages = 2;
+        if (kind == 2) o.micro = 1;
+        CHECK_OK(draw(d, &o));
+        int64_t live = sr_mem_live();
+        for (int64_t n = 1; n < 5000; n++) {
+            sr_mem_fail_at(n, true);
+            sr_status st = draw(d, &o);
+            bool reached = sr_mem_calls() >= n;
+            sr_mem_fail_at(0, false);
+            CHECK(st == (reached ? SR_ENOMEM : SR_OK));
+            CHECK(sr_mem_live() == live);
+            if (!reached) break;
+        }
+    }
+    sr_dataset_close(d);
+}
+
+int main(void) {
+    snprintf(path, sizeof path, "/tmp/seqrun-orders-%d.sqr", (int)getpid());
+    every_cut_keeps_its_separators();
+    groups_stay_together();
+    a_stop_loses_no_order();
+    memory_runs_out();
+    unlink(path);
+    return CHECK_DONE();
+}
