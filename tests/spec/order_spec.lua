@@ -473,6 +473,48 @@ describe("an update", function()
   end)
 end)
 
+describe("a solver written in Lua", function()
+  local asked = 0
+  setup(function()
+    sr.pack.register("one_each", function(counts)
+      asked = asked + 1
+      local patterns = {}
+      for length, count in ipairs(counts) do
+        if count > 0 then patterns[#patterns + 1] = { count = count, length } end
+      end
+      return patterns
+    end)
+  end)
+
+  it("plans given examples once, for all epochs", function()
+    local loader = open { by = "packs", sequences = 100, solver = "one_each" }
+    for _ = 1, 7 do
+      local update = loader:next()
+      assert.equal(100, update.sequences)
+      assert.equal(100, update.packs)
+    end
+    assert.equal(2, loader:cursor().epoch)
+    assert.equal("one_each", loader:plan(2).solver)
+    assert.equal(1, asked)
+    open { by = "packs", solver = "one_each", plan = loader:plan_text() }
+    assert.equal(1, asked)
+  end)
+
+  it("is refused where workers would have to call it, with the reason", function()
+    for why, options in pairs {
+      ["every epoch of text"] = { data = corpus, by = "packs" }, ["inside every update"] = { by = "sequences" },
+      ["every stage"] = { by = "packs", stages = { {} } },
+    } do
+      options.data, options.sequences, options.solver = options.data or fixed, 8, "one_each"
+      local loader, message, code = sr.data.loader(options)
+      assert.is_nil(loader)
+      assert.matches("written in Lua, and worker threads pack " .. why, message)
+      assert.equal("config", code)
+    end
+    assert.equal(1, open({ by = "packs", data = corpus, epochs = 1, solver = "one_each" }):plan().factor)
+  end)
+end)
+
 describe("a run", function()
   it("refuses micro-batches whose activations exceed the machine's memory", function()
     local memory = require("seqrun.run.memory")

@@ -5,6 +5,7 @@ local core = require("seqrun.core.batch")
 local failure = require("seqrun.failure")
 local Orders = require("seqrun.data.order")
 local shares = require("seqrun.data.shares")
+local solver = require("seqrun.data.solver")
 local targets = require("seqrun.data.targets")
 
 ---Ends when a total of the cursor reaches `updates`, `sequences`, `raw_tokens` or `real_tokens`.  By sequences, a stage
@@ -266,6 +267,8 @@ function Loader.open(t)
   end
   local o, list, makers = core_options(t), targets.read(t)
   o.targets = list
+  local planned, problem, kind = solver.replace(t, o)
+  if not planned then return nil, problem, kind end
   local object, message, code = core.loader(t.data.core, o)
   if not object then return nil, message, code end
   local self = setmetatable({ core = object, options = t, data = t.data, makers = makers }, Loader)

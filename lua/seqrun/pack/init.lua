@@ -56,8 +56,8 @@ end
 local registered = {} ---@type table<string, seqrun.LuaSolver>
 
 ---Adds a solver.  It gets the counts by length and the options, and returns a list of patterns,
----{ count = packs, length, length, ... } each; the plan made of them is checked like any other.  Loaders plan on
----threads of their own with the built-in solvers; Plan:text() hands them one of these (option `plan`).
+---{ count = packs, length, length, ... } each; the plan made of them is checked like any other.  Loaders take it
+---for given examples, and for one epoch of text (data/solver.lua says why).
 ---@param name string
 ---@param solver seqrun.LuaSolver
 function pack.register(name, solver)
@@ -78,6 +78,15 @@ function pack.solvers()
   table.sort(own)
   return table.move(own, 1, #own, #names + 1, names)
 end
+
+---The names of the solvers that are not written in Lua.
+---@return string[]
+function pack.builtin_solvers() return core.solvers() end
+
+---Whether a solver was added by pack.register().
+---@param name string
+---@return boolean
+function pack.is_registered(name) return registered[name] ~= nil end
 
 local function solve(histogram, options)
   local own = registered[options.solver]

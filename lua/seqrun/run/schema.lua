@@ -7,7 +7,6 @@
 
 local c = require("seqrun.config")
 
-local solvers = require("seqrun.core.pack").solvers() -- loaders plan on threads, where no Lua runs
 local MANY = 1 << 30
 local later = true
 
@@ -26,7 +25,8 @@ local data = c.map {
 local pack = c.map {
   { "arrange", c.enum({ "packed", "padded", "single" }, { default = "packed",
     doc = "packed: several sequences a row; padded: one sequence a row; single: one a micro-batch" }) },
-  { "solver", c.enum(solvers, { default = "optimal", doc = "packing algorithm; see seqrun pack --compare" }) },
+  { "solver", c.string { default = "optimal",
+    doc = "packing algorithm, built in or added by sr.pack.register(); see seqrun pack --compare" } },
   { "max_seqs", c.integer { optional = true, min = 1, max = 65535, word = "auto",
     doc = "maximum sequences a pack; none: unlimited; auto: as few as pack nearly as well" } },
 }
@@ -117,6 +117,10 @@ local keys = {
 }
 
 local rules = {
+  {
+    keys = { "pack.solver" },
+    check = function(name) return select(2, require("seqrun.pack").check_solver(name)) end,
+  },
   {
     keys = { "batch.by", "batch.adjust" },
     check = function(by, adjust)
