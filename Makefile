@@ -170,19 +170,21 @@ compdb: ## write compile_commands.json for editors and clang-tidy
 	    "$(CC) $(CFLAGS) -I$(BUILD) $$more -c $$f"; sep=,; done; printf '\n]\n'; } > compile_commands.json
 
 # ---- install -----------------------------------------------------------------------------------------
+INCLUDE = $(DESTDIR)$(PREFIX)/include/seqrun
 SHARE = $(DESTDIR)$(PREFIX)/share/seqrun
 DOC   = $(DESTDIR)$(PREFIX)/share/doc/seqrun
 MAN   = $(DESTDIR)$(PREFIX)/share/man/man1
 
-install: all ## install the program, its Lua files and the recipes under PREFIX
+install: all ## install the program, its Lua files, recipes and headers under PREFIX
 	install -D -m 755 $(BUILD)/seqrun $(DESTDIR)$(PREFIX)/bin/seqrun
 	@find lua/seqrun $(wildcard recipes) -type f ! -name '*.o' -exec install -D -m 644 {} $(SHARE)/{} \;
+	@for f in $(wildcard core/*.h core/*/*.h); do install -D -m 644 $$f $(INCLUDE)/$$f; done
 	@for f in README.md LICENSE $(wildcard docs/*.md); do install -D -m 644 $$f $(DOC)/$$(basename $$f); done
 	@for f in $(wildcard docs/*.1); do install -D -m 644 $$f $(MAN)/$$(basename $$f); done
 
 uninstall: ## remove the installed files
 	rm -f $(DESTDIR)$(PREFIX)/bin/seqrun $(MAN)/seqrun.1
-	rm -rf $(SHARE) $(DOC)
+	rm -rf $(SHARE) $(DOC) $(INCLUDE)
 
 clean: ## remove all build outputs
 	rm -rf $(BUILD) $(BUILD)-san build-fuzz build-lint compile_commands.json
