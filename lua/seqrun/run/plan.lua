@@ -29,9 +29,10 @@ local function update_line(self)
   local loader = self.loader:summary()
   local micro = math.ceil(loader.packs / loader.micro_packs)
   local epochs = self.last * loader.packs / math.max(1, loader.packs_per_epoch)
+  local each = loader.by == "sequences" and self.config.batch.sequences or loader.packs * loader.factor
   local plural = function(n, ending) return n == 1 and "" or ending end
   return ("%d pack%s (%.1f sequences) in %d micro-batch%s; %s steps of %s, %.2f epochs"):format(loader.packs,
-    plural(loader.packs, "s"), loader.packs * loader.factor, micro, plural(micro, "es"), text.commas(self.last),
+    plural(loader.packs, "s"), each, micro, plural(micro, "es"), text.commas(self.last),
     text.commas(self.total), epochs)
 end
 
