@@ -291,6 +291,37 @@ static int loader_lengths(lua_State *L) {
     return 1;
 }
 
+/* An integer of a unit's field. */
+static void set_value(lua_State *L, const char *key, const sr_dataset *d, const sr_field *f,
+                      uint32_t unit, int64_t more) {
+    int64_t wide = 0;
+    int32_t narrow = 0;
+    if (f == NULL) return;
+    bool is_wide = f->column->type == SR_COLUMN_I64;
+    lsr_check(L, sr_shard_read(d->shard, f->column, is_wide ? (void *)&wide : &narrow, unit, 1));
+    lsr_set_integer(L, key, (is_wide ? wide : narrow) + more);
+}
+
+/* loader:origin(uid [, epoch]) -> { example, first [, source, offset] } of given examples */
+static int loader_origin(lua_State *L) {
+    sr_epoch *e;
+    sr_status st = push_epoch(L, &e, check_loader(L, 1), 3);
+    if (st != SR_OK) return lsr_result(L, st);
+    int64_t uid = lsr_checkrange(L, 2, 0, e->examples->count - 1);
+    if (e->examples->unit == NULL)
+        lsr_error(L, "loader: examples drawn from text have no origin; only given ones have");
+    lua_getiuservalue(L, 1, 1);
+    const sr_dataset *d = lsr_checkdataset(L, -1);
+    uint32_t unit = e->examples->unit[uid];
+    int64_t first = (int64_t)(sr_example_a(&e->examples->example[uid]) - d->unit_token[unit]);
+    lua_newtable(L);
+    lsr_set_integer(L, "example", (int64_t)unit + 1);
+    lsr_set_integer(L, "first", first);
+    set_value(L, "source", d, d->source, unit, 0);
+    set_value(L, "offset", d, d->offset, unit, first);
+    return 1;
+}
+
 /* loader:waited() -> seconds */
 static int loader_waited(lua_State *L) {
     lua_pushnumber(L, sr_loader_waited(check_loader(L, 1)));
@@ -343,17 +374,10 @@ static int loader_update_of(lua_State *L) {
 }
 
 static const luaL_Reg loader_methods[] = {
-    {"close", loader_close},
-    {"next", loader_next},
-    {"cursor", loader_cursor},
-    {"seek", loader_seek},
-    {"plan", loader_plan},
-    {"plan_text", loader_plan_text},
-    {"lengths", loader_lengths},
-    {"waited", loader_waited},
-    {"update_of", loader_update_of},
-    {"push", loader_push},
-    {NULL, NULL},
+    {"close", loader_close},         {"next", loader_next},     {"cursor", loader_cursor},
+    {"seek", loader_seek},           {"plan", loader_plan},     {"plan_text", loader_plan_text},
+    {"lengths", loader_lengths},     {"origin", loader_origin}, {"waited", loader_waited},
+    {"update_of", loader_update_of}, {"push", loader_push},     {NULL, NULL},
 };
 
 /* ---- the module ---- */

@@ -34,7 +34,7 @@ function data.loader(options) return require("seqrun.data.loader").open(options)
 ---@return string? code
 function data.prepare(options) return require("seqrun.data.prepare")(options) end
 
----Makes a data set from given examples, { a = ids, b = ids, label = integer } each.
+---Makes a data set from given examples, { a = ids, b = ids, label = integer } each, or with any other columns.
 ---@param options seqrun.WriteOptions
 ---@return integer? count
 ---@return string? message

@@ -84,6 +84,14 @@ describe("columns", function()
     assert.is_nil(found.ids.per)
   end)
 
+  it("are named by stats", function()
+    local stats = require("seqrun.data.stats")
+    local text = stats.text(assert(stats.examine(folder .. "/x.sqr", 64)))
+    assert.truthy(text:find("boxes (f32 x 2 per token)", 1, true), text)
+    assert.truthy(text:find("list (i64, lists)", 1, true), text)
+    assert.truthy(text:find("text (bytes)", 1, true), text)
+  end)
+
   it("are checked as they are written", function()
     local cases = {
       { { s = { type = "f32" } }, { s = "3" }, "example 1: value 1 of 's' is 3; a number that fits in f32 is wanted" },
@@ -254,7 +262,8 @@ describe("targets", function()
     assert.same({ false, { "label" } }, { masked { targets = { "label" } } })
     assert.same({ true, { "mlm", "label" } }, { masked { targets = { "label" }, mask = {} } })
     assert.same({ true, { "label", "mlm" } }, { masked { targets = { "label", "mlm" }, mask = { prob = 0.2 } } })
-    assert.same({ true, { "mlm", "label" } }, { masked {} })
+    assert.same({ false, { "label" } }, { masked {} })
+    assert.same({ true, { "mlm", "label" } }, { masked { mask = { prob = 0.3 } } })
     assert.same({ false, { "label" } }, { masked { mask = false } })
     assert.same({ false, {} }, { masked { targets = {} } })
   end)
@@ -379,20 +388,23 @@ describe("targets", function()
     for i = 1, 20 do
       local a, tags = {}, {}
       for k = 1, 10 + i * 5 do a[k], tags[k] = 5 + (k * 7 + i) % 90, k * 100 + i end
-      single[i] = { a = a, tags = tags, source = i }
+      single[i] = { a = a, tags = tags, source = i, offset = 3 * i }
     end
     local path = folder .. "/split.sqr"
     assert(sr.data.write {
       out = path, vocab = vocab, examples = single,
-      columns = { tags = { type = "i32", per = "token" }, source = { type = "i32" } },
+      columns = { tags = { type = "i32", per = "token" }, source = { type = "i32" }, offset = { type = "i64" } },
     })
     local ds = assert(sr.data.open(path))
     local loader = assert(sr.data.loader {
       data = ds, max_len = 24, packs = 1000, too_long = "split", epochs = 1, targets = { "tags", "source" },
     })
     local seen = {}
-    by_row(loader:next(), function(batch, _, start, length)
+    by_row(loader:next(), function(batch, s, start, length)
       local i, tags, ids = items(batch.targets.source)[start], items(batch.targets.tags), batch.ids:totable()
+      local origin = loader:origin(batch.layout:uids()[s])
+      assert.same({ i, i, 3 * i + origin.first }, { origin.example, origin.source, origin.offset })
+      assert.equal(origin.first, tags[start + 1] // 100 - 1)
       for row = start + 1, start + length - 2 do
         local k = tags[row] // 100
         assert.equal(i, tags[row] % 100)

@@ -49,8 +49,8 @@ local targets = require("seqrun.data.targets")
 ---@field nsp? boolean pairs with a next-sentence label; true for text
 ---@field short_seq_prob? number 0.1
 ---@field too_long? "error"|"truncate"|"split" of given examples
----@field targets? (string|seqrun.TargetOptions)[] what to predict, see seqrun.data.targets; by default "mlm" (unless
----mask is false) and "nsp" for text or "label" for examples that have it
+---@field targets? (string|seqrun.TargetOptions)[] what to predict, see seqrun.data.targets; by default "mlm" and "nsp"
+---for text, "label" for examples that have it, else "mlm"
 ---@field mask? false|{ prob?: number, max?: integer, whole_word?: boolean } given, it adds "mlm" to the targets
 ---@field keep_ids? boolean batches keep the ids before masking as original_ids
 ---@field loss? "token"|"sequence" what the mean is taken over
@@ -267,6 +267,7 @@ function Loader.open(t)
   end
   local o, list, makers = core_options(t), targets.read(t)
   o.targets = list
+  if o.mask == nil then o.mask = not t.data:info().labelled end
   local planned, problem, kind = solver.replace(t, o)
   if not planned then return nil, problem, kind end
   local object, message, code = core.loader(t.data.core, o)
@@ -367,6 +368,13 @@ function Loader:plan_text(epoch) return failure.must(self.core:plan_text(epoch))
 ---@param epoch? integer
 ---@return integer[]
 function Loader:lengths(epoch) return failure.must(self.core:lengths(epoch)) end
+
+---Where a given example comes from: its number for Corpus:column and Corpus:decode (from 1), how many of its tokens
+---stand before it when it is a piece of a split one (first), and for windows their source and offset there.
+---@param uid integer
+---@param epoch? integer
+---@return { example: integer, first: integer, source?: integer, offset?: integer }
+function Loader:origin(uid, epoch) return failure.must(self.core:origin(uid, epoch)) end
 
 ---How many examples an epoch has.
 ---@param epoch? integer

@@ -76,6 +76,17 @@ local function length_stats(report, corpus, max_len)
   return true
 end
 
+---The columns of values as words: "score (f32)", "tags (i32 per token)".
+local function column_names(corpus)
+  local names = {}
+  for _, c in ipairs(corpus:columns()) do
+    local many = c.size == 0 and c.type ~= "bytes" and ", lists" or c.size and c.size > 1 and " x " .. c.size or ""
+    local per = c.per == "token" and " per token" or ""
+    if c.per then names[#names + 1] = ("%s (%s%s%s)"):format(c.name, c.type, many, per) end
+  end
+  return names
+end
+
 ---Figures of a data set.
 ---@param path string
 ---@param max_len integer of the examples that are drawn for the length histogram
@@ -87,6 +98,7 @@ function stats.examine(path, max_len)
   corpus, message, code = data.open(path)
   if not corpus then return nil, message, code end
   local report = corpus:info()
+  report.columns = column_names(corpus)
   done, message, code = token_stats(report, corpus)
   if done then done, message, code = length_stats(report, corpus, max_len) end
   if not done then return nil, message, code end
@@ -113,6 +125,7 @@ function stats.text(r)
   else
     say("  examples    %d, %d of them repeated", r.examples, r.repeated_documents)
   end
+  if #r.columns > 0 then say("  columns     %s", table.concat(r.columns, ", ")) end
   say("  tokens      %d, %.3f %% [UNK], unigram entropy %.2f nats", r.tokens, 100 * r.unknown_rate, r.unigram_entropy)
   local shares = {}
   for i, c in ipairs(r.coverage) do shares[i] = ("%d tokens cover %g %%"):format(c.tokens, 100 * c.share) end

@@ -70,6 +70,13 @@ function loader:plan_text(epoch) end
 ---@return string? code
 function loader:lengths(epoch) end
 
+---Where a given example of an epoch comes from: its number in the data set (from 1), the tokens of it that stand before
+---this piece, and with such columns its source and its offset there.
+---@param uid integer
+---@param epoch? integer
+---@return { example: integer, first: integer, source?: integer, offset?: integer }
+function loader:origin(uid, epoch) end
+
 ---Seconds that next() waited, in all.
 ---@return number
 function loader:waited() end
