@@ -80,6 +80,15 @@ describe("an update", function()
     end
   end)
 
+  it("gives one gradient in the same shares, each in 1, 2 and 4 micro-batches", function()
+    local whole = gradients(update_of { shares = 2, micro_packs = 4 })
+    for _, micro in ipairs { 2, 1 } do
+      local update = update_of { shares = 2, micro_packs = micro }
+      assert.same({ 2, 8 // micro }, { update.shares, update.count })
+      assert.is_nil(support.differ(gradients(update), whole, TOLERANCE))
+    end
+  end)
+
   it("gives the same bits on 1 and 2 threads", function()
     local before = sr.threads("cpu")
     sr.use("cpu", { threads = 1 })
