@@ -1,6 +1,7 @@
 -- bf16: what ops take and give, parameters with masters, and a BERT that trains in it.
 
 local json = require("seqrun.core.json")
+local program = require("tests.support.program")
 local sr = require("seqrun")
 local support = require("tests.support.bert")
 local sys = require("seqrun.core.sys")
@@ -109,6 +110,18 @@ describe("parameters in bf16", function()
     end
     assert.is_true(math.abs(p:master("b"):totable()[1] - (1 - 4e-4)) < 1e-6)
     assert.equal(1, p:get("b"):to("f32"):totable()[1])
+  end)
+
+  it("are saved as masters, and loaded in either precision", function()
+    local p, folder = new(), program.folder()
+    local path = assert(sr.checkpoint.save(folder, { step = 1, model = p }))
+    local plain, low = sr.params.new(SPECS), sr.params.new(SPECS, { precision = "bf16" })
+    for _, other in ipairs { plain, low } do
+      assert(sr.checkpoint.load(path, { model = other }))
+      for _, name in ipairs(p:names()) do assert.equal(bytes(p:master(name)), bytes(other:master(name))) end
+    end
+    assert.equal(bytes(p:get("w")), bytes(low:get("w")))
+    sys.remove(folder)
   end)
 
   it("are refused under another name and on ref", function()
