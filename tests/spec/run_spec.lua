@@ -421,7 +421,7 @@ describe("a run", function()
     holds(err, { "40 of 40 steps", "65 exceeds the 64 positions", "16 = 3 x 5 + 1", "eps must be positive" })
     code, _, err = run("pack.solver=optimum")
     assert.equal(2, code)
-    holds(err, { "one of ", "lpfhp" })
+    holds(err, { "choose one of", "lpfhp" })
   end)
 
   it("prints plain lines at intervals without a terminal, or objects with --json-log", function()
