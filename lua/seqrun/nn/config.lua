@@ -117,7 +117,8 @@ local function check_whole(whole, level)
   end
 end
 
----A config with all keys of the encoder, checked.  `heads`, `precision` and keys of Hugging Face that change nothing are kept.
+---A config with all keys of the encoder, checked.  `heads`, `precision` and keys of Hugging Face that change nothing
+---are kept.
 ---@param given table|nil what is left out is BERT-base
 ---@param level integer the stack level that errors name, as of error()
 ---@return table
