@@ -84,6 +84,11 @@ int lsr_typeerror(lua_State *L, int arg, const char *wanted) {
 }
 
 int lsr_result(lua_State *L, sr_status status) {
+    if (status == SR_EINVAL) lsr_check(L, status);
+    return lsr_failure(L, status);
+}
+
+int lsr_failure(lua_State *L, sr_status status) {
     lua_pushnil(L);
     lua_pushstring(L, sr_message());
     lua_pushstring(L, sr_status_name(status));

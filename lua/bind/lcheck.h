@@ -27,11 +27,13 @@ int lsr_error(lua_State *L, const char *format, ...);
 int lsr_argerror(lua_State *L, int arg, const char *what);
 int lsr_typeerror(lua_State *L, int arg, const char *wanted);
 
-/* Pushes nil, message, code and returns 3 (call it when a status is not SR_OK). */
+/* For a status that is not SR_OK: pushes nil, message, code and returns 3; SR_EINVAL raises. */
 int lsr_result(lua_State *L, sr_status status);
+/* The same, where even SR_EINVAL may be the fault of a file and not of the program. */
+int lsr_failure(lua_State *L, sr_status status);
 
 /* What a function returns: the value on top of the stack (give), or true (done), when the status is
- * SR_OK; else nil, message, code. */
+ * SR_OK; else lsr_result(). */
 int lsr_give(lua_State *L, sr_status status);
 int lsr_done(lua_State *L, sr_status status);
 

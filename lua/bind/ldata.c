@@ -30,7 +30,6 @@ static int data_open(lua_State *L) {
     if (lua_getfield(L, 2, "vocab") != LUA_TNIL) opts.vocab = lsr_checkvocab(L, -1);
     sr_dataset **box = lsr_newbox(L, sizeof *box, LSR_DATASET);
     sr_status st = sr_dataset_open(box, path, &opts);
-    if (st == SR_EINVAL) lsr_check(L, st);
     return lsr_give(L, st);
 }
 

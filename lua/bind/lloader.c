@@ -172,7 +172,6 @@ static int batch_loader(lua_State *L) {
     lua_pushvalue(L, 1);
     lua_setiuservalue(L, -2, 1); /* the data set lives at least as long */
     sr_status st = open_loader(box, d, &o, plan, size);
-    if (st == SR_EINVAL) lsr_check(L, st);
     return lsr_give(L, st);
 }
 
@@ -216,7 +215,8 @@ static int loader_seek(lua_State *L) {
     luaL_checktype(L, 2, LUA_TTABLE);
     sr_cursor c = read_cursor(L, 2);
     sr_status st = sr_loader_seek(l, &c);
-    return lsr_done(L, st);
+    return st == SR_OK ? lsr_done(L, st)
+                       : lsr_failure(L, st); /* the cursor may be a checkpoint's */
 }
 
 /* An epoch whose reference goes with the Lua stack. */
@@ -369,7 +369,6 @@ static int loader_update_of(lua_State *L) {
     uint32_t *uids = check_uids(L, 2, &n);
     sr_update **box = lsr_newupdate(L);
     sr_status st = sr_loader_update_of(box, l, uids, n, epoch, (sr_arrange)arrange);
-    if (st == SR_EINVAL) lsr_check(L, st);
     return lsr_give(L, st);
 }
 

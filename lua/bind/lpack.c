@@ -198,7 +198,6 @@ static int pack_solve(lua_State *L) {
     sr_pack_opts o = lsr_pack_options(L, 2);
     sr_plan **box = lsr_newbox(L, sizeof *box, PLAN);
     sr_status st = sr_pack_solve(box, h, &o);
-    if (st == SR_EINVAL) lsr_check(L, st);
     return lsr_give(L, st);
 }
 
@@ -342,7 +341,6 @@ static int pack_choose_depth(lua_State *L) {
     double tolerance = luaL_optnumber(L, 3, SR_DEPTH_TOLERANCE);
     sr_pack_opts o = lsr_pack_options(L, 2);
     sr_status st = sr_pack_choose_depth(&c, h, &o, tolerance);
-    if (st == SR_EINVAL) lsr_check(L, st);
     if (st != SR_OK) return lsr_result(L, st);
     lua_pushinteger(L, c.max_seqs);
     lua_pushstring(L, c.reason);

@@ -22,11 +22,6 @@ int lsr_data_writer(lua_State *L) {
     return lsr_give(L, st);
 }
 
-static int done(lua_State *L, sr_status st) {
-    if (st == SR_EINVAL) lsr_check(L, st);
-    return lsr_done(L, st);
-}
-
 /* writer:column(name, type) -> number of the column */
 static int writer_column(lua_State *L) {
     static const char *const types[] = {"bytes", "u8",  "u16", "u32", "u64",
@@ -68,7 +63,7 @@ static int writer_append(lua_State *L) {
     size_t each = sr_shard_element(w, column);
     if (each == 0) lsr_argerror(L, 2, "there is no such column");
     if (size % each != 0) lsr_argerror(L, 3, "must hold whole elements");
-    return done(L, sr_shard_append(w, column, bytes, size / each));
+    return lsr_done(L, sr_shard_append(w, column, bytes, size / each));
 }
 
 /* ---- values, checked ---- */
@@ -144,7 +139,7 @@ static int writer_values(lua_State *L) {
         read_value(L, bytes + (size_t)i * size, &v, i + 1);
         lua_pop(L, 1);
     }
-    return done(L, sr_shard_append(w, v.column, bytes, (size_t)n));
+    return lsr_done(L, sr_shard_append(w, v.column, bytes, (size_t)n));
 }
 
 /* ---- the rest ---- */
@@ -152,14 +147,14 @@ static int writer_values(lua_State *L) {
 /* writer:meta(key, value) */
 static int writer_meta(lua_State *L) {
     sr_shard_writer *w = check_writer(L);
-    return done(L, sr_shard_set_meta(w, luaL_checkstring(L, 2), luaL_checkstring(L, 3)));
+    return lsr_done(L, sr_shard_set_meta(w, luaL_checkstring(L, 2), luaL_checkstring(L, 3)));
 }
 
 /* writer:commit() -> true | nil, message, code */
 static int writer_commit(lua_State *L) {
     sr_shard_writer *w = check_writer(L);
     *(sr_shard_writer **)lua_touserdata(L, 1) = NULL;
-    return done(L, sr_shard_commit(w));
+    return lsr_done(L, sr_shard_commit(w));
 }
 
 static const luaL_Reg writer_methods[] = {{"column", writer_column}, {"field", writer_field},
