@@ -11,7 +11,7 @@
  *   train    parameters and optimizers
  *   store    files that survive a power cut: checkpoints, safetensors, logs
  *
- * The kernels that fill the backend's table stand in kernels/, the Lua modules in lua/bind.
+ * The kernels that fill the backend's table are in kernels/, the Lua modules in lua/bind.
  *
  * One letter means one size, everywhere:
  *

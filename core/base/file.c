@@ -68,14 +68,13 @@ static const char *way_out(const char *verb, int error) {
     case EACCES:
     case EPERM:
     case EROFS:
-        return reading ? "; ask for the right to read it"
-                       : "; choose a directory that you may write to";
+        return reading ? "; check its permissions" : "; choose a writable directory";
     case EEXIST:
-        return "; a file of that name is in the way";
+        return "; a file with that name exists";
     case EISDIR:
         return "; name a file, not a directory";
     case ENOTDIR:
-        return "; a part of the path is a file";
+        return "; part of the path is a file, not a directory";
     case EMFILE:
     case ENFILE:
         return "; raise the limit on open files (ulimit -n)";
@@ -132,12 +131,12 @@ static sr_status read_all(char **bytes, size_t *size, int fd, size_t hint, size_
     return SR_OK;
 }
 
-/* SR_EDATA unless `fd` is a plain file of at most `limit` bytes; *size is its size. */
+/* SR_EDATA unless `fd` is a regular file of at most `limit` bytes; *size is its size. */
 static sr_status check_plain(size_t *size, int fd, size_t limit, const char *path) {
     struct stat st;
     if (fstat(fd, &st) != 0) return failed("examine", path);
     if (!S_ISREG(st.st_mode))
-        return sr_fail(SR_EDATA, "%s: this is %s; name a plain file", path,
+        return sr_fail(SR_EDATA, "%s: is %s; expected a regular file", path,
                        S_ISDIR(st.st_mode) ? "a directory" : "a pipe or a device");
     if ((uintmax_t)st.st_size > limit)
         return sr_fail(SR_EDATA, "%s: the file has %jd bytes, the limit is %zu", path,
@@ -148,7 +147,7 @@ static sr_status check_plain(size_t *size, int fd, size_t limit, const char *pat
 
 sr_status sr_file_open(int *fd, size_t *size, const char *path, size_t limit) {
     *size = 0;
-    /* O_NONBLOCK: opening a pipe with nobody at its other end must not wait. */
+    /* O_NONBLOCK: opening a pipe without a writer must not block. */
     *fd = open_retry(path, O_RDONLY | O_NONBLOCK, 0);
     if (*fd < 0) return failed("open", path);
     sr_status st = check_plain(size, *fd, limit, path);
@@ -170,7 +169,7 @@ sr_status sr_file_open_stream(int *fd, uint64_t *size, const char *path) {
     }
     sr_io_now.close(*fd);
     *fd = -1;
-    return sr_fail(SR_EDATA, "%s: this is a directory; name a file", path);
+    return sr_fail(SR_EDATA, "%s: is a directory; expected a file", path);
 }
 
 sr_status sr_file_read(void **bytes, size_t *size, const char *path, size_t limit) {
@@ -194,14 +193,14 @@ sr_status sr_file_read(void **bytes, size_t *size, const char *path, size_t limi
 sr_status sr_file_pread(int fd, void *bytes, size_t size, uint64_t at, const char *path) {
     char *to = bytes;
     if (at > INT64_MAX - size)
-        return sr_fail(SR_EDATA, "%s: offset %ju lies beyond any file", path, (uintmax_t)at);
+        return sr_fail(SR_EDATA, "%s: offset %ju is too large for a file", path, (uintmax_t)at);
     while (size > 0) {
         ssize_t n = sr_io_now.pread(fd, to, size, (off_t)at);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return failed("read", path);
         if (n == 0)
-            return sr_fail(SR_EDATA, "%s: cut short: %zu more bytes were expected at byte %ju",
-                           path, size, (uintmax_t)at);
+            return sr_fail(SR_EDATA, "%s: truncated: expected %zu more bytes at byte %ju", path,
+                           size, (uintmax_t)at);
         to += n;
         at += (uint64_t)n;
         size -= (size_t)n;
@@ -214,7 +213,7 @@ sr_status sr_file_write(int fd, const void *bytes, size_t size, const char *path
     while (size > 0) {
         ssize_t n = sr_io_now.write(fd, from, size);
         if (n < 0 && errno == EINTR) continue;
-        if (n == 0) errno = ENOSPC; /* no progress and no reason: do not try for ever */
+        if (n == 0) errno = ENOSPC; /* no progress and no reason: do not retry forever */
         if (n <= 0) return failed("write", path);
         from += n;
         size -= (size_t)n;
@@ -229,10 +228,12 @@ sr_status sr_file_sync(int fd, const char *path) {
     return rc == 0 ? SR_OK : failed("sync", path);
 }
 
-/* A file that cannot be created for want of a folder: a fault of storage, not of what is read. */
+/* A file that cannot be created because its directory is missing: an error of storage, not of the
+ * input. */
 static sr_status failed_to_create(const char *verb, const char *path) {
     if (errno != ENOENT) return failed(verb, path);
-    return sr_fail(SR_EIO, "%s: cannot %s: its folder does not exist; make it first", path, verb);
+    return sr_fail(SR_EIO, "%s: cannot %s: its directory does not exist; create it first", path,
+                   verb);
 }
 
 sr_status sr_file_create(int *fd, const char *path, unsigned mode) {
@@ -243,11 +244,11 @@ sr_status sr_file_create(int *fd, const char *path, unsigned mode) {
 sr_status sr_file_reserve(int fd, uint64_t size, const char *path) {
     int rc;
     if (size == 0) return SR_OK;
-    if (size > INT64_MAX) return sr_fail(SR_EINVAL, "%s: no file is that large", path);
+    if (size > INT64_MAX) return sr_fail(SR_EINVAL, "%s: too large for a file", path);
     do rc = sr_io_now.fallocate(fd, (off_t)size);
     while (rc != 0 && errno == EINTR);
     bool unable = errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL;
-    return rc == 0 || unable ? SR_OK : failed("make room", path);
+    return rc == 0 || unable ? SR_OK : failed("reserve space", path);
 }
 
 sr_status sr_file_close(int fd, const char *path) {
@@ -255,13 +256,13 @@ sr_status sr_file_close(int fd, const char *path) {
 }
 
 sr_status sr_file_rename(const char *from, const char *to) {
-    return sr_io_now.rename(from, to) == 0 ? SR_OK : failed("rename a folder or file to it", to);
+    return sr_io_now.rename(from, to) == 0 ? SR_OK : failed("rename to it", to);
 }
 
 sr_status sr_file_exchange(bool *done, const char *a, const char *b) {
     *done = sr_io_now.exchange(a, b) == 0;
     bool unable = errno == EINVAL || errno == ENOSYS;
-    return *done || unable ? SR_OK : failed("exchange a folder with it", b);
+    return *done || unable ? SR_OK : failed("exchange another directory with it", b);
 }
 
 sr_status sr_file_truncate(int fd, uint64_t size, const char *path) {
@@ -275,19 +276,20 @@ sr_status sr_file_lock(int fd, const char *path) {
     int rc;
     do rc = sr_io_now.flock(fd, LOCK_EX | LOCK_NB);
     while (rc != 0 && errno == EINTR);
-    if (rc != 0 && errno == EWOULDBLOCK) return sr_fail(SR_ELOCK, "%s: the lock is held", path);
+    if (rc != 0 && errno == EWOULDBLOCK)
+        return sr_fail(SR_ELOCK, "%s: the lock is held by another process", path);
     return rc == 0 ? SR_OK : failed("lock", path);
 }
 
 sr_status sr_file_check_space(const char *path, uint64_t bytes) {
     uint64_t left;
-    if (sr_io_now.space(path, &left) != 0) return failed("ask for the free space", path);
+    if (sr_io_now.space(path, &left) != 0) return failed("get the free space", path);
     if (left >= bytes) return SR_OK;
-    return sr_fail(SR_EIO, "%s: %ju bytes are free, %ju are needed%s", path, (uintmax_t)left,
+    return sr_fail(SR_EIO, "%s: only %ju bytes are free, %ju are needed%s", path, (uintmax_t)left,
                    (uintmax_t)bytes, way_out("write", ENOSPC));
 }
 
-/* The folder part of `path`, "." when it has none; freed by sr_free(). */
+/* The directory of `path`, "." when it has none; freed by sr_free(). */
 static sr_status folder_of(char **out, const char *path) {
     SR_TRY(sr_strdup(out, path));
     char *slash = strrchr(*out, '/');
@@ -295,17 +297,17 @@ static sr_status folder_of(char **out, const char *path) {
         sr_free(*out);
         return sr_strdup(out, ".");
     }
-    slash[slash == *out] = '\0'; /* "/name" lies in "/" */
+    slash[slash == *out] = '\0'; /* "/name" is in "/" */
     return SR_OK;
 }
 
-/* A name beside `path` that nobody can guess: FOLDER/.NAME.tmp-XXXXXXXX, freed by sr_free(). */
+/* An unpredictable name next to `path`: DIRECTORY/.NAME.tmp-XXXXXXXX, freed by sr_free(). */
 static sr_status temporary_name(char **out, const char *path) {
     const char *slash = strrchr(path, '/');
     const char *name = slash != NULL ? slash + 1 : path;
     uint32_t random;
     if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
-        return sr_fail(SR_EIO, "%s: the system gives no random number for a temporary name", path);
+        return sr_fail(SR_EIO, "%s: cannot get a random number from the system", path);
     size_t size = strlen(path) + sizeof "..tmp-01234567";
     SR_TRY(sr_alloc((void **)out, size, 1));
     snprintf(*out, size, "%.*s.%s.tmp-%08x", (int)(name - path), path, name, random);
@@ -319,12 +321,12 @@ static sr_status open_temporary(int *fd, char **temporary, const char *path) {
         *fd = open_retry(*temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
         if (*fd >= 0) return SR_OK;
         bool taken = errno == EEXIST;
-        sr_status st = failed_to_create("create a file beside it", path);
+        sr_status st = failed_to_create("create a temporary file next to it", path);
         sr_free(*temporary);
         *temporary = NULL;
         if (!taken) return st;
     }
-    return sr_fail(SR_EIO, "%s: every temporary name beside it is taken", path);
+    return sr_fail(SR_EIO, "%s: all temporary names next to it are taken", path);
 }
 
 sr_status sr_draft_open(sr_draft *d, const char *path) {
@@ -339,8 +341,7 @@ sr_status sr_draft_open(sr_draft *d, const char *path) {
     return st;
 }
 
-/* The name's folder is looked up before the rename: afterwards nothing may fail for want of
- * memory. */
+/* The name's directory is looked up before the rename: after it, nothing may run out of memory. */
 static sr_status publish(sr_draft *d) {
     char *folder;
     SR_TRY(folder_of(&folder, d->path));
@@ -391,19 +392,20 @@ sr_status sr_file_sync_dir(const char *path) {
     return st;
 }
 
-/* Makes one folder; one that stands already is as good. */
+/* Creates one directory; one that exists is fine. */
 static sr_status make_dir(const char *path) {
     if (sr_io_now.mkdir(path, 0777) == 0) return SR_OK;
-    int error = errno; /* not only EEXIST: a parent that stands may give EROFS or EACCES as well */
+    int error = errno; /* not only EEXIST: an existing parent may give EROFS or EACCES too */
     if (sr_file_is_dir(path)) return SR_OK;
-    if (error == ENOENT) /* its parents stand: the place takes no folders, as /proc */
-        return sr_fail(SR_EIO, "%s: no directory can be made there; choose another place", path);
+    if (error == ENOENT) /* its parents exist: no directory can be created there, as in /proc */
+        return sr_fail(SR_EIO, "%s: no directory can be created there; choose another location",
+                       path);
     errno = error;
-    return failed("make the directory", path);
+    return failed("create the directory", path);
 }
 
 sr_status sr_file_make_dirs(const char *path) {
-    if (path[0] == '\0') return sr_fail(SR_EINVAL, "make_dirs: the path is empty; name a folder");
+    if (path[0] == '\0') return sr_fail(SR_EINVAL, "make_dirs: the path is empty");
     char *copy;
     SR_TRY(sr_strdup(&copy, path));
     sr_status st = SR_OK;

@@ -1,7 +1,7 @@
-/* log.h - what the library has to say, handed to whoever listens.
+/* log.h - the library's messages, handed to the program.
  *
  * core/ never prints.  A warning that has no caller to return to (a checkpoint that failed its
- * check and was passed over, say) goes to the sink, which the program sets.
+ * check and was skipped, say) goes to the sink, which the program sets.
  */
 #ifndef SR_BASE_LOG_H
 #define SR_BASE_LOG_H

@@ -29,18 +29,18 @@ static bool refused(void) {
 
 sr_status sr_mul_size(size_t *out, size_t a, size_t b) {
     if (__builtin_mul_overflow(a, b, out))
-        return sr_fail(SR_ENOMEM, "a size of %zu x %zu does not fit in memory", a, b);
+        return sr_fail(SR_ENOMEM, "size %zu x %zu does not fit in memory", a, b);
     return SR_OK;
 }
 
 sr_status sr_add_size(size_t *out, size_t a, size_t b) {
     if (__builtin_add_overflow(a, b, out))
-        return sr_fail(SR_ENOMEM, "a size of %zu + %zu does not fit in memory", a, b);
+        return sr_fail(SR_ENOMEM, "size %zu + %zu does not fit in memory", a, b);
     return SR_OK;
 }
 
 static sr_status out_of_memory(size_t bytes) {
-    return sr_fail(SR_ENOMEM, "out of memory: %zu bytes are not to be had", bytes);
+    return sr_fail(SR_ENOMEM, "out of memory: cannot allocate %zu bytes", bytes);
 }
 
 static void *counted(void *block) {

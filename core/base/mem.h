@@ -1,7 +1,7 @@
 /* mem.h - host memory that may run out, and sizes that may overflow.
  *
- * Every allocation of ours, of Lua and of jansson comes through here, so that a test can make the
- * n-th one fail (sr_mem_fail_at) and count what is still held (sr_mem_live).
+ * Every allocation of seqrun, Lua and jansson goes through here, so that a test can make the n-th
+ * one fail (sr_mem_fail_at) and count the blocks in use (sr_mem_live).
  */
 #ifndef SR_BASE_MEM_H
 #define SR_BASE_MEM_H
@@ -21,14 +21,14 @@ sr_status sr_mul_size(size_t *out, size_t a, size_t b);
 sr_status sr_add_size(size_t *out, size_t a, size_t b);
 
 /* *out = count * size bytes, zeroed; *out is NULL on failure and when count * size is 0.
- * Freed by sr_free().  SR_ENOMEM names the bytes asked for. */
+ * Freed by sr_free().  SR_ENOMEM names the number of bytes. */
 sr_status sr_alloc(void **out, size_t count, size_t size);
 
 /* Typed: sr_new(&p, n) gives p room for n zeroed elements. */
 #define sr_new(out, count) sr_alloc((void **)(out), (size_t)(count), sizeof **(out))
 
 /* Grows or shrinks *block to count * size bytes, keeping its contents; new bytes are not set.
- * On failure *block stands as it was. */
+ * On failure *block is unchanged. */
 sr_status sr_resize(void **block, size_t count, size_t size);
 #define sr_grow(block, count) sr_resize((void **)(block), (size_t)(count), sizeof **(block))
 
@@ -40,15 +40,16 @@ void sr_free_aligned(void *block);
 sr_status sr_strdup(char **out, const char *text);
 void sr_free(void *block); /* NULL is allowed */
 
-/* malloc-shaped entry points for libraries that take them (Lua's allocator, jansson). */
+/* Entry points with the signatures of malloc() for libraries that accept them (Lua's allocator,
+ * jansson). */
 void *sr_mem_malloc(size_t bytes);
 void *sr_mem_realloc(void *block, size_t bytes);
 
 /* Failure injection: allocation number `n` from now (1 = the next) fails, and all later ones too
  * when `sticky`; n = 0 turns it off.  Process-wide, for tests. */
 void sr_mem_fail_at(int64_t n, bool sticky);
-int64_t sr_mem_calls(void); /* allocations asked for since the last sr_mem_fail_at() */
-int64_t sr_mem_live(void);  /* blocks held now */
+int64_t sr_mem_calls(void); /* allocations requested since the last sr_mem_fail_at() */
+int64_t sr_mem_live(void);  /* blocks in use */
 
 #ifdef __cplusplus
 }

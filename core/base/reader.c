@@ -14,8 +14,8 @@ sr_status sr_read_claim(sr_reader *r, const void **out, uint64_t count, size_t s
         bytes > r->size - r->at) {
         r->failed = true;
         return sr_fail(SR_EDATA,
-                       "%s: at byte %zu of %zu, %" PRIu64 " x %zu more bytes were expected; "
-                       "the file is cut short or damaged",
+                       "%s: expected at byte %zu of %zu another %" PRIu64 " x %zu bytes; "
+                       "the file is truncated or corrupt",
                        r->name, r->at, r->size, count, size);
     }
     *out = r->bytes + r->at;
@@ -38,6 +38,6 @@ READ_NUMBER(sr_read_u64, uint64_t)
 
 sr_status sr_read_end(sr_reader *r) {
     if (r->failed || r->at == r->size) return r->failed ? SR_EDATA : SR_OK;
-    return sr_fail(SR_EDATA, "%s: %zu bytes follow the end at byte %zu", r->name, r->size - r->at,
-                   r->at);
+    return sr_fail(SR_EDATA, "%s: %zu unexpected bytes at the end, from byte %zu", r->name,
+                   r->size - r->at, r->at);
 }

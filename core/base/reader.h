@@ -1,8 +1,8 @@
-/* reader.h - a bounds-checked cursor over bytes that came from outside.
+/* reader.h - a bounds-checked cursor over untrusted bytes.
  *
- * Everything that parses a foreign length goes through a reader: no other code adds or multiplies
- * numbers that a file supplied.  A reader never reads past its end; the first failure sticks, so a
- * parser may check once at the end of a group of reads.
+ * Everything that parses an untrusted length goes through a reader: no other code adds or
+ * multiplies numbers from a file.  A reader never reads past its end; the first failure sticks, so
+ * a parser may check once at the end of a group of reads.
  */
 #ifndef SR_BASE_READER_H
 #define SR_BASE_READER_H
@@ -26,7 +26,7 @@ typedef struct sr_reader {
 
 void sr_reader_init(sr_reader *r, const void *bytes, size_t size, const char *name);
 
-/* Little-endian numbers.  SR_EDATA names the source and the offset when the bytes end. */
+/* Little-endian numbers.  SR_EDATA names the source and the offset when there are too few bytes. */
 sr_status sr_read_u8(sr_reader *r, uint8_t *out);
 sr_status sr_read_u16(sr_reader *r, uint16_t *out);
 sr_status sr_read_u32(sr_reader *r, uint32_t *out);
@@ -35,7 +35,7 @@ sr_status sr_read_u64(sr_reader *r, uint64_t *out);
 /* *out points at the next count * size bytes, inside the source; the product is checked. */
 sr_status sr_read_claim(sr_reader *r, const void **out, uint64_t count, size_t size);
 
-/* SR_EDATA when bytes are left. */
+/* SR_EDATA when bytes remain. */
 sr_status sr_read_end(sr_reader *r);
 
 #ifdef __cplusplus

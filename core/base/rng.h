@@ -5,9 +5,9 @@
  *     key      seed (64 bits)
  *     counter  { row | colgroup << 16,  uid,  purpose << 24 | layer << 12 | head,  epoch }
  *
- * so that the same sequence meets the same decisions alone, padded or packed, on every device, on
+ * so that the same sequence gets the same decisions alone, padded or packed, on every device, with
  * any number of threads and after a resume.  Rows and columns count inside the sequence as the op
- * receives it.  No step, rank, pack or slot enters.
+ * receives it.  The step, rank, pack and slot do not enter.
  *
  * Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3" (Philox4x32).
  */
@@ -24,8 +24,8 @@
 
 enum { SR_ROUNDS_DATA = 10, SR_ROUNDS_DROPOUT = 7 };
 
-/* What a decision is for: the top byte of the third counter word.  Append only: a number that
- * changes its meaning changes every run. */
+/* The purpose of a decision: the top byte of the third counter word.  Append only: changing the
+ * meaning of a number changes every run. */
 typedef enum sr_purpose {
     SR_PURPOSE_PAIRS = 1,      /* next-sentence pairs; uid = document */
     SR_PURPOSE_MASK = 2,       /* which positions are masked, and with what */
@@ -39,7 +39,7 @@ typedef enum sr_purpose {
     SR_PURPOSE_DROP_HEAD = 10,      /* classifier input */
     SR_PURPOSE_DROP_USER = 11,
     SR_PURPOSE_TOKEN_DROP = 12,    /* random-LTD */
-    SR_PURPOSE_SPLIT = 13,         /* held-back documents */
+    SR_PURPOSE_SPLIT = 13,         /* held-out documents */
     SR_PURPOSE_TENSOR = 14,        /* sr.rand, sr.randn: uid = first word of the caller's key */
     SR_PURPOSE_SEQUENCE_ORDER = 15 /* order of sequences in an epoch; permutation key */
 } sr_purpose;
@@ -85,12 +85,12 @@ SR_HD uint32_t sr_drop_byte(sr_u32x4 w, uint32_t col) {
 }
 
 /* Keep probability is n/256: n = round(256 (1 - p)), scale 256/n.  A decision is kept iff its byte
- * is below n.  p = 0 gives n = 256: everything is kept and nothing need be drawn. */
+ * is below n.  p = 0 gives n = 256: everything is kept and no draw is needed. */
 SR_HD uint32_t sr_keep_256(double p) {
     return (uint32_t)(256.0 * (1.0 - p) + 0.5);
 }
 
-/* Uniform in [0, n) without modulo bias worth naming: the high word of x * n. */
+/* Uniform in [0, n) with negligible modulo bias: the high word of x * n. */
 SR_HD uint32_t sr_below(uint32_t x, uint32_t n) {
     return (uint32_t)((uint64_t)x * n >> 32);
 }

@@ -1,7 +1,7 @@
 /* status.h - failure is a value.
  *
  * A fallible function returns sr_status and leaves one sentence for the calling thread.  The
- * sentence names the operation, what was given, what was wanted and the way out.  Nothing in core/
+ * sentence names the operation, what was given, what was expected and what to do.  Nothing in core/
  * or kernels/ prints or exits; the program turns a status into an exit code with sr_exit_code().
  */
 #ifndef SR_BASE_STATUS_H
@@ -13,7 +13,7 @@ extern "C" {
 
 typedef enum sr_status {
     SR_OK = 0,
-    SR_EINVAL,    /* an argument no correct program passes: shape, range, type       exit 2 */
+    SR_EINVAL,    /* invalid argument, an error of the program: shape, range, type       exit 2 */
     SR_ECONFIG,   /* config, recipe or command line invalid                          exit 2 */
     SR_EDATA,     /* input data, vocabulary or checkpoint invalid                    exit 3 */
     SR_ENOENT,    /* no such file or entry                                           exit 3 */
@@ -24,7 +24,8 @@ typedef enum sr_status {
     SR_ENUMERIC,  /* the numeric guard stopped the run                               exit 1 */
     SR_EPEER,     /* a rank died or hung                                             exit 8 */
     SR_ESTOP,     /* stopped on request                                              exit 75 */
-    SR_EINTERNAL, /* an invariant of ours does not hold                              exit 70 */
+    SR_EINTERNAL, /* internal error: an invariant is violated                              exit 70
+                   */
     SR_STATUS_COUNT
 } sr_status;
 

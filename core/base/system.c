@@ -50,7 +50,7 @@ static void brand(char out[64]) {
     if (length > 0) snprintf(out, 64, "%.*s", (int)length, begin);
 }
 
-/* AMX needs the kernel's consent as well; asking which states it supports changes nothing. */
+/* AMX must be permitted by the kernel too; asking which states it supports changes nothing. */
 static bool amx_offered(void) {
     enum { ARCH_GET_XCOMP_SUPP = 0x1021, XTILEDATA = 18 };
     uint64_t states = 0;
@@ -108,7 +108,7 @@ sr_status sr_disk_free(int64_t *out, const char *path) {
     struct statvfs fs;
     *out = 0;
     if (statvfs(path, &fs) != 0)
-        return sr_fail(errno == ENOENT ? SR_ENOENT : SR_EIO, "%s: cannot tell the free space: %s",
+        return sr_fail(errno == ENOENT ? SR_ENOENT : SR_EIO, "%s: cannot get the free space: %s",
                        path, strerror(errno));
     *out = (int64_t)fs.f_bavail * (int64_t)fs.f_frsize;
     return SR_OK;

@@ -1,7 +1,7 @@
 /* system.h - facts about the machine and the process: clocks, processor, memory.
  *
  * Nothing here decides anything: kernels choose their instructions themselves, and wall-clock time
- * goes into logs only, never into names, order or mathematics.
+ * goes into logs only, never into names, order or results.
  */
 #ifndef SR_BASE_SYSTEM_H
 #define SR_BASE_SYSTEM_H
@@ -18,23 +18,23 @@ extern "C" {
 double sr_time_monotonic(void); /* seconds from some start; never jumps */
 double sr_time_wall(void);      /* seconds since 1970 UTC */
 
-/* What the processor and the kernel offer together (a valgrind or an old kernel hides some). */
+/* What processor and kernel support together (valgrind or an old kernel hides some). */
 typedef struct sr_cpu {
     char model[64]; /* "unknown" when the kernel does not say */
     bool avx2, avx512, avx512_bf16, amx_bf16;
 } sr_cpu;
 void sr_cpu_facts(sr_cpu *out);
 
-/* Bytes of this process in memory now, and at most so far; 0 when the kernel does not say. */
+/* Resident bytes of this process, now and at the peak; 0 when the kernel does not say. */
 typedef struct sr_memory {
     int64_t resident, peak;
 } sr_memory;
 void sr_memory_facts(sr_memory *out);
 
-/* Bytes that the cgroup and the machine leave to this process; 0 when unknown. */
+/* Bytes that the cgroup and the machine allow this process; 0 when unknown. */
 int64_t sr_memory_total(void);
 
-/* Bytes that an unprivileged writer may still add below `path`. */
+/* Free bytes for an unprivileged writer on the file system of `path`. */
 sr_status sr_disk_free(int64_t *out, const char *path);
 
 /* XXH3-128 of some bytes, or of a file, as 32 hexadecimal digits (high word first). */

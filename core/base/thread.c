@@ -1,7 +1,7 @@
 /* A worker sleeps between jobs, but spins for a moment first: ops follow each other within a few
  * microseconds, and waking a sleeper costs more than that.  Every worker takes part in every job
  * that is handed out, if only to see that nothing is left, so a job's fields are never overwritten
- * under somebody who still reads them. */
+ * while someone still reads them. */
 #include "core/base/thread.h"
 
 #include <pthread.h>
@@ -40,11 +40,11 @@ struct sr_threads {
     job job;
 };
 
-/* What this thread is doing: which team's task it runs, and as which worker. */
+/* The task that this thread runs: of which team, and as which worker. */
 static _Thread_local const sr_threads *inside;
 static _Thread_local int inside_worker;
 
-/* ---- the processors we may use ------------------------------------------------------------- */
+/* ---- usable processors ------------------------------------------------------------- */
 
 static int64_t number_in(const char *path, int which) {
     void *bytes;
@@ -66,7 +66,7 @@ static int least_of(int cpus, int64_t quota, int64_t period) {
     return allowed < cpus ? (int)allowed : cpus;
 }
 
-/* The tightest quota on the way from `group` up to the root of its hierarchy at `mount`. */
+/* The smallest quota from `group` up to the root of its hierarchy at `mount`. */
 static int least_quota(int cpus, const char *mount, char *group, bool v2) {
     for (;;) {
         char path[4096];
@@ -242,7 +242,8 @@ sr_status sr_threads_run(sr_threads *team, sr_task task, void *context, int64_t 
     return st;
 }
 
-/* ---- a team's life -------------------------------------------------------------------------- */
+/* ---- creation and destruction
+ * -------------------------------------------------------------------------- */
 
 static sr_status start_worker(sr_threads *team, int worker) {
     worker_start *start;
@@ -251,7 +252,7 @@ static sr_status start_worker(sr_threads *team, int worker) {
     int error = pthread_create(&team->workers[worker - 1], NULL, work, start);
     if (error == 0) return SR_OK;
     sr_free(start);
-    return sr_fail(SR_ENOMEM, "team: thread %d cannot be started: %s; use fewer threads", worker,
+    return sr_fail(SR_ENOMEM, "threads: cannot start thread %d: %s; use fewer threads", worker,
                    strerror(error));
 }
 
@@ -263,7 +264,7 @@ static void stop_workers(sr_threads *team, int started) {
     for (int i = 0; i < started; i++) pthread_join(team->workers[i], NULL);
 }
 
-/* Signals are the main thread's business: workers start with all of them blocked. */
+/* The main thread handles signals: workers start with all of them blocked. */
 static sr_status start_workers(sr_threads *team) {
     sigset_t all, before;
     sigfillset(&all);
@@ -291,7 +292,7 @@ static void destroy(sr_threads *team) {
 sr_status sr_threads_new(sr_threads **out, int threads) {
     *out = NULL;
     if (threads < 0 || threads > THREADS_MAX)
-        return sr_fail(SR_EINVAL, "team: %d threads; give 1 to %d, or 0 for as many as fit",
+        return sr_fail(SR_EINVAL, "threads: %d is out of range; use 1 to %d, or 0 for the default",
                        threads, THREADS_MAX);
     sr_threads *team;
     int fit = sr_thread_default();

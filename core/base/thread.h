@@ -1,7 +1,7 @@
-/* thread.h - threads for all kernels, split by shape.
+/* thread.h - threads for all kernels, with work split by shape.
  *
  * A job is `count` tasks, each a pure function of its index.  The caller chooses `count` from the
- * shape of the work, never from the number of threads, so results have the same bits on any number
+ * shape of the work, never from the number of threads, so results are bit-identical for any number
  * of threads.  Tasks are taken in order, one at a time; a reduction over tasks writes one partial a
  * task and sums them in index order afterwards.
  */

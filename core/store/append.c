@@ -16,7 +16,7 @@ static sr_status open_file(sr_append *a, uint64_t size) {
     while (a->fd < 0 && errno == EINTR);
     if (a->fd < 0) return sr_fail(SR_EIO, "%s: cannot open: %s", a->path, strerror(errno));
     if (fstat(a->fd, &info) != 0 || !S_ISREG(info.st_mode))
-        return sr_fail(SR_EIO, "%s: this is not a plain file", a->path);
+        return sr_fail(SR_EIO, "%s: is not a regular file", a->path);
     a->size = (uint64_t)info.st_size;
     if (a->size <= size) return SR_OK;
     a->size = size;

@@ -1,8 +1,8 @@
-/* append.h - a file that grows by whole records.
+/* append.h - files that grow by whole records.
  *
- * metrics.jsonl and TensorBoard's event files are appended to while a run goes on.  A record is one
- * write; when it fails part way (a full disk), the part is cut off again, now or before the next
- * record, so that readers never meet half a record in the middle of a file.
+ * metrics.jsonl and TensorBoard's event files are appended to during a run.  A record is one write;
+ * if it fails part way (a full disk), the part is cut off again, now or before the next record, so
+ * that readers never see half a record in the middle of a file.
  */
 #ifndef SR_STORE_APPEND_H
 #define SR_STORE_APPEND_H
@@ -24,8 +24,8 @@ typedef struct sr_append {
     bool torn;     /* part of a record follows them */
 } sr_append;
 
-/* Opens or creates a file, never through a symbolic link, and cuts it to `size` bytes when it is
- * longer; UINT64_MAX leaves it as it is. */
+/* Opens or creates a file, never through a symbolic link, and truncates it to `size` bytes if it
+ * is longer; UINT64_MAX leaves it unchanged. */
 sr_status sr_append_open(sr_append **out, const char *path, uint64_t size);
 
 /* Appends one record: all of it or, after a failure, nothing. */

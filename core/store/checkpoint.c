@@ -31,7 +31,7 @@ static void read_holder(char holder[LOCK_BYTES + 1], int fd) {
     if (length == 0) strcpy(holder, "unknown");
 }
 
-/* Overwrites the whole record, so that no part of an older one shows. */
+/* Overwrites the whole record, so that no part of an older one remains. */
 static void write_holder(int fd, const char *path) {
     char text[LOCK_BYTES + 1], host[65] = "unknown", when[32] = "?";
     time_t now = time(NULL);
@@ -42,7 +42,7 @@ static void write_holder(int fd, const char *path) {
     memset(text + n, ' ', sizeof text - (size_t)n);
     text[LOCK_BYTES - 1] = '\n';
     if (sr_file_write(fd, text, LOCK_BYTES, path) != SR_OK)
-        sr_log(SR_LOG_WARN, "%s; the lock holds all the same", sr_message());
+        sr_log(SR_LOG_WARN, "%s; the lock is held nevertheless", sr_message());
 }
 
 static sr_status take_lock(sr_run_dir *dir) {
@@ -52,7 +52,7 @@ static sr_status take_lock(sr_run_dir *dir) {
     do dir->lock = sr_io_now.open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     while (dir->lock < 0 && errno == EINTR);
     if (dir->lock < 0)
-        st = sr_fail(SR_EIO, "%s: cannot open: %s; choose a directory that you may write to", path,
+        st = sr_fail(SR_EIO, "%s: cannot open: %s; choose a writable directory", path,
                      strerror(errno));
     if (st == SR_OK) st = sr_file_lock(dir->lock, path);
     if (st == SR_OK) write_holder(dir->lock, path);
@@ -60,15 +60,16 @@ static sr_status take_lock(sr_run_dir *dir) {
         char holder[LOCK_BYTES + 1];
         read_holder(holder, dir->lock);
         st = sr_fail(SR_ELOCK,
-                     "%s: another run holds this directory (%s); stop it, or choose "
-                     "another one with --out",
+                     "%s: another run is using this directory (%s); stop it, or choose "
+                     "another directory with --out",
                      dir->path, holder);
     }
     sr_free(path);
     return st;
 }
 
-/* ---- the folder ------------------------------------------------------------------------------ */
+/* ---- the directory ------------------------------------------------------------------------------
+ */
 
 static bool starts_with(const char *text, const char *prefix) {
     return strncmp(text, prefix, strlen(prefix)) == 0;
@@ -86,8 +87,8 @@ static sr_status sync_parent(const char *path) {
     return st;
 }
 
-/* Makes a folder and those above it, each name durable before the next is made.  A folder that
- * stands already may have been made a moment ago by someone who did not sync it. */
+/* Creates a directory and its parents, each name durable before the next is created.  An existing
+ * directory may have been created a moment ago by someone who did not sync it. */
 static sr_status make_durably(const char *path) {
     if (sr_file_is_dir(path)) {
         if (sync_parent(path) != SR_OK) sr_log(SR_LOG_DEBUG, "%s", sr_message());
@@ -109,7 +110,7 @@ static sr_status make_durably(const char *path) {
     return st;
 }
 
-/* Writes, syncs and renames a small file, so that a folder that cannot be used shows at once. */
+/* Writes, syncs and renames a small file, so that an unusable directory is noticed at once. */
 static sr_status try_writing(const char *run) {
     char *path;
     SR_TRY(sr_file_join(&path, run, "probe"));
@@ -120,7 +121,7 @@ static sr_status try_writing(const char *run) {
     return st;
 }
 
-/* What a dead run may leave: drafts and trash of checkpoints, and the temporary files of
+/* Left-overs of a killed run: drafts and trash of checkpoints, and the temporary files of
  * sr_file_replace(), .NAME.tmp-01234567. */
 static bool is_leftover(const char *name) {
     if (starts_with(name, SR_DRAFT_PREFIX) || starts_with(name, SR_TRASH_PREFIX)) return true;
@@ -129,7 +130,7 @@ static bool is_leftover(const char *name) {
            strspn(name + n - 8, "0123456789abcdef") == 8;
 }
 
-/* Removes drafts and trash of dead runs; what cannot be removed is only named. */
+/* Removes drafts and trash of killed runs; failures are only logged. */
 static sr_status clean(const char *run) {
     char **names;
     size_t count;
@@ -172,7 +173,8 @@ void sr_run_dir_close(sr_run_dir *dir) {
     sr_free(dir);
 }
 
-/* ---- what is there --------------------------------------------------------------------------- */
+/* ---- finding checkpoints
+ * --------------------------------------------------------------------------- */
 
 static void step_name(char name[40], const char *prefix, int64_t step) {
     snprintf(name, 40, "%sstep-%09" PRId64, prefix, step);
@@ -184,7 +186,7 @@ sr_status sr_checkpoint_path(char **out, const char *run, int64_t step) {
     return sr_file_join(out, run, name);
 }
 
-/* The step of a folder's name, or -1: "step-" and the digits that step_name() writes. */
+/* The step of a directory's name, or -1: "step-" and the digits that step_name() writes. */
 static int64_t step_of(const char *name) {
     char again[40];
     if (!starts_with(name, "step-")) return -1;
@@ -225,13 +227,13 @@ sr_status sr_checkpoint_verify(int64_t *step, const char *path) {
     return st;
 }
 
-/* The checkpoint of one step, verified, and of that step by its own account. */
+/* The checkpoint of one step, verified, whose manifest names that step. */
 static sr_status verify_step(char **path, const char *run, int64_t step) {
     int64_t found;
     SR_TRY(sr_checkpoint_path(path, run, step));
     sr_status st = sr_checkpoint_verify(&found, *path);
     if (st == SR_OK && found != step)
-        st = sr_fail(SR_EDATA, "%s: its manifest is that of step %" PRId64, *path, found);
+        st = sr_fail(SR_EDATA, "%s: its manifest is for step %" PRId64, *path, found);
     if (st == SR_OK) return SR_OK;
     sr_free(*path);
     *path = NULL;
@@ -249,28 +251,29 @@ sr_status sr_checkpoint_latest(char **path, int64_t *step, const char *run) {
         *step = steps[i];
         if (st == SR_ENOMEM) break;
         if (st != SR_OK)
-            sr_log(SR_LOG_WARN, "%s: step %" PRId64 " is passed over: %s", run, steps[i],
-                   sr_message());
+            sr_log(SR_LOG_WARN, "%s: skipping step %" PRId64 ": %s", run, steps[i], sr_message());
     }
     sr_free(steps);
     if (st == SR_OK || st == SR_ENOMEM) return st;
-    if (count == 0) return sr_fail(SR_ENOENT, "%s: holds no checkpoint", run);
+    if (count == 0) return sr_fail(SR_ENOENT, "%s: contains no checkpoint", run);
     return sr_fail(SR_EDATA,
-                   "%s: none of its %zu checkpoints can be trusted; the newest that could "
-                   "be read said: %.500s",
+                   "%s: none of its %zu checkpoints is valid; the newest readable one "
+                   "reported: %.500s",
                    run, count, sr_message());
 }
 
-/* ---- what goes ------------------------------------------------------------------------------- */
+/* ---- removing checkpoints
+ * ------------------------------------------------------------------------------- */
 
-/* Renames a checkpoint to a name that is no step's; *path (freed by sr_free()) is the new name. */
+/* Renames a checkpoint to a name that is not a step's; *path (freed by sr_free()) is the new name.
+ */
 static sr_status move_away(char **path, const char *run, int64_t step, const char *prefix) {
     char name[96], kept[40];
     uint32_t random;
     char *from;
     *path = NULL;
     if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
-        return sr_fail(SR_EIO, "%s: the system gives no random number", run);
+        return sr_fail(SR_EIO, "%s: cannot get a random number from the system", run);
     step_name(kept, prefix, step);
     snprintf(name, sizeof name, "%s-%08x", kept, random);
     SR_TRY(sr_checkpoint_path(&from, run, step));
@@ -297,8 +300,8 @@ sr_status sr_checkpoint_retain(const char *run, int64_t newest, int keep, int64_
     size_t count;
     if (keep < 2)
         return sr_fail(SR_EINVAL,
-                       "checkpoint: keep is %d; keep at least 2, so that one damaged "
-                       "checkpoint is not the end",
+                       "checkpoint: keep must be at least 2, got %d: one corrupt "
+                       "checkpoint must not lose the run",
                        keep);
     SR_TRY(sr_checkpoint_list(&steps, &count, run));
     while (count > 0 && steps[count - 1] > newest) count--;
@@ -319,7 +322,7 @@ sr_status sr_checkpoint_set_aside(const char *run, int64_t step) {
         char *path = NULL;
         if (steps[i] <= step) continue;
         st = move_away(&path, run, steps[i], "set-aside-");
-        if (st == SR_OK) sr_log(SR_LOG_WARN, "%s: kept from before, not part of this run", path);
+        if (st == SR_OK) sr_log(SR_LOG_WARN, "%s: set aside; it is not part of this run", path);
         sr_free(path);
         moved = true;
     }

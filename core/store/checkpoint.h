@@ -1,11 +1,12 @@
-/* checkpoint.h - the folder of a run: its lock, its checkpoints, and which of them is the newest.
+/* checkpoint.h - the directory of a run: its lock, its checkpoints, and which of them is the
+ * newest.
  *
- * A run's folder holds step-000012345 folders, each a checkpoint (saving.h), and `lock`.  There is
- * no file that points at the newest one: it is found by looking, newest first, and verified before
- * it counts.  One that fails is passed over loudly.
+ * A run's directory has step-000012345 subdirectories, each a checkpoint (saving.h), and `lock`.
+ * No file points at the newest one: the subdirectories are tried from newest to oldest, and each is
+ * verified before it counts.  An invalid one is skipped with a warning.
  *
- * Folders that begin with .tmp- and .trash- are drafts and deletions that a dead run left behind;
- * they go when the next run takes the lock.
+ * Names that begin with .tmp- and .trash- are drafts and deletions left by a killed run; they are
+ * removed when the next run takes the lock.
  */
 #ifndef SR_STORE_CHECKPOINT_H
 #define SR_STORE_CHECKPOINT_H
@@ -23,17 +24,17 @@ extern "C" {
 #define SR_TRASH_PREFIX ".trash-"
 #define SR_MAX_STEP INT64_C(999999999999)
 
-/* A run's folder, held. */
+/* A run's directory, locked. */
 typedef struct sr_run_dir {
     char *path;
     int lock;
 } sr_run_dir;
 
-/* Makes the folder when it is missing (durably), takes its lock, tries that it can be written, and
- * removes what dead runs left.  The kernel drops the lock when the process ends, however it ends.
+/* Creates the directory if it is missing (durably), takes its lock, checks that it is writable, and
+ * removes what killed runs left.  The kernel drops the lock when the process ends, however it ends.
  *
- * Errors: SR_ELOCK  another run holds it: the message names its process, host and start
- *         SR_EIO    the folder cannot be made or written
+ * Errors: SR_ELOCK  another run holds the lock: the message names its process, host and start
+ *         SR_EIO    the directory cannot be created or written
  */
 sr_status sr_run_dir_open(sr_run_dir **out, const char *path);
 void sr_run_dir_close(sr_run_dir *dir); /* NULL is allowed */
@@ -41,30 +42,30 @@ void sr_run_dir_close(sr_run_dir *dir); /* NULL is allowed */
 /* "RUN/step-000012345", freed by sr_free(). */
 sr_status sr_checkpoint_path(char **out, const char *run, int64_t step);
 
-/* The steps of which RUN has a folder, ascending, verified or not; freed by sr_free(). */
+/* The steps of RUN's checkpoints, ascending, verified or not; freed by sr_free(). */
 sr_status sr_checkpoint_list(int64_t **steps, size_t *count, const char *run);
 
 /* Reads all of a checkpoint and compares it with its manifest; *step (may be NULL) is the
- * manifest's.  SR_EDATA says what is wrong and where. */
+ * manifest's.  SR_EDATA reports what is wrong and where. */
 sr_status sr_checkpoint_verify(int64_t *step, const char *path);
 
 /* The newest checkpoint that verifies: *path (freed by sr_free()) and *step.  Newer ones that fail
  * are named by warnings.
  *
- * Errors: SR_ENOENT  the folder is missing, or holds no checkpoint
- *         SR_EDATA   it holds some, but none verifies
+ * Errors: SR_ENOENT  the directory is missing, or contains no checkpoint
+ *         SR_EDATA   it contains some, but none verifies
  */
 sr_status sr_checkpoint_latest(char **path, int64_t *step, const char *run);
 
 /* Removes checkpoints older than `newest`, which has just been saved: all but the newest `keep` (at
  * least 2) of those up to `newest`, and those whose step is a multiple of `every` (0: none).  Each
- * is renamed first, so that no half-deleted one stands under a step's name. */
+ * is renamed first, so that no half-deleted one has a step's name. */
 sr_status sr_checkpoint_retain(const char *run, int64_t newest, int keep, int64_t every);
 
 /* Renames the checkpoint of `step` to a trash name and removes it. */
 sr_status sr_checkpoint_trash(const char *run, int64_t step);
 
-/* After a resume at `step`: checkpoints of later steps belong to a course that is not taken.  They
+/* After a resume at `step`: checkpoints of later steps belong to a history that is abandoned.  They
  * are renamed to set-aside-step-..., never deleted, with a warning each. */
 sr_status sr_checkpoint_set_aside(const char *run, int64_t step);
 

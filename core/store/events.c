@@ -95,12 +95,12 @@ static void put_string(sr_events *e, int field, const char *text) {
     put(e, text, strlen(text));
 }
 
-/* What stands from `start` on becomes the message of `field`. */
+/* The bytes from `start` on become the message of `field`. */
 static void wrap(sr_events *e, int field, size_t start) {
     unsigned char head[20];
     size_t size = e->size - start, n = varint(head, (uint64_t)(field << 3 | BYTES));
     n += varint(head + n, size);
-    put(e, head, n); /* makes room; moved to the front below */
+    put(e, head, n); /* reserves space; moved to the front below */
     if (e->failure != SR_OK) return;
     memmove(e->record + start + n, e->record + start, size);
     memcpy(e->record + start, head, n);
@@ -143,7 +143,7 @@ static sr_status write_start(sr_events *e, double wall, int64_t first_step) {
 }
 
 sr_status sr_events_open(sr_events **out, const char *folder, double wall, int64_t first_step) {
-    static int64_t opened; /* tells the files of one second apart */
+    static int64_t opened; /* distinguishes files of one second */
     char host[65] = "host", path[4200];
     *out = NULL;
     gethostname(host, sizeof host - 1);
@@ -152,7 +152,7 @@ sr_status sr_events_open(sr_events **out, const char *folder, double wall, int64
     int n = snprintf(path, sizeof path, "%s/events.out.tfevents.%010" PRId64 ".%s.%d.%" PRId64,
                      folder, (int64_t)wall, host, (int)getpid(), opened++);
     if (n < 0 || (size_t)n >= sizeof path)
-        return sr_fail(SR_EINVAL, "events: the path of the folder is too long");
+        return sr_fail(SR_EINVAL, "events: the directory's path is too long");
     sr_events *e;
     SR_TRY(sr_new(&e, 1));
     sr_status st = sr_append_open(&e->file, path, UINT64_MAX);

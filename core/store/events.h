@@ -1,9 +1,9 @@
-/* events.h - TensorBoard's event files, written by ourselves.
+/* events.h - TensorBoard's event files, without its library.
  *
  * A file is a sequence of records: length (u64), masked CRC-32C of the length, payload, masked
  * CRC-32C of the payload.  A payload is a protobuf message Event; the few fields that scalars need
  * are encoded here by hand.  A resumed run opens a new file with a session START record at its
- * first step, from which the viewer knows to drop what the earlier file says of later steps.
+ * first step, at which the viewer drops later steps of the earlier file.
  */
 #ifndef SR_STORE_EVENTS_H
 #define SR_STORE_EVENTS_H
@@ -22,7 +22,7 @@ typedef struct sr_events sr_events;
 /* CRC-32C (Castagnoli) of some bytes. */
 uint32_t sr_crc32c(const void *bytes, size_t size);
 
-/* Creates FOLDER/events.out.tfevents.SECONDS.HOST.PID.N.
+/* Creates DIRECTORY/events.out.tfevents.SECONDS.HOST.PID.N.
  *
  *   wall        seconds since 1970
  *   first_step  of a resumed run: its first step; -1: a fresh run

@@ -49,8 +49,8 @@ static bool is_good_name(const char *name) {
 sr_status sr_manifest_check_name(const char *name) {
     if (is_good_name(name) && strcmp(name, SR_MANIFEST_NAME) != 0) return SR_OK;
     return sr_fail(SR_EINVAL,
-                   "checkpoint: '%.40s' cannot be the name of a file in it; use letters, "
-                   "digits, '.', '_' and '-', and at most one folder",
+                   "checkpoint: '%.40s' is not a valid file name; use letters, "
+                   "digits, '.', '_' and '-', and at most one subdirectory",
                    name);
 }
 
@@ -107,7 +107,7 @@ typedef struct cursor {
 } cursor;
 
 static sr_status damaged(const cursor *c) {
-    return sr_fail(SR_EDATA, "%s: line %" PRId64 " is damaged", c->path, c->line);
+    return sr_fail(SR_EDATA, "%s: line %" PRId64 " is corrupt", c->path, c->line);
 }
 
 static bool take(cursor *c, const char *word) {
@@ -209,7 +209,7 @@ sr_status sr_manifest_parse(sr_manifest **out, const char *text, size_t size, co
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* A file that is missing makes the checkpoint damaged, not absent. */
+/* A missing file makes the checkpoint corrupt, not absent. */
 static sr_status as_data(sr_status st, const char *path) {
     return st == SR_ENOENT ? sr_fail(SR_EDATA, "%s: the file is missing", path) : st;
 }
@@ -238,13 +238,13 @@ static sr_status verify_bytes(int fd, const sr_manifest_file *file, void *block,
         size_t n = left < SR_MANIFEST_BLOCK ? (size_t)left : SR_MANIFEST_BLOCK;
         SR_TRY(sr_file_pread(fd, block, n, at, path));
         if (XXH3_64bits(block, n) != file->blocks[b])
-            return sr_fail(SR_EDATA, "%s: damaged between byte %" PRIu64 " and %" PRIu64, path, at,
+            return sr_fail(SR_EDATA, "%s: corrupt between byte %" PRIu64 " and %" PRIu64, path, at,
                            at + n);
         XXH3_128bits_update(&whole, block, n);
     }
     XXH128_hash_t sum = XXH3_128bits_digest(&whole);
     if (sum.high64 != file->sum[0] || sum.low64 != file->sum[1])
-        return sr_fail(SR_EDATA, "%s: damaged: its checksum differs", path);
+        return sr_fail(SR_EDATA, "%s: corrupt: checksum mismatch", path);
     return SR_OK;
 }
 
@@ -254,7 +254,7 @@ static sr_status verify_file(const sr_manifest_file *file, void *block, const ch
     SR_TRY(as_data(sr_file_open(&fd, &size, path, (size_t)INT64_MAX), path));
     sr_status st = SR_OK;
     if (size != file->bytes)
-        st = sr_fail(SR_EDATA, "%s: has %zu bytes, the manifest says %" PRIu64, path, size,
+        st = sr_fail(SR_EDATA, "%s: has %zu bytes; the manifest says %" PRIu64, path, size,
                      file->bytes);
     if (st == SR_OK) st = verify_bytes(fd, file, block, path);
     sr_io_now.close(fd);

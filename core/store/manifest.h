@@ -1,4 +1,4 @@
-/* manifest.h - what a checkpoint consists of, and a proof that it is all there.
+/* manifest.h - the files of a checkpoint, with checksums.
  *
  * MANIFEST is the last file of a checkpoint to be written.  It is text:
  *
@@ -6,11 +6,11 @@
  *     step 12345
  *     file 106688 <XXH3-128 of the file> model.safetensors
  *     block <XXH3-64 of the first MiB>
- *     block ...                             one for every MiB begun
- *     end <XXH3-128 of all that stands above>
+ *     block ...                             one for each MiB, the last may be shorter
+ *     end <XXH3-128 of everything above>
  *
- * Sums are lower-case hexadecimal.  The lines have one form only, so any changed byte shows: in a
- * file by its sums (the block says where), in MANIFEST itself by the last line.
+ * Sums are lower-case hexadecimal.  The lines have one form only, so any changed byte is
+ * detected: in a file by its sums (the block tells where), in MANIFEST itself by the last line.
  */
 #ifndef SR_STORE_MANIFEST_H
 #define SR_STORE_MANIFEST_H
@@ -43,7 +43,7 @@ typedef struct sr_manifest {
 
 void sr_manifest_free(sr_manifest *manifest); /* NULL is allowed */
 
-/* SR_EINVAL unless `name` may stand in a manifest: nothing that leaves the folder. */
+/* SR_EINVAL unless `name` is allowed in a manifest: it must not leave the directory. */
 sr_status sr_manifest_check_name(const char *name);
 
 /* The text of a manifest, freed by sr_free(). */
@@ -52,7 +52,7 @@ sr_status sr_manifest_print(char **text, size_t *size, const sr_manifest *manife
 /* Parses a text strictly; SR_EDATA names `path` and the line. */
 sr_status sr_manifest_parse(sr_manifest **out, const char *text, size_t size, const char *path);
 
-/* Reads FOLDER/MANIFEST; SR_EDATA when it is missing or damaged. */
+/* Reads DIRECTORY/MANIFEST; SR_EDATA if it is missing or corrupt. */
 sr_status sr_manifest_read(sr_manifest **out, const char *folder);
 
 /* Reads every file of the manifest; SR_EDATA names the first one that is missing, has another size

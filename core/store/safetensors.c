@@ -80,8 +80,8 @@ static sr_status scan_text(const sr_safetensors *st, const char *json, size_t si
         if (strchr("{}[],:", c) != NULL && c != '\0') marks++;
         if (marks > MAX_MARKS) return bad(st, "the header has too many entries");
         if (c == '\0' || strchr("{}[],:\"0123456789 \t\r\n", c) == NULL)
-            return bad(st, "the header holds something other than objects, arrays, strings and "
-                           "whole numbers");
+            return bad(st, "the header contains something other than objects, arrays, strings and "
+                           "integers");
     }
     return SR_OK;
 }
@@ -96,7 +96,7 @@ static bool is_clean(const char *text) {
 static sr_status check_name(const sr_safetensors *st, const char *name) {
     if (name[0] == '\0') return bad(st, "a tensor has an empty name");
     if (strlen(name) > SR_ST_MAX_NAME) return bad(st, "the name of a tensor is too long");
-    if (!is_clean(name)) return bad(st, "the name of a tensor holds a control character");
+    if (!is_clean(name)) return bad(st, "the name of a tensor contains a control character");
     return SR_OK;
 }
 
@@ -107,7 +107,7 @@ static sr_status parse_dtype(const sr_safetensors *st, sr_st_entry *e, const jso
             e->dtype = (sr_st_dtype)d;
             return SR_OK;
         }
-    return bad_entry(st, e, "has a dtype that the format does not know");
+    return bad_entry(st, e, "has an unknown dtype");
 }
 
 static sr_status parse_shape(const sr_safetensors *st, sr_st_entry *e, const json_t *value) {
@@ -119,7 +119,7 @@ static sr_status parse_shape(const sr_safetensors *st, sr_st_entry *e, const jso
     for (int i = 0; i < e->ndim; i++) {
         const json_t *size = json_array_get(value, (size_t)i);
         if (!json_is_integer(size) || json_integer_value(size) < 0)
-            return bad_entry(st, e, "has a size that is not a whole number");
+            return bad_entry(st, e, "has a size that is not an integer");
         e->shape[i] = json_integer_value(size);
         if (__builtin_mul_overflow(e->count, (uint64_t)e->shape[i], &e->count))
             return bad_entry(st, e, "has more elements than 64 bits can count");
@@ -134,11 +134,11 @@ static sr_status parse_offsets(const sr_safetensors *st, sr_st_entry *e, const j
     json_int_t begin = json_integer_value(json_array_get(value, 0));
     json_int_t end = json_integer_value(json_array_get(value, 1));
     if (begin < 0 || end < begin || (uint64_t)end > st->data_bytes)
-        return bad_entry(st, e, "lies outside the file");
+        return bad_entry(st, e, "is outside the file");
     uint64_t bytes;
     if (__builtin_mul_overflow(e->count, (uint64_t)sr_st_dtype_size(e->dtype), &bytes) ||
         bytes != (uint64_t)(end - begin))
-        return bad_entry(st, e, "has a shape that does not agree with its bytes");
+        return bad_entry(st, e, "has a shape that does not match its size in bytes");
     e->begin = (uint64_t)begin;
     e->bytes = bytes;
     return SR_OK;
@@ -163,7 +163,8 @@ static sr_status parse_metadata(sr_safetensors *st, json_t *object) {
     const char *key;
     json_t *value;
     json_object_foreach(object, key, value) {
-        if (!json_is_string(value)) return bad(st, "__metadata__ holds more than strings");
+        if (!json_is_string(value))
+            return bad(st, "__metadata__ contains values that are not strings");
         bytes += strlen(key) + json_string_length(value);
         if (bytes > SR_ST_MAX_METADATA) return bad(st, "__metadata__ is larger than 1 MiB");
         sr_st_pair *pair = &st->metadata[st->metadata_count++];
@@ -195,10 +196,10 @@ static sr_status check_contiguous(sr_safetensors *st) {
     for (int64_t i = 0; i < st->count; i++) {
         if (st->list[i].begin != at)
             return bad_entry(st, &st->list[i],
-                             st->list[i].begin < at ? "overlaps another" : "follows a hole");
+                             st->list[i].begin < at ? "overlaps another" : "follows unused bytes");
         at += st->list[i].bytes;
     }
-    if (at != st->data_bytes) return bad(st, "bytes that belong to no tensor follow the last one");
+    if (at != st->data_bytes) return bad(st, "there are unused bytes after the last tensor");
     if (st->count > 1) qsort(st->list, (size_t)st->count, sizeof *st->list, by_name);
     if (st->metadata_count > 1)
         qsort(st->metadata, (size_t)st->metadata_count, sizeof *st->metadata, by_key);
@@ -207,7 +208,7 @@ static sr_status check_contiguous(sr_safetensors *st) {
 
 static sr_status parse_tree(sr_safetensors *st, json_t *root) {
     size_t n = json_object_size(root);
-    if (n > SR_ST_MAX_TENSORS + 1) return bad(st, "it names more than 65,536 tensors");
+    if (n > SR_ST_MAX_TENSORS + 1) return bad(st, "it has more than 65,536 tensors");
     SR_TRY(sr_new(&st->list, n));
     const char *name;
     json_t *value;
@@ -220,7 +221,7 @@ static sr_status parse_tree(sr_safetensors *st, json_t *root) {
     return check_contiguous(st);
 }
 
-/* jansson reports a lack of memory as bad text now and then: this tells them apart. */
+/* jansson sometimes reports a lack of memory as invalid text: this distinguishes them. */
 static _Thread_local bool json_refused;
 
 static void *json_malloc(size_t bytes) {
@@ -242,8 +243,9 @@ static sr_status parse_text(sr_safetensors *st, const char *json, size_t size) {
         return sr_fail(SR_ENOMEM, "out of memory while reading %s", st->path);
     if (root == NULL)
         return sr_fail(SR_EDATA, "%s: not a valid safetensors file: %.120s at byte %d", st->path,
-                       is_clean(error.text) ? error.text : "bad text", 8 + error.position);
-    sr_status status = json_is_object(root) ? parse_tree(st, root) : bad(st, "no JSON object");
+                       is_clean(error.text) ? error.text : "invalid text", 8 + error.position);
+    sr_status status =
+        json_is_object(root) ? parse_tree(st, root) : bad(st, "the header is not a JSON object");
     json_decref(root);
     return status;
 }
@@ -287,8 +289,8 @@ static sr_status parse_file(sr_safetensors **out, int fd, uint64_t size, size_t 
     SR_TRY(sr_read_u64(&r, &header));
     if (header > size - 8)
         return sr_fail(SR_EDATA,
-                       "%s: not a valid safetensors file: the header would end beyond "
-                       "the file (cut short?)",
+                       "%s: not a valid safetensors file: the header extends beyond "
+                       "the file (truncated?)",
                        path);
     if (header > limit)
         return sr_fail(SR_EDATA, "%s: the header has %" PRIu64 " bytes; the limit is %zu", path,

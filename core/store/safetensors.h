@@ -1,14 +1,14 @@
 /* safetensors.h - named arrays in one file, read strictly and written with stable bytes.
  *
  * A file is a u64 header length, a JSON object, and the bytes of the tensors without holes.  Files
- * come from strangers, so the reader checks everything before it allocates: header and data lie
- * inside the file, the JSON holds nothing but objects, arrays, strings and integers, no key stands
- * twice, every shape agrees with its bytes in 64-bit arithmetic, tensors follow each other from
- * the first byte to the last.  Data is read with pread: a file that shrinks while it is open is an
- * error, never a signal.
+ * are untrusted, so the reader checks everything before it allocates: header and data are inside
+ * the file, the JSON has only objects, arrays, strings and integers, no key is duplicated, every
+ * shape matches its size in bytes in 64-bit arithmetic, and tensors are contiguous from the first
+ * byte to the last.  Data is read with pread: a file that shrinks while it is open is an error,
+ * never a signal.
  *
  * The writer sorts by alignment of the type, then by name, and pads the header to 8 bytes: the same
- * tensors give the same bytes, and those are the bytes of the reference writer.
+ * tensors give the same bytes as the reference writer.
  */
 #ifndef SR_STORE_SAFETENSORS_H
 #define SR_STORE_SAFETENSORS_H
@@ -96,14 +96,14 @@ const sr_st_entry *sr_safetensors_find(const sr_safetensors *st, const char *nam
  * Between real types values are rounded to nearest; integers become real exactly up to 2^53; real
  * numbers never become integers.
  *
- * Errors: SR_EDATA  the file is cut short, the conversion is none of those, an integer does not
- * fit, a bool is neither 0 nor 1
+ * Errors: SR_EDATA  the file is truncated, the conversion is not one of these, an integer is out
+ * of range, a bool is neither 0 nor 1
  */
 sr_status sr_safetensors_read(const sr_safetensors *st, const sr_st_entry *entry, void *host,
                               sr_dtype dtype, uint64_t first, uint64_t count);
 
 /* The first `count` elements of a tensor into the first ones of `t`, which is contiguous; SR_EINVAL
- * when either has fewer. */
+ * if either has fewer. */
 sr_status sr_safetensors_read_tensor(const sr_safetensors *st, const sr_st_entry *entry,
                                      sr_tensor *t, int64_t count);
 
@@ -119,10 +119,10 @@ typedef struct sr_st_item {
     const void *data;
 } sr_st_item;
 
-/* Takes the bytes of a file, in order. */
+/* Receives the bytes of a file, in order. */
 typedef sr_status (*sr_st_sink)(void *context, const void *bytes, size_t size);
 
-/* What a file of these items will look like. */
+/* The layout of a file of these items. */
 typedef struct sr_st_plan {
     char *header; /* the length, the JSON and its padding */
     size_t header_bytes;
@@ -132,12 +132,13 @@ typedef struct sr_st_plan {
     int64_t count;
 } sr_st_plan;
 
-/* Errors: SR_EINVAL  a name twice, empty, too long or not UTF-8; a tensor that is not contiguous */
+/* Errors: SR_EINVAL  a name that is duplicated, empty, too long or not UTF-8; a tensor that is not
+ * contiguous */
 sr_status sr_st_plan_new(sr_st_plan **out, const sr_st_item *items, int64_t count,
                          const sr_st_pair *metadata, int64_t metadata_count);
 void sr_st_plan_free(sr_st_plan *plan); /* NULL is allowed */
 
-/* Hands the whole file to the sink, at most 1 MiB at a time. */
+/* Passes the whole file to the sink, at most 1 MiB at a time. */
 sr_status sr_st_plan_write(const sr_st_plan *plan, sr_st_sink sink, void *context);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* safetensors_read.c - elements of a file, converted to what the caller holds. */
+/* safetensors_read.c - elements of a file, converted to the caller's dtype. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -65,7 +65,7 @@ static sr_status from_integers(void *host, const int64_t *x, sr_dtype dtype, siz
     for (size_t i = 0; i < n; i++) {
         if (x[i] < least || x[i] > most)
             return sr_fail(SR_EDATA,
-                           "%s: tensor '%s' holds %" PRId64 ", which is not in %" PRId64
+                           "%s: tensor '%s' contains %" PRId64 ", which is outside %" PRId64
                            "..%" PRId64,
                            path, e->name, x[i], least, most);
         if (dtype == SR_I32)
@@ -97,7 +97,7 @@ static sr_status convert(void *host, sr_dtype dtype, const void *raw, const sr_s
     return SR_OK;
 }
 
-/* The bytes of the file are those of the host; a bool's are checked on the way. */
+/* File and host have the same bytes; those of bools are checked. */
 static bool is_same(sr_st_dtype from, sr_dtype to) {
     return to != SR_BOOL && from == sr_st_dtype_of(to);
 }
@@ -105,8 +105,8 @@ static bool is_same(sr_st_dtype from, sr_dtype to) {
 static sr_status check_conversion(const sr_safetensors *st, const sr_st_entry *e, sr_dtype dtype) {
     bool fits = is_integer(e->dtype) || (is_real(e->dtype) && sr_dtype_is_real(dtype));
     if (fits) return SR_OK;
-    return sr_fail(SR_EDATA, "%s: tensor '%s' holds %s, which cannot be read as %s", st->path,
-                   e->name, sr_st_dtype_name(e->dtype), sr_dtype_name(dtype));
+    return sr_fail(SR_EDATA, "%s: tensor '%s' has dtype %s, which cannot be converted to %s",
+                   st->path, e->name, sr_st_dtype_name(e->dtype), sr_dtype_name(dtype));
 }
 
 sr_status sr_safetensors_read(const sr_safetensors *st, const sr_st_entry *e, void *host,
@@ -114,14 +114,15 @@ sr_status sr_safetensors_read(const sr_safetensors *st, const sr_st_entry *e, vo
     SR_TRY(check_conversion(st, e, dtype));
     if (first > e->count || count > e->count - first)
         return sr_fail(SR_EINVAL,
-                       "%s: tensor '%s' has %" PRIu64 " elements, not %" PRIu64 " from %" PRIu64,
+                       "%s: tensor '%s' has %" PRIu64 " elements; cannot read %" PRIu64
+                       " from %" PRIu64,
                        st->path, e->name, e->count, count, first);
     if (is_same(e->dtype, dtype))
         return sr_file_pread(st->fd, host, (size_t)count * sr_dtype_size(dtype),
                              st->data_at + e->begin + first * sr_dtype_size(dtype), st->path);
     size_t size = sr_st_dtype_size(e->dtype), room = count < CHUNK ? (size_t)count : CHUNK;
     if (room == 0) return SR_OK;
-    char *scratch; /* what the file holds, then the same as 8-byte numbers */
+    char *scratch; /* values as in the file, then as 8-byte numbers */
     SR_TRY(sr_new(&scratch, room * 16));
     sr_status status = SR_OK;
     for (uint64_t done = 0; status == SR_OK && done < count;) {
@@ -144,8 +145,9 @@ sr_status sr_safetensors_read_tensor(const sr_safetensors *st, const sr_st_entry
     if (!sr_tensor_is_contiguous(t) || count < 0 || count > sr_tensor_elements(t) ||
         (uint64_t)count > e->count)
         return sr_fail(SR_EINVAL,
-                       "%s: %" PRId64 " elements of tensor '%s', which has %" PRIu64 ", do not go "
-                       "into %" PRId64 "; the tensor to fill must be contiguous and large enough",
+                       "%s: cannot read %" PRId64 " elements of tensor '%s', which has %" PRIu64
+                       ", "
+                       "into %" PRId64 "; the destination must be contiguous and large enough",
                        st->path, count, e->name, e->count, sr_tensor_elements(t));
     size_t bytes = (size_t)count * sr_dtype_size(t->dtype); /* less than t, which is in memory */
     void *host;

@@ -1,4 +1,4 @@
-/* safetensors_write.c - named arrays to bytes that depend on nothing but them. */
+/* safetensors_write.c - named arrays to bytes that depend on nothing else. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,14 +125,14 @@ static sr_status check_item(const sr_st_item *item) {
     if (item->tensor != NULL) {
         SR_TRY(sr_tensor_check("safetensors", item->tensor));
         if (!sr_tensor_is_contiguous(item->tensor))
-            return sr_fail(SR_EINVAL, "safetensors: '%s' is not contiguous; give its :contiguous()",
+            return sr_fail(SR_EINVAL, "safetensors: '%s' is not contiguous; use :contiguous()",
                            item->name);
     }
     uint64_t n = sr_st_dtype_size(item_dtype(item));
     for (int i = 0; i < item_ndim(item); i++)
         if (item_shape(item)[i] < 0 ||
             __builtin_mul_overflow(n, (uint64_t)item_shape(item)[i], &n) || n > INT64_MAX / 4)
-            return sr_fail(SR_EINVAL, "safetensors: the shape of '%s' is impossible", item->name);
+            return sr_fail(SR_EINVAL, "safetensors: '%s' has an invalid shape", item->name);
     return SR_OK;
 }
 
@@ -157,7 +157,7 @@ static sr_status sort_items(sr_st_plan *plan) {
     qsort_r(plan->order, n, sizeof *plan->order, by_item_name, (void *)plan->items);
     for (size_t i = 1; i < n; i++)
         if (by_item_name(&plan->order[i - 1], &plan->order[i], (void *)plan->items) == 0)
-            return sr_fail(SR_EINVAL, "safetensors: the name '%s' is given twice",
+            return sr_fail(SR_EINVAL, "safetensors: duplicate name '%s'",
                            plan->items[plan->order[i]].name);
     qsort_r(plan->order, n, sizeof *plan->order, by_file_order, (void *)plan->items);
     return SR_OK;

@@ -18,8 +18,8 @@
 enum { MAX_FOLDERS = 8 };
 
 struct sr_saving {
-    char *run;   /* the run's folder */
-    char *draft; /* the temporary folder in it; NULL when there is none to remove */
+    char *run;   /* the run's directory */
+    char *draft; /* the temporary directory in it; NULL if there is none to remove */
     char *folders[MAX_FOLDERS];
     int folder_count;
     sr_manifest *manifest;
@@ -27,7 +27,7 @@ struct sr_saving {
     char *path;
     uint64_t announced;
     XXH3_state_t *whole, *block;
-    size_t in_block; /* bytes of the block begun */
+    size_t in_block; /* bytes in the current block */
 };
 
 /* ---- begin ----------------------------------------------------------------------------------- */
@@ -37,7 +37,7 @@ static sr_status make_draft(sr_saving *s) {
         uint32_t random;
         char name[64];
         if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
-            return sr_fail(SR_EIO, "%s: the system gives no random number", s->run);
+            return sr_fail(SR_EIO, "%s: cannot get a random number from the system", s->run);
         snprintf(name, sizeof name, SR_DRAFT_PREFIX "%" PRId64 "-%08x", s->manifest->step, random);
         char *path;
         SR_TRY(sr_file_join(&path, s->run, name));
@@ -47,11 +47,12 @@ static sr_status make_draft(sr_saving *s) {
             return SR_OK;
         }
         int error = errno;
-        sr_status st = sr_fail(SR_EIO, "%s: cannot make the folder: %s", path, strerror(error));
+        sr_status st =
+            sr_fail(SR_EIO, "%s: cannot create the directory: %s", path, strerror(error));
         sr_free(path);
         if (error != EEXIST) return st;
     }
-    return sr_fail(SR_EIO, "%s: every temporary name is taken", s->run);
+    return sr_fail(SR_EIO, "%s: all temporary names are taken", s->run);
 }
 
 static sr_status begin(sr_saving *s, const char *run, int64_t step, uint64_t bytes) {
@@ -67,7 +68,7 @@ static sr_status begin(sr_saving *s, const char *run, int64_t step, uint64_t byt
 sr_status sr_saving_begin(sr_saving **out, const char *run, int64_t step, uint64_t bytes) {
     *out = NULL;
     if (step < 0 || step > SR_MAX_STEP)
-        return sr_fail(SR_EINVAL, "checkpoint: step %" PRId64 " is not in 0..%" PRId64, step,
+        return sr_fail(SR_EINVAL, "checkpoint: step %" PRId64 " is out of range 0..%" PRId64, step,
                        (int64_t)SR_MAX_STEP);
     sr_saving *s;
     SR_TRY(sr_new(&s, 1));
@@ -83,7 +84,7 @@ sr_status sr_saving_begin(sr_saving **out, const char *run, int64_t step, uint64
 
 /* ---- one file -------------------------------------------------------------------------------- */
 
-/* Makes the folder that `name` lies in, once. */
+/* Creates the directory of `name`, once. */
 static sr_status make_folder(sr_saving *s, const char *name) {
     const char *slash = strchr(name, '/');
     if (slash == NULL) return SR_OK;
@@ -94,9 +95,9 @@ static sr_status make_folder(sr_saving *s, const char *name) {
     for (int i = 0; i < s->folder_count; i++)
         if (strcmp(s->folders[i], path) == 0) goto out;
     if (s->folder_count == MAX_FOLDERS)
-        st = sr_fail(SR_EINVAL, "checkpoint: more than %d folders", MAX_FOLDERS);
+        st = sr_fail(SR_EINVAL, "checkpoint: more than %d subdirectories", MAX_FOLDERS);
     else if (sr_io_now.mkdir(path, 0700) != 0)
-        st = sr_fail(SR_EIO, "%s: cannot make the folder: %s", path, strerror(errno));
+        st = sr_fail(SR_EIO, "%s: cannot create the directory: %s", path, strerror(errno));
     else {
         s->folders[s->folder_count++] = path;
         return SR_OK;
@@ -111,7 +112,7 @@ static sr_status add_to_manifest(sr_saving *s, const char *name, uint64_t bytes)
     uint64_t blocks = bytes / SR_MANIFEST_BLOCK + (bytes % SR_MANIFEST_BLOCK != 0);
     for (int64_t i = 0; i < m->count; i++)
         if (strcmp(m->files[i].name, name) == 0)
-            return sr_fail(SR_EINVAL, "checkpoint: the file '%s' is given twice", name);
+            return sr_fail(SR_EINVAL, "checkpoint: duplicate file '%s'", name);
     if (m->count == SR_MANIFEST_MAX_FILES)
         return sr_fail(SR_EINVAL, "checkpoint: more than %d files", SR_MANIFEST_MAX_FILES);
     SR_TRY(sr_grow(&m->files, m->count + 1));
@@ -122,7 +123,7 @@ static sr_status add_to_manifest(sr_saving *s, const char *name, uint64_t bytes)
     return sr_new(&file->blocks, blocks);
 }
 
-/* A new file of the draft, open for writing, with its room claimed. */
+/* A new file of the draft, open for writing, with its space reserved. */
 static sr_status create(sr_saving *s, const char *name, uint64_t bytes) {
     SR_TRY(sr_file_join(&s->path, s->draft, name));
     SR_TRY(sr_file_create(&s->fd, s->path, 0600));
@@ -130,7 +131,7 @@ static sr_status create(sr_saving *s, const char *name, uint64_t bytes) {
     return sr_file_reserve(s->fd, bytes, s->path);
 }
 
-/* Makes the open file durable and lets go of it, whatever happened. */
+/* Makes the open file durable and closes it, even after errors. */
 static sr_status finish(sr_saving *s) {
     sr_status st = sr_file_sync(s->fd, s->path);
     sr_status closed = sr_file_close(s->fd, s->path);
@@ -143,7 +144,7 @@ static sr_status finish(sr_saving *s) {
 sr_status sr_saving_open(sr_saving *s, const char *name, uint64_t bytes) {
     SR_TRY(sr_manifest_check_name(name));
     if (s->fd >= 0 || s->draft == NULL)
-        return sr_fail(SR_EINTERNAL, "checkpoint: '%s' is begun at the wrong time", name);
+        return sr_fail(SR_EINTERNAL, "checkpoint: '%s' is opened out of order", name);
     SR_TRY(add_to_manifest(s, name, bytes));
     SR_TRY(make_folder(s, name));
     XXH3_128bits_reset(s->whole);
@@ -162,7 +163,7 @@ sr_status sr_saving_write(void *saving, const void *bytes, size_t size) {
     sr_saving *s = saving;
     sr_manifest_file *file = &s->manifest->files[s->manifest->count - 1];
     if (s->fd < 0 || size > s->announced - file->bytes)
-        return sr_fail(SR_EINTERNAL, "checkpoint: a file has more bytes than were announced");
+        return sr_fail(SR_EINTERNAL, "checkpoint: a file has more bytes than announced");
     SR_TRY(sr_file_write(s->fd, bytes, size, s->path));
     file->bytes += size;
     XXH3_128bits_update(s->whole, bytes, size);
@@ -180,7 +181,7 @@ sr_status sr_saving_write(void *saving, const void *bytes, size_t size) {
 sr_status sr_saving_close(sr_saving *s) {
     sr_manifest_file *file = &s->manifest->files[s->manifest->count - 1];
     if (s->fd < 0 || file->bytes != s->announced)
-        return sr_fail(SR_EINTERNAL, "checkpoint: '%s' has fewer bytes than were announced",
+        return sr_fail(SR_EINTERNAL, "checkpoint: '%s' has fewer bytes than announced",
                        s->manifest->count > 0 ? file->name : "?");
     if (s->in_block > 0) end_block(s, file);
     XXH128_hash_t sum = XXH3_128bits_digest(s->whole);
@@ -208,12 +209,13 @@ static sr_status write_manifest(sr_saving *s) {
     return st;
 }
 
-/* Gives the draft its name.  Where that name is taken (a step saved before, and trained again) the
- * two change places, so that at no moment neither is there; the old one then goes as a draft. */
+/* Gives the draft its name.  If that name is taken (a step saved before, and trained again), the
+ * two are exchanged, so that one of them is always there; the old one is then removed as a draft.
+ */
 static sr_status publish(sr_saving *s, const char *final) {
     if (sr_file_exists(final)) {
         bool done;
-        sr_log(SR_LOG_WARN, "%s: saved again; the older one is replaced", final);
+        sr_log(SR_LOG_WARN, "%s: saved again; replaces the older checkpoint", final);
         SR_TRY(sr_file_exchange(&done, s->draft, final));
         if (done) return sr_file_sync_dir(s->run);
         SR_TRY(sr_checkpoint_trash(s->run, s->manifest->step));
@@ -226,7 +228,7 @@ static sr_status publish(sr_saving *s, const char *final) {
 
 sr_status sr_saving_commit(sr_saving *s) {
     if (s->fd >= 0 || s->draft == NULL)
-        return sr_fail(SR_EINTERNAL, "checkpoint: committed at the wrong time");
+        return sr_fail(SR_EINTERNAL, "checkpoint: committed out of order");
     SR_TRY(write_manifest(s));
     for (int i = 0; i < s->folder_count; i++) SR_TRY(sr_file_sync_dir(s->folders[i]));
     SR_TRY(sr_file_sync_dir(s->draft));
@@ -241,7 +243,7 @@ void sr_saving_end(sr_saving *s) {
     if (s == NULL) return;
     if (s->fd >= 0) sr_io_now.close(s->fd);
     if (s->draft != NULL && sr_file_remove_tree(s->draft) != SR_OK)
-        sr_log(SR_LOG_WARN, "%s; it goes when the run starts next", sr_message());
+        sr_log(SR_LOG_WARN, "%s; it will be removed when the run starts next", sr_message());
     for (int i = 0; i < s->folder_count; i++) sr_free(s->folders[i]);
     sr_manifest_free(s->manifest);
     sr_free_aligned(s->whole);

@@ -1,12 +1,12 @@
-/* saving.h - a checkpoint is written so that a power cut leaves the old one or the new one.
+/* saving.h - writing a checkpoint so that a power cut leaves either the old one or the new one.
  *
- *   1. room for all of it is checked; a folder .tmp-STEP-RANDOM is made inside the run folder
- *   2. each file: create (O_EXCL), claim its room, write with sums on the fly, fsync, close
- *   3. MANIFEST last, likewise; fsync of the folders
- *   4. rename to step-000012345, fsync of the run folder: only now it counts as saved
+ *   1. check the free space; create a directory .tmp-STEP-RANDOM in the run's directory
+ *   2. each file: create (O_EXCL), reserve its space, write while computing sums, fsync, close
+ *   3. MANIFEST last, in the same way; fsync of the directories
+ *   4. rename to step-000012345, fsync of the run's directory: only now it counts as saved
  *
- * Any failure removes the temporary folder and leaves what stood before.  A file whose fsync failed
- * is never fsynced again: the system may have forgotten what it could not write.
+ * Any failure removes the temporary directory and leaves the previous state.  A file whose fsync
+ * failed is never fsynced again: the kernel may have dropped the data it could not write.
  */
 #ifndef SR_STORE_SAVING_H
 #define SR_STORE_SAVING_H
@@ -22,29 +22,29 @@ extern "C" {
 
 typedef struct sr_saving sr_saving;
 
-/* Begins the checkpoint of `step` in the folder `run`; `bytes` is what all its files will take.
+/* Begins the checkpoint of `step` in the directory `run`; `bytes` is the total size of its files.
  *
  * Errors: SR_EINVAL  a negative step
- *         SR_EIO     not enough room, or the folder cannot be made
+ *         SR_EIO     not enough space, or the directory cannot be created
  */
 sr_status sr_saving_begin(sr_saving **out, const char *run, int64_t step, uint64_t bytes);
 
 /* Starts the file `name` ("config.json", "trainer/state.json") of exactly `bytes` bytes. */
 sr_status sr_saving_open(sr_saving *saving, const char *name, uint64_t bytes);
 
-/* The next bytes of the open file; has the shape of an sr_st_sink. */
+/* The next bytes of the open file; has the signature of an sr_st_sink. */
 sr_status sr_saving_write(void *saving, const void *bytes, size_t size);
 
-/* Ends the open file; SR_EINTERNAL when it did not get the bytes it was announced with. */
+/* Ends the open file; SR_EINTERNAL if it did not receive the announced number of bytes. */
 sr_status sr_saving_close(sr_saving *saving);
 
 /* Open, write, close. */
 sr_status sr_saving_file(sr_saving *saving, const char *name, const void *bytes, size_t size);
 
-/* Steps 3 and 4.  SR_OK: the checkpoint survives a power cut from now on. */
+/* Steps 3 and 4.  SR_OK: the checkpoint now survives a power cut. */
 sr_status sr_saving_commit(sr_saving *saving);
 
-/* Frees the saving; without a commit the temporary folder goes.  NULL is allowed. */
+/* Frees the saving; without a commit the temporary directory is removed.  NULL is allowed. */
 void sr_saving_end(sr_saving *saving);
 
 #ifdef __cplusplus

@@ -152,7 +152,7 @@ static void reader_numbers(void) {
     CHECK_OK(sr_read_u8(&r, &a));
     CHECK_OK(sr_read_u16(&r, &b));
     CHECK_OK(sr_read_u32(&r, &c));
-    CHECK_FAILS(sr_read_end(&r), SR_EDATA, "8 bytes follow the end at byte 7");
+    CHECK_FAILS(sr_read_end(&r), SR_EDATA, "8 unexpected bytes at the end");
     CHECK_OK(sr_read_u64(&r, &d));
     CHECK(a == 1 && b == 2 && c == 3 && d == 0x8000000000000004);
     CHECK_OK(sr_read_end(&r));
@@ -211,7 +211,7 @@ static void reading(void) {
     CHECK(size == 10 && memcmp(bytes, "0123456789", 11) == 0);
     sr_free(bytes);
     CHECK_FAILS(sr_file_read(&bytes, &size, path, 9), SR_EDATA, "has 10 bytes, the limit is 9");
-    CHECK_FAILS(sr_file_read(&bytes, &size, scratch, 9), SR_EDATA, "this is a directory");
+    CHECK_FAILS(sr_file_read(&bytes, &size, scratch, 9), SR_EDATA, "expected a regular file");
     CHECK_FAILS(sr_file_read(&bytes, &size, "/dev/zero", 9), SR_EDATA, "a pipe or a device");
     CHECK(mkfifo(in_scratch("pipe"), 0600) == 0); /* must not wait for a writer */
     CHECK_FAILS(sr_file_read(&bytes, &size, in_scratch("pipe"), 9), SR_EDATA, "a pipe or a device");
@@ -228,8 +228,8 @@ static void reading_at(void) {
     int fd = open(in_scratch("at"), O_RDONLY);
     CHECK_OK(sr_file_pread(fd, bytes, 4, 6, "at"));
     CHECK(memcmp(bytes, "6789", 4) == 0);
-    CHECK_FAILS(sr_file_pread(fd, bytes, 5, 6, "at"), SR_EDATA, "at: cut short: 1 more bytes");
-    CHECK_FAILS(sr_file_pread(fd, bytes, 8, UINT64_MAX - 3, "at"), SR_EDATA, "beyond any file");
+    CHECK_FAILS(sr_file_pread(fd, bytes, 5, 6, "at"), SR_EDATA, "at: truncated: expected 1 more bytes");
+    CHECK_FAILS(sr_file_pread(fd, bytes, 8, UINT64_MAX - 3, "at"), SR_EDATA, "too large for a file");
     CHECK_OK(sr_file_pread(fd, bytes, 0, 10, "at"));
     close(fd);
 }
@@ -246,7 +246,7 @@ static void folders(void) {
     CHECK_OK(sr_file_replace(in_scratch("x/b"), "", 0));
     CHECK_OK(sr_file_replace(in_scratch("x/a"), "", 0));
     CHECK(sr_file_exists(in_scratch("x/a")) && !sr_file_is_dir(in_scratch("x/a")));
-    CHECK_FAILS(sr_file_make_dirs(in_scratch("x/a/c")), SR_EIO, "make the directory");
+    CHECK_FAILS(sr_file_make_dirs(in_scratch("x/a/c")), SR_EIO, "create the directory");
     CHECK_OK(sr_file_list(&names, &count, in_scratch("x")));
     CHECK(count == 3 && strcmp(names[0], "a") == 0 && strcmp(names[2], "y") == 0);
     sr_file_list_free(names, count);
@@ -353,14 +353,14 @@ static void failing_storage(void) {
     inject(1, ENOSPC, "write");
     CHECK_FAILS(sr_file_replace(in_scratch("full"), "x", 1), SR_EIO, "free some space");
     inject(1, EACCES, "open");
-    CHECK_FAILS(sr_file_replace(in_scratch("no"), "x", 1), SR_EIO, "may write to");
+    CHECK_FAILS(sr_file_replace(in_scratch("no"), "x", 1), SR_EIO, "choose a writable");
     inject(1, EIO, "rename");
     CHECK_FAILS(sr_file_replace(in_scratch("no"), "x", 1), SR_EIO, "cannot replace");
     inject(0, 0, NULL);
     CHECK_FAILS(sr_file_replace(in_scratch("none/f"), "x", 1), SR_EIO,
-                "none/f: cannot create a file beside it: its folder does not exist; make it");
+                "none/f: cannot create a temporary file next to it: its directory does not exist");
     CHECK_FAILS(sr_file_replace(in_scratch("swap"), "x", 1), SR_EIO, "name a file, not a dir");
-    CHECK_FAILS(sr_file_replace(in_scratch("swap/f/g"), "x", 1), SR_EIO, "a part of the path");
+    CHECK_FAILS(sr_file_replace(in_scratch("swap/f/g"), "x", 1), SR_EIO, "part of the path is a file");
     inject(2, EIO, "read");
     CHECK_FAILS(sr_file_read(&bytes, &size, in_scratch("swap/f"), 99), SR_EIO, "cannot read");
     CHECK(bytes == NULL);
@@ -529,7 +529,7 @@ static void two_callers_share_a_pool(void) {
 
 static void pool_limits(void) {
     sr_threads *team;
-    CHECK_FAILS(sr_threads_new(&team, -1), SR_EINVAL, "-1 threads");
+    CHECK_FAILS(sr_threads_new(&team, -1), SR_EINVAL, "-1 is out of range");
     CHECK_FAILS(sr_threads_new(&team, 1 << 20), SR_EINVAL, "threads");
     CHECK_OK(sr_threads_new(&team, 0));
     CHECK(sr_threads_count(team) == sr_thread_default() && sr_thread_default() >= 1);

@@ -114,7 +114,7 @@ static void test_hostile_manifests(void) {
     static const char *const names[] = {"..",  "a/..", ".hidden", "/a",       "a//b", "a/b/c",
                                         "a b", "",     "a\n",     "MANIFEST", "a/.b"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        CHECK_FAILS(sr_manifest_check_name(names[i]), SR_EINVAL, "cannot be the name");
+        CHECK_FAILS(sr_manifest_check_name(names[i]), SR_EINVAL, "is not a valid file name");
     char first[] = "a", second[] = "b";
     sr_manifest_file two[] = {{.name = first}, {.name = second}};
     sr_manifest given = {.files = two, .count = 2}, *read;
@@ -194,7 +194,7 @@ static void test_planted(void) {
     sr_saving *saving;
     CHECK_FAILS(sr_saving_begin(&saving, run, 1, UINT64_MAX / 4), SR_EIO, "are needed");
     CHECK_OK(sr_saving_begin(&saving, run, 1, 100));
-    CHECK_FAILS(sr_saving_file(saving, "../x", "x", 1), SR_EINVAL, "cannot be the name");
+    CHECK_FAILS(sr_saving_file(saving, "../x", "x", 1), SR_EINVAL, "is not a valid file name");
     CHECK_FAILS(sr_saving_open(saving, "a", 3) == SR_OK ? sr_saving_write(saving, "abcd", 4)
                                                         : SR_OK,
                 SR_EINTERNAL, "more bytes");

@@ -467,8 +467,8 @@ static void damage_stops_the_loader(void) {
         o.threads = threads;
         o.prefetch = 3;
         CHECK_OK(sr_loader_open(&l, d, &o, NULL));
-        CHECK_FAILS(sr_loader_next(&u, l), SR_EDATA, "cut short");
-        CHECK_FAILS(sr_loader_next(&u, l), SR_EDATA, "cut short"); /* again, not the end */
+        CHECK_FAILS(sr_loader_next(&u, l), SR_EDATA, "truncated");
+        CHECK_FAILS(sr_loader_next(&u, l), SR_EDATA, "truncated"); /* again, not the end */
         sr_loader_close(l);
     }
     sr_dataset_close(d);

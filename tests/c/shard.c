@@ -155,7 +155,7 @@ static void shrinks_while_open(void) {
     CHECK_OK(write_sample(other, 200000));
     CHECK_OK(sr_shard_open(&s, other, 1));
     CHECK(truncate(other, 1000) == 0);
-    CHECK_FAILS(sr_shard_read(s, sr_shard_column(s, "ids"), &id, 150000, 1), SR_EDATA, "cut short");
+    CHECK_FAILS(sr_shard_read(s, sr_shard_column(s, "ids"), &id, 150000, 1), SR_EDATA, "truncated");
     sr_shard_close(s);
 }
 

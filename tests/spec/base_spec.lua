@@ -135,7 +135,7 @@ describe("a full or read-only disk", function()
     pipe:close()
     os.execute("chmod 755 " .. folder)
     if text:find("failed to execute", 1, true) then pending("not root: another user cannot reach the program") end
-    assert.matches("^storage\t.*Permission denied; choose a directory that you may write to", text)
+    assert.matches("^storage\t.*Permission denied; choose a writable directory", text)
     assert.matches("\nstorage\n$", text)
   end)
 end)

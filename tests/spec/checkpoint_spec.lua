@@ -163,14 +163,14 @@ describe("a checkpoint", function()
     local loaded, message, code = checkpoint.load(newest, { model = again, opt = other, carry = "resume" })
     assert.is_nil(loaded)
     assert.equal("data", code)
-    assert.truthy(message:find("model.safetensors: damaged between byte 0", 1, true), message)
+    assert.truthy(message:find("model.safetensors: corrupt between byte 0", 1, true), message)
     assert.equal(1, assert(checkpoint.load(dir, { model = again, opt = other, carry = "resume" })).step)
   end)
 
   it("is absent from empty and missing directories", function()
     local _, message, code = checkpoint.latest(dir)
     assert.equal("missing", code)
-    assert.truthy(message:find("holds no checkpoint", 1, true))
+    assert.truthy(message:find("contains no checkpoint", 1, true))
     _, _, code = checkpoint.load(dir .. "/nowhere", { model = trained(1) })
     assert.equal("missing", code)
   end)
@@ -398,7 +398,7 @@ describe("safetensors", function()
     assert.same({ k = "v" }, f:metadata())
     local _, message, code = f:read("b", "i32")
     assert.equal("data", code)
-    assert.truthy(message:find("holds F16, which cannot be read as i32", 1, true))
+    assert.truthy(message:find("has dtype F16, which cannot be converted to i32", 1, true))
     f:close()
   end)
 
@@ -420,19 +420,19 @@ describe("safetensors", function()
       assert.same({ nil, "data" }, { t, code })
       assert.truthy(message:find(words, 1, true), message)
     end
-    refused("I64", ("<i8"):pack(1 << 31), "i32", "holds 2147483648, which is not in -2147483648..2147483647")
-    refused("BOOL", "\2", "bool", "holds 2, which is not in 0..1")
-    refused("U64", ("<I8"):pack(1), "i32", "holds U64, which cannot be read as i32")
-    refused("F32", ("<f"):pack(1), "bool", "holds F32, which cannot be read as bool")
+    refused("I64", ("<i8"):pack(1 << 31), "i32", "contains 2147483648, which is outside -2147483648..2147483647")
+    refused("BOOL", "\2", "bool", "contains 2, which is outside 0..1")
+    refused("U64", ("<I8"):pack(1), "i32", "has dtype U64, which cannot be converted to i32")
+    refused("F32", ("<f"):pack(1), "bool", "has dtype F32, which cannot be converted to bool")
   end)
 
   it("rejects an invalid file, naming the file and the rule", function()
     local f32 = entry("F32", "1", 0, 4)
     local cases = {
       { "too short", nil, "abc" },
-      { "would end beyond", "{}", nil, 3 },
-      { "would end beyond", "{}", nil, -1 },
-      { "would end beyond", "{}", nil, 1 << 40 },
+      { "would extends beyond", "{}", nil, 3 },
+      { "would extends beyond", "{}", nil, -1 },
+      { "would extends beyond", "{}", nil, 1 << 40 },
       { "not a JSON object", "" },
       { "not a JSON object", " {}" },
       { "not a JSON object", "[]" },
@@ -451,20 +451,20 @@ describe("safetensors", function()
       { "control character", '{"a\xc2\x9b":' .. f32 .. "}", "abcd" },
       { "empty name", '{"":' .. f32 .. "}", "abcd" },
       { "too long", '{"' .. ("a"):rep(257) .. '":' .. f32 .. "}", "abcd" },
-      { "dtype that the format does not know", '{"a":' .. entry("F33", "1", 0, 4) .. "}", "abcd" },
+      { "has an unknown dtype", '{"a":' .. entry("F33", "1", 0, 4) .. "}", "abcd" },
       { "not an object of dtype", '{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4],"x":1}}', "abcd" },
       { "not an object of dtype", '{"a":3}' },
       { "no data_offsets", '{"a":{"dtype":"F32","shape":[1],"data_offsets":[0]}}', "abcd" },
-      { "lies outside the file", '{"a":' .. entry("F32", "1", 4, 8) .. "}", "abcd" },
-      { "lies outside the file", '{"a":' .. entry("F32", "1", 4, 0) .. "}", "abcd" },
-      { "does not agree with its bytes", '{"a":' .. entry("F32", "2", 0, 4) .. "}", "abcd" },
+      { "is outside the file", '{"a":' .. entry("F32", "1", 4, 8) .. "}", "abcd" },
+      { "is outside the file", '{"a":' .. entry("F32", "1", 4, 0) .. "}", "abcd" },
+      { "does not match its size in bytes", '{"a":' .. entry("F32", "2", 0, 4) .. "}", "abcd" },
       { "more elements than 64 bits", '{"a":' .. entry("F32", "4294967296,4294967296,2", 0, 4) .. "}", "abcd" },
-      { "does not agree with its bytes", '{"a":' .. entry("F64", "4611686018427387904", 0, 0) .. "}" },
+      { "does not match its size in bytes", '{"a":' .. entry("F64", "4611686018427387904", 0, 0) .. "}" },
       { "more than 8 dimensions", '{"a":' .. entry("F32", "1,1,1,1,1,1,1,1,1", 0, 4) .. "}", "abcd" },
-      { "follows a hole", '{"a":' .. entry("F32", "1", 4, 8) .. "}", "abcdefgh" },
+      { "follows unused bytes", '{"a":' .. entry("F32", "1", 4, 8) .. "}", "abcdefgh" },
       { "overlaps another", '{"a":' .. f32 .. ',"b":' .. f32 .. "}", "abcd" },
-      { "belong to no tensor", '{"a":' .. f32 .. "}", "abcde" },
-      { "belong to no tensor", "{}", "abcd" },
+      { "unused bytes after the last tensor", '{"a":' .. f32 .. "}", "abcde" },
+      { "unused bytes after the last tensor", "{}", "abcd" },
       { "more than strings", '{"__metadata__":{"a":1}}' },
       { "not an object", '{"__metadata__":"a"}' },
     }
@@ -504,7 +504,7 @@ describe("safetensors", function()
     local t, message, code = f:read("a")
     assert.is_nil(t)
     assert.equal("data", code)
-    assert.truthy(message:find("cut short", 1, true), message)
+    assert.truthy(message:find("truncated", 1, true), message)
     f:close()
   end)
 end)

@@ -317,7 +317,7 @@ describe("a trained vocabulary", function()
     local err
     said, code, err = run(("vocab --size 100 --json --out %s/no/such/v %s"):format(folder, corpus))
     assert.same({ "", 5 }, { said, code })
-    assert.matches("no/such/v: cannot create .* its folder does not exist; make it first", err)
+    assert.matches("no/such/v: cannot create .* its directory does not exist; create it first", err)
     said, code, err = run(("vocab --out %s nowhere.txt"):format(folder)) -- known before the text is looked for
     assert.same({ "", 5 }, { said, code })
     assert.matches("name a file, not a directory", err)
