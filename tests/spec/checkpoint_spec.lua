@@ -430,9 +430,9 @@ describe("safetensors", function()
     local f32 = entry("F32", "1", 0, 4)
     local cases = {
       { "too short", nil, "abc" },
-      { "would extends beyond", "{}", nil, 3 },
-      { "would extends beyond", "{}", nil, -1 },
-      { "would extends beyond", "{}", nil, 1 << 40 },
+      { "header extends beyond", "{}", nil, 3 },
+      { "header extends beyond", "{}", nil, -1 },
+      { "header extends beyond", "{}", nil, 1 << 40 },
       { "not a JSON object", "" },
       { "not a JSON object", " {}" },
       { "not a JSON object", "[]" },
@@ -465,7 +465,7 @@ describe("safetensors", function()
       { "overlaps another", '{"a":' .. f32 .. ',"b":' .. f32 .. "}", "abcd" },
       { "unused bytes after the last tensor", '{"a":' .. f32 .. "}", "abcde" },
       { "unused bytes after the last tensor", "{}", "abcd" },
-      { "more than strings", '{"__metadata__":{"a":1}}' },
+      { "values that are not strings", '{"__metadata__":{"a":1}}' },
       { "not an object", '{"__metadata__":"a"}' },
     }
     for i, case in ipairs(cases) do
