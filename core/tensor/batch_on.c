@@ -28,8 +28,8 @@ static void pack(sr_parcel *p, const sr_batch *b, const sr_device *device) {
     if (b->last != NULL) sr_layout_add_pieces(p, b->last);
 }
 
-static sr_status unpack_target(sr_target_on *on, const sr_tensor *block, const sr_parcel_item *piece,
-                               const sr_target *t) {
+static sr_status unpack_target(sr_target_on *on, const sr_tensor *block,
+                               const sr_parcel_item *piece, const sr_target *t) {
     int each = sr_rows_each(t->reads);
     SR_TRY(sr_parcel_view(&on->rows, block, &piece[0], each));
     SR_TRY(sr_parcel_view(&on->places, block, &piece[1], each));

@@ -8,6 +8,8 @@ local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
 
+require("tests.support.devices").late()
+
 local TINY = "tests/data/model/tiny"
 
 local function folder()

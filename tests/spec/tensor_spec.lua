@@ -5,6 +5,8 @@ local core = require("seqrun.core.tensor")
 
 local devices = require("tests.support.devices")
 
+devices.late()
+
 local each_device, fails = devices.each(it), devices.fails
 
 describe("a scope", function()
