@@ -80,7 +80,7 @@ int lsr_argerror(lua_State *L, int arg, const char *what) {
 
 int lsr_typeerror(lua_State *L, int arg, const char *wanted) {
     return lsr_argerror(L, arg,
-                        lua_pushfstring(L, "wanted %s, got %s", wanted, luaL_typename(L, arg)));
+                        lua_pushfstring(L, "expected %s, got %s", wanted, luaL_typename(L, arg)));
 }
 
 int lsr_result(lua_State *L, sr_status status) {

@@ -16,12 +16,11 @@ static const sr_purpose site_purposes[] = {SR_PURPOSE_DROP_EMBEDDING,  SR_PURPOS
 static sr_dropout check_dropout(lua_State *L, int arg) {
     double p = luaL_optnumber(L, arg, 0.0);
     if (!(p >= 0 && p < 1))
-        lsr_argerror(L, arg,
-                     lua_pushfstring(L, "dropout is %f; a probability below 1 is wanted", p));
+        lsr_argerror(L, arg, lua_pushfstring(L, "dropout is %f; must be a probability below 1", p));
     sr_dropout drop = {.keep = sr_keep_256(p)};
-    if (drop.keep == 0) lsr_argerror(L, arg, "so little would be kept that n/256 rounds to 0");
-    drop.purpose =
-        site_purposes[lsr_checkoption(L, arg + 1, "dropout: the site", "user", site_names)];
+    if (drop.keep == 0)
+        lsr_argerror(L, arg, "dropout is too close to 1: the keep probability n/256 rounds to 0");
+    drop.purpose = site_purposes[lsr_checkoption(L, arg + 1, "dropout: site", "user", site_names)];
     drop.layer = lua_isnoneornil(L, arg + 2) ? 0 : (uint32_t)lsr_checkrange(L, arg + 2, 0, 0xFFF);
     return drop;
 }

@@ -147,7 +147,7 @@ static int record(lua_State *L) {
     luaL_checktype(L, 3, LUA_TFUNCTION);
     sr_tensor **y = lsr_checktensors(L, 1, &outputs), **x = lsr_checktensors(L, 2, &inputs);
     if (outputs < 1 || outputs > SR_NODE_OUTPUTS)
-        return lsr_error(L, "record: the op returned %I tensors; wanted 1 to %d",
+        return lsr_error(L, "record: the op returned %I tensors; expected 1 to %d",
                          (lua_Integer)outputs, SR_NODE_OUTPUTS);
     for (int64_t k = 0; k < outputs; k++) lsr_check(L, sr_tensor_check("record", y[k]));
     for (int64_t i = 0; i < inputs; i++)

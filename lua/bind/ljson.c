@@ -143,8 +143,7 @@ static lua_Integer push_sorted_keys(lua_State *L, int at) {
     while (lua_next(L, at)) {
         lua_pop(L, 1);
         if (lua_type(L, -1) != LUA_TSTRING)
-            luaL_error(L, "json: a key is a %s; keys of an object are strings",
-                       luaL_typename(L, -1));
+            luaL_error(L, "json: a key is a %s; keys must be strings", luaL_typename(L, -1));
         lua_pushvalue(L, -1);
         lua_rawseti(L, keys, ++n);
     }

@@ -47,8 +47,8 @@ static int32_t *list_of(lua_State *L, const char *name, int64_t wanted) {
     int64_t count;
     int32_t *list = list_field(L, name, &count);
     if (list != NULL && count != wanted)
-        lsr_error(L, "layout: %I lengths, but %I in %s", (lua_Integer)wanted, (lua_Integer)count,
-                  name);
+        lsr_error(L, "layout: %I lengths but %I entries in %s", (lua_Integer)wanted,
+                  (lua_Integer)count, name);
     return list;
 }
 
@@ -60,7 +60,7 @@ static int layout_new(lua_State *L) {
     lsr_check_options(L, 1, "layout", known);
     int64_t n;
     int32_t *len = list_field(L, "lens", &n);
-    if (len == NULL) return lsr_error(L, "layout: lens is missing, the list of lengths");
+    if (len == NULL) return lsr_error(L, "layout: 'lens' is missing, the list of lengths");
     int32_t *start = list_of(L, "starts", n);
     uint32_t *uid = (uint32_t *)list_of(L, "uids", n);
     uint32_t *epoch = (uint32_t *)list_of(L, "epochs", n);

@@ -157,12 +157,14 @@ static int op_permute(lua_State *L) {
     int order[SR_MAX_DIMS];
     sr_tensor *x = lsr_checktensor(L, 1);
     int n = lsr_checksizes(L, 2, given);
-    if (n != x->ndim) return lsr_error(L, "permute: %d dimensions named of %d", n, x->ndim);
+    if (n != x->ndim)
+        return lsr_error(L, "permute: %d dimensions given, the tensor has %d", n, x->ndim);
     for (int i = 0; i < n; i++) {
         int64_t dim = given[i] < 0 ? given[i] + n : given[i] - 1;
         if (given[i] == 0 || dim < 0 || dim >= n)
-            return lsr_error(L, "permute: dimension %I of %d; they count from 1",
-                             (lua_Integer)given[i], n);
+            return lsr_error(
+                L, "permute: dimension %I is out of range; the tensor has %d, numbered from 1",
+                (lua_Integer)given[i], n);
         order[i] = (int)dim;
     }
     lsr_check(L, sr_op_permute(lsr_newtensor(L), x, order));
@@ -179,8 +181,7 @@ static int op_transpose(lua_State *L) {
 static int op_t(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1);
     if (x->ndim != 2)
-        return lsr_error(L, "t: a tensor of 2 dimensions is wanted, this has %d; use transpose",
-                         x->ndim);
+        return lsr_error(L, "t: expected a tensor of 2 dimensions, got %d; use transpose", x->ndim);
     lsr_check(L, sr_op_transpose(lsr_newtensor(L), x, 0, 1));
     return 1;
 }
@@ -242,7 +243,7 @@ static int op_to(lua_State *L) {
     bool is_dtype = sr_dtype_parse(&dtype, name);
     if (!is_dtype && !lsr_has_device(name))
         return lsr_error(L,
-                         "to: '%s' is no dtype (f64, f32, bf16, i32, bool) and no device "
+                         "to: '%s' is neither a dtype (f64, f32, bf16, i32, bool) nor a device "
                          "(sr.devices() lists them)",
                          name);
     sr_device *device = is_dtype ? NULL : lsr_device_named(L, name);
@@ -255,7 +256,7 @@ static int op_to(lua_State *L) {
 static int op_cat(lua_State *L) {
     int64_t n;
     sr_tensor **list = lsr_checktensors(L, 1, &n);
-    if (n < 1) return lsr_argerror(L, 1, "a list of at least one tensor is wanted");
+    if (n < 1) return lsr_argerror(L, 1, "expected a list of at least one tensor");
     int dim = lsr_checkdim(L, 2, list[0]->ndim);
     lsr_check(L, sr_op_cat(lsr_newtensor(L), (int)n, list, dim));
     return 1;

@@ -25,7 +25,7 @@ sr_pack_opts lsr_pack_options(lua_State *L, int arg) {
                       .open = (int32_t)lsr_field_range(L, arg, "open", 0, 0, INT32_MAX),
                       .seconds = lsr_field_number(L, arg, "seconds", 0),
                       .solver = lsr_field_string(L, arg, "solver", NULL)};
-    if (!(o.seconds >= 0)) lsr_error(L, "option 'seconds' is %f; wanted a number >= 0", o.seconds);
+    if (!(o.seconds >= 0)) lsr_error(L, "option 'seconds' must be >= 0, got %f", o.seconds);
     return o;
 }
 
@@ -222,7 +222,7 @@ static int builder_free(lua_State *L) {
 static size_t read_parts(lua_State *L, sr_part *parts, int32_t capacity, lua_Integer pattern) {
     size_t n = (size_t)lua_rawlen(L, -1);
     if (n == 0 || n > (size_t)capacity)
-        lsr_error(L, "pack: pattern %I has %I lengths; wanted 1 to %d", pattern, (lua_Integer)n,
+        lsr_error(L, "pack: pattern %I has %I lengths; expected 1 to %d", pattern, (lua_Integer)n,
                   capacity);
     char what[40];
     snprintf(what, sizeof what, "pack: pattern %lld", (long long)pattern);
@@ -243,7 +243,7 @@ static int pack_plan(lua_State *L) {
     lsr_check(L, sr_build_begin(b, h, o.max_seqs, o.solver != NULL ? o.solver : "lua"));
     lua_Integer n = (lua_Integer)lua_rawlen(L, 2);
     for (lua_Integer i = 1; i <= n; i++) {
-        if (lua_rawgeti(L, 2, i) != LUA_TTABLE) lsr_error(L, "pack: pattern %I is no table", i);
+        if (lua_rawgeti(L, 2, i) != LUA_TTABLE) lsr_error(L, "pack: pattern %I is not a table", i);
         int64_t count = lsr_field_range(L, lua_gettop(L), "count", 1, 0, INT64_MAX);
         size_t size = read_parts(L, parts, h->capacity, i);
         lsr_check(L, sr_build_add(b, count, parts, size));

@@ -30,7 +30,7 @@ static int ingest_close(lua_State *L) {
 
 static ingest *check_ingest(lua_State *L) {
     ingest *i = lsr_checkbox(L, 1, INGEST);
-    if (i->in == NULL) lsr_argerror(L, 1, "this text was committed or given up");
+    if (i->in == NULL) lsr_argerror(L, 1, "the data set was already committed or closed");
     return i;
 }
 

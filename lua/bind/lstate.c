@@ -48,7 +48,7 @@ void lsr_state_limit(lua_State *L, size_t bytes) {
 /* An error outside any protected call: there is no way back. */
 static int panic(lua_State *L) {
     const char *message = lua_tostring(L, -1);
-    fprintf(stderr, "seqrun: internal fault: %s\n", message != NULL ? message : "no message");
+    fprintf(stderr, "seqrun: internal error: %s\n", message != NULL ? message : "no message");
     fflush(stderr);
     _exit(70);
 }

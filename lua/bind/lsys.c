@@ -25,7 +25,7 @@
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-/* now() -> seconds of a clock that never goes back */
+/* now() -> seconds of a monotonic clock */
 static int sys_now(lua_State *L) {
     lua_pushnumber(L, sr_time_monotonic());
     return 1;

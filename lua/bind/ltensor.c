@@ -102,7 +102,7 @@ sr_tensor **lsr_checktensors(lua_State *L, int arg, int64_t *count) {
         list[i] = lsr_totensor(L, -1);
         if (list[i] == NULL)
             lsr_argerror(L, arg,
-                         lua_pushfstring(L, "number %I of the list is a %s; wanted live tensors",
+                         lua_pushfstring(L, "element %I of the list is a %s; expected live tensors",
                                          (lua_Integer)i + 1, luaL_typename(L, -1)));
         lua_pop(L, 1);
     }
@@ -112,9 +112,12 @@ sr_tensor **lsr_checktensors(lua_State *L, int arg, int64_t *count) {
 int lsr_checkdim(lua_State *L, int arg, int ndim) {
     int64_t dim = luaL_checkinteger(L, arg);
     if (dim < -ndim || dim > ndim || dim == 0)
-        lsr_argerror(L, arg,
-                     lua_pushfstring(L, "dimension %I of %d; they count from 1, -1 is the last",
-                                     (lua_Integer)dim, ndim));
+        lsr_argerror(
+            L, arg,
+            lua_pushfstring(
+                L,
+                "dimension %I is out of range; the tensor has %d, numbered from 1, -1 is the last",
+                (lua_Integer)dim, ndim));
     return (int)(dim < 0 ? dim + ndim : dim - 1);
 }
 
@@ -124,12 +127,12 @@ int lsr_optdim(lua_State *L, int arg, int ndim, int otherwise) {
 
 static int sizes_of_table(lua_State *L, int arg, int64_t sizes[SR_MAX_DIMS]) {
     lua_Integer n = luaL_len(L, arg);
-    if (n > SR_MAX_DIMS) lsr_argerror(L, arg, "at most 6 dimensions are possible");
+    if (n > SR_MAX_DIMS) lsr_argerror(L, arg, "at most 6 dimensions are supported");
     for (int i = 0; i < (int)n; i++) {
         lua_geti(L, arg, i + 1);
         int whole;
         sizes[i] = lua_tointegerx(L, -1, &whole);
-        if (!whole) lsr_argerror(L, arg, "sizes are whole numbers");
+        if (!whole) lsr_argerror(L, arg, "sizes must be integers");
         lua_pop(L, 1);
     }
     return (int)n;
@@ -139,7 +142,7 @@ int lsr_checksizes(lua_State *L, int arg, int64_t sizes[SR_MAX_DIMS]) {
     if (lua_istable(L, arg)) return sizes_of_table(L, arg, sizes);
     int n = lua_gettop(L) - arg + 1;
     if (n < 0) n = 0;
-    if (n > SR_MAX_DIMS) lsr_argerror(L, arg, "at most 6 dimensions are possible");
+    if (n > SR_MAX_DIMS) lsr_argerror(L, arg, "at most 6 dimensions are supported");
     for (int i = 0; i < n; i++) sizes[i] = luaL_checkinteger(L, arg + i);
     return n;
 }
@@ -148,8 +151,9 @@ sr_dtype lsr_checkdtype(lua_State *L, int arg) {
     sr_dtype dtype;
     const char *name = luaL_checkstring(L, arg);
     if (!sr_dtype_parse(&dtype, name))
-        lsr_argerror(L, arg,
-                     lua_pushfstring(L, "no dtype '%s'; use f64, f32, bf16, i32 or bool", name));
+        lsr_argerror(
+            L, arg,
+            lua_pushfstring(L, "unknown dtype '%s'; use f64, f32, bf16, i32 or bool", name));
     return dtype;
 }
 
@@ -272,7 +276,7 @@ static int tensor_set_requires_grad(lua_State *L) {
                          sr_dtype_name(t->dtype), sr_dtype_name(t->storage->device->real),
                          t->storage->device->name);
     if (t->node != NULL)
-        return lsr_error(L, "requires_grad_: this tensor is a result; detach() it first");
+        return lsr_error(L, "requires_grad_: only leaf tensors can be changed; detach() it first");
     t->requires_grad = on;
     lua_settop(L, 1);
     return 1;
@@ -339,7 +343,7 @@ static int tensor_index(lua_State *L) {
     int whole;
     int64_t i = lua_tointegerx(L, 2, &whole);
     if (!whole)
-        return lsr_error(L, "a tensor's index is %f; wanted a whole number", lua_tonumber(L, 2));
+        return lsr_error(L, "a tensor's index must be an integer, got %f", lua_tonumber(L, 2));
     if (i < 0 && t->ndim > 0) i += t->shape[0] + 1;
     sr_tensor **out = lsr_newtensor(L);
     lsr_check(L, sr_op_select(out, t, 0, i - 1));

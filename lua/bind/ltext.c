@@ -31,7 +31,7 @@ const char *const *lsr_checkpaths(lua_State *L, int arg, size_t *count) {
     if (one) paths[0] = lua_tostring(L, arg);
     for (size_t i = 0; i < *count && !one; i++) {
         if (lua_rawgeti(L, arg, (lua_Integer)i + 1) != LUA_TSTRING)
-            lsr_argerror(L, arg, "a path or a list of paths is wanted");
+            lsr_argerror(L, arg, "expected a path or a list of paths");
         paths[i] = lua_tostring(L, -1); /* held by the table */
         lua_pop(L, 1);
     }
@@ -244,7 +244,7 @@ static int vocab_decode(lua_State *L) {
         lua_Integer id = lua_tointegerx(L, -1, &whole);
         lua_pop(L, 1);
         if (!whole || id < 0 || id >= sr_vocab_size(v))
-            return luaL_error(L, "decode: number %I of the ids is not in 0..%d", i,
+            return luaL_error(L, "decode: ids[%I] is out of range 0..%d", i,
                               (int)sr_vocab_size(v) - 1);
         if (!specials && is_special(v, id)) continue;
         size_t size;

@@ -83,7 +83,7 @@ static int params_fused(lua_State *L) {
     sr_params *p = lsr_checkparams(L, 1);
     const char *name = luaL_checkstring(L, 2);
     sr_fused *group = sr_params_find_fused(p, name);
-    if (group == NULL) return lsr_error(L, "params: there is no fuse group '%s'", name);
+    if (group == NULL) return lsr_error(L, "params: no fuse group named '%s'", name);
     lsr_pushtensor(L, sr_tensor_retain(group->leaf));
     return 1;
 }

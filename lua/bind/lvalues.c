@@ -52,7 +52,7 @@ static int shape_of_table(lua_State *L, int arg, int64_t shape[SR_MAX_DIMS]) {
         lua_geti(L, -1, 1);
     }
     if (lua_isnil(L, -1) && (ndim == 0 || shape[ndim - 1] > 0))
-        lsr_argerror(L, arg, "a number, or nested lists of numbers, is wanted");
+        lsr_argerror(L, arg, "expected a number or nested lists of numbers");
     lua_settop(L, top);
     return ndim;
 }
@@ -71,7 +71,7 @@ static void read_element(lua_State *L, reading *r) {
         *r->next++ = lua_tonumber(L, -1);
         r->truth = false;
     } else {
-        lsr_error(L, "tensor: an element is a %s; wanted numbers", luaL_typename(L, -1));
+        lsr_error(L, "tensor: elements must be numbers, got %s", luaL_typename(L, -1));
     }
 }
 
@@ -82,8 +82,8 @@ static void read_level(lua_State *L, reading *r, int depth) {
         return;
     }
     if (!lua_istable(L, -1) || luaL_len(L, -1) != r->shape[depth])
-        lsr_error(L, "tensor: the lists of dimension %d differ in length; the first has %I",
-                  depth + 1, (lua_Integer)r->shape[depth]);
+        lsr_error(L, "tensor: lists of dimension %d differ in length; the first has %I", depth + 1,
+                  (lua_Integer)r->shape[depth]);
     luaL_checkstack(L, 2, "nested too deeply");
     for (int64_t i = 1; i <= r->shape[depth]; i++) {
         lua_geti(L, -1, i);
@@ -126,7 +126,7 @@ static int from_string(lua_State *L) {
     lsr_check(L, sr_tensor_new(out, device, dtype, ndim, shape));
     wanted = (*out)->storage->bytes;
     if (given != wanted)
-        return lsr_error(L, "from_string: %I bytes for a tensor that needs %I", (lua_Integer)given,
+        return lsr_error(L, "from_string: got %I bytes; the tensor needs %I", (lua_Integer)given,
                          (lua_Integer)wanted);
     lsr_check(L, sr_tensor_write(*out, bytes, dtype));
     return 1;
@@ -178,7 +178,7 @@ static int item(lua_State *L) {
     sr_tensor *t = lsr_checktensor(L, 1);
     char text[160];
     if (sr_tensor_elements(t) != 1)
-        return lsr_error(L, "item: %s holds no single number; use totable()",
+        return lsr_error(L, "item: %s is not a single number; use totable()",
                          sr_tensor_describe(t, text, sizeof text));
     const double *host = read_all(L, 1, SR_F64);
     push_element(L, t->dtype, host[0]);

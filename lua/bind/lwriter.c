@@ -9,7 +9,7 @@
 #define WRITER "seqrun.core.Writer"
 
 static sr_shard_writer *check_writer(lua_State *L) {
-    return lsr_checkobject(L, 1, WRITER, "the file was committed or given up");
+    return lsr_checkobject(L, 1, WRITER, "the file was already committed or closed");
 }
 
 LSR_RELEASE(writer_close, WRITER, sr_shard_writer, sr_shard_abort)
@@ -61,7 +61,7 @@ static int writer_append(lua_State *L) {
     int column = (int)lsr_checkrange(L, 2, 0, SR_SHARD_COLUMNS);
     const char *bytes = luaL_checklstring(L, 3, &size);
     size_t each = sr_shard_element(w, column);
-    if (each == 0) lsr_argerror(L, 2, "there is no such column");
+    if (each == 0) lsr_argerror(L, 2, "no such column");
     if (size % each != 0) lsr_argerror(L, 3, "must hold whole elements");
     return lsr_done(L, sr_shard_append(w, column, bytes, size / each));
 }
@@ -117,7 +117,7 @@ static void read_value(lua_State *L, void *out, const values *v, lua_Integer i) 
     lua_Integer x = number ? lua_tointegerx(L, value, &whole) : 0;
     if (!whole || x < v->least || x > v->most)
         bad_value(L, value, v, i,
-                  lua_pushfstring(L, "an integer from %I to %I is wanted", v->least, v->most));
+                  lua_pushfstring(L, "expected an integer from %I to %I", v->least, v->most));
     memcpy(out, &x, sr_column_size(v->type));
 }
 

@@ -91,8 +91,8 @@ static bool next_event(lua_State *L, reading *r) {
 
 static void refuse_extras(lua_State *L, reading *r, const yaml_char_t *anchor,
                           const yaml_char_t *tag) {
-    if (anchor != NULL) complain(L, r, "anchors (&name) are not read; write the value out");
-    if (tag != NULL) complain(L, r, "tags (!name) are not read; the schema knows the types");
+    if (anchor != NULL) complain(L, r, "anchors (&name) are not supported; write the value out");
+    if (tag != NULL) complain(L, r, "tags (!name) are not supported; the schema has the types");
 }
 
 static void push_node(lua_State *L, const yaml_event_t *event, const char *kind) {
@@ -140,10 +140,11 @@ static bool accept_key(lua_State *L, reading *r, int seen) {
     }
     lua_getfield(L, -1, "value");
     const char *key = lua_tostring(L, -1);
-    if (strcmp(key, "<<") == 0) complain(L, r, "merge keys (<<) are not read; write the keys out");
+    if (strcmp(key, "<<") == 0)
+        complain(L, r, "merge keys (<<) are not supported; write the keys out");
     lua_pushvalue(L, -1);
     if (lua_rawget(L, seen) == LUA_TNUMBER) {
-        lua_pushfstring(L, "key '%s' is given twice; the first is on line %I", key,
+        lua_pushfstring(L, "duplicate key '%s'; the first is on line %I", key,
                         lua_tointeger(L, -1));
         add_problem(L, r, &r->event.start_mark);
         lua_pop(L, 2);
@@ -184,7 +185,7 @@ static bool read_node(lua_State *L, reading *r) {
     luaL_checkstack(L, 12, "YAML nests too deep");
     if (r->event.type == YAML_SCALAR_EVENT) return read_scalar(L, r);
     if (r->event.type == YAML_ALIAS_EVENT) {
-        complain(L, r, "aliases (*name) are not read; write the value out");
+        complain(L, r, "aliases (*name) are not supported; write the value out");
         push_node(L, &r->event, "alias");
         return true;
     }
@@ -205,7 +206,7 @@ static bool read_document(lua_State *L, reading *r) {
     if (!next_event(L, r) || !read_node(L, r)) return false;
     if (!next_event(L, r) || !next_event(L, r)) return false; /* document end */
     if (r->event.type != YAML_STREAM_END_EVENT)
-        complain(L, r, "a second document begins here; keep one document a file");
+        complain(L, r, "a second document begins here; use one document per file");
     return true;
 }
 

@@ -83,7 +83,7 @@ static int report_fault(lua_State *L, int status) {
         fprintf(stderr, "seqrun: out of memory\n");
         return EXIT_MEMORY;
     }
-    fprintf(stderr, "seqrun: internal fault, please report it: %s\n",
+    fprintf(stderr, "seqrun: internal error, please report it: %s\n",
             message != NULL ? message : "(no message)");
     return EXIT_INTERNAL;
 }
@@ -113,7 +113,6 @@ int main(int argc, char **argv) {
     int code = status == LUA_OK ? (int)lua_tointeger(L, -1) : report_fault(L, status);
     lsr_state_close(L);
     if (code != 0 || !output_lost()) return code;
-    fprintf(stderr,
-            "seqrun: standard output cannot take what was to be printed; is its disk full?\n");
+    fprintf(stderr, "seqrun: cannot write to standard output; is its disk full?\n");
     return EXIT_STORAGE;
 }

@@ -1,12 +1,12 @@
--- cli.lua - the command line: which word does what, and which exit code an end has.
+-- cli.lua - the command line: finds the command or recipe to run, and the exit code.
 --
 --     seqrun                     the prompt
 --     seqrun FILE.lua ...        a recipe; `arg` holds what follows, as under `lua`
 --     seqrun -e EXPR             evaluate and print
---     seqrun VERB ...            a file of lua/seqrun/verbs: { summary, define(cmd), run(args) }
+--     seqrun COMMAND ...         a file of lua/seqrun/verbs: { summary, define(cmd), run(args) }
 --
--- A verb's run() returns nothing or an exit code, or nil, message, code.  What it raises is a fault of
--- ours (70); what a recipe raises ends the recipe (1).  See DESIGN, "Exit codes".
+-- A command's run() returns nothing or an exit code, or nil, message, code.  An error it raises is internal
+-- (70); an error that a recipe raises ends the recipe (1).  See DESIGN, "Exit codes".
 
 local failure = require("seqrun.failure")
 local guess = require("seqrun.guess")
@@ -21,7 +21,7 @@ local function complain(message)
   io.stderr:write("seqrun: ", (tostring(message):gsub("%s+$", "")), "\n")
 end
 
--- ---- ends ------------------------------------------------------------------------------------
+-- ---- errors ------------------------------------------------------------------------------------
 
 ---Keeps failures as they are and gives every other error its traceback.
 local function traceback(problem)
@@ -29,10 +29,10 @@ local function traceback(problem)
   return debug.traceback(tostring(problem), 2)
 end
 
----What an error means for the exit code, told on stderr.
+---Prints an error to stderr and returns the exit code.
 ---@param problem any what was raised
 ---@param otherwise integer the code of an error that is no Failure
----@param sentence string what to say before it
+---@param sentence string printed before the error
 local function report(problem, otherwise, sentence)
   local known = failure.of(problem)
   if known then
@@ -47,13 +47,13 @@ local function report(problem, otherwise, sentence)
   return otherwise
 end
 
--- ---- verbs -----------------------------------------------------------------------------------
+-- ---- commands -----------------------------------------------------------------------------------
 
 local function verb_folder()
   return package.searchpath("seqrun.cli", package.path):gsub("cli%.lua$", "verbs")
 end
 
----The names of all verbs.
+---The names of all commands.
 ---@return string[]
 function cli.verbs()
   local names = { "help" }
@@ -68,7 +68,7 @@ local function is_verb(word)
   return word:find("^%l+$") and sys.exists(verb_folder() .. "/" .. word .. ".lua")
 end
 
----The parser of one verb, named as it is called.
+---The parser of one command.
 local function parser_of(name, verb)
   local parser = require("argparse")("seqrun " .. name, verb.summary)
   parser:usage_max_width(100)
@@ -85,7 +85,7 @@ local function run_verb(name, words)
     return USAGE
   end
   local results = table.pack(xpcall(verb.run, traceback, args))
-  if not results[1] then return report(results[2], INTERNAL, "internal fault, please report it: ") end
+  if not results[1] then return report(results[2], INTERNAL, "internal error, please report it: ") end
   local code, message, status = results[2], results[3], results[4]
   if code == nil and message ~= nil then
     complain(message)
@@ -100,19 +100,20 @@ local function overview()
   print("usage: seqrun                                  the prompt")
   print("       seqrun FILE.lua [key.path=value ...]    run a recipe")
   print("       seqrun -e EXPR                          evaluate and print")
-  print("       seqrun VERB ...                         `seqrun help VERB` tells more\n")
+  print("       seqrun COMMAND ...                      see `seqrun help COMMAND`\n")
   print("options of a run:")
   print(require("seqrun.run.options").help())
   print("\nverbs:")
   for _, name in ipairs(cli.verbs()) do
-    local summary = name == "help" and "this page, or the page of a verb" or require("seqrun.verbs." .. name).summary
+    local summary = name == "help" and "print this help, or a command's"
+      or require("seqrun.verbs." .. name).summary
     print(("  %-16s %s"):format(name, summary))
   end
   return 0
 end
 
 local function unknown_verb(word)
-  complain(("there is no verb '%s'%s; see seqrun help"):format(word, guess.hint(word, cli.verbs())))
+  complain(("unknown command '%s'%s; see seqrun help"):format(word, guess.hint(word, cli.verbs())))
   return USAGE
 end
 
@@ -127,7 +128,7 @@ end
 
 -- ---- recipes and expressions -----------------------------------------------------------------
 
----Puts the recipe's name first, so that options may stand before it.
+---Moves the recipe's name to the front, so that options may come before it.
 local function split_recipe(words)
   local options, i = require("seqrun.run.options"), 1
   while words[i] and words[i]:find("^%-") do
@@ -138,7 +139,7 @@ local function split_recipe(words)
   return words[i], rest
 end
 
----A shipped recipe of nearly this name: "; did you mean 'recipes/tiny.lua'?" or "".
+---A shipped recipe with a similar name: "; did you mean 'recipes/tiny.lua'?" or "".
 local function recipe_hint(path)
   local base, shipped = path:match("[^/]*$"), {}
   for _, name in ipairs(sys.list((verb_folder():gsub("lua/seqrun/verbs$", "recipes"))) or {}) do
@@ -149,7 +150,7 @@ local function recipe_hint(path)
   return name and ("; did you mean 'recipes/%s'?"):format(name) or ""
 end
 
----Runs a Lua file as `lua` would: the global `arg` holds what follows its name.
+---Runs a Lua file as `lua` would: the global `arg` has the words after its name.
 local function run_file(path, rest, program)
   local chunk, problem = loadfile(path, "t")
   if not chunk then
@@ -165,7 +166,7 @@ end
 
 local function evaluate(words)
   if not words[2] or words[3] then
-    complain("-e wants one expression, such as -e 'sr.version'")
+    complain("-e requires one expression, such as -e 'sr.version'")
     return USAGE
   end
   local repl = require("seqrun.repl")
@@ -175,8 +176,7 @@ local function evaluate(words)
   return FAILED
 end
 
----A shipped recipe has its name in every folder: what a checkout calls recipes/tiny.lua stands beside
----the Lua files.
+---A shipped recipe can be named from any directory: recipes/tiny.lua of a checkout is next to the Lua files.
 local function find_recipe(path)
   local shipped = verb_folder():gsub("lua/seqrun/verbs$", "") .. path
   local meant = path:find("^recipes/") and not sys.exists(path) and sys.exists(shipped)
@@ -191,13 +191,13 @@ local function run_recipe(words)
     for _, option in ipairs(require("seqrun.run.options").list) do known[#known + 1] = option.name end
     table.move({ "--help", "--version", "-e" }, 1, 3, #known + 1, known)
     local hint = guess.hint(name, known)
-    complain(("%s names no recipe%s; see seqrun help"):format(name, hint))
+    complain(("'%s' does not name a recipe%s; see seqrun help"):format(name, hint))
     return USAGE
   end
   path = find_recipe(path)
   if path:find("%.lua$") or sys.exists(path) then return run_file(path, rest, words[0]) end
   if is_verb(path) then
-    complain(("options of a verb stand behind it: seqrun %s %s"):format(path, table.concat(rest, " ")))
+    complain(("options of a command go after it: seqrun %s %s"):format(path, table.concat(rest, " ")))
     return USAGE
   end
   return unknown_verb(path)
@@ -217,7 +217,7 @@ local function load_plugins()
   end
 end
 
--- ---- the whole -------------------------------------------------------------------------------
+-- ---- main -------------------------------------------------------------------------------
 
 local SAME = { ["--help"] = "help", ["-h"] = "help", ["--version"] = "version" }
 

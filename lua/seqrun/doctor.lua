@@ -1,7 +1,7 @@
--- doctor.lua - is this machine fit to train on, and what would mend what is not.
+-- doctor.lua - checks whether this machine can train, and what to do if not.
 --
--- Every check is a function that returns whether all is well, one line of facts, and the command that
--- helps when it is not.  A check that raises is a cross too: a doctor does not fall ill.
+-- Every check is a function that returns whether it passed, one line of facts, and a command that helps if
+-- it failed.  A check that raises an error has failed.
 
 local sys = require("seqrun.core.sys")
 
@@ -15,7 +15,7 @@ local function gib(bytes) return ("%.1f GiB"):format(bytes / GIB) end
 ---@field name string
 ---@field ok boolean
 ---@field facts string
----@field command? string what to type, when not ok
+---@field command? string a command that helps, if not ok
 
 ---@type { [1]: string, [2]: fun(): boolean, string, string? }[]
 local checks = {}
@@ -35,12 +35,12 @@ check("processor", function()
     if m[name] then has[#has + 1] = name end
   end
   if #has > 0 then return true, m.cpu .. ": " .. table.concat(has, ", ") end
-  return false, m.cpu .. ": no AVX2, so plain loops do the work, slowly", "grep -m1 flags /proc/cpuinfo"
+  return false, m.cpu .. ": no AVX2; using portable loops, which are slow", "grep -m1 flags /proc/cpuinfo"
 end)
 
 check("processors", function()
   local n = sys.machine().processors
-  return n >= 1, ("%d may be used by this process"):format(n)
+  return n >= 1, ("%d available to this process"):format(n)
 end)
 
 check("memory", function()
@@ -49,20 +49,20 @@ check("memory", function()
     "ulimit -v unlimited; cat /sys/fs/cgroup/memory.max"
 end)
 
-check("small numbers", function()
+check("floating point", function()
   local least = 2.0 ^ -1074
   return least > 0 and least / 2 == 0 and tonumber("0.5") == 0.5,
-    "denormal numbers are kept, and a point separates decimals", "env -u LD_PRELOAD LC_ALL=C seqrun doctor"
+    "denormals are kept, and the decimal separator is a point", "env -u LD_PRELOAD LC_ALL=C seqrun doctor"
 end)
 
 check("runs", function()
   local folder = sys.exists("runs") and "runs" or "."
   local probe = ("%s/.doctor-%d"):format(folder, sys.pid())
   local done, message = sys.write_file(probe, "probe\n")
-  if not done then return false, message, "cd to a directory that you may write to, or give --out DIR" end
+  if not done then return false, message, "cd to a writable directory, or use --out DIR" end
   local same = sys.read_file(probe) == "probe\n"
   sys.remove(probe)
-  return same, ("files are written, renamed and synced in %s"):format(sys.real_path(folder) or folder),
+  return same, ("files can be written, renamed and synced in %s"):format(sys.real_path(folder) or folder),
     "df -h ."
 end)
 
@@ -74,12 +74,12 @@ end)
 
 check("command line", function()
   local ok = pcall(require, "argparse")
-  return ok, ok and "argparse is there" or "the Lua module argparse is missing", "apt-get install lua-argparse"
+  return ok, ok and "argparse found" or "Lua module argparse not found", "apt-get install lua-argparse"
 end)
 
 check("tests", function()
   local ok = pcall(require, "busted.core")
-  return ok, ok and "busted is there for make test" or "the Lua module busted is missing",
+  return ok, ok and "busted found, for make test" or "Lua module busted not found",
     "apt-get install lua-busted"
 end)
 
@@ -92,20 +92,20 @@ check("recipes", function()
   local here = package.searchpath("seqrun.doctor", package.path):gsub("lua/seqrun/doctor%.lua$", "")
   local folder = (here == "" and "." or here) .. "/recipes"
   local found = sys.is_dir(folder)
-  return found, found and sys.real_path(folder) or "the recipes are not beside the Lua files",
+  return found, found and sys.real_path(folder) or "recipes not found next to the Lua files",
     "make install, or run from a checkout"
 end)
 
 check("GPU", function()
   for _, name in ipairs(sys.list("/dev") or {}) do
     if name:find("^nvidia%d+$") then
-      return true, "an NVIDIA device is there; this version trains on the CPU"
+      return true, "NVIDIA GPU found; this version trains on the CPU"
     end
   end
-  return true, "none; the CPU does the work"
+  return true, "none; training uses the CPU"
 end)
 
----Makes every check.
+---Runs all checks.
 ---@return seqrun.doctor.finding[]
 function doctor.examine()
   local findings = {}
@@ -119,7 +119,7 @@ function doctor.examine()
   return findings
 end
 
----Whether the terminal says that it shows UTF-8.
+---Whether the locale uses UTF-8.
 local function speaks_utf8()
   local locale = os.getenv("LC_ALL") or os.getenv("LC_CTYPE") or os.getenv("LANG") or ""
   return locale:upper():find("UTF%-?8") ~= nil

@@ -1,7 +1,7 @@
--- failure.lua - how a program ends early: one sentence, and a code that decides the exit code.
+-- failure.lua - errors that end a program with one sentence and an exit code.
 --
--- A recipe says `local ds = sr.must(sr.data.open(path))`: what a correct program can meet arrives as
--- nil, message, code and leaves as a Failure, which the command line prints without a traceback.
+-- A recipe says `local ds = sr.must(sr.data.open(path))`: errors that a correct program can meet
+-- are returned as nil, message, code and raised as a Failure, which the command line prints without a traceback.
 
 local sys = require("seqrun.core.sys")
 
@@ -9,13 +9,13 @@ local failure = {}
 
 ---@class seqrun.Failure
 ---@field message string
----@field code string a status name, such as "data"; "ok" ends the program well
+---@field code string a status name, such as "data"; "ok" exits with success
 local Failure = {}
 Failure.__index = Failure
 
 function Failure:__tostring() return self.message end
 
----The process exit code of this end.
+---The process exit code.
 function Failure:exit_code() return sys.exit_code(self.code) or 1 end
 
 ---Ends the program: the message goes to stderr, the code decides the exit code.
@@ -26,7 +26,7 @@ function failure.raise(code, format, ...)
   error(setmetatable({ message = message, code = code }, Failure), 0)
 end
 
----The values as they are, or the end of the program when the first is nil.
+---Returns its arguments, or ends the program if the first is nil.
 ---@param value any
 ---@param message? string
 ---@param code? string
@@ -35,7 +35,7 @@ function failure.must(value, message, code, ...)
   failure.raise(code or "invalid", "%s", tostring(message))
 end
 
----The failure that an error value is, or nil.
+---The error value if it is a Failure, or nil.
 function failure.of(value)
   return getmetatable(value) == Failure and value or nil
 end

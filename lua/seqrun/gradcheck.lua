@@ -43,7 +43,7 @@ end
 ---@return string? message which input and element differ, with both numbers
 local function check(fn, inputs, options)
   if type(fn) ~= "function" or type(inputs) ~= "table" then
-    error("gradcheck: wanted a function and the list of its inputs, as in gradcheck(f, { x })", 2)
+    error("gradcheck: expected a function and the list of its inputs, as in gradcheck(f, { x })", 2)
   end
   options = options or {}
   for _, x in ipairs(inputs) do

@@ -1,8 +1,8 @@
--- guess.lua - what somebody probably meant: the nearest of some names.
+-- guess.lua - the nearest of some names, for "did you mean".
 
 local guess = {}
 
----Restricted Damerau-Levenshtein distance: insertions, deletions, changes, swaps of neighbours.
+---Restricted Damerau-Levenshtein distance: insertions, deletions, substitutions, transpositions.
 ---@param a string
 ---@param b string
 ---@return integer
@@ -22,7 +22,7 @@ function guess.distance(a, b)
   return above[#b]
 end
 
----The name nearest to `word`, if it is at most two slips away and nearer than a different word would be.
+---The name nearest to `word`, if it is at most two edits away and shares more than half of the word.
 ---@param word string
 ---@param names string[]
 ---@return string|nil

@@ -64,7 +64,7 @@ end
 function ops.embed(ids, types, tables, layout, options)
   options = check.options("embed", options, EMBED)
   if type(tables) ~= "table" then
-    error("embed: the tables are a " .. type(tables) .. "; wanted { word =, position =, type =, gamma =, beta = }", 2)
+    error("embed: tables must be { word =, position =, type =, gamma =, beta = }", 2)
   end
   return core.embed(ids, types, tables.word, tables.position, tables.type, tables.gamma, tables.beta,
     layout, options.eps or EPS, options.dropout, "embedding")
@@ -126,7 +126,7 @@ end
 function ops.mse_loss(x, target, weights)
   if x:numel() ~= target:numel() or x:numel() ~= weights:numel() then
     local given = ("%d predictions, %d targets, %d weights"):format(x:numel(), target:numel(), weights:numel())
-    error("mse_loss: " .. given .. "; wanted one of each a row", 2)
+    error("mse_loss: " .. given .. "; expected one of each per row", 2)
   end
   return ((x:reshape(-1) - target:reshape(-1)):square() * weights:reshape(-1)):sum()
 end
@@ -187,7 +187,7 @@ function ops.custom(rules)
   local given = type(rules) == "table" and rules or {}
   local forward, backward = given.forward, given.backward
   if type(forward) ~= "function" or type(backward) ~= "function" then
-    error("custom: wanted { forward = function, backward = function }", 2)
+    error("custom: expected { forward = function, backward = function }", 2)
   end
   return function(...)
     local context = setmetatable({}, Context)

@@ -1,7 +1,7 @@
--- repl.lua - the plain prompt: a line of Lua, its values, the next line.
+-- repl.lua - the interactive prompt.
 --
--- An expression needs no `=` (which is still read); a line that is not whole is continued; `_` is the
--- last value.  Ctrl-C ends what runs, or the line being typed; Ctrl-D ends the prompt.
+-- An expression needs no `=` (which is still read); an incomplete line is continued; `_` is the
+-- last value.  Ctrl-C interrupts running code or clears the line; Ctrl-D exits.
 
 local failure = require("seqrun.failure")
 local sys = require("seqrun.core.sys")
@@ -10,20 +10,20 @@ local show = require("seqrun.show").show
 
 local repl = {}
 
----What the prompt's code sees: `sr`, `_` and all that Lua has; names it sets stay its own.
+---The environment of the prompt's code: `sr`, `_` and Lua's globals; names it sets do not become globals.
 ---@return table
 function repl.environment()
   return setmetatable({ sr = require("seqrun") }, { __index = _G })
 end
 
 ---Compiles text as an expression or as statements.
----@return function|nil # its first value is true and stands for itself when `expression` is true
+---@return function|nil # if `expression` is true, its first value is true and not a result
 ---@return string? message
----@return boolean? unfinished more lines may make it whole
+---@return boolean? unfinished more lines may complete it
 ---@return boolean? expression
 local function compile(text, env)
   local expression = text:match("^%s*=(.*)$") or text
-  -- a value in front: the call behind it is no tail call, so messages find the prompt's line
+  -- `true` in front makes the call no tail call, so that messages find the prompt's line
   local chunk, first = load("return true, " .. expression, "=prompt", "t", env)
   if chunk then return chunk, nil, false, true end
   local message
@@ -32,8 +32,7 @@ local function compile(text, env)
   return chunk, message, unfinished ~= nil, false
 end
 
----Whether a line of a traceback tells more than the message: code of a person, not the prompt's own line,
----nor what it called in C and in our Lua files.
+---Whether a line of a traceback is useful: user code, not the prompt's own line nor C and library code.
 local function tells(line)
   return not (line:find("^%s*%[C%]") or line:find("^%s*prompt:%d+: in main chunk")
     or line:find("/lua/seqrun/", 1, true) or line:find("tail calls", 1, true))
@@ -64,7 +63,7 @@ function repl.evaluate(text, env)
   return true
 end
 
----One line from standard input; nil at its end, false when Ctrl-C came instead.
+---One line from standard input; nil at its end, false after Ctrl-C.
 local function read_line(prompt)
   io.stdout:write(prompt)
   io.stdout:flush()
@@ -76,7 +75,7 @@ local function read_line(prompt)
   return line and (line:gsub("\n$", ""))
 end
 
----Lines up to a whole statement; nil at the end of the input, false when Ctrl-C came.
+---Lines up to a complete statement; nil at the end of the input, false after Ctrl-C.
 local function read_statement(env, terminal)
   local text = read_line(terminal and "> " or "")
   while text do
@@ -89,7 +88,7 @@ local function read_statement(env, terminal)
   return text
 end
 
----Ctrl-C stops the Lua code and the ops that run, and nothing else.
+---Ctrl-C interrupts the running Lua code and ops only.
 local function evaluate_interruptibly(text, env)
   sys.signals("prompt")
   local called, done, message = pcall(repl.evaluate, text, env)
@@ -104,7 +103,7 @@ end
 function repl.run()
   local env, terminal = repl.environment(), sys.is_terminal(0)
   if terminal then
-    print(("seqrun %s; sr lists what there is, Ctrl-D ends"):format(env.sr.version))
+    print(("seqrun %s; type `sr` to list its parts, Ctrl-D to exit"):format(env.sr.version))
   end
   while true do
     local text = read_statement(env, terminal)

@@ -1,4 +1,4 @@
--- show.lua - values as a person reads them: tables sorted and cut to a depth, text quoted.
+-- show.lua - values as readable text: tables sorted and limited in depth, strings quoted.
 
 local DEPTH, ENTRIES, WIDTH = 4, 40, 100
 

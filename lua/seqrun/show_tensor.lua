@@ -1,4 +1,4 @@
--- show_tensor - a tensor in a few lines: what it is, how its numbers lie, and a corner of them.
+-- show_tensor - a tensor in a few lines: shape and dtype, statistics, and a corner of its values.
 
 local core = require("seqrun.core.tensor")
 
@@ -37,7 +37,7 @@ local function header(t)
   return text
 end
 
----The last two dimensions at the first place of all others, as lines.
+---The last two dimensions at index 1 of all others, as lines.
 local function corner(t)
   local block = t:detach()
   while block:dim() > 2 do block = block:select(1, 1) end

@@ -112,7 +112,7 @@ end
 ---@return seqrun.Tensor
 function tensor.full(sizes, value, options)
   if type(sizes) ~= "table" or type(value) ~= "number" and type(value) ~= "boolean" then
-    error("full: wanted the sizes and a number, as in full({ 2, 3 }, 1)", 2)
+    error("full: expected the sizes and a number, as in full({ 2, 3 }, 1)", 2)
   end
   options = check_options("full", options, KNOWN)
   return finish(core.full(sizes, value, options.dtype, options.device), options)
@@ -126,7 +126,7 @@ end
 ---@return seqrun.Tensor
 function tensor.arange(first, last, step, options)
   if not tonumber(first) or not tonumber(last) or step == 0 then
-    error("arange: wanted the first and the last number, and a step that is not 0, as in arange(0, 9)", 2)
+    error("arange: expected the first and the last number, and a step that is not 0, as in arange(0, 9)", 2)
   end
   local list = {}
   for x = first, last, step or 1 do list[#list + 1] = x end
@@ -222,7 +222,7 @@ setmetatable(core.methods, {
   __index = function(methods, key)
     if type(key) ~= "string" then
       local fix = "narrow() takes a range, index() a tensor of rows, counted from 0"
-      error(("a tensor's index is a %s; wanted a whole number; %s"):format(type(key), fix), 3)
+      error(("a tensor's index must be an integer, got a %s; %s"):format(type(key), fix), 3)
     end
     local names = {}
     for name in pairs(methods) do names[#names + 1] = name end

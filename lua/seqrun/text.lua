@@ -18,7 +18,7 @@ local text = {}
 function text.vocab(path) return core.vocab(path) end
 
 ---@class seqrun.text.Tokenizer
----@field core seqrun.core.text.tokenizer what C functions take
+---@field core seqrun.core.text.tokenizer for C functions
 ---@field vocab seqrun.core.text.vocab
 ---@field lowercase boolean
 local Tokenizer = {}
@@ -33,15 +33,15 @@ local TOKENIZER = { vocab = true, lowercase = true, keep_accents = true, literal
 
 ---A tokenizer that gives the ids of Hugging Face's BertWordPieceTokenizer.
 ---
----`lowercase` is on unless it is false, and then strips accents unless `keep_accents`.  Specials that
----are written out in a text, such as [MASK], become their ids unless `literal`.
+---`lowercase` is on unless it is false, and then strips accents unless `keep_accents`.  Special
+---tokens written in a text, such as [MASK], become their ids unless `literal`.
 ---@param t { vocab: string|seqrun.core.text.vocab, lowercase?: boolean, keep_accents?: boolean, literal?: boolean }
 ---@return seqrun.text.Tokenizer? tokenizer
 ---@return string? message
 ---@return string? code
 function text.tokenizer(t)
   check.options("text.tokenizer", t, TOKENIZER)
-  if t.vocab == nil then error("text.tokenizer: give vocab, a path or a vocabulary", 2) end
+  if t.vocab == nil then error("text.tokenizer: 'vocab' is missing; give a path or a vocabulary", 2) end
   local vocab, lowercase = t.vocab, t.lowercase ~= false
   if type(vocab) == "string" then
     local message, code
@@ -52,7 +52,7 @@ function text.tokenizer(t)
   return setmetatable({ core = core.tokenizer(vocab, options), vocab = vocab, lowercase = lowercase }, Tokenizer)
 end
 
----Puts [CLS] before the first part and [SEP] behind each, with a token type for each id.
+---Puts [CLS] before the first part and [SEP] after each, with a token type for each id.
 local function frame(vocab, parts, offsets)
   local ids, types, places = { vocab:special("cls") }, { 0 }, { { 0, 0 } }
   for number, part in ipairs(parts) do
@@ -91,7 +91,7 @@ function Tokenizer:encode(line, pair, options)
   return parts[1].ids, { types = types, offsets = parts[1].offsets }
 end
 
----The tokens of a line as they are spelt in the vocabulary.
+---The tokens of a line as they are spelled in the vocabulary.
 ---@param line string
 ---@return string[]
 function Tokenizer:tokens(line)
@@ -113,7 +113,7 @@ local TRAIN = {
 
 ---@class seqrun.text.train
 ---@field files string|string[]
----@field size? integer tokens in all, 30522 by default
+---@field size? integer total number of tokens, 30522 by default
 ---@field min_frequency? integer of a pair, 2 by default
 ---@field limit_alphabet? integer different characters, 1000 by default
 ---@field lowercase? boolean true by default
@@ -121,14 +121,14 @@ local TRAIN = {
 ---@field word_limit? integer different words kept while counting, 2^23 by default
 ---@field threads? integer all by default
 
----Makes a vocabulary from text files; the same text gives the same vocabulary on any number of threads.
+---Trains a vocabulary on text files; the result does not depend on the number of threads.
 ---@param t seqrun.text.train
 ---@return seqrun.core.text.vocab? vocab
----@return table|string|nil counts what was met and what was left out; the message on failure
+---@return table|string|nil counts of words and of what was left out; the message on failure
 ---@return string? code
 function text.train(t)
   check.options("text.train", t, TRAIN)
-  if t.files == nil then error("text.train: give files, a path or a list of paths", 2) end
+  if t.files == nil then error("text.train: 'files' is missing; give a path or a list of paths", 2) end
   local options = {}
   for key in pairs(TRAIN) do options[key] = t[key] end
   options.files = nil
@@ -138,10 +138,10 @@ end
 
 local SENTENCES = { files = true, format = true, limit = true }
 
----Goes through sentences: `for sentence, document in assert(sr.text.sentences { files = "emma.txt" }) do`.
+---Iterates over sentences: `for sentence, document in assert(sr.text.sentences { files = "emma.txt" }) do`.
 ---
 ---`format` is "prose" (wrapped lines, blank line between documents) or "lines" (one sentence a line).
----What goes wrong on the way is raised.
+---Errors during the iteration are raised.
 ---@param t { files: string|string[], format?: "prose"|"lines", limit?: integer }
 ---@return (fun(): string?, integer?)? next
 ---@return string? message
@@ -149,7 +149,7 @@ local SENTENCES = { files = true, format = true, limit = true }
 ---@return userdata? closing
 function text.sentences(t)
   check.options("text.sentences", t, SENTENCES)
-  if t.files == nil then error("text.sentences: give files, a path or a list of paths", 2) end
+  if t.files == nil then error("text.sentences: 'files' is missing; give a path or a list of paths", 2) end
   local sentences, problem, status = core.sentences(t.files, { format = t.format, limit = t.limit })
   if not sentences then return nil, problem, status end
   return function()

@@ -78,7 +78,7 @@ describe("the command line", function()
     assert.truthy(err:find("did you mean '--dry-run'?", 1, true))
     code, _, err = run { "--json", "version" }
     assert.equal(2, code)
-    assert.truthy(err:find("stand behind it: seqrun version --json", 1, true))
+    assert.truthy(err:find("go after it: seqrun version --json", 1, true))
     code, _, err = run { "-e", "sr.optm" }
     assert.equal(1, code)
     assert.truthy(err:find("did you mean 'optim'?", 1, true))
@@ -125,7 +125,7 @@ describe("the command line", function()
     for _, words in ipairs { { "help" }, { "version", "--json" }, { "-e", "for i = 1, 1e4 do print(i) end" } } do
       local code, _, err = run(words, { shell = ">/dev/full" })
       assert.equal(5, code)
-      assert.matches("^seqrun: standard output .*full", err)
+      assert.matches("^seqrun: cannot write to standard output.*full", err)
     end
   end)
 

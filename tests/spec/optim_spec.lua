@@ -301,7 +301,7 @@ describe("params", function()
       sr.params.new { { name = "a", shape = { 1 }, fuse = "f", pad_rows_to = 8 } }
     end)
     fails("did you mean 'weight'", function() sr.params.new({ { name = "weight", shape = { 1 } } }):get("wieght") end)
-    fails("there is no fuse group", function() sr.params.new({ { name = "w", shape = { 1 } } }):fused("x") end)
+    fails("no fuse group named", function() sr.params.new({ { name = "w", shape = { 1 } } }):fused("x") end)
     fails("matches no parameter", function()
       sr.optim.adamw(sr.params.new { { name = "w", shape = { 1 } } }, { groups = { { match = "bias" } } })
     end)

@@ -214,7 +214,7 @@ describe("a solver written in Lua", function()
     assert.equal("invalid", code)
     pack.register("shrugs", function() end)
     assert.has_error(function() pack({ 5, 5 }, { max_len = 64, solver = "shrugs" }) end,
-      "pack: solver shrugs returned a nil; wanted a list of patterns, { count = packs, length, ... } each")
+      "pack: solver shrugs returned a nil; expected a list of patterns, { count = packs, length, ... } each")
     pack.register("overflows", function() return { { count = 1, 60, 60 } } end)
     assert.is_nil((pack({ 60, 60 }, { max_len = 64, solver = "overflows" })))
     assert.has_error(function() pack.register("lpfhp", print) end)
@@ -357,7 +357,7 @@ describe("seqrun pack", function()
       { 3, "no/such.hist", "--hist", "no/such.hist" },
       { 3, "does not fit a pack of 10", "--hist", COLA, "--max-len", "10" },
       { 2, "did you mean 'lpfhp'", "--hist", COLA, "--solver", "lpfp" },
-      { 2, "not a whole number", "--hist", COLA, "--max-seqs", "0" },
+      { 2, "not a positive integer", "--hist", COLA, "--max-seqs", "0" },
       { 2, "nothing to pack" },
       { 2, "not both", "x.sqr", "--hist", COLA },
       { 2, "1 to 65535", "--hist", COLA, "--max-len", "70000" },

@@ -212,7 +212,7 @@ describe("a run", function()
     local code, _, err = run("--out", out, "sed=1", "rate.peak=high", "optimizer.nam=lamb", "mask.prob=2", "warmup=3")
     assert.equal(2, code)
     holds(err, {
-      "did you mean 'seed'", "'high'", "did you mean 'name'", "at most 0.9", "exists under 'rate'", "5 mistakes",
+      "did you mean 'seed'", "'high'", "did you mean 'name'", "at most 0.9", "exists under 'rate'", "5 errors",
     })
     assert.is_false(sys.exists(out))
   end)

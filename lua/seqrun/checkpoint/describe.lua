@@ -1,5 +1,5 @@
--- describe.lua - what stands at a path: a run, a checkpoint, weights, a data set, a vocabulary, a plan,
--- metrics.  Told by what is in it, never by its name; rubbish is an answer too, never a crash.
+-- describe.lua - what is at a path: a run, a checkpoint, weights, a data set, a vocabulary, a plan, metrics.
+-- Recognised by content, never by name; invalid files are reported, never a crash.
 
 local exact = require("seqrun.checkpoint.exact")
 local json = require("seqrun.core.json")
@@ -69,7 +69,7 @@ local function describe_dataset(path)
   return facts
 end
 
----A vocabulary is text whose lines are tokens, the specials among them.
+---A vocabulary is text whose lines are tokens, including the special tokens.
 local function describe_vocab(path)
   local text = sys.read_file(path, 1 << 26)
   if not text or text:find("\0", 1, true) or not utf8.len(text) then return nil end
@@ -109,10 +109,10 @@ local function describe_file(path)
     return facts
   end
   local known = "a data set, vocabulary, plan, safetensors or metrics file, a run or a checkpoint"
-  return nil, message or ("%s: this is not %s"):format(path, known), code or "data"
+  return nil, message or ("%s: not %s"):format(path, known), code or "data"
 end
 
--- ---- folders ---------------------------------------------------------------------------------
+-- ---- directories ---------------------------------------------------------------------------------
 
 local function read_json(path)
   local text = sys.read_file(path, 1 << 24)
@@ -166,14 +166,14 @@ local function describe_folder(path)
   return nil, ("%s: neither a run nor a checkpoint"):format(path), "data"
 end
 
----What stands at a path: a table with `kind` ("run", "checkpoint", "safetensors", "dataset", "vocabulary",
+---What is at a path: a table with `kind` ("run", "checkpoint", "safetensors", "dataset", "vocabulary",
 ---"plan", "metrics") and facts of that kind.
 ---@param path string
 ---@return table|nil
 ---@return string? message
 ---@return string? code
 function describe.describe(path)
-  if not sys.exists(path) then return nil, ("%s: there is no such file or folder"):format(path), "missing" end
+  if not sys.exists(path) then return nil, ("%s: no such file or directory"):format(path), "missing" end
   local folder = sys.is_dir(path)
   local ok, facts, message, code = pcall(folder and describe_folder or describe_file, path)
   if not ok then return nil, ("%s: %s"):format(path, tostring(facts)), "data" end

@@ -1,4 +1,4 @@
--- config - strict YAML, typed by a schema; every mistake at once, with its place and a guess.
+-- config - strict YAML, typed by a schema; all errors at once, with location and suggestion.
 --
 --     local schema = config.map {
 --       { "seed", config.integer { default = 1, min = 0, doc = "key of every random decision" } },
@@ -7,7 +7,7 @@
 --     local loaded, message, code = config.load { schema = schema, file = "x.yaml", arguments = { "rate.peak=1e-4" } }
 --     print(loaded.values.rate.peak)
 --
--- Values come from four layers, each over the one before: defaults, the file, the preset that
+-- Values come from four layers, each overriding the one before: defaults, the file, the preset that
 -- `preset` names (a part of the file under `presets`), the arguments.  All pass the same checks.
 
 local problems = require("seqrun.config.problems")
@@ -30,7 +30,7 @@ Config.__index = Config
 
 -- ---- checking nodes against types ------------------------------------------------------------
 
----What a check needs at hand: problems, the whole schema, and where values came from.
+---The state of a check: problems, the whole schema, and where values came from.
 local Check = {}
 Check.__index = Check
 
@@ -50,17 +50,17 @@ function Check:scalar(wanted, node, path)
   local name = path:match("[^.]*$")
   if is_null(node) then
     local way = wanted.optional and "; write none to leave it unset" or ""
-    return self.found:add(node, "'%s' has no value; %s is wanted%s", name, wanted:describe(), way)
+    return self.found:add(node, "'%s' has no value; expected %s%s", name, wanted:describe(), way)
   end
   if node.kind ~= "scalar" then
     local given = node.kind == "map" and "keys" or "a list"
-    return self.found:add(node, "'%s' is %s, not %s", name, wanted:describe(), given)
+    return self.found:add(node, "'%s' must be %s, not %s", name, wanted:describe(), given)
   end
   if wanted.optional and node.value == "none" and not node.quoted then return nil end
   local value, want, hint = wanted:parse(node.value)
   if value == nil then
     local text = #node.value > 40 and node.value:sub(1, 40) .. "..." or node.value
-    self.found:add(node, "'%s' is '%s', but %s is wanted%s", name, text, want, hint or "")
+    self.found:add(node, "'%s' is '%s'; expected %s%s", name, text, want, hint or "")
   end
   return value
 end
@@ -68,7 +68,7 @@ end
 function Check:list(wanted, node, path)
   if wanted.optional and node.kind == "scalar" and node.value == "none" then return nil end
   if node.kind ~= "list" then
-    return self.found:add(node, "'%s' wants a list, such as [a, b]", path:match("[^.]*$"))
+    return self.found:add(node, "'%s' must be a list, such as [a, b]", path:match("[^.]*$"))
   end
   local list = {}
   for i, item in ipairs(node) do
@@ -80,7 +80,7 @@ function Check:list(wanted, node, path)
   if #list < least or #list > (most or #list) then
     local want = least == most and ("%d"):format(least) or most and ("%d to %d"):format(least, most)
       or ("at least %d"):format(least)
-    return self.found:add(node, "'%s' has %d %s; wanted %s", path, #list, #list == 1 and "entry" or "entries", want)
+    return self.found:add(node, "'%s' has %d %s; expected %s", path, #list, #list == 1 and "entry" or "entries", want)
   end
   return list
 end
@@ -104,7 +104,7 @@ end
 function Check:map(wanted, node, prefix)
   if node.kind ~= "map" then
     local name = prefix:match("([^.]*)%.$") or "the config"
-    return self.found:add(node, "'%s' holds keys and values, not %s", name,
+    return self.found:add(node, "'%s' must be keys and values, not %s", name,
       node.kind == "list" and "a list" or "one value")
   end
   for _, entry in ipairs(node) do
@@ -155,8 +155,8 @@ function config.get(values, path)
   return values
 end
 
----A rule is { keys = { path, ... }, check = fn(value, ...) -> message or nil }; it is asked when all its
----keys have passed their own checks, and its message stands at the first of them that was given.
+---A rule is { keys = { path, ... }, check = fn(value, ...) -> message or nil }; it is applied if all its
+---keys have passed their own checks, and its message is reported at the first of them that was given.
 local function apply_rules(check, rules, values, root)
   for _, rule in ipairs(rules or {}) do
     local arguments, place, good = {}, nil, true
@@ -188,7 +188,7 @@ local function read_presets(root, schema, found)
   local entry = take(root, "presets")
   if not entry then return {}, {} end
   if entry.value.kind ~= "map" then
-    found:add(entry.value, "'presets' holds names, and under each the keys that it sets")
+    found:add(entry.value, "'presets' must have names, and under each the keys it sets")
     return {}, {}
   end
   local parts, names = {}, {}
@@ -202,7 +202,7 @@ local function read_presets(root, schema, found)
   return parts, names
 end
 
----Lays the chosen preset over the file; the choice is an argument's, or the file's own `preset`.
+---Merges the chosen preset into the file; an argument chooses it, or the file's own `preset`.
 local function lay_preset(root, arguments, schema, found)
   local parts, names = read_presets(root, schema, found)
   local entry = take(root, "preset")
@@ -217,7 +217,7 @@ local function lay_preset(root, arguments, schema, found)
   if not choice or choice.value == "none" then return nil end
   local part = parts[choice.value]
   if not part then
-    local known = #names > 0 and "; there are " .. table.concat(names, ", ") or "; the file has none"
+    local known = #names > 0 and "; choose one of: " .. table.concat(names, ", ") or "; the file has none"
     found:add(choice, "unknown preset '%s'%s", tostring(choice.value), known)
   elseif part.kind == "map" then
     tree.lay(root, part, "preset " .. choice.value)
@@ -225,7 +225,7 @@ local function lay_preset(root, arguments, schema, found)
   end
 end
 
----Problems that arise in a preset are found twice when it is in use: once is enough.
+---Problems in a preset are found twice if it is used; keeps one of them.
 local function without_repeats(found)
   local seen, list = {}, problems.new()
   for _, problem in ipairs(found) do
@@ -268,7 +268,7 @@ function config.load(options)
   }, Config)
 end
 
--- ---- what a loaded config can tell -----------------------------------------------------------
+-- ---- printing a loaded config -----------------------------------------------------------
 
 local function dump_map(schema, values, depth, out)
   for _, field in ipairs(schema.fields) do
@@ -286,11 +286,11 @@ end
 ---The whole config as YAML without presets: reading it gives the same values.
 ---@return string
 function Config:dump()
-  local head = "# Every value of this run; `config=` of this file repeats it."
+  local head = "# All values of this run; to repeat it, pass this file with `config=`."
   return table.concat(dump_map(self.schema, self.values, 0, { head }), "\n") .. "\n"
 end
 
----A table of every key: its value, where it came from, what it is for.
+---A table of all keys: value, origin, description.
 ---@return string
 function Config:explain()
   local rows, widths = {}, { 0, 0, 0 }

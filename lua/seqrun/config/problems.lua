@@ -1,4 +1,4 @@
--- problems.lua - everything that is wrong with a config, told at once: where, what, and what to do.
+-- problems.lua - all errors of a config, reported at once: where, what, and what to do.
 
 local Problems = {}
 Problems.__index = Problems
@@ -21,7 +21,7 @@ local function argument_source(argument, shift)
   return { argument = argument, shift = shift or 0 }
 end
 
----Adds a problem at a node; a node without a place stands for its whole source.
+---Adds a problem at a node; a node without a position means its whole source.
 ---@param node table { source, line, column, width? }
 function Problems:add(node, format, ...)
   self[#self + 1] = {
@@ -37,7 +37,7 @@ local function place(problem)
   return ("%s:%d:%d"):format(source.name, problem.line, problem.column)
 end
 
----Blanks that take the room of the text before a column, with its tabs kept.
+---Spaces as wide as the text before a column, keeping tabs.
 local function indent(line, column)
   local last = utf8.len(line) and utf8.offset(line, column) or column
   local before = line:sub(1, (last or #line + 1) - 1)
@@ -76,7 +76,7 @@ function Problems:__tostring()
     out[i] = ("%s: %s%s"):format(place(list[i]), list[i].message, excerpt(list[i]))
   end
   if #list > MOST_SHOWN then out[#out + 1] = ("and %d more"):format(#list - MOST_SHOWN) end
-  if #list > 1 then out[#out + 1] = ("%d mistakes; nothing was started"):format(#list) end
+  if #list > 1 then out[#out + 1] = ("%d errors; nothing was started"):format(#list) end
   return table.concat(out, "\n")
 end
 

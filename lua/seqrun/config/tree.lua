@@ -1,4 +1,4 @@
--- tree.lua - the nodes of a config before they have types: read, laid over each other, set by argument.
+-- tree.lua - the nodes of a config before they have types: parsed, merged, set by arguments.
 --
 -- A node is what seqrun.core.yaml gives, with its source; a map has its entries by name.
 
@@ -39,7 +39,7 @@ function tree.read(text, source, found)
   if root == nil then return tree.empty(source) end
   prepare(root, source)
   if root.kind == "map" then return root end
-  found:add(root, "a config is keys and values, such as `seed: 1`")
+  found:add(root, "a config must be keys and values, such as `seed: 1`")
   return tree.empty(source)
 end
 
@@ -129,10 +129,10 @@ function tree.set(root, argument, schema, found)
     local inner = wanted.by_name[key.value]
     if not inner then return found:add(key, "%s", tree.unknown(key.value, wanted, schema)) end
     if inner.kind ~= "map" and i < #keys then
-      return found:add(keys[i + 1], "'%s' holds %s, no keys", key.value, inner:describe())
+      return found:add(keys[i + 1], "'%s' is %s and has no keys", key.value, inner:describe())
     end
     if inner.kind == "map" and i == #keys then
-      return found:add(key, "'%s' holds keys; set one of them, such as %s.%s=...", key.value, path,
+      return found:add(key, "'%s' has keys; set one of them, such as %s.%s=...", key.value, path,
         inner.fields[1].name)
     end
     if i == #keys then
@@ -168,7 +168,7 @@ function tree.unknown(name, wanted, schema)
   local hint = require("seqrun.guess").hint(name, names)
   local found = hint == "" and homes(name, schema, "", {}) or {}
   if hint == "" and schema.by_name[name] and wanted ~= schema then
-    hint = "; that key exists at the top"
+    hint = "; that key exists at the top level"
   elseif found[1] then
     hint = ("; that key exists under '%s'"):format(found[1])
   elseif hint == "" and #names <= 12 then

@@ -1,11 +1,11 @@
--- types.lua - what a key of a config may hold: how its text is read, checked and written.
+-- types.lua - the types of config keys: parsing, checking and writing values.
 --
 -- A type is a table { kind, default?, required?, optional?, min?, max?, word?, doc?, changeable? }.
 --
 --   required     the key must be given
 --   optional     it may be left out, or given as `none`: its value is nil
---   word         stands for a value of its own, such as `auto` for a number
---   changeable   a resumed run may have another value than the run it goes on from
+--   word         a word allowed besides the type's values, such as `auto` for a number
+--   changeable   a resumed run may change the value
 --
 -- Text becomes a value by the type, never by its looks: `no` is text for a string and wrong for a number.
 
@@ -13,7 +13,7 @@ local guess = require("seqrun.guess")
 
 local types = {}
 
----Integers up to this size are exact in a double, so a number that looks whole is whole.
+---Integers up to this size are exact in a double, so a double that looks like an integer is exact.
 local EXACT = 1 << 53
 
 local Type = {}
@@ -48,9 +48,9 @@ parse.path = parse.string
 
 function parse.integer(_, text)
   local value = decimal(text)
-  if not value or math.abs(value) > EXACT then return nil, "a whole number" end
+  if not value or math.abs(value) > EXACT then return nil, "an integer" end
   local whole = math.tointeger(value)
-  if not whole then return nil, "a whole number" end
+  if not whole then return nil, "an integer" end
   return whole
 end
 
@@ -147,7 +147,7 @@ end
 ---"a number" and so on, for messages.
 function Type:describe()
   local names = {
-    string = "text", path = "a path", integer = "a whole number", number = "a number", boolean = "true or false",
+    string = "a string", path = "a path", integer = "an integer", number = "a number", boolean = "true or false",
     duration = "a time", size = "a size", list = "a list", map = "keys and values",
   }
   return names[self.kind] or "one of " .. table.concat(self.names, ", ")
@@ -176,7 +176,7 @@ function types.map(fields, options)
   return new("map", options, { fields = fields, by_name = by_name })
 end
 
----The keys of two maps in one: maps of the same name are merged; any other name given twice is a mistake.
+---The keys of two maps in one: maps of the same name are merged; any other duplicate name is an error.
 ---@param first table
 ---@param second table
 function types.merge(first, second)
@@ -189,13 +189,13 @@ function types.merge(first, second)
     elseif before[2].kind == "map" and field.type.kind == "map" then
       before[2] = types.merge(before[2], field.type)
     else
-      error(("config: key '%s' is declared twice; choose another name"):format(field.name), 2)
+      error(("config: duplicate key '%s' in the schema; choose another name"):format(field.name), 2)
     end
   end
   return types.map(fields)
 end
 
----Calls fn(path, type) for every key that holds a value, in the order of the schema.
+---Calls fn(path, type) for every key with a value, in the order of the schema.
 function types.each(schema, fn, prefix)
   for _, field in ipairs(schema.fields) do
     local path = (prefix or "") .. field.name

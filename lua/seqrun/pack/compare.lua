@@ -1,11 +1,11 @@
--- compare.lua - every solver on one histogram, and what people do today.
+-- compare.lua - all solvers on one histogram, and common baselines.
 
 local core = require("seqrun.core.pack")
 local show = require("seqrun.pack.show")
 
 ---@class seqrun.PackComparison
 ---@field rows table[] name, packs (slots / max_len), efficiency, factor, gap_percent, deepest, milliseconds, note
----@field lower_bound integer the strongest of all
+---@field lower_bound integer the largest of all bounds
 local Comparison = {}
 Comparison.__index = Comparison
 Comparison.__name = "seqrun.PackComparison"
@@ -40,15 +40,15 @@ end
 local function today(histogram, options)
   local info = histogram:info()
   local rows = {
-    row_of("padding", info.sequences * info.max_len, histogram, { note = "one sequence a row" }),
+    row_of("padding", info.sequences * info.max_len, histogram, { note = "one sequence per row" }),
     row_of(("sorted batches of %d"):format(BATCH), sorted_slots(histogram:counts()), histogram,
-      { note = "padded to the longest of each batch: rows of many widths, batches that are not random",
+      { note = "padded to the longest of each batch: varying widths, batches not random",
         other_widths = true }),
   }
   local next_fit, message = core.solve(histogram, { solver = "online", open = 1, seed = options.seed })
   local p = next_fit and next_fit:info()
   rows[3] = p and row_of("next fit", p.packs * info.max_len, histogram,
-    { deepest = p.deepest, milliseconds = p.milliseconds, note = "concatenated as they come" })
+    { deepest = p.deepest, milliseconds = p.milliseconds, note = "concatenated in order" })
     or { name = "next fit", note = message }
   return rows
 end

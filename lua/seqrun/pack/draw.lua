@@ -1,4 +1,4 @@
--- draw.lua - pictures of a histogram: how long the sequences are, and what each depth of pack brings.
+-- draw.lua - charts of a histogram: the lengths, and the efficiency by depth of packs.
 
 local show = require("seqrun.pack.show")
 
@@ -7,7 +7,7 @@ local draw = {}
 local DEPTHS = { 1, 2, 3, 4, 6, 8, 12, 16 }
 local EIGHTHS = { "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█" }
 
----The histogram in `n` stretches of equal width.
+---The histogram in `n` bins of equal width.
 local function stretches(histogram, n)
   local counts = histogram:counts()
   n = math.min(n, #counts)
@@ -21,7 +21,7 @@ local function stretches(histogram, n)
   return list
 end
 
----Efficiency at each depth by the solver asked for, lpfhp when nobody says.  The patterns of nnlshp grow by a
+---Efficiency at each depth with the chosen solver, lpfhp by default.  The patterns of nnlshp grow by a
 ---factor of forty with each level, so it stops at the published one.
 local function depths(histogram, pack, options)
   local list, deepest = {}, nil

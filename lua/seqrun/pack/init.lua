@@ -1,4 +1,4 @@
--- pack - from lengths to a plan: which lengths share a pack, how well, and how near to the best possible.
+-- pack - from lengths to a plan: which lengths share a pack, how efficiently, and how near to the optimum.
 --
 --     local plan = sr.must(sr.pack({ 12, 300, 77, 512 }, { max_len = 512 }))
 --     print(plan)                                   -- packs, efficiency, lower bound, gap
@@ -6,7 +6,7 @@
 --     sr.must(plan:save("novels.plan"))
 --     print(sr.pack.compare("wikipedia.hist"))      -- every solver, and what people do today
 --
--- A source is a list of lengths, a data set (what has :lengths()), a histogram (sr.pack.histogram),
+-- A source is a list of lengths, a data set (anything with :lengths()), a histogram (sr.pack.histogram),
 -- or the path of a .hist file or a data set.
 
 local check = require("seqrun.check")
@@ -21,7 +21,7 @@ local pack = {}
 ---@field max_len? integer tokens of a pack; a histogram knows its own
 ---@field max_seqs? integer|"auto" sequences a pack may hold; any number when nil
 ---@field tolerance? number of "auto": how far above the bound without a limit, 0.0005 by default
----@field too_long? "error"|"truncate"|"split" what becomes of sequences above max_len
+---@field too_long? "error"|"truncate"|"split" what to do with sequences longer than max_len
 ---@field part? "train"|"held" of a data set
 ---@field epoch? integer of a data set, from 0
 
@@ -62,10 +62,10 @@ local registered = {} ---@type table<string, seqrun.LuaSolver>
 ---@param solver seqrun.LuaSolver
 function pack.register(name, solver)
   if type(name) ~= "string" or not name:find("^[%w_%-]+$") or #name > 31 then
-    error("pack.register: a name is up to 31 letters, digits, '_' and '-'", 2)
+    error("pack.register: a name must be up to 31 letters, digits, '_' and '-'", 2)
   end
   for _, taken in ipairs(core.solvers()) do
-    if taken == name then error(("pack.register: '%s' is a solver of seqrun itself"):format(name), 2) end
+    if taken == name then error(("pack.register: '%s' is a built-in solver"):format(name), 2) end
   end
   registered[name] = solver
 end
@@ -95,11 +95,12 @@ local function solve(histogram, options)
   local max_len = histogram:info().max_len
   local patterns = own(histogram:counts(), { max_len = max_len, max_seqs = options.max_seqs })
   if type(patterns) ~= "table" then
-    local text = "pack: solver %s returned a %s; wanted a list of patterns, { count = packs, length, ... } each"
+    local text = "pack: solver %s returned a %s; expected a list of patterns, { count = packs, length, ... } each"
     error(text:format(options.solver, type(patterns)), 0)
   end
   local plan, message, code = core.plan(histogram, patterns, options)
-  if not plan then return nil, message, code == "internal" and "invalid" or code end -- its maker's fault, not ours
+  -- what is internal for a built-in solver is here an error of the caller's
+  if not plan then return nil, message, code == "internal" and "invalid" or code end
   return plan, nil, nil, (os.clock() - began) * 1e3
 end
 
@@ -110,7 +111,7 @@ local function is_histogram(source)
 end
 
 local function needs_max_len(max_len)
-  if not max_len then error("pack: option max_len is missing; say how many tokens a pack holds", 4) end
+  if not max_len then error("pack: option 'max_len' is missing: the number of tokens in a pack", 4) end
   return max_len
 end
 
@@ -161,7 +162,7 @@ end
 ---@return string? code
 function pack.histogram(counts, max_len, too_long) return core.histogram(counts, max_len or #counts, too_long) end
 
----The pieces that too_long = "split" makes of these lengths: an example table of its own, for Plan:packing().
+---The pieces that too_long = "split" cuts these lengths into: an example table of its own, for Plan:packing().
 ---@param lengths integer[]
 ---@param max_len integer
 ---@return integer[]? pieces their lengths
@@ -229,7 +230,7 @@ function Plan:hist() return self.core:histogram() end
 function Plan:view(i, packing, epoch)
   i = i or 1
   if math.type(i) ~= "integer" or i < 1 or i > self.packs then
-    error(("view: there is no pack %s; the plan has %d, from 1"):format(tostring(i), self.packs), 2)
+    error(("view: pack %s is out of range; the plan has %d, numbered from 1"):format(tostring(i), self.packs), 2)
   end
   if packing then
     local uids, pattern = packing:at(epoch or 0, i)
@@ -244,7 +245,7 @@ function Plan:view(i, packing, epoch)
 end
 
 ---Binds the plan to the lengths it was made from: `packing:at(epoch, i)` is any pack of any epoch.  A plan that
----split sequences takes the lengths of the pieces, see pack.split().
+---split sequences requires the lengths of the pieces: see pack.split().
 ---@param lengths integer[]
 ---@param seed? integer
 ---@return seqrun.core.pack.packing? packing
@@ -258,7 +259,7 @@ function Plan:packing(lengths, seed) return core.packing(self.core, lengths, see
 ---@return string? code
 function Plan:prove() return core.prove(self:hist(), { max_seqs = self.max_seqs }) end
 
----The plan file as a string, as loaders take it.
+---The plan file as a string, for loaders.
 ---@return string
 function Plan:text() return self.core:text() end
 
@@ -268,7 +269,7 @@ function Plan:text() return self.core:text() end
 ---@return string? code
 function Plan:save(path) return self.core:save(path) end
 
----The figures as a JSON object has them; no limit on depth is null.
+---The figures for a JSON object; null means no limit on depth.
 ---@return table
 function Plan:json()
   local object = self.core:info()
@@ -279,7 +280,7 @@ end
 
 -- ---- packing ---------------------------------------------------------------------------------
 
----A stream is packed in its own order where there is one.
+---Sequences are packed in their own order if they have one.
 local function solve_source(source, histogram, options)
   local ordered = type(source) == "table" and not source.lengths
   if options.solver == "online" and ordered then
@@ -339,7 +340,7 @@ function pack.parse(text, name)
   return wrap(plan)
 end
 
----Every solver on one source, and what people do today; prints as a table.
+---Compares all solvers and common baselines on one source; prints as a table.
 ---@param source any
 ---@param options? seqrun.PackSourceOptions
 ---@return seqrun.PackComparison? comparison
@@ -353,7 +354,7 @@ function pack.compare(source, options)
   return require("seqrun.pack.compare")(pack, histogram, options)
 end
 
----Deals the packs of one global batch out to ranks: equal numbers, costs as even as can be.
+---Assigns the packs of one global batch to ranks: equal numbers, costs as even as possible.
 ---@param packs integer[][] the lengths in each pack
 ---@param groups integer
 ---@param cost? { per_token?: number, per_square?: number } a and b of a * tokens + b * sum len^2

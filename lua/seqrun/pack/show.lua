@@ -15,7 +15,7 @@ local commas = show.commas
 local function plural(n, one) return ("%s %s%s"):format(commas(n), one, n == 1 and "" or "s") end
 
 local function gap(plan)
-  if plan.gap_packs == 0 then return "no packing is better" end
+  if plan.gap_packs == 0 then return "optimal" end
   local percent = 100 * plan.gap_packs / math.max(1, plan.lower_bound)
   return ("%s above it, %.4f%%"):format(plural(plan.gap_packs, "pack"), percent)
 end

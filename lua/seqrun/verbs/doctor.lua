@@ -1,9 +1,9 @@
--- doctor - is this machine fit to train on, and what would mend what is not.
+-- doctor - check whether this machine can train, and what to do if not.
 
 local doctor = require("seqrun.doctor")
 local json = require("seqrun.core.json")
 
-local verb = { summary = "is this machine fit to train on; each cross comes with a command" }
+local verb = { summary = "check whether this machine can train; a failed check comes with a command" }
 
 function verb.define(cmd)
   cmd:flag("--json", "one JSON object")

@@ -6,12 +6,12 @@ local json = require("seqrun.core.json")
 local info = { summary = "describe a run, checkpoint, data set, vocabulary, plan or metrics file" }
 
 function info.define(cmd)
-  cmd:argument("path", "a file or a folder")
+  cmd:argument("path", "a file or directory")
   cmd:flag("--json", "one JSON object")
   cmd:flag("--tensors", "list the tensors of a safetensors file")
 end
 
----A foreign text on one line: what could move a terminal is shown as an escape.
+---Untrusted text on one line: control characters are shown as escapes.
 local function shown(value)
   if value == json.null then return "none" end
   if math.type(value) == "float" then return ("%.6g"):format(value) end
@@ -45,13 +45,13 @@ local function print_checkpoint(facts)
   if facts.parameters then line("parameters", ("%d in %d tensors"):format(facts.parameters, facts.tensors)) end
   if facts.step then line("step", shown(facts.step)) end
   if facts.optimizer then line("optimizer", shown(facts.optimizer)) end
-  local state = facts.verified and "verified" or "DAMAGED: " .. shown(facts.damage)
+  local state = facts.verified and "verified" or "CORRUPT: " .. shown(facts.damage)
   line("files", facts.manifest and state or "no manifest")
 end
 
 local function print_run(facts)
   for _, item in ipairs(facts.checkpoints) do
-    line("step " .. item.step, item.verified and "verified" or "DAMAGED: " .. shown(item.damage))
+    line("step " .. item.step, item.verified and "verified" or "CORRUPT: " .. shown(item.damage))
   end
   if facts.newest_checkpoint then print_checkpoint(facts.newest_checkpoint) end
   if facts.metrics and facts.metrics.last then line("last line", on_one_line(facts.metrics.last)) end
@@ -68,7 +68,7 @@ local function print_safetensors(facts, args)
 end
 
 local function print_metrics(facts)
-  line("lines", ("%d, %d damaged"):format(facts.lines, facts.damaged))
+  line("lines", ("%d, %d invalid"):format(facts.lines, facts.damaged))
   for _, key in ipairs { "first", "last", "last_eval" } do
     if facts[key] then line(key, on_one_line(facts[key])) end
   end

@@ -1,4 +1,4 @@
--- pack - which sequences share a row, how well, and the proof.
+-- pack - plan which sequences share a row, with efficiency and proof.
 
 local json = require("seqrun.core.json")
 local pack = require("seqrun.pack")
@@ -9,7 +9,7 @@ local verb = { summary = "plan packs for a histogram of lengths or a data set" }
 local function whole(text)
   local n = math.tointeger(tonumber(text))
   if n and n >= 1 then return n end
-  return nil, ("'%s' is not a whole number above 0"):format(text)
+  return nil, ("'%s' is not a positive integer"):format(text)
 end
 
 local function depth(text)
@@ -32,22 +32,22 @@ end
 
 function verb.define(cmd)
   cmd:argument("data", "a data set (.sqr)"):args("?")
-  cmd:option("--hist", "counts instead: line l is the number of sequences of l tokens"):argname("FILE")
-  cmd:option("--max-len", "tokens of a pack; by default the lines of the .hist file, 512 for a data set"):argname("L")
+  cmd:option("--hist", "a histogram instead: line l is the number of sequences of l tokens"):argname("FILE")
+  cmd:option("--max-len", "tokens per pack; default: the lines of the .hist file, 512 for a data set"):argname("L")
     :convert(length)
-  cmd:option("--max-seqs", "sequences a pack may hold, or auto; any number by default"):argname("K"):convert(depth)
+  cmd:option("--max-seqs", "maximum sequences per pack, or auto; default: unlimited"):argname("K"):convert(depth)
   cmd:option("--solver", table.concat(pack.solvers(), ", ")):argname("NAME"):default("optimal")
-  cmd:option("--too-long", "sequences above L: error, truncate or split"):argname("POLICY"):default("error")
+  cmd:option("--too-long", "sequences longer than L: error, truncate or split"):argname("POLICY"):default("error")
     :choices { "error", "truncate", "split" }
-  cmd:option("--tolerance", "of auto: above the bound without a limit (0.0005)"):argname("PART"):convert(number)
-  cmd:option("--iterations", "simplex steps of the solver at most"):argname("N"):convert(whole)
-  cmd:option("--seconds", "stop optimal or nnlshp then with the best so far"):argname("S"):convert(number)
-  cmd:option("--open", "open packs of the solver online (64)"):argname("M"):convert(whole)
-  cmd:option("--seed", "the order that online meets a histogram in"):argname("N"):convert(math.tointeger)
+  cmd:option("--tolerance", "for auto: excess over the unlimited bound (0.0005)"):argname("PART"):convert(number)
+  cmd:option("--iterations", "maximum simplex iterations"):argname("N"):convert(whole)
+  cmd:option("--seconds", "time limit of optimal and nnlshp; returns the best so far"):argname("S"):convert(number)
+  cmd:option("--open", "open packs of the online solver (64)"):argname("M"):convert(whole)
+  cmd:option("--seed", "seed of the order in which online sees a histogram"):argname("N"):convert(math.tointeger)
   cmd:flag("--json", "one JSON object")
-  cmd:flag("--compare", "every solver, and what people do today")
-  cmd:flag("--plot", "draw the lengths and the efficiency by depth")
-  cmd:option("--svg", "write that drawing"):argname("FILE")
+  cmd:flag("--compare", "compare all solvers and common baselines")
+  cmd:flag("--plot", "plot the lengths and the efficiency by depth")
+  cmd:option("--svg", "write that plot"):argname("FILE")
   cmd:option("--certificate", "write a proof of the lower bound"):argname("FILE")
   cmd:option("--check", "verify a proof for these lengths"):argname("FILE")
   cmd:option("--out", "write the plan"):argname("FILE")
@@ -84,7 +84,8 @@ local function check(args, histogram)
   local info = certificate:info()
   local asked = args.max_seqs
   if math.type(asked) == "integer" and info.max_seqs and info.max_seqs < asked then
-    message = ("pack: invalid proof: it is for at most %d sequences per pack, not %d"):format(info.max_seqs, asked)
+    local text = "pack: invalid proof: it is for at most %d sequences per pack, not %d"
+    message = text:format(info.max_seqs, asked)
     return nil, message, "data"
   end
   local holds
@@ -97,7 +98,7 @@ local function check(args, histogram)
     })
   else
     local limit = info.max_seqs and ("at most %d sequences"):format(info.max_seqs) or "any number of sequences"
-    say(("the proof holds: %d packs or more with %s a pack, since all weighs %d and no pack more than %d"):format(
+    say(("the proof is valid: at least %d packs with %s per pack; the total weight is %d, of a pack at most %d"):format(
       info.bound, limit, info.total, info.heaviest))
   end
   return 0
@@ -139,7 +140,7 @@ local function certify(args, histogram, plan)
   return true
 end
 
----Everything that is written goes before the report, so that a failure leaves stdout empty.
+---Files are written before the report, so that a failure leaves stdout empty.
 local function write_files(args, histogram, plan)
   local done, message, code = true, nil, nil
   if args.certificate then done, message, code = certify(args, histogram, plan) end
@@ -158,10 +159,10 @@ local function report(args, histogram, plan)
   if args.plot then say(pack.plot(histogram, { solver = args.solver })) end
 end
 
----Options that would go unheard beside another one.
+---Options that another option makes meaningless.
 local CLASHES = {
   { "check", { "compare", "plot", "svg", "certificate", "out" }, "--check verifies a proof and makes no plan" },
-  { "compare", { "certificate", "out" }, "--compare makes a table and no plan" },
+  { "compare", { "certificate", "out" }, "--compare prints a table and makes no plan" },
   { "json", { "plot" }, "--json prints one object; --svg FILE writes the drawing" },
 }
 
@@ -169,7 +170,7 @@ local function unheard(args)
   for _, clash in ipairs(CLASHES) do
     for _, other in ipairs(clash[2]) do
       if args[clash[1]] and args[other] then
-        return nil, ("pack: %s; leave out --%s, or --%s"):format(clash[3], other, clash[1])
+        return nil, ("pack: %s; leave out --%s or --%s"):format(clash[3], other, clash[1])
       end
     end
   end

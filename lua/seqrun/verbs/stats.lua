@@ -1,12 +1,12 @@
--- stats - what a data set holds.
+-- stats - statistics of a data set.
 
 local converters = require("seqrun.converters")
 
-local verb = { summary = "what a data set holds: lengths, vocabulary, [UNK], repeats" }
+local verb = { summary = "statistics of a data set: lengths, vocabulary, [UNK], duplicates" }
 
 function verb.define(cmd)
   cmd:argument("file", "a .sqr data set")
-  cmd:option("--max-len", "length of the examples that are drawn"):argname("N"):convert(converters.whole(5, 65535))
+  cmd:option("--max-len", "maximum length of the examples"):argname("N"):convert(converters.whole(5, 65535))
     :default("128")
   cmd:flag("--json", "one JSON object")
 end

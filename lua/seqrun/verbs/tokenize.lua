@@ -6,16 +6,16 @@ local core = require "seqrun.core.text"
 local tokenize = { summary = "print the token ids of each line of text" }
 
 function tokenize.define(cmd)
-  cmd:argument("files", "text files, directories or .gz; standard input without any"):args("*")
+  cmd:argument("files", "text files, directories or .gz; default: standard input"):args("*")
   cmd:option("--vocab", "the vocabulary, one token a line"):argname("FILE"):count(1)
-  cmd:flag("--ids", "print ids; without this and --offsets the tokens as they are spelt")
+  cmd:flag("--ids", "print ids; without this and --offsets, print tokens")
   cmd:flag("--offsets", "print first:last of each token in code points (with --ids: id:first:last)")
-  cmd:flag("--cased", "leave case and accents alone")
-  cmd:flag("--keep-accents", "lower-case, but leave accents alone")
+  cmd:flag("--cased", "keep case and accents")
+  cmd:flag("--keep-accents", "lower-case, but keep accents")
   cmd:flag("--specials", "add [CLS] and [SEP] to each line")
-  cmd:flag("--literal", "take [MASK] and the like in the text as plain text")
+  cmd:flag("--literal", "treat [MASK] and other special tokens in the text as plain text")
   cmd:flag("--json", "print a JSON object for each line")
-  cmd:option("--threads", "how many threads, all by default"):argname("N"):convert(converters.threads)
+  cmd:option("--threads", "number of threads; default: all"):argname("N"):convert(converters.threads)
 end
 
 local function warn(counts)

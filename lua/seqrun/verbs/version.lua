@@ -1,9 +1,9 @@
--- version - which seqrun this is, and what it was built from.
+-- version - print the version and how it was built.
 
 local json = require("seqrun.core.json")
 local sys = require("seqrun.core.sys")
 
-local verb = { summary = "which seqrun this is, and what it was built from" }
+local verb = { summary = "print the version and how it was built" }
 
 function verb.define(cmd)
   cmd:flag("--json", "one JSON object")

@@ -1,4 +1,4 @@
--- vocab - makes a WordPiece vocabulary from text.
+-- vocab - trains a WordPiece vocabulary on text.
 
 local converters = require "seqrun.converters"
 local sys = require "seqrun.core.sys"
@@ -6,28 +6,28 @@ local text = require "seqrun.text"
 
 local MOST = 1 << 20 -- tokens of a vocabulary
 
-local vocab = { summary = "make a WordPiece vocabulary from text" }
+local vocab = { summary = "train a WordPiece vocabulary on text" }
 
 function vocab.define(cmd)
   cmd:argument("files", "text files, directories or .gz; - is standard input"):args("+")
-  cmd:option("--size", "tokens in all"):argname("N"):convert(converters.whole(6, MOST)):default("30522")
+  cmd:option("--size", "vocabulary size"):argname("N"):convert(converters.whole(6, MOST)):default("30522")
   cmd:option("--out", "the file to write"):argname("FILE"):count(1)
-  cmd:flag("--cased", "leave case and accents alone")
-  cmd:option("--min-freq", "how often a pair must occur to become a token"):argname("N")
+  cmd:flag("--cased", "keep case and accents")
+  cmd:option("--min-freq", "minimum number of occurrences of a pair"):argname("N")
     :convert(converters.whole(1, MOST)):default("2")
-  cmd:option("--limit-alphabet", "how many different characters to keep"):argname("N")
+  cmd:option("--limit-alphabet", "maximum number of characters in the alphabet"):argname("N")
     :convert(converters.whole(1, MOST)):default("1000")
-  cmd:option("--threads", "how many threads, all by default"):argname("N"):convert(converters.threads)
+  cmd:option("--threads", "number of threads; default: all"):argname("N"):convert(converters.threads)
   cmd:flag("--json", "print one JSON object")
 end
 
----What was left out, for people.
+---What was left out, as text.
 local function notes(counts)
   local list = {}
   local function note(n, what) if n > 0 then list[#list + 1] = ("%d %s"):format(n, what) end end
   note(counts.too_long, "words of more than 100 characters left out")
   note(counts.out_of_reach, "words with characters outside the alphabet left out")
-  note(counts.forgotten, "occurrences of rare words forgotten")
+  note(counts.forgotten, "occurrences of rare words dropped")
   note(counts.invalid, "invalid UTF-8 sequences dropped")
   return list
 end
@@ -40,7 +40,7 @@ local function report(args, made, counts)
   end
   print(("%s: %d tokens from %d words, %d of them different"):format(args.out, #made, counts.words, counts.distinct))
   if #made < args.size then
-    print(("  the text has no more than these; fewer than the %d asked for"):format(args.size))
+    print(("  the text does not yield more; %d were requested"):format(args.size))
   end
   for _, line in ipairs(notes(counts)) do print("  " .. line) end
 end
