@@ -22,7 +22,7 @@ typedef struct shape {
     int32_t n;
     int64_t rows;
     const sr_collators *all;
-    int64_t *items; /* of each target at most */
+    int64_t *items; /* maximum per target */
 } shape;
 
 static void take_target(room *r, sr_target *t, const sr_collator *c, int64_t items) {
@@ -60,12 +60,13 @@ static sr_status measure_sequence(shape *s, int64_t *end, const sr_pick *pick, i
                                   int32_t stride) {
     const sr_examples *t = pick->examples;
     if (pick->uid >= t->count)
-        return sr_fail(SR_EINVAL, "batch: uid %" PRIu32 " is not below the %" PRId64 " examples",
+        return sr_fail(SR_EINVAL,
+                       "batch: uid %" PRIu32 " is out of range; there are %" PRId64 " examples",
                        pick->uid, t->count);
     int32_t len = sr_pick_length(pick);
     if (stride > 0 && len > stride)
-        return sr_fail(SR_EINVAL, "batch: uid %" PRIu32 " has %d tokens, a row only %d", pick->uid,
-                       len, stride);
+        return sr_fail(SR_EINVAL, "batch: uid %" PRIu32 " has %d tokens, but a row has %d",
+                       pick->uid, len, stride);
     *end = stride > 0 ? (int64_t)(i + 1) * stride : *end + len;
     for (int k = 0; k < s->all->count; k++) {
         const sr_collator *c = &s->all->collator[k];
@@ -80,12 +81,12 @@ static sr_status measure(shape *s, const sr_pick *pick, int32_t stride, int64_t 
     if (rows < end) rows = end;
     s->rows = (rows + SR_ROWS_UNIT - 1) / SR_ROWS_UNIT * SR_ROWS_UNIT;
     if (s->rows > INT32_MAX / 8)
-        return sr_fail(SR_EINVAL, "batch: %" PRId64 " rows are too many; use fewer packs a batch",
+        return sr_fail(SR_EINVAL, "batch: %" PRId64 " rows are too many; use fewer packs per batch",
                        s->rows);
     return SR_OK;
 }
 
-/* The layout, from arrays that live for this call: start, len, uid, epoch. */
+/* The layout, from arrays that are valid during this call: start, len, uid, epoch. */
 static sr_status lay_out(sr_batch *b, const sr_pick *pick, const shape *s, int32_t stride,
                          uint64_t seed) {
     int32_t *start;
@@ -104,8 +105,8 @@ static sr_status lay_out(sr_batch *b, const sr_pick *pick, const shape *s, int32
     return st;
 }
 
-/* One collator on one sequence; a weight holds the items of its sequence until the update weighs
- * them. */
+/* Runs one collator on one sequence.  Until the update sets the weights, a weight has the number of
+ * items of its sequence. */
 static sr_status fill_target(sr_batch *b, sr_target *t, const sr_collator *c, const sr_site *site) {
     int64_t before = t->count;
     SR_TRY(c->kind->fill(t, c, site));
@@ -155,7 +156,7 @@ static sr_status collate(sr_batch *b, const sr_dataset *d, const sr_pick *pick, 
 
 /* ---- the rows that targets need ---- */
 
-/* Marks the rows of a target; all of its sequences for spans, whose ends are chosen among them. */
+/* Marks the rows that a target reads; for spans, all rows of its sequences. */
 static void mark_rows(uint8_t *keep, const sr_batch *b, const sr_target *t) {
     const sr_layout *l = b->layout;
     for (int64_t i = 0; i < t->count; i++) {
@@ -168,7 +169,7 @@ static void mark_rows(uint8_t *keep, const sr_batch *b, const sr_target *t) {
     }
 }
 
-/* The rows that targets need, and where each target finds its own among them. */
+/* The rows that targets read, and the position of each target's rows among them. */
 sr_status sr_batch_find_last(sr_batch *b) {
     if (b->targets == 0) return SR_OK;
     uint8_t *keep = NULL;
@@ -197,13 +198,13 @@ done:
 
 /* ---- making ---- */
 
-/* One block for the batch and its arrays: counted, then taken. */
+/* One block for the batch and its arrays: first counted, then allocated. */
 static sr_status allocate(sr_batch **out, const shape *s) {
     room r = {0};
     sr_batch counted = {0}, *b;
     take(&r, 1, sizeof *b);
     take_arrays(&r, &counted, s);
-    SR_TRY(sr_alloc((void **)&b, r.used, 1)); /* zeroed: types of slack are 0 */
+    SR_TRY(sr_alloc((void **)&b, r.used, 1)); /* zeroed, since types of slack are 0 */
     r = (room){.at = (char *)b};
     take(&r, 1, sizeof *b);
     take_arrays(&r, b, s);

@@ -13,29 +13,29 @@ extern "C" {
 
 enum { SR_ROWS_UNIT = 128 }; /* T is a multiple of it */
 
-/* How sequences stand in the buffer. */
+/* The arrangement of sequences in the buffer. */
 typedef enum sr_arrange {
-    SR_PACKED, /* one after another; all slack is at the end */
-    SR_PADDED, /* one in each row of max_len, slack behind each */
-    SR_SINGLE  /* one in each batch */
+    SR_PACKED, /* contiguous; all slack is at the end */
+    SR_PADDED, /* one per row of max_len, followed by slack */
+    SR_SINGLE  /* one per batch */
 } sr_arrange;
 
 typedef struct sr_batch {
     sr_layout *layout;
-    int32_t *ids, *types;  /* (T) after masking; slack holds [PAD], type 0 */
-    int32_t *original_ids; /* (T) before masking; NULL when nobody asked for them */
-    sr_target *target;     /* one for each collator, in order */
+    int32_t *ids, *types;  /* (T) after masking; slack is [PAD], type 0 */
+    int32_t *original_ids; /* (T) before masking; NULL if not requested */
+    sr_target *target;     /* one per collator, in order */
     int targets;
     sr_layout *last;    /* the rows that some target needs, whole sequences for spans: all that the
                            last layer must give after its attention; NULL without targets */
-    int32_t *last_rows; /* (rows of last) where each stands in `layout` */
+    int32_t *last_rows; /* (rows of last) position of each in `layout` */
     int64_t sequences, tokens; /* real ones */
     int64_t slots;             /* T */
-    int64_t masked;            /* tokens behind masks */
+    int64_t masked;            /* masked tokens */
     int32_t share;             /* of its update, from 0 */
 } sr_batch;
 
-/* A sequence of a batch: one of the examples of an epoch (the key of its mask and dropout). */
+/* A sequence of a batch: an example of an epoch (the key of its mask and dropout). */
 typedef struct sr_pick {
     const sr_examples *examples;
     uint32_t uid, epoch;
@@ -53,8 +53,8 @@ static inline int32_t sr_pick_length(const sr_pick *p) {
 
 /* Collates n >= 1 sequences; weights are not set yet, see update.h.
  *
- *   stride  0: one after another; else sequence i starts at row i x stride
- *   rows    the least T; 0: as many as it takes; rounded up to SR_ROWS_UNIT
+ *   stride  0: contiguous; else sequence i starts at row i x stride
+ *   rows    minimum of T; 0: as many as needed; rounded up to SR_ROWS_UNIT
  *
  * Errors: SR_EINVAL (a uid that is no example), those of sr_example_sequence() and of collators,
  * SR_ENOMEM. */
@@ -69,11 +69,11 @@ sr_status sr_batch_make(sr_batch **out, const sr_dataset *d, const sr_collators 
 sr_status sr_batch_set_target(sr_batch *b, int target, int64_t count, const int32_t *rows,
                               const void *labels);
 
-/* Finds `last` and the places of targets anew; sr_batch_make() has done it unless some target is
- * late. */
+/* Recomputes `last` and the places of targets; sr_batch_make() does this unless a target is late.
+ */
 sr_status sr_batch_find_last(sr_batch *b);
 
-void sr_batch_free(sr_batch *b); /* NULL is allowed */
+void sr_batch_free(sr_batch *b); /* may be NULL */
 
 #ifdef __cplusplus
 }

@@ -13,7 +13,7 @@ static sr_status late_open(sr_collator *c, const sr_dataset *d, const sr_target_
     (void)d;
     bool real = o->type != NULL && strcmp(o->type, "f32") == 0;
     if (!real && o->type != NULL && strcmp(o->type, "i32") != 0)
-        return sr_fail(SR_EINVAL, "target '%s': type '%s' is not i32 or f32", c->name, o->type);
+        return sr_fail(SR_EINVAL, "target '%s': type '%s' must be i32 or f32", c->name, o->type);
     c->type = real ? SR_LABEL_F32 : SR_LABEL_I32;
     c->columns = o->columns > 0 ? o->columns : 1;
     if (c->reads != SR_READS_SPANS) return SR_OK;
@@ -40,8 +40,8 @@ static sr_status find_kind(const sr_collator_kind **out, const sr_target_opts *o
         *out = kinds[i];
         if (strcmp(kinds[i]->name, name) == 0) return SR_OK;
     }
-    return sr_fail(SR_EINVAL, "target '%s': there is no kind '%s'; choose mlm, nsp or column",
-                   o->name, name);
+    return sr_fail(SR_EINVAL, "target '%s': unknown kind '%s'; choose mlm, nsp or column", o->name,
+                   name);
 }
 
 static sr_status read_reads(sr_collator *c, const char *reads) {
@@ -53,7 +53,7 @@ static sr_status read_reads(sr_collator *c, const char *reads) {
         return SR_OK;
     }
     if (reads == NULL) return SR_OK;
-    return sr_fail(SR_EINVAL, "target '%s': reads '%s' is not rows, sequences or spans", c->name,
+    return sr_fail(SR_EINVAL, "target '%s': reads '%s' must be rows, sequences or spans", c->name,
                    reads);
 }
 
@@ -64,7 +64,7 @@ static sr_status add(sr_collators *all, const sr_dataset *d, const sr_masker *ma
         return sr_fail(SR_EINVAL, "a target needs a name of 1 to %d bytes", SR_TARGET_NAME);
     for (int i = 0; i < all->count; i++)
         if (strcmp(all->collator[i].name, o->name) == 0)
-            return sr_fail(SR_EINVAL, "there are two targets '%s'; give one another name", o->name);
+            return sr_fail(SR_EINVAL, "duplicate target '%s'; rename one", o->name);
     sr_collator *c = &all->collator[all->count];
     *c = (sr_collator){.mean = o->mean, .masker = masker};
     memcpy(c->name, o->name, size + 1);

@@ -1,11 +1,11 @@
-/* collate.h - collators: what makes the targets of a batch from its sequences.
+/* collate.h - collators make the targets of a batch from its sequences.
  *
- * A collator says how many items a sequence may have, and appends them once the tokens stand in the
- * buffer.  It may change tokens, as masking does; collators run in order on one sequence after the
- * other, on any of the loader's workers.
+ * A collator states the maximum number of items of a sequence, and appends them when the tokens are
+ * in the buffer.  It may change tokens, as masking does.  For each sequence, collators run in
+ * order, on any of the loader's workers.
  *
- *     mlm      tokens behind masks (mask.h)
- *     nsp      1 where B does not follow A, 0 where it does
+ *     mlm      masked tokens (mask.h)
+ *     nsp      1 if B does not follow A, 0 if it does
  *     column   a field of the data set (field.h): values per token or per example, or the two ends
  *              of a span
  *     late     nothing: sr_batch_set_target() is called when the update is delivered
@@ -23,24 +23,24 @@ extern "C" {
 
 enum { SR_TARGET_NAME = 64 }; /* bytes of a name at most */
 
-#define SR_IGNORE (-100) /* the usual label of what is not to be predicted */
+#define SR_IGNORE (-100) /* the usual label of tokens without a target */
 
 typedef struct sr_target_opts {
     const char *name;
     const char *kind;   /* NULL: "column" */
-    const char *column; /* column: the field; NULL: as `name` */
+    const char *column; /* column: the field; NULL: `name` */
     const char *reads;  /* "rows", "sequences", "spans"; NULL: by the field's shape */
     const char *type;   /* late: "i32" (NULL) or "f32" */
-    int32_t columns;    /* late: labels of an item, 0: 1 */
-    bool has_ignore;    /* false: SR_IGNORE for integers; NaN is always left out */
-    double ignore;      /* items with this label are left out */
-    bool drop_outside;  /* spans: those that are not in the sequence are left out; else [CLS] */
+    int32_t columns;    /* late: labels per item, 0: 1 */
+    bool has_ignore;    /* false: SR_IGNORE for integers; NaN is always ignored */
+    double ignore;      /* items with this label are ignored */
+    bool drop_outside;  /* spans: ignore those outside the sequence; else [CLS] */
     sr_mean mean;
 } sr_target_opts;
 
 typedef struct sr_collator sr_collator;
 
-/* A sequence whose tokens stand in the buffer. */
+/* A sequence whose tokens are in the buffer. */
 typedef struct sr_site {
     const sr_dataset *data;
     const sr_examples *examples;
@@ -54,7 +54,7 @@ typedef struct sr_site {
 typedef struct sr_collator_kind {
     const char *name;
     sr_status (*open)(sr_collator *c, const sr_dataset *d, const sr_target_opts *opts);
-    int64_t (*measure)(const sr_collator *c, int32_t len); /* items of a sequence at most */
+    int64_t (*measure)(const sr_collator *c, int32_t len); /* maximum items per sequence */
     sr_status (*fill)(sr_target *t, const sr_collator *c, const sr_site *s);
     bool late;
 } sr_collator_kind;
@@ -70,7 +70,7 @@ struct sr_collator {
     const sr_field *field;
     bool ignores, drop_outside;
     double ignore;
-    bool masks; /* its items are tokens behind masks */
+    bool masks; /* its items are masked tokens */
 };
 
 extern const sr_collator_kind sr_collate_mlm, sr_collate_nsp, sr_collate_column, sr_collate_late;
@@ -84,14 +84,14 @@ typedef struct sr_collators {
 
 /* Makes collators; `masker` and `d` must outlive them.
  *
- * Errors: SR_EINVAL  a name that is empty, too long or given twice; a kind, field or shape that
+ * Errors: SR_EINVAL  a name that is empty, too long or a duplicate; an unsuitable kind, field
  * does not serve; a masker that cannot work; SR_ENOMEM */
 sr_status sr_collators_open(sr_collators *out, const sr_dataset *d, const sr_masker *masker,
                             const sr_target_opts *opts, int count);
 void sr_collators_close(sr_collators *c);
 
-/* What there is when nobody says what to predict, at most 2: "mlm" when something is masked; "nsp"
- * of drawn pairs, the field "label" of given examples. */
+/* The default targets, at most 2: "mlm" if tokens are masked; "nsp" for drawn pairs, or the field
+ * "label" of fixed examples. */
 int sr_targets_usual(sr_target_opts *out, const sr_dataset *d, bool mask, bool nsp, sr_mean mean);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
 /* collate_column.c - labels from a field of the data set: one or more per sequence, one or more per
  * token, or the two ends of a span.
  *
- * Items with the ignored label, or with NaN, in any of their columns are left out.  Labels are four
- * bytes each, whatever their type.
+ * Items with the ignored label, or NaN, in any of their columns are omitted.  Labels are four
+ * bytes each, of either type.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -15,7 +15,7 @@ static sr_status check_shape(const sr_collator *c, const sr_dataset *d) {
     const char *path = sr_shard_path(d->shard), *name = f->column->name;
     if (f->size == 0)
         return sr_fail(SR_EINVAL,
-                       "target '%s': column '%s' of %s holds lists; a target needs a fixed number "
+                       "target '%s': column '%s' of %s has lists; a target needs a fixed number "
                        "of values",
                        c->name, name, path);
     if (f->per_token != (c->reads == SR_READS_ROWS))
@@ -25,7 +25,7 @@ static sr_status check_shape(const sr_collator *c, const sr_dataset *d) {
     if (c->reads == SR_READS_SPANS && (f->size != 2 || c->type != SR_LABEL_I32))
         return sr_fail(SR_EINVAL,
                        "target '%s': a span is two integers, the first and the last token; column "
-                       "'%s' of %s holds %u of %s",
+                       "'%s' of %s has %u of %s",
                        c->name, name, path, f->size, sr_column_type_name(f->column->type));
     return SR_OK;
 }
@@ -56,7 +56,7 @@ static int32_t *labels_at(const sr_target *t, int64_t item) {
     return (int32_t *)t->labels + item * t->columns;
 }
 
-/* Reads `items` items from value `first` on, to where the next item of the target stands. */
+/* Reads `items` items from value `first` on, and appends them to the target. */
 static sr_status read_labels(sr_target *t, const sr_collator *c, const sr_site *s, uint64_t first,
                              uint64_t items) {
     uint64_t count = items * c->field->size;
@@ -91,7 +91,7 @@ static sr_status fill_sequence(sr_target *t, const sr_collator *c, const sr_site
 
 /* ---- per token ---- */
 
-/* The values of tokens that stand one after another, in the column and in the sequence. */
+/* The values of consecutive tokens of the column and the sequence. */
 static sr_status fill_run(sr_target *t, const sr_collator *c, const sr_site *s, uint64_t token,
                           int32_t count, int32_t row) {
     SR_TRY(read_labels(t, c, s, token * c->field->size, (uint64_t)count));
@@ -113,8 +113,8 @@ static sr_status fill_tokens(sr_target *t, const sr_collator *c, const sr_site *
 
 /* ---- spans ---- */
 
-/* Positions in the sequence of a span that is given in tokens of the example; [CLS] when there is
- * none, or it is not all here. */
+/* Converts a span from tokens of the example to positions in the sequence; [CLS] if there is none,
+ * or if it is not completely in the sequence. */
 static sr_status find_span(bool *here, int32_t *label, const sr_collator *c, const sr_site *s) {
     uint32_t unit = s->examples->unit[s->uid];
     uint64_t first = s->data->unit_token[unit], tokens = s->data->unit_token[unit + 1] - first;
@@ -122,7 +122,7 @@ static sr_status find_span(bool *here, int32_t *label, const sr_collator *c, con
     if (label[0] >= 0 && (label[0] > label[1] || (uint64_t)label[1] >= tokens))
         return sr_fail(SR_EDATA,
                        "%s: column '%s': example %u has the span %d..%d, but tokens 0..%" PRIu64
-                       "; -1, -1 says that there is no span",
+                       "; use -1, -1 for no span",
                        sr_shard_path(s->data->shard), c->field->column->name, unit, label[0],
                        label[1], tokens - 1);
     if (label[0] >= 0)

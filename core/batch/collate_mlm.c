@@ -1,4 +1,4 @@
-/* collate_mlm.c - masked tokens, and what stood there. */
+/* collate_mlm.c - masked tokens and their original ids. */
 #include "core/batch/collate.h"
 
 static sr_status mlm_open(sr_collator *c, const sr_dataset *d, const sr_target_opts *opts) {

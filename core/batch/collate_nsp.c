@@ -1,4 +1,4 @@
-/* collate_nsp.c - does B follow A? */
+/* collate_nsp.c - next-sentence labels: does B follow A? */
 #include "core/batch/collate.h"
 
 static sr_status nsp_open(sr_collator *c, const sr_dataset *d, const sr_target_opts *opts) {
@@ -8,8 +8,8 @@ static sr_status nsp_open(sr_collator *c, const sr_dataset *d, const sr_target_o
     c->columns = 1;
     if (d->kind == SR_DATA_TEXT) return SR_OK;
     return sr_fail(SR_EINVAL,
-                   "target '%s': next-sentence pairs are drawn from text; %s holds examples",
-                   c->name, sr_shard_path(d->shard));
+                   "target '%s': next-sentence pairs require text; %s has fixed examples", c->name,
+                   sr_shard_path(d->shard));
 }
 
 static int64_t nsp_measure(const sr_collator *c, int32_t len) {

@@ -21,7 +21,8 @@ static double cost_of(const sr_pick *pick, int64_t n, const sr_loader_opts *o) {
     return cost;
 }
 
-/* As few batches as hold so many packs (or rows); as many in each share where shares are given. */
+/* The minimum number of batches for these packs (or rows); equally many per share if shares are
+ * set. */
 static int64_t batches_for(int64_t packs, const sr_loader_opts *o) {
     int64_t micro = o->micro > 0 ? o->micro : packs, n = (packs + micro - 1) / micro;
     if (o->shares == 0) return n;
@@ -72,7 +73,7 @@ static sr_status deal_packs(sr_deal *d, const packs *p, const sr_loader_opts *o)
     if (p->count > INT32_MAX)
         return sr_fail(SR_EINVAL, "batch: an update of %" PRId64 " packs is too large", p->count);
     SR_TRY(make_batches(d, batches_for(p->count, o)));
-    SR_TRY(sr_new(&cost, (size_t)p->count * 2)); /* and the batches behind */
+    SR_TRY(sr_new(&cost, (size_t)p->count * 2)); /* and the following batches */
     batch = (int32_t *)(cost + p->count);
     for (int64_t i = 0; i < p->count; i++) {
         int64_t first = first_of(p, i);
@@ -114,7 +115,7 @@ static int64_t least_of(const double *load, int64_t n) {
     return least;
 }
 
-/* Every group, the costliest first, into the batch that has the least to do. */
+/* Assigns the groups, most expensive first, to the cheapest batch. */
 static sr_status spread(sr_deal *d, ranked *rank, const sr_order *order, const sr_loader_opts *o) {
     double *load, most = 0, all = 0;
     SR_TRY(sr_new(&load, d->batches));
@@ -136,7 +137,7 @@ static sr_status spread(sr_deal *d, ranked *rank, const sr_order *order, const s
     return SR_OK;
 }
 
-/* Packs what each batch got; *most becomes the packs of the fullest. */
+/* Packs the sequences of each batch; *most becomes the largest number of packs. */
 static sr_status fit_batches(sr_deal *d, int64_t *most, const ranked *rank, const sr_order *order,
                              const sr_loader_opts *o, int64_t *pack_end) {
     int64_t at = 0, g = 0;
@@ -164,11 +165,11 @@ static sr_status too_large(int64_t groups, const sr_loader_opts *o) {
     return sr_fail(SR_EINVAL,
                    "batch: a group of the order needs more than the %" PRId64
                    " packs of a micro-batch (its update has %" PRId64
-                   " groups); raise micro_packs, or part the group",
+                   " groups); raise micro_packs, or split the group",
                    o->micro, groups);
 }
 
-/* Tries more and more batches until none has more packs than it may. */
+/* Increases the number of batches until none exceeds the limit of packs. */
 static sr_status deal_groups(sr_deal *d, const sr_order *order, const sr_loader_opts *o,
                              int64_t batches, int64_t *pack_end) {
     ranked *rank;
@@ -207,7 +208,7 @@ done:
 
 /* ---- rows of one sequence each ---- */
 
-/* As many sequences in a row as stand together: those of a group, unless groups are packs. */
+/* The number of sequences that must stay together: those of a group, unless groups are packs. */
 static int64_t together(const sr_order *order, int64_t *group, int64_t at) {
     if (order->packs) return 1;
     while (order->group_end[*group] <= at) ++*group;

@@ -1,9 +1,9 @@
-/* deal.h - which sequences of an ordered update go into which batch of which share.
+/* deal.h - assigns the sequences of an ordered update to batches and shares.
  *
- * Packs are dealt out to the batches by cost, because attention takes the sum of len^2: two batches
- * of equally many tokens can differ by a factor in time, and whoever runs them side by side would
- * wait for the longer one.  Shares are runs of batches, so that what a share holds depends on the
- * options and on lengths, never on who makes it.  For the inside of core/batch.
+ * Packs are assigned to batches by cost, because attention takes the sum of len^2: the times of two
+ * batches with equally many tokens can differ by a factor, and ranks that run them in parallel
+ * would wait for the slower one.  Shares are runs of batches, so that the content of a share
+ * depends on options and lengths alone.  Internal to core/batch.
  */
 #ifndef SR_BATCH_DEAL_H
 #define SR_BATCH_DEAL_H
@@ -19,16 +19,16 @@ extern "C" {
 typedef struct sr_deal {
     sr_pick *pick; /* (sequences) */
     int64_t *end;  /* (batches) */
-    int64_t *rows; /* (batches) the least T */
+    int64_t *rows; /* (batches) minimum of T */
     int64_t sequences, batches, shares, packs;
-    int32_t stride; /* rows of a sequence, 0: one after another */
+    int32_t stride; /* rows per sequence, 0: contiguous */
     double imbalance;
 } sr_deal;
 
-/* Deals an order out; its sequences are at least one.  Errors: SR_EINVAL when a group needs more
- * packs than a batch has; those of sr_pack_solve(). */
+/* Assigns the sequences of an order, at least one.  Errors: SR_EINVAL if a group needs more packs
+ * than a batch may have; those of sr_pack_solve(). */
 sr_status sr_deal_order(sr_deal *out, const sr_order *order, const sr_loader_opts *opts);
-void sr_deal_free(sr_deal *d); /* leaves an empty deal */
+void sr_deal_free(sr_deal *d); /* resets it to empty */
 
 static inline int64_t sr_deal_first(const sr_deal *d, int64_t batch) {
     return batch == 0 ? 0 : d->end[batch - 1];

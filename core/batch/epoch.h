@@ -1,7 +1,7 @@
-/* epoch.h - all that an epoch needs: its examples, the plan of their packs, and who goes where.
+/* epoch.h - the data of an epoch: its examples, their packing plan, and the assignment to packs.
  *
- * Examples drawn from text are other ones every epoch, so each epoch has its own and its own plan;
- * given examples keep both for ever.  Once an epoch stands, any pack of it is found at once.
+ * Text has new examples every epoch, and so a new plan; fixed examples keep both.  Once an epoch is
+ * built, any of its packs can be accessed directly.
  */
 #ifndef SR_BATCH_EPOCH_H
 #define SR_BATCH_EPOCH_H
@@ -16,9 +16,9 @@
 extern "C" {
 #endif
 
-/* Immutable but for the count of references, which is safe from any thread. */
+/* Immutable except for the reference count, which is thread-safe. */
 typedef struct sr_epoch {
-    uint32_t epoch; /* of the draws; 0 for given examples */
+    uint32_t epoch; /* of the draws; 0 for fixed examples */
     int stage;
     sr_examples *examples;
     uint32_t *subset; /* (count) the uids that a stage draws from; NULL: all */
@@ -27,8 +27,8 @@ typedef struct sr_epoch {
     sr_packing *packing; /* of indices into the subset; NULL unless packs are drawn from it */
     int64_t packs;
     bool saved;       /* the plan was made before */
-    double seconds;   /* what building it took */
-    char reason[200]; /* why this depth, when it was chosen by itself; else empty */
+    double seconds;   /* time to build it */
+    char reason[200]; /* the reason for an automatic depth; else empty */
     int32_t refs;
 } sr_epoch;
 
@@ -51,7 +51,7 @@ typedef struct sr_epoch_opts {
 sr_status sr_epoch_build(sr_epoch **out, const sr_dataset *d, const sr_epoch_opts *opts,
                          sr_threads *threads);
 sr_epoch *sr_epoch_retain(sr_epoch *e);
-void sr_epoch_release(sr_epoch *e); /* NULL is allowed */
+void sr_epoch_release(sr_epoch *e); /* may be NULL */
 
 #ifdef __cplusplus
 }

@@ -12,10 +12,10 @@ static sr_status check(const sr_feed *f) {
         (o->by != SR_BY_ORDER && o->packs == 0 && o->sequences == 0))
         return sr_fail(SR_EINVAL, "loader: packs (or sequences) of an update must be at least 1");
     if (o->packs > INT32_MAX || o->sequences > INT32_MAX || o->epochs > INT32_MAX)
-        return sr_fail(SR_EINVAL, "loader: packs, sequences and epochs have a limit of %d",
+        return sr_fail(SR_EINVAL, "loader: packs, sequences and epochs must be at most %d",
                        INT32_MAX);
     if (!(o->per_square >= 0 && o->per_square <= 1))
-        return sr_fail(SR_EINVAL, "loader: per_square is 0 to 1; given %g", o->per_square);
+        return sr_fail(SR_EINVAL, "loader: per_square is %g; must be 0 to 1", o->per_square);
     if (o->by == SR_BY_ORDER && (o->packs > 0 || o->sequences > 0 || o->epochs > 0))
         return sr_fail(SR_EINVAL,
                        "loader: by order, each order says what its update has; leave out packs, "
@@ -62,7 +62,7 @@ static sr_status open_collators(sr_feed *f) {
     if (f->collators.late && o->last_share > 0)
         return sr_fail(SR_EINVAL, "loader: a target that is made in Lua needs the whole update; "
                                   "leave out share_range, or make it from a column");
-    o->target = NULL; /* the caller's */
+    o->target = NULL; /* owned by the caller */
     return SR_OK;
 }
 

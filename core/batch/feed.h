@@ -1,5 +1,5 @@
-/* feed.h - what a loader shares with its workers: options, masker, and the epochs at hand.  For the
- * inside of core/batch.
+/* feed.h - the state shared by a loader and its workers: options, masker and cached epochs.
+ * Internal to core/batch.
  */
 #ifndef SR_BATCH_FEED_H
 #define SR_BATCH_FEED_H
@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-enum { SR_FEED_EPOCHS = 3 }; /* kept at hand: in use, next, and one that is looked at */
+enum { SR_FEED_EPOCHS = 3 }; /* cached: current, next, and one for inspection */
 
 typedef struct sr_feed {
     const sr_dataset *d;
@@ -24,14 +24,14 @@ typedef struct sr_feed {
     sr_masker masker;
     uint8_t *continues;
     sr_collators collators;
-    bool fixed; /* given examples: one epoch for ever */
+    bool fixed; /* fixed examples: a single epoch */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    sr_epoch *epoch[SR_FEED_EPOCHS]; /* latest used first */
+    sr_epoch *epoch[SR_FEED_EPOCHS]; /* most recently used first */
     bool building;
 } sr_feed;
 
-/* Begins an empty feed; `f` is all zero but for d and opts. */
+/* Initialises an empty feed; `f` is zero except d and opts. */
 sr_status sr_feed_open(sr_feed *f);
 void sr_feed_close(sr_feed *f);
 

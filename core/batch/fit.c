@@ -5,7 +5,7 @@
 #include "core/base/mem.h"
 
 typedef struct fit {
-    sr_pick *pick, *from; /* from: a copy of what came */
+    sr_pick *pick, *from; /* from: a copy of the input */
     uint16_t *length;
     uint32_t *member;
     sr_plan *plan;

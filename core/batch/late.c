@@ -24,7 +24,7 @@ static sr_status check_rows(const sr_batch *b, const sr_target *t, int64_t count
     return SR_OK;
 }
 
-/* A weight holds the items of its sequence until the update weighs them. */
+/* Until the update sets the weights, a weight has the number of items of its sequence. */
 static void count_items(sr_target *t, const sr_layout *l) {
     t->sequences = 0;
     for (int64_t i = 0, end; i < t->count; i = end) {

@@ -11,13 +11,13 @@ static sr_status place(sr_layout *l, const int32_t *start, const int32_t *len, i
     l->gapless = true;
     for (int32_t s = 0; s < l->sequences; s++) {
         if (len[s] < 1)
-            return sr_fail(SR_EINVAL, "layout: sequence %d has length %d; lengths start at 1",
+            return sr_fail(SR_EINVAL, "layout: sequence %d has length %d; lengths must be >= 1",
                            s + 1, len[s]);
         int64_t first = start != NULL ? start[s] : *end;
         if (first < *end)
             return sr_fail(SR_EINVAL,
-                           "layout: sequence %d starts at row %lld, inside or before the one that "
-                           "ends at row %lld; starts ascend without overlap",
+                           "layout: sequence %d starts at row %lld, but the previous one "
+                           "ends at row %lld; starts must ascend without overlap",
                            s + 1, (long long)first, (long long)*end);
         if (first + len[s] > INT32_MAX)
             return sr_fail(SR_EINVAL, "layout: sequence %d ends beyond row %d", s + 1, INT32_MAX);
@@ -50,7 +50,7 @@ static void set_rows(sr_layout *l) {
     }
 }
 
-/* Counting sort by falling length: ties keep their order. */
+/* Counting sort by descending length, stable. */
 static sr_status sort_by_length(sr_layout *l) {
     int32_t *count = NULL;
     SR_TRY(sr_new(&count, (int64_t)l->longest + 2));
@@ -79,7 +79,8 @@ static sr_status fill(sr_layout *l, const int32_t *start, const int32_t *len, co
         return sr_fail(SR_EINVAL, "layout: the sequences end at row %lld, but there are %lld rows",
                        (long long)end, (long long)rows);
     if (rows > INT32_MAX)
-        return sr_fail(SR_EINVAL, "layout: %lld rows are more than %d", (long long)rows, INT32_MAX);
+        return sr_fail(SR_EINVAL, "layout: %lld rows; the maximum is %d", (long long)rows,
+                       INT32_MAX);
     l->rows = rows != 0 ? rows : end;
     SR_TRY(sr_new(&l->owner, l->rows));
     SR_TRY(sr_new(&l->position, l->rows));
@@ -93,8 +94,8 @@ sr_status sr_layout_new(sr_layout **out, int32_t sequences, const int32_t *start
                         int64_t rows, uint64_t seed) {
     *out = NULL;
     if (sequences < 0 || rows < 0)
-        return sr_fail(SR_EINVAL, "layout: %d sequences in %lld rows; neither may be negative",
-                       sequences, (long long)rows);
+        return sr_fail(SR_EINVAL, "layout: %d sequences in %lld rows; both must be >= 0", sequences,
+                       (long long)rows);
     sr_layout *l = NULL;
     SR_TRY(sr_new(&l, 1));
     l->refs = 1;

@@ -1,16 +1,16 @@
-/* layout.h - which rows of a token buffer belong to which sequence.
+/* layout.h - the assignment of rows of a token buffer to sequences.
  *
- * A batch is one buffer of T rows.  Sequence s owns the rows start[s] .. start[s] + len[s] - 1;
- * rows owned by nobody are slack.  Ops take a layout, never a batch, so that a layer may work on
- * fewer rows than the one below it (random-LTD makes a shorter layout from a longer one) and so
- * that the loss heads, evaluation and the prompt use the same ops.
+ * A batch is one buffer of T rows.  Sequence s has the rows start[s] .. start[s] + len[s] - 1; rows
+ * of no sequence are slack.  Ops take a layout, never a batch, so that a layer may work on fewer
+ * rows than the previous one (random-LTD makes a shorter layout from a longer one), and loss heads,
+ * evaluation and the prompt can use the same ops.
  *
- * A layout also carries the key of every random decision about its rows: the seed, and for each
- * sequence its uid and its epoch.  Row i of sequence s draws with (seed, i, uid[s], epoch[s]),
- * wherever in the buffer it stands.
+ * A layout also has the keys of random decisions about its rows: the seed, and for each sequence
+ * its uid and epoch.  Row i of sequence s draws with (seed, i, uid[s], epoch[s]), wherever it is in
+ * the buffer.
  *
- * Slack: attention writes zeros there, in both directions; whatever row-wise ops leave there is
- * never read by an owned row and gets a zero gradient.
+ * Slack: attention writes zeros there, forward and backward; the results of row-wise ops there are
+ * unspecified, never read by rows of sequences, and have a zero gradient.
  */
 #ifndef SR_BATCH_LAYOUT_H
 #define SR_BATCH_LAYOUT_H
@@ -36,15 +36,15 @@ typedef struct sr_layout {
     int32_t sequences;      /* N */
     int32_t *start;         /* (N) first row; ascending, no overlap */
     int32_t *len;           /* (N) at least 1 */
-    uint32_t *uid;          /* (N) example number in its epoch's examples */
+    uint32_t *uid;          /* (N) index of the example in its epoch */
     uint32_t *epoch;        /* (N) */
     int32_t *owner;         /* (T) sequence of each row, -1 for slack */
     int32_t *position;      /* (T) position in its own sequence, from 0; 0 for slack */
-    int32_t *longest_first; /* (N) sequence numbers by falling length, ties by number */
+    int32_t *longest_first; /* (N) sequence indices by descending length, ties by index */
     uint64_t seed;
     int64_t tokens;  /* sum of len */
-    int64_t squares; /* sum of len^2: what attention costs */
-    int32_t longest; /* 0 when there is no sequence */
+    int64_t squares; /* sum of len^2: the cost of attention */
+    int32_t longest; /* 0 without sequences */
     bool gapless;    /* all slack is at the end: start is cu_seqlens */
     int32_t refs;
     sr_mirror *mirrors; /* on devices, for their thread only: core/tensor/layout_on.h */
@@ -52,7 +52,7 @@ typedef struct sr_layout {
 
 /* A new layout with one reference.  All arrays are copied.
  *
- *   start  (N) or NULL: sequences stand one after another from row 0
+ *   start  (N) or NULL: sequences are contiguous from row 0
  *   uid    (N) or NULL: 0, 1, 2, ...        epoch  (N) or NULL: all 0
  *   rows   T, or 0: the end of the last sequence
  *
@@ -63,10 +63,10 @@ sr_status sr_layout_new(sr_layout **out, int32_t sequences, const int32_t *start
                         const int32_t *len, const uint32_t *uid, const uint32_t *epoch,
                         int64_t rows, uint64_t seed);
 
-/* The rows of `whole` that `keep` (T) marks, one after another: the same sequences and keys, fewer
- * rows.  Slack is never kept; a sequence that keeps nothing is left out.
+/* The rows of `whole` selected by `keep` (T), contiguous: the same sequences and keys, fewer rows.
+ * Slack is never kept; sequences without kept rows are omitted.
  *
- *   rows  (T of the new layout) where each row stood, ascending; freed by sr_free()
+ *   rows  (T of the new layout) original index of each row, ascending; freed by sr_free()
  */
 sr_status sr_layout_shorten(sr_layout **out, int32_t **rows, const sr_layout *whole,
                             const uint8_t *keep);
@@ -75,7 +75,7 @@ sr_status sr_layout_shorten(sr_layout **out, int32_t **rows, const sr_layout *wh
 void sr_layout_add_mirror(const sr_layout *layout, sr_mirror *mirror);
 
 sr_layout *sr_layout_retain(sr_layout *layout);
-void sr_layout_release(sr_layout *layout); /* NULL is allowed */
+void sr_layout_release(sr_layout *layout); /* may be NULL */
 
 #ifdef __cplusplus
 }

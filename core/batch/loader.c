@@ -14,7 +14,7 @@
 
 typedef enum slot_state { SLOT_EMPTY, SLOT_BUSY, SLOT_READY } slot_state;
 
-/* Update number i waits in slot i % prefetch. */
+/* Update i is in slot i % prefetch. */
 typedef struct slot {
     slot_state state;
     sr_update *update; /* NULL: nothing is left */
@@ -31,12 +31,12 @@ struct sr_loader {
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t changed;
     sr_cursor next;      /* where the next update to be ordered begins */
-    sr_cursor delivered; /* where the next update to be given out begins */
+    sr_cursor delivered; /* where the next update to be returned begins */
     int64_t ordered, given;
     bool pushes;      /* orders are pushed, not made here */
     sr_order **order; /* (pending) pushed and not given out yet; the oldest first */
     int64_t pending, room;
-    bool ordering; /* a worker is working out where an update ends */
+    bool ordering; /* a worker is ordering an update */
     bool ended;    /* nothing is left to order, or ordering failed */
     bool paused, quit;
     int busy;
@@ -50,7 +50,7 @@ struct sr_loader {
 
 /* ---- workers ---- */
 
-/* Whether a worker may order the next update.  The lock is held. */
+/* True if a worker may order the next update.  The lock is held. */
 static bool may_order(const sr_loader *l) {
     int64_t ahead = l->ordered - l->given;
     return !l->paused && !l->ordering && !l->ended && ahead < l->slots &&
@@ -112,7 +112,7 @@ static void *work(void *loader) {
     return NULL;
 }
 
-/* Keeps the epoch after the one in use at hand.  Failures are left to the worker that needs it. */
+/* Prepares the next epoch.  Failures are reported by the worker that needs it. */
 static void *plan_ahead(void *loader) {
     sr_loader *l = loader;
     int64_t epochs = l->feed.opts.epochs;
@@ -244,13 +244,13 @@ void sr_loader_close(sr_loader *l) {
     sr_free(l);
 }
 
-/* Waits until no worker is at work; none starts.  The lock is held. */
+/* Stops the workers and waits until all are idle.  The lock is held. */
 static void pause_workers(sr_loader *l) {
     l->paused = true;
     while (l->busy > 0) pthread_cond_wait(&l->changed, &l->lock);
 }
 
-/* Begins anew at a cursor.  The lock is held. */
+/* Restarts at a cursor.  The lock is held. */
 static void restart(sr_loader *l, const sr_cursor *cursor) {
     pause_workers(l);
     drop_slots(l);
@@ -322,7 +322,7 @@ static bool possible(const sr_loader *l, const sr_cursor *c) {
            n->real_tokens >= 0 && n->masked_tokens >= 0;
 }
 
-/* Whether the epoch of a cursor is as long as its position says. */
+/* Checks that the position of a cursor is within its epoch. */
 static sr_status check_position(sr_loader *l, const sr_cursor *c) {
     if (c->position == 0) return SR_OK;
     sr_epoch *e;
@@ -341,7 +341,7 @@ sr_status sr_loader_seek(sr_loader *l, const sr_cursor *cursor) {
     if (!possible(l, cursor))
         return sr_fail(SR_EINVAL,
                        "loader: epoch %" PRIu32 ", position %" PRId64
-                       " is not a place of this loader",
+                       " is out of range for this loader",
                        cursor->epoch, cursor->position);
     SR_TRY(check_position(l, cursor));
     sr_cursor from = *cursor;

@@ -1,14 +1,14 @@
-/* loader.h - updates in order, made ahead by worker threads, from any place at once.
+/* loader.h - yields updates in order from any position, prepared by worker threads.
  *
- * The unit is one update of the global batch: a number of packs, dealt out by cost to as few
- * batches of at most `micro` packs as hold them, so that batches take about equally long. Packs
- * come in the order of the epoch's keyed permutation; an update that reaches the end of an epoch
- * goes on with the next one.  What an update holds is a function of the data, the options and the
- * cursor: not of the number of workers, of how far they are ahead, or of earlier updates.
+ * The unit is one update of the global batch: a number of packs, assigned by cost to the minimum
+ * number of batches of at most `micro` packs, so that batches take about equally long.  Packs come
+ * in the order of the epoch's keyed permutation; an update that reaches the end of an epoch
+ * continues with the next one.  The content of an update is a function of the data, the options and
+ * the cursor, not of the number of workers, how far they are ahead, or earlier updates.
  *
- * The arrangement decides where tokens stand, not which: packed, padded and single updates of one
- * plan hold the same sequences with the same masks.  Padding as people do it today is the plan of
- * the solver "none".
+ * The arrangement decides the position of tokens, not which: packed, padded and single updates of
+ * one plan have the same sequences with the same masks.  Conventional padding is the plan of the
+ * solver "none".
  */
 #ifndef SR_BATCH_LOADER_H
 #define SR_BATCH_LOADER_H
@@ -25,7 +25,7 @@ extern "C" {
  * width of BERT-base. */
 #define SR_PER_SQUARE (1.0 / (6 * 768))
 
-/* What an update is a number of. */
+/* The unit in which an update is measured. */
 typedef enum sr_by {
     SR_BY_PACKS,     /* packs of the epoch's plan, in the order of a keyed permutation */
     SR_BY_SEQUENCES, /* exactly so many sequences, in the order of a keyed permutation; packed
@@ -44,27 +44,27 @@ typedef struct sr_loader_opts {
     int stages;
     sr_by by;
     sr_arrange arrange;
-    int64_t packs;     /* by packs: packs an update; 0: from `sequences` */
+    int64_t packs;     /* by packs: packs per update; 0: from `sequences` */
     int64_t sequences; /* by packs: packs = max(1, round(sequences / factor)), factor of the first
                           plan; by sequences: of every update but the last */
-    int64_t micro;     /* packs a batch (padded: rows of one sequence); 0: all of the update */
+    int64_t micro;     /* packs per batch (padded: rows of one sequence); 0: all of the update */
     int64_t shares;    /* of an update, in equally many batches where packs allow; 0: a share a
                           batch, at most SR_USUAL_SHARES */
     int32_t first_share, last_share; /* from 1: those that are made here, the others only counted;
                                         0, 0: all */
     double per_square; /* packs are dealt to batches by tokens + per_square sum len^2; 0: the
                           default */
-    int64_t epochs;    /* epochs to go through; 0: without end */
+    int64_t epochs;    /* number of epochs; 0: unlimited */
     const sr_target_opts *target; /* what to predict; NULL: sr_targets_usual() */
     int targets;
     bool keep_ids;    /* batches keep the tokens as they were before masking */
     bool mask;        /* false: no masked language model among the usual targets */
     double mask_prob; /* 0.15 */
-    int32_t mask_max; /* masked tokens of a sequence at most */
+    int32_t mask_max; /* maximum masked tokens per sequence */
     bool whole_word;
     sr_mean mean; /* of the usual targets */
-    int threads;  /* workers; 0: updates are made when they are asked for */
-    int prefetch; /* updates kept ready, at least 1 when there are workers */
+    int threads;  /* workers; 0: updates are made on request */
+    int prefetch; /* updates to prepare ahead, at least 1 if there are workers */
 } sr_loader_opts;
 
 typedef struct sr_loader sr_loader;
@@ -75,7 +75,7 @@ typedef struct sr_loader sr_loader;
  * Errors: SR_EINVAL for options out of range; those of sr_epoch_build(). */
 sr_status sr_loader_open(sr_loader **out, const sr_dataset *d, const sr_loader_opts *opts,
                          sr_threads *threads);
-void sr_loader_close(sr_loader *l); /* waits for the workers; NULL is allowed */
+void sr_loader_close(sr_loader *l); /* waits for the workers; may be NULL */
 
 /* The next update, freed by sr_update_free(); NULL after the last of a finite number of epochs.
  * Errors: those of sr_batch_make() and sr_epoch_build(), from the place where they belong; asking
@@ -89,19 +89,19 @@ sr_status sr_loader_next(sr_update **out, sr_loader *l);
 sr_status sr_loader_push(sr_loader *l, const sr_given *given);
 
 /* Where the next update begins, and going there: what follows equals never having stopped.
- * SR_EINVAL when the cursor lies outside its epoch. */
+ * SR_EINVAL if the cursor is outside its epoch. */
 sr_cursor sr_loader_cursor(const sr_loader *l);
 sr_status sr_loader_seek(sr_loader *l, const sr_cursor *cursor);
 
-/* One update of these examples of an epoch, in this order: for tests, looking and serving. */
+/* An update of these examples of an epoch, in this order: for tests, inspection and serving. */
 sr_status sr_loader_update_of(sr_update **out, sr_loader *l, const uint32_t *uids, int64_t n,
                               uint32_t epoch, sr_arrange arrange);
 
-/* An epoch's examples and plan, retained for the caller; built when it is not at hand. */
+/* An epoch's examples and plan, retained for the caller; built if it is not cached. */
 sr_status sr_loader_epoch(sr_epoch **out, sr_loader *l, uint32_t epoch);
 
 const sr_loader_opts *sr_loader_options(const sr_loader *l);
-double sr_loader_waited(const sr_loader *l); /* seconds that sr_loader_next() waited, in all */
+double sr_loader_waited(const sr_loader *l); /* total seconds that sr_loader_next() has waited */
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-/* make.c - an update as ordered: its sequences dealt out to batches, and the batches made. */
+/* make.c - makes an ordered update: assigns its sequences to batches, and makes these. */
 #include <inttypes.h>
 
 #include "core/base/mem.h"

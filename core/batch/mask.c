@@ -6,7 +6,7 @@
 #include "core/base/mem.h"
 #include "core/base/rng.h"
 
-/* The layer field tells the two draws apart: who is masked, and behind what. */
+/* The layer field distinguishes the two draws: which tokens are masked, and their replacements. */
 enum { DRAW_WHO, DRAW_WHAT };
 
 static const uint32_t MASK_BELOW = 3435973837u;   /* 0.8 x 2^32 */
@@ -32,7 +32,7 @@ sr_status sr_masker_for(sr_masker *m, uint8_t **continues, const sr_vocab *v) {
     m->cls_id = sr_vocab_special(v, SR_TOKEN_CLS);
     m->sep_id = sr_vocab_special(v, SR_TOKEN_SEP);
     m->special_count = 0;
-    for (int32_t s = 0; s < SR_TOKEN_SPECIALS; s++) { /* insertion keeps them ascending */
+    for (int32_t s = 0; s < SR_TOKEN_SPECIALS; s++) { /* insertion in ascending order */
         int32_t id = sr_vocab_special(v, (sr_special)s), at = m->special_count++;
         for (; at > 0 && m->specials[at - 1] > id; at--) m->specials[at] = m->specials[at - 1];
         m->specials[at] = id;
@@ -42,30 +42,32 @@ sr_status sr_masker_for(sr_masker *m, uint8_t **continues, const sr_vocab *v) {
 
 static sr_status check_specials(const sr_masker *m) {
     if (m->special_count < 0 || m->special_count > SR_MAX_SPECIALS)
-        return sr_fail(SR_EINVAL, "mask: %d special ids; at most %d", m->special_count,
+        return sr_fail(SR_EINVAL, "mask: %d special ids; the maximum is %d", m->special_count,
                        SR_MAX_SPECIALS);
     for (int32_t i = 0; i < m->special_count; i++) {
         if (m->specials[i] < 0 || m->specials[i] >= m->vocabulary ||
             (i > 0 && m->specials[i] <= m->specials[i - 1]))
-            return sr_fail(SR_EINVAL, "mask: special ids must ascend and lie below %d",
+            return sr_fail(SR_EINVAL, "mask: special ids must be ascending and below %d",
                            m->vocabulary);
     }
     if (m->vocabulary <= m->special_count)
-        return sr_fail(SR_EINVAL, "mask: a vocabulary of %d has nothing but its %d specials",
+        return sr_fail(SR_EINVAL, "mask: a vocabulary of %d has only %d special tokens",
                        m->vocabulary, m->special_count);
     return SR_OK;
 }
 
 sr_status sr_masker_check(const sr_masker *m) {
     if (!(m->prob > 0 && m->prob <= 1))
-        return sr_fail(SR_EINVAL, "mask: probability %g is not in (0, 1]; 0.15 is usual", m->prob);
+        return sr_fail(SR_EINVAL, "mask: probability is %g; must be in (0, 1], usually 0.15",
+                       m->prob);
     if (m->max_predictions < 1)
-        return sr_fail(SR_EINVAL, "mask: max_predictions %d is below 1", m->max_predictions);
+        return sr_fail(SR_EINVAL, "mask: max_predictions is %d; must be >= 1", m->max_predictions);
     if (m->mask_id < 0 || m->mask_id >= m->vocabulary)
         return sr_fail(SR_EINVAL, "mask: [MASK] is %d, outside the vocabulary of %d", m->mask_id,
                        m->vocabulary);
     if (m->whole_word && m->continues == NULL)
-        return sr_fail(SR_EINVAL, "mask: whole words need to know which pieces continue a word");
+        return sr_fail(SR_EINVAL,
+                       "mask: whole_word needs `continues`, the tokens that continue a word");
     return check_specials(m);
 }
 
@@ -74,7 +76,7 @@ int32_t sr_mask_limit(const sr_masker *m, int32_t len) {
     return wanted < 1 ? 1 : wanted > m->max_predictions ? m->max_predictions : (int32_t)wanted;
 }
 
-/* Uniform over the vocabulary without the specials. */
+/* Uniform over the vocabulary without special tokens. */
 static int32_t ordinary_id(const sr_masker *m, uint32_t word) {
     int32_t id = (int32_t)sr_below(word, (uint32_t)(m->vocabulary - m->special_count));
     for (int32_t i = 0; i < m->special_count && m->specials[i] <= id; i++) id++;
@@ -84,7 +86,7 @@ static int32_t ordinary_id(const sr_masker *m, uint32_t word) {
 /* The starts of the words that may be masked, in order; a word is one token unless whole_word. */
 static int32_t find_words(int32_t *start, const int32_t *ids, int32_t len, const sr_masker *m) {
     int32_t words = 0;
-    bool open = false; /* may the next piece continue a word? */
+    bool open = false; /* can the next token continue a word? */
     for (int32_t i = 0; i < len; i++) {
         bool maskable = ids[i] != m->cls_id && ids[i] != m->sep_id;
         bool inside = maskable && open && m->whole_word && m->continues[ids[i]];
@@ -107,7 +109,7 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Takes words in random order (Fisher-Yates, as far as needed) while they fit into `limit`. */
+/* Selects words in random order (partial Fisher-Yates) while they fit into `limit`. */
 static int32_t choose(int32_t *positions, int32_t limit, int32_t *start, int32_t words,
                       const int32_t *ids, int32_t len, uint32_t uid, uint32_t epoch,
                       const sr_masker *m) {

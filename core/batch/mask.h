@@ -1,12 +1,12 @@
-/* mask.h - which tokens of a sequence are hidden from the model, and behind what.
+/* mask.h - selects and replaces tokens of a sequence for masked language modelling.
  *
- * A pure function of (seed, uid, epoch) and of the sequence itself: masks do not depend on packs,
- * batches, threads or what was drawn before, and change with the epoch.
+ * A pure function of (seed, uid, epoch) and the sequence: masks do not depend on packs, batches,
+ * threads or earlier draws, and change every epoch.
  *
- *   how many   max(1, round(prob len)), at most max_predictions, at most what may be masked
- *   where      uniformly among all positions but [CLS] and [SEP]; with whole_word, whole words in
- *              random order while they fit, never more than the number
- *   with what  80 % [MASK], 10 % a uniform id that is not special, 10 % the token itself
+ *   number       max(1, round(prob len)), at most max_predictions and the maskable tokens
+ *   positions    uniform among all except [CLS] and [SEP]; with whole_word, whole words in random
+ *                order while they fit, never more than the number
+ *   replacement  80 % [MASK], 10 % a uniform non-special id, 10 % unchanged
  *
  * Source: Devlin et al. 2018, arXiv:1810.04805.
  */
@@ -33,24 +33,24 @@ typedef struct sr_masker {
     int32_t specials[SR_MAX_SPECIALS]; /* ascending; never drawn as a replacement */
     int32_t special_count;
     bool whole_word;
-    const uint8_t *continues; /* (V) 1 for a ## piece; borrowed; whole_word needs it */
+    const uint8_t *continues; /* (V) 1 for ## tokens; borrowed; needed by whole_word */
 } sr_masker;
 
-/* A masker for a data set's vocabulary: fills all but prob, max_predictions, whole_word and seed.
+/* Sets up a masker for a data set's vocabulary, except prob, max_predictions, whole_word and seed.
  * `continues` is new memory, freed by sr_free(). */
 sr_status sr_masker_for(sr_masker *m, uint8_t **continues, const sr_vocab *v);
 
-/* SR_EINVAL with the reason when a masker cannot work: probability outside (0, 1], ids outside the
- * vocabulary, specials not ascending, nothing left to draw, whole_word without `continues`. */
+/* SR_EINVAL, with the reason, for an invalid masker: probability outside (0, 1], ids outside the
+ * vocabulary, specials not ascending, no non-special ids, whole_word without `continues`. */
 sr_status sr_masker_check(const sr_masker *m);
 
-/* The largest number of positions that a sequence of `len` tokens may have masked. */
+/* The maximum number of masked positions in a sequence of `len` tokens. */
 int32_t sr_mask_limit(const sr_masker *m, int32_t len);
 
 /* Masks a sequence in place.
  *
- *   positions, labels  (sr_mask_limit()) ascending positions from 0, and what stood there
- *   count              how many; 0 when nothing may be masked
+ *   positions, labels  (sr_mask_limit()) ascending positions from 0, and the original ids
+ *   count              their number; 0 if nothing can be masked
  *   ids                (len) changed
  *   scratch            (len) int32, contents irrelevant
  */

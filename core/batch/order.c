@@ -81,7 +81,7 @@ static sr_status check_given(const sr_given *g, const sr_examples *x) {
                            " examples, from 0",
                            g->uid[i], x->count);
     if (g->max_len != 0 && (g->max_len < SR_EXAMPLES_LEAST || g->max_len > x->opts.max_len))
-        return sr_fail(SR_EINVAL, "order: max_len is %d; it must be %d..%d", g->max_len,
+        return sr_fail(SR_EINVAL, "order: max_len is %d; must be %d..%d", g->max_len,
                        SR_EXAMPLES_LEAST, x->opts.max_len);
     return refuse_twice(g);
 }

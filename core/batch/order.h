@@ -1,9 +1,8 @@
-/* order.h - which sequences an update has, in which groups: decided apart from making it.
+/* order.h - the sequences of an update and their groups, decided separately from making it.
  *
- * An order is a plain value.  Orders are decided one after another; workers make batches of them in
- * any order.  A group is either a pack, which a plan has filled, or sequences that must not be
- * parted (the choices of a question): their packs are found when the update is made, and they all
- * stay in one micro-batch.
+ * An order is a plain value.  Orders are decided sequentially; workers make them into batches in
+ * any order.  A group is either a pack, filled by a plan, or sequences that must stay together (the
+ * choices of a question): they are packed when the update is made, into one micro-batch.
  */
 #ifndef SR_BATCH_ORDER_H
 #define SR_BATCH_ORDER_H
@@ -16,7 +15,7 @@
 extern "C" {
 #endif
 
-/* All zero is an empty order. */
+/* Zero-initialised: empty. */
 typedef struct sr_order {
     sr_pick *pick;      /* (sequences) */
     int64_t *group_end; /* (groups) group g ends before pick[group_end[g]] */
@@ -29,7 +28,7 @@ typedef struct sr_order {
 /* Appends a group of sequences, which may be empty. */
 sr_status sr_order_add(sr_order *order, const sr_pick *pick, int64_t n);
 
-/* Retains an epoch as long as the order lives. */
+/* Retains an epoch for the lifetime of the order. */
 sr_status sr_order_keep(sr_order *order, sr_epoch *e);
 
 /* Adds an order's update, sequences and tokens to the totals. */
@@ -53,7 +52,7 @@ static inline int64_t sr_order_group(const sr_order *order, int64_t g) { /* its 
     return g == 0 ? 0 : order->group_end[g - 1];
 }
 
-void sr_order_free(sr_order *order); /* leaves an empty order */
+void sr_order_free(sr_order *order); /* resets it to empty */
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-/* ordering.c - the loader's own orders: an epoch's packs, or its sequences, in keyed order. */
+/* ordering.c - the built-in orders: the packs or sequences of an epoch, in keyed order. */
 #include "core/base/mem.h"
 #include "core/base/permute.h"
 #include "core/batch/feed.h"
@@ -46,7 +46,7 @@ static sr_status add_sequences(sr_order *o, const draw *d, int64_t first, int64_
     return SR_OK;
 }
 
-/* Takes up to *want packs or sequences at the cursor, all of one epoch. */
+/* Appends up to *want packs or sequences at the cursor, all of one epoch. */
 static sr_status take(sr_order *o, sr_feed *f, sr_cursor *c, int64_t *want) {
     sr_epoch *e;
     SR_TRY(sr_feed_epoch(&e, f, c->epoch, c->stage, NULL));

@@ -39,7 +39,7 @@ static sr_status check(const sr_stage *s, int number, bool last, const sr_datase
                             : "loader: stage %d has no end; set updates, sequences or tokens",
                        number);
     if (s->max_len != 0 && (s->max_len < SR_EXAMPLES_LEAST || s->max_len > o->max_len))
-        return sr_fail(SR_EINVAL, "loader: stage %d: max_len is %d; it must be %d..%d", number,
+        return sr_fail(SR_EINVAL, "loader: stage %d: max_len is %d; must be %d..%d", number,
                        s->max_len, SR_EXAMPLES_LEAST, o->max_len);
     if (s->shortest < 0 || s->longest < 0 || (s->longest > 0 && s->shortest > s->longest))
         return sr_fail(SR_EINVAL, "loader: stage %d: no sequence has %d to %d tokens", number,

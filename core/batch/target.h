@@ -1,8 +1,8 @@
-/* target.h - what the sequences of a batch are to give: rows of the buffer, labels, weights.
+/* target.h - what a head is to predict: rows of the buffer, labels, weights.
  *
  *     reads       rows                       labels
- *     rows        one an item                what the token should give
- *     sequences   [CLS], one an item         what the sequence should give
+ *     rows        one per item               the label of the token
+ *     sequences   [CLS], one per item        the label of the sequence
  *     spans       two an item: where the     the same as positions in the sequence, [CLS] is 0
  *                 span begins and ends
  *
@@ -22,7 +22,7 @@ typedef enum sr_reads { SR_READS_ROWS, SR_READS_SEQUENCES, SR_READS_SPANS } sr_r
 
 typedef enum sr_label_type { SR_LABEL_I32, SR_LABEL_F32 } sr_label_type;
 
-/* What the loss is the mean of: items (masked tokens), or the means of sequences. */
+/* The loss is a mean over items (masked tokens), or over the means of sequences. */
 typedef enum sr_mean { SR_MEAN_TOKEN, SR_MEAN_SEQUENCE } sr_mean;
 
 typedef struct sr_target {
@@ -30,11 +30,11 @@ typedef struct sr_target {
     sr_reads reads;
     sr_label_type type;
     sr_mean mean;
-    int32_t columns;    /* labels of an item */
+    int32_t columns;    /* labels per item */
     int64_t count;      /* items */
     int64_t sequences;  /* that have items */
     int32_t *rows;      /* (count), spans (count x 2); ascending by sequence */
-    int32_t *places;    /* as rows: where each stands in the batch's `last` layout */
+    int32_t *places;    /* like rows: position of each in the batch's `last` layout */
     void *labels;       /* (count x columns) int32_t or float */
     float *weights;     /* (count) */
     double denominator; /* of the whole update */

@@ -1,7 +1,7 @@
 /* update.h - the batches between two steps of the optimizer.
  *
  * The weights of an update's targets carry the denominators of the whole update, so that the loss
- * is the plain sum over its batches, however it was cut:
+ * is the plain sum over its batches, however they were made:
  *
  *     token      every item 1 / M           M items of this target in the update (masked tokens)
  *     sequence   every item 1 / (N m_s)     N sequences that have items, m_s items in this one
@@ -25,7 +25,8 @@ typedef struct sr_update {
     int64_t index; /* from 0 */
     int64_t packs, sequences, tokens, slots, masked;
     int32_t shares;   /* batches come share by share; see sr_batch.share */
-    double imbalance; /* cost of the heaviest batch over the mean; see sr_loader_opts.per_square */
+    double imbalance; /* cost of the most expensive batch over the mean; see
+                         sr_loader_opts.per_square */
     sr_cursor begin, end;
 } sr_update;
 
@@ -37,7 +38,7 @@ void sr_update_weigh(sr_update *u);
 
 /* The rest, once late targets are set: their weights, and the rows that targets need. */
 sr_status sr_update_finish(sr_update *u);
-void sr_update_free(sr_update *u); /* NULL is allowed */
+void sr_update_free(sr_update *u); /* may be NULL */
 
 #ifdef __cplusplus
 }

@@ -13,10 +13,10 @@ const char *sr_data_part_name(sr_data_part part) {
 }
 
 static sr_status wrong(const sr_dataset *d, const char *what) {
-    return sr_fail(SR_EDATA, "%s: %s; prepare the data set anew", sr_shard_path(d->shard), what);
+    return sr_fail(SR_EDATA, "%s: %s; prepare the data set again", sr_shard_path(d->shard), what);
 }
 
-/* A whole column in memory, freed by sr_free(). */
+/* Reads a whole column into memory, freed by sr_free(). */
 static sr_status read_column(void **out, const sr_dataset *d, const sr_column *c) {
     SR_TRY(sr_alloc(out, c->count, c->size));
     return sr_shard_read(d->shard, c, *out, 0, c->count);
@@ -50,8 +50,9 @@ static sr_status read_vocab(sr_dataset *d, const sr_vocab *wanted) {
     if (wanted == NULL || sr_vocab_fingerprint(wanted) == sr_vocab_fingerprint(d->vocab))
         return SR_OK;
     return sr_fail(SR_EDATA,
-                   "%s: made with the vocabulary %016" PRIx64 " of %d tokens, not with %016" PRIx64
-                   " of %d; prepare it anew with that vocabulary, or use the one inside it",
+                   "%s: prepared with the vocabulary %016" PRIx64
+                   " of %d tokens, not with %016" PRIx64
+                   " of %d; prepare it again with that vocabulary, or use the one it contains",
                    sr_shard_path(d->shard), sr_vocab_fingerprint(d->vocab), sr_vocab_size(d->vocab),
                    sr_vocab_fingerprint(wanted), sr_vocab_size(wanted));
 }
@@ -78,7 +79,7 @@ static sr_status read_documents(sr_dataset *d) {
     SR_TRY(sr_shard_want(&c, d->shard, "document_sentences", SR_COLUMN_U32));
     if (c->count >= UINT32_MAX) return wrong(d, "it has more than 2^32 - 2 documents");
     d->units = (int64_t)c->count;
-    /* one more than needed: a corpus of one document may be cut in two */
+    /* one more than needed: a corpus of one document may be split in two */
     SR_TRY(sr_new(&d->unit_sentence, c->count + 2));
     SR_TRY(sr_new(&d->unit_token, c->count + 2));
     uint32_t *count = NULL;
@@ -108,12 +109,12 @@ static sr_status add_examples(sr_dataset *d, const uint32_t *b_tokens) {
     return token == d->ids->count ? SR_OK : wrong(d, "examples and tokens do not agree");
 }
 
-/* One integer an example, or SR_EDATA; NULL when there is no such field. */
+/* A field of one integer per example, or SR_EDATA; NULL if there is none. */
 static sr_status find_integer(const sr_field **out, const sr_dataset *d, const char *name) {
     const sr_field *f = *out = sr_fields_find(&d->fields, name);
     if (f == NULL || (!f->per_token && f->size == 1 && f->column->type != SR_COLUMN_F32))
         return SR_OK;
-    return sr_fail(SR_EDATA, "%s: column '%s' must be one i32 or i64 an example",
+    return sr_fail(SR_EDATA, "%s: column '%s' must have one i32 or i64 per example",
                    sr_shard_path(d->shard), name);
 }
 
@@ -144,8 +145,8 @@ static sr_status read_examples(sr_dataset *d) {
 
 /* ---- the split ---- */
 
-/* How many of `n` things stay in front so that what `after[i]` counts from thing i on comes nearest
- * to `want`; at least one on each side. */
+/* Splits `n` items so that `after[i]`, the count from item i on, is nearest to `want`; at least one
+ * item on each side.  Returns the number of items before the split. */
 static int64_t cut_at(const uint64_t *before, int64_t n, double want) {
     int64_t i = n - 1;
     uint64_t total = before[n];
@@ -155,9 +156,9 @@ static int64_t cut_at(const uint64_t *before, int64_t n, double want) {
     return i;
 }
 
-/* A corpus of one document: its last sentences become a document of their own. */
+/* For a corpus of one document: its last sentences become a second document. */
 static sr_status cut_document(sr_dataset *d, double held) {
-    if (d->sentences < 2) return SR_OK; /* nothing to hold back */
+    if (d->sentences < 2) return SR_OK; /* nothing to hold out */
     uint64_t *before;
     SR_TRY(sr_new(&before, (uint64_t)d->sentences + 1));
     for (int64_t i = 0; i < d->sentences; i++) before[i + 1] = before[i] + d->sentence_tokens[i];
@@ -224,7 +225,7 @@ static sr_status fill(sr_dataset *d, const char *path, const sr_dataset_opts *op
         SR_TRY(read_examples(d));
     }
     if (d->units == 0)
-        return sr_fail(SR_EDATA, "%s: the data set is empty; prepare it from text that has words",
+        return sr_fail(SR_EDATA, "%s: the data set is empty; prepare it from text with words",
                        path);
     return split(d, opts);
 }
@@ -232,7 +233,8 @@ static sr_status fill(sr_dataset *d, const char *path, const sr_dataset_opts *op
 sr_status sr_dataset_open(sr_dataset **out, const char *path, const sr_dataset_opts *opts) {
     *out = NULL;
     if (opts->held != SR_HELD_USUAL && !(opts->held >= 0 && opts->held < 1))
-        return sr_fail(SR_EINVAL, "data: held is %g; it is a share, 0 <= held < 1", opts->held);
+        return sr_fail(SR_EINVAL, "data: held is %g; must be a fraction, 0 <= held < 1",
+                       opts->held);
     sr_dataset *d;
     SR_TRY(sr_new(&d, 1));
     sr_status st = fill(d, path, opts);
@@ -274,8 +276,8 @@ void sr_dataset_values(uint64_t *first, uint64_t *count, const sr_dataset *d, co
 
 /* ---- tokens ---- */
 
-/* 16-bit ids stand in the upper half of the output and are spread from the front: each is read
- * before the write that reaches it. */
+/* 16-bit ids are in the upper half of the output and widened from the front: each is read before it
+ * is overwritten. */
 static void widen(int32_t *ids, uint64_t count) {
     const uint16_t *narrow = (const uint16_t *)ids + count;
     for (uint64_t i = 0; i < count; i++) {
@@ -294,8 +296,8 @@ sr_status sr_dataset_ids(const sr_dataset *d, int32_t *out, uint64_t first, uint
     for (uint64_t i = 0; i < count; i++)
         if ((uint32_t)out[i] >= size)
             return sr_fail(SR_EDATA,
-                           "%s: token %" PRIu64 " has the id %u, the vocabulary has %u tokens; "
-                           "prepare the data set anew",
+                           "%s: token %" PRIu64 " has the id %u, but the vocabulary has %u tokens; "
+                           "prepare the data set again",
                            sr_shard_path(d->shard), first + i, (uint32_t)out[i], size);
     return SR_OK;
 }

@@ -1,23 +1,23 @@
 /* dataset.h - an opened data set: tokens on storage, the index of sentences and documents in
  * memory.
  *
- * Two kinds, told apart by the metadata key `kind`:
+ * There are two kinds, by the metadata key `kind`:
  *
- *   text      documents of sentences; examples are drawn anew each epoch (examples.h)
- *     ids                 u16 or u32   tokens of all sentences, one after another
+ *   text      documents of sentences; every epoch draws new examples (examples.h)
+ *     ids                 u16 or u32   tokens of all sentences, concatenated
  *     sentence_tokens     u16          tokens of each sentence, at least 1
  *     document_sentences  u32          sentences of each document, at least 1
- *   examples  given once and for ever
+ *   examples  fixed examples
  *     ids                 u16 or u32   tokens of A, then of B, of each example, no [CLS], [SEP]
  *     a_tokens, b_tokens  u32          A has at least 1; B may have none
  *     any other           see field.h  labels, scores, tags, texts
- *     source, offset      i32 or i64   optional: the example is a window of that source, which
- *                                      starts at that token of it
+ *     source, offset      i32 or i64   optional: the example is a window of that source,
+ *                                      starting at that token
  *
  * Both carry `vocab`, the bytes of the vocabulary file, and the metadata keys `lowercase` and
- * `vocab_fingerprint`, so that a data set can be read, decoded and trained on by itself.
+ * `vocab_fingerprint`, so that a data set is self-contained.
  *
- * Memory: 2 bytes a sentence, 20 bytes a document; 16 bytes an example and 8 for each list; never
+ * Memory: 2 bytes per sentence, 20 bytes per document; 16 bytes per example and 8 per list; never
  * the tokens.
  */
 #ifndef SR_DATA_DATASET_H
@@ -37,17 +37,17 @@ enum { SR_SENTENCE_MARK = 64 };
 
 typedef enum sr_data_kind { SR_DATA_TEXT, SR_DATA_EXAMPLES } sr_data_kind;
 
-/* The documents (examples) that training uses, and those held back for evaluation. */
+/* The documents (examples) for training, and those held out for evaluation. */
 typedef enum sr_data_part { SR_PART_TRAIN, SR_PART_HELD, SR_PARTS } sr_data_part;
 
-/* Text: a twentieth, evaluation needs some.  Given examples: none, they come split. */
+/* The default: 5 % of a text; nothing of fixed examples, which are usually split already. */
 #define SR_HELD_USUAL (-1.0)
 
 typedef struct sr_dataset_opts {
-    double held;           /* share of the tokens held back, 0 <= held < 1; or SR_HELD_USUAL */
-    bool keyed;            /* held back by a keyed coin for each document; false: the last ones */
-    uint64_t seed;         /* of that coin */
-    const sr_vocab *vocab; /* when given, another vocabulary is refused */
+    double held;           /* fraction of the tokens to hold out, 0 <= held < 1; or SR_HELD_USUAL */
+    bool keyed;            /* hold out documents at random, keyed; false: the last ones */
+    uint64_t seed;         /* key of the random choice */
+    const sr_vocab *vocab; /* if set, reject another vocabulary */
     size_t cache;          /* bytes of token blocks kept in memory, 0: SR_SHARD_CACHE */
 } sr_dataset_opts;
 
@@ -57,13 +57,13 @@ typedef struct sr_portion {
 } sr_portion;
 
 typedef struct sr_dataset {
-    double held; /* the share asked for */
+    double held; /* the requested fraction */
     sr_shard *shard;
     const sr_column *ids;
     sr_data_kind kind;
     sr_vocab *vocab;
     bool lowercase;
-    bool cut; /* the corpus is one document, of which the last sentences are held back as another */
+    bool cut; /* the corpus is one document, whose last sentences are held out as a second one */
     int64_t tokens, sentences;
     int64_t units;        /* documents, after `cut` */
     uint64_t *unit_token; /* (units + 1) first token of each document (example) */
@@ -74,20 +74,19 @@ typedef struct sr_dataset {
     /* examples */
     uint32_t *a_tokens; /* (units) */
     sr_fields fields;
-    const sr_field *source, *offset; /* NULL: examples are no windows */
+    const sr_field *source, *offset; /* NULL: examples are not windows */
     sr_portion part[SR_PARTS];
 } sr_dataset;
 
 /* Opens a data set and splits it.
  *
- * The last documents are held back whole, so many that their tokens come nearest to the share; at
- * least one document stays on each side.  A corpus of one document is cut between two sentences
- * instead, and `cut` says so.
+ * The last documents are held out, as many as come nearest to the fraction of tokens, at least one
+ * on each side.  A corpus of one document is split between two sentences instead, and `cut` is set.
  *
  * Errors: SR_ENOENT, SR_EIO, SR_ENOMEM; SR_EDATA: not a data set, damaged, empty, columns that
  * contradict each other, another vocabulary than opts->vocab; SR_EINVAL: held is out of range. */
 sr_status sr_dataset_open(sr_dataset **out, const char *path, const sr_dataset_opts *opts);
-void sr_dataset_close(sr_dataset *d); /* NULL is allowed */
+void sr_dataset_close(sr_dataset *d); /* may be NULL */
 
 /* Token ids first .. first + count - 1; any thread.  SR_EDATA also when an id is not below the
  * size of the vocabulary. */
@@ -101,7 +100,7 @@ static inline uint64_t sr_dataset_sentence(const sr_dataset *d, uint64_t sentenc
     return token;
 }
 
-/* The values of a field that belong to a unit: those of its example, or of all its tokens. */
+/* The values of a field for a unit: those of the example, or of all its tokens. */
 void sr_dataset_values(uint64_t *first, uint64_t *count, const sr_dataset *d, const sr_field *f,
                        int64_t unit);
 

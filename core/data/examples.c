@@ -25,7 +25,7 @@ static sr_status draw_chunk(void *context, int64_t i, int worker) {
     return SR_OK;
 }
 
-/* One list from the chunks, which are freed on the way. */
+/* Concatenates the chunks into one list, and frees them. */
 static sr_status join(sr_examples *t, sr_drawn *chunk, int64_t chunks) {
     size_t count = 0;
     for (int64_t i = 0; i < chunks; i++) {
@@ -36,7 +36,7 @@ static sr_status join(sr_examples *t, sr_drawn *chunk, int64_t chunks) {
         t->lost += chunk[i].lost;
     }
     if (count >= UINT32_MAX)
-        return sr_fail(SR_EDATA, "data: %zu examples are too many; uids have 32 bits", count);
+        return sr_fail(SR_EDATA, "data: %zu examples are too many; the maximum is 2^32 - 2", count);
     t->count = (int64_t)count;
     SR_TRY(sr_new(&t->example, count));
     sr_example *to = t->example;
@@ -66,8 +66,8 @@ static sr_status draw_examples(sr_examples *t, const sr_dataset *d, const sr_exa
 static sr_status too_long(const sr_dataset *d, uint32_t unit, int64_t tokens, int32_t max_len,
                           bool pair) {
     return sr_fail(SR_EDATA,
-                   "%s: example %u has %" PRId64 " tokens with [CLS] and [SEP], more than max_len "
-                   "%d; raise max_len, or set too_long: %s",
+                   "%s: example %u has %" PRId64 " tokens including [CLS] and [SEP], more than "
+                   "max_len %d; raise max_len, or set too_long: %s",
                    sr_shard_path(d->shard), unit, tokens, max_len,
                    pair ? "truncate" : "truncate or split");
 }
@@ -78,7 +78,7 @@ static int64_t kept_of_b(int64_t a, int64_t b, int64_t most) {
     return b <= half ? b : a < most - half ? most - a : half;
 }
 
-/* One given example, by the policy. */
+/* Adds a fixed example, by the policy. */
 static sr_status give(sr_drawn *out, const sr_dataset *d, const sr_examples_opts *opts,
                       uint32_t unit) {
     uint64_t at = d->unit_token[unit];
@@ -128,21 +128,22 @@ static sr_status give_examples(sr_examples *t, const sr_dataset *d, const sr_exa
 
 static sr_status check_opts(const sr_dataset *d, const sr_examples_opts *opts) {
     if (opts->max_len < SR_EXAMPLES_LEAST || opts->max_len > SR_EXAMPLES_MOST)
-        return sr_fail(SR_EINVAL, "data: max_len is %d; it must be %d..%d", opts->max_len,
+        return sr_fail(SR_EINVAL, "data: max_len is %d; must be %d..%d", opts->max_len,
                        SR_EXAMPLES_LEAST, SR_EXAMPLES_MOST);
     if (!(opts->short_seq_prob >= 0 && opts->short_seq_prob <= 1))
-        return sr_fail(SR_EINVAL, "data: short_seq_prob is %g; it is a probability, 0..1",
+        return sr_fail(SR_EINVAL, "data: short_seq_prob is %g; must be a probability, 0..1",
                        opts->short_seq_prob);
     if (opts->nsp && d->kind == SR_DATA_EXAMPLES)
         return sr_fail(SR_EINVAL,
-                       "data: %s holds given examples, no sentences to pair; set nsp: false",
+                       "data: %s has fixed examples, not sentences to pair; set nsp: false",
                        sr_shard_path(d->shard));
     if (d->tokens >= (int64_t)1 << 40)
-        return sr_fail(SR_EDATA, "%s: %" PRId64 " tokens are too many; split it into files",
+        return sr_fail(SR_EDATA,
+                       "%s: %" PRId64 " tokens are too many; split the data set into several",
                        sr_shard_path(d->shard), d->tokens);
     if (d->part[opts->part].count == 0)
-        return sr_fail(SR_EDATA, "%s: the part '%s' is empty; hold back %s",
-                       sr_shard_path(d->shard), sr_data_part_name(opts->part),
+        return sr_fail(SR_EDATA, "%s: the part '%s' is empty; hold out %s", sr_shard_path(d->shard),
+                       sr_data_part_name(opts->part),
                        opts->part == SR_PART_HELD ? "more, or nothing (held: 0)" : "less");
     return SR_OK;
 }

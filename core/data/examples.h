@@ -1,16 +1,16 @@
-/* examples.h - the examples of an epoch: which tokens make sequence number uid.
+/* examples.h - the examples of an epoch: the tokens of each sequence, by uid.
  *
  * From text, an example is [CLS] A [SEP] B [SEP], drawn as published for BERT: sentences of a
- * document are gathered up to the target length (max_len - 3, or with short_seq_prob a random
- * shorter one for the document); A is a random number of them; B is the rest, or half of the time
- * (always when there is one sentence only) sentences of another random document from a random one
- * on, and then the rest is used again for the next example.  The longer segment loses tokens from
- * either end at random until both fit.  Without `nsp` an example is [CLS] A [SEP], A whole
- * sentences of one document; every token is used once.
+ * document are collected up to the target length (max_len - 3, or with short_seq_prob a random
+ * shorter one for the document); A is a random number of them; B is the rest or, half of the time
+ * (always if there is only one sentence), sentences of another random document from a random
+ * position, in which case the rest is used again for the next example.  The longer segment loses
+ * tokens from either end at random until both fit.  Without `nsp` an example is [CLS] A [SEP], A
+ * being whole sentences of one document; every token is used once.
  *
- * Every draw is keyed by (seed, epoch, document), so documents may be done in any order, on any
- * number of threads, with one result.  Given examples (SR_DATA_EXAMPLES) need no draw: they are
- * the same in every epoch.
+ * Every draw is keyed by (seed, epoch, document), so the result does not depend on the order of
+ * documents or the number of threads.  Fixed examples (SR_DATA_EXAMPLES) are the same in every
+ * epoch.
  *
  * Source: Devlin et al. 2018, arXiv:1810.04805, and the program published with it.
  */
@@ -26,19 +26,19 @@ extern "C" {
 
 enum { SR_EXAMPLES_LEAST = 5, SR_EXAMPLES_MOST = 65535 }; /* max_len */
 
-/* What to do with a given example that is longer than max_len; drawn ones never are. */
+/* What to do with a fixed example longer than max_len; drawn ones never are. */
 typedef enum sr_too_long {
     SR_TOO_LONG_ERROR,
-    SR_TOO_LONG_TRUNCATE, /* the longer segment loses tokens from its end */
-    SR_TOO_LONG_SPLIT     /* pieces, each an example of its own; single segments only */
+    SR_TOO_LONG_TRUNCATE, /* truncate the longer segment at its end */
+    SR_TOO_LONG_SPLIT     /* split into pieces, each an example; single segments only */
 } sr_too_long;
 
 typedef struct sr_examples_opts {
     sr_data_part part;
-    int32_t max_len;       /* tokens of an example, [CLS] and [SEP] included */
+    int32_t max_len;       /* tokens of an example, including [CLS] and [SEP] */
     bool nsp;              /* pairs; text only */
     double short_seq_prob; /* text only */
-    sr_too_long too_long;  /* given examples only */
+    sr_too_long too_long;  /* fixed examples only */
     uint64_t seed;
     uint32_t epoch;
 } sr_examples_opts;
@@ -50,31 +50,31 @@ typedef struct sr_example {
     uint32_t a_low, b_low;
     uint16_t a_tokens, b_tokens; /* b_tokens 0: one segment */
     uint8_t a_high, b_high;
-    uint8_t flags; /* SR_EXAMPLE_RANDOM: B is not what follows A; _CUT: tokens were cut off */
+    uint8_t flags; /* SR_EXAMPLE_RANDOM: B does not follow A; _CUT: truncated */
     uint8_t spare;
 } sr_example;
 
 typedef struct sr_examples {
     sr_example *example; /* (count) by uid */
-    uint32_t *unit;      /* (count) which given example each is (a piece of); drawn ones: NULL */
+    uint32_t *unit;      /* (count) index of the fixed example; NULL for drawn ones */
     int64_t count, tokens;
-    int64_t random_next; /* examples whose B is from elsewhere */
-    int64_t cut, lost;   /* examples that lost tokens to max_len, and how many tokens */
-    int64_t split;       /* given examples that became pieces */
+    int64_t random_next; /* examples whose B is random */
+    int64_t cut, lost;   /* truncated examples, and the tokens they lost */
+    int64_t split;       /* fixed examples that were split */
     bool nsp;
     sr_examples_opts opts;
 } sr_examples;
 
-/* Draws the examples of an epoch; a NULL `threads` is the caller's thread alone.
+/* Draws the examples of an epoch; if `threads` is NULL, only the caller's thread is used.
  *
- * Errors: SR_EINVAL  max_len outside SR_EXAMPLES_LEAST..SR_EXAMPLES_MOST, nsp of given examples
+ * Errors: SR_EINVAL  max_len outside SR_EXAMPLES_LEAST..SR_EXAMPLES_MOST, nsp of fixed examples
  *         SR_EDATA   the part is empty; an example is too long under SR_TOO_LONG_ERROR, or is a
  *                    pair under SR_TOO_LONG_SPLIT; 2^32 - 1 examples or more; 2^40 tokens or more
  *         SR_ENOMEM
- * Cost:   about 100 ns an example on one core; 16 bytes an example, twice that while building. */
+ * Cost:   about 100 ns per example on one core; 16 bytes per example, twice that while building. */
 sr_status sr_examples_build(sr_examples **out, const sr_dataset *d, const sr_examples_opts *opts,
                             sr_threads *threads);
-void sr_examples_free(sr_examples *t); /* NULL is allowed */
+void sr_examples_free(sr_examples *t); /* may be NULL */
 
 static inline uint64_t sr_example_a(const sr_example *e) {
     return (uint64_t)e->a_high << 32 | e->a_low;
@@ -90,7 +90,7 @@ static inline int32_t sr_example_length(const sr_example *e) {
  * [CLS] and [SEP] included: the longer segment loses tokens from its end. */
 sr_example sr_example_cut(const sr_example *e, int32_t limit);
 
-/* The lengths by uid, freed by sr_free(): what a histogram and a packing are made from. */
+/* The lengths by uid, freed by sr_free(): the input of a histogram and a packing. */
 sr_status sr_examples_lengths(uint16_t **out, const sr_examples *t);
 
 /* Where token `token` of the column `ids` stands in an example, counted from [CLS]; -1 when it is

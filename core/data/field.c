@@ -39,7 +39,7 @@ sr_status sr_field_shape(bool *per_token, uint32_t *size, const char *text) {
 /* ---- opening ---- */
 
 static sr_status wrong(const sr_shard *s, const sr_column *c, const char *what) {
-    return sr_fail(SR_EDATA, "%s: column '%s' %s; prepare the data set anew", sr_shard_path(s),
+    return sr_fail(SR_EDATA, "%s: column '%s' %s; prepare the data set again", sr_shard_path(s),
                    c->name, what);
 }
 
@@ -85,10 +85,10 @@ static sr_status open_field(sr_fields *all, sr_shard *s, const sr_column *c, con
     }
     if (!known_type(f))
         return sr_fail(SR_EDATA,
-                       "%s: column '%s' holds %s of shape '%s'; values are i32, i64 or f32, text "
-                       "is bytes of shape 'example ragged'",
+                       "%s: column '%s' has %s of shape '%s'; values must be i32, i64 or f32, and "
+                       "text must be bytes of shape 'example ragged'",
                        sr_shard_path(s), c->name, sr_column_type_name(c->type), shape);
-    all->count++; /* from here on freed with the rest */
+    all->count++; /* freed with the rest from here on */
     if (f->size == 0) return read_lists(f, s, units);
     uint64_t each = f->per_token ? tokens : units;
     if (each * f->size == c->count) return SR_OK; /* < 2^40 x 2^16 */
@@ -97,7 +97,7 @@ static sr_status open_field(sr_fields *all, sr_shard *s, const sr_column *c, con
                               : "does not have its values for each example");
 }
 
-/* The column that metadata entry i is about and its shape; NULL: it is about none. */
+/* The column that metadata entry i describes, and its shape; NULL if it describes none. */
 static sr_status declared(const sr_column **c, const char **shape, const sr_shard *s, int i) {
     const char *key = sr_shard_meta_at(s, i, shape);
     size_t prefix = sizeof SR_FIELD_KEY - 1;
@@ -106,8 +106,8 @@ static sr_status declared(const sr_column **c, const char **shape, const sr_shar
     *c = sr_shard_column(s, key + prefix);
     if (*c != NULL) return SR_OK;
     return sr_fail(SR_EDATA,
-                   "%s: its metadata has '%s', but there is no such column; prepare the "
-                   "data set anew",
+                   "%s: the metadata has '%s', but there is no such column; prepare the "
+                   "data set again",
                    sr_shard_path(s), key);
 }
 
@@ -154,7 +154,7 @@ static sr_status narrow(sr_shard *s, const sr_field *f, int32_t *out, uint64_t f
         if (x < INT32_MIN || x > INT32_MAX)
             return sr_fail(SR_EDATA,
                            "%s: value %" PRIu64 " of column '%s' is %" PRId64
-                           ", which does not fit in 32 bits",
+                           ", which does not fit into 32 bits",
                            sr_shard_path(s), first + i, f->column->name, x);
         out[i] = (int32_t)x;
     }
@@ -165,14 +165,14 @@ sr_status sr_field_i32(sr_shard *s, const sr_field *f, int32_t *out, uint64_t fi
                        uint64_t count) {
     if (f->column->type == SR_COLUMN_I32) return sr_shard_read(s, f->column, out, first, count);
     if (f->column->type == SR_COLUMN_I64) return narrow(s, f, out, first, count);
-    return sr_fail(SR_EINVAL, "%s: column '%s' holds %s, not integers", sr_shard_path(s),
+    return sr_fail(SR_EINVAL, "%s: column '%s' has %s, not integers", sr_shard_path(s),
                    f->column->name, sr_column_type_name(f->column->type));
 }
 
 sr_status sr_field_f32(sr_shard *s, const sr_field *f, float *out, uint64_t first, uint64_t count) {
     if (f->column->type == SR_COLUMN_F32) return sr_shard_read(s, f->column, out, first, count);
-    return sr_fail(SR_EINVAL, "%s: column '%s' holds %s, not f32", sr_shard_path(s),
-                   f->column->name, sr_column_type_name(f->column->type));
+    return sr_fail(SR_EINVAL, "%s: column '%s' has %s, not f32", sr_shard_path(s), f->column->name,
+                   sr_column_type_name(f->column->type));
 }
 
 /* ---- writing ---- */

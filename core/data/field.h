@@ -1,15 +1,15 @@
-/* field.h - what a data set of examples says beside their tokens: named, typed columns.
+/* field.h - fields of a data set of examples: named, typed columns besides the tokens.
  *
- * A column NAME is a field when the metadata entry `column.NAME` gives its shape:
+ * A column NAME is a field if the metadata entry `column.NAME` gives its shape:
  *
- *     example           one value an example
- *     example K         K values an example
- *     example ragged    a list an example; the u32 column NAME.counts has their lengths
- *     token             one value a token of `ids`
- *     token K           K values a token
+ *     example           one value per example
+ *     example K         K values per example
+ *     example ragged    a list per example; the u32 column NAME.counts has the lengths
+ *     token             one value per token of `ids`
+ *     token K           K values per token
  *
  * Fields are i32, i64 or f32; bytes (UTF-8 text) are always `example ragged`.  The i32 column
- * `label` is a field of shape `example` without being declared.  Columns that are not declared are
+ * `label` is a field of shape `example` even if undeclared.  Other undeclared columns are
  * skipped.
  */
 #ifndef SR_DATA_FIELD_H
@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-enum { SR_FIELD_SIZE = 65536 }; /* K at most */
+enum { SR_FIELD_SIZE = 65536 }; /* maximum of K */
 
 #define SR_FIELD_KEY "column."    /* + NAME: the metadata key of its shape */
 #define SR_FIELD_COUNTS ".counts" /* NAME + this: the column of the lengths of lists */
@@ -40,18 +40,18 @@ typedef struct sr_fields {
     int count;
 } sr_fields;
 
-/* The shape that a metadata value gives.  SR_EDATA when it is none. */
+/* Parses the shape in a metadata value.  SR_EDATA if it is invalid. */
 sr_status sr_field_shape(bool *per_token, uint32_t *size, const char *text);
 
 /* Finds the fields of a data set of `units` examples and `tokens` tokens.  SR_EDATA names the file
- * and the column: a shape that is not known, a type that is not, counts that do not add up. */
+ * and the column: an unknown shape or type, counts that do not add up. */
 sr_status sr_fields_open(sr_fields *out, sr_shard *s, uint64_t units, uint64_t tokens);
 void sr_fields_close(sr_fields *f);
 
-const sr_field *sr_fields_find(const sr_fields *f, const char *name); /* NULL: there is none */
+const sr_field *sr_fields_find(const sr_fields *f, const char *name); /* NULL if there is none */
 
-/* Values first .. first + count - 1 of an i32 or i64 (f32) column; any thread.  SR_EDATA when an
- * i64 does not fit in 32 bits. */
+/* Values first .. first + count - 1 of an i32 or i64 (f32) column; thread-safe.  SR_EDATA if an i64
+ * does not fit into 32 bits. */
 sr_status sr_field_i32(sr_shard *s, const sr_field *f, int32_t *out, uint64_t first,
                        uint64_t count);
 sr_status sr_field_f32(sr_shard *s, const sr_field *f, float *out, uint64_t first, uint64_t count);

@@ -8,16 +8,16 @@
 #include "core/text/vocab.h"
 
 enum {
-    STEP = 1 << 20,  /* bytes of text in a step */
-    GROUP = 1 << 15, /* bytes of text in a group */
+    STEP = 1 << 20,  /* bytes of text per step */
+    GROUP = 1 << 15, /* bytes of text per group */
     LONGEST = 65535  /* tokens of a sentence: its column is u16 */
 };
 
-/* A sentence of the step: its text, and afterwards how many tokens it has. */
+/* A sentence of the step: its text, later its number of tokens. */
 typedef struct piece {
     size_t begin, size;
     size_t tokens;
-    bool ends_document; /* the document ends behind it */
+    bool ends_document; /* the document ends after it */
 } piece;
 
 typedef struct group {
@@ -34,7 +34,7 @@ struct sr_ingest {
     sr_threads *threads;
     sr_shard_writer *writer;
     int ids, sentence_tokens, document_sentences; /* columns */
-    bool narrow;                                  /* ids fit 16 bits */
+    bool narrow;                                  /* ids fit into 16 bits */
     sr_tokens *worker;                            /* (workers) */
     int workers;
     char *text; /* of the step's sentences */
@@ -122,8 +122,8 @@ static sr_status add_piece(sr_ingest *in, size_t size) {
     return SR_OK;
 }
 
-/* Ends the document behind the last sentence read.  When that one went with an earlier step, an
- * empty piece carries the mark; it is no sentence. */
+/* Ends the document after the last sentence read.  If that belongs to an earlier step, an empty
+ * piece, which is not a sentence, carries the mark. */
 static sr_status end_document(sr_ingest *in) {
     if (in->document_read == 0) return SR_OK;
     in->document_read = 0;
@@ -228,7 +228,7 @@ static sr_status write_ids(sr_ingest *in, const group *g) {
     return sr_shard_append(in->writer, in->ids, in->short_ids, g->count);
 }
 
-/* A sentence of more tokens than its column can say is written as several. */
+/* Writes a sentence with more tokens than its column can represent as several. */
 static sr_status write_sentence(sr_ingest *in, const piece *p) {
     in->counts.empty += p->size > 0 && p->tokens == 0;
     for (size_t left = p->tokens; left > 0;) {
@@ -244,7 +244,7 @@ static sr_status write_sentence(sr_ingest *in, const piece *p) {
     if (in->document_stored == 0) return SR_OK;
     if (in->document_stored > UINT32_MAX)
         return sr_fail(SR_EDATA,
-                       "prepare: a document of %" PRIu64 " sentences is too long; part "
+                       "prepare: a document of %" PRIu64 " sentences is too long; separate "
                        "documents by blank lines",
                        in->document_stored);
     uint32_t sentences = (uint32_t)in->document_stored;
@@ -292,7 +292,7 @@ static sr_status write_vocab(sr_shard_writer *w, const sr_vocab *v) {
     return SR_OK;
 }
 
-/* What any .sqr file says about its tokens. */
+/* The metadata of every .sqr file. */
 static sr_status write_meta(sr_ingest *in, const sr_vocab *v) {
     sr_shard_writer *w = in->writer;
     char number[32];
@@ -313,7 +313,7 @@ static sr_status finish(sr_ingest *in) {
     if (in->counts.documents == 0)
         return sr_fail(SR_EDATA,
                        "prepare: the text has no words (%" PRIu64 " bytes in %" PRIu64
-                       " files); give text",
+                       " files); use other text",
                        sr_source_count(in->source).bytes, sr_source_count(in->source).files);
     SR_TRY(write_vocab(in->writer, v));
     return write_meta(in, v);

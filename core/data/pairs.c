@@ -3,11 +3,11 @@
 #include "core/base/mem.h"
 #include "core/base/rng.h"
 
-/* The stream of random words of one document: word i is word i % 4 of counter i / 4. */
+/* The random words of one document: word i is word i % 4 of counter i / 4. */
 typedef struct draws {
     sr_u32x4 words;
     uint64_t seed;
-    uint32_t uid, epoch, next; /* next: the number of the next word */
+    uint32_t uid, epoch, next; /* next: index of the next word */
 } draws;
 
 static uint32_t draw(draws *r) {
@@ -21,7 +21,7 @@ static uint32_t draw(draws *r) {
     return r->words.w[i % 4];
 }
 
-/* How many of n fair coins fall on one side. */
+/* The number of heads among n fair coins. */
 static int64_t heads(draws *r, int64_t n) {
     int64_t sum = 0;
     for (; n >= 32; n -= 32) sum += __builtin_popcount(draw(r));
@@ -56,9 +56,9 @@ typedef struct span {
     int64_t tokens;
 } span;
 
-/* Token by token, the longer segment (B when they are equal) loses one from its front or its end
- * by a fair coin, until both fit.  How many each loses follows from the lengths; of these, those
- * from the front are so many heads. */
+/* Token by token, the longer segment (B on ties) loses one from its front or end by a fair coin,
+ * until both fit.  The number each loses follows from the lengths; the number of these at the front
+ * is binomial. */
 static void truncate_pair(span *a, span *b, int64_t most, draws *r) {
     int64_t drop = a->tokens + b->tokens - most, from_a = 0, from_b = 0;
     if (drop <= 0) return;
@@ -76,8 +76,8 @@ static void truncate_pair(span *a, span *b, int64_t most, draws *r) {
     b->tokens -= from_b;
 }
 
-/* Sentences of another document of the part, from a random one on, until they have `want` tokens.
- * The only document of a part is its own other document. */
+/* Sentences of another document of the part, from a random position, until they have `want` tokens.
+ * If the part has one document only, it is used itself. */
 static span random_next(const sr_dataset *d, const sr_portion *part, int64_t index, int64_t want,
                         draws *r) {
     int64_t other = index;
@@ -100,7 +100,7 @@ static int64_t tokens_of(const sr_dataset *d, uint64_t first, uint64_t last) {
     return sum;
 }
 
-/* The length to gather in this document, specials not counted. */
+/* The target length for this document, without special tokens. */
 static int64_t draw_target(draws *r, int64_t most, double short_seq_prob) {
     if (sr_unit(draw(r)) >= (float)short_seq_prob) return most;
     return 2 + sr_below(draw(r), (uint32_t)(most - 1));
@@ -128,7 +128,7 @@ sr_status sr_pairs_draw(sr_drawn *out, const sr_dataset *d, const sr_examples_op
         span a = {token, tokens_of(d, at, a_end)}, b;
         if (random) {
             b = random_next(d, part, index, target - a.tokens, &r);
-            end = a_end; /* what B would have been is used again */
+            end = a_end; /* the rest, replaced as B, is used again */
         } else {
             b = (span){token + (uint64_t)a.tokens, gathered - a.tokens};
         }
@@ -156,7 +156,7 @@ sr_status sr_singles_draw(sr_drawn *out, const sr_dataset *d, const sr_examples_
             token += (uint64_t)gathered;
             gathered = 0;
         }
-        for (gathered += n; gathered > target; gathered -= target) { /* one sentence too long */
+        for (gathered += n; gathered > target; gathered -= target) { /* one overlong sentence */
             SR_TRY(sr_drawn_add(out, token, target, 0, 0, 0));
             token += (uint64_t)target;
         }

@@ -25,7 +25,8 @@ sr_status sr_scan_tokens(uint64_t *count, const sr_dataset *d, sr_data_part part
     int32_t *ids;
     SR_TRY(sr_new(&ids, SPAN));
     sr_status st = SR_OK;
-    for (int64_t i = 0; st == SR_OK && i < p->count; i++) { /* neighbours are read as one span */
+    for (int64_t i = 0; st == SR_OK && i < p->count;
+         i++) { /* adjacent examples are read as one span */
         int64_t first = i;
         while (i + 1 < p->count && p->unit[i + 1] == p->unit[i] + 1) i++;
         st =
@@ -36,7 +37,7 @@ sr_status sr_scan_tokens(uint64_t *count, const sr_dataset *d, sr_data_part part
 }
 
 typedef struct digest {
-    XXH128_hash_t hash; /* first: what by_hash() compares */
+    XXH128_hash_t hash; /* first: compared by by_hash() */
 } digest;
 
 static int by_hash(const void *a, const void *b) {

@@ -10,11 +10,11 @@
 
 enum { WAYS = 4 };
 
-/* A block in memory.  The cache is an array of sets; a block may stand in any frame of its set. */
+/* A cached block.  The cache is an array of sets; a block may be in any frame of its set. */
 typedef struct frame {
-    unsigned char *bytes; /* SR_SHARD_BLOCK of them, made when first needed */
+    unsigned char *bytes; /* SR_SHARD_BLOCK of them, allocated on first use */
     int column;           /* -1: empty */
-    uint64_t block, used; /* `used`: the set's clock when it was last read */
+    uint64_t block, used; /* `used`: the clock of the set at the last read */
 } frame;
 
 typedef struct frame_set {
@@ -55,7 +55,7 @@ const char *sr_column_type_name(int type) {
 static sr_status damaged(const sr_shard *s, uint64_t at, const char *what) {
     return sr_fail(SR_EDATA,
                    "%s: %s at byte %" PRIu64
-                   "; the file is cut short or damaged, copy it again or prepare it anew",
+                   "; the file is truncated or damaged, copy or prepare it again",
                    s->path, what, at);
 }
 
@@ -63,13 +63,13 @@ static sr_status check_header(const sr_shard *s) {
     unsigned char header[SR_SHARD_HEADER];
     if (s->size < sizeof header)
         return sr_fail(SR_EDATA,
-                       "%s: not a data set: %" PRIu64 " bytes are less than a header; make one "
+                       "%s: not a data set: %" PRIu64 " bytes are less than a header; create one "
                        "with `seqrun recipes/prepare.lua`",
                        s->path, s->size);
     SR_TRY(sr_file_pread(s->fd, header, sizeof header, 0, s->path));
     if (memcmp(header, sr_shard_magic, 8) != 0)
         return sr_fail(SR_EDATA,
-                       "%s: not a data set (no .sqr header at byte 0); make one with `seqrun "
+                       "%s: not a data set (no .sqr header at byte 0); create one with `seqrun "
                        "recipes/prepare.lua`",
                        s->path);
     uint32_t numbers[2];
@@ -78,14 +78,15 @@ static sr_status check_header(const sr_shard *s) {
     memcpy(&hash, header + 24, 8);
     if (hash != sr_shard_hash(header, 24, SR_SEED_HEADER)) return damaged(s, 8, "a bad header");
     if (numbers[0] != SR_SHARD_VERSION || numbers[1] != SR_SHARD_BLOCK)
-        return sr_fail(SR_EDATA,
-                       "%s: format version %u is not %d; use the seqrun that wrote it, or prepare "
-                       "it anew",
-                       s->path, numbers[0], SR_SHARD_VERSION);
+        return sr_fail(
+            SR_EDATA,
+            "%s: format version %u is not %d; use the version of seqrun that wrote it, or prepare "
+            "it again",
+            s->path, numbers[0], SR_SHARD_VERSION);
     return SR_OK;
 }
 
-/* Where the directory stands; its bytes lie between the blocks and the trailer. */
+/* Reads the position of the directory, which is between the blocks and the trailer. */
 static sr_status check_trailer(uint64_t *at, uint64_t *size, sr_shard *s) {
     unsigned char trailer[SR_SHARD_TRAILER];
     if (s->size < SR_SHARD_HEADER + sizeof trailer) return damaged(s, s->size, "no trailer");
@@ -142,12 +143,12 @@ static sr_status parse_column(sr_reader *r, sr_shard *s) {
         return sr_fail(SR_EDATA, "%s: column %d is malformed", s->path, s->columns);
     memcpy(c->name, name, name_size);
     if (sr_shard_column(s, c->name) != NULL)
-        return sr_fail(SR_EDATA, "%s: there are two columns '%s'", s->path, c->name);
+        return sr_fail(SR_EDATA, "%s: duplicate column '%s'", s->path, c->name);
     c->type = type;
     c->size = size;
     c->index = s->columns;
     c->blocks = bytes / SR_SHARD_BLOCK + (bytes % SR_SHARD_BLOCK != 0);
-    s->columns++; /* what follows is freed with the shard */
+    s->columns++; /* the following is freed with the shard */
     SR_TRY(sr_new(&c->at, c->blocks));
     return sr_new(&c->hash, c->blocks);
 }
@@ -157,7 +158,7 @@ static size_t block_bytes(const sr_column *c, uint64_t block) {
     return left < SR_SHARD_BLOCK ? (size_t)left : SR_SHARD_BLOCK;
 }
 
-/* Blocks in file order: the offset of each is where the one before it ended. */
+/* Blocks in file order: each begins at the end of the previous one. */
 static sr_status parse_blocks(sr_reader *r, sr_shard *s, uint64_t directory) {
     uint64_t count = 0, at = SR_SHARD_HEADER, next[SR_SHARD_COLUMNS] = {0};
     SR_TRY(sr_read_u64(r, &count));
@@ -176,7 +177,8 @@ static sr_status parse_blocks(sr_reader *r, sr_shard *s, uint64_t directory) {
     }
     for (int i = 0; i < s->columns; i++)
         if (next[i] != s->column[i].blocks)
-            return sr_fail(SR_EDATA, "%s: column '%s' lacks blocks", s->path, s->column[i].name);
+            return sr_fail(SR_EDATA, "%s: column '%s' has missing blocks", s->path,
+                           s->column[i].name);
     return at == directory ? SR_OK : damaged(s, at, "blocks that do not fill the file");
 }
 
@@ -203,7 +205,7 @@ static sr_status read_directory(sr_shard *s) {
     SR_TRY(check_header(s));
     SR_TRY(check_trailer(&at, &size, s));
     unsigned char *bytes;
-    SR_TRY(sr_new(&bytes, size)); /* no more than the file holds */
+    SR_TRY(sr_new(&bytes, size)); /* not more than in the file */
     sr_status st = size == 0 ? damaged(s, at, "no directory") : SR_OK;
     if (st == SR_OK) st = sr_file_pread(s->fd, bytes, size, at, s->path);
     if (st == SR_OK) st = parse_directory(s, bytes, at, size);
@@ -234,8 +236,7 @@ sr_status sr_shard_open(sr_shard **out, const char *path, size_t cache) {
     sr_status st = sr_strdup(&s->path, path);
     if (st == SR_OK) st = sr_file_open(&s->fd, &size, path, INT64_MAX);
     if (st == SR_ENOENT)
-        sr_fail(st, "%s: there is no such data set; make one with `seqrun recipes/prepare.lua`",
-                path);
+        sr_fail(st, "%s: no such data set; create one with `seqrun recipes/prepare.lua`", path);
     s->size = size;
     if (st == SR_OK) st = read_directory(s);
     if (st == SR_OK) st = make_cache(s, cache);
@@ -303,10 +304,10 @@ const sr_column *sr_shard_column(const sr_shard *s, const char *name) {
 sr_status sr_shard_want(const sr_column **out, const sr_shard *s, const char *name, int type) {
     *out = sr_shard_column(s, name);
     if (*out == NULL)
-        return sr_fail(SR_EDATA, "%s: this data set has no column '%s'; prepare it anew", s->path,
+        return sr_fail(SR_EDATA, "%s: the data set has no column '%s'; prepare it again", s->path,
                        name);
     if ((*out)->type != type)
-        return sr_fail(SR_EDATA, "%s: column '%s' holds %s, not %s; prepare it anew", s->path, name,
+        return sr_fail(SR_EDATA, "%s: column '%s' has %s, not %s; prepare it again", s->path, name,
                        sr_column_type_name((*out)->type), sr_column_type_name(type));
     return SR_OK;
 }
@@ -334,11 +335,11 @@ static sr_status load_block(sr_shard *s, const sr_column *c, uint64_t block, uns
     if (sr_block_hash(bytes, size, c->index, block) == c->hash[block]) return SR_OK;
     return sr_fail(SR_EDATA,
                    "%s: column '%s' does not match its checksum in bytes %" PRIu64 "..%" PRIu64
-                   "; the file is damaged, copy it again or prepare it anew",
+                   "; the file is damaged, copy or prepare it again",
                    s->path, c->name, c->at[block], c->at[block] + size - 1);
 }
 
-/* The frame that holds a block, loaded when it is not there.  The set's lock is held. */
+/* The frame of a block, which is loaded if it is not cached.  The lock of the set is held. */
 static sr_status find_frame(frame **out, sr_shard *s, frame_set *set, const sr_column *c,
                             uint64_t block) {
     frame *oldest = &set->frame[0];
@@ -356,7 +357,7 @@ static sr_status find_frame(frame **out, sr_shard *s, frame_set *set, const sr_c
         SR_TRY(sr_alloc(&bytes, SR_SHARD_BLOCK, 1));
         oldest->bytes = bytes;
     }
-    oldest->column = -1; /* what was there goes, whether the load works or not */
+    oldest->column = -1; /* the old block is evicted, even if loading fails */
     SR_TRY(load_block(s, c, block, oldest->bytes));
     oldest->column = c->index;
     oldest->block = block;
@@ -382,7 +383,7 @@ sr_status sr_shard_read(sr_shard *s, const sr_column *c, void *out, uint64_t fir
                         uint64_t count) {
     if (first > c->count || count > c->count - first)
         return sr_fail(SR_EINVAL,
-                       "%s: elements %" PRIu64 " + %" PRIu64 " lie outside column '%s' of %" PRIu64,
+                       "%s: elements %" PRIu64 " + %" PRIu64 " are outside column '%s' of %" PRIu64,
                        s->path, first, count, c->name, c->count);
     unsigned char *to = out;
     uint64_t at = first * c->size, left = count * c->size;

@@ -1,4 +1,4 @@
-/* shard_format.h - what the reader and the writer of .sqr files share.  For the inside of
+/* shard_format.h - definitions shared by the reader and the writer of .sqr files.  Internal to
  * core/data.
  */
 #ifndef SR_DATA_SHARD_FORMAT_H
@@ -11,11 +11,11 @@
 
 #include "core/data/shard.h"
 
-/* No text file begins so, and a transfer that changes line ends damages it. */
+/* Unlike any text file, and damaged by transfers that change line endings. */
 static const unsigned char sr_shard_magic[8] = {0x89, 'S', 'Q', 'R', '\r', '\n', 0x1A, '\n'};
 static const unsigned char sr_shard_end[8] = {'S', 'Q', 'R', '-', 'E', 'N', 'D', '\n'};
 
-/* Seeds tell the parts apart, so that none can stand for another. */
+/* Different seeds, so that one part cannot be mistaken for another. */
 enum { SR_SEED_HEADER = 1, SR_SEED_DIRECTORY = 2, SR_SEED_TRAILER = 3 };
 
 static inline uint64_t sr_shard_hash(const void *bytes, size_t size, uint64_t seed) {
@@ -26,7 +26,7 @@ static inline uint64_t sr_block_hash(const void *bytes, size_t size, int column,
     return sr_shard_hash(bytes, size, (uint64_t)(column + 16) << 44 ^ block);
 }
 
-/* Letters, digits, _ - . and 1 to SR_SHARD_NAME of them: safe to print. */
+/* 1 to SR_SHARD_NAME letters, digits, _ - . : safe to print. */
 static inline bool sr_shard_name_ok(const char *name, size_t size) {
     static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
     if (size < 1 || size > SR_SHARD_NAME) return false;

@@ -9,7 +9,7 @@ typedef struct column {
     char name[SR_SHARD_NAME + 1];
     sr_column_type type;
     uint64_t count, blocks;
-    unsigned char *block; /* SR_SHARD_BLOCK bytes, made with the first element */
+    unsigned char *block; /* SR_SHARD_BLOCK bytes, allocated with the first element */
     size_t used;
 } column;
 
@@ -22,7 +22,7 @@ typedef struct block_record {
     uint64_t hash;
 } block_record;
 
-/* Bytes that grow: the directory while it is put together. */
+/* A growing buffer, for the directory. */
 typedef struct buffer {
     unsigned char *bytes;
     size_t size, room;
@@ -91,9 +91,10 @@ sr_status sr_shard_add_column(sr_shard_writer *w, int *number, const char *name,
                        w->draft.path, SR_SHARD_NAME);
     for (int i = 0; i < w->columns; i++)
         if (strcmp(w->column[i].name, name) == 0)
-            return sr_fail(SR_EINVAL, "%s: there is a column '%s' already", w->draft.path, name);
+            return sr_fail(SR_EINVAL, "%s: duplicate column '%s'", w->draft.path, name);
     if (w->columns == SR_SHARD_COLUMNS)
-        return sr_fail(SR_EINVAL, "%s: more than %d columns", w->draft.path, SR_SHARD_COLUMNS);
+        return sr_fail(SR_EINVAL, "%s: too many columns; the maximum is %d", w->draft.path,
+                       SR_SHARD_COLUMNS);
     column *c = &w->column[w->columns];
     memcpy(c->name, name, strlen(name) + 1);
     c->type = type;
@@ -101,7 +102,7 @@ sr_status sr_shard_add_column(sr_shard_writer *w, int *number, const char *name,
     return SR_OK;
 }
 
-/* Writes the block that a column has filled so far. */
+/* Writes the current block of a column. */
 static sr_status flush(sr_shard_writer *w, int number) {
     column *c = &w->column[number];
     if (w->records == w->room) {
@@ -127,7 +128,7 @@ size_t sr_shard_element(const sr_shard_writer *w, int number) {
 
 sr_status sr_shard_append(sr_shard_writer *w, int number, const void *elements, size_t count) {
     if (number < 0 || number >= w->columns)
-        return sr_fail(SR_EINVAL, "%s: there is no column number %d", w->draft.path, number);
+        return sr_fail(SR_EINVAL, "%s: column index %d is out of range", w->draft.path, number);
     column *c = &w->column[number];
     size_t left;
     SR_TRY(sr_mul_size(&left, count, sr_column_size(c->type)));
@@ -155,7 +156,7 @@ sr_status sr_shard_set_meta(sr_shard_writer *w, const char *key, const char *val
     int i = 0;
     while (i < w->entries && strcmp(w->entry[i].key, key) != 0) i++;
     if (i == SR_SHARD_COLUMNS)
-        return sr_fail(SR_EINVAL, "%s: more than %d metadata entries", w->draft.path,
+        return sr_fail(SR_EINVAL, "%s: too many metadata entries; the maximum is %d", w->draft.path,
                        SR_SHARD_COLUMNS);
     char *copy, *name;
     SR_TRY(sr_strdup(&copy, value));

@@ -1,16 +1,16 @@
-/* backend.h - the table that a device fills: every op, once.
+/* backend.h - the table of ops that a device implements.
  *
- * `ref` computes in f64 with plain loops and is the truth; `cpu` and `cuda` are compared with it.
- * An op that a device lacks is an empty slot and an error that names both (sr_backend_lacks());
- * there is no detour through another device.
+ * `ref` computes in f64 with plain loops and is the reference for `cpu` and `cuda`.  An op that a
+ * device lacks is a NULL slot and an error that names both (sr_backend_lacks()); there is no
+ * fallback to another device.
  *
  * Rules for every slot
  *   - Arguments come in this order: outputs, inputs, saved statistics, layout, scalars.
  *   - Shapes, dtypes and liveness have been checked by the front door (front.c, ops_*.c); outputs
  * are allocated.  All tensors of a call live on one device, y->storage->device.
  *   - Small ops accept any strides.  Coarse ops get contiguous tensors.
- *   - Activation gradients are written (=); parameter gradients are added to (+=).  A gradient that
- *     nobody wants is NULL.
+ *   - Activation gradients are written (=); parameter gradients are accumulated (+=).  A gradient
+ *     that is not needed is NULL.
  *   - The result has the same bits on any number of threads: split by shape, combine in order.
  *   - Rows of slack: see layout.h.
  *   - "real" is the device's own dtype (f64 on ref, f32 elsewhere).  Coarse ops get activations and
@@ -21,7 +21,7 @@
  *   - bf16 is storage: arithmetic is f32, and a value is rounded once, at an output or a tensor
  * kept for the backward pass.  Statistics are those of values before rounding.  Attention also
  * rounds P and dS before they are multiplied.  Gradients of biases are sums in f32.
- *   - The bits of a row of an output do not depend on the rows beside it.
+ *   - The bits of a row of an output do not depend on other rows.
  *
  * When work is done
  *   - A device is a queue.  A call may return before its work is done; the work of a device is done
@@ -92,7 +92,7 @@ typedef enum sr_binary {
     SR_POW,
     SR_MINIMUM,
     SR_MAXIMUM,
-    SR_EQ, /* from here on the result is bool */
+    SR_EQ, /* the result of the following is bool */
     SR_NE,
     SR_LT,
     SR_LE,
@@ -112,11 +112,11 @@ typedef enum sr_random { SR_UNIFORM, SR_NORMAL, SR_TRUNCATED_NORMAL } sr_random;
 
 /* Keyed dropout at one site.  A decision is Philox4x32-7 with counter
  *   { row | group(col) << 16, uid, purpose << 24 | layer << 12 | head, epoch }
- * where row and col count inside the sequence (attention: query, key; elsewhere: row, channel, head
+ * where row and col are relative to the sequence (attention: query, key; else: row, channel, head
  * 0), and the byte of sr_drop_byte(); kept iff byte < keep; kept values are scaled by 256 / keep.
  */
 typedef struct sr_dropout {
-    uint32_t keep; /* n of n/256; 256: no dropout, nothing is drawn */
+    uint32_t keep; /* n of n/256; 256: no dropout */
     sr_purpose purpose;
     uint32_t layer;
 } sr_dropout;
@@ -142,7 +142,7 @@ typedef struct sr_step {
     bool lamb;             /* else AdamW */
     sr_tensor *value;      /* flat f32 (f64 on ref) masters */
     const sr_tensor *grad; /* flat */
-    sr_tensor *m, *v;      /* flat moments, from element `base` of the store on */
+    sr_tensor *m, *v;      /* flat moments, starting at element `base` of the store */
     int64_t base;
     sr_tensor *low;            /* flat bf16 copy of value to refresh in the same pass, or NULL */
     sr_tensor *const *weights; /* what ops read; see weight_build */
@@ -161,12 +161,12 @@ typedef struct sr_step {
                           in and out [3] updates applied so far */
 } sr_step;
 
-/* Bias correction 1 - beta^t of the update after `applied` others. */
+/* Bias correction 1 - beta^t of the update that follows `applied` others. */
 static inline double sr_step_correction(double beta, double applied) {
     return 1.0 - pow(beta, applied + 1.0);
 }
 
-/* Goes up with every change of this table, of sr_tensor, sr_storage, sr_device, sr_layout or of
+/* Incremented with every change of this table, sr_tensor, sr_storage, sr_device, sr_layout or
  * sr_host (plugin.h). */
 enum { SR_ABI = 3 };
 
@@ -190,7 +190,7 @@ struct sr_backend {
     sr_status (*fill)(sr_tensor *y, double value);
     sr_status (*copy)(sr_tensor *y, const sr_tensor *x); /* same shape; any dtypes */
     sr_status (*unary)(sr_tensor *y, const sr_tensor *x, sr_unary op);
-    /* dx = dy * op'(x); y = op(x) is at hand */
+    /* dx = dy * op'(x); y = op(x) is given */
     sr_status (*unary_backward)(sr_tensor *dx, const sr_tensor *dy, const sr_tensor *x,
                                 const sr_tensor *y, sr_unary op);
     /* a and b are already expanded to y's shape; i32 or real arithmetic, bool comparisons */
@@ -291,7 +291,7 @@ struct sr_backend {
                                    const sr_tensor *dtotal, const sr_tensor *dlogits,
                                    const sr_tensor *x, const sr_tensor *word);
 
-    /* The same loss on logits (M, C) that are at hand: NSP, classification heads. */
+    /* The same loss on given logits (M, C): NSP, classification heads. */
     sr_status (*cross_entropy)(sr_tensor *total, sr_tensor *nll, sr_tensor *correct,
                                sr_tensor *dlogits, const sr_tensor *logits, const sr_tensor *labels,
                                const sr_tensor *weights);
@@ -326,13 +326,13 @@ struct sr_backend {
     sr_status (*step)(const sr_step *step);
 };
 
-/* The first fields of every table. */
+/* The initial fields of every table. */
 #define SR_BACKEND_ABI .abi = SR_ABI, .bytes = sizeof(sr_backend)
 
-/* SR_EDEVICE: "OP is not written for DEVICE". */
+/* SR_EDEVICE: "OP is not implemented for DEVICE". */
 sr_status sr_backend_lacks(const sr_device *device, const char *op);
 
-/* The backends that are always there; plugin.h knows the others. */
+/* The built-in backends; for others see plugin.h. */
 extern const sr_backend sr_backend_ref, sr_backend_cpu;
 
 #ifdef __cplusplus

@@ -84,6 +84,6 @@ sr_status sr_device_download(sr_device *device, void *host, const void *from, si
 }
 
 sr_status sr_backend_lacks(const sr_device *device, const char *op) {
-    return sr_fail(SR_EDEVICE, "%s is not written for %s; move the tensors to another device", op,
-                   device->name);
+    return sr_fail(SR_EDEVICE, "%s is not implemented for %s; move the tensors to another device",
+                   op, device->name);
 }

@@ -29,7 +29,7 @@ bool sr_dtype_is_real(sr_dtype dtype) {
     return dtype == SR_F64 || dtype == SR_F32 || dtype == SR_BF16;
 }
 
-/* Towards zero, kept within the range; NaN gives 0. */
+/* Rounds towards zero and clamps to the range; NaN gives 0. */
 static int32_t to_i32(double x) {
     if (!(x == x)) return 0;
     if (x >= 2147483647.0) return INT32_MAX;

@@ -14,25 +14,25 @@ extern "C" {
 #endif
 
 typedef enum sr_dtype {
-    SR_F64,  /* what `ref` stores and computes */
-    SR_F32,  /* what `cpu` stores; master weights and optimizer state everywhere */
+    SR_F64,  /* storage and arithmetic of `ref` */
+    SR_F32,  /* storage and arithmetic of `cpu`; master weights and optimizer state everywhere */
     SR_BF16, /* storage only: arithmetic is f32 */
     SR_I32,  /* token ids, rows, labels */
     SR_BOOL, /* one byte, 0 or 1: comparisons, masks */
     SR_DTYPE_COUNT
 } sr_dtype;
 
-size_t sr_dtype_size(sr_dtype dtype);      /* bytes an element */
+size_t sr_dtype_size(sr_dtype dtype);      /* bytes per element */
 const char *sr_dtype_name(sr_dtype dtype); /* "f64" "f32" "bf16" "i32" "bool" */
 bool sr_dtype_parse(sr_dtype *out, const char *name);
 bool sr_dtype_is_real(sr_dtype dtype); /* f64, f32, bf16 */
 
-/* One element on the host as a double, and back.  Towards i32 a value is cut towards zero and kept
- * within the range, NaN gives 0; towards bool it is `x != 0`. */
+/* Loads an element on the host as a double, and stores it.  Conversion to i32 rounds towards zero
+ * and clamps to the range, NaN gives 0; conversion to bool is `x != 0`. */
 double sr_element_load(const void *data, sr_dtype dtype, int64_t i);
 void sr_element_store(void *data, sr_dtype dtype, int64_t i, double x);
 
-/* `count` elements on the host from one dtype to another, by the same rules. */
+/* Converts `count` elements on the host between dtypes, by the same rules. */
 void sr_dtype_convert(void *to, sr_dtype to_type, const void *from, sr_dtype from_type,
                       int64_t count);
 

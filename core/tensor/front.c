@@ -38,7 +38,7 @@ sr_status sr_front_shape(const char *op, const char *name, const sr_tensor *t, s
     if (fits) return SR_OK;
     char given[160], wanted[160];
     const char *fix = t->dtype != dtype ? "convert it with to()" : "reshape it, or check the sizes";
-    return sr_fail(SR_EINVAL, "%s: %s is %s; wanted %s; %s", op, name,
+    return sr_fail(SR_EINVAL, "%s: %s is %s; expected %s; %s", op, name,
                    sr_tensor_describe(t, given, sizeof given),
                    wanted_text(wanted, sizeof wanted, dtype, ndim, shape), fix);
 }
@@ -59,7 +59,7 @@ sr_status sr_front_same(const char *op, const char *name, const sr_tensor *t, co
                    op, name, sr_dtype_name(t->dtype), other, sr_dtype_name(u->dtype));
 }
 
-/* A single number takes the dtype of a tensor with dimensions, and so does a whole number. */
+/* Scalars and integers take the dtype of a tensor with dimensions. */
 static bool yields(const sr_tensor *number, const sr_tensor *to) {
     return !sr_dtype_is_real(number->dtype) || (number->ndim == 0 && to->ndim > 0);
 }
@@ -77,7 +77,7 @@ sr_status sr_front_rows(const char *op, const char *name, const sr_tensor *x,
     if (x->ndim >= 1 && x->shape[0] == layout->rows) return SR_OK;
     return sr_fail(SR_EINVAL,
                    "%s: the layout has %lld rows (%d sequences, %lld tokens), but %s has %lld; "
-                   "give the layout of this batch",
+                   "pass the layout of this batch",
                    op, (long long)layout->rows, layout->sequences, (long long)layout->tokens, name,
                    x->ndim >= 1 ? (long long)x->shape[0] : 0LL);
 }
@@ -97,8 +97,8 @@ sr_status sr_front_writable(const char *op, const sr_tensor *y) {
     if (sr_tensor_is_expanded(y))
         return sr_fail(
             SR_EINVAL,
-            "%s: the tensor was expanded, so that several of its elements are one number "
-            "in memory; write to a clone() of it",
+            "%s: the tensor is an expanded view, whose elements share memory; write to a "
+            "clone() of it",
             op);
     if (!sr_grad_recording() || !sr_grad_tracks(y)) return SR_OK;
     return sr_fail(SR_EINVAL,

@@ -1,6 +1,6 @@
-/* front.h - what the files of the front door share: checks and recording.
+/* front.h - helpers of the public ops: checks and recording.
  *
- * For core/tensor/ops_*.c alone.
+ * For core/tensor/ops_*.c only.
  */
 #ifndef SR_TENSOR_FRONT_H
 #define SR_TENSOR_FRONT_H
@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* Leaves with an error that names op and device when the device's table has no `slot`. */
+/* Returns an error that names op and device if the table of the device has no `slot`. */
 #define SR_NEED(device, slot)                                                                      \
     do {                                                                                           \
         if ((device)->backend->slot == NULL) return sr_backend_lacks(device, #slot);               \
@@ -25,29 +25,29 @@ sr_status sr_front_check(const char *op, int count, sr_tensor *const *list);
  */
 sr_status sr_front_shape(const char *op, const char *name, const sr_tensor *t, sr_dtype dtype,
                          int ndim, const int64_t *shape);
-/* The same for activations and weights: any dtype that t's device computes with. */
+/* The same for activations and weights, of any dtype that the device of t computes with. */
 sr_status sr_front_real(const char *op, const char *name, const sr_tensor *t, int ndim,
                         const int64_t *shape);
-/* Two arguments have one dtype, like an activation and its weight. */
+/* Checks that two arguments have the same dtype, such as an activation and its weight. */
 sr_status sr_front_same(const char *op, const char *name, const sr_tensor *t, const char *other,
                         const sr_tensor *u);
-/* The dtype in which real operands meet: see ops.h. */
+/* The common dtype of real operands: see ops.h. */
 sr_dtype sr_front_meet(const sr_tensor *a, const sr_tensor *b);
 
-/* The layout has x's rows. */
+/* Checks that the layout has as many rows as x. */
 sr_status sr_front_rows(const char *op, const char *name, const sr_tensor *x,
                         const sr_layout *layout);
 
-/* Records `rule` with y as output 0; *node is NULL when nothing wants a gradient.  The node lives
- * with y. */
+/* Records `rule` with y as output 0; *node is NULL if no input needs a gradient.  The node is owned
+ * by y. */
 sr_status sr_front_record(sr_node **node, const sr_rule *rule, sr_tensor *y, int inputs,
                           sr_tensor *const *x);
 
-/* Writing into y is no part of the tape: refuses while a gradient would be wrong.  Refuses a view
- * whose elements share their places, too. */
+/* In-place writes are not recorded, so this rejects those that would give wrong gradients.  Also
+ * rejects views whose elements share memory. */
 sr_status sr_front_writable(const char *op, const sr_tensor *y);
 
-/* *view = t stretched to the shape (which it must fit); a struct on the caller's stack, for kernels
+/* *view = t expanded to the shape (which it must fit); a struct on the caller's stack, for kernels
  * only. */
 void sr_front_stretch(sr_tensor *view, const sr_tensor *t, int ndim, const int64_t *shape);
 

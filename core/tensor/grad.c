@@ -7,8 +7,8 @@
 #include "core/tensor/scope.h"
 #include "core/tensor/storage.h"
 
-/* Whether ops are recorded is a matter of the calling thread, like errno, and one counter numbers
- * the nodes of all devices so that a graph may cross from one to another. */
+/* Recording is a property of the calling thread, like errno.  One counter numbers the nodes of all
+ * devices, so that a graph can span several. */
 static _Thread_local bool paused;
 static _Atomic uint64_t last_sequence;
 
@@ -86,7 +86,7 @@ void sr_node_attach(sr_node *node, sr_tensor *y, int output) {
     if (output >= node->outputs) node->outputs = output + 1;
 }
 
-/* Drops all that the node holds; nodes whose last reference goes are put on *dying. */
+/* Releases everything the node holds; nodes without references are added to *dying. */
 static void strip(sr_node *node, sr_node **dying) {
     for (int i = 0; i < node->inputs; i++) {
         sr_tensor_release(node->edge[i].leaf);
@@ -130,7 +130,7 @@ void sr_node_release(sr_node *node) {
     free_all(node);
 }
 
-/* After its rule has run: what it saved goes back to the pool now. */
+/* After its rule has run, returns its saved tensors to the pool. */
 static void retire(sr_node *node) {
     sr_node *dying = NULL;
     strip(node, &dying);
@@ -155,7 +155,7 @@ sr_dtype sr_grad_dtype(const sr_tensor *leaf) {
     return leaf->dtype == SR_BF16 ? leaf->storage->device->real : leaf->dtype;
 }
 
-/* A zero gradient of `leaf`, in the leaf's own scope, when it has none. */
+/* Creates a zero gradient of `leaf`, in the scope of the leaf, if it has none. */
 static sr_status new_leaf_grad(sr_tensor *leaf) {
     if (leaf->grad != NULL) return sr_tensor_check("backward", leaf->grad);
     SR_TRY(sr_tensor_check("backward", leaf));
@@ -186,7 +186,7 @@ sr_status sr_grad_set(sr_tensor *leaf, sr_tensor *g) {
                        sr_tensor_is_expanded(g) ? "an expanded view of " : "",
                        sr_tensor_describe(g, given, sizeof given), sr_dtype_name(dtype),
                        sr_tensor_describe(leaf, wanted, sizeof wanted));
-    sr_tensor *old = leaf->grad, *alias = NULL; /* g's own history might lead back to the leaf */
+    sr_tensor *old = leaf->grad, *alias = NULL; /* the history of g might lead back to the leaf */
     if (g != NULL) SR_TRY(sr_tensor_alias(&alias, g));
     leaf->grad = alias;
     sr_tensor_release(old);
@@ -245,7 +245,7 @@ sr_status sr_grad_sink(sr_node *node, sr_tensor **dx, int i, sr_tensor **sink) {
 
 /* ---- the pass -------------------------------------------------------------------------------- */
 
-/* Nodes that wait for their turn: a heap with the highest number on top. */
+/* Pending nodes: a heap with the highest number on top. */
 typedef struct queue {
     sr_node **node;
     int64_t count, capacity;
@@ -284,7 +284,7 @@ static sr_node *pop(queue *q) {
     return top;
 }
 
-/* Drops what is left after a failure. */
+/* Releases the rest after a failure. */
 static void empty(queue *q) {
     while (q->count > 0) {
         sr_node *node = pop(q);
@@ -300,8 +300,8 @@ static void empty(queue *q) {
 static sr_status check_saved(const sr_node *node) {
     if (node->released)
         return sr_fail(SR_EINVAL,
-                       "backward: the graph behind this %s was freed by an earlier backward; give "
-                       "that one { retain = true }",
+                       "backward: the graph of this %s was freed by an earlier backward; call "
+                       "that one with { retain = true }",
                        node->rule->name);
     for (int i = 0; i < SR_NODE_SAVED; i++) {
         const sr_saved *s = &node->saved[i];
@@ -316,7 +316,7 @@ static sr_status check_saved(const sr_node *node) {
     return SR_OK;
 }
 
-/* The first gradient of a leaf is taken as it is when nobody else holds it.  Takes over g. */
+/* The first gradient of a leaf is used without a copy if it has no other owner.  Takes over g. */
 static sr_status deliver_to_leaf(sr_tensor *leaf, sr_tensor *g) {
     sr_status st = SR_OK;
     bool takes = leaf->grad == NULL && g->dtype == sr_grad_dtype(leaf) && nobody_else_has(g);
@@ -331,7 +331,7 @@ static sr_status deliver_to_leaf(sr_tensor *leaf, sr_tensor *g) {
     return st;
 }
 
-/* *g = the same values in the edge's dtype.  *g stays owned by the caller. */
+/* Converts *g to the dtype of the edge.  *g stays owned by the caller. */
 static sr_status fit_dtype(sr_tensor **g, const sr_edge *e) {
     if ((*g)->dtype == e->dtype) return SR_OK;
     sr_tensor *fitting = NULL;
@@ -341,7 +341,7 @@ static sr_status fit_dtype(sr_tensor **g, const sr_edge *e) {
     return SR_OK;
 }
 
-/* Hands the gradient of one input on to where the input came from.  Takes over g. */
+/* Passes the gradient of an input to its origin.  Takes over g. */
 static sr_status deliver(queue *q, const sr_edge *e, sr_tensor *g) {
     if (e->leaf != NULL) return deliver_to_leaf(e->leaf, g);
     sr_status st = fit_dtype(&g, e);
@@ -390,8 +390,8 @@ static sr_status seed_of(sr_tensor **out, const sr_tensor *root, sr_tensor *give
     }
     if (sr_tensor_elements(root) != 1)
         return sr_fail(SR_EINVAL,
-                       "backward: from %s there is no single loss; sum() it, or pass a gradient "
-                       "of that shape",
+                       "backward: %s is not a scalar loss; sum() it, or pass a gradient of that "
+                       "shape",
                        sr_tensor_describe(root, text, sizeof text));
     SR_TRY(sr_tensor_like(out, root));
     return root->storage->device->backend->fill(*out, 1.0);
@@ -401,7 +401,7 @@ static sr_status start(queue *q, sr_tensor *root, sr_tensor *given) {
     SR_TRY(sr_tensor_check("backward", root));
     if (!sr_grad_tracks(root))
         return sr_fail(SR_EINVAL, "backward: nothing was recorded for this tensor; set "
-                                  "requires_grad on an input, and mind no_grad()");
+                                  "requires_grad on an input, and check for no_grad()");
     sr_tensor *g = NULL;
     sr_status st = seed_of(&g, root, given);
     if (st != SR_OK) {

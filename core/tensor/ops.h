@@ -1,10 +1,10 @@
-/* ops.h - the front door of every op.
+/* ops.h - the public ops.
  *
  * A function here checks its arguments (liveness, device, dtype, shape), allocates the result,
- * calls the device's kernel and records how to go back.  It returns a new tensor with one
+ * calls the device's kernel and records the op for backward.  It returns a new tensor with one
  * reference in *out, NULL on failure.
  *
- * Errors of all: SR_EINVAL  names the op, what was given, what was wanted and the way out
+ * Errors of all: SR_EINVAL  names the op, what was given, what was expected and a remedy
  *                SR_EDEVICE the device has no such op        SR_ENOMEM
  *
  * Small ops broadcast, take any strides and meet mixed dtypes as follows: bool and i32 give i32
@@ -40,7 +40,7 @@ sr_status sr_tensor_scalar(sr_tensor **out, sr_device *device, sr_dtype dtype, d
 sr_status sr_op_unary(sr_tensor **out, sr_tensor *x, sr_unary op);
 sr_status sr_op_binary(sr_tensor **out, sr_tensor *a, sr_tensor *b, sr_binary op);
 sr_status sr_op_where(sr_tensor **out, sr_tensor *condition, sr_tensor *a, sr_tensor *b);
-/* The tensor itself, retained, when nothing is to be done; else a copy. */
+/* The tensor itself, retained, if there is nothing to do; else a copy. */
 sr_status sr_op_convert(sr_tensor **out, sr_tensor *x, sr_dtype dtype);
 sr_status sr_op_contiguous(sr_tensor **out, sr_tensor *x);
 sr_status sr_op_to_device(sr_tensor **out, sr_tensor *x, sr_device *device);
@@ -55,13 +55,13 @@ sr_status sr_op_random_in_place(sr_tensor *y, sr_random kind, uint64_t seed, sr_
                                 uint32_t uid, uint32_t epoch, double a, double b);
 
 /* ---- views (ops_view.c) ---------------------------------------------------------------------- */
-/* One size may be -1.  Copies when the strides allow no view. */
+/* One size may be -1.  Copies if the strides do not allow a view. */
 sr_status sr_op_reshape(sr_tensor **out, sr_tensor *x, int ndim, const int64_t *shape);
-/* As reshape, and SR_EINVAL instead of a copy. */
+/* Like reshape, but SR_EINVAL instead of a copy. */
 sr_status sr_op_view(sr_tensor **out, sr_tensor *x, int ndim, const int64_t *shape);
 sr_status sr_op_permute(sr_tensor **out, sr_tensor *x, const int *order);
 sr_status sr_op_transpose(sr_tensor **out, sr_tensor *x, int a, int b);
-/* Sizes of 1 are stretched, new dimensions come first; -1 keeps a size. */
+/* Expands sizes of 1; new dimensions come first; -1 keeps a size. */
 sr_status sr_op_expand(sr_tensor **out, sr_tensor *x, int ndim, const int64_t *shape);
 sr_status sr_op_narrow(sr_tensor **out, sr_tensor *x, int dim, int64_t start, int64_t length);
 sr_status sr_op_select(sr_tensor **out, sr_tensor *x, int dim, int64_t i);

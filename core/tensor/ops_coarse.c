@@ -24,7 +24,7 @@ void sr_coarse_drop(sr_tensor **held, int count) {
     for (int i = 0; i < count; i++) sr_tensor_release(held[i]);
 }
 
-/* For rules: the gradient of output 0, made contiguous; the node keeps it. */
+/* For rules: the gradient of output 0, made contiguous and owned by the node. */
 static sr_status contiguous_dy(sr_node *node, sr_tensor **dy) {
     sr_tensor *dense = NULL;
     SR_TRY(sr_op_contiguous(&dense, node->dy[0]));
@@ -147,8 +147,8 @@ static sr_status check_attention(sr_tensor *qkv, const sr_layout *layout, int he
     SR_TRY(sr_front_rows("attention", "qkv", qkv, layout));
     if (heads < 1 || qkv->shape[1] % (3 * (int64_t)heads) != 0)
         return sr_fail(SR_EINVAL,
-                       "attention: qkv has %lld columns, which is no multiple of 3 x %d heads; "
-                       "wanted (T, 3 H), a row [q heads | k heads | v heads]",
+                       "attention: qkv has %lld columns, which is not a multiple of 3 x %d heads; "
+                       "expected (T, 3 H), each row [q heads | k heads | v heads]",
                        (long long)qkv->shape[1], heads);
     return SR_OK;
 }
@@ -221,7 +221,7 @@ static sr_status residual_norm_back(sr_node *node, sr_tensor **dx, sr_backward *
 }
 static const sr_rule residual_norm_rule = {"residual_norm", residual_norm_back};
 
-/* What the norm leaves behind for its way back. */
+/* What the norm saves for backward. */
 typedef struct norm_saved {
     sr_tensor *sum, *mean, *rstd;
 } norm_saved;

@@ -1,7 +1,7 @@
 /* ops_loss.c - weighted cross entropy, on logits and over the tied decoder. */
 #include "core/tensor/coarse.h"
 
-/* The three results, and the gradient of the logits where one is wanted. */
+/* The three results, and the gradient of the logits if it is needed. */
 typedef struct results {
     sr_tensor *total, *nll, *correct, *dlogits;
 } results;
@@ -25,7 +25,7 @@ static sr_status new_results(results *r, const sr_tensor *x, int64_t classes, bo
     return sr_tensor_new(&r->dlogits, device, x->dtype, 2, (int64_t[]){rows, classes});
 }
 
-/* Hands the results to the caller and frees what is left. */
+/* Returns the results to the caller and frees the rest. */
 static sr_status finish(results *r, sr_status st, sr_tensor **total, sr_tensor **nll,
                         sr_tensor **correct) {
     if (st == SR_OK) {

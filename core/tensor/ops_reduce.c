@@ -30,7 +30,7 @@ static sr_status sum_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
 }
 static const sr_rule sum_rule = {"sum", sum_back};
 
-/* Equal shares to all places that hold the extreme. */
+/* Distributes dy equally over all elements equal to the extreme. */
 static sr_status extreme_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
     (void)pass;
     sr_tensor *g = NULL, *y = NULL, *mask = NULL, *ones = NULL, *count = NULL, *share = NULL;
@@ -81,11 +81,11 @@ static sr_status check_reduce(sr_tensor *x, sr_reduction op, int dim) {
     SR_TRY(sr_tensor_check(name, x));
     SR_NEED(x->storage->device, reduce);
     if (dim != SR_ALL_DIMS && (dim < 0 || dim >= x->ndim))
-        return sr_fail(SR_EINVAL, "%s: there is no dimension %d in %s", name, dim + 1,
+        return sr_fail(SR_EINVAL, "%s: dimension %d is out of range for %s", name, dim + 1,
                        sr_tensor_describe(x, text, sizeof text));
     int64_t reduced = dim == SR_ALL_DIMS ? sr_tensor_elements(x) : x->shape[dim];
     if (op != SR_SUM && reduced == 0 && (dim == SR_ALL_DIMS || sr_tensor_elements(x) == 0))
-        return sr_fail(SR_EINVAL, "%s: of nothing, in %s", name,
+        return sr_fail(SR_EINVAL, "%s: no elements to reduce in %s", name,
                        sr_tensor_describe(x, text, sizeof text));
     return SR_OK;
 }
@@ -212,16 +212,17 @@ static sr_status matmul_shape(int *ndim, int64_t *shape, const sr_tensor *a, con
         shape[i] = na == 1 ? nb : na;
     }
     if (!fits)
-        return sr_fail(SR_EINVAL,
-                       "matmul: %s by %s; wanted (..., m, k) by (..., k, n) with batch sizes equal "
-                       "or 1; transpose(-2, -1) or unsqueeze() one",
-                       sr_tensor_describe(a, ta, sizeof ta), sr_tensor_describe(b, tb, sizeof tb));
+        return sr_fail(
+            SR_EINVAL,
+            "matmul: %s by %s; expected (..., m, k) by (..., k, n) with batch sizes equal "
+            "or 1; transpose(-2, -1) or unsqueeze() one",
+            sr_tensor_describe(a, ta, sizeof ta), sr_tensor_describe(b, tb, sizeof tb));
     shape[*ndim - 2] = a->shape[a->ndim - 2];
     shape[*ndim - 1] = b->shape[b->ndim - 1];
     return SR_OK;
 }
 
-/* t with its batch dimensions stretched to those of `shape`. */
+/* t with its batch dimensions expanded to those of `shape`. */
 static void stretch_batch(sr_tensor *view, const sr_tensor *t, int ndim, const int64_t *shape) {
     int64_t mine[SR_MAX_DIMS];
     memcpy(mine, shape, sizeof mine);
@@ -305,7 +306,7 @@ sr_status sr_op_softmax(sr_tensor **out, sr_tensor *x, int dim, bool log) {
     SR_NEED(x->storage->device, softmax);
     if (dim < 0 || dim >= x->ndim) {
         char text[160];
-        return sr_fail(SR_EINVAL, "%s: there is no dimension %d in %s", name, dim + 1,
+        return sr_fail(SR_EINVAL, "%s: dimension %d is out of range for %s", name, dim + 1,
                        sr_tensor_describe(x, text, sizeof text));
     }
     sr_tensor *in = NULL, *turned = NULL, *y = NULL;
@@ -352,8 +353,8 @@ static sr_status check_cat(int64_t *total, int count, sr_tensor *const *list, in
         if (!fits)
             return sr_fail(
                 SR_EINVAL,
-                "cat: number %d is %s, number 1 is %s; wanted one dtype, and equal sizes "
-                "but in dimension %d",
+                "cat: tensor %d is %s, tensor 1 is %s; expected the same dtype, and equal sizes "
+                "except in dimension %d",
                 i + 1, sr_tensor_describe(t, ta, sizeof ta),
                 sr_tensor_describe(first, tb, sizeof tb), dim + 1);
         *total += t->shape[dim];
@@ -361,11 +362,11 @@ static sr_status check_cat(int64_t *total, int count, sr_tensor *const *list, in
     return SR_OK;
 }
 
-/* Copies each tensor to its place in y. */
+/* Copies each tensor into y. */
 static sr_status fill_cat(sr_tensor *y, int count, sr_tensor *const *list, int dim) {
     int64_t start = 0;
     for (int i = 0; i < count; i++) {
-        sr_tensor place = *y; /* for the kernel's eyes only */
+        sr_tensor place = *y; /* for the kernel only */
         place.shape[dim] = list[i]->shape[dim];
         place.offset = y->offset + start * y->stride[dim];
         if (place.shape[dim] > 0) SR_TRY(y->storage->device->backend->copy(&place, list[i]));
@@ -376,7 +377,7 @@ static sr_status fill_cat(sr_tensor *y, int count, sr_tensor *const *list, int d
 
 sr_status sr_op_cat(sr_tensor **out, int count, sr_tensor *const *list, int dim) {
     *out = NULL;
-    if (count == 0) return sr_fail(SR_EINVAL, "cat: of no tensors");
+    if (count == 0) return sr_fail(SR_EINVAL, "cat: needs at least one tensor");
     SR_TRY(sr_front_check("cat", count, list));
     int64_t total;
     SR_TRY(check_cat(&total, count, list, dim));

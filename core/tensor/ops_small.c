@@ -86,7 +86,7 @@ sr_status sr_op_contiguous(sr_tensor **out, sr_tensor *x) {
 
 /* ---- from device to device ------------------------------------------------------------------- */
 
-/* A copy of x's elements on another device, through host memory. */
+/* Copies x to another device, through host memory. */
 static sr_status carry(sr_tensor **out, sr_tensor *x, sr_device *device, sr_dtype dtype) {
     sr_tensor *from = NULL, *y = NULL;
     void *host = NULL;
@@ -108,7 +108,7 @@ done:
     return st;
 }
 
-/* node->device is where the input lives, so the gradient goes back there. */
+/* node->device is the device of the input, so the gradient goes back there. */
 static sr_status to_device_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
     (void)pass;
     return carry(&dx[0], node->dy[0], node->device, (sr_dtype)node->op);
@@ -213,20 +213,20 @@ static sr_status broadcast(const char *op, int *ndim, int64_t *shape, const sr_t
     return SR_OK;
 }
 
-/* The dtype in which a and b meet for `op`. */
+/* The common dtype of a and b for `op`. */
 static sr_dtype binary_dtype(const sr_tensor *a, const sr_tensor *b, sr_binary op) {
     if (op == SR_AND || op == SR_OR) return SR_BOOL;
     bool whole = !sr_dtype_is_real(a->dtype) && !sr_dtype_is_real(b->dtype);
     return whole && op != SR_DIV && op != SR_POW ? SR_I32 : sr_front_meet(a, b);
 }
 
-/* x in the dtype of an op; a single f32 number beside bf16 is not rounded. */
+/* x in the dtype of an op; an f32 scalar combined with bf16 is not rounded. */
 static sr_status convert_operand(sr_tensor **out, sr_tensor *x, sr_dtype dtype) {
     bool exact = dtype == SR_BF16 && x->dtype == SR_F32 && x->ndim == 0;
     return sr_op_convert(out, x, exact ? SR_F32 : dtype);
 }
 
-/* Where op(a, b) = min or max took its value from a. */
+/* True where op(a, b), min or max, took its value from a. */
 static sr_status took_a(sr_tensor **out, sr_tensor *a, sr_tensor *b, sr_binary op) {
     return sr_op_binary(out, a, b, op == SR_MINIMUM ? SR_LE : SR_GE);
 }
@@ -297,7 +297,7 @@ static sr_status binary_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
 }
 static const sr_rule binary_rule = {"an arithmetic op", binary_back};
 
-/* Sums keep nothing; quotients and powers also keep the result. */
+/* Sums save nothing; quotients and powers also save the result. */
 static sr_status record_binary(sr_tensor *y, sr_tensor *a, sr_tensor *b, sr_binary op) {
     sr_node *node;
     SR_TRY(sr_front_record(&node, &binary_rule, y, 2, (sr_tensor *[]){a, b}));
@@ -414,13 +414,13 @@ sr_status sr_op_fill_in_place(sr_tensor *y, double value) {
     return y->storage->device->backend->fill(y, value);
 }
 
-/* x itself as `dtype`, or a copy when it shares y's bytes and might be overwritten while read. */
+/* x as `dtype`, copied if it shares memory with y and might be overwritten while it is read. */
 static sr_status apart_from(sr_tensor **out, sr_tensor *x, const sr_tensor *y, sr_dtype dtype) {
     if (x->storage == y->storage) return copy_as(out, x, dtype);
     return convert_operand(out, x, dtype);
 }
 
-/* x stretched to y's shape, or an error that names the op. */
+/* x expanded to y's shape, or an error that names the op. */
 static sr_status stretch_to(const char *op, sr_tensor *view, const sr_tensor *y,
                             const sr_tensor *x) {
     int64_t shape[SR_MAX_DIMS];
@@ -428,8 +428,9 @@ static sr_status stretch_to(const char *op, sr_tensor *view, const sr_tensor *y,
     SR_TRY(broadcast(op, &ndim, shape, y, x));
     if (ndim != y->ndim || memcmp(shape, y->shape, (size_t)ndim * sizeof *shape) != 0) {
         char tx[160], ty[160];
-        return sr_fail(SR_EINVAL, "%s: %s does not fit into %s, which cannot grow in place", op,
-                       sr_tensor_describe(x, tx, sizeof tx), sr_tensor_describe(y, ty, sizeof ty));
+        return sr_fail(SR_EINVAL, "%s: %s does not fit into %s, whose shape cannot change in place",
+                       op, sr_tensor_describe(x, tx, sizeof tx),
+                       sr_tensor_describe(y, ty, sizeof ty));
     }
     sr_front_stretch(view, x, ndim, shape);
     return SR_OK;

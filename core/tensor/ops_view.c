@@ -1,9 +1,9 @@
-/* ops_view.c - other shapes and strides over the same bytes. */
+/* ops_view.c - views: other shapes and strides of the same storage. */
 #include <string.h>
 
 #include "core/tensor/front.h"
 
-/* A view of x, recorded with `rule`; *node is NULL when nothing is. */
+/* A view of x, recorded with `rule`; *node is NULL if it is not recorded. */
 static sr_status view_of(sr_tensor **out, sr_node **node, const sr_rule *rule, sr_tensor *x,
                          int ndim, const int64_t *shape, const int64_t *stride, int64_t offset) {
     *out = NULL;
@@ -23,7 +23,7 @@ static sr_status view_of(sr_tensor **out, sr_node **node, const sr_rule *rule, s
 static sr_status check_dim(const char *op, const sr_tensor *x, int dim) {
     if (dim >= 0 && dim < x->ndim) return SR_OK;
     char text[160];
-    return sr_fail(SR_EINVAL, "%s: there is no dimension %d in %s", op, dim + 1,
+    return sr_fail(SR_EINVAL, "%s: dimension %d is out of range for %s", op, dim + 1,
                    sr_tensor_describe(x, text, sizeof text));
 }
 
@@ -44,15 +44,14 @@ static sr_status settle_shape(const char *op, int64_t *shape, const sr_tensor *x
     int open = -1;
     char text[160];
     if (ndim > SR_MAX_DIMS)
-        return sr_fail(SR_EINVAL, "%s: %d dimensions; at most %d are possible", op, ndim,
-                       SR_MAX_DIMS);
+        return sr_fail(SR_EINVAL, "%s: %d dimensions; the maximum is %d", op, ndim, SR_MAX_DIMS);
     for (int i = 0; i < ndim; i++) {
         shape[i] = wanted[i];
         if (wanted[i] == -1 && open < 0)
             open = i;
         else if (wanted[i] < 0 || (wanted[i] > 0 && known > INT64_MAX / wanted[i]))
             return sr_fail(SR_EINVAL,
-                           "%s: size %lld in dimension %d; sizes start at 0, one may "
+                           "%s: size %lld in dimension %d; sizes must be >= 0, one may "
                            "be -1",
                            op, (long long)wanted[i], i + 1);
         else
@@ -61,15 +60,15 @@ static sr_status settle_shape(const char *op, int64_t *shape, const sr_tensor *x
     if (open >= 0) shape[open] = known > 0 ? total / known : 0;
     if (open >= 0) known *= shape[open];
     if (known == total) return SR_OK;
-    return sr_fail(SR_EINVAL, "%s: %s has %lld elements, the new shape %lld", op,
+    return sr_fail(SR_EINVAL, "%s: %s has %lld elements, but the new shape has %lld", op,
                    sr_tensor_describe(x, text, sizeof text), (long long)total, (long long)known);
 }
 
-/* Strides of the same elements under `shape`; false when no strides say it. */
+/* Strides of the same elements under `shape`; false if there are none. */
 static bool restride(int64_t *stride, const sr_tensor *x, int ndim, const int64_t *shape) {
     int old = 0;
     int64_t from[SR_MAX_DIMS], step[SR_MAX_DIMS];
-    for (int i = 0; i < x->ndim; i++) { /* sizes of 1 have no say */
+    for (int i = 0; i < x->ndim; i++) { /* sizes of 1 do not matter */
         if (x->shape[i] == 1) continue;
         from[old] = x->shape[i];
         step[old++] = x->stride[i];
@@ -118,7 +117,7 @@ static sr_status reshape(const char *op, sr_tensor **out, sr_tensor *x, int ndim
     }
     if (!may_copy)
         return sr_fail(SR_EINVAL,
-                       "%s: the strides of this tensor allow no such view; use "
+                       "%s: the strides of this tensor do not allow this view; use "
                        "reshape(), which copies",
                        op);
     sr_tensor *flat = NULL;
@@ -185,7 +184,7 @@ sr_status sr_op_permute(sr_tensor **out, sr_tensor *x, const int *order) {
     for (int i = 0; i < x->ndim; i++) {
         SR_TRY(check_dim("permute", x, order[i]));
         if (seen >> order[i] & 1)
-            return sr_fail(SR_EINVAL, "permute: dimension %d is named twice", order[i] + 1);
+            return sr_fail(SR_EINVAL, "permute: duplicate dimension %d", order[i] + 1);
         seen |= 1u << order[i];
         shape[i] = x->shape[order[i]];
         stride[i] = x->stride[order[i]];
@@ -221,7 +220,7 @@ sr_status sr_op_expand(sr_tensor **out, sr_tensor *x, int ndim, const int64_t *w
     SR_TRY(sr_tensor_check("expand", x));
     char text[160];
     if (ndim < x->ndim || ndim > SR_MAX_DIMS)
-        return sr_fail(SR_EINVAL, "expand: %s to %d dimensions; wanted %d to %d",
+        return sr_fail(SR_EINVAL, "expand: %s to %d dimensions; must be %d to %d",
                        sr_tensor_describe(x, text, sizeof text), ndim, x->ndim, SR_MAX_DIMS);
     int64_t shape[SR_MAX_DIMS];
     for (int i = 0; i < ndim; i++) {
@@ -231,7 +230,7 @@ sr_status sr_op_expand(sr_tensor **out, sr_tensor *x, int ndim, const int64_t *w
         if (shape[i] < 0 || (size != 1 && size != shape[i]))
             return sr_fail(SR_EINVAL,
                            "expand: dimension %d of the result is %lld, but %s has "
-                           "%lld there; only sizes of 1 stretch",
+                           "%lld there; only sizes of 1 can be expanded",
                            i + 1, (long long)shape[i], sr_tensor_describe(x, text, sizeof text),
                            (long long)size);
     }
@@ -243,7 +242,7 @@ sr_status sr_op_expand(sr_tensor **out, sr_tensor *x, int ndim, const int64_t *w
 
 /* ---- narrow ---------------------------------------------------------------------------------- */
 
-/* dy in its place in zeros of the input's shape. */
+/* dy embedded in zeros of the input's shape. */
 static sr_status narrow_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
     (void)pass;
     const sr_edge *e = &node->edge[0];
@@ -284,10 +283,10 @@ sr_status sr_op_select(sr_tensor **out, sr_tensor *x, int dim, int64_t i) {
     SR_TRY(check_dim("select", x, dim));
     if (i < 0 || i >= x->shape[dim]) {
         char text[160];
-        return sr_fail(
-            SR_EINVAL,
-            "select: position %lld of dimension %d in %s; they count from 1, -1 is the last",
-            (long long)i + 1, dim + 1, sr_tensor_describe(x, text, sizeof text));
+        return sr_fail(SR_EINVAL,
+                       "select: position %lld of dimension %d is out of range for %s; positions "
+                       "are from 1, -1 is the last",
+                       (long long)i + 1, dim + 1, sr_tensor_describe(x, text, sizeof text));
     }
     sr_tensor *row = NULL;
     SR_TRY(sr_op_narrow(&row, x, dim, i, 1));

@@ -55,7 +55,7 @@ void sr_device_trim(sr_device *device) {
     }
 }
 
-/* A block that the backend has to find. */
+/* Allocates a block from the backend. */
 static sr_status ask_backend(sr_device *device, void **data, size_t bytes) {
     device->allocations++;
     sr_status st = device->backend->alloc(device, data, bytes);
@@ -67,7 +67,7 @@ static sr_status ask_backend(sr_device *device, void **data, size_t bytes) {
     return st;
 }
 
-/* Bytes of 0xFF are a NaN in every real dtype: what a kernel forgets to write shows. */
+/* Bytes of 0xFF are a NaN in every real dtype, which reveals elements that are never written. */
 static sr_status poison(sr_device *device, void *data, size_t bytes) {
     unsigned char chunk[4096];
     memset(chunk, 0xFF, sizeof chunk);
@@ -82,7 +82,7 @@ sr_status sr_device_take(sr_device *device, void **data, size_t bytes) {
     *data = NULL;
     int c = class_of(bytes);
     if (c >= CLASSES)
-        return sr_fail(SR_ENOMEM, "out of memory: a tensor of %zu bytes fits nowhere", bytes);
+        return sr_fail(SR_ENOMEM, "out of memory: cannot allocate a tensor of %zu bytes", bytes);
     stack *s = &device->classes->of[c];
     if (s->count > 0)
         *data = s->block[--s->count];
@@ -93,7 +93,7 @@ sr_status sr_device_take(sr_device *device, void **data, size_t bytes) {
     return device->poison ? poison(device, *data, size_of_class(c)) : SR_OK;
 }
 
-/* Room for one more block in the stack; without it the block goes straight to the backend. */
+/* Reserves one more entry in the stack; on failure the block is returned to the backend. */
 static bool has_room(stack *s) {
     if (s->count < s->capacity) return true;
     int capacity = s->capacity > 0 ? 2 * s->capacity : 8;

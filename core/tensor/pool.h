@@ -1,8 +1,8 @@
 /* pool.h - blocks of device memory by size class.
  *
- * A block that is given back is kept in the list of its class and handed out again: after the first
- * step a training loop asks the backend for nothing.  When the backend has no memory left, all free
- * blocks are returned to it once and the request is tried again.
+ * Freed blocks are kept in the list of their class and reused: after its first step a training loop
+ * allocates nothing from the backend.  When the backend is out of memory, all free blocks are
+ * returned to it once and the request is repeated.
  */
 #ifndef SR_TENSOR_POOL_H
 #define SR_TENSOR_POOL_H
@@ -19,15 +19,15 @@ extern "C" {
 typedef struct sr_classes sr_classes;
 
 sr_status sr_classes_new(sr_classes **out);
-void sr_classes_free(sr_classes *classes); /* after sr_device_trim(); NULL is allowed */
+void sr_classes_free(sr_classes *classes); /* after sr_device_trim(); may be NULL */
 
-/* The size of the smallest class that holds `bytes`; 0 when no class does (2^50 bytes and more). */
+/* The size of the smallest class that fits `bytes`; 0 if there is none (2^50 bytes and more). */
 size_t sr_class_bytes(size_t bytes);
 
-/* *data = a block of at least `bytes`, 64-byte aligned, contents not set.  SR_ENOMEM. */
+/* *data = a block of at least `bytes`, 64-byte aligned, uninitialised.  SR_ENOMEM. */
 sr_status sr_device_take(sr_device *device, void **data, size_t bytes);
 
-/* Gives back a block taken with the same `bytes`. */
+/* Frees a block that was allocated with the same `bytes`. */
 void sr_device_give(sr_device *device, void *data, size_t bytes);
 
 #ifdef __cplusplus

@@ -20,7 +20,7 @@ void sr_scope_close(sr_scope *scope) {
     scope->device = NULL;
 }
 
-/* Takes the scope out of the chain of open ones; its storages go to its parent. */
+/* Removes the scope from the chain of open ones; moves its storages to its parent. */
 static void dissolve(sr_scope *scope) {
     sr_scope **link = &scope->device->scope;
     while (*link != scope) link = &(*link)->parent;

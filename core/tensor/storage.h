@@ -1,7 +1,7 @@
-/* storage.h - the making and unmaking of storages, and the spare structs of a device.
+/* storage.h - creation and destruction of storages, and the free lists of structs.
  *
- * For core/tensor itself; others use tensor.h.  Ops make and drop tensors by the thousand, so the
- * structs of tensors, storages and nodes come from free lists that live in the device.
+ * Internal to core/tensor; others use tensor.h.  Ops create and release tensors by the thousand, so
+ * the structs of tensors, storages and nodes come from free lists of the device.
  */
 #ifndef SR_TENSOR_STORAGE_H
 #define SR_TENSOR_STORAGE_H
@@ -16,10 +16,10 @@
 extern "C" {
 #endif
 
-/* Structs waiting to be used again, linked through their first member. */
+/* Free structs, linked through their first member. */
 typedef struct sr_spares {
     void *tensors, *storages, *nodes;
-    sr_tensor *dying; /* tensors whose last reference went while another was being freed */
+    sr_tensor *dying; /* tensors released while another one was being freed */
     bool draining;
 } sr_spares;
 
@@ -31,12 +31,12 @@ void sr_spare_free_all(void **list);
 sr_device *sr_device_retain(sr_device *device);
 void sr_device_release(sr_device *device); /* frees the struct with the last one */
 
-/* A storage of `bytes` in `scope` with one reference. */
+/* Creates a storage of `bytes` in `scope` with one reference. */
 sr_status sr_storage_new(sr_storage **out, sr_scope *scope, size_t bytes);
 sr_storage *sr_storage_retain(sr_storage *storage);
-void sr_storage_release(sr_storage *storage); /* NULL is allowed */
+void sr_storage_release(sr_storage *storage); /* may be NULL */
 
-/* Gives the bytes back; tensors that still point here are expired. */
+/* Frees the memory; tensors of this storage are expired. */
 void sr_storage_expire(sr_storage *storage);
 
 #ifdef __cplusplus

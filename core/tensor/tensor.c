@@ -10,8 +10,8 @@
 #include "core/tensor/storage.h"
 #include "core/tensor/weight.h"
 
-/* The sizes above 0 multiply to a number that an int64_t holds, so that no walk over some of the
- * dimensions overflows. */
+/* The product of the non-zero sizes must fit into an int64_t, so that iteration over any subset of
+ * the dimensions cannot overflow. */
 static bool is_countable(int ndim, const int64_t *shape) {
     int64_t n = 1;
     for (int i = 0; i < ndim; i++)
@@ -19,22 +19,22 @@ static bool is_countable(int ndim, const int64_t *shape) {
     return true;
 }
 
-/* Sets the shape and row-major strides; *bytes = what the elements need. */
+/* Sets the shape and row-major strides; *bytes = size of the elements. */
 static sr_status lay_out(sr_tensor *t, size_t *bytes, int ndim, const int64_t *shape) {
     if (ndim < 0 || ndim > SR_MAX_DIMS)
-        return sr_fail(SR_EINVAL, "a tensor of %d dimensions; at most %d are possible", ndim,
+        return sr_fail(SR_EINVAL, "a tensor of %d dimensions; the maximum is %d", ndim,
                        SR_MAX_DIMS);
     size_t elements = 1;
     for (int i = ndim - 1; i >= 0; i--) {
         if (shape[i] < 0)
-            return sr_fail(SR_EINVAL, "a tensor of size %lld in dimension %d; sizes start at 0",
+            return sr_fail(SR_EINVAL, "a tensor of size %lld in dimension %d; sizes must be >= 0",
                            (long long)shape[i], i + 1);
         t->shape[i] = shape[i];
         t->stride[i] = (int64_t)elements;
         SR_TRY(sr_mul_size(&elements, elements, (size_t)shape[i]));
     }
     if (!is_countable(ndim, shape))
-        return sr_fail(SR_ENOMEM, "a tensor of 2^63 elements and more does not fit in memory");
+        return sr_fail(SR_ENOMEM, "a tensor of 2^63 elements or more does not fit into memory");
     t->ndim = ndim;
     return sr_mul_size(bytes, elements, sr_dtype_size(t->dtype));
 }
@@ -86,7 +86,7 @@ sr_status sr_tensor_alias(sr_tensor **out, const sr_tensor *t) {
     return SR_OK;
 }
 
-/* The first and last element of the view stay inside the storage. */
+/* Checks that the first and last element of the view are within the storage. */
 static sr_status check_reach(const sr_tensor *t, int ndim, const int64_t *shape,
                              const int64_t *stride, int64_t offset) {
     int64_t low = offset, high = offset;
@@ -95,7 +95,7 @@ static sr_status check_reach(const sr_tensor *t, int ndim, const int64_t *shape,
         int64_t reach;
         if (__builtin_mul_overflow(shape[i] - 1, stride[i], &reach) ||
             __builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high))
-            return sr_fail(SR_EINVAL, "view: dimension %d reaches beyond all memory", i + 1);
+            return sr_fail(SR_EINVAL, "view: integer overflow in dimension %d", i + 1);
     }
     int64_t elements = (int64_t)(t->storage->bytes / sr_dtype_size(t->dtype));
     if (low < 0 || high >= elements)
@@ -108,10 +108,9 @@ sr_status sr_tensor_view(sr_tensor **out, const sr_tensor *t, int ndim, const in
                          const int64_t *stride, int64_t offset) {
     *out = NULL;
     if (ndim < 0 || ndim > SR_MAX_DIMS)
-        return sr_fail(SR_EINVAL, "view: %d dimensions; at most %d are possible", ndim,
-                       SR_MAX_DIMS);
+        return sr_fail(SR_EINVAL, "view: %d dimensions; the maximum is %d", ndim, SR_MAX_DIMS);
     if (!is_countable(ndim, shape))
-        return sr_fail(SR_EINVAL, "view: 2^63 elements and more; choose smaller sizes");
+        return sr_fail(SR_EINVAL, "view: 2^63 elements or more; choose smaller sizes");
     SR_TRY(check_reach(t, ndim, shape, stride, offset));
     SR_TRY(sr_tensor_alias(out, t));
     sr_weight_release((*out)->weight);
@@ -138,8 +137,8 @@ static void free_tensor(sr_tensor *t) {
     sr_device_release(device);
 }
 
-/* A tensor holds its node and a node holds others, so that freeing one may free a graph of any
- * depth: what dies meanwhile waits in a list instead of on the C stack. */
+/* A tensor retains its node and a node retains others, so that freeing one may free a graph of any
+ * depth: tensors to be freed are kept in a list instead of on the C stack. */
 void sr_tensor_release(sr_tensor *t) {
     if (t == NULL || --t->refs > 0) return;
     sr_device *device = t->storage->device;
@@ -194,7 +193,7 @@ static sr_status check_contiguous(const char *op, const sr_tensor *t) {
     return sr_fail(SR_EINVAL, "%s: the tensor is a strided view; call contiguous() first", op);
 }
 
-/* Host memory of the tensor's dtype, for the way through a conversion. */
+/* Host memory of the tensor's dtype, for conversions. */
 static sr_status new_staging(void **out, const sr_tensor *t) {
     return sr_alloc(out, (size_t)sr_tensor_elements(t), sr_dtype_size(t->dtype));
 }

@@ -10,16 +10,14 @@ enum { MOST_PENDING = 64 };
 
 static sr_status check_opts(const sr_optim_opts *o) {
     if (!(o->beta1 >= 0 && o->beta1 < 1) || !(o->beta2 >= 0 && o->beta2 < 1))
-        return sr_fail(SR_EINVAL, "optimizer: betas %g and %g; both must lie in [0, 1)", o->beta1,
-                       o->beta2);
+        return sr_fail(SR_EINVAL, "optimizer: betas are %g and %g; both must be in [0, 1)",
+                       o->beta1, o->beta2);
     if (!(o->eps > 0 && isfinite(o->eps)))
-        return sr_fail(SR_EINVAL, "optimizer: eps is %g; it must be above 0", o->eps);
+        return sr_fail(SR_EINVAL, "optimizer: eps is %g; must be > 0", o->eps);
     if (!(o->power > 0 && isfinite(o->power)))
-        return sr_fail(SR_EINVAL, "optimizer: the power of the betas is %g; it must be above 0",
-                       o->power);
+        return sr_fail(SR_EINVAL, "optimizer: the power of the betas is %g; must be > 0", o->power);
     if (o->max_skipped < 1)
-        return sr_fail(SR_EINVAL, "optimizer: max_skipped is %d; it must be at least 1",
-                       o->max_skipped);
+        return sr_fail(SR_EINVAL, "optimizer: max_skipped is %d; must be >= 1", o->max_skipped);
     return SR_OK;
 }
 
@@ -164,10 +162,10 @@ static sr_status check_loss(const sr_optim *o, const sr_tensor *loss) {
     if (loss == NULL) return SR_OK;
     SR_TRY(sr_tensor_check("optimizer step", loss));
     if (sr_tensor_elements(loss) != 1)
-        return sr_fail(SR_EINVAL, "optimizer: the loss has %" PRId64 " elements; give a scalar",
+        return sr_fail(SR_EINVAL, "optimizer: the loss has %" PRId64 " elements; must be a scalar",
                        sr_tensor_elements(loss));
     if (loss->storage->device != o->params->device || loss->dtype != o->result->dtype)
-        return sr_fail(SR_EINVAL, "optimizer: the loss is %s on %s; give one in %s on %s",
+        return sr_fail(SR_EINVAL, "optimizer: the loss is %s on %s; must be %s on %s",
                        sr_dtype_name(loss->dtype), loss->storage->device->name,
                        sr_dtype_name(o->result->dtype), o->params->device->name);
     return SR_OK;
@@ -225,11 +223,9 @@ static sr_status check_backend(const sr_optim *o) {
 
 sr_status sr_optim_begin(sr_optim *o, double rate, double clip) {
     if (!(rate >= 0 && isfinite(rate)))
-        return sr_fail(SR_EINVAL, "optimizer: the rate is %g; it must be finite and not negative",
-                       rate);
+        return sr_fail(SR_EINVAL, "optimizer: the rate is %g; must be finite and >= 0", rate);
     if (!(clip >= 0))
-        return sr_fail(SR_EINVAL, "optimizer: clip is %g; give a norm above 0, or 0 for none",
-                       clip);
+        return sr_fail(SR_EINVAL, "optimizer: clip is %g; must be a norm > 0, or 0 for none", clip);
     SR_TRY(check_backend(o));
     SR_TRY(sr_params_check_low(o->params));
     if (o->pending == o->room) SR_TRY(sr_optim_settle(o));
@@ -299,7 +295,7 @@ static void count_result(sr_optim *o, int64_t serial, const double result[4]) {
     o->skipped += !applied;
     if (!applied)
         o->in_a_row++;
-    else if (o->in_a_row < o->opts.max_skipped) /* else it was time to stop */
+    else if (o->in_a_row < o->opts.max_skipped) /* else the limit was reached */
         o->in_a_row = 0;
 }
 
@@ -317,8 +313,8 @@ sr_status sr_optim_settle(sr_optim *o) {
     if (o->pending > 0) SR_TRY(read_history(o));
     if (o->in_a_row < o->opts.max_skipped) return SR_OK;
     return sr_fail(SR_ENUMERIC,
-                   "optimizer: loss or gradient was not finite in %" PRId64 " updates in a row, "
-                   "after %" PRId64 " good ones; lower the rate or the clip, or look at the data",
+                   "optimizer: the loss or gradient was not finite in %" PRId64 " updates in a row, "
+                   "after %" PRId64 " good ones; lower the rate or the clip, or check the data",
                    o->in_a_row, o->steps);
 }
 

@@ -19,15 +19,15 @@ static int64_t rounded(int64_t n, int64_t multiple) {
 
 static sr_status check_spec(const sr_param_spec *spec) {
     if (spec->name == NULL || spec->name[0] == '\0')
-        return sr_fail(SR_EINVAL, "params: a parameter has no name; give every one a name");
+        return sr_fail(SR_EINVAL, "params: a parameter has no name; every parameter needs one");
     if (spec->ndim < 1 || spec->ndim > SR_MAX_DIMS)
-        return sr_fail(SR_EINVAL, "params: '%s' has %d dimensions; give 1 to %d", spec->name,
+        return sr_fail(SR_EINVAL, "params: '%s' has %d dimensions; must be 1 to %d", spec->name,
                        spec->ndim, SR_MAX_DIMS);
     for (int i = 0; i < spec->ndim; i++)
         if (spec->shape[i] < 1)
             return sr_fail(SR_EINVAL,
                            "params: '%s' has size %" PRId64 " in dimension %d; sizes "
-                           "are at least 1",
+                           "must be >= 1",
                            spec->name, spec->shape[i], i + 1);
     if (spec->fuse != NULL && spec->pad_rows_to > 1)
         return sr_fail(SR_EINVAL,
@@ -51,7 +51,7 @@ static sr_status add_param(sr_params *p, const sr_param_spec *spec) {
     SR_TRY(check_spec(spec));
     for (int64_t i = 0; i < p->count; i++)
         if (strcmp(p->list[i].name, spec->name) == 0)
-            return sr_fail(SR_EINVAL, "params: the name '%s' is given twice", spec->name);
+            return sr_fail(SR_EINVAL, "params: duplicate name '%s'", spec->name);
     sr_param *param = &p->list[p->count];
     SR_TRY(sr_strdup(&param->name, spec->name));
     p->count++;
@@ -74,7 +74,7 @@ static bool same_but_rows(const sr_param *a, const sr_param *b) {
     return true;
 }
 
-/* Puts the last parameter of the list into the fuse group of this name. */
+/* Adds the last parameter of the list to the fuse group of this name. */
 static sr_status join_group(sr_params *p, const char *name) {
     int64_t i = p->count - 1;
     sr_fused *last = p->fused_count > 0 ? &p->fused[p->fused_count - 1] : NULL;
@@ -94,8 +94,8 @@ static sr_status join_group(sr_params *p, const char *name) {
     } else {
         if (sr_params_find_fused(p, name) != NULL)
             return sr_fail(SR_EINVAL,
-                           "params: the members of fuse group '%s' do not follow each "
-                           "other; list them one after another",
+                           "params: the members of fuse group '%s' are not consecutive; "
+                           "list them one after another",
                            name);
         sr_fused *group = &p->fused[p->fused_count];
         SR_TRY(sr_strdup(&group->name, name));
@@ -195,7 +195,7 @@ sr_status sr_params_new(sr_params **out, sr_device *device, const sr_param_spec 
         return sr_fail(SR_EINVAL, "params: %s does not compute in %s; choose another precision",
                        device->name, sr_dtype_name(precision));
     if (count < 1)
-        return sr_fail(SR_EINVAL, "params: the list is empty; give at least one parameter");
+        return sr_fail(SR_EINVAL, "params: the list is empty; at least one parameter is required");
     sr_params *p;
     SR_TRY(sr_new(&p, 1));
     p->device = device;

@@ -1,17 +1,17 @@
 /* params.h - the parameters of a model: one contiguous store of values, one of gradients.
  *
- * Every parameter is a view into both stores, with a name and a shape as in Hugging Face, so the
- * optimizer, the norm and the reduction over ranks see two flat arrays and a list of segments.
+ * Every parameter is a view of both stores, with a name and a shape as in Hugging Face; the
+ * optimizer, the norm and the reduction over ranks work on two flat arrays and a list of segments.
  *
  * With precision bf16 there is a third store, `low`: a bf16 copy of the values, which ops read
  * instead.  The values are then masters: the optimizer updates them and refreshes the copy in one
  * pass, and checkpoints hold them.  Gradients are f32.  Weights of norms are read in f32 always.
  *
  * Offsets are multiples of 64 elements (a cache line in every dtype), but the members of one fuse
- * group stand side by side without a gap, so that one product can serve them all: query, key and
+ * group are contiguous, so that one matrix product can use them all: query, key and
  * value weights are three parameters and one (3 H, H) matrix.  Rows may be padded in the store (a
- * vocabulary to a multiple that the matrix kernels like); a parameter's view never shows them, so
- * they are always zero and never saved.
+ * vocabulary to a multiple that suits the kernels); the view of a parameter excludes the padding,
+ * so it is always zero and never saved.
  *
  * Initial values are keyed by the parameter's name: they depend on neither padding nor order.
  */
@@ -29,7 +29,7 @@
 extern "C" {
 #endif
 
-/* How a parameter begins: normal is truncated at two deviations. */
+/* Initialisation of a parameter; normal is truncated at two standard deviations. */
 typedef enum sr_init { SR_INIT_NORMAL, SR_INIT_ZEROS, SR_INIT_ONES } sr_init;
 
 typedef struct sr_param_spec {
@@ -39,7 +39,7 @@ typedef struct sr_param_spec {
     sr_init init;
     double std;          /* of SR_INIT_NORMAL */
     int64_t pad_rows_to; /* rows in the store are a multiple of this; 0 or 1: no padding */
-    const char *fuse;    /* members of one group follow each other in the list; or NULL */
+    const char *fuse;    /* members of a group are consecutive in the list; or NULL */
     bool keep_f32;       /* ops read it in f32 in every precision: weights of norms */
 } sr_param_spec;
 
@@ -49,7 +49,7 @@ typedef struct sr_param {
     int64_t shape[SR_MAX_DIMS];
     int64_t offset;  /* elements from the start of the stores */
     int64_t size;    /* elements that the model sees */
-    int64_t stored;  /* the same with padded rows */
+    int64_t stored;  /* the same, with padded rows */
     sr_tensor *leaf; /* what ops read: view of the values or of their bf16 copy; requires_grad, its
                         grad is a view of the gradients */
     sr_tensor *master; /* view of the values; the leaf itself when that is one */
@@ -59,7 +59,7 @@ typedef struct sr_param {
     int32_t fused; /* index of its fuse group, or -1 */
 } sr_param;
 
-/* All members of a fuse group seen as one parameter: rows added up. */
+/* All members of a fuse group as one parameter: rows concatenated. */
 typedef struct sr_fused {
     char *name;
     int64_t first, count; /* members in the list */
@@ -81,7 +81,7 @@ typedef struct sr_params {
     int64_t stored;   /* elements of a store */
 } sr_params;
 
-/* A store on `device` with all values and gradients zero; it belongs to no scope.
+/* Creates a store on `device`, outside any scope, with all values and gradients zero.
  *
  *   precision  what ops read: the device's real dtype, or SR_BF16 where that is f32
  *
@@ -91,9 +91,9 @@ typedef struct sr_params {
  */
 sr_status sr_params_new(sr_params **out, sr_device *device, const sr_param_spec *specs,
                         int64_t count, sr_dtype precision);
-void sr_params_free(sr_params *params); /* NULL is allowed; tensors held elsewhere stay live */
+void sr_params_free(sr_params *params); /* may be NULL; retained tensors stay live */
 
-/* The fuse group of this name, or NULL. */
+/* The fuse group with this name, or NULL. */
 sr_fused *sr_params_find_fused(const sr_params *params, const char *name);
 
 /* Writes the initial values of every parameter: keyed by (seed, name). */

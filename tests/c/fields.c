@@ -85,8 +85,8 @@ static void declarations_are_checked(void) {
         {{"x", "token 2", SR_COLUMN_I32, UINT64_MAX, -1}, "its values for each token"},
         {{"x", "example ragged", SR_COLUMN_I32, 5, -1}, "no column 'x.counts'"},
         {{"x", "example ragged", SR_COLUMN_I32, 7, 1}, "more or fewer values than its lists"},
-        {{"x", "example", SR_COLUMN_F64, EXAMPLES, -1}, "holds f64 of shape"},
-        {{"x", "example", SR_COLUMN_BYTES, EXAMPLES, -1}, "holds bytes of shape"},
+        {{"x", "example", SR_COLUMN_F64, EXAMPLES, -1}, "has f64 of shape"},
+        {{"x", "example", SR_COLUMN_BYTES, EXAMPLES, -1}, "has bytes of shape"},
         {{"x", "example 0", SR_COLUMN_I32, EXAMPLES, -1}, "shape 'example 0' is not"},
         {{"x", "example 65537", SR_COLUMN_I32, EXAMPLES, -1}, "shape 'example 65537' is not"},
         {{"x", "example 99999999999999999999", SR_COLUMN_I32, EXAMPLES, -1}, "is not 'example'"},
@@ -96,7 +96,7 @@ static void declarations_are_checked(void) {
         {{"x", "sentence", SR_COLUMN_I32, EXAMPLES, -1}, "shape 'sentence' is not"},
         {{"x", "", SR_COLUMN_I32, EXAMPLES, -1}, "shape '' is not"},
         {{"x", "example", 0, 0, -1}, "but there is no such column"},
-        {{"source", "example", SR_COLUMN_F32, EXAMPLES, -1}, "'source' must be one i32 or i64"},
+        {{"source", "example", SR_COLUMN_F32, EXAMPLES, -1}, "'source' must have one i32 or i64"},
         {{"offset", "example", SR_COLUMN_I32, EXAMPLES, -1}, "but no column 'source'"},
     };
     sr_dataset_opts none = {0};

@@ -412,7 +412,7 @@ static void given_uids_make_an_update(void) {
         sr_update_free(u);
     }
     uids[1] = 1 << 30;
-    CHECK_FAILS(sr_loader_update_of(&u, l, uids, 3, 0, SR_PACKED), SR_EINVAL, "is not below");
+    CHECK_FAILS(sr_loader_update_of(&u, l, uids, 3, 0, SR_PACKED), SR_EINVAL, "is out of range");
     sr_loader_close(l);
     sr_dataset_close(d);
 }

@@ -146,7 +146,7 @@ static void check_refusals(void) {
     m = plain, m.mask_id = V;
     CHECK_FAILS(sr_masker_check(&m), SR_EINVAL, "[MASK]");
     m = plain, m.vocabulary = 5;
-    CHECK_FAILS(sr_masker_check(&m), SR_EINVAL, "nothing but");
+    CHECK_FAILS(sr_masker_check(&m), SR_EINVAL, "only 5 special tokens");
     m = plain, m.specials[1] = 0;
     CHECK_FAILS(sr_masker_check(&m), SR_EINVAL, "ascend");
     m = plain, m.whole_word = true;

@@ -356,11 +356,11 @@ static void contradictions_are_refused(void) {
     for (int which = 1; which <= 9; which++) {
         CHECK_OK(write_odd(which));
         if (which != 2) {
-            CHECK_FAILS(sr_dataset_open(&d, path, &opts), SR_EDATA, "anew");
+            CHECK_FAILS(sr_dataset_open(&d, path, &opts), SR_EDATA, "again");
             continue;
         }
         CHECK_OK(sr_dataset_open(&d, path, &opts)); /* tokens are not read on opening */
-        CHECK_FAILS(sr_dataset_ids(d, ids, 0, 6), SR_EDATA, "the id 20, the vocabulary has 20");
+        CHECK_FAILS(sr_dataset_ids(d, ids, 0, 6), SR_EDATA, "the id 20, but the vocabulary has 20");
         sr_dataset_close(d);
     }
     CHECK_OK(write_odd(0));
@@ -375,7 +375,7 @@ static void another_vocabulary_is_refused(void) {
     CHECK_OK(sr_vocab_parse(&v, text, strlen(text), "other.txt"));
     CHECK_OK(sample_text(path, 3, 3, 3, 100));
     sr_dataset_opts opts = {.vocab = v};
-    CHECK_FAILS(sr_dataset_open(&d, path, &opts), SR_EDATA, "of 6; prepare it anew");
+    CHECK_FAILS(sr_dataset_open(&d, path, &opts), SR_EDATA, "of 6; prepare it again");
     sr_vocab_release(v);
 }
 

@@ -72,14 +72,14 @@ static void comes_back(void) {
     CHECK_FAILS(sr_shard_read(s, sr_shard_column(s, "ids"), &id, UINT64_MAX, 2), SR_EINVAL,
                 "outside");
     CHECK_FAILS(sr_shard_want(&c, s, "labels", SR_COLUMN_I32), SR_EDATA, "no column 'labels'");
-    CHECK_FAILS(sr_shard_want(&c, s, "ids", SR_COLUMN_U32), SR_EDATA, "holds u16, not u32");
+    CHECK_FAILS(sr_shard_want(&c, s, "ids", SR_COLUMN_U32), SR_EDATA, "has u16, not u32");
     CHECK(sr_shard_columns(s) == 3 && sr_shard_meta(s, "nothing") == NULL);
     sr_shard_close(s);
 }
 
 static void a_missing_file_says_how_to_make_one(void) {
     sr_shard *s;
-    CHECK_FAILS(sr_shard_open(&s, "/tmp/no/such.sqr", 0), SR_ENOENT, "such.sqr: there is no such");
+    CHECK_FAILS(sr_shard_open(&s, "/tmp/no/such.sqr", 0), SR_ENOENT, "such.sqr: no such data set");
     CHECK(strstr(sr_message(), "recipes/prepare.lua") != NULL && s == NULL);
 }
 

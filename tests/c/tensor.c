@@ -214,7 +214,7 @@ static void test_pool(void) {
     CHECK(d->bytes_used == 0 && d->bytes_held == sr_class_bytes(1000));
     sr_device_trim(d);
     CHECK(d->bytes_held == 0);
-    CHECK_FAILS(sr_device_take(d, &a, (size_t)1 << 62), SR_ENOMEM, "fits nowhere");
+    CHECK_FAILS(sr_device_take(d, &a, (size_t)1 << 62), SR_ENOMEM, "cannot allocate a tensor");
     sr_device_close(d);
 }
 
@@ -295,7 +295,7 @@ static void test_missing_op(void) {
     CHECK_OK(sr_tensor_full(&x, d, SR_F64, 2, (int64_t[]){2, 6}, 1.0));
     x->requires_grad = true;
     CHECK_FAILS(sr_op_attention(&y, x, l, 1, 0, (sr_dropout){256, SR_PURPOSE_DROP_USER, 0}),
-                SR_EDEVICE, "attention is not written for poor");
+                SR_EDEVICE, "attention is not implemented for poor");
     CHECK_OK(sr_op_softmax(&y, x, 1, false));
     CHECK_OK(sr_op_reduce(&sum, y, SR_SUM, SR_ALL_DIMS, false));
     CHECK_FAILS(sr_grad_backward(1, &sum, NULL, &how), SR_EDEVICE, "softmax_backward");

@@ -132,7 +132,7 @@ describe("an update", function()
     end
     assert.near(even.imbalance, most * 6 / total, 1e-9)
     assert.equal(1, open({ packs = 4, micro_packs = 4 }):next().imbalance)
-    assert.has_error(function() open { per_square = 2 } end, "loader: per_square is 0 to 1; given 2")
+    assert.has_error(function() open { per_square = 2 } end, "loader: per_square is 2; must be 0 to 1")
   end)
 
   it("counts the contents of its batches", function()

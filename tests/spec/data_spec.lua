@@ -119,7 +119,7 @@ describe("prepare", function()
     local ds = corpus({ inputs = file("one.txt", "The cat sat.\n") }, { held = 0.3 })
     local loader, message = sr.data.loader { data = ds, part = "held", max_len = 32 }
     assert.is_nil(loader)
-    assert.truthy(message:find("the part 'held' is empty; hold back more, or nothing (held: 0)", 1, true))
+    assert.truthy(message:find("the part 'held' is empty; hold out more, or nothing (held: 0)", 1, true))
   end)
 
   it("names the temporary file left behind by a killed process", function()
@@ -134,7 +134,7 @@ describe("prepare", function()
     local ds, message, code = sr.data.open(folder .. "/nowhere.sqr")
     assert.is_nil(ds)
     assert.equal("missing", code)
-    assert.is_truthy(message:find("such data set; make one with `seqrun recipes/prepare.lua`$"), message)
+    assert.is_truthy(message:find("such data set; create one with `seqrun recipes/prepare.lua`$"), message)
   end)
 
   it("rejects a vocabulary without [MASK]", function()

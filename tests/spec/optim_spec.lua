@@ -289,9 +289,9 @@ describe("params", function()
     local function one(name, fuse, more)
       return { name = name, shape = { 1, more }, fuse = fuse }
     end
-    fails("'x' is given twice", function() sr.params.new { one "x", one "x" } end)
+    fails("duplicate name 'x'", function() sr.params.new { one "x", one "x" } end)
     fails("size 0 in dimension 2", function() sr.params.new { { name = "x", shape = { 1, 0 } } } end)
-    fails("do not follow each other", function()
+    fails("are not consecutive", function()
       sr.params.new { one("a", "f"), one "b", one("c", "f") }
     end)
     fails("differ in more than rows", function()
@@ -309,7 +309,7 @@ describe("params", function()
     opt.params.core:release()
     fails("the parameters of the optimizer were released", function() opt:step { rate = 1 } end)
     local p = sr.params.new { one "w" }
-    fails("must lie in [0, 1)", function() sr.optim.adamw(p, { betas = { 1, 0.9 } }) end)
+    fails("must be in [0, 1)", function() sr.optim.adamw(p, { betas = { 1, 0.9 } }) end)
     fails("did you mean 'decay'", function() sr.optim.adamw(p, { dceay = 1 }) end)
     fails("'w': unknown option 'stdd'; did you mean 'std'", function()
       sr.params.new { { name = "w", shape = { 1 }, stdd = 1 } }

@@ -316,7 +316,7 @@ describe("stages", function()
   it("are refused when they make no sense", function()
     for message, stages in pairs {
       ["stage 1 has no end"] = { {}, {} }, ["stage 1 is the last and must not end"] = { { updates = 3 } },
-      ["max_len is 65; it must be 5%.%.64"] = { { max_len = 65 } }, ["uids must rise"] = { { uids = { 3, 3 } } },
+      ["max_len is 65; must be 5%.%.64"] = { { max_len = 65 } }, ["uids must rise"] = { { uids = { 3, 3 } } },
       ["the uid 300, but there are 300"] = { { uids = { 300 } } }, ["unknown option 'lenght'"] = { { lenght = 3 } },
       ["leaves none of the 300 sequences"] = { { shortest = 60 } },
     } do
@@ -432,7 +432,7 @@ describe("an order written in Lua", function()
     } do
       assert.error_matches(function() loader:order(order) end, message)
     end
-    assert.error_matches(function() loader:order({ 1 }, { max_len = 65 }) end, "max_len is 65; it must be 5%.%.64")
+    assert.error_matches(function() loader:order({ 1 }, { max_len = 65 }) end, "max_len is 65; must be 5%.%.64")
     assert.error_matches(function() loader:next() end, "no order is pending")
     assert.error_matches(function() open():order { 1 } end, "open the loader with by = 'order'")
     local bad = sampling { order = function() return { 1, 2, 1 } end }

@@ -81,7 +81,7 @@ describe("a device of a plug-in", function()
   it("says which op it lacks", function()
     local code, _, err = evaluate('sr.zeros(2, { device = "odd" }) + 1', odd)
     assert.equal(1, code)
-    assert.is_truthy(err:find("binary is not written for odd", 1, true), err)
+    assert.is_truthy(err:find("binary is not implemented for odd", 1, true), err)
   end)
 end)
 

@@ -235,7 +235,7 @@ describe("a run", function()
     local words = function(path) return program.run(small.words(path, "--out", out, "--max-steps", "2")) end
     local missing, _, text = words(folder .. "/none.sqr")
     assert.equal(3, missing)
-    assert.truthy(text:find("make one with `seqrun recipes/prepare.lua`", 1, true), text)
+    assert.truthy(text:find("create one with `seqrun recipes/prepare.lua`", 1, true), text)
     local bytes = assert(sys.read_file(corpus))
     local flipped = bytes:sub(1, 200) .. string.char(bytes:byte(201) ~ 8) .. bytes:sub(202)
     for _, damaged in ipairs { bytes:sub(1, #bytes // 2), flipped, "" } do
