@@ -313,7 +313,8 @@ sr_status sr_optim_settle(sr_optim *o) {
     if (o->pending > 0) SR_TRY(read_history(o));
     if (o->in_a_row < o->opts.max_skipped) return SR_OK;
     return sr_fail(SR_ENUMERIC,
-                   "optimizer: the loss or gradient was not finite in %" PRId64 " updates in a row, "
+                   "optimizer: the loss or gradient was not finite in %" PRId64
+                   " updates in a row, "
                    "after %" PRId64 " good ones; lower the rate or the clip, or check the data",
                    o->in_a_row, o->steps);
 }

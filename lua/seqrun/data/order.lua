@@ -88,8 +88,9 @@ function Orders:ask(update)
     if order == nil then
       self.ended = true
     else
-      local done, message = self:push(order, options)
-      if not done then error(("loader: the order of update %d: %s"):format(number, message), 0) end
+      local ok, done, message = pcall(self.push, self, order, options)
+      if not ok then message = tostring(done):gsub("^[^\n]-:%d+: ", "") end -- the line of this file
+      if not (ok and done) then error(("loader: the order of update %d: %s"):format(number, message), 0) end
     end
   end
   return #self.pending > 0 or not self.source
