@@ -38,7 +38,7 @@ sr_status sr_alloc_aligned(void **out, size_t bytes);
 void sr_free_aligned(void *block);
 
 sr_status sr_strdup(char **out, const char *text);
-void sr_free(void *block); /* NULL is allowed */
+void sr_free(void *block); /* may be NULL */
 
 /* Entry points with the signatures of malloc() for libraries that accept them (Lua's allocator,
  * jansson). */

@@ -24,7 +24,7 @@ int sr_thread_default(void);
 
 /* Threads that run jobs on `threads` threads, the caller among them; 0 means the default. */
 sr_status sr_threads_new(sr_threads **out, int threads);
-void sr_threads_free(sr_threads *threads); /* NULL is allowed */
+void sr_threads_free(sr_threads *threads); /* may be NULL */
 int sr_threads_count(const sr_threads *threads);
 
 /* Runs task(context, i) for i in 0..count-1 and waits for all of them.  `worker` is the index of

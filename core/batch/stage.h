@@ -42,7 +42,7 @@ bool sr_stage_same_set(const sr_stage *a, const sr_stage *b);
 
 /* Copies that own their uids, freed by sr_stages_free(). */
 sr_status sr_stages_copy(sr_stage **out, const sr_stage *stage, int stages);
-void sr_stages_free(sr_stage *stage, int stages); /* NULL is allowed */
+void sr_stages_free(sr_stage *stage, int stages); /* may be NULL */
 
 #ifdef __cplusplus
 }

@@ -32,7 +32,7 @@ sr_status sr_append_open(sr_append **out, const char *path, uint64_t size);
 sr_status sr_append_write(sr_append *file, const void *bytes, size_t size);
 
 sr_status sr_append_sync(sr_append *file);
-void sr_append_close(sr_append *file); /* NULL is allowed */
+void sr_append_close(sr_append *file); /* may be NULL */
 
 #ifdef __cplusplus
 }

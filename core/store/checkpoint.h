@@ -37,7 +37,7 @@ typedef struct sr_run_dir {
  *         SR_EIO    the directory cannot be created or written
  */
 sr_status sr_run_dir_open(sr_run_dir **out, const char *path);
-void sr_run_dir_close(sr_run_dir *dir); /* NULL is allowed */
+void sr_run_dir_close(sr_run_dir *dir); /* may be NULL */
 
 /* "RUN/step-000012345", freed by sr_free(). */
 sr_status sr_checkpoint_path(char **out, const char *run, int64_t step);

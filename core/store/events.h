@@ -28,7 +28,7 @@ uint32_t sr_crc32c(const void *bytes, size_t size);
  *   first_step  of a resumed run: its first step; -1: a fresh run
  */
 sr_status sr_events_open(sr_events **out, const char *folder, double wall, int64_t first_step);
-void sr_events_close(sr_events *events); /* NULL is allowed */
+void sr_events_close(sr_events *events); /* may be NULL */
 
 /* One record with `count` scalars at a step; NaN and infinities are written as they are. */
 sr_status sr_events_scalars(sr_events *events, double wall, int64_t step, const char *const *tags,

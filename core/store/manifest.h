@@ -41,7 +41,7 @@ typedef struct sr_manifest {
     int64_t count;
 } sr_manifest;
 
-void sr_manifest_free(sr_manifest *manifest); /* NULL is allowed */
+void sr_manifest_free(sr_manifest *manifest); /* may be NULL */
 
 /* SR_EINVAL unless `name` is allowed in a manifest: it must not leave the directory. */
 sr_status sr_manifest_check_name(const char *name);

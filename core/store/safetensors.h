@@ -87,7 +87,7 @@ typedef struct sr_safetensors {
  * Errors: SR_ENOENT, SR_EIO; SR_EDATA names the file and what is wrong with it
  */
 sr_status sr_safetensors_open(sr_safetensors **out, const char *path, size_t header_limit);
-void sr_safetensors_close(sr_safetensors *st); /* NULL is allowed */
+void sr_safetensors_close(sr_safetensors *st); /* may be NULL */
 
 /* The tensor of this name, or NULL. */
 const sr_st_entry *sr_safetensors_find(const sr_safetensors *st, const char *name);
@@ -136,7 +136,7 @@ typedef struct sr_st_plan {
  * contiguous */
 sr_status sr_st_plan_new(sr_st_plan **out, const sr_st_item *items, int64_t count,
                          const sr_st_pair *metadata, int64_t metadata_count);
-void sr_st_plan_free(sr_st_plan *plan); /* NULL is allowed */
+void sr_st_plan_free(sr_st_plan *plan); /* may be NULL */
 
 /* Passes the whole file to the sink, at most 1 MiB at a time. */
 sr_status sr_st_plan_write(const sr_st_plan *plan, sr_st_sink sink, void *context);

@@ -31,7 +31,7 @@ typedef struct sr_batch_on {
 
 /* Sends a batch, whose weights are set, to the device.  SR_ENOMEM. */
 sr_status sr_batch_upload(sr_batch_on **out, sr_device *device, const sr_batch *batch);
-void sr_batch_on_free(sr_batch_on *on); /* NULL is allowed */
+void sr_batch_on_free(sr_batch_on *on); /* may be NULL */
 
 #ifdef __cplusplus
 }

@@ -102,10 +102,10 @@ sr_status sr_node_new(sr_node **out, const sr_rule *rule, sr_device *device, int
                       sr_tensor *const *input);
 /* Keeps `t` (NULL allowed) for backward as node->saved[slot]. */
 sr_status sr_node_save(sr_node *node, int slot, const sr_tensor *t);
-void sr_node_set_layout(sr_node *node, const sr_layout *layout); /* NULL is allowed */
+void sr_node_set_layout(sr_node *node, const sr_layout *layout); /* may be NULL */
 /* Sets `y` as output number `output` of the node. */
 void sr_node_attach(sr_node *node, sr_tensor *y, int output);
-void sr_node_release(sr_node *node); /* NULL is allowed */
+void sr_node_release(sr_node *node); /* may be NULL */
 
 static inline bool sr_node_wants(const sr_node *node, int input) {
     return node->edge[input].leaf != NULL || node->edge[input].node != NULL;

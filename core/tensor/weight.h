@@ -33,8 +33,8 @@ typedef struct sr_weight {
 
 /* A handle without a layout, with one reference.  SR_ENOMEM. */
 sr_status sr_weight_new(sr_weight **out, sr_device *device, int64_t id, int64_t rows, int64_t cols);
-sr_weight *sr_weight_retain(sr_weight *weight); /* NULL is allowed */
-void sr_weight_release(sr_weight *weight);      /* NULL is allowed */
+sr_weight *sr_weight_retain(sr_weight *weight); /* may be NULL */
+void sr_weight_release(sr_weight *weight);      /* may be NULL */
 
 /* For kernels: *layout is the up-to-date layout of t, built when need be; NULL when t is no whole
  * parameter or its device has no layouts. */

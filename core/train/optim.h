@@ -87,7 +87,7 @@ typedef struct sr_optim {
  */
 sr_status sr_optim_new(sr_optim **out, sr_params *params, const sr_segment *segments,
                        const sr_optim_opts *opts);
-void sr_optim_free(sr_optim *optim); /* NULL is allowed */
+void sr_optim_free(sr_optim *optim); /* may be NULL */
 
 /* The part of params' store that belongs to owner `part` of `parts` (from 0): about as much for
  * each, cut between chunks; empty when there are more parts than chunks. */

@@ -38,7 +38,7 @@ typedef struct sr_shares {
 } sr_shares;
 
 sr_status sr_shares_new(sr_shares **out, sr_params *params);
-void sr_shares_free(sr_shares *shares); /* NULL is allowed */
+void sr_shares_free(sr_shares *shares); /* may be NULL */
 
 /* Begins an update of `total` shares.  What params->grad holds already is added to its first share;
  * what an unfinished update left behind is first summed into it.

@@ -11,37 +11,37 @@ local MANY = 1 << 30
 local later = true
 
 local data = c.map {
-  { "file", c.path { required = true, doc = "data set, as recipes/prepare.lua writes it" } },
+  { "file", c.path { required = true, doc = "data set written by recipes/prepare.lua" } },
   { "held", c.number { default = 0.05, min = 0, max = 0.5,
     doc = "fraction of the tokens held out for evaluation, from the end of the data set" } },
   { "max_len", c.integer { default = 128, min = 8, max = 65535,
     doc = "maximum sequence length, and length of a pack" } },
   { "too_long", c.enum({ "error", "truncate", "split" }, { default = "error",
-    doc = "what to do with given examples longer than max_len" }) },
+    doc = "what to do with fixed examples longer than max_len" }) },
   { "prefetch", c.integer { default = 2, min = 0, max = 64, changeable = later,
     doc = "updates prepared ahead by a worker thread" } },
 }
 
 local pack = c.map {
   { "arrange", c.enum({ "packed", "padded", "single" }, { default = "packed",
-    doc = "packed: several sequences a row; padded: one sequence a row; single: one a micro-batch" }) },
+    doc = "packed: several sequences per row; padded: one per row; single: one per micro-batch" }) },
   { "solver", c.string { default = "optimal",
     doc = "packing algorithm, built in or added by sr.pack.register(); see seqrun pack --compare" } },
   { "max_seqs", c.integer { optional = true, min = 1, max = 65535, word = "auto",
-    doc = "maximum sequences a pack; none: unlimited; auto: as few as pack nearly as well" } },
+    doc = "maximum sequences per pack; none: no limit; auto: as few as pack nearly as well" } },
 }
 
 local batch = c.map {
   { "sequences", c.integer { default = 32, min = 1, max = MANY,
-    doc = "global batch size: sequences an update, on average (by packs) or exactly (by sequences)" } },
+    doc = "global batch size: sequences per update, on average (by packs) or exactly (by sequences)" } },
   { "by", c.enum({ "packs", "sequences" }, { default = "packs",
     doc = "packs: whole packs of the epoch's plan; sequences: exactly batch.sequences, packed inside the update" }) },
   { "micro_packs", c.integer { default = 8, min = 1, max = MANY,
-    doc = "packs a micro-batch; gradients accumulate over the micro-batches of an update" } },
+    doc = "packs per micro-batch; gradients accumulate over the micro-batches of an update" } },
   { "shares", c.integer { optional = true, min = 1, max = 4096,
-    doc = "parts of an update summed in a tree, each in as many micro-batches; none: a micro-batch each, at most 8" } },
+    doc = "parts of an update summed in a tree, equally many micro-batches each; none: one each, at most 8 parts" } },
   { "adjust", c.enum({ "batch", "betas" }, { default = "batch",
-    doc = "batch: fewer packs an update; betas: batch.sequences packs an update, betas^factor" }) },
+    doc = "batch: fewer packs per update; betas: batch.sequences packs per update, betas^factor" }) },
   { "loss", c.enum({ "token", "sequence" }, { default = "token",
     doc = "average over the items of a loss (such as masked tokens), or over sequences" }) },
 }
