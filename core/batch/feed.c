@@ -91,7 +91,7 @@ void sr_feed_close(sr_feed *f) {
     pthread_mutex_destroy(&f->lock);
 }
 
-/* ---- epochs at hand ---- */
+/* ---- cached epochs ---- */
 
 /* Moves the epoch at `i` to the front.  The lock is held. */
 static sr_epoch *touch(sr_feed *f, int i) {
@@ -108,7 +108,7 @@ static int find(const sr_feed *f, uint32_t epoch, int stage) {
     return -1;
 }
 
-/* Says once that a plan made elsewhere is not used any more. */
+/* Warns once that a given plan is no longer used. */
 static void tell_misfit(sr_feed *f, const sr_epoch *e) {
     if (f->plan == NULL || f->told) return;
     if (e->saved) f->fitted = true;

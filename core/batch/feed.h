@@ -35,7 +35,7 @@ typedef struct sr_feed {
 sr_status sr_feed_open(sr_feed *f);
 void sr_feed_close(sr_feed *f);
 
-/* An epoch as a stage has it, retained; built when it is not at hand, while others wait. */
+/* An epoch as a stage has it, retained; built if it is not cached, while others wait. */
 sr_status sr_feed_epoch(sr_epoch **out, sr_feed *f, uint32_t epoch, int stage, sr_threads *threads);
 
 /* Orders the update that begins at *cursor and moves the cursor behind it.  Nothing is left when

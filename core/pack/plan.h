@@ -63,7 +63,7 @@ typedef struct sr_plan {
 } sr_plan;
 
 sr_plan *sr_plan_retain(sr_plan *plan); /* one more owner; nobody changes the plan from then on */
-void sr_plan_free(sr_plan *plan);       /* NULL is allowed; the last owner's frees */
+void sr_plan_free(sr_plan *plan);       /* may be NULL; the last owner frees it */
 
 double sr_plan_efficiency(const sr_plan *plan); /* tokens / (packs * capacity); 1 when empty */
 double sr_plan_factor(const sr_plan *plan);     /* sequences / packs; 1 when empty */

@@ -1,4 +1,5 @@
-/* optim.c - optimizers that share a store, each with a range of it, do to the bit what one does. */
+/* optim.c - optimizers that share a store, each with a range of it, equal one optimizer bit for
+ * bit. */
 #include <math.h>
 
 #include "core/seqrun.h"

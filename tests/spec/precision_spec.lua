@@ -217,7 +217,7 @@ describe("a BERT in bf16", function()
     end)
   end
 
-  it("recomputes layers to the bit", function()
+  it("recomputes layers bit for bit", function()
     local bert = tiny("bf16", 0.1)
     local total, gradients = measure(bert, cut { #input })
     bert.recompute = true
@@ -226,7 +226,7 @@ describe("a BERT in bf16", function()
     assert.is_nil(support.differ(recomputed, gradients, 0))
   end)
 
-  it("recomputes a tensor that is used three times to the bit", function()
+  it("recomputes a tensor that is used three times bit for bit", function()
     local w = sr.randn({ 6, 6 }, { seed = 3 }):to("bf16"):requires_grad_()
     local function block(x) return sr.ops.linear(x, w) + x * 0.3 + x:tanh() * 0.7 end
     local function gradient(run)
