@@ -27,6 +27,8 @@ local params = {}
 ---@field fuse? string members of one group stand side by side and can be had as one tensor
 ---@field group? string label for optimizers; default "decay"
 ---@field keep? "f32" ops read it in f32 in every precision, as weights of norms
+---@field tied? string[] further names under which checkpoints repeat it
+---@field longer? { why: string, most?: integer } a checkpoint may have more rows, at most so many, which are left out
 
 ---@class seqrun.Params
 ---@field core userdata the store itself
@@ -36,7 +38,7 @@ Params.__index = Params
 
 local KNOWN = {
   name = "string", shape = "table", init = "string", std = "number", pad_rows_to = "number", fuse = "string",
-  group = "string", keep = "string",
+  group = "string", keep = "string", tied = "table", longer = "table",
 }
 local OPTIONS = { precision = true }
 
@@ -73,7 +75,7 @@ function params.new(list, options)
   for i, spec in ipairs(list) do
     self.list[i] = {
       name = spec.name, shape = { table.unpack(spec.shape) }, group = spec.group or "decay",
-      fuse = spec.fuse,
+      fuse = spec.fuse, tied = spec.tied, longer = spec.longer,
     }
     self.index[spec.name] = i
   end

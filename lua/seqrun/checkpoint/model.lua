@@ -7,14 +7,6 @@ local train = require("seqrun.core.train")
 
 local model = {}
 
----Tables whose rows may be more in a file than in the model.
-local PADDED = {
-  ["bert.embeddings.word_embeddings.weight"] = "vocabulary padded in the file",
-  ["cls.predictions.bias"] = "vocabulary padded in the file",
-  ["bert.embeddings.position_embeddings.weight"] = "the model is shorter",
-}
-local MOST_PADDING = 128 -- rows that padding of a vocabulary may add
-
 ---The files that hold a checkpoint's weights.
 ---@return string[]|nil paths
 local function weight_files(path)
@@ -40,12 +32,12 @@ end
 ---The tensors of some files by the model's name for them, or else by their canonical name.
 ---@return table<string, { file: userdata, entry: table }>|nil found
 local function collect(paths, params, report)
-  local found = {}
+  local found, match = {}, names.matcher(params)
   for _, path in ipairs(paths) do
     local file, message, code = train.safetensors(path)
     if not file then return nil, message, code end
     for _, entry in ipairs(file:entries()) do
-      local name = params:has(entry.name) and entry.name or names.canonical(entry.name)
+      local name = match(entry.name)
       if found[name] then
         report.ignored[#report.ignored + 1] = { name = entry.name, reason = "a second tensor of this name" }
       else
@@ -59,25 +51,25 @@ end
 local function show(shape) return "(" .. table.concat(shape, ", ") .. ")" end
 
 ---How many elements of a file's tensor go into a parameter, and a note; nil when they do not fit.
-local function fit(name, wanted, entry)
+local function fit(param, entry)
+  local wanted, longer = param.shape, param.longer
   local same_rest = #wanted == #entry.shape
   for i = 2, #wanted do same_rest = same_rest and wanted[i] == entry.shape[i] end
   local rows, have = wanted[1], entry.shape[1]
   if same_rest and rows == have then return entry.count end
-  local padding = same_rest and have - rows or -1
-  local limit = name:find("position") and math.huge or MOST_PADDING
-  if PADDED[name] and padding > 0 and padding < limit then
-    return entry.count // have * rows, ("%s: %d of %d rows"):format(PADDED[name], rows, have)
+  local more = same_rest and have - rows or -1
+  if longer and more > 0 and more <= (longer.most or math.huge) then
+    return entry.count // have * rows, ("%s: %d of %d rows"):format(longer.why, rows, have)
   end
 end
 
-local function read_one(params, name, source, report)
-  local wanted = params:shape(name)
-  local count, note = fit(name, wanted, source.entry)
+local function read_one(params, param, source, report)
+  local name = param.name
+  local count, note = fit(param, source.entry)
   if not count then
     local fix = "use the config.json of the checkpoint"
     return nil, ("checkpoint: tensor '%s' has shape %s, the model wants %s; %s"):format(
-      source.entry.name, show(source.entry.shape), show(wanted), fix), "data"
+      source.entry.name, show(source.entry.shape), show(param.shape), fix), "data"
   end
   local ok, message, code = source.file:read_into(params:master(name):detach(), source.entry.name, count)
   if not ok then return nil, message, code end
@@ -85,9 +77,12 @@ local function read_one(params, name, source, report)
   return true
 end
 
----The tied decoder's bias serves when the head's own is missing.
-local function find(found, name)
-  return found[name] or name == "cls.predictions.bias" and found["cls.predictions.decoder.bias"] or nil
+---A parameter's tensor under its own name, or under one that repeats it.
+local function find(found, param)
+  if found[param.name] then return found[param.name] end
+  for _, other in ipairs(param.tied or {}) do
+    if found[other] then return found[other] end
+  end
 end
 
 local function close_all(found)
@@ -102,20 +97,20 @@ local function leave(params, name, seed, report)
 end
 
 local function fill(params, found, seed, report)
-  local used = {}
-  for _, name in ipairs(params:names()) do
-    local source = find(found, name)
+  local used, tied = {}, names.tied(params)
+  for _, param in ipairs(params.list) do
+    local source = find(found, param)
     if source then
-      local ok, message, code = read_one(params, name, source, report)
+      local ok, message, code = read_one(params, param, source, report)
       if not ok then return nil, message, code end
       used[source] = true
     else
-      leave(params, name, seed, report)
+      leave(params, param.name, seed, report)
     end
   end
   for name, source in pairs(found) do
     if not used[source] then
-      local known = names.why_ignored(name)
+      local known = names.why_ignored(name, tied)
       local reason = known or "the model has no such parameter"
       report.ignored[#report.ignored + 1] = { name = source.entry.name, reason = reason, known = known ~= nil }
     end

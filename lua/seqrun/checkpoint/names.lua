@@ -2,38 +2,63 @@
 
 local names = {}
 
----Why a tensor of a file is of no use here; patterns of its canonical name.
-local IGNORED = {
-  { "%.position_ids$", "positions are counted, not stored" },
-  { "^cls%.predictions%.decoder%.weight$", "tied to the word embeddings" },
-  { "^cls%.predictions%.decoder%.bias$", "tied to cls.predictions.bias" },
+---Buffers in files that are not parameters, by patterns of their names.
+local BUFFERS = {
+  { "%f[%w_]position_ids$", "positions are counted, not stored" },
 }
 
-local HEADS = { "^bert%.", "^cls%.", "^classifier%.", "^qa_outputs%." }
+---A name as today's files write it: without `module.`, and with weight and bias where old ones say gamma and beta.
+local function modern(name)
+  return (name:gsub("^module%.", ""):gsub("%.gamma$", ".weight"):gsub("%.beta$", ".bias"))
+end
 
-local function has_head(name)
-  for _, head in ipairs(HEADS) do
-    if name:find(head) then return true end
+---The first parts of the names of some parameters ("bert."), which files of a part alone leave out.
+local function prefixes_of(params)
+  local seen, list = {}, {}
+  for _, name in ipairs(params:names()) do
+    local prefix = name:match("^[%w_]+%.")
+    if prefix and not seen[prefix] then
+      seen[prefix] = true
+      list[#list + 1] = prefix
+    end
   end
-  return false
+  return list
 end
 
----The name that Hugging Face's BertForPreTraining uses: without `module.`, with `bert.`, and with
----weight and bias where old files say gamma and beta.
+---A function from a tensor's name in a file to the model's name for it; a name that the model does not have is
+---returned as today's files write it.
+---@param params seqrun.Params
+---@return fun(name: string): string
+function names.matcher(params)
+  local prefixes = prefixes_of(params)
+  return function(name)
+    if params:has(name) then return name end
+    name = modern(name)
+    for _, prefix in ipairs(params:has(name) and {} or prefixes) do
+      if params:has(prefix .. name) then return prefix .. name end
+    end
+    return name
+  end
+end
+
+---Parameters by the further names under which files repeat them (`tied` of a spec).
+---@param params seqrun.Params
+---@return table<string, string>
+function names.tied(params)
+  local owners = {}
+  for _, param in ipairs(params.list) do
+    for _, other in ipairs(param.tied or {}) do owners[other] = param.name end
+  end
+  return owners
+end
+
+---Why a tensor of a file is left over, if that is no loss.
 ---@param name string
----@return string
-function names.canonical(name)
-  name = name:gsub("^module%.", "")
-  name = name:gsub("%.gamma$", ".weight"):gsub("%.beta$", ".bias")
-  if not has_head(name) then name = "bert." .. name end
-  return name
-end
-
----What makes a reason for a tensor that is missing or left over.
----@param name string canonical
+---@param tied table<string, string> of names.tied
 ---@return string|nil
-function names.why_ignored(name)
-  for _, rule in ipairs(IGNORED) do
+function names.why_ignored(name, tied)
+  if tied[name] then return "tied to " .. tied[name] end
+  for _, rule in ipairs(BUFFERS) do
     if name:find(rule[1]) then return rule[2] end
   end
 end
@@ -52,7 +77,8 @@ end
 
 ---The part of a name that groups lines: the layer, or the head.
 local function module_of(name)
-  return name:match("^(bert%.encoder%.layer%.)%d+") and "bert.encoder.layer.*" or name:match("^(%w+%.[%w_]+)") or name
+  local layers = name:match("^(.-%f[%w_]layer%.)%d+")
+  return layers and layers .. "*" or name:match("^([%w_]+%.[%w_]+)") or name
 end
 
 local function add_lines(lines, title, list, reason_of)

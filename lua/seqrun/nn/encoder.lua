@@ -19,6 +19,9 @@ local Encoder = part.class()
 ---Rows of the vocabulary are padded in the store to a multiple of this, and stripped on save.
 Encoder.VOCAB_MULTIPLE = 8
 
+---Other programs save such padding.
+Encoder.PADDED = { why = "vocabulary padded in the file", most = 127 }
+
 -- ---- parameters ------------------------------------------------------------------------------
 
 ---Query, key and value are three tensors that stand side by side, so that one product makes all.
@@ -38,9 +41,11 @@ local function list_specs(config, prefix, pooler)
   local hidden, inner = config.hidden_size, config.intermediate_size
   local list, add = specs.new(config.initializer_range)
   local embeddings = prefix .. "embeddings."
-  add.weight(embeddings .. "word_embeddings.weight", { config.vocab_size, hidden },
-    { pad_rows_to = Encoder.VOCAB_MULTIPLE })
-  add.weight(embeddings .. "position_embeddings.weight", { config.max_position_embeddings, hidden })
+  add.weight(embeddings .. "word_embeddings.weight", { config.vocab_size, hidden }, {
+    pad_rows_to = Encoder.VOCAB_MULTIPLE, longer = Encoder.PADDED, tied = {},
+  })
+  add.weight(embeddings .. "position_embeddings.weight", { config.max_position_embeddings, hidden },
+    { longer = { why = "the model is shorter" } })
   add.weight(embeddings .. "token_type_embeddings.weight", { config.type_vocab_size, hidden })
   add.norm(embeddings .. "LayerNorm", hidden)
   for i = 0, config.num_hidden_layers - 1 do
@@ -85,6 +90,10 @@ end
 ---The table that turns ids into rows: heads that are tied to it read it too.
 ---@return seqrun.Tensor # (V, H)
 function Encoder:words() return self.params:get(self.prefix .. "embeddings.word_embeddings.weight") end
+
+---Files repeat the word embeddings under this name, as the decoder of a head that is tied to them.
+---@param name string
+function Encoder:tie_words(name) table.insert(self.specs[1].tied, name) end
 
 -- ---- the path of a token ---------------------------------------------------------------------
 

@@ -16,7 +16,10 @@ local function new(encoder, prefix)
   local list, add = specs.new(config.initializer_range)
   add.linear(prefix .. "transform.dense", config.hidden_size, config.hidden_size)
   add.norm(prefix .. "transform.LayerNorm", config.hidden_size)
-  add.bias(prefix .. "bias", { config.vocab_size }, { pad_rows_to = encoder.VOCAB_MULTIPLE })
+  add.bias(prefix .. "bias", { config.vocab_size }, {
+    pad_rows_to = encoder.VOCAB_MULTIPLE, longer = encoder.PADDED, tied = { prefix .. "decoder.bias" },
+  })
+  encoder:tie_words(prefix .. "decoder.weight")
   return setmetatable({ name = "mlm", encoder = encoder, prefix = prefix, specs = list }, MaskedLM)
 end
 
