@@ -1,14 +1,8 @@
--- The loss has fallen, the model of phase 2 beats the unigram model (training counts plus one, on the
--- same masked labels of held-back text) by at least 0.3 nats, and its packs hold three sequences each.
---
 -- demo_check.lua - checks the results of the demo:  seqrun recipes/demo_check.lua runs/demo
 --
 -- The loss must have fallen, the model of phase 2 must beat the unigram model (training counts plus one,
 -- scored on the same masked labels of held-out text) by at least 0.3 nats, and its packs must hold at
 -- least three sequences on average.
---
--- The loss has fallen, the model of phase 2 beats the unigram model (training counts plus one, on the
--- same masked labels of held-back text) by at least 0.3 nats, and its packs hold three sequences each.
 
 local sr = require "seqrun"
 

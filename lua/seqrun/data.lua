@@ -9,7 +9,7 @@ local data = {}
 
 ---Opens a data set.
 ---
----`held` is the share of the tokens that is held back for evaluation, 0.05 by default for text and 0
+---`held` is the fraction of the tokens held out for evaluation, 0.05 by default for text and 0
 ---for given examples: the last documents ("tail"), or documents by a keyed coin ("keyed").
 ---With `vocab`, a path or a vocabulary, a data set made with another one is refused.
 ---@param path string

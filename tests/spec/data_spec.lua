@@ -217,7 +217,7 @@ describe("open", function()
   it("prints itself and how much is held out", function()
     local ds = corpus(nil, { held = 0.3 })
     assert.equal(1, ds:info().held.units)
-    assert.is_truthy(tostring(ds):find("held back 1 with %d+ tokens"))
+    assert.is_truthy(tostring(ds):find("held%-out 1 with %d+ tokens"))
   end)
 
   it("counts the tokens of a part", function()

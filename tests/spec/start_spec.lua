@@ -82,7 +82,7 @@ describe("a start", function()
     code, _, err = run_changed("twice", "task = task }",
       'task = task, keys = { { "seed", sr.config.integer { default = 3 } } } }')
     assert.equal(1, code)
-    assert.matches("key 'seed' is declared twice", err)
+    assert.matches("duplicate key 'seed' in the schema", err)
   end)
 end)
 

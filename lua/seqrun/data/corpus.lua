@@ -12,7 +12,7 @@ Corpus.__index = Corpus
 Corpus.__name = "seqrun.Corpus"
 
 ---@class seqrun.OpenOptions
----@field held? number share of the tokens that is held back
+---@field held? number fraction of the tokens held out
 ---@field split? "tail"|"keyed" the last documents, or documents by a keyed coin
 ---@field seed? integer of that coin
 ---@field vocab? string|seqrun.core.text.vocab another one is refused
@@ -43,7 +43,7 @@ end
 function Corpus:__tostring()
   local a = self.about
   local held = a.kind == "text" and a.cut and "the last sentences of the one document" or commas(a.held.units)
-  return ("data set %s: %s tokens, %s%s, vocabulary %s (%s), held back %s with %s tokens"):format(
+  return ("data set %s: %s tokens, %s%s, vocabulary %s (%s), held-out %s with %s tokens"):format(
     a.path, commas(a.tokens), a.kind == "text" and commas(a.sentences) .. " sentences in " or "",
     a.kind == "text" and commas(a.documents) .. " documents" or commas(a.examples) .. " examples",
     commas(a.vocab_size), a.lowercase and "uncased" or "cased", held, commas(a.held.tokens))

@@ -133,7 +133,7 @@ function stats.text(r)
     table.concat(shares, ", "))
   local held = ("%d %s"):format(r.held.units, text and "documents" or "examples")
   if r.cut then held = "the end of the one document" end
-  say("  held back   %s, %d tokens", held, r.held.tokens)
+  say("  held-out    %s, %d tokens", held, r.held.tokens)
   say("  at max_len %d: %d examples, mean length %.1f, %.1f %% of a padded batch is real", r.max_len, r.train_examples,
     r.mean_length, 100 * r.filled_when_padded)
   for _, class in ipairs(r.lengths) do most = math.max(most, class.examples) end

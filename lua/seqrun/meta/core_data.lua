@@ -16,7 +16,7 @@ local ingest = {}
 ---@class seqrun.core.data.writer
 local writer = {}
 
----Opens a data set and splits off what is held back.
+---Opens a data set and splits off the held-out part.
 ---@param path string
 ---@param options { held?: number, split?: "tail"|"keyed", seed?: integer, vocab?: seqrun.core.text.vocab, cache?: integer }
 ---@return seqrun.core.data.dataset? dataset

@@ -357,7 +357,7 @@ function Run:evaluate()
   line.type, line.step, line.seconds = "eval", self.step, self:seconds()
   write_metrics(self, line)
   local texts = require("seqrun.run.summary").scores(line, order, self.baselines)
-  self.progress:say("held out at step %d: %s", self.step, table.concat(texts, "; "))
+  self.progress:say("step %d, held-out: %s", self.step, table.concat(texts, "; "))
   return line
 end
 

@@ -125,7 +125,7 @@ function summary.tell(self)
   if self.config.pack.arrange == "packed" then say("  packed     %s", speed_up(self)) end
   local result = self.result
   for _, score in ipairs(result and summary.scores(result.line, result.order, self.baselines) or {}) do
-    say("  held out   %s", score)
+    say("  held-out   %s", score)
   end
   say("  saved      %s", self.folder)
 end
