@@ -122,6 +122,66 @@ for step, update in run:steps(train) do
 end
 ]]
 
+---An order of its own: half of an update are the examples with the greatest loss when they were last seen.
+local HARDEST_FIRST = [[
+local sr = require "seqrun"
+
+local run <close> = sr.run.open { recipe = arg }
+local cfg = run.config
+local corpus = sr.must(sr.data.open(cfg.data.file))
+local EACH = cfg.batch.sequences
+
+---Half of an update in turn, half by the loss when they were last seen.
+local function hardest(update, state)
+  local order, taken, by_loss = {}, {}, {}
+  local function take(uid)
+    if not taken[uid] and #order < EACH then order[#order + 1], taken[uid] = uid, true end
+  end
+  for i = 0, EACH // 2 - 1 do take((update * EACH // 2 + i) % #state.loss) end
+  for i = 1, #state.loss do by_loss[i] = i end
+  table.sort(by_loss, function(a, b)
+    if state.loss[a] ~= state.loss[b] then return state.loss[a] > state.loss[b] end
+    return a < b
+  end)
+  for _, i in ipairs(by_loss) do take(i - 1) end
+  return order
+end
+
+local unseen = {}
+for i = 1, corpus:info().examples do unseen[i] = 0 end
+local train = sr.must(sr.data.loader { data = corpus, max_len = cfg.data.max_len, seed = cfg.seed, micro_packs = 4,
+  targets = { "score" }, order = hardest, order_state = { loss = unseen } })
+
+local encoder = sr.nn.encoder { vocab_size = corpus:vocab_size(), hidden_size = 16, num_hidden_layers = 1,
+  num_attention_heads = 2, intermediate_size = 32, max_position_embeddings = 64 }
+local specs, add = sr.nn.specs(0.02)
+add.linear("score", 1, 16)
+local model = sr.nn.model { encoder, specs }:initialise(cfg.seed)
+
+function model:losses(batch)
+  local target, get = batch.targets.score, function(name) return self.params:get("score." .. name) end
+  local states = encoder:states(batch):rows(target)
+  local x, labels = sr.ops.linear(states, get "weight", get "bias"):reshape(-1), target.labels:reshape(-1)
+  return sr.nn.losses():add("score", { total = sr.ops.mse_loss(x, labels, target.weights), count = target.count,
+    items = (x - labels):detach():square() })
+end
+
+local optimizer = sr.optim.adamw(model.params, sr.run.optimizer_options(cfg, train))
+run:start { corpus = corpus, loader = train, model = model, optimizer = optimizer }
+for step, update in run:steps(train) do
+  for batch in update:batches() do
+    local scope <close> = sr.scope()
+    local losses, seen = model:losses(batch), train:order_state().loss
+    losses.total:backward()
+    run:tally(batch, losses)
+    local items = losses.score.items:totable()
+    for i, uid in ipairs(batch.layout:uids()) do seen[uid + 1] = items[i] end
+  end
+  optimizer:step { rate = 3e-3, clip = 1 }
+  run:log(step, optimizer)
+end
+]]
+
 local folder, text_corpus, scored
 
 ---Examples whose score is twice the share of one token among theirs: a mean that an encoder can learn.
@@ -204,5 +264,52 @@ describe("a model of two networks", function()
     local log = assert(sys.read_file(folder .. "/two/run.log"))
     assert.matches("generator %d+%.%d+  acc %d%.%d+  discriminator %d%.%d+  acc", log)
     assert.truthy(out:find("held%-out   generator loss .-held%-out   discriminator loss"), out)
+  end)
+end)
+
+describe("an order written in Lua", function()
+  local function weights(out) return sys.hash_file(out .. "/step-000000012/model.safetensors") end
+
+  ---The recipe, in which a signal arrives in the middle of step 8.
+  local function interrupted_by(signal)
+    local kill = '    if step == 8 then os.execute("kill -%s " .. require("seqrun.core.sys").pid()) end\n'
+    local recipe = HARDEST_FIRST:gsub("    run:tally%(batch, losses%)\n", function(line)
+      return line .. kill:format(signal)
+    end)
+    assert.not_equal(HARDEST_FIRST, recipe)
+    return recipe
+  end
+
+  it("is a short recipe that draws by its own results", function()
+    assert.is_true(lines_of(HARDEST_FIRST) < 60)
+    local code, _, err = run("hardest", HARDEST_FIRST, "hardest", scored, "--max-steps", "12", "save.keep=99")
+    assert.equal(0, code, err)
+    local train = small.metrics(folder .. "/hardest")
+    assert.equal(12 * 24, train[12].sequences)
+    local state = require("seqrun.checkpoint").state(folder .. "/hardest/step-000000012").state
+    local cursor = state.loaders.cursors.train
+    local seen, greatest = 0, 0
+    for _, loss in ipairs(cursor.state.loss) do
+      seen, greatest = seen + (loss > 0 and 1 or 0), math.max(greatest, loss)
+    end
+    assert.is_true(seen >= 12 * 12 and seen <= 12 * 13, seen) -- in turn, and the first half by loss
+    assert.equal(1, #cursor.pending) -- decided ahead
+    local drawn = cursor.pending[1].uids
+    assert.equal(24, #drawn)
+    assert.is_true(cursor.state.loss[drawn[13] + 1] > greatest / 4) -- the hardest when it was decided
+  end)
+
+  it("resumes bit for bit after it was killed, and after a signal that it handles", function()
+    for signal, exit in pairs { KILL = 137, TERM = 75 } do
+      local recipe, out = interrupted_by(signal), signal:lower()
+      local words = { "--max-steps", "12", "save.every=3", "save.grace=0" }
+      local code, _, err = run(out, recipe, out, scored, table.unpack(words))
+      assert.equal(exit, code, err)
+      words[#words + 1] = "--resume"
+      code, _, err = run(out, HARDEST_FIRST, out, scored, table.unpack(words))
+      assert.equal(0, code, err)
+      assert.same(small.metrics(folder .. "/hardest"), small.metrics(folder .. "/" .. out))
+      assert.equal(weights(folder .. "/hardest"), weights(folder .. "/" .. out))
+    end
   end)
 end)
