@@ -274,6 +274,10 @@ void sr_dataset_values(uint64_t *first, uint64_t *count, const sr_dataset *d, co
     }
 }
 
+uint64_t sr_dataset_digest(const sr_dataset *d) {
+    return sr_fields_digest(&d->fields, sr_shard_digest(d->shard));
+}
+
 /* ---- tokens ---- */
 
 /* 16-bit ids are in the upper half of the output and widened from the front: each is read before it

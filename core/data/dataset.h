@@ -104,6 +104,9 @@ static inline uint64_t sr_dataset_sentence(const sr_dataset *d, uint64_t sentenc
 void sr_dataset_values(uint64_t *first, uint64_t *count, const sr_dataset *d, const sr_field *f,
                        int64_t unit);
 
+/* Identifies the contents: the values of all columns, and the type and shape of fields. */
+uint64_t sr_dataset_digest(const sr_dataset *d);
+
 /* The bytes of the vocabulary file, freed by sr_free(). */
 sr_status sr_dataset_vocab_text(const sr_dataset *d, void **bytes, size_t *size);
 

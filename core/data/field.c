@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/data/shard_format.h"
 
 /* ---- shapes ---- */
 
@@ -146,17 +147,30 @@ const sr_field *sr_fields_find(const sr_fields *f, const char *name) {
     return NULL;
 }
 
+uint64_t sr_fields_digest(const sr_fields *f, uint64_t seed) {
+    for (int i = 0; i < f->count; i++) {
+        const sr_field *one = &f->field[i];
+        uint32_t shape[] = {one->column->type, one->per_token, one->size};
+        if (one->column->type == SR_COLUMN_I32 && !one->per_token && one->size == 1) continue;
+        seed = sr_shard_hash(one->column->name, strlen(one->column->name), seed);
+        seed = sr_shard_hash(shape, sizeof shape, seed);
+    }
+    return seed;
+}
+
 static sr_status narrow(sr_shard *s, const sr_field *f, int32_t *out, uint64_t first,
                         uint64_t count) {
+    enum { PART = 64 };
+    int64_t wide[PART];
     for (uint64_t i = 0; i < count; i++) {
-        int64_t x;
-        SR_TRY(sr_shard_read(s, f->column, &x, first + i, 1));
-        if (x < INT32_MIN || x > INT32_MAX)
+        uint64_t left = count - i, k = i % PART;
+        if (k == 0) SR_TRY(sr_shard_read(s, f->column, wide, first + i, left < PART ? left : PART));
+        if (wide[k] < INT32_MIN || wide[k] > INT32_MAX)
             return sr_fail(SR_EDATA,
                            "%s: value %" PRIu64 " of column '%s' is %" PRId64
                            ", which does not fit into 32 bits",
-                           sr_shard_path(s), first + i, f->column->name, x);
-        out[i] = (int32_t)x;
+                           sr_shard_path(s), first + i, f->column->name, wide[k]);
+        out[i] = (int32_t)wide[k];
     }
     return SR_OK;
 }

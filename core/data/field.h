@@ -50,6 +50,10 @@ void sr_fields_close(sr_fields *f);
 
 const sr_field *sr_fields_find(const sr_fields *f, const char *name); /* NULL if there is none */
 
+/* A digest that changes with the type and shape of any field.  A field of one i32 per example adds
+ * nothing to `seed`. */
+uint64_t sr_fields_digest(const sr_fields *f, uint64_t seed);
+
 /* Values first .. first + count - 1 of an i32 or i64 (f32) column; thread-safe.  SR_EDATA if an i64
  * does not fit into 32 bits. */
 sr_status sr_field_i32(sr_shard *s, const sr_field *f, int32_t *out, uint64_t first,

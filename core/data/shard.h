@@ -77,9 +77,8 @@ sr_status sr_shard_open(sr_shard **out, const char *path, size_t cache);
 void sr_shard_close(sr_shard *s); /* may be NULL */
 
 const char *sr_shard_path(const sr_shard *s);
-uint64_t sr_shard_bytes(const sr_shard *s); /* of the file */
-uint64_t sr_shard_digest(
-    const sr_shard *s); /* identifies the content of the columns, without the metadata */
+uint64_t sr_shard_bytes(const sr_shard *s);  /* of the file */
+uint64_t sr_shard_digest(const sr_shard *s); /* of the values of all columns; ignores metadata */
 
 /* The columns in file order, and by name: NULL if there is none. */
 int sr_shard_columns(const sr_shard *s);

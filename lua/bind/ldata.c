@@ -43,7 +43,7 @@ static int dataset_info(lua_State *L) {
     lsr_set_bool(L, "cut", d->cut);
     lsr_set_bool(L, "labelled", sr_fields_find(&d->fields, "label") != NULL);
     char digest[17];
-    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)sr_shard_digest(d->shard));
+    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)sr_dataset_digest(d));
     lsr_set_string(L, "digest", digest);
     lsr_set_integer(L, "bytes", (int64_t)sr_shard_bytes(d->shard));
     lsr_set_integer(L, "vocab_size", sr_vocab_size(d->vocab));
