@@ -56,6 +56,9 @@ typedef struct sr_collator_kind {
     sr_status (*open)(sr_collator *c, const sr_dataset *d, const sr_target_opts *opts);
     int64_t (*measure)(const sr_collator *c, int32_t len); /* maximum items per sequence */
     sr_status (*fill)(sr_target *t, const sr_collator *c, const sr_site *s);
+    /* Items of a sequence without reading its tokens; negative: call fill.  May be NULL. */
+    int64_t (*count)(const sr_collator *c, const sr_site *s);
+    bool tokens; /* fill reads or changes the tokens */
     bool late;
 } sr_collator_kind;
 

@@ -15,6 +15,15 @@ static int64_t mlm_measure(const sr_collator *c, int32_t len) {
     return sr_mask_limit(c->masker, len);
 }
 
+/* Text holds neither [CLS] nor [SEP] (prepare never writes them), so lengths decide; the tokens of
+ * fixed examples and whole words must be read. */
+static int64_t mlm_count(const sr_collator *c, const sr_site *s) {
+    if (c->masker->whole_word || s->data->kind != SR_DATA_TEXT) return -1;
+    int64_t most = (int64_t)s->example.a_tokens + s->example.b_tokens;
+    int64_t limit = sr_mask_limit(c->masker, s->len);
+    return limit < most ? limit : most;
+}
+
 static sr_status mlm_fill(sr_target *t, const sr_collator *c, const sr_site *s) {
     int32_t *rows = t->rows + t->count, n = 0;
     sr_mask_draw(rows, (int32_t *)t->labels + t->count, &n, s->ids, s->len, s->uid, s->epoch,
@@ -24,5 +33,9 @@ static sr_status mlm_fill(sr_target *t, const sr_collator *c, const sr_site *s) 
     return SR_OK;
 }
 
-const sr_collator_kind sr_collate_mlm = {
-    .name = "mlm", .open = mlm_open, .measure = mlm_measure, .fill = mlm_fill};
+const sr_collator_kind sr_collate_mlm = {.name = "mlm",
+                                         .open = mlm_open,
+                                         .measure = mlm_measure,
+                                         .fill = mlm_fill,
+                                         .count = mlm_count,
+                                         .tokens = true};

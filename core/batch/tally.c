@@ -27,22 +27,35 @@ static sr_status clear_desk(desk *k, const sr_collators *all, const sr_pick *pic
     return sr_new(&k->labels, labels);
 }
 
+/* The items of one target; the tokens are read once, when a collator needs them. */
+static sr_status count_items(int64_t *items, bool *read, const desk *k, const sr_collator *c,
+                             const sr_site *site) {
+    *items = c->kind->count != NULL ? c->kind->count(c, site) : -1;
+    if (*items >= 0) return SR_OK;
+    if (c->kind->tokens && !*read)
+        SR_TRY(sr_example_sequence(&site->example, site->data, site->ids, k->ids + k->longest));
+    *read |= c->kind->tokens;
+    sr_target t = {.name = c->name,
+                   .reads = c->reads,
+                   .type = c->type,
+                   .columns = c->columns,
+                   .rows = k->rows,
+                   .labels = k->labels};
+    SR_TRY(c->kind->fill(&t, c, site));
+    *items = t.count;
+    return SR_OK;
+}
+
 static sr_status count_sequence(sr_tally *tally, int64_t *masked, const desk *k,
                                 const sr_collators *all, const sr_site *site) {
-    SR_TRY(sr_example_sequence(&site->example, site->data, site->ids, k->ids + k->longest));
+    bool read = false;
     for (int c = 0; c < all->count; c++) {
-        const sr_collator *one = &all->collator[c];
-        if (one->kind->late) continue;
-        sr_target t = {.name = one->name,
-                       .reads = one->reads,
-                       .type = one->type,
-                       .columns = one->columns,
-                       .rows = k->rows,
-                       .labels = k->labels};
-        SR_TRY(one->kind->fill(&t, one, site));
-        tally[c].items += t.count;
-        tally[c].sequences += t.count > 0;
-        if (one->masks) *masked += t.count;
+        int64_t items;
+        if (all->collator[c].kind->late) continue;
+        SR_TRY(count_items(&items, &read, k, &all->collator[c], site));
+        tally[c].items += items;
+        tally[c].sequences += items > 0;
+        if (all->collator[c].masks) *masked += items;
     }
     return SR_OK;
 }
