@@ -57,6 +57,15 @@ static sr_status read_reads(sr_collator *c, const char *reads) {
                    reads);
 }
 
+/* The second mask would hide, and predict, what the first has put there. */
+static sr_status check_masks(const sr_collators *all, const sr_collator *c) {
+    for (int i = 0; i < all->count; i++)
+        if (c->masks && all->collator[i].masks)
+            return sr_fail(SR_EINVAL, "targets '%s' and '%s' both mask tokens; keep one of them",
+                           all->collator[i].name, c->name);
+    return SR_OK;
+}
+
 static sr_status add(sr_collators *all, const sr_dataset *d, const sr_masker *masker,
                      const sr_target_opts *o) {
     size_t size = o->name != NULL ? strlen(o->name) : 0;
@@ -71,6 +80,7 @@ static sr_status add(sr_collators *all, const sr_dataset *d, const sr_masker *ma
     SR_TRY(find_kind(&c->kind, o));
     SR_TRY(read_reads(c, o->reads));
     SR_TRY(c->kind->open(c, d, o));
+    SR_TRY(check_masks(all, c));
     all->late |= c->kind->late;
     all->count++;
     return SR_OK;

@@ -119,7 +119,8 @@ static sr_status find_span(bool *here, int32_t *label, const sr_collator *c, con
     uint32_t unit = s->examples->unit[s->uid];
     uint64_t first = s->data->unit_token[unit], tokens = s->data->unit_token[unit + 1] - first;
     *here = false;
-    if (label[0] >= 0 && (label[0] > label[1] || (uint64_t)label[1] >= tokens))
+    bool none = label[0] == -1 && label[1] == -1;
+    if (!none && (label[0] < 0 || label[0] > label[1] || (uint64_t)label[1] >= tokens))
         return sr_fail(SR_EDATA,
                        "%s: column '%s': example %u has the span %d..%d, but tokens 0..%" PRIu64
                        "; use -1, -1 for no span",

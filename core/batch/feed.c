@@ -66,6 +66,14 @@ static sr_status open_collators(sr_feed *f) {
     return SR_OK;
 }
 
+/* The caller's string may not live as long as the loader; an unknown solver fails with the first
+ * epoch. */
+static void keep_solver(sr_feed *f) {
+    const char **name = &f->opts.solve.solver, *known;
+    for (int i = 0; *name != NULL && (known = sr_pack_solver(i)) != NULL; i++)
+        if (strcmp(known, *name) == 0) *name = known;
+}
+
 sr_status sr_feed_open(sr_feed *f) {
     pthread_mutex_init(&f->lock, NULL);
     pthread_cond_init(&f->changed, NULL);
@@ -76,6 +84,7 @@ sr_status sr_feed_open(sr_feed *f) {
     f->masker.whole_word = f->opts.whole_word;
     if (f->opts.plan != NULL) f->plan = sr_plan_retain(f->opts.plan);
     SR_TRY(sr_masker_for(&f->masker, &f->continues, f->d->vocab));
+    keep_solver(f);
     SR_TRY(check(f));
     SR_TRY(keep_stages(f));
     return open_collators(f);

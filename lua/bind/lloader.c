@@ -223,7 +223,8 @@ static int loader_seek(lua_State *L) {
 LSR_RELEASE(epoch_free, EPOCH, sr_epoch, sr_epoch_release)
 
 static sr_status push_epoch(lua_State *L, sr_epoch **out, sr_loader *l, int arg) {
-    uint32_t epoch = (uint32_t)luaL_optinteger(L, arg, sr_loader_options(l)->examples.epoch);
+    uint32_t epoch =
+        (uint32_t)lsr_optrange(L, arg, sr_loader_options(l)->examples.epoch, 0, UINT32_MAX);
     sr_epoch **box = lsr_newbox(L, sizeof *box, EPOCH);
     sr_status st = sr_loader_epoch(box, l, epoch);
     *out = *box;
@@ -357,7 +358,8 @@ static int loader_push(lua_State *L) {
     g.group_end = check_ends(L, 3, g.sequences, &g.groups);
     if (g.groups > 0 && g.group_end[g.groups - 1] != g.sequences)
         return lsr_argerror(L, 3, "the last group ends before the uids do");
-    return lsr_done(L, sr_loader_push(l, &g));
+    sr_status st = sr_loader_push(l, &g);
+    return st == SR_OK ? lsr_done(L, st) : lsr_failure(L, st); /* lua/seqrun names the update */
 }
 
 /* loader:update_of(uids, epoch, arrange) -> update | nil, message, code */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "core/base/thread.h"
 #include "core/batch/loader.h"
 #include "tests/support/check.h"
 #include "tests/support/sample.h"
@@ -103,7 +104,7 @@ static void groups_stay_together(void) {
     sr_dataset_close(d);
 }
 
-static void a_stop_loses_no_order(void) {
+static void orders_come_as_pushed(void) {
     sr_dataset *d = open_fixed();
     sr_loader_opts o = usual(SR_BY_ORDER);
     sr_loader *l;
@@ -126,6 +127,47 @@ static void a_stop_loses_no_order(void) {
     CHECK_OK(sr_loader_open(&l, d, &o, NULL));
     for (uint32_t i = 0; i < 5; i++) CHECK_OK(push(l, &i, 1, 1, 0));
     sr_loader_close(l); /* with all of it pending */
+    sr_dataset_close(d);
+}
+
+/* Update i: all examples from 7 i on, but the last i. */
+static void push_most(sr_loader *l, uint32_t i) {
+    uint32_t uid[EXAMPLES];
+    for (uint32_t k = 0; k < EXAMPLES; k++) uid[k] = (k + 7 * i) % EXAMPLES;
+    CHECK_OK(push(l, uid, EXAMPLES - (int64_t)i, 1, 0));
+}
+
+/* Orders that were pending, in work or made when a stop came are delivered once it is over. */
+static void orders_wait_for_the_end_of_a_stop(void) {
+    sr_dataset *d = open_fixed();
+    for (int threads = 0; threads < 3; threads++) {
+        sr_loader_opts o = usual(SR_BY_ORDER);
+        sr_loader *l;
+        sr_update *u;
+        int stopped = 0;
+        o.solve = (sr_pack_opts){.solver = "nnlshp", .max_seqs = 3}; /* looks for a stop at once */
+        o.threads = threads;
+        o.prefetch = threads;
+        CHECK_OK(sr_loader_open(&l, d, &o, NULL));
+        for (uint32_t i = 0; i < 6; i++) {
+            if (i == 2) sr_stop_request();
+            if (i < 4) push_most(l, i);
+            if (i == 3) push_most(l, 4), push_most(l, 5);
+            sr_status st = sr_loader_next(&u, l);
+            if (st == SR_ESTOP) {
+                CHECK(u == NULL && sr_loader_next(&u, l) == SR_ESTOP);
+                stopped++;
+                sr_stop_clear();
+                st = sr_loader_next(&u, l);
+            }
+            CHECK_OK(st);
+            CHECK(u->index == i && u->sequences == EXAMPLES - i && u->begin.drawn.updates == i);
+            sr_update_free(u);
+        }
+        CHECK(stopped == 1);
+        sr_stop_clear();
+        sr_loader_close(l);
+    }
     sr_dataset_close(d);
 }
 
@@ -177,7 +219,8 @@ int main(void) {
     snprintf(path, sizeof path, "/tmp/seqrun-orders-%d.sqr", (int)getpid());
     every_cut_keeps_its_separators();
     groups_stay_together();
-    a_stop_loses_no_order();
+    orders_come_as_pushed();
+    orders_wait_for_the_end_of_a_stop();
     memory_runs_out();
     unlink(path);
     return CHECK_DONE();

@@ -84,6 +84,29 @@ describe("columns", function()
     assert.is_nil(found.ids.per)
   end)
 
+  it("change the digest of the data set with their types and shapes", function()
+    local function digest(columns, values)
+      local path = folder .. "/digest.sqr"
+      local list = {}
+      for i = 1, 4 do list[i] = { a = { 5, 6, 7, 8 } } end
+      for name, value in pairs(values) do for _, one in ipairs(list) do one[name] = value end end
+      assert(sr.data.write { out = path, vocab = vocab, columns = columns, examples = list })
+      return assert(sr.data.open(path)):info().digest
+    end
+    local zeros = { 0, 0, 0, 0 }
+    local seen = {}
+    for _, case in ipairs {
+      { { type = "i32", size = 4 }, zeros }, { { type = "f32", size = 4 }, zeros },
+      { { type = "i32", per = "token" }, zeros }, { { type = "i32", size = 2 }, { 0, 0 } },
+      { { type = "i64", size = 2 }, { 0, 0 } }, { { type = "i32", size = "ragged" }, zeros },
+    } do
+      local got = digest({ x = case[1] }, { x = case[2] })
+      assert.is_nil(seen[got])
+      seen[got] = true
+      assert.equal(got, digest({ x = case[1] }, { x = case[2] }))
+    end
+  end)
+
   it("are named by stats", function()
     local stats = require("seqrun.data.stats")
     local text = stats.text(assert(stats.examine(folder .. "/x.sqr", 64)))
@@ -105,6 +128,11 @@ describe("columns", function()
       { { s = { type = "i32", per = "token" } }, { s = 1 }, "'s' must be a list, got a number" },
       { { s = { type = "bytes" } }, { s = "\xff" }, "'s' must be a string of UTF-8, got invalid bytes" },
       { { s = { type = "f64" } }, { s = 1 }, "column type is f64; use one of" },
+      { { source = { type = "bytes" } }, { source = "x" }, "column 'source' names the text of a window and must be" },
+      { { source = { type = "i32", per = "token" } }, { source = {} }, "must be one i32 or i64 per example" },
+      { { offset = { type = "i32" } }, { offset = 1 }, "column 'offset' needs a column 'source'" },
+      { {}, { a = { 2, 5, 6 } }, "example 1: a begins with [CLS]; give segments without them" },
+      { {}, { b = { 5, 6, 3 } }, "example 1: b ends with [SEP]" },
       { { s = { type = "i32", size = 0 } }, { s = 1 }, "size must be a positive integer or 'ragged', got 0" },
       { { s = { type = "i32", per = "token", size = "ragged" } }, { s = 1 }, "lists per token are not supported" },
       { { ids = { type = "i32" } }, { ids = 1 }, "column 'ids': use another name" },
@@ -268,6 +296,18 @@ describe("targets", function()
     assert.same({ false, {} }, { masked { targets = {} } })
   end)
 
+  it("reject spans that are half missing", function()
+    local path = folder .. "/half.sqr"
+    assert(sr.data.write {
+      out = path, vocab = vocab, columns = { answer = { type = "i32", size = 2 } },
+      examples = { { a = { 5, 6, 7 }, answer = { -1, 2 } } },
+    })
+    local loader = open {
+      data = assert(sr.data.open(path)), packs = 1, targets = { { name = "answer", reads = "spans" } },
+    }
+    assert.error_matches(function() loader:next() end, "has the span %-1%.%.2.*use %-1, %-1 for no span")
+  end)
+
   it("leave out the ignored label", function()
     local update = open({ targets = { { name = "label", ignore = 7 }, "pair" }, packs = 100, max_len = 64 }):next()
     local rows = 0
@@ -342,6 +382,7 @@ describe("targets", function()
     local cases = {
       { { "scor" }, "has no column 'scor'" },
       { { "label", "label" }, "duplicate target 'label'" },
+      { { "mlm", { name = "again", kind = "mlm" } }, "targets 'mlm' and 'again' both mask tokens" },
       { { "nsp" }, "pairs require text; .* has fixed examples" },
       { { "list" }, "column 'list' of .* has lists" },
       { { "text" }, "has lists" },

@@ -215,6 +215,9 @@ describe("a loader of some shares", function()
     for _, options in ipairs {
       { data = corpus, nsp = true, shares = 4 }, { shares = 4, arrange = "padded" },
       { by = "packs", sequences = 60, shares = 4, loss = "sequence", mask = { whole_word = true } },
+      { data = corpus, nsp = true, shares = 4, mask = { prob = 1, max = 1000 } },
+      { data = corpus, nsp = false, shares = 4, loss = "sequence", mask = { prob = 0.9, max = 7, whole_word = true } },
+      { shares = 4, mask = { prob = 1, max = 1000 } },
     } do
       local function part(range)
         local given = { share_range = range, sequences = 60 }
@@ -305,10 +308,17 @@ describe("stages", function()
         assert.equal(i > 20, stage == 5)
       end
       assert.same({ true, true, true, true, true }, reached)
-      local other = stages { prefetch = 0 }
-      for i = 26, 1, -3 do
-        other:seek(cursors[i])
-        assert.equal(want[i], uids(other:next()))
+      for threads = 0, 2 do
+        local other <close> = stages { threads = threads, prefetch = threads }
+        for k = 0, 25 do -- every update, now ahead, now back
+          local i = 1 + k * 7 % 26
+          other:seek(cursors[i])
+          assert.equal(want[i], uids(other:next()))
+          if i < 26 then
+            assert.same(cursors[i + 1], other:cursor())
+            assert.equal(want[i + 1], uids(other:next()))
+          end
+        end
       end
     end
   end)
@@ -318,7 +328,9 @@ describe("stages", function()
       ["stage 1 has no end"] = { {}, {} }, ["stage 1 is the last and must not end"] = { { updates = 3 } },
       ["max_len is 65; must be 5%.%.64"] = { { max_len = 65 } }, ["uids must rise"] = { { uids = { 3, 3 } } },
       ["the uid 300, but there are 300"] = { { uids = { 300 } } }, ["unknown option 'lenght'"] = { { lenght = 3 } },
-      ["leaves none of the 300 sequences"] = { { shortest = 60 } },
+      ["leaves none of the 300 sequences"] = { { shortest = 60 } }, ["stages must be a list"] = 3,
+      ["stages%[1%] is a number"] = { 3 }, ["filter must be a function, got a table"] = { { filter = {} } },
+      ["both uids and a filter"] = { { uids = { 3 }, filter = print } },
     } do
       local ok, loader, told = pcall(function() return sr.data.loader {
         data = fixed, by = "sequences", sequences = 8, max_len = 64, stages = stages,
@@ -438,6 +450,13 @@ describe("an order written in Lua", function()
     local bad = sampling { order = function() return { 1, 2, 1 } end }
     assert.error_matches(function() bad:next() end, "the order of update 0: .*uid 1 is in the update twice")
     assert.error_matches(function() sampling { order_state = { f = print } } end, "state%.f is a function")
+    assert.error_matches(function() sampling { order = 3 } end, "order must be a function, got a number")
+    assert.error_matches(function() sampling { by = "packs" } end, "leave out by = 'packs'")
+    assert.error_matches(function() open { order_state = {} } end, "order_state belongs to a function `order`")
+    local drawn, packs = sampling(), open { by = "packs" }
+    drawn:next()
+    assert.error_matches(function() packs:seek(drawn:cursor()) end, "a loader by order, but this one draws by packs")
+    assert.error_matches(function() drawn:seek(packs:cursor()) end, "a loader by packs, but this one draws by order")
   end)
 end)
 

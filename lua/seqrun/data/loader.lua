@@ -70,8 +70,7 @@ local OPTIONS = {
 
 local CURSOR = {
   epoch = true, position = true, stage = true, packs = true, update = true, sequences = true, raw_tokens = true,
-  real_tokens = true,
-  masked_tokens = true, pending = true, state = true, ended = true,
+  real_tokens = true, masked_tokens = true, pending = true, state = true, ended = true, by = true,
 }
 
 -- ---- batches ---------------------------------------------------------------------------------
@@ -219,10 +218,24 @@ local Loader = {}
 Loader.__index = Loader
 Loader.__name = "seqrun.Loader"
 
----Stages with the uids that their filters let through.
+local function check_stage(stage, i)
+  if type(stage) ~= "table" then
+    error(("data.loader: stages[%d] is a %s; it must be a table of options"):format(i, type(stage)), 5)
+  end
+  if stage.filter ~= nil and type(stage.filter) ~= "function" then
+    error(("data.loader: stages[%d]: filter must be a function, got a %s"):format(i, type(stage.filter)), 5)
+  end
+  if stage.filter and stage.uids then
+    error(("data.loader: stages[%d] has both uids and a filter; keep one of them"):format(i), 5)
+  end
+end
+
+---Stages with the uids that their filters accept.
 local function core_stages(t)
   local stages = {}
+  if type(t.stages) ~= "table" then error("data.loader: stages must be a list of tables", 4) end
   for i, stage in ipairs(t.stages) do
+    check_stage(stage, i)
     local own = {}
     for key, value in pairs(stage) do own[key] = value end
     if stage.filter then
@@ -251,6 +264,19 @@ local function core_options(t)
   return o
 end
 
+---Options of orders that contradict each other.
+local function check_order(t)
+  if t.order ~= nil and type(t.order) ~= "function" then
+    error(("data.loader: order must be a function, got a %s"):format(type(t.order)), 4)
+  end
+  if t.order and t.by and t.by ~= "order" then
+    error(("data.loader: a function `order` decides what an update has; leave out by = '%s'"):format(tostring(t.by)), 4)
+  end
+  if t.order_state ~= nil and not t.order and t.by ~= "order" then
+    error("data.loader: order_state belongs to a function `order`, which is missing", 4)
+  end
+end
+
 ---@param t seqrun.LoaderOptions
 ---@return seqrun.Loader? loader
 ---@return string? message
@@ -265,6 +291,7 @@ function Loader.open(t)
     local text = "data.loader: by 'sequences' an update has exactly so many sequences: set sequences, leave out %s"
     error(text:format(t.adjust == "betas" and "adjust 'betas'" or "packs"), 3)
   end
+  check_order(t)
   local o, list, makers = core_options(t), targets.read(t)
   o.targets = list
   if o.mask == nil then o.mask = not t.data:info().labelled end
@@ -318,19 +345,29 @@ end
 ---@field pending? table[] by order: what is decided for the next updates
 ---@field state? table by order: what the deciding function keeps
 ---@field ended? boolean by order: it has ended the data
+---@field by? "packs"|"sequences"|"order" what the loader draws by; seek() rejects another
 
 ---Where the next update begins: a plain table to save and to give to seek().
 ---@return seqrun.Cursor
 function Loader:cursor()
   local cursor = self.core:cursor()
+  cursor.by = self:draws_by()
   if self.orders then self.orders:save(cursor) end
   return cursor
 end
+
+---What an update is a number of.
+---@return "packs"|"sequences"|"order"
+function Loader:draws_by() return self.orders and "order" or self.options.by or "packs" end
 
 ---Goes to a cursor: what follows equals never having stopped.
 ---@param cursor seqrun.Cursor
 function Loader:seek(cursor)
   check.options("loader:seek", cursor, CURSOR)
+  if cursor.by and cursor.by ~= self:draws_by() then
+    failure.raise("config", "loader:seek: the cursor is of a loader by %s, but this one draws by %s; open it with "
+      .. "the options that the cursor was saved with", cursor.by, self:draws_by())
+  end
   local done, message, code = self.core:seek(cursor)
   if not done then failure.raise(code, "%s", message) end
   if self.orders then self.orders:load(cursor) end
@@ -390,7 +427,7 @@ function Loader:summary()
   if self.orders then packs = self.options.micro_packs or 1 end -- nobody knows
   if exact then packs = math.ceil(target / plan.factor) end -- as the plan of a whole epoch would have them
   return {
-    by = self.orders and "order" or self.options.by or "packs", part = self.options.part or "train",
+    by = self:draws_by(), part = self.options.part or "train",
     arrange = self.options.arrange or "packed", packs = packs,
     micro_packs = math.min(packs, self.options.micro_packs or packs), packs_per_epoch = plan.packs,
     sequences = plan.sequences, factor = plan.factor, efficiency = plan.efficiency, max_len = plan.max_len,

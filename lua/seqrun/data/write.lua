@@ -48,13 +48,30 @@ local function add_column(writer, name, given)
   return column
 end
 
+---`source` and `offset` have a meaning of their own, see above.
+local function check_windows(given)
+  for _, name in ipairs { "source", "offset" } do
+    local one = given[name]
+    local whole = type(one) == "table" and (one.type == "i32" or one.type == "i64")
+    if one and not (whole and one.per ~= "token" and (one.size or 1) == 1) then
+      check.fail("data.write: column '%s' names the text of a window and must be one i32 or i64 per example; use "
+        .. "another name for other values", name)
+    end
+  end
+  if given.offset and not given.source then
+    check.fail("data.write: column 'offset' needs a column 'source', the text that it is an offset in")
+  end
+end
+
 local function add_columns(writer, options, first)
   local columns, names = { narrow = #options.vocab <= 65536, known = { a = true, b = true } }, {}
   columns.ids = writer:column("ids", columns.narrow and "u16" or "u32")
+  columns.cls, columns.sep = options.vocab:special("cls"), options.vocab:special("sep")
   columns.a, columns.b = writer:column("a_tokens", "u32"), writer:column("b_tokens", "u32")
   local given = options.columns or { label = type(first) == "table" and first.label ~= nil and { type = "i32" } or nil }
   for name in pairs(given) do names[#names + 1] = name end
   table.sort(names) -- the same file every time
+  check_windows(given)
   for i, name in ipairs(names) do
     columns[i] = add_column(writer, name, given[name])
     columns.known[name] = true
@@ -107,6 +124,13 @@ local function check_example(columns, example, number)
   end
   if example.b ~= nil and type(example.b) ~= "table" then
     bad(number, "b must be a list of token ids, got a %s", type(example.b))
+  end
+  for _, segment in ipairs { "a", "b" } do
+    local ids = example[segment] or {}
+    if ids[1] == columns.cls or #ids > 0 and ids[#ids] == columns.sep then
+      bad(number, "%s %s; give segments without them, batches add [CLS] and [SEP]", segment,
+        ids[1] == columns.cls and "begins with [CLS]" or "ends with [SEP]")
+    end
   end
   for key in pairs(example) do
     if not columns.known[key] then
