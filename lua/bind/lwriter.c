@@ -109,7 +109,7 @@ static void read_value(lua_State *L, void *out, const values *v, lua_Integer i) 
     bool number = lua_type(L, value) == LUA_TNUMBER; /* no strings that look like one */
     if (v->type == SR_COLUMN_F32) {
         float x = (float)lua_tonumber(L, value);
-        if (!number || isinf(x)) bad_value(L, value, v, i, "a number that fits in f32 is wanted");
+        if (!number || isinf(x)) bad_value(L, value, v, i, "expected a number that fits into f32");
         memcpy(out, &x, sizeof x);
         return;
     }

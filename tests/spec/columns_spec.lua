@@ -117,10 +117,10 @@ describe("columns", function()
 
   it("are checked as they are written", function()
     local cases = {
-      { { s = { type = "f32" } }, { s = "3" }, "example 1: value 1 of 's' is 3; a number that fits in f32 is wanted" },
-      { { s = { type = "f32" } }, { s = 1e300 }, "a number that fits in f32 is wanted" },
+      { { s = { type = "f32" } }, { s = "3" }, "example 1: value 1 of 's' is 3; expected a number that fits into f32" },
+      { { s = { type = "f32" } }, { s = 1e300 }, "expected a number that fits into f32" },
       { { s = { type = "i32" } }, { s = 0 / 0 }, "value 1 of 's' is " },
-      { { s = { type = "i32" } }, { s = 1 << 31 }, "an integer from -2147483648 to 2147483647 is wanted" },
+      { { s = { type = "i32" } }, { s = 1 << 31 }, "expected an integer from -2147483648 to 2147483647" },
       { { s = { type = "i32" } }, { s = 1.5 }, "value 1 of 's' is 1.5" },
       { { s = { type = "i32" } }, {}, "example 1: 's' is missing" },
       { { s = { type = "i32", size = 3 } }, { s = { 1, 2 } }, "'s' has 2 values, but needs 3" },
@@ -152,7 +152,7 @@ describe("columns", function()
     end
     assert.error_matches(function()
       sr.data.write { out = folder .. "/bad.sqr", vocab = vocab, examples = { { a = { 5, 1000 } } } }
-    end, "example 1: value 2 of 'a' is 1000; an integer from 0 to %d+ is wanted")
+    end, "example 1: value 2 of 'a' is 1000; expected an integer from 0 to %d+")
   end)
 end)
 
