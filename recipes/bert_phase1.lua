@@ -1,5 +1,4 @@
--- bert_phase1.lua - phase 1 of BERT: short sequences, from scratch.  The program is tiny.lua, the numbers are in
--- bert_phase1.yaml.
+-- bert_phase1.lua - phase 1 of BERT pretraining: short sequences, from scratch.  Runs tiny.lua with bert_phase1.yaml.
 --
 --     seqrun recipes/bert_phase1.lua preset=demo
 

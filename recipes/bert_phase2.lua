@@ -1,7 +1,6 @@
--- bert_phase2.lua - phase 2 of BERT: long sequences, packed.  The program is tiny.lua, the numbers are in
--- bert_phase2.yaml.
+-- bert_phase2.lua - phase 2 of BERT pretraining: long sequences, packed.  Runs tiny.lua with bert_phase2.yaml.
 --
--- Starts from the weights (and, with init.carry, the moments) of the run named by init.from.
+-- Starts from the weights (with init.carry=moments also the optimizer moments) of the run init.from.
 --
 --     seqrun recipes/bert_phase2.lua preset=demo
 

@@ -1,7 +1,7 @@
 -- tiny.lua - a small BERT on packed sequences: the recipe to copy and change.
 --
--- bert_phase1.lua and bert_phase2.lua are this program with other numbers.  Keys of your own go into the config by
--- run.open { ..., keys = { { "top_k", sr.config.integer { default = 3, doc = "..." } } } }.
+-- bert_phase1.lua and bert_phase2.lua run this file with other settings.  To add config keys:
+-- sr.run.open { ..., keys = { { "top_k", sr.config.integer { default = 3, doc = "..." } } } }.
 --
 --     seqrun recipes/tiny.lua --dry-run
 --     seqrun recipes/tiny.lua optimizer.betas=[0.9,0.95] --max-steps 100
@@ -18,7 +18,7 @@ local function loader(part)
   return sr.must(sr.data.loader(task.loader_options(cfg, corpus, part, run:saved_plan())))
 end
 
--- model: sr.nn.bert, or your own with params, training and losses(batch)
+-- model: sr.nn.bert, or any object with params, training and losses(batch)
 local bert = sr.nn.bert(task.model_options(cfg, corpus)):initialise(cfg.seed)
 bert.recompute = cfg.model.recompute
 
@@ -31,7 +31,7 @@ local held = cfg.data.held > 0 and loader("held") or nil
 
 run:start { corpus = corpus, loader = train, held = held, model = bert, optimizer = optimizer, rate = rate }
 
--- loop: between iterations `run` saves, evaluates and stops
+-- loop: between iterations, `run` saves checkpoints, evaluates and handles signals
 for step, update in run:steps(train) do
   for batch in update:batches() do
     local scope <close> = sr.scope()

@@ -73,7 +73,7 @@ describe("a config", function()
       assert.truthy(message:find(("bert: '%s = %s' is another architecture"):format(key, value), 1, true), message)
     end
     local bert = tiny { position_embedding_type = "absolute", is_decoder = false, use_cache = true }
-    assert.truthy(tostring(bert):find("^bert: %d layers of %d+, %d heads, %d+ words, %d+ parameters$"))
+    assert.matches("^bert: %d layers, hidden size %d+, %d attention heads, %d+ tokens, %d+ parameters$", tostring(bert))
   end)
 end)
 

@@ -113,7 +113,7 @@ describe("heads", function()
     assert.equal("BertForPreTraining", sr.nn.bert(SMALL):hf_config().architectures[1])
     refused(with { heads = { "mml" } }, "unknown head 'mml'; did you mean 'mlm'?")
     refused(with { heads = "mlm" }, "heads is a string")
-    refused(with { heads = { { name = "x" } } }, "head 1 needs")
+    refused(with { heads = { { name = "x" } } }, "head 1 must have")
   end)
 
   it("run on batches that have their target, and a batch without any is refused", function()
@@ -128,7 +128,7 @@ describe("heads", function()
     local one = bert:losses(batch)
     assert.same({ 1, "nsp" }, { #one, one[1].name })
     batch.targets.nsp = nil
-    assert.error_matches(function() bert:losses(batch) end, "no target for its heads %(mlm, nsp%)")
+    assert.error_matches(function() bert:losses(batch) end, "no target for any of the heads mlm, nsp")
   end)
 
   it("of one's own stand beside those of the house", function()
@@ -151,6 +151,21 @@ describe("heads", function()
       assert.is_true(bert.params:get(name):grad():abs():max():item() > 0, name)
     end
     assert.equal("BertModel", bert:hf_config().architectures[1])
+  end)
+
+  it("whose name is not that of the target are rejected", function()
+    local batch = support.batch(SEQUENCES)
+    local function losses(heads, targets)
+      local bert, only = sr.nn.bert(with { heads = heads }):initialise(1), {}
+      for to, from in pairs(targets) do only[to] = batch.targets[from] end
+      local part = setmetatable({ targets = only }, { __index = batch })
+      return function() return bert:losses(part) end
+    end
+    assert.has_no.errors(losses({ "mlm", "nsp" }, { mlm = "mlm" })) -- an update of several tasks
+    assert.has_no.errors(losses({ "mlm" }, { mlm = "mlm", nsp = "nsp" }))
+    assert.error_matches(losses({ "mlm", "nsp" }, { mlm = "mlm", npx = "nsp" }),
+      "the head 'nsp' has no target, and no head reads the target 'npx'")
+    assert.error_matches(losses({ "nsp" }, { mlm = "mlm" }), "no target for any of the heads nsp; there is nothing")
   end)
 
   it("that a batch lacks leave parameters without gradient, which are frozen by name", function()

@@ -114,7 +114,7 @@ describe("a run", function()
     local code, out = run("--out", folder .. "/summary", "--max-steps", "3")
     assert.equal(0, code)
     holds(out, {
-      "real tokens/s", "slot tokens/s", "of all slots are real", "times as fast as padded", "unigram model",
+      "real tokens/s", "slot tokens/s", "of the slots are real", "times as fast as padded", "unigram model",
     })
   end)
 
@@ -189,8 +189,23 @@ describe("a run", function()
       "parameters", "packs of 48", "lower bound", "factor", "rate ", "memory", "time ", "nothing was written",
     })
     assert.is_nil(text:find("padded", 1, true))
-    assert.truthy(select(2, run("--out", out, "--dry-run", "pack.arrange=padded")):find("padded: one sequence a row"))
+    assert.truthy(select(2, run("--out", out, "--dry-run", "pack.arrange=padded")):find("padded: one sequence per row"))
     assert.is_false(sys.exists(out))
+  end)
+
+  it("counts the micro-batches of an update in its plan", function()
+    local function plan_of(...)
+      local _, text = run("--out", folder .. "/dry", "--dry-run", "batch.micro_packs=64", ...)
+      return text:match("update  [^\n]*"), text:match("time  [^\n]*"), text:match("rows  [^\n]*")
+    end
+    local update, time = plan_of("batch.shares=3")
+    assert.matches("in 3 micro%-batches;", update)
+    assert.matches("%(3 micro%-batches of ", time)
+    local rows
+    update, time, rows = plan_of("batch.by=sequences", "batch.sequences=5", "pack.arrange=single")
+    assert.matches("%(5%.0 sequences%) in 5 micro%-batches;", update)
+    assert.matches("%(5 micro%-batches of ", time)
+    assert.matches("single: one sequence per micro%-batch", rows)
   end)
 
   it("explains every key", function()
@@ -418,7 +433,8 @@ describe("a run", function()
   it("checks rules across keys, and shows the arithmetic", function()
     local code, _, err = run("rate.warmup=40", "data.max_len=65", "model.num_attention_heads=3", "optimizer.eps=0")
     assert.equal(2, code)
-    holds(err, { "40 of 40 steps", "65 exceeds the 64 positions", "16 = 3 x 5 + 1", "eps must be positive" })
+    holds(err, { "40 of 40 steps", "65 exceeds the 64 position embeddings",
+      "hidden_size 16 is not a multiple of num_attention_heads 3", "eps must be positive" })
     code, _, err = run("pack.solver=optimum")
     assert.equal(2, code)
     holds(err, { "choose one of", "lpfhp" })

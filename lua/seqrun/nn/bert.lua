@@ -2,8 +2,8 @@
 --
 --     sr.nn.bert { hidden_size = 256, heads = { "mlm", my_head } }
 --
--- A head is a part with `name`, `specs` and loss(hidden, target, batch); it runs on batches that have a target of its
--- name.  Names, shapes and config keys are Hugging Face's, so a checkpoint needs no conversion.
+-- A head is a part with `name`, `specs` and loss(hidden, target, batch); it reads the target with the
+-- same name.  Names, shapes and config keys are Hugging Face's, so a checkpoint needs no conversion.
 
 local configs = require("seqrun.nn.config")
 local Encoder = require("seqrun.nn.encoder")
@@ -31,16 +31,16 @@ Bert.__index = Bert
 local function check_head(i, head)
   local good = type(head) == "table" and type(head.name) == "string" and type(head.specs) == "table"
   if not good or not head.loss then
-    error(("bert: head %d needs `name`, `specs` and loss(self, hidden, target, batch)"):format(i), 5)
+    error(("bert: head %d must have `name`, `specs` and loss(self, hidden, target, batch)"):format(i), 5)
   end
 end
 
----A head by name, a head, or a function of the encoder that makes one.
+---Makes a head from a name, a head, or a function of the encoder.
 local function make_head(i, wanted, encoder)
   if type(wanted) == "string" then
     if HEADS[wanted] then return HEADS[wanted](encoder) end
     local hint = guess.hint(wanted, { "mlm", "nsp" })
-    error(("bert: unknown head '%s'%s; choose mlm or nsp, or pass a head of your own"):format(wanted, hint), 4)
+    error(("bert: unknown head '%s'%s"):format(wanted, hint ~= "" and hint or "; use mlm, nsp or a head"), 4)
   end
   local head = wanted
   if type(wanted) == "function" then head = wanted(encoder) end
@@ -48,7 +48,7 @@ local function make_head(i, wanted, encoder)
   return head
 end
 
----Whether any of these heads reads the pooled state; those that are functions may, so they get it.
+---Whether any of these heads reads the pooled state; functions may, so they get one.
 local function wants_pooler(list)
   for _, head in ipairs(list) do
     if head == "nsp" or type(head) == "function" or type(head) == "table" and head.pooler then return true end
@@ -57,8 +57,8 @@ local function wants_pooler(list)
 end
 
 ---A BERT on the current device, parameters not yet initialised.
----@param config table keys of Hugging Face's config.json; what is left out is BERT-base; heads: { "mlm", "nsp" };
----  precision: "f32" (the default) or "bf16", what ops read of the parameters
+---@param config table keys of Hugging Face's config.json; missing keys are those of BERT-base; heads: { "mlm", "nsp" };
+---  precision: "f32" (the default) or "bf16", dtype of the parameters that ops read
 ---@return seqrun.Bert
 function Bert.new(config)
   local whole = configs.whole(config, 4)
@@ -97,10 +97,30 @@ end
 ---Items of a target.
 local function count_of(target) return target.count or target.labels:size(1) end
 
----The losses of a micro-batch, one for each head whose target it has.
+---Fails if no head has a target, or if a head lacks its target while a target lacks its head: names that do not match.
+local function check_targets(self, batch)
+  local names, idle, found = {}, nil, false
+  for i, head in ipairs(self.heads) do
+    names[i] = head.name
+    if batch.targets[head.name] then found = true else idle = idle or head.name end
+  end
+  if not found then
+    error(("bert: the batch has no target for any of the heads %s; there is nothing to train on"):format(
+      table.concat(names, ", ")), 3)
+  end
+  for name in pairs(idle and batch.targets or {}) do
+    if not self:head(name) then
+      error(("bert: the head '%s' has no target, and no head reads the target '%s'; a head and its target must have "
+        .. "the same name"):format(idle, name), 3)
+    end
+  end
+end
+
+---The losses of a micro-batch, one for each head that has a target.
 ---@param batch seqrun.Batch
 ---@return seqrun.Losses
 function Bert:losses(batch)
+  check_targets(self, batch)
   local all, hidden = losses.new(), self.encoder:states(batch)
   for _, head in ipairs(self.heads) do
     local target = batch.targets[head.name]
@@ -110,23 +130,17 @@ function Bert:losses(batch)
       all:add(head.name, loss)
     end
   end
-  if #all == 0 then
-    local names = {}
-    for i, head in ipairs(self.heads) do names[i] = head.name end
-    error(("bert: the batch has no target for its heads (%s); there is nothing to train on"):format(
-      table.concat(names, ", ")), 2)
-  end
   return all
 end
 
 -- ---- what only it knows ----------------------------------------------------------------------
 
----A lower bound for the activations that training keeps of so many rows.
+---A lower bound of the bytes of activations that training keeps for this number of rows.
 ---@param rows integer
 ---@return integer
 function Bert:activation_bytes(rows) return self.encoder:activation_bytes(rows, self.recompute) end
 
----FLOP of forward and backward that the formula of MFU counts; head rows count as run.
+---FLOP of forward and backward for MFU; heads count the rows that they read.
 ---@param batch seqrun.Batch
 ---@return number
 function Bert:flops(batch)
@@ -138,8 +152,8 @@ function Bert:flops(batch)
   return sum
 end
 
----Groups for sr.optim that freeze what gets no gradient when the batches have these targets only: it would decay
----to nothing.
+---Groups for sr.optim that freeze the parameters without gradient if the batches have only these targets: weight
+---decay would shrink them to zero.
 ---@param targets string[]
 ---@return seqrun.OptimGroup[]|nil
 function Bert:frozen(targets)
@@ -156,7 +170,7 @@ function Bert:frozen(targets)
   return #groups > 0 and groups or nil
 end
 
----The class of Transformers that has these heads.
+---The class of Transformers with these heads.
 local ARCHITECTURES = {
   ["mlm nsp"] = "BertForPreTraining", ["mlm"] = "BertForMaskedLM", ["nsp"] = "BertForNextSentencePrediction",
 }
@@ -170,7 +184,7 @@ function Bert:hf_config()
   return self.encoder:hf_config(ARCHITECTURES[table.concat(names, " ")])
 end
 
----Names of its losses, in order.
+---Names of the losses, in order.
 ---@return string[]
 function Bert:loss_names()
   local names = {}
@@ -180,8 +194,8 @@ end
 
 function Bert:__tostring()
   local c = self.config
-  return ("bert: %d layers of %d, %d heads, %d words, %d parameters"):format(c.num_hidden_layers, c.hidden_size,
-    c.num_attention_heads, c.vocab_size, self.params:count())
+  return ("bert: %d layers, hidden size %d, %d attention heads, %d tokens, %d parameters"):format(
+    c.num_hidden_layers, c.hidden_size, c.num_attention_heads, c.vocab_size, self.params:count())
 end
 
 return Bert

@@ -1,8 +1,8 @@
--- contracts.lua - what a run asks of the parts that a recipe gives it, checked before anything trains.
+-- contracts.lua - checks the parts that a recipe passes to a run, before training starts.
 
 local contracts = {}
 
----Methods and fields of each part, and whose they are.
+---Required methods and fields of each part, and an example that has them.
 local WANTED = {
   loader = {
     like = "sr.data.loader (seqrun/data/loader.lua)",
@@ -16,7 +16,7 @@ local WANTED = {
   corpus = { like = "sr.data.open (seqrun/data/corpus.lua)", methods = { "info", "vocab_text", "lowercase" } },
 }
 
----The order in which mistakes are told, and which parts may be left out.
+---Parts in the order of checking; true: optional.
 local PARTS = { { "model" }, { "optimizer" }, { "loader" }, { "held", true }, { "corpus", true } }
 
 local function is_callable(x)
@@ -24,7 +24,7 @@ local function is_callable(x)
   return type(x) == "function" or type(meta) == "table" and meta.__call ~= nil
 end
 
----What a part lacks, as a list of words.
+---Names of what a part lacks.
 local function lacks(part, wanted)
   local missing = {}
   for _, name in ipairs(wanted.methods) do
@@ -47,12 +47,12 @@ local function check_part(name, part, optional, level)
   end
   local missing = lacks(part, wanted)
   if #missing > 0 then
-    local text = "run:start: %s has no %s; it needs what %s has"
+    local text = "run:start: %s has no %s; see %s"
     error(text:format(name, table.concat(missing, ", "), wanted.like), level or 4)
   end
 end
 
----Several loaders by name; `loader`, when it is given too, is one of them.
+---Several loaders by name; `loader`, if given as well, is one of them.
 local function check_loaders(parts)
   if parts.loaders == nil then return end
   if type(parts.loaders) ~= "table" or next(parts.loaders) == nil then
@@ -61,16 +61,17 @@ local function check_loaders(parts)
   local found = parts.loader == nil
   for name, loader in pairs(parts.loaders) do
     if type(name) ~= "string" or not name:find("^[%w_-]+$") then
-      error(("run:start: the loader %s has no name of letters and digits; give { short = a, long = b }"):format(
+      error(("run:start: the name of a loader must consist of letters, digits, _ and -, got %s; expected loaders = "
+        .. "{ short = a, long = b }"):format(
         tostring(name)), 4)
     end
     check_part("loader", loader, false, 5)
     found = found or loader == parts.loader
   end
-  if not found then error("run:start: loader is not one of loaders; leave it out, or give one of them", 4) end
+  if not found then error("run:start: loader is not one of loaders; leave it out, or pass one of them", 4) end
 end
 
----Raises at the recipe's line when a part lacks something.
+---Raises at the recipe's line if a part lacks something.
 ---@param parts table
 function contracts.check(parts)
   for _, entry in ipairs(PARTS) do
@@ -83,16 +84,16 @@ function contracts.check(parts)
     error(text:format(type(parts.rate)), 3)
   end
   if parts.optimizer.params and parts.optimizer.params ~= parts.model.params then
-    error("run:start: the optimizer updates other parameters than the model's; make it from model.params", 3)
+    error("run:start: the optimizer does not update the model's parameters; create it from model.params", 3)
   end
 end
 
----Raises when what a model's losses() returned cannot be added up; see seqrun/nn/losses.lua.
+---Raises if the result of a model's losses() is invalid; see seqrun/nn/losses.lua.
 ---@param losses any
 function contracts.check_losses(losses)
-  local way = "return sr.nn.losses() filled by :add(name, { total =, count = })"
+  local way = "return an sr.nn.losses() object, filled with :add(name, { total =, count = })"
   if type(losses) ~= "table" or type(losses.total) ~= "userdata" then
-    error("run:tally: model:losses(batch) gave no `total`, a scalar tensor; " .. way, 3)
+    error("run:tally: model:losses(batch) returned no scalar tensor `total`; " .. way, 3)
   end
   for i, loss in ipairs(losses) do
     if type(loss) ~= "table" or type(loss.name) ~= "string" or not loss.total or math.type(loss.count) ~= "integer" then

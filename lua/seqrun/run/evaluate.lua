@@ -1,4 +1,4 @@
--- evaluate.lua - how well a model does on held-out data: the means of its losses over their items, and baselines.
+-- evaluate.lua - scores a model on held-out data: the mean of each loss over its items, and baselines.
 
 local sys = require("seqrun.core.sys")
 local tally = require("seqrun.run.tally")
@@ -6,7 +6,7 @@ local tensor = require("seqrun.tensor")
 
 local evaluate = {}
 
----Adds what each baseline scores on a batch to the loss that it belongs to.
+---Adds the score of each baseline to its loss.
 local function add_baselines(baselines, batch, losses)
   for _, baseline in ipairs(baselines or {}) do
     local loss = losses[baseline.loss]
@@ -29,7 +29,7 @@ local function score(self, model, batch, baselines)
   self.masked = self.masked + (batch.masked or 0)
 end
 
----Scores all batches of the updates that are asked for; false when a signal came before the last.
+---Scores all batches of the requested updates; false if interrupted by a signal.
 local function score_all(self, model, loader, options)
   local done = 0
   while options.updates == 0 or done < options.updates do
@@ -48,9 +48,9 @@ end
 
 ---@param model table losses(batch), training
 ---@param loader seqrun.Loader of the held-out part, one epoch
----@param options { from: table, updates: integer, baselines?: seqrun.Baseline[] } from: the cursor where it
----  begins; updates: at most so many, 0 for all
----@return table|nil line metrics by name, and the masked tokens; nil when a signal asked the run to stop
+---@param options { from: table, updates: integer, baselines?: seqrun.Baseline[] } from: the cursor to start
+---  at; updates: the maximum number, 0 for all
+---@return table|nil line metrics by name, and the masked tokens; nil if interrupted by a signal
 ---@return seqrun.Shown[]? order in which to print them
 function evaluate.run(model, loader, options)
   local self = { tally = tally.new(), sums = {}, masked = 0 }

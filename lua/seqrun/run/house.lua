@@ -55,7 +55,7 @@ function house.check_same(folder, loaded)
   return changed
 end
 
----The machine, build and command, which the metrics depend on.
+---The machine, build and command line, for environment.json.
 local function environment(command, threads)
   local machine, build = sys.machine(), sys.build()
   return json.encode {

@@ -90,7 +90,7 @@ local OPEN = { recipe = true, task = true, keys = true, rules = true }
 ---@return seqrun.Run
 function run.open(spec)
   if type(spec) ~= "table" or type(spec.recipe) ~= "table" then
-    error("run.open: wanted { recipe = arg, task = sr.tasks.pretraining }", 2)
+    error("run.open: expected { recipe = arg, task = sr.tasks.pretraining }", 2)
   end
   check.options("run.open", spec, OPEN)
   local request = options.read(spec.recipe)
@@ -101,14 +101,14 @@ function run.open(spec)
     failure.raise("ok", "")
   end
   if not request.dry_run then house.check_free(folder, request.resume ~= nil) end
-  local going_on = request.resume and not request.dry_run and sys.is_dir(folder)
+  local resuming = request.resume and not request.dry_run and sys.is_dir(folder)
   sys.signals("run")
   local cfg = loaded.values
   use_device(cfg)
   local self = setmetatable({
     config = cfg, loaded = loaded, request = request, folder = folder, window = window.new(), step = 0,
     seconds_before = 0, work = 0, began = sys.now(), kept = {}, command = table.concat(spec.recipe, " ", 0),
-    lock = going_on and house.lock(folder) or nil,
+    lock = resuming and house.lock(folder) or nil,
   }, Run)
   self.progress = progress.new {
     quiet = request.quiet, json_log = request.json_log, every = cfg.log.every, seconds = cfg.log.seconds,
@@ -152,7 +152,7 @@ end
 ---The data set of this run by its contents; nil for a recipe that names none.
 local function digest_of(self) return self.corpus and self.corpus:info().digest end
 
----Fails if the data set is not the one the run started with: resuming needs the same examples under the same uids.
+---Fails if the data set has changed since the run started: resuming needs the same examples under the same uids.
 local function check_data(self, state)
   local digest = digest_of(self)
   if not state.data or not digest or state.data == digest then return end
@@ -248,7 +248,7 @@ local function open_house(self)
   end
 end
 
----The metrics of this run; losses that the model can have are in every line.
+---The metrics of this run; every line has all losses of the model.
 local function open_metrics(self)
   local train, eval = {}, {}
   for _, name in ipairs(self.model.loss_names and self.model:loss_names() or {}) do
@@ -259,12 +259,12 @@ local function open_metrics(self)
   return failure.must(metrics.open(self.folder, { step = self.step, train = train, eval = eval }))
 end
 
----Takes the parts that the recipe has made, and the run's folder; resumes, or starts from `init`.
+---Starts the run with the parts that the recipe has made: resumes, or initializes from `init`.
 ---
----  loaders   instead of `loader`: several by name, which the recipe trains on one after another; cursors are
----            kept by name, counters and the schedule go on.  `loader` may name the one that the headline and the
----            number of steps are about; else it is the first by name
----  rate      the schedule, for what is printed before the run; metrics have the rates that the optimizer got
+---  loaders   instead of `loader`: several by name, trained on in sequence; cursors are kept by name, counters and
+---            the schedule continue.  `loader` may name the one that the headline and the number of steps are
+---            based on; the default is the first by name
+---  rate      the schedule, only for the plan that is printed; metrics report the rates that the optimizer received
 ---@param parts { model: table, optimizer: table, loader?: table, loaders?: table<string, table>, rate?: function,
 ---  held?: table, corpus?: table }
 function Run:start(parts)
@@ -283,7 +283,7 @@ function Run:start(parts)
     start_from(self)
     return tell_origin(self)
   end
-  if not self.request.resume then start_from(self) end -- before there is a folder: what does not fit leaves none
+  if not self.request.resume then start_from(self) end -- before the directory is created, so that a failure leaves none
   open_house(self)
   local save = self.config.save
   self.saver = checkpoint.saver(self.folder, { keep = save.keep, max_failures = save.max_failures })
@@ -331,16 +331,16 @@ function Run:save(needed)
   if path then self.progress:say("saved %s", path) end
 end
 
----Whether the model as it is now has been scored.
+---Whether the current weights have been evaluated.
 local function is_evaluated(self) return self.result ~= nil and self.result.step == self.step end
 
----Ends the run when a loss on held-out data is not finite.
+---Ends the run if a loss on held-out data is not finite.
 local function check_finite(self, line, order)
   for _, shown in ipairs(order) do
     local loss = line[shown.name .. "_loss"]
     if loss and not (math.abs(loss) < math.huge) then
       failure.raise("numeric", "the held-out %s loss at step %d is %s: the weights contain NaN or infinity; this step "
-        .. "is not saved, resume from the checkpoint before it with a smaller rate.peak", shown.name, self.step, loss)
+        .. "is not saved; resume from the previous checkpoint with a smaller rate.peak", shown.name, self.step, loss)
     end
   end
 end
@@ -411,7 +411,7 @@ local function finish(self)
   require("seqrun.run.summary").tell(self)
 end
 
----The update under way has been applied.
+---The current update has been applied.
 local function end_step(self)
   self.under_way = false
   self.step = self.step + 1
@@ -419,7 +419,7 @@ local function end_step(self)
   after_step(self)
 end
 
----What there is to do when a loader has no more updates, or the run no more steps.
+---The end of a loop: the loader has no more updates, or the run no more steps.
 local function end_loop(self)
   if self.step >= self.last or not self.loaders:several() then return finish(self) end
   if self.step == 0 then return end
@@ -428,7 +428,7 @@ local function end_loop(self)
 end
 
 ---The updates of the run: `for step, update in run:steps(loader)`.  With several loaders, `upto` ends the loop
----after that step of the run; a resume beyond it passes the loop over.
+---after that step of the run; a resume beyond it skips the loop.
 ---@param loader seqrun.Loader
 ---@param upto? integer
 ---@return fun(): integer?, seqrun.Update?
@@ -466,12 +466,15 @@ function Run:tally(batch, losses)
   give_up_in_time(self)
 end
 
----Ends the turn of a step: writes a line of metrics when one is due.
+local NO_STEP = "run:log: no optimizer step was made; call optimizer:step { rate = ... } first"
+
+---Ends a step: writes a line of metrics if one is due.
 ---@param step integer
 ---@param optimizer table
 function Run:log(step, optimizer)
+  if optimizer.serial == 0 then error(NO_STEP, 2) end
   local due = self.metrics and (step % self.config.log.every == 0 or step == self.total)
-  if due then tensor.synchronize() end -- the line counts the time of work that is still under way
+  if due then tensor.synchronize() end -- the line includes the time of calls that are still running
   local seconds = sys.now() - self.step_began + self.waited
   self.window:step(seconds, self.waited, self.imbalance)
   self.progress:note(seconds)
@@ -480,7 +483,7 @@ function Run:log(step, optimizer)
     local line = self.window:line(self.model.flops and self.config.peak_flops)
     local result, message, code = optimizer:settle()
     if message then failure.raise(code, "%s", message) end
-    if not result then error("run:log: no optimizer step was made; call optimizer:step { rate = ... } first", 2) end
+    if not result then error(NO_STEP, 2) end
     local _, skipped = optimizer:counts()
     line.type, line.step, line.lr, line.seconds = "train", step, result.rate, self:seconds()
     line.grad_norm, line.skipped = result.norm, skipped

@@ -1,19 +1,19 @@
--- loaders.lua - the loaders of a run by name: where each stands, and what they have drawn together.
+-- loaders.lua - the loaders of a run by name: the cursor of each, and the counters of all.
 --
--- A recipe gives one loader, or several ({ short = a, long = b }) and trains on one after another.  Cursors are
--- kept by name; counters and the schedule go on from one loader to the next.
+-- A recipe passes one loader, or several ({ short = a, long = b }) and trains on them in sequence.  Cursors are
+-- kept by name; counters and the schedule continue from one loader to the next.
 
 local failure = require("seqrun.failure")
 
----What schedules are a function of: totals up to and with an update, over all loaders of the run.
+---What schedules are functions of: totals including this update, over all loaders of the run.
 ---@class seqrun.Counters
 ---@field step number updates
----@field schedule_step number updates as schedules count them: see seqrun.Update.schedule_step
+---@field schedule_step number the step for schedules: see seqrun.Update.schedule_step
 ---@field sequences integer
 ---@field raw_tokens integer before stages cut sequences
 ---@field real_tokens integer
 ---@field masked_tokens integer
----@field seconds number of the run when the update was drawn
+---@field seconds number seconds of the run when the update was drawn
 
 ---Totals that an update adds to.
 local TOTALS = { "sequences", "raw_tokens", "real_tokens", "masked_tokens" }
@@ -21,7 +21,7 @@ local TOTALS = { "sequences", "raw_tokens", "real_tokens", "masked_tokens" }
 local Loaders = {}
 Loaders.__index = Loaders
 
----Where the schedule and the totals of one loader stand before its first update.
+---The state of a loader before its first update.
 local function start(loader) return { loader = loader, cursor = loader:cursor(), schedule_step = 0 } end
 
 ---@param parts { loader?: seqrun.Loader, loaders?: table<string, seqrun.Loader> }
@@ -44,7 +44,7 @@ function Loaders:name_of(loader)
   for _, name in ipairs(self.names) do
     if self.by_name[name].loader == loader then return name end
   end
-  error(("run:steps: this loader was not given to run:start, which has %s; pass it there, as in loaders = "
+  error(("run:steps: this loader was not passed to run:start, which has %s; pass it as in loaders = "
     .. "{ short = a, long = b }"):format(table.concat(self.names, ", ")), 3)
 end
 
@@ -66,7 +66,7 @@ local function count(self, name, update, step, seconds)
   return counters
 end
 
----The next update of a loader, with the counters of the run; nil when it has no more.
+---The next update of a loader, with the counters of the run; nil at the end of its data.
 ---@param name string
 ---@param step integer its number in the run
 ---@param seconds number of the run
@@ -81,7 +81,7 @@ function Loaders:next(name, step, seconds)
   return update
 end
 
----The update that was drawn has been trained on: the next one begins behind it.
+---The update that was drawn has been trained on: the cursor moves past it.
 function Loaders:advance()
   local at = self.by_name[self.drawn.name]
   at.cursor, at.schedule_step = at.loader:cursor(), self.drawn.schedule_step
@@ -89,7 +89,7 @@ function Loaders:advance()
   self.drawn = nil
 end
 
----Plain values that `restore` takes.
+---Plain values for `restore`.
 function Loaders:state()
   local state = { totals = self.totals, cursors = {}, schedule_steps = {} }
   for _, name in ipairs(self.names) do
@@ -98,13 +98,13 @@ function Loaders:state()
   return state
 end
 
----Takes up where a checkpoint stood.  A loader that the checkpoint does not know begins at its start.
+---Restores the state of a checkpoint.  A loader that is not in it begins at its start.
 function Loaders:restore(state)
   for name, cursor in pairs(state.cursors) do
     local at = self.by_name[name]
     if not at then
-      failure.raise("config", "the run was trained on a loader named '%s', which the recipe does not give to "
-        .. "run:start (it has %s); a resume needs it", name, table.concat(self.names, ", "))
+      failure.raise("config", "the run was trained on a loader named '%s', but the recipe passes only %s to "
+        .. "run:start; add it to resume", name, table.concat(self.names, ", "))
     end
     at.cursor, at.schedule_step = cursor, state.schedule_steps[name]
     at.loader:seek(cursor)
@@ -112,7 +112,7 @@ function Loaders:restore(state)
   self.totals = state.totals
 end
 
----The plans of all loaders, as files of a checkpoint: plan.txt, or plan-NAME.txt when there are several.
+---The plans of all loaders, as files of a checkpoint: plan.txt, or plan-NAME.txt if there are several.
 ---@return table<string, string>
 function Loaders:plans()
   local files = {}

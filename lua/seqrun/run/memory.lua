@@ -5,8 +5,8 @@ local sys = require("seqrun.core.sys")
 
 local memory = {}
 
----Ends the program when the largest micro-batch cannot fit beside the parameters.  Only models that know their
----activations are judged (`activation_bytes(rows)`, a lower bound).
+---Ends the program if the largest micro-batch cannot fit into memory.  Only models that have
+---activation_bytes(rows), a lower bound, are checked.
 ---@param self seqrun.Run
 function memory.check(self)
   local total = sys.machine().memory

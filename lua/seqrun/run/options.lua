@@ -6,13 +6,13 @@ local guess = require("seqrun.guess")
 
 local options = {}
 
----Options of a run: `value` tells whether a word follows; "maybe" takes it only after `=`.
+---Options of a run: `value`: it takes the next word; "maybe": only after `=`.
 ---@type { name: string, field: string, value?: string|boolean, doc: string }[]
 options.list = {
-  { name = "--resume", field = "resume", value = "maybe", doc = "resume from the newest checkpoint [in =DIR]" },
+  { name = "--resume", field = "resume", value = "maybe", doc = "resume from the newest checkpoint [in DIR]" },
   { name = "--dry-run", field = "dry_run", doc = "print the plan and estimates; write nothing" },
-  { name = "--explain", field = "explain", doc = "print every key: value, origin, purpose" },
-  { name = "--max-steps", field = "max_steps", value = "N", doc = "stop at step N (a total); schedules ignore it" },
+  { name = "--explain", field = "explain", doc = "print every key with its value, origin and meaning" },
+  { name = "--max-steps", field = "max_steps", value = "N", doc = "stop after step N of the run; schedules ignore it" },
   { name = "--out", field = "out", value = "DIR", doc = "output directory; default runs/NAME" },
   { name = "--threads", field = "threads", value = "N", doc = "number of threads; default: all that are available" },
   { name = "--quiet", field = "quiet", doc = "no progress lines" },
@@ -26,8 +26,8 @@ for i, option in ipairs(options.list) do by_name[option.name], names[i] = option
 local COUNTS = { max_steps = converters.whole(1, 1 << 53), threads = converters.threads }
 
 ---The value of one option, which may be the next word.
----@return any value nil with a message when it is wrong
----@return string|integer used how many further words it took
+---@return any value nil with a message if it is invalid
+---@return string|integer used number of further words used
 local function value_of(option, attached, following)
   if not option.value then
     if attached then return nil, ("%s takes no value"):format(option.name) end
@@ -35,7 +35,7 @@ local function value_of(option, attached, following)
   end
   if option.value == "maybe" then return attached or true, 0 end
   local text = attached or following
-  if not text or text == "" then return nil, ("%s wants %s"):format(option.name, option.value) end
+  if not text or text == "" then return nil, ("%s requires %s"):format(option.name, option.value) end
   if COUNTS[option.field] then
     local count, problem = COUNTS[option.field](text)
     if not count then return nil, ("%s: %s"):format(option.name, problem) end
@@ -85,7 +85,7 @@ function options.help()
   return table.concat(lines, "\n")
 end
 
----As `parse`, but ends the program on a mistake, and after --help.
+---Like `parse`, but ends the program on an error, and after --help.
 ---@param words string[]
 ---@return table
 function options.read(words)

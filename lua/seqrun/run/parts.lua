@@ -1,12 +1,12 @@
--- parts.lua - what the keys of every run mean to the loader, the optimizer and the schedule.
+-- parts.lua - the options of the loader, the optimizer and the schedule, from the keys of every run.
 
 local parts = {}
 
----Options for sr.data.loader, without those of a task.
+---Options for sr.data.loader, without those of the task.
 ---@param cfg table values of a config
 ---@param corpus seqrun.Corpus
 ---@param part "train"|"held"
----@param plan? string a saved plan, used for the epoch that it fits
+---@param plan? string a saved plan, used for its epoch
 ---@return table
 function parts.loader_options(cfg, corpus, part, plan)
   local held = part == "held"
@@ -32,8 +32,8 @@ function parts.optimizer_options(cfg, loader)
   }
 end
 
----Linear warmup, then polynomial decay; a later phase begins at step `from` of it.  A step is
----batch.sequences sequences, however many an update draws: take `update.schedule_step`, or `update.counters`.
+---Linear warmup, then polynomial decay; a later phase begins at step `from`.  A step is batch.sequences
+---sequences, regardless of how many an update draws: pass `update.schedule_step` or `update.counters`.
 ---@param cfg table
 ---@return fun(step: number|seqrun.Counters): number
 function parts.schedule(cfg)

@@ -15,7 +15,7 @@ local plan = {}
 local FEWEST, MOST, SECONDS = 3, 50, 3
 
 local function packs_line(packing)
-  local line = ("%s sequences, %s tokens an epoch in %s packs of %d: %s full, factor %.2f"):format(
+  local line = ("%s sequences, %s tokens per epoch in %s packs of %d: %s full, factor %.2f"):format(
     text.commas(packing.sequences), text.commas(packing.tokens), text.commas(packing.packs), packing.max_len,
     text.percent(packing.efficiency), packing.factor)
   local proof = packing.gap_packs == 0 and "which is optimal"
@@ -25,22 +25,36 @@ local function packs_line(packing)
     reason)
 end
 
+---Sequences of an update, on average.
+local function sequences_of(self, loader)
+  return loader.by == "sequences" and self.config.batch.sequences or loader.packs * loader.factor
+end
+
+---Micro-batches of an update, on average; all shares have the same number.
+local function micro_batches(self, loader)
+  if loader.arrange == "single" then return math.floor(sequences_of(self, loader) + 0.5) end
+  local micro, shares = math.ceil(loader.packs / loader.micro_packs), self.config.batch.shares or 1
+  return math.ceil(micro / shares) * shares
+end
+
+local function plural(n, ending) return n == 1 and "" or ending end
+
 local function update_line(self)
   local loader = self.loader:summary()
-  local micro = math.ceil(loader.packs / loader.micro_packs)
+  local micro, each = micro_batches(self, loader), sequences_of(self, loader)
   local epochs = self.last * loader.packs / math.max(1, loader.packs_per_epoch)
-  local each = loader.by == "sequences" and self.config.batch.sequences or loader.packs * loader.factor
-  local plural = function(n, ending) return n == 1 and "" or ending end
   return ("%d pack%s (%.1f sequences) in %d micro-batch%s; %s steps of %s, %.2f epochs"):format(loader.packs,
     plural(loader.packs, "s"), each, micro, plural(micro, "es"), text.commas(self.last),
     text.commas(self.total), epochs)
 end
 
----Real tokens among the slots of a padded run; the line of the plan has it for a packed one.
+---How rows are filled if they are not packed, although updates are drawn by the plan.
 local function rows_line(self, packing)
-  if self.config.pack.arrange ~= "padded" then return nil end
+  local arrange = self.config.pack.arrange
+  if arrange == "single" then return "  rows    single: one sequence per micro-batch" end
+  if arrange ~= "padded" then return nil end
   local full = packing.tokens / (packing.sequences * packing.max_len)
-  return ("  rows    padded: one sequence a row, so %s of the slots are real tokens"):format(text.percent(full))
+  return ("  rows    padded: one sequence per row, so %s of the slots are real tokens"):format(text.percent(full))
 end
 
 ---The first lines of the log.
@@ -48,8 +62,9 @@ end
 ---@return string
 function plan.headline(self)
   local lines = {
-    ("%s: %s parameters on %s, %d thread%s, seed %d"):format(self.folder, text.commas(self.model.params:count()),
-      self.config.device, tensor.threads(), tensor.threads() == 1 and "" or "s", self.config.seed),
+    ("%s: %s parameters on %s, %s, %d thread%s, seed %d"):format(self.folder, text.commas(self.model.params:count()),
+      self.config.device, self.model.params.precision or "f32", tensor.threads(), plural(tensor.threads(), "s"),
+      self.config.seed),
     "  plan    " .. packs_line(self.loader:plan()),
     "  update  " .. update_line(self),
   }
@@ -59,11 +74,11 @@ end
 
 -- ---- the learning rate -----------------------------------------------------------------------
 
----"1: 2e-05  60: 0.002 ..." at the updates where a schedule turns.
+---"1: 2e-05  60: 0.002 ..." at the turning points of a schedule.
 ---@param rate fun(step: number): number
 ---@param cfg table the `rate` part of a config
 ---@param last integer
----@param pace number steps of the schedule that an update takes
+---@param pace number steps of the schedule per update
 local function rate_points(rate, cfg, last, pace)
   local points, seen = {}, {}
   local warm = math.ceil((cfg.warmup - cfg.from) / pace)
@@ -90,7 +105,7 @@ end
 
 -- ---- time and memory -------------------------------------------------------------------------
 
----An update that hands out its first micro-batch only, and calls `done` when the next is asked for.
+---An update that returns only its first micro-batch, and calls `done` when asked for the next.
 local function shortened(update, done)
   return setmetatable({
     batches = function()
@@ -107,7 +122,7 @@ local function shortened(update, done)
   }, { __index = update })
 end
 
----The median of what follows the first.
+---The median without the first.
 local function typical(times)
   local sorted = table.move(times, 2, #times, 1, {})
   table.sort(sorted)
@@ -116,7 +131,7 @@ end
 
 ---@param self seqrun.Run
 ---@param micros number[] seconds of each micro-batch
----@param rests number[] seconds of what each step does besides: the optimizer
+---@param rests number[] seconds of the rest of each step: the optimizer
 local function tell(self, micros, rests)
   local cfg, say = self.config, function(...) self.progress:tell(...) end
   local params = self.model.params:count()
@@ -128,14 +143,15 @@ local function tell(self, micros, rests)
   if self.rate then say("  rate    %s", rate_points(self.rate, cfg.rate, self.total, loader.schedule_steps)) end
   say("  memory  %s for parameters, gradients and moments; peak memory of the process %s", text.bytes(16 * params),
     text.bytes(peak))
-  local step = typical(micros) * loader.packs / loader.micro_packs + typical(rests)
-  say("  time    %s a step (%s for %d packs, %s for the optimizer; measured %d times), %s for %s steps",
-    text.duration(step), text.duration(typical(micros)), loader.micro_packs, text.duration(typical(rests)),
+  local micro = micro_batches(self, loader)
+  local step = typical(micros) * micro + typical(rests)
+  say("  time    %s per step (%d micro-batch%s of %s, %s for the optimizer; measured %d times), %s for %s steps",
+    text.duration(step), micro, plural(micro, "es"), text.duration(typical(micros)), text.duration(typical(rests)),
     #micros - 1, text.duration(step * self.last), text.commas(self.last))
   say("  out     %s; nothing was written", self.folder)
 end
 
----Replaces the loop in a dry run: computes a few micro-batches and prints the estimates.
+---Replaces the loop in a dry run: runs a few micro-batches and prints the estimates.
 ---@param self seqrun.Run
 ---@param name string of the loader; only the first loop is rehearsed
 ---@return fun(): integer?, seqrun.Update?

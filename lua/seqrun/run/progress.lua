@@ -1,5 +1,5 @@
--- progress.lua - progress output of a run: a line now and then, on a terminal also a status line that is redrawn;
--- all of it goes to run.log.
+-- progress.lua - progress output of a run: lines at intervals, and a status line on a terminal; lines also go to
+-- run.log.
 
 local json = require("seqrun.core.json")
 local sys = require("seqrun.core.sys")
@@ -8,7 +8,7 @@ local text = require("seqrun.run.text")
 local Progress = {}
 Progress.__index = Progress
 
----Step times that the estimate of the end looks at.
+---Number of recent step times that the ETA is based on.
 local RECENT = 25
 
 ---@param options { quiet?: boolean, json_log?: boolean, every: integer, seconds: number }
@@ -21,7 +21,7 @@ local function new(options)
   }, Progress)
 end
 
----Also writes everything to this file of whole records.
+---Also writes everything to this file.
 ---@param file seqrun.core.Append
 function Progress:log_to(file)
   self.file = file
@@ -33,7 +33,7 @@ local function wipe(self)
 end
 
 local function to_file(self, line)
-  if self.file then self.file:write(line .. "\n") end -- a full disk loses lines of the log, nothing else
+  if self.file then self.file:write(line .. "\n") end -- a full disk only loses lines of the log
 end
 
 local function to_stderr(self, line)
@@ -78,7 +78,7 @@ function Progress:note(seconds)
   if #recent > RECENT then table.remove(recent, 1) end
 end
 
----The time that `steps` further steps will take, from the median of the recent ones; nil at first.
+---Estimated seconds of `steps` further steps, from the median of the recent ones; nil at first.
 function Progress:estimate(steps)
   if #self.recent == 0 then return nil end
   local sorted = table.move(self.recent, 1, #self.recent, 1, {})
@@ -99,7 +99,7 @@ local function maybe_losses(parts, line, order)
   end
 end
 
----A step, and the newest line of metrics, as a person reads them.
+---A step and the latest metrics as text.
 local function sentence(step, last, eta, line, order)
   local parts = { ("step %d/%d"):format(step, last) }
   maybe(parts, "eta %s", eta and text.duration(eta))
@@ -123,17 +123,17 @@ end
 
 local function estimate_of_end(self, step, last) return self:estimate(math.max(0, last - step)) end
 
----Seconds between two drawings of the line on a terminal.
+---Seconds between redraws of the status line.
 local REDRAW = 0.2
 
----Keeps the line on a terminal moving where a step has no line of metrics.
+---Updates the status line at steps without a line of metrics.
 function Progress:tick(step, last)
   if not self.terminal or self.quiet or sys.now() - self.drawn_at < REDRAW then return end
   draw(self, sentence(step, last, estimate_of_end(self, step, last), self.latest, self.order))
 end
 
----Shows a line of metrics: one that stays, in run.log too, not more often than every `seconds` and every
----`every` steps, and on a terminal always the newest.
+---Shows a line of metrics: as a permanent line, also in run.log, at most every `seconds` and every `every` steps;
+---on a terminal always as the status line.
 ---@param line table
 ---@param last integer
 ---@param order seqrun.Shown[] of its losses
@@ -151,7 +151,7 @@ function Progress:show(line, last, order)
   end
 end
 
----Leaves the terminal with whole lines.
+---Clears the status line and closes the log.
 function Progress:close()
   wipe(self)
   if self.file then self.file:close() end

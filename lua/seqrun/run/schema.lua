@@ -11,7 +11,7 @@ local MANY = 1 << 30
 local later = true
 
 local data = c.map {
-  { "file", c.path { required = true, doc = "data set written by recipes/prepare.lua" } },
+  { "file", c.path { required = true, doc = "data set (.sqr), as written by recipes/prepare.lua" } },
   { "held", c.number { default = 0.05, min = 0, max = 0.5,
     doc = "fraction of the tokens held out for evaluation, from the end of the data set" } },
   { "max_len", c.integer { default = 128, min = 8, max = 65535,
@@ -28,22 +28,22 @@ local pack = c.map {
   { "solver", c.string { default = "optimal",
     doc = "packing algorithm, built in or added by sr.pack.register(); see seqrun pack --compare" } },
   { "max_seqs", c.integer { optional = true, min = 1, max = 65535, word = "auto",
-    doc = "maximum sequences per pack; none: no limit; auto: as few as pack nearly as well" } },
+    doc = "maximum sequences per pack; none: no limit; auto: the lowest limit that packs almost as well as none" } },
 }
 
 local batch = c.map {
   { "sequences", c.integer { default = 32, min = 1, max = MANY,
-    doc = "global batch size: sequences per update, on average (by packs) or exactly (by sequences)" } },
+    doc = "global batch size: sequences per update, on average (by: packs) or exactly (by: sequences)" } },
   { "by", c.enum({ "packs", "sequences" }, { default = "packs",
     doc = "packs: whole packs of the epoch's plan; sequences: exactly batch.sequences, packed inside the update" }) },
   { "micro_packs", c.integer { default = 8, min = 1, max = MANY,
     doc = "packs per micro-batch; gradients accumulate over the micro-batches of an update" } },
   { "shares", c.integer { optional = true, min = 1, max = 4096,
-    doc = "parts of an update summed in a tree, equally many micro-batches each; none: one each, at most 8 parts" } },
+    doc = "parts of an update whose gradients are summed in a fixed tree; none: one per micro-batch, at most 8" } },
   { "adjust", c.enum({ "batch", "betas" }, { default = "batch",
-    doc = "batch: fewer packs per update; betas: batch.sequences packs per update, betas^factor" }) },
+    doc = "batch: fewer packs per update; betas: batch.sequences packs, and betas^factor" }) },
   { "loss", c.enum({ "token", "sequence" }, { default = "token",
-    doc = "average over the items of a loss (such as masked tokens), or over sequences" }) },
+    doc = "token: mean over the items of a loss (masked tokens); sequence: over sequences" }) },
 }
 
 local optimizer = c.map {
@@ -54,7 +54,7 @@ local optimizer = c.map {
   { "decay", c.number { default = 0.01, min = 0, doc = "weight decay; not applied to biases and LayerNorm" } },
   { "clip", c.number { default = 1.0, min = 0, doc = "maximum gradient norm; 0: no clipping" } },
   { "max_skipped", c.integer { default = 10, min = 1, max = MANY,
-    doc = "stop after this many updates in a row with NaN or infinity" } },
+    doc = "stop after this many consecutive updates with NaN or infinity" } },
 }
 
 local rate = c.map {
@@ -69,9 +69,9 @@ local rate = c.map {
 }
 
 local init = c.map {
-  { "from", c.path { optional = true, doc = "run or checkpoint to initialize from" } },
+  { "from", c.path { optional = true, doc = "run or checkpoint to initialize from; none: random weights" } },
   { "carry", c.enum({ "weights", "moments" }, { default = "weights",
-    doc = "what to load from it: weights, or weights and optimizer moments" }) },
+    doc = "weights: load the weights; moments: load the optimizer moments as well" }) },
 }
 
 local save = c.map {
@@ -83,7 +83,7 @@ local save = c.map {
   { "grace", c.duration { default = 20.0, min = 0, changeable = later,
     doc = "seconds to finish the current step after a signal" } },
   { "max_failures", c.integer { default = 3, min = 1, max = MANY, changeable = later,
-    doc = "stop after this many failed checkpoints in a row (disk full)" } },
+    doc = "stop after this many consecutive failed checkpoints (disk full)" } },
 }
 
 local eval = c.map {
@@ -96,18 +96,18 @@ local eval = c.map {
 local log = c.map {
   { "every", c.integer { default = 10, min = 1, doc = "steps between lines of metrics.jsonl" } },
   { "seconds", c.number { default = 30, min = 0, changeable = later,
-    doc = "minimum seconds between progress lines when stderr is not a terminal" } },
+    doc = "minimum seconds between progress lines" } },
 }
 
 local keys = {
   { "steps", c.integer { optional = true, min = 1,
-    doc = "updates of this run; none: as many as the rest of the schedule takes" } },
+    doc = "updates of this run; none: until the end of the schedule" } },
   { "seed", c.integer { default = 42, min = 0, doc = "random seed" } },
   { "device", c.string { default = "cpu", doc = "device to train on; one of sr.devices()" } },
   { "precision", c.enum({ "f32", "bf16" }, { default = "f32",
-    doc = "of activations and of the weights that ops read; optimizer state, gradients and norms stay f32" }) },
+    doc = "dtype of activations and weights in ops; master weights, gradients and moments stay f32" }) },
   { "threads", c.integer { optional = true, min = 1, max = 1024, changeable = later,
-    doc = "CPU threads; none: as many as the machine allows" } },
+    doc = "CPU threads; none: all that are available" } },
   { "budget", c.duration { optional = true, changeable = later,
     doc = "time limit, such as 2h; the run then stops and can be resumed" } },
   { "peak_flops", c.number { optional = true, min = 1, changeable = later,
@@ -125,14 +125,14 @@ local rules = {
     keys = { "batch.by", "batch.adjust" },
     check = function(by, adjust)
       if by == "packs" or adjust == "batch" then return nil end
-      return "batch.adjust=betas is for updates of packs; set batch.by=packs, or leave out batch.adjust"
+      return "batch.adjust=betas requires batch.by=packs; set it, or leave out batch.adjust"
     end,
   },
   {
     keys = { "rate.warmup", "rate.total" },
     check = function(warmup, total)
       if warmup < total then return nil end
-      return ("the warmup takes %d of %d steps; lower rate.warmup or raise rate.total"):format(warmup, total)
+      return ("warmup is %d of %d steps; lower rate.warmup or raise rate.total"):format(warmup, total)
     end,
   },
   {
@@ -160,8 +160,8 @@ local rules = {
 }
 
 ---@class seqrun.Keys
----@field keys? table[] { name, type }, as config.map takes them
----@field rules? table[] as config.load takes them
+---@field keys? table[] { name, type }, as for config.map
+---@field rules? table[] as for config.load
 
 ---The keys of a run: those of every run, and those of each part.
 ---@param ... seqrun.Keys of a task, of a recipe

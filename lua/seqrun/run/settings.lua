@@ -5,7 +5,7 @@ local failure = require("seqrun.failure")
 local options = require("seqrun.run.options")
 local sys = require("seqrun.core.sys")
 
----Options of a run that mean nothing where nothing is trained.
+---Options of a training run, rejected here.
 local RUN_ONLY = { resume = "--resume", max_steps = "--max-steps", json_log = "--json-log" }
 
 ---The values, and the options of the command line.
@@ -15,7 +15,7 @@ local RUN_ONLY = { resume = "--resume", max_steps = "--max-steps", json_log = "-
 return function(spec)
   local request = options.read(spec.recipe)
   for field, name in pairs(RUN_ONLY) do
-    if request[field] then failure.raise("config", "%s: %s has no steps", name, request.file) end
+    if request[field] then failure.raise("config", "%s does not apply to %s: it trains nothing", name, request.file) end
   end
   local beside = request.file:gsub("%.lua$", "") .. ".yaml"
   local file, arguments = sys.exists(beside) and beside or nil, {}

@@ -1,4 +1,4 @@
--- summary.lua - the last lines of a run; the speed-up over padding is measured, not assumed.
+-- summary.lua - the last lines of a run, with the measured speed-up over padding.
 
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
@@ -24,7 +24,7 @@ local function time_of(model, batches)
   return seconds
 end
 
----The sequences of the first micro-batch of the run: uids and epoch.  A small data set may give it several
+---The sequences of the first micro-batch of the run: uids and epoch.  With a small data set it may span several
 ---epochs, the later ones with more examples than the first.
 local function some_sequences(self)
   self.loader:seek(self.first_cursor)
@@ -37,7 +37,7 @@ local function some_sequences(self)
   return uids, batch.epoch
 end
 
----The same sequences in two arrangements, in micro-batches of about as many rows.
+---The same sequences in two arrangements, in micro-batches of about the same number of rows.
 local function arrangements(self)
   local uids, epoch = some_sequences(self)
   local loader, packed, padded = self.loader, {}, {}
@@ -50,7 +50,7 @@ local function arrangements(self)
   return packed, padded, #uids
 end
 
----Measures packed and padded in turn, three times, and keeps the better time of each.
+---Times packed and padded alternately, three times each, and keeps the best.
 local function speed_up(self)
   local estimate = (self.progress:estimate(1) or 0) * (1 + self.loader:summary().factor) * 3
   if estimate > MOST_SECONDS then
@@ -68,7 +68,7 @@ local function speed_up(self)
     text.duration(best[1]), text.duration(best[2]))
 end
 
----A loss beside its baseline: ", unigram model 6.250: 1.250 nats below".
+---Compares a loss with its baseline: ", unigram model 6.250: 1.250 nats below".
 local function compared(line, name, baselines)
   for _, baseline in ipairs(baselines) do
     local value = baseline.loss == name and line[baseline.metric]
@@ -84,7 +84,7 @@ end
 ---@param line table of metrics
 ---@param order seqrun.Shown[]
 ---@param baselines seqrun.Baseline[]
----@return string[] # one text a loss
+---@return string[] # one text per loss
 function summary.scores(line, order, baselines)
   local lines = {}
   for _, shown in ipairs(order) do
@@ -98,7 +98,7 @@ function summary.scores(line, order, baselines)
 end
 
 ---Model FLOP utilisation of this session, by both formulas.
----@param flops number done, as model:flops counts
+---@param flops number as counted by model:flops
 ---@param simple number 6 x parameters x real tokens
 ---@param available number peak x seconds
 function summary.mfu(flops, simple, available)
@@ -121,7 +121,7 @@ function summary.tell(self)
     local simple = 6 * self.model.params:count() * (w.tokens - self.tokens_before)
     say("  mfu        %s", summary.mfu(self.work, simple, peak * seconds))
   end
-  say("  packing    %s of all slots are real tokens", text.percent(w.tokens / math.max(1, w.slots)))
+  say("  packing    %s of the slots are real tokens", text.percent(w.tokens / math.max(1, w.slots)))
   if self.config.pack.arrange == "packed" then say("  packed     %s", speed_up(self)) end
   local result = self.result
   for _, score in ipairs(result and summary.scores(result.line, result.order, self.baselines) or {}) do

@@ -1,6 +1,6 @@
--- tally.lua - named losses added up, whatever their names: sums by key, and the order in which to print them.
+-- tally.lua - sums of named losses, and the order in which to print them.
 --
--- Tensors stay on the device until `read`, which fetches all of them in one copy.
+-- Tensors stay on the device until `read` fetches all of them in one copy.
 
 local tensor = require("seqrun.tensor")
 
@@ -14,7 +14,7 @@ Tally.__index = Tally
 ---@field accuracy boolean
 ---@field metrics string[] further ones
 
----Scalars that may wait on the device before they are read.
+---Maximum number of scalars kept on the device.
 local MOST_PENDING = 256
 
 ---@return seqrun.Tally
@@ -72,8 +72,8 @@ end
 ---Adds the losses of a micro-batch.
 ---@param sums table<string, number> added to, also by later reads
 ---@param losses seqrun.Losses
----@param seen table<string, boolean> names that this update has had; empty at its first micro-batch
----@param by_items? boolean mean over items; else over updates, of what they minimised
+---@param seen table<string, boolean> names seen in this update; empty at its first micro-batch
+---@param by_items? boolean mean over items; else over updates, of the values that were minimised
 function Tally:take(sums, losses, seen, by_items)
   for _, loss in ipairs(losses) do take_loss(self, sums, seen, loss, by_items) end
   if losses.total and not by_items then queue(self, sums, "loss", losses.total) end
@@ -89,7 +89,7 @@ local function values_of(scalars)
   return tensor.cat(flat):totable()
 end
 
----Reads what is still on the device.
+---Reads all pending scalars.
 function Tally:read()
   local by_dtype = {}
   for i, item in ipairs(self.pending) do
@@ -112,7 +112,7 @@ end
 
 local function ratio(a, b) return a and b and b > 0 and a / b or nil end
 
----Writes the metrics of sums that have been read.
+---Writes the metrics of sums that have been read into a line.
 ---@param sums table<string, number>
 ---@param line table
 function Tally:metrics(sums, line)

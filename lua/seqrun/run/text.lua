@@ -1,4 +1,4 @@
--- text.lua - quantities as a person reads them.
+-- text.lua - human-readable quantities.
 
 local text = {}
 

@@ -1,18 +1,18 @@
--- window.lua - what the steps of one line of metrics add up to, and the totals of the whole run.
+-- window.lua - sums over the steps of one line of metrics, and the totals of the whole run.
 --
--- Scalars of losses stay on the device until somebody asks (`settle`), so a step waits for nothing.
--- Everything here can be saved and taken up again, so that a resumed run writes the same lines: an update
--- adds up for itself and then counts as a whole, so the sums are the same whenever they are settled.
+-- Loss scalars stay on the device until `settle` reads them, so a step never waits.  The state can be saved and
+-- restored, so that a resumed run writes the same lines: each update is summed alone and then added as a whole, so
+-- the sums do not depend on when they are settled.
 
 local tally = require("seqrun.run.tally")
 
 local Window = {}
 Window.__index = Window
 
----Those that are kept over the whole run as well.
+---Also summed over the whole run.
 local TOTALS = { "sequences", "tokens", "slots" }
 
----sums: of the line; update: of the update under way; done: updates whose scalars are not all read.
+---sums: of the line; update: of the current update; done: updates with scalars still to be read.
 local function new()
   return setmetatable({
     sums = {}, update = {}, done = {}, seen = {}, tally = tally.new(), sequences = 0, tokens = 0, slots = 0,
@@ -31,7 +31,7 @@ function Window:add(batch, losses, flops)
   self.tally:take(self.update, losses, self.seen)
 end
 
----Reads what is still on the device.
+---Reads all pending scalars.
 function Window:settle()
   self.tally:read()
   for _, update in ipairs(self.done) do
@@ -42,7 +42,7 @@ end
 
 local function begin_update(self) self.update, self.seen = {}, {} end
 
----The update under way is complete: it took `seconds`, of which `wait` went by without data; its heaviest
+---Ends the current update: it took `seconds`, of which `wait` were spent waiting for data; its most expensive
 ---micro-batch costs `imbalance` times the mean.
 function Window:step(seconds, wait, imbalance)
   local update = self.update
@@ -52,7 +52,7 @@ function Window:step(seconds, wait, imbalance)
   begin_update(self)
 end
 
----Forgets the update under way.
+---Discards the current update.
 function Window:drop()
   self:settle()
   begin_update(self)
@@ -60,8 +60,8 @@ end
 
 local function ratio(a, b) return a and b and b > 0 and a / b or nil end
 
----The line of metrics of this window, which begins anew.
----@param peak number|nil floating-point operations that the device can do a second
+---The line of metrics of this window, which is then reset.
+---@param peak number|nil peak FLOP/s of the device
 ---@return table
 function Window:line(peak)
   self:settle()
@@ -77,7 +77,7 @@ function Window:line(peak)
   return line
 end
 
----A plain table that `restore` takes.
+---A plain table for `restore`.
 function Window:state()
   self:settle()
   return {

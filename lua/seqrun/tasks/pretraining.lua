@@ -1,4 +1,4 @@
--- pretraining.lua - the task of BERT's pretraining: masked tokens, next sentences, a BERT from scratch.
+-- pretraining.lua - BERT pretraining: masked LM and next-sentence prediction.
 
 local c = require("seqrun.config")
 local failure = require("seqrun.failure")
@@ -8,30 +8,32 @@ local pretraining = {}
 
 local data = c.map {
   { "short_seq_prob", c.number { default = 0.1, min = 0, max = 1,
-    doc = "probability that a pair is cut to a random length" } },
-  { "nsp", c.boolean { default = true, doc = "next-sentence prediction: draw sentence pairs and train the NSP head" } },
+    doc = "probability that a sentence pair gets a random shorter length" } },
+  { "nsp", c.boolean { default = true,
+    doc = "next-sentence prediction: sample sentence pairs and train the NSP head" } },
 }
 
 local mask = c.map {
   { "prob", c.number { default = 0.15, min = 0.01, max = 0.9, doc = "fraction of the tokens to mask" } },
-  { "max", c.integer { default = 20, min = 1, max = 65535, doc = "maximum masked tokens a sequence" } },
+  { "max", c.integer { default = 20, min = 1, max = 65535, doc = "maximum masked tokens per sequence" } },
   { "whole_word", c.boolean { default = false, doc = "whole-word masking" } },
 }
 
 local model = c.map {
   { "hidden_size", c.integer { default = 768, min = 1, max = 65536, doc = "hidden size" } },
-  { "num_hidden_layers", c.integer { default = 12, min = 1, max = 1024, doc = "number of encoder layers" } },
+  { "num_hidden_layers", c.integer { default = 12, min = 1, max = 1024, doc = "number of layers" } },
   { "num_attention_heads", c.integer { default = 12, min = 1, max = 1024,
     doc = "number of attention heads; must divide hidden_size" } },
   { "intermediate_size", c.integer { default = 3072, min = 1, max = 1 << 20,
-    doc = "hidden size of the feed-forward block" } },
+    doc = "inner size of the feed-forward block" } },
   { "hidden_act", c.enum({ "gelu", "gelu_new", "relu" }, { default = "gelu",
     doc = "activation function; gelu: exact (erf), gelu_new: tanh approximation" }) },
-  { "hidden_dropout_prob", c.number { default = 0.1, min = 0, max = 0.9, doc = "dropout probability" } },
+  { "hidden_dropout_prob", c.number { default = 0.1, min = 0, max = 0.9,
+    doc = "dropout probability of embeddings and layer outputs" } },
   { "attention_probs_dropout_prob", c.number { default = 0.1, min = 0, max = 0.9,
     doc = "attention dropout probability" } },
   { "max_position_embeddings", c.integer { default = 512, min = 8, max = 65536,
-    doc = "number of position embeddings: the longest sequence the model can read" } },
+    doc = "number of position embeddings: the maximum sequence length of the model" } },
   { "type_vocab_size", c.integer { default = 2, min = 2, max = 65536, doc = "number of token types (segments)" } },
   { "initializer_range", c.number { default = 0.02, min = 0, doc = "standard deviation of the initial weights" } },
   { "layer_norm_eps", c.number { default = 1e-12, min = 0, doc = "epsilon of LayerNorm" } },
@@ -46,15 +48,14 @@ pretraining.rules = {
     keys = { "model.num_attention_heads", "model.hidden_size" },
     check = function(heads, hidden)
       if hidden % heads == 0 then return nil end
-      return ("hidden_size %d = %d x %d + %d; num_attention_heads must divide it"):format(
-        hidden, heads, hidden // heads, hidden % heads)
+      return ("hidden_size %d is not a multiple of num_attention_heads %d"):format(hidden, heads)
     end,
   },
   {
     keys = { "data.max_len", "model.max_position_embeddings" },
     check = function(max_len, positions)
       if max_len <= positions then return nil end
-      return ("max_len %d exceeds the %d positions of the model; raise model.max_position_embeddings"):format(
+      return ("max_len %d exceeds the %d position embeddings of the model; raise model.max_position_embeddings"):format(
         max_len, positions)
     end,
   },
@@ -64,11 +65,12 @@ pretraining.rules = {
 ---@param cfg table
 ---@param corpus seqrun.Corpus
 ---@param part "train"|"held"
----@param plan? string a saved plan, used for the epoch that it fits
+---@param plan? string a saved plan, used for its epoch
 ---@return table
 function pretraining.loader_options(cfg, corpus, part, plan)
   if cfg.data.nsp and corpus:info().kind ~= "text" then
-    failure.raise("config", "%s holds given examples, not sentences to pair; set data.nsp=false", cfg.data.file)
+    failure.raise("config", "%s contains fixed examples, not text to sample sentence pairs from; set data.nsp=false",
+      cfg.data.file)
   end
   local options = parts.loader_options(cfg, corpus, part, plan)
   options.mask, options.nsp, options.short_seq_prob = cfg.mask, cfg.data.nsp, cfg.data.short_seq_prob
