@@ -129,34 +129,34 @@ void lsr_class(lua_State *L, const char *name, const luaL_Reg *methods, lua_CFun
     lua_pop(L, 1);
 }
 
-void *lsr_newbox_with(lua_State *L, size_t size, const char *class, int values) {
+void *lsr_newbox_with(lua_State *L, size_t size, const char *type, int values) {
     void *box = lua_newuserdatauv(L, size, values);
     memset(box, 0, size);
-    luaL_setmetatable(L, class);
+    luaL_setmetatable(L, type);
     return box;
 }
 
-void *lsr_newbox(lua_State *L, size_t size, const char *class) {
-    return lsr_newbox_with(L, size, class, 0);
+void *lsr_newbox(lua_State *L, size_t size, const char *type) {
+    return lsr_newbox_with(L, size, type, 0);
 }
 
 /* Pushes "a tensor" for "seqrun.Tensor". */
-static const char *push_class(lua_State *L, const char *class) {
+static const char *push_class(lua_State *L, const char *type) {
     char name[40];
-    const char *dot = strrchr(class, '.');
-    snprintf(name, sizeof name, "%s", dot != NULL ? dot + 1 : class);
+    const char *dot = strrchr(type, '.');
+    snprintf(name, sizeof name, "%s", dot != NULL ? dot + 1 : type);
     name[0] = (char)tolower((unsigned char)name[0]);
     return lua_pushfstring(L, "%s %s", strchr("aeio", name[0]) != NULL ? "an" : "a", name);
 }
 
-void *lsr_checkbox(lua_State *L, int arg, const char *class) {
-    void *box = luaL_testudata(L, arg, class);
-    if (box == NULL) lsr_typeerror(L, arg, push_class(L, class));
+void *lsr_checkbox(lua_State *L, int arg, const char *type) {
+    void *box = luaL_testudata(L, arg, type);
+    if (box == NULL) lsr_typeerror(L, arg, push_class(L, type));
     return box;
 }
 
-void *lsr_checkobject(lua_State *L, int arg, const char *class, const char *gone) {
-    void **box = lsr_checkbox(L, arg, class);
+void *lsr_checkobject(lua_State *L, int arg, const char *type, const char *gone) {
+    void **box = lsr_checkbox(L, arg, type);
     if (*box == NULL) lsr_argerror(L, arg, gone);
     return *box;
 }

@@ -49,20 +49,20 @@ int lsr_done(lua_State *L, sr_status status);
 void lsr_class(lua_State *L, const char *name, const luaL_Reg *methods, lua_CFunction release);
 
 /* Pushes a box of a class, with user values or without. */
-void *lsr_newbox(lua_State *L, size_t size, const char *class);
-void *lsr_newbox_with(lua_State *L, size_t size, const char *class, int values);
+void *lsr_newbox(lua_State *L, size_t size, const char *type);
+void *lsr_newbox_with(lua_State *L, size_t size, const char *type, int values);
 
 /* The box of an argument, or an argument error that names the class. */
-void *lsr_checkbox(lua_State *L, int arg, const char *class);
+void *lsr_checkbox(lua_State *L, int arg, const char *type);
 /* The pointer that the box of an argument holds; `gone` is the argument error when it is NULL, such
  * as "the file was closed". */
-void *lsr_checkobject(lua_State *L, int arg, const char *class, const char *gone);
+void *lsr_checkobject(lua_State *L, int arg, const char *type, const char *gone);
 
 /* Defines the release function `name` of a class whose boxes hold one pointer; `drop` takes NULL.
  */
-#define LSR_RELEASE(name, class, type, drop)                                                       \
+#define LSR_RELEASE(name, box_type, type, drop)                                                    \
     static int name(lua_State *L) {                                                                \
-        type **box = lsr_checkbox(L, 1, class);                                                    \
+        type **box = lsr_checkbox(L, 1, box_type);                                                 \
         type *object = *box;                                                                       \
         *box = NULL;                                                                               \
         drop(object);                                                                              \

@@ -81,7 +81,7 @@ sr_status lsr_settarget(lua_State *L, sr_batch *b, int number, int rows, int lab
     int64_t count = (int64_t)lua_rawlen(L, rows), values = (int64_t)lua_rawlen(L, labels);
     if (values != count * t->columns)
         lsr_error(L, "target '%s': %I rows need %I labels, got %I", t->name, (lua_Integer)count,
-                  (lua_Integer)(count * t->columns), (lua_Integer)values);
+                  (lua_Integer)count * t->columns, (lua_Integer)values);
     int32_t *row = lsr_scratch(L, count, sizeof *row);
     int32_t *label = lsr_scratch(L, values, sizeof *label);
     for (int64_t i = 0; i < count; i++)

@@ -228,8 +228,10 @@ static void reading_at(void) {
     int fd = open(in_scratch("at"), O_RDONLY);
     CHECK_OK(sr_file_pread(fd, bytes, 4, 6, "at"));
     CHECK(memcmp(bytes, "6789", 4) == 0);
-    CHECK_FAILS(sr_file_pread(fd, bytes, 5, 6, "at"), SR_EDATA, "at: truncated: expected 1 more bytes");
-    CHECK_FAILS(sr_file_pread(fd, bytes, 8, UINT64_MAX - 3, "at"), SR_EDATA, "too large for a file");
+    CHECK_FAILS(sr_file_pread(fd, bytes, 5, 6, "at"), SR_EDATA,
+                "at: truncated: expected 1 more bytes");
+    CHECK_FAILS(sr_file_pread(fd, bytes, 8, UINT64_MAX - 3, "at"), SR_EDATA,
+                "too large for a file");
     CHECK_OK(sr_file_pread(fd, bytes, 0, 10, "at"));
     close(fd);
 }
@@ -360,7 +362,8 @@ static void failing_storage(void) {
     CHECK_FAILS(sr_file_replace(in_scratch("none/f"), "x", 1), SR_EIO,
                 "none/f: cannot create a temporary file next to it: its directory does not exist");
     CHECK_FAILS(sr_file_replace(in_scratch("swap"), "x", 1), SR_EIO, "name a file, not a dir");
-    CHECK_FAILS(sr_file_replace(in_scratch("swap/f/g"), "x", 1), SR_EIO, "part of the path is a file");
+    CHECK_FAILS(sr_file_replace(in_scratch("swap/f/g"), "x", 1), SR_EIO,
+                "part of the path is a file");
     inject(2, EIO, "read");
     CHECK_FAILS(sr_file_read(&bytes, &size, in_scratch("swap/f"), 99), SR_EIO, "cannot read");
     CHECK(bytes == NULL);

@@ -34,6 +34,7 @@ assert(sys.write_file(request.answer, json.encode(answer)))
 if type(request.resave) == "string" then
   local lock = assert(sr.checkpoint.lock(request.resave))
   local vocab = request.checkpoint .. "/vocab.txt"
-  assert(sr.checkpoint.save(request.resave, { step = 0, model = bert.params, config = bert:hf_config(), vocab = vocab }))
+  local parts = { step = 0, model = bert.params, config = bert:hf_config(), vocab = vocab }
+  assert(sr.checkpoint.save(request.resave, parts))
   lock:close()
 end
