@@ -1,7 +1,7 @@
 #include "core/batch/mask.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "core/base/mem.h"
 #include "core/base/rng.h"
@@ -104,9 +104,15 @@ static int32_t word_end(int32_t start, const int32_t *ids, int32_t len, const sr
     return end;
 }
 
-static int ascending(const void *a, const void *b) {
-    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
+/* Sorts distinct positions as bits of `scratch` (len). */
+static void sort_positions(int32_t *positions, int32_t count, int32_t len, int32_t *scratch) {
+    uint32_t *bits = (uint32_t *)scratch;
+    int32_t words = (len + 31) / 32, n = 0;
+    memset(bits, 0, (size_t)words * sizeof *bits);
+    for (int32_t i = 0; i < count; i++) bits[positions[i] / 32] |= 1u << positions[i] % 32;
+    for (int32_t w = 0; w < words; w++)
+        for (uint32_t left = bits[w]; left != 0; left &= left - 1)
+            positions[n++] = w * 32 + __builtin_ctz(left);
 }
 
 /* Selects words in random order (partial Fisher-Yates) while they fit into `limit`. */
@@ -122,7 +128,7 @@ static int32_t choose(int32_t *positions, int32_t limit, int32_t *start, int32_t
         if (count + end - first > limit) continue;
         for (int32_t i = first; i < end; i++) positions[count++] = i;
     }
-    qsort(positions, (size_t)count, sizeof *positions, ascending);
+    sort_positions(positions, count, len, start);
     return count;
 }
 
