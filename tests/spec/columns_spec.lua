@@ -296,6 +296,18 @@ describe("targets", function()
     assert.same({ false, {} }, { masked { targets = {} } })
   end)
 
+  it("are sent again when the scope that they were sent in has closed", function()
+    local batch, ids, scores = open { targets = { "mlm", "score" }, keep_ids = true }:next():batch(1)
+    for _ = 1, 2 do
+      local scope <close> = sr.scope()
+      assert.is_true(rawequal(batch.ids, batch.ids)) -- once in a scope
+      ids, scores = ids or batch.original_ids:totable(), scores or batch.targets.score.labels:totable()
+      assert.same(ids, batch.original_ids:totable())
+      assert.same(scores, batch.targets.score.labels:totable())
+      assert.equal(batch.last.layout:rows(), batch.last.rows:size(1))
+    end
+  end)
+
   it("reject spans that are half missing", function()
     local path = folder .. "/half.sqr"
     assert(sr.data.write {

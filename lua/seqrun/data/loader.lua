@@ -101,42 +101,43 @@ local CURSOR = {
 ---@field share integer its share of the update, from 1
 local Batch = {}
 
+---The targets by name, with their tensors.
+local function targets_of(self, sent)
+  local by_name = {}
+  for i, target in ipairs(self.facts) do
+    for key, tensor in pairs(sent.targets[i]) do target[key] = tensor end
+    by_name[target.name] = target
+  end
+  return by_name
+end
+
 ---The tensors of a batch: sent together when the first is asked for, to the current device, in the scope open
 ---then; again when that has closed.
 local function uploaded(self)
   local sent = rawget(self, "sent")
   if not sent or not sent.ids:is_live() then
     sent = self.core:upload(self.number)
+    sent.targets = targets_of(self, sent)
+    local layout = sent.last_rows and self.core:last_layout(self.number)
+    sent.last = layout and { layout = layout, rows = sent.last_rows } or nil
     rawset(self, "sent", sent)
   end
   return sent
 end
 
+local SENT = { ids = true, types = true, original_ids = true, targets = true, last = true }
+
 local MAKE = {
   layout = function(self) return self.core:layout(self.number) end,
-  ids = function(self) return uploaded(self).ids end,
-  types = function(self) return uploaded(self).types end,
-  original_ids = function(self) return uploaded(self).original_ids end,
-  targets = function(self)
-    local by_name = {}
-    for i, target in ipairs(self.facts) do
-      for key, tensor in pairs(uploaded(self).targets[i]) do target[key] = tensor end
-      by_name[target.name] = target
-    end
-    return by_name
-  end,
   target_names = function(self)
     local names = {}
     for i, target in ipairs(self.facts) do names[i] = target.name end
     return names
   end,
-  last = function(self)
-    local layout = self.core:last_layout(self.number)
-    return layout and { layout = layout, rows = uploaded(self).last_rows }
-  end,
 }
 
 function Batch:__index(key)
+  if SENT[key] then return uploaded(self)[key] end
   local make = MAKE[key]
   if not make then return Batch[key] end
   local value = make(self)
