@@ -7,6 +7,7 @@ local Orders = require("seqrun.data.order")
 local shares = require("seqrun.data.shares")
 local solver = require("seqrun.data.solver")
 local targets = require("seqrun.data.targets")
+require("seqrun.core.tensor") -- batches have tensors and layouts
 
 ---Ends when a total of the cursor reaches `updates`, `sequences`, `raw_tokens` or `real_tokens`.  By sequences, a stage
 ---that draws from the same sequences goes on in the same pass; any other begins a pass of its own.
