@@ -46,6 +46,7 @@ struct sr_ingest {
     uint16_t *short_ids;
     size_t short_room;
     bool paragraph_ended;
+    bool finished;            /* vocabulary and metadata are written */
     uint64_t document_read;   /* sentences of the document read so far */
     uint64_t document_stored; /* of those, written */
     sr_ingest_counts counts;
@@ -308,7 +309,8 @@ static sr_status write_meta(sr_ingest *in, const sr_vocab *v) {
     return in->source_name != NULL ? sr_shard_set_meta(w, "source", in->source_name) : SR_OK;
 }
 
-static sr_status finish(sr_ingest *in) {
+sr_status sr_ingest_finish(uint64_t *digest, sr_ingest *in) {
+    if (in->finished) return sr_shard_finish(digest, in->writer);
     const sr_vocab *v = sr_tokenizer_vocab(in->opts.tokenizer);
     if (in->counts.documents == 0)
         return sr_fail(SR_EDATA,
@@ -316,11 +318,14 @@ static sr_status finish(sr_ingest *in) {
                        " files); use other text",
                        sr_source_count(in->source).bytes, sr_source_count(in->source).files);
     SR_TRY(write_vocab(in->writer, v));
-    return write_meta(in, v);
+    SR_TRY(write_meta(in, v));
+    in->finished = true;
+    return sr_shard_finish(digest, in->writer);
 }
 
 sr_status sr_ingest_commit(sr_ingest *in) {
-    sr_status st = finish(in);
+    uint64_t digest;
+    sr_status st = sr_ingest_finish(&digest, in);
     if (st == SR_OK) {
         st = sr_shard_commit(in->writer);
         in->writer = NULL;

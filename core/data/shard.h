@@ -126,6 +126,10 @@ sr_status sr_shard_append(sr_shard_writer *w, int column, const void *elements, 
 /* Sets or replaces a metadata entry. */
 sr_status sr_shard_set_meta(sr_shard_writer *w, const char *key, const char *value);
 
+/* Writes what is buffered; only sr_shard_commit() or sr_shard_abort() may follow.  *digest is what
+ * sr_shard_digest() of the file will be. */
+sr_status sr_shard_finish(uint64_t *digest, sr_shard_writer *w);
+
 /* Writes the rest and moves the file to its path.  Frees the writer, also on failure. */
 sr_status sr_shard_commit(sr_shard_writer *w);
 void sr_shard_abort(sr_shard_writer *w); /* removes the file; may be NULL */

@@ -230,11 +230,36 @@ static sr_status write_end(sr_shard_writer *w, const buffer *directory) {
     return put(w, trailer, sizeof trailer);
 }
 
+static sr_status flush_all(sr_shard_writer *w) {
+    for (int i = 0; i < w->columns; i++)
+        if (w->column[i].used > 0) SR_TRY(flush(w, i));
+    return SR_OK;
+}
+
+/* The hashes of a column's blocks, in order, as sr_shard_digest() reads them. */
+static void collect_hashes(uint64_t *out, const sr_shard_writer *w, int column) {
+    for (size_t i = 0; i < w->records; i++)
+        if (w->record[i].column == (uint32_t)column) *out++ = w->record[i].hash;
+}
+
+sr_status sr_shard_finish(uint64_t *digest, sr_shard_writer *w) {
+    uint64_t *hashes;
+    SR_TRY(flush_all(w));
+    SR_TRY(sr_new(&hashes, w->records));
+    *digest = 0;
+    for (int i = 0; i < w->columns; i++) {
+        const column *c = &w->column[i];
+        collect_hashes(hashes, w, i);
+        *digest = sr_shard_hash(c->name, strlen(c->name), *digest);
+        *digest = sr_shard_hash(hashes, (size_t)c->blocks * sizeof *hashes, *digest);
+    }
+    sr_free(hashes);
+    return SR_OK;
+}
+
 sr_status sr_shard_commit(sr_shard_writer *w) {
     buffer directory = {0};
-    sr_status st = SR_OK;
-    for (int i = 0; st == SR_OK && i < w->columns; i++)
-        if (w->column[i].used > 0) st = flush(w, i);
+    sr_status st = flush_all(w);
     if (st == SR_OK) st = build_directory(&directory, w);
     if (st == SR_OK) st = write_end(w, &directory);
     if (st == SR_OK) st = sr_draft_commit(&w->draft);

@@ -89,6 +89,18 @@ static int ingest_counts(lua_State *L) {
     return 1;
 }
 
+/* ingest:digest() -> string | nil, message, code: after the last step; dataset:info().digest to be
+ */
+static int ingest_digest(lua_State *L) {
+    uint64_t digest;
+    char text[17];
+    sr_status st = sr_ingest_finish(&digest, check_ingest(L)->in);
+    if (st != SR_OK) return lsr_result(L, st);
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)digest);
+    lua_pushstring(L, text);
+    return 1;
+}
+
 /* ingest:commit() -> true | nil, message, code */
 static int ingest_commit(lua_State *L) {
     ingest *i = check_ingest(L);
@@ -100,11 +112,9 @@ static int ingest_commit(lua_State *L) {
 
 /* ---- classes ---- */
 
-static const luaL_Reg ingest_methods[] = {{"step", ingest_step},
-                                          {"counts", ingest_counts},
-                                          {"commit", ingest_commit},
-                                          {"close", ingest_close},
-                                          {NULL, NULL}};
+static const luaL_Reg ingest_methods[] = {{"step", ingest_step},     {"counts", ingest_counts},
+                                          {"digest", ingest_digest}, {"commit", ingest_commit},
+                                          {"close", ingest_close},   {NULL, NULL}};
 
 void lsr_open_prepare(lua_State *L) {
     lsr_class(L, INGEST, ingest_methods, ingest_close);

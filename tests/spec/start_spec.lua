@@ -151,7 +151,7 @@ describe("changed data", function()
   it("is not written over by prepare, unless told to", function()
     local place = folder .. "/prepare"
     assert(sys.make_dirs(place))
-    local out, text = place .. "/x.sqr", "One sentence. Another one.\n\nMore of it.\n"
+    local out, text = place .. "/x.sqr", "W1 w2 w3. Another one.\n\nW4 of it.\n"
     local input, vocab = program.write(place, "a.txt", text), "tests/data/model/tiny/vocab.txt"
     local function prepare(changes)
       local given = { inputs = { input }, out = out, vocab = vocab }
@@ -172,6 +172,8 @@ describe("changed data", function()
     refused({ format = "lines" }, "was made with format 'prose', not 'lines'")
     refused({ vocab = { size = 60 } }, "has another vocabulary")
     program.write(place, "a.txt", text .. "And more.\n")
+    refused({}, "holds another text")
+    program.write(place, "a.txt", (text:gsub("w2", "w9"))) -- as many tokens
     refused({}, "holds another text")
     assert(prepare { overwrite = true })
     program.write(place, "note", "mine")

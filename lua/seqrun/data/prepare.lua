@@ -176,7 +176,7 @@ local function prepare(options, inputs)
   if not ingest then return nil, message, code end
   local guard <close> = ingest
   counts, message, code = work(ingest, options)
-  if counts and before then done, message, code = replace.check_counts(before, options.out, counts) end
+  if counts and before then done, message, code = replace.check_text(before, options.out, ingest) end
   if not counts or done == nil and before then return nil, message, code end
   done, message, code = commit(options, ingest, vocab)
   if not done then return nil, message, code end

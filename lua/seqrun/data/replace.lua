@@ -49,18 +49,20 @@ function replace.check_settings(before, out, wanted)
   return true
 end
 
----Whether the text that was read is as long as the old one.
+---Whether the text that was read is the old one.
 ---@param before table
 ---@param out string
----@param counts table<string, number>
+---@param ingest seqrun.core.data.ingest after its last step
 ---@return true|nil
 ---@return string? message
 ---@return string? code
-function replace.check_counts(before, out, counts)
-  local old, new = before.about.tokens, counts.tokens
-  if old == new and before.about.documents == counts.documents then return true end
-  return refuse(out, "holds another text (%d tokens in %d documents, not %d in %d)", old, before.about.documents, new,
-    counts.documents)
+function replace.check_text(before, out, ingest)
+  local digest, message, code = ingest:digest()
+  if not digest then return nil, message, code end
+  if digest == before.about.digest then return true end
+  local old, new = before.about, ingest:counts()
+  return refuse(out, "holds another text (%d tokens in %d documents; the new one has %d in %d)", old.tokens,
+    old.documents, new.tokens, new.documents)
 end
 
 return replace

@@ -103,6 +103,12 @@ function ingest:step() end
 ---@return table<string, integer>
 function ingest:counts() end
 
+---Completes the file, after the last step: the digest that the data set will have.
+---@return string? digest
+---@return string? message
+---@return string? code
+function ingest:digest() end
+
 ---Puts the file in its place.
 ---@return true? done
 ---@return string? message
