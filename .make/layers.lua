@@ -1,9 +1,9 @@
--- Checks the layers: a folder may include only itself and lower layers, those before it in `core`.
+-- Checks the layers: a directory may include only itself and lower layers, those before it in `core`.
 -- Prints every violation and exits with 1 if there is any.
 
 local core = { "base", "text", "data", "pack", "batch", "tensor", "train", "store" }
 
---- What a folder may include: "core/base" -> { ["core/base"] = true }.
+--- What a directory may include: "core/base" -> { ["core/base"] = true }.
 local allowed, so_far = {}, {}
 for _, name in ipairs(core) do
   so_far[#so_far + 1] = "core/" .. name

@@ -48,7 +48,7 @@ for h in $headers; do
     case $h in tests/*) ;; *) alone "$h" c++17 g++ c++ ;; esac
 done
 
-begin "layers: folders include only themselves and lower layers; only lua/bind includes lua.h"
+begin "layers: directories include only themselves and lower layers; only lua/bind includes lua.h"
 build-lint/seqrun .make/layers.lua || bad layers
 
 begin "no file exceeds 600 lines"

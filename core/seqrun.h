@@ -1,6 +1,6 @@
-/* seqrun.h - all of core by one include, and the map of its folders.
+/* seqrun.h - all of core by one include, and the map of its directories.
  *
- * A folder uses itself and those before it.  Nothing here knows Lua, prints or exits.
+ * A directory uses itself and those before it.  Nothing here knows Lua, prints or exits.
  *
  *   base     status, memory, files, threads, keyed randomness
  *   text     bytes to sentences, words to token ids

@@ -43,7 +43,7 @@ for part in cpu cuda nccl mpi libedit hdf5; do shows "^  $part +(yes|no) " "buil
 # 1:10  the demo, a few steps of each phase
 expect 0 "a short demo" env "DEMO_OUT=$dir/demo" sh recipes/demo.sh "$program" --max-steps 3 --threads 2
 shows "vocabulary: 4,000 tokens" "demo"
-shows "factor [3-9]\." "demo: phase 2 packs at least three sequences a pack"
+shows "factor [3-9]\." "demo: phase 2 packs at least three sequences per pack"
 shows "times as fast as padded" "demo"
 shows "unigram" "demo"
 data=data.file=$dir/demo/novels.sqr

@@ -20,10 +20,11 @@ static sr_status packs_at(int64_t *packs, int64_t *bound, const sr_histogram *h,
 
 static void explain(sr_depth_choice *c, double tolerance, bool late) {
     double above = c->bound > 0 ? 100.0 * (double)(c->packs - c->bound) / (double)c->bound : 0;
-    int n = snprintf(c->reason, sizeof c->reason,
-                     "%d sequences a pack: %" PRId64 " packs are %.4f%% above the bound without a "
-                     "limit (tolerance %.4g%%)",
-                     c->max_seqs, c->packs, above, 100 * tolerance);
+    int n =
+        snprintf(c->reason, sizeof c->reason,
+                 "%d sequences per pack: %" PRId64 " packs are %.4f%% above the bound without a "
+                 "limit (tolerance %.4g%%)",
+                 c->max_seqs, c->packs, above, 100 * tolerance);
     if (c->packs_below > 0 && n > 0 && n < (int)sizeof c->reason)
         snprintf(c->reason + n, sizeof c->reason - (size_t)n, "; %d would need %" PRId64,
                  c->max_seqs - 1, c->packs_below);

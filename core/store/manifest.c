@@ -155,7 +155,7 @@ static bool take_name(cursor *c, char name[2 * MAX_NAME + 2]) {
 /* The block lines of a file whose size is known. */
 static sr_status parse_blocks(cursor *c, sr_manifest_file *file) {
     uint64_t blocks = file->bytes / SR_MANIFEST_BLOCK + (file->bytes % SR_MANIFEST_BLOCK != 0);
-    if (blocks > (uint64_t)(c->end - c->at) / 23) return damaged(c); /* 23 bytes a line */
+    if (blocks > (uint64_t)(c->end - c->at) / 23) return damaged(c); /* 23 bytes per line */
     SR_TRY(sr_new(&file->blocks, blocks));
     for (file->block_count = 0; (uint64_t)file->block_count < blocks; file->block_count++)
         if (!take(c, "block ") || !take_hex(c, &file->blocks[file->block_count]) || !take_end(c))

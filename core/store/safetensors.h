@@ -54,7 +54,7 @@ typedef enum sr_st_dtype {
 } sr_st_dtype;
 
 const char *sr_st_dtype_name(sr_st_dtype dtype); /* "F32" */
-size_t sr_st_dtype_size(sr_st_dtype dtype);      /* bytes an element */
+size_t sr_st_dtype_size(sr_st_dtype dtype);      /* bytes per element */
 sr_st_dtype sr_st_dtype_of(sr_dtype dtype);      /* F32 of f32, and so on */
 
 typedef struct sr_st_entry {

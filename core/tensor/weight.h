@@ -1,9 +1,9 @@
 /* weight.h - a matrix of parameters in a layout of the device's own.
  *
- * Products read a weight many times an update; a device may read it faster as tiles or padded rows.
- * Such a copy is made once an update and belongs to the parameter: its leaf holds a handle, and so
- * does what the tape saves of the leaf.  A view of other elements has none.  Kernels ask the tensor
- * for the layout; they never look one up by address.
+ * Products read a weight many times per update; a device may read it faster as tiles or padded
+ * rows. Such a copy is made once an update and belongs to the parameter: its leaf holds a handle,
+ * and so does what the tape saves of the leaf.  A view of other elements has none.  Kernels ask the
+ * tensor for the layout; they never look one up by address.
  *
  * A layout is stale when the version of the tensor's storage has moved on.  It is first built when
  * an op asks for it.  After that the optimizer step builds it again: in the pass that updates the

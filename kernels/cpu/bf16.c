@@ -1,7 +1,7 @@
 /* bf16.c - bf16 tensors through kernels that compute in f32.
  *
  * An op widens what it reads and rounds what it writes, so that every value is rounded once, at the
- * output.  Traffic: 6 bytes an element beside the kernel's own.
+ * output.  Traffic: 6 bytes per element besides the kernel's own.
  */
 #include "core/base/mem.h"
 #include "kernels/cpu/cpu.h"

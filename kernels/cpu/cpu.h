@@ -1,4 +1,4 @@
-/* cpu.h - declarations shared by the files of this folder: the state of the device, jobs on its
+/* cpu.h - declarations shared by the files of this directory: the state of the device, jobs on its
  * threads, the matrix product, and the ops in the table of cpu.c.
  *
  * The device computes in f32 and stores f32 or bf16; sums that grow long are carried in f64.  Work

@@ -1,6 +1,6 @@
 /* optim.c - the global gradient norm, AdamW and LAMB over the flat parameter store.
  *
- * Traffic   norm 4 bytes an element, AdamW 28, LAMB 40: memory bound.
+ * Traffic   norm 4 bytes per element, AdamW 28, LAMB 40: memory bound.
  * Order     a chunk is a task; norms are summed over chunks in order, in f64.
  */
 #include <math.h>

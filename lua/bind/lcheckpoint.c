@@ -1,4 +1,4 @@
-/* lcheckpoint.c - a run's folder and its checkpoints; part of seqrun.core.train. */
+/* lcheckpoint.c - a run's directory and its checkpoints; part of seqrun.core.train. */
 #include "core/store/checkpoint.h"
 
 #include "core/store/manifest.h"
@@ -9,7 +9,8 @@
 #define RUN_DIR "seqrun.core.RunDir"
 #define SAVING "seqrun.core.Saving"
 
-/* ---- the folder ------------------------------------------------------------------------------ */
+/* ---- the directory ------------------------------------------------------------------------------
+ */
 
 /* run_dir(path) -> RunDir | nil, message, code ("lock", "storage") */
 static int train_run_dir(lua_State *L) {

@@ -49,7 +49,7 @@ static sr_events *check_events(lua_State *L) {
     return lsr_checkobject(L, 1, EVENTS, "the events were closed");
 }
 
-/* events(folder, wall [, first_step]) -> Events | nil, message, code */
+/* events(directory, wall [, first_step]) -> Events | nil, message, code */
 static int train_events(lua_State *L) {
     const char *folder = luaL_checkstring(L, 1);
     double wall = luaL_checknumber(L, 2);

@@ -7,7 +7,7 @@
 
 /* A state with all libraries and ours, whose memory comes through core/base/mem.h; NULL when
  * memory does not suffice.  The environment (LUA_PATH, LUA_CPATH, LUA_INIT) has no say; modules are
- * found in `lua_dir` and in the system's Lua folders, never in the current directory. */
+ * found in `lua_dir` and in the system's Lua directories, never in the current directory. */
 lua_State *lsr_state_new(const char *lua_dir);
 void lsr_state_close(lua_State *L);
 

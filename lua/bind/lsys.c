@@ -112,7 +112,7 @@ static int sys_make_dirs(lua_State *L) {
     return lsr_done(L, sr_file_make_dirs(luaL_checkstring(L, 1)));
 }
 
-/* remove(path) -> true | nil, message, code: a file, or a folder with all that is in it */
+/* remove(path) -> true | nil, message, code: a file, or a directory with all that is in it */
 static int sys_remove(lua_State *L) {
     return lsr_done(L, sr_file_remove_tree(luaL_checkstring(L, 1)));
 }
@@ -170,7 +170,7 @@ static int sys_real_path(lua_State *L) {
     return 1;
 }
 
-/* sync_dir(path) -> true | nil, message, code: names in the folder survive a power cut */
+/* sync_dir(path) -> true | nil, message, code: names in the directory survive a power cut */
 static int sys_sync_dir(lua_State *L) {
     return lsr_done(L, sr_file_sync_dir(luaL_checkstring(L, 1)));
 }

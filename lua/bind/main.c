@@ -21,7 +21,7 @@
 
 enum { EXIT_MEMORY = 4, EXIT_STORAGE = 5, EXIT_INTERNAL = 70, MXCSR_DEFAULT = 0x1F80 };
 
-/* The folder of the Lua files: beside build/ in a checkout, else PREFIX/share/seqrun/lua. */
+/* The directory of the Lua files: beside build/ in a checkout, else PREFIX/share/seqrun/lua. */
 static void find_lua_dir(char out[PATH_MAX]) {
     char exe[PATH_MAX], try[PATH_MAX + 32];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);

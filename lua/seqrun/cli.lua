@@ -3,7 +3,7 @@
 --     seqrun                     the prompt
 --     seqrun FILE.lua ...        a recipe; `arg` holds what follows, as under `lua`
 --     seqrun -e EXPR             evaluate and print
---     seqrun COMMAND ...         a file of lua/seqrun/verbs: { summary, define(cmd), run(args) }
+--     seqrun COMMAND ...         a file of lua/seqrun/commands: { summary, define(cmd), run(args) }
 --
 -- A command's run() returns nothing or an exit code, or nil, message, code.  An error it raises is internal
 -- (70); an error that a recipe raises ends the recipe (1).  See DESIGN, "Exit codes".
@@ -49,42 +49,42 @@ end
 
 -- ---- commands -----------------------------------------------------------------------------------
 
-local function verb_folder()
-  return package.searchpath("seqrun.cli", package.path):gsub("cli%.lua$", "verbs")
+local function directory()
+  return package.searchpath("seqrun.cli", package.path):gsub("cli%.lua$", "commands")
 end
 
 ---The names of all commands.
 ---@return string[]
-function cli.verbs()
+function cli.commands()
   local names = { "help" }
-  for _, name in ipairs(failure.must(sys.list((verb_folder())))) do
+  for _, name in ipairs(failure.must(sys.list((directory())))) do
     names[#names + 1] = name:match("^(%l+)%.lua$")
   end
   table.sort(names)
   return names
 end
 
-local function is_verb(word)
-  return word:find("^%l+$") and sys.exists(verb_folder() .. "/" .. word .. ".lua")
+local function is_command(word)
+  return word:find("^%l+$") and sys.exists(directory() .. "/" .. word .. ".lua")
 end
 
 ---The parser of one command.
-local function parser_of(name, verb)
-  local parser = require("argparse")("seqrun " .. name, verb.summary)
+local function parser_of(name, command)
+  local parser = require("argparse")("seqrun " .. name, command.summary)
   parser:usage_max_width(100)
-  verb.define(parser)
+  command.define(parser)
   return parser
 end
 
-local function run_verb(name, words)
-  local verb = require("seqrun.verbs." .. name)
-  local good, args = parser_of(name, verb):pparse(words)
+local function run_command(name, words)
+  local command = require("seqrun.commands." .. name)
+  local good, args = parser_of(name, command):pparse(words)
   if not good then
     local sentence = args:gsub("\n+Did you mean '%-h'%?", ""):gsub("\n+Did", "; did"):gsub("\n+", "; ")
     complain(("%s; see seqrun %s --help"):format(sentence, name))
     return USAGE
   end
-  local results = table.pack(xpcall(verb.run, traceback, args))
+  local results = table.pack(xpcall(command.run, traceback, args))
   if not results[1] then return report(results[2], INTERNAL, "internal error, please report it: ") end
   local code, message, status = results[2], results[3], results[4]
   if code == nil and message ~= nil then
@@ -103,17 +103,17 @@ local function overview()
   print("       seqrun COMMAND ...                      see `seqrun help COMMAND`\n")
   print("options of a run:")
   print(require("seqrun.run.options").help())
-  print("\nverbs:")
-  for _, name in ipairs(cli.verbs()) do
+  print("\ncommands:")
+  for _, name in ipairs(cli.commands()) do
     local summary = name == "help" and "print this help, or a command's"
-      or require("seqrun.verbs." .. name).summary
+      or require("seqrun.commands." .. name).summary
     print(("  %-16s %s"):format(name, summary))
   end
   return 0
 end
 
-local function unknown_verb(word)
-  complain(("unknown command '%s'%s; see seqrun help"):format(word, guess.hint(word, cli.verbs())))
+local function unknown_command(word)
+  complain(("unknown command '%s'%s; see seqrun help"):format(word, guess.hint(word, cli.commands())))
   return USAGE
 end
 
@@ -121,8 +121,8 @@ local function help(words)
   local name = words[1]
   if not name or name:find("^%-") then return overview() end
   if name == "help" then return overview() end
-  if not is_verb(name) then return unknown_verb(name) end
-  print(parser_of(name, require("seqrun.verbs." .. name)):get_help())
+  if not is_command(name) then return unknown_command(name) end
+  print(parser_of(name, require("seqrun.commands." .. name)):get_help())
   return 0
 end
 
@@ -142,7 +142,7 @@ end
 ---A shipped recipe with a similar name: "; did you mean 'recipes/tiny.lua'?" or "".
 local function recipe_hint(path)
   local base, shipped = path:match("[^/]*$"), {}
-  for _, name in ipairs(sys.list((verb_folder():gsub("lua/seqrun/verbs$", "recipes"))) or {}) do
+  for _, name in ipairs(sys.list((directory():gsub("lua/seqrun/commands$", "recipes"))) or {}) do
     if name == base then return ("; did you mean 'recipes/%s'?"):format(name) end
     if name:find("%.lua$") then shipped[#shipped + 1] = name end
   end
@@ -178,7 +178,7 @@ end
 
 ---A shipped recipe can be named from any directory: recipes/tiny.lua of a checkout is next to the Lua files.
 local function find_recipe(path)
-  local shipped = verb_folder():gsub("lua/seqrun/verbs$", "") .. path
+  local shipped = directory():gsub("lua/seqrun/commands$", "") .. path
   local meant = path:find("^recipes/") and not sys.exists(path) and sys.exists(shipped)
   return meant and shipped or path
 end
@@ -196,11 +196,11 @@ local function run_recipe(words)
   end
   path = find_recipe(path)
   if path:find("%.lua$") or sys.exists(path) then return run_file(path, rest, words[0]) end
-  if is_verb(path) then
+  if is_command(path) then
     complain(("options of a command go after it: seqrun %s %s"):format(path, table.concat(rest, " ")))
     return USAGE
   end
-  return unknown_verb(path)
+  return unknown_command(path)
 end
 
 -- ---- plug-ins --------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ function cli.main(words)
   first = SAME[first] or first
   if first == "help" then return help(table.move(words, 2, #words, 1, {})) end
   if first == "-e" then return evaluate(words) end
-  if is_verb(first) then return run_verb(first, table.move(words, 2, #words, 1, {})) end
+  if is_command(first) then return run_command(first, table.move(words, 2, #words, 1, {})) end
   return run_recipe(words)
 end
 

@@ -45,7 +45,7 @@ end)
 
 check("memory", function()
   local total = sys.machine().memory
-  return total >= 2 * GIB, gib(total) .. " for this process; the demo needs 1, BERT-base about 8",
+  return total >= 2 * GIB, gib(total) .. " for this process; the demo needs 1 GiB, BERT-base about 8 GiB",
     "ulimit -v unlimited; cat /sys/fs/cgroup/memory.max"
 end)
 
@@ -69,7 +69,7 @@ end)
 check("disk", function()
   local free, message = sys.free_space(".")
   if not free then return false, message, "df -h ." end
-  return free >= 2 * GIB, gib(free) .. " free here; a checkpoint of BERT-base takes 1.3", "df -h ."
+  return free >= 2 * GIB, gib(free) .. " free here; a checkpoint of BERT-base takes 1.3 GiB", "df -h ."
 end)
 
 check("command line", function()

@@ -7,7 +7,7 @@ local failure = require("seqrun.failure")
 
 local sr = { version = require("seqrun.core.sys").build().version, must = failure.must }
 
----The parts, each a file or folder of lua/seqrun.
+---The parts, each a file or directory of lua/seqrun.
 local PARTS = {
   "checkpoint", "config", "data", "gradcheck", "metrics", "nn", "ops", "optim", "pack",
   "params", "run", "schedule", "tasks", "text",

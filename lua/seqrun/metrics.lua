@@ -52,7 +52,7 @@ local Metrics = {}
 Metrics.__index = Metrics
 
 ---Opens the metrics of a run.
----@param dir string the run's folder
+---@param dir string the run's directory
 ---@param options? { step?: integer, tensorboard?: boolean, train?: string[], eval?: string[] } step: the run goes on
 ---  after this step (0: anew); train, eval: further fields that every line of that type has
 ---@return seqrun.Metrics|nil
@@ -143,7 +143,7 @@ end
 Metrics.__close = Metrics.close
 
 ---The lines of a metrics file that can be read, and how many cannot.
----@param path string a file, or a run's folder
+---@param path string a file, or a run's directory
 ---@return table[]|nil
 ---@return integer|string damaged or the message
 ---@return string? code

@@ -10,7 +10,7 @@ local core = require("seqrun.core.text")
 
 local text = {}
 
----Reads a vocabulary: one token a line, the id is the line number from 0.
+---Reads a vocabulary: one token per line, the id is the line number from 0.
 ---@param path string
 ---@return seqrun.core.text.vocab? vocab
 ---@return string? message

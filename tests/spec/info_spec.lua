@@ -1,7 +1,7 @@
 -- seqrun info: every kind of file, and invalid ones.
 
 local checkpoint = require("seqrun.checkpoint")
-local info = require("seqrun.verbs.info")
+local info = require("seqrun.commands.info")
 local json = require("seqrun.core.json")
 local metrics = require("seqrun.metrics")
 local sr = require("seqrun")

@@ -104,15 +104,15 @@ describe("moments", function()
     assert.truthy(message:find(words, 1, true), message)
   end
 
-  it("are refused when a file is missing, a piece is stored twice, or the model is another", function()
+  it("are rejected if a file is missing, a piece is duplicated, or the model differs", function()
     fails("has no trainer/optim.safetensors")
     write(dir, trained(1), { 3, 12 }, 3)
     assert(sys.remove(dir .. "/trainer/optim-2-of-3.safetensors"))
-    fails("is missing or stored twice")
+    fails("is missing or duplicated")
     write(dir, trained(1), { 3, 12 }, 3)
     local again = { ["m.w[2:4]"] = sr.zeros(2) }
     assert(checkpoint.write_tensors(dir .. "/trainer/optim-again.safetensors", again))
-    fails("element 2 of 'm.w' is missing or stored twice")
+    fails("element 2 of 'm.w' is missing or duplicated")
     assert(checkpoint.write_tensors(dir .. "/trainer/optim-again.safetensors", { ["m.w[2:5]"] = sr.zeros(2) }))
     fails("'m.w[2:5]' has 2 elements")
     assert(checkpoint.write_tensors(dir .. "/trainer/optim-again.safetensors", { ["m.w"] = sr.zeros(23) }))

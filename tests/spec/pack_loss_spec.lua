@@ -87,7 +87,7 @@ describe("two packings of the same data", function()
     end
     local _, auto = whole_epoch { max_seqs = "auto" }
     assert.is_true(auto.max_seqs >= 1 and auto.packs <= auto.lower_bound * 1.001 + 1)
-    assert.truthy(auto.reason:find(("%d sequences a pack"):format(auto.max_seqs), 1, true))
+    assert.truthy(auto.reason:find(("%d sequences per pack"):format(auto.max_seqs), 1, true))
     assert.has_error(function() whole_epoch { max_seqs = "deep" } end)
     local different = 0
     for _ in pairs(packs) do different = different + 1 end

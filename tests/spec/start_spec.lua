@@ -105,7 +105,7 @@ describe("init.from", function()
     assert.equal(3, code)
     local vocab = first .. "/step-000000002/vocab.txt"
     assert.truthy(err:find(vocab .. " differs from that of the data set " .. other, 1, true), err)
-    assert.matches("first different at id %d+: '", err)
+    assert.matches("first difference at id %d+: '", err)
     assert.is_false(sys.exists(place .. "/run"))
   end)
 

@@ -183,8 +183,8 @@ describe("seqrun tokenize", function()
   end)
 
   it("exits quietly when its output is closed", function()
-    local verb = ("%s tokenize --vocab %s --ids 2>%s/err"):format(program.path, VOCAB, folder)
-    local pipe = io.popen(("bash -c 'yes hello 2>/dev/null | %s | head -n 1; exit ${PIPESTATUS[1]}'"):format(verb))
+    local command = ("%s tokenize --vocab %s --ids 2>%s/err"):format(program.path, VOCAB, folder)
+    local pipe = io.popen(("bash -c 'yes hello 2>/dev/null | %s | head -n 1; exit ${PIPESTATUS[1]}'"):format(command))
     assert.equal("7592\n", pipe:read("a"))
     local _, _, code = pipe:close()
     assert.equal(0, code)
@@ -199,9 +199,9 @@ describe("seqrun tokenize", function()
     assert.same({ "", 3 }, { out, code })
     out, code = run("tokenize --ids")
     assert.same({ "", 2 }, { out, code })
-    for _, verb in ipairs { "tokenize --ids --vocab " .. VOCAB, "vocab --out " .. folder .. "/v " .. VOCAB } do
+    for _, command in ipairs { "tokenize --ids --vocab " .. VOCAB, "vocab --out " .. folder .. "/v " .. VOCAB } do
       for _, threads in ipairs { "0", "1e3", "1025", "many" } do
-        out, code, err = run(verb .. " --threads " .. threads)
+        out, code, err = run(command .. " --threads " .. threads)
         assert.same({ "", 2 }, { out, code })
         assert.matches("is not an integer from 1 to 1024", err)
       end

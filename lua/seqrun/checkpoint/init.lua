@@ -5,7 +5,7 @@
 --     trainer/optim.safetensors state.json plan.txt config.yaml        what a resume needs
 --     MANIFEST                                                         sizes and checksums of all
 --
--- How it is written: core/store/saving.h.  A run's folder stands for its newest verified checkpoint.
+-- How it is written: core/store/saving.h.  A run's directory means its newest verified checkpoint.
 
 local exact = require("seqrun.checkpoint.exact")
 local json = require("seqrun.core.json")
@@ -16,10 +16,10 @@ local train = require("seqrun.core.train")
 
 local checkpoint = {}
 
----Makes the run's folder and takes its lock; "lock" when another run holds it.  Keep the result: the
----lock goes with it.
+---Makes the run's directory and takes its lock; "lock" when another run holds it.  Keep the result: the
+---lock is released with it.
 ---@param dir string
----@return userdata|nil lock :close() gives it back
+---@return userdata|nil lock :close() releases it
 ---@return string? message
 ---@return string? code
 function checkpoint.lock(dir) return train.run_dir(dir) end
@@ -52,8 +52,8 @@ function checkpoint.latest(run) return train.checkpoint_latest(run) end
 ---@return string? code
 function checkpoint.verify(path) return train.checkpoint_verify(path) end
 
----After a resume at `step`: checkpoints of later steps are renamed, since they belong to a course that
----is not taken.
+---After a resume at `step`: checkpoints of later steps are renamed, since they belong to an abandoned
+---branch of training.
 ---@param run string
 ---@param step integer
 ---@return true|nil
@@ -61,7 +61,7 @@ function checkpoint.verify(path) return train.checkpoint_verify(path) end
 ---@return string? code
 function checkpoint.set_aside(run, step) return train.checkpoint_set_aside(run, step) end
 
----A run's folder, a checkpoint or a file: what to load.  Checkpoints with a manifest are verified.
+---A run's directory, a checkpoint or a file: what to load.  Checkpoints with a manifest are verified.
 ---@param path string
 ---@return string|nil path
 ---@return string? message
@@ -127,7 +127,7 @@ local function text_files(t)
   return files
 end
 
----The parameters of a store as tensors by name; padding never shows in them.
+---The parameters of a store as tensors by name; without padding.
 local function tensors_of(params)
   local tensors = {}
   for _, name in ipairs(params:names()) do tensors[name] = params:master(name):detach() end
@@ -162,15 +162,15 @@ end
 ---@field step integer updates applied
 ---@field model seqrun.Params
 ---@field opt? seqrun.Optimizer
----@field config? table Hugging Face's config.json, as model:hf_config() gives it
+---@field config? table Hugging Face's config.json, the result of model:hf_config()
 ---@field vocab? string path of vocab.txt
----@field vocab_text? string or its bytes, as a data set carries them
----@field cased? boolean the vocabulary keeps capitals
+---@field vocab_text? string or its contents, as a data set has them
+---@field cased? boolean the vocabulary is cased
 ---@field state? table plain values: cursor, totals, seeds; kept exactly
 ---@field files? table<string, string> further files: ["trainer/plan.txt"] = text
 
----Saves a checkpoint in the run's folder, RUN/step-000012345.  When this returns a path, the checkpoint
----survives a power cut; when it fails, what stood before still stands.
+---Saves a checkpoint in the run's directory, RUN/step-000012345.  When this returns a path, the checkpoint
+---survives a power cut; when it fails, the existing checkpoints are intact.
 ---@param run string
 ---@param t seqrun.Saved
 ---@param options? { keep?: integer, every?: integer } keep the newest `keep` (at least 2, default 2) and
@@ -206,7 +206,7 @@ end
 local Saver = {}
 Saver.__index = Saver
 
----Saves again and again, and puts up with a disk that is full for a while.
+---Saves repeatedly and tolerates a disk that is full for a while.
 ---@param run string
 ---@param options? { keep?: integer, every?: integer, max_failures?: integer } max_failures: default 3
 ---@return seqrun.Saver
@@ -235,7 +235,7 @@ function Saver:save(t)
   return nil, message, code
 end
 
----Tells the saver which checkpoint the run goes on from.
+---Tells the saver which checkpoint the run resumed from.
 function Saver:resumed(step, path) self.step, self.path = step, path end
 
 -- ---- loading ---------------------------------------------------------------------------------
@@ -257,7 +257,7 @@ function checkpoint.state(path)
 end
 
 ---config.json of a checkpoint, as a table.
----@param path string a folder, or a run's folder
+---@param path string a directory, or a run's directory
 ---@return table|nil
 ---@return string? message
 ---@return string? code
@@ -278,20 +278,20 @@ function checkpoint.config(path)
   return config, nil, code
 end
 
----What came out of checkpoint.load.
+---The result of checkpoint.load.
 ---@class seqrun.Loaded
 ---@field path string
 ---@field report seqrun.LoadReport
 ---@field step? integer
 ---@field state? table
 
----Loads weights, and with `opt` the moments, from a run's folder, a checkpoint, a Hugging Face folder or
+---Loads weights, and with `opt` the moments, from a run's directory, a checkpoint, a Hugging Face directory or
 ---a safetensors file.
 ---
----  carry   "resume": everything must be there, and counts and state come back too; "moments": weights
----          and moments, counts start anew; "weights" (the default): weights alone
+---  carry   "resume": everything must be present; counts and state are restored too; "moments": weights
+---          and moments, counts restart; "weights" (the default): weights alone
 ---@param path string
----  seed    initialises the parameters that the checkpoint lacks; without it they stay as they are
+---  seed    initialises parameters that the checkpoint lacks; without it they are unchanged
 ---@param t { model: seqrun.Params, opt?: seqrun.Optimizer, carry?: "weights"|"moments"|"resume", seed?: integer }
 ---@return seqrun.Loaded|nil
 ---@return string? message
@@ -366,7 +366,7 @@ end
 ---The vocabulary of a checkpoint and how it differs from another: see checkpoint/vocabulary.lua.
 checkpoint.vocabulary = require("seqrun.checkpoint.vocabulary")
 
----What stands at a path, whatever it is: see checkpoint/describe.lua.
+---Describes the file or directory at a path: see checkpoint/describe.lua.
 ---@param path string
 ---@return table|nil
 ---@return string? message

@@ -21,7 +21,7 @@ local function weight_files(path)
   local seen, paths = {}, {}
   for _, file in pairs(tree.weight_map) do
     if type(file) ~= "string" or not file:find("^[%w_%-][%w_%-%.]*$") then
-      return nil, ("%s: its index names a file that cannot be one of its own"):format(path), "data"
+      return nil, ("%s: its index names a file outside the checkpoint"):format(path), "data"
     end
     if not seen[file] then paths[#paths + 1], seen[file] = path .. "/" .. file, true end
   end
@@ -39,7 +39,7 @@ local function collect(paths, params, report)
     for _, entry in ipairs(file:entries()) do
       local name = match(entry.name)
       if found[name] then
-        report.ignored[#report.ignored + 1] = { name = entry.name, reason = "a second tensor of this name" }
+        report.ignored[#report.ignored + 1] = { name = entry.name, reason = "duplicate name" }
       else
         found[name] = { file = file, entry = entry }
       end
@@ -68,7 +68,7 @@ local function read_one(params, param, source, report)
   local count, note = fit(param, source.entry)
   if not count then
     local fix = "use the config.json of the checkpoint"
-    return nil, ("checkpoint: tensor '%s' has shape %s, the model wants %s; %s"):format(
+    return nil, ("checkpoint: tensor '%s' has shape %s, the model expects %s; %s"):format(
       source.entry.name, show(source.entry.shape), show(param.shape), fix), "data"
   end
   local ok, message, code = source.file:read_into(params:master(name):detach(), source.entry.name, count)
@@ -77,7 +77,7 @@ local function read_one(params, param, source, report)
   return true
 end
 
----A parameter's tensor under its own name, or under one that repeats it.
+---A parameter's tensor under its own name, or under a tied one.
 local function find(found, param)
   if found[param.name] then return found[param.name] end
   for _, other in ipairs(param.tied or {}) do
@@ -89,7 +89,7 @@ local function close_all(found)
   for _, source in pairs(found) do source.file:close() end
 end
 
----A parameter that the file lacks: it keeps its values, or gets initial ones.
+---A parameter that the file lacks: unchanged, or initialised.
 local function leave(params, name, seed, report)
   if seed then params:initialise(seed, name) end
   local reason = seed and ("initialised with seed %d"):format(seed) or "left unchanged"
@@ -111,7 +111,7 @@ local function fill(params, found, seed, report)
   for name, source in pairs(found) do
     if not used[source] then
       local known = names.why_ignored(name, tied)
-      local reason = known or "the model has no such parameter"
+      local reason = known or "not in the model"
       report.ignored[#report.ignored + 1] = { name = source.entry.name, reason = reason, known = known ~= nil }
     end
   end
@@ -119,8 +119,8 @@ local function fill(params, found, seed, report)
   return report
 end
 
----Fills a store from a safetensors file or a folder that holds one.  Parameters that the file lacks are initialised
----with the seed, or without one stay as they are.
+---Fills a store from a safetensors file or a directory that holds one.  Parameters that the file lacks are initialised
+---with the seed; without a seed they are unchanged.
 ---@param path string
 ---@param params seqrun.Params
 ---@param seed? integer
@@ -139,7 +139,7 @@ function model.load(path, params, seed)
   close_all(found)
   params:refresh()
   if filled and #report.loaded == 0 then
-    return nil, ("%s: holds no parameter of this model"):format(path), "data"
+    return nil, ("%s: has none of the parameters of this model"):format(path), "data"
   end
   return filled, message, code
 end

@@ -1,8 +1,8 @@
--- moments.lua - the optimizer's moments, in one file or cut over several.
+-- moments.lua - the optimizer's moments, in one file or split over several.
 --
 -- A file trainer/optim*.safetensors has whole moments ("m.NAME", "v.NAME") or pieces of them
--- ("m.NAME[first:last]": elements from 0, `last` excluded).  An optimizer takes what it owns from
--- whatever files hold it, however they were cut.
+-- ("m.NAME[first:last]": elements from 0, `last` excluded).  An optimizer loads what it owns from
+-- any set of files that has it, however they were cut.
 
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
@@ -43,7 +43,7 @@ local function copy(file, entry, first, last, piece, from, upto)
   return true
 end
 
----Takes what one file holds of the pieces.
+---Loads the parts of the pieces that one file has.
 local function load_file(path, pieces)
   local file, message, code = train.safetensors(path)
   if not file then return nil, message, code end
@@ -67,7 +67,7 @@ local function load_file(path, pieces)
   return true
 end
 
----The first element of a piece that no file held, or that two did; nil when each was found once.
+---The first element of a piece that is missing or duplicated; nil if each was found once.
 local function gap_of(piece)
   table.sort(piece.found, function(a, b) return a[1] < b[1] end)
   local at = piece.first
@@ -78,7 +78,7 @@ local function gap_of(piece)
   return at < piece.last and at or nil
 end
 
----Fills the moments that an optimizer owns from a checkpoint, all of them or an error.
+---Fills the moments that an optimizer owns from a checkpoint, all of them, or returns an error.
 ---@param path string the checkpoint
 ---@param opt seqrun.Optimizer
 ---@return true|nil
@@ -100,7 +100,7 @@ function moments.load(path, opt)
   for name, piece in pairs(pieces) do
     local gap = gap_of(piece)
     if gap then
-      return nil, ("%s: element %d of '%s' is missing or stored twice; all files of the optimizer are needed"):format(
+      return nil, ("%s: element %d of '%s' is missing or duplicated; all files of the optimizer are needed"):format(
         path, gap, name), "data"
     end
   end

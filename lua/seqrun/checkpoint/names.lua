@@ -1,18 +1,18 @@
--- names.lua - whose tensor is this?  Names in checkpoints of other programs, and what became of them.
+-- names.lua - maps tensor names in checkpoints of other programs to parameters, and reports what was loaded.
 
 local names = {}
 
 ---Buffers in files that are not parameters, by patterns of their names.
 local BUFFERS = {
-  { "%f[%w_]position_ids$", "positions are counted, not stored" },
+  { "%f[%w_]position_ids$", "position ids are implicit" },
 }
 
----A name as today's files write it: without `module.`, and with weight and bias where old ones say gamma and beta.
+---A name in today's convention: without `module.`, and with weight and bias instead of gamma and beta.
 local function modern(name)
   return (name:gsub("^module%.", ""):gsub("%.gamma$", ".weight"):gsub("%.beta$", ".bias"))
 end
 
----The first parts of the names of some parameters ("bert."), which files of a part alone leave out.
+---The first parts of the names of some parameters ("bert."), which files of one part omit.
 local function prefixes_of(params)
   local seen, list = {}, {}
   for _, name in ipairs(params:names()) do
@@ -26,7 +26,7 @@ local function prefixes_of(params)
 end
 
 ---A function from a tensor's name in a file to the model's name for it; a name that the model does not have is
----returned as today's files write it.
+---returned in today's convention.
 ---@param params seqrun.Params
 ---@return fun(name: string): string
 function names.matcher(params)
@@ -52,7 +52,7 @@ function names.tied(params)
   return owners
 end
 
----Why a tensor of a file is left over, if that is no loss.
+---Why a tensor of a file may be ignored; nil if it should not be.
 ---@param name string
 ---@param tied table<string, string> of names.tied
 ---@return string|nil
@@ -65,8 +65,8 @@ end
 
 ---@class seqrun.LoadReport
 ---@field loaded { name: string, from: string, note?: string }[]
----@field missing { name: string, reason: string }[] in the model, not in the file; reason: what they hold now
----@field ignored { name: string, reason: string, known: boolean }[] in the file, not in the model; known: of no loss
+---@field missing { name: string, reason: string }[] in the model, not in the file; reason: their values now
+---@field ignored { name: string, reason: string, known: boolean }[] not in the model; known: safe to ignore
 local Report = {}
 Report.__index = Report
 

@@ -102,7 +102,7 @@ function Corpus:vocab()
   return self.words
 end
 
----Document (or example) number i, from 1, as text: its sentences (or segments), one a line.
+---Document (or example) number i, from 1, as text: its sentences (or segments), one per line.
 ---@param i integer
 ---@return string? text
 ---@return string? message

@@ -36,10 +36,10 @@ require("seqrun.core.tensor") -- batches have tensors and layouts
 ---number `update` (from 0) has: uids, or groups of uids that must share a micro-batch; nil ends the data.  Asked on the
 ---main thread, `prefetch` updates ahead
 ---@field order_state? table what `order` starts with: plain values, saved with the cursor (see Loader:order_state)
----@field packs? integer packs an update
----@field sequences? integer by packs, instead of packs: sequences an update has on average; by sequences: exactly
+---@field packs? integer packs per update
+---@field sequences? integer by packs, instead of packs: sequences per update on average; by sequences: exactly
 ---@field adjust? "batch"|"betas" "batch": fewer packs, so that they hold that many sequences; "betas": as many packs
----@field micro_packs? integer packs a batch; all of the update by default
+---@field micro_packs? integer packs per micro-batch; all of the update by default
 ---@field shares? integer parts of an update whose gradients are added up in a tree, in as many micro-batches each; by
 ---default each micro-batch is a share, at most 8
 ---@field share_range? integer[] { first, last }: make only these shares, from 1; denominators are of the whole update
@@ -56,7 +56,7 @@ require("seqrun.core.tensor") -- batches have tensors and layouts
 ---@field keep_ids? boolean batches keep the ids before masking as original_ids
 ---@field loss? "token"|"sequence" what the mean is taken over
 ---@field solver? string
----@field max_seqs? integer|"auto" sequences a pack at most; "auto": as few as pack nearly as well as any number
+---@field max_seqs? integer|"auto" maximum sequences per pack; "auto": few, but nearly as good as no limit
 ---@field plan? string a saved plan (Loader:plan_text), used where it fits
 ---@field threads? integer workers, 1
 ---@field prefetch? integer updates made ahead, 2; 0: none, without a worker
@@ -312,7 +312,7 @@ function Loader:__tostring()
   local s = self:summary()
   local each = s.by == "sequences" and ("%d sequences"):format(self.options.sequences)
     or ("%d packs (%.1f sequences)"):format(s.packs, s.packs * s.factor)
-  return ("loader of %s, %s: %s an update, %d packs an epoch, %s, %.1f %% full"):format(
+  return ("loader of %s, %s: %s per update, %d packs per epoch, %s, %.1f %% full"):format(
     self.data.about.path, s.part, each, s.packs_per_epoch, s.arrange, 100 * s.efficiency)
 end
 

@@ -8,7 +8,7 @@ local sys = require("seqrun.core.sys")
 local text = require("seqrun.core.text")
 
 ---@class seqrun.PrepareOptions
----@field inputs string|string[] files, folders, .gz, "-"
+---@field inputs string|string[] files, directories, .gz, "-"
 ---@field out string the .sqr file
 ---@field vocab string|seqrun.core.text.vocab|table a path, a vocabulary, or { size =, min_frequency = } to train one
 ---of 30,522 tokens unless told
@@ -102,7 +102,7 @@ local function close_report(options, counts)
   if counts.long_cut > 0 then say(options, "%s places were cut since a line was too long", commas(counts.long_cut)) end
 end
 
----Makes the folder, and finds out before the work whether a file can be made in it.
+---Makes the directory, and finds out before the work whether a file can be made in it.
 local function make_place(out)
   local folder, done, message, code = out:match("^(.+)/[^/]*$"), true, nil, nil
   if folder then done, message, code = sys.make_dirs(folder) end

@@ -24,7 +24,7 @@ function replace.before(out, overwrite)
   return { meta = found:meta(), about = found:info() }
 end
 
----The names of input files without their folders, which differ from one checkout to another.
+---The names of input files without their directories, which differ from one checkout to another.
 local function base_names(source)
   return (source:gsub("%S+", function(path) return path:match("[^/]*/*$") end))
 end

@@ -23,7 +23,7 @@ local function coverage(counts, total)
   return #sorted, shares
 end
 
----Entropy of the unigram model, in nats a token.
+---Entropy of the unigram model, in nats per token.
 local function entropy(counts, total)
   local sum = 0
   for _, count in ipairs(counts) do

@@ -2,17 +2,17 @@
 
 ---JSON to Lua values and back, strict in reading and with stable bytes in writing.
 ---@class seqrun.core.json
----@field null lightuserdata what JSON's null is read as, and written from
+---@field null lightuserdata represents JSON null
 local json = {}
 
----Reads one JSON value; a key that stands twice, bad UTF-8 or trailing text is an error.
+---Reads one JSON value; a duplicate key, invalid UTF-8 or trailing text is an error.
 ---@param text string
 ---@return any|nil value
 ---@return string? message
 ---@return string? code
 function json.decode(text) end
 
----Writes a value: keys in byte order, floats in the fewest digits that read back the same, NaN and
+---Writes a value: keys in byte order, floats in the fewest digits that round-trip, NaN and
 ---infinities as null.
 ---@param value any
 ---@return string

@@ -16,7 +16,7 @@ local Plan = {}
 ---@class seqrun.core.pack.Certificate
 local Certificate = {}
 
----A plan bound to the sequences of an example table; `#packing` is the packs of an epoch.
+---A plan bound to a list of sequences; `#packing` is the number of packs in an epoch.
 ---@class seqrun.core.pack.Packing
 ---@operator len: integer
 local Packing = {}
@@ -27,7 +27,7 @@ local Packing = {}
 ---@return string[]
 function pack.solvers() end
 
----Counts lengths; `too_long` says what becomes of those above max_len.
+---Counts lengths; `too_long` decides about those above max_len.
 ---@param lengths integer[]|string
 ---@param max_len integer
 ---@param too_long? "error"|"truncate"|"split"
@@ -36,8 +36,8 @@ function pack.solvers() end
 ---@return string? code
 function pack.count(lengths, max_len, too_long) end
 
----The pieces that too_long = "split" makes of these lengths, in the order of the sequences: their lengths, and of
----each the uid and the first token, both from 0.
+---The pieces that too_long = "split" makes of these lengths, in the order of the sequences: for each its length,
+---uid and first token, the last two from 0.
 ---@param lengths integer[]|string
 ---@param max_len integer
 ---@return integer[]? pieces
@@ -63,7 +63,7 @@ function pack.histogram(counts, max_len, too_long) end
 ---@return string? code
 function pack.load_histogram(path, max_len, too_long) end
 
----Packs a histogram; raises for an unknown solver or a depth that it cannot do.
+---Packs a histogram; raises for an unknown solver or a depth that it does not support.
 ---@param histogram seqrun.core.pack.Histogram
 ---@param options? seqrun.PackOptions
 ---@return seqrun.core.pack.Plan? plan
@@ -71,7 +71,7 @@ function pack.load_histogram(path, max_len, too_long) end
 ---@return string? code
 function pack.solve(histogram, options) end
 
----Packs a stream of lengths in their order: best fit over options.open packs.
+---Packs a stream of lengths in order of arrival: best fit over options.open packs.
 ---@param lengths integer[]|string
 ---@param max_len integer
 ---@param options? seqrun.PackOptions
@@ -97,7 +97,7 @@ function pack.plan(histogram, patterns, options) end
 ---@return string? code
 function pack.load(path) end
 
----Reads the text of a plan; `name` stands for the path in messages.
+---Reads the text of a plan; `name` replaces the path in messages.
 ---@param text string
 ---@param name? string
 ---@return seqrun.core.pack.Plan? plan
@@ -115,7 +115,7 @@ function pack.parse(text, name) end
 ---@return integer? bound
 function pack.choose_depth(histogram, options, tolerance) end
 
----The strongest certificate at hand.
+---The strongest certificate available.
 ---@param histogram seqrun.core.pack.Histogram
 ---@param options? seqrun.PackOptions
 ---@return seqrun.core.pack.Certificate? certificate
@@ -139,7 +139,7 @@ function pack.load_certificate(path) end
 ---@return string? code
 function pack.packing(plan, lengths, seed) end
 
----Deals packs out to groups of equal size by cost; the imbalance is the heaviest over the mean.
+---Assigns packs to groups of equal size by cost; the imbalance is the most expensive group over the mean.
 ---@param costs number[]
 ---@param groups integer
 ---@return integer[] group
@@ -150,11 +150,11 @@ function pack.assign(costs, groups) end
 ---@return integer[]
 function Histogram:counts() end
 
----max_len, sequences, tokens, distinct; longer and lost say what a policy did.
+---max_len, sequences, tokens, distinct; longer and lost are the sequences and tokens that too_long affected.
 ---@return { max_len: integer, sequences: integer, tokens: integer, distinct: integer, longer: integer, lost: integer }
 function Histogram:info() end
 
----The lengths in an order drawn by the seed, 16 bits each: what stands for a list of lengths.
+---The lengths in an order drawn by the seed, 16 bits each: accepted as a list of lengths.
 ---@param seed? integer
 ---@return string
 function Histogram:deal(seed) end
@@ -179,7 +179,7 @@ function Histogram:fit(max_len, too_long) end
 ---@return string? code
 function Histogram:save(path) end
 
----All figures of the plan; max_seqs is nil when any number is allowed.
+---The figures of the plan; max_seqs is nil if unlimited.
 ---@return table<string, number|string>
 function Plan:info() end
 
@@ -214,7 +214,7 @@ function Certificate:info() end
 ---@return string? code
 function Certificate:check(histogram) end
 
----Writes the certificate file; the histogram says which lengths are listed.
+---Writes the certificate file; it lists the lengths of the histogram.
 ---@param path string
 ---@param histogram seqrun.core.pack.Histogram
 ---@return true? done
@@ -230,7 +230,7 @@ function Certificate:save(path, histogram) end
 function Packing:at(epoch, i) end
 
 ---Walks packs first..last of an epoch: their sequences, and the sum of the squares of the uids modulo
----2^64, which says whether each came once.
+---2^64, which shows whether each came once.
 ---@param epoch integer
 ---@param first integer
 ---@param last integer

@@ -4,7 +4,7 @@
 ---@class seqrun.core.sys
 local sys = {}
 
----Seconds of a clock that never goes back.
+---Seconds of a monotonic clock.
 ---@return number
 function sys.now() end
 
@@ -34,7 +34,7 @@ function sys.columns(fd) end
 ---@return string? code
 function sys.read_file(path, limit) end
 
----Replaces a file durably: whole or not at all.
+---Replaces a file durably and atomically.
 ---@param path string
 ---@param bytes string
 ---@return true? done
@@ -42,38 +42,38 @@ function sys.read_file(path, limit) end
 ---@return string? code
 function sys.write_file(path, bytes) end
 
----Whether a file could be written there, for those who would else find out after long work.
+---Whether a file can be written there; checked before long work.
 ---@param path string
 ---@return true? done
 ---@return string? message
 ---@return string? code
 function sys.check_writable(path) end
 
----Makes a folder and those above it, as far as they are missing.
+---Makes a directory and its missing parents.
 ---@param path string
 ---@return true? done
 ---@return string? message
 ---@return string? code
 function sys.make_dirs(path) end
 
----Removes a file, or a folder with all that is in it; links are not followed.
+---Removes a file, or a directory with its contents; links are not followed.
 ---@param path string
 ---@return true? done
 ---@return string? message
 ---@return string? code
 function sys.remove(path) end
 
----Whether something has this name.
+---Whether the path exists.
 ---@param path string
 ---@return boolean
 function sys.exists(path) end
 
----Whether this is a folder.
+---Whether the path is a directory.
 ---@param path string
 ---@return boolean
 function sys.is_dir(path) end
 
----The names in a folder, in byte order.
+---The names in a directory, in byte order.
 ---@param path string
 ---@return string[]? names
 ---@return string? message
@@ -94,7 +94,7 @@ function sys.stat(path) end
 ---@return string? code
 function sys.real_path(path) end
 
----Makes the names in a folder survive a power cut.
+---Syncs a directory: its entries survive a power cut.
 ---@param path string
 ---@return true? done
 ---@return string? message
@@ -113,7 +113,7 @@ function sys.hash(bytes) end
 ---@return string? code
 function sys.hash_file(path) end
 
----Who deals with INT, TERM, USR1 and HUP: a run (`caught` names them, HUP is ignored), work without
+---Who handles INT, TERM, USR1 and HUP: a run (`caught` names them, HUP is ignored), work without
 ---steps (the same, and long C functions end with "stopped"), the prompt (INT raises "interrupted" in
 ---the Lua code that runs), the prompt while it reads (INT ends the read), or the system.
 ---@param mode "run"|"work"|"prompt"|"reading"|"default"
@@ -124,7 +124,7 @@ function sys.signals(mode) end
 ---@return "INT"|"TERM"|"USR1"|nil
 function sys.caught(clear) end
 
----What the machine is and what its processor offers; `memory` is in bytes.
+---The machine and the features of its processor; `memory` is in bytes.
 ---@return { system: string, release: string, arch: string, host: string, processors: integer, memory: integer, cpu: string, avx2: boolean, avx512: boolean, avx512_bf16: boolean, amx_bf16: boolean }
 function sys.machine() end
 
@@ -132,24 +132,24 @@ function sys.machine() end
 ---@return table<string, string|boolean>
 function sys.build() end
 
----Bytes of this process in memory now, and at most so far.
+---Resident memory of this process in bytes, now and at its peak.
 ---@return integer resident
 ---@return integer peak
 function sys.memory() end
 
----Bytes that may still be written to the file system of `path`.
+---Free bytes on the file system of `path`.
 ---@param path string
 ---@return integer? bytes
 ---@return string? message
 ---@return string? code
 function sys.free_space(path) end
 
----The process exit code of an error code such as "data"; nil when there is no such code.
+---The process exit code of an error code such as "data"; nil if the code is unknown.
 ---@param code string
 ---@return integer?
 function sys.exit_code(code) end
 
----The number of this process.
+---The process id.
 ---@return integer
 function sys.pid() end
 

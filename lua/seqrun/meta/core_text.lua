@@ -17,14 +17,14 @@ local tokenizer = {}
 ---@class seqrun.core.text.sentences
 local sentences = {}
 
----Reads a vocabulary file: one token a line.
+---Reads a vocabulary file: one token per line.
 ---@param path string
 ---@return seqrun.core.text.vocab? vocab
 ---@return string? message
 ---@return string? code
 function text.vocab(path) end
 
----Reads a vocabulary from a string; `name` stands for the path in messages.
+---Reads a vocabulary from a string; `name` replaces the path in messages.
 ---@param lines string
 ---@param name? string
 ---@return seqrun.core.text.vocab? vocab
@@ -32,7 +32,7 @@ function text.vocab(path) end
 ---@return string? code
 function text.parse_vocab(lines, name) end
 
----Makes a tokenizer; without options it lower-cases, strips accents and reads specials in the text.
+---Makes a tokenizer; without options it lower-cases, strips accents and recognises special tokens in the text.
 ---@param v seqrun.core.text.vocab
 ---@param options? { lowercase?: boolean, keep_accents?: boolean, specials?: boolean }
 ---@return seqrun.core.text.tokenizer
@@ -55,7 +55,7 @@ function text.sentences(paths, options) end
 function text.train(paths, options) end
 
 ---Writes a line of ids (or offsets, or tokens) for each line of text to a file descriptor, 1 by default.
----A reader that goes away is no failure.  With `count_only` nothing is written.
+---A closed pipe is not a failure.  With `count_only` nothing is written.
 ---@param t seqrun.core.text.tokenizer
 ---@param paths string|string[]
 ---@param options { ids?: boolean, offsets?: boolean, frame?: boolean, json?: boolean, count_only?: boolean, threads?: integer, fd?: integer }
@@ -69,7 +69,7 @@ function text.encode(t, paths, options) end
 ---@return integer?
 function vocab:id(token) end
 
----The token of an id, nil when there is no such id.
+---The token of an id, nil if the id is out of range.
 ---@param id integer
 ---@return string?
 function vocab:token(id) end
@@ -79,24 +79,24 @@ function vocab:token(id) end
 ---@return integer
 function vocab:special(name) end
 
----Replaces a file by the vocabulary.
+---Writes a vocabulary file, replacing an existing one.
 ---@param path string
 ---@return true? done
 ---@return string? message
 ---@return string? code
 function vocab:save(path) end
 
----Sixteen hex digits that name the contents.
+---A fingerprint of the contents: 16 hex digits.
 ---@return string
 function vocab:fingerprint() end
 
----Running text from ids; specials are left out unless asked for.
+---Text from ids; special tokens only on request.
 ---@param ids integer[]
 ---@param specials? boolean
 ---@return string
 function vocab:decode(ids, specials) end
 
----The ids of a text and, when asked for, { first, last } of each token in code points.
+---The ids of a text and, on request, { first, last } of each token in code points.
 ---@param line string
 ---@param offsets? boolean
 ---@return integer[] ids
@@ -107,7 +107,7 @@ function tokenizer:ids(line, offsets) end
 ---@return seqrun.core.text.vocab
 function tokenizer:vocab() end
 
----How many [UNK] and how many invalid UTF-8 sequences `ids` has met so far.
+---How many [UNK] and how many invalid UTF-8 sequences `ids` has seen so far.
 ---@return { unknown: integer, invalid: integer }
 function tokenizer:counts() end
 

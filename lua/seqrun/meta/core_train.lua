@@ -1,6 +1,6 @@
 ---@meta
 
----Parameters, optimizers, checkpoints and records; the plain face of core/train.
+---Parameters, optimizers, checkpoints and records; a thin layer over core/train.
 ---@class seqrun.core.train
 local train = {}
 
@@ -29,26 +29,26 @@ function train.optim(params, opts, segments) end
 ---@return string? code
 function train.safetensors(path, header_limit) end
 
----Lays out a safetensors file of contiguous tensors; the same tensors give the same bytes.
+---Plans a safetensors file of contiguous tensors; the same tensors give the same bytes.
 ---@param tensors table<string, seqrun.Tensor>
 ---@param metadata? table<string, string>
 ---@return seqrun.core.SafetensorsPlan
 function train.safetensors_plan(tensors, metadata) end
 
----Makes a run's folder, takes its lock and removes what dead runs left.
+---Makes a run's directory, takes its lock and removes leftovers of dead runs.
 ---@param path string
 ---@return seqrun.core.RunDir|nil
 ---@return string? message
 ---@return string? code "lock" when another run holds it
 function train.run_dir(path) end
 
----The folder of a step's checkpoint.
+---The directory of a step's checkpoint.
 ---@param run string
 ---@param step integer
 ---@return string
 function train.checkpoint_path(run, step) end
 
----The steps of which a run has a folder, ascending, verified or not.
+---The steps of which a run has a directory, ascending, verified or not.
 ---@param run string
 ---@return integer[]|nil
 ---@return string? message
@@ -69,7 +69,7 @@ function train.checkpoint_verify(path) end
 ---@return string? code
 function train.checkpoint_latest(run) end
 
----Removes checkpoints older than `newest`, but for the newest `keep` and the multiples of `every`.
+---Removes checkpoints older than `newest`, except the newest `keep` and the multiples of `every`.
 ---@param run string
 ---@param newest integer
 ---@param keep integer at least 2
@@ -79,7 +79,7 @@ function train.checkpoint_latest(run) end
 ---@return string? code
 function train.checkpoint_retain(run, newest, keep, every) end
 
----Renames the checkpoints of steps later than `step`.
+---Renames the checkpoints after `step`, so that nothing loads them.
 ---@param run string
 ---@param step integer
 ---@return true|nil
@@ -87,7 +87,7 @@ function train.checkpoint_retain(run, newest, keep, every) end
 ---@return string? code
 function train.checkpoint_set_aside(run, step) end
 
----Begins a checkpoint in a run's folder.
+---Begins a checkpoint in a run's directory.
 ---@param run string
 ---@param step integer
 ---@param bytes integer of all its files
@@ -96,7 +96,7 @@ function train.checkpoint_set_aside(run, step) end
 ---@return string? code
 function train.saving(run, step, bytes) end
 
----Opens a file that grows by whole records, cut to `size` bytes when it is longer.
+---Opens a file that grows by whole records, truncated to `size` bytes if it is longer.
 ---@param path string
 ---@param size? integer
 ---@return seqrun.core.Append|nil
@@ -104,7 +104,7 @@ function train.saving(run, step, bytes) end
 ---@return string? code
 function train.append(path, size) end
 
----Creates a TensorBoard event file in a folder.
+---Creates a TensorBoard event file in a directory.
 ---@param folder string
 ---@param wall number seconds since 1970
 ---@param first_step? integer of a resumed run
@@ -132,7 +132,7 @@ function Params:get(i) end
 ---@return seqrun.Tensor
 function Params:master(i) end
 
----After writes to masters: brings up to date what ops read.
+---After writes to masters: updates the copies that ops read.
 function Params:refresh() end
 
 ---All members of a fuse group as one leaf.
@@ -148,7 +148,7 @@ function Params:value() end
 ---@return seqrun.Tensor
 function Params:grad() end
 
----Where a parameter stands in the stores: first element from 0, elements, elements with padding.
+---The range of a parameter in the stores: first element from 0, elements, elements with padding.
 ---@param i integer
 ---@return integer offset
 ---@return integer size
@@ -171,7 +171,7 @@ function Params:zero_grad() end
 ---Frees the store; tensors held elsewhere stay live.
 function Params:release() end
 
----An optimizer; it keeps its parameters alive.
+---The gradient of an update, summed over its shares.
 ---@class seqrun.core.Shares
 local Shares = {}
 
@@ -179,66 +179,67 @@ local Shares = {}
 ---@param total integer
 function Shares:begin(total) end
 
----Share number i, which stands in the gradient store, is complete.
+---Completes share number i, whose gradient is in the gradient store.
 ---@param i integer from 1
 function Shares:end_share(i) end
 
----Adds up what waits for a share that is missing, and ends the update.
+---Adds up the remaining partial sums and ends the update.
 function Shares:finish() end
 
----Drops what waits, and ends the update.
+---Drops the partial sums and ends the update.
 function Shares:drop() end
 
----Gives the memory back.
+---Frees the memory.
 function Shares:release() end
 
+---An optimizer; it keeps its parameters alive.
 ---@class seqrun.core.Optim
 local Optim = {}
 
----One update with the gradients in the store.
+---One step with the gradients in the store.
 ---@param rate number
 ---@param clip number 0: none
 ---@param loss? seqrun.Tensor scalar that must be finite
 ---@return true|nil
 ---@return string? message
----@return string? code "numeric" when too many updates in a row were skipped
+---@return string? code "numeric" when too many steps in a row were skipped
 function Optim:step(rate, clip, loss) end
 
----Reads what came of the steps that have not been read.
+---Waits for the results of all pending steps.
 ---@return true|nil
 ---@return string? message
----@return string? code "numeric" when too many updates in a row were skipped
+---@return string? code "numeric" when too many steps in a row were skipped
 function Optim:settle() end
 
----What came of a step that was settled.
+---The result of a settled step.
 ---@param serial integer counts the steps, from 1
----@return { serial: integer, norm: number, finite: boolean, applied: boolean } zeros when it is long past
+---@return { serial: integer, norm: number, finite: boolean, applied: boolean } zeros if the step is long past
 function Optim:result(serial) end
 
----How many steps have not been read, and how many there may be.
+---How many steps are pending, and how many may be.
 ---@return integer pending
 ---@return integer room
 function Optim:pending() end
 
----Updates applied, updates skipped, and of these the ones in a row.
+---Steps applied, steps skipped, and steps skipped in a row.
 ---@return integer
 ---@return integer
 ---@return integer
 function Optim:counts() end
 
----Takes back counts of a checkpoint.
+---Restores the counts of a checkpoint.
 ---@param applied integer
 ---@param skipped integer
 ---@param in_a_row integer
 ---@param power? number of the betas
 function Optim:set_counts(applied, skipped, in_a_row, power) end
 
----What this optimizer holds of the moments of a parameter, as flat views; nothing when it holds none.
+---The part of the moments of a parameter that this optimizer owns, as flat views; nothing if it owns none.
 ---@param i integer
 ---@return seqrun.Tensor? m
 ---@return seqrun.Tensor? v
 ---@return integer? first element of the parameter, from 0
----@return integer? last behind the last element
+---@return integer? last one past the last element
 function Optim:piece(i) end
 
 ---Frees the moments.
@@ -248,11 +249,11 @@ function Optim:release() end
 ---@class seqrun.core.Safetensors
 local Safetensors = {}
 
----What the header lists, by name.
+---The entries of the header, sorted by name.
 ---@return { name: string, dtype: string, shape: integer[], count: integer, bytes: integer }[]
 function Safetensors:entries() end
 
----The texts beside the tensors.
+---The metadata of the header.
 ---@return table<string, string>
 function Safetensors:metadata() end
 
@@ -276,15 +277,15 @@ function Safetensors:read(name, dtype) end
 ---Closes the file.
 function Safetensors:close() end
 
----A safetensors file that is laid out but not written.
+---A safetensors file that is planned but not written.
 ---@class seqrun.core.SafetensorsPlan
 local SafetensorsPlan = {}
 
----The size that the file will have.
+---The size of the file to be written.
 ---@return integer
 function SafetensorsPlan:bytes() end
 
----Writes the file: it appears whole or not at all.
+---Writes the file atomically.
 ---@param path string
 ---@return true|nil
 ---@return string? message
@@ -294,14 +295,14 @@ function SafetensorsPlan:write(path) end
 ---Frees the plan.
 function SafetensorsPlan:release() end
 
----A run's folder, locked.
+---A run's directory, locked.
 ---@class seqrun.core.RunDir
 local RunDir = {}
 
----Gives the lock back.
+---Releases the lock.
 function RunDir:close() end
 
----A checkpoint being written; what is not committed is removed.
+---A checkpoint being written; it is removed unless committed.
 ---@class seqrun.core.Saving
 local Saving = {}
 
@@ -321,13 +322,13 @@ function Saving:file(name, bytes) end
 ---@return string? code
 function Saving:safetensors(name, plan) end
 
----Gives the checkpoint its name: from here on it survives a power cut.
+---Commits the checkpoint: from here on it survives a power cut.
 ---@return true|nil
 ---@return string? message
 ---@return string? code
 function Saving:commit() end
 
----Ends the saving.
+---Ends the save.
 function Saving:finish() end
 
 ---A file that grows by whole records.
@@ -341,7 +342,7 @@ local Append = {}
 ---@return string? code
 function Append:write(record) end
 
----Makes what was written survive a power cut.
+---Syncs the file: its records survive a power cut.
 ---@return true|nil
 ---@return string? message
 ---@return string? code

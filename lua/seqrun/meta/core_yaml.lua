@@ -11,10 +11,10 @@ local yaml = {}
 ---@field value? string of a scalar, untyped
 ---@field quoted? boolean
 
----Reads the only document of a text into nodes that know their places; all problems are told.
+---Reads the only document of a text into nodes with their positions; reports all problems.
 ---@param text string
----@return seqrun.core.yaml.node? root nil when there is no document
----@return { message: string, line: integer, column: integer }[] problems empty when all is well
+---@return seqrun.core.yaml.node? root nil if there is no document
+---@return { message: string, line: integer, column: integer }[] problems empty if the text is valid
 function yaml.parse(text) end
 
 return yaml

@@ -204,7 +204,7 @@ end
 
 -- ---- what others ask -------------------------------------------------------------------------
 
----Real tokens in every product of the layers, and 12 H sum(len^2) a layer for attention.
+---Real tokens in every product of the layers, and 12 H sum(len^2) per layer for attention.
 ---@param batch seqrun.Batch
 ---@return number
 function Encoder:flops(batch)

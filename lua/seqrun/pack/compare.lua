@@ -67,7 +67,7 @@ local function solved(pack, histogram, options, solver)
   own.max_seqs = depth_for(solver, options.max_seqs, histogram:info().max_len)
   local plan, message = pack.pack(histogram, own)
   if not plan then return { name = solver, note = message } end
-  local note = own.max_seqs and ("up to %d a pack"):format(own.max_seqs) or nil
+  local note = own.max_seqs and ("at most %d per pack"):format(own.max_seqs) or nil
   return {
     name = solver, packs = plan.packs, efficiency = plan.efficiency, factor = plan.factor, deepest = plan.deepest,
     strategies = plan.strategies, milliseconds = plan.milliseconds, note = note, lower_bound = plan.lower_bound,
@@ -84,7 +84,7 @@ function Comparison:__tostring()
   local lines = {
     ("%s sequences of %s tokens, packs of %d, %s; no packing needs fewer than %s packs"):format(
       show.commas(info.sequences), show.commas(info.tokens), info.max_len,
-      self.max_seqs and ("at most %d sequences a pack"):format(self.max_seqs) or "any number a pack",
+      self.max_seqs and ("at most %d sequences per pack"):format(self.max_seqs) or "no limit per pack",
       show.commas(self.lower_bound)),
     FORMAT:format("", "packs", "efficiency", "factor", "above bound", "deepest", "ms", ""),
   }

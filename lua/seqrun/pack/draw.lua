@@ -95,7 +95,7 @@ end
 
 local function depths_panel(out, list, solver)
   local width = 640 / #list
-  local title = ("efficiency by sequences a pack: %s, and the lower bound"):format(solver)
+  local title = ("efficiency by sequences per pack: %s, and the lower bound"):format(solver)
   out[#out + 1] = text(40, 280, title, ' class="t"')
   for i, d in ipairs(list) do
     local x = 40 + (i - 1) * width

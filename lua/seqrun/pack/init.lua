@@ -19,7 +19,7 @@ local pack = {}
 
 ---@class seqrun.PackSourceOptions: seqrun.PackOptions
 ---@field max_len? integer tokens of a pack; a histogram knows its own
----@field max_seqs? integer|"auto" sequences a pack may hold; any number when nil
+---@field max_seqs? integer|"auto" maximum sequences per pack; nil: unlimited
 ---@field tolerance? number of "auto": how far above the bound without a limit, 0.0005 by default
 ---@field too_long? "error"|"truncate"|"split" what to do with sequences longer than max_len
 ---@field part? "train"|"held" of a data set

@@ -29,9 +29,9 @@ function show.plan(plan)
     ("  efficiency %.4f%%, factor %.4f, %s of padding"):format(100 * plan.efficiency, plan.factor,
       plural(plan.padding_tokens, "token")),
     ("  lower bound %s (%s): %s"):format(commas(plan.lower_bound), plan.bound_kind, gap(plan)),
-    ("  %s, deepest %d, depth %s, %.3f ms"):format(plan.strategies == 1 and "1 pattern" or
+    ("  %s, at most %d sequences in a pack (limit: %s), %.3f ms"):format(plan.strategies == 1 and "1 pattern" or
       commas(plan.strategies) .. " patterns", plan.deepest,
-      plan.max_seqs and "up to " .. plan.max_seqs or "not limited", plan.milliseconds),
+      plan.max_seqs and plan.max_seqs or "none", plan.milliseconds),
   }
   if plan.reason then lines[#lines + 1] = "  depth chosen: " .. plan.reason end
   if plan.unfilled > 0 then lines[#lines + 1] = ("  %s left empty"):format(plural(plan.unfilled, "slot")) end
@@ -61,7 +61,7 @@ local function centred(text, width, fill)
   return fill:rep(left) .. text .. fill:rep(width - #text - left)
 end
 
----A pack as a row of boxes, one a sequence; dots are padding.
+---A pack as a row of boxes, one per sequence; dots are padding.
 ---@param plan seqrun.Plan
 ---@param i integer
 ---@param pattern table

@@ -3,13 +3,13 @@
 local doctor = require("seqrun.doctor")
 local json = require("seqrun.core.json")
 
-local verb = { summary = "check whether this machine can train; a failed check comes with a command" }
+local command = { summary = "check whether this machine can train; failed checks suggest a remedy" }
 
-function verb.define(cmd)
+function command.define(cmd)
   cmd:flag("--json", "one JSON object")
 end
 
-function verb.run(args)
+function command.run(args)
   local findings = doctor.examine()
   local well = true
   for _, finding in ipairs(findings) do well = well and finding.ok end
@@ -17,4 +17,4 @@ function verb.run(args)
   return well and 0 or 1
 end
 
-return verb
+return command

@@ -7,7 +7,7 @@ local tokenize = { summary = "print the token ids of each line of text" }
 
 function tokenize.define(cmd)
   cmd:argument("files", "text files, directories or .gz; default: standard input"):args("*")
-  cmd:option("--vocab", "the vocabulary, one token a line"):argname("FILE"):count(1)
+  cmd:option("--vocab", "the vocabulary, one token per line"):argname("FILE"):count(1)
   cmd:flag("--ids", "print ids; without this and --offsets, print tokens")
   cmd:flag("--offsets", "print first:last of each token in code points (with --ids: id:first:last)")
   cmd:flag("--cased", "keep case and accents")

@@ -2,16 +2,16 @@
 
 local converters = require("seqrun.converters")
 
-local verb = { summary = "statistics of a data set: lengths, vocabulary, [UNK], duplicates" }
+local command = { summary = "statistics of a data set: lengths, vocabulary, [UNK], duplicates" }
 
-function verb.define(cmd)
+function command.define(cmd)
   cmd:argument("file", "a .sqr data set")
   cmd:option("--max-len", "maximum length of the examples"):argname("N"):convert(converters.whole(5, 65535))
     :default("128")
   cmd:flag("--json", "one JSON object")
 end
 
-function verb.run(args)
+function command.run(args)
   local stats = require("seqrun.data.stats")
   local report, message, code = stats.examine(args.file, args.max_len)
   if not report then return nil, message, code end
@@ -19,4 +19,4 @@ function verb.run(args)
   return 0
 end
 
-return verb
+return command

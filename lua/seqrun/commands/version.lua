@@ -3,13 +3,13 @@
 local json = require("seqrun.core.json")
 local sys = require("seqrun.core.sys")
 
-local verb = { summary = "print the version and how it was built" }
+local command = { summary = "print the version and how it was built" }
 
-function verb.define(cmd)
+function command.define(cmd)
   cmd:flag("--json", "one JSON object")
 end
 
-function verb.run(args)
+function command.run(args)
   local facts = sys.build()
   facts.lua = _VERSION
   facts.instructions = require("seqrun.core.tensor").instructions()
@@ -27,4 +27,4 @@ function verb.run(args)
   return 0
 end
 
-return verb
+return command

@@ -4,7 +4,7 @@ local json = require("seqrun.core.json")
 local pack = require("seqrun.pack")
 local sys = require("seqrun.core.sys")
 
-local verb = { summary = "plan packs for a histogram of lengths or a data set" }
+local command = { summary = "plan packs for a histogram of lengths or a data set" }
 
 local function whole(text)
   local n = math.tointeger(tonumber(text))
@@ -30,7 +30,7 @@ local function number(text)
   return nil, ("'%s' is not a number"):format(text)
 end
 
-function verb.define(cmd)
+function command.define(cmd)
   cmd:argument("data", "a data set (.sqr)"):args("?")
   cmd:option("--hist", "a histogram instead: line l is the number of sequences of l tokens"):argname("FILE")
   cmd:option("--max-len", "tokens per pack; default: the lines of the .hist file, 512 for a data set"):argname("L")
@@ -47,7 +47,7 @@ function verb.define(cmd)
   cmd:flag("--json", "one JSON object")
   cmd:flag("--compare", "compare all solvers and common baselines")
   cmd:flag("--plot", "plot the lengths and the efficiency by depth")
-  cmd:option("--svg", "write that plot"):argname("FILE")
+  cmd:option("--svg", "write that plot as SVG"):argname("FILE")
   cmd:option("--certificate", "write a proof of the lower bound"):argname("FILE")
   cmd:option("--check", "verify a proof for these lengths"):argname("FILE")
   cmd:option("--out", "write the plan"):argname("FILE")
@@ -177,7 +177,7 @@ local function unheard(args)
   return true
 end
 
-function verb.run(args)
+function command.run(args)
   local good, problem = pack.check_solver(args.solver)
   if good then good, problem = unheard(args) end
   if not good then return nil, problem, "config" end
@@ -197,4 +197,4 @@ function verb.run(args)
   return 0
 end
 
-return verb
+return command
