@@ -1,4 +1,4 @@
-/* lbatch.c - updates and their batches, as seqrun.core.batch hands them out. */
+/* lbatch.c - updates and their batches, for seqrun.core.batch. */
 #include "lua/bind/lbatch.h"
 
 #include "core/tensor/batch_on.h"

@@ -1,4 +1,4 @@
-/* lbatch.h - updates as other bindings push them. */
+/* lbatch.h - updates, for other bindings. */
 #ifndef LSR_LBATCH_H
 #define LSR_LBATCH_H
 
@@ -12,8 +12,8 @@
 /* Pushes an empty box for an update, which it will own. */
 sr_update **lsr_newupdate(lua_State *L);
 
-/* Tells the collector of an update's memory, which it cannot see: else updates that nobody needs
- * any more would pile up. */
+/* Reports an update's memory, which the collector cannot see; otherwise unused updates would
+ * accumulate. */
 void lsr_account_update(lua_State *L, const sr_update *u);
 
 void lsr_pushcursor(lua_State *L, const sr_cursor *c);

@@ -9,7 +9,7 @@
 
 /* ---- errors and results ---------------------------------------------------------------------- */
 
-/* Files of thin wrappers: their callers made the mistake, not they. */
+/* Files of thin wrappers: the error is in their callers. */
 static bool is_wrapper(const char *source) {
     static const char *const files[] = {
         "/seqrun/tensor.lua",      "/seqrun/ops.lua",          "/seqrun/params.lua",
@@ -23,8 +23,8 @@ static bool is_wrapper(const char *source) {
     return false;
 }
 
-/* Pushes "file:line: " of the innermost Lua function that called us and is no wrapper; "" where a
- * tail call has left no trace of it. */
+/* Pushes "file:line: " of the innermost calling Lua function that is not a wrapper; "" where a
+ * tail call has removed it. */
 static void push_where(lua_State *L) {
     lua_Debug at;
     for (int level = 1; lua_getstack(L, level, &at); level++) {

@@ -1,8 +1,8 @@
-/* lcheck.h - what every binding does at its edges: classes, arguments, options, results, errors.
+/* lcheck.h - shared by all bindings: classes, arguments, options, results, errors.
  *
- *   What a correct program can meet (no such file, bad YAML, a full disk) returns nil, message,
- *   code: end with lsr_give(), lsr_done() or lsr_result().  What only a mistaken program can meet
- *   (shape, type, range) raises at the caller's line: use lsr_check().
+ *   Failures of a correct program (no such file, bad YAML, a full disk) returns nil, message,
+ *   code: end with lsr_give(), lsr_done() or lsr_result().  Errors in the program itself
+ *   (shape, type, range) raise at the caller's line: use lsr_check().
  */
 #ifndef LSR_LCHECK_H
 #define LSR_LCHECK_H
@@ -19,7 +19,7 @@
 /* Raises the thread's message at the caller's line when the status is not SR_OK. */
 void lsr_check(lua_State *L, sr_status status);
 
-/* As luaL_error (lua_pushfstring's formats), at the caller's line: thin wrappers are passed over.
+/* As luaL_error (lua_pushfstring's formats), at the caller's line: thin wrappers are skipped.
  */
 int lsr_error(lua_State *L, const char *format, ...);
 
@@ -29,7 +29,7 @@ int lsr_typeerror(lua_State *L, int arg, const char *wanted);
 
 /* For a status that is not SR_OK: pushes nil, message, code and returns 3; SR_EINVAL raises. */
 int lsr_result(lua_State *L, sr_status status);
-/* The same, where even SR_EINVAL may be the fault of a file and not of the program. */
+/* The same where SR_EINVAL may also come from a file, not only from the program. */
 int lsr_failure(lua_State *L, sr_status status);
 
 /* What a function returns: the value on top of the stack (give), or true (done), when the status is
@@ -39,12 +39,12 @@ int lsr_done(lua_State *L, sr_status status);
 
 /* ---- classes and boxes -----------------------------------------------------------------------
  *
- * Lua errors jump, so memory of C is in a box before anything can raise.  A box is a userdata, all
- * zero at first; its class releases what it holds, by __gc or by __close, and is safe to call
- * twice.
+ * Lua errors jump, so C memory is in a box before anything can raise.  A box is a userdata, all
+ * zero at first; its class releases the contents, by __gc or by __close; calling either
+ * twice is safe.
  */
 
-/* A class, made once a state.  Names that begin with __ are metamethods, the others methods;
+/* A class, created once per state.  Names that begin with __ are metamethods, the others methods;
  * `methods` may be NULL.  `release` serves __gc and, unless `methods` names another, __close. */
 void lsr_class(lua_State *L, const char *name, const luaL_Reg *methods, lua_CFunction release);
 
@@ -58,7 +58,7 @@ void *lsr_checkbox(lua_State *L, int arg, const char *type);
  * as "the file was closed". */
 void *lsr_checkobject(lua_State *L, int arg, const char *type, const char *gone);
 
-/* Defines the release function `name` of a class whose boxes hold one pointer; `drop` takes NULL.
+/* Defines the release function `name` of a class whose boxes hold one pointer; `drop` accepts NULL.
  */
 #define LSR_RELEASE(name, box_type, type, drop)                                                    \
     static int name(lua_State *L) {                                                                \
@@ -72,33 +72,33 @@ void *lsr_checkobject(lua_State *L, int arg, const char *type, const char *gone)
 /* Pushes a box for memory of sr_alloc(): pushing a string from it may raise. */
 void *lsr_newbytes(lua_State *L);
 
-/* `count` zeroed elements that go with the Lua stack; at least one byte. */
+/* `count` zeroed elements freed with the Lua stack; at least one byte. */
 void *lsr_scratch(lua_State *L, int64_t count, size_t size);
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-/* An integer argument in [least, most], or an argument error that says the range; `otherwise` for
+/* An integer argument in [least, most], or an argument error that names the range; `otherwise` for
  * nil and none. */
 int64_t lsr_checkrange(lua_State *L, int arg, int64_t least, int64_t most);
 int64_t lsr_optrange(lua_State *L, int arg, int64_t otherwise, int64_t least, int64_t most);
 
 /* As luaL_checkoption, at the caller's line: "WHAT is NAME; use one of: ..."; `otherwise` (or NULL)
- * stands for nil. */
+ * is the result for nil. */
 int lsr_checkoption(lua_State *L, int arg, const char *what, const char *otherwise,
                     const char *const names[]);
 
-/* Element i, from 1, of the list at `arg`: an integer in [least, most], or an error that says
+/* Element i, from 1, of the list at `arg`: an integer in [least, most], or an error that names
  * "WHAT[i]". */
 int64_t lsr_checkelement(lua_State *L, int arg, int64_t i, const char *what, int64_t least,
                          int64_t most);
 
 /* ---- options ---------------------------------------------------------------------------------
  *
- * Fields of the table at a stack index; nil and none stand for an empty table, and a field that is
- * absent for `otherwise`.  A value of the wrong type raises and names the key.
+ * Fields of the table at a stack index; nil and none mean an empty table; an absent field
+ * has the value `otherwise`.  A value of the wrong type raises and names the key.
  */
 
-/* Raises when the table has a key that is not among `known`, with a guess at what was meant; `what`
+/* Raises when the table has a key that is not among `known`, with a suggestion; `what`
  * is the function, for the message. */
 void lsr_check_options(lua_State *L, int table, const char *what, const char *const *known);
 

@@ -90,7 +90,7 @@ static int train_set_aside(lua_State *L) {
 /* ---- saving ---------------------------------------------------------------------------------- */
 
 static sr_saving *check_saving(lua_State *L) {
-    return lsr_checkobject(L, 1, SAVING, "the saving has ended");
+    return lsr_checkobject(L, 1, SAVING, "the save has ended");
 }
 
 /* saving(run, step, bytes) -> Saving | nil, message, code */
@@ -124,7 +124,7 @@ static int saving_safetensors(lua_State *L) {
     return lsr_done(L, st);
 }
 
-/* saving:commit() -> true | nil, message, code: saved, from now on */
+/* saving:commit() -> true | nil, message, code: from here on it is durable */
 static int saving_commit(lua_State *L) {
     return lsr_done(L, sr_saving_commit(check_saving(L)));
 }

@@ -1,11 +1,11 @@
-/* lcoarse.c - the coarse ops, arguments by place; lua/seqrun/ops.lua names them. */
+/* lcoarse.c - the coarse ops, with positional arguments; lua/seqrun/ops.lua names them. */
 #include <string.h>
 
 #include "core/tensor/ops.h"
 #include "lua/bind/lops.h"
 #include "lua/bind/ltensor.h"
 
-/* Where dropout falls: the names of sites, and what they are to the generator. */
+/* Dropout sites: their names, and their purposes in the random key. */
 static const char *const site_names[] = {"embedding", "attention", "projection", "feed",
                                          "head",      "user",      NULL};
 static const sr_purpose site_purposes[] = {SR_PURPOSE_DROP_EMBEDDING,  SR_PURPOSE_DROP_ATTENTION,
@@ -101,7 +101,7 @@ static int op_cross_entropy(lua_State *L) {
     return 3;
 }
 
-/* keep_probability(p) -> n/256, what dropout really keeps */
+/* keep_probability(p) -> n/256, the probability that dropout uses */
 static int keep_probability(lua_State *L) {
     lua_pushnumber(L, check_dropout(L, 1).keep / 256.0);
     return 1;

@@ -1,4 +1,4 @@
-/* ldata.c - seqrun.core.data: data sets; for lua/seqrun/data, which makes them objects. */
+/* ldata.c - seqrun.core.data: data sets; wrapped by lua/seqrun/data. */
 #include "lua/bind/ldata.h"
 
 #include <stdio.h>

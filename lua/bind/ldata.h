@@ -1,4 +1,4 @@
-/* ldata.h - data sets as other bindings take them. */
+/* ldata.h - data sets, for other bindings. */
 #ifndef LSR_LDATA_H
 #define LSR_LDATA_H
 

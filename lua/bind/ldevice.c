@@ -8,9 +8,9 @@
 #include "lua/bind/ltensor.h"
 
 /* Every device of a Lua state, opened on first use.  Made before any tensor, so that the collector
- * frees it after them all. */
+ * frees it last. */
 typedef struct devices {
-    sr_device *open[LSR_DEVICES]; /* by the number of their backend */
+    sr_device *open[LSR_DEVICES]; /* by backend number */
     sr_threads *threads[LSR_DEVICES];
     int current;
 } devices;
@@ -44,7 +44,7 @@ static devices *registry(lua_State *L) {
     return all;
 }
 
-/* The reference runs on the caller's thread; the others get a pool. */
+/* The reference runs on the caller's thread; the others get threads. */
 static sr_device *open_device(lua_State *L, devices *all, int i) {
     if (all->open[i] != NULL) return all->open[i];
     const sr_backend *backend = sr_backend_at(i);
@@ -150,15 +150,15 @@ static int threads(lua_State *L) {
     return 1;
 }
 
-/* synchronize([device]): waits until all work given to the device is done; raises the first error
- * that it met */
+/* synchronize([device]): waits until all work given to the device is done; raises the first
+ * error */
 static int synchronize(lua_State *L) {
     lsr_check(L, sr_device_wait(opt_device(L, 1)));
     return 0;
 }
 
-/* transfers([device]) -> { waits=, uploads= }: how often the host waited for the device and sent to
- * it */
+/* transfers([device]) -> { waits=, uploads= }: how often the host waited for the device and sent it
+ * data */
 static int transfers(lua_State *L) {
     const sr_device *device = opt_device(L, 1);
     lua_createtable(L, 0, 2);
@@ -182,7 +182,7 @@ static int plugin(lua_State *L) {
     return 1;
 }
 
-/* instructions() -> "plain" | "avx2" | "avx512": the class that the cpu device computes with */
+/* instructions() -> "plain" | "avx2" | "avx512": the instruction set of the cpu device */
 static int instructions(lua_State *L) {
     lua_pushstring(L, sr_cpu_isa());
     return 1;
@@ -204,7 +204,7 @@ static int scope_close(lua_State *L) {
     return 0;
 }
 
-/* A scope that nobody closed hands its storages to the one around it. */
+/* A scope that was never closed passes its storages to the enclosing one. */
 LSR_RELEASE(scope_gc, LSR_SCOPE, sr_scope, sr_scope_free)
 
 static const luaL_Reg scope_methods[] = {

@@ -1,7 +1,7 @@
 /* lfault.c - seqrun.core.fault, for tests: allocations and storage calls that fail on demand.
  *
- * An allocation that Lua itself makes fails like any other: Lua then collects, tries once more, and
- * raises "not enough memory" only when that fails too. */
+ * An allocation that Lua itself makes fails like any other: Lua then collects garbage, retries, and
+ * raises "not enough memory" only if that fails too. */
 #include <errno.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static int fault_memory(lua_State *L) {
     return 0;
 }
 
-/* allocations() -> how many were asked for since the last call of memory() */
+/* allocations() -> how many were attempted since the last call of memory() */
 static int fault_allocations(lua_State *L) {
     lua_pushinteger(L, sr_mem_calls());
     return 1;
@@ -31,7 +31,7 @@ static int fault_held(lua_State *L) {
     return 1;
 }
 
-/* lua_limit(bytes) -> bytes that Lua holds now; it may hold `bytes` at most from here on (0: any)
+/* lua_limit(bytes) -> bytes that Lua holds now; from here on the limit is `bytes` (0: none)
  */
 static int fault_lua_limit(lua_State *L) {
     int64_t bytes = lsr_checkrange(L, 1, 0, INT64_MAX);
@@ -46,7 +46,7 @@ static sr_io real;
 static bool replaced;
 static int64_t storage_calls, fail_at;
 static int fail_errno;
-static const char *only; /* the call that counts; NULL: all of them */
+static const char *only; /* the call that is counted; NULL: all */
 
 static bool fails(const char *name) {
     if (only != NULL && strcmp(name, only) != 0) return false;
@@ -92,7 +92,7 @@ static const char *const CALLS[] = {"any",   "open",   "pread", "read",   "write
 static const char *const ERRORS[] = {"EIO", "ENOSPC", "EACCES", "EROFS", "EINTR", NULL};
 static const int NUMBERS[] = {EIO, ENOSPC, EACCES, EROFS, EINTR};
 
-/* storage(n [, error [, call]]): storage call n from now fails so; 0: none, the real ones again */
+/* storage(n [, error [, call]]): storage call n from now fails so; 0: none, the real calls again */
 static int fault_storage(lua_State *L) {
     int64_t n = lsr_checkrange(L, 1, 0, INT64_MAX);
     int error = NUMBERS[luaL_checkoption(L, 2, "EIO", ERRORS)];

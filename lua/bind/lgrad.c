@@ -1,4 +1,4 @@
-/* lgrad.c - backward, and ops whose way back is a Lua function; part of seqrun.core.ops. */
+/* lgrad.c - backward, and ops whose backward is a Lua function; part of seqrun.core.ops. */
 #include "lua/bind/lops.h"
 
 #include <string.h>
@@ -71,7 +71,7 @@ static void take_gradient(lua_State *L, call *c, int i, int at) {
     c->dx[i] = sr_tensor_retain(g);
 }
 
-/* Runs under pcall: pushing and checking may raise, and C frames stand below. */
+/* Runs under pcall: pushing and checking may raise, with C frames below. */
 static int call_back(lua_State *L) {
     call *c = lua_touserdata(L, 1);
     closure *f = c->node->closure;
@@ -104,7 +104,7 @@ static sr_status lua_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
 static const sr_rule custom_rule = {"a custom op", lua_back};
 static const sr_rule recompute_rule = {"recompute", lua_back};
 
-/* A node whose way back is a Lua function, not yet told which. */
+/* A node whose backward is a Lua function, set later. */
 static sr_status new_node(lua_State *L, sr_node **out, const sr_rule *rule, sr_device *device,
                           sr_tensor **input, int inputs) {
     closure *c = NULL;
@@ -123,7 +123,7 @@ static sr_status new_node(lua_State *L, sr_node **out, const sr_rule *rule, sr_d
     return SR_OK;
 }
 
-/* Pushes a list of the outputs as tensors of their own, without history; also puts them in `made`.
+/* Pushes a list of the outputs as new tensors without history; also puts them in `made`.
  */
 static void push_outputs(lua_State *L, sr_tensor **made, sr_tensor **y, int count) {
     lua_createtable(L, count, 0);
@@ -137,9 +137,9 @@ static void push_outputs(lua_State *L, sr_tensor **made, sr_tensor **y, int coun
 
 /* record(outputs, inputs, backward [, force]) -> list of tensors
  *
- * The same values as `outputs` with a history: gradients of the inputs are what backward(dy1, ...)
- * returns, nil for none.  Nothing is recorded when no input wants a gradient, unless `force` is
- * true (the function adds to the gradients of leaves by itself). */
+ * The same values as `outputs` with a history: backward(dy1, ...) returns the gradients of the
+ * inputs, nil for none.  Nothing is recorded if no input needs a gradient, unless `force` is
+ * true (the function adds to the gradients of leaves itself). */
 static int record(lua_State *L) {
     int64_t outputs, inputs;
     lua_settop(L, 4);

@@ -1,7 +1,7 @@
 /* ljson.c - seqrun.core.json: JSON to Lua values and back.
  *
- * Reading is jansson's, strict: one value, no key twice, valid UTF-8, bounded depth.  Writing has
- * stable bytes: keys in byte order, numbers in the fewest digits that read back the same.
+ * Reading is jansson's, strict: one value, no duplicate keys, valid UTF-8, bounded depth.  Writing
+ * has stable bytes: keys in byte order, numbers in the fewest digits that round-trip.
  */
 #include <jansson.h>
 #include <math.h>

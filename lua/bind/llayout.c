@@ -19,7 +19,7 @@ void lsr_pushlayout(lua_State *L, sr_layout *layout) {
         sr_layout_release(layout);
         lsr_error(L, "too many layouts on the stack");
     }
-    lua_pushcfunction(L, push_box); /* a box may be more than memory holds */
+    lua_pushcfunction(L, push_box); /* creating a box may run out of memory */
     if (lua_pcall(L, 0, 1, 0) != LUA_OK) {
         sr_layout_release(layout);
         lua_error(L);
@@ -28,8 +28,8 @@ void lsr_pushlayout(lua_State *L, sr_layout *layout) {
     *box = layout;
 }
 
-/* The list of integers in field `name` of the table at 1, as a userdata left on the stack (nil is
- * left when the field is absent); *count is its length. */
+/* The list of integers in field `name` of the table at 1, as a userdata left on the stack (nil
+ * if the field is absent); *count is its length. */
 static int32_t *list_field(lua_State *L, const char *name, int64_t *count) {
     *count = 0;
     if (lua_getfield(L, 1, name) == LUA_TNIL) return NULL;
@@ -82,7 +82,7 @@ static void mark_rows(lua_State *L, int at, uint8_t *keep, const sr_layout *whol
 
 static const char *const draw_options[] = {"share", "layer", "first", "last", "rows", NULL};
 
-/* Marks the rows that a drawing keeps, by the options at index 2. */
+/* Marks the rows that a random draw keeps, by the options at index 2. */
 static void draw_rows(lua_State *L, uint8_t *keep, const sr_layout *whole) {
     lsr_check_options(L, 2, "layout:shorten", draw_options);
     sr_keep_opts opts = {.share = lsr_field_number(L, 2, "share", 0),
@@ -95,7 +95,7 @@ static void draw_rows(lua_State *L, uint8_t *keep, const sr_layout *whole) {
 }
 
 /* layout:shorten(rows) -> layout of these rows, the rows in order; rows count from 0
- * layout:shorten{ share =, ... } -> layout of drawn rows, the rows as a tensor of i32 */
+ * layout:shorten{ share =, ... } -> layout of sampled rows, the rows as a tensor of i32 */
 static int layout_shorten(lua_State *L) {
     sr_layout *whole = lsr_checklayout(L, 1);
     luaL_checktype(L, 2, LUA_TTABLE);
@@ -166,7 +166,7 @@ static int layout_lengths(lua_State *L) {
     return push_list(L, l->len, l->sequences);
 }
 
-/* First rows, from 0: they are values, ready to be gathered. */
+/* First rows, from 0: they are values inside tensors. */
 static int layout_starts(lua_State *L) {
     const sr_layout *l = lsr_checklayout(L, 1);
     return push_list(L, l->start, l->sequences);

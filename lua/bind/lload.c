@@ -1,5 +1,5 @@
-/* lload.c - only source text is loaded: a precompiled chunk can corrupt memory and is refused by
- * load, loadfile, dofile and require alike. */
+/* lload.c - only source text is loaded: precompiled chunks can corrupt memory, so load, loadfile,
+ * dofile and require reject them. */
 #include "lua/bind/lstate.h"
 
 #include <lauxlib.h>
@@ -10,7 +10,7 @@ static int call_as_text(lua_State *L, int at) {
     if (lua_gettop(L) < at) lua_settop(L, at);
     if (!lua_isnil(L, at) && strchr(luaL_checkstring(L, at), 't') == NULL) {
         lua_pushnil(L);
-        lua_pushliteral(L, "precompiled chunks are refused; load the source text");
+        lua_pushliteral(L, "precompiled chunks are not allowed; load the source text");
         return 2;
     }
     lua_pushliteral(L, "t");
@@ -53,7 +53,7 @@ static int search_text(lua_State *L) {
     if (lua_getfield(L, lua_upvalueindex(1), "path") != LUA_TSTRING)
         return luaL_error(L, "'package.path' must be a string");
     lua_call(L, 2, 2);
-    if (lua_isnil(L, -2)) return 1; /* the message that says where it looked */
+    if (lua_isnil(L, -2)) return 1; /* the message lists the paths searched */
     const char *file = lua_tostring(L, -2);
     if (luaL_loadfilex(L, file, "t") != LUA_OK)
         return luaL_error(L, "error loading module '%s' from file '%s':\n\t%s", name, file,

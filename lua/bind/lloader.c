@@ -1,5 +1,5 @@
-/* lloader.c - seqrun.core.batch: loaders and their cursors; for lua/seqrun/data, which makes them
- * objects. */
+/* lloader.c - seqrun.core.batch: loaders and their cursors; wrapped by
+ * lua/seqrun/data. */
 #include <string.h>
 
 #include "core/base/mem.h"
@@ -88,7 +88,7 @@ static void read_options(lua_State *L, sr_loader_opts *o) {
     if (o->prefetch == 0) o->threads = 0;
 }
 
-/* The uids of the stage on top of the stack, in a userdata that takes its place below. */
+/* The uids of the stage on top of the stack, in a userdata below it. */
 static void read_stage_uids(lua_State *L, sr_stage *s, int keep) {
     if (lua_getfield(L, -1, "uids") != LUA_TNIL) {
         if (!lua_istable(L, -1)) lsr_error(L, "loader: uids of a stage must be a list");
@@ -109,7 +109,7 @@ static void read_stage(lua_State *L, sr_stage *s, int keep) {
                                         "max_len",        "shortest",  "longest",    "uids",
                                         "short_seq_prob", NULL};
     int at = lua_gettop(L);
-    if (!lua_istable(L, at)) lsr_error(L, "loader: stages is a list of tables");
+    if (!lua_istable(L, at)) lsr_error(L, "loader: stages must be a list of tables");
     lsr_check_options(L, at, "data.loader: stages", known);
     s->until.updates = lsr_field_range(L, at, "updates", 0, 0, INT64_MAX);
     s->until.sequences = lsr_field_range(L, at, "sequences", 0, 0, INT64_MAX);
@@ -128,10 +128,10 @@ static void read_stages(lua_State *L, sr_loader_opts *o) {
     lua_newtable(L);
     int keep = lua_gettop(L);
     if (lua_getfield(L, 2, "stages") == LUA_TNIL) return;
-    if (!lua_istable(L, -1)) lsr_error(L, "loader: stages is a list of tables");
+    if (!lua_istable(L, -1)) lsr_error(L, "loader: stages must be a list of tables");
     int list = lua_gettop(L);
     int64_t n = (int64_t)lua_rawlen(L, list);
-    if (n > 4096) lsr_error(L, "loader: %d stages; at most 4096", (int)n);
+    if (n > 4096) lsr_error(L, "loader: %d stages; the maximum is 4096", (int)n);
     sr_stage *stage = lsr_scratch(L, n, sizeof *stage);
     for (int64_t i = 0; i < n; i++) {
         lua_rawgeti(L, list, i + 1);
@@ -142,7 +142,7 @@ static void read_stages(lua_State *L, sr_loader_opts *o) {
     o->stages = (int)n;
 }
 
-/* Opens with a saved plan (text) and a threads that lives for this call only. */
+/* Opens with a saved plan (text) and threads for this call only. */
 static sr_status open_loader(sr_loader **out, const sr_dataset *d, sr_loader_opts *o,
                              const char *plan_text, size_t plan_size) {
     sr_plan *plan = NULL;
@@ -219,7 +219,7 @@ static int loader_seek(lua_State *L) {
                        : lsr_failure(L, st); /* the cursor may be a checkpoint's */
 }
 
-/* An epoch whose reference goes with the Lua stack. */
+/* An epoch, released with the Lua stack. */
 LSR_RELEASE(epoch_free, EPOCH, sr_epoch, sr_epoch_release)
 
 static sr_status push_epoch(lua_State *L, sr_epoch **out, sr_loader *l, int arg) {
@@ -267,7 +267,7 @@ static int loader_plan(lua_State *L) {
     return 1;
 }
 
-/* loader:plan_text([epoch]) -> string: what options.plan takes */
+/* loader:plan_text([epoch]) -> string: a value for options.plan */
 static int loader_plan_text(lua_State *L) {
     sr_epoch *e;
     size_t size;
@@ -303,14 +303,14 @@ static void set_value(lua_State *L, const char *key, const sr_dataset *d, const 
     lsr_set_integer(L, key, (is_wide ? wide : narrow) + more);
 }
 
-/* loader:origin(uid [, epoch]) -> { example, first [, source, offset] } of given examples */
+/* loader:origin(uid [, epoch]) -> { example, first [, source, offset] } of fixed examples */
 static int loader_origin(lua_State *L) {
     sr_epoch *e;
     sr_status st = push_epoch(L, &e, check_loader(L, 1), 3);
     if (st != SR_OK) return lsr_result(L, st);
     int64_t uid = lsr_checkrange(L, 2, 0, e->examples->count - 1);
     if (e->examples->unit == NULL)
-        lsr_error(L, "loader: examples drawn from text have no origin; only given ones have");
+        lsr_error(L, "loader: only fixed examples have an origin; these are drawn from text");
     lua_getiuservalue(L, 1, 1);
     const sr_dataset *d = lsr_checkdataset(L, -1);
     uint32_t unit = e->examples->unit[uid];
@@ -339,7 +339,7 @@ static uint32_t *check_uids(lua_State *L, int arg, int64_t *n) {
     return uids;
 }
 
-/* A list of where groups end as an array in a userdata; nil: every sequence is a group. */
+/* The ends of groups as an array in a userdata; nil: every sequence is a group. */
 static int64_t *check_ends(lua_State *L, int arg, int64_t sequences, int64_t *n) {
     bool given = !lua_isnoneornil(L, arg);
     if (given) luaL_checktype(L, arg, LUA_TTABLE);

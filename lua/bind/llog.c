@@ -1,4 +1,4 @@
-/* llog.c - files that grow while a run goes on; part of seqrun.core.train. */
+/* llog.c - files that grow during a run; part of seqrun.core.train. */
 #include "core/store/append.h"
 #include "core/store/events.h"
 #include "lua/bind/ltrain.h"
@@ -12,7 +12,8 @@ static sr_append *check_append(lua_State *L) {
     return lsr_checkobject(L, 1, APPEND, "the file was closed");
 }
 
-/* append(path [, size]) -> Append | nil, message, code: cut to `size` bytes when it is longer */
+/* append(path [, size]) -> Append | nil, message, code: truncated to `size` bytes if it is longer
+ */
 static int train_append(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     uint64_t size = UINT64_MAX;
@@ -70,7 +71,8 @@ static int events_scalars(lua_State *L) {
     int64_t step = luaL_checkinteger(L, 3);
     luaL_checktype(L, 4, LUA_TTABLE);
     for (lua_pushnil(L); lua_next(L, 4) != 0; lua_pop(L, 1)) {
-        if (count == MOST || lua_type(L, -2) != LUA_TSTRING) lsr_argerror(L, 4, "at most 64 tags");
+        if (count == MOST || lua_type(L, -2) != LUA_TSTRING)
+            lsr_argerror(L, 4, "the maximum is 64 tags, with strings as keys");
         tags[count] = lua_tostring(L, -2);
         values[count++] = luaL_checknumber(L, -1);
     }

@@ -34,7 +34,7 @@ UNARY(op_sign, SR_SIGN)
 UNARY(op_floor, SR_FLOOR)
 UNARY(op_not, SR_NOT)
 
-/* A number that became a tensor for one op need not wait for the collector. */
+/* Frees the tensor made from a number for one op, without the collector. */
 static void drop_number(lua_State *L, int arg, bool was_tensor) {
     if (was_tensor) return;
     sr_tensor **box = lua_touserdata(L, arg);

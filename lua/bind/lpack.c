@@ -35,7 +35,7 @@ static sr_long_policy check_policy(lua_State *L, int arg) {
 
 /* ---- lengths ---- */
 
-/* A list of whole numbers as an array in a box on the stack, or a string of 16-bit ones as it is.
+/* A list of integers as an array in a box on the stack, or a string of 16-bit ones as it is.
  */
 sr_lengths lsr_pack_lengths(lua_State *L, int arg) {
     if (lua_type(L, arg) == LUA_TSTRING)
@@ -120,7 +120,7 @@ static int histogram_fit(lua_State *L) {
     return lsr_give(L, sr_histogram_fit(h, from, capacity, policy));
 }
 
-/* histogram:deal([seed]) -> string: the lengths in a drawn order, 16 bits each */
+/* histogram:deal([seed]) -> string: the lengths in random order, 16 bits each */
 static int histogram_deal(lua_State *L) {
     const sr_histogram *h = lsr_pack_histogram(L, 1);
     uint64_t seed = (uint64_t)luaL_optinteger(L, 2, 0);
@@ -212,7 +212,7 @@ static int pack_online(lua_State *L) {
                     sr_online_plan(box, &lengths, (int32_t)capacity, o.max_seqs, o.open, policy));
 }
 
-/* A builder that is dropped when Lua raises in the middle. */
+/* A builder, freed if Lua raises before it is done. */
 static int builder_free(lua_State *L) {
     sr_build_drop(lsr_checkbox(L, 1, BUILDER));
     return 0;
@@ -284,7 +284,7 @@ static int plan_text(lua_State *L) {
     return 1;
 }
 
-/* plan:info() -> table of all figures; max_seqs is nil when any number is allowed */
+/* plan:info() -> table of all figures; max_seqs is nil if unlimited */
 static int plan_info(lua_State *L) {
     const sr_plan *p = lsr_pack_plan(L, 1);
     lua_createtable(L, 0, 20);

@@ -1,4 +1,4 @@
-/* lpack.h - what the two files of seqrun.core.pack share. */
+/* lpack.h - shared by the two files of seqrun.core.pack. */
 #ifndef LSR_LPACK_H
 #define LSR_LPACK_H
 
@@ -7,7 +7,7 @@
 
 #include "core/pack/pack.h"
 
-/* Arguments.  Options leave the solver's name on the stack; lengths are a list of whole numbers,
+/* Arguments.  Options leave the solver's name on the stack; lengths are a list of integers,
  * which becomes a box on the stack, or a string of 16-bit ones. */
 sr_pack_opts lsr_pack_options(lua_State *L, int arg);
 sr_lengths lsr_pack_lengths(lua_State *L, int arg);

@@ -1,5 +1,5 @@
 /* lprepare.c - the writing half of seqrun.core.data: text to .sqr files, a step at a time, so that
- * Lua can print how far it is. */
+ * Lua can print progress. */
 #include <string.h>
 
 #include "core/base/mem.h"

@@ -1,8 +1,8 @@
 /* lrandom.c - random numbers, keyed or from the session; part of seqrun.core.ops.
  *
  * A draw with a seed or a uid is a function of both: the same key, the same numbers.  A draw with
- * neither takes the next of the session's keys: (seed of the session, number of the draw), in
- * epochs that no keyed draw has.
+ * neither uses the next key of the session: (seed of the session, number of the draw), in
+ * epochs that no keyed draw uses.
  */
 #include "core/tensor/ops.h"
 #include "lua/bind/lops.h"
@@ -54,7 +54,7 @@ static key next_key(lua_State *L, int table) {
     return (key){s->seed, (uint32_t)draw, 1 + (uint32_t)(draw >> 32)};
 }
 
-/* Fills the tensor at 1; parameters of the distribution at `arg` and after it, then options. */
+/* Fills the tensor at 1; the parameters of the distribution start at `arg`, options follow. */
 static int fill(lua_State *L, sr_random kind, int arg) {
     sr_tensor *y = lsr_checktensor(L, 1);
     double a = luaL_optnumber(L, arg, 0), b = luaL_optnumber(L, arg + 1, 1);

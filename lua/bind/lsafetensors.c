@@ -186,7 +186,7 @@ static sr_status write_piece(void *context, const void *bytes, size_t size) {
     return sr_file_write(t->fd, bytes, size, t->path);
 }
 
-/* plan:write(path) -> true | nil, message, code: the file appears whole or not at all */
+/* plan:write(path) -> true | nil, message, code: written atomically */
 static int plan_write(lua_State *L) {
     const sr_st_plan *plan = lsr_checkplan(L, 1);
     const char *path = luaL_checkstring(L, 2);

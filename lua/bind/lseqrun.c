@@ -15,7 +15,7 @@ int luaopen_seqrun_core_text(lua_State *L);
 int luaopen_seqrun_core_train(lua_State *L);
 int luaopen_seqrun_core_yaml(lua_State *L);
 
-/* One line a module, in the order of the house. */
+/* One line per module, in the order of the layers. */
 /* clang-format off */
 static const luaL_Reg modules[] = {
     {"json", luaopen_seqrun_core_json},

@@ -8,7 +8,7 @@
 
 #include <lua.h>
 
-/* Fills package.preload with the C modules and sets package.path to the house's Lua files. */
+/* Fills package.preload with the C modules and sets package.path to seqrun's Lua files. */
 void lsr_open(lua_State *L, const char *lua_dir);
 
 #endif

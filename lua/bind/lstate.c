@@ -13,10 +13,10 @@ typedef struct {
     size_t used, limit;
 } account;
 
-/* Lua's allocator.  Shrinking must not fail, so a refused shrink keeps the larger block. */
+/* Lua's allocator.  Shrinking must not fail, so a failed one keeps the larger block. */
 static void *allocate(void *context, void *block, size_t old, size_t size) {
     account *a = context;
-    if (block == NULL) old = 0; /* then it says what kind of object is meant */
+    if (block == NULL) old = 0; /* then it is the type of the object */
     if (size == 0) {
         sr_free(block);
         a->used -= old;
@@ -45,7 +45,7 @@ void lsr_state_limit(lua_State *L, size_t bytes) {
     account_of(L)->limit = bytes;
 }
 
-/* An error outside any protected call: there is no way back. */
+/* An error outside any protected call: the process aborts. */
 static int panic(lua_State *L) {
     const char *message = lua_tostring(L, -1);
     fprintf(stderr, "seqrun: internal error: %s\n", message != NULL ? message : "no message");
@@ -53,8 +53,8 @@ static int panic(lua_State *L) {
     _exit(70);
 }
 
-/* os.exit([code]): as Lua's own, but the state is closed unless the second argument is false, so
- * that files are flushed and what is to be closed is closed. */
+/* os.exit([code]): as in Lua, but the state is closed unless the second argument is false, so
+ * that files are flushed and __close handlers run. */
 static int exit_closing(lua_State *L) {
     int code = lua_isboolean(L, 1) ? (lua_toboolean(L, 1) ? EXIT_SUCCESS : EXIT_FAILURE)
                                    : (int)luaL_optinteger(L, 1, EXIT_SUCCESS);

@@ -5,17 +5,17 @@
 #include <lua.h>
 #include <stddef.h>
 
-/* A state with all libraries and ours, whose memory comes through core/base/mem.h; NULL when
- * memory does not suffice.  The environment (LUA_PATH, LUA_CPATH, LUA_INIT) has no say; modules are
+/* A state with the standard libraries and seqrun's, which allocates through core/base/mem.h; NULL
+ * if out of memory.  The environment (LUA_PATH, LUA_CPATH, LUA_INIT) is ignored; modules are
  * found in `lua_dir` and in the system's Lua directories, never in the current directory. */
 lua_State *lsr_state_new(const char *lua_dir);
 void lsr_state_close(lua_State *L);
 
-/* Bytes that Lua holds now and may hold at most (0: no limit). */
+/* Bytes that Lua holds now, and the limit (0: none). */
 size_t lsr_state_memory(lua_State *L);
 void lsr_state_limit(lua_State *L, size_t bytes);
 
-/* Makes load, loadfile, dofile and require refuse precompiled chunks. */
+/* Makes load, loadfile, dofile and require reject precompiled chunks. */
 void lsr_text_only(lua_State *L);
 
 /* Turns an error value into a message with a traceback: a handler for lua_pcall. */

@@ -1,5 +1,5 @@
-/* lsys.c - seqrun.core.sys: the clock, files, signals and the machine, as far as the program needs
- * them.  Files go through core/base/file.h, so that tests can fail any call. */
+/* lsys.c - seqrun.core.sys: the clock, files, signals and the machine, as needed by the
+ * program.  Files go through core/base/file.h, so that tests can fail any call. */
 #include <errno.h>
 #include <jansson.h>
 #include <limits.h>
@@ -40,7 +40,7 @@ static int sys_time(lua_State *L) {
 /* sleep(seconds); a signal ends it early */
 static int sys_sleep(lua_State *L) {
     lua_Number s = luaL_checknumber(L, 1);
-    luaL_argcheck(L, s >= 0 && s < 1e6, 1, "not in 0..1e6 seconds");
+    luaL_argcheck(L, s >= 0 && s < 1e6, 1, "must be from 0 to 1e6 seconds");
     struct timespec t = {(time_t)s, (long)((s - (lua_Number)(time_t)s) * 1e9)};
     nanosleep(&t, NULL);
     return 0;
@@ -64,7 +64,7 @@ static int sys_columns(lua_State *L) {
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* Names that core listed, until Lua has copied them: copying may raise. */
+/* Names that core listed, until Lua has copied them, which may raise. */
 typedef struct names {
     char **name;
     size_t count;
@@ -87,19 +87,19 @@ static int sys_read_file(lua_State *L) {
     sr_status st = sr_file_read(bytes, &size, path, limit);
     if (st != SR_OK) return lsr_result(L, st);
     lua_pushlstring(L, *bytes, size);
-    sr_free(*bytes); /* now, not when the collector comes by: files are large */
+    sr_free(*bytes); /* at once, not by the collector: files are large */
     *bytes = NULL;
     return 1;
 }
 
-/* write_file(path, bytes) -> true | nil, message, code: replaced whole or not at all */
+/* write_file(path, bytes) -> true | nil, message, code: replaced atomically */
 static int sys_write_file(lua_State *L) {
     size_t size;
     const char *path = luaL_checkstring(L, 1), *bytes = luaL_checklstring(L, 2, &size);
     return lsr_done(L, sr_file_replace(path, bytes, size));
 }
 
-/* check_writable(path) -> true | nil, message, code: whether a file could be written there */
+/* check_writable(path) -> true | nil, message, code: whether a file can be written there */
 static int sys_check_writable(lua_State *L) {
     sr_draft draft;
     sr_status st = sr_draft_open(&draft, luaL_checkstring(L, 1));

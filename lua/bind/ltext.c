@@ -386,7 +386,7 @@ static int text_train(lua_State *L) {
 
 /* ---- lines in, lines out --------------------------------------------------------------------- */
 
-/* Where the output goes; `closed` when nobody reads it any more, which is no failure. */
+/* Where the output goes; `closed` when the reader has closed the pipe, which is not a failure. */
 typedef struct outlet {
     int fd;
     bool closed;

@@ -1,4 +1,4 @@
-/* ltext.h - the text objects as other bindings take them. */
+/* ltext.h - text objects, for other bindings. */
 #ifndef LSR_LTEXT_H
 #define LSR_LTEXT_H
 
@@ -8,7 +8,7 @@
 #include "core/text/vocab.h"
 #include "core/text/wordpiece.h"
 
-/* The object in an argument, borrowed, or an argument error. */
+/* The object of an argument, valid as long as the argument, or an argument error. */
 sr_vocab *lsr_checkvocab(lua_State *L, int arg);
 sr_tokenizer *lsr_checktokenizer(lua_State *L, int arg);
 

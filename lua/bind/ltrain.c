@@ -1,5 +1,5 @@
 /* ltrain.c - seqrun.core.train: the parameter store and the optimizers; for lua/seqrun/params.lua
- * and optim.lua, which give them names and defaults. */
+ * and optim.lua, which add names and defaults. */
 #include "lua/bind/ltrain.h"
 
 #include <math.h>
@@ -65,7 +65,7 @@ static int params_get(lua_State *L) {
     return 1;
 }
 
-/* params:master(i) -> its values, which are what the optimizer updates and files hold */
+/* params:master(i) -> its values, which the optimizer updates and checkpoints hold */
 static int params_master(lua_State *L) {
     sr_param *param = check_param(L, 2);
     lsr_pushtensor(L, sr_tensor_retain(param->master));
@@ -230,7 +230,7 @@ static int optim_result(lua_State *L) {
     return 1;
 }
 
-/* optim:pending() -> steps that are not settled, how many there may be */
+/* optim:pending() -> pending steps, and the maximum */
 static int optim_pending(lua_State *L) {
     const sr_optim *o = check_optim(L, 1);
     lua_pushinteger(L, o->pending);
@@ -238,7 +238,7 @@ static int optim_pending(lua_State *L) {
     return 2;
 }
 
-/* optim:counts() -> updates applied, updates skipped, of them in a row */
+/* optim:counts() -> steps applied, steps skipped, skipped in a row */
 static int optim_counts(lua_State *L) {
     sr_optim *o = check_optim(L, 1);
     lua_pushinteger(L, o->steps);
@@ -254,14 +254,14 @@ static int optim_set_counts(lua_State *L) {
     int64_t skipped = lsr_checkrange(L, 3, 0, INT64_MAX);
     int64_t in_a_row = lsr_checkrange(L, 4, 0, INT64_MAX);
     double power = luaL_optnumber(L, 5, o->opts.power);
-    luaL_argcheck(L, power > 0 && power < HUGE_VAL, 5, "a power above 0 is wanted");
+    luaL_argcheck(L, power > 0 && power < HUGE_VAL, 5, "the power must be positive and finite");
     lsr_check(L, sr_optim_set_counts(o, steps, skipped, in_a_row));
     o->opts.power = power;
     return 0;
 }
 
 /* optim:piece(i) -> m, v: flat views of elements [first, last) of parameter i, first, last; nothing
- * when this optimizer holds none of it */
+ * if this optimizer owns none of it */
 static int optim_piece(lua_State *L) {
     sr_optim *o = check_optim(L, 1);
     int64_t i = lsr_checkrange(L, 2, 1, o->params->count) - 1;

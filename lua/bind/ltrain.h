@@ -11,7 +11,7 @@ void lsr_open_checkpoint(lua_State *L);
 void lsr_open_log(lua_State *L);
 void lsr_open_shares(lua_State *L);
 
-/* The parameter store of an argument: raises when it is none, or was released. */
+/* The parameter store of an argument: raises if it is of another type or was released. */
 sr_params *lsr_checkparams(lua_State *L, int arg);
 
 int luaopen_seqrun_core_train(lua_State *L);

@@ -15,7 +15,7 @@ static sr_dtype opt_dtype(lua_State *L, int arg, sr_dtype otherwise) {
     return lua_isnoneornil(L, arg) ? otherwise : lsr_checkdtype(L, arg);
 }
 
-/* empty(sizes [, dtype [, device]]): contents not set */
+/* empty(sizes [, dtype [, device]]): uninitialised */
 static int empty(lua_State *L) {
     int64_t shape[SR_MAX_DIMS];
     luaL_checktype(L, 1, LUA_TTABLE);
@@ -42,7 +42,7 @@ static int full(lua_State *L) {
 
 /* ---- nested tables --------------------------------------------------------------------------- */
 
-/* The shape that the first elements of the table at `arg` show. */
+/* The shape according to the first elements of the table at `arg`. */
 static int shape_of_table(lua_State *L, int arg, int64_t shape[SR_MAX_DIMS]) {
     int ndim = 0, top = lua_gettop(L);
     lua_pushvalue(L, arg);
@@ -75,7 +75,7 @@ static void read_element(lua_State *L, reading *r) {
     }
 }
 
-/* Reads the table on top of the stack, which stands at `depth`. */
+/* Reads the table on top of the stack, at `depth`. */
 static void read_level(lua_State *L, reading *r, int depth) {
     if (depth == r->ndim) {
         read_element(L, r);
@@ -113,7 +113,7 @@ static int from_table(lua_State *L) {
     return 1;
 }
 
-/* from_string(bytes, sizes, dtype [, device]): elements as they lie in memory, little end first */
+/* from_string(bytes, sizes, dtype [, device]): elements in little-endian order */
 static int from_string(lua_State *L) {
     int64_t shape[SR_MAX_DIMS];
     size_t given, wanted;

@@ -1,4 +1,4 @@
-/* lwriter.c - the class of .sqr files on their way: columns of any kind, written by Lua. */
+/* lwriter.c - a .sqr file being written from Lua: columns of any kind. */
 #include <math.h>
 #include <string.h>
 
@@ -61,7 +61,7 @@ static int writer_append(lua_State *L) {
     int column = (int)lsr_checkrange(L, 2, 0, SR_SHARD_COLUMNS);
     const char *bytes = luaL_checklstring(L, 3, &size);
     size_t each = sr_shard_element(w, column);
-    if (each == 0) lsr_argerror(L, 2, "no such column");
+    if (each == 0) lsr_argerror(L, 2, "unknown column");
     if (size % each != 0) lsr_argerror(L, 3, "must hold whole elements");
     return lsr_done(L, sr_shard_append(w, column, bytes, size / each));
 }
@@ -98,7 +98,7 @@ static void integer_range(lua_State *L, values *v) {
     case SR_COLUMN_F32:
         break;
     default:
-        lsr_argerror(L, 2, "this column takes bytes; use append");
+        lsr_argerror(L, 2, "this column holds bytes; use append");
     }
     v->most = luaL_optinteger(L, 6, v->most);
 }
@@ -106,7 +106,7 @@ static void integer_range(lua_State *L, values *v) {
 /* Writes the value on top of the stack to `out`; little-endian hosts only: x86-64. */
 static void read_value(lua_State *L, void *out, const values *v, lua_Integer i) {
     int value = lua_gettop(L);
-    bool number = lua_type(L, value) == LUA_TNUMBER; /* no strings that look like one */
+    bool number = lua_type(L, value) == LUA_TNUMBER; /* not a numeric string */
     if (v->type == SR_COLUMN_F32) {
         float x = (float)lua_tonumber(L, value);
         if (!number || isinf(x)) bad_value(L, value, v, i, "expected a number that fits into f32");

@@ -1,9 +1,9 @@
 /* lyaml.c - seqrun.core.yaml: a strict reader of YAML over libyaml's events.
  *
- * Every node keeps its place and scalars keep their text: types are the schema's business, so `no`
- * stays text where text is wanted and 1e-4 is a number where a number is.  Anchors, aliases, tags,
- * merge keys, keys given twice and second documents are refused; all of them are reported at once.
- * What libyaml itself cannot read, and what is larger than the limits, ends the reading.
+ * Nodes keep their positions and scalars their text; the schema assigns types, so `no` is text for
+ * a string and 1e-4 is a number for a number.  Anchors, aliases, tags, merge keys, duplicate keys
+ * and second documents are rejected; all of them are reported at once. A syntax error or an
+ * exceeded limit stops the reader.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -23,7 +23,7 @@ enum {
 /* One reading.  A userdata with __gc, since Lua errors jump. */
 typedef struct reading {
     yaml_parser_t parser;
-    yaml_event_t event; /* the event at hand; deleted before the next is asked for */
+    yaml_event_t event; /* the current event; deleted before the next */
     bool parser_open, event_open;
     int events, depth;
     int problems; /* stack index of the list of problems */
@@ -58,7 +58,7 @@ static void complain(lua_State *L, reading *r, const char *message) {
     add_problem(L, r, &r->event.start_mark);
 }
 
-/* Adds what libyaml has to say.  False, always. */
+/* Adds the error of libyaml; always false. */
 static bool syntax_problem(lua_State *L, reading *r) {
     const yaml_parser_t *p = &r->parser;
     const char *what = p->problem != NULL ? p->problem : "cannot be read";
@@ -131,7 +131,7 @@ static bool read_list(lua_State *L, reading *r) {
     }
 }
 
-/* True when the key on top may name an entry; a key given twice is a problem with both lines.
+/* True when the key on top may name an entry; a duplicate is a problem with both lines.
  * `seen` is the stack index of key text -> line. */
 static bool accept_key(lua_State *L, reading *r, int seen) {
     if (r->event.type != YAML_SCALAR_EVENT) {
@@ -180,9 +180,9 @@ static bool read_map(lua_State *L, reading *r) {
     return true;
 }
 
-/* Pushes the node that begins with the event at hand. */
+/* Pushes the node that begins with the current event. */
 static bool read_node(lua_State *L, reading *r) {
-    luaL_checkstack(L, 12, "YAML nests too deep");
+    luaL_checkstack(L, 12, "YAML is nested too deeply");
     if (r->event.type == YAML_SCALAR_EVENT) return read_scalar(L, r);
     if (r->event.type == YAML_ALIAS_EVENT) {
         complain(L, r, "aliases (*name) are not supported; write the value out");
@@ -196,7 +196,7 @@ static bool read_node(lua_State *L, reading *r) {
     return read;
 }
 
-/* Pushes the root of the only document, nil when there is none; false when reading had to end. */
+/* Pushes the root of the only document, nil if there is none; false if reading stopped. */
 static bool read_document(lua_State *L, reading *r) {
     if (!next_event(L, r) || !next_event(L, r)) return false; /* stream start */
     if (r->event.type == YAML_STREAM_END_EVENT) {
@@ -219,8 +219,8 @@ static reading *reading_open(lua_State *L, const char *text, size_t size) {
     return r;
 }
 
-/* parse(text) -> root or nil, problems: a list of { message, line, column }, empty when all is
- * well. The root is nil, too, when the text holds no document. */
+/* parse(text) -> root or nil, problems: a list of { message, line, column }, empty if the
+ * text is valid. The root is also nil if the text has no document. */
 static int yaml_parse(lua_State *L) {
     size_t size;
     const char *text = luaL_checklstring(L, 1, &size);

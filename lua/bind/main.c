@@ -1,4 +1,4 @@
-/* main.c - the program: puts the process in order, finds its Lua files and hands over to
+/* main.c - the program: sets up the process, finds its Lua files and calls
  * lua/seqrun/cli.lua, whose main(arg) returns the exit code. */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ static void find_lua_dir(char out[PATH_MAX]) {
     if (realpath(try, out) == NULL) snprintf(out, PATH_MAX, "%.4000s", try);
 }
 
-/* Files that we open must not land on a closed standard stream. */
+/* Opened files must not become a closed standard stream. */
 static void open_standard_streams(void) {
     for (int fd = 0; fd <= 2; fd++) {
         if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
@@ -48,14 +48,14 @@ static void warn(void *context, sr_log_level level, const char *line) {
 
 static void set_up_process(void) {
     open_standard_streams();
-    signal(SIGPIPE, SIG_IGN);  /* a closed pipe is an error of write */
-    signal(SIGXFSZ, SIG_IGN);  /* and so is a file that grows too large */
+    signal(SIGPIPE, SIG_IGN);  /* writing to a closed pipe returns an error */
+    signal(SIGXFSZ, SIG_IGN);  /* and so does exceeding the file size limit */
     _mm_setcsr(MXCSR_DEFAULT); /* a library built with -ffast-math flushes small numbers to 0 */
     json_set_alloc_funcs(sr_mem_malloc, sr_free);
     sr_log_set(warn, NULL, SR_LOG_WARN);
 }
 
-/* Calls require("seqrun.cli").main(arg) with the words of the command line; the code it returns. */
+/* Calls require("seqrun.cli").main(arg) with the arguments; returns its exit code. */
 static int run(lua_State *L) {
     int argc = (int)lua_tointeger(L, 1);
     char **argv = lua_touserdata(L, 2);
@@ -76,7 +76,7 @@ static int run(lua_State *L) {
     return 1;
 }
 
-/* What the command line did not catch is a fault of ours. */
+/* An error that the command line did not catch is internal. */
 static int report_fault(lua_State *L, int status) {
     const char *message = lua_tostring(L, -1);
     if (status == LUA_ERRMEM) {
@@ -88,7 +88,7 @@ static int report_fault(lua_State *L, int status) {
     return EXIT_INTERNAL;
 }
 
-/* Whether what was printed is lost, though somebody waits for it: not a pipe whose reader has left.
+/* Whether output was lost; a pipe whose reader has left does not count.
  * Lua flushes as it prints, so the last flush may succeed where an earlier one failed. */
 static bool output_lost(void) {
     struct pollfd out = {.fd = STDOUT_FILENO};
