@@ -210,10 +210,11 @@ struct sr_backend {
     sr_status (*softmax_backward)(sr_tensor *dx, const sr_tensor *dy, const sr_tensor *y, bool log);
     /* y[m, ...] = x[rows[m], ...]; rows (M) i32, checked by the device: SR_EINVAL names the row */
     sr_status (*gather_rows)(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows);
-    /* y[rows[m], ...] += x[m, ...], in the order of m; y is not cleared */
+    /* y[rows[m], ...] += x[m, ...], in the order of m; y (real) is not cleared, x is real or bf16
+     */
     sr_status (*scatter_rows)(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows);
-    /* y[rows[m], ...] = x[m, ...], or 0 where x is NULL; the other rows stay.  A row that is named
-     * twice is an error too, as are rows that y lacks */
+    /* y[rows[m], ...] = x[m, ...], or 0 where x is NULL; other rows are left as they are.  Rows
+     * that are out of range or duplicate are an error */
     sr_status (*put_rows)(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows);
     /* Element i (row-major) is a function of (seed, purpose, uid, epoch, i): word i % 4 of
      * Philox4x32-10 with counter { low word of i / 4, uid, purpose << 24 | (i / 4) >> 32, epoch }.
@@ -226,7 +227,7 @@ struct sr_backend {
     /* ---- coarse ops ----------------------------------------------------------------------- */
     /* y (T, F) = act(x (T, H) w (F, H)^T + b (F)); b may be NULL.  pre (T, F) receives the value
      * before a GELU; it is NULL for the other activations, where y serves in backward, and when no
-     * gradient is wanted. */
+     * gradient is needed. */
     sr_status (*linear)(sr_tensor *y, sr_tensor *pre, const sr_tensor *x, const sr_tensor *w,
                         const sr_tensor *b, sr_act act);
     /* dx = , dw += , db += ; each may be NULL */
@@ -280,7 +281,7 @@ struct sr_backend {
     /* Cross entropy of the tied decoder: logits = x (M, H) word (V, H)^T + bias (V).
      * total (scalar) = sum of weights[m] nll[m]; nll (M); correct (M) 1 where the arg max is the
      * label (lowest index on a tie); dlogits (M, V) receives weights[m] (p - onehot), or is NULL
-     * when no gradient is wanted.  labels (M) i32, checked by the device: SR_EINVAL names the row;
+     * if no gradient is needed.  labels (M) i32, checked by the device: SR_EINVAL names the row;
      * weights (M) real.  M may be 0. */
     sr_status (*mlm_loss)(sr_tensor *total, sr_tensor *nll, sr_tensor *correct, sr_tensor *dlogits,
                           const sr_tensor *x, const sr_tensor *word, const sr_tensor *bias,
@@ -297,10 +298,10 @@ struct sr_backend {
                                const sr_tensor *weights);
 
     /* ---- weights in a layout of the device's own: both or neither ------------------------- */
-    /* Makes or updates weight->layout, the device's copy of w (rows, cols), which ops read by
-     * sr_weight_layout(); called when it is first asked for and when w's storage has been written
-     * to.  Queued like any call.  `step` may do this itself for those of its weights that have a
-     * layout, and sets weight->version to the version of w's storage. */
+    /* Makes or updates weight->layout, the device's copy of w (rows, cols), which ops get from
+     * sr_weight_layout(); called on its first use and after writes to w's storage.  Queued like any
+     * call.  `step` may do this itself for those of its weights that have a layout, and sets
+     * weight->version to the version of w's storage. */
     sr_status (*weight_build)(sr_weight *weight, const sr_tensor *w);
     void (*weight_free)(sr_weight *weight);
 

@@ -16,8 +16,8 @@ sr_status sr_front_check(const char *op, int count, sr_tensor *const *list) {
     return SR_OK;
 }
 
-static const char *wanted_text(char *text, size_t size, sr_dtype dtype, int ndim,
-                               const int64_t *shape) {
+static const char *expected_text(char *text, size_t size, sr_dtype dtype, int ndim,
+                                 const int64_t *shape) {
     size_t used = (size_t)snprintf(text, size, "(");
     for (int i = 0; i < ndim && used < size; i++) {
         const char *comma = i > 0 ? ", " : "";
@@ -36,11 +36,11 @@ sr_status sr_front_shape(const char *op, const char *name, const sr_tensor *t, s
     bool fits = t->dtype == dtype && t->ndim == ndim;
     for (int i = 0; fits && i < ndim; i++) fits = shape[i] < 0 || shape[i] == t->shape[i];
     if (fits) return SR_OK;
-    char given[160], wanted[160];
+    char given[160], expected[160];
     const char *fix = t->dtype != dtype ? "convert it with to()" : "reshape it, or check the sizes";
     return sr_fail(SR_EINVAL, "%s: %s is %s; expected %s; %s", op, name,
                    sr_tensor_describe(t, given, sizeof given),
-                   wanted_text(wanted, sizeof wanted, dtype, ndim, shape), fix);
+                   expected_text(expected, sizeof expected, dtype, ndim, shape), fix);
 }
 
 sr_status sr_front_real(const char *op, const char *name, const sr_tensor *t, int ndim,

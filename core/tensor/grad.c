@@ -193,7 +193,7 @@ sr_status sr_grad_set(sr_tensor *leaf, sr_tensor *g) {
     return SR_OK;
 }
 
-static bool nobody_else_has(const sr_tensor *t) {
+static bool is_only_reference(const sr_tensor *t) {
     return t->refs == 1 && t->storage->refs == 1 && sr_tensor_is_contiguous(t);
 }
 
@@ -203,13 +203,13 @@ static sr_status accumulate(sr_tensor **sum, sr_tensor *g) {
         *sum = g;
         return SR_OK;
     }
-    if (!nobody_else_has(*sum) && nobody_else_has(g)) {
+    if (!is_only_reference(*sum) && is_only_reference(g)) {
         sr_tensor *swap = *sum;
         *sum = g;
         g = swap;
     }
     sr_status st = SR_OK;
-    if (!nobody_else_has(*sum)) {
+    if (!is_only_reference(*sum)) {
         sr_tensor *own = NULL;
         st = sr_tensor_like(&own, *sum);
         if (st == SR_OK) st = own->storage->device->backend->copy(own, *sum);
@@ -319,7 +319,7 @@ static sr_status check_saved(const sr_node *node) {
 /* The first gradient of a leaf is used without a copy if it has no other owner.  Takes over g. */
 static sr_status deliver_to_leaf(sr_tensor *leaf, sr_tensor *g) {
     sr_status st = SR_OK;
-    bool takes = leaf->grad == NULL && g->dtype == sr_grad_dtype(leaf) && nobody_else_has(g);
+    bool takes = leaf->grad == NULL && g->dtype == sr_grad_dtype(leaf) && is_only_reference(g);
     if (takes && leaf->storage->data != NULL) {
         sr_storage_move(g->storage, leaf->storage->scope);
         leaf->grad = sr_tensor_retain(g);

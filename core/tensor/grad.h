@@ -121,20 +121,20 @@ static inline sr_dtype sr_edge_grad_dtype(const sr_edge *e) {
 
 /* For rules: *sink is a tensor of input i's shape that a kernel may add (+=) to, of the device's
  * real dtype: the leaf's own gradient, then dx[i] stays NULL, or a new zero tensor that is also in
- * dx[i].  NULL when no gradient is wanted.  Not to be released by the rule. */
+ * dx[i].  NULL if no gradient is needed.  The rule must not release it. */
 sr_status sr_grad_sink(sr_node *node, sr_tensor **dx, int i, sr_tensor **sink);
 
 /* Runs backward from `roots`, whose gradients are `seeds` (NULL: 1, for roots with one element).
  *
- * Errors: SR_EINVAL  a root has no history, the graph was released by an earlier pass, a saved
- * tensor was written to or has expired any failure of a rule; gradients of leaves are then partly
- * added up
+ * Errors: SR_EINVAL  a root has no history, the graph was released by an earlier pass, or a saved
+ *                    tensor was written to or has expired
+ *         and any failure of a rule; some gradients have then been added to leaves
  */
 sr_status sr_grad_backward(int count, sr_tensor *const *roots, sr_tensor *const *seeds,
                            sr_backward *pass);
 
 /* Makes the bytes of g (NULL: none) the gradient that passes add to.  SR_EINVAL unless g has the
- * leaf's device and shape, the dtype of its gradient, and every element a place of its own. */
+ * leaf's device and shape, the dtype of its gradient, and no two elements in one place. */
 sr_status sr_grad_set(sr_tensor *leaf, sr_tensor *g);
 
 #ifdef __cplusplus

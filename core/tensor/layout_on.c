@@ -12,9 +12,28 @@ static void drop(sr_mirror *mirror) {
     sr_free(on);
 }
 
-/* Hangs an empty copy on the layout.  The list of copies is no part of what a layout says, so that
- * a const one may grow it. */
+static bool is_live(const sr_layout_on *on) {
+    return on->block == NULL || on->block->storage->data != NULL;
+}
+
+/* A layout that is sent in every step must not collect the copies of scopes that were closed. */
+static void drop_expired(sr_layout *layout) {
+    sr_mirror **link = &layout->mirrors;
+    while (*link != NULL) {
+        sr_mirror *mirror = *link;
+        if (is_live((sr_layout_on *)mirror)) {
+            link = &mirror->next;
+            continue;
+        }
+        *link = mirror->next;
+        mirror->drop(mirror);
+    }
+}
+
+/* Adds an empty copy to the layout.  The list of copies is not part of its value, so a const layout
+ * may grow it. */
 static sr_status hang(sr_layout_on **out, const sr_layout *layout, sr_device *device) {
+    drop_expired((sr_layout *)(uintptr_t)layout);
     SR_TRY(sr_new(out, 1));
     (*out)->head.drop = drop;
     (*out)->device = sr_device_retain(device);
@@ -49,7 +68,7 @@ sr_status sr_layout_hang(sr_layout_on **out, const sr_layout *layout, sr_tensor 
     return SR_OK;
 }
 
-/* Held by the layout alone, whatever scope is open: it is made once. */
+/* Held by the layout alone, regardless of the open scope: it is made once. */
 static sr_status send(sr_layout_on **out, const sr_layout *layout, sr_device *device) {
     sr_parcel_item piece[SR_LAYOUT_PIECES];
     sr_parcel parcel = {.piece = piece};
@@ -67,10 +86,6 @@ static sr_status lend(sr_layout_on **out, const sr_layout *l, sr_device *device)
     on->start = l->start, on->len = l->len, on->uid = l->uid, on->epoch = l->epoch;
     on->longest_first = l->longest_first, on->owner = l->owner, on->position = l->position;
     return SR_OK;
-}
-
-static bool is_live(const sr_layout_on *on) {
-    return on->block == NULL || on->block->storage->data != NULL;
 }
 
 sr_status sr_layout_find_on(sr_layout_on **out, const sr_layout *layout, sr_device *device) {

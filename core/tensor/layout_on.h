@@ -1,8 +1,8 @@
 /* layout_on.h - a layout's arrays in the memory of a device.
  *
  * A kernel that runs after its call has returned, or elsewhere, reads these; the layout itself is
- * read by the host while the call lasts.  A copy is made once for each layout and device: with the
- * batch that brings it (batch_on.h), else on first use; it goes with the layout.  Where device
+ * read by the host while the call lasts.  A copy is made once per layout and device: with the
+ * batch that brings it (batch_on.h), else on first use; it is freed with the layout.  Where device
  * memory is the host's (sr_backend.host) it is the layout's own arrays.
  *
  * Like all of a device, for its thread only.
@@ -27,7 +27,9 @@ typedef struct sr_layout_on {
     /* as in sr_layout, in device memory */
     const int32_t *start, *len, *owner, *position, *longest_first;
     const uint32_t *uid, *epoch;
-    /* what the backend derives once for each layout, such as its list of tiles; may be NULL */
+    /* What the backend derives once per layout, such as its list of tiles; may be NULL.  free_own
+     * may be called while queued work still uses `own`, and after the device was closed: memory of
+     * the device belongs in a tensor that `own` holds. */
     void *own;
     void (*free_own)(sr_device *device, void *own);
 } sr_layout_on;

@@ -1,7 +1,7 @@
 /* ops_coarse.c - linear, attention, residual norm, embedding, dropout: checks and rules.
  *
  * Kernels get contiguous tensors: a strided argument is copied on the way in (and the copy is
- * recorded), a strided gradient on the way back.  Activations and weights have one dtype, which is
+ * recorded), a strided gradient in backward.  Activations and weights have one dtype, which is
  * that of the result and of the gradients of activations; see ops.h.
  */
 #include <math.h>
@@ -232,7 +232,7 @@ static void drop_norm_saved(norm_saved *s) {
     sr_tensor_release(s->rstd);
 }
 
-/* `sum` is made like y when it is wanted; the statistics have one number a row. */
+/* `sum` is made like y on request; the statistics have one number per row. */
 static sr_status new_norm_saved(norm_saved *s, const sr_tensor *y, bool sum) {
     sr_device *device = y->storage->device;
     sr_dtype dtype = sr_statistics_dtype(device);

@@ -1,4 +1,4 @@
-/* ops_rows.c - rows by number: reading some, and replacing some. */
+/* ops_rows.c - rows by index: gathering and replacing them. */
 #include <string.h>
 
 #include "core/tensor/front.h"
@@ -20,7 +20,7 @@ sr_status sr_op_gather_rows(sr_tensor **out, sr_tensor *x, sr_tensor *rows) {
     sr_device *device = x->storage->device;
     SR_NEED(device, gather_rows);
     SR_TRY(sr_front_shape("gather_rows", "rows", rows, SR_I32, 1, (int64_t[]){-1}));
-    if (x->ndim == 0) return sr_fail(SR_EINVAL, "gather_rows: a single number has no rows");
+    if (x->ndim == 0) return sr_fail(SR_EINVAL, "gather_rows: x is a scalar, which has no rows");
     int64_t shape[SR_MAX_DIMS];
     memcpy(shape, x->shape, sizeof shape);
     shape[0] = rows->shape[0];
@@ -70,8 +70,7 @@ static const sr_rule put_rule = {"put_rows", put_back};
 static sr_status check_put(const sr_tensor *x, const sr_tensor *rows, const sr_tensor *values) {
     int64_t shape[SR_MAX_DIMS];
     SR_TRY(sr_front_shape("put_rows", "rows", rows, SR_I32, 1, (int64_t[]){-1}));
-    if (x->ndim == 0)
-        return sr_fail(SR_EINVAL, "put_rows: x is a single number, which has no rows");
+    if (x->ndim == 0) return sr_fail(SR_EINVAL, "put_rows: x is a scalar, which has no rows");
     memcpy(shape, x->shape, sizeof shape);
     shape[0] = rows->shape[0];
     return sr_front_shape("put_rows", "values", values, x->dtype, x->ndim, shape);

@@ -29,7 +29,7 @@ static sr_status check_dim(const char *op, const sr_tensor *x, int dim) {
 
 /* ---- reshape --------------------------------------------------------------------------------- */
 
-/* Back to the shape of the input: for every op that only names the elements otherwise. */
+/* Back to the shape of the input: for every op that only relabels elements. */
 static sr_status reshape_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
     (void)pass;
     const sr_edge *e = &node->edge[0];

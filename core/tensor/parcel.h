@@ -24,12 +24,12 @@ typedef struct sr_parcel_item {
 } sr_parcel_item;
 
 typedef struct sr_parcel {
-    sr_parcel_item *piece; /* room for what is added; the caller's */
+    sr_parcel_item *piece; /* the caller's array, large enough for what is added */
     int count;
     size_t bytes;
 } sr_parcel;
 
-/* Adds an array, which must stand until the parcel is sent; returns its number. */
+/* Adds an array, which must stay valid until the parcel is sent; returns its index. */
 int sr_parcel_add(sr_parcel *parcel, const void *host, sr_dtype dtype, sr_dtype stored,
                   int64_t count);
 

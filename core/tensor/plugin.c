@@ -40,10 +40,14 @@ static sr_status add_backend(const sr_backend *b) {
         b->download == NULL || b->fill == NULL || b->copy == NULL)
         return sr_fail(SR_EDEVICE,
                        "its table has no name, alloc, free, upload, download, fill or copy");
+    if ((b->weight_build == NULL) != (b->weight_free == NULL))
+        return sr_fail(
+            SR_EDEVICE,
+            "its table has only one of weight_build and weight_free; set both or neither");
     if (sr_backend_index(b->name) >= 0)
-        return sr_fail(SR_EDEVICE, "there is already a device '%s'", b->name);
+        return sr_fail(SR_EDEVICE, "duplicate device '%s'", b->name);
     if (count == SR_MAX_BACKENDS)
-        return sr_fail(SR_EDEVICE, "there are already %d backends, the most possible", count);
+        return sr_fail(SR_EDEVICE, "too many backends; the maximum is %d", count);
     backends[count++] = b;
     return SR_OK;
 }
@@ -69,7 +73,7 @@ static sr_status initialise(void *library, const char *path) {
         return sr_fail(SR_EDEVICE, "plugin: %s exports no sr_plugin_init; is it a seqrun plug-in?",
                        path);
     int before = count;
-    sr_fail(SR_OK, "it gave no reason");
+    sr_fail(SR_OK, "it reported no reason");
     sr_status st = init(&host, SR_ABI);
     if (st == SR_OK) return SR_OK;
     count = before;
@@ -85,7 +89,7 @@ static bool is_loaded(const void *library) {
 }
 
 static sr_status load_file(const char *path) {
-    if (access(path, F_OK) != 0) return sr_fail(SR_ENOENT, "plugin: there is no file %s", path);
+    if (access(path, F_OK) != 0) return sr_fail(SR_ENOENT, "plugin: %s: no such file", path);
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) return sr_fail(SR_EDEVICE, "plugin: cannot load %s", dlerror());
     if (is_loaded(library)) {
@@ -95,7 +99,7 @@ static sr_status load_file(const char *path) {
     sr_status st =
         loaded < SR_MAX_BACKENDS
             ? initialise(library, path)
-            : sr_fail(SR_EDEVICE, "plugin: %d plug-ins are loaded, the most possible", loaded);
+            : sr_fail(SR_EDEVICE, "plugin: too many plug-ins; the maximum is %d", loaded);
     if (st != SR_OK) {
         dlclose(library);
         return st;

@@ -90,7 +90,12 @@ sr_status sr_device_take(sr_device *device, void **data, size_t bytes) {
         SR_TRY(ask_backend(device, data, size_of_class(c)));
     device->bytes_used += size_of_class(c);
     if (device->bytes_used > device->bytes_peak) device->bytes_peak = device->bytes_used;
-    return device->poison ? poison(device, *data, size_of_class(c)) : SR_OK;
+    sr_status st = device->poison ? poison(device, *data, size_of_class(c)) : SR_OK;
+    if (st != SR_OK) {
+        sr_device_give(device, *data, bytes);
+        *data = NULL;
+    }
+    return st;
 }
 
 /* Reserves one more entry in the stack; on failure the block is returned to the backend. */

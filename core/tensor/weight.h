@@ -36,8 +36,8 @@ sr_status sr_weight_new(sr_weight **out, sr_device *device, int64_t id, int64_t 
 sr_weight *sr_weight_retain(sr_weight *weight); /* may be NULL */
 void sr_weight_release(sr_weight *weight);      /* may be NULL */
 
-/* For kernels: *layout is the up-to-date layout of t, built when need be; NULL when t is no whole
- * parameter or its device has no layouts. */
+/* For kernels: *layout is the up-to-date layout of t, built if necessary; NULL if t is not a
+ * whole parameter or its device has no layouts. */
 sr_status sr_weight_layout(void **layout, const sr_tensor *t);
 
 /* Builds the layout of t again if there is one and it is stale; t may have no handle. */

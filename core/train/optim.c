@@ -227,7 +227,7 @@ sr_status sr_optim_begin(sr_optim *o, double rate, double clip) {
     if (!(clip >= 0))
         return sr_fail(SR_EINVAL, "optimizer: clip is %g; must be a norm > 0, or 0 for none", clip);
     SR_TRY(check_backend(o));
-    SR_TRY(sr_params_check_low(o->params));
+    SR_TRY(sr_params_settle_low(o->params));
     if (o->pending == o->room) SR_TRY(sr_optim_settle(o));
     o->step = describe(o, rate, clip);
     return o->params->device->backend->grad_squares(o->squares, o->params->grad, o->chunks, o->from,
@@ -285,7 +285,7 @@ sr_status sr_optim_piece(sr_tensor **m, sr_tensor **v, sr_range *held, const sr_
     return SR_OK;
 }
 
-/* ---- what came of it ------------------------------------------------------------------------- */
+/* ---- outcomes ------------------------------------------------------------------------------- */
 
 static void count_result(sr_optim *o, int64_t serial, const double result[4]) {
     bool applied = result[2] != 0;

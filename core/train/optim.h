@@ -2,7 +2,7 @@
  *
  * A step is two calls of the backend: the global norm with its finite check, then norm clip and
  * update where the parameters live.  The host does not wait: the results of steps gather in a short
- * history on the device, which is read when it is full or when somebody asks (sr_optim_settle()).
+ * history on the device, which is read when it is full or on request (sr_optim_settle()).
  * On a device whose calls are done when they return it has room for one.
  *
  * An update whose gradient is not finite changes nothing: not the values, not the moments, not the
@@ -47,7 +47,7 @@ typedef struct sr_optim_opts {
     sr_range range;  /* from sr_optim_cut(); {0, 0}: the whole store */
 } sr_optim_opts;
 
-/* What came of one step. */
+/* The outcome of one step. */
 typedef struct sr_optim_result {
     int64_t serial; /* which call of sr_optim_step(), from 1; 0: none yet */
     double norm;    /* of the whole gradient, before the clip */
@@ -114,18 +114,18 @@ sr_status sr_optim_apply(sr_optim *optim);                           /* all norm
 sr_status sr_optim_piece(sr_tensor **m, sr_tensor **v, sr_range *held, const sr_optim *optim,
                          int64_t i);
 
-/* Reads what came of the steps that have not been read, waiting for the device, and counts them.
+/* Reads the outcomes of steps not read so far, waiting for the device, and counts them.
  * Costs nothing when there are none.
  *
  * Errors: SR_ENUMERIC  the loss or the gradient was not finite max_skipped times in a row
  */
 sr_status sr_optim_settle(sr_optim *optim);
 
-/* What came of step `serial`, one of the last `room` steps that were settled; zeros when it is not
- * among them. */
+/* The outcome of step `serial`, one of the last `room` steps that were settled; zeros when it is
+ * not among them. */
 sr_optim_result sr_optim_result_of(const sr_optim *optim, int64_t serial);
 
-/* Goes on from counts that were saved. */
+/* Continues from saved counts. */
 sr_status sr_optim_set_counts(sr_optim *optim, int64_t steps, int64_t skipped, int64_t in_a_row);
 
 #ifdef __cplusplus

@@ -274,27 +274,35 @@ static sr_status refresh_layouts(sr_params *p) {
     return SR_OK;
 }
 
+static void note_versions(sr_params *p) {
+    p->low_version = p->low->storage->version;
+    p->value_version = p->value->storage->version;
+}
+
 sr_status sr_params_refresh(sr_params *p) {
     if (p->low != NULL) {
         sr_tensor_wrote(p->low);
         SR_TRY(p->device->backend->copy(p->low, p->value));
-        p->low_version = p->low->storage->version;
+        note_versions(p);
     }
     return refresh_layouts(p);
 }
 
-sr_status sr_params_check_low(const sr_params *p) {
-    if (p->low == NULL || p->low->storage->version == p->low_version) return SR_OK;
-    return sr_fail(SR_EINVAL,
-                   "params: the bf16 copy of a parameter was written to; write to the parameter "
-                   "with params:set(name, values)");
+sr_status sr_params_settle_low(sr_params *p) {
+    if (p->low == NULL) return SR_OK;
+    if (p->low->storage->version != p->low_version)
+        return sr_fail(
+            SR_EINVAL,
+            "params: the bf16 copy of a parameter was written to; write to the parameter "
+            "with params:set(name, values)");
+    return p->value->storage->version != p->value_version ? sr_params_refresh(p) : SR_OK;
 }
 
 void sr_params_before_step(sr_params *p) {
     sr_tensor_wrote(p->value);
     if (p->low == NULL) return;
     sr_tensor_wrote(p->low);
-    p->low_version = p->low->storage->version;
+    note_versions(p);
 }
 
 sr_status sr_params_after_step(sr_params *p) {

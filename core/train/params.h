@@ -67,12 +67,12 @@ typedef struct sr_fused {
 } sr_fused;
 
 typedef struct sr_params {
-    sr_device *device;    /* borrowed */
-    sr_tensor *value;     /* (stored) flat; real dtype of the device: f32 masters, f64 on ref */
-    sr_tensor *grad;      /* (stored) flat, same dtype */
-    sr_tensor *low;       /* (stored) flat bf16 copy of value; NULL when ops read the values */
-    sr_tensor **read;     /* borrowed: all leaves, those of fuse groups last */
-    uint64_t low_version; /* of low's storage after its last refresh */
+    sr_device *device; /* borrowed */
+    sr_tensor *value;  /* (stored) flat; real dtype of the device: f32 masters, f64 on ref */
+    sr_tensor *grad;   /* (stored) flat, same dtype */
+    sr_tensor *low;    /* (stored) flat bf16 copy of value; NULL when ops read the values */
+    sr_tensor **read;  /* borrowed: all leaves, those of fuse groups last */
+    uint64_t low_version, value_version; /* of the storages after the last refresh of low */
     sr_param *list;
     int64_t count;
     sr_fused *fused;
@@ -85,9 +85,9 @@ typedef struct sr_params {
  *
  *   precision  what ops read: the device's real dtype, or SR_BF16 where that is f32
  *
- * Errors: SR_EINVAL  a precision that the device lacks, an empty list, a name twice, a size below
- * 1, a fuse group whose members differ in more than rows, are padded, kept in f32 in part, or do
- * not follow each other SR_ENOMEM
+ * Errors: SR_EINVAL  a precision that the device lacks, an empty list, a duplicate name, a size
+ * below 1, a fuse group whose members differ in more than rows, are padded, kept in f32 in part, or
+ * do not follow each other SR_ENOMEM
  */
 sr_status sr_params_new(sr_params **out, sr_device *device, const sr_param_spec *specs,
                         int64_t count, sr_dtype precision);
@@ -108,8 +108,9 @@ sr_status sr_params_zero_grad(sr_params *params);
  * layouts of weights. */
 sr_status sr_params_refresh(sr_params *params);
 
-/* SR_EINVAL when somebody has written to the bf16 copy, which the next step would undo. */
-sr_status sr_params_check_low(const sr_params *params);
+/* For the optimizer: refreshes the bf16 copy if masters were written to since, as a step refreshes
+ * only what it updates.  SR_EINVAL if the copy itself was written to, which the step would undo. */
+sr_status sr_params_settle_low(sr_params *params);
 
 /* Before and after a step of the optimizer writes values and their copy. */
 void sr_params_before_step(sr_params *params);

@@ -73,6 +73,7 @@ static sr_status reserve(sr_shares *s) {
 
 static sr_status add_to_grad(sr_shares *s, int64_t i) {
     const sr_backend *backend = s->params->device->backend;
+    if (backend->axpby == NULL) return sr_backend_lacks(s->params->device, "axpby");
     SR_TRY(backend->axpby(s->params->grad, s->node[i].sum, 1.0, 1.0));
     s->params->grad->storage->version++;
     sr_share_node used = s->node[i];

@@ -4,7 +4,7 @@
  * which starts at zero; shares are then summed in a binary tree by index: neighbours (0, 1), (2, 3)
  * ... make the nodes of the next level, and a node without a neighbour moves up as it is.  Node i
  * of level l is the sum of shares [i 2^l, (i + 1) 2^l), so its bits do not depend on who computed
- * it: a rank owns some shares, sends the nodes they make, and takes those of the others.
+ * it: a rank owns some shares, sends their nodes, and receives those of the others.
  *
  * One share costs nothing: its sum is already in params->grad.  With n shares at most ceil(log2 n)
  * further stores are held; they are kept for the next update.
@@ -41,19 +41,19 @@ sr_status sr_shares_new(sr_shares **out, sr_params *params);
 void sr_shares_free(sr_shares *shares); /* may be NULL */
 
 /* Begins an update of `total` shares.  What params->grad holds already is added to its first share;
- * what an unfinished update left behind is first summed into it.
+ * what is left of an unfinished update is first summed into it.
  *
  * Errors: SR_EINVAL  total outside [1, SR_MOST_SHARES] */
 sr_status sr_shares_begin(sr_shares *shares, int64_t total);
 
-/* Share `index` (from 0) stands in params->grad, complete: adds it to the tree.  Afterwards
+/* Share `index` (from 0) is complete in params->grad: adds it to the tree.  Afterwards
  * params->grad is zero, or holds the sum of the update when nothing is missing.
  *
  * Errors: SR_EINVAL  no update is under way, or this share was added before
  *         SR_ENOMEM  params->grad still holds the share */
 sr_status sr_shares_end(sr_shares *shares, int64_t index);
 
-/* The same for a node that somebody else computed; params->grad must be zero, and `sum` is copied.
+/* The same for a node computed by another rank; params->grad must be zero, and `sum` is copied.
  */
 sr_status sr_shares_take(sr_shares *shares, int level, int64_t index, const sr_tensor *sum);
 

@@ -1,4 +1,4 @@
-/* ltensor.c - seqrun.core.tensor: the handle of a tensor, and what it knows about itself. */
+/* ltensor.c - seqrun.core.tensor: the handle of a tensor, and its properties. */
 #include "lua/bind/ltensor.h"
 
 #include <string.h>
@@ -157,7 +157,7 @@ sr_dtype lsr_checkdtype(lua_State *L, int arg) {
     return dtype;
 }
 
-/* ---- what a tensor knows --------------------------------------------------------------------- */
+/* ---- properties ----------------------------------------------------------------------------- */
 
 static int tensor_shape(lua_State *L) {
     sr_tensor *t = lsr_checktensor(L, 1);

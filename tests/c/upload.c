@@ -159,6 +159,32 @@ static void test_scope(void) {
     sr_device_close(d);
 }
 
+static int copies(const sr_layout *layout) {
+    int n = 0;
+    for (const sr_mirror *m = layout->mirrors; m != NULL; m = m->next) n++;
+    return n;
+}
+
+/* A batch that is used in many scopes does not collect expired copies. */
+static void test_repeated(void) {
+    sr_target target[2];
+    sr_batch b = new_batch(target);
+    sr_device *d = open_device(&far);
+    for (int i = 0; i < 5; i++) {
+        sr_scope *scope;
+        sr_batch_on *on;
+        CHECK_OK(sr_scope_open(&scope, d));
+        CHECK_OK(sr_batch_upload(&on, d, &b));
+        CHECK(copies(b.layout) == 1 && copies(b.last) == 1);
+        sr_batch_on_free(on);
+        sr_scope_close(scope);
+        sr_scope_free(scope);
+    }
+    drop_batch(&b);
+    CHECK(d->bytes_used == 0);
+    sr_device_close(d);
+}
+
 /* What a backend keeps with a layout goes with it. */
 static int freed, failing;
 
@@ -226,6 +252,7 @@ int main(void) {
         test_memory(backends[i]);
     }
     test_scope();
+    test_repeated();
     test_own();
     CHECK(sr_mem_live() == live);
     return CHECK_DONE();

@@ -469,7 +469,7 @@ describe("an error", function()
       { function() local _ = sr.tensor { { 1, 2 }, { 3 } } end, "differ in length" },
       { function() local _ = sr.zeros(2, 3, { dtyp = "f32" }) end, "dtype" },
       { function() local _ = sr.ops.linear(x, x, nil, { activation = "gelu" }) end, "unknown option 'activation'" },
-      { function() local _ = sr.ops.attention(x, core.layout { lens = { 5 } }, { heads = 1 }) end, "give the layout" },
+      { function() local _ = sr.ops.attention(x, core.layout { lens = { 5 } }, { heads = 1 }) end, "pass the layout" },
       { function() local _ = sr.ops.linear(nil, x) end, "linear: argument 1: expected a tensor, got nil" },
       { function() local _ = sr.ops.attention(x, 3, { heads = 1 }) end, "argument 2: expected a layout" },
       { function() local _ = sr.zeros(2.5, 3) end, "sizes must be integers" },

@@ -245,7 +245,7 @@ typedef struct step_call {
     call head;
     sr_step step;
     kept value, grad, m, v, low, norms, result;
-    sr_segment *segments; /* behind the chunks */
+    sr_segment *segments; /* after the chunks */
     sr_chunk chunks[];
 } step_call;
 
@@ -276,6 +276,8 @@ static sr_status enqueue_step(const sr_step *step, sr_status (*run)(call *)) {
     size_t segments = (size_t)step->count * sizeof *step->segments;
     SR_TRY(sr_alloc((void **)&w, sizeof *w + chunks + segments, 1));
     w->step = *step;
+    w->step.weights = NULL; /* this device has no layouts of weights */
+    w->step.weight_count = 0;
     keep(&w->value, step->value);
     keep(&w->grad, step->grad);
     keep(&w->m, step->m);
@@ -401,7 +403,7 @@ static sr_backend late = {
 sr_status sr_plugin_init(const sr_host *host, int abi) {
     (void)abi;
     cpu = host->find_backend("cpu");
-    if (cpu == NULL) return sr_fail(SR_EDEVICE, "there is no cpu device to wrap");
+    if (cpu == NULL) return sr_fail(SR_EDEVICE, "the cpu device is missing");
     late.real = cpu->real;
     SLOTS(FILL)
     return host->add_backend(&late);

@@ -1,10 +1,15 @@
 /* odd.c - plug-ins that cannot be used, one for each value of SEQRUN_ODD: "abi", "bytes", "taken",
- * "empty", "fails", "silent"; without it a backend that can fill and copy, "odd".  Built as
+ * "empty", "half", "fails", "silent"; without it a backend that can fill and copy, "odd".  Built as
  * build/tests/odd.so. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/tensor/plugin.h"
+
+static sr_status build_nothing(sr_weight *weight, const sr_tensor *w) {
+    (void)weight, (void)w;
+    return SR_OK;
+}
 
 static sr_backend backend = {SR_BACKEND_ABI, .name = "odd", .real = SR_F32};
 
@@ -24,6 +29,7 @@ sr_status sr_plugin_init(const sr_host *host, int abi) {
     if (strcmp(way, "abi") == 0) backend.abi = abi + 1;
     if (strcmp(way, "bytes") == 0) backend.bytes += sizeof(void *);
     if (strcmp(way, "taken") == 0) backend.name = "cpu";
+    if (strcmp(way, "half") == 0) backend.weight_build = build_nothing;
     if (strcmp(way, "silent") == 0) return SR_EDEVICE;
     SR_TRY(host->add_backend(&backend));
     return strcmp(way, "fails") == 0 ? sr_fail(SR_EDEVICE, "the driver is missing") : SR_OK;
