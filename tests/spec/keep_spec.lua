@@ -57,6 +57,44 @@ describe("a drawn layout", function()
     end
   end)
 
+  ---A layer on all rows of these sequences, one by one, by small ops only.
+  local function dense(layout, x, w, heads)
+    local lens, parts, at = layout:lengths(), {}, 0
+    local width = x:size(2) // heads
+    local qkv = x:matmul(w:t())
+    for s, len in ipairs(lens) do
+      local mine, mixed = qkv:narrow(1, at + 1, len), {}
+      for h = 1, heads do
+        local function part(k) return mine:narrow(2, (k * heads + h - 1) * width + 1, width) end
+        local scores = part(0):matmul(part(1):t()) * width ^ -0.5
+        mixed[h] = scores:softmax(-1):matmul(part(2))
+      end
+      parts[s], at = sr.cat(mixed, 2), at + len
+    end
+    return sr.cat(parts, 1)
+  end
+
+  it("gives random-LTD: a layer on the kept tokens, its gradients those of dense attention", function()
+    local before, heads = sr.device(), 2
+    sr.use("ref")
+    local layout = sr.layout { lens = { 5, 9, 1 }, uids = { 4, 8, 15 }, seed = 3 }
+    local short, rows = layout:shorten { share = 0.6, layer = 1, first = true }
+    local function result(mix)
+      local x = sr.randn({ layout:rows(), 8 }, { seed = 1, uid = 1, requires_grad = true })
+      local w = sr.randn({ 24, 8 }, { seed = 1, uid = 2, requires_grad = true })
+      local kept_rows = sr.ops.gather_rows(x, rows)
+      local y = sr.ops.put_rows(x, rows, kept_rows + mix(kept_rows, w))
+      y:square():sum():backward()
+      return { y:detach(), x:grad(), w:grad() }
+    end
+    local got = result(function(x, w) return sr.ops.attention(sr.ops.linear(x, w), short, { heads = heads }) end)
+    local expected = result(function(x, w) return dense(short, x, w, heads) end)
+    sr.use(before)
+    for k, t in ipairs(expected) do
+      assert.is_true((got[k] - t):abs():max():item() <= 1e-12 * t:abs():max():item(), "result " .. k)
+    end
+  end)
+
   it("refuses options that it does not know, and shares that keep nothing or too much", function()
     local layout = packed()
     assert.error_matches(function() layout:shorten { share = 0 } end, "choose one in %(0, 1%]")

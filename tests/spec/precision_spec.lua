@@ -112,6 +112,23 @@ describe("parameters in bf16", function()
     assert.equal(1, p:get("b"):to("f32"):totable()[1])
   end)
 
+  for _, kind in ipairs { "adamw", "lamb" } do
+    it("stay the masters rounded, frozen or not, whoever wrote to a master, with " .. kind, function()
+      local p = new()
+      local optimizer = sr.optim[kind](p, { groups = { { match = "^b$", frozen = true } } })
+      p:master("b"):detach():fill_(0.1)
+      for step = 1, 3 do
+        for _, name in ipairs(p:names()) do p:get(name):grad():fill_(step) end
+        optimizer:step { rate = 1e-2, clip = 1 }
+        for _, name in ipairs(p:names()) do
+          assert.equal(bytes(p:master(name):to(p:get(name):dtype())), bytes(p:get(name)), name)
+        end
+      end
+      assert.equal(bytes(sr.full({ 3 }, 0.1)), bytes(p:master("b")))
+      assert.not_equal(bytes(new():master("w")), bytes(p:master("w")))
+    end)
+  end
+
   it("are saved as masters, and loaded in either precision", function()
     local p, folder = new(), program.folder()
     local path = assert(sr.checkpoint.save(folder, { step = 1, model = p }))

@@ -485,7 +485,7 @@ describe("an error", function()
       { function() local _ = sr.randn({ 2, 3 }, 5) end, "randn: options must be a table, got 5" },
       { function() local _ = sr.tensor({ 1 }, "i32") end, "tensor: options must be a table, got 'i32'" },
       { function() local _ = sr.arange(5) end, "expected the first and the last number" },
-      { function() local _ = x[3] end, "select: position 3 of dimension 1 in (2, 3)" },
+      { function() local _ = x[3] end, "select: position 3 of dimension 1 is out of range" },
       { function() local _ = x[1.5] end, "index must be an integer, got 1.5" },
       { function() local _ = x[{ 1 }] end, "index must be an integer, got a table; narrow() takes a range" },
       { function() local _ = x:sofmax() end, "has no 'sofmax'; did you mean 'softmax'?" },
