@@ -34,7 +34,7 @@ sr_status sr_order_keep(sr_order *order, sr_epoch *e);
 /* Adds an order's update, sequences and tokens to the totals. */
 void sr_order_count(const sr_order *order, sr_counters *drawn);
 
-/* What somebody else has decided, a sampler say: uids of one table of examples. */
+/* An order made elsewhere, such as by a sampler: uids among the same examples. */
 typedef struct sr_given {
     const uint32_t *uid;      /* (sequences) */
     const int64_t *group_end; /* (groups) rising */

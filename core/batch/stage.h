@@ -1,7 +1,7 @@
 /* stage.h - what an epoch's examples are until so much was drawn: a curriculum in the loader.
  *
  * A stage may draw from some sequences only, cut long ones, or draw text with other options.  Uids
- * stay those of the whole table of examples.  Stages follow each other when a total of the cursor
+ * stay those of all examples.  Stages follow each other when a total of the cursor
  * is reached; the last one has no end.
  *
  * A stage that draws from the same sequences as the one before goes on in the same pass (by

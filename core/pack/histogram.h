@@ -1,6 +1,6 @@
 /* histogram.h - the number of sequences of each length, which is the input of packing solvers.
  *
- * A histogram comes from the lengths of an example table, or from a .hist file: plain text, line l
+ * A histogram comes from the lengths of the examples, or from a .hist file: plain text, line l
  * has the number of sequences of l tokens.  Counts have 63 bits, and so has sequences * capacity,
  * the number of slots of the worst plan, so that no later sum overflows an int64_t.
  */
@@ -25,7 +25,7 @@ typedef enum sr_long_policy {
     SR_LONG_SPLIT     /* count it as pieces of `capacity` tokens, and the rest */
 } sr_long_policy;
 
-/* Lengths of the sequences of an example table, borrowed: uid -> tokens. */
+/* Lengths of the sequences, borrowed: uid -> tokens. */
 typedef struct sr_lengths {
     const void *data; /* uint16_t[count] or uint32_t[count] */
     int32_t width;    /* bytes per element: 2 or 4 */
@@ -87,7 +87,7 @@ typedef struct sr_piece {
     uint16_t length;
 } sr_piece;
 
-/* The pieces of all sequences, sorted by (uid, start), freed by sr_free(): an example table, whose
+/* The pieces of all sequences, sorted by (uid, start), freed by sr_free(): new sequences, whose
  * lengths can be packed. */
 sr_status sr_lengths_split(sr_piece **out, int64_t *count, const sr_lengths *lengths,
                            int64_t capacity);

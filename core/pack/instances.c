@@ -107,7 +107,7 @@ sr_status sr_packing_new(sr_packing **out, const sr_plan *plan, const sr_lengths
     bool split = plan->histogram.longer > 0 && plan->histogram.lost == 0;
     if (lengths->count != plan->histogram.sequences)
         return sr_fail(SR_EDATA,
-                       "pack: the plan is for %" PRId64 " %s, the table has %" PRId64 "; %s",
+                       "pack: the plan is for %" PRId64 " %s, the list has %" PRId64 "; %s",
                        plan->histogram.sequences, split ? "pieces" : "sequences", lengths->count,
                        split ? "give the lengths of the pieces, see sr.pack.split()"
                              : "pack these lengths again");

@@ -1,7 +1,7 @@
 /* instances.h - assigns sequences to slots: random access to any pack of any epoch.
  *
  * A plan has only the number of packs with given lengths.  An sr_packing assigns the sequences of
- * an example table to them.  Pack i of epoch e is a pure function of (seed, e, i): the order of
+ * the sequences to them.  Pack i of epoch e is a pure function of (seed, e, i): the order of
  * packs is a keyed permutation of the epoch, and so is, for each length, the order in which its
  * sequences fill the slots of the plan.  So sequences are regrouped every epoch without a new plan,
  * every sequence occurs exactly once per epoch, a resume replays nothing, and machine, threads and
@@ -20,7 +20,7 @@ extern "C" {
 
 typedef struct sr_packing sr_packing;
 
-/* Binds a plan to the example table with the lengths of the plan.
+/* Binds a plan to sequences with the lengths of the plan.
  *
  *   out      owned by the caller, freed by sr_packing_free(); NULL on failure
  *   plan     copied as needed: may be freed at once

@@ -43,7 +43,7 @@ typedef struct sr_optim_opts {
     double beta1, beta2, eps;
     double power;    /* effective betas are beta^power; 1 is the plain optimizer */
     bool clip_eps;   /* clip by clip / (norm + 1e-6) instead of clip / norm */
-    int max_skipped; /* stop after this many skipped updates in a row; at least 1 */
+    int max_skipped; /* stop after this many skipped steps in a row; at least 1 */
     sr_range range;  /* from sr_optim_cut(); {0, 0}: the whole store */
 } sr_optim_opts;
 
@@ -66,8 +66,8 @@ typedef struct sr_optim {
     sr_tensor *norms;   /* (chunk_count, 2) f64: of weight and update; NULL for AdamW */
     sr_step step;       /* under way */
     sr_optim_opts opts;
-    int64_t steps;            /* updates applied */
-    int64_t skipped;          /* updates skipped, all of the run */
+    int64_t steps;            /* steps applied */
+    int64_t skipped;          /* steps skipped, all of the run */
     int64_t in_a_row;         /* skipped since the last applied one */
     sr_tensor *result;        /* (4) of the last step; see sr_step */
     sr_tensor *history;       /* (room, 4): the result of step n in row (n - 1) % room */

@@ -92,11 +92,11 @@ static int use(lua_State *L) {
     if (!lua_isnoneornil(L, 2)) {
         int threads = (int)lsr_checkrange(L, 2, 1, 1024);
         if (all->threads[i] == NULL || sr_threads_count(all->threads[i]) != threads) {
-            sr_threads *pool = NULL;
-            lsr_check(L, sr_threads_new(&pool, threads));
-            if (all->open[i] != NULL) all->open[i]->threads = pool;
+            sr_threads *created = NULL;
+            lsr_check(L, sr_threads_new(&created, threads));
+            if (all->open[i] != NULL) all->open[i]->threads = created;
             sr_threads_free(all->threads[i]);
-            all->threads[i] = pool;
+            all->threads[i] = created;
         }
     }
     open_device(L, all, i);
@@ -145,8 +145,8 @@ static int poison(lua_State *L) {
 }
 
 static int threads(lua_State *L) {
-    sr_threads *pool = opt_device(L, 1)->threads;
-    lua_pushinteger(L, pool != NULL ? sr_threads_count(pool) : 1);
+    sr_threads *threads = opt_device(L, 1)->threads;
+    lua_pushinteger(L, threads != NULL ? sr_threads_count(threads) : 1);
     return 1;
 }
 

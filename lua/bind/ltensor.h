@@ -17,9 +17,9 @@
 #define LSR_LAYOUT "seqrun.Layout"
 #define LSR_SCOPE "seqrun.Scope"
 
-/* The tensor of an argument: raises when it is no tensor, or was released. */
+/* The tensor of an argument: raises if it is not a tensor, or was released. */
 sr_tensor *lsr_checktensor(lua_State *L, int arg);
-sr_tensor *lsr_totensor(lua_State *L, int arg);  /* NULL when it is no tensor */
+sr_tensor *lsr_totensor(lua_State *L, int arg);  /* NULL if it is not a tensor */
 sr_tensor *lsr_opttensor(lua_State *L, int arg); /* NULL for nil and none */
 
 /* The tensors of a list, in a userdata left on the stack; the list, which must stay on the stack,
@@ -28,7 +28,7 @@ sr_tensor **lsr_checktensors(lua_State *L, int arg, int64_t *count);
 
 /* Pushes an empty box; whoever fills it gives it one reference.  May run the collector. */
 sr_tensor **lsr_newtensor(lua_State *L);
-/* Pushes a box for `t`, taking over one reference (released when there is no memory). */
+/* Pushes a box for `t`, taking over one reference (released if out of memory). */
 void lsr_pushtensor(lua_State *L, sr_tensor *t);
 
 /* As lsr_checktensor; a number or boolean becomes a scalar that fits beside `like` (NULL: the

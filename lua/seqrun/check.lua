@@ -1,7 +1,7 @@
--- check.lua - what a function was given against what it takes.
+-- check.lua - checks the arguments of a function.
 --
--- A mistake is reported at the line of whoever called into the file that checks, however deep in that file
--- the check stands.  `what` names the function or the value, as in "optim" or "optim: eps".
+-- An error is reported at the line that called into the file that checks, at any depth within that
+-- file.  `what` names the function or the value, as in "optim" or "optim: eps".
 
 local guess = require("seqrun.guess")
 
@@ -22,7 +22,7 @@ function check.fail(format, ...)
   error(format:format(...), level)
 end
 
----A table of named options, {} for nil: a key that is not in `known` is a mistake.
+---A table of named options, {} for nil: a key that is not in `known` is an error.
 ---@param what string the function
 ---@param given? table
 ---@param known table<string, any> its keys are the options

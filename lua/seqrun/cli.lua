@@ -31,7 +31,7 @@ end
 
 ---Prints an error to stderr and returns the exit code.
 ---@param problem any what was raised
----@param otherwise integer the code of an error that is no Failure
+---@param otherwise integer the code of an error that is not a Failure
 ---@param sentence string printed before the error
 local function report(problem, otherwise, sentence)
   local known = failure.of(problem)

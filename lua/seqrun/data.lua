@@ -11,7 +11,7 @@ local data = {}
 ---
 ---`held` is the fraction of the tokens held out for evaluation, 0.05 by default for text and 0
 ---for given examples: the last documents ("tail"), or documents by a keyed coin ("keyed").
----With `vocab`, a path or a vocabulary, a data set made with another one is refused.
+---With `vocab`, a path or a vocabulary, a data set made with another one is rejected.
 ---@param path string
 ---@param options? seqrun.OpenOptions
 ---@return seqrun.Corpus? corpus

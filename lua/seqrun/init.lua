@@ -16,7 +16,7 @@ local PARTS = {
 local is_part = {}
 for _, name in ipairs(PARTS) do is_part[name] = true end
 
----What `sr` offers, for completion and for guesses.
+---The names in `sr`, for completion and suggestions.
 ---@return string[]
 local function names()
   local list = { "must", "version" }
@@ -36,7 +36,7 @@ return setmetatable(sr, {
     end
     if value == nil then
       local hint = require("seqrun.guess").hint(tostring(key), names())
-      error(("seqrun: there is no sr.%s%s"):format(tostring(key), hint), 2)
+      error(("seqrun: unknown name sr.%s%s"):format(tostring(key), hint), 2)
     end
     rawset(self, key, value)
     return value

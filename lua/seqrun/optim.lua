@@ -210,7 +210,7 @@ function Optimizer:step(t)
   return result
 end
 
----Updates applied, updates skipped, and of these the ones in a row.
+---Steps applied, steps skipped, and steps skipped in a row.
 ---@return integer applied
 ---@return integer skipped
 ---@return integer in_a_row

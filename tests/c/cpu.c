@@ -467,7 +467,7 @@ static void test_threads(const char *isa) {
     }
 }
 
-/* The thread pool of an open device can be replaced by a larger one. */
+/* The threads of an open device can be replaced by a larger one. */
 static void test_larger_pool(const char *isa) {
     open_device(isa, 1);
     uint64_t first = run_everything();

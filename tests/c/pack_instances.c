@@ -171,7 +171,7 @@ static void known_answers(void) {
     length[99] = 4;
     CHECK_FAILS(sr_packing_new(&k, plan, &table, 1), SR_EDATA, "sequence 99 of 4 tokens");
     table.count = 99;
-    CHECK_FAILS(sr_packing_new(&k, plan, &table, 1), SR_EDATA, "the table has 99");
+    CHECK_FAILS(sr_packing_new(&k, plan, &table, 1), SR_EDATA, "the list has 99");
     sr_plan_free(plan);
     sr_histogram_free(&h);
 }

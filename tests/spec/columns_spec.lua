@@ -342,7 +342,7 @@ describe("targets", function()
     assert.is_nil(open({ targets = { "mlm" } }):next():batch(1).original_ids)
   end)
 
-  it("may be made by a function, once an update", function()
+  it("may be made by a function, called once per update", function()
     local calls = 0
     local loader = open {
       targets = {

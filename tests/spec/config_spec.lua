@@ -157,7 +157,7 @@ x.yaml:6:1: unknown key 'warmup'; that key exists under 'rate'
     end
   end)
 
-  it("merges the keys of two maps, and tells a key that both declare", function()
+  it("merges the keys of two maps, and rejects a key that both declare", function()
     local file, pairs_key = { "file", c.string { default = "x" } }, { "pairs", c.boolean { default = true } }
     local one = c.map { { "a", c.integer { default = 1 } }, { "data", c.map { file } } }
     local two = c.map { { "data", c.map { pairs_key } }, { "b", c.number { default = 2 } } }

@@ -20,7 +20,7 @@ local function kept(layout, options)
 end
 
 describe("a drawn layout", function()
-  it("keeps its share of every sequence, the same wherever the sequence stands", function()
+  it("keeps its share of every sequence, regardless of its position", function()
     local options = { share = 0.5, layer = 3, first = true }
     local together, short = kept(packed(), options)
     assert.same({ 4, 15, 1, 32, 6 }, short:lengths())
@@ -33,7 +33,7 @@ describe("a drawn layout", function()
     assert.not_same(together, (kept(packed(), { share = 0.5, layer = 4, first = true })))
   end)
 
-  it("keeps the rows that it is told to, and all of them when they are more than the share", function()
+  it("keeps the forced rows, and all of them if they exceed the share", function()
     local _, rows = packed():shorten { share = 0.1, rows = { 7, 8, 9, 10, 11 }, last = true }
     local found = {}
     for _, row in ipairs(rows:totable()) do found[row] = true end

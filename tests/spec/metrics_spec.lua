@@ -201,7 +201,7 @@ describe("a window of steps", function()
     assert.is_nil(line.rare_accuracy)
   end)
 
-  it("reads its scalars in one copy, whatever their number", function()
+  it("reads its scalars in one copy, regardless of their number", function()
     local window, tensor, copies = require("seqrun.run.window").new(), require("seqrun.tensor"), 0
     local cat = tensor.cat
     tensor.cat = function(...) -- luacheck: ignore 122
@@ -216,7 +216,7 @@ describe("a window of steps", function()
     assert.equal(45.0, line.loss)
   end)
 
-  it("goes on after a restart as if there had been none", function()
+  it("continues after a restart as if there had been none", function()
     local whole, cut = require("seqrun.run.window").new(), require("seqrun.run.window").new()
     for i = 1, 2 do
       add(whole, i)

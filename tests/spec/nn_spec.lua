@@ -32,7 +32,7 @@ local SEQUENCES = {
 }
 
 describe("the config of a model", function()
-  it("has no keys that nobody knows, wherever they come from", function()
+  it("rejects unknown keys from any source", function()
     local message = refused(with { hiden_size = 32 }, "bert: unknown key 'hiden_size'; did you mean 'hidden_size'?")
     assert.matches("^tests/spec/nn_spec.lua:%d+: ", message) -- the line of the mistake
     refused(setmetatable(with(), { __index = { num_hiden_layers = 3 } }), "'num_hiden_layers'")
@@ -131,7 +131,7 @@ describe("heads", function()
     assert.error_matches(function() bert:losses(batch) end, "no target for any of the heads mlm, nsp")
   end)
 
-  it("of one's own stand beside those of the house", function()
+  it("may be user-written, next to the built-in ones", function()
     local head = { name = "mark", pooler = true, specs = (function()
       local list, add = sr.nn.specs(0.02)
       add.linear("mark", 1, 16)

@@ -132,7 +132,7 @@ for _, device in ipairs(sr.devices()) do
       assert.equal(1, p:value_of("frozen.w"):item())
     end)
 
-    it("skips an update with a non-finite gradient or loss, and fails after several in a row", function()
+    it("skips a step with a non-finite gradient or loss, and fails after several in a row", function()
       local p = store()
       local opt = sr.optim.lamb(p, { max_skipped = 2 })
       set_grad(p, "b", { 1 })
@@ -189,7 +189,7 @@ for _, device in ipairs(sr.devices()) do
       assert.is_true(count >= 4 and count < 8)
     end)
 
-    it("resets the count of skipped updates when one is applied", function()
+    it("resets the count of skipped steps when one is applied", function()
       local p = store()
       local opt = sr.optim.adamw(p, { max_skipped = 2 })
       for i = 1, 6 do

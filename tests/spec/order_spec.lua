@@ -89,7 +89,7 @@ local function uids(update)
 end
 
 describe("by sequences, an update", function()
-  it("has exactly as many as asked for, each once an epoch, in another order every epoch", function()
+  it("has exactly as many as asked for, each once per epoch, in a different order in every epoch", function()
     local loader, seen, first = open { sequences = 50, micro_packs = 4 }, {}, {}
     for i = 1, 12 do -- 300 examples: two epochs
       local update = loader:next()
@@ -323,7 +323,7 @@ describe("stages", function()
     end
   end)
 
-  it("are refused when they make no sense", function()
+  it("are rejected if they are invalid", function()
     for message, stages in pairs {
       ["stage 1 has no end"] = { {}, {} }, ["stage 1 is the last and must not end"] = { { updates = 3 } },
       ["max_len is 65; must be 5%.%.64"] = { { max_len = 65 } }, ["uids must rise"] = { { uids = { 3, 3 } } },
@@ -357,7 +357,7 @@ describe("an order written in Lua", function()
     return assert(sr.data.loader(given))
   end
 
-  it("is asked once an update, ahead, and gets what it decided", function()
+  it("is called once per update, ahead of time, and its order is used", function()
     local asked = {}
     local loader = sampling { prefetch = 3, order = function(update, state)
       asked[#asked + 1] = update
@@ -436,7 +436,7 @@ describe("an order written in Lua", function()
     assert.error_matches(function() loader:next() end, "needs more than the 1 packs of a micro%-batch")
   end)
 
-  it("is refused when it makes no sense", function()
+  it("is rejected if it is invalid", function()
     local loader = sampling { by = "order", order = false, prefetch = 0 }
     for message, order in pairs {
       ["uid 7 is in the update twice"] = { 7, 1, 7 }, ["uid 300 is out of range"] = { 300 },

@@ -54,7 +54,7 @@ describe("a plug-in that cannot be used", function()
     assert.is_nil(out:find("odd", 1, true))
   end)
 
-  it("is no library", function()
+  it("is not a library", function()
     local folder = program.folder()
     local path = program.write(folder, "text.so", "not a library")
     local done, message, code = sr.plugin(path)

@@ -25,7 +25,7 @@ describe("schedule", function()
     same({ 1, 1, 2, 3, 3 }, at(schedule.points { { 2, 1 }, { 4, 3 } }, 1, 2, 3, 4, 5))
   end)
 
-  it("takes the counters of an update, and goes by any of them", function()
+  it("accepts the counters of an update, and may depend on any of them", function()
     local counters = { step = 3, schedule_step = 4, raw_tokens = 600, real_tokens = 400, seconds = 8.5 }
     same({ 0.5, 0.5 }, at(schedule.linear { peak = 1, warmup = 2, total = 6 }, counters, 4))
     same({ 1 }, at(schedule.linear { peak = 1, warmup = 400, total = 800, by = "real_tokens" }, counters))

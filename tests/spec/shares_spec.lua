@@ -122,7 +122,7 @@ describe("an update", function()
     assert.same({ total = 8, 1, 2, 3, 4, 5, 6, 7, 8 }, ended)
   end)
 
-  it("that is left early has the gradient of what was computed, and the next one begins anew", function()
+  it("that is left early has the gradient of what was computed, and the next one starts from zero", function()
     local p = one()
     local opt = sr.optim.adamw(p, { betas = { 0, 0 } })
     for batch in each(numbers({ 1, 2, 4, 8, 16 }, 5), { p }) do

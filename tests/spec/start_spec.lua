@@ -29,7 +29,7 @@ end)
 teardown(function() sys.remove(folder) end)
 
 describe("a start", function()
-  it("names what a part lacks, and where an example stands", function()
+  it("names what a part lacks, and shows an example", function()
     local bert = sr.nn.bert { vocab_size = 20, hidden_size = 8, num_hidden_layers = 1, num_attention_heads = 1 }
     local function methods(...)
       local part = {}
@@ -64,7 +64,7 @@ describe("a start", function()
     assert.is_false(sys.exists(folder .. "/lacking"))
   end)
 
-  it("tells a model whose losses cannot be added up at the first batch", function()
+  it("rejects a model whose losses cannot be added up, at the first batch", function()
     local code, _, err = run_changed("bare", "local losses = bert:losses%(batch%)",
       "local losses = { total = bert:losses(batch).total, { name = 'mlm' } }")
     assert.equal(1, code)
@@ -77,7 +77,7 @@ describe("a start", function()
     assert.matches("stepless.lua:%d+: run:log: no optimizer step was made; call optimizer:step", err)
   end)
 
-  it("takes keys that a recipe adds", function()
+  it("accepts keys that a recipe adds", function()
     local code, out, err = run_changed("keyed", "task = task }",
       'task = task, keys = { { "top_k", sr.config.integer { default = 3, doc = "kept" } } } }\nprint(run.config.top_k)',
       "top_k=7")
@@ -184,7 +184,7 @@ describe("changed data", function()
 end)
 
 describe("a task", function()
-  it("has a doc string for every key, and none of a task stands among the keys of every run", function()
+  it("has a doc string for every key, and no key of a task is among the keys of every run", function()
     local schema = sr.run.schema(sr.tasks.pretraining)
     config.each(schema, function(path, wanted) assert.is_true(#(wanted.doc or "") > 3, path) end)
     local plain = sr.run.schema()

@@ -90,7 +90,7 @@ describe("a run on two loaders", function()
     end
   end)
 
-  it("goes on with the schedule where the first loader ended", function()
+  it("continues the schedule where the first loader ended", function()
     local lines = small.metrics(straight)
     local before, after = lines[FIRST].lr, lines[FIRST + 1].lr
     assert.is_true(before < 3e-3 and after < before and after > 0.9 * before)

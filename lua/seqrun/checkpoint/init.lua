@@ -159,7 +159,7 @@ local function total_bytes(files, plans)
 end
 
 ---@class seqrun.Saved
----@field step integer updates applied
+---@field step integer steps applied
 ---@field model seqrun.Params
 ---@field opt? seqrun.Optimizer
 ---@field config? table Hugging Face's config.json, the result of model:hf_config()

@@ -20,7 +20,7 @@ local update = {}
 ---@return string? code
 function batch.loader(dataset, options) end
 
----Stops the workers and lets go of the memory.
+---Stops the workers and frees the memory.
 function loader:close() end
 
 ---The next update; nil alone after the last epoch.
@@ -40,7 +40,7 @@ function loader:cursor() end
 ---@return string? code
 function loader:seek(cursor) end
 
----By order: what one more update is to have.
+---By order: queues the order of one more update.
 ---@param uids integer[]
 ---@param ends? integer[] where each group of uids ends; nil: every sequence is a group
 ---@param max_len? integer
@@ -49,7 +49,7 @@ function loader:seek(cursor) end
 ---@return string? code
 function loader:push(uids, ends, max_len) end
 
----The figures of an epoch's plan and table of examples.
+---The figures of an epoch's plan and examples.
 ---@param epoch? integer
 ---@return table? figures
 ---@return string? message
@@ -70,7 +70,7 @@ function loader:plan_text(epoch) end
 ---@return string? code
 function loader:lengths(epoch) end
 
----Where a given example of an epoch comes from: its number in the data set (from 1), the tokens of it that stand before
+---The origin of a fixed example of an epoch: its number in the data set (from 1), the number of its tokens before
 ---this piece, and with such columns its source and its offset there.
 ---@param uid integer
 ---@param epoch? integer
@@ -81,7 +81,7 @@ function loader:origin(uid, epoch) end
 ---@return number
 function loader:waited() end
 
----An update of given examples of an epoch, in this order.
+---An update of the chosen examples of an epoch, in this order.
 ---@param uids integer[]
 ---@param epoch integer
 ---@param arrange "packed"|"padded"|"single"
@@ -90,7 +90,7 @@ function loader:waited() end
 ---@return string? code
 function loader:update_of(uids, epoch, arrange) end
 
----Its tallies, and the cursors before (from) and behind it (upto).
+---Its tallies, and the cursors before (from) and after it (upto).
 ---@return table
 function update:info() end
 
@@ -109,7 +109,7 @@ function update:layout(i) end
 ---@return seqrun.Layout?
 function update:last_layout(i) end
 
----The tensors of batch i, on the current device in the open scope, sent as one block: ids, types, original_ids
+---The tensors of batch i, on the current device in the open scope, transferred as one block: ids, types, original_ids
 ---(when the loader keeps them), last_rows (with targets), and for each target its rows, places, labels, weights.
 ---@param i integer
 ---@return { ids: seqrun.Tensor, types: seqrun.Tensor, original_ids?: seqrun.Tensor, last_rows?: seqrun.Tensor,

@@ -8,11 +8,11 @@ local data = {}
 ---@class seqrun.core.data.dataset
 local dataset = {}
 
----Text on its way into a file.
+---A .sqr file of text being written.
 ---@class seqrun.core.data.ingest
 local ingest = {}
 
----A .sqr file on its way.
+---A .sqr file being written.
 ---@class seqrun.core.data.writer
 local writer = {}
 
@@ -41,7 +41,7 @@ function data.ingest(path, inputs, tokenizer, options) end
 ---@return string? code
 function data.writer(path) end
 
----What is in it: kind, tokens, sentences, documents or examples, vocab_size, lowercase, cut, labelled, digest, bytes, and for train and held { units, tokens }.
+---Its contents: kind, tokens, sentences, documents or examples, vocab_size, lowercase, cut, labelled, digest, bytes, and for train and held { units, tokens }.
 ---@return table
 function dataset:info() end
 
@@ -85,7 +85,7 @@ function dataset:vocab_text() end
 ---@return string? code
 function dataset:unit(i) end
 
----The values of a column that belong to example i, from 1: a number, a list, or a string.
+---The value of a column for example i, from 1: a number, a list, or a string.
 ---@param name string
 ---@param i integer
 ---@return number|number[]|string|nil value
@@ -93,7 +93,7 @@ function dataset:unit(i) end
 ---@return string? code
 function dataset:value(name, i) end
 
----Works on the next megabyte of text; true when there is no more.
+---Works on the next megabyte of text; true at the end.
 ---@return boolean? done
 ---@return string? message
 ---@return string? code
@@ -109,13 +109,13 @@ function ingest:counts() end
 ---@return string? code
 function ingest:digest() end
 
----Puts the file in its place.
+---Renames the file into place.
 ---@return true? done
 ---@return string? message
 ---@return string? code
 function ingest:commit() end
 
----Gives up: no file is left; harmless after commit().
+---Aborts and leaves no file; harmless after commit().
 function ingest:close() end
 
 ---Adds a column and returns its number.
@@ -160,13 +160,13 @@ function writer:append(column, bytes) end
 ---@return string? code
 function writer:meta(key, value) end
 
----Puts the file in its place.
+---Renames the file into place.
 ---@return true? done
 ---@return string? message
 ---@return string? code
 function writer:commit() end
 
----Gives up: no file is left; harmless after commit().
+---Aborts and leaves no file; harmless after commit().
 function writer:close() end
 
 return data

@@ -9,21 +9,21 @@ local fault = {}
 ---@param sticky? boolean
 function fault.memory(n, sticky) end
 
----How many allocations were asked for since the last call of `memory`.
+---How many allocations were attempted since the last call of `memory`.
 ---@return integer
 function fault.allocations() end
 
----How many blocks of memory are held now, Lua's own among them.
+---How many blocks of memory are held now, including Lua's.
 ---@return integer
 function fault.held() end
 
----Limits what Lua itself may hold (0: no limit) and returns what it holds now, in bytes.
+---Limits the memory of Lua itself (0: no limit) and returns its current use, in bytes.
 ---@param bytes integer
 ---@return integer
 function fault.lua_limit(bytes) end
 
 ---Lets storage call number `n` from now fail with `error`, counting only calls of one name if
----`call` gives it; 0 brings the real calls back.
+---`call` gives it; 0 restores the real calls.
 ---@param n integer
 ---@param error? "EIO"|"ENOSPC"|"EACCES"|"EROFS"|"EINTR"
 ---@param call? "any"|"open"|"pread"|"read"|"write"|"fsync"|"close"|"rename"|"mkdir"|"unlink"|"rmdir"

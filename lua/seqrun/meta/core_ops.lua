@@ -1,6 +1,6 @@
 ---@meta
 
----Coarse ops with arguments by place; seqrun.ops gives them names.  Loading it adds the small ops to
+---Coarse ops with positional arguments; seqrun.ops has named ones.  Loading it adds the small ops to
 ---the methods of tensors.
 ---@class seqrun.core.ops
 local ops = {}
@@ -12,19 +12,19 @@ local ops = {}
 ---@return seqrun.Tensor
 function ops.where(condition, a, b) end
 
----Tensors one after another along a dimension.
+---Concatenates tensors along a dimension.
 ---@param list seqrun.Tensor[]
 ---@param dim integer
 ---@return seqrun.Tensor
 function ops.cat(list, dim) end
 
----The rows of these numbers, from 0.
+---Gathers rows by index, from 0.
 ---@param x seqrun.Tensor
 ---@param rows seqrun.Tensor
 ---@return seqrun.Tensor
 function ops.gather_rows(x, rows) end
 
----x with the rows of these numbers, from 0, replaced by `values`.
+---x with the rows at these indices, from 0, replaced by `values`.
 ---@param x seqrun.Tensor
 ---@param rows seqrun.Tensor each row at most once
 ---@param values seqrun.Tensor
@@ -104,7 +104,7 @@ function ops.embed(ids, types, word, position, type, gamma, beta, layout, eps, p
 ---@return seqrun.Tensor
 function ops.dropout(x, layout, p, site, layer) end
 
----Weighted cross entropy over the tied decoder.
+---Weighted cross entropy of masked tokens over the tied decoder.
 ---@param x seqrun.Tensor
 ---@param word seqrun.Tensor
 ---@param bias seqrun.Tensor
@@ -115,7 +115,7 @@ function ops.dropout(x, layout, p, site, layer) end
 ---@return seqrun.Tensor correct
 function ops.mlm_loss(x, word, bias, labels, weights) end
 
----Weighted cross entropy of logits at hand.
+---Weighted cross entropy of materialised logits.
 ---@param logits seqrun.Tensor
 ---@param labels seqrun.Tensor
 ---@param weights seqrun.Tensor
@@ -124,12 +124,12 @@ function ops.mlm_loss(x, word, bias, labels, weights) end
 ---@return seqrun.Tensor correct
 function ops.cross_entropy(logits, labels, weights) end
 
----What dropout of probability p really keeps: n/256.
+---The keep probability of dropout with probability p: n/256.
 ---@param p number
 ---@return number
 function ops.keep_probability(p) end
 
----Goes back from several tensors at once.
+---Backpropagates from several tensors at once.
 ---@param roots seqrun.Tensor[]
 ---@param gradients seqrun.Tensor[]
 ---@param options? { retain?: boolean }

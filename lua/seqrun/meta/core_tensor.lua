@@ -10,11 +10,11 @@
 ---@operator unm: seqrun.Tensor
 local Tensor = {}
 
----Magnitude of each element.
+---Absolute value.
 ---@return seqrun.Tensor
 function Tensor:abs() end
 
----Each element times itself.
+---Square.
 ---@return seqrun.Tensor
 function Tensor:square() end
 
@@ -22,11 +22,11 @@ function Tensor:square() end
 ---@return seqrun.Tensor
 function Tensor:sqrt() end
 
----One over the square root.
+---Reciprocal of the square root.
 ---@return seqrun.Tensor
 function Tensor:rsqrt() end
 
----One over x.
+---Reciprocal.
 ---@return seqrun.Tensor
 function Tensor:reciprocal() end
 
@@ -50,19 +50,19 @@ function Tensor:cos() end
 ---@return seqrun.Tensor
 function Tensor:tanh() end
 
----Logistic function 1 / (1 + exp(-x)).
+---Logistic sigmoid, 1 / (1 + exp(-x)).
 ---@return seqrun.Tensor
 function Tensor:sigmoid() end
 
----The larger of x and 0.
+---max(x, 0).
 ---@return seqrun.Tensor
 function Tensor:relu() end
 
----Activation x (1 + erf(x / sqrt 2)) / 2.
+---GELU, x (1 + erf(x / sqrt 2)) / 2.
 ---@return seqrun.Tensor
 function Tensor:gelu() end
 
----The tanh form of GELU.
+---The tanh approximation of GELU.
 ---@return seqrun.Tensor
 function Tensor:gelu_tanh() end
 
@@ -70,11 +70,11 @@ function Tensor:gelu_tanh() end
 ---@return seqrun.Tensor
 function Tensor:erf() end
 
----Minus one, 0 or one.
+---The sign: -1, 0 or 1.
 ---@return seqrun.Tensor
 function Tensor:sign() end
 
----The next whole number below.
+---Rounds down to an integer.
 ---@return seqrun.Tensor
 function Tensor:floor() end
 
@@ -82,52 +82,52 @@ function Tensor:floor() end
 ---@return seqrun.Tensor
 function Tensor:logical_not() end
 
----The smaller of each pair.
+---Elementwise minimum.
 ---@param other seqrun.Tensor|number
 ---@return seqrun.Tensor
 function Tensor:minimum(other) end
 
----The larger of each pair.
+---Elementwise maximum.
 ---@param other seqrun.Tensor|number
 ---@return seqrun.Tensor
 function Tensor:maximum(other) end
 
----Where both are equal.
+---Elementwise ==.
 ---@param other seqrun.Tensor|number
 ---@return seqrun.Tensor
 function Tensor:eq(other) end
 
----Where they differ.
+---Elementwise !=.
 ---@param other seqrun.Tensor|number
 ---@return seqrun.Tensor
 function Tensor:ne(other) end
 
----Where self is smaller.
+---Elementwise <.
 ---@param other seqrun.Tensor|number
 ---@return seqrun.Tensor
 function Tensor:lt(other) end
 
----Where self is not larger.
+---Elementwise <=.
 ---@param other seqrun.Tensor|number
 ---@return seqrun.Tensor
 function Tensor:le(other) end
 
----Where self is larger.
+---Elementwise >.
 ---@param other seqrun.Tensor|number
 ---@return seqrun.Tensor
 function Tensor:gt(other) end
 
----Where self is not smaller.
+---Elementwise >=.
 ---@param other seqrun.Tensor|number
 ---@return seqrun.Tensor
 function Tensor:ge(other) end
 
----Where both are not 0.
+---Elementwise logical and.
 ---@param other seqrun.Tensor|number
 ---@return seqrun.Tensor
 function Tensor:logical_and(other) end
 
----Where one is not 0.
+---Elementwise logical or.
 ---@param other seqrun.Tensor|number
 ---@return seqrun.Tensor
 function Tensor:logical_or(other) end
@@ -152,7 +152,7 @@ function Tensor:mul_(other) end
 ---@return seqrun.Tensor
 function Tensor:div_(other) end
 
----Takes over the values of another tensor, broadcast to this shape; returns self.
+---Copies the values of another tensor, broadcast to this shape; returns self.
 ---@param other seqrun.Tensor|number
 ---@return seqrun.Tensor
 function Tensor:copy_(other) end
@@ -166,14 +166,14 @@ function Tensor:fill_(value) end
 ---@return seqrun.Tensor
 function Tensor:zero_() end
 
----Fills with uniform numbers in [a, b), keyed by seed and uid or, without them, drawn anew; returns self.
+---Fills with uniform numbers in [a, b), keyed by seed and uid, else with a new key for each call; returns self.
 ---@param a? number
 ---@param b? number
 ---@param options? { seed?: integer, uid?: integer }
 ---@return seqrun.Tensor
 function Tensor:uniform_(a, b, options) end
 
----Fills with normal numbers, keyed by seed and uid or, without them, drawn anew; returns self.
+---Fills with normal numbers, keyed by seed and uid, else with a new key for each call; returns self.
 ---@param mean? number
 ---@param deviation? number
 ---@param options? { seed?: integer, uid?: integer }
@@ -192,31 +192,31 @@ function Tensor:sum(dim, keep) end
 ---@return seqrun.Tensor
 function Tensor:mean(dim, keep) end
 
----Largest over one dimension, or all; equal largest share the gradient.
+---Maximum over one dimension, or all; equal maxima share the gradient.
 ---@param dim? integer
 ---@param keep? boolean
 ---@return seqrun.Tensor
 function Tensor:max(dim, keep) end
 
----Smallest over one dimension, or all; equal smallest share the gradient.
+---Minimum over one dimension, or all; equal minima share the gradient.
 ---@param dim? integer
 ---@param keep? boolean
 ---@return seqrun.Tensor
 function Tensor:min(dim, keep) end
 
----Position (from 0) of the largest along a dimension, the lowest on a tie.
+---Position (from 0) of the maximum along a dimension; the first on a tie.
 ---@param dim? integer
 ---@param keep? boolean
 ---@return seqrun.Tensor
 function Tensor:argmax(dim, keep) end
 
----Position (from 0) of the smallest along a dimension, the lowest on a tie.
+---Position (from 0) of the minimum along a dimension; the first on a tie.
 ---@param dim? integer
 ---@param keep? boolean
 ---@return seqrun.Tensor
 function Tensor:argmin(dim, keep) end
 
----exp(x) over its sum along a dimension, default the last.
+---Softmax along a dimension, default the last.
 ---@param dim? integer
 ---@return seqrun.Tensor
 function Tensor:softmax(dim) end
@@ -231,47 +231,47 @@ function Tensor:log_softmax(dim) end
 ---@return seqrun.Tensor
 function Tensor:matmul(other) end
 
----The rows of these numbers, an i32 tensor that counts from 0.
+---Gathers rows by an i32 tensor of indices, from 0.
 ---@param rows seqrun.Tensor
 ---@return seqrun.Tensor
 function Tensor:index(rows) end
 
----The same elements in another shape, one size may be -1; copies when strides allow no view.
+---The same elements in another shape; one size may be -1. Copies if the strides allow no view.
 ---@param ... integer|integer[]
 ---@return seqrun.Tensor
 function Tensor:reshape(...) end
 
----As reshape, and an error instead of a copy.
+---Like reshape, but never copies: an error instead.
 ---@param ... integer|integer[]
 ---@return seqrun.Tensor
 function Tensor:view(...) end
 
----Stretches sizes of 1 without copying; -1 keeps a size.
+---Broadcasts sizes of 1 without copying; -1 keeps a size.
 ---@param ... integer|integer[]
 ---@return seqrun.Tensor
 function Tensor:expand(...) end
 
----The dimensions in another order.
+---Permutes the dimensions.
 ---@param ... integer|integer[]
 ---@return seqrun.Tensor
 function Tensor:permute(...) end
 
----Two dimensions swapped.
+---Swaps two dimensions.
 ---@param a integer
 ---@param b integer
 ---@return seqrun.Tensor
 function Tensor:transpose(a, b) end
 
----A matrix turned over.
+---Transposes a matrix.
 ---@return seqrun.Tensor
 function Tensor:t() end
 
----Without dimensions of size 1, or without this one.
+---Removes dimensions of size 1, or this one.
 ---@param dim? integer
 ---@return seqrun.Tensor
 function Tensor:squeeze(dim) end
 
----With a new dimension of size 1 at this place.
+---Inserts a dimension of size 1 at this position.
 ---@param dim integer
 ---@return seqrun.Tensor
 function Tensor:unsqueeze(dim) end
@@ -283,7 +283,7 @@ function Tensor:unsqueeze(dim) end
 ---@return seqrun.Tensor
 function Tensor:narrow(dim, start, length) end
 
----Position i of a dimension, which goes; t[i] is select(1, i).
+---Position i of a dimension, which is removed; t[i] is select(1, i).
 ---@param dim integer
 ---@param i integer
 ---@return seqrun.Tensor
@@ -293,7 +293,7 @@ function Tensor:select(dim, i) end
 ---@return seqrun.Tensor
 function Tensor:contiguous() end
 
----A copy with bytes of its own.
+---A copy in new memory.
 ---@return seqrun.Tensor
 function Tensor:clone() end
 
@@ -306,7 +306,7 @@ function Tensor:detach() end
 ---@return seqrun.Tensor
 function Tensor:to(where) end
 
----Adds the gradient of this scalar (or of its product with `gradient`) to grad() of every leaf behind it.
+---Adds the gradient of this scalar (or of its product with `gradient`) to grad() of every leaf that it depends on.
 ---@param gradient? seqrun.Tensor|table
 ---@param options? { retain?: boolean }
 function Tensor:backward(gradient, options) end
@@ -315,7 +315,7 @@ function Tensor:backward(gradient, options) end
 ---@return seqrun.Tensor|nil
 function Tensor:grad() end
 
----Makes a tensor of this shape the place where the gradient collects; nil drops it.
+---Makes a tensor of this shape the accumulator of the gradient; nil drops it.
 ---@param gradient? seqrun.Tensor
 function Tensor:set_grad(gradient) end
 
@@ -327,7 +327,7 @@ function Tensor:zero_grad() end
 ---@return boolean
 function Tensor:requires_grad() end
 
----Makes it a leaf whose gradient is wanted; returns self.
+---Makes it a leaf that requires a gradient; returns self.
 ---@param on? boolean
 ---@return seqrun.Tensor
 function Tensor:requires_grad_(on) end
@@ -341,11 +341,11 @@ function Tensor:shape() end
 ---@return integer ...
 function Tensor:size(dim) end
 
----How many dimensions.
+---The number of dimensions.
 ---@return integer
 function Tensor:dim() end
 
----How many elements.
+---The number of elements.
 ---@return integer
 function Tensor:numel() end
 
@@ -353,7 +353,7 @@ function Tensor:numel() end
 ---@return string
 function Tensor:dtype() end
 
----Where it lives.
+---Its device.
 ---@return string
 function Tensor:device() end
 
@@ -361,15 +361,15 @@ function Tensor:device() end
 ---@return boolean
 function Tensor:is_live() end
 
----Whether the elements lie row-major without gaps.
+---Whether the elements are stored row-major without gaps.
 ---@return boolean
 function Tensor:is_contiguous() end
 
----A number that every write to its storage raises.
+---A counter that every write to its storage increments.
 ---@return integer
 function Tensor:version() end
 
----Whether both are views of the same bytes.
+---Whether both are views of the same storage.
 ---@param other seqrun.Tensor
 ---@return boolean
 function Tensor:same_storage(other) end
@@ -378,15 +378,15 @@ function Tensor:same_storage(other) end
 ---@return string
 function Tensor:describe() end
 
----No scope will take its storage; returns self.
+---Exempts its storage from scopes; returns self.
 ---@return seqrun.Tensor
 function Tensor:keep() end
 
----The scope around the innermost one will take its storage; returns self.
+---Moves its storage to the scope around the innermost one; returns self.
 ---@return seqrun.Tensor
 function Tensor:hand_up() end
 
----Lets go of the tensor now instead of when the collector comes.
+---Releases the tensor at once, without waiting for the collector.
 function Tensor:release() end
 
 ---The value of a tensor of one element.
@@ -397,7 +397,7 @@ function Tensor:item() end
 ---@return table|number|boolean
 function Tensor:totable() end
 
----The elements as they lie in memory, little end first.
+---The elements as bytes, little-endian.
 ---@return string
 function Tensor:tostring_bytes() end
 
@@ -417,11 +417,11 @@ function Layout:sequences() end
 ---@return integer
 function Layout:tokens() end
 
----Sum of the squared lengths: what attention costs.
+---Sum of the squared lengths, the cost of attention.
 ---@return integer
 function Layout:squares() end
 
----Key of every random decision about these rows.
+---Seed of the random decisions about these rows.
 ---@return integer
 function Layout:seed() end
 
@@ -449,23 +449,23 @@ function Layout:positions() end
 ---@return integer[]
 function Layout:owners() end
 
----The layout of some rows: the same sequences and keys, fewer rows, one after another.  The rows are given, or
----drawn: max(forced, round(share * length)) positions of each sequence, keyed by its uid and epoch, the seed and the
----layer, so that packing changes nothing.  Drawn rows come as a tensor for gather_rows and put_rows.
+---The layout of some rows: the same sequences and keys, fewer rows, contiguous.  The rows are given, or
+---sampled: max(forced, round(share * length)) positions of each sequence, keyed by its uid and epoch, the seed and the
+---layer, so that packing does not change them.  Sampled rows are returned as a tensor for gather_rows and put_rows.
 ---@param rows integer[]|{ share: number, layer?: integer, first?: boolean, last?: boolean, rows?: integer[] } rows
 ---  from 0, in any order; first, last: keep these tokens of every sequence; rows: keep these rows too
 ---@return seqrun.Layout
 ---@return integer[]|seqrun.Tensor rows in the order of the new layout
 function Layout:shorten(rows) end
 
----Lets go of the layout now.
+---Releases the layout at once.
 function Layout:release() end
 
 ---Owns what is made on a device while it is open; a to-be-closed value.
 ---@class seqrun.Scope
 local Scope = {}
 
----Expires its tensors and gives their bytes back; twice is allowed.
+---Expires its tensors and frees their memory; closing twice is harmless.
 function Scope:close() end
 
 ---Handles of tensors, their devices and scopes.
@@ -488,12 +488,12 @@ function tensor.device() end
 ---@return string[]
 function tensor.devices() end
 
----Bytes in live tensors, with the pool, the most so far; blocks asked of the system.
+---Bytes in live tensors (used), with the pool (held), and at the peak; blocks allocated from the system.
 ---@param device? string
 ---@return { used: integer, held: integer, peak: integer, allocations: integer }
 function tensor.memory(device) end
 
----Gives the pool's free blocks back to the system.
+---Returns the pool's free blocks to the system.
 ---@param device? string
 function tensor.trim(device) end
 
@@ -502,7 +502,7 @@ function tensor.trim(device) end
 ---@param device? string
 function tensor.poison(on, device) end
 
----Waits until all work given to the device is done.  Raises the first error that it met since the last wait,
+---Waits until all work given to the device is done.  Raises the first error since the last wait,
 ---such as an index out of range.
 ---@param device? string default: the current device
 function tensor.synchronize(device) end
@@ -512,18 +512,18 @@ function tensor.synchronize(device) end
 ---@return { waits: integer, uploads: integer }
 function tensor.transfers(device) end
 
----Loads a plug-in, a shared library that brings devices; loading it again does nothing.
+---Loads a plug-in, a shared library that adds devices; loading it again does nothing.
 ---@param path string
 ---@return string[]|nil devices that it added
 ---@return string? message
 ---@return string? code
 function tensor.plugin(path) end
 
----The class of instructions that the cpu device computes with; results have the same bits within one.
+---The instruction set of the cpu device; results are bit-exact within one.
 ---@return "plain"|"avx2"|"avx512"
 function tensor.instructions() end
 
----How many threads the device computes on.
+---The number of threads of the device.
 ---@param device? string
 ---@return integer
 function tensor.threads(device) end
@@ -537,12 +537,12 @@ function tensor.scope(device) end
 ---@return boolean
 function tensor.recording() end
 
----Turns recording on or off; returns what it was.
+---Turns recording on or off; returns the previous state.
 ---@param on boolean
 ---@return boolean before
 function tensor.set_recording(on) end
 
----A tensor whose contents are not set.
+---An uninitialised tensor.
 ---@param sizes integer[]
 ---@param dtype? string
 ---@param device? string
@@ -564,7 +564,7 @@ function tensor.full(sizes, value, dtype, device) end
 ---@return seqrun.Tensor
 function tensor.from_table(values, dtype, device) end
 
----A tensor of elements as they lie in memory, little end first.
+---A tensor from bytes, little-endian.
 ---@param bytes string
 ---@param sizes integer[]
 ---@param dtype string
@@ -572,12 +572,12 @@ function tensor.from_table(values, dtype, device) end
 ---@return seqrun.Tensor
 function tensor.from_string(bytes, sizes, dtype, device) end
 
----Statistics of the finite elements, and how many are not finite.
+---Statistics of the finite elements, and the counts of the others.
 ---@param t seqrun.Tensor
 ---@return { mean?: number, deviation?: number, min?: number, max?: number, nan: integer, inf: integer }
 function tensor.summary(t) end
 
----A layout made by hand.
+---A layout from lists.
 ---@param fields { lens: integer[], starts?: integer[], uids?: integer[], epochs?: integer[], rows?: integer, seed?: integer }
 ---@return seqrun.Layout
 function tensor.layout(fields) end

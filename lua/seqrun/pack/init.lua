@@ -162,7 +162,7 @@ end
 ---@return string? code
 function pack.histogram(counts, max_len, too_long) return core.histogram(counts, max_len or #counts, too_long) end
 
----The pieces that too_long = "split" cuts these lengths into: an example table of its own, for Plan:packing().
+---The pieces that too_long = "split" cuts these lengths into: a list of examples for Plan:packing().
 ---@param lengths integer[]
 ---@param max_len integer
 ---@return integer[]? pieces their lengths
@@ -254,7 +254,7 @@ end
 function Plan:packing(lengths, seed) return core.packing(self.core, lengths, seed) end
 
 ---A certificate of the lower bound for these lengths and this depth.
----@return seqrun.core.pack.pack_certificate? certificate
+---@return seqrun.core.pack.Certificate? certificate
 ---@return string? message
 ---@return string? code
 function Plan:prove() return core.prove(self:hist(), { max_seqs = self.max_seqs }) end
@@ -359,7 +359,7 @@ end
 ---@param groups integer
 ---@param cost? { per_token?: number, per_square?: number } a and b of a * tokens + b * sum len^2
 ---@return integer[] group of each pack, from 1
----@return number imbalance the heaviest group over the mean
+---@return number imbalance: the most expensive group over the mean
 function pack.assign(packs, groups, cost)
   local a, b = cost and cost.per_token or 1, cost and cost.per_square or 1 / 512
   local costs = {}
@@ -397,7 +397,7 @@ end
 
 ---A certificate file.
 ---@param path string
----@return seqrun.core.pack.pack_certificate? certificate
+---@return seqrun.core.pack.Certificate? certificate
 ---@return string? message
 ---@return string? code
 function pack.load_certificate(path) return core.load_certificate(path) end
