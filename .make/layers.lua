@@ -1,4 +1,10 @@
--- Checks the layers: a directory may include only itself and lower layers, those before it in `core`.
+-- Checks the layers: a directory may include only itself and lower layers.
+--
+--   core/*     those before it in the list `core`
+--   kernels/*  all of core, to fill the tables in core/tensor/backend.h
+--   lua/bind   core, kernels/ref and kernels/cpu; the only C that includes lua.h
+--   plug-ins   built outside, against the installed core headers
+--
 -- Prints every violation and exits with 1 if there is any.
 
 local core = { "base", "text", "data", "pack", "batch", "tensor", "train", "store" }

@@ -4,13 +4,15 @@
  *
  *   base     status, memory, files, threads, keyed randomness
  *   text     bytes to sentences, words to token ids
- *   data     token ids on storage, and the examples of an epoch
- *   pack     lengths to a plan, a plan to packs, proofs of how good it is
- *   batch    packs to a buffer of tokens: layout, masks, targets, updates in order
- *   tensor   views of device memory, ops through a backend's table, gradients
- *   train    parameters and optimizers
+ *   data     data sets: token ids and typed columns in a file; the examples of an epoch
+ *   pack     lengths to a plan, a plan to packs, lower bounds and their proofs
+ *   batch    which packs and sequences an update has (orders, stages), and collating them: layout,
+ *            masks, targets, shares
+ *   tensor   views of device memory, ops through a backend's table, gradients, plug-ins
+ *   train    parameters, gradients summed over shares, optimizers
  *   store    files that survive a power cut: checkpoints, safetensors, logs
  *
+ * Included here are the headers that other directories use; the others are internal to theirs.
  * The kernels that fill the backend's table are in kernels/, the Lua modules in lua/bind.
  *
  * One letter means one size, everywhere:
@@ -20,9 +22,11 @@
  *   L   layers                      H   hidden, H = A D      A   heads
  *   D   size of a head              F   inner size
  *
- * A sequence is one example.  A pack is a row that several share.  A plan says which lengths share
+ * A sequence is one example.  A pack is a row that several share.  A plan lists which lengths share
  * a pack, and how often.  A batch is some packs, collated; an update is the batches between two
- * steps of the optimizer.  A scope owns what a step allocates.
+ * steps of the optimizer, cut into shares.  A target is what a head predicts; a collator makes it.
+ * A checkpoint is saved state; dropping activations is recompute.  A pool keeps memory, threads
+ * work, and a scope owns what a step allocates.
  */
 #ifndef SR_SEQRUN_H
 #define SR_SEQRUN_H
@@ -47,14 +51,15 @@
 #include "core/text/wordpiece.h"
 
 #include "core/data/dataset.h"
+#include "core/data/examples.h"
 #include "core/data/field.h"
 #include "core/data/ingest.h"
 #include "core/data/scan.h"
 #include "core/data/shard.h"
-#include "core/data/examples.h"
 
 #include "core/pack/assign.h"
 #include "core/pack/bounds.h"
+#include "core/pack/build.h"
 #include "core/pack/certificate.h"
 #include "core/pack/depth.h"
 #include "core/pack/histogram.h"
