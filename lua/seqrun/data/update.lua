@@ -1,0 +1,53 @@
+-- update.lua - the micro-batches between two steps of the optimizer, and their totals.
+
+local new_batch = require("seqrun.data.batch")
+local shares = require("seqrun.data.shares")
+
+---@class seqrun.Update
+---@field index integer from 0
+---@field packs integer
+---@field sequences integer
+---@field tokens integer
+---@field slots integer
+---@field masked integer
+---@field shares integer parts whose gradients are added up in a tree; batches come share by share
+---@field imbalance number cost of the heaviest micro-batch over the mean; 1 is even
+---@field schedule_step number where schedules stand after it: all sequences drawn so far, over those that an update
+---is to have; where no such number was given, updates
+---@field stores? seqrun.Params[] whose gradients are summed by shares
+---@field counters? seqrun.Counters totals of the run with this update; run:steps sets them
+---@field from table the cursor before it
+---@field upto table the cursor behind it
+local Update = {}
+Update.__index = Update
+Update.__name = "seqrun.Update"
+
+function Update:__tostring()
+  return ("update %d: %d sequences in %d packs, %d tokens in %d slots, %d masked"):format(self.index, self.sequences,
+    self.packs, self.tokens, self.slots, self.masked)
+end
+
+---Goes through the micro-batches: `for batch in update:batches() do`.  Gradients of the parameters are summed
+---by shares; run:steps names those of its model, another loop gives them: `update:batches(bert.params)`.
+---@param ... seqrun.Params
+---@return fun(): seqrun.Batch?
+function Update:batches(...)
+  local stores = select("#", ...) > 0 and { ... } or self.stores or {}
+  return shares.each(self, stores)
+end
+
+---Micro-batch number i, from 1.
+---@param i integer
+---@return seqrun.Batch
+function Update:batch(i) return new_batch(self.core, i) end
+
+---@param object seqrun.core.batch.update
+---@param sequences? integer that an update is to have
+---@return seqrun.Update
+return function(object, sequences)
+  local update = object:info()
+  update.schedule_step = sequences and update.upto.sequences / sequences or update.upto.update
+  update.core, update.count = object, update.batches
+  update.batches = nil -- the method
+  return setmetatable(update, Update)
+end
