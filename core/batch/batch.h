@@ -39,7 +39,7 @@ typedef struct sr_batch {
 typedef struct sr_pick {
     const sr_examples *examples;
     uint32_t uid, epoch;
-    int32_t limit; /* longer sequences are cut to it, see sr_example_cut(); 0: none */
+    int32_t limit; /* longer sequences are truncated, see sr_example_cut(); 0: none */
 } sr_pick;
 
 static inline sr_example sr_pick_example(const sr_pick *p) {
@@ -56,8 +56,8 @@ static inline int32_t sr_pick_length(const sr_pick *p) {
  *   stride  0: contiguous; else sequence i starts at row i x stride
  *   rows    minimum of T; 0: as many as needed; rounded up to SR_ROWS_UNIT
  *
- * Errors: SR_EINVAL (a uid that is no example), those of sr_example_sequence() and of collators,
- * SR_ENOMEM. */
+ * Errors: SR_EINVAL (a uid that is not an example), those of sr_example_sequence() and of
+ * collators, SR_ENOMEM. */
 sr_status sr_batch_make(sr_batch **out, const sr_dataset *d, const sr_collators *collators,
                         const sr_pick *pick, int32_t n, int32_t stride, int64_t rows,
                         uint64_t seed);

@@ -7,33 +7,6 @@
 static const sr_collator_kind *const kinds[] = {&sr_collate_mlm, &sr_collate_nsp,
                                                 &sr_collate_column, &sr_collate_late};
 
-/* ---- late ---- */
-
-static sr_status late_open(sr_collator *c, const sr_dataset *d, const sr_target_opts *o) {
-    (void)d;
-    bool real = o->type != NULL && strcmp(o->type, "f32") == 0;
-    if (!real && o->type != NULL && strcmp(o->type, "i32") != 0)
-        return sr_fail(SR_EINVAL, "target '%s': type '%s' must be i32 or f32", c->name, o->type);
-    c->type = real ? SR_LABEL_F32 : SR_LABEL_I32;
-    c->columns = o->columns > 0 ? o->columns : 1;
-    if (c->reads != SR_READS_SPANS) return SR_OK;
-    return sr_fail(SR_EINVAL,
-                   "target '%s': spans come from a column; a function makes rows or "
-                   "sequences",
-                   c->name);
-}
-
-static int64_t late_measure(const sr_collator *c, int32_t len) {
-    (void)c;
-    (void)len;
-    return 0;
-}
-
-const sr_collator_kind sr_collate_late = {
-    .name = "late", .open = late_open, .measure = late_measure, .late = true};
-
-/* ---- all ---- */
-
 static sr_status find_kind(const sr_collator_kind **out, const sr_target_opts *o) {
     const char *name = o->kind != NULL ? o->kind : "column";
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {

@@ -44,7 +44,7 @@ typedef struct sr_collator sr_collator;
 typedef struct sr_site {
     const sr_dataset *data;
     const sr_examples *examples;
-    sr_example example; /* of `examples`, perhaps cut */
+    sr_example example; /* of `examples`, possibly truncated */
     uint32_t uid, epoch;
     int32_t start, len; /* rows */
     int32_t *ids;       /* (len) */
@@ -87,8 +87,8 @@ typedef struct sr_collators {
 
 /* Makes collators; `masker` and `d` must outlive them.
  *
- * Errors: SR_EINVAL  a name that is empty, too long or a duplicate; an unsuitable kind, field
- * does not serve; a masker that cannot work; SR_ENOMEM */
+ * Errors: SR_EINVAL  a name that is empty, too long or a duplicate; an unsuitable kind,
+ * field or shape; two kinds that mask; an invalid masker; SR_ENOMEM */
 sr_status sr_collators_open(sr_collators *out, const sr_dataset *d, const sr_masker *masker,
                             const sr_target_opts *opts, int count);
 void sr_collators_close(sr_collators *c);

@@ -42,7 +42,7 @@ static void forget_batches(sr_deal *d) {
     d->end = d->rows = NULL;
 }
 
-/* ---- packs that stand ---- */
+/* ---- existing packs ---- */
 
 typedef struct packs {
     const sr_pick *pick;
@@ -88,7 +88,7 @@ static sr_status deal_packs(sr_deal *d, const packs *p, const sr_loader_opts *o)
     return st;
 }
 
-/* ---- groups that must not be parted ---- */
+/* ---- groups that stay together ---- */
 
 typedef struct ranked {
     double cost;

@@ -18,7 +18,7 @@ static sr_status check(const sr_feed *f) {
         return sr_fail(SR_EINVAL, "loader: per_square is %g; must be 0 to 1", o->per_square);
     if (o->by == SR_BY_ORDER && (o->packs > 0 || o->sequences > 0 || o->epochs > 0))
         return sr_fail(SR_EINVAL,
-                       "loader: by order, each order says what its update has; leave out packs, "
+                       "loader: by order, each order determines its update; leave out packs, "
                        "sequences and epochs");
     if (o->by == SR_BY_SEQUENCES && o->packs > 0)
         return sr_fail(SR_EINVAL,
@@ -39,9 +39,8 @@ static sr_status check(const sr_feed *f) {
 static sr_status keep_stages(sr_feed *f) {
     sr_loader_opts *o = &f->opts;
     if (o->stages > 0 && o->by == SR_BY_ORDER)
-        return sr_fail(SR_EINVAL,
-                       "loader: by order, each order says what its update has; leave out "
-                       "stages");
+        return sr_fail(SR_EINVAL, "loader: by order, each order determines its update; leave out "
+                                  "stages");
     SR_TRY(sr_stages_check(o->stage, o->stages, f->d, &o->examples));
     if (o->stages > 0) SR_TRY(sr_stages_copy(&f->stage, o->stage, o->stages));
     o->stage = f->stage;

@@ -19,7 +19,7 @@ typedef struct sr_feed {
     const sr_dataset *d;
     sr_loader_opts opts;
     sr_plan *plan;     /* the saved one */
-    bool fitted, told; /* it fitted some epoch; that it does not was said */
+    bool fitted, told; /* it fitted some epoch; a misfit was reported */
     sr_stage *stage;   /* (opts.stages) */
     sr_masker masker;
     uint8_t *continues;
@@ -35,14 +35,14 @@ typedef struct sr_feed {
 sr_status sr_feed_open(sr_feed *f);
 void sr_feed_close(sr_feed *f);
 
-/* An epoch as a stage has it, retained; built if it is not cached, while others wait. */
+/* An epoch in a stage, retained; if it is not cached, one thread builds it while others wait. */
 sr_status sr_feed_epoch(sr_epoch **out, sr_feed *f, uint32_t epoch, int stage, sr_threads *threads);
 
-/* Orders the update that begins at *cursor and moves the cursor behind it.  Nothing is left when
- * the order is empty. */
+/* Orders the update at *cursor and advances the cursor.  An empty order means the end of the data.
+ */
 sr_status sr_feed_order(sr_order *order, sr_feed *f, sr_cursor *cursor);
 
-/* Makes an update as ordered, or of given picks. */
+/* Makes the update of an order, or of picks. */
 sr_status sr_feed_make(sr_update **out, const sr_feed *f, const sr_order *order);
 sr_status sr_feed_pick(sr_update **out, const sr_feed *f, const sr_pick *pick, int64_t n,
                        sr_arrange arrange);

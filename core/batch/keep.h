@@ -1,8 +1,8 @@
-/* keep.h - which positions of each sequence a layer works on (random layerwise token dropping).
+/* keep.h - the positions of each sequence that a layer processes (random layerwise token dropping).
  *
  * A sequence of n tokens keeps max(forced, round(share n)) of them, at least one: the forced ones,
- * and of the others those whose draw, keyed by (seed, uid, layer, epoch, position), is lowest.  So
- * the choice is the sequence's own: neither its place in a pack nor its neighbours change it.
+ * and of the others those whose draw, keyed by (seed, uid, layer, epoch, position), is lowest.  The
+ * choice does not depend on the pack or on its other sequences.
  *
  * Source: Yao et al. 2022, arXiv:2211.11586 (random-LTD).
  */
@@ -18,7 +18,7 @@ extern "C" {
 typedef struct sr_keep_opts {
     double share;     /* of each sequence, in (0, 1] */
     uint32_t layer;   /* below 4096 */
-    bool first, last; /* keep the first, the last token of every sequence */
+    bool first, last; /* keep the first (last) token of every sequence */
 } sr_keep_opts;
 
 /* Marks the rows that are kept, for sr_layout_shorten().

@@ -5,6 +5,33 @@
 #include "core/base/mem.h"
 #include "core/batch/batch.h"
 
+/* ---- the collator ---- */
+
+static sr_status late_open(sr_collator *c, const sr_dataset *d, const sr_target_opts *o) {
+    (void)d;
+    bool real = o->type != NULL && strcmp(o->type, "f32") == 0;
+    if (!real && o->type != NULL && strcmp(o->type, "i32") != 0)
+        return sr_fail(SR_EINVAL, "target '%s': type '%s' must be i32 or f32", c->name, o->type);
+    c->type = real ? SR_LABEL_F32 : SR_LABEL_I32;
+    c->columns = o->columns > 0 ? o->columns : 1;
+    if (c->reads != SR_READS_SPANS) return SR_OK;
+    return sr_fail(SR_EINVAL,
+                   "target '%s': spans come from a column; a function makes rows or "
+                   "sequences",
+                   c->name);
+}
+
+static int64_t late_measure(const sr_collator *c, int32_t len) {
+    (void)c;
+    (void)len;
+    return 0;
+}
+
+const sr_collator_kind sr_collate_late = {
+    .name = "late", .open = late_open, .measure = late_measure, .late = true};
+
+/* ---- setting ---- */
+
 static sr_status check_rows(const sr_batch *b, const sr_target *t, int64_t count,
                             const int32_t *rows) {
     const sr_layout *l = b->layout;

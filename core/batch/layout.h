@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-/* A copy of a layout's arrays elsewhere: hung on the layout by its maker, dropped with it. */
+/* A copy of a layout's arrays elsewhere: attached to the layout by its maker, dropped with it. */
 typedef struct sr_mirror {
     struct sr_mirror *next;
     void (*drop)(struct sr_mirror *mirror);

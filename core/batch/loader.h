@@ -22,22 +22,21 @@ extern "C" {
 #endif
 
 /* Flops of attention for each len^2 over those of all products for each token: 4 H / 24 H^2, at the
- * width of BERT-base. */
+ * hidden size of BERT-base. */
 #define SR_PER_SQUARE (1.0 / (6 * 768))
 
 /* The unit in which an update is measured. */
 typedef enum sr_by {
     SR_BY_PACKS,     /* packs of the epoch's plan, in the order of a keyed permutation */
-    SR_BY_SEQUENCES, /* exactly so many sequences, in the order of a keyed permutation; packed
+    SR_BY_SEQUENCES, /* a number of sequences in the order of a keyed permutation, packed
                        inside the update */
-    SR_BY_ORDER      /* what sr_loader_push() gives */
+    SR_BY_ORDER      /* the orders given to sr_loader_push() */
 } sr_by;
 
 enum { SR_USUAL_SHARES = 8, SR_UPDATE_SHARES = 4096 };
 
 typedef struct sr_loader_opts {
-    sr_examples_opts
-        examples; /* part, max_len, nsp, seed, ...; its epoch is where the loader starts */
+    sr_examples_opts examples; /* part, max_len, nsp, seed, ...; its epoch is the first */
     sr_pack_opts solve;
     sr_plan *plan;         /* a saved one, shared, used where it fits; NULL: none */
     const sr_stage *stage; /* (stages) copied */
@@ -48,21 +47,21 @@ typedef struct sr_loader_opts {
     int64_t sequences; /* by packs: packs = max(1, round(sequences / factor)), factor of the first
                           plan; by sequences: of every update but the last */
     int64_t micro;     /* packs per batch (padded: rows of one sequence); 0: all of the update */
-    int64_t shares;    /* of an update, in equally many batches where packs allow; 0: a share a
+    int64_t shares;    /* per update, with equally many batches if packs allow; 0: a share per
                           batch, at most SR_USUAL_SHARES */
-    int32_t first_share, last_share; /* from 1: those that are made here, the others only counted;
+    int32_t first_share, last_share; /* from 1: the shares to make, others are only counted;
                                         0, 0: all */
-    double per_square; /* packs are dealt to batches by tokens + per_square sum len^2; 0: the
+    double per_square; /* packs are assigned to batches by tokens + per_square sum len^2; 0: the
                           default */
     int64_t epochs;    /* number of epochs; 0: unlimited */
     const sr_target_opts *target; /* what to predict; NULL: sr_targets_usual() */
     int targets;
     bool keep_ids;    /* batches keep the tokens as they were before masking */
-    bool mask;        /* false: no masked language model among the usual targets */
+    bool mask;        /* false: the default targets have no masked-LM */
     double mask_prob; /* 0.15 */
     int32_t mask_max; /* maximum masked tokens per sequence */
     bool whole_word;
-    sr_mean mean; /* of the usual targets */
+    sr_mean mean; /* of the default targets */
     int threads;  /* workers; 0: updates are made on request */
     int prefetch; /* updates to prepare ahead, at least 1 if there are workers */
 } sr_loader_opts;
@@ -78,17 +77,19 @@ sr_status sr_loader_open(sr_loader **out, const sr_dataset *d, const sr_loader_o
 void sr_loader_close(sr_loader *l); /* waits for the workers; may be NULL */
 
 /* The next update, freed by sr_update_free(); NULL after the last of a finite number of epochs.
- * Errors: those of sr_batch_make() and sr_epoch_build(), from the place where they belong; asking
- * again gives the same failure, or after SR_ESTOP, once the stop is over, what was asked for. */
+ * Errors: those of sr_batch_make() and sr_epoch_build(), for the update that they belong to.
+ * Another call returns the same failure; after SR_ESTOP, once the stop was cleared, it returns the
+ * update. */
 sr_status sr_loader_next(sr_update **out, sr_loader *l);
 
-/* By order: what the next update is to hold; workers make it while earlier ones are used.  It is
- * the caller's to keep what is pending for a resume: seeking forgets it.
+/* By order: appends the order of the next update, which workers make while earlier ones are in use.
+ * For a resume the caller keeps the pending orders: seeking drops them.
  *
- * Errors: those of sr_order_given(); SR_EINVAL for a loader with an order of its own */
+ * Errors: those of sr_order_given(); SR_EINVAL unless the loader draws by order */
 sr_status sr_loader_push(sr_loader *l, const sr_given *given);
 
-/* Where the next update begins, and going there: what follows equals never having stopped.
+/* The position of the next update, and seeking to one: the updates that follow are the same as
+ * without a stop.
  * SR_EINVAL if the cursor is outside its epoch. */
 sr_cursor sr_loader_cursor(const sr_loader *l);
 sr_status sr_loader_seek(sr_loader *l, const sr_cursor *cursor);

@@ -16,7 +16,7 @@ static sr_status add_batch(sr_update *u, const sr_feed *f, const sr_pick *pick, 
     return sr_update_add(u, b);
 }
 
-/* A batch that somebody else makes: only its figures. */
+/* A batch that is made elsewhere: only its counts. */
 static sr_status count_batch(sr_update *u, const sr_feed *f, const sr_deal *d, int64_t b) {
     const sr_pick *pick = d->pick + sr_deal_first(d, b);
     int64_t n = d->end[b] - sr_deal_first(d, b), tokens = 0;
@@ -70,7 +70,7 @@ sr_status sr_feed_make(sr_update **out, const sr_feed *f, const sr_order *order)
     return SR_OK;
 }
 
-/* ---- given picks ---- */
+/* ---- picks ---- */
 
 static sr_status add_picks(sr_update *u, const sr_feed *f, const sr_pick *pick, int64_t n,
                            sr_arrange how) {

@@ -45,27 +45,28 @@ void sr_order_count(const sr_order *o, sr_counters *drawn) {
 
 /* ---- orders of given uids ---- */
 
-static int rising(const void *a, const void *b) {
+static int ascending(const void *a, const void *b) {
     const uint32_t *x = a, *y = b;
     return (*x > *y) - (*x < *y);
 }
 
-static sr_status refuse_twice(const sr_given *g) {
-    uint32_t *uid, twice = 0;
+static sr_status check_unique(const sr_given *g) {
+    uint32_t *uid, again = 0;
     bool found = false;
     SR_TRY(sr_new(&uid, g->sequences));
     memcpy(uid, g->uid, (size_t)g->sequences * sizeof *uid);
-    qsort(uid, (size_t)g->sequences, sizeof *uid, rising);
+    qsort(uid, (size_t)g->sequences, sizeof *uid, ascending);
     for (int64_t i = 1; i < g->sequences && !found; i++) {
-        twice = uid[i];
-        found = twice == uid[i - 1];
+        again = uid[i];
+        found = again == uid[i - 1];
     }
     sr_free(uid);
     if (!found) return SR_OK;
     return sr_fail(SR_EINVAL,
-                   "order: uid %" PRIu32 " is in the update twice; its masks and dropout would be "
-                   "the same both times",
-                   twice);
+                   "order: duplicate uid %" PRIu32
+                   " in one update; both would get the same masks and "
+                   "dropout",
+                   again);
 }
 
 static sr_status check_given(const sr_given *g, const sr_examples *x) {
@@ -83,7 +84,7 @@ static sr_status check_given(const sr_given *g, const sr_examples *x) {
     if (g->max_len != 0 && (g->max_len < SR_EXAMPLES_LEAST || g->max_len > x->opts.max_len))
         return sr_fail(SR_EINVAL, "order: max_len is %d; must be %d..%d", g->max_len,
                        SR_EXAMPLES_LEAST, x->opts.max_len);
-    return refuse_twice(g);
+    return check_unique(g);
 }
 
 static sr_status add_given(sr_order *o, sr_epoch *e, const sr_given *g) {

@@ -34,18 +34,18 @@ sr_status sr_order_keep(sr_order *order, sr_epoch *e);
 /* Adds an order's update, sequences and tokens to the totals. */
 void sr_order_count(const sr_order *order, sr_counters *drawn);
 
-/* An order made elsewhere, such as by a sampler: uids among the same examples. */
+/* An order from outside, such as a sampler: uids of one epoch's examples. */
 typedef struct sr_given {
     const uint32_t *uid;      /* (sequences) */
-    const int64_t *group_end; /* (groups) rising */
+    const int64_t *group_end; /* (groups) ascending */
     int64_t sequences, groups;
-    int32_t max_len; /* longer sequences are cut to it; 0: none */
+    int32_t max_len; /* longer sequences are truncated; 0: no limit */
 } sr_given;
 
-/* The order of an update that begins at a cursor.  The number of the update is the epoch word of
- * its keys, so that an example drawn again gets other masks.
+/* The order of the update that begins at a cursor.  The index of the update is the epoch word of
+ * its random keys, so that an example drawn again gets other masks.
  *
- * Errors: SR_EINVAL  a uid out of range or twice, an empty group, max_len out of range */
+ * Errors: SR_EINVAL  a uid out of range or a duplicate, an empty group, max_len out of range */
 sr_status sr_order_given(sr_order *out, sr_epoch *e, const sr_given *g, const sr_cursor *begin);
 
 static inline int64_t sr_order_group(const sr_order *order, int64_t g) { /* its first pick */

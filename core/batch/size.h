@@ -1,5 +1,5 @@
-/* size.h - what a loader's updates will take, before anything of it is allocated.  For the inside
- * of core/batch. */
+/* size.h - the memory of a loader's updates, computed before anything is allocated.  Internal to
+ * core/batch. */
 #ifndef SR_BATCH_SIZE_H
 #define SR_BATCH_SIZE_H
 
@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* SR_ENOMEM, with the bytes and what to lower, when the updates that are kept ready exceed the
- * memory of this machine, or a batch would have too many rows.  `packs` of an update, by packs. */
+/* SR_ENOMEM, with the bytes and what to lower, if the updates kept ready exceed the memory of this
+ * machine, or a batch would have too many rows.  `packs` per update, by packs. */
 sr_status sr_feed_check_size(const sr_feed *f, const sr_epoch *e, double packs);
 
 #ifdef __cplusplus

@@ -1,12 +1,12 @@
-/* stage.h - what an epoch's examples are until so much was drawn: a curriculum in the loader.
+/* stage.h - a stage of a curriculum: which examples are drawn, and how long they may be, until a
+ * total is reached.
  *
- * A stage may draw from some sequences only, cut long ones, or draw text with other options.  Uids
- * stay those of all examples.  Stages follow each other when a total of the cursor
- * is reached; the last one has no end.
+ * A stage may select sequences, truncate long ones, or draw text with other options.  Uids do not
+ * change.  A stage ends when a total of the cursor is reached; the last one has no end.
  *
- * A stage that draws from the same sequences as the one before goes on in the same pass (by
- * sequences); any other begins a pass of its own, and so does every stage by packs, since its
- * lengths have another plan.
+ * By sequences, a stage that draws from the same sequences as the previous one continues its pass;
+ * any other starts a new pass.  By packs every stage does, since its lengths have a plan of their
+ * own.
  */
 #ifndef SR_BATCH_STAGE_H
 #define SR_BATCH_STAGE_H
@@ -21,23 +21,23 @@ extern "C" {
 #endif
 
 typedef struct sr_stage {
-    sr_counters until;         /* it ends when one of these totals is reached; 0: no matter */
-    int32_t max_len;           /* longer sequences are cut to it before packing; 0: the loader's */
-    int32_t shortest, longest; /* only sequences of so many tokens, before they are cut; 0: any */
-    bool text;                 /* short_seq_prob is given */
+    sr_counters until;         /* it ends when one of these totals is reached; 0: ignored */
+    int32_t max_len;           /* longer sequences are truncated before packing; 0: the loader's */
+    int32_t shortest, longest; /* length range of sequences, before truncation; 0: any */
+    bool text;                 /* use short_seq_prob */
     double short_seq_prob;
-    const uint32_t *uid; /* (uids) of given examples, rising: only these; NULL: all */
+    const uint32_t *uid; /* (uids) fixed examples to draw from, ascending; NULL: all */
     int64_t uids;
 } sr_stage;
 
-/* SR_EINVAL names the stage (from 1) and what is wrong with it. */
+/* SR_EINVAL names the stage (from 1) and the problem. */
 sr_status sr_stages_check(const sr_stage *stage, int stages, const sr_dataset *d,
                           const sr_examples_opts *opts);
 
 /* The stage that is due after these totals; 0 without stages. */
 int sr_stage_due(const sr_stage *stage, int stages, const sr_counters *drawn);
 
-/* Whether two stages draw from the same sequences, whatever they are cut to. */
+/* Whether two stages draw from the same sequences, regardless of truncation. */
 bool sr_stage_same_set(const sr_stage *a, const sr_stage *b);
 
 /* Copies that own their uids, freed by sr_stages_free(). */

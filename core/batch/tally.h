@@ -1,6 +1,6 @@
-/* tally.h - how many items the targets of some sequences have, without their batch.
+/* tally.h - counts the items of targets without making a batch.
  *
- * Whoever makes a part of an update needs the denominators of all of it.
+ * A process that makes some shares of an update needs the denominators of the whole update.
  */
 #ifndef SR_BATCH_TALLY_H
 #define SR_BATCH_TALLY_H

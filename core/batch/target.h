@@ -3,8 +3,8 @@
  *     reads       rows                       labels
  *     rows        one per item               the label of the token
  *     sequences   [CLS], one per item        the label of the sequence
- *     spans       two an item: where the     the same as positions in the sequence, [CLS] is 0
- *                 span begins and ends
+ *     spans       first and last token,      the same as positions in the sequence, [CLS] is 0
+ *                 two per item
  *
  * The weights of an update's targets carry the denominators of the whole update (update.h).
  */
@@ -39,7 +39,7 @@ typedef struct sr_target {
     float *weights;     /* (count) */
     double denominator; /* of the whole update */
     bool late;          /* set by sr_batch_set_target() */
-    void *own;          /* what holds the arrays then; else NULL */
+    void *own;          /* allocation of a late target's arrays, else NULL */
 } sr_target;
 
 static inline int sr_rows_each(sr_reads reads) {

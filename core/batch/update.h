@@ -17,10 +17,10 @@
 extern "C" {
 #endif
 
-/* All figures are of the whole update, also where only some of its shares are made here. */
+/* Counts are of the whole update, even if only some of its shares are made here. */
 typedef struct sr_update {
     sr_batch **batch;    /* (batches) of the shares made here */
-    sr_tally *elsewhere; /* (targets) of the other shares; NULL: there are none */
+    sr_tally *elsewhere; /* (targets) of the other shares; NULL if there are none */
     int64_t batches;
     int64_t index; /* from 0 */
     int64_t packs, sequences, tokens, slots, masked;
@@ -30,13 +30,13 @@ typedef struct sr_update {
     sr_cursor begin, end;
 } sr_update;
 
-/* Adds a batch to an update, which takes it over; freed when that fails. */
+/* Adds a batch to an update, which owns it from then on; frees the batch on failure. */
 sr_status sr_update_add(sr_update *u, sr_batch *b);
 
-/* Sets the weights of all targets but late ones from the sums of the update. */
+/* Sets the weights of all targets except late ones from the totals of the update. */
 void sr_update_weigh(sr_update *u);
 
-/* The rest, once late targets are set: their weights, and the rows that targets need. */
+/* To be called after late targets are set: their weights, and the rows that targets need. */
 sr_status sr_update_finish(sr_update *u);
 void sr_update_free(sr_update *u); /* may be NULL */
 

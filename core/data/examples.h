@@ -93,7 +93,7 @@ sr_example sr_example_cut(const sr_example *e, int32_t limit);
 /* The lengths by uid, freed by sr_free(): the input of a histogram and a packing. */
 sr_status sr_examples_lengths(uint16_t **out, const sr_examples *t);
 
-/* Where token `token` of the column `ids` stands in an example, counted from [CLS]; -1 when it is
+/* The position of token `token` of the column `ids` in an example, [CLS] is 0; -1 if it is
  * not in it: cut off, or in another piece. */
 int32_t sr_example_place(const sr_example *e, uint64_t token);
 

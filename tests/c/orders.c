@@ -120,7 +120,7 @@ static void orders_come_as_pushed(void) {
         sr_update_free(u);
     }
     uint32_t twice[2] = {4, 4}, far = EXAMPLES;
-    CHECK_FAILS(push(l, twice, 2, 1, 0), SR_EINVAL, "uid 4 is in the update twice");
+    CHECK_FAILS(push(l, twice, 2, 1, 0), SR_EINVAL, "duplicate uid 4 in one update");
     CHECK_FAILS(push(l, &far, 1, 1, 0), SR_EINVAL, "uid 120 is out of range");
     CHECK_FAILS(push(l, twice, 1, 1, LONGEST + 1), SR_EINVAL, "max_len is 61");
     sr_loader_close(l); /* with nothing pending */

@@ -439,7 +439,7 @@ describe("an order written in Lua", function()
   it("is rejected if it is invalid", function()
     local loader = sampling { by = "order", order = false, prefetch = 0 }
     for message, order in pairs {
-      ["uid 7 is in the update twice"] = { 7, 1, 7 }, ["uid 300 is out of range"] = { 300 },
+      ["duplicate uid 7 in one update"] = { 7, 1, 7 }, ["uid 300 is out of range"] = { 300 },
       ["group 2 is empty"] = { 1, {} }, ["at least one sequence"] = {}, ["list of uids, not a number"] = 3,
     } do
       assert.error_matches(function() loader:order(order) end, message)
@@ -448,7 +448,7 @@ describe("an order written in Lua", function()
     assert.error_matches(function() loader:next() end, "no order is pending")
     assert.error_matches(function() open():order { 1 } end, "open the loader with by = 'order'")
     local bad = sampling { order = function() return { 1, 2, 1 } end }
-    assert.error_matches(function() bad:next() end, "the order of update 0: .*uid 1 is in the update twice")
+    assert.error_matches(function() bad:next() end, "the order of update 0: .*duplicate uid 1 in one update")
     assert.error_matches(function() sampling { order_state = { f = print } } end, "state%.f is a function")
     assert.error_matches(function() sampling { order = 3 } end, "order must be a function, got a number")
     assert.error_matches(function() sampling { by = "packs" } end, "leave out by = 'packs'")

@@ -4,11 +4,11 @@ require("seqrun.core.tensor") -- the classes of layouts and tensors
 
 ---@class seqrun.Target
 ---@field name string
----@field reads "rows"|"sequences"|"spans" single tokens, [CLS] of each sequence, or first and last token of a span
+---@field reads "rows"|"sequences"|"spans" tokens, [CLS] of each sequence, or first and last token of a span
 ---@field rows seqrun.Tensor (M) i32 rows of the batch; spans (M, 2)
 ---@field labels seqrun.Tensor (M) or (M, K), i32 or f32; spans: (M, 2) positions in the sequence, 0 is [CLS]
 ---@field weights seqrun.Tensor (M) f32, which sum to 1 over the update
----@field places seqrun.Tensor as `rows`: where each stands in `last`
+---@field places seqrun.Tensor as `rows`: position of each in `last`
 ---@field count integer M
 ---@field denominator number of the whole update: items, or with loss = "sequence" sequences
 
@@ -16,7 +16,7 @@ require("seqrun.core.tensor") -- the classes of layouts and tensors
 ---@field layout seqrun.Layout
 ---@field ids seqrun.Tensor (T) i32
 ---@field types seqrun.Tensor (T) i32
----@field original_ids? seqrun.Tensor (T) i32 before masking, with keep_ids
+---@field original_ids? seqrun.Tensor (T) i32 before masking; with keep_ids
 ---@field targets table<string, seqrun.Target>
 ---@field target_names string[] in order
 ---@field last? { layout: seqrun.Layout, rows: seqrun.Tensor } the rows that some target needs
@@ -38,8 +38,8 @@ local function targets_of(self, sent)
   return by_name
 end
 
----The tensors of a batch: sent together when the first is asked for, to the current device, in the scope open
----then; again when that has closed.
+---The tensors of a batch: sent together to the current device when the first is read, in the scope open then;
+---sent again after that scope has closed.
 local function uploaded(self)
   local sent = rawget(self, "sent")
   if not sent or not sent.ids:is_live() then

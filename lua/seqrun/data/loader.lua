@@ -9,16 +9,16 @@ local targets = require("seqrun.data.targets")
 local new_update = require("seqrun.data.update")
 
 ---Ends when a total of the cursor reaches `updates`, `sequences`, `raw_tokens` or `real_tokens`.  By sequences, a stage
----that draws from the same sequences goes on in the same pass; any other begins a pass of its own.
+---that draws from the same sequences continues the pass; any other starts a new one.
 ---@class seqrun.Stage
 ---@field updates? integer
 ---@field sequences? integer
----@field raw_tokens? integer before stages cut sequences
+---@field raw_tokens? integer before stages truncate sequences
 ---@field real_tokens? integer
----@field max_len? integer longer sequences are cut to it before they are packed and masked; packs keep their length
----@field shortest? integer only sequences of at least so many tokens, before they are cut
----@field longest? integer and of at most so many
----@field uids? integer[] rising; only these of given examples
+---@field max_len? integer longer sequences are truncated before packing and masking; packs keep their length
+---@field shortest? integer minimum length of sequences, before truncation
+---@field longest? integer maximum length, before truncation
+---@field uids? integer[] ascending; only these fixed examples
 ---@field filter? fun(uid: integer, tokens: integer): boolean instead of uids
 ---@field short_seq_prob? number of text; the loader's by default
 
@@ -26,39 +26,39 @@ local new_update = require("seqrun.data.update")
 ---@field data seqrun.Corpus
 ---@field part? "train"|"held"
 ---@field max_len? integer tokens of a sequence and of a pack, 128
----@field arrange? "packed"|"padded"|"single" where tokens stand; the sequences are the same
----@field by? "packs"|"sequences"|"order" what an update has a number of, packs by default. packs: of the epoch's
----plan, in keyed order; sequences: exactly that many in keyed order, packed inside the update; order: what
----Loader:order() gives
----@field stages? seqrun.Stage[] a curriculum: each until a total is reached, the last without end
----@field order? fun(update: integer, state: table): (integer|integer[])[]?, { max_len?: integer }? decides what update
----number `update` (from 0) has: uids, or groups of uids that must share a micro-batch; nil ends the data.  Asked on the
+---@field arrange? "packed"|"padded"|"single" position of tokens; the sequences are the same
+---@field by? "packs"|"sequences"|"order" unit of an update, packs by default. packs: packs of the epoch's plan,
+---in keyed order; sequences: exactly that many, in keyed order, packed inside the update; order: the orders given to
+---Loader:order()
+---@field stages? seqrun.Stage[] a curriculum: each until a total is reached, the last has no end
+---@field order? fun(update: integer, state: table): (integer|integer[])[]?, { max_len?: integer }? returns the content
+---of update `update` (from 0): uids, or groups of uids that must share a micro-batch; nil ends the data.  Called on the
 ---main thread, `prefetch` updates ahead
----@field order_state? table what `order` starts with: plain values, saved with the cursor (see Loader:order_state)
+---@field order_state? table initial state of `order`: plain values, saved with the cursor (see Loader:order_state)
 ---@field packs? integer packs per update
----@field sequences? integer by packs, instead of packs: sequences per update on average; by sequences: exactly
----@field adjust? "batch"|"betas" "batch": fewer packs, so that they hold that many sequences; "betas": as many packs
----@field micro_packs? integer packs per micro-batch; all of the update by default
----@field shares? integer parts of an update whose gradients are added up in a tree, in as many micro-batches each; by
+---@field sequences? integer by packs, instead of packs: average number per update; by sequences: exact number
+---@field adjust? "batch"|"betas" "batch": as many packs as hold `sequences`; "betas": `sequences` packs
+---@field micro_packs? integer packs per micro-batch; the whole update by default
+---@field shares? integer parts of an update whose gradients are summed in a tree, with equally many micro-batches; by
 ---default each micro-batch is a share, at most 8
 ---@field share_range? integer[] { first, last }: make only these shares, from 1; denominators are of the whole update
----@field per_square? number packs are dealt to batches by tokens + per_square * sum len^2; 1 / (6 H) of the model
+---@field per_square? number packs are assigned to batches by tokens + per_square * sum len^2; 1 / (6 H) of the model
 ---@field seed? integer
----@field epoch? integer where to begin, 0
----@field epochs? integer how many; without end by default
+---@field epoch? integer the first epoch, 0
+---@field epochs? integer number of epochs; no end by default
 ---@field nsp? boolean pairs with a next-sentence label; true for text
 ---@field short_seq_prob? number 0.1
----@field too_long? "error"|"truncate"|"split" of given examples
+---@field too_long? "error"|"truncate"|"split" of fixed examples
 ---@field targets? (string|seqrun.TargetOptions)[] what to predict, see seqrun.data.targets; by default "mlm" and "nsp"
 ---for text, "label" for examples that have it, else "mlm"
----@field mask? false|{ prob?: number, max?: integer, whole_word?: boolean } given, it adds "mlm" to the targets
+---@field mask? false|{ prob?: number, max?: integer, whole_word?: boolean } if set, adds "mlm" to the targets
 ---@field keep_ids? boolean batches keep the ids before masking as original_ids
----@field loss? "token"|"sequence" what the mean is taken over
+---@field loss? "token"|"sequence" what the loss is a mean over
 ---@field solver? string
----@field max_seqs? integer|"auto" maximum sequences per pack; "auto": few, but nearly as good as no limit
----@field plan? string a saved plan (Loader:plan_text), used where it fits
+---@field max_seqs? integer|"auto" maximum sequences per pack; "auto": as few as pack nearly as well as no limit
+---@field plan? string a saved plan (Loader:plan_text), used if it fits
 ---@field threads? integer workers, 1
----@field prefetch? integer updates made ahead, 2; 0: none, without a worker
+---@field prefetch? integer updates made ahead, 2; 0: none, and no worker
 
 local OPTIONS = {
   data = true, part = true, by = true, max_len = true, arrange = true, packs = true, sequences = true, adjust = true,
@@ -175,12 +175,12 @@ function Loader:__tostring()
     self.data.about.path, s.part, each, s.packs_per_epoch, s.arrange, 100 * s.efficiency)
 end
 
----Sequences that an update is to have; nil when packs were asked for.
+---Batch size in sequences; nil if it is a number of packs.
 ---@return integer?
 function Loader:sequences_per_update() return not self.options.packs and self.options.sequences or nil end
 
----The next update; nil after the last epoch.  Damaged data raises a failure, so that no loop takes it
----for the end.
+---The next update; nil after the last epoch.  Damaged data raises a failure, so that a loop does not
+---mistake it for the end.
 ---@return seqrun.Update?
 function Loader:next()
   if self.orders and not self.orders:ask(self.core:cursor().update) then return nil end
@@ -200,15 +200,15 @@ end
 ---@field packs integer an update; 0 by sequences
 ---@field update integer updates drawn before, and their
 ---@field sequences integer
----@field raw_tokens integer before stages cut sequences
+---@field raw_tokens integer before stages truncate sequences
 ---@field real_tokens integer
 ---@field masked_tokens integer
----@field pending? table[] by order: what is decided for the next updates
----@field state? table by order: what the deciding function keeps
+---@field pending? table[] by order: the orders of the next updates
+---@field state? table by order: the state of the function
 ---@field ended? boolean by order: it has ended the data
 ---@field by? "packs"|"sequences"|"order" what the loader draws by; seek() rejects another
 
----Where the next update begins: a plain table to save and to give to seek().
+---The position of the next update: a plain table to save and to pass to seek().
 ---@return seqrun.Cursor
 function Loader:cursor()
   local cursor = self.core:cursor()
@@ -217,11 +217,11 @@ function Loader:cursor()
   return cursor
 end
 
----What an update is a number of.
+---The unit of an update.
 ---@return "packs"|"sequences"|"order"
 function Loader:draws_by() return self.orders and "order" or self.options.by or "packs" end
 
----Goes to a cursor: what follows equals never having stopped.
+---Seeks to a cursor: the updates that follow are the same as without a stop.
 ---@param cursor seqrun.Cursor
 function Loader:seek(cursor)
   check.options("loader:seek", cursor, CURSOR)
@@ -234,10 +234,10 @@ function Loader:seek(cursor)
   if self.orders then self.orders:load(cursor) end
 end
 
----By order: what the update after all pending ones is to have, when no function decides.  No uid may be twice in
----an update; the number of the update is the epoch word of its random keys.
+---By order, without a function: appends the order of one more update.  Uids in an update are distinct; the index of the
+---update is the epoch word of its random keys.
 ---@param order (integer|integer[])[] uids, or groups of uids that must share a micro-batch
----@param options? { max_len?: integer } longer sequences are cut to it
+---@param options? { max_len?: integer } longer sequences are truncated
 function Loader:order(order, options)
   if not self.orders or self.orders.source then
     error("loader:order: open the loader with by = 'order' and without a function that decides", 2)
@@ -246,8 +246,7 @@ function Loader:order(order, options)
   if not done then error("loader:order: " .. message:gsub("^order: ", ""), 2) end
 end
 
----What the function `order` keeps: a loop may write results into it, which the function sees when it is asked next,
----`prefetch` updates later.
+---The state of the function `order`: a loop may write results into it, which take effect `prefetch` updates later.
 ---@return table
 function Loader:order_state() return self.orders.state end
 
@@ -267,8 +266,8 @@ function Loader:plan_text(epoch) return failure.must(self.core:plan_text(epoch))
 ---@return integer[]
 function Loader:lengths(epoch) return failure.must(self.core:lengths(epoch)) end
 
----Where a given example comes from: its number for Corpus:column and Corpus:decode (from 1), how many of its tokens
----stand before it when it is a piece of a split one (first), and for windows their source and offset there.
+---The origin of a fixed example: its number for Corpus:column and Corpus:decode (from 1), the number of tokens before
+---it if it is a piece of a split one (first), and for windows their source and offset in it.
 ---@param uid integer
 ---@param epoch? integer
 ---@return { example: integer, first: integer, source?: integer, offset?: integer }
@@ -285,14 +284,14 @@ function Loader:summary()
   self.first_plan = self.first_plan or self:plan()
   local plan, packs, target = self.first_plan, self:cursor().packs, self:sequences_per_update()
   local exact = self.options.by == "sequences"
-  if self.orders then packs = self.options.micro_packs or 1 end -- nobody knows
+  if self.orders then packs = self.options.micro_packs or 1 end -- unknown
   if exact then packs = math.ceil(target / plan.factor) end -- as the plan of a whole epoch would have them
   return {
     by = self:draws_by(), part = self.options.part or "train",
     arrange = self.options.arrange or "packed", packs = packs,
     micro_packs = math.min(packs, self.options.micro_packs or packs), packs_per_epoch = plan.packs,
     sequences = plan.sequences, factor = plan.factor, efficiency = plan.efficiency, max_len = plan.max_len,
-    schedule_steps = target and not exact and packs * plan.factor / target or 1, -- that an update takes, on average
+    schedule_steps = target and not exact and packs * plan.factor / target or 1, -- per update, on average
   }
 end
 
@@ -300,7 +299,7 @@ end
 ---@return number
 function Loader:waited() return self.core:waited() end
 
----An update of given examples, in this order, with denominators of its own.
+---An update of these examples, in this order, with its own denominators.
 ---@param uids integer[]
 ---@param options? { arrange?: string, epoch?: integer }
 ---@return seqrun.Update
@@ -311,7 +310,7 @@ function Loader:update_of(uids, options)
   return targets.make(new_update(failure.must(self.core:update_of(uids, epoch, arrange))), self.makers)
 end
 
----One batch of given examples; "single" takes one example.
+---One batch of these examples; "single" takes one example.
 ---@param uids integer[]
 ---@param options? { arrange?: string, epoch?: integer }
 ---@return seqrun.Batch
@@ -323,7 +322,7 @@ function Loader:batch_of(uids, options)
   return update:batch(1)
 end
 
----Stops the workers and lets go of the memory.
+---Stops the workers and releases the memory.
 function Loader:close() self.core:close() end
 
 Loader.__close = Loader.close

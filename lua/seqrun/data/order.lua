@@ -1,21 +1,20 @@
 -- order.lua - updates decided in Lua: which examples, in which groups, cut to which length.
 --
--- A source is asked for one update at a time, on the main thread and some updates ahead, so that workers can
--- make what it decided while earlier updates are trained on.  What it decided and is not trained on yet is part
--- of the loader's cursor, and so is its state: a resumed run goes on exactly, whatever the source knew when it
--- was asked.
+-- A source decides one update at a time, on the main thread and some updates ahead, so that workers can make it
+-- while earlier updates are in use.  Pending orders and the state of the source are part of the loader's cursor,
+-- so a resumed run continues exactly.
 
 local check = require("seqrun.check")
 
 ---@class seqrun.Orders
----@field state table plain values that the source keeps; saved with the cursor
+---@field state table plain values of the source, saved with the cursor
 ---@field pending { uids: integer[], ends: integer[]?, max_len: integer? }[] not delivered yet, the oldest first
 local Orders = {}
 Orders.__index = Orders
 
 local PLAIN = { number = true, string = true, boolean = true }
 
----A copy of plain values; raises at what is not.
+---A copy of plain values; other values raise an error.
 local function copy(value, path, open)
   if PLAIN[type(value)] then return value end
   if type(value) ~= "table" then
@@ -44,7 +43,7 @@ function Orders.new(core, source, state, ahead)
   return setmetatable(self, Orders)
 end
 
----Groups as one list of uids and where each group ends; no ends when every sequence is a group.
+---One list of uids and the ends of the groups; no ends if every sequence is a group.
 local function flatten(order)
   local uids, ends, grouped = {}, {}, false
   for _, group in ipairs(order) do
@@ -66,7 +65,7 @@ local function give(self, order)
   return true
 end
 
----One more update, behind those that are pending.
+---Appends an order to the pending ones.
 ---@param order (integer|integer[])[] uids, or groups of uids that must share a micro-batch
 ---@param options? { max_len?: integer }
 ---@return true? done
@@ -78,7 +77,7 @@ function Orders:push(order, options)
   return give(self, { uids = uids, ends = ends, max_len = options.max_len })
 end
 
----Asks the source until enough is pending; `update` is the number of the next update to be delivered.
+---Calls the source until enough orders are pending; `update` is the number of the next update to be delivered.
 ---@param update integer
 ---@return boolean more whether anything is pending
 function Orders:ask(update)
@@ -106,7 +105,7 @@ function Orders:save(cursor)
   cursor.state, cursor.ended = copy(self.state, "state", {}), self.ended
 end
 
----Goes on from a cursor; the core stands there already.
+---Continues from a cursor; the core has already sought to it.
 ---@param cursor seqrun.Cursor
 function Orders:load(cursor)
   self.pending, self.ended = {}, cursor.ended

@@ -11,7 +11,7 @@ local text = require("seqrun.core.text")
 ---@field inputs string|string[] files, directories, .gz, "-"
 ---@field out string the .sqr file
 ---@field vocab string|seqrun.core.text.vocab|table a path, a vocabulary, or { size =, min_frequency = } to train one
----of 30,522 tokens unless told
+---of 30,522 tokens by default
 ---@field vocab_out? string where a trained vocabulary goes; OUT with .vocab.txt for .sqr by default
 ---@field lowercase? boolean true
 ---@field keep_accents? boolean
@@ -110,8 +110,7 @@ local function make_place(out)
   return done, message, code
 end
 
----Names the files that earlier calls left beside `out` when they were killed: they are large, and nobody else
----looks for them.
+---Names the large temporary files that killed calls have left beside `out`.
 local function tell_leftovers(options)
   local folder, name = options.out:match("^(.*/)([^/]*)$")
   folder, name = folder or "./", name or options.out
@@ -133,7 +132,7 @@ local function commit(options, ingest, vocab)
   return done, message, code
 end
 
----What a data set says about how it was made.
+---The metadata of how a data set was made.
 local function settings_of(options, source)
   return {
     source = source, lowercase = tostring(options.lowercase ~= false), format = options.format or "prose",
@@ -141,7 +140,7 @@ local function settings_of(options, source)
   }
 end
 
----The vocabulary, and what stands at `out` already: nil or a data set that looks like the new one.
+---The vocabulary, and the existing data set at `out`, if any, which looks like the new one.
 local function begin(options, inputs, source)
   local done, message, code = make_place(options.out)
   if not done then return nil, message, code end

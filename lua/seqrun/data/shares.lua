@@ -1,11 +1,11 @@
--- shares.lua - goes through the micro-batches of an update and tells parameters where its shares end.
+-- shares.lua - iterates over the micro-batches of an update and tells parameters when a share ends.
 --
 -- A share is a fixed part of an update: its micro-batches add up in order, and shares are summed in a binary
--- tree (core/train/shares.h).  So the gradient's bits depend on the shares, not on who computes which.
+-- tree (core/train/shares.h).  So the gradient's bits depend on the shares, not on which process computes them.
 
 local shares = {}
 
----Shares of an update that does not say.
+---Default maximum of shares.
 local MOST = 8
 
 ---@param update table count, perhaps shares

@@ -1,8 +1,8 @@
 -- solver.lua - plans of solvers that are written in Lua, for loaders.
 --
--- Loaders plan on worker threads, where no Lua runs.  Given examples have one plan for ever, so it is made here,
--- before the loader opens.  Text has other lengths every epoch, whose plan a worker needs while the program trains:
--- that is refused.
+-- Loaders plan on worker threads, where no Lua runs.  Fixed examples have a single plan, so it is made here,
+-- before the loader opens.  Text has new lengths every epoch, which a worker must plan during training: that is
+-- rejected.
 
 local pack = require("seqrun.pack")
 
@@ -22,9 +22,9 @@ end
 function solver.replace(t, o)
   if not t.solver or not pack.is_registered(t.solver) then return true end
   if o.by and o.by ~= "packs" then return refuse(t.solver, "worker threads pack inside every update") end
-  if t.stages then return refuse(t.solver, "worker threads pack every stage anew") end
+  if t.stages then return refuse(t.solver, "worker threads pack every stage") end
   if t.data:info().kind == "text" and t.epochs ~= 1 then
-    return refuse(t.solver, "worker threads pack every epoch of text anew")
+    return refuse(t.solver, "worker threads pack every epoch of text")
   end
   o.solver = nil
   if t.plan then return true end -- a run that resumes has saved it

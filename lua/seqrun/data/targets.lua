@@ -1,4 +1,4 @@
--- targets.lua - what batches are to predict: the loader's option `targets`.
+-- targets.lua - the loader's option `targets`: what batches predict.
 --
 --     targets = { "mlm" }                                          masked tokens
 --     targets = { "mlm", "nsp" }                                   and next sentence, of text
@@ -17,14 +17,14 @@ local check = require("seqrun.check")
 ---@class seqrun.TargetOptions
 ---@field name string
 ---@field kind? "mlm"|"nsp"|"column" "column"
----@field column? string of the data set; the name by default
+---@field column? string of the data set; `name` by default
 ---@field reads? "rows"|"sequences"|"spans" by the shape of the column; of `make`: "sequences" or "rows"
----@field ignore? number labels that are left out, -100 for integers; NaN always is
----@field outside? "cls"|"ignore" what becomes of a span that was cut off: [CLS], or left out
+---@field ignore? number label that is ignored, -100 for integers; NaN always is
+---@field outside? "cls"|"ignore" a span that was cut off becomes [CLS], or is ignored
 ---@field mean? "token"|"sequence" what the loss is the mean of; the loader's `loss` by default
 ---@field make? fun(update: seqrun.Update): { rows?: integer[], labels: number[] }[]
 ---@field type? "i32"|"f32" of the labels of `make`
----@field columns? integer labels of an item of `make`, 1
+---@field columns? integer labels per item of `make`, 1
 
 local TARGET = {
   name = true, kind = true, column = true, reads = true, ignore = true, outside = true, mean = true, make = true,

@@ -10,14 +10,14 @@ local shares = require("seqrun.data.shares")
 ---@field tokens integer
 ---@field slots integer
 ---@field masked integer
----@field shares integer parts whose gradients are added up in a tree; batches come share by share
----@field imbalance number cost of the heaviest micro-batch over the mean; 1 is even
----@field schedule_step number where schedules stand after it: all sequences drawn so far, over those that an update
----is to have; where no such number was given, updates
+---@field shares integer parts whose gradients are summed in a tree; batches come share by share
+---@field imbalance number cost of the most expensive micro-batch over the mean; 1 is even
+---@field schedule_step number steps of the schedule after it: sequences drawn so far, divided by the batch size in
+---sequences; updates, if no such size was given
 ---@field stores? seqrun.Params[] whose gradients are summed by shares
 ---@field counters? seqrun.Counters totals of the run with this update; run:steps sets them
 ---@field from table the cursor before it
----@field upto table the cursor behind it
+---@field upto table the cursor after it
 local Update = {}
 Update.__index = Update
 Update.__name = "seqrun.Update"
@@ -28,7 +28,7 @@ function Update:__tostring()
 end
 
 ---Goes through the micro-batches: `for batch in update:batches() do`.  Gradients of the parameters are summed
----by shares; run:steps names those of its model, another loop gives them: `update:batches(bert.params)`.
+---by shares; run:steps sets those of its model, another loop passes them: `update:batches(bert.params)`.
 ---@param ... seqrun.Params
 ---@return fun(): seqrun.Batch?
 function Update:batches(...)
@@ -42,7 +42,7 @@ end
 function Update:batch(i) return new_batch(self.core, i) end
 
 ---@param object seqrun.core.batch.update
----@param sequences? integer that an update is to have
+---@param sequences? integer batch size in sequences
 ---@return seqrun.Update
 return function(object, sequences)
   local update = object:info()

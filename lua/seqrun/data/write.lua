@@ -1,4 +1,4 @@
--- write.lua - given examples to a data set: segments of token ids, and columns of values beside them.
+-- write.lua - writes a data set of fixed examples: segments of token ids and columns of values.
 --
 --     sr.must(sr.data.write {
 --       out = "runs/data/reviews.sqr", vocab = "vocab.txt",
@@ -6,8 +6,8 @@
 --       examples = { { a = { 7, 12, 9 }, score = 4.5, tags = { 0, 1, -100 } } },
 --     })
 --
--- Labels of -100 are left out by targets (NaN in f32).  Examples that are overlapping windows of one text say so with
--- the integer columns `source`, its number, and `offset`, where in it they start.
+-- Targets ignore labels of -100 (NaN in f32).  Examples that are overlapping windows of one text have
+-- the integer columns `source`, its number, and `offset`, the position of their first token.
 
 local check = require("seqrun.check")
 local core = require("seqrun.core.data")
@@ -17,15 +17,15 @@ local sys = require("seqrun.core.sys")
 ---@class seqrun.ColumnOptions
 ---@field type "i32"|"i64"|"f32"|"bytes" bytes: UTF-8 text
 ---@field per? "example"|"token" "example"
----@field size? integer|"ragged" values of each, 1; "ragged": a list of any length an example
+---@field size? integer|"ragged" values of each, 1; "ragged": a list of any length per example
 
 ---@class seqrun.WriteOptions
 ---@field out string the .sqr file
 ---@field vocab string|seqrun.core.text.vocab
 ---@field examples table|fun(): table? a list or an iterator of { a = ids, b = ids, NAME = value }
----@field columns? table<string, seqrun.ColumnOptions> what examples have beside a and b; by default label, an i32, when
+---@field columns? table<string, seqrun.ColumnOptions> what examples have besides a and b; by default label, an i32, if
 ---the first example has one
----@field lowercase? boolean what the tokenizer did, true
+---@field lowercase? boolean option of the tokenizer, true
 ---@field source? string where the examples come from, for the metadata
 
 local OPTIONS = { out = true, vocab = true, examples = true, columns = true, lowercase = true, source = true }
@@ -188,7 +188,7 @@ local function write_all(writer, options)
   return count
 end
 
----Writes given examples: token ids of A (and B) without [CLS] and [SEP].
+---Writes examples: token ids of A (and B) without [CLS] and [SEP].
 ---@param options seqrun.WriteOptions
 ---@return integer? count
 ---@return string? message

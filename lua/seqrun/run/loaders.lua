@@ -10,7 +10,7 @@ local failure = require("seqrun.failure")
 ---@field step number updates
 ---@field schedule_step number the step for schedules: see seqrun.Update.schedule_step
 ---@field sequences integer
----@field raw_tokens integer before stages cut sequences
+---@field raw_tokens integer before stages truncate sequences
 ---@field real_tokens integer
 ---@field masked_tokens integer
 ---@field seconds number seconds of the run when the update was drawn
@@ -48,7 +48,7 @@ function Loaders:name_of(loader)
     .. "{ short = a, long = b }"):format(table.concat(self.names, ", ")), 3)
 end
 
----How much an update adds to a total.
+---The increment of a total by an update.
 local function drawn(update, key)
   local from, upto = update.from, update.upto
   if from and upto and from[key] and upto[key] then return upto[key] - from[key] end
