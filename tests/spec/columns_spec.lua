@@ -174,7 +174,7 @@ end
 
 for _, arrange in ipairs { "packed", "padded", "single" } do
   describe("targets of columns, " .. arrange, function()
-    it("stand on their example and follow their token, cut or not, epoch after epoch", function()
+    it("stand on their example and follow their token, cut or not, epoch after epoch #slow", function()
       for _, max_len in ipairs { 16, 64 } do
         local loader = open {
           arrange = arrange, max_len = max_len, epochs = 3,

@@ -250,7 +250,7 @@ x.yaml:6:1: unknown key 'warmup'; that key exists under 'rate'
     end
   end)
 
-  it("survives every small change to a valid file", function()
+  it("survives every small change to a valid file #slow", function()
     local good = "rate: {peak: 1}\nname: \"x\"\nbetas: [0.1, 0.2]\n"
     for at = 1, #good do
       for _, byte in ipairs { "\0", "\255", "{", "]", ":", "\n", "&", '"', "-" } do
