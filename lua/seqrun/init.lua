@@ -1,7 +1,7 @@
--- seqrun - everything a recipe needs, under one name: `local sr = require "seqrun"`.
+-- seqrun - the whole library under one name: `local sr = require "seqrun"`.
 --
--- Parts load when they are first used.  A part is `sr.NAME` (sr.data, sr.nn, sr.run, ...); the functions
--- that make and hold tensors (sr.zeros, sr.scope, ...) are those of seqrun.tensor.
+-- Parts are loaded on first use.  A part is `sr.NAME` (sr.data, sr.nn, sr.run, ...); the functions
+-- that create and manage tensors (sr.zeros, sr.scope, ...) are those of seqrun.tensor.
 
 local failure = require("seqrun.failure")
 
@@ -16,7 +16,7 @@ local PARTS = {
 local is_part = {}
 for _, name in ipairs(PARTS) do is_part[name] = true end
 
----The names in `sr`, for completion and suggestions.
+---The names in `sr`, for completion and for hints.
 ---@return string[]
 local function names()
   local list = { "must", "version" }

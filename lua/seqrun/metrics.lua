@@ -1,8 +1,8 @@
--- metrics.lua - what a run measured: metrics.jsonl is the truth, TensorBoard files stand beside it.
+-- metrics.lua - the metrics of a run: metrics.jsonl, and the same as TensorBoard event files.
 --
--- One JSON object a line, written whole or not at all.  Numbers that are not finite become null, and
--- `nonfinite` names them.  After a resume at step n, lines of later steps are cut off, and a new event
--- file tells TensorBoard to forget them too.
+-- One JSON object per line, written whole or not at all.  Non-finite numbers become null, and `nonfinite` lists
+-- their names.  A resume at step n removes the lines of later steps, and starts a new event file that makes
+-- TensorBoard discard them too.
 
 local json = require("seqrun.core.json")
 local sys = require("seqrun.core.sys")
@@ -10,7 +10,7 @@ local train = require("seqrun.core.train")
 
 local metrics = {}
 
----Fields that every line of type "train" has, whatever the model; nil becomes null.
+---Fields that every line of type "train" has, for any model; nil becomes null.
 metrics.TRAIN = {
   "step", "loss", "lr", "grad_norm", "sequences", "raw_tokens", "real_tokens", "masked_tokens",
   "slot_tokens", "efficiency", "imbalance", "real_tokens_per_s", "slot_tokens_per_s", "mfu", "data_wait_ms", "skipped",
@@ -20,14 +20,14 @@ metrics.TRAIN = {
 ---Fields that every line of type "eval" has.
 metrics.EVAL = { "step" }
 
----Totals and names that make no picture.
+---Totals and names that are not plotted.
 local NO_SCALAR = {
   step = true, type = true, seconds = true, sequences = true, raw_tokens = true, real_tokens = true,
   masked_tokens = true, slot_tokens = true,
 }
 
----Where a file ends that goes on after step `most`: behind the last whole line before the first one of a
----later step.  Lines that are no JSON (a power cut) count for nothing.
+---The length of a file that continues after step `most`: up to the last complete line before the first one of a
+---later step.  Lines that are not JSON (after a power cut) are skipped.
 ---@return integer bytes
 ---@return table|nil last the last object kept
 local function end_of(path, most)
@@ -52,9 +52,9 @@ local Metrics = {}
 Metrics.__index = Metrics
 
 ---Opens the metrics of a run.
----@param dir string the run's directory
----@param options? { step?: integer, tensorboard?: boolean, train?: string[], eval?: string[] } step: the run goes on
----  after this step (0: anew); train, eval: further fields that every line of that type has
+---@param dir string the run directory
+---@param options? { step?: integer, tensorboard?: boolean, train?: string[], eval?: string[] } step: the run
+---  continues after this step (0: starts); train, eval: further fields of every line of that type
 ---@return seqrun.Metrics|nil
 ---@return string? message
 ---@return string? code
@@ -77,7 +77,7 @@ end
 
 local function is_finite(x) return x == x and x ~= math.huge and x ~= -math.huge end
 
----The line as it is written: required fields there, numbers that are not finite named.
+---The line to write: all required fields, and the names of non-finite numbers.
 local function completed(line, fields)
   local whole, nonfinite = { type = line.type or "train" }, {}
   for key, value in pairs(line) do
@@ -130,7 +130,7 @@ function Metrics:text(tag, text)
   return self.events:text(sys.time(), 0, tag, text)
 end
 
----Makes what has been written survive a power cut; before a checkpoint is saved.
+---Syncs the file to disk; called before a checkpoint is saved.
 ---@return true|nil
 ---@return string? message
 ---@return string? code
@@ -142,10 +142,10 @@ function Metrics:close()
 end
 Metrics.__close = Metrics.close
 
----The lines of a metrics file that can be read, and how many cannot.
----@param path string a file, or a run's directory
+---The readable lines of a metrics file, and the number of damaged ones.
+---@param path string a file, or a run's folder
 ---@return table[]|nil
----@return integer|string damaged or the message
+---@return integer|string damaged lines, or the message
 ---@return string? code
 function metrics.read(path)
   if sys.is_dir(path) then path = path .. "/metrics.jsonl" end

@@ -1,7 +1,7 @@
--- ops - the coarse, fused ops, their options by name; shapes and formulas are in docs/math.md.
+-- ops - the fused ops, with named options; docs/math.md has shapes and formulas.
 --
--- T rows, M gathered rows, H hidden, F inner size, V vocabulary.  Dropout needs a layout, since its
--- decisions are keyed by sequence: (seed, uid, epoch, row) and the site and layer told here.
+-- T rows, M gathered rows, H hidden, F inner size, V vocabulary.  Dropout needs a layout,
+-- since its random key is (seed, uid, epoch, row) with the site and layer given here.
 
 local check = require("seqrun.check")
 local core = require("seqrun.core.ops")
@@ -28,7 +28,7 @@ function ops.linear(x, w, b, options)
   return core.linear(x, w, b, check.options("linear", options, LINEAR).act)
 end
 
----Packed self-attention: rows see the rows of their own sequence and no others.
+---Packed self-attention: each row attends only to rows of its own sequence.
 ---@param qkv seqrun.Tensor (T, 3 H): [q heads | k heads | v heads] in a row
 ---@param layout seqrun.Layout
 ---@param options { heads: integer, scale?: number, dropout?: number, layer?: integer }
@@ -70,7 +70,7 @@ function ops.embed(ids, types, tables, layout, options)
     layout, options.eps or EPS, options.dropout, "embedding")
 end
 
----Rows of x, in the order of `rows`, which count from 0.
+---The rows of x at these indices, which count from 0.
 ---@param x seqrun.Tensor (T, ...)
 ---@param rows seqrun.Tensor (M) i32
 ---@return seqrun.Tensor # (M, ...)
@@ -78,7 +78,7 @@ function ops.gather_rows(x, rows)
   return core.gather_rows(x, rows)
 end
 
----x with some rows replaced: what layers made of gathered rows goes back to its place.
+---x with some rows replaced: the inverse of gather_rows.
 ---@param x seqrun.Tensor (T, ...)
 ---@param rows seqrun.Tensor (M) i32, from 0, each at most once
 ---@param values seqrun.Tensor (M, ...) of x's dtype
@@ -102,12 +102,12 @@ end
 ---@param weights seqrun.Tensor (M)
 ---@return seqrun.Tensor total sum of weights x nll
 ---@return seqrun.Tensor nll (M)
----@return seqrun.Tensor correct (M) 1 where the best score is the label's
+---@return seqrun.Tensor correct (M) 1 where the highest logit is the label's
 function ops.mlm_loss(x, word, bias, labels, weights)
   return core.mlm_loss(x, word, bias, labels, weights)
 end
 
----The same loss on logits at hand.
+---Cross entropy of materialised logits.
 ---@param logits seqrun.Tensor (M, C)
 ---@param labels seqrun.Tensor (M) i32
 ---@param weights seqrun.Tensor (M)
@@ -133,12 +133,12 @@ end
 
 -- ---- ops written in Lua ------------------------------------------------------------------------
 
----What a forward function keeps for its backward function.
+---Values that a forward function saves for its backward function.
 ---@class seqrun.Context
 local Context = {}
 Context.__index = Context
 
----Keeps tensors for backward, which is refused when they are written to in between.
+---Saves tensors for backward, which raises if they are modified in place in between.
 ---@param ... seqrun.Tensor
 function Context:save(...)
   local kept = { n = select("#", ...) }
@@ -149,17 +149,17 @@ function Context:save(...)
   self.kept = kept
 end
 
----The tensors that were kept.
+---The saved tensors.
 ---@return seqrun.Tensor ...
 function Context:saved()
   local kept, list = self.kept or { n = 0 }, {}
   for i = 1, kept.n do
     local t = kept[i].t
     if not t:is_live() then
-      error("custom: a saved tensor has expired because its scope was closed; keep() it, or go back sooner", 2)
+      error("custom: a saved tensor has expired because its scope was closed; keep() it, or call backward() earlier", 2)
     end
     if t:version() ~= kept[i].version then
-      error("custom: a saved tensor was written to in place after the forward pass; save a clone() of it", 2)
+      error("custom: a saved tensor was modified in place after the forward pass; save a clone() of it", 2)
     end
     list[i] = t
   end
@@ -180,7 +180,7 @@ end
 ---@field backward fun(context: seqrun.Context, ...): seqrun.Tensor?
 
 ---An op from two functions: forward(context, ...) -> tensors, and backward(context, dy, ...) -> a gradient
----(or nil) for each tensor among the arguments, in their order.
+---(or nil) for each tensor argument, in order.
 ---@param rules seqrun.CustomOp
 ---@return fun(...): seqrun.Tensor
 function ops.custom(rules)
@@ -203,7 +203,7 @@ function ops.custom(rules)
   end
 end
 
--- ---- activation checkpointing ------------------------------------------------------------------
+-- ---- recomputing activations -------------------------------------------------------------------
 
 ---The device of the first tensor among some values.
 local function device_of(...)
@@ -220,7 +220,7 @@ local function run_unrecorded(fn, ...)
   return outputs
 end
 
----Detached arguments that collect gradients of their own, and which arguments they stand for.
+---Detached copies of the arguments with their own gradients, and the tensors among them.
 local function fresh_arguments(arguments)
   local fresh, inputs = { n = arguments.n }, {}
   for i = 1, arguments.n do
@@ -229,7 +229,7 @@ local function fresh_arguments(arguments)
       local input = x:detach()
       inputs[#inputs + 1] = input
       if x:requires_grad() then input:requires_grad_() end
-      -- gradients add up in the dtype of an activation, not in the f32 of a leaf
+      -- gradients accumulate in the dtype of an activation, not in the f32 of a leaf
       local low = x:requires_grad() and x:dtype() == "bf16"
       fresh[i] = low and input:view(table.unpack(input:shape())) or input
     else
@@ -239,7 +239,7 @@ local function fresh_arguments(arguments)
   return fresh, inputs
 end
 
----Runs fn again, recorded, and goes back through it at once.
+---Runs fn again, recorded, and backpropagates through it at once.
 local function replay(fn, arguments, ...)
   local given = table.pack(...)
   local scope <close> = tensor.scope(device_of(table.unpack(arguments, 1, arguments.n)))
@@ -261,8 +261,8 @@ local function replay(fn, arguments, ...)
   return table.unpack(results, 1, results.n)
 end
 
----fn(x, ...) whose inner tensors are not kept: backward runs fn again.  Exact, because dropout is keyed
----and fn is run on the same values; fn must have no other effects.
+---fn(x, ...) without keeping its inner tensors: backward runs fn again.  The result is bit-exact, since dropout is
+---keyed and fn gets the same values; fn must have no side effects.
 ---@param fn fun(...): seqrun.Tensor
 ---@param ... any tensors, and whatever else fn takes
 ---@return seqrun.Tensor ...

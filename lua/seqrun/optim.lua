@@ -4,10 +4,10 @@
 --   local result = opt:step { rate = rate(step), clip = 1.0 }   -- norm, clip, check and update
 --   ... result.norm, result.applied                             -- read whenever; waits only then
 --
--- Parameters labelled "no_decay" (biases, LayerNorm) get neither decay nor a trust ratio.  `groups`
--- changes that for parameters whose name holds a Lua pattern; later groups win.
+-- Parameters labelled "no_decay" (biases, LayerNorm) get neither weight decay nor a trust ratio.  `groups`
+-- overrides options for parameters whose names match a Lua pattern; later groups win.
 --
--- An update whose gradient is not finite changes nothing; after `max_skipped` in a row the run ends.
+-- An update with a non-finite gradient changes nothing; after `max_skipped` consecutive ones the run ends.
 
 local check = require("seqrun.check")
 local failure = require("seqrun.failure")
@@ -16,7 +16,7 @@ local train = require("seqrun.core.train")
 local optim = {}
 
 ---@class seqrun.OptimGroup
----@field match string a Lua pattern found in the names
+---@field match string a Lua pattern for names
 ---@field rate? number factor on the learning rate
 ---@field decay? number
 ---@field trust? boolean LAMB: scale by ||w|| / ||u||
@@ -26,7 +26,7 @@ local optim = {}
 ---@field betas? number[] default { 0.9, 0.999 }
 ---@field eps? number default 1e-6, outside the root
 ---@field decay? number decoupled weight decay; default 0.01
----@field power? number effective betas are beta^power (a batch of packs); default 1
+---@field power? number effective betas are beta^power, for batches of packs; default 1
 ---@field clip_eps? boolean clip by clip / (norm + 1e-6); default true for adamw, false for lamb
 ---@field max_skipped? integer default 3
 ---@field groups? seqrun.OptimGroup[]
@@ -34,9 +34,9 @@ local optim = {}
 ---@class seqrun.Optimizer
 ---@field kind "adamw"|"lamb"
 ---@field params seqrun.Params
----@field options seqrun.OptimOptions whole
+---@field options seqrun.OptimOptions with defaults filled in
 ---@field pending seqrun.StepResult[] steps whose results have not been read
----@field serial integer steps so far
+---@field serial integer number of steps so far
 local Optimizer = {}
 Optimizer.__index = Optimizer
 
@@ -46,7 +46,7 @@ local OPTIONS = {
 
 local GROUP = { match = true, rate = true, decay = true, trust = true, frozen = true }
 
----What each parameter gets: the default of its label, then the groups in their order.
+---The options of each parameter: the defaults of its label, then the groups in order.
 local function segments_of(params, whole)
   local segments, used = {}, {}
   for i, param in ipairs(params.list) do
@@ -64,8 +64,8 @@ local function segments_of(params, whole)
   end
   for g, group in ipairs(whole.groups) do
     if not used[g] then
-      local fix = "look at params:names() and correct the pattern"
-      error(("optim: group %d matches no parameter: '%s'; %s"):format(g, group.match, fix), 4)
+      local fix = "see params:names() and correct the pattern"
+      error(("optim: the pattern '%s' of group %d matches no parameter; %s"):format(group.match, g, fix), 4)
     end
   end
   return segments
@@ -80,7 +80,7 @@ end
 local function check_group(i, group)
   local what = ("optim: group %d"):format(i)
   check.options(what, group, GROUP)
-  if type(group.match) ~= "string" then check.fail("%s: 'match' is missing, a pattern of parameter names", what) end
+  if type(group.match) ~= "string" then check.fail("%s: 'match' is missing, a Lua pattern for names", what) end
   check_numbers(what, group, "rate", "decay")
   for _, key in ipairs { "trust", "frozen" } do
     if group[key] ~= nil then check.value(("%s: %s"):format(what, key), group[key], "boolean") end
@@ -127,7 +127,7 @@ end
 ---@param options? seqrun.OptimOptions
 ---@return seqrun.Optimizer
 function optim.adamw(params, options)
-  local optimizer = new("adamw", params, options) -- no tail call: messages look for the caller's line
+  local optimizer = new("adamw", params, options) -- no tail call: error messages name the caller's line
   return optimizer
 end
 
@@ -140,9 +140,9 @@ function optim.lamb(params, options)
   return optimizer
 end
 
----What came of a step; reading a field waits for the device.
+---The result of a step; reading a field waits for the device.
 ---@class seqrun.StepResult
----@field norm number of the whole gradient, before the clip
+---@field norm number global gradient norm, before clipping
 ---@field finite boolean
 ---@field applied boolean
 local Result = {}
@@ -154,8 +154,8 @@ function Result.__index(result, key)
   return rawget(result, key)
 end
 
----Reads what came of the steps since it was last asked into their results, which waits for the device.
----nil, message, "numeric" when too many in a row had a loss or gradient that is not finite.
+---Waits for the device and reads the results of all steps since the last call.
+---nil, message, "numeric" after too many consecutive steps with a non-finite loss or gradient.
 ---@return seqrun.StepResult|nil of the last step
 ---@return string? message
 ---@return string? code
@@ -172,9 +172,8 @@ function Optimizer:settle()
   return self.last
 end
 
----What became of it; an optimizer in a line.
 function Result.__tostring(result)
-  local text = result.applied and "applied" or "skipped: not finite"
+  local text = result.applied and "applied" or "skipped: NaN or infinity"
   return ("update: gradient norm %.6g, %s"):format(result.norm, text)
 end
 
@@ -189,14 +188,14 @@ local function guard(ok, message, code)
   if ok == nil and message then failure.raise(code, "%s", message) end
 end
 
----One update with the gradients in the store: norm, clip, finite check, update.  Ends the run when the
----numeric guard says so.  Gradients are cleared afterwards, unless `zero_grad = false`.
----@param t { rate: number, clip?: number, loss?: seqrun.Tensor, zero_grad?: boolean } clip: largest global
----  norm; loss: must be finite too, or the update is skipped
+---One update with the gradients in the store: norm, clipping, finite check, update.  Ends the run after too many
+---consecutive skipped updates.  Gradients are cleared afterwards, unless `zero_grad = false`.
+---@param t { rate: number, clip?: number, loss?: seqrun.Tensor, zero_grad?: boolean } clip: maximum global
+---  norm; loss: the update is skipped if it is not finite
 ---@return seqrun.StepResult
 function Optimizer:step(t)
   if type(t) ~= "table" or type(t.rate) ~= "number" then
-    error("optim: a step wants its rate, as in opt:step { rate = 1e-4, clip = 1 }", 2)
+    error("optim: step requires a learning rate, as in opt:step { rate = 1e-4, clip = 1 }", 2)
   end
   check.options("optim: step", t, STEP)
   local waiting, room = self.core:pending()
@@ -219,13 +218,13 @@ function Optimizer:counts()
   return self.core:counts()
 end
 
----Both moments of a parameter, views into the stores; nil when this optimizer owns only a part of them.
+---Both moments of a parameter, as views into the store; nil if this optimizer owns only part of them.
 ---@param name string
 ---@return seqrun.Tensor? m
 ---@return seqrun.Tensor? v
 function Optimizer:moments(name)
   local i = self.params.index[name]
-  if not i then error(("optim: there is no parameter '%s'"):format(tostring(name)), 2) end
+  if not i then error(("optim: no parameter named '%s'"):format(tostring(name)), 2) end
   local shape = self.params:shape(name)
   local m, v, first, last = self.core:piece(i)
   local size = 1
@@ -241,7 +240,7 @@ end
 ---@field last integer
 ---@field size integer elements of the whole parameter
 
----What this optimizer owns of the moments.
+---The moments that this optimizer owns.
 ---@return seqrun.MomentPiece[]
 function Optimizer:pieces()
   local pieces = {}
@@ -257,7 +256,7 @@ function Optimizer:pieces()
   return pieces
 end
 
----All that a checkpoint keeps: plain values, and tensors by name: "m.NAME" and "v.NAME", or
+---The state for a checkpoint: plain values, and tensors by name: "m.NAME" and "v.NAME", or
 ---"m.NAME[first:last]" for a piece (elements from 0, `last` excluded).
 ---@return { tensors: table<string, seqrun.Tensor>, values: table<string, any> }
 function Optimizer:state()
@@ -278,8 +277,8 @@ function Optimizer:state()
   }
 end
 
----Takes back the plain values of a state, the power of the betas among them (it comes from the run's
----first plan); checkpoint.load fills the tensors.  nil, message, "data" for a state of another optimizer.
+---Restores the plain values of a state, including the power of the betas, which comes from the first plan of the
+---run; checkpoint.load fills the tensors.  nil, message, "data" for the state of another optimizer.
 ---@param values table
 ---@return true|nil
 ---@return string? message
@@ -287,14 +286,14 @@ end
 function Optimizer:restore(values)
   for _, key in ipairs { "applied", "skipped", "in_a_row" } do
     if math.type(values[key]) ~= "integer" or values[key] < 0 then
-      return nil, ("the optimizer's '%s' is no count"):format(key), "data"
+      return nil, ("the optimizer's '%s' must be a non-negative integer"):format(key), "data"
     end
   end
   if type(values.power) ~= "number" or not (values.power > 0 and values.power < math.huge) then
-    return nil, "the optimizer's 'power' is no power", "data"
+    return nil, "the optimizer's 'power' must be a positive number", "data"
   end
   if values.kind ~= self.kind then
-    return nil, ("the checkpoint is one of %s, not of %s"):format(tostring(values.kind), self.kind), "data"
+    return nil, ("the checkpoint was written by %s, not %s"):format(tostring(values.kind), self.kind), "data"
   end
   self:settle()
   self.core:set_counts(values.applied, values.skipped, values.in_a_row, values.power)

@@ -6,9 +6,9 @@
 --   }
 --   p:initialise(seed); local w = p:get "w"
 --
--- `group` is a label that optimizers look at: "decay" (the default) or "no_decay".
+-- `group` is a label for optimizers: "decay" (the default) or "no_decay".
 --
--- sr.params.new(list, { precision = "bf16" }) keeps f32 masters and f32 gradients, and a bf16 copy that ops read;
+-- sr.params.new(list, { precision = "bf16" }) adds a bf16 copy that ops read to the f32 masters and gradients;
 -- parameters with keep = "f32" are read in f32.  Write to parameters with p:set(name, values).
 
 local check = require("seqrun.check")
@@ -21,18 +21,18 @@ local params = {}
 ---@class seqrun.ParamSpec
 ---@field name string
 ---@field shape integer[]
----@field init? "normal"|"zeros"|"ones" default "normal", truncated at two deviations
----@field std? number of "normal"; default 0.02
----@field pad_rows_to? integer rows in the store are a multiple of this; the padding never shows
----@field fuse? string members of one group stand side by side and can be had as one tensor
+---@field init? "normal"|"zeros"|"ones" default "normal", truncated at two standard deviations
+---@field std? number standard deviation of "normal"; default 0.02
+---@field pad_rows_to? integer rows in the store are padded to a multiple of this; the padding is never visible
+---@field fuse? string members of one group are stored contiguously and available as one tensor
 ---@field group? string label for optimizers; default "decay"
----@field keep? "f32" ops read it in f32 in every precision, as weights of norms
+---@field keep? "f32" always read in f32, such as norm weights
 ---@field tied? string[] further names under which checkpoints repeat it
 ---@field longer? { why: string, most?: integer } a checkpoint may have more rows, at most so many, which are left out
 
 ---@class seqrun.Params
 ---@field core userdata the store itself
----@field precision "f32"|"bf16" what ops read; "f32" is f64 on ref
+---@field precision "f32"|"bf16" dtype that ops read; "f32" is f64 on ref
 local Params = {}
 Params.__index = Params
 
@@ -44,28 +44,28 @@ local OPTIONS = { precision = true }
 
 local function check_spec(i, spec)
   if type(spec) ~= "table" or type(spec.name) ~= "string" or type(spec.shape) ~= "table" then
-    check.fail("params: parameter %d has no name or no shape; expected { name = 'w', shape = { 3, 4 } }", i)
+    check.fail("params: parameter %d needs a name and a shape; expected { name = 'w', shape = { 3, 4 } }", i)
   end
   local what = ("params: '%s'"):format(spec.name)
   check.options(what, spec, KNOWN)
   for key, value in pairs(spec) do check.value(("%s: %s"):format(what, key), value, KNOWN[key]) end
   if spec.keep ~= nil and spec.keep ~= "f32" then
-    check.fail("%s: keep is '%s'; expected 'f32' or nothing", what, spec.keep)
+    check.fail("%s: keep is '%s'; use 'f32', or leave it out", what, spec.keep)
   end
 end
 
----What ops are to read, checked.
+---The precision option, checked.
 local function precision_of(options)
   check.options("params", options, OPTIONS)
   return check.choice("params: precision", options.precision or "f32", { "f32", "bf16" })
 end
 
----A store of these parameters on the current device, all zero.
+---Creates a store of these parameters on the current device; all are zero until initialise() or set().
 ---@param list seqrun.ParamSpec[]
----@param options? { precision?: "f32"|"bf16" } what ops read; default f32
+---@param options? { precision?: "f32"|"bf16" } dtype that ops read; default f32
 ---@return seqrun.Params
 function params.new(list, options)
-  if type(list) ~= "table" then error("params: wanted a list of { name =, shape = }", 2) end
+  if type(list) ~= "table" then error("params: expected a list of { name =, shape = }", 2) end
   for i, spec in ipairs(list) do check_spec(i, spec) end
   local precision = precision_of(options or {})
   local core = train.params(list, precision == "bf16" and "bf16" or nil)
@@ -86,28 +86,28 @@ local function index_of(self, name)
   local i = self.index[name]
   if i then return i end
   local hint = guess.hint(tostring(name), self:names())
-  error(("params: there is no parameter '%s'%s"):format(tostring(name), hint), 3)
+  error(("params: no parameter named '%s'%s"):format(tostring(name), hint), 3)
 end
 
----The parameter of this name as ops read it: a leaf, whose grad is a view of the gradient store.
+---The parameter as ops read it: a leaf, whose grad is a view of the gradient store.
 ---@param name string
 ---@return seqrun.Tensor
 function Params:get(name)
   return self.core:get(self.index[name] or index_of(self, name))
 end
 
----The values of a parameter, which the optimizer updates and checkpoints hold: the leaf itself in f32.  Call
----refresh() after writing to them.
+---The master values of a parameter, which the optimizer updates and checkpoints hold; in f32 the leaf itself.
+---Call refresh() after writing to them.
 ---@param name string
 ---@return seqrun.Tensor
 function Params:master(name)
   return self.core:master(self.index[name] or index_of(self, name))
 end
 
----Brings up to date what ops read, after writes to masters.
+---Updates the copies that ops read, after writes to masters.
 function Params:refresh() self.core:refresh() end
 
----All members of a fuse group as one leaf: rows added up.
+---All members of a fuse group as one leaf, concatenated by rows.
 ---@param group string
 ---@return seqrun.Tensor
 function Params:fused(group) return self.core:fused(group) end
@@ -127,11 +127,11 @@ function Params:has(name) return self.index[name] ~= nil end
 ---@return integer[]
 function Params:shape(name) return { table.unpack(self.list[index_of(self, name)].shape) } end
 
----Elements that the model sees, without padding.
+---Number of elements, without padding.
 ---@return integer
 function Params:count() return (self.core:elements()) end
 
----Writes the initial values: a function of the seed and each parameter's name, not of their order.
+---Writes the initial values, a function of the seed and each parameter's name, not of their order.
 ---@param seed integer
 ---@param name? string only this parameter
 ---@return seqrun.Params
@@ -140,7 +140,7 @@ function Params:initialise(seed, name)
   return self
 end
 
----Clears the gradients; what shares have added up is dropped.
+---Clears the gradients, including the sums of shares.
 function Params:zero_grad()
   self.shares:drop()
   self.core:zero_grad()
@@ -148,18 +148,18 @@ end
 
 -- The gradient of an update is summed over its shares in a fixed tree, so that its bits do not depend on how
 -- the shares are computed (core/train/shares.h).  `update:batches(params)` makes the first two calls, the
--- optimizer the last; until then `grad` of a parameter is that of the share being computed.
+-- optimizer the last; until then `grad` of a parameter is that of the current share.
 
----Begins an update of `shares` shares.  Gradients that are there already are added to its first share.
+---Begins an update of `shares` shares.  Existing gradients are added to its first share.
 ---@param shares integer
 function Params:begin_update(shares) self.shares:begin(shares) end
 
----Share number i is complete: what follows belongs to another.
+---Ends share i; later gradients belong to another.
 ---@param i integer from 1
 function Params:end_share(i) self.shares:end_share(i) end
 
----Ends the update, and adds up the shares when some are missing: gradients are the sum of all that was
----computed.  Does nothing when the update is complete.
+---Ends the update early: the gradients are the sum of the shares computed so far.  Does nothing if the update is
+---complete.
 function Params:finish_update() self.shares:finish() end
 
 ---A copy of a parameter's values, outside of any graph.
@@ -179,7 +179,7 @@ function Params:set(name, values)
   self:refresh()
 end
 
----One line a parameter.
+---One line per parameter.
 function Params:__tostring()
   local lines = {}
   for i, param in ipairs(self.list) do

@@ -1,12 +1,12 @@
 -- schedule.lua - learning rates as functions of the step, or of another counter of the run.
 --
--- A schedule is a plain function: rate(step) for step 1, 2, ...; fractions are welcome, since updates of
--- packs draw now a few sequences more, now fewer (`update.schedule_step`).  `warmup` is a number of steps, or a
--- part of `total` when it lies between 0 and 1.  Anything callable with a step serves as well.
+-- A schedule is a plain function: rate(step) for step 1, 2, ...; steps may be fractional, since the number of
+-- sequences in updates of packs varies (`update.schedule_step`).  `warmup` is a number of steps, or a fraction of
+-- `total` if it is between 0 and 1.  Any callable of a step can be used instead.
 --
--- Called with the counters of an update, rate(update.counters), it takes the one named by the option `by`: "step"
--- (the default), "sequences", "raw_tokens", "real_tokens", "masked_tokens" or "seconds"; `warmup`, `total` and the
--- like are then counts of that.
+-- Called with the counters of an update, rate(update.counters), it uses the counter named by the option `by`: "step"
+-- (the default), "sequences", "raw_tokens", "real_tokens", "masked_tokens" or "seconds"; `warmup`, `total` and
+-- so on are then in units of that counter.
 
 local check = require("seqrun.check")
 
@@ -19,8 +19,7 @@ local function number_of(name, t, key, otherwise)
   if x == nil then x = otherwise end
   if x == nil then refuse(name, "'%s' is missing", key) end
   if type(x) ~= "number" or x ~= x or x < 0 or x == math.huge then
-    local given = x ~= x and "no number" or tostring(x)
-    refuse(name, "'%s' is %s; give a number that is not negative", key, given)
+    refuse(name, "'%s' must be a non-negative number, got %s", key, check.show(x))
   end
   return x
 end
@@ -32,14 +31,14 @@ local function check_keys(name, t, ...)
   check.options("schedule." .. name, t, known)
 end
 
----Steps of warm-up, checked against the total when there is one.
+---Warmup steps, checked against the total if there is one.
 local function warmup_of(name, t, total)
   local warmup = number_of(name, t, "warmup", 0)
   if warmup > 0 and warmup < 1 then
-    if not total then refuse(name, "warmup is %g, a part of the total, but there is no total; give steps", warmup) end
+    if not total then refuse(name, "warmup is %g, a fraction, but there is no total; give steps", warmup) end
     warmup = math.floor(warmup * total + 0.5)
   end
-  if warmup ~= math.floor(warmup) then refuse(name, "warmup is %g steps; give a whole number", warmup) end
+  if warmup ~= math.floor(warmup) then refuse(name, "warmup must be an integer number of steps, got %g", warmup) end
   if total and warmup >= total then
     refuse(name, "warmup is %d of %d steps; lower warmup or raise total", warmup, total)
   end
@@ -49,12 +48,12 @@ end
 local function total_of(name, t)
   local total = number_of(name, t, "total")
   if total < 1 or total ~= math.floor(total) then
-    refuse(name, "total is %g steps; give a whole number from 1", total)
+    refuse(name, "total must be a positive integer, got %g", total)
   end
   return math.floor(total)
 end
 
----What a schedule can be a function of, as the counters of an update have it.
+---Values of the option `by`, and the fields of the counters of an update.
 local COUNTERS = {
   step = "schedule_step", sequences = "sequences", raw_tokens = "raw_tokens", real_tokens = "real_tokens",
   masked_tokens = "masked_tokens", seconds = "seconds",
@@ -70,14 +69,14 @@ local function measured(name, t, rate)
   return function(at)
     if type(at) == "table" then
       local value = at[counter] or counter == "schedule_step" and at.step
-      if not value then refuse(name, "these counters have no '%s'; pass update.counters", counter) end
+      if not value then refuse(name, "the counters have no '%s'; pass update.counters", counter) end
       at = value
     end
     return rate(at)
   end
 end
 
----`after` from the end of the warm-up on, and a straight line up to its first value before.
+---Linear warmup to `peak`, then `after`.
 local function warmed(name, t, peak, warmup, after)
   return measured(name, t, function(step)
     if step <= warmup then return peak * step / warmup end
@@ -87,9 +86,8 @@ end
 
 ---@alias seqrun.Schedule fun(step: number|seqrun.Counters): number
 
----Warm-up to `peak`, then polynomial decay to `floor` at `total`.  The decay is counted from the end of
----the warm-up; with `from_start` from step 0, as the published BERT codes do: there the rate falls at
----once when the warm-up ends.
+---Warmup to `peak`, then polynomial decay to `floor` at `total`.  The decay begins at the end of the warmup, or with
+---`from_start` at step 0, as in the published BERT code, where the rate drops abruptly when the warmup ends.
 ---@param t { peak: number, warmup?: number, total: integer, power?: number, floor?: number, from_start?: boolean,
 ---  by?: string }
 ---@return seqrun.Schedule
@@ -103,7 +101,7 @@ function schedule.poly(t)
   end)
 end
 
----Warm-up to `peak`, then a straight line to `floor` at `total`.
+---Warmup to `peak`, then linear decay to `floor` at `total`.
 ---@param t { peak: number, warmup?: number, total: integer, floor?: number, by?: string }
 ---@return seqrun.Schedule
 function schedule.linear(t)
@@ -115,7 +113,7 @@ function schedule.linear(t)
   end)
 end
 
----Warm-up to `peak`, then half a cosine down to `floor` at `total`.
+---Warmup to `peak`, then cosine decay to `floor` at `total`.
 ---@param t { peak: number, warmup?: number, total: integer, floor?: number, by?: string }
 ---@return seqrun.Schedule
 function schedule.cosine(t)
@@ -128,7 +126,7 @@ function schedule.cosine(t)
   end)
 end
 
----Warm-up to `peak`, then `peak` for ever.
+---Warmup to `peak`, then constant.
 ---@param t { peak: number, warmup?: integer, by?: string }
 ---@return seqrun.Schedule
 function schedule.constant(t)
@@ -137,17 +135,17 @@ function schedule.constant(t)
   return warmed("constant", t, peak, warmup, function() return peak end)
 end
 
----Warm-up to `peak`, then peak * sqrt(warmup / step).
+---Warmup to `peak`, then peak * sqrt(warmup / step).
 ---@param t { peak: number, warmup: integer, by?: string }
 ---@return seqrun.Schedule
 function schedule.inverse_sqrt(t)
   check_keys("inverse_sqrt", t, "peak", "warmup")
   local peak, warmup = number_of("inverse_sqrt", t, "peak"), warmup_of("inverse_sqrt", t)
-  if warmup < 1 then refuse("inverse_sqrt", "warmup is 0; the decay is measured in it, give at least 1 step") end
+  if warmup < 1 then refuse("inverse_sqrt", "warmup must be at least 1 step: the decay is relative to it") end
   return warmed("inverse_sqrt", t, peak, warmup, function(step) return peak * math.sqrt(warmup / step) end)
 end
 
----Warm-up, stable, decay: `peak` until `decay` steps before `total`, then a straight line to `floor`.
+---Warmup, stable, decay: `peak` until `decay` steps before `total`, then linear decay to `floor`.
 ---@param t { peak: number, warmup?: number, total: integer, decay: integer, floor?: number, by?: string }
 ---@return seqrun.Schedule
 function schedule.wsd(t)
@@ -165,11 +163,11 @@ function schedule.wsd(t)
   end)
 end
 
----Straight lines between points { step, rate }; constant before the first and after the last.
----@param t number[][] steps ascending; and perhaps `by`
+---Linear interpolation between points { step, rate }; constant before the first and after the last.
+---@param t number[][] steps ascending; optionally `by`
 ---@return seqrun.Schedule
 function schedule.points(t)
-  if type(t) ~= "table" or #t == 0 then refuse("points", "give a list of { step, rate }") end
+  if type(t) ~= "table" or #t == 0 then refuse("points", "expected a list of { step, rate }") end
   local points = {}
   for i, point in ipairs(t) do
     local step, rate = point[1], point[2]

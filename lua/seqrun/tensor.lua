@@ -1,6 +1,6 @@
--- tensor - making tensors, scopes, and how a tensor looks.
+-- tensor - creating and printing tensors; scopes.
 --
--- A tensor is a handle; its storage belongs to the scope that was open when it was made and goes back
+-- A tensor is a handle; its storage belongs to the scope that was open when it was made and returns
 -- to the pool when that closes.  `t:keep()` carries it out.  Dimensions and positions count from 1 and -1
 -- is the last; values inside tensors (ids, rows, labels) count from 0 and are never shifted.
 
@@ -22,11 +22,11 @@ local tensor = {
   manual_seed = ops.manual_seed,
 }
 
----What `sr.tensor`, `sr.zeros` and their like may be told.
+---Options of `sr.tensor`, `sr.zeros` and similar functions.
 ---@class seqrun.TensorOptions
 ---@field dtype? "f64"|"f32"|"bf16"|"i32"|"bool" default: the device's real type
 ---@field device? string default: the current device
----@field requires_grad? boolean a leaf whose gradient is wanted
+---@field requires_grad? boolean a leaf that collects its gradient
 
 local KNOWN = { dtype = true, device = true, requires_grad = true }
 local RANDOM = { dtype = true, device = true, requires_grad = true, seed = true, uid = true }
@@ -43,7 +43,7 @@ local function finish(t, options)
   return t
 end
 
----Makes `name` the current device; new tensors live there.
+---Makes `name` the current device, where new tensors are created.
 ---@param name string "cpu" or "ref"
 ---@param options? { threads?: integer }
 function tensor.use(name, options)
@@ -65,7 +65,7 @@ function tensor.tensor(values, options)
   return finish(core.from_table(values, options.dtype, options.device), options)
 end
 
----A tensor from the bytes of its elements, little end first.
+---A tensor from the bytes of its elements, little-endian.
 ---@param bytes string
 ---@param dims integer[]
 ---@param dtype string
@@ -99,7 +99,7 @@ function tensor.ones(...)
   return finish(core.full(sizes, 1, options.dtype, options.device), options)
 end
 
----Contents not set.
+---Uninitialised.
 ---@return seqrun.Tensor
 function tensor.empty(...)
   local sizes, options = sizes_and_options("empty", KNOWN, ...)
@@ -139,20 +139,20 @@ local function random(kind, sizes, options)
   return finish(ops.random_(t, kind, 0, 1, options), options)
 end
 
----Uniform in [0, 1).  With the options `seed` or `uid` the numbers are a function of these two; without, each call
----draws anew from the session's generator: see sr.manual_seed.
+---Uniform in [0, 1).  With the options `seed` or `uid` the numbers are a function of these two; otherwise each
+---call draws new numbers from the global generator: see sr.manual_seed.
 ---@return seqrun.Tensor
 function tensor.rand(...)
   local sizes, options = sizes_and_options("rand", RANDOM, ...)
-  local t = random("uniform", sizes, options) -- no tail call: messages look for the caller's line
+  local t = random("uniform", sizes, options) -- no tail call: error messages name the caller's line
   return t
 end
 
----Normal with mean 0 and deviation 1; seeds as in sr.rand.
+---Normal with mean 0 and standard deviation 1; options as in sr.rand.
 ---@return seqrun.Tensor
 function tensor.randn(...)
   local sizes, options = sizes_and_options("randn", RANDOM, ...)
-  local t = random("normal", sizes, options) -- no tail call: messages look for the caller's line
+  local t = random("normal", sizes, options) -- no tail call: error messages name the caller's line
   return t
 end
 
@@ -163,7 +163,7 @@ function tensor.cat(list, dim)
   return ops.cat(list, dim or 1)
 end
 
----Tensors of one shape side by side along a new dimension.
+---Stacks tensors of the same shape along a new dimension.
 ---@param list seqrun.Tensor[]
 ---@param dim? integer default 1
 ---@return seqrun.Tensor
@@ -183,13 +183,13 @@ function Recording:close()
 end
 Recording.__close = Recording.close
 
----While it is open nothing is recorded: `local quiet <close> = sr.no_grad()`.
+---Disables recording while it is open: `local quiet <close> = sr.no_grad()`.
 ---@return { close: fun(self) }
 function tensor.no_grad()
   return setmetatable({ before = core.set_recording(false) }, Recording)
 end
 
----The opposite, inside a no_grad().
+---Enables recording again, inside a no_grad().
 ---@return { close: fun(self) }
 function tensor.enable_grad()
   return setmetatable({ before = core.set_recording(true) }, Recording)
@@ -201,7 +201,7 @@ function tensor.is_tensor(x)
   return type(x) == "userdata" and getmetatable(x) == core.metatable
 end
 
--- ---- how a tensor looks -------------------------------------------------------------------------
+-- ---- printing -----------------------------------------------------------------------------------
 
 core.metatable.__tostring = function(t)
   return require("seqrun.show_tensor")(t)
@@ -211,13 +211,13 @@ core.metatable.__newindex = function(_, key)
   error(("a tensor's [%s] cannot be set; %s"):format(tostring(key), fix), 2)
 end
 
----Lua makes a boolean of whatever `<` gives.
+---Lua converts the result of `<` to a boolean.
 local function compared()
-  error("tensors are not compared with < or >=; t:lt(u), le, gt, ge compare their elements", 2)
+  error("tensors cannot be compared with < or >=; use t:lt(u), le, gt or ge to compare elements", 2)
 end
 core.metatable.__lt, core.metatable.__le = compared, compared
 
----What no method is: a slip, most likely.
+---Unknown methods, most likely misspelled.
 setmetatable(core.methods, {
   __index = function(methods, key)
     if type(key) ~= "string" then

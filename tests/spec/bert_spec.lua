@@ -70,7 +70,7 @@ describe("a config", function()
     for key, value in pairs(others) do
       local good, message = pcall(tiny, { [key] = value })
       assert.is_false(good)
-      assert.truthy(message:find(("bert: '%s = %s' is another architecture"):format(key, value), 1, true), message)
+      assert.truthy(message:find(("bert: '%s = %s' is not supported"):format(key, value), 1, true), message)
     end
     local bert = tiny { position_embedding_type = "absolute", is_decoder = false, use_cache = true }
     assert.matches("^bert: %d layers, hidden size %d+, %d attention heads, %d+ tokens, %d+ parameters$", tostring(bert))

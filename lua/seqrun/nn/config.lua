@@ -1,6 +1,6 @@
--- config.lua - the keys of a BERT: Hugging Face's names, with types, ranges and the values of BERT-base.
+-- config.lua - the config keys of a BERT: Hugging Face's names, with types, ranges and BERT-base defaults.
 --
--- A key that nobody knows is refused, wherever it stands: a misspelled one would train BERT-base unnoticed.
+-- Unknown keys are rejected, also inherited ones: a misspelled key would silently train BERT-base.
 
 local guess = require("seqrun.guess")
 
@@ -9,7 +9,7 @@ local config = {}
 local function integer(default, min) return { default = default, min = min, integer = true } end
 local function number(default, min, below) return { default = default, min = min, below = below } end
 
----What a config may hold; the defaults are BERT-base as published.
+---Keys, with defaults of the published BERT-base.
 local KEYS = {
   vocab_size = integer(30522, 1),
   hidden_size = integer(768, 1),
@@ -26,7 +26,7 @@ local KEYS = {
   pad_token_id = integer(0, 0),
 }
 
----Hugging Face's names of activations, and ours.
+---Hugging Face's names of activations, and those of the ops.
 config.ACTIVATIONS = {
   gelu = "gelu",
   gelu_new = "gelu_tanh",
@@ -34,13 +34,13 @@ config.ACTIVATIONS = {
   relu = "relu",
 }
 
----Keys of Hugging Face that choose another architecture, with the only value supported here.
+---Hugging Face keys that select another architecture, with the only supported value.
 local ONLY = {
   position_embedding_type = "absolute", tie_word_embeddings = true, is_decoder = false, add_cross_attention = false,
   is_encoder_decoder = false, model_type = "bert",
 }
 
----Keys of Hugging Face's config.json that change nothing in the encoder.
+---Hugging Face keys that do not affect the encoder.
 local IGNORED = {}
 for key in ([[ architectures dtype torch_dtype transformers_version use_cache classifier_dropout id2label label2id
   problem_type num_labels directionality pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers
@@ -52,7 +52,7 @@ for key in ([[ architectures dtype torch_dtype transformers_version use_cache cl
   IGNORED[key] = true
 end
 
----Keys that are ours and not checked here.
+---Additional keys, which are not checked here.
 local OWN = { "heads", "precision" }
 local IS_OWN = { heads = true, precision = true }
 
@@ -81,7 +81,7 @@ local function known_keys()
   return names
 end
 
----What is wrong with a value, or nil.
+---What was expected instead of an invalid value, or nil.
 local function fault(rule, value)
   if type(rule.default) == "string" then return type(value) ~= "string" and "a string" or nil end
   local kind = rule.integer and "an integer" or "a number"
@@ -93,7 +93,7 @@ end
 
 local function check_key(key, value, level)
   if ONLY[key] ~= nil and value ~= ONLY[key] then
-    local text = "bert: '%s = %s' is another architecture; only %s is supported"
+    local text = "bert: '%s = %s' is not supported; only %s is"
     error(text:format(key, tostring(value), tostring(ONLY[key])), level)
   end
   local rule = KEYS[key]
@@ -117,10 +117,10 @@ local function check_whole(whole, level)
   end
 end
 
----A config with all keys of the encoder, checked.  `heads`, `precision` and keys of Hugging Face that change nothing
----are kept.
----@param given table|nil what is left out is BERT-base
----@param level integer the stack level that errors name, as of error()
+---A config with all keys of the encoder, checked.  `heads`, `precision` and ignored Hugging Face
+---keys are kept.
+---@param given table|nil missing keys are those of BERT-base
+---@param level integer stack level of errors, as for error()
 ---@return table
 function config.whole(given, level)
   given = inherited(given or {}, level + 1)

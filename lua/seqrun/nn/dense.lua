@@ -1,8 +1,8 @@
--- dense.lua - packed attention the plain way: every score, a mask, a softmax.
+-- dense.lua - packed attention with materialised scores: a mask and a softmax.
 --
--- What `ops.attention` must equal, composed from matmul, where and softmax, and the dense arm of the
--- benchmarks.  A row of S slots keeps S x S scores for each head; two rows may see each other iff one
--- sequence owns both.  Slack rows come out as zero.
+-- The reference for `ops.attention`, composed from matmul, where and softmax, and the dense baseline of the
+-- benchmarks.  A row of S slots keeps S x S scores per head; two tokens attend to each other iff they belong to
+-- the same sequence.  Slack rows are zero.
 
 local tensor = require("seqrun.tensor")
 
@@ -15,7 +15,7 @@ local function split_heads(qkv, blocks, slots, heads)
   return parts:select(1, 1), parts:select(1, 2), parts:select(1, 3), size
 end
 
----Who may see whom: (blocks, 1, S, S) bool, and the rows that somebody owns (T, 1) as 0 and 1.
+---The attention mask (blocks, 1, S, S) bool, and whether each row belongs to a sequence, (T, 1).
 local function visibility(layout, blocks, slots)
   local owners = tensor.tensor(layout:owners(), { dtype = "i32" })
   local owner = owners:reshape(blocks, 1, slots, 1)
@@ -25,13 +25,13 @@ local function visibility(layout, blocks, slots)
 end
 
 ---@param qkv seqrun.Tensor (T, 3 H): [q heads | k heads | v heads] in a row
----@param layout seqrun.Layout no sequence may cross a multiple of `slots`
+---@param layout seqrun.Layout no sequence crosses a multiple of `slots`
 ---@param options { heads: integer, scale?: number, dropout?: number, slots?: integer } slots: rows
 ---  that share one score matrix, default all T
 ---@return seqrun.Tensor # (T, H)
 function dense.attention(qkv, layout, options)
   if (options.dropout or 0) > 0 then
-    error("dense_attention: dropout is keyed inside ops.attention only; set dropout to 0 here", 2)
+    error("dense_attention: dropout is not supported; set it to 0, or use ops.attention", 2)
   end
   local rows, heads = qkv:size(1), options.heads
   local slots = options.slots or rows

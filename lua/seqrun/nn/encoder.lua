@@ -1,7 +1,7 @@
 -- encoder.lua - the encoder of BERT: embeddings and post-LN layers, composed from coarse ops.
 --
--- Names, shapes and config keys are those of Hugging Face's BertModel.  It stands alone or is a part of a model;
--- what heads see of a batch is a `States`: the last hidden state of the rows that they need.
+-- Names, shapes and config keys are those of Hugging Face's BertModel.  It can be used alone or as a part of
+-- a model; heads read a `States`: the last hidden state of the rows that they need.
 --
 -- Source: Devlin et al. 2018, arXiv:1810.04805.
 
@@ -13,7 +13,7 @@ local specs = require("seqrun.nn.specs")
 
 ---@class seqrun.Encoder: seqrun.Part
 ---@field config table Hugging Face keys
----@field prefix string what the names of its parameters begin with
+---@field prefix string of the names of its parameters
 local Encoder = part.class()
 
 ---Rows of the vocabulary are padded in the store to a multiple of this, and stripped on save.
@@ -24,7 +24,7 @@ Encoder.PADDED = { why = "vocabulary padded in the file", most = 127 }
 
 -- ---- parameters ------------------------------------------------------------------------------
 
----Query, key and value are three tensors that stand side by side, so that one product makes all.
+---Query, key and value are three contiguous tensors, so that one product computes all.
 local function add_attention(add, prefix, hidden)
   for _, kind in ipairs { "weight", "bias" } do
     for _, name in ipairs { "query", "key", "value" } do
@@ -36,7 +36,7 @@ local function add_attention(add, prefix, hidden)
   add.norm(prefix .. ".output.LayerNorm", hidden)
 end
 
----The parameters of a config, in the order of the path of a token.
+---The parameters of a config, in the order of the forward pass.
 local function list_specs(config, prefix, pooler)
   local hidden, inner = config.hidden_size, config.intermediate_size
   local list, add = specs.new(config.initializer_range)
@@ -62,9 +62,9 @@ end
 local OPTIONS = { pooler = true, prefix = true }
 
 ---An encoder on the current device, parameters not yet initialised.
----@param config table keys of Hugging Face's config.json; what is left out is BERT-base; precision: "f32" or "bf16"
----@param options? { pooler?: boolean, prefix?: string } pooler: with the map that reads [CLS]; prefix: of the
----  parameters' names, "bert."
+---@param config table keys of Hugging Face's config.json; missing keys: BERT-base; precision: "f32" or "bf16"
+---@param options? { pooler?: boolean, prefix?: string } pooler: add the pooling layer; prefix: of
+---  parameter names, default "bert."
 ---@return seqrun.Encoder
 function Encoder.new(config, options)
   options = options or {}
@@ -87,7 +87,7 @@ function Encoder:initialise(seed)
   return self
 end
 
----The table that turns ids into rows: heads that are tied to it read it too.
+---The word embeddings, which tied heads read too.
 ---@return seqrun.Tensor # (V, H)
 function Encoder:words() return self.params:get(self.prefix .. "embeddings.word_embeddings.weight") end
 
@@ -95,7 +95,7 @@ function Encoder:words() return self.params:get(self.prefix .. "embeddings.word_
 ---@param name string
 function Encoder:tie_words(name) table.insert(self.specs[1].tied, name) end
 
--- ---- the path of a token ---------------------------------------------------------------------
+-- ---- the forward pass -----------------------------------------------------------------------
 
 function Encoder:activation() return configs.ACTIVATIONS[self.config.hidden_act] end
 
@@ -152,8 +152,8 @@ function Encoder:layer(x, layout, i, needed)
   })
 end
 
----The last hidden state of every row, or of the rows that are needed: after the attention of the last
----layer nothing reads the others, and three quarters of its products come after it.
+---The last hidden state of all rows, or only of the needed ones: the others are dropped after the attention of the
+---last layer, which saves three quarters of the products of that layer.
 ---@param batch { ids: seqrun.Tensor, types: seqrun.Tensor, layout: seqrun.Layout }
 ---@param needed? { layout: seqrun.Layout, rows: seqrun.Tensor }
 ---@return seqrun.Tensor # (T, H), or the needed rows of it
@@ -167,16 +167,16 @@ function Encoder:encode(batch, needed)
   return x
 end
 
----What a sequence is for heads that read it as a whole: tanh of a linear map of [CLS].
+---The pooled output of sequences: tanh of a linear layer over [CLS].
 ---@param x seqrun.Tensor (N, H) rows of [CLS]
 ---@return seqrun.Tensor # (N, H)
 function Encoder:pool(x) return self:linear(x, self.prefix .. "pooler.dense", { act = "tanh" }) end
 
----What heads read of a batch.
+---The hidden states that heads read.
 ---@class seqrun.States
 ---@field encoder seqrun.Encoder
 ---@field x seqrun.Tensor (T, H), or the rows of batch.last
----@field key "rows"|"places" where a target's rows stand in x
+---@field key "rows"|"places" index of a target's rows in x
 local States = {}
 States.__index = States
 
@@ -194,7 +194,7 @@ end
 ---@return seqrun.Tensor # (M, H)
 function States:pooled(target) return self.encoder:pool(self:rows(target)) end
 
----Encodes a batch for heads: only the rows that some target reads are finished.
+---Encodes a batch for heads: the last layer computes only the rows that targets read.
 ---@param batch seqrun.Batch
 ---@return seqrun.States
 function Encoder:states(batch)
@@ -202,9 +202,9 @@ function Encoder:states(batch)
   return setmetatable({ encoder = self, x = x, key = batch.last and "places" or "rows" }, States)
 end
 
--- ---- what others ask -------------------------------------------------------------------------
+-- ---- cost and config -------------------------------------------------------------------------
 
----Real tokens in every product of the layers, and 12 H sum(len^2) per layer for attention.
+---FLOP of forward and backward: real tokens in every product, and 12 H sum(len^2) per layer for attention.
 ---@param batch seqrun.Batch
 ---@return number
 function Encoder:flops(batch)
@@ -214,7 +214,7 @@ function Encoder:flops(batch)
   return a_token * batch.tokens + 12 * h * c.num_hidden_layers * batch.layout:squares()
 end
 
----A lower bound for the activations that training keeps of so many rows.
+---A lower bound of the bytes of activations that training keeps for this number of rows.
 ---@param rows integer
 ---@param recompute? boolean
 ---@return integer

@@ -4,19 +4,19 @@
 --     losses:add("score", { total = total, items = errors, count = target.count })
 --     losses.total:backward()
 --
--- A total is divided by the denominator of the whole update already, so that the loss of an update is the sum over
--- its micro-batches.
+-- A total is already divided by the denominator of the whole update, so that the loss of an update is the sum
+-- over its micro-batches.
 
 local check = require("seqrun.check")
 
 ---@class seqrun.Loss
 ---@field name string its metrics are NAME_loss and, with `correct`, NAME_accuracy
 ---@field total seqrun.Tensor scalar
----@field count integer items it is over
+---@field count integer number of items
 ---@field items? seqrun.Tensor the value of each item, before weights
----@field correct? seqrun.Tensor 1 for each item that is predicted right, else 0
+---@field correct? seqrun.Tensor 1 for each item that is predicted correctly, else 0
 ---@field sums? table<string, table> further metrics: { NAME = { tensor or number, count } } is reported as their ratio
----@field factor? number what it counts in losses.total; default 1
+---@field factor? number its factor in losses.total; default 1
 
 ---@class seqrun.Losses
 ---@field total seqrun.Tensor the sum that backward() starts from
@@ -31,10 +31,10 @@ local function is_tensor(x) return type(x) == "userdata" end
 
 local function check_loss(self, name, loss)
   if type(name) ~= "string" or not name:find("^%a[%w_]*$") then
-    check.fail("losses: '%s' is not a name; use letters, digits and _", tostring(name))
+    check.fail("losses: '%s' is not a valid name; use letters, digits and _, starting with a letter", tostring(name))
   end
   if name == "total" or Losses[name] then fail(name, "is reserved; choose another name") end
-  if self[name] then fail(name, "was added already") end
+  if self[name] then fail(name, "was already added; give each loss its own name") end
   if type(loss) ~= "table" then fail(name, "is a %s; expected { total =, count = }", type(loss)) end
   check.options("losses: '" .. name .. "'", loss, FIELDS)
   if not is_tensor(loss.total) or loss.total:numel() ~= 1 then fail(name, "needs `total`, a scalar tensor") end
@@ -51,7 +51,7 @@ local function check_loss(self, name, loss)
   end
 end
 
----Adds a loss, and what it counts to the total.
+---Adds a loss, also to the total.
 ---@param name string
 ---@param loss table see seqrun.Loss
 ---@return seqrun.Losses

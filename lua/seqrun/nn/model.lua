@@ -1,10 +1,10 @@
--- model.lua - parts over one store of parameters: what sr.optim, sr.run and checkpoints ask of a model.
+-- model.lua - a model of parts with one parameter store, for sr.optim, sr.run and checkpoints.
 --
 --     local model = sr.nn.model { generator, discriminator, { { name = "score.weight", shape = { 1, 64 } } } }
 --     function model:losses(batch) ... end
 --
--- A part has `specs` and may have flops(batch); a plain list of specs is a part as well.  A store stands in the
--- order of the parts.
+-- A part has `specs` and may have flops(batch); a plain list of specs is a part as well.  The store is in
+-- the order of the parts.
 
 local params = require("seqrun.params")
 
@@ -12,7 +12,7 @@ local params = require("seqrun.params")
 ---@field params seqrun.Params
 ---@field parts table[]
 ---@field training boolean dropout is applied only while this is true
----@field recompute boolean run each layer again in the backward pass instead of keeping its activations
+---@field recompute boolean recompute the activations of each layer in the backward pass
 local Model = {}
 Model.__index = Model
 
@@ -29,7 +29,7 @@ function Model.new(parts, options)
     if type(part) ~= "table" or type(specs) ~= "table" or part.specs == nil and #part == 0 then
       error(("nn.model: part %d has no specs; expected an encoder, a head or { { name =, shape = } }"):format(i), 3)
     end
-    if rawget(part, "model") then error(("nn.model: part %d belongs to another model already"):format(i), 3) end
+    if rawget(part, "model") then error(("nn.model: part %d already belongs to another model"):format(i), 3) end
     table.move(specs, 1, #specs, #all + 1, all)
   end
   local self = setmetatable({ parts = parts, training = true, recompute = false }, Model)
@@ -40,7 +40,7 @@ function Model.new(parts, options)
   return self
 end
 
----Writes the initial values: a function of the seed and each parameter's name.
+---Writes the initial values, a function of the seed and each parameter's name.
 ---@param seed integer
 ---@return seqrun.Model
 function Model:initialise(seed)
@@ -48,7 +48,7 @@ function Model:initialise(seed)
   return self
 end
 
----FLOP of forward and backward that the formula of MFU counts for a batch.
+---FLOP of forward and backward of a batch, for MFU.
 ---@param batch seqrun.Batch
 ---@return number
 function Model:flops(batch)
@@ -59,7 +59,7 @@ function Model:flops(batch)
   return sum
 end
 
----Baselines of its losses: what a trivial predictor would lose on the same labels.
+---Baselines of its losses: the losses of trivial predictors on the same labels.
 ---@param corpus seqrun.Corpus
 ---@return seqrun.Baseline[]
 function Model:baselines(corpus)
@@ -71,10 +71,10 @@ function Model:baselines(corpus)
 end
 
 ---@class seqrun.Baseline
----@field loss string the loss that it is compared with
+---@field loss string the loss to compare with
 ---@field metric string its key in metrics
 ---@field title string "unigram model"
----@field score fun(batch: seqrun.Batch): number?, integer? sum over labels, and how many; nil without labels
+---@field score fun(batch: seqrun.Batch): number?, integer? sum over labels and their number; nil without labels
 
 function Model:__tostring()
   return ("model of %d parts, %d parameters"):format(#self.parts, self.params:count())

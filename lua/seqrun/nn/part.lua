@@ -1,7 +1,7 @@
--- part.lua - a part of a model: its parameters by name, and the maps that use them.
+-- part.lua - a part of a model: its parameters by name, and layers that use them.
 --
--- Parts of a model share its store, `training` and `recompute`.  A part that is in no model makes one of its own
--- when these are asked for, so that an encoder works alone too.
+-- Parts of a model share its store, `training` and `recompute`.  A part without a model creates one of its own
+-- on first use, so that an encoder can be used alone.
 
 local ops = require("seqrun.ops")
 
@@ -12,7 +12,7 @@ local ops = require("seqrun.ops")
 ---@field params seqrun.Params
 ---@field training boolean
 ---@field recompute boolean
----@field precision? "f32"|"bf16" of the model that it makes of its own
+---@field precision? "f32"|"bf16" of the model that it creates for itself
 local Part = {}
 
 local SHARED = { params = true, training = true, recompute = true }

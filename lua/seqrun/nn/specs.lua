@@ -1,4 +1,4 @@
--- specs.lua - lists of parameters for sr.params.new, written shortly.
+-- specs.lua - short notation for lists of parameters, for sr.params.new.
 --
 --     local list, add = specs.new(0.02)
 --     add.linear("classifier", 3, hidden)      -- classifier.weight (3, H), classifier.bias (3)
@@ -7,7 +7,7 @@
 local specs = {}
 
 ---An empty list and the functions that add to it.
----@param std? number standard deviation of weights, 0.02
+---@param std? number standard deviation of weights; default 0.02
 ---@return seqrun.ParamSpec[] list
 ---@return table add weight(name, shape, more), bias(name, shape, more), linear(name, outputs, inputs), norm(name, size)
 function specs.new(std)

@@ -1,4 +1,4 @@
--- mlm.lua - the masked-LM head: transform, then scores over the vocabulary, tied to the word embeddings.
+-- mlm.lua - the masked-LM head: a transform, then logits over the vocabulary, tied to the word embeddings.
 
 local ops = require("seqrun.ops")
 local part = require("seqrun.nn.part")
@@ -8,7 +8,7 @@ local specs = require("seqrun.nn.specs")
 local MaskedLM = part.class()
 
 ---@param encoder seqrun.Encoder
----@param prefix? string of the parameters' names, "cls."
+---@param prefix? string of parameter names; default "cls."
 ---@return seqrun.MaskedLM
 local function new(encoder, prefix)
   prefix = (prefix or "cls.") .. "predictions."
@@ -23,7 +23,7 @@ local function new(encoder, prefix)
   return setmetatable({ name = "mlm", encoder = encoder, prefix = prefix, specs = list }, MaskedLM)
 end
 
----What the decoder sees: transform, activation, norm.
+---The input of the decoder: dense layer, activation, norm.
 ---@param x seqrun.Tensor (M, H)
 ---@return seqrun.Tensor # (M, H)
 function MaskedLM:transform(x)
@@ -31,7 +31,7 @@ function MaskedLM:transform(x)
   return self.encoder:norm(dense, nil, self.prefix .. "transform.LayerNorm", {})
 end
 
----Scores over the vocabulary; the loss never keeps them.
+---Logits over the vocabulary; the loss does not keep them.
 ---@param x seqrun.Tensor (M, H)
 ---@return seqrun.Tensor # (M, V)
 function MaskedLM:logits(x)
@@ -55,7 +55,7 @@ function MaskedLM:flops_of(_, count)
   return 6 * (h * h + h * self.encoder.config.vocab_size) * count
 end
 
----The loss of a model that knows only how often each token occurs in training (counts plus one).
+---The loss of a unigram model: token frequencies of the training data (counts plus one).
 ---@param counts integer[] counts[id + 1]
 ---@return fun(labels: integer[]): number # the sum over labels
 function MaskedLM.unigram(counts)

@@ -9,7 +9,7 @@ local NextSentence = part.class()
 NextSentence.pooler = true
 
 ---@param encoder seqrun.Encoder
----@param prefix? string of the parameters' names, "cls."
+---@param prefix? string of parameter names; default "cls."
 ---@return seqrun.NextSentence
 local function new(encoder, prefix)
   prefix = prefix or "cls."
