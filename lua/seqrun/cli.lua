@@ -152,6 +152,10 @@ end
 
 ---Runs a Lua file as `lua` would: the global `arg` has the words after its name.
 local function run_file(path, rest, program)
+  if path:find("%.ya?ml$") then
+    complain(("%s is a config, not a recipe; run seqrun RECIPE.lua config=%s"):format(path, path))
+    return USAGE
+  end
   local chunk, problem = loadfile(path, "t")
   if not chunk then
     complain(problem .. (sys.exists(path) and "" or recipe_hint(path)))

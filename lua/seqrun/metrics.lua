@@ -143,7 +143,7 @@ end
 Metrics.__close = Metrics.close
 
 ---The readable lines of a metrics file, and the number of damaged ones.
----@param path string a file, or a run's folder
+---@param path string a file, or a run directory
 ---@return table[]|nil
 ---@return integer|string damaged lines, or the message
 ---@return string? code

@@ -52,6 +52,9 @@ describe("the command line", function()
     local code, _, err = run { folder .. "/none.lua" }
     assert.equal(2, code)
     assert.truthy(err:find("none.lua", 1, true))
+    code, _, err = run { "recipes/tiny.yaml" }
+    assert.equal(2, code)
+    assert.truthy(err:find("is a config, not a recipe; run seqrun RECIPE.lua config=recipes/tiny.yaml", 1, true), err)
   end)
 
   it("maps the code of a failure to an exit code and a message", function()

@@ -124,6 +124,17 @@ x.yaml:6:1: unknown key 'warmup'; that key exists under 'rate'
     end
   end)
 
+  it("does not report keys as missing that follow an error of syntax", function()
+    local message = mistakes("seed: 1\n  name: x\nrate: {peak: 1}\n")
+    assert.truthy(message:find("YAML: ", 1, true), message)
+    assert.is_nil(message:find("is missing", 1, true), message)
+  end)
+
+  it("lists the keys to choose from if none is similar", function()
+    assert.truthy(mistakes("zzzzzz: 1\nrate: {peak: 1}"):find("unknown key 'zzzzzz'; choose one of: ", 1, true))
+    assert.truthy(mistakes("rate: {peak: 1}", { "=3" }):find("'=3' is not key.path=value", 1, true))
+  end)
+
   it("reports the expected length of a list", function()
     assert.truthy(mistakes("betas: [1]\nrate: {peak: 1}"):find("'betas' has 1 entry; expected 2", 1, true))
   end)

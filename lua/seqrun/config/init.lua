@@ -91,6 +91,7 @@ function Check:absent(wanted, name, path, map)
     local empty = { kind = "map", by_name = {}, source = map.source, line = map.line, column = map.column }
     return self:map(wanted, empty, path .. ".")
   end
+  if wanted.required and self.found.truncated then return nil end
   if wanted.required and not self.partial then
     local where = path == name and "" or (" in '%s'"):format(path:sub(1, -#name - 2))
     local doc = wanted.doc and (" (%s)"):format(wanted.doc) or ""

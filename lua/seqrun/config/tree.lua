@@ -35,6 +35,7 @@ function tree.read(text, source, found)
   for _, mistake in ipairs(mistakes) do
     mistake.source = source
     found:add(mistake, "%s", mistake.message)
+    found.truncated = found.truncated or mistake.message:find("^YAML: ") ~= nil -- later keys were not read
   end
   if root == nil then return tree.empty(source) end
   prepare(root, source)
@@ -121,7 +122,7 @@ end
 function tree.set(root, argument, schema, found)
   local path, text = argument:match("^([^=]*)=(.*)$")
   local source = problems.argument_source(argument)
-  if not path then
+  if not path or path == "" then
     return found:add({ source = source, width = #argument }, "'%s' is not key.path=value", argument)
   end
   local keys, map, wanted = path_keys(path, source), root, schema
@@ -161,6 +162,9 @@ local function homes(name, schema, prefix, list)
   return list
 end
 
+---Keys that a message may list.
+local MOST_LISTED = 30
+
 ---"unknown key 'x'; ..." with the best guess at what was meant.
 function tree.unknown(name, wanted, schema)
   local names = {}
@@ -171,8 +175,8 @@ function tree.unknown(name, wanted, schema)
     hint = "; that key exists at the top level"
   elseif found[1] then
     hint = ("; that key exists under '%s'"):format(found[1])
-  elseif hint == "" and #names <= 12 then
-    hint = "; known here: " .. table.concat(names, ", ")
+  elseif hint == "" and #names <= MOST_LISTED then
+    hint = "; choose one of: " .. table.concat(names, ", ")
   end
   return ("unknown key '%s'%s"):format(name, hint)
 end
