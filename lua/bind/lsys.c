@@ -1,9 +1,8 @@
-/* lsys.c - seqrun.core.sys: the clock, files, signals and the machine, as needed by the
- * program.  Files go through core/base/file.h, so that tests can fail any call. */
+/* lsys.c - seqrun.core.sys: the clock, the terminal, files and the machine.  Files go through
+ * core/base/file.h, so that tests can fail any call. */
 #include <errno.h>
 #include <jansson.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -20,6 +19,7 @@
 #include "core/base/system.h"
 #include "core/base/thread.h"
 #include "lua/bind/lcheck.h"
+#include "lua/bind/lsys.h"
 
 #include "version.h" /* made by the Makefile: SR_VERSION, SR_GIT, SR_CFLAGS */
 
@@ -194,98 +194,6 @@ static int sys_hash_file(lua_State *L) {
     return 1;
 }
 
-/* ---- signals --------------------------------------------------------------------------------- */
-
-static volatile sig_atomic_t caught;
-static lua_State *prompt_state;
-
-/* A run: the first signal asks for a stop at the end of the step, a second Ctrl-C leaves at once.
- */
-static void on_run_signal(int number) {
-    if (number == SIGINT && caught == SIGINT) _exit(130);
-    caught = number;
-}
-
-static void interrupt(lua_State *L, lua_Debug *where) {
-    (void)where;
-    lua_sethook(L, NULL, 0, 0);
-    luaL_error(L, "interrupted");
-}
-
-/* Work without steps, in C for long: it polls the stop flag. */
-static void on_work_signal(int number) {
-    sr_stop_request();
-    on_run_signal(number);
-}
-
-/* The prompt: ops poll the stop flag, Lua code meets a hook at its next instruction. */
-static void on_prompt_signal(int number) {
-    (void)number;
-    sr_stop_request();
-    caught = SIGINT;
-    lua_sethook(prompt_state, interrupt, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
-}
-
-/* The prompt while it waits for a line: the read returns early. */
-static void on_reading_signal(int number) {
-    caught = number;
-}
-
-/* The terminal is gone, so there is nobody left to ask. */
-static void on_prompt_hangup(int number) {
-    (void)number;
-    _exit(0);
-}
-
-static void handle(int number, void (*handler)(int), int flags) {
-    struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
-    sigemptyset(&action.sa_mask);
-    sigaction(number, &action, NULL);
-}
-
-/* signals(mode): who deals with INT, TERM, USR1, HUP.
- *
- *   run      caught() names them; HUP is ignored, so that training outlives its terminal
- *   work     the same, and what C works on ends with "stopped"
- *   prompt   INT raises "interrupted" in the Lua code that runs; HUP ends the program well
- *   reading  INT ends the read that waits for a line; HUP as at the prompt
- *   default  as the system has it
- */
-static int sys_signals(lua_State *L) {
-    static const char *const modes[] = {"default", "run", "work", "prompt", "reading", NULL};
-    static const struct {
-        void (*on_int)(int), (*on_others)(int), (*on_hangup)(int);
-        int flags; /* of SIGINT */
-    } ways[] = {{SIG_DFL, SIG_DFL, SIG_DFL, SA_RESTART},
-                {on_run_signal, on_run_signal, SIG_IGN, SA_RESTART},
-                {on_work_signal, on_work_signal, SIG_IGN, SA_RESTART},
-                {on_prompt_signal, SIG_DFL, on_prompt_hangup, SA_RESTART},
-                {on_reading_signal, SIG_DFL, on_prompt_hangup, 0}};
-    int mode = luaL_checkoption(L, 1, NULL, modes);
-    lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
-    prompt_state = lua_tothread(L, -1);
-    caught = 0;
-    handle(SIGINT, ways[mode].on_int, ways[mode].flags);
-    handle(SIGTERM, ways[mode].on_others, SA_RESTART);
-    handle(SIGUSR1, ways[mode].on_others, SA_RESTART);
-    handle(SIGHUP, ways[mode].on_hangup, SA_RESTART);
-    handle(SIGPIPE, SIG_IGN, 0);
-    return 0;
-}
-
-/* caught([clear]) -> "INT" | "TERM" | "USR1" | nil */
-static int sys_caught(lua_State *L) {
-    int number = caught;
-    if (lua_toboolean(L, 1)) {
-        caught = 0;
-        sr_stop_clear();
-        lua_sethook(L, NULL, 0, 0);
-    }
-    if (number == 0) return 0;
-    lua_pushstring(L, number == SIGINT ? "INT" : number == SIGTERM ? "TERM" : "USR1");
-    return 1;
-}
-
 /* ---- the machine ----------------------------------------------------------------------------- */
 
 /* machine() -> { system, release, arch, host, processors, memory, cpu, avx2, avx512, ... } */
@@ -330,7 +238,7 @@ static int sys_build(lua_State *L) {
     return 1;
 }
 
-/* memory() -> resident bytes now, most so far */
+/* memory() -> resident bytes, now and at the peak */
 static int sys_memory(lua_State *L) {
     sr_memory m;
     sr_memory_facts(&m);
@@ -339,7 +247,7 @@ static int sys_memory(lua_State *L) {
     return 2;
 }
 
-/* free_space(path) -> bytes left for us on the file system of path | nil, message, code */
+/* free_space(path) -> free bytes on the file system of path | nil, message, code */
 static int sys_free_space(lua_State *L) {
     int64_t bytes;
     sr_status st = sr_disk_free(&bytes, luaL_checkstring(L, 1));
@@ -384,8 +292,6 @@ static const luaL_Reg functions[] = {
     {"sync_dir", sys_sync_dir},
     {"hash", sys_hash},
     {"hash_file", sys_hash_file},
-    {"signals", sys_signals},
-    {"caught", sys_caught},
     {"machine", sys_machine},
     {"build", sys_build},
     {"memory", sys_memory},
@@ -399,5 +305,6 @@ int luaopen_seqrun_core_sys(lua_State *L);
 int luaopen_seqrun_core_sys(lua_State *L) {
     lsr_class(L, NAMES, NULL, names_free);
     luaL_newlib(L, functions);
+    lsr_open_signals(L);
     return 1;
 }

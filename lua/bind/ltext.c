@@ -1,70 +1,27 @@
-/* ltext.c - seqrun.core.text: vocabularies, tokenizers, sentences, vocabulary training. */
+/* ltext.c - seqrun.core.text: vocabularies and tokenizers. */
 #include "lua/bind/ltext.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/file.h"
 #include "core/base/mem.h"
-#include "core/base/thread.h"
-#include "core/text/encode.h"
-#include "core/text/sentence.h"
-#include "core/text/train.h"
 #include "lua/bind/lcheck.h"
 
-#define VOCAB "seqrun.core.Vocab"
 #define TOKENIZER "seqrun.core.Tokenizer"
-#define SENTENCES "seqrun.core.Sentences"
-#define SOURCE "seqrun.core.Source"
-#define THREADS "seqrun.core.Threads"
-
-/* ---- options --------------------------------------------------------------------------------- */
-
-const char *const *lsr_checkpaths(lua_State *L, int arg, size_t *count) {
-    bool one = lua_type(L, arg) == LUA_TSTRING;
-    if (!one) luaL_checktype(L, arg, LUA_TTABLE);
-    *count = one ? 1 : (size_t)lua_rawlen(L, arg);
-    const char **paths = lua_newuserdatauv(L, (*count + 1) * sizeof *paths, 0);
-    if (one) paths[0] = lua_tostring(L, arg);
-    for (size_t i = 0; i < *count && !one; i++) {
-        if (lua_rawgeti(L, arg, (lua_Integer)i + 1) != LUA_TSTRING)
-            lsr_argerror(L, arg, "expected a path or a list of paths");
-        paths[i] = lua_tostring(L, -1); /* held by the table */
-        lua_pop(L, 1);
-    }
-    return paths;
-}
-
-/* ---- boxes ----------------------------------------------------------------------------------- */
-
-LSR_RELEASE(source_close, SOURCE, sr_source, sr_source_close)
-
-LSR_RELEASE(pool_free, THREADS, sr_threads, sr_threads_free)
-
-sr_source **lsr_newsource(lua_State *L) {
-    return lsr_newbox(L, sizeof(sr_source *), SOURCE);
-}
-
-/* Pushes threads for option `threads`; they are joined when the box is closed. */
-static sr_threads **new_threads(lua_State *L) {
-    return lsr_newbox(L, sizeof(sr_threads *), THREADS);
-}
 
 /* ---- vocabulary ------------------------------------------------------------------------------ */
 
 sr_vocab *lsr_checkvocab(lua_State *L, int arg) {
-    return lsr_checkobject(L, arg, VOCAB, "the vocabulary is closed");
+    return lsr_checkobject(L, arg, LSR_VOCAB, "the vocabulary is closed");
 }
 
-LSR_RELEASE(vocab_release, VOCAB, sr_vocab, sr_vocab_release)
+LSR_RELEASE(vocab_release, LSR_VOCAB, sr_vocab, sr_vocab_release)
 
 /* vocab(path) -> Vocab | nil, message, code */
 static int text_vocab(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
-    sr_vocab **box = lsr_newbox(L, sizeof(sr_vocab *), VOCAB);
+    sr_vocab **box = lsr_newbox(L, sizeof(sr_vocab *), LSR_VOCAB);
     sr_status st = sr_vocab_load(box, path);
     return lsr_give(L, st);
 }
@@ -73,7 +30,7 @@ static int text_vocab(lua_State *L) {
 static int text_parse_vocab(lua_State *L) {
     size_t size;
     const char *text = luaL_checklstring(L, 1, &size), *name = luaL_optstring(L, 2, "vocabulary");
-    sr_vocab **box = lsr_newbox(L, sizeof(sr_vocab *), VOCAB);
+    sr_vocab **box = lsr_newbox(L, sizeof(sr_vocab *), LSR_VOCAB);
     sr_status st = sr_vocab_parse(box, text, size, name);
     return lsr_give(L, st);
 }
@@ -129,7 +86,7 @@ static int vocab_fingerprint(lua_State *L) {
 }
 
 static int vocab_tostring(lua_State *L) {
-    sr_vocab **box = lsr_checkbox(L, 1, VOCAB);
+    sr_vocab **box = lsr_checkbox(L, 1, LSR_VOCAB);
     if (*box == NULL)
         lua_pushliteral(L, "vocabulary (closed)");
     else
@@ -259,7 +216,7 @@ static int vocab_decode(lua_State *L) {
 /* tokenizer:vocab() -> Vocab */
 static int tokenizer_vocab(lua_State *L) {
     sr_tokenizer *t = lsr_checktokenizer(L, 1);
-    sr_vocab **box = lsr_newbox(L, sizeof(sr_vocab *), VOCAB);
+    sr_vocab **box = lsr_newbox(L, sizeof(sr_vocab *), LSR_VOCAB);
     *box = sr_vocab_retain(sr_tokenizer_vocab(t));
     return 1;
 }
@@ -270,182 +227,6 @@ static int tokenizer_counts(lua_State *L) {
     lua_createtable(L, 0, 2);
     lsr_set_integer(L, "unknown", box->ids.unknown + (lua_Integer)box->spans.unknown);
     lsr_set_integer(L, "invalid", box->ids.invalid + (lua_Integer)box->spans.invalid);
-    return 1;
-}
-
-/* ---- sentences ------------------------------------------------------------------------------- */
-
-typedef struct sentences_box {
-    sr_source *source;
-    sr_sentences *s;
-} sentences_box;
-
-static int sentences_close(lua_State *L) {
-    sentences_box *box = lsr_checkbox(L, 1, SENTENCES);
-    sr_sentences_free(box->s);
-    sr_source_close(box->source);
-    *box = (sentences_box){0};
-    return 0;
-}
-
-/* sentences(paths[, { format=, limit=, line_limit=, any_bytes= }])
- * -> Sentences | nil, message, code */
-static int text_sentences(lua_State *L) {
-    static const char *const formats[] = {"prose", "lines", NULL};
-    size_t count;
-    lua_settop(L, 2);
-    if (lua_isnil(L, 2)) lua_newtable(L), lua_replace(L, 2);
-    luaL_checktype(L, 2, LUA_TTABLE);
-    sr_source_opts source = {
-        (size_t)lsr_field_range(L, 2, "line_limit", SR_SOURCE_LINE, 16, 1 << 30),
-        lsr_field_bool(L, 2, "any_bytes", false)};
-    sr_sentences_opts opts = {
-        .limit = (size_t)lsr_field_range(L, 2, "limit", SR_SENTENCE_LIMIT, 16, 1 << 30)};
-    lua_getfield(L, 2, "format");
-    opts.format = (sr_text_format)luaL_checkoption(L, -1, "prose", formats);
-    const char *const *paths = lsr_checkpaths(L, 1, &count);
-    sentences_box *box = lsr_newbox(L, sizeof *box, SENTENCES);
-    sr_status st = sr_source_open(&box->source, paths, count, &source);
-    if (st == SR_OK) st = sr_sentences_new(&box->s, box->source, &opts);
-    return lsr_give(L, st);
-}
-
-/* sentences:next() -> sentence, number of its document from 1 | nil | nil, message, code */
-static int sentences_next(lua_State *L) {
-    sentences_box *box = lsr_checkbox(L, 1, SENTENCES);
-    if (box->s == NULL) lsr_argerror(L, 1, "the sentences are closed");
-    sr_sentence s;
-    do {
-        sr_status st = sr_sentences_next(box->s, &s);
-        if (st != SR_OK) return lsr_result(L, st);
-    } while (s.event == SR_TEXT_DOCUMENT);
-    if (s.event == SR_TEXT_END) return 0;
-    lua_pushlstring(L, (const char *)s.bytes, s.size);
-    lua_pushinteger(L, (lua_Integer)sr_sentences_count(box->s).documents + 1);
-    return 2;
-}
-
-/* sentences:counts() -> { documents=, sentences=, bytes=, invalid=, long_cut= } so far */
-static int sentences_counts(lua_State *L) {
-    const sentences_box *box = lsr_checkbox(L, 1, SENTENCES);
-    if (box->s == NULL) lsr_argerror(L, 1, "the sentences are closed");
-    sr_sentences_counts c = sr_sentences_count(box->s);
-    sr_source_counts source = sr_source_count(box->source);
-    lua_createtable(L, 0, 5);
-    lsr_set_integer(L, "documents", (int64_t)c.documents);
-    lsr_set_integer(L, "sentences", (int64_t)c.sentences);
-    lsr_set_integer(L, "long_cut", (int64_t)c.long_cut);
-    lsr_set_integer(L, "bytes", (int64_t)source.bytes);
-    lsr_set_integer(L, "invalid", (int64_t)source.invalid);
-    return 1;
-}
-
-/* ---- training -------------------------------------------------------------------------------- */
-
-static void push_train_counts(lua_State *L, const sr_vocab_train_counts *c,
-                              const sr_source *source) {
-    sr_source_counts s = sr_source_count(source);
-    lua_createtable(L, 0, 8);
-    lsr_set_integer(L, "words", (int64_t)c->words);
-    lsr_set_integer(L, "distinct", (int64_t)c->distinct);
-    lsr_set_integer(L, "forgotten", (int64_t)c->forgotten);
-    lsr_set_integer(L, "merges", (int64_t)c->merges);
-    lsr_set_integer(L, "too_long", (int64_t)c->too_long);
-    lsr_set_integer(L, "out_of_reach", (int64_t)c->out_of_reach);
-    lsr_set_integer(L, "bytes", (int64_t)s.bytes);
-    lsr_set_integer(L, "invalid", (int64_t)s.invalid);
-}
-
-/* train(paths, { size=, min_frequency=, limit_alphabet=, lowercase=, keep_accents=, word_limit=,
- * threads= }) -> Vocab, counts | nil, message, code */
-static int text_train(lua_State *L) {
-    luaL_checktype(L, 2, LUA_TTABLE);
-    sr_vocab_train_opts opts = {
-        .size =
-            (int32_t)lsr_field_range(L, 2, "size", 30522, SR_TOKEN_SPECIALS + 1, SR_VOCAB_LIMIT),
-        .min_frequency = lsr_field_range(L, 2, "min_frequency", 2, 1, INT32_MAX),
-        .alphabet = (int32_t)lsr_field_range(L, 2, "limit_alphabet", 1000, 1, SR_VOCAB_LIMIT),
-        .lowercase = lsr_field_bool(L, 2, "lowercase", false),
-        .keep_accents = lsr_field_bool(L, 2, "keep_accents", false),
-        .word_limit = lsr_field_range(L, 2, "word_limit", 1 << 23, 16, INT32_MAX),
-    };
-    int threads = (int)lsr_field_range(L, 2, "threads", 0, 0, 1024);
-    size_t count;
-    const char *const *paths = lsr_checkpaths(L, 1, &count);
-    sr_source **source = lsr_newsource(L);
-    sr_threads **team = new_threads(L);
-    sr_vocab **box = lsr_newbox(L, sizeof(sr_vocab *), VOCAB);
-    sr_vocab_train_counts counts = {0};
-    sr_status st = sr_source_open(source, paths, count, NULL);
-    if (st == SR_OK) st = sr_threads_new(team, threads);
-    if (st == SR_OK) st = sr_vocab_train(box, *source, &opts, *team, &counts);
-    if (st != SR_OK) return lsr_result(L, st);
-    push_train_counts(L, &counts, *source);
-    return 2;
-}
-
-/* ---- lines in, lines out --------------------------------------------------------------------- */
-
-/* Where the output goes; `closed` when the reader has closed the pipe, which is not a failure. */
-typedef struct outlet {
-    int fd;
-    bool closed;
-} outlet;
-
-static sr_status write_out(void *context, const void *bytes, size_t size) {
-    outlet *o = context;
-    const char *from = bytes;
-    while (size > 0) {
-        ssize_t n = sr_io_now.write(o->fd, from, size);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) {
-            o->closed = errno == EPIPE;
-            return sr_fail(o->closed ? SR_ESTOP : SR_EIO, "tokenize: cannot write: %s",
-                           strerror(errno));
-        }
-        from += n;
-        size -= (size_t)n;
-    }
-    return SR_OK;
-}
-
-static void push_encode_counts(lua_State *L, const sr_encode_counts *c) {
-    lua_createtable(L, 0, 7);
-    lsr_set_integer(L, "lines", (int64_t)c->lines);
-    lsr_set_integer(L, "bytes", (int64_t)c->bytes);
-    lsr_set_integer(L, "tokens", (int64_t)c->tokens);
-    lsr_set_integer(L, "unknown", (int64_t)c->unknown);
-    lsr_set_integer(L, "invalid", (int64_t)c->invalid);
-    lsr_set_integer(L, "long_cut", (int64_t)c->long_cut);
-}
-
-/* encode(tokenizer, paths, { ids=, offsets=, frame=, json=, count_only=, threads=, fd= })
- * -> counts | nil, message, code */
-static int text_encode(lua_State *L) {
-    sr_tokenizer *t = lsr_checktokenizer(L, 1);
-    luaL_checktype(L, 3, LUA_TTABLE);
-    sr_encode_opts opts = {
-        .ids = lsr_field_bool(L, 3, "ids", false),
-        .offsets = lsr_field_bool(L, 3, "offsets", false),
-        .frame = lsr_field_bool(L, 3, "frame", false),
-        .json = lsr_field_bool(L, 3, "json", false),
-        .count_only = lsr_field_bool(L, 3, "count_only", false),
-    };
-    outlet out = {.fd = (int)lsr_field_range(L, 3, "fd", 1, 0, INT32_MAX)};
-    int threads = (int)lsr_field_range(L, 3, "threads", 0, 0, 1024);
-    size_t count;
-    const char *const *paths = lsr_checkpaths(L, 2, &count);
-    sr_source **source = lsr_newsource(L);
-    sr_threads **team = new_threads(L);
-    sr_encode_counts counts = {0};
-    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
-    sr_status st = sr_source_open(source, paths, count, &(sr_source_opts){.any_bytes = true});
-    if (st == SR_OK) st = sr_threads_new(team, threads);
-    sigaction(SIGPIPE, &ignore, &before);
-    if (st == SR_OK) st = sr_encode(*source, t, &opts, *team, write_out, &out, &counts);
-    sigaction(SIGPIPE, &before, NULL);
-    if (st != SR_OK && !out.closed) return lsr_result(L, st);
-    push_encode_counts(L, &counts);
     return 1;
 }
 
@@ -470,28 +251,17 @@ static const luaL_Reg tokenizer_methods[] = {
     {NULL, NULL},
 };
 
-static const luaL_Reg sentences_methods[] = {
-    {"next", sentences_next},
-    {"counts", sentences_counts},
-    {NULL, NULL},
-};
-
 static const luaL_Reg functions[] = {
     {"vocab", text_vocab},
     {"parse_vocab", text_parse_vocab},
     {"tokenizer", text_tokenizer},
-    {"sentences", text_sentences},
-    {"train", text_train},
-    {"encode", text_encode},
     {NULL, NULL},
 };
 
 int luaopen_seqrun_core_text(lua_State *L) {
-    lsr_class(L, SOURCE, NULL, source_close);
-    lsr_class(L, THREADS, NULL, pool_free);
     lsr_class(L, TOKENIZER, tokenizer_methods, tokenizer_release);
-    lsr_class(L, SENTENCES, sentences_methods, sentences_close);
-    lsr_class(L, VOCAB, vocab_methods, vocab_release);
+    lsr_class(L, LSR_VOCAB, vocab_methods, vocab_release);
     luaL_newlib(L, functions);
+    lsr_open_textfiles(L);
     return 1;
 }

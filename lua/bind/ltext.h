@@ -8,6 +8,8 @@
 #include "core/text/vocab.h"
 #include "core/text/wordpiece.h"
 
+#define LSR_VOCAB "seqrun.core.Vocab"
+
 /* The object of an argument, valid as long as the argument, or an argument error. */
 sr_vocab *lsr_checkvocab(lua_State *L, int arg);
 sr_tokenizer *lsr_checktokenizer(lua_State *L, int arg);
@@ -19,5 +21,9 @@ const char *const *lsr_checkpaths(lua_State *L, int arg, size_t *count);
 /* A source box: pushes a userdata that closes its source when it is collected; the caller fills
  * *box. */
 sr_source **lsr_newsource(lua_State *L);
+
+/* ltextfiles.c: registers its classes and adds its functions to the module table on top of the
+ * stack. */
+void lsr_open_textfiles(lua_State *L);
 
 #endif

@@ -1,0 +1,104 @@
+/* lsignals.c - signals, as a run, long work and the prompt handle them; part of seqrun.core.sys. */
+#include <signal.h>
+#include <unistd.h>
+
+#include "core/base/thread.h"
+#include "lua/bind/lcheck.h"
+#include "lua/bind/lsys.h"
+
+static volatile sig_atomic_t caught;
+static lua_State *prompt_state;
+
+/* A run: the first signal asks for a stop at the end of the step, a second Ctrl-C exits at once.
+ */
+static void on_run_signal(int number) {
+    if (number == SIGINT && caught == SIGINT) _exit(130);
+    caught = number;
+}
+
+static void interrupt(lua_State *L, lua_Debug *where) {
+    (void)where;
+    lua_sethook(L, NULL, 0, 0);
+    luaL_error(L, "interrupted");
+}
+
+/* Work without steps: long C functions poll the stop flag. */
+static void on_work_signal(int number) {
+    sr_stop_request();
+    on_run_signal(number);
+}
+
+/* The prompt: ops poll the stop flag, Lua code is stopped by a hook at its next instruction. */
+static void on_prompt_signal(int number) {
+    (void)number;
+    sr_stop_request();
+    caught = SIGINT;
+    lua_sethook(prompt_state, interrupt, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
+}
+
+/* The prompt while it waits for a line: the read returns early. */
+static void on_reading_signal(int number) {
+    caught = number;
+}
+
+/* The terminal has closed. */
+static void on_prompt_hangup(int number) {
+    (void)number;
+    _exit(0);
+}
+
+static void handle(int number, void (*handler)(int), int flags) {
+    struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
+    sigemptyset(&action.sa_mask);
+    sigaction(number, &action, NULL);
+}
+
+/* signals(mode): who handles INT, TERM, USR1, HUP.
+ *
+ *   run      caught() names them; HUP is ignored, so that training outlives its terminal
+ *   work     the same, and long C functions end with "stopped"
+ *   prompt   INT raises "interrupted" in the Lua code that runs; HUP exits with code 0
+ *   reading  INT ends the read that waits for a line; HUP as in prompt
+ *   default  the defaults of the system
+ */
+static int sys_signals(lua_State *L) {
+    static const char *const modes[] = {"default", "run", "work", "prompt", "reading", NULL};
+    static const struct {
+        void (*on_int)(int), (*on_others)(int), (*on_hangup)(int);
+        int flags; /* of SIGINT */
+    } ways[] = {{SIG_DFL, SIG_DFL, SIG_DFL, SA_RESTART},
+                {on_run_signal, on_run_signal, SIG_IGN, SA_RESTART},
+                {on_work_signal, on_work_signal, SIG_IGN, SA_RESTART},
+                {on_prompt_signal, SIG_DFL, on_prompt_hangup, SA_RESTART},
+                {on_reading_signal, SIG_DFL, on_prompt_hangup, 0}};
+    int mode = luaL_checkoption(L, 1, NULL, modes);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+    prompt_state = lua_tothread(L, -1);
+    caught = 0;
+    handle(SIGINT, ways[mode].on_int, ways[mode].flags);
+    handle(SIGTERM, ways[mode].on_others, SA_RESTART);
+    handle(SIGUSR1, ways[mode].on_others, SA_RESTART);
+    handle(SIGHUP, ways[mode].on_hangup, SA_RESTART);
+    handle(SIGPIPE, SIG_IGN, 0);
+    return 0;
+}
+
+/* caught([clear]) -> "INT" | "TERM" | "USR1" | nil */
+static int sys_caught(lua_State *L) {
+    int number = caught;
+    if (lua_toboolean(L, 1)) {
+        caught = 0;
+        sr_stop_clear();
+        lua_sethook(L, NULL, 0, 0);
+    }
+    if (number == 0) return 0;
+    lua_pushstring(L, number == SIGINT ? "INT" : number == SIGTERM ? "TERM" : "USR1");
+    return 1;
+}
+
+static const luaL_Reg functions[] = {
+    {"signals", sys_signals}, {"caught", sys_caught}, {NULL, NULL}};
+
+void lsr_open_signals(lua_State *L) {
+    luaL_setfuncs(L, functions, 0);
+}

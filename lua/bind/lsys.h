@@ -1,0 +1,10 @@
+/* lsys.h - the parts of seqrun.core.sys: each adds its functions to the module table on top of the
+ * stack. */
+#ifndef LSR_LSYS_H
+#define LSR_LSYS_H
+
+#include <lua.h>
+
+void lsr_open_signals(lua_State *L); /* lsignals.c */
+
+#endif
