@@ -1,7 +1,7 @@
 /* source.h - text from files, directories, standard input and .gz, as one stream of lines.
  *
  * A directory means the regular files in it, recursively, sorted by name (bytes), except hidden
- * ones; "-" is standard input; files that begin with the gzip magic are decompressed, whatever
+ * ones; "-" is standard input; files that begin with the gzip magic are decompressed, regardless of
  * their name.  Memory is bounded: a line longer than `line_limit` is returned in parts, split at
  * white space if possible.
  */

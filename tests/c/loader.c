@@ -236,7 +236,7 @@ static void arrangements_hold_the_same(void) {
     sr_dataset_close(d);
 }
 
-/* Costs as the loader counts them: the heaviest batch over the mean. */
+/* Costs as the loader counts them: the most expensive batch over the mean. */
 static double imbalance(const sr_update *u, double per_square) {
     double most = 0, all = 0;
     for (int64_t b = 0; b < u->batches; b++) {
@@ -417,7 +417,7 @@ static void given_uids_make_an_update(void) {
     sr_dataset_close(d);
 }
 
-/* One plan for ever: the examples of a fixed set are the same each epoch, their masks and partners
+/* One plan forever: the examples of a fixed set are the same each epoch, their masks and partners
  * are not. */
 static void fixed_sets_keep_their_examples(void) {
     uint32_t a[40], b[40];
@@ -439,7 +439,7 @@ static void fixed_sets_keep_their_examples(void) {
     CHECK_OK(sr_loader_next(&u, l));
     CHECK(u != NULL && u->sequences == 120);
     int wrong = 0, moved = 0;
-    uint64_t masked[3] = {0}; /* the ids of an epoch, whatever their order */
+    uint64_t masked[3] = {0}; /* the ids of an epoch, regardless of order */
     for (int64_t i = 0; i < u->batches; i++) {
         const sr_layout *at = u->batch[i]->layout;
         const sr_target *t = &u->batch[i]->target[1];

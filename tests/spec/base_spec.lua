@@ -20,7 +20,7 @@ describe("precompiled chunks", function()
     for _, mode in ipairs { "t", "b", "bt" } do
       local chunk, message = load(bytes, "x", mode)
       assert.is_nil(chunk)
-      assert.matches(mode == "b" and "refused; load the source" or "attempt to load a binary chunk", message)
+      assert.matches(mode == "b" and "not allowed; load the source" or "attempt to load a binary chunk", message)
     end
     assert.is_nil((load(bytes)))
     local once = true

@@ -26,7 +26,7 @@ function devices.each(it)
         sr.use(device)
         local scope <close> = sr.scope()
         local good, message = pcall(body, device)
-        pcall(sr.synchronize) -- an error that nobody waited for is no other test's
+        pcall(sr.synchronize) -- an unread error must not reach another test
         sr.use(before)
         if not good then error(message, 0) end
       end)

@@ -64,7 +64,7 @@ end
 local function histogram_of(args)
   if args.hist and args.data then return nil, "pack: give a data set or --hist FILE, not both", "config" end
   if args.hist then
-    -- by content, whatever the file is called
+    -- by content, regardless of the file's name
     return require("seqrun.core.pack").load_histogram(args.hist, args.max_len, args.too_long)
   end
   if not args.data then return nil, "pack: nothing to pack; give a data set or --hist FILE", "config" end

@@ -98,8 +98,8 @@ function parse.size(_, text)
   return whole
 end
 
----@return any value nil when the text is no such value
----@return string? want what was wanted
+---@return any value nil if the text is not such a value
+---@return string? expected what was expected
 ---@return string? hint
 function Type:parse(text)
   if self.word and text == self.word then return text end
