@@ -166,8 +166,8 @@ static inline double sr_step_correction(double beta, double applied) {
     return 1.0 - pow(beta, applied + 1.0);
 }
 
-/* Incremented with every change of this table, sr_tensor, sr_storage, sr_device, sr_layout or
- * sr_host (plugin.h). */
+/* Incremented with every change of this table, sr_tensor, sr_storage, sr_device, sr_layout,
+ * sr_layout_on, sr_weight or sr_host (plugin.h). */
 enum { SR_ABI = 3 };
 
 struct sr_backend {
@@ -237,7 +237,7 @@ struct sr_backend {
 
     /* Packed self-attention, flash style: nothing of size len^2 is kept.
      * out (T, H), lse (A, T), qkv (T, 3 H): [q heads | k heads | v heads] in a row; `scale` is
-     * 1 / sqrt(D) unless told; dropout falls on the probabilities, the counter's head is the head
+     * 1 / sqrt(D) by default; dropout applies to the probabilities, the counter's head is the head
      */
     sr_status (*attention)(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
                            const sr_layout *layout, int heads, double scale, sr_dropout drop);

@@ -11,7 +11,8 @@
  * (sums and products wrap); with a real tensor, or where the result cannot be whole (division,
  * powers, exp ...), everything becomes real.  On a device that computes in f32, bf16 stays bf16:
  * with bf16, with bool and i32, and with a single number (no dimensions); f32 tensors make it f32.
- * Sums and extremes are f32 whatever they are taken of.  `ref` computes all of it in f64.
+ * Sums and extremes are f32 regardless of the dtype of their input.  `ref` computes all of it in
+ * f64.
  *
  * Coarse ops take activations and weights of one dtype, f32 or bf16 (f64 on ref), and their results
  * have that dtype; norm weights, loss weights, statistics and losses are f32 (f64 on ref).

@@ -1,7 +1,7 @@
 /* weight.h - a matrix of parameters in a layout of the device's own.
  *
  * Products read a weight many times per update; a device may read it faster as tiles or padded
- * rows. Such a copy is made once an update and belongs to the parameter: its leaf holds a handle,
+ * rows. Such a copy is made once per update and belongs to the parameter: its leaf holds a handle,
  * and so does what the tape saves of the leaf.  A view of other elements has none.  Kernels ask the
  * tensor for the layout; they never look one up by address.
  *
