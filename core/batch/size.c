@@ -46,10 +46,10 @@ sr_status sr_feed_check_size(const sr_feed *f, const sr_epoch *e, double packs) 
     double memory = (double)sr_memory_total();
     if (memory > 0 && one * kept > memory)
         return sr_fail(SR_ENOMEM,
-                       "loader: an update of %.3g sequences takes about %.3g GiB, with prefetch %d "
-                       "%.3g GiB, but this machine has %.3g GiB; lower sequences "
+                       "loader: an update of %.0f sequences needs about %.1f GiB (%.1f GiB with "
+                       "prefetch %d), but this machine has %.1f GiB; lower sequences "
                        "(batch.sequences)%s",
-                       s.sequences, one / GIB, o->prefetch, one * kept / GIB, memory / GIB,
+                       s.sequences, one / GIB, one * kept / GIB, o->prefetch, memory / GIB,
                        one < memory ? " or prefetch (data.prefetch)" : "");
     return check_batch(o, &s);
 }

@@ -160,7 +160,7 @@ end
 
 local function prepare(options, inputs)
   local done, message, code, ingest, counts
-  if #inputs == 0 then return nil, "prepare: inputs is empty; give files or folders, or - for stdin", "config" end
+  if #inputs == 0 then return nil, "prepare: inputs is empty; give files or directories, or - for stdin", "config" end
   local source = table.concat(inputs, " "):sub(1, 4096)
   local vocab, before, why = begin(options, inputs, source)
   if not vocab then return nil, before, why end
