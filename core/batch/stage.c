@@ -20,15 +20,31 @@ static sr_status check_uids(const sr_stage *s, int number, const sr_dataset *d) 
     if (s->uid == NULL) return SR_OK;
     if (d->kind == SR_DATA_TEXT)
         return sr_fail(SR_EINVAL,
-                       "loader: stage %d: text has other examples every epoch; uids choose among "
-                       "given examples only",
+                       "loader: stage %d: text has new examples every epoch; uids select among "
+                       "fixed examples only",
+                       number);
+    if (s->uids == 0)
+        return sr_fail(SR_EINVAL, "loader: stage %d: no uids are left; check its uids (or filter)",
                        number);
     for (int64_t i = 1; i < s->uids; i++)
         if (s->uid[i] <= s->uid[i - 1])
             return sr_fail(SR_EINVAL,
-                           "loader: stage %d: uids must rise; %" PRIu32 " follows %" PRIu32, number,
-                           s->uid[i], s->uid[i - 1]);
+                           "loader: stage %d: uids must be ascending; %" PRIu32 " follows %" PRIu32,
+                           number, s->uid[i], s->uid[i - 1]);
     return SR_OK;
+}
+
+static sr_status check_prob(const sr_stage *s, int number, const sr_dataset *d) {
+    if (!s->text) return SR_OK;
+    if (d->kind != SR_DATA_TEXT)
+        return sr_fail(
+            SR_EINVAL,
+            "loader: stage %d: short_seq_prob applies to text, and the data set has fixed "
+            "examples",
+            number);
+    if (s->short_seq_prob >= 0 && s->short_seq_prob <= 1) return SR_OK;
+    return sr_fail(SR_EINVAL, "loader: stage %d: short_seq_prob is %g; must be 0..1", number,
+                   s->short_seq_prob);
 }
 
 static sr_status check(const sr_stage *s, int number, bool last, const sr_dataset *d,
@@ -44,6 +60,7 @@ static sr_status check(const sr_stage *s, int number, bool last, const sr_datase
     if (s->shortest < 0 || s->longest < 0 || (s->longest > 0 && s->shortest > s->longest))
         return sr_fail(SR_EINVAL, "loader: stage %d: no sequence has %d to %d tokens", number,
                        s->shortest, s->longest);
+    SR_TRY(check_prob(s, number, d));
     return check_uids(s, number, d);
 }
 

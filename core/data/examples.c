@@ -61,7 +61,7 @@ static sr_status draw_examples(sr_examples *t, const sr_dataset *d, const sr_exa
     return st;
 }
 
-/* ---- given examples ---- */
+/* ---- fixed examples ---- */
 
 static sr_status too_long(const sr_dataset *d, uint32_t unit, int64_t tokens, int32_t max_len,
                           bool pair) {

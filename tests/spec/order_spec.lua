@@ -326,16 +326,25 @@ describe("stages", function()
   it("are rejected if they are invalid", function()
     for message, stages in pairs {
       ["stage 1 has no end"] = { {}, {} }, ["stage 1 is the last and must not end"] = { { updates = 3 } },
-      ["max_len is 65; must be 5%.%.64"] = { { max_len = 65 } }, ["uids must rise"] = { { uids = { 3, 3 } } },
+      ["max_len is 65; must be 5%.%.64"] = { { max_len = 65 } }, ["uids must be ascending"] = { { uids = { 3, 3 } } },
       ["the uid 300, but there are 300"] = { { uids = { 300 } } }, ["unknown option 'lenght'"] = { { lenght = 3 } },
       ["leaves none of the 300 sequences"] = { { shortest = 60 } }, ["stages must be a list"] = 3,
       ["stages%[1%] is a number"] = { 3 }, ["filter must be a function, got a table"] = { { filter = {} } },
+      ["stage 1: no uids are left"] = { { filter = function() return false end } },
+      ["stage 1: short_seq_prob applies to text"] = { { short_seq_prob = 0.5 } },
       ["both uids and a filter"] = { { uids = { 3 }, filter = print } },
     } do
       local ok, loader, told = pcall(function() return sr.data.loader {
         data = fixed, by = "sequences", sequences = 8, max_len = 64, stages = stages,
       } end)
       assert.error_matches(function() error(ok and told or loader, 0) end, message)
+    end
+    for message, stage in pairs {
+      ["stage 1: short_seq_prob is 3; must be 0..1"] = { short_seq_prob = 3 },
+      ["stage 1: text has new examples every epoch"] = { filter = function() return true end },
+    } do
+      local options = { data = corpus, nsp = true, stages = { stage } }
+      assert.error_matches(function() open(options) end, message)
     end
   end)
 end)
