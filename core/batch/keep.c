@@ -50,7 +50,7 @@ static void select_lowest(uint64_t *key, int32_t n, int32_t k) {
 /* Marks the kept rows of sequence s. */
 static void keep_sequence(uint8_t *keep, uint64_t *keys, const sr_layout *l, int32_t s,
                           const sr_keep_opts *o) {
-    int32_t len = l->len[s], wanted = (int32_t)lround(o->share * len);
+    int32_t len = l->len[s], wanted = (int32_t)lround(o->fraction * len);
     if (o->first) keep[0] = 1;
     if (o->last) keep[len - 1] = 1;
     for (int32_t i = 0; i < len; i++) keep[i] = keep[i] != 0;
@@ -67,10 +67,10 @@ static void clear_slack(uint8_t *keep, const sr_layout *l) {
 }
 
 sr_status sr_keep_draw(uint8_t *keep, const sr_layout *l, const sr_keep_opts *o) {
-    if (!(o->share > 0 && o->share <= 1))
+    if (!(o->fraction > 0 && o->fraction <= 1))
         return sr_fail(SR_EINVAL,
-                       "token dropping: the share of kept tokens is %g; choose one in (0, 1]",
-                       o->share);
+                       "token dropping: the fraction of kept tokens is %g; choose one in (0, 1]",
+                       o->fraction);
     if (o->layer > 0xFFF)
         return sr_fail(SR_EINVAL, "token dropping: layer %" PRIu32 "; choose one below 4096",
                        o->layer);

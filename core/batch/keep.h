@@ -1,8 +1,8 @@
 /* keep.h - the positions of each sequence that a layer processes (random layerwise token dropping).
  *
- * A sequence of n tokens keeps max(forced, round(share n)) of them, at least one: the forced ones,
- * and of the others those whose draw, keyed by (seed, uid, layer, epoch, position), is lowest.  The
- * choice does not depend on the pack or on its other sequences.
+ * A sequence of n tokens keeps max(forced, round(fraction n)) of them, at least one: the forced
+ * ones, and of the others those whose draw, keyed by (seed, uid, layer, epoch, position), is
+ * lowest.  The choice does not depend on the pack or on its other sequences.
  *
  * Source: Yao et al. 2022, arXiv:2211.11586 (random-LTD).
  */
@@ -16,7 +16,7 @@ extern "C" {
 #endif
 
 typedef struct sr_keep_opts {
-    double share;     /* of each sequence, in (0, 1] */
+    double fraction;  /* of each sequence, in (0, 1] */
     uint32_t layer;   /* below 4096 */
     bool first, last; /* keep the first (last) token of every sequence */
 } sr_keep_opts;
@@ -25,7 +25,7 @@ typedef struct sr_keep_opts {
  *
  *   keep  (T) in: rows that must be kept are not 0; out: 1 for kept rows, 0 for others and slack
  *
- * Errors: SR_EINVAL  share or layer out of range
+ * Errors: SR_EINVAL  fraction or layer out of range
  *         SR_ENOMEM
  * Cost:   one Philox call for 4 tokens, and a selection in linear time.
  */

@@ -80,12 +80,12 @@ static void mark_rows(lua_State *L, int at, uint8_t *keep, const sr_layout *whol
         keep[lsr_checkelement(L, at, i, "shorten: rows", 0, whole->rows - 1)] = 1;
 }
 
-static const char *const draw_options[] = {"share", "layer", "first", "last", "rows", NULL};
+static const char *const draw_options[] = {"fraction", "layer", "first", "last", "rows", NULL};
 
 /* Marks the rows that a random draw keeps, by the options at index 2. */
 static void draw_rows(lua_State *L, uint8_t *keep, const sr_layout *whole) {
     lsr_check_options(L, 2, "layout:shorten", draw_options);
-    sr_keep_opts opts = {.share = lsr_field_number(L, 2, "share", 0),
+    sr_keep_opts opts = {.fraction = lsr_field_number(L, 2, "fraction", 0),
                          .layer = (uint32_t)lsr_field_range(L, 2, "layer", 0, 0, 0xFFF),
                          .first = lsr_field_bool(L, 2, "first", false),
                          .last = lsr_field_bool(L, 2, "last", false)};
@@ -95,12 +95,12 @@ static void draw_rows(lua_State *L, uint8_t *keep, const sr_layout *whole) {
 }
 
 /* layout:shorten(rows) -> layout of these rows, the rows in order; rows count from 0
- * layout:shorten{ share =, ... } -> layout of sampled rows, the rows as a tensor of i32 */
+ * layout:shorten{ fraction =, ... } -> layout of sampled rows, the rows as a tensor of i32 */
 static int layout_shorten(lua_State *L) {
     sr_layout *whole = lsr_checklayout(L, 1);
     luaL_checktype(L, 2, LUA_TTABLE);
     uint8_t *keep = lsr_scratch(L, whole->rows, 1);
-    bool drawn = lua_getfield(L, 2, "share") != LUA_TNIL;
+    bool drawn = lua_getfield(L, 2, "fraction") != LUA_TNIL;
     lua_pop(L, 1);
     if (drawn)
         draw_rows(L, keep, whole);

@@ -38,7 +38,7 @@ static void test_counts(const sr_layout *l) {
         }
 }
 
-/* Rows that the caller wants kept are, and count among the share. */
+/* Rows that the caller wants kept are, and count among the fraction. */
 static void test_forced(const sr_layout *l) {
     static uint8_t keep[ROWS];
     sr_keep_opts o = {0.5, 0, false, false};
@@ -87,11 +87,12 @@ static void test_even(void) {
 
 static void test_errors(const sr_layout *l) {
     static uint8_t keep[ROWS];
-    sr_keep_opts none = {.share = 0}, much = {.share = 1.5}, deep = {.share = 1, .layer = 4096};
+    sr_keep_opts none = {.fraction = 0}, much = {.fraction = 1.5},
+                 deep = {.fraction = 1, .layer = 4096};
     CHECK_FAILS(sr_keep_draw(keep, l, &none), SR_EINVAL, "choose one in (0, 1]");
     CHECK_FAILS(sr_keep_draw(keep, l, &much), SR_EINVAL, "is 1.5");
     CHECK_FAILS(sr_keep_draw(keep, l, &deep), SR_EINVAL, "below 4096");
-    sr_keep_opts fine = {.share = 0.5};
+    sr_keep_opts fine = {.fraction = 0.5};
     sr_mem_fail_at(1, false);
     CHECK_FAILS(sr_keep_draw(keep, l, &fine), SR_ENOMEM, "");
     sr_mem_fail_at(0, false);

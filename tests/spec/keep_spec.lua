@@ -20,8 +20,8 @@ local function kept(layout, options)
 end
 
 describe("a drawn layout", function()
-  it("keeps its share of every sequence, regardless of its position", function()
-    local options = { share = 0.5, layer = 3, first = true }
+  it("keeps its fraction of every sequence, regardless of its position", function()
+    local options = { fraction = 0.5, layer = 3, first = true }
     local together, short = kept(packed(), options)
     assert.same({ 4, 15, 1, 32, 6 }, short:lengths())
     assert.same(UIDS, short:uids())
@@ -30,11 +30,11 @@ describe("a drawn layout", function()
       assert.equal(together[uid], alone[uid])
       assert.truthy(together[uid]:find("^ 0"))
     end
-    assert.not_same(together, (kept(packed(), { share = 0.5, layer = 4, first = true })))
+    assert.not_same(together, (kept(packed(), { fraction = 0.5, layer = 4, first = true })))
   end)
 
-  it("keeps the forced rows, and all of them if they exceed the share", function()
-    local _, rows = packed():shorten { share = 0.1, rows = { 7, 8, 9, 10, 11 }, last = true }
+  it("keeps the forced rows, and all of them if they exceed the fraction", function()
+    local _, rows = packed():shorten { fraction = 0.1, rows = { 7, 8, 9, 10, 11 }, last = true }
     local found = {}
     for _, row in ipairs(rows:totable()) do found[row] = true end
     for _, row in ipairs { 6, 7, 8, 9, 10, 11, 36, 37, 101, 113 } do assert.is_true(found[row], row) end
@@ -46,7 +46,7 @@ describe("a drawn layout", function()
   it("lets rows pass by a layer, and gradients too", function()
     local layout = packed()
     local x = sr.randn({ 128, 4 }, { seed = 1, uid = 1, requires_grad = true })
-    local _, rows = layout:shorten { share = 0.5 }
+    local _, rows = layout:shorten { fraction = 0.5 }
     local y = sr.ops.put_rows(x, rows, sr.ops.gather_rows(x, rows) * 3)
     y:sum():backward()
     local is_kept = {}
@@ -78,7 +78,7 @@ describe("a drawn layout", function()
     local before, heads = sr.device(), 2
     sr.use("ref")
     local layout = sr.layout { lens = { 5, 9, 1 }, uids = { 4, 8, 15 }, seed = 3 }
-    local short, rows = layout:shorten { share = 0.6, layer = 1, first = true }
+    local short, rows = layout:shorten { fraction = 0.6, layer = 1, first = true }
     local function result(mix)
       local x = sr.randn({ layout:rows(), 8 }, { seed = 1, uid = 1, requires_grad = true })
       local w = sr.randn({ 24, 8 }, { seed = 1, uid = 2, requires_grad = true })
@@ -97,8 +97,8 @@ describe("a drawn layout", function()
 
   it("refuses options that it does not know, and shares that keep nothing or too much", function()
     local layout = packed()
-    assert.error_matches(function() layout:shorten { share = 0 } end, "choose one in %(0, 1%]")
-    assert.error_matches(function() layout:shorten { share = 0.5, lyer = 1 } end, "layer")
-    assert.error_matches(function() layout:shorten { share = 0.5, rows = { 128 } } end, "rows")
+    assert.error_matches(function() layout:shorten { fraction = 0 } end, "choose one in %(0, 1%]")
+    assert.error_matches(function() layout:shorten { fraction = 0.5, lyer = 1 } end, "layer")
+    assert.error_matches(function() layout:shorten { fraction = 0.5, rows = { 128 } } end, "rows")
   end)
 end)
