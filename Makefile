@@ -29,7 +29,9 @@ AUTO_INIT   = $(call once,AUTO_INIT,$(shell $(CC) -ftrivial-auto-var-init=zero -
 HARDEN  = -fstack-protector-strong -fstack-clash-protection -fcf-protection=full \
           -fno-delete-null-pointer-checks -D_FORTIFY_SOURCE=3
 WARN    = -Wall -Wextra -Wformat=2 -Wvla
-CFLAGS  = -std=c11 -D_GNU_SOURCE -g $(OPT) -ffp-contract=off -fno-math-errno -fPIE -I. $(WARN) \
+# Functions start on cache lines: else the tokenizer's loops may lose 15 % by where the linker puts them.
+CFLAGS  = -std=c11 -D_GNU_SOURCE -g $(OPT) -ffp-contract=off -fno-math-errno -falign-functions=64 -fPIE -I. \
+          $(WARN) \
           $(HARDEN) $(LUA_CFLAGS) $(EXTRA)
 LDFLAGS = -pie -rdynamic -Wl,-z,relro,-z,now,-z,noexecstack
 LDLIBS  = $(LUA_LIBS) -lyaml -lutf8proc -ljansson -lz -lpthread -ldl -lm
