@@ -85,6 +85,7 @@
 
 #include "core/tensor/backend.h"
 #include "core/tensor/batch_on.h"
+#include "core/tensor/comm.h"
 #include "core/tensor/device.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/grad.h"

@@ -167,8 +167,8 @@ static inline double sr_step_correction(double beta, double applied) {
 }
 
 /* Incremented with every change of this table, sr_tensor, sr_storage, sr_device, sr_layout,
- * sr_layout_on, sr_weight or sr_host (plugin.h). */
-enum { SR_ABI = 3 };
+ * sr_layout_on, sr_weight, sr_host (plugin.h) or sr_comm_engine (comm.h). */
+enum { SR_ABI = 4 };
 
 struct sr_backend {
     int abi;      /* SR_ABI, */

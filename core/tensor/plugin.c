@@ -61,6 +61,7 @@ static const sr_host host = {
     .abi = SR_ABI,
     .add_backend = add_backend,
     .find_backend = find_backend,
+    .add_comm = sr_comm_add,
 };
 
 /* ---- loading --------------------------------------------------------------------------------- */
@@ -72,11 +73,12 @@ static sr_status initialise(void *library, const char *path) {
     if (init == NULL)
         return sr_fail(SR_EDEVICE, "plugin: %s exports no sr_plugin_init; is it a seqrun plug-in?",
                        path);
-    int before = count;
+    int before = count, comms = sr_comm_count();
     sr_fail(SR_OK, "it reported no reason");
     sr_status st = init(&host, SR_ABI);
     if (st == SR_OK) return SR_OK;
     count = before;
+    sr_comm_truncate(comms);
     char reason[768];
     snprintf(reason, sizeof reason, "%s", sr_message());
     return sr_fail(st, "plugin: %s cannot be used: %s", path, reason);

@@ -1,4 +1,4 @@
-/* plugin.h - which backends there are: built in, or registered by a library loaded at run time.
+/* plugin.h - what a library loaded at run time may add: devices, and engines of ranks.
  *
  * A plug-in is a shared library that exports one function, sr_plugin_init(), and registers what it
  * brings through the host table it is given:
@@ -18,6 +18,7 @@
 
 #include "core/base/status.h"
 #include "core/tensor/backend.h"
+#include "core/tensor/comm.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -36,6 +37,11 @@ typedef struct sr_host {
     sr_status (*add_backend)(const sr_backend *backend);
     /* A registered backend, for those that build on another; NULL when there is none. */
     const sr_backend *(*find_backend)(const char *name);
+    /* Registers an engine of ranks, likewise (comm.h).
+     *
+     * Errors: SR_EDEVICE  built for another interface, a function is missing, or the name is taken
+     */
+    sr_status (*add_comm)(const sr_comm_engine *engine);
 } sr_host;
 
 /* The function that a plug-in exports; `abi` is host->abi.  A failure (sr_fail() gives the reason)

@@ -182,6 +182,16 @@ static int plugin(lua_State *L) {
     return 1;
 }
 
+/* comms() -> the names of the engines of ranks */
+static int comms(lua_State *L) {
+    lua_newtable(L);
+    for (int i = 0; i < sr_comm_count(); i++) {
+        lua_pushstring(L, sr_comm_at(i)->name);
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
 /* instructions() -> "plain" | "avx2" | "avx512": the instruction set of the cpu device */
 static int instructions(lua_State *L) {
     lua_pushstring(L, sr_cpu_isa());
@@ -234,6 +244,7 @@ static const luaL_Reg functions[] = {
     {"synchronize", synchronize},
     {"transfers", transfers},
     {"plugin", plugin},
+    {"comms", comms},
     {"instructions", instructions},
     {"scope", scope_open},
     {"recording", recording},

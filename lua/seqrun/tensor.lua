@@ -18,6 +18,7 @@ local tensor = {
   instructions = core.instructions,
   synchronize = core.synchronize,
   plugin = core.plugin,
+  comms = core.comms,
   where = ops.where,
   manual_seed = ops.manual_seed,
 }

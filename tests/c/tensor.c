@@ -316,7 +316,38 @@ static void test_stop(const sr_backend *backend) {
     CHECK_OK(pass_on_new_device(backend));
 }
 
+/* A world of one rank: sums and gathers are the rank's own. */
+static void test_world_of_one(void) {
+    sr_device *device;
+    sr_tensor *x, *y;
+    sr_comm comm;
+    int64_t n = 3;
+    float values[3] = {1, 2, 3}, back[3];
+    CHECK_OK(sr_device_open(&device, &sr_backend_cpu, "cpu", NULL));
+    CHECK_OK(sr_tensor_new(&x, device, SR_F32, 1, &n));
+    CHECK_OK(sr_tensor_like(&y, x));
+    CHECK_OK(sr_tensor_write(x, values, SR_F32));
+    CHECK(sr_comm_launched() == sr_comm_at(0));
+    CHECK_OK(sr_comm_open(&comm, sr_comm_launched(), device));
+    CHECK(comm.rank == 0 && comm.ranks == 1);
+    CHECK_OK(comm.engine->all_reduce(&comm, x));
+    CHECK_OK(comm.engine->broadcast(&comm, x, 0));
+    CHECK_OK(comm.engine->reduce_scatter(&comm, y, x));
+    CHECK_OK(comm.engine->barrier(&comm));
+    CHECK_OK(comm.engine->wait(&comm));
+    CHECK_OK(sr_tensor_read(y, back, SR_F32));
+    CHECK(memcmp(values, back, sizeof values) == 0);
+    CHECK_FAILS(comm.engine->send(&comm, x, 1), SR_EINVAL, "no rank 1 to send to");
+    CHECK_FAILS(comm.engine->receive(&comm, x, 1), SR_EINVAL, "no rank 1 to receive from");
+    CHECK_FAILS(comm.engine->broadcast(&comm, x, 2), SR_EINVAL, "no rank 2");
+    sr_comm_close(&comm);
+    sr_tensor_release(x);
+    sr_tensor_release(y);
+    sr_device_close(device);
+}
+
 int main(void) {
+    test_world_of_one();
     int64_t before = sr_mem_live();
     for (int i = 0; i < sr_backend_count(); i++) {
         test_memory(sr_backend_at(i), false);

@@ -1,6 +1,7 @@
 /* odd.c - plug-ins that cannot be used, one for each value of SEQRUN_ODD: "abi", "bytes", "taken",
- * "empty", "half", "fails", "silent"; without it a backend that can fill and copy, "odd".  Built as
- * build/tests/odd.so. */
+ * "empty", "half", "fails", "silent", "lone" (an engine of ranks without functions); without it a
+ * backend that can fill and copy, "odd", and with "ranks" an engine of ranks beside it, "odd
+ * ranks". Built as build/tests/odd.so. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,16 @@
 static sr_status build_nothing(sr_weight *weight, const sr_tensor *w) {
     (void)weight, (void)w;
     return SR_OK;
+}
+
+static sr_comm_engine ranks = {.abi = SR_ABI, .bytes = sizeof(sr_comm_engine), .name = "odd ranks"};
+
+/* self's functions under another name. */
+static sr_status add_ranks(const sr_host *host, bool complete) {
+    const char *name = ranks.name;
+    if (complete) ranks = *sr_comm_at(0);
+    ranks.name = name;
+    return host->add_comm(&ranks);
 }
 
 static sr_backend backend = {SR_BACKEND_ABI, .name = "odd", .real = SR_F32};
@@ -32,5 +43,7 @@ sr_status sr_plugin_init(const sr_host *host, int abi) {
     if (strcmp(way, "half") == 0) backend.weight_build = build_nothing;
     if (strcmp(way, "silent") == 0) return SR_EDEVICE;
     SR_TRY(host->add_backend(&backend));
+    if (strcmp(way, "ranks") == 0 || strcmp(way, "lone") == 0)
+        return add_ranks(host, strcmp(way, "ranks") == 0);
     return strcmp(way, "fails") == 0 ? sr_fail(SR_EDEVICE, "the driver is missing") : SR_OK;
 }

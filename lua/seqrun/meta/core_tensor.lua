@@ -512,12 +512,16 @@ function tensor.synchronize(device) end
 ---@return { waits: integer, uploads: integer }
 function tensor.transfers(device) end
 
----Loads a plug-in, a shared library that adds devices; loading it again does nothing.
+---Loads a plug-in, a shared library that adds devices or engines of ranks; loading it again does nothing.
 ---@param path string
 ---@return string[]|nil devices that it added
 ---@return string? message
 ---@return string? code
 function tensor.plugin(path) end
+
+---The engines of ranks: "self", a world of one, then those of plug-ins.
+---@return string[]
+function tensor.comms() end
 
 ---The instruction set of the cpu device; results are bit-exact within one.
 ---@return "plain"|"avx2"|"avx512"

@@ -1,0 +1,73 @@
+/* comm.h - the table that an engine of ranks fills: MPI on processors, NCCL on GPUs.
+ *
+ * A run on several ranks makes the same calls in the same order on each.  Calls work on contiguous
+ * tensors of the device that the world was opened with, in the order of its queue; like a device's
+ * (backend.h, "When work is done") they may return before they are done, and wait() ends them.
+ *
+ * No reduction of an engine decides an order of summation where bits matter: shares.h exchanges
+ * subtree sums by send and receive.
+ *
+ * One engine is built in: "self", a world of one rank.  Others come with plug-ins (plugin.h).
+ */
+#ifndef SR_TENSOR_COMM_H
+#define SR_TENSOR_COMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/base/status.h"
+#include "core/tensor/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct sr_comm_engine sr_comm_engine;
+
+/* An open world, as one of its ranks sees it. */
+typedef struct sr_comm {
+    const sr_comm_engine *engine;
+    sr_device *device;
+    int rank, ranks;
+    void *state; /* the engine's own */
+} sr_comm;
+
+struct sr_comm_engine {
+    int abi;      /* SR_ABI, */
+    size_t bytes; /* sizeof(sr_comm_engine): of the headers that it was built with */
+    const char *name;
+    bool (*launched)(void);                 /* its launcher started this process */
+    sr_status (*open)(sr_comm *comm);       /* engine and device are set; sets the rest */
+    void (*close)(sr_comm *comm);           /* after wait() */
+    sr_status (*wait)(sr_comm *comm);       /* until all calls are done; reports their failures */
+    sr_status (*barrier)(sr_comm *comm);    /* no rank passes before all have come */
+    void (*abort)(sr_comm *comm, int code); /* ends the processes of all ranks */
+    sr_status (*broadcast)(sr_comm *comm, sr_tensor *x, int root);
+    sr_status (*all_reduce)(sr_comm *comm, sr_tensor *x); /* x = sum over ranks */
+    /* x has ranks x the elements of part: part = this rank's piece of the sum over ranks */
+    sr_status (*reduce_scatter)(sr_comm *comm, sr_tensor *part, const sr_tensor *x);
+    /* x = the parts of all ranks, by rank */
+    sr_status (*all_gather)(sr_comm *comm, sr_tensor *x, const sr_tensor *part);
+    sr_status (*send)(sr_comm *comm, const sr_tensor *x, int to);
+    sr_status (*receive)(sr_comm *comm, sr_tensor *x, int from);
+};
+
+/* Registered engines: self, then those of plug-ins as they were loaded. */
+int sr_comm_count(void);
+const sr_comm_engine *sr_comm_at(int index);
+
+/* The last registered engine whose launcher started this process: self if none did. */
+const sr_comm_engine *sr_comm_launched(void);
+
+/* Opens the world of an engine; closed by sr_comm_close().  Failures are the engine's. */
+sr_status sr_comm_open(sr_comm *out, const sr_comm_engine *engine, sr_device *device);
+void sr_comm_close(sr_comm *comm);
+
+/* For plugin.c: sr_host.add_comm, and the number of engines to go back to when an init fails. */
+sr_status sr_comm_add(const sr_comm_engine *engine);
+void sr_comm_truncate(int count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
