@@ -1,0 +1,103 @@
+-- loading.lua - a checkpoint's values, configuration, weights and moments, read back
+
+local directory = require("seqrun.checkpoint.directory")
+local exact = require("seqrun.checkpoint.exact")
+local json = require("seqrun.core.json")
+local model = require("seqrun.checkpoint.model")
+local moments = require("seqrun.checkpoint.moments")
+local sys = require("seqrun.core.sys")
+
+local loading = {}
+
+---The trainer's plain values of a checkpoint: { step, state, optimizer }.
+---@param path string
+---@return table|nil
+---@return string? message
+---@return string? code
+function loading.state(path)
+  local text, message, code = sys.read_file(path .. "/trainer/state.json", 1 << 28)
+  if not text then return nil, message, code end
+  local value
+  value, message, code = exact.decode(text)
+  if type(value) ~= "table" or math.type(value.step) ~= "integer" or type(value.state) ~= "table" then
+    return nil, ("%s/trainer/state.json: %s"):format(path, message or "not a state"), code or "data"
+  end
+  return value
+end
+
+---config.json of a checkpoint, as a table.
+---@param path string a directory, or a run's directory
+---@return table|nil
+---@return string? message
+---@return string? code
+function loading.config(path)
+  local folder, message, code = directory.resolve(path)
+  if not folder then return nil, message, code end
+  local text
+  text, message, code = sys.read_file(folder .. "/config.json", 1 << 20)
+  if not text then return nil, message, code end
+  local config
+  config, message, code = json.decode(text)
+  if type(config) ~= "table" then
+    return nil, ("%s/config.json: %s"):format(folder, message or "not an object"), "data"
+  end
+  for key, value in pairs(config) do
+    if value == json.null then config[key] = nil end
+  end
+  return config, nil, code
+end
+
+---The result of checkpoint.load.
+---@class seqrun.Loaded
+---@field path string
+---@field report seqrun.LoadReport
+---@field step? integer
+---@field state? table
+
+---Loads weights, and with `opt` the moments, from a run's directory, a checkpoint, a Hugging Face directory or
+---a safetensors file.
+---
+---  carry   "resume": everything must be present; counts and state are restored too; "moments": weights
+---          and moments, counts restart; "weights" (the default): weights alone
+---  seed    initialises parameters that the checkpoint lacks; without it they are unchanged
+---@param path string
+---@param t { model: seqrun.Params, opt?: seqrun.Optimizer, carry?: "weights"|"moments"|"resume", seed?: integer }
+---@return seqrun.Loaded|nil
+---@return string? message
+---@return string? code
+function loading.load(path, t)
+  if type(t) ~= "table" or not t.model then
+    error("checkpoint.load: expected the parameters to load, as in load(path, { model = bert.params })", 2)
+  end
+  local carry = t.carry or "weights"
+  local folder, message, code = directory.resolve(path)
+  if not folder then return nil, message, code end
+  local report
+  report, message, code = model.load(folder, t.model, carry ~= "resume" and t.seed or nil)
+  if not report then return nil, message, code end
+  local loaded = { path = folder, report = report }
+  if carry == "weights" then return loaded end
+
+  local missing = report.missing[1]
+  if carry == "resume" and missing then
+    return nil, ("%s: has no parameter '%s'; a resume needs all of them"):format(folder, missing.name), "data"
+  end
+  if t.opt then
+    local ok
+    ok, message, code = moments.load(folder, t.opt)
+    if not ok then return nil, message, code end
+  end
+  if carry ~= "resume" then return loaded end
+  local values
+  values, message, code = loading.state(folder)
+  if not values then return nil, message, code end
+  if t.opt and values.optimizer then
+    local ok
+    ok, message, code = t.opt:restore(values.optimizer)
+    if not ok then return nil, ("%s: %s"):format(folder, message), code end
+  end
+  loaded.step, loaded.state = values.step, values.state
+  return loaded
+end
+
+return loading

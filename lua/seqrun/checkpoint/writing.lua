@@ -1,0 +1,108 @@
+-- writing.lua - saves one checkpoint: collects its text files and tensors, writes them durably, removes old ones
+
+local exact = require("seqrun.checkpoint.exact")
+local pretty = require("seqrun.checkpoint.pretty")
+local sys = require("seqrun.core.sys")
+local train = require("seqrun.core.train")
+
+local writing = {}
+
+local function tokenizer_config(t)
+  return {
+    do_lower_case = not t.cased, tokenizer_class = "BertTokenizer",
+    model_max_length = t.config and t.config.max_position_embeddings or 512,
+    cls_token = "[CLS]", sep_token = "[SEP]", pad_token = "[PAD]", unk_token = "[UNK]", mask_token = "[MASK]",
+  }
+end
+
+---The text files of a checkpoint, by name.
+local function text_files(t)
+  local state = { step = t.step, state = t.state or {}, optimizer = t.moments.values }
+  local files = { ["trainer/state.json"] = exact.encode(state) }
+  if t.config then files["config.json"] = pretty.encode(t.config) end
+  local vocab = t.vocab_text
+  if t.vocab then
+    local message, code
+    vocab, message, code = sys.read_file(t.vocab)
+    if not vocab then return nil, message, code end
+  end
+  if vocab then files["vocab.txt"], files["tokenizer_config.json"] = vocab, pretty.encode(tokenizer_config(t)) end
+  for name, text in pairs(t.files or {}) do files[name] = text end
+  return files
+end
+
+---The parameters of a store as tensors by name; without padding.
+local function tensors_of(params)
+  local tensors = {}
+  for _, name in ipairs(params:names()) do tensors[name] = params:master(name):detach() end
+  return tensors
+end
+
+local function write_all(saving, files, plans)
+  local names = {}
+  for name in pairs(files) do names[#names + 1] = name end
+  for name in pairs(plans) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    local ok, message, code
+    if files[name] then
+      ok, message, code = saving:file(name, files[name])
+    else
+      ok, message, code = saving:safetensors(name, plans[name])
+    end
+    if not ok then return nil, message, code end
+  end
+  return saving:commit()
+end
+
+local function total_bytes(files, plans)
+  local bytes = 0
+  for _, text in pairs(files) do bytes = bytes + #text end
+  for _, plan in pairs(plans) do bytes = bytes + plan:bytes() end
+  return bytes
+end
+
+---@class seqrun.Saved
+---@field step integer steps applied
+---@field model seqrun.Params
+---@field opt? seqrun.Optimizer
+---@field config? table Hugging Face's config.json, the result of model:hf_config()
+---@field vocab? string path of vocab.txt
+---@field vocab_text? string or its contents, as a data set has them
+---@field cased? boolean the vocabulary is cased
+---@field state? table plain values: cursor, totals, seeds; kept exactly
+---@field files? table<string, string> further files: ["trainer/plan.txt"] = text
+
+---Saves a checkpoint in the run's directory, RUN/step-000012345.  When this returns a path, the checkpoint
+---survives a power cut; when it fails, the existing checkpoints are intact.
+---@param run string
+---@param t seqrun.Saved
+---@param options? { keep?: integer, every?: integer } keep the newest `keep` (at least 2, default 2) and
+---  those whose step is a multiple of `every`
+---@return string|nil path
+---@return string? message
+---@return string? code
+function writing.save(run, t, options)
+  options = options or {}
+  local optimizer = t.opt and t.opt:state() or { tensors = nil, values = nil }
+  local files, message, code = text_files(setmetatable({ moments = optimizer }, { __index = t }))
+  if not files then return nil, message, code end
+  local plans = { ["model.safetensors"] = train.safetensors_plan(tensors_of(t.model), { format = "pt" }) }
+  if optimizer.tensors then
+    plans["trainer/optim.safetensors"] = train.safetensors_plan(optimizer.tensors, {})
+  end
+
+  local saving
+  saving, message, code = train.saving(run, t.step, total_bytes(files, plans))
+  if not saving then return nil, message, code end
+  local guard <close> = saving
+  local ok
+  ok, message, code = write_all(saving, files, plans)
+  if not ok then return nil, message, code end
+  local path = train.checkpoint_path(run, t.step)
+  ok, message = train.checkpoint_retain(run, t.step, options.keep or 2, options.every or 0)
+  if not ok then return path, ("saved, but an old checkpoint could not be removed: %s"):format(message) end
+  return path
+end
+
+return writing
