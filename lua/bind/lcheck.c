@@ -12,9 +12,10 @@
 /* Files of thin wrappers: the error is in their callers. */
 static bool is_wrapper(const char *source) {
     static const char *const files[] = {
-        "/seqrun/tensor.lua",      "/seqrun/ops.lua",          "/seqrun/params.lua",
-        "/seqrun/optim.lua",       "/seqrun/pack/init.lua",    "/seqrun/data/write.lua",
-        "/seqrun/data/loader.lua", "/seqrun/data/targets.lua", "/seqrun/data/corpus.lua"};
+        "/seqrun/tensor.lua",       "/seqrun/ops.lua",          "/seqrun/params.lua",
+        "/seqrun/optim.lua",        "/seqrun/pack/init.lua",    "/seqrun/pack/source.lua",
+        "/seqrun/pack/solvers.lua", "/seqrun/pack/plan.lua",    "/seqrun/data/write.lua",
+        "/seqrun/data/loader.lua",  "/seqrun/data/targets.lua", "/seqrun/data/corpus.lua"};
     size_t n = strlen(source);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         size_t m = strlen(files[i]);

@@ -1,4 +1,4 @@
-/* lpack.c - seqrun.core.pack: histograms, solvers, plans. */
+/* lpack.c - seqrun.core.pack: solvers and their plans. */
 #include <stdio.h>
 
 #include "core/pack/bounds.h"
@@ -8,13 +8,10 @@
 #include "lua/bind/lpack.h"
 #include "lua/bind/lcheck.h"
 
-#define HISTOGRAM "seqrun.core.Histogram"
 #define PLAN "seqrun.core.Plan"
 #define BUILDER "seqrun.core.Builder"
 
 /* ---- options ---- */
-
-static const char *const policies[] = {"error", "truncate", "split", NULL};
 
 /* { solver, max_seqs, iterations, seconds, seed, open }. The table keeps the solver's name alive.
  */
@@ -27,150 +24,6 @@ sr_pack_opts lsr_pack_options(lua_State *L, int arg) {
                       .solver = lsr_field_string(L, arg, "solver", NULL)};
     if (!(o.seconds >= 0)) lsr_error(L, "option 'seconds' must be >= 0, got %f", o.seconds);
     return o;
-}
-
-static sr_long_policy check_policy(lua_State *L, int arg) {
-    return (sr_long_policy)luaL_checkoption(L, arg, "error", policies);
-}
-
-/* ---- lengths ---- */
-
-/* A list of integers as an array in a box on the stack, or a string of 16-bit ones as it is.
- */
-sr_lengths lsr_pack_lengths(lua_State *L, int arg) {
-    if (lua_type(L, arg) == LUA_TSTRING)
-        return (sr_lengths){lua_tostring(L, arg), 2, (int64_t)lua_rawlen(L, arg) / 2};
-    luaL_checktype(L, arg, LUA_TTABLE);
-    int64_t n = (int64_t)lua_rawlen(L, arg);
-    uint32_t *length = lsr_scratch(L, n, sizeof *length);
-    for (int64_t i = 0; i < n; i++)
-        length[i] = (uint32_t)lsr_checkelement(L, arg, i + 1, "pack: lengths", 0, UINT32_MAX);
-    return (sr_lengths){length, 4, n};
-}
-
-/* ---- histogram ---- */
-
-sr_histogram *lsr_pack_histogram(lua_State *L, int arg) {
-    return lsr_checkbox(L, arg, HISTOGRAM);
-}
-
-static int histogram_free(lua_State *L) {
-    sr_histogram_free(lsr_pack_histogram(L, 1));
-    return 0;
-}
-
-/* count(lengths, max_len[, too_long]) -> Histogram | nil, message, code */
-static int pack_count(lua_State *L) {
-    int64_t capacity = lsr_checkrange(L, 2, 1, SR_MAX_LENGTH);
-    sr_long_policy policy = check_policy(L, 3);
-    sr_lengths lengths = lsr_pack_lengths(L, 1);
-    sr_histogram *h = lsr_newbox(L, sizeof *h, HISTOGRAM);
-    return lsr_give(L, sr_histogram_count(h, &lengths, capacity, policy));
-}
-
-static void push_piece_field(lua_State *L, const sr_piece *piece, int64_t n, int field) {
-    lua_createtable(L, n < INT32_MAX ? (int)n : 0, 0);
-    for (int64_t i = 0; i < n; i++) {
-        const sr_piece *p = &piece[i];
-        lua_pushinteger(L, field == 0 ? p->length : field == 1 ? p->uid : p->start);
-        lua_rawseti(L, -2, i + 1);
-    }
-}
-
-/* split(lengths, max_len) -> lengths of the pieces, uids, starts | nil, message, code */
-static int pack_split(lua_State *L) {
-    int64_t n, capacity = lsr_checkrange(L, 2, 1, SR_MAX_LENGTH);
-    sr_lengths lengths = lsr_pack_lengths(L, 1);
-    sr_piece **box = lsr_newbytes(L);
-    sr_status st = sr_lengths_split(box, &n, &lengths, capacity);
-    if (st != SR_OK) return lsr_result(L, st);
-    for (int field = 0; field < 3; field++) push_piece_field(L, *box, n, field);
-    return 3;
-}
-
-/* histogram(counts, max_len[, too_long]) -> Histogram | nil, message, code */
-static int pack_histogram(lua_State *L) {
-    luaL_checktype(L, 1, LUA_TTABLE);
-    int64_t capacity = lsr_checkrange(L, 2, 1, SR_MAX_LENGTH), rows = (int64_t)lua_rawlen(L, 1);
-    sr_long_policy policy = check_policy(L, 3);
-    sr_histogram *h = lsr_newbox(L, sizeof *h, HISTOGRAM);
-    sr_status st = sr_histogram_new(h, capacity);
-    for (int64_t l = 1; l <= rows && st == SR_OK; l++) {
-        int64_t n = lsr_checkelement(L, 1, l, "pack: counts", 0, INT64_MAX);
-        st = sr_histogram_add(h, l, n, policy);
-    }
-    return lsr_give(L, st);
-}
-
-/* load_histogram(path[, max_len[, too_long]]) -> Histogram | nil, message, code */
-static int pack_load_histogram(lua_State *L) {
-    const char *path = luaL_checkstring(L, 1);
-    int64_t capacity = lsr_optrange(L, 2, 0, 1, SR_MAX_LENGTH);
-    sr_long_policy policy = check_policy(L, 3);
-    sr_histogram *h = lsr_newbox(L, sizeof *h, HISTOGRAM);
-    return lsr_give(L, sr_histogram_load(h, path, capacity, policy));
-}
-
-/* histogram:fit(max_len[, too_long]) -> Histogram | nil, message, code */
-static int histogram_fit(lua_State *L) {
-    const sr_histogram *from = lsr_pack_histogram(L, 1);
-    int64_t capacity = lsr_checkrange(L, 2, 1, SR_MAX_LENGTH);
-    sr_long_policy policy = check_policy(L, 3);
-    sr_histogram *h = lsr_newbox(L, sizeof *h, HISTOGRAM);
-    return lsr_give(L, sr_histogram_fit(h, from, capacity, policy));
-}
-
-/* histogram:deal([seed]) -> string: the lengths in random order, 16 bits each */
-static int histogram_deal(lua_State *L) {
-    const sr_histogram *h = lsr_pack_histogram(L, 1);
-    uint64_t seed = (uint64_t)luaL_optinteger(L, 2, 0);
-    uint16_t **box = lsr_newbytes(L);
-    lsr_check(L, sr_histogram_deal(box, h, seed));
-    lua_pushlstring(L, *box != NULL ? (char *)*box : "", (size_t)h->sequences * 2);
-    return 1;
-}
-
-/* histogram:save(path) -> true | nil, message, code */
-static int histogram_save(lua_State *L) {
-    sr_status st = sr_histogram_save(lsr_pack_histogram(L, 1), luaL_checkstring(L, 2));
-    return lsr_done(L, st);
-}
-
-/* histogram:counts() -> { [1] = sequences of 1 token, ... } */
-static int histogram_counts(lua_State *L) {
-    const sr_histogram *h = lsr_pack_histogram(L, 1);
-    lua_createtable(L, h->capacity, 0);
-    for (int32_t l = 1; l <= h->capacity; l++) {
-        lua_pushinteger(L, h->count[l]);
-        lua_rawseti(L, -2, l);
-    }
-    return 1;
-}
-
-/* histogram:info() -> { max_len, sequences, tokens, longer, lost, distinct } */
-static int histogram_info(lua_State *L) {
-    const sr_histogram *h = lsr_pack_histogram(L, 1);
-    int64_t distinct = 0;
-    for (int32_t l = 1; l <= h->capacity; l++) distinct += h->count[l] > 0;
-    lua_createtable(L, 0, 6);
-    lsr_set_integer(L, "max_len", h->capacity);
-    lsr_set_integer(L, "sequences", h->sequences);
-    lsr_set_integer(L, "tokens", h->tokens);
-    lsr_set_integer(L, "longer", h->longer);
-    lsr_set_integer(L, "lost", h->lost);
-    lsr_set_integer(L, "distinct", distinct);
-    return 1;
-}
-
-/* histogram:bounds([max_seqs]) -> { tokens, count, l2 } */
-static int histogram_bounds(lua_State *L) {
-    const sr_histogram *h = lsr_pack_histogram(L, 1);
-    int32_t depth = (int32_t)lsr_optrange(L, 2, 0, 0, INT32_MAX);
-    lua_createtable(L, 0, 3);
-    lsr_set_integer(L, "tokens", sr_bound_tokens(h));
-    lsr_set_integer(L, "count", sr_bound_count(h, depth));
-    lsr_set_integer(L, "l2", sr_bound_l2(h));
-    return 1;
 }
 
 /* ---- plan ---- */
@@ -205,7 +58,7 @@ static int pack_solve(lua_State *L) {
 static int pack_online(lua_State *L) {
     int64_t capacity = lsr_checkrange(L, 2, 1, SR_MAX_LENGTH);
     sr_pack_opts o = lsr_pack_options(L, 3);
-    sr_long_policy policy = check_policy(L, 4);
+    sr_long_policy policy = lsr_pack_policy(L, 4);
     sr_lengths lengths = lsr_pack_lengths(L, 1);
     sr_plan **box = lsr_newbox(L, sizeof *box, PLAN);
     return lsr_give(L,
@@ -312,7 +165,7 @@ static int plan_info(lua_State *L) {
 /* plan:histogram() -> Histogram */
 static int plan_histogram(lua_State *L) {
     const sr_plan *p = lsr_pack_plan(L, 1);
-    sr_histogram *h = lsr_newbox(L, sizeof *h, HISTOGRAM);
+    sr_histogram *h = lsr_pack_new_histogram(L);
     lsr_check(L, sr_histogram_copy(h, &p->histogram));
     return 1;
 }
@@ -353,10 +206,6 @@ static int pack_choose_depth(lua_State *L) {
 
 static const luaL_Reg functions[] = {
     {"solvers", pack_solvers},
-    {"count", pack_count},
-    {"split", pack_split},
-    {"histogram", pack_histogram},
-    {"load_histogram", pack_load_histogram},
     {"solve", pack_solve},
     {"online", pack_online},
     {"plan", pack_plan},
@@ -366,25 +215,16 @@ static const luaL_Reg functions[] = {
     {NULL, NULL},
 };
 
-static const luaL_Reg histogram_methods[] = {
-    {"counts", histogram_counts},
-    {"info", histogram_info},
-    {"bounds", histogram_bounds},
-    {"fit", histogram_fit},
-    {"save", histogram_save},
-    {"deal", histogram_deal},
-    {NULL, NULL},
-};
 static const luaL_Reg plan_methods[] = {
     {"info", plan_info}, {"pattern", plan_pattern}, {"histogram", plan_histogram},
     {"text", plan_text}, {"save", plan_save},       {NULL, NULL},
 };
 int luaopen_seqrun_core_pack(lua_State *L);
 int luaopen_seqrun_core_pack(lua_State *L) {
-    lsr_class(L, HISTOGRAM, histogram_methods, histogram_free);
     lsr_class(L, PLAN, plan_methods, plan_free);
     lsr_class(L, BUILDER, NULL, builder_free);
     luaL_newlib(L, functions);
+    lsr_pack_histograms(L);
     lsr_pack_proofs(L);
     return 1;
 }

@@ -1,4 +1,4 @@
-/* lpack.h - shared by the two files of seqrun.core.pack. */
+/* lpack.h - shared by the three files of seqrun.core.pack. */
 #ifndef LSR_LPACK_H
 #define LSR_LPACK_H
 
@@ -11,9 +11,15 @@
  * which becomes a box on the stack, or a string of 16-bit ones. */
 sr_pack_opts lsr_pack_options(lua_State *L, int arg);
 sr_lengths lsr_pack_lengths(lua_State *L, int arg);
+sr_long_policy lsr_pack_policy(lua_State *L, int arg);
 sr_histogram *lsr_pack_histogram(lua_State *L, int arg);
 sr_plan *lsr_pack_plan(lua_State *L, int arg);
 
+/* Pushes an empty histogram. */
+sr_histogram *lsr_pack_new_histogram(lua_State *L);
+
+/* Adds histograms to the module's table on top of the stack. */
+void lsr_pack_histograms(lua_State *L);
 /* Adds certificates, instances and ranks to the module's table on top of the stack. */
 void lsr_pack_proofs(lua_State *L);
 
