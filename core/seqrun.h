@@ -31,7 +31,10 @@
 #ifndef SR_SEQRUN_H
 #define SR_SEQRUN_H
 
+#include "core/base/directory.h"
+#include "core/base/draft.h"
 #include "core/base/file.h"
+#include "core/base/io.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/permute.h"

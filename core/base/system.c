@@ -16,6 +16,7 @@
 #include <xxhash.h>
 
 #include "core/base/file.h"
+#include "core/base/io.h"
 #include "core/base/mem.h"
 
 static double seconds(clockid_t clock) {

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "core/base/file.h"
+#include "core/base/io.h"
 #include "core/base/mem.h"
 #include "core/base/reader.h"
 #include "core/data/shard_format.h"

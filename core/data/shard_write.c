@@ -1,6 +1,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "core/base/draft.h"
 #include "core/base/file.h"
 #include "core/base/mem.h"
 #include "core/data/shard_format.h"

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/draft.h"
 #include "core/base/file.h"
 #include "core/base/mem.h"
 #include "core/pack/certificate.h"

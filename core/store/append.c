@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "core/base/file.h"
+#include "core/base/io.h"
 #include "core/base/mem.h"
 
 static sr_status open_file(sr_append *a, uint64_t size) {

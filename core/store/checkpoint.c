@@ -11,7 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/directory.h"
+#include "core/base/draft.h"
 #include "core/base/file.h"
+#include "core/base/io.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/store/manifest.h"

@@ -7,7 +7,9 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "core/base/directory.h"
 #include "core/base/file.h"
+#include "core/base/io.h"
 #include "core/base/mem.h"
 
 enum { MAX_NAME = 128, MAX_TEXT = 64 << 20 };

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/file.h"
+#include "core/base/io.h"
 #include "core/base/mem.h"
 #include "core/base/reader.h"
 

@@ -9,7 +9,9 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "core/base/directory.h"
 #include "core/base/file.h"
+#include "core/base/io.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/store/checkpoint.h"

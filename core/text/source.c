@@ -7,7 +7,9 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "core/base/directory.h"
 #include "core/base/file.h"
+#include "core/base/io.h"
 #include "core/base/mem.h"
 #include "core/text/utf8.h"
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "core/base/draft.h"
 #include "core/base/file.h"
 #include "core/base/mem.h"
 #include "core/text/utf8.h"

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/base/file.h"
+#include "core/base/io.h"
 #include "core/base/mem.h"
 #include "lua/bind/lcheck.h"
 #include "lua/bind/lstate.h"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/draft.h"
 #include "core/base/file.h"
 #include "core/base/mem.h"
 #include "core/tensor/backend.h"

@@ -1,5 +1,5 @@
 /* lsys.c - seqrun.core.sys: the clock, the terminal, files and the machine.  Files go through
- * core/base/file.h, so that tests can fail any call. */
+ * core/base/io.h, so that tests can fail any call. */
 #include <errno.h>
 #include <jansson.h>
 #include <limits.h>
@@ -14,6 +14,8 @@
 #include <yaml.h>
 #include <zlib.h>
 
+#include "core/base/directory.h"
+#include "core/base/draft.h"
 #include "core/base/file.h"
 #include "core/base/mem.h"
 #include "core/base/system.h"

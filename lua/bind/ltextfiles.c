@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/file.h"
+#include "core/base/io.h"
 #include "core/base/thread.h"
 #include "core/text/encode.h"
 #include "core/text/sentence.h"

@@ -8,7 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/directory.h"
+#include "core/base/draft.h"
 #include "core/base/file.h"
+#include "core/base/io.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/reader.h"

@@ -3,6 +3,8 @@
  * CRASH_STATES sets the number of power cuts tried at each operation (default 24). */
 #include "tests/support/disk.h"
 
+#include "core/base/directory.h"
+#include "core/base/io.h"
 #include "tests/support/check.h"
 #include "tests/support/saves.h"
 

@@ -2,6 +2,8 @@
  */
 #include <fcntl.h>
 
+#include "core/base/directory.h"
+#include "core/base/file.h"
 #include "core/base/log.h"
 #include "core/store/manifest.h"
 #include "tests/support/check.h"

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/base/file.h"
 #include "tests/support/check.h"
 #include "tests/support/sample.h"
 

@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "core/base/draft.h"
 #include "core/base/file.h"
+#include "core/base/io.h"
 #include "core/base/mem.h"
 #include "tests/support/check.h"
 

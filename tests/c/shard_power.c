@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "core/base/directory.h"
 #include "core/data/shard.h"
 #include "tests/support/check.h"
 #include "tests/support/disk.h"

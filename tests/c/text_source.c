@@ -7,7 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/base/file.h"
+#include "core/base/directory.h"
+#include "core/base/io.h"
 #include "core/base/mem.h"
 #include "core/text/encode.h"
 #include "core/text/sentence.h"

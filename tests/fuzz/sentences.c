@@ -4,7 +4,7 @@
  * than its limit, none is empty or has white space at its ends, and the bytes add up. */
 #include <string.h>
 
-#include "core/base/file.h"
+#include "core/base/io.h"
 #include "core/text/sentence.h"
 #include "tests/support/fuzz.h"
 

@@ -26,7 +26,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/base/file.h"
+#include "core/base/io.h"
 
 enum { DISK_OPS = 20000, DISK_NODES = 4000, DISK_FDS = 1024, DISK_NAMES = 8000, DISK_SECTOR = 512 };
 

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <string.h>
 
+#include "core/base/directory.h"
 #include "core/base/file.h"
 #include "core/base/rng.h"
 #include "tests/support/fuzz.h"

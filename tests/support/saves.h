@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/directory.h"
 #include "core/base/file.h"
 #include "core/base/mem.h"
 #include "core/store/checkpoint.h"

@@ -1,0 +1,37 @@
+/* directory.h - directories: made, listed, synced and removed; and paths into them. */
+#ifndef SR_BASE_DIRECTORY_H
+#define SR_BASE_DIRECTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* fsync of a directory, so that names in it survive a power cut. */
+sr_status sr_file_sync_dir(const char *path);
+
+/* mkdir -p, mode 0777 less the umask. */
+sr_status sr_file_make_dirs(const char *path);
+
+/* "DIRECTORY/NAME", freed by sr_free(). */
+sr_status sr_file_join(char **out, const char *folder, const char *name);
+
+bool sr_file_exists(const char *path);
+bool sr_file_is_dir(const char *path);
+
+/* The names in a directory, sorted by bytes, without "." and ".."; freed by sr_file_list_free(). */
+sr_status sr_file_list(char ***names, size_t *count, const char *path);
+void sr_file_list_free(char **names, size_t count); /* NULL, 0 are allowed */
+
+/* Removes a file, or a directory with its contents.  A symbolic link is removed, never followed;
+ * a path that does not exist is SR_OK.  Stops at the first failure. */
+sr_status sr_file_remove_tree(const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,54 @@
+/* io.h - the system calls that touch storage, and what their errors mean.
+ *
+ * Every such call goes through sr_io_now, a table that tests replace to inject errors, record the
+ * order of writes, or simulate a power cut.
+ */
+#ifndef SR_BASE_IO_H
+#define SR_BASE_IO_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The storage calls; same meaning, arguments and errno as the POSIX ones. */
+typedef struct sr_io {
+    int (*open)(const char *path, int flags, unsigned mode);
+    ssize_t (*pread)(int fd, void *bytes, size_t size, off_t at);
+    ssize_t (*read)(int fd, void *bytes, size_t size);
+    ssize_t (*write)(int fd, const void *bytes, size_t size);
+    int (*fsync)(int fd);
+    int (*close)(int fd);
+    int (*rename)(const char *from, const char *to);
+    int (*exchange)(const char *a, const char *b); /* renameat2(RENAME_EXCHANGE) */
+    int (*mkdir)(const char *path, unsigned mode);
+    int (*unlink)(const char *path);
+    int (*rmdir)(const char *path);
+    int (*fallocate)(int fd, off_t size); /* fallocate(fd, 0, 0, size) */
+    int (*ftruncate)(int fd, off_t size);
+    int (*flock)(int fd, int operation);
+    int (*space)(const char *path, uint64_t *bytes); /* free bytes of the file system */
+} sr_io;
+
+/* The table in force; tests assign to its members and restore them. */
+extern sr_io sr_io_now;
+
+/* open() with O_CLOEXEC, again after EINTR; -1 and errno on failure. */
+int sr_io_open(const char *path, int flags, unsigned mode);
+
+/* The status of a failed call, from errno: "PATH: cannot VERB: reason; the way out". */
+sr_status sr_io_failed(const char *verb, const char *path);
+
+/* The same for a file that could not be created: if its directory is missing, that is an error of
+ * storage (SR_EIO), not of the input. */
+sr_status sr_io_failed_to_create(const char *verb, const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
