@@ -21,16 +21,7 @@ end
 
 setup(function()
   assert(sys.make_dirs(folder))
-  local lines = {}
-  for i = 1, 900 do
-    lines[i] = ("Number %d came %s to the house of number %d."):format(i, ("very "):rep(i % 11), i % 37)
-    if i % 5 == 0 then lines[i] = lines[i] .. "\n" end
-  end
-  assert(sys.write_file(folder .. "/text.txt", table.concat(lines, "\n")))
-  assert(sr.data.prepare {
-    inputs = folder .. "/text.txt", out = folder .. "/x.sqr", vocab = { size = 300 }, threads = 1,
-  })
-  corpus = assert(sr.data.open(folder .. "/x.sqr", { held = 0 }))
+  corpus = require("tests.support.numbers").corpus(folder, 900, 0)
   write_examples(folder .. "/fixed.sqr", corpus:vocab())
   fixed = assert(sr.data.open(folder .. "/fixed.sqr", { held = 0 }))
 end)

@@ -11,16 +11,7 @@ local corpus, bert
 
 setup(function()
   assert(sys.make_dirs(folder))
-  local lines = {}
-  for i = 1, 120 do
-    lines[i] = ("Number %d came %s to the house of number %d."):format(i, ("very "):rep(i % 11), i % 37)
-    if i % 5 == 0 then lines[i] = lines[i] .. "\n" end
-  end
-  assert(sys.write_file(folder .. "/text.txt", table.concat(lines, "\n")))
-  assert(sr.data.prepare {
-    inputs = folder .. "/text.txt", out = folder .. "/x.sqr", vocab = { size = 300 }, threads = 1,
-  })
-  corpus = assert(sr.data.open(folder .. "/x.sqr", { held = 0 }))
+  corpus = require("tests.support.numbers").corpus(folder, 120, 0)
   bert = sr.nn.bert {
     vocab_size = corpus:vocab_size(), hidden_size = 32, intermediate_size = 64, num_hidden_layers = 2,
     num_attention_heads = 2, max_position_embeddings = 64,
