@@ -185,12 +185,6 @@ sr_example sr_example_cut(const sr_example *e, int32_t limit) {
     return cut;
 }
 
-sr_status sr_examples_lengths(uint16_t **out, const sr_examples *t) {
-    SR_TRY(sr_new(out, t->count));
-    for (int64_t i = 0; i < t->count; i++) (*out)[i] = (uint16_t)sr_example_length(&t->example[i]);
-    return SR_OK;
-}
-
 int32_t sr_example_place(const sr_example *e, uint64_t token) {
     uint64_t a = sr_example_a(e), b = sr_example_b(e);
     if (token >= a && token - a < e->a_tokens) return (int32_t)(token - a) + 1;

@@ -90,9 +90,6 @@ static inline int32_t sr_example_length(const sr_example *e) {
  * [CLS] and [SEP] included: the longer segment loses tokens from its end. */
 sr_example sr_example_cut(const sr_example *e, int32_t limit);
 
-/* The lengths by uid, freed by sr_free(): the input of a histogram and a packing. */
-sr_status sr_examples_lengths(uint16_t **out, const sr_examples *t);
-
 /* The position of token `token` of the column `ids` in an example, [CLS] is 0; -1 if it is
  * not in it: cut off, or in another piece. */
 int32_t sr_example_place(const sr_example *e, uint64_t token);

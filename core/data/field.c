@@ -19,7 +19,8 @@ static bool read_size(uint32_t *size, const char *text) {
     return *end == '\0' && k <= SR_FIELD_SIZE;
 }
 
-sr_status sr_field_shape(bool *per_token, uint32_t *size, const char *text) {
+/* Parses the shape in a metadata value.  SR_EDATA if it is invalid. */
+static sr_status read_shape(bool *per_token, uint32_t *size, const char *text) {
     size_t word = strcspn(text, " ");
     *per_token = word == 5 && memcmp(text, "token", 5) == 0;
     bool known = *per_token || (word == 7 && memcmp(text, "example", 7) == 0);
@@ -79,7 +80,7 @@ static sr_status open_field(sr_fields *all, sr_shard *s, const sr_column *c, con
                             uint64_t units, uint64_t tokens) {
     sr_field *f = &all->field[all->count];
     *f = (sr_field){.column = c};
-    if (sr_field_shape(&f->per_token, &f->size, shape) != SR_OK) {
+    if (read_shape(&f->per_token, &f->size, shape) != SR_OK) {
         char why[200];
         snprintf(why, sizeof why, "%s", sr_message());
         return sr_fail(SR_EDATA, "%s: column '%s': %s", sr_shard_path(s), c->name, why);

@@ -40,9 +40,6 @@ typedef struct sr_fields {
     int count;
 } sr_fields;
 
-/* Parses the shape in a metadata value.  SR_EDATA if it is invalid. */
-sr_status sr_field_shape(bool *per_token, uint32_t *size, const char *text);
-
 /* Finds the fields of a data set of `units` examples and `tokens` tokens.  SR_EDATA names the file
  * and the column: an unknown shape or type, counts that do not add up. */
 sr_status sr_fields_open(sr_fields *out, sr_shard *s, uint64_t units, uint64_t tokens);
