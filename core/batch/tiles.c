@@ -1,0 +1,210 @@
+#include "core/batch/tiles.h"
+
+#include <stdlib.h>
+
+#include "core/base/mem.h"
+
+enum { CLASSES = SR_GROUP_LIMIT / SR_STRIP_ROWS }; /* of short sequences, by their strips */
+
+static int32_t least(int32_t a, int32_t b) {
+    return a < b ? a : b;
+}
+
+static int32_t pieces(int32_t n, int32_t size) {
+    return (n + size - 1) / size;
+}
+
+static bool is_long(const sr_layout *l, int32_t s) {
+    return l->len[s] > SR_GROUP_LIMIT;
+}
+
+/* ---- long sequences -------------------------------------------------------------------------- */
+
+/* The sequence's rows from .. from + rows - 1 against all its keys. */
+static void add_rows(sr_tiles *t, sr_tile_run *run, const sr_layout *l, int32_t s, int32_t from,
+                     int32_t rows) {
+    int32_t n = l->len[s];
+    sr_tile *tile = &t->tile[t->count++];
+    run->count++;
+    tile->rows = rows;
+    tile->keys = n;
+    tile->key_row = l->start[s];
+    tile->cost = pieces(rows, SR_STRIP_ROWS) * pieces(n, SR_STRIP_ROWS);
+    tile->strip[0] = (sr_strip){.row = l->start[s] + from,
+                                .position = from,
+                                .rows = least(rows, SR_STRIP_ROWS),
+                                .key_end = n,
+                                .uid = l->uid[s],
+                                .epoch = l->epoch[s],
+                                .sequence = s};
+}
+
+/* Rows 0 .. to - 1 in tiles of `size`. */
+static void add_tiles(sr_tiles *t, sr_tile_run *run, const sr_layout *l, int32_t s, int32_t from,
+                      int32_t to, int32_t size) {
+    for (int32_t i = from; i < to; i += size) add_rows(t, run, l, s, i, least(size, to - i));
+}
+
+/* The rows of a sequence of n that wide tiles take: the last of them must be more than half full.
+ */
+static int32_t wide_rows(int32_t n) {
+    return n % SR_TILE_WIDE > SR_TILE_ROWS ? n : n - n % SR_TILE_WIDE;
+}
+
+typedef void (*cutter)(sr_tiles *t, sr_tile_run *run, const sr_layout *l, int32_t s);
+
+static void cut_wide(sr_tiles *t, sr_tile_run *run, const sr_layout *l, int32_t s) {
+    add_tiles(t, run, l, s, 0, wide_rows(l->len[s]), SR_TILE_WIDE);
+}
+
+static void cut_narrow(sr_tiles *t, sr_tile_run *run, const sr_layout *l, int32_t s) {
+    add_tiles(t, run, l, s, wide_rows(l->len[s]), l->len[s], SR_TILE_ROWS);
+}
+
+static void cut_blocks(sr_tiles *t, sr_tile_run *run, const sr_layout *l, int32_t s) {
+    add_tiles(t, run, l, s, 0, l->len[s], SR_TILE_ROWS);
+}
+
+static void cut_owner(sr_tiles *t, sr_tile_run *run, const sr_layout *l, int32_t s) {
+    add_rows(t, run, l, s, 0, l->len[s]);
+}
+
+static sr_tile_run cut(sr_tiles *t, const sr_layout *l, cutter each) {
+    sr_tile_run run = {.first = t->count};
+    for (int32_t i = 0; i < l->sequences && is_long(l, l->longest_first[i]); i++)
+        each(t, &run, l, l->longest_first[i]);
+    return run;
+}
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+/* Adds the strips of a short sequence to a group, from its strip `at` on. */
+static void join(sr_tile *tile, int32_t at, const sr_layout *l, int32_t s) {
+    int32_t n = l->len[s], strips = pieces(n, SR_STRIP_ROWS), begin = at * SR_STRIP_ROWS;
+    for (int32_t i = 0; i < strips; i++)
+        tile->strip[at + i] = (sr_strip){.row = l->start[s] + i * SR_STRIP_ROWS,
+                                         .position = i * SR_STRIP_ROWS,
+                                         .rows = least(SR_STRIP_ROWS, n - i * SR_STRIP_ROWS),
+                                         .key_begin = begin,
+                                         .key_end = begin + n,
+                                         .uid = l->uid[s],
+                                         .epoch = l->epoch[s],
+                                         .sequence = s};
+    tile->cost += strips * strips;
+}
+
+/* Short sequences by number of strips, in the order of the buffer. */
+typedef struct shelf {
+    int32_t *sequence, count, next;
+} shelf;
+
+/* Fills groups with what fits, the largest first: 3 + 1, 2 + 2, 2 + 1 + 1, 1 + 1 + 1 + 1 strips. */
+static sr_tile_run group(sr_tiles *t, const sr_layout *l, shelf shelves[CLASSES]) {
+    sr_tile_run run = {.first = t->count};
+    for (int32_t largest = CLASSES; largest > 0; largest--) {
+        while (shelves[largest - 1].next < shelves[largest - 1].count) {
+            sr_tile *tile = &t->tile[t->count++];
+            *tile = (sr_tile){.rows = SR_TILE_ROWS, .keys = SR_TILE_ROWS, .key_row = -1};
+            for (int32_t i = 0; i < SR_TILE_STRIPS; i++) tile->strip[i].sequence = -1;
+            run.count++;
+            int32_t at = 0;
+            for (int32_t strips = largest; strips > 0; strips--) {
+                shelf *from = &shelves[strips - 1];
+                for (; at + strips <= SR_TILE_STRIPS && from->next < from->count; at += strips)
+                    join(tile, at, l, from->sequence[from->next++]);
+            }
+        }
+    }
+    return run;
+}
+
+/* *block holds the shelves' lists and is freed by the caller. */
+static sr_status shelve(int32_t **block, shelf shelves[CLASSES], const sr_layout *l) {
+    int64_t n = l->sequences;
+    SR_TRY(sr_new(block, CLASSES * n + 1));
+    for (int i = 0; i < CLASSES; i++) shelves[i] = (shelf){.sequence = *block + i * n};
+    for (int32_t s = 0; s < n; s++) {
+        if (is_long(l, s)) continue;
+        shelf *to = &shelves[pieces(l->len[s], SR_STRIP_ROWS) - 1];
+        to->sequence[to->count++] = s;
+    }
+    return SR_OK;
+}
+
+/* ---- the list -------------------------------------------------------------------------------- */
+
+static int by_cost(const void *left, const void *right) {
+    const sr_tile *a = left, *b = right;
+    if (a->cost != b->cost) return a->cost > b->cost ? -1 : 1;
+    return (a->strip[0].row > b->strip[0].row) - (a->strip[0].row < b->strip[0].row);
+}
+
+static void sort(sr_tiles *t, sr_tile_run run) {
+    if (run.count > 1) qsort(t->tile + run.first, (size_t)run.count, sizeof *t->tile, by_cost);
+}
+
+/* An upper bound of the number of tiles. */
+static int64_t room(const sr_layout *l) {
+    int64_t n = 1;
+    for (int32_t s = 0; s < l->sequences; s++)
+        n += is_long(l, s)
+                 ? 1 + pieces(l->len[s], SR_TILE_WIDE) + 1 + pieces(l->len[s], SR_TILE_ROWS)
+                 : 1;
+    return n;
+}
+
+static sr_status find_slack(sr_tiles *t, const sr_layout *l) {
+    SR_TRY(sr_new(&t->slack, l->rows - l->tokens + 1));
+    for (int32_t r = 0; r < l->rows; r++)
+        if (l->owner[r] < 0) t->slack[t->slack_count++] = r;
+    return SR_OK;
+}
+
+static sr_status fill(sr_tiles *t, const sr_layout *l) {
+    SR_TRY(sr_new(&t->tile, room(l)));
+    SR_TRY(find_slack(t, l));
+    int32_t *block;
+    shelf shelves[CLASSES];
+    SR_TRY(shelve(&block, shelves, l));
+    t->wide = cut(t, l, cut_wide);
+    t->narrow = cut(t, l, cut_narrow);
+    t->blocks = cut(t, l, cut_blocks);
+    t->owners = cut(t, l, cut_owner);
+    t->groups = group(t, l, shelves);
+    sr_free(block);
+    sort(t, t->wide);
+    sort(t, t->narrow);
+    sort(t, t->groups);
+    return SR_OK;
+}
+
+sr_status sr_tiles_new(sr_tiles **out, const sr_layout *layout) {
+    SR_TRY(sr_new(out, 1));
+    sr_status st = fill(*out, layout);
+    if (st == SR_OK) return SR_OK;
+    sr_tiles_free(*out);
+    *out = NULL;
+    return st;
+}
+
+void sr_tiles_free(sr_tiles *tiles) {
+    if (tiles == NULL) return;
+    sr_free(tiles->tile);
+    sr_free(tiles->slack);
+    sr_free(tiles);
+}
+
+int32_t sr_tiles_split(int32_t *blocks, const sr_tiles *tiles, int heads, int slots) {
+    const sr_tile *owner = tiles->tile + tiles->owners.first;
+    const sr_tile *last = tiles->tile + tiles->groups.first;
+    int64_t total = 0;
+    int32_t split = 0;
+    for (int32_t i = 0; i < tiles->owners.count; i++) total += owner[i].cost;
+    for (int32_t i = 0; i < tiles->groups.count; i++) total += last[i].cost;
+    *blocks = 0;
+    for (; split < tiles->owners.count && owner[split].rows > SR_TILE_ROWS &&
+           2 * (int64_t)owner[split].cost * slots > total * heads;
+         split++)
+        *blocks += pieces(owner[split].rows, SR_TILE_ROWS);
+    return split;
+}

@@ -1,0 +1,214 @@
+/* Tiles of attention: every row once, every key range right, groups full, falling cost. */
+#include "core/batch/tiles.h"
+
+#include <stdlib.h>
+
+#include "core/base/mem.h"
+#include "core/base/rng.h"
+#include "tests/support/check.h"
+
+enum { SETS = 10000, MOST = 64 };
+
+/* A length set: some are sentences, some long, some all equal, some have gaps. */
+static sr_layout *draw(uint32_t set) {
+    int32_t len[MOST], start[MOST], at = 0;
+    uint32_t uid[MOST], epoch[MOST];
+    sr_u32x4 head = sr_philox((sr_u32x4){{set, 0, 1, 0}}, 5, SR_ROUNDS_DATA);
+    int32_t n = (int32_t)sr_below(head.w[0], MOST + 1);
+    uint32_t top = (uint32_t[]){16, 48, 64, 130, 520, 2100}[set % 6];
+    for (int32_t s = 0; s < n; s++) {
+        sr_u32x4 w = sr_philox((sr_u32x4){{set, (uint32_t)s, 2, 0}}, 5, SR_ROUNDS_DATA);
+        len[s] = 1 + (int32_t)sr_below(set % 5 == 0 ? head.w[1] : w.w[0], top);
+        at += set % 3 == 0 ? (int32_t)sr_below(w.w[1], 20) : 0;
+        start[s] = at;
+        at += len[s];
+        uid[s] = w.w[2], epoch[s] = w.w[3];
+    }
+    sr_layout *l = NULL;
+    CHECK_OK(sr_layout_new(&l, n, start, len, uid, epoch, (at + 127) / 128 * 128, 1));
+    return l;
+}
+
+/* One row of a strip, against what the layout says. */
+static bool is_right(const sr_layout *l, const sr_tile *tile, const sr_strip *s, int32_t i) {
+    int32_t owner = l->owner[s->row + i];
+    if (owner != s->sequence || l->position[s->row + i] != s->position + i) return false;
+    if (l->uid[owner] != s->uid || l->epoch[owner] != s->epoch) return false;
+    if (s->key_end - s->key_begin != l->len[owner]) return false;
+    if (tile->key_row >= 0) /* column c is row key_row + c */
+        return tile->key_row + s->key_begin == l->start[owner] && tile->keys == l->len[owner];
+    for (int32_t c = s->key_begin; c < s->key_end; c++) { /* column c is a row of a strip */
+        const sr_strip *key = &tile->strip[c / SR_STRIP_ROWS];
+        if (c % SR_STRIP_ROWS >= key->rows) return false;
+        if (key->row + c % SR_STRIP_ROWS != l->start[owner] + c - s->key_begin) return false;
+    }
+    return tile->keys == SR_TILE_ROWS;
+}
+
+/* The strip of a tile, as kernels derive it. */
+static sr_strip strip_of(const sr_tile *tile, int32_t i) {
+    if (tile->key_row < 0) return tile->strip[i];
+    sr_strip s = tile->strip[0];
+    int32_t left = tile->rows - i * SR_STRIP_ROWS;
+    s.row += i * SR_STRIP_ROWS, s.position += i * SR_STRIP_ROWS;
+    s.rows = left < SR_STRIP_ROWS ? left : SR_STRIP_ROWS;
+    return s;
+}
+
+/* Marks the rows of a run; false on a wrong strip, a row seen twice or a cost that rises. */
+static bool mark(uint8_t *seen, const sr_layout *l, const sr_tiles *t, sr_tile_run run,
+                 int32_t most, bool sorted) {
+    for (int32_t i = run.first; i < run.first + run.count; i++) {
+        const sr_tile *tile = &t->tile[i];
+        if (tile->rows < 1 || tile->rows > most) return false;
+        if (sorted && i > run.first && tile->cost > tile[-1].cost) return false;
+        for (int32_t k = 0; k * SR_STRIP_ROWS < tile->rows; k++) {
+            sr_strip s = strip_of(tile, k);
+            if (s.rows == 0 && (tile->key_row >= 0 || s.sequence != -1)) return false;
+            for (int32_t r = 0; r < s.rows; r++)
+                if (!is_right(l, tile, &s, r) || seen[s.row + r]++ > 0) return false;
+        }
+    }
+    return true;
+}
+
+static bool all_seen(const uint8_t *seen, const sr_layout *l, int32_t from, int32_t to) {
+    for (int64_t r = 0; r < l->rows; r++) {
+        int32_t n = l->owner[r] < 0 ? 0 : l->len[l->owner[r]];
+        if (seen[r] != (n >= from && n <= to)) return false;
+    }
+    return true;
+}
+
+/* The runs in `runs` hold every row of sequences of from .. to rows exactly once. */
+static bool covers(const sr_layout *l, const sr_tiles *t, const sr_tile_run *runs, int count,
+                   int32_t from, int32_t to, int32_t most) {
+    uint8_t *seen = NULL;
+    CHECK_OK(sr_new(&seen, l->rows + 1));
+    bool right = true;
+    for (int i = 0; i < count; i++)
+        right = right && mark(seen, l, t, runs[i], most, runs[i].first != t->blocks.first);
+    right = right && all_seen(seen, l, from, to);
+    sr_free(seen);
+    return right;
+}
+
+static bool slack_is_right(const sr_layout *l, const sr_tiles *t) {
+    int32_t n = 0;
+    for (int32_t r = 0; r < l->rows; r++)
+        if (l->owner[r] < 0 && (n >= t->slack_count || t->slack[n++] != r)) return false;
+    return n == t->slack_count;
+}
+
+/* No arrangement needs fewer groups: 3s stand alone, the rest is filled. */
+static int32_t fewest_groups(const sr_layout *l) {
+    int32_t count[4] = {0};
+    for (int32_t s = 0; s < l->sequences; s++)
+        if (l->len[s] <= SR_GROUP_LIMIT) count[(l->len[s] + 15) / 16]++;
+    int32_t ones = count[1] > count[3] ? count[1] - count[3] : 0;
+    return count[3] + (2 * count[2] + ones + 3) / 4;
+}
+
+static bool owners_hold_blocks(const sr_tiles *t) {
+    int32_t at = t->blocks.first;
+    for (int32_t i = 0; i < t->owners.count; i++) {
+        const sr_tile *owner = &t->tile[t->owners.first + i];
+        for (int32_t r = 0; r < owner->rows; r += SR_TILE_ROWS, at++)
+            if (t->tile[at].key_row != owner->key_row || t->tile[at].strip[0].position != r)
+                return false;
+    }
+    return at == t->blocks.first + t->blocks.count;
+}
+
+static void check_layout(const sr_layout *l) {
+    sr_tiles *t = NULL;
+    CHECK_OK(sr_tiles_new(&t, l));
+    sr_tile_run both[] = {t->wide, t->narrow};
+    CHECK(covers(l, t, both, 2, SR_GROUP_LIMIT + 1, INT32_MAX, SR_TILE_WIDE));
+    CHECK(covers(l, t, &t->blocks, 1, SR_GROUP_LIMIT + 1, INT32_MAX, SR_TILE_ROWS));
+    CHECK(covers(l, t, &t->owners, 1, SR_GROUP_LIMIT + 1, INT32_MAX, INT32_MAX));
+    CHECK(covers(l, t, &t->groups, 1, 1, SR_GROUP_LIMIT, SR_TILE_ROWS));
+    CHECK(t->groups.count == fewest_groups(l));
+    CHECK(owners_hold_blocks(t));
+    CHECK(slack_is_right(l, t));
+    CHECK(t->count == t->groups.first + t->groups.count);
+    for (int32_t i = 0; i < t->wide.count; i++)
+        if (t->tile[t->wide.first + i].rows <= SR_TILE_ROWS) CHECK(!"a wide tile is half empty");
+    sr_tiles_free(t);
+}
+
+static void test_random_sets(void) {
+    for (uint32_t set = 0; set < SETS; set++) {
+        sr_layout *l = draw(set);
+        check_layout(l);
+        sr_layout_release(l);
+    }
+}
+
+static sr_tiles *tiles_of(int32_t n, const int32_t *len) {
+    sr_layout *l = NULL;
+    sr_tiles *t = NULL;
+    CHECK_OK(sr_layout_new(&l, n, NULL, len, NULL, NULL, 0, 1));
+    CHECK_OK(sr_tiles_new(&t, l));
+    sr_layout_release(l);
+    return t;
+}
+
+static void test_lengths(void) {
+    struct {
+        int32_t len, wide, narrow, blocks, groups;
+    } want[] = {{1, 0, 0, 0, 1},   {16, 0, 0, 0, 1},  {48, 0, 0, 0, 1},  {49, 0, 1, 1, 0},
+                {64, 0, 1, 1, 0},  {65, 1, 0, 2, 0},  {128, 1, 0, 2, 0}, {129, 1, 1, 3, 0},
+                {192, 1, 1, 3, 0}, {193, 2, 0, 4, 0}, {512, 4, 0, 8, 0}, {8192, 64, 0, 128, 0}};
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        sr_tiles *t = tiles_of(1, &want[i].len);
+        CHECK(t->wide.count == want[i].wide && t->narrow.count == want[i].narrow);
+        CHECK(t->blocks.count == want[i].blocks && t->groups.count == want[i].groups);
+        CHECK(t->owners.count == (want[i].blocks > 0));
+        sr_tiles_free(t);
+    }
+    sr_tiles *none = tiles_of(0, NULL);
+    CHECK(none->count == 0 && none->slack_count == 0);
+    sr_tiles_free(none);
+}
+
+static void test_split(void) {
+    int32_t len[40], blocks;
+    for (int i = 0; i < 40; i++) len[i] = 512;
+    sr_tiles *even = tiles_of(40, len);
+    CHECK(sr_tiles_split(&blocks, even, 16, 264) == 0 && blocks == 0);
+    CHECK(sr_tiles_split(&blocks, even, 1, 264) == 40 && blocks == 320);
+    sr_tiles_free(even);
+    len[7] = 2048; /* only this one is in the way of the others */
+    sr_tiles *one = tiles_of(40, len);
+    CHECK(sr_tiles_split(&blocks, one, 16, 264) == 1 && blocks == 32);
+    sr_tiles_free(one);
+    int32_t small[2] = {64, 20}; /* a block cannot be split */
+    sr_tiles *tiny = tiles_of(2, small);
+    CHECK(sr_tiles_split(&blocks, tiny, 1, 264) == 0 && blocks == 0);
+    sr_tiles_free(tiny);
+}
+
+static void test_memory(void) {
+    sr_layout *l = draw(5);
+    int64_t before = sr_mem_live();
+    sr_tiles *t = NULL;
+    sr_status st = SR_ENOMEM;
+    for (int64_t n = 1; st != SR_OK; n++) {
+        sr_mem_fail_at(n, false);
+        st = sr_tiles_new(&t, l);
+        sr_mem_fail_at(0, false);
+        CHECK(st == SR_OK || (st == SR_ENOMEM && t == NULL && sr_mem_live() == before));
+    }
+    sr_tiles_free(t);
+    CHECK(sr_mem_live() == before);
+    sr_layout_release(l);
+}
+
+int main(void) {
+    test_random_sets();
+    test_lengths();
+    test_split();
+    test_memory();
+    return CHECK_DONE();
+}
