@@ -10,6 +10,8 @@ DESTDIR ?=
 OPT     ?= -O2
 SAN     ?= 0
 CUDA    ?= 1
+NVCC    ?= $(call once,NVCC,$(firstword $(wildcard $(CUDA_HOME:%=%/bin/nvcc)) $(shell command -v nvcc) \
+            $(wildcard /usr/local/cuda/bin/nvcc /usr/local/cuda-*/bin/nvcc)))
 VERSION  = 0.1.0
 
 # The dependencies, as named by Debian 12.
@@ -57,6 +59,11 @@ ISA_avx2   = -DSR_ISA=avx2 -mavx2 -mfma -mf16c
 ISA_avx512 = -DSR_ISA=avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi -mfma -mf16c \
              -mprefer-vector-width=512
 
+# Plug-ins of the program: seqrun_NAME.so.
+CUDASRC = $(wildcard kernels/cuda/*.cu)
+NO_CUDA = $(if $(filter 0,$(CUDA)),make CUDA=0,$(if $(NVCC),$(if $(CUDASRC),,no kernels),nvcc was not found))
+PLUGINS = $(if $(NO_CUDA),,cuda)
+
 obj     = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 SIMDOBJ = $(foreach i,$(ISA),$(patsubst %.c,$(BUILD)/obj/%.$(i).o,$(SIMD)))
 TESTS   = $(patsubst tests/c/%.c,$(BUILD)/tests/%,$(CTESTS)) \
@@ -68,11 +75,11 @@ say     = $(if $(V),,@echo "  $(1)";)
 jobs    = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 
 # ---- build -------------------------------------------------------------------------------------------
-all: $(BUILD)/seqrun ## build the program and report which optional parts were found
+all: $(BUILD)/seqrun $(PLUGINS:%=$(BUILD)/seqrun_%.so) ## build the program and report which optional parts were found
 
 $(BUILD)/seqrun: $(call obj,$(BIND)) $(BUILD)/libseqrun.a
 	$(call say,link $@)$(CC) $(LDFLAGS) -o $@ $(call obj,$(BIND)) $(BUILD)/libseqrun.a $(LDLIBS)
-	@CUDA=$(CUDA) sh .make/summary.sh $@
+	@NVCC="$(NVCC)" NO_CUDA="$(NO_CUDA)" sh .make/summary.sh $@
 
 $(BUILD)/libseqrun.a: $(call obj,$(CORE)) $(SIMDOBJ)
 	@rm -f $@
@@ -87,12 +94,19 @@ $(BUILD)/version.h: FORCE
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 $(BUILD)/obj/lua/bind/lsys.o: $(BUILD)/version.h
 
+# The plug-ins of this build, and why CUDA is not among them; rewritten only when they change.
+$(BUILD)/plugins.h: FORCE
+	@mkdir -p $(@D)
+	@{ echo '#define SR_PLUGINS " $(strip $(PLUGINS)) "'; echo '#define SR_WITHOUT_CUDA "$(NO_CUDA)"'; } > $@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+$(BUILD)/obj/lua/bind/ldevicefind.o $(BUILD)/obj/lua/bind/lsys.o: $(BUILD)/plugins.h
+
 # Every object is rebuilt when the flags change.
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(CC) $(CFLAGS) $(LDFLAGS)' > $@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
-$(BUILD)/obj/lua/bind/lsys.o: CFLAGS += -I$(BUILD)
+$(BUILD)/obj/lua/bind/lsys.o $(BUILD)/obj/lua/bind/ldevicefind.o: CFLAGS += -I$(BUILD)
 
 # Local variables are zero-initialised, except in kernels, whose large stack buffers are always filled.
 $(BUILD)/obj/core/%.o $(BUILD)/obj/lua/%.o: CFLAGS += $(AUTO_INIT)
@@ -108,6 +122,26 @@ $(BUILD)/obj/%.$(1).o: %.c $(BUILD)/flags
 endef
 $(foreach i,$(ISA),$(eval $(call isa_rule,$(i))))
 
+# ---- CUDA --------------------------------------------------------------------------------------------
+# Code for A100 (sm_80) and H100 (sm_90a), and PTX for what comes later.  The runtime is linked in, and
+# cuBLASLt is loaded on first use, so the plug-in loads on a machine without a driver.
+ARCH      = -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a \
+            -gencode arch=compute_80,code=compute_80
+NVCCFLAGS = -std=c++17 -O3 -g -I. --cudart static $(ARCH) -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-Wall
+CUDAOBJ   = $(patsubst %.cu,$(BUILD)/obj/%.cuda.o,$(CUDASRC))
+
+$(BUILD)/obj/%.cuda.o: %.cu $(BUILD)/cuda_flags
+	@mkdir -p $(@D)
+	$(call say,nvcc $<)$(NVCC) $(NVCCFLAGS) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
+
+$(BUILD)/seqrun_cuda.so: $(CUDAOBJ)
+	$(call say,link $@)$(NVCC) -shared --cudart static -Xlinker --exclude-libs,ALL,-z,relro,-z,now -o $@ $^ -ldl -lpthread
+
+$(BUILD)/cuda_flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(NVCC) $(NVCCFLAGS)' > $@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
 # ---- tests -------------------------------------------------------------------------------------------
 # Each tests/c/NAME.c is a program that exits with 0 if all checks pass.
 $(BUILD)/tests/%: tests/c/%.c $(BUILD)/libseqrun.a
@@ -115,7 +149,7 @@ $(BUILD)/tests/%: tests/c/%.c $(BUILD)/libseqrun.a
 	$(call say,cc $<)$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(BUILD)/libseqrun.a $(LDLIBS)
 
 # Plug-ins that tests load: each links nothing of the program, which gives it what it calls.
-PLUGINS = $(patsubst %,$(BUILD)/tests/%.so,late odd)
+TEST_PLUGINS = $(patsubst %,$(BUILD)/tests/%.so,late odd)
 $(BUILD)/tests/%.so: tests/support/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,cc $<)$(CC) $(filter-out -fPIE,$(CFLAGS)) -fPIC -shared -MMD -MP -o $@ $<
@@ -127,7 +161,7 @@ $(BUILD)/tests/fuzz-%: tests/fuzz/%.c $(REPLAY) $(BUILD)/libseqrun.a
 	@mkdir -p $(@D)
 	$(call say,cc $<)$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(REPLAY) $(BUILD)/libseqrun.a $(LDLIBS)
 
-ctests: $(TESTS) $(PLUGINS)
+ctests: $(TESTS) $(TEST_PLUGINS)
 
 test: deps test-deps ## install dependencies, build, run all tests (SAN=1: with sanitizers)
 	@$(MAKE) --no-print-directory $(jobs) all ctests
@@ -173,12 +207,14 @@ compdb: ## write compile_commands.json for editors and clang-tidy
 
 # ---- install -----------------------------------------------------------------------------------------
 INCLUDE = $(DESTDIR)$(PREFIX)/include/seqrun
+LIB   = $(DESTDIR)$(PREFIX)/lib/seqrun
 SHARE = $(DESTDIR)$(PREFIX)/share/seqrun
 DOC   = $(DESTDIR)$(PREFIX)/share/doc/seqrun
 MAN   = $(DESTDIR)$(PREFIX)/share/man/man1
 
 install: all ## install the program, its Lua files, recipes and headers under PREFIX
 	install -D -m 755 $(BUILD)/seqrun $(DESTDIR)$(PREFIX)/bin/seqrun
+	@for p in $(PLUGINS); do install -D -m 755 $(BUILD)/seqrun_$$p.so $(LIB)/seqrun_$$p.so; done
 	@find lua/seqrun $(wildcard recipes) -type f ! -name '*.o' -exec install -D -m 644 {} $(SHARE)/{} \;
 	@for f in $(wildcard core/*.h core/*/*.h); do install -D -m 644 $$f $(INCLUDE)/$$f; done
 	@for f in README.md LICENSE $(wildcard docs/*.md); do install -D -m 644 $$f $(DOC)/$$(basename $$f); done
@@ -186,7 +222,7 @@ install: all ## install the program, its Lua files, recipes and headers under PR
 
 uninstall: ## remove the installed files
 	rm -f $(DESTDIR)$(PREFIX)/bin/seqrun $(MAN)/seqrun.1
-	rm -rf $(SHARE) $(DOC) $(INCLUDE)
+	rm -rf $(SHARE) $(DOC) $(INCLUDE) $(LIB)
 
 clean: ## remove all build outputs
 	rm -rf $(BUILD) $(BUILD)-san build-fuzz build-lint compile_commands.json

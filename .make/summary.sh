@@ -7,19 +7,12 @@ echo "$program:"
 found cpu yes "$(nproc) processors$(for f in avx2 avx512f avx512_bf16 amx_bf16; do
     grep -qw "$f" /proc/cpuinfo 2>/dev/null && printf ', %s' "$f"; done); kernels choose at run time"
 
-nvcc=
-for candidate in "${CUDA_HOME:+$CUDA_HOME/bin/nvcc}" "$(command -v nvcc)" /usr/local/cuda/bin/nvcc \
-    /usr/local/cuda-*/bin/nvcc; do
-    [ -n "$candidate" ] && [ -x "$candidate" ] && nvcc=$candidate && break
-done
-if [ "${CUDA:-1}" = 0 ]; then
-    found cuda no "disabled by CUDA=0; everything runs on the CPU"
-elif [ -n "$nvcc" ]; then
-    release=$("$nvcc" --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p')
-    found cuda no "found nvcc ${release:-of unknown release} at $nvcc, but this version has no CUDA kernels yet"
-else
-    found cuda no "no nvcc in CUDA_HOME, PATH or /usr/local/cuda; install CUDA 13 and set CUDA_HOME"
-fi
+case ${NO_CUDA:-} in
+"") found cuda yes "$($NVCC --version | sed -n 's/.*release \([0-9.]*\).*/nvcc \1/p') at ${NVCC##* }; A100, H100 and later" ;;
+"make CUDA=0") found cuda no "disabled by CUDA=0; everything runs on the CPU" ;;
+nvcc*) found cuda no "no nvcc in CUDA_HOME, PATH or /usr/local/cuda; install CUDA 13 and set CUDA_HOME" ;;
+*) found cuda no "$NO_CUDA" ;;
+esac
 
 header() { # PART FILE... -- HOW TO INSTALL IT
     part=$1 where=

@@ -166,9 +166,18 @@ static inline double sr_step_correction(double beta, double applied) {
     return 1.0 - pow(beta, applied + 1.0);
 }
 
+/* A device as `describe` reports it; strings are "" and numbers 0 where unknown. */
+typedef struct sr_device_facts {
+    char model[128]; /* "NVIDIA H100 80GB HBM3" */
+    char arch[16];   /* "sm_90" */
+    char driver[32], runtime[32];
+    int64_t memory, free; /* bytes */
+    char problem[256];    /* why it cannot be opened; "" if it can */
+} sr_device_facts;
+
 /* Incremented with every change of this table, sr_tensor, sr_storage, sr_device, sr_layout,
  * sr_layout_on, sr_weight, sr_host (plugin.h) or sr_comm_engine (comm.h). */
-enum { SR_ABI = 4 };
+enum { SR_ABI = 5 };
 
 struct sr_backend {
     int abi;      /* SR_ABI, */
@@ -176,6 +185,12 @@ struct sr_backend {
     const char *name;
     sr_dtype real;
     bool host; /* its memory is the host's, and calls are done when they return */
+
+    /* ---- devices: both or neither; NULL where there is always one ------------------------- */
+    /* The devices of this kind that the machine has; SR_EDEVICE says why there is none. */
+    sr_status (*count)(int *devices);
+    /* Device `number`, from 0, open or not. */
+    sr_status (*describe)(sr_device_facts *facts, int number);
 
     /* ---- memory -------------------------------------------------------------------------- */
     sr_status (*open)(sr_device *device);                             /* or NULL; sets ->state */

@@ -1,6 +1,8 @@
 #include "core/tensor/device.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/base/mem.h"
 #include "core/tensor/backend.h"
@@ -36,13 +38,35 @@ static sr_status furnish(sr_device *device) {
     return device->backend->open != NULL ? device->backend->open(device) : SR_OK;
 }
 
-sr_status sr_device_open(sr_device **out, const sr_backend *backend, const char *name,
+bool sr_device_parse(char backend[16], int *number, const char *name) {
+    size_t length = strcspn(name, ":");
+    const char *digits = name + length + (name[length] == ':');
+    size_t count = strspn(digits, "0123456789");
+    if (length == 0 || length > 11 || count > 3 || digits[count] != '\0') return false;
+    if (name[length] == ':' && count == 0) return false;
+    memcpy(backend, name, length);
+    backend[length] = '\0';
+    *number = atoi(digits);
+    return true;
+}
+
+static void set_name(sr_device *device) {
+    const char *name = device->backend->name;
+    if (device->number == 0)
+        snprintf(device->name, sizeof device->name, "%.15s", name);
+    else
+        snprintf(device->name, sizeof device->name, "%.11s:%u", name,
+                 (unsigned)device->number % 1000);
+}
+
+sr_status sr_device_open(sr_device **out, const sr_backend *backend, int number,
                          sr_threads *threads) {
     *out = NULL;
     sr_device *device = NULL;
     SR_TRY(sr_new(&device, 1));
-    snprintf(device->name, sizeof device->name, "%s", name);
     device->backend = backend;
+    device->number = number;
+    set_name(device);
     device->real = backend->real;
     device->threads = threads;
     device->refs = 1;

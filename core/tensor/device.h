@@ -24,8 +24,9 @@ typedef struct sr_scope sr_scope;     /* scope.h */
  * frees late find their free lists.  After sr_device_close() it has no memory and no backend state.
  */
 typedef struct sr_device {
-    char name[16]; /* "ref", "cpu", "cuda:0" */
+    char name[16]; /* "cpu", "cuda", "cuda:1" */
     const sr_backend *backend;
+    int number;                 /* among the devices of the backend: 1 for "cuda:1" */
     sr_dtype real;              /* default dtype of real tensors: f64 on ref, f32 on cpu */
     sr_threads *threads;        /* borrowed; NULL: the caller's thread only */
     void *state;                /* private to the backend */
@@ -54,8 +55,12 @@ static inline bool sr_device_computes(const sr_device *device, sr_dtype dtype) {
     return dtype == device->real || (dtype == SR_BF16 && device->real == SR_F32);
 }
 
-/* Opens a device: calls backend->open.  SR_EDEVICE, with the reason, if it is not available. */
-sr_status sr_device_open(sr_device **out, const sr_backend *backend, const char *name,
+/* "cuda:1" -> "cuda", 1; "cuda" -> "cuda", 0.  False for anything else. */
+bool sr_device_parse(char backend[16], int *number, const char *name);
+
+/* Opens device `number` of a backend, from 0: calls backend->open.  SR_EDEVICE, with the reason, if
+ * it is not available. */
+sr_status sr_device_open(sr_device **out, const sr_backend *backend, int number,
                          sr_threads *threads);
 /* Expires all remaining storages, then returns all memory to the backend. */
 void sr_device_close(sr_device *device); /* may be NULL */

@@ -1,6 +1,8 @@
 #include "core/tensor/plugin.h"
 
 #include <dlfcn.h>
+#include <libgen.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -40,10 +42,18 @@ static sr_status add_backend(const sr_backend *b) {
         b->download == NULL || b->fill == NULL || b->copy == NULL)
         return sr_fail(SR_EDEVICE,
                        "its table has no name, alloc, free, upload, download, fill or copy");
+    char backend[16];
+    int number;
+    if (!sr_device_parse(backend, &number, b->name) || strcmp(backend, b->name) != 0)
+        return sr_fail(SR_EDEVICE, "'%s' is not a device name: 1 to 11 characters without ':'",
+                       b->name);
     if ((b->weight_build == NULL) != (b->weight_free == NULL))
         return sr_fail(
             SR_EDEVICE,
             "its table has only one of weight_build and weight_free; set both or neither");
+    if ((b->count == NULL) != (b->describe == NULL))
+        return sr_fail(SR_EDEVICE,
+                       "its table has only one of count and describe; set both or neither");
     if (sr_backend_index(b->name) >= 0)
         return sr_fail(SR_EDEVICE, "duplicate device '%s'", b->name);
     if (count == SR_MAX_BACKENDS)
@@ -119,4 +129,34 @@ sr_status sr_plugin_load(const char *path) {
     sr_status st = load_file(here);
     sr_free(here);
     return st;
+}
+
+/* ---- plug-ins of the program ----------------------------------------------------------------- */
+
+/* The path of seqrun_NAME.so in `folder`, relative to the directory of the program. */
+static sr_status path_in(char path[PATH_MAX], const char *folder, const char *name) {
+    char program[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[n < 0 ? 0 : n] = '\0';
+    int length = snprintf(path, PATH_MAX, "%s/%sseqrun_%s.so", dirname(program), folder, name);
+    return length < PATH_MAX ? SR_OK
+                             : sr_fail(SR_EDEVICE, "plugin: the path of the program is too long");
+}
+
+sr_status sr_backend_find(int *index, const char *name) {
+    static const char *const folders[] = {"", "../lib/seqrun/"};
+    char path[PATH_MAX], backend[16];
+    int number;
+    *index = sr_backend_index(name);
+    if (*index >= 0) return SR_OK;
+    sr_status st = SR_ENOENT;
+    bool plain = sr_device_parse(backend, &number, name) && strpbrk(name, ":/.") == NULL;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders && plain && st == SR_ENOENT; i++) {
+        SR_TRY(path_in(path, folders[i], name));
+        st = sr_plugin_load(path);
+    }
+    if (st == SR_ENOENT) return sr_fail(st, "there is no device '%s'", name);
+    SR_TRY(st);
+    *index = sr_backend_index(name);
+    return *index >= 0 ? SR_OK : sr_fail(SR_EDEVICE, "plugin: %s adds no device '%s'", path, name);
 }

@@ -66,6 +66,14 @@ int sr_backend_count(void);
 const sr_backend *sr_backend_at(int index);
 int sr_backend_index(const char *name); /* -1: none of this name */
 
+/* The index of a backend.  One that is not registered is loaded from seqrun_NAME.so beside the
+ * program or in ../lib/seqrun.
+ *
+ * Errors: SR_ENOENT   there is no such library
+ *         others      as sr_plugin_load()
+ */
+sr_status sr_backend_find(int *index, const char *name);
+
 #ifdef __cplusplus
 }
 #endif

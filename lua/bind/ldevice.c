@@ -5,21 +5,25 @@
 #include "core/tensor/plugin.h"
 #include "core/tensor/scope.h"
 #include "kernels/cpu/cpu.h"
+#include "lua/bind/ldevicefind.h"
 #include "lua/bind/ltensor.h"
 
-/* Every device of a Lua state, opened on first use.  Made before any tensor, so that the collector
- * frees it last. */
+/* The devices of a Lua state in the order of their first use.  Made before any tensor, so that the
+ * collector frees it last. */
 typedef struct devices {
-    sr_device *open[LSR_DEVICES]; /* by backend number */
+    sr_device *open[LSR_DEVICES];
     sr_threads *threads[LSR_DEVICES];
-    int current;
+    struct {
+        int backend, number;
+    } id[LSR_DEVICES];
+    int count, current;
 } devices;
 
 static const char devices_key;
 
 static int devices_gc(lua_State *L) {
     devices *all = lua_touserdata(L, 1);
-    for (int i = 0; i < LSR_DEVICES; i++) {
+    for (int i = 0; i < all->count; i++) {
         sr_device_close(all->open[i]);
         sr_threads_free(all->threads[i]);
         all->open[i] = NULL;
@@ -35,7 +39,8 @@ static devices *registry(lua_State *L) {
     if (all != NULL) return all;
     all = lua_newuserdatauv(L, sizeof *all, 0);
     memset(all, 0, sizeof *all);
-    all->current = sr_backend_index("cpu");
+    all->id[0].backend = sr_backend_index("cpu");
+    all->count = 1;
     lua_createtable(L, 0, 1);
     lua_pushcfunction(L, devices_gc);
     lua_setfield(L, -2, "__gc");
@@ -47,10 +52,10 @@ static devices *registry(lua_State *L) {
 /* The reference runs on the caller's thread; the others get threads. */
 static sr_device *open_device(lua_State *L, devices *all, int i) {
     if (all->open[i] != NULL) return all->open[i];
-    const sr_backend *backend = sr_backend_at(i);
+    const sr_backend *backend = sr_backend_at(all->id[i].backend);
     if (all->threads[i] == NULL && backend != &sr_backend_ref)
         lsr_check(L, sr_threads_new(&all->threads[i], 0));
-    lsr_check(L, sr_device_open(&all->open[i], backend, backend->name, all->threads[i]));
+    lsr_check(L, sr_device_open(&all->open[i], backend, all->id[i].number, all->threads[i]));
     return all->open[i];
 }
 
@@ -63,32 +68,31 @@ sr_device *lsr_device(lua_State *L) {
     return open_device(L, all, all->current);
 }
 
-static int check_name(lua_State *L, const char *name) {
-    int i = sr_backend_index(name);
-    if (i >= 0) return i;
-    luaL_Buffer b;
-    luaL_buffinit(L, &b);
-    for (int k = 0; k < sr_backend_count(); k++) {
-        if (k > 0) luaL_addstring(&b, ", ");
-        luaL_addstring(&b, sr_backend_at(k)->name);
-    }
-    luaL_pushresult(&b);
-    return lsr_error(L, "device '%s' is not available; choose one of: %s", name,
-                     lua_tostring(L, -1));
-}
+/* ---- functions of the module ------------------------------------------------------------------
+ */
 
-bool lsr_has_device(const char *name) {
-    return sr_backend_index(name) >= 0;
+/* The place of a device among those of the state; raises if it is not available. */
+static int place_of(lua_State *L, devices *all, const char *name) {
+    int backend, number;
+    lsr_check(L, lsr_device_find(L, &backend, &number, name));
+    for (int i = 0; i < all->count; i++)
+        if (all->id[i].backend == backend && all->id[i].number == number) return i;
+    if (all->count == LSR_DEVICES)
+        return lsr_error(L, "too many devices in use; the maximum is %d", LSR_DEVICES);
+    all->id[all->count].backend = backend;
+    all->id[all->count].number = number;
+    return all->count++;
 }
 
 sr_device *lsr_device_named(lua_State *L, const char *name) {
-    return open_device(L, registry(L), check_name(L, name));
+    devices *all = registry(L);
+    return open_device(L, all, place_of(L, all, name));
 }
 
 /* use(name [, threads]): makes a device the current one */
 static int use(lua_State *L) {
     devices *all = registry(L);
-    int i = check_name(L, luaL_checkstring(L, 1));
+    int i = place_of(L, all, luaL_checkstring(L, 1));
     if (!lua_isnoneornil(L, 2)) {
         int threads = (int)lsr_checkrange(L, 2, 1, 1024);
         if (all->threads[i] == NULL || sr_threads_count(all->threads[i]) != threads) {
@@ -106,15 +110,6 @@ static int use(lua_State *L) {
 
 static int current(lua_State *L) {
     lua_pushstring(L, lsr_device(L)->name);
-    return 1;
-}
-
-static int names(lua_State *L) {
-    lua_newtable(L);
-    for (int i = 0; i < sr_backend_count(); i++) {
-        lua_pushstring(L, sr_backend_at(i)->name);
-        lua_rawseti(L, -2, i + 1);
-    }
     return 1;
 }
 
@@ -236,7 +231,8 @@ static int set_recording(lua_State *L) {
 static const luaL_Reg functions[] = {
     {"use", use},
     {"device", current},
-    {"devices", names},
+    {"devices", lsr_device_names},
+    {"describe", lsr_device_describe},
     {"memory", memory},
     {"trim", trim},
     {"poison", poison},

@@ -23,6 +23,7 @@
 #include "lua/bind/lcheck.h"
 #include "lua/bind/lsys.h"
 
+#include "plugins.h"
 #include "version.h" /* made by the Makefile: SR_VERSION, SR_GIT, SR_CFLAGS */
 
 /* ---- time ------------------------------------------------------------------------------------ */
@@ -221,7 +222,7 @@ static int sys_machine(lua_State *L) {
 
 /* build() -> { version, git, compiler, cflags, sanitizers, lua, unicode, and library versions } */
 static int sys_build(lua_State *L) {
-    lua_createtable(L, 0, 12);
+    lua_createtable(L, 0, 14);
     lsr_set_string(L, "version", SR_VERSION);
     lsr_set_string(L, "git", SR_GIT);
     lsr_set_string(L, "compiler", "cc " __VERSION__);
@@ -232,6 +233,8 @@ static int sys_build(lua_State *L) {
     lsr_set_string(L, "utf8proc", utf8proc_version());
     lsr_set_string(L, "unicode", utf8proc_unicode_version());
     lsr_set_string(L, "zlib", zlibVersion());
+    lsr_set_string(L, "plugins", SR_PLUGINS);
+    lsr_set_bool(L, "cuda", strstr(SR_PLUGINS, " cuda ") != NULL);
 #ifdef __SANITIZE_ADDRESS__
     lsr_set_bool(L, "sanitizers", true);
 #else

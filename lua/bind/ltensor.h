@@ -39,14 +39,16 @@ sr_layout *lsr_checklayout(lua_State *L, int arg);
 /* Takes over one reference. */
 void lsr_pushlayout(lua_State *L, sr_layout *layout);
 
-enum { LSR_DEVICES = SR_MAX_BACKENDS };
-/* The devices of a state, NULL where one has not been opened. */
+enum { LSR_DEVICES = 32 };
+/* The devices of a state in the order of their first use, NULL where there are no more or one is
+ * not open. */
 sr_device *const *lsr_devices(lua_State *L);
 
 /* The current device, opened on first use; never NULL (raises when none can be had). */
 sr_device *lsr_device(lua_State *L);
-/* The device of this name, opened on first use; raises when the build has no such device. */
+/* The device of this name, such as "cuda:1", opened on first use; raises if it is not available. */
 sr_device *lsr_device_named(lua_State *L, const char *name);
+/* Whether there are devices of this kind, usable or not. */
 bool lsr_has_device(const char *name);
 
 /* A dimension argument, 1..ndim or -ndim..-1, as 0..ndim-1; `otherwise` for nil and none. */

@@ -13,6 +13,7 @@ local tensor = {
   layout = core.layout,
   device = core.device,
   devices = core.devices,
+  describe = core.describe,
   memory = core.memory,
   threads = core.threads,
   instructions = core.instructions,
@@ -45,9 +46,10 @@ local function finish(t, options)
 end
 
 ---Makes `name` the current device, where new tensors are created.
----@param name string "cpu" or "ref"
+---@param name string "cpu", "ref", "cuda", "cuda:1", or "auto": cuda if it can be used, else cpu
 ---@param options? { threads?: integer }
 function tensor.use(name, options)
+  if name == "auto" then name = require("seqrun.devices").auto() end
   core.use(name, check.options("use", options, { threads = true }).threads)
 end
 

@@ -527,9 +527,9 @@ static void test_memory(void) {
 static void test_unknown_class(void) {
     sr_device *d;
     setenv("SEQRUN_ISA", "avx", 1);
-    CHECK_FAILS(sr_device_open(&d, &sr_backend_cpu, "cpu", NULL), SR_EDEVICE, "'avx'; use plain");
+    CHECK_FAILS(sr_device_open(&d, &sr_backend_cpu, 0, NULL), SR_EDEVICE, "'avx'; use plain");
     setenv("SEQRUN_ISA", "", 1);
-    CHECK_OK(sr_device_open(&d, &sr_backend_cpu, "cpu", NULL));
+    CHECK_OK(sr_device_open(&d, &sr_backend_cpu, 0, NULL));
     sr_device_close(d);
 }
 

@@ -78,7 +78,7 @@ static bool is_fresh(const sr_params *p) {
 
 static void test_low(void) {
     setup s = {0};
-    CHECK_OK(sr_device_open(&s.device, &sr_backend_cpu, "cpu", NULL));
+    CHECK_OK(sr_device_open(&s.device, &sr_backend_cpu, 0, NULL));
     CHECK_OK(prepare(&s, SR_BF16));
     const sr_param *query = &s.p->list[0], *norm = &s.p->list[3];
     CHECK(query->leaf->dtype == SR_BF16 && query->leaf->grad->dtype == SR_F32);
@@ -107,8 +107,8 @@ static void test_low(void) {
 static void test_refusals(void) {
     sr_device *ref, *cpu;
     sr_params *p;
-    CHECK_OK(sr_device_open(&ref, &sr_backend_ref, "ref", NULL));
-    CHECK_OK(sr_device_open(&cpu, &sr_backend_cpu, "cpu", NULL));
+    CHECK_OK(sr_device_open(&ref, &sr_backend_ref, 0, NULL));
+    CHECK_OK(sr_device_open(&cpu, &sr_backend_cpu, 0, NULL));
     CHECK(sr_params_new(&p, ref, specs, COUNT, SR_BF16) == SR_EINVAL);
     CHECK(sr_params_new(&p, cpu, specs, COUNT, SR_I32) == SR_EINVAL);
     sr_param_spec mixed[2] = {specs[0], specs[1]};
@@ -178,7 +178,7 @@ static sr_backend toy;
 static void test_layouts(sr_dtype precision) {
     setup s = {0};
     builds = 0;
-    CHECK_OK(sr_device_open(&s.device, &toy, "toy", NULL));
+    CHECK_OK(sr_device_open(&s.device, &toy, 0, NULL));
     CHECK_OK(prepare(&s, precision));
     CHECK(builds == 0); /* nobody has asked */
     CHECK_OK(update(&s, 3));
@@ -205,7 +205,7 @@ static void test_layouts(sr_dtype precision) {
 /* A device that is closed first takes its layouts along. */
 static void test_close(void) {
     setup s = {0};
-    CHECK_OK(sr_device_open(&s.device, &toy, "toy", NULL));
+    CHECK_OK(sr_device_open(&s.device, &toy, 0, NULL));
     CHECK_OK(prepare(&s, SR_BF16));
     CHECK_OK(update(&s, 1));
     CHECK(held == 1);
@@ -221,7 +221,7 @@ static void test_memory(void) {
     while (st != SR_OK && n < 3000) {
         setup s = {0};
         sr_mem_fail_at(++n, false);
-        st = sr_device_open(&s.device, &toy, "toy", NULL);
+        st = sr_device_open(&s.device, &toy, 0, NULL);
         if (st == SR_OK) st = prepare(&s, SR_BF16);
         if (st == SR_OK) st = update(&s, 2);
         sr_mem_fail_at(0, false);

@@ -164,7 +164,7 @@ static void test_memory(sr_device *d) {
 int main(void) {
     int64_t live = sr_mem_live();
     sr_device *d;
-    CHECK_OK(sr_device_open(&d, &sr_backend_cpu, "cpu", NULL));
+    CHECK_OK(sr_device_open(&d, &sr_backend_cpu, 0, NULL));
     fill_shares();
     test_tree(d);
     test_ranks(d);

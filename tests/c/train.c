@@ -73,7 +73,7 @@ static sr_status whole_life(sr_device *device, bool lamb) {
 /* If any allocation fails, there is a clean error, and no memory is leaked. */
 static void test_memory(const sr_backend *backend, bool lamb) {
     sr_device *device;
-    CHECK_OK(sr_device_open(&device, backend, backend->name, NULL));
+    CHECK_OK(sr_device_open(&device, backend, 0, NULL));
     CHECK_OK(whole_life(device, lamb)); /* fills the pool, so that only leaks are counted */
     sr_status st = SR_ENOMEM;
     int64_t n = 0;
@@ -92,7 +92,7 @@ static void test_memory(const sr_backend *backend, bool lamb) {
 static void test_layout(void) {
     sr_device *device;
     sr_params *p;
-    CHECK_OK(sr_device_open(&device, &sr_backend_ref, "ref", NULL));
+    CHECK_OK(sr_device_open(&device, &sr_backend_ref, 0, NULL));
     CHECK_OK(sr_params_new(&p, device, specs, COUNT, device->real));
     CHECK(p->list[0].offset == 0 && p->list[0].size == 15 && p->list[0].stored == 24);
     CHECK(p->list[1].offset == 64 && p->list[2].offset == 70); /* fused: no gap */
@@ -114,7 +114,7 @@ static void test_low(const sr_backend *backend, bool lamb) {
     const sr_segment segments[] = {{.size = 4, .rate = 1, .trust = true},
                                    {.offset = 4, .size = 2, .rate = 1, .frozen = true}};
     const sr_chunk chunk = {.size = 4};
-    CHECK_OK(sr_device_open(&d, backend, backend->name, NULL));
+    CHECK_OK(sr_device_open(&d, backend, 0, NULL));
     CHECK_OK(sr_tensor_full(&norms, d, SR_F64, 1, (int64_t[]){2}, 0));
     for (int i = 0; i < 5; i++) CHECK_OK(sr_params_flat(&t[i], d, i < 4 ? N : 4));
     CHECK_OK(sr_tensor_full(&low, d, SR_BF16, 1, (int64_t[]){N}, 9));

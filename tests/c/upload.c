@@ -21,7 +21,7 @@ static sr_backend far;
 
 static sr_device *open_device(const sr_backend *backend) {
     sr_device *d;
-    CHECK_OK(sr_device_open(&d, backend, backend->name, NULL));
+    CHECK_OK(sr_device_open(&d, backend, 0, NULL));
     return d;
 }
 

@@ -42,6 +42,8 @@ describe("a plug-in that cannot be used", function()
   it("was built with another table", function() refuses("bytes", "rebuild it against the headers of this program") end)
   it("leaves out what every device has", function() refuses("empty", "its table has no name, alloc,") end)
   it("brings a name that is taken", function() refuses("taken", "duplicate device 'cpu'") end)
+  it("brings a name with a colon", function() refuses("colon", "'odd:1' is not a device name") end)
+  it("counts devices, but does not describe them", function() refuses("lonely", "count and describe") end)
   it("lays out weights, but does not free them", function() refuses("half", "set both or neither") end)
   it("brings ranks that lack a function", function() refuses("lone", "its communication table has no name, or") end)
   it("fails and says why", function() refuses("fails", "odd.so cannot be used: the driver is missing") end)
@@ -71,6 +73,86 @@ describe("a plug-in that cannot be used", function()
     local _, message, code = sr.plugin(library)
     assert.equal("device", code)
     assert.is_truthy(message:find("exports no sr_plugin_init", 1, true))
+  end)
+end)
+
+describe("a backend with several devices", function()
+  it("numbers them from 0", function()
+    local code, out = evaluate('sr.use("odd:1"), sr.device(), sr.zeros(2):device()', odd, "two")
+    assert.equal(0, code)
+    assert.equal('nil "odd:1" "odd:1"', (out:gsub("%s+", " "):gsub(" $", "")))
+    assert.matches("^ref cpu odd odd:1", (select(2, evaluate(DEVICES, odd, "two")):gsub('"', "")))
+  end)
+
+  it("keeps their memory apart", function()
+    local code, out = evaluate('sr.zeros(9, { device = "odd:1" }):device(), sr.memory("odd:0").used, '
+      .. 'sr.memory("odd:1").used', odd, "two")
+    assert.equal(0, code)
+    assert.matches('"odd:1"%s+0%s+64', out)
+  end)
+
+  it("says how many there are", function()
+    local code, _, err = evaluate('sr.use("odd:2")', odd, "two")
+    assert.equal(1, code)
+    assert.is_truthy(err:find("this machine has 2 odd devices, numbered from 0", 1, true), err)
+  end)
+
+  it("describes them, also those that cannot be used", function()
+    local expression = 'sr.describe("odd").model, sr.describe("odd").memory, sr.describe("odd:1").problem'
+    local code, out = evaluate(expression, odd, "two")
+    assert.equal(0, code)
+    assert.matches('"Odd 1000"%s+1610612736%s+"it has no memory"', out)
+  end)
+
+  it("says why there is none", function()
+    assert.matches("^ref cpu\n", (select(2, evaluate(DEVICES, odd, "none")):gsub('"', "")))
+    local _, _, err = evaluate('sr.use("odd")', odd, "none")
+    assert.is_truthy(err:find("odd: the driver is missing", 1, true), err)
+  end)
+end)
+
+describe("a device that is not loaded", function()
+  ---The program installed in a directory of its own, with late.so as a plug-in at this path.
+  local function installed(plugin)
+    local folder = program.folder()
+    local source = assert(require("seqrun.core.sys").real_path("lua"))
+    assert(os.execute(("cd '%s' && mkdir -p bin lib/seqrun share/seqrun && cp '%s' bin/seqrun && ln -s '%s' "
+      .. "share/seqrun/lua && cp '%s' '%s'"):format(folder, program.path, source, late, plugin)))
+    return function(expression)
+      local out = folder .. "/out"
+      local done = os.execute(("'%s/bin/seqrun' -e '%s' >'%s' 2>&1"):format(folder, expression, out))
+      return done, assert(require("seqrun.core.sys").read_file(out))
+    end
+  end
+
+  for _, place in ipairs { "bin/seqrun_late.so", "lib/seqrun/seqrun_late.so" } do
+    it("is loaded from " .. place, function()
+      local run = installed(place)
+      local done, out = run('sr.zeros(2, { device = "late" }):sum():item(), sr.device()')
+      assert.is_true(done, out)
+      assert.matches('^0%.?0?%s+"cpu"', out)
+      assert.is_true((run('sr.ones(1):to("late")')))
+    end)
+  end
+
+  it("is named by a path of a plug-in only", function()
+    for _, name in ipairs { "../late", "a/b", "late.so", "", ":1", "cpu:", "cpu:x", "cpu:1000" } do
+      local done, message = pcall(sr.use, name)
+      assert.is_false(done)
+      assert.matches("is not available", tostring(message))
+    end
+  end)
+
+  it("is not part of a build without it", function()
+    local built = require("seqrun.core.sys").build()
+    local done, message = pcall(sr.use, "cuda")
+    sr.use("cpu")
+    if built.cuda then
+      assert.is_nil(tostring(message):find("built without CUDA", 1, true))
+    else
+      assert.is_false(done)
+      assert.is_truthy(tostring(message):find("built without CUDA", 1, true), tostring(message))
+    end
   end)
 end)
 

@@ -305,7 +305,7 @@ static sr_status late_lamb_moments(const sr_step *step) {
 static sr_status late_open(sr_device *device) {
     queue *q;
     SR_TRY(sr_new(&q, 1));
-    sr_status st = sr_device_open(&q->inner, cpu, "cpu", device->threads);
+    sr_status st = sr_device_open(&q->inner, cpu, 0, device->threads);
     if (st != SR_OK) {
         sr_free(q);
         return st;

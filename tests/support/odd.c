@@ -1,7 +1,8 @@
 /* odd.c - plug-ins that cannot be used, one for each value of SEQRUN_ODD: "abi", "bytes", "taken",
- * "empty", "half", "fails", "silent", "lone" (an engine of ranks without functions); without it a
- * backend that can fill and copy, "odd", and with "ranks" an engine of ranks beside it, "odd
- * ranks". Built as build/tests/odd.so. */
+ * "colon", "lonely" (devices without facts), "empty", "half", "fails", "silent", "lone" (an engine
+ * of ranks without functions); without it a backend that can fill and copy, "odd", and with "ranks"
+ * an engine of ranks beside it, "odd ranks"; with "two" it has two devices, the second without
+ * memory, with "none" no device. Built as build/tests/odd.so. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,22 @@ static sr_status add_ranks(const sr_host *host, bool complete) {
     if (complete) ranks = *sr_comm_at(0);
     ranks.name = name;
     return host->add_comm(&ranks);
+}
+
+static sr_status two_devices(int *devices) {
+    *devices = 2;
+    return SR_OK;
+}
+
+static sr_status no_device(int *devices) {
+    (void)devices;
+    return sr_fail(SR_EDEVICE, "odd: the driver is missing");
+}
+
+static sr_status describe(sr_device_facts *facts, int number) {
+    *facts = (sr_device_facts){.model = "Odd 1000", .arch = "odd_1", .memory = 3LL << 29};
+    if (number == 1) strcpy(facts->problem, "it has no memory");
+    return SR_OK;
 }
 
 static sr_backend backend = {SR_BACKEND_ABI, .name = "odd", .real = SR_F32};
@@ -42,6 +59,12 @@ sr_status sr_plugin_init(const sr_host *host, int abi) {
     if (strcmp(way, "taken") == 0) backend.name = "cpu";
     if (strcmp(way, "half") == 0) backend.weight_build = build_nothing;
     if (strcmp(way, "silent") == 0) return SR_EDEVICE;
+    if (strcmp(way, "two") == 0 || strcmp(way, "none") == 0) {
+        backend.count = way[0] == 't' ? two_devices : no_device;
+        backend.describe = describe;
+    }
+    if (strcmp(way, "colon") == 0) backend.name = "odd:1";
+    if (strcmp(way, "lonely") == 0) backend.count = two_devices;
     SR_TRY(host->add_backend(&backend));
     if (strcmp(way, "ranks") == 0 || strcmp(way, "lone") == 0)
         return add_ranks(host, strcmp(way, "ranks") == 0);

@@ -484,9 +484,16 @@ function tensor.use(name, threads) end
 ---@return string
 function tensor.device() end
 
----The devices of this build.
+---The devices of all loaded backends; others, such as "cuda", are loaded when they are named.
 ---@return string[]
 function tensor.devices() end
+
+---What is known of a device, open or not; the table is empty where its backend reports nothing.
+---@param name string
+---@return { model?: string, arch?: string, driver?: string, runtime?: string, memory?: integer, free?: integer, problem?: string }|nil
+---@return string? message
+---@return string? code
+function tensor.describe(name) end
 
 ---Bytes in live tensors (used), with the pool (held), and at the peak; blocks allocated from the system.
 ---@param device? string

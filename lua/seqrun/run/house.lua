@@ -2,6 +2,7 @@
 
 local checkpoint = require("seqrun.checkpoint")
 local config = require("seqrun.config")
+local devices = require("seqrun.devices")
 local failure = require("seqrun.failure")
 local json = require("seqrun.core.json")
 local sys = require("seqrun.core.sys")
@@ -59,8 +60,8 @@ end
 local function environment(command, threads)
   local machine, build = sys.machine(), sys.build()
   return json.encode {
-    command = command, threads = threads, instructions = tensor.instructions(), machine = machine,
-    build = build, pid = sys.pid(), started = os.date("!%Y-%m-%dT%H:%M:%SZ"),
+    command = command, threads = threads, device = tensor.device(), instructions = devices.instructions(),
+    machine = machine, build = build, pid = sys.pid(), started = os.date("!%Y-%m-%dT%H:%M:%SZ"),
   }
 end
 

@@ -16,6 +16,7 @@ local check = require("seqrun.check")
 local checkpoint = require("seqrun.checkpoint")
 local config = require("seqrun.config")
 local contracts = require("seqrun.run.contracts")
+local devices = require("seqrun.devices")
 local failure = require("seqrun.failure")
 local house = require("seqrun.run.house")
 local loaders = require("seqrun.run.loaders")
@@ -72,14 +73,6 @@ local function folder_of(request)
   return folder
 end
 
----Makes the device of the config the current one.
-local function use_device(cfg)
-  for _, name in ipairs(tensor.devices()) do
-    if name == cfg.device then return tensor.use(name, { threads = cfg.threads }) end
-  end
-  failure.raise("device", "device '%s' is not available; choose one of: %s", cfg.device,
-    table.concat(tensor.devices(), ", "))
-end
 
 local OPEN = { recipe = true, task = true, keys = true, rules = true }
 
@@ -104,7 +97,7 @@ function run.open(spec)
   local resuming = request.resume and not request.dry_run and sys.is_dir(folder)
   sys.signals("run")
   local cfg = loaded.values
-  use_device(cfg)
+  tensor.use(cfg.device, { threads = cfg.threads })
   local self = setmetatable({
     config = cfg, loaded = loaded, request = request, folder = folder, window = window.new(), step = 0,
     seconds_before = 0, work = 0, began = sys.now(), kept = {}, command = table.concat(spec.recipe, " ", 0),
@@ -163,7 +156,7 @@ end
 local function state_of(self)
   return {
     step = self.step, loaders = self.loaders:state(), window = self.window:state(), seconds = self:seconds(),
-    kept = self.kept, result = self.result, instructions = tensor.instructions(), data = digest_of(self),
+    kept = self.kept, result = self.result, instructions = devices.instructions(), data = digest_of(self),
   }
 end
 
@@ -186,9 +179,9 @@ local function resume(self)
   local parts = { model = self.model.params, opt = self.optimizer, carry = "resume" }
   local state = failure.must(checkpoint.load(path, parts)).state
   take_up(self, state)
-  if state.instructions ~= tensor.instructions() then
+  if state.instructions ~= devices.instructions() then
     self.progress:warn("the run used %s instructions before; resuming with %s is not bit-exact",
-      tostring(state.instructions), tensor.instructions())
+      tostring(state.instructions), devices.instructions())
   end
   failure.must(checkpoint.set_aside(self.folder, self.step))
   self.saver:resumed(self.step, path)

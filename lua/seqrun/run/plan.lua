@@ -57,13 +57,22 @@ local function rows_line(self, packing)
   return ("  rows    padded: one sequence per row, so %s of the slots are real tokens"):format(text.percent(full))
 end
 
+---"cuda (NVIDIA H100 80GB HBM3)", or "cpu (auto: REASON)".
+local function device_text(self)
+  local name = tensor.device()
+  local facts = tensor.describe(name)
+  if facts and facts.model then return ("%s (%s)"):format(name, facts.model) end
+  local reason = self.config.device == "auto" and select(2, require("seqrun.devices").auto())
+  return reason and ("%s (%s)"):format(name, reason) or name
+end
+
 ---The first lines of the log.
 ---@param self seqrun.Run
 ---@return string
 function plan.headline(self)
   local lines = {
     ("%s: %s parameters on %s, %s, %d thread%s, seed %d"):format(self.folder, text.commas(self.model.params:count()),
-      self.config.device, self.model.params.precision or "f32", tensor.threads(), plural(tensor.threads(), "s"),
+      device_text(self), self.model.params.precision or "f32", tensor.threads(), plural(tensor.threads(), "s"),
       self.config.seed),
     "  plan    " .. packs_line(self.loader:plan()),
     "  update  " .. update_line(self),

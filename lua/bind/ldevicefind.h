@@ -1,0 +1,19 @@
+/* ldevicefind.h - devices by name: which there are, and why one is not available. */
+#ifndef LSR_LDEVICEFIND_H
+#define LSR_LDEVICEFIND_H
+
+#include <lua.h>
+
+#include "core/base/status.h"
+
+/* Backend and number of a device, open or not.  SR_EDEVICE says why it is not available. */
+sr_status lsr_device_find(lua_State *L, int *index, int *number, const char *name);
+
+/* devices() -> the devices of all loaded backends */
+int lsr_device_names(lua_State *L);
+
+/* describe(name) -> { model, arch, driver, runtime, memory, free, problem } | nil, message, code;
+ * an empty table where the backend has nothing to say */
+int lsr_device_describe(lua_State *L);
+
+#endif

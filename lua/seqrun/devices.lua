@@ -1,0 +1,41 @@
+-- devices.lua - which device `auto` means, and a device in words.
+
+local core = require("seqrun.core.tensor")
+
+local devices = {}
+
+local GIB = 1 << 30
+
+---The device that `auto` means: cuda if there is one that can be used, else cpu.
+---@return "cuda"|"cpu" name
+---@return string? reason why it is not cuda, in a few words
+function devices.auto()
+  local facts, message = core.describe("cuda")
+  local problem = message or facts and facts.problem
+  if problem then return "cpu", (problem:gsub("^device 'cuda' is not available: ", ""):gsub(";.*", "")) end
+  return "cuda"
+end
+
+---The instruction class that the current device computes with: resuming with another is not bit-exact.
+---@return string # "avx2", "cuda sm_90"
+function devices.instructions()
+  local name = core.device()
+  local arch = (core.describe(name) or {}).arch
+  if name == "cpu" then return core.instructions() end
+  return arch and ("%s %s"):format(name:gsub(":.*", ""), arch) or name
+end
+
+---"NVIDIA H100 80GB HBM3, sm_90, 79.2 GiB (78.8 GiB free), driver 13.0, CUDA 13.0".
+---@param facts table of core.describe
+---@return string
+function devices.text(facts)
+  local parts = { facts.model, facts.arch ~= "" and facts.arch or nil }
+  if facts.memory > 0 then
+    parts[#parts + 1] = ("%.1f GiB (%.1f GiB free)"):format(facts.memory / GIB, facts.free / GIB)
+  end
+  if facts.driver ~= "" then parts[#parts + 1] = "driver " .. facts.driver end
+  if facts.runtime ~= "" then parts[#parts + 1] = "CUDA " .. facts.runtime end
+  return table.concat(parts, ", ")
+end
+
+return devices
