@@ -46,6 +46,7 @@
 
 #include "core/text/count.h"
 #include "core/text/encode.h"
+#include "core/text/rows.h"
 #include "core/text/sentence.h"
 #include "core/text/source.h"
 #include "core/text/train.h"

@@ -364,6 +364,10 @@ sr_status sr_source_line(sr_source *s, sr_line *line) {
     }
 }
 
+const char *sr_source_path(const sr_source *s) {
+    return s->next > 0 ? path_of(s) : "";
+}
+
 bool sr_source_ready(sr_source *s) {
     if (s->fd < 0) return s->next < s->count && strcmp(s->files[s->next], "-") != 0;
     if (s->raw_at < s->raw_size || s->raw_end) return true;

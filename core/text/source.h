@@ -53,6 +53,9 @@ typedef struct sr_line {
  */
 sr_status sr_source_line(sr_source *s, sr_line *line);
 
+/* The file of the last line; "" before the first. */
+const char *sr_source_path(const sr_source *s);
+
 /* True if a line is available without waiting for a pipe or a terminal. */
 bool sr_source_ready(sr_source *s);
 

@@ -263,5 +263,6 @@ int luaopen_seqrun_core_text(lua_State *L) {
     lsr_class(L, LSR_VOCAB, vocab_methods, vocab_release);
     luaL_newlib(L, functions);
     lsr_open_textfiles(L);
+    lsr_open_rows(L);
     return 1;
 }

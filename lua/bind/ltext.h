@@ -26,4 +26,7 @@ sr_source **lsr_newsource(lua_State *L);
  * stack. */
 void lsr_open_textfiles(lua_State *L);
 
+/* lrows.c: the same. */
+void lsr_open_rows(lua_State *L);
+
 #endif

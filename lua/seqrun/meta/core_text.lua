@@ -17,6 +17,10 @@ local tokenizer = {}
 ---@class seqrun.core.text.sentences
 local sentences = {}
 
+---Rows of delimited text.
+---@class seqrun.core.text.rows
+local rows = {}
+
 ---Reads a vocabulary file: one token per line.
 ---@param path string
 ---@return seqrun.core.text.vocab? vocab
@@ -45,6 +49,15 @@ function text.tokenizer(v, options) end
 ---@return string? message
 ---@return string? code
 function text.sentences(paths, options) end
+
+---Opens files, directories, .gz or "-" as rows of cells: "quoted" is CSV, "literal" TSV, "words" separated by a tab or
+---spaces, "lines" whole lines.  Rows longer than `limit` bytes, 1 MiB by default, are an error.
+---@param paths string|string[]
+---@param options { format?: "quoted"|"literal"|"words"|"lines", delimiter?: string, limit?: integer }
+---@return seqrun.core.text.rows? rows
+---@return string? message
+---@return string? code
+function text.rows(paths, options) end
 
 ---Makes a vocabulary from text; `counts` has words, distinct, forgotten, merges, too_long, out_of_reach, bytes, invalid.
 ---@param paths string|string[]
@@ -116,6 +129,19 @@ function tokenizer:counts() end
 ---@return integer|string|nil document the message on failure
 ---@return string? code
 function sentences:next() end
+
+---Puts the cells of the next row into list[1 .. count], and removes what is after them; an empty line has none.  Nil at
+---the end.  A row that cannot be used says what is wrong with it.
+---@param list string[]
+---@return integer? count
+---@return integer|string|nil line the row's first, from 1; the message on failure
+---@return string? file
+---@return string? wrong
+---@return integer? column of what is wrong
+function rows:next(list) end
+
+---Closes the files.
+function rows:close() end
 
 ---What has been read so far.
 ---@return { documents: integer, sentences: integer, long_cut: integer, bytes: integer, invalid: integer }

@@ -1,0 +1,68 @@
+/* lrows.c - rows of delimited text; part of seqrun.core.text. */
+#include <string.h>
+
+#include "core/text/rows.h"
+#include "lua/bind/lcheck.h"
+#include "lua/bind/ltext.h"
+
+#define ROWS "seqrun.core.Rows"
+
+LSR_RELEASE(rows_close, ROWS, sr_rows, sr_rows_close)
+
+static char delimiter_of(lua_State *L, int options) {
+    const char *given = lsr_field_string(L, options, "delimiter", "");
+    if (strlen(given) > 1) lsr_error(L, "rows: delimiter is '%s'; it must be one byte", given);
+    return given[0];
+}
+
+/* rows(paths, { format=, delimiter=, limit= }) -> rows | nil, message, code */
+static int text_rows(lua_State *L) {
+    static const char *const formats[] = {"quoted", "literal", "words", "lines", NULL};
+    luaL_checktype(L, 2, LUA_TTABLE);
+    sr_rows_opts opts = {.format = (sr_rows_format)lsr_field_choice(L, 2, "format", formats),
+                         .delimiter = delimiter_of(L, 2),
+                         .limit =
+                             (size_t)lsr_field_range(L, 2, "limit", SR_ROW_LIMIT, 16, 1 << 30)};
+    size_t count;
+    const char *const *paths = lsr_checkpaths(L, 1, &count);
+    sr_rows **box = lsr_newbox(L, sizeof *box, ROWS);
+    sr_status st = sr_rows_open(box, paths, count, &opts);
+    return lsr_give(L, st);
+}
+
+/* rows:next(list) -> count, line, file[, wrong, its column] | nil | nil, message, code
+ *
+ * The cells become list[1 .. count]; what a longer row has left behind them is removed. */
+static int rows_next(lua_State *L) {
+    sr_rows *r = lsr_checkobject(L, 1, ROWS, "the rows are closed");
+    luaL_checktype(L, 2, LUA_TTABLE);
+    lua_settop(L, 2);
+    sr_row row;
+    sr_status st = sr_rows_next(r, &row);
+    if (st != SR_OK) return lsr_result(L, st);
+    if (row.file == NULL) return 0;
+    for (lua_Integer i = (lua_Integer)lua_rawlen(L, 2); i > (lua_Integer)row.count; i--) {
+        lua_pushnil(L);
+        lua_rawseti(L, 2, i);
+    }
+    for (size_t i = 0; i < row.count; i++) {
+        lua_pushlstring(L, (const char *)row.cells[i].bytes, row.cells[i].size);
+        lua_rawseti(L, 2, (lua_Integer)i + 1);
+    }
+    lua_pushinteger(L, (lua_Integer)row.count);
+    lua_pushinteger(L, (lua_Integer)row.line);
+    lua_pushstring(L, row.file);
+    if (row.wrong == NULL) return 3;
+    lua_pushstring(L, row.wrong);
+    lua_pushinteger(L, (lua_Integer)row.wrong_cell);
+    return 5;
+}
+
+static const luaL_Reg rows_methods[] = {{"next", rows_next}, {"close", rows_close}, {NULL, NULL}};
+
+static const luaL_Reg functions[] = {{"rows", text_rows}, {NULL, NULL}};
+
+void lsr_open_rows(lua_State *L) {
+    lsr_class(L, ROWS, rows_methods, rows_close);
+    luaL_setfuncs(L, functions, 0);
+}
