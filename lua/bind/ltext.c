@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/text/answer.h"
 #include "lua/bind/lcheck.h"
 
 #define TOKENIZER "seqrun.core.Tokenizer"
@@ -230,6 +231,16 @@ static int tokenizer_counts(lua_State *L) {
     return 1;
 }
 
+/* answer(text) -> text as SQuAD compares answers */
+static int text_answer(lua_State *L) {
+    size_t size;
+    const char *bytes = luaL_checklstring(L, 1, &size);
+    luaL_Buffer b;
+    char *out = luaL_buffinitsize(L, &b, 2 * size + 1);
+    luaL_pushresultsize(&b, sr_text_answer((uint8_t *)out, (const uint8_t *)bytes, size));
+    return 1;
+}
+
 /* ---- the module ------------------------------------------------------------------------------ */
 
 static const luaL_Reg vocab_methods[] = {
@@ -252,10 +263,8 @@ static const luaL_Reg tokenizer_methods[] = {
 };
 
 static const luaL_Reg functions[] = {
-    {"vocab", text_vocab},
-    {"parse_vocab", text_parse_vocab},
-    {"tokenizer", text_tokenizer},
-    {NULL, NULL},
+    {"answer", text_answer},       {"vocab", text_vocab}, {"parse_vocab", text_parse_vocab},
+    {"tokenizer", text_tokenizer}, {NULL, NULL},
 };
 
 int luaopen_seqrun_core_text(lua_State *L) {

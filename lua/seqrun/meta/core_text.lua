@@ -42,6 +42,11 @@ function text.parse_vocab(lines, name) end
 ---@return seqrun.core.text.tokenizer
 function text.tokenizer(v, options) end
 
+---A text as SQuAD compares answers: lower case, without ASCII punctuation and articles, words separated by one space.
+---@param s string
+---@return string
+function text.answer(s) end
+
 ---Opens files, directories, .gz or "-" as a stream of sentences.
 ---@param paths string|string[]
 ---@param options? { format?: "prose"|"lines", limit?: integer, line_limit?: integer, any_bytes?: boolean }

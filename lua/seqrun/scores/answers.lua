@@ -1,0 +1,77 @@
+-- answers.lua - exact match and F1 of answers to questions, as the official SQuAD 2.0 script computes them.
+--
+-- Source: Rajpurkar et al. 2018, arXiv:1806.03822.
+
+local check = require("seqrun.check")
+local normal = require("seqrun.core.text").answer
+
+local answers = {}
+
+local function words_of(text)
+  local list = {}
+  for word in text:gmatch("[^ ]+") do list[#list + 1] = word end
+  return list
+end
+
+---F1 of the words of two normal forms; if one has none, both must.
+local function word_f1(a, b)
+  local ours, theirs = words_of(a), words_of(b)
+  if #ours == 0 or #theirs == 0 then return #ours == #theirs and 1.0 or 0.0 end
+  local counts, same = {}, 0
+  for _, word in ipairs(theirs) do counts[word] = (counts[word] or 0) + 1 end
+  for _, word in ipairs(ours) do
+    if (counts[word] or 0) > 0 then same, counts[word] = same + 1, counts[word] - 1 end
+  end
+  local precision, recall = same / #ours, same / #theirs
+  return same > 0 and 2 * precision * recall / (precision + recall) or 0.0
+end
+
+---Accepted answers in normal form; answers without words do not count, and a question without answers expects none.
+local function accepted(gold)
+  local list = {}
+  for _, answer in ipairs(gold) do
+    local text = normal(answer)
+    if text ~= "" then list[#list + 1] = text end
+  end
+  return #list > 0 and list or { "" }
+end
+
+---Exact match and F1 of one answer, the best over the accepted ones.
+---@param guess string "" if the question is held to be unanswerable
+---@param gold string[] accepted answers; {} if there is none
+---@return number exact 0 or 1
+---@return number f1
+function answers.score(guess, gold)
+  local ours, exact, f1 = normal(guess), 0.0, 0.0
+  for _, theirs in ipairs(accepted(gold)) do
+    exact, f1 = math.max(exact, ours == theirs and 1.0 or 0.0), math.max(f1, word_f1(ours, theirs))
+  end
+  return exact, f1
+end
+
+local function mean(sums) return sums.count > 0 and { exact_match = sums.exact / sums.count, f1 = sums.f1 / sums.count,
+  count = sums.count } or nil end
+
+---Mean exact match and F1 over questions, from 0 to 1 (the official script prints percent).
+---@param guesses string[]
+---@param gold string[][]
+---@return { exact_match: number, f1: number, count: integer, answerable?: table, unanswerable?: table }
+function answers.squad(guesses, gold)
+  if #guesses ~= #gold then check.fail("scores.squad: %d questions, but %d answers", #gold, #guesses) end
+  if #gold == 0 then check.fail("scores.squad: no questions to score") end
+  local sums = {}
+  for _, part in ipairs { "all", "answerable", "unanswerable" } do sums[part] = { exact = 0, f1 = 0, count = 0 } end
+  for i = 1, #gold do
+    local exact, f1 = answers.score(guesses[i], gold[i])
+    local part = accepted(gold[i])[1] == "" and "unanswerable" or "answerable"
+    for _, name in ipairs { "all", part } do
+      local s = sums[name]
+      s.exact, s.f1, s.count = s.exact + exact, s.f1 + f1, s.count + 1
+    end
+  end
+  local result = mean(sums.all)
+  result.answerable, result.unanswerable = mean(sums.answerable), mean(sums.unanswerable)
+  return result
+end
+
+return answers

@@ -1,0 +1,98 @@
+-- Metrics of predictions equal those of scikit-learn, SciPy, seqeval and the official SQuAD definition.
+
+local json = require("seqrun.core.json")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+
+local golden = json.decode(sr.must(sys.read_file("tests/data/scores/golden.json")))
+local scores = sr.scores
+
+describe("a score", function()
+  it("of classes equals scikit-learn's", function()
+    for _, case in ipairs(golden.classes) do
+      assert.near(case.accuracy, scores.accuracy(case.gold, case.guess), 1e-12)
+      assert.near(case.matthews, scores.matthews(case.gold, case.guess), 1e-12)
+      assert.near(case.f1_macro, scores.f1(case.gold, case.guess, "macro"), 1e-12)
+      assert.near(case.f1_micro, scores.f1(case.gold, case.guess, "micro"), 1e-12)
+      if case.f1_binary then assert.near(case.f1_binary, scores.f1(case.gold, case.guess), 1e-12) end
+    end
+  end)
+
+  it("of sets of labels equals scikit-learn's", function()
+    for _, case in ipairs(golden.multilabels) do
+      assert.near(case.accuracy, scores.multilabel_accuracy(case.gold, case.guess), 1e-12)
+      assert.near(case.micro, scores.multilabel_f1(case.gold, case.guess), 1e-12)
+      assert.near(case.macro, scores.multilabel_f1(case.gold, case.guess, "macro"), 1e-12)
+    end
+  end)
+
+  it("of correlation equals SciPy's, with ties and with very large and very small numbers", function()
+    for _, case in ipairs(golden.correlations) do
+      assert.near(case.pearson, scores.pearson(case.x, case.y), 1e-12)
+      assert.near(case.spearman, scores.spearman(case.x, case.y), 1e-12)
+    end
+  end)
+
+  it("of correlation is nil, not NaN, if one list is constant", function()
+    assert.is_nil(scores.pearson({ 1, 2, 3 }, { 0.1, 0.1, 0.1 }))
+    assert.is_nil(scores.spearman({ 2, 2 }, { 1, 3 }))
+  end)
+
+  it("of spans equals seqeval's, also in sequences that break the scheme", function()
+    for _, case in ipairs(golden.spans) do
+      local result = scores.spans(case.gold, case.guess)
+      for _, key in ipairs { "precision", "recall", "f1" } do assert.near(case[key], result[key], 1e-12) end
+    end
+    local result = scores.spans({ { "B-PER", "I-PER", "O", "B-LOC" } }, { { "B-PER", "I-PER", "O", "O" } })
+    assert.same({ 1, 1.0, 0.0 }, { result.types.PER.count, result.types.PER.f1, result.types.LOC.f1 })
+  end)
+
+  it("of answers equals the official SQuAD script's", function()
+    local guesses, gold, exact, f1 = {}, {}, 0, 0
+    for i, case in ipairs(golden.answers) do
+      assert.equal(case.normal, require("seqrun.core.text").answer(case.guess))
+      local e, f = scores.answer(case.guess, case.gold)
+      assert.near(case.exact, e, 1e-12)
+      assert.near(case.f1, f, 1e-12)
+      guesses[i], gold[i], exact, f1 = case.guess, case.gold, exact + e, f1 + f
+    end
+    local result = scores.squad(guesses, gold)
+    assert.near(exact / #gold, result.exact_match, 1e-12)
+    assert.near(f1 / #gold, result.f1, 1e-12)
+    assert.equal(#gold, result.answerable.count + result.unanswerable.count)
+  end)
+
+  it("of an answer survives any bytes", function()
+    local answer = require("seqrun.core.text").answer
+    assert.equal("", answer(""))
+    assert.equal("b c", answer("\xff\xfea \xc3 the\0b\xe2\x80 C"):gsub("%z", "")  .. "")
+    for byte = 0, 255 do assert.is_true(#answer(string.char(byte):rep(9)) <= 18) end
+    assert.equal(("\u{2c65}"):rep(50), answer(("\u{23a}"):rep(50))) -- lower case that takes more bytes
+  end)
+
+  it("of calibration is the mean distance between confidence and accuracy", function()
+    for _, case in ipairs(golden.calibrations) do
+      local result = scores.calibration(case.p, case.hit)
+      assert.near(case.error, result.error, 1e-12)
+      assert.equal(10, #result.bins)
+    end
+  end)
+
+  it("counts a confusion matrix, by label and prediction", function()
+    local confusion = scores.confusion({ 0, 0, 1, 2 }, { 0, 1, 1, 1 }, 4)
+    assert.same({ 1, 1, 0, 0 }, confusion[1])
+    assert.same({ 0, 1, 0, 0 }, confusion[3])
+    assert.equal(0.5, confusion:accuracy())
+    assert.same({ precision = 1 / 3, recall = 1.0, f1 = 0.5, count = 1, predicted = 3 }, confusion:classes()[2])
+  end)
+
+  it("rejects lists that do not fit each other", function()
+    assert.error_matches(function() scores.accuracy({ 1 }, { 1, 2 }) end, "1 labels, but 2 predictions")
+    assert.error_matches(function() scores.accuracy({}, {}) end, "no items")
+    assert.error_matches(function() scores.pearson({ 1 }, { 1 }) end, "at least 2 items")
+    assert.error_matches(function() scores.f1({ 1 }, { 1 }, "mikro") end, "did you mean 'micro'")
+    assert.error_matches(function() scores.confusion({ 3 }, { 0 }, 2) end, "there are 2 classes")
+    assert.error_matches(function() scores.spans({ { "O" } }, { { "O", "O" } }) end, "1 tags, but 2")
+    assert.error_matches(function() scores.squad({ "x" }, {}) end, "0 questions, but 1 answers")
+  end)
+end)
