@@ -84,7 +84,10 @@ static int json_decode(lua_State *L) {
     const char *text = luaL_checklstring(L, 1, &size);
     json_t **root = lsr_newbox(L, sizeof *root, ROOT);
     json_error_t error;
-    *root = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY;
+    *root = json_loadb(text, size, flags, &error);
+    if (*root == NULL && json_error_code(&error) == json_error_numeric_overflow)
+        *root = json_loadb(text, size, flags | JSON_DECODE_INT_AS_REAL, &error);
     if (*root == NULL)
         return lsr_result(
             L, sr_fail(SR_EDATA, "line %d, column %d: %s", error.line, error.column, error.text));

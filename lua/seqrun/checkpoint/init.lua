@@ -9,6 +9,7 @@
 
 local directory = require("seqrun.checkpoint.directory")
 local loading = require("seqrun.checkpoint.loading")
+local pretrained = require("seqrun.checkpoint.pretrained")
 local saver = require("seqrun.checkpoint.saver")
 local tensor_file = require("seqrun.checkpoint.tensor_file")
 local vocabulary = require("seqrun.checkpoint.vocabulary")
@@ -28,6 +29,7 @@ local checkpoint = {
   state = loading.state,
   config = loading.config,
   load = loading.load,
+  pretrained = pretrained.read,
 
   read_tensors = tensor_file.read,
   write_tensors = tensor_file.write,

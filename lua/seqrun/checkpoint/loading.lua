@@ -60,8 +60,10 @@ end
 ---  carry   "resume": everything must be present; counts and state are restored too; "moments": weights
 ---          and moments, counts restart; "weights" (the default): weights alone
 ---  seed    initialises parameters that the checkpoint lacks; without it they are unchanged
+---  fresh   names of parameters that are not loaded, whatever the checkpoint has
 ---@param path string
----@param t { model: seqrun.Params, opt?: seqrun.Optimizer, carry?: "weights"|"moments"|"resume", seed?: integer }
+---@param t { model: seqrun.Params, opt?: seqrun.Optimizer, carry?: "weights"|"moments"|"resume", seed?: integer,
+---  fresh?: string[] }
 ---@return seqrun.Loaded|nil
 ---@return string? message
 ---@return string? code
@@ -73,7 +75,7 @@ function loading.load(path, t)
   local folder, message, code = directory.resolve(path)
   if not folder then return nil, message, code end
   local report
-  report, message, code = model.load(folder, t.model, carry ~= "resume" and t.seed or nil)
+  report, message, code = model.load(folder, t.model, { seed = carry ~= "resume" and t.seed or nil, fresh = t.fresh })
   if not report then return nil, message, code end
   local loaded = { path = folder, report = report }
   if carry == "weights" then return loaded end

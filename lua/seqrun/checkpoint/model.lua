@@ -67,7 +67,7 @@ local function read_one(params, param, source, report)
   local name = param.name
   local count, note = fit(param, source.entry)
   if not count then
-    local fix = "use the config.json of the checkpoint"
+    local fix = "use the config.json of the checkpoint, or init.heads=new if it belongs to a head"
     return nil, ("checkpoint: tensor '%s' has shape %s, the model expects %s; %s"):format(
       source.entry.name, show(source.entry.shape), show(param.shape), fix), "data"
   end
@@ -89,23 +89,27 @@ local function close_all(found)
   for _, source in pairs(found) do source.file:close() end
 end
 
----A parameter that the file lacks: unchanged, or initialised.
-local function leave(params, name, seed, report)
+---A parameter that is not loaded: unchanged, or initialised.
+local function leave(params, name, why, seed, report)
   if seed then params:initialise(seed, name) end
-  local reason = seed and ("initialised with seed %d"):format(seed) or "left unchanged"
-  report.missing[#report.missing + 1] = { name = name, reason = "not in the checkpoint; " .. reason }
+  local now = seed and ("initialised with seed %d"):format(seed) or "left unchanged"
+  report.missing[#report.missing + 1] = { name = name, reason = ("%s; %s"):format(why, now) }
 end
 
-local function fill(params, found, seed, report)
-  local used, tied = {}, names.tied(params)
+local function fill(params, found, t, report)
+  local used, tied, fresh = {}, names.tied(params), {}
+  for _, name in ipairs(t.fresh or {}) do fresh[name] = true end
   for _, param in ipairs(params.list) do
     local source = find(found, param)
-    if source then
+    if fresh[param.name] then
+      leave(params, param.name, "new", t.seed, report)
+      if source then used[source] = true end
+    elseif source then
       local ok, message, code = read_one(params, param, source, report)
       if not ok then return nil, message, code end
       used[source] = true
     else
-      leave(params, param.name, seed, report)
+      leave(params, param.name, "not in the checkpoint", t.seed, report)
     end
   end
   for name, source in pairs(found) do
@@ -120,14 +124,14 @@ local function fill(params, found, seed, report)
 end
 
 ---Fills a store from a safetensors file or a directory that holds one.  Parameters that the file lacks are initialised
----with the seed; without a seed they are unchanged.
+---with the seed; without a seed they are unchanged.  So are those named by `fresh`, whatever the file has.
 ---@param path string
 ---@param params seqrun.Params
----@param seed? integer
+---@param t { seed?: integer, fresh?: string[] }
 ---@return seqrun.LoadReport|nil
 ---@return string? message
 ---@return string? code
-function model.load(path, params, seed)
+function model.load(path, params, t)
   local report = names.report()
   local paths, message, code = weight_files(path)
   if not paths then return nil, message, code end
@@ -135,7 +139,7 @@ function model.load(path, params, seed)
   found, message, code = collect(paths, params, report)
   if not found then return nil, message, code end
   local filled
-  filled, message, code = fill(params, found, seed, report)
+  filled, message, code = fill(params, found, t, report)
   close_all(found)
   params:refresh()
   if filled and #report.loaded == 0 then

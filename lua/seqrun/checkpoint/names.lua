@@ -78,31 +78,76 @@ end
 ---The part of a name that groups lines: the layer, or the head.
 local function module_of(name)
   local layers = name:match("^(.-%f[%w_]layer%.)%d+")
-  return layers and layers .. "*" or name:match("^([%w_]+%.[%w_]+)") or name
+  return layers and layers .. "*" or name:match("^([%w_]+%.[%w_]+)%.") or name:match("^([%w_]+)%.") or name
 end
 
-local function add_lines(lines, title, list, reason_of)
+---Splits a name at the number of its layer: "bert.encoder.layer.*", 3, "output.dense.bias".
+local function at_layer(name)
+  local module, layer, rest = name:match("^(.-%f[%w_]layer%.)(%d+)%.(.+)$")
+  if module then return module .. "*", math.tointeger(layer), rest end
+end
+
+local function insert_once(list, seen, value)
+  if not seen[value] then list[#list + 1], seen[value] = value, true end
+end
+
+---The names of a group; of layers that all have the same names, each once.
+local function names_of(group)
+  local layers, rests, seen = {}, {}, {}
+  for _, name in ipairs(group.names) do
+    local _, layer, rest = at_layer(name)
+    if layer then
+      insert_once(layers, seen, layer)
+      insert_once(rests, seen, rest)
+    end
+  end
+  if #layers < 2 or #layers * #rests ~= #group.names then return group.names, "" end
+  table.sort(layers)
+  return rests, ("layers %s: "):format(table.concat(layers, ", "))
+end
+
+---Words after an indentation, in lines of at most 100 characters.
+local function wrap(lines, first, list)
+  local indent = (" "):rep(18)
+  local line = indent .. first
+  for i, word in ipairs(list) do
+    word = i < #list and word .. ", " or word
+    if #line + #word > 100 and #line > #indent then
+      lines[#lines + 1] = line:gsub("%s+$", "")
+      line = indent
+    end
+    line = line .. word
+  end
+  lines[#lines + 1] = line
+end
+
+local function add_lines(lines, title, list, reason_of, named)
   local groups, order = {}, {}
   for _, item in ipairs(list) do
     local key = module_of(item.name) .. "\0" .. (reason_of(item) or "")
     if not groups[key] then
-      groups[key] = { module = module_of(item.name), reason = reason_of(item), count = 0 }
+      groups[key] = { module = module_of(item.name), reason = reason_of(item), names = {} }
       order[#order + 1] = key
     end
-    groups[key].count = groups[key].count + 1
+    table.insert(groups[key].names, item.name)
   end
   for _, key in ipairs(order) do
     local g = groups[key]
-    lines[#lines + 1] = ("%-12s %4d  %-34s %s"):format(title, g.count, g.module, g.reason or ""):gsub("%s+$", "")
+    local line = ("%-12s %4d  %-34s %s"):format(title, #g.names, g.module, g.reason or "")
+    lines[#lines + 1] = line:gsub("%s+$", "")
+    if named then
+      local shown, first = names_of(g)
+      wrap(lines, first, shown)
+    end
   end
 end
 
----One table, a line for each module and reason.
+---One table, a line for each module and reason; what is missing or ignored is named.
 function Report:__tostring()
   local lines = {}
   add_lines(lines, "loaded", self.loaded, function(item) return item.note end)
-  add_lines(lines, "missing", self.missing, function(item) return item.reason end)
-  add_lines(lines, "ignored", self.ignored, function(item) return item.reason end)
+  add_lines(lines, "missing", self.missing, function(item) return item.reason end, true)
+  add_lines(lines, "ignored", self.ignored, function(item) return item.reason end, true)
   return table.concat(lines, "\n")
 end
 

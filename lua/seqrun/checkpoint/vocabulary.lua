@@ -1,5 +1,6 @@
 -- vocabulary.lua - whether a checkpoint and a data set have the same vocabulary
 
+local json = require("seqrun.core.json")
 local sys = require("seqrun.core.sys")
 
 local vocabulary = {}
@@ -14,10 +15,32 @@ local function tokens_of(text)
   return tokens
 end
 
----The vocabulary of a checkpoint's directory; nil if absent.
+---The tokens of tokenizer.json as the text of a vocab.txt; nil if they are not a WordPiece vocabulary without gaps.
+local function from_tokenizer(tree)
+  local model = type(tree) == "table" and tree.model
+  if type(model) ~= "table" or model.type ~= "WordPiece" or type(model.vocab) ~= "table" then return nil end
+  local tokens, count = {}, 0
+  local function add(token, id)
+    if tokens[id + 1] == nil then count = count + 1 end
+    tokens[id + 1] = token
+  end
+  for token, id in pairs(model.vocab) do add(token, id) end
+  for _, added in ipairs(tree.added_tokens or {}) do add(added.content, added.id) end
+  for i = 1, count do
+    if tokens[i] == nil then return nil end
+  end
+  return table.concat(tokens, "\n") .. "\n"
+end
+
+---The vocabulary of a checkpoint's directory, of vocab.txt or tokenizer.json; nil if absent.
 ---@param folder string
 ---@return string|nil
-function vocabulary.read(folder) return (sys.read_file(folder .. "/vocab.txt", MOST_BYTES)) end
+function vocabulary.read(folder)
+  local text = sys.read_file(folder .. "/vocab.txt", MOST_BYTES)
+  if text then return text end
+  local tokenizer = sys.read_file(folder .. "/tokenizer.json", MOST_BYTES)
+  return tokenizer and from_tokenizer(json.decode(tokenizer)) or nil
+end
 
 ---How two vocabularies differ, in a sentence; nil if they are equal.
 ---@param mine string

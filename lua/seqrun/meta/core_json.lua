@@ -5,7 +5,8 @@
 ---@field null lightuserdata represents JSON null
 local json = {}
 
----Reads one JSON value; a duplicate key, invalid UTF-8 or trailing text is an error.
+---Reads one JSON value; a duplicate key, invalid UTF-8 or trailing text is an error.  If an integer of the text exceeds
+---64 bits, all its numbers are floats.
 ---@param text string
 ---@return any|nil value
 ---@return string? message

@@ -117,6 +117,23 @@ local function check_whole(whole, level)
   end
 end
 
+---The keys of the encoder in somebody's config.json, and the dropout of its head; other keys are left out.
+---@param given table
+---@return table|nil
+---@return string? problem if it is another architecture
+function config.encoder(given)
+  local own = { classifier_dropout = given.classifier_dropout }
+  for key, value in pairs(ONLY) do
+    if given[key] ~= nil and given[key] ~= value then
+      return nil, ("'%s = %s' is not supported; only %s is"):format(key, tostring(given[key]), tostring(value))
+    end
+  end
+  for key in pairs(KEYS) do own[key] = given[key] end
+  local checked, problem = pcall(config.whole, own, 0)
+  if not checked then return nil, (tostring(problem):gsub("^bert: ", "")) end
+  return own
+end
+
 ---A config with all keys of the encoder, checked.  `heads`, `precision` and ignored Hugging Face
 ---keys are kept.
 ---@param given table|nil missing keys are those of BERT-base

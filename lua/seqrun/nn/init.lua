@@ -14,6 +14,12 @@ function nn.encoder(config, options)
   return encoder
 end
 
+---A model from a run, a checkpoint or a Hugging Face directory; see nn/pretrained.lua.
+function nn.pretrained(path, options)
+  local model, facts, report = require("seqrun.nn.pretrained")(path, options)
+  return model, facts, report
+end
+
 ---A custom model, from encoders, heads and lists of parameters; see nn/model.lua.
 function nn.model(parts, options)
   local model = require("seqrun.nn.model").new(parts, options)

@@ -205,13 +205,25 @@ local function check_vocabulary(self, folder)
     difference, folder)
 end
 
+---Names of the parameters of all heads.
+local function head_parameters(model)
+  local list = {}
+  for _, head in ipairs(model.heads or {}) do
+    for _, spec in ipairs(head.specs) do list[#list + 1] = spec.name end
+  end
+  return list
+end
+
 ---Starts from another run's checkpoint: its weights, and its moments when asked for.
 local function start_from(self)
   local init = self.config.init
   if not init.from then return end
   local folder = checkpoint.resolve(init.from)
   if folder and sys.is_dir(folder) then check_vocabulary(self, folder) end
-  local parts = { model = self.model.params, opt = self.optimizer, carry = init.carry, seed = self.config.seed }
+  local parts = {
+    model = self.model.params, opt = self.optimizer, carry = init.carry, seed = self.config.seed,
+    fresh = init.heads == "new" and head_parameters(self.model) or nil,
+  }
   local loaded, message, code = checkpoint.load(init.from, parts)
   if not loaded then
     local way = code == "missing" and "; give a run or checkpoint, or init.from=none" or ""

@@ -72,6 +72,8 @@ local init = c.map {
   { "from", c.path { optional = true, doc = "run or checkpoint to initialize from; none: random weights" } },
   { "carry", c.enum({ "weights", "moments" }, { default = "weights",
     doc = "weights: load the weights; moments: load the optimizer moments as well" }) },
+  { "heads", c.enum({ "load", "new" }, { default = "load",
+    doc = "load: load the heads that the checkpoint has; new: initialize all heads, for other labels" }) },
 }
 
 local save = c.map {

@@ -8,7 +8,7 @@ local check = require("seqrun.check")
 ---@param confidence number[] probability of each predicted class
 ---@param correct boolean[]
 ---@param bins? integer of equal width, 10
----@return { error: number, bins: { low: number, high: number, count: integer, confidence: number, accuracy: number }[] }
+---@return { error: number, bins: table[] } bins: { low, high, count, confidence, accuracy }
 return function(confidence, correct, bins)
   if #confidence ~= #correct then
     check.fail("scores.calibration: %d probabilities, but %d outcomes", #confidence, #correct)

@@ -1,7 +1,7 @@
 -- spans.lua - F1 of labelled spans in sequences of tags (B-PER I-PER O): a span counts if its type and both ends match.
 --
--- Tags of the schemes IOB1, IOB2, IOE and IOBES; the rules are those of conlleval, which seqeval uses by default: an I-X
--- after O or after another type starts a span.
+-- Tags of the schemes IOB1, IOB2, IOE and IOBES, by the rules of conlleval, seqeval's default: an I-X after O or after
+-- another type starts a span.
 --
 -- Source: Tjong Kim Sang and De Meulder 2003, arXiv:cs/0306050.
 
@@ -66,7 +66,8 @@ end
 ---Precision, recall and F1 over all spans of all sequences, and by type.
 ---@param gold string[][] tags of each sequence
 ---@param guess string[][]
----@return { precision: number, recall: number, f1: number, count: integer, predicted: integer, types: table<string, table> }
+---@return { precision: number, recall: number, f1: number, count: integer, predicted: integer,
+---  types: table<string, table> }
 function spans.score(gold, guess)
   if #gold ~= #guess then check.fail("scores.spans: %d sequences, but %d predictions", #gold, #guess) end
   local counts, all = {}, { gold = 0, predicted = 0, hits = 0 }

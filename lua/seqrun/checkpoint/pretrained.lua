@@ -1,0 +1,124 @@
+-- pretrained.lua - what a Hugging Face directory holds: the encoder's config, the task, the labels, the tokenizer.
+--
+-- Directories of Transformers 4 and 5, of sentence-transformers, and our own checkpoints and runs.
+
+local configs = require("seqrun.nn.config")
+local directory = require("seqrun.checkpoint.directory")
+local json = require("seqrun.core.json")
+local loading = require("seqrun.checkpoint.loading")
+local sys = require("seqrun.core.sys")
+local vocabulary = require("seqrun.checkpoint.vocabulary")
+
+local pretrained = {}
+
+---@class seqrun.Pretrained
+---@field path string
+---@field config table keys for sr.nn.bert and sr.nn.encoder
+---@field heads string[] pretraining heads: "mlm", "nsp"
+---@field kind? string task of its head: "classify", "regress", "multilabel", "choice", "tokens", "squad"
+---@field labels? string[] names of the classes, in the order of their ids, from 0
+---@field outputs? integer of the head
+---@field max_len? integer the longest sequence that it was trained on
+---@field lowercase boolean
+---@field keep_accents boolean
+---@field vocab_text string|nil
+
+---Pretraining heads by architecture.
+local HEADS = {
+  BertForPreTraining = { "mlm", "nsp" }, BertForMaskedLM = { "mlm" }, BertForNextSentencePrediction = { "nsp" },
+}
+
+---Tasks by architecture; sequence classification has three, by its problem type.
+local KINDS = {
+  BertForTokenClassification = "tokens", BertForQuestionAnswering = "squad", BertForMultipleChoice = "choice",
+}
+local PROBLEMS = {
+  single_label_classification = "classify", regression = "regress", multi_label_classification = "multilabel",
+}
+
+---The names of id2label in the order of their ids; nil with a message if an id is missing.
+local function labels_of(config)
+  if type(config.id2label) ~= "table" then return nil end
+  local labels, count = {}, 0
+  for id, name in pairs(config.id2label) do
+    id = math.tointeger(tonumber(id))
+    if not id or type(name) ~= "string" then return nil, "id2label is not a table of names by id" end
+    labels[id + 1], count = name, count + 1
+  end
+  if #labels ~= count then return nil, "id2label does not number its classes from 0 to " .. count - 1 end
+  return labels
+end
+
+---The task of a config, with its labels or the number of its outputs.
+local function add_task(facts, config)
+  local architecture = type(config.architectures) == "table" and config.architectures[1] or nil
+  facts.heads = HEADS[architecture] or {}
+  local kind = KINDS[architecture]
+  if not kind and architecture ~= "BertForSequenceClassification" then return true end
+  local labels, problem = labels_of(config)
+  if problem then return nil, problem end
+  local count = labels and #labels or math.tointeger(config.num_labels) or 2
+  kind = kind or PROBLEMS[config.problem_type] or count == 1 and "regress" or "classify"
+  facts.kind, facts.outputs = kind, kind == "choice" and 1 or kind == "squad" and 2 or count
+  if kind ~= "regress" and kind ~= "choice" and kind ~= "squad" then
+    facts.labels = labels
+    for i = 1, labels and 0 or count do
+      facts.labels = facts.labels or {}
+      facts.labels[i] = ("LABEL_%d"):format(i - 1)
+    end
+  end
+  return true
+end
+
+local function read_json(path)
+  local text = sys.read_file(path, 1 << 26)
+  local value = text and json.decode(text)
+  return type(value) == "table" and value or {}
+end
+
+---Options of the tokenizer; a null means the default.
+local function add_tokenizer(facts, folder)
+  local config = read_json(folder .. "/tokenizer_config.json")
+  if config.do_lower_case == nil then
+    local normalizer = read_json(folder .. "/tokenizer.json").normalizer
+    if type(normalizer) == "table" then
+      config = {
+        do_lower_case = normalizer.lowercase, strip_accents = normalizer.strip_accents,
+        tokenize_chinese_chars = normalizer.handle_chinese_chars,
+      }
+    end
+  end
+  if config.tokenize_chinese_chars == false then return nil, "its tokenizer does not split Chinese characters" end
+  facts.lowercase = config.do_lower_case ~= false
+  if not facts.lowercase and config.strip_accents == true then return nil, "its tokenizer strips accents only" end
+  facts.keep_accents = facts.lowercase and config.strip_accents == false
+  facts.vocab_text = vocabulary.read(folder)
+  return true
+end
+
+---Reads what is in a run's directory, a checkpoint or a Hugging Face directory; tensors are not read.
+---@param path string
+---@return seqrun.Pretrained|nil
+---@return string? message
+---@return string? code
+function pretrained.read(path)
+  local folder, message, code = directory.resolve(path)
+  if not folder then return nil, message, code end
+  if not sys.is_dir(folder) then
+    return nil, ("%s: a file of tensors; expected a directory with config.json"):format(path), "data"
+  end
+  local config
+  config, message, code = loading.config(folder)
+  if not config then return nil, message, code end
+  local encoder, problem = configs.encoder(config)
+  if not encoder then return nil, ("%s/config.json: %s"):format(folder, problem), "data" end
+  local facts = { path = folder, config = encoder, max_len = math.tointeger(config.max_len) }
+  local good
+  good, problem = add_task(facts, config)
+  if not good then return nil, ("%s/config.json: %s"):format(folder, problem), "data" end
+  good, problem = add_tokenizer(facts, folder)
+  if not good then return nil, ("%s: %s, which is not supported"):format(folder, problem), "data" end
+  return facts
+end
+
+return pretrained

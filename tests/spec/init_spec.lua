@@ -1,0 +1,136 @@
+-- Starting from directories that others wrote: configs, tokenizers, shards, names with and without a prefix, heads.
+
+local checkpoint = require("seqrun.checkpoint")
+local json = require("seqrun.core.json")
+local program = require("tests.support.program")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+
+local TINY = "tests/data/model/tiny"
+
+local function tiny_config() return json.decode(sr.must(sys.read_file(TINY .. "/config.json"))) end
+
+describe("a pretrained directory", function()
+  local dir
+  before_each(function() dir = program.folder() end)
+  after_each(function() sys.remove(dir) end)
+
+  ---Writes config.json: the tiny one with changes (json.null removes a key).
+  local function config(changes)
+    local whole = tiny_config()
+    for key, value in pairs(changes or {}) do whole[key] = value end
+    program.write(dir, "config.json", json.encode(whole))
+  end
+
+  ---Writes the tiny model's tensors, with other names where `rename` gives one; false leaves a tensor out.
+  local function tensors(rename, file)
+    local all = sr.must(checkpoint.read_tensors(TINY .. "/model.safetensors"))
+    local renamed = {}
+    for name, t in pairs(all) do
+      local new = rename(name)
+      if new then renamed[new] = t end
+    end
+    sr.must(checkpoint.write_tensors(dir .. "/" .. (file or "model.safetensors"), renamed))
+  end
+
+  local function same(name) return name end
+
+  it("gives its encoder, heads, vocabulary and case", function()
+    local facts = sr.must(checkpoint.pretrained(TINY))
+    assert.same({ "mlm", "nsp" }, facts.heads)
+    assert.equal(32, facts.config.hidden_size)
+    assert.is_nil(facts.kind)
+    assert.equal(sys.read_file(TINY .. "/vocab.txt"), facts.vocab_text)
+    local bert, again, report = sr.must(sr.nn.pretrained(TINY))
+    assert.same({ 0, "bert" }, { #report.missing, tostring(bert):match("^%a+") })
+    assert.equal(facts.path, again.path)
+  end)
+
+  it("may come from Transformers 5: tokenizer.json alone, a limit above 64 bits, unknown keys", function()
+    config { dtype = "float32", rope_parameters = json.null, some_future_key = { 1 } }
+    tensors(same)
+    local vocab, id = {}, 0
+    for token in sr.must(sys.read_file(TINY .. "/vocab.txt")):gmatch("[^\n]+") do vocab[token], id = id, id + 1 end
+    program.write(dir, "tokenizer.json", json.encode { model = { type = "WordPiece", vocab = vocab } })
+    program.write(dir, "tokenizer_config.json",
+      '{"do_lower_case": false, "strip_accents": null, "model_max_length": 1000000000000000019884624838656}')
+    local facts = sr.must(checkpoint.pretrained(dir))
+    assert.equal(sys.read_file(TINY .. "/vocab.txt"), facts.vocab_text)
+    assert.is_false(facts.lowercase)
+    assert.is_nil(facts.config.some_future_key)
+    vocab["[PAD]"] = 900 -- a gap in the ids
+    program.write(dir, "tokenizer.json", json.encode { model = { type = "WordPiece", vocab = vocab } })
+    assert.is_nil(sr.must(checkpoint.pretrained(dir)).vocab_text)
+  end)
+
+  it("may have no prefix, no pooler and no heads", function()
+    config { architectures = { "BertModel" } }
+    tensors(function(name) return name:match("^bert%.(.*)$") end)
+    local bert, _, report = sr.must(sr.nn.pretrained(dir, { heads = { "mlm" }, seed = 5 }))
+    local whole = sr.must(sr.nn.pretrained(TINY))
+    local name = "bert.encoder.layer.1.output.dense.weight"
+    assert.equal(whole.params:value_of(name):tostring_bytes(), bert.params:value_of(name):tostring_bytes())
+    local told = tostring(report)
+    assert.matches("missing +5 +cls.predictions +not in the checkpoint; initialised with seed 5", told)
+    assert.matches("cls.predictions.transform.dense.weight, ", told)
+    assert.matches("ignored +2 +pooler.dense +not in the model\n +pooler.dense.bias, pooler.dense.weight", told)
+    assert.equal(0, #select(3, sr.must(sr.nn.pretrained(dir, { heads = {} }))).missing)
+  end)
+
+  it("names the tensors that layers lack, once for all layers", function()
+    config()
+    tensors(function(name) return not name:find("output.dense") and name or nil end)
+    local _, _, report = sr.must(sr.nn.pretrained(dir))
+    local told = "missing +8 +bert.encoder.layer.%* .-\n +layers 0, 1: attention.output.dense.weight, "
+    assert.matches(told, tostring(report))
+  end)
+
+  it("tells its task and its labels", function()
+    local function facts(changes)
+      config(changes)
+      return checkpoint.pretrained(dir)
+    end
+    tensors(same)
+    local sequences = { "BertForSequenceClassification" }
+    local three = facts { architectures = sequences, id2label = { ["1"] = "b", ["0"] = "a", ["2"] = "c" } }
+    assert.same({ "classify", 3, { "a", "b", "c" } }, { three.kind, three.outputs, three.labels })
+    assert.equal("regress", facts({ architectures = sequences, id2label = { ["0"] = "LABEL_0" } }).kind)
+    local many = { architectures = sequences, problem_type = "multi_label_classification" }
+    assert.same({ "LABEL_0", "LABEL_1" }, facts(many).labels)
+    assert.equal("multilabel", facts(many).kind)
+    assert.equal("tokens", facts({ architectures = { "BertForTokenClassification" } }).kind)
+    assert.same({ "squad", 2 }, { facts({ architectures = { "BertForQuestionAnswering" } }).kind, 2 })
+    assert.equal(1, facts({ architectures = { "BertForMultipleChoice" } }).outputs)
+    local _, message, code = facts { architectures = sequences, id2label = { ["0"] = "a", ["2"] = "c" } }
+    assert.same({ "data", true }, { code, message:find("id2label does not number", 1, true) ~= nil })
+  end)
+
+  it("is rejected if it is another architecture", function()
+    tensors(same)
+    for key, value in pairs { model_type = "roberta", position_embedding_type = "relative_key", is_decoder = true } do
+      config { [key] = value }
+      local _, message, code = checkpoint.pretrained(dir)
+      assert.equal("data", code)
+      assert.matches(key .. " = .* is not supported", message)
+    end
+    config { hidden_act = "silu" }
+    assert.matches("hidden_act 'silu' is not supported", (select(2, checkpoint.pretrained(dir))))
+    config()
+    program.write(dir, "tokenizer_config.json", '{"tokenize_chinese_chars": false}')
+    assert.matches("does not split Chinese", (select(2, checkpoint.pretrained(dir))))
+    assert.equal("missing", (select(3, checkpoint.pretrained(dir .. "/nowhere"))))
+    assert.matches("expected a directory", (select(2, checkpoint.pretrained(dir .. "/model.safetensors"))))
+  end)
+
+  it("initializes parameters that should be new, whatever their shape in the file", function()
+    config()
+    tensors(same)
+    local bert = sr.nn.bert(sr.must(checkpoint.pretrained(dir)).config)
+    local fresh = { "cls.seq_relationship.weight", "cls.seq_relationship.bias" }
+    local report = sr.must(checkpoint.load(dir, { model = bert.params, seed = 3, fresh = fresh })).report
+    assert.matches("missing +2 +cls.seq_relationship +new; initialised with seed 3", tostring(report))
+    local wanted = sr.nn.bert(tiny_config()):initialise(3).params:value_of(fresh[1])
+    assert.equal(wanted:tostring_bytes(), bert.params:value_of(fresh[1]):tostring_bytes())
+    assert.equal(0, #report.ignored)
+  end)
+end)
