@@ -234,13 +234,16 @@ static sr_status deal_rows(sr_deal *d, const sr_order *order, const sr_loader_op
     return SR_OK;
 }
 
+/* One batch for each sequence, or for each group that must stay together. */
 static sr_status deal_single(sr_deal *d, const sr_order *order) {
-    if (!order->packs && order->groups < order->sequences)
-        return sr_fail(SR_EINVAL, "batch: the order has groups of several sequences, but arrange "
-                                  "'single' puts each in a batch of its own; use packed or padded");
-    SR_TRY(make_batches(d, order->sequences));
+    SR_TRY(make_batches(d, order->sequences)); /* at most */
     memcpy(d->pick, order->pick, (size_t)order->sequences * sizeof *d->pick);
-    for (int64_t i = 0; i < d->batches; i++) d->end[i] = i + 1;
+    int64_t b = 0, group = 0;
+    for (int64_t at = 0; at < order->sequences; b++) {
+        at += together(order, &group, at);
+        d->end[b] = at;
+    }
+    d->batches = b;
     d->packs = order->groups;
     return SR_OK;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/permute.h"
 #include "core/batch/loader.h"
 #include "lua/bind/lbatch.h"
 #include "lua/bind/ldata.h"
@@ -383,7 +384,18 @@ static const luaL_Reg loader_methods[] = {
 
 /* ---- the module ---- */
 
-static const luaL_Reg batch_functions[] = {{"loader", batch_loader}, {NULL, NULL}};
+/* permuted(i, count, seed, epoch): where i goes, both from 0 */
+static int batch_permuted(lua_State *L) {
+    int64_t count = lsr_checkrange(L, 2, 1, UINT32_MAX), i = lsr_checkrange(L, 1, 0, count - 1);
+    uint64_t seed = (uint64_t)luaL_checkinteger(L, 3);
+    uint32_t epoch = (uint32_t)lsr_checkrange(L, 4, 0, UINT32_MAX);
+    sr_domain all = sr_domain_of((uint32_t)count);
+    lua_pushinteger(L, sr_permute(&all, (uint32_t)i, seed, SR_PURPOSE_SEQUENCE_ORDER, 0, epoch));
+    return 1;
+}
+
+static const luaL_Reg batch_functions[] = {
+    {"loader", batch_loader}, {"permuted", batch_permuted}, {NULL, NULL}};
 
 int luaopen_seqrun_core_batch(lua_State *L);
 int luaopen_seqrun_core_batch(lua_State *L) {

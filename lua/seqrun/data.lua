@@ -26,6 +26,17 @@ function data.open(path, options) return require("seqrun.data.corpus").open(path
 ---@return string? code
 function data.loader(options) return require("seqrun.data.loader").open(options) end
 
+---The order of examples that come in groups, such as the choices of a question; see seqrun/data/groups.lua.
+---@param corpus seqrun.Corpus
+---@param options seqrun.GroupOptions
+---@return fun(update: integer): (integer[][])? order for the loader
+---@return integer updates of an epoch
+---@return integer groups in the data set
+function data.groups(corpus, options)
+  local order, updates, count = require("seqrun.data.groups")(corpus, options)
+  return order, updates, count
+end
+
 ---Makes a data set from raw text: trains a vocabulary if none is given, tokenizes on all threads, and
 ---puts the file in its place when it is whole.
 ---@param options seqrun.PrepareOptions

@@ -15,6 +15,8 @@ local NORM = { eps = true, dropout = true, site = true, layer = true, layout = t
 local EMBED = { eps = true, dropout = true }
 local DROPOUT = { p = true, site = true, layer = true }
 
+local binary_cross_entropy -- made on first use
+
 ---The published eps of BERT's layer norm.
 local EPS = 1e-12
 
@@ -129,6 +131,24 @@ function ops.mse_loss(x, target, weights)
     error("mse_loss: " .. given .. "; expected one of each per row", 2)
   end
   return ((x:reshape(-1) - target:reshape(-1)):square() * weights:reshape(-1)):sum()
+end
+
+---Cross entropy of each logit's sigmoid, without overflow: max(x, 0) - x label + log(1 + exp(-|x|)).
+---@param logits seqrun.Tensor
+---@param labels seqrun.Tensor of the same shape and dtype, in [0, 1]
+---@return seqrun.Tensor # of the same shape
+function ops.binary_cross_entropy(logits, labels)
+  binary_cross_entropy = binary_cross_entropy or ops.custom {
+    forward = function(context, x, y)
+      context:save(x, y)
+      return x:relu() - x * y + ((-x:abs()):exp() + 1):log()
+    end,
+    backward = function(context, dy)
+      local x, y = context:saved()
+      return dy * (x:sigmoid() - y)
+    end,
+  }
+  return binary_cross_entropy(logits, labels)
 end
 
 -- ---- ops written in Lua ------------------------------------------------------------------------

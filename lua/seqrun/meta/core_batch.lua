@@ -20,6 +20,14 @@ local update = {}
 ---@return string? code
 function batch.loader(dataset, options) end
 
+---Where i goes in the keyed order of an epoch, a permutation of 0 to count - 1.
+---@param i integer from 0
+---@param count integer
+---@param seed integer
+---@param epoch integer
+---@return integer
+function batch.permuted(i, count, seed, epoch) end
+
 ---Stops the workers and frees the memory.
 function loader:close() end
 

@@ -35,6 +35,12 @@ local function check_head(i, head)
   end
 end
 
+---Whether it is a function of the encoder, as those of sr.nn.heads are.
+local function makes_head(wanted)
+  local meta = type(wanted) == "table" and getmetatable(wanted)
+  return type(wanted) == "function" or meta and meta.__call ~= nil
+end
+
 ---Makes a head from a name, a head, or a function of the encoder.
 local function make_head(i, wanted, encoder)
   if type(wanted) == "string" then
@@ -43,8 +49,9 @@ local function make_head(i, wanted, encoder)
     error(("bert: unknown head '%s'%s"):format(wanted, hint ~= "" and hint or "; use mlm, nsp or a head"), 4)
   end
   local head = wanted
-  if type(wanted) == "function" then head = wanted(encoder) end
+  if makes_head(wanted) then head = wanted(encoder) end
   check_head(i, head)
+  head.number = head.number or i
   return head
 end
 

@@ -10,6 +10,7 @@ local configs = require("seqrun.nn.config")
 local ops = require("seqrun.ops")
 local part = require("seqrun.nn.part")
 local specs = require("seqrun.nn.specs")
+local tensor = require("seqrun.tensor")
 
 ---@class seqrun.Encoder: seqrun.Part
 ---@field config table Hugging Face keys
@@ -177,6 +178,7 @@ function Encoder:pool(x) return self:linear(x, self.prefix .. "pooler.dense", { 
 ---@field encoder seqrun.Encoder
 ---@field x seqrun.Tensor (T, H), or the rows of batch.last
 ---@field key "rows"|"places" index of a target's rows in x
+---@field layout seqrun.Layout of the rows of x
 local States = {}
 States.__index = States
 
@@ -194,12 +196,27 @@ end
 ---@return seqrun.Tensor # (M, H)
 function States:pooled(target) return self.encoder:pool(self:rows(target)) end
 
+---Dropout of one state per item of a target: keyed by the item's sequence and its row in it.
+---@param y seqrun.Tensor (M, H) such as rows(target) or pooled(target)
+---@param target seqrun.Target
+---@param options { p: number, site?: "head"|"user", layer?: integer }
+---@return seqrun.Tensor # (M, H)
+function States:drop(y, target, options)
+  if y:size(1) == self.x:size(1) then return ops.dropout(y, self.layout, options) end
+  local rows = target[self.key]
+  local all = ops.put_rows(tensor.zeros(self.x:size(1), y:size(2), { dtype = y:dtype() }), rows, y)
+  return ops.gather_rows(ops.dropout(all, self.layout, options), rows)
+end
+
 ---Encodes a batch for heads: the last layer computes only the rows that targets read.
 ---@param batch seqrun.Batch
 ---@return seqrun.States
 function Encoder:states(batch)
-  local x = self:encode(batch, batch.last)
-  return setmetatable({ encoder = self, x = x, key = batch.last and "places" or "rows" }, States)
+  local last = batch.last
+  local x = self:encode(batch, last)
+  return setmetatable({
+    encoder = self, x = x, key = last and "places" or "rows", layout = last and last.layout or batch.layout,
+  }, States)
 end
 
 -- ---- cost and config -------------------------------------------------------------------------

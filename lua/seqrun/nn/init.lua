@@ -26,8 +26,12 @@ function nn.model(parts, options)
   return model
 end
 
----Masked-LM and next-sentence heads over an encoder, for custom models.
-nn.heads = { mlm = require("seqrun.nn.heads.mlm").new, nsp = require("seqrun.nn.heads.nsp").new }
+---Heads over an encoder.  `mlm` and `nsp` take the encoder; those of tasks take options, as in
+---`heads = { sr.nn.heads.classify { labels = { "no", "yes" } } }` of sr.nn.bert; see nn/heads/task.lua.
+nn.heads = {}
+for _, name in ipairs { "mlm", "nsp", "classify", "regress", "multilabel", "choice", "tokens", "squad" } do
+  nn.heads[name] = require("seqrun.nn.heads." .. name).new
+end
 
 ---An empty list of named losses; see nn/losses.lua.
 function nn.losses() return require("seqrun.nn.losses").new() end

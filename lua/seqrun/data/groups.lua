@@ -1,0 +1,56 @@
+-- groups.lua - the order of an epoch whose examples come in groups, such as the choices of a question.
+--
+--     local order, updates = sr.data.groups(corpus, { groups = 8, seed = 1 })
+--     sr.data.loader { data = corpus, order = order, ... }
+--
+-- A group is a run of consecutive examples with one value in the column.  Its examples stay in one micro-batch.
+
+local check = require("seqrun.check")
+local core = require("seqrun.core.batch")
+local failure = require("seqrun.failure")
+
+---@class seqrun.GroupOptions
+---@field groups integer groups of an update; the last update of an epoch may have fewer
+---@field column? string integers, "group"
+---@field seed? integer of the order; nil: as they are in the data set
+---@field epochs? integer number of epochs; no end by default
+
+local OPTIONS = { groups = true, column = true, seed = true, epochs = true }
+
+---The groups as lists of uids.
+local function groups_of(corpus, column)
+  local list, group, before = {}, nil, nil
+  for i = 1, corpus:info().examples do
+    local value = failure.must(corpus:column(column, i))
+    if value ~= before or not group then
+      group, before = {}, value
+      list[#list + 1] = group
+    end
+    group[#group + 1] = i - 1
+  end
+  return list
+end
+
+---@param corpus seqrun.Corpus of fixed examples
+---@param options seqrun.GroupOptions
+---@return fun(update: integer): (integer[][])? order for sr.data.loader
+---@return integer updates of an epoch
+---@return integer groups in the data set
+return function(corpus, options)
+  check.options("data.groups", options, OPTIONS)
+  local each = options.groups
+  if math.type(each) ~= "integer" or each < 1 then check.fail("data.groups: groups must be a positive integer") end
+  local list = groups_of(corpus, options.column or "group")
+  local updates = (#list + each - 1) // each
+  local function order(update)
+    local epoch = update // updates
+    if options.epochs and epoch >= options.epochs then return nil end
+    local first, chosen = update % updates * each, {}
+    for i = first, math.min(first + each, #list) - 1 do
+      local at = options.seed and core.permuted(i, #list, options.seed, epoch) or i
+      chosen[#chosen + 1] = list[at + 1]
+    end
+    return chosen
+  end
+  return order, updates, #list
+end
