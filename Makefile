@@ -4,6 +4,9 @@
 ifeq ($(origin CC),default)
 CC       = gcc
 endif
+ifeq ($(origin CXX),default)
+CXX      = g++
+endif
 BUILD   ?= build
 PREFIX  ?= /usr/local
 DESTDIR ?=
@@ -15,10 +18,10 @@ NVCC    ?= $(call once,NVCC,$(firstword $(wildcard $(CUDA_HOME:%=%/bin/nvcc)) $(
 VERSION  = 0.1.0
 
 # The dependencies, as named by Debian 12.
-PACKAGES      = gcc make pkg-config liblua5.4-dev lua-argparse lua-busted libyaml-dev libutf8proc-dev \
+PACKAGES      = gcc g++ make pkg-config liblua5.4-dev lua-argparse lua-busted libyaml-dev libutf8proc-dev \
                 libjansson-dev libxxhash-dev zlib1g-dev
 TEST_PACKAGES = strace e2fsprogs
-LINT_PACKAGES = g++ clang-format clang-tidy lua-check
+LINT_PACKAGES = clang-format clang-tidy lua-check
 
 # ---- flags -------------------------------------------------------------------------------------------
 # Expanded on first use and then cached: `make deps` may have to install pkg-config first.
@@ -62,7 +65,9 @@ ISA_avx512 = -DSR_ISA=avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512
 # Plug-ins of the program: seqrun_NAME.so.
 CUDASRC = $(wildcard kernels/cuda/*.cu)
 NO_CUDA = $(if $(filter 0,$(CUDA)),make CUDA=0,$(if $(NVCC),$(if $(CUDASRC),,no kernels),nvcc was not found))
-PLUGINS = $(if $(NO_CUDA),,cuda)
+SIMTSRC = $(filter-out %/gpu_cuda.cu %/gemm_lt.cu,$(CUDASRC)) $(wildcard kernels/simt/*.cc)
+NO_SIMT = $(if $(shell command -v $(lastword $(CXX))),,$(lastword $(CXX)) was not found; install g++)
+PLUGINS = $(if $(NO_CUDA),,cuda) $(if $(NO_SIMT),,simt)
 
 obj     = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 SIMDOBJ = $(foreach i,$(ISA),$(patsubst %.c,$(BUILD)/obj/%.$(i).o,$(SIMD)))
@@ -79,7 +84,7 @@ all: $(BUILD)/seqrun $(PLUGINS:%=$(BUILD)/seqrun_%.so) ## build the program and 
 
 $(BUILD)/seqrun: $(call obj,$(BIND)) $(BUILD)/libseqrun.a
 	$(call say,link $@)$(CC) $(LDFLAGS) -o $@ $(call obj,$(BIND)) $(BUILD)/libseqrun.a $(LDLIBS)
-	@NVCC="$(NVCC)" NO_CUDA="$(NO_CUDA)" sh .make/summary.sh $@
+	@NVCC="$(NVCC)" NO_CUDA="$(NO_CUDA)" NO_SIMT="$(NO_SIMT)" sh .make/summary.sh $@
 
 $(BUILD)/libseqrun.a: $(call obj,$(CORE)) $(SIMDOBJ)
 	@rm -f $@
@@ -140,6 +145,23 @@ $(BUILD)/seqrun_cuda.so: $(CUDAOBJ)
 $(BUILD)/cuda_flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(NVCC) $(NVCCFLAGS)' > $@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+# The same kernels for the CPU, where every access is checked.
+SIMTFLAGS = -std=c++17 -x c++ -DSR_SIMT -D_GNU_SOURCE -g $(OPT) -ffp-contract=off -fno-exceptions -fno-rtti \
+            -fno-threadsafe-statics -fPIC -fvisibility=hidden -ftls-model=initial-exec -I. -Wall -Wextra -Wno-unused-function
+SIMTOBJ   = $(patsubst %,$(BUILD)/obj/%.simt.o,$(SIMTSRC))
+
+$(BUILD)/obj/%.simt.o: % $(BUILD)/simt_flags
+	@mkdir -p $(@D)
+	$(call say,simt $<)$(CXX) $(SIMTFLAGS) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
+
+$(BUILD)/seqrun_simt.so: $(SIMTOBJ)
+	$(call say,link $@)$(CXX) -shared -Wl,-z,relro,-z,now,-z,noexecstack -static-libgcc -nodefaultlibs -o $@ $^ -lm -lpthread -lgcc -lc
+
+$(BUILD)/simt_flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(CXX) $(SIMTFLAGS)' > $@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 # ---- tests -------------------------------------------------------------------------------------------

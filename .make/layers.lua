@@ -27,6 +27,8 @@ for _, kernels in ipairs { "ref", "cpu", "cuda", "simt", "comm" } do
 end
 allowed["kernels/cpu/simd"] = with_core("kernels/cpu", "kernels/cpu/simd")
 table.insert(allowed["kernels/cpu"], "kernels/cpu/simd")
+table.insert(allowed["kernels/cuda"], "kernels/simt") -- prim.cuh gives one of its two definitions
+table.insert(allowed["kernels/simt"], "kernels/cuda")
 allowed["lua/bind"] = with_core("core", "kernels/ref", "kernels/cpu", "lua/bind")
 
 local libraries = { ["lua.h"] = "lua/bind", ["lauxlib.h"] = "lua/bind", ["lualib.h"] = "lua/bind" }

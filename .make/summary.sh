@@ -14,6 +14,12 @@ nvcc*) found cuda no "no nvcc in CUDA_HOME, PATH or /usr/local/cuda; install CUD
 *) found cuda no "$NO_CUDA" ;;
 esac
 
+if [ -n "${NO_SIMT:-}" ]; then
+    found simt no "$NO_SIMT"
+else
+    found simt yes "runs the CUDA kernels on the CPU, for tests"
+fi
+
 header() { # PART FILE... -- HOW TO INSTALL IT
     part=$1 where=
     shift

@@ -1,0 +1,33 @@
+/* table.cu - the backend `cuda`, or `simt` where the same sources run on a CPU, as a plug-in. */
+#include "core/tensor/plugin.h"
+#include "kernels/cuda/gpu.h"
+#include "kernels/cuda/gpu_ops.h"
+
+#ifdef SR_SIMT
+#define NAME "simt"
+#else
+#define NAME "cuda"
+#endif
+
+static sr_backend backend;
+
+static void fill_table(void) {
+    backend.abi = SR_ABI;
+    backend.bytes = sizeof backend;
+    backend.name = NAME;
+    backend.real = SR_F32;
+    backend.open = gpu_open;
+    backend.close = gpu_close;
+    backend.alloc = gpu_alloc;
+    backend.free = gpu_free;
+    backend.upload = gpu_upload;
+    backend.download = gpu_download;
+    backend.wait = gpu_wait;
+#define SET(name) backend.name = gpu_##name;
+    GPU_SLOTS(SET)
+}
+
+sr_status sr_plugin_init(const sr_host *host, int) {
+    fill_table();
+    return host->add_backend(&backend);
+}

@@ -1,0 +1,34 @@
+/* arena.h - device memory of the simt host, and who touched it in the running launch.
+ *
+ * One range of addresses for the process, with a range of notes beside it, so that an address finds
+ * its note without a search.  Pages of both are backed when they are first touched.
+ */
+#ifndef SR_SIMT_ARENA_H
+#define SR_SIMT_ARENA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/status.h"
+
+namespace simt {
+
+/* Of 2 bytes.  `block` is a stamp of the launch's block that touched them last; a tag is as in
+ * machine.h. */
+struct note {
+    uint32_t write_block, write_tag, read_block, read_tag;
+};
+
+enum : uint32_t { MANY_BLOCKS = ~0u };
+
+sr_status arena_open(void);
+sr_status arena_take(void **data, size_t bytes);
+void arena_give(void *data, size_t bytes);
+/* The note of an address, or NULL when it is no device memory. */
+note *arena_note(const void *p);
+/* `blocks` stamps for a launch: the first of them. */
+uint32_t arena_stamps(uint32_t blocks);
+
+} // namespace simt
+
+#endif
