@@ -175,6 +175,8 @@ void unary_kernel(global<T> y, strides sy, global<const T> x, strides sx, sr_una
 }
 
 sr_status gpu_unary(sr_tensor *y, const sr_tensor *x, sr_unary op) {
+    if (op > SR_SQRT && op != SR_EXP && op != SR_TANH)
+        return sr_backend_lacks(y->storage->device, "unary");
     size_t count = (size_t)sr_tensor_elements(y);
     if (y->dtype == SR_BF16)
         return launch(gpu_of(y), "unary", unary_kernel<bf16>, grid_for(count), 256, 0, out<bf16>(y),
