@@ -176,14 +176,20 @@ $(BUILD)/tests/%.so: tests/support/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,cc $<)$(CC) $(filter-out -fPIE,$(CFLAGS)) -fPIC -shared -MMD -MP -o $@ $<
 
+# Each tests/simt/NAME.cu is a program of kernels on the simt host.
+SIMTTESTS = $(if $(NO_SIMT),,$(patsubst tests/simt/%.cu,$(BUILD)/tests/simt-%,$(wildcard tests/simt/*.cu)))
+$(BUILD)/tests/simt-%: $(BUILD)/obj/tests/simt/%.cu.simt.o $(SIMTOBJ) $(BUILD)/libseqrun.a
+	@mkdir -p $(@D)
+	$(call say,link $@)$(CC) $(LDFLAGS) -o $@ $(filter-out %/libseqrun.a,$^) $(BUILD)/libseqrun.a $(LDLIBS)
+
 # Each tests/fuzz/NAME.c is a fuzz target; as fuzz-NAME it replays tests/fuzz/corpus/NAME.
 REPLAY  = $(BUILD)/obj/tests/support/replay.o
-.SECONDARY: $(REPLAY)
+.SECONDARY: $(REPLAY) $(patsubst %,$(BUILD)/obj/%.simt.o,$(wildcard tests/simt/*.cu))
 $(BUILD)/tests/fuzz-%: tests/fuzz/%.c $(REPLAY) $(BUILD)/libseqrun.a
 	@mkdir -p $(@D)
 	$(call say,cc $<)$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(REPLAY) $(BUILD)/libseqrun.a $(LDLIBS)
 
-ctests: $(TESTS) $(TEST_PLUGINS)
+ctests: $(TESTS) $(TEST_PLUGINS) $(SIMTTESTS)
 
 test: deps test-deps ## install dependencies, build, run all tests (SAN=1: with sanitizers)
 	@$(MAKE) --no-print-directory $(jobs) all ctests

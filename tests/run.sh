@@ -71,6 +71,10 @@ for program in tests/c/*.c; do
     name=$(basename "$program" .c)
     start_job "c-$name" program "$build/tests/$name"
 done
+for program in tests/simt/*.cu; do
+    name=simt-$(basename "$program" .cu)
+    [ -e "$build/tests/$name" ] && start_job "$name" program "$build/tests/$name"
+done
 for target in tests/fuzz/*.c; do
     [ -e "$target" ] || continue
     name=fuzz-$(basename "$target" .c)

@@ -1,0 +1,377 @@
+/* checks.cu - the simt host itself: what is right passes, and each planted mistake is named. */
+#include <stdio.h>
+
+#include "core/base/system.h"
+#include "core/tensor/plugin.h"
+#include "kernels/cuda/gpu.h"
+#include "tests/support/check.h"
+
+static sr_device *device;
+
+static gpu *g() {
+    return (gpu *)device->state;
+}
+
+/* A tensor of zeros. */
+static sr_tensor *zeros(sr_dtype dtype, int64_t count) {
+    sr_tensor *t;
+    CHECK_OK(sr_tensor_new(&t, device, dtype, 1, &count));
+    memset(sr_tensor_data(t), 0, (size_t)count * sr_dtype_size(dtype));
+    return t;
+}
+
+/* Expects the next wait to report these words; NULL: nothing. */
+static void expect(const char *what, const char *words) {
+    sr_status st = sr_device_wait(device);
+    if (words == nullptr) {
+        if (st != SR_OK) printf("%s: %s\n", what, sr_message());
+        CHECK(st == SR_OK);
+        return;
+    }
+    if (st == SR_OK || strstr(sr_message(), words) == nullptr)
+        printf("%s: got '%s', not '%s'\n", what, st == SR_OK ? "ok" : sr_message(), words);
+    CHECK(st == SR_EDEVICE && strstr(sr_message(), words) != nullptr);
+}
+
+/* ---- shared memory and barriers -------------------------------------------------------------- */
+
+enum bug {
+    RIGHT,
+    NO_BARRIER,
+    NO_SECOND_BARRIER,
+    UNWRITTEN,
+    RETURNS,
+    TWO_BARRIERS,
+    HALF_A_WARP,
+    TWO_KINDS,
+    PAST_THE_ARRAY,
+    BEFORE_THE_ARRAY,
+    PAST_THE_LAUNCH,
+    PAST_THE_TENSOR,
+    BEFORE_THE_TENSOR,
+    NO_WAIT,
+    NO_BARRIER_AFTER_WAIT,
+    SAME_WORD,
+    OTHER_BLOCK,
+    READ_BY_OTHERS,
+    UNALIGNED
+};
+
+/* Each thread passes a number to its neighbour in another warp, twice. */
+KERNEL(64, 1) void pass_on(global<int32_t> y, bug planted) {
+    shared<int32_t> s = shared_at<int32_t>(0, planted == PAST_THE_LAUNCH ? 65 : 64);
+    int t = thread(), other = t ^ 32;
+    if (planted == RETURNS && t == 40) return;
+    for (int round = 0; round < 2; round++) {
+        if (planted != UNWRITTEN || t != 7) s[t] = t * 10 + round;
+        if (planted == TWO_BARRIERS && t < 32) {
+            barrier();
+        } else if (planted != NO_BARRIER) {
+            barrier();
+        }
+        int32_t got = s[planted == PAST_THE_ARRAY     ? other + 32
+                        : planted == BEFORE_THE_ARRAY ? other - 1
+                                                      : other];
+        if (planted != NO_SECOND_BARRIER) barrier();
+        y[planted == PAST_THE_TENSOR ? t + 1 : planted == BEFORE_THE_TENSOR ? t - 1 : t] = got;
+    }
+}
+
+static void shared_memory() {
+    static const struct {
+        bug planted;
+        const char *words;
+    } cases[] = {{RIGHT, nullptr},
+                 {NO_BARRIER, "of shared memory, which"},
+                 {NO_SECOND_BARRIER, "with no barrier in between"},
+                 {UNWRITTEN, "nobody wrote"},
+                 {RETURNS, "divergent barrier: thread 40 has returned"},
+                 {TWO_BARRIERS, "divergent barrier: thread"},
+                 {PAST_THE_ARRAY, "outside of the array"},
+                 {BEFORE_THE_ARRAY, "outside of the array"},
+                 {PAST_THE_LAUNCH, "smaller than the array"},
+                 {PAST_THE_TENSOR, "outside of its tensor"},
+                 {BEFORE_THE_TENSOR, "outside of its tensor"}};
+    sr_tensor *y = zeros(SR_I32, 64);
+    for (auto &c : cases) {
+        CHECK_OK(launch(g(), "pass_on", pass_on, 1, 64, 256, out<int32_t>(y), c.planted));
+        expect("pass_on", c.words);
+        if (c.planted == RIGHT)
+            for (int i = 0; i < 64; i++) CHECK(SR_DATA(int32_t, y)[i] == (i ^ 32) * 10 + 1);
+    }
+    CHECK_OK(launch(g(), "pass_on", pass_on, 1, 64, 256, out<int32_t>(y), NO_BARRIER));
+    CHECK(sr_device_wait(device) == SR_EDEVICE);
+    CHECK(strncmp(sr_message(), "simt: pass_on: block (0, 0, 0), thread ", 39) == 0);
+    CHECK(strstr(sr_message(), "checks.cu:") != nullptr);
+    expect("an error is reported once", nullptr);
+    sr_tensor_release(y);
+}
+
+/* ---- warps ----------------------------------------------------------------------------------- */
+
+/* Lanes pass on numbers through shared memory. */
+KERNEL(64, 1) void pass_in_warp(global<int32_t> y, bug planted) {
+    shared<int32_t> s = shared_at<int32_t>(0, 64);
+    int t = thread();
+    s[t] = t;
+    if (planted == HALF_A_WARP && lane() >= 16) {
+        y[t] = 0;
+        return;
+    }
+    if (planted == TWO_KINDS && lane() == 5)
+        (void)vote(true);
+    else if (planted != NO_BARRIER)
+        warp_barrier();
+    y[t] = s[t ^ 1];
+}
+
+KERNEL(32, 1) void exchanges(global<uint32_t> y) {
+    int l = lane();
+    y[l] = (uint32_t)(shuffle_xor(l * 2, 5) == (l ^ 5) * 2) |
+           (uint32_t)(shuffle((float)l, l / 2) == (float)(l / 2)) << 1 |
+           (uint32_t)(shuffle_down((uint32_t)l, 3u) == (uint32_t)(l + 3 < 32 ? l + 3 : l)) << 2 |
+           (uint32_t)(vote(l % 3 == 0) == 0x49249249u) << 3 |
+           (uint32_t)(warp_sum((float)l) == 496.0f) << 4 |
+           (uint32_t)(warp_max((float)-l) == 0.0f) << 5;
+}
+
+static void warps_of_a_block() {
+    sr_tensor *y = zeros(SR_I32, 64);
+    CHECK_OK(launch(g(), "exchanges", exchanges, 1, 32, 0, out<uint32_t>(y)));
+    expect("exchanges", nullptr);
+    for (int i = 0; i < 32; i++) CHECK(SR_DATA(int32_t, y)[i] == 63);
+
+    static const struct {
+        bug planted;
+        const char *words;
+    } cases[] = {{RIGHT, nullptr},
+                 {NO_BARRIER, "of shared memory, which"},
+                 {HALF_A_WARP, "divergent warp_barrier: thread"},
+                 {TWO_KINDS, "divergent"}};
+    for (auto &c : cases) {
+        CHECK_OK(launch(g(), "pass_in_warp", pass_in_warp, 1, 64, 256, out<int32_t>(y), c.planted));
+        expect("pass_in_warp", c.words);
+    }
+    sr_tensor_release(y);
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+/* Two groups of copies; each thread reads what another copied. */
+KERNEL(32, 1) void copies(global<float> y, global<const float> x, bug planted) {
+    shared<float> s = shared_at<float>(0, 256);
+    int t = thread();
+    cp_async16(s + t * 4, x + t * 4, true);
+    cp_commit();
+    cp_async16(s + 128 + t * 4, x + (planted == UNALIGNED ? 1 : 0), t % 2 == 0);
+    cp_commit();
+    if (planted != NO_WAIT) cp_wait<1>();
+    if (planted != NO_BARRIER_AFTER_WAIT) barrier();
+    float first = s[(t ^ 1) * 4 + 3];
+    cp_wait<0>();
+    barrier();
+    float second = s[128 + (t ^ 1) * 4 + 1];
+    y[t] = first * 100.0f + second;
+}
+
+static void copies_in_flight() {
+    sr_tensor *y = zeros(SR_F32, 32), *x = zeros(SR_F32, 128);
+    for (int i = 0; i < 128; i++) SR_DATA(float, x)[i] = (float)i;
+    static const struct {
+        bug planted;
+        const char *words;
+    } cases[] = {{RIGHT, nullptr},
+                 {NO_WAIT, "under way"},
+                 {NO_BARRIER_AFTER_WAIT, "of shared memory, which"},
+                 {UNALIGNED, "mod 16"}};
+    for (auto &c : cases) {
+        CHECK_OK(
+            launch(g(), "copies", copies, 1, 32, 1024, out<float>(y), in<float>(x), c.planted));
+        expect("copies", c.words);
+        for (int i = 0; c.planted == RIGHT && i < 32; i++) /* zeros where the copy is not valid */
+            CHECK(SR_DATA(float, y)[i] ==
+                  (float)((i ^ 1) * 4 + 3) * 100.0f + ((i ^ 1) % 2 == 0 ? 1.0f : 0.0f));
+    }
+    sr_tensor_release(x);
+    sr_tensor_release(y);
+}
+
+/* ---- device memory --------------------------------------------------------------------------- */
+
+KERNEL(32, 1) void blocks_meet(global<int32_t> y, bug planted) {
+    int t = thread(), i = block_x() * 32 + t;
+    int32_t before = 0;
+    if (planted == READ_BY_OTHERS && t == 0 && block_x() != 3) before = y[3 * 32];
+    y[i] = i + before * 0;
+    if (planted == SAME_WORD && t == 0) y[32 * 5] = 1;
+    if (planted == OTHER_BLOCK && t == 0) y[i] = (int32_t)y[(i + 32) % 256];
+    if (planted == NO_BARRIER) y[i] = (int32_t)y[i ^ 1];
+    if (planted == RIGHT) {
+        barrier();
+        int32_t neighbour = y[i ^ 1];
+        barrier();
+        y[i] = neighbour;
+    }
+}
+
+KERNEL(32, 1) void vectors(global<float> y, int shift) {
+    store16(y, (size_t)(thread() * 4 + shift), pack({1.0f, 2.0f, 3.0f, 4.0f}));
+}
+
+static void device_memory() {
+    sr_tensor *y = zeros(SR_I32, 256);
+    static const struct {
+        bug planted;
+        const char *words;
+    } cases[] = {{RIGHT, nullptr},
+                 {SAME_WORD, "of the same launch wrote"},
+                 {OTHER_BLOCK, "of the"},
+                 {READ_BY_OTHERS, "device memory"},
+                 {NO_BARRIER, "with no barrier in between"}};
+    for (auto &c : cases) {
+        CHECK_OK(launch(g(), "blocks_meet", blocks_meet, 8, 32, 0, out<int32_t>(y), c.planted));
+        expect("blocks_meet", c.words);
+        for (int i = 0; c.planted == RIGHT && i < 256; i++)
+            CHECK(SR_DATA(int32_t, y)[i] == (i ^ 1));
+    }
+    sr_tensor *z = zeros(SR_F32, 129);
+    CHECK_OK(launch(g(), "vectors", vectors, 1, 32, 0, out<float>(z), 0));
+    expect("vectors", nullptr);
+    CHECK_OK(launch(g(), "vectors", vectors, 1, 32, 0, out<float>(z), 1));
+    expect("vectors", "mod 16");
+    sr_tensor_release(z);
+    sr_tensor_release(y);
+}
+
+/* ---- tensor cores ---------------------------------------------------------------------------- */
+
+template <class T>
+DEV void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
+template <>
+DEV void multiply_add<bf16>(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+    mma_bf16(c, a, b0, b1);
+}
+template <>
+DEV void multiply_add<f16>(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+    mma_f16(c, a, b0, b1);
+}
+
+/* y (16, 8) = a (16, 16) b (16, 8), b read through its transpose. */
+template <class T>
+KERNEL(32, 1)
+void product(global<float> y, global<const T> a, global<const T> b) {
+    shared<T> sa = shared_at<T>(0, 256), sb = shared_at<T>(512, 256);
+    int l = lane();
+    cp_async16(sa + l * 8, a + l * 8, true);
+    cp_async16(sb + l * 8, b + l % 16 * 8, l < 16);
+    cp_commit();
+    cp_wait<0>();
+    warp_barrier();
+    uint32_t fa[4], fb[4];
+    ldmatrix4(fa, sa + (l % 16 * 16 + l / 16 * 8));
+    ldmatrix4_trans(fb, sb + l * 8);
+    float c[4] = {0, 0, 0, 0};
+    multiply_add<T>(c, fa, fb[0], fb[1]);
+    for (int i = 0; i < 4; i++) y[(l / 4 + i / 2 * 8) * 8 + l % 4 * 2 + i % 2] = c[i];
+}
+
+template <class T> static void products(uint16_t (*bits)(float)) {
+    sr_tensor *y = zeros(SR_F32, 128), *a = zeros(SR_BF16, 256), *b = zeros(SR_BF16, 128);
+    for (int i = 0; i < 256; i++) SR_DATA(uint16_t, a)[i] = bits((float)(i * 7 % 13 - 6));
+    for (int i = 0; i < 128; i++) SR_DATA(uint16_t, b)[i] = bits((float)(i * 5 % 11 - 5));
+    CHECK_OK(launch(g(), "product", product<T>, 1, 32, 1024, out<float>(y), in<T>(a), in<T>(b)));
+    expect("product", nullptr);
+    for (int i = 0; i < 16; i++)
+        for (int j = 0; j < 8; j++) {
+            int sum = 0;
+            for (int k = 0; k < 16; k++)
+                sum += ((i * 16 + k) * 7 % 13 - 6) * ((k * 8 + j) * 5 % 11 - 5);
+            CHECK(SR_DATA(float, y)[i * 8 + j] == (float)sum);
+        }
+    sr_tensor_release(b);
+    sr_tensor_release(a);
+    sr_tensor_release(y);
+}
+
+static void halves() {
+    for (uint32_t i = 0; i < 65536; i++) {
+        float x = simt::half_to_float((uint16_t)i);
+        if (x == x) CHECK(simt::half_from_float(x) == i);
+    }
+    CHECK(simt::half_from_float(65519.0f) == 0x7BFF && simt::half_from_float(65520.0f) == 0x7C00);
+    CHECK(simt::half_from_float(1.00048828125f) == 0x3C00); /* a tie goes to even */
+    CHECK(simt::half_from_float(0x1p-25f) == 0 && simt::half_from_float(0x1.8p-24f) == 2);
+}
+
+/* ---- faults, scratch, speed ------------------------------------------------------------------ */
+
+KERNEL(32, 1) void complain(fault_at at, int low) {
+    int row = block_x() * 32 + thread();
+    if (row >= low) fault(at, FAULT_GATHER_ROW, (size_t)row, row * 2, 9);
+}
+
+static void faults_of_data() {
+    fault_at first = faults(g()), second = faults(g());
+    CHECK_OK(launch(g(), "complain", complain, 20, 32, 0, second, 3));
+    CHECK_OK(launch(g(), "complain", complain, 20, 32, 0, first, 333));
+    CHECK(sr_device_wait(device) == SR_EINVAL);
+    CHECK(strcmp(sr_message(),
+                 "gather_rows: rows[333] is 666, but there are 9 rows (counted from 0)") == 0);
+    CHECK(sr_device_wait(device) == SR_OK);
+}
+
+static void scratch_memory() {
+    global<float> p, q;
+    CHECK_OK(scratch(&p, g(), 0, 100));
+    CHECK_OK(scratch(&q, g(), 1, 100));
+    CHECK(raw(p) != raw(q));
+    float *before = raw(p);
+    CHECK_OK(scratch(&p, g(), 0, 50));
+    CHECK(raw(p) == before);
+    int64_t allocations = device->allocations;
+    for (int i = 0; i < 10; i++) CHECK_OK(scratch(&p, g(), 0, 100));
+    CHECK(device->allocations == allocations);
+    const int32_t host[3] = {4, 5, 6};
+    global<const int32_t> copy;
+    CHECK_OK(table(&copy, g(), 2, host, 3));
+    CHECK(memcmp(raw(copy), host, sizeof host) == 0);
+}
+
+KERNEL(256, 1) void meet(int rounds) {
+    float x = 1.0f;
+    for (int i = 0; i < rounds; i++) x = shuffle_xor(x, 1);
+}
+
+static void grids() {
+    CHECK_OK(launch(g(), "nothing", meet, dim(0), 256, 0, 1));
+    CHECK(launch(g(), "odd", meet, 1, 33, 0, 1) == SR_EINTERNAL);
+    CHECK(launch(g(), "large", meet, 1, 32, 1 << 20, 1) == SR_EINTERNAL);
+    double begin = sr_time_monotonic();
+    CHECK_OK(launch(g(), "meet", meet, 1, 256, 0, 4000));
+    double took = sr_time_monotonic() - begin;
+    expect("meet", nullptr);
+    printf("%.0f million switches a second\n", 256 * 4000 / took * 1e-6);
+}
+
+static sr_status keep_backend(const sr_backend *backend) {
+    return sr_device_open(&device, backend, 0, nullptr);
+}
+
+int main() {
+    sr_host host = {};
+    host.abi = SR_ABI;
+    host.add_backend = keep_backend;
+    CHECK_OK(sr_plugin_init(&host, SR_ABI));
+    shared_memory();
+    warps_of_a_block();
+    copies_in_flight();
+    device_memory();
+    products<bf16>([](float x) { return (uint16_t)sr_bf16_from_f32(x); });
+    products<f16>(simt::half_from_float);
+    halves();
+    faults_of_data();
+    scratch_memory();
+    grids();
+    sr_device_close(device);
+    return CHECK_DONE();
+}
