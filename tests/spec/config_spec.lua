@@ -53,6 +53,18 @@ local function mistakes(text, arguments)
   return (message:gsub(folder .. "/", ""))
 end
 
+describe("a schema without some keys", function()
+  it("has the others, and no map that is left empty", function()
+    local paths = {}
+    local less = c.without(schema(), { "seed", "rate.peak", "betas" })
+    c.each(less, function(path) paths[#paths + 1] = path end)
+    assert.same({ "name", "budget", "bytes", "kind", "nsp", "rate.warmup", "rate.total" }, paths)
+    assert.is_nil(c.without(schema(), { "rate.peak", "rate.warmup", "rate.total" }).by_name.rate)
+    assert.has_error(function() c.without(schema(), { "rates.peak" }) end)
+    assert.equal("integer", schema().by_name.seed.kind) -- the schema itself is as before
+  end)
+end)
+
 describe("config", function()
   it("parses a value by the type of its key, not by its form", function()
     local text = "name: no\nseed: 1_000\nbetas: [9e-1, 99%]\nbudget: 1h30m\nbytes: 64k\nrate: {peak: 1e-4}\n"

@@ -27,7 +27,6 @@ local function words(pick, count, hot)
   return ids, hits
 end
 
----Whether a pair of words, then their number, stands for a lot of hot words.
 local MAKE = {}
 
 MAKE.classify = {
@@ -105,20 +104,30 @@ local function choices(pick, count)
   return examples
 end
 
----Writes FOLDER/KIND.sqr and opens it.
+---Examples of a task: ids without [CLS] and [SEP], and labels.
 ---@param kind "classify"|"pair"|"regress"|"multilabel"|"choice"|"tokens"|"squad"
+---@param count? integer
+---@param seed? integer
+---@return table[] examples
+---@return table<string, seqrun.ColumnOptions> columns
+function tasks.examples(kind, count, seed)
+  local pick, examples = source(seed or 7), {}
+  if kind == "choice" then
+    return choices(pick, count or 60), { group = { type = "i32" }, answer = { type = "i32" } }
+  end
+  for i = 1, count or 60 do examples[i] = MAKE[kind].one(pick) end
+  return examples, MAKE[kind].columns
+end
+
+---Writes FOLDER/KIND.sqr and opens it.
+---@param kind string
 ---@param folder string
 ---@param count? integer of examples
 ---@return seqrun.Corpus
 function tasks.corpus(kind, folder, count)
-  local pick, made, examples = source(7), MAKE[kind], {}
-  if kind == "choice" then
-    made = { columns = { group = { type = "i32" }, answer = { type = "i32" } } }
-    examples = choices(pick, count or 60)
-  end
-  for i = 1, kind == "choice" and 0 or count or 60 do examples[i] = made.one(pick) end
+  local examples, columns = tasks.examples(kind, count)
   local path = ("%s/%s.sqr"):format(folder, kind)
-  sr.must(sr.data.write { out = path, vocab = tasks.VOCAB, examples = examples, columns = made.columns })
+  sr.must(sr.data.write { out = path, vocab = tasks.VOCAB, examples = examples, columns = columns })
   return sr.must(sr.data.open(path))
 end
 

@@ -195,6 +195,25 @@ function types.merge(first, second)
   return types.map(fields)
 end
 
+---A map without some keys.
+---@param schema table
+---@param paths string[] dotted; a map left without keys goes too
+function types.without(schema, paths)
+  local own, below, fields = {}, {}, {}
+  for _, path in ipairs(paths) do
+    local head, rest = path:match("^([^.]+)%.?(.*)$")
+    if not schema.by_name[head] then error(("config: no key '%s' in the schema to leave out"):format(path), 2) end
+    if rest == "" then own[head] = true else below[head] = below[head] or {} end
+    if rest ~= "" then table.insert(below[head], rest) end
+  end
+  for _, field in ipairs(schema.fields) do
+    local kept = below[field.name] and types.without(field.type, below[field.name]) or field.type
+    local empty = kept.kind == "map" and #kept.fields == 0
+    if not own[field.name] and not empty then fields[#fields + 1] = { field.name, kept } end
+  end
+  return types.map(fields)
+end
+
 ---Calls fn(path, type) for every key with a value, in the order of the schema.
 function types.each(schema, fn, prefix)
   for _, field in ipairs(schema.fields) do

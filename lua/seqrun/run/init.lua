@@ -150,7 +150,7 @@ local function check_data(self, state)
   local digest = digest_of(self)
   if not state.data or not digest or state.data == digest then return end
   failure.raise("data", "%s has changed since the run started (digest %s, was %s); restore the old data set, or "
-    .. "start a new run with --out", self.config.data.file, digest, state.data)
+    .. "start a new run with --out", self.corpus:info().path, digest, state.data)
 end
 
 local function state_of(self)
@@ -195,34 +195,35 @@ local function check_vocabulary(self, folder)
   local theirs = checkpoint.vocabulary.read(folder)
   if not theirs then
     self.progress:warn("%s has no vocab.txt, so its vocabulary cannot be compared with that of %s", folder,
-      self.config.data.file)
+      self.corpus:info().path)
     return
   end
   local difference = checkpoint.vocabulary.difference(theirs, (failure.must(self.corpus:vocab_text())))
   if not difference then return end
   failure.raise("data", "init.from: the vocabulary %s/vocab.txt differs from that of the data set %s (%s); prepare the "
-    .. "data with vocab.file=%s/vocab.txt, or train from scratch with init.from=none", folder, self.config.data.file,
+    .. "data with vocab.file=%s/vocab.txt, or train from scratch with init.from=none", folder, self.corpus:info().path,
     difference, folder)
 end
 
----Names of the parameters of all heads.
-local function head_parameters(model)
-  local list = {}
-  for _, head in ipairs(model.heads or {}) do
+---Names of the parameters that are initialized although the checkpoint has them: `fresh` of run:start, and those of all
+---heads with init.heads=new.
+local function fresh_parameters(self)
+  local list = table.move(self.fresh or {}, 1, #(self.fresh or {}), 1, {})
+  for _, head in ipairs(self.config.init.heads == "new" and self.model.heads or {}) do
     for _, spec in ipairs(head.specs) do list[#list + 1] = spec.name end
   end
-  return list
+  return #list > 0 and list or nil
 end
 
 ---Starts from another run's checkpoint: its weights, and its moments when asked for.
 local function start_from(self)
   local init = self.config.init
-  if not init.from then return end
+  if not init.from or init.carry == "none" then return end
   local folder = checkpoint.resolve(init.from)
   if folder and sys.is_dir(folder) then check_vocabulary(self, folder) end
   local parts = {
     model = self.model.params, opt = self.optimizer, carry = init.carry, seed = self.config.seed,
-    fresh = init.heads == "new" and head_parameters(self.model) or nil,
+    fresh = fresh_parameters(self),
   }
   local loaded, message, code = checkpoint.load(init.from, parts)
   if not loaded then
@@ -264,14 +265,23 @@ local function open_metrics(self)
   return failure.must(metrics.open(self.folder, { step = self.step, train = train, eval = eval }))
 end
 
+---Updates until the end of the schedule.
+local function scheduled(self)
+  local rate = self.config.rate
+  return math.ceil((rate.total - rate.from) / self.loader:summary().schedule_steps)
+end
+
 ---Starts the run with the parts that the recipe has made: resumes, or initializes from `init`.
 ---
 ---  loaders   instead of `loader`: several by name, trained on in sequence; cursors are kept by name, counters and
 ---            the schedule continue.  `loader` may name the one that the headline and the number of steps are
 ---            based on; the default is the first by name
 ---  rate      the schedule, only for the plan that is printed; metrics report the rates that the optimizer received
+---  total     updates of the run; by default those of the schedule in the config
+---  fresh     names of parameters that are initialized although the checkpoint of init.from has them
+---  notes     lines about the data, to be printed
 ---@param parts { model: table, optimizer: table, loader?: table, loaders?: table<string, table>, rate?: function,
----  held?: table, corpus?: table }
+---  held?: table, corpus?: table, total?: integer, fresh?: string[], notes?: string[] }
 function Run:start(parts)
   contracts.check(parts)
   for name, part in pairs(parts) do self[name] = part end
@@ -281,8 +291,7 @@ function Run:start(parts)
   self.first_cursor = self.loader:cursor()
   self.baselines = self.corpus and self.model.baselines and self.model:baselines(self.corpus) or {}
   memory.check(self)
-  local left = self.config.rate.total - self.config.rate.from
-  self.total = self.config.steps or math.ceil(left / self.loader:summary().schedule_steps)
+  self.total = self.config.steps or parts.total or scheduled(self)
   self.last = math.min(self.total, self.request.max_steps or math.huge)
   if self.request.dry_run then
     start_from(self)
@@ -300,6 +309,7 @@ function Run:start(parts)
   self.began, self.saved_at = sys.now(), sys.now()
   self.train_seconds, self.tokens_before, self.slots_before = 0, self.window.tokens, self.window.slots
   self.progress:say("%s", require("seqrun.run.plan").headline(self))
+  for _, note in ipairs(self.notes or {}) do self.progress:say("  data    %s", note) end
 end
 
 -- ---- the loop --------------------------------------------------------------------------------

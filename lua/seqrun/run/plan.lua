@@ -41,8 +41,12 @@ local function plural(n, ending) return n == 1 and "" or ending end
 
 local function update_line(self)
   local loader = self.loader:summary()
+  if loader.by == "order" then
+    return ("as its order decides; %s steps of %s"):format(text.commas(self.last), text.commas(self.total))
+  end
   local micro, each = micro_batches(self, loader), sequences_of(self, loader)
   local epochs = self.last * loader.packs / math.max(1, loader.packs_per_epoch)
+  if loader.by == "sequences" then epochs = self.last * each / math.max(1, loader.sequences) end
   return ("%d pack%s (%.1f sequences) in %d micro-batch%s; %s steps of %s, %.2f epochs"):format(loader.packs,
     plural(loader.packs, "s"), each, micro, plural(micro, "es"), text.commas(self.last),
     text.commas(self.total), epochs)
@@ -83,15 +87,21 @@ end
 
 -- ---- the learning rate -----------------------------------------------------------------------
 
+---The step from which on a schedule falls.
+local function peak_of(rate, last, pace)
+  for step = 1, last - 1 do
+    if rate((step + 1) * pace) < rate(step * pace) then return step end
+  end
+  return last
+end
+
 ---"1: 2e-05  60: 0.002 ..." at the turning points of a schedule.
 ---@param rate fun(step: number): number
----@param cfg table the `rate` part of a config
 ---@param last integer
 ---@param pace number steps of the schedule per update
-local function rate_points(rate, cfg, last, pace)
+local function rate_points(rate, last, pace)
   local points, seen = {}, {}
-  local warm = math.ceil((cfg.warmup - cfg.from) / pace)
-  for _, step in ipairs { 1, warm, last // 4, last // 2, 3 * last // 4, last } do
+  for _, step in ipairs { 1, peak_of(rate, last, pace), last // 4, last // 2, 3 * last // 4, last } do
     if step >= 1 and step <= last and not seen[step] then
       seen[step] = true
       points[#points + 1] = step
@@ -102,14 +112,14 @@ local function rate_points(rate, cfg, last, pace)
   return table.concat(points, "   ")
 end
 
----The schedule of the run named by init.from, if its config can be read.
+---The schedule of the run named by init.from, if its config can be read and has one in steps.
 local function earlier_rate(schema, from)
   local path = from and from .. "/config.yaml"
   if not path or not sys.exists(path) then return nil end
   local loaded = config.load { schema = schema, file = path }
-  if not loaded then return nil end
-  local values = loaded.values
-  return rate_points(parts.schedule(values), values.rate, values.steps or values.rate.total - values.rate.from, 1)
+  local values = loaded and loaded.values
+  if not values or not values.rate.total then return nil end
+  return rate_points(parts.schedule(values), values.steps or values.rate.total - values.rate.from, 1)
 end
 
 -- ---- time and memory -------------------------------------------------------------------------
@@ -149,7 +159,7 @@ local function tell(self, micros, rests)
   say("%s", plan.headline(self))
   local earlier = earlier_rate(self.loaded.schema, cfg.init.from)
   if earlier then say("  rate    previous phase, %s: %s", cfg.init.from, earlier) end
-  if self.rate then say("  rate    %s", rate_points(self.rate, cfg.rate, self.total, loader.schedule_steps)) end
+  if self.rate then say("  rate    %s", rate_points(self.rate, self.total, loader.schedule_steps)) end
   say("  memory  %s for parameters, gradients and moments; peak memory of the process %s", text.bytes(16 * params),
     text.bytes(peak))
   local micro = micro_batches(self, loader)

@@ -165,13 +165,27 @@ local rules = {
 ---@class seqrun.Keys
 ---@field keys? table[] { name, type }, as for config.map
 ---@field rules? table[] as for config.load
+---@field without? string[] keys of every run that a task does not have, or has with another type
+
+---Rules of every run, without those about keys that a task leaves out.
+local function remaining(without)
+  local gone, list = {}, {}
+  for _, path in ipairs(without) do gone[path] = true end
+  for _, rule in ipairs(rules) do
+    local good = true
+    for _, path in ipairs(rule.keys) do good = good and not gone[path] end
+    if good then list[#list + 1] = rule end
+  end
+  return list
+end
 
 ---The keys of a run: those of every run, and those of each part.
 ---@param ... seqrun.Keys of a task, of a recipe
 ---@return table schema
 ---@return table[] rules
 return function(...)
-  local schema, all = c.map(keys), table.move(rules, 1, #rules, 1, {})
+  local without = (... or {}).without or {}
+  local schema, all = c.without(c.map(keys), without), remaining(without)
   for i = 1, select("#", ...) do
     local part = select(i, ...) or {}
     schema = c.merge(schema, c.map(part.keys or {}))

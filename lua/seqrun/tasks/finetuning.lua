@@ -1,0 +1,236 @@
+-- finetuning.lua - fine-tuning an encoder for a task: what the tasks share.
+--
+--     local task = sr.tasks.classify
+--     local data = task:data(cfg)                       -- files or data sets, as the config names them
+--     local loader, updates = task:loader(cfg, data, "train")
+--     local model = sr.nn.bert(task:model_options(cfg, data))
+--
+-- An update is batch.sequences sequences of the epoch's keyed order, packed inside the update (questions, where
+-- examples are the choices of questions).
+
+local checkpoint = require("seqrun.checkpoint")
+local failure = require("seqrun.failure")
+local keys = require("seqrun.tasks.finetuning_keys")
+local nn = require("seqrun.nn")
+local parts = require("seqrun.run.parts")
+local sr_data = require("seqrun.data")
+
+---@class seqrun.FinetuningTask: seqrun.Keys
+---@field kind string of its head
+---@field column string of the data set that decides the number of outputs
+---@field target table|string of the loader
+---@field classes? boolean outputs are classes, numbered from 0
+---@field whole? boolean examples belong together, so none are held out of the training data
+local Task = {}
+Task.__index = Task
+
+---@class seqrun.FinetuningData
+---@field train seqrun.Corpus
+---@field dev? seqrun.Corpus
+---@field dev_part? "train"|"held"
+---@field labels? string[]
+---@field notes string[] lines about the data
+---@field pretrained seqrun.Pretrained
+
+-- ---- data ------------------------------------------------------------------------------------
+
+---Fails if sequences may be longer than the model's positions.
+local function check_length(cfg, pretrained)
+  local positions = pretrained.config.max_position_embeddings
+  if cfg.data.max_len <= positions then return end
+  failure.raise("config", "data.max_len is %d, but %s has only %d position embeddings; lower data.max_len",
+    cfg.data.max_len, pretrained.path, positions)
+end
+
+---Options for sr.data.files.
+local function file_options(self, cfg, pretrained)
+  local same = pretrained.kind == self.kind and cfg.init.heads == "load"
+  local options = {
+    task = self.kind, columns = cfg.columns, seed = cfg.seed, lowercase = pretrained.lowercase,
+    keep_accents = pretrained.keep_accents,
+  }
+  for key, value in pairs(cfg.data) do
+    if key ~= "prefetch" then options[key] = value end
+  end
+  options.labels = options.labels or same and pretrained.labels or nil
+  if self.whole then options.held = 0 end
+  return options
+end
+
+---Opens the data of a config, reading its files with the vocabulary of init.from.
+---@param cfg table
+---@return seqrun.FinetuningData
+function Task:data(cfg)
+  local pretrained = failure.must(checkpoint.pretrained(cfg.init.from))
+  check_length(cfg, pretrained)
+  if not pretrained.vocab_text then
+    failure.raise("data", "init.from: %s has no vocab.txt; put the vocabulary of the model there", pretrained.path)
+  end
+  local options = file_options(self, cfg, pretrained)
+  options.vocab = failure.must(require("seqrun.core.text").parse_vocab(pretrained.vocab_text, pretrained.path))
+  local data = failure.must(sr_data.files(options))
+  data.pretrained = pretrained
+  return data
+end
+
+---The targets of a loader, by default with one item per sequence.
+---@return table
+function Task:targets() return { self.target } end
+
+---Options for sr.data.loader.
+---@param cfg table
+---@param data seqrun.FinetuningData
+---@param part "train"|"dev"
+---@return table
+function Task:loader_options(cfg, data, part)
+  local dev = part == "dev"
+  local options = parts.loader_options(cfg, data[part], dev and data.dev_part or "train")
+  options.targets = self:targets()
+  options.per_square = 1 / (6 * data.pretrained.config.hidden_size)
+  options.by = dev and "packs" or "sequences"
+  if dev then options.sequences, options.epochs, options.prefetch = cfg.batch.evaluation, 1, 0 end
+  return options
+end
+
+---@param cfg table
+---@param data seqrun.FinetuningData
+---@param part "train"|"dev"
+---@return seqrun.Loader
+---@return number updates of an epoch
+function Task:loader(cfg, data, part)
+  local loader = failure.must(sr_data.loader(self:loader_options(cfg, data, part)))
+  return loader, loader:examples() / cfg.batch.sequences
+end
+
+-- ---- model -----------------------------------------------------------------------------------
+
+---Values of an example in a column.
+local function size_of(corpus, column)
+  for _, known in ipairs(corpus:columns()) do
+    if known.name == column then return known.size end
+  end
+  failure.raise("data", "%s has no column '%s', which the task needs", corpus:info().path, column)
+end
+
+---Classes of a column without names: the largest label and those below it.
+local function classes_of(corpus, column)
+  local most, per_token = 1, false
+  for _, known in ipairs(corpus:columns()) do per_token = per_token or known.name == column and known.per == "token" end
+  for i = 1, corpus:info().examples do
+    local value = failure.must(corpus:column(column, i))
+    for _, label in ipairs(per_token and value or { value }) do most = math.max(most, label) end
+  end
+  return math.tointeger(most) + 1
+end
+
+---The options of the head: its labels, or the number of outputs.
+---@param data seqrun.FinetuningData
+---@return seqrun.HeadOptions
+function Task:head_options(data)
+  if not self.column then return {} end
+  if self.classes then
+    if data.labels then return { labels = data.labels } end
+    return { outputs = classes_of(data.train, self.column) }
+  end
+  local size = size_of(data.train, self.column)
+  return data.labels and #data.labels == size and { labels = data.labels } or { outputs = size }
+end
+
+---The config for sr.nn.bert: the encoder of init.from with the head of this task.
+---@param cfg table
+---@param data seqrun.FinetuningData
+---@return table
+function Task:model_options(cfg, data)
+  local options = {}
+  for key, value in pairs(data.pretrained.config) do options[key] = value end
+  for key, value in pairs(cfg.model) do
+    if key ~= "recompute" then options[key] = value end
+  end
+  options.heads, options.precision = { nn.heads[self.kind](self:head_options(data)) }, cfg.precision
+  return options
+end
+
+---The model, initialized from the seed; run:start loads the weights of init.from.
+---@param cfg table
+---@param data seqrun.FinetuningData
+---@return seqrun.Bert
+function Task:model(cfg, data)
+  local model = nn.bert(self:model_options(cfg, data)):initialise(cfg.seed)
+  model.recompute = cfg.model.recompute
+  local layers = model.config.num_hidden_layers
+  for _, key in ipairs { "freeze_layers", "reinit_layers" } do
+    if cfg.tune[key] > layers then
+      failure.raise("config", "tune.%s is %d, but the model has %d layers", key, cfg.tune[key], layers)
+    end
+  end
+  return model
+end
+
+---Names of the parameters that are not taken from the checkpoint: the pooler and the top layers of tune.reinit_layers.
+---@param cfg table
+---@param model seqrun.Bert
+---@return string[]
+function Task:fresh(cfg, model)
+  local names, count, layers = {}, cfg.tune.reinit_layers, model.config.num_hidden_layers
+  for _, name in ipairs(count > 0 and model.params:names() or {}) do
+    local layer = math.tointeger(tonumber(name:match("%.layer%.(%d+)%.")))
+    if layer and layer >= layers - count or name:find(".pooler.", 1, true) then names[#names + 1] = name end
+  end
+  return names
+end
+
+-- ---- optimizer -------------------------------------------------------------------------------
+
+---Groups of the parameters below the head: { pattern, number of layers between it and the head }.
+local function depths_of(model)
+  local prefix, layers = "^" .. model.encoder.prefix:gsub("%p", "%%%0"), model.config.num_hidden_layers
+  local groups = { { prefix .. "embeddings%.", layers + 1 } }
+  for i = 0, layers - 1 do groups[i + 2] = { ("%sencoder%%.layer%%.%d%%."):format(prefix, i), layers - i } end
+  return groups
+end
+
+---Options for sr.optim.adamw and sr.optim.lamb: rates by layer, frozen layers.
+---@param cfg table
+---@param model seqrun.Bert
+---@return table
+function Task:optimizer_options(cfg, model)
+  local tune, o = cfg.tune, cfg.optimizer
+  local groups = {}
+  for i, depth in ipairs(depths_of(model)) do
+    local frozen = i <= tune.freeze_layers + 1 and tune.freeze_layers > 0 or i == 1 and tune.freeze_embeddings
+    if frozen or tune.layer_decay < 1 then
+      groups[#groups + 1] = { match = depth[1], rate = tune.layer_decay ^ depth[2], frozen = frozen }
+    end
+  end
+  return { betas = o.betas, eps = o.eps, decay = o.decay, max_skipped = o.max_skipped, groups = groups }
+end
+
+---Linear warmup, then polynomial decay to zero at the end of the last epoch.
+---@param cfg table
+---@param updates number of an epoch
+---@return fun(step: number|seqrun.Counters): number
+---@return integer total updates of the run
+function Task:schedule(cfg, updates)
+  local r, total = cfg.rate, math.max(1, math.ceil(cfg.epochs * updates - 1e-9))
+  local warmup = math.tointeger(r.warmup) or r.warmup < 1 and math.floor(r.warmup * total + 0.5) or -1
+  if warmup < 0 then
+    failure.raise("config", "rate.warmup is %g; expected a fraction below 1 or a whole number of steps", r.warmup)
+  end
+  if warmup >= total and total > 1 then
+    failure.raise("config", "rate.warmup is %d of %d steps; lower it, or raise epochs", warmup, total)
+  end
+  local rate = require("seqrun.schedule").poly {
+    peak = r.peak, warmup = math.min(warmup, total - 1), total = total + 1, power = r.power,
+  }
+  return rate, total
+end
+
+---A task; its fields replace what is above.
+---@param fields table
+---@return seqrun.FinetuningTask
+local function task(fields)
+  fields.keys, fields.rules, fields.without = keys.keys, keys.rules, keys.without
+  return setmetatable(fields, Task)
+end
+
+return { task = task, Task = Task }

@@ -1,0 +1,58 @@
+-- finetuning_keys.lua - the config keys of fine-tuning runs.
+
+local c = require("seqrun.config")
+local readers = require("seqrun.data.readers.keys")
+
+---Keys of every run that fine-tuning does not have, or has with another meaning.
+local without = {
+  "data.file", "data.held", "data.max_len", "data.too_long", "batch.by", "batch.adjust", "init.from", "init.carry",
+  "rate.peak", "rate.warmup", "rate.total", "rate.from", "rate.decay_from",
+}
+
+local batch = c.map {
+  { "evaluation", c.integer { default = 64, min = 1, max = 1 << 20, changeable = true,
+    doc = "sequences per update of an evaluation, on average" } },
+}
+
+local rate = c.map {
+  { "peak", c.number { default = 5e-5, min = 0, doc = "peak learning rate, at the end of the warmup" } },
+  { "warmup", c.number { default = 0.1, min = 0,
+    doc = "steps of linear warmup; below 1: a fraction of all steps" } },
+}
+
+local init = c.map {
+  { "from", c.path { required = true,
+    doc = "run, checkpoint or Hugging Face directory: encoder, vocabulary and, for the same task, head" } },
+  { "carry", c.enum({ "weights", "none" }, { default = "weights",
+    doc = "weights: load the weights; none: only the config and the vocabulary, with random weights" }) },
+}
+
+local function dropout(what)
+  return c.number { optional = true, min = 0, max = 0.9, doc = what .. "; none: as in the checkpoint" }
+end
+
+local model = c.map {
+  { "hidden_dropout_prob", dropout "dropout probability of embeddings and layer outputs" },
+  { "attention_probs_dropout_prob", dropout "attention dropout probability" },
+  { "classifier_dropout", dropout "dropout probability before the head" },
+  { "recompute", c.boolean { default = false, changeable = true,
+    doc = "recompute the activations of each layer in the backward pass: less memory, more time, same results" } },
+}
+
+local tune = c.map {
+  { "layer_decay", c.number { default = 1, min = 0.01, max = 1,
+    doc = "factor on the learning rate from each layer to the one below; 1: the same rate for all" } },
+  { "freeze_embeddings", c.boolean { default = false, doc = "do not train the embeddings" } },
+  { "freeze_layers", c.integer { default = 0, min = 0, max = 1024,
+    doc = "number of lowest layers that are not trained, nor are the embeddings below them; 0: train all" } },
+  { "reinit_layers", c.integer { default = 0, min = 0, max = 1024,
+    doc = "initialize the pooler and this number of top layers again; 0: keep all" } },
+}
+
+local keys = {
+  { "epochs", c.number { default = 3, min = 0.001, max = 1e6, doc = "passes over the training data" } },
+  { "batch", batch }, { "rate", rate }, { "init", init }, { "model", model }, { "tune", tune },
+}
+table.move(readers.keys, 1, #readers.keys, #keys + 1, keys)
+
+return { keys = keys, rules = readers.rules or {}, without = without }
