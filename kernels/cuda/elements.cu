@@ -1,186 +1,186 @@
-/* elements.cu - elementwise ops on tensors of any strides and dtypes.
+/* elements.cu - fill, copy and the elementwise ops.
  *
- * Grid      256 threads a block, one element a thread.
+ * Traffic   each operand once: 16 bytes an access where operands are contiguous.
+ * Numerics  f32 as on the cpu; i32 where all operands are whole; f64 is only copied and converted.
  */
-#include "kernels/cuda/gpu.h"
-#include "kernels/cuda/gpu_ops.h"
+#include <string.h>
 
-/* Shape and strides of an operand, by value; element i of the shape in row-major order. */
-struct strides {
-    int ndim;
-    int64_t shape[SR_MAX_DIMS], stride[SR_MAX_DIMS];
+#include "kernels/cuda/functions.cuh"
+#include "kernels/cuda/gpu_ops.h"
+#include "kernels/cuda/map.cuh"
+
+/* ---- fill, copy ------------------------------------------------------------------------------ */
+
+/* A pattern of 16 bytes from `to` on; the last one may be cut short. */
+KERNEL(MAP_THREADS, 8) void fill_bytes(global<uint8_t> to, int64_t bytes, vec16 pattern) {
+    int64_t step = (int64_t)blocks_x() * threads();
+    int64_t first = (int64_t)block_x() * threads() + thread();
+    for (int64_t i = first; i < bytes / 16; i += step) store16(to, i * 16, pattern);
+    if (first < bytes % 16)
+        to[bytes / 16 * 16 + first] = (uint8_t)(pattern.w[first / 4] >> 8 * (first % 4));
+}
+
+KERNEL(MAP_THREADS, 8)
+void copy_bytes(global<uint8_t> to, global<uint8_t> from, int64_t bytes) {
+    int64_t step = (int64_t)blocks_x() * threads();
+    int64_t first = (int64_t)block_x() * threads() + thread();
+    for (int64_t i = first; i < bytes / 16; i += step) store16(to, i * 16, load16(from, i * 16));
+    if (first < bytes % 16) to[bytes / 16 * 16 + first] = from[bytes / 16 * 16 + first];
+}
+
+namespace {
+
+struct constant {
+    static const int inputs = 0;
+    double value;
+    DEV double operator()(const double (&)[1]) const {
+        return value;
+    }
 };
 
-static strides strides_of(const sr_tensor *t) {
-    strides s = {};
-    s.ndim = t->ndim;
-    for (int i = 0; i < t->ndim; i++) {
-        s.shape[i] = t->shape[i];
-        s.stride[i] = t->stride[i];
+struct same {
+    static const int inputs = 1, most = 8;
+    DEV double operator()(const double (&x)[2]) const {
+        return x[0];
     }
-    return s;
-}
-
-DEV size_t offset_of(const strides &s, size_t i) {
-    size_t offset = 0;
-    for (int d = s.ndim - 1; d >= 0; d--) {
-        offset += i % (size_t)s.shape[d] * (size_t)s.stride[d];
-        i /= (size_t)s.shape[d];
+    DEV float operator()(const float (&x)[2]) const {
+        return x[0];
     }
-    return offset;
+};
+
+} // namespace
+
+static bool flat_bytes(const sr_tensor *t) {
+    return sr_tensor_is_contiguous(t) && (uintptr_t)sr_tensor_data(t) % 16 == 0;
 }
 
-DEV size_t element() {
-    return (size_t)block_x() * (size_t)threads() + (size_t)thread();
-}
-
-static dim grid_for(size_t count) {
-    return dim(ceil_div(count, 256));
-}
-
-/* ---- fill ------------------------------------------------------------------------------------ */
-
-template <class T> KERNEL(256, 4) void fill_kernel(global<T> y, strides s, T value, size_t count) {
-    size_t i = element();
-    if (i < count) y[offset_of(s, i)] = value;
-}
-
-template <class T> static sr_status fill(sr_tensor *y, T value) {
-    size_t count = (size_t)sr_tensor_elements(y);
-    return launch(gpu_of(y), "fill", fill_kernel<T>, grid_for(count), 256, 0, out<T>(y),
-                  strides_of(y), value, count);
+static int64_t bytes_of(const sr_tensor *t) {
+    return sr_tensor_elements(t) * (int64_t)sr_dtype_size(t->dtype);
 }
 
 sr_status gpu_fill(sr_tensor *y, double value) {
-    unsigned char bits[8];
-    sr_element_store(bits, y->dtype, 0, value);
-    switch (sr_dtype_size(y->dtype)) {
-    case 1:
-        return fill<uint8_t>(y, bits[0]);
-    case 2:
-        return fill<uint16_t>(y, (uint16_t)(bits[0] | bits[1] << 8));
-    default: {
-        uint32_t word;
-        memcpy(&word, bits, 4);
-        return fill<uint32_t>(y, word);
-    }
-    }
-}
-
-/* ---- copy ------------------------------------------------------------------------------------ */
-
-DEV float read_as(float, float x) {
-    return x;
-}
-DEV float read_as(float, bf16 x) {
-    return to_float(x);
-}
-DEV float read_as(float, int32_t x) {
-    return (float)x;
-}
-DEV float read_as(float, uint8_t x) {
-    return (float)x;
-}
-
-template <class T> DEV T written_as(float x);
-template <> DEV float written_as(float x) {
-    return x;
-}
-template <> DEV bf16 written_as(float x) {
-    return from_float<bf16>(x);
-}
-template <> DEV uint8_t written_as(float x) {
-    return x != 0.0f;
-}
-template <> DEV int32_t written_as(float x) {
-    if (x != x) return 0;
-    if (x >= 2147483648.0f) return 2147483647;
-    if (x <= -2147483648.0f) return -2147483647 - 1;
-    return (int32_t)x;
-}
-
-template <class T, class F> DEV T converted(F x) {
-    return written_as<T>(read_as(0.0f, x));
-}
-template <> DEV int32_t converted<int32_t, int32_t>(int32_t x) {
-    return x;
-}
-
-template <class T, class F>
-KERNEL(256, 4)
-void copy_kernel(global<T> y, strides sy, global<const F> x, strides sx, size_t count) {
-    size_t i = element();
-    if (i < count) y[offset_of(sy, i)] = converted<T, F>(x[offset_of(sx, i)]);
-}
-
-template <class T, class F> static sr_status copy(sr_tensor *y, const sr_tensor *x) {
-    size_t count = (size_t)sr_tensor_elements(y);
-    return launch(gpu_of(y), "copy", copy_kernel<T, F>, grid_for(count), 256, 0, out<T>(y),
-                  strides_of(y), in<F>(x), strides_of(x), count);
-}
-
-template <class T> static sr_status copy_to(sr_tensor *y, const sr_tensor *x) {
-    switch (x->dtype) {
-    case SR_F32:
-        return copy<T, float>(y, x);
-    case SR_BF16:
-        return copy<T, bf16>(y, x);
-    case SR_I32:
-        return copy<T, int32_t>(y, x);
-    default:
-        return copy<T, uint8_t>(y, x);
-    }
+    vec16 pattern;
+    if (sr_tensor_elements(y) == 0) return SR_OK;
+    if (!flat_bytes(y)) return map_each<double>("fill", y, NULL, constant{value});
+    for (int64_t i = 0; i < 16 / (int64_t)sr_dtype_size(y->dtype); i++)
+        sr_element_store(&pattern, y->dtype, i, value);
+    return launch(gpu_of(y), "fill", fill_bytes, dim(map_grid(bytes_of(y) / 16 + 1)), MAP_THREADS,
+                  0, operand_of(y).data, bytes_of(y), pattern);
 }
 
 sr_status gpu_copy(sr_tensor *y, const sr_tensor *x) {
-    switch (y->dtype) {
-    case SR_F32:
-        return copy_to<float>(y, x);
-    case SR_BF16:
-        return copy_to<bf16>(y, x);
-    case SR_I32:
-        return copy_to<int32_t>(y, x);
-    default:
-        return copy_to<uint8_t>(y, x);
+    const sr_tensor *in[] = {x};
+    if (sr_tensor_elements(y) == 0) return SR_OK;
+    if (x->dtype == y->dtype && flat_bytes(y) && flat_bytes(x))
+        return launch(gpu_of(y), "copy", copy_bytes, dim(map_grid(bytes_of(y) / 16 + 1)),
+                      MAP_THREADS, 0, operand_of(y).data, operand_of(x).data, bytes_of(y));
+    bool narrow = sr_dtype_size(x->dtype) <= 4 && sr_dtype_size(y->dtype) <= 4;
+    if (narrow && !(is_whole(x) && is_whole(y)) && sr_tensor_is_contiguous(y))
+        return map_real("copy", y, in, same{});
+    return map_each<double>("copy", y, in, same{});
+}
+
+/* ---- functions of one, two and three tensors ------------------------------------------------- */
+
+namespace {
+
+struct unary_fn {
+    static const int inputs = 1, most = 4;
+    int op;
+    DEV float operator()(const float (&x)[2]) const {
+        return unary_of(op, x[0]);
     }
-}
-
-/* ---- unary: an example for f32 and bf16 ------------------------------------------------------ */
-
-DEV float unary(float x, sr_unary op) {
-    switch (op) {
-    case SR_NEG:
-        return -x;
-    case SR_ABS:
-        return fabsf(x);
-    case SR_SQUARE:
-        return x * x;
-    case SR_SQRT:
-        return math_sqrt(x);
-    case SR_EXP:
-        return math_exp(x);
-    case SR_TANH:
-        return math_tanh(x);
-    default:
-        return x;
+    DEV int32_t operator()(const int32_t (&x)[2]) const {
+        return unary_of(op, x[0]);
     }
-}
+};
 
-template <class T>
-KERNEL(256, 4)
-void unary_kernel(global<T> y, strides sy, global<const T> x, strides sx, sr_unary op,
-                  size_t count) {
-    size_t i = element();
-    if (i < count) y[offset_of(sy, i)] = from_float<T>(unary(to_float(x[offset_of(sx, i)]), op));
-}
+struct slope_fn {
+    static const int inputs = 3, most = 4;
+    int op;
+    DEV float operator()(const float (&x)[4]) const {
+        return unary_slope(op, x[0], x[1], x[2]);
+    }
+};
+
+struct binary_fn {
+    static const int inputs = 2, most = 8;
+    int op;
+    DEV float operator()(const float (&x)[3]) const {
+        return binary_of(op, x[0], x[1]);
+    }
+    DEV int32_t operator()(const int32_t (&x)[3]) const {
+        return binary_of(op, x[0], x[1]);
+    }
+};
+
+struct choice_fn {
+    static const int inputs = 3, most = 8;
+    DEV float operator()(const float (&x)[4]) const {
+        return x[0] != 0.0f ? x[1] : x[2];
+    }
+    DEV int32_t operator()(const int32_t (&x)[4]) const {
+        return x[0] != 0 ? x[1] : x[2];
+    }
+};
+
+/* y is an input only where it counts: with beta = 0 it may hold anything. */
+struct scale_fn {
+    static const int inputs = 1, most = 8;
+    double alpha;
+    DEV float operator()(const float (&x)[2]) const {
+        return (float)alpha * x[0];
+    }
+    DEV int32_t operator()(const int32_t (&x)[2]) const {
+        return to_whole(alpha * x[0]);
+    }
+};
+
+struct sum_fn {
+    static const int inputs = 2, most = 8;
+    double alpha, beta;
+    DEV float operator()(const float (&x)[3]) const {
+        return math_fma((float)alpha, x[0], (float)beta * x[1]);
+    }
+    DEV int32_t operator()(const int32_t (&x)[3]) const {
+        return to_whole(alpha * x[0] + beta * x[1]);
+    }
+};
+
+} // namespace
 
 sr_status gpu_unary(sr_tensor *y, const sr_tensor *x, sr_unary op) {
-    if (op > SR_SQRT && op != SR_EXP && op != SR_TANH)
-        return sr_backend_lacks(y->storage->device, "unary");
-    size_t count = (size_t)sr_tensor_elements(y);
-    if (y->dtype == SR_BF16)
-        return launch(gpu_of(y), "unary", unary_kernel<bf16>, grid_for(count), 256, 0, out<bf16>(y),
-                      strides_of(y), in<bf16>(x), strides_of(x), op, count);
-    return launch(gpu_of(y), "unary", unary_kernel<float>, grid_for(count), 256, 0, out<float>(y),
-                  strides_of(y), in<float>(x), strides_of(x), op, count);
+    if (is_whole(x) && is_whole(y) && has_whole_unary(op))
+        return map_each<int32_t>("unary", y, &x, unary_fn{op});
+    return map_real("unary", y, &x, unary_fn{op});
+}
+
+sr_status gpu_unary_backward(sr_tensor *dx, const sr_tensor *dy, const sr_tensor *x,
+                             const sr_tensor *y, sr_unary op) {
+    const sr_tensor *in[] = {dy, x != NULL ? x : y, y != NULL ? y : x};
+    return map_real("unary_backward", dx, in, slope_fn{op});
+}
+
+sr_status gpu_binary(sr_tensor *y, const sr_tensor *a, const sr_tensor *b, sr_binary op) {
+    const sr_tensor *in[] = {a, b};
+    if (is_whole(a) && is_whole(b) && is_whole(y))
+        return map_each<int32_t>("binary", y, in, binary_fn{op});
+    return map_real("binary", y, in, binary_fn{op});
+}
+
+sr_status gpu_where(sr_tensor *y, const sr_tensor *condition, const sr_tensor *a,
+                    const sr_tensor *b) {
+    const sr_tensor *in[] = {condition, a, b};
+    if (is_whole(y) && is_whole(a) && is_whole(b))
+        return map_each<int32_t>("where", y, in, choice_fn{});
+    return map_real("where", y, in, choice_fn{});
+}
+
+sr_status gpu_axpby(sr_tensor *y, const sr_tensor *x, double alpha, double beta) {
+    const sr_tensor *in[] = {x, y};
+    bool whole = is_whole(x) && is_whole(y);
+    if (beta == 0 && whole) return map_each<int32_t>("axpby", y, in, scale_fn{alpha});
+    if (beta == 0) return map_real("axpby", y, in, scale_fn{alpha});
+    if (whole) return map_each<int32_t>("axpby", y, in, sum_fn{alpha, beta});
+    return map_real("axpby", y, in, sum_fn{alpha, beta});
 }

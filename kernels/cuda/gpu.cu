@@ -1,4 +1,5 @@
 /* gpu.cu - the parts of gpu.h that are the same on both hosts. */
+#include "core/base/mem.h"
 #include "kernels/cuda/gpu.h"
 
 sr_status gpu_scratch(void **data, gpu *g, int number, size_t bytes) {
@@ -15,7 +16,41 @@ sr_status gpu_scratch(void **data, gpu *g, int number, size_t bytes) {
     return SR_OK;
 }
 
+/* Room for `bytes` on the device and in the copy. */
+static sr_status make_room(gpu *g, int number, size_t bytes) {
+    auto *t = &g->kept[number];
+    void *data, *copy = nullptr;
+    if (bytes <= t->room && t->data != nullptr) return SR_OK;
+    SR_TRY(sr_device_take(g->device, &data, bytes));
+    sr_status st = sr_alloc(&copy, bytes, 1);
+    if (st != SR_OK) {
+        sr_device_give(g->device, data, bytes);
+        return st;
+    }
+    if (t->data != nullptr) sr_device_give(g->device, t->data, t->room);
+    sr_free(t->copy);
+    *t = {data, copy, bytes, 0};
+    return SR_OK;
+}
+
+sr_status gpu_keep(void **data, gpu *g, int number, const void *host, size_t bytes) {
+    auto *t = &g->kept[number];
+    SR_TRY(make_room(g, number, bytes));
+    *data = t->data;
+    if (t->bytes == bytes && (bytes == 0 || memcmp(t->copy, host, bytes) == 0)) return SR_OK;
+    t->bytes = 0; /* until the upload is queued */
+    SR_TRY(g->device->backend->upload(g->device, t->data, host, bytes));
+    memcpy(t->copy, host, bytes);
+    t->bytes = bytes;
+    return SR_OK;
+}
+
 void gpu_scratch_free(gpu *g) {
+    for (auto &t : g->kept) {
+        if (t.data != nullptr) sr_device_give(g->device, t.data, t.room);
+        sr_free(t.copy);
+        t = {};
+    }
     for (int i = 0; i < GPU_SCRATCH_SLOTS; i++) {
         if (g->scratch[i].data != nullptr)
             sr_device_give(g->device, g->scratch[i].data, g->scratch[i].bytes);

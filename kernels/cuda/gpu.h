@@ -10,7 +10,7 @@
 #include "core/tensor/pool.h"
 #include "kernels/cuda/prim.cuh"
 
-enum { GPU_SCRATCH_SLOTS = 16 };
+enum { GPU_SCRATCH_SLOTS = 16, GPU_KEPT_TABLES = 4 };
 
 struct gpu {
     sr_device *device;
@@ -21,6 +21,10 @@ struct gpu {
         void *data;
         size_t bytes;
     } scratch[GPU_SCRATCH_SLOTS];
+    struct {
+        void *data, *copy; /* on the device, and what it holds */
+        size_t room, bytes;
+    } kept[GPU_KEPT_TABLES];
     void *host; /* private to the implementation */
 };
 
@@ -129,6 +133,18 @@ sr_status table(global<const T> *p, gpu *g, int number, const T *host, size_t co
     *p = gpu_pointer((const T *)data, count);
     if (count == 0) return SR_OK;
     return g->device->backend->upload(g->device, data, host, count * sizeof(T));
+}
+
+/* The same for a table that stays on the device, and is uploaded when its content is another than
+ * at the last call with this number.  The numbers belong to optim.cu. */
+sr_status gpu_keep(void **data, gpu *g, int number, const void *host, size_t bytes);
+
+template <class T>
+sr_status kept_table(global<const T> *p, gpu *g, int number, const T *host, size_t count) {
+    void *data;
+    SR_TRY(gpu_keep(&data, g, number, host, count * sizeof(T)));
+    *p = gpu_pointer((const T *)data, count);
+    return SR_OK;
 }
 
 /* ---- faults ---------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
  *   barrier() warp_barrier() shuffle_xor() vote()  called by all threads of the block or warp
  *   global<T>, shared<T>                           pointers: g[i], g + n; T may be const
  *   shared_at<T>(byte_offset, count)               a part of the launch's shared memory
+ *   recast<U>(p)                                   the same memory as elements of another type
  *   load16<T>(p, i), store16<T>(p, i, v), 8, 4     vectors of bytes from element i, aligned
  *   cp_async16, cp_commit, cp_wait<N>              copies of 16 bytes into shared memory
  *   ldmatrix4, ldmatrix4_trans, mma_bf16, mma_f16  m8n8.x4 and m16n8k16 with f32 accumulation
@@ -139,6 +140,11 @@ template <class T> DEV shared<T> shared_at(int byte_offset, int count) {
     return reinterpret_cast<T *>(shared_memory + byte_offset);
 }
 
+/* The same memory as elements of another type. */
+template <class U, class T> DEV U *recast(T *p) {
+    return reinterpret_cast<U *>(p);
+}
+
 template <class T> DEV vec16 load16(const T *p, size_t i) {
     uint4 v = *reinterpret_cast<const uint4 *>(p + i);
     return vec16{{v.x, v.y, v.z, v.w}};
@@ -256,6 +262,14 @@ DEV float rsqrt_fast(float x) {
     float r;
     asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
     return r;
+}
+
+/* Rounded one by one: never fused into a multiply-add. */
+DEV double exact_add(double a, double b) {
+    return __dadd_rn(a, b);
+}
+DEV double exact_mul(double a, double b) {
+    return __dmul_rn(a, b);
 }
 
 /* The only atomics: taken once by a thread that has met bad data. */
@@ -377,6 +391,30 @@ DEV float math_pow(float x, float y) {
 }
 DEV float math_floor(float x) {
     return floorf(x);
+}
+DEV float math_abs(float x) {
+    return fabsf(x);
+}
+DEV float math_fma(float a, float b, float c) {
+    return fmaf(a, b, c);
+}
+DEV double math_log(double x) {
+    return log(x);
+}
+DEV double math_sqrt(double x) {
+    return sqrt(x);
+}
+DEV double math_sin(double x) {
+    return sin(x);
+}
+DEV double math_cos(double x) {
+    return cos(x);
+}
+DEV double math_pow(double x, double y) {
+    return pow(x, y);
+}
+DEV double math_abs(double x) {
+    return fabs(x);
 }
 
 #endif

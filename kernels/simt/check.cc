@@ -39,7 +39,7 @@ static inline bool ordered(const machine *m, uint32_t tag, bool whole_warp) {
 
 /* The tag of a read that joins an earlier one. */
 static inline uint32_t read_by(const machine *m, uint32_t before, uint32_t who) {
-    if (before < m->barrier_tag || (before & WHO) == who) return m->now | who;
+    if (ordered(m, before, who >= WARP_READS)) return m->now | who;
     return m->now |
            (warp_of(before & WHO) == my_warp(m) ? WARP_READS + my_warp(m) : (uint32_t)MANY);
 }
@@ -147,14 +147,13 @@ static inline void global_read(machine *m, note *n, const void *p, place where) 
                  " wrote with no barrier in between",
                  offset_of(p), WHO_OF(n->write_tag));
     }
-    if (n->read_block < m->launch) {
-        n->read_block = m->stamp;
+    if (n->read_block < m->launch)
         n->read_tag = m->now | me(m);
-    } else if (n->read_block == m->stamp) {
+    else if (n->read_block != m->stamp)
+        n->read_tag = MANY_BLOCKS;
+    else if (n->read_tag != MANY_BLOCKS)
         n->read_tag = read_by(m, n->read_tag, me(m));
-    } else {
-        n->read_block = MANY_BLOCKS;
-    }
+    n->read_block = m->stamp;
 }
 
 static inline void global_write(machine *m, note *n, const void *p, place where) {
@@ -169,7 +168,7 @@ static inline void global_write(machine *m, note *n, const void *p, place where)
                  offset_of(p), WHO_OF(n->write_tag));
     }
     if (__builtin_expect(n->read_block >= m->launch, 0)) {
-        if (n->read_block != m->stamp)
+        if (n->read_block != m->stamp || n->read_tag == MANY_BLOCKS)
             stop(where, "writes device memory (..%08llx) that another block of the launch read",
                  offset_of(p));
         if (!ordered(m, n->read_tag, false))

@@ -354,6 +354,10 @@ template <class T> shared<T> shared_at(int byte_offset, int count, SR_HERE) {
     return {low, low, high};
 }
 
+template <class U, class T> global<U> recast(const global<T> &g) {
+    return {(U *)g.p, g.low, g.high};
+}
+
 /* Vectors, from and to device memory or shared memory. */
 #define SR_VECTORS(name, V)                                                                        \
     template <class T> V load##name(const global<T> &g, size_t i, SR_HERE) {                       \
@@ -427,6 +431,12 @@ DEV uint32_t pack2_bf16(float low, float high) {
 }
 DEV uint32_t pack2_f16(float low, float high) {
     return simt::half_from_float(low) | (uint32_t)simt::half_from_float(high) << 16;
+}
+DEV double exact_add(double a, double b) {
+    return a + b;
+}
+DEV double exact_mul(double a, double b) {
+    return a * b;
 }
 DEV float to_float(f16 x) {
     return simt::half_to_float(x.bits);

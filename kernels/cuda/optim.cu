@@ -1,0 +1,336 @@
+/* optim.cu - the global gradient norm, AdamW and LAMB over the flat parameter store.
+ *
+ * Traffic   norm 4 bytes an element; AdamW 28, and 2 for the bf16 copy; LAMB 24 for moments and
+ *           norms, then 16, and 2 for the copy.
+ * Grid      a block a chunk.  What depends on results of the device (clip, bias correction, trust
+ *           ratios) is computed there once, by a small kernel before.
+ * Order     sums of a chunk in f64, in an order that depends on its size; chunks in order.
+ * Numerics  f32, the same operations as on the cpu.
+ */
+#include "kernels/cuda/block.cuh"
+#include "kernels/cuda/gpu_ops.h"
+#include "kernels/cuda/map.cuh"
+
+enum { THREADS = 256, NORM_THREADS = 512, PREPARE_THREADS = 64 };
+enum { SCRATCH_SCALARS, SCRATCH_RATES };
+/* Tables that stay on the device from step to step. */
+enum { KEPT_OWN, KEPT_CHUNKS, KEPT_SEGMENTS };
+
+/* ---- gradient norm --------------------------------------------------------------------------- */
+
+/* squares[c] = the sum of the squares of chunk c */
+KERNEL(THREADS, 6)
+void square_chunks(global<double> squares, global<const float> g, global<const sr_chunk> chunks,
+                   bool aligned) {
+    shared<double> room = shared_at<double>(0, THREADS);
+    sr_chunk c = chunks[block_x()];
+    int vectors = aligned && c.from % 4 == 0 ? (int)(c.size / 4) : 0;
+    double sum = 0;
+    for (int i = thread(); i < vectors; i += THREADS) {
+        vec16 v = load16(g, (size_t)c.from + 4 * i);
+        for (int k = 0; k < 4; k++) sum += (double)bits_float(v.w[k]) * (double)bits_float(v.w[k]);
+    }
+    for (int i = 4 * vectors + thread(); i < c.size; i += THREADS) {
+        double x = g[(size_t)c.from + i];
+        sum += x * x;
+    }
+    sum = join_block(room, sum, add_f64());
+    if (thread() == 0) squares[block_x()] = sum;
+}
+
+/* One block. */
+KERNEL(NORM_THREADS, 1)
+void norm_of_squares(global<float> result, global<const double> squares, int64_t count,
+                     global<const float> loss) {
+    shared<double> room = shared_at<double>(0, NORM_THREADS);
+    double sum = 0;
+    for (int64_t i = thread(); i < count; i += NORM_THREADS) sum += squares[i];
+    sum = join_block(room, sum, add_f64());
+    if (thread() > 0) return;
+    float norm = (float)math_sqrt(sum);
+    bool finite = norm - norm == 0.0f;
+    if (loss != NULL) {
+        float l = loss[0];
+        finite = finite && l - l == 0.0f;
+    }
+    result[0] = norm;
+    result[1] = finite ? 1.0f : 0.0f;
+}
+
+sr_status gpu_grad_squares(sr_tensor *squares, const sr_tensor *grad, const sr_chunk *chunks,
+                           int64_t first, int64_t last) {
+    gpu *g = gpu_of(grad);
+    global<const sr_chunk> own;
+    if (last == first) return SR_OK;
+    SR_TRY(kept_table(&own, g, KEPT_OWN, chunks + first, (size_t)(last - first)));
+    return launch(g, "grad_squares", square_chunks, dim((size_t)(last - first)), THREADS,
+                  THREADS * sizeof(double), out<double>(squares) + (size_t)first, in<float>(grad),
+                  own, is_aligned(grad, 4));
+}
+
+sr_status gpu_grad_norm(sr_tensor *result, const sr_tensor *squares, int64_t count,
+                        const sr_tensor *loss) {
+    return launch(gpu_of(result), "grad_norm", norm_of_squares, dim(1), NORM_THREADS,
+                  NORM_THREADS * sizeof(double), out<float>(result), in<double>(squares), count,
+                  in<float>(loss));
+}
+
+/* ---- what a step depends on ------------------------------------------------------------------ */
+
+namespace {
+
+/* Numbers of the step, for all chunks. */
+struct step_scalars {
+    float go; /* 0: the gradient was not finite */
+    float clip, correct1, correct2;
+};
+
+struct hyper {
+    double rate, beta1, beta2, clip;
+    bool lamb, clip_eps;
+};
+
+} // namespace
+
+DEV float clip_factor(const hyper &h, double norm) {
+    if (h.clip <= 0) return 1.0f;
+    if (h.clip_eps) return h.clip < norm + 1e-6 ? (float)(h.clip / (norm + 1e-6)) : 1.0f;
+    return norm <= h.clip ? 1.0f : (float)(h.clip / norm);
+}
+
+namespace {
+
+struct step_tables {
+    global<const sr_chunk> chunks;
+    global<const sr_segment> segments;
+    int64_t count; /* of chunks */
+};
+
+struct norm_pair {
+    double w, u;
+};
+
+struct add_pair {
+    DEV void operator()(norm_pair &a, const norm_pair &b) const {
+        a.w += b.w;
+        a.u += b.u;
+    }
+};
+
+} // namespace
+
+/* The first of `count` chunks, in the order of segments, that belongs to `segment` or a later one.
+ */
+DEV int64_t first_chunk(global<const sr_chunk> chunks, int64_t count, int64_t segment) {
+    int64_t low = 0;
+    while (low < count) {
+        int64_t middle = low + (count - low) / 2;
+        if (((sr_chunk)chunks[(size_t)middle]).segment < segment)
+            low = middle + 1;
+        else
+            count = middle;
+    }
+    return low;
+}
+
+/* rates[segment], with its trust ratio; a block a segment. */
+DEV void set_rate(global<float> rates, const step_tables &t, global<const double> norms,
+                  const hyper &h) {
+    shared<norm_pair> room = shared_at<norm_pair>(0, PREPARE_THREADS);
+    sr_segment s = t.segments[block_x()];
+    norm_pair sum = {0, 0};
+    if (h.lamb && s.trust) {
+        int64_t first = first_chunk(t.chunks, t.count, block_x());
+        int64_t end = first_chunk(t.chunks, t.count, block_x() + 1);
+        for (int64_t c = first + thread(); c < end; c += PREPARE_THREADS)
+            add_pair()(sum, norm_pair{norms[2 * (size_t)c], norms[2 * (size_t)c + 1]});
+    }
+    sum = join_block(room, sum, add_pair());
+    float rate = (float)(h.rate * s.rate);
+    if (sum.w > 0 && sum.u > 0) rate *= (float)(math_sqrt(sum.w) / math_sqrt(sum.u));
+    if (thread() == 0) rates[block_x()] = rate;
+}
+
+/* The scalars; the last kernel but one of a step also `ends` it. */
+KERNEL(PREPARE_THREADS, 8)
+void prepare(global<step_scalars> scalars, global<float> rates, global<float> result, step_tables t,
+             global<const double> norms, hyper h, bool ends) {
+    bool go = result[1] != 0.0f;
+    if (ends && go) set_rate(rates, t, norms, h);
+    if (block_x() > 0 || thread() > 0) return;
+    double applied = result[3] + 1.0;
+    step_scalars s = {go ? 1.0f : 0.0f, clip_factor(h, result[0]),
+                      (float)(1 / (1.0 - math_pow(h.beta1, applied))),
+                      (float)(1 / (1.0 - math_pow(h.beta2, applied)))};
+    scalars[0] = s;
+    if (!ends) return;
+    result[2] = s.go;
+    result[3] = (float)(go ? applied : applied - 1.0);
+}
+
+/* ---- chunks ---------------------------------------------------------------------------------- */
+
+namespace {
+
+enum pass { ADAMW, LAMB_MOMENTS, LAMB_APPLY };
+
+struct store {
+    global<float> w, m, v;
+    global<const float> g;
+    global<bf16> low; /* or NULL */
+    int64_t base;     /* of m and v */
+    bool aligned;     /* 4 elements at once */
+    float beta1, beta2, rest1, rest2, eps;
+};
+
+struct element {
+    float w, m, v, g;
+};
+
+} // namespace
+
+template <pass P>
+DEV void update(element &e, const store &s, const step_scalars &now, float rate, float decay,
+                norm_pair &norms) {
+    if (P != LAMB_APPLY) {
+        float g = e.g * now.clip;
+        e.m = math_fma(s.beta1, e.m, s.rest1 * g);
+        e.v = math_fma(s.beta2, e.v, s.rest2 * g * g);
+    }
+    float root = math_sqrt(e.v * now.correct2) + s.eps;
+    float u = math_fma(decay, e.w, e.m * now.correct1 / root);
+    if (P == LAMB_MOMENTS)
+        add_pair()(norms, norm_pair{(double)e.w * e.w, (double)u * u});
+    else
+        e.w = math_fma(-rate, u, e.w);
+}
+
+template <pass P>
+DEV void update_one(const store &s, size_t i, const step_scalars &now, float rate, float decay,
+                    norm_pair &norms) {
+    size_t at = i - (size_t)s.base;
+    element e = {s.w[i], s.m[at], s.v[at], P == LAMB_APPLY ? 0.0f : (float)s.g[i]};
+    update<P>(e, s, now, rate, decay, norms);
+    if (P != LAMB_APPLY) {
+        s.m[at] = e.m;
+        s.v[at] = e.v;
+    }
+    if (P == LAMB_MOMENTS) return;
+    s.w[i] = e.w;
+    if (s.low != NULL) s.low[i] = from_float<bf16>(e.w);
+}
+
+template <pass P>
+DEV void update_four(const store &s, size_t i, const step_scalars &now, float rate, float decay,
+                     norm_pair &norms) {
+    size_t at = i - (size_t)s.base;
+    vec16 w = load16(s.w, i), m = load16(s.m, at), v = load16(s.v, at), g = {};
+    if (P != LAMB_APPLY) g = load16(s.g, i);
+    for (int k = 0; k < 4; k++) {
+        element e = {bits_float(w.w[k]), bits_float(m.w[k]), bits_float(v.w[k]),
+                     bits_float(g.w[k])};
+        update<P>(e, s, now, rate, decay, norms);
+        w.w[k] = float_bits(e.w);
+        m.w[k] = float_bits(e.m);
+        v.w[k] = float_bits(e.v);
+    }
+    if (P != LAMB_APPLY) {
+        store16(s.m, at, m);
+        store16(s.v, at, v);
+    }
+    if (P == LAMB_MOMENTS) return;
+    store16(s.w, i, w);
+    if (s.low != NULL)
+        store8(s.low, i,
+               vec8{{pack2_bf16(bits_float(w.w[0]), bits_float(w.w[1])),
+                     pack2_bf16(bits_float(w.w[2]), bits_float(w.w[3]))}});
+}
+
+template <pass P>
+KERNEL(THREADS, 4)
+void update_chunks(store s, step_tables t, int64_t first, global<const float> rates,
+                   global<const step_scalars> scalars, global<double> chunk_norms) {
+    step_scalars now = scalars[0];
+    if (now.go == 0.0f) return;
+    sr_chunk c = t.chunks[(size_t)first + block_x()];
+    sr_segment segment = t.segments[(size_t)c.segment];
+    float decay = (float)segment.decay;
+    float rate = P == LAMB_MOMENTS ? 0.0f : rates[(size_t)c.segment];
+    int fours = s.aligned && c.from % 4 == 0 ? (int)(c.size / 4) : 0;
+    norm_pair norms = {0, 0};
+    for (int i = thread(); i < fours; i += THREADS)
+        update_four<P>(s, (size_t)c.from + 4 * i, now, rate, decay, norms);
+    for (int i = 4 * fours + thread(); i < c.size; i += THREADS)
+        update_one<P>(s, (size_t)c.from + i, now, rate, decay, norms);
+    if (P != LAMB_MOMENTS) return;
+    norms = join_block(shared_at<norm_pair>(0, THREADS), norms, add_pair());
+    if (thread() > 0) return;
+    size_t chunk = (size_t)first + block_x();
+    chunk_norms[2 * chunk] = norms.w;
+    chunk_norms[2 * chunk + 1] = norms.u;
+}
+
+/* ---- host ------------------------------------------------------------------------------------ */
+
+static store store_of(const sr_step *u) {
+    store s = {};
+    s.w = out<float>(u->value);
+    s.m = out<float>(u->m);
+    s.v = out<float>(u->v);
+    s.g = in<float>(u->grad);
+    if (u->low != NULL) s.low = out<bf16>(u->low);
+    s.base = u->base;
+    s.aligned = u->base % 4 == 0 && is_aligned(u->value, 4) && is_aligned(u->m, 4) &&
+                is_aligned(u->v, 4) && is_aligned(u->grad, 4) &&
+                (u->low == NULL || is_aligned(u->low, 4));
+    s.beta1 = (float)u->beta1;
+    s.beta2 = (float)u->beta2;
+    s.rest1 = (float)(1 - u->beta1);
+    s.rest2 = (float)(1 - u->beta2);
+    s.eps = (float)u->eps;
+    return s;
+}
+
+namespace {
+
+/* What the kernels of a step read. */
+struct step_room {
+    step_tables tables;
+    global<step_scalars> scalars;
+    global<float> rates;
+};
+
+} // namespace
+
+static sr_status prepare_step(step_room *r, gpu *g, const sr_step *u, bool ends) {
+    step_tables *t = &r->tables;
+    t->count = u->chunk_count;
+    SR_TRY(kept_table(&t->chunks, g, KEPT_CHUNKS, u->chunks, (size_t)u->chunk_count));
+    SR_TRY(kept_table(&t->segments, g, KEPT_SEGMENTS, u->segments, (size_t)u->count));
+    SR_TRY(scratch(&r->scalars, g, SCRATCH_SCALARS, 1));
+    SR_TRY(scratch(&r->rates, g, SCRATCH_RATES, (size_t)u->count));
+    hyper h = {u->rate, u->beta1, u->beta2, u->clip, u->lamb, u->clip_eps};
+    return launch(g, "step", prepare, dim(ends ? (size_t)u->count : 1), PREPARE_THREADS,
+                  PREPARE_THREADS * sizeof(norm_pair), r->scalars, r->rates, out<float>(u->result),
+                  *t, in<double>(u->norms), h, ends);
+}
+
+template <pass P> sr_status run_chunks(gpu *g, const char *op, const sr_step *u, step_room *r) {
+    size_t room = P == LAMB_MOMENTS ? THREADS * sizeof(norm_pair) : 0;
+    return launch(g, op, update_chunks<P>, dim((size_t)(u->last - u->first)), THREADS, room,
+                  store_of(u), r->tables, u->first, r->rates, r->scalars, out<double>(u->norms));
+}
+
+sr_status gpu_lamb_moments(const sr_step *u) {
+    gpu *g = gpu_of(u->value);
+    step_room r;
+    SR_TRY(prepare_step(&r, g, u, false));
+    return run_chunks<LAMB_MOMENTS>(g, "lamb_moments", u, &r);
+}
+
+sr_status gpu_step(const sr_step *u) {
+    gpu *g = gpu_of(u->value);
+    step_room r;
+    SR_TRY(prepare_step(&r, g, u, true));
+    return u->lamb ? run_chunks<LAMB_APPLY>(g, "step", u, &r) : run_chunks<ADAMW>(g, "step", u, &r);
+}
