@@ -69,15 +69,20 @@ template <class T> static void spread(float *to, uint32_t two, int stride) {
     to[stride] = to_float(T{(uint16_t)(two >> 16)});
 }
 
-static void multiply(float (*c)[8], const float (*a)[16], const float (*b)[8]) {
-    for (int i = 0; i < 16; i++)
-        for (int k = 0; k < 16; k++)
-            for (int j = 0; j < 8; j++) c[i][j] += a[i][k] * b[k][j];
+typedef float vec8f __attribute__((vector_size(32)));
+
+static void multiply(vec8f *c, const float (*a)[16], const vec8f *b) {
+    for (int i = 0; i < 16; i++) {
+        vec8f sum = c[i];
+        for (int k = 0; k < 16; k++) sum += a[i][k] * b[k];
+        c[i] = sum;
+    }
 }
 
 /* The layout of fragments: PTX ISA, "Matrix Fragments for mma.m16n8k16". */
 template <class T> static void run_mma(void *const *args) {
-    float a[16][16], b[16][8], c[16][8];
+    float a[16][16];
+    alignas(32) float b[16][8], c[16][8];
     for (int l = 0; l < WARP; l++) {
         const mma_args *m = (const mma_args *)args[l];
         int g = l / 4, t = l % 4 * 2;
@@ -89,7 +94,7 @@ template <class T> static void run_mma(void *const *args) {
         spread<T>(&b[t + 8][g], m->b[1], 8);
         for (int i = 0; i < 4; i++) c[g + i / 2 * 8][t + i % 2] = m->c[i];
     }
-    multiply(c, a, b);
+    multiply((vec8f *)c, a, (const vec8f *)b);
     for (int l = 0; l < WARP; l++) {
         float *to = ((const mma_args *)args[l])->c;
         int g = l / 4, t = l % 4 * 2;

@@ -74,11 +74,21 @@ static void fiber_clear(fiber *) {
 }
 #endif
 
+static void entry(void);
+
+/* Continues a thread, or starts it on a stack of its own. */
 static void resume(machine *m, int thread) {
     void **from = &m->fibers[m->thread].sp;
+    fiber *f = &m->fibers[thread];
+    if (f->sp == nullptr) {
+        int i = m->free_stacks > 0 ? m->free_stack[--m->free_stacks] : m->used_stacks++;
+        f->stack = i;
+        /* Staggered: else the frames of all threads compete for the same lines of the cache. */
+        prepare(f, m->stacks + (size_t)i * STACK, STACK - (size_t)(i * 5 % 64) * 128, entry);
+    }
     m->thread = thread;
     m->switches++;
-    simt_switch(from, m->fibers[thread].sp);
+    simt_switch(from, f->sp);
 }
 
 [[noreturn]] static void leave(machine *m) {
@@ -107,26 +117,33 @@ void stop(place where, const char *format, ...) {
     leave(m);
 }
 
+static bool waits_in_warp(const machine *m, int thread) {
+    return m->warps[thread / WARP].arrived >> thread % WARP & 1;
+}
+
+[[noreturn]] static void diverged(const char *name, place where, int other, const char *there,
+                                  place at) {
+    stop(where, "divergent %s: thread %d waits in %s at %s:%d", name, other, there,
+         base_name(at.file), at.line);
+}
+
 /* Nobody can run: somebody waits for a thread that waits elsewhere or has returned. */
 [[noreturn]] static void stuck(machine *m) {
-    int waits = -1, other = -1;
-    for (int i = 0; i < m->threads; i++) {
-        const fiber *f = &m->fibers[i];
-        if (!f->done && (waits < 0 || (f->what != nullptr && m->fibers[waits].what == nullptr)))
+    int waits = -1;
+    for (int i = 0; i < m->threads; i++)
+        if (!m->fibers[i].done && (waits < 0 || (waits_in_warp(m, i) && !waits_in_warp(m, waits))))
             waits = i;
-    }
-    const fiber *w = &m->fibers[waits];
-    int first = w->what != nullptr ? waits / WARP * WARP : 0;
-    int end = w->what != nullptr ? first + WARP : m->threads;
-    for (int i = first; i < end && other < 0; i++)
-        if (m->fibers[i].done || m->fibers[i].what != w->what) other = i;
+    const warp_state *warp = waits_in_warp(m, waits) ? &m->warps[waits / WARP] : nullptr;
+    const char *name = warp != nullptr ? warp->what->name : "barrier";
+    place where = warp != nullptr ? warp->where : m->where;
+    int first = warp != nullptr ? waits / WARP * WARP : 0;
+    int end = warp != nullptr ? first + WARP : m->threads;
     m->thread = waits;
-    const char *name = w->what != nullptr ? w->what->name : "barrier";
-    if (other < 0) stop(w->where, "%s waits for ever", name);
-    const fiber *o = &m->fibers[other];
-    if (o->done) stop(w->where, "divergent %s: thread %d has returned", name, other);
-    stop(w->where, "divergent %s: thread %d waits in %s at %s:%d", name, other,
-         o->what != nullptr ? o->what->name : "barrier", base_name(o->where.file), o->where.line);
+    for (int i = first; i < end; i++) {
+        if (m->fibers[i].done) stop(where, "divergent %s: thread %d has returned", name, i);
+        if (warp != nullptr && !waits_in_warp(m, i)) diverged(name, where, i, "barrier", m->where);
+    }
+    stop(where, "%s waits for ever", name);
 }
 
 /* ---- scheduling ------------------------------------------------------------------------------ */
@@ -136,8 +153,8 @@ static int next_bit(uint32_t bits, int after) {
     return __builtin_ctz(above != 0 ? above : bits);
 }
 
-/* Gives the processor to another thread that can run; returns when this one can again. */
-static void yield(machine *m) {
+/* The thread to run next: of this warp if one can, else of the next warp that has one. */
+static int next_thread(machine *m) {
     int w = m->thread / WARP;
     if (m->warps[w].ready == 0) {
         m->ready_warps &= ~(1u << w);
@@ -147,19 +164,22 @@ static void yield(machine *m) {
         }
         w = next_bit(m->ready_warps, w);
     }
-    resume(m, w * WARP + next_bit(m->warps[w].ready, m->thread % WARP));
+    return w * WARP + next_bit(m->warps[w].ready, m->thread % WARP);
 }
 
-static void sleep(machine *m, const collective *what, void *args, place where) {
-    fiber *f = &m->fibers[m->thread];
-    f->what = what;
-    f->args = args;
-    f->where = where;
-    m->warps[m->thread / WARP].ready &= ~(1u << m->thread % WARP);
+/* Gives the processor to another thread; returns when this one can run again. */
+static void yield(machine *m) {
+    resume(m, next_thread(m));
 }
 
 static bool same_place(place a, place b) {
     return a.line == b.line && (a.file == b.file || strcmp(a.file, b.file) == 0);
+}
+
+static void set_all_ready(machine *m) {
+    int warps = m->threads / WARP;
+    for (int w = 0; w < warps; w++) m->warps[w].ready = ~0u;
+    m->ready_warps = warps == 32 ? ~0u : (1u << warps) - 1;
 }
 
 void tick(machine *m) {
@@ -169,75 +189,84 @@ void tick(machine *m) {
 
 void block_barrier(place where) {
     machine *m = mc;
-    sleep(m, nullptr, nullptr, where);
+    if (m->at_barrier == 0) {
+        m->where = where;
+        m->first_waiter = m->thread;
+    } else if (!same_place(m->where, where)) {
+        diverged("barrier", where, m->first_waiter, "barrier", m->where);
+    }
+    m->warps[m->thread / WARP].ready &= ~(1u << m->thread % WARP);
     if (++m->at_barrier < m->threads) {
         yield(m);
         return;
     }
-    for (int i = 0; i < m->threads; i++)
-        if (!same_place(m->fibers[i].where, where))
-            stop(where, "divergent barrier: thread %d waits at %s:%d", i,
-                 base_name(m->fibers[i].where.file), m->fibers[i].where.line);
     m->at_barrier = 0;
     tick(m);
     m->barrier_tag = m->now;
-    int warps = m->threads / WARP;
-    for (int w = 0; w < warps; w++) m->warps[w].ready = ~0u;
-    m->ready_warps = warps == 32 ? ~0u : (1u << warps) - 1;
+    set_all_ready(m);
 }
 
 void collect(const collective *what, void *args, place where) {
     machine *m = mc;
-    int w = m->thread / WARP;
-    warp_state *state = &m->warps[w];
-    sleep(m, what, args, where);
-    state->arrived |= 1u << m->thread % WARP;
-    if (state->arrived != ~0u) {
+    warp_state *w = &m->warps[m->thread / WARP];
+    int lane = m->thread % WARP;
+    if (w->arrived == 0) {
+        w->what = what;
+        w->where = where;
+    } else if (w->what != what || !same_place(w->where, where)) {
+        diverged(what->name, where, m->thread / WARP * WARP + __builtin_ctz(w->arrived),
+                 w->what->name, w->where);
+    }
+    w->args[lane] = args;
+    w->arrived |= 1u << lane;
+    w->ready &= ~(1u << lane);
+    if (w->arrived != ~0u) {
         yield(m);
         return;
     }
-    void *all[WARP];
-    for (int l = 0; l < WARP; l++) {
-        const fiber *f = &m->fibers[w * WARP + l];
-        if (f->what != what || !same_place(f->where, where))
-            stop(where, "divergent %s: thread %d waits in %s at %s:%d", what->name, w * WARP + l,
-                 f->what->name, base_name(f->where.file), f->where.line);
-        all[l] = f->args;
-    }
-    what->run(all);
-    state->arrived = 0;
-    state->ready = ~0u;
-    m->ready_warps |= 1u << w;
+    what->run(w->args);
+    w->arrived = 0;
+    w->ready = ~0u;
+    m->ready_warps |= 1u << m->thread / WARP;
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
+/* A thread that has returned leaves its stack to the next one that has not begun: a kernel without
+ * barriers is a loop on one stack. */
 static void entry(void) {
     machine *m = mc;
-    m->call(m->arguments);
-    fiber *f = &m->fibers[m->thread];
-    f->done = true;
-    m->alive--;
-    m->warps[m->thread / WARP].ready &= ~(1u << m->thread % WARP);
-    yield(m);
-    abort();
+    for (;;) {
+        m->call(m->arguments);
+        fiber *f = &m->fibers[m->thread];
+        f->done = true;
+        m->alive--;
+        m->warps[m->thread / WARP].ready &= ~(1u << m->thread % WARP);
+        int next = next_thread(m);
+        if (m->fibers[next].sp != nullptr) {
+            m->free_stack[m->free_stacks++] = f->stack;
+            resume(m, next);
+        }
+        m->fibers[next].sp = f->sp; /* anything but NULL: it has begun */
+        m->fibers[next].stack = f->stack;
+        m->thread = next;
+    }
 }
 
 static void begin_block(machine *m) {
     int warps = m->threads / WARP;
     for (int i = 0; i < m->threads; i++) {
         fiber *f = &m->fibers[i];
-        /* Staggered: else the frames of all threads compete for the same lines of the cache. */
-        prepare(f, m->stacks + (size_t)i * STACK, STACK - (size_t)(i * 5 % 64) * 128, entry);
+        f->sp = nullptr;
         f->done = false;
-        f->what = nullptr;
         f->group = 0;
         f->flying = 0;
     }
+    m->free_stacks = m->used_stacks = 0;
     m->now = TIME_STEP;
     m->barrier_tag = TIME_STEP;
-    for (int w = 0; w < warps; w++) m->warps[w] = {~0u, 0, 0};
-    m->ready_warps = warps == 32 ? ~0u : (1u << warps) - 1;
+    for (int w = 0; w < warps; w++) m->warps[w].arrived = m->warps[w].tag = 0;
+    set_all_ready(m);
     m->alive = m->threads;
     m->at_barrier = 0;
     m->failed = false;
@@ -245,11 +274,18 @@ static void begin_block(machine *m) {
     memset(m->cells, 0, (m->shared_bytes + 1) / 2 * sizeof *m->cells);
 }
 
+static void start(machine *m, int thread) {
+    fiber *f = &m->fibers[thread];
+    f->stack = m->used_stacks++;
+    prepare(f, m->stacks, STACK, entry);
+    m->thread = thread;
+    simt_switch(&m->host_sp, f->sp);
+}
+
 bool run_block(machine *m, uint64_t order) {
     mc = m;
     begin_block(m);
-    m->thread = (int)(order % (uint64_t)m->threads);
-    simt_switch(&m->host_sp, m->fibers[m->thread].sp);
+    start(m, (int)(order % (uint64_t)m->threads));
     mc = nullptr;
     return !m->failed;
 }
@@ -282,7 +318,6 @@ void machine_free(machine *m) {
     if (m == nullptr) return;
     for (int i = 0; m->fibers != nullptr && i < MAX_THREADS; i++) {
         sr_free(m->fibers[i].flights);
-        fiber_clear(&m->fibers[i]);
     }
     if (m->stacks != nullptr) munmap(m->stacks, STACK * MAX_THREADS);
     sr_free_aligned(m->shared);

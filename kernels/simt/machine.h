@@ -39,10 +39,8 @@ struct flight {
 };
 
 struct fiber {
-    void *sp;
-    place where; /* it waits */
-    const collective *what;
-    void *args;
+    void *sp; /* NULL: not begun */
+    int stack;
     bool done;
     uint32_t group; /* of copies, the open one */
     flight *flights;
@@ -52,6 +50,9 @@ struct fiber {
 struct warp_state {
     uint32_t ready, arrived; /* lanes */
     uint32_t tag;            /* what threads of the warp wrote before this is visible to them */
+    const collective *what;  /* those that have arrived wait in, */
+    place where;             /* here, */
+    void *args[WARP];        /* with these arguments */
 };
 
 struct cell { /* of 2 bytes of shared memory */
@@ -77,10 +78,13 @@ struct machine {
     /* scheduling */
     warp_state warps[MAX_WARPS];
     uint32_t ready_warps;
-    int alive, at_barrier;
+    int alive, at_barrier, first_waiter;
+    place where; /* of the barrier that threads wait at */
     uint64_t switches;
     fiber *fibers;
     char *stacks;
+    int16_t free_stack[MAX_THREADS];
+    int free_stacks, used_stacks;
     void *host_sp;
     void (*call)(void *);
     void *arguments;
