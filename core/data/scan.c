@@ -94,3 +94,66 @@ sr_status sr_scan_repeats(sr_repeats *out, const sr_dataset *d) {
     sr_free(list);
     return st;
 }
+
+/* ---- two data sets ---- */
+
+typedef struct place {
+    XXH128_hash_t hash; /* first: compared by by_hash() */
+    int64_t unit;
+} place;
+
+/* The hash of an example: of where A ends, and of its tokens. */
+static sr_status hash_unit(XXH128_hash_t *out, const sr_dataset *d, int64_t unit, scratch *s) {
+    digest tokens;
+    SR_TRY(hash_span(&tokens, d, d->unit_token[unit], d->unit_token[unit + 1], s));
+    uint64_t a = d->kind == SR_DATA_EXAMPLES ? d->a_tokens[unit] : 0;
+    *out = XXH3_128bits_withSeed(&tokens.hash, sizeof tokens.hash, a);
+    return SR_OK;
+}
+
+static sr_status hash_units(place *list, const sr_dataset *d, scratch *s) {
+    for (int64_t i = 0; i < d->units; i++) {
+        list[i].unit = i;
+        SR_TRY(hash_unit(&list[i].hash, d, i, s));
+    }
+    qsort(list, (size_t)d->units, sizeof *list, by_hash);
+    return SR_OK;
+}
+
+static sr_status count_shared(sr_overlap *out, const place *list, const sr_dataset *first,
+                              const sr_dataset *second, scratch *s) {
+    for (int64_t i = 0; i < second->units; i++) {
+        place wanted;
+        SR_TRY(hash_unit(&wanted.hash, second, i, s));
+        const place *twin = bsearch(&wanted, list, (size_t)first->units, sizeof *list, by_hash);
+        if (twin == NULL) continue;
+        if (out->count == 0) out->first = i, out->twin = twin->unit;
+        out->count++;
+    }
+    return SR_OK;
+}
+
+sr_status sr_scan_overlap(sr_overlap *out, const sr_dataset *first, const sr_dataset *second) {
+    *out = (sr_overlap){.first = -1, .twin = -1};
+    scratch s = {0};
+    place *list;
+    SR_TRY(sr_new(&list, first->units));
+    sr_status st = hash_units(list, first, &s);
+    if (st == SR_OK) st = count_shared(out, list, first, second, &s);
+    sr_free(s.ids);
+    sr_free(list);
+    return st;
+}
+
+sr_longer sr_scan_longer(const sr_dataset *d, int64_t max_len) {
+    sr_longer out = {.first = -1};
+    for (int64_t i = 0; i < d->units && d->kind == SR_DATA_EXAMPLES; i++) {
+        int64_t tokens = (int64_t)(d->unit_token[i + 1] - d->unit_token[i]);
+        int64_t length = tokens + (tokens > d->a_tokens[i] ? 3 : 2);
+        if (length > out.longest) out.longest = length;
+        if (length <= max_len) continue;
+        if (out.count == 0) out.first = i;
+        out.count++;
+    }
+    return out;
+}

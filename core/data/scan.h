@@ -19,6 +19,23 @@ typedef struct sr_repeats {
  * Examples count as documents.  Memory: 16 bytes per sentence. */
 sr_status sr_scan_repeats(sr_repeats *out, const sr_dataset *d);
 
+typedef struct sr_overlap {
+    int64_t count;       /* examples of the second that the first has, word for word */
+    int64_t first, twin; /* the first of them, and one that is its like; -1 if there is none */
+} sr_overlap;
+
+/* Examples that two data sets of one vocabulary share (128-bit hashes of their tokens).  Memory: 24
+ * bytes per example of the first. */
+sr_status sr_scan_overlap(sr_overlap *out, const sr_dataset *first, const sr_dataset *second);
+
+typedef struct sr_longer {
+    int64_t count, first; /* fixed examples that are longer, and the first of them or -1 */
+    int64_t longest;      /* tokens of the longest of all */
+} sr_longer;
+
+/* Fixed examples of more than max_len tokens, [CLS] and [SEP] included. */
+sr_longer sr_scan_longer(const sr_dataset *d, int64_t max_len);
+
 #ifdef __cplusplus
 }
 #endif

@@ -119,6 +119,34 @@ static int dataset_repeats(lua_State *L) {
     return 2;
 }
 
+/* 1-based number of an example, nil for none. */
+static void push_unit(lua_State *L, int64_t unit) {
+    if (unit < 0)
+        lua_pushnil(L);
+    else
+        lua_pushinteger(L, unit + 1);
+}
+
+/* dataset:overlap(other) -> count, first, twin | nil, message, code */
+static int dataset_overlap(lua_State *L) {
+    sr_overlap o;
+    sr_status st = sr_scan_overlap(&o, lsr_checkdataset(L, 1), lsr_checkdataset(L, 2));
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_pushinteger(L, o.count);
+    push_unit(L, o.first);
+    push_unit(L, o.twin);
+    return 3;
+}
+
+/* dataset:longer(max_len) -> count, first, longest */
+static int dataset_longer(lua_State *L) {
+    sr_longer longer = sr_scan_longer(lsr_checkdataset(L, 1), luaL_checkinteger(L, 2));
+    lua_pushinteger(L, longer.count);
+    push_unit(L, longer.first);
+    lua_pushinteger(L, longer.longest);
+    return 3;
+}
+
 /* dataset:verify() -> true | nil, message, code */
 static int dataset_verify(lua_State *L) {
     sr_status st = sr_shard_verify(lsr_checkdataset(L, 1)->shard);
@@ -212,16 +240,10 @@ static int dataset_value(lua_State *L) {
 }
 
 static const luaL_Reg dataset_methods[] = {
-    {"info", dataset_info},
-    {"meta", dataset_meta},
-    {"columns", dataset_columns},
-    {"counts", dataset_counts},
-    {"repeats", dataset_repeats},
-    {"verify", dataset_verify},
-    {"vocab_text", dataset_vocab_text},
-    {"unit", dataset_unit},
-    {"value", dataset_value},
-    {NULL, NULL},
+    {"info", dataset_info},     {"meta", dataset_meta},       {"columns", dataset_columns},
+    {"counts", dataset_counts}, {"repeats", dataset_repeats}, {"overlap", dataset_overlap},
+    {"longer", dataset_longer}, {"verify", dataset_verify},   {"vocab_text", dataset_vocab_text},
+    {"unit", dataset_unit},     {"value", dataset_value},     {NULL, NULL},
 };
 
 static const luaL_Reg data_functions[] = {

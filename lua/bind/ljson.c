@@ -78,23 +78,38 @@ static int convert(lua_State *L) {
     return 1;
 }
 
-/* json.decode(text) -> value | nil, message, code */
-static int json_decode(lua_State *L) {
-    size_t size;
-    const char *text = luaL_checklstring(L, 1, &size);
+static int decode(lua_State *L, const char *text, size_t size, size_t flags, size_t *used) {
     json_t **root = lsr_newbox(L, sizeof *root, ROOT);
     json_error_t error;
-    size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY;
+    flags |= JSON_REJECT_DUPLICATES | JSON_DECODE_ANY;
     *root = json_loadb(text, size, flags, &error);
     if (*root == NULL && json_error_code(&error) == json_error_numeric_overflow)
         *root = json_loadb(text, size, flags | JSON_DECODE_INT_AS_REAL, &error);
     if (*root == NULL)
         return lsr_result(
             L, sr_fail(SR_EDATA, "line %d, column %d: %s", error.line, error.column, error.text));
+    *used = (size_t)error.position;
     lua_pushcfunction(L, convert);
     lua_pushvalue(L, -2);
     if (lua_pcall(L, 1, 1, 0) == LUA_OK) return 1;
     return lsr_result(L, sr_fail(SR_EDATA, "%s", lua_tostring(L, -1)));
+}
+
+/* json.decode(text) -> value | nil, message, code */
+static int json_decode(lua_State *L) {
+    size_t size, used;
+    const char *text = luaL_checklstring(L, 1, &size);
+    return decode(L, text, size, 0, &used);
+}
+
+/* json.decode_at(text, place) -> value, the place after it | nil, message, code */
+static int json_decode_at(lua_State *L) {
+    size_t size, used = 0;
+    const char *text = luaL_checklstring(L, 1, &size);
+    size_t from = (size_t)lsr_checkrange(L, 2, 1, (int64_t)size + 1) - 1;
+    if (decode(L, text + from, size - from, JSON_DISABLE_EOF_CHECK, &used) != 1) return 3;
+    lua_pushinteger(L, (lua_Integer)(from + used) + 1);
+    return 2;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -258,6 +273,7 @@ static int json_as_array(lua_State *L) {
 
 static const luaL_Reg functions[] = {
     {"decode", json_decode},
+    {"decode_at", json_decode_at},
     {"encode", json_encode},
     {"array", json_as_array},
     {NULL, NULL},

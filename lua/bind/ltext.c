@@ -158,19 +158,42 @@ static void push_spans(lua_State *L, const sr_tokens *k) {
     }
 }
 
-/* tokenizer:ids(text[, offsets]) -> ids[, offsets] */
-static int tokenizer_ids(lua_State *L) {
+/* Pushes { first, last, first, last, ... } in bytes. */
+static void push_bytes(lua_State *L, const sr_tokens *k) {
+    lua_createtable(L, (int)k->count * 2, 0);
+    for (size_t i = 0; i < k->count; i++) {
+        lua_pushinteger(L, k->spans[i].byte_first);
+        lua_rawseti(L, -2, (lua_Integer)i * 2 + 1);
+        lua_pushinteger(L, k->spans[i].byte_last);
+        lua_rawseti(L, -2, (lua_Integer)i * 2 + 2);
+    }
+}
+
+/* Tokenizes argument 2 and pushes its ids. */
+static const sr_tokens *encode(lua_State *L, bool offsets) {
     tokenizer_box *box = check_box(L, 1);
     size_t size;
     const char *text = luaL_checklstring(L, 2, &size);
-    bool offsets = lua_toboolean(L, 3);
     sr_tokens *k = offsets ? &box->spans : &box->ids;
     k->want_spans = offsets;
     k->count = 0;
     lsr_check(L, sr_tokenize(k, box->t, text, size));
     push_ids(L, k);
+    return k;
+}
+
+/* tokenizer:ids(text[, offsets]) -> ids[, offsets] */
+static int tokenizer_ids(lua_State *L) {
+    bool offsets = lua_toboolean(L, 3);
+    const sr_tokens *k = encode(L, offsets);
     if (offsets) push_spans(L, k);
     return 1 + offsets;
+}
+
+/* tokenizer:places(text) -> ids, { first, last, first, last, ... } in bytes */
+static int tokenizer_places(lua_State *L) {
+    push_bytes(L, encode(L, true));
+    return 2;
 }
 
 /* A token in running text: no space before ## and before . , ! ? */
@@ -257,6 +280,7 @@ static const luaL_Reg vocab_methods[] = {
 
 static const luaL_Reg tokenizer_methods[] = {
     {"ids", tokenizer_ids},
+    {"places", tokenizer_places},
     {"vocab", tokenizer_vocab},
     {"counts", tokenizer_counts},
     {NULL, NULL},

@@ -52,4 +52,25 @@ function data.prepare(options) return require("seqrun.data.prepare")(options) en
 ---@return string? code
 function data.write(options) return require("seqrun.data.write")(options) end
 
+---Makes a data set from labelled files: CSV, TSV, JSONL, CoNLL columns or SQuAD JSON.
+---@param options seqrun.ReadOptions
+---@return table? report
+---@return string? message
+---@return string? code
+function data.read(options) return require("seqrun.data.readers").read(options) end
+
+---Opens the data sets of a run: labelled files become data sets once, and are found again.
+---@param options seqrun.FilesOptions
+---@return { train: seqrun.Corpus, dev?: seqrun.Corpus, dev_part?: string, labels?: string[], notes: string[] }? sets
+---@return string? message
+---@return string? code
+function data.files(options) return require("seqrun.data.readers.files")(options) end
+
+---Streams the rows of labelled files.
+---@param options seqrun.RecordOptions
+---@return seqrun.readers.Records? records
+---@return string? message
+---@return string? code
+function data.records(options) return require("seqrun.data.readers").records(options) end
+
 return data

@@ -67,6 +67,7 @@ end
 
 function Check:list(wanted, node, path)
   if wanted.optional and node.kind == "scalar" and node.value == "none" then return nil end
+  if wanted.one and node.kind == "scalar" and not is_null(node) then node = { kind = "list", node } end
   if node.kind ~= "list" then
     return self.found:add(node, "'%s' must be a list, such as [a, b]", path:match("[^.]*$"))
   end

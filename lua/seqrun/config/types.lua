@@ -5,6 +5,7 @@
 --   required     the key must be given
 --   optional     it may be left out, or given as `none`: its value is nil
 --   word         a word allowed besides the type's values, such as `auto` for a number
+--   one          a single value stands for a list of it
 --   changeable   a resumed run may change the value
 --
 -- Text becomes a value by the type, never by its looks: `no` is text for a string and wrong for a number.

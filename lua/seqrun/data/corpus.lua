@@ -72,6 +72,26 @@ function Corpus:columns() return self.core:columns() end
 ---@return string? code
 function Corpus:column(name, i) return self.core:value(name, i) end
 
+---The class names of a data set that was made from labelled files, in the order of their ids.
+---@return string[]|nil
+function Corpus:labels()
+  for key, value in pairs(self.core:meta()) do
+    if key:find("^labels%.") then return require("seqrun.core.json").decode(value) end
+  end
+end
+
+---Where example number i, from 1, comes from: "train.csv:17", or the number of the example.
+---@param i integer
+---@return string
+function Corpus:place(i)
+  local meta = self.core:meta()
+  local files = meta.files and require("seqrun.core.json").decode(meta.files)
+  if not files then return ("%s: example %d"):format(self.about.path, i) end
+  local file = files[self:column("file", i) + 1]
+  if meta.task == "squad" then return ("%s: question %s"):format(file, self:column("id", i)) end
+  return ("%s:%d"):format(file, self:column("line", i))
+end
+
 ---@return integer
 function Corpus:vocab_size() return self.about.vocab_size end
 

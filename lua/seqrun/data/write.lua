@@ -22,13 +22,18 @@ local sys = require("seqrun.core.sys")
 ---@class seqrun.WriteOptions
 ---@field out string the .sqr file
 ---@field vocab string|seqrun.core.text.vocab
----@field examples table|fun(): table? a list or an iterator of { a = ids, b = ids, NAME = value }
+---@field examples table|fun(): table?, string?, string? a list or an iterator of { a = ids, b = ids, NAME = value };
+---an iterator that returns nil, message, code ends the work, and nothing is written
 ---@field columns? table<string, seqrun.ColumnOptions> what examples have besides a and b; by default label, an i32, if
 ---the first example has one
 ---@field lowercase? boolean option of the tokenizer, true
 ---@field source? string where the examples come from, for the metadata
+---@field meta? table<string, string>|fun(): table<string, string> more metadata; a function is called after the last
+---example
 
-local OPTIONS = { out = true, vocab = true, examples = true, columns = true, lowercase = true, source = true }
+local OPTIONS = {
+  out = true, vocab = true, examples = true, columns = true, lowercase = true, source = true, meta = true,
+}
 local COLUMN = { type = true, per = true, size = true }
 
 -- ---- columns ---------------------------------------------------------------------------------
@@ -165,6 +170,14 @@ local function finish(writer, vocab_text, options)
   writer:meta("vocab_size", tostring(#options.vocab))
   writer:meta("vocab_fingerprint", options.vocab:fingerprint())
   if options.source then writer:meta("source", options.source) end
+  local meta, keys = options.meta or {}, {}
+  if type(meta) == "function" then meta = meta() end
+  for key in pairs(meta) do keys[#keys + 1] = key end
+  table.sort(keys) -- the same file every time
+  for _, key in ipairs(keys) do
+    done, message, code = writer:meta(key, meta[key])
+    if not done then return nil, message, code end
+  end
   return writer:commit()
 end
 
@@ -178,9 +191,13 @@ local function write_all(writer, options)
       return list[i]
     end
   end
-  for example in next_example do
+  while true do
+    local example, message, code = next_example()
+    if message then return nil, message, code end
+    if not example then break end
     columns = columns or add_columns(writer, options, example)
-    local done, message, code = append(writer, columns, example, count + 1, #options.vocab - 1)
+    local done
+    done, message, code = append(writer, columns, example, count + 1, #options.vocab - 1)
     if not done then return nil, message, code end
     count = count + 1
   end

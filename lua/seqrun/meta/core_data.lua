@@ -66,6 +66,20 @@ function dataset:counts(part) end
 ---@return string? code
 function dataset:repeats() end
 
+---Examples of `other` that this one has too, word for word: how many, the first of them and its twin here, from 1.
+---@param other seqrun.core.data.dataset
+---@return integer? count
+---@return integer|string|nil first the message on failure
+---@return integer|string|nil twin
+function dataset:overlap(other) end
+
+---Fixed examples of more than `max_len` tokens, [CLS] and [SEP] included.
+---@param max_len integer
+---@return integer count
+---@return integer? first from 1
+---@return integer longest tokens of the longest of all examples
+function dataset:longer(max_len) end
+
 ---Reads every block and checks it.
 ---@return true? good
 ---@return string? message

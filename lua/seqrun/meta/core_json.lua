@@ -13,6 +13,14 @@ local json = {}
 ---@return string? code
 function json.decode(text) end
 
+---Reads the JSON value at `place`, from 1, of a text; other text may follow it.
+---@param text string
+---@param place integer
+---@return any|nil value
+---@return integer|string|nil after the place after it; the message on failure
+---@return string? code
+function json.decode_at(text, place) end
+
 ---Writes a value: keys in byte order, floats in the fewest digits that round-trip, NaN and
 ---infinities as null.
 ---@param value any

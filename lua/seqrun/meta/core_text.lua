@@ -121,6 +121,12 @@ function vocab:decode(ids, specials) end
 ---@return integer[][]? offsets
 function tokenizer:ids(line, offsets) end
 
+---The ids of a text, and where each token is in it: first byte, from 0, and the byte after its last, one list for all.
+---@param line string
+---@return integer[] ids
+---@return integer[] places
+function tokenizer:places(line) end
+
 ---The vocabulary of the tokenizer.
 ---@return seqrun.core.text.vocab
 function tokenizer:vocab() end

@@ -1,0 +1,81 @@
+-- choice.lua - multiple choice: an example for each choice of a question; those of a question follow each other.
+
+local labels = require("seqrun.data.readers.labels")
+
+local Choice = {}
+Choice.__index = Choice
+
+local COLUMNS = {
+  label = { type = "i32" }, answer = { type = "i32" }, group = { type = "i32" }, choice = { type = "i32" },
+}
+
+---@param job seqrun.readers.Job
+local function new(job)
+  return setmetatable({ job = job, map = job.labels, columns = COLUMNS, groups = 0, labelled = "label" }, Choice)
+end
+
+local function count_of(self, record)
+  self.count = self.count or type(record.choices) == "table" and #record.choices or 0
+  return self.count
+end
+
+function Choice:survey(record)
+  self.counted = self.counted or labels.survey()
+  local name = labels.clean(record.label)
+  if name then self.counted:add(name, record) end
+  self.counted.rows = self.counted.rows + 1
+  count_of(self, record)
+end
+
+---The map of labels: every choice must be right at least once, or be named by `labels`.
+function Choice:surveyed()
+  local names = self.counted and self.counted.names or {}
+  if #names == 0 then return nil, "no row has a label; set columns.label" end
+  local map, message = self.counted:map(self.job.options.columns.header)
+  if not map then return nil, message end
+  if #names ~= self.count then
+    return nil, ("%d different labels (%s) for %d choices; set data.labels to those of all choices, in order"):format(
+      #names, labels.list(map.names), self.count)
+  end
+  self.map = map
+  return true
+end
+
+local function right_of(self, record)
+  local name = labels.clean(record.label)
+  if not name then
+    if self.job.unlabelled then return -100 end
+    return nil, "unlabelled", "the label is empty"
+  end
+  local id = self.map.ids[name]
+  if id and id < self.count then return id end
+  return nil, "unknown", ("unknown label '%s'; the labels are %s"):format(name, labels.list(self.map.names))
+end
+
+---The texts of a choice: A is the text, and the start of the choice if there is one; B the choice.
+local function texts(record, choice)
+  local stem = record.pair
+  return { text = record.text, pair = stem and stem ~= "" and stem .. " " .. choice or choice }
+end
+
+function Choice:make(record)
+  if type(record.choices) ~= "table" or #record.choices ~= count_of(self, record) or self.count < 2 then
+    return nil, "ragged", ("%d choices instead of %d, at least 2; set columns.choices"):format(
+      type(record.choices) == "table" and #record.choices or 0, self.count)
+  end
+  local right, kind, why = right_of(self, record)
+  if not right then return nil, kind, why end
+  local list = {}
+  for i, choice in ipairs(record.choices) do
+    local one = texts(record, choice)
+    one.line, one.file, one.file_index, one.id = record.line, record.file, record.file_index, record.id
+    list[i], kind, why = self.job:example(one)
+    if not list[i] then return nil, kind, why end
+    list[i].label, list[i].group, list[i].choice = right, self.groups, i - 1
+    list[i].answer = right == i - 1 and 1 or -100
+  end
+  self.groups = self.groups + 1
+  return list
+end
+
+return new

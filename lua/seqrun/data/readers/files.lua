@@ -1,0 +1,213 @@
+-- files.lua - the data sets of a run, straight from labelled files.
+--
+--     local sets = sr.must(sr.data.files { task = "classify", train = "train.csv", dev = "dev.csv", vocab = vocab })
+--     sets.train, sets.dev, sets.labels, sets.notes
+--
+-- A file becomes FOLDER/NAME-HASH.sqr, once: the hash is that of the bytes of the files, the options and the
+-- vocabulary, so the data set is found again until one of them changes.
+
+local check = require("seqrun.check")
+local commas = require("seqrun.run.text").commas
+local corpus = require("seqrun.data.corpus")
+local json = require("seqrun.core.json")
+local readers = require("seqrun.data.readers")
+local sys = require("seqrun.core.sys")
+local words = require("seqrun.core.text")
+
+---Raised when the same files and options give another data set.
+local VERSION = 1
+
+---@class seqrun.FilesOptions
+---@field task string
+---@field train string|string[] labelled files, or one .sqr
+---@field dev? string|string[]
+---@field held? number of train, where there is no dev; 0
+---@field seed? integer of the choice of what is held out
+---@field vocab string|seqrun.core.text.vocab another vocabulary in a .sqr is refused
+---@field labels? string[] of the checkpoint
+---@field max_len? integer 128, squad: 384
+---@field too_long? "truncate"|"error"
+---@field folder? string runs/data
+---@field columns? table
+---@field progress? fun(line: string)
+
+local OPTIONS = {
+  task = true, train = true, dev = true, held = true, seed = true, vocab = true, lowercase = true, keep_accents = true,
+  labels = true, max_len = true, too_long = true, folder = true, columns = true, format = true, delimiter = true,
+  quotes = true, limit = true, bad = true, separator = true, stride = true, query = true, keep_text = true,
+  unlabelled = true, progress = true,
+}
+
+---Options that go to data.read as they are.
+local PASSED = {
+  "lowercase", "keep_accents", "columns", "format", "delimiter", "quotes", "limit", "bad", "separator", "keep_text",
+  "unlabelled", "progress",
+}
+
+local function list_of(files) return type(files) == "table" and files or { files } end
+
+-- ---- data sets that are there already ------------------------------------------------------------
+
+local function read_options(options, files, labels)
+  local given = { task = options.task, files = files, vocab = options.vocab, labels = labels }
+  for _, key in ipairs(PASSED) do given[key] = options[key] end
+  if options.task == "squad" then
+    given.max_len, given.stride, given.query = options.max_len, options.stride, options.query
+  end
+  return given
+end
+
+---Where the data set of these files is, or will be.
+local function path_of(options, given)
+  local key = { version = VERSION, vocab = options.vocab:fingerprint(), files = {} }
+  for name, value in pairs(given) do
+    if name ~= "files" and name ~= "vocab" and name ~= "progress" then key[name] = value end
+  end
+  for i, path in ipairs(given.files) do
+    local digest, message, code = sys.hash_file(path)
+    if not digest then return nil, message, code end
+    key.files[i] = { path, digest }
+  end
+  local name = given.files[1]:match("([^/]*)$"):gsub("%.gz$", ""):gsub("%.%w+$", ""):gsub("[^%w_.-]", "_")
+  return ("%s/%s-%s.sqr"):format(options.folder or "runs/data", name, sys.hash(json.encode(key)):sub(1, 12))
+end
+
+---Opens the data set of these files, which is made if it is not there.
+local function from_files(options, files, labels)
+  local given = read_options(options, files, labels)
+  local path, message, code = path_of(options, given)
+  if not path then return nil, message, code end
+  if sys.exists(path) then
+    local found = corpus.open(path, { held = 0, vocab = options.vocab })
+    if found then return found end -- else it is damaged, and made again
+  end
+  given.out = path
+  local report
+  report, message, code = readers.read(given)
+  if not report then return nil, message, code end
+  return corpus.open(path, { held = 0, vocab = options.vocab })
+end
+
+-- ---- labels ----------------------------------------------------------------------------------
+
+---Why the labels of a data set are not the ones that are wanted.
+local function check_labels(set, wanted)
+  local names = set:labels()
+  if not wanted or not names then return nil end
+  for i = 1, math.max(#names, #wanted) do
+    if names[i] ~= wanted[i] then
+      return ("%s: label %d is '%s', but '%s' in the model; the label maps must be the same"):format(
+        set:info().path, i - 1, tostring(names[i]), tostring(wanted[i]))
+    end
+  end
+end
+
+---Opens the data set of some files, or a .sqr.
+local function open_set(options, files, labels)
+  local list = list_of(files)
+  if list[1]:find("%.sqr$") then
+    if #list > 1 then return nil, ("%s: give one data set, or text files"):format(list[1]), "config" end
+    local set, message, code = corpus.open(list[1], { held = 0, vocab = options.vocab })
+    local wrong = set and check_labels(set, labels)
+    if wrong then return nil, wrong, "data" end
+    return set, message, code
+  end
+  return from_files(options, list, labels)
+end
+
+-- ---- what there is to say about them -------------------------------------------------------------
+
+local function say(notes, format, ...) notes[#notes + 1] = format:format(...) end
+
+local function tell_set(notes, set, name)
+  local meta = set:meta()
+  say(notes, "%s: %s examples, %s tokens, from %s", name, commas(set:info().examples), commas(set:info().tokens),
+    meta.source or set:info().path)
+  for _, line in ipairs(meta.notes and json.decode(meta.notes) or {}) do say(notes, "%s: %s", name, line) end
+end
+
+---Counts sequences that will be truncated, or refuses them.
+local function check_length(notes, set, name, options)
+  local max_len = options.max_len
+  local count, first, longest = set.core:longer(max_len)
+  if count == 0 then return nil end
+  if options.too_long == "error" then
+    return ("%s: longer than data.max_len, %d tokens with [CLS] and [SEP] (%s of %s examples of %s are, up to %s "
+      .. "tokens); raise data.max_len, or set data.too_long=truncate"):format(set:place(first), max_len, commas(count),
+      commas(set:info().examples), name, commas(longest))
+  end
+  say(notes, "%s: %s of %s examples are longer than %d tokens and are truncated; the first is %s, the longest has %s",
+    name, commas(count), commas(set:info().examples), max_len, set:place(first), commas(longest))
+end
+
+local function tell_overlap(notes, train, dev)
+  local count, first, twin = train.core:overlap(dev.core)
+  if not count then return first end
+  if count > 0 then
+    say(notes, "warning: %s of %s dev examples are in train too, the first at %s (as %s): scores will be too good",
+      commas(count), commas(dev:info().examples), dev:place(first), train:place(twin))
+  end
+end
+
+-- ---- both ------------------------------------------------------------------------------------
+
+---Holds out a part of train, where there is no dev.
+local function hold_out(options, train)
+  if options.task == "choice" or options.task == "squad" then
+    return nil, ("%s: questions cannot be held out; give data.dev, or set data.held=0"):format(train:info().path),
+      "config"
+  end
+  return corpus.open(train:info().path, { held = options.held, split = "keyed", seed = options.seed })
+end
+
+---Opens one of the sets, checks it and tells about it.
+local function add_set(sets, name, options, labels)
+  local set, message, code = open_set(options, options[name], labels)
+  if not set then return nil, message, code end
+  tell_set(sets.notes, set, name)
+  local wrong = check_length(sets.notes, set, name, options)
+  if wrong then return nil, wrong, "data" end
+  sets[name] = set
+  return true
+end
+
+local function add_dev(sets, options)
+  local done, message, code = add_set(sets, "dev", options, sets.labels)
+  if not done then return nil, message, code end
+  sets.dev_part = "train"
+  message = tell_overlap(sets.notes, sets.train, sets.dev)
+  if message then return nil, message, "data" end
+  return sets
+end
+
+---The options with the vocabulary as an object.
+local function complete(given)
+  check.options("data.files", given, OPTIONS)
+  if not given.train or not given.vocab or not given.task then check.fail("data.files: give task, train and vocab") end
+  local options, message, code = { max_len = given.task == "squad" and 384 or 128 }, nil, nil
+  for key, value in pairs(given) do options[key] = value end
+  if type(given.vocab) == "string" then options.vocab, message, code = words.vocab(given.vocab) end
+  if not options.vocab then return nil, message, code end
+  return options
+end
+
+---The data sets of a run.  `dev` may be the held-out part of `train`: then `dev_part` is "held".
+---@param given seqrun.FilesOptions
+---@return { train: seqrun.Corpus, dev?: seqrun.Corpus, dev_part?: "train"|"held", labels?: string[], notes: string[] }?
+---@return string? message
+---@return string? code
+return function(given)
+  local options, message, code = complete(given)
+  if not options then return nil, message, code end
+  local sets = { notes = {} }
+  local done
+  done, message, code = add_set(sets, "train", options, options.labels)
+  if not done then return nil, message, code end
+  sets.labels = sets.train:labels()
+  if options.dev then return add_dev(sets, options) end
+  if (options.held or 0) == 0 then return sets end
+  sets.train, message, code = hold_out(options, sets.train)
+  if not sets.train then return nil, message, code end
+  sets.dev, sets.dev_part = sets.train, "held"
+  return sets
+end

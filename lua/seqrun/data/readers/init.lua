@@ -1,0 +1,307 @@
+-- readers - labelled files to data sets: classes, numbers, choices, words with tags, questions with answers.
+--
+--     local report = sr.must(sr.data.read {
+--       task = "classify", files = "reviews.csv", out = "reviews.sqr", vocab = "vocab.txt",
+--       columns = { text = "review", label = "stars" },
+--     })
+--
+-- Files are streamed: memory does not depend on their size, but for the ids of rows, which must differ.  They are
+-- read twice where the labels have no numbers yet.  Either the whole data set appears or none.
+
+local check = require("seqrun.check")
+local json = require("seqrun.core.json")
+local jobs = require("seqrun.data.readers.job")
+local labelled = require("seqrun.data.readers.labelled")
+local problems = require("seqrun.data.readers.problems")
+local records = require("seqrun.data.readers.records")
+local sys = require("seqrun.core.sys")
+local text = require("seqrun.core.text")
+
+---@class seqrun.ReadOptions
+---@field task "classify"|"multilabel"|"regress"|"choice"|"tokens"|"squad"|"none"
+---@field files string|string[]
+---@field out string the .sqr file
+---@field vocab string|seqrun.core.text.vocab
+---@field lowercase? boolean true
+---@field keep_accents? boolean
+---@field format? "auto"|"csv"|"tsv"|"jsonl"|"conll"|"squad" auto: by the name of the file
+---@field delimiter? string one byte
+---@field quotes? "auto"|"yes"|"no" whether quotes enclose cells; auto: in CSV
+---@field limit? integer bytes of a row
+---@field columns? table { text =, pair =, label =, id =, choices =, header = }: names, or numbers from 1
+---@field separator? string between several labels in one cell, ","
+---@field labels? string[] the classes in the order of their ids; nil: those of the files, sorted
+---@field unlabelled? boolean rows need no label
+---@field bad? "error"|"skip" what to do with rows that cannot be used
+---@field keep_text? boolean keep the texts in the data set, true
+---@field max_len? integer tokens of a window, squad: 384
+---@field stride? integer tokens between the starts of two windows, squad: 128
+---@field query? integer tokens of a question, squad: 64
+---@field progress? fun(line: string)
+
+---@class seqrun.ReadReport
+---@field path string
+---@field examples integer
+---@field rows integer that were used: questions, sentences
+---@field labels? string[]
+---@field counts table<string, integer> rows that were left out, by kind
+---@field notes string[]
+
+local OPTIONS = {
+  task = true, files = true, out = true, vocab = true, lowercase = true, keep_accents = true, format = true,
+  delimiter = true, quotes = true, limit = true, columns = true, separator = true, labels = true, unlabelled = true,
+  bad = true, keep_text = true, max_len = true, stride = true, query = true, progress = true,
+}
+local COLUMNS = { text = true, pair = true, label = true, id = true, choices = true, header = true }
+local TASKS = { "classify", "multilabel", "regress", "choice", "tokens", "squad", "none" }
+
+---Seconds between two lines of progress, and rows between two looks at the clock.
+local EVERY, ROWS = 2, 1000
+
+local readers = {}
+
+-- ---- options ---------------------------------------------------------------------------------
+
+local USUAL = { separator = ",", bad = "error", max_len = 384, stride = 128, query = 64 }
+
+---The columns by name: "text" and "label" unless told otherwise.
+local function columns_of(options)
+  local columns = {}
+  for key, value in pairs(options.columns or {}) do
+    columns[key] = type(value) == "table" and #value == 1 and value[1] or value
+  end
+  if options.task == "tokens" or options.task == "squad" then return columns end
+  if options.task == "choice" then columns.choices = columns.choices or "choices" end
+  columns.text = columns.text or "text"
+  if options.task ~= "none" then columns.label = columns.label or "label" else columns.label = nil end
+  return columns
+end
+
+---The options with their defaults.
+local function complete(given)
+  check.options("data.read", given, OPTIONS)
+  check.options("data.read: columns", given.columns, COLUMNS)
+  check.choice("data.read: task", given.task, TASKS)
+  check.choice("data.read: bad", given.bad or "error", { "error", "skip" })
+  if not given.files or not given.out or not given.vocab then
+    check.fail("data.read: give files, out and vocab")
+  end
+  local options = {}
+  for key, value in pairs(USUAL) do options[key] = value end
+  for key, value in pairs(given) do options[key] = value end
+  options.columns = columns_of(given)
+  options.optional = { label = options.unlabelled, id = false }
+  if given.task == "squad" and options.max_len < options.query + 4 then
+    return nil, ("data.read: windows of %d tokens have no room for questions of %d; raise max_len"):format(
+      options.max_len, options.query), "config"
+  end
+  return options
+end
+
+-- ---- sources and makers ------------------------------------------------------------------------
+
+---Opens the files as records, and makes what turns records into examples.
+local function source_of(options)
+  if options.task == "tokens" then return require("seqrun.data.readers.words").open(options) end
+  if options.task == "squad" then return require("seqrun.data.readers.squad").open(options) end
+  return records.open(options)
+end
+
+local function maker_of(job)
+  local task = job.options.task
+  if task == "tokens" then return require("seqrun.data.readers.words").new(job) end
+  if task == "squad" then return require("seqrun.data.readers.squad").new(job) end
+  if task == "choice" then return require("seqrun.data.readers.choice")(job) end
+  return labelled[task](job)
+end
+
+---Why the labels make no sense, or the first row that cannot be read, which may be the reason.
+local function survey_failed(options, found, message)
+  local files = type(options.files) == "table" and options.files[1] or options.files
+  local verdict = options.bad == "error" and found:verdict(0)
+  return nil, verdict or message:find("^[^%s]+:%d+: ") and message or ("%s: %s"):format(files, message), "data"
+end
+
+---Reads all files once to number the labels.
+local function survey(options, maker)
+  local source, message, code = source_of(options)
+  if not source then return nil, message, code end
+  local guard <close> = source
+  local found = problems.new("error")
+  while true do
+    local record
+    record, message, code = source:next()
+    if message then return nil, message, code end
+    if not record then break end
+    if record.wrong then
+      found:add(record.wrong, ("%s:%d"):format(record.file, record.line), "%s", record.why)
+    else
+      maker:survey(record)
+    end
+  end
+  local done
+  done, message = maker:surveyed()
+  if done then return true end
+  return survey_failed(options, found, message)
+end
+
+-- ---- the stream of examples --------------------------------------------------------------------
+
+---@class seqrun.readers.Stream
+local Stream = {}
+Stream.__index = Stream
+
+local function add_problem(self, record, kind, why)
+  local place = self.options.task == "squad" and ("%s: question %s"):format(record.file, tostring(record.id))
+    or ("%s:%d"):format(record.file, record.line)
+  self.problems:add(kind, place, "%s", why)
+end
+
+---Whether an id is new; tells if not.
+local function check_id(self, record)
+  local id = record.id
+  if id == nil then return true end
+  local before = self.seen[id]
+  if before then
+    add_problem(self, record, "duplicate", ("id '%s' was used in line %d"):format(id, before))
+    return false
+  end
+  self.seen[id] = record.line
+  return true
+end
+
+---The examples of a record; nil if it cannot be used.
+local function examples_of(self, record)
+  if record.wrong then
+    add_problem(self, record, record.wrong, record.why)
+    return nil
+  end
+  local made, kind, why = self.maker:make(record)
+  if not made then
+    add_problem(self, record, kind, why)
+    return nil
+  end
+  if not check_id(self, record) then return nil end
+  self.rows = self.rows + 1
+  return made.a and { made } or made
+end
+
+---Progress, and the wish to stop.
+local function look_around(self)
+  if sys.caught() then return "data: stopped on request; no data set was written", "stopped" end
+  if self.options.progress and sys.now() - self.told > EVERY then
+    self.told = sys.now()
+    self.options.progress(("%s: %d rows"):format(self.source.files[#self.source.files], self.rows))
+  end
+end
+
+---What the end of the files says about the rows.
+local function at_end(self)
+  local verdict = self.problems:verdict(self.rows)
+  if verdict then return nil, verdict, "data" end
+  if self.rows == 0 then return nil, ("%s: no rows"):format(self.source.files[1]), "data" end
+  return nil
+end
+
+---The next example; nil at the end.
+function Stream:next()
+  while true do
+    local one = self.queue[self.at]
+    if one then
+      self.at = self.at + 1
+      return one
+    end
+    local record, message, code = self.source:next()
+    if message then return nil, message, code end
+    if not record then return at_end(self) end
+    self.read = self.read + 1
+    if self.read % ROWS == 0 then
+      message, code = look_around(self)
+      if message then return nil, message, code end
+    end
+    self.queue, self.at = examples_of(self, record) or {}, 1
+  end
+end
+
+local function stream_of(options, source, maker)
+  return setmetatable({
+    options = options, source = source, maker = maker, problems = problems.new(options.bad), queue = {}, at = 1,
+    seen = {}, rows = 0, read = 0, told = sys.now(),
+  }, Stream)
+end
+
+-- ---- the data set ----------------------------------------------------------------------------
+
+local function columns_to_write(job, maker)
+  local columns = job:columns()
+  for name, column in pairs(maker.columns) do columns[name] = column end
+  return columns
+end
+
+local function notes_of(stream, maker)
+  local notes = maker.notes and maker:notes() or {}
+  return table.move(stream.problems:notes(), 1, #stream.problems:notes(), #notes + 1, notes)
+end
+
+---The metadata, complete only after the last example.
+local function meta_of(options, stream, maker)
+  return function()
+    local meta = {
+      task = options.task, files = json.encode(json.array(stream.source.files)),
+      notes = json.encode(json.array(notes_of(stream, maker))),
+    }
+    if maker.map then meta["labels." .. maker.labelled] = json.encode(json.array(maker.map.names)) end
+    return meta
+  end
+end
+
+local function write(options, vocab, job, maker)
+  local source, message, code = source_of(options)
+  if not source then return nil, message, code end
+  local guard <close> = source
+  local stream = stream_of(options, source, maker)
+  local count
+  count, message, code = require("seqrun.data.write") {
+    out = options.out, vocab = vocab, lowercase = options.lowercase ~= false, columns = columns_to_write(job, maker),
+    examples = function() return stream:next() end, meta = meta_of(options, stream, maker),
+    source = table.concat(type(options.files) == "table" and options.files or { options.files }, " "):sub(1, 4096),
+  }
+  if not count then return nil, message, code end
+  return {
+    path = options.out, examples = count, rows = stream.rows, labels = maker.map and maker.map.names,
+    counts = stream.problems.counts, notes = notes_of(stream, maker),
+  }
+end
+
+---Makes a data set from labelled files.  The report says how many examples it has, which labels, and what was left out.
+---@param given seqrun.ReadOptions
+---@return seqrun.ReadReport? report
+---@return string? message
+---@return string? code
+function readers.read(given)
+  local options, message, code = complete(given)
+  if not options then return nil, message, code end
+  local vocab = options.vocab
+  if type(vocab) == "string" then
+    vocab, message, code = text.vocab(options.vocab)
+    if not vocab then return nil, message, code end
+  end
+  local job = jobs.new(options, vocab)
+  local maker = maker_of(job)
+  if maker.survey and not maker.map then
+    local done
+    done, message, code = survey(options, maker)
+    if not done then return nil, message, code end
+  end
+  if maker.shape then maker:shape() end
+  return write(options, vocab, job, maker)
+end
+
+---Streams records without making a data set.
+---@param options seqrun.RecordOptions
+---@return seqrun.readers.Records? records with next(): { text =, pair =, label =, id =, line =, file = }
+---@return string? message
+---@return string? code
+function readers.records(options) return records.open(options) end
+
+return readers

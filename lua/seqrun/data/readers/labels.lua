@@ -1,0 +1,112 @@
+-- labels.lua - class names and their numbers.
+--
+-- A map made from files has its names sorted: as numbers if all are integers, else by bytes.
+
+local labels = {}
+
+---@class seqrun.readers.Labels
+---@field names string[] in the order of their ids, which count from 0
+---@field ids table<string, integer>
+
+---The map of given names.
+---@param names string[]
+---@return seqrun.readers.Labels
+function labels.map(names)
+  local ids = {}
+  for i, name in ipairs(names) do ids[name] = i - 1 end
+  return { names = names, ids = ids }
+end
+
+---A label without white space around it; nil if nothing is left.
+---@param label string?
+---@return string?
+function labels.clean(label)
+  local name = label and label:match("^%s*(.-)%s*$")
+  return name ~= "" and name or nil
+end
+
+---@class seqrun.readers.Survey
+---@field rows integer
+---@field counts table<string, integer>
+---@field first table<string, string> FILE:LINE
+local Survey = {}
+Survey.__index = Survey
+
+---Counts the labels of a file before they have numbers.
+---@return seqrun.readers.Survey
+function labels.survey() return setmetatable({ rows = 0, counts = {}, first = {}, names = {} }, Survey) end
+
+---@param name string
+---@param record table
+function Survey:add(name, record)
+  if not self.counts[name] then
+    self.counts[name], self.first[name] = 0, ("%s:%d"):format(record.file, record.line)
+    if record.headless and record.line == 1 then self.header = name end
+    self.names[#self.names + 1] = name
+  end
+  self.counts[name] = self.counts[name] + 1
+end
+
+---Names in their order.
+local function sorted(names)
+  local whole = true
+  for _, name in ipairs(names) do whole = whole and math.tointeger(tonumber(name)) ~= nil end
+  table.sort(names, whole and function(a, b)
+    local x, y = math.tointeger(tonumber(a)), math.tointeger(tonumber(b))
+    return x < y or x == y and a < b
+  end or nil)
+  return names
+end
+
+local function fraction(names)
+  for _, name in ipairs(names) do
+    local x = tonumber(name)
+    if not x then return nil end
+    if x ~= math.floor(x) then return name end
+  end
+end
+
+---A label in the first line only, where all others occur again, is the name of its column.
+local function check_header(self)
+  local name = self.header
+  if not name or #self.names < 3 then return nil end
+  for _, other in ipairs(self.names) do
+    if (self.counts[other] == 1) ~= (other == name) then return nil end
+  end
+  return ("%s: '%s' occurs as a label only in this first line, which looks like a header; set columns.header to true, "
+    .. "or to false if it is a row"):format(self.first[name], name)
+end
+
+---The map of the names that were counted, or why it would be nonsense.
+---@param header? boolean columns.header, as it was set
+---@return seqrun.readers.Labels? map
+---@return string? message
+function Survey:map(header)
+  local names = sorted(self.names)
+  local wrong = header == nil and check_header(self) or nil
+  if wrong then return nil, wrong end
+  if #names < 2 then
+    return nil, ("%s: all rows have the label '%s'; a classifier needs at least two classes"):format(
+      self.first[names[1]], names[1])
+  end
+  local value = fraction(names)
+  if value then
+    return nil, ("%s: the labels are numbers such as %s; train a regression on them, or use names for classes"):format(
+      self.first[value], value)
+  end
+  if #names > 100 and #names > self.rows / 2 then
+    return nil, ("%s: %d different labels in %d rows; columns.label probably names another column"):format(
+      self.first[names[1]], #names, self.rows)
+  end
+  return labels.map(names)
+end
+
+---"no, yes", with at most ten names.
+---@param names string[]
+---@return string
+function labels.list(names)
+  local shown = table.concat(names, ", ", 1, math.min(#names, 10))
+  return #names > 10 and ("%s and %d more"):format(shown, #names - 10) or shown
+end
+
+return labels

@@ -1,0 +1,204 @@
+-- records.lua - files to records, one at a time: { text =, pair =, label =, id =, choices =, line =, file = }.
+--
+-- A record that cannot be used has `wrong`, its kind, and `why`; `headless` ones are of a table without header.
+-- The table of a record is used again for the next.
+
+local columns = require("seqrun.data.readers.columns")
+local formats = require("seqrun.data.readers.formats")
+local json = require("seqrun.core.json")
+local text = require("seqrun.core.text")
+
+---@class seqrun.readers.Records
+---@field files string[] those that were opened so far
+local Records = {}
+Records.__index = Records
+
+---@class seqrun.RecordOptions
+---@field files string|string[] "-" is standard input
+---@field task? string
+---@field format? "auto"|"csv"|"tsv"|"jsonl"
+---@field delimiter? string one byte
+---@field quotes? "auto"|"yes"|"no" whether quotes enclose cells; auto: in CSV
+---@field limit? integer bytes of a row
+---@field columns table { text =, pair =, label =, id =, choices =, header = }: names, or numbers from 1
+---@field optional? table<string, boolean> columns that may be missing
+
+---Opens the files one after the other.
+---@param options seqrun.RecordOptions
+---@return seqrun.readers.Records? records
+---@return string? message
+---@return string? code
+local function open(options)
+  local files = type(options.files) == "table" and options.files or { options.files }
+  if #files == 0 then return nil, "data: no files are given", "config" end
+  for _, path in ipairs(files) do
+    local format, message = formats.of(path, options.task or "none", options.format)
+    if not format then return nil, message, "config" end
+  end
+  return setmetatable({
+    options = options, waiting = files, files = {}, next_file = 1, cells = {}, record = {},
+    optional = options.optional or {},
+  }, Records)
+end
+
+-- ---- cells and objects to records ------------------------------------------------------------
+
+local function bad(record, wrong, why, ...)
+  record.wrong, record.why = wrong, select("#", ...) > 0 and why:format(...) or why
+  return record
+end
+
+---Copies what `found` names, cells or keys, into the record.
+local function fill(record, values, found)
+  for role, at in pairs(found) do
+    if type(at) == "table" then
+      local list = {}
+      for i, one in ipairs(at) do list[i] = values[one] end
+      record[role] = list
+    else
+      record[role] = values[at]
+    end
+  end
+  return record
+end
+
+local function cells_to_record(self, count)
+  local record = self.record
+  if count ~= self.count then
+    return bad(record, "ragged", "%d columns instead of %d", count, self.count)
+  end
+  return fill(record, self.cells, self.found)
+end
+
+---A scalar of JSON as a table would have it.
+local function scalar(value)
+  if value == json.null then return nil end
+  if type(value) == "boolean" or math.type(value) == "integer" then return tostring(value) end
+  if type(value) == "number" then return ("%.17g"):format(value) end
+  return value
+end
+
+local function object_to_record(self, line)
+  local record, given = self.record, self.options.columns
+  local object, why = json.decode(line)
+  if type(object) ~= "table" or #object > 0 then
+    return bad(record, "unreadable", "not a JSON object%s", object == nil and ": " .. why or "")
+  end
+  for _, role in ipairs { "text", "pair", "label", "id", "choices" } do
+    local wanted = given[role]
+    for i, key in ipairs(type(wanted) == "table" and wanted or { wanted }) do
+      local value = scalar(object[key])
+      if value == nil and not self.optional[role] then
+        return bad(record, "missing", "no '%s', which columns.%s names", key, role)
+      end
+      if type(value) == "table" then
+        for k, one in ipairs(value) do value[k] = scalar(one) end
+      end
+      if type(wanted) ~= "table" then
+        record[role] = value
+      else
+        record[role] = i == 1 and {} or record[role]
+        record[role][i] = value
+      end
+    end
+  end
+  return record
+end
+
+-- ---- files -----------------------------------------------------------------------------------
+
+---A hint for tables that were split by the wrong delimiter.
+local function delimiter_hint(header)
+  if #header ~= 1 then return nil end
+  for _, one in ipairs { "\t", ";", "," } do
+    if header[1]:find(one, 1, true) then
+      return (", or data.delimiter to '%s'"):format(one == "\t" and "\\t" or one)
+    end
+  end
+end
+
+---Reads the header, if there is one, and finds the columns.
+local function start_table(self, path)
+  local given = self.options.columns
+  local header = columns.has_header(given)
+  local count, line, message, code
+  repeat count, line, message = self.rows:next(self.cells) until count ~= 0
+  if not count then
+    message, code = line, message
+    if message then return nil, message, code end
+    return nil, ("%s: the file is empty"):format(path), "data"
+  end
+  local names = header and table.move(self.cells, 1, count, 1, {}) or nil
+  self.count = count
+  self.found, message = columns.find(given, names, count, self.optional, delimiter_hint(self.cells))
+  if not self.found then return nil, ("%s %s"):format(path, message), "data" end
+  self.headless = not header
+  if self.headless then self.pending = { count, line, path } end
+  return true
+end
+
+local function open_next(self)
+  local path = self.waiting[self.next_file]
+  self.next_file = self.next_file + 1
+  self.files[#self.files + 1] = path
+  self.format = formats.of(path, self.options.task or "none", self.options.format)
+  local rows, message, code = text.rows(path, formats.rows(self.format, self.options))
+  if not rows then return nil, message, code end
+  self.rows, self.path, self.pending = rows, path, nil
+  if self.format == "jsonl" then
+    self.headless = false
+    return true
+  end
+  return start_table(self, path)
+end
+
+---The next row that is not empty; count is nil at the end of the file.
+local function next_row(self)
+  local pending = self.pending
+  if pending then
+    self.pending = nil
+    return table.unpack(pending, 1, 5)
+  end
+  local count, line, file, wrong, column
+  repeat count, line, file, wrong, column = self.rows:next(self.cells) until count ~= 0
+  return count, line, file, wrong, column
+end
+
+local function clear(record)
+  for key in pairs(record) do record[key] = nil end
+  return record
+end
+
+---The next record; nil at the end.
+---@return table? record
+---@return string? message
+---@return string? code
+function Records:next()
+  while true do
+    if not self.rows then
+      if self.next_file > #self.waiting then return nil end
+      local opened, message, code = open_next(self)
+      if not opened then return nil, message, code end
+    end
+    local count, line, file, wrong, column = next_row(self)
+    if count then
+      local record = clear(self.record)
+      record.line, record.file, record.file_index, record.headless = line, file, #self.files, self.headless
+      if wrong then return bad(record, "unreadable", "column %d: %s", column, wrong) end
+      if self.format == "jsonl" then return object_to_record(self, self.cells[1]) end
+      return cells_to_record(self, count)
+    end
+    if line then return nil, line, file end -- message, code
+    self.rows:close()
+    self.rows = nil
+  end
+end
+
+function Records:close()
+  if self.rows then self.rows:close() end
+  self.rows = nil
+end
+
+Records.__close = Records.close
+
+return { open = open }

@@ -1,0 +1,184 @@
+-- words.lua - token classification: sentences of words with a label each, from CoNLL columns or JSON lists.
+
+local formats = require("seqrun.data.readers.formats")
+local labels = require("seqrun.data.readers.labels")
+local records = require("seqrun.data.readers.records")
+local text = require("seqrun.core.text")
+
+-- ---- CoNLL: a word per line, a blank line between sentences ------------------------------------
+
+local Sentences = {}
+Sentences.__index = Sentences
+
+---CoNLL-U has comments before a sentence: "# newdoc", "# text = ...".
+local function is_comment(cells, count, expected)
+  return cells[1] == "#" and (cells[3] == "=" or count ~= expected)
+end
+
+local function open_next(self)
+  local path = self.waiting[#self.files + 1]
+  if not path then return nil end
+  local rows, message, code = text.rows(path, formats.rows("conll", self.options))
+  if not rows then return nil, message, code end
+  self.files[#self.files + 1] = path
+  self.rows, self.count, self.any = rows, nil, false
+  return true
+end
+
+---Number of a column of words: "word" and "tag" are the first and the last.
+local function place(given, usual, count)
+  local number = math.tointeger(tonumber(given or usual))
+  return number and number <= count and number or nil
+end
+
+---Adds a row to the sentence, or makes the sentence useless.
+local function add_row(self, sentence, count, line)
+  local columns, cells = self.options.columns, self.cells
+  self.count = self.count or count
+  local word, tag = place(columns.text, 1, count), place(columns.label, self.count, count)
+  sentence.line = sentence.line or line
+  if count ~= self.count or not word or not tag and not self.options.optional.label then
+    sentence.wrong = sentence.wrong or "ragged"
+    sentence.why = sentence.why or ("line %d: %d columns instead of %d"):format(line, count, self.count)
+    return
+  end
+  sentence.text[#sentence.text + 1] = cells[word]
+  sentence.label[#sentence.label + 1] = cells[tag]
+end
+
+---Reads rows up to the next blank line.
+local function read_sentence(self)
+  local sentence = { text = {}, label = {}, file = self.files[#self.files], file_index = #self.files }
+  while true do
+    local count, line, file, wrong, column = self.rows:next(self.cells)
+    if not count then
+      if line then return nil, line, file end
+      self.rows:close()
+      self.rows = nil
+      return sentence
+    end
+    if count == 0 and sentence.line then return sentence end
+    if wrong then
+      sentence.line = sentence.line or line
+      sentence.wrong, sentence.why = "unreadable", ("line %d, column %d: %s"):format(line, column, wrong)
+    elseif count > 0 and self.cells[1] ~= "-DOCSTART-" and
+      not (not sentence.line and is_comment(self.cells, count, self.count)) then
+      add_row(self, sentence, count, line)
+    end
+  end
+end
+
+---The next sentence; nil at the end.
+---@return table? record
+---@return string? message
+---@return string? code
+function Sentences:next()
+  while true do
+    if not self.rows then
+      local opened, message, code = open_next(self)
+      if not opened then return nil, message, code end
+    end
+    local sentence, message, code = read_sentence(self)
+    if not sentence then return nil, message, code end
+    if sentence.line then return sentence end
+    if not self.any and not self.rows then
+      return nil, ("%s: the file has no words"):format(sentence.file), "data"
+    end
+    self.any = true
+  end
+end
+
+function Sentences:close()
+  if self.rows then self.rows:close() end
+  self.rows = nil
+end
+
+Sentences.__close = Sentences.close
+
+---Opens CoNLL files, or tables of JSON.
+local function open(options)
+  local files = type(options.files) == "table" and options.files or { options.files }
+  local format, message = formats.of(files[1] or "", "tokens", options.format)
+  if not format then return nil, message, "config" end
+  if format ~= "conll" then
+    local columns = { text = "tokens", label = "tags" }
+    for key, value in pairs(options.columns) do columns[key] = value end
+    local given = setmetatable({ columns = columns }, { __index = options })
+    return records.open(given)
+  end
+  return setmetatable({ options = options, waiting = files, files = {}, cells = {} }, Sentences)
+end
+
+-- ---- examples --------------------------------------------------------------------------------
+
+local Words = {}
+Words.__index = Words
+
+---@param job seqrun.readers.Job
+local function new(job)
+  local columns = { tags = { type = "i32", per = "token" }, text = job.keep_text and { type = "bytes" } or nil }
+  return setmetatable({ job = job, map = job.labels, columns = columns, labelled = "tags", dropped = 0 }, Words)
+end
+
+---Why this is not a list of words with as many labels.
+local function check(self, record)
+  local words, tags = record.text, record.label
+  if type(words) ~= "table" then return "missing", "the words must be a list; set columns.text" end
+  if self.job.unlabelled and (type(tags) ~= "table" or #tags == 0) then return nil end
+  if type(tags) ~= "table" then return "missing", "the labels must be a list; set columns.label" end
+  if #words ~= #tags then return "ragged", ("%d words, but %d labels"):format(#words, #tags) end
+end
+
+function Words:survey(record)
+  if check(self, record) then return end
+  self.counted = self.counted or labels.survey()
+  for _, tag in ipairs(record.label) do
+    if labels.clean(tag) then self.counted:add(labels.clean(tag), record) end
+  end
+  self.counted.rows = self.counted.rows + #record.label
+end
+
+function Words:surveyed()
+  if not self.counted or #self.counted.names == 0 then return nil, "no word has a label; set columns.label" end
+  local message
+  self.map, message = self.counted:map(false)
+  return self.map and true, message
+end
+
+---The label of a word: a number, or nil and why.
+local function id_of(self, tag, word)
+  if tag == nil and self.job.unlabelled then return -100 end
+  local name = labels.clean(tag)
+  if not name then return nil, "unlabelled", ("the word '%s' has no label"):format(word) end
+  local id = self.map.ids[name]
+  if id then return id end
+  return nil, "unknown", ("unknown label '%s' of '%s'; the labels are %s"):format(name, word,
+    labels.list(self.map.names))
+end
+
+function Words:make(record)
+  local kind, why = check(self, record)
+  if kind then return nil, kind, why end
+  local ids, tags, words = {}, {}, record.text
+  for i, word in ipairs(words) do
+    local id
+    id, kind, why = id_of(self, record.label and record.label[i], word)
+    if not id then return nil, kind, why end
+    local pieces = self.job.tokenizer:ids(word)
+    self.dropped = self.dropped + (#pieces == 0 and 1 or 0)
+    for k, piece in ipairs(pieces) do
+      ids[#ids + 1], tags[#tags + 1] = piece, k == 1 and id or -100
+    end
+  end
+  if #ids == 0 then return nil, "empty", "the sentence has no tokens" end
+  local example = self.job:stamp({ a = ids, tags = tags }, record)
+  if self.job.keep_text then example.text = table.concat(words, " ") end
+  return example
+end
+
+function Words:notes()
+  if self.dropped == 0 then return {} end
+  return { ("%d words have no tokens, so their labels are not used"):format(self.dropped) }
+end
+
+return { open = open, new = new }

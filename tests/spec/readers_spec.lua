@@ -1,0 +1,305 @@
+-- Labelled tables to data sets: CSV, TSV and JSONL, and what is wrong with them.
+
+local sr = require "seqrun"
+local sys = require "seqrun.core.sys"
+local lab = require "tests.support.labelled"
+
+setup(lab.setup)
+teardown(lab.teardown)
+
+local read, put, column = lab.read, lab.put, lab.column
+
+describe("labelled tables", function()
+  it("become examples with the text, the class, and the place of each row", function()
+    local path = put("a.csv", "id,text,label\r\n7,\"She was \"\"good\"\",\nhe said\",yes\r\n8,It was bad,no\r\n")
+    local set, report = read { task = "classify", files = path, columns = { id = "id" } }
+    assert.same({ "no", "yes" }, set:labels())
+    assert.same({ 1, 0 }, column(set, "label"))
+    assert.same({ "She was \"good\",\nhe said", "It was bad" }, column(set, "text"))
+    assert.same({ "7", "8" }, column(set, "id"))
+    assert.same({ 2, 4 }, column(set, "line"))
+    assert.equal(path .. ":4", set:place(2))
+    assert.equal("it was bad", (set:decode(2):gsub("\n", "")))
+    assert.same({ "classify", 2, 2 }, { set:meta().task, report.examples, report.rows })
+  end)
+
+  it("have literal quotes as TSV, a byte order mark or none, and columns by name or number", function()
+    local rows = "label\tq1\tq2\n1\t\"rain\tit was\n0\tthe day\t\"\"\n"
+    local wanted = { "\"rain", "the day" }
+    for name, text in pairs { ["b.tsv"] = rows, ["bom.tsv"] = "\xEF\xBB\xBF" .. rows } do
+      local set = read { task = "classify", files = put(name, text), columns = { text = "q1", pair = "q2" } }
+      assert.same(wanted, column(set, "text"))
+      assert.same({ "it was", "\"\"" }, column(set, "pair"))
+    end
+    local bare = put("bare.tsv", rows:gsub("^[^\n]*\n", ""))
+    local set = read { task = "classify", files = bare, columns = { text = 2, pair = "3", label = "1" } }
+    assert.same(wanted, column(set, "text"))
+    assert.same({ 1, 2 }, column(set, "line"))
+  end)
+
+  it("are the same as CSV, as TSV, as JSONL, compressed or cut in two", function()
+    local csv = put("same.csv", "text,label\nrain,a\nfine day,b\n\nwho,a\n")
+    local tsv = put("same.tsv", "label\ttext\na\train\nb\tfine day\na\twho\n")
+    local json = put("same.jsonl", '{"text":"rain","label":"a","more":[1]}\n{"label":"b","text":"fine day"}\n'
+      .. '{"text":"wh\\u006f","label":"a"}\n')
+    local one, two = put("one.csv", "text,label\nrain,a\n"), put("two.csv", "label,text\nb,fine day\na,who\n")
+    local digests = {}
+    for i, files in ipairs { csv, tsv, json, { one, two } } do
+      local set = read { task = "classify", files = files }
+      digests[i] = table.concat(column(set, "label"), ",") .. "|" .. set:decode(1) .. set:decode(2) .. set:decode(3)
+    end
+    for i = 2, 4 do assert.equal(digests[1], digests[i]) end
+    local set = read { task = "classify", files = { one, two } }
+    assert.same({ 0, 1, 1 }, column(set, "file"))
+    assert.equal(two .. ":3", set:place(3))
+  end)
+
+  it("number integer labels by value, others by name, or as told", function()
+    local path = put("n.tsv", "text\tlabel\na\t10\na\t9\na\t-1\n")
+    assert.same({ "-1", "9", "10" }, read({ task = "classify", files = path }):labels())
+    local set = read { task = "classify", files = path, labels = { "10", "9", "-1", "3" } }
+    assert.same({ 0, 1, 2 }, column(set, "label"))
+    assert.same({ "10", "9", "-1", "3" }, set:labels())
+  end)
+
+  it("have one number, or several", function()
+    local path = put("r.tsv", "rain\t3.5\t-1e-3\nfine\t .5 \t2\n")
+    local set = read { task = "regress", files = path, columns = { text = 1, label = 2 } }
+    assert.same({ 3.5, 0.5 }, column(set, "label"))
+    set = read { task = "regress", files = path, columns = { text = 1, label = { 3, 2 } } }
+    assert.same({ 2, 0.5 }, set:column("label", 2))
+    for _, bad in ipairs { "nan", "0x10", "1,5", "", "1e99", "inf" } do
+      local _, message = read { task = "regress", files = put("bad.tsv", "text\tlabel\na\t1\nb\t" .. bad .. "\n") }
+      assert.matches("^bad.tsv:3: '.*' is not a number; correct the file", message)
+    end
+  end)
+
+  it("have any number of classes, by names in a cell or by columns of 0 and 1", function()
+    local path = put("m.csv", 'text,label\na,"red, blue"\nb,\nc,red\n')
+    local set = read { task = "multilabel", files = path }
+    assert.same({ "blue", "red" }, set:labels())
+    assert.same({ { 1, 1 }, { 0, 0 }, { 0, 1 } }, column(set, "labels"))
+    path = put("w.csv", "text,red,blue\na,1,1\nb,0,0\nc,1,0\n")
+    set = read { task = "multilabel", files = path, columns = { label = { "blue", "red" } } }
+    assert.same({ { 1, 1 }, { 0, 0 }, { 0, 1 } }, column(set, "labels"))
+    path = put("l.jsonl", '{"text":"a","label":["red","blue"]}\n{"text":"b","label":[]}\n'
+      .. '{"text":"c","label":["red"]}\n')
+    assert.same({ { 1, 1 }, { 0, 0 }, { 0, 1 } }, column(read { task = "multilabel", files = path }, "labels"))
+    local _, message = read {
+      task = "multilabel", files = put("w2.csv", "text,red,blue\na,1,2\n"), columns = { label = { "red", "blue" } },
+    }
+    assert.matches("^w2.csv:2: column 'blue' is '2', not 0 or 1", message)
+  end)
+
+  it("have choices in columns or in a list: an example for each, those of a question together", function()
+    local csv = put("c.csv", "q,a,b,c,label\nwho,he,she,emma,A\nwhere,in,london,rain,B\nwhat,a,b,c,C\n")
+    local json = put("c.jsonl", '{"q":"who","end":["he","she","emma"],"label":0}\n'
+      .. '{"q":"where","end":["in","london","rain"],"label":1}\n{"q":"what","end":["a","b","c"],"label":2}\n')
+    for _, options in ipairs {
+      { files = csv, columns = { text = "q", choices = { "a", "b", "c" } } },
+      { files = json, columns = { text = "q", choices = "end" } },
+    } do
+      options.task = "choice"
+      local set, report = read(options)
+      assert.same({ 9, 3 }, { report.examples, report.rows })
+      assert.same({ 0, 0, 0, 1, 1, 1, 2, 2, 2 }, column(set, "group"))
+      assert.same({ 0, 1, 2, 0, 1, 2, 0, 1, 2 }, column(set, "choice"))
+      assert.same({ 0, 0, 0, 1, 1, 1, 2, 2, 2 }, column(set, "label"))
+      assert.same({ 1, -100, -100, -100, 1, -100, -100, -100, 1 }, column(set, "answer"))
+      assert.equal("where\nlondon", set:decode(5))
+    end
+    local _, message = read {
+      task = "choice", files = put("c2.csv", "text,a,b,c,label\nwho,he,she,emma,A\nwhere,in,london,rain,B\n"),
+      columns = { choices = { "a", "b", "c" } },
+    }
+    assert.matches("2 different labels %(A, B%) for 3 choices; set data.labels", message)
+  end)
+
+  it("need no labels where none are wanted", function()
+    local path = put("u.tsv", "sentence\nrain\nfine\n")
+    local set = read { task = "none", files = path, columns = { text = "sentence" } }
+    assert.equal(2, set:info().examples)
+    set = read {
+      task = "classify", files = path, columns = { text = "sentence" }, labels = { "a", "b" }, unlabelled = true,
+    }
+    assert.same({ -100, -100 }, column(set, "label"))
+  end)
+end)
+
+describe("a table that cannot be right", function()
+  local function refuses(name, text, options, pattern)
+    options.files, options.task = put(name, text), options.task or "classify"
+    local set, message, code = read(options)
+    assert.is_nil(set)
+    assert.matches(pattern, message)
+    assert.equal("data", code)
+    assert.is_nil(message:find("\n"))
+  end
+
+  it("is empty, or has only a header, or one row", function()
+    refuses("e.csv", "", {}, "^e.csv: the file is empty$")
+    refuses("e.csv", "\n\r\n", {}, "^e.csv: the file is empty$")
+    refuses("e.jsonl", "", { task = "none" }, "^e.jsonl: no rows$")
+    refuses("h.csv", "text,label\n", {}, "^h.csv: no row has a label")
+    refuses("h.csv", "text,label\n", { task = "regress" }, "^h.csv: no rows$")
+    refuses("o.csv", "text,label\nrain,a\n", {},
+      "^o.csv:2: all rows have the label 'a'; a classifier needs at least two")
+    assert.equal(1, read({ task = "regress", files = put("o1.csv", "text,label\nrain,1\n") }):info().examples)
+  end)
+
+  it("has a row of another length in line 70,000", function()
+    local rows = { "text\tlabel" }
+    for i = 2, 70100 do rows[i] = i % 2 == 0 and "a\tx" or "b\ty" end
+    rows[70000] = "a"
+    refuses("long.tsv", table.concat(rows, "\n"), {},
+      "^long.tsv:70000: 1 columns instead of 2; correct the file, or set data.bad=skip to leave such rows out$")
+    local set, report = read { task = "classify", files = lab.folder .. "/long.tsv", bad = "skip" }
+    assert.same({ 70098, 1 }, { set:info().examples, report.counts.ragged })
+    assert.matches("left out rows with another number of columns: 1, the first at .*long.tsv:70000: 1 columns",
+      report.notes[1])
+    assert.same(report.notes, require("seqrun.core.json").decode(set:meta().notes))
+  end)
+
+  it("has lines that are too long", function()
+    refuses("g.tsv", "text\tlabel\na\tx\n" .. ("b"):rep(400) .. "\ty\n", { limit = 300 },
+      "^g.tsv:3: the row is longer than 300 bytes; split its text")
+    refuses("g.jsonl", '{"text":"' .. ("b"):rep(400) .. '"}\n', { limit = 300 }, "^g.jsonl:1: the row is longer")
+  end)
+
+  it("has zero bytes or another encoding", function()
+    refuses("z.csv", "text,label\na,x\n\0\0,y\n", {}, "^z.csv:3: column 1: zero byte; the file is not UTF%-8")
+    refuses("u.csv", "text,label\na,x\ncaf\xE9,y\n", {},
+      "^u.csv:3: column 1: invalid UTF%-8; convert the file with iconv")
+    refuses("w.csv", "t\0e\0x\0t\0,\0l\0\n\0", {}, "^w.csv")
+  end)
+
+  it("has quotes that are never closed, or text after them", function()
+    refuses("q.csv", "text,label\na,x\n\"b,y\nc,x\n", {}, "^q.csv:3: the quote that opens here is never closed")
+    refuses("q.csv", "text,label\na,x\n\"b\"c,y\n", {}, "^q.csv:3: column 1: text after a closing quote")
+  end)
+
+  it("has no such column, or the same twice", function()
+    refuses("n.csv", "sentense,label\na,x\n", { columns = { text = "sentence" } },
+      "^n.csv has no column 'sentence', only: sentense, label; set columns.text; did you mean 'sentense'%?$")
+    refuses("n.csv", "text;label\na;x\n", {},
+      "has no column 'text', only: text;label; set columns.text, or data.delimiter")
+    refuses("n.csv", "a,x\n", { columns = { text = 3, label = 2 } }, "^n.csv has no column 3, only 2; set columns.text")
+    refuses("n.csv", "text,text,label\na,b,c\n", {}, "^n.csv has two columns 'text'; rename one of them")
+    refuses("n.jsonl", '{"text":"a"}\n', { labels = { "x", "y" } }, "^n.jsonl:1: no 'label', which columns.label names")
+    refuses("n.jsonl", '{"text":"a"\n', { task = "none" }, "^n.jsonl:1: not a JSON object: line 1, column 11")
+    refuses("n.jsonl", '[1]\n', { task = "none" }, "^n.jsonl:1: not a JSON object")
+  end)
+
+  it("has labels that make no sense", function()
+    refuses("l.tsv", "text\tlabel\na\tx\nb\ty\na\tx\nb\ty\n", { columns = { text = 1, label = 2 } },
+      "^l.tsv:1: 'label' occurs as a label only in this first line, which looks like a header; set columns.header")
+    refuses("l.tsv", "a\t1\na\t0.5\n", { columns = { text = 1, label = 2 } },
+      "^l.tsv:2: the labels are numbers such as 0.5")
+    local rows = { "text,label" }
+    for i = 1, 150 do rows[i + 1] = ("a,text %d"):format(i) end
+    refuses("l.csv", table.concat(rows, "\n"), {},
+      "150 different labels in 150 rows; columns.label probably names another")
+    refuses("l.csv", "text,label\na,x\nb,\nc,y\n", {}, "^l.csv:3: the label is empty")
+    refuses("l.csv", "text,label\na,x\nb,z\nc,y\n", { labels = { "x", "y" } },
+      "^l.csv:3: unknown label 'z'; the labels are x, y")
+  end)
+
+  it("has texts without words, or ids twice", function()
+    refuses("t.csv", "text,label\na,x\n \xE2\x80\x8B,y\n", {}, "^t.csv:3: the text has no tokens")
+    refuses("t.csv", "text,b,label\na,b,x\na,,y\n", { columns = { pair = "b" } },
+      "^t.csv:3: the second text has no tokens")
+    refuses("t.csv", "id,text,label\n1,a,x\n2,b,y\n1,c,x\n", { columns = { id = "id" } },
+      "^t.csv:4: id '1' was used in line 2")
+  end)
+
+  it("is told all at once", function()
+    refuses("all.csv", "text,label\na,x\n,y\nb\nc,z\nd\n", { labels = { "x", "y" } },
+      "^all.csv:3: the text has no tokens %(and more: rows with another number of columns: 2, unknown labels: 1%); ")
+  end)
+
+  it("has more bad rows than good ones, even if they may be skipped", function()
+    refuses("most.csv", "text,label\na,x\n,y\n,y\n", { bad = "skip" },
+      "2 rows are bad and 1 good, so the file is probably")
+  end)
+
+  it("has a name that does not tell its format", function()
+    local _, message, code = read { task = "classify", files = put("x.dat", "a") }
+    assert.equal("x.dat: its name does not tell its format; set data.format to csv, tsv or jsonl", message)
+    assert.equal("config", code)
+    _, message, code = read { task = "classify", files = lab.folder .. "/missing.csv" }
+    assert.matches("^missing.csv: cannot open", message)
+    assert.equal("missing", code)
+  end)
+end)
+
+describe("the files of a run", function()
+  local rows = "text,label\nrain,yes\nthe garden was fine,no\nshe walked in the rain,yes\nhe was bad,no\n"
+
+  local function files(options)
+    local given = { task = "classify", vocab = lab.vocab, folder = lab.folder .. "/cache" }
+    for key, value in pairs(options) do given[key] = value end
+    return sr.data.files(given)
+  end
+
+  before_each(function() sys.remove(lab.folder .. "/cache") end)
+
+  it("become data sets once, until a byte or an option changes", function()
+    local train = put("train.csv", rows)
+    local first = assert(files { train = train })
+    local second = assert(files { train = train })
+    assert.equal(first.train:info().path, second.train:info().path)
+    assert.equal(1, #sys.list(lab.folder .. "/cache"))
+    assert(files { train = train, separator = ";" })
+    put("train.csv", rows .. "who,yes\n")
+    assert.equal(5, assert(files { train = train }).train:info().examples)
+    assert.equal(3, #sys.list(lab.folder .. "/cache"))
+    assert(sys.write_file(first.train:info().path, "damaged"))
+    put("train.csv", rows)
+    assert.equal(4, assert(files { train = train }).train:info().examples)
+  end)
+
+  it("share the labels of train, and tell which examples they share", function()
+    local dev = put("dev.csv", "text,label\nThe garden was FINE,no\nit was fine,no\n")
+    local sets = assert(files { train = put("train.csv", rows), dev = dev })
+    assert.same({ "no", "yes" }, sets.dev:labels())
+    assert.same({ 0, 0 }, column(sets.dev, "label"))
+    local said = lab.short(table.concat(sets.notes, "\n"))
+    assert.matches("warning: 1 of 2 dev examples are in train too, the first at dev.csv:2 %(as train.csv:3%)", said)
+    local _, message = files { train = lab.folder .. "/train.csv", dev = put("dev2.csv", "text,label\na,maybe\n") }
+    assert.matches("dev2.csv:2: unknown label 'maybe'; the labels are no, yes", message)
+  end)
+
+  it("hold out a part of train where there is no dev, but no questions", function()
+    local sets = assert(files { train = put("train.csv", rows), held = 0.3, seed = 3 })
+    assert.equal("held", sets.dev_part)
+    local info = sets.dev:info()
+    assert.is_true(info.held.units >= 1 and info.train.units + info.held.units == 4)
+    local _, message = files {
+      task = "choice", train = put("c.csv", "text,a,b,label\nwho,he,she,0\nwho,she,he,1\n"), held = 0.3,
+      columns = { choices = { "a", "b" } },
+    }
+    assert.matches("questions cannot be held out; give data.dev", message)
+  end)
+
+  it("count texts that are too long, or refuse them", function()
+    local train = put("train.csv", rows)
+    local sets = assert(files { train = train, max_len = 6 })
+    assert.matches("1 of 4 examples are longer than 6 tokens and are truncated; the first is train.csv:4, the longest",
+      lab.short(table.concat(sets.notes, "\n")))
+    local _, message, code = files { train = train, max_len = 6, too_long = "error" }
+    assert.matches("^train.csv:4: longer than data.max_len, 6 tokens with", lab.short(message))
+    assert.equal("data", code)
+  end)
+
+  it("may be data sets, of the same vocabulary and labels", function()
+    local train = put("train.csv", rows)
+    local made = lab.folder .. "/made.sqr"
+    assert(sr.data.read { task = "classify", files = train, out = made, vocab = lab.vocab })
+    assert.equal(4, assert(files { train = made, labels = { "no", "yes" } }).train:info().examples)
+    local _, message = files { train = made, labels = { "yes", "no" } }
+    assert.matches("label 0 is 'no', but 'yes' in the model", message)
+    local other = put("other.txt", assert(sys.read_file(lab.vocab)) .. "other\n")
+    _, message = files { train = made, vocab = other }
+    assert.matches("vocabulary", message)
+  end)
+end)
