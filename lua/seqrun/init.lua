@@ -10,7 +10,7 @@ local sr = { version = require("seqrun.core.sys").build().version, must = failur
 ---The parts, each a file or directory of lua/seqrun.
 local PARTS = {
   "checkpoint", "config", "data", "gradcheck", "metrics", "nn", "ops", "optim", "pack",
-  "params", "run", "schedule", "scores", "tasks", "text",
+  "params", "predict", "run", "schedule", "scores", "tasks", "text",
 }
 
 local is_part = {}

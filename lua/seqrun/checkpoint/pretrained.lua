@@ -18,7 +18,8 @@ local pretrained = {}
 ---@field kind? string task of its head: "classify", "regress", "multilabel", "choice", "tokens", "squad"
 ---@field labels? string[] names of the classes, in the order of their ids, from 0
 ---@field outputs? integer of the head
----@field max_len? integer the longest sequence that it was trained on
+---@field max_len? integer of sentence-transformers: longer texts are truncated
+---@field pool? "mean"|"cls" of sentence-transformers: how vectors are made
 ---@field lowercase boolean
 ---@field keep_accents boolean
 ---@field vocab_text string|nil
@@ -96,6 +97,14 @@ local function add_tokenizer(facts, folder)
   return true
 end
 
+---What sentence-transformers stores beside the model.
+local function add_sentences(facts, folder)
+  facts.max_len = math.tointeger(read_json(folder .. "/sentence_bert_config.json").max_seq_length)
+  local pooling = read_json(folder .. "/1_Pooling/config.json")
+  if pooling.pooling_mode_cls_token then facts.pool = "cls" end
+  if pooling.pooling_mode_mean_tokens then facts.pool = "mean" end
+end
+
 ---Reads what is in a run's directory, a checkpoint or a Hugging Face directory; tensors are not read.
 ---@param path string
 ---@return seqrun.Pretrained|nil
@@ -112,7 +121,8 @@ function pretrained.read(path)
   if not config then return nil, message, code end
   local encoder, problem = configs.encoder(config)
   if not encoder then return nil, ("%s/config.json: %s"):format(folder, problem), "data" end
-  local facts = { path = folder, config = encoder, max_len = math.tointeger(config.max_len) }
+  local facts = { path = folder, config = encoder }
+  add_sentences(facts, folder)
   local good
   good, problem = add_task(facts, config)
   if not good then return nil, ("%s/config.json: %s"):format(folder, problem), "data" end

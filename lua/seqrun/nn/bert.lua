@@ -177,19 +177,9 @@ function Bert:frozen(targets)
   return #groups > 0 and groups or nil
 end
 
----The class of Transformers with these heads.
-local ARCHITECTURES = {
-  ["mlm nsp"] = "BertForPreTraining", ["mlm"] = "BertForMaskedLM", ["nsp"] = "BertForNextSentencePrediction",
-}
-
 ---config.json of Hugging Face.
 ---@return table
-function Bert:hf_config()
-  local names = {}
-  for i, head in ipairs(self.heads) do names[i] = head.name end
-  table.sort(names)
-  return self.encoder:hf_config(ARCHITECTURES[table.concat(names, " ")])
-end
+function Bert:hf_config() return require("seqrun.nn.hf_config")(self) end
 
 ---Names of the losses, in order.
 ---@return string[]

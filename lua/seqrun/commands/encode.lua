@@ -1,0 +1,87 @@
+-- encode - vectors of texts, from any BERT.
+
+local encoding = require("seqrun.predict.encoding")
+local failure = require("seqrun.failure")
+local input = require("seqrun.predict.input")
+local json = require("seqrun.core.json")
+local sys = require("seqrun.core.sys")
+local vector_file = require("seqrun.predict.vector_file")
+local verb = require("seqrun.predict.verb")
+
+local command = { summary = "sentence embeddings: a vector for each line of text" }
+
+function command.define(cmd)
+  cmd:argument("dir", "a run, a checkpoint or a Hugging Face directory")
+  cmd:argument("files", "text, one per line; .jsonl: objects with `text`; default: standard input"):args("*")
+  cmd:option("--format", "format of the input; default: by the name of the file, or lines")
+    :choices { "lines", "tsv", "csv", "jsonl" }
+  cmd:option("--pool", "mean of all tokens, or cls; default: as the directory says, or mean"):choices { "mean", "cls" }
+  cmd:flag("--raw", "do not normalise the vectors to length 1")
+  cmd:option("--out", "write a safetensors file with the tensor `embeddings` instead of JSONL"):argname("FILE")
+  verb.define(cmd)
+  cmd:flag("--json", "with --out: print the counts as one JSON object")
+  cmd:epilog([[examples:
+  seqrun encode minilm < lines.txt > vectors.jsonl       {"line":1,"embedding":[0.01,...]}
+  seqrun encode minilm lines.txt --out vectors.safetensors --pool cls --raw]])
+end
+
+---One line of output; 9 digits are exact for f32.
+local function print_vector(item)
+  local numbers = {}
+  for i, x in ipairs(item.vector) do numbers[i] = ("%.9g"):format(x) end
+  return io.stdout:write(('{"line":%d,"embedding":['):format(item.line), table.concat(numbers, ","), "]}\n")
+end
+
+---Passes each vector on; returns their number, or nil if nobody reads any more.
+local function write_all(each, put)
+  local count = 0
+  for item in each do
+    count = count + 1
+    local good, message, code = put(item)
+    if not good then
+      if not code then return nil end -- a closed pipe
+      failure.raise(code, "%s", message)
+    end
+  end
+  verb.check_end()
+  return count
+end
+
+local function report(args, counts, seconds, size)
+  local facts = { texts = counts.texts, truncated = counts.cut or 0, size = size, out = args.out, seconds = seconds }
+  if args.json then print(json.encode(facts)) else
+    print(("%s: %d vectors of %d numbers in %.1f s"):format(args.out, counts.texts, size, seconds))
+  end
+end
+
+function command.run(args)
+  local opened = verb.open(args, {})
+  local next_item, message, code, rows = input.open {
+    files = verb.files(args), format = verb.format(args), keys = { "text", "pair" }, optional = { pair = true },
+  }
+  if not next_item then return nil, message, code end
+  local guard <close> = rows
+  local counts, began, size = {}, sys.now(), opened.model.config.hidden_size
+  local function items()
+    local item = next_item()
+    if item and item.wrong then failure.raise("data", "%s:%d: %s", item.file, item.line, item.wrong) end
+    return item
+  end
+  local each = encoding.each(items, {
+    model = opened.model, tokenizer = opened.tokenizer, max_len = opened.max_len, rows = args.batch_tokens,
+    pool = args.pool or opened.facts.pool or "mean", normalise = not args.raw, bytes = args.out ~= nil, counts = counts,
+  })
+  if not args.out then
+    write_all(each, print_vector)
+    verb.tell_cut(counts, opened.max_len)
+    return 0
+  end
+  local out <close> = failure.must(vector_file.open(args.out, size))
+  counts.texts = write_all(each, function(item) return out:add(item.vector) end)
+  failure.must(out:commit())
+  verb.tell_cut(counts, opened.max_len)
+  report(args, counts, sys.now() - began, size)
+  return 0
+end
+
+return command

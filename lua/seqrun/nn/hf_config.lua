@@ -1,0 +1,38 @@
+-- hf_config.lua - config.json of a BERT with heads, such that Transformers loads the model that it equals.
+
+local json = require("seqrun.core.json")
+
+---The class of Transformers with these pretraining heads.
+local PRETRAINING = {
+  ["mlm nsp"] = "BertForPreTraining", ["mlm"] = "BertForMaskedLM", ["nsp"] = "BertForNextSentencePrediction",
+}
+
+local function names_of(heads)
+  local names = {}
+  for i, head in ipairs(heads) do names[i] = head.name end
+  table.sort(names)
+  return table.concat(names, " ")
+end
+
+---Adds the labels of a head, which also tell Transformers the number of its outputs.
+local function add_labels(whole, head)
+  whole.id2label, whole.label2id = {}, {}
+  for i = 1, head.outputs do
+    local label = head.labels and head.labels[i] or ("LABEL_%d"):format(i - 1)
+    whole.id2label[tostring(i - 1)], whole.label2id[label] = label, i - 1
+  end
+end
+
+---One head of a task makes a task model; several, or other heads, make an encoder with further tensors.
+---@param bert seqrun.Bert
+---@return table
+return function(bert)
+  local head = bert.heads[1]
+  local task = #bert.heads == 1 and head.architecture and (head.prefix or "") == ""
+  local whole = bert.encoder:hf_config(task and head.architecture or PRETRAINING[names_of(bert.heads)])
+  for _, key in ipairs { "id2label", "label2id", "problem_type", "num_labels" } do whole[key] = nil end
+  if not task then return whole end
+  whole.problem_type = head.problem_type or json.null
+  if head.kind ~= "choice" and head.kind ~= "squad" then add_labels(whole, head) end
+  return whole
+end

@@ -1,0 +1,74 @@
+-- encoding.lua - vectors of texts: the last hidden state of [CLS], or its mean over the tokens, normalised or not.
+
+local batches = require("seqrun.predict.batches")
+local stream = require("seqrun.predict.stream")
+local tensor = require("seqrun.tensor")
+local texts = require("seqrun.predict.texts")
+
+local encoding = {}
+
+---The mean over the tokens of each sequence, as a product with a (N, T) matrix of 1 / length.
+local function mean_of(x, batch)
+  local owners = tensor.tensor(batch.layout:owners(), { dtype = "i32" }):reshape(1, -1)
+  local each = tensor.arange(0, batch.sequences - 1, 1, { dtype = "i32" }):reshape(-1, 1)
+  local lengths = tensor.tensor(batch.layout:lengths(), { dtype = x:dtype() }):reshape(-1, 1)
+  return (each:eq(owners):to(x:dtype()) / lengths):matmul(x)
+end
+
+---Below this a norm is taken for this, as in PyTorch's normalize().
+local SMALLEST = 1e-12
+
+local function normalised(x) return x / x:square():sum(2, true):sqrt():maximum(SMALLEST) end
+
+---The vectors of a batch.
+---@param encoder seqrun.Encoder
+---@param batch table of batches.make
+---@param options { pool: "mean"|"cls", normalise?: boolean }
+---@return seqrun.Tensor # (N, H) f32
+function encoding.vectors(encoder, batch, options)
+  local x
+  if options.pool == "cls" then
+    batches.target(batch, "sequences")
+    x = encoder:encode(batch, batch.last):to("f32")
+  else
+    x = mean_of(encoder:encode(batch):to("f32"), batch)
+  end
+  return options.normalise and normalised(x) or x
+end
+
+---@class seqrun.EncodeOptions
+---@field model seqrun.Bert
+---@field tokenizer seqrun.text.Tokenizer
+---@field max_len integer longer texts are truncated
+---@field pool "mean"|"cls"
+---@field normalise? boolean
+---@field rows? integer tokens of a batch, 4096
+---@field bytes? boolean vectors as little-endian f32, instead of lists of numbers
+---@field counts? table `cut` counts texts that were truncated
+
+---Vectors of items with `text` (and `pair`), in their order: `for item in encoding.each(items, options) do item.vector`.
+---@param items fun(): table?
+---@param t seqrun.EncodeOptions
+---@return fun(): table?
+function encoding.each(items, t)
+  t.model.training = false
+  local size = t.model.config.hidden_size
+  local function compute(batch)
+    local vectors = encoding.vectors(t.model.encoder, batch, t):contiguous()
+    if not t.bytes then return vectors:totable() end
+    local all, outputs = vectors:tostring_bytes(), {}
+    for i = 1, batch.sequences do outputs[i] = all:sub((i - 1) * 4 * size + 1, i * 4 * size) end
+    return outputs
+  end
+  local sequences = texts.framing(t.tokenizer, t.max_len, t.counts or {})
+  local next_item = stream {
+    items = items, sequences = sequences, compute = compute, vocab = t.tokenizer.vocab, rows = t.rows or 4096,
+  }
+  return function()
+    local item = next_item()
+    if item then item.vector = item.sequences[1].output end
+    return item
+  end
+end
+
+return encoding

@@ -1,0 +1,113 @@
+-- predict - labels items with the head of a model, in their order.
+--
+--     local label = sr.must(sr.predict.open("runs/classify"))
+--     for result in label:each { { text = "a fine day" } } do print(result.label, result.probability) end
+
+local batches = require("seqrun.predict.batches")
+local check = require("seqrun.check")
+local kinds = require("seqrun.predict.kinds")
+local stream = require("seqrun.predict.stream")
+local texts = require("seqrun.predict.texts")
+
+local predict = {}
+
+---@class seqrun.Predictor
+---@field model seqrun.Bert
+---@field head seqrun.TaskHead
+---@field counts table `cut`: items that were truncated
+local Predictor = {}
+Predictor.__index = Predictor
+
+local OPTIONS = {
+  tokenizer = true, max_len = true, rows = true, stride = true, null_threshold = true, longest_answer = true, head = true,
+}
+
+---A predictor of a model.
+---
+---  rows            tokens of a batch, 4096
+---  stride, null_threshold, longest_answer   of question answering: 128, 0 and 30
+---@param model seqrun.Bert
+---@param t { tokenizer: seqrun.text.Tokenizer, max_len: integer, head?: string, rows?: integer, stride?: integer,
+---  null_threshold?: number, longest_answer?: integer } head: by name; default the first that has a task
+---@return seqrun.Predictor
+function predict.new(model, t)
+  check.options("predict.new", t, OPTIONS)
+  local self = setmetatable({ model = model, counts = {} }, Predictor)
+  for key, value in pairs(t) do self[key] = value end
+  self.head = nil
+  for _, head in ipairs(model.heads) do
+    if kinds[head.kind] and (not t.head or head.name == t.head) then self.head = self.head or head end
+  end
+  if not self.head then check.fail("predict.new: the model has no head that predicts; it needs one of sr.nn.heads") end
+  self.kind = kinds[self.head.kind]
+  model.training = false
+  return self
+end
+
+---Opens a run, a checkpoint or a Hugging Face directory.
+---@param path string
+---@param options? table of predict.new; and precision
+---@return seqrun.Predictor|nil
+---@return string? message
+---@return string? code
+function predict.open(path, options)
+  local own = {}
+  for key, value in pairs(options or {}) do own[key] = value end
+  local precision = own.precision
+  own.precision = nil
+  local model, facts, code = require("seqrun.nn").pretrained(path, { precision = precision })
+  if not model then return nil, facts, code end
+  if not facts.kind then return nil, ("%s: has no task head; fine-tune it first"):format(path), "data" end
+  own.tokenizer = own.tokenizer or require("seqrun.predict.verb").tokenizer(facts)
+  own.max_len = own.max_len or facts.config.max_position_embeddings or 512
+  return predict.new(model, own)
+end
+
+---The logits of a batch as nested lists, in the order of its sequences.
+local function logits_of(self, batch)
+  local target = batches.target(batch, self.kind.reads)
+  batch.targets[self.head.name], batch.targets.group = target, target
+  local hidden = self.model.encoder:states(batch)
+  return self.head:logits(hidden, target, batch):to("f32"):totable()
+end
+
+---What is predicted for each item, in their order: the result, and the item.  Items are tables with `text` (and `pair`),
+---`words`, `question` and `context`, or `text` and `choices`, as the head needs.
+---@param items table[]|fun(): table?
+---@return fun(): table?, table?
+function Predictor:each(items)
+  local next_item, at = items, 0
+  if type(items) == "table" then
+    next_item = function()
+      at = at + 1
+      return items[at]
+    end
+  end
+  local kind = self.kind
+  local frame = texts.framing(self.tokenizer, self.max_len, self.counts)
+  local next_done = stream {
+    items = next_item, vocab = self.tokenizer.vocab, rows = self.rows or 4096,
+    sequences = function(item)
+      if item.wrong then return {} end
+      return kind.sequences and kind.sequences(item, self) or frame(item)
+    end,
+    compute = function(batch)
+      local values = logits_of(self, batch)
+      return kind.outputs and kind.outputs(values, batch) or values
+    end,
+  }
+  return function()
+    local item = next_done()
+    if not item then return nil end
+    return item.wrong and { error = item.wrong } or kind.result(item, self), item
+  end
+end
+
+---The result for one item.
+---@param item table|string an item, or its text
+---@return table
+function Predictor:one(item)
+  return (self:each { type(item) == "string" and { text = item } or item }())
+end
+
+return predict

@@ -1,0 +1,99 @@
+-- input.lua - lines of files or standard input as items: plain text, tab-separated fields, or JSON objects.
+--
+-- An item that cannot be used has `wrong`, the reason.
+
+local json = require("seqrun.core.json")
+local text = require("seqrun.core.text")
+
+local input = {}
+
+---Bytes of a line.
+local LIMIT = 16 << 20
+
+---How rows of a format are cut.
+local ROWS = { lines = "lines", tsv = "literal", csv = "quoted", jsonl = "lines" }
+
+---@class seqrun.InputOptions
+---@field files string[] "-" is standard input
+---@field format "lines"|"tsv"|"csv"|"jsonl"
+---@field keys string[] what an item needs: { "text" }, { "text", "pair" }; the fields of a row in their order
+---@field optional? table<string, boolean> keys that may be missing
+---@field lists? table<string, boolean> keys whose values are lists: of JSON, or all further fields of a row
+
+local function take_cells(item, cells, count, t)
+  for i, key in ipairs(t.keys) do
+    if t.lists and t.lists[key] and i <= count then
+      item[key] = table.move(cells, i, count, 1, {})
+      count = i
+    elseif i <= count then
+      item[key] = cells[i]
+    elseif not (t.optional and t.optional[key]) then
+      item.wrong = ("%d fields; expected %s, separated by tabs"):format(count, table.concat(t.keys, ", "))
+    end
+  end
+  if count > #t.keys then
+    item.wrong = ("%d fields; expected %s"):format(count, table.concat(t.keys, ", "))
+  end
+end
+
+local function is_texts(value)
+  if type(value) ~= "table" or #value == 0 then return false end
+  for _, one in ipairs(value) do
+    if type(one) ~= "string" then return false end
+  end
+  return true
+end
+
+local function take_object(item, line, t)
+  local object, why = json.decode(line)
+  if type(object) ~= "table" or #object > 0 then
+    item.wrong = "not a JSON object" .. (object == nil and ": " .. why or "")
+    return
+  end
+  for _, key in ipairs(t.keys) do
+    local value = object[key]
+    local list = t.lists and t.lists[key]
+    if value == nil and t.optional and t.optional[key] then goto continue end
+    if list and is_texts(value) or not list and type(value) == "string" then
+      item[key] = value
+    else
+      item.wrong = ("'%s' must be %s"):format(key, list and "a list of strings" or "a string")
+    end
+    ::continue::
+  end
+  item.id = object.id
+end
+
+---Items in their order; a damaged or unreadable file raises a failure.
+---@param t seqrun.InputOptions
+---@return (fun(): table?)? next
+---@return string? message
+---@return string? code
+---@return userdata? rows to close
+function input.open(t)
+  local delimiter = t.format == "tsv" and "\t" or t.format == "csv" and "," or nil
+  local rows, message, code = text.rows(t.files, { format = ROWS[t.format], delimiter = delimiter, limit = LIMIT })
+  if not rows then return nil, message, code end
+  local cells = {}
+  return function()
+    local count, line, file, wrong, column = rows:next(cells)
+    if not count then
+      if line then require("seqrun.failure").raise(file, "%s", line) end
+      return nil
+    end
+    local item = { line = line, file = file }
+    if wrong then
+      item.wrong = ("column %d: %s"):format(column, wrong)
+    elseif t.format == "jsonl" then
+      take_object(item, cells[1] or "", t)
+    elseif count == 0 then
+      item[t.keys[1]] = ""
+      if #t.keys > 1 and not (t.optional or {})[t.keys[2]] then item.wrong = "an empty line" end
+    else
+      take_cells(item, cells, count, t)
+    end
+    return item
+  end, nil, nil, rows
+end
+
+return input

@@ -1,0 +1,77 @@
+-- stream.lua - runs items through a model batch by batch, in their order, in memory that does not grow.
+--
+-- An item becomes one or more sequences; sequences of several items share a batch.
+
+local batches = require("seqrun.predict.batches")
+local sys = require("seqrun.core.sys")
+local tensor = require("seqrun.tensor")
+
+---Sequences of the next items, about `rows` tokens of them; the items keep their sequences.
+local function collect(next_item, sequences_of, rows)
+  local items, list, tokens = {}, {}, 0
+  while tokens < rows do
+    local item = next_item()
+    if item == nil then break end
+    item.sequences = sequences_of(item)
+    items[#items + 1] = item
+    for _, sequence in ipairs(item.sequences) do
+      list[#list + 1] = sequence
+      tokens = tokens + batches.tokens(sequence)
+    end
+  end
+  return items, list
+end
+
+---Computes sequences first..last, and keeps in each what `compute` returns for it.
+local function run(list, first, last, vocab, compute)
+  local scope <close> = tensor.scope()
+  local quiet <close> = tensor.no_grad()
+  local part = table.move(list, first, last, 1, {})
+  local outputs = compute(batches.make(part, vocab))
+  for i, sequence in ipairs(part) do sequence.output = outputs[i] end
+end
+
+---Computes all of a list in batches of at most `rows` tokens, or of one longer sequence; false on a signal.
+local function run_all(list, rows, vocab, compute)
+  local first, tokens = 1, 0
+  for i, sequence in ipairs(list) do
+    local more = batches.tokens(sequence)
+    if i > first and tokens + more > rows then
+      run(list, first, i - 1, vocab, compute)
+      if sys.caught() then return false end
+      first, tokens = i, 0
+    end
+    tokens = tokens + more
+  end
+  if #list > 0 then run(list, first, #list, vocab, compute) end
+  return not sys.caught()
+end
+
+---@class seqrun.StreamOptions
+---@field items fun(): table? the next item, nil at the end
+---@field sequences fun(item: table): seqrun.InferenceSequence[]
+---@field compute fun(batch: table): table plain output of each sequence
+---@field vocab seqrun.core.text.vocab
+---@field rows integer tokens of a batch
+
+---The items in their order; each has `sequences`, each of these its `output`.  Ends early on a signal.
+---@param t seqrun.StreamOptions
+---@return fun(): table?
+return function(t)
+  local ready, at, ended = {}, 0, false
+  local function next_item()
+    local item = not ended and t.items() or nil
+    ended = item == nil
+    return item
+  end
+  return function()
+    at = at + 1
+    if at > #ready and not ended then
+      local list
+      ready, list = collect(next_item, t.sequences, t.rows)
+      at = 1
+      if not run_all(list, t.rows, t.vocab, t.compute) then ready, ended = {}, true end
+    end
+    return ready[at]
+  end
+end

@@ -1,0 +1,69 @@
+-- vector_file.lua - vectors written one by one to a safetensors file, as the tensor `embeddings` of (N, H).
+--
+-- The number of vectors is known only at the end: the header has a fixed size and is written last.  The file appears
+-- under its name when it is whole.
+
+local sys = require("seqrun.core.sys")
+
+local VectorFile = {}
+VectorFile.__index = VectorFile
+
+local HEADER = 248 -- bytes, with 8 before it
+
+local function fail(self, message)
+  self.file:close()
+  os.remove(self.temporary)
+  self.file = nil
+  return nil, ("%s: %s"):format(self.path, message), "storage"
+end
+
+---@param path string
+---@param size integer H
+---@return table? file
+---@return string? message
+---@return string? code
+local function open(path, size)
+  local writable, message, code = sys.check_writable(path)
+  if not writable then return nil, message, code end
+  local self = setmetatable({ path = path, temporary = path .. ".part", size = size, count = 0 }, VectorFile)
+  self.file, message = io.open(self.temporary, "wb")
+  if not self.file then return nil, message, "storage" end
+  local good
+  good, message = self.file:write((" "):rep(8 + HEADER))
+  if not good then return fail(self, message) end
+  return self
+end
+
+---Appends a vector, as bytes of little-endian f32.
+function VectorFile:add(bytes)
+  local good, message = self.file:write(bytes)
+  if not good then return fail(self, message) end
+  self.count = self.count + 1
+  return true
+end
+
+---Writes the header and gives the file its name.
+function VectorFile:commit()
+  local header = ('{"embeddings":{"dtype":"F32","shape":[%d,%d],"data_offsets":[0,%d]}}'):format(self.count, self.size,
+    4 * self.count * self.size)
+  local good, message = self.file:seek("set", 0)
+  if good then good, message = self.file:write(string.pack("<I8", HEADER), header, (" "):rep(HEADER - #header)) end
+  if good then good, message = self.file:close() end
+  if not good then return nil, ("%s: %s"):format(self.path, tostring(message)), "storage" end
+  self.file = nil
+  good, message = os.rename(self.temporary, self.path)
+  if not good then return nil, message, "storage" end
+  return true
+end
+
+---Removes what is not committed.
+function VectorFile:close()
+  if not self.file then return end
+  self.file:close()
+  os.remove(self.temporary)
+  self.file = nil
+end
+
+VectorFile.__close = VectorFile.close
+
+return { open = open }

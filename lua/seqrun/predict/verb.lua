@@ -1,0 +1,103 @@
+-- verb.lua - what the commands encode, predict and eval share: options, the model of a directory, messages.
+
+local checkpoint = require("seqrun.checkpoint")
+local converters = require("seqrun.converters")
+local failure = require("seqrun.failure")
+local nn = require("seqrun.nn")
+local sys = require("seqrun.core.sys")
+local tensor = require("seqrun.tensor")
+local text = require("seqrun.text")
+
+local verb = {}
+
+---Adds the options of the model.
+function verb.define(cmd)
+  cmd:option("--max-len", "maximum length in tokens; longer texts are truncated; default: the model's"):argname("N")
+    :convert(converters.whole(4, 65535))
+  cmd:option("--batch-tokens", "tokens per batch"):argname("N"):convert(converters.whole(16, 1 << 20)):default("4096")
+  cmd:option("--precision", "f32 or bf16"):choices { "f32", "bf16" }:default("f32")
+  cmd:option("--device", "device"):argname("NAME"):default("cpu")
+  cmd:option("--threads", "number of threads; default: all"):argname("N"):convert(converters.threads)
+end
+
+local FORMATS = { tsv = "tsv", csv = "csv", jsonl = "jsonl" }
+
+---The format of the input: as told, by the name of the first file, or lines.
+function verb.format(args)
+  if args.format then return args.format end
+  local ending = (args.files[1] or ""):gsub("%.gz$", ""):match("%.(%w+)$")
+  return FORMATS[ending] or "lines"
+end
+
+---@return string[]
+function verb.files(args) return #args.files > 0 and args.files or { "-" } end
+
+local function use_device(args)
+  for _, name in ipairs(tensor.devices()) do
+    if name == args.device then return tensor.use(name, { threads = args.threads }) end
+  end
+  failure.raise("device", "device '%s' is not available; choose one of: %s", args.device,
+    table.concat(tensor.devices(), ", "))
+end
+
+---The longest sequence that the model can read, or that it should.
+local function length_of(args, facts)
+  local positions = facts.config.max_position_embeddings or 512
+  if args.max_len and args.max_len > positions then
+    failure.raise("config", "--max-len %d exceeds the %d position embeddings of %s", args.max_len, positions, facts.path)
+  end
+  return args.max_len or math.min(facts.max_len or positions, positions)
+end
+
+---The tokenizer of a directory.
+---@param facts seqrun.Pretrained
+---@return seqrun.text.Tokenizer
+function verb.tokenizer(facts)
+  if not facts.vocab_text then
+    failure.raise("data", "%s has neither vocab.txt nor a WordPiece tokenizer.json; copy its vocabulary there", facts.path)
+  end
+  local vocab = failure.must(require("seqrun.core.text").parse_vocab(facts.vocab_text, facts.path .. "/vocab.txt"))
+  if #vocab > (facts.config.vocab_size or 30522) then
+    failure.raise("data", "%s: the vocabulary has %d tokens, but the model only %d", facts.path, #vocab,
+      facts.config.vocab_size or 30522)
+  end
+  return (failure.must(text.tokenizer {
+    vocab = vocab, lowercase = facts.lowercase, keep_accents = facts.keep_accents, literal = true,
+  }))
+end
+
+---Opens the model of a directory; failures are raised.
+---@param args table
+---@param heads? table instead of those of the directory
+---@return { model: seqrun.Bert, facts: seqrun.Pretrained, tokenizer: seqrun.text.Tokenizer, max_len: integer }
+function verb.open(args, heads)
+  local facts = failure.must(checkpoint.pretrained(args.dir))
+  local opened = { facts = facts, tokenizer = verb.tokenizer(facts), max_len = length_of(args, facts) }
+  use_device(args)
+  local model, _, report = failure.must(nn.pretrained(args.dir, { heads = heads, precision = args.precision }))
+  opened.model = model
+  model.training = false
+  local missing = report.missing[1]
+  if missing then
+    failure.raise("data", "%s has no tensor '%s'%s; it cannot be used without it", facts.path, missing.name,
+      #report.missing > 1 and (" and %d others"):format(#report.missing - 1) or "")
+  end
+  sys.signals("run")
+  return opened
+end
+
+---Fails if a signal ended the stream early.
+function verb.check_end()
+  local signal = sys.caught()
+  if signal then failure.raise("stopped", "stopped by signal %s", signal) end
+end
+
+---A line for stderr.
+function verb.note(format, ...) io.stderr:write("seqrun: ", format:format(...), "\n") end
+
+---Tells how many texts were truncated.
+function verb.tell_cut(counts, max_len)
+  if counts.cut then verb.note("%d texts were truncated to %d tokens; --max-len sets the limit", counts.cut, max_len) end
+end
+
+return verb

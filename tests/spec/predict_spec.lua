@@ -1,0 +1,229 @@
+-- Predictions and vectors: the same in company and alone, in the order of the input; what cannot be used is told.
+
+local json = require("seqrun.core.json")
+local program = require("tests.support.program")
+local sr = require("seqrun")
+local task_model = require("tests.support.task_model")
+local texts = require("seqrun.predict.texts")
+
+local heads = sr.nn.heads
+local WORDS = task_model.words()
+
+---A deterministic text of n words.
+local function text(n, seed)
+  local words = {}
+  for i = 1, n do words[i] = WORDS[(i * 7 + seed * 13 + i * i) % #WORDS + 1] end
+  return table.concat(words, " ")
+end
+
+local function items(make)
+  local list = {}
+  for i = 1, 23 do list[i] = make(i, i * i % 17 + 1) end
+  return list
+end
+
+local KINDS = {
+  classify = {
+    head = heads.classify { labels = { "no", "yes", "maybe" } }, field = "probability",
+    item = function(i, n) return { text = text(n, i), pair = i % 3 == 0 and text(4, i) or nil } end,
+  },
+  regress = { head = heads.regress { outputs = 1 }, item = function(i, n) return { text = text(n, i) } end, field = "value" },
+  multilabel = {
+    head = heads.multilabel { labels = { "a", "b" } }, item = function(i, n) return { text = text(n, i) } end,
+  },
+  choice = {
+    head = heads.choice {}, field = "probability",
+    item = function(i, n) return { text = text(n, i), choices = { text(3, i), text(n, i + 1), "the" } } end,
+  },
+  tokens = {
+    head = heads.tokens { labels = { "O", "B-X", "I-X" } },
+    item = function(i, n) return { text = text(n * 5, i) } end, -- longer than the model at times
+  },
+  squad = {
+    head = heads.squad {}, field = "score",
+    item = function(i, n) return { question = text(3, i), context = text(n * 8, i) } end, -- several windows
+  },
+}
+
+local function predictor(kind, options)
+  local o = { tokenizer = task_model.tokenizer(), max_len = 64, rows = 300 }
+  for key, value in pairs(options or {}) do o[key] = value end
+  return sr.predict.new(task_model.new(KINDS[kind].head), o)
+end
+
+local function near(a, b, path)
+  assert.equal(math.type(a) and "number" or type(a), math.type(b) and "number" or type(b), path)
+  if type(a) == "number" then return assert.near(a, b, 2e-5, path) end
+  if type(a) ~= "table" then return assert.equal(a, b, path) end
+  for key, value in pairs(a) do near(value, b[key], ("%s.%s"):format(path, key)) end
+end
+
+describe("a prediction", function()
+  for kind, case in pairs(KINDS) do
+    it("of " .. kind .. " is the same in company and alone, in the order of the input", function()
+      local all, alone = predictor(kind), predictor(kind, { rows = 1 })
+      local list, at = items(case.item), 0
+      for result, item in all:each(items(case.item)) do
+        at = at + 1
+        assert.equal(list[at].text, item.text)
+        near(alone:one(list[at]), result, kind)
+      end
+      assert.equal(#list, at)
+      if case.field then assert.equal("number", type(alone:one(case.item(1, 5))[case.field])) end
+    end)
+  end
+
+  it("has probabilities that sum to one, by name", function()
+    local result = predictor("classify"):one("the")
+    local p = result.probabilities
+    assert.near(1, p.no + p.yes + p.maybe, 1e-5)
+    assert.equal(p[result.label], result.probability)
+  end)
+
+  it("of tokens has a tag for each word, also of texts longer than the model", function()
+    local label = predictor("tokens")
+    local result = label:one(text(150, 3))
+    assert.same({ 150, 150, 150 }, { #result.words, #result.tags, #result.probabilities })
+    assert.same({ "the", "the" }, label:one({ words = { "the", "the" } }).words)
+    assert.equal(0, #label:one("").tags)
+    assert.equal(1, #label:one("\u{200b}").tags) -- a word without tokens
+  end)
+
+  it("of an answer is a part of its context, found in whichever window has it", function()
+    local answer = predictor("squad", { stride = 8 })
+    for i = 1, 8 do
+      local context = text(90, i)
+      local result = answer:one { question = text(4, i), context = context }
+      assert.equal(result.answer, result.answer ~= "" and context:sub(result.first + 1, result.last) or "")
+    end
+    local unanswered = predictor("squad", { null_threshold = -1e9 }):one { question = "the", context = text(9, 1) }
+    assert.same({ "", nil }, { unanswered.answer, unanswered.first })
+    assert.equal("", answer:one({ question = "the", context = "" }).answer)
+  end)
+
+  it("truncates a pair as Hugging Face does, and counts it", function()
+    local function cut(a, b, room)
+      local x, y = {}, {}
+      for i = 1, a do x[i] = i end
+      for i = 1, b do y[i] = i end
+      texts.truncate(x, y, room)
+      return { #x, #y }
+    end
+    assert.same({ 3, 2 }, cut(3, 2, 5))
+    assert.same({ 2, 3 }, cut(4, 10, 5)) -- by tokenizers 0.23
+    assert.same({ 3, 2 }, cut(10, 4, 5))
+    assert.same({ 7, 2 }, cut(10, 2, 9))
+    assert.same({ 5, 5 }, cut(9, 9, 10))
+    local label = predictor("classify")
+    label:one { text = text(100, 1), pair = text(3, 1) }
+    assert.equal(1, label.counts.cut)
+  end)
+
+  it("needs a head of a task", function()
+    assert.error_matches(function()
+      sr.predict.new(task_model.new("mlm"), { tokenizer = task_model.tokenizer(), max_len = 8 })
+    end, "no head that predicts")
+  end)
+end)
+
+describe("the command", function()
+  local dir, path
+  setup(function()
+    dir = program.folder()
+    path = task_model.save(dir, task_model.new(KINDS.classify.head))
+  end)
+  teardown(function() require("seqrun.core.sys").remove(dir) end)
+
+  local function lines_of(out)
+    local list = {}
+    for line in out:gmatch("[^\n]+") do list[#list + 1] = json.decode(line) end
+    return list
+  end
+
+  it("predict labels lines, pairs and objects", function()
+    local code, out, err = program.run({ "predict", path, "--text" }, { input = "the\n\nit is here" })
+    assert.same({ 0, "" }, { code, err })
+    local list = lines_of(out)
+    assert.same({ 3, 3, "it is here" }, { #list, list[3].line, list[3].text })
+    local label = sr.must(sr.predict.open(dir))
+    assert.near(label:one("it is here").probability, list[3].probability, 2e-6)
+    code, out = program.run({ "predict", path, "--pair" }, { input = "the\tit is\n" })
+    assert.same({ 0, 1 }, { code, #lines_of(out) })
+    local _, same = program.run({ "predict", path, "--format", "jsonl" },
+      { input = '{"text":"the","pair":"it is","id":"q7"}\n' })
+    assert.same({ lines_of(out)[1].probability, "q7" }, { lines_of(same)[1].probability, lines_of(same)[1].id })
+  end)
+
+  it("predict goes on after a line that cannot be used, and says so", function()
+    local code, out, err = program.run({ "predict", path, "--format", "jsonl" },
+      { input = '{"text":"the"}\n{"txt":1}\n[]\n{"text":\n{"text":"it"}\n' })
+    local list = lines_of(out)
+    assert.same({ 3, 5 }, { code, #list })
+    assert.equal("'text' must be a string", list[2].error)
+    assert.matches("not a JSON object", list[4].error)
+    assert.equal("string", type(list[5].label))
+    assert.matches("3 lines could not be used", err)
+    code, out = program.run({ "predict", path }, { input = "the\n\xff\0\n" })
+    assert.same({ 3, 2 }, { code, #lines_of(out) })
+  end)
+
+  it("encode writes the same vectors to standard output and to a file", function()
+    local input = "the\nit is here\n\n" .. text(200, 1) .. "\n"
+    local code, out, err = program.run({ "encode", path, "--pool", "mean" }, { input = input })
+    assert.equal(0, code)
+    assert.matches("1 texts were truncated to 64 tokens", err)
+    local list = lines_of(out)
+    local file = dir .. "/vectors.safetensors"
+    local report
+    code, report = program.run({ "encode", path, "--out", file, "--json" }, { input = input })
+    assert.same({ 0, 4, 1, 32 }, { code, json.decode(report).texts, json.decode(report).truncated,
+      json.decode(report).size })
+    local vectors = sr.must(sr.checkpoint.read_tensors(file)).embeddings
+    assert.same({ 4, 32 }, vectors:shape())
+    for i, row in ipairs(vectors:totable()) do
+      local norm = 0
+      for k, x in ipairs(row) do
+        assert.near(list[i].embedding[k], x, 1e-7)
+        norm = norm + x * x
+      end
+      assert.near(1, norm, 1e-5)
+    end
+  end)
+
+  it("encode gives the state of [CLS], or the mean over the tokens, of the encoder alone", function()
+    local encoder = sr.must(sr.nn.pretrained(path, { heads = {} })).encoder
+    local ids, more = task_model.tokenizer():encode("it is here", { specials = true })
+    local quiet <close> = sr.no_grad()
+    local x = encoder:encode {
+      ids = sr.tensor(ids, { dtype = "i32" }), types = sr.tensor(more.types, { dtype = "i32" }),
+      layout = sr.layout { lens = { #ids } },
+    }
+    for pool, wanted in pairs { cls = x:select(1, 1):totable(), mean = x:mean(1):totable() } do
+      local _, out = program.run({ "encode", path, "--raw", "--pool", pool }, { input = "the\nit is here\n" })
+      for k, value in ipairs(lines_of(out)[2].embedding) do assert.near(wanted[k], value, 1e-5) end
+    end
+  end)
+
+  it("encode leaves nothing half written", function()
+    local file = dir .. "/bad.safetensors"
+    local code, _, err = program.run({ "encode", path, "--out", file }, { input = "the\n\xff\n" })
+    assert.equal(3, code)
+    assert.matches("%-:2: column 1: invalid UTF%-8", err)
+    assert.is_nil(io.open(file))
+    assert.is_nil(io.open(file .. ".part"))
+  end)
+
+  it("says what a directory lacks", function()
+    for _, verb in ipairs { "predict", "encode" } do
+      local code, _, err = program.run({ verb, dir .. "/nowhere" })
+      assert.equal(3, code)
+      assert.matches("no such file or directory", err)
+    end
+    local code, _, err = program.run({ "predict", "tests/data/model/tiny" })
+    assert.equal(3, code)
+    assert.matches("has no task head; fine%-tune it first, or use seqrun encode", err)
+    code, _, err = program.run({ "encode", path, "--max-len", "65" })
+    assert.equal(2, code)
+    assert.matches("%-%-max%-len 65 exceeds the 64 position embeddings", err)
+  end)
+end)

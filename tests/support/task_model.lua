@@ -1,0 +1,48 @@
+-- task_model.lua - a small random model with a task head, saved as a checkpoint, with the vocabulary of the tiny model.
+
+local json = require("seqrun.core.json")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+
+local task_model = { VOCAB = "tests/data/model/tiny/vocab.txt" }
+
+local TINY = "tests/data/model/tiny/config.json"
+
+---Its words, without special tokens and pieces.
+function task_model.words()
+  local words = {}
+  for word in sr.must(sys.read_file(task_model.VOCAB)):gmatch("[^\n]+") do
+    if word:find("^%w+$") then words[#words + 1] = word end
+  end
+  return words
+end
+
+---@param make fun(encoder: seqrun.Encoder): seqrun.Head one of sr.nn.heads
+---@return seqrun.Bert
+function task_model.new(make)
+  local config = json.decode(sr.must(sys.read_file(TINY)))
+  config.architectures, config.heads = nil, { make }
+  local bert = sr.nn.bert(config):initialise(7)
+  for _, name in ipairs(bert.params:names()) do -- large enough to expose errors
+    if not name:find("LayerNorm") then bert.params:set(name, bert.params:value_of(name) * 8) end
+  end
+  bert.training = false
+  return bert
+end
+
+---Saves a model below a folder and returns the path of the checkpoint.
+---@param folder string
+---@param bert seqrun.Bert
+---@return string
+function task_model.save(folder, bert)
+  local lock = sr.must(sr.checkpoint.lock(folder))
+  local path = sr.must(sr.checkpoint.save(folder, {
+    step = 0, model = bert.params, config = bert:hf_config(), vocab = task_model.VOCAB,
+  }))
+  lock:close()
+  return path
+end
+
+function task_model.tokenizer() return sr.must(sr.text.tokenizer { vocab = task_model.VOCAB, literal = true }) end
+
+return task_model
