@@ -1,0 +1,31 @@
+/* columns.cu - the second stage of sums over rows: parts in order.
+ *
+ * Shapes    partial (P, stride) f32, out (N) f32 +=
+ * Grid      a block for 32 columns of one output; its warps take every eighth part, and their sums
+ *           are added in order.  The shape alone decides the order.
+ */
+#include "kernels/cuda/columns.h"
+
+enum { PART_WARPS = 8, PART_THREADS = PART_WARPS * 32 };
+
+KERNEL(PART_THREADS, 4) void add_part_columns(part_sums a) {
+    shared<float> room = shared_at<float>(0, PART_THREADS);
+    global<float> out = a.out[block_y()];
+    int column = block_x() * 32 + lane();
+    size_t at = (size_t)block_y() * a.columns + column;
+    float sum = 0.0f;
+    if (out && column < a.columns)
+        for (int p = warp(); p < a.parts; p += PART_WARPS)
+            sum += a.partial[(size_t)p * a.stride + at];
+    room[thread()] = sum;
+    barrier();
+    if (warp() > 0 || !out || column >= a.columns) return;
+    for (int w = 1; w < PART_WARPS; w++) sum += room[w * 32 + lane()];
+    out[column] += a.scale ? sum * a.scale[0] : sum;
+}
+
+sr_status add_parts(gpu *g, const char *op, const part_sums *sums) {
+    if (!sums->out[0] && !sums->out[1]) return SR_OK;
+    return launch(g, op, add_part_columns, dim(ceil_div(sums->columns, 32), sums->out[1] ? 2 : 1),
+                  PART_THREADS, PART_THREADS * sizeof(float), *sums);
+}

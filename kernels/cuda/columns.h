@@ -1,0 +1,35 @@
+/* columns.h - sums over rows in two ordered stages, for gradients of parameters.
+ *
+ * In the first stage a kernel leaves parts, rows of partial sums, whose number follows from the
+ * shape alone; here they are added up in order.
+ */
+#ifndef SR_CUDA_COLUMNS_H
+#define SR_CUDA_COLUMNS_H
+
+#include "kernels/cuda/gpu.h"
+
+/* Numbers of scratch memory of the row-wise ops' helpers. */
+enum { SCRATCH_PARTS = 8, SCRATCH_SEGMENTS = 9 };
+
+/* One or two outputs of `columns` each, side by side in a part of `stride`; NULL is skipped.
+ * out[k][c] += scale * sum over parts of partial[part][k * columns + c]; scale is a number on the
+ * device, or NULL for 1. */
+struct part_sums {
+    global<float> out[2];
+    global<const float> partial, scale;
+    int parts, columns, stride;
+};
+sr_status add_parts(gpu *g, const char *op, const part_sums *sums);
+
+/* Parts for `rows` rows when a block takes `each` at a time, at most `most`. */
+static inline int parts_of(int64_t rows, int each, int most) {
+    int64_t parts = (rows + each - 1) / each;
+    return parts < most ? (int)parts : most;
+}
+
+/* True if rows of `columns` elements that begin at p may be read 16 bytes at a time. */
+static inline bool in_vectors(const void *p, int64_t columns, sr_dtype dtype) {
+    return columns * (int64_t)sr_dtype_size(dtype) % 16 == 0 && (uintptr_t)p % 16 == 0;
+}
+
+#endif
