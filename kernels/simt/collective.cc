@@ -2,6 +2,7 @@
 #include "kernels/cuda/prim.cuh"
 
 #include "core/base/mem.h"
+#include "kernels/simt/report.h"
 
 namespace simt {
 
@@ -45,6 +46,11 @@ static void run_ldmatrix(void *const *args, bool transposed) {
         if (mc->watch) check_matrix_row(a->row, a->where);
         memcpy(matrix[l / 8][l % 8], mc->shared + a->row, 16);
     }
+    if (mc->watch & WATCH_COUNTS)
+        for (int l = 0; l < WARP; l++) {
+            const ldmatrix_args *a = (const ldmatrix_args *)args[l];
+            count_lane(mc, l, COUNT_MATRIX, a->row, 16, a->where);
+        }
     for (int l = 0; l < WARP; l++) {
         uint32_t *r = ((ldmatrix_args *)args[l])->result;
         int i = l / 4, j = l % 4 * 2;

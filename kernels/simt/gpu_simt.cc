@@ -1,7 +1,7 @@
 /* gpu_simt.cc - gpu.h on a CPU: a launch runs its blocks at once, in an order drawn by key.
  *
- * SEQRUN_SIMT_CHECK=0 leaves out the checks for races (recipes then run faster).  Bounds are always
- * checked.
+ * SEQRUN_SIMT_CHECK=0 leaves out the checks for races (recipes then run faster); bounds are always
+ * checked.  SEQRUN_SIMT_REPORT=1 counts accesses: report.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +10,7 @@
 #include "core/base/thread.h"
 #include "kernels/cuda/gpu.h"
 #include "kernels/simt/arena.h"
+#include "kernels/simt/report.h"
 
 using namespace simt;
 
@@ -121,6 +122,8 @@ sr_status gpu_launch(gpu *g, const char *op, dim grid, int threads, size_t share
     if (sr_threads_count(crew) > MAX_WORKERS) crew = nullptr;
     int64_t slices = (int64_t)((blocks + r.slice - 1) / r.slice);
     sr_status st = sr_threads_run(crew, run_slice, &r, slices);
+    for (int i = 0; (h->watch & WATCH_COUNTS) && i < MAX_WORKERS; i++)
+        if (h->machines[i] != nullptr) report_launch(h->machines[i], op);
     if (st == SR_ENOMEM) return st;
     if (st != SR_OK) remember(h, op, st);
     return SR_OK;
@@ -145,6 +148,7 @@ sr_status gpu_open(sr_device *device) {
     }
     h->word = gpu_no_fault();
     h->watch = is_off("SEQRUN_SIMT_CHECK") ? 0u : (unsigned)WATCH_RACES;
+    if (getenv("SEQRUN_SIMT_REPORT") != nullptr) h->watch |= WATCH_COUNTS;
     g->device = device;
     g->processors = 4;
     g->word = &h->word;
@@ -153,11 +157,24 @@ sr_status gpu_open(sr_device *device) {
     return SR_OK;
 }
 
+static void print_report(void) {
+    const char *where = getenv("SEQRUN_SIMT_REPORT");
+    if (where == nullptr || strcmp(where, "1") == 0) {
+        report_print(stderr, false);
+        return;
+    }
+    FILE *file = fopen(where, "w");
+    if (file == nullptr) return;
+    report_print(file, true);
+    fclose(file);
+}
+
 void gpu_close(sr_device *device) {
     gpu *g = (gpu *)device->state;
     if (g == nullptr) return;
     gpu_scratch_free(g);
     simt_host *h = host_of(g);
+    if (h->watch & WATCH_COUNTS) print_report();
     for (int i = 0; i < MAX_WORKERS; i++) machine_free(h->machines[i]);
     sr_free(h);
     sr_free(g);

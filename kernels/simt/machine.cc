@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "core/base/mem.h"
+#include "kernels/simt/report.h"
 
 namespace simt {
 
@@ -203,6 +204,7 @@ void block_barrier(place where) {
     m->at_barrier = 0;
     tick(m);
     m->barrier_tag = m->now;
+    if (m->watch & WATCH_COUNTS) count_block(m);
     set_all_ready(m);
 }
 
@@ -225,6 +227,7 @@ void collect(const collective *what, void *args, place where) {
         return;
     }
     what->run(w->args);
+    if (m->watch & WATCH_COUNTS) count_warp(m, m->thread / WARP);
     w->arrived = 0;
     w->ready = ~0u;
     m->ready_warps |= 1u << m->thread / WARP;
@@ -286,6 +289,7 @@ bool run_block(machine *m, uint64_t order) {
     mc = m;
     begin_block(m);
     start(m, (int)(order % (uint64_t)m->threads));
+    if (m->watch & WATCH_COUNTS) count_block(m);
     mc = nullptr;
     return !m->failed;
 }
@@ -320,6 +324,7 @@ void machine_free(machine *m) {
         sr_free(m->fibers[i].flights);
     }
     if (m->stacks != nullptr) munmap(m->stacks, STACK * MAX_THREADS);
+    counts_free(m->counts);
     sr_free_aligned(m->shared);
     sr_free(m->cells);
     sr_free(m->fibers);

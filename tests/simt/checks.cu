@@ -1,5 +1,7 @@
 /* checks.cu - the simt host itself: what is right passes, and each planted mistake is named. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "core/base/system.h"
 #include "core/tensor/plugin.h"
@@ -353,7 +355,58 @@ static void grids() {
     printf("%.0f million switches a second\n", 256 * 4000 / took * 1e-6);
 }
 
-static sr_status keep_backend(const sr_backend *backend) {
+/* ---- counts ---------------------------------------------------------------------------------- */
+
+KERNEL(32, 1) void patterns(global<float> y, global<const float> x, int stride) {
+    shared<float> s = shared_at<float>(0, 1024);
+    s[thread() * stride] = x[thread() * 8];
+    y[thread()] = s[thread() * stride];
+}
+
+/* The numbers of a row of the report: requests, units, best, bytes. */
+static void expect_row(FILE *report, const char *begin, const char *access, int requests, int units,
+                       int best, int bytes) {
+    char line[256], wanted[256];
+    snprintf(wanted, sizeof wanted, "\t%s\t1\t%d\t%d\t%d\t%d\n", access, requests, units, best,
+             bytes);
+    rewind(report);
+    bool found = false;
+    while (fgets(line, sizeof line, report) != nullptr)
+        found =
+            found || (strncmp(line, begin, strlen(begin)) == 0 && strstr(line, wanted) != nullptr);
+    if (!found) printf("no row %s ... %s", begin, wanted);
+    CHECK(found);
+}
+
+static const sr_backend *backend;
+
+static void counts() {
+    char path[] = "/tmp/simt-checks-XXXXXX";
+    int fd = mkstemp(path);
+    sr_device *before = device;
+    setenv("SEQRUN_SIMT_REPORT", path, 1);
+    CHECK_OK(sr_device_open(&device, backend, 0, nullptr));
+    sr_tensor *y = zeros(SR_F32, 32), *x = zeros(SR_F32, 256);
+    CHECK_OK(launch(g(), "even", patterns, 1, 32, 4096, out<float>(y), in<float>(x), 1));
+    CHECK_OK(launch(g(), "odd", patterns, 1, 32, 4096, out<float>(y), in<float>(x), 32));
+    expect("patterns", nullptr);
+    sr_tensor_release(x);
+    sr_tensor_release(y);
+    sr_device_close(device);
+    device = before;
+    unsetenv("SEQRUN_SIMT_REPORT");
+    FILE *report = fdopen(fd, "r");
+    expect_row(report, "even\tchecks.cu:", "read", 1, 32, 4, 128);
+    expect_row(report, "even\tchecks.cu:", "write", 1, 4, 4, 128);
+    expect_row(report, "even\tchecks.cu:", "shared write", 1, 1, 1, 128);
+    expect_row(report, "odd\tchecks.cu:", "shared write", 1, 32, 1, 128);
+    expect_row(report, "odd\tchecks.cu:", "shared read", 1, 32, 1, 128);
+    fclose(report);
+    unlink(path);
+}
+
+static sr_status keep_backend(const sr_backend *added) {
+    backend = added;
     return sr_device_open(&device, backend, 0, nullptr);
 }
 
@@ -372,6 +425,7 @@ int main() {
     faults_of_data();
     scratch_memory();
     grids();
+    counts();
     sr_device_close(device);
     return CHECK_DONE();
 }
