@@ -72,6 +72,15 @@ static sr_status too_long(const sr_dataset *d, uint32_t unit, int64_t tokens, in
                    pair ? "truncate" : "truncate or split");
 }
 
+/* Of a fixed example, as Hugging Face's `longest_first`: if both are long, each keeps half, and the
+ * longer one, or B, the odd token; else the longer one keeps what the other leaves. */
+static int64_t kept_of_fixed_b(int64_t a, int64_t b, int64_t most) {
+    int64_t half = most / 2;
+    if (b <= half && b <= a) return b;
+    if (a <= half && a <= b) return most - a;
+    return a > b ? half : most - half;
+}
+
 /* Both long: B keeps half, A the odd token more; else the longer one what the other leaves. */
 static int64_t kept_of_b(int64_t a, int64_t b, int64_t most) {
     int64_t half = most / 2;
@@ -93,7 +102,7 @@ static sr_status give(sr_drawn *out, const sr_dataset *d, const sr_examples_opts
             SR_TRY(sr_drawn_add(out, at, a < most ? a : most, 0, 0, 0));
         return SR_OK;
     }
-    int64_t keep_b = kept_of_b(a, b, most);
+    int64_t keep_b = kept_of_fixed_b(a, b, most);
     out->lost += over;
     return sr_drawn_add(out, at, most - keep_b, b_at, keep_b, SR_EXAMPLE_CUT);
 }

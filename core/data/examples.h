@@ -29,7 +29,8 @@ enum { SR_EXAMPLES_LEAST = 5, SR_EXAMPLES_MOST = 65535 }; /* max_len */
 /* What to do with a fixed example longer than max_len; drawn ones never are. */
 typedef enum sr_too_long {
     SR_TOO_LONG_ERROR,
-    SR_TOO_LONG_TRUNCATE, /* truncate the longer segment at its end */
+    SR_TOO_LONG_TRUNCATE, /* truncate the longer segment at its end, as Hugging Face's longest_first
+                           */
     SR_TOO_LONG_SPLIT     /* split into pieces, each an example; single segments only */
 } sr_too_long;
 
