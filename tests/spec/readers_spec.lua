@@ -3,6 +3,7 @@
 local sr = require "seqrun"
 local sys = require "seqrun.core.sys"
 local lab = require "tests.support.labelled"
+local program = require "tests.support.program"
 
 setup(lab.setup)
 teardown(lab.teardown)
@@ -344,5 +345,23 @@ describe("pairs that are too long", function()
         assert.same({ a + b + 3, b + 1 }, { n, types })
       end
     end
+  end)
+end)
+
+describe("the recipe for labelled files", function()
+  it("writes a data set and says what it has", function()
+    local path, out = put("p.csv", "text;stars\nrain;1\nit was fine;2\n;2\n"), lab.folder .. "/p.sqr"
+    local words = {
+      "recipes/prepare_labelled.lua", "inputs=" .. path, "out=" .. out, "vocab=" .. lab.vocab, "columns.label=stars",
+      "delimiter=;", "bad=skip",
+    }
+    local code, said = program.run(words)
+    assert.equal(0, code)
+    assert.matches("left out empty texts: 1, the first at .*p.csv:4: the text has no tokens\nlabels: 1, 2\n", said)
+    assert.same({ "1", "2" }, sr.must(sr.data.open(out)):labels())
+    local message
+    code, said, message = program.run(words)
+    assert.same({ 2, "" }, { code, said })
+    assert.matches("exists; choose another file with out=, or set overwrite=true", message)
   end)
 end)

@@ -38,6 +38,7 @@ function formats.rows(format, options)
   local quoted = options.quotes == "yes" or options.quotes ~= "no" and format == "csv"
   local kind = format == "jsonl" and "lines" or format == "conll" and "words" or quoted and "quoted" or "literal"
   local delimiter = options.delimiter or format == "csv" and "," or "\t"
+  if delimiter == "\\t" then delimiter = "\t" end -- as it is written on a command line
   return { format = kind, delimiter = delimiter, limit = options.limit or LIMIT[format] }
 end
 

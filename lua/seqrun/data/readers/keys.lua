@@ -5,32 +5,42 @@ local formats = require("seqrun.data.readers.formats")
 
 local keys = {}
 
-local data = c.map {
+---How files are read; of runs and of recipes/prepare_labelled.lua.
+local function reading()
+  return {
+    { "format", c.enum(formats.NAMES, { default = "auto", doc = "format of the files; auto: by their names" }) },
+    { "delimiter", c.string { optional = true, doc = "character between columns; none: comma in CSV, tab in TSV" } },
+    { "quotes", c.enum({ "auto", "yes", "no" }, { default = "auto",
+      doc = "yes: quotes enclose cells (RFC 4180); no: quotes are text; auto: yes in CSV, no in TSV" }) },
+    { "bad", c.enum({ "error", "skip" }, { default = "error",
+      doc = "rows that cannot be used (missing column, unknown label, empty text): error, or skip and count them" }) },
+    { "labels", c.list(c.string {}, { optional = true, min = 2,
+      doc = "class names in the order of their ids; none: those of the files, sorted" }) },
+    { "separator", c.string { default = ",", doc = "text between the labels of a row with several (multilabel)" } },
+    { "stride", c.integer { default = 128, min = 1, max = 65535,
+      doc = "tokens between the starts of two windows of a long context (question answering)" } },
+    { "query", c.integer { default = 64, min = 1, max = 65535,
+      doc = "maximum tokens of a question (question answering)" } },
+  }
+end
+
+---@param fields table[]
+---@param more table[]
+local function with(fields, more) return table.move(more, 1, #more, #fields + 1, fields) end
+
+local data = c.map(with({
   { "train", c.list(c.path {}, { required = true, min = 1, one = true,
     doc = "labelled files to train on (CSV, TSV, JSONL, CoNLL, SQuAD; .gz too), or a data set (.sqr)" }) },
   { "dev", c.list(c.path {}, { optional = true, min = 1, one = true,
     doc = "labelled files to evaluate on; none: data.held of data.train" }) },
   { "held", c.number { default = 0.1, min = 0, max = 0.5,
     doc = "fraction of data.train to evaluate on where data.dev is none, drawn at random by seed" } },
-  { "format", c.enum(formats.NAMES, { default = "auto", doc = "format of the files; auto: by their names" }) },
-  { "delimiter", c.string { optional = true, doc = "character between columns; none: comma in CSV, tab in TSV" } },
-  { "quotes", c.enum({ "auto", "yes", "no" }, { default = "auto",
-    doc = "yes: quotes enclose cells (RFC 4180); no: quotes are text; auto: yes in CSV, no in TSV" }) },
-  { "bad", c.enum({ "error", "skip" }, { default = "error",
-    doc = "rows that cannot be used (missing column, unknown label, empty text): error, or skip and count them" }) },
-  { "labels", c.list(c.string {}, { optional = true, min = 2,
-    doc = "class names in the order of their ids; none: those of data.train, sorted" }) },
-  { "separator", c.string { default = ",", doc = "text between the labels of a row with several (multilabel)" } },
   { "max_len", c.integer { default = 128, min = 8, max = 65535,
     doc = "maximum tokens of a sequence, [CLS] and [SEP] included, and length of a pack" } },
   { "too_long", c.enum({ "truncate", "error" }, { default = "truncate",
     doc = "longer sequences: truncate them (pairs: the longer text first) and count them, or error" }) },
-  { "stride", c.integer { default = 128, min = 1, max = 65535,
-    doc = "tokens between the starts of two windows of a long context (question answering)" } },
-  { "query", c.integer { default = 64, min = 1, max = 65535,
-    doc = "maximum tokens of a question (question answering)" } },
   { "folder", c.path { default = "runs/data", doc = "where data sets made from files are kept and found again" } },
-}
+}, reading()))
 
 local columns = c.map {
   { "text", c.string { optional = true, doc = "column of the text: a name, or a number from 1; none: text" } },
@@ -45,13 +55,14 @@ local columns = c.map {
 }
 
 keys.keys = { { "data", data }, { "columns", columns } }
+keys.reading, keys.columns = reading, columns
 
 keys.rules = {
   {
     keys = { "data.delimiter" },
     check = function(delimiter)
-      if not delimiter or #delimiter == 1 then return nil end
-      return ("data.delimiter is '%s'; it must be one character"):format(delimiter)
+      if not delimiter or #delimiter == 1 or delimiter == "\\t" then return nil end
+      return ("the delimiter is '%s'; it must be one character"):format(delimiter)
     end,
   },
 }

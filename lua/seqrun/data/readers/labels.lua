@@ -8,12 +8,16 @@ local labels = {}
 ---@field names string[] in the order of their ids, which count from 0
 ---@field ids table<string, integer>
 
----The map of given names.
+---The map of given names.  LABEL_0, LABEL_1 ..., which Hugging Face gives to classes without names, may be written
+---as 0, 1 ... in files.
 ---@param names string[]
 ---@return seqrun.readers.Labels
 function labels.map(names)
   local ids = {}
-  for i, name in ipairs(names) do ids[name] = i - 1 end
+  for i, name in ipairs(names) do
+    ids[name] = i - 1
+    if name == ("LABEL_%d"):format(i - 1) then ids[tostring(i - 1)] = i - 1 end
+  end
   return { names = names, ids = ids }
 end
 

@@ -1,0 +1,48 @@
+-- prepare_labelled.lua - turns labelled files into a data set (.sqr).  Settings: prepare_labelled.yaml.
+--
+-- Runs read labelled files themselves; this is for files that many runs share, and to see what is in a file.
+--
+--     seqrun recipes/prepare_labelled.lua inputs=reviews.csv columns.label=stars model=runs/bert out=reviews.sqr
+--     seqrun recipes/prepare_labelled.lua task=tokens inputs=[train.conll] vocab=vocab.txt out=tags.sqr
+
+local sr = require "seqrun"
+local c = sr.config
+local keys = require "seqrun.data.readers.keys"
+
+local fields = {
+  { "task", c.enum({ "classify", "multilabel", "regress", "choice", "tokens", "squad", "none" }, { default = "classify",
+    doc = "what the labels are: a class, several classes, numbers, the right choice, tags of words, answers" }) },
+  { "inputs", c.list(c.path {}, { required = true, min = 1, one = true, doc = "labelled files; .gz too" }) },
+  { "out", c.path { required = true, doc = "data set to write" } },
+  { "overwrite", c.boolean { default = false, doc = "replace an existing file" } },
+  { "model", c.path { optional = true, doc = "run, checkpoint or Hugging Face model whose vocabulary is used" } },
+  { "vocab", c.path { optional = true, doc = "vocabulary file, if there is no model" } },
+  { "lowercase", c.boolean { default = true, doc = "lowercase the text; with a model, as it does" } },
+  { "max_len", c.integer { default = 384, min = 8, max = 65535, doc = "tokens of a window (question answering)" } },
+  { "columns", keys.columns },
+}
+for _, field in ipairs(keys.reading()) do fields[#fields + 1] = field end
+
+local cfg, request = require("seqrun.run.settings") { recipe = arg, schema = c.map(fields) }
+local out = request.out and request.out .. "/" .. cfg.out:match("[^/]*$") or cfg.out
+if request.dry_run then return print(("would write %s from %s"):format(out, table.concat(cfg.inputs, ", "))) end
+if not cfg.model == not cfg.vocab then sr.must(nil, "give model=DIR or vocab=FILE, and not both", "config") end
+if require("seqrun.core.sys").exists(out) and not cfg.overwrite then
+  sr.must(nil, ("%s exists; choose another file with out=, or set overwrite=true"):format(out), "config")
+end
+
+local options = { out = out, files = cfg.inputs, vocab = cfg.vocab, progress = not request.quiet and print or nil }
+for _, key in ipairs { "task", "lowercase", "max_len", "columns" } do options[key] = cfg[key] end
+for _, field in ipairs(keys.reading()) do options[field[1]] = cfg[field[1]] end
+if cfg.model then
+  local facts = sr.must(sr.checkpoint.pretrained(cfg.model))
+  if not facts.vocab_text then sr.must(nil, cfg.model .. " has no vocabulary; give vocab=FILE", "data") end
+  options.vocab = sr.must(require("seqrun.core.text").parse_vocab(facts.vocab_text, facts.path))
+  options.lowercase, options.keep_accents = facts.lowercase, facts.keep_accents
+end
+
+local report = sr.must(sr.data.read(options))
+if request.quiet then return end
+for _, line in ipairs(report.notes) do print(line) end
+if report.labels then print("labels: " .. table.concat(report.labels, ", ")) end
+print((sr.must(sr.data.open(out))))
