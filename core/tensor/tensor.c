@@ -182,9 +182,12 @@ bool sr_tensor_is_contiguous(const sr_tensor *t) {
 }
 
 bool sr_tensor_is_expanded(const sr_tensor *t) {
-    for (int i = 0; i < t->ndim; i++)
-        if (t->shape[i] > 1 && t->stride[i] == 0) return true;
-    return false;
+    bool repeats = false, empty = false;
+    for (int i = 0; i < t->ndim; i++) {
+        repeats = repeats || (t->shape[i] > 1 && t->stride[i] == 0);
+        empty = empty || t->shape[i] == 0;
+    }
+    return repeats && !empty;
 }
 
 static sr_status check_contiguous(const char *op, const sr_tensor *t) {

@@ -127,6 +127,7 @@ sr_status order_keys(global<int32_t> *order, global<int32_t> *sorted, gpu *g,
     global<int32_t> room = {}, two[2][2];
     *order = *sorted = room;
     if (count == 0) return SR_OK;
+    if (limit > INT32_MAX) limit = INT32_MAX;
     int64_t runs = (count + 511) / 512;
     if (runs > MOST_RUNS) runs = MOST_RUNS;
     int64_t length = ((count + runs - 1) / runs + 31) / 32 * 32;

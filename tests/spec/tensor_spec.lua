@@ -226,6 +226,7 @@ describe("views", function()
     assert.equal(0, x:sum():item())
     assert.same({ 5, 0 }, x:t():shape())
     assert.same({ 0, 3 }, x:matmul(sr.ones(5, 3)):shape())
+    assert.same({ 5, 0 }, sr.zeros(5, 0):add_(1):fill_(2):shape())
   end)
 end)
 

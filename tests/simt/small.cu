@@ -1,0 +1,206 @@
+/* small.cu - positions in strided tensors, the order of keys, tables that stay on the device. */
+#include <stdio.h>
+
+#include <initializer_list>
+
+#include "core/base/mem.h"
+#include "core/tensor/ops.h"
+#include "core/tensor/plugin.h"
+#include "kernels/cuda/gpu_ops.h"
+#include "kernels/cuda/order.h"
+#include "kernels/cuda/strided.cuh"
+#include "tests/support/check.h"
+
+static sr_device *device;
+
+static gpu *g() {
+    return (gpu *)device->state;
+}
+
+static uint64_t state = 1;
+static uint32_t draw(uint32_t below) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)((state >> 33) * below >> 31);
+}
+
+/* ---- positions ------------------------------------------------------------------------------- */
+
+static void divisions() {
+    const int64_t numbers[] = {0,
+                               1,
+                               7,
+                               0x7FFFFFFF,
+                               0x80000000ll,
+                               0xFFFFFFFF,
+                               1ll << 32,
+                               (1ll << 32) + 5,
+                               (1ll << 40) - 1,
+                               1ll << 52};
+    for (int64_t i : numbers)
+        for (int64_t size : numbers) {
+            int64_t rest;
+            if (size == 0) continue;
+            CHECK(divide(i, size, &rest) == i / size);
+            CHECK(rest == i % size);
+        }
+}
+
+/* A walk over a view with these strides, without memory. */
+template <int N> static walk<1> walk_of(const int64_t (&shape)[N], const int64_t (&stride)[N]) {
+    sr_tensor t = {};
+    t.ndim = N;
+    for (int d = 0; d < N; d++) t.shape[d] = shape[d], t.stride[d] = stride[d];
+    const sr_tensor *const list[] = {&t};
+    return walk_over(list, 0, N);
+}
+
+static int64_t place_of(const walk<1> &w, int64_t i) {
+    int64_t at[1];
+    locate(at, w, i);
+    return at[0];
+}
+
+static void walks() {
+    walk<1> w = walk_of({3, 1, 4, 5}, {20, 7, 5, 1});
+    CHECK(w.dims == 1 && w.count == 60 && is_flat(w, 0));
+    w = walk_of({3, 4, 5}, {40, 5, 1}); /* a gap after each 4 x 5 */
+    CHECK(w.dims == 2 && place_of(w, 59) == 99);
+    w = walk_of({4, 3}, {1, 4}); /* transposed */
+    CHECK(w.dims == 2 && place_of(w, 5) == 9);
+    w = walk_of({1}, {1});
+    CHECK(w.dims == 0 && w.count == 1 && place_of(w, 0) == 0);
+    w = walk_of({2, 0, 3}, {0, 3, 1});
+    CHECK(w.count == 0);
+
+    /* more elements than 32 bits count: flat, transposed, and a row repeated */
+    int64_t rows = (1ll << 31) + 3, cols = 6;
+    w = walk_of({rows, cols}, {cols, 1});
+    CHECK(w.dims == 1 && place_of(w, rows * cols - 1) == rows * cols - 1);
+    w = walk_of({cols, rows}, {1, cols});
+    for (int64_t i : {rows - 1, rows, 5 * rows + 17, cols * rows - 1})
+        CHECK(place_of(w, i) == i % rows * cols + i / rows);
+    w = walk_of({1ll << 20, 1ll << 13, 3}, {0, 1, 1 << 13});
+    int64_t i = (123456ll << 13 | 4321) * 3 + 2;
+    CHECK(place_of(w, i) == 4321 + 2 * (1 << 13));
+}
+
+/* ---- order ----------------------------------------------------------------------------------- */
+
+static int32_t clamped(int32_t key, int64_t limit) {
+    return key < 0 || key >= limit ? (int32_t)limit : key;
+}
+
+/* Whether order names every key once, in ascending order, equal ones by position. */
+static bool in_order(const int32_t *order, const int32_t *sorted, const int32_t *keys,
+                     int64_t count, int64_t limit) {
+    for (int64_t i = 0; i < count; i++) {
+        if (order[i] < 0 || order[i] >= count) return false;
+        if (sorted[i] != clamped(keys[order[i]], limit)) return false;
+        if (i == 0) continue;
+        if (sorted[i - 1] > sorted[i]) return false;
+        if (sorted[i - 1] == sorted[i] && order[i - 1] >= order[i]) return false;
+    }
+    return true; /* no position twice: (key, position) ascends strictly */
+}
+
+/* Keys of so many kinds, some of them out of range, each `stride` from the one before it. */
+static void check_order(int64_t count, int64_t limit, int64_t stride, uint32_t kinds) {
+    int32_t *keys, *spread;
+    CHECK_OK(sr_alloc((void **)&keys, (size_t)count + 1, sizeof *keys));
+    CHECK_OK(sr_alloc((void **)&spread, (size_t)(count * stride) + 1, sizeof *spread));
+    for (int64_t i = 0; i < count; i++) {
+        keys[i] = (int32_t)((uint64_t)draw(kinds) * (uint64_t)limit / kinds);
+        if (draw(50) == 0) keys[i] = draw(2) ? -1 - (int32_t)draw(9) : (int32_t)limit;
+        spread[i * stride] = keys[i];
+    }
+    global<const int32_t> on;
+    global<int32_t> order, sorted;
+    CHECK_OK(table(&on, g(), 0, (const int32_t *)spread, (size_t)(count * stride) + 1));
+    CHECK_OK(order_keys(&order, &sorted, g(), on, stride, count, limit));
+    CHECK_OK(sr_device_wait(device));
+    CHECK(in_order(raw(order), raw(sorted), keys, count, limit));
+    sr_free(keys);
+    sr_free(spread);
+}
+
+static void orders() {
+    for (int64_t limit : {1ll, 2ll, 255ll, 256ll, 257ll, 65535ll, 65536ll, 70000ll, 0x7FFFFFFFll})
+        for (int64_t count : {0ll, 1ll, 31ll, 33ll, 511ll, 513ll, 2500ll})
+            check_order(count, limit, 1 + count % 2, 1 + (uint32_t)count);
+    check_order(5000, 30528, 1, 40); /* many of few */
+    check_order(5000, 30528, 1, 1);
+    check_order(513 * 512 + 9, 300, 1, 100000); /* more than the most runs of 512 */
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+static void tables() {
+    int32_t host[1000] = {1, 2, 3};
+    global<const int32_t> kept, again;
+    CHECK_OK(kept_table(&kept, g(), 3, host, 3));
+    CHECK(memcmp(raw(kept), host, 12) == 0);
+    CHECK_OK(kept_table(&again, g(), 3, host, 3));
+    CHECK(raw(again) == raw(kept));
+    ((int32_t *)raw(kept))[1] = 77; /* shows that equal content is not sent again */
+    CHECK_OK(kept_table(&again, g(), 3, host, 3));
+    CHECK(raw(again)[1] == 77);
+    host[0] = 9;
+    CHECK_OK(kept_table(&again, g(), 3, host, 3));
+    CHECK(memcmp(raw(again), host, 12) == 0);
+    for (int n = 1; n < 3; n++) { /* a table that does not fit leaves the old one */
+        sr_mem_fail_at(n, true);
+        sr_status st = kept_table(&again, g(), 3, host, 1000);
+        sr_mem_fail_at(0, false);
+        CHECK(st == SR_ENOMEM || st == SR_OK);
+        CHECK_OK(kept_table(&again, g(), 3, host, 3));
+        CHECK(memcmp(raw(again), host, 12) == 0);
+    }
+    CHECK_OK(kept_table(&again, g(), 3, host, 1000));
+    CHECK(memcmp(raw(again), host, sizeof host) == 0);
+}
+
+/* ---- allocation failure ---------------------------------------------------------------------- */
+
+static void failures() {
+    int64_t shape[] = {600, 3}, few[] = {500}, one[] = {1, 1};
+    sr_tensor *x, *y, *sum, *rows;
+    CHECK_OK(sr_tensor_full(&y, device, SR_F32, 2, shape, 0.0));
+    CHECK_OK(sr_tensor_full(&x, device, SR_F32, 2, shape, 1.0));
+    CHECK_OK(sr_tensor_full(&rows, device, SR_I32, 1, few, 5.0));
+    CHECK_OK(sr_tensor_full(&sum, device, SR_F32, 2, one, 0.0));
+    gpu_scratch_free(g());
+    for (int n = 1; n < 4; n++) {
+        sr_mem_fail_at(n, true);
+        sr_status added = gpu_scatter_rows(y, x, rows), folded = gpu_reduce(sum, x, SR_SUM);
+        sr_mem_fail_at(0, false);
+        CHECK(added == SR_OK || added == SR_ENOMEM);
+        CHECK(folded == SR_OK || folded == SR_ENOMEM);
+    }
+    CHECK_OK(gpu_fill(y, 0.0));
+    CHECK_OK(gpu_scatter_rows(y, x, rows));
+    CHECK_OK(gpu_reduce(sum, y, SR_SUM));
+    CHECK_OK(sr_device_wait(device));
+    CHECK(SR_DATA(float, y)[16] == 500.0f && SR_DATA(float, sum)[0] == 1500.0f);
+    for (sr_tensor *t : {x, y, sum, rows}) sr_tensor_release(t);
+}
+
+static sr_status keep_backend(const sr_backend *backend) {
+    return sr_device_open(&device, backend, 0, nullptr);
+}
+
+int main() {
+    sr_host host = {};
+    host.abi = SR_ABI;
+    host.add_backend = keep_backend;
+    CHECK_OK(sr_plugin_init(&host, SR_ABI));
+    divisions();
+    walks();
+    orders();
+    tables();
+    failures();
+    int64_t live = sr_mem_live();
+    CHECK(live > 0);
+    sr_device_close(device);
+    CHECK(sr_mem_live() == 0);
+    return CHECK_DONE();
+}
