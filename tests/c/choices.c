@@ -1,0 +1,121 @@
+/* choices.c - choices survive the process; the first of a key stands; damage is ignored. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/base/choices.h"
+#include "core/base/directory.h"
+#include "core/base/file.h"
+#include "core/base/mem.h"
+#include "tests/support/check.h"
+
+static char folder[] = "/tmp/seqrun-choices-XXXXXX", path[64];
+
+static bool is(const sr_choices *c, const char *key, const char *value) {
+    const char *found = sr_choices_find(c, key);
+    if (found == NULL || value == NULL) return found == value;
+    return memcmp(found, value, 4) == 0;
+}
+
+static sr_choices *open_file(void) {
+    sr_choices *c;
+    CHECK_OK(sr_choices_open(&c, path, 4));
+    return c;
+}
+
+static void write_text(const char *text) {
+    FILE *f = fopen(path, "w");
+    fputs(text, f);
+    fclose(f);
+}
+
+static void test_kept(void) {
+    sr_choices *a = open_file();
+    CHECK(is(a, "m 1", NULL));
+    CHECK_OK(sr_choices_add(a, "m 1", "\x01\xff\x10y"));
+    CHECK_OK(sr_choices_add(a, "m 12", "abcd"));
+    CHECK(is(a, "m 1", "\x01\xff\x10y") && is(a, "m 12", "abcd") && is(a, "m", NULL));
+    sr_choices_close(a);
+    a = open_file();
+    CHECK(is(a, "m 1", "\x01\xff\x10y") && is(a, "m 12", "abcd"));
+    sr_choices_close(a);
+}
+
+/* Two processes choose for one key: both end with the choice that was stored first. */
+static void test_first_stands(void) {
+    sr_choices *a = open_file(), *b = open_file();
+    CHECK_OK(sr_choices_add(a, "both", "aaaa"));
+    CHECK_OK(sr_choices_add(b, "both", "bbbb"));
+    CHECK(is(a, "both", "aaaa") && is(b, "both", "aaaa"));
+    sr_choices_close(a);
+    sr_choices_close(b);
+}
+
+static void test_damage(void) {
+    write_text(
+        "good\t61626364\nshort\t6162\nodd\t6162636g\nnothing\n\t\ngood\t00000000\ntorn\t616");
+    sr_choices *a = open_file();
+    CHECK(is(a, "good", "abcd") && is(a, "short", NULL) && is(a, "odd", NULL) &&
+          is(a, "torn", NULL));
+    CHECK_OK(sr_choices_add(a, "new", "efgh")); /* does not continue the torn line */
+    sr_choices_close(a);
+    a = open_file();
+    CHECK(is(a, "new", "efgh") && is(a, "torn", NULL));
+    CHECK_FAILS(sr_choices_add(a, "tab\there", "efgh"), SR_EINVAL, "no tab");
+    sr_choices_close(a);
+}
+
+static void test_nowhere(void) {
+    sr_choices *a;
+    CHECK_OK(sr_choices_open(&a, "/nowhere/choices", 4));
+    CHECK_FAILS(sr_choices_add(a, "k", "abcd"), SR_EIO, "/nowhere/choices");
+    CHECK(is(a, "k", "abcd"));
+    sr_choices_close(a);
+    CHECK_OK(sr_choices_open(&a, NULL, 4));
+    CHECK_OK(sr_choices_add(a, "k", "abcd"));
+    CHECK(is(a, "k", "abcd"));
+    sr_choices_close(a);
+}
+
+static void test_cache_path(void) {
+    char *found;
+    setenv("XDG_CACHE_HOME", folder, 1);
+    CHECK_OK(sr_cache_path(&found, "x.txt"));
+    CHECK(found != NULL && strstr(found, "/seqrun/x.txt") != NULL);
+    sr_free(found);
+    unsetenv("XDG_CACHE_HOME");
+    setenv("HOME", "/proc/nowhere", 1);
+    CHECK_OK(sr_cache_path(&found, "x.txt"));
+    CHECK(found == NULL);
+}
+
+/* No allocation that fails loses memory or what the file holds. */
+static void test_memory(void) {
+    for (int n = 1; n < 40; n++) {
+        sr_choices *a = NULL;
+        int64_t before = sr_mem_live();
+        sr_mem_fail_at(n, true);
+        sr_status st = sr_choices_open(&a, path, 4);
+        if (st == SR_OK) st = sr_choices_add(a, "memory", "wxyz");
+        sr_mem_fail_at(0, false);
+        CHECK(st == SR_OK || st == SR_ENOMEM);
+        sr_choices_close(a);
+        CHECK(sr_mem_live() == before);
+        if (st == SR_OK) break;
+    }
+    sr_choices *a = open_file();
+    CHECK(is(a, "memory", "wxyz") && is(a, "good", "abcd"));
+    sr_choices_close(a);
+}
+
+int main(void) {
+    if (mkdtemp(folder) == NULL) return 1;
+    snprintf(path, sizeof path, "%s/choices", folder);
+    test_kept();
+    test_first_stands();
+    test_damage();
+    test_nowhere();
+    test_cache_path();
+    test_memory();
+    CHECK_OK(sr_file_remove_tree(folder));
+    return CHECK_DONE();
+}
