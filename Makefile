@@ -65,7 +65,7 @@ ISA_avx512 = -DSR_ISA=avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512
 # Plug-ins of the program: seqrun_NAME.so.
 CUDASRC = $(wildcard kernels/cuda/*.cu)
 NO_CUDA = $(if $(filter 0,$(CUDA)),make CUDA=0,$(if $(NVCC),$(if $(CUDASRC),,no kernels),nvcc was not found))
-SIMTSRC = $(filter-out %/gpu_cuda.cu %/gemm_lt.cu,$(CUDASRC)) $(wildcard kernels/simt/*.cc)
+SIMTSRC = $(filter-out %_cuda.cu,$(CUDASRC)) $(wildcard kernels/simt/*.cc)
 NO_SIMT = $(if $(shell command -v $(lastword $(CXX))),,$(lastword $(CXX)) was not found; install g++)
 PLUGINS = $(if $(NO_CUDA),,cuda) $(if $(NO_SIMT),,simt)
 
@@ -83,7 +83,8 @@ jobs    = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 all: $(BUILD)/seqrun $(PLUGINS:%=$(BUILD)/seqrun_%.so) ## build the program and report which optional parts were found
 
 $(BUILD)/seqrun: $(call obj,$(BIND)) $(BUILD)/libseqrun.a
-	$(call say,link $@)$(CC) $(LDFLAGS) -o $@ $(call obj,$(BIND)) $(BUILD)/libseqrun.a $(LDLIBS)
+	$(call say,link $@)$(CC) $(LDFLAGS) -o $@ $(call obj,$(BIND)) -Wl,--whole-archive $(BUILD)/libseqrun.a \
+	  -Wl,--no-whole-archive $(LDLIBS)
 	@NVCC="$(NVCC)" NO_CUDA="$(NO_CUDA)" NO_SIMT="$(NO_SIMT)" sh .make/summary.sh $@
 
 $(BUILD)/libseqrun.a: $(call obj,$(CORE)) $(SIMDOBJ)
@@ -132,7 +133,7 @@ $(foreach i,$(ISA),$(eval $(call isa_rule,$(i))))
 # cuBLASLt is loaded on first use, so the plug-in loads on a machine without a driver.
 ARCH      = -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a \
             -gencode arch=compute_80,code=compute_80
-NVCCFLAGS = -std=c++17 -O3 -g -I. --cudart static $(ARCH) -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-Wall
+NVCCFLAGS = -std=c++17 -O3 -g -I. --cudart static $(ARCH) -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-threadsafe-statics,-Wall
 CUDAOBJ   = $(patsubst %.cu,$(BUILD)/obj/%.cuda.o,$(CUDASRC))
 
 $(BUILD)/obj/%.cuda.o: %.cu $(BUILD)/cuda_flags

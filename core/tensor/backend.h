@@ -166,6 +166,9 @@ static inline double sr_step_correction(double beta, double applied) {
     return 1.0 - pow(beta, applied + 1.0);
 }
 
+/* The work of an update as one recorded piece; see `capture`. */
+typedef enum sr_capture { SR_CAPTURE_BEGIN, SR_CAPTURE_RUN, SR_CAPTURE_DROP } sr_capture;
+
 /* A device as `describe` reports it; strings are "" and numbers 0 where unknown. */
 typedef struct sr_device_facts {
     char model[128]; /* "NVIDIA H100 80GB HBM3" */
@@ -200,6 +203,16 @@ struct sr_backend {
     sr_status (*upload)(sr_device *device, void *to, const void *host, size_t bytes);
     sr_status (*download)(sr_device *device, void *host, const void *from, size_t bytes);
     sr_status (*wait)(sr_device *device); /* or NULL: see "When work is done" */
+
+    /* NULL where calls cost little.  Between BEGIN and RUN calls are recorded; RUN queues them as one
+     * piece, DROP forgets them; both without a BEGIN do nothing.  Nothing may be waited for in
+     * between. */
+    sr_status (*capture)(sr_device *device, sr_capture what);
+    /* Turns an option of the device on or off; NULL where it has none.
+     * "tf32"  products of f32 may round their operands to TF32
+     *
+     * Errors: SR_EDEVICE  the device has no such option */
+    sr_status (*option)(sr_device *device, const char *name, bool on);
 
     /* ---- small ops: any strides, broadcast by stride 0 ------------------------------------ */
     sr_status (*fill)(sr_tensor *y, double value);

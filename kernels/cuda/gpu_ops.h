@@ -11,8 +11,12 @@ template <class F> struct gpu_slot<F * sr_backend::*> { typedef F type; };
 /* Declares gpu_NAME with the type of the slot; a slot without a definition stays empty. */
 #define GPU_SLOT(name) __attribute__((weak)) gpu_slot<decltype(sr_backend::name)>::type gpu_##name;
 
-/* Every slot of computation, for lists: EACH(name). */
+/* Every slot that one host may lack, for lists: EACH(name). */
 #define GPU_SLOTS(EACH)                                                                            \
+    EACH(count)                                                                                    \
+    EACH(describe)                                                                                 \
+    EACH(capture)                                                                                  \
+    EACH(option)                                                                                   \
     EACH(fill)                                                                                     \
     EACH(copy)                                                                                     \
     EACH(unary)                                                                                    \

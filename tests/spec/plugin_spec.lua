@@ -156,6 +156,28 @@ describe("a device that is not loaded", function()
   end)
 end)
 
+describe("a run on a device that cannot be used", function()
+  it("ends with one sentence and exit code 4", function()
+    for _, device in ipairs { "cuda", "cuda:7", "gpu" } do
+      if not sr.describe(device) then
+        local code, out, err = program.run { "recipes/tiny.lua", "device=" .. device, "--dry-run" }
+        assert.equal(4, code, err)
+        assert.equal("", out)
+        assert.matches("^seqrun: [^\n]+\n$", err)
+        assert.is_truthy(err:find("cpu", 1, true), err) -- the way out
+      end
+    end
+  end)
+
+  it("is not chosen by auto", function()
+    local before = sr.device()
+    sr.use("auto")
+    local chosen = sr.device()
+    sr.use(before)
+    assert.equal(sr.describe("cuda") and "cuda" or "cpu", chosen)
+  end)
+end)
+
 describe("engines of ranks", function()
   it("are a world of one, and those of plug-ins", function()
     assert.same({ "self" }, sr.comms())

@@ -1,0 +1,188 @@
+/* gpu_cuda.cu - gpu.h on a GPU: a stream that the host waits for in gpu_wait and gpu_download only.
+ *
+ * Errors of queued work show at the next wait; bad data that kernels met is in the fault word, in
+ * pinned memory.
+ */
+#include "kernels/cuda/gpu_cuda.h"
+
+#include <stdio.h>
+
+#include "core/base/mem.h"
+#include "kernels/cuda/gpu_ops.h"
+#include "kernels/cuda/graph_cuda.h"
+#include "kernels/cuda/ring_cuda.h"
+
+sr_status cuda_use(const cuda_host *h) {
+    static thread_local int now = -1;
+    if (now == h->number) return SR_OK;
+    now = h->number;
+    return cuda_check(cudaSetDevice(now), "cannot select the device");
+}
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+sr_status cuda_check(cudaError_t error, const char *what) {
+    if (error == cudaSuccess) return SR_OK;
+    cudaGetLastError(); /* an error that can be survived is reported once */
+    sr_status st = error == cudaErrorMemoryAllocation ? SR_ENOMEM : SR_EDEVICE;
+    return sr_fail(st, "cuda: %s: %s", what, cudaGetErrorString(error));
+}
+
+sr_status cuda_failed_later(const cuda_host *h, cudaError_t error) {
+    if (error == cudaSuccess) return SR_OK;
+    char ops[256] = "";
+    size_t length = 0;
+    uint64_t first = h->launches > RECENT ? h->launches - RECENT : 0;
+    for (uint64_t i = first; i < h->launches && length < sizeof ops - 40; i++)
+        length += (size_t)snprintf(ops + length, sizeof ops - length, "%s%.32s",
+                                   i > first ? ", " : "", h->recent[i % RECENT]);
+    return sr_fail(
+        SR_EDEVICE,
+        "cuda: %s; the last ops were %s; CUDA_LAUNCH_BLOCKING=1 names the one that failed",
+        cudaGetErrorString(error), ops);
+}
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
+enum { PLAIN_SHARED = 48 << 10 };
+
+/* More shared memory than every GPU has is granted once per kernel. */
+static cudaError_t grant(const void *kernel, size_t bytes) {
+    if (bytes <= PLAIN_SHARED) return cudaSuccess;
+    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+}
+
+sr_status gpu_launch(gpu *g, const char *op, const void *kernel, dim grid, int threads,
+                     size_t shared_bytes, void **arguments) {
+    cuda_host *h = cuda_of(g);
+    SR_TRY(cuda_use(h));
+    h->recent[h->launches++ % RECENT] = op;
+    cudaError_t e = grant(kernel, shared_bytes);
+    if (e == cudaSuccess)
+        e = cudaLaunchKernel(kernel, dim3(grid.x, grid.y, grid.z), dim3((unsigned)threads),
+                             arguments, shared_bytes, h->stream);
+    return cuda_check(e, op);
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+sr_status gpu_wait(sr_device *device) {
+    gpu *g = (gpu *)device->state;
+    cuda_host *h = cuda_of(g);
+    SR_TRY(cuda_use(h));
+    if (h->capturing)
+        return sr_fail(SR_EDEVICE,
+                       "cuda: a value was read while the update is recorded as a graph; "
+                       "read it after the update, or set cuda_graph: false");
+    SR_TRY(cuda_failed_later(h, cudaStreamSynchronize(h->stream)));
+    queue_fault found = *h->word;
+    *h->word = gpu_no_fault();
+    g->calls = 0;
+    return gpu_fault_status(&found);
+}
+
+sr_status gpu_upload(sr_device *device, void *to, const void *host, size_t bytes) {
+    cuda_host *h = cuda_of((gpu *)device->state);
+    SR_TRY(cuda_use(h));
+    return ring_send(h->uploads, h, to, host, bytes);
+}
+
+sr_status gpu_download(sr_device *device, void *host, const void *from, size_t bytes) {
+    cuda_host *h = cuda_of((gpu *)device->state);
+    SR_TRY(gpu_wait(device));
+    return cuda_failed_later(h, cudaMemcpy(host, from, bytes, cudaMemcpyDeviceToHost));
+}
+
+sr_status gpu_option(sr_device *device, const char *name, bool on) {
+    if (strcmp(name, "tf32") != 0)
+        return sr_fail(SR_EDEVICE, "%s has no option '%s'", device->name, name);
+    cuda_of((gpu *)device->state)->tf32 = on;
+    return SR_OK;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+sr_status gpu_alloc(sr_device *device, void **data, size_t bytes) {
+    cuda_host *h = cuda_of((gpu *)device->state);
+    size_t unused, total;
+    SR_TRY(cuda_use(h));
+    cudaError_t e = cudaMalloc(data, bytes);
+    if (e != cudaErrorMemoryAllocation) return cuda_check(e, "cannot allocate memory");
+    cudaGetLastError();
+    if (cudaMemGetInfo(&unused, &total) != cudaSuccess) unused = total = 0;
+    return sr_fail(SR_ENOMEM,
+                   "out of memory: cannot allocate %.1f MiB on %s (%.1f of %.1f GiB free); lower "
+                   "batch.micro_packs or data.max_len, or set model.recompute: true",
+                   (double)bytes / (1 << 20), device->name, (double)unused / (1 << 30),
+                   (double)total / (1 << 30));
+}
+
+void gpu_free(sr_device *device, void *data, size_t) {
+    cuda_host *h = cuda_of((gpu *)device->state);
+    if (graph_defer_free(h, data)) return;
+    if (cuda_use(h) == SR_OK) cudaFree(data); /* waits for the device */
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static sr_status open_streams(cuda_host *h) {
+    SR_TRY(cuda_check(cudaStreamCreateWithFlags(&h->stream, cudaStreamNonBlocking),
+                      "cannot create a stream"));
+    SR_TRY(cuda_check(cudaStreamCreateWithFlags(&h->copies, cudaStreamNonBlocking),
+                      "cannot create a stream"));
+    SR_TRY(cuda_check(cudaHostAlloc((void **)&h->word, sizeof *h->word, cudaHostAllocMapped),
+                      "cannot allocate pinned memory"));
+    *h->word = gpu_no_fault();
+    return ring_new(&h->uploads);
+}
+
+static sr_status open_device(gpu *g, cuda_host *h) {
+    cudaDeviceProp p;
+    char problem[256];
+    SR_TRY(cuda_check(cudaGetDeviceProperties(&p, h->number), "cannot query the device"));
+    cuda_problem(problem, sizeof problem, &p);
+    if (problem[0] != '\0')
+        return sr_fail(SR_EDEVICE, "device '%s' cannot be used: %s", g->device->name, problem);
+    SR_TRY(cuda_use(h));
+    g->processors = p.multiProcessorCount;
+    SR_TRY(open_streams(h));
+    return cuda_check(cudaHostGetDevicePointer((void **)&g->word, h->word, 0),
+                      "cannot map pinned memory");
+}
+
+sr_status gpu_open(sr_device *device) {
+    gpu *g = nullptr;
+    cuda_host *h = nullptr;
+    SR_TRY(sr_new(&g, 1));
+    sr_status st = sr_new(&h, 1);
+    if (st != SR_OK) {
+        sr_free(g);
+        return st;
+    }
+    h->number = device->number;
+    g->device = device;
+    g->host = h;
+    device->state = g;
+    st = open_device(g, h);
+    if (st != SR_OK) gpu_close(device);
+    return st;
+}
+
+void gpu_close(sr_device *device) {
+    gpu *g = (gpu *)device->state;
+    if (g == nullptr) return;
+    cuda_host *h = cuda_of(g);
+    if (h->stream != nullptr && cuda_use(h) == SR_OK) {
+        cudaStreamSynchronize(h->stream);
+        gpu_scratch_free(g);
+        products_free(h->lt);
+        graph_free(h->loop);
+        ring_free(h->uploads);
+        cudaFreeHost(h->word);
+        cudaStreamDestroy(h->stream);
+        if (h->copies != nullptr) cudaStreamDestroy(h->copies);
+    }
+    sr_free(h);
+    sr_free(g);
+    device->state = nullptr;
+}

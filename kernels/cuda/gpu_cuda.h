@@ -1,0 +1,46 @@
+/* gpu_cuda.h - what gpu.h is on a GPU; private to the files *_cuda.cu. */
+#ifndef SR_CUDA_GPU_CUDA_H
+#define SR_CUDA_GPU_CUDA_H
+
+#include <cuda_runtime.h>
+
+#include "kernels/cuda/gpu.h"
+
+struct ring;     /* ring_cuda.h */
+struct products; /* gemm_cuda.cu */
+
+enum { RECENT = 8 };
+
+struct cuda_host {
+    int number; /* of the device */
+    cudaStream_t stream, copies;
+    queue_fault *word; /* in pinned memory: kernels write it, waits read it */
+    ring *uploads;
+    products *lt;               /* NULL until the first product */
+    bool tf32;                  /* f32 products may use TF32 */
+    bool capturing;             /* launches are recorded in a graph */
+    struct graph *loop;         /* of the last capture, or NULL */
+    const char *recent[RECENT]; /* ops launched last: recent[launches % RECENT] is the oldest */
+    uint64_t launches;
+};
+
+static inline cuda_host *cuda_of(const gpu *g) {
+    return (cuda_host *)g->host;
+}
+
+/* Makes the device the one that CUDA calls of this thread use. */
+sr_status cuda_use(const cuda_host *h);
+
+/* SR_OK, or SR_EDEVICE (SR_ENOMEM): "cuda: WHAT: the error". */
+sr_status cuda_check(cudaError_t error, const char *what);
+
+/* For errors of work that was queued: names the ops launched last. */
+sr_status cuda_failed_later(const cuda_host *h, cudaError_t error);
+
+/* Why a device cannot be used, in one sentence; "" if it can. */
+void cuda_problem(char *text, size_t size, const cudaDeviceProp *p);
+
+/* Frees the state of products; may be NULL. */
+void products_free(products *p);
+
+#endif
