@@ -26,7 +26,8 @@ struct matrix {
 /* The last two dimensions of a tensor. */
 static inline matrix matrix_of(const sr_tensor *t) {
     int r = t->ndim - 2, c = t->ndim - 1;
-    return matrix{sr_tensor_data(t), t->dtype, t->shape[r], t->shape[c], t->stride[r], t->stride[c]};
+    return matrix{sr_tensor_data(t), t->dtype,     t->shape[r],
+                  t->shape[c],       t->stride[r], t->stride[c]};
 }
 
 /* Row-major scratch memory. */

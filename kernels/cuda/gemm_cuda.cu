@@ -1,0 +1,139 @@
+/* gemm_cuda.cu - gemm.h by cuBLASLt.
+ *
+ * cuBLASLt is column-major.  A row-major matrix is its transpose there, so C = A B is computed as
+ * C^T = B^T A^T: cuBLASLt's first operand is our B, its second our A, and its rows are our columns.
+ * A bias, one value for each of its rows, is then one for each of our columns.
+ *
+ * Which algorithm a product takes is the business of tune_cuda.cu.
+ */
+#include "kernels/cuda/gemm.h"
+
+#include "core/base/mem.h"
+#include "kernels/cuda/gpu_cuda.h"
+#include "kernels/cuda/tune_cuda.h"
+
+void products_free(products *p) {
+    if (p == nullptr) return;
+    tuner_free(p->tuner);
+    cudaFree(p->workspace);
+    if (p->handle != nullptr) p->lt->Destroy(p->handle);
+    sr_free(p);
+}
+
+sr_status lt_check(const lt_functions *lt, cublasStatus_t status, const char *op) {
+    if (status == CUBLAS_STATUS_SUCCESS) return SR_OK;
+    sr_status st = status == CUBLAS_STATUS_ALLOC_FAILED ? SR_ENOMEM : SR_EDEVICE;
+    return sr_fail(st, "%s: cuBLASLt: %s", op, lt->GetStatusString(status));
+}
+
+/* 0 and 1 for products whose factor is in device memory, after the workspace. */
+static const float constants[2] = {0.0f, 1.0f};
+
+static sr_status fill(products *p, gpu *g) {
+    SR_TRY(lt_load(&p->lt));
+    SR_TRY(lt_check(p->lt, p->lt->Create(&p->handle), "cuda"));
+    SR_TRY(cuda_check(cudaMalloc(&p->workspace, LT_WORKSPACE + sizeof constants),
+                      "cannot allocate 32 MiB for matrix products"));
+    p->constants = (float *)((char *)p->workspace + LT_WORKSPACE);
+    SR_TRY(cuda_check(cudaMemcpy(p->constants, constants, sizeof constants, cudaMemcpyDefault),
+                      "cannot upload"));
+    return tuner_new(&p->tuner, p->lt, cuda_of(g)->number);
+}
+
+/* The state of the device's products, made by the first one. */
+static sr_status products_of(products **out, gpu *g) {
+    cuda_host *h = cuda_of(g);
+    *out = h->lt;
+    if (h->lt != nullptr) return SR_OK;
+    SR_TRY(sr_new(out, 1));
+    sr_status st = fill(*out, g);
+    if (st != SR_OK) {
+        products_free(*out);
+        *out = nullptr;
+    }
+    h->lt = *out;
+    return st;
+}
+
+/* ---- a product as cuBLASLt sees it ----------------------------------------------------------- */
+
+static cudaDataType_t type_of(sr_dtype dtype) {
+    return dtype == SR_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+/* Our matrix as stored: column-major with `ld`, or the transpose of one that is. */
+static bool orient(lt_matrix *m, const matrix *x) {
+    bool by_row = x->col == 1 || x->cols == 1, by_col = x->row == 1 || x->rows == 1;
+    m->data = x->data;
+    m->type = type_of(x->dtype);
+    m->element = sr_dtype_size(x->dtype);
+    if (by_row && (x->rows == 1 || x->row >= x->cols)) {
+        m->transposed = false;
+        m->rows = x->cols;
+        m->cols = x->rows;
+        m->ld = x->rows == 1 ? x->cols : x->row;
+        return true;
+    }
+    m->transposed = true;
+    m->rows = x->rows;
+    m->cols = x->cols;
+    m->ld = x->cols == 1 ? x->rows : x->col;
+    return by_col && m->ld >= x->rows;
+}
+
+static sr_status describe(lt_product *l, const char *op, const product *p, bool tf32) {
+    *l = lt_product{};
+    if (!orient(&l->a, &p->b) || !orient(&l->b, &p->a) || !orient(&l->c, &p->c) ||
+        l->c.transposed || p->a.dtype != p->b.dtype)
+        return sr_fail(SR_EINTERNAL, "%s: operands of a product are neither row- nor column-major",
+                       op);
+    l->a.step = p->b_step;
+    l->b.step = p->a_step;
+    l->c.step = p->c_step;
+    l->m = p->c.cols;
+    l->n = p->c.rows;
+    l->k = p->a.cols;
+    l->count = p->count;
+    l->add = p->add;
+    l->bias = p->bias;
+    l->alpha = p->alpha;
+    l->alpha_at = p->alpha_at;
+    l->tf32 = tf32 && p->a.dtype == SR_F32;
+    return SR_OK;
+}
+
+/* C = 0, or C as it is, where there is nothing to sum. */
+static sr_status empty_sum(gpu *g, const char *op, const product *p) {
+    size_t size = sr_dtype_size(p->c.dtype), pitch = (size_t)p->c.row * size;
+    if (p->bias != nullptr)
+        return sr_fail(SR_EINTERNAL, "%s: a product of depth 0 with a bias", op);
+    for (int64_t i = 0; i < p->count && !p->add; i++)
+        SR_TRY(cuda_check(cudaMemset2DAsync((char *)p->c.data + (size_t)(i * p->c_step) * size,
+                                            p->c.rows == 1 ? (size_t)p->c.cols * size : pitch, 0,
+                                            (size_t)p->c.cols * size, (size_t)p->c.rows,
+                                            cuda_of(g)->stream),
+                          op));
+    return SR_OK;
+}
+
+sr_status gemm(gpu *g, const char *op, const product *p) {
+    cuda_host *h = cuda_of(g);
+    products *state;
+    lt_product l;
+    lt_call call;
+    if (p->c.rows == 0 || p->c.cols == 0 || p->count == 0) return SR_OK;
+    SR_TRY(cuda_use(h));
+    if (p->a.cols == 0) return empty_sum(g, op, p);
+    SR_TRY(products_of(&state, g));
+    SR_TRY(describe(&l, op, p, h->tf32));
+    SR_TRY(lt_prepare(&call, state, &l, op));
+    h->recent[h->launches++ % RECENT] = op;
+    cublasLtMatmulAlgo_t algorithm;
+    SR_TRY(tuner_choose(&algorithm, state, h, &call, op));
+    cublasStatus_t status = lt_run(state, &call, &algorithm, l.c.data, h->stream);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) {
+        SR_TRY(tuner_first(&algorithm, state, &call, op));
+        status = lt_run(state, &call, &algorithm, l.c.data, h->stream);
+    }
+    return lt_check(state->lt, status, op);
+}

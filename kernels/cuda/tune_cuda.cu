@@ -1,0 +1,265 @@
+/* tune_cuda.cu - the algorithm of a product: suggested by cuBLASLt, timed once, and kept.
+ *
+ * The number of masked rows changes from batch to batch, so sizes are rounded up to a few classes
+ * that share an algorithm.  Timing runs on a stream of its own into memory of its own: C is not
+ * touched, and a graph that is being recorded is not disturbed.
+ */
+#include "kernels/cuda/tune_cuda.h"
+
+#include <ctype.h>
+#include <stdio.h>
+
+#include "core/base/choices.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+
+enum { CANDIDATES = 8, REPEATS = 4, RECENT_SHAPES = 512 };
+
+/* What decides the algorithm; all bytes are set. */
+struct shape {
+    int64_t m, n, k, count;
+    uint32_t a, b, c, flags; /* alignments; see below */
+};
+
+struct tuner {
+    struct {
+        shape of;
+        bool set;
+        cublasLtMatmulAlgo_t algorithm;
+    } recent[RECENT_SHAPES]; /* by hash of the shape */
+    sr_choices *known;       /* key -> cublasLtMatmulAlgo_t */
+    cudaStream_t stream;
+    cudaEvent_t start, stop;
+    bool warned;
+};
+
+/* ---- where choices are kept ------------------------------------------------------------------ */
+
+/* "cublaslt-130100-nvidia_h100_80gb_hbm3-132": for this library and this GPU. */
+static void file_name(char *name, size_t size, const lt_functions *lt, const cudaDeviceProp *p) {
+    int n = snprintf(name, size, "cublaslt-%zu-%s-%d", lt->GetVersion(), p->name,
+                     p->multiProcessorCount);
+    for (int i = 0; i < n && i < (int)size; i++)
+        name[i] = isalnum((unsigned char)name[i]) || name[i] == '-'
+                      ? (char)tolower((unsigned char)name[i])
+                      : '_';
+}
+
+sr_status tuner_new(tuner **out, const lt_functions *lt, int device) {
+    cudaDeviceProp p;
+    char name[320], *path = nullptr;
+    tuner *t = nullptr;
+    SR_TRY(cuda_check(cudaGetDeviceProperties(&p, device), "cannot query the device"));
+    SR_TRY(sr_new(&t, 1));
+    file_name(name, sizeof name, lt, &p);
+    sr_status st = sr_cache_path(&path, name);
+    if (st == SR_OK) st = sr_choices_open(&t->known, path, sizeof(cublasLtMatmulAlgo_t));
+    sr_free(path);
+    if (st == SR_OK)
+        st = cuda_check(cudaStreamCreateWithFlags(&t->stream, cudaStreamNonBlocking),
+                        "cannot create a stream");
+    if (st == SR_OK) st = cuda_check(cudaEventCreate(&t->start), "cannot create an event");
+    if (st == SR_OK) st = cuda_check(cudaEventCreate(&t->stop), "cannot create an event");
+    if (st != SR_OK) {
+        tuner_free(t);
+        t = nullptr;
+    }
+    *out = t;
+    return st;
+}
+
+void tuner_free(tuner *t) {
+    if (t == nullptr) return;
+    sr_choices_close(t->known);
+    if (t->stream != nullptr) cudaStreamDestroy(t->stream);
+    if (t->start != nullptr) cudaEventDestroy(t->start);
+    if (t->stop != nullptr) cudaEventDestroy(t->stop);
+    sr_free(t);
+}
+
+static void keep(tuner *t, const char *key, const cublasLtMatmulAlgo_t *algorithm) {
+    if (sr_choices_add(t->known, key, algorithm) == SR_OK || t->warned) return;
+    t->warned = true;
+    sr_log(SR_LOG_WARN, "%s; a resumed run may choose other matrix products and not be bit-exact",
+           sr_message());
+}
+
+/* ---- shapes ---------------------------------------------------------------------------------- */
+
+/* Sizes of one class share an algorithm. */
+static int64_t class_of(int64_t size) {
+    int64_t step = size <= 128 ? 16 : size <= 2048 ? 128 : 512;
+    return (size + step - 1) / step * step;
+}
+
+/* The alignment that a matrix has for sure: 16, 8, 4 or 2 bytes. */
+static uint32_t alignment(const lt_matrix *m) {
+    uintptr_t all =
+        (uintptr_t)m->data | (uintptr_t)m->ld * m->element | (uintptr_t)m->step * m->element | 16u;
+    return (uint32_t)(all & (~all + 1));
+}
+
+enum { BF16 = 1, WIDE_C = 2, TF32 = 4, TA = 8, TB = 16, ADD = 32, BIAS = 64, SCALED = 128 };
+
+static shape shape_of(const lt_product *p) {
+    shape s;
+    memset(&s, 0, sizeof s);
+    s.m = class_of(p->m);
+    s.n = class_of(p->n);
+    s.k = class_of(p->k);
+    s.count = p->count;
+    s.a = alignment(&p->a);
+    s.b = alignment(&p->b);
+    s.c = alignment(&p->c);
+    s.flags =
+        (uint32_t)((p->a.type == CUDA_R_16BF ? BF16 : 0) | (p->c.type == CUDA_R_32F ? WIDE_C : 0) |
+                   (p->tf32 ? TF32 : 0) | (p->a.transposed ? TA : 0) | (p->b.transposed ? TB : 0) |
+                   (p->add ? ADD : 0) | (p->bias != nullptr ? BIAS : 0) |
+                   (p->alpha_at != nullptr ? SCALED : 0));
+    return s;
+}
+
+static size_t place_of(const shape *s) {
+    uint64_t words[sizeof(shape) / 8], hash = 0;
+    memcpy(words, s, sizeof words);
+    for (uint64_t word : words) hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
+    return (size_t)(hash >> 32) % RECENT_SHAPES;
+}
+
+/* "bf16 f32 NT 1024 4096 24576 x1 a16.16.16 add" */
+static void key_of(char key[SR_CHOICE_KEY], const shape *s) {
+    unsigned f = s->flags;
+    snprintf(key, SR_CHOICE_KEY, "%s %s %c%c %lld %lld %lld x%lld a%u.%u.%u%s%s%s",
+             f & TF32   ? "tf32"
+             : f & BF16 ? "bf16"
+                        : "f32",
+             f & WIDE_C ? "f32" : "bf16", f & TA ? 'T' : 'N', f & TB ? 'T' : 'N', (long long)s->m,
+             (long long)s->n, (long long)s->k, (long long)s->count, s->a, s->b, s->c,
+             f & ADD ? " add" : "", f & BIAS ? " bias" : "", f & SCALED ? " scaled" : "");
+}
+
+/* ---- choosing -------------------------------------------------------------------------------- */
+
+static cublasStatus_t prefer(const lt_functions *lt, cublasLtMatmulPreferenceOpaque_t *preference,
+                             const lt_product *p) {
+    uint64_t workspace = LT_WORKSPACE;
+    uint32_t a = alignment(&p->a), b = alignment(&p->b), c = alignment(&p->c);
+    const struct {
+        cublasLtMatmulPreferenceAttributes_t attribute;
+        const void *value;
+        size_t size;
+    } list[] = {{CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace},
+                {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &a, sizeof a},
+                {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &b, sizeof b},
+                {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &c, sizeof c},
+                {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &c, sizeof c}};
+    cublasStatus_t st = lt->MatmulPreferenceInit_internal(preference, sizeof *preference);
+    for (size_t i = 0; i < sizeof list / sizeof *list && st == CUBLAS_STATUS_SUCCESS; i++)
+        st = lt->MatmulPreferenceSetAttribute(preference, list[i].attribute, list[i].value,
+                                              list[i].size);
+    return st;
+}
+
+static sr_status suggest(cublasLtMatmulHeuristicResult_t *found, int *count, const products *p,
+                         const lt_call *call, const char *op) {
+    cublasLtMatmulPreferenceOpaque_t preference;
+    lt_call *d = const_cast<lt_call *>(call);
+    *count = 0;
+    cublasStatus_t st = prefer(p->lt, &preference, &call->product);
+    if (st == CUBLAS_STATUS_SUCCESS)
+        st = p->lt->MatmulAlgoGetHeuristic(p->handle, &d->operation, &d->a, &d->b, &d->c, &d->c,
+                                           &preference, CANDIDATES, found, count);
+    SR_TRY(lt_check(p->lt, st, op));
+    const lt_product *l = &call->product;
+    if (*count > 0) return SR_OK;
+    return sr_fail(SR_EDEVICE, "%s: cuBLASLt has no product of shape (%lld, %lld, %lld)", op,
+                   (long long)l->n, (long long)l->m, (long long)l->k);
+}
+
+/* The best of a few times in milliseconds; infinite if it does not run. */
+static float time_of(const products *p, const lt_call *call, const cublasLtMatmulAlgo_t *algorithm,
+                     void *c) {
+    tuner *t = p->tuner;
+    float best = INFINITY;
+    for (int i = 0; i <= REPEATS; i++) {
+        float ms;
+        if (cudaEventRecord(t->start, t->stream) != cudaSuccess ||
+            lt_run(p, call, algorithm, c, t->stream) != CUBLAS_STATUS_SUCCESS ||
+            cudaEventRecord(t->stop, t->stream) != cudaSuccess ||
+            cudaEventSynchronize(t->stop) != cudaSuccess ||
+            cudaEventElapsedTime(&ms, t->start, t->stop) != cudaSuccess)
+            break;
+        if (i > 0 && ms < best) best = ms; /* the first loads the kernel */
+    }
+    cudaGetLastError();
+    return best;
+}
+
+/* Memory for the workspace of a timing, and the C behind it; NULL when there is none to spare. */
+static char *spare(const lt_product *p) {
+    void *data = nullptr;
+    size_t c = (size_t)p->c.ld * (size_t)p->c.cols + (size_t)((p->count - 1) * p->c.step);
+    if (cudaMalloc(&data, LT_WORKSPACE + c * p->c.element) == cudaSuccess) return (char *)data;
+    cudaGetLastError();
+    return nullptr;
+}
+
+static int fastest(const products *of, const lt_call *call,
+                   const cublasLtMatmulHeuristicResult_t *found, int count) {
+    char *room = spare(&call->product), *c = room + LT_WORKSPACE;
+    products own = *of, *p = &own; /* queued products use the workspace of the device */
+    int best = 0;
+    own.workspace = room;
+    float time = INFINITY;
+    for (int i = 0; i < count && room != nullptr; i++) {
+        float ms = time_of(p, call, &found[i].algo, c);
+        if (ms < time * 0.98f) { /* a tie goes to cuBLASLt's order */
+            best = i;
+            time = ms;
+        }
+    }
+    cudaFree(room);
+    return best;
+}
+
+/* The stored choice for a shape, or one that is made and stored now. */
+static sr_status choose(cublasLtMatmulAlgo_t *out, products *p, cuda_host *h, const lt_call *call,
+                        const shape *s, const char *op) {
+    char key[SR_CHOICE_KEY];
+    cublasLtMatmulHeuristicResult_t found[CANDIDATES];
+    int count;
+    key_of(key, s);
+    const void *known = sr_choices_find(p->tuner->known, key);
+    if (known == nullptr) {
+        SR_TRY(suggest(found, &count, p, call, op));
+        if (!h->capturing) /* other work would disturb the timing */
+            SR_TRY(cuda_failed_later(h, cudaStreamSynchronize(h->stream)));
+        int best = fastest(p, call, found, count);
+        *out = found[best].algo;
+        keep(p->tuner, key, out);
+        known = sr_choices_find(p->tuner->known, key); /* another process may have been first */
+    }
+    if (known != nullptr) memcpy(out, known, sizeof *out);
+    return SR_OK;
+}
+
+sr_status tuner_choose(cublasLtMatmulAlgo_t *out, products *p, cuda_host *h, const lt_call *call,
+                       const char *op) {
+    shape s = shape_of(&call->product);
+    auto *recent = &p->tuner->recent[place_of(&s)];
+    if (!recent->set || memcmp(&recent->of, &s, sizeof s) != 0) {
+        SR_TRY(choose(&recent->algorithm, p, h, call, &s, op));
+        recent->of = s;
+        recent->set = true;
+    }
+    *out = recent->algorithm;
+    return SR_OK;
+}
+
+sr_status tuner_first(cublasLtMatmulAlgo_t *out, products *p, const lt_call *call, const char *op) {
+    cublasLtMatmulHeuristicResult_t found[CANDIDATES];
+    int count;
+    SR_TRY(suggest(found, &count, p, call, op));
+    *out = found[0].algo;
+    return SR_OK;
+}

@@ -1,0 +1,67 @@
+/* tune_cuda.h - products as cuBLASLt takes them, and which of its algorithms each takes. */
+#ifndef SR_CUDA_TUNE_CUDA_H
+#define SR_CUDA_TUNE_CUDA_H
+
+#include "kernels/cuda/gpu_cuda.h"
+#include "kernels/cuda/lt_cuda.h"
+
+enum { LT_WORKSPACE = 32 << 20 };
+
+struct tuner;
+
+/* The products of a device. */
+struct products {
+    const lt_functions *lt;
+    cublasLtHandle_t handle;
+    void *workspace;  /* LT_WORKSPACE bytes */
+    float *constants; /* 0 and 1, in device memory */
+    tuner *tuner;
+};
+
+/* A column-major matrix, or the transpose of one. */
+struct lt_matrix {
+    const void *data;
+    cudaDataType_t type;
+    size_t element; /* bytes */
+    int64_t rows, cols, ld, step;
+    bool transposed;
+};
+
+/* c (m, n) = alpha op(a) (m, k) op(b) (k, n) + c if `add` + bias (m), column-major. */
+struct lt_product {
+    lt_matrix a, b, c;
+    int64_t m, n, k, count;
+    const void *bias;
+    const float *alpha_at;
+    float alpha;
+    bool add, tf32;
+};
+
+/* The descriptors of a product. */
+struct lt_call {
+    lt_product product;
+    cublasLtMatmulDescOpaque_t operation;
+    cublasLtMatrixLayoutOpaque_t a, b, c;
+};
+
+sr_status lt_check(const lt_functions *lt, cublasStatus_t status, const char *op);
+sr_status lt_prepare(lt_call *call, const products *p, const lt_product *product, const char *op);
+
+/* Queues a product whose C is at `c` on a stream. */
+cublasStatus_t lt_run(const products *p, const lt_call *call, const cublasLtMatmulAlgo_t *algorithm,
+                      const void *c, cudaStream_t stream);
+
+/* Choices are kept in the user's cache directory, for the GPU and the version of cuBLASLt. */
+sr_status tuner_new(tuner **out, const lt_functions *lt, int device);
+void tuner_free(tuner *t); /* may be NULL */
+
+/* The algorithm for a product: the one chosen before for such shapes, else the fastest of those
+ * that cuBLASLt suggests, which is timed now and kept. */
+sr_status tuner_choose(cublasLtMatmulAlgo_t *out, products *p, cuda_host *h, const lt_call *call,
+                       const char *op);
+
+/* The algorithm that cuBLASLt suggests first for exactly this product, where the one that was
+ * chosen for its class does not take it. */
+sr_status tuner_first(cublasLtMatmulAlgo_t *out, products *p, const lt_call *call, const char *op);
+
+#endif
