@@ -21,6 +21,7 @@ VERSION  = 0.1.0
 PACKAGES      = gcc g++ make pkg-config liblua5.4-dev lua-argparse lua-busted libyaml-dev libutf8proc-dev \
                 libjansson-dev libxxhash-dev zlib1g-dev
 TEST_PACKAGES = strace e2fsprogs
+DEMO_PACKAGES = wordnet-base
 LINT_PACKAGES = clang-format clang-tidy lua-check
 
 # ---- flags -------------------------------------------------------------------------------------------
@@ -208,6 +209,7 @@ bench: all ## run all benchmarks in recipes/bench
 	@for f in recipes/bench/*.lua; do echo "== $$f"; $(BUILD)/seqrun $$f || exit 1; done
 
 demo: deps ## install dependencies, build, train a small BERT in two phases
+	@sh .make/deps.sh $(DEMO_PACKAGES)
 	@$(MAKE) --no-print-directory $(jobs) all
 	@sh recipes/demo.sh $(BUILD)/seqrun
 

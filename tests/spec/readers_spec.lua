@@ -365,3 +365,40 @@ describe("the recipe for labelled files", function()
     assert.matches("exists; choose another file with out=, or set overwrite=true", message)
   end)
 end)
+
+describe("the recipe for WordNet", function()
+  it("writes definitions with their domains, each on the same side for ever", function()
+    local lines = { "  1 This software and database is being provided to you", "00000001 03 n 01 entity 0 000 | all  " }
+    for i = 1, 60 do
+      local domain = ({ 5, 13, 18 })[i % 3 + 1]
+      lines[#lines + 1] = ("%08d %02d n 01 word 0 001 @ 00000001 n 0000 | thing %d  ; \"so it is used\"  "):format(i,
+        domain, i)
+    end
+    for _, domain in ipairs { 5, 13 } do
+      lines[#lines + 1] = ("00000099 %02d n 01 word 0 000 | in two domains"):format(domain)
+    end
+    local folder = lab.folder .. "/wordnet"
+    assert(sys.make_dirs(folder))
+    put("wordnet/data.noun", table.concat(lines, "\n") .. "\n")
+    local function go(...)
+      local words = { "recipes/data/wordnet.lua", "folder=" .. folder, "--out", folder, "dev=0.3", ... }
+      assert.equal(0, (program.run(words)))
+      local sides, count = {}, 0
+      for _, side in ipairs { "train", "dev" } do
+        local set = read { task = "none", files = folder .. "/" .. side .. ".tsv", columns = { text = "definition" } }
+        for _, text in ipairs(column(set, "text")) do
+          assert.matches("^thing %d+$", text)
+          sides[text], count = side, count + 1
+        end
+      end
+      return sides, count
+    end
+    local some, few = go("domains=[animal, food]", "per_domain=15")
+    local all, many = go()
+    assert.same({ 30, 60 }, { few, many })
+    for text, side in pairs(some) do assert.equal(side, all[text]) end
+    local code, _, message = program.run { "recipes/data/wordnet.lua", "folder=" .. folder .. "/none" }
+    assert.equal(3, code)
+    assert.matches("data.noun is missing; install it %(apt%-get install wordnet%-base%), or set folder", message)
+  end)
+end)
