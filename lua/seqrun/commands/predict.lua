@@ -21,7 +21,7 @@ function command.define(cmd)
     :choices { "lines", "tsv", "csv", "jsonl" }
   cmd:flag("--pair", "lines are pairs: TEXT<TAB>PAIR; as --format tsv")
   cmd:flag("--text", "repeat the input in the output")
-  cmd:option("--stride", "question answering: tokens that windows of a long context share"):argname("N")
+  cmd:option("--stride", "question answering: tokens between the starts of windows of a long context"):argname("N")
     :convert(number):default("128")
   cmd:option("--null-threshold", "question answering: answer nothing if the null score exceeds the best by this")
     :argname("X"):convert(number):default("0")

@@ -125,8 +125,9 @@ end
 
 ---The losses of a micro-batch, one for each head that has a target.
 ---@param batch seqrun.Batch
+---@param see? fun(head: seqrun.Head, hidden: seqrun.States, target: seqrun.Target) called for each of these heads
 ---@return seqrun.Losses
-function Bert:losses(batch)
+function Bert:losses(batch, see)
   check_targets(self, batch)
   local all, hidden = losses.new(), self.encoder:states(batch)
   for _, head in ipairs(self.heads) do
@@ -135,6 +136,7 @@ function Bert:losses(batch)
       local loss = head:loss(hidden, target, batch)
       loss.count = loss.count or count_of(target)
       all:add(head.name, loss)
+      if see then see(head, hidden, target) end
     end
   end
   return all

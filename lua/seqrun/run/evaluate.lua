@@ -1,5 +1,7 @@
--- evaluate.lua - scores a model on held-out data: the mean of each loss over its items, and baselines.
+-- evaluate.lua - scores a model on held-out data: the mean of each loss over its items, baselines, and the metrics of
+-- what its heads predict.
 
+local scoring = require("seqrun.scoring")
 local sys = require("seqrun.core.sys")
 local tally = require("seqrun.run.tally")
 local tensor = require("seqrun.tensor")
@@ -23,7 +25,9 @@ end
 local function score(self, model, batch, baselines)
   local scope <close> = tensor.scope()
   local no_grad <close> = tensor.no_grad()
-  local losses = model:losses(batch)
+  local losses = model:losses(batch, self.scoring and function(head, hidden, target)
+    self.scoring:take(head, hidden, target, batch)
+  end)
   add_baselines(baselines, batch, losses)
   self.tally:take(self.sums, losses, self.seen, true)
   self.masked = self.masked + (batch.masked or 0)
@@ -52,8 +56,9 @@ end
 ---  at; updates: the maximum number, 0 for all
 ---@return table|nil line metrics by name, and the masked tokens; nil if interrupted by a signal
 ---@return seqrun.Shown[]? order in which to print them
+---@return seqrun.Scoring? scoring all predictions; nil if no head predicts
 function evaluate.run(model, loader, options)
-  local self = { tally = tally.new(), sums = {}, masked = 0 }
+  local self = { tally = tally.new(), sums = {}, masked = 0, scoring = scoring.new(model, loader) }
   local training = model.training
   model.training = false
   loader:seek(options.from)
@@ -62,7 +67,8 @@ function evaluate.run(model, loader, options)
   if not whole then return nil end
   local line = { masked = self.masked }
   self.tally:metrics(self.sums, line)
-  return line, self.tally.order
+  if self.scoring then self.scoring:finish(line, self.tally.order) end
+  return line, self.tally.order, self.scoring
 end
 
 return evaluate

@@ -80,6 +80,17 @@ local function compared(line, name, baselines)
   return ""
 end
 
+---The metrics of what a head predicts: ", f1 0.812, matthews 0.604".
+local function scored(line, shown)
+  local parts = {}
+  for _, name in ipairs(shown.scores or {}) do
+    local value = line[(shown.prefix or "") .. name]
+    local twice = name == "accuracy" and line[shown.name .. "_accuracy"]
+    if value and not twice then parts[#parts + 1] = (", %s %.3f"):format(name:gsub("_", " "), value) end
+  end
+  return table.concat(parts)
+end
+
 ---The losses on held-out data, each with the baseline on the same items.
 ---@param line table of metrics
 ---@param order seqrun.Shown[]
@@ -91,7 +102,8 @@ function summary.scores(line, order, baselines)
     local loss, accuracy = line[shown.name .. "_loss"], line[shown.name .. "_accuracy"]
     if loss then
       local score = ("%s loss %.3f%s"):format(shown.name, loss, compared(line, shown.name, baselines))
-      lines[#lines + 1] = score .. (accuracy and (", accuracy %.3f"):format(accuracy) or "")
+      if accuracy then score = score .. (", accuracy %.3f"):format(accuracy) end
+      lines[#lines + 1] = score .. scored(line, shown)
     end
   end
   return lines

@@ -80,11 +80,11 @@ function Sentences:next()
     end
     local sentence, message, code = read_sentence(self)
     if not sentence then return nil, message, code end
-    if sentence.line then return sentence end
-    if not self.any and not self.rows then
-      return nil, ("%s: the file has no words"):format(sentence.file), "data"
+    if sentence.line then
+      self.any = true
+      return sentence
     end
-    self.any = true
+    if not self.any then return nil, ("%s: the file has no words"):format(sentence.file), "data" end
   end
 end
 

@@ -1,6 +1,6 @@
 -- squad.lua - {"answer": "in 1815", "score": 9.1, "null_score": 2.3, "first": 10, "last": 17}
 --
--- A context longer than the model is read in windows that overlap by `stride` tokens.  The answer is the span with the
+-- A context longer than the model is read in windows that start `stride` tokens after each other.  The answer is the span with the
 -- largest sum of logits over all windows; it is empty if the null score, of [CLS], exceeds that by `null_threshold`.
 -- first and last count code points of the context from 0, last excluded.
 
@@ -17,7 +17,7 @@ function squad.sequences(item, t)
   local context, places = t.tokenizer.core:ids(item.context, true)
   item.places = places
   local room = t.max_len - #question - 3
-  local step = room - math.min(t.stride or 128, room // 2)
+  local step = math.min(t.stride or 128, room)
   local list, first = {}, 1
   repeat
     local last = math.min(#context, first + room - 1)

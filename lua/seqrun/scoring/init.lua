@@ -1,0 +1,96 @@
+-- scoring - what heads predict during an evaluation, and the metrics of that.
+--
+-- A head of a task is scored by its kind.  Another head may have predict(self, hidden, target, batch), which returns
+-- a value for each item, and score(self, predictions, labels), which returns { metric = number }.
+
+local kinds = {}
+for _, name in ipairs { "classify", "regress", "multilabel", "choice", "tokens", "squad" } do
+  kinds[name] = require("seqrun.scoring." .. name)
+end
+
+---A head with methods of its own.
+local own = { shown = {} }
+
+function own.take(found, head, hidden, target, batch)
+  local labels = target.labels:totable()
+  for i, guess in ipairs(head:predict(hidden, target, batch)) do
+    found[#found + 1] = { gold = labels[i], guess = guess }
+  end
+end
+
+function own.score(found, head)
+  local gold, guess = {}, {}
+  for i, item in ipairs(found) do gold[i], guess[i] = item.gold, item.guess end
+  return head:score(guess, gold), {}
+end
+
+local function kind_of(head)
+  if head.predict and head.score then return own end
+  return kinds[head.kind]
+end
+
+---@class seqrun.Scoring
+---@field heads { head: seqrun.Head, kind: table, items: table[], metrics?: table, details?: table }[]
+---@field loader seqrun.Loader
+local Scoring = {}
+Scoring.__index = Scoring
+
+---The scoring of a model; nil if no head of it predicts.
+---@param model table
+---@param loader seqrun.Loader of the examples
+---@return seqrun.Scoring|nil
+local function new(model, loader)
+  local self = setmetatable({ heads = {}, by_name = {}, loader = loader }, Scoring)
+  for _, head in ipairs(model.heads or {}) do
+    local kind = kind_of(head)
+    if kind then
+      local entry = { head = head, kind = kind, items = {} }
+      self.heads[#self.heads + 1], self.by_name[head.name] = entry, entry
+    end
+  end
+  return #self.heads > 0 and self or nil
+end
+
+---Takes the predictions of a head for a micro-batch.
+function Scoring:take(head, hidden, target, batch)
+  local entry = self.by_name[head.name]
+  if entry and (target.count == nil or target.count > 0) then
+    entry.kind.take(entry.items, head, hidden, target, batch, self.loader)
+  end
+end
+
+---Names of the metrics of a head: those of its kind in their order, then others by name.
+local function names_of(metrics, shown)
+  local names, known = {}, {}
+  for _, name in ipairs(shown) do
+    known[name] = true
+    if metrics[name] then names[#names + 1] = name end
+  end
+  local others = {}
+  for name in pairs(metrics) do
+    if not known[name] then others[#others + 1] = name end
+  end
+  table.sort(others)
+  return table.move(others, 1, #others, #names + 1, names)
+end
+
+---Adds the metrics of all predictions to a line, and their names to what is shown of each loss.  With several heads,
+---metrics have the name of the head in front.
+---@param line table
+---@param order seqrun.Shown[]
+function Scoring:finish(line, order)
+  for _, entry in ipairs(self.heads) do
+    if next(entry.items) then
+      entry.metrics, entry.details = entry.kind.score(entry.items, entry.head, self.loader)
+      local prefix = #self.heads > 1 and entry.head.name .. "_" or ""
+      for name, value in pairs(entry.metrics) do line[prefix .. name] = value end
+      for _, shown in ipairs(order) do
+        if shown.name == entry.head.name then
+          shown.prefix, shown.scores = prefix, names_of(entry.metrics, entry.kind.shown)
+        end
+      end
+    end
+  end
+end
+
+return { new = new }

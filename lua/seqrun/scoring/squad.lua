@@ -1,0 +1,93 @@
+-- squad.lua - answers to questions: exact match and F1 of the best span over the windows of each context.
+--
+-- Columns of the data set: `source` (the question), `chars` (bytes of each token in the context), `text` (the context) and
+-- `answers` (a JSON list).  If a question of the data set has no answer, a prediction may be empty as well.
+
+local decode = require("seqrun.predict.decode")
+local failure = require("seqrun.failure")
+local items = require("seqrun.scoring.items")
+local json = require("seqrun.core.json")
+local scores = require("seqrun.scores")
+
+local squad = { shown = { "exact_match", "f1" } }
+
+---Tokens of an answer, at most.
+local LONGEST = 30
+
+local function column(loader, name, example) return failure.must(loader.data:column(name, example)) end
+
+---First and last byte of each token of A, then B; {-1, -1} for tokens of the question.
+local function places_of(loader, example)
+  local flat, places = column(loader, "chars", example), {}
+  for i = 1, #flat, 2 do places[#places + 1] = { flat[i], flat[i + 1] } end
+  return places
+end
+
+---The token at a position of the sequence, from 1 over A and B; nil for [CLS] and [SEP].
+local function token_at(position, in_a)
+  if position < 1 or position == in_a + 1 then return nil end
+  return position <= in_a and position or position - 1
+end
+
+---The best span of a window as bytes of its context, with its score.
+local function best_of(logits, places)
+  local in_a = 0
+  while places[in_a + 1] and places[in_a + 1][1] < 0 do in_a = in_a + 1 end
+  local function in_context(i)
+    local token = token_at(i - 1, in_a)
+    return token ~= nil and places[token] ~= nil and places[token][1] >= 0
+  end
+  local span = decode.span(logits[1], logits[2], in_context, LONGEST)
+  if not span then return nil end
+  return {
+    score = span.score, first = places[token_at(span.first - 1, in_a)][1],
+    last = places[token_at(span.last - 1, in_a)][2],
+  }
+end
+
+function squad.take(found, head, hidden, target, batch, loader)
+  local uids = items.uids(target, batch)
+  for i, logits in ipairs(items.logits(head, hidden, target, batch)) do
+    local origin = loader:origin(uids[i])
+    local question = found[origin.source] or { example = origin.example, uid = uids[i], null = math.huge }
+    found[origin.source] = question
+    local span = best_of(logits, places_of(loader, origin.example))
+    question.null = math.min(question.null, logits[1][1] + logits[2][1])
+    if span and (not question.best or span.score > question.best.score) then
+      span.example, question.best = origin.example, span
+    end
+  end
+end
+
+local function answer_of(question, loader, may_be_empty)
+  local best = question.best
+  if not best or may_be_empty and question.null > best.score then return "" end
+  return column(loader, "text", best.example):sub(best.first + 1, best.last)
+end
+
+---Questions in the order of their numbers; the keys of `found` become 1, 2, ...
+local function in_order(found)
+  local numbers, list = {}, {}
+  for number in pairs(found) do numbers[#numbers + 1] = number end
+  table.sort(numbers)
+  for i, number in ipairs(numbers) do list[i] = found[number] end
+  for _, number in ipairs(numbers) do found[number] = nil end
+  return table.move(list, 1, #list, 1, found)
+end
+
+function squad.score(found, _, loader)
+  local gold, guess, may_be_empty = {}, {}, false
+  for i, question in ipairs(in_order(found)) do
+    gold[i] = json.decode(column(loader, "answers", question.example))
+    may_be_empty = may_be_empty or #gold[i] == 0
+  end
+  for i, question in ipairs(found) do
+    guess[i] = answer_of(question, loader, may_be_empty)
+    local exact, f1 = scores.answer(guess[i], gold[i])
+    question.gold, question.guess, question.wrong, question.error = gold[i], guess[i], exact < 1, 1 - f1
+  end
+  local result = scores.squad(guess, gold)
+  return { exact_match = result.exact_match, f1 = result.f1 }, { answers = result }
+end
+
+return squad

@@ -1,0 +1,181 @@
+-- Metrics of an evaluation are those of the predictions for each text alone, however sequences are packed.
+
+local evaluate = require("seqrun.run.evaluate")
+local json = require("seqrun.core.json")
+local program = require("tests.support.program")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+local task_model = require("tests.support.task_model")
+
+local heads, scores = sr.nn.heads, sr.scores
+local WORDS = task_model.words()
+
+local function text(n, seed)
+  local words = {}
+  for i = 1, n do words[i] = WORDS[(i * 7 + seed * 13 + i * i) % #WORDS + 1] end
+  return table.concat(words, " ")
+end
+
+describe("an evaluation", function()
+  local dir
+  before_each(function() dir = program.folder() end)
+  after_each(function() sys.remove(dir) end)
+
+  ---The data set of some records, as JSON lines or a given file.
+  local function read(task, records, options)
+    local lines = {}
+    for i, record in ipairs(records) do lines[i] = json.encode(record) end
+    local given = {
+      task = task, files = { program.write(dir, "data.jsonl", table.concat(lines, "\n") .. "\n") },
+      out = dir .. "/data.sqr", vocab = task_model.VOCAB, columns = { text = "text", label = "label" },
+    }
+    for key, value in pairs(options or {}) do given[key] = value end
+    sr.must(sr.data.read(given))
+    return sr.must(sr.data.open(dir .. "/data.sqr", { held = 0 }))
+  end
+
+  local function metrics(bert, options)
+    options.max_len, options.epochs, options.prefetch = 64, not options.order and 1 or nil, 0
+    local loader <close> = sr.must(sr.data.loader(options))
+    local line, order, scoring = evaluate.run(bert, loader, { from = loader:cursor(), updates = 0 })
+    return line, order, scoring
+  end
+
+  local function predictor(bert)
+    return sr.predict.new(bert, { tokenizer = task_model.tokenizer(), max_len = 64 })
+  end
+
+  it("of classes has accuracy, F1 and Matthews", function()
+    local names, records, gold, guess = { "no", "yes" }, {}, {}, {}
+    local bert = task_model.new(heads.classify { labels = names })
+    for i = 1, 30 do records[i] = { text = text(i % 9 + 1, i), label = names[i * i % 5 % 2 + 1] } end
+    local corpus = read("classify", records, { labels = names })
+    for i, result in ipairs((function()
+      local list = {}
+      for result in predictor(bert):each(records) do list[#list + 1] = result end
+      return list
+    end)()) do
+      gold[i], guess[i] = records[i].label == "yes" and 1 or 0, result.label == "yes" and 1 or 0
+    end
+    for _, arrange in ipairs { "packed", "padded", "single" } do
+      local options = { data = corpus, sequences = 7, by = "sequences", targets = { "label" }, arrange = arrange }
+      local line, order, scoring = metrics(bert, options)
+      assert.near(scores.accuracy(gold, guess), line.accuracy, 1e-12)
+      assert.near(scores.f1(gold, guess), line.f1, 1e-12)
+      assert.near(scores.f1(gold, guess, "macro"), line.f1_macro, 1e-12)
+      assert.near(scores.matthews(gold, guess), line.matthews, 1e-12)
+      assert.near(line.label_accuracy, line.accuracy, 1e-12)
+      assert.same({ "accuracy", "f1", "matthews", "f1_macro" }, order[1].scores)
+      assert.equal(30, scoring.heads[1].details.confusion.total)
+    end
+  end)
+
+  it("of values has Pearson and Spearman", function()
+    local records, gold, guess = {}, {}, {}
+    local bert = task_model.new(heads.regress { outputs = 1 })
+    for i = 1, 20 do
+      records[i] = { text = text(i % 9 + 1, i), label = i * 7 % 11 / 2 }
+      gold[i], guess[i] = records[i].label, predictor(bert):one({ text = records[i].text }).value
+    end
+    local line = metrics(bert, { data = read("regress", records), sequences = 6, targets = { "label" } })
+    assert.near(scores.pearson(gold, guess), line.pearson, 1e-4)
+    assert.near(scores.spearman(gold, guess), line.spearman, 1e-12)
+  end)
+
+  it("of sets of labels has F1 over all decisions", function()
+    local names, records, gold, guess = { "a", "b", "c" }, {}, {}, {}
+    local bert = task_model.new(heads.multilabel { labels = names })
+    for i = 1, 20 do
+      records[i] = { text = text(i % 9 + 1, i), label = { i % 2 == 0 and "a" or "b", i % 3 == 0 and "c" or nil } }
+      local has, result = {}, predictor(bert):one({ text = records[i].text })
+      for _, name in ipairs(records[i].label) do has[name] = true end
+      gold[i], guess[i] = {}, {}
+      for k, name in ipairs(names) do
+        gold[i][k], guess[i][k] = has[name] and 1 or 0, result.probabilities[name] >= 0.5 and 1 or 0
+      end
+    end
+    local line = metrics(bert, { data = read("multilabel", records, { labels = names }), sequences = 6,
+      targets = { "labels" } })
+    assert.near(scores.multilabel_f1(gold, guess), line.f1, 1e-12)
+    assert.near(scores.multilabel_f1(gold, guess, "macro"), line.f1_macro, 1e-12)
+    assert.near(scores.multilabel_accuracy(gold, guess), line.accuracy, 1e-12)
+  end)
+
+  it("of choices has the accuracy of questions", function()
+    local records, hits = {}, 0
+    local bert = task_model.new(heads.choice {})
+    for i = 1, 12 do
+      local item = { text = text(i % 5 + 1, i), choices = { text(2, i), text(4, i + 1), text(1, i + 2) } }
+      local right = predictor(bert):one(item).choice
+      local label = i % 3 == 0 and (right + 1) % 3 or right
+      hits = hits + (label == right and 1 or 0)
+      records[i] = { text = item.text, a = item.choices[1], b = item.choices[2], c = item.choices[3],
+        label = tostring(label) }
+    end
+    local corpus = read("choice", records, { columns = { text = "text", choices = { "a", "b", "c" }, label = "label" } })
+    local order = sr.data.groups(corpus, { groups = 5, epochs = 1 })
+    local line = metrics(bert, { data = corpus, order = order, targets = { "answer", "group" } })
+    assert.near(hits / 12, line.accuracy, 1e-12)
+  end)
+
+  it("of tags has F1 of spans", function()
+    local names, lines, gold, guess = { "O", "B-X", "I-X" }, {}, {}, {}
+    local bert = task_model.new(heads.tokens { labels = names })
+    for i = 1, 15 do
+      gold[i] = {}
+      for word in text(i % 9 + 1, i):gmatch("%S+") do
+        local tag = names[(i + #gold[i] * #gold[i]) % 3 + 1]
+        table.insert(gold[i], tag)
+        lines[#lines + 1] = word .. " " .. tag
+      end
+      lines[#lines + 1] = ""
+      guess[i] = predictor(bert):one(text(i % 9 + 1, i)).tags
+    end
+    local corpus = read("tokens", {}, {
+      files = { program.write(dir, "data.conll", table.concat(lines, "\n") .. "\n") }, labels = names, columns = {},
+    })
+    local line, _, scoring = metrics(bert, { data = corpus, sequences = 4, targets = { "tags" } })
+    local wanted = scores.spans(gold, guess)
+    assert.same({ wanted.f1, wanted.precision, wanted.recall }, { line.f1, line.precision, line.recall })
+    assert.equal(wanted.count, scoring.heads[1].details.spans.count)
+  end)
+
+  it("of answers has exact match and F1, over the windows of a context", function()
+    local bert, paragraphs, gold, guess = task_model.new(heads.squad {}), {}, {}, {}
+    local answer = sr.predict.new(bert, { tokenizer = task_model.tokenizer(), max_len = 64, stride = 10 })
+    for i = 1, 10 do
+      local context, question = text(i * 9, i), text(3, i)
+      local first = context:find(" ", 1, true) or 0
+      local right = i % 4 > 0 and { { text = context:sub(first + 1, first + 12), answer_start = first } } or {}
+      paragraphs[i] = {
+        context = context,
+        qas = { { id = "q" .. i, question = question, answers = json.array(right), is_impossible = #right == 0 } },
+      }
+      gold[i] = #right > 0 and { right[1].text } or {}
+      guess[i] = answer:one({ question = question, context = context }).answer
+    end
+    local file = json.encode { version = "v2.0", data = { { title = "t", paragraphs = paragraphs } } }
+    local corpus = read("squad", {}, { files = { program.write(dir, "dev.json", file) }, max_len = 64,
+      stride = 10, query = 32 })
+    local targets = { { name = "span", reads = "spans", outside = "cls" } }
+    local line, _, scoring = metrics(bert, { data = corpus, sequences = 4, targets = targets })
+    local wanted = scores.squad(guess, gold)
+    assert.near(wanted.exact_match, line.exact_match, 1e-12)
+    assert.equal(10, scoring.heads[1].details.answers.count)
+    for i, item in ipairs(scoring.heads[1].items) do assert.same({ i, guess[i] }, { i, item.guess }) end
+    assert.near(wanted.f1, line.f1, 1e-12)
+  end)
+
+  it("asks a user's head for its predictions and its score", function()
+    local records = {}
+    local bert = task_model.new(function(encoder)
+      local head = heads.classify { outputs = 2 }(encoder)
+      function head.predict(_, _, target) return target.labels:totable() end
+      function head.score(_, predictions, labels) return { sum = #predictions + #labels } end
+      return head
+    end)
+    for i = 1, 5 do records[i] = { text = text(i, i), label = i % 2 == 0 and "x" or "y" } end
+    local line, order = metrics(bert, { data = read("classify", records), sequences = 2, targets = { "label" } })
+    assert.same({ 10, { "sum" } }, { line.sum, order[1].scores })
+  end)
+end)
