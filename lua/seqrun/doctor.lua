@@ -3,7 +3,9 @@
 -- Every check is a function that returns whether it passed, one line of facts, and a command that helps if
 -- it failed.  A check that raises an error has failed.
 
+local devices = require("seqrun.devices")
 local sys = require("seqrun.core.sys")
+local tensor = require("seqrun.core.tensor")
 
 local doctor = {}
 
@@ -96,13 +98,34 @@ check("recipes", function()
     "make install, or run from a checkout"
 end)
 
-check("GPU", function()
+local function has_gpu()
   for _, name in ipairs(sys.list("/dev") or {}) do
-    if name:find("^nvidia%d+$") then
-      return true, "NVIDIA GPU found; this version trains on the CPU"
-    end
+    if name:find("^nvidia%d+$") or name == "dxg" then return true end
   end
-  return true, "none; training uses the CPU"
+  return false
+end
+
+---What is missing for training on a GPU; that is a failure only where there is a GPU.
+local function without_gpu(message)
+  local facts = message:gsub("^device 'cuda' is not available: ", "")
+  if not has_gpu() then return true, "none; training uses the CPU (" .. facts:gsub(";.*", "") .. ")" end
+  local command = "nvidia-smi; install or update the NVIDIA driver"
+  if not sys.build().cuda then command = "install CUDA 13, export CUDA_HOME=/usr/local/cuda, make" end
+  return false, "an NVIDIA GPU is there, but " .. facts, command
+end
+
+check("GPU", function()
+  local facts, message = tensor.describe("cuda")
+  if not facts then return without_gpu(message) end
+  local lines, usable = {}, 0
+  for i = 0, math.huge do
+    local name = i == 0 and "cuda" or "cuda:" .. i
+    facts = i == 0 and facts or tensor.describe(name)
+    if not facts then break end
+    lines[#lines + 1] = ("%s: %s%s"):format(name, devices.text(facts), facts.problem and ": " .. facts.problem or "")
+    if not facts.problem then usable = usable + 1 end
+  end
+  return usable > 0, table.concat(lines, "; "), "seqrun doctor --json"
 end)
 
 ---Runs all checks.

@@ -46,6 +46,22 @@ describe("the doctor", function()
     assert.matches("try: mend it", text, 1, true)
   end)
 
+  it("lists GPUs, and says why one cannot be used", function()
+    local program = require("tests.support.program")
+    local odd = require("tests.support.devices").plugin("odd")
+    local _, out = program.run({ "doctor" }, { before = ("SEQRUN_ODD=cuda SEQRUN_PLUGINS='%s'"):format(odd) })
+    assert.is_truthy(out:find("GPU              cuda: Odd 1000, odd_1, 1.5 GiB (0.0 GiB free); cuda:1: Odd 1000, odd_1, "
+      .. "1.5 GiB (0.0 GiB free): it has no memory", 1, true), out)
+  end)
+
+  it("names driver and CUDA version of a GPU", function()
+    assert.equal("NVIDIA H100, sm_90, 79.2 GiB (78.5 GiB free), driver 13.1, CUDA 13.0",
+      require("seqrun.devices").text {
+        model = "NVIDIA H100", arch = "sm_90", memory = 85040000000, free = 84290000000, driver = "13.1",
+        runtime = "13.0",
+      })
+  end)
+
   it("prints JSON on request, with exit code 0 or 1", function()
     local pipe = assert(io.popen((arg[-1] or "build/seqrun") .. " doctor --json"))
     local answer = assert(json.decode(pipe:read("a")))

@@ -169,7 +169,9 @@ describe("a run on a device that cannot be used", function()
     end
   end)
 
-  it("is not chosen by auto", function()
+  it("is chosen by auto only if it can be used", function()
+    local _, out = evaluate('sr.use("auto"), sr.device()', odd, "cuda")
+    assert.equal('nil "cuda"', (out:gsub("%s+", " "):gsub(" $", "")))
     local before = sr.device()
     sr.use("auto")
     local chosen = sr.device()
