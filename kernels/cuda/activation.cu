@@ -162,9 +162,10 @@ template <class T, int ACT, bool VECTOR> KERNEL(ACT_THREADS, 4) void act_back_ro
          row += (size_t)blocks_y() * ACT_WARPS) {
         size_t at = row * a.columns + column;
         read8<VECTOR>(d, a.dy, row * a.stride + column, left);
-        if (ACT != SR_ACT_NONE) read8<VECTOR>(kept, a.kept, at, left);
+        bool sloped = ACT != SR_ACT_NONE && a.kept;
+        if (sloped) read8<VECTOR>(kept, a.kept, at, left);
         for (int i = 0; i < EIGHT; i++) {
-            if (ACT != SR_ACT_NONE) d[i] *= act_slope<ACT>(a.act, kept[i]);
+            if (sloped) d[i] *= act_slope<ACT>(a.act, kept[i]);
             sum[i] += d[i];
         }
         if (a.dpre) write8<VECTOR>(a.dpre, at, d, left);
