@@ -16,6 +16,8 @@ function devices.late() assert(sr.plugin(devices.plugin("late"))) end
 
 ---Adds the devices that run the kernels of kernels/cuda, as far as they are built and usable.
 function devices.gpus()
+  local mutant = os.getenv("SEQRUN_TEST_SIMT") -- tests/mutate.sh
+  if mutant then assert(sr.plugin(mutant)) end
   local before = sr.device()
   for _, name in ipairs { "simt", "cuda" } do pcall(sr.use, name) end
   sr.use(before)
