@@ -101,6 +101,11 @@ template <class T> T *raw(global<T> p) {
 #endif
 }
 
+/* `count` elements of it from `from` on, and no others. */
+template <class T> global<T> part(global<T> p, size_t from, size_t count) {
+    return gpu_pointer(raw<T>(p + from), count);
+}
+
 /* The elements of a tensor, as an input or an output; NULL for NULL. */
 template <class T> global<const T> in(const sr_tensor *t) {
     if (t == nullptr) return nullptr;

@@ -133,7 +133,8 @@ sr_status order_keys(global<int32_t> *order, global<int32_t> *sorted, gpu *g,
     int64_t length = ((count + runs - 1) / runs + 31) / 32 * 32;
     runs = (count + length - 1) / length;
     SR_TRY(scratch(&room, g, SCRATCH_ORDER, (size_t)(4 * count + DIGITS * runs)));
-    for (int k = 0; k < 4; k++) two[k / 2][k % 2] = room + (size_t)(k * count);
+    for (int k = 0; k < 4; k++)
+        two[k / 2][k % 2] = part<int32_t>(room, (size_t)(k * count), (size_t)count);
     run_of_keys r = {keys, {}, stride, count, limit, length, (int)runs, 0};
     int passes = 0;
     for (int shift = 0; shift == 0 || limit >> shift > 0; shift += 8, passes++) {
