@@ -169,7 +169,7 @@ static void push_bytes(lua_State *L, const sr_tokens *k) {
     }
 }
 
-/* Tokenizes argument 2 and pushes its ids. */
+/* Tokenizes argument 2. */
 static const sr_tokens *encode(lua_State *L, bool offsets) {
     tokenizer_box *box = check_box(L, 1);
     size_t size;
@@ -178,7 +178,6 @@ static const sr_tokens *encode(lua_State *L, bool offsets) {
     k->want_spans = offsets;
     k->count = 0;
     lsr_check(L, sr_tokenize(k, box->t, text, size));
-    push_ids(L, k);
     return k;
 }
 
@@ -186,13 +185,36 @@ static const sr_tokens *encode(lua_State *L, bool offsets) {
 static int tokenizer_ids(lua_State *L) {
     bool offsets = lua_toboolean(L, 3);
     const sr_tokens *k = encode(L, offsets);
+    push_ids(L, k);
     if (offsets) push_spans(L, k);
     return 1 + offsets;
 }
 
+/* tokenizer:packed(text) -> ids as a string of u16 or u32, as data sets of its vocabulary have
+ * them; their number */
+static int tokenizer_packed(lua_State *L) {
+    const sr_tokens *k = encode(L, false);
+    lua_pushinteger(L, (lua_Integer)k->count);
+    if (sr_vocab_size(sr_tokenizer_vocab(check_box(L, 1)->t)) > UINT16_MAX + 1) {
+        lua_pushlstring(L, (const char *)k->ids, k->count * sizeof *k->ids);
+    } else {
+        luaL_Buffer b;
+        char *to = luaL_buffinitsize(L, &b, k->count * 2 + 1);
+        for (size_t i = 0; i < k->count; i++) {
+            uint16_t id = (uint16_t)k->ids[i];
+            memcpy(to + 2 * i, &id, 2);
+        }
+        luaL_pushresultsize(&b, k->count * 2);
+    }
+    lua_insert(L, -2);
+    return 2;
+}
+
 /* tokenizer:places(text) -> ids, { first, last, first, last, ... } in bytes */
 static int tokenizer_places(lua_State *L) {
-    push_bytes(L, encode(L, true));
+    const sr_tokens *k = encode(L, true);
+    push_ids(L, k);
+    push_bytes(L, k);
     return 2;
 }
 
@@ -279,11 +301,8 @@ static const luaL_Reg vocab_methods[] = {
 };
 
 static const luaL_Reg tokenizer_methods[] = {
-    {"ids", tokenizer_ids},
-    {"places", tokenizer_places},
-    {"vocab", tokenizer_vocab},
-    {"counts", tokenizer_counts},
-    {NULL, NULL},
+    {"ids", tokenizer_ids},     {"places", tokenizer_places}, {"packed", tokenizer_packed},
+    {"vocab", tokenizer_vocab}, {"counts", tokenizer_counts}, {NULL, NULL},
 };
 
 static const luaL_Reg functions[] = {

@@ -73,12 +73,14 @@ typedef struct values {
     lua_Integer least, most; /* of integers */
     const char *name;        /* for messages */
     lua_Integer example;
+    bool each; /* one value per example, from `example` on */
 } values;
 
 static int bad_value(lua_State *L, int value, const values *v, lua_Integer i, const char *wanted) {
     const char *given = luaL_tolstring(L, value, NULL);
-    return lsr_error(L, "data.write: example %I: value %I of '%s' is %s; %s", v->example, i,
-                     v->name, given, wanted);
+    lua_Integer example = v->each ? v->example + i - 1 : v->example;
+    return lsr_error(L, "data.write: example %I: value %I of '%s' is %s; %s", example,
+                     v->each ? 1 : i, v->name, given, wanted);
 }
 
 static void integer_range(lua_State *L, values *v) {
@@ -121,13 +123,15 @@ static void read_value(lua_State *L, void *out, const values *v, lua_Integer i) 
     memcpy(out, &x, sr_column_size(v->type));
 }
 
-/* writer:values(column, list, name, example [, most]) -> true | nil, message, code: numbers, each
- * checked against the type of the column */
+/* writer:values(column, list, name, example [, most [, each]]) -> true | nil, message, code:
+ * numbers, each checked against the type of the column; `each`: one for each example from this one
+ * on */
 static int writer_values(lua_State *L) {
     sr_shard_writer *w = check_writer(L);
     values v = {.column = (int)lsr_checkrange(L, 2, 0, SR_SHARD_COLUMNS),
                 .name = luaL_checkstring(L, 4),
-                .example = luaL_checkinteger(L, 5)};
+                .example = luaL_checkinteger(L, 5),
+                .each = lua_toboolean(L, 7)};
     v.type = sr_shard_type(w, v.column);
     integer_range(L, &v);
     if (!lua_istable(L, 3)) lsr_typeerror(L, 3, "list");

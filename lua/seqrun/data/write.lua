@@ -22,8 +22,9 @@ local sys = require("seqrun.core.sys")
 ---@class seqrun.WriteOptions
 ---@field out string the .sqr file
 ---@field vocab string|seqrun.core.text.vocab
----@field examples table|fun(): table?, string?, string? a list or an iterator of { a = ids, b = ids, NAME = value };
----an iterator that returns nil, message, code ends the work, and nothing is written
+---@field examples table|fun(): table?, string?, string? a list or an iterator of { a = ids, b = ids, NAME = value }; ids
+---is a list, or a string of tokenizer:packed().  An iterator that returns nil, message, code ends the work, and nothing
+---is written
 ---@field columns? table<string, seqrun.ColumnOptions> what examples have besides a and b; by default label, an i32, if
 ---the first example has one
 ---@field lowercase? boolean option of the tokenizer, true
@@ -38,6 +39,28 @@ local COLUMN = { type = true, per = true, size = true }
 
 -- ---- columns ---------------------------------------------------------------------------------
 
+---Values of which each example has one are written so many at a time.
+local TOGETHER = 1024
+
+local function new_queue(column, name) return { column = column, name = name, list = {}, count = 0 } end
+
+---Writes what has gathered.
+local function flush(writer, queue)
+  if queue.count == 0 then return true end
+  local list = queue.list
+  queue.list, queue.count = {}, 0
+  return writer:values(queue.column, list, queue.name, queue.first, nil, true)
+end
+
+---Adds the value of an example.
+local function put(writer, queue, value, number)
+  local count = queue.count + 1
+  if count == 1 then queue.first = number end
+  queue.list[count], queue.count = value, count
+  if count < TOGETHER then return true end
+  return flush(writer, queue)
+end
+
 ---One column as it is written: numbers of its columns in the file, and how many values an example must have.
 local function add_column(writer, name, given)
   check.options(("data.write: column '%s'"):format(name), given, COLUMN)
@@ -49,7 +72,10 @@ local function add_column(writer, name, given)
   end
   local per = given.per or "example"
   local column = { name = name, size = size, per_token = per == "token", text = given.type == "bytes" }
-  column.values, column.counts = writer:field(name, given.type, per, size)
+  local lengths
+  column.values, lengths = writer:field(name, given.type, per, size)
+  column.lengths = lengths and new_queue(lengths, name)
+  column.queue = size == 1 and per ~= "token" and new_queue(column.values, name) or nil
   return column
 end
 
@@ -69,10 +95,12 @@ local function check_windows(given)
 end
 
 local function add_columns(writer, options, first)
-  local columns, names = { narrow = #options.vocab <= 65536, known = { a = true, b = true } }, {}
-  columns.ids = writer:column("ids", columns.narrow and "u16" or "u32")
+  local narrow, names = #options.vocab <= 65536, {}
+  local columns = { width = narrow and 2 or 4, last_id = #options.vocab - 1, known = { a = true, b = true } }
+  columns.ids = writer:column("ids", narrow and "u16" or "u32")
   columns.cls, columns.sep = options.vocab:special("cls"), options.vocab:special("sep")
-  columns.a, columns.b = writer:column("a_tokens", "u32"), writer:column("b_tokens", "u32")
+  columns.a = new_queue(writer:column("a_tokens", "u32"), "a")
+  columns.b = new_queue(writer:column("b_tokens", "u32"), "b")
   local given = options.columns or { label = type(first) == "table" and first.label ~= nil and { type = "i32" } or nil }
   for name in pairs(given) do names[#names + 1] = name end
   table.sort(names) -- the same file every time
@@ -100,43 +128,35 @@ local function append_text(writer, column, value, number)
       type(value) == "string" and "invalid bytes" or type(value))
   end
   local done, message, code = writer:append(column.values, value)
-  if done then done, message, code = writer:values(column.counts, { #value }, column.name, number) end
+  if done then done, message, code = put(writer, column.lengths, #value, number) end
   return done, message, code
 end
 
 ---Appends the value of one column.
 local function append_value(writer, column, value, tokens, number)
   if value == nil then bad(number, "'%s' is missing", column.name) end
+  if column.queue then return put(writer, column.queue, value, number) end
   if column.text then return append_text(writer, column, value, number) end
-  local list = value
-  if column.size == 1 and not column.per_token then list = { value } end
-  if type(list) ~= "table" then bad(number, "'%s' must be a list, got a %s", column.name, type(list)) end
+  if type(value) ~= "table" then bad(number, "'%s' must be a list, got a %s", column.name, type(value)) end
   local count = wanted(column, tokens)
-  if count and #list ~= count then
+  if count and #value ~= count then
     local what = column.per_token and (" for its %d tokens (A, then B)"):format(tokens) or ""
-    bad(number, "'%s' has %d values, but needs %d%s", column.name, #list, count, what)
+    bad(number, "'%s' has %d values, but needs %d%s", column.name, #value, count, what)
   end
-  local done, message, code = writer:values(column.values, list, column.name, number)
-  if done and column.counts then
-    done, message, code = writer:values(column.counts, { #list }, column.name, number)
-  end
+  local done, message, code = writer:values(column.values, value, column.name, number)
+  if done and column.lengths then done, message, code = put(writer, column.lengths, #value, number) end
   return done, message, code
 end
 
-local function check_example(columns, example, number)
-  if type(example) ~= "table" or type(example.a) ~= "table" or #example.a == 0 then
-    bad(number, "give { a = ids }, a list of at least one token id")
+local function check_segment(columns, name, ids, number)
+  if type(ids) ~= "table" then bad(number, "%s must be a list of token ids, got a %s", name, type(ids)) end
+  if ids[1] == columns.cls or #ids > 0 and ids[#ids] == columns.sep then
+    bad(number, "%s %s; give segments without them, batches add [CLS] and [SEP]", name,
+      ids[1] == columns.cls and "begins with [CLS]" or "ends with [SEP]")
   end
-  if example.b ~= nil and type(example.b) ~= "table" then
-    bad(number, "b must be a list of token ids, got a %s", type(example.b))
-  end
-  for _, segment in ipairs { "a", "b" } do
-    local ids = example[segment] or {}
-    if ids[1] == columns.cls or #ids > 0 and ids[#ids] == columns.sep then
-      bad(number, "%s %s; give segments without them, batches add [CLS] and [SEP]", segment,
-        ids[1] == columns.cls and "begins with [CLS]" or "ends with [SEP]")
-    end
-  end
+end
+
+local function check_keys(columns, example, number)
   for key in pairs(example) do
     if not columns.known[key] then
       local names = {}
@@ -147,16 +167,44 @@ local function check_example(columns, example, number)
   end
 end
 
+---Appends the ids of a segment; how many there are.
+local function append_segment(writer, columns, name, ids, number)
+  if type(ids) == "string" then -- from tokenizer:packed()
+    local done, message, code = writer:append(columns.ids, ids)
+    return done and #ids // columns.width, message, code
+  end
+  check_segment(columns, name, ids, number)
+  local done, message, code = writer:values(columns.ids, ids, name, number, columns.last_id)
+  return done and #ids, message, code
+end
+
 ---Appends one example: A, then B, then the columns.
-local function append(writer, columns, example, number, last_id)
-  check_example(columns, example, number)
-  local a, b = example.a, example.b or {}
-  local done, message, code = writer:values(columns.ids, a, "a", number, last_id)
-  if done then done, message, code = writer:values(columns.ids, b, "b", number, last_id) end
-  if done then done, message, code = writer:values(columns.a, { #a }, "a", number) end
-  if done then done, message, code = writer:values(columns.b, { #b }, "b", number) end
+local function append(writer, columns, example, number)
+  if type(example) ~= "table" or example.a == nil or #example.a == 0 then
+    bad(number, "give { a = ids }, a list of at least one token id")
+  end
+  check_keys(columns, example, number)
+  local a, b, done, message, code
+  a, message, code = append_segment(writer, columns, "a", example.a, number)
+  if not a then return nil, message, code end
+  b = 0
+  if example.b ~= nil then b, message, code = append_segment(writer, columns, "b", example.b, number) end
+  if not b then return nil, message, code end
+  done, message, code = put(writer, columns.a, a, number)
+  if done then done, message, code = put(writer, columns.b, b, number) end
   for _, column in ipairs(columns) do
-    if done then done, message, code = append_value(writer, column, example[column.name], #a + #b, number) end
+    if done then done, message, code = append_value(writer, column, example[column.name], a + b, number) end
+  end
+  return done, message, code
+end
+
+---Writes what has gathered in all columns.
+local function flush_all(writer, columns)
+  local done, message, code = flush(writer, columns.a)
+  if done then done, message, code = flush(writer, columns.b) end
+  for _, column in ipairs(columns) do
+    if done and column.queue then done, message, code = flush(writer, column.queue) end
+    if done and column.lengths then done, message, code = flush(writer, column.lengths) end
   end
   return done, message, code
 end
@@ -197,11 +245,13 @@ local function write_all(writer, options)
     if not example then break end
     columns = columns or add_columns(writer, options, example)
     local done
-    done, message, code = append(writer, columns, example, count + 1, #options.vocab - 1)
+    done, message, code = append(writer, columns, example, count + 1)
     if not done then return nil, message, code end
     count = count + 1
   end
   if count == 0 then return nil, "data.write: there are no examples; nothing was written", "data" end
+  local done, message, code = flush_all(writer, columns)
+  if not done then return nil, message, code end
   return count
 end
 

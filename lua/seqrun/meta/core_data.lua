@@ -153,10 +153,11 @@ function writer:field(name, type, per, size) end
 ---@param name string what messages call the column
 ---@param example integer its number, for messages
 ---@param most? integer the largest allowed
+---@param each? boolean one value for each example, from `example` on
 ---@return true? done
 ---@return string? message
 ---@return string? code
-function writer:values(column, list, name, example, most) end
+function writer:values(column, list, name, example, most, each) end
 
 ---Appends whole elements, little-endian as string.pack writes them.
 ---@param column integer

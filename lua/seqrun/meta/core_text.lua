@@ -127,6 +127,12 @@ function tokenizer:ids(line, offsets) end
 ---@return integer[] places
 function tokenizer:places(line) end
 
+---The ids of a text as a string, as the column `ids` of a data set holds them: u16, or u32 for more than 65,536 tokens.
+---@param line string
+---@return string ids
+---@return integer count
+function tokenizer:packed(line) end
+
 ---The vocabulary of the tokenizer.
 ---@return seqrun.core.text.vocab
 function tokenizer:vocab() end

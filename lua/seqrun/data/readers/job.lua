@@ -30,8 +30,8 @@ local function encode(self, given, name)
   if type(given) ~= "string" then
     return nil, "missing", ("%s is %s, not text"):format(name, given == nil and "missing" or "a " .. type(given))
   end
-  local ids = self.tokenizer:ids(given)
-  if #ids > 0 then return ids end
+  local ids = self.tokenizer:packed(given)
+  if ids ~= "" then return ids end
   return nil, "empty", ("%s has no tokens"):format(name)
 end
 
