@@ -63,6 +63,8 @@ void count_lane(machine *m, int lane, access kind, uintptr_t at, size_t bytes, p
 }
 
 void count_access(machine *m, access kind, uintptr_t at, size_t bytes, place where) {
+    for (; bytes > 16; at += 16, bytes -= 16) /* a struct is several accesses */
+        count_lane(m, m->thread % WARP, kind, at, 16, where);
     count_lane(m, m->thread % WARP, kind, at, bytes, where);
 }
 

@@ -1,0 +1,150 @@
+-- roofline.lua - the time of a training step that a GPU's measured rates allow, op by op; needs no GPU.
+--
+--   build/seqrun recipes/bench/roofline.lua [device=h100|h200|a100] [model=base|large] [tokens=16384]
+--       [optimizer=lamb|adamw] [all=true] [measured=FILE.tsv]
+--
+-- Traffic and FLOP come from traffic.lua, which follows what the kernels do.  The predicted time of an op is the
+-- largest of bytes / copy rate, FLOP / rate of its kind, and launches x 2.5 us.  `bound` says which.
+-- Sequences have the lengths of Wikipedia at 512 tokens (hist=FILE for others), packed; precision is bf16.
+--
+-- measured=FILE adds measured times: lines of `device, model, tokens, op, us` with tabs between them, as
+-- tests/gpu/run.sh writes them; op is a name of this table, or `step` for the whole.
+
+local directory = arg[0]:match("^(.*)/[^/]*$") or "."
+package.path = directory .. "/?.lua;" .. package.path
+
+local common = require("common")
+local lengths = require("lengths")
+local traffic = require("traffic")
+
+---Rates: bytes/s of a copy, read and write counted; FLOP/s of large products, and of attention's
+---kernels for sm_80, forward and backward; `peak` is the chip's dense bf16 rate, for the MFU.
+---
+---copy of H100 and H200 was measured; products are the rate of a BERT layer's shapes (the largest ones
+---reach 800); attention is the middle of the range that the design expects at 512 tokens.
+local DEVICES = {
+  h100 = { copy = 3.0e12, product = 600e12, attention = 235e12, attention_backward = 170e12, peak = 989e12 },
+  h200 = { copy = 4.3e12, product = 600e12, attention = 235e12, attention_backward = 170e12, peak = 989e12 },
+  a100 = { copy = 1.75e12, product = 230e12, attention = 155e12, attention_backward = 105e12, peak = 312e12 },
+}
+local LAUNCH = 2.5e-6 -- seconds that a small kernel takes behind another one
+
+local MODELS = {
+  base = { hidden = 768, layers = 12, heads = 12, inner = 3072, vocabulary = 30528, positions = 512 },
+  large = { hidden = 1024, layers = 24, heads = 16, inner = 4096, vocabulary = 30528, positions = 512 },
+}
+local BUDGETS = { 4096, 8192, 16384, 24576, 65536 }
+
+local options = common.options({
+  device = "h100", model = "large", tokens = 16384, optimizer = "lamb", all = false, measured = "", seed = 1,
+  hist = directory .. "/data/wikipedia_512.hist",
+}, arg)
+
+local function one_of(name, list)
+  local known = {}
+  for key in pairs(list) do known[#known + 1] = key end
+  table.sort(known)
+  return list[options[name]]
+    or error(("bench: %s is '%s'; choose one of: %s"):format(name, options[name], table.concat(known, ", ")), 0)
+end
+local device, model = one_of("device", DEVICES), one_of("model", MODELS)
+one_of("optimizer", { lamb = true, adamw = true })
+
+---A step over packs that fill `tokens` rows.
+---@return seqrun.Work
+local function work_of(tokens)
+  local packs, _, capacity = lengths.packs(options.hist, tokens // 512, options.seed)
+  local work = { rows = #packs * capacity, lengths = {}, masked = 0, optimizer = options.optimizer }
+  for key, value in pairs(model) do work[key] = value end
+  for _, pack in ipairs(packs) do
+    for _, length in ipairs(pack) do
+      work.lengths[#work.lengths + 1] = length
+      work.masked = work.masked + math.max(1, math.floor(0.15 * length + 0.5))
+    end
+  end
+  return work
+end
+
+---Seconds of an op, and what binds it.
+local function predict(op)
+  local best, bound = op.launches * LAUNCH, "launch"
+  local moved = op.bytes / device.copy
+  if moved > best then best, bound = moved, "memory" end
+  local computed = op.kind ~= "memory" and op.flops / device[op.kind] or 0
+  if computed > best then best, bound = computed, "compute" end
+  return best, bound
+end
+
+---Microseconds by op, of this device, model and tokens; empty without a file.
+local function read_measured(tokens)
+  local found = {}
+  if options.measured == "" then return found end
+  for line in assert(io.open(options.measured)):lines() do
+    local chip, name, count, op, us = line:match("^([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)")
+    if chip and chip:lower() == options.device and name == options.model and tonumber(count) == tokens then
+      found[op] = tonumber(us)
+    end
+  end
+  return found
+end
+
+local function cell(format, value) return value and format:format(value) or "-" end
+
+local function print_ops(work, tokens)
+  local measured, total = read_measured(tokens), 0
+  local ops = traffic.step(work)
+  for _, op in ipairs(ops) do
+    op.seconds, op.bound = predict(op)
+    total = total + op.seconds
+  end
+  table.sort(ops, function(a, b) return a.seconds > b.seconds end)
+  local rows = { { "op", "calls", "MB", "GFLOP", "bound", "predicted us", "share %", "measured us", "ratio" } }
+  for _, op in ipairs(ops) do
+    local us = measured[op.name]
+    rows[#rows + 1] = {
+      op.name, op.calls, ("%.0f"):format(op.bytes / 1e6), op.flops > 0 and ("%.0f"):format(op.flops / 1e9) or "-",
+      op.bound, ("%.0f"):format(op.seconds * 1e6), ("%.1f"):format(100 * op.seconds / total), cell("%.0f", us),
+      cell("%.2f", us and us / (op.seconds * 1e6)),
+    }
+  end
+  rows[#rows + 1] = {
+    "step", "", "", "", "", ("%.0f"):format(total * 1e6), "100.0", cell("%.0f", measured.step),
+    cell("%.2f", measured.step and measured.step / (total * 1e6)),
+  }
+  common.print_table(rows)
+end
+
+---Prediction of the whole step, and where its time goes.
+local function summary_row(tokens)
+  local work, total, share = work_of(tokens), 0, { product = 0, attention = 0, memory = 0 }
+  for _, op in ipairs(traffic.step(work)) do
+    local seconds = predict(op)
+    local kind = op.kind:match("^attention") or op.kind
+    total, share[kind] = total + seconds, share[kind] + seconds
+  end
+  local real, measured = 0, read_measured(tokens).step
+  for _, length in ipairs(work.lengths) do real = real + length end
+  return {
+    tokens, #work.lengths, ("%.1f"):format(total * 1e3), ("%.0f"):format(real / total / 1e3),
+    ("%.0f"):format(100 * traffic.model_flops(work) / total / device.peak),
+    ("%.1f"):format(share.product * 1e3), ("%.1f"):format(share.attention * 1e3),
+    ("%.1f"):format(share.memory * 1e3), cell("%.1f", measured and measured / 1e3),
+  }
+end
+
+print(("BERT-%s, %s, bf16, %s; %.1f M parameters; predicted, not measured"):format(options.model,
+  options.device:upper(), options.optimizer, traffic.parameters(work_of(512)) / 1e6))
+print(("copy %.2f TB/s, products %.0f TFLOP/s, attention %.0f forward and %.0f backward\n"):format(device.copy / 1e12,
+  device.product / 1e12, device.attention / 1e12, device.attention_backward / 1e12))
+local rows = {
+  {
+    "tokens", "sequences", "step ms", "real k tokens/s", "MFU %", "products ms", "attention ms", "rest ms",
+    "measured ms",
+  },
+}
+for _, tokens in ipairs(BUDGETS) do rows[#rows + 1] = summary_row(tokens) end
+common.print_table(rows)
+for _, tokens in ipairs(options.all and BUDGETS or { options.tokens }) do
+  print(("\na step of %d tokens"):format(tokens))
+  print_ops(work_of(tokens), tokens)
+end

@@ -1,0 +1,67 @@
+-- The predicted step of recipes/bench/roofline.lua, against the model itself.
+
+local sr = require("seqrun")
+local program = require("tests.support.program")
+
+local folder = debug.getinfo(1, "S").source:match("^@(.*)tests/spec/") or ""
+local traffic = dofile(folder .. "recipes/bench/traffic.lua")
+
+---A small step, and the model that it is one of.
+local function small()
+  local work = {
+    rows = 256, lengths = { 100, 60, 17 }, masked = 27, hidden = 64, layers = 2, heads = 2, inner = 128,
+    vocabulary = 104, positions = 128, optimizer = "lamb",
+  }
+  local bert = sr.nn.bert {
+    hidden_size = work.hidden, num_hidden_layers = work.layers, num_attention_heads = work.heads,
+    intermediate_size = work.inner, vocab_size = work.vocabulary, max_position_embeddings = work.positions,
+  }
+  return work, bert
+end
+
+describe("the roofline of a step", function()
+  it("has the parameters and the FLOP of the model", function()
+    local work, bert = small()
+    assert.equal(bert.params:count(), traffic.parameters(work))
+    local layout = sr.layout { lens = work.lengths, rows = work.rows }
+    local batch = {
+      layout = layout, tokens = 177, targets = { mlm = { count = work.masked }, nsp = { count = #work.lengths } },
+    }
+    assert.equal(bert:flops(batch), traffic.model_flops(work))
+  end)
+
+  it("grows with its work, and names every op once", function()
+    local work, seen = small(), {}
+    local function total(key)
+      local sum = 0
+      for _, op in ipairs(traffic.step(work)) do sum = sum + op[key] end
+      return sum
+    end
+    for _, op in ipairs(traffic.step(work)) do
+      assert.is_nil(seen[op.name])
+      seen[op.name] = true
+      assert.is_true(op.bytes > 0 and op.calls > 0 and op.launches >= op.calls, op.name)
+    end
+    local bytes, flops = total("bytes"), total("flops")
+    work.layers = 4
+    assert.is_true(total("bytes") > bytes and total("flops") > 1.5 * flops)
+    work.optimizer = "adamw"
+    assert.is_true(total("bytes") > bytes)
+  end)
+
+  it("is printed for every device, with measured times where there are some", function()
+    local home = program.folder()
+    local file = program.write(home, "h.tsv", "H100\tbase\t4096\tattention\t100\nH100\tbase\t4096\tstep\t9000\n")
+    for _, device in ipairs { "h100", "h200", "a100" } do
+      local code, out, err = program.run {
+        folder .. "recipes/bench/roofline.lua", "device=" .. device, "model=base", "tokens=4096", "measured=" .. file,
+      }
+      assert.equal(0, code, err)
+      assert.is_truthy(out:find("BERT%-base, " .. device:upper()))
+      assert.equal(device == "h100", out:find("\nattention  [^\n]* 100 ") ~= nil)
+    end
+    local code, _, err = program.run { folder .. "recipes/bench/roofline.lua", "device=b200" }
+    assert.equal(1, code)
+    assert.is_truthy(err:find("device is 'b200'; choose one of: a100, h100, h200", 1, true), err)
+  end)
+end)
