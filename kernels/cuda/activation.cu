@@ -108,8 +108,7 @@ static sr_status forward(gpu *g, const char *op, const act_forward<T> &a, bool v
 
 template <class T>
 static sr_status bias_act_of(gpu *g, const char *op, void *y, void *pre, const void *x,
-                             const void *b, sr_dtype dtype, int64_t rows, int64_t columns,
-                             sr_act act) {
+                             const void *b, int64_t rows, int64_t columns, sr_act act) {
     int64_t count = rows * columns;
     act_forward<T> a = {some((T *)y, count),
                         some((T *)pre, count),
@@ -119,14 +118,14 @@ static sr_status bias_act_of(gpu *g, const char *op, void *y, void *pre, const v
                         (int)columns,
                         act};
     return forward(g, op, a,
-                   in_vectors(y, columns, dtype) && in_vectors(pre, columns, dtype) &&
-                       in_vectors(x, columns, dtype) && in_vectors(b, columns, dtype));
+                   in_vectors(y, columns) && in_vectors(pre, columns) && in_vectors(x, columns) &&
+                       in_vectors(b, columns));
 }
 
 sr_status bias_act(gpu *g, const char *op, void *y, void *pre, const void *x, const void *b,
                    sr_dtype dtype, int64_t rows, int64_t columns, sr_act act) {
-    return (dtype == SR_BF16 ? bias_act_of<bf16> : bias_act_of<float>)(g, op, y, pre, x, b, dtype,
-                                                                       rows, columns, act);
+    return (dtype == SR_BF16 ? bias_act_of<bf16> : bias_act_of<float>)(g, op, y, pre, x, b, rows,
+                                                                       columns, act);
 }
 
 /* ---- backward -------------------------------------------------------------------------------- */
@@ -214,8 +213,7 @@ static sr_status run_back(gpu *g, const char *op, act_back<T> a, float *db, cons
 
 template <class T>
 static sr_status act_backward_of(gpu *g, const char *op, void *dpre, float *db, const void *dy,
-                                 const void *kept, sr_dtype dtype, int64_t rows, int64_t columns,
-                                 sr_act act) {
+                                 const void *kept, int64_t rows, int64_t columns, sr_act act) {
     int64_t count = rows * columns;
     act_back<T> a = {some((T *)dpre, count),
                      nullptr,
@@ -226,32 +224,30 @@ static sr_status act_backward_of(gpu *g, const char *op, void *dpre, float *db, 
                      (int)columns,
                      act};
     return run_back(g, op, a, db, nullptr,
-                    in_vectors(dpre, columns, dtype) && in_vectors(dy, columns, dtype) &&
-                        in_vectors(kept, columns, dtype));
+                    in_vectors(dpre, columns) && in_vectors(dy, columns) &&
+                        in_vectors(kept, columns));
 }
 
 sr_status act_backward(gpu *g, const char *op, void *dpre, float *db, const void *dy,
                        const void *kept, sr_dtype dtype, int64_t rows, int64_t columns,
                        sr_act act) {
     return (dtype == SR_BF16 ? act_backward_of<bf16> : act_backward_of<float>)(g, op, dpre, db, dy,
-                                                                               kept, dtype, rows,
-                                                                               columns, act);
+                                                                               kept, rows, columns,
+                                                                               act);
 }
 
 template <class T>
 static sr_status add_columns_of(gpu *g, const char *op, float *out, const void *x,
-                                const float *scale, sr_dtype dtype, int64_t rows, int64_t columns,
-                                int64_t stride) {
+                                const float *scale, int64_t rows, int64_t columns, int64_t stride) {
     int64_t count = rows > 0 ? (rows - 1) * stride + columns : 0;
     act_back<T> a = {nullptr,      nullptr,      some((const T *)x, count),
                      nullptr,      (size_t)rows, (size_t)stride,
                      (int)columns, SR_ACT_NONE};
-    return run_back(g, op, a, out, scale, in_vectors(x, stride, dtype));
+    return run_back(g, op, a, out, scale, in_vectors(x, stride));
 }
 
 sr_status add_columns(gpu *g, const char *op, float *out, const void *x, const float *scale,
                       sr_dtype dtype, int64_t rows, int64_t columns, int64_t stride) {
     return (dtype == SR_BF16 ? add_columns_of<bf16> : add_columns_of<float>)(g, op, out, x, scale,
-                                                                             dtype, rows, columns,
-                                                                             stride);
+                                                                             rows, columns, stride);
 }

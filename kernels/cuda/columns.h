@@ -27,9 +27,10 @@ static inline int parts_of(int64_t rows, int each, int most) {
     return parts < most ? (int)parts : most;
 }
 
-/* True if rows of `columns` elements that begin at p may be read 16 bytes at a time. */
-static inline bool in_vectors(const void *p, int64_t columns, sr_dtype dtype) {
-    return columns * (int64_t)sr_dtype_size(dtype) % 16 == 0 && (uintptr_t)p % 16 == 0;
+/* True if rows of `columns` elements that begin at p, which may be NULL, move in vectors
+ * (eight.cuh). */
+static inline bool in_vectors(const void *p, int64_t columns) {
+    return columns % 8 == 0 && (uintptr_t)p % 16 == 0;
 }
 
 #endif

@@ -1,7 +1,8 @@
 /* eight.cuh - eight consecutive values of a row, in registers as f32.
  *
  * A thread of a row-wise kernel owns columns in runs of eight: 16 bytes of bf16, 32 of f32.  Rows
- * that are aligned to 16 bytes (VECTOR) move in vectors, others and tails value by value.
+ * that are aligned to 16 bytes and a multiple of eight columns long (VECTOR) move in vectors, others
+ * value by value.
  */
 #ifndef SR_CUDA_EIGHT_CUH
 #define SR_CUDA_EIGHT_CUH
@@ -36,21 +37,17 @@ DEV void write8_vector(global<float> y, size_t at, const float (&v)[EIGHT]) {
 /* v = x[at .. at + 7], of which the row has `left`; zeros beyond. */
 template <bool VECTOR, class T>
 DEV void read8(float (&v)[EIGHT], global<const T> x, size_t at, int left) {
-    if (VECTOR && left >= EIGHT) {
-        read8_vector(v, x, at);
-        return;
-    }
-    for (int i = 0; i < EIGHT; i++) v[i] = i < left ? to_float(x[at + i]) : 0.0f;
+    for (int i = 0; i < EIGHT; i++) v[i] = 0.0f;
+    if (VECTOR && left > 0) read8_vector(v, x, at);
+    for (int i = 0; !VECTOR && i < EIGHT; i++)
+        if (i < left) v[i] = to_float(x[at + i]);
 }
 
 /* y[at .. at + 7] = v, no further than `left`. */
 template <bool VECTOR, class T>
 DEV void write8(global<T> y, size_t at, const float (&v)[EIGHT], int left) {
-    if (VECTOR && left >= EIGHT) {
-        write8_vector(y, at, v);
-        return;
-    }
-    for (int i = 0; i < EIGHT; i++)
+    if (VECTOR && left > 0) write8_vector(y, at, v);
+    for (int i = 0; !VECTOR && i < EIGHT; i++)
         if (i < left) y[at + i] = from_float<T>(v[i]);
 }
 

@@ -1,0 +1,165 @@
+/* norm_back.cuh - the backward pass of a layer norm, shared by residual_norm and embed.
+ *
+ * With g = dy gamma and hat = (sum - mean) rstd:
+ *   dsum = rstd (g - mean(g) - hat mean(g hat)), dx = dropout(dsum)
+ *   dgamma += dy hat, dbeta += dy
+ * At most NORM_PARTS blocks walk over the rows, each team with a row of its own, and leave a part
+ * of dgamma and dbeta each (columns.h).
+ */
+#ifndef SR_CUDA_NORM_BACK_CUH
+#define SR_CUDA_NORM_BACK_CUH
+
+#include "kernels/cuda/norm.cuh"
+
+enum { NORM_PARTS = 264 };
+
+/* D is what dsum is stored as. */
+template <class T, class D> struct norm_back {
+    global<T> dx;          /* or NULL */
+    global<D> dsum;        /* or NULL */
+    global<float> partial; /* (parts, 2, columns), or NULL */
+    global<const T> dy, sum;
+    global<const float> gamma, mean, rstd;
+    drop_rows drop;
+    int rows, columns, warps;
+};
+
+/* A thread's part of a row.  Its owner is -1 for slack and -2 beyond the batch. */
+template <int RUNS> struct norm_row {
+    float g[RUNS][EIGHT], hat[RUNS][EIGHT];
+    row_stats stats;
+    int row, owner;
+};
+
+template <bool VECTOR, int RUNS, class T, class D>
+DEV void norm_back_read(norm_row<RUNS> &r, const norm_back<T, D> &a, const team &t, int row) {
+    r.row = row;
+    r.owner = row >= a.rows ? -2 : a.drop.owner ? a.drop.owner[row] : 0;
+    r.stats = {0.0f, 0.0f};
+    if (r.owner >= 0) r.stats = {a.mean[row], a.rstd[row]};
+    for (int k = 0; k < RUNS; k++) {
+        int column = team_column(t, k), left = r.owner >= 0 ? a.columns - column : 0;
+        size_t at = (size_t)row * a.columns + column;
+        read8<VECTOR>(r.g[k], a.dy, at, left);
+        read8<VECTOR>(r.hat[k], a.sum, at, left);
+    }
+}
+
+/* What a thread has summed of its columns. */
+template <int RUNS> struct norm_sums { float dgamma[RUNS][EIGHT], dbeta[RUNS][EIGHT]; };
+
+/* dy becomes g, sum becomes hat; g_sum and gh_sum are the thread's. */
+template <bool VECTOR, int RUNS, class T, class D>
+DEV void norm_back_add(norm_row<RUNS> &r, norm_sums<RUNS> &s, const norm_back<T, D> &a,
+                       const team &t, float &g_sum, float &gh_sum) {
+    for (int k = 0; k < RUNS; k++) {
+        int column = team_column(t, k);
+        float gamma[EIGHT]; /* from the cache: registers are short */
+        read8<VECTOR>(gamma, a.gamma, (size_t)column, a.columns - column);
+        for (int i = 0; i < EIGHT; i++) {
+            float dy = r.g[k][i], hat = (r.hat[k][i] - r.stats.mean) * r.stats.rstd;
+            s.dbeta[k][i] += dy;
+            s.dgamma[k][i] += dy * hat;
+            r.g[k][i] = dy * gamma[i];
+            r.hat[k][i] = hat;
+            g_sum += r.g[k][i];
+            gh_sum += r.g[k][i] * hat;
+        }
+    }
+}
+
+template <bool VECTOR, int RUNS, class T, class D>
+DEV void norm_back_write(norm_row<RUNS> &r, const norm_back<T, D> &a, const team &t, float g_mean,
+                         float gh_mean, shared<uint32_t> words, bool drop) {
+    for (int k = 0; k < RUNS; k++) {
+        int column = team_column(t, k), left = a.columns - column;
+        if (left <= 0) continue;
+        size_t at = (size_t)r.row * a.columns + column;
+        for (int i = 0; i < EIGHT; i++)
+            r.g[k][i] = r.stats.rstd * (r.g[k][i] - g_mean - r.hat[k][i] * gh_mean);
+        if (a.dsum) write8<VECTOR>(a.dsum, at, r.g[k], left);
+        if (drop) drop_apply(r.g[k], words, a.drop, column);
+        if (a.dx) write8<VECTOR>(a.dx, at, r.g[k], left);
+    }
+}
+
+/* The teams of a block add their sums in order into the block's part. */
+template <int RUNS>
+DEV void norm_back_part(global<float> part, const norm_sums<RUNS> &s, const team &t, int columns) {
+    shared<float> room = shared_at<float>(0, 2 * columns);
+    for (int turn = 0; turn < t.count; turn++) {
+        barrier();
+        for (int k = 0; k < RUNS && t.index == turn; k++)
+            for (int i = 0; i < EIGHT; i++) {
+                int c = team_column(t, k) + i;
+                if (c >= columns) continue;
+                room[c] = turn > 0 ? room[c] + s.dgamma[k][i] : s.dgamma[k][i];
+                room[columns + c] = turn > 0 ? room[columns + c] + s.dbeta[k][i] : s.dbeta[k][i];
+            }
+    }
+    barrier();
+    for (int c = thread(); c < 2 * columns; c += threads()) part[c] = room[c];
+}
+
+/* AFTER: the dropout follows the norm (embed), so it applies to dy and not to dx. */
+template <class T, class D, bool AFTER, bool VECTOR, int RUNS>
+KERNEL(TEAM_THREADS, RUNS == 1 ? 2 : 1)
+void norm_back_rows(norm_back<T, D> a) {
+    team t = team_of(a.warps);
+    int each = DROP_WORDS(a.columns), parity = 0;
+    shared<float> room = shared_at<float>(0, NORM_ROOM);
+    shared<uint32_t> words = shared_at<uint32_t>(NORM_ROOM_BYTES, 2 * t.count * each);
+    norm_sums<RUNS> sums = {};
+    /* Rooms alternate: some threads still read this row's when others write the next row's. */
+    for (int first = block_x() * t.count; first < a.rows;
+         first += blocks_x() * t.count, parity ^= 1) {
+        norm_row<RUNS> r;
+        norm_back_read<VECTOR>(r, a, t, first + t.index);
+        shared<uint32_t> mine = words + (parity * t.count + t.index) * each;
+        bool drop = drops(a.drop) && r.owner >= 0;
+        if (drop) drop_draw_row(mine, a.drop, r.row, r.owner, t, a.columns);
+        if (drops(a.drop)) barrier();
+        for (int k = 0; AFTER && k < RUNS; k++)
+            if (drop && team_column(t, k) < a.columns)
+                drop_apply(r.g[k], mine, a.drop, team_column(t, k));
+        float g_mean = 0.0f, gh_mean = 0.0f;
+        norm_back_add<VECTOR>(r, sums, a, t, g_mean, gh_mean);
+        team_sum2(t, g_mean, gh_mean, room + parity * 2 * TEAM_WARPS);
+        if (r.owner >= -1)
+            norm_back_write<VECTOR>(r, a, t, g_mean / (float)a.columns, gh_mean / (float)a.columns,
+                                    mine, !AFTER && drop);
+    }
+    if (a.partial)
+        norm_back_part(a.partial + (size_t)block_x() * 2 * a.columns, sums, t, a.columns);
+}
+
+/* ---- host ------------------------------------------------------------------------------------ */
+
+template <class T, class D, bool AFTER, bool VECTOR, int RUNS>
+static sr_status launch_norm_back(gpu *g, const char *op, const norm_back<T, D> &a,
+                                  const norm_shape &s, int parts) {
+    size_t room = NORM_ROOM_BYTES + 2 * s.words_bytes, sums = 2 * sizeof(float) * a.columns;
+    return launch(g, op, norm_back_rows<T, D, AFTER, VECTOR, RUNS>, dim(parts), s.threads,
+                  room > sums ? room : sums, a);
+}
+
+/* Fills in partial and warps, and adds to dgamma and dbeta, which may be NULL. */
+template <class T, class D, bool AFTER>
+static sr_status run_norm_back(gpu *g, const char *op, norm_back<T, D> a, sr_tensor *dgamma,
+                               sr_tensor *dbeta, bool vectors) {
+    norm_shape s = {};
+    SR_TRY(norm_shape_of(&s, op, a.columns, vectors));
+    a.warps = s.warps;
+    int parts = parts_of(a.rows, s.teams, NORM_PARTS), stride = 2 * a.columns;
+    if (dgamma != nullptr || dbeta != nullptr)
+        SR_TRY(scratch(&a.partial, g, SCRATCH_PARTS, (size_t)parts * stride));
+    if (s.fast)
+        SR_TRY((launch_norm_back<T, D, AFTER, true, 1>(g, op, a, s, parts)));
+    else
+        SR_TRY((launch_norm_back<T, D, AFTER, false, NORM_RUNS>(g, op, a, s, parts)));
+    part_sums sums = {
+        {out<float>(dgamma), out<float>(dbeta)}, a.partial, nullptr, parts, a.columns, stride};
+    return add_parts(g, op, &sums);
+}
+
+#endif
