@@ -29,6 +29,7 @@ static void add_rows(sr_tiles *t, sr_tile_run *run, const sr_layout *l, int32_t 
     tile->rows = rows;
     tile->keys = n;
     tile->key_row = l->start[s];
+    tile->block = -1;
     tile->cost = pieces(rows, SR_STRIP_ROWS) * pieces(n, SR_STRIP_ROWS);
     tile->strip[0] = (sr_strip){.row = l->start[s] + from,
                                 .position = from,
@@ -76,6 +77,16 @@ static sr_tile_run cut(sr_tiles *t, const sr_layout *l, cutter each) {
     return run;
 }
 
+static void number_blocks(sr_tiles *t) {
+    for (int32_t i = 0; i < t->blocks.count; i++) t->tile[t->blocks.first + i].block = i;
+    int32_t at = 0;
+    for (int32_t i = 0; i < t->owners.count; i++) {
+        sr_tile *owner = &t->tile[t->owners.first + i];
+        owner->block = at;
+        at += pieces(owner->rows, SR_TILE_ROWS);
+    }
+}
+
 /* ---- groups ---------------------------------------------------------------------------------- */
 
 /* Adds the strips of a short sequence to a group, from its strip `at` on. */
@@ -104,7 +115,8 @@ static sr_tile_run group(sr_tiles *t, const sr_layout *l, shelf shelves[CLASSES]
     for (int32_t largest = CLASSES; largest > 0; largest--) {
         while (shelves[largest - 1].next < shelves[largest - 1].count) {
             sr_tile *tile = &t->tile[t->count++];
-            *tile = (sr_tile){.rows = SR_TILE_ROWS, .keys = SR_TILE_ROWS, .key_row = -1};
+            *tile = (sr_tile){
+                .rows = SR_TILE_ROWS, .keys = SR_TILE_ROWS, .key_row = -1, .block = -1};
             for (int32_t i = 0; i < SR_TILE_STRIPS; i++) tile->strip[i].sequence = -1;
             run.count++;
             int32_t at = 0;
@@ -172,6 +184,7 @@ static sr_status fill(sr_tiles *t, const sr_layout *l) {
     t->owners = cut(t, l, cut_owner);
     t->groups = group(t, l, shelves);
     sr_free(block);
+    number_blocks(t);
     sort(t, t->wide);
     sort(t, t->narrow);
     sort(t, t->groups);

@@ -44,6 +44,7 @@ typedef struct sr_tile {
     int32_t rows;    /* of queries; a group: SR_TILE_ROWS */
     int32_t keys;    /* columns; a group: SR_TILE_ROWS */
     int32_t key_row; /* column 0 in the buffer; -1: a group */
+    int32_t block;   /* its index in the run `blocks`; an owner: of its first; a group: -1 */
     int32_t cost;    /* strips of queries times strips of keys */
     sr_strip strip[SR_TILE_STRIPS];
 } sr_tile;

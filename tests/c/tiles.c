@@ -113,8 +113,10 @@ static bool owners_hold_blocks(const sr_tiles *t) {
     int32_t at = t->blocks.first;
     for (int32_t i = 0; i < t->owners.count; i++) {
         const sr_tile *owner = &t->tile[t->owners.first + i];
+        if (owner->block != at - t->blocks.first) return false;
         for (int32_t r = 0; r < owner->rows; r += SR_TILE_ROWS, at++)
-            if (t->tile[at].key_row != owner->key_row || t->tile[at].strip[0].position != r)
+            if (t->tile[at].block != at - t->blocks.first ||
+                t->tile[at].key_row != owner->key_row || t->tile[at].strip[0].position != r)
                 return false;
     }
     return at == t->blocks.first + t->blocks.count;

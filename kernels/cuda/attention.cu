@@ -1,0 +1,57 @@
+/* attention.cu - the slots attention and attention_backward: which kernels take a call. */
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/gpu_ops.h"
+
+enum { LARGEST_HEAD = 1024 }; /* of the plain kernels, whose sums are in shared memory */
+
+static bool is_aligned(const sr_tensor *t) {
+    return t == nullptr || (uintptr_t)sr_tensor_data(t) % 16 == 0;
+}
+
+static bool is_fast(const attention_job *j) {
+    return (j->d == 32 || j->d == 64 || j->d == 128) && j->call.scale > 0 && is_aligned(j->qkv) &&
+           is_aligned(j->out) && is_aligned(j->dqkv) && is_aligned(j->dout);
+}
+
+static attention_job job_of(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
+                            const sr_layout *layout, int heads, double scale, sr_dropout drop) {
+    attention_job j = {};
+    j.g = gpu_of(qkv);
+    j.d = (int)(out->shape[1] / heads);
+    j.layout = layout;
+    j.out = out;
+    j.lse = lse;
+    j.qkv = qkv;
+    j.call.heads = heads;
+    j.call.rows = (size_t)layout->rows;
+    j.call.scale = (float)scale;
+    j.call.drop = drop_site{layout->seed, drop.keep,
+                            (uint32_t)drop.purpose << 24 | (drop.layer & 0xFFFu) << 12,
+                            256.0f / (float)drop.keep};
+    return j;
+}
+
+static sr_status run(const attention_job *j) {
+    if (j->d > LARGEST_HEAD)
+        return sr_fail(SR_EINVAL, "attention: heads of size %d; the maximum on %s is %d", j->d,
+                       j->g->device->name, (int)LARGEST_HEAD);
+    if (j->qkv->dtype == SR_F32) return attention_plain<float>(j);
+    if (!is_fast(j)) return attention_plain<bf16>(j);
+    return j->dqkv != nullptr ? attention_backward<bf16>(j) : attention_forward<bf16>(j);
+}
+
+sr_status gpu_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
+                        const sr_layout *layout, int heads, double scale, sr_dropout drop) {
+    const attention_job j = job_of(out, lse, qkv, layout, heads, scale, drop);
+    return run(&j);
+}
+
+sr_status gpu_attention_backward(sr_tensor *dqkv, const sr_tensor *dout, const sr_tensor *qkv,
+                                 const sr_tensor *out, const sr_tensor *lse,
+                                 const sr_layout *layout, int heads, double scale,
+                                 sr_dropout drop) {
+    attention_job j = job_of((sr_tensor *)out, (sr_tensor *)lse, qkv, layout, heads, scale, drop);
+    j.dqkv = dqkv;
+    j.dout = dout;
+    return run(&j);
+}

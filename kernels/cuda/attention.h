@@ -1,0 +1,43 @@
+/* attention.h - the host side of attention: what one call is, and the kernels that may take it.
+ *
+ * attention.cu chooses: the kernels on tensor cores where they can, else the plain ones.
+ */
+#ifndef SR_CUDA_ATTENTION_H
+#define SR_CUDA_ATTENTION_H
+
+#include "core/batch/tiles.h"
+#include "core/tensor/layout_on.h"
+#include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/gpu.h"
+
+/* The tiles of a layout in device memory; made once for a layout and device. */
+struct attention_tiles {
+    sr_tiles *list;
+    sr_tensor *block;
+    const sr_tile *tile;  /* in device memory */
+    const int32_t *slack; /* in device memory */
+};
+
+sr_status attention_tiles_of(attention_tiles **out, const sr_layout *layout, sr_device *device);
+
+/* A call of the slot attention, or attention_backward where dqkv is set. */
+struct attention_job {
+    gpu *g;
+    attention::call call;
+    int d; /* head size */
+    const sr_layout *layout;
+    sr_tensor *out, *lse, *dqkv;
+    const sr_tensor *qkv, *dout;
+};
+
+/* Writes zeros into the rows of x that no sequence owns, and infinity into their lse where x is
+ * `out`. */
+template <class T>
+sr_status attention_clear(const attention_job *job, const attention_tiles *tiles, sr_tensor *x);
+
+template <class T> sr_status attention_plain(const attention_job *job);
+/* For d = 32, 64 and 128, rows that begin at multiples of 16 bytes, and a scale above 0. */
+template <class T> sr_status attention_forward(const attention_job *job);
+template <class T> sr_status attention_backward(const attention_job *job);
+
+#endif

@@ -1,0 +1,79 @@
+/* attention_backward.cu - launches of the backward kernels on tensor cores. */
+#include "kernels/cuda/attention_backward.cuh"
+#include "kernels/cuda/attention.h"
+
+using namespace attention;
+
+static const char op[] = "attention_backward";
+
+template <class T, int D, bool DROP> struct passes {
+    const attention_job *j;
+    const attention_tiles *tiles;
+    tensors<T> t;
+
+    work take(sr_tile_run first, sr_tile_run then) const {
+        return {gpu_pointer(tiles->tile, (size_t)tiles->list->count), first.first, first.count,
+                then.first};
+    }
+    dim grid(int32_t count) const {
+        return dim((size_t)count * (size_t)j->call.heads);
+    }
+
+    /* The longest sequences: `blocks` blocks of them. */
+    sr_status split(int32_t blocks) const {
+        const work w = take({tiles->list->blocks.first, blocks}, {});
+        SR_TRY(launch(j->g, op, deltas<T, D>, grid(blocks), THREADS, 0, j->call, w, t));
+        SR_TRY(launch(j->g, op, backward<T, D, DROP>, grid(blocks), THREADS, backward_bytes<D>(),
+                      j->call, w, true, t));
+        return launch(j->g, op, backward_queries<T, D, DROP>, grid(blocks), THREADS,
+                      queries_bytes<D>(), j->call, w, t);
+    }
+
+    /* The sequences that follow, and groups. */
+    sr_status own(int32_t from) const {
+        const sr_tiles *list = tiles->list;
+        const sr_tile_run rest = {list->owners.first + from, list->owners.count - from};
+        return launch(j->g, op, backward<T, D, DROP>, grid(rest.count + list->groups.count),
+                      THREADS, backward_bytes<D>(), j->call, take(rest, list->groups), false, t);
+    }
+};
+
+/* Whether any of the sequences from `from` on has more than one block. */
+static bool needs_sums(const sr_tiles *list, int32_t from) {
+    return from < list->owners.count && list->tile[list->owners.first + from].rows > SR_TILE_ROWS;
+}
+
+template <class T, int D, bool DROP>
+static sr_status run(const attention_job *j, const attention_tiles *tiles) {
+    const sr_tiles *list = tiles->list;
+    const size_t heads = (size_t)j->call.heads;
+    int32_t blocks;
+    const int slots = j->g->processors * (D > 64 ? 1 : 2);
+    const int32_t from = sr_tiles_split(&blocks, list, j->call.heads, slots);
+    passes<T, D, DROP> p = {j,
+                            tiles,
+                            {out<T>(j->dqkv), nullptr, nullptr, in<T>(j->qkv), in<T>(j->out),
+                             in<T>(j->dout), in<float>(j->lse)}};
+    SR_TRY(scratch(&p.t.delta, j->g, 0, heads * j->call.rows));
+    if (needs_sums(list, from))
+        SR_TRY(
+            scratch(&p.t.sums, j->g, 1, (size_t)list->blocks.count * heads * (size_t)(BLOCK * D)));
+    if (blocks > 0) SR_TRY(p.split(blocks));
+    return p.own(from);
+}
+
+template <class T, int D>
+static sr_status choose(const attention_job *j, const attention_tiles *tiles) {
+    return j->call.drop.keep < 256 ? run<T, D, true>(j, tiles) : run<T, D, false>(j, tiles);
+}
+
+template <class T> sr_status attention_backward(const attention_job *j) {
+    attention_tiles *tiles;
+    SR_TRY(attention_tiles_of(&tiles, j->layout, j->g->device));
+    SR_TRY(attention_clear<T>(j, tiles, j->dqkv));
+    if (j->d == 32) return choose<T, 32>(j, tiles);
+    if (j->d == 64) return choose<T, 64>(j, tiles);
+    return choose<T, 128>(j, tiles);
+}
+
+template sr_status attention_backward<bf16>(const attention_job *);

@@ -1,0 +1,38 @@
+/* attention_forward.cu - launches of the forward kernels on tensor cores. */
+#include "kernels/cuda/attention_forward.cuh"
+#include "kernels/cuda/attention.h"
+
+using namespace attention;
+
+/* Tiles of 64 M rows. */
+template <class T, int D, int M>
+static sr_status run(const attention_job *j, const attention_tiles *tiles, sr_tile_run first,
+                     sr_tile_run then) {
+    const work w = {gpu_pointer(tiles->tile, (size_t)tiles->list->count), first.first, first.count,
+                    then.first};
+    const dim grid((size_t)(first.count + then.count) * (size_t)j->call.heads);
+    return launch(j->g, "attention",
+                  j->call.drop.keep < 256 ? forward<T, D, M, true> : forward<T, D, M, false>, grid,
+                  THREADS, forward_bytes<D, M>(), j->call, w, out<T>(j->out), out<float>(j->lse),
+                  in<T>(j->qkv));
+}
+
+/* Two strips a warp halve the traffic of shared memory, if the registers suffice. */
+template <class T, int D>
+static sr_status run_all(const attention_job *j, const attention_tiles *tiles) {
+    const sr_tiles *list = tiles->list;
+    if constexpr (D > 64) return run<T, D, 1>(j, tiles, list->blocks, list->groups);
+    SR_TRY((run<T, D, 2>(j, tiles, list->wide, sr_tile_run{0, 0})));
+    return run<T, D, 1>(j, tiles, list->narrow, list->groups);
+}
+
+template <class T> sr_status attention_forward(const attention_job *j) {
+    attention_tiles *tiles;
+    SR_TRY(attention_tiles_of(&tiles, j->layout, j->g->device));
+    SR_TRY(attention_clear<T>(j, tiles, j->out));
+    if (j->d == 32) return run_all<T, 32>(j, tiles);
+    if (j->d == 64) return run_all<T, 64>(j, tiles);
+    return run_all<T, 128>(j, tiles);
+}
+
+template sr_status attention_forward<bf16>(const attention_job *);
