@@ -21,20 +21,22 @@ template <class T, int D, bool DROP> struct passes {
 
     /* The longest sequences: `blocks` blocks of them. */
     sr_status split(int32_t blocks) const {
+        typedef shape<D> S;
         const work w = take({tiles->list->blocks.first, blocks}, {});
         SR_TRY(launch(j->g, op, deltas<T, D>, grid(blocks), THREADS, 0, j->call, w, t));
-        SR_TRY(launch(j->g, op, backward<T, D, DROP>, grid(blocks), THREADS, backward_bytes<D>(),
-                      j->call, w, true, t));
-        return launch(j->g, op, backward_queries<T, D, DROP>, grid(blocks), THREADS,
-                      queries_bytes<D>(), j->call, w, t);
+        SR_TRY(launch(j->g, op, backward<T, D, DROP>, grid(blocks), S::THREADS, S::BYTES, j->call,
+                      w, true, t));
+        return launch(j->g, op, backward_queries<T, D, DROP>, grid(blocks), S::THREADS, S::BYTES,
+                      j->call, w, t);
     }
 
     /* The sequences that follow, and groups. */
     sr_status own(int32_t from) const {
+        typedef shape<D> S;
         const sr_tiles *list = tiles->list;
         const sr_tile_run rest = {list->owners.first + from, list->owners.count - from};
         return launch(j->g, op, backward<T, D, DROP>, grid(rest.count + list->groups.count),
-                      THREADS, backward_bytes<D>(), j->call, take(rest, list->groups), false, t);
+                      S::THREADS, S::BYTES, j->call, take(rest, list->groups), false, t);
     }
 };
 
