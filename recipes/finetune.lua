@@ -21,7 +21,7 @@ local rate, total = task:schedule(cfg, updates)
 
 run:start {
   corpus = data.train, loader = train, held = dev, model = model, optimizer = optimizer, rate = rate, total = total,
-  fresh = task:fresh(cfg, model), notes = data.notes,
+  fresh = task:fresh(cfg, model), notes = data.notes, epoch = updates,
 }
 
 for step, update in run:steps(train) do

@@ -10,17 +10,32 @@ setup(function()
 end)
 teardown(function() sys.remove(folder) end)
 
-describe("the examples in docs/data.md", function()
-  it("run in order", function()
-    local count = 0
-    for text in assert(sys.read_file("docs/data.md")):gmatch("```lua\n(.-)```") do
-      count = count + 1
-      local path = program.write(folder, ("example%d.lua"):format(count), text)
-      local code, _, err = program.run({ path }, { before = ("cd '%s' &&"):format(folder) })
-      assert.equal(0, code, err)
+---Runs the examples of a document in order, and returns their number.
+local function run_examples(document)
+  local count = 0
+  for text in assert(sys.read_file(document)):gmatch("```lua\n(.-)```") do
+    count = count + 1
+    local path = program.write(folder, ("example%d.lua"):format(count), text)
+    local code, _, err = program.run({ path }, { before = ("cd '%s' &&"):format(folder) })
+    assert.equal(0, code, err)
+  end
+  return count
+end
+
+describe("the example in docs/finetuning.md", function()
+  it("runs", function() assert.equal(1, run_examples("docs/finetuning.md")) end)
+
+  it("comes with a line for each recipe", function()
+    local text = assert(sys.read_file("docs/finetuning.md"))
+    for _, name in ipairs(sys.list("recipes")) do
+      local recipe = name:match("^(finetune_%w+)%.lua$")
+      assert.truthy(not recipe or text:find(recipe, 1, true), recipe)
     end
-    assert.equal(3, count)
   end)
+end)
+
+describe("the examples in docs/data.md", function()
+  it("run in order", function() assert.equal(3, run_examples("docs/data.md")) end)
 
   it("name every option of loaders, targets and stages", function()
     local text = assert(sys.read_file("docs/data.md"))

@@ -34,7 +34,7 @@ MAKE.classify = {
   one = function(pick)
     local label = pick(3)
     local ids = words(pick, 3 + pick(14), 3)
-    if label > 0 then ids[1 + pick(#ids)] = 19 + label end -- the word of its class
+    for _ = 1, 3 do ids[1 + pick(#ids)] = 20 + label end -- the word of its class
     return { a = ids, label = label }
   end,
 }
@@ -59,10 +59,10 @@ MAKE.regress = {
 MAKE.multilabel = {
   columns = { labels = { type = "f32", size = 3 } },
   one = function(pick)
-    local ids, labels = words(pick, 4 + pick(12), 0), {}
+    local ids, labels = words(pick, 6 + pick(10), 0), {}
     for k = 1, 3 do
       labels[k] = pick(2)
-      if labels[k] == 1 then ids[k] = 19 + k end
+      if labels[k] == 1 then ids[k], ids[k + 3] = 19 + k, 19 + k end
     end
     return { a = ids, labels = labels }
   end,

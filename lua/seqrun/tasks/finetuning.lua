@@ -19,6 +19,7 @@ local sr_data = require("seqrun.data")
 ---@field kind string of its head
 ---@field column string of the data set that decides the number of outputs
 ---@field target table|string of the loader
+---@field head? seqrun.Head|fun(encoder: seqrun.Encoder): seqrun.Head instead of that of `kind`
 ---@field classes? boolean outputs are classes, numbered from 0
 ---@field whole? boolean examples belong together, so none are held out of the training data
 local Task = {}
@@ -146,7 +147,8 @@ function Task:model_options(cfg, data)
   for key, value in pairs(cfg.model) do
     if key ~= "recompute" then options[key] = value end
   end
-  options.heads, options.precision = { nn.heads[self.kind](self:head_options(data)) }, cfg.precision
+  options.heads = { self.head or nn.heads[self.kind](self:head_options(data)) }
+  options.precision = cfg.precision
   return options
 end
 
@@ -225,6 +227,11 @@ function Task:schedule(cfg, updates)
   return rate, total
 end
 
+---A task like this one, but for these fields: a head of one's own, other targets.
+---@param fields table
+---@return seqrun.FinetuningTask
+function Task:with(fields) return setmetatable(fields, { __index = self }) end
+
 ---A task; its fields replace what is above.
 ---@param fields table
 ---@return seqrun.FinetuningTask
@@ -233,4 +240,4 @@ local function task(fields)
   return setmetatable(fields, Task)
 end
 
-return { task = task, Task = Task }
+return { task = task }

@@ -1,0 +1,198 @@
+-- What fine-tuning tasks make of a config: data, head, rates by layer, frozen and new layers, schedule.
+
+local config = require("seqrun.config")
+local files = require("tests.support.task_files")
+local program = require("tests.support.program")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+local tasks = require("tests.support.tasks")
+
+local folder, base
+
+setup(function()
+  folder = program.folder()
+  base = files.encoder(folder .. "/base")
+  for _, kind in ipairs { "classify", "regress", "choice" } do tasks.corpus(kind, folder, 60) end
+  local examples = (tasks.examples("regress", 200))
+  for _, example in ipairs(examples) do example.label = example.label[1] end
+  sr.must(sr.data.write {
+    out = folder .. "/one.sqr", vocab = tasks.VOCAB, examples = examples, columns = { label = { type = "f32" } },
+  })
+end)
+teardown(function() sys.remove(folder) end)
+
+---The values of a config with these words.
+local function values(task, kind, ...)
+  local schema, rules = sr.run.schema(task)
+  local loaded, message = config.load {
+    schema = schema, rules = rules, arguments = {
+      ("data.train=%s/%s.sqr"):format(folder, kind), ("data.dev=%s/%s.sqr"):format(folder, kind), "data.max_len=48",
+      "init.from=" .. base, ...,
+    },
+  }
+  return assert(loaded, message).values
+end
+
+local function fails(words, fn, ...)
+  local good, message = pcall(fn, ...)
+  assert.is_false(good)
+  assert.truthy(tostring(message):find(words, 1, true), tostring(message))
+end
+
+describe("a fine-tuning task", function()
+  it("has a doc string for every key, and keys of its own in the place of those of a pretraining run", function()
+    local paths = {}
+    for _, name in ipairs(sr.tasks.names) do
+      config.each((sr.run.schema(sr.tasks[name])), function(path, wanted)
+        assert.is_true(#(wanted.doc or "") > 3, path)
+        paths[name .. " " .. path] = true
+      end)
+    end
+    for _, path in ipairs { "epochs", "data.train", "data.dev", "columns.text", "columns.pair", "columns.label",
+      "columns.header", "init.from", "batch.sequences", "rate.peak", "seed", "pack.arrange" } do
+      assert.is_true(paths["classify " .. path], path)
+    end
+    for _, path in ipairs { "data.file", "rate.total", "batch.by" } do
+      assert.is_true(paths["pretraining " .. path])
+      assert.is_nil(paths["classify " .. path])
+    end
+    assert.error_matches(function() return sr.tasks.clasify end, "unknown task 'clasify'; did you mean 'classify'")
+  end)
+
+  it("draws exactly batch.sequences examples an update, and questions whole", function()
+    local task = sr.tasks.classify
+    local cfg = values(task, "classify", "batch.sequences=25", "epochs=2")
+    local loader, updates = task:loader(cfg, task:data(cfg), "train")
+    assert.equal(60 / 25, updates)
+    assert.equal(25, loader:next().sequences)
+    local _, total = task:schedule(cfg, updates)
+    assert.equal(5, total)
+    cfg = values(sr.tasks.choice, "choice", "batch.sequences=4", "epochs=2")
+    local data = sr.tasks.choice:data(cfg)
+    loader, updates = sr.tasks.choice:loader(cfg, data, "train")
+    local update = loader:next()
+    local questions = {}
+    for i = 1, update.count do
+      local batch = update:batch(i)
+      for _, question in ipairs(batch.targets.group.labels:totable()) do
+        assert.is_true((questions[question] or i) == i, "a question in two micro-batches")
+        questions[question] = i
+      end
+    end
+    local count = 0
+    for _ in pairs(questions) do count = count + 1 end
+    assert.equal(4, count)
+    local seen = 0
+    for one in function() return (sr.tasks.choice:loader(cfg, data, "dev")):next() end do
+      seen = seen + one.sequences
+      break
+    end
+    assert.is_true(seen > 0 and updates >= 5)
+  end)
+
+  it("warms up for a fraction of all steps, then falls to nearly zero at the last", function()
+    local task = sr.tasks.classify
+    local rate, total = task:schedule(values(task, "classify", "rate.peak=1e-3", "epochs=4"), 25)
+    assert.equal(100, total)
+    assert.near(1e-4, rate(1), 1e-12)
+    assert.near(1e-3, rate(10), 1e-12)
+    assert.near(1e-3 / 91, rate(100), 1e-12)
+    rate = task:schedule(values(task, "classify", "rate.peak=1e-3", "rate.warmup=20", "epochs=4"), 25)
+    assert.near(1e-3, rate(20), 1e-12)
+    fails("rate.warmup is 100 of 100 steps; lower it, or raise epochs", task.schedule, task,
+      values(task, "classify", "rate.warmup=100", "epochs=4"), 25)
+    fails("rate.warmup is 1.5", task.schedule, task, values(task, "classify", "rate.warmup=1.5", "epochs=4"), 25)
+  end)
+
+  it("gives the head as many outputs as the data has classes or values", function()
+    local function shape(task, kind)
+      local cfg = values(task, kind)
+      return task:model(cfg, task:data(cfg)).params:shape("classifier.weight")
+    end
+    assert.same({ 3, 32 }, shape(sr.tasks.classify, "classify"))
+    assert.same({ 2, 32 }, shape(sr.tasks.regress, "regress"))
+    assert.same({ 1, 32 }, shape(sr.tasks.choice, "choice"))
+  end)
+
+  it("lowers the rate from layer to layer, and freezes from below", function()
+    local task = sr.tasks.classify
+    local function options(...)
+      local cfg = values(task, "classify", ...)
+      local model = task:model(cfg, task:data(cfg))
+      local optimizer, found = sr.optim.adamw(model.params, task:optimizer_options(cfg, model)), {}
+      for i, name in ipairs(model.params:names()) do
+        local s = optimizer.segments[i]
+        found[name:match("layer%.%d") or name:match("embeddings") or name:match("pooler") or name] =
+          s.frozen and "frozen" or s.rate
+      end
+      return found
+    end
+    local found = options("tune.layer_decay=0.5")
+    assert.same({ 0.125, 0.25, 0.5, 1, 1 }, { found.embeddings, found["layer.0"], found["layer.1"], found.pooler,
+      found["classifier.weight"] })
+    found = options("tune.freeze_layers=1")
+    assert.same({ "frozen", "frozen", 1 }, { found.embeddings, found["layer.0"], found["layer.1"] })
+    found = options("tune.freeze_embeddings=true")
+    assert.same({ "frozen", 1, 1 }, { found.embeddings, found["layer.0"], found["layer.1"] })
+    local cfg = values(task, "classify", "tune.freeze_layers=3")
+    fails("tune.freeze_layers is 3, but the model has 2 layers", task.model, task, cfg, task:data(cfg))
+  end)
+
+  it("initializes the top layers again when asked to", function()
+    local task = sr.tasks.classify
+    local cfg = values(task, "classify", "tune.reinit_layers=1")
+    local model = task:model(cfg, task:data(cfg))
+    local fresh = {}
+    for _, name in ipairs(task:fresh(cfg, model)) do fresh[name:match("layer%.%d") or name:match("pooler") or name] = 1 end
+    assert.same({ ["layer.1"] = 1, pooler = 1 }, fresh)
+    assert.same({}, task:fresh(values(task, "classify"), model))
+  end)
+
+  it("refuses sequences longer than the positions of the model", function()
+    local cfg = values(sr.tasks.classify, "classify", "data.max_len=65")
+    fails("data.max_len is 65, but", sr.tasks.classify.data, sr.tasks.classify, cfg)
+  end)
+end)
+
+---Runs a recipe for two steps, and returns the checkpoint's tensors as text by name.
+local function run(out, ...)
+  local code, text, err = program.run {
+    "recipes/finetune_classify.lua", ("data.train=%s/classify.sqr"):format(folder), "data.dev=none", "data.held=0",
+    "data.max_len=48", "init.from=" .. base, "rate.peak=1e-3", "save.minutes=0", "--max-steps", "2", "--quiet",
+    "--out", folder .. "/" .. out, ...,
+  }
+  assert.equal(0, code, err)
+  return text, assert(sys.read_file(folder .. "/" .. out .. "/run.log"))
+end
+
+describe("a fine-tuning run", function()
+  it("starts from the weights of init.from, or from random ones", function()
+    local _, log = run("from")
+    assert.matches("initialized from the weights of " .. base, log, 1, true)
+    _, log = run("random", "init.carry=none")
+    assert.is_nil(log:find("initialized from", 1, true))
+    _, log = run("new-top", "tune.reinit_layers=1")
+    assert.matches("missing%s+16%s+bert.encoder.layer", log)
+  end)
+
+  it("resumes bit for bit", function()
+    local function weights(out, step) return sys.hash_file(("%s/%s/step-%09d/model.safetensors"):format(folder, out, step)) end
+    run("whole", "--max-steps", "6")
+    run("cut", "--max-steps", "3")
+    run("cut", "--max-steps", "6", "--resume")
+    assert.equal(weights("whole", 6), weights("cut", 6))
+  end)
+
+  it("takes a head of one's own", function()
+    local code, _, err = program.run {
+      "recipes/finetune_own.lua", ("data.train=%s/one.sqr"):format(folder), ("data.dev=%s/one.sqr"):format(folder),
+      "data.max_len=48", "init.from=" .. base, "epochs=8", "rate.peak=4e-3", "log.every=1", "--quiet",
+      "--out", folder .. "/own",
+    }
+    assert.equal(0, code, err)
+    local small = require("tests.support.small")
+    local train, eval = small.metrics(folder .. "/own"), small.metrics(folder .. "/own", "eval")
+    assert.is_true(train[#train].label_loss < train[1].label_loss / 4)
+    assert.is_true(eval[#eval].absolute_error < 0.3, eval[#eval].absolute_error)
+  end)
+end)
