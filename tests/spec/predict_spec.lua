@@ -27,7 +27,9 @@ local KINDS = {
     head = heads.classify { labels = { "no", "yes", "maybe" } }, field = "probability",
     item = function(i, n) return { text = text(n, i), pair = i % 3 == 0 and text(4, i) or nil } end,
   },
-  regress = { head = heads.regress { outputs = 1 }, item = function(i, n) return { text = text(n, i) } end, field = "value" },
+  regress = {
+    head = heads.regress { outputs = 1 }, field = "value", item = function(i, n) return { text = text(n, i) } end,
+  },
   multilabel = {
     head = heads.multilabel { labels = { "a", "b" } }, item = function(i, n) return { text = text(n, i) } end,
   },

@@ -112,7 +112,8 @@ describe("an evaluation", function()
       records[i] = { text = item.text, a = item.choices[1], b = item.choices[2], c = item.choices[3],
         label = tostring(label) }
     end
-    local corpus = read("choice", records, { columns = { text = "text", choices = { "a", "b", "c" }, label = "label" } })
+    local columns = { text = "text", choices = { "a", "b", "c" }, label = "label" }
+    local corpus = read("choice", records, { columns = columns })
     local order = sr.data.groups(corpus, { groups = 5, epochs = 1 })
     local line = metrics(bert, { data = corpus, order = order, targets = { "answer", "group" } })
     assert.near(hits / 12, line.accuracy, 1e-12)

@@ -83,7 +83,8 @@ function batches.make(sequences, vocab)
   local rows = math.ceil(tokens / MULTIPLE) * MULTIPLE
   for i = tokens + 1, rows do ids[i], types[i] = vocab:special("pad"), 0 end
   return {
-    layout = tensor.layout { lens = lens, rows = rows }, ids = tensor.tensor(ids, INT), types = tensor.tensor(types, INT),
+    layout = tensor.layout { lens = lens, rows = rows },
+    ids = tensor.tensor(ids, INT), types = tensor.tensor(types, INT),
     sequences = #sequences, tokens = tokens, slots = rows, starts = starts, list = sequences, targets = {},
   }
 end

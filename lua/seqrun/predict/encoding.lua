@@ -46,7 +46,7 @@ end
 ---@field bytes? boolean vectors as little-endian f32, instead of lists of numbers
 ---@field counts? table `cut` counts texts that were truncated
 
----Vectors of items with `text` (and `pair`), in their order: `for item in encoding.each(items, options) do item.vector`.
+---Vectors of items with `text` (and `pair`), in their order: each item gets `vector`.
 ---@param items fun(): table?
 ---@param t seqrun.EncodeOptions
 ---@return fun(): table?

@@ -19,7 +19,8 @@ local Predictor = {}
 Predictor.__index = Predictor
 
 local OPTIONS = {
-  tokenizer = true, max_len = true, rows = true, stride = true, null_threshold = true, longest_answer = true, head = true,
+  tokenizer = true, max_len = true, head = true, rows = true, stride = true, null_threshold = true,
+  longest_answer = true,
 }
 
 ---A predictor of a model.
@@ -71,8 +72,8 @@ local function logits_of(self, batch)
   return self.head:logits(hidden, target, batch):to("f32"):totable()
 end
 
----What is predicted for each item, in their order: the result, and the item.  Items are tables with `text` (and `pair`),
----`words`, `question` and `context`, or `text` and `choices`, as the head needs.
+---What is predicted for each item, in their order: the result, and the item.  Items have `text` (and `pair`), `words`,
+---`question` and `context`, or `text` and `choices`, as the head needs.
 ---@param items table[]|fun(): table?
 ---@return fun(): table?, table?
 function Predictor:each(items)

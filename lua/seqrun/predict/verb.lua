@@ -44,7 +44,8 @@ end
 local function length_of(args, facts)
   local positions = facts.config.max_position_embeddings or 512
   if args.max_len and args.max_len > positions then
-    failure.raise("config", "--max-len %d exceeds the %d position embeddings of %s", args.max_len, positions, facts.path)
+    failure.raise("config", "--max-len %d exceeds the %d position embeddings of %s", args.max_len, positions,
+      facts.path)
   end
   return args.max_len or math.min(facts.max_len or positions, positions)
 end
@@ -54,7 +55,8 @@ end
 ---@return seqrun.text.Tokenizer
 function verb.tokenizer(facts)
   if not facts.vocab_text then
-    failure.raise("data", "%s has neither vocab.txt nor a WordPiece tokenizer.json; copy its vocabulary there", facts.path)
+    failure.raise("data", "%s has neither vocab.txt nor a WordPiece tokenizer.json; copy its vocabulary there",
+      facts.path)
   end
   local vocab = failure.must(require("seqrun.core.text").parse_vocab(facts.vocab_text, facts.path .. "/vocab.txt"))
   if #vocab > (facts.config.vocab_size or 30522) then
@@ -97,7 +99,8 @@ function verb.note(format, ...) io.stderr:write("seqrun: ", format:format(...), 
 
 ---Tells how many texts were truncated.
 function verb.tell_cut(counts, max_len)
-  if counts.cut then verb.note("%d texts were truncated to %d tokens; --max-len sets the limit", counts.cut, max_len) end
+  if not counts.cut then return end
+  verb.note("%d texts were truncated to %d tokens; --max-len sets the limit", counts.cut, max_len)
 end
 
 return verb

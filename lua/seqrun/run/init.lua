@@ -12,6 +12,7 @@
 -- The loop belongs to the recipe.  Between its iterations, `steps` saves checkpoints, evaluates and stops.  Step n
 -- means n updates; the checkpoint of step n holds all state that step n + 1 needs, so resuming is bit-exact.
 
+local best = require("seqrun.run.best")
 local check = require("seqrun.check")
 local checkpoint = require("seqrun.checkpoint")
 local config = require("seqrun.config")
@@ -93,6 +94,8 @@ function run.open(spec)
     io.stdout:write(loaded:explain())
     failure.raise("ok", "")
   end
+  local list = loaded.values.seeds
+  if list and not request.dry_run then require("seqrun.run.seeds").run(request, folder, list) end
   if not request.dry_run then house.check_free(folder, request.resume ~= nil) end
   local resuming = request.resume and not request.dry_run and sys.is_dir(folder)
   sys.signals("run")
@@ -156,7 +159,8 @@ end
 local function state_of(self)
   return {
     step = self.step, loaders = self.loaders:state(), window = self.window:state(), seconds = self:seconds(),
-    kept = self.kept, result = self.result, instructions = devices.instructions(), data = digest_of(self),
+    kept = self.kept, result = self.result, best = self.best and self.best:state() or nil,
+    instructions = devices.instructions(), data = digest_of(self),
   }
 end
 
@@ -165,6 +169,7 @@ local function take_up(self, state)
   self.window:restore(state.window)
   for name, value in pairs(state.kept) do self.kept[name] = value end
   self.result = state.result
+  if self.best and state.best then self.best:restore(state.best) end
   self.loaders:restore(state.loaders)
 end
 
@@ -278,10 +283,11 @@ end
 ---            based on; the default is the first by name
 ---  rate      the schedule, only for the plan that is printed; metrics report the rates that the optimizer received
 ---  total     updates of the run; by default those of the schedule in the config
+---  epoch     updates of an epoch, for eval.epochs
 ---  fresh     names of parameters that are initialized although the checkpoint of init.from has them
 ---  notes     lines about the data, to be printed
 ---@param parts { model: table, optimizer: table, loader?: table, loaders?: table<string, table>, rate?: function,
----  held?: table, corpus?: table, total?: integer, fresh?: string[], notes?: string[] }
+---  held?: table, corpus?: table, total?: integer, epoch?: number, fresh?: string[], notes?: string[] }
 function Run:start(parts)
   contracts.check(parts)
   for name, part in pairs(parts) do self[name] = part end
@@ -300,6 +306,7 @@ function Run:start(parts)
   if not self.request.resume then start_from(self) end -- before the directory is created, so that a failure leaves none
   open_house(self)
   local save = self.config.save
+  self.best = save.best and best.new(self.folder, save.best, self.config.eval.patience)
   self.saver = checkpoint.saver(self.folder, { keep = save.keep, max_failures = save.max_failures })
   self.resumed = self.request.resume and resume(self)
   if self.request.resume and not self.resumed then start_from(self) end
@@ -360,6 +367,14 @@ local function check_finite(self, line, order)
   end
 end
 
+---Keeps the model if it is the best so far.
+local function keep_best(self, line)
+  if not self.best then return end
+  local path, message = self.best:take(line, saved_parts(self))
+  if message then self.progress:warn("the best checkpoint is not saved: %s", message) end
+  if path then self.progress:say("best so far: %s", tostring(self.best)) end
+end
+
 ---Evaluates on the held-out part and writes a line of metrics; nil if there is none, or a signal came first.
 function Run:evaluate()
   if not self.held then return end
@@ -373,6 +388,7 @@ function Run:evaluate()
   write_metrics(self, line)
   local texts = require("seqrun.run.summary").scores(line, order, self.baselines)
   self.progress:say("step %d, held-out: %s", self.step, table.concat(texts, "; "))
+  keep_best(self, line)
   return line
 end
 
@@ -401,11 +417,24 @@ local function give_up_in_time(self)
   check_stop(self)
 end
 
+---Whether the step is the last of so many epochs.
+local function ends_epochs(self)
+  local epochs = self.config.eval.epochs or 0
+  if epochs == 0 or not self.epoch then return false end
+  local updates = epochs * self.epoch
+  return math.floor(self.step / updates + 1e-9) > math.floor((self.step - 1) / updates + 1e-9)
+end
+
 ---Evaluates if it is due; `finish` evaluates after the last step.
 local function evaluate_when_due(self)
   local every = self.config.eval.every
-  local due = every > 0 and self.step > 0 and self.step % every == 0 and self.step < self.last
-  if due and not is_evaluated(self) then self:evaluate() end
+  local due = every > 0 and self.step % every == 0 or ends_epochs(self)
+  if due and self.step > 0 and self.step < self.last and not is_evaluated(self) then self:evaluate() end
+  if self.best and self.best:over() and self.step < self.last then
+    self.progress:say("stopping at step %d: %s has not improved in %d evaluations", self.step, self.best.metric,
+      self.best.worse)
+    self.last = self.step
+  end
 end
 
 ---What is due after an update.
@@ -413,6 +442,7 @@ local function after_step(self)
   local cfg, step = self.config, self.step
   if step == self.last then return end -- `finish` does both
   evaluate_when_due(self)
+  if step == self.last then return end -- stopped early
   local by_step = cfg.save.every > 0 and step % cfg.save.every == 0
   local by_time = cfg.save.minutes > 0 and sys.now() - self.saved_at >= 60 * cfg.save.minutes
   if by_step or by_time then self:save(false) end

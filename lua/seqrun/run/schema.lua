@@ -84,6 +84,9 @@ local save = c.map {
   { "keep", c.integer { default = 2, min = 2, max = MANY, changeable = later, doc = "number of checkpoints to keep" } },
   { "grace", c.duration { default = 20.0, min = 0, changeable = later,
     doc = "seconds to finish the current step after a signal" } },
+  { "best", c.string { optional = true, changeable = later,
+    doc = "metric of the evaluations, such as f1, by which the best checkpoint is kept in RUN/best; larger is better, "
+      .. "except of losses" } },
   { "max_failures", c.integer { default = 3, min = 1, max = MANY, changeable = later,
     doc = "stop after this many consecutive failed checkpoints (disk full)" } },
 }
@@ -93,6 +96,8 @@ local eval = c.map {
     doc = "steps between evaluations; 0: at the end only" } },
   { "updates", c.integer { default = 0, min = 0, changeable = later,
     doc = "held-out updates to evaluate; 0: all" } },
+  { "patience", c.integer { optional = true, min = 1, changeable = later,
+    doc = "stop after this many evaluations in which save.best has not improved" } },
 }
 
 local log = c.map {
@@ -105,6 +110,8 @@ local keys = {
   { "steps", c.integer { optional = true, min = 1,
     doc = "updates of this run; none: until the end of the schedule" } },
   { "seed", c.integer { default = 42, min = 0, doc = "random seed" } },
+  { "seeds", c.list(c.integer { min = 0 }, { optional = true, min = 1, max = 1000,
+    doc = "run once for each of these seeds, in OUT/seed-N, and report mean and deviation" }) },
   { "device", c.string { default = "auto",
     doc = "device to train on: auto (cuda if it can be used, else cpu), cpu, cuda, cuda:N, ref, simt" } },
   { "precision", c.enum({ "f32", "bf16" }, { default = "f32",
@@ -129,6 +136,13 @@ local rules = {
     check = function(by, adjust)
       if by == "packs" or adjust == "batch" then return nil end
       return "batch.adjust=betas requires batch.by=packs; set it, or leave out batch.adjust"
+    end,
+  },
+  {
+    keys = { "eval.patience", "save.best" },
+    check = function(patience, best)
+      if not patience or best then return nil end
+      return "eval.patience needs save.best, the metric that must improve"
     end,
   },
   {

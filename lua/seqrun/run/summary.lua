@@ -140,6 +140,7 @@ function summary.tell(self)
     say("  held-out   %s", score)
   end
   say("  saved      %s", self.folder)
+  if self.best and self.best.step then say("  best       %s", tostring(self.best)) end
 end
 
 return summary

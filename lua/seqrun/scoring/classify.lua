@@ -12,7 +12,8 @@ function classify.take(found, head, hidden, target, batch)
     local p = decode.softmax(logits)
     local guess = decode.argmax(p)
     found[#found + 1] = {
-      uid = uids[i], gold = gold[i], guess = guess - 1, p = p[guess], p_gold = p[gold[i] + 1], wrong = guess - 1 ~= gold[i],
+      uid = uids[i], gold = gold[i], guess = guess - 1, p = p[guess], p_gold = p[gold[i] + 1],
+      wrong = guess - 1 ~= gold[i],
     }
   end
 end

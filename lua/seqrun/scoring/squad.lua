@@ -1,7 +1,7 @@
 -- squad.lua - answers to questions: exact match and F1 of the best span over the windows of each context.
 --
--- Columns of the data set: `source` (the question), `chars` (bytes of each token in the context), `text` (the context) and
--- `answers` (a JSON list).  If a question of the data set has no answer, a prediction may be empty as well.
+-- Columns of the data set: `source` (the question), `chars` (bytes of each token in the context), `text` (the context)
+-- and `answers` (a JSON list).  If a question of the data set has no answer, a prediction may be empty as well.
 
 local decode = require("seqrun.predict.decode")
 local failure = require("seqrun.failure")

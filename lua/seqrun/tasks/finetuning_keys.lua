@@ -39,6 +39,11 @@ local model = c.map {
     doc = "recompute the activations of each layer in the backward pass: less memory, more time, same results" } },
 }
 
+local eval = c.map {
+  { "epochs", c.number { default = 1, min = 0, changeable = true,
+    doc = "epochs between evaluations; 0: by eval.every, and at the end" } },
+}
+
 local tune = c.map {
   { "layer_decay", c.number { default = 1, min = 0.01, max = 1,
     doc = "factor on the learning rate from each layer to the one below; 1: the same rate for all" } },
@@ -51,7 +56,7 @@ local tune = c.map {
 
 local keys = {
   { "epochs", c.number { default = 3, min = 0.001, max = 1e6, doc = "passes over the training data" } },
-  { "batch", batch }, { "rate", rate }, { "init", init }, { "model", model }, { "tune", tune },
+  { "batch", batch }, { "rate", rate }, { "init", init }, { "model", model }, { "tune", tune }, { "eval", eval },
 }
 table.move(readers.keys, 1, #readers.keys, #keys + 1, keys)
 

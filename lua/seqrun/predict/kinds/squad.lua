@@ -1,8 +1,8 @@
 -- squad.lua - {"answer": "in 1815", "score": 9.1, "null_score": 2.3, "first": 10, "last": 17}
 --
--- A context longer than the model is read in windows that start `stride` tokens after each other.  The answer is the span with the
--- largest sum of logits over all windows; it is empty if the null score, of [CLS], exceeds that by `null_threshold`.
--- first and last count code points of the context from 0, last excluded.
+-- A context longer than the model is read in windows that start `stride` tokens after each other.  The answer is the
+-- span with the largest sum of logits over all windows; it is empty if the null score, of [CLS], exceeds that by
+-- `null_threshold`.  first and last count code points of the context from 0, last excluded.
 
 local decode = require("seqrun.predict.decode")
 

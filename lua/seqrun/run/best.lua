@@ -1,0 +1,82 @@
+-- best.lua - keeps the best checkpoint by a metric of the evaluations, in RUN/best, and tells when it stops improving.
+
+local checkpoint = require("seqrun.checkpoint")
+local failure = require("seqrun.failure")
+local sys = require("seqrun.core.sys")
+
+---@class seqrun.Best
+---@field metric string
+---@field step? integer of the best evaluation
+---@field value? number
+---@field worse integer evaluations since then
+local Best = {}
+Best.__index = Best
+
+---@param folder string of the run
+---@param metric string larger is better, except of losses
+---@param patience? integer
+---@return seqrun.Best
+local function new(folder, metric, patience)
+  return setmetatable({ folder = folder .. "/best", metric = metric, patience = patience, worse = 0 }, Best)
+end
+
+---Names of the numbers of a line.
+local function numbers_of(line)
+  local names = {}
+  for name, value in pairs(line) do
+    if type(value) == "number" and name ~= "step" and name ~= "seconds" then names[#names + 1] = name end
+  end
+  table.sort(names)
+  return table.concat(names, ", ")
+end
+
+local function value_of(self, line)
+  local value = line[self.metric]
+  if not value then
+    failure.raise("config", "save.best: the evaluation has no metric '%s'; it has %s", self.metric, numbers_of(line))
+  end
+  return value
+end
+
+local function is_better(self, value)
+  if not self.value then return true end
+  if self.metric:find("loss$") then return value < self.value end
+  return value > self.value
+end
+
+---Takes an evaluation, and saves the model if it is the best so far.
+---@param line table of metrics
+---@param parts seqrun.Saved
+---@return string|nil path of a new checkpoint
+---@return string? message if it could not be saved
+function Best:take(line, parts)
+  local value = value_of(self, line)
+  if not is_better(self, value) then
+    self.worse = self.worse + 1
+    return nil
+  end
+  self.step, self.value, self.worse = parts.step, value, 0
+  parts.opt, parts.files, parts.state = nil, { ["trainer/config.yaml"] = parts.files["trainer/config.yaml"] }, {}
+  local made, message = sys.make_dirs(self.folder)
+  if not made then return nil, message end
+  return checkpoint.save(self.folder, parts, { keep = 2 })
+end
+
+---Whether the metric has not improved for `patience` evaluations.
+function Best:over() return self.patience ~= nil and self.worse >= self.patience end
+
+---Plain values for `restore`.
+function Best:state() return { step = self.step, value = self.value, worse = self.worse } end
+
+---Continues from a state, unless its checkpoint is gone: then the next evaluation is the best.
+function Best:restore(state)
+  if not state.step then return end
+  if sys.is_dir(self.folder) then checkpoint.set_aside(self.folder, state.step) end
+  for _, item in ipairs(checkpoint.list(self.folder) or {}) do
+    if item.step == state.step then self.step, self.value, self.worse = state.step, state.value, state.worse end
+  end
+end
+
+function Best:__tostring() return ("%s (step %d, %s %.4g)"):format(self.folder, self.step, self.metric, self.value) end
+
+return { new = new }

@@ -1,0 +1,96 @@
+-- The best checkpoint, early stopping, and runs of several seeds.
+
+local best = require("seqrun.run.best")
+local json = require("seqrun.core.json")
+local metrics = require("seqrun.metrics")
+local program = require("tests.support.program")
+local seeds = require("seqrun.run.seeds")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+local task_model = require("tests.support.task_model")
+
+local folder
+before_each(function() folder = program.folder() end)
+after_each(function() sys.remove(folder) end)
+
+describe("the best checkpoint", function()
+  local params
+
+  before_each(function() params = sr.params.new({ { name = "w", shape = { 2 } } }):initialise(1) end)
+
+  local function parts(step) return { step = step, model = params, files = { ["trainer/config.yaml"] = "x: 1\n" } } end
+
+  it("is that of the largest metric, or of the smallest loss", function()
+    local function steps(metric, values)
+      local self, kept = best.new(folder .. "/" .. metric, metric), {}
+      for step, value in ipairs(values) do
+        if self:take({ [metric] = value }, parts(step)) then kept[#kept + 1] = step end
+      end
+      assert.same({ kept[#kept], values[kept[#kept]] }, { self.step, self.value })
+      assert.matches(("step%%-0*%d$"):format(self.step), (sr.must(sr.checkpoint.latest(self.folder))))
+      return kept
+    end
+    assert.same({ 1, 3, 4 }, steps("f1", { 0.5, 0.5, 0.6, 0.7, 0.1 }))
+    assert.same({ 1, 2, 5 }, steps("label_loss", { 3, 2, 2, 4, 1 }))
+  end)
+
+  it("ends a run when it has not improved for some evaluations, also after a resume", function()
+    local self = best.new(folder, "f1", 2)
+    for step, value in ipairs { 0.5, 0.4 } do self:take({ f1 = value }, parts(step)) end
+    assert.is_false(self:over())
+    local again = best.new(folder, "f1", 2)
+    again:restore(self:state())
+    again:take({ f1 = 0.5 }, parts(3))
+    assert.is_true(again:over())
+    sys.remove(folder .. "/best")
+    local lost = best.new(folder, "f1", 2)
+    lost:restore(self:state())
+    assert.is_string(lost:take({ f1 = 0.1 }, parts(3)))
+  end)
+
+  it("needs a metric that the evaluation has", function()
+    local ok, problem = pcall(function()
+      best.new(folder, "f2"):take({ f1 = 0.5, accuracy = 1, type = "eval", step = 3 }, parts(1))
+    end)
+    assert.is_false(ok)
+    assert.equal("save.best: the evaluation has no metric 'f2'; it has accuracy, f1", tostring(problem))
+  end)
+end)
+
+describe("seeds", function()
+  it("are reported by mean and deviation", function()
+    local result = seeds.spreads { { f1 = 0.5, loss = 1, step = 9 }, { f1 = 0.7, step = 8 } }
+    assert.near(0.6, result.f1.mean, 1e-12)
+    assert.near(math.sqrt(0.02), result.f1.deviation, 1e-12)
+    assert.same({ nil, nil }, { result.loss, result.step })
+    assert.equal(0.0, seeds.spreads({ { f1 = 0.5 } }).f1.deviation)
+  end)
+
+  it("are runs of their own, which stop early and keep their best checkpoint", function()
+    local words, rows = task_model.words(), { "text,label" }
+    for i = 1, 24 do rows[i + 1] = ("%s %s,%s"):format(words[i], words[i % 7 + 1], i % 2 == 0 and "a" or "b") end
+    local file = program.write(folder, "all.csv", table.concat(rows, "\n") .. "\n")
+    task_model.save(folder .. "/model", task_model.new("mlm"))
+    local out = folder .. "/out"
+    local line = {
+      "recipes/finetune_classify.lua", "init.from=" .. folder .. "/model", "data.train=" .. file, "data.dev=" .. file,
+      "data.folder=" .. folder, "data.max_len=32", "batch.sequences=12", "epochs=5", "rate.peak=1e-9", "seeds=[3,5]",
+      "save.best=label_accuracy", "eval.patience=2", "--out", out, "--quiet",
+    }
+    local code, told, err = program.run(line)
+    assert.same({ 0, "" }, { code, (err:gsub("[^\n]*overlap[^\n]*\n", "")) })
+    assert.matches("2 seeds: 3, 5\n +accuracy +%d%.%d+ %+%- ", told)
+    local report = json.decode(sr.must(sys.read_file(out .. "/seeds.json")))
+    assert.equal(2, #report.metrics.f1.values)
+    for i, seed in ipairs { 3, 5 } do
+      local own = ("%s/seed-%d"):format(out, seed)
+      local last
+      for _, one in ipairs(sr.must(metrics.read(own))) do last = one.type == "eval" and one or last end
+      assert.equal(report.metrics.accuracy.values[i], last.accuracy)
+      assert.equal(6, last.step) -- two updates an epoch: the best after the first, two more without improvement
+      assert.matches("step%-000000002$", (sr.must(sr.checkpoint.latest(own .. "/best"))))
+    end
+    local again, same = program.run(line)
+    assert.same({ 0, told:match("2 seeds.*") }, { again, same:match("2 seeds.*") })
+  end)
+end)
