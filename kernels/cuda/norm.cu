@@ -74,13 +74,6 @@ void norm_rows(norm_forward<T> a) {
     }
 }
 
-/* True if rows of these tensors, NULL or (., H), may be read in vectors. */
-static bool all_in_vectors(const sr_tensor *const *t, int count, int64_t columns) {
-    for (int i = 0; i < count; i++)
-        if (t[i] != nullptr && !in_vectors(sr_tensor_data(t[i]), columns)) return false;
-    return true;
-}
-
 template <class T, bool VECTOR, int RUNS>
 static sr_status launch_norm(gpu *g, const norm_forward<T> &a, const norm_shape &s) {
     return launch(g, "residual_norm", norm_rows<T, VECTOR, RUNS>, dim(ceil_div(a.rows, s.teams)),
