@@ -34,6 +34,10 @@ describe("the example in docs/finetuning.md", function()
   end)
 end)
 
+describe("the examples in docs/labelled.md", function()
+  it("run in order", function() assert.equal(2, run_examples("docs/labelled.md")) end)
+end)
+
 describe("the examples in docs/data.md", function()
   it("run in order", function() assert.equal(3, run_examples("docs/data.md")) end)
 

@@ -22,9 +22,9 @@ local sys = require("seqrun.core.sys")
 ---@class seqrun.WriteOptions
 ---@field out string the .sqr file
 ---@field vocab string|seqrun.core.text.vocab
----@field examples table|fun(): table?, string?, string? a list or an iterator of { a = ids, b = ids, NAME = value }; ids
----is a list, or a string of tokenizer:packed().  An iterator that returns nil, message, code ends the work, and nothing
----is written
+---@field examples table|fun(): table?, string?, string? a list or an iterator of { a = ids, b = ids, NAME = value };
+---ids is a list, or a string of tokenizer:packed().  An iterator that returns nil, message, code ends the work, and
+---nothing is written
 ---@field columns? table<string, seqrun.ColumnOptions> what examples have besides a and b; by default label, an i32, if
 ---the first example has one
 ---@field lowercase? boolean option of the tokenizer, true
