@@ -11,6 +11,9 @@ local sys = require("seqrun.core.sys")
 
 -- ---- the file, an article at a time ------------------------------------------------------------
 
+---Bytes of a file, which is kept in memory; SQuAD has 42 MB.
+local LIMIT = 256 << 20
+
 local Articles = {}
 Articles.__index = Articles
 
@@ -43,8 +46,8 @@ end
 local function open_next(self)
   local path = self.waiting[#self.files + 1]
   if not path then return nil end
-  local bytes, message, code = sys.read_file(path)
-  if not bytes then return nil, message, code end
+  local bytes, message, code = sys.read_file(path, LIMIT)
+  if not bytes then return nil, code == "data" and message .. "; split it into several files" or message, code end
   self.files[#self.files + 1] = path
   self.bytes, self.path = bytes, path
   self.at, message, code = find_data(path, bytes)
