@@ -52,7 +52,7 @@ describe("a fine-tuning task", function()
       "columns.header", "init.from", "batch.sequences", "rate.peak", "seed", "pack.arrange" } do
       assert.is_true(paths["classify " .. path], path)
     end
-    for _, path in ipairs { "data.file", "rate.total", "batch.by" } do
+    for _, path in ipairs { "data.file", "rate.total", "rate.from" } do
       assert.is_true(paths["pretraining " .. path])
       assert.is_nil(paths["classify " .. path])
     end
@@ -88,6 +88,16 @@ describe("a fine-tuning task", function()
       break
     end
     assert.is_true(seen > 0 and updates >= 5)
+  end)
+
+  it("takes whole packs if asked to, but not of questions", function()
+    local task = sr.tasks.classify
+    local cfg = values(task, "classify", "batch.sequences=20", "batch.by=packs")
+    local loader = task:loader(cfg, task:data(cfg), "train")
+    assert.equal("packs", loader:summary().by)
+    cfg = values(sr.tasks.choice, "choice", "batch.by=packs")
+    fails("batch.by=packs would tear questions apart", sr.tasks.choice.loader, sr.tasks.choice, cfg,
+      sr.tasks.choice:data(cfg), "train")
   end)
 
   it("warms up for a fraction of all steps, then falls to nearly zero at the last", function()

@@ -270,10 +270,9 @@ local function open_metrics(self)
   return failure.must(metrics.open(self.folder, { step = self.step, train = train, eval = eval }))
 end
 
----Updates until the end of the schedule.
-local function scheduled(self)
-  local rate = self.config.rate
-  return math.ceil((rate.total - rate.from) / self.loader:summary().schedule_steps)
+---Updates until the end of a schedule of so many steps.
+local function updates_of(self, steps)
+  return math.ceil(steps / self.loader:summary().schedule_steps)
 end
 
 ---Starts the run with the parts that the recipe has made: resumes, or initializes from `init`.
@@ -282,8 +281,8 @@ end
 ---            the schedule continue.  `loader` may name the one that the headline and the number of steps are
 ---            based on; the default is the first by name
 ---  rate      the schedule, only for the plan that is printed; metrics report the rates that the optimizer received
----  total     updates of the run; by default those of the schedule in the config
----  epoch     updates of an epoch, for eval.epochs
+---  total     steps of the schedule; by default those of the config
+---  epoch     steps of the schedule in an epoch, for eval.epochs
 ---  fresh     names of parameters that are initialized although the checkpoint of init.from has them
 ---  notes     lines about the data, to be printed
 ---@param parts { model: table, optimizer: table, loader?: table, loaders?: table<string, table>, rate?: function,
@@ -297,7 +296,9 @@ function Run:start(parts)
   self.first_cursor = self.loader:cursor()
   self.baselines = self.corpus and self.model.baselines and self.model:baselines(self.corpus) or {}
   memory.check(self)
-  self.total = self.config.steps or parts.total or scheduled(self)
+  local rate = self.config.rate
+  self.total = self.config.steps or updates_of(self, parts.total or rate.total - rate.from)
+  self.epoch = parts.epoch and parts.epoch / self.loader:summary().schedule_steps
   self.last = math.min(self.total, self.request.max_steps or math.huge)
   if self.request.dry_run then
     start_from(self)

@@ -12,6 +12,9 @@ function choice:targets() return { "answer", "group" } end
 
 function choice:loader(cfg, data, part)
   local dev = part == "dev"
+  if cfg.batch.by == "packs" then
+    failure.raise("config", "batch.by=packs would tear questions apart; leave it out: updates have whole questions")
+  end
   local options = self:loader_options(cfg, data, part)
   local order, updates = sr_data.groups(data[part], {
     groups = dev and math.max(1, cfg.batch.evaluation // 4) or cfg.batch.sequences, seed = not dev and cfg.seed or nil,

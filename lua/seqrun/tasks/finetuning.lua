@@ -88,7 +88,7 @@ function Task:loader_options(cfg, data, part)
   local options = parts.loader_options(cfg, data[part], dev and data.dev_part or "train")
   options.targets = self:targets()
   options.per_square = 1 / (6 * data.pretrained.config.hidden_size)
-  options.by = dev and "packs" or "sequences"
+  options.by = dev and "packs" or cfg.batch.by
   if dev then options.sequences, options.epochs, options.prefetch = cfg.batch.evaluation, 1, 0 end
   return options
 end
@@ -97,7 +97,7 @@ end
 ---@param data seqrun.FinetuningData
 ---@param part "train"|"dev"
 ---@return seqrun.Loader
----@return number updates of an epoch
+---@return number updates of an epoch, of batch.sequences examples
 function Task:loader(cfg, data, part)
   local loader = failure.must(sr_data.loader(self:loader_options(cfg, data, part)))
   return loader, loader:examples() / cfg.batch.sequences
@@ -211,7 +211,7 @@ end
 ---@param cfg table
 ---@param updates number of an epoch
 ---@return fun(step: number|seqrun.Counters): number
----@return integer total updates of the run
+---@return integer total steps of the schedule
 function Task:schedule(cfg, updates)
   local r, total = cfg.rate, math.max(1, math.ceil(cfg.epochs * updates - 1e-9))
   local warmup = math.tointeger(r.warmup) or r.warmup < 1 and math.floor(r.warmup * total + 0.5) or -1

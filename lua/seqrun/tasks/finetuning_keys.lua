@@ -10,6 +10,8 @@ local without = {
 }
 
 local batch = c.map {
+  { "by", c.enum({ "sequences", "packs" }, { default = "sequences",
+    doc = "sequences: exactly batch.sequences, packed inside the update; packs: whole packs of the epoch's plan" }) },
   { "evaluation", c.integer { default = 64, min = 1, max = 1 << 20, changeable = true,
     doc = "sequences per update of an evaluation, on average" } },
 }
