@@ -96,8 +96,9 @@ describe("a pretrained directory", function()
     assert.same({ "classify", 3, { "a", "b", "c" } }, { three.kind, three.outputs, three.labels })
     assert.equal("regress", facts({ architectures = sequences, id2label = { ["0"] = "LABEL_0" } }).kind)
     local many = { architectures = sequences, problem_type = "multi_label_classification" }
-    assert.same({ "LABEL_0", "LABEL_1" }, facts(many).labels)
-    assert.equal("multilabel", facts(many).kind)
+    assert.same({ "multilabel", 2, nil }, { facts(many).kind, facts(many).outputs, facts(many).labels })
+    many.id2label = { ["0"] = "LABEL_0", ["1"] = "LABEL_1", ["2"] = "LABEL_2" }
+    assert.same({ 3, nil }, { facts(many).outputs, facts(many).labels })
     assert.equal("tokens", facts({ architectures = { "BertForTokenClassification" } }).kind)
     assert.same({ "squad", 2 }, { facts({ architectures = { "BertForQuestionAnswering" } }).kind, 2 })
     assert.equal(1, facts({ architectures = { "BertForMultipleChoice" } }).outputs)

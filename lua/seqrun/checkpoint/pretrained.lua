@@ -16,7 +16,7 @@ local pretrained = {}
 ---@field config table keys for sr.nn.bert and sr.nn.encoder
 ---@field heads string[] pretraining heads: "mlm", "nsp"
 ---@field kind? string task of its head: "classify", "regress", "multilabel", "choice", "tokens", "squad"
----@field labels? string[] names of the classes, in the order of their ids, from 0
+---@field labels? string[] names of the classes, in the order of their ids, from 0; nil if they have none
 ---@field outputs? integer of the head
 ---@field max_len? integer of sentence-transformers: longer texts are truncated
 ---@field pool? "mean"|"cls" of sentence-transformers: how vectors are made
@@ -36,6 +36,14 @@ local KINDS = {
 local PROBLEMS = {
   single_label_classification = "classify", regression = "regress", multi_label_classification = "multilabel",
 }
+
+---Whether these are the names that Transformers gives to classes without names.
+local function are_defaults(labels)
+  for i, name in ipairs(labels) do
+    if name ~= ("LABEL_%d"):format(i - 1) then return false end
+  end
+  return true
+end
 
 ---The names of id2label in the order of their ids; nil with a message if an id is missing.
 local function labels_of(config)
@@ -61,13 +69,8 @@ local function add_task(facts, config)
   local count = labels and #labels or math.tointeger(config.num_labels) or 2
   kind = kind or PROBLEMS[config.problem_type] or count == 1 and "regress" or "classify"
   facts.kind, facts.outputs = kind, kind == "choice" and 1 or kind == "squad" and 2 or count
-  if kind ~= "regress" and kind ~= "choice" and kind ~= "squad" then
-    facts.labels = labels
-    for i = 1, labels and 0 or count do
-      facts.labels = facts.labels or {}
-      facts.labels[i] = ("LABEL_%d"):format(i - 1)
-    end
-  end
+  local named = kind ~= "regress" and kind ~= "choice" and kind ~= "squad"
+  if named and labels and not are_defaults(labels) then facts.labels = labels end
   return true
 end
 

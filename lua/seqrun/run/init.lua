@@ -379,12 +379,12 @@ end
 ---Evaluates on the held-out part and writes a line of metrics; nil if there is none, or a signal came first.
 function Run:evaluate()
   if not self.held then return end
-  local line, order = require("seqrun.run.evaluate").run(self.model, self.held, {
+  local line, order, scoring = require("seqrun.run.evaluate").run(self.model, self.held, {
     from = self.held_from, updates = self.config.eval.updates, baselines = self.baselines,
   })
   if not line then return nil end
   check_finite(self, line, order)
-  self.result = { step = self.step, line = line, order = order }
+  self.result, self.scoring = { step = self.step, line = line, order = order }, scoring
   line.type, line.step, line.seconds = "eval", self.step, self:seconds()
   write_metrics(self, line)
   local texts = require("seqrun.run.summary").scores(line, order, self.baselines)

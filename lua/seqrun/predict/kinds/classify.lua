@@ -7,7 +7,7 @@ local classify = { input = { keys = { "text", "pair" }, optional = { pair = true
 ---Names of the classes.
 function classify.names(head)
   local names = head.labels or {}
-  for i = #names + 1, head.outputs do names[i] = tostring(i - 1) end
+  for i = #names + 1, head.outputs do names[i] = ("LABEL_%d"):format(i - 1) end
   return names
 end
 

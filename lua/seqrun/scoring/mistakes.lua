@@ -1,0 +1,86 @@
+-- mistakes.lua - the worst mistakes of an evaluation, with their text.
+
+local items = require("seqrun.scoring.items")
+
+local mistakes = {}
+
+---How bad an item is; nil if it is no mistake.  Wrong classes by their probability, values by their distance.
+local function badness(item)
+  if item.wrong == false then return nil end
+  return item.error or item.p or 0
+end
+
+---A label as a person reads it.
+local function shown(value, head)
+  if type(value) ~= "table" then
+    return head.labels and head.labels[value + 1] or type(value) == "number" and ("%g"):format(value) or tostring(value)
+  end
+  local parts = {}
+  for i, one in ipairs(value) do
+    if head.kind == "multilabel" then
+      if one == 1 then parts[#parts + 1] = head.labels and head.labels[i] or tostring(i - 1) end
+    else
+      parts[#parts + 1] = type(one) == "number" and ("%.3g"):format(one) or tostring(one)
+    end
+  end
+  return table.concat(parts, ", ")
+end
+
+---The words of tags belong together: one item per sequence, with the number of its wrong tags.
+local function by_sequence(found)
+  local list, of = {}, {}
+  for _, item in ipairs(found) do
+    local one = of[item.uid]
+    if not one then
+      one = { uid = item.uid, error = 0, count = 0, wrong = false }
+      of[item.uid], list[#list + 1] = one, one
+    end
+    one.count = one.count + 1
+    if item.wrong then one.error, one.wrong = one.error + 1, true end
+  end
+  for _, one in ipairs(list) do
+    one.gold, one.guess = one.count .. " tags", ("%d of them wrong"):format(one.error)
+  end
+  return list
+end
+
+---The text of an example: as it stood in its file, or decoded.
+local function text_of(corpus, example)
+  local parts, has = {}, {}
+  for _, column in ipairs(corpus:columns()) do has[column.name] = true end
+  for _, name in ipairs { "text", "pair" } do
+    local text = has[name] and corpus:column(name, example) or ""
+    if text ~= "" then parts[#parts + 1] = text end
+  end
+  local whole = #parts > 0 and table.concat(parts, " | ") or corpus:decode(example) or ""
+  return (whole:gsub("%s+", " "))
+end
+
+---The worst mistakes of a head, worst first.
+---@param entry table of Scoring.heads
+---@param loader seqrun.Loader
+---@param most integer
+---@return { place: string, label: string, predicted: string, badness: number, text: string }[]
+function mistakes.worst(entry, loader, most)
+  local head, found = entry.head, entry.items
+  if head.kind == "tokens" then found = by_sequence(found) end
+  local bad = {}
+  for _, item in ipairs(found) do
+    if item.uid and badness(item) then bad[#bad + 1] = item end
+  end
+  table.sort(bad, function(a, b)
+    if badness(a) ~= badness(b) then return badness(a) > badness(b) end
+    return a.uid < b.uid
+  end)
+  local list, corpus = {}, loader.data
+  for i = 1, math.min(most, #bad) do
+    local item, example = bad[i], items.example(loader, bad[i].uid)
+    list[i] = {
+      place = corpus.place and corpus:place(example) or ("example %d"):format(example), label = shown(item.gold, head),
+      predicted = shown(item.guess, head), badness = badness(item), text = text_of(corpus, example),
+    }
+  end
+  return list
+end
+
+return mistakes

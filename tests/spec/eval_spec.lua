@@ -1,0 +1,80 @@
+-- The command eval: metrics of a checkpoint on labelled files, as the run that made it reads them.
+
+local json = require("seqrun.core.json")
+local program = require("tests.support.program")
+local small = require("tests.support.small")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+local task_model = require("tests.support.task_model")
+
+describe("the command eval", function()
+  local dir, model, file, gold, guess
+  setup(function()
+    dir = program.folder()
+    local bert = task_model.new(sr.nn.heads.classify { labels = { "no", "yes" } })
+    model = task_model.save(dir .. "/model", bert)
+    local predictor = sr.predict.new(bert, { tokenizer = task_model.tokenizer(), max_len = 64 })
+    local words, rows = task_model.words(), { "answer\tsentence" }
+    gold, guess = {}, {}
+    for i = 1, 40 do
+      local text = ("%s %s %s"):format(words[i], words[i * 3 % #words + 1], words[i * i % #words + 1])
+      gold[i], guess[i] = i % 3 == 0 and 1 or 0, predictor:one(text).label == "yes" and 1 or 0
+      rows[i + 1] = ("%s\t%s"):format(gold[i] == 1 and "yes" or "no", text)
+    end
+    file = program.write(dir, "test.tsv", table.concat(rows, "\n") .. "\n")
+  end)
+  teardown(function() sys.remove(dir) end)
+
+  local function eval(...)
+    local columns = { "columns.text=sentence", "columns.label=answer" }
+    return program.run { "eval", model, file, "data.folder=" .. dir, columns[1], columns[2], ... }
+  end
+
+  it("prints metrics, classes, the confusion matrix, calibration and the worst mistakes", function()
+    local code, out, err = eval("--mistakes", "2")
+    assert.same({ 0, true }, { code, err:find("40 examples", 1, true) ~= nil })
+    assert.matches(("accuracy %.3f, f1 "):format(sr.scores.accuracy(gold, guess)), out)
+    assert.matches("\n  class +precision +recall +f1 +count +predicted\n  no ", out)
+    assert.matches("\n  label \\ predicted +no +yes\n  no +%d+ +%d+\n", out)
+    assert.matches("calibration error 0%.%d+", out)
+    assert.matches("\n    " .. file:gsub("%p", "%%%0") .. ":%d+  label %a+, predicted %a+ %(0%.%d+%)\n      %w", out)
+    local _, mistakes = out:gsub("label %a+, predicted", "")
+    assert.equal(2, mistakes)
+  end)
+
+  it("gives the same as JSON", function()
+    local code, out = eval("--json")
+    assert.equal(0, code)
+    local report = json.decode(out)
+    assert.near(sr.scores.matthews(gold, guess), report.metrics.matthews, 1e-12)
+    assert.same({ "no", "yes" }, { report.heads[1].classes[1].name, report.heads[1].classes[2].name })
+    assert.same(sr.scores.confusion(gold, guess, 2)[1], { table.unpack(report.heads[1].confusion[1]) })
+  end)
+
+  it("refuses labels that the model does not have, and a missing column", function()
+    local other = program.write(dir, "other.csv", "text,label\nthe,maybe\n")
+    local code, out, err = program.run { "eval", model, other, "data.folder=" .. dir, "--json" }
+    assert.same({ 3, "" }, { code, out })
+    assert.matches("maybe", err)
+    code, _, err = program.run { "eval", model, file, "data.folder=" .. dir }
+    assert.equal(3, code)
+    assert.matches("no column 'text'", err)
+    code, _, err = program.run { "eval", model, file, "colums.text=sentence" }
+    assert.equal(2, code)
+    assert.matches("did you mean 'columns'", err)
+    code, _, err = program.run { "eval", model, "columns.text=sentence" }
+    assert.equal(2, code)
+    assert.matches("no file to score on", err)
+  end)
+
+  it("scores a pretrained checkpoint on text", function()
+    local corpus = small.corpus(dir)
+    local out = dir .. "/run"
+    assert.equal(0, (program.run(small.words(corpus, "--out", out, "--max-steps", "1", "data.nsp=true"))))
+    local code, told = program.run { "eval", out, corpus, "--json", "--max-len", "48" }
+    assert.equal(0, code)
+    local line = json.decode(told).metrics
+    assert.same({ "number", "number" }, { type(line.mlm_loss), type(line.nsp_accuracy) })
+    assert.is_true(line.masked > 0)
+  end)
+end)
