@@ -9,6 +9,9 @@
 #include "core/tensor/backend.h"
 #include "core/tensor/pool.h"
 #include "kernels/cuda/prim.cuh"
+#ifdef SR_SIMT
+#include "kernels/simt/arena.h"
+#endif
 
 enum { GPU_SCRATCH_SLOTS = 16, GPU_KEPT_TABLES = 4 };
 
@@ -85,7 +88,8 @@ static inline size_t gpu_extent(const sr_tensor *t) {
 /* A pointer to `count` elements of device memory. */
 template <class T> global<T> gpu_pointer(T *data, size_t count) {
 #ifdef SR_SIMT
-    return global<T>(data, data, data + count);
+    T *inside = (T *)simt::arena_inside(data);
+    return global<T>(inside, inside, inside + count);
 #else
     (void)count;
     return data;
@@ -95,7 +99,7 @@ template <class T> global<T> gpu_pointer(T *data, size_t count) {
 /* The address, for gemm.h. */
 template <class T> T *raw(global<T> p) {
 #ifdef SR_SIMT
-    return p.p;
+    return (T *)simt::arena_outside(p.p);
 #else
     return p;
 #endif

@@ -1,19 +1,15 @@
 #include "kernels/simt/arena.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "core/base/mem.h"
 
 namespace simt {
 
-enum : size_t {
-    RESERVED = (size_t)64 << 30,
-    NOTES = RESERVED / 2 * sizeof(note),
-    PIECE = (size_t)16 << 20 /* becomes usable at a time */
-};
+enum : size_t { RESERVED = (size_t)64 << 30, NOTES = RESERVED / 2 * sizeof(note) };
 
 /* A free block, kept in the block itself. */
 struct vacancy {
@@ -21,28 +17,36 @@ struct vacancy {
     size_t bytes;
 };
 
-static char *memory, *notes;
-static size_t used, usable;
+static char *memory, *notes, *devices; /* `devices`: the same addresses as the host sees them */
+static size_t used;
 static vacancy *vacancies;
 static uint32_t stamps = 1;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-static void *reserve(size_t bytes) {
-    void *p = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+static void *map(size_t bytes, int protection, int flags, int file) {
+    void *p = mmap(nullptr, bytes, protection, flags | MAP_NORESERVE, file, 0);
     return p == MAP_FAILED ? nullptr : p;
 }
 
 static sr_status open_locked(void) {
     if (memory != nullptr) return SR_OK;
-    char *a = (char *)reserve(RESERVED), *b = (char *)reserve(NOTES);
-    if (a == nullptr || b == nullptr) {
+    int file = memfd_create("simt", MFD_CLOEXEC), flags = MAP_SHARED;
+    if (file < 0 || ftruncate(file, (off_t)RESERVED) != 0) flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    int each = PROT_READ | PROT_WRITE;
+    char *a = (char *)map(RESERVED, each, flags, flags == MAP_SHARED ? file : -1);
+    char *b = (char *)map(NOTES, each, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    char *c = (char *)map(RESERVED, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    if (file >= 0) close(file);
+    if (a == nullptr || b == nullptr || c == nullptr) {
         if (a != nullptr) munmap(a, RESERVED);
         if (b != nullptr) munmap(b, NOTES);
+        if (c != nullptr) munmap(c, RESERVED);
         return sr_fail(SR_ENOMEM, "simt: cannot reserve %zu GiB of addresses; raise ulimit -v",
-                       (RESERVED + NOTES) >> 30);
+                       (2 * RESERVED + NOTES) >> 30);
     }
     memory = a;
     notes = b;
+    devices = c;
     return SR_OK;
 }
 
@@ -51,19 +55,6 @@ sr_status arena_open(void) {
     sr_status st = open_locked();
     pthread_mutex_unlock(&mutex);
     return st;
-}
-
-static sr_status extend(size_t to) {
-    size_t more = (to - usable + PIECE - 1) / PIECE * PIECE;
-    if (usable + more > RESERVED)
-        return sr_fail(SR_ENOMEM, "simt: cannot allocate %zu bytes of device memory", to - used);
-    if (mprotect(memory + usable, more, PROT_READ | PROT_WRITE) != 0 ||
-        mprotect(notes + usable / 2 * sizeof(note), more / 2 * sizeof(note),
-                 PROT_READ | PROT_WRITE) != 0)
-        return sr_fail(SR_ENOMEM, "simt: cannot allocate %zu bytes of device memory: %s", to - used,
-                       strerror(errno));
-    usable += more;
-    return SR_OK;
 }
 
 static size_t rounded(size_t bytes) {
@@ -84,15 +75,25 @@ static sr_status take_locked(void **data, size_t bytes) {
         *data = (char *)*best + (*best)->bytes;
         return SR_OK;
     }
-    if (used + bytes > usable) SR_TRY(extend(used + bytes));
+    if (bytes > RESERVED - used)
+        return sr_fail(SR_ENOMEM, "simt: cannot allocate %zu bytes of device memory", bytes);
     *data = memory + used;
     used += bytes;
     return SR_OK;
 }
 
+void *arena_inside(const void *device) {
+    return device == nullptr ? nullptr : (char *)device - devices + memory;
+}
+
+void *arena_outside(const void *inside) {
+    return inside == nullptr ? nullptr : (char *)inside - memory + devices;
+}
+
 sr_status arena_take(void **data, size_t bytes) {
     pthread_mutex_lock(&mutex);
     sr_status st = take_locked(data, rounded(bytes));
+    if (st == SR_OK) *data = arena_outside(*data);
     pthread_mutex_unlock(&mutex);
     return st;
 }
@@ -100,7 +101,7 @@ sr_status arena_take(void **data, size_t bytes) {
 void arena_give(void *data, size_t bytes) {
     if (data == nullptr) return;
     pthread_mutex_lock(&mutex);
-    vacancy *v = (vacancy *)data;
+    vacancy *v = (vacancy *)arena_inside(data);
     v->bytes = rounded(bytes);
     v->next = vacancies;
     vacancies = v;

@@ -2,6 +2,9 @@
  *
  * One range of addresses for the process, with a range of notes beside it, so that an address finds
  * its note without a search.  Pages of both are backed when they are first touched.
+ *
+ * What the core and the host code of ops get are other addresses of the same memory, which fault
+ * when they are read or written: a GPU's memory is not the host's either.
  */
 #ifndef SR_SIMT_ARENA_H
 #define SR_SIMT_ARENA_H
@@ -22,9 +25,13 @@ struct note {
 enum : uint32_t { MANY_BLOCKS = ~0u };
 
 sr_status arena_open(void);
+/* The address that can be used of an address of the device, and back; NULL for NULL. */
+void *arena_inside(const void *device);
+void *arena_outside(const void *inside);
+
 sr_status arena_take(void **data, size_t bytes);
 void arena_give(void *data, size_t bytes);
-/* The note of an address, or NULL when it is no device memory. */
+/* The note of an inside address, or NULL when it is no device memory. */
 note *arena_note(const void *p);
 /* `blocks` stamps for a launch: the first of them. */
 uint32_t arena_stamps(uint32_t blocks);

@@ -186,7 +186,7 @@ void check_read(const void *p, size_t bytes, place where) {
     if (m->watch & WATCH_COUNTS) count_access(m, COUNT_READ, (uintptr_t)p, bytes, where);
     if (!(m->watch & WATCH_RACES) || bytes == 1) return;
     note *n = arena_note(p);
-    if (n == nullptr) return;
+    if (n == nullptr) stop(where, "reads memory of the host");
     for (note *end = n + bytes / 2; n < end; n++) global_read(m, n, p, where);
 }
 
@@ -195,7 +195,7 @@ void check_write(const void *p, size_t bytes, place where) {
     if (m->watch & WATCH_COUNTS) count_access(m, COUNT_WRITE, (uintptr_t)p, bytes, where);
     if (!(m->watch & WATCH_RACES) || bytes == 1) return;
     note *n = arena_note(p);
-    if (n == nullptr) return;
+    if (n == nullptr) stop(where, "writes memory of the host");
     for (note *end = n + bytes / 2; n < end; n++) global_write(m, n, p, where);
 }
 

@@ -190,7 +190,7 @@ void gpu_free(sr_device *, void *data, size_t bytes) {
 }
 
 sr_status gpu_upload(sr_device *, void *to, const void *host, size_t bytes) {
-    memcpy(to, host, bytes);
+    memcpy(arena_inside(to), host, bytes);
     return SR_OK;
 }
 
@@ -206,6 +206,6 @@ sr_status gpu_wait(sr_device *device) {
 
 sr_status gpu_download(sr_device *device, void *host, const void *from, size_t bytes) {
     sr_status st = gpu_wait(device);
-    memcpy(host, from, bytes);
+    memcpy(host, arena_inside(from), bytes);
     return st;
 }

@@ -14,11 +14,16 @@ static gpu *g() {
     return (gpu *)device->state;
 }
 
+/* The elements of a tensor, for the test to read and write. */
+template <class T> static T *data_of(const sr_tensor *t) {
+    return (T *)simt::arena_inside(sr_tensor_data(t));
+}
+
 /* A tensor of zeros. */
 static sr_tensor *zeros(sr_dtype dtype, int64_t count) {
     sr_tensor *t;
     CHECK_OK(sr_tensor_new(&t, device, dtype, 1, &count));
-    memset(sr_tensor_data(t), 0, (size_t)count * sr_dtype_size(dtype));
+    memset(data_of<char>(t), 0, (size_t)count * sr_dtype_size(dtype));
     return t;
 }
 
@@ -99,7 +104,7 @@ static void shared_memory() {
         CHECK_OK(launch(g(), "pass_on", pass_on, 1, 64, 256, out<int32_t>(y), c.planted));
         expect("pass_on", c.words);
         if (c.planted == RIGHT)
-            for (int i = 0; i < 64; i++) CHECK(SR_DATA(int32_t, y)[i] == (i ^ 32) * 10 + 1);
+            for (int i = 0; i < 64; i++) CHECK(data_of<int32_t>(y)[i] == (i ^ 32) * 10 + 1);
     }
     CHECK_OK(launch(g(), "pass_on", pass_on, 1, 64, 256, out<int32_t>(y), NO_BARRIER));
     CHECK(sr_device_wait(device) == SR_EDEVICE);
@@ -141,7 +146,7 @@ static void warps_of_a_block() {
     sr_tensor *y = zeros(SR_I32, 64);
     CHECK_OK(launch(g(), "exchanges", exchanges, 1, 32, 0, out<uint32_t>(y)));
     expect("exchanges", nullptr);
-    for (int i = 0; i < 32; i++) CHECK(SR_DATA(int32_t, y)[i] == 63);
+    for (int i = 0; i < 32; i++) CHECK(data_of<int32_t>(y)[i] == 63);
 
     static const struct {
         bug planted;
@@ -178,7 +183,7 @@ KERNEL(32, 1) void copies(global<float> y, global<const float> x, bug planted) {
 
 static void copies_in_flight() {
     sr_tensor *y = zeros(SR_F32, 32), *x = zeros(SR_F32, 128);
-    for (int i = 0; i < 128; i++) SR_DATA(float, x)[i] = (float)i;
+    for (int i = 0; i < 128; i++) data_of<float>(x)[i] = (float)i;
     static const struct {
         bug planted;
         const char *words;
@@ -191,7 +196,7 @@ static void copies_in_flight() {
             launch(g(), "copies", copies, 1, 32, 1024, out<float>(y), in<float>(x), c.planted));
         expect("copies", c.words);
         for (int i = 0; c.planted == RIGHT && i < 32; i++) /* zeros where the copy is not valid */
-            CHECK(SR_DATA(float, y)[i] ==
+            CHECK(data_of<float>(y)[i] ==
                   (float)((i ^ 1) * 4 + 3) * 100.0f + ((i ^ 1) % 2 == 0 ? 1.0f : 0.0f));
     }
     sr_tensor_release(x);
@@ -234,7 +239,7 @@ static void device_memory() {
         CHECK_OK(launch(g(), "blocks_meet", blocks_meet, 8, 32, 0, out<int32_t>(y), c.planted));
         expect("blocks_meet", c.words);
         for (int i = 0; c.planted == RIGHT && i < 256; i++)
-            CHECK(SR_DATA(int32_t, y)[i] == (i ^ 1));
+            CHECK(data_of<int32_t>(y)[i] == (i ^ 1));
     }
     sr_tensor *z = zeros(SR_F32, 129);
     CHECK_OK(launch(g(), "vectors", vectors, 1, 32, 0, out<float>(z), 0));
@@ -279,8 +284,8 @@ void product(global<float> y, global<const T> a, global<const T> b) {
 
 template <class T> static void products(uint16_t (*bits)(float)) {
     sr_tensor *y = zeros(SR_F32, 128), *a = zeros(SR_BF16, 256), *b = zeros(SR_BF16, 128);
-    for (int i = 0; i < 256; i++) SR_DATA(uint16_t, a)[i] = bits((float)(i * 7 % 13 - 6));
-    for (int i = 0; i < 128; i++) SR_DATA(uint16_t, b)[i] = bits((float)(i * 5 % 11 - 5));
+    for (int i = 0; i < 256; i++) data_of<uint16_t>(a)[i] = bits((float)(i * 7 % 13 - 6));
+    for (int i = 0; i < 128; i++) data_of<uint16_t>(b)[i] = bits((float)(i * 5 % 11 - 5));
     CHECK_OK(launch(g(), "product", product<T>, 1, 32, 1024, out<float>(y), in<T>(a), in<T>(b)));
     expect("product", nullptr);
     for (int i = 0; i < 16; i++)
@@ -288,7 +293,7 @@ template <class T> static void products(uint16_t (*bits)(float)) {
             int sum = 0;
             for (int k = 0; k < 16; k++)
                 sum += ((i * 16 + k) * 7 % 13 - 6) * ((k * 8 + j) * 5 % 11 - 5);
-            CHECK(SR_DATA(float, y)[i * 8 + j] == (float)sum);
+            CHECK(data_of<float>(y)[i * 8 + j] == (float)sum);
         }
     sr_tensor_release(b);
     sr_tensor_release(a);
@@ -336,7 +341,7 @@ static void scratch_memory() {
     const int32_t host[3] = {4, 5, 6};
     global<const int32_t> copy;
     CHECK_OK(table(&copy, g(), 2, host, 3));
-    CHECK(memcmp(raw(copy), host, sizeof host) == 0);
+    CHECK(memcmp(copy.p, host, sizeof host) == 0);
 }
 
 KERNEL(256, 1) void meet(int rounds) {
