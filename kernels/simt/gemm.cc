@@ -12,6 +12,8 @@
 
 enum { ROWS = 8, WIDTH = 256 };
 
+using namespace simt;
+
 struct job {
     const product *p;
     float *a, *b; /* (m, k) and (k, n), row-major */
@@ -93,7 +95,19 @@ static sr_status multiply(gpu *g, job *j) {
     return SR_OK;
 }
 
-sr_status gemm(gpu *g, const char *op, const product *p) {
+/* The product with addresses that the host can use. */
+static product inside(const product *p) {
+    product q = *p;
+    q.a.data = arena_inside(p->a.data);
+    q.b.data = arena_inside(p->b.data);
+    q.c.data = arena_inside(p->c.data);
+    q.bias = arena_inside(p->bias);
+    q.alpha_at = (const float *)arena_inside(p->alpha_at);
+    return q;
+}
+
+sr_status gemm(gpu *g, const char *op, const product *given) {
+    product local = inside(given), *p = &local;
     if (p->a.dtype != p->b.dtype || p->a.rows != p->c.rows || p->b.cols != p->c.cols ||
         p->a.cols != p->b.rows)
         return sr_fail(SR_EINTERNAL, "%s: operands of a product do not fit", op);
