@@ -79,3 +79,6 @@ template <class T> sr_status attention_backward(const attention_job *j) {
 }
 
 template sr_status attention_backward<bf16>(const attention_job *);
+#ifdef SR_SIMT /* no tensor is f16: for tests */
+template sr_status attention_backward<f16>(const attention_job *);
+#endif

@@ -36,3 +36,6 @@ template <class T> sr_status attention_forward(const attention_job *j) {
 }
 
 template sr_status attention_forward<bf16>(const attention_job *);
+#ifdef SR_SIMT /* no tensor is f16: for tests */
+template sr_status attention_forward<f16>(const attention_job *);
+#endif

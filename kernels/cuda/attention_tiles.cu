@@ -71,3 +71,7 @@ sr_status attention_clear(const attention_job *j, const attention_tiles *tiles, 
 
 template sr_status attention_clear<bf16>(const attention_job *, const attention_tiles *,
                                          sr_tensor *);
+#ifdef SR_SIMT
+template sr_status attention_clear<f16>(const attention_job *, const attention_tiles *,
+                                        sr_tensor *);
+#endif
