@@ -4,7 +4,8 @@
 --     seqrun recipes/finetune_classify.lua data.train=train.csv data.dev=dev.csv init.from=runs/demo/phase2
 
 local sr = require "seqrun"
-local task = assert(..., "finetune.lua is run by recipes such as finetune_classify.lua")
+local task = ...
+if not task then sr.must(nil, "finetune.lua has no task; run finetune_classify.lua, for example", "config") end
 
 local run <close> = sr.run.open { recipe = arg, task = task }
 local cfg = run.config

@@ -99,6 +99,10 @@ function Check:absent(wanted, name, path, map)
     self.found:add(map, "key '%s' is missing%s%s", name, where, doc)
     return nil
   end
+  if wanted.required then
+    self.origins[path] = "missing"
+    return nil
+  end
   self.origins[path], self.good[path] = "default", true
   return wanted.default
 end
@@ -248,8 +252,8 @@ local function read_file(path, found)
 end
 
 ---Reads and checks a config.
----@param options { schema: table, file?: string, arguments?: string[], rules?: table[] } arguments:
----  `key.path=value` and `preset=NAME`
+---@param options { schema: table, file?: string, arguments?: string[], rules?: table[], partial?: boolean } arguments:
+---  `key.path=value` and `preset=NAME`; partial: required keys may be missing
 ---@return seqrun.Config|nil
 ---@return string? message all problems
 ---@return string? code
@@ -261,7 +265,7 @@ function config.load(options)
   for _, argument in ipairs(arguments) do
     if not argument:find("^preset=") then tree.set(root, argument, options.schema, found) end
   end
-  local check = new_check(options.schema, found)
+  local check = new_check(options.schema, found, options.partial)
   local values = check:map(options.schema, root, "")
   apply_rules(check, options.rules, values, root)
   if #found > 0 then return nil, tostring(without_repeats(found)), "config" end
@@ -297,7 +301,9 @@ end
 function Config:explain()
   local rows, widths = {}, { 0, 0, 0 }
   types.each(self.schema, function(path, wanted)
-    local row = { path, wanted:text(config.get(self.values, path)), self.origins[path] or "default", wanted.doc or "" }
+    local value = config.get(self.values, path)
+    local shown = value == nil and wanted.required and "(required)" or wanted:text(value)
+    local row = { path, shown, self.origins[path] or "default", wanted.doc or "" }
     for i = 1, 3 do widths[i] = math.max(widths[i], math.min(#row[i], 44)) end
     rows[#rows + 1] = row
   end)

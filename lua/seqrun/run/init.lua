@@ -54,7 +54,9 @@ local function load_config(request, folder, schema, rules)
     file = sys.exists(beside) and beside or nil
   end
   if request.threads then arguments[#arguments + 1] = "threads=" .. request.threads end
-  return failure.must(config.load { schema = schema, rules = rules, file = file, arguments = arguments })
+  return failure.must(config.load {
+    schema = schema, rules = rules, file = file, arguments = arguments, partial = request.explain,
+  })
 end
 
 ---Where this run lives; `--resume=DIR` names it as `--out DIR` does.

@@ -3,6 +3,7 @@
 local converters = require("seqrun.converters")
 local failure = require("seqrun.failure")
 local guess = require("seqrun.guess")
+local sys = require("seqrun.core.sys")
 
 local options = {}
 
@@ -85,6 +86,28 @@ function options.help()
   return table.concat(lines, "\n")
 end
 
+---The comment that a file begins with, without its marks.
+local function leading_comment(path, mark)
+  local lines = {}
+  for line in (sys.read_file(path, 1 << 20) or ""):gmatch("([^\n]*)\n") do
+    if line:sub(1, #mark) ~= mark then break end
+    lines[#lines + 1] = line:sub(#mark + 1):gsub("^ ", "")
+  end
+  return table.concat(lines, "\n")
+end
+
+---What --help says about a recipe: its own words, those of its settings, and the options.
+local function recipe_help(file)
+  local parts = { ("usage: seqrun %s [key.path=value ...] [config=FILE] [preset=NAME]"):format(file) }
+  for path, mark in pairs { [file] = "--", [file:gsub("%.lua$", "") .. ".yaml"] = "#" } do
+    local comment = leading_comment(path, mark)
+    if comment ~= "" then table.insert(parts, mark == "--" and 2 or #parts + 1, comment) end
+  end
+  parts[#parts + 1] = options.help()
+  parts[#parts + 1] = "--explain lists the keys."
+  return table.concat(parts, "\n\n")
+end
+
 ---Like `parse`, but ends the program on an error, and after --help.
 ---@param words string[]
 ---@return table
@@ -92,9 +115,7 @@ function options.read(words)
   local request, problem = options.parse(words)
   if not request then failure.raise("config", "%s; see seqrun help", problem) end
   if request.help then
-    print(("usage: seqrun %s [key.path=value ...] [config=FILE] [preset=NAME]\n"):format(request.file))
-    print(options.help())
-    print("\n--explain lists the keys.")
+    print(recipe_help(request.file))
     failure.raise("ok", "")
   end
   return request

@@ -24,7 +24,7 @@ return function(spec)
     if named then file = named else arguments[#arguments + 1] = argument end
   end
   local loaded = failure.must(config.load {
-    schema = spec.schema, rules = spec.rules, file = file, arguments = arguments,
+    schema = spec.schema, rules = spec.rules, file = file, arguments = arguments, partial = request.explain,
   })
   if request.explain then
     io.stdout:write(loaded:explain())

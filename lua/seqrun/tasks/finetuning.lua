@@ -58,15 +58,25 @@ local function file_options(self, cfg, pretrained)
   return options
 end
 
----Opens the data of a config, reading its files with the vocabulary of init.from.
----@param cfg table
----@return seqrun.FinetuningData
-function Task:data(cfg)
-  local pretrained = failure.must(checkpoint.pretrained(cfg.init.from))
+---What is at init.from.
+local function pretrained_of(cfg)
+  local pretrained, message, code = checkpoint.pretrained(cfg.init.from)
+  if not pretrained then
+    local way = "; give a run, a checkpoint or a Hugging Face directory (`make demo` trains a small encoder)"
+    failure.raise(code, "init.from: %s%s", message, code == "missing" and way or "")
+  end
   check_length(cfg, pretrained)
   if not pretrained.vocab_text then
     failure.raise("data", "init.from: %s has no vocab.txt; put the vocabulary of the model there", pretrained.path)
   end
+  return pretrained
+end
+
+---Opens the data of a config, reading its files with the vocabulary of init.from.
+---@param cfg table
+---@return seqrun.FinetuningData
+function Task:data(cfg)
+  local pretrained = pretrained_of(cfg)
   local options = file_options(self, cfg, pretrained)
   options.vocab = failure.must(require("seqrun.core.text").parse_vocab(pretrained.vocab_text, pretrained.path))
   local data = failure.must(sr_data.files(options))

@@ -209,5 +209,7 @@ return function(given)
   sets.train, message, code = hold_out(options, sets.train)
   if not sets.train then return nil, message, code end
   sets.dev, sets.dev_part = sets.train, "held"
+  say(sets.notes, "dev: %s of them, held out of train (data.held=%g, since data.dev is none)",
+    commas(sets.train:info().held.units), options.held)
   return sets
 end
