@@ -12,6 +12,7 @@ end
 
 ---A label as a person reads it.
 local function shown(value, head)
+  if type(value) == "string" then return value end
   if type(value) ~= "table" then
     return head.labels and head.labels[value + 1] or type(value) == "number" and ("%g"):format(value) or tostring(value)
   end
