@@ -191,7 +191,12 @@ $(BUILD)/tests/fuzz-%: tests/fuzz/%.c $(REPLAY) $(BUILD)/libseqrun.a
 	@mkdir -p $(@D)
 	$(call say,cc $<)$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(REPLAY) $(BUILD)/libseqrun.a $(LDLIBS)
 
-ctests: $(TESTS) $(TEST_PLUGINS) $(SIMTTESTS)
+# The time of every op of a training step on a GPU: tests/gpu/run.sh.
+$(BUILD)/gpu-bench: tests/gpu/bench.c $(BUILD)/libseqrun.a
+	$(call say,cc $<)$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -MF $(BUILD)/obj/gpu-bench.d -o $@ $< -Wl,--whole-archive \
+	  $(BUILD)/libseqrun.a -Wl,--no-whole-archive $(LDLIBS)
+
+ctests: $(TESTS) $(TEST_PLUGINS) $(SIMTTESTS) $(BUILD)/gpu-bench
 
 test: deps test-deps ## install dependencies, build, run all tests (SAN=1: with sanitizers)
 	@$(MAKE) --no-print-directory $(jobs) all ctests

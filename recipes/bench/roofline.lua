@@ -1,14 +1,16 @@
 -- roofline.lua - the time of a training step that a GPU's measured rates allow, op by op; needs no GPU.
 --
 --   build/seqrun recipes/bench/roofline.lua [device=h100|h200|a100] [model=base|large] [tokens=16384]
---       [optimizer=lamb|adamw] [all=true] [measured=FILE.tsv]
+--       [optimizer=lamb|adamw] [all=true] [measured=FILE.tsv label=DEVICE] [dump=FILE]
 --
 -- Traffic and FLOP come from traffic.lua, which follows what the kernels do.  The predicted time of an op is the
 -- largest of bytes / copy rate, FLOP / rate of its kind, and launches x 2.5 us.  `bound` says which.
 -- Sequences have the lengths of Wikipedia at 512 tokens (hist=FILE for others), packed; precision is bf16.
 --
--- measured=FILE adds measured times: lines of `device, model, tokens, op, us` with tabs between them, as
--- tests/gpu/run.sh writes them; op is a name of this table, or `step` for the whole.
+-- measured=FILE adds measured times: lines of `label, model, tokens, op, us` with tabs between them, as
+-- tests/gpu/run.sh writes them; label is the device unless it is given, op is a name of this table, or `step`
+-- for the whole.  dump=FILE writes the steps
+-- for tests/gpu/bench.c, which measures them.
 
 local directory = arg[0]:match("^(.*)/[^/]*$") or "."
 package.path = directory .. "/?.lua;" .. package.path
@@ -31,12 +33,14 @@ local LAUNCH = 2.5e-6 -- seconds that a small kernel takes behind another one
 
 local MODELS = {
   base = { hidden = 768, layers = 12, heads = 12, inner = 3072, vocabulary = 30528, positions = 512 },
+  tiny = { hidden = 64, layers = 1, heads = 1, inner = 128, vocabulary = 256, positions = 512 }, -- for rehearsals
   large = { hidden = 1024, layers = 24, heads = 16, inner = 4096, vocabulary = 30528, positions = 512 },
 }
 local BUDGETS = { 4096, 8192, 16384, 24576, 65536 }
 
 local options = common.options({
-  device = "h100", model = "large", tokens = 16384, optimizer = "lamb", all = false, measured = "", seed = 1,
+  device = "h100", model = "large", tokens = 16384, optimizer = "lamb", all = false, measured = "", label = "",
+  dump = "", seed = 1,
   hist = directory .. "/data/wikipedia_512.hist",
 }, arg)
 
@@ -49,6 +53,7 @@ local function one_of(name, list)
 end
 local device, model = one_of("device", DEVICES), one_of("model", MODELS)
 one_of("optimizer", { lamb = true, adamw = true })
+local label = options.label ~= "" and options.label or options.device
 
 ---A step over packs that fill `tokens` rows.
 ---@return seqrun.Work
@@ -81,7 +86,7 @@ local function read_measured(tokens)
   if options.measured == "" then return found end
   for line in assert(io.open(options.measured)):lines() do
     local chip, name, count, op, us = line:match("^([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)")
-    if chip and chip:lower() == options.device and name == options.model and tonumber(count) == tokens then
+    if chip == label and name == options.model and tonumber(count) == tokens then
       found[op] = tonumber(us)
     end
   end
@@ -132,6 +137,24 @@ local function summary_row(tokens)
   }
 end
 
+---A line a step, as tests/gpu/bench.c reads it.
+local function dump(path, budgets)
+  local file = assert(io.open(path, "w"))
+  for _, tokens in ipairs(budgets) do
+    local w = work_of(tokens)
+    local line = { options.model, w.hidden, w.layers, w.heads, w.inner, w.vocabulary, w.rows, w.masked }
+    table.move(w.lengths, 1, #w.lengths, #line + 1, line)
+    file:write(table.concat(line, " "), "\n")
+  end
+  assert(file:close())
+end
+
+local budgets = options.all and BUDGETS or { options.tokens }
+if options.dump ~= "" then
+  dump(options.dump, budgets)
+  os.exit(0)
+end
+
 print(("BERT-%s, %s, bf16, %s; %.1f M parameters; predicted, not measured"):format(options.model,
   options.device:upper(), options.optimizer, traffic.parameters(work_of(512)) / 1e6))
 print(("copy %.2f TB/s, products %.0f TFLOP/s, attention %.0f forward and %.0f backward\n"):format(device.copy / 1e12,
@@ -144,7 +167,7 @@ local rows = {
 }
 for _, tokens in ipairs(BUDGETS) do rows[#rows + 1] = summary_row(tokens) end
 common.print_table(rows)
-for _, tokens in ipairs(options.all and BUDGETS or { options.tokens }) do
+for _, tokens in ipairs(budgets) do
   print(("\na step of %d tokens"):format(tokens))
   print_ops(work_of(tokens), tokens)
 end

@@ -1,6 +1,7 @@
 -- step.lua - a full training step over the same examples in five arrangements.
 --
---   build/seqrun recipes/bench/step.lua [model=small|base] [precision=f32|bf16] [packs=4] [updates=2] [repeats=3]
+--   build/seqrun recipes/bench/step.lua [model=small|base|large] [precision=f32|bf16] [packs=4] [updates=2]
+--       [repeats=3] [device=cpu|cuda] [optimizer=adamw|lamb] [only=packed] [tsv=FILE label=h100]
 --
 -- padded   one sequence per row of S slots; padding goes through every op including attention, as in
 --          programs whose batch is a rectangle with a mask
@@ -14,6 +15,7 @@
 -- padded / packed should be at least 0.95 times the packing factor of the examples.  (The masked-LM head
 -- and the optimizer cost the same in all arrangements, attention the same in rows and packed.)
 --
+-- tsv=FILE appends a line for recipes/bench/roofline.lua: label, model, tokens, `step`, microseconds of packed.
 -- dump=FILE writes the packs for recipes/bench/peers/torch_step.py; peer=true runs that as well.
 
 local directory = arg[0]:match("^(.*)/[^/]*$") or "."
@@ -25,6 +27,10 @@ local lengths = require("lengths")
 
 local MODELS = {
   base = {},
+  large = { hidden_size = 1024, num_hidden_layers = 24, num_attention_heads = 16, intermediate_size = 4096 },
+  tiny = {
+    hidden_size = 64, num_hidden_layers = 1, num_attention_heads = 1, intermediate_size = 128, vocab_size = 256,
+  },
   small = {
     hidden_size = 256, num_hidden_layers = 4, num_attention_heads = 4, intermediate_size = 1024,
     vocab_size = 8000,
@@ -34,10 +40,11 @@ local ARRANGEMENTS = { "padded", "rows", "dense", "single", "packed" }
 
 local options = common.options({
   model = "small", precision = "f32", packs = 4, updates = 2, repeats = 3, threads = 0, seed = 1, only = "", dump = "",
-  peer = false, hist = directory .. "/data/wikipedia_512.hist",
+  device = "", optimizer = "adamw", tsv = "", label = "", peer = false, hist = directory .. "/data/wikipedia_512.hist",
 }, arg)
 
 if options.threads > 0 then sr.use("cpu", { threads = options.threads }) end
+if options.device ~= "" then sr.use(options.device) end
 
 -- ---- batches -----------------------------------------------------------------------------------
 
@@ -153,6 +160,7 @@ local function step(bert, optimizer, batches)
     bert:losses(batch).total:backward()
   end
   optimizer:step { rate = 1e-5, clip = 1.0 }
+  sr.synchronize()
 end
 
 ---Real tokens per second of one arrangement; each update counts with the best of its repeats.
@@ -193,10 +201,11 @@ if dump then
   file:close()
 end
 
-local config = assert(MODELS[options.model], "bench: model must be small or base")
+local config = assert(MODELS[options.model], "bench: model must be tiny, small, base or large")
 config.precision = options.precision
 local bert = sr.nn.bert(config):initialise(1)
-local optimizer = sr.optim.adamw(bert.params, {})
+local make_optimizer = assert(sr.optim[options.optimizer], "bench: optimizer must be adamw or lamb")
+local optimizer = make_optimizer(bert.params, {})
 local here = sequences / (options.packs * options.updates)
 print(("BERT %s in %s, %s"):format(options.model, options.precision, common.machine()))
 print(("%d updates of %d packs of %d: %d sequences, %d tokens, efficiency %.3f, factor %.3f (sample %.3f)"):format(
@@ -213,6 +222,12 @@ for _, how in ipairs(ARRANGEMENTS) do
   if speed[how] then rows[#rows + 1] = { how, ("%.0f"):format(speed[how]), ratio } end
 end
 common.print_table(rows)
+if options.tsv ~= "" and speed.packed then
+  local file = assert(io.open(options.tsv, "a"))
+  local us = tokens / speed.packed / options.updates * 1e6
+  file:write(("%s\t%s\t%d\tstep\t%.1f\n"):format(options.label, options.model, options.packs * capacity, us))
+  assert(file:close())
+end
 for _, how in ipairs { "padded", "rows" } do
   if speed[how] and speed.packed then
     local ratio = speed.packed / speed[how]

@@ -123,8 +123,8 @@ local function masked_lm(add, w)
   linear(add, "transform", 1, M, H, H, true)
   norm(add, "transform norm", 1, M, H, false)
   local flops, x, word = 2 * logits * H, ELEMENT * M * H, ELEMENT * V * H
-  add("decoder product", "product", 1, 1, x + word + ELEMENT * logits, flops)
-  add("decoder loss", "memory", 1, 2, 3 * ELEMENT * logits)
+  add("decoder product", "product", 1, 1, x + word + REAL * logits, flops) -- f32 logits, a chunk at a time
+  add("decoder loss", "memory", 1, 2, (REAL + ELEMENT) * logits) -- read twice, then from the cache; gradient
   add("decoder backward: dx", "product", 1, 1, x + word + ELEMENT * logits, flops)
   add("decoder backward: dw", "product", 1, 1, x + ELEMENT * logits + 2 * REAL * V * H, flops)
   add("decoder backward: db", "memory", 1, 2, ELEMENT * logits)

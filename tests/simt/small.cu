@@ -17,6 +17,11 @@ static gpu *g() {
     return (gpu *)device->state;
 }
 
+/* Device memory on the host. */
+template <class T, class P> static void get(T *to, const P &from, int64_t count) {
+    CHECK_OK(sr_device_download(device, to, raw(from), (size_t)count * sizeof(T)));
+}
+
 static uint64_t state = 1;
 static uint32_t draw(uint32_t below) {
     state = state * 6364136223846793005u + 1442695040888963407u;
@@ -105,9 +110,11 @@ static bool in_order(const int32_t *order, const int32_t *sorted, const int32_t 
 
 /* Keys of so many kinds, some of them out of range, each `stride` from the one before it. */
 static void check_order(int64_t count, int64_t limit, int64_t stride, uint32_t kinds) {
-    int32_t *keys, *spread;
+    int32_t *keys, *spread, *at, *in_turn;
     CHECK_OK(sr_alloc((void **)&keys, (size_t)count + 1, sizeof *keys));
     CHECK_OK(sr_alloc((void **)&spread, (size_t)(count * stride) + 1, sizeof *spread));
+    CHECK_OK(sr_alloc((void **)&at, (size_t)count + 1, sizeof *at));
+    CHECK_OK(sr_alloc((void **)&in_turn, (size_t)count + 1, sizeof *in_turn));
     for (int64_t i = 0; i < count; i++) {
         keys[i] = (int32_t)((uint64_t)draw(kinds) * (uint64_t)limit / kinds);
         if (draw(50) == 0) keys[i] = draw(2) ? -1 - (int32_t)draw(9) : (int32_t)limit;
@@ -117,10 +124,10 @@ static void check_order(int64_t count, int64_t limit, int64_t stride, uint32_t k
     global<int32_t> order, sorted;
     CHECK_OK(table(&on, g(), 0, (const int32_t *)spread, (size_t)(count * stride) + 1));
     CHECK_OK(order_keys(&order, &sorted, g(), on, stride, count, limit));
-    CHECK_OK(sr_device_wait(device));
-    CHECK(in_order(raw(order), raw(sorted), keys, count, limit));
-    sr_free(keys);
-    sr_free(spread);
+    get(at, order, count);
+    get(in_turn, sorted, count);
+    CHECK(in_order(at, in_turn, keys, count, limit));
+    for (int32_t *list : {keys, spread, at, in_turn}) sr_free(list);
 }
 
 static void orders() {
@@ -134,29 +141,35 @@ static void orders() {
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
+/* Whether the device holds these numbers. */
+static bool holds(global<const int32_t> table, const int32_t *numbers, int64_t count) {
+    static int32_t read[1000];
+    get(read, table, count);
+    return memcmp(read, numbers, (size_t)count * sizeof *read) == 0;
+}
+
 static void tables() {
     int32_t host[1000] = {1, 2, 3};
+    const int32_t other[] = {1, 77, 3};
     global<const int32_t> kept, again;
     CHECK_OK(kept_table(&kept, g(), 3, host, 3));
-    CHECK(memcmp(raw(kept), host, 12) == 0);
-    CHECK_OK(kept_table(&again, g(), 3, host, 3));
-    CHECK(raw(again) == raw(kept));
-    ((int32_t *)raw(kept))[1] = 77; /* shows that equal content is not sent again */
-    CHECK_OK(kept_table(&again, g(), 3, host, 3));
-    CHECK(raw(again)[1] == 77);
+    CHECK(holds(kept, host, 3));
+    CHECK_OK(sr_device_upload(device, (void *)raw(kept), other, sizeof other));
+    CHECK_OK(kept_table(&again, g(), 3, host, 3)); /* equal content is not sent again */
+    CHECK(raw(again) == raw(kept) && holds(again, other, 3));
     host[0] = 9;
     CHECK_OK(kept_table(&again, g(), 3, host, 3));
-    CHECK(memcmp(raw(again), host, 12) == 0);
+    CHECK(holds(again, host, 3));
     for (int n = 1; n < 3; n++) { /* a table that does not fit leaves the old one */
         sr_mem_fail_at(n, true);
         sr_status st = kept_table(&again, g(), 3, host, 1000);
         sr_mem_fail_at(0, false);
         CHECK(st == SR_ENOMEM || st == SR_OK);
         CHECK_OK(kept_table(&again, g(), 3, host, 3));
-        CHECK(memcmp(raw(again), host, 12) == 0);
+        CHECK(holds(again, host, 3));
     }
     CHECK_OK(kept_table(&again, g(), 3, host, 1000));
-    CHECK(memcmp(raw(again), host, sizeof host) == 0);
+    CHECK(holds(again, host, 1000));
 }
 
 /* ---- allocation failure ---------------------------------------------------------------------- */
@@ -179,8 +192,10 @@ static void failures() {
     CHECK_OK(gpu_fill(y, 0.0));
     CHECK_OK(gpu_scatter_rows(y, x, rows));
     CHECK_OK(gpu_reduce(sum, y, SR_SUM));
-    CHECK_OK(sr_device_wait(device));
-    CHECK(SR_DATA(float, y)[16] == 500.0f && SR_DATA(float, sum)[0] == 1500.0f);
+    float added[18], all;
+    CHECK_OK(sr_device_download(device, added, sr_tensor_data(y), sizeof added));
+    CHECK_OK(sr_device_download(device, &all, sr_tensor_data(sum), sizeof all));
+    CHECK(added[16] == 500.0f && all == 1500.0f);
     for (sr_tensor *t : {x, y, sum, rows}) sr_tensor_release(t);
 }
 

@@ -51,7 +51,7 @@ describe("the roofline of a step", function()
 
   it("is printed for every device, with measured times where there are some", function()
     local home = program.folder()
-    local file = program.write(home, "h.tsv", "H100\tbase\t4096\tattention\t100\nH100\tbase\t4096\tstep\t9000\n")
+    local file = program.write(home, "h.tsv", "h100\tbase\t4096\tattention\t100\nh100\tbase\t4096\tstep\t9000\n")
     for _, device in ipairs { "h100", "h200", "a100" } do
       local code, out, err = program.run {
         folder .. "recipes/bench/roofline.lua", "device=" .. device, "model=base", "tokens=4096", "measured=" .. file,

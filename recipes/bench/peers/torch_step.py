@@ -8,6 +8,9 @@ forward, backward and AdamW with dropout 0.1 and the masked-LM head on masked ro
   padded    one sequence per row of 512, attention with a key mask
   mask      packs of 512 with a block-diagonal mask
   sequence  packed rows, one scaled_dot_product_attention call per sequence (the fastest in f32)
+  varlen    packed rows, one call of torch.nn.attention.varlen (a GPU in bf16; it has no dropout)
+With --device cuda the model runs there, --compile compiles its layers, and --tsv FILE --label h100 appends a
+line for each arrangement: label, model, tokens, "PyTorch ARRANGEMENT", microseconds.
 The model is self-contained; only torch is needed.
 """
 
@@ -21,6 +24,8 @@ from torch import nn
 
 MODELS = {
     "base": dict(hidden=768, layers=12, heads=12, inner=3072, vocabulary=30522),
+    "large": dict(hidden=1024, layers=24, heads=16, inner=4096, vocabulary=30522),
+    "tiny": dict(hidden=64, layers=1, heads=1, inner=128, vocabulary=256),
     "small": dict(hidden=256, layers=4, heads=4, inner=1024, vocabulary=8000),
 }
 CAPACITY = 512
@@ -72,9 +77,9 @@ class Bert(nn.Module):
         return mlm + F.cross_entropy(self.relation(pooled), batch["nsp"])
 
 
-def attend_padded(lengths):
+def attend_padded(lengths, device):
     keep = torch.arange(CAPACITY)[None, :] < torch.tensor(lengths)[:, None]
-    mask = keep[:, None, None, :]
+    mask = keep[:, None, None, :].to(device)
 
     def attend(q, k, v):
         heads, rows, size = q.shape
@@ -85,14 +90,14 @@ def attend_padded(lengths):
     return attend
 
 
-def attend_mask(packs):
+def attend_mask(packs, device):
     owner = torch.full((len(packs), CAPACITY), -1)
     for p, pack in enumerate(packs):
         at = 0
         for i, n in enumerate(pack):
             owner[p, at : at + n] = i
             at += n
-    mask = (owner[:, :, None] == owner[:, None, :])[:, None]
+    mask = (owner[:, :, None] == owner[:, None, :])[:, None].to(device)
 
     def attend(q, k, v):
         heads, rows, size = q.shape
@@ -110,6 +115,27 @@ def attend_sequence(spans, rows):
             s = slice(start, start + n)
             out[:, s] = F.scaled_dot_product_attention(q[None, :, s], k[None, :, s], v[None, :, s], dropout_p=0.1)[0]
         return out
+
+    return attend
+
+
+def attend_varlen(spans, rows, device):
+    from torch.nn.attention.varlen import varlen_attn
+
+    ends, longest = [0], 1  # slack becomes sequences of its own: their rows are not read
+    for start, n in spans:
+        if start > ends[-1]:
+            ends.append(start)
+        ends.append(start + n)
+        longest = max(longest, n)
+    if rows > ends[-1]:
+        ends.append(rows)
+    longest = max([longest] + [b - a for a, b in zip(ends, ends[1:])])
+    cu = torch.tensor(ends, dtype=torch.int32, device=device)
+
+    def attend(q, k, v):
+        q, k, v = (t.transpose(0, 1).contiguous() for t in (q, k, v))
+        return varlen_attn(q, k, v, cu, cu, longest, longest).transpose(0, 1)
 
     return attend
 
@@ -146,24 +172,32 @@ def batch_of(spans, rows, vocabulary):
     )
 
 
-def seconds_of(model, optimizer, packs, how, repeats, vocabulary, bf16):
+def wait(device):
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def seconds_of(model, optimizer, packs, how, o):
     spans, rows = arrange(packs, how)
-    batch = batch_of(spans, rows, vocabulary)
+    batch = {k: v.to(o.device) for k, v in batch_of(spans, rows, MODELS[o.model]["vocabulary"]).items()}
     attend = {
-        "padded": lambda: attend_padded([n for _, n in spans]),
-        "mask": lambda: attend_mask(packs),
+        "padded": lambda: attend_padded([n for _, n in spans], o.device),
+        "mask": lambda: attend_mask(packs, o.device),
         "sequence": lambda: attend_sequence(spans, rows),
+        "varlen": lambda: attend_varlen(spans, rows, o.device),
     }[how]()
     best = math.inf
-    for turn in range(repeats + 1):
+    for turn in range(o.repeats + 1 + 2 * o.compile):
+        wait(o.device)
         begin = time.perf_counter()
-        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+        with torch.autocast(o.device, torch.bfloat16, enabled=o.bf16):
             loss = model(batch, attend)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        if turn > 0:
+        wait(o.device)
+        if turn > 2 * o.compile:
             best = min(best, time.perf_counter() - begin)
     return best, sum(n for _, n in spans)
 
@@ -176,23 +210,34 @@ def main():
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--bf16", action="store_true")
     parser.add_argument("--only", default="")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--tsv", default="")
+    parser.add_argument("--label", default="")
     o = parser.parse_args()
     if o.threads:
         torch.set_num_threads(o.threads)
     torch.manual_seed(1)
     with open(o.packs, encoding="ascii") as file:
         updates = [[[int(n) for n in pack.split()] for pack in line.split(";")] for line in file]
-    model = Bert(**MODELS[o.model])
+    model = Bert(**MODELS[o.model]).to(o.device)
+    if o.compile:
+        for layer in model.layers:
+            layer.compile()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=0.01, fused=True)
     print(f"PyTorch {torch.__version__}, {torch.get_num_threads()} threads, {'bf16' if o.bf16 else 'f32'}")
-    for how in ("padded", "mask", "sequence"):
-        if o.only and how not in o.only:
+    for how in ("padded", "mask", "sequence", "varlen"):
+        if how not in (o.only or "padded mask sequence"):
             continue
         seconds = tokens = 0
         for packs in updates:
-            s, t = seconds_of(model, optimizer, packs, how, o.repeats, MODELS[o.model]["vocabulary"], o.bf16)
+            s, t = seconds_of(model, optimizer, packs, how, o)
             seconds, tokens = seconds + s, tokens + t
         print(f"{how:10s} {tokens / seconds:8.0f} tokens/s")
+        if o.tsv:
+            slots, us = len(updates[0]) * CAPACITY, seconds / len(updates) * 1e6
+            with open(o.tsv, "a", encoding="ascii") as file:
+                print(o.label, o.model, slots, f"PyTorch {how}", f"{us:.1f}", sep="\t", file=file)
 
 
 if __name__ == "__main__":
