@@ -5,6 +5,8 @@
 #include "kernels/cuda/gpu_cuda.h"
 #include "kernels/cuda/gpu_ops.h"
 #include "kernels/cuda/lt_cuda.h"
+#include "kernels/cuda/ring_cuda.h"
+#include "kernels/cuda/tune_cuda.h"
 
 /* 13000 -> "13.0" */
 static void version_text(char *text, size_t size, int version) {
@@ -66,6 +68,7 @@ sr_status gpu_describe(sr_device_facts *facts, int number) {
     version_text(facts->driver, sizeof facts->driver, driver);
     version_text(facts->runtime, sizeof facts->runtime, runtime);
     facts->memory = (int64_t)p.totalGlobalMem;
+    facts->reserved = LT_WORKSPACE + RING_BYTES;
     cuda_problem(facts->problem, sizeof facts->problem, &p);
     if (facts->problem[0] != '\0') return SR_OK;
     cudaGetDevice(&before);

@@ -2,7 +2,7 @@
 
 #include "core/base/mem.h"
 
-enum { SEGMENTS = 16, SEGMENT = 2 << 20, ALIGN = 256, SMALL = 64 << 10 };
+enum { SEGMENTS = 16, SEGMENT = RING_BYTES / SEGMENTS, ALIGN = 256, SMALL = 64 << 10 };
 
 struct ring {
     char *pinned, *beside;      /* SEGMENTS x SEGMENT bytes of the host and of the device */

@@ -12,6 +12,8 @@
 
 #include "kernels/cuda/gpu_cuda.h"
 
+enum { RING_BYTES = 32 << 20 }; /* of the host and, as many, of the device */
+
 sr_status ring_new(ring **out);
 void ring_free(ring *r); /* once the device is done; may be NULL */
 

@@ -95,7 +95,7 @@ int lsr_device_describe(lua_State *L) {
     const sr_backend *backend = st == SR_OK ? sr_backend_at(i) : NULL;
     if (st == SR_OK && backend->describe != NULL) st = backend->describe(&facts, number);
     if (st != SR_OK) return lsr_failure(L, st);
-    lua_createtable(L, 0, 7);
+    lua_createtable(L, 0, 8);
     if (backend->describe == NULL) return 1;
     lsr_set_string(L, "model", facts.model);
     lsr_set_string(L, "arch", facts.arch);
@@ -103,6 +103,7 @@ int lsr_device_describe(lua_State *L) {
     lsr_set_string(L, "runtime", facts.runtime);
     lsr_set_integer(L, "memory", facts.memory);
     lsr_set_integer(L, "free", facts.free);
+    lsr_set_integer(L, "reserved", facts.reserved);
     if (facts.problem[0] != '\0') lsr_set_string(L, "problem", facts.problem);
     return 1;
 }

@@ -156,6 +156,20 @@ describe("a device that is not loaded", function()
   end)
 end)
 
+describe("a run on a device that is too small", function()
+  it("names its memory, the largest owners and three ways out", function()
+    local loader = "{ summary = function() return { micro_packs = 4, max_len = 128, packs = 16 } end }"
+    local model = "{ recompute = false, activation_bytes = function() return 3 << 29 end, "
+      .. "params = { precision = 'bf16', count = function() return 1 << 26 end } }"
+    local _, out = evaluate(("(function() sr.use('odd') local check = require('seqrun.run.memory').check "
+      .. "return tostring(select(2, pcall(check, { model = %s, loader = %s }))) end)()"):format(model, loader), odd, "two")
+    assert.is_truthy(out:find("a micro-batch of 4 packs of 128 tokens needs at least 3.1 GiB, but odd (Odd 1000) has "
+      .. "1.5 GiB: activations 1.5 GiB, ", 1, true), out)
+    assert.is_truthy(out:find("lower batch.micro_packs (now 4), set model.recompute=true or lower data.max_len (now 128)",
+      1, true), out)
+  end)
+end)
+
 describe("a run on a device that cannot be used", function()
   it("ends with one sentence and exit code 4", function()
     for _, device in ipairs { "cuda", "cuda:7", "gpu" } do

@@ -490,7 +490,7 @@ function tensor.devices() end
 
 ---What is known of a device, open or not; the table is empty where its backend reports nothing.
 ---@param name string
----@return { model?: string, arch?: string, driver?: string, runtime?: string, memory?: integer, free?: integer, problem?: string }|nil
+---@return { model?: string, arch?: string, driver?: string, runtime?: string, memory?: integer, free?: integer, reserved?: integer, problem?: string }|nil
 ---@return string? message
 ---@return string? code
 function tensor.describe(name) end

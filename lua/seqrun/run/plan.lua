@@ -3,6 +3,7 @@
 
 local config = require("seqrun.config")
 local failure = require("seqrun.failure")
+local memory = require("seqrun.run.memory")
 local parts = require("seqrun.run.parts")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
@@ -153,15 +154,13 @@ end
 ---@param rests number[] seconds of the rest of each step: the optimizer
 local function tell(self, micros, rests)
   local cfg, say = self.config, function(...) self.progress:tell(...) end
-  local params = self.model.params:count()
   local loader = self.loader:summary()
   local _, peak = sys.memory()
   say("%s", plan.headline(self))
   local earlier = earlier_rate(self.loaded.schema, cfg.init.from)
   if earlier then say("  rate    previous phase, %s: %s", cfg.init.from, earlier) end
   if self.rate then say("  rate    %s", rate_points(self.rate, self.total, loader.schedule_steps)) end
-  say("  memory  %s for parameters, gradients and moments; peak memory of the process %s", text.bytes(16 * params),
-    text.bytes(peak))
+  say("  memory  %s; peak memory of the process %s", memory.text(self), text.bytes(peak))
   local micro = micro_batches(self, loader)
   local step = typical(micros) * micro + typical(rests)
   say("  time    %s per step (%d micro-batch%s of %s, %s for the optimizer; measured %d times), %s for %s steps",
