@@ -91,12 +91,11 @@ local function norm(add, name, calls, rows, hidden, residual)
   add(name .. " backward", "memory", calls, 2, (residual and 4 or 3) * row + 2 * REAL * rows)
 end
 
----Rows that a head reads, and their gradient back among all rows: zeros, sums, rounding, and a sum with
----the gradient of the others.
+---Rows that a head reads, and their gradient back among all rows: zeros, sums, rounding.
 local function head_rows(add, rows, count, hidden)
   add("head rows: gather", "memory", 1, 1, 2 * ELEMENT * count * hidden)
   add("head rows: scatter", "memory", 1, 7, (ELEMENT + 2 * REAL) * count * hidden)
-  add("head rows: fill, round, sum", "memory", 1, 3, (2 * REAL + 4 * ELEMENT) * rows * hidden)
+  add("head rows: fill, round", "memory", 1, 2, (2 * REAL + ELEMENT) * rows * hidden)
 end
 
 local function encoder(add, w)
@@ -157,6 +156,7 @@ function traffic.step(w)
   encoder(add, w)
   masked_lm(add, w)
   next_sentence(add, w)
+  add("sum of gradients", "memory", 1, 1, 3 * ELEMENT * w.rows * w.hidden) -- of the two heads
   optimizer(add, w)
   return list
 end

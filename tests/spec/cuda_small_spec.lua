@@ -324,3 +324,52 @@ for _, device in ipairs(sr.devices()) do
     end)
   end)
 end
+
+-- ---- traffic -----------------------------------------------------------------------------------------
+
+local program = require("tests.support.program")
+
+---Bytes of device memory that the kernels of each op moved while `body` ran, in sectors of 32 bytes.
+local function counted(body)
+  local report, script = os.tmpname(), os.tmpname()
+  assert(require("seqrun.core.sys").write_file(script, 'local sr = require("seqrun")\nsr.use("simt")\n' .. body))
+  local code, _, err = program.run({ script }, { before = "SEQRUN_SIMT_REPORT=" .. report })
+  assert.equal(0, code, err)
+  local moved = {}
+  for line in io.lines(report) do
+    local op, access, sectors = line:match("^([^\t]*)\t[^\t]*\t(%a+)\t[^\t]*\t[^\t]*\t(%d+)")
+    if op and (access == "read" or access == "write") then moved[op] = (moved[op] or 0) + 32 * sectors end
+  end
+  os.remove(report)
+  os.remove(script)
+  return moved
+end
+
+describe("small ops on simt", function()
+  it("move each byte once", function()
+    local there = pcall(on, "simt", function() end)
+    if not there then return pending("no simt device") end
+    local n = 98304
+    local moved = counted([[
+      local n = 98304
+      local p = sr.params.new({ { name = "a", shape = { n } } }, { precision = "bf16" })
+      local opt = sr.optim.lamb(p, {})
+      opt:step { rate = 0.1, clip = 1, zero_grad = false }
+      local x = sr.empty(n):fill_(1)
+      local low = x:to("bf16")
+      low:add_(low)
+      local rows = sr.arange(0, 255):to("i32")
+      sr.ops.gather_rows(low:reshape(256, 384), rows)
+      sr.synchronize()
+    ]])
+    local function floor(op, wanted)
+      assert.is_true(moved[op] >= wanted and moved[op] <= 1.05 * wanted,
+        ("%s moved %d bytes; the floor is %d"):format(op, moved[op], wanted))
+    end
+    floor("grad_squares", 4 * n)
+    floor("lamb_moments", 24 * n)
+    floor("step", 18 * n)
+    floor("gather_rows", 4 * n)
+    floor("binary", 6 * n)
+  end)
+end)
