@@ -156,6 +156,27 @@ describe("the command", function()
     assert.same({ lines_of(out)[1].probability, "q7" }, { lines_of(same)[1].probability, lines_of(same)[1].id })
   end)
 
+  it("predict reads the named columns of a table, and writes a submission", function()
+    local file = program.write(dir, "new.tsv", "id\tsentence\n7\tthe\n9\tit is here\n")
+    local words = { "predict", path, file, "columns.text=sentence", "columns.id=id" }
+    local code, out = program.run(words)
+    local list = lines_of(out)
+    assert.same({ 0, 2, "7", "9", 3 }, { code, #list, list[1].id, list[2].id, list[2].line })
+    local target = dir .. "/submission.tsv"
+    table.move({ "--submission", target }, 1, 2, #words + 1, words)
+    code, out = program.run(words)
+    assert.same({ 0, "" }, { code, out })
+    local wanted = ("index\tprediction\n7\t%s\n9\t%s\n"):format(list[1].label, list[2].label)
+    assert.equal(wanted, require("seqrun.core.sys").read_file(target))
+    os.remove(target)
+    program.write(dir, "new.tsv", "id\tsentence\n7\tthe\n9\n")
+    local _, _, err = program.run(words)
+    assert.matches("1 lines could not be used; nothing is written: .*new.tsv:3: 1 columns instead of 2", err)
+    assert.is_nil(io.open(target))
+    local _, _, told = program.run({ "predict", path, "columns.text=1" }, { input = "the" })
+    assert.matches("lines have no columns; add %-%-format", told)
+  end)
+
   it("predict goes on after a line that cannot be used, and says so", function()
     local code, out, err = program.run({ "predict", path, "--format", "jsonl" },
       { input = '{"text":"the"}\n{"txt":1}\n[]\n{"text":\n{"text":"it"}\n' })

@@ -57,7 +57,8 @@ end
 function command.run(args)
   local opened = verb.open(args, {})
   local next_item, message, code, rows = input.open {
-    files = verb.files(args), format = verb.format(args), keys = { "text", "pair" }, optional = { pair = true },
+    files = verb.files(args.files), format = verb.format(args.format, args.files), keys = { "text", "pair" },
+    optional = { pair = true },
   }
   if not next_item then return nil, message, code end
   local guard <close> = rows

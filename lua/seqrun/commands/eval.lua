@@ -1,15 +1,13 @@
 -- eval - score a checkpoint on labelled data.
 
-local config = require("seqrun.config")
 local converters = require("seqrun.converters")
 local evaluate = require("seqrun.run.evaluate")
 local failure = require("seqrun.failure")
 local json = require("seqrun.core.json")
 local report = require("seqrun.scoring.report")
-local schema = require("seqrun.run.schema")
+local run_config = require("seqrun.predict.run_config")
 local sr_data = require("seqrun.data")
 local summary = require("seqrun.run.summary")
-local sys = require("seqrun.core.sys")
 local tasks = require("seqrun.tasks")
 local verb = require("seqrun.predict.verb")
 
@@ -30,29 +28,6 @@ examples:
   seqrun eval some/bert dev.tsv columns.text=sentence columns.label=label data.labels=[no,yes]]=])
 end
 
----Splits the words into files and KEY=VALUE.
-local function split(words)
-  local files, arguments = {}, {}
-  for _, word in ipairs(words) do
-    local list = word:find("^%l[%w_.]*=") and not sys.exists(word) and arguments or files
-    list[#list + 1] = word
-  end
-  return files, arguments
-end
-
----The config of the run that made a checkpoint, with changes; of another checkpoint the defaults.
-local function config_of(task, opened, files, arguments)
-  local keys, rules = schema(task)
-  local words = { "data.train=files", "data.dev=none", "init.from=model" }
-  table.move(arguments, 1, #arguments, #words + 1, words)
-  local own = opened.facts.path .. "/trainer/config.yaml"
-  local cfg = failure.must(config.load {
-    schema = keys, rules = rules, file = sys.exists(own) and own or nil, arguments = words,
-  }).values
-  cfg.init.from, cfg.init.heads, cfg.data.train, cfg.data.held = opened.facts.path, "load", files, 0
-  return cfg
-end
-
 ---Names for classes that have none: their ids.
 local function name_classes(cfg, facts)
   if cfg.data.labels or facts.labels or not (facts.kind == "classify" or facts.kind == "tokens") then return end
@@ -63,7 +38,8 @@ end
 ---The examples of files, as the task reads them.
 local function labelled(args, opened, files, arguments)
   local task = tasks[opened.facts.kind]
-  local cfg = config_of(task, opened, files, arguments)
+  local cfg = run_config.load(opened.facts, arguments)
+  cfg.data.train, cfg.data.held = files, 0
   if args.max_len then cfg.data.max_len = args.max_len end
   cfg.data.max_len = math.min(cfg.data.max_len, opened.facts.config.max_position_embeddings or 512)
   name_classes(cfg, opened.facts)
@@ -87,7 +63,7 @@ local function masked(args, opened, files)
 end
 
 local function loader_of(args, opened)
-  local files, arguments = split(args.files)
+  local files, arguments = run_config.split(args.files)
   if #files == 0 then failure.raise("config", "eval: no file to score on; give a labelled file or a data set") end
   if opened.facts.kind then return labelled(args, opened, files, arguments) end
   if #opened.model.heads == 0 then
@@ -104,7 +80,7 @@ local function tell(args, opened, line, order, scoring)
     })
     return
   end
-  print(("%s on %s"):format(opened.facts.path, table.concat((split(args.files)), ", ")))
+  print(("%s on %s"):format(opened.facts.path, table.concat((run_config.split(args.files)), ", ")))
   for _, score in ipairs(summary.scores(line, order, {})) do print("  " .. score) end
   if scoring then print(report.text(scoring, args.mistakes)) end
 end

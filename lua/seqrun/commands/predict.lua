@@ -4,6 +4,9 @@ local failure = require("seqrun.failure")
 local input = require("seqrun.predict.input")
 local json = require("seqrun.core.json")
 local predict = require("seqrun.predict")
+local run_config = require("seqrun.predict.run_config")
+local submission = require("seqrun.predict.submission")
+local tables = require("seqrun.predict.tables")
 local verb = require("seqrun.predict.verb")
 
 local command = { summary = "label lines of text with a fine-tuned model: one JSON object per line" }
@@ -16,7 +19,7 @@ end
 
 function command.define(cmd)
   cmd:argument("dir", "a run, a checkpoint or a Hugging Face directory")
-  cmd:argument("files", "the input; default: standard input"):args("*")
+  cmd:argument("files", "the input, and KEY=VALUE to name its columns; default: standard input"):args("*")
   cmd:option("--format", "lines, tsv (fields), csv or jsonl (objects); default: by the name of the file, or lines")
     :choices { "lines", "tsv", "csv", "jsonl" }
   cmd:flag("--pair", "lines are pairs: TEXT<TAB>PAIR; as --format tsv")
@@ -25,6 +28,7 @@ function command.define(cmd)
     :convert(number):default("128")
   cmd:option("--null-threshold", "question answering: answer nothing if the null score exceeds the best by this")
     :argname("X"):convert(number):default("0")
+  cmd:option("--submission", "write `index<TAB>prediction`, as GLUE wants it, instead of JSONL"):argname("FILE")
   verb.define(cmd)
   cmd:flag("--json", "the output is JSONL with or without this")
   cmd:epilog([[input by task (fields of tsv and csv in this order, keys of jsonl):
@@ -32,23 +36,40 @@ function command.define(cmd)
   multiple choice               text choice choice ...       {"text": "..", "choices": ["..", ".."]}
   tokens                        text                         or {"words": ["..", ".."]}
   question answering            question context
+Files of tables are read with the columns of the run, or with columns.text=NAME, columns.pair=NAME, ...
 
 examples:
   seqrun predict runs/finetune_classify < lines.txt      {"label":"yes","line":1,"probability":0.93,...}
+  seqrun predict runs/finetune_classify new.csv columns.text=sentence columns.id=id
   printf 'Is it?\tIt is.\n' | seqrun predict runs/finetune_pair --pair]])
 end
 
 ---Kinds whose items have several fields.
 local TABULAR = { choice = true, squad = true }
 
-local function input_options(args, predictor)
+---The items of the input.
+---@return fun(): table? next
+---@return userdata rows to close
+---@return string[] keys
+local function open_input(args, predictor, facts)
+  local files, arguments = run_config.split(args.files)
   local wanted = predictor.kind.input
-  local format = verb.format(args)
+  local format = verb.format(args.format, files)
   if format == "lines" and (args.pair or TABULAR[predictor.head.kind]) then format = "tsv" end
-  return {
-    files = verb.files(args), format = format, keys = wanted.keys, optional = wanted.optional, lists = wanted.lists,
-  }
+  local columns = tables.columns(facts, format, files, arguments)
+  local items, message, code, rows
+  if columns then
+    items, message, code, rows = tables.open(verb.files(files), format, columns)
+  else
+    items, message, code, rows = input.open {
+      files = verb.files(files), format = format, keys = wanted.keys, optional = wanted.optional, lists = wanted.lists,
+    }
+  end
+  return failure.must(items, message, code), rows, wanted.keys
 end
+
+---Kinds that a submission can have.
+local ONE_VALUE = { classify = true, regress = true, choice = true }
 
 ---Adds what identifies the item.
 local function add_origin(result, item, keys, with_text)
@@ -57,30 +78,45 @@ local function add_origin(result, item, keys, with_text)
   for _, key in ipairs(keys) do result[key] = result[key] or item[key] end
 end
 
+---Writes all results; returns how many items could not be used, or nil if nobody reads any more.
+local function write_all(args, predictor, items, keys, out)
+  local wrong = 0
+  for result, item in predictor:each(items) do
+    if item.wrong then wrong = wrong + 1 end
+    if out then
+      out:add(result, item)
+    else
+      add_origin(result, item, keys, args.text)
+      if not io.stdout:write(json.encode(result), "\n") then return nil end
+    end
+  end
+  verb.check_end()
+  return wrong
+end
+
 function command.run(args)
   local opened = verb.open(args)
   if not opened.facts.kind then
     return nil, ("%s has no task head; fine-tune it first, or use seqrun encode"):format(opened.facts.path), "data"
   end
+  if args.submission and not ONE_VALUE[opened.facts.kind] then
+    return nil, ("--submission is for one label or value per line, not for %s"):format(opened.facts.kind), "config"
+  end
   local predictor = predict.new(opened.model, {
     tokenizer = opened.tokenizer, max_len = opened.max_len, rows = args.batch_tokens, stride = args.stride,
     null_threshold = args.null_threshold,
   })
-  local options = input_options(args, predictor)
-  local items, message, code, rows = input.open(options)
-  if not items then return nil, message, code end
+  local items, rows, keys = open_input(args, predictor, opened.facts)
   local guard <close> = rows
-  local wrong = 0
-  for result, item in predictor:each(items) do
-    add_origin(result, item, options.keys, args.text)
-    if item.wrong then wrong = wrong + 1 end
-    if not io.stdout:write(json.encode(result), "\n") then return 0 end -- a closed pipe
-  end
-  verb.check_end()
+  local out <close> = args.submission and failure.must(submission.open(args.submission)) or nil
+  local wrong = write_all(args, predictor, items, keys, out)
+  if not wrong then return 0 end
   verb.tell_cut(predictor.counts, opened.max_len)
   if wrong > 0 then
-    failure.raise("data", "%d lines could not be used; they have `error` in the output", wrong)
+    failure.raise("data", "%d lines could not be used%s", wrong, out and "; nothing is written: " .. out.first
+      or "; they have `error` in the output")
   end
+  if out then failure.must(out:commit()) end
   return 0
 end
 

@@ -23,14 +23,18 @@ end
 local FORMATS = { tsv = "tsv", csv = "csv", jsonl = "jsonl" }
 
 ---The format of the input: as told, by the name of the first file, or lines.
-function verb.format(args)
-  if args.format then return args.format end
-  local ending = (args.files[1] or ""):gsub("%.gz$", ""):match("%.(%w+)$")
+---@param format? string
+---@param files string[]
+---@return string
+function verb.format(format, files)
+  if format then return format end
+  local ending = (files[1] or ""):gsub("%.gz$", ""):match("%.(%w+)$")
   return FORMATS[ending] or "lines"
 end
 
+---@param files string[]
 ---@return string[]
-function verb.files(args) return #args.files > 0 and args.files or { "-" } end
+function verb.files(files) return #files > 0 and files or { "-" } end
 
 local function use_device(args)
   for _, name in ipairs(tensor.devices()) do

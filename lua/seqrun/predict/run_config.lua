@@ -1,0 +1,42 @@
+-- run_config.lua - the config of the run that made a checkpoint, for reading other files as it read its own.
+
+local config = require("seqrun.config")
+local failure = require("seqrun.failure")
+local schema = require("seqrun.run.schema")
+local sys = require("seqrun.core.sys")
+local tasks = require("seqrun.tasks")
+
+local run_config = {}
+
+---Splits words into files and KEY=VALUE.
+---@param words string[]
+---@return string[] files
+---@return string[] arguments
+function run_config.split(words)
+  local files, arguments = {}, {}
+  for _, word in ipairs(words) do
+    local list = word:find("^%l[%w_.]*=") and not sys.exists(word) and arguments or files
+    list[#list + 1] = word
+  end
+  return files, arguments
+end
+
+---The values of the config with changes; those of another checkpoint are the defaults.
+---@param facts seqrun.Pretrained with a task
+---@param arguments string[] KEY=VALUE
+---@return table cfg
+---@return boolean own whether there is such a config
+function run_config.load(facts, arguments)
+  local keys, rules = schema(tasks[facts.kind])
+  local words = { "data.train=files", "data.dev=none", "init.from=model" }
+  table.move(arguments, 1, #arguments, #words + 1, words)
+  local file = facts.path .. "/trainer/config.yaml"
+  local own = sys.exists(file)
+  local cfg = failure.must(config.load {
+    schema = keys, rules = rules, file = own and file or nil, arguments = words,
+  }).values
+  cfg.init.from, cfg.init.heads = facts.path, "load"
+  return cfg, own
+end
+
+return run_config

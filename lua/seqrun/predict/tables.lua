@@ -1,0 +1,63 @@
+-- tables.lua - rows of CSV, TSV or JSON lines as items, with columns by name.
+
+local failure = require("seqrun.failure")
+local records = require("seqrun.data.readers.records")
+local run_config = require("seqrun.predict.run_config")
+
+local tables = {}
+
+---Tasks whose items are rows with columns.
+local HAS_ROWS = { classify = true, regress = true, multilabel = true, choice = true }
+
+local function names_columns(arguments)
+  for _, word in ipairs(arguments) do
+    if word:find("^columns%.") then return true end
+  end
+  return false
+end
+
+---The columns to read: those that are named, or for a file those of the run; nil if items are plain lines and fields.
+---@param facts seqrun.Pretrained
+---@param format string
+---@param files string[]
+---@param arguments string[] KEY=VALUE
+---@return table|nil columns
+function tables.columns(facts, format, files, arguments)
+  local named = names_columns(arguments)
+  if format == "lines" and named then
+    failure.raise("config", "predict: lines have no columns; add --format tsv, csv or jsonl")
+  end
+  if format == "lines" or not HAS_ROWS[facts.kind] then return nil end
+  local cfg, own = run_config.load(facts, arguments)
+  if not named and not (own and #files > 0) then return nil end
+  local columns = {}
+  for _, key in ipairs { "text", "pair", "id", "header", "choices" } do columns[key] = cfg.columns[key] end
+  columns.text = columns.text or "text"
+  if facts.kind == "choice" then columns.choices = columns.choices or "choices" end
+  return columns
+end
+
+---@param files string[]
+---@param format string
+---@param columns table
+---@return (fun(): table?)? next
+---@return string? message
+---@return string? code
+---@return userdata? records to close
+function tables.open(files, format, columns)
+  local opened, message, code = records.open { files = files, format = format, columns = columns }
+  if not opened then return nil, message, code end
+  return function()
+    local record, problem, kind = opened:next()
+    if not record then
+      if problem then failure.raise(kind, "%s", problem) end
+      return nil
+    end
+    local item = { wrong = record.wrong and record.why }
+    for _, key in ipairs { "text", "pair", "choices", "id", "line", "file" } do item[key] = record[key] end
+    if not item.wrong and type(item.text) ~= "string" then item.wrong = "no text" end
+    return item
+  end, nil, nil, opened
+end
+
+return tables
