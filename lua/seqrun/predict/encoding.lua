@@ -42,7 +42,7 @@ end
 ---@field max_len integer longer texts are truncated
 ---@field pool "mean"|"cls"
 ---@field normalise? boolean
----@field rows? integer tokens of a batch, 4096
+---@field rows? integer tokens of a batch, 2048
 ---@field bytes? boolean vectors as little-endian f32, instead of lists of numbers
 ---@field counts? table `cut` counts texts that were truncated
 
@@ -62,7 +62,7 @@ function encoding.each(items, t)
   end
   local sequences = texts.framing(t.tokenizer, t.max_len, t.counts or {})
   local next_item = stream {
-    items = items, sequences = sequences, compute = compute, vocab = t.tokenizer.vocab, rows = t.rows or 4096,
+    items = items, sequences = sequences, compute = compute, vocab = t.tokenizer.vocab, rows = t.rows or 2048,
   }
   return function()
     local item = next_item()

@@ -25,7 +25,7 @@ local OPTIONS = {
 
 ---A predictor of a model.
 ---
----  rows            tokens of a batch, 4096
+---  rows            tokens of a batch, 2048
 ---  stride, null_threshold, longest_answer   of question answering: 128, 0 and 30
 ---@param model seqrun.Bert
 ---@param t { tokenizer: seqrun.text.Tokenizer, max_len: integer, head?: string, rows?: integer, stride?: integer,
@@ -87,7 +87,7 @@ function Predictor:each(items)
   local kind = self.kind
   local frame = texts.framing(self.tokenizer, self.max_len, self.counts)
   local next_done = stream {
-    items = next_item, vocab = self.tokenizer.vocab, rows = self.rows or 4096,
+    items = next_item, vocab = self.tokenizer.vocab, rows = self.rows or 2048,
     sequences = function(item)
       if item.wrong then return {} end
       return kind.sequences and kind.sequences(item, self) or frame(item)

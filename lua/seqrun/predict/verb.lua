@@ -14,7 +14,7 @@ local verb = {}
 function verb.define(cmd)
   cmd:option("--max-len", "maximum length in tokens; longer texts are truncated; default: the model's"):argname("N")
     :convert(converters.whole(4, 65535))
-  cmd:option("--batch-tokens", "tokens per batch"):argname("N"):convert(converters.whole(16, 1 << 20)):default("4096")
+  cmd:option("--batch-tokens", "tokens per batch"):argname("N"):convert(converters.whole(16, 1 << 20)):default("2048")
   cmd:option("--precision", "f32 or bf16"):choices { "f32", "bf16" }:default("f32")
   cmd:option("--device", "device"):argname("NAME"):default("cpu")
   cmd:option("--threads", "number of threads; default: all"):argname("N"):convert(converters.threads)
