@@ -146,6 +146,32 @@ describe("a fine-tuning task", function()
     fails("tune.freeze_layers is 3, but the model has 2 layers", task.model, task, cfg, task:data(cfg))
   end)
 
+  it("computes no gradients below what is trained, and the same above", function()
+    local task = sr.tasks.classify
+    local cfg = values(task, "classify", "tune.freeze_layers=1", "model.hidden_dropout_prob=0.1")
+    local data = task:data(cfg)
+    local function gradients(frozen, recompute)
+      local model, loader = task:model(cfg, data), task:loader(cfg, data, "train")
+      assert.equal(1, model.encoder.frozen)
+      model.encoder.frozen, model.recompute = frozen, recompute
+      local scope <close> = sr.scope()
+      model:losses(loader:next():batch(1)).total:backward()
+      local found = {}
+      for _, name in ipairs(model.params:names()) do found[name] = model.params:get(name):grad():tostring_bytes() end
+      return found
+    end
+    local all, zero = gradients(nil), ("\0"):rep(4 * 32)
+    for _, recompute in ipairs { false, true } do
+      for name, bytes in pairs(gradients(1, recompute)) do
+        if name:find("embeddings", 1, true) or name:find("layer.0", 1, true) then
+          assert.equal(zero, bytes:sub(1, #zero), name)
+        else
+          assert.equal(all[name], bytes, name)
+        end
+      end
+    end
+  end)
+
   it("initializes the top layers again when asked to", function()
     local task = sr.tasks.classify
     local cfg = values(task, "classify", "tune.reinit_layers=1")
@@ -191,6 +217,21 @@ describe("a fine-tuning run", function()
     run("cut", "--max-steps", "3")
     run("cut", "--max-steps", "6", "--resume")
     assert.equal(weights "whole", weights "cut")
+  end)
+
+  it("has the same losses packed, padded and one by one, with dropout", function()
+    local small, wanted = require("tests.support.small"), nil
+    for _, arrange in ipairs { "packed", "padded", "single" } do
+      run(arrange, "--max-steps", "6", "log.every=1", "pack.arrange=" .. arrange, "model.hidden_dropout_prob=0.1",
+        "model.attention_probs_dropout_prob=0.1", "batch.micro_packs=4")
+      local lines = small.metrics(folder .. "/" .. arrange)
+      wanted = wanted or lines
+      assert.equal(6, #lines)
+      for i, line in ipairs(lines) do
+        assert.near(wanted[i].label_loss, line.label_loss, 1e-5 * wanted[i].label_loss)
+        assert.same({ wanted[i].sequences, wanted[i].real_tokens }, { line.sequences, line.real_tokens })
+      end
+    end
   end)
 
   it("takes a head of one's own", function()

@@ -15,6 +15,7 @@ local tensor = require("seqrun.tensor")
 ---@class seqrun.Encoder: seqrun.Part
 ---@field config table Hugging Face keys
 ---@field prefix string of the names of its parameters
+---@field frozen? integer this number of lowest layers, and the embeddings, get no gradients
 local Encoder = part.class()
 
 ---Rows of the vocabulary are padded in the store to a multiple of this, and stripped on save.
@@ -153,17 +154,25 @@ function Encoder:layer(x, layout, i, needed)
   })
 end
 
+---fn(...), without recording it if no gradient is wanted.
+local function unrecorded_if(unwanted, fn, ...)
+  if not unwanted then return fn(...) end
+  local no_grad <close> = tensor.no_grad()
+  return (fn(...))
+end
+
 ---The last hidden state of all rows, or only of the needed ones: the others are dropped after the attention of the
 ---last layer, which saves three quarters of the products of that layer.
 ---@param batch { ids: seqrun.Tensor, types: seqrun.Tensor, layout: seqrun.Layout }
 ---@param needed? { layout: seqrun.Layout, rows: seqrun.Tensor }
 ---@return seqrun.Tensor # (T, H), or the needed rows of it
 function Encoder:encode(batch, needed)
-  local layout, x = batch.layout, embed(self, batch)
-  local last = self.config.num_hidden_layers - 1
+  local layout, last, frozen = batch.layout, self.config.num_hidden_layers - 1, self.frozen or -1
+  local x = unrecorded_if(frozen >= 0, embed, self, batch)
   for i = 0, last do
     local function layer(input) return self:layer(input, layout, i, i == last and needed or nil) end
-    x = self.recompute and self.training and ops.recompute(layer, x) or layer(x)
+    local again = self.recompute and self.training and i >= frozen
+    x = again and ops.recompute(layer, x) or unrecorded_if(i < frozen, layer, x)
   end
   return x
 end

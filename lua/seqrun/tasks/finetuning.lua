@@ -168,11 +168,12 @@ end
 ---@return seqrun.Bert
 function Task:model(cfg, data)
   local model = nn.bert(self:model_options(cfg, data)):initialise(cfg.seed)
+  local tune, layers = cfg.tune, model.config.num_hidden_layers
   model.recompute = cfg.model.recompute
-  local layers = model.config.num_hidden_layers
+  model.encoder.frozen = (tune.freeze_layers > 0 or tune.freeze_embeddings) and tune.freeze_layers or nil
   for _, key in ipairs { "freeze_layers", "reinit_layers" } do
-    if cfg.tune[key] > layers then
-      failure.raise("config", "tune.%s is %d, but the model has %d layers", key, cfg.tune[key], layers)
+    if tune[key] > layers then
+      failure.raise("config", "tune.%s is %d, but the model has %d layers", key, tune[key], layers)
     end
   end
   return model
