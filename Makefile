@@ -213,7 +213,7 @@ fuzz: ## build the fuzz targets as build-fuzz/NAME, with clang's libFuzzer
 bench: all ## run all benchmarks in recipes/bench
 	@for f in recipes/bench/*.lua; do echo "== $$f"; $(BUILD)/seqrun $$f || exit 1; done
 
-demo: deps ## install dependencies, build, train a small BERT in two phases
+demo: deps ## install dependencies, build, train a small BERT in two phases, fine-tune it
 	@sh .make/deps.sh $(DEMO_PACKAGES)
 	@$(MAKE) --no-print-directory $(jobs) all
 	@sh recipes/demo.sh $(BUILD)/seqrun

@@ -45,7 +45,7 @@ local function wanted()
   return found
 end
 
----Domains by definition; false where there are two.
+---Definitions by their words, each with its domain; false where there are two domains.
 local function definitions(path, domains)
   if not sys.exists(path) then
     sr.must(nil, path .. " is missing; install it (apt-get install wordnet-base), or set folder", "missing")
@@ -55,7 +55,15 @@ local function definitions(path, domains)
     local number, gloss = line:match("^%d+ (%d+) n .-| (.*)$")
     local domain = domains[tonumber(number)]
     local text = domain and gloss:gsub('; ".*', ""):gsub("%s+", " "):match("^%s*(.-)%s*$")
-    if text and text ~= "" then found[text] = (found[text] == nil or found[text] == domain) and domain or false end
+    local words = text and text:lower():gsub("%W+", " ") -- those that differ only in punctuation are the same
+    if words and words:find("%S") then
+      local before = found[words]
+      if before == nil then
+        found[words] = { text = text, domain = domain, key = sys.hash(cfg.seed .. " " .. words) }
+      elseif before and before.domain ~= domain then
+        found[words] = false
+      end
+    end
   end
   return found
 end
@@ -63,10 +71,10 @@ end
 ---The definitions of each domain in keyed order, at most so many.
 local function choose(found)
   local lists, rows = {}, {}
-  for text, domain in pairs(found) do
-    if domain then
-      lists[domain] = lists[domain] or {}
-      table.insert(lists[domain], { text = text, domain = domain, key = sys.hash(cfg.seed .. " " .. text) })
+  for _, row in pairs(found) do
+    if row then
+      lists[row.domain] = lists[row.domain] or {}
+      table.insert(lists[row.domain], row)
     end
   end
   local function by_key(a, b) return a.key < b.key end
