@@ -101,11 +101,13 @@ $(BUILD)/version.h: FORCE
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 $(BUILD)/obj/lua/bind/lsys.o: $(BUILD)/version.h
 
-# The plug-ins of this build, and why CUDA is not among them; rewritten only when they change.
+# The plug-ins of this build, and why CUDA is not among them; rewritten only when they change.  Those of
+# another build are removed: the program would load them.
 $(BUILD)/plugins.h: FORCE
 	@mkdir -p $(@D)
 	@{ echo '#define SR_PLUGINS " $(strip $(PLUGINS)) "'; echo '#define SR_WITHOUT_CUDA "$(NO_CUDA)"'; } > $@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+	@rm -f $(patsubst %,$(BUILD)/seqrun_%.so,$(filter-out $(PLUGINS),cuda simt))
 $(BUILD)/obj/lua/bind/ldevicefind.o $(BUILD)/obj/lua/bind/lsys.o: $(BUILD)/plugins.h
 
 # Every object is rebuilt when the flags change.

@@ -180,8 +180,9 @@ typedef struct sr_device_facts {
 } sr_device_facts;
 
 /* Incremented with every change of this table, sr_tensor, sr_storage, sr_device, sr_layout,
- * sr_layout_on, sr_weight, sr_host (plugin.h) or sr_comm_engine (comm.h). */
-enum { SR_ABI = 5 };
+ * sr_layout_on, sr_weight, sr_host (plugin.h), sr_function (function.h) or sr_comm_engine (comm.h).
+ */
+enum { SR_ABI = 6 };
 
 struct sr_backend {
     int abi;      /* SR_ABI, */
@@ -205,8 +206,8 @@ struct sr_backend {
     sr_status (*download)(sr_device *device, void *host, const void *from, size_t bytes);
     sr_status (*wait)(sr_device *device); /* or NULL: see "When work is done" */
 
-    /* NULL where calls cost little.  Between BEGIN and RUN calls are recorded; RUN queues them as one
-     * piece, DROP forgets them; both without a BEGIN do nothing.  Nothing may be waited for in
+    /* NULL where calls cost little.  Between BEGIN and RUN calls are recorded; RUN queues them as
+     * one piece, DROP forgets them; both without a BEGIN do nothing.  Nothing may be waited for in
      * between. */
     sr_status (*capture)(sr_device *device, sr_capture what);
     /* Turns an option of the device on or off; NULL where it has none.

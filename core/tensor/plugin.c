@@ -72,6 +72,7 @@ static const sr_host host = {
     .add_backend = add_backend,
     .find_backend = find_backend,
     .add_comm = sr_comm_add,
+    .add_function = sr_function_add,
 };
 
 /* ---- loading --------------------------------------------------------------------------------- */
@@ -83,12 +84,13 @@ static sr_status initialise(void *library, const char *path) {
     if (init == NULL)
         return sr_fail(SR_EDEVICE, "plugin: %s exports no sr_plugin_init; is it a seqrun plug-in?",
                        path);
-    int before = count, comms = sr_comm_count();
+    int before = count, comms = sr_comm_count(), functions = sr_function_count();
     sr_fail(SR_OK, "it reported no reason");
     sr_status st = init(&host, SR_ABI);
     if (st == SR_OK) return SR_OK;
     count = before;
     sr_comm_truncate(comms);
+    sr_function_truncate(functions);
     char reason[768];
     snprintf(reason, sizeof reason, "%s", sr_message());
     return sr_fail(st, "plugin: %s cannot be used: %s", path, reason);

@@ -1,4 +1,5 @@
-/* plugin.h - what a library loaded at run time may add: devices, and engines of ranks.
+/* plugin.h - what a library loaded at run time may add: devices, functions on tensors, and engines
+ * of ranks.
  *
  * A plug-in is a shared library that exports one function, sr_plugin_init(), and registers what it
  * brings through the host table it is given:
@@ -19,6 +20,7 @@
 #include "core/base/status.h"
 #include "core/tensor/backend.h"
 #include "core/tensor/comm.h"
+#include "core/tensor/function.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -42,6 +44,8 @@ typedef struct sr_host {
      * Errors: SR_EDEVICE  built for another interface, a function is missing, or the name is taken
      */
     sr_status (*add_comm)(const sr_comm_engine *engine);
+    /* Registers a function on tensors, likewise (function.h). */
+    sr_status (*add_function)(const sr_function *function);
 } sr_host;
 
 /* The function that a plug-in exports; `abi` is host->abi.  A failure (sr_fail() gives the reason)

@@ -410,6 +410,7 @@ int luaopen_seqrun_core_ops(lua_State *L) {
     luaL_newlib(L, functions);
     lsr_open_coarse(L);
     lsr_open_grad(L);
+    lsr_open_functions(L);
     lsr_open_random(L);
     return 1;
 }

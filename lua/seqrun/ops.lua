@@ -223,6 +223,14 @@ function ops.custom(rules)
   end
 end
 
+---Runs a function that a plug-in added (core/tensor/function.h); it writes the outputs.  Nothing is recorded: give it
+---a gradient with ops.custom, as recipes/plugin/swish.lua does.
+---@param name string
+---@param outputs seqrun.Tensor[]
+---@param inputs seqrun.Tensor[]
+---@param numbers? number[]
+function ops.call(name, outputs, inputs, numbers) core.call(name, outputs, inputs, numbers) end
+
 -- ---- recomputing activations -------------------------------------------------------------------
 
 ---The device of the first tensor among some values.

@@ -265,3 +265,40 @@ describe("synchronize", function()
     sr.synchronize("ref")
   end)
 end)
+
+describe("an op of a plug-in", function()
+  ---swish.c of recipes/plugin as its head says, against the installed headers; nil where there is no compiler.
+  local function built()
+    local folder = program.folder()
+    local headers, library = folder .. "/include", folder .. "/swish.so"
+    assert(os.execute(("for f in core/*.h core/*/*.h; do install -D -m 644 $f '%s'/$f; done"):format(headers)))
+    local compile = "${CC:-cc} -O2 -shared -fPIC -Wall -Werror -I'%s' -o '%s' recipes/plugin/swish.c -lm 2>'%s/out'"
+    if not os.execute("command -v ${CC:-cc} >/dev/null") then return nil end
+    assert(os.execute(compile:format(headers, library, folder)), io.open(folder .. "/out"):read("a"))
+    return library
+  end
+
+  it("is built against the installed headers and has a gradient", function()
+    local library = built()
+    if not library then return end
+    local code, out, err = program.run { "recipes/plugin/swish.lua", "plugin=" .. library }
+    assert.equal(0, code, err)
+    local y, dx = out:match("^largest difference: ([%d.e+-]+) of y, ([%d.e+-]+) of its gradient\n$")
+    assert.is_true(tonumber(y) < 1e-6 and tonumber(dx) < 1e-5, out)
+    assert(sr.plugin(library))
+    local x, z = sr.ones(3), sr.zeros(3)
+    local function fails(words, ...)
+      local done, message = pcall(sr.ops.call, ...)
+      assert.is_false(done)
+      assert.is_truthy(tostring(message):find(words, 1, true), tostring(message))
+    end
+    fails("swish: takes 1 outputs, 1 inputs and 1 numbers, but was given 1, 1 and 0", "swish", { z }, { x })
+    fails("swish: expected contiguous f32 tensors of one size", "swish", { z }, { sr.ones(4) }, { 1 })
+    fails("tensors on cpu and ref", "swish", { z }, { x:to("ref") }, { 1 })
+    fails("swish is not implemented for ref", "swish", { z:to("ref") }, { x:to("ref") }, { 1 })
+    fails("no plug-in has added a function 'swich'", "swich", { z }, { x }, { 1 })
+    local before = z:version()
+    sr.ops.call("swish", { z }, { x }, { 1 })
+    assert.is_true(z:version() > before)
+  end)
+end)

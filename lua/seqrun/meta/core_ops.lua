@@ -143,4 +143,11 @@ function ops.backward(roots, gradients, options) end
 ---@return seqrun.Tensor[]
 function ops.record(outputs, inputs, backward, force) end
 
+---Runs a function that a plug-in added; it writes the outputs.
+---@param name string
+---@param outputs seqrun.Tensor[]
+---@param inputs seqrun.Tensor[]
+---@param numbers? number[]
+function ops.call(name, outputs, inputs, numbers) end
+
 return ops
