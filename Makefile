@@ -202,7 +202,10 @@ ctests: $(TESTS) $(TEST_PLUGINS) $(SIMTTESTS) $(BUILD)/gpu-bench
 
 test: deps test-deps ## install dependencies, build, run all tests (SAN=1: with sanitizers)
 	@$(MAKE) --no-print-directory $(jobs) all ctests
-	@SAN=$(SAN) tests/run.sh $(BUILD)
+	@SAN=$(SAN) $(if $(LONG),LONG=$(LONG)) TEST_LIMIT=$(TEST_LIMIT) tests/run.sh $(BUILD)
+
+test-long: ## run all tests with the full matrices: large sizes on the simt device
+	@$(MAKE) --no-print-directory test LONG=1 TEST_LIMIT=7200
 
 fuzz: ## build the fuzz targets as build-fuzz/NAME, with clang's libFuzzer
 	@command -v clang >/dev/null || { echo "fuzz: clang not found; run: apt-get install clang" >&2; exit 1; }
@@ -270,5 +273,5 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
 
 FORCE:
-.PHONY: FORCE all ctests test fuzz bench demo deps test-deps lint-deps lint format compdb install uninstall clean help
+.PHONY: FORCE all ctests test test-long fuzz bench demo deps test-deps lint-deps lint format compdb install uninstall clean help
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

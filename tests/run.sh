@@ -93,6 +93,7 @@ is_class() {
     case $1 in
     no-gpu) ! ls /dev/nvidia[0-9]* >/dev/null 2>&1 ;;
     no-nvcc) ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ] ;;
+    no-g++) ! command -v g++ >/dev/null ;;
     no-avx2) ! grep -qw avx2 /proc/cpuinfo ;;
     no-avx512) ! grep -qw avx512f /proc/cpuinfo ;;
     no-bf16) ! grep -qw avx512_bf16 /proc/cpuinfo ;;
