@@ -410,6 +410,20 @@ static void counts() {
     unlink(path);
 }
 
+/* Each op has its kernel; the rest of the table may be empty. */
+static void no_op_is_missing() {
+    CHECK(backend->fill != nullptr && backend->step != nullptr);
+    size_t empty = 0, first = offsetof(sr_backend, fill), last = offsetof(sr_backend, step);
+    for (size_t at = first; at <= last; at += sizeof(void *)) {
+        void *slot;
+        memcpy(&slot, (const char *)backend + at, sizeof slot);
+        bool optional =
+            at == offsetof(sr_backend, weight_build) || at == offsetof(sr_backend, weight_free);
+        empty += slot == nullptr && !optional;
+    }
+    CHECK(empty == 0);
+}
+
 static sr_status keep_backend(const sr_backend *added) {
     backend = added;
     return sr_device_open(&device, backend, 0, nullptr);
@@ -420,6 +434,7 @@ int main() {
     host.abi = SR_ABI;
     host.add_backend = keep_backend;
     CHECK_OK(sr_plugin_init(&host, SR_ABI));
+    no_op_is_missing();
     shared_memory();
     warps_of_a_block();
     copies_in_flight();

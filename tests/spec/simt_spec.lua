@@ -38,11 +38,13 @@ describe("ten steps of the tiny recipe #slow", function()
   end)
   teardown(function() sys.remove(folder) end)
 
+  local runs = 0
   ---Losses and gradient norms of ten steps.
   local function train(device, precision)
-    local out = ("%s/%s-%s"):format(folder, device, precision)
+    runs = runs + 1
+    local out = ("%s/%d"):format(folder, runs)
     local status, text = program.run(small.words(corpus, "--out", out, "--max-steps", "10", "device=" .. device,
-      "precision=" .. precision, "data.held=0", "batch.sequences=8"))
+      "precision=" .. precision, "data.held=0", "batch.sequences=8", "model.hidden_size=64")) -- heads of 32 columns
     assert.equal(0, status, text)
     local losses, norms = {}, {}
     for i, line in ipairs(small.metrics(out)) do losses[i], norms[i] = line.loss, line.grad_norm end
@@ -52,14 +54,14 @@ describe("ten steps of the tiny recipe #slow", function()
 
   -- f32: the order of sums differs.  bf16: a value near a tie may round the other way, and ten steps
   -- of training carry that on.
-  for precision, tolerance in pairs { f32 = 2e-5, bf16 = 5e-3 } do
+  for precision, tolerance in pairs { f32 = 1e-6, bf16 = 1e-3 } do
     it("gives the losses of the cpu in " .. precision, function()
       if not built then pending("no simt device: g++ was not found") end
       local losses, norms = train("simt", precision)
       local wanted, wanted_norms = train("cpu", precision)
       for i = 1, 10 do
         assert.near(wanted[i], losses[i], tolerance * wanted[i])
-        assert.near(wanted_norms[i], norms[i], 20 * tolerance * wanted_norms[i])
+        assert.near(wanted_norms[i], norms[i], 10 * tolerance * wanted_norms[i])
       end
       assert.is_true(losses[10] < losses[1])
     end)
