@@ -9,6 +9,7 @@
 #include "core/base/mem.h"
 #include "core/base/thread.h"
 #include "kernels/cuda/gpu.h"
+#include "kernels/cuda/gpu_ops.h"
 #include "kernels/simt/arena.h"
 #include "kernels/simt/report.h"
 
@@ -20,6 +21,7 @@ struct simt_host {
     machine *machines[MAX_WORKERS];
     queue_fault word;
     unsigned watch;
+    bool recording; /* as a graph: nothing may be waited for */
     uint64_t launches;
     sr_status status; /* of the first launch that failed since the last wait */
     char message[640];
@@ -194,9 +196,22 @@ sr_status gpu_upload(sr_device *, void *to, const void *host, size_t bytes) {
     return SR_OK;
 }
 
+/* Work is done at once here; but a wait while it is recorded is refused, as on a GPU. */
+sr_status gpu_capture(sr_device *device, sr_capture what) {
+    simt_host *h = host_of((gpu *)device->state);
+    if (what == SR_CAPTURE_BEGIN && h->recording)
+        return sr_fail(SR_EDEVICE, "simt: a graph is being recorded already");
+    h->recording = what == SR_CAPTURE_BEGIN;
+    return SR_OK;
+}
+
 sr_status gpu_wait(sr_device *device) {
     gpu *g = (gpu *)device->state;
     simt_host *h = host_of(g);
+    if (h->recording)
+        return sr_fail(SR_EDEVICE,
+                       "simt: a value was read while the update is recorded as a graph; "
+                       "read it after the update, or set cuda_graph: false");
     sr_status launched = h->status, found = gpu_fault_status(&h->word);
     h->status = SR_OK;
     h->word = gpu_no_fault();

@@ -164,6 +164,26 @@ static int transfers(lua_State *L) {
     return 1;
 }
 
+/* option(name, on) -> true | nil, message, code: an option of the current device, such as "tf32" */
+static int option(lua_State *L) {
+    const char *name = luaL_checkstring(L, 1);
+    sr_device *device = lsr_device(L);
+    if (device->backend->option == NULL)
+        return lsr_result(L, sr_fail(SR_EDEVICE, "%s has no option '%s'", device->name, name));
+    return lsr_done(L, device->backend->option(device, name, lua_toboolean(L, 2)));
+}
+
+/* capture("begin" | "run" | "drop") -> true | nil, message, code: records the work of the current
+ * device, and queues or drops it as one piece */
+static int capture(lua_State *L) {
+    static const char *const names[] = {"begin", "run", "drop", NULL};
+    int what = lsr_checkoption(L, 1, "capture", NULL, names);
+    sr_device *device = lsr_device(L);
+    if (device->backend->capture == NULL)
+        return lsr_result(L, sr_fail(SR_EDEVICE, "%s cannot record its work", device->name));
+    return lsr_done(L, device->backend->capture(device, (sr_capture)what));
+}
+
 /* plugin(path) -> the names of the devices it added | nil, message, code */
 static int plugin(lua_State *L) {
     int before = sr_backend_count();
@@ -239,6 +259,8 @@ static const luaL_Reg functions[] = {
     {"threads", threads},
     {"synchronize", synchronize},
     {"transfers", transfers},
+    {"option", option},
+    {"capture", capture},
     {"plugin", plugin},
     {"comms", comms},
     {"instructions", instructions},

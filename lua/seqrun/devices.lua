@@ -1,6 +1,8 @@
 -- devices.lua - which device `auto` means, and a device in words.
 
 local core = require("seqrun.core.tensor")
+local failure = require("seqrun.failure")
+local tensor = require("seqrun.tensor")
 
 local devices = {}
 
@@ -14,6 +16,19 @@ function devices.auto()
   local problem = message or facts and facts.problem
   if problem then return "cpu", (problem:gsub("^device 'cuda' is not available: ", ""):gsub(";.*", "")) end
   return "cuda"
+end
+
+---Makes the device of a config the current one and sets its options.
+---@param cfg { device: string, threads?: integer, tf32: boolean, cuda_graph: boolean }
+function devices.use(cfg)
+  tensor.use(cfg.device, { threads = cfg.threads })
+  local name = core.device()
+  if cfg.tf32 and not core.option("tf32", true) then
+    failure.raise("config", "tf32=true requires device=cuda; %s computes products of f32 in f32", name)
+  end
+  if cfg.cuda_graph and not core.capture("drop") then
+    failure.raise("config", "cuda_graph=true requires device=cuda; %s has no graphs", name)
+  end
 end
 
 ---The instruction class that the current device computes with: resuming with another is not bit-exact.

@@ -14,6 +14,7 @@ local shares = require("seqrun.data.shares")
 ---@field imbalance number cost of the most expensive micro-batch over the mean; 1 is even
 ---@field schedule_step number steps of the schedule after it: sequences drawn so far, divided by the batch size in
 ---sequences; updates, if no such size was given
+---@field recorded? boolean the loop over its micro-batches is recorded as one piece (key cuda_graph)
 ---@field stores? seqrun.Params[] whose gradients are summed by shares
 ---@field counters? seqrun.Counters totals of the run with this update; run:steps sets them
 ---@field from table the cursor before it
@@ -30,10 +31,12 @@ end
 ---Goes through the micro-batches: `for batch in update:batches() do`.  Gradients of the parameters are summed
 ---by shares; run:steps sets those of its model, another loop passes them: `update:batches(bert.params)`.
 ---@param ... seqrun.Params
----@return fun(): seqrun.Batch?
+---@return fun(): seqrun.Batch? # and what closes the loop, if it is recorded
 function Update:batches(...)
   local stores = select("#", ...) > 0 and { ... } or self.stores or {}
-  return shares.each(self, stores)
+  local each = shares.each(self, stores)
+  if self.recorded then return require("seqrun.data.recorded")(each) end
+  return each
 end
 
 ---Micro-batch number i, from 1.

@@ -519,6 +519,21 @@ function tensor.synchronize(device) end
 ---@return { waits: integer, uploads: integer }
 function tensor.transfers(device) end
 
+---Turns an option of the current device on or off.
+---@param name "tf32"
+---@param on boolean
+---@return true|nil
+---@return string? message
+---@return string? code
+function tensor.option(name, on) end
+
+---Records the work of the current device, and queues or drops it as one piece.
+---@param what "begin"|"run"|"drop" the last two do nothing without a "begin"
+---@return true|nil
+---@return string? message
+---@return string? code
+function tensor.capture(what) end
+
 ---Loads a plug-in, a shared library that adds devices or engines of ranks; loading it again does nothing.
 ---@param path string
 ---@return string[]|nil devices that it added

@@ -16,6 +16,7 @@ local best = require("seqrun.run.best")
 local check = require("seqrun.check")
 local checkpoint = require("seqrun.checkpoint")
 local config = require("seqrun.config")
+local core = require("seqrun.core.tensor")
 local contracts = require("seqrun.run.contracts")
 local devices = require("seqrun.devices")
 local failure = require("seqrun.failure")
@@ -76,7 +77,6 @@ local function folder_of(request)
   return folder
 end
 
-
 local OPEN = { recipe = true, task = true, keys = true, rules = true }
 
 ---Reads the command line and the config; nothing is written yet.
@@ -102,7 +102,7 @@ function run.open(spec)
   local resuming = request.resume and not request.dry_run and sys.is_dir(folder)
   sys.signals("run")
   local cfg = loaded.values
-  tensor.use(cfg.device, { threads = cfg.threads })
+  devices.use(cfg)
   local self = setmetatable({
     config = cfg, loaded = loaded, request = request, folder = folder, window = window.new(), step = 0,
     seconds_before = 0, work = 0, began = sys.now(), kept = {}, command = table.concat(spec.recipe, " ", 0),
@@ -416,6 +416,7 @@ local function give_up_in_time(self)
     self.progress:say("stopping after this step, within %s; press Ctrl-C again to quit at once", text.duration(grace))
   end
   if sys.now() - self.asked_at < grace then return end
+  if self.config.cuda_graph then core.capture("drop") end -- nothing can be read while it is recorded
   self.window:drop()
   check_stop(self)
 end
@@ -499,6 +500,8 @@ function Run:steps(loader, upto)
     self.step_began, self.waited, self.under_way = sys.now(), sys.now() - asked, true
     self.imbalance, self.counters = update.imbalance, update.counters
     update.stores = { self.model.params }
+    update.recorded = self.config.cuda_graph and self.warm -- the first update allocates memory and times products
+    self.warm = true
     return self.step + 1, update
   end
 end
