@@ -177,6 +177,17 @@ describe("the command", function()
     assert.matches("lines have no columns; add %-%-format", told)
   end)
 
+  it("predict uses the head that is named, of a checkpoint with several", function()
+    local tags = heads.tokens { outputs = 2, prefix = "t_" }
+    local both = task_model.save(dir .. "/both", task_model.new(KINDS.classify.head, tags))
+    local code, out = program.run({ "predict", both }, { input = "the it" })
+    assert.same({ 0, "string" }, { code, type(lines_of(out)[1].label) })
+    code, out = program.run({ "predict", both, "--head", "tags" }, { input = "the it" })
+    assert.same({ 0, 2 }, { code, #lines_of(out)[1].tags })
+    local _, _, err = program.run({ "predict", both, "--head", "tag" }, { input = "the it" })
+    assert.matches("no head 'tag'; it has label, tags", err)
+  end)
+
   it("predict goes on after a line that cannot be used, and says so", function()
     local code, out, err = program.run({ "predict", path, "--format", "jsonl" },
       { input = '{"text":"the"}\n{"txt":1}\n[]\n{"text":\n{"text":"it"}\n' })

@@ -17,11 +17,11 @@ function task_model.words()
   return words
 end
 
----@param make fun(encoder: seqrun.Encoder): seqrun.Head one of sr.nn.heads
+---@param ... fun(encoder: seqrun.Encoder): seqrun.Head of sr.nn.heads
 ---@return seqrun.Bert
-function task_model.new(make)
+function task_model.new(...)
   local config = json.decode(sr.must(sys.read_file(TINY)))
-  config.architectures, config.heads = nil, { make }
+  config.architectures, config.heads = nil, { ... }
   local bert = sr.nn.bert(config):initialise(7)
   for _, name in ipairs(bert.params:names()) do -- large enough to expose errors
     if not name:find("LayerNorm") then bert.params:set(name, bert.params:value_of(name) * 8) end

@@ -15,6 +15,7 @@ local pretrained = {}
 ---@field path string
 ---@field config table keys for sr.nn.bert and sr.nn.encoder
 ---@field heads string[] pretraining heads: "mlm", "nsp"
+---@field task_heads? table[] several heads of tasks: { kind, name, prefix, labels or outputs }
 ---@field kind? string task of its head: "classify", "regress", "multilabel", "choice", "tokens", "squad"
 ---@field labels? string[] names of the classes, in the order of their ids, from 0; nil if they have none
 ---@field outputs? integer of the head
@@ -58,10 +59,28 @@ local function labels_of(config)
   return labels
 end
 
+local IS_KIND = {
+  classify = true, regress = true, multilabel = true, choice = true, tokens = true, squad = true,
+}
+
+---Several heads, as our own checkpoints describe them.
+local function add_heads(facts, config)
+  facts.task_heads = config.seqrun_heads
+  for i, head in ipairs(facts.task_heads) do
+    if type(head) ~= "table" or not IS_KIND[head.kind] or type(head.name) ~= "string" then
+      return nil, ("seqrun_heads[%d] is not { kind, name, ... }"):format(i)
+    end
+  end
+  local first = facts.task_heads[1]
+  facts.kind, facts.labels, facts.outputs = first.kind, first.labels, first.outputs
+  return true
+end
+
 ---The task of a config, with its labels or the number of its outputs.
 local function add_task(facts, config)
   local architecture = type(config.architectures) == "table" and config.architectures[1] or nil
   facts.heads = HEADS[architecture] or {}
+  if type(config.seqrun_heads) == "table" and #config.seqrun_heads > 0 then return add_heads(facts, config) end
   local kind = KINDS[architecture]
   if not kind and architecture ~= "BertForSequenceClassification" then return true end
   local labels, problem = labels_of(config)

@@ -23,6 +23,7 @@ function command.define(cmd)
   cmd:option("--format", "lines, tsv (fields), csv or jsonl (objects); default: by the name of the file, or lines")
     :choices { "lines", "tsv", "csv", "jsonl" }
   cmd:flag("--pair", "lines are pairs: TEXT<TAB>PAIR; as --format tsv")
+  cmd:option("--head", "of a model with several heads, the one to use; default: the first"):argname("NAME")
   cmd:flag("--text", "repeat the input in the output")
   cmd:option("--stride", "question answering: tokens between the starts of windows of a long context"):argname("N")
     :convert(number):default("128")
@@ -47,6 +48,13 @@ end
 ---Kinds whose items have several fields.
 local TABULAR = { choice = true, squad = true }
 
+---The name of the head, if the model has it.
+local function head_of(args, model)
+  if not args.head or model:head(args.head) then return args.head end
+  local names = model:loss_names()
+  failure.raise("config", "the model has no head '%s'; it has %s", args.head, table.concat(names, ", "))
+end
+
 ---The items of the input.
 ---@return fun(): table? next
 ---@return userdata rows to close
@@ -56,7 +64,7 @@ local function open_input(args, predictor, facts)
   local wanted = predictor.kind.input
   local format = verb.format(args.format, files)
   if format == "lines" and (args.pair or TABULAR[predictor.head.kind]) then format = "tsv" end
-  local columns = tables.columns(facts, format, files, arguments)
+  local columns = tables.columns(facts, predictor.head.kind, format, files, arguments)
   local items, message, code, rows
   if columns then
     items, message, code, rows = tables.open(verb.files(files), format, columns)
@@ -103,7 +111,8 @@ function command.run(args)
     return nil, ("--submission is for one label or value per line, not for %s"):format(opened.facts.kind), "config"
   end
   local predictor = predict.new(opened.model, {
-    tokenizer = opened.tokenizer, max_len = opened.max_len, rows = args.batch_tokens, stride = args.stride,
+    tokenizer = opened.tokenizer, head = head_of(args, opened.model),
+    max_len = opened.max_len, rows = args.batch_tokens, stride = args.stride,
     null_threshold = args.null_threshold,
   })
   local items, rows, keys = open_input(args, predictor, opened.facts)

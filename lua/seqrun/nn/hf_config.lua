@@ -23,6 +23,19 @@ local function add_labels(whole, head)
   end
 end
 
+---What it takes to make the heads again, in a key of our own; nil if one of them is not of sr.nn.heads.
+local function describe(heads)
+  local list = json.array()
+  for i, head in ipairs(heads) do
+    if not head.kind then return nil end
+    list[i] = {
+      kind = head.kind, name = head.name, prefix = head.prefix or "", outputs = head.outputs,
+      labels = head.labels and json.array(table.move(head.labels, 1, #head.labels, 1, {})) or nil,
+    }
+  end
+  return #list > 0 and list or nil
+end
+
 ---One head of a task makes a task model; several, or other heads, make an encoder with further tensors.
 ---@param bert seqrun.Bert
 ---@return table
@@ -31,7 +44,10 @@ return function(bert)
   local task = #bert.heads == 1 and head.architecture and (head.prefix or "") == ""
   local whole = bert.encoder:hf_config(task and head.architecture or PRETRAINING[names_of(bert.heads)])
   for _, key in ipairs { "id2label", "label2id", "problem_type", "num_labels" } do whole[key] = nil end
-  if not task then return whole end
+  if not task then
+    whole.seqrun_heads = describe(bert.heads)
+    return whole
+  end
   whole.problem_type = head.problem_type or json.null
   if head.kind ~= "choice" and head.kind ~= "squad" then add_labels(whole, head) end
   return whole

@@ -11,8 +11,14 @@ local OPTIONS = { heads = true, precision = true, seed = true }
 ---The heads that a directory has.
 local function heads_of(facts)
   if not facts.kind then return facts.heads end
-  local make = require("seqrun.nn").heads[facts.kind]
-  return { make { labels = facts.labels, outputs = not facts.labels and facts.outputs or nil } }
+  local heads = {}
+  for i, given in ipairs(facts.task_heads or { facts }) do
+    heads[i] = require("seqrun.nn").heads[given.kind] {
+      labels = given.labels, outputs = not given.labels and given.outputs or nil, name = given.name,
+      prefix = given.prefix,
+    }
+  end
+  return heads
 end
 
 ---A model with the weights of a run, a checkpoint or a Hugging Face directory.  `heads` replaces those of the directory

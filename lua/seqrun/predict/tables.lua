@@ -18,22 +18,23 @@ end
 
 ---The columns to read: those that are named, or for a file those of the run; nil if items are plain lines and fields.
 ---@param facts seqrun.Pretrained
+---@param kind string of the head
 ---@param format string
 ---@param files string[]
 ---@param arguments string[] KEY=VALUE
 ---@return table|nil columns
-function tables.columns(facts, format, files, arguments)
+function tables.columns(facts, kind, format, files, arguments)
   local named = names_columns(arguments)
   if format == "lines" and named then
     failure.raise("config", "predict: lines have no columns; add --format tsv, csv or jsonl")
   end
-  if format == "lines" or not HAS_ROWS[facts.kind] then return nil end
+  if format == "lines" or not HAS_ROWS[kind] then return nil end
   local cfg, own = run_config.load(facts, arguments)
   if not named and not (own and #files > 0) then return nil end
   local columns = {}
   for _, key in ipairs { "text", "pair", "id", "header", "choices" } do columns[key] = cfg.columns[key] end
   columns.text = columns.text or "text"
-  if facts.kind == "choice" then columns.choices = columns.choices or "choices" end
+  if kind == "choice" then columns.choices = columns.choices or "choices" end
   return columns
 end
 

@@ -72,6 +72,9 @@ function verb.tokenizer(facts)
   }))
 end
 
+---A line for stderr.
+function verb.note(format, ...) io.stderr:write("seqrun: ", format:format(...), "\n") end
+
 ---Opens the model of a directory; failures are raised.
 ---@param args table
 ---@param heads? table instead of those of the directory
@@ -80,6 +83,7 @@ function verb.open(args, heads)
   local facts = failure.must(checkpoint.pretrained(args.dir))
   local opened = { facts = facts, tokenizer = verb.tokenizer(facts), max_len = length_of(args, facts) }
   use_device(args)
+  if sys.is_dir(args.dir .. "/best") then verb.note("using the newest checkpoint; the best is in %s/best", args.dir) end
   local model, _, report = failure.must(nn.pretrained(args.dir, { heads = heads, precision = args.precision }))
   opened.model = model
   model.training = false
@@ -97,9 +101,6 @@ function verb.check_end()
   local signal = sys.caught()
   if signal then failure.raise("stopped", "stopped by signal %s", signal) end
 end
-
----A line for stderr.
-function verb.note(format, ...) io.stderr:write("seqrun: ", format:format(...), "\n") end
 
 ---Tells how many texts were truncated.
 function verb.tell_cut(counts, max_len)
