@@ -171,6 +171,16 @@ describe("the loss of", function()
       "head 'span': its target reads sequences; make it with { name = 'span', reads = 'spans' }", 1, true)
   end)
 
+  it("choice needs the choices of a question together", function()
+    local path, examples = folder .. "/apart.sqr", (tasks.examples("choice", 9))
+    examples[1], examples[9] = examples[9], examples[1]
+    sr.must(sr.data.write { out = path, vocab = tasks.VOCAB, examples = examples,
+      columns = { group = { type = "i32" }, answer = { type = "i32" } } })
+    local good, message = pcall(sr.data.groups, sr.must(sr.data.open(path)), { groups = 2 })
+    assert.is_false(good)
+    assert.matches("example %d has the group %d, as example %d has, but others are between", tostring(message))
+  end)
+
   it("choice needs the target with all choices", function()
     local model = tasks.model("choice")
     local loader = tasks.loader("choice", corpus("choice"), { targets = { "answer" } })

@@ -234,6 +234,29 @@ describe("a fine-tuning run", function()
     end
   end)
 
+  it("goes on with a head for the same labels, and trains a new one for others", function()
+    local function csv(name, one, two)
+      local rows = { "text,label" }
+      for i = 1, 24 do rows[i + 1] = ("w%d w%d,%s"):format(i, i % 2, i % 2 == 0 and one or two) end
+      return program.write(folder, name, table.concat(rows, "\n") .. "\n")
+    end
+    local first, other = csv("first.csv", "no", "yes"), csv("other.csv", "bad", "good")
+    run("first", "data.train=" .. first, "data.folder=" .. folder .. "/sets")
+    local _, log = run("again", "data.train=" .. first, "data.folder=" .. folder .. "/sets",
+      "init.from=" .. folder .. "/first")
+    assert.is_nil(log:find("missing", 1, true))
+    local words = {
+      "recipes/finetune_classify.lua", "data.train=" .. other, "init.from=" .. folder .. "/first", "data.held=0",
+      "data.max_len=48", "--max-steps", "1", "data.folder=" .. folder .. "/sets", "--out", folder .. "/x",
+    }
+    local code, _, err = program.run(words)
+    assert.equal(3, code)
+    assert.matches("other.csv:%d+: unknown label '%a+'.*the head of init.from has these labels: to train a new", err)
+    assert.is_false(sys.exists(folder .. "/x"))
+    words[#words + 1] = "init.heads=new"
+    assert.equal(0, (program.run(words)))
+  end)
+
   it("takes a head of one's own", function()
     local code, _, err = program.run {
       "recipes/finetune_own.lua", ("data.train=%s/one.sqr"):format(folder), ("data.dev=%s/one.sqr"):format(folder),

@@ -19,11 +19,15 @@ local OPTIONS = { groups = true, column = true, seed = true, epochs = true }
 
 ---The groups as lists of uids.
 local function groups_of(corpus, column)
-  local list, group, before = {}, nil, nil
+  local list, group, before, seen = {}, nil, nil, {}
   for i = 1, corpus:info().examples do
     local value = failure.must(corpus:column(column, i))
     if value ~= before or not group then
-      group, before = {}, value
+      if seen[value] then
+        failure.raise("data", "%s: example %d has the %s %s, as example %d has, but others are between them; put the "
+          .. "examples of a group together", corpus:info().path, i, column, value, seen[value])
+      end
+      group, before, seen[value] = {}, value, i
       list[#list + 1] = group
     end
     group[#group + 1] = i - 1

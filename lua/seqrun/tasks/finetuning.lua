@@ -43,17 +43,21 @@ local function check_length(cfg, pretrained)
     cfg.data.max_len, pretrained.path, positions)
 end
 
+---Labels that the head of init.from brings along.
+local function inherited_labels(self, cfg, pretrained)
+  local same = pretrained.kind == self.kind and cfg.init.heads == "load"
+  return same and not cfg.data.labels and pretrained.labels or nil
+end
+
 ---Options for sr.data.files.
 local function file_options(self, cfg, pretrained)
-  local same = pretrained.kind == self.kind and cfg.init.heads == "load"
   local options = {
     task = self.kind, columns = cfg.columns, seed = cfg.seed, lowercase = pretrained.lowercase,
-    keep_accents = pretrained.keep_accents,
+    keep_accents = pretrained.keep_accents, labels = inherited_labels(self, cfg, pretrained),
   }
   for key, value in pairs(cfg.data) do
     if key ~= "prefetch" then options[key] = value end
   end
-  options.labels = options.labels or same and pretrained.labels or nil
   if self.whole then options.held = 0 end
   return options
 end
@@ -79,7 +83,12 @@ function Task:data(cfg)
   local pretrained = pretrained_of(cfg)
   local options = file_options(self, cfg, pretrained)
   options.vocab = failure.must(require("seqrun.core.text").parse_vocab(pretrained.vocab_text, pretrained.path))
-  local data = failure.must(sr_data.files(options))
+  local data, message, code = sr_data.files(options)
+  if not data then
+    local own = inherited_labels(self, cfg, pretrained) and message:find("label", 1, true)
+    local way = own and "; the head of init.from has these labels: to train a new head, set init.heads=new" or ""
+    failure.raise(code, "%s%s", message, way)
+  end
   data.pretrained = pretrained
   return data
 end
