@@ -5,7 +5,8 @@
  * WORK is what `roofline.lua dump=FILE` writes, a line a step: model, hidden, layers, heads, inner,
  * vocabulary, rows, masked, then the lengths.  A line of the TSV has LABEL, model, tokens, op, us:
  * the time of all calls of the op in a step, named as in recipes/bench/traffic.lua.  The lines of
- * model `rate` are the rates of a copy and of a large product instead: GB/s and TFLOP/s.
+ * model `rate` are the rates of a copy and of a large product instead: GB/s and TFLOP/s; those of
+ * model `attention` are single calls on sequences of one length, 16 heads of 64.
  *
  * Inputs are random.  A time is the least of three rounds, each long enough to hide the launches.
  */
@@ -441,6 +442,36 @@ static void run_work(bench *b) {
     release_all(b);
 }
 
+/* ---- attention by length --------------------------------------------------------------------- */
+
+/* One call, forward or backward, on as many sequences of `length` tokens as fit. */
+static void put_attention(bench *b, int32_t length, bool drops, bool back) {
+    char op[64];
+    b->drop = (sr_dropout){drops ? 230 : 256, SR_PURPOSE_DROP_ATTENTION, 1};
+    snprintf(op, sizeof op, "%s %d%s", back ? "backward" : "forward", length,
+             drops ? " dropout" : "");
+    print_op(b, op, 1, time_of(b, back ? attention_backward : attention));
+}
+
+static void time_lengths(bench *b) {
+    const int32_t lengths[] = {64, 128, 256, 512, 2048};
+    int64_t T = b->brief ? 128 : 16384, H = b->brief ? 64 : 1024;
+    b->w = (work){.model = "attention", .H = H, .A = H / 64, .T = T};
+    b->qkv = make(b, SR_BF16, T, 3 * H);
+    b->dqkv = make(b, SR_BF16, T, 3 * H);
+    b->y = make(b, SR_BF16, T, H);
+    b->z = make(b, SR_BF16, T, H);
+    b->lse = make(b, SR_F32, b->w.A, T);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths && lengths[i] <= T; i++) {
+        b->w.sequences = (int32_t)(T / lengths[i]);
+        for (int32_t s = 0; s < b->w.sequences; s++) b->w.len[s] = lengths[i];
+        make_layout(b);
+        for (int k = 0; k < 4; k++) put_attention(b, lengths[i], k % 2 == 1, k / 2 == 1);
+        sr_layout_release(b->layout);
+    }
+    release_all(b);
+}
+
 /* ---- rates ----------------------------------------------------------------------------------- */
 
 static sr_status copy(bench *b) {
@@ -475,6 +506,7 @@ int main(int argc, char **argv) {
     b.be = sr_backend_at(index);
     need(sr_device_open(&b.device, b.be, 0, NULL));
     time_rates(&b);
+    time_lengths(&b);
     while (read_work(&b.w)) run_work(&b);
     sr_device_close(b.device);
     return 0;

@@ -110,11 +110,14 @@ whole_step() { # MODEL TOKENS
     "$bin/seqrun" recipes/bench/step.lua device="$device" model="$1" precision=bf16 packs=$(($2 / 512)) updates=1 \
         repeats=5 only=packed optimizer=lamb dump="$out/packs-$1-$2.txt" tsv="$tsv" label="$label" | grep -E '^packed'
 }
+peer_attention() {
+    python3 recipes/bench/peers/torch_attention.py --tsv "$tsv" --label "$label"
+}
 peer() { # MODEL TOKENS
     python3 recipes/bench/peers/torch_step.py "$out/packs-$1-$2.txt" --model "$1" --device cuda --bf16 --compile \
         --only varlen,mask --repeats 5 --tsv "$tsv" --label "$label"
 }
-export -f bench whole_step peer
+export -f bench whole_step peer peer_attention
 export out tsv label
 
 if [ "$device" = cuda ]; then
@@ -123,6 +126,7 @@ if [ "$device" = cuda ]; then
         stage "step of $case" 45 bash -c "whole_step $case"
     done
     if python3 -c 'import torch' 2>/dev/null; then
+        stage "PyTorch attention" 40 bash -c peer_attention
         for case in "large 16384" "base 16384"; do stage "PyTorch step of $case" 90 bash -c "peer $case"; done
     else
         note "PyTorch" skipped 0 "torch not found"
@@ -136,11 +140,12 @@ fi
 case $label in a100 | h100 | h200) rates=$label ;; *) rates=h100 ;; esac # others are compared with an H100
 sed -i "s/\$/\t$(date +%F)/" "$tsv"
 echo
-awk -F'\t' '$4 == "attention" { print $2, $3 }' "$tsv" | while read -r model tokens; do
+awk -F'\t' '$4 == "embed" { print $2, $3 }' "$tsv" | while read -r model tokens; do
     "$bin/seqrun" recipes/bench/roofline.lua model="$model" tokens="$tokens" measured="$tsv" label="$label" \
         device="$rates" | sed -n '/^a step of/,$p'
 done
-grep -P '\trate\t|\tstep\t|PyTorch' "$tsv"
+awk -F'\t' -f tests/gpu/attention.awk "$tsv"
+grep -P '\trate\t|\tstep\t|PyTorch (mask|varlen)' "$tsv"
 printf '\n%s' "$report"
 echo "$(date +%F) $label: $failures stages failed, $(($(date +%s) - begin)) s; rows in $tsv"
 [ $failures -eq 0 ]
