@@ -21,9 +21,12 @@ static sr_status run(const attention_job *j, const attention_tiles *tiles, sr_ti
 template <class T, int D>
 static sr_status run_all(const attention_job *j, const attention_tiles *tiles) {
     const sr_tiles *list = tiles->list;
-    if constexpr (D > 64) return run<T, D, 1>(j, tiles, list->blocks, list->groups);
-    SR_TRY((run<T, D, 2>(j, tiles, list->wide, sr_tile_run{0, 0})));
-    return run<T, D, 1>(j, tiles, list->narrow, list->groups);
+    if constexpr (D > 64) {
+        return run<T, D, 1>(j, tiles, list->blocks, list->groups);
+    } else {
+        SR_TRY((run<T, D, 2>(j, tiles, list->wide, sr_tile_run{0, 0})));
+        return run<T, D, 1>(j, tiles, list->narrow, list->groups);
+    }
 }
 
 template <class T> sr_status attention_forward(const attention_job *j) {

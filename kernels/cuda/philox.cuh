@@ -29,8 +29,16 @@ DEV sr_u32x4 drop_draw(const drop_site &site, uint32_t row, uint32_t group, uint
     return sr_philox(c, site.seed, SR_ROUNDS_DROPOUT);
 }
 
+/* sr_drop_byte(), with the word selected: an array of registers cannot be indexed. */
+DEV uint32_t drop_byte(const sr_u32x4 &draw, uint32_t col) {
+    const uint32_t low = col & 16 ? draw.w[1] : draw.w[0], high = col & 16 ? draw.w[3] : draw.w[2];
+    sr_u32x4 one;
+    one.w[0] = col & 32 ? high : low;
+    return sr_drop_byte(one, col & 15);
+}
+
 DEV bool drop_keeps(const drop_site &site, const sr_u32x4 &draw, uint32_t col) {
-    return sr_drop_byte(draw, col) < site.keep;
+    return drop_byte(draw, col) < site.keep;
 }
 
 #endif

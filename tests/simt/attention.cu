@@ -6,10 +6,16 @@
 
 #include "core/tensor/plugin.h"
 #include "kernels/cuda/attention.h"
+#include "kernels/simt/arena.h"
 #include "tests/support/check.h"
 
 static sr_device *device;
 static const sr_backend *backend;
+
+/* A tensor's memory as the host may see it. */
+template <class T> static T *data_of(const sr_tensor *t) {
+    return (T *)simt::arena_inside(sr_tensor_data(t));
+}
 
 static gpu *g() {
     return (gpu *)device->state;
@@ -60,14 +66,14 @@ static sr_tensor *tensor(int64_t rows, int64_t width, uint32_t salt, float devia
     const int64_t shape[] = {rows, width};
     sr_tensor *t;
     CHECK_OK(sr_tensor_new(&t, device, SR_BF16, 2, shape));
-    uint16_t *x = SR_DATA(uint16_t, t);
+    uint16_t *x = data_of<uint16_t>(t);
     for (int64_t i = 0; i < rows * width; i++)
         x[i] = salt == 0 ? 0xFFFF : narrow(T{}, (float)number((uint32_t)i, salt) * deviation);
     return t;
 }
 
 template <class T> static double at(const sr_tensor *t, int64_t i) {
-    return widen(T{SR_DATA(uint16_t, t)[i]});
+    return widen(T{data_of<uint16_t>(t)[i]});
 }
 
 /* One head of one sequence. */
@@ -123,7 +129,7 @@ template <class T> static void prepare(solution<T> *s, const problem *p) {
     s->dqkv = tensor<T>(p->rows, 3 * hidden, 0, 1);
     const int64_t shape[] = {p->heads, p->rows};
     CHECK_OK(sr_tensor_new(&s->lse, device, SR_F32, 2, shape));
-    memset(sr_tensor_data(s->lse), 0xFF, (size_t)(p->heads * p->rows) * 4);
+    memset(data_of<void>(s->lse), 0xFF, (size_t)(p->heads * p->rows) * 4);
     s->o = (double *)calloc((size_t)(p->rows * hidden), sizeof(double));
     s->l = (double *)calloc((size_t)(p->rows * p->heads), sizeof(double));
     s->dx = (double *)calloc((size_t)(3 * p->rows * hidden), sizeof(double));
@@ -176,7 +182,7 @@ static double error_of(const sr_tensor *t, const double *wanted, int64_t from, i
     for (int64_t r = 0; r < t->shape[0]; r++) {
         for (int64_t c = from; c < to; c++) {
             const int64_t i = r * width + c;
-            written = written && SR_DATA(uint16_t, t)[i] != 0xFFFF;
+            written = written && data_of<uint16_t>(t)[i] != 0xFFFF;
             miss += pow(at<T>(t, i) - wanted[i], 2);
             norm += wanted[i] * wanted[i];
         }
@@ -190,7 +196,7 @@ template <class T> static void check_lse(const solution<T> *s, const problem *p)
     bool slack = true;
     for (int head = 0; head < p->heads; head++) {
         for (int64_t r = 0; r < p->rows; r++) {
-            const float got = SR_DATA(float, s->lse)[head * p->rows + r];
+            const float got = data_of<float>(s->lse)[head * p->rows + r];
             if (s->layout->owner[r] < 0)
                 slack = slack && got == INFINITY;
             else
@@ -251,11 +257,11 @@ static void modes() {
         const int before = g()->processors;
         g()->processors = 1; /* one block has a sequence */
         run(&s, &p);
-        memcpy(kept, sr_tensor_data(s.dqkv), bytes);
-        memset(sr_tensor_data(s.dqkv), 0xFF, bytes);
+        memcpy(kept, data_of<void>(s.dqkv), bytes);
+        memset(data_of<void>(s.dqkv), 0xFF, bytes);
         g()->processors = 1000; /* one block has 64 rows of it */
         run(&s, &p);
-        CHECK(memcmp(kept, sr_tensor_data(s.dqkv), bytes) == 0);
+        CHECK(memcmp(kept, data_of<void>(s.dqkv), bytes) == 0);
         g()->processors = before;
         free(kept);
         clear(&s);
