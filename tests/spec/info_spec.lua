@@ -32,6 +32,12 @@ describe("info", function()
   before_each(function() dir = folder() end)
   after_each(function() sys.remove(dir) end)
 
+  it("names the task of a checkpoint and its classes", function()
+    local task_model = require("tests.support.task_model")
+    local bert = task_model.new(sr.nn.heads.classify { labels = { "no", "yes" } })
+    assert.matches("\n  task +classify: no, yes\n", (run(task_model.save(dir, bert))))
+  end)
+
   it("describes a run, its checkpoints and its metrics", function()
     local params = sr.params.new { { name = "w", shape = { 3 } } }
     for step = 1, 2 do assert(checkpoint.save(dir, { step = step, model = params, opt = sr.optim.adamw(params) })) end

@@ -125,10 +125,18 @@ local SHAPE = {
   "max_position_embeddings", "hidden_act",
 }
 
+---The task of its head and the names of the classes.
+local function add_task(facts, config)
+  local known = require("seqrun.checkpoint.pretrained").task(config)
+  if not known or not known.kind then return end
+  facts.task, facts.labels = known.kind, known.labels and json.array(known.labels)
+end
+
 local function describe_checkpoint(path)
   local facts = { kind = "checkpoint", config = {} }
   local config = read_json(path .. "/config.json") or {}
   for _, key in ipairs(SHAPE) do facts.config[key] = config[key] end
+  add_task(facts, config)
   local weights = sys.exists(path .. "/model.safetensors") and describe_safetensors(path .. "/model.safetensors")
   if weights then
     facts.tensors, facts.parameters, facts.dtypes = #weights.tensors, weights.elements, weights.dtypes

@@ -93,6 +93,16 @@ local function add_task(facts, config)
   return true
 end
 
+---The task of a config.json: { kind, labels, outputs, heads }.
+---@param config table
+---@return table|nil
+---@return string? problem
+function pretrained.task(config)
+  local facts = {}
+  local good, problem = add_task(facts, config)
+  return good and facts or nil, problem
+end
+
 local function read_json(path)
   local text = sys.read_file(path, 1 << 26)
   local value = text and json.decode(text)

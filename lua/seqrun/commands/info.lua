@@ -42,6 +42,10 @@ local function line(name, text) print(("  %-14s %s"):format(name, text)) end
 
 local function print_checkpoint(facts)
   line("model", on_one_line(facts.config))
+  if facts.task then
+    local labels = facts.labels and #facts.labels <= 20 and ": " .. shown(table.concat(facts.labels, ", ")) or ""
+    line("task", facts.task .. labels)
+  end
   if facts.parameters then line("parameters", ("%d in %d tensors"):format(facts.parameters, facts.tensors)) end
   if facts.step then line("step", shown(facts.step)) end
   if facts.optimizer then line("optimizer", shown(facts.optimizer)) end
