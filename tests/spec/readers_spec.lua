@@ -171,7 +171,9 @@ describe("a table that cannot be right", function()
     refuses("z.csv", "text,label\na,x\n\0\0,y\n", {}, "^z.csv:3: column 1: zero byte; the file is not UTF%-8")
     refuses("u.csv", "text,label\na,x\ncaf\xE9,y\n", {},
       "^u.csv:3: column 1: invalid UTF%-8; convert the file with iconv")
-    refuses("w.csv", "t\0e\0x\0t\0,\0l\0\n\0", {}, "^w.csv")
+    refuses("w.csv", "\xFF\xFEt\0e\0x\0t\0,\0l\0\n\0", {}, "^w.csv:1: column 1: zero byte; the file is not UTF%-8")
+    refuses("b.tsv", "caf\xE9\t1\na\t2\n", { task = "regress", columns = { text = 1, label = 2 } },
+      "^b.tsv:1: column 1: invalid UTF%-8")
   end)
 
   it("has quotes that are never closed, or text after them", function()
@@ -211,6 +213,19 @@ describe("a table that cannot be right", function()
       "^t.csv:3: the second text has no tokens")
     refuses("t.csv", "id,text,label\n1,a,x\n2,b,y\n1,c,x\n", { columns = { id = "id" } },
       "^t.csv:4: id '1' was used in line 2")
+  end)
+
+  it("is told on one line, without control characters, and not at any length", function()
+    local label = "\27[31m" .. ("é"):rep(100)
+    local _, message = read {
+      task = "classify", files = put("c.csv", 'text,label\na,"' .. label .. '"\n'), labels = { "x\ny", "z" },
+    }
+    assert.equal("c.csv:2: unknown label '\\x1b[31m" .. ("é"):rep(27) .. "...'; the labels are x\\x0ay, z; correct "
+      .. "the file, or set data.bad=skip to leave such rows out", message)
+    _, message = read {
+      task = "classify", files = put("c.csv", "text,label\na,x\n"), labels = { "x", ("y"):rep(70000) },
+    }
+    assert.equal("data.read: the 2 labels have more than 65536 bytes, too many to keep with the data set", message)
   end)
 
   it("is told all at once", function()
@@ -359,6 +374,10 @@ describe("the recipe for labelled files", function()
     assert.equal(0, code)
     assert.matches("left out empty texts: 1, the first at .*p.csv:4: the text has no tokens\nlabels: 1, 2\n", said)
     assert.same({ "1", "2" }, sr.must(sr.data.open(out)):labels())
+    code, said = program.run { "info", out, "--json" }
+    assert.equal(0, code)
+    local facts = require("seqrun.core.json").decode(said)
+    assert.same({ "classify", "1", "2", 2 }, { facts.task, facts.labels[1], facts.labels[2], facts.examples })
     local message
     code, said, message = program.run(words)
     assert.same({ 2, "" }, { code, said })

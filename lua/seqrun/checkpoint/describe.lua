@@ -66,6 +66,7 @@ local function describe_dataset(path)
   local facts = {}
   for key, value in pairs(set:info()) do facts[key] = value end
   facts.kind, facts.holds = "dataset", facts.kind
+  facts.task, facts.labels = set:meta().task, set:labels()
   return facts
 end
 

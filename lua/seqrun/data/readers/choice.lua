@@ -1,6 +1,7 @@
 -- choice.lua - multiple choice: an example for each choice of a question; those of a question follow each other.
 
 local labels = require("seqrun.data.readers.labels")
+local shown = require("seqrun.data.readers.shown")
 
 local Choice = {}
 Choice.__index = Choice
@@ -49,7 +50,7 @@ local function right_of(self, record)
   end
   local id = self.map.ids[name]
   if id and id < self.count then return id end
-  return nil, "unknown", ("unknown label '%s'; the labels are %s"):format(name, labels.list(self.map.names))
+  return nil, "unknown", ("unknown label '%s'; the labels are %s"):format(shown(name), labels.list(self.map.names))
 end
 
 ---The texts of a choice: A is the text, and the start of the choice if there is one; B the choice.

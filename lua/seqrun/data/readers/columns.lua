@@ -1,6 +1,7 @@
 -- columns.lua - finds columns by name or number in the header of a table.
 
 local guess = require("seqrun.guess")
+local shown = require("seqrun.data.readers.shown")
 
 local columns = {}
 
@@ -36,7 +37,7 @@ local function by_name(wanted, header)
   local found
   for i, name in ipairs(header or {}) do
     if name == wanted then
-      if found then return nil, ("has two columns '%s'; rename one of them"):format(wanted) end
+      if found then return nil, ("has two columns '%s'; rename one of them"):format(shown(wanted)) end
       found = i
     end
   end
@@ -49,7 +50,7 @@ local function missing(one, header, count, hint)
   if number_of(one.wanted) then
     return ("has no column %s, only %d; set %s"):format(one.wanted, count, key)
   end
-  local names = table.concat(header or {}, ", ")
+  local names = shown(table.concat(header or {}, ", "), 300)
   return ("has no column '%s', only: %s; set %s%s%s"):format(one.wanted, names, key, hint or "",
     guess.hint(one.wanted, header or {}))
 end

@@ -14,6 +14,7 @@ local jobs = require("seqrun.data.readers.job")
 local labelled = require("seqrun.data.readers.labelled")
 local problems = require("seqrun.data.readers.problems")
 local records = require("seqrun.data.readers.records")
+local shown = require("seqrun.data.readers.shown")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.core.text")
 
@@ -89,6 +90,7 @@ local function complete(given)
   local options = {}
   for key, value in pairs(USUAL) do options[key] = value end
   for key, value in pairs(given) do options[key] = value end
+  if type(given.files) ~= "table" then options.files = { given.files } end
   options.columns = columns_of(given)
   options.optional = { label = options.unlabelled, id = false }
   if given.task == "squad" and options.max_len < options.query + 4 then
@@ -96,6 +98,15 @@ local function complete(given)
       options.max_len, options.query), "config"
   end
   return options
+end
+
+---Bytes of a list in the metadata of a data set.
+local META = 64 << 10
+
+---Why a list does not fit into the metadata.
+local function too_large(what, list)
+  if not list or #json.encode(list) <= META then return nil end
+  return ("data.read: the %d %s have more than %d bytes, too many to keep with the data set"):format(#list, what, META)
 end
 
 -- ---- sources and makers ------------------------------------------------------------------------
@@ -117,9 +128,8 @@ end
 
 ---Why the labels make no sense, or the first row that cannot be read, which may be the reason.
 local function survey_failed(options, found, message)
-  local files = type(options.files) == "table" and options.files[1] or options.files
   local verdict = options.bad == "error" and found:verdict(0)
-  return nil, verdict or message:find("^[^%s]+:%d+: ") and message or ("%s: %s"):format(files, message), "data"
+  return nil, verdict or message:find("^[^%s]+:%d+: ") and message or ("%s: %s"):format(options.files[1], message), "data"
 end
 
 ---Reads all files once to number the labels.
@@ -152,7 +162,7 @@ local Stream = {}
 Stream.__index = Stream
 
 local function add_problem(self, record, kind, why)
-  local place = self.options.task == "squad" and ("%s: question %s"):format(record.file, tostring(record.id))
+  local place = self.options.task == "squad" and ("%s: question %s"):format(record.file, shown(record.id))
     or ("%s:%d"):format(record.file, record.line)
   self.problems:add(kind, place, "%s", why)
 end
@@ -163,7 +173,7 @@ local function check_id(self, record)
   if id == nil then return true end
   local before = self.seen[id]
   if before then
-    add_problem(self, record, "duplicate", ("id '%s' was used in line %d"):format(id, before))
+    add_problem(self, record, "duplicate", ("id '%s' was used in line %d"):format(shown(id), before))
     return false
   end
   self.seen[id] = record.line
@@ -264,7 +274,7 @@ local function write(options, vocab, job, maker)
   count, message, code = require("seqrun.data.write") {
     out = options.out, vocab = vocab, lowercase = options.lowercase ~= false, columns = columns_to_write(job, maker),
     examples = function() return stream:next() end, meta = meta_of(options, stream, maker),
-    source = table.concat(type(options.files) == "table" and options.files or { options.files }, " "):sub(1, 4096),
+    source = table.concat(options.files, " "):sub(1, 4096),
   }
   if not count then return nil, message, code end
   return {
@@ -293,6 +303,8 @@ function readers.read(given)
     done, message, code = survey(options, maker)
     if not done then return nil, message, code end
   end
+  message = too_large("labels", maker.map and maker.map.names) or too_large("names of files", options.files)
+  if message then return nil, message, "data" end
   if maker.shape then maker:shape() end
   return write(options, vocab, job, maker)
 end

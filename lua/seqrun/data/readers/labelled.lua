@@ -1,6 +1,7 @@
 -- labelled.lua - examples of a text or a pair of texts with a class, numbers, or any number of classes.
 
 local labels = require("seqrun.data.readers.labels")
+local shown = require("seqrun.data.readers.shown")
 
 local labelled = {}
 
@@ -39,7 +40,7 @@ local function id_of(self, given)
   if not name then return nil, "unlabelled", "the label is empty" end
   local id = self.map.ids[name]
   if id then return id end
-  return nil, "unknown", ("unknown label '%s'; the labels are %s"):format(name, labels.list(self.map.names))
+  return nil, "unknown", ("unknown label '%s'; the labels are %s"):format(shown(name), labels.list(self.map.names))
 end
 
 function Classify:make(record)
@@ -113,7 +114,7 @@ local function from_cells(self, record)
   for i, name in ipairs(self.map.names) do
     local x = tonumber(record.label[i])
     if x ~= 0 and x ~= 1 then
-      return nil, "number", ("column '%s' is '%s', not 0 or 1"):format(name, tostring(record.label[i] or ""))
+      return nil, "number", ("column '%s' is '%s', not 0 or 1"):format(shown(name), shown(record.label[i] or ""))
     end
     row[i] = x
   end
@@ -159,7 +160,7 @@ local function numbers_of(self, record)
     list[i] = number_of(given[i])
     if not list[i] then
       local hint = record.line == 1 and "; if this line is a header, set columns.header=true" or ""
-      return nil, "number", ("'%s' is not a number%s"):format(tostring(given[i] or ""), hint)
+      return nil, "number", ("'%s' is not a number%s"):format(shown(given[i] or ""), hint)
     end
   end
   return self.size == 1 and list[1] or list

@@ -2,6 +2,8 @@
 --
 -- A map made from files has its names sorted: as numbers if all are integers, else by bytes.
 
+local shown = require("seqrun.data.readers.shown")
+
 local labels = {}
 
 ---@class seqrun.readers.Labels
@@ -78,7 +80,7 @@ local function check_header(self)
     if (self.counts[other] == 1) ~= (other == name) then return nil end
   end
   return ("%s: '%s' occurs as a label only in this first line, which looks like a header; set columns.header to true, "
-    .. "or to false if it is a row"):format(self.first[name], name)
+    .. "or to false if it is a row"):format(self.first[name], shown(name))
 end
 
 ---The map of the names that were counted, or why it would be nonsense.
@@ -91,7 +93,7 @@ function Survey:map(header)
   if wrong then return nil, wrong end
   if #names < 2 then
     return nil, ("%s: all rows have the label '%s'; a classifier needs at least two classes"):format(
-      self.first[names[1]], names[1])
+      self.first[names[1]], shown(names[1]))
   end
   local value = fraction(names)
   if value then
@@ -109,8 +111,10 @@ end
 ---@param names string[]
 ---@return string
 function labels.list(names)
-  local shown = table.concat(names, ", ", 1, math.min(#names, 10))
-  return #names > 10 and ("%s and %d more"):format(shown, #names - 10) or shown
+  local list = {}
+  for i = 1, math.min(#names, 10) do list[i] = shown(names[i], 30) end
+  local text = table.concat(list, ", ")
+  return #names > 10 and ("%s and %d more"):format(text, #names - 10) or text
 end
 
 return labels

@@ -117,23 +117,35 @@ local function delimiter_hint(header)
   end
 end
 
+---The next row that is not empty; count is nil at the end of the file.
+local function next_row(self)
+  local pending = self.pending
+  if pending then
+    self.pending = nil
+    return table.unpack(pending, 1, 5)
+  end
+  local count, line, file, wrong, column
+  repeat count, line, file, wrong, column = self.rows:next(self.cells) until count ~= 0
+  return count, line, file, wrong, column
+end
+
 ---Reads the header, if there is one, and finds the columns.
 local function start_table(self, path)
   local given = self.options.columns
   local header = columns.has_header(given)
-  local count, line, message, code
-  repeat count, line, message = self.rows:next(self.cells) until count ~= 0
+  local count, line, file, wrong, column = next_row(self)
   if not count then
-    message, code = line, message
-    if message then return nil, message, code end
+    if line then return nil, line, file end -- message, code
     return nil, ("%s: the file is empty"):format(path), "data"
   end
+  if header and wrong then return nil, ("%s:%d: column %d: %s"):format(path, line, column, wrong), "data" end
   local names = header and table.move(self.cells, 1, count, 1, {}) or nil
+  local message
   self.count = count
   self.found, message = columns.find(given, names, count, self.optional, delimiter_hint(self.cells))
   if not self.found then return nil, ("%s %s"):format(path, message), "data" end
   self.headless = not header
-  if self.headless then self.pending = { count, line, path } end
+  if self.headless then self.pending = { count, line, path, wrong, column } end
   return true
 end
 
@@ -150,18 +162,6 @@ local function open_next(self)
     return true
   end
   return start_table(self, path)
-end
-
----The next row that is not empty; count is nil at the end of the file.
-local function next_row(self)
-  local pending = self.pending
-  if pending then
-    self.pending = nil
-    return table.unpack(pending, 1, 5)
-  end
-  local count, line, file, wrong, column
-  repeat count, line, file, wrong, column = self.rows:next(self.cells) until count ~= 0
-  return count, line, file, wrong, column
 end
 
 local function clear(record)

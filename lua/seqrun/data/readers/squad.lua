@@ -7,6 +7,7 @@
 -- Source: Devlin et al. 2018, arXiv:1810.04805, and the program published with it (windows, best context).
 
 local json = require("seqrun.core.json")
+local shown = require("seqrun.data.readers.shown")
 local sys = require("seqrun.core.sys")
 
 -- ---- the file, an article at a time ------------------------------------------------------------
@@ -126,7 +127,7 @@ local function bytes_of(context, answer)
   if from and context:sub(from, from + #wanted - 1) == wanted then return from - 1, from - 1 + #wanted end
   local found = context:find(wanted, 1, true)
   local where = found and (", but at %d"):format(utf8.len(context, 1, found) - 1) or ", which does not contain it"
-  return nil, ("the answer '%s' is not at character %d of its context%s"):format(wanted, start, where)
+  return nil, ("the answer '%s' is not at character %d of its context%s"):format(shown(wanted), start, where)
 end
 
 ---The tokens that an answer covers, from 0, both included; nil if it covers none.
@@ -205,7 +206,7 @@ local function answers_of(record, places)
     if not from then return nil, "mismatch", to end
     if i == 1 then
       first, last = tokens_of(places, from, to)
-      if not first then return nil, "mismatch", ("the answer '%s' has no tokens"):format(answer.text) end
+      if not first then return nil, "mismatch", ("the answer '%s' has no tokens"):format(shown(answer.text)) end
     end
     texts[i] = answer.text
   end

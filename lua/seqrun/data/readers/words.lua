@@ -3,6 +3,7 @@
 local formats = require("seqrun.data.readers.formats")
 local labels = require("seqrun.data.readers.labels")
 local records = require("seqrun.data.readers.records")
+local shown = require("seqrun.data.readers.shown")
 local text = require("seqrun.core.text")
 
 -- ---- CoNLL: a word per line, a blank line between sentences ------------------------------------
@@ -149,10 +150,10 @@ end
 local function id_of(self, tag, word)
   if tag == nil and self.job.unlabelled then return -100 end
   local name = labels.clean(tag)
-  if not name then return nil, "unlabelled", ("the word '%s' has no label"):format(word) end
+  if not name then return nil, "unlabelled", ("the word '%s' has no label"):format(shown(word)) end
   local id = self.map.ids[name]
   if id then return id end
-  return nil, "unknown", ("unknown label '%s' of '%s'; the labels are %s"):format(name, word,
+  return nil, "unknown", ("unknown label '%s' of '%s'; the labels are %s"):format(shown(name), shown(word),
     labels.list(self.map.names))
 end
 
