@@ -75,8 +75,7 @@ sr_status gpu_copy(sr_tensor *y, const sr_tensor *x) {
         return launch(gpu_of(y), "copy", copy_bytes, dim(map_grid(bytes_of(y) / 16 + 1)),
                       MAP_THREADS, 0, operand_of(y).data, operand_of(x).data, bytes_of(y));
     bool narrow = sr_dtype_size(x->dtype) <= 4 && sr_dtype_size(y->dtype) <= 4;
-    if (narrow && !(is_whole(x) && is_whole(y)) && sr_tensor_is_contiguous(y))
-        return map_real("copy", y, in, same{});
+    if (narrow && !(is_whole(x) && is_whole(y))) return map_real("copy", y, in, same{});
     return map_each<double>("copy", y, in, same{});
 }
 
