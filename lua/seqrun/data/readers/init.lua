@@ -91,6 +91,7 @@ local function complete(given)
   for key, value in pairs(USUAL) do options[key] = value end
   for key, value in pairs(given) do options[key] = value end
   if type(given.files) ~= "table" then options.files = { given.files } end
+  if #options.files == 0 then return nil, "data: no files are given", "config" end
   options.columns = columns_of(given)
   options.optional = { label = options.unlabelled, id = false }
   if given.task == "squad" and options.max_len < options.query + 4 then
@@ -129,7 +130,8 @@ end
 ---Why the labels make no sense, or the first row that cannot be read, which may be the reason.
 local function survey_failed(options, found, message)
   local verdict = options.bad == "error" and found:verdict(0)
-  return nil, verdict or message:find("^[^%s]+:%d+: ") and message or ("%s: %s"):format(options.files[1], message), "data"
+  local placed = message:find("^[^%s]+:%d+: ") and message
+  return nil, verdict or placed or ("%s: %s"):format(options.files[1], message), "data"
 end
 
 ---Reads all files once to number the labels.
