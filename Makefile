@@ -186,6 +186,18 @@ $(BUILD)/tests/simt-%: $(BUILD)/obj/tests/simt/%.cu.simt.o $(SIMTOBJ) $(BUILD)/l
 	@mkdir -p $(@D)
 	$(call say,link $@)$(CC) $(LDFLAGS) -o $@ $(filter-out %/libseqrun.a,$^) $(BUILD)/libseqrun.a $(LDLIBS)
 
+# The host code of cuda with stand-ins for CUDA and cuBLASLt (tests/cuda), where nvcc is there.
+FAKE     = $(BUILD)/tests/fake
+FAKES    = $(if $(NO_CUDA),,$(FAKE)/seqrun_cuda.so $(FAKE)/libcublasLt.so.13)
+CUDAINC  = $(dir $(lastword $(NVCC)))../include
+$(FAKE)/seqrun_cuda.so: $(CUDAOBJ) tests/cuda/runtime.c
+	@mkdir -p $(@D)
+	$(call say,link $@)$(CC) $(CFLAGS) -fPIC -I$(CUDAINC) -c -o $(@D)/runtime.o tests/cuda/runtime.c && \
+	  $(CC) -shared -o $@ $(CUDAOBJ) $(@D)/runtime.o
+$(FAKE)/libcublasLt.so.13: tests/cuda/lt.c
+	@mkdir -p $(@D)
+	$(call say,cc $<)$(CC) $(filter-out -fPIE,$(CFLAGS)) -fPIC -shared -I$(CUDAINC) -o $@ $<
+
 # Each tests/fuzz/NAME.c is a fuzz target; as fuzz-NAME it replays tests/fuzz/corpus/NAME.
 REPLAY  = $(BUILD)/obj/tests/support/replay.o
 .SECONDARY: $(REPLAY) $(patsubst %,$(BUILD)/obj/%.simt.o,$(wildcard tests/simt/*.cu))
@@ -198,7 +210,7 @@ $(BUILD)/gpu-bench: tests/gpu/bench.c $(BUILD)/libseqrun.a
 	$(call say,cc $<)$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -MF $(BUILD)/obj/gpu-bench.d -o $@ $< -Wl,--whole-archive \
 	  $(BUILD)/libseqrun.a -Wl,--no-whole-archive $(LDLIBS)
 
-ctests: $(TESTS) $(TEST_PLUGINS) $(SIMTTESTS) $(BUILD)/gpu-bench
+ctests: $(TESTS) $(TEST_PLUGINS) $(SIMTTESTS) $(FAKES) $(BUILD)/gpu-bench
 
 test: deps test-deps ## install dependencies, build, run all tests (SAN=1: with sanitizers)
 	@$(MAKE) --no-print-directory $(jobs) all ctests

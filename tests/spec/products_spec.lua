@@ -1,48 +1,19 @@
--- Matrix products on the GPU's kernels, here on the CPU (device simt): every stride and dtype, against `cpu`.
+-- Matrix products of the GPU's device: every stride and dtype against `cpu`, on the SIMT host, and as CUDA and cuBLASLt
+-- would get them, by stand-ins for both (tests/cuda).
 
 local assert = require("luassert")
+local products = require("tests.support.products")
+local program = require("tests.support.program")
 local sr = require("seqrun")
-
-local function random(shape, dtype, seed)
-  return (sr.rand(shape, { device = "cpu", seed = seed }) - 0.5):to(dtype or "f32")
-end
-
----The largest difference, over the largest magnitude.
-local function distance(got, wanted)
-  got, wanted = got:to("cpu"):to("f32"), wanted:to("f32")
-  return (got - wanted):abs():max():item() / wanted:abs():max():item()
-end
-
----Views of a matrix product's operands, from contiguous tensors.
-local VIEWS = {
-  plain = { { 5, 7 }, { 7, 9 }, function(a, b) return a, b end },
-  ["transposed a"] = { { 7, 5 }, { 7, 9 }, function(a, b) return a:transpose(1, 2), b end },
-  ["transposed b"] = { { 5, 7 }, { 9, 7 }, function(a, b) return a, b:transpose(1, 2) end },
-  ["both transposed"] = { { 7, 5 }, { 9, 7 }, function(a, b) return a:transpose(1, 2), b:transpose(1, 2) end },
-  ["wide rows"] = { { 5, 12 }, { 7, 20 }, function(a, b) return a:narrow(2, 3, 7), b:narrow(2, 5, 9) end },
-  ["one row"] = { { 1, 7 }, { 7, 9 }, function(a, b) return a, b end },
-  ["one column"] = { { 5, 7 }, { 7, 1 }, function(a, b) return a, b end },
-  ["depth 1"] = { { 5, 1 }, { 1, 9 }, function(a, b) return a, b end },
-  ["an expanded row"] = { { 1, 7 }, { 7, 9 }, function(a, b) return a:expand(5, 7), b end },
-  ["a batch"] = { { 3, 5, 7 }, { 3, 7, 9 }, function(a, b) return a, b end },
-  ["a batch with one b"] = { { 3, 5, 7 }, { 7, 9 }, function(a, b) return a, b end },
-  ["heads of a row"] = { { 2, 5, 3, 7 }, { 2, 4, 3, 7 },
-    function(a, b) return a:transpose(2, 3), b:transpose(2, 3):transpose(3, 4) end },
-  ["two even batch dimensions"] = { { 2, 3, 5, 7 }, { 2, 3, 7, 4 }, function(a, b) return a, b end },
-}
+local sys = require("seqrun.core.sys")
 
 describe("a matrix product", function()
   local function check(name, ta, tb, tolerance)
-    local shapes = VIEWS[name]
-    local a, b = random(shapes[1], ta, 1), random(shapes[2], tb, 2)
-    local va, vb = shapes[3](a, b)
-    local ga, gb = shapes[3](a:to("simt"), b:to("simt"))
-    local got = ga:matmul(gb)
-    assert.is_true(distance(got, va:matmul(vb)) < tolerance, name)
+    assert.is_true(products.error("simt", name, ta, tb) < tolerance, name)
     sr.synchronize("simt")
   end
 
-  for name in pairs(VIEWS) do
+  for name in pairs(products.VIEWS) do
     it("takes " .. name, function()
       check(name, "f32", "f32", 1e-6)
       check(name, "bf16", "bf16", 1e-2)
@@ -54,5 +25,76 @@ describe("a matrix product", function()
   it("of no depth is zero", function()
     local y = sr.zeros(3, 0, { device = "simt" }):matmul(sr.zeros(0, 4, { device = "simt" }))
     assert.equal(0, y:to("cpu"):abs():max():item())
+  end)
+end)
+
+local folder = program.path:gsub("[^/]*$", "tests/fake")
+
+describe("the host code of cuda", function()
+  if not sys.exists(folder .. "/seqrun_cuda.so") then return end
+
+  ---Runs the program where CUDA is the stand-in, which lacks something.
+  local function run(words, lacks)
+    local variables = "LD_LIBRARY_PATH='%s' SEQRUN_PLUGINS='%s/seqrun_cuda.so' XDG_CACHE_HOME='%s/cache' SEQRUN_FAKE='%s'"
+    return program.run(words, { before = variables:format(folder, folder, folder, lacks or "") })
+  end
+
+  local function evaluate(expression, lacks) return run({ "-e", expression }, lacks) end
+
+  local function evaluates(expression)
+    local code, out, err = evaluate(expression)
+    assert.equal(0, code, err)
+    return out
+  end
+
+  it("asks cuBLASLt for the right products", function()
+    sys.remove(folder .. "/cache")
+    local code, out, err = run { "tests/cuda/products.lua" }
+    assert.equal(0, code, err)
+    assert.matches("^products are right: %d+\n$", out)
+  end)
+
+  it("keeps what it chose in the user's cache", function()
+    local names = sys.list(folder .. "/cache/seqrun")
+    assert.equal(1, #names)
+    assert.matches("^cublaslt%-%d+%-fake_gpu_0%-4$", names[1])
+    local text = assert(sys.read_file(folder .. "/cache/seqrun/" .. names[1], 1 << 20))
+    assert.is_truthy(text:find("bf16 bf16 NN 16 16 16 x1 a", 1, true))
+  end)
+
+  it("describes GPUs", function()
+    assert.matches('"Fake GPU 0"%s+"sm_90"%s+"13.1"%s+"13.0"', evaluates('sr.describe("cuda").model, '
+      .. 'sr.describe("cuda").arch, sr.describe("cuda").driver, sr.describe("cuda").runtime'))
+    assert.matches('"cuda:1"', evaluates('sr.use("cuda:1"), sr.device()'))
+  end)
+
+  it("says what is missing", function()
+    local function says(lacks, words, expression)
+      local code, _, err = evaluate(expression or 'sr.use("cuda")', lacks)
+      assert.equal(1, code)
+      assert.is_truthy(err:find(words, 1, true), err)
+      assert.is_nil(err:find("\n."), err)
+    end
+    says("driver", "cuda: no NVIDIA driver was found; set device: cpu, or install the NVIDIA driver")
+    says("new driver", "cuda: the NVIDIA driver supports CUDA 12.4, but this program needs 13.0; set device: cpu")
+    says("gpu", "cuda: no NVIDIA GPU was found; set device: cpu")
+    says("new gpu", "device 'cuda' cannot be used: Fake GPU 0 is sm_70, but sm_80 (A100) or later is needed")
+    says("", "this machine has 2 cuda devices, numbered from 0", 'sr.use("cuda:2")')
+    says("", "out of memory: cannot allocate 2048.0 MiB on cuda (1.0 of 1.0 GiB free); lower batch.micro_packs",
+      'sr.empty(1 << 29, { device = "cuda" })')
+    says("memory rights", "cuda: an illegal memory access was encountered; the last ops were fill, fill, binary; ",
+      'sr.use("cuda"), sr.zeros(3):add_(sr.ones(3)):totable()')
+  end)
+
+  it("reads nothing while an update is recorded", function()
+    local _, out = evaluate('(function() local core = require("seqrun.core.tensor") sr.use("cuda") '
+      .. 'local x = sr.ones(1) assert(core.capture("begin")) local _, e = pcall(x.item, x) assert(core.capture("run")) x:item() '
+      .. 'assert(core.capture("begin") and core.capture("drop") and core.capture("run")) return tostring(e) end)()')
+    assert.matches("a value was read while the update is recorded as a graph", out)
+  end)
+
+  it("uploads more than its ring holds", function()
+    evaluates('(function() local x = sr.rand(12 << 20, { seed = 1 }) local y = x:to("cuda"):to("cpu") '
+      .. 'assert((x - y):abs():max():item() == 0) end)()')
   end)
 end)

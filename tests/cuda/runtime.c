@@ -1,0 +1,209 @@
+/* runtime.c - a CUDA runtime without a GPU, for tests: memory is the host's, copies are done at
+ * once, kernels are not run.  The objects of seqrun_cuda.so linked with it show what the host code
+ * asks of CUDA and cuBLASLt (lt.c): products, uploads, graphs, errors. */
+#include <cuda_runtime_api.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int recording; /* a graph */
+static struct cudaGraph_st { int unused; } *graph = (struct cudaGraph_st *)&recording;
+
+/* SEQRUN_FAKE: what this machine lacks. */
+static int lacks(const char *what) {
+    const char *given = getenv("SEQRUN_FAKE");
+    return given != NULL && strcmp(given, what) == 0;
+}
+
+/* ---- devices --------------------------------------------------------------------------------- */
+
+cudaError_t cudaGetDeviceCount(int *count) {
+    *count = 2;
+    if (lacks("driver")) return cudaErrorInsufficientDriver;
+    if (lacks("new driver")) return cudaErrorInsufficientDriver;
+    return lacks("gpu") ? cudaErrorNoDevice : cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int *version) {
+    *version = lacks("driver") ? 0 : lacks("new driver") ? 12040 : 13010;
+    return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int *version) {
+    *version = 13000;
+    return cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device) {
+    memset(p, 0, sizeof *p);
+    snprintf(p->name, sizeof p->name, "Fake GPU %d", device);
+    p->major = lacks("new gpu") ? 7 : 9;
+    p->multiProcessorCount = 4;
+    p->totalGlobalMem = (size_t)1 << 30;
+    return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+    return device < 2 ? cudaSuccess : cudaErrorInvalidDevice;
+}
+cudaError_t cudaGetDevice(int *device) {
+    *device = 0;
+    return cudaSuccess;
+}
+cudaError_t cudaMemGetInfo(size_t *unused, size_t *total) {
+    *unused = *total = (size_t)1 << 30;
+    return cudaSuccess;
+}
+cudaError_t cudaGetLastError(void) {
+    return cudaSuccess;
+}
+const char *cudaGetErrorString(cudaError_t error) {
+    return error == cudaErrorIllegalAddress ? "an illegal memory access was encountered"
+                                            : "an error";
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+cudaError_t cudaMalloc(void **data, size_t bytes) {
+    *data = bytes > (size_t)1 << 30 ? NULL : aligned_alloc(256, (bytes + 255) / 256 * 256);
+    return *data != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+cudaError_t cudaFree(void *data) {
+    free(data);
+    return cudaSuccess;
+}
+cudaError_t cudaHostAlloc(void **data, size_t bytes, unsigned flags) {
+    (void)flags;
+    return cudaMalloc(data, bytes);
+}
+cudaError_t cudaFreeHost(void *data) {
+    return cudaFree(data);
+}
+cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned flags) {
+    (void)flags;
+    *device = host;
+    return cudaSuccess;
+}
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
+    (void)kind;
+    memcpy(to, from, bytes);
+    return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+    (void)stream;
+    return cudaMemcpy(to, from, bytes, kind);
+}
+cudaError_t cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width, size_t height,
+                              cudaStream_t stream) {
+    (void)stream;
+    for (size_t row = 0; row < height; row++) memset((char *)to + row * pitch, value, width);
+    return cudaSuccess;
+}
+
+/* ---- streams, events, graphs ----------------------------------------------------------------- */
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
+    (void)flags;
+    *stream = malloc(1);
+    return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    free(stream);
+    return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    (void)stream;
+    if (lacks("memory rights")) return cudaErrorIllegalAddress;
+    return recording ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
+    (void)stream, (void)event, (void)flags;
+    return cudaSuccess;
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
+    (void)flags;
+    *event = malloc(1);
+    return cudaSuccess;
+}
+cudaError_t cudaEventCreate(cudaEvent_t *event) {
+    return cudaEventCreateWithFlags(event, 0);
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+    free(event);
+    return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+    (void)event, (void)stream;
+    return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+    (void)event;
+    return cudaSuccess;
+}
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t stop) {
+    (void)start, (void)stop;
+    *ms = 1.0f;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode) {
+    (void)stream, (void)mode;
+    recording = 1;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out) {
+    (void)stream;
+    recording = 0;
+    *out = (cudaGraph_t)graph;
+    return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *ready, cudaGraph_t recorded,
+                                 unsigned long long flags) {
+    (void)flags;
+    *ready = (cudaGraphExec_t)recorded;
+    return cudaSuccess;
+}
+cudaError_t cudaGraphExecUpdate(cudaGraphExec_t ready, cudaGraph_t recorded,
+                                cudaGraphExecUpdateResultInfo *info) {
+    (void)ready, (void)recorded, (void)info;
+    return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t ready) {
+    (void)ready;
+    return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t recorded) {
+    (void)recorded;
+    return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t ready, cudaStream_t stream) {
+    (void)ready, (void)stream;
+    return cudaSuccess;
+}
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int value) {
+    (void)kernel, (void)attribute, (void)value;
+    return cudaSuccess;
+}
+cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments,
+                             size_t shared, cudaStream_t stream) {
+    (void)kernel, (void)grid, (void)block, (void)arguments, (void)shared, (void)stream;
+    return cudaSuccess;
+}
+
+/* What nvcc's objects call when they are loaded, and in stubs that are never called. */
+#define NOTHING(name)                                                                              \
+    int name(void);                                                                                \
+    int name(void) {                                                                               \
+        return 0;                                                                                  \
+    }
+void **__cudaRegisterFatBinary(void *binary);
+void **__cudaRegisterFatBinary(void *binary) {
+    static void *handle;
+    (void)binary;
+    return &handle;
+}
+NOTHING(__cudaRegisterFatBinaryEnd)
+NOTHING(__cudaUnregisterFatBinary)
+NOTHING(__cudaRegisterFunction)
+NOTHING(__cudaPopCallConfiguration)
+NOTHING(__cudaLaunchKernel)
+NOTHING(__cudaGetKernel)
