@@ -192,11 +192,11 @@ FAKES    = $(if $(NO_CUDA),,$(FAKE)/seqrun_cuda.so $(FAKE)/libcublasLt.so.13)
 CUDAINC  = $(dir $(lastword $(NVCC)))../include
 $(FAKE)/seqrun_cuda.so: $(CUDAOBJ) tests/cuda/runtime.c
 	@mkdir -p $(@D)
-	$(call say,link $@)$(CC) $(CFLAGS) -fPIC -I$(CUDAINC) -c -o $(@D)/runtime.o tests/cuda/runtime.c && \
+	$(call say,link $@)$(CC) $(CFLAGS) -fPIC -isystem $(CUDAINC) -c -o $(@D)/runtime.o tests/cuda/runtime.c && \
 	  $(CC) -shared -o $@ $(CUDAOBJ) $(@D)/runtime.o
 $(FAKE)/libcublasLt.so.13: tests/cuda/lt.c
 	@mkdir -p $(@D)
-	$(call say,cc $<)$(CC) $(filter-out -fPIE,$(CFLAGS)) -fPIC -shared -I$(CUDAINC) -o $@ $<
+	$(call say,cc $<)$(CC) $(filter-out -fPIE,$(CFLAGS)) -fPIC -shared -isystem $(CUDAINC) -o $@ $<
 
 # Each tests/fuzz/NAME.c is a fuzz target; as fuzz-NAME it replays tests/fuzz/corpus/NAME.
 REPLAY  = $(BUILD)/obj/tests/support/replay.o

@@ -12,8 +12,8 @@ sr_status lsr_device_find(lua_State *L, int *index, int *number, const char *nam
 /* devices() -> the devices of all loaded backends */
 int lsr_device_names(lua_State *L);
 
-/* describe(name) -> { model, arch, driver, runtime, memory, free, reserved, problem } | nil, message, code;
- * an empty table where the backend has nothing to say */
+/* describe(name) -> { model, arch, driver, runtime, memory, free, reserved, problem }
+ * | nil, message, code; an empty table where the backend has nothing to say */
 int lsr_device_describe(lua_State *L);
 
 #endif

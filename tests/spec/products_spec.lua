@@ -35,8 +35,9 @@ describe("the host code of cuda", function()
 
   ---Runs the program where CUDA is the stand-in, which lacks something.
   local function run(words, lacks)
-    local variables = "LD_LIBRARY_PATH='%s' SEQRUN_PLUGINS='%s/seqrun_cuda.so' XDG_CACHE_HOME='%s/cache' SEQRUN_FAKE='%s'"
-    return program.run(words, { before = variables:format(folder, folder, folder, lacks or "") })
+    local variables = "LD_LIBRARY_PATH='%s' SEQRUN_PLUGINS='%s/seqrun_cuda.so' XDG_CACHE_HOME='%s/cache'"
+    local before = variables:format(folder, folder, folder) .. (" SEQRUN_FAKE='%s'"):format(lacks or "")
+    return program.run(words, { before = before })
   end
 
   local function evaluate(expression, lacks) return run({ "-e", expression }, lacks) end
@@ -88,7 +89,8 @@ describe("the host code of cuda", function()
 
   it("reads nothing while an update is recorded", function()
     local _, out = evaluate('(function() local core = require("seqrun.core.tensor") sr.use("cuda") '
-      .. 'local x = sr.ones(1) assert(core.capture("begin")) local _, e = pcall(x.item, x) assert(core.capture("run")) x:item() '
+      .. 'local x = sr.ones(1) assert(core.capture("begin")) local _, e = pcall(x.item, x) '
+      .. 'assert(core.capture("run")) x:item() '
       .. 'assert(core.capture("begin") and core.capture("drop") and core.capture("run")) return tostring(e) end)()')
     assert.matches("a value was read while the update is recorded as a graph", out)
   end)
