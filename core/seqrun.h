@@ -31,6 +31,7 @@
 #ifndef SR_SEQRUN_H
 #define SR_SEQRUN_H
 
+#include "core/base/choices.h"
 #include "core/base/directory.h"
 #include "core/base/draft.h"
 #include "core/base/file.h"
@@ -92,6 +93,7 @@
 #include "core/tensor/comm.h"
 #include "core/tensor/device.h"
 #include "core/tensor/dtype.h"
+#include "core/tensor/function.h"
 #include "core/tensor/grad.h"
 #include "core/tensor/layout_on.h"
 #include "core/tensor/ops.h"
