@@ -135,12 +135,13 @@ sr_status order_keys(global<int32_t> *order, global<int32_t> *sorted, gpu *g,
     SR_TRY(scratch(&room, g, SCRATCH_ORDER, (size_t)(4 * count + DIGITS * runs)));
     for (int k = 0; k < 4; k++)
         two[k / 2][k % 2] = part<int32_t>(room, (size_t)(k * count), (size_t)count);
+    global<int32_t> counts = part(room, (size_t)(4 * count), (size_t)(DIGITS * runs));
     run_of_keys r = {keys, {}, stride, count, limit, length, (int)runs, 0};
     int passes = 0;
     for (int shift = 0; shift == 0 || limit >> shift > 0; shift += 8, passes++) {
         global<int32_t> *to = two[passes % 2];
         r.shift = shift;
-        SR_TRY(order_pass(g, r, room + (size_t)(4 * count), to[0], to[1]));
+        SR_TRY(order_pass(g, r, counts, to[0], to[1]));
         r.order = to[0];
         r.keys = to[1];
         r.stride = 1;
