@@ -250,7 +250,8 @@ lint: lint-deps ## check warnings, formatting, clang-tidy, luacheck, headers and
 	@MAKE="$(MAKE)" sh .make/lint.sh
 
 format: ## format the C sources
-	clang-format -i $(wildcard core/*/*.c kernels/*/*.c kernels/*/*/*.c lua/bind/*.c tests/*/*.c) $(HEADERS)
+	clang-format -i $(wildcard core/*/*.c kernels/*/*.c kernels/*/*/*.c lua/bind/*.c tests/*/*.c \
+	  kernels/cuda/*.cu kernels/cuda/*.cuh kernels/simt/*.cc tests/simt/*.cu) $(HEADERS)
 
 compdb: ## write compile_commands.json for editors and clang-tidy
 	@{ printf '['; sep=; for f in $(CORE) $(BIND) $(CTESTS) $(SIMD); do \

@@ -8,6 +8,7 @@ jobs=$(nproc)
 
 sources=$(ls core/*/*.c kernels/*/*.c kernels/*/*/*.c lua/bind/*.c tests/*/*.c 2>/dev/null)
 headers=$(ls core/*.h core/*/*.h kernels/*/*.h kernels/*/*/*.h lua/bind/*.h tests/support/*.h 2>/dev/null)
+gpu_sources=$(ls kernels/cuda/*.cu kernels/cuda/*.cuh kernels/simt/*.cc tests/simt/*.cu 2>/dev/null)
 lua_flags=$(pkg-config --cflags lua5.4)
 lua_folders=$(ls -d lua/seqrun recipes tests .make 2>/dev/null)
 
@@ -27,7 +28,7 @@ rm -f build-lint/build.log
 
 begin "clang-format"
 # shellcheck disable=SC2086
-clang-format --dry-run -Werror $sources $headers || bad clang-format
+clang-format --dry-run -Werror $sources $headers $gpu_sources || bad clang-format
 
 begin "clang-tidy"
 ${MAKE:-make} --no-print-directory -s BUILD=build-lint compdb
@@ -57,7 +58,7 @@ build-lint/seqrun .make/layers.lua || bad layers
 
 begin "no file exceeds 600 lines"
 # shellcheck disable=SC2046,SC2086
-wc -l $sources $headers $(find $lua_folders -name '*.lua' ! -path '*/data/*') |
+wc -l $sources $headers $gpu_sources $(find $lua_folders -name '*.lua' ! -path '*/data/*') |
     awk '$2 != "total" && $1 > 600 { print "  " $2 ": " $1 " lines"; n = 1 } END { exit n }' ||
     bad "long files"
 

@@ -29,207 +29,200 @@ constexpr float LOG2E = 1.44269504088896f;
 
 /* The scalars of a call. */
 struct call {
-  int heads;
-  size_t rows; /* T */
-  float scale; /* of the scores; the fast kernels need one above 0 */
-  drop_site drop;
+    int heads;
+    size_t rows; /* T */
+    float scale; /* of the scores; the fast kernels need one above 0 */
+    drop_site drop;
 };
 
 /* The tiles of a launch, a block for each of them and each head, heads fastest:
  * `count` tiles from `first` on, then those from `next` on. */
 struct work {
-  global<const sr_tile> tiles;
-  int first, count, next;
+    global<const sr_tile> tiles;
+    int first, count, next;
 };
 
 DEV global<const sr_tile> tile_of(const work &w, int item) {
-  return w.tiles +
-         (size_t)(item < w.count ? w.first + item : w.next + item - w.count);
+    return w.tiles + (size_t)(item < w.count ? w.first + item : w.next + item - w.count);
 }
 
-/* ---- rows of the buffer
- * ---------------------------------------------------------------------- */
+/* ---- rows of the buffer ---------------------------------------------------------------------- */
 
 /* Rows of a tile: in a group those of its strips, else `count` of them from
  * `row` on. */
 struct row_map {
-  global<const sr_tile> tile;
-  bool group;
-  int row, count;
+    global<const sr_tile> tile;
+    bool group;
+    int row, count;
 };
 
 DEV row_map queries_of(global<const sr_tile> tile) {
-  return row_map{tile, tile[0].key_row < 0, tile[0].strip[0].row, tile[0].rows};
+    return row_map{tile, tile[0].key_row < 0, tile[0].strip[0].row, tile[0].rows};
 }
 
 DEV row_map keys_of(global<const sr_tile> tile) {
-  return row_map{tile, tile[0].key_row < 0, tile[0].key_row, tile[0].keys};
+    return row_map{tile, tile[0].key_row < 0, tile[0].key_row, tile[0].keys};
 }
 
 /* Where row r is in the buffer; some row that exists when it is not `valid`. */
 DEV size_t row_of(const row_map &map, int r, bool &valid) {
-  if (map.group) {
-    const int strip = r / STRIP, at = r % STRIP;
-    valid = at < map.tile[0].strip[strip].rows;
-    return (size_t)(map.tile[0].strip[strip].row + (valid ? at : 0));
-  }
-  valid = r < map.count;
-  return (size_t)(map.row + (valid ? r : 0));
+    if (map.group) {
+        const int strip = r / STRIP, at = r % STRIP;
+        valid = at < map.tile[0].strip[strip].rows;
+        return (size_t)(map.tile[0].strip[strip].row + (valid ? at : 0));
+    }
+    valid = r < map.count;
+    return (size_t)(map.row + (valid ? r : 0));
 }
 
 /* The strip at row r of the map (a multiple of 16); `rows` <= 0 when there is
  * none. */
 DEV sr_strip strip_at(const row_map &map, int r) {
-  if (map.group)
-    return map.tile[0].strip[r / STRIP];
-  sr_strip s = map.tile[0].strip[0];
-  s.position += map.row + r - s.row;
-  s.row = map.row + r;
-  s.rows = map.count - r < STRIP ? map.count - r : STRIP;
-  return s;
+    if (map.group) return map.tile[0].strip[r / STRIP];
+    sr_strip s = map.tile[0].strip[0];
+    s.position += map.row + r - s.row;
+    s.row = map.row + r;
+    s.rows = map.count - r < STRIP ? map.count - r : STRIP;
+    return s;
 }
 
 /* The strips [from, to) among the four of a block that hold rows of the
  * sequence of `s`: all of it in a group, else what is left of `rows` in the
  * block. */
 struct strip_range {
-  int from, to;
+    int from, to;
 };
 
 DEV strip_range strips_of(bool group, const sr_strip &s, int rows) {
-  if (group)
-    return strip_range{s.key_begin / STRIP, (s.key_end + STRIP - 1) / STRIP};
-  return strip_range{0, (rows + STRIP - 1) / STRIP};
+    if (group) return strip_range{s.key_begin / STRIP, (s.key_end + STRIP - 1) / STRIP};
+    return strip_range{0, (rows + STRIP - 1) / STRIP};
 }
 
-/* ---- tiles in shared memory
- * ------------------------------------------------------------------ */
+/* ---- tiles in shared memory ------------------------------------------------------------------ */
 
 /* The element where piece `chunk` (of 8) of a row begins.  Pieces are permuted,
  * so that the same piece of 8 rows is in 8 different groups of banks. */
 template <int D> DEV int place(int row, int chunk) {
-  const int turn = D == 32 ? row >> 1 & 3 : row & 7;
-  return row * D + ((chunk ^ turn) << 3);
+    const int turn = D == 32 ? row >> 1 & 3 : row & 7;
+    return row * D + ((chunk ^ turn) << 3);
 }
 
 /* Begins to copy rows first .. first + COUNT - 1 of D elements, `stride` apart
  * in memory; rows that are not valid become zeros. */
 template <int D, int COUNT, int THREADS, class T>
-DEV void copy_rows(shared<T> to, global<const T> from, size_t stride,
-                   const row_map &map, int first) {
-  constexpr int CHUNKS = D / 8,
-                STEP = THREADS / CHUNKS; /* STEP rows at a time */
-  const int r = thread() / CHUNKS, chunk = thread() % CHUNKS;
-  to = to + place<D>(r, chunk);
-  from = from + (size_t)(chunk * 8);
-  UNROLL
-  for (int i = 0; i < COUNT / STEP; i++) {
-    bool valid;
-    const size_t row = row_of(map, first + r + i * STEP, valid);
-    cp_async16(to + i * STEP * D, from + row * stride, valid);
-  }
+DEV void copy_rows(shared<T> to, global<const T> from, size_t stride, const row_map &map,
+                   int first) {
+    constexpr int CHUNKS = D / 8, STEP = THREADS / CHUNKS; /* STEP rows at a time */
+    const int r = thread() / CHUNKS, chunk = thread() % CHUNKS;
+    to = to + place<D>(r, chunk);
+    from = from + (size_t)(chunk * 8);
+    UNROLL
+    for (int i = 0; i < COUNT / STEP; i++) {
+        bool valid;
+        const size_t row = row_of(map, first + r + i * STEP, valid);
+        cp_async16(to + i * STEP * D, from + row * stride, valid);
+    }
 }
 
 /* a: rows row .. row + 15, columns 16 k .. */
-template <int D, class T>
-DEV void load_a(uint32_t (&a)[4], shared<T> tile, int row, int k) {
-  ldmatrix4(a, tile + place<D>(row + (lane() & 15), 2 * k + (lane() >> 4)));
+template <int D, class T> DEV void load_a(uint32_t (&a)[4], shared<T> tile, int row, int k) {
+    ldmatrix4(a, tile + place<D>(row + (lane() & 15), 2 * k + (lane() >> 4)));
 }
 
 /* a, transposed: columns 16 m .., rows row .. row + 15 as k */
-template <int D, class T>
-DEV void load_a_trans(uint32_t (&a)[4], shared<T> tile, int row, int m) {
-  const int r = row + (lane() & 7) + (lane() >> 4 << 3);
-  ldmatrix4_trans(a, tile + place<D>(r, 2 * m + (lane() >> 3 & 1)));
+template <int D, class T> DEV void load_a_trans(uint32_t (&a)[4], shared<T> tile, int row, int m) {
+    const int r = row + (lane() & 7) + (lane() >> 4 << 3);
+    ldmatrix4_trans(a, tile + place<D>(r, 2 * m + (lane() >> 3 & 1)));
 }
 
 /* Two b: columns 16 k .. of rows row .. row + 15 as columns of the product */
-template <int D, class T>
-DEV void load_b(uint32_t (&b)[4], shared<T> tile, int row, int k) {
-  const int r = row + (lane() & 7) + (lane() >> 4 << 3);
-  ldmatrix4(b, tile + place<D>(r, 2 * k + (lane() >> 3 & 1)));
+template <int D, class T> DEV void load_b(uint32_t (&b)[4], shared<T> tile, int row, int k) {
+    const int r = row + (lane() & 7) + (lane() >> 4 << 3);
+    ldmatrix4(b, tile + place<D>(r, 2 * k + (lane() >> 3 & 1)));
 }
 
 /* Two b: columns 16 n .. of rows row .. row + 15 as k */
-template <int D, class T>
-DEV void load_b_trans(uint32_t (&b)[4], shared<T> tile, int row, int n) {
-  ldmatrix4_trans(b,
-                  tile + place<D>(row + (lane() & 15), 2 * n + (lane() >> 4)));
+template <int D, class T> DEV void load_b_trans(uint32_t (&b)[4], shared<T> tile, int row, int n) {
+    ldmatrix4_trans(b, tile + place<D>(row + (lane() & 15), 2 * n + (lane() >> 4)));
 }
 
-/* ---- two 16-bit formats
- * ---------------------------------------------------------------------- */
+/* ---- two 16-bit formats ---------------------------------------------------------------------- */
 
-DEV void multiply(bf16, float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
-                  uint32_t b1) {
-  mma_bf16(c, a, b0, b1);
+DEV void multiply(bf16, float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+    mma_bf16(c, a, b0, b1);
 }
-DEV void multiply(f16, float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
-                  uint32_t b1) {
-  mma_f16(c, a, b0, b1);
+DEV void multiply(f16, float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+    mma_f16(c, a, b0, b1);
 }
 DEV uint32_t pack2(bf16, float low, float high) {
-  return pack2_bf16(low, high);
+    return pack2_bf16(low, high);
 }
-DEV uint32_t pack2(f16, float low, float high) { return pack2_f16(low, high); }
-DEV float low_half(bf16, uint32_t two) { return low_bf16(two); }
-DEV float low_half(f16, uint32_t two) { return low_f16(two); }
-DEV float high_half(bf16, uint32_t two) { return high_bf16(two); }
-DEV float high_half(f16, uint32_t two) { return high_f16(two); }
+DEV uint32_t pack2(f16, float low, float high) {
+    return pack2_f16(low, high);
+}
+DEV float low_half(bf16, uint32_t two) {
+    return low_bf16(two);
+}
+DEV float low_half(f16, uint32_t two) {
+    return low_f16(two);
+}
+DEV float high_half(bf16, uint32_t two) {
+    return high_bf16(two);
+}
+DEV float high_half(f16, uint32_t two) {
+    return high_f16(two);
+}
 
 /* The columns [16 n, 16 n + 16) of c += a b for a pair of b. */
 template <class T>
-DEV void multiply_pair(float (&left)[4], float (&right)[4],
-                       const uint32_t (&a)[4], const uint32_t (&b)[4]) {
-  multiply(T{}, left, a, b[0], b[1]);
-  multiply(T{}, right, a, b[2], b[3]);
+DEV void multiply_pair(float (&left)[4], float (&right)[4], const uint32_t (&a)[4],
+                       const uint32_t (&b)[4]) {
+    multiply(T{}, left, a, b[0], b[1]);
+    multiply(T{}, right, a, b[2], b[3]);
 }
 
 template <int N> DEV void clear(float (&c)[N][4]) {
-  UNROLL
-  for (int n = 0; n < N; n++)
-    c[n][0] = c[n][1] = c[n][2] = c[n][3] = 0.0f;
+    UNROLL
+    for (int n = 0; n < N; n++) c[n][0] = c[n][1] = c[n][2] = c[n][3] = 0.0f;
 }
 
 /* Columns outside [from, to) of the N strips of columns in s do not exist. */
 template <int N> DEV void mask_columns(float (&s)[2 * N][4], int from, int to) {
-  if (from <= 0 && to >= 16 * N)
-    return;
-  UNROLL
-  for (int n = 0; n < 2 * N; n++) {
+    if (from <= 0 && to >= 16 * N) return;
     UNROLL
-    for (int e = 0; e < 4; e++) {
-      const int col = 8 * n + 2 * (lane() & 3) + (e & 1);
-      if (col < from || col >= to)
-        s[n][e] = -INFINITY;
+    for (int n = 0; n < 2 * N; n++) {
+        UNROLL
+        for (int e = 0; e < 4; e++) {
+            const int col = 8 * n + 2 * (lane() & 3) + (e & 1);
+            if (col < from || col >= to) s[n][e] = -INFINITY;
+        }
     }
-  }
 }
 
 /* Writes 16 rows of a warp: c times `upper` (rows 0 to 7) or `lower`, the first
  * `rows` of them, through `room` of 16 rows in shared memory that only this
  * warp uses. */
 template <class T, int W>
-DEV void store_strip(shared<T> room, const float (&c)[W / 8][4], float upper,
-                     float lower, global<T> to, size_t stride, int rows) {
-  constexpr int CHUNKS = W / 8;
-  const int g = lane() >> 2, q = lane() & 3;
-  UNROLL
-  for (int n = 0; n < CHUNKS; n++) {
-    store4(room, (size_t)(place<W>(g, n) + 2 * q),
-           pack2(T{}, c[n][0] * upper, c[n][1] * upper));
-    store4(room, (size_t)(place<W>(g + 8, n) + 2 * q),
-           pack2(T{}, c[n][2] * lower, c[n][3] * lower));
-  }
-  warp_barrier();
-  UNROLL
-  for (int i = 0; i < STRIP * CHUNKS / 32; i++) {
-    const int at = i * 32 + lane(), r = at / CHUNKS, chunk = at % CHUNKS;
-    if (r < rows)
-      store16(to, (size_t)r * stride + (size_t)(chunk * 8),
-              load16(room, (size_t)place<W>(r, chunk)));
-  }
-  warp_barrier();
+DEV void store_strip(shared<T> room, const float (&c)[W / 8][4], float upper, float lower,
+                     global<T> to, size_t stride, int rows) {
+    constexpr int CHUNKS = W / 8;
+    const int g = lane() >> 2, q = lane() & 3;
+    UNROLL
+    for (int n = 0; n < CHUNKS; n++) {
+        store4(room, (size_t)(place<W>(g, n) + 2 * q),
+               pack2(T{}, c[n][0] * upper, c[n][1] * upper));
+        store4(room, (size_t)(place<W>(g + 8, n) + 2 * q),
+               pack2(T{}, c[n][2] * lower, c[n][3] * lower));
+    }
+    warp_barrier();
+    UNROLL
+    for (int i = 0; i < STRIP * CHUNKS / 32; i++) {
+        const int at = i * 32 + lane(), r = at / CHUNKS, chunk = at % CHUNKS;
+        if (r < rows)
+            store16(to, (size_t)r * stride + (size_t)(chunk * 8),
+                    load16(room, (size_t)place<W>(r, chunk)));
+    }
+    warp_barrier();
 }
 
 /* ---- dropout
@@ -238,22 +231,18 @@ DEV void store_strip(shared<T> room, const float (&c)[W / 8][4], float upper,
 
 /* The decisions of this lane about row `row` of the strip's sequence in the 64
  * columns from `first` on, where its own columns begin at key_begin. */
-DEV sr_u32x4 drop_words(const drop_site &drop, const sr_strip &s, int row,
-                        int first, int head) {
-  const uint32_t group = (uint32_t)(first >> 6) * 4 + (uint32_t)(lane() & 3);
-  sr_u32x4 x =
-      drop_draw(drop, (uint32_t)row, group, s.uid, (uint32_t)head, s.epoch);
-  const int turn = s.key_begin / STRIP; /* of a group, which is one block */
-  if (turn & 1)
-    x = sr_u32x4{{x.w[3], x.w[0], x.w[1], x.w[2]}};
-  if (turn & 2)
-    x = sr_u32x4{{x.w[2], x.w[3], x.w[0], x.w[1]}};
-  return x;
+DEV sr_u32x4 drop_words(const drop_site &drop, const sr_strip &s, int row, int first, int head) {
+    const uint32_t group = (uint32_t)(first >> 6) * 4 + (uint32_t)(lane() & 3);
+    sr_u32x4 x = drop_draw(drop, (uint32_t)row, group, s.uid, (uint32_t)head, s.epoch);
+    const int turn = s.key_begin / STRIP; /* of a group, which is one block */
+    if (turn & 1) x = sr_u32x4{{x.w[3], x.w[0], x.w[1], x.w[2]}};
+    if (turn & 2) x = sr_u32x4{{x.w[2], x.w[3], x.w[0], x.w[1]}};
+    return x;
 }
 
 /* Whether column 8 n + 2 (lane % 4) + e of the block is kept. */
 DEV bool is_kept(const sr_u32x4 &words, int n, int e, uint32_t keep) {
-  return (words.w[n >> 1] >> 8 * ((n & 1) * 2 + e) & 255u) < keep;
+    return (words.w[n >> 1] >> 8 * ((n & 1) * 2 + e) & 255u) < keep;
 }
 
 } // namespace attention

@@ -1,19 +1,18 @@
-/* attention_backward.cuh - packed self-attention on tensor cores, backward,
- * without atomics.
+/* attention_backward.cuh - packed self-attention on tensor cores, backward, without atomics.
  *
- * Shapes    dqkv (T, 3, A, D), dout (T, A, D) as in the forward pass; lse,
- * delta (A, T) f32 Formulas  P = exp(scale q k - lse), dP = Z r dout v, delta =
- * <dout, out>, dS = P (dP - delta), dQ = scale dS K, dK = scale dS^T Q, dV = (Z
- * r P)^T dout; P and dS are rounded to 16 bits Owner     one block has a
- * sequence, or a group, of one head: for each 64 keys it visits all queries,
- * and dK and dV stay in registers.  dQ of a sequence of one block is complete
- * at once; of a longer one it is added up in f32 in device memory that no other
- * block touches.  10 D n^2 flops. Split     for sequences too long for that:
- * the same kernel takes one block of 64 keys and leaves dQ out, and a second
- * one takes one block of queries and adds dQ up over all keys.  P is computed
- * twice: 14 D n^2 flops, but no memory. Order     dQ is the sum over blocks of
- * 64 keys, in order, of products that start at zero, in both modes: they give
- * the same bits.
+ * Shapes    dqkv (T, 3, A, D), dout (T, A, D) as in the forward pass; lse, delta (A, T) f32
+ * Formulas  P = exp(scale q k - lse), dP = Z r dout v, delta = <dout, out>, dS = P (dP - delta),
+ *           dQ = scale dS K, dK = scale dS^T Q, dV = (Z r P)^T dout; P and dS are rounded to
+ *           16 bits
+ * Owner     one block has a sequence, or a group, of one head: for each 64 keys it visits all
+ *           queries, and dK and dV stay in registers.  dQ of a sequence of one block is complete
+ *           at once; of a longer one it is added up in f32 in device memory that no other block
+ *           touches.  10 D n^2 flops.
+ * Split     for sequences too long for that: the same kernel takes one block of 64 keys and leaves
+ *           dQ out, and a second one takes one block of queries and adds dQ up over all keys.  P is
+ *           computed twice: 14 D n^2 flops, but no memory.
+ * Order     dQ is the sum over blocks of 64 keys, in order, of products that start at zero, in both
+ *           modes: they give the same bits.
  */
 #ifndef SR_CUDA_ATTENTION_BACKWARD_CUH
 #define SR_CUDA_ATTENTION_BACKWARD_CUH
@@ -24,149 +23,138 @@ namespace attention {
 
 /* The tensors of a call. */
 template <class T> struct tensors {
-  global<T> dqkv;
-  global<float> delta; /* (A, T) */
-  global<float> sums;  /* of dQ: (blocks, A, 64, D), as lanes have them */
-  global<const T> qkv, out, dout;
-  global<const float> lse;
+    global<T> dqkv;
+    global<float> delta; /* (A, T) */
+    global<float> sums;  /* of dQ: (blocks, A, 64, D), as lanes have them */
+    global<const T> qkv, out, dout;
+    global<const float> lse;
 };
 
 /* How a block shares the work: GROUPS of 4 warps, each with all strips, STRIPS
  * strips of columns of P and dS, and WIDTH columns of dQ, dK and dV. */
 template <int D> struct shape {
-  static constexpr int GROUPS = D > 64 ? 2 : 1, THREADS = GROUPS * 128;
-  static constexpr int STRIPS = 4 / GROUPS, WIDTH = D / GROUPS;
-  static constexpr int TILE = BLOCK * D, SQUARE = BLOCK * BLOCK; /* elements */
-  /* bytes: 6 tiles, P, dS, lse and delta in two stages, 16 rows of results for
-   * each warp */
-  static constexpr int P = 6 * TILE * 2, DS = P + SQUARE * 2,
-                       STATISTICS = DS + SQUARE * 2;
-  static constexpr int ROOM = STATISTICS + 4 * BLOCK * 4,
-                       BYTES = ROOM + TILE * 2;
+    static constexpr int GROUPS = D > 64 ? 2 : 1, THREADS = GROUPS * 128;
+    static constexpr int STRIPS = 4 / GROUPS, WIDTH = D / GROUPS;
+    static constexpr int TILE = BLOCK * D, SQUARE = BLOCK * BLOCK; /* elements */
+    /* bytes: 6 tiles, P, dS, lse and delta in two stages, 16 rows of results for
+     * each warp */
+    static constexpr int P = 6 * TILE * 2, DS = P + SQUARE * 2, STATISTICS = DS + SQUARE * 2;
+    static constexpr int ROOM = STATISTICS + 4 * BLOCK * 4, BYTES = ROOM + TILE * 2;
 };
 
-DEV int strip_of_warp() { return warp() & 3; }
-DEV int group_of_warp() { return warp() >> 2; }
+DEV int strip_of_warp() {
+    return warp() & 3;
+}
+DEV int group_of_warp() {
+    return warp() >> 2;
+}
 
-/* ---- lse and delta of 64 rows
- * ---------------------------------------------------------------- */
+/* ---- lse and delta of 64 rows ---------------------------------------------------------------- */
 
 /* One of the threads 0 to 127: half of them bring lse, the others delta; zero
  * where there is no row, whose products with rows of zeros are zero. */
-DEV float row_statistic(global<const float> lse, global<const float> delta,
-                        const row_map &map, int first) {
-  bool valid;
-  const size_t row = row_of(map, first + thread() % BLOCK, valid);
-  if (!valid || thread() >= 2 * BLOCK)
-    return 0.0f;
-  return thread() < BLOCK ? lse[row] : delta[row];
+DEV float row_statistic(global<const float> lse, global<const float> delta, const row_map &map,
+                        int first) {
+    bool valid;
+    const size_t row = row_of(map, first + thread() % BLOCK, valid);
+    if (!valid || thread() >= 2 * BLOCK) return 0.0f;
+    return thread() < BLOCK ? lse[row] : delta[row];
 }
 
 DEV void put_statistic(shared<float> to, float x) {
-  if (thread() < 2 * BLOCK)
-    to[thread()] = x;
+    if (thread() < 2 * BLOCK) to[thread()] = x;
 }
 
 /* delta = <dout, out> of rows 0 .. count - 1 of a head. */
 template <class T, int D, int THREADS>
-DEV void write_deltas(global<float> delta, global<const T> dout,
-                      global<const T> out, size_t stride, const row_map &map,
-                      int count) {
-  constexpr int LANES = D / 8,
-                STEP = THREADS / LANES; /* lanes to a row, rows at a time */
-  const int chunk = thread() % LANES;
-  for (int first = 0; first < count; first += STEP) {
-    bool valid;
-    const size_t row = row_of(map, first + thread() / LANES, valid);
-    const size_t at = row * stride + (size_t)(chunk * 8);
-    float sum = 0.0f;
-    if (valid) {
-      const vec16 a = load16(dout, at), b = load16(out, at);
-      UNROLL
-      for (int i = 0; i < 4; i++) {
-        sum = fmaf(low_half(T{}, a.w[i]), low_half(T{}, b.w[i]), sum);
-        sum = fmaf(high_half(T{}, a.w[i]), high_half(T{}, b.w[i]), sum);
-      }
+DEV void write_deltas(global<float> delta, global<const T> dout, global<const T> out, size_t stride,
+                      const row_map &map, int count) {
+    constexpr int LANES = D / 8, STEP = THREADS / LANES; /* lanes to a row, rows at a time */
+    const int chunk = thread() % LANES;
+    for (int first = 0; first < count; first += STEP) {
+        bool valid;
+        const size_t row = row_of(map, first + thread() / LANES, valid);
+        const size_t at = row * stride + (size_t)(chunk * 8);
+        float sum = 0.0f;
+        if (valid) {
+            const vec16 a = load16(dout, at), b = load16(out, at);
+            UNROLL
+            for (int i = 0; i < 4; i++) {
+                sum = fmaf(low_half(T{}, a.w[i]), low_half(T{}, b.w[i]), sum);
+                sum = fmaf(high_half(T{}, a.w[i]), high_half(T{}, b.w[i]), sum);
+            }
+        }
+        UNROLL
+        for (int mask = LANES / 2; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);
+        if (valid && chunk == 0) delta[row] = sum;
     }
-    UNROLL
-    for (int mask = LANES / 2; mask > 0; mask /= 2)
-      sum += shuffle_xor(sum, mask);
-    if (valid && chunk == 0)
-      delta[row] = sum;
-  }
 }
 
-/* ---- P and dS of a strip of queries and 64 keys
- * ---------------------------------------------- */
+/* ---- P and dS of a strip of queries and 64 keys ---------------------------------------------- */
 
 /* Scores and products with values: a strip, and N strips of columns from strip
  * `from` on. */
 template <class T, int D, int N>
-DEV void products(float (&s)[2 * N][4], float (&dp)[2 * N][4], shared<T> q,
-                  shared<T> dout, shared<T> keys, shared<T> values, int from) {
-  clear(s);
-  clear(dp);
-  UNROLL
-  for (int k = 0; k < D / 16; k++) {
-    uint32_t a[4], da[4];
-    load_a<D>(a, q, strip_of_warp() * STRIP, k);
-    load_a<D>(da, dout, strip_of_warp() * STRIP, k);
+DEV void products(float (&s)[2 * N][4], float (&dp)[2 * N][4], shared<T> q, shared<T> dout,
+                  shared<T> keys, shared<T> values, int from) {
+    clear(s);
+    clear(dp);
     UNROLL
-    for (int n = 0; n < N; n++) {
-      uint32_t b[4];
-      load_b<D>(b, keys, 16 * (from + n), k);
-      multiply_pair<T>(s[2 * n], s[2 * n + 1], a, b);
-      load_b<D>(b, values, 16 * (from + n), k);
-      multiply_pair<T>(dp[2 * n], dp[2 * n + 1], da, b);
+    for (int k = 0; k < D / 16; k++) {
+        uint32_t a[4], da[4];
+        load_a<D>(a, q, strip_of_warp() * STRIP, k);
+        load_a<D>(da, dout, strip_of_warp() * STRIP, k);
+        UNROLL
+        for (int n = 0; n < N; n++) {
+            uint32_t b[4];
+            load_b<D>(b, keys, 16 * (from + n), k);
+            multiply_pair<T>(s[2 * n], s[2 * n + 1], a, b);
+            load_b<D>(b, values, 16 * (from + n), k);
+            multiply_pair<T>(dp[2 * n], dp[2 * n + 1], da, b);
+        }
     }
-  }
 }
 
 /* Puts two columns of a row of the warp's strip into a (64, 64) tile. */
 template <class T> DEV void put_pair(shared<T> tile, uint32_t x, int r, int n) {
-  const int row = strip_of_warp() * STRIP + (lane() >> 2) + 8 * r;
-  store4(tile, (size_t)(place<BLOCK>(row, n) + 2 * (lane() & 3)), x);
+    const int row = strip_of_warp() * STRIP + (lane() >> 2) + 8 * r;
+    store4(tile, (size_t)(place<BLOCK>(row, n) + 2 * (lane() & 3)), x);
 }
 
 /* ds = slopes of the scores; p = Z P, where PUT; for the columns of the warp's
  * group.  `first` is the first column of the block. */
 template <class T, int D, bool DROP, bool PUT>
-DEV void slopes(shared<T> p, shared<T> ds, const call &c, const sr_strip &strip,
-                int first, int head, shared<const float> statistics,
-                shared<T> q, shared<T> dout, shared<T> keys, shared<T> values) {
-  constexpr int N = shape<D>::STRIPS;
-  const int from = group_of_warp() * N;
-  const float factor = c.scale * LOG2E;
-  float s[2 * N][4], dp[2 * N][4];
-  products<T, D, N>(s, dp, q, dout, keys, values, from);
-  mask_columns<N>(s, strip.key_begin - first - 16 * from,
-                  strip.key_end - first - 16 * from);
-  UNROLL
-  for (int r = 0; r < 2; r++) {
-    const int row = (lane() >> 2) + 8 * r;
-    const float base = statistics[strip_of_warp() * STRIP + row] * -LOG2E;
-    const float delta = statistics[BLOCK + strip_of_warp() * STRIP + row];
-    sr_u32x4 words = {};
-    if (DROP)
-      words = drop_words(c.drop, strip, strip.position + row, first, head);
-    if (from > 0)
-      words = sr_u32x4{{words.w[2], words.w[3], 0, 0}};
+DEV void slopes(shared<T> p, shared<T> ds, const call &c, const sr_strip &strip, int first,
+                int head, shared<const float> statistics, shared<T> q, shared<T> dout,
+                shared<T> keys, shared<T> values) {
+    constexpr int N = shape<D>::STRIPS;
+    const int from = group_of_warp() * N;
+    const float factor = c.scale * LOG2E;
+    float s[2 * N][4], dp[2 * N][4];
+    products<T, D, N>(s, dp, q, dout, keys, values, from);
+    mask_columns<N>(s, strip.key_begin - first - 16 * from, strip.key_end - first - 16 * from);
     UNROLL
-    for (int n = 0; n < 2 * N; n++) {
-      float kept[2], slope[2];
-      UNROLL
-      for (int e = 0; e < 2; e++) {
-        const float x = exp2_fast(fmaf(s[n][2 * r + e], factor, base));
-        const bool keep = !DROP || is_kept(words, n, e, c.drop.keep);
-        kept[e] = keep ? x : 0.0f;
-        slope[e] =
-            x * (keep ? fmaf(dp[n][2 * r + e], c.drop.scale, -delta) : -delta);
-      }
-      if (PUT)
-        put_pair(p, pack2(T{}, kept[0], kept[1]), r, 2 * from + n);
-      put_pair(ds, pack2(T{}, slope[0], slope[1]), r, 2 * from + n);
+    for (int r = 0; r < 2; r++) {
+        const int row = (lane() >> 2) + 8 * r;
+        const float base = statistics[strip_of_warp() * STRIP + row] * -LOG2E;
+        const float delta = statistics[BLOCK + strip_of_warp() * STRIP + row];
+        sr_u32x4 words = {};
+        if (DROP) words = drop_words(c.drop, strip, strip.position + row, first, head);
+        if (from > 0) words = sr_u32x4{{words.w[2], words.w[3], 0, 0}};
+        UNROLL
+        for (int n = 0; n < 2 * N; n++) {
+            float kept[2], slope[2];
+            UNROLL
+            for (int e = 0; e < 2; e++) {
+                const float x = exp2_fast(fmaf(s[n][2 * r + e], factor, base));
+                const bool keep = !DROP || is_kept(words, n, e, c.drop.keep);
+                kept[e] = keep ? x : 0.0f;
+                slope[e] = x * (keep ? fmaf(dp[n][2 * r + e], c.drop.scale, -delta) : -delta);
+            }
+            if (PUT) put_pair(p, pack2(T{}, kept[0], kept[1]), r, 2 * from + n);
+            put_pair(ds, pack2(T{}, slope[0], slope[1]), r, 2 * from + n);
+        }
     }
-  }
 }
 
 /* ---- results
@@ -175,252 +163,226 @@ DEV void slopes(shared<T> p, shared<T> ds, const call &c, const sr_strip &strip,
 
 /* dq (16, WIDTH) = ds k for the warp's strip and columns. */
 template <class T, int D>
-DEV void multiply_keys(float (&dq)[shape<D>::WIDTH / 8][4], shared<T> ds,
-                       shared<T> keys, strip_range range) {
-  constexpr int N = shape<D>::WIDTH / 16;
-  clear(dq);
-  UNROLL
-  for (int k = 0; k < 4; k++) {
-    if (k < range.from || k >= range.to)
-      continue;
-    uint32_t a[4];
-    load_a<BLOCK>(a, ds, strip_of_warp() * STRIP, k);
+DEV void multiply_keys(float (&dq)[shape<D>::WIDTH / 8][4], shared<T> ds, shared<T> keys,
+                       strip_range range) {
+    constexpr int N = shape<D>::WIDTH / 16;
+    clear(dq);
     UNROLL
-    for (int n = 0; n < N; n++) {
-      uint32_t b[4];
-      load_b_trans<D>(b, keys, 16 * k, group_of_warp() * N + n);
-      multiply_pair<T>(dq[2 * n], dq[2 * n + 1], a, b);
+    for (int k = 0; k < 4; k++) {
+        if (k < range.from || k >= range.to) continue;
+        uint32_t a[4];
+        load_a<BLOCK>(a, ds, strip_of_warp() * STRIP, k);
+        UNROLL
+        for (int n = 0; n < N; n++) {
+            uint32_t b[4];
+            load_b_trans<D>(b, keys, 16 * k, group_of_warp() * N + n);
+            multiply_pair<T>(dq[2 * n], dq[2 * n + 1], a, b);
+        }
     }
-  }
 }
 
 /* dv += P^T dout, dk += dS^T q for the warp's 16 keys and columns, over the
  * strips of queries of its sequence. */
 template <class T, int D>
-DEV void add_keys(float (&dk)[shape<D>::WIDTH / 8][4],
-                  float (&dv)[shape<D>::WIDTH / 8][4], shared<T> p,
-                  shared<T> ds, shared<T> q, shared<T> dout,
-                  strip_range range) {
-  constexpr int N = shape<D>::WIDTH / 16;
-  UNROLL
-  for (int k = 0; k < 4; k++) {
-    if (k < range.from || k >= range.to)
-      continue;
-    uint32_t a[4], da[4];
-    load_a_trans<BLOCK>(a, p, 16 * k, strip_of_warp());
-    load_a_trans<BLOCK>(da, ds, 16 * k, strip_of_warp());
+DEV void add_keys(float (&dk)[shape<D>::WIDTH / 8][4], float (&dv)[shape<D>::WIDTH / 8][4],
+                  shared<T> p, shared<T> ds, shared<T> q, shared<T> dout, strip_range range) {
+    constexpr int N = shape<D>::WIDTH / 16;
     UNROLL
-    for (int n = 0; n < N; n++) {
-      uint32_t b[4];
-      load_b_trans<D>(b, dout, 16 * k, group_of_warp() * N + n);
-      multiply_pair<T>(dv[2 * n], dv[2 * n + 1], a, b);
-      load_b_trans<D>(b, q, 16 * k, group_of_warp() * N + n);
-      multiply_pair<T>(dk[2 * n], dk[2 * n + 1], da, b);
+    for (int k = 0; k < 4; k++) {
+        if (k < range.from || k >= range.to) continue;
+        uint32_t a[4], da[4];
+        load_a_trans<BLOCK>(a, p, 16 * k, strip_of_warp());
+        load_a_trans<BLOCK>(da, ds, 16 * k, strip_of_warp());
+        UNROLL
+        for (int n = 0; n < N; n++) {
+            uint32_t b[4];
+            load_b_trans<D>(b, dout, 16 * k, group_of_warp() * N + n);
+            multiply_pair<T>(dv[2 * n], dv[2 * n + 1], a, b);
+            load_b_trans<D>(b, q, 16 * k, group_of_warp() * N + n);
+            multiply_pair<T>(dk[2 * n], dk[2 * n + 1], da, b);
+        }
     }
-  }
 }
 
 /* Adds what earlier blocks of keys gave dQ, and keeps the sum for the next
  * ones; a thread meets nothing but its own. */
 template <int N, int THREADS>
-DEV void keep_sum(float (&dq)[N][4], global<float> sums, bool first,
-                  bool last) {
-  UNROLL
-  for (int n = 0; n < N; n++) {
-    const size_t at = (size_t)((n * THREADS + thread()) * 4);
-    if (!first) {
-      const vec16 sum = load16(sums, at);
-      UNROLL
-      for (int e = 0; e < 4; e++)
-        dq[n][e] += bits_float(sum.w[e]);
+DEV void keep_sum(float (&dq)[N][4], global<float> sums, bool first, bool last) {
+    UNROLL
+    for (int n = 0; n < N; n++) {
+        const size_t at = (size_t)((n * THREADS + thread()) * 4);
+        if (!first) {
+            const vec16 sum = load16(sums, at);
+            UNROLL
+            for (int e = 0; e < 4; e++) dq[n][e] += bits_float(sum.w[e]);
+        }
+        if (!last) store16(sums, at, pack(dq[n]));
     }
-    if (!last)
-      store16(sums, at, pack(dq[n]));
-  }
 }
 
-/* ---- owner, and keys of a split sequence
- * ----------------------------------------------------- */
+/* ---- owner, and keys of a split sequence ----------------------------------------------------- */
 
 /* split: the tiles are blocks of keys, delta is given, and dQ is left out. */
 template <class T, int D, bool DROP>
 KERNEL(shape<D>::THREADS, D > 64 ? 1 : 2)
 void backward(call c, work w, bool split, tensors<T> t) {
-  typedef shape<D> S;
-  constexpr int TILE = S::TILE, W = S::WIDTH;
-  shared<T> keys = shared_at<T>(0, TILE), values = shared_at<T>(TILE * 2, TILE);
-  shared<T> q = shared_at<T>(2 * TILE * 2, 2 * TILE),
-            dout = shared_at<T>(4 * TILE * 2, 2 * TILE);
-  shared<T> p = shared_at<T>(S::P, S::SQUARE),
-            ds = shared_at<T>(S::DS, S::SQUARE);
-  shared<float> statistics = shared_at<float>(S::STATISTICS, 4 * BLOCK);
-  shared<T> room = shared_at<T>(S::ROOM + warp() * STRIP * W * 2, STRIP * W);
+    typedef shape<D> S;
+    constexpr int TILE = S::TILE, W = S::WIDTH;
+    shared<T> keys = shared_at<T>(0, TILE), values = shared_at<T>(TILE * 2, TILE);
+    shared<T> q = shared_at<T>(2 * TILE * 2, 2 * TILE), dout = shared_at<T>(4 * TILE * 2, 2 * TILE);
+    shared<T> p = shared_at<T>(S::P, S::SQUARE), ds = shared_at<T>(S::DS, S::SQUARE);
+    shared<float> statistics = shared_at<float>(S::STATISTICS, 4 * BLOCK);
+    shared<T> room = shared_at<T>(S::ROOM + warp() * STRIP * W * 2, STRIP * W);
 
-  const int head = block_x() % c.heads;
-  global<const sr_tile> tile = tile_of(w, block_x() / c.heads);
-  const row_map map = keys_of(tile); /* of queries, too */
-  const size_t hidden = (size_t)c.heads * D, stride = 3 * hidden;
-  const size_t column = (size_t)(head * D), line = (size_t)head * c.rows;
-  global<const T> from = t.qkv + column, dout_from = t.dout + column;
-  global<T> to = t.dqkv + (column + (size_t)(group_of_warp() * W));
-  global<float> delta = t.delta + line;
-  global<const float> lse = t.lse + line;
-  const int blocks = (map.count + BLOCK - 1) / BLOCK;
-  const int begin = split ? tile[0].strip[0].position / BLOCK : 0;
-  const int end = split ? begin + 1 : blocks;
+    const int head = block_x() % c.heads;
+    global<const sr_tile> tile = tile_of(w, block_x() / c.heads);
+    const row_map map = keys_of(tile); /* of queries, too */
+    const size_t hidden = (size_t)c.heads * D, stride = 3 * hidden;
+    const size_t column = (size_t)(head * D), line = (size_t)head * c.rows;
+    global<const T> from = t.qkv + column, dout_from = t.dout + column;
+    global<T> to = t.dqkv + (column + (size_t)(group_of_warp() * W));
+    global<float> delta = t.delta + line;
+    global<const float> lse = t.lse + line;
+    const int blocks = (map.count + BLOCK - 1) / BLOCK;
+    const int begin = split ? tile[0].strip[0].position / BLOCK : 0;
+    const int end = split ? begin + 1 : blocks;
 
-  for (int j = begin; j < end; j++) {
-    const int first = j * BLOCK;
-    float dk[W / 8][4], dv[W / 8][4];
-    clear(dk);
-    clear(dv);
-    copy_rows<D, BLOCK, S::THREADS>(keys, from + hidden, stride, map, first);
-    copy_rows<D, BLOCK, S::THREADS>(values, from + 2 * hidden, stride, map,
-                                    first);
-    copy_rows<D, BLOCK, S::THREADS>(q, from, stride, map, 0);
-    copy_rows<D, BLOCK, S::THREADS>(dout, dout_from, hidden, map, 0);
-    cp_commit();
-    if (j == begin && !split) {
-      write_deltas<T, D, S::THREADS>(delta, dout_from, t.out + column, hidden,
-                                     map, map.count);
-      barrier();
-    }
-    put_statistic(statistics, row_statistic(lse, delta, map, 0));
-    for (int i = 0; i < blocks; i++) {
-      const int row = i * BLOCK, stage = (i & 1) * TILE,
-                other = ((i + 1) & 1) * TILE;
-      float next = 0.0f;
-      if (i + 1 < blocks) {
-        copy_rows<D, BLOCK, S::THREADS>(q + other, from, stride, map,
-                                        row + BLOCK);
-        copy_rows<D, BLOCK, S::THREADS>(dout + other, dout_from, hidden, map,
-                                        row + BLOCK);
+    for (int j = begin; j < end; j++) {
+        const int first = j * BLOCK;
+        float dk[W / 8][4], dv[W / 8][4];
+        clear(dk);
+        clear(dv);
+        copy_rows<D, BLOCK, S::THREADS>(keys, from + hidden, stride, map, first);
+        copy_rows<D, BLOCK, S::THREADS>(values, from + 2 * hidden, stride, map, first);
+        copy_rows<D, BLOCK, S::THREADS>(q, from, stride, map, 0);
+        copy_rows<D, BLOCK, S::THREADS>(dout, dout_from, hidden, map, 0);
         cp_commit();
-        next = row_statistic(lse, delta, map, row + BLOCK);
-        cp_wait<1>();
-      } else {
-        cp_wait<0>();
-      }
-      barrier();
-      const sr_strip strip = strip_at(map, row + strip_of_warp() * STRIP);
-      if (strip.rows > 0)
-        slopes<T, D, DROP, true>(p, ds, c, strip, first, head,
-                                 statistics + (i & 1) * 2 * BLOCK, q + stage,
-                                 dout + stage, keys, values);
-      put_statistic(statistics + ((i + 1) & 1) * 2 * BLOCK, next);
-      barrier();
-      if (strip.rows > 0 && !split) {
-        float dq[W / 8][4];
-        multiply_keys<T, D>(dq, ds, keys,
-                            strips_of(map.group, strip, map.count - first));
-        if (blocks > 1)
-          keep_sum<W / 8, S::THREADS>(
-              dq,
-              t.sums + ((size_t)(tile[0].block + i) * hidden + column) * BLOCK,
-              j == 0, j + 1 == blocks);
-        if (j + 1 == blocks)
-          store_strip<T, W>(room, dq, c.scale, c.scale,
-                            to + (size_t)strip.row * stride, stride,
-                            strip.rows);
-      }
-      const sr_strip own = strip_at(map, first + strip_of_warp() * STRIP);
-      if (own.rows > 0)
-        add_keys<T, D>(dk, dv, p, ds, q + stage, dout + stage,
-                       strips_of(map.group, own, map.count - row));
-      barrier();
+        if (j == begin && !split) {
+            write_deltas<T, D, S::THREADS>(delta, dout_from, t.out + column, hidden, map,
+                                           map.count);
+            barrier();
+        }
+        put_statistic(statistics, row_statistic(lse, delta, map, 0));
+        for (int i = 0; i < blocks; i++) {
+            const int row = i * BLOCK, stage = (i & 1) * TILE, other = ((i + 1) & 1) * TILE;
+            float next = 0.0f;
+            if (i + 1 < blocks) {
+                copy_rows<D, BLOCK, S::THREADS>(q + other, from, stride, map, row + BLOCK);
+                copy_rows<D, BLOCK, S::THREADS>(dout + other, dout_from, hidden, map, row + BLOCK);
+                cp_commit();
+                next = row_statistic(lse, delta, map, row + BLOCK);
+                cp_wait<1>();
+            } else {
+                cp_wait<0>();
+            }
+            barrier();
+            const sr_strip strip = strip_at(map, row + strip_of_warp() * STRIP);
+            if (strip.rows > 0)
+                slopes<T, D, DROP, true>(p, ds, c, strip, first, head,
+                                         statistics + (i & 1) * 2 * BLOCK, q + stage, dout + stage,
+                                         keys, values);
+            put_statistic(statistics + ((i + 1) & 1) * 2 * BLOCK, next);
+            barrier();
+            if (strip.rows > 0 && !split) {
+                float dq[W / 8][4];
+                multiply_keys<T, D>(dq, ds, keys, strips_of(map.group, strip, map.count - first));
+                if (blocks > 1)
+                    keep_sum<W / 8, S::THREADS>(
+                        dq, t.sums + ((size_t)(tile[0].block + i) * hidden + column) * BLOCK,
+                        j == 0, j + 1 == blocks);
+                if (j + 1 == blocks)
+                    store_strip<T, W>(room, dq, c.scale, c.scale, to + (size_t)strip.row * stride,
+                                      stride, strip.rows);
+            }
+            const sr_strip own = strip_at(map, first + strip_of_warp() * STRIP);
+            if (own.rows > 0)
+                add_keys<T, D>(dk, dv, p, ds, q + stage, dout + stage,
+                               strips_of(map.group, own, map.count - row));
+            barrier();
+        }
+        const sr_strip own = strip_at(map, first + strip_of_warp() * STRIP);
+        if (own.rows > 0) {
+            global<T> at = to + (size_t)own.row * stride;
+            store_strip<T, W>(room, dk, c.scale, c.scale, at + hidden, stride, own.rows);
+            store_strip<T, W>(room, dv, c.drop.scale, c.drop.scale, at + 2 * hidden, stride,
+                              own.rows);
+        }
     }
-    const sr_strip own = strip_at(map, first + strip_of_warp() * STRIP);
-    if (own.rows > 0) {
-      global<T> at = to + (size_t)own.row * stride;
-      store_strip<T, W>(room, dk, c.scale, c.scale, at + hidden, stride,
-                        own.rows);
-      store_strip<T, W>(room, dv, c.drop.scale, c.drop.scale, at + 2 * hidden,
-                        stride, own.rows);
-    }
-  }
 }
 
-/* ---- queries of a split sequence
- * ------------------------------------------------------------- */
+/* ---- queries of a split sequence ------------------------------------------------------------- */
 
-template <class T, int D>
-KERNEL(THREADS, 8)
-void deltas(call c, work w, tensors<T> t) {
-  const int head = block_x() % c.heads;
-  const row_map map = queries_of(tile_of(w, block_x() / c.heads));
-  const size_t column = (size_t)(head * D);
-  write_deltas<T, D, THREADS>(t.delta + (size_t)head * c.rows, t.dout + column,
-                              t.out + column, (size_t)c.heads * D, map,
-                              map.count);
+template <class T, int D> KERNEL(THREADS, 8) void deltas(call c, work w, tensors<T> t) {
+    const int head = block_x() % c.heads;
+    const row_map map = queries_of(tile_of(w, block_x() / c.heads));
+    const size_t column = (size_t)(head * D);
+    write_deltas<T, D, THREADS>(t.delta + (size_t)head * c.rows, t.dout + column, t.out + column,
+                                (size_t)c.heads * D, map, map.count);
 }
 
 template <class T, int D, bool DROP>
 KERNEL(shape<D>::THREADS, D > 64 ? 1 : 2)
 void backward_queries(call c, work w, tensors<T> t) {
-  typedef shape<D> S;
-  constexpr int TILE = S::TILE, W = S::WIDTH;
-  shared<T> q = shared_at<T>(0, TILE), dout = shared_at<T>(TILE * 2, TILE);
-  shared<T> keys = shared_at<T>(2 * TILE * 2, 2 * TILE);
-  shared<T> values = shared_at<T>(4 * TILE * 2, 2 * TILE);
-  shared<T> ds = shared_at<T>(S::DS, S::SQUARE);
-  shared<float> statistics = shared_at<float>(S::STATISTICS, 2 * BLOCK);
-  shared<T> room = shared_at<T>(S::ROOM + warp() * STRIP * W * 2, STRIP * W);
+    typedef shape<D> S;
+    constexpr int TILE = S::TILE, W = S::WIDTH;
+    shared<T> q = shared_at<T>(0, TILE), dout = shared_at<T>(TILE * 2, TILE);
+    shared<T> keys = shared_at<T>(2 * TILE * 2, 2 * TILE);
+    shared<T> values = shared_at<T>(4 * TILE * 2, 2 * TILE);
+    shared<T> ds = shared_at<T>(S::DS, S::SQUARE);
+    shared<float> statistics = shared_at<float>(S::STATISTICS, 2 * BLOCK);
+    shared<T> room = shared_at<T>(S::ROOM + warp() * STRIP * W * 2, STRIP * W);
 
-  const int head = block_x() % c.heads;
-  global<const sr_tile> tile = tile_of(w, block_x() / c.heads);
-  const row_map queries = queries_of(tile), columns = keys_of(tile);
-  const size_t hidden = (size_t)c.heads * D, stride = 3 * hidden;
-  const size_t column = (size_t)(head * D), line = (size_t)head * c.rows;
-  global<const T> from = t.qkv + column;
-  const int blocks = (columns.count + BLOCK - 1) / BLOCK;
-  const sr_strip strip = strip_at(queries, strip_of_warp() * STRIP);
+    const int head = block_x() % c.heads;
+    global<const sr_tile> tile = tile_of(w, block_x() / c.heads);
+    const row_map queries = queries_of(tile), columns = keys_of(tile);
+    const size_t hidden = (size_t)c.heads * D, stride = 3 * hidden;
+    const size_t column = (size_t)(head * D), line = (size_t)head * c.rows;
+    global<const T> from = t.qkv + column;
+    const int blocks = (columns.count + BLOCK - 1) / BLOCK;
+    const sr_strip strip = strip_at(queries, strip_of_warp() * STRIP);
 
-  float sum[W / 8][4];
-  clear(sum);
-  copy_rows<D, BLOCK, S::THREADS>(q, from, stride, queries, 0);
-  copy_rows<D, BLOCK, S::THREADS>(dout, t.dout + column, hidden, queries, 0);
-  copy_rows<D, BLOCK, S::THREADS>(keys, from + hidden, stride, columns, 0);
-  copy_rows<D, BLOCK, S::THREADS>(values, from + 2 * hidden, stride, columns,
-                                  0);
-  cp_commit();
-  put_statistic(statistics,
-                row_statistic(t.lse + line, t.delta + line, queries, 0));
-  for (int j = 0; j < blocks; j++) {
-    const int first = j * BLOCK, stage = (j & 1) * TILE,
-              other = ((j + 1) & 1) * TILE;
-    if (j + 1 < blocks) {
-      copy_rows<D, BLOCK, S::THREADS>(keys + other, from + hidden, stride,
-                                      columns, first + BLOCK);
-      copy_rows<D, BLOCK, S::THREADS>(values + other, from + 2 * hidden, stride,
-                                      columns, first + BLOCK);
-      cp_commit();
-      cp_wait<1>();
-    } else {
-      cp_wait<0>();
+    float sum[W / 8][4];
+    clear(sum);
+    copy_rows<D, BLOCK, S::THREADS>(q, from, stride, queries, 0);
+    copy_rows<D, BLOCK, S::THREADS>(dout, t.dout + column, hidden, queries, 0);
+    copy_rows<D, BLOCK, S::THREADS>(keys, from + hidden, stride, columns, 0);
+    copy_rows<D, BLOCK, S::THREADS>(values, from + 2 * hidden, stride, columns, 0);
+    cp_commit();
+    put_statistic(statistics, row_statistic(t.lse + line, t.delta + line, queries, 0));
+    for (int j = 0; j < blocks; j++) {
+        const int first = j * BLOCK, stage = (j & 1) * TILE, other = ((j + 1) & 1) * TILE;
+        if (j + 1 < blocks) {
+            copy_rows<D, BLOCK, S::THREADS>(keys + other, from + hidden, stride, columns,
+                                            first + BLOCK);
+            copy_rows<D, BLOCK, S::THREADS>(values + other, from + 2 * hidden, stride, columns,
+                                            first + BLOCK);
+            cp_commit();
+            cp_wait<1>();
+        } else {
+            cp_wait<0>();
+        }
+        barrier();
+        if (strip.rows > 0)
+            slopes<T, D, DROP, false>({}, ds, c, strip, first, head, statistics, q, dout,
+                                      keys + stage, values + stage);
+        barrier();
+        if (strip.rows > 0) {
+            float dq[W / 8][4];
+            multiply_keys<T, D>(dq, ds, keys + stage,
+                                strips_of(false, strip, columns.count - first));
+            UNROLL
+            for (int n = 0; n < W / 8; n++) {
+                UNROLL
+                for (int e = 0; e < 4; e++) sum[n][e] = j == 0 ? dq[n][e] : sum[n][e] + dq[n][e];
+            }
+        }
+        barrier();
     }
-    barrier();
     if (strip.rows > 0)
-      slopes<T, D, DROP, false>({}, ds, c, strip, first, head, statistics, q,
-                                dout, keys + stage, values + stage);
-    barrier();
-    if (strip.rows > 0) {
-      float dq[W / 8][4];
-      multiply_keys<T, D>(dq, ds, keys + stage,
-                          strips_of(false, strip, columns.count - first));
-      UNROLL
-      for (int n = 0; n < W / 8; n++) {
-        UNROLL
-        for (int e = 0; e < 4; e++)
-          sum[n][e] = j == 0 ? dq[n][e] : sum[n][e] + dq[n][e];
-      }
-    }
-    barrier();
-  }
-  if (strip.rows > 0)
-    store_strip<T, W>(room, sum, c.scale, c.scale,
-                      t.dqkv + ((size_t)strip.row * stride + column +
-                                (size_t)(group_of_warp() * W)),
-                      stride, strip.rows);
+        store_strip<T, W>(room, sum, c.scale, c.scale,
+                          t.dqkv +
+                              ((size_t)strip.row * stride + column + (size_t)(group_of_warp() * W)),
+                          stride, strip.rows);
 }
 
 } // namespace attention

@@ -1,13 +1,13 @@
 /* attention_forward.cuh - packed self-attention on tensor cores, forward.
  *
- * Shapes    qkv (T, 3, A, D), out (T, A, D) in 16 bits; lse (A, T) f32, natural
- * log Block     one tile of 64 M query rows and one head, 4 warps of 16 M rows;
- * keys and values pass in blocks of 64 rows through two stages of shared memory
- * Work      4 D n^2 flops a head; per score element 1 FMA, 1 exp2, 1 max, 1 add
- * and 5.5 instructions of dropout Traffic   8 D + 4 bytes a row and head, and
- * every key block once a tile from the L2 cache Numerics  online softmax on
- * unscaled scores, the scale folded into the exponent; sums exclude dropout;
- * exp is rounded to 16 bits before it meets the values; 1 / sum and 256 / keep
+ * Shapes    qkv (T, 3, A, D), out (T, A, D) in 16 bits; lse (A, T) f32, natural log
+ * Block     one tile of 64 M query rows and one head, 4 warps of 16 M rows; keys and values pass in
+ *           blocks of 64 rows through two stages of shared memory
+ * Work      4 D n^2 flops a head; per score element 1 FMA, 1 exp2, 1 max, 1 add and 5.5
+ *           instructions of dropout
+ * Traffic   8 D + 4 bytes a row and head, and every key block once a tile from the L2 cache
+ * Numerics  online softmax on unscaled scores, the scale folded into the exponent; sums exclude
+ *           dropout; exp is rounded to 16 bits before it meets the values; 1 / sum and 256 / keep
  *           are applied once to a row
  */
 #ifndef SR_CUDA_ATTENTION_FORWARD_CUH
@@ -19,208 +19,191 @@ namespace attention {
 
 /* Bytes of shared memory of a block. */
 template <int D, int M> constexpr int forward_bytes() {
-  return (BLOCK * M + 4 * BLOCK) * D * 2;
+    return (BLOCK * M + 4 * BLOCK) * D * 2;
 }
 
 /* Running softmax of two rows of a lane: row l / 4 and l / 4 + 8 of a strip. */
 struct softmax {
-  float most[2], sum[2];
+    float most[2], sum[2];
 };
 
 /* s (16, 64) = q k^T for M strips. */
 template <class T, int D, int M>
-DEV void scores(float (&s)[M][8][4], const uint32_t (&q)[M][D / 16][4],
-                shared<T> keys) {
-  UNROLL
-  for (int m = 0; m < M; m++)
-    clear(s[m]);
-  UNROLL
-  for (int k = 0; k < D / 16; k++) {
+DEV void scores(float (&s)[M][8][4], const uint32_t (&q)[M][D / 16][4], shared<T> keys) {
     UNROLL
-    for (int n = 0; n < 4; n++) {
-      uint32_t b[4];
-      load_b<D>(b, keys, 16 * n, k);
-      UNROLL
-      for (int m = 0; m < M; m++)
-        multiply_pair<T>(s[m][2 * n], s[m][2 * n + 1], q[m][k], b);
+    for (int m = 0; m < M; m++) clear(s[m]);
+    UNROLL
+    for (int k = 0; k < D / 16; k++) {
+        UNROLL
+        for (int n = 0; n < 4; n++) {
+            uint32_t b[4];
+            load_b<D>(b, keys, 16 * n, k);
+            UNROLL
+            for (int m = 0; m < M; m++) multiply_pair<T>(s[m][2 * n], s[m][2 * n + 1], q[m][k], b);
+        }
     }
-  }
 }
 
 /* s = exp(s - maximum); rescales what was added up before. */
 template <int D>
-DEV void exponentials(float (&s)[8][4], softmax &rows, float (&o)[D / 8][4],
-                      float factor) {
-  UNROLL
-  for (int r = 0; r < 2; r++) {
-    float most = rows.most[r];
+DEV void exponentials(float (&s)[8][4], softmax &rows, float (&o)[D / 8][4], float factor) {
     UNROLL
-    for (int n = 0; n < 8; n++)
-      most = fmaxf(most, fmaxf(s[n][2 * r], s[n][2 * r + 1]));
-    most = fmaxf(most, shuffle_xor(most, 1));
-    most = fmaxf(most, shuffle_xor(most, 2));
-    const float base = most * factor;
-    const float fade = exp2_fast(fmaf(rows.most[r], factor, -base));
-    float sum = 0.0f;
-    UNROLL
-    for (int n = 0; n < 8; n++) {
-      s[n][2 * r] = exp2_fast(fmaf(s[n][2 * r], factor, -base));
-      s[n][2 * r + 1] = exp2_fast(fmaf(s[n][2 * r + 1], factor, -base));
-      sum += s[n][2 * r] + s[n][2 * r + 1];
+    for (int r = 0; r < 2; r++) {
+        float most = rows.most[r];
+        UNROLL
+        for (int n = 0; n < 8; n++) most = fmaxf(most, fmaxf(s[n][2 * r], s[n][2 * r + 1]));
+        most = fmaxf(most, shuffle_xor(most, 1));
+        most = fmaxf(most, shuffle_xor(most, 2));
+        const float base = most * factor;
+        const float fade = exp2_fast(fmaf(rows.most[r], factor, -base));
+        float sum = 0.0f;
+        UNROLL
+        for (int n = 0; n < 8; n++) {
+            s[n][2 * r] = exp2_fast(fmaf(s[n][2 * r], factor, -base));
+            s[n][2 * r + 1] = exp2_fast(fmaf(s[n][2 * r + 1], factor, -base));
+            sum += s[n][2 * r] + s[n][2 * r + 1];
+        }
+        rows.most[r] = most;
+        rows.sum[r] = fmaf(rows.sum[r], fade, sum);
+        UNROLL
+        for (int i = 0; i < D / 8; i++) {
+            o[i][2 * r] *= fade;
+            o[i][2 * r + 1] *= fade;
+        }
     }
-    rows.most[r] = most;
-    rows.sum[r] = fmaf(rows.sum[r], fade, sum);
-    UNROLL
-    for (int i = 0; i < D / 8; i++) {
-      o[i][2 * r] *= fade;
-      o[i][2 * r + 1] *= fade;
-    }
-  }
 }
 
-DEV void drop(float (&s)[8][4], const drop_site &site, const sr_strip &strip,
-              int first, int head) {
-  UNROLL
-  for (int r = 0; r < 2; r++) {
-    const int row = strip.position + (lane() >> 2) + 8 * r;
-    const sr_u32x4 words = drop_words(site, strip, row, first, head);
+DEV void drop(float (&s)[8][4], const drop_site &site, const sr_strip &strip, int first, int head) {
     UNROLL
-    for (int n = 0; n < 8; n++) {
-      UNROLL
-      for (int e = 0; e < 2; e++)
-        if (!is_kept(words, n, e, site.keep))
-          s[n][2 * r + e] = 0.0f;
+    for (int r = 0; r < 2; r++) {
+        const int row = strip.position + (lane() >> 2) + 8 * r;
+        const sr_u32x4 words = drop_words(site, strip, row, first, head);
+        UNROLL
+        for (int n = 0; n < 8; n++) {
+            UNROLL
+            for (int e = 0; e < 2; e++)
+                if (!is_kept(words, n, e, site.keep)) s[n][2 * r + e] = 0.0f;
+        }
     }
-  }
 }
 
 /* o += s v, over the strips of values that hold the sequence. */
 template <class T, int D, int M>
-DEV void add_values(float (&o)[M][D / 8][4], const float (&s)[M][8][4],
-                    shared<T> values, strip_range range) {
-  UNROLL
-  for (int k = 0; k < 4; k++) {
-    if (k < range.from || k >= range.to)
-      continue;
-    uint32_t a[M][4];
+DEV void add_values(float (&o)[M][D / 8][4], const float (&s)[M][8][4], shared<T> values,
+                    strip_range range) {
     UNROLL
-    for (int m = 0; m < M; m++) {
-      UNROLL
-      for (int i = 0; i < 4; i++)
-        a[m][i] = pack2(T{}, s[m][2 * k + i / 2][2 * (i % 2)],
-                        s[m][2 * k + i / 2][2 * (i % 2) + 1]);
+    for (int k = 0; k < 4; k++) {
+        if (k < range.from || k >= range.to) continue;
+        uint32_t a[M][4];
+        UNROLL
+        for (int m = 0; m < M; m++) {
+            UNROLL
+            for (int i = 0; i < 4; i++)
+                a[m][i] = pack2(T{}, s[m][2 * k + i / 2][2 * (i % 2)],
+                                s[m][2 * k + i / 2][2 * (i % 2) + 1]);
+        }
+        UNROLL
+        for (int n = 0; n < D / 16; n++) {
+            uint32_t b[4];
+            load_b_trans<D>(b, values, 16 * k, n);
+            UNROLL
+            for (int m = 0; m < M; m++) multiply_pair<T>(o[m][2 * n], o[m][2 * n + 1], a[m], b);
+        }
     }
-    UNROLL
-    for (int n = 0; n < D / 16; n++) {
-      uint32_t b[4];
-      load_b_trans<D>(b, values, 16 * k, n);
-      UNROLL
-      for (int m = 0; m < M; m++)
-        multiply_pair<T>(o[m][2 * n], o[m][2 * n + 1], a[m], b);
-    }
-  }
 }
 
 /* Writes a strip of out and lse. */
 template <class T, int D>
-DEV void finish(shared<T> room, const float (&o)[D / 8][4], softmax rows,
-                const call &c, const sr_strip &strip, int head, global<T> out,
-                global<float> lse) {
-  float factor[2];
-  UNROLL
-  for (int r = 0; r < 2; r++) {
-    float sum = rows.sum[r];
-    sum += shuffle_xor(sum, 1);
-    sum += shuffle_xor(sum, 2);
-    factor[r] = c.drop.scale / sum;
-    const int row = (lane() >> 2) + 8 * r;
-    if ((lane() & 3) == 0 && row < strip.rows)
-      lse[(size_t)head * c.rows + (size_t)(strip.row + row)] =
-          fmaf(rows.most[r], c.scale, math_log(sum));
-  }
-  const size_t stride = (size_t)c.heads * D;
-  store_strip<T, D>(room, o, factor[0], factor[1],
-                    out + ((size_t)strip.row * stride + (size_t)(head * D)),
-                    stride, strip.rows);
+DEV void finish(shared<T> room, const float (&o)[D / 8][4], softmax rows, const call &c,
+                const sr_strip &strip, int head, global<T> out, global<float> lse) {
+    float factor[2];
+    UNROLL
+    for (int r = 0; r < 2; r++) {
+        float sum = rows.sum[r];
+        sum += shuffle_xor(sum, 1);
+        sum += shuffle_xor(sum, 2);
+        factor[r] = c.drop.scale / sum;
+        const int row = (lane() >> 2) + 8 * r;
+        if ((lane() & 3) == 0 && row < strip.rows)
+            lse[(size_t)head * c.rows + (size_t)(strip.row + row)] =
+                fmaf(rows.most[r], c.scale, math_log(sum));
+    }
+    const size_t stride = (size_t)c.heads * D;
+    store_strip<T, D>(room, o, factor[0], factor[1],
+                      out + ((size_t)strip.row * stride + (size_t)(head * D)), stride, strip.rows);
 }
 
 /* M = 2 takes tiles of one sequence only. */
 template <class T, int D, int M, bool DROP>
 KERNEL(THREADS, M == 2 || D > 64 ? 2 : 3)
-void forward(call c, work w, global<T> out, global<float> lse,
-             global<const T> qkv) {
-  shared<T> q = shared_at<T>(0, BLOCK * M * D);
-  shared<T> keys = shared_at<T>(BLOCK * M * D * 2, 2 * BLOCK * D);
-  shared<T> values = shared_at<T>(BLOCK * (M + 2) * D * 2, 2 * BLOCK * D);
-  const int head = block_x() % c.heads;
-  global<const sr_tile> tile = tile_of(w, block_x() / c.heads);
-  const row_map queries = queries_of(tile), columns = keys_of(tile);
-  const size_t hidden = (size_t)c.heads * D, stride = 3 * hidden;
-  global<const T> from = qkv + (size_t)(head * D);
-  const int blocks = (columns.count + BLOCK - 1) / BLOCK;
-  sr_strip strip[M];
-  UNROLL
-  for (int m = 0; m < M; m++)
-    strip[m] = strip_at(queries, (warp() * M + m) * STRIP);
-  const bool active = strip[0].rows > 0;
+void forward(call c, work w, global<T> out, global<float> lse, global<const T> qkv) {
+    shared<T> q = shared_at<T>(0, BLOCK * M * D);
+    shared<T> keys = shared_at<T>(BLOCK * M * D * 2, 2 * BLOCK * D);
+    shared<T> values = shared_at<T>(BLOCK * (M + 2) * D * 2, 2 * BLOCK * D);
+    const int head = block_x() % c.heads;
+    global<const sr_tile> tile = tile_of(w, block_x() / c.heads);
+    const row_map queries = queries_of(tile), columns = keys_of(tile);
+    const size_t hidden = (size_t)c.heads * D, stride = 3 * hidden;
+    global<const T> from = qkv + (size_t)(head * D);
+    const int blocks = (columns.count + BLOCK - 1) / BLOCK;
+    sr_strip strip[M];
+    UNROLL
+    for (int m = 0; m < M; m++) strip[m] = strip_at(queries, (warp() * M + m) * STRIP);
+    const bool active = strip[0].rows > 0;
 
-  uint32_t a[M][D / 16][4];
-  float s[M][8][4], o[M][D / 8][4];
-  softmax rows[M];
-  UNROLL
-  for (int m = 0; m < M; m++) {
-    clear(o[m]);
-    rows[m] = softmax{{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
-  }
-  copy_rows<D, BLOCK * M, THREADS>(q, from, stride, queries, 0);
-  copy_rows<D, BLOCK, THREADS>(keys, from + hidden, stride, columns, 0);
-  copy_rows<D, BLOCK, THREADS>(values, from + 2 * hidden, stride, columns, 0);
-  cp_commit();
-  for (int j = 0; j < blocks; j++) {
-    const int first = j * BLOCK, stage = (j & 1) * BLOCK * D;
-    if (j + 1 < blocks) {
-      const int next = ((j + 1) & 1) * BLOCK * D;
-      copy_rows<D, BLOCK, THREADS>(keys + next, from + hidden, stride, columns,
-                                   first + BLOCK);
-      copy_rows<D, BLOCK, THREADS>(values + next, from + 2 * hidden, stride,
-                                   columns, first + BLOCK);
-      cp_commit();
-      cp_wait<1>();
-    } else {
-      cp_wait<0>();
+    uint32_t a[M][D / 16][4];
+    float s[M][8][4], o[M][D / 8][4];
+    softmax rows[M];
+    UNROLL
+    for (int m = 0; m < M; m++) {
+        clear(o[m]);
+        rows[m] = softmax{{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
     }
-    barrier();
-    if (active) {
-      if (j == 0) {
-        UNROLL
-        for (int m = 0; m < M; m++) {
-          UNROLL
-          for (int k = 0; k < D / 16; k++)
-            load_a<D>(a[m][k], q, (warp() * M + m) * STRIP, k);
+    copy_rows<D, BLOCK * M, THREADS>(q, from, stride, queries, 0);
+    copy_rows<D, BLOCK, THREADS>(keys, from + hidden, stride, columns, 0);
+    copy_rows<D, BLOCK, THREADS>(values, from + 2 * hidden, stride, columns, 0);
+    cp_commit();
+    for (int j = 0; j < blocks; j++) {
+        const int first = j * BLOCK, stage = (j & 1) * BLOCK * D;
+        if (j + 1 < blocks) {
+            const int next = ((j + 1) & 1) * BLOCK * D;
+            copy_rows<D, BLOCK, THREADS>(keys + next, from + hidden, stride, columns,
+                                         first + BLOCK);
+            copy_rows<D, BLOCK, THREADS>(values + next, from + 2 * hidden, stride, columns,
+                                         first + BLOCK);
+            cp_commit();
+            cp_wait<1>();
+        } else {
+            cp_wait<0>();
         }
-      }
-      scores<T, D, M>(s, a, keys + stage);
-      UNROLL
-      for (int m = 0; m < M; m++) {
-        mask_columns<4>(s[m], strip[m].key_begin - first,
-                        strip[m].key_end - first);
-        exponentials<D>(s[m], rows[m], o[m], c.scale * LOG2E);
-        if (DROP)
-          drop(s[m], c.drop, strip[m], first, head);
-      }
-      add_values<T, D, M>(
-          o, s, values + stage,
-          strips_of(queries.group, strip[0], columns.count - first));
+        barrier();
+        if (active) {
+            if (j == 0) {
+                UNROLL
+                for (int m = 0; m < M; m++) {
+                    UNROLL
+                    for (int k = 0; k < D / 16; k++)
+                        load_a<D>(a[m][k], q, (warp() * M + m) * STRIP, k);
+                }
+            }
+            scores<T, D, M>(s, a, keys + stage);
+            UNROLL
+            for (int m = 0; m < M; m++) {
+                mask_columns<4>(s[m], strip[m].key_begin - first, strip[m].key_end - first);
+                exponentials<D>(s[m], rows[m], o[m], c.scale * LOG2E);
+                if (DROP) drop(s[m], c.drop, strip[m], first, head);
+            }
+            add_values<T, D, M>(o, s, values + stage,
+                                strips_of(queries.group, strip[0], columns.count - first));
+        }
+        barrier();
     }
-    barrier();
-  }
-  if (!active)
-    return;
-  UNROLL
-  for (int m = 0; m < M; m++)
-    if (strip[m].rows > 0)
-      finish<T, D>(q + (warp() * M + m) * STRIP * D, o[m], rows[m], c, strip[m],
-                   head, out, lse);
+    if (!active) return;
+    UNROLL
+    for (int m = 0; m < M; m++)
+        if (strip[m].rows > 0)
+            finish<T, D>(q + (warp() * M + m) * STRIP * D, o[m], rows[m], c, strip[m], head, out,
+                         lse);
 }
 
 } // namespace attention

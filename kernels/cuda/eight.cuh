@@ -1,8 +1,8 @@
 /* eight.cuh - eight consecutive values of a row, in registers as f32.
  *
  * A thread of a row-wise kernel owns columns in runs of eight: 16 bytes of bf16, 32 of f32.  Rows
- * that are aligned to 16 bytes and a multiple of eight columns long (VECTOR) move in vectors, others
- * value by value.
+ * that are aligned to 16 bytes and a multiple of eight columns long (VECTOR) move in vectors,
+ * others value by value.
  */
 #ifndef SR_CUDA_EIGHT_CUH
 #define SR_CUDA_EIGHT_CUH
