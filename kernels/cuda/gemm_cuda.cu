@@ -9,6 +9,7 @@
 #include "kernels/cuda/gemm.h"
 
 #include "core/base/mem.h"
+#include "kernels/cuda/activation.h"
 #include "kernels/cuda/gpu_cuda.h"
 #include "kernels/cuda/tune_cuda.h"
 
@@ -38,21 +39,6 @@ static sr_status fill(products *p, gpu *g) {
     SR_TRY(cuda_check(cudaMemcpy(p->constants, constants, sizeof constants, cudaMemcpyDefault),
                       "cannot upload"));
     return tuner_new(&p->tuner, p->lt, cuda_of(g)->number);
-}
-
-/* The state of the device's products, made by the first one. */
-static sr_status products_of(products **out, gpu *g) {
-    cuda_host *h = cuda_of(g);
-    *out = h->lt;
-    if (h->lt != nullptr) return SR_OK;
-    SR_TRY(sr_new(out, 1));
-    sr_status st = fill(*out, g);
-    if (st != SR_OK) {
-        products_free(*out);
-        *out = nullptr;
-    }
-    h->lt = *out;
-    return st;
 }
 
 /* ---- a product as cuBLASLt sees it ----------------------------------------------------------- */
@@ -116,6 +102,96 @@ static sr_status empty_sum(gpu *g, const char *op, const product *p) {
     return SR_OK;
 }
 
+/* ---- the bias -------------------------------------------------------------------------------- */
+
+enum { SIDE = 8 };
+
+/* A product whose result has few bits: c[i][j] = (i + 1) / 8 + j / 4. */
+template <class T> static void fill_check(T *a, T *b, T *bias, T (*round)(float)) {
+    for (int i = 0; i < SIDE; i++)
+        for (int j = 0; j < SIDE; j++) {
+            a[i * SIDE + j] = round(j == 0 ? (float)(i + 1) / 8.0f : 0.0f);
+            b[i * SIDE + j] = round(1.0f);
+            bias[j] = round((float)j / 4.0f);
+        }
+}
+
+template <class T> static bool is_right(const T *c, T (*round)(float)) {
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        T wanted = round((float)(i / SIDE + 1) / 8.0f + (float)(i % SIDE) / 4.0f);
+        if (memcmp(&c[i], &wanted, sizeof(T)) != 0) return false;
+    }
+    return true;
+}
+
+/* Computes the product with cuBLASLt; `room` is device memory for four matrices. */
+template <class T>
+static sr_status check_bias(bool *right, products *state, cuda_host *h, void *room, sr_dtype dtype,
+                            T (*round)(float)) {
+    T host[4][SIDE * SIDE] = {}, *at = (T *)room;
+    cublasLtMatmulAlgo_t algorithm;
+    lt_product l;
+    lt_call call;
+    fill_check(host[0], host[1], host[2], round);
+    SR_TRY(cuda_check(cudaMemcpy(room, host, sizeof host, cudaMemcpyDefault), "cannot upload"));
+    matrix m[4];
+    for (int i = 0; i < 4; i++) m[i] = matrix_at(at + i * SIDE * SIDE, dtype, SIDE, SIDE);
+    product p = product_of(m[3], m[0], m[1]);
+    p.bias = m[2].data;
+    SR_TRY(describe(&l, "cuda", &p, false));
+    SR_TRY(lt_prepare(&call, state, &l, "cuda"));
+    if (tuner_first(&algorithm, state, &call, "cuda") != SR_OK) return SR_OK;
+    if (lt_run(state, &call, &algorithm, l.c.data, h->stream) != CUBLAS_STATUS_SUCCESS)
+        return SR_OK;
+    SR_TRY(cuda_failed_later(h, cudaStreamSynchronize(h->stream)));
+    SR_TRY(cuda_check(cudaMemcpy(host[3], m[3].data, sizeof host[3], cudaMemcpyDefault),
+                      "cannot download"));
+    *right = is_right(host[3], round);
+    return SR_OK;
+}
+
+static float same(float x) {
+    return x;
+}
+
+static sr_status check_biases(products *state, cuda_host *h) {
+    void *room;
+    SR_TRY(
+        cuda_check(cudaMalloc(&room, 4 * SIDE * SIDE * sizeof(float)), "cannot allocate memory"));
+    sr_status st = check_bias<float>(&state->adds_bias[0], state, h, room, SR_F32, same);
+    if (st == SR_OK)
+        st = check_bias<sr_bf16>(&state->adds_bias[1], state, h, room, SR_BF16, sr_bf16_from_f32);
+    cudaFree(room);
+    return st;
+}
+
+/* Where cuBLASLt does not add it rightly: a pass of its own. */
+static sr_status add_bias_after(gpu *g, const char *op, const product *p) {
+    product plain = *p;
+    plain.bias = nullptr;
+    if (p->count != 1 || p->c.row != p->c.cols)
+        return sr_fail(SR_EINTERNAL, "%s: a bias for a result with gaps", op);
+    SR_TRY(gemm(g, op, &plain));
+    return bias_act(g, op, p->c.data, nullptr, p->c.data, p->bias, p->c.dtype, p->c.rows, p->c.cols,
+                    SR_ACT_NONE);
+}
+
+/* The state of the device's products, made by the first one. */
+static sr_status products_of(products **out, gpu *g) {
+    cuda_host *h = cuda_of(g);
+    *out = h->lt;
+    if (h->lt != nullptr) return SR_OK;
+    SR_TRY(sr_new(out, 1));
+    sr_status st = fill(*out, g);
+    if (st == SR_OK) st = check_biases(*out, h);
+    if (st != SR_OK) {
+        products_free(*out);
+        *out = nullptr;
+    }
+    h->lt = *out;
+    return st;
+}
+
 sr_status gemm(gpu *g, const char *op, const product *p) {
     cuda_host *h = cuda_of(g);
     products *state;
@@ -125,6 +201,8 @@ sr_status gemm(gpu *g, const char *op, const product *p) {
     SR_TRY(cuda_use(h));
     if (p->a.cols == 0) return empty_sum(g, op, p);
     SR_TRY(products_of(&state, g));
+    if (p->bias != nullptr && !state->adds_bias[p->c.dtype == SR_BF16])
+        return add_bias_after(g, op, p);
     SR_TRY(describe(&l, op, p, h->tf32));
     SR_TRY(lt_prepare(&call, state, &l, op));
     h->recent[h->launches++ % RECENT] = op;

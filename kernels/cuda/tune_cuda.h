@@ -16,6 +16,7 @@ struct products {
     void *workspace;  /* LT_WORKSPACE bytes */
     float *constants; /* 0 and 1, in device memory */
     tuner *tuner;
+    bool adds_bias[2]; /* cuBLASLt adds a bias rightly to f32, to bf16: checked once */
 };
 
 /* A column-major matrix, or the transpose of one. */

@@ -3,6 +3,7 @@
  * here, it refuses. */
 #include <cublasLt.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct layout {
@@ -149,6 +150,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     if (C != D || cdesc != ddesc || !fits(o, a, b, c)) return CUBLAS_STATUS_INVALID_VALUE;
     if (algo->data[0] != 1) return CUBLAS_STATUS_NOT_SUPPORTED; /* the first suggestion only */
     int64_t depth = o->ta ? a->rows : a->cols;
+    const char *lacks = getenv("SEQRUN_FAKE");
+    float twice = lacks != NULL && strcmp(lacks, "right bias") == 0 ? 2.0f : 1.0f;
     for (int64_t i = 0; i < c->count; i++)
         for (int64_t col = 0; col < c->cols; col++)
             for (int64_t row = 0; row < c->rows; row++) {
@@ -157,7 +160,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                 for (int64_t k = 0; k < depth; k++)
                     sum += at(a, A, o->ta, row, k, i) * at(b, B, o->tb, k, col, i);
                 sum *= factor;
-                if (o->bias != NULL) sum += load(o->bias_type, o->bias, row);
+                if (o->bias != NULL) sum += twice * load(o->bias_type, o->bias, row);
                 if (keep != 0.0f) sum += keep * load(c->type, C, to);
                 store(c->type, D, to, sum);
             }

@@ -55,6 +55,12 @@ describe("the host code of cuda", function()
     assert.matches("^products are right: %d+\n$", out)
   end)
 
+  it("adds a bias in a pass of its own where cuBLASLt does not add it rightly", function()
+    local linear = 'sr.use("cuda"), sr.ops.linear(sr.tensor({ { 1, 2 } }), sr.tensor({ { 3, 4 } }), sr.tensor({ 5 })):item()'
+    assert.matches("16%.0", (select(2, evaluate(linear))))
+    assert.matches("11%.0", (select(2, evaluate(linear, "right bias")))) -- kernels do not run here
+  end)
+
   it("keeps what it chose in the user's cache", function()
     local names = sys.list(folder .. "/cache/seqrun")
     assert.equal(1, #names)
