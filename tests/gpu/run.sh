@@ -62,8 +62,8 @@ facts() {
     "$bin/seqrun" doctor || true
     "$bin/seqrun" -e "(function() sr.use('$device') return sr.device() end)()"
 }
-specs() { # PATTERN SPEC...: these, and those of the CUDA kernels
-    local pattern=$1 list=(tests/spec/cuda_*_spec.lua)
+specs() { # PATTERN SPEC...
+    local pattern=$1 list=()
     shift
     for name in "$@"; do list+=("tests/spec/${name}_spec.lua"); done
     "$bin/seqrun" tests/run.lua "only=$pattern" "${list[@]}"
@@ -85,7 +85,8 @@ tsv=$out/$label.tsv
 
 stage "facts" 60 bash -c facts
 if [ "$device" = cuda ]; then
-    stage "op cases against ref" 120 bash -c 'specs cuda ops optim tensor bert'
+    kernels=$(cd tests/spec && echo cuda_*_spec.lua | sed 's/_spec.lua//g') # one for each family of them
+    stage "op cases against ref" 120 bash -c "specs cuda ops optim tensor bert $kernels"
     stage "repeat bitwise" 40 "$bin/seqrun" tests/gpu/repeat.lua cuda 100
     stage "training curves" 90 "$bin/seqrun" tests/gpu/curves.lua cuda 50
     if command -v compute-sanitizer >/dev/null; then
@@ -95,7 +96,7 @@ if [ "$device" = cuda ]; then
         note "memcheck, racecheck" skipped 0 "compute-sanitizer not found"
     fi
 else
-    stage "op cases against ref" 60 bash -c 'specs simt optim'
+    stage "op cases against ref" 60 bash -c 'specs simt optim cuda_small'
     stage "repeat bitwise" 40 "$bin/seqrun" tests/gpu/repeat.lua "$device" 3
     # shellcheck disable=SC2086
     stage "training curves" 90 "$bin/seqrun" tests/gpu/curves.lua "$device" 2 $small
