@@ -56,7 +56,8 @@ describe("the host code of cuda", function()
   end)
 
   it("adds a bias in a pass of its own where cuBLASLt does not add it rightly", function()
-    local linear = 'sr.use("cuda"), sr.ops.linear(sr.tensor({ { 1, 2 } }), sr.tensor({ { 3, 4 } }), sr.tensor({ 5 })):item()'
+    local linear = 'sr.use("cuda"), sr.ops.linear(sr.tensor({ { 1, 2 } }), sr.tensor({ { 3, 4 } }), sr.tensor({ 5 }))'
+      .. ":item()"
     assert.matches("16%.0", (select(2, evaluate(linear))))
     assert.matches("11%.0", (select(2, evaluate(linear, "right bias")))) -- kernels do not run here
   end)
