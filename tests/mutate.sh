@@ -8,6 +8,7 @@ set -u
 build=${1:?usage: tests/mutate.sh BUILD [NAME]}
 cd "$(dirname "$0")/.." || exit 1
 [ -e "$build/seqrun_simt.so" ] || { echo "mutants: g++ was not found, so there is no simt device"; exit 77; }
+[ "${SAN:-0}" = 1 ] && { echo "mutants: not under sanitizers, whose build they are no part of"; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 read -ra compile < <(sed 's/ -g -O[0-9s]/ -O1/; s/ -I\. / /' "$build/simt_flags") # the mutant's folder goes before .

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "core/base/mem.h"
 #include "core/base/system.h"
 #include "core/tensor/plugin.h"
 #include "kernels/cuda/gpu.h"
@@ -410,6 +411,30 @@ static void counts() {
     unlink(path);
 }
 
+/* Whatever allocation fails, the call says so and nothing is lost. */
+static void memory_runs_out() {
+    sr_device *before = device;
+    int64_t live = sr_mem_live();
+    bool done = false;
+    for (int n = 1; !done && n < 100; n++) {
+        sr_mem_fail_at(n, false);
+        sr_status st = sr_device_open(&device, backend, 0, nullptr);
+        if (st == SR_OK) {
+            global<float> p;
+            st = scratch(&p, g(), 0, 100);
+            if (st == SR_OK) st = launch(g(), "meet", meet, 1, 256, 0, 1);
+            if (st == SR_OK) st = sr_device_wait(device);
+        }
+        done = st == SR_OK;
+        CHECK(done || st == SR_ENOMEM);
+        sr_mem_fail_at(0, false);
+        sr_device_close(device);
+        CHECK(sr_mem_live() == live);
+    }
+    CHECK(done);
+    device = before;
+}
+
 /* Each op has its kernel; the rest of the table may be empty. */
 static void no_op_is_missing() {
     CHECK(backend->fill != nullptr && backend->step != nullptr);
@@ -446,6 +471,7 @@ int main() {
     scratch_memory();
     grids();
     counts();
+    memory_runs_out();
     sr_device_close(device);
     return CHECK_DONE();
 }
