@@ -86,6 +86,7 @@
 #include "core/batch/stage.h"
 #include "core/batch/tally.h"
 #include "core/batch/target.h"
+#include "core/batch/tiles.h"
 #include "core/batch/update.h"
 
 #include "core/tensor/backend.h"
