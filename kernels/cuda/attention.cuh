@@ -1,14 +1,12 @@
 /* attention.cuh - what the tensor-core kernels of attention share.
  *
- * A block of 4 warps works on one tile (core/batch/tiles.h) of one head, a warp
- * on strips of 16 query rows against 64 keys at a time.  Products are made of
- * m16n8k16 fragments: lane l holds the columns 8 n + 2 (l % 4) + {0, 1} of rows
- * l / 4 and l / 4 + 8, so that one draw of the generator decides about all 16
- * columns that it has of a row.
+ * A block of 4 warps works on one tile (core/batch/tiles.h) of one head, a warp on strips of 16
+ * query rows against 64 keys at a time.  Products are made of m16n8k16 fragments: lane l holds the
+ * columns 8 n + 2 (l % 4) + {0, 1} of rows l / 4 and l / 4 + 8, so that one draw of the generator
+ * decides about all 16 columns that it has of a row.
  *
- * The bits of a strip's results depend on its sequence alone: columns of other
- * sequences are never multiplied (their rows may hold NaN), and masked columns
- * add exact zeros.
+ * The bits of a strip's results depend on its sequence alone: columns of other sequences are never
+ * multiplied (their rows may hold NaN), and masked columns add exact zeros.
  */
 #ifndef SR_CUDA_ATTENTION_CUH
 #define SR_CUDA_ATTENTION_CUH
@@ -35,8 +33,8 @@ struct call {
     drop_site drop;
 };
 
-/* The tiles of a launch, a block for each of them and each head, heads fastest:
- * `count` tiles from `first` on, then those from `next` on. */
+/* The tiles of a launch, a block for each of them and each head, heads fastest: `count` tiles
+ * from `first` on, then those from `next` on. */
 struct work {
     global<const sr_tile> tiles;
     int first, count, next;
@@ -48,8 +46,7 @@ DEV global<const sr_tile> tile_of(const work &w, int item) {
 
 /* ---- rows of the buffer ---------------------------------------------------------------------- */
 
-/* Rows of a tile: in a group those of its strips, else `count` of them from
- * `row` on. */
+/* Rows of a tile: in a group those of its strips, else `count` of them from `row` on. */
 struct row_map {
     global<const sr_tile> tile;
     bool group;
@@ -75,8 +72,7 @@ DEV size_t row_of(const row_map &map, int r, bool &valid) {
     return (size_t)(map.row + (valid ? r : 0));
 }
 
-/* The strip at row r of the map (a multiple of 16); `rows` <= 0 when there is
- * none. */
+/* The strip at row r of the map (a multiple of 16); `rows` <= 0 when there is none. */
 DEV sr_strip strip_at(const row_map &map, int r) {
     if (map.group) return map.tile[0].strip[r / STRIP];
     sr_strip s = map.tile[0].strip[0];
@@ -86,9 +82,8 @@ DEV sr_strip strip_at(const row_map &map, int r) {
     return s;
 }
 
-/* The strips [from, to) among the four of a block that hold rows of the
- * sequence of `s`: all of it in a group, else what is left of `rows` in the
- * block. */
+/* The strips [from, to) among the four of a block that hold rows of the sequence of `s`: all of
+ * it in a group, else what is left of `rows` in the block. */
 struct strip_range {
     int from, to;
 };
@@ -100,15 +95,15 @@ DEV strip_range strips_of(bool group, const sr_strip &s, int rows) {
 
 /* ---- tiles in shared memory ------------------------------------------------------------------ */
 
-/* The element where piece `chunk` (of 8) of a row begins.  Pieces are permuted,
- * so that the same piece of 8 rows is in 8 different groups of banks. */
+/* The element where piece `chunk` (of 8) of a row begins. Pieces are permuted, so that the same
+ * piece of 8 rows is in 8 different groups of banks. */
 template <int D> DEV int place(int row, int chunk) {
     const int turn = D == 32 ? row >> 1 & 3 : row & 7;
     return row * D + ((chunk ^ turn) << 3);
 }
 
-/* Begins to copy rows first .. first + COUNT - 1 of D elements, `stride` apart
- * in memory; rows that are not valid become zeros. */
+/* Begins to copy rows first .. first + COUNT - 1 of D elements, `stride` apart in memory; rows
+ * that are not valid become zeros. */
 template <int D, int COUNT, int THREADS, class T>
 DEV void copy_rows(shared<T> to, global<const T> from, size_t stride, const row_map &map,
                    int first) {
@@ -199,9 +194,8 @@ template <int N> DEV void mask_columns(float (&s)[2 * N][4], int from, int to) {
     }
 }
 
-/* Writes 16 rows of a warp: c times `upper` (rows 0 to 7) or `lower`, the first
- * `rows` of them, through `room` of 16 rows in shared memory that only this
- * warp uses. */
+/* Writes 16 rows of a warp: c times `upper` (rows 0 to 7) or `lower`, the first `rows` of them,
+ * through `room` of 16 rows in shared memory that only this warp uses. */
 template <class T, int W>
 DEV void store_strip(shared<T> room, const float (&c)[W / 8][4], float upper, float lower,
                      global<T> to, size_t stride, int rows) {
@@ -225,12 +219,10 @@ DEV void store_strip(shared<T> room, const float (&c)[W / 8][4], float upper, fl
     warp_barrier();
 }
 
-/* ---- dropout
- * ---------------------------------------------------------------------------------
- */
+/* ---- dropout --------------------------------------------------------------------------------- */
 
-/* The decisions of this lane about row `row` of the strip's sequence in the 64
- * columns from `first` on, where its own columns begin at key_begin. */
+/* The decisions of this lane about row `row` of the strip's sequence in the 64 columns from
+ * `first` on, where its own columns begin at key_begin. */
 DEV sr_u32x4 drop_words(const drop_site &drop, const sr_strip &s, int row, int first, int head) {
     const uint32_t group = (uint32_t)(first >> 6) * 4 + (uint32_t)(lane() & 3);
     sr_u32x4 x = drop_draw(drop, (uint32_t)row, group, s.uid, (uint32_t)head, s.epoch);

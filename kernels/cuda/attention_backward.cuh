@@ -2,15 +2,16 @@
  *
  * Shapes    dqkv (T, 3, A, D), dout (T, A, D) as in the forward pass; lse, delta (A, T) f32
  * Formulas  P = exp(scale q k - lse), dP = Z r dout v, delta = <dout, out>, dS = P (dP - delta),
- *           dQ = scale dS K, dK = scale dS^T Q, dV = (Z r P)^T dout; P and dS are rounded to
- *           16 bits
+ *           dQ = scale dS K, dK = scale dS^T Q, dV = (Z r P)^T dout; P and dS are rounded
  * Owner     one block has a sequence, or a group, of one head: for each 64 keys it visits all
- *           queries, and dK and dV stay in registers.  dQ of a sequence of one block is complete
- *           at once; of a longer one it is added up in f32 in device memory that no other block
+ *           queries, and dK and dV stay in registers.  dQ of a sequence of one block is complete at
+ *           once; of a longer one it is added up in f32 in device memory that no other block
  *           touches.  10 D n^2 flops.
  * Split     for sequences too long for that: the same kernel takes one block of 64 keys and leaves
  *           dQ out, and a second one takes one block of queries and adds dQ up over all keys.  P is
  *           computed twice: 14 D n^2 flops, but no memory.
+ * Warps     4 for heads of up to 64; 8 for heads of 128, where each half of them takes half of the
+ *           keys of P and dS, and half of the columns of the results
  * Order     dQ is the sum over blocks of 64 keys, in order, of products that start at zero, in both
  *           modes: they give the same bits.
  */
@@ -30,8 +31,8 @@ template <class T> struct tensors {
     global<const float> lse;
 };
 
-/* How a block shares the work: GROUPS of 4 warps, each with all strips, STRIPS
- * strips of columns of P and dS, and WIDTH columns of dQ, dK and dV. */
+/* How a block shares the work: GROUPS of 4 warps, each with all strips, STRIPS strips of columns
+ * of P and dS, and WIDTH columns of dQ, dK and dV. */
 template <int D> struct shape {
     static constexpr int GROUPS = D > 64 ? 2 : 1, THREADS = GROUPS * 128;
     static constexpr int STRIPS = 4 / GROUPS, WIDTH = D / GROUPS;
@@ -51,14 +52,15 @@ DEV int group_of_warp() {
 
 /* ---- lse and delta of 64 rows ---------------------------------------------------------------- */
 
-/* One of the threads 0 to 127: half of them bring lse, the others delta; zero
- * where there is no row, whose products with rows of zeros are zero. */
-DEV float row_statistic(global<const float> lse, global<const float> delta, const row_map &map,
+/* One of the threads 0 to 127: half of them bring lse, the others delta; zero where there is no
+ * row, whose products with rows of zeros are zero. */
+DEV float row_statistic(global<const float> lse, global<float> delta, const row_map &map,
                         int first) {
     bool valid;
     const size_t row = row_of(map, first + thread() % BLOCK, valid);
     if (!valid || thread() >= 2 * BLOCK) return 0.0f;
-    return thread() < BLOCK ? lse[row] : delta[row];
+    if (thread() < BLOCK) return lse[row];
+    return delta[row]; /* of this block, too: not a load of constant memory */
 }
 
 DEV void put_statistic(shared<float> to, float x) {
@@ -92,8 +94,7 @@ DEV void write_deltas(global<float> delta, global<const T> dout, global<const T>
 
 /* ---- P and dS of a strip of queries and 64 keys ---------------------------------------------- */
 
-/* Scores and products with values: a strip, and N strips of columns from strip
- * `from` on. */
+/* Scores and products with values: a strip, and N strips of columns from strip `from` on. */
 template <class T, int D, int N>
 DEV void products(float (&s)[2 * N][4], float (&dp)[2 * N][4], shared<T> q, shared<T> dout,
                   shared<T> keys, shared<T> values, int from) {
@@ -121,8 +122,8 @@ template <class T> DEV void put_pair(shared<T> tile, uint32_t x, int r, int n) {
     store4(tile, (size_t)(place<BLOCK>(row, n) + 2 * (lane() & 3)), x);
 }
 
-/* ds = slopes of the scores; p = Z P, where PUT; for the columns of the warp's
- * group.  `first` is the first column of the block. */
+/* ds = slopes of the scores; p = Z P, where PUT; for the columns of the warp's group. `first` is
+ * the first column of the block. */
 template <class T, int D, bool DROP, bool PUT>
 DEV void slopes(shared<T> p, shared<T> ds, const call &c, const sr_strip &strip, int first,
                 int head, shared<const float> statistics, shared<T> q, shared<T> dout,
@@ -157,9 +158,7 @@ DEV void slopes(shared<T> p, shared<T> ds, const call &c, const sr_strip &strip,
     }
 }
 
-/* ---- results
- * ---------------------------------------------------------------------------------
- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 /* dq (16, WIDTH) = ds k for the warp's strip and columns. */
 template <class T, int D>
@@ -181,8 +180,8 @@ DEV void multiply_keys(float (&dq)[shape<D>::WIDTH / 8][4], shared<T> ds, shared
     }
 }
 
-/* dv += P^T dout, dk += dS^T q for the warp's 16 keys and columns, over the
- * strips of queries of its sequence. */
+/* dv += P^T dout, dk += dS^T q for the warp's 16 keys and columns, over the strips of queries of
+ * its sequence. */
 template <class T, int D>
 DEV void add_keys(float (&dk)[shape<D>::WIDTH / 8][4], float (&dv)[shape<D>::WIDTH / 8][4],
                   shared<T> p, shared<T> ds, shared<T> q, shared<T> dout, strip_range range) {
@@ -204,8 +203,8 @@ DEV void add_keys(float (&dk)[shape<D>::WIDTH / 8][4], float (&dv)[shape<D>::WID
     }
 }
 
-/* Adds what earlier blocks of keys gave dQ, and keeps the sum for the next
- * ones; a thread meets nothing but its own. */
+/* Adds what earlier blocks of keys gave dQ, and keeps the sum for the next ones; a thread meets
+ * nothing but its own. */
 template <int N, int THREADS>
 DEV void keep_sum(float (&dq)[N][4], global<float> sums, bool first, bool last) {
     UNROLL

@@ -91,9 +91,7 @@ DEV void add_rows(shared<float> to, float fade, shared<float> weight, global<con
     }
 }
 
-/* ---- forward
- * ---------------------------------------------------------------------------------
- */
+/* ---- forward --------------------------------------------------------------------------------- */
 
 template <class T>
 KERNEL(THREADS, 1)
@@ -132,9 +130,7 @@ void plain_forward(call c, int d, sequences l, global<T> out, global<float> lse,
     if (lane() == 0) lse[0] = most + math_log(sum);
 }
 
-/* ---- backward
- * --------------------------------------------------------------------------------
- */
+/* ---- backward -------------------------------------------------------------------------------- */
 
 /* Where the parts of a unit are. */
 template <class T> struct plain_tensors {
@@ -157,8 +153,7 @@ void plain_deltas(call c, int d, sequences l, plain_tensors<T> t) {
     if (lane() == 0) t.delta[(size_t)u.head * c.rows + u.row] = sum;
 }
 
-/* The probability of a pair of rows after dropout, and the slope of its score.
- */
+/* The probability of a pair of rows after dropout, and the slope of its score. */
 struct pair {
     float kept, slope;
 };
