@@ -60,6 +60,11 @@ shows "tokenize" "help"
 expect 2 "an unknown command" "$program" tokenise
 shows "did you mean 'tokenize'" "an unknown command"
 
+{
+    echo review,stars
+    for i in $(seq 40); do printf '"a fine day, or %d",5\na bad day of %d,1\n' $i $i; done
+} >"$dir/reviews.csv"
+
 # 3:15  every command in README.md, with other directories and fewer steps
 steps=2
 while read -r line; do
@@ -67,12 +72,14 @@ while read -r line; do
     case $line in
     *recipes/prepare.lua*) ;;
     *recipes/tiny.lua*) line="$line $data --out $dir/tiny --max-steps $((steps += 2))" ;;
+    *recipes/finetune*) line="$line data.folder=$dir --out $dir/tuned --max-steps 3 --threads 2" ;;
     *recipes/*) line="$line --out $dir/base" ;;
     esac
-    line=$(sed "s#build/seqrun#$program#; s#runs/demo#$dir/demo#g; s#runs/data#$dir/demo#g; s#my/texts#recipes/data#" <<<"$line")
+    line=$(sed "s#build/seqrun#$program#; s#runs/demo#$dir/demo#g; s#runs/data#$dir/demo#g; s#my/texts#recipes/data#; s#reviews.csv#$dir/&#" <<<"$line")
     read -r -a words <<<"$line"
     expect 0 "README: $(basename "${words[1]:-prompt}") ${words[2]:-}" "${words[@]}"
-done < <(grep '^    build/seqrun' README.md)
+done < <(sed ':a; /\\$/N; s/\\\n *//; ta' README.md | grep '^    build/seqrun')
+[ -d "$dir/tuned/step-000000003" ] || fail "README: its fine-tuning did not reach step 3"
 [ $steps -ge 8 ] && [ -s "$dir/demo/mine.sqr" ] || fail "README: commands not found"
 [ -d "$dir/tiny/step-00000000$steps" ] || fail "README: its runs did not reach step $steps"
 

@@ -290,7 +290,10 @@ describe("the files of a run", function()
     assert.equal("held", sets.dev_part)
     local info = sets.dev:info()
     assert.is_true(info.held.units >= 1 and info.train.units + info.held.units == 4)
-    local _, message = files {
+    local _, message = files { train = lab.folder .. "/train.csv", held = 0.01 }
+    assert.equal("train.csv: data.held=0.01 of 4 examples is too little to evaluate on; give data.dev, or raise "
+      .. "data.held", lab.short(message))
+    _, message = files {
       task = "choice", train = put("c.csv", "text,a,b,label\nwho,he,she,0\nwho,she,he,1\n"), held = 0.3,
       columns = { choices = { "a", "b" } },
     }

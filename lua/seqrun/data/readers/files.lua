@@ -157,7 +157,13 @@ local function hold_out(options, train)
     return nil, ("%s: questions cannot be held out; give data.dev, or set data.held=0"):format(train:info().path),
       "config"
   end
-  return corpus.open(train:info().path, { held = options.held, split = "keyed", seed = options.seed })
+  local set, message, code = corpus.open(train:info().path, {
+    held = options.held, split = "keyed", seed = options.seed,
+  })
+  if set and set:info().held.units > 0 and set:info().train.units > 0 then return set end
+  if not set then return nil, message, code end
+  local few = "%s: data.held=%g of %d examples is too little to evaluate on; give data.dev, or raise data.held"
+  return nil, few:format(train:meta().source or train:info().path, options.held, train:info().examples), "data"
 end
 
 ---Opens one of the sets, checks it and tells about it.
