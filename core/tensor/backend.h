@@ -8,7 +8,7 @@
  *   - Arguments come in this order: outputs, inputs, saved statistics, layout, scalars.
  *   - Shapes, dtypes and liveness have been checked by the front door (front.c, ops_*.c); outputs
  * are allocated.  All tensors of a call live on one device, y->storage->device.
- *   - Small ops accept any strides.  Coarse ops get contiguous tensors.
+ *   - Small ops accept any strides.  Coarse ops get contiguous tensors (but see logit_multiple).
  *   - Activation gradients are written (=); parameter gradients are accumulated (+=).  A gradient
  *     that is not needed is NULL.
  *   - The result has the same bits on any number of threads: split by shape, combine in order.
@@ -190,6 +190,9 @@ struct sr_backend {
     const char *name;
     sr_dtype real;
     bool host; /* its memory is the host's, and calls are done when they return */
+    /* The decoder's dlogits have rows that begin at multiples of this many elements; 0: contiguous.
+     * A vocabulary is seldom a multiple of what vector loads and matrix units want. */
+    int logit_multiple;
 
     /* ---- devices: both or neither; NULL where there is always one ------------------------- */
     /* The devices of this kind that the machine has; SR_EDEVICE says why there is none. */

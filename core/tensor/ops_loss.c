@@ -13,8 +13,22 @@ static void drop_results(results *r) {
     sr_tensor_release(r->dlogits);
 }
 
-/* For logits made from or like `x`; their gradient has its dtype. */
-static sr_status new_results(results *r, const sr_tensor *x, int64_t classes, bool wanted) {
+/* (rows, classes) whose rows begin at multiples of `multiple` elements. */
+static sr_status new_padded(sr_tensor **out, sr_device *device, sr_dtype dtype, int64_t rows,
+                            int64_t classes, int multiple) {
+    int64_t width = multiple > 1 ? (classes + multiple - 1) / multiple * multiple : classes;
+    int64_t shape[2] = {rows, classes}, stride[2] = {width, 1};
+    sr_tensor *whole;
+    if (width == classes) return sr_tensor_new(out, device, dtype, 2, shape);
+    SR_TRY(sr_tensor_new(&whole, device, dtype, 2, (int64_t[]){rows, width}));
+    sr_status st = sr_tensor_view(out, whole, 2, shape, stride, whole->offset);
+    sr_tensor_release(whole);
+    return st;
+}
+
+/* For logits made from or like `x`; their gradient has its dtype, and padded rows. */
+static sr_status new_results(results *r, const sr_tensor *x, int64_t classes, bool wanted,
+                             int multiple) {
     sr_device *device = x->storage->device;
     int64_t rows = x->shape[0];
     sr_dtype dtype = sr_statistics_dtype(device);
@@ -22,7 +36,7 @@ static sr_status new_results(results *r, const sr_tensor *x, int64_t classes, bo
     SR_TRY(sr_tensor_new(&r->nll, device, dtype, 1, &rows));
     SR_TRY(sr_tensor_new(&r->correct, device, dtype, 1, &rows));
     if (!wanted) return SR_OK;
-    return sr_tensor_new(&r->dlogits, device, x->dtype, 2, (int64_t[]){rows, classes});
+    return new_padded(&r->dlogits, device, x->dtype, rows, classes, multiple);
 }
 
 /* Returns the results to the caller and frees the rest. */
@@ -63,7 +77,8 @@ static const sr_rule mlm_rule = {"mlm_loss", mlm_back};
 
 static sr_status compute_mlm(results *r, sr_tensor *const in[5]) {
     sr_device *device = in[0]->storage->device;
-    SR_TRY(new_results(r, in[0], in[1]->shape[0], sr_grad_wanted(3, in)));
+    SR_TRY(new_results(r, in[0], in[1]->shape[0], sr_grad_wanted(3, in),
+                       device->backend->logit_multiple));
     SR_TRY(device->backend->mlm_loss(r->total, r->nll, r->correct, r->dlogits, in[0], in[1], in[2],
                                      in[3], in[4]));
     sr_node *node;
@@ -103,7 +118,7 @@ static const sr_rule cross_entropy_rule = {"cross_entropy", cross_entropy_back};
 
 static sr_status compute_cross_entropy(results *r, sr_tensor *const in[3]) {
     sr_device *device = in[0]->storage->device;
-    SR_TRY(new_results(r, in[0], in[0]->shape[1], sr_grad_wanted(1, in)));
+    SR_TRY(new_results(r, in[0], in[0]->shape[1], sr_grad_wanted(1, in), 1));
     SR_TRY(device->backend->cross_entropy(r->total, r->nll, r->correct, r->dlogits, in[0], in[1],
                                           in[2]));
     sr_node *node;

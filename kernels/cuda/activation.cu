@@ -239,8 +239,7 @@ sr_status act_backward(gpu *g, const char *op, void *dpre, float *db, const void
 template <class T>
 static sr_status add_columns_of(gpu *g, const char *op, float *out, const void *x,
                                 const float *scale, int64_t rows, int64_t columns, int64_t stride) {
-    int64_t count = rows > 0 ? (rows - 1) * stride + columns : 0;
-    act_back<T> a = {nullptr,      nullptr,      some((const T *)x, count),
+    act_back<T> a = {nullptr,      nullptr,      some((const T *)x, rows * stride),
                      nullptr,      (size_t)rows, (size_t)stride,
                      (int)columns, SR_ACT_NONE};
     return run_back(g, op, a, out, scale, in_vectors(x, stride));

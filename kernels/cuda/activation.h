@@ -13,8 +13,8 @@ sr_status bias_act(gpu *g, const char *op, void *y, void *pre, const void *x, co
 sr_status act_backward(gpu *g, const char *op, void *dpre, float *db, const void *dy,
                        const void *kept, sr_dtype dtype, int64_t rows, int64_t columns, sr_act act);
 
-/* out += scale * column sums of x (rows, columns), `stride` elements from row to row; `scale` on
- * the device, or NULL for 1.  Uses SCRATCH_PARTS. */
+/* out += scale * column sums of x (rows, columns), `stride` elements from row to row, all of
+ * which may be read; `scale` on the device, or NULL for 1.  Uses SCRATCH_PARTS. */
 sr_status add_columns(gpu *g, const char *op, float *out, const void *x, const float *scale,
                       sr_dtype dtype, int64_t rows, int64_t columns, int64_t stride);
 

@@ -137,15 +137,12 @@ void entropy_rows(entropy_job<L, T> a) {
     float weight = a.weights[row], scale = weight / s.sum;
     if (t.rank == 0) entropy_store(a, s, row, label);
     for (int c = t.rank * EIGHT; a.dlogits && c < a.columns; c += t.size * EIGHT) {
-        int left = a.columns - c;
-        size_t at = (size_t)row * a.dstride + c;
         entropy_read<VECTOR>(v, a, row, c);
-        for (int i = 0; i < EIGHT; i++)
-            v[i] = entropy_exp(v[i], s.most) * scale - (c + i == label ? weight : 0.0f);
-        if (VECTOR && left >= EIGHT)
-            write8<true>(a.dlogits, at, v, left);
-        else
-            write8<false>(a.dlogits, at, v, left);
+        for (int i = 0; i < EIGHT; i++) {
+            float d = entropy_exp(v[i], s.most) * scale - (c + i == label ? weight : 0.0f);
+            v[i] = c + i < a.columns ? d : 0.0f; /* padding of the row */
+        }
+        write8<VECTOR>(a.dlogits, (size_t)row * a.dstride + c, v, (int)a.dstride - c);
     }
 }
 
@@ -254,7 +251,8 @@ static sr_status decode(sr_tensor *nll, sr_tensor *correct, sr_tensor *dlogits, 
                                    (int)m,
                                    FAULT_MLM_LABEL,
                                    at};
-        if (dlogits != nullptr) a.dlogits = out<T>(dlogits) + m * dstride;
+        if (dlogits != nullptr)
+            a.dlogits = gpu_pointer(SR_DATA(T, dlogits) + m * dstride, (size_t)(some * dstride));
         SR_TRY(entropy(g, "mlm_loss", a));
     }
     return SR_OK;

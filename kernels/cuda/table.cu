@@ -16,6 +16,7 @@ static void fill_table(void) {
     backend.bytes = sizeof backend;
     backend.name = NAME;
     backend.real = SR_F32;
+    backend.logit_multiple = 8;
     backend.open = gpu_open;
     backend.close = gpu_close;
     backend.alloc = gpu_alloc;
