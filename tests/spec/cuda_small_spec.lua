@@ -3,58 +3,14 @@
 
 local sr = require("seqrun")
 local devices = require("tests.support.devices")
+local versus = require("tests.support.versus")
 
 devices.gpus()
 
----What fn() returns on a device.
-local function on(device, fn)
-  local before = sr.device()
-  sr.use(device)
-  local scope <close> = sr.scope()
-  local good, result = pcall(fn)
-  pcall(sr.synchronize)
-  sr.use(before)
-  if not good then error(result, 0) end
-  return result
-end
-
----The bytes of tensors.
-local function bytes(...)
-  local list = {}
-  for i, t in ipairs { ... } do list[i] = t:detach():contiguous():tostring_bytes() end
-  return table.concat(list, "|")
-end
-
----The numbers of tensors, one list.
-local function numbers(...)
-  local list = {}
-  for _, t in ipairs { ... } do
-    local flat = t:detach():contiguous():reshape(t:numel()):totable()
-    for _, x in ipairs(flat) do list[#list + 1] = x == true and 1 or x == false and 0 or x end
-  end
-  return list
-end
-
-local function close(wanted, got, tolerance)
-  assert.equal(#wanted, #got)
-  local most = 1e-3
-  for _, x in ipairs(wanted) do
-    if math.abs(x) < math.huge then most = math.max(most, math.abs(x)) end
-  end
-  for i, x in ipairs(wanted) do
-    local y = got[i]
-    local same = x == y or (x ~= x and y ~= y)
-    if not same and not (math.abs(x - y) <= tolerance * most) then
-      error(("number %d: %.9g is not %.9g"):format(i, y, x), 2)
-    end
-  end
-end
+local on, bytes, numbers, close = versus.on, versus.bytes, versus.numbers, versus.close
+local noise, integers = versus.noise, versus.integers
 
 local INTEGER = { dtype = "i32" }
-
----Pseudo-random numbers that every device gets alike.
-local function noise(uid, ...) return sr.rand({ ... }, { seed = 7, uid = uid }) * 2 - 1 end
-local function integers(uid, below, ...) return (sr.rand({ ... }, { seed = 7, uid = uid }) * below):to("i32") end
 
 for _, device in ipairs(sr.devices()) do
   ---A test on the devices of kernels/cuda.

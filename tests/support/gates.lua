@@ -24,7 +24,7 @@ local CEILINGS = {
 }
 
 -- Bytes of local memory that kernels may have which are not on the path of a step.
-local FRAMES = { add_part_columns = 48, map_strided = 112, random_blocks = 152 }
+local FRAMES = { map_strided = 112, random_blocks = 152 }
 
 ---"_ZN9attention7forwardI4bf16Li64ELi2E..." of "attention::forward<bf16, 64, 2".
 local function mangled(name)

@@ -1,0 +1,65 @@
+-- versus.lua - the same computation on two devices, for specs of kernels.
+
+local sr = require("seqrun")
+
+local versus = {}
+
+---What fn() returns on a device.
+---@param device string
+---@param fn function
+function versus.on(device, fn)
+  local before = sr.device()
+  sr.use(device)
+  local scope <close> = sr.scope()
+  local good, result = pcall(fn)
+  pcall(sr.synchronize)
+  sr.use(before)
+  if not good then error(result, 0) end
+  return result
+end
+
+---The bytes of tensors.
+---@return string
+function versus.bytes(...)
+  local list = {}
+  for i, t in ipairs { ... } do list[i] = t:detach():contiguous():tostring_bytes() end
+  return table.concat(list, "|")
+end
+
+---The numbers of tensors, one list.
+---@return number[]
+function versus.numbers(...)
+  local list = {}
+  for _, t in ipairs { ... } do
+    local flat = t:detach():contiguous():reshape(t:numel()):totable()
+    for _, x in ipairs(flat) do list[#list + 1] = x == true and 1 or x == false and 0 or x end
+  end
+  return list
+end
+
+---Raises unless every number is the wanted one, with an error of `tolerance` times the largest at most.
+---@param wanted number[]
+---@param got number[]
+---@param tolerance number
+function versus.close(wanted, got, tolerance)
+  if #wanted ~= #got then error(("%d numbers, not %d"):format(#got, #wanted), 2) end
+  local most = 1e-3
+  for _, x in ipairs(wanted) do
+    if math.abs(x) < math.huge then most = math.max(most, math.abs(x)) end
+  end
+  for i, x in ipairs(wanted) do
+    local y = got[i]
+    local same = x == y or (x ~= x and y ~= y)
+    if not same and not (math.abs(x - y) <= tolerance * most) then
+      error(("number %d: %.9g is not %.9g"):format(i, y, x), 2)
+    end
+  end
+end
+
+---Pseudo-random numbers in [-1, 1) that every device gets alike.
+function versus.noise(uid, ...) return sr.rand({ ... }, { seed = 7, uid = uid }) * 2 - 1 end
+
+---The same in 0 .. below - 1, i32.
+function versus.integers(uid, below, ...) return (sr.rand({ ... }, { seed = 7, uid = uid }) * below):to("i32") end
+
+return versus
