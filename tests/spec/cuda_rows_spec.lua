@@ -224,3 +224,53 @@ for _, device in ipairs(sr.devices()) do
     end)
   end)
 end
+
+-- ---- traffic -----------------------------------------------------------------------------------------
+
+---Places of a file whose text contains `words`, such as "eight.cuh:15".
+local function place_of(file, words)
+  local number = 0
+  for line in io.lines("kernels/cuda/" .. file) do
+    number = number + 1
+    if line:find(words, 1, true) then return ("%s:%d"):format(file, number) end
+  end
+  error("no such line in " .. file)
+end
+
+describe("row-wise ops on simt", function()
+  it("move each activation once, without conflicts of banks in their dropout", function()
+    if not pcall(on, "simt", function() end) then return pending("no simt device") end
+    local rows, width = 256, 64
+    local lines = versus.traffic([[
+      local T, H = 256, 64
+      local l = sr.layout { lens = { 128, 100, 28 }, seed = 1 }
+      local function low(...) return sr.ones(...):to("bf16"):requires_grad_() end
+      local g, b, dy = sr.ones(H):requires_grad_(), sr.zeros(H):requires_grad_(), low(T, H):detach()
+      sr.ops.residual_norm(low(T, H), low(T, H), g, b, { eps = 1e-12, dropout = 0.1, layout = l }):backward(dy)
+      sr.ops.dropout(low(T, H), l, { p = 0.1 }):backward(dy)
+      sr.ops.linear(low(T, H), low(H, H), low(H), { act = "gelu" }):backward(dy)
+      local ids = sr.zeros(T, { dtype = "i32" })
+      local tables = { word = low(9, H), position = low(128, H), type = low(2, H), gamma = g, beta = b }
+      sr.ops.embed(ids, ids, tables, l, { eps = 1e-12, dropout = 0.1 }):backward(dy)
+      sr.synchronize()
+    ]])
+    local vector = {
+      read = place_of("eight.cuh", "unpack(v, load16(x, at))"),
+      write = place_of("eight.cuh", "store16(y, at, pack(v))"),
+    }
+    local moved = {}
+    for _, line in ipairs(lines) do
+      if line.place == vector[line.access] then moved[line.op .. " " .. line.access] = line.units end
+      if line.place:find("^drop") then assert.equal(line.best, line.units, line.place) end
+    end
+    local wanted = { -- activations, in and out, of both passes
+      ["residual_norm read"] = 4, ["residual_norm write"] = 4, ["dropout read"] = 2, ["dropout write"] = 2,
+      ["linear read"] = 3, ["linear write"] = 2, ["embed read"] = 5, ["embed write"] = 2,
+    }
+    for name, count in pairs(wanted) do
+      local least = count * rows * width * 2 / 32
+      local most, got = 1.15 * least, moved[name] or 0
+      assert.is_true(got >= least and got <= most, ("%s: %d sectors, not %d"):format(name, got, least))
+    end
+  end)
+end)

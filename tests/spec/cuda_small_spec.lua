@@ -283,21 +283,12 @@ end
 
 -- ---- traffic -----------------------------------------------------------------------------------------
 
-local program = require("tests.support.program")
-
 ---Bytes of device memory that the kernels of each op moved while `body` ran, in sectors of 32 bytes.
 local function counted(body)
-  local report, script = os.tmpname(), os.tmpname()
-  assert(require("seqrun.core.sys").write_file(script, 'local sr = require("seqrun")\nsr.use("simt")\n' .. body))
-  local code, _, err = program.run({ script }, { before = "SEQRUN_SIMT_REPORT=" .. report })
-  assert.equal(0, code, err)
   local moved = {}
-  for line in io.lines(report) do
-    local op, access, sectors = line:match("^([^\t]*)\t[^\t]*\t(%a+)\t[^\t]*\t[^\t]*\t(%d+)")
-    if op and (access == "read" or access == "write") then moved[op] = (moved[op] or 0) + 32 * sectors end
+  for _, line in ipairs(versus.traffic(body)) do
+    if line.access == "read" or line.access == "write" then moved[line.op] = (moved[line.op] or 0) + 32 * line.units end
   end
-  os.remove(report)
-  os.remove(script)
   return moved
 end
 

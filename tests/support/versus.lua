@@ -1,6 +1,8 @@
 -- versus.lua - the same computation on two devices, for specs of kernels.
 
 local sr = require("seqrun")
+local program = require("tests.support.program")
+local sys = require("seqrun.core.sys")
 
 local versus = {}
 
@@ -61,5 +63,25 @@ function versus.noise(uid, ...) return sr.rand({ ... }, { seed = 7, uid = uid })
 
 ---The same in 0 .. below - 1, i32.
 function versus.integers(uid, below, ...) return (sr.rand({ ... }, { seed = 7, uid = uid }) * below):to("i32") end
+
+---What the kernels moved while `body` ran on simt (kernels/simt/report.h), by op, line and kind of access.
+---@param body string Lua, in which `sr` is the module
+---@return { op: string, place: string, access: string, units: integer, best: integer }[]
+function versus.traffic(body)
+  local report, script = os.tmpname(), os.tmpname()
+  assert(sys.write_file(script, 'local sr = require("seqrun")\nsr.use("simt")\n' .. body))
+  local code, _, err = program.run({ script }, { before = "SEQRUN_SIMT_REPORT=" .. report })
+  if code ~= 0 then error(err, 2) end
+  local lines = {}
+  for text in io.lines(report) do
+    local op, place, access, units, best = text:match("^([^\t]*)\t([^\t]*)\t([^\t]*)\t%d+\t%d+\t(%d+)\t(%d+)")
+    if op then
+      lines[#lines + 1] = { op = op, place = place, access = access, units = tonumber(units), best = tonumber(best) }
+    end
+  end
+  os.remove(report)
+  os.remove(script)
+  return lines
+end
 
 return versus
