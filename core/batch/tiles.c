@@ -115,8 +115,8 @@ static sr_tile_run group(sr_tiles *t, const sr_layout *l, shelf shelves[CLASSES]
     for (int32_t largest = CLASSES; largest > 0; largest--) {
         while (shelves[largest - 1].next < shelves[largest - 1].count) {
             sr_tile *tile = &t->tile[t->count++];
-            *tile = (sr_tile){
-                .rows = SR_TILE_ROWS, .keys = SR_TILE_ROWS, .key_row = -1, .block = -1};
+            *tile =
+                (sr_tile){.rows = SR_TILE_ROWS, .keys = SR_TILE_ROWS, .key_row = -1, .block = -1};
             for (int32_t i = 0; i < SR_TILE_STRIPS; i++) tile->strip[i].sequence = -1;
             run.count++;
             int32_t at = 0;

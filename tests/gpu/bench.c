@@ -186,7 +186,7 @@ static void time_linear(bench *b, const char *name, sr_tensor *x, sr_tensor *w, 
 /* ---- the encoder ----------------------------------------------------------------------------- */
 
 static double scale_of(const bench *b) {
-    return 1.0 / sqrt((double)(b->w.H / b->w.A));
+    return 1.0 / sqrt((double)b->w.H / (double)b->w.A);
 }
 
 static sr_status attention(bench *b) {

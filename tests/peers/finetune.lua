@@ -27,7 +27,8 @@ local heads = {}
 for i, spec in ipairs(model.heads[1].specs) do heads[i] = spec.name end
 sr.must(sr.checkpoint.load(facts.path, { model = model.params, seed = 1, fresh = heads }))
 
-local options = { data = corpus, max_len = 128, seed = 1, targets = task:targets(), prefetch = 0, too_long = "truncate" }
+local options = { data = corpus, max_len = 128, seed = 1, targets = task:targets() }
+options.prefetch, options.too_long = 0, "truncate"
 if kind == "choice" then
   options.order = sr.data.groups(corpus, { groups = 8, seed = 1 })
 else

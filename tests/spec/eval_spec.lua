@@ -56,13 +56,17 @@ describe("the command eval", function()
     local code, out, err = program.run { "eval", model, other, "data.folder=" .. dir, "--json" }
     assert.same({ 3, "" }, { code, out })
     assert.matches("maybe", err)
-    code, _, err = program.run { "eval", model, file, "data.folder=" .. dir }
+    local function refused(command)
+      local exit, _, message = program.run(command)
+      return exit, message
+    end
+    code, err = refused { "eval", model, file, "data.folder=" .. dir }
     assert.equal(3, code)
     assert.matches("no column 'text'", err)
-    code, _, err = program.run { "eval", model, file, "colums.text=sentence" }
+    code, err = refused { "eval", model, file, "colums.text=sentence" }
     assert.equal(2, code)
     assert.matches("did you mean 'columns'", err)
-    code, _, err = program.run { "eval", model, "columns.text=sentence" }
+    code, err = refused { "eval", model, "columns.text=sentence" }
     assert.equal(2, code)
     assert.matches("no file to score on", err)
   end)

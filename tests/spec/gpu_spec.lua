@@ -41,7 +41,9 @@ describe("tests/gpu", function()
     for line in out:match("\na step of.*"):gmatch("[^\n]+") do
       local op, measured = line:match("^(.-)  +%d+ .* (%S+) +%S+$")
       local tiny = op and (op:find("^pooler") or op:find("^next sentence") or op:find("^transform"))
-      if op and op ~= "op" and op ~= "step" then assert.equal(tiny == nil, timed[op] == true and measured ~= "-", op) end
+      if op and op ~= "op" and op ~= "step" then
+        assert.equal(tiny == nil, timed[op] == true and measured ~= "-", op)
+      end
     end
     os.remove(work)
     os.remove(tsv)

@@ -161,12 +161,13 @@ describe("a run on a device that is too small", function()
     local loader = "{ summary = function() return { micro_packs = 4, max_len = 128, packs = 16 } end }"
     local model = "{ recompute = false, activation_bytes = function() return 3 << 29 end, "
       .. "params = { precision = 'bf16', count = function() return 1 << 26 end } }"
-    local _, out = evaluate(("(function() sr.use('odd') local check = require('seqrun.run.memory').check "
-      .. "return tostring(select(2, pcall(check, { model = %s, loader = %s }))) end)()"):format(model, loader), odd, "two")
-    assert.is_truthy(out:find("a micro-batch of 4 packs of 128 tokens needs at least 3.1 GiB, but odd (Odd 1000) has "
-      .. "1.5 GiB: activations 1.5 GiB, ", 1, true), out)
-    assert.is_truthy(out:find("lower batch.micro_packs (now 4), set model.recompute=true or lower data.max_len (now 128)",
-      1, true), out)
+    local call = "(function() sr.use('odd') local check = require('seqrun.run.memory').check "
+      .. "return tostring(select(2, pcall(check, { model = %s, loader = %s }))) end)()"
+    local _, out = evaluate(call:format(model, loader), odd, "two")
+    local needs = "a micro-batch of 4 packs of 128 tokens needs at least 3.1 GiB, but odd (Odd 1000) has 1.5 GiB: "
+    assert.is_truthy(out:find(needs .. "activations 1.5 GiB, ", 1, true), out)
+    local ways = "lower batch.micro_packs (now 4), set model.recompute=true or lower data.max_len (now 128)"
+    assert.is_truthy(out:find(ways, 1, true), out)
   end)
 end)
 

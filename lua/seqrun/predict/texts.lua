@@ -9,8 +9,8 @@ end
 
 ---Tokens that two segments keep, as Hugging Face's tokenizers truncate "longest first".
 local function shares(a, b, room)
-  local short, long = math.min(a, b), math.max(a, b)
-  long = math.max(short, room - short)
+  local short = math.min(a, b)
+  local long = math.max(short, room - short)
   if short + long > room then short, long = room // 2, room - room // 2 end
   if a > b then return long, short end
   return short, long

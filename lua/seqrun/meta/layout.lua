@@ -1,0 +1,61 @@
+---@meta
+
+---Which rows of a token buffer belong to which sequence, and the keys of their random decisions.
+---@class seqrun.Layout
+local Layout = {}
+
+---T, slack included.
+---@return integer
+function Layout:rows() end
+
+---N.
+---@return integer
+function Layout:sequences() end
+
+---Sum of the lengths.
+---@return integer
+function Layout:tokens() end
+
+---Sum of the squared lengths, the cost of attention.
+---@return integer
+function Layout:squares() end
+
+---Seed of the random decisions about these rows.
+---@return integer
+function Layout:seed() end
+
+---Length of each sequence.
+---@return integer[]
+function Layout:lengths() end
+
+---First row of each sequence, from 0.
+---@return integer[]
+function Layout:starts() end
+
+---Example number of each sequence.
+---@return integer[]
+function Layout:uids() end
+
+---Epoch of each sequence.
+---@return integer[]
+function Layout:epochs() end
+
+---Position of every row in its sequence, from 0; 0 for slack.
+---@return integer[]
+function Layout:positions() end
+
+---Sequence of every row, from 0; -1 for slack.
+---@return integer[]
+function Layout:owners() end
+
+---The layout of some rows: the same sequences and keys, fewer rows, contiguous.  The rows are given, or
+---sampled: max(forced, round(fraction * length)) positions of each sequence, keyed by its uid and epoch, the seed and the
+---layer, so that packing does not change them.  Sampled rows are returned as a tensor for gather_rows and put_rows.
+---@param rows integer[]|{ fraction: number, layer?: integer, first?: boolean, last?: boolean, rows?: integer[] } rows
+---  from 0, in any order; first, last: keep these tokens of every sequence; rows: keep these rows too
+---@return seqrun.Layout
+---@return integer[]|seqrun.Tensor rows in the order of the new layout
+function Layout:shorten(rows) end
+
+---Releases the layout at once.
+function Layout:release() end
