@@ -88,7 +88,7 @@ end
 
 ---The value of a key that is not given.
 function Check:absent(wanted, name, path, map)
-  if wanted.kind == "map" then
+  if wanted.kind == "map" and not wanted.optional then
     local empty = { kind = "map", by_name = {}, source = map.source, line = map.line, column = map.column }
     return self:map(wanted, empty, path .. ".")
   end
@@ -114,7 +114,7 @@ function Check:map(wanted, node, prefix)
       node.kind == "list" and "a list" or "one value")
   end
   for _, entry in ipairs(node) do
-    if not wanted.by_name[entry.key.value] then
+    if not types.inner(wanted, entry.key.value) then
       self.found:add(entry.key, "%s", tree.unknown(entry.key.value, wanted, self.schema))
     end
   end
@@ -122,20 +122,42 @@ function Check:map(wanted, node, prefix)
   for _, field in ipairs(wanted.fields) do
     values[field.name] = self:entry(field.type, node.by_name[field.name], field.name, prefix, node)
   end
+  for _, entry in ipairs(wanted.others and node or {}) do
+    local name = entry.key.value
+    if not wanted.by_name[name] and types.inner(wanted, name) then
+      values[name] = self:entry(wanted.others, entry, name, prefix, node)
+    end
+  end
   return values
+end
+
+---A map that may be left out, or given as none or as the one value that `scalar` names.
+function Check:optional_map(wanted, node, path, map)
+  local scalar = node.kind == "scalar" and not is_null(node)
+  if scalar and node.value == "none" and not node.quoted then return nil end
+  if scalar and wanted.scalar then
+    local entry = { key = { value = wanted.scalar, source = node.source, line = node.line, column = node.column },
+                    value = node }
+    node = { kind = "map", entry, by_name = { [wanted.scalar] = entry }, source = node.source, line = node.line,
+             column = node.column }
+  end
+  if is_null(node) then return self:absent(wanted, path:match("[^.]*$"), path, map) end
+  return self:map(wanted, node, path .. ".")
 end
 
 function Check:entry(wanted, entry, name, prefix, map)
   local path = prefix .. name
   if not entry then return self:absent(wanted, name, path, map) end
-  if wanted.kind == "map" then
+  if wanted.kind == "map" and not wanted.optional then
     if is_null(entry.value) then return self:absent(wanted, name, path, map) end
     return self:map(wanted, entry.value, path .. ".")
   end
   self.nodes[path], self.origins[path] = entry.value, origin(entry.value)
   local before = #self.found
   local value
-  if wanted.kind == "list" then
+  if wanted.kind == "map" then
+    value = self:optional_map(wanted, entry.value, path, map)
+  elseif wanted.kind == "list" then
     value = self:list(wanted, entry.value, path)
   else
     value = self:scalar(wanted, entry.value, path)
@@ -277,9 +299,9 @@ end
 -- ---- printing a loaded config -----------------------------------------------------------
 
 local function dump_map(schema, values, depth, out)
-  for _, field in ipairs(schema.fields) do
+  for _, field in ipairs(types.fields(schema, values)) do
     local indent, value = ("  "):rep(depth), values[field.name]
-    if field.type.kind == "map" then
+    if field.type.kind == "map" and value then
       out[#out + 1] = ("%s%s:"):format(indent, field.name)
       dump_map(field.type, value, depth + 1, out)
     elseif value ~= nil or field.type.optional then
@@ -306,7 +328,7 @@ function Config:explain()
     local row = { path, shown, self.origins[path] or "default", wanted.doc or "" }
     for i = 1, 3 do widths[i] = math.max(widths[i], math.min(#row[i], 44)) end
     rows[#rows + 1] = row
-  end)
+  end, "", self.values)
   local format = ("%%-%ds  %%-%ds  %%-%ds  %%s"):format(table.unpack(widths))
   for i, row in ipairs(rows) do rows[i] = format:format(table.unpack(row)):gsub("%s+$", "") end
   return table.concat(rows, "\n") .. "\n"
@@ -316,13 +338,17 @@ end
 ---@param other seqrun.Config
 ---@return { path: string, mine: string, theirs: string, changeable: boolean }[]
 function Config:differences(other)
-  local list = {}
-  types.each(self.schema, function(path, wanted)
+  local list, seen = {}, {}
+  local function compare(path, wanted)
+    if seen[path] then return end
+    seen[path] = true
     local mine, theirs = wanted:text(config.get(self.values, path)), wanted:text(config.get(other.values, path))
     if mine ~= theirs then
       list[#list + 1] = { path = path, mine = mine, theirs = theirs, changeable = wanted.changeable or false }
     end
-  end)
+  end
+  types.each(self.schema, compare, "", self.values)
+  types.each(self.schema, compare, "", other.values)
   return list
 end
 

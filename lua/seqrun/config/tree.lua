@@ -3,6 +3,7 @@
 -- A node is what seqrun.core.yaml gives, with its source; a map has its entries by name.
 
 local problems = require("seqrun.config.problems")
+local types = require("seqrun.config.types")
 local yaml = require("seqrun.core.yaml")
 
 local tree = {}
@@ -127,12 +128,13 @@ function tree.set(root, argument, schema, found)
   end
   local keys, map, wanted = path_keys(path, source), root, schema
   for i, key in ipairs(keys) do
-    local inner = wanted.by_name[key.value]
+    local inner = types.inner(wanted, key.value)
     if not inner then return found:add(key, "%s", tree.unknown(key.value, wanted, schema)) end
     if inner.kind ~= "map" and i < #keys then
       return found:add(keys[i + 1], "'%s' is %s and has no keys", key.value, inner:describe())
     end
-    if inner.kind == "map" and i == #keys then
+    local plain = inner.optional and (inner.scalar or text == "none")
+    if inner.kind == "map" and i == #keys and not plain then
       return found:add(key, "'%s' has keys; set one of them, such as %s.%s=...", key.value, path,
         inner.fields[1].name)
     end

@@ -6,6 +6,8 @@
 --   optional     it may be left out, or given as `none`: its value is nil
 --   word         a word allowed besides the type's values, such as `auto` for a number
 --   one          a single value stands for a list of it
+--   scalar       of an optional map: a single value stands for a map with this key
+--   others       of a map: the type of all keys that it does not name
 --   changeable   a resumed run may change the value
 --
 -- Text becomes a value by the type, never by its looks: `no` is text for a string and wrong for a number.
@@ -134,6 +136,7 @@ end
 ---A value as the YAML that gives it back.
 function Type:text(value)
   if value == nil then return "none" end
+  if self.kind == "map" then return "given" end
   if self.kind == "list" then
     local parts = {}
     for i, item in ipairs(value) do parts[i] = self.of:text(item) end
@@ -193,7 +196,9 @@ function types.merge(first, second)
       error(("config: duplicate key '%s' in the schema; choose another name"):format(field.name), 2)
     end
   end
-  return types.map(fields)
+  local merged = types.map(fields, first)
+  merged.others = second.others or first.others
+  return merged
 end
 
 ---A map without some keys.
@@ -212,15 +217,36 @@ function types.without(schema, paths)
     local empty = kept.kind == "map" and #kept.fields == 0
     if not own[field.name] and not empty then fields[#fields + 1] = { field.name, kept } end
   end
-  return types.map(fields)
+  return types.map(fields, schema)
 end
 
----Calls fn(path, type) for every key with a value, in the order of the schema.
-function types.each(schema, fn, prefix)
-  for _, field in ipairs(schema.fields) do
-    local path = (prefix or "") .. field.name
-    if field.type.kind == "map" then
-      types.each(field.type, fn, path .. ".")
+---A name that a map with `others` takes, so that paths and YAML stay plain.
+local OTHER_NAME = "^%a[%w_-]*$"
+
+---The type of a key of a map; nil if it has none of this name.
+function types.inner(schema, name)
+  return schema.by_name[name] or schema.others and name:find(OTHER_NAME) and schema.others or nil
+end
+
+---The fields of a map, with the further ones that `values` has.
+function types.fields(schema, values)
+  if not schema.others then return schema.fields end
+  local fields, names = table.move(schema.fields, 1, #schema.fields, 1, {}), {}
+  for name in pairs(values or {}) do
+    if not schema.by_name[name] then names[#names + 1] = name end
+  end
+  table.sort(names)
+  for _, name in ipairs(names) do fields[#fields + 1] = { name = name, type = schema.others } end
+  return fields
+end
+
+---Calls fn(path, type) for every key with a value, in the order of the schema.  An optional map without a value, and
+---one whose values are not passed, is a key itself.
+function types.each(schema, fn, prefix, values)
+  for _, field in ipairs(types.fields(schema, values)) do
+    local path, value = (prefix or "") .. field.name, values and values[field.name]
+    if field.type.kind == "map" and (value or not field.type.optional) then
+      types.each(field.type, fn, path .. ".", value)
     else
       fn(path, field.type)
     end

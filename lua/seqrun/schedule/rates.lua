@@ -1,14 +1,14 @@
--- schedule.lua - learning rates as functions of the step, or of another counter of the run.
+-- rates.lua - learning rates as functions of the step, or of another counter of the run.
 --
 -- A schedule is a plain function: rate(step) for step 1, 2, ...; steps may be fractional, since the number of
 -- sequences in updates of packs varies (`update.schedule_step`).  `warmup` is a number of steps, or a fraction of
 -- `total` if it is between 0 and 1.  Any callable of a step can be used instead.
 --
--- Called with the counters of an update, rate(update.counters), it uses the counter named by the option `by`: "step"
--- (the default), "sequences", "raw_tokens", "real_tokens", "masked_tokens" or "seconds"; `warmup`, `total` and
--- so on are then in units of that counter.
+-- Called with the counters of an update, rate(update.counters), it uses the counter named by the option `by`
+-- (counters.lua; the default is "step"); `warmup`, `total` and so on are then in units of that counter.
 
 local check = require("seqrun.check")
+local counters = require("seqrun.schedule.counters")
 
 local schedule = {}
 
@@ -53,26 +53,16 @@ local function total_of(name, t)
   return math.floor(total)
 end
 
----Values of the option `by`, and the fields of the counters of an update.
-local COUNTERS = {
-  step = "schedule_step", sequences = "sequences", raw_tokens = "raw_tokens", real_tokens = "real_tokens",
-  masked_tokens = "masked_tokens", seconds = "seconds",
-}
-
 ---`rate` as a function of a number, or of counters.
 local function measured(name, t, rate)
-  local counter = COUNTERS[t.by or "step"]
-  if not counter then
-    local choices = "step, sequences, raw_tokens, real_tokens, masked_tokens or seconds"
-    refuse(name, "by is '%s'; choose %s", tostring(t.by), choices)
+  local by = t.by or "step"
+  if not counters.FIELDS[by] then
+    refuse(name, "by is '%s'; choose %s", tostring(by), table.concat(counters.NAMES, ", "))
   end
   return function(at)
-    if type(at) == "table" then
-      local value = at[counter] or counter == "schedule_step" and at.step
-      if not value then refuse(name, "the counters have no '%s'; pass update.counters", counter) end
-      at = value
-    end
-    return rate(at)
+    local value = counters.read(at, by)
+    if not value then refuse(name, "the counters have no '%s'; pass update.counters", counters.FIELDS[by]) end
+    return rate(value)
   end
 end
 

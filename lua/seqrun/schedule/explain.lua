@@ -1,0 +1,119 @@
+-- explain.lua - where a schedule changes, as a table and as a picture.
+
+local counters = require("seqrun.schedule.counters")
+local show = require("seqrun.pack.show")
+
+---Rows of the table before it is shortened, and the size of the picture.
+local MOST, COLUMNS, ROWS = 24, 60, 8
+
+---Where the picture and the table end, unless the caller says.
+local function end_of(s)
+  if s.total then return s.total end
+  if s.type == "discrete" then return math.max(1, (s.upto[#s.upto] or 0) * 1.25) end
+  return 1000
+end
+
+---Where the value that holds at x ends: the first whole number with another one, at most `last`.
+local function next_change(s, x, last)
+  local value = s:at(x)
+  if s:at(last) == value then return nil end
+  local low, high = x, last
+  while high - low > 1 do
+    local middle = (low + high) // 2
+    if s:at(middle) == value then low = middle else high = middle end
+  end
+  return high
+end
+
+---{ x, value } wherever a rising or falling schedule of steps changes.
+local function changes_of(s, last)
+  local list, x = {}, 0
+  repeat
+    list[#list + 1] = { x, s:at(x) }
+    x = next_change(s, x, last)
+  until not x
+  return list
+end
+
+---{ x, value } of a schedule of lists, or at regular places of one that changes everywhere.
+local function places_of(s, last)
+  local list = {}
+  if s.type == "discrete" then
+    list[1] = { 0, s:at(0) }
+    for _, upto in ipairs(s.upto) do list[#list + 1] = { upto + 1, s:at(upto + 1) } end
+    return list
+  end
+  for i = 0, 8 do
+    local x = math.floor(last * i / 8)
+    if i == 0 or x > list[#list][1] then list[#list + 1] = { x, s:at(x) } end
+  end
+  return list
+end
+
+---Values where it changes, from 0 to `last`.
+---@param s seqrun.ValueSchedule
+---@param last? number
+---@return { [1]: number, [2]: number }[]
+local function changes(s, last)
+  last = math.ceil(last or end_of(s))
+  if s.type == "constant" then return { { 0, s:at(0) } } end
+  if s.quantum and s.type ~= "discrete" then return changes_of(s, last) end
+  return places_of(s, last)
+end
+
+local function number(x) return x % 1 == 0 and show.commas(math.tointeger(x) or x) or ("%.4g"):format(x) end
+
+local function table_of(s, list)
+  local lines = {}
+  for i, place in ipairs(list) do
+    if #list <= MOST or i <= MOST // 2 or i > #list - MOST // 2 then
+      lines[#lines + 1] = ("  from %s %14s  %s"):format(s.by, number(place[1]), number(place[2]))
+    elseif i == MOST // 2 + 1 then
+      lines[#lines + 1] = ("  ... %d more changes ..."):format(#list - 2 * (MOST // 2))
+    end
+  end
+  return lines
+end
+
+local EIGHTHS = { [0] = " ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" }
+
+---Columns of a bar chart of the values from 0 to `last`.
+local function picture(s, last)
+  local values, least, most = {}, math.huge, -math.huge
+  for i = 1, COLUMNS do
+    local value = s:at(math.floor(last * (i - 1) / (COLUMNS - 1)))
+    values[i], least, most = value, math.min(least, value), math.max(most, value)
+  end
+  local lines, range = {}, most > least and most - least or 1
+  for row = ROWS, 1, -1 do
+    local cells = {}
+    for i, value in ipairs(values) do
+      local level = 1 + (value - least) / range * (8 * ROWS - 1)
+      cells[i] = EIGHTHS[math.floor(math.max(0, math.min(8, level - 8 * (row - 1))))]
+    end
+    local label = row == ROWS and number(most) or row == 1 and number(least) or ""
+    lines[#lines + 1] = ("  %10s │%s"):format(label, table.concat(cells))
+  end
+  lines[#lines + 1] = ("  %10s └%s"):format("", ("─"):rep(COLUMNS))
+  lines[#lines + 1] = ("  %10s  0%s%s"):format("", (" "):rep(COLUMNS - 2 - #number(last)), " " .. number(last))
+  return lines
+end
+
+---A schedule as text: what it is, where it changes, a picture.
+---@param s seqrun.ValueSchedule
+---@param last? number end of the picture and the table; by default the end of the schedule
+---@return string
+local function explain(s, last)
+  local lines, list = { tostring(s) }, changes(s, last)
+  table.move(table_of(s, list), 1, #list, 2, lines)
+  if s.type ~= "constant" then
+    local drawn = picture(s, math.ceil(last or end_of(s)))
+    table.move(drawn, 1, #drawn, #lines + 1, lines)
+  end
+  if not counters.FIELDS[s.by] or s.by == "seconds" then
+    lines[#lines + 1] = "  depends on time: a resumed run is exact only for updates that were already drawn"
+  end
+  return table.concat(lines, "\n")
+end
+
+return { explain = explain, changes = changes }
