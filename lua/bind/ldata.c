@@ -33,6 +33,17 @@ static int data_open(lua_State *L) {
     return lsr_give(L, st);
 }
 
+void lsr_readexamples(lua_State *L, int table, sr_examples_opts *t) {
+    static const char *const policies[] = {"error", "truncate", "split", NULL};
+    t->part = (sr_data_part)lsr_field_choice(L, table, "part", lsr_part_names);
+    t->max_len = (int32_t)lsr_field_range(L, table, "max_len", 128, 0, INT32_MAX);
+    t->nsp = lsr_field_bool(L, table, "nsp", true);
+    t->short_seq_prob = lsr_field_number(L, table, "short_seq_prob", 0.1);
+    t->too_long = (sr_too_long)lsr_field_choice(L, table, "too_long", policies);
+    t->seed = (uint64_t)lsr_field_integer(L, table, "seed", 0);
+    t->epoch = (uint32_t)lsr_field_range(L, table, "epoch", 0, 0, UINT32_MAX);
+}
+
 /* dataset:info() -> table */
 static int dataset_info(lua_State *L) {
     const sr_dataset *d = lsr_checkdataset(L, 1);

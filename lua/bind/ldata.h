@@ -5,12 +5,15 @@
 #include <lauxlib.h>
 #include <lua.h>
 
-#include "core/data/dataset.h"
+#include "core/data/examples.h"
 
 #define LSR_DATASET "seqrun.core.Dataset"
 
 /* The data set of an argument, open as long as its userdata lives. */
 sr_dataset *lsr_checkdataset(lua_State *L, int arg);
+
+/* The options of a loader that choose the examples. */
+void lsr_readexamples(lua_State *L, int table, sr_examples_opts *opts);
 
 /* lprepare.c: registers its classes; its functions of the module. */
 void lsr_open_writer(lua_State *L);

@@ -35,17 +35,6 @@ static void read_mask(lua_State *L, sr_loader_opts *o) {
     lua_pop(L, 1);
 }
 
-static void read_examples(lua_State *L, sr_examples_opts *t) {
-    static const char *const policies[] = {"error", "truncate", "split", NULL};
-    t->part = (sr_data_part)lsr_field_choice(L, 2, "part", lsr_part_names);
-    t->max_len = (int32_t)lsr_field_range(L, 2, "max_len", 128, 0, INT32_MAX);
-    t->nsp = lsr_field_bool(L, 2, "nsp", true);
-    t->short_seq_prob = lsr_field_number(L, 2, "short_seq_prob", 0.1);
-    t->too_long = (sr_too_long)lsr_field_choice(L, 2, "too_long", policies);
-    t->seed = (uint64_t)lsr_field_integer(L, 2, "seed", 0);
-    t->epoch = (uint32_t)lsr_field_range(L, 2, "epoch", 0, 0, UINT32_MAX);
-}
-
 /* A number of sequences, or "auto". */
 static int32_t read_depth(lua_State *L) {
     int type = lua_getfield(L, 2, "max_seqs");
@@ -69,7 +58,7 @@ static void read_share_range(lua_State *L, sr_loader_opts *o) {
 
 static void read_options(lua_State *L, sr_loader_opts *o) {
     static const char *const bys[] = {"packs", "sequences", "order", NULL};
-    read_examples(L, &o->examples);
+    lsr_readexamples(L, 2, &o->examples);
     read_mask(L, o);
     o->solve.solver = lsr_field_string(L, 2, "solver", NULL);
     o->solve.max_seqs = read_depth(L);

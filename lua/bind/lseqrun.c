@@ -7,6 +7,7 @@ int luaopen_seqrun_core_batch(lua_State *L);
 int luaopen_seqrun_core_data(lua_State *L);
 int luaopen_seqrun_core_json(lua_State *L);
 int luaopen_seqrun_core_fault(lua_State *L);
+int luaopen_seqrun_core_metric(lua_State *L);
 int luaopen_seqrun_core_ops(lua_State *L);
 int luaopen_seqrun_core_pack(lua_State *L);
 int luaopen_seqrun_core_sys(lua_State *L);
@@ -23,6 +24,7 @@ static const luaL_Reg modules[] = {
     {"sys", luaopen_seqrun_core_sys},
     {"text", luaopen_seqrun_core_text},
     {"data", luaopen_seqrun_core_data},
+    {"metric", luaopen_seqrun_core_metric},
     {"pack", luaopen_seqrun_core_pack},
     {"batch", luaopen_seqrun_core_batch},
     {"tensor", luaopen_seqrun_core_tensor},

@@ -66,6 +66,21 @@ function data.read(options) return require("seqrun.data.readers").read(options) 
 ---@return string? code
 function data.files(options) return require("seqrun.data.readers.files")(options) end
 
+---A metric: one number for each sequence, opened from a file of `seqrun analyze`, or a list of values by uid + 1.
+---With `corpus`, a metric of another data set or vocabulary is rejected; with options of a loader, also one of other
+---examples.
+---@param from string|number[]
+---@param corpus? seqrun.Corpus
+---@param options? table
+---@return seqrun.Metric? metric
+---@return string? message
+---@return string? code
+function data.metric(from, corpus, options)
+  local metric = require("seqrun.data.metric")
+  if type(from) == "table" then return metric.new(from) end
+  return metric.open(from, corpus, options)
+end
+
 ---Streams the rows of labelled files.
 ---@param options seqrun.RecordOptions
 ---@return seqrun.readers.Records? records

@@ -1,0 +1,155 @@
+/* lmetric.c - seqrun.core.metric: metrics of data sets; wrapped by lua/seqrun/data/metric.lua. */
+#include "lua/bind/lmetric.h"
+
+#include "core/data/shard.h"
+#include "lua/bind/lcheck.h"
+#include "lua/bind/ldata.h"
+
+sr_metric *lsr_checkmetric(lua_State *L, int arg) {
+    return lsr_checkobject(L, arg, LSR_METRIC, "the metric was closed");
+}
+
+LSR_RELEASE(metric_gc, LSR_METRIC, sr_metric, sr_metric_close)
+
+/* open(path) -> metric | nil, message, code */
+static int metric_open(lua_State *L) {
+    const char *path = luaL_checkstring(L, 1);
+    sr_metric **box = lsr_newbox(L, sizeof *box, LSR_METRIC);
+    return lsr_give(L, sr_metric_open(box, path));
+}
+
+/* of(values) -> metric: values[uid + 1] */
+static int metric_of(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TTABLE);
+    int64_t n = (int64_t)lua_rawlen(L, 1);
+    double *value = lsr_scratch(L, n, sizeof *value);
+    for (int64_t i = 0; i < n; i++) {
+        lua_rawgeti(L, 1, i + 1);
+        if (lua_type(L, -1) != LUA_TNUMBER)
+            lsr_error(L, "metric: value %I is a %s; expected a number", (lua_Integer)i + 1,
+                      luaL_typename(L, -1));
+        value[i] = lua_tonumber(L, -1);
+        lua_pop(L, 1);
+    }
+    sr_metric **box = lsr_newbox(L, sizeof *box, LSR_METRIC);
+    lsr_check(L, sr_metric_of(box, value, n));
+    return 1;
+}
+
+static void push_value(lua_State *L, const sr_metric *m, double value) {
+    if (m->whole)
+        lua_pushinteger(L, (lua_Integer)value);
+    else
+        lua_pushnumber(L, value);
+}
+
+static void set_meta(lua_State *L, const sr_metric *m, const char *key) {
+    const char *value = m->shard != NULL ? sr_shard_meta(m->shard, key) : NULL;
+    if (value != NULL) lsr_set_string(L, key, value);
+}
+
+/* metric:info() -> table */
+static int metric_info(lua_State *L) {
+    const sr_metric *m = lsr_checkmetric(L, 1);
+    lua_newtable(L);
+    lsr_set_string(L, "name", sr_metric_name(m));
+    lsr_set_integer(L, "count", m->count);
+    lsr_set_bool(L, "whole", m->whole);
+    lsr_set_bool(L, "accumulated", m->accumulated);
+    if (m->shard == NULL) return 1;
+    lsr_set_string(L, "path", sr_shard_path(m->shard));
+    lsr_set_integer(L, "bytes", (int64_t)sr_shard_bytes(m->shard));
+    static const char *const keys[] = {"data", "vocab", "examples", "options", "distinct"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) set_meta(L, m, keys[i]);
+    return 1;
+}
+
+/* metric:value(uid) -> number | nil, message, code */
+static int metric_value(lua_State *L) {
+    const sr_metric *m = lsr_checkmetric(L, 1);
+    double value;
+    sr_status st = sr_metric_values(&value, m, lsr_checkrange(L, 2, 0, m->count - 1), 1);
+    if (st != SR_OK) return lsr_result(L, st);
+    push_value(L, m, value);
+    return 1;
+}
+
+/* The span of the arguments: first position, from 0, and the number of elements. */
+static int64_t check_span(lua_State *L, int64_t *count, int64_t all) {
+    int64_t first = lsr_optrange(L, 2, 0, 0, all);
+    *count = lsr_optrange(L, 3, all - first, 0, all - first);
+    return first;
+}
+
+/* metric:values([first [, count]]) -> list | nil, message, code */
+static int metric_values(lua_State *L) {
+    const sr_metric *m = lsr_checkmetric(L, 1);
+    int64_t n, first = check_span(L, &n, m->count);
+    double *value = lsr_scratch(L, n, sizeof *value);
+    sr_status st = sr_metric_values(value, m, first, n);
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_createtable(L, n < INT32_MAX ? (int)n : 0, 0);
+    for (int64_t i = 0; i < n; i++) {
+        push_value(L, m, value[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+/* metric:order([first [, count]]) -> list of uids | nil, message, code */
+static int metric_order(lua_State *L) {
+    const sr_metric *m = lsr_checkmetric(L, 1);
+    int64_t n, first = check_span(L, &n, m->count);
+    uint32_t *uid = lsr_scratch(L, n, sizeof *uid);
+    sr_status st = sr_metric_order(uid, m, first, n);
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_createtable(L, n < INT32_MAX ? (int)n : 0, 0);
+    for (int64_t i = 0; i < n; i++) {
+        lua_pushinteger(L, uid[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+/* metric:at(i) -> number | nil, message, code: the value at position i of the order, from 0 */
+static int metric_at(lua_State *L) {
+    const sr_metric *m = lsr_checkmetric(L, 1);
+    double value;
+    sr_status st = sr_metric_at(&value, m, lsr_checkrange(L, 2, 0, m->count - 1));
+    if (st != SR_OK) return lsr_result(L, st);
+    push_value(L, m, value);
+    return 1;
+}
+
+/* metric:upto(value) -> count | nil, message, code */
+static int metric_upto(lua_State *L) {
+    int64_t count;
+    sr_status st = sr_metric_upto(&count, lsr_checkmetric(L, 1), luaL_checknumber(L, 2));
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_pushinteger(L, count);
+    return 1;
+}
+
+/* metric:check(dataset [, options [, examples]]) -> true | nil, message, code */
+static int metric_check(lua_State *L) {
+    const sr_metric *m = lsr_checkmetric(L, 1);
+    const sr_dataset *d = lsr_checkdataset(L, 2);
+    sr_examples_opts opts = {0};
+    bool given = lua_istable(L, 3);
+    if (given) lsr_readexamples(L, 3, &opts);
+    return lsr_done(L, sr_metric_check(m, d, given ? &opts : NULL, luaL_optinteger(L, 4, -1)));
+}
+
+static const luaL_Reg metric_methods[] = {
+    {"info", metric_info},   {"value", metric_value}, {"values", metric_values},
+    {"order", metric_order}, {"at", metric_at},       {"upto", metric_upto},
+    {"check", metric_check}, {"close", metric_gc},    {NULL, NULL},
+};
+
+static const luaL_Reg functions[] = {{"open", metric_open}, {"of", metric_of}, {NULL, NULL}};
+
+int luaopen_seqrun_core_metric(lua_State *L) {
+    lsr_class(L, LSR_METRIC, metric_methods, metric_gc);
+    luaL_newlib(L, functions);
+    return 1;
+}

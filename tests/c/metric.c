@@ -1,0 +1,206 @@
+/* metric.c - metric files: order, values, what they are of; with failing memory. */
+#include "core/data/metric.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/base/mem.h"
+#include "core/data/ranking.h"
+#include "tests/support/check.h"
+#include "tests/support/sample.h"
+
+enum { COUNT = 1000 };
+
+static char text_path[64], other_path[64], metric_path[64], scratch[64];
+
+/* Numbers with many ties, both signs and magnitudes. */
+static void fill(double *value, int count) {
+    for (int i = 0; i < count; i++) {
+        uint32_t word = sr_philox(sr_counter(0, 0, (uint32_t)i, 0, 0, 0, 0), 5, 10).w[0];
+        value[i] = ldexp((double)(word % 41) - 20, (int)(word >> 8) % 3 * 30);
+        if (value[i] == 0 && i % 2 == 0) value[i] = -0.0;
+    }
+}
+
+/* The order is that of a sort by value, then by index, whatever the length of a run. */
+static void ranking(int64_t run) {
+    static double value[COUNT];
+    static bool seen[COUNT];
+    sr_ranked got[64], last = {-INFINITY, 0};
+    sr_ranking *r;
+    int64_t n = 1, total = 0;
+    fill(value, COUNT);
+    memset(seen, 0, sizeof seen);
+    CHECK_OK(sr_ranking_new(&r, scratch, run));
+    CHECK_OK(sr_ranking_add(r, value, 300));
+    CHECK_OK(sr_ranking_add(r, value + 300, COUNT - 300));
+    while (n > 0) {
+        CHECK_OK(sr_ranking_next(&n, r, got, 64));
+        for (int64_t i = 0; i < n; i++, total++) {
+            CHECK(got[i].index < COUNT && !seen[got[i].index]);
+            CHECK(got[i].value == value[got[i].index]);
+            CHECK(got[i].value > last.value ||
+                  (got[i].value == last.value && got[i].index > last.index));
+            seen[got[i].index] = true;
+            last = got[i];
+        }
+    }
+    CHECK(total == COUNT);
+    CHECK(access(scratch, F_OK) != 0);
+    sr_ranking_free(r);
+}
+
+static void ranking_rejects(void) {
+    double nan = NAN;
+    sr_ranking *r;
+    CHECK_OK(sr_ranking_new(&r, scratch, 4));
+    CHECK_FAILS(sr_ranking_add(r, &nan, 1), SR_EINVAL, "NaN");
+    sr_ranking_free(r);
+}
+
+static void memory(void) {
+    const double value[] = {3, 1, 2, 1, -1.5};
+    const uint32_t order[] = {4, 1, 3, 2, 0};
+    sr_metric *m;
+    uint32_t uid[5];
+    double there;
+    int64_t n;
+    CHECK_OK(sr_metric_of(&m, value, 5));
+    CHECK_OK(sr_metric_order(uid, m, 0, 5));
+    CHECK(memcmp(uid, order, sizeof order) == 0 && !m->whole);
+    CHECK_OK(sr_metric_upto(&n, m, 1));
+    CHECK(n == 3);
+    CHECK_OK(sr_metric_upto(&n, m, -2));
+    CHECK(n == 0);
+    CHECK_OK(sr_metric_upto(&n, m, 1e9));
+    CHECK(n == 5);
+    CHECK_OK(sr_metric_at(&there, m, 4));
+    CHECK(there == 3);
+    CHECK_FAILS(sr_metric_order(uid, m, 4, 2), SR_EINVAL, "outside");
+    sr_metric_close(m);
+    CHECK_FAILS(sr_metric_of(&m, value, 0), SR_EINVAL, "0 values");
+}
+
+static sr_status write_metric(const sr_dataset *d, const sr_examples_opts *opts,
+                              sr_column_type type, const double *value, int64_t count) {
+    sr_metric_about about = {"some", d, opts, "", type, false};
+    sr_metric_writer *w;
+    SR_TRY(sr_metric_create(&w, metric_path, &about));
+    sr_status st = sr_metric_append(w, value, count);
+    if (st == SR_OK) return sr_metric_commit(w);
+    sr_metric_abort(w);
+    return st;
+}
+
+static void file(void) {
+    static double value[COUNT], back[COUNT];
+    static uint32_t uid[COUNT], same[COUNT];
+    sr_dataset_opts usual = {.held = SR_HELD_USUAL};
+    sr_examples_opts opts = {.max_len = 128, .nsp = true, .short_seq_prob = 0.1};
+    sr_dataset *d, *other;
+    sr_metric *m, *twin;
+    CHECK_OK(sr_dataset_open(&d, text_path, &usual));
+    CHECK_OK(sr_dataset_open(&other, other_path, &usual));
+    fill(value, COUNT);
+    value[7] = M_PI;
+    CHECK_OK(write_metric(d, &opts, SR_COLUMN_F64, value, COUNT));
+    CHECK_OK(sr_metric_open(&m, metric_path));
+    CHECK(m->count == COUNT && strcmp(sr_metric_name(m), "some") == 0);
+    CHECK_OK(sr_metric_values(back, m, 0, COUNT));
+    CHECK(memcmp(back, value, sizeof value) == 0);
+    CHECK_OK(sr_metric_order(uid, m, 0, COUNT));
+    CHECK_OK(sr_metric_of(&twin, value, COUNT));
+    CHECK_OK(sr_metric_order(same, twin, 0, COUNT));
+    CHECK(memcmp(uid, same, sizeof uid) == 0);
+    CHECK_OK(sr_metric_check(m, d, &opts, COUNT));
+    CHECK_OK(sr_metric_check(m, other, NULL, -1) == SR_EDATA ? SR_OK : SR_EINTERNAL);
+    CHECK_FAILS(sr_metric_check(m, other, &opts, COUNT), SR_EDATA, "another data set");
+    CHECK_FAILS(sr_metric_check(m, d, &opts, COUNT - 1), SR_EDATA, "1000 values for 999");
+    opts.max_len = 64;
+    CHECK_FAILS(sr_metric_check(m, d, &opts, COUNT), SR_EDATA, "choice of examples");
+    sr_metric_close(m);
+    sr_metric_close(twin);
+    CHECK_FAILS(sr_metric_open(&m, text_path), SR_EDATA, "not a metric");
+    CHECK_FAILS(sr_metric_open(&m, "/nowhere"), SR_ENOENT, "seqrun analyze");
+    sr_dataset_close(d);
+    sr_dataset_close(other);
+}
+
+static void integers(sr_column_type type, double largest) {
+    const double value[] = {3, largest, -largest, 0};
+    double back[4];
+    sr_dataset_opts usual = {.held = SR_HELD_USUAL};
+    sr_examples_opts opts = {.max_len = 128};
+    sr_dataset *d;
+    sr_metric *m;
+    CHECK_OK(sr_dataset_open(&d, text_path, &usual));
+    CHECK_OK(write_metric(d, &opts, type, value, 4));
+    CHECK_OK(sr_metric_open(&m, metric_path));
+    CHECK_OK(sr_metric_values(back, m, 0, 4));
+    CHECK(memcmp(back, value, sizeof value) == 0 && m->whole);
+    sr_metric_close(m);
+    sr_dataset_close(d);
+}
+
+static sr_status everything(const sr_dataset *d) {
+    double value[20];
+    sr_examples_opts opts = {.max_len = 128};
+    sr_metric *m, *twin = NULL;
+    sr_ranking *r = NULL;
+    int64_t n;
+    fill(value, 20);
+    SR_TRY(write_metric(d, &opts, SR_COLUMN_F64, value, 20));
+    SR_TRY(sr_metric_open(&m, metric_path));
+    sr_status st = sr_metric_upto(&n, m, 0);
+    if (st == SR_OK) st = sr_metric_of(&twin, value, 20);
+    if (st == SR_OK) st = sr_ranking_new(&r, scratch, 8);
+    if (st == SR_OK) st = sr_ranking_add(r, value, 20);
+    sr_ranked first;
+    if (st == SR_OK) st = sr_ranking_next(&n, r, &first, 1);
+    sr_ranking_free(r);
+    sr_metric_close(m);
+    sr_metric_close(twin);
+    return st;
+}
+
+static void failing_memory(void) {
+    sr_dataset_opts usual = {.held = SR_HELD_USUAL};
+    sr_dataset *d;
+    CHECK_OK(sr_dataset_open(&d, text_path, &usual));
+    int64_t live = sr_mem_live();
+    sr_status st = SR_ENOMEM;
+    int64_t n = 0;
+    while (st == SR_ENOMEM && n < 500) {
+        sr_mem_fail_at(++n, true);
+        st = everything(d);
+        sr_mem_fail_at(0, false);
+        CHECK(sr_mem_live() == live);
+    }
+    CHECK(st == SR_OK && n > 20);
+    sr_dataset_close(d);
+}
+
+int main(void) {
+    int pid = (int)getpid();
+    snprintf(text_path, sizeof text_path, "/tmp/seqrun-metric-%d.sqr", pid);
+    snprintf(other_path, sizeof other_path, "/tmp/seqrun-metric-other-%d.sqr", pid);
+    snprintf(metric_path, sizeof metric_path, "/tmp/seqrun-metric-%d.metric", pid);
+    snprintf(scratch, sizeof scratch, "/tmp/seqrun-metric-%d.sort", pid);
+    CHECK_OK(sample_text(text_path, 50, 20, 30, 500));
+    CHECK_OK(sample_text(other_path, 51, 20, 30, 500));
+    ranking(0);
+    ranking(COUNT);
+    ranking(7);
+    ranking(1);
+    ranking_rejects();
+    memory();
+    file();
+    integers(SR_COLUMN_I32, 2147483647);
+    integers(SR_COLUMN_I64, 9007199254740992);
+    failing_memory();
+    unlink(text_path);
+    unlink(other_path);
+    unlink(metric_path);
+    return CHECK_DONE();
+}
