@@ -3,7 +3,7 @@
 local explain = require("seqrun.schedule.explain")
 local keys = require("seqrun.schedule.keys")
 
-local schedule = { new = require("seqrun.schedule.value") }
+local schedule = { new = require("seqrun.schedule.value"), tokens = require("seqrun.schedule.tokens") }
 
 for name, rate in pairs(require("seqrun.schedule.rates")) do schedule[name] = rate end
 
