@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
 #include "core/base/directory.h"
 #include "core/base/file.h"
@@ -52,12 +53,20 @@ static sr_status open_temporary(int *fd, char **temporary, const char *path) {
     return sr_fail(SR_EIO, "%s: all temporary names next to it are taken", path);
 }
 
-sr_status sr_draft_open(sr_draft *d, const char *path) {
-    *d = (sr_draft){.fd = -1};
-    if (sr_file_is_dir(path)) { /* known before the work, not at the rename */
+/* Whether something is there that a file must not replace: a directory, a device, a pipe. */
+static sr_status check_kind(const char *path) {
+    struct stat st;
+    if (stat(path, &st) != 0 || S_ISREG(st.st_mode)) return SR_OK;
+    if (S_ISDIR(st.st_mode)) {
         errno = EISDIR;
         return sr_io_failed("write to it", path);
     }
+    return sr_fail(SR_EIO, "%s: not a regular file; write to one, and read that", path);
+}
+
+sr_status sr_draft_open(sr_draft *d, const char *path) {
+    *d = (sr_draft){.fd = -1};
+    SR_TRY(check_kind(path)); /* known before the work, not at the rename */
     sr_status st = sr_strdup(&d->path, path);
     if (st == SR_OK) st = open_temporary(&d->fd, &d->temporary, path);
     if (st != SR_OK) sr_draft_drop(d);

@@ -259,10 +259,10 @@ sr_status sr_checkpoint_latest(char **path, int64_t *step, const char *run) {
     sr_free(steps);
     if (st == SR_OK || st == SR_ENOMEM) return st;
     if (count == 0) return sr_fail(SR_ENOENT, "%s: contains no checkpoint", run);
-    return sr_fail(SR_EDATA,
-                   "%s: none of its %zu checkpoints is valid; the newest readable one "
-                   "reported: %.500s",
-                   run, count, sr_message());
+    char reason[500]; /* sr_fail() writes where sr_message() is */
+    snprintf(reason, sizeof reason, "%s", sr_message());
+    return sr_fail(SR_EDATA, "%s: none of its %zu checkpoints is valid; the oldest: %s", run, count,
+                   reason);
 }
 
 /* ---- removing checkpoints

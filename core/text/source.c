@@ -146,8 +146,10 @@ void sr_source_close(sr_source *s) {
 
 /* ---- bytes from storage, unpacked ---- */
 
+/* What messages call the open file. */
 static const char *path_of(const sr_source *s) {
-    return s->files[s->next - 1];
+    const char *path = s->files[s->next - 1];
+    return strcmp(path, "-") == 0 ? "standard input" : path;
 }
 
 static sr_status read_raw(sr_source *s) {

@@ -166,6 +166,13 @@ describe("a storage fault", function()
     end
   end)
 
+  it("replaces files only", function()
+    local ok, message, code = sys.write_file("/dev/null", "x")
+    assert.same({ nil, "storage" }, { ok, code })
+    assert.equal("/dev/null: not a regular file; write to one, and read that", message)
+    assert.is_nil((sys.check_writable("/dev/null")))
+  end)
+
   it("on a full disk is reported with a remedy", function()
     fault.storage(1, "ENOSPC", "write")
     local ok, message, code = sys.write_file(scratch .. "/full", "x")

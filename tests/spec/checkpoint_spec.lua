@@ -169,6 +169,15 @@ describe("a checkpoint", function()
     assert.equal(1, assert(checkpoint.load(dir, { model = again, opt = other, carry = "resume" })).step)
   end)
 
+  it("is reported with the reason if none is valid", function()
+    local params, opt = trained(1)
+    for step = 1, 2 do os.remove(save(dir, step, params, opt) .. "/model.safetensors") end
+    local _, message, code = checkpoint.latest(dir)
+    assert.equal("data", code)
+    assert.equal(("%s: none of its 2 checkpoints is valid; the oldest: %s/step-000000001/model.safetensors: the file "
+      .. "is missing"):format(dir, dir), message)
+  end)
+
   it("is absent from empty and missing directories", function()
     local _, message, code = checkpoint.latest(dir)
     assert.equal("missing", code)

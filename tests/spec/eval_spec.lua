@@ -55,7 +55,8 @@ describe("the command eval", function()
     local other = program.write(dir, "other.csv", "text,label\nthe,maybe\n")
     local code, out, err = program.run { "eval", model, other, "data.folder=" .. dir, "--json" }
     assert.same({ 3, "" }, { code, out })
-    assert.matches("maybe", err)
+    assert.matches("other.csv:2: unknown label 'maybe'; the labels are no, yes; correct the file, or set data.bad=skip "
+      .. "to leave such rows out$", (err:gsub("\n$", "")))
     local function refused(command)
       local exit, _, message = program.run(command)
       return exit, message
@@ -78,6 +79,9 @@ describe("the command eval", function()
     local code, told = program.run { "eval", out, corpus, "--json", "--max-len", "48" }
     assert.equal(0, code)
     local line = json.decode(told).metrics
+    local wrong, _, err = program.run { "eval", out, file }
+    assert.equal(3, wrong)
+    assert.matches("has no task head, so it is scored on text: .*test.tsv: not a data set", err)
     assert.same({ "number", "number" }, { type(line.mlm_loss), type(line.nsp_accuracy) })
     assert.is_true(line.masked > 0)
   end)

@@ -171,7 +171,7 @@ describe("the command", function()
     os.remove(target)
     program.write(dir, "new.tsv", "id\tsentence\n7\tthe\n9\n")
     local _, _, err = program.run(words)
-    assert.matches("1 lines could not be used; nothing is written: .*new.tsv:3: 1 columns instead of 2", err)
+    assert.matches("1 line could not be used: .*new.tsv:3: 1 column instead of 2; nothing is written", err)
     assert.is_nil(io.open(target))
     local _, _, told = program.run({ "predict", path, "columns.text=1" }, { input = "the" })
     assert.matches("lines have no columns; add %-%-format", told)
@@ -196,7 +196,8 @@ describe("the command", function()
     assert.equal("'text' must be a string", list[2].error)
     assert.matches("not a JSON object", list[4].error)
     assert.equal("string", type(list[5].label))
-    assert.matches("3 lines could not be used", err)
+    assert.matches("3 lines could not be used, the first is standard input:2: 'text' must be a string; see `error`",
+      err)
     code, out = program.run({ "predict", path }, { input = "the\n\xff\0\n" })
     assert.same({ 3, 2 }, { code, #lines_of(out) })
   end)
@@ -238,11 +239,19 @@ describe("the command", function()
     end
   end)
 
+  it("predict and encode end quietly when nobody reads on", function()
+    for _, verb in ipairs { "predict", "encode" } do
+      local line = "yes it is here | head -20000 | %s %s %s 2>%s/err | head -1 >/dev/null; exit ${PIPESTATUS[2]}"
+      local _, _, code = os.execute(("bash -c '%s'"):format(line:format(program.path, verb, path, dir)))
+      assert.same({ 0, "" }, { code, require("seqrun.core.sys").read_file(dir .. "/err") })
+    end
+  end)
+
   it("encode leaves nothing half written", function()
     local file = dir .. "/bad.safetensors"
     local code, _, err = program.run({ "encode", path, "--out", file }, { input = "the\n\xff\n" })
     assert.equal(3, code)
-    assert.matches("%-:2: column 1: invalid UTF%-8", err)
+    assert.matches("standard input:2: column 1: invalid UTF%-8", err)
     assert.is_nil(io.open(file))
     assert.is_nil(io.open(file .. ".part"))
   end)

@@ -80,6 +80,8 @@ describe("labelled tables", function()
     local set = read { task = "multilabel", files = path }
     assert.same({ "blue", "red" }, set:labels())
     assert.same({ { 1, 1 }, { 0, 0 }, { 0, 1 } }, column(set, "labels"))
+    assert.same({ 1, 0 }, column(read { task = "multilabel", files = put("1.csv", "text,label\na,x\nb,\n") },
+      "labels"))
     path = put("w.csv", "text,red,blue\na,1,1\nb,0,0\nc,1,0\n")
     set = read { task = "multilabel", files = path, columns = { label = { "blue", "red" } } }
     assert.same({ { 1, 1 }, { 0, 0 }, { 0, 1 } }, column(set, "labels"))
@@ -141,7 +143,8 @@ describe("a table that cannot be right", function()
     refuses("e.csv", "", {}, "^e.csv: the file is empty$")
     refuses("e.csv", "\n\r\n", {}, "^e.csv: the file is empty$")
     refuses("e.jsonl", "", { task = "none" }, "^e.jsonl: no rows$")
-    refuses("h.csv", "text,label\n", {}, "^h.csv: no row has a label")
+    refuses("h.csv", "text,label\n", {}, "^h.csv: the file has no rows$")
+    refuses("h.csv", "text,label\na,\n", {}, "^h.csv: no row has a label")
     refuses("h.csv", "text,label\n", { task = "regress" }, "^h.csv: no rows$")
     refuses("o.csv", "text,label\nrain,a\n", {},
       "^o.csv:2: all rows have the label 'a'; a classifier needs at least two")
@@ -153,10 +156,10 @@ describe("a table that cannot be right", function()
     for i = 2, 70100 do rows[i] = i % 2 == 0 and "a\tx" or "b\ty" end
     rows[70000] = "a"
     refuses("long.tsv", table.concat(rows, "\n"), {},
-      "^long.tsv:70000: 1 columns instead of 2; correct the file, or set data.bad=skip to leave such rows out$")
+      "^long.tsv:70000: 1 column instead of 2; correct the file, or set data.bad=skip to leave such rows out$")
     local set, report = read { task = "classify", files = lab.folder .. "/long.tsv", bad = "skip" }
     assert.same({ 70098, 1 }, { set:info().examples, report.counts.ragged })
-    assert.matches("left out rows with another number of columns: 1, the first at .*long.tsv:70000: 1 columns",
+    assert.matches("left out rows with another number of columns: 1, the first at .*long.tsv:70000: 1 column",
       report.notes[1])
     assert.same(report.notes, require("seqrun.core.json").decode(set:meta().notes))
   end)
@@ -189,6 +192,8 @@ describe("a table that cannot be right", function()
     refuses("n.csv", "a,x\n", { columns = { text = 3, label = 2 } }, "^n.csv has no column 3, only 2; set columns.text")
     refuses("n.csv", "text,text,label\na,b,c\n", {}, "^n.csv has two columns 'text'; rename one of them")
     refuses("n.jsonl", '{"text":"a"}\n', { labels = { "x", "y" } }, "^n.jsonl:1: no 'label', which columns.label names")
+    refuses("n.jsonl", '{"text":"a","lable":"x"}\n', { labels = { "x", "y" } },
+      "^n.jsonl:1: no 'label', which columns.label names; did you mean 'lable'%?")
     refuses("n.jsonl", '{"text":"a"\n', { task = "none" }, "^n.jsonl:1: not a JSON object: line 1, column 11")
     refuses("n.jsonl", '[1]\n', { task = "none" }, "^n.jsonl:1: not a JSON object")
   end)
@@ -272,6 +277,16 @@ describe("the files of a run", function()
     assert(sys.write_file(first.train:info().path, "damaged"))
     put("train.csv", rows)
     assert.equal(4, assert(files { train = train }).train:info().examples)
+  end)
+
+  it("are missing with a similar name, if there is one, and absent with a note", function()
+    put("train.csv", rows)
+    local _, message, code = files { train = lab.folder .. "/trian.csv" }
+    assert.equal("missing", code)
+    assert.matches("^trian.csv: cannot open: No such file or directory; did you mean 'train.csv'%?$",
+      lab.short(message))
+    local sets = assert(files { train = lab.folder .. "/train.csv" })
+    assert.equal("dev: none, so nothing is evaluated; data.dev names files to evaluate on", sets.notes[#sets.notes])
   end)
 
   it("share the labels of train, and tell which examples they share", function()

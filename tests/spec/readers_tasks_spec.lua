@@ -43,11 +43,11 @@ describe("words with tags", function()
 
   it("are refused with the line when a row is ragged, a tag unknown, or the file empty", function()
     for text, pattern in pairs {
-      ["a X\nb\n\nc X\n"] = "^x.conll:1: line 2: 1 columns instead of 2; correct",
+      ["a X\nb\n\nc X\n"] = "^x.conll:2: 1 column instead of 2; correct",
       ["a X\nb Z\n"] = "^x.conll:1: unknown label 'Z' of 'b'; the labels are O, X",
       [""] = "^x.conll: the file has no words",
       ["\n\n"] = "^x.conll: the file has no words",
-      ["a\0 X\n"] = "^x.conll:1: line 1, column 1: zero byte",
+      ["a\0 X\n"] = "^x.conll:1: column 1: zero byte",
     } do
       local _, message, code = read { task = "tokens", files = put("x.conll", text), labels = { "O", "X" } }
       assert.matches(pattern, message)

@@ -101,6 +101,18 @@ describe("an evaluation", function()
     assert.near(scores.multilabel_accuracy(gold, guess), line.accuracy, 1e-12)
   end)
 
+  it("of sets of at most one label is the same", function()
+    local records, right = {}, 0
+    local bert = task_model.new(heads.multilabel { labels = { "a" } })
+    for i = 1, 12 do
+      records[i] = { text = text(i % 9 + 1, i), label = i % 2 == 0 and { "a" } or require("seqrun.core.json").array {} }
+      local guess = #predictor(bert):one({ text = records[i].text }).labels
+      right = right + (guess == #records[i].label and 1 or 0)
+    end
+    local line = metrics(bert, { data = read("multilabel", records), sequences = 6, targets = { "labels" } })
+    assert.near(right / 12, line.accuracy, 1e-12)
+  end)
+
   it("of choices has the accuracy of questions", function()
     local records, hits = {}, 0
     local bert = task_model.new(heads.choice {})

@@ -92,6 +92,18 @@ describe("a start", function()
   end)
 end)
 
+describe("the directory of a run", function()
+  it("must have room for a checkpoint", function()
+    local house = require("seqrun.run.house")
+    house.check_space(folder .. "/not/yet/there", 1000)
+    local ok, problem = pcall(house.check_space, folder .. "/not/yet/there", 1 << 60)
+    assert.is_false(ok)
+    assert.matches("/not/yet/there: a checkpoint needs 1073741824.0 GiB, but only .* are free; free some space, or",
+      tostring(problem))
+    assert.equal("storage", problem.code)
+  end)
+end)
+
 describe("init.from", function()
   it("is refused where the vocabulary is another one, with both paths", function()
     local place = folder .. "/other"

@@ -29,7 +29,7 @@ end
 local function print_vector(item)
   local numbers = {}
   for i, x in ipairs(item.vector) do numbers[i] = ("%.9g"):format(x) end
-  return io.stdout:write(('{"line":%d,"embedding":['):format(item.line), table.concat(numbers, ","), "]}\n")
+  return (io.stdout:write(('{"line":%d,"embedding":['):format(item.line), table.concat(numbers, ","), "]}\n"))
 end
 
 ---Passes each vector on; returns their number, or nil if nobody reads any more.
@@ -50,7 +50,8 @@ end
 local function report(args, counts, seconds, size)
   local facts = { texts = counts.texts, truncated = counts.cut or 0, size = size, out = args.out, seconds = seconds }
   if args.json then print(json.encode(facts)) else
-    print(("%s: %d vectors of %d numbers in %.1f s"):format(args.out, counts.texts, size, seconds))
+    print(("%s: %d %s of %d numbers in %.1f s"):format(args.out, counts.texts,
+      counts.texts == 1 and "vector" or "vectors", size, seconds))
   end
 end
 

@@ -28,9 +28,10 @@ examples:
   seqrun eval some/bert dev.tsv columns.text=sentence columns.label=label data.labels=[no,yes]]=])
 end
 
----Names for classes that have none: their ids.
+---The labels of the model; names for classes that have none: their ids.
 local function name_classes(cfg, facts)
-  if cfg.data.labels or facts.labels or not (facts.kind == "classify" or facts.kind == "tokens") then return end
+  cfg.data.labels = cfg.data.labels or facts.labels
+  if cfg.data.labels or not (facts.kind == "classify" or facts.kind == "tokens") then return end
   cfg.data.labels = {}
   for i = 1, facts.outputs do cfg.data.labels[i] = tostring(i - 1) end
 end
@@ -53,7 +54,11 @@ end
 
 ---The examples of a text data set, for pretraining heads.
 local function masked(args, opened, files)
-  local corpus = failure.must(sr_data.open(files[1], { vocab = opened.tokenizer.vocab }))
+  local corpus, message, code = sr_data.open(files[1], { vocab = opened.tokenizer.vocab })
+  if not corpus then
+    failure.raise(code, "%s has no task head, so it is scored on text: %s; fine-tune it to score labels",
+      opened.facts.path, message)
+  end
   local heads = {}
   for _, head in ipairs(opened.model.heads) do heads[#heads + 1] = head.name end
   return failure.must(sr_data.loader {

@@ -1,5 +1,6 @@
 -- predict - label lines with the head of a model.
 
+local counted = require("seqrun.run.text").counted
 local failure = require("seqrun.failure")
 local input = require("seqrun.predict.input")
 local json = require("seqrun.core.json")
@@ -86,11 +87,14 @@ local function add_origin(result, item, keys, with_text)
   for _, key in ipairs(keys) do result[key] = result[key] or item[key] end
 end
 
----Writes all results; returns how many items could not be used, or nil if nobody reads any more.
+---Writes all results; returns how many items could not be used and which was the first, or nil if nobody reads any
+---more.
 local function write_all(args, predictor, items, keys, out)
-  local wrong = 0
+  local wrong, first = 0, nil
   for result, item in predictor:each(items) do
-    if item.wrong then wrong = wrong + 1 end
+    if item.wrong then
+      wrong, first = wrong + 1, first or ("%s:%d: %s"):format(item.file, item.line, item.wrong)
+    end
     if out then
       out:add(result, item)
     else
@@ -99,7 +103,7 @@ local function write_all(args, predictor, items, keys, out)
     end
   end
   verb.check_end()
-  return wrong
+  return wrong, first
 end
 
 function command.run(args)
@@ -118,12 +122,12 @@ function command.run(args)
   local items, rows, keys = open_input(args, predictor, opened.facts)
   local guard <close> = rows
   local out <close> = args.submission and failure.must(submission.open(args.submission)) or nil
-  local wrong = write_all(args, predictor, items, keys, out)
+  local wrong, first = write_all(args, predictor, items, keys, out)
   if not wrong then return 0 end
   verb.tell_cut(predictor.counts, opened.max_len)
   if wrong > 0 then
-    failure.raise("data", "%d lines could not be used%s", wrong, out and "; nothing is written: " .. out.first
-      or "; they have `error` in the output")
+    failure.raise("data", "%s could not be used%s %s; %s", counted(wrong, "line"),
+      wrong > 1 and ", the first is" or ":", first, out and "nothing is written" or "see `error` in the output")
   end
   if out then failure.must(out:commit()) end
   return 0

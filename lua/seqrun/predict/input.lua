@@ -2,6 +2,7 @@
 --
 -- An item that cannot be used has `wrong`, the reason.
 
+local counted = require("seqrun.run.text").counted
 local json = require("seqrun.core.json")
 local text = require("seqrun.core.text")
 
@@ -20,6 +21,12 @@ local ROWS = { lines = "lines", tsv = "literal", csv = "quoted", jsonl = "lines"
 ---@field optional? table<string, boolean> keys that may be missing
 ---@field lists? table<string, boolean> keys whose values are lists: of JSON, or all further fields of a row
 
+---What is wrong with a row of so many fields.
+local function wrong_count(count, t)
+  return ("%s; expected %s, separated by %s"):format(counted(count, "field"), table.concat(t.keys, ", "),
+    t.format == "csv" and "commas" or "tabs")
+end
+
 local function take_cells(item, cells, count, t)
   for i, key in ipairs(t.keys) do
     if t.lists and t.lists[key] and i <= count then
@@ -28,12 +35,10 @@ local function take_cells(item, cells, count, t)
     elseif i <= count then
       item[key] = cells[i]
     elseif not (t.optional and t.optional[key]) then
-      item.wrong = ("%d fields; expected %s, separated by tabs"):format(count, table.concat(t.keys, ", "))
+      item.wrong = wrong_count(count, t)
     end
   end
-  if count > #t.keys then
-    item.wrong = ("%d fields; expected %s"):format(count, table.concat(t.keys, ", "))
-  end
+  if count > #t.keys then item.wrong = wrong_count(count, t) end
 end
 
 local function is_texts(value)

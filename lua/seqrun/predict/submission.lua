@@ -27,10 +27,7 @@ end
 ---@param result table of a predictor
 ---@param item table
 function Submission:add(result, item)
-  if result.error then
-    self.first = self.first or ("%s:%d: %s"):format(item.file, item.line, result.error)
-    return
-  end
+  if result.error then return end
   self.lines[#self.lines + 1] = ("%s\t%s"):format(item.id or #self.lines - 1, shown(result))
 end
 

@@ -7,6 +7,7 @@ local failure = require("seqrun.failure")
 local json = require("seqrun.core.json")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
+local text = require("seqrun.run.text")
 local train = require("seqrun.core.train")
 
 local house = {}
@@ -25,6 +26,18 @@ function house.check_free(folder, resuming)
   if #failure.must(sys.list(folder)) > 0 then
     failure.raise("config", "%s is not empty; resume with --resume, or choose another directory with --out", folder)
   end
+end
+
+---Fails if a checkpoint of so many bytes does not fit where the run will be; known before any work, not after it.
+---@param folder string
+---@param bytes integer
+function house.check_space(folder, bytes)
+  local place = folder
+  while not sys.exists(place) do place = place:match("^(.+)/[^/]*$") or (place:find("^/") and "/" or ".") end
+  local free = sys.free_space(place)
+  if not free or free >= bytes then return end
+  failure.raise("storage", "%s: a checkpoint needs %s, but only %s are free; free some space, or choose another "
+    .. "directory with --out", folder, text.bytes(bytes), text.bytes(free))
 end
 
 ---The config file that a resumed run reads: its own, unless a preset or a file is given.

@@ -277,6 +277,9 @@ local function updates_of(self, steps)
   return math.ceil(steps / self.loader:summary().schedule_steps)
 end
 
+---Bytes of a parameter in a checkpoint, with its two moments.
+local CHECKPOINT = 12
+
 ---Starts the run with the parts that the recipe has made: resumes, or initializes from `init`.
 ---
 ---  loaders   instead of `loader`: several by name, trained on in sequence; cursors are kept by name, counters and
@@ -306,7 +309,10 @@ function Run:start(parts)
     start_from(self)
     return tell_origin(self)
   end
-  if not self.request.resume then start_from(self) end -- before the directory is created, so that a failure leaves none
+  if not self.request.resume then -- before the directory is created, so that a failure leaves none
+    house.check_space(self.folder, CHECKPOINT * self.model.params:count())
+    start_from(self)
+  end
   open_house(self)
   local save = self.config.save
   self.best = save.best and best.new(self.folder, save.best, self.config.eval.patience)

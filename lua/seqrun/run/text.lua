@@ -22,6 +22,9 @@ function text.commas(x)
   return digits
 end
 
+---1, "column" -> "1 column"; 2000, "column" -> "2,000 columns".
+function text.counted(n, noun) return ("%s %s%s"):format(text.commas(n), noun, n == 1 and "" or "s") end
+
 ---Bytes as MiB or GiB.
 function text.bytes(x)
   if x >= 1 << 30 then return ("%.1f GiB"):format(x / (1 << 30)) end

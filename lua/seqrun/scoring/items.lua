@@ -18,6 +18,10 @@ function items.uids(target, batch)
   return uids, positions
 end
 
+---The labels of an item as a list: those of a column of size 1 are plain values.
+---@return number[]
+function items.list(value) return type(value) == "table" and value or { value } end
+
 ---The logits of a head as nested lists.
 function items.logits(head, hidden, target, batch)
   return head:logits(hidden, target, batch):to("f32"):totable()

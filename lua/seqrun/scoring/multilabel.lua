@@ -9,10 +9,11 @@ local multilabel = { shown = { "accuracy", "f1", "f1_macro" } }
 function multilabel.take(found, head, hidden, target, batch)
   local uids, gold = items.uids(target, batch), target.labels:totable()
   for i, logits in ipairs(items.logits(head, hidden, target, batch)) do
+    local wanted = items.list(gold[i])
     local item = { uid = uids[i], gold = {}, guess = {}, wrong = false, error = 0 }
     for k, logit in ipairs(logits) do
       local p = decode.sigmoid(logit)
-      item.gold[k], item.guess[k] = gold[i][k] >= 0.5 and 1 or 0, p >= 0.5 and 1 or 0
+      item.gold[k], item.guess[k] = wanted[k] >= 0.5 and 1 or 0, p >= 0.5 and 1 or 0
       item.wrong = item.wrong or item.gold[k] ~= item.guess[k]
       item.error = math.max(item.error, math.abs(p - item.gold[k]))
     end

@@ -5,12 +5,10 @@ local scores = require("seqrun.scores")
 
 local regress = { shown = { "pearson", "spearman" } }
 
-local function as_list(value) return type(value) == "table" and value or { value } end
-
 function regress.take(found, head, hidden, target, batch)
   local uids, gold = items.uids(target, batch), target.labels:totable()
   for i, values in ipairs(items.logits(head, hidden, target, batch)) do
-    local wanted, error = as_list(gold[i]), 0
+    local wanted, error = items.list(gold[i]), 0
     for k, value in ipairs(values) do error = math.max(error, math.abs(value - wanted[k])) end
     found[#found + 1] = { uid = uids[i], gold = wanted, guess = values, error = error }
   end

@@ -86,7 +86,7 @@ function Task:data(cfg)
   local data, message, code = sr_data.files(options)
   if not data then
     local own = inherited_labels(self, cfg, pretrained) and message:find("label", 1, true)
-    local way = own and "; the head of init.from has these labels: to train a new head, set init.heads=new" or ""
+    local way = own and "; these are the labels of the model: to train a new head, set init.heads=new" or ""
     failure.raise(code, "%s%s", message, way)
   end
   data.pretrained = pretrained

@@ -9,6 +9,7 @@
 local check = require("seqrun.check")
 local commas = require("seqrun.run.text").commas
 local corpus = require("seqrun.data.corpus")
+local guess = require("seqrun.guess")
 local json = require("seqrun.core.json")
 local readers = require("seqrun.data.readers")
 local sys = require("seqrun.core.sys")
@@ -57,6 +58,15 @@ local function read_options(options, files, labels)
   return given
 end
 
+---The digest of a file; if it is missing, a similar name in its directory is suggested.
+local function digest_of(path)
+  local digest, message, code = sys.hash_file(path)
+  if digest or code ~= "missing" then return digest, message, code end
+  local folder, name = path:match("^(.*/)([^/]*)$")
+  local hint = guess.nearest(name or path, sys.list(folder or ".") or {})
+  return nil, ("%s%s"):format(message, hint and ("; did you mean '%s%s'?"):format(folder or "", hint) or ""), code
+end
+
 ---Where the data set of these files is, or will be.
 local function path_of(options, given)
   local key = { version = VERSION, vocab = options.vocab:fingerprint(), files = {} }
@@ -64,7 +74,7 @@ local function path_of(options, given)
     if name ~= "files" and name ~= "vocab" and name ~= "progress" then key[name] = value end
   end
   for i, path in ipairs(given.files) do
-    local digest, message, code = sys.hash_file(path)
+    local digest, message, code = digest_of(path)
     if not digest then return nil, message, code end
     key.files[i] = { path, digest }
   end
@@ -211,7 +221,10 @@ return function(given)
   if not done then return nil, message, code end
   sets.labels = sets.train:labels()
   if options.dev then return add_dev(sets, options) end
-  if (options.held or 0) == 0 then return sets end
+  if (options.held or 0) == 0 then
+    say(sets.notes, "dev: none, so nothing is evaluated; data.dev names files to evaluate on")
+    return sets
+  end
   sets.train, message, code = hold_out(options, sets.train)
   if not sets.train then return nil, message, code end
   sets.dev, sets.dev_part = sets.train, "held"

@@ -28,7 +28,8 @@ end
 ---@return boolean? done
 ---@return string? message
 function Classify:surveyed()
-  if not self.counted or self.counted.rows == 0 then return nil, "no row has a label; set columns.label" end
+  if not self.counted then return nil, "the file has no rows" end
+  if self.counted.rows == 0 then return nil, "no row has a label; set columns.label" end
   local message
   self.map, message = self.counted:map(self.job.options.columns.header)
   return self.map and true, message
@@ -90,7 +91,8 @@ function Multilabel:survey(record)
 end
 
 function Multilabel:surveyed()
-  if not self.counted or #self.counted.names == 0 then return nil, "no row has a label; set columns.label" end
+  if not self.counted then return nil, "the file has no rows" end
+  if #self.counted.names == 0 then return nil, "no row has a label; set columns.label" end
   local message
   self.map, message = self.counted:map(self.job.options.columns.header)
   return self.map and true, message
@@ -130,6 +132,7 @@ function Multilabel:make(record)
     example.labels, kind, why = from_names(self, record)
   end
   if not example.labels then return nil, kind, why end
+  if #example.labels == 1 then example.labels = example.labels[1] end -- a column of size 1 has plain values
   return example
 end
 

@@ -83,6 +83,9 @@ local function check_header(self)
     .. "or to false if it is a row"):format(self.first[name], shown(name))
 end
 
+---Whether every row has this label, and it alone.
+local function is_constant(self, name) return #self.names == 1 and self.counts[name] == self.rows end
+
 ---The map of the names that were counted, or why it would be nonsense.
 ---@param header? boolean columns.header, as it was set
 ---@return seqrun.readers.Labels? map
@@ -91,7 +94,7 @@ function Survey:map(header)
   local names = sorted(self.names)
   local wrong = header == nil and check_header(self) or nil
   if wrong then return nil, wrong end
-  if #names < 2 then
+  if is_constant(self, names[1]) then
     return nil, ("%s: all rows have the label '%s'; a classifier needs at least two classes"):format(
       self.first[names[1]], shown(names[1]))
   end

@@ -4,7 +4,9 @@
 -- The table of a record is used again for the next.
 
 local columns = require("seqrun.data.readers.columns")
+local counted = require("seqrun.run.text").counted
 local formats = require("seqrun.data.readers.formats")
+local guess = require("seqrun.guess")
 local json = require("seqrun.core.json")
 local text = require("seqrun.core.text")
 
@@ -65,7 +67,7 @@ end
 local function cells_to_record(self, count)
   local record = self.record
   if count ~= self.count then
-    return bad(record, "ragged", "%d columns instead of %d", count, self.count)
+    return bad(record, "ragged", "%s instead of %d", counted(count, "column"), self.count)
   end
   return fill(record, self.cells, self.found)
 end
@@ -76,6 +78,13 @@ local function scalar(value)
   if type(value) == "boolean" or math.type(value) == "integer" then return tostring(value) end
   if type(value) == "number" then return ("%.17g"):format(value) end
   return value
+end
+
+local function keys_of(object)
+  local keys = {}
+  for key in pairs(object) do keys[#keys + 1] = key end
+  table.sort(keys)
+  return keys
 end
 
 local function object_to_record(self, line)
@@ -89,7 +98,7 @@ local function object_to_record(self, line)
     for i, key in ipairs(type(wanted) == "table" and wanted or { wanted }) do
       local value = scalar(object[key])
       if value == nil and not self.optional[role] then
-        return bad(record, "missing", "no '%s', which columns.%s names", key, role)
+        return bad(record, "missing", "no '%s', which columns.%s names%s", key, role, guess.hint(key, keys_of(object)))
       end
       if type(value) == "table" then
         for k, one in ipairs(value) do value[k] = scalar(one) end

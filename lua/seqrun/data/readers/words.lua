@@ -1,5 +1,6 @@
 -- words.lua - token classification: sentences of words with a label each, from CoNLL columns or JSON lists.
 
+local counted = require("seqrun.run.text").counted
 local formats = require("seqrun.data.readers.formats")
 local labels = require("seqrun.data.readers.labels")
 local records = require("seqrun.data.readers.records")
@@ -32,6 +33,11 @@ local function place(given, usual, count)
   return number and number <= count and number or nil
 end
 
+---Makes the sentence useless; its place becomes that of its first bad row.
+local function spoil(sentence, kind, line, why, ...)
+  if not sentence.wrong then sentence.wrong, sentence.why, sentence.line = kind, why:format(...), line end
+end
+
 ---Adds a row to the sentence, or makes the sentence useless.
 local function add_row(self, sentence, count, line)
   local columns, cells = self.options.columns, self.cells
@@ -39,9 +45,7 @@ local function add_row(self, sentence, count, line)
   local word, tag = place(columns.text, 1, count), place(columns.label, self.count, count)
   sentence.line = sentence.line or line
   if count ~= self.count or not word or not tag and not self.options.optional.label then
-    sentence.wrong = sentence.wrong or "ragged"
-    sentence.why = sentence.why or ("line %d: %d columns instead of %d"):format(line, count, self.count)
-    return
+    return spoil(sentence, "ragged", line, "%s instead of %d", counted(count, "column"), self.count)
   end
   sentence.text[#sentence.text + 1] = cells[word]
   sentence.label[#sentence.label + 1] = cells[tag]
@@ -60,8 +64,7 @@ local function read_sentence(self)
     end
     if count == 0 and sentence.line then return sentence end
     if wrong then
-      sentence.line = sentence.line or line
-      sentence.wrong, sentence.why = "unreadable", ("line %d, column %d: %s"):format(line, column, wrong)
+      spoil(sentence, "unreadable", line, "column %d: %s", column, wrong)
     elseif count > 0 and self.cells[1] ~= "-DOCSTART-" and
       not (not sentence.line and is_comment(self.cells, count, self.count)) then
       add_row(self, sentence, count, line)
