@@ -45,6 +45,22 @@ function common.best(fn, count)
   return least
 end
 
+---@param list number[]
+---@return number
+function common.sum(list)
+  local total = 0
+  for _, value in ipairs(list) do total = total + value end
+  return total
+end
+
+---@param list number[]
+---@return number
+function common.median(list)
+  local sorted = table.move(list, 1, #list, 1, {})
+  table.sort(sorted)
+  return (sorted[(#sorted + 1) // 2] + sorted[#sorted // 2 + 1]) / 2
+end
+
 ---Prints rows as aligned columns.
 ---@param rows (string|number)[][] the first is the heading
 function common.print_table(rows)

@@ -1,0 +1,42 @@
+-- peer.lua - a program that measures another system, in turns with us: it answers a line on its standard input, words
+-- separated by spaces, with a line of output, seconds.  Its first line says what it is.
+
+local Peer = {}
+Peer.__index = Peer
+
+local function quoted(word) return "'" .. tostring(word):gsub("'", "'\\''") .. "'" end
+
+---Starts a Python script.
+---@param python string
+---@param script string
+---@param arguments (string|number)[]
+---@return table peer `about`: its first line
+function Peer.start(python, script, arguments)
+  local pipe = os.tmpname()
+  os.remove(pipe)
+  assert(os.execute("mkfifo " .. quoted(pipe)))
+  local words = { quoted(python), quoted(script) }
+  for _, word in ipairs(arguments) do words[#words + 1] = quoted(word) end
+  io.stdout:flush()
+  local answers = assert(io.popen(table.concat(words, " ") .. " < " .. quoted(pipe)))
+  local questions = assert(io.open(pipe, "w"))
+  questions:setvbuf("line")
+  os.remove(pipe)
+  local self = setmetatable({ questions = questions, answers = answers }, Peer)
+  self.about = answers:read("l") or error("bench: " .. script .. " did not start; see its message above", 0)
+  return self
+end
+
+---Asks for a measurement; returns its seconds.
+function Peer:ask(...)
+  self.questions:write(table.concat({ ... }, " "), "\n")
+  local line = self.answers:read("l") or error("bench: the peer stopped; see its message above", 0)
+  return assert(tonumber(line), line)
+end
+
+function Peer:stop()
+  self.questions:close()
+  self.answers:close()
+end
+
+return Peer
