@@ -299,6 +299,7 @@ static sr_status write_meta(sr_ingest *in, const sr_vocab *v) {
     char number[32];
     SR_TRY(sr_shard_set_meta(w, "kind", "text"));
     SR_TRY(sr_shard_set_meta(w, "lowercase", in->opts.lowercase ? "true" : "false"));
+    if (in->opts.keep_accents) SR_TRY(sr_shard_set_meta(w, "keep_accents", "true"));
     SR_TRY(sr_shard_set_meta(w, "format", in->opts.format == SR_TEXT_LINES ? "lines" : "prose"));
     snprintf(number, sizeof number, "%d", sr_vocab_size(v));
     SR_TRY(sr_shard_set_meta(w, "vocab_size", number));

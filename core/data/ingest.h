@@ -26,6 +26,7 @@ extern "C" {
 typedef struct sr_ingest_opts {
     sr_tokenizer *tokenizer; /* special tokens in the text are plain text */
     bool lowercase;          /* options of the tokenizer; stored in the file */
+    bool keep_accents;
     sr_text_format format;
     const char *document_start; /* prefix of paragraphs that start a document; blank lines then
                                  * end paragraphs only; NULL: a blank line ends a document */

@@ -8,8 +8,10 @@ local train = require("seqrun.core.train")
 local writing = {}
 
 local function tokenizer_config(t)
+  local strip = nil -- by default, lowercasing strips accents
+  if t.keep_accents and not t.cased then strip = false end
   return {
-    do_lower_case = not t.cased, tokenizer_class = "BertTokenizer",
+    do_lower_case = not t.cased, strip_accents = strip, tokenizer_class = "BertTokenizer",
     model_max_length = t.config and t.config.max_position_embeddings or 512,
     cls_token = "[CLS]", sep_token = "[SEP]", pad_token = "[PAD]", unk_token = "[UNK]", mask_token = "[MASK]",
   }
@@ -70,6 +72,7 @@ end
 ---@field vocab? string path of vocab.txt
 ---@field vocab_text? string or its contents, as a data set has them
 ---@field cased? boolean the vocabulary is cased
+---@field keep_accents? boolean lowercasing keeps accents
 ---@field state? table plain values: cursor, totals, seeds; kept exactly
 ---@field files? table<string, string> further files: ["trainer/plan.txt"] = text
 

@@ -98,6 +98,10 @@ function Corpus:vocab_size() return self.about.vocab_size end
 ---@return boolean
 function Corpus:lowercase() return self.about.lowercase end
 
+---Whether lowercasing kept the accents.
+---@return boolean
+function Corpus:keep_accents() return self.core:meta().keep_accents == "true" end
+
 ---The bytes of the vocabulary file.
 ---@return string? text
 ---@return string? message

@@ -137,6 +137,7 @@ local function settings_of(options, source)
   return {
     source = source, lowercase = tostring(options.lowercase ~= false), format = options.format or "prose",
     document_start = options.document_start or "none", kind = "text",
+    keep_accents = options.keep_accents and "true" or "none",
   }
 end
 
@@ -169,8 +170,8 @@ local function prepare(options, inputs)
     lowercase = lowercase, keep_accents = options.keep_accents, specials = false,
   })
   ingest, message, code = core.ingest(options.out, inputs, tokenizer, {
-    lowercase = lowercase, format = options.format, document_start = options.document_start, threads = options.threads,
-    source = source,
+    lowercase = lowercase, keep_accents = options.keep_accents, format = options.format,
+    document_start = options.document_start, threads = options.threads, source = source,
   })
   if not ingest then return nil, message, code end
   local guard <close> = ingest

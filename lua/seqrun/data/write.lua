@@ -28,12 +28,14 @@ local sys = require("seqrun.core.sys")
 ---@field columns? table<string, seqrun.ColumnOptions> what examples have besides a and b; by default label, an i32, if
 ---the first example has one
 ---@field lowercase? boolean option of the tokenizer, true
+---@field keep_accents? boolean another option of it
 ---@field source? string where the examples come from, for the metadata
 ---@field meta? table<string, string>|fun(): table<string, string> more metadata; a function is called after the last
 ---example
 
 local OPTIONS = {
-  out = true, vocab = true, examples = true, columns = true, lowercase = true, source = true, meta = true,
+  out = true, vocab = true, examples = true, columns = true, lowercase = true, keep_accents = true, source = true,
+  meta = true,
 }
 local COLUMN = { type = true, per = true, size = true }
 
@@ -215,6 +217,7 @@ local function finish(writer, vocab_text, options)
   if not done then return nil, message, code end
   writer:meta("kind", "examples")
   writer:meta("lowercase", tostring(options.lowercase ~= false))
+  if options.keep_accents then writer:meta("keep_accents", "true") end
   writer:meta("vocab_size", tostring(#options.vocab))
   writer:meta("vocab_fingerprint", options.vocab:fingerprint())
   if options.source then writer:meta("source", options.source) end

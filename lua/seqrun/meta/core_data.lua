@@ -28,7 +28,7 @@ function data.open(path, options) end
 ---@param path string
 ---@param inputs string|string[]
 ---@param tokenizer seqrun.core.text.tokenizer
----@param options { lowercase?: boolean, format?: "prose"|"lines", document_start?: string, source?: string, threads?: integer }
+---@param options { lowercase?: boolean, keep_accents?: boolean, format?: "prose"|"lines", document_start?: string, source?: string, threads?: integer }
 ---@return seqrun.core.data.ingest? ingest
 ---@return string? message
 ---@return string? code

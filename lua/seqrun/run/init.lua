@@ -346,6 +346,7 @@ local function saved_parts(self)
   parts.files["trainer/config.yaml"] = self.loaded:dump()
   if self.corpus then
     parts.vocab_text, parts.cased = failure.must(self.corpus:vocab_text()), not self.corpus:lowercase()
+    parts.keep_accents = self.corpus.keep_accents and self.corpus:keep_accents()
   end
   return parts
 end

@@ -16,7 +16,7 @@ local sys = require("seqrun.core.sys")
 local words = require("seqrun.core.text")
 
 ---Raised when the same files and options give another data set.
-local VERSION = 1
+local VERSION = 2
 
 ---@class seqrun.FilesOptions
 ---@field task string

@@ -274,7 +274,8 @@ local function write(options, vocab, job, maker)
   local stream = stream_of(options, source, maker)
   local count
   count, message, code = require("seqrun.data.write") {
-    out = options.out, vocab = vocab, lowercase = options.lowercase ~= false, columns = columns_to_write(job, maker),
+    out = options.out, vocab = vocab, lowercase = options.lowercase ~= false, keep_accents = options.keep_accents,
+    columns = columns_to_write(job, maker),
     examples = function() return stream:next() end, meta = meta_of(options, stream, maker),
     source = table.concat(options.files, " "):sub(1, 4096),
   }

@@ -1,0 +1,59 @@
+-- What a checkpoint says about its tokenizer, for Transformers and for the next run.
+
+local json = require("seqrun.core.json")
+local program = require("tests.support.program")
+local small = require("tests.support.small")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+local task_model = require("tests.support.task_model")
+
+local folder
+before_each(function() folder = program.folder() end)
+after_each(function() sys.remove(folder) end)
+
+local function tokenizer_config(run)
+  return json.decode(sr.must(sys.read_file(sr.must(sr.checkpoint.latest(run)) .. "/tokenizer_config.json")))
+end
+
+describe("an uncased tokenizer that keeps accents", function()
+  it("is that of a model fine-tuned from one that does", function()
+    local words, rows = task_model.words(), { "text,label" }
+    for i = 1, 20 do rows[i + 1] = ("%s %s,%s"):format(words[i], words[i + 5], i % 2 == 0 and "a" or "b") end
+    local file = program.write(folder, "all.csv", table.concat(rows, "\n") .. "\n")
+    for keeps, wanted in pairs { ['"strip_accents": false, '] = false, [""] = "absent" } do
+      local base = folder .. "/base" .. #keeps
+      local model = task_model.save(base, task_model.new("mlm"))
+      local hf = base .. "/hf"
+      sr.must(sys.make_dirs(hf))
+      for _, name in ipairs { "config.json", "model.safetensors", "vocab.txt" } do
+        sr.must(sys.write_file(hf .. "/" .. name, sr.must(sys.read_file(model .. "/" .. name))))
+      end
+      sr.must(sys.write_file(hf .. "/tokenizer_config.json", "{" .. keeps .. '"do_lower_case": true}'))
+      local code, _, err = program.run {
+        "recipes/finetune_classify.lua", "init.from=" .. hf, "data.train=" .. file, "data.dev=" .. file,
+        "data.folder=" .. folder, "data.max_len=32", "--max-steps", "1", "--out", base .. "/out", "--quiet",
+      }
+      assert.equal(0, code, err)
+      local found = tokenizer_config(base .. "/out")
+      local strips = found.strip_accents
+      if strips == nil then strips = "absent" end
+      assert.same({ true, wanted }, { found.do_lower_case, strips })
+      assert.equal(wanted == false, sr.must(sr.checkpoint.pretrained(base .. "/out")).keep_accents)
+    end
+  end)
+
+  it("is that of a data set made so, which is not replaced by another", function()
+    local text = assert(sys.read_file("recipes/data/emma.txt")):sub(1, 60000)
+    local input, out = program.write(folder, "text.txt", text), folder .. "/text.sqr"
+    local options = { inputs = { input }, vocab = { size = 120 }, out = out, keep_accents = true }
+    sr.must(sr.data.prepare(options))
+    local words = small.words(out, "--out", folder .. "/run", "--max-steps", "1")
+    local code, _, err = program.run(words)
+    assert.equal(0, code, err)
+    assert.is_false(tokenizer_config(folder .. "/run").strip_accents)
+    options.keep_accents = nil
+    local made, message = sr.data.prepare(options)
+    assert.is_nil(made)
+    assert.matches("was made with keep accents 'true', not 'none'", message)
+  end)
+end)
