@@ -48,6 +48,38 @@ describe("the best checkpoint", function()
     assert.is_string(lost:take({ f1 = 0.1 }, parts(3)))
   end)
 
+  it("of a run that was stopped and resumed is that of one that never stopped", function()
+    local words, rows = task_model.words(), { "text,label" }
+    for i = 1, 60 do rows[i + 1] = ("%s %s,%s"):format(words[i % 40 + 1], words[i % 7 + 1], i % 2 == 0 and "a" or "b") end
+    local file = program.write(folder, "all.csv", table.concat(rows, "\n") .. "\n")
+    task_model.save(folder .. "/model", task_model.new("mlm"))
+    local function run(out, ...)
+      local code, _, err = program.run {
+        "recipes/finetune_classify.lua", "init.from=" .. folder .. "/model", "data.train=" .. file,
+        "data.folder=" .. folder, "data.held=0.3", "data.max_len=32", "batch.sequences=8", "epochs=5", "rate.peak=2e-2",
+        "save.best=label_loss", "eval.every=2", "eval.epochs=0", "--quiet", "--out", folder .. "/" .. out, ...,
+      }
+      assert.equal(0, code, err)
+    end
+    ---The evaluations, and the best checkpoint with the sum of its weights.
+    local function result(out)
+      local losses = {}
+      for _, line in ipairs(sr.must(metrics.read(folder .. "/" .. out))) do
+        if line.type == "eval" then losses[#losses + 1] = ("%d %.9g"):format(line.step, line.label_loss) end
+      end
+      local kept = sr.must(sr.checkpoint.latest(folder .. "/" .. out .. "/best"))
+      return { losses, kept:match("step%-%d+$"), sys.hash_file(kept .. "/model.safetensors") }
+    end
+    run("whole")
+    run("parts", "--max-steps", "6")
+    run("parts", "--max-steps", "12", "--resume")
+    run("parts", "--resume")
+    local wanted = result("whole")
+    assert.is_true(#wanted[1] >= 10)
+    assert.is_true(tonumber(wanted[2]:match("%d+")) <= 12) -- the best is from before the last stop
+    assert.same(wanted, result("parts"))
+  end)
+
   it("needs a metric that the evaluation has", function()
     local ok, problem = pcall(function()
       best.new(folder, "f2"):take({ f1 = 0.5, accuracy = 1, type = "eval", step = 3 }, parts(1))
