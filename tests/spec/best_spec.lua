@@ -50,7 +50,9 @@ describe("the best checkpoint", function()
 
   it("of a run that was stopped and resumed is that of one that never stopped", function()
     local words, rows = task_model.words(), { "text,label" }
-    for i = 1, 60 do rows[i + 1] = ("%s %s,%s"):format(words[i % 40 + 1], words[i % 7 + 1], i % 2 == 0 and "a" or "b") end
+    for i = 1, 60 do
+      rows[i + 1] = ("%s %s,%s"):format(words[i % 40 + 1], words[i % 7 + 1], i % 2 == 0 and "a" or "b")
+    end
     local file = program.write(folder, "all.csv", table.concat(rows, "\n") .. "\n")
     task_model.save(folder .. "/model", task_model.new("mlm"))
     local function run(out, ...)

@@ -239,6 +239,43 @@ describe("the command", function()
     end
   end)
 
+  it("encode does what a directory of sentence-transformers says, or refuses", function()
+    local sys, place = require("seqrun.core.sys"), dir .. "/sentences"
+    sr.must(sys.make_dirs(place .. "/1_Pooling"))
+    for _, name in ipairs { "config.json", "model.safetensors", "vocab.txt", "tokenizer_config.json" } do
+      program.write(place, name, sr.must(sys.read_file(path .. "/" .. name)))
+    end
+    local function put(name, value) program.write(place, name, json.encode(value)) end
+    local function modules(...)
+      local list = {}
+      for i, kind in ipairs { "Transformer", "Pooling", ... } do
+        list[i] = { idx = i - 1, path = kind == "Pooling" and "1_Pooling" or "", type = "x.models." .. kind }
+      end
+      put("modules.json", list)
+    end
+    local function vectors(folder, input, ...)
+      local code, out, err = program.run({ "encode", folder, ... }, { input = input })
+      return code == 0 and out or err
+    end
+    local input = "the\nit is here\n"
+    put("1_Pooling/config.json", { pooling_mode_cls_token = true, pooling_mode_mean_tokens = false })
+    modules()
+    assert.equal(vectors(path, input, "--pool", "cls", "--raw"), vectors(place, input))
+    assert.equal(vectors(path, input, "--pool", "cls"), vectors(place, input, "--normalise"))
+    modules("Normalize")
+    assert.equal(vectors(path, input, "--pool", "cls"), vectors(place, input))
+    assert.equal(vectors(path, input, "--raw"), vectors(place, input, "--raw", "--pool", "mean"))
+    put("config_sentence_transformers.json", { prompts = { query = "it " }, default_prompt_name = "query" })
+    put("sentence_bert_config.json", { max_seq_length = 4 })
+    assert.equal(vectors(path, "it is\n", "--pool", "cls"), (vectors(place, "is here\n"):gsub("seqrun: .*", "")))
+    put("1_Pooling/config.json", { pooling_mode_cls_token = true, pooling_mode_max_tokens = true })
+    assert.matches("its pooling is cls_token and max_tokens; only cls and mean are supported; to make other vectors",
+      vectors(place, input))
+    modules("Dense")
+    assert.matches("it has a module Dense, which is not supported", vectors(place, input))
+    assert.matches('^{"line":1', vectors(place, input, "--pool", "mean", "--raw"))
+  end)
+
   it("predict and encode end quietly when nobody reads on", function()
     for _, verb in ipairs { "predict", "encode" } do
       local line = "yes it is here | head -20000 | %s %s %s 2>%s/err | head -1 >/dev/null; exit ${PIPESTATUS[2]}"

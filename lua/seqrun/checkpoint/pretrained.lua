@@ -6,6 +6,7 @@ local configs = require("seqrun.nn.config")
 local directory = require("seqrun.checkpoint.directory")
 local json = require("seqrun.core.json")
 local loading = require("seqrun.checkpoint.loading")
+local sentences = require("seqrun.checkpoint.sentences")
 local sys = require("seqrun.core.sys")
 local vocabulary = require("seqrun.checkpoint.vocabulary")
 
@@ -20,7 +21,7 @@ local pretrained = {}
 ---@field labels? string[] names of the classes, in the order of their ids, from 0; nil if they have none
 ---@field outputs? integer of the head
 ---@field max_len? integer of sentence-transformers: longer texts are truncated
----@field pool? "mean"|"cls" of sentence-transformers: how vectors are made
+---@field sentences seqrun.Sentences how sentence-transformers makes vectors with it
 ---@field lowercase boolean
 ---@field keep_accents boolean
 ---@field vocab_text string|nil
@@ -129,14 +130,6 @@ local function add_tokenizer(facts, folder)
   return true
 end
 
----What sentence-transformers stores beside the model.
-local function add_sentences(facts, folder)
-  facts.max_len = math.tointeger(read_json(folder .. "/sentence_bert_config.json").max_seq_length)
-  local pooling = read_json(folder .. "/1_Pooling/config.json")
-  if pooling.pooling_mode_cls_token then facts.pool = "cls" end
-  if pooling.pooling_mode_mean_tokens then facts.pool = "mean" end
-end
-
 ---Reads what is in a run's directory, a checkpoint or a Hugging Face directory; tensors are not read.
 ---@param path string
 ---@return seqrun.Pretrained|nil
@@ -154,7 +147,8 @@ function pretrained.read(path)
   local encoder, problem = configs.encoder(config)
   if not encoder then return nil, ("%s/config.json: %s"):format(folder, problem), "data" end
   local facts = { path = folder, config = encoder }
-  add_sentences(facts, folder)
+  facts.sentences = sentences(folder)
+  facts.max_len = facts.sentences.max_len
   local good
   good, problem = add_task(facts, config)
   if not good then return nil, ("%s/config.json: %s"):format(folder, problem), "data" end

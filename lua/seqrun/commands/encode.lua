@@ -16,7 +16,9 @@ function command.define(cmd)
   cmd:option("--format", "format of the input; default: by the name of the file, or lines")
     :choices { "lines", "tsv", "csv", "jsonl" }
   cmd:option("--pool", "mean of all tokens, or cls; default: as the directory says, or mean"):choices { "mean", "cls" }
-  cmd:flag("--raw", "do not normalise the vectors to length 1")
+  cmd:mutex(
+    cmd:flag("--raw", "do not normalise the vectors to length 1"),
+    cmd:flag("--normalise", "normalise them, whatever the directory says; default: as it says, or yes"))
   cmd:option("--out", "write a safetensors file with the tensor `embeddings` instead of JSONL"):argname("FILE")
   verb.define(cmd)
   cmd:flag("--json", "with --out: print the counts as one JSON object")
@@ -55,6 +57,19 @@ local function report(args, counts, seconds, size)
   end
 end
 
+---How vectors are made: as the options say, else as the directory does.
+local function options_of(args, facts)
+  local theirs = facts.sentences
+  if theirs.problem and not (args.pool and (args.raw or args.normalise)) then
+    failure.raise("data", "%s: %s; to make other vectors than sentence-transformers does, set --pool and --raw or "
+      .. "--normalise", facts.path, theirs.problem)
+  end
+  return {
+    pool = args.pool or theirs.pool or "mean", prompt = theirs.prompt, rows = args.batch_tokens,
+    normalise = args.normalise or not args.raw and theirs.normalise ~= false, bytes = args.out ~= nil,
+  }
+end
+
 function command.run(args)
   local opened = verb.open(args, {})
   local next_item, message, code, rows = input.open {
@@ -69,10 +84,10 @@ function command.run(args)
     if item and item.wrong then failure.raise("data", "%s:%d: %s", item.file, item.line, item.wrong) end
     return item
   end
-  local each = encoding.each(items, {
-    model = opened.model, tokenizer = opened.tokenizer, max_len = opened.max_len, rows = args.batch_tokens,
-    pool = args.pool or opened.facts.pool or "mean", normalise = not args.raw, bytes = args.out ~= nil, counts = counts,
-  })
+  local options = options_of(args, opened.facts)
+  options.model, options.tokenizer, options.max_len = opened.model, opened.tokenizer, opened.max_len
+  options.counts = counts
+  local each = encoding.each(items, options)
   if not args.out then
     write_all(each, print_vector)
     verb.tell_cut(counts, opened.max_len)

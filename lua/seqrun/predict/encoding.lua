@@ -42,6 +42,7 @@ end
 ---@field max_len integer longer texts are truncated
 ---@field pool "mean"|"cls"
 ---@field normalise? boolean
+---@field prompt? string put before each text
 ---@field rows? integer tokens of a batch, 2048
 ---@field bytes? boolean vectors as little-endian f32, instead of lists of numbers
 ---@field counts? table `cut` counts texts that were truncated
@@ -61,8 +62,13 @@ function encoding.each(items, t)
     return outputs
   end
   local sequences = texts.framing(t.tokenizer, t.max_len, t.counts or {})
+  local function next_text()
+    local item = items()
+    if item and t.prompt then item.text = t.prompt .. item.text end
+    return item
+  end
   local next_item = stream {
-    items = items, sequences = sequences, compute = compute, vocab = t.tokenizer.vocab, rows = t.rows or 2048,
+    items = next_text, sequences = sequences, compute = compute, vocab = t.tokenizer.vocab, rows = t.rows or 2048,
   }
   return function()
     local item = next_item()

@@ -68,7 +68,8 @@ function verb.tokenizer(facts)
       facts.config.vocab_size or 30522)
   end
   return (failure.must(text.tokenizer {
-    vocab = vocab, lowercase = facts.lowercase, keep_accents = facts.keep_accents, literal = true,
+    vocab = vocab, lowercase = facts.lowercase or facts.sentences.lower, literal = true,
+    keep_accents = facts.keep_accents or not facts.lowercase,
   }))
 end
 
