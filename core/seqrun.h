@@ -59,6 +59,7 @@
 #include "core/data/examples.h"
 #include "core/data/field.h"
 #include "core/data/ingest.h"
+#include "core/data/measure.h"
 #include "core/data/metric.h"
 #include "core/data/scan.h"
 #include "core/data/shard.h"

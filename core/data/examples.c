@@ -19,9 +19,7 @@ static sr_status draw_chunk(void *context, int64_t i, int worker) {
     (void)worker;
     build *b = context;
     int64_t first = i * CHUNK, last = first + CHUNK < b->units ? first + CHUNK : b->units;
-    sr_status (*draw)(sr_drawn *, const sr_dataset *, const sr_examples_opts *, int64_t) =
-        b->opts->nsp ? sr_pairs_draw : sr_singles_draw;
-    for (int64_t k = first; k < last; k++) SR_TRY(draw(&b->chunk[i], b->d, b->opts, k));
+    for (int64_t k = first; k < last; k++) SR_TRY(sr_examples_draw(&b->chunk[i], b->d, b->opts, k));
     return SR_OK;
 }
 
@@ -133,9 +131,15 @@ static sr_status give_examples(sr_examples *t, const sr_dataset *d, const sr_exa
     return st;
 }
 
+sr_status sr_examples_draw(sr_drawn *out, const sr_dataset *d, const sr_examples_opts *opts,
+                           int64_t index) {
+    if (d->kind == SR_DATA_EXAMPLES) return give(out, d, opts, d->part[opts->part].unit[index]);
+    return opts->nsp ? sr_pairs_draw(out, d, opts, index) : sr_singles_draw(out, d, opts, index);
+}
+
 /* ---- building ---- */
 
-static sr_status check_opts(const sr_dataset *d, const sr_examples_opts *opts) {
+sr_status sr_examples_check(const sr_dataset *d, const sr_examples_opts *opts) {
     if (opts->max_len < SR_EXAMPLES_LEAST || opts->max_len > SR_EXAMPLES_MOST)
         return sr_fail(SR_EINVAL, "data: max_len is %d; must be %d..%d", opts->max_len,
                        SR_EXAMPLES_LEAST, SR_EXAMPLES_MOST);
@@ -160,7 +164,7 @@ static sr_status check_opts(const sr_dataset *d, const sr_examples_opts *opts) {
 sr_status sr_examples_build(sr_examples **out, const sr_dataset *d, const sr_examples_opts *opts,
                             sr_threads *threads) {
     *out = NULL;
-    SR_TRY(check_opts(d, opts));
+    SR_TRY(sr_examples_check(d, opts));
     sr_examples *t;
     SR_TRY(sr_new(&t, 1));
     t->opts = *opts;

@@ -194,7 +194,7 @@ void sr_metric_subject(char out[SR_METRIC_SUBJECT], const sr_dataset *d,
     char *rest = out + n;
     size_t room = (size_t)(SR_METRIC_SUBJECT - n);
     if (d->kind == SR_DATA_TEXT)
-        snprintf(rest, room, ", %s of max_len %d, short_seq_prob %.17g, seed %" PRIu64 ", epoch %u",
+        snprintf(rest, room, ", %s of max_len %d, short_seq_prob %.15g, seed %" PRIu64 ", epoch %u",
                  opts->nsp ? "pairs" : "sentences", opts->max_len, opts->short_seq_prob, opts->seed,
                  opts->epoch);
     else if (opts->too_long == SR_TOO_LONG_SPLIT)

@@ -19,7 +19,14 @@ typedef struct sr_drawn {
 sr_status sr_drawn_add(sr_drawn *out, uint64_t a, int64_t a_tokens, uint64_t b, int64_t b_tokens,
                        int flags);
 
-/* Appends the examples of document `index` of the part. */
+/* The options are valid for the data set, and the part is not empty: as sr_examples_build(). */
+sr_status sr_examples_check(const sr_dataset *d, const sr_examples_opts *opts);
+
+/* Appends the examples of unit `index` of the part: of a document, or of a fixed example. */
+sr_status sr_examples_draw(sr_drawn *out, const sr_dataset *d, const sr_examples_opts *opts,
+                           int64_t index);
+
+/* The same for documents: pairs, and single sequences. */
 sr_status sr_pairs_draw(sr_drawn *out, const sr_dataset *d, const sr_examples_opts *opts,
                         int64_t index);
 sr_status sr_singles_draw(sr_drawn *out, const sr_dataset *d, const sr_examples_opts *opts,

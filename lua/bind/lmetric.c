@@ -146,10 +146,18 @@ static const luaL_Reg metric_methods[] = {
     {"check", metric_check}, {"close", metric_gc},    {NULL, NULL},
 };
 
-static const luaL_Reg functions[] = {{"open", metric_open}, {"of", metric_of}, {NULL, NULL}};
+static const luaL_Reg functions[] = {
+    {"open", metric_open},
+    {"of", metric_of},
+    {"analysis", lsr_metric_analysis},
+    {"rarity", lsr_metric_rarity},
+    {"rarity_coefficient", lsr_metric_coefficient},
+    {NULL, NULL},
+};
 
 int luaopen_seqrun_core_metric(lua_State *L) {
     lsr_class(L, LSR_METRIC, metric_methods, metric_gc);
+    lsr_open_analysis(L);
     luaL_newlib(L, functions);
     return 1;
 }

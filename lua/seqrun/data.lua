@@ -81,6 +81,13 @@ function data.metric(from, corpus, options)
   return metric.open(from, corpus, options)
 end
 
+---Computes metrics of the sequences of a data set, a file each; see seqrun.analysis.
+---@param options seqrun.AnalyzeOptions
+---@return table<string, seqrun.Metric>? metrics by name, and in order
+---@return string? message
+---@return string? code
+function data.analyze(options) return require("seqrun.analysis").run(options) end
+
 ---Streams the rows of labelled files.
 ---@param options seqrun.RecordOptions
 ---@return seqrun.readers.Records? records

@@ -7,6 +7,10 @@ local core = {}
 ---@class seqrun.core.metric.metric
 local metric = {}
 
+---Metrics being computed, over the examples of one epoch.
+---@class seqrun.core.metric.analysis
+local analysis = {}
+
 ---Opens a metric file.
 ---@param path string
 ---@return seqrun.core.metric.metric? metric
@@ -18,6 +22,29 @@ function core.open(path) end
 ---@param values number[]
 ---@return seqrun.core.metric.metric
 function core.of(values) end
+
+---Metrics over the examples that a loader with these options draws.
+---@param dataset seqrun.core.data.dataset
+---@param options table part, max_len, nsp, short_seq_prob, seed, epoch, too_long
+---@param threads? integer 0: all processors
+---@return seqrun.core.metric.analysis? analysis
+---@return string? message
+---@return string? code
+function core.analysis(dataset, options, threads) end
+
+---The weights of rarity, -ln p of each of `slots` tokens: unseen tokens count once, before counts are normalised.
+---@param counts integer[] by id + 1
+---@param slots? integer at least #counts; the others are unseen
+---@return number[] weights
+---@return number denominator
+---@return number largest weight
+function core.rarity(counts, slots) end
+
+---The factor of the length in length_rarity, for sequences of at most `most` tokens.
+---@param largest number weight of a token
+---@param most integer
+---@return number
+function core.rarity_coefficient(largest, most) end
 
 ---Its name, count, whether it is whole (all integers) and accumulated; of a file its path, bytes and metadata: data and vocab (digests), examples, options, distinct.
 ---@return table
@@ -71,5 +98,81 @@ function metric:check(dataset, options, examples) end
 
 ---Closes the file.
 function metric:close() end
+
+---How many parts the examples have; parts are the unit of progress.
+---@return integer
+function analysis:parts() end
+
+---What the examples are, in one line.
+---@return string
+function analysis:subject() end
+
+---Occurrences of each token by id + 1, [CLS] and [SEP] included, and the numbers of sequences and tokens.
+---@return integer[]? counts
+---@return integer|string sequences the message on failure
+---@return integer|string tokens
+function analysis:counts() end
+
+---The examples of a part: ids with [CLS] and [SEP], length, a_tokens, b_tokens.
+---@param part integer from 0
+---@return { ids: integer[], length: integer, a_tokens: integer, b_tokens: integer }[]? sequences
+---@return string? message
+---@return string? code
+function analysis:read(part) end
+
+---Chooses what step() computes.
+---@param name "length"|"rarity"|"rarity_integer"|"length_rarity"|"tfidf"|"compressibility"
+---@param options? { counts?: integer[], slots?: integer, most?: integer, corpus?: seqrun.core.data.dataset, part?: string }
+---@return { denominator: number, coefficient: number }? facts
+---@return string? message
+---@return string? code
+function analysis:measure(name, options) end
+
+---Opens the file of progress; values that an earlier call of the same identity has computed are kept.
+---@param path string
+---@param identity string
+---@return integer? count values so far
+---@return integer|string next what append() stored, or parts so far
+---@return string? code
+function analysis:begin(path, identity) end
+
+---Computes the values of some more parts, on all threads.
+---@return boolean? done
+---@return integer|string count values so far
+---@return integer|string parts so far
+function analysis:step() end
+
+---Appends values of the next sequences, and a number to go on from.
+---@param values number[]
+---@param next integer
+---@return true? done
+---@return string? message
+---@return string? code
+function analysis:append(values, next) end
+
+---Removes the progress of the metric that was begun.
+function analysis:drop() end
+
+---Writes the metric that was begun, and removes its progress.
+---@param path string
+---@param name string
+---@param options string
+---@return true? done
+---@return string? message
+---@return string? code
+function analysis:finish(path, name, options) end
+
+---Writes an accumulated metric.
+---@param path string
+---@param name string
+---@param options string
+---@param totals number[]
+---@return true? done
+---@return string? message
+---@return string? code
+function analysis:totals(path, name, options, totals) end
+
+---Closes it; progress is kept.
+function analysis:close() end
 
 return core

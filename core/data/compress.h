@@ -1,0 +1,20 @@
+/* compress.h - how well the text of a sequence compresses.  Internal to core/data. */
+#ifndef SR_DATA_COMPRESS_H
+#define SR_DATA_COMPRESS_H
+
+#include "core/data/measure.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* *out = bytes of the text after deflate (level 6, no header) over bytes before.  The text is the
+ * tokens, with a space before each that does not continue a word. */
+sr_status sr_compress_ratio(double *out, sr_measuring *scratch, const sr_vocab *vocab,
+                            const sr_segments *t);
+void sr_compress_close(void *deflate); /* may be NULL */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,104 @@
+-- loss.lua - the mean loss of each sequence under a checkpoint: how hard a model finds it.
+
+local checkpoint = require("seqrun.checkpoint")
+local items = require("seqrun.scoring.items")
+local nn = require("seqrun.nn")
+local sys = require("seqrun.core.sys")
+local tensor = require("seqrun.tensor")
+
+---Identifies the weights of a checkpoint.
+local function weights_hash(path)
+  local hashes = {}
+  for _, name in ipairs(sys.list(path) or {}) do
+    if name:find("%.safetensors$") or name:find("^pytorch_model") then
+      hashes[#hashes + 1] = name .. " " .. (sys.hash_file(path .. "/" .. name) or "?")
+    end
+  end
+  return sys.hash(table.concat(hashes, "\n")):sub(1, 16)
+end
+
+---Heads whose items are sequences or masked tokens of a data set as it is.
+local KNOWN = { mlm = true, nsp = true, classify = true, regress = true, multilabel = true }
+
+---A loader of the measured examples, as far as the model can read them.
+local function loader_of(self, head, facts)
+  local positions = facts.config.max_position_embeddings or 512
+  local o, fixed = self.examples, self.corpus:info().kind == "examples"
+  if not fixed and (o.max_len or 128) > positions then
+    return nil, ("analyze: max_len %d exceeds the %d position embeddings of %s"):format(o.max_len, positions,
+      facts.path), "config"
+  end
+  return require("seqrun.data").loader {
+    data = self.corpus, part = o.part, nsp = o.nsp, short_seq_prob = o.short_seq_prob, seed = o.seed,
+    epoch = o.epoch, too_long = o.too_long, max_len = fixed and math.min(o.max_len, positions) or o.max_len,
+    by = "sequences", sequences = 1, prefetch = 0, targets = { head },
+  }
+end
+
+---The mean of the loss over the items of each of `count` sequences from uid `first` on.
+local function losses_of(model, batch, first, count)
+  local scope <close> = tensor.scope()
+  local no_grad <close> = tensor.no_grad()
+  local loss = model:losses(batch)[1]
+  local values, sums, counts = loss.items:to("f32"):totable(), {}, {}
+  for i, uid in ipairs((items.uids(batch.targets[loss.name], batch))) do
+    sums[uid], counts[uid] = (sums[uid] or 0) + values[i], (counts[uid] or 0) + 1
+  end
+  local means = {}
+  for uid = first, first + count - 1 do
+    if not counts[uid] then
+      return nil, ("analyze: sequence %d has nothing to predict for the loss '%s'"):format(uid, loss.name), "data"
+    end
+    means[#means + 1] = sums[uid] / counts[uid]
+  end
+  return means
+end
+
+local function run(self, model, loader, each, first, tell)
+  local all = loader:examples()
+  while first < all do
+    if sys.caught() then return nil, "analyze: stopped; run it again to go on", "stopped" end
+    local uids = {}
+    for uid = first, math.min(all, first + each) - 1 do uids[#uids + 1] = uid end
+    local values, message, code = losses_of(model, loader:batch_of(uids), first, #uids)
+    if not values then return nil, message, code end
+    first = first + #uids
+    local done
+    done, message, code = self.analysis:append(values, first)
+    if not done then return nil, message, code end
+    tell(first, self.analysis:parts() * first / all)
+  end
+  return true
+end
+
+---@param self table the analysis
+---@param spec seqrun.MetricOptions
+---@return table? kind
+---@return string? message
+---@return string? code
+return function(self, spec)
+  if not spec.checkpoint then
+    return nil, "analyze: loss needs the checkpoint of a model (--checkpoint DIR)", "config"
+  end
+  local facts, message, code = checkpoint.pretrained(spec.checkpoint)
+  if not facts then return nil, message, code end
+  local head = spec.loss or facts.kind and "label" or facts.heads[1]
+  if not KNOWN[facts.kind or head] then
+    return nil, ("analyze: %s has no loss for each sequence; give a checkpoint of a masked language model or of a "
+      .. "classifier"):format(facts.path), "config"
+  end
+  local loader, model
+  loader, message, code = loader_of(self, head, facts)
+  if not loader then return nil, message, code end
+  model, facts, code = nn.pretrained(spec.checkpoint, { heads = not facts.kind and { head } or nil })
+  if not model then return nil, facts, code end
+  model.training = false
+  return {
+    name = spec.name or "loss",
+    options = ("loss %s, weights %s, masks of seed %d"):format(head, weights_hash(facts.path), self.examples.seed or 0),
+    run = function(_, first, tell)
+      local guard <close> = loader
+      return run(self, model, loader, spec.batch or 32, first, tell)
+    end,
+  }
+end

@@ -1,0 +1,97 @@
+-- analyze - metrics of the sequences of a data set, for curricula.
+
+local converters = require("seqrun.converters")
+local json = require("seqrun.core.json")
+local show = require("seqrun.analysis.show")
+local sys = require("seqrun.core.sys")
+
+local command = { summary = "metrics of every sequence of a data set: length, rarity, loss, ..., for curricula" }
+
+---A seed may be any integer, as in a config.
+local function integer(word)
+  local n = math.tointeger(tonumber(word))
+  if n then return n end
+  return nil, ("'%s' is not an integer"):format(word)
+end
+
+local function probability(word)
+  local x = tonumber(word)
+  if x and x >= 0 and x <= 1 then return x end
+  return nil, ("'%s' is not a probability from 0 to 1"):format(word)
+end
+
+function command.define(cmd)
+  cmd:argument("data", "a .sqr data set")
+  cmd:option("--metric", "metrics, by name, or .lua files that return a function of a sequence"):argname("NAME")
+    :args("+"):count("*")
+  cmd:option("--checkpoint", "of the metric loss: a run, a checkpoint or a Hugging Face directory"):argname("DIR")
+  cmd:option("--corpus", "of the metric tfidf: the data set to compare with"):argname("FILE")
+  cmd:option("--slots", "of rarity: entries of the table of counts; default: the vocabulary plus 1"):argname("N")
+    :convert(converters.whole(1, 1 << 21))
+  cmd:option("--out", "directory of the metric files; default: that of the data set"):argname("DIR")
+  cmd:option("--part", "train or held"):choices { "train", "held" }:default("train")
+  cmd:option("--held", "fraction of a text that is held out, as in data.held"):argname("X"):convert(probability)
+  cmd:option("--max-len", "of text: maximum length of a sequence, as in data.max_len; default 128"):argname("N")
+    :convert(converters.whole(5, 65535))
+  cmd:option("--split", "of fixed examples: in pieces of --max-len tokens, as too_long: split"):args(0)
+  cmd:option("--single", "of text: single sequences instead of pairs"):args(0)
+  cmd:option("--short-seq-prob", "of text, as in data.short_seq_prob; default 0.1"):argname("P"):convert(probability)
+  cmd:option("--seed", "of text: seed of the pairs; default 0"):argname("N"):convert(integer)
+  cmd:option("--threads", "number of threads; default: all"):argname("N"):convert(converters.threads)
+  cmd:flag("--json", "one JSON object")
+  cmd:epilog([[metrics:
+  length            tokens, [CLS] and [SEP] included
+  rarity            sum of -ln p(token); rarity_integer: truncated; length_rarity: by length, ties by rarity
+  token_counts      accumulated: occurrences of each token
+  compressibility   bytes of the text after deflate over bytes before
+  tfidf             distance (1 - cosine) to --corpus
+  loss              mean loss of the sequence under --checkpoint
+
+examples:
+  seqrun analyze runs/data/novels.sqr --metric length rarity
+  seqrun analyze runs/data/novels.sqr --metric loss --checkpoint runs/tiny --max-len 128
+  seqrun analyze runs/data/novels.sqr --metric capitals.lua]])
+end
+
+---The options of the metrics that have some.
+local function specs_of(args)
+  local specs = {}
+  for _, list in ipairs(args.metric) do
+    for _, name in ipairs(type(list) == "table" and list or { list }) do
+      local spec = name
+      if name == "loss" then spec = { name = name, checkpoint = args.checkpoint } end
+      if name == "tfidf" then spec = { name = name, corpus = args.corpus } end
+      if name:find("rarity") and args.slots then spec = { name = name, slots = args.slots } end
+      specs[#specs + 1] = spec
+    end
+  end
+  return specs
+end
+
+function command.run(args)
+  local data, specs = require("seqrun.data"), specs_of(args)
+  if #specs == 0 then
+    return nil, "analyze: name the metrics, such as --metric length rarity; see seqrun analyze --help", "config"
+  end
+  local corpus, message, code = data.open(args.data, { held = args.held })
+  if not corpus then return nil, message, code end
+  sys.signals("work")
+  local made
+  made, message, code = data.analyze {
+    data = corpus, metrics = specs, out = args.out, part = args.part, max_len = args.max_len,
+    nsp = not args.single and corpus:info().kind == "text", short_seq_prob = args.short_seq_prob, seed = args.seed,
+    too_long = args.split and "split" or nil, threads = args.threads,
+    progress = not args.json and function(line) io.stderr:write("seqrun: ", line, "\n") end or nil,
+  }
+  if not made then return nil, message, code end
+  local reports = {}
+  for i, metric in ipairs(made) do reports[i] = show.figures(metric) end
+  if args.json then
+    print(json.encode { data = args.data, metrics = reports })
+    return 0
+  end
+  for i, report in ipairs(reports) do print((i > 1 and "\n" or "") .. show.text(report)) end
+  return 0
+end
+
+return command
