@@ -103,6 +103,25 @@ describe("a prediction", function()
     assert.equal("", answer:one({ question = "the", context = "" }).answer)
   end)
 
+  it("of an answer may list the best ones, each once, with their probabilities", function()
+    local answer = predictor("squad", { stride = 8, nbest = 5, null_threshold = 1e9 })
+    for i = 1, 8 do
+      local context = text(90, i)
+      local result = answer:one { question = text(4, i), context = context }
+      local sum, best, texts_of = 0, nil, {}
+      for k, one in ipairs(result.nbest) do
+        sum = sum + one.probability
+        assert.is_true(k == 1 or one.score <= result.nbest[k - 1].score)
+        assert.is_nil(texts_of[one.answer])
+        texts_of[one.answer] = true
+        assert.equal(one.answer, one.first and context:sub(one.first + 1, one.last) or "")
+        best = best or one.answer ~= "" and one
+      end
+      assert.near(1, sum, 1e-5)
+      assert.same({ 5, result.answer, result.score }, { #result.nbest, best.answer, best.score })
+    end
+  end)
+
   it("truncates a pair as Hugging Face does, and counts it", function()
     local function cut(a, b, room)
       local x, y = {}, {}
@@ -175,6 +194,35 @@ describe("the command", function()
     assert.is_nil(io.open(target))
     local _, _, told = program.run({ "predict", path, "columns.text=1" }, { input = "the" })
     assert.matches("lines have no columns; add %-%-format", told)
+  end)
+
+  it("predict answers the questions of a SQuAD file, and writes what the official scripts read", function()
+    local sys, squad = require("seqrun.core.sys"), task_model.save(dir .. "/squad", task_model.new(heads.squad {}))
+    local context = text(30, 4)
+    local file = program.write(dir, "dev.json", json.encode { version = "v2.0", data = { { paragraphs = { {
+      context = context, qas = {
+        { id = "x/1", question = text(3, 1), answers = { { text = "the", answer_start = 0 } } },
+        { id = "x/2", question = text(4, 2), answers = json.array {}, is_impossible = true },
+      },
+    } } } } })
+    local words = { "predict", squad, file, "--null-threshold", "1e9" }
+    local code, out, err = program.run(words)
+    assert.same({ 0, "" }, { code, err })
+    local list = lines_of(out)
+    local answer = sr.must(sr.predict.open(squad, { null_threshold = 1e9 }))
+    local same = answer:one({ question = text(3, 1), context = context }).answer
+    assert.same({ 2, "x/1", "x/2", same }, { #list, list[1].id, list[2].id, list[1].answer })
+    local target = dir .. "/predictions.json"
+    table.move({ "--submission", target }, 1, 2, #words + 1, words)
+    assert.equal(0, (program.run(words)))
+    local answers = json.decode(sr.must(sys.read_file(target)))
+    assert.same({ ["x/1"] = list[1].answer, ["x/2"] = list[2].answer }, answers)
+    program.write(dir, "dev.json", '{"data":[{"paragraphs":[{"context":"a b","qas":[{"id":"q","question":" "}]}]}]}')
+    os.remove(target)
+    code, out, err = program.run(words)
+    assert.same({ 3, "" }, { code, out })
+    assert.matches("1 line could not be used: .*dev.json:1: the question is empty; nothing is written", err)
+    assert.is_nil(io.open(target))
   end)
 
   it("predict uses the head that is named, of a checkpoint with several", function()

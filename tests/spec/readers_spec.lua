@@ -279,14 +279,12 @@ describe("the files of a run", function()
     assert.equal(4, assert(files { train = train }).train:info().examples)
   end)
 
-  it("are missing with a similar name, if there is one, and absent with a note", function()
+  it("are missing with a similar name, if there is one", function()
     put("train.csv", rows)
     local _, message, code = files { train = lab.folder .. "/trian.csv" }
     assert.equal("missing", code)
     assert.matches("^trian.csv: cannot open: No such file or directory; did you mean 'train.csv'%?$",
       lab.short(message))
-    local sets = assert(files { train = lab.folder .. "/train.csv" })
-    assert.equal("dev: none, so nothing is evaluated; data.dev names files to evaluate on", sets.notes[#sets.notes])
   end)
 
   it("share the labels of train, and tell which examples they share", function()

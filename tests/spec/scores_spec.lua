@@ -62,6 +62,32 @@ describe("a score", function()
     assert.equal(#gold, result.answerable.count + result.unanswerable.count)
   end)
 
+  it("of answers is best with the threshold of no other", function()
+    local gold, guess, odds = {}, {}, {}
+    for i = 1, 60 do
+      gold[i] = i * 7 % 5 < 2 and {} or { "the word" .. i % 3 }
+      guess[i], odds[i] = i % 4 == 0 and "another" or "word" .. i % 3, (i * 37 % 23 - 11) / 2 -- with ties
+    end
+    local found = scores.best_threshold(guess, gold, odds)
+    local function with(threshold)
+      local answers = {}
+      for i = 1, #guess do answers[i] = odds[i] > threshold and "" or guess[i] end
+      return scores.squad(answers, gold)
+    end
+    local most = { exact_match = 0, f1 = 0 }
+    for threshold = -7, 7, 0.25 do
+      local result = with(threshold)
+      for name, value in pairs(most) do most[name] = math.max(value, result[name]) end
+    end
+    assert.near(most.exact_match, found.exact_match, 1e-12)
+    assert.near(most.f1, found.f1, 1e-12)
+    assert.near(most.exact_match, with(found.exact_threshold).exact_match, 1e-12)
+    assert.near(most.f1, with(found.f1_threshold).f1, 1e-12)
+    local nothing = scores.best_threshold({ "x", "y" }, { {}, {} }, { 1, 2 }) -- best is not to answer
+    assert.same({ 1, true }, { nothing.exact_match, nothing.exact_threshold < 1 })
+    assert.error_matches(function() scores.best_threshold({ "x" }, { {} }, {}) end, "1 answers and 0 odds")
+  end)
+
   it("of an answer survives any bytes", function()
     local answer = require("seqrun.core.text").answer
     assert.equal("", answer(""))

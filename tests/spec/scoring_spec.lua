@@ -174,7 +174,13 @@ describe("an evaluation", function()
     local line, _, scoring = metrics(bert, { data = corpus, sequences = 4, targets = targets })
     local wanted = scores.squad(guess, gold)
     assert.near(wanted.exact_match, line.exact_match, 1e-12)
-    assert.equal(10, scoring.heads[1].details.answers.count)
+    local answers = scoring.heads[1].details.answers
+    assert.equal(10, answers.count)
+    assert.is_true(answers.best.f1 >= wanted.f1 and answers.best.exact_match >= wanted.exact_match)
+    local told = require("seqrun.scoring.report").text(scoring, 0)
+    assert.matches(("best null threshold  exact match %.2f %%%% with "):format(100 * answers.best.exact_match), told)
+    assert.matches(("answerable +exact match %.2f %%%%, f1 %.2f %%%% of 8 questions"):format(
+      100 * answers.answerable.exact_match, 100 * answers.answerable.f1), told)
     for i, item in ipairs(scoring.heads[1].items) do assert.same({ i, guess[i] }, { i, item.guess }) end
     assert.near(wanted.f1, line.f1, 1e-12)
   end)

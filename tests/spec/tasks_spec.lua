@@ -82,6 +82,8 @@ describe("a fine-tuning task", function()
     local count = 0
     for _ in pairs(questions) do count = count + 1 end
     assert.equal(4, count)
+    local alone = sr.tasks.choice:data(values(sr.tasks.choice, "choice", "data.dev=none"))
+    assert.equal("dev: none, so nothing is evaluated; data.dev names files to evaluate on", alone.notes[#alone.notes])
     local dev, seen = (sr.tasks.choice:loader(cfg, data, "dev")), 0
     for one in function() return dev:next() end do seen = seen + one.sequences end
     assert.equal(data.dev:info().examples, seen)
@@ -251,7 +253,7 @@ describe("a fine-tuning run", function()
     }
     local code, _, err = program.run(words)
     assert.equal(3, code)
-    assert.matches("other.csv:%d+: unknown label '%a+'.*the head of init.from has these labels: to train a new", err)
+    assert.matches("other.csv:%d+: unknown label '%a+'.*these are the labels of the model: to train a new", err)
     assert.is_false(sys.exists(folder .. "/x"))
     words[#words + 1] = "init.heads=new"
     assert.equal(0, (program.run(words)))

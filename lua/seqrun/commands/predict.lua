@@ -1,10 +1,13 @@
 -- predict - label lines with the head of a model.
 
+local answers_file = require("seqrun.predict.answers_file")
+local converters = require("seqrun.converters")
 local counted = require("seqrun.run.text").counted
 local failure = require("seqrun.failure")
 local input = require("seqrun.predict.input")
 local json = require("seqrun.core.json")
 local predict = require("seqrun.predict")
+local questions = require("seqrun.predict.questions")
 local run_config = require("seqrun.predict.run_config")
 local submission = require("seqrun.predict.submission")
 local tables = require("seqrun.predict.tables")
@@ -28,21 +31,25 @@ function command.define(cmd)
   cmd:flag("--text", "repeat the input in the output")
   cmd:option("--stride", "question answering: tokens between the starts of windows of a long context"):argname("N")
     :convert(number):default("128")
-  cmd:option("--null-threshold", "question answering: answer nothing if the null score exceeds the best by this")
+  cmd:option("--null-threshold", "question answering: answer nothing if the null score exceeds the best by this; "
+    .. "1e9: always answer, as in SQuAD 1.1")
     :argname("X"):convert(number):default("0")
-  cmd:option("--submission", "write `index<TAB>prediction`, as GLUE wants it, instead of JSONL"):argname("FILE")
+  cmd:option("--nbest", "question answering: list the N best answers"):argname("N"):convert(converters.whole(1, 1000))
+  cmd:option("--submission", "write a file for GLUE (index<TAB>prediction) or SQuAD (JSON of answers by id) instead "
+    .. "of JSONL"):argname("FILE")
   verb.define(cmd)
   cmd:flag("--json", "the output is JSONL with or without this")
   cmd:epilog([[input by task (fields of tsv and csv in this order, keys of jsonl):
   classification, regression    text [pair]
   multiple choice               text choice choice ...       {"text": "..", "choices": ["..", ".."]}
   tokens                        text                         or {"words": ["..", ".."]}
-  question answering            question context
+  question answering            question context             or a SQuAD file (.json)
 Files of tables are read with the columns of the run, or with columns.text=NAME, columns.pair=NAME, ...
 
 examples:
   seqrun predict runs/finetune_classify < lines.txt      {"label":"yes","line":1,"probability":0.93,...}
   seqrun predict runs/finetune_classify new.csv columns.text=sentence columns.id=id
+  seqrun predict runs/finetune_squad dev-v2.0.json --submission predictions.json
   printf 'Is it?\tIt is.\n' | seqrun predict runs/finetune_pair --pair]])
 end
 
@@ -64,6 +71,10 @@ local function open_input(args, predictor, facts)
   local files, arguments = run_config.split(args.files)
   local wanted = predictor.kind.input
   local format = verb.format(args.format, files)
+  if predictor.head.kind == "squad" and not args.format and questions.is(files[1]) then
+    local items, message, code, articles = questions.open(files)
+    return failure.must(items, message, code), articles, wanted.keys
+  end
   if format == "lines" and (args.pair or TABULAR[predictor.head.kind]) then format = "tsv" end
   local columns = tables.columns(facts, predictor.head.kind, format, files, arguments)
   local items, message, code, rows
@@ -77,8 +88,8 @@ local function open_input(args, predictor, facts)
   return failure.must(items, message, code), rows, wanted.keys
 end
 
----Kinds that a submission can have.
-local ONE_VALUE = { classify = true, regress = true, choice = true }
+---What writes a submission, by kind.
+local SUBMISSION = { classify = submission, regress = submission, choice = submission, squad = answers_file }
 
 ---Adds what identifies the item.
 local function add_origin(result, item, keys, with_text)
@@ -111,17 +122,17 @@ function command.run(args)
   if not opened.facts.kind then
     return nil, ("%s has no task head; fine-tune it first, or use seqrun encode"):format(opened.facts.path), "data"
   end
-  if args.submission and not ONE_VALUE[opened.facts.kind] then
-    return nil, ("--submission is for one label or value per line, not for %s"):format(opened.facts.kind), "config"
+  if args.submission and not SUBMISSION[opened.facts.kind] then
+    return nil, ("--submission is for one label, value or answer each, not for %s"):format(opened.facts.kind), "config"
   end
   local predictor = predict.new(opened.model, {
     tokenizer = opened.tokenizer, head = head_of(args, opened.model),
     max_len = opened.max_len, rows = args.batch_tokens, stride = args.stride,
-    null_threshold = args.null_threshold,
+    null_threshold = args.null_threshold, nbest = args.nbest,
   })
   local items, rows, keys = open_input(args, predictor, opened.facts)
   local guard <close> = rows
-  local out <close> = args.submission and failure.must(submission.open(args.submission)) or nil
+  local out <close> = args.submission and failure.must(SUBMISSION[opened.facts.kind].open(args.submission)) or nil
   local wrong, first = write_all(args, predictor, items, keys, out)
   if not wrong then return 0 end
   verb.tell_cut(predictor.counts, opened.max_len)

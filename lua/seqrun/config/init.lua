@@ -96,7 +96,7 @@ function Check:absent(wanted, name, path, map)
   if wanted.required and not self.partial then
     local where = path == name and "" or (" in '%s'"):format(path:sub(1, -#name - 2))
     local doc = wanted.doc and (" (%s)"):format(wanted.doc) or ""
-    self.found:add(map, "key '%s' is missing%s%s", name, where, doc)
+    self.found:add(map, "key '%s' is missing%s%s; set %s", name, where, doc, path)
     return nil
   end
   if wanted.required then

@@ -51,24 +51,39 @@ end
 ---Candidates for the first and the last token of an answer.
 local CANDIDATES = 20
 
----The best span of a window: first <= last, both allowed, at most `longest` tokens; positions from 1.
----@param first number[] logits
----@param last number[]
----@param allowed fun(i: integer): boolean
----@param longest integer
----@return { first: integer, last: integer, score: number }|nil
-function decode.span(first, last, allowed, longest)
-  local best
+---Gives all spans of the best candidates of a window to a function: first <= last, both allowed, at most `longest`
+---tokens; positions from 1.
+local function each_span(first, last, allowed, longest, take)
   local ends = largest(last, CANDIDATES, allowed)
   for _, i in ipairs(largest(first, CANDIDATES, allowed)) do
     for _, k in ipairs(ends) do
-      local score = first[i] + last[k]
-      if k >= i and k - i < longest and (not best or score > best.score) then
-        best = { first = i, last = k, score = score }
-      end
+      if k >= i and k - i < longest then take(i, k, first[i] + last[k]) end
     end
   end
+end
+
+---The best span of a window.
+---@param first number[] logits
+---@param last number[]
+---@param allowed fun(i: integer): boolean
+---@param longest integer tokens of a span
+---@return { first: integer, last: integer, score: number }|nil
+function decode.span(first, last, allowed, longest)
+  local best
+  each_span(first, last, allowed, longest, function(i, k, score)
+    if not best or score > best.score then best = { first = i, last = k, score = score } end
+  end)
   return best
+end
+
+---All spans of the best candidates of a window, in no order.
+---@return { first: integer, last: integer, score: number }[]
+function decode.spans(first, last, allowed, longest)
+  local list = {}
+  each_span(first, last, allowed, longest, function(i, k, score)
+    list[#list + 1] = { first = i, last = k, score = score }
+  end)
+  return list
 end
 
 return decode

@@ -20,16 +20,18 @@ Predictor.__index = Predictor
 
 local OPTIONS = {
   tokenizer = true, max_len = true, head = true, rows = true, stride = true, null_threshold = true,
-  longest_answer = true,
+  longest_answer = true, nbest = true,
 }
 
 ---A predictor of a model.
 ---
 ---  rows            tokens of a batch, 2048
 ---  stride, null_threshold, longest_answer   of question answering: 128, 0 and 30
+---  nbest           of question answering: list so many answers with their probabilities
 ---@param model seqrun.Bert
----@param t { tokenizer: seqrun.text.Tokenizer, max_len: integer, head?: string, rows?: integer, stride?: integer,
----  null_threshold?: number, longest_answer?: integer } head: by name; default the first that has a task
+---@param t { tokenizer: seqrun.text.Tokenizer, max_len: integer, head?: string, rows?: integer,
+---  stride?: integer, null_threshold?: number, longest_answer?: integer, nbest?: integer }
+---  head: by name; default the first that has a task
 ---@return seqrun.Predictor
 function predict.new(model, t)
   check.options("predict.new", t, OPTIONS)

@@ -86,7 +86,10 @@ local function scored(line, shown)
   for _, name in ipairs(shown.scores or {}) do
     local value = line[(shown.prefix or "") .. name]
     local twice = name == "accuracy" and line[shown.name .. "_accuracy"]
-    if value and not twice then parts[#parts + 1] = (", %s %.3f"):format(name:gsub("_", " "), value) end
+    if value and not twice then
+      local format = shown.percent and ", %s %.2f %%" or ", %s %.3f"
+      parts[#parts + 1] = format:format(name:gsub("_", " "), shown.percent and 100 * value or value)
+    end
   end
   return table.concat(parts)
 end

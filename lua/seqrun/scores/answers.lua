@@ -74,4 +74,50 @@ function answers.squad(guesses, gold)
   return result
 end
 
+-- ---- the null threshold --------------------------------------------------------------------------
+
+---The largest sum of scores over thresholds: questions whose odds exceed the threshold are not answered.
+---@param order integer[] questions by their odds
+---@param odds number[]
+---@param gain number[] what answering each question adds to the sum
+---@param none number sum if nothing is answered
+local function best_cut(order, odds, gain, none)
+  local sum, best, threshold = none, none, odds[order[1]] - 1
+  for i, question in ipairs(order) do
+    sum = sum + gain[question]
+    local next_odds = odds[order[i + 1]]
+    if sum > best and next_odds ~= odds[question] then best, threshold = sum, odds[question] end
+  end
+  return best, threshold
+end
+
+---The thresholds on the odds against an answer with which exact match and F1 are best, as the official script finds
+---them.  Odds are the null score minus that of the best span.
+---@param guesses string[] the best span of each question
+---@param gold string[][]
+---@param odds number[]
+---@return { exact_match: number, exact_threshold: number, f1: number, f1_threshold: number }
+function answers.best_threshold(guesses, gold, odds)
+  if #guesses ~= #gold or #odds ~= #gold or #gold == 0 then
+    check.fail("scores.best_threshold: %d questions, %d answers and %d odds", #gold, #guesses, #odds)
+  end
+  local order, exact, f1, none = {}, {}, {}, 0
+  for i = 1, #gold do
+    order[i] = i
+    local nothing = accepted(gold[i])[1] == "" and 1 or 0
+    exact[i], f1[i] = answers.score(guesses[i], gold[i])
+    exact[i], f1[i], none = exact[i] - nothing, f1[i] - nothing, none + nothing
+  end
+  table.sort(order, function(a, b)
+    if odds[a] ~= odds[b] then return odds[a] < odds[b] end
+    return a < b
+  end)
+  local best_exact, exact_threshold = best_cut(order, odds, exact, none)
+  local best_f1, f1_threshold = best_cut(order, odds, f1, none)
+  return {
+    exact_match = best_exact / #gold, exact_threshold = exact_threshold, f1 = best_f1 / #gold,
+    f1_threshold = f1_threshold,
+  }
+end
+
 return answers

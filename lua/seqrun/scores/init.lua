@@ -20,6 +20,7 @@ return {
 
   squad = answers.squad,
   answer = answers.score,
+  best_threshold = answers.best_threshold,
 
   spans = spans.score,
   calibration = require("seqrun.scores.calibration"),

@@ -87,6 +87,7 @@ function Scoring:finish(line, order)
       for _, shown in ipairs(order) do
         if shown.name == entry.head.name then
           shown.prefix, shown.scores = prefix, names_of(entry.metrics, entry.kind.shown)
+          shown.percent = entry.kind.percent
         end
       end
     end

@@ -82,8 +82,14 @@ local function add_answers(lines, answers)
   for _, part in ipairs { "answerable", "unanswerable" } do
     local s = answers[part]
     if s then
-      add(lines, "  %s exact match %.4f, f1 %.4f of %d questions", fit(part, 20), s.exact_match, s.f1, s.count)
+      add(lines, "  %s exact match %.2f %%, f1 %.2f %% of %d questions", fit(part, 20), 100 * s.exact_match, 100 * s.f1,
+        s.count)
     end
+  end
+  local best = answers.best
+  if best then
+    add(lines, "  %s exact match %.2f %% with %.3f, f1 %.2f %% with %.3f", fit("best null threshold", 20),
+      100 * best.exact_match, best.exact_threshold, 100 * best.f1, best.f1_threshold)
   end
 end
 

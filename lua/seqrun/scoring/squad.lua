@@ -9,7 +9,7 @@ local items = require("seqrun.scoring.items")
 local json = require("seqrun.core.json")
 local scores = require("seqrun.scores")
 
-local squad = { shown = { "exact_match", "f1" } }
+local squad = { shown = { "exact_match", "f1" }, percent = true }
 
 ---Tokens of an answer, at most.
 local LONGEST = 30
@@ -59,11 +59,17 @@ function squad.take(found, head, hidden, target, batch, loader)
   end
 end
 
-local function answer_of(question, loader, may_be_empty)
+---The text of the best span.
+local function span_of(question, loader)
   local best = question.best
-  if not best or may_be_empty and question.null > best.score then return "" end
-  return column(loader, "text", best.example):sub(best.first + 1, best.last)
+  return best and column(loader, "text", best.example):sub(best.first + 1, best.last) or ""
 end
+
+---The odds where no span is possible.
+local NO_SPAN = 1e9
+
+---How much the null score exceeds that of the best span.
+local function odds_of(question) return question.best and question.null - question.best.score or NO_SPAN end
 
 ---Questions in the order of their numbers; the keys of `found` become 1, 2, ...
 local function in_order(found)
@@ -76,17 +82,19 @@ local function in_order(found)
 end
 
 function squad.score(found, _, loader)
-  local gold, guess, may_be_empty = {}, {}, false
+  local gold, guess, spans, odds, may_be_empty = {}, {}, {}, {}, false
   for i, question in ipairs(in_order(found)) do
     gold[i] = json.decode(column(loader, "answers", question.example))
     may_be_empty = may_be_empty or #gold[i] == 0
   end
   for i, question in ipairs(found) do
-    guess[i] = answer_of(question, loader, may_be_empty)
+    spans[i], odds[i] = span_of(question, loader), odds_of(question)
+    guess[i] = may_be_empty and odds[i] > 0 and "" or spans[i]
     local exact, f1 = scores.answer(guess[i], gold[i])
     question.gold, question.guess, question.wrong, question.error = gold[i], guess[i], exact < 1, 1 - f1
   end
   local result = scores.squad(guess, gold)
+  result.best = may_be_empty and scores.best_threshold(spans, gold, odds) or nil
   return { exact_match = result.exact_match, f1 = result.f1 }, { answers = result }
 end
 

@@ -90,6 +90,9 @@ function Task:data(cfg)
     failure.raise(code, "%s%s", message, way)
   end
   data.pretrained = pretrained
+  if self.whole and not data.dev and cfg.data.held > 0 then
+    table.insert(data.notes, "dev: none, so nothing is evaluated; data.dev names files to evaluate on")
+  end
   return data
 end
 

@@ -221,10 +221,7 @@ return function(given)
   if not done then return nil, message, code end
   sets.labels = sets.train:labels()
   if options.dev then return add_dev(sets, options) end
-  if (options.held or 0) == 0 then
-    say(sets.notes, "dev: none, so nothing is evaluated; data.dev names files to evaluate on")
-    return sets
-  end
+  if (options.held or 0) == 0 then return sets end
   sets.train, message, code = hold_out(options, sets.train)
   if not sets.train then return nil, message, code end
   sets.dev, sets.dev_part = sets.train, "held"

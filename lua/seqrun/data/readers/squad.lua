@@ -229,7 +229,8 @@ local function window_of(question, context, w, first, last)
   return { a = a, b = b, chars = chars, best = best, span = span, offset = from }
 end
 
-local function check(record)
+---What makes a question useless, if anything: the kind of the problem, and why.
+local function problem(record)
   if type(record.text) ~= "string" or type(record.context) ~= "string" or type(record.id) ~= "string" then
     return "missing", "a question needs id, question and context"
   end
@@ -245,7 +246,7 @@ local function question_of(self, text)
 end
 
 function Squad:make(record)
-  local kind, why = check(record)
+  local kind, why = problem(record)
   if kind then return nil, kind, why end
   local ids, places = context_of(self, record.context)
   local texts, first, last = answers_of(record, places)
@@ -275,4 +276,4 @@ function Squad:notes()
   return lines
 end
 
-return { open = open, new = new }
+return { open = open, new = new, problem = function(record) return select(2, problem(record)) end }

@@ -5,6 +5,7 @@
 -- `null_threshold`.  first and last count code points of the context from 0, last excluded.
 
 local decode = require("seqrun.predict.decode")
+local json = require("seqrun.core.json")
 
 local squad = { input = { keys = { "question", "context" } }, reads = "spans" }
 
@@ -30,19 +31,31 @@ end
 ---Logits of start and end for each sequence.
 function squad.outputs(values) return values end
 
----The best span over all windows, and the smallest null score.
-local function best_of(item, longest)
-  local best, null
+---The spans of all windows, as tokens of the context, and the smallest null score.
+---@param of fun(first: number[], last: number[], allowed: fun(i: integer): boolean): table[] spans of a window
+local function spans_of(item, of)
+  local spans, null = {}, nil
   for _, sequence in ipairs(item.sequences) do
     local first, last = sequence.output[1], sequence.output[2]
     local from = #sequence.a + 2
     local function in_context(i) return i > from and i <= from + #sequence.b end
-    local span = decode.span(first, last, in_context, longest)
-    if span and (not best or span.score > best.score) then
-      local shift = sequence.offset - from
-      best = { first = span.first + shift, last = span.last + shift, score = span.score }
+    for _, span in ipairs(of(first, last, in_context)) do
+      span.first, span.last = span.first + sequence.offset - from, span.last + sequence.offset - from
+      spans[#spans + 1] = span
     end
     null = math.min(null or math.huge, first[1] + last[1])
+  end
+  return spans, null
+end
+
+---The best span over all windows, and the smallest null score.
+local function best_of(item, longest)
+  local spans, null = spans_of(item, function(first, last, allowed)
+    return { decode.span(first, last, allowed, longest) }
+  end)
+  local best
+  for _, span in ipairs(spans) do
+    if not best or span.score > best.score then best = span end
   end
   return best, null
 end
@@ -52,14 +65,44 @@ local function cut(text, first, last)
   return text:sub(utf8.offset(text, first + 1), utf8.offset(text, last + 1) - 1)
 end
 
+local function by_score(a, b)
+  if a.score ~= b.score then return a.score > b.score end
+  if a.first ~= b.first then return a.first < b.first end
+  return a.last < b.last
+end
+
+---The best answers, each once, and no answer among them; probabilities are among those that are listed.
+local function list_of(item, t)
+  local spans, null = spans_of(item, function(first, last, allowed)
+    return decode.spans(first, last, allowed, t.longest_answer or 30)
+  end)
+  spans[#spans + 1] = { first = 0, last = 0, score = null }
+  table.sort(spans, by_score)
+  local list, scores, seen = json.array {}, {}, {}
+  for _, span in ipairs(spans) do
+    local first = span.first > 0 and item.places[span.first][1] or nil
+    local last = first and item.places[span.last][2]
+    local answer = first and cut(item.context, first, last) or ""
+    if #list < t.nbest and not seen[answer] then
+      seen[answer] = true
+      list[#list + 1] = { answer = answer, score = decode.round(span.score), first = first, last = last }
+      scores[#list] = span.score
+    end
+  end
+  for i, p in ipairs(decode.softmax(scores)) do list[i].probability = decode.round(p) end
+  return list
+end
+
 function squad.result(item, t)
   local best, null = best_of(item, t.longest_answer or 30)
-  if not best then return { answer = "", null_score = decode.round(null) } end
+  local nbest = t.nbest and list_of(item, t) or nil
+  if not best then return { answer = "", null_score = decode.round(null), nbest = nbest } end
   local first, last = item.places[best.first][1], item.places[best.last][2]
   local empty = null - best.score > (t.null_threshold or 0)
   return {
     answer = empty and "" or cut(item.context, first, last), score = decode.round(best.score),
     null_score = decode.round(null), first = not empty and first or nil, last = not empty and last or nil,
+    nbest = nbest,
   }
 end
 
