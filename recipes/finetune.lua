@@ -32,6 +32,6 @@ for step, update in run:steps(train) do
     losses.total:backward()
     run:tally(batch, losses)
   end
-  optimizer:step { rate = rate(update.schedule_step), clip = cfg.optimizer.clip }
+  optimizer:step { rate = rate(update.counters), clip = cfg.optimizer.clip }
   run:log(step, optimizer)
 end

@@ -13,6 +13,7 @@ local metrics = {}
 ---Fields that every line of type "train" has, for any model; nil becomes null.
 metrics.TRAIN = {
   "step", "loss", "lr", "grad_norm", "sequences", "raw_tokens", "real_tokens", "masked_tokens",
+  "layer_tokens", "effective_tokens", "flops",
   "slot_tokens", "efficiency", "imbalance", "real_tokens_per_s", "slot_tokens_per_s", "mfu", "data_wait_ms", "skipped",
   "seconds",
 }
@@ -23,7 +24,7 @@ metrics.EVAL = { "step" }
 ---Totals and names that are not plotted.
 local NO_SCALAR = {
   step = true, type = true, seconds = true, sequences = true, raw_tokens = true, real_tokens = true,
-  masked_tokens = true, slot_tokens = true,
+  masked_tokens = true, slot_tokens = true, layer_tokens = true, effective_tokens = true, flops = true,
 }
 
 ---The length of a file that continues after step `most`: up to the last complete line before the first one of a

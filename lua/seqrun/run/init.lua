@@ -20,16 +20,19 @@ local core = require("seqrun.core.tensor")
 local contracts = require("seqrun.run.contracts")
 local devices = require("seqrun.devices")
 local failure = require("seqrun.failure")
+local goals = require("seqrun.run.goals")
 local house = require("seqrun.run.house")
 local loaders = require("seqrun.run.loaders")
 local memory = require("seqrun.run.memory")
 local metrics = require("seqrun.metrics")
 local options = require("seqrun.run.options")
 local progress = require("seqrun.run.progress")
+local resuming = require("seqrun.run.resuming")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 local text = require("seqrun.run.text")
 local window = require("seqrun.run.window")
+local work = require("seqrun.run.work")
 
 local run = { schema = require("seqrun.run.schema") }
 for name, fn in pairs(require("seqrun.run.parts")) do run[name] = fn end
@@ -99,14 +102,14 @@ function run.open(spec)
   local list = loaded.values.seeds
   if list and not request.dry_run then require("seqrun.run.seeds").run(request, folder, list) end
   if not request.dry_run then house.check_free(folder, request.resume ~= nil) end
-  local resuming = request.resume and not request.dry_run and sys.is_dir(folder)
+  local again = request.resume and not request.dry_run and sys.is_dir(folder)
   sys.signals("run")
   local cfg = loaded.values
   devices.use(cfg)
   local self = setmetatable({
     config = cfg, loaded = loaded, request = request, folder = folder, window = window.new(), step = 0,
     seconds_before = 0, work = 0, began = sys.now(), kept = {}, command = table.concat(spec.recipe, " ", 0),
-    lock = resuming and house.lock(folder) or nil,
+    lock = again and house.lock(folder) or nil,
   }, Run)
   self.progress = progress.new {
     quiet = request.quiet, json_log = request.json_log, every = cfg.log.every, seconds = cfg.log.seconds,
@@ -129,131 +132,20 @@ function Run:state(defaults)
   return self.kept
 end
 
----The checkpoint to resume from; found once, since finding it verifies the whole file.
----@return string|nil path
----@return string? message
----@return string? code
-local function newest(self)
-  self.found = self.found or table.pack(checkpoint.latest(self.folder))
-  return table.unpack(self.found, 1, self.found.n)
-end
-
 ---The plan saved in the checkpoint to resume from, as text; nil if there is none.
 ---@param name? string the loader's, where run:start gets several
 ---@return string|nil
 function Run:saved_plan(name)
-  local path = self.request.resume and newest(self)
+  local path = self.request.resume and resuming.newest(self)
   local file = name and ("/trainer/plan-%s.txt"):format(name) or "/trainer/plan.txt"
   return path and sys.read_file(path .. file, 1 << 28) or nil
-end
-
----The data set of this run by its contents; nil for a recipe that names none.
-local function digest_of(self) return self.corpus and self.corpus:info().digest end
-
----Fails if the data set has changed since the run started: resuming needs the same examples under the same uids.
-local function check_data(self, state)
-  local digest = digest_of(self)
-  if not state.data or not digest or state.data == digest then return end
-  failure.raise("data", "%s has changed since the run started (digest %s, was %s); restore the old data set, or "
-    .. "start a new run with --out", self.corpus:info().path, digest, state.data)
-end
-
-local function state_of(self)
-  return {
-    step = self.step, loaders = self.loaders:state(), window = self.window:state(), seconds = self:seconds(),
-    kept = self.kept, result = self.result, best = self.best and self.best:state() or nil,
-    instructions = devices.instructions(), data = digest_of(self),
-  }
-end
-
-local function take_up(self, state)
-  self.step, self.seconds_before = state.step, state.seconds
-  self.window:restore(state.window)
-  for name, value in pairs(state.kept) do self.kept[name] = value end
-  self.result = state.result
-  if self.best and state.best then self.best:restore(state.best) end
-  self.loaders:restore(state.loaders)
-end
-
----Resumes from the newest checkpoint of the run; false if there is none.
-local function resume(self)
-  local path, message, code = newest(self)
-  if not path then
-    if code ~= "missing" then failure.raise(code, "%s", message) end
-    return false
-  end
-  check_data(self, failure.must(checkpoint.state(path)).state) -- before tensors, whose shapes depend on it
-  local parts = { model = self.model.params, opt = self.optimizer, carry = "resume" }
-  local state = failure.must(checkpoint.load(path, parts)).state
-  take_up(self, state)
-  if state.instructions ~= devices.instructions() then
-    self.progress:warn("the run used %s instructions before; resuming with %s is not bit-exact",
-      tostring(state.instructions), devices.instructions())
-  end
-  failure.must(checkpoint.set_aside(self.folder, self.step))
-  self.saver:resumed(self.step, path)
-  self.progress:say("resumed from %s at step %d", path, self.step)
-  return true
-end
-
----Fails if the vocabulary of a checkpoint is not that of the data set.
-local function check_vocabulary(self, folder)
-  if not self.corpus then return end
-  local theirs = checkpoint.vocabulary.read(folder)
-  if not theirs then
-    self.progress:warn("%s has no vocab.txt, so its vocabulary cannot be compared with that of %s", folder,
-      self.corpus:info().path)
-    return
-  end
-  local difference = checkpoint.vocabulary.difference(theirs, (failure.must(self.corpus:vocab_text())))
-  if not difference then return end
-  failure.raise("data", "init.from: the vocabulary %s/vocab.txt differs from that of the data set %s (%s); prepare the "
-    .. "data with vocab.file=%s/vocab.txt, or train from scratch with init.from=none", folder, self.corpus:info().path,
-    difference, folder)
-end
-
----Names of the parameters that are initialized although the checkpoint has them: `fresh` of run:start, and those of all
----heads with init.heads=new.
-local function fresh_parameters(self)
-  local list = table.move(self.fresh or {}, 1, #(self.fresh or {}), 1, {})
-  for _, head in ipairs(self.config.init.heads == "new" and self.model.heads or {}) do
-    for _, spec in ipairs(head.specs) do list[#list + 1] = spec.name end
-  end
-  return #list > 0 and list or nil
-end
-
----Starts from another run's checkpoint: its weights, and its moments when asked for.
-local function start_from(self)
-  local init = self.config.init
-  if not init.from or init.carry == "none" then return end
-  local folder = checkpoint.resolve(init.from)
-  if folder and sys.is_dir(folder) then check_vocabulary(self, folder) end
-  local parts = {
-    model = self.model.params, opt = self.optimizer, carry = init.carry, seed = self.config.seed,
-    fresh = fresh_parameters(self),
-  }
-  local loaded, message, code = checkpoint.load(init.from, parts)
-  if not loaded then
-    local way = code == "missing" and "; give a run or checkpoint, or init.from=none" or ""
-    failure.raise(code, "init.from: %s%s", message, way)
-  end
-  self.origin = loaded
-end
-
----Reports what the run was initialized from, and what was missing or ignored.
-local function tell_origin(self)
-  if not self.origin then return end
-  local report, unfit = self.origin.report, false
-  for _, item in ipairs(report.ignored) do unfit = unfit or not item.known end
-  self.progress:say("initialized from the %s of %s", self.config.init.carry, self.origin.path)
-  if #report.missing > 0 or unfit then self.progress:say("%s", tostring(report)) end
 end
 
 -- ---- starting --------------------------------------------------------------------------------
 
 local function open_house(self)
-  local resuming = self.request.resume and sys.exists(self.folder)
-  local changes = resuming and house.check_same(self.folder, self.loaded) or {}
+  local again = self.request.resume and sys.exists(self.folder)
+  local changes = again and house.check_same(self.folder, self.loaded) or {}
   self.lock = self.lock or house.lock(self.folder)
   self.progress:log_to(house.move_in(self.folder, self.loaded, self.command, tensor.threads()))
   for _, change in ipairs(changes) do
@@ -272,11 +164,6 @@ local function open_metrics(self)
   return failure.must(metrics.open(self.folder, { step = self.step, train = train, eval = eval }))
 end
 
----Updates until the end of a schedule of so many steps.
-local function updates_of(self, steps)
-  return math.ceil(steps / self.loader:summary().schedule_steps)
-end
-
 ---Bytes of a parameter in a checkpoint, with its two moments.
 local CHECKPOINT = 12
 
@@ -285,13 +172,15 @@ local CHECKPOINT = 12
 ---  loaders   instead of `loader`: several by name, trained on in sequence; cursors are kept by name, counters and
 ---            the schedule continue.  `loader` may name the one that the headline and the number of steps are
 ---            based on; the default is the first by name
----  rate      the schedule, only for the plan that is printed; metrics report the rates that the optimizer received
+---  rate      the schedule: its state is saved if it has one; metrics report the rates that the optimizer received
+---  schedules  of other values by name, which metrics report; their state is saved
 ---  total     steps of the schedule; by default those of the config
 ---  epoch     steps of the schedule in an epoch, for eval.epochs
 ---  fresh     names of parameters that are initialized although the checkpoint of init.from has them
 ---  notes     lines about the data, to be printed
 ---@param parts { model: table, optimizer: table, loader?: table, loaders?: table<string, table>, rate?: function,
----  held?: table, corpus?: table, total?: integer, epoch?: number, fresh?: string[], notes?: string[] }
+---  schedules?: table<string, seqrun.ValueSchedule>, held?: table, corpus?: table, total?: integer, epoch?: number,
+---  fresh?: string[], notes?: string[] }
 function Run:start(parts)
   contracts.check(parts)
   for name, part in pairs(parts) do self[name] = part end
@@ -301,25 +190,24 @@ function Run:start(parts)
   self.first_cursor = self.loader:cursor()
   self.baselines = self.corpus and self.model.baselines and self.model:baselines(self.corpus) or {}
   memory.check(self)
-  local rate = self.config.rate
-  self.total = self.config.steps or updates_of(self, parts.total or rate.total - rate.from)
+  self.total, self.goals = goals.updates(self, parts.total), goals.of(self.config)
   self.epoch = parts.epoch and parts.epoch / self.loader:summary().schedule_steps
   self.last = math.min(self.total, self.request.max_steps or math.huge)
   if self.request.dry_run then
-    start_from(self)
-    return tell_origin(self)
+    resuming.start_from(self)
+    return resuming.tell_origin(self)
   end
   if not self.request.resume then -- before the directory is created, so that a failure leaves none
     house.check_space(self.folder, CHECKPOINT * self.model.params:count())
-    start_from(self)
+    resuming.start_from(self)
   end
   open_house(self)
   local save = self.config.save
   self.best = save.best and best.new(self.folder, save.best, self.config.eval.patience)
   self.saver = checkpoint.saver(self.folder, { keep = save.keep, max_failures = save.max_failures })
-  self.resumed = self.request.resume and resume(self)
-  if self.request.resume and not self.resumed then start_from(self) end
-  tell_origin(self)
+  self.resumed = self.request.resume and resuming.resume(self)
+  if self.request.resume and not self.resumed then resuming.start_from(self) end
+  resuming.tell_origin(self)
   self.metrics = open_metrics(self)
   self.metrics:text("config", self.loaded:dump())
   self.began, self.saved_at = sys.now(), sys.now()
@@ -340,7 +228,7 @@ end
 ---All that a checkpoint of this step holds.
 local function saved_parts(self)
   local parts = {
-    step = self.step, model = self.model.params, opt = self.optimizer, state = state_of(self),
+    step = self.step, model = self.model.params, opt = self.optimizer, state = resuming.state(self),
     config = self.model.hf_config and self.model:hf_config(), files = self.loaders:plans(),
   }
   parts.files["trainer/config.yaml"] = self.loaded:dump()
@@ -395,6 +283,7 @@ function Run:evaluate()
   check_finite(self, line, order)
   self.result, self.scoring = { step = self.step, line = line, order = order }, scoring
   line.type, line.step, line.seconds = "eval", self.step, self:seconds()
+  for _, name in ipairs(loaders.TOTALS) do line[name] = self.loaders.totals[name] end
   write_metrics(self, line)
   local texts = require("seqrun.run.summary").scores(line, order, self.baselines)
   self.progress:say("step %d, held-out: %s", self.step, table.concat(texts, "; "))
@@ -410,8 +299,8 @@ local function check_stop(self)
   if not signal and not spent then return end
   if self.step > 0 then self:save(true) end
   local reason = signal and "signal " .. signal or "the time budget of " .. text.duration(budget)
-  failure.raise("stopped", "stopped by %s at step %d of %d; resume with --resume=%s", reason, self.step, self.total,
-    self.folder)
+  failure.raise("stopped", "stopped by %s at step %s; resume with --resume=%s", reason,
+    text.step(self.step, self.total), self.folder)
 end
 
 ---Abandons an update that takes longer than save.grace after a signal; the resume makes it again.
@@ -467,11 +356,21 @@ local function finish(self)
   require("seqrun.run.summary").tell(self)
 end
 
+---Makes this step the last if a counter has reached its goal.
+local function end_at_goal(self)
+  local totals = setmetatable({ seconds = self:seconds() }, { __index = self.loaders.totals })
+  local name = goals.reached(self.goals, totals)
+  if not name or self.step >= self.last then return end
+  self.progress:say("stopping at step %d: %s has reached %s", self.step, name, text.count(totals[name]))
+  self.last = self.step
+end
+
 ---The current update has been applied.
 local function end_step(self)
   self.under_way = false
   self.step = self.step + 1
   self.loaders:advance()
+  end_at_goal(self)
   after_step(self)
 end
 
@@ -496,6 +395,7 @@ function Run:steps(loader, upto)
       end_step(self)
     elseif self.resumed then
       self.resumed = false
+      end_at_goal(self)
       evaluate_when_due(self) -- the stop may have interrupted it
     end
     check_stop(self)
@@ -520,6 +420,7 @@ function Run:tally(batch, losses)
   contracts.check_losses(losses)
   local flops = self.model.flops and self.model:flops(batch) or 0
   self.work = self.work + flops
+  self.loaders:worked(work.layer_tokens(self.model, batch), work.layers(self.model), flops)
   self.window:add(batch, losses, flops)
   give_up_in_time(self)
 end
@@ -545,7 +446,8 @@ function Run:log(step, optimizer)
     local _, skipped = optimizer:counts()
     line.type, line.step, line.lr, line.seconds = "train", step, result.rate, self:seconds()
     line.grad_norm, line.skipped = result.norm, skipped
-    line.raw_tokens, line.masked_tokens = self.counters.raw_tokens, self.counters.masked_tokens
+    for _, name in ipairs(loaders.TOTALS) do line[name] = self.counters[name] end
+    for name, s in pairs(self.schedules or {}) do line[name:gsub("[.]", "_")] = s.value end
     write_metrics(self, line)
     self.progress:show(line, self.last, self.window.tally.order)
   else

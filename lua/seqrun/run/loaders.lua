@@ -13,10 +13,16 @@ local failure = require("seqrun.failure")
 ---@field raw_tokens integer before stages truncate sequences
 ---@field real_tokens integer
 ---@field masked_tokens integer
+---@field layer_tokens integer tokens that the layers have processed, summed over layers; of the micro-batches so far
+---@field effective_tokens number layer_tokens divided by the number of layers
+---@field flops number model FLOP of these
 ---@field seconds number seconds of the run when the update was drawn
 
----Totals that an update adds to.
-local TOTALS = { "sequences", "raw_tokens", "real_tokens", "masked_tokens" }
+---Totals that an update adds to when it is drawn, and those that its micro-batches add to when they are trained on.
+local DRAWN = { "sequences", "raw_tokens", "real_tokens", "masked_tokens" }
+local WORK = { "layer_tokens", "effective_tokens", "flops" }
+
+local TOTALS = table.move(WORK, 1, #WORK, #DRAWN + 1, table.move(DRAWN, 1, #DRAWN, 1, {}))
 
 local Loaders = {}
 Loaders.__index = Loaders
@@ -62,7 +68,8 @@ local function count(self, name, update, step, seconds)
   for _, other in ipairs(self.names) do
     if other ~= name then counters.schedule_step = counters.schedule_step + self.by_name[other].schedule_step end
   end
-  for _, key in ipairs(TOTALS) do counters[key] = self.totals[key] + drawn(update, key) end
+  for _, key in ipairs(DRAWN) do counters[key] = self.totals[key] + drawn(update, key) end
+  for _, key in ipairs(WORK) do counters[key] = self.totals[key] end
   return counters
 end
 
@@ -79,6 +86,16 @@ function Loaders:next(name, step, seconds)
   update.schedule_step = update.counters.schedule_step
   self.drawn = { name = name, schedule_step = own, counters = update.counters }
   return update
+end
+
+---A micro-batch of the update that was drawn has been processed.
+---@param layer_tokens integer
+---@param layers integer
+---@param flops number
+function Loaders:worked(layer_tokens, layers, flops)
+  local counters = self.drawn.counters
+  counters.layer_tokens, counters.flops = counters.layer_tokens + layer_tokens, counters.flops + flops
+  counters.effective_tokens = counters.layer_tokens / layers
 end
 
 ---The update that was drawn has been trained on: the cursor moves past it.
@@ -109,7 +126,7 @@ function Loaders:restore(state)
     at.cursor, at.schedule_step = cursor, state.schedule_steps[name]
     at.loader:seek(cursor)
   end
-  self.totals = state.totals
+  for _, key in ipairs(TOTALS) do self.totals[key] = state.totals[key] or 0 end
 end
 
 ---The plans of all loaders, as files of a checkpoint: plan.txt, or plan-NAME.txt if there are several.

@@ -1,5 +1,7 @@
 -- parts.lua - the options of the loader, the optimizer and the schedule, from the keys of every run.
 
+local schedule = require("seqrun.schedule")
+
 local parts = {}
 
 ---Options for sr.data.loader, without those of the task.
@@ -32,14 +34,24 @@ function parts.optimizer_options(cfg, loader)
   }
 end
 
+---A rate that depends on another counter than steps.
+local function by_tokens(r)
+  return schedule.tokens {
+    peak = r.peak, floor = r.floor, warmup = r.warmup, total = r.total, by = r.by,
+    decay = r.decay ~= "poly" and r.decay or "linear",
+  }
+end
+
 ---Linear warmup, then polynomial decay; a later phase begins at step `from`.  A step is batch.sequences
 ---sequences, regardless of how many an update draws: pass `update.schedule_step` or `update.counters`.
 ---@param cfg table
----@return fun(step: number|seqrun.Counters): number
+---@return fun(at: number|seqrun.Counters): number # by another counter than steps: only of counters
 function parts.schedule(cfg)
   local r = cfg.rate
-  local rate = require("seqrun.schedule").poly {
+  if r.by ~= "step" then return by_tokens(r) end
+  local rate = schedule.poly {
     peak = r.peak, warmup = r.warmup, total = r.total, power = r.power, from_start = r.decay_from == "start",
+    floor = r.floor,
   }
   return function(step)
     if type(step) == "table" then step = step.schedule_step end

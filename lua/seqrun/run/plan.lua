@@ -3,6 +3,7 @@
 
 local config = require("seqrun.config")
 local failure = require("seqrun.failure")
+local goals = require("seqrun.run.goals")
 local memory = require("seqrun.run.memory")
 local parts = require("seqrun.run.parts")
 local sys = require("seqrun.core.sys")
@@ -42,15 +43,17 @@ local function plural(n, ending) return n == 1 and "" or ending end
 
 local function update_line(self)
   local loader = self.loader:summary()
-  if loader.by == "order" then
-    return ("as its order decides; %s steps of %s"):format(text.commas(self.last), text.commas(self.total))
-  end
+  local ending = goals.text(self.goals)
+  local steps = ("%s steps of %s"):format(text.commas(self.last), text.commas(self.total))
+  if self.last >= text.UNLIMITED then steps = ending elseif ending then steps = steps .. ", or " .. ending end
+  if loader.by == "order" then return "as its order decides; " .. steps end
   local micro, each = micro_batches(self, loader), sequences_of(self, loader)
+  local drawn = ("%d pack%s (%.1f sequences) in %d micro-batch%s; %s"):format(loader.packs, plural(loader.packs, "s"),
+    each, micro, plural(micro, "es"), steps)
+  if self.last >= text.UNLIMITED then return drawn end
   local epochs = self.last * loader.packs / math.max(1, loader.packs_per_epoch)
   if loader.by == "sequences" then epochs = self.last * each / math.max(1, loader.sequences) end
-  return ("%d pack%s (%.1f sequences) in %d micro-batch%s; %s steps of %s, %.2f epochs"):format(loader.packs,
-    plural(loader.packs, "s"), each, micro, plural(micro, "es"), text.commas(self.last),
-    text.commas(self.total), epochs)
+  return ("%s, %.2f epochs"):format(drawn, epochs)
 end
 
 ---How rows are filled if they are not packed, although updates are drawn by the plan.
@@ -119,7 +122,7 @@ local function earlier_rate(schema, from)
   if not path or not sys.exists(path) then return nil end
   local loaded = config.load { schema = schema, file = path }
   local values = loaded and loaded.values
-  if not values or not values.rate.total then return nil end
+  if not values or not values.rate.total or values.rate.by ~= "step" then return nil end
   return rate_points(parts.schedule(values), values.steps or values.rate.total - values.rate.from, 1)
 end
 
@@ -149,6 +152,13 @@ local function typical(times)
   return sorted[(#sorted + 1) // 2]
 end
 
+local function names_of(map)
+  local names = {}
+  for name in pairs(map) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
 ---@param self seqrun.Run
 ---@param micros number[] seconds of each micro-batch
 ---@param rests number[] seconds of the rest of each step: the optimizer
@@ -159,13 +169,19 @@ local function tell(self, micros, rests)
   say("%s", plan.headline(self))
   local earlier = earlier_rate(self.loaded.schema, cfg.init.from)
   if earlier then say("  rate    previous phase, %s: %s", cfg.init.from, earlier) end
-  if self.rate then say("  rate    %s", rate_points(self.rate, self.total, loader.schedule_steps)) end
+  if self.rate then
+    local steps = type(self.rate) == "function" and self.total < text.UNLIMITED
+    say("  rate    %s", steps and rate_points(self.rate, self.total, loader.schedule_steps) or tostring(self.rate))
+  end
+  for _, name in ipairs(names_of(self.schedules or {})) do say("  %s", tostring(self.schedules[name])) end
   say("  memory  %s; peak memory of the process %s", memory.text(self), text.bytes(peak))
   local micro = micro_batches(self, loader)
   local step = typical(micros) * micro + typical(rests)
-  say("  time    %s per step (%d micro-batch%s of %s, %s for the optimizer; measured %d times), %s for %s steps",
+  local whole = self.last < text.UNLIMITED
+    and (", %s for %s steps"):format(text.duration(step * self.last), text.commas(self.last)) or ""
+  say("  time    %s per step (%d micro-batch%s of %s, %s for the optimizer; measured %d times)%s",
     text.duration(step), micro, plural(micro, "es"), text.duration(typical(micros)), text.duration(typical(rests)),
-    #micros - 1, text.duration(step * self.last), text.commas(self.last))
+    #micros - 1, whole)
   say("  out     %s; nothing was written", self.folder)
 end
 

@@ -101,8 +101,9 @@ end
 
 ---A step and the latest metrics as text.
 local function sentence(step, last, eta, line, order)
-  local parts = { ("step %d/%d"):format(step, last) }
-  maybe(parts, "eta %s", eta and text.duration(eta))
+  local endless = last >= text.UNLIMITED
+  local parts = { endless and ("step %d"):format(step) or ("step %d/%d"):format(step, last) }
+  maybe(parts, "eta %s", not endless and eta and text.duration(eta))
   maybe(parts, "loss %.3f", line.loss)
   maybe_losses(parts, line, order)
   maybe(parts, "lr %.2e", line.lr)

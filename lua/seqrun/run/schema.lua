@@ -6,9 +6,25 @@
 -- differ between a run and its resumption; all others are part of what makes a resumed run the same run.
 
 local c = require("seqrun.config")
+local counters = require("seqrun.schedule.counters")
 
 local MANY = 1 << 30
 local later = true
+
+local function goal(unit)
+  return c.number { optional = true, min = 0, changeable = later, doc = "end the run when it reaches this " .. unit }
+end
+
+local stop = c.map {
+  { "sequences", goal "number of sequences" },
+  { "raw_tokens", goal "number of tokens, before sequences are truncated" },
+  { "real_tokens", goal "number of tokens, without padding" },
+  { "masked_tokens", goal "number of masked tokens" },
+  { "layer_tokens", goal "number of tokens processed by layers, summed over layers" },
+  { "effective_tokens", goal "number of layer tokens divided by the number of layers" },
+  { "flops", goal "model FLOP" },
+  { "seconds", goal "time, in seconds" },
+}
 
 local data = c.map {
   { "file", c.path { required = true, doc = "data set (.sqr), as written by recipes/prepare.lua" } },
@@ -61,7 +77,12 @@ local rate = c.map {
   { "peak", c.number { required = true, min = 0, doc = "peak learning rate, at the end of the warmup" } },
   { "warmup", c.integer { default = 0, min = 0, doc = "steps of linear warmup" } },
   { "total", c.integer { required = true, min = 1,
-    doc = "steps of the schedule, of batch.sequences sequences each; the rate reaches zero there" } },
+    doc = "steps of the schedule, of batch.sequences sequences each; the rate reaches zero there; units of rate.by" } },
+  { "by", c.enum(counters.NAMES, { default = "step",
+    doc = "counter that the decay depends on; unless it is step, the run ends where it reaches rate.total" }) },
+  { "floor", c.number { default = 0, min = 0, doc = "rate at the end of the decay" } },
+  { "decay", c.enum({ "poly", "linear", "cosine", "constant" }, { default = "poly",
+    doc = "shape of the decay; poly only with rate.by=step, the others only without" }) },
   { "from", c.integer { default = 0, min = 0, doc = "steps of the schedule completed by an earlier phase" } },
   { "power", c.number { default = 1.0, min = 0, doc = "power of the polynomial decay: 1 linear, 0.5 square root" } },
   { "decay_from", c.enum({ "warmup", "start" }, { default = "warmup",
@@ -127,7 +148,7 @@ local keys = {
   { "peak_flops", c.number { optional = true, min = 1, changeable = later,
     doc = "peak FLOP/s of the device, needed to report MFU" } },
   { "data", data }, { "pack", pack }, { "batch", batch }, { "optimizer", optimizer }, { "rate", rate },
-  { "init", init }, { "save", save }, { "eval", eval }, { "log", log },
+  { "stop", stop }, { "init", init }, { "save", save }, { "eval", eval }, { "log", log },
 }
 
 local rules = {
@@ -150,16 +171,27 @@ local rules = {
     end,
   },
   {
-    keys = { "rate.warmup", "rate.total" },
-    check = function(warmup, total)
-      if warmup < total then return nil end
+    keys = { "rate.by", "rate.decay", "rate.power", "rate.from", "rate.floor", "rate.peak" },
+    check = function(by, decay, power, from, floor, peak)
+      if floor > peak then return ("rate.floor %g exceeds rate.peak %g"):format(floor, peak) end
+      if by == "step" and decay ~= "poly" then
+        return "rate.decay needs rate.by=effective_tokens, for example; by step, use rate.power"
+      end
+      if by == "step" then return nil end
+      if power ~= 1 or from ~= 0 then return "rate.power and rate.from apply to rate.by=step only; leave them out" end
+    end,
+  },
+  {
+    keys = { "rate.warmup", "rate.total", "rate.by" },
+    check = function(warmup, total, by)
+      if by ~= "step" or warmup < total then return nil end
       return ("warmup is %d of %d steps; lower rate.warmup or raise rate.total"):format(warmup, total)
     end,
   },
   {
-    keys = { "rate.from", "rate.total", "steps" },
-    check = function(from, total, steps)
-      if from + (steps or 1) <= total then return nil end
+    keys = { "rate.from", "rate.total", "steps", "rate.by" },
+    check = function(from, total, steps, by)
+      if by ~= "step" or from + (steps or 1) <= total then return nil end
       return ("%d steps after the first %d exceed the %d of the schedule; raise rate.total"):format(
         steps or 1, from, total)
     end,

@@ -41,6 +41,14 @@ function text.duration(seconds)
   return seconds < 10 and ("%.1fs"):format(seconds) or ("%ds"):format(s)
 end
 
+---Stands for the number of steps of a run that a counter ends.
+text.UNLIMITED = 1 << 53
+
+---"3 of 10", or "3" if the end is not a step.
+function text.step(step, last)
+  return last < text.UNLIMITED and ("%d of %d"):format(step, last) or ("%d"):format(step)
+end
+
 function text.percent(x) return ("%.1f%%"):format(100 * x) end
 
 return text

@@ -2,7 +2,7 @@
 
 local golden = {}
 
-local TABLES = { "schedules", "rates" }
+local TABLES = { "schedules", "rates", "selection", "clusters" }
 
 ---@class seqrun.GoldenReport
 ---@field rows integer

@@ -1,0 +1,60 @@
+-- goals.lua - where a run ends: after a number of updates, or at the first update with which a counter reaches a total.
+
+local counters = require("seqrun.schedule.counters")
+local text = require("seqrun.run.text")
+
+local goals = {}
+
+---Updates of a run that only a counter ends.
+goals.UNLIMITED = text.UNLIMITED
+
+---The totals that end the run, by counter: those of `stop`; else the end of a rate that does not depend on steps.
+---@param cfg table
+---@return table<string, number>
+function goals.of(cfg)
+  local list = {}
+  for name, total in pairs(cfg.stop or {}) do list[name] = total end
+  local by = cfg.rate.by or "step"
+  if by ~= "step" and not cfg.steps and next(list) == nil then list[by] = cfg.rate.total end
+  return list
+end
+
+---Updates of the run: `steps`, as many as a schedule of so many steps needs, or UNLIMITED.
+---@param self seqrun.Run
+---@param steps? integer of the schedule, instead of those of the config
+---@return integer
+function goals.updates(self, steps)
+  local cfg = self.config
+  if cfg.steps then return cfg.steps end
+  local rate = cfg.rate
+  if not steps and rate.by and rate.by ~= "step" then return goals.UNLIMITED end
+  return math.ceil((steps or rate.total - rate.from) / self.loader:summary().schedule_steps)
+end
+
+---The counter that has reached its total; nil while none has.
+---@param list table<string, number>
+---@param totals seqrun.Counters
+---@return string|nil
+function goals.reached(list, totals)
+  for _, name in ipairs(counters.NAMES) do
+    local total = list[name]
+    if total and (totals[name] or 0) >= total then return name end
+  end
+end
+
+---The goals as text: "until effective_tokens reaches 1.20M".
+---@param list table<string, number>
+---@return string|nil
+function goals.text(list)
+  local parts = {}
+  for _, name in ipairs(counters.NAMES) do
+    local total = list[name]
+    if total then
+      local shown = name == "seconds" and text.duration(total) or text.count(total)
+      parts[#parts + 1] = ("%s reaches %s"):format(name, shown)
+    end
+  end
+  return #parts > 0 and "until " .. table.concat(parts, " or ") or nil
+end
+
+return goals

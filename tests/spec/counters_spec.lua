@@ -1,0 +1,83 @@
+-- Counters of a run: in every line of metrics, exact after a resume, able to end the run and to drive the rate.
+
+local program = require("tests.support.program")
+local small = require("tests.support.small")
+local sys = require("seqrun.core.sys")
+
+local NAMES = {
+  "sequences", "raw_tokens", "real_tokens", "masked_tokens", "layer_tokens", "effective_tokens", "flops",
+}
+
+local folder, corpus
+
+local function run(out, ...)
+  local code, _, err = program.run(small.words(corpus, "--out", folder .. "/" .. out, ...))
+  assert.equal(0, code, err)
+  return small.metrics(folder .. "/" .. out), small.metrics(folder .. "/" .. out, "eval")
+end
+
+setup(function()
+  folder = program.folder()
+  corpus = small.corpus(folder)
+end)
+teardown(function() sys.remove(folder) end)
+
+describe("the counters of a run", function()
+  it("are in every line of metrics, and grow by what each update has", function()
+    local lines, evals = run("plain", "--max-steps", "4", "eval.every=2")
+    for i, line in ipairs(lines) do
+      for _, name in ipairs(NAMES) do
+        assert.is_true(line[name] > (i > 1 and lines[i - 1][name] or 0), name)
+      end
+      assert.equal(2 * line.real_tokens, line.layer_tokens) -- two layers, none of which drops tokens
+      assert.equal(line.real_tokens, line.effective_tokens)
+    end
+    assert.equal(2, #evals)
+    for _, name in ipairs(NAMES) do assert.equal(lines[4][name], evals[2][name], name) end
+  end)
+
+  it("end a run at the first step that reaches a total, and a resume goes on to a later one", function()
+    local lines = run("stop", "stop.effective_tokens=1200")
+    assert.is_true(lines[#lines].effective_tokens >= 1200 and lines[#lines - 1].effective_tokens < 1200)
+    local straight = run("further", "stop.effective_tokens=3000")
+    local code, _, err = program.run(small.words(corpus, "--resume=" .. folder .. "/stop",
+      "stop.effective_tokens=3000"))
+    assert.equal(0, code, err)
+    assert.same(straight, small.metrics(folder .. "/stop"))
+    assert.same(small.weights(folder .. "/further", #straight), small.weights(folder .. "/stop", #straight))
+  end)
+
+  it("drive a rate that decays by tokens, exact after a stop in its warmup or later", function()
+    local words = { "rate.by=real_tokens", "rate.total=4000", "rate.floor=1e-4", "rate.decay=linear" }
+    local lines = run("tokens", table.unpack(words))
+    local last, mark = lines[#lines], nil
+    assert.is_true(last.real_tokens >= 4000 and lines[#lines - 1].real_tokens < 4000)
+    assert.equal(1e-4, last.lr)
+    for _, line in ipairs(lines) do
+      local steps = line.sequences / 24
+      if steps >= 3 and not mark then mark = line.real_tokens end
+      local left = mark and 1 - (line.real_tokens - mark) / (4000 - mark)
+      local rate = steps <= 3 and 3e-3 * steps / 3 or 1e-4 + math.max(0, left) * (3e-3 - 1e-4)
+      assert.near(rate, line.lr, 1e-9)
+    end
+    for _, stop in ipairs { 2, 5 } do
+      local out = "stopped" .. stop
+      run(out, "--max-steps", tostring(stop), table.unpack(words))
+      local code, _, err = program.run(small.words(corpus, "--resume=" .. folder .. "/" .. out, table.unpack(words)))
+      assert.equal(0, code, err)
+      assert.same(lines, small.metrics(folder .. "/" .. out))
+    end
+  end)
+
+  it("are refused where they contradict each other", function()
+    local function fails(words, ...)
+      local code, _, err = program.run(small.words(corpus, "--out", folder .. "/none", ...))
+      assert.equal(2, code)
+      assert.truthy(err:find(words, 1, true), err)
+    end
+    fails("rate.power and rate.from apply to rate.by=step only", "rate.by=flops", "rate.power=0.5")
+    fails("rate.decay needs rate.by=effective_tokens", "rate.decay=cosine")
+    fails("rate.floor 1 exceeds rate.peak", "rate.floor=1")
+    fails("unknown key 'tokens'", "stop.tokens=5")
+  end)
+end)
