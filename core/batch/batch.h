@@ -40,13 +40,19 @@ typedef struct sr_pick {
     const sr_examples *examples;
     uint32_t uid, epoch;
     int32_t limit; /* longer sequences are truncated, see sr_example_cut(); 0: none */
+    int32_t piece; /* from 1: this piece of at most `limit` tokens, instead of truncating */
 } sr_pick;
 
 static inline sr_example sr_pick_example(const sr_pick *p) {
-    return sr_example_cut(&p->examples->example[p->uid], p->limit);
+    const sr_example *e = &p->examples->example[p->uid];
+    return p->piece > 0 ? sr_example_piece(e, p->limit, p->piece) : sr_example_cut(e, p->limit);
 }
 
 static inline int32_t sr_pick_length(const sr_pick *p) {
+    if (p->piece > 0) {
+        sr_example e = sr_pick_example(p);
+        return sr_example_length(&e);
+    }
     int32_t len = sr_example_length(&p->examples->example[p->uid]);
     return p->limit > 0 && len > p->limit ? p->limit : len;
 }

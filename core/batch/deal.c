@@ -248,6 +248,26 @@ static sr_status deal_single(sr_deal *d, const sr_order *order) {
     return SR_OK;
 }
 
+/* ---- existing batches ---- */
+
+static sr_status deal_batches(sr_deal *d, const sr_order *order, const sr_loader_opts *o) {
+    double most = 0, all = 0;
+    int64_t rows = 0;
+    SR_TRY(make_batches(d, order->groups));
+    memcpy(d->pick, order->pick, (size_t)order->sequences * sizeof *d->pick);
+    for (int64_t b = 0; b < order->groups; b++) {
+        int64_t first = sr_order_group(order, b);
+        double cost = cost_of(order->pick + first, order->group_end[b] - first, o);
+        d->end[b] = order->group_end[b];
+        rows += d->rows[b] = order->rows[b];
+        most = cost > most ? cost : most;
+        all += cost;
+    }
+    d->imbalance = all > 0 ? most * (double)order->groups / all : 1;
+    d->packs = (rows + o->examples.max_len - 1) / o->examples.max_len;
+    return SR_OK;
+}
+
 /* ---- any order ---- */
 
 static sr_status deal(sr_deal *d, const sr_order *order, const sr_loader_opts *o) {
@@ -255,6 +275,7 @@ static sr_status deal(sr_deal *d, const sr_order *order, const sr_loader_opts *o
     if (o->arrange == SR_PADDED) return deal_rows(d, order, o);
     if (o->arrange == SR_SINGLE) return deal_single(d, order);
     if (!order->packs) return deal_unpacked(d, order, o);
+    if (order->rows != NULL) return deal_batches(d, order, o);
     return deal_packs(d, &(packs){order->pick, order->group_end, order->groups}, o);
 }
 

@@ -11,6 +11,7 @@
 #include "core/base/thread.h"
 #include "core/batch/feed.h"
 #include "core/batch/size.h"
+#include "core/batch/window.h"
 
 typedef enum slot_state { SLOT_EMPTY, SLOT_BUSY, SLOT_READY } slot_state;
 
@@ -88,7 +89,7 @@ static void work_once(sr_loader *l) {
     l->ordered++;
     l->busy++;
     if (order == &own) st = order_next(l, order);
-    if (st == SR_OK && order->groups > 0) {
+    if (st == SR_OK && (order->groups > 0 || order->window != NULL)) {
         pthread_mutex_unlock(&l->lock);
         st = sr_feed_make(&update, &l->feed, order);
         pthread_mutex_lock(&l->lock);
@@ -356,37 +357,88 @@ sr_status sr_loader_seek(sr_loader *l, const sr_cursor *cursor) {
 
 /* ---- orders from elsewhere ---- */
 
-/* Takes an order over; the lock is held. */
-static sr_status append(sr_loader *l, sr_order *order) {
-    if (l->pending == l->room) {
-        SR_TRY(sr_grow(&l->order, l->room * 2 + 4));
-        l->room = l->room * 2 + 4;
+/* Takes orders over. */
+static sr_status append(sr_loader *l, sr_order **order, int64_t n) {
+    sr_status st = SR_OK;
+    pthread_mutex_lock(&l->lock);
+    if (l->pending + n > l->room) {
+        int64_t room = l->room * 2 + n;
+        st = sr_grow(&l->order, room);
+        if (st == SR_OK) l->room = room;
     }
-    l->order[l->pending++] = order;
-    l->next = order->end;
-    pthread_cond_broadcast(&l->changed);
-    return SR_OK;
+    if (st == SR_OK) {
+        memcpy(l->order + l->pending, order, (size_t)n * sizeof(sr_order *));
+        l->pending += n;
+        l->next = order[n - 1]->end;
+        pthread_cond_broadcast(&l->changed);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return st;
+}
+
+static sr_status check_pushes(const sr_loader *l) {
+    if (l->pushes) return SR_OK;
+    return sr_fail(SR_EINVAL, "loader: it has an order of its own; open it with by: order");
 }
 
 sr_status sr_loader_push(sr_loader *l, const sr_given *given) {
     sr_epoch *e;
     sr_order *order;
-    if (!l->pushes)
-        return sr_fail(SR_EINVAL, "loader: it has an order of its own; open it with by: order");
+    SR_TRY(check_pushes(l));
     SR_TRY(sr_feed_epoch(&e, &l->feed, l->start.epoch, 0, NULL));
     sr_status st;
     SR_GO(done, st, sr_new(&order, 1));
     st = sr_order_given(order, e, given, &l->next); /* only this thread changes next */
-    if (st == SR_OK) {
-        pthread_mutex_lock(&l->lock);
-        st = append(l, order);
-        pthread_mutex_unlock(&l->lock);
-    }
+    if (st == SR_OK) st = append(l, &order, 1);
     if (st != SR_OK) {
         sr_order_free(order);
         sr_free(order);
     }
 done:
+    sr_epoch_release(e);
+    return st;
+}
+
+static sr_status push_parts(sr_loader *l, sr_window *w, int64_t from) {
+    int64_t n = sr_window_updates(w) - from;
+    sr_order **order;
+    SR_TRY(sr_new(&order, n));
+    sr_status st = SR_OK;
+    for (int64_t i = 0; st == SR_OK && i < n; i++) {
+        st = sr_new(&order[i], 1);
+        if (st == SR_OK)
+            *order[i] = (sr_order){
+                .window = sr_window_retain(w), .part = from + i, .end = sr_window_end(w)};
+    }
+    if (st == SR_OK) st = append(l, order, n);
+    for (int64_t i = 0; st != SR_OK && i < n && order[i] != NULL; i++) {
+        sr_order_free(order[i]);
+        sr_free(order[i]);
+    }
+    sr_free(order);
+    return st;
+}
+
+sr_status sr_loader_push_window(sr_loader *l, const sr_window_opts *window, int64_t from,
+                                sr_counters *end) {
+    sr_epoch *e;
+    sr_window *w;
+    sr_window_opts own = *window;
+    own.begin = l->next; /* only this thread changes it */
+    own.begin.drawn = window->begin.drawn;
+    SR_TRY(check_pushes(l));
+    if (from < 0 || from >= own.updates || own.begin.drawn.updates + from != l->next.drawn.updates)
+        return sr_fail(SR_EINVAL,
+                       "loader: a window of %" PRId64 " updates from update %" PRId64
+                       " cannot continue at update %" PRId64,
+                       own.updates, own.begin.drawn.updates, l->next.drawn.updates);
+    SR_TRY(sr_feed_epoch(&e, &l->feed, l->start.epoch, 0, NULL));
+    sr_status st = sr_window_new(&w, e, &own);
+    if (st == SR_OK) {
+        *end = sr_window_end(w).drawn;
+        st = push_parts(l, w, from);
+        sr_window_release(w);
+    }
     sr_epoch_release(e);
     return st;
 }

@@ -88,6 +88,16 @@ sr_status sr_loader_next(sr_update **out, sr_loader *l);
  * Errors: those of sr_order_given(); SR_EINVAL unless the loader draws by order */
 sr_status sr_loader_push(sr_loader *l, const sr_given *given);
 
+/* By order: appends the updates of a window (window.h) from number `from` on, as if the earlier
+ * ones had been delivered.  Its `begin` has the totals before the window; its other fields are
+ * ignored. *end gets the totals after it.
+ *
+ * Errors: those of sr_window_new(); SR_EINVAL unless the loader draws by order and the window is
+ * next */
+struct sr_window_opts;
+sr_status sr_loader_push_window(sr_loader *l, const struct sr_window_opts *window, int64_t from,
+                                sr_counters *end);
+
 /* The position of the next update, and seeking to one: the updates that follow are the same as
  * without a stop.
  * SR_EINVAL if the cursor is outside its epoch. */

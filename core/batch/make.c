@@ -4,6 +4,7 @@
 #include "core/base/mem.h"
 #include "core/batch/deal.h"
 #include "core/batch/feed.h"
+#include "core/batch/window.h"
 
 static sr_status add_batch(sr_update *u, const sr_feed *f, const sr_pick *pick, int64_t n,
                            int32_t stride, int64_t rows, int32_t share) {
@@ -50,8 +51,7 @@ static sr_status fill(sr_update *u, const sr_feed *f, const sr_order *order) {
     return st;
 }
 
-sr_status sr_feed_make(sr_update **out, const sr_feed *f, const sr_order *order) {
-    *out = NULL;
+static sr_status make(sr_update **out, const sr_feed *f, const sr_order *order) {
     sr_update *u;
     SR_TRY(sr_new(&u, 1));
     u->imbalance = 1;
@@ -68,6 +68,16 @@ sr_status sr_feed_make(sr_update **out, const sr_feed *f, const sr_order *order)
     sr_update_weigh(u);
     *out = u;
     return SR_OK;
+}
+
+sr_status sr_feed_make(sr_update **out, const sr_feed *f, const sr_order *order) {
+    *out = NULL;
+    if (order->window == NULL) return make(out, f, order);
+    sr_order own;
+    SR_TRY(sr_window_order(&own, order->window, order->part, &f->opts));
+    sr_status st = make(out, f, &own);
+    sr_order_free(&own);
+    return st;
 }
 
 /* ---- picks ---- */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/batch/window.h"
 
 /* Arrays have room for the least power of two that holds what is in them. */
 static int64_t room_for(int64_t count) {
@@ -24,6 +25,12 @@ sr_status sr_order_add(sr_order *o, const sr_pick *pick, int64_t n) {
     if (n > 0) memcpy(o->pick + o->sequences, pick, (size_t)n * sizeof *pick);
     o->sequences += n;
     o->group_end[o->groups++] = o->sequences;
+    return SR_OK;
+}
+
+sr_status sr_order_rows(sr_order *o, int64_t rows) {
+    SR_TRY(MAKE_ROOM(o->rows, o->groups - 1, 1));
+    o->rows[o->groups - 1] = rows;
     return SR_OK;
 }
 
@@ -93,7 +100,8 @@ static sr_status add_given(sr_order *o, sr_epoch *e, const sr_given *g) {
     SR_TRY(sr_order_keep(o, e));
     SR_TRY(sr_new(&pick, g->sequences));
     for (int64_t i = 0; i < g->sequences; i++)
-        pick[i] = (sr_pick){e->examples, g->uid[i], update, g->max_len};
+        pick[i] = (sr_pick){
+            .examples = e->examples, .uid = g->uid[i], .epoch = update, .limit = g->max_len};
     sr_status st = SR_OK;
     for (int64_t k = 0, from = 0; st == SR_OK && k < g->groups; from = g->group_end[k++])
         st = sr_order_add(o, pick + from, g->group_end[k] - from);
@@ -115,7 +123,9 @@ sr_status sr_order_given(sr_order *out, sr_epoch *e, const sr_given *g, const sr
 
 void sr_order_free(sr_order *o) {
     for (int64_t i = 0; i < o->epochs; i++) sr_epoch_release(o->epoch[i]);
+    sr_window_release(o->window);
     sr_free(o->epoch);
+    sr_free(o->rows);
     sr_free(o->group_end);
     sr_free(o->pick);
     *o = (sr_order){0};

@@ -21,12 +21,18 @@ typedef struct sr_order {
     int64_t *group_end; /* (groups) group g ends before pick[group_end[g]] */
     sr_epoch **epoch;   /* (epochs) retained: the picks point into them */
     int64_t sequences, groups, epochs;
-    bool packs; /* each group is a pack */
+    bool packs;    /* each group is a pack */
+    int64_t *rows; /* (groups) each group is a batch of so many rows; NULL: they are not */
+    struct sr_window *window; /* retained: the order is part `part` of it; see window.h */
+    int64_t part;
     sr_cursor begin, end;
 } sr_order;
 
 /* Appends a group of sequences, which may be empty. */
 sr_status sr_order_add(sr_order *order, const sr_pick *pick, int64_t n);
+
+/* Says that the last group is a batch of `rows` rows, as all before it are. */
+sr_status sr_order_rows(sr_order *order, int64_t rows);
 
 /* Retains an epoch for the lifetime of the order. */
 sr_status sr_order_keep(sr_order *order, sr_epoch *e);

@@ -15,7 +15,10 @@ typedef struct draw {
 } draw;
 
 static sr_pick pick_of(const draw *d, int64_t i) {
-    return (sr_pick){d->e->examples, sr_epoch_uid(d->e, i), d->pass, d->limit};
+    return (sr_pick){.examples = d->e->examples,
+                     .uid = sr_epoch_uid(d->e, i),
+                     .epoch = d->pass,
+                     .limit = d->limit};
 }
 
 static sr_status add_packs(sr_order *o, const draw *d, int64_t first, int64_t n) {

@@ -198,6 +198,23 @@ sr_example sr_example_cut(const sr_example *e, int32_t limit) {
     return cut;
 }
 
+int32_t sr_example_pieces(const sr_example *e, int32_t limit) {
+    int32_t body = limit - 2, pieces = (e->a_tokens + body - 1) / body;
+    return limit == 0 || pieces < 1 ? 1 : pieces;
+}
+
+sr_example sr_example_piece(const sr_example *e, int32_t limit, int32_t piece) {
+    sr_example cut = *e;
+    int32_t body = limit - 2, before = (piece - 1) * body, left = e->a_tokens - before;
+    if (sr_example_pieces(e, limit) == 1) return cut;
+    uint64_t a = sr_example_a(e) + (uint64_t)before;
+    cut.a_low = (uint32_t)a;
+    cut.a_high = (uint8_t)(a >> 32);
+    cut.a_tokens = (uint16_t)(left < body ? left : body);
+    cut.flags |= SR_EXAMPLE_CUT;
+    return cut;
+}
+
 int32_t sr_example_place(const sr_example *e, uint64_t token) {
     uint64_t a = sr_example_a(e), b = sr_example_b(e);
     if (token >= a && token - a < e->a_tokens) return (int32_t)(token - a) + 1;

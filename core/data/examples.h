@@ -91,6 +91,11 @@ static inline int32_t sr_example_length(const sr_example *e) {
  * [CLS] and [SEP] included: the longer segment loses tokens from its end. */
 sr_example sr_example_cut(const sr_example *e, int32_t limit);
 
+/* The number of pieces of at most `limit` tokens, [CLS] and [SEP] included, that a single segment
+ * is cut into, and one of them, from 1. */
+int32_t sr_example_pieces(const sr_example *e, int32_t limit);
+sr_example sr_example_piece(const sr_example *e, int32_t limit, int32_t piece);
+
 /* The position of token `token` of the column `ids` in an example, [CLS] is 0; -1 if it is
  * not in it: cut off, or in another piece. */
 int32_t sr_example_place(const sr_example *e, uint64_t token);

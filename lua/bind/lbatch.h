@@ -1,11 +1,11 @@
-/* lbatch.h - updates, for other bindings. */
+/* lbatch.h - updates and loaders, for other bindings. */
 #ifndef LSR_LBATCH_H
 #define LSR_LBATCH_H
 
 #include <lauxlib.h>
 #include <lua.h>
 
-#include "core/batch/update.h"
+#include "core/batch/loader.h"
 
 #define LSR_UPDATE "seqrun.core.Update"
 
@@ -17,6 +17,8 @@ sr_update **lsr_newupdate(lua_State *L);
 void lsr_account_update(lua_State *L, const sr_update *u);
 
 void lsr_pushcursor(lua_State *L, const sr_cursor *c);
+
+sr_loader *lsr_checkloader(lua_State *L, int arg);
 
 /* Registers the class. */
 void lsr_open_updates(lua_State *L);

@@ -8,6 +8,7 @@
 #include "lua/bind/lbatch.h"
 #include "lua/bind/ldata.h"
 #include "lua/bind/lcheck.h"
+#include "lua/bind/lsampler.h"
 #include "lua/bind/ltargets.h"
 
 #define LOADER "seqrun.core.Loader"
@@ -15,7 +16,7 @@
 
 static const char *const arrange_names[] = {"packed", "padded", "single", NULL};
 
-static sr_loader *check_loader(lua_State *L, int arg) {
+sr_loader *lsr_checkloader(lua_State *L, int arg) {
     return lsr_checkobject(L, arg, LOADER, "the loader is closed");
 }
 
@@ -169,7 +170,7 @@ LSR_RELEASE(loader_close, LOADER, sr_loader, sr_loader_close)
 
 /* loader:next() -> update | nil at the end | nil, message, code */
 static int loader_next(lua_State *L) {
-    sr_loader *l = check_loader(L, 1);
+    sr_loader *l = lsr_checkloader(L, 1);
     sr_update **box = lsr_newupdate(L);
     sr_status st = sr_loader_next(box, l);
     if (st != SR_OK) return lsr_result(L, st);
@@ -182,7 +183,7 @@ static int loader_next(lua_State *L) {
 
 /* loader:cursor() -> table */
 static int loader_cursor(lua_State *L) {
-    sr_cursor c = sr_loader_cursor(check_loader(L, 1));
+    sr_cursor c = sr_loader_cursor(lsr_checkloader(L, 1));
     lsr_pushcursor(L, &c);
     return 1;
 }
@@ -201,7 +202,7 @@ static sr_cursor read_cursor(lua_State *L, int at) {
 
 /* loader:seek(cursor) -> true | nil, message, code */
 static int loader_seek(lua_State *L) {
-    sr_loader *l = check_loader(L, 1);
+    sr_loader *l = lsr_checkloader(L, 1);
     luaL_checktype(L, 2, LUA_TTABLE);
     sr_cursor c = read_cursor(L, 2);
     sr_status st = sr_loader_seek(l, &c);
@@ -242,7 +243,7 @@ static void set_plan(lua_State *L, const sr_plan *p) {
 /* loader:plan([epoch]) -> table: the plan's figures, and those of the examples */
 static int loader_plan(lua_State *L) {
     sr_epoch *e;
-    sr_status st = push_epoch(L, &e, check_loader(L, 1), 2);
+    sr_status st = push_epoch(L, &e, lsr_checkloader(L, 1), 2);
     if (st != SR_OK) return lsr_result(L, st);
     lua_newtable(L);
     set_plan(L, e->plan);
@@ -262,7 +263,7 @@ static int loader_plan_text(lua_State *L) {
     sr_epoch *e;
     size_t size;
     char **text = lsr_newbytes(L);
-    sr_status st = push_epoch(L, &e, check_loader(L, 1), 2);
+    sr_status st = push_epoch(L, &e, lsr_checkloader(L, 1), 2);
     if (st == SR_OK) st = sr_plan_print(text, &size, e->plan);
     if (st != SR_OK) return lsr_result(L, st);
     lua_pushlstring(L, *text, size);
@@ -272,7 +273,7 @@ static int loader_plan_text(lua_State *L) {
 /* loader:lengths([epoch]) -> { tokens of example 0, of example 1, ... } */
 static int loader_lengths(lua_State *L) {
     sr_epoch *e;
-    sr_status st = push_epoch(L, &e, check_loader(L, 1), 2);
+    sr_status st = push_epoch(L, &e, lsr_checkloader(L, 1), 2);
     if (st != SR_OK) return lsr_result(L, st);
     lua_createtable(L, (int)(e->examples->count < INT32_MAX ? e->examples->count : 0), 0);
     for (int64_t i = 0; i < e->examples->count; i++) {
@@ -296,7 +297,7 @@ static void set_value(lua_State *L, const char *key, const sr_dataset *d, const 
 /* loader:origin(uid [, epoch]) -> { example, first [, source, offset] } of fixed examples */
 static int loader_origin(lua_State *L) {
     sr_epoch *e;
-    sr_status st = push_epoch(L, &e, check_loader(L, 1), 3);
+    sr_status st = push_epoch(L, &e, lsr_checkloader(L, 1), 3);
     if (st != SR_OK) return lsr_result(L, st);
     int64_t uid = lsr_checkrange(L, 2, 0, e->examples->count - 1);
     if (e->examples->unit == NULL)
@@ -315,7 +316,7 @@ static int loader_origin(lua_State *L) {
 
 /* loader:waited() -> seconds */
 static int loader_waited(lua_State *L) {
-    lua_pushnumber(L, sr_loader_waited(check_loader(L, 1)));
+    lua_pushnumber(L, sr_loader_waited(lsr_checkloader(L, 1)));
     return 1;
 }
 
@@ -342,7 +343,7 @@ static int64_t *check_ends(lua_State *L, int arg, int64_t sequences, int64_t *n)
 
 /* loader:push(uids, ends, max_len) -> true | nil, message, code */
 static int loader_push(lua_State *L) {
-    sr_loader *l = check_loader(L, 1);
+    sr_loader *l = lsr_checkloader(L, 1);
     sr_given g = {.max_len = (int32_t)lsr_optrange(L, 4, 0, 0, INT32_MAX)};
     g.uid = check_uids(L, 2, &g.sequences);
     g.group_end = check_ends(L, 3, g.sequences, &g.groups);
@@ -354,7 +355,7 @@ static int loader_push(lua_State *L) {
 
 /* loader:update_of(uids, epoch, arrange) -> update | nil, message, code */
 static int loader_update_of(lua_State *L) {
-    sr_loader *l = check_loader(L, 1);
+    sr_loader *l = lsr_checkloader(L, 1);
     uint32_t epoch = (uint32_t)lsr_checkrange(L, 3, 0, UINT32_MAX);
     int arrange = luaL_checkoption(L, 4, NULL, arrange_names);
     int64_t n;
@@ -365,10 +366,20 @@ static int loader_update_of(lua_State *L) {
 }
 
 static const luaL_Reg loader_methods[] = {
-    {"close", loader_close},         {"next", loader_next},     {"cursor", loader_cursor},
-    {"seek", loader_seek},           {"plan", loader_plan},     {"plan_text", loader_plan_text},
-    {"lengths", loader_lengths},     {"origin", loader_origin}, {"waited", loader_waited},
-    {"update_of", loader_update_of}, {"push", loader_push},     {NULL, NULL},
+    {"close", loader_close},
+    {"next", loader_next},
+    {"cursor", loader_cursor},
+    {"seek", loader_seek},
+    {"plan", loader_plan},
+    {"plan_text", loader_plan_text},
+    {"lengths", loader_lengths},
+    {"origin", loader_origin},
+    {"waited", loader_waited},
+    {"update_of", loader_update_of},
+    {"push", loader_push},
+    {"sampler", lsr_loader_sampler},
+    {"push_window", lsr_loader_push_window},
+    {NULL, NULL},
 };
 
 /* ---- the module ---- */
@@ -391,6 +402,7 @@ int luaopen_seqrun_core_batch(lua_State *L) {
     lsr_class(L, LOADER, loader_methods, loader_close);
     lsr_class(L, EPOCH, NULL, epoch_free);
     lsr_open_updates(L);
+    lsr_open_samplers(L);
     luaL_newlib(L, batch_functions);
     return 1;
 }

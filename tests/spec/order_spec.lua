@@ -450,7 +450,7 @@ describe("an order written in Lua", function()
     local bad = sampling { order = function() return { 1, 2, 1 } end }
     assert.error_matches(function() bad:next() end, "the order of update 0: .*duplicate uid 1 in one update")
     assert.error_matches(function() sampling { order_state = { f = print } } end, "state%.f is a function")
-    assert.error_matches(function() sampling { order = 3 } end, "order must be a function, got a number")
+    assert.error_matches(function() sampling { order = 3 } end, "order must be a function or a curriculum, got")
     assert.error_matches(function() sampling { by = "packs" } end, "leave out by = 'packs'")
     assert.error_matches(function() open { order_state = {} } end, "order_state belongs to a function `order`")
     local drawn, packs = sampling(), open { by = "packs" }

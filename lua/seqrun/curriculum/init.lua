@@ -1,7 +1,250 @@
--- curriculum - which examples an update may have, and how long they are.
+-- curriculum - which examples an update may have, how long they are, and how many.
+--
+--     local curriculum = sr.curriculum {
+--       sequences = 256,
+--       length = sr.schedule.new { kind = "length", min = 64, max = 128, total = 1000, quantum = 8 },
+--       metrics = { rarity = { metric = "novels.rarity.metric", schedule =
+--         sr.schedule.new { kind = "percentile", min = 5, max = 100, total = 1000, quantum = 1 } } },
+--     }
+--     local loader = sr.must(sr.data.loader { data = corpus, max_len = 128, order = curriculum })
+--     print(curriculum:explain(1))
+--
+-- Examples that all metrics have unlocked are drawn with equal chance; see core/batch/sampler.h.  Longer ones are
+-- truncated, or cut into pieces, before they are arranged and masked; see core/batch/window.h.
 
-local curriculum = {
-  reference = require("seqrun.curriculum.reference"),
+local check = require("seqrun.check")
+local failure = require("seqrun.failure")
+local new_metric = require("seqrun.curriculum.metric")
+
+---@class seqrun.CurriculumOptions
+---@field sequences? integer|seqrun.Schedule|seqrun.ValueSchedule examples of an update, or
+---@field tokens? integer|seqrun.Schedule|seqrun.ValueSchedule tokens of an update on average, after cutting
+---@field length? integer|seqrun.Schedule|seqrun.ValueSchedule maximum length of a sequence
+---@field cut? "truncate"|"pieces" what happens to longer ones: truncate keeps [SEP] at the end and shortens the longer
+---segment; pieces makes several sequences of single segments
+---@field metrics? table<string, seqrun.CurriculumMetric>
+---@field order? "easy"|"reversed"|"random" easy: lowest values first; the others are controls with the same pace:
+---highest values first, or a random order
+---@field window? integer updates that are arranged together; by default as many as have 32,768 tokens, at most 16
+---@field counters? fun(): table more counters for schedules, such as seconds and effective_tokens
+
+local OPTIONS = {
+  sequences = true, tokens = true, length = true, cut = true, metrics = true, order = true, window = true,
+  counters = true,
 }
 
-return curriculum
+---Tokens of a window, so that rounding rows of its batches up to tiles costs little; and its most updates.
+local WINDOW_TOKENS, WINDOW_UPDATES = 32768, 16
+
+local LEAST = 5 -- [CLS] and [SEP] of a pair, and a token of each
+
+---@class seqrun.Curriculum: seqrun.CurriculumOptions
+local Curriculum = {}
+Curriculum.__index = Curriculum
+Curriculum.__name = "seqrun.Curriculum"
+
+---The value of a schedule, function or number for these counters.
+local function value_of(schedule, counters)
+  if math.type(schedule) then return schedule end
+  if type(schedule) == "table" and schedule.advance then return schedule:advance(counters) end
+  return schedule(counters)
+end
+
+local function is_schedule(x)
+  local meta = getmetatable(x)
+  return math.type(x) ~= nil or type(x) == "function" or type(meta) == "table" and meta.__call ~= nil
+end
+
+local function check_schedule(name, x)
+  if x ~= nil and not is_schedule(x) then
+    check.fail("curriculum.%s must be a number, a schedule or a function of the counters, got %s", name, check.show(x))
+  end
+end
+
+---@param t seqrun.CurriculumOptions
+---@return seqrun.Curriculum
+local function new(t)
+  check.options("curriculum", t, OPTIONS)
+  local self = setmetatable({}, Curriculum)
+  for key, value in pairs(t) do self[key] = value end
+  if (t.sequences == nil) == (t.tokens == nil) then
+    check.fail("curriculum: give either sequences or tokens, the size of an update")
+  end
+  for _, key in ipairs { "sequences", "tokens", "length" } do check_schedule(key, t[key]) end
+  self.cut = check.choice("curriculum.cut", t.cut or "truncate", { "truncate", "pieces" })
+  self.order = check.choice("curriculum.order", t.order or "easy", { "easy", "reversed", "random" })
+  if t.window then check.integer("curriculum.window", t.window, 1, 4096) end
+  self.metrics, self.names = {}, {}
+  for name, metric in pairs(t.metrics or {}) do
+    self.metrics[name] = new_metric(name, metric, self.order)
+    check_schedule(name, metric.schedule)
+    self.names[#self.names + 1] = name
+  end
+  table.sort(self.names)
+  return self
+end
+
+---The bounds of a schedule that says them.
+local function bounds(schedule)
+  if math.type(schedule) then return schedule, schedule end
+  return type(schedule) == "table" and schedule.min or nil, type(schedule) == "table" and schedule.max or nil
+end
+
+local function check_length(self, loader)
+  local max_len = loader.options.max_len or 128
+  local low, high = bounds(self.length)
+  if low and low < LEAST then
+    failure.raise("config", "curriculum.length: min is %g; a sequence needs at least %d tokens", low, LEAST)
+  end
+  if high and high > max_len then
+    failure.raise("config", "curriculum.length: max is %g, but sequences have at most %d tokens; raise data.max_len",
+      high, max_len)
+  end
+  local pairs_drawn = loader.options.nsp
+  if pairs_drawn == nil then pairs_drawn = loader.data:info().kind == "text" end
+  if self.cut == "pieces" and pairs_drawn then
+    failure.raise("config", "curriculum.cut: pieces are of single segments, but pairs are drawn; use truncate, or nsp: "
+      .. "false")
+  end
+end
+
+---The first update must find enough: an example does not come twice in an update.
+local function check_first(self)
+  local window = self:decide { update = 0, sequences = 0, raw_tokens = 0, real_tokens = 0 }
+  self:restore(self.initial)
+  return window
+end
+
+---Opens metrics for the examples of a loader.  The loader calls it.
+---@param loader seqrun.Loader
+function Curriculum:bind(loader)
+  check_length(self, loader)
+  local objects, reversed = {}, {}
+  for i, name in ipairs(self.names) do
+    self.metrics[name]:bind(loader)
+    objects[i], reversed[i] = self.metrics[name]:core(), self.order == "reversed"
+  end
+  self.max_len = loader.options.max_len or 128
+  self.sampler = failure.must(loader.core:sampler(objects, reversed))
+  self.initial = self:state()
+  check_first(self)
+end
+
+---A sampler that has unlocked these prefixes.
+---@param prefixes integer[]
+function Curriculum:unlock(prefixes)
+  failure.must(self.sampler:unlock(prefixes))
+  return self.sampler
+end
+
+---The counters that schedules see for the update after these totals.
+local function counters_of(self, totals)
+  local counters = self.counters and self.counters() or {}
+  local step = totals.update + 1
+  local own = { step = step, schedule_step = step, sequences = totals.sequences, raw_tokens = totals.raw_tokens,
+    real_tokens = totals.real_tokens }
+  return setmetatable(own, { __index = counters })
+end
+
+---The maximum length, 0 if nothing is cut.
+local function length_at(self, counters)
+  if not self.length then return 0 end
+  local length = math.floor(value_of(self.length, counters))
+  if length < LEAST then
+    failure.raise("config", "curriculum.length: the length of step %d is %d; a sequence needs at least %d tokens",
+      counters.step, length, LEAST)
+  end
+  return length < self.max_len and length or 0
+end
+
+---The names of metrics with what would unlock enough.
+local function way_out(self, n)
+  local list = {}
+  for i, name in ipairs(self.names) do list[i] = ("curriculum.%s: %s"):format(name, self.metrics[name]:way_out(n)) end
+  return #list > 0 and table.concat(list, "; ") or "lower curriculum.sequences"
+end
+
+---How many examples an update has.
+local function each_of(self, counters, window)
+  local unlocked, each = window.unlocked
+  if self.sequences then
+    each = math.floor(value_of(self.sequences, counters))
+  else
+    local all = self.sampler:tokens(window.max_len, window.pieces)
+    each = all > 0 and math.floor(value_of(self.tokens, counters) * unlocked / all + 0.5) or 1
+  end
+  each = math.max(1, each)
+  if each <= unlocked then return each end
+  local found = {}
+  for i, name in ipairs(self.names) do found[i] = ("%s %g"):format(name, window.difficulties[name]) end
+  failure.raise("config", "curriculum: step %d unlocks %d of %d examples (%s), fewer than the %d of an update; %s",
+    counters.step, unlocked, self.sampler:examples(), table.concat(found, ", "), each, way_out(self, each))
+end
+
+---How many updates are arranged together.
+local function updates_of(self, window)
+  local wanted = self.window
+  if not wanted then
+    local tokens = window.each * self.sampler:tokens(window.max_len, window.pieces) / window.unlocked
+    wanted = math.max(1, math.min(WINDOW_UPDATES, math.ceil(WINDOW_TOKENS / tokens)))
+  end
+  return math.min(wanted, self.sampler:run(window.update, window.each))
+end
+
+---Decides the window after these totals.
+---@param totals table
+---@return seqrun.Window
+function Curriculum:decide(totals)
+  local counters = counters_of(self, totals)
+  local window = { from = 0, difficulties = {}, prefixes = {}, pieces = self.cut == "pieces" }
+  for key, value in pairs(totals) do window[key] = value end
+  for i, name in ipairs(self.names) do
+    local metric = self.metrics[name]
+    window.difficulties[name] = value_of(metric.schedule, counters)
+    window.prefixes[i] = metric:prefix(window.difficulties[name])
+  end
+  window.max_len = length_at(self, counters)
+  window.unlocked = self:unlock(window.prefixes):unlocked()
+  window.each = each_of(self, counters, window)
+  window.updates = updates_of(self, window)
+  return window
+end
+
+---The schedules with a state, by name.
+local function stateful(self)
+  local list = {}
+  for _, key in ipairs { "sequences", "tokens", "length" } do list[key] = self[key] end
+  for name, metric in pairs(self.metrics) do list["metric " .. name] = metric.schedule end
+  for name, schedule in pairs(list) do
+    if type(schedule) ~= "table" or not schedule.state then list[name] = nil end
+  end
+  return list
+end
+
+---The state of all schedules, as plain values.
+---@return table<string, table>
+function Curriculum:state()
+  local state = {}
+  for name, schedule in pairs(stateful(self)) do state[name] = schedule:state() end
+  return state
+end
+
+---@param state table<string, table>
+function Curriculum:restore(state)
+  for name, schedule in pairs(stateful(self)) do
+    if state[name] then schedule:restore(state[name]) end
+  end
+end
+
+---What the update of a step has, if every update before it had as many: difficulties, how many examples each metric
+---unlocks and all of them, length and size.
+---@param step integer from 1
+---@return seqrun.CurriculumStep
+function Curriculum:explain(step)
+  if not self.sampler then check.fail("curriculum:explain: open a loader with this curriculum first") end
+  return require("seqrun.curriculum.explain")(self, check.integer("curriculum:explain: step", step, 1))
+end
+
+return setmetatable({ reference = require("seqrun.curriculum.reference") }, {
+  __call = function(_, t) return new(t) end,
+})

@@ -6,6 +6,7 @@ local failure = require("seqrun.failure")
 local Orders = require("seqrun.data.order")
 local solver = require("seqrun.data.solver")
 local targets = require("seqrun.data.targets")
+local Windows = require("seqrun.curriculum.windows")
 local new_update = require("seqrun.data.update")
 
 ---Ends when a total of the cursor reaches `updates`, `sequences`, `raw_tokens` or `real_tokens`.  By sequences, a stage
@@ -31,7 +32,8 @@ local new_update = require("seqrun.data.update")
 ---in keyed order; sequences: exactly that many, in keyed order, packed inside the update; order: the orders given to
 ---Loader:order()
 ---@field stages? seqrun.Stage[] a curriculum: each until a total is reached, the last has no end
----@field order? fun(update: integer, state: table): (integer|integer[])[]?, { max_len?: integer }? returns the content
+---@field order? seqrun.Curriculum|fun(update: integer, state: table): (integer|integer[])[]?, { max_len?: integer }? a
+---curriculum (sr.curriculum), or a function that returns the content
 ---of update `update` (from 0): uids, or groups of uids that must share a micro-batch; nil ends the data.  Called on the
 ---main thread, `prefetch` updates ahead
 ---@field order_state? table initial state of `order`: plain values, saved with the cursor (see Loader:order_state)
@@ -125,10 +127,12 @@ local function core_options(t)
   return o
 end
 
+local function is_curriculum(order) return type(order) == "table" and order.decide ~= nil end
+
 ---Options of orders that contradict each other.
 local function check_order(t)
-  if t.order ~= nil and type(t.order) ~= "function" then
-    error(("data.loader: order must be a function, got a %s"):format(type(t.order)), 4)
+  if t.order ~= nil and type(t.order) ~= "function" and not is_curriculum(t.order) then
+    error(("data.loader: order must be a function or a curriculum, got a %s"):format(type(t.order)), 4)
   end
   if t.order and t.by and t.by ~= "order" then
     error(("data.loader: a function `order` decides what an update has; leave out by = '%s'"):format(tostring(t.by)), 4)
@@ -161,7 +165,9 @@ function Loader.open(t)
   local object, message, code = core.loader(t.data.core, o)
   if not object then return nil, message, code end
   local self = setmetatable({ core = object, options = t, data = t.data, makers = makers }, Loader)
-  if t.order or t.by == "order" then
+  if is_curriculum(t.order) then
+    self.orders = Windows.new(self, t.order, math.max(1, t.prefetch or 2))
+  elseif t.order or t.by == "order" then
     self.orders = Orders.new(object, t.order, t.order_state, math.max(1, t.prefetch or 2))
   end
   return self
@@ -186,8 +192,10 @@ function Loader:next()
   if self.orders and not self.orders:ask(self.core:cursor().update) then return nil end
   local update, message, code = self.core:next()
   if update then
-    if self.orders then self.orders:delivered() end
-    return targets.make(new_update(update, self:sequences_per_update()), self.makers)
+    local window = self.orders and self.orders:delivered()
+    update = new_update(update, self:sequences_per_update())
+    update.window = window
+    return targets.make(update, self.makers)
   end
   if code then failure.raise(code, "%s", message) end
   return nil

@@ -17,6 +17,7 @@ local shares = require("seqrun.data.shares")
 ---@field recorded? boolean the loop over its micro-batches is recorded as one piece (key cuda_graph)
 ---@field stores? seqrun.Params[] whose gradients are summed by shares
 ---@field counters? seqrun.Counters totals of the run with this update; run:steps sets them
+---@field window? seqrun.Window of a curriculum: lengths, difficulties and what is unlocked
 ---@field from table the cursor before it
 ---@field upto table the cursor after it
 local Update = {}

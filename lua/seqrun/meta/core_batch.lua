@@ -8,6 +8,10 @@ local batch = {}
 ---@class seqrun.core.batch.loader
 local loader = {}
 
+---The examples that metrics have unlocked, and draws from them.
+---@class seqrun.core.batch.sampler
+local sampler = {}
+
 ---An update: batches whose weights carry the denominators of the whole.
 ---@class seqrun.core.batch.update
 local update = {}
@@ -85,6 +89,22 @@ function loader:lengths(epoch) end
 ---@return { example: integer, first: integer, source?: integer, offset?: integer }
 function loader:origin(uid, epoch) end
 
+---A sampler of the loader's first epoch, with nothing unlocked; everything if there are no metrics.
+---@param metrics (seqrun.core.metric.metric|false)[] false is a random order
+---@param reversed boolean[]
+---@return seqrun.core.batch.sampler? sampler
+---@return string? message
+---@return string? code
+function loader:sampler(metrics, reversed) end
+
+---By order: queues the updates of a window; see seqrun.Window.
+---@param own seqrun.core.batch.sampler that has unlocked what the window draws from
+---@param window table
+---@return { update: integer, sequences: integer, raw_tokens: integer, real_tokens: integer }? totals after it
+---@return string? message
+---@return string? code
+function loader:push_window(own, window) end
+
 ---Seconds that next() waited, in all.
 ---@return number
 function loader:waited() end
@@ -97,6 +117,43 @@ function loader:waited() end
 ---@return string? message
 ---@return string? code
 function loader:update_of(uids, epoch, arrange) end
+
+---Frees the memory.
+function sampler:close() end
+
+---Unlocks the first so many examples of each metric's order.
+---@param prefixes integer[]
+---@return integer? unlocked
+---@return string? message
+---@return string? code
+function sampler:unlock(prefixes) end
+
+---How many examples all metrics have unlocked.
+---@return integer
+function sampler:unlocked() end
+
+---How many examples there are.
+---@return integer
+function sampler:examples() end
+
+---Tokens of what is unlocked, cut to the limit (0: not cut) or into pieces.
+---@param limit integer
+---@param pieces? boolean
+---@return integer
+function sampler:tokens(limit, pieces) end
+
+---How many updates from `from` on draw n each without repetition.
+---@param from integer update
+---@param n integer
+---@return integer
+function sampler:run(from, n) end
+
+---The draws of `updates` updates.
+---@param from integer update
+---@param n integer of each
+---@param updates? integer 1
+---@return integer[] uids
+function sampler:draw(from, n, updates) end
 
 ---Its tallies, and the cursors before (from) and after it (upto).
 ---@return table

@@ -1,0 +1,160 @@
+/* lsampler.c - samplers of a loader's examples, and the windows of updates that they draw; part of
+ * seqrun.core.batch, wrapped by lua/seqrun/curriculum. */
+#include "core/batch/loader.h"
+#include "core/batch/sampler.h"
+#include "core/batch/window.h"
+#include "lua/bind/lbatch.h"
+#include "lua/bind/lcheck.h"
+#include "lua/bind/lmetric.h"
+
+#define SAMPLER "seqrun.core.Sampler"
+
+static sr_sampler *check_sampler(lua_State *L, int arg) {
+    return lsr_checkobject(L, arg, SAMPLER, "the sampler is closed");
+}
+
+/* Element i of a list at `arg`, a metric (false: a random order), reversed if element i of the next
+ * argument is true. */
+static sr_sampler_metric check_metric(lua_State *L, int arg, int i) {
+    lua_rawgeti(L, arg, i + 1);
+    lua_rawgeti(L, arg + 1, i + 1);
+    sr_sampler_metric m = {.reverse = lua_toboolean(L, -1)};
+    if (lua_toboolean(L, -2)) m.metric = lsr_checkmetric(L, lua_gettop(L) - 1);
+    lua_pop(L, 2);
+    return m;
+}
+
+/* loader:sampler(metrics, reversed) -> sampler | nil, message, code */
+int lsr_loader_sampler(lua_State *L) {
+    sr_loader *l = lsr_checkloader(L, 1);
+    sr_sampler_metric metric[SR_SAMPLER_METRICS];
+    luaL_checktype(L, 2, LUA_TTABLE);
+    luaL_checktype(L, 3, LUA_TTABLE);
+    int64_t n = (int64_t)lua_rawlen(L, 2);
+    if (n > SR_SAMPLER_METRICS) return lsr_argerror(L, 2, "a sampler has at most 16 metrics");
+    for (int i = 0; i < (int)n; i++) metric[i] = check_metric(L, 2, i);
+    sr_sampler **box = lsr_newbox_with(L, sizeof *box, SAMPLER, 1);
+    lua_pushvalue(L, 2);
+    lua_setiuservalue(L, -2, 1); /* the metrics live at least as long */
+    sr_epoch *e;
+    sr_status st = sr_loader_epoch(&e, l, sr_loader_options(l)->examples.epoch);
+    if (st == SR_OK) {
+        st = sr_sampler_new(box, e, metric, (int)n);
+        sr_epoch_release(e);
+    }
+    return st == SR_OK ? lsr_give(L, st) : lsr_failure(L, st);
+}
+
+LSR_RELEASE(sampler_close, SAMPLER, sr_sampler, sr_sampler_free)
+
+/* sampler:unlock(prefixes) -> unlocked | nil, message, code */
+static int sampler_unlock(lua_State *L) {
+    sr_sampler *s = check_sampler(L, 1);
+    int64_t prefix[SR_SAMPLER_METRICS] = {0};
+    luaL_checktype(L, 2, LUA_TTABLE);
+    for (int i = 0; i < SR_SAMPLER_METRICS && i < (int)lua_rawlen(L, 2); i++)
+        prefix[i] = lsr_checkelement(L, 2, i + 1, "prefixes", 0, sr_sampler_examples(s));
+    sr_status st = sr_sampler_unlock(s, prefix);
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_pushinteger(L, sr_sampler_unlocked(s));
+    return 1;
+}
+
+/* sampler:unlocked() -> integer */
+static int sampler_unlocked(lua_State *L) {
+    lua_pushinteger(L, sr_sampler_unlocked(check_sampler(L, 1)));
+    return 1;
+}
+
+/* sampler:examples() -> integer */
+static int sampler_examples(lua_State *L) {
+    lua_pushinteger(L, sr_sampler_examples(check_sampler(L, 1)));
+    return 1;
+}
+
+/* sampler:tokens(limit, pieces) -> tokens of what is unlocked, cut to the limit */
+static int sampler_tokens(lua_State *L) {
+    sr_sampler *s = check_sampler(L, 1);
+    int32_t limit = (int32_t)lsr_checkrange(L, 2, 0, SR_EXAMPLES_MOST);
+    if (limit != 0 && limit < SR_EXAMPLES_LEAST) return lsr_argerror(L, 2, "at least 5 tokens");
+    lua_pushinteger(L, sr_sampler_tokens(s, limit, lua_toboolean(L, 3)));
+    return 1;
+}
+
+/* sampler:run(update, n) -> updates from this one that draw n each without repetition */
+static int sampler_run(lua_State *L) {
+    sr_sampler *s = check_sampler(L, 1);
+    int64_t update = lsr_checkrange(L, 2, 0, INT64_MAX);
+    lua_pushinteger(L, sr_sampler_run(s, update, lsr_checkrange(L, 3, 1, UINT32_MAX)));
+    return 1;
+}
+
+/* The uids of `updates` updates of n each, in a userdata on the stack. */
+static uint32_t *draw(lua_State *L, const sr_sampler *s, int64_t update, int64_t n,
+                      int64_t updates) {
+    if (updates > sr_sampler_run(s, update, n))
+        lsr_error(L, "sampler: %I updates of %I cannot be drawn from %I examples from update %I on",
+                  (lua_Integer)updates, (lua_Integer)n, (lua_Integer)sr_sampler_unlocked(s),
+                  (lua_Integer)update);
+    uint32_t *uid = lsr_scratch(L, n * updates, sizeof *uid);
+    sr_sampler_draw(uid, s, update, n, updates);
+    return uid;
+}
+
+/* sampler:draw(update, n [, updates]) -> uids */
+static int sampler_draw(lua_State *L) {
+    sr_sampler *s = check_sampler(L, 1);
+    int64_t update = lsr_checkrange(L, 2, 0, INT64_MAX), n = lsr_checkrange(L, 3, 1, UINT32_MAX);
+    int64_t updates = lsr_optrange(L, 4, 1, 1, INT32_MAX);
+    const uint32_t *uid = draw(L, s, update, n, updates);
+    lua_createtable(L, n * updates < INT32_MAX ? (int)(n * updates) : 0, 0);
+    for (int64_t i = 0; i < n * updates; i++) {
+        lua_pushinteger(L, uid[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+static void push_totals(lua_State *L, const sr_counters *c) {
+    lua_newtable(L);
+    lsr_set_integer(L, "update", c->updates);
+    lsr_set_integer(L, "sequences", c->sequences);
+    lsr_set_integer(L, "raw_tokens", c->raw_tokens);
+    lsr_set_integer(L, "real_tokens", c->real_tokens);
+}
+
+/* loader:push_window(sampler, { update, sequences, raw_tokens, real_tokens (totals before it),
+ * each, updates, max_len, pieces, from }) -> totals after it | nil, message, code */
+int lsr_loader_push_window(lua_State *L) {
+    sr_loader *l = lsr_checkloader(L, 1);
+    sr_sampler *s = check_sampler(L, 2);
+    luaL_checktype(L, 3, LUA_TTABLE);
+    sr_counters c = {.updates = lsr_field_range(L, 3, "update", 0, 0, INT64_MAX),
+                     .sequences = lsr_field_range(L, 3, "sequences", 0, 0, INT64_MAX),
+                     .raw_tokens = lsr_field_range(L, 3, "raw_tokens", 0, 0, INT64_MAX),
+                     .real_tokens = lsr_field_range(L, 3, "real_tokens", 0, 0, INT64_MAX)};
+    int64_t each = lsr_field_range(L, 3, "each", 0, 1, UINT32_MAX);
+    sr_window_opts o = {.updates = lsr_field_range(L, 3, "updates", 1, 1, INT32_MAX),
+                        .max_len = (int32_t)lsr_field_range(L, 3, "max_len", 0, 0, INT32_MAX),
+                        .pieces = lsr_field_bool(L, 3, "pieces", false),
+                        .begin = {.drawn = c}};
+    o.sequences = each * o.updates;
+    o.uid = draw(L, s, c.updates, each, o.updates);
+    sr_counters end;
+    sr_status st =
+        sr_loader_push_window(l, &o, lsr_field_range(L, 3, "from", 0, 0, INT32_MAX), &end);
+    if (st != SR_OK) return lsr_failure(L, st); /* it may come from a checkpoint */
+    push_totals(L, &end);
+    return 1;
+}
+
+static const luaL_Reg sampler_methods[] = {
+    {"close", sampler_close},       {"unlock", sampler_unlock},
+    {"unlocked", sampler_unlocked}, {"examples", sampler_examples},
+    {"tokens", sampler_tokens},     {"run", sampler_run},
+    {"draw", sampler_draw},         {NULL, NULL},
+};
+
+void lsr_open_samplers(lua_State *L) {
+    lsr_class(L, SAMPLER, sampler_methods, sampler_close);
+}

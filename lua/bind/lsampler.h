@@ -1,0 +1,15 @@
+/* lsampler.h - what loaders have of samplers. */
+#ifndef LSR_LSAMPLER_H
+#define LSR_LSAMPLER_H
+
+#include <lauxlib.h>
+#include <lua.h>
+
+/* loader:sampler(metrics, reversed), loader:push_window(sampler, window) */
+int lsr_loader_sampler(lua_State *L);
+int lsr_loader_push_window(lua_State *L);
+
+/* Registers the class. */
+void lsr_open_samplers(lua_State *L);
+
+#endif

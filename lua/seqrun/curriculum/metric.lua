@@ -1,0 +1,102 @@
+-- metric.lua - how many examples a metric's difficulty unlocks, from the first of its order on.
+
+local check = require("seqrun.check")
+local failure = require("seqrun.failure")
+
+---@class seqrun.CurriculumMetric
+---@field metric? string|seqrun.Metric|number[]|fun(uid: integer, tokens: integer): number a metric file or object, a
+---list of values by uid + 1, or a function; nothing only if the order is random
+---@field schedule number|seqrun.Schedule|seqrun.ValueSchedule its difficulty
+---@field kind? "value"|"percentile"|"fraction" value: examples of at most this value; percentile (default): this many
+---of `max` equal parts of the order; fraction: this part of it
+---@field max? integer of percentiles, 100
+
+local OPTIONS = { metric = true, schedule = true, kind = true, max = true }
+
+local Metric = {}
+Metric.__index = Metric
+
+---@param name string
+---@param t seqrun.CurriculumMetric
+---@param order "easy"|"reversed"|"random"
+local function new(name, t, order)
+  local what = "curriculum." .. name
+  check.options(what, t, OPTIONS)
+  if t.schedule == nil then check.fail("%s: schedule is missing", what) end
+  if t.metric == nil and order ~= "random" then check.fail("%s: metric is missing; seqrun analyze writes one", what) end
+  local self = { name = name, what = what, source = t.metric, schedule = t.schedule, order = order }
+  self.kind = check.choice(what .. ": kind", t.kind or "percentile", { "value", "percentile", "fraction" })
+  if t.max and self.kind ~= "percentile" then
+    check.fail("%s: max is of percentiles, but kind is %s", what, self.kind)
+  end
+  if self.kind == "value" and t.metric == nil then check.fail("%s: kind value needs a metric", what) end
+  if self.kind == "percentile" then self.max = check.integer(what .. ": max", t.max or 100, 1) end
+  return setmetatable(self, Metric)
+end
+
+---The values of a Lua function.
+local function values_of(self, loader)
+  local values = {}
+  for i, tokens in ipairs(loader:lengths()) do
+    local value = self.source(i - 1, tokens)
+    if math.type(value) == nil or value ~= value then
+      failure.raise("data", "%s: the metric of uid %d is %s; it must be a number", self.what, i - 1, check.show(value))
+    end
+    values[i] = value
+  end
+  return values
+end
+
+local function open(self, loader)
+  local source, Of = self.source, require("seqrun.data.metric")
+  if type(source) == "function" then source = values_of(self, loader) end
+  if type(source) == "string" then source = failure.must(Of.open(source)) end
+  if getmetatable(source) ~= Of then source = Of.new(source) end
+  return source:check(loader)
+end
+
+---Opens it for the examples of a loader.
+function Metric:bind(loader)
+  if self.source ~= nil then
+    local ok, problem = pcall(open, self, loader)
+    if not ok then
+      failure.raise(type(problem) == "table" and problem.code or "data", "%s: %s", self.what, tostring(problem))
+    end
+    self.opened = problem
+  end
+  self.count = loader:examples()
+  if self.kind == "percentile" and self.count < self.max then
+    failure.raise("config", "%s: %d examples are fewer than %d percentiles; lower max, or use kind fraction",
+      self.what, self.count, self.max)
+  end
+end
+
+---What a sampler takes; false is a random order.
+function Metric:core() return self.order ~= "random" and self.opened.core or false end
+
+---The number of examples that a difficulty unlocks.
+---@param difficulty number
+---@return integer
+function Metric:prefix(difficulty)
+  if self.kind == "value" then return self.opened:upto(difficulty) end
+  local most = self.kind == "percentile" and self.max or 1
+  if difficulty >= most then return self.count end
+  local each = self.kind == "percentile" and self.count // self.max or self.count
+  return math.max(0, math.floor(each * difficulty))
+end
+
+---What would unlock at least n examples.
+---@param n integer
+---@return string
+function Metric:way_out(n)
+  if self.kind ~= "value" then
+    local most = self.kind == "percentile" and self.max or 1
+    return ("%s %g is the lowest that unlocks %d"):format(self.kind, self.kind == "percentile"
+      and math.min(most, math.ceil(n / (self.count // self.max))) or n / self.count, n)
+  end
+  if n > self.count then return ("there are only %d examples"):format(self.count) end
+  return ("values begin at %g, and %g is the lowest that unlocks %d"):format(self.opened:least(),
+    failure.must(self.opened.core:at(n - 1)), n)
+end
+
+return new

@@ -1,0 +1,102 @@
+-- windows.lua - decides what updates draw, a window of them at a time, `ahead` of those that are delivered.
+--
+-- It stands where lua/seqrun/data/order.lua stands for orders of uids: pending windows, totals and the state of
+-- schedules are part of the loader's cursor, so a resumed run continues exactly.  Schedules see the totals
+-- at the beginning of a window, which do not depend on how far ahead that is.
+
+---@class seqrun.Window
+---@field update integer its first update, from 0
+---@field sequences integer totals before it
+---@field raw_tokens integer
+---@field real_tokens integer
+---@field updates integer
+---@field each integer examples of an update
+---@field max_len integer 0: not cut
+---@field pieces boolean
+---@field unlocked integer
+---@field prefixes integer[]
+---@field difficulties table<string, number>
+---@field from integer updates delivered
+
+---@class seqrun.Windows
+---@field pending seqrun.Window[]
+---@field totals table before the next window
+local Windows = {}
+Windows.__index = Windows
+
+local TOTALS = { "update", "sequences", "raw_tokens", "real_tokens" }
+
+local function totals_of(t)
+  local totals = {}
+  for _, key in ipairs(TOTALS) do totals[key] = t[key] or 0 end
+  return totals
+end
+
+---@param loader seqrun.Loader
+---@param curriculum seqrun.Curriculum
+---@param ahead integer updates that are pending at least
+---@return seqrun.Windows
+function Windows.new(loader, curriculum, ahead)
+  local self = { core = loader.core, curriculum = curriculum, ahead = ahead, pending = {}, updates = 0, source = true }
+  curriculum:bind(loader)
+  self.totals, self.state = totals_of(loader.core:cursor()), {}
+  return setmetatable(self, Windows)
+end
+
+local function push(self, window)
+  local sampler = self.curriculum:unlock(window.prefixes)
+  local totals, message = self.core:push_window(sampler, window)
+  if not totals then return nil, message end
+  self.pending[#self.pending + 1] = window
+  self.updates = self.updates + window.updates - window.from
+  self.totals = totals
+  return true
+end
+
+---Decides windows until enough updates are pending.
+---@return boolean more
+function Windows:ask()
+  while self.updates < self.ahead do
+    local window = self.curriculum:decide(self.totals)
+    local done, message = push(self, window)
+    if not done then error(("curriculum: update %d: %s"):format(window.update + 1, message), 0) end
+  end
+  return true
+end
+
+---The oldest update has been delivered; returns its window.
+---@return seqrun.Window
+function Windows:delivered()
+  local window = self.pending[1]
+  window.from, self.updates = window.from + 1, self.updates - 1
+  if window.from == window.updates then table.remove(self.pending, 1) end
+  return window
+end
+
+local function copy(window)
+  local to = {}
+  for key, value in pairs(window) do
+    to[key] = type(value) == "table" and copy(value) or value
+  end
+  return to
+end
+
+---Adds what a resume needs to a cursor.
+---@param cursor seqrun.Cursor
+function Windows:save(cursor)
+  cursor.pending = copy(self.pending)
+  cursor.state = { totals = copy(self.totals), schedules = self.curriculum:state() }
+end
+
+---Continues from a cursor; the core has already sought to it.
+---@param cursor seqrun.Cursor
+function Windows:load(cursor)
+  self.pending, self.updates, self.totals = {}, 0, totals_of(cursor)
+  for _, window in ipairs(cursor.pending or {}) do
+    local done, message = push(self, copy(window))
+    if not done then error(("loader:seek: a pending window of the cursor: %s"):format(message), 0) end
+  end
+  if cursor.state and cursor.state.schedules then self.curriculum:restore(cursor.state.schedules) end
+end
+
+return Windows
