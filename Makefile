@@ -57,11 +57,13 @@ HEADERS = $(wildcard core/*.h core/*/*.h kernels/*/*.h kernels/*/*/*.h lua/bind/
 
 # kernels/cpu/simd/*.c is vector code that is compiled once for each instruction class.
 SIMD    = $(wildcard kernels/cpu/simd/*.c)
-ISA     = plain avx2 avx512
+ISA     = plain avx2 avx512 avx512_bf16 amx
 ISA_plain  = -DSR_ISA=plain
 ISA_avx2   = -DSR_ISA=avx2 -mavx2 -mfma -mf16c
 ISA_avx512 = -DSR_ISA=avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi -mfma -mf16c \
              -mprefer-vector-width=512
+ISA_avx512_bf16 = $(subst =avx512 ,=avx512_bf16 ,$(ISA_avx512)) -mavx512bf16
+ISA_amx = $(subst =avx512 ,=amx ,$(ISA_avx512)) -mavx512bf16 -mamx-tile -mamx-bf16
 
 # Plug-ins of the program: seqrun_NAME.so.
 CUDASRC = $(wildcard kernels/cuda/*.cu)

@@ -18,5 +18,11 @@ for class in plain avx2; do
     run "$class" ops only='^cpu'
     run "$class" views
     run "$class" bert
+    run "$class" precision
+done
+# Where the processor has them, the classes that multiply bf16 by other instructions than the default.
+for class in avx512 avx512_bf16; do
+    run "$class" ops only='^cpu.*bf16'
+    run "$class" precision
 done
 exit $failed

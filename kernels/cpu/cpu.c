@@ -109,6 +109,12 @@ sr_status sr_cpu_need_f32(const char *op, const sr_tensor *const *t, int count) 
     return SR_OK;
 }
 
+sr_status sr_cpu_need_f32_or_bf16(const char *op, const sr_tensor *const *t, int count) {
+    for (int i = 0; i < count; i++)
+        if (t[i] != NULL && t[i]->dtype != SR_BF16) SR_TRY(sr_cpu_need_f32(op, t + i, 1));
+    return SR_OK;
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 const sr_backend sr_backend_cpu = {

@@ -84,6 +84,7 @@ void sr_cpu_store(sr_tensor *t, int64_t element, int64_t stride, const float *fr
 
 /* SR_EINVAL naming `op` unless t is f32; coarse ops call it for each tensor that is not NULL. */
 sr_status sr_cpu_need_f32(const char *op, const sr_tensor *const *t, int count);
+sr_status sr_cpu_need_f32_or_bf16(const char *op, const sr_tensor *const *t, int count);
 
 /* ---- bf16 tensors ---------------------------------------------------------------------------- */
 enum { SR_CPU_OPERANDS = 8 };
@@ -106,16 +107,18 @@ sr_status sr_cpu_round(const sr_cpu_wide *w);
 
 /* ---- the matrix product ---------------------------------------------------------------------- */
 typedef struct sr_product sr_product;
-/* Called for each block of rows x columns of C when it is complete and still in cache. */
-typedef void (*sr_epilogue)(const sr_product *p, int64_t row, int64_t rows, int64_t col,
-                            int64_t cols);
+/* Called for each block of rows x columns of C when it is complete and still in cache; c is its
+ * element (row, col), rows are ld apart. */
+typedef void (*sr_epilogue)(const sr_product *p, float *c, int64_t ld, int64_t row, int64_t rows,
+                            int64_t col, int64_t cols);
 
 /* C (m, n), rows ldc apart, = or += alpha A (m, k) B (k, n), with element strides.
  * An element of C is a fixed chain over k: it depends on its row of A and its column of B alone,
  * not on their position or the number of threads.  Rows of C may be skipped (m == 0). */
 struct sr_product {
-    float *c;
-    const float *a, *b;
+    float *c;          /* NULL: only the epilogue gets C; not for nested products */
+    const void *a, *b; /* floats */
+    bool low;          /* a and b are bf16 */
     int64_t ldc, a_row, a_col, b_row, b_col;
     int64_t m, n, k;
     float alpha;
@@ -125,15 +128,23 @@ struct sr_product {
     const void *context;  /* passed to the epilogue */
 };
 
+/* Columns of the widest block that an epilogue gets. */
+enum { SR_BLOCK_COLUMNS = 192 };
+
+/* Element i of an operand. */
+static inline const void *sr_operand_at(const void *base, bool low, int64_t i) {
+    return (const char *)base + i * (low ? 2 : 4);
+}
+
 /* Runs p on the threads of t's device.  Uses the workers' scratch, but not `shared`, which an
  * earlier sr_cpu_reserve(cpu, 0, ...) may have filled. */
 sr_status sr_cpu_product(const sr_tensor *t, const sr_product *p);
 /* Scratch bytes per worker that suffice for any product. */
 size_t sr_cpu_product_room(void);
 
-/* sums[c] += sum of x[r][c] over rows in ascending order (f64 partial sums of fixed blocks of
- * rows). */
-sr_status sr_cpu_add_columns(const sr_tensor *t, float *sums, const float *x, int64_t rows,
+/* sums[c] += sum of x[r][c], f32 or (low) bf16, over rows in ascending order (f64 partial sums of
+ * fixed blocks of rows). */
+sr_status sr_cpu_add_columns(const sr_tensor *t, float *sums, const void *x, bool low, int64_t rows,
                              int64_t cols);
 
 /* ---- keyed dropout --------------------------------------------------------------------------- */

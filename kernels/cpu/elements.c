@@ -42,6 +42,10 @@ void sr_cpu_load(float *to, const sr_tensor *t, int64_t element, int64_t stride,
     case SR_F32:
         FROM(float, *x)
     case SR_BF16:
+        if (stride == 1) {
+            sr_cpu_of(t)->simd->widen(to, SR_DATA(sr_bf16, t) + element, n);
+            return;
+        }
         FROM(sr_bf16, sr_bf16_to_f32(*x))
     case SR_I32:
         FROM(int32_t, (float)*x)
@@ -65,6 +69,10 @@ void sr_cpu_store(sr_tensor *t, int64_t element, int64_t stride, const float *fr
     case SR_F32:
         INTO(float, from[i])
     case SR_BF16:
+        if (stride == 1) {
+            sr_cpu_of(t)->simd->narrow(SR_DATA(sr_bf16, t) + element, from, n);
+            return;
+        }
         INTO(sr_bf16, sr_bf16_from_f32(from[i]))
     case SR_I32:
         INTO(int32_t, whole(from[i]))

@@ -12,11 +12,12 @@
 #include "core/base/mem.h"
 #include "kernels/cpu/cpu.h"
 
-enum { ROWS = 128, SLICES = 8 };
+enum { ROWS = 128, LOW_ROWS = 512, SLICES = 8 };
 
 typedef struct rows_job {
     const sr_simd *simd;
     float *logits, *nll, *correct;
+    sr_bf16 *low; /* receives the gradient, rounded, or NULL */
     const int32_t *labels;
     const float *weights;
     int64_t cols;
@@ -30,6 +31,7 @@ static sr_status entropy_task(void *context, int64_t m, int worker) {
     j->nll[m] = j->simd->entropy_row(j->logits + m * j->cols, j->cols, j->labels[m], j->weights[m],
                                      j->grad, &best);
     j->correct[m] = best == j->labels[m] ? 1.0f : 0.0f;
+    if (j->low != NULL) j->simd->narrow(j->low + m * j->cols, j->logits + m * j->cols, j->cols);
     return SR_OK;
 }
 
@@ -63,14 +65,14 @@ sr_status sr_cpu_cross_entropy(sr_tensor *total, sr_tensor *nll, sr_tensor *corr
     SR_TRY(check_labels("cross_entropy", labels, logits->shape[1]));
     sr_cpu_state *cpu = sr_cpu_of(total);
     int64_t m = logits->shape[0];
-    rows_job j = {cpu->simd,
-                  SR_DATA(float, logits),
-                  SR_DATA(float, nll),
-                  SR_DATA(float, correct),
-                  SR_DATA(int32_t, labels),
-                  SR_DATA(float, weights),
-                  logits->shape[1],
-                  dlogits != NULL};
+    rows_job j = {.simd = cpu->simd,
+                  .logits = SR_DATA(float, logits),
+                  .nll = SR_DATA(float, nll),
+                  .correct = SR_DATA(float, correct),
+                  .labels = SR_DATA(int32_t, labels),
+                  .weights = SR_DATA(float, weights),
+                  .cols = logits->shape[1],
+                  .grad = dlogits != NULL};
     if (dlogits != NULL) {
         j.logits = SR_DATA(float, dlogits);
         memcpy(j.logits, SR_DATA(float, logits), (size_t)(m * j.cols) * sizeof(float));
@@ -84,22 +86,27 @@ sr_status sr_cpu_cross_entropy(sr_tensor *total, sr_tensor *nll, sr_tensor *corr
 
 typedef struct add_job {
     const sr_simd *simd;
-    const float *bias;
+    const sr_tensor *bias;
 } add_job;
 
-static void add_bias(const sr_product *p, int64_t row, int64_t rows, int64_t col, int64_t cols) {
+static void add_bias(const sr_product *p, float *c, int64_t ld, int64_t row, int64_t rows,
+                     int64_t col, int64_t cols) {
+    (void)p, (void)row;
     const add_job *j = p->context;
-    for (int64_t r = row; r < row + rows; r++)
-        j->simd->axpby(p->c + r * p->ldc + col, j->bias + col, cols, 1.0f, 1.0f);
+    SR_UNSET float bias[SR_BLOCK_COLUMNS];
+    sr_cpu_load(bias, j->bias, col, 1, cols);
+    for (int64_t r = 0; r < rows; r++) j->simd->axpby(c + r * ld, bias, cols, 1.0f, 1.0f);
 }
 
-/* logits (rows, V) = x word^T + bias */
-static sr_status decode(float *logits, const float *x, int64_t rows, const sr_tensor *word,
-                        const sr_tensor *bias) {
+/* logits (rows, V) = x word^T + bias, from row m of x */
+static sr_status decode(float *logits, const sr_tensor *x, int64_t m, int64_t rows,
+                        const sr_tensor *word, const sr_tensor *bias) {
     int64_t v = word->shape[0], h = word->shape[1];
+    bool low = word->dtype == SR_BF16;
     sr_product p = {.c = logits,
-                    .a = x,
-                    .b = SR_DATA(float, word),
+                    .a = sr_operand_at(sr_tensor_data(x), low, m * h),
+                    .b = sr_tensor_data(word),
+                    .low = low,
                     .ldc = v,
                     .a_row = h,
                     .a_col = 1,
@@ -109,7 +116,7 @@ static sr_status decode(float *logits, const float *x, int64_t rows, const sr_te
                     .n = v,
                     .k = h,
                     .alpha = 1};
-    add_job add = {sr_cpu_of(word)->simd, bias != NULL ? SR_DATA(float, bias) : NULL};
+    add_job add = {sr_cpu_of(word)->simd, bias};
     if (bias != NULL) {
         p.epilogue = add_bias;
         p.context = &add;
@@ -117,36 +124,43 @@ static sr_status decode(float *logits, const float *x, int64_t rows, const sr_te
     return sr_cpu_product(word, &p);
 }
 
+/* Rows of logits that exist at a time: all if they become dlogits in place; in bf16 as many as the
+ * flat product takes; ROWS without a gradient. */
+static int64_t rows_at_once(const sr_tensor *dlogits, int64_t count) {
+    if (dlogits == NULL) return ROWS;
+    return dlogits->dtype == SR_F32 ? count : LOW_ROWS;
+}
+
 sr_status sr_cpu_mlm_loss(sr_tensor *total, sr_tensor *nll, sr_tensor *correct, sr_tensor *dlogits,
                           const sr_tensor *x, const sr_tensor *word, const sr_tensor *bias,
                           const sr_tensor *labels, const sr_tensor *weights) {
-    sr_cpu_wide f32;
     const sr_tensor *all[] = {dlogits, x, word, bias}, *rest[] = {total, nll, correct, weights};
     SR_TRY(sr_cpu_need_f32("mlm_loss", rest, 4));
-    SR_TRY(sr_cpu_widen(&f32, "mlm_loss", all, 4, 1));
-    dlogits = f32.t[0], x = f32.t[1], word = f32.t[2], bias = f32.t[3];
-    int64_t count = x->shape[0], v = word->shape[0], h = word->shape[1];
+    SR_TRY(sr_cpu_need_f32_or_bf16("mlm_loss", all, 4));
+    int64_t count = x->shape[0], v = word->shape[0];
     SR_TRY(check_labels("mlm_loss", labels, v));
     sr_cpu_state *cpu = sr_cpu_of(total);
-    int64_t step = dlogits != NULL ? count : ROWS;
-    size_t room = dlogits != NULL ? 0 : (size_t)(sr_least(ROWS, count) * v) * sizeof(float);
+    bool in_place = dlogits != NULL && dlogits->dtype == SR_F32;
+    int64_t step = rows_at_once(dlogits, count);
+    size_t room = in_place ? 0 : (size_t)(sr_least(step, count) * v) * sizeof(float);
     SR_TRY(sr_cpu_reserve(cpu, 0, room));
-    float *logits = dlogits != NULL ? SR_DATA(float, dlogits) : cpu->shared.data;
+    float *logits = in_place ? SR_DATA(float, dlogits) : cpu->shared.data;
     for (int64_t m = 0; m < count; m += step) {
         int64_t rows = sr_least(step, count - m);
-        SR_TRY(decode(logits, SR_DATA(float, x) + m * h, rows, word, bias));
-        rows_job j = {cpu->simd,
-                      logits,
-                      SR_DATA(float, nll) + m,
-                      SR_DATA(float, correct) + m,
-                      SR_DATA(int32_t, labels) + m,
-                      SR_DATA(float, weights) + m,
-                      v,
-                      dlogits != NULL};
+        SR_TRY(decode(logits, x, m, rows, word, bias));
+        rows_job j = {.simd = cpu->simd,
+                      .logits = logits,
+                      .nll = SR_DATA(float, nll) + m,
+                      .correct = SR_DATA(float, correct) + m,
+                      .labels = SR_DATA(int32_t, labels) + m,
+                      .weights = SR_DATA(float, weights) + m,
+                      .cols = v,
+                      .grad = dlogits != NULL};
+        if (dlogits != NULL && !in_place) j.low = SR_DATA(sr_bf16, dlogits) + m * v;
         SR_TRY(sr_cpu_run(total, entropy_task, &j, rows));
     }
     add_up(total, nll, weights);
-    return sr_cpu_round(&f32);
+    return SR_OK;
 }
 
 /* ---- the decoder's backward ------------------------------------------------------------------ */
@@ -165,8 +179,8 @@ static sr_status slice_task(void *context, int64_t i, int worker) {
     p.nested = true;
     int64_t from = i * j->depth;
     p.c = j->partial + i * p.m * p.n;
-    p.a += from * p.a_col;
-    p.b += from * p.b_row;
+    p.a = sr_operand_at(p.a, p.low, from * p.a_col);
+    p.b = sr_operand_at(p.b, p.low, from * p.b_row);
     p.k = sr_least(j->depth, p.k - from);
     return sr_cpu_product(j->t, &p);
 }
@@ -181,20 +195,20 @@ static sr_status hidden_gradient(sr_tensor *dx, const sr_product *p) {
     slice_job j = {dx, p, cpu->shared.data, sr_blocks(sr_blocks(p->k, SLICES), 256) * 256};
     int64_t slices = sr_blocks(p->k, j.depth);
     SR_TRY(sr_cpu_run(dx, slice_task, &j, slices));
-    float *y = SR_DATA(float, dx);
-    memcpy(y, j.partial, (size_t)elements * sizeof *y);
     for (int64_t s = 1; s < slices; s++)
-        cpu->simd->axpby(y, j.partial + s * elements, elements, 1.0f, 1.0f);
+        cpu->simd->axpby(j.partial, j.partial + s * elements, elements, 1.0f, 1.0f);
+    sr_cpu_store(dx, 0, 1, j.partial, elements);
     return SR_OK;
 }
 
-static sr_status bias_gradient(sr_tensor *dbias, const float *d, int64_t count, float factor) {
+static sr_status bias_gradient(sr_tensor *dbias, const sr_tensor *dlogits, float factor) {
     sr_cpu_state *cpu = sr_cpu_of(dbias);
     int64_t v = dbias->shape[0];
     SR_TRY(sr_cpu_reserve(cpu, 0, (size_t)v * sizeof(float)));
     float *sums = cpu->shared.data;
     memset(sums, 0, (size_t)v * sizeof *sums);
-    SR_TRY(sr_cpu_add_columns(dbias, sums, d, count, v));
+    SR_TRY(sr_cpu_add_columns(dbias, sums, sr_tensor_data(dlogits), dlogits->dtype == SR_BF16,
+                              dlogits->shape[0], v));
     cpu->simd->axpby(SR_DATA(float, dbias), sums, v, factor, 1.0f);
     return SR_OK;
 }
@@ -202,45 +216,32 @@ static sr_status bias_gradient(sr_tensor *dbias, const float *d, int64_t count, 
 sr_status sr_cpu_mlm_loss_backward(sr_tensor *dx, sr_tensor *dword, sr_tensor *dbias,
                                    const sr_tensor *dtotal, const sr_tensor *dlogits,
                                    const sr_tensor *x, const sr_tensor *word) {
-    sr_cpu_wide f32;
     const sr_tensor *all[] = {dx, dlogits, x, word}, *rest[] = {dword, dbias, dtotal};
     SR_TRY(sr_cpu_need_f32("mlm_loss", rest, 3));
-    SR_TRY(sr_cpu_widen(&f32, "mlm_loss", all, 4, 1));
-    dx = f32.t[0], dlogits = f32.t[1], x = f32.t[2], word = f32.t[3];
+    SR_TRY(sr_cpu_need_f32_or_bf16("mlm_loss", all, 4));
     int64_t count = x->shape[0], v = word->shape[0], h = word->shape[1];
     float factor = *SR_DATA(float, dtotal);
-    const float *d = SR_DATA(float, dlogits);
+    sr_product p = {.a = sr_tensor_data(dlogits),
+                    .low = dlogits->dtype == SR_BF16,
+                    .n = h,
+                    .ldc = h,
+                    .b_row = h,
+                    .b_col = 1,
+                    .alpha = factor};
     if (count == 0) return SR_OK;
-    if (dx != NULL) {
-        sr_product p = {.a = d,
-                        .b = SR_DATA(float, word),
-                        .ldc = h,
-                        .a_row = v,
-                        .a_col = 1,
-                        .b_row = h,
-                        .b_col = 1,
-                        .m = count,
-                        .n = h,
-                        .k = v,
-                        .alpha = factor};
+    if (dx != NULL) { /* (M, V) (V, H) */
+        p.b = sr_tensor_data(word);
+        p.a_row = v, p.a_col = 1;
+        p.m = count, p.k = v;
         SR_TRY(hidden_gradient(dx, &p));
     }
     if (dword != NULL) { /* (V, M) (M, H) */
-        sr_product p = {.c = SR_DATA(float, dword),
-                        .a = d,
-                        .b = SR_DATA(float, x),
-                        .ldc = h,
-                        .a_row = 1,
-                        .a_col = v,
-                        .b_row = h,
-                        .b_col = 1,
-                        .m = v,
-                        .n = h,
-                        .k = count,
-                        .alpha = factor,
-                        .add = true};
+        p.c = SR_DATA(float, dword);
+        p.add = true;
+        p.b = sr_tensor_data(x);
+        p.a_row = 1, p.a_col = v;
+        p.m = v, p.k = count;
         SR_TRY(sr_cpu_product(dword, &p));
     }
-    if (dbias != NULL) SR_TRY(bias_gradient(dbias, d, count, factor));
-    return sr_cpu_round(&f32);
+    return dbias != NULL ? bias_gradient(dbias, dlogits, factor) : SR_OK;
 }

@@ -103,8 +103,7 @@ static sr_status begin(job *j, const sr_step *u) {
 }
 
 static void refresh_low(const job *j, const sr_chunk *c) {
-    for (int64_t i = c->from; j->low != NULL && i < c->from + c->size; i++)
-        j->low[i] = sr_bf16_from_f32(j->w[i]);
+    if (j->low != NULL) j->simd->narrow(j->low + c->from, j->w + c->from, c->size);
 }
 
 static sr_status adamw_task(void *context, int64_t i, int worker) {

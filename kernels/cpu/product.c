@@ -1,10 +1,15 @@
 /* product.c - the matrix product behind matmul, linear and the tied decoder.
  *
- * C is split into blocks, one task each; k proceeds in steps of DEPTH.  B is packed into panels
- * (and A too, if its rows are not contiguous): tall products    both are packed once, by a separate
- * job, into the device's `panels` flat products    (m <= FLAT) and products within a task: every
- * block packs its own part of B, which no other block reads, into the worker's scratch An element
- * of C is the same chain over k in both cases, and for any block boundaries.
+ * C is split into blocks, one task each; k proceeds in steps of DEPTH (twice that where panels are
+ * bf16).  B is packed into panels, and so is A if its rows are not contiguous:
+ *   tall products   both are packed once, by a separate job, into the device's `panels`
+ *   flat products   (m <= FLAT), and products within a task: every block packs its own part of B,
+ *                   which no other block reads, into the worker's scratch
+ * An element of C is the same chain over k in both cases, and for any block boundaries.
+ *
+ * bf16      Packing converts to what the class multiplies: pairs for dot products and AMX, floats
+ *           elsewhere.  Rows of A are read in place by the first two if nothing needs padding.  A
+ *           result in bf16 is a block of floats in the worker's scratch, rounded by the epilogue.
  *
  * Packing costs 0.1-0.2 ns per element, 1 % of a product of 2,048 rows.  Packed weights are
  * therefore not kept between calls, which would double the memory of the parameters.
@@ -22,43 +27,82 @@
  *           no second copy of the weights, all memory is reserved beforehand, failures are status
  *           values, and one set of threads does all work.
  */
+#include <string.h>
+
 #include "core/base/mem.h"
 #include "kernels/cpu/cpu.h"
 
-enum { WIDTH = 192, DEPTH = 512, STRIP = 64, TALLEST = 512, FLAT = 512, TASKS = 32 };
+enum { WIDTH = SR_BLOCK_COLUMNS, DEPTH = 512, STRIP = 64, TALLEST = 512, FLAT = 512, TASKS = 32 };
+enum { OWN_TALLEST = 256 }; /* rows of a block of C in scratch: with B it fits the second cache */
 
 typedef struct job {
     const sr_product *p;
     const sr_cpu_state *cpu;
-    const float *a, *b;     /* packed as a whole, or NULL */
+    const char *a, *b;      /* packed as a whole, or NULL */
     int64_t m_pad, n_pad;   /* rows and columns of the packed forms */
     int64_t height, across; /* rows per block; blocks along n */
+    int64_t depth;          /* step of k */
+    int64_t bytes;          /* of an element of the packed forms */
 } job;
 
 static int64_t round_up(int64_t n, int64_t step) {
     return (n + step - 1) / step * step;
 }
 
+/* k as packing pads it. */
+static int64_t padded(const job *j, int64_t k) {
+    return j->p->low ? round_up(k, j->cpu->simd->low_k) : k;
+}
+
 /* ---- multiplying ----------------------------------------------------------------------------- */
 
-/* Rows row.. of A for gemm: packed beforehand, in place, or packed now. */
-static void multiply_strip(const job *j, float *room, sr_gemm *g, int64_t row, int64_t k) {
+static const void *a_at(const sr_product *p, int64_t row, int64_t k) {
+    return sr_operand_at(p->a, p->low, row * p->a_row + k * p->a_col);
+}
+static const void *b_at(const sr_product *p, int64_t k, int64_t col) {
+    return sr_operand_at(p->b, p->low, k * p->b_row + col * p->b_col);
+}
+
+static void pack_a(const job *j, void *to, int64_t row, int64_t k, int64_t rows, int64_t depth) {
     const sr_product *p = j->p;
+    if (p->low)
+        j->cpu->simd->pack_a_low(to, a_at(p, row, k), p->a_row, p->a_col, rows, depth);
+    else
+        j->cpu->simd->pack_a(to, a_at(p, row, k), p->a_row, p->a_col, rows, depth);
+}
+
+static void pack_b(const job *j, void *to, int64_t k, int64_t col, int64_t depth, int64_t cols) {
+    const sr_product *p = j->p;
+    if (p->low)
+        j->cpu->simd->pack_b_low(to, b_at(p, k, col), p->b_row, p->b_col, depth, cols);
+    else
+        j->cpu->simd->pack_b(to, b_at(p, k, col), p->b_row, p->b_col, depth, cols);
+}
+
+/* Whether these rows of A can be read where they stand. */
+static bool in_place(const job *j, const sr_gemm *g) {
     const sr_simd *simd = j->cpu->simd;
-    if (j->a != NULL) {
-        g->a = j->a + k * j->m_pad + row * g->k;
-        simd->gemm_packed(g);
+    if (j->p->a_col != 1) return false;
+    if (!j->p->low) return g->m % simd->tile_rows == 0;
+    return simd->low_rows > 0 && g->m % simd->low_rows == 0 && g->k % simd->low_k == 0;
+}
+
+/* Rows row.. of A for gemm: packed beforehand, in place, or packed now. */
+static void multiply_strip(const job *j, void *room, sr_gemm *g, int64_t row, int64_t k) {
+    const sr_simd *simd = j->cpu->simd;
+    bool low = j->p->low;
+    if (j->a == NULL && in_place(j, g)) {
+        g->a = a_at(j->p, row, k);
+        g->lda = j->p->a_row;
+        low ? simd->gemm_low_rows(g) : simd->gemm_rows(g);
         return;
     }
-    g->a = p->a + row * p->a_row + k * p->a_col;
-    g->lda = p->a_row;
-    if (p->a_col == 1 && g->m % simd->tile_rows == 0) {
-        simd->gemm_rows(g);
-        return;
-    }
-    simd->pack_a(room, g->a, p->a_row, p->a_col, g->m, g->k);
     g->a = room;
-    simd->gemm_packed(g);
+    if (j->a != NULL)
+        g->a = j->a + (k * j->m_pad + row * padded(j, g->k)) * j->bytes;
+    else
+        pack_a(j, room, row, k, g->m, g->k);
+    low ? simd->gemm_low(g) : simd->gemm_packed(g);
 }
 
 static sr_status block_task(void *context, int64_t i, int worker) {
@@ -67,26 +111,26 @@ static sr_status block_task(void *context, int64_t i, int worker) {
     float *room = sr_cpu_scratch(j->cpu, worker), *strip = room + WIDTH * DEPTH;
     int64_t row = i / j->across * j->height, col = i % j->across * WIDTH;
     int64_t rows = sr_least(j->height, p->m - row), cols = sr_least(WIDTH, p->n - col);
-    for (int64_t k = 0; k < p->k; k += DEPTH) {
+    int64_t ld = p->c != NULL ? p->ldc : WIDTH;
+    float *c = p->c != NULL ? p->c + row * ld + col : strip + STRIP * DEPTH;
+    for (int64_t k = 0; k < p->k; k += j->depth) {
         sr_gemm g = {.n = cols,
-                     .k = sr_least(DEPTH, p->k - k),
-                     .ldc = p->ldc,
+                     .k = sr_least(j->depth, p->k - k),
+                     .ldc = ld,
                      .alpha = p->alpha,
                      .add = p->add || k > 0};
-        if (j->b != NULL) {
-            g.b = j->b + k * j->n_pad + col * g.k;
-        } else {
-            j->cpu->simd->pack_b(room, p->b + k * p->b_row + col * p->b_col, p->b_row, p->b_col,
-                                 g.k, cols);
-            g.b = room;
-        }
-        for (int64_t r = row; r < row + rows; r += STRIP) {
-            g.m = sr_least(STRIP, row + rows - r);
-            g.c = p->c + r * p->ldc + col;
-            multiply_strip(j, strip, &g, r, k);
+        g.b = room;
+        if (j->b != NULL)
+            g.b = j->b + (k * j->n_pad + col * padded(j, g.k)) * j->bytes;
+        else
+            pack_b(j, room, k, col, g.k, cols);
+        for (int64_t r = 0; r < rows; r += STRIP) {
+            g.m = sr_least(STRIP, rows - r);
+            g.c = c + r * ld;
+            multiply_strip(j, strip, &g, row + r, k);
         }
     }
-    if (p->epilogue != NULL) p->epilogue(p, row, rows, col, cols);
+    if (p->epilogue != NULL) p->epilogue(p, c, ld, row, rows, col, cols);
     return SR_OK;
 }
 
@@ -97,11 +141,10 @@ static sr_status pack_b_task(void *context, int64_t i, int worker) {
     (void)worker;
     const job *j = context;
     const sr_product *p = j->p;
-    int64_t k = i / j->across * DEPTH, col = i % j->across * WIDTH;
-    int64_t depth = sr_least(DEPTH, p->k - k);
-    j->cpu->simd->pack_b((float *)j->b + k * j->n_pad + col * depth,
-                         p->b + k * p->b_row + col * p->b_col, p->b_row, p->b_col, depth,
-                         sr_least(WIDTH, p->n - col));
+    int64_t k = i / j->across * j->depth, col = i % j->across * WIDTH;
+    int64_t depth = sr_least(j->depth, p->k - k);
+    pack_b(j, (char *)j->b + (k * j->n_pad + col * padded(j, depth)) * j->bytes, k, col, depth,
+           sr_least(WIDTH, p->n - col));
     return SR_OK;
 }
 
@@ -109,28 +152,28 @@ static sr_status pack_a_task(void *context, int64_t i, int worker) {
     (void)worker;
     const job *j = context;
     const sr_product *p = j->p;
-    int64_t strips = sr_blocks(p->m, WIDTH), k = i / strips * DEPTH, row = i % strips * WIDTH;
-    int64_t depth = sr_least(DEPTH, p->k - k);
-    j->cpu->simd->pack_a((float *)j->a + k * j->m_pad + row * depth,
-                         p->a + row * p->a_row + k * p->a_col, p->a_row, p->a_col,
-                         sr_least(WIDTH, p->m - row), depth);
+    int64_t strips = sr_blocks(p->m, WIDTH), k = i / strips * j->depth, row = i % strips * WIDTH;
+    int64_t depth = sr_least(j->depth, p->k - k);
+    pack_a(j, (char *)j->a + (k * j->m_pad + row * padded(j, depth)) * j->bytes, row, k,
+           sr_least(WIDTH, p->m - row), depth);
     return SR_OK;
 }
 
 static sr_status pack_whole(job *j, const sr_tensor *t, sr_cpu_state *cpu) {
     const sr_product *p = j->p;
+    const sr_simd *simd = cpu->simd;
     bool pack_a = p->a_col != 1;
-    int64_t steps = sr_blocks(p->k, DEPTH);
+    int64_t steps = sr_blocks(p->k, j->depth), k = padded(j, p->k);
     j->n_pad = round_up(p->n, 16);
-    j->m_pad = round_up(p->m, cpu->simd->tile_rows);
+    j->m_pad = round_up(p->m, p->low && simd->low_rows > 0 ? simd->low_rows : simd->tile_rows);
     size_t bytes;
-    SR_TRY(sr_mul_size(&bytes, (size_t)(j->n_pad + (pack_a ? j->m_pad : 0)),
-                       (size_t)p->k * sizeof(float)));
+    SR_TRY(
+        sr_mul_size(&bytes, (size_t)(j->n_pad + (pack_a ? j->m_pad : 0)), (size_t)(k * j->bytes)));
     SR_TRY(sr_cpu_reserve_panels(cpu, bytes));
     j->b = cpu->panels.data;
     SR_TRY(sr_cpu_run(t, pack_b_task, j, steps * j->across));
     if (!pack_a) return SR_OK;
-    j->a = j->b + j->n_pad * p->k;
+    j->a = j->b + j->n_pad * k * j->bytes;
     return sr_cpu_run(t, pack_a_task, j, steps * sr_blocks(p->m, WIDTH));
 }
 
@@ -138,9 +181,23 @@ static sr_status pack_whole(job *j, const sr_tensor *t, sr_cpu_state *cpu) {
 
 /* A product with k = 0: C = 0, or C unchanged. */
 static void empty_sum(const sr_product *p) {
-    for (int64_t r = 0; r < p->m && !p->add; r++)
-        for (int64_t c = 0; c < p->n; c++) p->c[r * p->ldc + c] = 0.0f;
-    if (p->epilogue != NULL) p->epilogue(p, 0, p->m, 0, p->n);
+    float zeros[SR_BLOCK_COLUMNS];
+    if (p->c != NULL) {
+        for (int64_t r = 0; r < p->m && !p->add; r++)
+            for (int64_t c = 0; c < p->n; c++) p->c[r * p->ldc + c] = 0.0f;
+        if (p->epilogue != NULL) p->epilogue(p, p->c, p->ldc, 0, p->m, 0, p->n);
+        return;
+    }
+    for (int64_t r = 0; r < p->m; r++)
+        for (int64_t col = 0; col < p->n; col += WIDTH) {
+            memset(zeros, 0, sizeof zeros);
+            p->epilogue(p, zeros, WIDTH, r, 1, col, sr_least(WIDTH, p->n - col));
+        }
+}
+
+static size_t room_of(const job *j) {
+    return sizeof(float) *
+           (DEPTH * (WIDTH + STRIP) + (j->p->c == NULL ? (size_t)j->height * WIDTH : 0));
 }
 
 size_t sr_cpu_product_room(void) {
@@ -152,7 +209,7 @@ size_t sr_cpu_product_room(void) {
 static void set_height(job *j) {
     const sr_product *p = j->p;
     j->across = sr_blocks(p->n, WIDTH);
-    j->height = TALLEST;
+    j->height = p->c != NULL ? TALLEST : OWN_TALLEST;
     if (p->nested) j->height = p->m;
     while (!p->nested && j->height > STRIP && sr_blocks(p->m, j->height) * j->across < TASKS)
         j->height /= 2;
@@ -165,10 +222,11 @@ sr_status sr_cpu_product(const sr_tensor *t, const sr_product *p) {
         return SR_OK;
     }
     sr_cpu_state *cpu = sr_cpu_of(t);
-    job j = {.p = p, .cpu = cpu};
+    job j = {.p = p, .cpu = cpu, .bytes = p->low ? cpu->simd->low_bytes : 4};
+    j.depth = j.bytes == 4 ? DEPTH : 2 * DEPTH;
     set_height(&j);
     if (!p->nested) {
-        SR_TRY(sr_cpu_reserve(cpu, sr_cpu_product_room(), 0));
+        SR_TRY(sr_cpu_reserve(cpu, room_of(&j), 0));
         if (p->m > FLAT || sr_blocks(p->m, j.height) > 4) SR_TRY(pack_whole(&j, t, cpu));
     }
     return sr_cpu_run(t, block_task, &j, j.across * sr_blocks(p->m, j.height));

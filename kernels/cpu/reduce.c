@@ -169,7 +169,7 @@ static bool is_column_sum(const job *j) {
 
 static sr_status column_sum(const job *j) {
     SR_TRY(sr_cpu_fill(j->y, 0));
-    return sr_cpu_add_columns(j->y, SR_DATA(float, j->y), SR_DATA(float, j->x), j->length,
+    return sr_cpu_add_columns(j->y, SR_DATA(float, j->y), SR_DATA(float, j->x), false, j->length,
                               j->outputs);
 }
 

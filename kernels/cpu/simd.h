@@ -3,7 +3,8 @@
  * They are in kernels/cpu/simd/NAME.c, written once and compiled for every class; table.c collects
  * the functions of a class.  A device selects its set when it is opened, by CPUID bits and the
  * registers that the operating system saves (XGETBV), never by processor model.
- * SEQRUN_ISA=plain|avx2|avx512 in the environment requests a lower class, so that tests cover all.
+ * SEQRUN_ISA=plain|avx2|avx512|avx512_bf16|amx in the environment requests a lower class, so that
+ * tests cover all.
  *
  * These functions do not allocate, fail or use threads.
  */
@@ -24,7 +25,7 @@ extern "C" {
  * must be readable up to a multiple of tile_rows rows. */
 typedef struct sr_gemm {
     float *c;
-    const float *a, *b;
+    const void *a, *b; /* floats, or bf16 for gemm_low */
     int64_t ldc, lda, m, n, k;
     float alpha;
     bool add;
@@ -94,6 +95,15 @@ static inline int64_t sr_drop_room(int64_t n) {
     F(void, gemm_columns, const sr_gemm *g)                                                        \
     F(void, pack_a, float *out, const float *a, int64_t row, int64_t column, int64_t m, int64_t k) \
     F(void, pack_b, float *out, const float *b, int64_t row, int64_t column, int64_t k, int64_t n) \
+    /* the same for bf16: panels hold `low_bytes` an element; k is padded to low_k by packing */   \
+    F(void, gemm_low, const sr_gemm *g)                                                            \
+    F(void, gemm_low_rows, const sr_gemm *g)                                                       \
+    F(void, pack_a_low, void *out, const sr_bf16 *a, int64_t row, int64_t column, int64_t m,       \
+      int64_t k)                                                                                   \
+    F(void, pack_b_low, void *out, const sr_bf16 *b, int64_t row, int64_t column, int64_t k,       \
+      int64_t n)                                                                                   \
+    F(void, widen, float *y, const sr_bf16 *x, int64_t n)                                          \
+    F(void, narrow, sr_bf16 *y, const float *x, int64_t n)                                         \
     /* runs of elements */                                                                         \
     F(void, unary, float *y, const float *x, int64_t n, sr_unary op)                               \
     F(void, unary_backward, float *dx, const float *dy, const float *x, const float *y, int64_t n, \
@@ -129,8 +139,11 @@ static inline int64_t sr_drop_room(int64_t n) {
 
 #define SR_SIMD_MEMBER(type, name, ...) type (*name)(__VA_ARGS__);
 typedef struct sr_simd {
-    const char *name; /* "plain", "avx2", "avx512" */
+    const char *name; /* "plain", "avx2", "avx512", "avx512_bf16", "amx" */
     int tile_rows;    /* rows in a tile of C */
+    /* bf16: gemm_low_rows takes multiples of low_rows rows and of low_k columns (0: it does not
+     * exist), panels have low_bytes an element. */
+    int low_rows, low_k, low_bytes;
     SR_SIMD_FUNCTIONS(SR_SIMD_MEMBER)
 } sr_simd;
 

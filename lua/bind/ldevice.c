@@ -207,7 +207,7 @@ static int comms(lua_State *L) {
     return 1;
 }
 
-/* instructions() -> "plain" | "avx2" | "avx512": the instruction set of the cpu device */
+/* instructions() -> "plain" | "avx2" | "avx512" | "avx512_bf16" | "amx": those of the cpu device */
 static int instructions(lua_State *L) {
     lua_pushstring(L, sr_cpu_isa());
     return 1;

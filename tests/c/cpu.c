@@ -569,9 +569,9 @@ static void test_stop(void) {
 }
 
 int main(void) {
-    const char *classes[] = {"plain", "avx2", "avx512"};
+    const char *classes[] = {"plain", "avx2", "avx512", "avx512_bf16", "amx"};
     int64_t live = sr_mem_live();
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 5; i++) {
         setenv("SEQRUN_ISA", classes[i], 1);
         if (strcmp(sr_cpu_isa(), classes[i]) != 0) {
             printf("cpu: this processor lacks %s\n", classes[i]);

@@ -55,10 +55,10 @@ INLINE void tile(const sr_gemm *g, float *c, const float *a, int64_t a_row, int6
         int64_t left = g->n - j;                                                                   \
         int vectors = left >= PANEL ? TILE_V : (int)((left + VL - 1) / VL);                        \
         int last = left >= PANEL ? VL : (int)(left - (vectors - 1) * VL);                          \
-        const float *b = g->b + j * g->k;                                                          \
+        const float *b = (const float *)g->b + j * g->k;                                           \
         for (int64_t i = 0; i < g->m; i += TILE_M) {                                               \
             int rows = g->m - i < TILE_M ? (int)(g->m - i) : TILE_M;                               \
-            const float *a = g->a + i / TILE_M * (row_step);                                       \
+            const float *a = (const float *)g->a + i / TILE_M * (row_step);                        \
             float *c = g->c + i * g->ldc + j;                                                      \
             if (vectors == 3 && TILE_V >= 3)                                                       \
                 tile(g, c, a, a_row, a_k, b, rows, TILE_M, TILE_V >= 3 ? 3 : TILE_V, last);        \

@@ -35,8 +35,37 @@
 #include "kernels/cpu/simd/lanes_plain.inc"
 #endif
 
+/* VL values of bf16, the upper halves of floats. */
+typedef uint16_t vh __attribute__((vector_size(2 * VL)));
+
 INLINE vf v_zero(void) {
     return v_set(0.0f);
+}
+INLINE vu u_widen(vh h) {
+    return __builtin_convertvector(h, vu);
+}
+INLINE vh h_load(const uint16_t *p) {
+    vh h;
+    memcpy(&h, p, sizeof h);
+    return h;
+}
+INLINE vh h_load_n(const uint16_t *p, int n) { /* zeros in the other lanes */
+    uint16_t room[VL] = {0};
+    memcpy(room, p, (size_t)n * sizeof *room);
+    return h_load(room);
+}
+INLINE vh h_at(const uint16_t *p, int64_t i, int64_t n) {
+    return n - i >= VL ? h_load(p + i) : h_load_n(p + i, (int)(n - i));
+}
+INLINE vf v_from_low(vh h) {
+    return (vf)(u_widen(h) << 16);
+}
+/* Rounds to nearest, ties to even; a NaN stays a NaN. */
+INLINE vh v_to_low(vf v) {
+    vu bits = (vu)v, up = bits + u_set(0x7FFF) + (bits >> 16 & u_set(1));
+    vu is_nan = (vu)((bits & u_set(0x7FFFFFFF)) > u_set(0x7F800000));
+    up = (is_nan & (bits | u_set(0x400000))) | (~is_nan & up);
+    return __builtin_convertvector(up >> 16, vh);
 }
 INLINE vf v_sub_product(vf c, vf a, vf b) { /* c - a b */
     return v_fma(-a, b, c);

@@ -1,6 +1,7 @@
 /* table.c - the functions of one instruction class. */
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd/lanes.h"
+#include "kernels/cpu/simd/low.h"
 
 #define TEXT2(x) #x
 #define TEXT(x) TEXT2(x)
@@ -10,5 +11,9 @@
 SR_SIMD_FUNCTIONS(DECLARE)
 
 #define ENTRY(type, name, ...) .name = SR_SIMD(name),
-const sr_simd SR_SIMD(sr_simd) = {
-    .name = TEXT(SR_ISA), .tile_rows = TILE_M, SR_SIMD_FUNCTIONS(ENTRY)};
+const sr_simd SR_SIMD(sr_simd) = {.name = TEXT(SR_ISA),
+                                  .tile_rows = TILE_M,
+                                  .low_rows = LOW_ROWS,
+                                  .low_k = LOW_K,
+                                  .low_bytes = LOW_BYTES,
+                                  SR_SIMD_FUNCTIONS(ENTRY)};

@@ -486,7 +486,7 @@ function tensor.plugin(path) end
 function tensor.comms() end
 
 ---The instruction set of the cpu device; results are bit-exact within one.
----@return "plain"|"avx2"|"avx512"
+---@return "plain"|"avx2"|"avx512"|"avx512_bf16"|"amx"
 function tensor.instructions() end
 
 ---The number of threads of the device.

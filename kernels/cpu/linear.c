@@ -1,0 +1,237 @@
+/* linear.c - y = act(x w^T + b) and its backward pass.
+ *
+ * Shapes    x (T, H), w (F, H), b (F), y, pre (T, F)
+ * Work      2 T H F flops forward, 4 T H F backward.
+ * Fusion    bias and activation run on each block of y while it is in cache, and so does rounding
+ * to bf16; backward computes dy act' once, for three uses. Numerics  in bf16, dy act' is rounded
+ * before it is multiplied; the gradient of the bias is a sum of the rounded values.
+ */
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "kernels/cpu/cpu.h"
+
+enum { ROWS = 64, GRAIN = 128, RUN = 512 };
+
+static bool is_low(const sr_tensor *t) {
+    return t->dtype == SR_BF16;
+}
+
+static void *maybe(const sr_tensor *t) {
+    return t != NULL ? sr_tensor_data(t) : NULL;
+}
+
+/* ---- forward --------------------------------------------------------------------------------- */
+
+typedef struct finish {
+    const sr_simd *simd;
+    const void *b; /* of the dtype of y; b and pre may be NULL */
+    void *pre, *y;
+    sr_act act;
+} finish;
+
+static void add_bias_and_act(const sr_product *p, float *c, int64_t ld, int64_t row, int64_t rows,
+                             int64_t col, int64_t cols) {
+    const finish *f = p->context;
+    const float *b = f->b != NULL ? (const float *)f->b + col : NULL;
+    for (int64_t r = row; r < row + rows; r++, c += ld) {
+        float *pre = f->pre != NULL ? (float *)f->pre + r * p->n + col : NULL;
+        f->simd->act(c, pre, c, b, cols, f->act);
+    }
+}
+
+static void add_bias_act_and_round(const sr_product *p, float *c, int64_t ld, int64_t row,
+                                   int64_t rows, int64_t col, int64_t cols) {
+    const finish *f = p->context;
+    SR_UNSET float b[SR_BLOCK_COLUMNS], pre[SR_BLOCK_COLUMNS];
+    bool plain = f->b == NULL && f->pre == NULL && f->act == SR_ACT_NONE;
+    if (f->b != NULL) f->simd->widen(b, (const sr_bf16 *)f->b + col, cols);
+    for (int64_t r = row; r < row + rows; r++, c += ld) {
+        if (!plain)
+            f->simd->act(c, f->pre != NULL ? pre : NULL, c, f->b != NULL ? b : NULL, cols, f->act);
+        f->simd->narrow((sr_bf16 *)f->y + r * p->n + col, c, cols);
+        if (f->pre != NULL) f->simd->narrow((sr_bf16 *)f->pre + r * p->n + col, pre, cols);
+    }
+}
+
+sr_status sr_cpu_linear(sr_tensor *y, sr_tensor *pre, const sr_tensor *x, const sr_tensor *w,
+                        const sr_tensor *b, sr_act act) {
+    const sr_tensor *all[] = {y, pre, x, w, b};
+    SR_TRY(sr_cpu_need_f32_or_bf16("linear", all, 5));
+    int64_t m = x->shape[0], k = x->shape[1], n = w->shape[0];
+    bool low = is_low(y);
+    finish f = {sr_cpu_of(y)->simd, maybe(b), maybe(pre), maybe(y), act};
+    sr_product p = {.c = low ? NULL : SR_DATA(float, y),
+                    .a = sr_tensor_data(x),
+                    .b = sr_tensor_data(w),
+                    .low = low,
+                    .ldc = n,
+                    .a_row = k,
+                    .a_col = 1,
+                    .b_row = 1,
+                    .b_col = k,
+                    .m = m,
+                    .n = n,
+                    .k = k,
+                    .alpha = 1,
+                    .context = &f};
+    if (low)
+        p.epilogue = add_bias_act_and_round;
+    else if (b != NULL || pre != NULL || act != SR_ACT_NONE)
+        p.epilogue = add_bias_and_act;
+    return sr_cpu_product(y, &p);
+}
+
+/* ---- the gradient before the activation ------------------------------------------------------ */
+
+typedef struct slope_job {
+    const sr_simd *simd;
+    const void *dy, *saved;
+    void *out;
+    int64_t rows, cols;
+    bool low;
+    sr_act act;
+} slope_job;
+
+static void low_slopes(const slope_job *j, int64_t at, int64_t n) {
+    SR_UNSET float d[RUN], saved[RUN];
+    for (int64_t end = at + n; at < end; at += RUN) {
+        int64_t run = sr_least(RUN, end - at);
+        j->simd->widen(d, (const sr_bf16 *)j->dy + at, run);
+        j->simd->widen(saved, (const sr_bf16 *)j->saved + at, run);
+        j->simd->act_backward(d, d, saved, run, j->act);
+        j->simd->narrow((sr_bf16 *)j->out + at, d, run);
+    }
+}
+
+static sr_status slope_task(void *context, int64_t i, int worker) {
+    (void)worker;
+    const slope_job *j = context;
+    int64_t at = i * ROWS * j->cols, n = sr_least(ROWS, j->rows - i * ROWS) * j->cols;
+    if (j->low)
+        low_slopes(j, at, n);
+    else
+        j->simd->act_backward((float *)j->out + at, (const float *)j->dy + at,
+                              (const float *)j->saved + at, n, j->act);
+    return SR_OK;
+}
+
+/* *out: the gradient before the activation, in `shared` if there is an activation. */
+static sr_status before_act(const void **out, const sr_tensor *dy, const sr_tensor *saved,
+                            sr_act act) {
+    *out = sr_tensor_data(dy);
+    if (act == SR_ACT_NONE) return SR_OK;
+    sr_cpu_state *cpu = sr_cpu_of(dy);
+    int64_t rows = dy->shape[0], cols = dy->shape[1];
+    size_t bytes;
+    SR_TRY(sr_mul_size(&bytes, (size_t)(rows * cols), sr_dtype_size(dy->dtype)));
+    SR_TRY(sr_cpu_reserve(cpu, 0, bytes));
+    slope_job j = {.simd = cpu->simd,
+                   .dy = *out,
+                   .saved = sr_tensor_data(saved),
+                   .out = cpu->shared.data,
+                   .rows = rows,
+                   .cols = cols,
+                   .low = is_low(dy),
+                   .act = act};
+    *out = cpu->shared.data;
+    return sr_cpu_run(dy, slope_task, &j, sr_blocks(rows, ROWS));
+}
+
+/* ---- sums of columns ------------------------------------------------------------------------- */
+
+typedef struct column_job {
+    const sr_simd *simd;
+    const void *x;
+    bool low;
+    float *sums;
+    int64_t rows, cols;
+} column_job;
+
+/* GRAIN columns: each is summed over blocks of rows in f32, the blocks in f64. */
+static sr_status column_task(void *context, int64_t i, int worker) {
+    (void)worker;
+    const column_job *j = context;
+    int64_t col = i * GRAIN, cols = sr_least(GRAIN, j->cols - col);
+    double sums[GRAIN] = {0};
+    for (int64_t row = 0; row < j->rows; row += ROWS) {
+        float part[GRAIN] = {0}, room[GRAIN];
+        int64_t end = sr_least(j->rows, row + ROWS);
+        for (int64_t r = row; r < end; r++) {
+            const void *x = sr_operand_at(j->x, j->low, r * j->cols + col);
+            if (j->low) {
+                j->simd->widen(room, x, cols);
+                x = room;
+            }
+            j->simd->axpby(part, x, cols, 1.0f, 1.0f);
+        }
+        for (int64_t c = 0; c < cols; c++) sums[c] += part[c];
+    }
+    for (int64_t c = 0; c < cols; c++) j->sums[col + c] += (float)sums[c];
+    return SR_OK;
+}
+
+sr_status sr_cpu_add_columns(const sr_tensor *t, float *sums, const void *x, bool low, int64_t rows,
+                             int64_t cols) {
+    column_job j = {sr_cpu_of(t)->simd, x, low, sums, rows, cols};
+    return sr_cpu_run(t, column_task, &j, sr_blocks(cols, GRAIN));
+}
+
+/* ---- backward -------------------------------------------------------------------------------- */
+
+/* dx = d w: (T, F) (F, H) */
+static sr_status input_gradient(sr_tensor *dx, const void *d, const sr_tensor *w) {
+    int64_t f = w->shape[0], h = w->shape[1];
+    bool low = is_low(dx);
+    finish round = {.simd = sr_cpu_of(dx)->simd, .y = sr_tensor_data(dx)};
+    sr_product p = {.c = low ? NULL : SR_DATA(float, dx),
+                    .a = d,
+                    .b = sr_tensor_data(w),
+                    .low = low,
+                    .ldc = h,
+                    .a_row = f,
+                    .a_col = 1,
+                    .b_row = h,
+                    .b_col = 1,
+                    .m = dx->shape[0],
+                    .n = h,
+                    .k = f,
+                    .alpha = 1,
+                    .epilogue = low ? add_bias_act_and_round : NULL,
+                    .context = &round};
+    return sr_cpu_product(dx, &p);
+}
+
+/* dw += d^T x: (F, T) (T, H) */
+static sr_status weight_gradient(sr_tensor *dw, const void *d, const sr_tensor *x) {
+    int64_t f = dw->shape[0], h = dw->shape[1];
+    sr_product p = {.c = SR_DATA(float, dw),
+                    .a = d,
+                    .b = sr_tensor_data(x),
+                    .low = is_low(x),
+                    .ldc = h,
+                    .a_row = 1,
+                    .a_col = f,
+                    .b_row = h,
+                    .b_col = 1,
+                    .m = f,
+                    .n = h,
+                    .k = x->shape[0],
+                    .alpha = 1,
+                    .add = true};
+    return sr_cpu_product(dw, &p);
+}
+
+sr_status sr_cpu_linear_backward(sr_tensor *dx, sr_tensor *dw, sr_tensor *db, const sr_tensor *dy,
+                                 const sr_tensor *x, const sr_tensor *w, const sr_tensor *pre,
+                                 const sr_tensor *y, sr_act act) {
+    const sr_tensor *all[] = {dx, dy, x, w, pre, y}, *sums[] = {dw, db};
+    SR_TRY(sr_cpu_need_f32("linear", sums, 2));
+    SR_TRY(sr_cpu_need_f32_or_bf16("linear", all, 6));
+    const void *d;
+    SR_TRY(before_act(&d, dy, act == SR_ACT_GELU || act == SR_ACT_GELU_TANH ? pre : y, act));
+    if (dx != NULL) SR_TRY(input_gradient(dx, d, w));
+    if (dw != NULL) SR_TRY(weight_gradient(dw, d, x));
+    if (db == NULL) return SR_OK;
+    return sr_cpu_add_columns(dy, SR_DATA(float, db), d, is_low(dy), dy->shape[0], dy->shape[1]);
+}

@@ -1,0 +1,83 @@
+/* dots.c - the product of bf16 by dot products of pairs.
+ *
+ * Work      2 m n k flops: 4 VL an instruction, twice those of a multiply-add where the processor
+ *           has one unit of each (Zen 4, Zen 5), as many where it has half a unit of dot products.
+ * Numerics  an element of C is one chain of pairs over k in ascending order, in any tile; the
+ *           instruction flushes denormals to zero and rounds each product and sum of a pair.
+ */
+#include "kernels/cpu/simd.h"
+#include "kernels/cpu/simd/low.h"
+
+#ifdef LOW_DOTS
+
+/* acc + a[2i] b[2i] + a[2i + 1] b[2i + 1] for lane i */
+INLINE vf v_dot(vf acc, vu a, vu b) {
+#if SR_EMULATE
+    acc = v_fma((vf)(a & u_set(0xFFFF0000)), (vf)(b & u_set(0xFFFF0000)), acc);
+    return v_fma((vf)(a << 16), (vf)(b << 16), acc);
+#else
+    return (vf)_mm512_dpbf16_ps(acc, (__m512bh)a, (__m512bh)b);
+#endif
+}
+
+/* A as it is read: pair p of row i is at a + i row + p pair. */
+typedef struct stride {
+    int64_t row, pair;
+} stride;
+
+/* One tile of TILE_M rows, of which `rows` are stored, and `vectors` vectors, the last of which has
+ * `last` lanes. */
+INLINE void tile(const sr_gemm *g, float *c, const sr_bf16 *a, stride s, const uint32_t *b,
+                 int rows, const int vectors, int last) {
+    vf acc[TILE_M][TILE_V];
+    for (int i = 0; i < TILE_M; i++)
+        for (int j = 0; j < vectors; j++) acc[i][j] = v_zero();
+    for (int64_t p = 0; p < low_padded(g->k) / 2; p++, a += s.pair, b += vectors * VL) {
+        vu column[TILE_V];
+        for (int j = 0; j < vectors; j++) column[j] = u_load(b + j * VL);
+        for (int i = 0; i < TILE_M; i++) {
+            uint32_t pair;
+            memcpy(&pair, a + i * s.row, sizeof pair);
+            vu x = u_set(pair);
+            for (int j = 0; j < vectors; j++) acc[i][j] = v_dot(acc[i][j], x, column[j]);
+        }
+    }
+    vf alpha = v_set(g->alpha);
+    for (int i = 0; i < TILE_M; i++) {
+        if (i >= rows) break;
+        float *to = c + i * g->ldc;
+        for (int j = 0; j < vectors; j++, to += VL) {
+            int64_t lanes = j == vectors - 1 ? last : VL;
+            vf y = acc[i][j] * alpha;
+            v_put(to, 0, lanes, g->add ? v_at(to, 0, lanes) + y : y);
+        }
+    }
+}
+
+INLINE void tiles(const sr_gemm *g, stride s, int64_t panel_step) {
+    for (int64_t j = 0; j < g->n; j += LOW_PANEL) {
+        int64_t left = g->n - j < LOW_PANEL ? g->n - j : LOW_PANEL;
+        int vectors = (int)((left + VL - 1) / VL), last = (int)(left - (vectors - 1) * VL);
+        const uint32_t *b = (const uint32_t *)g->b + j * (low_padded(g->k) / 2);
+        for (int64_t i = 0; i < g->m; i += TILE_M) {
+            int rows = g->m - i < TILE_M ? (int)(g->m - i) : TILE_M;
+            const sr_bf16 *a = (const sr_bf16 *)g->a + i / TILE_M * panel_step;
+            float *c = g->c + i * g->ldc + j;
+            if (vectors == TILE_V)
+                tile(g, c, a, s, b, rows, TILE_V, last);
+            else if (vectors == 2)
+                tile(g, c, a, s, b, rows, 2, last);
+            else
+                tile(g, c, a, s, b, rows, 1, last);
+        }
+    }
+}
+
+void SR_SIMD(gemm_low)(const sr_gemm *g) {
+    tiles(g, (stride){2, 2 * TILE_M}, TILE_M * low_padded(g->k));
+}
+void SR_SIMD(gemm_low_rows)(const sr_gemm *g) {
+    tiles(g, (stride){g->lda, 2}, TILE_M * g->lda);
+}
+
+#endif

@@ -1,0 +1,84 @@
+/* low.h - the body of the tests of bf16 products whose instructions are emulated: dots.c, tiles.c.
+ * They compile the sources of a class with SR_EMULATE, and compare with sums in double. */
+#include <stdlib.h>
+
+#include "core/base/mem.h"
+#include "core/tensor/dtype.h"
+#include "kernels/cpu/simd/low.c"
+#include "tests/support/check.h"
+
+static sr_bf16 *random_low(int64_t n, uint32_t key) {
+    sr_bf16 *x = malloc((size_t)n * sizeof *x);
+    for (int64_t i = 0; i < n; i++) {
+        sr_u32x4 c = {{(uint32_t)i, key, 0, 0}};
+        x[i] = sr_bf16_from_f32(sr_unit(sr_philox(c, 1, 10).w[0]) * 2 - 1);
+    }
+    return x;
+}
+
+typedef struct shape {
+    int64_t m, n, k;
+    bool a_along_k, b_along_k; /* the operands are contiguous in k */
+} shape;
+
+static int64_t up(int64_t n, int64_t step) {
+    return (n + step - 1) / step * step;
+}
+
+static void compare(const shape *s, const sr_bf16 *a, const sr_bf16 *b, const float *c,
+                    float base) {
+    double worst = 0;
+    for (int64_t i = 0; i < s->m; i++)
+        for (int64_t j = 0; j < s->n; j++) {
+            double sum = base;
+            for (int64_t k = 0; k < s->k; k++)
+                sum += 0.5 * sr_bf16_to_f32(s->a_along_k ? a[i * s->k + k] : a[k * s->m + i]) *
+                       sr_bf16_to_f32(s->b_along_k ? b[j * s->k + k] : b[k * s->n + j]);
+            double error = fabs(c[i * (s->n + 3) + j] - sum);
+            worst = error > worst ? error : worst;
+        }
+    CHECK(worst < 1e-4);
+}
+
+/* alpha A B, then alpha A B + 1 and, where rows may be read in place, the same bits from them. */
+static void try_shape(const shape *s) {
+    sr_bf16 *a = random_low(s->m * s->k + 64, 1), *b = random_low(s->k * s->n + 64, 2);
+    int64_t ldc = s->n + 3, k = low_padded(s->k);
+    size_t a_size = (size_t)(up(s->m, 32) * k) * LOW_BYTES;
+    size_t b_size = (size_t)(up(s->n, 16) * k) * LOW_BYTES;
+    void *pa = malloc(a_size), *pb = malloc(b_size);
+    memset(pa, 0xFF, a_size), memset(pb, 0xFF, b_size); /* NaN where packing leaves a gap */
+    SR_SIMD(pack_a_low)(pa, a, s->a_along_k ? s->k : 1, s->a_along_k ? 1 : s->m, s->m, s->k);
+    SR_SIMD(pack_b_low)(pb, b, s->b_along_k ? 1 : s->n, s->b_along_k ? s->k : 1, s->k, s->n);
+    float *c = malloc((size_t)(s->m * ldc) * sizeof *c),
+          *d = malloc((size_t)(s->m * ldc) * sizeof *d);
+    for (int64_t i = 0; i < s->m * ldc; i++) c[i] = d[i] = 7.0f;
+    sr_gemm g = {
+        .c = c, .a = pa, .b = pb, .ldc = ldc, .m = s->m, .n = s->n, .k = s->k, .alpha = 0.5f};
+    SR_SIMD(gemm_low)(&g);
+    compare(s, a, b, c, 0);
+    for (int64_t i = 0; i < s->m; i++)
+        for (int64_t j = s->n; j < ldc; j++) CHECK(c[i * ldc + j] == 7.0f);
+    if (s->a_along_k && s->m % LOW_ROWS == 0 && s->k % LOW_K == 0) {
+        sr_gemm rows = g;
+        rows.c = d, rows.a = a, rows.lda = s->k;
+        SR_SIMD(gemm_low_rows)(&rows);
+        CHECK(memcmp(c, d, (size_t)(s->m * ldc) * sizeof *c) == 0);
+    }
+    for (int64_t i = 0; i < s->m * ldc; i++) c[i] = 1.0f;
+    g.add = true;
+    SR_SIMD(gemm_low)(&g);
+    compare(s, a, b, c, 1);
+    free(a), free(b), free(pa), free(pb), free(c), free(d);
+}
+
+int main(void) {
+    static const int64_t sizes[][3] = {{1, 1, 1},    {5, 3, 2},     {16, 48, 64}, {17, 17, 17},
+                                       {48, 49, 96}, {33, 100, 31}, {64, 16, 130}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int way = 0; way < 4; way++) {
+            shape s = {sizes[i][0], sizes[i][1], sizes[i][2], way & 1, way & 2};
+            try_shape(&s);
+        }
+    return CHECK_DONE();
+}
