@@ -81,3 +81,63 @@ sr_status sr_keep_draw(uint8_t *keep, const sr_layout *l, const sr_keep_opts *o)
     sr_free(keys);
     return SR_OK;
 }
+
+/* The marked rows, in order. */
+static void list_rows(int32_t *rows, const uint8_t *keep, int64_t count) {
+    int64_t at = 0;
+    for (int64_t t = 0; t < count; t++)
+        if (keep[t] != 0) rows[at++] = (int32_t)t;
+}
+
+/* The rows of every layer but the first; `keep` is scratch. */
+static sr_status draw_others(int32_t *rows, int64_t step, uint8_t *keep, const sr_layout *l,
+                             const uint8_t *forced, sr_keep_opts o, uint32_t layers) {
+    for (uint32_t k = 1; k < layers; k++) {
+        o.layer++;
+        memset(keep, 0, (size_t)l->rows);
+        if (forced != NULL) memcpy(keep, forced, (size_t)l->rows);
+        SR_TRY(sr_keep_draw(keep, l, &o));
+        list_rows(rows + k * step, keep, l->rows);
+    }
+    return SR_OK;
+}
+
+/* sr_layout_shorten() with T rounded up. */
+static sr_status shorten(sr_layout **out, int32_t **rows, const sr_layout *whole,
+                         const uint8_t *keep, int64_t unit) {
+    SR_TRY(sr_layout_shorten(out, rows, whole, keep));
+    sr_layout *l = *out;
+    int64_t padded = (l->rows + unit - 1) / unit * unit;
+    if (padded == l->rows) return SR_OK;
+    sr_status st =
+        sr_layout_new(out, l->sequences, NULL, l->len, l->uid, l->epoch, padded, l->seed);
+    sr_layout_release(l);
+    return st;
+}
+
+sr_status sr_keep_layers(sr_layout **out, int32_t **rows, const sr_layout *layout,
+                         const uint8_t *forced, const sr_keep_opts *opts, uint32_t layers,
+                         int64_t unit) {
+    sr_layout *shorter = NULL;
+    uint8_t *keep = NULL;
+    int32_t *all = NULL;
+    sr_status st;
+    *out = NULL;
+    *rows = NULL;
+    SR_GO(done, st, sr_new(&keep, layout->rows + 1));
+    if (forced != NULL) memcpy(keep, forced, (size_t)layout->rows);
+    SR_GO(done, st, sr_keep_draw(keep, layout, opts));
+    SR_GO(done, st, shorten(&shorter, &all, layout, keep, unit));
+    SR_GO(done, st, sr_grow(&all, layers * shorter->tokens + 1));
+    SR_GO(done, st, draw_others(all, shorter->tokens, keep, layout, forced, *opts, layers));
+done:
+    sr_free(keep);
+    if (st != SR_OK) {
+        sr_layout_release(shorter);
+        sr_free(all);
+        return st;
+    }
+    *out = shorter;
+    *rows = all;
+    return SR_OK;
+}

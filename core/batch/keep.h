@@ -31,6 +31,17 @@ typedef struct sr_keep_opts {
  */
 sr_status sr_keep_draw(uint8_t *keep, const sr_layout *layout, const sr_keep_opts *opts);
 
+/* The rows that each of `layers` layers keeps, from opts->layer on.  Their number depends on
+ * lengths and forced rows only, so all these layers share one layout.
+ *
+ *   out     as of sr_layout_shorten(), with T rounded up to a multiple of `unit` by slack
+ *   rows    (layers, tokens of *out) ascending; freed by sr_free()
+ *   forced  (T) rows that every layer keeps are not 0; or NULL
+ */
+sr_status sr_keep_layers(sr_layout **out, int32_t **rows, const sr_layout *layout,
+                         const uint8_t *forced, const sr_keep_opts *opts, uint32_t layers,
+                         int64_t unit);
+
 #ifdef __cplusplus
 }
 #endif

@@ -84,6 +84,15 @@ sr_status sr_op_softmax(sr_tensor **out, sr_tensor *x, int dim, bool log);
 sr_status sr_op_gather_rows(sr_tensor **out, sr_tensor *x, sr_tensor *rows);
 /* x (T, ...) with the rows of these numbers, each at most once, replaced by values (M, ...). */
 sr_status sr_op_put_rows(sr_tensor **out, sr_tensor *x, sr_tensor *rows, sr_tensor *values);
+/* A detour of some rows, without the copies of gather_rows and put_rows: `taken` (count, ...) has
+ * these rows of x, each at most once, then zeros; `rest` is x without them, for sr_op_return_rows()
+ * only, which puts the first rows of `values` (at least as many as `rows`) in their place.
+ *
+ *   in_place  x itself is overwritten, and must not be read again */
+sr_status sr_op_take_rows(sr_tensor **taken, sr_tensor **rest, sr_tensor *x, sr_tensor *rows,
+                          int64_t count);
+sr_status sr_op_return_rows(sr_tensor **out, sr_tensor *rest, sr_tensor *rows, sr_tensor *values,
+                            bool in_place);
 sr_status sr_op_cat(sr_tensor **out, int count, sr_tensor *const *list, int dim);
 
 /* ---- coarse (ops_coarse.c, ops_loss.c); shapes in backend.h ---------------------------------- */

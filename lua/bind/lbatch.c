@@ -1,6 +1,8 @@
 /* lbatch.c - updates and their batches, for seqrun.core.batch. */
 #include "lua/bind/lbatch.h"
 
+#include <string.h>
+
 #include "core/tensor/batch_on.h"
 #include "lua/bind/lcheck.h"
 #include "lua/bind/ltargets.h"
@@ -150,31 +152,59 @@ static int update_finish(lua_State *L) {
     return 0;
 }
 
-/* update:host(i, "ids" | "types" | "original_ids") -> { numbers } | nil */
-static int update_host(lua_State *L) {
-    static const char *const names[] = {"ids", "types", "original_ids", NULL};
-    const sr_batch *b = check_batch(L);
-    const int32_t *const all[] = {b->ids, b->types, b->original_ids};
-    const int32_t *array = all[lsr_checkoption(L, 3, "host", NULL, names)];
-    if (array == NULL) return 0;
-    lua_createtable(L, (int)b->slots, 0);
-    for (int64_t i = 0; i < b->slots; i++) {
-        lua_pushinteger(L, array[i]);
+static int push_rows(lua_State *L, const int32_t *list, int64_t count) {
+    lua_createtable(L, (int)count, 0);
+    for (int64_t i = 0; i < count; i++) {
+        lua_pushinteger(L, list[i]);
         lua_rawseti(L, -2, i + 1);
     }
     return 1;
 }
 
+/* The last row of each segment, where [SEP] is. */
+static int push_separators(lua_State *L, const sr_batch *b) {
+    const sr_layout *l = b->layout;
+    lua_createtable(L, 2 * l->sequences, 0);
+    lua_Integer n = 0;
+    for (int32_t s = 0; s < l->sequences; s++) {
+        int32_t last = l->start[s] + l->len[s] - 1;
+        for (int32_t t = l->start[s]; t <= last; t++) {
+            if (t < last && b->types[t] == b->types[t + 1]) continue;
+            lua_pushinteger(L, t);
+            lua_rawseti(L, -2, ++n);
+        }
+    }
+    return 1;
+}
+
+/* update:host(i, "ids" | "types" | "original_ids" | "separators") -> { numbers } | nil */
+static int update_host(lua_State *L) {
+    static const char *const names[] = {"ids", "types", "original_ids", "separators", NULL};
+    const sr_batch *b = check_batch(L);
+    const int32_t *const all[] = {b->ids, b->types, b->original_ids, NULL};
+    int what = lsr_checkoption(L, 3, "host", NULL, names);
+    if (what == 3) return push_separators(L, b);
+    return all[what] != NULL ? push_rows(L, all[what], b->slots) : 0;
+}
+
+/* update:host_rows(i, target) -> { rows } that a target reads; nil without such a target */
+static int update_host_rows(lua_State *L) {
+    const sr_batch *b = check_batch(L);
+    const char *name = luaL_checkstring(L, 3);
+    for (int k = 0; k < b->targets; k++) {
+        const sr_target *t = &b->target[k];
+        if (strcmp(t->name, name) == 0)
+            return push_rows(L, t->rows, t->count * sr_rows_each(t->reads));
+    }
+    return 0;
+}
+
 static const luaL_Reg update_methods[] = {
-    {"info", update_info},
-    {"batch", update_batch},
-    {"layout", update_layout},
-    {"last_layout", update_last_layout},
-    {"upload", update_upload},
-    {"set_target", update_set_target},
-    {"finish", update_finish},
-    {"host", update_host},
-    {NULL, NULL},
+    {"info", update_info},           {"batch", update_batch},
+    {"layout", update_layout},       {"last_layout", update_last_layout},
+    {"upload", update_upload},       {"set_target", update_set_target},
+    {"finish", update_finish},       {"host", update_host},
+    {"host_rows", update_host_rows}, {NULL, NULL},
 };
 
 void lsr_open_updates(lua_State *L) {

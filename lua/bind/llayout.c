@@ -80,40 +80,46 @@ static void mark_rows(lua_State *L, int at, uint8_t *keep, const sr_layout *whol
         keep[lsr_checkelement(L, at, i, "shorten: rows", 0, whole->rows - 1)] = 1;
 }
 
-static const char *const draw_options[] = {"fraction", "layer", "first", "last", "rows", NULL};
+static const char *const draw_options[] = {"fraction", "layer", "layers", "first",
+                                           "last",     "rows",  "unit",   NULL};
 
-/* Marks the rows that a random draw keeps, by the options at index 2. */
-static void draw_rows(lua_State *L, uint8_t *keep, const sr_layout *whole) {
+/* layout:shorten{ fraction =, ... } at index 2; `forced` is scratch. */
+static int draw_rows(lua_State *L, const sr_layout *whole, uint8_t *forced) {
     lsr_check_options(L, 2, "layout:shorten", draw_options);
     sr_keep_opts opts = {.fraction = lsr_field_number(L, 2, "fraction", 0),
                          .layer = (uint32_t)lsr_field_range(L, 2, "layer", 0, 0, 0xFFF),
                          .first = lsr_field_bool(L, 2, "first", false),
                          .last = lsr_field_bool(L, 2, "last", false)};
-    if (lua_getfield(L, 2, "rows") != LUA_TNIL) mark_rows(L, lua_gettop(L), keep, whole);
-    lua_pop(L, 1);
-    lsr_check(L, sr_keep_draw(keep, whole, &opts));
+    int64_t layers = lsr_field_range(L, 2, "layers", 0, 0, 0x1000);
+    int64_t unit = lsr_field_range(L, 2, "unit", 1, 1, 1 << 20);
+    if (lua_getfield(L, 2, "rows") != LUA_TNIL) mark_rows(L, lua_gettop(L), forced, whole);
+    int32_t **rows = lsr_newbytes(L);
+    sr_layout **box = lsr_newbox(L, sizeof *box, LSR_LAYOUT);
+    uint32_t drawn = layers > 0 ? (uint32_t)layers : 1;
+    lsr_check(L, sr_keep_layers(box, rows, whole, forced, &opts, drawn, unit));
+    int64_t shape[] = {layers, (*box)->tokens};
+    sr_tensor **tensor = lsr_newtensor(L);
+    lsr_check(L, sr_tensor_new(tensor, lsr_device(L), SR_I32, layers > 0 ? 2 : 1,
+                               layers > 0 ? shape : shape + 1));
+    lsr_check(L, sr_tensor_write(*tensor, *rows, SR_I32));
+    return 2;
 }
 
 /* layout:shorten(rows) -> layout of these rows, the rows in order; rows count from 0
- * layout:shorten{ fraction =, ... } -> layout of sampled rows, the rows as a tensor of i32 */
+ * layout:shorten{ fraction =, ... } -> layout of sampled rows, the rows as a tensor of i32, (M) or
+ * (layers, M) */
 static int layout_shorten(lua_State *L) {
     sr_layout *whole = lsr_checklayout(L, 1);
     luaL_checktype(L, 2, LUA_TTABLE);
     uint8_t *keep = lsr_scratch(L, whole->rows, 1);
     bool drawn = lua_getfield(L, 2, "fraction") != LUA_TNIL;
     lua_pop(L, 1);
-    if (drawn)
-        draw_rows(L, keep, whole);
-    else
-        mark_rows(L, 2, keep, whole);
+    if (drawn) return draw_rows(L, whole, keep);
+    mark_rows(L, 2, keep, whole);
     int32_t **rows = lsr_newbytes(L);
     sr_layout **box = lsr_newbox(L, sizeof *box, LSR_LAYOUT);
     lsr_check(L, sr_layout_shorten(box, rows, whole, keep));
-    if (!drawn) return push_list(L, *rows, (*box)->rows) + 1;
-    sr_tensor **tensor = lsr_newtensor(L);
-    lsr_check(L, sr_tensor_new(tensor, lsr_device(L), SR_I32, 1, &(*box)->rows));
-    lsr_check(L, sr_tensor_write(*tensor, *rows, SR_I32));
-    return 2;
+    return push_list(L, *rows, (*box)->rows) + 1;
 }
 
 LSR_RELEASE(layout_release, LSR_LAYOUT, sr_layout, sr_layout_release)

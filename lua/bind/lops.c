@@ -324,6 +324,24 @@ static int op_put_rows(lua_State *L) {
     return 1;
 }
 
+/* take_rows(x, rows [, count]) -> rows of x, the rest of x */
+static int op_take_rows(lua_State *L) {
+    sr_tensor *x = lsr_checktensor(L, 1), *rows = lsr_checktensor(L, 2);
+    int64_t count = luaL_optinteger(L, 3, rows->ndim > 0 ? rows->shape[0] : 0);
+    sr_tensor **taken = lsr_newtensor(L), **rest = lsr_newtensor(L);
+    lsr_check(L, sr_op_take_rows(taken, rest, x, rows, count));
+    return 2;
+}
+
+/* return_rows(rest, rows, values [, in_place]) -> tensor */
+static int op_return_rows(lua_State *L) {
+    sr_tensor *rest = lsr_checktensor(L, 1), *rows = lsr_checktensor(L, 2);
+    sr_tensor *values = lsr_checktensor(L, 3);
+    bool in_place = lua_toboolean(L, 4);
+    lsr_check(L, sr_op_return_rows(lsr_newtensor(L), rest, rows, values, in_place));
+    return 1;
+}
+
 /* ---- module ---------------------------------------------------------------------------------- */
 
 static const luaL_Reg methods[] = {
@@ -395,8 +413,13 @@ static const luaL_Reg operators[] = {
 };
 
 static const luaL_Reg functions[] = {
-    {"where", op_where},       {"cat", op_cat}, {"gather_rows", op_gather_rows},
-    {"put_rows", op_put_rows}, {NULL, NULL},
+    {"where", op_where},
+    {"cat", op_cat},
+    {"gather_rows", op_gather_rows},
+    {"put_rows", op_put_rows},
+    {"take_rows", op_take_rows},
+    {"return_rows", op_return_rows},
+    {NULL, NULL},
 };
 
 int luaopen_seqrun_core_ops(lua_State *L) {

@@ -85,6 +85,43 @@ static void test_even(void) {
     CHECK(abs(same - N * DRAWS / 2) < 5 * sqrt(N * DRAWS) / 2);
 }
 
+/* Several layers at once: each draws what it would alone, and all fit one layout. */
+static void test_layers(const sr_layout *l) {
+    enum { LAYERS = 3, UNIT = 64 };
+    static uint8_t forced[ROWS], keep[ROWS];
+    sr_keep_opts o = {0.4, 5, true, true};
+    sr_layout *shorter = NULL;
+    int32_t *rows = NULL;
+    memset(forced, 0, sizeof forced);
+    for (int s = 0; s < l->sequences; s++) forced[l->start[s] + l->len[s] / 2] = 1;
+    CHECK_OK(sr_keep_layers(&shorter, &rows, l, forced, &o, LAYERS, UNIT));
+    CHECK(shorter->rows % UNIT == 0 && shorter->rows - shorter->tokens < UNIT);
+    CHECK(shorter->sequences == l->sequences && shorter->seed == l->seed);
+    for (uint32_t k = 0; k < LAYERS; k++) {
+        sr_keep_opts alone = {o.fraction, o.layer + k, true, true};
+        memcpy(keep, forced, sizeof keep);
+        CHECK_OK(sr_keep_draw(keep, l, &alone));
+        CHECK(count(keep, ROWS) == shorter->tokens);
+        const int32_t *own = rows + k * shorter->tokens;
+        for (int64_t i = 0; i < shorter->tokens; i++) {
+            CHECK(keep[own[i]] == 1 && (i == 0 || own[i - 1] < own[i]));
+            CHECK(l->owner[own[i]] == shorter->owner[i]);
+        }
+    }
+    sr_free(rows);
+    sr_layout_release(shorter);
+    int64_t live = sr_mem_live();
+    for (int n = 1; n < 24; n++) {
+        sr_mem_fail_at(n, false);
+        sr_status st = sr_keep_layers(&shorter, &rows, l, NULL, &o, LAYERS, UNIT);
+        sr_mem_fail_at(0, false);
+        CHECK(st == SR_OK || (st == SR_ENOMEM && shorter == NULL && rows == NULL));
+        sr_free(rows);
+        sr_layout_release(shorter);
+        CHECK(sr_mem_live() == live);
+    }
+}
+
 static void test_errors(const sr_layout *l) {
     static uint8_t keep[ROWS];
     sr_keep_opts none = {.fraction = 0}, much = {.fraction = 1.5},
@@ -107,6 +144,7 @@ int main(void) {
     test_forced(l);
     test_alone(l);
     test_even();
+    test_layers(l);
     test_errors(l);
     sr_layout_release(l);
     CHECK(sr_mem_live() == live);

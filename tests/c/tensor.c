@@ -84,6 +84,10 @@ static sr_status forward(sr_tensor **loss, bag *b, const model *m, sr_device *d,
     SR_TRY(sr_op_linear(inner, *mixed, m->inner_w, m->inner_b, SR_ACT_GELU));
     SR_TRY(
         sr_op_residual_norm(y, *inner, *x, m->tables.gamma, m->tables.beta, layout, 1e-12, drop));
+    sr_tensor **taken = next(b), **rest = next(b), **back = next(b);
+    SR_TRY(sr_op_take_rows(taken, rest, *y, row, MASKED + 2));
+    SR_TRY(sr_op_return_rows(back, *rest, row, *taken, true));
+    y = back;
     sr_tensor **picked = next(b), **weights = next(b), **mean = next(b), **sum = next(b);
     SR_TRY(sr_op_gather_rows(picked, *y, row));
     SR_TRY(sr_tensor_full(weights, d, d->real, 1, (int64_t[]){MASKED}, 0.5));

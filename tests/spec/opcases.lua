@@ -313,6 +313,28 @@ case {
     }
   end,
 }
+case {
+  name = "on_rows, with slack",
+  make = function(r) return { x = r.normal { 6, 19 }, w = r.normal { 5, 19 }, ["*rows"] = { i32 = { 5, 0, 2 } } } end,
+  run = function(sr, t)
+    local function times(taken) return taken * t.w end
+    return { sr.ops.on_rows(t.x, t.rows, times, { count = 5 }) }
+  end,
+}
+case {
+  name = "on_rows in place, twice, and of no rows",
+  make = function(r)
+    return {
+      x = r.normal { 4, 2, 3 }, w = r.normal { 3, 2, 3 }, ["*rows"] = { i32 = { 3, 1, 2 } }, ["*few"] = { i32 = { 1 } },
+    }
+  end,
+  run = function(sr, t)
+    local none, in_place = sr.zeros(0, { dtype = "i32" }), { in_place = true }
+    local y = sr.ops.on_rows(t.x * 2, t.rows, function(taken) return taken * t.w end, in_place)
+    y = sr.ops.on_rows(y, t.few, function(taken) return taken:square() end, in_place)
+    return { y, sr.ops.on_rows(t.x, none, function(taken) return taken end) }
+  end,
+}
 
 -- ---- linear ----------------------------------------------------------------------------------
 

@@ -74,10 +74,15 @@ end
 
 Batch.__name = "seqrun.Batch"
 
----The numbers of `ids`, `types` or `original_ids` as a list, without a device.
----@param key "ids"|"types"|"original_ids"
+---The numbers of `ids`, `types` or `original_ids` as a list, or the last row of each segment, without a device.
+---@param key "ids"|"types"|"original_ids"|"separators"
 ---@return integer[]?
 function Batch:host(key) return self.core:host(self.number, key) end
+
+---The rows that a target reads, without a device; nil without such a target.
+---@param target string
+---@return integer[]?
+function Batch:host_rows(target) return self.core:host_rows(self.number, target) end
 
 function Batch:__tostring()
   return ("batch: %d sequences, %d tokens in %d rows, %d masked"):format(self.sequences, self.tokens, self.slots,

@@ -191,10 +191,16 @@ function update:set_target(i, number, rows, labels) end
 ---Weighs targets that Lua functions made, and finds the rows they need.
 function update:finish() end
 
----Numbers of batch i as a list; nil for original_ids that the loader does not keep.
+---Numbers of a micro-batch, without a device; nil if it has none.  separators: the last row of each segment.
 ---@param i integer
----@param what "ids"|"types"|"original_ids"
+---@param what "ids"|"types"|"original_ids"|"separators"
 ---@return integer[]?
 function update:host(i, what) end
+
+---Rows that a target reads, without a device; nil without such a target.
+---@param i integer
+---@param target string
+---@return integer[]?
+function update:host_rows(i, target) end
 
 return batch

@@ -31,6 +31,22 @@ function ops.gather_rows(x, rows) end
 ---@return seqrun.Tensor
 function ops.put_rows(x, rows, values) end
 
+---The rows at these indices, from 0, and the rest of x, which only return_rows may read.
+---@param x seqrun.Tensor
+---@param rows seqrun.Tensor each row at most once
+---@param count? integer rows of the first result: those after the taken ones are zero
+---@return seqrun.Tensor taken
+---@return seqrun.Tensor rest
+function ops.take_rows(x, rows, count) end
+
+---The rest of take_rows with the first rows of `values` in the place of the taken ones.
+---@param rest seqrun.Tensor
+---@param rows seqrun.Tensor
+---@param values seqrun.Tensor
+---@param in_place? boolean overwrite x
+---@return seqrun.Tensor
+function ops.return_rows(rest, rows, values, in_place) end
+
 ---Fills with random numbers: uniform in [a, b), or normal with mean a and deviation b (truncated_normal: within two
 ---deviations).  With a seed or a uid a function of both, else the session's next draw.
 ---@param t seqrun.Tensor

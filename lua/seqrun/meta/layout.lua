@@ -50,11 +50,13 @@ function Layout:owners() end
 
 ---The layout of some rows: the same sequences and keys, fewer rows, contiguous.  The rows are given, or
 ---sampled: max(forced, round(fraction * length)) positions of each sequence, keyed by its uid and epoch, the seed and the
----layer, so that packing does not change them.  Sampled rows are returned as a tensor for gather_rows and put_rows.
----@param rows integer[]|{ fraction: number, layer?: integer, first?: boolean, last?: boolean, rows?: integer[] } rows
----  from 0, in any order; first, last: keep these tokens of every sequence; rows: keep these rows too
+---layer, so that packing does not change them.  Sampled rows are returned as a tensor for ops.on_rows.
+---@param rows integer[]|{ fraction: number, layer?: integer, layers?: integer, first?: boolean, last?: boolean,
+---  rows?: integer[], unit?: integer } rows
+---  from 0, in any order; first, last: keep these tokens of every sequence; rows: keep these rows too; layers: draw for
+---  this number of layers, which share the layout; unit: the layout has a multiple of this number of rows
 ---@return seqrun.Layout
----@return integer[]|seqrun.Tensor rows in the order of the new layout
+---@return integer[]|seqrun.Tensor rows in the order of the new layout; with layers: (layers, M)
 function Layout:shorten(rows) end
 
 ---Releases the layout at once.

@@ -149,6 +149,11 @@ end
 ---@return integer
 function Bert:activation_bytes(rows) return self.encoder:activation_bytes(rows, self.recompute) end
 
+---Tokens that the layers process, in all layers together; see sr.nn.ltd.
+---@param batch seqrun.Batch as encoded last
+---@return integer
+function Bert:layer_tokens(batch) return self.encoder:layer_tokens(batch) end
+
 ---FLOP of forward and backward for MFU; heads count the rows that they read.
 ---@param batch seqrun.Batch
 ---@return number

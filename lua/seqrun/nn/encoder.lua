@@ -16,6 +16,7 @@ local tensor = require("seqrun.tensor")
 ---@field config table Hugging Face keys
 ---@field prefix string of the names of its parameters
 ---@field frozen? integer this number of lowest layers, and the embeddings, get no gradients
+---@field ltd? seqrun.Ltd drops tokens from layers in training
 local Encoder = part.class()
 
 ---Rows of the vocabulary are padded in the store to a multiple of this, and stripped on save.
@@ -161,19 +162,35 @@ local function unrecorded_if(unwanted, fn, ...)
   return (fn(...))
 end
 
+---Layer i, as `frozen` and `recompute` ask for.
+local function run_layer(self, x, layout, i, needed)
+  local function layer(input) return self:layer(input, layout, i, needed) end
+  local frozen = self.frozen or -1
+  if self.recompute and self.training and i >= frozen then return (ops.recompute(layer, x)) end
+  return unrecorded_if(i < frozen, layer, x)
+end
+
+---Layer i on the rows that it keeps, in place: no op saves the hidden state between layers.
+local function run_on_kept(self, x, kept, i, needed)
+  local function layer(taken) return run_layer(self, taken, kept.layout, i) end
+  x = ops.on_rows(x, kept.rows[i], layer, { count = kept.layout:rows(), in_place = true })
+  return needed and ops.gather_rows(x, needed.rows) or x
+end
+
 ---The last hidden state of all rows, or only of the needed ones: the others are dropped after the attention of the
 ---last layer, which saves three quarters of the products of that layer.
 ---@param batch { ids: seqrun.Tensor, types: seqrun.Tensor, layout: seqrun.Layout }
 ---@param needed? { layout: seqrun.Layout, rows: seqrun.Tensor }
 ---@return seqrun.Tensor # (T, H), or the needed rows of it
 function Encoder:encode(batch, needed)
-  local layout, last, frozen = batch.layout, self.config.num_hidden_layers - 1, self.frozen or -1
-  local x = unrecorded_if(frozen >= 0, embed, self, batch)
+  local last = self.config.num_hidden_layers - 1
+  local kept = self.ltd and self.training and self.ltd:draw(batch, last + 1) or nil
+  local x = unrecorded_if((self.frozen or -1) >= 0, embed, self, batch)
   for i = 0, last do
-    local function layer(input) return self:layer(input, layout, i, i == last and needed or nil) end
-    local again = self.recompute and self.training and i >= frozen
-    x = again and ops.recompute(layer, x) or unrecorded_if(i < frozen, layer, x)
+    local run = kept and kept.rows[i] and run_on_kept or run_layer
+    x = run(self, x, run == run_layer and batch.layout or kept, i, i == last and needed or nil)
   end
+  batch.kept = kept
   return x
 end
 
@@ -230,14 +247,23 @@ end
 
 -- ---- cost and config -------------------------------------------------------------------------
 
----FLOP of forward and backward: real tokens in every product, and 12 H sum(len^2) per layer for attention.
----@param batch seqrun.Batch
+---Tokens that the layers process, in all layers together; those that a layer drops do not count.
+---@param batch seqrun.Batch as encoded last
+---@return integer
+function Encoder:layer_tokens(batch)
+  local layers, kept = self.config.num_hidden_layers, batch.kept
+  return kept and kept:layer_tokens(batch, layers) or layers * batch.layout:tokens()
+end
+
+---FLOP of forward and backward: the tokens that layers process in every product, and 12 H sum(len^2) per layer for
+---attention.
+---@param batch seqrun.Batch as encoded last
 ---@return number
 function Encoder:flops(batch)
-  local c = self.config
-  local h = c.hidden_size
-  local a_token = 6 * c.num_hidden_layers * (4 * h * h + 2 * h * c.intermediate_size)
-  return a_token * batch.tokens + 12 * h * c.num_hidden_layers * batch.layout:squares()
+  local c, kept = self.config, batch.kept
+  local h, layers = c.hidden_size, c.num_hidden_layers
+  local squares = kept and kept:layer_squares(batch, layers) or layers * batch.layout:squares()
+  return 6 * (4 * h * h + 2 * h * c.intermediate_size) * self:layer_tokens(batch) + 12 * h * squares
 end
 
 ---A lower bound of the bytes of activations that training keeps for this number of rows.

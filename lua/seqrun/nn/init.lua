@@ -20,6 +20,12 @@ function nn.pretrained(path, options)
   return model, facts, report
 end
 
+---Random layerwise token dropping, for the field `ltd` of an encoder; see nn/ltd.lua.
+function nn.ltd(options)
+  local ltd = require("seqrun.nn.ltd").new(options)
+  return ltd
+end
+
 ---A custom model, from encoders, heads and lists of parameters; see nn/model.lua.
 function nn.model(parts, options)
   local model = require("seqrun.nn.model").new(parts, options)
