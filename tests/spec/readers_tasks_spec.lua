@@ -2,6 +2,7 @@
 
 local json = require "seqrun.core.json"
 local lab = require "tests.support.labelled"
+local sys = require "seqrun.core.sys"
 
 setup(lab.setup)
 teardown(lab.teardown)
@@ -90,6 +91,18 @@ describe("questions with answers", function()
     local chars, span = set:column("chars", 2), set:column("span", 2)
     assert.equal("in the garden", set:column("text", 2):sub(chars[2 * span[1] + 1] + 1, chars[2 * span[2] + 2]))
     assert.same({ -1, -1 }, { chars[1], chars[2] }) -- of the question
+  end)
+
+  it("are the same compressed, with or without line feeds", function()
+    local path = squad(CONTEXT, { { "who was good?", { "Emma", 0 } }, { "what day?" } })
+    local wanted = read { task = "squad", files = path }
+    local text = assert(sys.read_file(path)):gsub(", ", ",\n\n"):gsub('"qas"', '\n"qas"')
+    for _, form in ipairs { text, (text:gsub("\n", "")) } do
+      put("c.json", form)
+      assert(os.execute(("gzip -f %s/c.json"):format(lab.folder)))
+      local set = read { task = "squad", files = lab.folder .. "/c.json.gz" }
+      for _, name in ipairs { "span", "answers", "id" } do assert.same(column(wanted, name), column(set, name)) end
+    end
   end)
 
   it("count characters, not bytes", function()

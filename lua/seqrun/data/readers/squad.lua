@@ -9,6 +9,7 @@
 local json = require("seqrun.core.json")
 local shown = require("seqrun.data.readers.shown")
 local sys = require("seqrun.core.sys")
+local words = require("seqrun.core.text")
 
 -- ---- the file, an article at a time ------------------------------------------------------------
 
@@ -43,11 +44,32 @@ local function find_data(path, bytes)
   end
 end
 
+---The text of a compressed file.
+local function unpacked(path)
+  local rows, message, code = words.rows(path, { format = "lines", limit = LIMIT })
+  if not rows then return nil, message, code end
+  local guard <close> = rows
+  local lines, cells = {}, {}
+  local count
+  repeat
+    count, message, code = rows:next(cells)
+    lines[#lines + 1] = count and (count > 0 and cells[1] or "")
+  until not count
+  if message then return nil, message, code end
+  return table.concat(lines, "\n")
+end
+
+local function contents(path)
+  local bytes, message, code = sys.read_file(path, LIMIT)
+  if bytes and bytes:find("^\x1F\x8B") then return unpacked(path) end
+  return bytes, message, code
+end
+
 ---Opens the next file.
 local function open_next(self)
   local path = self.waiting[#self.files + 1]
   if not path then return nil end
-  local bytes, message, code = sys.read_file(path, LIMIT)
+  local bytes, message, code = contents(path)
   if not bytes then return nil, code == "data" and message .. "; split it into several files" or message, code end
   self.files[#self.files + 1] = path
   self.bytes, self.path = bytes, path
