@@ -35,11 +35,38 @@ describe("the command eval", function()
     assert.same({ 0, true }, { code, err:find("40 examples", 1, true) ~= nil })
     assert.matches(("accuracy %.3f, f1 "):format(sr.scores.accuracy(gold, guess)), out)
     assert.matches("\n  class +precision +recall +f1 +count +predicted\n  no ", out)
-    assert.matches("\n  label \\ predicted +no +yes\n  no +%d+ +%d+\n", out)
+    assert.matches("\n  confusion matrix: rows are labels, columns are predictions\n +no +yes\n  no +%d+ +%d+\n", out)
     assert.matches("calibration error 0%.%d+", out)
     assert.matches("\n    " .. file:gsub("%p", "%%%0") .. ":%d+  label %a+, predicted %a+ %(0%.%d+%)\n      %w", out)
     local _, mistakes = out:gsub("label %a+, predicted", "")
     assert.equal(2, mistakes)
+  end)
+
+  it("fits 80 columns with many classes and long texts, without control characters", function()
+    local report, scores = require("seqrun.scoring.report"), sr.scores
+    for _, classes in ipairs { 2, 9, 15 } do
+      local names, labels = {}, {}
+      for i = 1, classes do names[i], labels[i] = ("é"):rep(3 * i) .. "\27[1m", i - 1 end
+      local guesses = { table.unpack(labels, 2) }
+      guesses[classes] = 0
+      local entry = {
+        head = { kind = "classify", name = "label", outputs = classes, labels = names },
+        items = { { uid = 1, wrong = true, p = 0.9, gold = 0, guess = 1 } },
+        details = { confusion = scores.confusion(labels, guesses, classes),
+          calibration = scores.calibration({ 0.9, 0.4 }, { true, false }) },
+      }
+      local corpus = {
+        place = function() return "a.csv:7" end, columns = function() return { { name = "text" } } end,
+        column = function() return ("the wörd\27 "):rep(60) .. ("x"):rep(200) end,
+      }
+      local loader = { data = corpus, origin = function() return { example = 1 } end }
+      local out = report.text({ heads = { entry }, loader = loader }, 3)
+      for line in out:gmatch("[^\n]+") do assert.is_true(utf8.len(line) <= 80, line) end
+      assert.is_nil(out:find("\27"))
+      assert.matches("a.csv:7.*\n      the wörd", out)
+      assert.equal(classes < 15, out:find("confusion matrix", 1, true) ~= nil)
+      assert.equal(classes == 15, out:find("predicted instead", 1, true) ~= nil)
+    end
   end)
 
   it("gives the same as JSON", function()

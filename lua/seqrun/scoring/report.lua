@@ -2,11 +2,12 @@
 
 local classify = require("seqrun.predict.kinds.classify")
 local mistakes = require("seqrun.scoring.mistakes")
+local shown = require("seqrun.data.readers.shown")
 
 local report = {}
 
----Classes whose confusion matrix fits a terminal.
-local MOST_CLASSES = 12
+---Columns of a terminal.
+local COLUMNS = 80
 
 ---The first n code points of a text, padded to n.
 local function fit(text, n)
@@ -33,16 +34,48 @@ local function add_classes(lines, confusion, names)
   end
 end
 
-local function add_matrix(lines, confusion, names)
-  if confusion.size > MOST_CLASSES then return end
+---Widths of the names and of the cells of a matrix that fits a terminal; nil if there are too many classes.
+local function widths_of(confusion, names)
+  local label, digits = 8, #tostring(confusion.total)
+  for _, name in ipairs(names) do label = math.max(label, utf8.len(name) or #name) end
+  label = math.min(label, 17)
+  local cell = math.min(9, (COLUMNS - 2 - label) // confusion.size - 1)
+  if cell >= math.max(5, digits) then return label, cell end
+end
+
+---The most frequent confusions, of matrices that are too large for a terminal.
+local function add_confusions(lines, confusion, names)
+  local list = {}
+  for i = 1, confusion.size do
+    for j = 1, confusion.size do
+      if i ~= j and confusion[i][j] > 0 then list[#list + 1] = { i, j, confusion[i][j] } end
+    end
+  end
+  table.sort(list, function(a, b)
+    if a[3] ~= b[3] then return a[3] > b[3] end
+    return a[1] < b[1] or a[1] == b[1] and a[2] < b[2]
+  end)
+  if #list == 0 then return end
   add(lines, "")
+  add(lines, "  %s %s     count", fit("label", 20), fit("predicted instead", 20))
+  for i = 1, math.min(10, #list) do
+    local one = list[i]
+    add(lines, "  %s %s %9d", fit(names[one[1]], 20), fit(names[one[2]], 20), one[3])
+  end
+end
+
+local function add_matrix(lines, confusion, names)
+  local label, cell = widths_of(confusion, names)
+  if not label then return add_confusions(lines, confusion, names) end
   local header = {}
-  for i, name in ipairs(names) do header[i] = fit_right(name, 9) end
-  add(lines, "  %s %s", fit("label \\ predicted", 20), table.concat(header, " "))
+  for i, name in ipairs(names) do header[i] = fit_right(name, cell) end
+  add(lines, "")
+  add(lines, "  confusion matrix: rows are labels, columns are predictions")
+  add(lines, "  %s %s", fit("", label), table.concat(header, " "))
   for i = 1, confusion.size do
     local cells = {}
-    for j = 1, confusion.size do cells[j] = ("%9d"):format(confusion[i][j]) end
-    add(lines, "  %s %s", fit(names[i], 20), table.concat(cells, " "))
+    for j = 1, confusion.size do cells[j] = (("%%%dd"):format(cell)):format(confusion[i][j]) end
+    add(lines, "  %s %s", fit(names[i], label), table.concat(cells, " "))
   end
 end
 
@@ -93,13 +126,31 @@ local function add_answers(lines, answers)
   end
 end
 
+---A text in lines of at most `width` code points, broken at spaces; what does not fit is left out.
+local function wrapped(text, width, most)
+  local lines = {}
+  for word in text:gmatch("[^ ]+") do
+    local last = lines[#lines]
+    if last and utf8.len(last .. word) and utf8.len(last .. " " .. word) <= width then
+      lines[#lines] = last .. " " .. word
+    elseif #lines == most then
+      lines[most] = fit(last .. " …", width)
+      break
+    else
+      lines[#lines + 1] = fit(word, width):gsub(" +$", "")
+    end
+  end
+  return lines
+end
+
 local function add_mistakes(lines, list)
   if #list == 0 then return end
   add(lines, "")
   add(lines, "  worst mistakes")
   for _, one in ipairs(list) do
-    add(lines, "    %s  label %s, predicted %s (%.3f)", one.place, one.label, one.predicted, one.badness)
-    add(lines, "      %s", fit(one.text, 160))
+    add(lines, "    %s  label %s, predicted %s (%.3f)", one.place, shown(one.label), shown(one.predicted),
+      one.badness)
+    for _, part in ipairs(wrapped(shown(one.text, 1000), COLUMNS - 6, 3)) do add(lines, "      %s", part) end
   end
 end
 
@@ -110,7 +161,8 @@ function report.text(scoring, most)
   local lines = {}
   for _, entry in ipairs(scoring.heads) do
     local d = entry.details or {}
-    local names = entry.head.outputs and classify.names(entry.head) or {}
+    local names = {}
+    for i, name in ipairs(entry.head.outputs and classify.names(entry.head) or {}) do names[i] = shown(name) end
     if d.confusion then
       add_constant(lines, d.confusion, names)
       add_classes(lines, d.confusion, names)
