@@ -122,6 +122,29 @@ describe("a prediction", function()
     end
   end)
 
+  it("fills each batch: an item that does not fit begins the next one", function()
+    local sizes, at, order = {}, 0, {}
+    local each = require("seqrun.predict.stream") {
+      items = function()
+        at = at + 1
+        return at <= 7 and { number = at } or nil
+      end,
+      sequences = function(item)
+        local ids = {}
+        for i = 1, item.number == 3 and 250 or 28 do ids[i] = 10 end
+        return { { a = ids }, { a = { 10 } } } -- 33 tokens, or 255
+      end,
+      compute = function(batch)
+        sizes[#sizes + 1] = batch.tokens
+        return {}
+      end,
+      vocab = task_model.tokenizer().vocab, rows = 100,
+    }
+    for item in each do order[#order + 1] = item.number end
+    assert.same({ 1, 2, 3, 4, 5, 6, 7 }, order)
+    assert.same({ 66, 252, 3, 99, 33 }, sizes)
+  end)
+
   it("truncates a pair as Hugging Face does, and counts it", function()
     local function cut(a, b, room)
       local x, y = {}, {}

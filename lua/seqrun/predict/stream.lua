@@ -6,19 +6,26 @@ local batches = require("seqrun.predict.batches")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 
----Sequences of the next items, about `rows` tokens of them; the items keep their sequences.
-local function collect(next_item, sequences_of, rows)
+---The next item with its sequences, and their tokens.
+local function prepare(item, sequences_of)
+  if item == nil then return nil end
+  local tokens = 0
+  item.sequences = sequences_of(item)
+  for _, sequence in ipairs(item.sequences) do tokens = tokens + batches.tokens(sequence) end
+  return { item = item, tokens = tokens }
+end
+
+---The next items that fill a batch of `rows` tokens, at least one, and their sequences.  `queue.first` is the item that
+---did not fit, which is first the next time.
+local function collect(queue, next_item, sequences_of, rows)
   local items, list, tokens = {}, {}, 0
-  while tokens < rows do
-    local item = next_item()
-    if item == nil then break end
-    item.sequences = sequences_of(item)
-    items[#items + 1] = item
-    for _, sequence in ipairs(item.sequences) do
-      list[#list + 1] = sequence
-      tokens = tokens + batches.tokens(sequence)
-    end
+  local next_one = queue.first or prepare(next_item(), sequences_of)
+  while next_one and (#items == 0 or tokens + next_one.tokens <= rows) do
+    items[#items + 1], tokens = next_one.item, tokens + next_one.tokens
+    table.move(next_one.item.sequences, 1, #next_one.item.sequences, #list + 1, list)
+    next_one = prepare(next_item(), sequences_of)
   end
+  queue.first = next_one
   return items, list
 end
 
@@ -58,7 +65,7 @@ end
 ---@param t seqrun.StreamOptions
 ---@return fun(): table?
 return function(t)
-  local ready, at, ended = {}, 0, false
+  local ready, at, ended, queue = {}, 0, false, {}
   local function next_item()
     local item = not ended and t.items() or nil
     ended = item == nil
@@ -66,11 +73,11 @@ return function(t)
   end
   return function()
     at = at + 1
-    if at > #ready and not ended then
+    if at > #ready and (queue.first or not ended) then
       local list
-      ready, list = collect(next_item, t.sequences, t.rows)
+      ready, list = collect(queue, next_item, t.sequences, t.rows)
       at = 1
-      if not run_all(list, t.rows, t.vocab, t.compute) then ready, ended = {}, true end
+      if not run_all(list, t.rows, t.vocab, t.compute) then ready, ended, queue.first = {}, true, nil end
     end
     return ready[at]
   end
