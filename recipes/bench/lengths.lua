@@ -71,12 +71,14 @@ end
 ---@param path string
 ---@param number integer
 ---@param seed integer
+---@param longest? integer longer sequences are cut to it
 ---@return integer[][] packs
 ---@return number factor sequences per pack over the whole sample
 ---@return integer capacity
-function lengths.packs(path, number, seed)
+function lengths.packs(path, number, seed, longest)
   local counts = read_histogram(path)
   local drawn = draw(counts, 2000, seed)
+  for i, length in ipairs(drawn) do drawn[i] = math.min(length, longest or length) end
   local packs = pack(drawn, #counts)
   shuffle(packs, seed)
   return table.move(packs, 1, number, 1, {}), #drawn / #packs, #counts

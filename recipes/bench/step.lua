@@ -2,6 +2,7 @@
 --
 --   build/seqrun recipes/bench/step.lua [model=small|base|large] [precision=f32|bf16] [packs=4] [updates=2]
 --       [repeats=3] [device=cpu|cuda] [optimizer=adamw|lamb] [only=packed] [tsv=FILE label=h100]
+--       [keep=0.5] [longest=512] [layers=L]
 --
 -- padded   one sequence per row of S slots; padding goes through every op including attention, as in
 --          programs whose batch is a rectangle with a mask
@@ -16,6 +17,11 @@
 -- and the optimizer cost the same in all arrangements, attention the same in rows and packed.)
 --
 -- tsv=FILE appends a line for recipes/bench/roofline.lua: label, model, tokens, `step`, microseconds of packed.
+-- keep=SHARE measures random layerwise token dropping instead: all layers but the first and the last keep this share
+-- of each sequence.  The time that layer tokens predict: what the layers between cost, by comparison with a model that
+-- has none of them, shrinks with their tokens; all else, the optimizer too, stays.  Should be at most 1.05 times that.
+-- longest=128 cuts sequences to this length.
+--
 -- dump=FILE writes the packs for recipes/bench/peers/torch_step.py; peer=true runs that as well.
 
 local directory = arg[0]:match("^(.*)/[^/]*$") or "."
@@ -24,6 +30,7 @@ package.path = directory .. "/?.lua;" .. package.path
 local sr = require("seqrun")
 local common = require("common")
 local lengths = require("lengths")
+local sys = require("seqrun.core.sys")
 
 local MODELS = {
   base = {},
@@ -40,7 +47,8 @@ local ARRANGEMENTS = { "padded", "rows", "dense", "single", "packed" }
 
 local options = common.options({
   model = "small", precision = "f32", packs = 4, updates = 2, repeats = 3, threads = 0, seed = 1, only = "", dump = "",
-  device = "", optimizer = "adamw", tsv = "", label = "", peer = false, hist = directory .. "/data/wikipedia_512.hist",
+  device = "", optimizer = "adamw", tsv = "", label = "", peer = false, keep = 1, longest = 0, layers = 0,
+  hist = directory .. "/data/wikipedia_512.hist",
 }, arg)
 
 if options.threads > 0 then sr.use("cpu", { threads = options.threads }) end
@@ -163,6 +171,58 @@ local function step(bert, optimizer, batches)
   sr.synchronize()
 end
 
+---Forward and backward of some batches.
+local function pass(bert, batches)
+  for _, batch in ipairs(batches) do
+    local scope <close> = sr.scope()
+    bert:losses(batch).total:backward()
+  end
+  sr.synchronize()
+end
+
+---The least seconds of each function, called in turns.
+local function in_turns(functions, repeats)
+  local least = {}
+  for turn = 0, repeats do
+    for i, fn in ipairs(functions) do
+      local begin = sys.now()
+      fn()
+      if turn > 0 then least[i] = math.min(least[i] or math.huge, sys.now() - begin) end
+    end
+  end
+  return table.unpack(least)
+end
+
+---A step with token dropping against what its layer tokens predict; see above.
+local function measure_dropping(bert, optimizer, updates, capacity)
+  local config = {}
+  for key, value in pairs(bert.config) do config[key] = value end
+  config.num_hidden_layers, config.precision = 2, options.precision
+  local ends, ltd = sr.nn.bert(config):initialise(1), sr.nn.ltd { keep = options.keep }
+  local layers, measured, predicted, dense, kept, all = bert.config.num_hidden_layers, 0, 0, 0, 0, 0
+  local function with(drop, batches)
+    bert.encoder.ltd = drop
+    pass(bert, batches)
+  end
+  for _, update in ipairs(updates) do
+    local batches = arrange(update, "packed", capacity, bert.config.vocab_size)
+    local step_time, full, short, outer = in_turns({
+      function() optimizer:step { rate = 1e-5, clip = 1.0 } sr.synchronize() end,
+      function() with(nil, batches) end, function() with(ltd, batches) end, function() pass(ends, batches) end,
+    }, options.repeats)
+    local tokens, between = 0, 0
+    for _, batch in ipairs(batches) do
+      tokens, between = tokens + batch.layout:tokens(), between + ltd:draw(batch, layers).layout:tokens()
+    end
+    dense, measured = dense + step_time + full, measured + step_time + short
+    predicted = predicted + step_time + full - (full - outer) * (1 - between / tokens)
+    kept, all = kept + 2 * tokens + (layers - 2) * between, all + layers * tokens
+  end
+  print(("keep=%g: %.3f of the layer tokens; step %.1f ms, dense %.1f ms"):format(options.keep, kept / all,
+    measured * 1e3, dense * 1e3))
+  print(("%.3f times the %.1f ms that layer tokens predict"):format(measured / predicted, predicted * 1e3))
+end
+
 ---Real tokens per second of one arrangement; each update counts with the best of its repeats.
 local function measure(bert, optimizer, updates, how, capacity)
   local vocabulary, seconds, tokens = bert.config.vocab_size, 0, 0
@@ -178,7 +238,8 @@ end
 
 -- ---- the comparison ------------------------------------------------------------------------------
 
-local packs, factor, capacity = lengths.packs(options.hist, options.packs * options.updates, options.seed)
+local packs, factor, capacity = lengths.packs(options.hist, options.packs * options.updates, options.seed,
+  options.longest > 0 and options.longest or nil)
 local updates, uid, sequences, tokens = {}, 0, 0, 0
 for u = 1, options.updates do
   updates[u] = {}
@@ -203,6 +264,7 @@ end
 
 local config = assert(MODELS[options.model], "bench: model must be tiny, small, base or large")
 config.precision = options.precision
+if options.layers > 0 then config.num_hidden_layers = options.layers end
 local bert = sr.nn.bert(config):initialise(1)
 local make_optimizer = assert(sr.optim[options.optimizer], "bench: optimizer must be adamw or lamb")
 local optimizer = make_optimizer(bert.params, {})
@@ -210,6 +272,11 @@ local here = sequences / (options.packs * options.updates)
 print(("BERT %s in %s, %s"):format(options.model, options.precision, common.machine()))
 print(("%d updates of %d packs of %d: %d sequences, %d tokens, efficiency %.3f, factor %.3f (sample %.3f)"):format(
   options.updates, options.packs, capacity, sequences, tokens, tokens / (#packs * capacity), here, factor))
+
+if options.keep < 1 then
+  measure_dropping(bert, optimizer, updates, capacity)
+  return
+end
 
 local speed, rows = {}, { { "arrangement", "tokens/s", "packed is" } }
 for _, how in ipairs(ARRANGEMENTS) do

@@ -271,10 +271,15 @@ end
 ---@param recompute? boolean
 ---@return integer
 function Encoder:activation_bytes(rows, recompute)
-  local c = self.config
+  local c, layers = self.config, self.config.num_hidden_layers
   local layer = 6 * c.hidden_size + c.intermediate_size
-  local kept = recompute and c.num_hidden_layers * c.hidden_size + layer or c.num_hidden_layers * layer
-  return rows * kept * (self.precision == "bf16" and 2 or 4)
+  local whole = layers -- layers of all rows
+  if self.ltd then
+    local first, last = self.ltd:range(layers)
+    whole = layers - (last - first + 1) * (1 - self.ltd.keep)
+  end
+  local kept = recompute and whole * c.hidden_size + layer or whole * layer
+  return math.floor(rows * kept) * (self.precision == "bf16" and 2 or 4)
 end
 
 ---config.json of Hugging Face.
