@@ -116,6 +116,20 @@ describe("random layerwise token dropping", function()
     assert.is_nil(support.differ(again.gradients, kept.gradients, 0))
   end)
 
+  it("computes the same with the kernels of the GPU", function()
+    local before = sr.device()
+    local wanted = measure(make { keep = 0.5 }, { support.batch { input[1], input[2] } })
+    if not pcall(sr.use, "simt") then
+      sr.use(before)
+      pending("no simt device: g++ was not found")
+    end
+    local good, got = pcall(measure, make { keep = 0.5 }, { support.batch { input[1], input[2] } })
+    local total = good and got.total
+    sr.use(before)
+    assert.is_true(good, got)
+    assert.is_true(math.abs(total - wanted.total) <= TOLERANCE * wanted.total)
+  end)
+
   it("works with the last layer's needed rows, also where the last layer drops tokens", function()
     for _, layers in ipairs { { 1, 2 }, { 2, 3 } } do
       local bert = make { keep = 0.5, layers = layers }
