@@ -1,9 +1,10 @@
 -- doctor.lua - checks whether this machine can train, and what to do if not.
 --
--- Every check is a function that returns whether it passed, one line of facts, and a command that helps if
--- it failed.  A check that raises an error has failed.
+-- Every check is a function that returns whether it passed, one line of facts, a command that helps if it
+-- failed, and optionally the same facts as fields for --json.  A check that raises an error has failed.
 
 local devices = require("seqrun.devices")
+local json = require("seqrun.core.json")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.core.tensor")
 
@@ -18,8 +19,20 @@ local function gib(bytes) return ("%.1f GiB"):format(bytes / GIB) end
 ---@field ok boolean
 ---@field facts string
 ---@field command? string a command that helps, if not ok
+---@field gpus? seqrun.doctor.gpu[] of the check "GPU"; none is an empty list
+---@field missing? string of the check "GPU": why there is none, and what to do
 
----@type { [1]: string, [2]: fun(): boolean, string, string? }[]
+---@class seqrun.doctor.gpu
+---@field device string the name for `device:` in a config
+---@field model string
+---@field arch string such as "sm_90"
+---@field memory integer bytes
+---@field free integer bytes
+---@field driver string the newest CUDA version that the driver supports
+---@field runtime string the CUDA version of this build
+---@field problem? string why it cannot be used
+
+---@type { [1]: string, [2]: fun(): boolean, string, string?, table? }[]
 local checks = {}
 
 local function check(name, examine) checks[#checks + 1] = { name, examine } end
@@ -108,37 +121,53 @@ end
 ---What is missing for training on a GPU; that is a failure only where there is a GPU.
 local function without_gpu(message)
   local facts = message:gsub("^device 'cuda' is not available: ", "")
-  if not has_gpu() then return true, "none; training uses the CPU (" .. facts:gsub(";.*", "") .. ")" end
+  local fields = { gpus = json.array {}, missing = facts }
+  if not has_gpu() then
+    return true, "none; training uses the CPU (" .. facts:gsub(";.*", "") .. ")", nil, fields
+  end
   local command = "nvidia-smi; install or update the NVIDIA driver"
   if not sys.build().cuda then command = "install CUDA 13, export CUDA_HOME=/usr/local/cuda, make" end
-  return false, "an NVIDIA GPU is there, but " .. facts, command
+  return false, "an NVIDIA GPU is there, but " .. facts, command, fields
+end
+
+---@return seqrun.doctor.gpu[]
+---@return string? message why there is none
+local function list_gpus()
+  local list = json.array {}
+  for i = 0, math.huge do
+    local name = i == 0 and "cuda" or "cuda:" .. i
+    local facts, message = tensor.describe(name)
+    if not facts then return list, message end
+    facts.reserved, facts.device = nil, name
+    list[i + 1] = facts
+  end
 end
 
 check("GPU", function()
-  local facts, message = tensor.describe("cuda")
-  if not facts then return without_gpu(message) end
+  local list, message = list_gpus()
+  if #list == 0 then return without_gpu(message) end
   local lines, usable = {}, 0
-  for i = 0, math.huge do
-    local name = i == 0 and "cuda" or "cuda:" .. i
-    facts = i == 0 and facts or tensor.describe(name)
-    if not facts then break end
-    lines[#lines + 1] = ("%s: %s%s"):format(name, devices.text(facts), facts.problem and ": " .. facts.problem or "")
-    if not facts.problem then usable = usable + 1 end
+  for i, gpu in ipairs(list) do
+    lines[i] = ("%s: %s%s"):format(gpu.device, devices.text(gpu), gpu.problem and ": " .. gpu.problem or "")
+    if not gpu.problem then usable = usable + 1 end
   end
-  return usable > 0, table.concat(lines, "; "), "seqrun doctor --json"
+  return usable > 0, table.concat(lines, "; "), "seqrun doctor --json", { gpus = list }
 end)
+
+---@return seqrun.doctor.finding
+local function examine(name, examination)
+  local ran, ok, facts, command, fields = pcall(examination)
+  if not ran then ok, facts, command = false, tostring(ok), "seqrun doctor --json" end
+  local finding = { name = name, ok = ok and true or false, facts = facts, command = not ok and command or nil }
+  for key, value in pairs(ran and fields or {}) do finding[key] = value end
+  return finding
+end
 
 ---Runs all checks.
 ---@return seqrun.doctor.finding[]
 function doctor.examine()
   local findings = {}
-  for i, each in ipairs(checks) do
-    local ran, ok, facts, command = pcall(each[2])
-    if not ran then
-      ok, facts, command = false, tostring(ok), "seqrun doctor --json"
-    end
-    findings[i] = { name = each[1], ok = ok and true or false, facts = facts, command = not ok and command or nil }
-  end
+  for i, each in ipairs(checks) do findings[i] = examine(each[1], each[2]) end
   return findings
 end
 

@@ -4,6 +4,12 @@ local doctor = require "seqrun.doctor"
 local fault = require "seqrun.core.fault"
 local json = require "seqrun.core.json"
 
+local function gpu_finding(answer)
+  for _, finding in ipairs(answer.findings) do
+    if finding.name == "GPU" then return finding end
+  end
+end
+
 describe("the doctor", function()
   after_each(function() fault.storage(0) end)
 
@@ -53,6 +59,28 @@ describe("the doctor", function()
     local gpu = "Odd 1000, odd_1, 1.5 GiB (0.0 GiB free)"
     local line = ("GPU              cuda: %s; cuda:1: %s: it has no memory"):format(gpu, gpu)
     assert.is_truthy(out:find(line, 1, true), out)
+
+    _, out = program.run({ "doctor", "--json" }, { before = ("SEQRUN_ODD=cuda SEQRUN_PLUGINS='%s'"):format(odd) })
+    local first = {
+      device = "cuda", model = "Odd 1000", arch = "odd_1", memory = 3 << 29, free = 0, driver = "", runtime = "",
+    }
+    local second = setmetatable({ device = "cuda:1", problem = "it has no memory" }, { __index = first })
+    local gpus = gpu_finding(json.decode(out)).gpus
+    assert.equal(2, #gpus)
+    for i, wanted in ipairs { first, second } do
+      for key in pairs(first) do assert.equal(wanted[key], gpus[i][key], key) end
+      assert.equal(wanted.problem, gpus[i].problem)
+    end
+  end)
+
+  it("gives the reason where there is no GPU", function()
+    local program = require("tests.support.program")
+    local odd = require("tests.support.devices").plugin("odd")
+    local before = ("SEQRUN_ODD=nogpu SEQRUN_PLUGINS='%s'"):format(odd)
+    local _, out = program.run({ "doctor", "--json" }, { before = before })
+    local found = gpu_finding(json.decode(out))
+    assert.is_truthy(out:find('"gpus":[]', 1, true), out)
+    assert.equal("odd: the driver is missing", found.missing)
   end)
 
   it("names driver and CUDA version of a GPU", function()

@@ -2,8 +2,8 @@
  * "colon", "lonely" (devices without facts), "empty", "half", "fails", "silent", "lone" (an engine
  * of ranks without functions); without it a backend that can fill and copy, "odd", and with "ranks"
  * an engine of ranks beside it, "odd ranks"; with "two" it has two devices, the second without
- * memory, with "none" no device, and with "cuda" it is
- * called that. Built as build/tests/odd.so. */
+ * memory, with "none" no device, with "cuda" it is
+ * called that, and with "nogpu" that and without devices. Built as build/tests/odd.so. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,8 +60,8 @@ sr_status sr_plugin_init(const sr_host *host, int abi) {
     if (strcmp(way, "taken") == 0) backend.name = "cpu";
     if (strcmp(way, "half") == 0) backend.weight_build = build_nothing;
     if (strcmp(way, "silent") == 0) return SR_EDEVICE;
-    if (strcmp(way, "cuda") == 0) backend.name = "cuda";
-    if (strcmp(way, "two") == 0 || strcmp(way, "none") == 0 || strcmp(way, "cuda") == 0) {
+    if (strcmp(way, "cuda") == 0 || strcmp(way, "nogpu") == 0) backend.name = "cuda";
+    if (strcmp(way, "two") == 0 || way[0] == 'n' || strcmp(way, "cuda") == 0) {
         backend.count = way[0] == 'n' ? no_device : two_devices;
         backend.describe = describe;
     }
