@@ -29,6 +29,21 @@ mutants() {
     uninitialised_shared   order.cu    ops  simt.in.f32.*repeated   /mine\[d\] = 0;/d
     write_out_of_bounds    order.cu    ops  simt.in.f32.*repeated   s/sorted\[at\] = /sorted[at + 5 * r.count] = /
     wrong_lane             order.cu    ops  simt.in.f32.*repeated   s/peers & ((1u << lane()) - 1);/peers \& ((2u << lane()) - 1);/
+    backward_barrier       attention_backward.cuh@attention_backward.cu cuda_attention lengths:.around.16 /put_statistic(statistics + ((i + 1)/{n;d}
+    backward_wait          attention_backward.cuh@attention_backward.cu cuda_attention lengths:.around.64 s/cp_wait<1>();//
+    backward_mask          attention_backward.cuh@attention_backward.cu cuda_attention far.below.zero    s/strip.key_end - first - 16/strip.key_end - first + 1 - 16/
+    backward_half_a_sum    attention_backward.cuh@attention_backward.cu cuda_attention lengths:.a.row     s/mask = LANES \/ 2/mask = LANES \/ 4/
+    norm_padding           norm.cuh@norm.cu      cuda_rows norms.on.simt:.rows.of.7$  s/if (team_column(t, k) + i < columns) squares/squares/
+    norm_race              norm_back.cuh@norm.cu cuda_rows norms.on.simt:.more.rows   s/parity ^= 1/parity ^= 0/
+    norm_missing_barrier   norm_back.cuh@norm.cu cuda_rows norms.on.simt:.rows.of.64  /int turn = 0/{n;d}
+    norm_dropped_row       norm_back.cuh@norm.cu cuda_rows norms.on.simt:.more.rows.of s/row >= a.rows ? -2/row >= a.rows - 1 ? -2/
+    embed_lost_join        segments.cu           cuda_rows ids.that.fill              s/h < heads; h += AT_ONCE/h + 1 < heads; h += AT_ONCE/
+    loss_dropped_tail      loss.cu ops   simt.in.f32.*mlm_loss        s/if (i < left) sum +=/if (i < left - 1) sum +=/
+    loss_label             loss.cu ops   simt.in.f32.*cross_entropy   s/c + i == label ?/c + i == label + 1 ?/
+    loss_missing_barrier   loss.cu cuda_rows losses.on.simt:.vocab    /best\[warp()\] = s.best;/{n;n;d}
+    optimizer_tail         optim.cu optim optim.on.simt                s/i < c.size; i += THREADS)$/i < c.size - 1; i += THREADS)/
+    optimizer_trust        optim.cu optim optim.on.simt.*LAMB          s/t.count, block_x() + 1)/t.count, block_x())/
+    optimizer_not_finite   optim.cu optim optim.on.simt.*non.finite    s/bool go = result\[1\] != 0.0f/bool go = true/
 LIST
 }
 

@@ -111,13 +111,17 @@ for _, device in ipairs(sr.devices()) do
       end)
     end)
 
-    test("more rows than parts, and the same bits every time", function()
-      local layout = { lens = { 300, 1, 700, 120 }, rows = 1152, seed = 3 }
+    test("more rows than the blocks take at once, and the same bits every time", function()
+      local layout = { lens = { 300, 1, 2700, 1120 }, rows = 4352, seed = 3 }
       for _, dtype in ipairs { "f32", "bf16" } do
         near(dtype == "f32" and 1e-5 or 2 ^ -6,
-          function() return norm(8, { dropout = 0.1, layout = layout, dtype = dtype }) end)
-        repeats(function() return norm(8, { dropout = 0.1, layout = layout, dtype = dtype }) end)
+          function() return norm(16, { dropout = 0.1, layout = layout, dtype = dtype }) end)
       end
+      repeats(function() return norm(16, { dropout = 0.1, layout = layout, dtype = "bf16" }) end)
+    end)
+
+    test("more rows of several warps than the blocks take at once", function()
+      near(1e-5, function() return norm(264, { layout = { lens = { 2200 }, seed = 3 } }) end)
     end)
 
     test("NaN in the gradient of slack reaches nothing", function()

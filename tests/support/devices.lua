@@ -1,6 +1,7 @@
 -- Tests that run on every device of the build.
 
 local assert = require("luassert")
+local core = require("seqrun.core.tensor")
 local sr = require("seqrun")
 
 local devices = {}
@@ -14,12 +15,15 @@ end
 ---Adds the device "late" to sr.devices(): one that runs every op on a thread of its own at the next wait.
 function devices.late() assert(sr.plugin(devices.plugin("late"))) end
 
----Adds the devices that run the kernels of kernels/cuda, as far as they are built and usable.
+---Adds the devices that run the kernels of kernels/cuda, as far as they are built and usable.  Their new tensors
+---are full of NaN, so that an output that a kernel leaves unwritten fails its test.
 function devices.gpus()
   local mutant = os.getenv("SEQRUN_TEST_SIMT") -- tests/mutate.sh
   if mutant then assert(sr.plugin(mutant)) end
   local before = sr.device()
-  for _, name in ipairs { "simt", "cuda" } do pcall(sr.use, name) end
+  for _, name in ipairs { "simt", "cuda" } do
+    if pcall(sr.use, name) then core.poison(true, name) end
+  end
   sr.use(before)
 end
 
