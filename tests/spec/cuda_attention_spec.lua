@@ -2,15 +2,14 @@
 -- the cpu, and what must hold bit by bit.
 
 local sr = require("seqrun")
-require("tests.support.devices").gpus()
+local devices = require("tests.support.devices")
+devices.gpus()
 local long = require("tests.support.long")
 
-local has_simt = pcall(sr.use, "simt")
-sr.use("cpu")
+local add_test = devices.on_simt(it, function(reason) pending(reason) end)
 
 local function it_on_simt(name, body)
-  it(name, function()
-    if not has_simt then return pending("there is no device simt: g++ was not found") end
+  add_test(name, function()
     local before = sr.device()
     local good, message = pcall(body)
     sr.use(before)
@@ -172,6 +171,7 @@ local few = {
 }
 local many = {
   ["1 to 64"] = upto(64), ["256"] = { 256 }, ["512"] = { 512 }, ["513"] = { 513, 3 }, ["2048"] = { 2048 },
+  ["8192"] = { 8192 },
   ["sentences"] = mix(5, 120, 56), ["equal"] = repeated(96, 6),
 }
 for seed = 1, 5 do many["random " .. seed] = mix(seed, 9, 200) end
@@ -211,12 +211,16 @@ describe("#slow attention on simt", function()
   if long then
     for name, lens in pairs(many) do
       for _, size in ipairs { 32, 64, 128 } do
-        for _, dropout in ipairs(name == "2048" and { 0.1 } or { 0, 0.1, 0.5 }) do
+        for _, dropout in ipairs(lens[1] > 1000 and { 0.1 } or { 0, 0.1, 0.5 }) do
           it_on_simt(("has errors of bf16 rounding at most, all lengths: %s, %d, %g"):format(name, size, dropout),
             function() check_accuracy(lens, 1, size, dropout) end)
         end
       end
     end
+    it_on_simt("takes a sequence of 8192 rows in f32", function()
+      local c = { lens = { 8192 }, heads = 1, size = 8, dropout = 0.1 }
+      for _, e in ipairs(errors(c, run("simt", "f32", c), run("ref", "f32", c))) do assert.is_true(e < 1e-5, e) end
+    end)
     for _, heads in ipairs { 12, 16 } do
       it_on_simt("has errors of bf16 rounding at most, heads: " .. heads, function()
         check_accuracy({ 130, 20, 64, 3 }, heads, 64, 0.1)

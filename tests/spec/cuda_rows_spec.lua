@@ -242,8 +242,8 @@ local function place_of(file, words)
 end
 
 describe("row-wise ops on simt", function()
-  it("move each activation once, without conflicts of banks in their dropout", function()
-    if not pcall(on, "simt", function() end) then return pending("no simt device") end
+  local it_on_simt = devices.on_simt(it, function(reason) pending(reason) end)
+  it_on_simt("move each activation once, without conflicts of banks in their dropout", function()
     local rows, width = 256, 64
     local lines = versus.traffic([[
       local T, H = 256, 64

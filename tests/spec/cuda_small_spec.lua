@@ -293,9 +293,7 @@ local function counted(body)
 end
 
 describe("small ops on simt", function()
-  it("move each byte once", function()
-    local there = pcall(on, "simt", function() end)
-    if not there then return pending("no simt device") end
+  devices.on_simt(it, function(reason) pending(reason) end)("move each byte once", function()
     local n = 98304
     local moved = counted([[
       local n = 98304

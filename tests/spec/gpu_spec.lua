@@ -1,29 +1,20 @@
 -- tests/gpu without a GPU: its programs run on the simt device.
 
-local sr = require("seqrun")
 local program = require("tests.support.program")
 
 local folder = debug.getinfo(1, "S").source:match("^@(.*)tests/spec/") or ""
 local home = program.path:match("^(.*)/")
 
-local function has_simt()
-  return (pcall(function()
-    local before = sr.device()
-    sr.use("simt")
-    sr.use(before)
-  end))
-end
+local it_on_simt = require("tests.support.devices").on_simt(it, function(reason) pending(reason) end)
 
 describe("tests/gpu", function()
-  it("repeats a batch to the bit", function()
-    if not has_simt() then return pending("no simt device") end
+  it_on_simt("repeats a batch to the bit", function()
     local code, out, err = program.run { folder .. "tests/gpu/repeat.lua", "simt", "2" }
     assert.equal(0, code, err)
     assert.is_truthy(out:find("simt in bf16: 2 runs", 1, true))
   end)
 
-  it("times every op that the roofline of a step has, but what is tiny", function()
-    if not has_simt() then return pending("no simt device") end
+  it_on_simt("times every op that the roofline of a step has, but what is tiny", function()
     local work = os.tmpname()
     local roofline = { folder .. "recipes/bench/roofline.lua", "model=tiny", "tokens=512", "dump=" .. work }
     assert.equal(0, (program.run(roofline)))

@@ -7,6 +7,8 @@ local program = require("tests.support.program")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
+local it_on_simt = require("tests.support.devices").on_simt(it, function(reason) pending(reason) end)
+
 describe("a matrix product", function()
   local function check(name, ta, tb, tolerance)
     assert.is_true(products.error("simt", name, ta, tb) < tolerance, name)
@@ -14,15 +16,15 @@ describe("a matrix product", function()
   end
 
   for name in pairs(products.VIEWS) do
-    it("takes " .. name, function()
+    it_on_simt("takes " .. name, function()
       check(name, "f32", "f32", 1e-6)
       check(name, "bf16", "bf16", 1e-2)
     end)
   end
 
-  it("of two dtypes rounds nothing before it multiplies", function() check("plain", "f32", "bf16", 1e-2) end)
+  it_on_simt("of two dtypes rounds nothing before it multiplies", function() check("plain", "f32", "bf16", 1e-2) end)
 
-  it("of no depth is zero", function()
+  it_on_simt("of no depth is zero", function()
     local y = sr.zeros(3, 0, { device = "simt" }):matmul(sr.zeros(0, 4, { device = "simt" }))
     assert.equal(0, y:to("cpu"):abs():max():item())
   end)

@@ -7,6 +7,7 @@ local small = require("tests.support.small")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
+local it_on_simt = require("tests.support.devices").on_simt(it, function(reason) pending(reason) end)
 local folder, corpus
 
 setup(function()
@@ -16,7 +17,7 @@ end)
 teardown(function() sys.remove(folder) end)
 
 describe("a step on simt", function()
-  it("waits for nothing", function()
+  it_on_simt("waits for nothing", function()
     sr.use("simt")
     finally(function() sr.use("cpu") end)
     local data = assert(sr.data.open(corpus))
@@ -48,7 +49,7 @@ describe("a run with cuda_graph", function()
     return program.run(words, { before = "SEQRUN_SIMT_CHECK=0" })
   end
 
-  it("has the bits of one without", function()
+  it_on_simt("has the bits of one without", function()
     assert.equal(0, (run("plain")))
     local code, _, err = run("graph", "cuda_graph=true")
     assert.equal(0, code, err)
@@ -63,7 +64,7 @@ describe("a run with cuda_graph", function()
     end
   end)
 
-  it("refuses to read a value while an update is recorded", function()
+  it_on_simt("refuses to read a value while an update is recorded", function()
     sr.use("simt")
     finally(function() sr.use("cpu") end)
     local x = sr.ones(3)

@@ -5,13 +5,11 @@ local small = require("tests.support.small")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
-local before = sr.device()
-local built = pcall(sr.use, "simt")
-sr.use(before)
+local it_on_simt = require("tests.support.devices").on_simt(it, function(reason) pending(reason) end)
 
 local function on_simt(body)
   return function()
-    if not built then pending("no simt device: g++ was not found") end
+    local before = sr.device()
     sr.use("simt")
     local scope <close> = sr.scope()
     local good, message = pcall(body)
@@ -21,7 +19,7 @@ local function on_simt(body)
 end
 
 describe("simt", function()
-  it("runs elementwise kernels on tensors of any strides", on_simt(function()
+  it_on_simt("runs elementwise kernels on tensors of any strides", on_simt(function()
     local x = sr.tensor { { 1, -2, 3 }, { 4, 5, -6 } }
     assert.same({ { 1, 4 }, { -2, 5 }, { 3, -6 } }, x:t():contiguous():totable())
     assert.same({ { -1, -4 }, { 2, -5 }, { -3, 6 } }, (-x:t()):totable())
@@ -55,8 +53,7 @@ describe("ten steps of the tiny recipe #slow", function()
   -- f32: the order of sums differs.  bf16: a value near a tie may round the other way, and ten steps
   -- of training carry that on.
   for precision, tolerance in pairs { f32 = 1e-6, bf16 = 1e-3 } do
-    it("gives the losses of the cpu in " .. precision, function()
-      if not built then pending("no simt device: g++ was not found") end
+    it_on_simt("gives the losses of the cpu in " .. precision, function()
       local losses, norms = train("simt", precision)
       local wanted, wanted_norms = train("cpu", precision)
       for i = 1, 10 do
@@ -67,8 +64,7 @@ describe("ten steps of the tiny recipe #slow", function()
     end)
   end
 
-  it("gives the same bits twice", function()
-    if not built then pending("no simt device: g++ was not found") end
+  it_on_simt("gives the same bits twice", function()
     assert.same({ train("simt", "bf16") }, { train("simt", "bf16") })
   end)
 end)

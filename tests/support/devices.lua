@@ -27,6 +27,22 @@ function devices.gpus()
   sr.use(before)
 end
 
+---Returns a function test(name, body), which adds a test that is skipped where the device simt is not built.
+---@param it function busted's `it`, which is visible only in the spec file
+---@param skip function calls busted's `pending`, which is another function within a test than outside
+---@return fun(name: string, body: fun())
+function devices.on_simt(it, skip)
+  local before = sr.device()
+  local built = pcall(sr.use, "simt")
+  sr.use(before)
+  return function(name, body)
+    it(name, function()
+      if not built then return skip("no simt device: g++ was not found") end
+      body()
+    end)
+  end
+end
+
 ---Returns a function each(name, body), which adds a test per device, its body in a new scope.  The body
 ---receives the name of the device, and the name of the test ends with it.
 ---@param it function busted's `it`, which is visible only in the spec file
