@@ -192,7 +192,7 @@ void gpu_free(sr_device *, void *data, size_t bytes) {
 }
 
 sr_status gpu_upload(sr_device *, void *to, const void *host, size_t bytes) {
-    memcpy(arena_inside(to), host, bytes);
+    if (bytes > 0) memcpy(arena_inside(to), host, bytes);
     return SR_OK;
 }
 
@@ -221,6 +221,6 @@ sr_status gpu_wait(sr_device *device) {
 
 sr_status gpu_download(sr_device *device, void *host, const void *from, size_t bytes) {
     sr_status st = gpu_wait(device);
-    memcpy(host, arena_inside(from), bytes);
+    if (bytes > 0) memcpy(host, arena_inside(from), bytes);
     return st;
 }
