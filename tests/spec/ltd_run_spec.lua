@@ -1,7 +1,11 @@
 -- Token dropping in a run: its keys, its schedule, and what they refuse.
 
-local sr = require("seqrun")
+local files = require("tests.support.task_files")
 local ltd = require("seqrun.run.ltd")
+local program = require("tests.support.program")
+local small = require("tests.support.small")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
 
 local CONFIG = {
   vocab_size = 50, hidden_size = 8, num_hidden_layers = 4, num_attention_heads = 1, intermediate_size = 8,
@@ -63,5 +67,66 @@ describe("the key ltd", function()
     assert.error_matches(function() open { value = -1 } end, "ltd%.keep")
     assert.error_matches(function() ltd.new({ keep = { value = 0.5 } }, { model = { params = {} } }) end,
       "the model has no encoder")
+  end)
+end)
+
+describe("fine-tuning with token dropping", function()
+  local folder, base, data
+
+  setup(function()
+    folder = program.folder()
+    base = files.encoder(folder .. "/base")
+    data = files.write(folder, "classify")
+  end)
+  teardown(function() assert(sys.remove(folder)) end)
+
+  local function words(out, ...)
+    local list = {
+      "recipes/finetune_classify.lua", "data.train=" .. data.train, "data.dev=" .. data.dev,
+      "data.folder=" .. folder .. "/sets", "init.from=" .. base, "data.max_len=48", "seed=3", "save.minutes=0",
+      "log.every=1", "--quiet", "--out", folder .. "/" .. out, ...,
+    }
+    return table.move(data.words, 1, #data.words, #list + 1, list)
+  end
+
+  local function run(out, ...)
+    local code, _, err = program.run(words(out, ...))
+    assert.equal(0, code, err)
+  end
+
+  local GROWING = {
+    "ltd.keep.min=8", "ltd.keep.max=48", "ltd.keep.quantum=4", "ltd.keep.total=10", "ltd.layers=[0,1]",
+  }
+
+  it("follows its schedule, counts what layers processed, and resumes to the bit", function()
+    run("whole", "--max-steps", "6", table.unpack(GROWING))
+    run("cut", "--max-steps", "3", table.unpack(GROWING))
+    run("cut", "--resume", "--max-steps", "6", "--threads", "1", table.unpack(GROWING))
+    assert.same(small.weights(folder .. "/whole", 6), small.weights(folder .. "/cut", 6))
+    local lines = small.metrics(folder .. "/whole")
+    assert.same(lines, small.metrics(folder .. "/cut"))
+    assert.same({ 12, 16, 20, 24, 28, 32 }, { lines[1].ltd, lines[2].ltd, lines[3].ltd, lines[4].ltd, lines[5].ltd,
+      lines[6].ltd })
+    assert.is_true(lines[6].effective_tokens < 0.6 * lines[6].real_tokens)
+    assert.is_true(lines[6].effective_tokens > 0.4 * lines[6].real_tokens)
+  end)
+
+  it("changes no bit at ltd.keep=1", function()
+    run("plain", "--max-steps", "3")
+    run("all", "--max-steps", "3", "ltd.keep=1", "ltd.layers=[0,1]")
+    local plain, all = small.weights(folder .. "/plain", 3), small.weights(folder .. "/all", 3)
+    assert.same(plain["model.safetensors"], all["model.safetensors"])
+  end)
+
+  it("is refused, by the name of the key, before anything is written", function()
+    for _, case in ipairs {
+      { "ltd.keep=0", "ltd.keep" }, { "ltd.keep=0.5", "have none between the first and the last" },
+      { "ltd.kep=0.5", "keep" },
+    } do
+      local code, _, err = program.run(words("refused", case[1]))
+      assert.equal(2, code, err)
+      assert.truthy(err:find(case[2], 1, true), err)
+      assert.is_false(sys.exists(folder .. "/refused"))
+    end
   end)
 end)

@@ -6,6 +6,7 @@
 -- With a share, each sequence keeps that share of its tokens.  With r tokens, it keeps r / s of them, where s is
 -- data.max_len, or the length to which the update is truncated: none are dropped once r reaches s.
 
+local c = require("seqrun.config")
 local failure = require("seqrun.failure")
 local schedules = require("seqrun.schedule")
 
@@ -32,6 +33,28 @@ function ltd.kind(keep)
   if keep.fn then return nil end
   return in_tokens(keep) and "length" or "fraction"
 end
+
+---The config keys, as a field of a schema.
+ltd.key = { "ltd", c.map {
+  { "keep", schedules.keys {
+    doc = "random layerwise token dropping: share of each sequence that layers keep in training, or, above 1, tokens "
+      .. "of a sequence of data.max_len; none: all" } },
+  { "layers", c.list(c.integer { min = 0 }, { optional = true, min = 2, max = 2,
+    doc = "first and last layer that drops tokens, from 0; none: all but the first and the last" }) },
+  { "first", c.boolean { default = true, doc = "always keep the first token, [CLS]" } },
+  { "last", c.boolean { default = true, doc = "always keep the last token of each segment, [SEP]" } },
+  { "masked", c.boolean { default = false, doc = "always keep masked tokens" } },
+} }
+
+---Its rule for config.load.
+ltd.rule = {
+  keys = { "ltd.keep" },
+  check = function(keep)
+    if not keep then return nil end
+    local good, message = pcall(schedules.read, keep, { name = "ltd.keep", kind = ltd.kind(keep) })
+    return not good and tostring(message):gsub("^[^\n]-:%d+: ", "") or nil
+  end,
+}
 
 ---Fails with the name of the key.
 local function refuse(message)

@@ -59,4 +59,13 @@ function parts.schedule(cfg)
   end
 end
 
+---Random layerwise token dropping, as the keys `ltd` ask for; call :before(update) before the batches of each update.
+---@param cfg table
+---@param model seqrun.Bert
+---@param steps? integer of the schedule
+---@return seqrun.RunLtd|nil # nil if all tokens are kept
+function parts.ltd(cfg, model, steps)
+  return require("seqrun.run.ltd").new(cfg.ltd, { max_len = cfg.data.max_len, steps = steps, model = model })
+end
+
 return parts

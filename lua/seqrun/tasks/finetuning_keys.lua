@@ -1,6 +1,7 @@
 -- finetuning_keys.lua - the config keys of fine-tuning runs.
 
 local c = require("seqrun.config")
+local ltd = require("seqrun.run.ltd")
 local readers = require("seqrun.data.readers.keys")
 
 ---Keys of every run that fine-tuning does not have, or has with another meaning.
@@ -59,7 +60,11 @@ local tune = c.map {
 local keys = {
   { "epochs", c.number { default = 3, min = 0.001, max = 1e6, doc = "passes over the training data" } },
   { "batch", batch }, { "rate", rate }, { "init", init }, { "model", model }, { "tune", tune }, { "eval", eval },
+  ltd.key,
 }
 table.move(readers.keys, 1, #readers.keys, #keys + 1, keys)
 
-return { keys = keys, rules = readers.rules or {}, without = without }
+local rules = { ltd.rule }
+table.move(readers.rules or {}, 1, #(readers.rules or {}), #rules + 1, rules)
+
+return { keys = keys, rules = rules, without = without }
