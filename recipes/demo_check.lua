@@ -4,12 +4,13 @@
 -- scored on the same masked labels of held-out text) by at least 0.3 nats, and its packs must hold at
 -- least three sequences on average.
 --
--- Where WordNet is installed, the fine-tuned model must find the domain of at least 45 % of the nouns; the most
--- frequent domain is that of 13 %.
+-- Where WordNet is installed, the pretrained model must find the domain of at least 55 % of the nouns from a hundred
+-- labelled definitions of each, and of at least 5 % more than the same model from random weights after as many steps;
+-- chance is 11 %.  (The latter catches up within four times as many.)
 
 local sr = require "seqrun"
 
-local LEAST_NATS, LEAST_FACTOR, LEAST_ACCURACY = 0.3, 3, 0.45
+local LEAST_NATS, LEAST_FACTOR, LEAST_ACCURACY, LEAST_GAIN = 0.3, 3, 0.55, 0.05
 
 local folder = assert(arg[1], "usage: seqrun recipes/demo_check.lua DIRECTORY")
 
@@ -45,10 +46,11 @@ end
 
 local tuned, untrained = accuracy_of("domains"), accuracy_of("domains_untrained")
 if tuned then
-  print(("domains   accuracy %.3f from phase 2, %.3f from random weights (expected at least %.2f)"):format(tuned,
-    untrained, LEAST_ACCURACY))
+  print(("domains   accuracy %.3f pretrained, %.3f from random weights (expected at least %.2f, and %.2f more)"):format(
+    tuned, untrained, LEAST_ACCURACY, LEAST_GAIN))
 end
+local learned = not tuned or tuned >= LEAST_ACCURACY and tuned - untrained >= LEAST_GAIN
 local fallen = phase1[#phase1].mlm_loss < phase1[1].mlm_loss - 1
-if not (fallen and nats >= LEAST_NATS and factor >= LEAST_FACTOR and (tuned or 1) >= LEAST_ACCURACY) then
+if not (fallen and nats >= LEAST_NATS and factor >= LEAST_FACTOR and learned) then
   sr.must(nil, "the demo missed its expected results", "numeric")
 end

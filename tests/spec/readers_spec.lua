@@ -432,6 +432,13 @@ describe("the recipe for WordNet", function()
     local all, many = go()
     assert.same({ 30, 60 }, { few, many })
     for text, side in pairs(some) do assert.equal(side, all[text]) end
+    local texts, listed = assert(sys.read_file(folder .. "/definitions.txt")), 0
+    for text, side in pairs(all) do assert.equal(side == "train", texts:find(text .. "\n", 1, true) ~= nil) end
+    for _ in texts:gmatch("[^\n]+") do listed = listed + 1 end
+    local _, left = go("labelled=2")
+    local dev = 0
+    for _, side in pairs(all) do dev = dev + (side == "dev" and 1 or 0) end
+    assert.same({ 62 - dev, 6 + dev }, { listed, left })
     local code, _, message = program.run { "recipes/data/wordnet.lua", "folder=" .. folder .. "/none" }
     assert.equal(3, code)
     assert.matches("data.noun is missing; install it %(apt%-get install wordnet%-base%), or set folder", message)
