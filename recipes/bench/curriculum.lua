@@ -1,0 +1,114 @@
+-- curriculum.lua - what a curriculum costs: draws from millions of examples, and rows that stay empty at each length.
+--
+--     seqrun recipes/bench/curriculum.lua [examples=16000000] [part=draws|rows]
+--
+-- `draws`: two metrics over `examples` short examples; the time of an update of 1,024, and the memory of the sampler.
+-- `rows`: real tokens over slots when sequences with the lengths of Wikipedia are cut to 64, 72, ... 512 tokens, as in
+-- the published curriculum of BERT, in updates of 256 sequences and micro-batches of 8 packs of 512.
+
+local sr = require "seqrun"
+package.path = arg[0]:gsub("[^/]*$", "?.lua;") .. package.path
+local common = require "common"
+local sys = require "seqrun.core.sys"
+
+local options = common.options({ examples = 1000000, sequences = 1024, updates = 200, part = "all" }, arg)
+
+local folder = os.tmpname()
+sr.must(sys.remove(folder))
+sr.must(sys.make_dirs(folder))
+local guard <close> = setmetatable({}, { __close = function() sys.remove(folder) end })
+
+local words = { "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]" }
+for i = 1, 95 do words[#words + 1] = "w" .. i end
+sr.must(sys.write_file(folder .. "/vocab.txt", table.concat(words, "\n") .. "\n"))
+
+---A data set of examples of these lengths, [CLS] and [SEP] included.
+local function write(name, count, length_of)
+  local path, i = ("%s/%s.sqr"):format(folder, name), 0
+  local bodies = {}
+  sr.must(sr.data.write { out = path, vocab = folder .. "/vocab.txt", examples = function()
+    i = i + 1
+    if i > count then return nil end
+    local length = length_of(i) - 2
+    if not bodies[length] then
+      bodies[length] = {}
+      for k = 1, length do bodies[length][k] = 5 + k % 95 end
+    end
+    return { a = bodies[length] }
+  end })
+  return sr.must(sr.data.open(path, { held = 0 }))
+end
+
+local function draws()
+  local corpus = write("short", options.examples, function(i) return 3 + i % 4 end)
+  local function metric(multiplier)
+    return { kind = "fraction", schedule = function(c) return math.min(1, 0.2 + c.step / 250) end,
+      metric = function(uid) return uid * multiplier % 1000003 end }
+  end
+  local curriculum = sr.curriculum { sequences = options.sequences, window = 1,
+    metrics = { a = metric(7919), b = metric(104729) } }
+  local loader <close> = sr.must(sr.data.loader { data = corpus, max_len = 8, order = curriculum, prefetch = 0 })
+  collectgarbage()
+  local before = sys.memory()
+  local second = sr.must(loader.core:sampler({ curriculum.metrics.a:core(), curriculum.metrics.b:core() }, {}))
+  sr.must(second:unlock { options.examples // 2, options.examples // 2 })
+  print(("%d examples, 2 metrics: the sampler takes %.2f bytes an example"):format(options.examples,
+    (sys.memory() - before) / options.examples))
+  local changed, drawn = 0, 0
+  for step = 1, options.updates do
+    local prefix = math.floor(options.examples * math.min(1, 0.2 + step / 250))
+    local began = os.clock()
+    sr.must(second:unlock { prefix, prefix })
+    local unlocked = os.clock()
+    second:draw(step, options.sequences)
+    changed, drawn = changed + unlocked - began, drawn + os.clock() - unlocked
+  end
+  print(("an update of %d: %.3f ms to draw; %.3f ms to unlock %.2f %% more of both metrics"):format(options.sequences,
+    drawn / options.updates * 1e3, changed / options.updates * 1e3, 0.4))
+end
+
+---A length of Wikipedia, the same on every platform.
+local function wikipedia()
+  local counts, total = {}, 0
+  for line in assert(io.open((arg[0]:gsub("[^/]*$", "data/wikipedia_512.hist")))):lines() do
+    counts[#counts + 1] = tonumber(line)
+    total = total + counts[#counts]
+  end
+  local state, upto, sum = 1, {}, 0
+  for length, count in ipairs(counts) do
+    sum = sum + count
+    upto[length] = sum / total
+  end
+  return function()
+    state = state * 6364136223846793005 + 1442695040888963407
+    local x, low, high = (state >> 33) / (1 << 31), 1, #upto
+    while low < high do
+      local middle = (low + high) // 2
+      if upto[middle] > x then high = middle else low = middle + 1 end
+    end
+    return math.max(5, low)
+  end
+end
+
+local function rows()
+  local corpus = write("wikipedia", 20000, wikipedia())
+  local worst, at, all, seconds, updates = 1, 0, 0, 0, 0
+  for length = 64, 512, 8 do
+    local loader <close> = sr.must(sr.data.loader { data = corpus, max_len = 512, micro_packs = 8, prefetch = 0,
+      mask = { max = 80 }, order = sr.curriculum { sequences = 256, length = length } })
+    local tokens, slots, began = 0, 0, sys.now()
+    for _ = 1, 12 do
+      local update = loader:next()
+      tokens, slots, updates = tokens + update.tokens, slots + update.slots, updates + 1
+    end
+    seconds = seconds + sys.now() - began
+    all = all + tokens / slots
+    print(("length %3d: %6.2f %% of the rows have a token"):format(length, 100 * tokens / slots))
+    if tokens / slots < worst then worst, at = tokens / slots, length end
+  end
+  print(("lowest %.4f at %d, mean %.4f; %.2f ms to make an update"):format(worst, at, all / 57,
+    seconds / updates * 1e3))
+end
+
+if options.part ~= "rows" then draws() end
+if options.part ~= "draws" then rows() end
