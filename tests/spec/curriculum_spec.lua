@@ -227,8 +227,12 @@ describe("a control", function()
     end
     local loader = open(sr.curriculum { sequences = 20, window = 1, metrics = {
       length = { kind = "fraction", metric = by_length, schedule = competence } } })
+    local bounds = sr.schedule.new { min = 10, max = 100, total = 40 }
+    local same = open(sr.curriculum { sequences = 20, window = 1, order = "competence", metrics = {
+      length = { metric = by_length, schedule = bounds } } })
     for step = 1, 50 do
       assert.equal(math.floor(300 * competence { step = step }), loader:next().window.unlocked)
+      assert.is_true(math.abs(same:next().window.unlocked - 300 * competence { step = step }) <= 1)
     end
   end)
 
@@ -247,7 +251,7 @@ describe("lengths", function()
       local sep = data:vocab():special("sep")
       for _ = 1, 60 do
         local update = loader:next()
-        local most = update.window.max_len > 0 and update.window.max_len or 64
+        local most = update.max_len or 64
         for batch in update:batches() do
           local scope <close> = sr.scope()
           assert.is_true(batch.slots <= 2 * 64)
@@ -403,6 +407,35 @@ describe("a curriculum is refused", function()
     refused("curriculum.rarity: .*3", metric { metric = { 1, 2, 3 }, schedule = 10 })
   end)
 
+  it("if a metric file is of another data set", function()
+    sr.must(sr.data.analyze { data = corpus, metrics = { "length" }, out = folder, max_len = 64, seed = 3 })
+    local path
+    for _, name in ipairs(sys.list(folder)) do path = name:find("length.metric$") and name or path end
+    path = folder .. "/" .. path
+    refused("curriculum.rarity: .*data set", metric { metric = path, schedule = 50 })
+    local loader = open(sr.curriculum(metric { metric = path, schedule = 50 }), { data = corpus })
+    assert.is_true(loader:next().window.unlocked > 0)
+  end)
+
+  it("if a schedule fails in the middle of training, with the key and the step", function()
+    local function later(what)
+      return function(c)
+        if c.step < 5 then return 50 end
+        return what(c)
+      end
+    end
+    for message, what in pairs {
+      ["curriculum.rarity: step 5: no pace"] = function() error("no pace", 0) end,
+      ["curriculum.rarity: the schedule returned 'x' at step 5"] = function() return "x" end,
+      ["step 5 unlocks 0 of 300 examples %(rarity 0%), fewer than the 20"] = function() return 0 end,
+    } do
+      local loader = open(sr.curriculum { sequences = 20, window = 1, metrics = {
+        rarity = { metric = by_length, schedule = later(what) } } }, { prefetch = 1 })
+      for _ = 1, 4 do loader:next() end
+      assert.error_matches(function() loader:next() end, message)
+    end
+  end)
+
   it("if a metric is no number", function()
     refused("curriculum.rarity: the metric of uid 7 is 'x'", metric { schedule = 10, metric = function(uid)
       return uid == 7 and "x" or 1
@@ -421,6 +454,9 @@ describe("a curriculum is refused", function()
   it("if it makes no sense", function()
     assert.error_matches(function() sr.curriculum {} end, "either sequences or tokens")
     assert.error_matches(function() sr.curriculum { sequences = 3, order = "esay" } end, "did you mean 'easy'")
+    assert.error_matches(function()
+      sr.curriculum { sequences = 3, order = "competence", metrics = { a = { metric = by_length, schedule = 3 } } }
+    end, "curriculum.a: order competence needs a schedule with min, max and total")
     assert.error_matches(function() sr.curriculum(metric { schedule = 3 }) end, "curriculum.rarity: metric is missing")
     assert.error_matches(function() sr.curriculum(metric { metric = {} }) end, "schedule is missing")
     assert.error_matches(function() sr.curriculum { sequences = 3 }:explain(1) end, "open a loader")

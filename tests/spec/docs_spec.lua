@@ -38,6 +38,10 @@ describe("the examples in docs/labelled.md", function()
   it("run in order", function() assert.equal(2, run_examples("docs/labelled.md")) end)
 end)
 
+describe("the examples in docs/data_efficiency.md", function()
+  it("run in order", function() assert.is_true(run_examples("docs/data_efficiency.md") >= 1) end)
+end)
+
 describe("the examples in docs/data.md", function()
   it("run in order", function() assert.equal(3, run_examples("docs/data.md")) end)
 

@@ -23,8 +23,8 @@ local new_metric = require("seqrun.curriculum.metric")
 ---@field cut? "truncate"|"pieces" what happens to longer ones: truncate keeps [SEP] at the end and shortens the longer
 ---segment; pieces makes several sequences of single segments
 ---@field metrics? table<string, seqrun.CurriculumMetric>
----@field order? "easy"|"reversed"|"random" easy: lowest values first; the others are controls with the same pace:
----highest values first, or a random order
+---@field order? "easy"|"reversed"|"random"|"competence" easy: lowest values first; reversed and random are controls
+---with the same pace: highest values first, or a random order; competence: lowest first, as competence.lua paces it
 ---@field window? integer updates that are arranged together; by default as many as have 32,768 tokens, at most 16
 ---@field counters? fun(): table more counters for schedules, such as seconds and effective_tokens
 
@@ -44,10 +44,18 @@ Curriculum.__index = Curriculum
 Curriculum.__name = "seqrun.Curriculum"
 
 ---The value of a schedule, function or number for these counters.
-local function value_of(schedule, counters)
+local function value_of(name, schedule, counters)
   if math.type(schedule) then return schedule end
-  if type(schedule) == "table" and schedule.advance then return schedule:advance(counters) end
-  return schedule(counters)
+  local stateful = type(schedule) == "table" and schedule.advance
+  local ok, value = pcall(stateful or schedule, stateful and schedule or counters, counters)
+  if not ok then
+    error(failure.of(value) or ("curriculum.%s: step %d: %s"):format(name, counters.step, tostring(value)), 0)
+  end
+  if math.type(value) == nil or value ~= value then
+    failure.raise("config", "curriculum.%s: the schedule returned %s at step %d; it must be a number", name,
+      check.show(value), counters.step)
+  end
+  return value
 end
 
 local function is_schedule(x)
@@ -72,7 +80,7 @@ local function new(t)
   end
   for _, key in ipairs { "sequences", "tokens", "length" } do check_schedule(key, t[key]) end
   self.cut = check.choice("curriculum.cut", t.cut or "truncate", { "truncate", "pieces" })
-  self.order = check.choice("curriculum.order", t.order or "easy", { "easy", "reversed", "random" })
+  self.order = check.choice("curriculum.order", t.order or "easy", { "easy", "reversed", "random", "competence" })
   if t.window then check.integer("curriculum.window", t.window, 1, 4096) end
   self.metrics, self.names = {}, {}
   for name, metric in pairs(t.metrics or {}) do
@@ -149,7 +157,7 @@ end
 ---The maximum length, 0 if nothing is cut.
 local function length_at(self, counters)
   if not self.length then return 0 end
-  local length = math.floor(value_of(self.length, counters))
+  local length = math.floor(value_of("length", self.length, counters))
   if length < LEAST then
     failure.raise("config", "curriculum.length: the length of step %d is %d; a sequence needs at least %d tokens",
       counters.step, length, LEAST)
@@ -168,10 +176,10 @@ end
 local function each_of(self, counters, window)
   local unlocked, each = window.unlocked
   if self.sequences then
-    each = math.floor(value_of(self.sequences, counters))
+    each = math.floor(value_of("sequences", self.sequences, counters))
   else
     local all = self.sampler:tokens(window.max_len, window.pieces)
-    each = all > 0 and math.floor(value_of(self.tokens, counters) * unlocked / all + 0.5) or 1
+    each = all > 0 and math.floor(value_of("tokens", self.tokens, counters) * unlocked / all + 0.5) or 1
   end
   each = math.max(1, each)
   if each <= unlocked then return each end
@@ -200,7 +208,7 @@ function Curriculum:decide(totals)
   for key, value in pairs(totals) do window[key] = value end
   for i, name in ipairs(self.names) do
     local metric = self.metrics[name]
-    window.difficulties[name] = value_of(metric.schedule, counters)
+    window.difficulties[name] = value_of(name, metric.schedule, counters)
     window.prefixes[i] = metric:prefix(window.difficulties[name])
   end
   window.max_len = length_at(self, counters)

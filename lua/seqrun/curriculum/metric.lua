@@ -1,6 +1,7 @@
 -- metric.lua - how many examples a metric's difficulty unlocks, from the first of its order on.
 
 local check = require("seqrun.check")
+local competence = require("seqrun.curriculum.competence")
 local failure = require("seqrun.failure")
 
 ---@class seqrun.CurriculumMetric
@@ -18,7 +19,7 @@ Metric.__index = Metric
 
 ---@param name string
 ---@param t seqrun.CurriculumMetric
----@param order "easy"|"reversed"|"random"
+---@param order "easy"|"reversed"|"random"|"competence"
 local function new(name, t, order)
   local what = "curriculum." .. name
   check.options(what, t, OPTIONS)
@@ -31,6 +32,7 @@ local function new(name, t, order)
   end
   if self.kind == "value" and t.metric == nil then check.fail("%s: kind value needs a metric", what) end
   if self.kind == "percentile" then self.max = check.integer(what .. ": max", t.max or 100, 1) end
+  if order == "competence" then self.schedule = competence(what, t.schedule) end
   return setmetatable(self, Metric)
 end
 

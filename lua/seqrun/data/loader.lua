@@ -194,7 +194,9 @@ function Loader:next()
   if update then
     local window = self.orders and self.orders:delivered()
     update = new_update(update, self:sequences_per_update())
-    update.window = window
+    if window and window.updates then
+      update.window, update.max_len = window, window.max_len > 0 and window.max_len or nil
+    end
     return targets.make(update, self.makers)
   end
   if code then failure.raise(code, "%s", message) end

@@ -18,6 +18,7 @@ local shares = require("seqrun.data.shares")
 ---@field stores? seqrun.Params[] whose gradients are summed by shares
 ---@field counters? seqrun.Counters totals of the run with this update; run:steps sets them
 ---@field window? seqrun.Window of a curriculum: lengths, difficulties and what is unlocked
+---@field max_len? integer of a curriculum: longer sequences were cut
 ---@field from table the cursor before it
 ---@field upto table the cursor after it
 local Update = {}
