@@ -70,6 +70,69 @@ describe("the key ltd", function()
   end)
 end)
 
+describe("token dropping of a loader's batches", function()
+  local folder, corpus
+  setup(function()
+    folder = program.folder()
+    corpus = assert(sr.data.open(small.corpus(folder)))
+  end)
+  teardown(function() assert(sys.remove(folder)) end)
+
+  local function bert_with(options)
+    local bert = sr.nn.bert {
+      vocab_size = corpus:vocab_size(), hidden_size = 16, num_hidden_layers = 3, num_attention_heads = 2,
+      intermediate_size = 32, max_position_embeddings = 64,
+    }
+    bert.encoder.ltd = sr.nn.ltd(options)
+    return bert:initialise(1)
+  end
+
+  local function loader(arrange)
+    return assert(sr.data.loader {
+      data = corpus, by = "sequences", sequences = 12, max_len = 48, arrange = arrange, micro_packs = 4, prefetch = 0,
+    })
+  end
+
+  it("keeps the [SEP] of both segments, and masked tokens if asked", function()
+    local bert, sep = bert_with { keep = 0.1, masked = true }, corpus:vocab():special("sep")
+    for batch in loader("packed"):next():batches() do
+      local scope <close> = sr.scope()
+      bert:losses(batch)
+      local ids, kept, seps = batch.ids:totable(), {}, 0
+      for _, row in ipairs(batch.kept.rows[1]:totable()) do kept[row] = true end
+      for row, id in ipairs(ids) do
+        if id == sep then
+          seps = seps + 1
+          assert.is_true(kept[row - 1])
+        end
+      end
+      assert.equal(2 * batch.sequences, seps)
+      for _, row in ipairs(batch.targets.mlm.rows:totable()) do assert.is_true(kept[row]) end
+    end
+  end)
+
+  it("gives the same update packed, padded and one by one", function()
+    local bert, found = bert_with { keep = 0.5 }, {}
+    for _, arrange in ipairs { "packed", "padded", "single" } do
+      bert.params:zero_grad()
+      local total, tokens = 0, 0
+      for batch in loader(arrange):next():batches() do
+        local scope <close> = sr.scope()
+        local losses = bert:losses(batch)
+        losses.total:backward()
+        total, tokens = total + losses.total:item(), tokens + bert:layer_tokens(batch)
+      end
+      local g = bert.params:get("bert.encoder.layer.1.intermediate.dense.weight"):grad():square():sum():item()
+      found[#found + 1] = { total, g, tokens }
+    end
+    for k = 2, 3 do
+      assert.near(found[1][1], found[k][1], 1e-5 * found[1][1])
+      assert.near(found[1][2], found[k][2], 1e-4 * found[1][2])
+      assert.equal(found[1][3], found[k][3])
+    end
+  end)
+end)
+
 describe("fine-tuning with token dropping", function()
   local folder, base, data
 
