@@ -46,6 +46,7 @@ typedef struct sr_site {
     const sr_examples *examples;
     sr_example example; /* of `examples`, possibly truncated */
     uint32_t uid, epoch;
+    double mask;        /* fraction of masked tokens; 0: the masker's */
     int32_t start, len; /* rows */
     int32_t *ids;       /* (len) */
     int32_t *scratch;   /* (len) */

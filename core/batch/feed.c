@@ -86,6 +86,9 @@ sr_status sr_feed_open(sr_feed *f) {
     keep_solver(f);
     SR_TRY(check(f));
     SR_TRY(keep_stages(f));
+    SR_TRY(sr_course_check(&f->opts.mask_rate, "mask: rates", f->opts.mask_prob));
+    SR_TRY(sr_course_copy(&f->mask_rate, &f->opts.mask_rate));
+    memset(&f->opts.mask_rate, 0, sizeof f->opts.mask_rate); /* owned by the caller */
     return open_collators(f);
 }
 
@@ -93,6 +96,7 @@ void sr_feed_close(sr_feed *f) {
     for (int i = 0; i < SR_FEED_EPOCHS; i++) sr_epoch_release(f->epoch[i]);
     sr_collators_close(&f->collators);
     sr_free(f->continues);
+    sr_course_free(&f->mask_rate);
     sr_plan_free(f->plan);
     if (f->stage != NULL) sr_stages_free(f->stage, f->opts.stages);
     pthread_cond_destroy(&f->changed);

@@ -22,6 +22,7 @@ typedef struct sr_feed {
     bool fitted, told; /* it fitted some epoch; a misfit was reported */
     sr_stage *stage;   /* (opts.stages) */
     sr_masker masker;
+    sr_course mask_rate; /* of updates; none: the masker's */
     uint8_t *continues;
     sr_collators collators;
     bool fixed; /* fixed examples: a single epoch */

@@ -13,6 +13,7 @@
 #ifndef SR_BATCH_LOADER_H
 #define SR_BATCH_LOADER_H
 
+#include "core/batch/course.h"
 #include "core/batch/epoch.h"
 #include "core/batch/order.h"
 #include "core/batch/update.h"
@@ -61,9 +62,10 @@ typedef struct sr_loader_opts {
     double mask_prob; /* 0.15 */
     int32_t mask_max; /* maximum masked tokens per sequence */
     bool whole_word;
-    sr_mean mean; /* of the default targets */
-    int threads;  /* workers; 0: updates are made on request */
-    int prefetch; /* updates to prepare ahead, at least 1 if there are workers */
+    sr_course mask_rate; /* fraction of masked tokens by counter, at most mask_prob; copied */
+    sr_mean mean;        /* of the default targets */
+    int threads;         /* workers; 0: updates are made on request */
+    int prefetch;        /* updates to prepare ahead, at least 1 if there are workers */
 } sr_loader_opts;
 
 typedef struct sr_loader sr_loader;

@@ -70,6 +70,7 @@ sr_status sr_tally_add(sr_tally *tally, int64_t *masked, const sr_dataset *d,
                         .example = sr_pick_example(&pick[i]),
                         .uid = pick[i].uid,
                         .epoch = pick[i].epoch,
+                        .mask = pick[i].mask,
                         .len = sr_pick_length(&pick[i]),
                         .ids = k.ids,
                         .scratch = k.ids + 2 * (int64_t)k.longest};

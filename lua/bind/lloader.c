@@ -133,6 +133,27 @@ static void read_stages(lua_State *L, sr_loader_opts *o) {
     o->stages = (int)n;
 }
 
+/* mask.rates = { by = "step", { from, value }, ... }; leaves on the stack what it points into. */
+static void read_rates(lua_State *L, sr_course *c) {
+    static const char *const bys[] = {"step", "sequences", "raw_tokens", "real_tokens", NULL};
+    if (lua_getfield(L, 2, "mask") != LUA_TTABLE || lua_getfield(L, -1, "rates") == LUA_TNIL)
+        return;
+    if (!lua_istable(L, -1)) lsr_error(L, "mask: rates must be a list of { from, value }");
+    int list = lua_gettop(L);
+    c->by = (sr_course_by)lsr_field_choice(L, list, "by", bys);
+    c->count = (int64_t)lua_rawlen(L, list);
+    c->from = lsr_scratch(L, c->count, sizeof *c->from);
+    c->value = lsr_scratch(L, c->count, sizeof *c->value);
+    for (int64_t i = 0; i < c->count; i++) {
+        if (lua_rawgeti(L, list, i + 1) != LUA_TTABLE)
+            lsr_error(L, "mask: rates must be a list of { from, value }");
+        c->from[i] = lsr_checkelement(L, lua_gettop(L), 1, "rates", 0, INT64_MAX);
+        lua_rawgeti(L, -1, 2);
+        c->value[i] = lua_tonumber(L, -1); /* not a number: 0, which is refused */
+        lua_pop(L, 2);
+    }
+}
+
 /* Opens with a saved plan (text) and threads for this call only. */
 static sr_status open_loader(sr_loader **out, const sr_dataset *d, sr_loader_opts *o,
                              const char *plan_text, size_t plan_size) {
@@ -156,6 +177,7 @@ static int batch_loader(lua_State *L) {
     read_options(L, &o);
     o.target = lsr_readtargets(L, 2, o.mean, &o.targets);
     read_stages(L, &o);
+    read_rates(L, &o.mask_rate);
     size_t size = 0;
     lua_getfield(L, 2, "plan");
     const char *plan = lua_isnil(L, -1) ? NULL : luaL_checklstring(L, -1, &size);

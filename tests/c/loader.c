@@ -520,6 +520,12 @@ static void bad_options_are_refused(void) {
     o.mask_prob = 0;
     CHECK_FAILS(sr_loader_open(&l, d, &o, NULL), SR_EINVAL, "prob");
     o = usual();
+    o.mask_rate = (sr_course){SR_COURSE_STEP, 2, (int64_t[]){0, 0}, (double[]){0.1, 0.15}};
+    CHECK_FAILS(sr_loader_open(&l, d, &o, NULL), SR_EINVAL, "must ascend from 0; number 2 is 0");
+    o.mask_rate = (sr_course){SR_COURSE_STEP, 1, (int64_t[]){0}, (double[]){0.2}};
+    CHECK_FAILS(sr_loader_open(&l, d, &o, NULL), SR_EINVAL,
+                "is 0.2; must be above 0 and at most 0.15");
+    o = usual();
     o.solve.solver = "magic";
     CHECK_FAILS(sr_loader_open(&l, d, &o, NULL), SR_EINVAL, "magic");
     o = usual();

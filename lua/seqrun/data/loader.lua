@@ -53,7 +53,8 @@ local new_update = require("seqrun.data.update")
 ---@field too_long? "error"|"truncate"|"split" of fixed examples
 ---@field targets? (string|seqrun.TargetOptions)[] what to predict, see seqrun.data.targets; by default "mlm" and "nsp"
 ---for text, "label" for examples that have it, else "mlm"
----@field mask? false|{ prob?: number, max?: integer, whole_word?: boolean } if set, adds "mlm" to the targets
+---@field mask? false|{ prob?: number, max?: integer, whole_word?: boolean, rates?: table } if set, adds "mlm" to the
+---targets; rates: fraction by counter, { by = "step", { from, fraction }, ... }, at most prob (sr.schedule.rates)
 ---@field keep_ids? boolean batches keep the ids before masking as original_ids
 ---@field loss? "token"|"sequence" what the loss is a mean over
 ---@field solver? string

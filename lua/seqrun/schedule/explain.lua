@@ -1,5 +1,6 @@
 -- explain.lua - where a schedule changes, as a table and as a picture.
 
+local check = require("seqrun.check")
 local counters = require("seqrun.schedule.counters")
 local show = require("seqrun.pack.show")
 
@@ -40,7 +41,7 @@ local function places_of(s, last)
   local list = {}
   if s.type == "discrete" then
     list[1] = { 0, s:at(0) }
-    for _, upto in ipairs(s.upto) do list[#list + 1] = { upto + 1, s:at(upto + 1) } end
+    for _, upto in ipairs(s.upto) do list[#list + 1] = { math.floor(upto) + 1, s:at(math.floor(upto) + 1) } end
     return list
   end
   for i = 0, 8 do
@@ -116,4 +117,33 @@ local function explain(s, last)
   return table.concat(lines, "\n")
 end
 
-return { explain = explain, changes = changes }
+---Steps of a smooth schedule in a table.
+local LEVELS = 256
+
+---A table { by =, { from, value }, ... } of a schedule, for what workers compute: the option mask.rates of a loader.
+---Values of a smooth schedule are rounded down to 1/256 of its range; a custom one is called for all values up to
+---`last`.
+---@param s seqrun.ValueSchedule
+---@param last? integer of a custom schedule: the last step
+---@return table
+local function rates(s, last)
+  check.choice((s.name or "schedule.rates") .. ": by", s.by, { "step", "sequences", "raw_tokens", "real_tokens" })
+  local list = { by = s.by }
+  if s.type == "custom" then
+    for x = 0, last or 0 do
+      local value = s:at(x)
+      if x == 0 or value ~= list[#list][2] then list[#list + 1] = { x, value } end
+    end
+    return list
+  end
+  local levels = s
+  if not s.quantum and s.max > s.min and s.type ~= "discrete" then
+    local unit = (s.max - s.min) / LEVELS
+    levels = { at = function(_, x) return s.min + math.floor((s:at(x) - s.min) / unit + 1e-9) * unit end,
+               quantum = unit, type = s.type, total = s.total }
+  end
+  for i, place in ipairs(changes(levels)) do list[i] = { place[1], place[2] } end
+  return list
+end
+
+return { explain = explain, changes = changes, rates = rates }

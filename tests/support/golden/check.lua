@@ -2,7 +2,7 @@
 
 local golden = {}
 
-local TABLES = { "schedules", "rates", "selection", "clusters" }
+local TABLES = { "schedules", "rates", "selection", "clusters", "rarity" }
 
 ---@class seqrun.GoldenReport
 ---@field rows integer
