@@ -90,6 +90,7 @@ end
 function Check:absent(wanted, name, path, map)
   if wanted.kind == "map" and not wanted.optional then
     local empty = { kind = "map", by_name = {}, source = map.source, line = map.line, column = map.column }
+    self.good[path] = true
     return self:map(wanted, empty, path .. ".")
   end
   if wanted.required and self.found.truncated then return nil end
@@ -150,7 +151,10 @@ function Check:entry(wanted, entry, name, prefix, map)
   if not entry then return self:absent(wanted, name, path, map) end
   if wanted.kind == "map" and not wanted.optional then
     if is_null(entry.value) then return self:absent(wanted, name, path, map) end
-    return self:map(wanted, entry.value, path .. ".")
+    local before = #self.found
+    local values = self:map(wanted, entry.value, path .. ".")
+    self.nodes[path], self.good[path] = entry.value, #self.found == before
+    return values
   end
   self.nodes[path], self.origins[path] = entry.value, origin(entry.value)
   local before = #self.found

@@ -122,6 +122,14 @@ end
 ---Seconds of this run, those before a resume included.
 function Run:seconds() return self.seconds_before + sys.now() - self.began end
 
+---Totals of the updates that have been trained on, and the time; for schedules that depend on them.
+---@return table
+function Run:totals()
+  local totals = { seconds = self:seconds() }
+  for _, name in ipairs(loaders.TOTALS) do totals[name] = self.loaders and self.loaders.totals[name] or 0 end
+  return totals
+end
+
 ---Names plain values that are saved with the run.
 ---@param defaults table<string, number|string|boolean>
 ---@return table # these values, or those of the checkpoint that the run resumes from
@@ -358,7 +366,7 @@ end
 
 ---Makes this step the last if a counter has reached its goal.
 local function end_at_goal(self)
-  local totals = setmetatable({ seconds = self:seconds() }, { __index = self.loaders.totals })
+  local totals = self:totals()
   local name = goals.reached(self.goals, totals)
   if not name or self.step >= self.last then return end
   self.progress:say("stopping at step %d: %s has reached %s", self.step, name, text.count(totals[name]))
@@ -405,7 +413,7 @@ function Run:steps(loader, upto)
     if self.step < self.last then update = self.loaders:next(name, self.step + 1, self:seconds()) end
     if not update then return end_loop(self) end
     self.step_began, self.waited, self.under_way = sys.now(), sys.now() - asked, true
-    self.imbalance, self.counters = update.imbalance, update.counters
+    self.imbalance, self.counters, self.drawn_window = update.imbalance, update.counters, update.window
     update.stores = { self.model.params }
     update.recorded = self.config.cuda_graph and self.warm -- the first update allocates memory and times products
     self.warm = true
@@ -427,6 +435,14 @@ end
 
 local NO_STEP = "run:log: no optimizer step was made; call optimizer:step { rate = ... } first"
 
+---What a curriculum had decided for an update.
+local function add_window(line, decided)
+  if not decided then return end
+  line.curriculum_length = decided.max_len and decided.max_len > 0 and decided.max_len or nil
+  line.curriculum_unlocked = decided.unlocked
+  for name, value in pairs(decided.difficulties or {}) do line["curriculum_" .. name] = value end
+end
+
 ---Ends a step: writes a line of metrics if one is due.
 ---@param step integer
 ---@param optimizer table
@@ -447,7 +463,8 @@ function Run:log(step, optimizer)
     line.type, line.step, line.lr, line.seconds = "train", step, result.rate, self:seconds()
     line.grad_norm, line.skipped = result.norm, skipped
     for _, name in ipairs(loaders.TOTALS) do line[name] = self.counters[name] end
-    for name, s in pairs(self.schedules or {}) do line[name:gsub("[.]", "_")] = s.value end
+    for name, s in pairs(self.schedules or {}) do line[(name:gsub("[.]", "_"))] = s.value end
+    add_window(line, self.drawn_window)
     write_metrics(self, line)
     self.progress:show(line, self.last, self.window.tally.order)
   else

@@ -25,7 +25,7 @@ function keys.keys(t)
     { "min", c.number { optional = true, doc = "value at the start" } },
     { "max", c.number { optional = true, doc = "value from total on" } },
     { "total", c.number { optional = true, min = 0,
-      doc = "where max is reached, in units of by; below 1: a fraction of the steps of the run" } },
+      doc = "where max is reached, in units of by; at most 1: a fraction of the run's steps" } },
     { "quantum", c.number { optional = true, doc = "values are multiples of it" .. unit } },
     { "degree", c.number { optional = true, doc = "type root: 2 is the square root" } },
     { "values", c.list(c.number {}, { optional = true, min = 1, doc = "type discrete: the values" }) },
@@ -64,8 +64,12 @@ function keys.read(group, t)
   options.down, options.faithful = group.down or nil, group.faithful or nil
   local graded = options.type == "linear" or options.type == "root"
   if graded and not options.quantum then options.quantum = QUANTA[t.kind] end
-  if options.total and options.total > 0 and options.total < 1 and options.by == "step" then
-    options.total = math.max(1, math.floor(options.total * (t.steps or 1000) + 0.5))
+  if options.total and options.total > 0 and options.total <= 1 then
+    if options.by ~= "step" or not t.steps then
+      error(("%s: total is %g, a fraction of the steps of the run, which are not known; give it in units of %s"):format(
+        t.name, options.total, options.by), 0)
+    end
+    options.total = math.max(1, math.floor(options.total * t.steps + 0.5))
   end
   return new(options)
 end
@@ -78,7 +82,7 @@ function keys.rule(path, kind)
   return {
     keys = { path },
     check = function(group)
-      local ok, message = pcall(keys.read, group, { name = path, kind = kind })
+      local ok, message = pcall(keys.read, group, { name = path, kind = kind, steps = 1000 })
       return not ok and tostring(message):gsub("^[^\n]-:%d+: ", "") or nil
     end,
   }

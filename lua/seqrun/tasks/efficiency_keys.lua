@@ -1,0 +1,126 @@
+-- efficiency_keys.lua - the config keys of curricula, token dropping, and batches and masks that change.
+
+local c = require("seqrun.config")
+local dropping = require("seqrun.run.ltd")
+local schedule = require("seqrun.schedule")
+
+local keys = {}
+
+---Keys of a metric by which examples are unlocked: those of its schedule, and these.
+local METRIC = {
+  { "file", c.path { optional = true, doc = "metric file of the data set, as written by seqrun analyze" } },
+  { "kind", c.enum({ "percentile", "value", "fraction" }, { default = "percentile",
+    doc = "what the schedule says: percentile of the examples by this metric, largest value, or fraction of them" }) },
+  { "parts", c.integer { default = 100, min = 1, max = 1 << 30, doc = "parts that kind=percentile counts" } },
+}
+
+local curriculum = c.map({
+  { "length", schedule.keys { kind = "length", doc = "maximum length of sequences, a schedule; none: data.max_len" } },
+  { "cut", c.enum({ "truncate", "pieces" }, { default = "truncate",
+    doc = "truncate: longer sequences lose their end, but not [SEP]; pieces: they become several (data.nsp=false)" }) },
+  { "order", c.enum({ "easy", "reversed", "random" }, { default = "easy",
+    doc = "which examples metrics unlock first; reversed, random: controls of the same pace" }) },
+  { "window", c.integer { optional = true, min = 1, max = 4096,
+    doc = "updates whose packing is solved together; none: about 32,768 tokens" } },
+}, { others = schedule.keys { doc = "schedule of a metric of this name: examples unlocked so far", more = METRIC } })
+
+local batch = c.map {
+  { "tokens", c.integer { optional = true, min = 1, max = 1 << 30,
+    doc = "tokens per update on average, instead of batch.sequences" } },
+  { "ramp", schedule.keys { kind = "count",
+    doc = "batch size as a schedule: sequences per update, or with batch.tokens tokens" } },
+  { "scale", c.enum({ "none", "linear", "sqrt" }, { default = "none",
+    doc = "factor on the rate: (sequences of the update / batch.sequences), its square root, or none" }) },
+}
+
+local mask = c.map {
+  { "rate", schedule.keys { kind = "fraction", doc = "fraction of the tokens to mask, a schedule; none: mask.prob" } },
+}
+
+---Random layerwise token dropping.
+keys.ltd = c.map {
+  { "keep", schedule.keys {
+    doc = "tokens of each sequence that the layers in the middle keep: a fraction, or of data.max_len; none: all" } },
+  { "layers", c.list(c.integer { min = 0, max = 1023 }, { optional = true, min = 2, max = 2,
+    doc = "first and last layer that drops tokens, from 0; none: all but the first and the last" }) },
+  { "first", c.boolean { default = true, doc = "always keep the first token, [CLS]" } },
+  { "last", c.boolean { default = true, doc = "always keep the last token of each segment, [SEP]" } },
+  { "masked", c.boolean { default = false, doc = "always keep masked tokens" } },
+}
+
+keys.keys = { { "curriculum", curriculum }, { "ltd", keys.ltd }, { "batch", batch }, { "mask", mask } }
+
+---The keys of `curriculum` that are not metrics.
+local PLAIN = { length = true, cut = true, order = true, window = true }
+
+---The names of the metrics in a config, sorted.
+---@param group table
+---@return string[]
+function keys.metrics(group)
+  local names = {}
+  for name in pairs(group) do
+    if not PLAIN[name] then names[#names + 1] = name end
+  end
+  table.sort(names)
+  return names
+end
+
+---The kind of a metric's schedule.
+function keys.kind(metric)
+  if metric.kind == "percentile" then return metric.parts == 100 and "percentile" or "count" end
+  return metric.kind == "fraction" and "fraction" or nil
+end
+
+---A problem of reading a schedule, as a message of a rule.
+local function problem(group, options)
+  local ok, message = pcall(schedule.read, group, options)
+  return not ok and tostring(message):gsub("^[^\n]-:%d+: ", "") or nil
+end
+
+---A rule that a schedule of this name stays within a limit that another key sets.
+local function within(path, other, kind)
+  return {
+    keys = { path, other },
+    check = function(group, most)
+      local s = group and schedule.read(group, { name = path, kind = kind, steps = 1000 })
+      if not s or not s.max or s.max <= most then return nil end
+      return ("%s: max is %g, but %s is %g; raise %s, or lower max"):format(path, s.max, other, most, other)
+    end,
+  }
+end
+
+keys.rules = {
+  schedule.rule("curriculum.length", "length"), schedule.rule("mask.rate", "fraction"),
+  schedule.rule("batch.ramp", "count"), within("curriculum.length", "data.max_len", "length"),
+  {
+    keys = { "ltd.keep" },
+    check = function(keep)
+      return keep and problem(keep, { name = "ltd.keep", kind = dropping.kind(keep), steps = 1000 })
+    end,
+  },
+  {
+    keys = { "curriculum" },
+    check = function(group)
+      for _, name in ipairs(keys.metrics(group)) do
+        local path, metric = "curriculum." .. name, group[name]
+        local message = problem(metric, { name = path, kind = keys.kind(metric), steps = 1000 })
+        if message then return message end
+        if not metric.file and group.order ~= "random" then
+          return ("%s.file is missing: the metric file that seqrun analyze writes"):format(path)
+        end
+      end
+    end,
+  },
+  {
+    keys = { "mask.rate" },
+    check = function(group)
+      if not group or group.by == "step" or group.by:find("^raw_") or group.by:find("^real_")
+        or group.by == "sequences" then
+        return nil
+      end
+      return "mask.rate.by must be step, sequences, raw_tokens or real_tokens: masks are drawn ahead of training"
+    end,
+  },
+}
+
+return keys

@@ -1,0 +1,118 @@
+-- recipes/curriculum.lua: a run with two metrics, a length schedule, token dropping, a batch ramp and a masking rate
+-- that changes resumes to the bit, and is the same with other threads and prefetching.
+
+local program = require("tests.support.program")
+local small = require("tests.support.small")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+
+local STEPS = 10
+
+local folder, corpus, straight
+
+local COURSE = {
+  "curriculum.length.min=16", "curriculum.length.max=48", "curriculum.length.total=6",
+  "curriculum.rarity.type=root", "curriculum.rarity.degree=2", "curriculum.rarity.min=30", "curriculum.rarity.max=100",
+  "curriculum.rarity.total=8", "curriculum.short.kind=value", "curriculum.short.min=30", "curriculum.short.max=48",
+  "curriculum.short.quantum=1", "curriculum.short.total=7", "ltd.keep.min=16", "ltd.keep.max=48", "ltd.keep.total=9",
+  "mask.rate.min=0.15", "mask.rate.max=0.3", "mask.rate.total=9", "mask.rate.down=true", "batch.ramp.min=8",
+  "batch.ramp.max=24", "batch.ramp.total=5", "batch.scale=sqrt", "curriculum.window=3", "model.num_hidden_layers=3",
+}
+
+local function words(...)
+  local list = small.words(corpus, table.unpack(COURSE))
+  list[1] = "recipes/curriculum.lua"
+  list[#list + 1] = ("curriculum.rarity.file=%s/corpus.rarity.metric"):format(folder)
+  list[#list + 1] = ("curriculum.short.file=%s/corpus.length.metric"):format(folder)
+  return table.move({ ... }, 1, select("#", ...), #list + 1, list)
+end
+
+local function run(...)
+  local code, out, err = program.run(words(...))
+  return code, out .. err
+end
+
+setup(function()
+  folder = program.folder()
+  corpus = small.corpus(folder)
+  local opened = sr.must(sr.data.open(corpus, { held = 0.1 }))
+  sr.must(sr.data.analyze { data = opened, metrics = { "rarity", "length" }, out = folder, max_len = 48, seed = 42 })
+  straight = folder .. "/straight"
+  local code, text = run("--out", straight, "--max-steps", tostring(STEPS))
+  assert.equal(0, code, text)
+end)
+teardown(function() sys.remove(folder) end)
+
+local function check_same(out)
+  assert.same(small.metrics(straight), small.metrics(out))
+  assert.same(small.weights(straight, STEPS), small.weights(out, STEPS))
+end
+
+describe("a run whose lengths, examples, kept tokens, masks and batches change", function()
+  it("reports what changes in its metrics, and counts what layers really processed", function()
+    local lines = small.metrics(straight)
+    local first, last = lines[1], lines[STEPS]
+    assert.is_true(first.curriculum_length < 48 and first.curriculum_unlocked < last.curriculum_unlocked)
+    assert.is_true(first.curriculum_rarity < 100 and last.curriculum_rarity == 100 and last.curriculum_short == 48)
+    assert.is_true(first.ltd < last.ltd and last.ltd == 48)
+    assert.is_true(first.mask_rate > last.mask_rate)
+    local before = lines[STEPS - 1]
+    assert.is_true(last.layer_tokens < 3 * last.real_tokens) -- the middle dropped some, not at the end
+    assert.equal(3 * (last.real_tokens - before.real_tokens), last.layer_tokens - before.layer_tokens)
+    assert.is_true(last.sequences - before.sequences > first.sequences)
+  end)
+
+  for _, stop in ipairs { 1, 2, 3, 5, 8 } do
+    it(("is the same after a stop at step %d, on other threads"):format(stop), function()
+      local out = ("%s/stop%d"):format(folder, stop)
+      local code, text = run("--out", out, "--max-steps", tostring(stop), "--threads", "1")
+      assert.equal(0, code, text)
+      code, text = program.run { "recipes/curriculum.lua", "--resume=" .. out, "--max-steps", tostring(STEPS),
+        "--quiet", "--threads", "3" }
+      assert.equal(0, code, text)
+      check_same(out)
+    end)
+  end
+
+  it("is the same when updates are made ahead by no worker or by many", function()
+    for _, prefetch in ipairs { 0, 5 } do
+      local out = ("%s/ahead%d"):format(folder, prefetch)
+      local code, text = run("--out", out, "--max-steps", tostring(STEPS), "data.prefetch=" .. prefetch)
+      assert.equal(0, code, text)
+      check_same(out)
+    end
+  end)
+
+  it("may depend on effective tokens, and ends at a number of them, also after a stop", function()
+    local by = { "curriculum.length.by=effective_tokens", "curriculum.length.total=1500",
+      "ltd.keep.by=effective_tokens", "ltd.keep.total=4000", "rate.by=effective_tokens", "rate.total=5000" }
+    local whole, stopped = folder .. "/tokens", folder .. "/tokens2"
+    local code, text = run("--out", whole, table.unpack(by))
+    assert.equal(0, code, text)
+    assert.equal(0, (run("--out", stopped, "--max-steps", "4", table.unpack(by))))
+    code, text = program.run { "recipes/curriculum.lua", "--resume=" .. stopped, "--quiet" }
+    assert.equal(0, code, text)
+    local lines = small.metrics(whole)
+    assert.is_true(lines[#lines].effective_tokens >= 5000)
+    assert.same(lines, small.metrics(stopped))
+    assert.same(small.weights(whole, #lines), small.weights(stopped, #lines))
+  end)
+
+  it("plans, explains and refuses before it trains", function()
+    local code, text = run("--dry-run", "--out", folder .. "/none")
+    assert.equal(0, code, text)
+    assert.truthy(text:find("ltd.keep: linear, 16 to 48 over 9 steps", 1, true), text)
+    local function fails(expected, ...)
+      local failed, message = run("--out", folder .. "/none", ...)
+      assert.is_true(failed == 2 or failed == 3, message)
+      assert.truthy(message:find(expected, 1, true), message)
+    end
+    fails("curriculum.length: max is 64, but data.max_len is 48", "curriculum.length.max=64")
+    fails("curriculum.rarity: max is 101; a percentile must be 1 to 100", "curriculum.rarity.max=101")
+    fails("curriculum.loss.file is missing", "curriculum.loss.min=1", "curriculum.loss.max=9",
+      "curriculum.loss.total=9")
+    fails("another choice of examples", "seed=7")
+    fails("ltd.keep: max is 0", "ltd.keep=0")
+    fails("masks are drawn ahead", "mask.rate.by=seconds")
+  end)
+end)
