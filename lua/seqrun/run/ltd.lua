@@ -51,7 +51,8 @@ ltd.rule = {
   keys = { "ltd.keep" },
   check = function(keep)
     if not keep then return nil end
-    local good, message = pcall(schedules.read, keep, { name = "ltd.keep", kind = ltd.kind(keep) })
+    local options = { name = "ltd.keep", kind = ltd.kind(keep), steps = 1000 } -- any: fractions of them are allowed
+    local good, message = pcall(schedules.read, keep, options)
     return not good and tostring(message):gsub("^[^\n]-:%d+: ", "") or nil
   end,
 }

@@ -18,8 +18,8 @@ local curriculum = c.map({
   { "length", schedule.keys { kind = "length", doc = "maximum length of sequences, a schedule; none: data.max_len" } },
   { "cut", c.enum({ "truncate", "pieces" }, { default = "truncate",
     doc = "truncate: longer sequences lose their end, but not [SEP]; pieces: they become several (data.nsp=false)" }) },
-  { "order", c.enum({ "easy", "reversed", "random" }, { default = "easy",
-    doc = "which examples metrics unlock first; reversed, random: controls of the same pace" }) },
+  { "order", c.enum({ "easy", "reversed", "random", "competence" }, { default = "easy",
+    doc = "what metrics unlock first; reversed, random: controls of the same pace; competence: as a root" }) },
   { "window", c.integer { optional = true, min = 1, max = 4096,
     doc = "updates whose packing is solved together; none: about 32,768 tokens" } },
 }, { others = schedule.keys { doc = "schedule of a metric of this name: examples unlocked so far", more = METRIC } })
@@ -37,18 +37,7 @@ local mask = c.map {
   { "rate", schedule.keys { kind = "fraction", doc = "fraction of the tokens to mask, a schedule; none: mask.prob" } },
 }
 
----Random layerwise token dropping.
-keys.ltd = c.map {
-  { "keep", schedule.keys {
-    doc = "tokens of each sequence that the layers in the middle keep: a fraction, or of data.max_len; none: all" } },
-  { "layers", c.list(c.integer { min = 0, max = 1023 }, { optional = true, min = 2, max = 2,
-    doc = "first and last layer that drops tokens, from 0; none: all but the first and the last" }) },
-  { "first", c.boolean { default = true, doc = "always keep the first token, [CLS]" } },
-  { "last", c.boolean { default = true, doc = "always keep the last token of each segment, [SEP]" } },
-  { "masked", c.boolean { default = false, doc = "always keep masked tokens" } },
-}
-
-keys.keys = { { "curriculum", curriculum }, { "ltd", keys.ltd }, { "batch", batch }, { "mask", mask } }
+keys.keys = { { "curriculum", curriculum }, dropping.key, { "batch", batch }, { "mask", mask } }
 
 ---The keys of `curriculum` that are not metrics.
 local PLAIN = { length = true, cut = true, order = true, window = true }
@@ -92,12 +81,7 @@ end
 keys.rules = {
   schedule.rule("curriculum.length", "length"), schedule.rule("mask.rate", "fraction"),
   schedule.rule("batch.ramp", "count"), within("curriculum.length", "data.max_len", "length"),
-  {
-    keys = { "ltd.keep" },
-    check = function(keep)
-      return keep and problem(keep, { name = "ltd.keep", kind = dropping.kind(keep), steps = 1000 })
-    end,
-  },
+  dropping.rule,
   {
     keys = { "curriculum" },
     check = function(group)

@@ -1,0 +1,57 @@
+-- efficiency_arms.lua - the arms of recipes/bench/efficiency.lua: what each changes, and how long it trains.
+
+local arms = {}
+
+---The arms in the order of the report; `order` marks controls of the same pace.
+arms.NAMES = { "baseline", "length", "rarity", "length_rarity", "ltd", "composed", "random", "reversed" }
+
+arms.TITLES = {
+  baseline = "baseline", length = "length, 32 to 128", rarity = "rarity, 5 to 100 %",
+  length_rarity = "length + rarity", ltd = "token dropping", composed = "length + rarity + token dropping",
+  random = "control: random order, pace of rarity", reversed = "control: reversed rarity",
+}
+
+---A schedule over a part of the effective tokens of the run, as arguments.
+local function course(key, tokens, fields)
+  local words = { ("%s.by=effective_tokens"):format(key), ("%s.total=%d"):format(key, tokens) }
+  for name, value in pairs(fields) do words[#words + 1] = ("%s.%s=%s"):format(key, name, value) end
+  return words
+end
+
+---Fraction of the baseline's tokens over which curricula rise, as published for BERT-Large.
+local PACE = 0.48
+
+local function length(t) return course("curriculum.length", t.tokens * PACE, { min = 32, max = 128, quantum = 8 }) end
+
+local function rarity(t, order)
+  local words = course("curriculum.rarity", t.tokens * PACE, { type = "root", degree = 2, min = 5, max = 100 })
+  words[#words + 1] = "curriculum.rarity.file=" .. t.rarity
+  if order then words[#words + 1] = "curriculum.order=" .. order end
+  return words
+end
+
+local function dropping(t) return course("ltd.keep", t.tokens, { min = 32, max = 128, quantum = 8 }) end
+
+local function joined(...)
+  local all = {}
+  for i = 1, select("#", ...) do
+    local list = select(i, ...)
+    table.move(list, 1, #list, #all + 1, all)
+  end
+  return all
+end
+
+local WORDS = {
+  baseline = function() return {} end, length = length, rarity = rarity, ltd = dropping,
+  length_rarity = function(t) return joined(length(t), rarity(t)) end,
+  composed = function(t) return joined(length(t), rarity(t), dropping(t)) end,
+  random = function(t) return rarity(t, "random") end, reversed = function(t) return rarity(t, "reversed") end,
+}
+
+---Arguments of recipes/curriculum.lua.
+---@param name string
+---@param t { tokens: number, rarity: string } tokens: effective ones of the run; rarity: metric file of its seed
+---@return string[]
+function arms.words(name, t) return WORDS[name](t) end
+
+return arms
