@@ -28,7 +28,7 @@ if [ -x "$root/bin/seqrun" ]; then # a bundle
     export LD_LIBRARY_PATH=$root/lib:${LD_LIBRARY_PATH:-}
 fi
 if [ "$device" = cuda ]; then # cuBLASLt, where neither the linker nor CUDA's folder has it: that of PyTorch
-    lt=$(find /usr/local/cuda/lib64 /usr/lib /opt /usr/local/lib -name 'libcublasLt.so.1[23]' 2>/dev/null | head -1)
+    lt=$(find /usr/local/cuda/lib64 /usr/lib /opt /usr/local/lib -name libcublasLt.so.13 2>/dev/null | head -1)
     [ -z "$lt" ] || export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}:${lt%/*}"
 fi
 small= # keys of a model that the simt device trains in seconds
