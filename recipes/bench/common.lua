@@ -78,6 +78,29 @@ function common.print_table(rows)
   end
 end
 
+---Prints what arms did in turns, as medians over the turns: tokens and units per second, ratio to the first arm.
+---@param order string[] names of the arms; those that were not measured are left out
+---@param seconds table<string, number[]> of each turn
+---@param tokens integer[] of each turn
+---@param unit string what a turn does `count` of
+---@param count integer
+function common.versus(order, seconds, tokens, unit, count)
+  local rows, first = { { "arrangement", "real tokens/s", unit .. "/s", order[1] .. " is" } }, order[1]
+  for _, how in ipairs(order) do
+    local speeds, units, ratios = {}, {}, {}
+    for turn, s in ipairs(seconds[how]) do
+      speeds[turn], units[turn], ratios[turn] = tokens[turn] / s, count / s, s / seconds[first][turn]
+    end
+    if #speeds > 0 then
+      rows[#rows + 1] = {
+        how, ("%.0f"):format(common.median(speeds)), ("%.2f"):format(common.median(units)),
+        how == first and "-" or ("%.2f times as fast"):format(common.median(ratios)),
+      }
+    end
+  end
+  common.print_table(rows)
+end
+
 ---The processor, instruction class, threads, device and date, to be reported with every figure.
 ---@return string
 function common.machine()

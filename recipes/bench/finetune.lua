@@ -11,7 +11,7 @@
 -- longest  Transformers, padded to the longest sequence of the update
 -- full     Transformers, padded to max_len
 --
--- Prints real tokens per second over all turns, and how many times as fast packed is (median over the turns).
+-- Prints real tokens per second and how many times as fast packed is: medians over the turns.
 -- peer=false measures only packed.  recipes/bench/peers/finetune.py is the other side; it needs torch and transformers.
 
 local directory = arg[0]:match("^(.*)/[^/]*$") or "."
@@ -145,25 +145,15 @@ end
 local arms = { packed = {}, longest = {}, full = {} }
 local loader <close> = open_loader(2)
 for turn = 1, options.turns do
+  sys.sleep(0.5) -- the other side's threads may still spin
   arms.packed[turn] = packed(loader)
   for _, how in ipairs(other and { "longest", "full" } or {}) do
     arms[how][turn] = other:ask(how, (turn - 1) * options.updates, turn * options.updates)
   end
 end
 
-local rows, count = { { "arrangement", "real tokens/s", "updates/s", "packed is" } }, options.turns * options.updates
-for _, how in ipairs { "packed", "longest", "full" } do
-  local ratios = {}
-  for turn, seconds in ipairs(arms[how]) do ratios[turn] = seconds / arms.packed[turn] end
-  if #ratios > 0 then
-    local all = common.sum(arms[how])
-    rows[#rows + 1] = {
-      how, ("%.0f"):format(common.sum(tokens) / all), ("%.2f"):format(count / all),
-      how == "packed" and "-" or ("%.2f times"):format(common.median(ratios)),
-    }
-  end
-end
-common.print_table(rows)
+local count = options.turns * options.updates
+common.versus({ "packed", "longest", "full" }, arms, tokens, "updates", options.updates)
 print(("an update of packed: %.1f tokens; %.1f ms to get its batches, %.1f to compute, %.1f of the optimizer"):format(
   common.sum(tokens) / count, 1e3 * spent.data / count, 1e3 * spent.compute / count, 1e3 * spent.optimizer / count))
 if other then other:stop() end

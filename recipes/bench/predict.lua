@@ -11,7 +11,7 @@
 -- sorted    Transformers: lines sorted by length, batches of `batch`, padded to the longest of the batch
 -- unsorted  the same, in the order of the lines
 --
--- Prints real tokens per second over all turns, and how many times as fast packed is (median over the turns).
+-- Prints real tokens per second and how many times as fast packed is: medians over the turns.
 -- recipes/bench/peers/predict.py is the other side; it needs torch and transformers.
 
 local directory = arg[0]:match("^(.*)/[^/]*$") or "."
@@ -88,6 +88,7 @@ if other then print(other.about) end
 work(table.move(turns[1], 1, 100, 1, {}))
 local arms, tokens = { packed = {}, sorted = {}, unsorted = {} }, {}
 for turn = 1, options.turns do
+  sys.sleep(0.5) -- the other side's threads may still spin
   local began = sys.now()
   tokens[turn] = work(turns[turn])
   arms.packed[turn] = sys.now() - began
@@ -96,18 +97,7 @@ for turn = 1, options.turns do
   end
 end
 
-local rows, count = { { "arrangement", "real tokens/s", "lines/s", "packed is" } }, options.turns * options.lines
-for _, how in ipairs { "packed", "sorted", "unsorted" } do
-  local ratios = {}
-  for turn, seconds in ipairs(arms[how]) do ratios[turn] = seconds / arms.packed[turn] end
-  if #ratios > 0 then
-    local all = common.sum(arms[how])
-    rows[#rows + 1] = {
-      how, ("%.0f"):format(common.sum(tokens) / all), ("%.0f"):format(count / all),
-      how == "packed" and "-" or ("%.2f times"):format(common.median(ratios)),
-    }
-  end
-end
-common.print_table(rows)
+local count = options.turns * options.lines
+common.versus({ "packed", "sorted", "unsorted" }, arms, tokens, "lines", options.lines)
 print(("%.1f tokens per line"):format(common.sum(tokens) / count))
 if other then other:stop() end
