@@ -24,7 +24,7 @@ local options = common.options({
   hours = 1000, task = true, layers = 4, hidden = 128, evaluations = 6, threads = 0, only = "",
 }, arg)
 
-local began = sys.now()
+local began, program = sys.now(), assert(sys.real_path("/proc/self/exe")) -- before a build may replace it
 
 local function split(text)
   local list = {}
@@ -42,7 +42,7 @@ local function quote(word) return "'" .. tostring(word):gsub("'", "'\\''") .. "'
 
 ---Runs the program itself; ends the experiment if it fails, so that a repeated command continues.
 local function run(words)
-  local line = { quote(sys.real_path("/proc/self/exe")) }
+  local line = { quote(program) }
   for i, word in ipairs(words) do line[i + 1] = quote(word) end
   local ok, how, code = os.execute(table.concat(line, " "))
   if ok then return end

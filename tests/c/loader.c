@@ -543,6 +543,7 @@ static sr_status open_and_take(const sr_dataset *d, int threads) {
     sr_update *u = NULL;
     o.threads = threads;
     o.prefetch = 2;
+    o.mask_rate = (sr_course){SR_COURSE_STEP, 2, (int64_t[]){0, 2}, (double[]){0.1, 0.15}};
     SR_TRY(sr_loader_open(&l, d, &o, NULL));
     sr_status st = SR_OK;
     for (int i = 0; st == SR_OK && i < 3; i++) {

@@ -18,7 +18,35 @@ local function near(wanted, got)
   assert.is_true(math.abs(got / wanted - 1) < 1e-12, ("%g is not %g"):format(got, wanted))
 end
 
+---The published settings of BERT-Large; schedules scale with the steps of a baseline of as many tokens.
+local PUBLISHED = {
+  { "large", 1e-4, 2e6 }, { "large_cl", 1e-4, 2e6, 960000 }, { "large_cl_67", 1.5e-4, 1.34e6, 643200 },
+  { "large_ltd_50", 2e-4, 1e6, nil, 1e6 }, { "large_composed_50", 2e-4, 1e6, 480000, 1e6 },
+}
+
 describe("recipes", function()
+  it("train BERT-Large with curricula and token dropping as published, scaled by steps and tokens", function()
+    local schema, rules = run.schema(tasks.curriculum)
+    for _, row in ipairs(PUBLISHED) do
+      local name, peak, steps, curriculum, dropping = table.unpack(row, 1, 5)
+      local v = assert(config.load { schema = schema, rules = rules, file = "recipes/curriculum.yaml",
+        arguments = { "preset=" .. name } }).values
+      assert.same({ peak, 10000, "effective_tokens", 1e-5 }, { v.rate.peak, v.rate.warmup, v.rate.by, v.rate.floor })
+      assert.is_true(math.abs(v.rate.total / (steps * 1024 * 512) - 1) < 1e-9, name)
+      assert.same({ 1024, 512, 24 }, { v.batch.sequences, v.data.max_len, v.model.num_hidden_layers })
+      local length, rarity, keep = v.curriculum.length, v.curriculum.rarity, v.ltd.keep
+      if not curriculum then
+        assert.is_nil(length or rarity)
+      else
+        assert.same({ 128, 512, 8, curriculum }, { length.min, length.max, length.quantum, length.total })
+        assert.same({ "root", 2, 5, 100, curriculum },
+          { rarity.type, rarity.degree, rarity.min, rarity.max, rarity.total })
+      end
+      assert.same(dropping and { 128, 512, 16, dropping } or {},
+        keep and { keep.min, keep.max, keep.quantum, keep.total } or {})
+    end
+  end)
+
   it("train BERT-base as Google did: one schedule over both phases", function()
     for recipe, own in pairs {
       bert_phase1 = { len = 128, max = 20, steps = 900000, from = 0 },

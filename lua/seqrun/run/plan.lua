@@ -159,6 +159,19 @@ local function names_of(map)
   return names
 end
 
+---What a curriculum draws at the beginning, in the middle and at the end.
+local function tell_order(self, say)
+  local order = self.loader.options and self.loader.options.order
+  if type(order) ~= "table" or not order.explain then return end
+  for _, key in ipairs { "length", "sequences", "tokens" } do
+    if type(order[key]) == "table" then say("  %s", tostring(order[key])) end
+  end
+  local last = self.total < text.UNLIMITED and self.total or 1
+  for _, step in ipairs(last > 2 and { 1, last // 2, last } or { 1 }) do
+    say("  %s", (tostring(order:explain(step)):gsub("\n", "\n  ")))
+  end
+end
+
 ---@param self seqrun.Run
 ---@param micros number[] seconds of each micro-batch
 ---@param rests number[] seconds of the rest of each step: the optimizer
@@ -174,6 +187,7 @@ local function tell(self, micros, rests)
     say("  rate    %s", steps and rate_points(self.rate, self.total, loader.schedule_steps) or tostring(self.rate))
   end
   for _, name in ipairs(names_of(self.schedules or {})) do say("  %s", tostring(self.schedules[name])) end
+  tell_order(self, say)
   say("  memory  %s; peak memory of the process %s", memory.text(self), text.bytes(peak))
   local micro = micro_batches(self, loader)
   local step = typical(micros) * micro + typical(rests)

@@ -217,10 +217,11 @@ local function called(s, at, x)
   local ok, value = pcall(s.fn, at)
   local what = s.name or "schedule"
   if not ok then
-    error(("%s: the custom function failed at %s %s: %s"):format(what, s.by, tostring(x), tostring(value)), 0)
+    error(("%s: the custom function failed at %s %s: %s; correct it and resume the run"):format(what, s.by, tostring(x),
+      tostring(value)), 0)
   end
   if not is_number(value) then
-    local text = "%s: the custom function returned %s at %s %s; it must return a finite number"
+    local text = "%s: the custom function returned %s at %s %s; it must return a finite number; correct it and resume"
     error(text:format(what, check.show(value), s.by, tostring(x)), 0)
   end
   if s.faithful then return value end
