@@ -98,6 +98,16 @@ describe("a run whose lengths, examples, kept tokens, masks and batches change",
     assert.same(small.weights(whole, #lines), small.weights(stopped, #lines))
   end)
 
+  it("says on a resume that what depends on the time is not exact", function()
+    local out = folder .. "/timed"
+    local by = { "curriculum.length.by=seconds", "curriculum.length.total=1000", "rate.by=seconds", "rate.total=900" }
+    assert.equal(0, (run("--out", out, "--max-steps", "2", table.unpack(by))))
+    local code, _, err = program.run { "recipes/curriculum.lua", "--resume=" .. out, "--quiet", "--max-steps", "3" }
+    assert.equal(0, code, err)
+    assert.truthy(err:find("length depends on the time: the run is not the same as without the stop", 1, true), err)
+    assert.truthy(err:find("rate depends on the time", 1, true), err)
+  end)
+
   it("plans, explains and refuses before it trains", function()
     local code, text = run("--dry-run", "--out", folder .. "/none")
     assert.equal(0, code, text)

@@ -49,6 +49,21 @@ function resuming.state(self)
   }
 end
 
+---The names of what depends on the time.
+local function timed(self)
+  local list, order = {}, self.loader.options and self.loader.options.order
+  local function look(name, schedule)
+    if type(schedule) == "table" and schedule.by == "seconds" then list[#list + 1] = name end
+  end
+  look("rate", self.rate)
+  for name, schedule in pairs(self.schedules or {}) do look(name, schedule) end
+  if type(order) ~= "table" then order = {} end
+  for _, key in ipairs { "length", "sequences", "tokens" } do look(key, order[key]) end
+  for name, metric in pairs(order.metrics or {}) do look(name, metric.schedule) end
+  table.sort(list)
+  return list
+end
+
 local function take_up(self, state)
   self.step, self.seconds_before = state.step, state.seconds
   self.window:restore(state.window)
@@ -58,10 +73,10 @@ local function take_up(self, state)
   for name, schedule in pairs(self.schedules or {}) do
     local saved = (state.schedules or {})[name]
     if saved then schedule:restore(saved) end
-    if schedule.by == "seconds" then
-      self.progress:warn("%s depends on the time: the run is not the same as without the stop, except for updates that "
-        .. "were already drawn", name)
-    end
+  end
+  for _, name in ipairs(timed(self)) do
+    self.progress:warn("%s depends on the time: the run is not the same as without the stop, except for updates that "
+      .. "were already drawn", name)
   end
   if state.rate and self.rate then self.rate:restore(state.rate) end
   self.loaders:restore(state.loaders)
