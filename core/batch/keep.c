@@ -47,6 +47,23 @@ static void select_lowest(uint64_t *key, int32_t n, int32_t k) {
     }
 }
 
+/* Marks the positions of the k lowest of n distinct keys: by their first byte, and where that does
+ * not decide, by selection. */
+static void keep_lowest(uint8_t *keep, uint64_t *key, int32_t n, int32_t k) {
+    int32_t count[256] = {0}, below = 0, rest = 0;
+    uint64_t edge = 0;
+    for (int32_t i = 0; i < n; i++) count[key[i] >> 56]++;
+    while (below + count[edge] < k) below += count[edge++];
+    for (int32_t i = 0; i < n; i++) {
+        uint64_t here = key[i] >> 56;
+        keep[(uint32_t)key[i]] = here < edge;
+        key[rest] = key[i];
+        rest += here == edge;
+    }
+    select_lowest(key, rest, k - below);
+    for (int32_t i = 0; i < k - below; i++) keep[(uint32_t)key[i]] = 1;
+}
+
 /* Marks the kept rows of sequence s. */
 static void keep_sequence(uint8_t *keep, uint64_t *keys, const sr_layout *l, int32_t s,
                           const sr_keep_opts *o) {
@@ -57,8 +74,7 @@ static void keep_sequence(uint8_t *keep, uint64_t *keys, const sr_layout *l, int
     int32_t free_rows = draw(keys, keep, l, s, o->layer);
     int32_t more = (wanted > 0 ? wanted : 1) - (len - free_rows);
     if (more <= 0) return;
-    select_lowest(keys, free_rows, more);
-    for (int32_t i = 0; i < more; i++) keep[(uint32_t)keys[i]] = 1;
+    keep_lowest(keep, keys, free_rows, more);
 }
 
 static void clear_slack(uint8_t *keep, const sr_layout *l) {

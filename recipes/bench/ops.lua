@@ -150,6 +150,8 @@ do
   for i = 1, math.min(M, T) do some[i] = i - 1 end
   local once = sr.tensor(some, int)
   measure("put_rows", function() return sr.ops.put_rows(x, once, values) end, { bytes = 8 * (T + #some) * H })
+  local function same(taken) return taken end
+  measure("on_rows", function() return sr.ops.on_rows(x, once, same) end, { bytes = 8 * (T + 2 * #some) * H })
 end
 
 -- ---- losses and optimizers -------------------------------------------------------------------------

@@ -133,6 +133,16 @@ describe("token dropping of a loader's batches", function()
   end)
 end)
 
+describe("recipes/bench/step.lua with keep", function()
+  it("compares a step with what its layer tokens predict", function()
+    local code, out, err = program.run { "recipes/bench/step.lua", "model=tiny", "layers=4", "keep=0.5", "packs=1",
+      "updates=1", "repeats=1", "longest=32" }
+    assert.equal(0, code, err)
+    assert.matches("keep=0.5: 0.7%d+ of the layer tokens; step [%d.]+ ms, dense [%d.]+ ms", out)
+    assert.matches("[%d.]+ times the [%d.]+ ms that layer tokens predict", out)
+  end)
+end)
+
 describe("fine-tuning with token dropping", function()
   local folder, base, data
 
