@@ -280,15 +280,33 @@ uint64_t sr_dataset_digest(const sr_dataset *d) {
 
 /* ---- tokens ---- */
 
+enum { TOGETHER = 16 }; /* ids that are widened, or compared, at once */
+
 /* 16-bit ids are in the upper half of the output and widened from the front: each is read before it
  * is overwritten. */
 static void widen(int32_t *ids, uint64_t count) {
     const uint16_t *narrow = (const uint16_t *)ids + count;
-    for (uint64_t i = 0; i < count; i++) {
+    uint64_t i = 0;
+    for (; i + TOGETHER <= count; i += TOGETHER) {
+        uint16_t some[TOGETHER];
+        memcpy(some, narrow + i, sizeof some);
+        for (int k = 0; k < TOGETHER; k++) ids[i + (uint64_t)k] = some[k];
+    }
+    for (; i < count; i++) {
         uint16_t id;
         memcpy(&id, narrow + i, sizeof id);
         ids[i] = id;
     }
+}
+
+static bool all_below(const int32_t *ids, uint64_t count, uint32_t size) {
+    uint32_t bad[TOGETHER] = {0}, any = 0;
+    uint64_t i = 0;
+    for (; i + TOGETHER <= count; i += TOGETHER)
+        for (int k = 0; k < TOGETHER; k++) bad[k] |= (uint32_t)ids[i + (uint64_t)k] >= size;
+    for (; i < count; i++) any |= (uint32_t)ids[i] >= size;
+    for (int k = 0; k < TOGETHER; k++) any |= bad[k];
+    return any == 0;
 }
 
 sr_status sr_dataset_ids(const sr_dataset *d, int32_t *out, uint64_t first, uint64_t count) {
@@ -297,11 +315,10 @@ sr_status sr_dataset_ids(const sr_dataset *d, int32_t *out, uint64_t first, uint
     SR_TRY(sr_shard_read(d->shard, d->ids, raw, first, count));
     if (narrow) widen(out, count);
     uint32_t size = (uint32_t)sr_vocab_size(d->vocab);
-    for (uint64_t i = 0; i < count; i++)
-        if ((uint32_t)out[i] >= size)
-            return sr_fail(SR_EDATA,
-                           "%s: token %" PRIu64 " has the id %u, but the vocabulary has %u tokens; "
-                           "prepare the data set again",
-                           sr_shard_path(d->shard), first + i, (uint32_t)out[i], size);
-    return SR_OK;
+    if (all_below(out, count, size)) return SR_OK;
+    while ((uint32_t)*out < size) out++, first++;
+    return sr_fail(SR_EDATA,
+                   "%s: token %" PRIu64 " has the id %u, but the vocabulary has %u tokens; "
+                   "prepare the data set again",
+                   sr_shard_path(d->shard), first, (uint32_t)*out, size);
 }
