@@ -88,6 +88,9 @@ end
 ---@return string? code
 function data.analyze(options) return require("seqrun.analysis").run(options) end
 
+---Files of DeepSpeed's data analysis, read and written; see seqrun.data.index.
+data.index = setmetatable({}, { __index = function(_, key) return require("seqrun.data.index")[key] end })
+
 ---Streams the rows of labelled files.
 ---@param options seqrun.RecordOptions
 ---@return seqrun.readers.Records? records

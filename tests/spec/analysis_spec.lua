@@ -297,6 +297,93 @@ describe("the loss under a checkpoint", function()
   end)
 end)
 
+describe("index files of DeepSpeed", function()
+  local function bytes_of(name) return assert(sys.read_file(folder .. "/" .. name)) end
+
+  ---An index as the format is described, written here byte by byte.
+  local function write_by_hand(name, code, format, rows)
+    local idx = { "MMIDIDX\0\0", string.pack("<I8 B I8 I8", 1, code, #rows, 2) }
+    local bin, at = {}, 0
+    for _, row in ipairs(rows) do idx[#idx + 1] = string.pack("<i4", #row) end
+    for _, row in ipairs(rows) do
+      idx[#idx + 1] = string.pack("<i8", at)
+      for _, value in ipairs(row) do
+        bin[#bin + 1] = string.pack(format, value)
+        at = at + #bin[#bin]
+      end
+    end
+    idx[#idx + 1] = string.pack("<i8 i8", 0, #rows)
+    assert(sys.write_file(folder .. "/" .. name .. ".idx", table.concat(idx)))
+    assert(sys.write_file(folder .. "/" .. name .. ".bin", table.concat(bin)))
+  end
+
+  it("have the bytes that the format says", function()
+    local rows = { { 1, 2, 300 }, {}, { -5 } }
+    for code, type in ipairs { "u8", "i8", "i16", "i32", "i64", "u16", "u32", "u64" } do
+      local width = tonumber(type:match("%d+")) // 8
+      local unsigned = type:find("^u")
+      local some = width == 1 and { { 1, 2, 100 }, {}, { 5 } } or unsigned and { { 1, 2, 300 }, {}, { 5 } } or rows
+      write_by_hand("hand", code, "<" .. (unsigned and "I" or "i") .. width, some)
+      assert.equal(3, sr.must(sr.data.index.write(folder .. "/ours", some, type)))
+      assert.equal(bytes_of("hand.idx"), bytes_of("ours.idx"))
+      assert.equal(bytes_of("hand.bin"), bytes_of("ours.bin"))
+      local index <close> = sr.must(sr.data.index.open(folder .. "/hand"))
+      for i, row in ipairs(some) do assert.same(row, sr.must(index:row(i - 1))) end
+      assert.same({ type, 3, 2 }, { index:info().type, index:info().rows, index:info().documents })
+    end
+    assert.has_error(function() sr.data.index.write(folder .. "/ours", { { 256 } }, "u8") end)
+    assert.has_error(function() sr.data.index.write(folder .. "/ours", { { -1 } }, "u64") end)
+  end)
+
+  it("carry a metric there and back", function()
+    local values = { 7, 3, 3, 9, -2, 7, 3 }
+    sr.must(sr.data.index.export(sr.must(sr.data.metric(values)), folder .. "/m"))
+    local function rows_of(ending)
+      local index <close> = sr.must(sr.data.index.open(folder .. "/m_" .. ending))
+      local rows = {}
+      for i = 1, index:info().rows do rows[i] = index:row(i - 1) end
+      return rows
+    end
+    assert.same({ { -2 }, { 3 }, { 7 }, { 9 } }, rows_of("index_to_metric"))
+    assert.same({ { 4 }, { 1, 2, 6 }, { 0, 5 }, { 3 } }, rows_of("index_to_sample"))
+    assert.same(rows_of("index_to_sample"), rows_of("index_to_sample_percentile_merged"))
+    assert.same(values, sr.must(sr.data.index.import(folder .. "/m")):values())
+    assert(sys.remove(folder .. "/m_sample_to_metric.idx"))
+    assert.same(values, sr.must(sr.data.index.import(folder .. "/m")):values())
+    local many = {}
+    for i = 1, 500 do many[i] = (i * 7) % 250 end
+    sr.must(sr.data.index.export(sr.must(sr.data.metric(many)), folder .. "/m"))
+    local merged = rows_of("index_to_sample_percentile_merged")
+    assert.same({ 125, 4 }, { #merged, #merged[1] })
+    assert.same(many, sr.must(sr.data.index.import(folder .. "/m")):values())
+  end)
+
+  it("are refused when they do not fit together", function()
+    local function refused(words, samples, metrics)
+      write_by_hand("bad_index_to_sample", 4, "<i4", samples)
+      write_by_hand("bad_index_to_metric", 4, "<i4", metrics)
+      local metric, message, code = sr.data.index.import(folder .. "/bad")
+      assert.is_nil(metric)
+      assert.equal("data", code)
+      assert.matches(words, message)
+    end
+    refused("2 rows, but", { { 0 }, { 1 } }, { { 5 } })
+    refused("a metric has one", { { 0 }, { 1 } }, { { 5 }, { 6, 7 } })
+    refused("has a value already", { { 0, 1 }, { 1 } }, { { 5 }, { 6 } })
+    refused("is out of range", { { 0 }, { 2 } }, { { 5 }, { 6 } })
+    refused("is out of range", { { 0 }, { -1 } }, { { 5 }, { 6 } })
+    refused("0 sequences", {}, {})
+    assert.has_error(function() sr.data.index.export(sr.must(sr.data.metric { 1.5 }), folder .. "/m") end)
+    local made = sr.must(analyze { metrics = { "length" } })
+    sr.must(sr.data.index.export(made.length, folder .. "/l"))
+    local again = sr.must(analyze { metrics = { { name = "again", index = folder .. "/l" } } }).again
+    assert.same(made.length:values(), again:values())
+    local nothing, message = analyze { metrics = { { name = "no", index = folder .. "/m" } } }
+    assert.is_nil(nothing)
+    assert.matches("500 samples", message)
+  end)
+end)
+
 describe("seqrun analyze", function()
   it("draws percentiles and a histogram, and prints JSON", function()
     local words = { "analyze", path, "--metric", "length", "rarity", "--out", folder, "--max-len", "32" }

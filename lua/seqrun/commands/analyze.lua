@@ -1,6 +1,7 @@
 -- analyze - metrics of the sequences of a data set, for curricula.
 
 local converters = require("seqrun.converters")
+local data = require("seqrun.data")
 local json = require("seqrun.core.json")
 local show = require("seqrun.analysis.show")
 local sys = require("seqrun.core.sys")
@@ -28,6 +29,7 @@ function command.define(cmd)
   cmd:option("--corpus", "of the metric tfidf: the data set to compare with"):argname("FILE")
   cmd:option("--slots", "of rarity: entries of the table of counts; default: the vocabulary plus 1"):argname("N")
     :convert(converters.whole(1, 1 << 21))
+  cmd:option("--deepspeed", "also write metrics of integers as the index files of DeepSpeed's analysis"):argname("DIR")
   cmd:option("--out", "directory of the metric files; default: that of the data set"):argname("DIR")
   cmd:option("--part", "train or held"):choices { "train", "held" }:default("train")
   cmd:option("--held", "fraction of a text that is held out, as in data.held"):argname("X"):convert(probability)
@@ -68,8 +70,23 @@ local function specs_of(args)
   return specs
 end
 
+---Writes DIR/NAME/NAME_sample_to_metric.idx and so on, as DeepSpeed places them.
+local function export(made, folder)
+  for _, metric in ipairs(made) do
+    if metric.about.accumulated or not metric.about.whole then
+      return nil, ("analyze: --deepspeed: the metric '%s' has no integers for each sequence%s"):format(metric:name(),
+        metric:name() == "rarity" and "; use rarity_integer" or ""), "config"
+    end
+    local place = folder .. "/" .. metric:name()
+    local done, message, code = sys.make_dirs(place)
+    if done then done, message, code = data.index.export(metric, place .. "/" .. metric:name()) end
+    if not done then return nil, message, code end
+  end
+  return true
+end
+
 function command.run(args)
-  local data, specs = require("seqrun.data"), specs_of(args)
+  local specs = specs_of(args)
   if #specs == 0 then
     return nil, "analyze: name the metrics, such as --metric length rarity; see seqrun analyze --help", "config"
   end
@@ -84,6 +101,11 @@ function command.run(args)
     progress = not args.json and function(line) io.stderr:write("seqrun: ", line, "\n") end or nil,
   }
   if not made then return nil, message, code end
+  if args.deepspeed then
+    local done
+    done, message, code = export(made, args.deepspeed)
+    if not done then return nil, message, code end
+  end
   local reports = {}
   for i, metric in ipairs(made) do reports[i] = show.figures(metric) end
   if args.json then

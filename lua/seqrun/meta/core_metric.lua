@@ -23,6 +23,44 @@ function core.open(path) end
 ---@return seqrun.core.metric.metric
 function core.of(values) end
 
+---An index of DeepSpeed: rows of integers.
+---@class seqrun.core.metric.index
+local index = {}
+
+---An index being written.
+---@class seqrun.core.metric.indexwriter
+local indexwriter = {}
+
+---Opens NAME.idx and NAME.bin.
+---@param name string
+---@return seqrun.core.metric.index? index
+---@return string? message
+---@return string? code
+function core.index(name) end
+
+---Begins NAME.idx and NAME.bin, which appear when they are committed.
+---@param name string
+---@param type "u8"|"i8"|"i16"|"i32"|"i64"|"u16"|"u32"|"u64"
+---@return seqrun.core.metric.indexwriter? writer
+---@return string? message
+---@return string? code
+function core.index_writer(name, type) end
+
+---Writes a metric of integers as the files of DeepSpeed's analysis.
+---@param of seqrun.core.metric.metric
+---@param name string
+---@return true? done
+---@return string? message
+---@return string? code
+function core.index_of(of, name) end
+
+---The metric that files of DeepSpeed's analysis have, in memory.
+---@param name string
+---@return seqrun.core.metric.metric? metric
+---@return string? message
+---@return string? code
+function core.from_index(name) end
+
 ---Metrics over the examples that a loader with these options draws.
 ---@param dataset seqrun.core.data.dataset
 ---@param options table part, max_len, nsp, short_seq_prob, seed, epoch, too_long
@@ -174,5 +212,35 @@ function analysis:totals(path, name, options, totals) end
 
 ---Closes it; progress is kept.
 function analysis:close() end
+
+---Its type, rows, documents, and bytes of values.
+---@return { type: string, rows: integer, documents: integer, bytes: integer }
+function index:info() end
+
+---The values of a row.
+---@param i integer from 0
+---@return integer[]? values
+---@return string? message
+---@return string? code
+function index:row(i) end
+
+---Closes the files.
+function index:close() end
+
+---Appends a row.
+---@param values integer[]
+---@return true? done
+---@return string? message
+---@return string? code
+function indexwriter:row(values) end
+
+---Moves the files to their names.
+---@return true? done
+---@return string? message
+---@return string? code
+function indexwriter:commit() end
+
+---Removes them unless they were committed.
+function indexwriter:close() end
 
 return core
