@@ -404,6 +404,17 @@ describe("seqrun analyze", function()
     assert.equal("token_counts", reports[2].name)
   end)
 
+  it("makes files that seqrun info describes", function()
+    local file = sr.must(analyze { metrics = { "length" } }).length.about.path
+    local code, out = program.run { "info", file }
+    assert.equal(0, code)
+    assert.matches("metric.*length of %d+ sequences.*#####", out)
+    code, out = program.run { "info", file, "--json" }
+    assert.equal(0, code)
+    assert.same({ "metric", "length" }, { json.decode(out).kind, json.decode(out).name })
+    assert.equal("dataset", json.decode(select(2, program.run { "info", path, "--json" })).kind)
+  end)
+
   it("refuses what it cannot do", function()
     local function refused(code, words, ...)
       local got, out, err = program.run { "analyze", ... }

@@ -60,6 +60,15 @@ local function describe_plan(path)
   return facts
 end
 
+---A metric of a data set is in the same kind of file.
+local function describe_metric(path)
+  local metric <close> = require("seqrun.data.metric").open(path) or nil
+  if not metric then return nil end
+  local facts = require("seqrun.analysis.show").figures(metric)
+  facts.kind = "metric"
+  return facts
+end
+
 local function describe_dataset(path)
   local set, message, code = require("seqrun.data").open(path)
   if not set then return nil, message, code end
@@ -94,7 +103,8 @@ local function describe_file(path)
   if not head then return nil, ("%s: cannot be read"):format(path), "missing" end
   local facts, message, code
   if head:sub(1, 8) == SQR then
-    facts, message, code = describe_dataset(path)
+    facts = describe_metric(path)
+    if not facts then facts, message, code = describe_dataset(path) end
   elseif head:find("^seqrun plan ") then
     facts, message, code = describe_plan(path)
   elseif head:find('^{') then
@@ -175,8 +185,8 @@ local function describe_folder(path)
   return nil, ("%s: neither a run nor a checkpoint"):format(path), "data"
 end
 
----What is at a path: a table with `kind` ("run", "checkpoint", "safetensors", "dataset", "vocabulary",
----"plan", "metrics") and facts of that kind.
+---What is at a path: a table with `kind` ("run", "checkpoint", "safetensors", "dataset", "metric",
+---"vocabulary", "plan", "metrics") and facts of that kind.
 ---@param path string
 ---@return table|nil
 ---@return string? message

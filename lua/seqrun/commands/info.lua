@@ -87,8 +87,11 @@ local function print_plain(facts)
   end
 end
 
+local function print_metric(facts) print(require("seqrun.analysis.show").text(facts)) end
+
 local PRINTERS = {
-  checkpoint = print_checkpoint, run = print_run, safetensors = print_safetensors, metrics = print_metrics,
+  metric = print_metric, checkpoint = print_checkpoint, run = print_run,
+  safetensors = print_safetensors, metrics = print_metrics,
 }
 
 function info.run(args)
