@@ -201,20 +201,35 @@ void sr_metric_subject(char out[SR_METRIC_SUBJECT], const sr_dataset *d,
         snprintf(rest, room, ", pieces of max_len %d", opts->max_len);
 }
 
-static sr_status differs(const sr_metric *m, const sr_dataset *d, const char *what,
-                         const char *have, const char *want) {
-    return sr_fail(SR_EDATA,
-                   "%s: the metric is of another %s (%s) than %s (%s); make it again with `seqrun "
-                   "analyze %s --metric %s` and the options of the loader",
-                   sr_shard_path(m->shard), what, have, sr_shard_path(d->shard), want,
-                   sr_shard_path(d->shard), sr_metric_name(m));
+/* The options of `seqrun analyze` for the examples of a loader. */
+static void analyze_options(char out[SR_METRIC_SUBJECT], const sr_dataset *d,
+                            const sr_examples_opts *o) {
+    bool text = d->kind == SR_DATA_TEXT;
+    char held[48] = "", examples[160] = "";
+    if (d->held != (text ? 0.05 : 0)) snprintf(held, sizeof held, " --held %.15g", d->held);
+    if (text)
+        snprintf(examples, sizeof examples,
+                 " --max-len %d --short-seq-prob %.15g --seed %" PRIu64 "%s", o->max_len,
+                 o->short_seq_prob, o->seed, o->nsp ? "" : " --single");
+    else if (o->too_long == SR_TOO_LONG_SPLIT)
+        snprintf(examples, sizeof examples, " --split --max-len %d", o->max_len);
+    snprintf(out, SR_METRIC_SUBJECT, "%s%s%s", o->part == SR_PART_HELD ? " --part held" : "", held,
+             examples);
 }
 
-static sr_status check_entry(const sr_metric *m, const sr_dataset *d, const char *key,
-                             const char *what, const char *want) {
+/* Rejects the metric unless the metadata entry `key` is `want`. */
+static sr_status check_entry(const sr_metric *m, const sr_dataset *d, const sr_examples_opts *opts,
+                             const char *key, const char *what, const char *want) {
     const char *have = sr_shard_meta(m->shard, key);
+    char options[SR_METRIC_SUBJECT] = "";
     if (have != NULL && strcmp(have, want) == 0) return SR_OK;
-    return differs(m, d, what, have != NULL ? have : "unknown", want);
+    if (opts != NULL) analyze_options(options, d, opts);
+    return sr_fail(SR_EDATA,
+                   "%s: the metric is of another %s (%s) than %s (%s); make it again with `seqrun "
+                   "analyze %s --metric %s%s`",
+                   sr_shard_path(m->shard), what, have != NULL ? have : "unknown",
+                   sr_shard_path(d->shard), want, sr_shard_path(d->shard), sr_metric_name(m),
+                   options);
 }
 
 static void hex(char out[17], uint64_t number) {
@@ -227,11 +242,11 @@ sr_status sr_metric_check(const sr_metric *m, const sr_dataset *d, const sr_exam
         char digest[17], vocab[17], subject[SR_METRIC_SUBJECT];
         hex(digest, sr_dataset_digest(d));
         hex(vocab, sr_vocab_fingerprint(d->vocab));
-        SR_TRY(check_entry(m, d, "vocab", "vocabulary", vocab));
-        SR_TRY(check_entry(m, d, "data", "data set", digest));
+        SR_TRY(check_entry(m, d, opts, "vocab", "vocabulary", vocab));
+        SR_TRY(check_entry(m, d, opts, "data", "data set", digest));
         if (opts != NULL) {
             sr_metric_subject(subject, d, opts);
-            SR_TRY(check_entry(m, d, "examples", "choice of examples", subject));
+            SR_TRY(check_entry(m, d, opts, "examples", "choice of examples", subject));
         }
     }
     if (examples < 0 || m->accumulated || m->count == examples) return SR_OK;

@@ -404,6 +404,18 @@ describe("seqrun analyze", function()
     assert.equal("token_counts", reports[2].name)
   end)
 
+  it("is the way out that a refused metric names", function()
+    local options = { max_len = 40, seed = 9, short_seq_prob = 0.25, nsp = false, part = "held" }
+    local held = sr.must(sr.data.open(path, { held = 0.125 }))
+    local file = sr.must(analyze { metrics = { "length" } }).length.about.path
+    local _, message = sr.data.metric(file, held, options)
+    local words = {}
+    for word in message:match("`seqrun (.*)`"):gmatch("%S+") do words[#words + 1] = word end
+    assert.equal("analyze", words[1])
+    assert.equal(0, (program.run(words)))
+    assert.is_truthy(sr.data.metric(file, held, options))
+  end)
+
   it("makes files that seqrun info describes", function()
     local file = sr.must(analyze { metrics = { "length" } }).length.about.path
     local code, out = program.run { "info", file }
