@@ -2,8 +2,9 @@
  *
  * Shapes    qkv, dqkv (T, 3 H), out, dout (T, H), lse (A, T)
  * Work      4 A D sum len^2 flops forward, 10 A D sum len^2 backward (layout->squares)
- * Traffic   16 T H bytes forward, 32 T H backward: compute bound for len >= 64
- * Measured  by `build/seqrun recipes/bench/ops.lua op=attention`
+ * Traffic   16 T H bytes forward, 32 T H backward, half of that in bf16: compute bound for len >=
+ * 64 bf16      a unit converts its rows to f32 in its scratch and rounds what it wrote Measured  by
+ * `build/seqrun recipes/bench/ops.lua op=attention`
  */
 #include <string.h>
 
@@ -13,108 +14,159 @@ typedef struct job {
     const sr_cpu_state *cpu;
     const sr_layout *layout;
     sr_dropout drop;
-    const float *qkv, *dout;
-    float *out, *lse, *dqkv;
+    const void *qkv, *dout; /* of one dtype, as out and dqkv */
+    void *out, *dqkv;
+    float *lse;
     int64_t heads, d;
     float scale;
-    bool low; /* the tensors are bf16 */
+    bool low; /* bf16 */
 } job;
 
+/* The operands of a unit: in place. */
 static sr_attention_unit unit(const job *j, int64_t i, int worker) {
     const sr_layout *l = j->layout;
     int32_t s = l->longest_first[i / j->heads];
     int64_t head = i % j->heads, start = l->start[s], h = j->heads * j->d;
-    const float *q = j->qkv + start * 3 * h + head * j->d;
-    sr_attention_unit u = {.q = q,
-                           .k = q + h,
-                           .v = q + 2 * h,
-                           .out = j->out + start * h + head * j->d,
+    int64_t at = start * 3 * h + head * j->d, at_out = start * h + head * j->d;
+    bool low = j->low;
+    sr_attention_unit u = {.q = sr_operand_at(j->qkv, low, at),
+                           .k = sr_operand_at(j->qkv, low, at + h),
+                           .v = sr_operand_at(j->qkv, low, at + 2 * h),
+                           .out = (float *)sr_operand_at(j->out, low, at_out),
                            .lse = j->lse + head * l->rows + start,
                            .ld = 3 * h,
                            .ldo = h,
                            .n = l->len[s],
                            .d = j->d,
                            .scale = j->scale,
-                           .low = j->low,
+                           .low = low,
                            .key = sr_cpu_key(l, s, j->drop, (uint32_t)head),
                            .room = sr_cpu_scratch(j->cpu, worker)};
     if (j->dqkv != NULL) {
-        u.dout = j->dout + start * h + head * j->d;
-        u.dq = j->dqkv + start * 3 * h + head * j->d;
-        u.dk = u.dq + h;
-        u.dv = u.dq + 2 * h;
+        u.dout = sr_operand_at(j->dout, low, at_out);
+        u.dq = (float *)sr_operand_at(j->dqkv, low, at);
+        u.dk = (float *)sr_operand_at(j->dqkv, low, at + h);
+        u.dv = (float *)sr_operand_at(j->dqkv, low, at + 2 * h);
     }
     return u;
 }
 
+/* ---- bf16 ------------------------------------------------------------------------------------ */
+
+enum { LINE = 16, MATRICES = 8 }; /* floats; q, k, v, out, dout, dq, dk, dv */
+
+/* Floats between the f32 copies of a unit's matrices. */
+static int64_t copy_step(int64_t n, int64_t d) {
+    return sr_blocks(n * d, LINE) * LINE;
+}
+
+static const float *widen(const sr_simd *simd, const float *bf16, int64_t ld, float *to, int64_t n,
+                          int64_t d) {
+    for (int64_t r = 0; r < n; r++) simd->widen(to + r * d, (const sr_bf16 *)bf16 + r * ld, d);
+    return to;
+}
+
+static void narrow(const sr_simd *simd, float *bf16, int64_t ld, const float *from, int64_t n,
+                   int64_t d) {
+    for (int64_t r = 0; r < n; r++) simd->narrow((sr_bf16 *)bf16 + r * ld, from + r * d, d);
+}
+
+/* Computes a unit of bf16 tensors on copies in `copies`, and rounds what it wrote. */
+static void run_low(const sr_simd *simd, const sr_attention_unit *low, float *copies) {
+    int64_t n = low->n, d = low->d, step = copy_step(n, d);
+    sr_attention_unit u = *low;
+    u.ld = u.ldo = d;
+    u.q = widen(simd, low->q, low->ld, copies, n, d);
+    u.k = widen(simd, low->k, low->ld, copies + step, n, d);
+    u.v = widen(simd, low->v, low->ld, copies + 2 * step, n, d);
+    u.out = copies + 3 * step;
+    if (low->dout == NULL) {
+        simd->attention(&u);
+        narrow(simd, low->out, low->ldo, u.out, n, d);
+        return;
+    }
+    widen(simd, low->out, low->ldo, u.out, n, d);
+    u.dout = widen(simd, low->dout, low->ldo, copies + 4 * step, n, d);
+    u.dq = copies + 5 * step, u.dk = copies + 6 * step, u.dv = copies + 7 * step;
+    simd->attention_backward(&u);
+    narrow(simd, low->dq, low->ld, u.dq, n, d);
+    narrow(simd, low->dk, low->ld, u.dk, n, d);
+    narrow(simd, low->dv, low->ld, u.dv, n, d);
+}
+
+/* ---- the job --------------------------------------------------------------------------------- */
+
+static size_t unit_room(const job *j) {
+    return (size_t)j->cpu->simd->attention_room(j->layout->longest, j->d, j->dqkv != NULL);
+}
+
 static sr_status unit_task(void *context, int64_t i, int worker) {
     const job *j = context;
+    const sr_simd *simd = j->cpu->simd;
     sr_attention_unit u = unit(j, i, worker);
-    if (j->dqkv != NULL)
-        j->cpu->simd->attention_backward(&u);
+    if (j->low)
+        run_low(simd, &u, (float *)((char *)u.room + unit_room(j)));
+    else if (j->dqkv != NULL)
+        simd->attention_backward(&u);
     else
-        j->cpu->simd->attention(&u);
+        simd->attention(&u);
     return SR_OK;
 }
 
-static void clear_slack(float *x, int64_t width, const sr_layout *layout) {
+static void clear_slack(const sr_tensor *t, const sr_layout *layout) {
+    sr_rows rows = sr_rows_of(t);
     for (int64_t r = 0; r < layout->rows; r++)
-        if (layout->owner[r] < 0) memset(x + r * width, 0, (size_t)width * sizeof *x);
+        if (layout->owner[r] < 0) sr_row_clear(rows, r);
 }
 
 static sr_status run(const sr_tensor *t, job *j) {
     sr_cpu_state *cpu = sr_cpu_of(t);
-    size_t each = (size_t)cpu->simd->attention_room(j->layout->longest, j->d, j->dqkv != NULL);
-    SR_TRY(sr_cpu_reserve(cpu, each, 0));
     j->cpu = cpu;
+    size_t each = unit_room(j);
+    if (j->low) each += (size_t)(MATRICES * copy_step(j->layout->longest, j->d)) * sizeof(float);
+    SR_TRY(sr_cpu_reserve(cpu, each, 0));
     return sr_cpu_run(t, unit_task, j, j->layout->sequences * j->heads);
 }
 
 sr_status sr_cpu_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
                            const sr_layout *layout, int heads, double scale, sr_dropout drop) {
-    sr_cpu_wide f32;
-    const sr_tensor *all[] = {out, lse, qkv};
-    SR_TRY(sr_cpu_widen(&f32, "attention", all, 3, 2));
-    out = f32.t[0], lse = f32.t[1], qkv = f32.t[2];
-    int64_t h = out->shape[1];
+    const sr_tensor *all[] = {out, qkv, lse};
+    SR_TRY(sr_cpu_need_f32_or_bf16("attention", all, 2));
+    SR_TRY(sr_cpu_need_f32("attention", all + 2, 1));
     job j = {.layout = layout,
              .drop = drop,
-             .low = all[2]->dtype == SR_BF16,
-             .qkv = SR_DATA(float, qkv),
-             .out = SR_DATA(float, out),
+             .low = qkv->dtype == SR_BF16,
+             .qkv = sr_tensor_data(qkv),
+             .out = sr_tensor_data(out),
              .lse = SR_DATA(float, lse),
              .heads = heads,
-             .d = h / heads,
+             .d = out->shape[1] / heads,
              .scale = (float)scale};
-    clear_slack(j.out, h, layout);
+    clear_slack(out, layout);
     for (int64_t r = 0; r < layout->rows; r++)
         for (int64_t a = 0; layout->owner[r] < 0 && a < heads; a++)
             j.lse[a * layout->rows + r] = 0.0f;
-    SR_TRY(run(out, &j));
-    return sr_cpu_round(&f32);
+    return run(out, &j);
 }
 
 sr_status sr_cpu_attention_backward(sr_tensor *dqkv, const sr_tensor *dout, const sr_tensor *qkv,
                                     const sr_tensor *out, const sr_tensor *lse,
                                     const sr_layout *layout, int heads, double scale,
                                     sr_dropout drop) {
-    sr_cpu_wide f32;
     const sr_tensor *all[] = {dqkv, dout, qkv, out, lse};
-    SR_TRY(sr_cpu_widen(&f32, "attention", all, 5, 1));
-    dqkv = f32.t[0], dout = f32.t[1], qkv = f32.t[2], out = f32.t[3], lse = f32.t[4];
-    int64_t h = out->shape[1];
+    SR_TRY(sr_cpu_need_f32_or_bf16("attention", all, 4));
+    SR_TRY(sr_cpu_need_f32("attention", all + 4, 1));
     job j = {.layout = layout,
              .drop = drop,
-             .low = all[2]->dtype == SR_BF16,
-             .qkv = SR_DATA(float, qkv),
-             .dout = SR_DATA(float, dout),
-             .out = SR_DATA(float, out),
+             .low = qkv->dtype == SR_BF16,
+             .qkv = sr_tensor_data(qkv),
+             .dout = sr_tensor_data(dout),
+             .out = sr_tensor_data(out),
              .lse = SR_DATA(float, lse),
-             .dqkv = SR_DATA(float, dqkv),
+             .dqkv = sr_tensor_data(dqkv),
              .heads = heads,
-             .d = h / heads,
+             .d = out->shape[1] / heads,
              .scale = (float)scale};
-    clear_slack(j.dqkv, 3 * h, layout);
-    SR_TRY(run(dqkv, &j));
-    return sr_cpu_round(&f32);
+    clear_slack(dqkv, layout);
+    return run(dqkv, &j);
 }

@@ -22,7 +22,6 @@ static void device_close(sr_device *device) {
     for (int i = 0; i < cpu->workers; i++) sr_free_aligned(cpu->scratch[i].data);
     sr_free_aligned(cpu->shared.data);
     sr_free_aligned(cpu->panels.data);
-    sr_free_aligned(cpu->wide.data);
     sr_free(cpu->scratch);
     sr_free(cpu);
     device->state = NULL;
@@ -55,10 +54,6 @@ sr_status sr_cpu_reserve(sr_cpu_state *cpu, size_t each, size_t shared) {
 
 sr_status sr_cpu_reserve_panels(sr_cpu_state *cpu, size_t bytes) {
     return grow(&cpu->panels, bytes);
-}
-
-sr_status sr_cpu_reserve_wide(sr_cpu_state *cpu, size_t bytes) {
-    return grow(&cpu->wide, bytes);
 }
 
 typedef struct stoppable {

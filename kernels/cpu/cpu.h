@@ -7,6 +7,8 @@
 #ifndef SR_CPU_CPU_H
 #define SR_CPU_CPU_H
 
+#include <string.h>
+
 #include "core/tensor/backend.h"
 #include "kernels/cpu/simd.h"
 
@@ -27,7 +29,6 @@ typedef struct sr_cpu_state {
     sr_cpu_block *scratch; /* one a worker: lives during a task */
     sr_cpu_block shared;   /* lives during an op */
     sr_cpu_block panels;   /* lives during a matrix product */
-    sr_cpu_block wide;     /* f32 stand-ins of bf16 tensors: lives during an op */
 } sr_cpu_state;
 
 /* The instruction class that a new device would use: "plain", "avx2" or "avx512". */
@@ -44,7 +45,6 @@ static inline sr_cpu_state *sr_cpu_of(const sr_tensor *t) {
  * worker, `shared` bytes for the op.  Discards their content.  The memory is kept for later ops. */
 sr_status sr_cpu_reserve(sr_cpu_state *cpu, size_t each, size_t shared);
 sr_status sr_cpu_reserve_panels(sr_cpu_state *cpu, size_t bytes);
-sr_status sr_cpu_reserve_wide(sr_cpu_state *cpu, size_t bytes);
 static inline void *sr_cpu_scratch(const sr_cpu_state *cpu, int worker) {
     return cpu->scratch[worker].data;
 }
@@ -86,24 +86,41 @@ void sr_cpu_store(sr_tensor *t, int64_t element, int64_t stride, const float *fr
 sr_status sr_cpu_need_f32(const char *op, const sr_tensor *const *t, int count);
 sr_status sr_cpu_need_f32_or_bf16(const char *op, const sr_tensor *const *t, int count);
 
-/* ---- bf16 tensors ---------------------------------------------------------------------------- */
-enum { SR_CPU_OPERANDS = 8 };
+/* ---- rows of f32 or bf16 --------------------------------------------------------------------- */
 
-/* The contiguous tensors of an op as f32: t[i] is tensor i of the list itself (NULL stays NULL) or,
- * where that is bf16, an f32 stand-in.  Lives on the stack of the op; one at a time. */
-typedef struct sr_cpu_wide {
-    sr_tensor *t[SR_CPU_OPERANDS], *given[SR_CPU_OPERANDS];
-    sr_tensor copy[SR_CPU_OPERANDS];
-    sr_storage storage;
-    int outputs;
-} sr_cpu_wide;
+/* A contiguous tensor whose rows an op reads or writes as floats: in place, or through room for one
+ * row if it is bf16.  data is NULL for an absent tensor. */
+typedef struct sr_rows {
+    void *data;
+    bool low;
+    int64_t cols;
+} sr_rows;
 
-/* Fills t[] from a list whose first `outputs` tensors are written (=) by the op and the others
- * read. SR_EINVAL naming `op` for other dtypes than f32 and bf16. */
-sr_status sr_cpu_widen(sr_cpu_wide *w, const char *op, const sr_tensor *const *list, int count,
-                       int outputs);
-/* Rounds the outputs into the tensors that were given; the last thing that the op does. */
-sr_status sr_cpu_round(const sr_cpu_wide *w);
+static inline sr_rows sr_rows_of(const sr_tensor *t) {
+    if (t == NULL) return (sr_rows){0};
+    return (sr_rows){sr_tensor_data(t), t->dtype == SR_BF16, t->shape[t->ndim - 1]};
+}
+
+/* Row r, converted into `room` if necessary; NULL for an absent tensor. */
+static inline const float *sr_row_in(const sr_simd *simd, sr_rows x, int64_t r, float *room) {
+    if (x.data == NULL) return NULL;
+    if (!x.low) return (const float *)x.data + r * x.cols;
+    simd->widen(room, (const sr_bf16 *)x.data + r * x.cols, x.cols);
+    return room;
+}
+
+/* Where to write row r: the tensor itself, or `room`; sr_row_done() then rounds it. */
+static inline float *sr_row_out(sr_rows y, int64_t r, float *room) {
+    if (y.data == NULL) return NULL;
+    return y.low ? room : (float *)y.data + r * y.cols;
+}
+static inline void sr_row_done(const sr_simd *simd, sr_rows y, int64_t r, const float *from) {
+    if (y.data != NULL && y.low) simd->narrow((sr_bf16 *)y.data + r * y.cols, from, y.cols);
+}
+static inline void sr_row_clear(sr_rows y, int64_t r) {
+    size_t row = (size_t)y.cols * (y.low ? sizeof(sr_bf16) : sizeof(float));
+    if (y.data != NULL) memset((char *)y.data + (size_t)r * row, 0, row);
+}
 
 /* ---- the matrix product ---------------------------------------------------------------------- */
 typedef struct sr_product sr_product;

@@ -37,7 +37,8 @@ static sr_status check_ids(const sr_tensor *ids, const sr_tensor *types, int64_t
 
 typedef struct job {
     const sr_cpu_state *cpu;
-    float *y, *sum, *mean, *rstd;
+    sr_rows y, sum;
+    float *mean, *rstd;
     const int32_t *ids, *types;
     const sr_tensor *word, *position, *type;
     const float *gamma, *beta;
@@ -47,40 +48,36 @@ typedef struct job {
     sr_dropout drop;
 } job;
 
-/* Row r of a table as f32, in `room` when it is bf16. */
-static const float *table_row(float *room, const sr_tensor *table, int64_t r, int64_t cols) {
-    if (table->dtype == SR_F32) return SR_DATA(float, table) + r * cols;
-    sr_cpu_load(room, table, r * cols, 1, cols);
-    return room;
-}
-
 static void embed_row(const job *j, int64_t r, float *room) {
+    const sr_simd *simd = j->cpu->simd;
     int64_t h = j->cols, at = j->layout->position[r];
-    const float *word = table_row(room, j->word, j->ids[r], h),
-                *position = table_row(room + h, j->position, at, h),
-                *type = table_row(room + 2 * h, j->type, j->types[r], h);
-    float *sum = j->sum + r * h, *y = j->y + r * h;
-    j->cpu->simd->binary(sum, word, position, h, SR_ADD);
-    j->cpu->simd->axpby(sum, type, h, 1.0f, 1.0f);
+    const float *word = sr_row_in(simd, sr_rows_of(j->word), j->ids[r], room),
+                *position = sr_row_in(simd, sr_rows_of(j->position), at, room + h),
+                *type = sr_row_in(simd, sr_rows_of(j->type), j->types[r], room + 2 * h);
+    float *sum = sr_row_out(j->sum, r, room + 3 * h), *y = sr_row_out(j->y, r, room + 4 * h);
+    simd->binary(sum, word, position, h, SR_ADD);
+    simd->axpby(sum, type, h, 1.0f, 1.0f);
     sr_norm_row row = {.y = y, .x = sum, .gamma = j->gamma, .beta = j->beta, .n = h, .eps = j->eps};
-    j->cpu->simd->norm_row(&row);
+    simd->norm_row(&row);
     j->mean[r] = row.mean;
     j->rstd[r] = row.rstd;
-    if (j->drop.keep >= 256) return;
-    sr_key key = sr_cpu_key(j->layout, j->layout->owner[r], j->drop, 0);
-    j->cpu->simd->drop_row(y, y, h, &key, at, (uint32_t *)(room + 3 * h));
+    sr_row_done(simd, j->sum, r, sum);
+    if (j->drop.keep < 256) {
+        sr_key key = sr_cpu_key(j->layout, j->layout->owner[r], j->drop, 0);
+        simd->drop_row(y, y, h, &key, at, (uint32_t *)(room + 5 * h));
+    }
+    sr_row_done(simd, j->y, r, y);
 }
 
 static sr_status embed_task(void *context, int64_t i, int worker) {
     const job *j = context;
-    size_t bytes = (size_t)j->cols * sizeof(float);
     for (int64_t r = i * ROWS; r < sr_least(j->layout->rows, (i + 1) * ROWS); r++) {
         if (j->layout->owner[r] >= 0) {
             embed_row(j, r, sr_cpu_scratch(j->cpu, worker));
             continue;
         }
-        memset(j->sum + r * j->cols, 0, bytes);
-        memset(j->y + r * j->cols, 0, bytes);
+        sr_row_clear(j->sum, r);
+        sr_row_clear(j->y, r);
         j->mean[r] = j->rstd[r] = 0.0f;
     }
     return SR_OK;
@@ -91,16 +88,14 @@ sr_status sr_cpu_embed(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_tensor 
                        const sr_tensor *position, const sr_tensor *type, const sr_tensor *gamma,
                        const sr_tensor *beta, const sr_layout *layout, double eps,
                        sr_dropout drop) {
-    sr_cpu_wide f32;
     const sr_tensor *all[] = {y, sum}, *rest[] = {mean, rstd, gamma, beta};
     SR_TRY(sr_cpu_need_f32("embed", rest, 4));
-    SR_TRY(sr_cpu_widen(&f32, "embed", all, 2, 2));
-    y = f32.t[0], sum = f32.t[1];
+    SR_TRY(sr_cpu_need_f32_or_bf16("embed", all, 2));
     SR_TRY(check_ids(ids, types, word->shape[0], type->shape[0], layout));
     sr_cpu_state *cpu = sr_cpu_of(y);
     job j = {.cpu = cpu,
-             .y = SR_DATA(float, y),
-             .sum = SR_DATA(float, sum),
+             .y = sr_rows_of(y),
+             .sum = sr_rows_of(sum),
              .mean = SR_DATA(float, mean),
              .rstd = SR_DATA(float, rstd),
              .ids = SR_DATA(int32_t, ids),
@@ -114,10 +109,9 @@ sr_status sr_cpu_embed(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_tensor 
              .layout = layout,
              .eps = (float)eps,
              .drop = drop};
-    size_t each = (size_t)(3 * j.cols + sr_drop_room(j.cols)) * sizeof(float);
+    size_t each = (size_t)(5 * j.cols + sr_drop_room(j.cols)) * sizeof(float);
     SR_TRY(sr_cpu_reserve(cpu, each, 0));
-    SR_TRY(sr_cpu_run(y, embed_task, &j, sr_blocks(layout->rows, ROWS)));
-    return sr_cpu_round(&f32);
+    return sr_cpu_run(y, embed_task, &j, sr_blocks(layout->rows, ROWS));
 }
 
 /* ---- backward -------------------------------------------------------------------------------- */
@@ -152,19 +146,17 @@ sr_status sr_cpu_embed_backward(sr_tensor *dword, sr_tensor *dposition, sr_tenso
                                 const sr_tensor *ids, const sr_tensor *types, const sr_tensor *sum,
                                 const sr_tensor *gamma, const sr_tensor *mean,
                                 const sr_tensor *rstd, const sr_layout *layout, sr_dropout drop) {
-    sr_cpu_wide f32;
     const sr_tensor *all[] = {dy, sum};
     const sr_tensor *rest[] = {dword, dposition, dtype, dgamma, dbeta, gamma, mean, rstd};
     SR_TRY(sr_cpu_need_f32("embed", rest, 8));
-    SR_TRY(sr_cpu_widen(&f32, "embed", all, 2, 0));
-    dy = f32.t[0], sum = f32.t[1];
+    SR_TRY(sr_cpu_need_f32_or_bf16("embed", all, 2));
     sr_cpu_state *cpu = sr_cpu_of(dy);
     int64_t rows = dy->shape[0], cols = dy->shape[1];
     sr_norm_job j = {.cpu = cpu,
                      .dgamma = (float *)maybe(dgamma),
                      .dbeta = (float *)maybe(dbeta),
-                     .dy = SR_DATA(float, dy),
-                     .sum = SR_DATA(float, sum),
+                     .dy = sr_rows_of(dy),
+                     .sum = sr_rows_of(sum),
                      .gamma = SR_DATA(float, gamma),
                      .mean = SR_DATA(float, mean),
                      .rstd = SR_DATA(float, rstd),
@@ -175,12 +167,12 @@ sr_status sr_cpu_embed_backward(sr_tensor *dword, sr_tensor *dposition, sr_tenso
                      .drop_after = true};
     size_t dsum = (size_t)(rows * cols) * sizeof(float);
     SR_TRY(sr_cpu_reserve(cpu, 0, dsum + sr_cpu_norm_room(&j)));
-    j.dsum = cpu->shared.data;
-    j.partial = j.dsum + rows * cols;
+    j.dsum = (sr_rows){.data = cpu->shared.data, .cols = cols};
+    j.partial = (float *)j.dsum.data + rows * cols;
     SR_TRY(sr_cpu_norm_backward(dy, &j));
     scatter_job s = {
-        cpu->simd, (float *)maybe(dword), (float *)maybe(dposition), (float *)maybe(dtype),
-        j.dsum,    SR_DATA(int32_t, ids), SR_DATA(int32_t, types),   cols,
+        cpu->simd,   (float *)maybe(dword), (float *)maybe(dposition), (float *)maybe(dtype),
+        j.dsum.data, SR_DATA(int32_t, ids), SR_DATA(int32_t, types),   cols,
         layout};
     return sr_cpu_run(dy, scatter_task, &s, sr_blocks(cols, STRIPE));
 }

@@ -57,29 +57,32 @@ static void add_up(sr_tensor *total, const sr_tensor *nll, const sr_tensor *weig
 sr_status sr_cpu_cross_entropy(sr_tensor *total, sr_tensor *nll, sr_tensor *correct,
                                sr_tensor *dlogits, const sr_tensor *logits, const sr_tensor *labels,
                                const sr_tensor *weights) {
-    sr_cpu_wide f32;
     const sr_tensor *all[] = {dlogits, logits}, *rest[] = {total, nll, correct, weights};
     SR_TRY(sr_cpu_need_f32("cross_entropy", rest, 4));
-    SR_TRY(sr_cpu_widen(&f32, "cross_entropy", all, 2, 1));
-    dlogits = f32.t[0], logits = f32.t[1];
+    SR_TRY(sr_cpu_need_f32_or_bf16("cross_entropy", all, 2));
     SR_TRY(check_labels("cross_entropy", labels, logits->shape[1]));
     sr_cpu_state *cpu = sr_cpu_of(total);
-    int64_t m = logits->shape[0];
+    int64_t m = logits->shape[0], cols = logits->shape[1];
+    bool low = logits->dtype == SR_BF16;
+    size_t bytes;
+    SR_TRY(sr_mul_size(&bytes, (size_t)(m * cols), sizeof(float)));
+    SR_TRY(sr_cpu_reserve(cpu, 0, low ? bytes : 0));
     rows_job j = {.simd = cpu->simd,
-                  .logits = SR_DATA(float, logits),
+                  .logits = low ? cpu->shared.data : SR_DATA(float, logits),
                   .nll = SR_DATA(float, nll),
                   .correct = SR_DATA(float, correct),
                   .labels = SR_DATA(int32_t, labels),
                   .weights = SR_DATA(float, weights),
-                  .cols = logits->shape[1],
+                  .cols = cols,
                   .grad = dlogits != NULL};
-    if (dlogits != NULL) {
+    if (dlogits != NULL && low)
+        j.low = SR_DATA(sr_bf16, dlogits);
+    else if (dlogits != NULL)
         j.logits = SR_DATA(float, dlogits);
-        memcpy(j.logits, SR_DATA(float, logits), (size_t)(m * j.cols) * sizeof(float));
-    }
+    if (low || dlogits != NULL) sr_cpu_load(j.logits, logits, 0, 1, m * cols);
     SR_TRY(sr_cpu_run(total, entropy_task, &j, m));
     add_up(total, nll, weights);
-    return sr_cpu_round(&f32);
+    return SR_OK;
 }
 
 /* ---- the tied decoder ------------------------------------------------------------------------ */

@@ -2,7 +2,7 @@
  *
  * Shapes    x, residual, sum, y (T, H), gamma, beta (H), mean, rstd (T)
  * Traffic   forward reads x and residual, writes sum and y: 16 T H bytes; backward reads dy and
- *           sum, writes dx and dresidual: 16 T H bytes.
+ *           sum, writes dx and dresidual: 16 T H bytes; half of that in bf16.
  * Numerics  mean and rstd are those of the sum before it is rounded; two-pass variance; the dropout
  * mask is drawn again in the backward pass.  dgamma and dbeta are summed over blocks of ROWS rows,
  * the blocks in rising order in f64.
@@ -18,8 +18,9 @@ enum { ROWS = 64 };
 
 typedef struct job {
     const sr_cpu_state *cpu;
-    float *y, *sum, *mean, *rstd;
-    const float *x, *residual, *gamma, *beta;
+    sr_rows y, sum, x, residual;
+    float *mean, *rstd;
+    const float *gamma, *beta;
     int64_t rows, cols;
     const sr_layout *layout;
     float eps;
@@ -28,23 +29,28 @@ typedef struct job {
 
 static sr_status norm_task(void *context, int64_t i, int worker) {
     const job *j = context;
+    const sr_simd *simd = j->cpu->simd;
+    int64_t cols = j->cols;
+    float *room = sr_cpu_scratch(j->cpu, worker);
     for (int64_t r = i * ROWS; r < sr_least(j->rows, (i + 1) * ROWS); r++) {
-        sr_norm_row row = {.y = j->y + r * j->cols,
-                           .x = j->x + r * j->cols,
+        sr_norm_row row = {.y = sr_row_out(j->y, r, room),
+                           .sum = sr_row_out(j->sum, r, room + cols),
+                           .x = sr_row_in(simd, j->x, r, room + 2 * cols),
+                           .residual = sr_row_in(simd, j->residual, r, room + 3 * cols),
                            .gamma = j->gamma,
                            .beta = j->beta,
-                           .n = j->cols,
+                           .n = cols,
                            .eps = j->eps,
-                           .words = sr_cpu_scratch(j->cpu, worker)};
+                           .words = (uint32_t *)(room + 4 * cols)};
         sr_key key;
-        if (j->sum != NULL) row.sum = j->sum + r * j->cols;
-        if (j->residual != NULL) row.residual = j->residual + r * j->cols;
         if (j->drop.keep < 256 && j->layout->owner[r] >= 0) {
             key = sr_cpu_key(j->layout, j->layout->owner[r], j->drop, 0);
             row.key = &key;
             row.row = j->layout->position[r];
         }
-        j->cpu->simd->norm_row(&row);
+        simd->norm_row(&row);
+        sr_row_done(simd, j->y, r, row.y);
+        sr_row_done(simd, j->sum, r, row.sum);
         j->mean[r] = row.mean;
         j->rstd[r] = row.rstd;
     }
@@ -55,19 +61,17 @@ sr_status sr_cpu_residual_norm(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr
                                const sr_tensor *x, const sr_tensor *residual,
                                const sr_tensor *gamma, const sr_tensor *beta,
                                const sr_layout *layout, double eps, sr_dropout drop) {
-    sr_cpu_wide f32;
     const sr_tensor *all[] = {y, sum, x, residual}, *rest[] = {mean, rstd, gamma, beta};
     SR_TRY(sr_cpu_need_f32("residual_norm", rest, 4));
-    SR_TRY(sr_cpu_widen(&f32, "residual_norm", all, 4, 2));
-    y = f32.t[0], sum = f32.t[1], x = f32.t[2], residual = f32.t[3];
+    SR_TRY(sr_cpu_need_f32_or_bf16("residual_norm", all, 4));
     sr_cpu_state *cpu = sr_cpu_of(y);
     job j = {.cpu = cpu,
-             .y = SR_DATA(float, y),
-             .sum = sum != NULL ? SR_DATA(float, sum) : NULL,
+             .y = sr_rows_of(y),
+             .sum = sr_rows_of(sum),
+             .x = sr_rows_of(x),
+             .residual = sr_rows_of(residual),
              .mean = SR_DATA(float, mean),
              .rstd = SR_DATA(float, rstd),
-             .x = SR_DATA(float, x),
-             .residual = residual != NULL ? SR_DATA(float, residual) : NULL,
              .gamma = SR_DATA(float, gamma),
              .beta = SR_DATA(float, beta),
              .rows = x->shape[0],
@@ -75,63 +79,60 @@ sr_status sr_cpu_residual_norm(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr
              .layout = layout,
              .eps = (float)eps,
              .drop = drop};
-    SR_TRY(sr_cpu_reserve(cpu, (size_t)sr_drop_room(j.cols) * sizeof(uint32_t), 0));
-    SR_TRY(sr_cpu_run(y, norm_task, &j, sr_blocks(j.rows, ROWS)));
-    return sr_cpu_round(&f32);
+    SR_TRY(sr_cpu_reserve(cpu, (size_t)(4 * j.cols + sr_drop_room(j.cols)) * sizeof(float), 0));
+    return sr_cpu_run(y, norm_task, &j, sr_blocks(j.rows, ROWS));
 }
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-static float *row_of(float *x, int64_t r, int64_t cols) {
-    return x != NULL ? x + r * cols : NULL;
-}
+/* Rows that a task needs beside the draws: dsum, dy, dropped dy or dx, sum. */
+enum { BACK_ROWS = 4 };
 
 static void back_row(const sr_norm_job *j, int64_t r, float *part, float *room, uint32_t *words) {
+    const sr_simd *simd = j->cpu->simd;
     int64_t cols = j->cols;
     int32_t owner = j->layout != NULL ? j->layout->owner[r] : 0;
-    const float *dy = j->dy + r * cols;
-    bool drops = j->drop.keep < 256 && owner >= 0;
+    float *other = room + 2 * cols;
+    const float *dy = sr_row_in(simd, j->dy, r, room + cols);
+    bool drops = j->drop.keep < 256 && owner >= 0, has_dx = j->dx.data != NULL;
     sr_key key;
     if (drops) key = sr_cpu_key(j->layout, owner, j->drop, 0);
     if (drops && j->drop_after) {
-        j->cpu->simd->drop_row(room + cols, dy, cols, &key, j->layout->position[r], words);
-        dy = room + cols;
+        simd->drop_row(other, dy, cols, &key, j->layout->position[r], words);
+        dy = other;
     }
-    float *dsum = j->dsum != NULL ? j->dsum + r * cols : j->dx != NULL ? room : NULL;
+    float *dsum = sr_row_out(j->dsum, r, room);
+    if (dsum == NULL && has_dx) dsum = room;
     sr_norm_back row = {.dsum = dsum,
                         .dgamma = j->dgamma != NULL ? part : NULL,
                         .dbeta = j->dbeta != NULL ? part + cols : NULL,
                         .dy = dy,
-                        .sum = j->sum + r * cols,
+                        .sum = sr_row_in(simd, j->sum, r, room + 3 * cols),
                         .gamma = j->gamma,
                         .n = cols,
                         .mean = j->mean[r],
                         .rstd = j->rstd[r]};
-    j->cpu->simd->norm_row_backward(&row);
-    float *dx = row_of(j->dx, r, cols);
-    if (dx != NULL && drops)
-        j->cpu->simd->drop_row(dx, dsum, cols, &key, j->layout->position[r], words);
-    else if (dx != NULL)
+    simd->norm_row_backward(&row);
+    sr_row_done(simd, j->dsum, r, dsum);
+    if (!has_dx) return;
+    float *dx = sr_row_out(j->dx, r, other);
+    if (drops)
+        simd->drop_row(dx, dsum, cols, &key, j->layout->position[r], words);
+    else
         memcpy(dx, dsum, (size_t)cols * sizeof *dx);
-}
-
-/* The gradient of a slack row is zero, regardless of dy. */
-static void skip_row(const sr_norm_job *j, int64_t r) {
-    float *out[] = {row_of(j->dx, r, j->cols), row_of(j->dsum, r, j->cols)};
-    for (int i = 0; i < 2; i++)
-        if (out[i] != NULL) memset(out[i], 0, (size_t)j->cols * sizeof(float));
+    sr_row_done(simd, j->dx, r, dx);
 }
 
 static sr_status back_task(void *context, int64_t i, int worker) {
     const sr_norm_job *j = context;
     float *room = sr_cpu_scratch(j->cpu, worker), *part = j->partial + i * 2 * j->cols;
-    uint32_t *words = (uint32_t *)(room + 2 * j->cols);
+    uint32_t *words = (uint32_t *)(room + BACK_ROWS * j->cols);
     memset(part, 0, (size_t)(2 * j->cols) * sizeof *part);
     for (int64_t r = i * ROWS; r < sr_least(j->rows, (i + 1) * ROWS); r++) {
-        if (j->layout != NULL && j->layout->owner[r] < 0)
-            skip_row(j, r);
-        else
+        if (j->layout == NULL || j->layout->owner[r] >= 0)
             back_row(j, r, part, room, words);
+        else /* the gradient of a slack row is zero, regardless of dy */
+            sr_row_clear(j->dx, r), sr_row_clear(j->dsum, r);
     }
     return SR_OK;
 }
@@ -142,7 +143,7 @@ size_t sr_cpu_norm_room(const sr_norm_job *j) {
 
 sr_status sr_cpu_norm_backward(const sr_tensor *t, sr_norm_job *j) {
     int64_t blocks = sr_blocks(j->rows, ROWS);
-    size_t each = (size_t)(2 * j->cols + sr_drop_room(j->cols)) * sizeof(float);
+    size_t each = (size_t)(BACK_ROWS * j->cols + sr_drop_room(j->cols)) * sizeof(float);
     SR_TRY(sr_cpu_reserve((sr_cpu_state *)j->cpu, each, 0));
     SR_TRY(sr_cpu_run(t, back_task, j, blocks));
     for (int64_t c = 0; c < j->cols; c++) {
@@ -162,19 +163,17 @@ sr_status sr_cpu_residual_norm_backward(sr_tensor *dx, sr_tensor *dresidual, sr_
                                         const sr_tensor *gamma, const sr_tensor *mean,
                                         const sr_tensor *rstd, const sr_layout *layout,
                                         sr_dropout drop) {
-    sr_cpu_wide f32;
     const sr_tensor *all[] = {dx, dresidual, dy, sum}, *rest[] = {dgamma, dbeta, gamma, mean, rstd};
     SR_TRY(sr_cpu_need_f32("residual_norm", rest, 5));
-    SR_TRY(sr_cpu_widen(&f32, "residual_norm", all, 4, 2));
-    dx = f32.t[0], dresidual = f32.t[1], dy = f32.t[2], sum = f32.t[3];
+    SR_TRY(sr_cpu_need_f32_or_bf16("residual_norm", all, 4));
     sr_cpu_state *cpu = sr_cpu_of(dy);
     sr_norm_job j = {.cpu = cpu,
-                     .dx = dx != NULL ? SR_DATA(float, dx) : NULL,
-                     .dsum = dresidual != NULL ? SR_DATA(float, dresidual) : NULL,
+                     .dx = sr_rows_of(dx),
+                     .dsum = sr_rows_of(dresidual),
+                     .dy = sr_rows_of(dy),
+                     .sum = sr_rows_of(sum),
                      .dgamma = dgamma != NULL ? SR_DATA(float, dgamma) : NULL,
                      .dbeta = dbeta != NULL ? SR_DATA(float, dbeta) : NULL,
-                     .dy = SR_DATA(float, dy),
-                     .sum = SR_DATA(float, sum),
                      .gamma = SR_DATA(float, gamma),
                      .mean = SR_DATA(float, mean),
                      .rstd = SR_DATA(float, rstd),
@@ -184,6 +183,5 @@ sr_status sr_cpu_residual_norm_backward(sr_tensor *dx, sr_tensor *dresidual, sr_
                      .drop = drop};
     SR_TRY(sr_cpu_reserve(cpu, 0, sr_cpu_norm_room(&j)));
     j.partial = cpu->shared.data;
-    SR_TRY(sr_cpu_norm_backward(dy, &j));
-    return sr_cpu_round(&f32);
+    return sr_cpu_norm_backward(dy, &j);
 }

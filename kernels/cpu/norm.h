@@ -13,8 +13,9 @@ extern "C" {
  * Slack rows of the layout get zeros and contribute nothing; layout may be NULL. */
 typedef struct sr_norm_job {
     const sr_cpu_state *cpu;
-    float *dx, *dsum, *dgamma, *dbeta;
-    const float *dy, *sum, *gamma, *mean, *rstd;
+    sr_rows dx, dsum, dy, sum;
+    float *dgamma, *dbeta;
+    const float *gamma, *mean, *rstd;
     int64_t rows, cols;
     const sr_layout *layout;
     sr_dropout drop;

@@ -66,25 +66,27 @@ sr_key sr_cpu_key(const sr_layout *layout, int32_t s, sr_dropout drop, uint32_t 
 
 typedef struct job {
     const sr_cpu_state *cpu;
-    float *y;
-    const float *x;
-    int64_t cols;
+    sr_rows y, x;
     const sr_layout *layout;
     sr_dropout drop;
 } job;
 
 static sr_status drop_task(void *context, int64_t i, int worker) {
     const job *j = context;
-    uint32_t *words = sr_cpu_scratch(j->cpu, worker);
+    const sr_simd *simd = j->cpu->simd;
+    float *room = sr_cpu_scratch(j->cpu, worker);
+    uint32_t *words = (uint32_t *)(room + j->x.cols);
     for (int64_t r = i * ROWS; r < sr_least(j->layout->rows, (i + 1) * ROWS); r++) {
         int32_t owner = j->layout->owner[r];
-        float *y = j->y + r * j->cols;
         if (owner < 0) {
-            for (int64_t c = 0; c < j->cols; c++) y[c] = 0.0f;
+            sr_row_clear(j->y, r);
             continue;
         }
         sr_key key = sr_cpu_key(j->layout, owner, j->drop, 0);
-        j->cpu->simd->drop_row(y, j->x + r * j->cols, j->cols, &key, j->layout->position[r], words);
+        const float *x = sr_row_in(simd, j->x, r, room);
+        float *y = sr_row_out(j->y, r, room);
+        simd->drop_row(y, x, j->x.cols, &key, j->layout->position[r], words);
+        sr_row_done(simd, j->y, r, y);
     }
     return SR_OK;
 }
@@ -92,14 +94,11 @@ static sr_status drop_task(void *context, int64_t i, int worker) {
 sr_status sr_cpu_dropout(sr_tensor *y, const sr_tensor *x, const sr_layout *layout,
                          sr_dropout drop) {
     if (drop.keep >= 256) return sr_cpu_copy(y, x);
-    sr_cpu_wide f32;
     const sr_tensor *all[] = {y, x};
-    SR_TRY(sr_cpu_widen(&f32, "dropout", all, 2, 1));
-    y = f32.t[0], x = f32.t[1];
+    SR_TRY(sr_cpu_need_f32_or_bf16("dropout", all, 2));
     sr_cpu_state *cpu = sr_cpu_of(y);
     int64_t cols = x->shape[1];
-    SR_TRY(sr_cpu_reserve(cpu, (size_t)sr_drop_room(cols) * sizeof(uint32_t), 0));
-    job j = {cpu, SR_DATA(float, y), SR_DATA(float, x), cols, layout, drop};
-    SR_TRY(sr_cpu_run(y, drop_task, &j, sr_blocks(layout->rows, ROWS)));
-    return sr_cpu_round(&f32);
+    SR_TRY(sr_cpu_reserve(cpu, (size_t)(cols + sr_drop_room(cols)) * sizeof(float), 0));
+    job j = {cpu, sr_rows_of(y), sr_rows_of(x), layout, drop};
+    return sr_cpu_run(y, drop_task, &j, sr_blocks(layout->rows, ROWS));
 }

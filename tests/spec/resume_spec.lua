@@ -92,6 +92,18 @@ describe("a resumed run", function()
     survives("recompute", 3, 5, "model.recompute=true")
   end)
 
+  it("keeps the precision that auto took", function()
+    local out = folder .. "/auto"
+    assert.equal(0, (run("--out", out, "--max-steps", "1", "precision=auto")))
+    local path = out .. "/config.yaml"
+    local took = sys.read_file(path):match("\nprecision: (%S+)")
+    assert.truthy(took == "f32" or took == "bf16", took)
+    assert.equal(0, (run("--out", out, "--resume", "--max-steps", "2", "precision=auto")))
+    local log = sys.read_file(out .. "/run.log")
+    assert.equal(took, log:match("compute (%S+), %S+ instructions %(auto: as before the stop%)"), log)
+    assert.equal(took, sys.read_file(path):match("\nprecision: (%S+)"))
+  end)
+
   it("can stop at every step", function()
     local out = folder .. "/every"
     assert.equal(0, (run("--out", out, "--max-steps", "1")))

@@ -46,7 +46,9 @@ INLINE vf v_normal(vf x, vf *bell) {
     p = v_fma(p, u, v_set(0.12069761008024216f));
     p = v_fma(p, u, v_set(0.11964067071676254f));
     p = v_fma(p, u, v_set(-7.835391784283274e-07f));
-    *bell = v_exp_falling(v_set(-0.5f) * x * x);
+    vf power = v_set(-0.5f) * x * x; /* below -80: 0, since denormals are slow */
+    *bell = v_select(v_less(power, v_set(-80.0f)), v_zero(),
+                     v_exp_falling(v_max(v_set(-80.0f), power)));
     vf tail = *bell * p;
     return v_select(v_less(x, v_zero()), tail, one() - tail);
 }

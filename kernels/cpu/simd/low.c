@@ -25,6 +25,7 @@ enum { UNIT = LOW_BYTES == 4 ? 1 : 2 }; /* elements of k in a word */
 
 typedef uint32_t quad __attribute__((vector_size(16)));
 typedef uint16_t eight __attribute__((vector_size(16)));
+typedef int64_t pair64 __attribute__((vector_size(16)));
 
 /* Words of a block: (r, x) has element k = UNIT x of row r, and its neighbour if UNIT is 2. */
 typedef struct source {
@@ -46,10 +47,10 @@ INLINE uint32_t word(const source *s, int64_t r, int64_t x) {
     return p[0] | (UNIT * x + 1 < s->k ? (uint32_t)p[s->column] << 16 : 0);
 }
 
-INLINE eight half_quad(const sr_bf16 *p) {
-    eight h = {0};
-    memcpy(&h, p, 8);
-    return h;
+INLINE eight half_quad(const sr_bf16 *p) { /* through a register: a copy would stall the load */
+    int64_t four;
+    memcpy(&four, p, sizeof four);
+    return (eight)(pair64){four, 0};
 }
 
 /* Four words from p on, of elements that follow one another. */

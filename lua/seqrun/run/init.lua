@@ -26,6 +26,7 @@ local loaders = require("seqrun.run.loaders")
 local memory = require("seqrun.run.memory")
 local metrics = require("seqrun.metrics")
 local options = require("seqrun.run.options")
+local precision = require("seqrun.run.precision")
 local progress = require("seqrun.run.progress")
 local resuming = require("seqrun.run.resuming")
 local sys = require("seqrun.core.sys")
@@ -106,8 +107,10 @@ function run.open(spec)
   sys.signals("run")
   local cfg = loaded.values
   devices.use(cfg)
+  local why = precision.settle(loaded, request.resume and folder)
   local self = setmetatable({
-    config = cfg, loaded = loaded, request = request, folder = folder, window = window.new(), step = 0,
+    config = cfg, loaded = loaded, request = request,
+    why_precision = why, folder = folder, window = window.new(), step = 0,
     seconds_before = 0, work = 0, began = sys.now(), kept = {}, command = table.concat(spec.recipe, " ", 0),
     lock = again and house.lock(folder) or nil,
   }, Run)

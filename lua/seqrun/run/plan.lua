@@ -2,6 +2,7 @@
 -- few micro-batches.
 
 local config = require("seqrun.config")
+local devices = require("seqrun.devices")
 local failure = require("seqrun.failure")
 local goals = require("seqrun.run.goals")
 local memory = require("seqrun.run.memory")
@@ -70,8 +71,14 @@ local function device_text(self)
   local name = tensor.device()
   local facts = tensor.describe(name)
   if facts and facts.model then return ("%s (%s)"):format(name, facts.model) end
-  local reason = self.config.device == "auto" and select(2, require("seqrun.devices").auto())
+  local reason = self.config.device == "auto" and select(2, devices.auto())
   return reason and ("%s (%s)"):format(name, reason) or name
+end
+
+---"  compute bf16, avx2 instructions (auto: ...)".
+local function compute_line(self)
+  local why = self.why_precision and (" (%s)"):format(self.why_precision) or ""
+  return ("  compute %s, %s instructions%s"):format(self.model.params.precision or "f32", devices.instructions(), why)
 end
 
 ---The first lines of the log.
@@ -82,6 +89,7 @@ function plan.headline(self)
     ("%s: %s parameters on %s, %s, %d thread%s, seed %d"):format(self.folder, text.commas(self.model.params:count()),
       device_text(self), self.model.params.precision or "f32", tensor.threads(), plural(tensor.threads(), "s"),
       self.config.seed),
+    compute_line(self),
     "  plan    " .. packs_line(self.loader:plan()),
     "  update  " .. update_line(self),
   }

@@ -135,8 +135,9 @@ local keys = {
     doc = "run once for each of these seeds, in OUT/seed-N, and report mean and deviation" }) },
   { "device", c.string { default = "auto",
     doc = "device to train on: auto (cuda if it can be used, else cpu), cpu, cuda, cuda:N, ref, simt" } },
-  { "precision", c.enum({ "f32", "bf16" }, { default = "f32",
-    doc = "dtype of activations and weights in ops; master weights, gradients and moments stay f32" }) },
+  { "precision", c.enum({ "f32", "bf16", "auto" }, { default = "f32",
+    doc = "dtype of activations and weights in ops; master weights, gradients and moments stay f32; auto: the "
+      .. "faster of the two here, which the run stores" }) },
   { "tf32", c.boolean { default = false,
     doc = "cuda: products of f32 round their operands to TF32, which is faster; false: f32 throughout" } },
   { "cuda_graph", c.boolean { default = false, changeable = later,
