@@ -183,9 +183,9 @@ static sr_status split(sr_rows *r, const uint8_t *bytes, size_t size) {
 /* ---- rows ---- */
 
 static const char *bad_bytes(const uint8_t *bytes, size_t size) {
-    if (memchr(bytes, 0, size) != NULL)
-        return "zero byte; the file is not UTF-8 text, convert it with iconv";
-    if (sr_utf8_invalid(bytes, size, NULL) > 0) return "invalid UTF-8; convert the file with iconv";
+    if (memchr(bytes, 0, size) != NULL) return "zero byte, not UTF-8 text (iconv converts it)";
+    if (sr_utf8_invalid(bytes, size, NULL) > 0)
+        return "invalid UTF-8 (iconv converts other encodings)";
     return NULL;
 }
 
