@@ -9,8 +9,10 @@ typedef struct fill {
     const uint16_t *length;
     int64_t n;
     int64_t *rank; /* (n) longest first */
-    int64_t *used; /* (batches) tokens */
-    int64_t *heap; /* (batches) the batch with the fewest tokens first */
+    int64_t *room; /* (batches) rows that are left */
+    int64_t *heap; /* (heaped) batches, the one with most room first */
+    int64_t *left; /* (updates) sequences that an update still takes */
+    int64_t updates, heaped;
     sr_fill *out;
 } fill;
 
@@ -32,15 +34,15 @@ static sr_status rank_lengths(fill *f) {
     return SR_OK;
 }
 
-/* ---- the batch with the fewest tokens ---- */
+/* ---- the batch with most room ---- */
 
 static bool emptier(const fill *f, int64_t a, int64_t b) {
-    return f->used[a] != f->used[b] ? f->used[a] < f->used[b] : a < b;
+    return f->room[a] != f->room[b] ? f->room[a] > f->room[b] : a < b;
 }
 
-/* Moves the top, which has got more tokens, to its place. */
+/* Moves the top to its place. */
 static void sift(fill *f) {
-    int64_t *h = f->heap, n = f->out->batches, top = h[0], at = 0;
+    int64_t *h = f->heap, n = f->heaped, top = h[0], at = 0;
     for (int64_t child; (child = 2 * at + 1) < n; at = child) {
         if (child + 1 < n && emptier(f, h[child + 1], h[child])) child++;
         if (!emptier(f, h[child], top)) break;
@@ -49,43 +51,65 @@ static void sift(fill *f) {
     h[at] = top;
 }
 
+static int64_t *left_of(const fill *f, int64_t batch) {
+    return &f->left[batch % f->updates];
+}
+
+/* The batch with most room whose update takes another sequence; -1 if there is none. */
+static int64_t roomiest(fill *f) {
+    while (f->heaped > 0 && *left_of(f, f->heap[0]) == 0) {
+        f->heap[0] = f->heap[--f->heaped];
+        if (f->heaped > 0) sift(f);
+    }
+    return f->heaped > 0 ? f->heap[0] : -1;
+}
+
 /* The batch with the least room that is enough; -1 if there is none. */
 static int64_t tightest(const fill *f, int64_t len) {
     int64_t best = -1, least = INT64_MAX;
-    for (int64_t b = 0; b < f->out->batches; b++) {
-        int64_t room = f->out->rows[b] - f->used[b];
-        if (room >= len && room < least) best = b, least = room;
-    }
+    for (int64_t b = 0; b < f->out->batches; b++)
+        if (f->room[b] >= len && f->room[b]<least && * left_of(f, b)> 0)
+            best = b, least = f->room[b];
     return best;
 }
 
 /* ---- one number of tiles ---- */
 
-static void set_rows(fill *f) {
+static void begin(fill *f) {
     sr_fill *o = f->out;
+    f->heaped = o->batches;
     for (int64_t b = 0; b < o->batches; b++) {
         o->rows[b] = (o->tiles / o->batches + (b < o->tiles % o->batches)) * SR_ROWS_UNIT;
-        f->used[b] = 0;
-        f->heap[b] = b;
+        f->room[b] = o->rows[b];
+        f->heap[b] = b; /* a heap: larger ones come first */
     }
+    for (int64_t u = 0; u < f->updates; u++)
+        f->left[u] = f->n / f->updates + (u < f->n % f->updates);
+}
+
+static void put(fill *f, int64_t s, int64_t batch) {
+    f->room[batch] -= f->length[s];
+    f->out->batch[s] = (int32_t)batch;
+    --*left_of(f, batch);
 }
 
 static bool place_all(fill *f) {
-    int64_t spread = f->n - f->n / 5;
-    if (spread < f->out->batches) spread = f->out->batches;
-    set_rows(f);
-    for (int64_t i = 0; i < f->n; i++) {
-        int64_t s = f->rank[i], len = f->length[s], b = f->heap[0];
-        bool even = i < spread && f->used[b] + len <= f->out->rows[b];
-        if (!even) b = tightest(f, len);
+    int64_t spread = f->n - f->n / 5, i = 0;
+    if (spread < f->out->batches) spread = f->out->batches; /* so that none stays empty */
+    begin(f);
+    for (; i < spread; i++) {
+        int64_t s = f->rank[i], b = roomiest(f);
+        if (b < 0 || f->room[b] < f->length[s]) return false;
+        put(f, s, b);
+        sift(f);
+    }
+    for (; i < f->n; i++) {
+        int64_t b = tightest(f, f->length[f->rank[i]]);
         if (b < 0) return false;
-        f->used[b] += len;
-        f->out->batch[s] = (int32_t)b;
-        if (even) sift(f);
-        if (!even) spread = 0; /* the heap is no longer in order */
+        put(f, f->rank[i], b);
     }
     for (int64_t b = 0; b < f->out->batches; b++)
-        if (f->used[b] == 0) return false;
+        if (f->room[b] == f->out->rows[b]) return false;
     return true;
 }
 
@@ -101,11 +125,12 @@ static sr_status set_batches(fill *f, int64_t each, const sr_fill_opts *o) {
     if (each > most) each = most;
     f->out->batches = each * o->updates;
     sr_free(f->out->rows);
-    sr_free(f->used);
-    f->out->rows = f->used = f->heap = NULL;
+    sr_free(f->room);
+    f->out->rows = f->room = NULL;
     SR_TRY(sr_new(&f->out->rows, f->out->batches));
-    SR_TRY(sr_new(&f->used, f->out->batches * 2));
-    f->heap = f->used + f->out->batches;
+    SR_TRY(sr_new(&f->room, f->out->batches * 2 + f->updates));
+    f->heap = f->room + f->out->batches;
+    f->left = f->heap + f->out->batches;
     f->out->tiles = f->out->bound > f->out->batches ? f->out->bound : f->out->batches;
     return SR_OK;
 }
@@ -139,8 +164,9 @@ static void trim(fill *f) {
     sr_fill *o = f->out;
     o->tiles = 0;
     for (int64_t b = 0; b < o->batches; b++) {
-        o->tiles += up(f->used[b], SR_ROWS_UNIT);
-        o->rows[b] = up(f->used[b], SR_ROWS_UNIT) * SR_ROWS_UNIT;
+        int64_t tiles = up(o->rows[b] - f->room[b], SR_ROWS_UNIT);
+        o->tiles += tiles;
+        o->rows[b] = tiles * SR_ROWS_UNIT;
     }
 }
 
@@ -151,10 +177,10 @@ sr_status sr_fill_solve(sr_fill *out, const uint16_t *length, int64_t n, const s
                        "batch: %" PRId64 " sequences are too few for a window of %" PRId64
                        " updates",
                        n, opts->updates);
-    fill f = {.length = length, .n = n, .out = out};
+    fill f = {.length = length, .n = n, .updates = opts->updates, .out = out};
     sr_status st = solve(&f, opts);
     if (st == SR_OK) trim(&f);
-    sr_free(f.used);
+    sr_free(f.room);
     sr_free(f.rank);
     if (st != SR_OK) sr_fill_free(out);
     return st;

@@ -2,9 +2,10 @@
  *
  * Truncated sequences have nearly equal lengths, of which a pack of max_len tokens often holds no
  * whole number; a batch of several packs does, so here the unit is the batch.  Every update gets
- * the same number of batches, and batches differ by at most one tile of SR_ROWS_UNIT rows.
+ * the same number of sequences and of batches (give or take a sequence, if they do not divide), and
+ * batches differ by at most one tile of SR_ROWS_UNIT rows.
  *
- * Longest first, most sequences go to the batch with the fewest tokens, so that every batch has
+ * Longest first, most sequences go to the batch with most room, so that every batch has
  * sequences of all lengths; the shortest fill the gaps.  The number of tiles starts at its lower
  * bound, ceil(tokens / SR_ROWS_UNIT), and grows until everything fits: usually by one or two.
  */

@@ -2,7 +2,7 @@
  *
  * Few truncated sequences leave rows empty at the end of every batch; those of several updates fill
  * almost all (fill.h).  A window is decided once; the first worker that needs it arranges it.
- * Every update gets the same number of batches, and about equally many sequences and tokens.
+ * Every update gets the same number of sequences and batches, and about equally many tokens.
  */
 #ifndef SR_BATCH_WINDOW_H
 #define SR_BATCH_WINDOW_H

@@ -56,6 +56,11 @@ static void check_fill(const sr_fill *f, const uint16_t *length, int64_t n, cons
         rows += f->rows[b];
     }
     CHECK(rows == f->tiles * 128 && f->tiles >= f->bound);
+    static int64_t count[4096];
+    for (int64_t u = 0; u < o->updates; u++) count[u] = 0;
+    for (int64_t i = 0; i < n; i++) count[f->batch[i] % o->updates]++;
+    for (int64_t u = 0; u < o->updates; u++)
+        CHECK(count[u] == n / o->updates + (u < n % o->updates));
 }
 
 /* Lengths of all kinds, mostly of one length as truncation makes them. */
