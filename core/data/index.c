@@ -150,7 +150,7 @@ static sr_status widen(int64_t *out, const sr_index *x, const unsigned char *raw
         memcpy(&bits, raw + (size_t)i * width, width); /* little-endian */
         switch (x->type) {
         case SR_INDEX_I8:
-            out[i] = (int8_t)bits;
+            out[i] = (int64_t)bits - (bits > INT8_MAX ? 256 : 0);
             break;
         case SR_INDEX_I16:
             out[i] = (int16_t)bits;
