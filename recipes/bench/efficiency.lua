@@ -7,8 +7,9 @@
 --
 -- Repeating the command continues where it stopped, also in the middle of a run.  Every arm trains a small BERT on two
 -- novels and the definitions of WordNet (Debian's package wordnet-base) until the same number of effective tokens, with
--- the same decay over them; then it is fine-tuned to say to which domain a definition belongs.  The definitions that
--- accuracy is measured on are part of the text, without their domains, for all arms alike.
+-- the same decay over them, on the same examples with new masks in every update, drawn by the same sampler
+-- (batch.ramp=32).  Then it is fine-tuned to say to which domain a definition belongs; the definitions that accuracy is
+-- measured on are part of the text, without their domains, for all arms alike.
 
 local directory = arg[0]:match("^(.*)/[^/]*$") or "."
 package.path = directory .. "/?.lua;" .. package.path
@@ -20,7 +21,7 @@ local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
 local options = common.options({
-  out = "runs/efficiency", arms = table.concat(arms.NAMES, ","), seeds = "1,2,3", shares = "1,0.5", tokens = 3e6,
+  out = "runs/efficiency", arms = table.concat(arms.NAMES, ","), seeds = "1,2,3", shares = "1,0.5", tokens = 1e7,
   hours = 1000, task = true, layers = 4, hidden = 128, evaluations = 6, threads = 0, only = "",
 }, arg)
 
@@ -87,7 +88,7 @@ local function usual(path, seed, tokens)
     "recipes/curriculum.lua", "data.file=" .. path, "seed=" .. seed, "rate.by=effective_tokens",
     ("rate.total=%d"):format(tokens), "rate.decay=linear", "model.num_hidden_layers=" .. options.layers,
     "model.hidden_size=" .. options.hidden, "model.intermediate_size=" .. 4 * options.hidden,
-    "save.every=0", "save.minutes=3",
+    "save.every=0", "save.minutes=3", "batch.ramp=32",
     ("eval.every=%d"):format(math.max(1, math.ceil(tokens / 2000 / options.evaluations))), -- an update has about 2,000
     "log.every=10", "--quiet",
   }
