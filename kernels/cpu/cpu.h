@@ -97,7 +97,7 @@ typedef struct sr_rows {
 } sr_rows;
 
 static inline sr_rows sr_rows_of(const sr_tensor *t) {
-    if (t == NULL) return (sr_rows){0};
+    if (t == NULL) return (sr_rows){NULL, false, 0};
     return (sr_rows){sr_tensor_data(t), t->dtype == SR_BF16, t->shape[t->ndim - 1]};
 }
 

@@ -1,5 +1,10 @@
 /* low.h - the body of the tests of bf16 products whose instructions are emulated: dots.c, tiles.c.
  * They compile the sources of a class with SR_EMULATE, and compare with sums in double. */
+#ifndef SR_ISA /* this header alone */
+#define SR_ISA emulated
+#define SR_EMULATE 1
+#endif
+
 #include <stdlib.h>
 
 #include "core/base/mem.h"
