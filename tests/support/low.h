@@ -12,6 +12,9 @@
 #include "kernels/cpu/simd/low.c"
 #include "tests/support/check.h"
 
+void SR_SIMD(gemm_low)(const sr_gemm *g);
+void SR_SIMD(gemm_low_rows)(const sr_gemm *g);
+
 static sr_bf16 *random_low(int64_t n, uint32_t key) {
     sr_bf16 *x = malloc((size_t)n * sizeof *x);
     for (int64_t i = 0; i < n; i++) {
