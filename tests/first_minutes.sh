@@ -66,13 +66,14 @@ shows "did you mean 'tokenize'" "an unknown command"
 } >"$dir/reviews.csv"
 
 # 3:15  every command in README.md, with other directories and fewer steps
-steps=2
+steps=2 runs=0
 while read -r line; do
     line=${line%%#*}
     case $line in
     *recipes/prepare.lua*) ;;
     *recipes/tiny.lua*) line="$line $data --out $dir/tiny --max-steps $((steps += 2))" ;;
     *recipes/finetune*) line="$line data.folder=$dir --out $dir/tuned --max-steps 3 --threads 2" ;;
+    *recipes/curriculum.lua*) line="$line $data --out $dir/curriculum-$((++runs)) --max-steps 3" ;;
     *recipes/*) line="$line --out $dir/base" ;;
     esac
     line=$(sed "s#build/seqrun#$program#; s#runs/demo#$dir/demo#g; s#runs/data#$dir/demo#g; s#my/texts#recipes/data#; s#reviews.csv#$dir/&#" <<<"$line")
