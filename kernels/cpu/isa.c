@@ -63,8 +63,8 @@ static int highest_class(int limit) {
 static const sr_simd *const classes[] = {&sr_simd_plain};
 #endif
 
-/* Returns the number of the class that SEQRUN_ISA names, -1 for a misspelled one.  AMX must be asked
- * for: its products have only been run with the instructions emulated. */
+/* Returns the number of the class that SEQRUN_ISA names, -1 for a misspelled one.  AMX must be
+ * asked for: its products have only been run with the instructions emulated. */
 static int wanted_class(void) {
     static const char *const names[] = {"plain", "avx2", "avx512", "avx512_bf16", "amx"};
     enum { COUNT = sizeof names / sizeof *names, DEFAULT = 3 };
