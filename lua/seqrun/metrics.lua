@@ -14,8 +14,8 @@ local metrics = {}
 metrics.TRAIN = {
   "step", "loss", "lr", "grad_norm", "sequences", "raw_tokens", "real_tokens", "masked_tokens",
   "layer_tokens", "effective_tokens", "flops",
-  "slot_tokens", "efficiency", "imbalance", "real_tokens_per_s", "slot_tokens_per_s", "mfu", "data_wait_ms", "skipped",
-  "seconds",
+  "slot_tokens", "efficiency", "imbalance", "real_tokens_per_s", "slot_tokens_per_s", "mfu", "data_wait_ms", "cpu_ms",
+  "skipped", "seconds",
 }
 
 ---Fields that every line of type "eval" has.

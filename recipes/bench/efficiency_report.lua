@@ -24,14 +24,15 @@ function report.interval(list)
   return mean, (T[#list - 1] or 1.96) * math.sqrt(squares / (#list - 1) / #list)
 end
 
----The evaluations of a run, with the seconds spent on training before each.
+---The evaluations of a run, with the processor seconds spent on training before each: experiments of many hours share
+---their machine, so time on the clock says little.
 ---@param folder string
 ---@return table[]
 function report.curve(folder)
-  local list, seconds, tokens = {}, 0, 0
+  local list, seconds, steps = {}, 0, 0
   for _, line in ipairs(metrics.read(folder) or {}) do
-    if line.type == "train" and line.real_tokens_per_s and line.real_tokens_per_s ~= json.null then
-      seconds, tokens = seconds + (line.real_tokens - tokens) / line.real_tokens_per_s, line.real_tokens
+    if line.type == "train" and line.cpu_ms and line.cpu_ms ~= json.null then
+      seconds, steps = seconds + (line.step - steps) * line.cpu_ms / 1000, line.step
     elseif line.type == "eval" then
       line.train_seconds = seconds
       list[#list + 1] = line
@@ -98,7 +99,7 @@ end
 function report.rows(runs, share)
   local title = ("%d %% of the tokens"):format(math.floor(share * 100 + 0.5))
   local rows = { { title, "runs", "held-out loss", "at equal effective", "equal raw", "equal steps",
-     "accuracy, %", "raw M", "steps", "seconds" } }
+     "accuracy, %", "raw M", "steps", "CPU s" } }
   for _, name in ipairs(arms.NAMES) do
     local losses = column(runs, name, share, "loss")
     if #losses > 0 then
@@ -117,11 +118,11 @@ function report.rows(runs, share)
   return rows
 end
 
----All evaluations of all runs, for plotting: loss against effective tokens, raw tokens, steps and seconds.
+---All evaluations of all runs, for plotting: loss against effective tokens, raw tokens, steps and CPU seconds.
 ---@param path string
 ---@param runs table[]
 function report.write_curves(path, runs)
-  local lines = { "arm\tshare\tseed\tstep\teffective_tokens\traw_tokens\tseconds\tmlm_loss" }
+  local lines = { "arm\tshare\tseed\tstep\teffective_tokens\traw_tokens\tcpu_seconds\tmlm_loss" }
   for _, run in ipairs(runs) do
     for _, line in ipairs(report.curve(run.folder)) do
       lines[#lines + 1] = ("%s\t%g\t%d\t%d\t%.0f\t%d\t%.1f\t%.5f"):format(run.arm, run.share, run.seed, line.step,

@@ -416,6 +416,7 @@ function Run:steps(loader, upto)
     if self.step < self.last then update = self.loaders:next(name, self.step + 1, self:seconds()) end
     if not update then return end_loop(self) end
     self.step_began, self.waited, self.under_way = sys.now(), sys.now() - asked, true
+    self.cpu_began = os.clock()
     self.imbalance, self.counters, self.drawn_window = update.imbalance, update.counters, update.window
     update.stores = { self.model.params }
     update.recorded = self.config.cuda_graph and self.warm -- the first update allocates memory and times products
@@ -454,7 +455,7 @@ function Run:log(step, optimizer)
   local due = self.metrics and (step % self.config.log.every == 0 or step == self.total)
   if due then tensor.synchronize() end -- the line includes the time of calls that are still running
   local seconds = sys.now() - self.step_began + self.waited
-  self.window:step(seconds, self.waited, self.imbalance)
+  self.window:step(seconds, self.waited, self.imbalance, os.clock() - (self.cpu_began or 0))
   self.progress:note(seconds)
   self.train_seconds = (self.train_seconds or 0) + seconds
   if due then

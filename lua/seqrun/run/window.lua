@@ -43,10 +43,10 @@ end
 local function begin_update(self) self.update, self.seen = {}, {} end
 
 ---Ends the current update: it took `seconds`, of which `wait` were spent waiting for data; its most expensive
----micro-batch costs `imbalance` times the mean.
-function Window:step(seconds, wait, imbalance)
+---micro-batch costs `imbalance` times the mean; `cpu` are seconds of processor time of all threads.
+function Window:step(seconds, wait, imbalance, cpu)
   local update = self.update
-  update.steps, update.seconds, update.wait, update.imbalance = 1, seconds, wait, imbalance
+  update.steps, update.seconds, update.wait, update.imbalance, update.cpu = 1, seconds, wait, imbalance, cpu
   for _, name in ipairs(TOTALS) do self[name] = self[name] + (update[name] or 0) end
   self.done[#self.done + 1] = update
   begin_update(self)
@@ -72,6 +72,7 @@ function Window:line(peak)
     efficiency = ratio(s.tokens, s.slots), imbalance = ratio(s.imbalance, s.steps),
     real_tokens_per_s = ratio(s.tokens, s.seconds), slot_tokens_per_s = ratio(s.slots, s.seconds),
     mfu = peak and ratio(s.flops, s.seconds and s.seconds * peak), data_wait_ms = ratio(1000 * (s.wait or 0), s.steps),
+    cpu_ms = s.cpu and ratio(1000 * s.cpu, s.steps),
   }
   self.tally:metrics(s, line)
   return line
