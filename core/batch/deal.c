@@ -79,8 +79,8 @@ static sr_status deal_packs(sr_deal *d, const packs *p, const sr_loader_opts *o)
         int64_t first = first_of(p, i);
         cost[i] = cost_of(p->pick + first, p->end[i] - first, o);
     }
-    sr_status st =
-        sr_assign_packs(batch, &d->imbalance, cost, (int32_t)p->count, (int32_t)d->batches);
+    sr_status st = sr_assign_packs(batch, &d->imbalance, cost, (int32_t)p->count,
+                                   (int32_t)d->batches, o->balance);
     int64_t at = 0;
     for (int64_t b = 0; st == SR_OK && b < d->batches; b++) at = gather(d, p, batch, b, at, o);
     sr_free(cost);
@@ -115,7 +115,8 @@ static int64_t least_of(const double *load, int64_t n) {
     return least;
 }
 
-/* Assigns the groups, most expensive first, to the cheapest batch. */
+/* Assigns the groups to batches: unless the balance is by turns, most expensive first to the
+ * cheapest batch. */
 static sr_status spread(sr_deal *d, ranked *rank, const sr_order *order, const sr_loader_opts *o) {
     double *load, most = 0, all = 0;
     SR_TRY(sr_new(&load, d->batches));
@@ -124,9 +125,11 @@ static sr_status spread(sr_deal *d, ranked *rank, const sr_order *order, const s
         rank[g].cost = cost_of(order->pick + first, order->group_end[g] - first, o);
         rank[g].group = g;
     }
-    qsort(rank, (size_t)order->groups, sizeof *rank, by_cost);
+    if (o->balance != SR_BALANCE_RANDOM) qsort(rank, (size_t)order->groups, sizeof *rank, by_cost);
     for (int64_t i = 0; i < order->groups; i++) {
-        rank[i].batch = least_of(load, d->batches);
+        rank[i].batch = o->balance > SR_BALANCE_LPT
+                            ? sr_balance_turn(o->balance, i, order->groups, d->batches)
+                            : least_of(load, d->batches);
         load[rank[i].batch] += rank[i].cost;
         all += rank[i].cost;
     }

@@ -17,6 +17,7 @@
 #include "core/batch/epoch.h"
 #include "core/batch/order.h"
 #include "core/batch/update.h"
+#include "core/pack/assign.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -52,6 +53,7 @@ typedef struct sr_loader_opts {
                           batch, at most SR_USUAL_SHARES */
     int32_t first_share, last_share; /* from 1: the shares to make, others are only counted;
                                         0, 0: all */
+    sr_balance balance;              /* how packs are assigned to batches */
     double per_square; /* packs are assigned to batches by tokens + per_square sum len^2; 0: the
                           default */
     int64_t epochs;    /* number of epochs; 0: unlimited */

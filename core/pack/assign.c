@@ -5,6 +5,8 @@
 
 #include "core/base/mem.h"
 
+const char *const sr_balance_names[] = {"cost", "lpt", "snake", "strided", "random", NULL};
+
 enum { MOST_WORK = 20000000 }; /* comparisons of pairs: tens of milliseconds */
 
 double sr_pack_cost(const uint16_t *lengths, int32_t n, double per_token, double per_square) {
@@ -28,8 +30,8 @@ static int by_cost(const void *a, const void *b) {
 }
 
 /* Assigns the most expensive packs first, each to the cheapest group that is not full. */
-static void deal(int32_t *group, double *load, int32_t *room, const ranked *rank, int32_t n,
-                 int32_t groups) {
+static void deal_cheapest(int32_t *group, double *load, int32_t *room, const ranked *rank,
+                          int32_t n, int32_t groups) {
     for (int32_t g = 0; g < groups; g++) room[g] = n / groups;
     int32_t more = n % groups; /* groups that get one more */
     for (int32_t i = 0; i < n; i++) {
@@ -41,6 +43,16 @@ static void deal(int32_t *group, double *load, int32_t *room, const ranked *rank
         if (room[best]-- == 0) more--;
         group[rank[i].pack] = best;
         load[best] += rank[i].cost;
+    }
+}
+
+/* Deals by position alone. */
+static void deal_in_turn(int32_t *group, double *load, const ranked *rank, int32_t n,
+                         int32_t groups, sr_balance how) {
+    for (int32_t i = 0; i < n; i++) {
+        int32_t to = (int32_t)sr_balance_turn(how, i, n, groups);
+        group[rank[i].pack] = to;
+        load[to] += rank[i].cost;
     }
 }
 
@@ -73,8 +85,23 @@ static bool swap_down(int32_t *group, double *load, const double *cost, int32_t 
     return true;
 }
 
+static void assign(int32_t *group, double *load, int32_t *room, ranked *rank, const double *cost,
+                   int32_t n, int32_t groups, sr_balance how) {
+    for (int32_t i = 0; i < n; i++) rank[i] = (ranked){cost[i], i};
+    if (how != SR_BALANCE_RANDOM) qsort(rank, (size_t)n, sizeof *rank, by_cost);
+    if (how > SR_BALANCE_LPT) {
+        deal_in_turn(group, load, rank, n, groups, how);
+        return;
+    }
+    deal_cheapest(group, load, room, rank, n, groups);
+    if (how == SR_BALANCE_LPT) return;
+    int64_t work = (int64_t)n * (n / groups + 1); /* per round of swaps */
+    for (int64_t spent = 0; spent < MOST_WORK && swap_down(group, load, cost, n, groups);)
+        spent += work;
+}
+
 sr_status sr_assign_packs(int32_t *group, double *imbalance, const double *cost, int32_t n,
-                          int32_t groups) {
+                          int32_t groups, sr_balance how) {
     double total = 0, *load;
     int32_t *room;
     ranked *rank;
@@ -90,12 +117,7 @@ sr_status sr_assign_packs(int32_t *group, double *imbalance, const double *cost,
     sr_status st;
     SR_GO(no_room, st, sr_new(&room, groups));
     SR_GO(no_rank, st, sr_new(&rank, n + 1));
-    for (int32_t i = 0; i < n; i++) rank[i] = (ranked){cost[i], i};
-    qsort(rank, (size_t)n, sizeof *rank, by_cost);
-    deal(group, load, room, rank, n, groups);
-    int64_t work = (int64_t)n * (n / groups + 1); /* per round of swaps */
-    for (int64_t spent = 0; spent < MOST_WORK && swap_down(group, load, cost, n, groups);)
-        spent += work;
+    assign(group, load, room, rank, cost, n, groups, how);
     if (imbalance != NULL)
         *imbalance = total > 0 ? load[heaviest(load, groups)] * groups / total : 1;
     sr_free(rank);

@@ -7,6 +7,8 @@
 #ifndef SR_PACK_ASSIGN_H
 #define SR_PACK_ASSIGN_H
 
+#include <stdbool.h>
+
 #include "core/pack/plan.h"
 
 #ifdef __cplusplus
@@ -16,9 +18,27 @@ extern "C" {
 /* Cost of a pack: per_token * tokens + per_square * sum of len^2. */
 double sr_pack_cost(const uint16_t *lengths, int32_t n, double per_token, double per_square);
 
-/* Assigns n packs to `groups` groups of equal size (give or take one if n is not a multiple):
- * longest processing time first, then swaps that lower the most expensive group, up to a number of
- * comparisons (thousands of packs are balanced enough without).
+/* How packs are assigned to groups of equal size, give or take one. */
+typedef enum sr_balance {
+    SR_BALANCE_COST,    /* as lpt, then swaps that lower the most expensive group, up to a number of
+                           comparisons (thousands of packs are balanced enough without) */
+    SR_BALANCE_LPT,     /* most expensive first, each to the cheapest group with room */
+    SR_BALANCE_SNAKE,   /* sorted by cost and dealt out, every second round in reverse */
+    SR_BALANCE_STRIDED, /* sorted by cost and dealt out in rounds */
+    SR_BALANCE_RANDOM   /* in the order given, the first packs to the first group */
+} sr_balance;
+
+/* Their names in the order of the enum, then NULL. */
+extern const char *const sr_balance_names[];
+
+/* The group of the i-th pack in the order of snake, strided or random. */
+static inline int64_t sr_balance_turn(sr_balance how, int64_t i, int64_t n, int64_t groups) {
+    if (how == SR_BALANCE_RANDOM) return i * groups / n;
+    bool back = how == SR_BALANCE_SNAKE && i / groups % 2 == 1;
+    return back ? groups - 1 - i % groups : i % groups;
+}
+
+/* Assigns n packs to `groups` groups.
  *
  *   group      n indices, 0 <= group[i] < groups
  *   imbalance  most expensive group over the mean; 1 is perfect.  May be NULL
@@ -26,7 +46,7 @@ double sr_pack_cost(const uint16_t *lengths, int32_t n, double per_token, double
  * SR_EINVAL if groups < 1 or a cost is negative or NaN.  Deterministic; ties go to the lower
  * index. */
 sr_status sr_assign_packs(int32_t *group, double *imbalance, const double *cost, int32_t n,
-                          int32_t groups);
+                          int32_t groups, sr_balance how);
 
 #ifdef __cplusplus
 }

@@ -70,6 +70,7 @@ static void read_options(lua_State *L, sr_loader_opts *o) {
     o->packs = lsr_field_integer(L, 2, "packs", 0);
     o->sequences = lsr_field_integer(L, 2, "sequences", 0);
     o->micro = lsr_field_integer(L, 2, "micro_packs", 0);
+    o->balance = (sr_balance)lsr_field_choice(L, 2, "balance", sr_balance_names);
     o->per_square = lsr_field_number(L, 2, "per_square", 0);
     o->epochs = lsr_field_integer(L, 2, "epochs", 0);
     o->mean = (sr_mean)lsr_field_choice(L, 2, "loss", lsr_mean_names);

@@ -121,11 +121,12 @@ static int packing_length(lua_State *L) {
     return 1;
 }
 
-/* assign(costs, groups) -> { group of each pack, from 1 }, imbalance */
+/* assign(costs, groups [, balance]) -> { group of each pack, from 1 }, imbalance */
 static int pack_assign(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     int32_t groups = (int32_t)lsr_checkrange(L, 2, 1, 1 << 20);
     int32_t n = (int32_t)lua_rawlen(L, 1);
+    sr_balance how = (sr_balance)luaL_checkoption(L, 3, "cost", sr_balance_names);
     double *cost = lsr_scratch(L, n, sizeof *cost), imbalance;
     int32_t *group = lsr_scratch(L, n, sizeof *group);
     for (int32_t i = 0; i < n; i++) {
@@ -133,7 +134,7 @@ static int pack_assign(lua_State *L) {
         cost[i] = luaL_checknumber(L, -1);
         lua_pop(L, 1);
     }
-    lsr_check(L, sr_assign_packs(group, &imbalance, cost, n, groups));
+    lsr_check(L, sr_assign_packs(group, &imbalance, cost, n, groups, how));
     lua_createtable(L, n, 0);
     for (int32_t i = 0; i < n; i++) {
         lua_pushinteger(L, group[i] + 1);

@@ -171,6 +171,33 @@ static void orders_wait_for_the_end_of_a_stop(void) {
     sr_dataset_close(d);
 }
 
+/* Groups that stay together follow the same ways as packs; the update does not change. */
+static void groups_follow_the_balance(void) {
+    sr_dataset *d = open_fixed();
+    double imbalance[5];
+    uint32_t uid[EXAMPLES];
+    for (uint32_t k = 0; k < EXAMPLES; k++) uid[k] = k;
+    for (int how = SR_BALANCE_COST; how <= SR_BALANCE_RANDOM; how++) {
+        sr_loader_opts o = usual(SR_BY_ORDER);
+        sr_loader *l;
+        sr_update *u;
+        o.shares = 4;
+        o.balance = (sr_balance)how;
+        CHECK_OK(sr_loader_open(&l, d, &o, NULL));
+        CHECK_OK(push(l, uid, EXAMPLES, 2, 0));
+        CHECK_OK(sr_loader_next(&u, l));
+        CHECK(u->sequences == EXAMPLES && u->batches >= 4);
+        imbalance[how] = u->imbalance;
+        sr_update_free(u);
+        sr_loader_close(l);
+    }
+    CHECK(imbalance[SR_BALANCE_COST] == imbalance[SR_BALANCE_LPT]); /* groups are not swapped */
+    CHECK(imbalance[SR_BALANCE_LPT] < imbalance[SR_BALANCE_STRIDED]);
+    CHECK(imbalance[SR_BALANCE_SNAKE] < imbalance[SR_BALANCE_STRIDED]);
+    CHECK(imbalance[SR_BALANCE_STRIDED] < imbalance[SR_BALANCE_RANDOM]);
+    sr_dataset_close(d);
+}
+
 /* ---- memory ---- */
 
 static sr_status draw(const sr_dataset *d, const sr_loader_opts *o) {
@@ -220,6 +247,7 @@ int main(void) {
     every_cut_keeps_its_separators();
     groups_stay_together();
     orders_come_as_pushed();
+    groups_follow_the_balance();
     orders_wait_for_the_end_of_a_stop();
     memory_runs_out();
     unlink(path);

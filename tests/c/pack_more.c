@@ -139,46 +139,85 @@ static void stream_out_of_memory(void) {
 
 /* ---- ranks ---- */
 
+static double random_costs(double *cost, int32_t n, test_rng *r) {
+    double total = 0;
+    for (int32_t k = 0; k < n; k++) {
+        uint16_t length[2] = {(uint16_t)(1 + test_below(r, 512)),
+                              (uint16_t)(1 + test_below(r, 256))};
+        cost[k] = sr_pack_cost(length, 2, 1, 1.0 / 512);
+        total += cost[k];
+    }
+    return total;
+}
+
+/* Checks an assignment: equal sizes, and its imbalance. */
+static void check_groups(const int32_t *group, double imbalance, const double *cost, int32_t n,
+                         int32_t groups, double total) {
+    double most = 0, load[9] = {0};
+    int32_t members[9] = {0};
+    for (int32_t k = 0; k < n; k++) {
+        CHECK(group[k] >= 0 && group[k] < groups);
+        members[group[k]]++;
+        load[group[k]] += cost[k];
+    }
+    for (int32_t g = 0; g < groups; g++) {
+        CHECK(members[g] == n / groups || members[g] == n / groups + (n % groups > 0));
+        if (load[g] > most) most = load[g];
+    }
+    CHECK(fabs(imbalance - most * groups / total) < 1e-9);
+}
+
 static void ranks(void) {
     test_rng r = {32, 0};
-    double cost[96], imbalance;
+    double cost[96], imbalance[5], sum[5] = {0};
     int32_t group[96];
     for (int i = 0; i < 500; i++) {
         int32_t n = 1 + (int32_t)test_below(&r, 96), groups = 1 + (int32_t)test_below(&r, 9);
-        double total = 0, load[9] = {0};
-        int32_t members[9] = {0};
-        for (int32_t k = 0; k < n; k++) {
-            uint16_t length[2] = {(uint16_t)(1 + test_below(&r, 512)),
-                                  (uint16_t)(1 + test_below(&r, 256))};
-            cost[k] = sr_pack_cost(length, 2, 1, 1.0 / 512);
-            total += cost[k];
+        double total = random_costs(cost, n, &r);
+        for (int how = SR_BALANCE_COST; how <= SR_BALANCE_RANDOM; how++) {
+            CHECK_OK(sr_assign_packs(group, &imbalance[how], cost, n, groups, (sr_balance)how));
+            check_groups(group, imbalance[how], cost, n, groups, total);
+            sum[how] += imbalance[how];
         }
-        CHECK_OK(sr_assign_packs(group, &imbalance, cost, n, groups));
-        for (int32_t k = 0; k < n; k++) {
-            CHECK(group[k] >= 0 && group[k] < groups);
-            members[group[k]]++;
-            load[group[k]] += cost[k];
-        }
-        double most = 0;
-        for (int32_t g = 0; g < groups; g++) {
-            CHECK(members[g] == n / groups || members[g] == n / groups + (n % groups > 0));
-            if (load[g] > most) most = load[g];
-        }
-        CHECK(fabs(imbalance - most * groups / total) < 1e-9);
-        if (n >= 8 * groups) CHECK(imbalance < 1.08 + (n % groups > 0) * 0.2);
+        CHECK(imbalance[SR_BALANCE_COST] <= imbalance[SR_BALANCE_LPT] + 1e-12);
+        if (n >= 8 * groups) CHECK(imbalance[SR_BALANCE_COST] < 1.08 + (n % groups > 0) * 0.2);
     }
+    for (int how = SR_BALANCE_LPT; how <= SR_BALANCE_RANDOM; how++) CHECK(sum[how] > sum[how - 1]);
     CHECK(sr_pack_cost((const uint16_t[]){3, 4}, 2, 2, 0.5) == 2 * 7 + 0.5 * 25);
     enum { MANY = 20000 }; /* a global batch of a large run: the swap search is cut off */
     static double many[MANY];
     static int32_t where[MANY];
     for (int32_t k = 0; k < MANY; k++) many[k] = 512 + test_below(&r, 512);
-    CHECK_OK(sr_assign_packs(where, &imbalance, many, MANY, 16));
-    CHECK(imbalance < 1.001);
-    CHECK_FAILS(sr_assign_packs(group, NULL, cost, 4, 0), SR_EINVAL, "0 groups");
+    CHECK_OK(sr_assign_packs(where, imbalance, many, MANY, 16, SR_BALANCE_COST));
+    CHECK(imbalance[0] < 1.001);
+    CHECK_FAILS(sr_assign_packs(group, NULL, cost, 4, 0, SR_BALANCE_COST), SR_EINVAL, "0 groups");
     cost[2] = -1;
-    CHECK_FAILS(sr_assign_packs(group, NULL, cost, 4, 2), SR_EINVAL, "pack 2");
-    CHECK_OK(sr_assign_packs(group, &imbalance, cost, 0, 2));
-    CHECK(imbalance == 1);
+    CHECK_FAILS(sr_assign_packs(group, NULL, cost, 4, 2, SR_BALANCE_COST), SR_EINVAL, "pack 2");
+    CHECK_OK(sr_assign_packs(group, imbalance, cost, 0, 2, SR_BALANCE_COST));
+    CHECK(imbalance[0] == 1);
+}
+
+/* Worked by hand: costs 6 5 4 3 2 1, already sorted, to two or three groups. */
+static void balances(void) {
+    static const double cost[] = {6, 5, 4, 3, 2, 1};
+    static const struct {
+        sr_balance how;
+        int32_t want[6];
+        double imbalance;
+    } arms[] = {{SR_BALANCE_RANDOM, {0, 0, 1, 1, 2, 2}, 11.0 / 7},
+                {SR_BALANCE_STRIDED, {0, 1, 2, 0, 1, 2}, 9.0 / 7},
+                {SR_BALANCE_SNAKE, {0, 1, 2, 2, 1, 0}, 1},
+                {SR_BALANCE_LPT, {0, 1, 2, 2, 1, 0}, 1},
+                {SR_BALANCE_COST, {0, 1, 2, 2, 1, 0}, 1}};
+    for (size_t i = 0; i < sizeof arms / sizeof *arms; i++) {
+        int32_t group[6];
+        double imbalance;
+        CHECK_OK(sr_assign_packs(group, &imbalance, cost, 6, 3, arms[i].how));
+        CHECK(memcmp(group, arms[i].want, sizeof group) == 0);
+        CHECK(fabs(imbalance - arms[i].imbalance) < 1e-12);
+    }
+    CHECK(strcmp(sr_balance_names[SR_BALANCE_RANDOM], "random") == 0 &&
+          strcmp(sr_balance_names[SR_BALANCE_COST], "cost") == 0 && sr_balance_names[5] == NULL);
 }
 
 /* ---- drawn patterns ---- */
@@ -312,6 +351,7 @@ int main(void) {
     stream_edges();
     stream_out_of_memory();
     ranks();
+    balances();
     draws_match(0);
     draws_match(5);
     draw_edges();

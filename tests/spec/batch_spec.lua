@@ -126,6 +126,23 @@ describe("an update", function()
     assert.has_error(function() open { per_square = 2 } end, "loader: per_square is 2; must be 0 to 1")
   end)
 
+  it("assigns packs to batches as `balance` says, without changing the update", function()
+    local want, last = nil, math.huge
+    for _, balance in ipairs { "random", "strided", "cost" } do
+      local update, uids = open({ packs = 24, micro_packs = 4, per_square = 1 / 64, balance = balance }):next(), {}
+      for batch in update:batches() do
+        local scope <close> = sr.scope()
+        table.move(batch.layout:uids(), 1, batch.sequences, #uids + 1, uids)
+      end
+      table.sort(uids)
+      want = want or uids
+      assert.same(want, uids)
+      assert.is_true(update.imbalance < last, balance)
+      last = update.imbalance
+    end
+    assert.has_error(function() open { balance = "fair" } end)
+  end)
+
   it("counts the contents of its batches", function()
     local update, sums = open():next(), { sequences = 0, tokens = 0, slots = 0, masked = 0 }
     for batch in update:batches() do

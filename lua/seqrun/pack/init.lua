@@ -104,9 +104,10 @@ end
 ---@param packs integer[][] the lengths in each pack
 ---@param groups integer
 ---@param cost? { per_token?: number, per_square?: number } a and b of a * tokens + b * sum len^2
+---@param balance? "cost"|"lpt"|"snake"|"strided"|"random" as the key `balance` of a run; cost by default
 ---@return integer[] group of each pack, from 1
 ---@return number imbalance: the most expensive group over the mean
-function pack.assign(packs, groups, cost)
+function pack.assign(packs, groups, cost, balance)
   local a, b = cost and cost.per_token or 1, cost and cost.per_square or 1 / 512
   local costs = {}
   for i, lengths in ipairs(packs) do
@@ -114,7 +115,7 @@ function pack.assign(packs, groups, cost)
     for _, length in ipairs(lengths) do total = total + a * length + b * length * length end
     costs[i] = total
   end
-  return core.assign(costs, groups)
+  return core.assign(costs, groups, balance)
 end
 
 ---Length histogram and efficiency by depth, as text for a terminal.

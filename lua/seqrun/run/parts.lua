@@ -16,7 +16,7 @@ function parts.loader_options(cfg, corpus, part, plan)
     data = corpus, part = part, seed = cfg.seed, epochs = held and 1 or nil, max_len = cfg.data.max_len,
     arrange = cfg.pack.arrange, solver = cfg.pack.solver, max_seqs = cfg.pack.max_seqs,
     by = cfg.batch.by, sequences = cfg.batch.sequences, adjust = cfg.batch.adjust, shares = cfg.batch.shares,
-    micro_packs = cfg.batch.micro_packs,
+    micro_packs = cfg.batch.micro_packs, balance = cfg.balance,
     loss = cfg.batch.loss, too_long = cfg.data.too_long, prefetch = held and 0 or cfg.data.prefetch,
     plan = not held and plan or nil,
   }

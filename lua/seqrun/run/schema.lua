@@ -144,6 +144,9 @@ local keys = {
     doc = "cuda: the launches of an update are recorded and run as one graph, for small batches" } },
   { "threads", c.integer { optional = true, min = 1, max = 1024, changeable = later,
     doc = "CPU threads; none: all that are available" } },
+  { "balance", c.enum({ "cost", "lpt", "snake", "strided", "random" }, { default = "cost",
+    doc = "how packs of an update are assigned to micro-batches and so to ranks: cost: longest first by tokens and "
+      .. "squared lengths, then swaps; lpt: without swaps; snake, strided: sorted and dealt out; random: as drawn" }) },
   { "budget", c.duration { optional = true, changeable = later,
     doc = "time limit, such as 2h; the run then stops and can be resumed" } },
   { "peak_flops", c.number { optional = true, min = 1, changeable = later,
