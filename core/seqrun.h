@@ -108,7 +108,9 @@
 
 #include "core/train/optim.h"
 #include "core/train/params.h"
+#include "core/train/sharded.h"
 #include "core/train/shares.h"
+#include "core/train/spread.h"
 
 #include "core/store/append.h"
 #include "core/store/checkpoint.h"

@@ -78,6 +78,15 @@ static sr_status cut_chunks(sr_optim *o) {
     return SR_OK;
 }
 
+sr_range sr_optim_chunks(const sr_optim *o, sr_range elements) {
+    sr_range chunks = {0, 0};
+    for (int64_t c = 0; c < o->chunk_count; c++) {
+        chunks.first += o->chunks[c].from < elements.first;
+        chunks.last += o->chunks[c].from < elements.last;
+    }
+    return chunks;
+}
+
 /* Finds the chunks of the range, which must not cut one. */
 static sr_status set_range(sr_optim *o, sr_range range) {
     bool whole = range.first == 0 && range.last == 0;
@@ -96,10 +105,10 @@ static sr_status set_range(sr_optim *o, sr_range range) {
                            "optimizer: elements %" PRId64 " to %" PRId64 " cut a chunk; use "
                            "sr_optim_cut()",
                            range.first, range.last);
-        if (chunk->from < o->range.first) o->from = c + 1;
-        if (begins) o->upto = c + 1;
     }
-    if (o->upto < o->from) o->upto = o->from;
+    sr_range chunks = sr_optim_chunks(o, o->range);
+    o->from = chunks.first;
+    o->upto = chunks.last;
     return SR_OK;
 }
 
@@ -158,7 +167,7 @@ void sr_optim_free(sr_optim *o) {
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-static sr_status check_loss(const sr_optim *o, const sr_tensor *loss) {
+sr_status sr_optim_check_loss(const sr_optim *o, const sr_tensor *loss) {
     if (loss == NULL) return SR_OK;
     SR_TRY(sr_tensor_check("optimizer step", loss));
     if (sr_tensor_elements(loss) != 1)
@@ -171,6 +180,10 @@ static sr_status check_loss(const sr_optim *o, const sr_tensor *loss) {
     return SR_OK;
 }
 
+static bool is_whole(const sr_optim *o) {
+    return o->from == 0 && o->upto == o->chunk_count;
+}
+
 static sr_step describe(const sr_optim *o, double rate, double clip) {
     double beta1 = pow(o->opts.beta1, o->opts.power), beta2 = pow(o->opts.beta2, o->opts.power);
     return (sr_step){
@@ -178,7 +191,7 @@ static sr_step describe(const sr_optim *o, double rate, double clip) {
         .value = o->params->value,
         .low = o->params->low,
         .weights = o->params->read,
-        .weight_count = o->params->count + o->params->fused_count,
+        .weight_count = is_whole(o) ? o->params->count + o->params->fused_count : 0,
         .grad = o->params->grad,
         .m = o->m,
         .v = o->v,
@@ -236,27 +249,31 @@ sr_status sr_optim_begin(sr_optim *o, double rate, double clip) {
 
 sr_status sr_optim_moments(sr_optim *o, const sr_tensor *loss) {
     const sr_backend *backend = o->params->device->backend;
-    SR_TRY(check_loss(o, loss));
+    SR_TRY(sr_optim_check_loss(o, loss));
     SR_TRY(backend->grad_norm(o->result, o->squares, o->chunk_count, loss));
     return o->opts.lamb ? backend->lamb_moments(&o->step) : SR_OK;
 }
 
-sr_status sr_optim_apply(sr_optim *o) {
+sr_status sr_optim_update(sr_optim *o) {
     sr_params_before_step(o->params);
-    SR_TRY(o->params->device->backend->step(&o->step));
+    return o->params->device->backend->step(&o->step);
+}
+
+sr_status sr_optim_finish(sr_optim *o) {
     SR_TRY(sr_params_after_step(o->params));
     return remember(o);
 }
 
 sr_status sr_optim_step(sr_optim *o, double rate, double clip, const sr_tensor *loss) {
-    if (o->from > 0 || o->upto < o->chunk_count)
+    if (!is_whole(o))
         return sr_fail(SR_EINVAL,
                        "optimizer: it owns elements %" PRId64 " to %" PRId64 " of %" PRId64
                        "; a step of a part needs the norms of the other parts",
                        o->range.first, o->range.last, o->params->stored);
     SR_TRY(sr_optim_begin(o, rate, clip));
     SR_TRY(sr_optim_moments(o, loss));
-    return sr_optim_apply(o);
+    SR_TRY(sr_optim_update(o));
+    return sr_optim_finish(o);
 }
 
 /* ---- pieces ---------------------------------------------------------------------------------- */

@@ -9,9 +9,10 @@
  * count of steps.  It is counted, and after max_skipped in a row the run is stopped.
  *
  * Several optimizers may share a store: each owns a range of its elements and keeps the moments of
- * that range only.  A step is then sr_optim_begin(), sr_optim_moments() and sr_optim_apply();
- * before each of the last two the owners exchange their part of `squares`, then of `norms`.  Ranges
- * lie on chunks, over which norms are summed in order, so the bits are those of one optimizer.
+ * that range only.  A step is then sr_optim_begin(), sr_optim_moments() and sr_optim_update();
+ * before each of the last two the owners exchange their part of `squares`, then of `norms`, and
+ * before sr_optim_finish() the values (sharded.h).  Ranges lie on chunks, over which norms are
+ * summed in order, so the bits are those of one optimizer.
  *
  * Batch size on packs: with `power` p the moments decay by beta^p an update, as if p updates of one
  * sequence each had been merged (packing paper); bias corrections use the same effective betas.
@@ -32,11 +33,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* Elements [first, last) of a store. */
-typedef struct sr_range {
-    int64_t first, last;
-} sr_range;
 
 typedef struct sr_optim_opts {
     bool lamb; /* else AdamW */
@@ -104,10 +100,17 @@ sr_range sr_optim_cut(const sr_params *params, int part, int parts);
  */
 sr_status sr_optim_step(sr_optim *optim, double rate, double clip, const sr_tensor *loss);
 
-/* The same in three calls. */
+/* The same in four calls. */
 sr_status sr_optim_begin(sr_optim *optim, double rate, double clip); /* own squares */
 sr_status sr_optim_moments(sr_optim *optim, const sr_tensor *loss);  /* all squares -> own norms */
-sr_status sr_optim_apply(sr_optim *optim);                           /* all norms -> values */
+sr_status sr_optim_update(sr_optim *optim);                          /* all norms -> own values */
+sr_status sr_optim_finish(sr_optim *optim);                          /* all values are there */
+
+/* SR_EINVAL unless `loss` is NULL or a real scalar on the optimizer's device. */
+sr_status sr_optim_check_loss(const sr_optim *optim, const sr_tensor *loss);
+
+/* The chunks, by index, that begin in a range. */
+sr_range sr_optim_chunks(const sr_optim *optim, sr_range elements);
 
 /* The moments of parameter i that lie in the range, as flat views: *held is empty and the views are
  * NULL when none do.  Else they are the elements [held->first, held->last) of the parameter. */

@@ -280,6 +280,10 @@ static void note_versions(sr_params *p) {
 }
 
 sr_status sr_params_refresh(sr_params *p) {
+    if (p->partial)
+        return sr_fail(SR_EINVAL,
+                       "params: a parameter was written to while its f32 values are sharded over "
+                       "ranks; call optimizer:gather() on every rank first");
     if (p->low != NULL) {
         sr_tensor_wrote(p->low);
         SR_TRY(p->device->backend->copy(p->low, p->value));
@@ -300,12 +304,11 @@ sr_status sr_params_settle_low(sr_params *p) {
 
 void sr_params_before_step(sr_params *p) {
     sr_tensor_wrote(p->value);
-    if (p->low == NULL) return;
-    sr_tensor_wrote(p->low);
-    note_versions(p);
+    if (p->low != NULL) sr_tensor_wrote(p->low);
 }
 
 sr_status sr_params_after_step(sr_params *p) {
+    if (p->low != NULL) note_versions(p); /* what came from other ranks bumped them */
     return refresh_layouts(p);
 }
 

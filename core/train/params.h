@@ -29,6 +29,11 @@
 extern "C" {
 #endif
 
+/* Elements [first, last) of a store. */
+typedef struct sr_range {
+    int64_t first, last;
+} sr_range;
+
 /* Initialisation of a parameter; normal is truncated at two standard deviations. */
 typedef enum sr_init { SR_INIT_NORMAL, SR_INIT_ZEROS, SR_INIT_ONES } sr_init;
 
@@ -73,6 +78,7 @@ typedef struct sr_params {
     sr_tensor *low;    /* (stored) flat bf16 copy of value; NULL when ops read the values */
     sr_tensor **read;  /* borrowed: all leaves, those of fuse groups last */
     uint64_t low_version, value_version; /* of the storages after the last refresh of low */
+    bool partial; /* masters outside the own piece of a sharded optimizer are stale (sharded.h) */
     sr_param *list;
     int64_t count;
     sr_fused *fused;
@@ -105,7 +111,7 @@ sr_status sr_params_initialise_one(sr_params *params, sr_param *param, uint64_t 
 sr_status sr_params_zero_grad(sr_params *params);
 
 /* Whoever writes to a master calls this afterwards: refreshes the bf16 copy and the device's
- * layouts of weights. */
+ * layouts of weights.  SR_EINVAL while masters are partial. */
 sr_status sr_params_refresh(sr_params *params);
 
 /* For the optimizer: refreshes the bf16 copy if masters were written to since, as a step refreshes

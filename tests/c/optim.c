@@ -62,7 +62,10 @@ static void step_together(sr_optim **o, int parts, bool lamb) {
     exchange(o, parts, false);
     for (int i = 0; i < parts; i++) CHECK_OK(sr_optim_moments(o[i], NULL));
     if (lamb) exchange(o, parts, true);
-    for (int i = 0; i < parts; i++) CHECK_OK(sr_optim_apply(o[i]));
+    for (int i = 0; i < parts; i++) {
+        CHECK_OK(sr_optim_update(o[i]));
+        CHECK_OK(sr_optim_finish(o[i]));
+    }
 }
 
 /* The values after some steps of `parts` optimizers. */

@@ -1,0 +1,135 @@
+#include "core/train/sharded.h"
+
+#include <inttypes.h>
+
+#include "core/base/mem.h"
+#include "core/tensor/backend.h"
+
+static sr_status check_range(const sr_sharded *s) {
+    sr_range own = s->pieces[s->comm->rank], has = s->optim->range;
+    if (own.first == has.first && own.last == has.last) return SR_OK;
+    return sr_fail(SR_EINVAL,
+                   "optimizer: it owns elements %" PRId64 " to %" PRId64
+                   "; rank %d of %d owns %" PRId64 " to %" PRId64,
+                   has.first, has.last, s->comm->rank, s->comm->ranks, own.first, own.last);
+}
+
+static sr_status build(sr_sharded *s) {
+    const sr_params *params = s->optim->params;
+    int ranks = s->comm->ranks;
+    SR_TRY(sr_new(&s->pieces, ranks));
+    SR_TRY(sr_new(&s->chunks, ranks));
+    SR_TRY(sr_new(&s->slots, ranks));
+    for (int r = 0; r < ranks; r++) {
+        s->pieces[r] = sr_optim_cut(params, r, ranks);
+        s->chunks[r] = sr_optim_chunks(s->optim, s->pieces[r]);
+        s->slots[r] = (sr_range){r, r + 1};
+    }
+    SR_TRY(check_range(s));
+    SR_TRY(sr_params_flat(&s->losses, params->device, ranks));
+    return sr_params_flat(&s->loss, params->device, 1);
+}
+
+sr_status sr_sharded_new(sr_sharded **out, sr_comm *comm, sr_optim *optim) {
+    *out = NULL;
+    sr_sharded *s;
+    SR_TRY(sr_new(&s, 1));
+    s->comm = comm;
+    s->optim = optim;
+    sr_status st = build(s);
+    if (st != SR_OK) {
+        sr_sharded_free(s);
+        return st;
+    }
+    *out = s;
+    return SR_OK;
+}
+
+void sr_sharded_free(sr_sharded *s) {
+    if (s == NULL) return;
+    sr_tensor_release(s->losses);
+    sr_tensor_release(s->loss);
+    sr_free(s->pieces);
+    sr_free(s->chunks);
+    sr_free(s->slots);
+    sr_free(s);
+}
+
+/* ---- a step ---------------------------------------------------------------------------------- */
+
+/* Queues the exchange of the losses of all ranks; that of this one may be NULL. */
+static sr_status spread_losses(sr_sharded *s, const sr_tensor *loss) {
+    const sr_backend *backend = s->comm->device->backend;
+    sr_tensor own = *s->losses;
+    own.shape[0] = 1;
+    own.offset += s->comm->rank;
+    if (loss == NULL) {
+        SR_TRY(backend->fill(&own, 0.0));
+    } else {
+        sr_tensor flat = *loss;
+        flat.ndim = 1;
+        flat.shape[0] = flat.stride[0] = 1;
+        SR_TRY(backend->copy(&own, &flat));
+    }
+    return sr_spread(s->comm, s->losses, s->slots, 1);
+}
+
+static sr_status wait(const sr_sharded *s) {
+    return s->comm->engine->wait(s->comm);
+}
+
+/* Queues the exchange of the f32 weights that ops read beside the bf16 copy. */
+static sr_status spread_kept(sr_sharded *s, sr_range *common) {
+    const sr_params *p = s->optim->params;
+    for (int64_t i = 0; i < p->count; i++) {
+        if (!p->list[i].keep_f32) continue;
+        sr_range whole = {p->list[i].offset, p->list[i].offset + p->list[i].stored};
+        for (int r = 0; r < s->comm->ranks; r++) common[r] = sr_range_common(whole, s->pieces[r]);
+        SR_TRY(sr_spread(s->comm, p->value, common, 1));
+    }
+    return SR_OK;
+}
+
+static sr_status spread_values(sr_sharded *s) {
+    sr_params *p = s->optim->params;
+    if (p->low == NULL) return sr_spread(s->comm, p->value, s->pieces, 1);
+    sr_range *common;
+    SR_TRY(sr_spread(s->comm, p->low, s->pieces, 1));
+    SR_TRY(sr_new(&common, s->comm->ranks));
+    sr_status st = spread_kept(s, common);
+    sr_free(common);
+    p->partial = s->comm->ranks > 1;
+    return st;
+}
+
+static sr_status update(sr_sharded *s, const sr_tensor *loss) {
+    sr_optim *o = s->optim;
+    SR_TRY(sr_spread(s->comm, o->squares, s->chunks, 1));
+    SR_TRY(spread_losses(s, loss));
+    SR_TRY(wait(s));
+    SR_TRY(s->comm->device->backend->reduce(s->loss, s->losses, SR_SUM));
+    SR_TRY(sr_optim_moments(o, s->loss));
+    if (o->opts.lamb) {
+        SR_TRY(sr_spread(s->comm, o->norms, s->chunks, 2));
+        SR_TRY(wait(s));
+    }
+    SR_TRY(sr_optim_update(o));
+    SR_TRY(spread_values(s));
+    SR_TRY(wait(s));
+    return sr_optim_finish(o);
+}
+
+sr_status sr_sharded_step(sr_sharded *s, double rate, double clip, const sr_tensor *loss) {
+    SR_TRY(sr_optim_check_loss(s->optim, loss));
+    SR_TRY(sr_optim_begin(s->optim, rate, clip));
+    return update(s, loss);
+}
+
+sr_status sr_sharded_gather(sr_sharded *s) {
+    sr_params *p = s->optim->params;
+    if (!p->partial) return SR_OK;
+    SR_TRY(sr_spread(s->comm, p->value, s->pieces, 1));
+    SR_TRY(wait(s));
+    p->partial = false;
+    return sr_params_after_step(p);
+}
