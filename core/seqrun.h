@@ -106,6 +106,7 @@
 #include "core/tensor/tensor.h"
 #include "core/tensor/weight.h"
 
+#include "core/train/exchange.h"
 #include "core/train/optim.h"
 #include "core/train/params.h"
 #include "core/train/sharded.h"

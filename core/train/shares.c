@@ -29,8 +29,41 @@ sr_status sr_shares_begin(sr_shares *s, int64_t total) {
 
 /* ---- the tree -------------------------------------------------------------------------------- */
 
+static int64_t nodes_at(int64_t total, int level) {
+    return (total + (INT64_C(1) << level) - 1) >> level;
+}
+
 static int64_t nodes_of(const sr_shares *s, int level) {
-    return (s->total + (INT64_C(1) << level) - 1) >> level;
+    return nodes_at(s->total, level);
+}
+
+/* Past the end of a node: the first share after it. */
+static int64_t end_of(int64_t total, int level, int64_t index) {
+    int64_t end = (index + 1) << level;
+    return end < total ? end : total;
+}
+
+int64_t sr_shares_nodes(sr_share_node *out, int64_t total, int64_t first, int64_t end) {
+    int64_t n = 0;
+    while (first < end) {
+        int level = 0;
+        int64_t index = first;
+        for (; nodes_at(total, level) > 1; level++, index >>= 1) {
+            bool alone = (index ^ 1) >= nodes_at(total, level);
+            bool left = (index & 1) == 0;
+            if (!alone && (!left || end_of(total, level, index + 1) > end)) break;
+        }
+        out[n++] = (sr_share_node){.level = level, .index = index};
+        first = end_of(total, level, index);
+    }
+    return n;
+}
+
+const sr_tensor *sr_shares_sum(const sr_shares *s, int level, int64_t index) {
+    for (int64_t i = 0; i < s->count; i++)
+        if (s->node[i].level == level && s->node[i].index == index) return s->node[i].sum;
+    bool root = index == 0 && s->total == 0 && s->count == 0;
+    return root ? s->params->grad : NULL;
 }
 
 static int64_t find(const sr_shares *s, int level, int64_t index) {

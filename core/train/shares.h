@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-enum { SR_MOST_SHARES = 4096 };
+enum { SR_MOST_SHARES = 4096, SR_MOST_NODES = 32 };
 
 /* The sum of one subtree, waiting for its neighbour. */
 typedef struct sr_share_node {
@@ -60,6 +60,14 @@ sr_status sr_shares_take(sr_shares *shares, int level, int64_t index, const sr_t
 /* Adds what is still waiting to params->grad, the highest shares first, and ends the update.  Does
  * nothing after a complete one. */
 sr_status sr_shares_finish(sr_shares *shares);
+
+/* The nodes that remain when shares [first, end) of `total` have ended: the fewest that cover them,
+ * in order, with sum = NULL.  Returns how many, at most SR_MOST_NODES. */
+int64_t sr_shares_nodes(sr_share_node *out, int64_t total, int64_t first, int64_t end);
+
+/* The sum of a node that is held, params->grad for the root of a complete update; NULL if it is
+ * not here. */
+const sr_tensor *sr_shares_sum(const sr_shares *shares, int level, int64_t index);
 
 /* Drops what is waiting and ends the update; params->grad is left as it is. */
 void sr_shares_drop(sr_shares *shares);
