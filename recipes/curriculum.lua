@@ -3,7 +3,6 @@
 --
 --     seqrun recipes/curriculum.lua preset=composed --dry-run
 --     seqrun recipes/curriculum.lua ltd.keep=0.5 stop.effective_tokens=2e6
---     seqrun analyze runs/data/novels.sqr --metric rarity --seed 42  # of presets rarity, composed
 
 local sr = require "seqrun"
 local task = sr.tasks.curriculum

@@ -21,6 +21,7 @@ end
 -- model: sr.nn.bert, or any object with params, training and losses(batch)
 local bert = sr.nn.bert(task.model_options(cfg, corpus)):initialise(cfg.seed)
 bert.recompute = cfg.model.recompute
+local ltd = sr.run.ltd(cfg, bert, cfg.steps or cfg.rate.total) -- random token dropping; nil unless ltd.keep is set
 
 -- optimizer
 local train = loader("train")
@@ -29,10 +30,14 @@ local rate = sr.run.schedule(cfg) -- any function of the step; see sr.schedule
 
 local held = cfg.data.held > 0 and loader("held") or nil
 
-run:start { corpus = corpus, loader = train, held = held, model = bert, optimizer = optimizer, rate = rate }
+run:start {
+  corpus = corpus, loader = train, held = held, model = bert, optimizer = optimizer, rate = rate,
+  schedules = { ltd = ltd and ltd.schedule },
+}
 
 -- loop: between iterations, `run` saves checkpoints, evaluates and handles signals
 for step, update in run:steps(train) do
+  if ltd then ltd:before(update) end
   for batch in update:batches() do
     local scope <close> = sr.scope()
     local losses = bert:losses(batch)

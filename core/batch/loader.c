@@ -426,13 +426,14 @@ sr_status sr_loader_push_window(sr_loader *l, const sr_window_opts *window, int6
     sr_window_opts own = *window;
     own.begin = l->next; /* only this thread changes it */
     own.begin.drawn = window->begin.drawn;
+    own.begin.epoch = window->begin.epoch;
     SR_TRY(check_pushes(l));
     if (from < 0 || from >= own.updates || own.begin.drawn.updates + from != l->next.drawn.updates)
         return sr_fail(SR_EINVAL,
                        "loader: a window of %" PRId64 " updates from update %" PRId64
                        " cannot continue at update %" PRId64,
                        own.updates, own.begin.drawn.updates, l->next.drawn.updates);
-    SR_TRY(sr_feed_epoch(&e, &l->feed, l->start.epoch, 0, NULL));
+    SR_TRY(sr_feed_epoch(&e, &l->feed, own.begin.epoch, 0, NULL));
     sr_status st = sr_window_new(&w, e, &own);
     if (st == SR_OK) {
         *end = sr_window_end(w).drawn;

@@ -93,8 +93,8 @@ sr_status sr_loader_next(sr_update **out, sr_loader *l);
 sr_status sr_loader_push(sr_loader *l, const sr_given *given);
 
 /* By order: appends the updates of a window (window.h) from number `from` on, as if the earlier
- * ones had been delivered.  Its `begin` has the totals before the window; its other fields are
- * ignored. *end gets the totals after it.
+ * ones had been delivered.  Its `begin` has the totals before the window and the epoch of its
+ * examples; its other fields are ignored. *end gets the totals after it.
  *
  * Errors: those of sr_window_new(); SR_EINVAL unless the loader draws by order and the window is
  * next */

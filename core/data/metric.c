@@ -201,9 +201,8 @@ void sr_metric_subject(char out[SR_METRIC_SUBJECT], const sr_dataset *d,
         snprintf(rest, room, ", pieces of max_len %d", opts->max_len);
 }
 
-/* The options of `seqrun analyze` for the examples of a loader. */
-static void analyze_options(char out[SR_METRIC_SUBJECT], const sr_dataset *d,
-                            const sr_examples_opts *o) {
+void sr_metric_arguments(char out[SR_METRIC_SUBJECT], const sr_dataset *d,
+                         const sr_examples_opts *o) {
     bool text = d->kind == SR_DATA_TEXT;
     char held[48] = "", examples[160] = "";
     if (d->held != (text ? 0.05 : 0)) snprintf(held, sizeof held, " --held %.15g", d->held);
@@ -223,7 +222,7 @@ static sr_status check_entry(const sr_metric *m, const sr_dataset *d, const sr_e
     const char *have = sr_shard_meta(m->shard, key);
     char options[SR_METRIC_SUBJECT] = "";
     if (have != NULL && strcmp(have, want) == 0) return SR_OK;
-    if (opts != NULL) analyze_options(options, d, opts);
+    if (opts != NULL) sr_metric_arguments(options, d, opts);
     return sr_fail(SR_EDATA,
                    "%s: the metric is of another %s (%s) than %s (%s); make it again with `seqrun "
                    "analyze %s --metric %s%s`",

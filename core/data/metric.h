@@ -78,6 +78,10 @@ sr_status sr_metric_upto(int64_t *out, const sr_metric *m, double value);
 void sr_metric_subject(char out[SR_METRIC_SUBJECT], const sr_dataset *d,
                        const sr_examples_opts *opts);
 
+/* The arguments that make `seqrun analyze DATA --metric NAME` measure these examples. */
+void sr_metric_arguments(char out[SR_METRIC_SUBJECT], const sr_dataset *d,
+                         const sr_examples_opts *opts);
+
 /* ---- writing ---- */
 
 typedef struct sr_metric_about {

@@ -140,6 +140,18 @@ static int metric_check(lua_State *L) {
     return lsr_done(L, sr_metric_check(m, d, given ? &opts : NULL, luaL_optinteger(L, 4, -1)));
 }
 
+/* arguments(dataset, options) -> what `seqrun analyze DATA --metric NAME` needs besides */
+static int metric_arguments(lua_State *L) {
+    const sr_dataset *d = lsr_checkdataset(L, 1);
+    sr_examples_opts opts = {0};
+    char out[SR_METRIC_SUBJECT];
+    luaL_checktype(L, 2, LUA_TTABLE);
+    lsr_readexamples(L, 2, &opts);
+    sr_metric_arguments(out, d, &opts);
+    lua_pushstring(L, out);
+    return 1;
+}
+
 static const luaL_Reg metric_methods[] = {
     {"info", metric_info},   {"value", metric_value}, {"values", metric_values},
     {"order", metric_order}, {"at", metric_at},       {"upto", metric_upto},
@@ -148,6 +160,7 @@ static const luaL_Reg metric_methods[] = {
 
 static const luaL_Reg functions[] = {
     {"open", metric_open},
+    {"arguments", metric_arguments},
     {"of", metric_of},
     {"analysis", lsr_metric_analysis},
     {"rarity", lsr_metric_rarity},

@@ -24,12 +24,14 @@ static sr_sampler_metric check_metric(lua_State *L, int arg, int i) {
     return m;
 }
 
-/* loader:sampler(metrics, reversed) -> sampler | nil, message, code */
+/* loader:sampler(metrics, reversed [, epoch]) -> sampler | nil, message, code */
 int lsr_loader_sampler(lua_State *L) {
     sr_loader *l = lsr_checkloader(L, 1);
     sr_sampler_metric metric[SR_SAMPLER_METRICS];
     luaL_checktype(L, 2, LUA_TTABLE);
     luaL_checktype(L, 3, LUA_TTABLE);
+    uint32_t first = sr_loader_options(l)->examples.epoch;
+    uint32_t epoch = (uint32_t)lsr_optrange(L, 4, first, first, UINT32_MAX);
     int64_t n = (int64_t)lua_rawlen(L, 2);
     if (n > SR_SAMPLER_METRICS) return lsr_argerror(L, 2, "a sampler has at most 16 metrics");
     for (int i = 0; i < (int)n; i++) metric[i] = check_metric(L, 2, i);
@@ -37,7 +39,7 @@ int lsr_loader_sampler(lua_State *L) {
     lua_pushvalue(L, 2);
     lua_setiuservalue(L, -2, 1); /* the metrics live at least as long */
     sr_epoch *e;
-    sr_status st = sr_loader_epoch(&e, l, sr_loader_options(l)->examples.epoch);
+    sr_status st = sr_loader_epoch(&e, l, epoch);
     if (st == SR_OK) {
         st = sr_sampler_new(box, e, metric, (int)n);
         sr_epoch_release(e);
@@ -123,8 +125,15 @@ static void push_totals(lua_State *L, const sr_counters *c) {
     lsr_set_integer(L, "real_tokens", c->real_tokens);
 }
 
+/* The epoch of a window. */
+static uint32_t epoch_of(lua_State *L, const sr_loader *l) {
+    uint32_t first = sr_loader_options(l)->examples.epoch;
+    return (uint32_t)lsr_field_range(L, 3, "epoch", first, first, UINT32_MAX);
+}
+
 /* loader:push_window(sampler, { update, sequences, raw_tokens, real_tokens (totals before it),
- * each, updates, max_len, pieces, from }) -> totals after it | nil, message, code */
+ * each, updates, max_len, pieces, from, epoch of its examples, epoch_update: the first update of
+ * that epoch }) -> totals after it | nil, message, code */
 int lsr_loader_push_window(lua_State *L) {
     sr_loader *l = lsr_checkloader(L, 1);
     sr_sampler *s = check_sampler(L, 2);
@@ -137,9 +146,10 @@ int lsr_loader_push_window(lua_State *L) {
     sr_window_opts o = {.updates = lsr_field_range(L, 3, "updates", 1, 1, INT32_MAX),
                         .max_len = (int32_t)lsr_field_range(L, 3, "max_len", 0, 0, INT32_MAX),
                         .pieces = lsr_field_bool(L, 3, "pieces", false),
-                        .begin = {.drawn = c}};
+                        .begin = {.epoch = epoch_of(L, l), .drawn = c}};
     o.sequences = each * o.updates;
-    o.uid = draw(L, s, c.updates, each, o.updates);
+    int64_t first = lsr_field_range(L, 3, "epoch_update", 0, 0, c.updates);
+    o.uid = draw(L, s, c.updates - first, each, o.updates);
     sr_counters end;
     sr_status st =
         sr_loader_push_window(l, &o, lsr_field_range(L, 3, "from", 0, 0, INT32_MAX), &end);

@@ -372,6 +372,13 @@ describe("a loader with a curriculum", function()
     end
   end)
 
+  it("tells the packs of an update from those of a micro-batch", function()
+    local loader = open(sr.curriculum { sequences = 40 }, { micro_packs = 2 })
+    local summary, tokens = loader:summary(), loader:plan().tokens
+    assert.equal(math.ceil(40 * tokens / 300 / 64), summary.packs)
+    assert.equal(2, summary.micro_packs)
+  end)
+
   it("explains a step", function()
     local curriculum = make()
     local loader = open(curriculum)

@@ -203,3 +203,35 @@ describe("fine-tuning with token dropping", function()
     end
   end)
 end)
+
+describe("pretraining with token dropping", function()
+  local folder, corpus
+
+  setup(function()
+    folder = program.folder()
+    corpus = small.corpus(folder)
+  end)
+  teardown(function() assert(sys.remove(folder)) end)
+
+  local function run(out, ...)
+    local list = small.words(corpus, "model.num_hidden_layers=3", "--out", folder .. "/" .. out, ...)
+    local code, _, err = program.run(list)
+    assert.equal(0, code, err)
+  end
+
+  it("is one key of every pretraining recipe, and resumes to the bit", function()
+    local keep = { "ltd.keep.min=16", "ltd.keep.max=48", "ltd.keep.total=6" }
+    run("whole", "--max-steps", "5", table.unpack(keep))
+    run("cut", "--max-steps", "2", table.unpack(keep))
+    run("cut", "--resume", "--max-steps", "5", "--threads", "1", table.unpack(keep))
+    assert.same(small.weights(folder .. "/whole", 5), small.weights(folder .. "/cut", 5))
+    local lines = small.metrics(folder .. "/whole")
+    assert.same(lines, small.metrics(folder .. "/cut"))
+    assert.is_true(lines[5].ltd > lines[1].ltd and lines[1].effective_tokens < 0.9 * lines[1].real_tokens)
+    for _, recipe in ipairs { "bert_phase1", "bert_phase2", "tiny", "curriculum" } do
+      local code, out = program.run { ("recipes/%s.lua"):format(recipe), "--explain" }
+      assert.equal(0, code)
+      assert.matches("ltd", out)
+    end
+  end)
+end)

@@ -54,11 +54,18 @@ local function examples_of(t, corpus)
   return o
 end
 
-local function path_of(t, corpus, name)
+local analysis = {}
+
+---The usual path of a metric's file.
+---@param corpus seqrun.Corpus
+---@param name string
+---@param out? string directory; that of the data set by default
+---@return string
+function analysis.path_of(corpus, name, out)
   local path = corpus:info().path
   local folder, base = path:match("^(.*/)([^/]*)$")
   folder, base = folder or "", base or path
-  if t.out then folder = t.out:gsub("/*$", "/") end
+  if out then folder = out:gsub("/*$", "/") end
   return ("%s%s.%s.metric"):format(folder, (base:gsub("%.sqr$", "")), name)
 end
 
@@ -105,7 +112,8 @@ end
 local function one(self, spec)
   local kind, message, code = kinds.read(self, spec)
   if not kind then return nil, message, code end
-  local info, path = self.corpus:info(), path_of(self.t, self.corpus, kind.name)
+  local info = self.corpus:info()
+  local path = type(spec) == "table" and spec.path or analysis.path_of(self.corpus, kind.name, self.t.out)
   local about = {
     name = kind.name, data = info.digest, vocab = self.corpus:vocab():fingerprint(),
     examples = self.analysis:subject(), options = kind.options,
@@ -120,8 +128,6 @@ local function one(self, spec)
   if not done then return nil, message, code end
   return metric.open(path)
 end
-
-local analysis = {}
 
 ---Computes metrics.
 ---@param t seqrun.AnalyzeOptions

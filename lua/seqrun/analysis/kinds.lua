@@ -11,6 +11,7 @@ local sys = require("seqrun.core.sys")
 
 ---@class seqrun.MetricOptions
 ---@field name string of the file; letters, digits, _ - .
+---@field path? string of the file, instead of DATA.NAME.metric
 ---@field fn? fun(sequence: seqrun.MeasuredSequence): number a metric of your own
 ---@field accumulate? fun(totals: number[], sequence: seqrun.MeasuredSequence) one of all sequences: adds to totals
 ---@field size? integer of totals, which start at 0
@@ -44,7 +45,7 @@ local kinds = {}
 
 local OPTIONS = {
   name = true, fn = true, accumulate = true, size = true, version = true, corpus = true, slots = true,
-  checkpoint = true, loss = true, batch = true, index = true,
+  checkpoint = true, loss = true, batch = true, index = true, path = true,
 }
 
 local function stopped()

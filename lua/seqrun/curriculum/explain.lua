@@ -33,6 +33,7 @@ end
 ---Totals before a step, as if all updates were like it.
 local function totals_before(self, step)
   local totals = { update = step - 1, sequences = 0, raw_tokens = 0, real_tokens = 0 }
+  totals.epoch, totals.epoch_update, totals.drawn = self.first, 0, 0
   local window = self:decide(totals)
   local tokens, all = self.sampler:tokens(window.max_len, window.pieces), math.max(1, window.unlocked)
   totals.sequences = (step - 1) * window.each

@@ -25,12 +25,14 @@ local new_metric = require("seqrun.curriculum.metric")
 ---@field metrics? table<string, seqrun.CurriculumMetric>
 ---@field order? "easy"|"reversed"|"random"|"competence" easy: lowest values first; reversed and random are controls
 ---with the same pace: highest values first, or a random order; competence: lowest first, as competence.lua paces it
+---@field examples? "same"|"fresh" over text, same (default): every epoch has the sentence pairs of the first, with new
+---masks; fresh: every epoch draws new pairs, and metrics are computed again for them
 ---@field window? integer updates that are arranged together; by default as many as have 32,768 tokens, at most 16
 ---@field counters? fun(): table more counters for schedules, such as seconds and effective_tokens
 
 local OPTIONS = {
   sequences = true, tokens = true, length = true, cut = true, metrics = true, order = true, window = true,
-  counters = true,
+  counters = true, examples = true,
 }
 
 ---Tokens of a window, so that rounding rows of its batches up to tiles costs little; and its most updates.
@@ -81,6 +83,7 @@ local function new(t)
   for _, key in ipairs { "sequences", "tokens", "length" } do check_schedule(key, t[key]) end
   self.cut = check.choice("curriculum.cut", t.cut or "truncate", { "truncate", "pieces" })
   self.order = check.choice("curriculum.order", t.order or "easy", { "easy", "reversed", "random", "competence" })
+  self.examples = check.choice("curriculum.examples", t.examples or "same", { "same", "fresh" })
   if t.window then check.integer("curriculum.window", t.window, 1, 4096) end
   self.metrics, self.names = {}, {}
   for name, metric in pairs(t.metrics or {}) do
@@ -118,29 +121,59 @@ end
 
 ---The first update must find enough: an example does not come twice in an update.
 local function check_first(self)
-  local window = self:decide { update = 0, sequences = 0, raw_tokens = 0, real_tokens = 0 }
+  local totals = { update = 0, sequences = 0, raw_tokens = 0, real_tokens = 0 }
+  totals.epoch, totals.epoch_update, totals.drawn = self.first, 0, 0
+  local window = self:decide(totals)
   self:restore(self.initial)
   return window
+end
+
+---Opens metrics and a sampler for the examples of an epoch.
+local function open(self, epoch)
+  if self.epoch == epoch then return end
+  local objects, reversed = {}, {}
+  for i, name in ipairs(self.names) do
+    self.metrics[name]:bind(self.loader, epoch)
+    objects[i], reversed[i] = self.metrics[name]:core(), self.order == "reversed"
+  end
+  self.sampler = failure.must(self.loader.core:sampler(objects, reversed, epoch))
+  self.epoch = epoch
+end
+
+local function check_fresh(self, loader)
+  if self.examples == "same" then return end
+  if loader.data:info().kind ~= "text" then
+    failure.raise("config", "curriculum.examples: fresh draws new sentence pairs from text, but %s has fixed examples; "
+      .. "leave it out", loader.data:info().path)
+  end
+  for _, name in ipairs(self.names) do self.metrics[name]:check_fresh() end
 end
 
 ---Opens metrics for the examples of a loader.  The loader calls it.
 ---@param loader seqrun.Loader
 function Curriculum:bind(loader)
   check_length(self, loader)
-  local objects, reversed = {}, {}
-  for i, name in ipairs(self.names) do
-    self.metrics[name]:bind(loader)
-    objects[i], reversed[i] = self.metrics[name]:core(), self.order == "reversed"
-  end
+  check_fresh(self, loader)
   self.max_len = loader.options.max_len or 128
-  self.sampler = failure.must(loader.core:sampler(objects, reversed))
+  self.loader, self.epoch, self.first = loader, nil, loader.options.epoch or 0
+  open(self, self.first)
   self.initial = self:state()
-  check_first(self)
+  self.start = check_first(self)
+  self.start.tokens = self.sampler:tokens(self.start.max_len, self.start.pieces) / self.start.unlocked
 end
 
----A sampler that has unlocked these prefixes.
+---What an update of the start has: sequences, and packs that their tokens would fill.
+---@return { sequences: integer, packs: integer }
+function Curriculum:first_update()
+  local each = self.start.each
+  return { sequences = each, packs = math.max(1, math.ceil(each * self.start.tokens / self.max_len)) }
+end
+
+---A sampler of an epoch that has unlocked these prefixes.
 ---@param prefixes integer[]
-function Curriculum:unlock(prefixes)
+---@param epoch? integer the first by default
+function Curriculum:unlock(prefixes, epoch)
+  open(self, epoch or self.first)
   failure.must(self.sampler:unlock(prefixes))
   return self.sampler
 end
@@ -196,24 +229,44 @@ local function updates_of(self, window)
     local tokens = window.each * self.sampler:tokens(window.max_len, window.pieces) / window.unlocked
     wanted = math.max(1, math.min(WINDOW_UPDATES, math.ceil(WINDOW_TOKENS / tokens)))
   end
-  return math.min(wanted, self.sampler:run(window.update, window.each))
+  if self.examples == "fresh" then
+    wanted = math.max(1, math.min(wanted, (self.sampler:examples() - window.drawn) // window.each))
+  end
+  return math.min(wanted, self.sampler:run(window.update - window.epoch_update, window.each))
 end
 
----Decides the window after these totals.
----@param totals table
----@return seqrun.Window
-function Curriculum:decide(totals)
+---The window after these totals, from the examples of their epoch.
+local function window_of(self, totals)
   local counters = counters_of(self, totals)
   local window = { from = 0, difficulties = {}, prefixes = {}, pieces = self.cut == "pieces" }
   for key, value in pairs(totals) do window[key] = value end
+  open(self, window.epoch)
   for i, name in ipairs(self.names) do
     local metric = self.metrics[name]
     window.difficulties[name] = value_of(name, metric.schedule, counters)
     window.prefixes[i] = metric:prefix(window.difficulties[name])
   end
   window.max_len = length_at(self, counters)
-  window.unlocked = self:unlock(window.prefixes):unlocked()
+  window.unlocked = self:unlock(window.prefixes, window.epoch):unlocked()
   window.each = each_of(self, counters, window)
+  return window
+end
+
+---The same totals at the beginning of the next epoch.
+local function next_epoch(totals)
+  local to = {}
+  for key, value in pairs(totals) do to[key] = value end
+  to.epoch, to.epoch_update, to.drawn = totals.epoch + 1, totals.update, 0
+  return to
+end
+
+---Decides the window after these totals.
+---@param totals table
+---@return seqrun.Window
+function Curriculum:decide(totals)
+  local window = window_of(self, totals)
+  local over = window.drawn > 0 and window.drawn + window.each > self.sampler:examples()
+  if self.examples == "fresh" and over then window = window_of(self, next_epoch(totals)) end
   window.updates = updates_of(self, window)
   return window
 end

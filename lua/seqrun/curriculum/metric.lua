@@ -3,10 +3,13 @@
 local check = require("seqrun.check")
 local competence = require("seqrun.curriculum.competence")
 local failure = require("seqrun.failure")
+local measured = require("seqrun.curriculum.measured")
+local Of = require("seqrun.data.metric")
 
 ---@class seqrun.CurriculumMetric
----@field metric? string|seqrun.Metric|number[]|fun(uid: integer, tokens: integer): number a metric file or object, a
----list of values by uid + 1, or a function; nothing only if the order is random
+---@field metric? string|seqrun.Metric|number[]|fun(uid: integer, tokens: integer, epoch: integer): number a metric
+---file or object, a list of values by uid + 1, or a function; nothing only if the order is random.  A missing file
+---is made if that is quick (measured.lua); "rarity" without a path is beside the data set
 ---@field schedule number|seqrun.Schedule|seqrun.ValueSchedule its difficulty
 ---@field kind? "value"|"percentile"|"fraction" value: examples of at most this value; percentile (default): this many
 ---of `max` equal parts of the order; fraction: this part of it
@@ -37,10 +40,10 @@ local function new(name, t, order)
 end
 
 ---The values of a Lua function.
-local function values_of(self, loader)
+local function values_of(self, loader, epoch)
   local values = {}
-  for i, tokens in ipairs(loader:lengths()) do
-    local value = self.source(i - 1, tokens)
+  for i, tokens in ipairs(loader:lengths(epoch)) do
+    local value = self.source(i - 1, tokens, epoch)
     if math.type(value) == nil or value ~= value then
       failure.raise("data", "%s: the metric of uid %d is %s; it must be a number", self.what, i - 1, check.show(value))
     end
@@ -49,28 +52,41 @@ local function values_of(self, loader)
   return values
 end
 
-local function open(self, loader)
-  local source, Of = self.source, require("seqrun.data.metric")
-  if type(source) == "function" then source = values_of(self, loader) end
-  if type(source) == "string" then source = failure.must(Of.open(source)) end
+local function open(self, loader, epoch)
+  local source = self.source
+  if type(source) == "function" then source = values_of(self, loader, epoch) end
+  if type(source) == "string" then source = measured.first(loader, self.name, source) end
   if getmetatable(source) ~= Of then source = Of.new(source) end
-  return source:check(loader)
+  if epoch == (loader.options.epoch or 0) or type(self.source) == "function" then return source:check(loader, epoch) end
+  return measured.again(loader, source, epoch)
 end
 
----Opens it for the examples of a loader.
-function Metric:bind(loader)
+---Opens it for the examples of an epoch.
+function Metric:bind(loader, epoch)
   if self.source ~= nil then
-    local ok, problem = pcall(open, self, loader)
+    local ok, problem = pcall(open, self, loader, epoch)
     if not ok then
       failure.raise(type(problem) == "table" and problem.code or "data", "%s: %s", self.what, tostring(problem))
     end
     self.opened = problem
   end
-  self.count = loader:examples()
+  self.count = loader:examples(epoch)
   if self.kind == "percentile" and self.count < self.max then
     failure.raise("config", "%s: %d examples are fewer than %d percentiles; lower max, or use kind fraction",
       self.what, self.count, self.max)
   end
+end
+
+---Refuses a metric that cannot be computed again for the examples of another epoch.
+function Metric:check_fresh()
+  local source = self.source
+  if source == nil or type(source) == "function" then return end
+  local name = type(source) == "string" and measured.name_of(self.name, source)
+    or getmetatable(source) == Of and source:name()
+  if name and measured.is_quick(name) then return end
+  failure.raise("config", "%s: examples are drawn anew each epoch, but this metric is of those of one; use %s, or a "
+    .. "function of (uid, tokens, epoch), or set curriculum.examples: same", self.what,
+    table.concat(measured.QUICK, ", "))
 end
 
 ---What a sampler takes; false is a random order.

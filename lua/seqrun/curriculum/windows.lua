@@ -9,6 +9,9 @@
 ---@field sequences integer totals before it
 ---@field raw_tokens integer
 ---@field real_tokens integer
+---@field epoch integer whose examples it draws
+---@field epoch_update integer the first update of that epoch
+---@field drawn integer examples that updates of the epoch before it have
 ---@field updates integer
 ---@field each integer examples of an update
 ---@field max_len integer 0: not cut
@@ -24,12 +27,20 @@
 local Windows = {}
 Windows.__index = Windows
 
-local TOTALS = { "update", "sequences", "raw_tokens", "real_tokens" }
+local PLACE = { "epoch", "epoch_update", "drawn" }
+local TOTALS = { "update", "sequences", "raw_tokens", "real_tokens", table.unpack(PLACE) }
 
 local function totals_of(t)
   local totals = {}
   for _, key in ipairs(TOTALS) do totals[key] = t[key] or 0 end
   return totals
+end
+
+---The totals after a window from those that the core has counted.
+local function totals_after(window, counted)
+  counted.epoch, counted.epoch_update = window.epoch, window.epoch_update
+  counted.drawn = window.drawn + window.each * window.updates
+  return counted
 end
 
 ---@param loader seqrun.Loader
@@ -44,12 +55,12 @@ function Windows.new(loader, curriculum, ahead)
 end
 
 local function push(self, window)
-  local sampler = self.curriculum:unlock(window.prefixes)
+  local sampler = self.curriculum:unlock(window.prefixes, window.epoch)
   local totals, message = self.core:push_window(sampler, window)
   if not totals then return nil, message end
   self.pending[#self.pending + 1] = window
   self.updates = self.updates + window.updates - window.from
-  self.totals = totals
+  self.totals = totals_after(window, totals)
   return true
 end
 
@@ -91,9 +102,12 @@ end
 ---Continues from a cursor; the core has already sought to it.
 ---@param cursor seqrun.Cursor
 function Windows:load(cursor)
-  self.pending, self.updates, self.totals = {}, 0, totals_of(cursor)
-  for _, window in ipairs(cursor.pending or {}) do
-    local done, message = push(self, copy(window))
+  self.pending, self.updates = {}, 0
+  self.totals = totals_of(cursor.state and cursor.state.totals or cursor)
+  for _, saved in ipairs(cursor.pending or {}) do
+    local window = copy(saved)
+    for _, key in ipairs(PLACE) do window[key] = window[key] or cursor[key] or 0 end -- of an older build
+    local done, message = push(self, window)
     if not done then error(("loader:seek: a pending window of the cursor: %s"):format(message), 0) end
   end
   if cursor.state and cursor.state.schedules then self.curriculum:restore(cursor.state.schedules) end

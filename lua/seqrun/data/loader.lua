@@ -296,12 +296,15 @@ function Loader:summary()
   self.first_plan = self.first_plan or self:plan()
   local plan, packs, target = self.first_plan, self:cursor().packs, self:sequences_per_update()
   local exact = self.options.by == "sequences"
-  if self.orders then packs = self.options.micro_packs or 1 end -- unknown
+  local first = self.orders and self.orders.curriculum and self.orders.curriculum:first_update()
+  if self.orders then packs = first and first.packs or self.options.micro_packs or 1 end -- an order may have any
   if exact then packs = math.ceil(target / plan.factor) end -- as the plan of a whole epoch would have them
+  local micro = self.options.micro_packs or packs
   return {
     by = self:draws_by(), part = self.options.part or "train",
     arrange = self.options.arrange or "packed", packs = packs,
-    micro_packs = math.min(packs, self.options.micro_packs or packs), packs_per_epoch = plan.packs,
+    micro_packs = first and micro or math.min(packs, micro), -- a curriculum's later updates may be larger
+    packs_per_epoch = plan.packs,
     sequences = plan.sequences, factor = plan.factor, efficiency = plan.efficiency, max_len = plan.max_len,
     schedule_steps = target and not exact and packs * plan.factor / target or 1, -- per update, on average
   }

@@ -130,9 +130,11 @@ end
 
 ---Raises a failure unless the metric is of the examples of a loader.
 ---@param loader seqrun.Loader
+---@param epoch? integer the first by default
 ---@return seqrun.Metric self
-function Metric:check(loader)
-  local done, message, code = self:is_of(loader.data, loader.options, loader:examples())
+function Metric:check(loader, epoch)
+  local options = setmetatable({ epoch = epoch }, { __index = loader.options })
+  local done, message, code = self:is_of(loader.data, options, loader:examples(epoch))
   if not done then failure.raise(code, "%s", message) end
   return self
 end

@@ -89,13 +89,14 @@ function loader:lengths(epoch) end
 ---@return { example: integer, first: integer, source?: integer, offset?: integer }
 function loader:origin(uid, epoch) end
 
----A sampler of the loader's first epoch, with nothing unlocked; everything if there are no metrics.
+---A sampler of an epoch, with nothing unlocked; everything if there are no metrics.
 ---@param metrics (seqrun.core.metric.metric|false)[] false is a random order
 ---@param reversed boolean[]
+---@param epoch? integer the first by default
 ---@return seqrun.core.batch.sampler? sampler
 ---@return string? message
 ---@return string? code
-function loader:sampler(metrics, reversed) end
+function loader:sampler(metrics, reversed, epoch) end
 
 ---By order: queues the updates of a window; see seqrun.Window.
 ---@param own seqrun.core.batch.sampler that has unlocked what the window draws from

@@ -18,6 +18,12 @@ local analysis = {}
 ---@return string? code
 function core.open(path) end
 
+---The arguments that make `seqrun analyze DATA --metric NAME` measure the examples of a loader with these options.
+---@param dataset seqrun.core.data.dataset
+---@param options table part, max_len, nsp, short_seq_prob, seed, too_long
+---@return string
+function core.arguments(dataset, options) end
+
 ---A metric in memory: values[uid + 1].
 ---@param values number[]
 ---@return seqrun.core.metric.metric

@@ -47,6 +47,11 @@ local function update_line(self)
   local ending = goals.text(self.goals)
   local steps = ("%s steps of %s"):format(text.commas(self.last), text.commas(self.total))
   if self.last >= text.UNLIMITED then steps = ending elseif ending then steps = steps .. ", or " .. ending end
+  local first = loader.by == "order" and self.loader.orders.curriculum
+  if first then
+    return ("%s sequences, about %d pack%s, at first; %s"):format(text.commas(first:first_update().sequences),
+      loader.packs, plural(loader.packs, "s"), steps)
+  end
   if loader.by == "order" then return "as its order decides; " .. steps end
   local micro, each = micro_batches(self, loader), sequences_of(self, loader)
   local drawn = ("%d pack%s (%.1f sequences) in %d micro-batch%s; %s"):format(loader.packs, plural(loader.packs, "s"),
@@ -55,6 +60,15 @@ local function update_line(self)
   local epochs = self.last * loader.packs / math.max(1, loader.packs_per_epoch)
   if loader.by == "sequences" then epochs = self.last * each / math.max(1, loader.sequences) end
   return ("%s, %.2f epochs"):format(drawn, epochs)
+end
+
+---Which sentence pairs the epochs of a curriculum have.
+local function draws_line(self)
+  local curriculum = self.loader.orders and self.loader.orders.curriculum
+  if not curriculum or self.loader.data:info().kind ~= "text" then return nil end
+  if curriculum.examples == "fresh" then return "  draws   new sequences in every epoch; metrics are computed again" end
+  return ("  draws   the same %s sequences in every epoch, with new masks; curriculum.examples=fresh draws new ones")
+    :format(text.commas(curriculum.sampler:examples()))
 end
 
 ---How rows are filled if they are not packed, although updates are drawn by the plan.
@@ -93,6 +107,7 @@ function plan.headline(self)
     "  plan    " .. packs_line(self.loader:plan()),
     "  update  " .. update_line(self),
   }
+  lines[#lines + 1] = draws_line(self)
   lines[#lines + 1] = rows_line(self, self.loader:plan())
   return table.concat(lines, "\n")
 end

@@ -42,7 +42,8 @@ function curriculum.course(cfg)
   for _, name in ipairs(keys.metrics(cfg.curriculum)) do
     local metric = cfg.curriculum[name]
     self.metrics[name] = {
-      metric = metric.file, kind = metric.kind, max = metric.kind == "percentile" and metric.parts or nil,
+      metric = metric.file or keys.measured(cfg.curriculum, name), kind = metric.kind,
+      max = metric.kind == "percentile" and metric.parts or nil,
       schedule = read(metric, "curriculum." .. name, keys.kind(metric)),
     }
   end
@@ -65,7 +66,7 @@ function Course:curriculum(counters)
   return require("seqrun.curriculum") {
     sequences = not tokens and size or nil, tokens = tokens and size or nil, length = self.length,
     metrics = self.metrics, order = cfg.curriculum.order, cut = cfg.curriculum.cut, window = cfg.curriculum.window,
-    counters = counters,
+    examples = cfg.curriculum.examples, counters = counters,
   }
 end
 

@@ -1,14 +1,15 @@
 -- efficiency_keys.lua - the config keys of curricula, token dropping, and batches and masks that change.
 
 local c = require("seqrun.config")
-local dropping = require("seqrun.run.ltd")
+local measured = require("seqrun.curriculum.measured")
 local schedule = require("seqrun.schedule")
 
 local keys = {}
 
 ---Keys of a metric by which examples are unlocked: those of its schedule, and these.
 local METRIC = {
-  { "file", c.path { optional = true, doc = "metric file of the data set, as written by seqrun analyze" } },
+  { "file", c.path { optional = true,
+    doc = "metric file of seqrun analyze, DATA.NAME.metric by default; length and rarity are computed if missing" } },
   { "kind", c.enum({ "percentile", "value", "fraction" }, { default = "percentile",
     doc = "what the schedule says: percentile of the examples by this metric, largest value, or fraction of them" }) },
   { "parts", c.integer { default = 100, min = 1, max = 1 << 30, doc = "parts that kind=percentile counts" } },
@@ -20,6 +21,8 @@ local curriculum = c.map({
     doc = "truncate: longer sequences lose their end, but not [SEP]; pieces: they become several (data.nsp=false)" }) },
   { "order", c.enum({ "easy", "reversed", "random", "competence" }, { default = "easy",
     doc = "what metrics unlock first; reversed, random: controls of the same pace; competence: as a root" }) },
+  { "examples", c.enum({ "same", "fresh" }, { default = "same",
+    doc = "over text, same: each epoch has the pairs of the first, with new masks; fresh: new pairs each epoch" }) },
   { "window", c.integer { optional = true, min = 1, max = 4096,
     doc = "updates whose packing is solved together; none: about 32,768 tokens" } },
 }, { others = schedule.keys { doc = "schedule of a metric of this name: examples unlocked so far", more = METRIC } })
@@ -37,10 +40,10 @@ local mask = c.map {
   { "rate", schedule.keys { kind = "fraction", doc = "fraction of the tokens to mask, a schedule; none: mask.prob" } },
 }
 
-keys.keys = { { "curriculum", curriculum }, dropping.key, { "batch", batch }, { "mask", mask } }
+keys.keys = { { "curriculum", curriculum }, { "batch", batch }, { "mask", mask } }
 
 ---The keys of `curriculum` that are not metrics.
-local PLAIN = { length = true, cut = true, order = true, window = true }
+local PLAIN = { length = true, cut = true, order = true, examples = true, window = true }
 
 ---The names of the metrics in a config, sorted.
 ---@param group table
@@ -52,6 +55,14 @@ function keys.metrics(group)
   end
   table.sort(names)
   return names
+end
+
+---The name of a metric without a file, if a run computes it by itself.
+---@param group table
+---@param name string
+---@return string?
+function keys.measured(group, name)
+  return not group[name].file and group.order ~= "random" and measured.is_quick(name) and name or nil
 end
 
 ---The kind of a metric's schedule.
@@ -81,7 +92,6 @@ end
 keys.rules = {
   schedule.rule("curriculum.length", "length"), schedule.rule("mask.rate", "fraction"),
   schedule.rule("batch.ramp", "count"), within("curriculum.length", "data.max_len", "length"),
-  dropping.rule,
   {
     keys = { "curriculum" },
     check = function(group)
@@ -89,8 +99,9 @@ keys.rules = {
         local path, metric = "curriculum." .. name, group[name]
         local message = problem(metric, { name = path, kind = keys.kind(metric), steps = 1000 })
         if message then return message end
-        if not metric.file and group.order ~= "random" then
-          return ("%s.file is missing: the metric file that seqrun analyze writes"):format(path)
+        if not metric.file and group.order ~= "random" and not measured.is_quick(name) then
+          return ("%s.file is missing: the metric file that seqrun analyze writes; only %s need none"):format(path,
+            table.concat(measured.QUICK, ", "))
         end
       end
     end,

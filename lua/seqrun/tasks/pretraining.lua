@@ -2,6 +2,7 @@
 
 local c = require("seqrun.config")
 local failure = require("seqrun.failure")
+local ltd = require("seqrun.run.ltd")
 local parts = require("seqrun.run.parts")
 
 local pretraining = {}
@@ -41,9 +42,10 @@ local model = c.map {
     doc = "recompute the activations of each layer in the backward pass: less memory, more time, same results" } },
 }
 
-pretraining.keys = { { "data", data }, { "mask", mask }, { "model", model } }
+pretraining.keys = { { "data", data }, { "mask", mask }, { "model", model }, ltd.key }
 
 pretraining.rules = {
+  ltd.rule,
   {
     keys = { "model.num_attention_heads", "model.hidden_size" },
     check = function(heads, hidden)

@@ -1,0 +1,99 @@
+-- measured.lua - metric files that a curriculum makes itself: those that are quick to compute and do not exist yet,
+-- and those of the examples of later epochs.
+
+local core = require("seqrun.core.metric")
+local failure = require("seqrun.failure")
+local sys = require("seqrun.core.sys")
+local Metric = require("seqrun.data.metric")
+
+local measured = {}
+
+---Metrics that cost a run nothing worth mentioning, from the tokens alone; see docs/data_efficiency.md.
+measured.QUICK = { "length", "rarity", "rarity_integer", "length_rarity" }
+
+function measured.is_quick(name)
+  for _, quick in ipairs(measured.QUICK) do
+    if quick == name then return true end
+  end
+  return false
+end
+
+---The metric that a file has by its name, DATA.METRIC.metric; else that of the key.
+---@param key string
+---@param path string file, or name of a metric
+function measured.name_of(key, path)
+  if measured.is_quick(path) then return path end
+  return path:match("%.([%w_-]+)%.metric$") or key
+end
+
+---The examples of a loader, as options of sr.data.analyze.
+local function subject(loader, epoch)
+  local o = loader.options
+  epoch = epoch or o.epoch
+  return {
+    data = loader.data, part = o.part, max_len = o.max_len, nsp = o.nsp, short_seq_prob = o.short_seq_prob,
+    seed = o.seed, too_long = o.too_long, epoch = epoch,
+  }
+end
+
+local function compute(loader, spec, epoch)
+  local options = subject(loader, epoch)
+  options.metrics = { spec }
+  local made, message, code = require("seqrun.analysis").run(options)
+  if not made then failure.raise(code, "%s", message) end
+  return made[1]
+end
+
+---The arguments that make `seqrun analyze` write this file.
+local function command(loader, name)
+  local more = name == "loss" and " --checkpoint DIR" or name == "tfidf" and " --corpus FILE" or ""
+  return ("seqrun analyze %s --metric %s%s%s"):format(loader.data:info().path, name, more,
+    core.arguments(loader.data.core, subject(loader)))
+end
+
+---The usual path, or if the file there is of other examples (another seed), one of their own.
+local function usual_path(loader, name)
+  local path_of, options = require("seqrun.analysis").path_of, subject(loader)
+  local path = path_of(loader.data, name)
+  local known = sys.exists(path) and Metric.open(path)
+  if not known or known:is_of(loader.data, loader.options) then return path end
+  local own = sys.hash(table.concat({
+    loader.data:info().digest, core.arguments(loader.data.core, options), tostring(options.epoch),
+  }, "|"))
+  return path_of(loader.data, ("%s-%s"):format(name, own:sub(1, 8)))
+end
+
+---The metric of a file for the first epoch; made if it does not exist and is quick.
+---@param loader seqrun.Loader
+---@param key string
+---@param path string
+---@return seqrun.Metric
+function measured.first(loader, key, path)
+  local name = measured.name_of(key, path)
+  if path == name then path = usual_path(loader, name) end
+  if sys.exists(path) then return failure.must(Metric.open(path)) end
+  if not measured.is_quick(name) then
+    failure.raise("config", "%s does not exist; make it with `%s`", path, command(loader, name))
+  end
+  local began = sys.now()
+  local metric = compute(loader, { name = name, path = path })
+  io.stderr:write(("seqrun: curriculum.%s: %s did not exist; computed for %d sequences in %.1f s\n"):format(key, path,
+    metric:count(), sys.now() - began))
+  return metric
+end
+
+---The same metric of the examples of another epoch.  Its file is removed once it is open.
+---@param loader seqrun.Loader
+---@param metric seqrun.Metric of the first
+---@param epoch integer
+---@return seqrun.Metric
+function measured.again(loader, metric, epoch)
+  local about = metric.about
+  local path = ("%s.epoch%d.%d"):format(about.path, epoch, sys.pid())
+  local slots = math.tointeger(tonumber((about.options or ""):match("^(%d+) slots")))
+  local made = compute(loader, { name = about.name, path = path, slots = slots }, epoch)
+  sys.remove(path)
+  return made
+end
+
+return measured
