@@ -21,7 +21,8 @@ enum { MAX_FOLDERS = 8 };
 
 struct sr_saving {
     char *run;   /* the run's directory */
-    char *draft; /* the temporary directory in it; NULL if there is none to remove */
+    char *draft; /* the temporary directory in it; NULL if there is none */
+    bool joined; /* the directory belongs to another process */
     char *folders[MAX_FOLDERS];
     int folder_count;
     sr_manifest *manifest;
@@ -57,34 +58,65 @@ static sr_status make_draft(sr_saving *s) {
     return sr_fail(SR_EIO, "%s: all temporary names are taken", s->run);
 }
 
-static sr_status begin(sr_saving *s, const char *run, int64_t step, uint64_t bytes) {
-    SR_TRY(sr_strdup(&s->run, run));
+static sr_status prepare(sr_saving *s, int64_t step) {
+    if (step < 0 || step > SR_MAX_STEP)
+        return sr_fail(SR_EINVAL, "checkpoint: step %" PRId64 " is out of range 0..%" PRId64, step,
+                       (int64_t)SR_MAX_STEP);
     SR_TRY(sr_new(&s->manifest, 1));
     s->manifest->step = step;
     SR_TRY(sr_alloc_aligned((void **)&s->whole, sizeof *s->whole));
-    SR_TRY(sr_alloc_aligned((void **)&s->block, sizeof *s->block));
+    return sr_alloc_aligned((void **)&s->block, sizeof *s->block);
+}
+
+static sr_status begin(sr_saving *s, const char *run, int64_t step, uint64_t bytes) {
+    SR_TRY(prepare(s, step));
+    SR_TRY(sr_strdup(&s->run, run));
     SR_TRY(sr_file_check_space(run, bytes + bytes / 10));
     return make_draft(s);
 }
 
+static sr_status join(sr_saving *s, const char *draft, int64_t step) {
+    s->joined = true;
+    SR_TRY(prepare(s, step));
+    return sr_strdup(&s->draft, draft);
+}
+
+/* Hands over the saving, or frees it after a failure. */
+static sr_status give(sr_saving **out, sr_saving *s, sr_status st) {
+    if (st == SR_OK)
+        *out = s;
+    else
+        sr_saving_end(s);
+    return st;
+}
+
 sr_status sr_saving_begin(sr_saving **out, const char *run, int64_t step, uint64_t bytes) {
-    *out = NULL;
-    if (step < 0 || step > SR_MAX_STEP)
-        return sr_fail(SR_EINVAL, "checkpoint: step %" PRId64 " is out of range 0..%" PRId64, step,
-                       (int64_t)SR_MAX_STEP);
     sr_saving *s;
+    *out = NULL;
     SR_TRY(sr_new(&s, 1));
     s->fd = -1;
-    sr_status st = begin(s, run, step, bytes);
-    if (st != SR_OK) {
-        sr_saving_end(s);
-        return st;
-    }
-    *out = s;
-    return SR_OK;
+    return give(out, s, begin(s, run, step, bytes));
+}
+
+sr_status sr_saving_join(sr_saving **out, const char *draft, int64_t step) {
+    sr_saving *s;
+    *out = NULL;
+    SR_TRY(sr_new(&s, 1));
+    s->fd = -1;
+    return give(out, s, join(s, draft, step));
+}
+
+const char *sr_saving_draft(const sr_saving *s) {
+    return s->draft;
 }
 
 /* ---- one file -------------------------------------------------------------------------------- */
+
+/* Creates a directory of the draft; another process may have been faster. */
+static sr_status make_dir(const char *path) {
+    if (sr_io_now.mkdir(path, 0700) == 0 || (errno == EEXIST && sr_file_is_dir(path))) return SR_OK;
+    return sr_fail(SR_EIO, "%s: cannot create the directory: %s", path, strerror(errno));
+}
 
 /* Creates the directory of `name`, once. */
 static sr_status make_folder(sr_saving *s, const char *name) {
@@ -98,9 +130,9 @@ static sr_status make_folder(sr_saving *s, const char *name) {
         if (strcmp(s->folders[i], path) == 0) goto out;
     if (s->folder_count == MAX_FOLDERS)
         st = sr_fail(SR_EINVAL, "checkpoint: more than %d subdirectories", MAX_FOLDERS);
-    else if (sr_io_now.mkdir(path, 0700) != 0)
-        st = sr_fail(SR_EIO, "%s: cannot create the directory: %s", path, strerror(errno));
-    else {
+    else
+        st = make_dir(path);
+    if (st == SR_OK) {
         s->folders[s->folder_count++] = path;
         return SR_OK;
     }
@@ -228,11 +260,16 @@ static sr_status publish(sr_saving *s, const char *final) {
     return sr_file_sync_dir(s->run);
 }
 
+static sr_status sync_folders(const sr_saving *s) {
+    for (int i = 0; i < s->folder_count; i++) SR_TRY(sr_file_sync_dir(s->folders[i]));
+    return SR_OK;
+}
+
 sr_status sr_saving_commit(sr_saving *s) {
-    if (s->fd >= 0 || s->draft == NULL)
+    if (s->fd >= 0 || s->draft == NULL || s->joined)
         return sr_fail(SR_EINTERNAL, "checkpoint: committed out of order");
     SR_TRY(write_manifest(s));
-    for (int i = 0; i < s->folder_count; i++) SR_TRY(sr_file_sync_dir(s->folders[i]));
+    SR_TRY(sync_folders(s));
     SR_TRY(sr_file_sync_dir(s->draft));
     char *final;
     SR_TRY(sr_checkpoint_path(&final, s->run, s->manifest->step));
@@ -241,10 +278,44 @@ sr_status sr_saving_commit(sr_saving *s) {
     return st;
 }
 
+/* ---- several processes ----------------------------------------------------------------------- */
+
+sr_status sr_saving_report(char **text, size_t *size, sr_saving *s) {
+    *text = NULL;
+    if (s->fd >= 0) return sr_fail(SR_EINTERNAL, "checkpoint: reported out of order");
+    SR_TRY(sync_folders(s));
+    return sr_manifest_print(text, size, s->manifest);
+}
+
+/* Moves one file of a report to the manifest. */
+static sr_status adopt_file(sr_saving *s, sr_manifest_file *file) {
+    SR_TRY(add_to_manifest(s, file->name, 0));
+    sr_manifest_file *own = &s->manifest->files[s->manifest->count - 1], swap = *own;
+    *own = *file;
+    *file = swap;
+    return make_folder(s, own->name);
+}
+
+sr_status sr_saving_adopt(sr_saving *s, const char *report, size_t size) {
+    sr_manifest *theirs;
+    if (s->fd >= 0 || s->draft == NULL || s->joined)
+        return sr_fail(SR_EINTERNAL, "checkpoint: a report is adopted out of order");
+    SR_TRY(sr_manifest_parse(&theirs, report, size, "report"));
+    sr_status st = SR_OK;
+    if (theirs->step != s->manifest->step)
+        st = sr_fail(SR_EDATA,
+                     "checkpoint: step %" PRId64 " was saved by another rank, not %" PRId64,
+                     theirs->step, s->manifest->step);
+    for (int64_t i = 0; st == SR_OK && i < theirs->count; i++)
+        st = adopt_file(s, &theirs->files[i]);
+    sr_manifest_free(theirs);
+    return st;
+}
+
 void sr_saving_end(sr_saving *s) {
     if (s == NULL) return;
     if (s->fd >= 0) sr_io_now.close(s->fd);
-    if (s->draft != NULL && sr_file_remove_tree(s->draft) != SR_OK)
+    if (s->draft != NULL && !s->joined && sr_file_remove_tree(s->draft) != SR_OK)
         sr_log(SR_LOG_WARN, "%s; it will be removed when the run starts next", sr_message());
     for (int i = 0; i < s->folder_count; i++) sr_free(s->folders[i]);
     sr_manifest_free(s->manifest);

@@ -5,6 +5,9 @@
  *   3. MANIFEST last, in the same way; fsync of the directories
  *   4. rename to step-000012345, fsync of the run's directory: only now it counts as saved
  *
+ * Several processes may write the files of one checkpoint: one begins it, the others join its
+ * directory and report what they wrote; the first adopts the reports and commits.
+ *
  * Any failure removes the temporary directory and leaves the previous state.  A file whose fsync
  * failed is never fsynced again: the kernel may have dropped the data it could not write.
  */
@@ -43,6 +46,27 @@ sr_status sr_saving_file(sr_saving *saving, const char *name, const void *bytes,
 
 /* Steps 3 and 4.  SR_OK: the checkpoint now survives a power cut. */
 sr_status sr_saving_commit(sr_saving *saving);
+
+/* ---- several processes ------------------------------------------------------------------------
+ */
+
+/* The temporary directory, which others join; valid until the commit. */
+const char *sr_saving_draft(const sr_saving *saving);
+
+/* Takes part in the checkpoint of `step` that another process has begun in `draft`: files only, no
+ * commit; the directory is the other's to remove. */
+sr_status sr_saving_join(sr_saving **out, const char *draft, int64_t step);
+
+/* The files written so far, as a manifest (manifest.h), freed by sr_free(); their directories are
+ * synced. */
+sr_status sr_saving_report(char **text, size_t *size, sr_saving *saving);
+
+/* Adds the files of a report to the checkpoint.
+ *
+ * Errors: SR_EDATA   the report is corrupt, or of another step
+ *         SR_EINVAL  a file has been written twice
+ */
+sr_status sr_saving_adopt(sr_saving *saving, const char *report, size_t size);
 
 /* Frees the saving; without a commit the temporary directory is removed.  NULL is allowed. */
 void sr_saving_end(sr_saving *saving);

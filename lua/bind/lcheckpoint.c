@@ -103,6 +103,15 @@ static int train_saving(lua_State *L) {
     return lsr_give(L, st);
 }
 
+/* saving_join(draft, step) -> Saving | nil, message, code */
+static int train_saving_join(lua_State *L) {
+    const char *draft = luaL_checkstring(L, 1);
+    int64_t step = lsr_checkrange(L, 2, 0, SR_MAX_STEP);
+    sr_saving **box = lsr_newbox(L, sizeof *box, SAVING);
+    sr_status st = sr_saving_join(box, draft, step);
+    return lsr_give(L, st);
+}
+
 LSR_RELEASE(saving_end, SAVING, sr_saving, sr_saving_end)
 
 /* saving:file(name, bytes) -> true | nil, message, code */
@@ -129,12 +138,36 @@ static int saving_commit(lua_State *L) {
     return lsr_done(L, sr_saving_commit(check_saving(L)));
 }
 
+/* saving:draft() -> path of the temporary directory */
+static int saving_draft(lua_State *L) {
+    lua_pushstring(L, sr_saving_draft(check_saving(L)));
+    return 1;
+}
+
+/* saving:report() -> text | nil, message, code: the files written, for adopt() */
+static int saving_report(lua_State *L) {
+    size_t size;
+    sr_saving *s = check_saving(L);
+    char **text = lsr_newbytes(L);
+    sr_status st = sr_saving_report(text, &size, s);
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_pushlstring(L, *text, size);
+    return 1;
+}
+
+/* saving:adopt(report) -> true | nil, message, code */
+static int saving_adopt(lua_State *L) {
+    size_t size;
+    sr_saving *s = check_saving(L);
+    const char *report = luaL_checklstring(L, 2, &size);
+    return lsr_done(L, sr_saving_adopt(s, report, size));
+}
+
 static const luaL_Reg saving_methods[] = {
-    {"file", saving_file},
-    {"safetensors", saving_safetensors},
-    {"commit", saving_commit},
-    {"finish", saving_end},
-    {NULL, NULL},
+    {"file", saving_file},     {"safetensors", saving_safetensors},
+    {"commit", saving_commit}, {"draft", saving_draft},
+    {"report", saving_report}, {"adopt", saving_adopt},
+    {"finish", saving_end},    {NULL, NULL},
 };
 
 static const luaL_Reg functions[] = {
@@ -146,6 +179,7 @@ static const luaL_Reg functions[] = {
     {"checkpoint_retain", train_retain},
     {"checkpoint_set_aside", train_set_aside},
     {"saving", train_saving},
+    {"saving_join", train_saving_join},
     {NULL, NULL},
 };
 

@@ -96,6 +96,14 @@ function train.checkpoint_set_aside(run, step) end
 ---@return string? code
 function train.saving(run, step, bytes) end
 
+---Takes part in a checkpoint that another process has begun.
+---@param draft string its temporary directory
+---@param step integer
+---@return seqrun.core.Saving|nil
+---@return string? message
+---@return string? code
+function train.saving_join(draft, step) end
+
 ---Opens a file that grows by whole records, truncated to `size` bytes if it is longer.
 ---@param path string
 ---@param size? integer
@@ -327,6 +335,23 @@ function Saving:safetensors(name, plan) end
 ---@return string? message
 ---@return string? code
 function Saving:commit() end
+
+---The temporary directory of the checkpoint.
+---@return string
+function Saving:draft() end
+
+---The files written so far, for adopt() in the process that began the checkpoint.
+---@return string|nil
+---@return string? message
+---@return string? code
+function Saving:report() end
+
+---Adds the files of another process to the checkpoint.
+---@param report string
+---@return true|nil
+---@return string? message
+---@return string? code
+function Saving:adopt(report) end
 
 ---Ends the save.
 function Saving:finish() end

@@ -1,0 +1,106 @@
+/* checkpoint_ranks.c - a checkpoint whose files several processes write is one checkpoint, or none.
+ */
+#include "tests/support/check.h"
+#include "tests/support/saves.h"
+
+/* What was written by the process that joins: the optimizer's file; the other writes the rest. */
+enum { THEIRS = 3 };
+
+static sr_status write_file(sr_saving *s, int64_t step, int i) {
+    char bytes[4096];
+    contents(bytes, step, i);
+    return sr_saving_file(s, files[i].name, bytes, files[i].size);
+}
+
+/* The report of a process that joins, freed by the caller. */
+static sr_status join_and_write(char **report, size_t *size, const char *draft, int64_t step) {
+    sr_saving *s;
+    SR_TRY(sr_saving_join(&s, draft, step));
+    sr_status st = write_file(s, step, THEIRS);
+    if (st == SR_OK) st = sr_saving_report(report, size, s);
+    sr_saving_end(s);
+    return st;
+}
+
+static sr_status write_together(sr_saving *s, int64_t step) {
+    char *report = NULL;
+    size_t size;
+    sr_status st = join_and_write(&report, &size, sr_saving_draft(s), step);
+    for (int i = 0; i < FILES && st == SR_OK; i++)
+        if (i != THEIRS) st = write_file(s, step, i);
+    if (st == SR_OK) st = sr_saving_adopt(s, report, size);
+    sr_free(report);
+    return st == SR_OK ? sr_saving_commit(s) : st;
+}
+
+static sr_status save_together(const char *run, int64_t step) {
+    sr_saving *s;
+    SR_TRY(sr_saving_begin(&s, run, step, 6000));
+    sr_status st = write_together(s, step);
+    sr_saving_end(s);
+    return st;
+}
+
+static void test_together(const char *run) {
+    char *path;
+    CHECK_OK(save_together(run, 10));
+    CHECK(holds(at("run/step-000000010"), 10));
+    CHECK(unlink(at("run/step-000000010/trainer/optim.safetensors")) == 0);
+    int64_t step;
+    CHECK_FAILS(sr_checkpoint_latest(&path, &step, run), SR_EDATA, "optim.safetensors");
+}
+
+static void test_reports(const char *run) {
+    sr_saving *s, *other;
+    char *report;
+    size_t size;
+    CHECK_OK(sr_saving_begin(&s, run, 20, 6000));
+    CHECK_OK(sr_saving_join(&other, sr_saving_draft(s), 20));
+    CHECK_FAILS(sr_saving_commit(other), SR_EINTERNAL, "out of order");
+    CHECK_FAILS(sr_saving_adopt(other, "", 0), SR_EINTERNAL, "out of order");
+    sr_saving_end(other);
+    CHECK_OK(join_and_write(&report, &size, sr_saving_draft(s), 21));
+    CHECK_FAILS(sr_saving_adopt(s, report, size), SR_EDATA, "step 21");
+    sr_free(report);
+    CHECK_FAILS(sr_saving_adopt(s, "nothing", 7), SR_EDATA, "corrupt");
+    sr_saving_end(s);
+    CHECK_OK(sr_saving_begin(&s, run, 20, 6000));
+    CHECK_OK(join_and_write(&report, &size, sr_saving_draft(s), 20));
+    CHECK_OK(sr_saving_adopt(s, report, size));
+    CHECK_FAILS(sr_saving_adopt(s, report, size), SR_EINVAL, "duplicate");
+    report[40] ^= 1;
+    CHECK_FAILS(sr_saving_adopt(s, report, size), SR_EDATA, "corrupt");
+    sr_free(report);
+    sr_saving_end(s);
+}
+
+static void test_failing_memory(const char *run) {
+    sr_status st = SR_ENOMEM;
+    CHECK_OK(save_together(run, 30));
+    for (int64_t n = 1; st != SR_OK && n < 3000; n++) {
+        int64_t live = sr_mem_live();
+        sr_mem_fail_at(n, false);
+        st = save_together(run, 40);
+        sr_mem_fail_at(0, false);
+        CHECK(st == SR_OK || st == SR_ENOMEM);
+        CHECK(sr_mem_live() == live);
+        CHECK(holds(at("run/step-000000030"), 30));
+        CHECK(sr_file_exists(at("run/step-000000040")) == (st == SR_OK));
+    }
+    CHECK(st == SR_OK && holds(at("run/step-000000040"), 40));
+}
+
+int main(void) {
+    if (!begin_saves()) return perror("a folder for the tests"), 1;
+    int64_t live = sr_mem_live();
+    char *run = at("run");
+    sr_run_dir *dir;
+    CHECK_OK(sr_run_dir_open(&dir, run));
+    test_together(run);
+    test_reports(run);
+    test_failing_memory(run);
+    sr_run_dir_close(dir);
+    CHECK(sr_mem_live() == live);
+    sr_file_remove_tree(base);
+    return CHECK_DONE();
+}

@@ -1,0 +1,258 @@
+/* sharded.c - an optimizer sharded over ranks equals one optimizer bit for bit. */
+#include <math.h>
+
+#include "tests/support/check.h"
+#include "tests/support/world.h"
+
+static const sr_param_spec specs[] = {
+    {.name = "word", .ndim = 2, .shape = {700, 101}, .std = 0.02, .pad_rows_to = 64},
+    {.name = "norm", .ndim = 1, .shape = {5000}, .init = SR_INIT_ONES, .keep_f32 = true},
+    {.name = "q", .ndim = 2, .shape = {200, 200}, .std = 0.02, .fuse = "qk"},
+    {.name = "k", .ndim = 2, .shape = {200, 200}, .std = 0.02, .fuse = "qk"},
+    {.name = "frozen", .ndim = 1, .shape = {40000}, .std = 0.02},
+    {.name = "bias", .ndim = 1, .shape = {7}, .init = SR_INIT_ONES, .keep_f32 = true},
+};
+enum { COUNT = sizeof specs / sizeof *specs, STEPS = 4, BAD = 2 };
+
+/* One way to train, and its result. */
+typedef struct task {
+    bool lamb;
+    sr_dtype precision;
+    float *values, *low, *kept; /* of one optimizer: masters, their copy, a weight kept in f32 */
+    sr_optim_result last;
+    int64_t stored;
+} task;
+
+static void fill_segments(sr_segment segments[COUNT]) {
+    for (int i = 0; i < COUNT; i++)
+        segments[i] = (sr_segment){.rate = 1 + i,
+                                   .decay = 0.01 * i,
+                                   .trust = i < 4,
+                                   .frozen = strcmp(specs[i].name, "frozen") == 0};
+}
+
+static sr_optim_opts opts_of(const task *t) {
+    return (sr_optim_opts){
+        .lamb = t->lamb, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-6, .power = 1, .max_skipped = 3};
+}
+
+/* The gradient of a step; NaN outside of the piece, which must not be read. */
+static sr_status draw_gradients(sr_params *p, int step, sr_range piece) {
+    const sr_backend *b = p->device->backend;
+    for (int i = 0; i < COUNT; i++)
+        SR_TRY(b->random(p->list[i].leaf->grad, SR_NORMAL, 1, SR_PURPOSE_INIT, (uint32_t)i,
+                         (uint32_t)step, 0, 0.1));
+    sr_tensor outside = *p->grad;
+    outside.shape[0] = piece.first;
+    if (outside.shape[0] > 0) SR_TRY(b->fill(&outside, (double)NAN));
+    outside.offset = piece.last;
+    outside.shape[0] = p->stored - piece.last;
+    return outside.shape[0] > 0 ? b->fill(&outside, (double)NAN) : SR_OK;
+}
+
+static sr_status loss_of(sr_tensor **out, sr_device *d, bool bad) {
+    return sr_tensor_full(out, d, d->real, 0, NULL, bad ? (double)INFINITY : 1.5);
+}
+
+static sr_status read_all(const sr_params *p, float *values, float *low, float *kept) {
+    SR_TRY(sr_tensor_read(p->value, values, SR_F32));
+    SR_TRY(sr_tensor_read(p->list[1].leaf, kept, SR_F32));
+    return p->low != NULL ? sr_tensor_read(p->low, low, SR_F32) : SR_OK;
+}
+
+/* ---- one optimizer --------------------------------------------------------------------------- */
+
+static void train_whole(sr_device *d, task *t) {
+    sr_params *p;
+    sr_optim *o;
+    sr_segment segments[COUNT];
+    sr_optim_opts opts = opts_of(t);
+    fill_segments(segments);
+    CHECK_OK(sr_params_new(&p, d, specs, COUNT, t->precision));
+    CHECK_OK(sr_params_initialise(p, 3));
+    CHECK_OK(sr_optim_new(&o, p, segments, &opts));
+    for (int s = 0; s < STEPS; s++) {
+        sr_tensor *loss;
+        CHECK_OK(draw_gradients(p, s, (sr_range){0, p->stored}));
+        CHECK_OK(loss_of(&loss, d, s == BAD));
+        CHECK_OK(sr_optim_step(o, 0.01, 1.0, loss));
+        sr_tensor_release(loss);
+    }
+    CHECK_OK(sr_optim_settle(o));
+    t->last = sr_optim_result_of(o, STEPS);
+    CHECK(t->last.applied && o->skipped == 1);
+    t->stored = p->stored;
+    CHECK_OK(sr_new(&t->values, p->stored));
+    CHECK_OK(sr_new(&t->low, p->stored));
+    CHECK_OK(sr_new(&t->kept, p->stored));
+    CHECK_OK(read_all(p, t->values, t->low, t->kept));
+    sr_optim_free(o);
+    sr_params_free(p);
+}
+
+/* ---- the same on ranks ----------------------------------------------------------------------- */
+
+static sr_status same(const float *a, const float *b, int64_t n, const char *what) {
+    if (memcmp(a, b, (size_t)n * sizeof *a) == 0) return SR_OK;
+    return sr_fail(SR_EINTERNAL, "%s differ from those of one optimizer", what);
+}
+
+static sr_status compare(sr_sharded *s, const task *t, float *buffer) {
+    sr_params *p = s->optim->params;
+    float *values = buffer, *low = buffer + t->stored, *kept = buffer + 2 * t->stored;
+    SR_TRY(read_all(p, values, low, kept));
+    SR_TRY(same(kept, t->kept, 5000, "weights kept in f32"));
+    SR_TRY(same(low, t->low, t->stored, "copies"));
+    if (p->low == NULL) return same(values, t->values, t->stored, "values");
+    if (s->comm->ranks > 1 && sr_params_refresh(p) != SR_EINVAL)
+        return sr_fail(SR_EINTERNAL, "stale masters were used");
+    SR_TRY(sr_sharded_gather(s));
+    SR_TRY(sr_params_refresh(p));
+    SR_TRY(read_all(p, values, low, kept));
+    SR_TRY(same(values, t->values, t->stored, "masters"));
+    return same(low, t->low, t->stored, "copies of masters");
+}
+
+static sr_status steps(sr_sharded *s) {
+    sr_optim *o = s->optim;
+    for (int n = 0; n < STEPS; n++) {
+        sr_tensor *loss = NULL;
+        bool bad = n == BAD && s->comm->rank == s->comm->ranks - 1;
+        SR_TRY(draw_gradients(o->params, n, o->range));
+        if (bad || s->comm->rank != 0) SR_TRY(loss_of(&loss, s->comm->device, bad));
+        sr_status st = sr_sharded_step(s, 0.01, 1.0, loss);
+        sr_tensor_release(loss);
+        SR_TRY(st);
+    }
+    return sr_optim_settle(o);
+}
+
+static sr_status check_result(const sr_optim *o, const task *t) {
+    sr_optim_result r = sr_optim_result_of(o, STEPS);
+    if (r.applied && r.norm == t->last.norm && o->skipped == 1) return SR_OK;
+    return sr_fail(SR_EINTERNAL, "norm %g instead of %g, %d skipped", r.norm, t->last.norm,
+                   (int)o->skipped);
+}
+
+static sr_status train_on(sr_comm *comm, sr_params *p, const task *t, float *buffer) {
+    sr_optim *o = NULL;
+    sr_sharded *s = NULL;
+    sr_segment segments[COUNT];
+    sr_optim_opts opts = opts_of(t);
+    fill_segments(segments);
+    opts.range = sr_optim_cut(p, comm->rank, comm->ranks);
+    sr_status st = sr_params_initialise(p, 3);
+    if (st == SR_OK) st = sr_optim_new(&o, p, segments, &opts);
+    if (st == SR_OK) st = sr_sharded_new(&s, comm, o);
+    if (st == SR_OK) st = steps(s);
+    if (st == SR_OK) st = check_result(o, t);
+    if (st == SR_OK) st = compare(s, t, buffer);
+    sr_sharded_free(s);
+    sr_optim_free(o);
+    return st;
+}
+
+static sr_status train_rank(sr_comm *comm, void *context) {
+    const task *t = context;
+    sr_params *p;
+    float *buffer;
+    SR_TRY(sr_params_new(&p, comm->device, specs, COUNT, t->precision));
+    sr_status st = sr_new(&buffer, 3 * t->stored);
+    if (st == SR_OK) st = train_on(comm, p, t, buffer);
+    sr_free(buffer);
+    sr_params_free(p);
+    return st;
+}
+
+static void train_part(sr_comm *comm, void *context) {
+    CHECK_OK(train_rank(comm, context));
+}
+
+static void test_ranks(const sr_backend *backend, bool lamb, bool bf16) {
+    sr_device *d;
+    CHECK_OK(sr_device_open(&d, backend, 0, NULL));
+    task t = {.lamb = lamb, .precision = bf16 ? SR_BF16 : d->real};
+    if (sr_device_computes(d, t.precision)) {
+        train_whole(d, &t);
+        for (int i = 0; i < (backend == &sr_backend_ref ? 2 : 4); i++)
+            world_run((int[]){1, 2, 3, 9}[i], backend, train_part, &t);
+    }
+    sr_free(t.values);
+    sr_free(t.low);
+    sr_free(t.kept);
+    sr_device_close(d);
+}
+
+/* ---- memory and mistakes --------------------------------------------------------------------- */
+
+static void look_at_memory(sr_comm *comm, void *context) {
+    sr_params *p;
+    sr_optim *o;
+    sr_sharded *s;
+    sr_segment segments[COUNT];
+    task t = {.lamb = true};
+    sr_optim_opts opts = opts_of(&t);
+    (void)context;
+    fill_segments(segments);
+    CHECK_OK(sr_params_new(&p, comm->device, specs, COUNT, comm->device->real));
+    CHECK_OK(sr_optim_new(&o, p, segments, &opts));
+    CHECK_FAILS(sr_sharded_new(&s, comm, o), SR_EINVAL, "it owns elements");
+    sr_optim_free(o);
+    opts.range = sr_optim_cut(p, comm->rank, comm->ranks);
+    CHECK_OK(sr_optim_new(&o, p, segments, &opts));
+    CHECK(llabs(sr_tensor_elements(o->m) - p->stored / comm->ranks) <= SR_CHUNK);
+    sr_optim_free(o);
+    sr_params_free(p);
+}
+
+static sr_status build_alone(sr_device *d) {
+    sr_params *p = NULL;
+    sr_optim *o = NULL;
+    sr_sharded *s = NULL;
+    sr_comm comm;
+    sr_segment segments[COUNT];
+    task t = {.lamb = true};
+    sr_optim_opts opts = opts_of(&t);
+    fill_segments(segments);
+    SR_TRY(sr_comm_open(&comm, sr_comm_at(0), d));
+    sr_status st = sr_params_new(&p, d, specs, COUNT, d->real);
+    if (st == SR_OK) st = sr_optim_new(&o, p, segments, &opts);
+    if (st == SR_OK) st = sr_sharded_new(&s, &comm, o);
+    if (st == SR_OK) st = sr_sharded_step(s, 0.1, 1, NULL);
+    sr_sharded_free(s);
+    sr_optim_free(o);
+    sr_params_free(p);
+    sr_comm_close(&comm);
+    return st;
+}
+
+static void test_allocations(void) {
+    sr_device *d;
+    CHECK_OK(sr_device_open(&d, &sr_backend_cpu, 0, NULL));
+    CHECK_OK(build_alone(d));
+    for (int64_t n = 1; n < 100; n++) {
+        sr_device_trim(d);
+        int64_t live = sr_mem_live();
+        sr_mem_fail_at(n, false);
+        sr_status st = build_alone(d);
+        sr_mem_fail_at(0, false);
+        sr_device_trim(d);
+        CHECK(sr_mem_live() <= live);
+        if (st == SR_OK) break;
+        CHECK(st == SR_ENOMEM);
+    }
+    sr_device_close(d);
+}
+
+int main(void) {
+    int64_t live = sr_mem_live();
+    for (int lamb = 0; lamb < 2; lamb++) {
+        test_ranks(&sr_backend_ref, lamb, false);
+        test_ranks(&sr_backend_cpu, lamb, false);
+        test_ranks(&sr_backend_cpu, lamb, true);
+    }
+    world_run(3, &sr_backend_cpu, look_at_memory, NULL);
+    test_allocations();
+    CHECK(sr_mem_live() == live);
+    return CHECK_DONE();
+}
