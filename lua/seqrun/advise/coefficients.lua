@@ -1,0 +1,35 @@
+-- coefficients.lua - the constants of the advisor's model.
+--
+-- `time` and `memory`: fitted by recipes/bench/advise.lua to 289 measured steps and 688 verdicts of Llama 13B, 30B and
+-- 65B on 64 to 256 A100 (arXiv 2311.05610), each from a physical guess as prior.  docs/advisor.md explains them.
+--
+-- `packed`: what differs for this program's own kernels; from recipes/bench/roofline.lua and the encoder's own count of
+-- kept activations.  The share of the network is an assumption: the fitted one is that of one cluster.
+
+return {
+  time = {
+    product = 0.8123, -- share of the peak that large products reach
+    edge = 246.7, -- a product's slowdown: 1 + edge (1/m + 1/n + 1/k)
+    flash1 = 0.2989, flash2 = 0.7699, -- share of the peak that attention reaches, forward
+    fused = 16.33, torch = 37.7, -- passes over the score matrix, forward and backward
+    norm_plain = 175.2, norm_fused = 18.75, -- passes of H elements per token, forward and backward
+    pointwise = 10.18, -- passes of H and F elements that the tensor degree cuts
+    logits = 15.58, -- passes over the logits
+    link = 0.5772, -- share of the link inside a node
+    hop = 4.443e-05, -- seconds per device that an all-reduce passes
+    launch = 0.0001154, -- seconds of a layer's launches in forward
+    send = 0.3175, network = 0.05171, -- shares of a device's network: between stages, in a ring
+  },
+  memory = {
+    reserved = 2.878, -- GiB of context, workspaces and communication
+    gradient = 1.702, -- bytes per parameter
+    norm_plain = 12.32, norm_fused = 4.39, -- kept elements per token and H
+    split = 1.756, -- of the inputs of products that the tensor degree cuts
+    fused = 2.084, torch = 3.163, -- kept score matrices
+    logits = 10.96, -- kept elements per logit, not cut by the tensor degree
+  },
+  packed = {
+    time = { packed = 0.5, norm_packed = 27, pointwise = 5, logits = 6, launch = 20e-6, network = 0.7 },
+    memory = { norm_packed = 4, split = 0.5, gradient = 4, logits = 1, reserved = 1.5 },
+  },
+}

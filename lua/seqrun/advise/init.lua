@@ -1,0 +1,221 @@
+-- init.lua - which layout trains a model fastest on given devices, by a model of time and memory.
+--
+--     local advise = require("seqrun.advise")
+--     local advice = advise.advise { model = "llama-13b", seq = 2048, batch = 2048, devices = 64, device = "a100" }
+--     print(advice)                                      -- the best ten
+--     print(advice.layouts[1].step_seconds, advice.layouts[1].mfu)
+--
+-- A prediction is a pure function of the job, the layout and the constants in coefficients.lua; docs/advisor.md has the
+-- formulas and their errors on layouts that were not fitted.
+
+local coefficients = require("seqrun.advise.coefficients")
+local memory = require("seqrun.advise.memory")
+local models = require("seqrun.advise.models")
+local show = require("seqrun.advise.show")
+local time = require("seqrun.advise.time")
+local guess = require("seqrun.guess")
+
+local advise = {}
+
+advise.models, advise.devices = models.models, models.devices
+
+---@class seqrun.advise.Prediction: seqrun.advise.Layout
+---@field step_seconds number
+---@field mfu number model FLOP per second over the peak
+---@field tokens_per_s number
+---@field memory_bytes number on the device that needs the most
+---@field fits boolean
+---@field seconds table<string, number> step_seconds by cause
+---@field bytes table<string, number> memory_bytes by cause
+---@field why string
+
+---@class seqrun.Advice
+---@field job seqrun.advise.Job
+---@field layouts seqrun.advise.Prediction[] those that fit, fastest first
+---@field unfit seqrun.advise.Prediction[] those that do not, least memory first
+local Advice = {}
+Advice.__index = Advice
+
+function Advice:__tostring() return show.text(self) end
+
+---The constants for a kernel.
+---@param kernel string
+---@return { time: table<string, number>, memory: table<string, number> }
+function advise.coefficients(kernel)
+  local merged = {}
+  for _, kind in ipairs { "time", "memory" } do
+    merged[kind] = {}
+    for name, value in pairs(coefficients[kind]) do merged[kind][name] = value end
+    for name, value in pairs(kernel == "packed" and coefficients.packed[kind] or {}) do merged[kind][name] = value end
+  end
+  return merged
+end
+
+---What a layout takes.
+---@param job seqrun.advise.Job
+---@param layout seqrun.advise.Layout
+---@param constants? table of advise.coefficients()
+---@return seqrun.advise.Prediction
+function advise.predict(job, layout, constants)
+  constants = constants or advise.coefficients(job.kernel)
+  local found = {}
+  for key, value in pairs(layout) do found[key] = value end
+  found.step_seconds, found.seconds = time.step(job, layout, constants.time)
+  found.memory_bytes, found.bytes = memory.need(job, layout, constants.memory)
+  found.fits = found.memory_bytes <= job.device.memory
+  found.mfu = time.mfu(job, found.step_seconds)
+  found.tokens_per_s = job.batch * job.seq / found.step_seconds
+  found.why = show.why(job, found)
+  return found
+end
+
+-- ---- the search ----------------------------------------------------------------------------------
+
+local function powers(most, fits)
+  local list, n = {}, 1
+  while n <= most do
+    if fits(n) then list[#list + 1] = n end
+    n = 2 * n
+  end
+  return list
+end
+
+local function divisors(n, most)
+  local list = {}
+  for d = 1, math.min(n, most) do
+    if n % d == 0 then list[#list + 1] = d end
+  end
+  return list
+end
+
+---Calls visit(layout) for every layout of a job.
+local function each_layout(job, options, visit)
+  local m = job.model
+  local tensors = powers(math.min(job.device.node, job.devices), function(n)
+    return m.heads % n == 0 and (m.kv_heads or m.heads) % n == 0 and m.inner % n == 0 and job.devices % n == 0
+  end)
+  for _, tensor in ipairs(tensors) do
+    for _, pipeline in ipairs(divisors(m.layers, job.devices // tensor)) do
+      local data = job.devices // tensor // pipeline
+      local possible = job.devices % (tensor * pipeline) == 0 and job.batch % data == 0
+      local share = possible and job.batch // data or 0
+      for _, micro in ipairs(powers(share, function(n) return share % n == 0 end)) do
+        for _, sequence in ipairs(tensor > 1 and { true, false } or { false }) do
+          for _, recompute in ipairs(options.recompute ~= nil and { options.recompute } or { false, true }) do
+            visit {
+              micro_batch = micro, data = data, tensor = tensor, pipeline = pipeline, sequence_parallel = sequence,
+              recompute = recompute, zero = data > 1 and options.zero or 0,
+            }
+          end
+        end
+      end
+    end
+  end
+end
+
+---All layouts of a job with their predictions.
+local function search(job, options)
+  local advice = setmetatable({ job = job, layouts = {}, unfit = {} }, Advice)
+  local constants = advise.coefficients(job.kernel)
+  each_layout(job, options, function(layout)
+    local found = advise.predict(job, layout, constants)
+    local list = found.fits and advice.layouts or advice.unfit
+    list[#list + 1] = found
+  end)
+  -- of equal ones the simpler: a larger data degree needs less of the rest
+  table.sort(advice.layouts, function(a, b)
+    if a.step_seconds ~= b.step_seconds then return a.step_seconds < b.step_seconds end
+    return a.memory_bytes < b.memory_bytes
+  end)
+  table.sort(advice.unfit, function(a, b) return a.memory_bytes < b.memory_bytes end)
+  return advice
+end
+
+---The least number of devices, doubling, on which some layout fits; nil if none does up to 65,536.
+local function enough_devices(job, options)
+  local larger = {}
+  for key, value in pairs(job) do larger[key] = value end
+  while larger.devices < 65536 do
+    larger.devices = 2 * larger.devices
+    local layout = search(larger, options).layouts[1]
+    if layout then return larger.devices, layout end
+  end
+end
+
+---One sentence on why nothing fits, and what would.
+local function impossible(job, options, advice)
+  local subject = ("advise: %s with %d x %d tokens"):format(job.model.name, job.batch, job.seq)
+  local least = advice.unfit[1]
+  if not least then
+    return ("%s cannot be divided among %d devices; choose a --batch that a data degree divides, such as %d"):format(
+      subject, job.devices, (job.batch + job.devices - 1) // job.devices * job.devices)
+  end
+  local text = ("%s does not fit on %d x %s: the smallest layout (%s) needs %.1f of %.1f GiB per device"):format(
+    subject, job.devices, job.device.name, show.layout(least), least.memory_bytes / (1 << 30),
+    job.device.memory / (1 << 30))
+  local devices, layout = enough_devices(job, options)
+  if not devices then return text .. "; use shorter sequences or a device with more memory" end
+  return ("%s; %d devices would do (%s)"):format(text, devices, show.layout(layout))
+end
+
+-- ---- the front door ------------------------------------------------------------------------------
+
+local function kernel_of(options, model)
+  local kernel = options.kernel or (model.causal and "flash2_rms" or "packed")
+  if time.kernels[kernel] then return kernel end
+  local names = models.names(time.kernels)
+  return nil, ("advise: unknown kernel '%s'%s; known: %s"):format(kernel, guess.hint(kernel, names),
+    table.concat(names, ", ")), "config"
+end
+
+local function check_counts(options)
+  for _, key in ipairs { "seq", "batch", "devices" } do
+    local value = math.tointeger(options[key])
+    if not value or value < 1 then
+      error(("advise: %s must be a positive integer, got %s"):format(key, tostring(options[key])), 3)
+    end
+  end
+end
+
+---@class seqrun.advise.Options
+---@field model string|seqrun.advise.Model a name of advise.models, or a config.json or its directory
+---@field device string|seqrun.advise.Device a name of advise.devices
+---@field seq integer tokens of a sequence, or of a pack
+---@field batch integer sequences (packs) of a step
+---@field devices integer
+---@field kernel? string default: packed for encoders, flash2_rms for decoders
+---@field attended? number of packs: mean number of tokens that a token attends to; default: seq
+---@field recompute? boolean only layouts with (or without) recomputation
+---@field zero? 0|1 default 1: optimizer state is divided over the data degree
+
+---The job that options describe.
+---@param options seqrun.advise.Options
+---@return seqrun.advise.Job|nil, string? message, string? code
+function advise.job(options)
+  check_counts(options)
+  local model, device, message, code = options.model, options.device, nil, nil
+  if type(model) == "string" then model, message, code = models.model(model) end
+  if not model then return nil, message, code end
+  if type(device) == "string" then device, message, code = models.device(device) end
+  if not device then return nil, message, code end
+  local kernel, problem, status = kernel_of(options, model)
+  if not kernel then return nil, problem, status end
+  return {
+    model = model, device = device, seq = options.seq, batch = options.batch, devices = options.devices,
+    kernel = kernel, attended = options.attended,
+  }
+end
+
+---Ranks the layouts of a job; nil and one sentence if none fits.
+---@param options seqrun.advise.Options
+---@return seqrun.Advice|nil, string? message, string? code
+function advise.advise(options)
+  local job, message, code = advise.job(options)
+  if not job then return nil, message, code end
+  local settings = { recompute = options.recompute, zero = options.zero or 1 }
+  local advice = search(job, settings)
+  if #advice.layouts == 0 then return nil, impossible(job, settings, advice), "memory" end
+  return advice
+end
+
+return advise

@@ -1,0 +1,176 @@
+-- models.lua - the shapes of models and the figures of devices that the advisor knows by name.
+
+local guess = require("seqrun.guess")
+local json = require("seqrun.core.json")
+local sys = require("seqrun.core.sys")
+
+local models = {}
+
+---@class seqrun.advise.Model
+---@field name string
+---@field hidden integer
+---@field layers integer
+---@field heads integer
+---@field kv_heads? integer default: heads
+---@field inner integer
+---@field vocabulary integer
+---@field gated boolean the feed-forward part has three matrices instead of two
+---@field causal boolean attention sees only what came before
+---@field masked number share of the tokens that the output head reads
+
+local function bert(layers, hidden, heads, vocabulary)
+  return {
+    layers = layers, hidden = hidden, heads = heads, inner = 4 * hidden, vocabulary = vocabulary or 30522,
+    gated = false, causal = false, masked = 0.15,
+  }
+end
+
+local function llama(layers, hidden, heads, inner, vocabulary, kv_heads)
+  return {
+    layers = layers, hidden = hidden, heads = heads, inner = inner, vocabulary = vocabulary, kv_heads = kv_heads,
+    gated = true, causal = true, masked = 1,
+  }
+end
+
+---Published shapes.  llama-13b, -30b and -65b have the vocabulary of 128,000 with which their layouts were measured.
+models.models = {
+  ["bert-base"] = bert(12, 768, 12), ["bert-large"] = bert(24, 1024, 16),
+  ["roberta-base"] = bert(12, 768, 12, 50265), ["roberta-large"] = bert(24, 1024, 16, 50265),
+  ["llama-13b"] = llama(40, 5120, 40, 13824, 128000), ["llama-30b"] = llama(60, 6656, 52, 17920, 128000),
+  ["llama-65b"] = llama(80, 8192, 64, 22016, 128000),
+  ["llama-2-7b"] = llama(32, 4096, 32, 11008, 32000), ["llama-2-13b"] = llama(40, 5120, 40, 13824, 32000),
+  ["llama-2-70b"] = llama(80, 8192, 64, 28672, 32000, 8), ["llama-3-8b"] = llama(32, 4096, 32, 14336, 128256, 8),
+}
+
+---@class seqrun.advise.Device
+---@field name string
+---@field peak number dense bf16 FLOP/s
+---@field mma number share of the peak that the instructions of an A100 reach on it
+---@field memory number bytes
+---@field copy number bytes/s of its memory, reads and writes counted
+---@field link number bytes/s to another device of its node, one direction
+---@field network number bytes/s to a device of another node, one direction
+---@field node integer devices in a node
+
+local GB, TERA = 1e9, 1e12
+
+local function device(peak, mma, gib, copy, link, network)
+  return {
+    peak = peak * TERA, mma = mma, memory = gib * (1 << 30), copy = copy * TERA, link = link * GB,
+    network = network * GB, node = 8,
+  }
+end
+
+---Makers' figures; memory is what a driver reports as usable, copy what large copies reach.
+models.devices = {
+  ["a100"] = device(312, 1, 79.2, 1.75, 300, 25), ["a100-40gb"] = device(312, 1, 39.4, 1.35, 300, 25),
+  ["h100"] = device(989.4, 0.5, 79.2, 3.0, 450, 50), ["h200"] = device(989.4, 0.5, 139.8, 4.3, 450, 50),
+  ["b200"] = device(2250, 0.22, 178.0, 7.0, 900, 50),
+}
+
+---@param list table<string, any>
+---@return string[]
+function models.names(list)
+  local names = {}
+  for name in pairs(list) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
+local function known(list, kind, name)
+  local found = list[name:lower()]
+  if not found then
+    local names = models.names(list)
+    return nil, ("advise: unknown %s '%s'%s; known: %s"):format(kind, name, guess.hint(name, names),
+      table.concat(names, ", ")), "config"
+  end
+  local copy = { name = name:lower() }
+  for key, value in pairs(found) do copy[key] = value end
+  return copy
+end
+
+---@param name string
+---@return seqrun.advise.Device|nil, string? message, string? code
+function models.device(name) return known(models.devices, "device", name) end
+
+-- ---- config.json ---------------------------------------------------------------------------------
+
+local KEYS = {
+  hidden = "hidden_size", layers = "num_hidden_layers", heads = "num_attention_heads", inner = "intermediate_size",
+  vocabulary = "vocab_size",
+}
+
+local ENCODERS = { bert = true, roberta = true, distilbert = true, electra = true }
+
+---A config.json of Hugging Face, or the directory that holds one.
+local function from_file(path)
+  local file = sys.exists(path .. "/config.json") and path .. "/config.json" or path
+  local text, message, code = sys.read_file(file)
+  if not text then return nil, message, code end
+  local config, problem = json.decode(text)
+  if type(config) ~= "table" then
+    return nil, ("%s: not a config.json%s"):format(file, problem and ": " .. problem or ""), "data"
+  end
+  local encoder = ENCODERS[config.model_type or "bert"] or false
+  local model = {
+    name = path, gated = not encoder, causal = not encoder, masked = encoder and 0.15 or 1,
+    kv_heads = math.tointeger(config.num_key_value_heads),
+  }
+  for ours, theirs in pairs(KEYS) do
+    local value = math.tointeger(config[theirs])
+    if not value or value < 1 then
+      return nil, ("%s: %s must be a positive integer, got %s"):format(file, theirs, tostring(config[theirs])), "data"
+    end
+    model[ours] = value
+  end
+  return model
+end
+
+---A model by name, or the config.json (or its directory) at a path.
+---@param name string
+---@return seqrun.advise.Model|nil, string? message, string? code
+function models.model(name)
+  if name:find("[/%.]") or sys.exists(name) then return from_file(name) end
+  return known(models.models, "model", name)
+end
+
+-- ---- counts --------------------------------------------------------------------------------------
+
+---Parameters of the matrices of one layer.
+---@param m seqrun.advise.Model
+---@return integer attention, integer feed_forward
+function models.matrices(m)
+  local keys = m.hidden * (m.kv_heads or m.heads) // m.heads
+  return 2 * m.hidden * m.hidden + 2 * m.hidden * keys, (m.gated and 3 or 2) * m.hidden * m.inner
+end
+
+---Parameters: of one layer, of the input table, of the output head (an encoder's shares the table's matrix).
+---@param m seqrun.advise.Model
+---@return integer layer, integer table, integer head
+function models.parameters(m)
+  local attention, inner = models.matrices(m)
+  local small = m.causal and 2 * m.hidden or 9 * m.hidden + m.inner
+  local words = m.vocabulary * m.hidden
+  return attention + inner + small, words, m.causal and words or m.hidden * m.hidden + m.vocabulary
+end
+
+---@param m seqrun.advise.Model
+---@return integer
+function models.count(m)
+  local layer, words, head = models.parameters(m)
+  return m.layers * layer + words + head
+end
+
+---Model FLOP of a token, forward and backward, without recomputation.  For a decoder 6 N + 12 L H S, as is usual,
+---with N the matrices and both tables; for an encoder the head counts at the tokens it reads.
+---@param m seqrun.advise.Model
+---@param attended number tokens that a token attends to, on average and ignoring causality
+---@return number
+function models.flop(m, attended)
+  local attention, inner = models.matrices(m)
+  local words = m.vocabulary * m.hidden
+  local head = m.causal and 2 * words or m.masked * (words + m.hidden * m.hidden)
+  return 6 * (m.layers * (attention + inner) + head) + 12 * m.layers * m.hidden * attended
+end
+
+return models

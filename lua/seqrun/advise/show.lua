@@ -1,0 +1,114 @@
+-- show.lua - advice in words and as a JSON object.
+
+local models = require("seqrun.advise.models")
+
+local show = {}
+
+local GIB = 1 << 30
+
+---What the parts of a step are called.
+local CAUSES = {
+  attention = "attention", pointwise = "row-wise ops", head = "output head", tensor = "tensor all-reduces",
+  launch = "launches", recompute = "recomputation", bubble = "pipeline bubble", sends = "sends between stages",
+  data = "gradient exchange", optimizer = "optimizer",
+}
+
+---"micro-batch 1, data 32, tensor 2, pipeline 1, sequence parallel, recompute".
+---@param l seqrun.advise.Layout
+---@return string
+function show.layout(l)
+  local text = ("micro-batch %d, data %d, tensor %d, pipeline %d"):format(l.micro_batch, l.data, l.tensor, l.pipeline)
+  if l.sequence_parallel then text = text .. ", sequence parallel" end
+  if l.recompute then text = text .. ", recompute" end
+  return text
+end
+
+---The three largest costs besides the products, and the fill of the memory.
+---@param job seqrun.advise.Job
+---@param found seqrun.advise.Prediction
+---@return string
+function show.why(job, found)
+  local causes = {}
+  for cause, seconds in pairs(found.seconds) do
+    if CAUSES[cause] and seconds >= 0.005 * found.step_seconds then causes[#causes + 1] = cause end
+  end
+  table.sort(causes, function(a, b)
+    if found.seconds[a] ~= found.seconds[b] then return found.seconds[a] > found.seconds[b] end
+    return a < b
+  end)
+  local parts = { ("products %.0f %%"):format(100 * found.seconds.products / found.step_seconds) }
+  for i = 1, math.min(3, #causes) do
+    parts[#parts + 1] = ("%s %.0f %%"):format(CAUSES[causes[i]], 100 * found.seconds[causes[i]] / found.step_seconds)
+  end
+  local fill = found.memory_bytes / job.device.memory
+  if fill > 0.9 and fill <= 1 then parts[#parts + 1] = "memory nearly full" end
+  return table.concat(parts, ", ")
+end
+
+local function cells_of(rank, job, l)
+  return {
+    tostring(rank), tostring(l.micro_batch), tostring(l.data), tostring(l.tensor), tostring(l.pipeline),
+    l.sequence_parallel and "yes" or "-", l.recompute and "yes" or "-", tostring(l.zero),
+    ("%.4g"):format(l.step_seconds), ("%.1f %%"):format(100 * l.mfu),
+    ("%.1f (%.0f %%)"):format(l.memory_bytes / GIB, 100 * l.memory_bytes / job.device.memory), l.why,
+  }
+end
+
+local function table_text(rows)
+  local widths, lines = {}, {}
+  for _, row in ipairs(rows) do
+    for i, cell in ipairs(row) do widths[i] = math.max(widths[i] or 0, #cell) end
+  end
+  for n, row in ipairs(rows) do
+    local cells = {}
+    for i, cell in ipairs(row) do
+      cells[i] = i == #row and cell or (" "):rep(widths[i] - #cell) .. cell
+    end
+    lines[n] = table.concat(cells, "  ")
+  end
+  return table.concat(lines, "\n")
+end
+
+---A headline and the best layouts, one a line.
+---@param advice seqrun.Advice
+---@param most? integer default 10
+---@return string
+function show.text(advice, most)
+  local job = advice.job
+  local rows = {
+    { "", "micro", "data", "tensor", "pipe", "seq.par.", "recompute", "ZeRO", "step s", "MFU", "GiB a device", "why" },
+  }
+  for i = 1, math.min(most or 10, #advice.layouts) do rows[i + 1] = cells_of(i, job, advice.layouts[i]) end
+  local head = ("%s (%.4g parameters), %d sequences of %d tokens a step, %d x %s, kernel %s: %d of %d layouts fit")
+  head = head:format(job.model.name, models.count(job.model), job.batch, job.seq, job.devices, job.device.name,
+    job.kernel, #advice.layouts, #advice.layouts + #advice.unfit)
+  return head .. "\n" .. table_text(rows)
+end
+
+local FIELDS = {
+  "micro_batch", "data", "tensor", "pipeline", "sequence_parallel", "recompute", "zero", "step_seconds", "mfu",
+  "tokens_per_s", "memory_bytes", "fits", "seconds", "bytes", "why",
+}
+
+---The object of --json.
+---@param advice seqrun.Advice
+---@param most integer
+---@param all boolean also those that do not fit, after the others
+---@return table
+function show.json(advice, most, all)
+  local job, list = advice.job, require("seqrun.core.json").array {}
+  local function add(found, rank)
+    local entry = { rank = rank, memory_gib = found.memory_bytes / GIB }
+    for _, key in ipairs(FIELDS) do entry[key] = found[key] end
+    list[#list + 1] = entry
+  end
+  for i = 1, math.min(most, #advice.layouts) do add(advice.layouts[i], i) end
+  for _, found in ipairs(all and advice.unfit or {}) do add(found) end
+  return {
+    model = job.model.name, parameters = models.count(job.model), seq = job.seq, batch = job.batch,
+    devices = job.devices, device = job.device.name, device_memory_gib = job.device.memory / GIB, kernel = job.kernel,
+    considered = #advice.layouts + #advice.unfit, fitting = #advice.layouts, layouts = list,
+  }
+end
+
+return show

@@ -1,0 +1,319 @@
+-- The layout advisor: formulas by hand, what more of something can only do, and the command.
+
+local advise = require("seqrun.advise")
+local json = require("seqrun.core.json")
+local memory = require("seqrun.advise.memory")
+local models = require("seqrun.advise.models")
+local program = require("tests.support.program")
+local time = require("seqrun.advise.time")
+
+local folder = debug.getinfo(1, "S").source:match("^@(.*)tests/spec/") or ""
+
+---A job and a layout on it; overrides go into either.
+local function case(overrides)
+  local layout = {
+    micro_batch = 1, data = 8, tensor = 1, pipeline = 1, sequence_parallel = false, recompute = false, zero = 1,
+  }
+  local job = assert(advise.job {
+    model = overrides.model or "llama-13b", device = overrides.device or "a100", seq = overrides.seq or 2048,
+    batch = overrides.batch or 64, devices = overrides.devices or 8, kernel = overrides.kernel,
+  })
+  for key in pairs(layout) do
+    if overrides[key] ~= nil then layout[key] = overrides[key] end
+  end
+  return job, layout
+end
+
+local function predict(overrides) return advise.predict(case(overrides)) end
+
+describe("the shapes of models", function()
+  it("have the published parameters", function()
+    local function count(name) return models.count(assert(models.model(name))) end
+    assert.near(336.2e6, count "bert-large", 2e6) -- its pooler and next-sentence head are left out
+    assert.near(110.1e6, count "bert-base", 1e6)
+    assert.near(6.74e9, count "llama-2-7b", 0.01e9)
+    assert.near(68.98e9, count "llama-2-70b", 0.1e9)
+    assert.near(8.03e9, count "llama-3-8b", 0.01e9)
+  end)
+
+  it("have the FLOP of a token that are usual", function()
+    local llama = assert(models.model "llama-13b")
+    local h, f, V, L, s = 5120, 13824, 128000, 40, 2048
+    local N = L * (4 * h * h + 3 * h * f) + 2 * V * h
+    assert.equal(6 * N + 12 * L * h * s, models.flop(llama, s))
+    assert.near(1.955e9, models.flop(assert(models.model "bert-large"), 386.3), 0.005e9)
+  end)
+
+  it("are read from a config.json", function()
+    local home = program.folder()
+    program.write(home, "config.json", json.encode {
+      model_type = "llama", hidden_size = 64, num_hidden_layers = 2, num_attention_heads = 4, intermediate_size = 160,
+      vocab_size = 1000, num_key_value_heads = 2,
+    })
+    local model = assert(models.model(home))
+    assert.is_true(model.causal and model.gated)
+    local layer = 2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 160 + 2 * 64
+    assert.equal(2 * layer + 2 * 1000 * 64, models.count(model))
+    program.write(home, "config.json", "{\"hidden_size\": \"wide\"}")
+    local none, message, code = models.model(home)
+    assert.is_nil(none)
+    assert.equal("data", code)
+    assert.truthy(message:find("must be a positive integer"))
+  end)
+end)
+
+describe("the time of a step", function()
+  -- constants that leave one cause at a time
+  local function only(constants)
+    local c = { product = math.huge, edge = 0, flash2 = math.huge, link = math.huge, send = math.huge,
+      network = math.huge }
+    for name in pairs(advise.coefficients("flash2_rms").time) do c[name] = c[name] or 0 end
+    for name, value in pairs(constants) do c[name] = value end
+    return c
+  end
+
+  it("is the FLOP of the products over the rate where nothing else costs", function()
+    local job, layout = case { micro_batch = 2 }
+    local _, parts = time.step(job, layout, only { product = 0.5 })
+    local h, f, V, L = 5120, 13824, 128000, 40
+    local rows = 64 * 2048 / 8
+    assert.near(6 * rows * L * (4 * h * h + 3 * h * f) / (0.5 * 312e12), parts.products, 1e-9)
+    assert.near(6 * rows * h * V / (0.5 * 312e12), parts.head, 1e-9)
+    assert.near(0, parts.attention + parts.pointwise + parts.tensor + parts.bubble + parts.data, 1e-9)
+  end)
+
+  it("adds a third of the products for recomputation, and (p - 1) micro-batches for the bubble", function()
+    local job, layout = case { pipeline = 4, data = 2, recompute = true }
+    local c = only { product = 0.5 }
+    local _, parts = time.step(job, layout, c)
+    assert.near(parts.products / 3, parts.recompute, 1e-9)
+    local count = 64 / 2
+    assert.near((parts.products + parts.recompute) / count * 3, parts.bubble, 1e-9)
+  end)
+
+  it("moves 2 (n - 1) / n of the activations in an all-reduce, of the gradients in the exchange", function()
+    local job, layout = case { tensor = 2, data = 4 }
+    local _, parts = time.step(job, layout, only { link = 1 })
+    local rows, h = 2048, 5120
+    local bytes = 2 * rows * h * 2 * (2 - 1) / 2 -- bf16, ring
+    assert.near(64 / 4 * 40 * 4 * bytes / 300e9, parts.tensor, 1e-9) -- two forward, two backward
+    assert.near(2 * 2 * time.parameters(job.model, layout) * 3 / 4 / 300e9, parts.data, 1e-9)
+  end)
+
+  it("never grows with more devices where efficiency is the same", function()
+    for _, kernel in ipairs { "torch", "fused", "flash1", "flash2", "flash2_rms" } do
+      local before = math.huge
+      for _, data in ipairs { 1, 2, 4, 8 } do
+        local now = predict { kernel = kernel, data = data, devices = data, batch = 512 }.step_seconds
+        assert.is_true(now < before)
+        before = now
+      end
+    end
+  end)
+
+  it("grows with recomputation, with slower kernels, and never beats the peak", function()
+    assert.is_true(predict({ recompute = true }).step_seconds > predict({}).step_seconds)
+    local last = 0
+    for _, kernel in ipairs { "flash2_rms", "flash2", "flash1", "fused", "torch" } do
+      local found = predict { kernel = kernel }
+      assert.is_true(found.step_seconds > last, kernel)
+      assert.is_true(found.mfu > 0 and found.mfu < 1)
+      last = found.step_seconds
+    end
+  end)
+
+  it("is the sum of its causes", function()
+    local found = predict { tensor = 2, data = 2, pipeline = 2, recompute = true }
+    local sum, bytes = 0, 0
+    for _, seconds in pairs(found.seconds) do sum = sum + seconds end
+    for _, each in pairs(found.bytes) do bytes = bytes + each end
+    assert.near(found.step_seconds, sum, 1e-9)
+    assert.near(found.memory_bytes, bytes, 1)
+  end)
+end)
+
+describe("the memory of a device", function()
+  local function need(overrides)
+    local job, layout = case(overrides)
+    return (memory.need(job, layout, advise.coefficients(job.kernel).memory))
+  end
+
+  it("grows with the micro-batch and the sequence", function()
+    for _, recompute in ipairs { false, true } do
+      local last = 0
+      for _, micro in ipairs { 1, 2, 4, 8 } do
+        local now = need { micro_batch = micro, recompute = recompute }
+        assert.is_true(now > last)
+        last = now
+      end
+    end
+    assert.is_true(need { seq = 4096 } > need { seq = 2048 })
+  end)
+
+  it("shrinks with recomputation, tensor and sequence parallelism, ZeRO and fused kernels", function()
+    local plain = need { tensor = 2, data = 4 }
+    assert.is_true(plain < need { data = 8 })
+    assert.is_true(need { tensor = 2, data = 4, sequence_parallel = true } < plain)
+    assert.is_true(need { tensor = 2, data = 4, recompute = true } < plain)
+    assert.is_true(need { tensor = 2, data = 4, zero = 0 } > plain)
+    assert.is_true(need { tensor = 2, data = 4, kernel = "torch" } > plain)
+  end)
+
+  it("has weights, gradients and optimizer state by the byte", function()
+    local job, layout = case {}
+    local parameters = models.count(job.model)
+    local _, parts = memory.need(job, layout, { gradient = 4, norm_fused = 0, split = 0, logits = 0, reserved = 0 })
+    assert.equal(2 * parameters, parts.weights)
+    assert.equal(4 * parameters, parts.gradients)
+    assert.equal(12 * parameters / 8, parts.optimizer)
+    assert.equal(0, parts.activations + parts.logits + parts.reserved)
+  end)
+
+  it("keeps as many micro-batches on the first stage as there are stages", function()
+    local job, layout = case { pipeline = 4, data = 2 }
+    local c = { gradient = 0, norm_fused = 1, split = 0, logits = 0, reserved = 0 }
+    local _, parts = memory.need(job, layout, c)
+    assert.equal(4 * 40 / 4 * 2 * 2048 * 5120, parts.activations)
+    layout.recompute = true
+    _, parts = memory.need(job, layout, c)
+    assert.equal(4 * 40 / 4 * 2 * 2048 * 5120 + 2 * 2048 * 5120, parts.activations)
+  end)
+end)
+
+describe("advice", function()
+  local function options(overrides)
+    local o = { model = "llama-13b", seq = 2048, batch = 2048, devices = 64, device = "a100" }
+    for key, value in pairs(overrides or {}) do o[key] = value end
+    return o
+  end
+
+  it("is sorted, fits, and uses every device and sequence", function()
+    local advice = assert(advise.advise(options()))
+    local last = 0
+    for _, l in ipairs(advice.layouts) do
+      assert.is_true(l.fits and l.memory_bytes <= advice.job.device.memory)
+      assert.is_true(l.step_seconds >= last)
+      assert.equal(64, l.data * l.tensor * l.pipeline)
+      assert.equal(0, 2048 % (l.data * l.micro_batch))
+      assert.equal(0, 40 % l.tensor + 40 % l.pipeline)
+      assert.is_true(l.tensor > 1 or not l.sequence_parallel)
+      last = l.step_seconds
+    end
+    for _, l in ipairs(advice.unfit) do assert.is_false(l.fits) end
+  end)
+
+  it("is pure data parallelism for BERT, with the largest micro-batch", function()
+    local advice = assert(advise.advise(options { model = "bert-large", seq = 512, batch = 1536, device = "h100" }))
+    local best = advice.layouts[1]
+    assert.same({ 64, 1, 1, 8, false }, { best.data, best.tensor, best.pipeline, best.micro_batch, best.recompute })
+    assert.equal("packed", advice.job.kernel)
+  end)
+
+  it("says in one sentence that nothing fits and what would", function()
+    local none, message, code = advise.advise(options { model = "llama-65b", devices = 8 })
+    assert.is_nil(none)
+    assert.equal("memory", code)
+    local devices = math.tointeger(tonumber(message:match("; (%d+) devices would do")))
+    assert.truthy(message:find("does not fit on 8 x a100: the smallest layout %(.-%) needs [%d%.]+ of 79%.2 GiB"))
+    assert.is_not_nil(advise.advise(options { model = "llama-65b", devices = devices }))
+    assert.is_nil(advise.advise(options { model = "llama-65b", devices = devices // 2 }))
+    none, message = advise.advise(options { model = "bert-base", batch = 7 })
+    assert.is_nil(none)
+    assert.truthy(message:find("cannot be divided among 64 devices", 1, true))
+  end)
+
+  it("guesses what a name was meant to be", function()
+    for key, wrong in pairs { model = "bert-lage", device = "a10", kernel = "flash_2" } do
+      local none, message, code = advise.advise(options { [key] = wrong })
+      assert.is_nil(none)
+      assert.equal("config", code)
+      assert.truthy(message:find(("unknown %s '%s'; did you mean"):format(key, wrong), 1, true), message)
+    end
+    assert.error_matches(function() advise.advise(options { seq = 0 }) end, "seq must be a positive integer")
+  end)
+end)
+
+describe("seqrun advise", function()
+  local words = { "advise", "--model", "llama-13b", "--seq", "2048", "--batch", "2048", "--devices", "64", "--device" }
+  local function run(...)
+    local line = table.move(words, 1, #words, 1, {})
+    for _, word in ipairs { ... } do line[#line + 1] = word end
+    return program.run(line)
+  end
+
+  it("prints a table, or one object with the documented fields", function()
+    local code, out, err = run("a100")
+    assert.equal(0, code, err)
+    assert.truthy(out:find("^llama%-13b .- layouts fit\n"))
+    assert.equal(12, select(2, out:gsub("\n", "")))
+    code, out, err = run("a100", "--json", "--top", "3")
+    assert.equal(0, code, err)
+    local object = json.decode(out)
+    assert.equal(3, #object.layouts)
+    local _, help = program.run { "advise", "--help" }
+    for key in pairs(object) do assert.truthy(help:find(key, 1, true), key) end
+    for key in pairs(object.layouts[1]) do assert.truthy(help:find(key, 1, true), key) end
+    code, out = run("a100", "--json", "--all")
+    assert.equal(0, code)
+    object = json.decode(out)
+    assert.equal(object.considered, #object.layouts)
+    assert.is_true(object.fitting < object.considered)
+  end)
+
+  it("exits with the code of the problem, and stdout stays empty", function()
+    local code, out, err = run("a10", "--json")
+    assert.same({ 2, "" }, { code, out })
+    assert.truthy(err:find("did you mean 'a100'", 1, true), err)
+    code, out, err = program.run { "advise", "--model", "llama-65b", "--seq", "8192", "--batch", "8", "--devices", "1",
+      "--device", "h100" }
+    assert.same({ 4, "" }, { code, out })
+    assert.equal(1, select(2, err:gsub("\n", "")))
+    code, out, err = program.run { "advise", "--model", "bert-base" }
+    assert.same({ 2, "" }, { code, out })
+    assert.truthy(err:find("--seq is missing", 1, true))
+  end)
+end)
+
+describe("the fit of the advisor", function()
+  -- layouts of a made-up cluster: the model's own predictions with other constants
+  local function table_of(path)
+    local constants = advise.coefficients("flash2_rms")
+    constants.time.product, constants.time.link = 0.7, 0.4
+    local lines = { "study\tmodel\thidden\tlayers\theads\tffn\tvocab\tseq\tworld\tgbs\tmbs\ttp\tpp\tdp\tckpt\tsp\t"
+      .. "kernel\tstatus\tstep_s\tmfu" }
+    for _, model in ipairs { { "8B", 4096, 32, 32, 11008 }, { "3B", 2560, 32, 32, 6912 } } do
+      local name, hidden, layers, heads, inner = table.unpack(model)
+      local job = {
+        model = { hidden = hidden, layers = layers, heads = heads, inner = inner, vocabulary = 32000, gated = true,
+          causal = true, masked = 1 },
+        device = assert(models.device "a100"), seq = 2048, batch = 256, devices = 16, kernel = "flash2_rms",
+      }
+      for _, tensor in ipairs { 1, 2, 4 } do
+        for _, pipeline in ipairs { 1, 2 } do
+          for _, micro in ipairs { 1, 2, 4 } do
+            local data = 16 // tensor // pipeline
+            local layout = { micro_batch = micro, data = data, tensor = tensor, pipeline = pipeline,
+              sequence_parallel = false, recompute = false, zero = 1 }
+            local found = advise.predict(job, layout, constants)
+            lines[#lines + 1] = table.concat({ name .. "-study", name, hidden, layers, heads, inner, 32000, 2048, 16,
+              256, micro, tensor, pipeline, data, 0, 0, "flash2_rms", found.fits and "ok" or "oom",
+              found.fits and found.step_seconds or "", found.fits and found.mfu or "" }, "\t")
+          end
+        end
+      end
+    end
+    program.write(path, "layouts.tsv", table.concat(lines, "\n") .. "\n")
+    return path .. "/layouts.tsv"
+  end
+
+  it("finds constants that explain rows it has not seen", function()
+    local code, out, err = program.run { folder .. "recipes/bench/advise.lua", table_of(program.folder()) }
+    assert.equal(0, code, err)
+    local apart = out:match("each group left out.*\n(all[^\n]*)\n")
+    local error_of, rank, right, regret = apart:match("([%d%.]+) %%%s+([%d%.]+)%s+([%d%.]+) %%%s+([%d%.]+)")
+    assert.is_true(tonumber(error_of) <= 3, out)
+    assert.is_true(tonumber(rank) >= 0.95, out)
+    assert.is_true(tonumber(right) >= 90, out)
+    assert.is_true(tonumber(regret) <= 0.05, out)
+  end)
+end)
