@@ -20,7 +20,7 @@ VERSION  = 0.1.0
 # The dependencies, as named by Debian 12.
 PACKAGES      = gcc g++ make pkg-config liblua5.4-dev lua-argparse lua-busted libyaml-dev libutf8proc-dev \
                 libjansson-dev libxxhash-dev zlib1g-dev
-TEST_PACKAGES = strace e2fsprogs
+TEST_PACKAGES = strace e2fsprogs libopenmpi-dev openmpi-bin
 DEMO_PACKAGES = wordnet-base
 LINT_PACKAGES = clang-format clang-tidy lua-check
 
@@ -70,7 +70,15 @@ CUDASRC = $(wildcard kernels/cuda/*.cu)
 NO_CUDA = $(if $(filter 0,$(CUDA)),make CUDA=0,$(if $(NVCC),$(if $(CUDASRC),,no kernels),nvcc was not found))
 SIMTSRC = $(filter-out %_cuda.cu,$(CUDASRC)) $(wildcard kernels/simt/*.cc)
 NO_SIMT = $(if $(shell command -v $(lastword $(CXX))),,$(lastword $(CXX)) was not found; install g++)
-PLUGINS = $(if $(NO_CUDA),,cuda) $(if $(NO_SIMT),,simt)
+PLUGINS = $(if $(NO_CUDA),,cuda) $(if $(NO_SIMT),,simt) $(if $(NO_MPI),,mpi)
+
+# Ranks over MPI: flags by pkg-config (Open MPI, MPICH), or by the wrapper compiler of Open MPI.
+MPI       ?= 1
+MPI_CFLAGS = $(call once,MPI_CFLAGS,$(shell pkg-config --cflags ompi-c 2>/dev/null || pkg-config --cflags mpich 2>/dev/null || \
+              mpicc --showme:compile 2>/dev/null))
+MPI_LIBS   = $(call once,MPI_LIBS,$(shell pkg-config --libs ompi-c 2>/dev/null || pkg-config --libs mpich 2>/dev/null || \
+              mpicc --showme:link 2>/dev/null))
+NO_MPI     = $(if $(filter 0,$(MPI)),make MPI=0,$(if $(MPI_LIBS),,not found; apt-get install libopenmpi-dev openmpi-bin))
 
 obj     = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 SIMDOBJ = $(foreach i,$(ISA),$(patsubst %.c,$(BUILD)/obj/%.$(i).o,$(SIMD)))
@@ -88,7 +96,7 @@ all: $(BUILD)/seqrun $(PLUGINS:%=$(BUILD)/seqrun_%.so) ## build the program and 
 $(BUILD)/seqrun: $(call obj,$(BIND)) $(BUILD)/libseqrun.a
 	$(call say,link $@)$(CC) $(LDFLAGS) -o $@ $(call obj,$(BIND)) -Wl,--whole-archive $(BUILD)/libseqrun.a \
 	  -Wl,--no-whole-archive $(LDLIBS)
-	@NVCC="$(NVCC)" NO_CUDA="$(NO_CUDA)" NO_SIMT="$(NO_SIMT)" sh .make/summary.sh $@
+	@NVCC="$(NVCC)" NO_CUDA="$(NO_CUDA)" NO_SIMT="$(NO_SIMT)" NO_MPI="$(NO_MPI)" sh .make/summary.sh $@
 
 $(BUILD)/libseqrun.a: $(call obj,$(CORE)) $(SIMDOBJ)
 	@rm -f $@
@@ -103,21 +111,22 @@ $(BUILD)/version.h: FORCE
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 $(BUILD)/obj/lua/bind/lsys.o: $(BUILD)/version.h
 
-# The plug-ins of this build, and why CUDA is not among them; rewritten only when they change.  Those of
+# The plug-ins of this build, and why CUDA or MPI is not among them; rewritten only when they change.  Those of
 # another build are removed: the program would load them.
 $(BUILD)/plugins.h: FORCE
 	@mkdir -p $(@D)
-	@{ echo '#define SR_PLUGINS " $(strip $(PLUGINS)) "'; echo '#define SR_WITHOUT_CUDA "$(NO_CUDA)"'; } > $@.new
+	@{ echo '#define SR_PLUGINS " $(strip $(PLUGINS)) "'; echo '#define SR_WITHOUT_CUDA "$(NO_CUDA)"'; \
+	   echo '#define SR_WITHOUT_MPI "$(NO_MPI)"'; } > $@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
-	@rm -f $(patsubst %,$(BUILD)/seqrun_%.so,$(filter-out $(PLUGINS),cuda simt))
-$(BUILD)/obj/lua/bind/ldevicefind.o $(BUILD)/obj/lua/bind/lsys.o: $(BUILD)/plugins.h
+	@rm -f $(patsubst %,$(BUILD)/seqrun_%.so,$(filter-out $(PLUGINS),cuda simt mpi))
+$(addprefix $(BUILD)/obj/lua/bind/,ldevicefind.o lcomm.o lsys.o): $(BUILD)/plugins.h
 
 # Every object is rebuilt when the flags change.
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(CC) $(CFLAGS) $(LDFLAGS)' > $@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
-$(BUILD)/obj/lua/bind/lsys.o $(BUILD)/obj/lua/bind/ldevicefind.o: CFLAGS += -I$(BUILD)
+$(addprefix $(BUILD)/obj/lua/bind/,lsys.o ldevicefind.o lcomm.o): CFLAGS += -I$(BUILD)
 
 # Local variables are zero-initialised, except in kernels, whose large stack buffers are always filled.
 $(BUILD)/obj/core/%.o $(BUILD)/obj/lua/%.o: CFLAGS += $(AUTO_INIT)
@@ -169,6 +178,13 @@ $(BUILD)/simt_flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(CXX) $(SIMTFLAGS)' > $@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+# ---- MPI ---------------------------------------------------------------------------------------------
+MPIOBJ = $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard kernels/comm/*.c))
+$(MPIOBJ): CFLAGS := $(filter-out -fPIE,$(CFLAGS)) -fPIC -fvisibility=hidden $(MPI_CFLAGS)
+
+$(BUILD)/seqrun_mpi.so: $(MPIOBJ)
+	$(call say,link $@)$(CC) -shared $(filter -fsanitize%,$(LDFLAGS)) -Wl,-z,relro,-z,now,-z,noexecstack -o $@ $^ $(MPI_LIBS) -lpthread
 
 # ---- tests -------------------------------------------------------------------------------------------
 # Each tests/c/NAME.c is a program that exits with 0 if all checks pass.
@@ -256,8 +272,8 @@ format: ## format the C sources
 	  kernels/cuda/*.cu kernels/cuda/*.cuh kernels/simt/*.cc tests/simt/*.cu) $(HEADERS)
 
 compdb: ## write compile_commands.json for editors and clang-tidy
-	@{ printf '['; sep=; for f in $(CORE) $(BIND) $(CTESTS) $(SIMD); do \
-	  case $$f in kernels/cpu/simd/*) more="-O3 $(ISA_avx2)";; *) more=;; esac; \
+	@{ printf '['; sep=; for f in $(CORE) $(BIND) $(CTESTS) $(SIMD) $(if $(NO_MPI),,$(wildcard kernels/comm/*.c)); do \
+	  case $$f in kernels/cpu/simd/*) more="-O3 $(ISA_avx2)";; kernels/comm/*) more="$(MPI_CFLAGS)";; *) more=;; esac; \
 	  printf '%s\n{"directory":"%s","file":"%s","command":"%s"}' "$$sep" "$(CURDIR)" "$$f" \
 	    "$(CC) $(CFLAGS) -I$(BUILD) $$more -c $$f"; sep=,; done; printf '\n]\n'; } > compile_commands.json
 
@@ -284,7 +300,7 @@ clean: ## remove all build outputs
 	rm -rf $(BUILD) $(BUILD)-san build-fuzz build-lint compile_commands.json
 
 help: ## list the targets
-	@echo "make [TARGET] [CC=gcc] [OPT=-O2] [SAN=1] [CUDA=0] [V=1] [PREFIX=/usr/local] [DESTDIR=]"
+	@echo "make [TARGET] [CC=gcc] [OPT=-O2] [SAN=1] [CUDA=0] [MPI=0] [V=1] [PREFIX=/usr/local] [DESTDIR=]"
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
 
 FORCE:

@@ -20,6 +20,12 @@ else
     found simt yes "runs the CUDA kernels on the CPU, for tests"
 fi
 
+case ${NO_MPI:-} in
+"") found mpi yes "$(mpirun --version 2>/dev/null | head -n 1 | grep . || echo "mpirun not found; apt-get install openmpi-bin")" ;;
+"make MPI=0") found mpi no "disabled by MPI=0; a run has one process" ;;
+*) found mpi no "$NO_MPI" ;;
+esac
+
 header() { # PART FILE... -- HOW TO INSTALL IT
     part=$1 where=
     shift
@@ -34,7 +40,6 @@ header() { # PART FILE... -- HOW TO INSTALL IT
     fi
 }
 header nccl /usr/include/nccl.h /usr/local/cuda/include/nccl.h -- "install libnccl-dev from NVIDIA's repository"
-header mpi /usr/lib/x86_64-linux-gnu/openmpi/include/mpi.h /usr/include/mpi.h -- "apt-get install libopenmpi-dev"
 header libedit /usr/include/editline/readline.h /usr/include/histedit.h -- "apt-get install libedit-dev"
 header hdf5 /usr/include/hdf5/serial/hdf5.h /usr/include/hdf5.h -- "apt-get install libhdf5-dev"
 exit 0

@@ -1,8 +1,13 @@
 /* comm.h - the table that an engine of ranks fills: MPI on processors, NCCL on GPUs.
  *
- * A run on several ranks makes the same calls in the same order on each.  Calls work on contiguous
- * tensors of the device that the world was opened with, in the order of its queue; like a device's
- * (backend.h, "When work is done") they may return before they are done, and wait() ends them.
+ * A run on several ranks makes the same calls in the same order on each (send and receive: in the
+ * same order for each pair).  Calls work on contiguous tensors of the device that the world was
+ * opened with, views of a store among them.  They may return before they are done: until
+ * sr_comm_wait() a tensor that is sent must not be written, one that is received not be touched,
+ * and both must live.  Further calls may use it: a call sees the results of those before it.
+ *
+ * A rank that fails tells the others (tell), and their next wait returns its failure; so does the
+ * death of a rank, or its silence for `timeout` seconds, as SR_EPEER.
  *
  * No reduction of an engine decides an order of summation where bits matter: shares.h exchanges
  * subtree sums by send and receive.
@@ -29,7 +34,8 @@ typedef struct sr_comm {
     const sr_comm_engine *engine;
     sr_device *device;
     int rank, ranks;
-    void *state; /* the engine's own */
+    double timeout; /* seconds that wait() gives the other ranks; 0: for ever */
+    void *state;    /* the engine's own */
 } sr_comm;
 
 struct sr_comm_engine {
@@ -42,6 +48,9 @@ struct sr_comm_engine {
     sr_status (*wait)(sr_comm *comm);       /* until all calls are done; reports their failures */
     sr_status (*barrier)(sr_comm *comm);    /* no rank passes before all have come */
     void (*abort)(sr_comm *comm, int code); /* ends the processes of all ranks */
+    /* Tells the other ranks why this one ends.  True on the one rank that is to say so: the lowest
+     * that is alive; the others return when it has been told, or after some seconds. */
+    bool (*tell)(sr_comm *comm, sr_status status, const char *message);
     sr_status (*broadcast)(sr_comm *comm, sr_tensor *x, int root);
     sr_status (*all_reduce)(sr_comm *comm, sr_tensor *x); /* x = sum over ranks */
     /* x has ranks x the elements of part: part = this rank's piece of the sum over ranks */
@@ -52,15 +61,28 @@ struct sr_comm_engine {
     sr_status (*receive)(sr_comm *comm, sr_tensor *x, int from);
 };
 
+/* Calls with their arguments checked: SR_EINVAL names the call and what was wrong. */
+sr_status sr_comm_wait(sr_comm *comm);
+sr_status sr_comm_barrier(sr_comm *comm);
+sr_status sr_comm_broadcast(sr_comm *comm, sr_tensor *x, int root);
+sr_status sr_comm_all_reduce(sr_comm *comm, sr_tensor *x); /* not of bool */
+sr_status sr_comm_reduce_scatter(sr_comm *comm, sr_tensor *part, const sr_tensor *x);
+sr_status sr_comm_all_gather(sr_comm *comm, sr_tensor *x, const sr_tensor *part);
+sr_status sr_comm_send(sr_comm *comm, const sr_tensor *x, int to);
+sr_status sr_comm_receive(sr_comm *comm, sr_tensor *x, int from);
+
 /* Registered engines: self, then those of plug-ins as they were loaded. */
 int sr_comm_count(void);
 const sr_comm_engine *sr_comm_at(int index);
+
+const sr_comm_engine *sr_comm_named(const char *name); /* NULL: none of this name */
 
 /* The last registered engine whose launcher started this process: self if none did. */
 const sr_comm_engine *sr_comm_launched(void);
 
 /* Opens the world of an engine; closed by sr_comm_close().  Failures are the engine's. */
 sr_status sr_comm_open(sr_comm *out, const sr_comm_engine *engine, sr_device *device);
+/* Ends what is under way and frees the engine's state; harmless on a comm that is all zero. */
 void sr_comm_close(sr_comm *comm);
 
 /* For plugin.c: sr_host.add_comm, and the number of engines to go back to when an init fails. */

@@ -145,20 +145,28 @@ static sr_status path_in(char path[PATH_MAX], const char *folder, const char *na
                              : sr_fail(SR_EDEVICE, "plugin: the path of the program is too long");
 }
 
-sr_status sr_backend_find(int *index, const char *name) {
+sr_status sr_plugin_find(const char *name) {
     static const char *const folders[] = {"", "../lib/seqrun/"};
-    char path[PATH_MAX], backend[16];
-    int number;
-    *index = sr_backend_index(name);
-    if (*index >= 0) return SR_OK;
+    char path[PATH_MAX];
     sr_status st = SR_ENOENT;
-    bool plain = sr_device_parse(backend, &number, name) && strpbrk(name, ":/.") == NULL;
-    for (size_t i = 0; i < sizeof folders / sizeof *folders && plain && st == SR_ENOENT; i++) {
+    for (size_t i = 0; i < sizeof folders / sizeof *folders && st == SR_ENOENT; i++) {
         SR_TRY(path_in(path, folders[i], name));
         st = sr_plugin_load(path);
     }
+    return st;
+}
+
+sr_status sr_backend_find(int *index, const char *name) {
+    char backend[16];
+    int number;
+    *index = sr_backend_index(name);
+    if (*index >= 0) return SR_OK;
+    bool plain = sr_device_parse(backend, &number, name) && strpbrk(name, ":/.") == NULL;
+    sr_status st = plain ? sr_plugin_find(name) : SR_ENOENT;
     if (st == SR_ENOENT) return sr_fail(st, "there is no device '%s'", name);
     SR_TRY(st);
     *index = sr_backend_index(name);
-    return *index >= 0 ? SR_OK : sr_fail(SR_EDEVICE, "plugin: %s adds no device '%s'", path, name);
+    return *index >= 0
+               ? SR_OK
+               : sr_fail(SR_EDEVICE, "plugin: seqrun_%s.so adds no device '%s'", name, name);
 }

@@ -70,6 +70,13 @@ int sr_backend_count(void);
 const sr_backend *sr_backend_at(int index);
 int sr_backend_index(const char *name); /* -1: none of this name */
 
+/* Loads seqrun_NAME.so, which is beside the program or in ../lib/seqrun.
+ *
+ * Errors: SR_ENOENT   there is no such library
+ *         others      as sr_plugin_load()
+ */
+sr_status sr_plugin_find(const char *name);
+
 /* The index of a backend.  One that is not registered is loaded from seqrun_NAME.so beside the
  * program or in ../lib/seqrun.
  *

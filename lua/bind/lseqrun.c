@@ -4,6 +4,7 @@
 #include <lualib.h>
 
 int luaopen_seqrun_core_batch(lua_State *L);
+int luaopen_seqrun_core_comm(lua_State *L);
 int luaopen_seqrun_core_data(lua_State *L);
 int luaopen_seqrun_core_json(lua_State *L);
 int luaopen_seqrun_core_fault(lua_State *L);
@@ -29,6 +30,7 @@ static const luaL_Reg modules[] = {
     {"batch", luaopen_seqrun_core_batch},
     {"tensor", luaopen_seqrun_core_tensor},
     {"ops", luaopen_seqrun_core_ops},
+    {"comm", luaopen_seqrun_core_comm},
     {"train", luaopen_seqrun_core_train},
     {"yaml", luaopen_seqrun_core_yaml},
     {NULL, NULL},

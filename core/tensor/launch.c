@@ -1,0 +1,46 @@
+#include "core/tensor/launch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The variables of a launcher; the first whose `ranks` is set has started the process.  Within a
+ * job of Slurm only steps have SLURM_STEP_NUM_TASKS: the batch script is one process. */
+static const struct {
+    const char *name, *ranks, *rank, *local_rank, *local_ranks;
+} launchers[] = {
+    {"mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_LOCALID", ""},
+    {"mpirun", "PMI_SIZE", "PMI_RANK", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+    {"mpirun", "PMIX_SIZE", "PMIX_RANK", "PMIX_LOCAL_RANK", "PMIX_LOCAL_SIZE"},
+    {"mpirun", "PMIX_NAMESPACE", "PMIX_RANK", "", ""},
+};
+
+static int number(const char *variable) {
+    const char *value = getenv(variable);
+    char *end = NULL;
+    long n = value != NULL && *value != '\0' ? strtol(value, &end, 10) : -1;
+    return end != NULL && *end == '\0' && n >= 0 && n < 1 << 24 ? (int)n : -1;
+}
+
+/* Open MPI tells its processes whether it bound them; Slurm which mask it gave. */
+static bool is_bound(void) {
+    const char *srun = getenv("SLURM_CPU_BIND_TYPE");
+    return getenv("OMPI_MCA_orte_bound_at_launch") != NULL ||
+           (srun != NULL && *srun != '\0' && strncmp(srun, "none", 4) != 0);
+}
+
+sr_launch sr_launch_find(void) {
+    sr_launch found = {.rank = -1, .ranks = -1, .local_rank = -1, .local_ranks = -1};
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+        if (getenv(launchers[i].ranks) == NULL) continue;
+        found.name = launchers[i].name;
+        found.ranks = number(launchers[i].ranks);
+        found.rank = number(launchers[i].rank);
+        found.local_rank = number(launchers[i].local_rank);
+        found.local_ranks = number(launchers[i].local_ranks);
+        found.bound = is_bound();
+        return found;
+    }
+    return found;
+}

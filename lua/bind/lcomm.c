@@ -1,0 +1,304 @@
+/* lcomm.c - ranks: which launcher started this process, and worlds; the module seqrun.core.comm.
+ *
+ * Ranks count from 0, as in MPI.
+ */
+#include <string.h>
+
+#include "core/tensor/comm.h"
+#include "core/tensor/launch.h"
+#include "lua/bind/lcomm.h"
+#include "lua/bind/ltensor.h"
+#include "plugins.h"
+
+#define WORLD "seqrun.core.World"
+
+sr_comm *lsr_checkworld(lua_State *L, int arg) {
+    sr_comm *comm = lsr_checkbox(L, arg, WORLD);
+    if (comm->engine == NULL) lsr_argerror(L, arg, "the world was closed");
+    return comm;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static void set_number(lua_State *L, const char *key, int n) {
+    if (n >= 0) lsr_set_integer(L, key, n);
+}
+
+/* launch() -> { name, bound, rank, ranks, local_rank, local_ranks } | nil: no launcher */
+static int launch(lua_State *L) {
+    sr_launch found = sr_launch_find();
+    if (found.name == NULL) return 0;
+    lua_createtable(L, 0, 6);
+    lsr_set_string(L, "name", found.name);
+    lsr_set_bool(L, "bound", found.bound);
+    set_number(L, "rank", found.rank);
+    set_number(L, "ranks", found.ranks);
+    set_number(L, "local_rank", found.local_rank);
+    set_number(L, "local_ranks", found.local_ranks);
+    return 1;
+}
+
+static sr_status without_mpi(const sr_launch *found) {
+    const char *launcher = found->name != NULL ? found->name : "the launcher";
+    if (strstr(SR_PLUGINS, " mpi ") != NULL)
+        return sr_fail(SR_EDEVICE,
+                       "%s started several processes, but seqrun_mpi.so is neither beside the "
+                       "program nor in ../lib/seqrun; run make (or make install) again",
+                       launcher);
+    return sr_fail(SR_EDEVICE,
+                   "%s started several processes, but this program was built without MPI (%s); "
+                   "build it again with MPI, or start it without %s",
+                   launcher, SR_WITHOUT_MPI, launcher);
+}
+
+/* The engine that serves the ranks of this launcher on a device. */
+static sr_status choose(const sr_comm_engine **engine, const char *name, const sr_device *device) {
+    sr_launch found = sr_launch_find();
+    bool automatic = strcmp(name, "auto") == 0;
+    *engine = sr_comm_at(0);
+    if (automatic && (found.name == NULL || found.ranks == 1)) return SR_OK;
+    if (strcmp(name, "self") == 0) return SR_OK;
+    sr_status st = sr_plugin_find("mpi");
+    if (st == SR_ENOENT) return without_mpi(&found);
+    SR_TRY(st);
+    const char *fits = strcmp(device->backend->name, "cuda") == 0 ? "nccl" : "mpi";
+    *engine = sr_comm_named(automatic ? fits : name);
+    if (*engine == NULL && automatic) *engine = sr_comm_named("mpi");
+    if (*engine != NULL) return SR_OK;
+    return sr_fail(SR_EDEVICE, "there is no engine of ranks '%s'", name);
+}
+
+/* load() -> true | nil, message, code: the engines of the plug-in, as doctor lists them */
+static int load(lua_State *L) {
+    sr_launch found = sr_launch_find();
+    sr_status st = sr_plugin_find("mpi");
+    return lsr_done(L, st == SR_ENOENT ? without_mpi(&found) : st);
+}
+
+/* open(device, { engine=, timeout= }) -> World | nil, message, code */
+static int world_open(lua_State *L) {
+    static const char *const known[] = {"engine", "timeout", NULL};
+    sr_device *device = lsr_device_named(L, luaL_checkstring(L, 1));
+    lsr_check_options(L, 2, "open", known);
+    const char *name = lsr_field_string(L, 2, "engine", "auto");
+    double timeout = lsr_field_number(L, 2, "timeout", 0);
+    const sr_comm_engine *engine;
+    sr_comm *comm = lsr_newbox(L, sizeof *comm, WORLD);
+    sr_comm opened;
+    sr_status st = choose(&engine, name, device);
+    if (st == SR_OK) st = sr_comm_open(&opened, engine, device);
+    if (st != SR_OK) return lsr_failure(L, st);
+    *comm = opened;
+    comm->timeout = timeout;
+    return 1;
+}
+
+static int world_close(lua_State *L) {
+    sr_comm_close(lsr_checkbox(L, 1, WORLD));
+    return 0;
+}
+
+/* facts() -> engine, rank, ranks, device */
+static int world_facts(lua_State *L) {
+    const sr_comm *comm = lsr_checkworld(L, 1);
+    lua_pushstring(L, comm->engine->name);
+    lua_pushinteger(L, comm->rank);
+    lua_pushinteger(L, comm->ranks);
+    lua_pushstring(L, comm->device->name);
+    return 4;
+}
+
+/* ---- calls: raise what the program did wrong; nil, message, code when another rank failed -----
+ */
+
+static int world_wait(lua_State *L) {
+    return lsr_done(L, sr_comm_wait(lsr_checkworld(L, 1)));
+}
+
+static int world_barrier(lua_State *L) {
+    return lsr_done(L, sr_comm_barrier(lsr_checkworld(L, 1)));
+}
+
+static int rank_argument(lua_State *L, int arg) {
+    return (int)lsr_checkrange(L, arg, 0, INT32_MAX);
+}
+
+static int world_broadcast(lua_State *L) {
+    sr_comm *comm = lsr_checkworld(L, 1);
+    return lsr_done(L, sr_comm_broadcast(comm, lsr_checktensor(L, 2), rank_argument(L, 3)));
+}
+
+static int world_all_reduce(lua_State *L) {
+    return lsr_done(L, sr_comm_all_reduce(lsr_checkworld(L, 1), lsr_checktensor(L, 2)));
+}
+
+static int world_reduce_scatter(lua_State *L) {
+    sr_comm *comm = lsr_checkworld(L, 1);
+    return lsr_done(L, sr_comm_reduce_scatter(comm, lsr_checktensor(L, 2), lsr_checktensor(L, 3)));
+}
+
+static int world_all_gather(lua_State *L) {
+    sr_comm *comm = lsr_checkworld(L, 1);
+    return lsr_done(L, sr_comm_all_gather(comm, lsr_checktensor(L, 2), lsr_checktensor(L, 3)));
+}
+
+static int world_send(lua_State *L) {
+    sr_comm *comm = lsr_checkworld(L, 1);
+    return lsr_done(L, sr_comm_send(comm, lsr_checktensor(L, 2), rank_argument(L, 3)));
+}
+
+static int world_receive(lua_State *L) {
+    sr_comm *comm = lsr_checkworld(L, 1);
+    return lsr_done(L, sr_comm_receive(comm, lsr_checktensor(L, 2), rank_argument(L, 3)));
+}
+
+/* ---- texts: in tensors of i32, so that every engine can carry them ----------------------------
+ */
+
+/* A tensor of `words` i32 on the world's device, in a box left on the stack. */
+static sr_status new_words(lua_State *L, sr_tensor **out, const sr_comm *comm, int64_t words) {
+    sr_tensor **box = lsr_newtensor(L);
+    SR_TRY(sr_tensor_new_in(box, comm->device->outside, SR_I32, 1, &words));
+    *out = *box;
+    return SR_OK;
+}
+
+static int64_t words_of(int64_t bytes) {
+    return (bytes + 3) / 4;
+}
+
+/* Pushes a buffer of `words` i32, zero at first. */
+static int32_t *new_buffer(lua_State *L, int64_t words) {
+    return lsr_scratch(L, words, sizeof(int32_t));
+}
+
+/* The size of the root's text on every rank. */
+static sr_status broadcast_size(lua_State *L, sr_comm *comm, int32_t *size, int root) {
+    sr_tensor *t;
+    SR_TRY(new_words(L, &t, comm, 1));
+    SR_TRY(sr_tensor_write(t, size, SR_I32));
+    SR_TRY(sr_comm_broadcast(comm, t, root));
+    SR_TRY(sr_comm_wait(comm));
+    return sr_tensor_read(t, size, SR_I32);
+}
+
+static sr_status broadcast_words(lua_State *L, sr_comm *comm, int32_t *words, int64_t count,
+                                 int root) {
+    sr_tensor *t;
+    SR_TRY(new_words(L, &t, comm, count));
+    SR_TRY(sr_tensor_write(t, words, SR_I32));
+    SR_TRY(sr_comm_broadcast(comm, t, root));
+    SR_TRY(sr_comm_wait(comm));
+    return sr_tensor_read(t, words, SR_I32);
+}
+
+static const char *check_text(lua_State *L, int arg, size_t *size) {
+    const char *text = luaL_optlstring(L, arg, "", size);
+    if (*size > INT32_MAX / 2) lsr_argerror(L, arg, "the text is longer than 1 GiB");
+    return text;
+}
+
+/* broadcast_text(text, root) -> the root's text | nil, message, code; others may give nil */
+static int world_broadcast_text(lua_State *L) {
+    sr_comm *comm = lsr_checkworld(L, 1);
+    size_t size;
+    const char *text = check_text(L, 2, &size);
+    int root = rank_argument(L, 3);
+    int32_t bytes = (int32_t)size;
+    sr_status st = broadcast_size(L, comm, &bytes, root);
+    if (st != SR_OK) return lsr_result(L, st);
+    int32_t *words = new_buffer(L, words_of(bytes));
+    if (comm->rank == root) memcpy(words, text, size);
+    if (bytes > 0) st = broadcast_words(L, comm, words, words_of(bytes), root);
+    lua_pushlstring(L, (const char *)words, (size_t)bytes);
+    return lsr_give(L, st);
+}
+
+/* all[ranks * count] = the `count` words of each rank. */
+static sr_status gather_words(lua_State *L, sr_comm *comm, int32_t *all, const int32_t *own,
+                              int64_t count) {
+    sr_tensor *x, *part;
+    SR_TRY(new_words(L, &part, comm, count));
+    SR_TRY(new_words(L, &x, comm, count * comm->ranks));
+    SR_TRY(sr_tensor_write(part, own, SR_I32));
+    SR_TRY(sr_comm_all_gather(comm, x, part));
+    SR_TRY(sr_comm_wait(comm));
+    return sr_tensor_read(x, all, SR_I32);
+}
+
+/* gather_text(text) -> the texts of all ranks, rank 0 first, on every rank | nil, message, code */
+static int world_gather_text(lua_State *L) {
+    sr_comm *comm = lsr_checkworld(L, 1);
+    size_t size;
+    const char *text = check_text(L, 2, &size);
+    int32_t bytes = (int32_t)size, most = 0;
+    int32_t *sizes = new_buffer(L, comm->ranks);
+    sr_status st = gather_words(L, comm, sizes, &bytes, 1);
+    if (st != SR_OK) return lsr_result(L, st);
+    for (int i = 0; i < comm->ranks; i++)
+        if (sizes[i] > most) most = sizes[i];
+    int64_t words = words_of(most);
+    int32_t *own = new_buffer(L, words), *all = new_buffer(L, words * comm->ranks);
+    memcpy(own, text, size);
+    if (words > 0) st = gather_words(L, comm, all, own, words);
+    lua_createtable(L, comm->ranks, 0);
+    for (int i = 0; i < comm->ranks; i++) {
+        lua_pushlstring(L, (const char *)(all + i * words), (size_t)sizes[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    return lsr_give(L, st);
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+/* tell(code, message) -> whether this rank is to print it: the others are told */
+static int world_tell(lua_State *L) {
+    sr_comm *comm = lsr_checkworld(L, 1);
+    const char *code = luaL_checkstring(L, 2), *message = luaL_checkstring(L, 3);
+    int status = SR_EINTERNAL;
+    for (int s = 0; s < SR_STATUS_COUNT; s++)
+        if (strcmp(code, sr_status_name((sr_status)s)) == 0) status = s;
+    lua_pushboolean(L, comm->engine->tell(comm, (sr_status)status, message));
+    return 1;
+}
+
+/* abort(code): ends the processes of all ranks; does not return */
+static int world_abort(lua_State *L) {
+    sr_comm *comm = lsr_checkworld(L, 1);
+    comm->engine->abort(comm, (int)lsr_checkrange(L, 2, 0, 255));
+    return 0;
+}
+
+static int world_set_timeout(lua_State *L) {
+    lsr_checkworld(L, 1)->timeout = luaL_checknumber(L, 2);
+    return 0;
+}
+
+static const luaL_Reg methods[] = {
+    {"facts", world_facts},
+    {"wait", world_wait},
+    {"barrier", world_barrier},
+    {"broadcast", world_broadcast},
+    {"all_reduce", world_all_reduce},
+    {"reduce_scatter", world_reduce_scatter},
+    {"all_gather", world_all_gather},
+    {"send", world_send},
+    {"receive", world_receive},
+    {"broadcast_text", world_broadcast_text},
+    {"gather_text", world_gather_text},
+    {"tell", world_tell},
+    {"abort", world_abort},
+    {"set_timeout", world_set_timeout},
+    {"close", world_close},
+    {NULL, NULL},
+};
+
+static const luaL_Reg functions[] = {
+    {"launch", launch}, {"load", load}, {"open", world_open}, {NULL, NULL}};
+
+int luaopen_seqrun_core_comm(lua_State *L);
+int luaopen_seqrun_core_comm(lua_State *L) {
+    lsr_class(L, WORLD, methods, world_close);
+    luaL_newlib(L, functions);
+    return 1;
+}

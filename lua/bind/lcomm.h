@@ -1,0 +1,12 @@
+/* lcomm.h - worlds of ranks as other bindings see them. */
+#ifndef LSR_LCOMM_H
+#define LSR_LCOMM_H
+
+#include <lua.h>
+
+#include "core/tensor/comm.h"
+
+/* The open world of an argument: the userdata that World.core holds (lua/seqrun/ranks.lua). */
+sr_comm *lsr_checkworld(lua_State *L, int arg);
+
+#endif

@@ -1,0 +1,49 @@
+-- mpi.lua - runs the program on several ranks under mpirun.
+
+local program = require("tests.support.program")
+local sys = require("seqrun.core.sys")
+
+local mpi = {}
+
+-- More ranks than processors, as any user.
+local SETTINGS = "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+  .. "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe"
+
+---Why ranks cannot be run here, or nil.
+---@return string?
+function mpi.missing()
+  local built = (sys.build().plugins):find(" mpi ", 1, true)
+  if not built then return "no MPI: libopenmpi-dev was not found" end
+  if not os.execute("command -v mpirun >/dev/null") then return "no MPI: openmpi-bin was not found" end
+end
+
+---Returns a function test(name, body), which adds a test that is skipped where there is no MPI.
+---@param it function busted's `it`, which is visible only in the spec file
+---@param skip function calls busted's `pending`
+---@return fun(name: string, body: fun())
+function mpi.tests(it, skip)
+  return function(name, body)
+    it(name, function()
+      local why = mpi.missing()
+      if why then return skip(why) end
+      body()
+    end)
+  end
+end
+
+---Runs the program on n ranks.
+---@param n integer
+---@param words string[] arguments
+---@param options? { before?: string, mpirun?: string, shell?: string, seconds?: integer } before: settings such as
+---  "NAME=value"; mpirun: its options
+---@return integer code of mpirun
+---@return string stdout
+---@return string stderr
+function mpi.run(n, words, options)
+  options = options or {}
+  local line = ("%s %s timeout %d mpirun -n %d %s"):format(SETTINGS, options.before or "", options.seconds or 120, n,
+    options.mpirun or "")
+  return program.run(words, { before = line, shell = options.shell })
+end
+
+return mpi
