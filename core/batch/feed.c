@@ -30,6 +30,9 @@ static sr_status check(const sr_feed *f) {
     if (o->last_share > 0 && (o->first_share < 1 || o->first_share > o->last_share))
         return sr_fail(SR_EINVAL, "loader: share_range is {first, last}, from 1; given {%d, %d}",
                        o->first_share, o->last_share);
+    if (o->ranks < 0 || o->rank < 0 || (o->ranks > 0 && o->rank >= o->ranks))
+        return sr_fail(SR_EINVAL, "loader: rank must be below ranks; given %d of %d", o->rank,
+                       o->ranks);
     if (o->threads < 0 || o->threads > 64 || o->prefetch < 0 || o->prefetch > 1024)
         return sr_fail(SR_EINVAL, "loader: threads are 0..64, prefetch 0..1024; given %d and %d",
                        o->threads, o->prefetch);
@@ -61,7 +64,8 @@ static sr_status open_collators(sr_feed *f) {
     if (f->collators.late && o->last_share > 0)
         return sr_fail(SR_EINVAL, "loader: a target that is made in Lua needs the whole update; "
                                   "leave out share_range, or make it from a column");
-    o->target = NULL; /* owned by the caller */
+    if (f->collators.late) o->ranks = 0; /* made from all batches of an update */
+    o->target = NULL;                    /* owned by the caller */
     return SR_OK;
 }
 

@@ -53,10 +53,12 @@ typedef struct sr_loader_opts {
                           batch, at most SR_USUAL_SHARES */
     int32_t first_share, last_share; /* from 1: the shares to make, others are only counted;
                                         0, 0: all */
-    sr_balance balance;              /* how packs are assigned to batches */
-    double per_square; /* packs are assigned to batches by tokens + per_square sum len^2; 0: the
-                          default */
-    int64_t epochs;    /* number of epochs; 0: unlimited */
+    int32_t rank, ranks; /* makes the shares of rank `rank` of `ranks` (part.h), or, with a target
+                            that needs the whole update, all; 0, 0 or 0, 1: all */
+    sr_balance balance;  /* how packs are assigned to batches */
+    double per_square;   /* packs are assigned to batches by tokens + per_square sum len^2; 0: the
+                            default */
+    int64_t epochs;      /* number of epochs; 0: unlimited */
     const sr_target_opts *target; /* what to predict; NULL: sr_targets_usual() */
     int targets;
     bool keep_ids;    /* batches keep the tokens as they were before masking */

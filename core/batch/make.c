@@ -4,6 +4,7 @@
 #include "core/base/mem.h"
 #include "core/batch/deal.h"
 #include "core/batch/feed.h"
+#include "core/batch/part.h"
 #include "core/batch/window.h"
 
 static sr_status add_batch(sr_update *u, const sr_feed *f, const sr_pick *pick, int64_t n,
@@ -30,12 +31,18 @@ static sr_status count_batch(sr_update *u, const sr_feed *f, const sr_deal *d, i
     return sr_tally_add(u->elsewhere, &u->masked, f->d, &f->collators, pick, n);
 }
 
+/* Whether this process makes share `share`, from 0, of `shares`. */
+static bool is_made(const sr_loader_opts *o, int32_t share, int64_t shares) {
+    if (o->last_share > 0 && (share < o->first_share - 1 || share >= o->last_share)) return false;
+    if (o->ranks < 2) return true;
+    return share >= sr_part_first(shares, o->rank, o->ranks) &&
+           share < sr_part_first(shares, o->rank + 1, o->ranks);
+}
+
 static sr_status make_batch(sr_update *u, const sr_feed *f, const sr_deal *d, int64_t b) {
-    const sr_loader_opts *o = &f->opts;
     int64_t first = sr_deal_first(d, b);
     int32_t share = sr_deal_share(d, b);
-    if (o->last_share > 0 && (share < o->first_share - 1 || share >= o->last_share))
-        return count_batch(u, f, d, b);
+    if (!is_made(&f->opts, share, d->shares)) return count_batch(u, f, d, b);
     return add_batch(u, f, d->pick + first, d->end[b] - first, d->stride, d->rows[b], share);
 }
 

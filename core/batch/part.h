@@ -6,9 +6,10 @@
 
 #include <stdint.h>
 
-/* The first share of rank `rank`, from 0, of `ranks`; its last is before the first of the next. */
+/* The first share of rank `rank`, from 0, of `ranks`; its last is before the first of the next.
+ * Rank 0, which keeps the books, always has one. */
 static inline int64_t sr_part_first(int64_t shares, int rank, int ranks) {
-    return shares * rank / ranks;
+    return (shares * rank + ranks - 1) / ranks;
 }
 
 #endif

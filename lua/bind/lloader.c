@@ -66,6 +66,8 @@ static void read_options(lua_State *L, sr_loader_opts *o) {
     o->by = (sr_by)lsr_field_choice(L, 2, "by", bys);
     o->shares = lsr_field_integer(L, 2, "shares", 0);
     read_share_range(L, o);
+    o->rank = (int32_t)lsr_field_range(L, 2, "rank", 0, 0, INT32_MAX);
+    o->ranks = (int32_t)lsr_field_range(L, 2, "ranks", 0, 0, INT32_MAX);
     o->arrange = (sr_arrange)lsr_field_choice(L, 2, "arrange", arrange_names);
     o->packs = lsr_field_integer(L, 2, "packs", 0);
     o->sequences = lsr_field_integer(L, 2, "sequences", 0);

@@ -5,9 +5,9 @@
 
 #define SHARES "seqrun.core.Shares"
 
-static sr_shares *check_shares(lua_State *L) {
-    sr_shares *shares = lsr_checkobject(L, 1, SHARES, "the shares were released");
-    lua_getiuservalue(L, 1, 1);
+sr_shares *lsr_checkshares(lua_State *L, int arg) {
+    sr_shares *shares = lsr_checkobject(L, arg, SHARES, "the shares were released");
+    lua_getiuservalue(L, arg, 1);
     lsr_checkparams(L, -1);
     lua_pop(L, 1);
     return shares;
@@ -27,25 +27,25 @@ LSR_RELEASE(shares_release, SHARES, sr_shares, sr_shares_free)
 
 /* shares:begin(total) */
 static int shares_begin(lua_State *L) {
-    lsr_check(L, sr_shares_begin(check_shares(L), luaL_checkinteger(L, 2)));
+    lsr_check(L, sr_shares_begin(lsr_checkshares(L, 1), luaL_checkinteger(L, 2)));
     return 0;
 }
 
 /* shares:end_share(i): from 1 */
 static int shares_end_share(lua_State *L) {
-    lsr_check(L, sr_shares_end(check_shares(L), luaL_checkinteger(L, 2) - 1));
+    lsr_check(L, sr_shares_end(lsr_checkshares(L, 1), luaL_checkinteger(L, 2) - 1));
     return 0;
 }
 
 /* shares:finish() */
 static int shares_finish(lua_State *L) {
-    lsr_check(L, sr_shares_finish(check_shares(L)));
+    lsr_check(L, sr_shares_finish(lsr_checkshares(L, 1)));
     return 0;
 }
 
 /* shares:drop() */
 static int shares_drop(lua_State *L) {
-    sr_shares_drop(check_shares(L));
+    sr_shares_drop(lsr_checkshares(L, 1));
     return 0;
 }
 

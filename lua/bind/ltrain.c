@@ -294,5 +294,6 @@ int luaopen_seqrun_core_train(lua_State *L) {
     lsr_open_checkpoint(L);
     lsr_open_log(L);
     lsr_open_shares(L);
+    lsr_open_exchange(L);
     return 1;
 }

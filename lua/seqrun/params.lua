@@ -12,6 +12,7 @@
 -- parameters with keep = "f32" are read in f32.  Write to parameters with p:set(name, values).
 
 local check = require("seqrun.check")
+local failure = require("seqrun.failure")
 local guess = require("seqrun.guess")
 local tensor = require("seqrun.tensor")
 local train = require("seqrun.core.train")
@@ -152,15 +153,35 @@ end
 
 ---Begins an update of `shares` shares.  Existing gradients are added to its first share.
 ---@param shares integer
-function Params:begin_update(shares) self.shares:begin(shares) end
+function Params:begin_update(shares)
+  self.total = shares
+  self.shares:begin(shares)
+end
 
 ---Ends share i; later gradients belong to another.
 ---@param i integer from 1
 function Params:end_share(i) self.shares:end_share(i) end
 
----Ends the update early: the gradients are the sum of the shares computed so far.  Does nothing if the update is
----complete.
-function Params:finish_update() self.shares:finish() end
+---Ends the update: the gradients are its sum, over all ranks, or if its loop ended early the sum of the shares computed
+---so far, which several ranks refuse.
+---@param piece? boolean of several ranks: the sum of this rank's piece of the store is enough
+function Params:finish_update(piece)
+  if not self.exchange or not self.total then return self.shares:finish() end
+  if self.reduce == "library" then
+    failure.must(self.exchange:library())
+  else
+    failure.must(self.exchange:reduce(self.total))
+    if not piece then failure.must(self.exchange:gather()) end
+  end
+  self.total = nil
+end
+
+---Sums the gradients of each update over the ranks of a world; all of them make the same updates.
+---@param world seqrun.World
+---@param reduce? "exact"|"library" exact: in the order of the shares, for the same bits with any number of ranks
+function Params:share_with(world, reduce)
+  self.exchange, self.reduce = train.exchange(self.shares, world.core), reduce or "exact"
+end
 
 ---A copy of a parameter's values, outside of any graph.
 ---@param name string

@@ -118,6 +118,19 @@ end
 ---@return seqrun.World?
 function ranks.current() return ranks.world end
 
+---Runs `work` on rank 0 and then on the others: for work that leaves files, which those after the first find.
+---@generic T
+---@param work fun(): T ...
+---@return T ...
+function ranks.in_turn(work)
+  local world = ranks.world
+  if not world or world.size == 1 then return work() end
+  if world.rank > 0 then world:barrier() end
+  local results = table.pack(work())
+  if world.rank == 0 then world:barrier() end
+  return table.unpack(results, 1, results.n)
+end
+
 ---@class seqrun.launcher
 ---@field name "mpirun"|"srun"
 ---@field bound boolean it bound the process to processors

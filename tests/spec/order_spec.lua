@@ -210,13 +210,18 @@ describe("a loader of some shares", function()
       { data = corpus, nsp = false, shares = 4, loss = "sequence", mask = { prob = 0.9, max = 7, whole_word = true } },
       { shares = 4, mask = { prob = 1, max = 1000 } },
     } do
-      local function part(range)
-        local given = { share_range = range, sequences = 60 }
+      local function part(given)
+        given.sequences = 60
         for key, value in pairs(options) do given[key] = value end
         return open(given)
       end
-      local all, parts = part(), { part { 1, 1 }, part { 2, 3 }, part { 4, 9 } }
-      for _ = 1, 8 do
+      local function range(first, last) return part { share_range = { first, last } } end
+      local all, parts = part {}, { range(1, 1), range(2, 3), range(4, 9) }
+      for i = 1, 8 do
+        if i == 5 then -- the same by rank
+          parts = { part { rank = 0, ranks = 3 }, part { rank = 1, ranks = 3 }, part { rank = 2, ranks = 3 } }
+          for _, loader in ipairs(parts) do loader:seek(all:cursor()) end
+        end
         local whole, shares = all:next(), {}
         for batch in whole:batches() do shares[#shares + 1] = contents(batch) end
         local got = {}
@@ -233,6 +238,7 @@ describe("a loader of some shares", function()
     end
     assert.error_matches(function() open { share_range = { 3, 2 } } end, "share_range is {first, last}")
     assert.error_matches(function() open { share_range = 2 } end, "share_range must be")
+    assert.error_matches(function() open { rank = 2, ranks = 2 } end, "rank must be below ranks; given 2 of 2")
   end)
 end)
 

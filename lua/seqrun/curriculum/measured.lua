@@ -3,6 +3,7 @@
 
 local core = require("seqrun.core.metric")
 local failure = require("seqrun.failure")
+local ranks = require("seqrun.ranks")
 local sys = require("seqrun.core.sys")
 local Metric = require("seqrun.data.metric")
 
@@ -63,12 +64,7 @@ local function usual_path(loader, name)
   return path_of(loader.data, ("%s-%s"):format(name, own:sub(1, 8)))
 end
 
----The metric of a file for the first epoch; made if it does not exist and is quick.
----@param loader seqrun.Loader
----@param key string
----@param path string
----@return seqrun.Metric
-function measured.first(loader, key, path)
+local function first(loader, key, path)
   local name = measured.name_of(key, path)
   if path == name then path = usual_path(loader, name) end
   if sys.exists(path) then return failure.must(Metric.open(path)) end
@@ -80,6 +76,15 @@ function measured.first(loader, key, path)
   io.stderr:write(("seqrun: curriculum.%s: %s did not exist; computed for %d sequences in %.1f s\n"):format(key, path,
     metric:count(), sys.now() - began))
   return metric
+end
+
+---The metric of a file for the first epoch; made if it does not exist and is quick.
+---@param loader seqrun.Loader
+---@param key string
+---@param path string
+---@return seqrun.Metric
+function measured.first(loader, key, path)
+  return ranks.in_turn(function() return first(loader, key, path) end)
 end
 
 ---The same metric of the examples of another epoch.  Its file is removed once it is open.

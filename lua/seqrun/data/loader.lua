@@ -45,6 +45,8 @@ local new_update = require("seqrun.data.update")
 ---default each micro-batch is a share, at most 8
 ---@field share_range? integer[] { first, last }: make only these shares, from 1; denominators are of the whole update
 ---@field balance? "cost"|"lpt"|"snake"|"strided"|"random" how packs are assigned to batches: see the key of a run
+---@field rank? integer from 0, of `ranks`: make only the shares of this rank
+---@field ranks? integer
 ---@field per_square? number packs are assigned to batches by tokens + per_square * sum len^2; 1 / (6 H) of the model
 ---@field seed? integer
 ---@field epoch? integer the first epoch, 0
@@ -69,7 +71,7 @@ local OPTIONS = {
   shares = true, micro_packs = true, per_square = true, seed = true, epoch = true, epochs = true, nsp = true,
   short_seq_prob = true, too_long = true, targets = true, mask = true, keep_ids = true, loss = true, solver = true,
   max_seqs = true, plan = true, threads = true, prefetch = true, order = true, order_state = true, share_range = true,
-  stages = true, balance = true,
+  stages = true, rank = true, ranks = true, balance = true,
 }
 
 local CURSOR = {

@@ -12,24 +12,44 @@ local MOST = 8
 ---@return integer
 function shares.count(update) return update.shares or math.max(1, math.min(MOST, update.count)) end
 
+---The shares that a rank computes: neighbours, as many as the others' or one more (core/batch/part.h).
+---@param update table count, perhaps shares, rank (from 0) and ranks
+---@return integer first from 1
+---@return integer last below first if it has none
+function shares.own(update)
+  local all, rank, ranks = shares.count(update), update.rank or 0, update.ranks or 1
+  return (all * rank + ranks - 1) // ranks + 1, (all * (rank + 1) + ranks - 1) // ranks
+end
+
 ---The share of micro-batch i, from 1: neighbours, as evenly as may be.
 local function share_of(update, batch, i)
   return batch.share or (i - 1) * shares.count(update) // update.count + 1
 end
 
----The micro-batches of `update` in order; each share ends in `stores` when the loop comes back for more.
+---The micro-batches of `update` that are this rank's, in order; each share ends in `stores` when the loop comes back
+---for more.
 ---@param update table batch(i), count
 ---@param stores seqrun.Params[] what the loop computes gradients of; may be empty
 ---@return fun(): seqrun.Batch?
 function shares.each(update, stores)
   local i, share = 0, nil
-  return function()
-    if i == 0 then
-      for _, params in ipairs(stores) do params:begin_update(shares.count(update)) end
+  local first, last = shares.own(update)
+  ---The next micro-batch of this rank, and its share.
+  local function draw()
+    while i < update.count do
+      i = i + 1
+      local batch = update:batch(i)
+      local its_share = share_of(update, batch, i)
+      if its_share >= first and its_share <= last then return batch, its_share end
     end
-    i = i + 1
-    local batch = i <= update.count and update:batch(i) or nil
-    local next_share = batch and share_of(update, batch, i)
+  end
+  local begun = false
+  return function()
+    if not begun then
+      for _, params in ipairs(stores) do params:begin_update(shares.count(update)) end
+      begun = true
+    end
+    local batch, next_share = draw()
     if share and next_share ~= share then
       for _, params in ipairs(stores) do params:end_share(share) end
     end

@@ -14,6 +14,9 @@ local shares = require("seqrun.data.shares")
 ---@field imbalance number cost of the most expensive micro-batch over the mean; 1 is even
 ---@field schedule_step number steps of the schedule after it: sequences drawn so far, divided by the batch size in
 ---sequences; updates, if no such size was given
+---@field rank? integer from 0, of `ranks`: batches() goes through the micro-batches of its shares only
+---@field ranks? integer
+---@field ended? fun() called at the end of batches()
 ---@field recorded? boolean the loop over its micro-batches is recorded as one piece (key cuda_graph)
 ---@field stores? seqrun.Params[] whose gradients are summed by shares
 ---@field counters? seqrun.Counters totals of the run with this update; run:steps sets them
@@ -30,6 +33,15 @@ function Update:__tostring()
     self.packs, self.tokens, self.slots, self.masked)
 end
 
+---Calls `ended` when there are no more batches.
+local function with_end(ended, each, ...)
+  return function()
+    local batch = each()
+    if not batch then ended() end
+    return batch
+  end, ...
+end
+
 ---Goes through the micro-batches: `for batch in update:batches() do`.  Gradients of the parameters are summed
 ---by shares; run:steps sets those of its model, another loop passes them: `update:batches(bert.params)`.
 ---@param ... seqrun.Params
@@ -37,8 +49,9 @@ end
 function Update:batches(...)
   local stores = select("#", ...) > 0 and { ... } or self.stores or {}
   local each = shares.each(self, stores)
-  if self.recorded then return require("seqrun.data.recorded")(each) end
-  return each
+  local ended = self.ended or function() end
+  if self.recorded then return with_end(ended, require("seqrun.data.recorded")(each)) end
+  return with_end(ended, each)
 end
 
 ---Micro-batch number i, from 1.

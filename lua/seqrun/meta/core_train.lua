@@ -14,6 +14,12 @@ function train.params(list) end
 ---@return seqrun.core.Shares
 function train.shares(params) end
 
+---The sum of shares over ranks; see Params:share_with.
+---@param shares seqrun.core.Shares
+---@param world seqrun.core.World
+---@return seqrun.core.Exchange
+function train.exchange(shares, world) end
+
 ---An optimizer over a store, with zero moments.
 ---@param params seqrun.core.Params
 ---@param opts { lamb?: boolean, beta1?: number, beta2?: number, eps?: number, power?: number, clip_eps?: boolean, max_skipped?: integer, first?: integer, last?: integer } first, last: the elements of the store that it owns
@@ -199,6 +205,32 @@ function Shares:drop() end
 
 ---Frees the memory.
 function Shares:release() end
+
+---The gradient of an update, summed over the ranks of a world; all of them make the same calls.
+---@class seqrun.core.Exchange
+local Exchange = {}
+
+---Ends an update of `total` shares: the gradients of this rank's piece of the store are its sum.
+---@param total integer
+---@return true|nil
+---@return string? message
+---@return string? code
+function Exchange:reduce(total) end
+
+---After reduce: all gradients, on all ranks.
+---@return true|nil
+---@return string? message
+---@return string? code
+function Exchange:gather() end
+
+---Sums all gradients in the order that the engine chooses, instead of reduce and gather.
+---@return true|nil
+---@return string? message
+---@return string? code
+function Exchange:library() end
+
+---Frees the memory.
+function Exchange:release() end
 
 ---An optimizer; it keeps its parameters alive.
 ---@class seqrun.core.Optim

@@ -15,9 +15,12 @@ Best.__index = Best
 ---@param folder string of the run
 ---@param metric string larger is better, except of losses
 ---@param patience? integer
+---@param leads? boolean false: another rank saves
 ---@return seqrun.Best
-local function new(folder, metric, patience)
-  return setmetatable({ folder = folder .. "/best", metric = metric, patience = patience, worse = 0 }, Best)
+local function new(folder, metric, patience, leads)
+  return setmetatable({
+    folder = folder .. "/best", metric = metric, patience = patience, worse = 0, leads = leads ~= false,
+  }, Best)
 end
 
 ---Names of the numbers of a line.
@@ -56,6 +59,7 @@ function Best:take(line, parts)
     return nil
   end
   self.step, self.value, self.worse = parts.step, value, 0
+  if not self.leads then return nil end
   parts.opt, parts.files, parts.state = nil, { ["trainer/config.yaml"] = parts.files["trainer/config.yaml"] }, {}
   local made, message = sys.make_dirs(self.folder)
   if not made then return nil, message end
@@ -68,13 +72,19 @@ function Best:over() return self.patience ~= nil and self.worse >= self.patience
 ---Plain values for `restore`.
 function Best:state() return { step = self.step, value = self.value, worse = self.worse } end
 
+---Takes over a state.
+---@param state table
+function Best:set(state) self.step, self.value, self.worse = state.step, state.value, state.worse end
+
 ---Continues from a state, unless its checkpoint is gone: then the next evaluation is the best.
+---@return table # the state after it
 function Best:restore(state)
-  if not state.step then return end
+  if not state.step then return self:state() end
   if sys.is_dir(self.folder) then checkpoint.set_aside(self.folder, state.step) end
   for _, item in ipairs(checkpoint.list(self.folder) or {}) do
-    if item.step == state.step then self.step, self.value, self.worse = state.step, state.value, state.worse end
+    if item.step == state.step then self:set(state) end
   end
+  return self:state()
 end
 
 function Best:__tostring() return ("%s (step %d, %s %.4g)"):format(self.folder, self.step, self.metric, self.value) end

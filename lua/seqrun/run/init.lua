@@ -28,6 +28,7 @@ local metrics = require("seqrun.metrics")
 local options = require("seqrun.run.options")
 local precision = require("seqrun.run.precision")
 local progress = require("seqrun.run.progress")
+local ranks = require("seqrun.run.ranks")
 local resuming = require("seqrun.run.resuming")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
@@ -81,6 +82,14 @@ local function folder_of(request)
   return folder
 end
 
+---Fails if the directory belongs to another run, and locks it if it is there.
+local function enter(self)
+  local request = self.request
+  if request.dry_run then return end
+  house.check_free(self.folder, request.resume ~= nil)
+  if request.resume and sys.is_dir(self.folder) then self.lock = house.lock(self.folder) end
+end
+
 local OPEN = { recipe = true, task = true, keys = true, rules = true }
 
 ---Reads the command line and the config; nothing is written yet.
@@ -94,6 +103,7 @@ function run.open(spec)
   end
   check.options("run.open", spec, OPEN)
   local request = options.read(spec.recipe)
+  if (request.explain or request.dry_run) and ranks.follows() then failure.raise("ok", "") end -- rank 0 tells
   local folder = folder_of(request)
   local loaded = load_config(request, folder, run.schema(spec.task, { keys = spec.keys, rules = spec.rules }))
   if request.explain then
@@ -101,22 +111,27 @@ function run.open(spec)
     failure.raise("ok", "")
   end
   local list = loaded.values.seeds
+  if list and ranks.launched() > 1 then
+    failure.raise("config", "seeds: each seed is a run of its own; start it without the launcher of ranks")
+  end
   if list and not request.dry_run then require("seqrun.run.seeds").run(request, folder, list) end
-  if not request.dry_run then house.check_free(folder, request.resume ~= nil) end
-  local again = request.resume and not request.dry_run and sys.is_dir(folder)
   sys.signals("run")
   local cfg = loaded.values
   devices.use(cfg)
-  local why = precision.settle(loaded, request.resume and folder)
+  local all = ranks.open(cfg, request)
   local self = setmetatable({
-    config = cfg, loaded = loaded, request = request,
-    why_precision = why, folder = folder, window = window.new(), step = 0,
-    seconds_before = 0, work = 0, began = sys.now(), kept = {}, command = table.concat(spec.recipe, " ", 0),
-    lock = again and house.lock(folder) or nil,
+    config = cfg, loaded = loaded, request = request, ranks = all, folder = folder, window = window.new(all), step = 0,
+    seconds_before = 0, work = 0, own_work = {}, began = sys.now(), kept = {},
+    command = table.concat(spec.recipe, " ", 0),
   }, Run)
-  self.progress = progress.new {
+  all:first_does(function() enter(self) end)
+  cfg.precision, self.why_precision = all:first_says(function()
+    local why = precision.settle(loaded, request.resume and folder)
+    return cfg.precision, why
+  end)
+  self.progress = all.leads and progress.new {
     quiet = request.quiet, json_log = request.json_log, every = cfg.log.every, seconds = cfg.log.seconds,
-  }
+  } or ranks.silent
   return self
 end
 
@@ -125,10 +140,30 @@ end
 ---Seconds of this run, those before a resume included.
 function Run:seconds() return self.seconds_before + sys.now() - self.began end
 
+---The same on all ranks: those of rank 0 when they last agreed.
+local function agreed_seconds(self)
+  if not self.ranks:several() then return self:seconds() end
+  return self.agreed or self.seconds_before
+end
+
+---Agrees with the other ranks on the time and on signals.
+local function agree(self)
+  if not self.ranks:several() then return end
+  local all = self.ranks:gather { seconds = self:seconds(), signal = sys.caught() }
+  self.agreed = all[1].seconds
+  for _, rank in ipairs(all) do self.signal = self.signal or rank.signal end
+end
+
+---The signal that is to stop the run, on whichever rank it came; nil if there is none.
+local function caught(self)
+  if self.ranks:several() then return self.signal end
+  return sys.caught()
+end
+
 ---Totals of the updates that have been trained on, and the time; for schedules that depend on them.
 ---@return table
 function Run:totals()
-  local totals = { seconds = self:seconds() }
+  local totals = { seconds = agreed_seconds(self) }
   for _, name in ipairs(loaders.TOTALS) do totals[name] = self.loaders and self.loaders.totals[name] or 0 end
   return totals
 end
@@ -155,6 +190,7 @@ end
 -- ---- starting --------------------------------------------------------------------------------
 
 local function open_house(self)
+  if not self.ranks.leads then return end
   local again = self.request.resume and sys.exists(self.folder)
   local changes = again and house.check_same(self.folder, self.loaded) or {}
   self.lock = self.lock or house.lock(self.folder)
@@ -172,6 +208,7 @@ local function open_metrics(self)
   end
   table.move(train, 1, #train, 1, eval)
   for _, baseline in ipairs(self.baselines) do eval[#eval + 1] = baseline.metric end
+  if not self.ranks.leads then return ranks.silent end
   return failure.must(metrics.open(self.folder, { step = self.step, train = train, eval = eval }))
 end
 
@@ -204,6 +241,7 @@ function Run:start(parts)
   self.total, self.goals = goals.updates(self, parts.total), goals.of(self.config)
   self.epoch = parts.epoch and parts.epoch / self.loader:summary().schedule_steps
   self.last = math.min(self.total, self.request.max_steps or math.huge)
+  self.ranks:share_model(self)
   if self.request.dry_run then
     resuming.start_from(self)
     return resuming.tell_origin(self)
@@ -212,18 +250,19 @@ function Run:start(parts)
     house.check_space(self.folder, CHECKPOINT * self.model.params:count())
     resuming.start_from(self)
   end
-  open_house(self)
-  local save = self.config.save
-  self.best = save.best and best.new(self.folder, save.best, self.config.eval.patience)
-  self.saver = checkpoint.saver(self.folder, { keep = save.keep, max_failures = save.max_failures })
+  self.ranks:first_does(function() open_house(self) end)
+  local save, leads = self.config.save, self.ranks.leads
+  self.best = save.best and best.new(self.folder, save.best, self.config.eval.patience, leads)
+  self.saver = leads and checkpoint.saver(self.folder, { keep = save.keep, max_failures = save.max_failures })
+    or ranks.silent
   self.resumed = self.request.resume and resuming.resume(self)
   if self.request.resume and not self.resumed then resuming.start_from(self) end
   resuming.tell_origin(self)
   self.metrics = open_metrics(self)
   self.metrics:text("config", self.loaded:dump())
-  self.began, self.saved_at = sys.now(), sys.now()
+  self.began, self.saved_at = sys.now(), agreed_seconds(self)
   self.train_seconds, self.tokens_before, self.slots_before = 0, self.window.tokens, self.window.slots
-  self.progress:say("%s", require("seqrun.run.plan").headline(self))
+  if self.ranks.leads then self.progress:say("%s", require("seqrun.run.plan").headline(self)) end
   for _, note in ipairs(self.notes or {}) do self.progress:say("  data    %s", note) end
 end
 
@@ -253,7 +292,9 @@ end
 ---Writes a checkpoint of this step, unless it exists already.
 ---@param needed boolean whether a failure ends the run; otherwise it is a warning until there are too many
 function Run:save(needed)
-  self.saved_at = sys.now()
+  self.saved_at = agreed_seconds(self)
+  self.window:settle()
+  if not self.ranks.leads then return end
   if self.saver.step == self.step then return end
   self.metrics:sync()
   local path, message, code = self.saver:save(saved_parts(self))
@@ -279,7 +320,7 @@ end
 ---Keeps the model if it is the best so far.
 local function keep_best(self, line)
   if not self.best then return end
-  local path, message = self.best:take(line, saved_parts(self))
+  local path, message = self.best:take(line, self.ranks.leads and saved_parts(self) or { step = self.step })
   if message then self.progress:warn("the best checkpoint is not saved: %s", message) end
   if path then self.progress:say("best so far: %s", tostring(self.best)) end
 end
@@ -287,10 +328,15 @@ end
 ---Evaluates on the held-out part and writes a line of metrics; nil if there is none, or a signal came first.
 function Run:evaluate()
   if not self.held then return end
+  self.window:settle()
   local line, order, scoring = require("seqrun.run.evaluate").run(self.model, self.held, {
     from = self.held_from, updates = self.config.eval.updates, baselines = self.baselines,
+    ranks = self.ranks,
   })
-  if not line then return nil end
+  if not line then
+    agree(self)
+    return nil
+  end
   check_finite(self, line, order)
   self.result, self.scoring = { step = self.step, line = line, order = order }, scoring
   line.type, line.step, line.seconds = "eval", self.step, self:seconds()
@@ -304,9 +350,9 @@ end
 
 ---Stops the run, resumable, on a signal or at the end of the time budget.
 local function check_stop(self)
-  local signal = sys.caught()
+  local signal = caught(self)
   local budget = self.config.budget
-  local spent = budget and self.step < self.last and self:seconds() >= budget
+  local spent = budget and self.step < self.last and agreed_seconds(self) >= budget
   if not signal and not spent then return end
   if self.step > 0 then self:save(true) end
   local reason = signal and "signal " .. signal or "the time budget of " .. text.duration(budget)
@@ -314,9 +360,10 @@ local function check_stop(self)
     text.step(self.step, self.total), self.folder)
 end
 
----Abandons an update that takes longer than save.grace after a signal; the resume makes it again.
+---Abandons an update that takes longer than save.grace after a signal; the resume makes it again.  Several ranks
+---finish theirs, since each waits for the others.
 local function give_up_in_time(self)
-  if not sys.caught() or self.request.dry_run then return end
+  if not sys.caught() or self.request.dry_run or self.ranks:several() then return end
   local grace = self.config.save.grace
   if not self.asked_at then
     self.asked_at = sys.now()
@@ -355,16 +402,21 @@ local function after_step(self)
   evaluate_when_due(self)
   if step == self.last then return end -- stopped early
   local by_step = cfg.save.every > 0 and step % cfg.save.every == 0
-  local by_time = cfg.save.minutes > 0 and sys.now() - self.saved_at >= 60 * cfg.save.minutes
+  local by_time = cfg.save.minutes > 0 and agreed_seconds(self) - self.saved_at >= 60 * cfg.save.minutes
   if by_step or by_time then self:save(false) end
+end
+
+---Evaluates the current weights, unless that is done; a signal meanwhile stops the run.
+local function evaluate_or_stop(self)
+  if not is_evaluated(self) and not self:evaluate() then check_stop(self) end
 end
 
 local function finish(self)
   if self.finished then return end
   self.finished = true
-  if not is_evaluated(self) and not self:evaluate() then check_stop(self) end
+  evaluate_or_stop(self)
   self:save(true)
-  require("seqrun.run.summary").tell(self)
+  if self.ranks.leads then require("seqrun.run.summary").tell(self) end
 end
 
 ---Makes this step the last if a counter has reached its goal.
@@ -389,8 +441,23 @@ end
 local function end_loop(self)
   if self.step >= self.last or not self.loaders:several() then return finish(self) end
   if self.step == 0 then return end
-  if not is_evaluated(self) and not self:evaluate() then check_stop(self) end
+  evaluate_or_stop(self)
   self:save(true)
+end
+
+---Adds the work of one micro-batch to the counters.
+local function add_work(self, done)
+  self.work = self.work + done.flops
+  self.loaders:worked(done.layer_tokens, done.layers, done.flops)
+end
+
+---Adds the work of all ranks in this update, in the order of its micro-batches.
+local function count_work(self)
+  local all = self.ranks:gather(self.own_work)
+  self.own_work = {}
+  for _, rank in ipairs(all) do
+    for _, done in ipairs(rank) do add_work(self, done) end
+  end
 end
 
 ---The updates of the run: `for step, update in run:steps(loader)`.  With several loaders, `upto` ends the loop
@@ -402,6 +469,7 @@ function Run:steps(loader, upto)
   local name = self.loaders:name_of(loader)
   if self.request.dry_run then return require("seqrun.run.plan").rehearse(self, name) end
   return function()
+    agree(self)
     if self.under_way then
       end_step(self)
     elseif self.resumed then
@@ -413,12 +481,13 @@ function Run:steps(loader, upto)
     if upto and self.step >= upto and self.step < self.last then return nil end
     local asked = sys.now()
     local update
-    if self.step < self.last then update = self.loaders:next(name, self.step + 1, self:seconds()) end
+    if self.step < self.last then update = self.loaders:next(name, self.step + 1, agreed_seconds(self)) end
     if not update then return end_loop(self) end
     self.step_began, self.waited, self.under_way = sys.now(), sys.now() - asked, true
     self.cpu_began = os.clock()
     self.imbalance, self.counters, self.drawn_window = update.imbalance, update.counters, update.window
     update.stores = { self.model.params }
+    self.ranks:share_out(update, function() count_work(self) end)
     update.recorded = self.config.cuda_graph and self.warm -- the first update allocates memory and times products
     self.warm = true
     return self.step + 1, update
@@ -431,8 +500,10 @@ end
 function Run:tally(batch, losses)
   contracts.check_losses(losses)
   local flops = self.model.flops and self.model:flops(batch) or 0
-  self.work = self.work + flops
-  self.loaders:worked(work.layer_tokens(self.model, batch), work.layers(self.model), flops)
+  local done = {
+    layer_tokens = work.layer_tokens(self.model, batch), layers = work.layers(self.model), flops = flops,
+  }
+  if self.ranks:several() then self.own_work[#self.own_work + 1] = done else add_work(self, done) end
   self.window:add(batch, losses, flops)
   give_up_in_time(self)
 end
@@ -459,7 +530,8 @@ function Run:log(step, optimizer)
   self.progress:note(seconds)
   self.train_seconds = (self.train_seconds or 0) + seconds
   if due then
-    local line = self.window:line(self.model.flops and self.config.peak_flops)
+    local peak = self.model.flops and self.config.peak_flops
+    local line = self.window:line(peak and peak * self.ranks.size)
     local result, message, code = optimizer:settle()
     if message then failure.raise(code, "%s", message) end
     if not result then error(NO_STEP, 2) end

@@ -1,5 +1,6 @@
 -- parts.lua - the options of the loader, the optimizer and the schedule, from the keys of every run.
 
+local ranks = require("seqrun.ranks")
 local schedule = require("seqrun.schedule")
 
 local parts = {}
@@ -11,14 +12,14 @@ local parts = {}
 ---@param plan? string a saved plan, used for its epoch
 ---@return table
 function parts.loader_options(cfg, corpus, part, plan)
-  local held = part == "held"
+  local held, world = part == "held", ranks.current() or {}
   return {
     data = corpus, part = part, seed = cfg.seed, epochs = held and 1 or nil, max_len = cfg.data.max_len,
     arrange = cfg.pack.arrange, solver = cfg.pack.solver, max_seqs = cfg.pack.max_seqs,
     by = cfg.batch.by, sequences = cfg.batch.sequences, adjust = cfg.batch.adjust, shares = cfg.batch.shares,
     micro_packs = cfg.batch.micro_packs, balance = cfg.balance,
     loss = cfg.batch.loss, too_long = cfg.data.too_long, prefetch = held and 0 or cfg.data.prefetch,
-    plan = not held and plan or nil,
+    plan = not held and plan or nil, rank = not held and world.rank or nil, ranks = not held and world.size or nil,
   }
 end
 

@@ -40,6 +40,15 @@ local function micro_batches(self, loader)
   return math.ceil(micro / shares) * shares
 end
 
+---Shares of an update, on average; nil if its order decides.
+---@param self seqrun.Run
+---@return integer|nil
+function plan.shares(self)
+  local loader = self.loader:summary()
+  if loader.by == "order" then return nil end
+  return math.min(self.config.batch.shares or 8, micro_batches(self, loader))
+end
+
 local function plural(n, ending) return n == 1 and "" or ending end
 
 local function update_line(self)
@@ -108,6 +117,7 @@ function plan.headline(self)
     "  update  " .. update_line(self),
   }
   lines[#lines + 1] = draws_line(self)
+  if self.ranks:several() then lines[#lines + 1] = "  ranks   " .. self.ranks:text(plan.shares(self) or 8) end
   lines[#lines + 1] = rows_line(self, self.loader:plan())
   return table.concat(lines, "\n")
 end

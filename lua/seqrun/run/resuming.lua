@@ -12,7 +12,7 @@ local resuming = {}
 ---@return string? message
 ---@return string? code
 function resuming.newest(self)
-  self.found = self.found or table.pack(checkpoint.latest(self.folder))
+  self.found = self.found or table.pack(self.ranks:first_says(function() return checkpoint.latest(self.folder) end))
   return table.unpack(self.found, 1, self.found.n)
 end
 
@@ -69,7 +69,9 @@ local function take_up(self, state)
   self.window:restore(state.window)
   for name, value in pairs(state.kept) do self.kept[name] = value end
   self.result = state.result
-  if self.best and state.best then self.best:restore(state.best) end
+  if self.best and state.best then
+    self.best:set(self.ranks:first_says(function() return self.best:restore(state.best) end))
+  end
   for name, schedule in pairs(self.schedules or {}) do
     local saved = (state.schedules or {})[name]
     if saved then schedule:restore(saved) end
@@ -97,7 +99,7 @@ function resuming.resume(self)
     self.progress:warn("the run used %s instructions before; resuming with %s is not bit-exact",
       tostring(state.instructions), devices.instructions())
   end
-  failure.must(checkpoint.set_aside(self.folder, self.step))
+  self.ranks:first_does(function() failure.must(checkpoint.set_aside(self.folder, self.step)) end)
   self.saver:resumed(self.step, path)
   self.progress:say("resumed from %s at step %d", path, self.step)
   return true

@@ -52,6 +52,7 @@ end
 
 ---Times packed and padded alternately, three times each, and keeps the best.
 local function speed_up(self)
+  if self.ranks:several() then return "not measured on several ranks" end
   local estimate = (self.progress:estimate(1) or 0) * (1 + self.loader:summary().factor) * 3
   if estimate > MOST_SECONDS then
     return ("not measured: it would take %s; see recipes/bench/step.lua"):format(text.duration(estimate))
@@ -134,7 +135,7 @@ function summary.tell(self)
   local peak = self.config.peak_flops
   if peak and self.model.flops and self.train_seconds > 0 then
     local simple = 6 * self.model.params:count() * (w.tokens - self.tokens_before)
-    say("  mfu        %s", summary.mfu(self.work, simple, peak * seconds))
+    say("  mfu        %s", summary.mfu(self.work, simple, peak * self.ranks.size * seconds))
   end
   say("  packing    %s of the slots are real tokens", text.percent(w.tokens / math.max(1, w.slots)))
   if self.config.pack.arrange == "packed" then say("  packed     %s", speed_up(self)) end

@@ -47,15 +47,14 @@ local function queue(self, sums, key, value)
 end
 
 ---Adds one loss.
-local function take_loss(self, sums, seen, loss, by_items)
+local function take_loss(self, sums, loss, by_items)
   local name, entry = loss.name, shown(self, loss.name)
   if by_items and loss.items then
     queue(self, sums, "value " .. name, loss.items:sum())
     add(sums, "of " .. name, loss.count)
   else
     queue(self, sums, "value " .. name, loss.total)
-    if not seen[name] then add(sums, "of " .. name, 1) end
-    seen[name] = true
+    sums["once " .. name] = 1
   end
   add(sums, "count " .. name, loss.count)
   if loss.correct then
@@ -70,12 +69,11 @@ local function take_loss(self, sums, seen, loss, by_items)
 end
 
 ---Adds the losses of a micro-batch.
----@param sums table<string, number> added to, also by later reads
+---@param sums table<string, number> of this micro-batch; added to, also by later reads
 ---@param losses seqrun.Losses
----@param seen table<string, boolean> names seen in this update; empty at its first micro-batch
 ---@param by_items? boolean mean over items; else over updates, of the values that were minimised
-function Tally:take(sums, losses, seen, by_items)
-  for _, loss in ipairs(losses) do take_loss(self, sums, seen, loss, by_items) end
+function Tally:take(sums, losses, by_items)
+  for _, loss in ipairs(losses) do take_loss(self, sums, loss, by_items) end
   if losses.total and not by_items then queue(self, sums, "loss", losses.total) end
   if #self.pending > MOST_PENDING then self:read() end
 end
@@ -119,11 +117,37 @@ function Tally:metrics(sums, line)
   for _, entry in ipairs(self.order) do
     local name = entry.name
     if (sums["count " .. name] or 0) > 0 then
-      line[name .. "_loss"] = ratio(sums["value " .. name], sums["of " .. name])
+      local of = (sums["of " .. name] or 0) + (sums["once " .. name] or 0)
+      line[name .. "_loss"] = ratio(sums["value " .. name], of)
       line[name .. "_accuracy"] = ratio(sums["correct " .. name], sums["count " .. name])
     end
     for _, metric in ipairs(entry.metrics) do line[metric] = ratio(sums["sum " .. metric], sums["items " .. metric]) end
   end
 end
 
-return { new = new }
+---Adds the sums of the micro-batches of an update, in their order.
+---@param sums table<string, number>
+---@param list table<string, number>[] which have been read
+---@return table<string, number> sums
+local function add_up(sums, list)
+  local counted = {}
+  for _, batch in ipairs(list) do
+    for key, value in pairs(batch) do
+      if not counted[key] then add(sums, key, value) end
+      counted[key] = key:find("^once ") -- counts updates, not micro-batches
+    end
+  end
+  return sums
+end
+
+---Adds the losses that another tally has seen.
+---@param order seqrun.Shown[]
+function Tally:also(order)
+  for _, other in ipairs(order) do
+    local entry = shown(self, other.name)
+    entry.accuracy = entry.accuracy or other.accuracy
+    for _, metric in ipairs(other.metrics) do show_metric(entry, metric) end
+  end
+end
+
+return { new = new, add_up = add_up }

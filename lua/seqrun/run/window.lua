@@ -1,9 +1,10 @@
 -- window.lua - sums over the steps of one line of metrics, and the totals of the whole run.
 --
 -- Loss scalars stay on the device until `settle` reads them, so a step never waits.  The state can be saved and
--- restored, so that a resumed run writes the same lines: each update is summed alone and then added as a whole, so
--- the sums do not depend on when they are settled.
+-- restored, so that a resumed run writes the same lines: micro-batches are added up in their order for each update,
+-- which is then added as a whole, so the sums do not depend on when they are settled, nor on the ranks that made them.
 
+local run_ranks = require("seqrun.run.ranks")
 local tally = require("seqrun.run.tally")
 
 local Window = {}
@@ -12,10 +13,12 @@ Window.__index = Window
 ---Also summed over the whole run.
 local TOTALS = { "sequences", "tokens", "slots" }
 
----sums: of the line; update: of the current update; done: updates with scalars still to be read.
-local function new()
+---sums: of the line; batches: of each micro-batch of the current update; done: updates with scalars still to be read.
+---@param ranks? seqrun.RunRanks
+local function new(ranks)
   return setmetatable({
-    sums = {}, update = {}, done = {}, seen = {}, tally = tally.new(), sequences = 0, tokens = 0, slots = 0,
+    ranks = ranks or run_ranks.new(), sums = {}, batches = {}, done = {}, tally = tally.new(), sequences = 0,
+    tokens = 0, slots = 0,
   }, Window)
 end
 
@@ -26,36 +29,53 @@ local function add(sums, key, value) sums[key] = (sums[key] or 0) + value end
 ---@param losses seqrun.Losses
 ---@param flops number of this micro-batch
 function Window:add(batch, losses, flops)
-  add(self.update, "flops", flops)
-  for _, name in ipairs(TOTALS) do add(self.update, name, batch[name]) end
-  self.tally:take(self.update, losses, self.seen)
+  local sums = { flops = flops }
+  for _, name in ipairs(TOTALS) do sums[name] = batch[name] end
+  self.tally:take(sums, losses)
+  self.batches[#self.batches + 1] = sums
 end
 
----Reads all pending scalars.
+---Update `i` of all ranks: its micro-batches in their order, and the time of rank 0.
+local function whole(i, ranks)
+  local update, batches, cpu = ranks[1].done[i], {}, nil
+  for _, rank in ipairs(ranks) do
+    local own = rank.done[i]
+    table.move(own.batches, 1, #own.batches, #batches + 1, batches)
+    cpu = own.cpu and own.cpu + (cpu or 0)
+  end
+  local sums = tally.add_up({}, batches)
+  sums.steps, sums.seconds, sums.wait, sums.imbalance = 1, update.seconds, update.wait, update.imbalance
+  sums.cpu = cpu
+  return sums
+end
+
+---Reads all pending scalars and adds up the updates that were done, over all ranks.
 function Window:settle()
   self.tally:read()
-  for _, update in ipairs(self.done) do
+  if #self.done == 0 then return end
+  local ranks = self.ranks:gather { done = self.done, order = self.tally.order }
+  for i = 1, #self.done do
+    local update = whole(i, ranks)
     for key, value in pairs(update) do add(self.sums, key, value) end
+    for _, name in ipairs(TOTALS) do self[name] = self[name] + (update[name] or 0) end
   end
+  for _, rank in ipairs(ranks) do self.tally:also(rank.order) end
   self.done = {}
 end
-
-local function begin_update(self) self.update, self.seen = {}, {} end
 
 ---Ends the current update: it took `seconds`, of which `wait` were spent waiting for data; its most expensive
 ---micro-batch costs `imbalance` times the mean; `cpu` are seconds of processor time of all threads.
 function Window:step(seconds, wait, imbalance, cpu)
-  local update = self.update
-  update.steps, update.seconds, update.wait, update.imbalance, update.cpu = 1, seconds, wait, imbalance, cpu
-  for _, name in ipairs(TOTALS) do self[name] = self[name] + (update[name] or 0) end
-  self.done[#self.done + 1] = update
-  begin_update(self)
+  self.done[#self.done + 1] = {
+    batches = self.batches, seconds = seconds, wait = wait, imbalance = imbalance, cpu = cpu,
+  }
+  self.batches = {}
 end
 
 ---Discards the current update.
 function Window:drop()
   self:settle()
-  begin_update(self)
+  self.batches = {}
 end
 
 local function ratio(a, b) return a and b and b > 0 and a / b or nil end

@@ -13,6 +13,7 @@ local failure = require("seqrun.failure")
 local keys = require("seqrun.tasks.finetuning_keys")
 local nn = require("seqrun.nn")
 local parts = require("seqrun.run.parts")
+local ranks = require("seqrun.ranks")
 local sr_data = require("seqrun.data")
 
 ---@class seqrun.FinetuningTask: seqrun.Keys
@@ -83,7 +84,7 @@ function Task:data(cfg)
   local pretrained = pretrained_of(cfg)
   local options = file_options(self, cfg, pretrained)
   options.vocab = failure.must(require("seqrun.core.text").parse_vocab(pretrained.vocab_text, pretrained.path))
-  local data, message, code = sr_data.files(options)
+  local data, message, code = ranks.in_turn(function() return sr_data.files(options) end)
   if not data then
     local own = inherited_labels(self, cfg, pretrained) and message:find("label", 1, true)
     local way = own and "; these are the labels of the model: to train a new head, set init.heads=new" or ""
@@ -111,7 +112,10 @@ function Task:loader_options(cfg, data, part)
   options.targets = self:targets()
   options.per_square = 1 / (6 * data.pretrained.config.hidden_size)
   options.by = dev and "packs" or cfg.batch.by
-  if dev then options.sequences, options.epochs, options.prefetch = cfg.batch.evaluation, 1, 0 end
+  if dev then
+    options.sequences, options.epochs, options.prefetch = cfg.batch.evaluation, 1, 0
+    options.rank, options.ranks = nil, nil
+  end
   return options
 end
 

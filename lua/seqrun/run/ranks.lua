@@ -1,0 +1,121 @@
+-- ranks.lua - what the ranks of a run tell each other.
+--
+-- All ranks make the same calls in the same order.  Rank 0 leads: it alone writes files and prints.  What depends
+-- on the time or on signals is decided once, for all.
+
+local exact = require("seqrun.checkpoint.exact")
+local failure = require("seqrun.failure")
+local shares = require("seqrun.data.shares")
+local world = require("seqrun.ranks")
+
+---@class seqrun.RunRanks
+---@field rank integer from 0
+---@field size integer
+---@field leads boolean rank 0
+---@field world? seqrun.World
+local Ranks = {}
+Ranks.__index = Ranks
+
+---@param open? seqrun.World nil: this process alone
+---@return seqrun.RunRanks
+local function new(open)
+  local rank, size = open and open.rank or 0, open and open.size or 1
+  return setmetatable({ world = open, rank = rank, size = size, leads = rank == 0 }, Ranks)
+end
+
+---Opens the world that the launcher of this process has started.  A dry run is that of rank 0.
+---@param cfg table
+---@param request table
+---@return seqrun.RunRanks
+local function open(cfg, request)
+  if request.dry_run then return new() end
+  return new(world.open(nil, { timeout = cfg.ranks.timeout }))
+end
+
+---@return boolean
+function Ranks:several() return self.size > 1 end
+
+---A plain value of each rank, rank 0 first.
+---@generic T
+---@param value T
+---@return T[]
+function Ranks:gather(value)
+  if self.size == 1 then return { value } end
+  local list = {}
+  for i, text in ipairs(self.world:gather_text(exact.encode { value })) do
+    list[i] = failure.must(exact.decode(text))[1]
+  end
+  return list
+end
+
+---What `decide` returns on rank 0, plain values, on all ranks.
+---@param decide fun(): any ...
+---@return any ...
+function Ranks:first_says(decide)
+  if self.size == 1 then return decide() end
+  local said = self.leads and table.pack(decide()) or nil
+  local list = {}
+  for i = 1, said and said.n or 0 do list[i] = { said[i] } end
+  local text = self.world:broadcast_text(said and exact.encode(list) or nil)
+  if not self.leads then list = failure.must(exact.decode(text)) end
+  local values = {}
+  for i, box in ipairs(list) do values[i] = box[1] end
+  return table.unpack(values, 1, #list)
+end
+
+---Runs `work` on rank 0; the others wait for its end.
+---@param work fun()
+function Ranks:first_does(work)
+  self:first_says(function() work() end)
+end
+
+---Sums the gradients of the model over ranks; fails if some rank would have no share of an update.
+---@param run seqrun.Run
+function Ranks:share_model(run)
+  if self.size == 1 then return end
+  local count = require("seqrun.run.plan").shares(run)
+  if count and count < self.size then
+    local parts = count == 1 and "1 share" or count .. " shares"
+    failure.raise("config", "%d ranks, but an update has %s; start at most %d, or set batch.shares=%d or more and "
+      .. "batch.micro_packs so that an update has as many micro-batches (now batch.shares=%s, batch.micro_packs=%d)",
+      self.size, parts, count, self.size, tostring(run.config.batch.shares or "none"), run.config.batch.micro_packs)
+  end
+  run.model.params:share_with(self.world, run.config.ranks.reduce)
+end
+
+---Prepares an update: its batches() goes through those of this rank, and calls `ended` after them.
+---@param update seqrun.Update
+---@param ended? fun()
+function Ranks:share_out(update, ended)
+  if self.size == 1 then return end
+  update.rank, update.ranks, update.ended = self.rank, self.size, ended
+end
+
+---"3 ranks (mpi): rank 0 has shares 1 to 3 of 8, rank 1 4 to 6, rank 2 7 and 8".
+---@param count integer shares of an update
+---@return string
+function Ranks:text(count)
+  local parts = {}
+  for rank = 0, self.size - 1 do
+    local first, last = shares.own { shares = count, rank = rank, ranks = self.size }
+    parts[#parts + 1] = last > first and ("%d-%d"):format(first, last) or tostring(first)
+  end
+  return ("%d (%s); shares of an update by rank: %s"):format(self.size, self.world.engine, table.concat(parts, ", "))
+end
+
+---What a rank that does not lead has in the place of files and lines: every method does nothing.
+local silent = setmetatable({}, {
+  __index = function() return function() end end,
+})
+
+---The number of processes that a launcher has started, before the world is open.
+---@return integer
+local function launched() return (world.launcher() or {}).ranks or 1 end
+
+---Whether this process is a rank that leaves `work` to rank 0, before the world is open.
+local function follows()
+  local launcher = world.launcher()
+  return launcher ~= nil and (launcher.rank or 0) > 0
+end
+
+return { new = new, open = open, silent = silent, launched = launched, follows = follows }

@@ -1,0 +1,149 @@
+-- A run on several ranks has the bits of a run on one.  With mpirun; says so where there is none.
+
+local files = require("tests.support.task_files")
+local program = require("tests.support.program")
+local small = require("tests.support.small")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+
+local STEPS = 200
+
+local MPI = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 "
+  .. "OMPI_MCA_btl=self,vader OMPI_MCA_mpi_yield_when_idle=1 mpirun -n %d "
+
+local folder, corpus
+
+---Runs a command line on so many ranks of a thread each.
+local function start(ranks, words)
+  words = table.move(words, 1, #words, 1, { "threads=1" })
+  words[#words + 1] = "threads=1"
+  return program.run(words, ranks > 1 and { before = MPI:format(ranks) } or nil)
+end
+
+local function run(ranks, words)
+  local code, out, err = start(ranks, words)
+  assert.equal(0, code, out .. err)
+  return out .. err
+end
+
+---Why these tests cannot run here; nil if they can.
+local function missing()
+  if not os.execute("mpirun --version >/dev/null 2>&1") then return "mpirun is not installed" end
+  local code, _, err = program.run({ "-e", "require('seqrun.ranks').open().size" }, { before = MPI:format(2) })
+  return code ~= 0 and err:match("[^\n]*without MPI[^\n]*") or nil
+end
+
+local why = missing()
+
+---As `it`, where there are ranks.
+local function many(name, test)
+  it(name, function()
+    if why then return pending(why) end
+    test()
+  end)
+end
+
+---What a checkpoint and the lines before it must have in common.
+local function facts(out, step)
+  local path = ("%s/step-%09d"):format(out, step)
+  local state = sr.must(require("seqrun.checkpoint").state(path)).state
+  return {
+    weights = small.weights(out, step), train = small.metrics(out), eval = small.metrics(out, "eval"),
+    loaders = state.loaders, window = state.window,
+  }
+end
+
+setup(function()
+  folder = program.folder()
+  corpus = small.corpus(folder)
+end)
+teardown(function() sys.remove(folder) end)
+
+local function words(out, ...)
+  return small.words(corpus, "--out", folder .. "/" .. out, "rate.total=300", "log.every=10", ...)
+end
+
+---Runs a command line on one rank and on two; both have the same bits.
+local function check_pair(name, step, list)
+  for ranks = 1, 2 do
+    local out = folder .. "/" .. name .. ranks
+    local own = table.move(list, 1, #list, 1, {})
+    run(ranks, table.move({ "--out", out, "--max-steps", tostring(step) }, 1, 4, #own + 1, own))
+  end
+  local one, two = facts(folder .. "/" .. name .. 1, step), facts(folder .. "/" .. name .. 2, step)
+  assert.is_true(#one.train > 0)
+  assert.same(one, two)
+end
+
+describe("a run on several ranks", function()
+  many("has the bits of one rank, in weights, moments, counters and metrics", function()
+    local wanted
+    for ranks = 1, 3 do
+      local out = "straight" .. ranks
+      run(ranks, words(out, "--max-steps", tostring(STEPS), "eval.every=50", "save.every=100"))
+      local got = facts(folder .. "/" .. out, STEPS)
+      wanted = wanted or got
+      assert.same(wanted, got)
+    end
+    assert.equal(STEPS // 10, #wanted.train)
+    assert.equal(STEPS // 50, #wanted.eval)
+  end)
+
+  many("resumes on another number of ranks", function()
+    run(3, words("resumed", "--max-steps", "90", "eval.every=50", "save.every=100"))
+    run(2, words("resumed", "--max-steps", "150", "eval.every=50", "save.every=100", "--resume"))
+    run(1, words("resumed", "--max-steps", tostring(STEPS), "eval.every=50", "save.every=100", "--resume"))
+    local got, wanted = facts(folder .. "/resumed", STEPS), facts(folder .. "/straight1", STEPS)
+    assert.same(wanted.weights, got.weights)
+    assert.same(wanted.train, got.train)
+    assert.same({ wanted.loaders, wanted.window }, { got.loaders, got.window })
+  end)
+
+  many("says in its first lines who computes what, and only rank 0 writes", function()
+    local list = words("told", "--max-steps", "1")
+    for i, word in ipairs(list) do
+      if word == "--quiet" then table.remove(list, i) end
+    end
+    local text = run(2, list)
+    assert.matches("ranks   2 %(mpi%); shares of an update by rank: 1%-3, 4%-5", text)
+    assert.equal(1, select(2, text:gsub("  plan    ", "")))
+    assert.equal(1, #small.metrics(folder .. "/told", "eval"))
+  end)
+
+  many("is refused when some rank would have no share, which names the key", function()
+    local code, _, err = start(2, words("few", "batch.micro_packs=64", "--max-steps", "1"))
+    assert.equal(2, code)
+    assert.matches("2 ranks, but an update has 1 share; start at most 1, or set batch.shares=2", err)
+  end)
+
+  many("sums with the library where that is asked for", function()
+    run(2, words("library", "ranks.reduce=library", "--max-steps", "10"))
+    local line, wanted = small.metrics(folder .. "/library")[1], small.metrics(folder .. "/straight1")[1]
+    assert.near(wanted.loss, line.loss, 1e-4)
+  end)
+
+  many("draws, drops and masks as one rank does along a curriculum", function()
+    local list = small.words(corpus, "curriculum.length.min=16", "curriculum.length.max=48",
+      "curriculum.length.total=6",
+      "curriculum.rarity.file=rarity", "curriculum.rarity.min=30", "curriculum.rarity.max=100",
+      "curriculum.rarity.total=8", "ltd.keep.min=16", "ltd.keep.max=48", "ltd.keep.total=9", "mask.rate.min=0.15",
+      "mask.rate.max=0.3", "mask.rate.total=9", "mask.rate.down=true", "batch.ramp.min=8", "batch.ramp.max=24",
+      "batch.ramp.total=5", "model.num_hidden_layers=3", "rate.by=layer_tokens", "rate.total=200_000",
+      "rate.warmup=10_000")
+    list[1] = "recipes/curriculum.lua"
+    check_pair("course", 12, list)
+  end)
+
+  many("fine-tunes and scores as one rank does", function()
+    local base = files.encoder(folder .. "/base")
+    for _, kind in ipairs { "classify", "choice" } do
+      local data = files.write(folder, kind)
+      local list = {
+        ("recipes/finetune_%s.lua"):format(kind), "data.train=" .. data.train, "data.dev=" .. data.dev,
+        "data.folder=" .. folder .. "/sets", "init.from=" .. base, "data.max_len=48", "seed=3", "save.minutes=0",
+        "batch.micro_packs=2", "epochs=2", "log.every=1", "eval.every=5", "save.every=0", "--quiet",
+      }
+      check_pair(kind, 10, table.move(data.words, 1, #data.words, #list + 1, list))
+    end
+  end)
+end)
