@@ -274,6 +274,78 @@ describe("seqrun advise", function()
   end)
 end)
 
+describe("the advisor on this machine", function()
+  local here = require("seqrun.advise.here")
+
+  ---A machine of round figures, so that predictions can be checked by hand.
+  local function machine()
+    local function speed(factor)
+      local constants = advise.coefficients("packed")
+      for name in pairs(constants.time) do constants.time[name] = 0 end
+      constants.time.product, constants.time.packed, constants.time.link = 1, 1e9, 1
+      constants.memory.reserved = 0
+      return { peak = factor * 1e9, copy = factor * 1e9, constants = constants }
+    end
+    return { model = assert(models.model "bert-mini"), seq = 128, threads = 4, memory = 1 << 34, cpu = "a cpu",
+      seconds = 1, by_threads = { [1] = speed(1), [4] = speed(2) } }
+  end
+
+  it("divides the machine among ranks and threads", function()
+    local function products(ranks, threads)
+      return here.predict(machine(), { batch = 4, micro_batch = 1, ranks = ranks, threads = threads }).seconds.products
+    end
+    local flop = 6 * 4 * 128 * 4 * 12 * 256 * 256
+    assert.near(flop / 1e9, products(1, 1), 1e-6)
+    assert.near(flop / 2e9, products(1, 4), 1e-6)
+    assert.near(flop / 2e9, products(4, 1), 1e-6) -- four ranks share what four threads reach
+    assert.is_true(products(1, 2) < products(1, 1) and products(1, 2) > products(1, 4))
+    assert.error_matches(function() here.predict(machine(), { batch = 4, micro_batch = 3 }) end, "cannot be divided")
+  end)
+
+  it("predicts more time and less memory with recomputation", function()
+    local arms = here.check(machine(), { batch = 4, measure = false })
+    local plain, again
+    for _, arm in ipairs(arms) do
+      assert.is_nil(arm.seconds)
+      if arm.ranks == 1 and arm.threads == 4 and arm.micro_batch == 4 then
+        if arm.recompute then again = arm else plain = arm end
+      end
+    end
+    assert.is_true(again.predicted.step_seconds > plain.predicted.step_seconds)
+    assert.is_true(again.keeps < plain.keeps)
+    assert.is_nil(here.judge(arms))
+    plain.seconds, again.seconds = 2 * plain.predicted.step_seconds, again.predicted.step_seconds
+    local verdict = here.judge { plain, again }
+    assert.near(0.25, verdict.error, 1e-9)
+    assert.near(1 - again.seconds / plain.seconds, verdict.regret, 1e-9)
+  end)
+
+  it("probes, measures and reports as documented", function()
+    local home = program.folder()
+    program.write(home, "config.json", json.encode {
+      model_type = "bert", hidden_size = 32, num_hidden_layers = 2, num_attention_heads = 2, intermediate_size = 64,
+      vocab_size = 200,
+    })
+    local code, out, err = program.run { "advise", "--here", "--model", home, "--seq", "64", "--batch", "2", "--json" }
+    assert.equal(0, code, err)
+    local object = json.decode(out)
+    local _, help = program.run { "advise", "--help" }
+    for key in pairs(object) do assert.truthy(help:find(key, 1, true), key) end
+    for _, step in ipairs(object.steps) do
+      for key in pairs(step) do assert.truthy(help:find(key, 1, true), key) end
+      assert.is_true(step.predicted_seconds > 0)
+      assert.equal(step.ranks == 1, step.measured_seconds ~= json.null)
+      if step.ranks == 1 then assert.near(1, step.predicted_bytes / step.measured_bytes, 0.1) end
+    end
+    code, _, err = program.run { "advise", "--here", "--model", "llama-13b" }
+    assert.equal(2, code)
+    assert.truthy(err:find("--here takes an encoder", 1, true), err)
+    code, _, err = program.run { "advise", "--here", "--device", "h100" }
+    assert.equal(2, code)
+    assert.truthy(err:find("--device does not go with --here", 1, true), err)
+  end)
+end)
+
 describe("the fit of the advisor", function()
   -- layouts of a made-up cluster: the model's own predictions with other constants
   local function table_of(path)

@@ -9,7 +9,8 @@ local time = require("seqrun.advise.time")
 
 local memory = {}
 
-local BYTES = 2
+---Bytes of an activation or a weight, and of the optimizer's state per parameter: masters are apart from bf16 weights.
+local function bytes_of(job) return job.bytes or 2, job.bytes == 4 and 8 or 12 end
 
 ---Bytes that a layer keeps of one micro-batch.
 ---@param job seqrun.advise.Job
@@ -23,7 +24,7 @@ function memory.layer(job, layout, c)
   local split = 2 * m.hidden + 2 * keys + (m.gated and 3 or 2) * m.inner
   local elements = c[kernel.norm] * m.hidden / cut + c.split * split / tensor
   if kernel.scores then elements = elements + c[kernel.scores] * m.heads * job.seq / tensor end
-  return BYTES * rows * elements
+  return bytes_of(job) * rows * elements
 end
 
 ---Bytes of stage `index`, from 1, by their causes.
@@ -35,16 +36,17 @@ local function stage(job, layout, c, index)
   local count = job.batch // (layout.micro_batch * layout.data)
   local flights = math.min(layout.pipeline - index + 1, count)
   local kept, rows = memory.layer(job, layout, c), layout.micro_batch * job.seq
-  local input = BYTES * rows * m.hidden / (layout.sequence_parallel and layout.tensor or 1)
+  local bytes, state = bytes_of(job)
+  local input = bytes * rows * m.hidden / (layout.sequence_parallel and layout.tensor or 1)
   local parts = {
-    weights = BYTES * parameters, gradients = c.gradient * parameters,
-    optimizer = 12 * parameters / (layout.zero == 1 and layout.data or 1),
+    weights = bytes * parameters, gradients = c.gradient * parameters,
+    optimizer = state * parameters / (layout.zero == 1 and layout.data or 1),
     activations = layout.recompute and flights * layers * input + kept or flights * layers * kept,
-    logits = last and c.logits * BYTES * rows * m.masked * m.vocabulary or 0,
+    logits = last and c.logits * bytes * rows * m.masked * m.vocabulary or 0,
     reserved = c.reserved * (1 << 30),
   }
   local total = 0
-  for _, bytes in pairs(parts) do total = total + bytes end
+  for _, part in pairs(parts) do total = total + part end
   return total, parts
 end
 

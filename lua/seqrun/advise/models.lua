@@ -34,6 +34,7 @@ end
 
 ---Published shapes.  llama-13b, -30b and -65b have the vocabulary of 128,000 with which their layouts were measured.
 models.models = {
+  ["bert-mini"] = bert(4, 256, 4), ["bert-small"] = bert(4, 512, 8), ["bert-medium"] = bert(8, 512, 8),
   ["bert-base"] = bert(12, 768, 12), ["bert-large"] = bert(24, 1024, 16),
   ["roberta-base"] = bert(12, 768, 12, 50265), ["roberta-large"] = bert(24, 1024, 16, 50265),
   ["llama-13b"] = llama(40, 5120, 40, 13824, 128000), ["llama-30b"] = llama(60, 6656, 52, 17920, 128000),

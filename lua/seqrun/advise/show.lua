@@ -85,6 +85,49 @@ function show.text(advice, most)
   return head .. "\n" .. table_text(rows)
 end
 
+---Predictions for this machine beside measured ones.
+---@param machine seqrun.advise.Machine
+---@param batch integer
+---@param arms seqrun.advise.Arm[]
+---@param verdict? { arms: integer, error: number, regret: number }
+---@return string
+function show.here(machine, batch, arms, verdict)
+  local rows = { {
+    "threads", "ranks", "micro", "recompute", "predicted s", "measured s", "predicted MB", "kept MB", "why",
+  } }
+  for i, arm in ipairs(arms) do
+    rows[i + 1] = {
+      tostring(arm.threads), tostring(arm.ranks), tostring(arm.micro_batch), arm.recompute and "yes" or "-",
+      ("%.3f"):format(arm.predicted.step_seconds), arm.seconds and ("%.3f"):format(arm.seconds) or "-",
+      ("%.1f"):format(arm.keeps / 1e6), arm.kept and ("%.1f"):format(arm.kept / 1e6) or "-", arm.predicted.why,
+    }
+  end
+  local head = ("%s, %d packs of %d tokens a step, f32, %s with %d threads; probed for %.1f s"):format(
+    machine.model.name, batch, machine.seq, machine.cpu, machine.threads, machine.seconds)
+  local tail = verdict and ("\n%d measured steps: mean error %.1f %%, regret of the advice %.3f"):format(verdict.arms,
+    100 * verdict.error, verdict.regret) or ""
+  return head .. "\n" .. table_text(rows) .. tail
+end
+
+---The object of --here --json.
+function show.here_json(machine, batch, arms, verdict)
+  local json = require("seqrun.core.json")
+  local list = json.array {}
+  for i, arm in ipairs(arms) do
+    list[i] = {
+      threads = arm.threads, ranks = arm.ranks, micro_batch = arm.micro_batch, recompute = arm.recompute,
+      predicted_seconds = arm.predicted.step_seconds, measured_seconds = arm.seconds or json.null,
+      predicted_bytes = arm.keeps, measured_bytes = arm.kept or json.null, seconds = arm.predicted.seconds,
+      why = arm.predicted.why,
+    }
+  end
+  return {
+    model = machine.model.name, seq = machine.seq, batch = batch, cpu = machine.cpu, threads = machine.threads,
+    probe_seconds = machine.seconds, error = verdict and verdict.error or json.null,
+    regret = verdict and verdict.regret or json.null, steps = list,
+  }
+end
+
 local FIELDS = {
   "micro_batch", "data", "tensor", "pipeline", "sequence_parallel", "recompute", "zero", "step_seconds", "mfu",
   "tokens_per_s", "memory_bytes", "fits", "seconds", "bytes", "why",

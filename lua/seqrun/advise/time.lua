@@ -25,6 +25,7 @@ local time = {}
 ---@field batch integer sequences (packs) of a step
 ---@field devices integer
 ---@field kernel string
+---@field bytes? 2|4 of an activation or a weight; default: 2
 ---@field attended? number tokens that a token attends to, ignoring causality; default: seq
 
 ---Which attention and norm a kernel's name stands for.  `packed` is this program's own: attention over the sequences
@@ -36,7 +37,8 @@ time.kernels = {
   flash2_rms = { rate = "flash2", norm = "norm_fused" },
 }
 
-local BYTES = 2 -- of an activation or a weight in bf16
+---Bytes of an activation or a weight: bf16 unless the job says otherwise.
+local function bytes_of(job) return job.bytes or 2 end
 
 ---Seconds of a product (m, k) x (k, n), and of each of its two products in backward.
 local function product(c, device, m, n, k)
@@ -63,7 +65,7 @@ local function attention(c, job, layout, rows)
     local forward = flop * (m.causal and 0.5 or 1) / rate
     return forward, 2.5 * forward
   end
-  local bytes = BYTES * rows * job.seq * m.heads / layout.tensor
+  local bytes = bytes_of(job) * rows * job.seq * m.heads / layout.tensor
   local forward = flop / (job.device.peak * c.product) + c[kernel.scores] * bytes / job.device.copy / 3
   return forward, 2 * forward
 end
@@ -74,7 +76,7 @@ local function pointwise(c, job, layout, rows)
   local cut = layout.sequence_parallel and tensor or 1
   local whole = c[time.kernels[job.kernel].norm] * m.hidden / cut
   local split = c.pointwise * (m.hidden + (m.gated and 1 or 0.5) * m.inner) / tensor
-  return BYTES * rows * (whole + split) / job.device.copy / 3
+  return bytes_of(job) * rows * (whole + split) / job.device.copy / 3
 end
 
 ---Seconds of the two all-reduces of a layer's forward (or of the reduce-scatters and all-gathers of sequence
@@ -82,7 +84,7 @@ end
 local function reduces(c, job, layout, rows)
   local n = layout.tensor
   if n == 1 then return 0 end
-  local bytes = BYTES * rows * job.model.hidden * 2 * (n - 1) / n
+  local bytes = bytes_of(job) * rows * job.model.hidden * 2 * (n - 1) / n
   local rate = n <= job.device.node and c.link * job.device.link or c.network * job.device.network
   return 2 * (bytes / rate + c.hop * (n - 1))
 end
@@ -93,7 +95,7 @@ local function head(c, job, layout, rows)
   local read, words = rows * m.masked, m.vocabulary / layout.tensor
   local forward = product(c, job.device, read, words, m.hidden)
   if not m.causal then forward = forward + product(c, job.device, read, m.hidden, m.hidden) end
-  return 3 * forward + c.logits * BYTES * read * m.vocabulary / job.device.copy
+  return 3 * forward + c.logits * bytes_of(job) * read * m.vocabulary / job.device.copy
 end
 
 ---Seconds that a micro-batch costs a stage, by causes; `head` is the last stage's alone.
@@ -129,13 +131,13 @@ local function exchange(c, job, layout, parameters)
   if n * layout.tensor > device.node then
     rate = math.min(rate, c.network * device.network * math.max(1, device.node / layout.tensor))
   end
-  return 2 * BYTES * parameters * (n - 1) / n / rate
+  return 2 * bytes_of(job) * parameters * (n - 1) / n / rate
 end
 
 ---The optimizer's passes: master, moments and gradient of what the device updates, and the low copy.
-local function optimizer(job, layout, parameters)
+local function optimizer(c, job, layout, parameters)
   local own = layout.zero == 1 and parameters / layout.data or parameters
-  return (30 * own + 2 * BYTES * parameters) / job.device.copy
+  return ((c.update or 30) * own + 2 * bytes_of(job) * parameters) / job.device.copy
 end
 
 ---Seconds of a step, and its parts.
@@ -154,12 +156,12 @@ function time.step(job, layout, c)
   parts.bubble = (layout.pipeline - 1) * body
   parts.sends = 0
   if layout.pipeline > 1 then
-    local bytes = BYTES * rows * job.model.hidden / (layout.sequence_parallel and layout.tensor or 1)
+    local bytes = bytes_of(job) * rows * job.model.hidden / (layout.sequence_parallel and layout.tensor or 1)
     parts.sends = 2 * (count + layout.pipeline - 1) * bytes / (c.send * job.device.network)
   end
   local whole = exchange(c, job, layout, parameters)
   parts.data = whole - math.min((time.kernels[job.kernel].overlap or 0) * whole, body / 2)
-  parts.optimizer = optimizer(job, layout, parameters)
+  parts.optimizer = optimizer(c, job, layout, parameters)
   local total = 0
   for _, seconds in pairs(parts) do total = total + seconds end
   return total, parts

@@ -26,17 +26,25 @@ function command.define(cmd)
   cmd:option("--zero", "0: every rank keeps the whole optimizer state"):choices { "0", "1" }:default("1")
   cmd:option("--top", "layouts to print"):argname("N"):convert(converters.whole(1, 1 << 20)):default("10")
   cmd:flag("--all", "all layouts; with --json also those that do not fit")
+  cmd:flag("--here", "predict steps of our own on this machine after a short probe, and measure them")
+  cmd:option("--threads", "with --here: number of threads; default: all"):argname("N"):convert(converters.threads)
+  cmd:flag("--no-measure", "with --here: predictions only")
   cmd:flag("--list", "print the known models and devices")
   cmd:flag("--json", "one JSON object")
   cmd:epilog([[fields of --json:
   model parameters seq batch devices device device_memory_gib kernel considered fitting layouts
   a layout: rank micro_batch data tensor pipeline sequence_parallel recompute zero step_seconds mfu
     tokens_per_s memory_bytes memory_gib fits seconds{cause} bytes{cause} why
+fields of --here --json:
+  model seq batch cpu threads probe_seconds error regret steps
+  a step: threads ranks micro_batch recompute predicted_seconds measured_seconds predicted_bytes
+    measured_bytes (activations that a forward keeps) seconds{cause} why
 
 examples:
   seqrun advise --model llama-13b --seq 2048 --batch 2048 --devices 64 --device a100
   seqrun advise --model bert-large --seq 512 --attended 386 --batch 1536 --devices 64 --device h100 --json
-  seqrun advise --model bert-base/config.json --seq 512 --batch 256 --devices 8 --device h100]])
+  seqrun advise --model bert-base/config.json --seq 512 --batch 256 --devices 8 --device h100
+  seqrun advise --here --model bert-mini --seq 512 --batch 4]])
 end
 
 local function list()
@@ -46,10 +54,28 @@ local function list()
   return 0
 end
 
+---The advice for this machine.
+local function here(args)
+  for _, key in ipairs { "devices", "device", "kernel", "attended", "recompute" } do
+    if args[key] then return nil, ("advise: --%s does not go with --here"):format(key), "config" end
+  end
+  local prober, show = require("seqrun.advise.here"), require("seqrun.advise.show")
+  local batch = args.batch or 4
+  local machine, message, code = prober.probe { model = args.model or "bert-mini", seq = args.seq or 512,
+    threads = args.threads }
+  if not machine then return nil, message, code end
+  local arms = prober.check(machine, { batch = batch, measure = not args.no_measure })
+  local verdict = prober.judge(arms)
+  print(args.json and require("seqrun.core.json").encode(show.here_json(machine, batch, arms, verdict))
+    or show.here(machine, batch, arms, verdict))
+  return 0
+end
+
 local RECOMPUTE = { yes = true, no = false }
 
 function command.run(args)
   if args.list then return list() end
+  if args.here then return here(args) end
   for _, key in ipairs { "model", "seq", "batch", "devices", "device" } do
     if not args[key] then return nil, ("advise: --%s is missing; see seqrun advise --help"):format(key), "config" end
   end

@@ -1,0 +1,291 @@
+-- here.lua - the advisor on this machine: a probe of some seconds, predictions for our own steps, and their check.
+--
+--     local here = require("seqrun.advise.here")
+--     local machine = here.probe { model = "bert-base", seq = 512 }
+--     local found = here.predict(machine, { batch = 8, ranks = 2, threads = 1, micro_batch = 2, recompute = false })
+--     print(found.step_seconds, found.memory_bytes)
+--
+-- The model is that of time.lua and memory.lua; the probe replaces a device's figures and the constants of `packed`:
+-- rates of products of two sizes, of attention and of copies; what a layer costs besides, from steps of one and of two
+-- layers on one and on two packs; what the ends cost; the optimizer's pass.  A step of the model is not part of it.
+
+local advise = require("seqrun.advise")
+local models = require("seqrun.advise.models")
+local ops = require("seqrun.ops")
+local own_step = require("seqrun.advise.own_step")
+local sys = require("seqrun.core.sys")
+local tensor = require("seqrun.tensor")
+local time = require("seqrun.advise.time")
+
+local here = {}
+
+local REPEATS = 3
+local BYTES = 4 -- f32
+
+---@class seqrun.advise.Machine
+---@field model seqrun.advise.Model
+---@field seq integer
+---@field threads integer all that this process may use
+---@field seconds number that the probe took
+---@field memory integer bytes
+---@field cpu string
+---@field by_threads table<integer, { copy: number, constants: table }>
+
+-- ---- the probe -----------------------------------------------------------------------------------
+
+local function random(...) return tensor.randn({ ... }, { seed = 1, uid = 1 }) end
+local function leaf(...) return random(...):requires_grad_(true) end
+
+---Seconds of forward and backward of what `fn` returns.
+local function both(fn)
+  local function once()
+    local scope <close> = tensor.scope()
+    local y = fn()
+    y:backward(tensor.ones(table.unpack(y:shape())))
+  end
+  once()
+  return own_step.least(REPEATS, once)
+end
+
+---Bytes/s of a copy, reads and writes counted.
+local function copy_rate()
+  local scope <close> = tensor.scope()
+  local from, to = tensor.zeros(1 << 24), tensor.zeros(1 << 24)
+  to:copy_(from)
+  return 2 * BYTES * (1 << 24) / own_step.least(REPEATS, function() to:copy_(from) end)
+end
+
+---Seconds per FLOP of the three products of (m, k) x (k, n), and 1/m + 1/n + 1/k.
+local function product_cost(m, n, k)
+  local scope <close> = tensor.scope()
+  local x, w = leaf(m, k), leaf(n, k)
+  local b = leaf(n)
+  return both(function() return ops.linear(x, w, b) end) / (6 * m * n * k), 1 / m + 1 / n + 1 / k
+end
+
+---Seconds of the calls of a layer's forward, however few its rows.
+local function launches()
+  local scope <close> = tensor.scope()
+  local x, w, b = leaf(8, 8), leaf(8, 8), leaf(8)
+  local calls = 8
+  return calls * both(function() return ops.linear(x, w, b) end) / 3
+end
+
+---Peak and `edge` that explain the costs of a large and of a small product.
+local function products(hidden, inner)
+  local large, x = product_cost(512, inner, hidden)
+  local small, y = product_cost(32, hidden, hidden)
+  local slope = math.max(0, (small - large) / (y - x))
+  local floor = math.max(large / 2, large - slope * x)
+  return 1 / floor, (large - floor) / floor / x
+end
+
+---Share of the peak that attention reaches in forward, if backward costs 2.5 times as much.
+local function attention_share(m, seq, peak)
+  local scope <close> = tensor.scope()
+  local layout = tensor.layout { lens = { seq }, rows = (seq + 127) // 128 * 128, seed = 1 }
+  local qkv = leaf(layout:rows(), 3 * m.hidden)
+  local options = { heads = m.heads, dropout = 0.1, layer = 1 }
+  local seconds = both(function() return ops.attention(qkv, layout, options) end)
+  return 3.5 * 4 * seq * seq * m.hidden / seconds / peak
+end
+
+---Seconds of a pass over a micro-batch of `packs`, of the update per parameter, and the bytes that a pass keeps.
+local function own(m, seq, layers, packs)
+  local step = own_step.new(m, { seq = seq, batch = packs, micro_batch = packs, layers = layers })
+  step.pass()
+  step.update()
+  local pass, update = own_step.least(REPEATS, step.pass), own_step.least(REPEATS, step.update)
+  local kept, count = step.kept, step.bert.params:count()
+  step = nil -- luacheck: ignore 311
+  collectgarbage()
+  return { pass = pass, update = update / count, kept = kept }
+end
+
+---The constants of `packed` that steps of one and two layers show, on one and on two packs.
+local function calibrate_layer(c, job, layout)
+  local m, seq, copy = job.model, job.seq, job.device.copy
+  local one, two = own(m, seq, 1, 1), own(m, seq, 2, 1)
+  local one_wide, two_wide = own(m, seq, 1, 2), own(m, seq, 2, 2)
+  local layer = (two.pass - one.pass + two_wide.pass - one_wide.pass) / 3 -- of a pack
+  local first = (one.pass + one_wide.pass) / 3
+  local _, bare = time.step(job, layout, c.time)
+  local rest = layer - (bare.products + bare.attention + bare.launch) / m.layers
+  c.time.norm_packed = math.max(0, rest) * copy / (BYTES * seq * m.hidden)
+  if rest < 0 then c.time.product = bare.products / (bare.products + rest * m.layers) end -- as fast as the layer was
+  c.time.logits = math.max(0, first - layer - bare.head) * copy / (BYTES * m.masked * seq * m.vocabulary)
+  c.time.update = math.max(0, two.update * copy - 2 * BYTES)
+  c.memory.norm_packed = (two.kept - one.kept) / (BYTES * seq * m.hidden)
+  c.memory.logits = math.max(0, 2 * one.kept - two.kept) / (BYTES * m.masked * seq * m.vocabulary)
+end
+
+---The constants of time and memory for a number of threads.
+local function calibrate(m, seq, threads)
+  tensor.use("cpu", { threads = threads })
+  local copy, c = copy_rate(), advise.coefficients("packed")
+  local peak, edge = products(m.hidden, m.inner)
+  for name, value in pairs { product = 1, edge = edge, launch = launches(), pointwise = 0, norm_packed = 0, logits = 0,
+    link = 1, hop = 0 } do c.time[name] = value end
+  c.time.packed = attention_share(m, seq, peak)
+  local job = { model = m, seq = seq, batch = 1, devices = 1, kernel = "packed", bytes = BYTES,
+    attended = own_step.ATTENDED * seq, device = { peak = peak, copy = copy, memory = 0, link = copy, network = copy,
+      mma = 1, node = 1024 } }
+  local layout = { micro_batch = 1, data = 1, tensor = 1, pipeline = 1, recompute = false, zero = 0 }
+  c.memory.split, c.memory.reserved = 0, 0
+  calibrate_layer(c, job, layout)
+  return { copy = copy, peak = peak, constants = c }
+end
+
+---Measures this machine with one thread and with all.
+---@param o { model: string|seqrun.advise.Model, seq: integer, threads?: integer }
+---@return seqrun.advise.Machine|nil, string? message, string? code
+function here.probe(o)
+  local model, message, code = o.model, nil, nil
+  if type(model) == "string" then model, message, code = models.model(model) end
+  if not model then return nil, message, code end
+  if model.causal then
+    return nil, ("advise: %s is a decoder; --here takes an encoder, such as bert-base"):format(model.name), "config"
+  end
+  local begin, facts = sys.now(), sys.machine()
+  local threads, before = o.threads or tensor.threads(), tensor.threads()
+  local machine = { model = model, seq = o.seq, threads = threads, memory = facts.memory, cpu = facts.cpu,
+    by_threads = {} }
+  machine.by_threads[threads] = calibrate(model, o.seq, threads)
+  if threads > 1 then machine.by_threads[1] = calibrate(model, o.seq, 1) end
+  tensor.use("cpu", { threads = before })
+  machine.seconds = sys.now() - begin
+  return machine
+end
+
+-- ---- predictions ---------------------------------------------------------------------------------
+
+---Between one thread and all, what takes a / threads + b seconds.
+local function between(one, all, most, threads)
+  if one == all or most == 1 then return all end
+  local parallel = (1 / one - 1 / all) / (1 - 1 / most)
+  return 1 / (1 / one + parallel * (1 / threads - 1))
+end
+
+---Rates of one of `ranks` processes with `threads` each: the machine's, shared.
+local function rates(machine, ranks, threads)
+  local one, all = machine.by_threads[1] or machine.by_threads[machine.threads], machine.by_threads[machine.threads]
+  local found = {}
+  for _, key in ipairs { "peak", "copy" } do
+    local alone = between(one[key], all[key], machine.threads, math.min(threads, machine.threads))
+    local busy = math.min(ranks * threads, machine.threads)
+    found[key] = math.min(alone, between(one[key], all[key], machine.threads, busy) / ranks)
+  end
+  return found, threads == 1 and one.constants or all.constants
+end
+
+---What a step of ours takes on this machine.
+---@param machine seqrun.advise.Machine
+---@param o { batch: integer, micro_batch: integer, ranks?: integer, threads?: integer, recompute?: boolean,
+---  zero?: 0|1 }
+---@return seqrun.advise.Prediction
+function here.predict(machine, o)
+  local ranks, threads = o.ranks or 1, o.threads or machine.threads
+  if o.batch % (ranks * o.micro_batch) ~= 0 then
+    error(("advise: a batch of %d packs cannot be divided into micro-batches of %d on %d ranks"):format(o.batch,
+      o.micro_batch, ranks), 2)
+  end
+  local rate, constants = rates(machine, ranks, threads)
+  local job = {
+    model = machine.model, seq = machine.seq, batch = o.batch, devices = ranks, kernel = "packed", bytes = BYTES,
+    attended = own_step.ATTENDED * machine.seq,
+    -- a byte between ranks is copied into shared memory and out of it: two reads, two writes
+    device = { name = machine.cpu, peak = rate.peak, copy = rate.copy, link = rate.copy / 4, network = rate.copy / 4,
+      mma = 1, memory = machine.memory // ranks, node = 1024 },
+  }
+  return advise.predict(job, {
+    micro_batch = o.micro_batch, data = ranks, tensor = 1, pipeline = 1, sequence_parallel = false,
+    recompute = o.recompute or false, zero = ranks > 1 and o.zero or 0,
+  }, constants)
+end
+
+---Bytes of activations after the forward of a micro-batch: with recomputation one layer's come only in backward.
+---@param machine seqrun.advise.Machine
+---@param arm seqrun.advise.Arm
+---@return integer
+function here.keeps(machine, arm)
+  local parts = arm.predicted.bytes
+  local bytes = parts.activations + parts.logits
+  if not arm.recompute then return math.floor(bytes) end
+  local input = BYTES * arm.micro_batch * machine.seq * machine.model.hidden
+  return math.floor(parts.logits + machine.model.layers * input)
+end
+
+-- ---- the check -----------------------------------------------------------------------------------
+
+---@class seqrun.advise.Arm
+---@field threads integer
+---@field ranks integer
+---@field micro_batch integer
+---@field recompute boolean
+---@field predicted seqrun.advise.Prediction
+---@field seconds? number measured
+---@field keeps integer bytes of activations after a forward, predicted
+---@field kept? integer measured
+
+local function arms_of(machine, batch)
+  local arms, micro = {}, {}
+  for n = 1, batch do
+    if batch % n == 0 and (n == 1 or n == batch or n & (n - 1) == 0) then micro[#micro + 1] = n end
+  end
+  local function add(ranks, threads, size, recompute)
+    if batch % (ranks * size) ~= 0 then return end
+    local arm = { ranks = ranks, threads = threads, micro_batch = size, recompute = recompute }
+    arm.predicted = here.predict(machine, { batch = batch, ranks = ranks, threads = threads, micro_batch = size,
+      recompute = recompute })
+    arm.keeps = here.keeps(machine, arm)
+    arms[#arms + 1] = arm
+  end
+  for _, size in ipairs(micro) do
+    for _, recompute in ipairs { false, true } do
+      add(1, machine.threads, size, recompute)
+      if machine.threads > 1 then add(1, 1, size, recompute) end
+      for ranks = 2, machine.threads do
+        if machine.threads % ranks == 0 then add(ranks, machine.threads // ranks, size, recompute) end
+      end
+    end
+  end
+  return arms
+end
+
+---Predicts steps of a batch for threads, ranks, micro-batches and recomputation, and measures those of one rank.
+---@param machine seqrun.advise.Machine
+---@param o { batch: integer, measure?: boolean, repeats?: integer }
+---@return seqrun.advise.Arm[] # fastest prediction first
+function here.check(machine, o)
+  local arms, before = arms_of(machine, o.batch), tensor.threads()
+  for _, arm in ipairs(o.measure ~= false and arms or {}) do
+    if arm.ranks == 1 then
+      tensor.use("cpu", { threads = arm.threads })
+      local step = own_step.new(machine.model, { seq = machine.seq, batch = o.batch, micro_batch = arm.micro_batch,
+        recompute = arm.recompute })
+      arm.seconds = step:seconds(o.repeats or 2)
+      arm.kept = step.kept
+      step = nil -- luacheck: ignore 311
+      collectgarbage()
+    end
+  end
+  tensor.use("cpu", { threads = before })
+  table.sort(arms, function(a, b) return a.predicted.step_seconds < b.predicted.step_seconds end)
+  return arms
+end
+
+---Mean error of the predictions, and what the measured arm that is advised first loses against the best one.
+---@param arms seqrun.advise.Arm[] as check() sorted them
+---@return { arms: integer, error: number, regret: number }|nil # nil if nothing was measured
+function here.judge(arms)
+  local off, count, best, first = 0, 0, math.huge, nil
+  for _, arm in ipairs(arms) do
+    if arm.seconds then
+      off, count = off + math.abs(arm.predicted.step_seconds / arm.seconds - 1), count + 1
+      best, first = math.min(best, arm.seconds), first or arm.seconds
+    end
+  end
+  return first and { arms = count, error = off / count, regret = 1 - best / first }
+end
+
+return here
