@@ -433,6 +433,9 @@ sr_status sr_loader_push_window(sr_loader *l, const sr_window_opts *window, int6
                        "loader: a window of %" PRId64 " updates from update %" PRId64
                        " cannot continue at update %" PRId64,
                        own.updates, own.begin.drawn.updates, l->next.drawn.updates);
+    if (!(own.mask >= 0 && own.mask <= l->feed.masker.prob))
+        return sr_fail(SR_EINVAL, "order: mask is %g; must be 0 (the loader's) to mask.prob %g",
+                       own.mask, l->feed.masker.prob);
     SR_TRY(sr_feed_epoch(&e, &l->feed, own.begin.epoch, 0, NULL));
     sr_status st = sr_window_new(&w, e, &own);
     if (st == SR_OK) {

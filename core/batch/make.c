@@ -53,7 +53,7 @@ static sr_status fill(sr_update *u, const sr_feed *f, const sr_order *order) {
     u->shares = (int32_t)d.shares;
     u->imbalance = d.imbalance;
     double mask = sr_course_at(&f->mask_rate, &order->begin.drawn);
-    for (int64_t i = 0; i < d.sequences; i++) d.pick[i].mask = mask;
+    for (int64_t i = 0; mask > 0 && i < d.sequences; i++) d.pick[i].mask = mask;
     sr_status st = SR_OK;
     for (int64_t b = 0; st == SR_OK && b < d.batches; b++) st = make_batch(u, f, &d, b);
     sr_deal_free(&d);

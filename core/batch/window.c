@@ -72,7 +72,7 @@ static int64_t count_pieces(const sr_examples *x, const sr_window_opts *o) {
 static void add_picks(sr_window *w, const sr_window_opts *o) {
     const sr_examples *x = w->e->examples;
     for (int64_t i = 0; i < o->sequences; i++) {
-        sr_pick pick = {.examples = x, .uid = o->uid[i], .limit = o->max_len};
+        sr_pick pick = {.examples = x, .uid = o->uid[i], .limit = o->max_len, .mask = o->mask};
         int32_t pieces = o->pieces ? sr_example_pieces(&x->example[pick.uid], o->max_len) : 1;
         for (int32_t k = 1; k <= pieces; k++) {
             pick.piece = pieces > 1 ? k : 0;

@@ -22,6 +22,7 @@ typedef struct sr_window_opts {
     int64_t sequences, updates;
     int32_t max_len; /* longer sequences are truncated, or cut into pieces; 0: neither */
     bool pieces;
+    double mask;     /* fraction of masked tokens; 0: the loader's */
     sr_cursor begin; /* of its first update */
 } sr_window_opts;
 

@@ -132,8 +132,8 @@ static uint32_t epoch_of(lua_State *L, const sr_loader *l) {
 }
 
 /* loader:push_window(sampler, { update, sequences, raw_tokens, real_tokens (totals before it),
- * each, updates, max_len, pieces, from, epoch of its examples, epoch_update: the first update of
- * that epoch }) -> totals after it | nil, message, code */
+ * each, updates, max_len, pieces, mask, from, epoch of its examples, epoch_update: the first update
+ * of that epoch }) -> totals after it | nil, message, code */
 int lsr_loader_push_window(lua_State *L) {
     sr_loader *l = lsr_checkloader(L, 1);
     sr_sampler *s = check_sampler(L, 2);
@@ -146,6 +146,7 @@ int lsr_loader_push_window(lua_State *L) {
     sr_window_opts o = {.updates = lsr_field_range(L, 3, "updates", 1, 1, INT32_MAX),
                         .max_len = (int32_t)lsr_field_range(L, 3, "max_len", 0, 0, INT32_MAX),
                         .pieces = lsr_field_bool(L, 3, "pieces", false),
+                        .mask = lsr_field_number(L, 3, "mask", 0),
                         .begin = {.epoch = epoch_of(L, l), .drawn = c}};
     o.sequences = each * o.updates;
     int64_t first = lsr_field_range(L, 3, "epoch_update", 0, 0, c.updates);

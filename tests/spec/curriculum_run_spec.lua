@@ -123,6 +123,5 @@ describe("a run whose lengths, examples, kept tokens, masks and batches change",
       "curriculum.loss.total=9")
     fails("another choice of examples", "seed=7")
     fails("ltd.keep: max is 0", "ltd.keep=0")
-    fails("masks are drawn ahead", "mask.rate.by=seconds")
   end)
 end)

@@ -15,7 +15,7 @@ teardown(function() sys.remove(folder) end)
 
 local function open(mask, more)
   local options = { data = corpus, max_len = 64, packs = 3, micro_packs = 1, mask = mask, targets = { "mlm" } }
-  for key, value in pairs(more or {}) do options[key] = value end
+  for key, value in pairs(more or {}) do options[key] = value or nil end
   return sr.must(sr.data.loader(options))
 end
 
@@ -82,5 +82,35 @@ describe("the masking rate", function()
     end, "must be above 0 and at most 0.2")
     local s = sr.schedule.new { name = "mask.rate", min = 0.1, max = 0.3, total = 3000, by = "seconds" }
     assert.error_matches(function() sr.schedule.rates(s) end, "mask.rate: by must be one of step, sequences")
+  end)
+
+  it("may be decided with the updates, by any counter", function()
+    local seen = 0
+    local function order()
+      local rate = sr.schedule.new { kind = "fraction", min = 0.1, max = 0.3, total = 600, by = "flops" }
+      local function counters() return { flops = seen } end
+      return sr.curriculum { sequences = 16, window = 2, mask = rate, counters = counters }
+    end
+    local options = { packs = false, prefetch = 0, order = order() }
+    local loader <close> = open({ prob = 0.3, max = 60 }, options)
+    local cursor, want = nil, {}
+    for step = 1, 8 do
+      seen = step * 75
+      if step == 4 then cursor = loader:cursor() end
+      local update = loader:next()
+      assert.equal(expected(update, update.window.mask), update.masked)
+      want[step] = update.masked
+      if step == 1 then assert.is_true(update.window.mask < 0.13) end
+      if step == 8 then assert.is_true(update.window.mask > 0.25) end
+    end
+    local other <close> = open({ prob = 0.3, max = 60 }, { packs = false, prefetch = 0, order = order() })
+    seen = 4 * 75
+    other:seek(cursor)
+    for step = 4, 8 do
+      seen = step * 75
+      assert.equal(want[step], other:next().masked)
+    end
+    local low <close> = open({ prob = 0.1, max = 60 }, { packs = false, prefetch = 0, order = order() })
+    assert.error_matches(function() low:next() end, "mask is 0.3; must be 0 .* to mask.prob 0.1")
   end)
 end)

@@ -20,6 +20,7 @@ local new_metric = require("seqrun.curriculum.metric")
 ---@field sequences? integer|seqrun.Schedule|seqrun.ValueSchedule examples of an update, or
 ---@field tokens? integer|seqrun.Schedule|seqrun.ValueSchedule tokens of an update on average, after cutting
 ---@field length? integer|seqrun.Schedule|seqrun.ValueSchedule maximum length of a sequence
+---@field mask? number|seqrun.Schedule|seqrun.ValueSchedule fraction of masked tokens, at most mask.prob of the loader
 ---@field cut? "truncate"|"pieces" what happens to longer ones: truncate keeps [SEP] at the end and shortens the longer
 ---segment; pieces makes several sequences of single segments
 ---@field metrics? table<string, seqrun.CurriculumMetric>
@@ -32,8 +33,11 @@ local new_metric = require("seqrun.curriculum.metric")
 
 local OPTIONS = {
   sequences = true, tokens = true, length = true, cut = true, metrics = true, order = true, window = true,
-  counters = true, examples = true,
+  counters = true, examples = true, mask = true,
 }
+
+---Options that may be schedules.
+local SCHEDULES = { "sequences", "tokens", "length", "mask" }
 
 ---Tokens of a window, so that rounding rows of its batches up to tiles costs little; and its most updates.
 local WINDOW_TOKENS, WINDOW_UPDATES = 32768, 16
@@ -80,7 +84,7 @@ local function new(t)
   if (t.sequences == nil) == (t.tokens == nil) then
     check.fail("curriculum: give either sequences or tokens, the size of an update")
   end
-  for _, key in ipairs { "sequences", "tokens", "length" } do check_schedule(key, t[key]) end
+  for _, key in ipairs(SCHEDULES) do check_schedule(key, t[key]) end
   self.cut = check.choice("curriculum.cut", t.cut or "truncate", { "truncate", "pieces" })
   self.order = check.choice("curriculum.order", t.order or "easy", { "easy", "reversed", "random", "competence" })
   self.examples = check.choice("curriculum.examples", t.examples or "same", { "same", "fresh" })
@@ -247,6 +251,7 @@ local function window_of(self, totals)
     window.prefixes[i] = metric:prefix(window.difficulties[name])
   end
   window.max_len = length_at(self, counters)
+  window.mask = self.mask and value_of("mask", self.mask, counters)
   window.unlocked = self:unlock(window.prefixes, window.epoch):unlocked()
   window.each = each_of(self, counters, window)
   return window
@@ -274,7 +279,7 @@ end
 ---The schedules with a state, by name.
 local function stateful(self)
   local list = {}
-  for _, key in ipairs { "sequences", "tokens", "length" } do list[key] = self[key] end
+  for _, key in ipairs(SCHEDULES) do list[key] = self[key] end
   for name, metric in pairs(self.metrics) do list["metric " .. name] = metric.schedule end
   for name, schedule in pairs(list) do
     if type(schedule) ~= "table" or not schedule.state then list[name] = nil end

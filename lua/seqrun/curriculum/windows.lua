@@ -16,6 +16,7 @@
 ---@field each integer examples of an update
 ---@field max_len integer 0: not cut
 ---@field pieces boolean
+---@field mask? number fraction of masked tokens
 ---@field unlocked integer
 ---@field prefixes integer[]
 ---@field difficulties table<string, number>

@@ -515,6 +515,7 @@ local function add_window(line, decided)
   if not decided then return end
   line.curriculum_length = decided.max_len and decided.max_len > 0 and decided.max_len or nil
   line.curriculum_unlocked = decided.unlocked
+  line.mask_rate = decided.mask or line.mask_rate
   for name, value in pairs(decided.difficulties or {}) do line["curriculum_" .. name] = value end
 end
 

@@ -196,7 +196,7 @@ end
 local function tell_order(self, say)
   local order = self.loader.options and self.loader.options.order
   if type(order) ~= "table" or not order.explain then return end
-  for _, key in ipairs { "length", "sequences", "tokens" } do
+  for _, key in ipairs { "length", "sequences", "tokens", "mask" } do
     if type(order[key]) == "table" then say("  %s", tostring(order[key])) end
   end
   local last = self.total < text.UNLIMITED and self.total or 1

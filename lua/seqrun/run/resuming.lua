@@ -58,7 +58,7 @@ local function timed(self)
   look("rate", self.rate)
   for name, schedule in pairs(self.schedules or {}) do look(name, schedule) end
   if type(order) ~= "table" then order = {} end
-  for _, key in ipairs { "length", "sequences", "tokens" } do look(key, order[key]) end
+  for _, key in ipairs { "length", "sequences", "tokens", "mask" } do look(key, order[key]) end
   for name, metric in pairs(order.metrics or {}) do look(name, metric.schedule) end
   table.sort(list)
   return list

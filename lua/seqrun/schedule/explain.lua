@@ -120,6 +120,19 @@ end
 ---Steps of a smooth schedule in a table.
 local LEVELS = 256
 
+---Counters that workers know, whatever updates they are ahead.
+local WORKERS = { "step", "sequences", "raw_tokens", "real_tokens" }
+
+---Whether workers can look the values of a schedule up.
+---@param s seqrun.ValueSchedule
+---@return boolean
+local function by_workers(s)
+  for _, name in ipairs(WORKERS) do
+    if s.by == name then return true end
+  end
+  return false
+end
+
 ---A table { by =, { from, value }, ... } of a schedule, for what workers compute: the option mask.rates of a loader.
 ---Values of a smooth schedule are rounded down to 1/256 of its range; a custom one is called for all values up to
 ---`last`.
@@ -127,7 +140,7 @@ local LEVELS = 256
 ---@param last? integer of a custom schedule: the last step
 ---@return table
 local function rates(s, last)
-  check.choice((s.name or "schedule.rates") .. ": by", s.by, { "step", "sequences", "raw_tokens", "real_tokens" })
+  check.choice((s.name or "schedule.rates") .. ": by", s.by, WORKERS)
   local list = { by = s.by }
   if s.type == "custom" then
     for x = 0, last or 0 do
@@ -146,4 +159,4 @@ local function rates(s, last)
   return list
 end
 
-return { explain = explain, changes = changes, rates = rates }
+return { explain = explain, changes = changes, rates = rates, by_workers = by_workers }

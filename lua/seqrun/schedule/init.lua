@@ -8,6 +8,7 @@ local schedule = { new = require("seqrun.schedule.value"), tokens = require("seq
 for name, rate in pairs(require("seqrun.schedule.rates")) do schedule[name] = rate end
 
 schedule.explain, schedule.changes, schedule.rates = explain.explain, explain.changes, explain.rates
+schedule.by_workers = explain.by_workers
 schedule.keys, schedule.read, schedule.rule = keys.keys, keys.read, keys.rule
 
 return schedule

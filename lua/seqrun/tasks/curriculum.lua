@@ -21,7 +21,8 @@ curriculum.rules = table.move(keys.rules, 1, #keys.rules, #pretraining.rules + 1
 ---@field config table
 ---@field length? seqrun.ValueSchedule
 ---@field size? seqrun.ValueSchedule of the batch
----@field mask? seqrun.ValueSchedule
+---@field mask? seqrun.ValueSchedule looked up by workers
+---@field decided_mask? seqrun.ValueSchedule of another counter: decided with the updates, a window at a time
 ---@field metrics table<string, table> for sr.curriculum
 ---@field ltd? seqrun.RunLtd
 ---@field schedules table<string, seqrun.ValueSchedule> for run:start
@@ -47,13 +48,16 @@ function curriculum.course(cfg)
       schedule = read(metric, "curriculum." .. name, keys.kind(metric)),
     }
   end
+  if self.mask and not schedule.by_workers(self.mask) then
+    self.decided_mask, self.mask = self.mask, nil
+  end
   self.schedules["mask.rate"] = self.mask
   return self
 end
 
 ---Whether updates are drawn by a curriculum; else they are those of every run.
 local function draws(self)
-  return self.length or self.size or self.config.batch.tokens or next(self.metrics) ~= nil
+  return self.length or self.size or self.decided_mask or self.config.batch.tokens or next(self.metrics) ~= nil
 end
 
 ---The curriculum that decides the updates; nil if nothing about them changes.
@@ -65,8 +69,8 @@ function Course:curriculum(counters)
   local size = self.size or cfg.batch.tokens or cfg.batch.sequences
   return require("seqrun.curriculum") {
     sequences = not tokens and size or nil, tokens = tokens and size or nil, length = self.length,
-    metrics = self.metrics, order = cfg.curriculum.order, cut = cfg.curriculum.cut, window = cfg.curriculum.window,
-    examples = cfg.curriculum.examples, counters = counters,
+    mask = self.decided_mask, metrics = self.metrics, order = cfg.curriculum.order, cut = cfg.curriculum.cut,
+    window = cfg.curriculum.window, examples = cfg.curriculum.examples, counters = counters,
   }
 end
 
@@ -84,6 +88,9 @@ function curriculum.train_options(cfg, corpus, course, counters, plan)
       prob = course.mask.max or 1, max = cfg.mask.max, whole_word = cfg.mask.whole_word,
       rates = schedule.rates(course.mask, course.steps),
     }
+  end
+  if course.decided_mask then
+    options.mask = { prob = course.decided_mask.max or 1, max = cfg.mask.max, whole_word = cfg.mask.whole_word }
   end
   options.order = course:curriculum(counters)
   if options.order then options.by, options.sequences, options.adjust, options.plan = nil, nil, nil, nil end
@@ -122,7 +129,9 @@ end
 ---@return string
 function Course:explain()
   local parts = {}
-  for _, s in ipairs { self.length, self.size, self.mask } do parts[#parts + 1] = schedule.explain(s) end
+  for _, key in ipairs { "length", "size", "mask", "decided_mask" } do
+    if self[key] then parts[#parts + 1] = schedule.explain(self[key]) end
+  end
   for _, name in ipairs(keys.metrics(self.config.curriculum)) do
     parts[#parts + 1] = schedule.explain(self.metrics[name].schedule)
   end

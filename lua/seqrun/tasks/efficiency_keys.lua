@@ -106,16 +106,6 @@ keys.rules = {
       end
     end,
   },
-  {
-    keys = { "mask.rate" },
-    check = function(group)
-      if not group or group.by == "step" or group.by:find("^raw_") or group.by:find("^real_")
-        or group.by == "sequences" then
-        return nil
-      end
-      return "mask.rate.by must be step, sequences, raw_tokens or real_tokens: masks are drawn ahead of training"
-    end,
-  },
 }
 
 return keys
