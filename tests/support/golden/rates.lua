@@ -28,13 +28,14 @@ end
 local function run(config, steps)
   local full = math.tointeger(tonumber(config.seq_len))
   local lengths, kept = course(config["cl_total:min:step"], full), course(config["ltd_total:min:step"], full)
-  local layers, short = tonumber(config.layers), tonumber(config.ltd_layers) or 0
+  local count = schedule.published {
+    full = full, layers = tonumber(config.layers), dropping = tonumber(config.ltd_layers) or 0,
+  }
   local rate, tokens, used, lines = rate_of(config), 0, 0.0, {}
   for step = 1, steps do
     local length = lengths and lengths:advance(step) or full
     local rows = kept and kept:advance(step - 1) or full
-    local each = length
-    if rows < length then each = (length * (layers - short) + rows * short) // layers end
+    local each = count:effective_tokens(1, length, rows)
     local following = rate { step = step, schedule_step = step, effective_tokens = tokens }
     lines[step] = {
       curriculum_seqlen = length, ltd_reserved = rows, effective_seqlen = each, tokens_before = tokens,

@@ -33,11 +33,13 @@ end
 ---The schedule after every step up to the asked ones, and the layer tokens so far.
 local function walk(config, steps)
   local s, ltd = schedules.new(config), config.kind == "random_ltd"
-  local layers, short = tonumber(config.total_layers), tonumber(config.ltd_layers)
-  local batch, max = tonumber(config.global_batch), tonumber(config.max)
+  local batch = tonumber(config.global_batch)
+  local count = ltd and schedule.published {
+    full = tonumber(config.max), layers = tonumber(config.total_layers), dropping = tonumber(config.ltd_layers),
+  }
   local values, tokens, consumed, at = {}, {}, 0, 0
-  local function charge(count)
-    if ltd then consumed = consumed + count * batch * (s.value * short + max * (layers - short)) end
+  local function charge(updates)
+    if ltd then consumed = consumed + updates * count:layer_tokens(batch, s.value) end
   end
   if ltd then
     s:advance(0)
