@@ -174,10 +174,10 @@ local function evaluate(words)
     return USAGE
   end
   local repl = require("seqrun.repl")
-  local done, message = repl.evaluate(words[2], repl.environment())
+  local done, message, code = repl.evaluate(words[2], repl.environment())
   if done then return 0 end
   complain(message)
-  return FAILED
+  return code or FAILED
 end
 
 ---A shipped recipe can be named from any directory: recipes/tiny.lua of a checkout is next to the Lua files.

@@ -2,6 +2,7 @@
 
 local core = require("seqrun.core.tensor")
 local failure = require("seqrun.failure")
+local guess = require("seqrun.guess")
 local tensor = require("seqrun.tensor")
 
 local devices = {}
@@ -16,6 +17,21 @@ function devices.auto()
   local problem = message or facts and facts.problem
   if problem then return "cpu", (problem:gsub("^device 'cuda' is not available: ", ""):gsub(";.*", "")) end
   return "cuda"
+end
+
+---What is wrong with the name of a device; nil if there can be a device of that name, here or on another machine.
+---@param name string
+---@return string?
+function devices.problem(name)
+  local names = { "auto", "cpu", "cuda", "ref", "simt" }
+  table.move(tensor.devices(), 1, #tensor.devices(), #names + 1, names)
+  local base = name:gsub("^(cuda):%d+$", "%1")
+  for _, known in ipairs(names) do
+    if base == known then return nil end
+  end
+  local meant = (name:lower() == "gpu" or name:lower():find("^gpu:%d+$")) and "cuda" or guess.nearest(base, names)
+  return ("'%s' is not a device; %s"):format(name, meant and ("did you mean '%s'?"):format(meant)
+    or "use auto, cpu, cuda, cuda:N, ref or simt")
 end
 
 ---Makes the device of a config the current one and sets its options.

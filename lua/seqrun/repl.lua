@@ -52,11 +52,17 @@ end
 ---@param env table
 ---@return boolean done
 ---@return string? message what went wrong
+---@return integer? code the exit code of a failure
 function repl.evaluate(text, env)
   local chunk, message, _, expression = compile(text, env)
   if not chunk then return false, message end
-  local results = table.pack(xpcall(chunk, traceback))
-  if not results[1] then return false, results[2] end
+  local code
+  local results = table.pack(xpcall(chunk, function(problem)
+    local known = failure.of(problem)
+    code = known and known:exit_code()
+    return traceback(problem)
+  end))
+  if not results[1] then return false, results[2], code end
   local first = expression and 3 or 2
   for i = first, results.n do print(show(results[i])) end
   if results.n >= first then env._ = results[first] end

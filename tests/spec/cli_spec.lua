@@ -46,6 +46,19 @@ describe("the command line", function()
     assert.truthy(err:find("too bad", 1, true) and err:find("stack traceback", 1, true))
   end)
 
+  it("exits with 4 if a device is missing, and with 2 if there is no such device", function()
+    assert.equal(4, (run { "-e", "sr.use('cuda:9')" }))
+    assert.equal(4, (run { script("require('seqrun').use('cuda:9')") }))
+    for _, words in ipairs {
+      { "recipes/tiny.lua", "device=gpu", "--dry-run" }, { "encode", "--device", "gpu", folder },
+      { "analyze", "x.sqr", "--metric", "loss", "--device", "gpu" },
+    } do
+      local code, _, err = run(words)
+      assert.equal(2, code)
+      assert.truthy(err:find("'gpu' is not a device; did you mean 'cuda'?", 1, true), err)
+    end
+  end)
+
   it("exits with 2 if a recipe is invalid Lua, precompiled or missing", function()
     assert.equal(2, (run { script("local = 3") }))
     assert.equal(2, (run { script(string.dump(function() end)) }))

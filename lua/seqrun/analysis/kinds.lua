@@ -21,6 +21,7 @@ local sys = require("seqrun.core.sys")
 ---@field index? string files of DeepSpeed's analysis, whose samples are the uids: their name without _index_to_...
 ---@field checkpoint? string of loss: a run, a checkpoint or a Hugging Face directory
 ---@field loss? string of loss: its name; the first that the model has
+---@field precision? "f32"|"bf16" of loss: f32 by default
 ---@field batch? integer of loss: sequences of a batch, 32
 
 ---@class seqrun.MeasuredSequence
@@ -45,7 +46,7 @@ local kinds = {}
 
 local OPTIONS = {
   name = true, fn = true, accumulate = true, size = true, version = true, corpus = true, slots = true,
-  checkpoint = true, loss = true, batch = true, index = true, path = true,
+  checkpoint = true, loss = true, batch = true, index = true, path = true, precision = true,
 }
 
 local function stopped()

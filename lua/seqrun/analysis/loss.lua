@@ -90,12 +90,15 @@ return function(self, spec)
   local loader, model
   loader, message, code = loader_of(self, head, facts)
   if not loader then return nil, message, code end
-  model, facts, code = nn.pretrained(spec.checkpoint, { heads = not facts.kind and { head } or nil })
+  model, facts, code = nn.pretrained(spec.checkpoint, {
+    heads = not facts.kind and { head } or nil, precision = spec.precision,
+  })
   if not model then return nil, facts, code end
   model.training = false
   return {
     name = spec.name or "loss",
-    options = ("loss %s, weights %s, masks of seed %d"):format(head, weights_hash(facts.path), self.examples.seed or 0),
+    options = ("loss %s, weights %s, masks of seed %d%s"):format(head, weights_hash(facts.path),
+      self.examples.seed or 0, spec.precision == "bf16" and ", bf16" or ""),
     run = function(_, first, tell)
       local guard <close> = loader
       return run(self, model, loader, spec.batch or 32, first, tell)

@@ -5,6 +5,7 @@ local data = require("seqrun.data")
 local json = require("seqrun.core.json")
 local show = require("seqrun.analysis.show")
 local sys = require("seqrun.core.sys")
+local verb = require("seqrun.predict.verb")
 
 local command = { summary = "metrics of every sequence of a data set: length, rarity, loss, ..., for curricula" }
 
@@ -40,6 +41,8 @@ function command.define(cmd)
   cmd:option("--short-seq-prob", "of text, as in data.short_seq_prob; default 0.1"):argname("P"):convert(probability)
   cmd:option("--seed", "of text: seed of the pairs; default 42, as in runs"):argname("N"):convert(integer)
   cmd:option("--threads", "number of threads; default: all"):argname("N"):convert(converters.threads)
+  verb.define_device(cmd)
+  cmd:option("--precision", "of the metric loss: f32 or bf16"):choices { "f32", "bf16" }:default("f32")
   cmd:flag("--json", "one JSON object")
   cmd:epilog([[metrics:
   length            tokens, [CLS] and [SEP] included
@@ -61,7 +64,7 @@ local function specs_of(args)
   for _, list in ipairs(args.metric) do
     for _, name in ipairs(type(list) == "table" and list or { list }) do
       local spec = name
-      if name == "loss" then spec = { name = name, checkpoint = args.checkpoint } end
+      if name == "loss" then spec = { name = name, checkpoint = args.checkpoint, precision = args.precision } end
       if name == "tfidf" then spec = { name = name, corpus = args.corpus } end
       if name:find("rarity") and args.slots then spec = { name = name, slots = args.slots } end
       specs[#specs + 1] = spec
@@ -92,6 +95,7 @@ function command.run(args)
   end
   local corpus, message, code = data.open(args.data, { held = args.held })
   if not corpus then return nil, message, code end
+  verb.use_device(args)
   sys.signals("work")
   local made
   made, message, code = data.analyze {

@@ -72,7 +72,10 @@ local function first(loader, key, path)
     failure.raise("config", "%s does not exist; make it with `%s`", path, command(loader, name))
   end
   local began = sys.now()
-  local metric = compute(loader, { name = name, path = path })
+  local own = ("%s.%d"):format(path, sys.pid()) -- other runs, or other ranks, may compute it now
+  compute(loader, { name = name, path = own }):close()
+  failure.must(os.rename(own, path))
+  local metric = failure.must(Metric.open(path))
   io.stderr:write(("seqrun: curriculum.%s: %s did not exist; computed for %d sequences in %.1f s\n"):format(key, path,
     metric:count(), sys.now() - began))
   return metric

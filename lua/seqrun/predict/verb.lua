@@ -10,13 +10,19 @@ local text = require("seqrun.text")
 
 local verb = {}
 
+---Adds the options of the device.
+function verb.define_device(cmd)
+  cmd:option("--device", "device: auto, cpu, cuda, cuda:N, ref"):argname("NAME"):default("cpu")
+    :convert(converters.device)
+end
+
 ---Adds the options of the model.
 function verb.define(cmd)
   cmd:option("--max-len", "maximum length in tokens; longer texts are truncated; default: the model's"):argname("N")
     :convert(converters.whole(4, 65535))
   cmd:option("--batch-tokens", "tokens per batch"):argname("N"):convert(converters.whole(16, 1 << 20)):default("2048")
   cmd:option("--precision", "f32 or bf16"):choices { "f32", "bf16" }:default("f32")
-  cmd:option("--device", "device"):argname("NAME"):default("cpu")
+  verb.define_device(cmd)
   cmd:option("--threads", "number of threads; default: all"):argname("N"):convert(converters.threads)
 end
 
@@ -36,12 +42,9 @@ end
 ---@return string[]
 function verb.files(files) return #files > 0 and files or { "-" } end
 
-local function use_device(args)
-  for _, name in ipairs(tensor.devices()) do
-    if name == args.device then return tensor.use(name, { threads = args.threads }) end
-  end
-  failure.raise("device", "device '%s' is not available; choose one of: %s", args.device,
-    table.concat(tensor.devices(), ", "))
+---Makes the device of the options the current one.
+function verb.use_device(args)
+  tensor.use(args.device, { threads = args.threads })
 end
 
 ---The longest sequence that the model can read, or that it should.
@@ -83,7 +86,7 @@ function verb.note(format, ...) io.stderr:write("seqrun: ", format:format(...), 
 function verb.open(args, heads)
   local facts = failure.must(checkpoint.pretrained(args.dir))
   local opened = { facts = facts, tokenizer = verb.tokenizer(facts), max_len = length_of(args, facts) }
-  use_device(args)
+  verb.use_device(args)
   if sys.is_dir(args.dir .. "/best") then verb.note("using the newest checkpoint; the best is in %s/best", args.dir) end
   local model, _, report = failure.must(nn.pretrained(args.dir, { heads = heads, precision = args.precision }))
   opened.model = model

@@ -163,6 +163,10 @@ local keys = {
 
 local rules = {
   {
+    keys = { "device" },
+    check = function(name) return require("seqrun.devices").problem(name) end,
+  },
+  {
     keys = { "pack.solver" },
     check = function(name) return select(2, require("seqrun.pack").check_solver(name)) end,
   },
