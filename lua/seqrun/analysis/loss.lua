@@ -1,6 +1,7 @@
 -- loss.lua - the mean loss of each sequence under a checkpoint: how hard a model finds it.
 
 local checkpoint = require("seqrun.checkpoint")
+local failure = require("seqrun.failure")
 local items = require("seqrun.scoring.items")
 local nn = require("seqrun.nn")
 local sys = require("seqrun.core.sys")
@@ -54,13 +55,22 @@ local function losses_of(model, batch, first, count)
   return means
 end
 
+---losses_of(), or nil if a signal came.
+local function unless_stopped(...)
+  if sys.caught() then return nil, "analyze: stopped; run it again to go on", "stopped" end
+  local result = table.pack(pcall(losses_of, ...))
+  if result[1] then return table.unpack(result, 2, result.n) end
+  local known = failure.of(result[2])
+  if not known or known.code ~= "stopped" then error(result[2], 0) end
+  return nil, "analyze: stopped; run it again to go on", "stopped"
+end
+
 local function run(self, model, loader, each, first, tell)
   local all = loader:examples()
   while first < all do
-    if sys.caught() then return nil, "analyze: stopped; run it again to go on", "stopped" end
     local uids = {}
     for uid = first, math.min(all, first + each) - 1 do uids[#uids + 1] = uid end
-    local values, message, code = losses_of(model, loader:batch_of(uids), first, #uids)
+    local values, message, code = unless_stopped(model, loader:batch_of(uids), first, #uids)
     if not values then return nil, message, code end
     first = first + #uids
     local done

@@ -35,8 +35,8 @@ function command.define(cmd)
     .. "1e9: always answer, as in SQuAD 1.1")
     :argname("X"):convert(number):default("0")
   cmd:option("--nbest", "question answering: list the N best answers"):argname("N"):convert(converters.whole(1, 1000))
-  cmd:option("--submission", "write a file for GLUE (index<TAB>prediction) or SQuAD (JSON of answers by id) instead "
-    .. "of JSONL"):argname("FILE")
+  cmd:option("--submission", "write a file for GLUE (index<TAB>prediction) or SQuAD (JSON of answers by id, "
+    .. "beside it null_odds.json and, with --nbest, nbest_predictions.json) instead of JSONL"):argname("FILE")
   verb.define(cmd)
   cmd:flag("--json", "the output is JSONL with or without this")
   cmd:epilog([[input by task (fields of tsv and csv in this order, keys of jsonl):

@@ -31,21 +31,22 @@ end
 ---Logits of start and end for each sequence.
 function squad.outputs(values) return values end
 
----The spans of all windows, as tokens of the context, and the smallest null score.
+---The spans of all windows, as tokens of the context, and the smallest null score, also as two logits.
 ---@param of fun(first: number[], last: number[], allowed: fun(i: integer): boolean): table[] spans of a window
 local function spans_of(item, of)
-  local spans, null = {}, nil
+  local spans, null, nothing = {}, nil, nil
   for _, sequence in ipairs(item.sequences) do
     local first, last = sequence.output[1], sequence.output[2]
     local from = #sequence.a + 2
     local function in_context(i) return i > from and i <= from + #sequence.b end
     for _, span in ipairs(of(first, last, in_context)) do
+      span.logits = { first[span.first], last[span.last] }
       span.first, span.last = span.first + sequence.offset - from, span.last + sequence.offset - from
       spans[#spans + 1] = span
     end
-    null = math.min(null or math.huge, first[1] + last[1])
+    if not null or first[1] + last[1] < null then null, nothing = first[1] + last[1], { first[1], last[1] } end
   end
-  return spans, null
+  return spans, null, nothing
 end
 
 ---The best span over all windows, and the smallest null score.
@@ -73,10 +74,10 @@ end
 
 ---The best answers, each once, and no answer among them; probabilities are among those that are listed.
 local function list_of(item, t)
-  local spans, null = spans_of(item, function(first, last, allowed)
+  local spans, null, nothing = spans_of(item, function(first, last, allowed)
     return decode.spans(first, last, allowed, t.longest_answer or 30)
   end)
-  spans[#spans + 1] = { first = 0, last = 0, score = null }
+  spans[#spans + 1] = { first = 0, last = 0, score = null, logits = nothing }
   table.sort(spans, by_score)
   local list, scores, seen = json.array {}, {}, {}
   for _, span in ipairs(spans) do
@@ -85,7 +86,10 @@ local function list_of(item, t)
     local answer = first and cut(item.context, first, last) or ""
     if #list < t.nbest and not seen[answer] then
       seen[answer] = true
-      list[#list + 1] = { answer = answer, score = decode.round(span.score), first = first, last = last }
+      list[#list + 1] = {
+        answer = answer, score = decode.round(span.score), first = first, last = last,
+        start_logit = decode.round(span.logits[1]), end_logit = decode.round(span.logits[2]),
+      }
       scores[#list] = span.score
     end
   end
