@@ -16,7 +16,7 @@ end
 
 converters.threads = converters.whole(1, 1024) -- as sr_threads_new() takes them
 
----A device that exists here or elsewhere.
+---The name of a device.
 function converters.device(word)
   local problem = require("seqrun.devices").problem(word)
   if problem then return nil, problem end

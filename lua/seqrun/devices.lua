@@ -19,7 +19,7 @@ function devices.auto()
   return "cuda"
 end
 
----What is wrong with the name of a device; nil if there can be a device of that name, here or on another machine.
+---What is wrong with the name of a device if it looks like a slip; whether the device is here, tensor.use tells.
 ---@param name string
 ---@return string?
 function devices.problem(name)
@@ -30,8 +30,7 @@ function devices.problem(name)
     if base == known then return nil end
   end
   local meant = (name:lower() == "gpu" or name:lower():find("^gpu:%d+$")) and "cuda" or guess.nearest(base, names)
-  return ("'%s' is not a device; %s"):format(name, meant and ("did you mean '%s'?"):format(meant)
-    or "use auto, cpu, cuda, cuda:N, ref or simt")
+  return meant and ("'%s' is not a device; did you mean '%s'?"):format(name, meant) or nil
 end
 
 ---Makes the device of a config the current one and sets its options.

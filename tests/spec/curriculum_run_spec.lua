@@ -75,9 +75,10 @@ describe("a run whose lengths, examples, kept tokens, masks and batches change",
   end
 
   it("is the same when updates are made ahead by no worker or by many", function()
-    for _, prefetch in ipairs { 0, 5 } do
+    for prefetch, workers in pairs { [0] = 1, [2] = 0, [5] = 3 } do
       local out = ("%s/ahead%d"):format(folder, prefetch)
-      local code, text = run("--out", out, "--max-steps", tostring(STEPS), "data.prefetch=" .. prefetch)
+      local code, text = run("--out", out, "--max-steps", tostring(STEPS), "data.prefetch=" .. prefetch,
+        "data.workers=" .. workers)
       assert.equal(0, code, text)
       check_same(out)
     end

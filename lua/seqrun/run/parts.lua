@@ -19,6 +19,7 @@ function parts.loader_options(cfg, corpus, part, plan)
     by = cfg.batch.by, sequences = cfg.batch.sequences, adjust = cfg.batch.adjust, shares = cfg.batch.shares,
     micro_packs = cfg.batch.micro_packs, balance = cfg.balance,
     loss = cfg.batch.loss, too_long = cfg.data.too_long, prefetch = held and 0 or cfg.data.prefetch,
+    threads = cfg.data.workers,
     plan = not held and plan or nil, rank = not held and world.rank or nil, ranks = not held and world.size or nil,
   }
 end

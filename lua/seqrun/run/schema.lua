@@ -35,7 +35,9 @@ local data = c.map {
   { "too_long", c.enum({ "error", "truncate", "split" }, { default = "error",
     doc = "what to do with fixed examples longer than max_len" }) },
   { "prefetch", c.integer { default = 2, min = 0, max = 64, changeable = later,
-    doc = "updates prepared ahead by a worker thread" } },
+    doc = "updates prepared ahead by worker threads" } },
+  { "workers", c.integer { default = 1, min = 0, max = 64, changeable = later,
+    doc = "worker threads that prepare updates; 0: none, the loop waits for each" } },
 }
 
 local pack = c.map {

@@ -57,7 +57,7 @@ local function file_options(self, cfg, pretrained)
     keep_accents = pretrained.keep_accents, labels = inherited_labels(self, cfg, pretrained),
   }
   for key, value in pairs(cfg.data) do
-    if key ~= "prefetch" then options[key] = value end
+    if key ~= "prefetch" and key ~= "workers" then options[key] = value end
   end
   if self.whole then options.held = 0 end
   return options
