@@ -33,10 +33,15 @@ local function numbers_of(line)
   return table.concat(names, ", ")
 end
 
-local function value_of(self, line)
-  local value = line[self.metric]
+---A metric of an evaluation; raises if it has none of this name.
+---@param line table
+---@param metric string
+---@param key string of the config that names it
+---@return number
+local function value_of(line, metric, key)
+  local value = line[metric]
   if not value then
-    failure.raise("config", "save.best: the evaluation has no metric '%s'; it has %s", self.metric, numbers_of(line))
+    failure.raise("config", "%s: the evaluation has no metric '%s'; it has %s", key, metric, numbers_of(line))
   end
   return value
 end
@@ -53,7 +58,7 @@ end
 ---@return string|nil path of a new checkpoint
 ---@return string? message if it could not be saved
 function Best:take(line, parts)
-  local value = value_of(self, line)
+  local value = value_of(line, self.metric, "save.best")
   if not is_better(self, value) then
     self.worse = self.worse + 1
     return nil
@@ -89,4 +94,4 @@ end
 
 function Best:__tostring() return ("%s (step %d, %s %.4g)"):format(self.folder, self.step, self.metric, self.value) end
 
-return { new = new }
+return { new = new, value = value_of }

@@ -19,6 +19,7 @@ local config = require("seqrun.config")
 local core = require("seqrun.core.tensor")
 local contracts = require("seqrun.run.contracts")
 local devices = require("seqrun.devices")
+local evaluations = require("seqrun.run.evaluations")
 local failure = require("seqrun.failure")
 local goals = require("seqrun.run.goals")
 local house = require("seqrun.run.house")
@@ -226,9 +227,10 @@ local CHECKPOINT = 12
 ---  epoch     steps of the schedule in an epoch, for eval.epochs
 ---  fresh     names of parameters that are initialized although the checkpoint of init.from has them
 ---  notes     lines about the data, to be printed
+---  watch     told of evaluations: watch:evaluating() before, watch:evaluated(line) with the metrics
 ---@param parts { model: table, optimizer: table, loader?: table, loaders?: table<string, table>, rate?: function,
 ---  schedules?: table<string, seqrun.ValueSchedule>, held?: table, corpus?: table, total?: integer, epoch?: number,
----  fresh?: string[], notes?: string[] }
+---  fresh?: string[], notes?: string[], watch?: table }
 function Run:start(parts)
   contracts.check(parts)
   for name, part in pairs(parts) do self[name] = part end
@@ -329,6 +331,7 @@ end
 function Run:evaluate()
   if not self.held then return end
   self.window:settle()
+  if self.watch then self.watch:evaluating() end
   local line, order, scoring = require("seqrun.run.evaluate").run(self.model, self.held, {
     from = self.held_from, updates = self.config.eval.updates, baselines = self.baselines,
     ranks = self.ranks,
@@ -342,6 +345,7 @@ function Run:evaluate()
   line.type, line.step, line.seconds = "eval", self.step, self:seconds()
   for _, name in ipairs(loaders.TOTALS) do line[name] = self.loaders.totals[name] end
   write_metrics(self, line)
+  if self.watch then self.watch:evaluated(line) end
   local texts = require("seqrun.run.summary").scores(line, order, self.baselines)
   self.progress:say("step %d, held-out: %s", self.step, table.concat(texts, "; "))
   keep_best(self, line)
@@ -375,22 +379,13 @@ local function give_up_in_time(self)
   check_stop(self)
 end
 
----Whether the step is the last of so many epochs.
-local function ends_epochs(self)
-  local epochs = self.config.eval.epochs or 0
-  if epochs == 0 or not self.epoch then return false end
-  local updates = epochs * self.epoch
-  return math.floor(self.step / updates + 1e-9) > math.floor((self.step - 1) / updates + 1e-9)
-end
-
 ---Evaluates if it is due; `finish` evaluates after the last step.
 local function evaluate_when_due(self)
-  local every = self.config.eval.every
-  local due = every > 0 and self.step % every == 0 or ends_epochs(self)
-  if due and self.step > 0 and self.step < self.last and not is_evaluated(self) then self:evaluate() end
-  if self.best and self.best:over() and self.step < self.last then
-    self.progress:say("stopping at step %d: %s has not improved in %d evaluations", self.step, self.best.metric,
-      self.best.worse)
+  local due = self.step > 0 and self.step < self.last and evaluations.due(self)
+  if due and not is_evaluated(self) then self:evaluate() end
+  local reason = self.step < self.last and evaluations.over(self)
+  if reason then
+    self.progress:say("stopping at step %d: %s", self.step, reason)
     self.last = self.step
   end
 end

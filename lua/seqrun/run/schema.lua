@@ -124,6 +124,11 @@ local eval = c.map {
     doc = "steps between evaluations; 0: at the end only" } },
   { "updates", c.integer { default = 0, min = 0, changeable = later,
     doc = "held-out updates to evaluate; 0: all" } },
+  { "samples", c.integer { default = 0, min = 0, word = "auto", changeable = later,
+    doc = "sequences between evaluations, besides eval.every; 0: none; auto: the interval of MLPerf's BERT" } },
+  { "metric", c.string { optional = true, changeable = later,
+    doc = "metric of the evaluations, such as mlm_accuracy, that ends the run when it reaches eval.target" } },
+  { "target", c.number { optional = true, changeable = later, doc = "value of eval.metric that ends the run" } },
   { "patience", c.integer { optional = true, min = 1, changeable = later,
     doc = "stop after this many evaluations in which save.best has not improved" } },
 }
@@ -184,6 +189,13 @@ local rules = {
     check = function(patience, best)
       if not patience or best then return nil end
       return "eval.patience needs save.best, the metric that must improve"
+    end,
+  },
+  {
+    keys = { "eval.metric", "eval.target" },
+    check = function(metric, target)
+      if (metric == nil) == (target == nil) then return nil end
+      return "eval.metric and eval.target belong together, such as eval.metric=mlm_accuracy eval.target=0.72"
     end,
   },
   {

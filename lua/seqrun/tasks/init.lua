@@ -3,7 +3,9 @@
 -- A task is { keys, rules, without } for sr.run.open, and functions that turn a config into options of the loader, the
 -- model and the optimizer.  They are loaded on first use.
 
-local NAMES = { "pretraining", "curriculum", "classify", "regress", "multilabel", "choice", "tokens", "squad" }
+local NAMES = {
+  "pretraining", "curriculum", "mlperf", "classify", "regress", "multilabel", "choice", "tokens", "squad",
+}
 
 local known = {}
 for _, name in ipairs(NAMES) do known[name] = true end
