@@ -3,6 +3,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static _Atomic int64_t calls, live, fail_at;
 static _Atomic bool sticky_failure;
@@ -83,6 +85,12 @@ sr_status sr_alloc_aligned(void **out, size_t bytes) {
     if (rounded == 0) rounded = 64;
     *out = refused() ? NULL : counted(aligned_alloc(64, rounded));
     return *out != NULL ? SR_OK : out_of_memory(bytes);
+}
+
+void sr_mem_discard(void *start, size_t bytes) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)start;
+    uintptr_t first = (at + page - 1) / page * page, last = (at + bytes) / page * page;
+    if (first < last) madvise((char *)start + (first - at), last - first, MADV_DONTNEED);
 }
 
 sr_status sr_strdup(char **out, const char *text) {

@@ -37,6 +37,10 @@ sr_status sr_resize(void **block, size_t count, size_t size);
 sr_status sr_alloc_aligned(void **out, size_t bytes);
 void sr_free_aligned(void *block);
 
+/* Returns the whole pages of a part of a block to the system; they read as zero and become memory
+ * again when they are written. */
+void sr_mem_discard(void *start, size_t bytes);
+
 sr_status sr_strdup(char **out, const char *text);
 void sr_free(void *block); /* may be NULL */
 

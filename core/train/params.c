@@ -279,11 +279,14 @@ static void note_versions(sr_params *p) {
     p->value_version = p->value->storage->version;
 }
 
+sr_status sr_params_check_whole(const sr_params *p) {
+    if (!p->partial) return SR_OK;
+    return sr_fail(SR_EINVAL, "params: each rank has the f32 values of its own part only; call "
+                              "optimizer:gather() on every rank first");
+}
+
 sr_status sr_params_refresh(sr_params *p) {
-    if (p->partial)
-        return sr_fail(SR_EINVAL,
-                       "params: a parameter was written to while its f32 values are sharded over "
-                       "ranks; call optimizer:gather() on every rank first");
+    SR_TRY(sr_params_check_whole(p));
     if (p->low != NULL) {
         sr_tensor_wrote(p->low);
         SR_TRY(p->device->backend->copy(p->low, p->value));
@@ -315,4 +318,27 @@ sr_status sr_params_after_step(sr_params *p) {
 sr_status sr_params_zero_grad(sr_params *p) {
     p->grad->storage->version++;
     return p->device->backend->fill(p->grad, 0.0);
+}
+
+/* Gives back the memory of masters [first, last) that lie outside of `own`. */
+static void discard(const sr_params *p, int64_t first, int64_t last, sr_range own) {
+    char *data = sr_tensor_data(p->value);
+    size_t size = sr_dtype_size(p->value->dtype);
+    int64_t before = last < own.first ? last : own.first;
+    int64_t after = first > own.last ? first : own.last;
+    if (first < before)
+        sr_mem_discard(data + (size_t)first * size, (size_t)(before - first) * size);
+    if (after < last) sr_mem_discard(data + (size_t)after * size, (size_t)(last - after) * size);
+}
+
+void sr_params_keep_only(sr_params *p, sr_range own) {
+    int64_t first = 0; /* of a run of masters that ops do not read */
+    p->partial = true;
+    if (!p->device->backend->host) return;
+    for (int64_t i = 0; i < p->count; i++) {
+        if (!p->list[i].keep_f32) continue;
+        discard(p, first, p->list[i].offset, own);
+        first = p->list[i].offset + p->list[i].stored;
+    }
+    discard(p, first, p->stored, own);
 }

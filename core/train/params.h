@@ -122,6 +122,13 @@ sr_status sr_params_settle_low(sr_params *params);
 void sr_params_before_step(sr_params *params);
 sr_status sr_params_after_step(sr_params *params);
 
+/* SR_EINVAL while masters are partial. */
+sr_status sr_params_check_whole(const sr_params *params);
+
+/* The masters outside of `own` are stale from here on (see partial): on a host their memory goes
+ * back to the system, but for weights that ops read. */
+void sr_params_keep_only(sr_params *params, sr_range own);
+
 /* A zeroed flat tensor that belongs to no scope: a store.  sr_params_flat: of the device's real
  * dtype. */
 sr_status sr_params_store(sr_tensor **out, sr_device *device, sr_dtype dtype, int64_t elements);

@@ -75,7 +75,7 @@ static sr_status spread_losses(sr_sharded *s, const sr_tensor *loss) {
 }
 
 static sr_status wait(const sr_sharded *s) {
-    return s->comm->engine->wait(s->comm);
+    return sr_comm_wait(s->comm);
 }
 
 /* Queues the exchange of the f32 weights that ops read beside the bf16 copy. */
@@ -98,7 +98,7 @@ static sr_status spread_values(sr_sharded *s) {
     SR_TRY(sr_new(&common, s->comm->ranks));
     sr_status st = spread_kept(s, common);
     sr_free(common);
-    p->partial = s->comm->ranks > 1;
+    if (s->comm->ranks > 1 && !p->partial) sr_params_keep_only(p, s->optim->range);
     return st;
 }
 

@@ -21,7 +21,7 @@ static inline sr_range sr_range_common(sr_range a, sr_range b) {
     return c.first < c.last ? c : (sr_range){c.first, c.first};
 }
 
-/* Queues the calls that give every rank all pieces of `store`; comm->engine->wait() ends them.
+/* Queues the calls that give every rank all pieces of `store`; sr_comm_wait() ends them.
  *
  *   store   flat and contiguous, of any dtype; its version is the caller's business
  *   pieces  (comm->ranks) by rank, in units of `width` elements; the same on all ranks

@@ -68,6 +68,7 @@ static int params_get(lua_State *L) {
 /* params:master(i) -> its values, which the optimizer updates and checkpoints hold */
 static int params_master(lua_State *L) {
     sr_param *param = check_param(L, 2);
+    lsr_check(L, sr_params_check_whole(lsr_checkparams(L, 1)));
     lsr_pushtensor(L, sr_tensor_retain(param->master));
     return 1;
 }
@@ -149,7 +150,7 @@ static const luaL_Reg params_methods[] = {
 
 /* ---- optimizers ------------------------------------------------------------------------------ */
 
-static sr_optim *check_optim(lua_State *L, int arg) {
+sr_optim *lsr_checkoptim(lua_State *L, int arg) {
     sr_optim *o = lsr_checkobject(L, arg, OPTIM, "the optimizer was released");
     lua_getiuservalue(L, arg, 1);
     sr_params **params = lua_touserdata(L, -1);
@@ -204,7 +205,7 @@ LSR_RELEASE(optim_release, OPTIM, sr_optim, sr_optim_free)
 
 /* optim:step(rate, clip [, loss]) -> true | nil, message, code ("numeric") */
 static int optim_step(lua_State *L) {
-    sr_optim *o = check_optim(L, 1);
+    sr_optim *o = lsr_checkoptim(L, 1);
     sr_status st =
         sr_optim_step(o, luaL_checknumber(L, 2), luaL_checknumber(L, 3), lsr_opttensor(L, 4));
     if (st == SR_ENUMERIC) return lsr_result(L, st);
@@ -214,14 +215,14 @@ static int optim_step(lua_State *L) {
 
 /* optim:settle() -> true | nil, message, code ("numeric") */
 static int optim_settle(lua_State *L) {
-    sr_status st = sr_optim_settle(check_optim(L, 1));
+    sr_status st = sr_optim_settle(lsr_checkoptim(L, 1));
     if (st != SR_ENUMERIC) lsr_check(L, st);
     return lsr_done(L, st);
 }
 
 /* optim:result(serial) -> { serial, norm, finite, applied } of a step that was settled */
 static int optim_result(lua_State *L) {
-    sr_optim_result r = sr_optim_result_of(check_optim(L, 1), luaL_checkinteger(L, 2));
+    sr_optim_result r = sr_optim_result_of(lsr_checkoptim(L, 1), luaL_checkinteger(L, 2));
     lua_createtable(L, 0, 4);
     lsr_set_integer(L, "serial", r.serial);
     lsr_set_number(L, "norm", r.norm);
@@ -232,7 +233,7 @@ static int optim_result(lua_State *L) {
 
 /* optim:pending() -> pending steps, and the maximum */
 static int optim_pending(lua_State *L) {
-    const sr_optim *o = check_optim(L, 1);
+    const sr_optim *o = lsr_checkoptim(L, 1);
     lua_pushinteger(L, o->pending);
     lua_pushinteger(L, o->room);
     return 2;
@@ -240,7 +241,7 @@ static int optim_pending(lua_State *L) {
 
 /* optim:counts() -> steps applied, steps skipped, skipped in a row */
 static int optim_counts(lua_State *L) {
-    sr_optim *o = check_optim(L, 1);
+    sr_optim *o = lsr_checkoptim(L, 1);
     lua_pushinteger(L, o->steps);
     lua_pushinteger(L, o->skipped);
     lua_pushinteger(L, o->in_a_row);
@@ -249,7 +250,7 @@ static int optim_counts(lua_State *L) {
 
 /* optim:set_counts(steps, skipped, in_a_row [, power]): from a checkpoint */
 static int optim_set_counts(lua_State *L) {
-    sr_optim *o = check_optim(L, 1);
+    sr_optim *o = lsr_checkoptim(L, 1);
     int64_t steps = lsr_checkrange(L, 2, 0, INT64_MAX);
     int64_t skipped = lsr_checkrange(L, 3, 0, INT64_MAX);
     int64_t in_a_row = lsr_checkrange(L, 4, 0, INT64_MAX);
@@ -263,7 +264,7 @@ static int optim_set_counts(lua_State *L) {
 /* optim:piece(i) -> m, v: flat views of elements [first, last) of parameter i, first, last; nothing
  * if this optimizer owns none of it */
 static int optim_piece(lua_State *L) {
-    sr_optim *o = check_optim(L, 1);
+    sr_optim *o = lsr_checkoptim(L, 1);
     int64_t i = lsr_checkrange(L, 2, 1, o->params->count) - 1;
     sr_tensor **m = lsr_newtensor(L), **v = lsr_newtensor(L);
     sr_range held;
@@ -274,10 +275,20 @@ static int optim_piece(lua_State *L) {
     return 4;
 }
 
+/* optim:range() -> first, last: the elements of the store that it owns, from 0, last excluded */
+static int optim_range(lua_State *L) {
+    const sr_optim *o = lsr_checkoptim(L, 1);
+    lua_pushinteger(L, o->range.first);
+    lua_pushinteger(L, o->range.last);
+    return 2;
+}
+
 static const luaL_Reg optim_methods[] = {
-    {"step", optim_step},       {"settle", optim_settle},   {"result", optim_result},
-    {"pending", optim_pending}, {"counts", optim_counts},   {"set_counts", optim_set_counts},
-    {"piece", optim_piece},     {"release", optim_release}, {NULL, NULL},
+    {"step", optim_step},       {"settle", optim_settle},
+    {"result", optim_result},   {"pending", optim_pending},
+    {"counts", optim_counts},   {"set_counts", optim_set_counts},
+    {"piece", optim_piece},     {"range", optim_range},
+    {"release", optim_release}, {NULL, NULL},
 };
 
 static const luaL_Reg functions[] = {
@@ -295,5 +306,6 @@ int luaopen_seqrun_core_train(lua_State *L) {
     lsr_open_log(L);
     lsr_open_shares(L);
     lsr_open_exchange(L);
+    lsr_open_sharded(L);
     return 1;
 }

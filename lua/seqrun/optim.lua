@@ -8,9 +8,13 @@
 -- overrides options for parameters whose names match a Lua pattern; later groups win.
 --
 -- An update with a non-finite gradient changes nothing; after `max_skipped` consecutive ones the run ends.
+--
+-- With `world` of several ranks each keeps the moments of its part of the store only and updates that part (ZeRO-1);
+-- the values have the same bits as those of one rank.  `shard = false` keeps all moments on every rank.
 
 local check = require("seqrun.check")
 local failure = require("seqrun.failure")
+local tensor = require("seqrun.tensor")
 local train = require("seqrun.core.train")
 
 local optim = {}
@@ -30,6 +34,8 @@ local optim = {}
 ---@field clip_eps? boolean clip by clip / (norm + 1e-6); default true for adamw, false for lamb
 ---@field max_skipped? integer default 3
 ---@field groups? seqrun.OptimGroup[]
+---@field world? seqrun.World the ranks that train together
+---@field shard? boolean over its ranks; default true
 
 ---@class seqrun.Optimizer
 ---@field kind "adamw"|"lamb"
@@ -42,6 +48,7 @@ Optimizer.__index = Optimizer
 
 local OPTIONS = {
   betas = true, eps = true, decay = true, power = true, clip_eps = true, max_skipped = true, groups = true,
+  world = true, shard = true,
 }
 
 local GROUP = { match = true, rate = true, decay = true, trust = true, frozen = true }
@@ -113,12 +120,16 @@ local function new(kind, params, options)
   }
   if whole.clip_eps == nil then whole.clip_eps = kind == "adamw" end
   local segments = segments_of(params, whole)
+  local world = options.world and options.world.size > 1 and options.world or nil
+  local first, last
+  if world and options.shard ~= false then first, last = train.cut(params.core, world.rank, world.size) end
   local core = train.optim(params.core, {
     lamb = kind == "lamb", beta1 = whole.betas[1], beta2 = whole.betas[2], eps = whole.eps,
-    power = whole.power, clip_eps = whole.clip_eps, max_skipped = whole.max_skipped,
+    power = whole.power, clip_eps = whole.clip_eps, max_skipped = whole.max_skipped, first = first, last = last,
   }, segments)
   return setmetatable({
     kind = kind, params = params, options = whole, segments = segments, core = core, pending = {}, serial = 0,
+    world = world, sharded = first and train.sharded(core, world.core),
   }, Optimizer)
 end
 
@@ -188,6 +199,15 @@ local function guard(ok, message, code)
   if ok == nil and message then failure.raise(code, "%s", message) end
 end
 
+---The loss that the finite check reads: with several ranks, the sum of theirs, so that all skip the same updates.
+local function agreed_loss(self, loss)
+  if not self.world or self.sharded then return loss end
+  local sum = loss and loss:detach():clone():view { 1 } or tensor.zeros(1)
+  self.world:all_reduce(sum)
+  self.world:wait()
+  return sum
+end
+
 ---One update with the gradients in the store: norm, clipping, finite check, update.  Ends the run after too many
 ---consecutive skipped updates.  Gradients are cleared afterwards, unless `zero_grad = false`.
 ---@param t { rate: number, clip?: number, loss?: seqrun.Tensor, zero_grad?: boolean } clip: maximum global
@@ -200,13 +220,29 @@ function Optimizer:step(t)
   check.options("optim: step", t, STEP)
   local waiting, room = self.core:pending()
   if waiting == room then guard(self:settle()) end
-  self.params:finish_update()
-  guard(self.core:step(t.rate, t.clip or 0, t.loss))
+  self.params:finish_update(self.sharded ~= nil)
+  do
+    local scope <close> = tensor.scope()
+    guard((self.sharded or self.core):step(t.rate, t.clip or 0, agreed_loss(self, t.loss)))
+  end
   if t.zero_grad ~= false then self.params:zero_grad() end
   self.serial = self.serial + 1
   local result = setmetatable({ optimizer = self, rate = t.rate, serial = self.serial }, Result)
   self.pending[#self.pending + 1] = result
   return result
+end
+
+---Makes the f32 values of all parameters whole on this rank, before they are read or written; needed only for a
+---sharded optimizer with bf16 copies, whose other ranks must call it too.
+function Optimizer:gather()
+  if self.sharded then guard(self.sharded:gather()) end
+end
+
+---Elements of the store whose moments this optimizer keeps.
+---@return integer
+function Optimizer:held()
+  local first, last = self.core:range()
+  return last - first
 end
 
 ---Steps applied, steps skipped, and steps skipped in a row.
@@ -248,12 +284,19 @@ function Optimizer:pieces()
     local m, v, first, last = self.core:piece(i)
     local size = 1
     for _, n in ipairs(param.shape) do size = size * n end
-    for name, tensor in pairs { ["m." .. param.name] = m, ["v." .. param.name] = v } do
-      pieces[#pieces + 1] = { name = name, tensor = tensor, first = first, last = last, size = size }
+    for name, view in pairs { ["m." .. param.name] = m, ["v." .. param.name] = v } do
+      pieces[#pieces + 1] = { name = name, tensor = view, first = first, last = last, size = size }
     end
   end
   table.sort(pieces, function(a, b) return a.name < b.name end)
   return pieces
+end
+
+---The name of the file of a checkpoint that holds the moments of this rank.
+---@return string
+function Optimizer:file()
+  if not self.sharded then return "trainer/optim.safetensors" end
+  return ("trainer/optim-rank%d-of-%d.safetensors"):format(self.world.rank, self.world.size)
 end
 
 ---The state for a checkpoint: plain values, and tensors by name: "m.NAME" and "v.NAME", or

@@ -2,13 +2,29 @@
 --
 -- A file trainer/optim*.safetensors has whole moments ("m.NAME", "v.NAME") or pieces of them
 -- ("m.NAME[first:last]": elements from 0, `last` excluded).  An optimizer loads what it owns from
--- any set of files that has it, however they were cut.
+-- any set of files that has it, however they were cut.  Of a sharded optimizer each rank writes
+-- optim-rankR-of-N.safetensors.
 
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 local train = require("seqrun.core.train")
 
 local moments = {}
+
+---The first file that a rank has written and that is not among these; nil if none is missing.
+local function lost_rank(path, files)
+  local found, count = {}, 0
+  for _, file in ipairs(files) do
+    local rank, ranks = file:match("/optim%-rank(%d+)%-of%-(%d+)%.safetensors$")
+    if rank then found[tonumber(rank)], count = true, tonumber(ranks) end
+  end
+  for rank = 0, count - 1 do
+    local name = ("optim-rank%d-of-%d.safetensors"):format(rank, count)
+    if not found[rank] then
+      return ("%s: trainer/%s is missing: the moments of rank %d of %d"):format(path, name, rank, count)
+    end
+  end
+end
 
 ---The files of a checkpoint that hold moments, sorted.
 local function files_of(path)
@@ -20,6 +36,8 @@ local function files_of(path)
   end
   table.sort(files)
   if #files == 0 then return nil, ("%s: has no trainer/optim.safetensors"):format(path), "data" end
+  local lost = lost_rank(path, files)
+  if lost then return nil, lost, "data" end
   return files
 end
 

@@ -3,6 +3,7 @@
 local exact = require("seqrun.checkpoint.exact")
 local pretty = require("seqrun.checkpoint.pretty")
 local sys = require("seqrun.core.sys")
+local together = require("seqrun.checkpoint.together")
 local train = require("seqrun.core.train")
 
 local writing = {}
@@ -40,7 +41,7 @@ local function tensors_of(params)
   return tensors
 end
 
-local function write_all(saving, files, plans)
+local function write_files(saving, files, plans)
   local names = {}
   for name in pairs(files) do names[#names + 1] = name end
   for name in pairs(plans) do names[#names + 1] = name end
@@ -54,7 +55,7 @@ local function write_all(saving, files, plans)
     end
     if not ok then return nil, message, code end
   end
-  return saving:commit()
+  return true
 end
 
 local function total_bytes(files, plans)
@@ -76,8 +77,43 @@ end
 ---@field state? table plain values: cursor, totals, seeds; kept exactly
 ---@field files? table<string, string> further files: ["trainer/plan.txt"] = text
 
+---What this rank writes: text files, and plans of tensors; of a sharded optimizer the others write their moments only.
+local function contents(t)
+  local world = t.opt and t.opt.sharded and t.opt.world
+  if t.opt then t.opt:gather() end
+  local optimizer = t.opt and t.opt:state() or { tensors = nil, values = nil }
+  local files, plans = {}, {}
+  if not world or world.rank == 0 then
+    local message, code
+    files, message, code = text_files(setmetatable({ moments = optimizer }, { __index = t }))
+    if not files then return nil, message, code end
+    plans["model.safetensors"] = train.safetensors_plan(tensors_of(t.model), { format = "pt" })
+  end
+  if optimizer.tensors then plans[t.opt:file()] = train.safetensors_plan(optimizer.tensors, {}) end
+  return files, plans
+end
+
+local function save_alone(run, step, files, plans)
+  local saving, message, code = train.saving(run, step, total_bytes(files, plans))
+  if not saving then return nil, message, code end
+  local guard <close> = saving
+  local ok
+  ok, message, code = write_files(saving, files, plans)
+  if not ok then return nil, message, code end
+  return saving:commit()
+end
+
+---Saves with the other ranks; what this one failed to collect fails the checkpoint of all.
+local function save_together(world, run, step, files, plans, code)
+  local message = not files and plans or nil
+  return together.save(world, run, step, files and total_bytes(files, plans) or 0, function(saving)
+    if not files then return nil, message, code end
+    return write_files(saving, files, plans)
+  end)
+end
+
 ---Saves a checkpoint in the run's directory, RUN/step-000012345.  When this returns a path, the checkpoint
----survives a power cut; when it fails, the existing checkpoints are intact.
+---survives a power cut; when it fails, the existing checkpoints are intact.  With a sharded optimizer all ranks save.
 ---@param run string
 ---@param t seqrun.Saved
 ---@param options? { keep?: integer, every?: integer } keep the newest `keep` (at least 2, default 2) and
@@ -87,22 +123,19 @@ end
 ---@return string? code
 function writing.save(run, t, options)
   options = options or {}
-  local optimizer = t.opt and t.opt:state() or { tensors = nil, values = nil }
-  local files, message, code = text_files(setmetatable({ moments = optimizer }, { __index = t }))
-  if not files then return nil, message, code end
-  local plans = { ["model.safetensors"] = train.safetensors_plan(tensors_of(t.model), { format = "pt" }) }
-  if optimizer.tensors then
-    plans["trainer/optim.safetensors"] = train.safetensors_plan(optimizer.tensors, {})
+  local world = t.opt and t.opt.sharded and t.opt.world
+  local files, plans, code = contents(t)
+  local ok, message
+  if world then
+    ok, message, code = save_together(world, run, t.step, files, plans, code)
+  elseif files then
+    ok, message, code = save_alone(run, t.step, files, plans)
+  else
+    message = plans
   end
-
-  local saving
-  saving, message, code = train.saving(run, t.step, total_bytes(files, plans))
-  if not saving then return nil, message, code end
-  local guard <close> = saving
-  local ok
-  ok, message, code = write_all(saving, files, plans)
   if not ok then return nil, message, code end
   local path = train.checkpoint_path(run, t.step)
+  if world and world.rank > 0 then return path end
   ok, message = train.checkpoint_retain(run, t.step, options.keep or 2, options.every or 0)
   if not ok then return path, ("saved, but an old checkpoint could not be removed: %s"):format(message) end
   return path

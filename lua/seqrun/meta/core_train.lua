@@ -27,6 +27,20 @@ function train.exchange(shares, world) end
 ---@return seqrun.core.Optim
 function train.optim(params, opts, segments) end
 
+---The elements of the store that the optimizer of a rank owns: cut between chunks, about as many for each.
+---@param params seqrun.core.Params
+---@param rank integer from 0
+---@param ranks integer
+---@return integer first from 0
+---@return integer last one past the last
+function train.cut(params, rank, ranks) end
+
+---An optimizer that is sharded over the ranks of a world; it keeps both alive.
+---@param optim seqrun.core.Optim which owns the range of this rank
+---@param world seqrun.core.World
+---@return seqrun.core.Sharded
+function train.sharded(optim, world) end
+
 ---Opens a safetensors file and checks its header.
 ---@param path string
 ---@param header_limit? integer bytes
@@ -282,8 +296,35 @@ function Optim:set_counts(applied, skipped, in_a_row, power) end
 ---@return integer? last one past the last element
 function Optim:piece(i) end
 
+---The elements of the store that this optimizer owns.
+---@return integer first from 0
+---@return integer last one past the last
+function Optim:range() end
+
 ---Frees the moments.
 function Optim:release() end
+
+---An optimizer of which each rank owns a range.
+---@class seqrun.core.Sharded
+local Sharded = {}
+
+---One step; all ranks make it, each with the gradients of its range.
+---@param rate number
+---@param clip number 0: none
+---@param loss? seqrun.Tensor scalar of this rank that must be finite
+---@return true|nil
+---@return string? message
+---@return string? code "numeric" when too many steps in a row were skipped; "peer" when another rank failed
+function Sharded:step(rate, clip, loss) end
+
+---Makes the masters of a bf16 copy whole on every rank; all ranks call it.
+---@return true|nil
+---@return string? message
+---@return string? code
+function Sharded:gather() end
+
+---Frees the buffers.
+function Sharded:release() end
 
 ---An open safetensors file.
 ---@class seqrun.core.Safetensors

@@ -213,6 +213,9 @@ local function open_metrics(self)
   return failure.must(metrics.open(self.folder, { step = self.step, train = train, eval = eval }))
 end
 
+---Whether this rank writes a part of a checkpoint.
+local function saves(self) return self.ranks.leads or self.optimizer.sharded ~= nil end
+
 ---Bytes of a parameter in a checkpoint, with its two moments.
 local CHECKPOINT = 12
 
@@ -255,7 +258,7 @@ function Run:start(parts)
   self.ranks:first_does(function() open_house(self) end)
   local save, leads = self.config.save, self.ranks.leads
   self.best = save.best and best.new(self.folder, save.best, self.config.eval.patience, leads)
-  self.saver = leads and checkpoint.saver(self.folder, { keep = save.keep, max_failures = save.max_failures })
+  self.saver = saves(self) and checkpoint.saver(self.folder, { keep = save.keep, max_failures = save.max_failures })
     or ranks.silent
   self.resumed = self.request.resume and resuming.resume(self)
   if self.request.resume and not self.resumed then resuming.start_from(self) end
@@ -277,8 +280,9 @@ local function write_metrics(self, line)
   self.losing = not ok
 end
 
----All that a checkpoint of this step holds.
+---All that a checkpoint of this step holds; ranks that do not lead add their part of the optimizer's state.
 local function saved_parts(self)
+  if not self.ranks.leads then return { step = self.step, model = self.model.params, opt = self.optimizer } end
   local parts = {
     step = self.step, model = self.model.params, opt = self.optimizer, state = resuming.state(self),
     config = self.model.hf_config and self.model:hf_config(), files = self.loaders:plans(),
@@ -296,8 +300,7 @@ end
 function Run:save(needed)
   self.saved_at = agreed_seconds(self)
   self.window:settle()
-  if not self.ranks.leads then return end
-  if self.saver.step == self.step then return end
+  if not saves(self) or self.saver.step == self.step then return end
   self.metrics:sync()
   local path, message, code = self.saver:save(saved_parts(self))
   if not path and (code or needed) then failure.raise(code or "storage", "%s", message) end
@@ -322,6 +325,7 @@ end
 ---Keeps the model if it is the best so far.
 local function keep_best(self, line)
   if not self.best then return end
+  if self.optimizer.gather then self.optimizer:gather() end
   local path, message = self.best:take(line, self.ranks.leads and saved_parts(self) or { step = self.step })
   if message then self.progress:warn("the best checkpoint is not saved: %s", message) end
   if path then self.progress:say("best so far: %s", tostring(self.best)) end

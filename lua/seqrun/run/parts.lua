@@ -33,6 +33,7 @@ function parts.optimizer_options(cfg, loader)
   return {
     betas = o.betas, eps = o.eps, decay = o.decay, max_skipped = o.max_skipped,
     power = cfg.batch.adjust == "betas" and loader:summary().factor or 1,
+    world = ranks.current(), shard = o.shard,
   }
 end
 

@@ -73,6 +73,9 @@ local optimizer = c.map {
   { "clip", c.number { default = 1.0, min = 0, doc = "maximum gradient norm; 0: no clipping" } },
   { "max_skipped", c.integer { default = 10, min = 1, max = MANY,
     doc = "stop after this many consecutive updates with NaN or infinity" } },
+  { "shard", c.boolean { default = true, changeable = later,
+    doc = "with several ranks, each keeps the optimizer state of its part of the parameters and updates that part "
+      .. "(ZeRO-1); the results have the same bits" } },
 }
 
 local ranks = c.map {

@@ -231,7 +231,10 @@ function Task:optimizer_options(cfg, model)
       groups[#groups + 1] = { match = depth[1], rate = tune.layer_decay ^ depth[2], frozen = frozen }
     end
   end
-  return { betas = o.betas, eps = o.eps, decay = o.decay, max_skipped = o.max_skipped, groups = groups }
+  return {
+    betas = o.betas, eps = o.eps, decay = o.decay, max_skipped = o.max_skipped, groups = groups,
+    world = ranks.current(), shard = o.shard,
+  }
 end
 
 ---Linear warmup, then polynomial decay to zero at the end of the last epoch.

@@ -1,0 +1,72 @@
+/* lsharded.c - an optimizer that is sharded over ranks; for lua/seqrun/optim.lua. */
+#include "core/train/sharded.h"
+
+#include "lua/bind/lcomm.h"
+#include "lua/bind/ltensor.h"
+#include "lua/bind/ltrain.h"
+
+#define SHARDED "seqrun.core.Sharded"
+
+/* User values: the optimizer and the world, which live as long as this. */
+static sr_sharded *check_sharded(lua_State *L) {
+    sr_sharded *s = lsr_checkobject(L, 1, SHARDED, "the optimizer was released");
+    lua_getiuservalue(L, 1, 1);
+    lsr_checkoptim(L, -1);
+    lua_getiuservalue(L, 1, 2);
+    lsr_checkworld(L, -1);
+    lua_pop(L, 2);
+    return s;
+}
+
+/* cut(params, rank, ranks) -> first, last: the elements of the store that a rank's optimizer owns
+ */
+static int train_cut(lua_State *L) {
+    const sr_params *p = lsr_checkparams(L, 1);
+    int ranks = (int)lsr_checkrange(L, 3, 1, INT32_MAX);
+    sr_range range = sr_optim_cut(p, (int)lsr_checkrange(L, 2, 0, ranks - 1), ranks);
+    lua_pushinteger(L, range.first);
+    lua_pushinteger(L, range.last);
+    return 2;
+}
+
+/* sharded(optim, world) -> Sharded */
+static int train_sharded(lua_State *L) {
+    sr_optim *optim = lsr_checkoptim(L, 1);
+    sr_comm *comm = lsr_checkworld(L, 2);
+    sr_sharded **box = lsr_newbox_with(L, sizeof *box, SHARDED, 2);
+    for (int i = 1; i <= 2; i++) {
+        lua_pushvalue(L, i);
+        lua_setiuservalue(L, -2, i);
+    }
+    lsr_check(L, sr_sharded_new(box, comm, optim));
+    return 1;
+}
+
+LSR_RELEASE(sharded_release, SHARDED, sr_sharded, sr_sharded_free)
+
+/* sharded:step(rate, clip [, loss]) -> true | nil, message, code */
+static int sharded_step(lua_State *L) {
+    sr_sharded *s = check_sharded(L);
+    double rate = luaL_checknumber(L, 2), clip = luaL_checknumber(L, 3);
+    return lsr_done(L, sr_sharded_step(s, rate, clip, lsr_opttensor(L, 4)));
+}
+
+/* sharded:gather() -> true | nil, message, code: the masters of all ranks, on every rank */
+static int sharded_gather(lua_State *L) {
+    return lsr_done(L, sr_sharded_gather(check_sharded(L)));
+}
+
+static const luaL_Reg methods[] = {
+    {"step", sharded_step},
+    {"gather", sharded_gather},
+    {"release", sharded_release},
+    {NULL, NULL},
+};
+
+void lsr_open_sharded(lua_State *L) {
+    lsr_class(L, SHARDED, methods, sharded_release);
+    lua_pushcfunction(L, train_sharded);
+    lua_setfield(L, -2, "sharded");
+    lua_pushcfunction(L, train_cut);
+    lua_setfield(L, -2, "cut");
+}

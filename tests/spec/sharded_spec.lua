@@ -1,0 +1,92 @@
+-- A sharded optimizer: many ranks train and save as one does, whoever saved before.
+
+local checkpoint = require("seqrun.checkpoint")
+local mpi = require("tests.support.mpi")
+local program = require("tests.support.program")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+
+local on_ranks = mpi.tests(it, function(why) pending(why) end)
+
+---Trains on n ranks; the directory of the checkpoints.
+local function train(n, dir, ...)
+  local words = { "tests/support/sharded.lua", dir, ... }
+  local code, out, err
+  if n == 1 then
+    code, out, err = program.run(words)
+  else
+    code, out, err = mpi.run(n, words)
+  end
+  assert.equal(0, code, out .. err)
+  return out, err
+end
+
+---All numbers of a checkpoint: weights, and moments put together.
+local function contents(path)
+  local params = sr.params.new {
+    { name = "word", shape = { 900, 64 } }, { name = "norm", shape = { 300 } }, { name = "q", shape = { 128, 300 } },
+    { name = "k", shape = { 128, 300 } }, { name = "bias", shape = { 70 } },
+  }
+  local kind = sr.must(checkpoint.state(path)).optimizer.kind
+  local opt = sr.optim[kind](params)
+  sr.must(checkpoint.load(path, { model = params, opt = opt, carry = "resume" }))
+  local list = { table.concat({ opt:counts() }, " ") }
+  for _, name in ipairs(params:names()) do
+    local m, v = opt:moments(name)
+    for _, t in ipairs { params:value_of(name), m, v } do list[#list + 1] = t:contiguous():tostring_bytes() end
+  end
+  return table.concat(list)
+end
+
+local function same(wanted, dir, step)
+  assert.is_true(wanted == contents(("%s/step-%09d"):format(dir, step)), "step " .. step .. " differs")
+end
+
+describe("a sharded optimizer", function()
+  local dir
+  before_each(function() dir = program.folder() end)
+  after_each(function() sys.remove(dir) end)
+
+  on_ranks("trains as one does, and resumes on another number of ranks", function()
+    train(1, dir .. "/one", "lamb", "f32", "0", "3")
+    train(3, dir .. "/many", "lamb", "f32", "0", "2")
+    train(2, dir .. "/many", "lamb", "f32", "2", "3")
+    same(contents(dir .. "/one/step-000000003"), dir .. "/many", 3)
+  end)
+
+  on_ranks("has the masters of all ranks in a checkpoint when ops read bf16 copies", function()
+    train(1, dir .. "/one", "adamw", "bf16", "0", "3")
+    train(2, dir .. "/many", "adamw", "bf16", "0", "2")
+    train(1, dir .. "/many", "adamw", "bf16", "2", "3")
+    same(contents(dir .. "/one/step-000000003"), dir .. "/many", 3)
+  end)
+
+  on_ranks("skips an update on all ranks when the loss of one is not finite", function()
+    train(2, dir .. "/two", "adamw", "f32", "0", "3", "loss")
+    train(2, dir .. "/whole", "adamw", "f32", "0", "3", "loss", "whole")
+    local wanted = contents(dir .. "/two/step-000000003")
+    assert.equal("2 1 0", wanted:sub(1, 5))
+    same(wanted, dir .. "/whole", 3)
+  end)
+
+  on_ranks("keeps the checkpoint before when the disk of one rank is full", function()
+    local out = train(3, dir, "lamb", "f32", "0", "3", "full 2")
+    for rank = 0, 2 do
+      assert.is_truthy(out:find(("%d: rank 2: "):format(rank), 1, true), out)
+    end
+    assert.equal(3, select(2, out:gsub("No space left on device[^\n]* %(storage%)\n", "")), out)
+    assert.equal(2, select(2, checkpoint.latest(dir)))
+    assert.same({ "step-000000002" }, sys.list(dir))
+  end)
+
+  on_ranks("names the rank whose file is lost", function()
+    train(3, dir, "lamb", "f32", "0", "1")
+    local path = dir .. "/step-000000001"
+    assert(os.remove(path .. "/trainer/optim-rank1-of-3.safetensors"))
+    local _, message = checkpoint.latest(dir)
+    assert.is_truthy(message:find("optim-rank1-of-3.safetensors: the file is missing", 1, true), message)
+    assert(os.remove(path .. "/MANIFEST")) -- as a copy may lack it
+    _, message = pcall(contents, path)
+    assert.is_truthy(tostring(message):find("the moments of rank 1 of 3", 1, true), tostring(message))
+  end)
+end)
