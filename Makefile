@@ -19,7 +19,7 @@ VERSION  = 0.1.0
 
 # The dependencies, as named by Debian 12.
 PACKAGES      = gcc g++ make pkg-config liblua5.4-dev lua-argparse lua-busted libyaml-dev libutf8proc-dev \
-                libjansson-dev libxxhash-dev zlib1g-dev
+                libjansson-dev libxxhash-dev zlib1g-dev libedit-dev
 TEST_PACKAGES = strace e2fsprogs libopenmpi-dev openmpi-bin
 DEMO_PACKAGES = wordnet-base
 LINT_PACKAGES = clang-format clang-tidy lua-check
@@ -31,6 +31,9 @@ LUA_CFLAGS  = $(call once,LUA_CFLAGS,$(shell pkg-config --cflags lua5.4 2>/dev/n
 LUA_LIBS    = $(call once,LUA_LIBS,$(shell pkg-config --libs lua5.4 2>/dev/null))
 AUTO_INIT   = $(call once,AUTO_INIT,$(shell $(CC) -ftrivial-auto-var-init=zero -E -x c /dev/null \
                 >/dev/null 2>&1 && echo -ftrivial-auto-var-init=zero))
+
+# Optional: the prompt's line editor.
+LIBEDIT     = $(call once,LIBEDIT,$(shell pkg-config --libs libedit 2>/dev/null))
 
 HARDEN  = -fstack-protector-strong -fstack-clash-protection -fcf-protection=full \
           -fno-delete-null-pointer-checks -D_FORTIFY_SOURCE=3
@@ -95,8 +98,8 @@ all: $(BUILD)/seqrun $(PLUGINS:%=$(BUILD)/seqrun_%.so) ## build the program and 
 
 $(BUILD)/seqrun: $(call obj,$(BIND)) $(BUILD)/libseqrun.a
 	$(call say,link $@)$(CC) $(LDFLAGS) -o $@ $(call obj,$(BIND)) -Wl,--whole-archive $(BUILD)/libseqrun.a \
-	  -Wl,--no-whole-archive $(LDLIBS)
-	@NVCC="$(NVCC)" NO_CUDA="$(NO_CUDA)" NO_SIMT="$(NO_SIMT)" NO_MPI="$(NO_MPI)" sh .make/summary.sh $@
+	  -Wl,--no-whole-archive $(LDLIBS) $(LIBEDIT)
+	@LIBEDIT="$(LIBEDIT)" NVCC="$(NVCC)" NO_CUDA="$(NO_CUDA)" NO_SIMT="$(NO_SIMT)" NO_MPI="$(NO_MPI)" sh .make/summary.sh $@
 
 $(BUILD)/libseqrun.a: $(call obj,$(CORE)) $(SIMDOBJ)
 	@rm -f $@
@@ -111,22 +114,22 @@ $(BUILD)/version.h: FORCE
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 $(BUILD)/obj/lua/bind/lsys.o: $(BUILD)/version.h
 
-# The plug-ins of this build, and why CUDA or MPI is not among them; rewritten only when they change.  Those of
+# The optional parts of this build, and why CUDA or MPI is not among them; rewritten only when they change.  Those of
 # another build are removed: the program would load them.
 $(BUILD)/plugins.h: FORCE
 	@mkdir -p $(@D)
 	@{ echo '#define SR_PLUGINS " $(strip $(PLUGINS)) "'; echo '#define SR_WITHOUT_CUDA "$(NO_CUDA)"'; \
-	   echo '#define SR_WITHOUT_MPI "$(NO_MPI)"'; } > $@.new
+	   echo '#define SR_WITHOUT_MPI "$(NO_MPI)"'; echo '#define SR_LIBEDIT $(if $(LIBEDIT),1,0)'; } > $@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 	@rm -f $(patsubst %,$(BUILD)/seqrun_%.so,$(filter-out $(PLUGINS),cuda simt mpi))
-$(addprefix $(BUILD)/obj/lua/bind/,ldevicefind.o lcomm.o lsys.o): $(BUILD)/plugins.h
+$(addprefix $(BUILD)/obj/lua/bind/,ldevicefind.o lcomm.o lsys.o ledit.o): $(BUILD)/plugins.h
 
 # Every object is rebuilt when the flags change.
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(CC) $(CFLAGS) $(LDFLAGS)' > $@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
-$(addprefix $(BUILD)/obj/lua/bind/,lsys.o ldevicefind.o lcomm.o): CFLAGS += -I$(BUILD)
+$(addprefix $(BUILD)/obj/lua/bind/,lsys.o ldevicefind.o lcomm.o ledit.o): CFLAGS += -I$(BUILD)
 
 # Local variables are zero-initialised, except in kernels, whose large stack buffers are always filled.
 $(BUILD)/obj/core/%.o $(BUILD)/obj/lua/%.o: CFLAGS += $(AUTO_INIT)
@@ -198,6 +201,11 @@ $(BUILD)/tests/%.so: tests/support/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,cc $<)$(CC) $(filter-out -fPIE,$(CFLAGS)) -fPIC -shared -MMD -MP -o $@ $<
 
+# Types at the prompt for tests/spec/prompt_spec.lua.
+$(BUILD)/tests/pty: tests/support/pty.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,cc $<)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< -lutil
+
 # Each tests/simt/NAME.cu is a program of kernels on the simt host.
 SIMTTESTS = $(if $(NO_SIMT),,$(patsubst tests/simt/%.cu,$(BUILD)/tests/simt-%,$(wildcard tests/simt/*.cu)))
 $(BUILD)/tests/simt-%: $(BUILD)/obj/tests/simt/%.cu.simt.o $(SIMTOBJ) $(BUILD)/libseqrun.a
@@ -228,7 +236,7 @@ $(BUILD)/gpu-bench: tests/gpu/bench.c $(BUILD)/libseqrun.a
 	$(call say,cc $<)$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -MF $(BUILD)/obj/gpu-bench.d -o $@ $< -Wl,--whole-archive \
 	  $(BUILD)/libseqrun.a -Wl,--no-whole-archive $(LDLIBS)
 
-ctests: $(TESTS) $(TEST_PLUGINS) $(SIMTTESTS) $(FAKES) $(BUILD)/gpu-bench
+ctests: $(TESTS) $(TEST_PLUGINS) $(BUILD)/tests/pty $(SIMTTESTS) $(FAKES) $(BUILD)/gpu-bench
 
 test: deps test-deps ## install dependencies, build, run all tests (SAN=1: with sanitizers)
 	@$(MAKE) --no-print-directory $(jobs) all ctests

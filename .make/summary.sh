@@ -40,6 +40,10 @@ header() { # PART FILE... -- HOW TO INSTALL IT
     fi
 }
 header nccl /usr/include/nccl.h /usr/local/cuda/include/nccl.h -- "install libnccl-dev from NVIDIA's repository"
-header libedit /usr/include/editline/readline.h /usr/include/histedit.h -- "apt-get install libedit-dev"
+if [ -n "${LIBEDIT:-}" ]; then
+    found libedit yes "line editing, history and completion at the prompt"
+else
+    found libedit no "the prompt has no line editing; apt-get install libedit-dev"
+fi
 header hdf5 /usr/include/hdf5/serial/hdf5.h /usr/include/hdf5.h -- "apt-get install libhdf5-dev"
 exit 0

@@ -6,6 +6,7 @@
 int luaopen_seqrun_core_batch(lua_State *L);
 int luaopen_seqrun_core_comm(lua_State *L);
 int luaopen_seqrun_core_data(lua_State *L);
+int luaopen_seqrun_core_edit(lua_State *L);
 int luaopen_seqrun_core_json(lua_State *L);
 int luaopen_seqrun_core_fault(lua_State *L);
 int luaopen_seqrun_core_metric(lua_State *L);
@@ -23,6 +24,7 @@ static const luaL_Reg modules[] = {
     {"json", luaopen_seqrun_core_json},
     {"fault", luaopen_seqrun_core_fault},
     {"sys", luaopen_seqrun_core_sys},
+    {"edit", luaopen_seqrun_core_edit},
     {"text", luaopen_seqrun_core_text},
     {"data", luaopen_seqrun_core_data},
     {"metric", luaopen_seqrun_core_metric},

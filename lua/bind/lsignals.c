@@ -16,10 +16,21 @@ static void on_run_signal(int number) {
     caught = number;
 }
 
+/* Code that catches the error has some instructions for its __close handlers until the next error,
+ * each time fewer: a loop that catches errors ends too. */
+enum { GRACE = 10000, FEWER = 10, POLL = 1000 };
+static int grace = GRACE;
+
 static void interrupt(lua_State *L, lua_Debug *where) {
     (void)where;
-    lua_sethook(L, NULL, 0, 0);
+    lua_sethook(L, interrupt, LUA_MASKCOUNT, grace);
+    if (grace >= FEWER) grace /= FEWER;
     luaL_error(L, "interrupted");
+}
+
+/* Coroutines inherit this hook; a signal's own is only set in the main thread. */
+static void poll(lua_State *L, lua_Debug *where) {
+    if (caught != 0) interrupt(L, where);
 }
 
 /* Work without steps: long C functions poll the stop flag. */
@@ -33,6 +44,7 @@ static void on_prompt_signal(int number) {
     (void)number;
     sr_stop_request();
     caught = SIGINT;
+    grace = GRACE;
     lua_sethook(prompt_state, interrupt, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
 }
 
@@ -75,12 +87,18 @@ static int sys_signals(lua_State *L) {
     lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
     prompt_state = lua_tothread(L, -1);
     caught = 0;
+    bool prompts = ways[mode].on_int == on_prompt_signal;
+    lua_sethook(prompt_state, prompts ? poll : NULL, prompts ? LUA_MASKCOUNT : 0, POLL);
     handle(SIGINT, ways[mode].on_int, ways[mode].flags);
     handle(SIGTERM, ways[mode].on_others, SA_RESTART);
     handle(SIGUSR1, ways[mode].on_others, SA_RESTART);
     handle(SIGHUP, ways[mode].on_hangup, SA_RESTART);
     handle(SIGPIPE, SIG_IGN, 0);
     return 0;
+}
+
+bool lsr_caught(void) {
+    return caught != 0;
 }
 
 /* caught([clear]) -> "INT" | "TERM" | "USR1" | nil */
@@ -96,8 +114,29 @@ static int sys_caught(lua_State *L) {
     return 1;
 }
 
-static const luaL_Reg functions[] = {
-    {"signals", sys_signals}, {"caught", sys_caught}, {NULL, NULL}};
+/* interruptible(fn, ...) -> interrupted, then pcall's results: with signals("prompt"), no interrupt
+ * outlives the call */
+static int sys_interruptible(lua_State *L) {
+    luaL_checkany(L, 1);
+    lua_pushboolean(L, 0);
+    lua_insert(L, 1);
+    lua_pushboolean(L, 1);
+    lua_insert(L, 2);
+    bool good = lua_pcall(L, lua_gettop(L) - 3, LUA_MULTRET, 0) == LUA_OK;
+    lua_sethook(L, NULL, 0, 0);
+    lua_pushboolean(L, caught != 0);
+    lua_replace(L, 1);
+    lua_pushboolean(L, good);
+    lua_replace(L, 2);
+    caught = 0;
+    sr_stop_clear();
+    return lua_gettop(L);
+}
+
+static const luaL_Reg functions[] = {{"signals", sys_signals},
+                                     {"caught", sys_caught},
+                                     {"interruptible", sys_interruptible},
+                                     {NULL, NULL}};
 
 void lsr_open_signals(lua_State *L) {
     luaL_setfuncs(L, functions, 0);

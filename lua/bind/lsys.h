@@ -4,7 +4,11 @@
 #define LSR_LSYS_H
 
 #include <lua.h>
+#include <stdbool.h>
 
 void lsr_open_signals(lua_State *L); /* lsignals.c */
+
+/* Whether a signal came since sys.caught(true) or sys.signals() (lsignals.c). */
+bool lsr_caught(void);
 
 #endif

@@ -41,6 +41,7 @@ return setmetatable(sr, {
     rawset(self, key, value)
     return value
   end,
+  __names = names,
   __tostring = function()
     local list = names()
     for i, name in ipairs(list) do list[i] = "sr." .. name end

@@ -1,6 +1,7 @@
 -- show.lua - values as readable text: tables sorted and limited in depth, strings quoted.
 
 local DEPTH, ENTRIES, WIDTH = 4, 40, 100
+local LONGEST = 2000 -- bytes of a string
 
 local show
 
@@ -50,11 +51,20 @@ local function show_table(value, depth, seen)
   return "{\n" .. table.concat(parts, ",\n") .. "\n}"
 end
 
+local function quoted(text)
+  local note = ""
+  if #text > LONGEST then
+    local cut = utf8.offset(text, 0, LONGEST // 2) or LONGEST // 2
+    text, note = text:sub(1, cut - 1), ("... (%d bytes)"):format(#text)
+  end
+  return ("%q"):format(text):gsub("\\\n", "\\n") .. note
+end
+
 ---@param value any
 ---@param depth? integer levels of tables to open
 ---@return string
 function show(value, depth, seen)
-  if type(value) == "string" then return ("%q"):format(value):gsub("\\\n", "\\n") .. "" end
+  if type(value) == "string" then return quoted(value) end
   local meta = getmetatable(value)
   local own = type(meta) == "table" and (meta.__tostring or meta.__name)
   if type(value) == "table" and not own then return show_table(value, depth or DEPTH, seen or {}) end

@@ -124,6 +124,14 @@ function sys.signals(mode) end
 ---@return "INT"|"TERM"|"USR1"|nil
 function sys.caught(clear) end
 
+---Calls a function as pcall does; with signals("prompt"), no interrupt outlives the call.
+---@param fn function
+---@param ... any its arguments
+---@return boolean interrupted
+---@return boolean ok
+---@return any ... results, or the error
+function sys.interruptible(fn, ...) end
+
 ---The machine and the features of its processor; `memory` is in bytes.
 ---@return { system: string, release: string, arch: string, host: string, processors: integer, memory: integer, cpu: string, avx2: boolean, avx512: boolean, avx512_bf16: boolean, amx_bf16: boolean }
 function sys.machine() end

@@ -1,0 +1,168 @@
+-- repl - the interactive prompt.
+--
+-- An expression needs no `=` (which is still read) and prints its values, unless it ends with `;`; an incomplete line
+-- is continued.  `_` and `_1` are the last value, `_2` to `_9` those before it.  Ctrl-C interrupts running code or
+-- clears the line; Ctrl-D exits.
+
+local failure = require("seqrun.failure")
+local names = require("seqrun.names")
+local show = require("seqrun.show").show
+local sys = require("seqrun.core.sys")
+local trace = require("seqrun.trace")
+
+local repl = {}
+
+local SOURCE = "=prompt"
+local VALUES = 9
+local LONGEST = 300 -- bytes of a message of the compiler
+
+---The environment of the prompt's code: `sr`, the functions of the session and Lua's globals; names it sets do not
+---become globals.
+---@return table
+function repl.environment()
+  local base = setmetatable({ sr = require("seqrun") }, { __index = _G })
+  local env = setmetatable({}, { __index = base })
+  for name, fn in pairs(require("seqrun.repl.session")(env)) do base[name] = fn end
+  return env
+end
+
+---Compiles text as an expression or as statements.
+---@return function|nil # if `expression` is true, its first value is true and not a result
+---@return string? message
+---@return boolean? unfinished more lines may complete it
+---@return boolean? expression
+local function compile(text, env)
+  local expression = text:match("^%s*=(.*)$") or text
+  -- `true` in front makes the call no tail call, so that messages find the prompt's line
+  local chunk, first = load("return true, " .. expression, SOURCE, "t", env)
+  if chunk then return chunk, nil, false, true end
+  local message
+  chunk, message = load(text, SOURCE, "t", env)
+  local unfinished = message and (message:find("<eof>$") or first:find("<eof>$"))
+  return chunk, message, unfinished ~= nil, false
+end
+
+---Sets `_` and `_1` to `_9`.
+local function keep_value(env, value)
+  for i = VALUES, 2, -1 do env["_" .. i] = env["_" .. i - 1] end
+  env._, env._1 = value, value
+end
+
+---A note about an expression that gave nil: the message that came with it, or a name like a mistyped one.
+local function note(text, env, message)
+  if type(message) == "string" then return message end
+  local path, name = text:match("^%s*=?%s*([%a_][%w_%.]*)[.:]([%a_][%w_]*)%s*$")
+  local value = env
+  if path then
+    value = names.value(path, function(root) return env[root] end)
+  else
+    name = text:match("^%s*=?%s*([%a_][%w_]*)%s*$")
+  end
+  local hint = name and value ~= nil and names.hint(name, value) or ""
+  return hint ~= "" and ("no '%s'%s"):format(name, hint) or nil
+end
+
+---Prints the values of an expression.
+local function echo(text, env, results, first)
+  for i = first, results.n do
+    if i > first and results[first] == nil then break end
+    print(show(results[i]))
+  end
+  if results.n >= first and results[first] == nil then
+    local said = note(text, env, results[first + 1])
+    if said then io.stderr:write(said, "\n") end
+  end
+end
+
+---A message of the compiler, which may quote a token of any length.
+local function shortened(message)
+  if #message <= LONGEST then return message end
+  local cut = utf8.offset(message, 0, LONGEST) or LONGEST
+  return message:sub(1, cut - 1) .. "..."
+end
+
+---Runs text and prints its values.
+---@param text string
+---@param env table
+---@return boolean done
+---@return string? message what went wrong
+---@return integer? code the exit code of a failure
+function repl.evaluate(text, env)
+  local chunk, message, _, expression = compile(text, env)
+  if not chunk then return false, shortened(message) end
+  trace.remember(SOURCE, text)
+  local results = table.pack(xpcall(chunk, trace.handler))
+  if not results[1] then
+    local known = failure.of(results[2])
+    return false, tostring(results[2]), known and known:exit_code()
+  end
+  local first = expression and 3 or 2
+  if results.n < first then return true end
+  if expression and text:find(";%s*$") then
+    keep_value(env, results[first])
+    return true
+  end
+  local printed, problem = xpcall(echo, trace.handler, text, env, results, first)
+  keep_value(env, results[first])
+  if not printed then return false, tostring(problem) end
+  return true
+end
+
+---Lines up to a complete statement; nil at the end of the input, false after Ctrl-C.
+local function read_statement(lines, env)
+  local text = lines:read("> ")
+  while text do
+    lines:remember(text:match("[^\n]*$"))
+    local chunk, _, unfinished = compile(text, env)
+    if chunk or not unfinished then return text end
+    local more = lines:read(">> ")
+    if not more then return more == nil and text or false end
+    text = text .. "\n" .. more
+  end
+  return text
+end
+
+---Ctrl-C interrupts the running Lua code and ops only.
+local function evaluate_interruptibly(text, env)
+  sys.signals("prompt")
+  local interrupted, called, done, message = sys.interruptible(repl.evaluate, text, env)
+  sys.signals("reading")
+  if not called then done, message = false, done end
+  if not done then io.stderr:write(interrupted and "interrupted" or tostring(message), "\n") end
+end
+
+---The device in a few words: "cpu, AMD EPYC 7B13, avx2, 2 threads".
+local function device_text()
+  local core = require("seqrun.core.tensor")
+  local name = core.device()
+  if name ~= "cpu" then return name end
+  local model = sys.machine().cpu:gsub("%s+", " ")
+  return ("cpu, %s, %s, %d threads"):format(model, core.instructions(), core.threads())
+end
+
+local function banner()
+  print(("seqrun %s on %s"):format(sys.build().version, device_text()))
+  print("`sr` lists the library, Tab completes, Ctrl-C interrupts, Ctrl-D exits")
+end
+
+---Reads and evaluates until the input ends.
+---@return integer # exit code
+function repl.run()
+  sys.signals("reading")
+  local env = repl.environment()
+  local complete = require("seqrun.repl.complete")
+  local lines = require("seqrun.repl.lines")(function(before) return complete(before, env) end)
+  if lines.terminal then banner() end
+  while true do
+    local text = read_statement(lines, env)
+    if text == nil then break end
+    if lines.terminal and text == false then print() end
+    if text and text:find("%S") then evaluate_interruptibly(text, env) end
+  end
+  if lines.terminal then print() end
+  lines:close()
+  sys.signals("default")
+  return 0
+end
+
+return repl

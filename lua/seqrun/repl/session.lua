@@ -1,0 +1,61 @@
+-- session.lua - the functions of the prompt that are not Lua's.
+
+local failure = require("seqrun.failure")
+local sys = require("seqrun.core.sys")
+
+local EDITORS = { "editor", "nano", "vi" }
+
+---@param env table the names of the session
+---@return table<string, function>
+return function(env)
+  local session = {}
+
+  ---Calls a function, prints how long it took, and returns its results.
+  ---@param fn function
+  ---@param ... any its arguments
+  ---@return any ...
+  function session.time(fn, ...)
+    if type(fn) ~= "function" then
+      error("time: expected a function and its arguments, as in time(sr.randn, 1000, 1000)", 2)
+    end
+    local sr = env.sr
+    sr.synchronize()
+    local begin = sys.now()
+    local results = table.pack(fn(...))
+    sr.synchronize()
+    local took = sys.now() - begin
+    print(took < 1e-3 and ("%.1f µs"):format(1e6 * took) or took < 1 and ("%.2f ms"):format(1e3 * took)
+      or ("%.2f s"):format(took))
+    return table.unpack(results, 1, results.n)
+  end
+
+  ---Runs a Lua file in this session: the names that it sets stay.
+  ---@param path string
+  ---@return any ...
+  function session.run(path)
+    if type(path) ~= "string" then error('run: expected a file, as in run "work.lua"', 2) end
+    local chunk, problem = loadfile(path, "t", env)
+    if not chunk then failure.raise("invalid", "%s", problem) end
+    return chunk(path)
+  end
+
+  ---Opens a file in the editor that EDITOR names, then returns to the prompt.
+  ---@param path string
+  function session.edit(path)
+    if type(path) ~= "string" then error('edit: expected a file, as in edit "work.lua"', 2) end
+    local quoted = "'" .. path:gsub("'", "'\\''") .. "'"
+    local editor = os.getenv("VISUAL") or os.getenv("EDITOR")
+    for _, name in ipairs(EDITORS) do
+      if editor then break end
+      if os.execute("command -v " .. name .. " >/dev/null 2>&1") then editor = name end
+    end
+    if not editor then failure.raise("missing", "edit: no editor found; set EDITOR, such as EDITOR=nano") end
+    sys.signals("default")
+    local good = os.execute(editor .. " -- " .. quoted)
+    sys.signals("prompt")
+    if not good then failure.raise("failed", "edit: %s failed", editor) end
+    print(('run "%s" runs it here'):format(path))
+  end
+
+  return session
+end
