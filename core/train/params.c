@@ -281,8 +281,9 @@ static void note_versions(sr_params *p) {
 
 sr_status sr_params_check_whole(const sr_params *p) {
     if (!p->partial) return SR_OK;
-    return sr_fail(SR_EINVAL, "params: each rank has the f32 values of its own part only; call "
-                              "optimizer:gather() on every rank first");
+    return sr_fail(SR_EINVAL,
+                   "params: each rank has the f32 values of its own part only; read them on rank "
+                   "0, after optimizer:gather() on all ranks");
 }
 
 sr_status sr_params_refresh(sr_params *p) {

@@ -98,8 +98,10 @@ static sr_status spread_values(sr_sharded *s) {
     SR_TRY(sr_new(&common, s->comm->ranks));
     sr_status st = spread_kept(s, common);
     sr_free(common);
-    if (s->comm->ranks > 1 && !p->partial) sr_params_keep_only(p, s->optim->range);
-    return st;
+    if (st != SR_OK || s->comm->ranks == 1) return st;
+    s->scattered = true;
+    if (!p->partial) sr_params_keep_only(p, s->optim->range);
+    return SR_OK;
 }
 
 static sr_status update(sr_sharded *s, const sr_tensor *loss) {
@@ -125,11 +127,24 @@ sr_status sr_sharded_step(sr_sharded *s, double rate, double clip, const sr_tens
     return update(s, loss);
 }
 
+/* Queues the transfer of the masters of rank r to rank 0. */
+static sr_status pass(sr_sharded *s, int r) {
+    sr_tensor *value = s->optim->params->value, *piece;
+    int64_t n = s->pieces[r].last - s->pieces[r].first;
+    bool sends = s->comm->rank == r;
+    if (n == 0 || (!sends && s->comm->rank != 0)) return SR_OK;
+    SR_TRY(sr_tensor_view(&piece, value, 1, &n, (int64_t[]){1}, s->pieces[r].first));
+    sr_status st = sends ? sr_comm_send(s->comm, piece, 0) : sr_comm_receive(s->comm, piece, r);
+    sr_tensor_release(piece);
+    return st;
+}
+
 sr_status sr_sharded_gather(sr_sharded *s) {
-    sr_params *p = s->optim->params;
-    if (!p->partial) return SR_OK;
-    SR_TRY(sr_spread(s->comm, p->value, s->pieces, 1));
+    if (!s->scattered) return SR_OK;
+    for (int r = 1; r < s->comm->ranks; r++) SR_TRY(pass(s, r));
     SR_TRY(wait(s));
-    p->partial = false;
-    return sr_params_after_step(p);
+    s->scattered = false;
+    if (s->comm->rank != 0) return SR_OK;
+    s->optim->params->partial = false;
+    return sr_params_after_step(s->optim->params);
 }

@@ -11,8 +11,8 @@
  * Chunk sums are f64 and are added in the order of the chunks, so the bits are those of one
  * optimizer over the whole store, for any number of ranks.
  *
- * With a bf16 copy the masters of other pieces are not updated: they are stale until
- * sr_sharded_gather(), which a checkpoint needs.  Weights that ops read in f32 are always spread.
+ * With a bf16 copy the masters of other pieces are not updated, and on a host they take no memory;
+ * a checkpoint needs sr_sharded_gather().  Weights that ops read in f32 are always spread.
  *
  * Source: Rajbhandari et al. 2020, arXiv:1910.02054 (ZeRO-1).
  */
@@ -36,6 +36,7 @@ typedef struct sr_sharded {
     sr_range *slots;   /* (ranks) of losses: one each */
     sr_tensor *losses; /* (ranks) */
     sr_tensor *loss;   /* (1) their sum: finite when all are */
+    bool scattered;    /* no rank has all masters */
 } sr_sharded;
 
 /* `optim` must own sr_optim_cut(params, comm->rank, comm->ranks).
@@ -50,7 +51,7 @@ void sr_sharded_free(sr_sharded *sharded); /* may be NULL */
  * if the loss of one is not finite. */
 sr_status sr_sharded_step(sr_sharded *sharded, double rate, double clip, const sr_tensor *loss);
 
-/* Makes params->value whole on every rank.  Costs nothing when it is. */
+/* Makes params->value whole on rank 0; all ranks call it.  Costs nothing when it is. */
 sr_status sr_sharded_gather(sr_sharded *sharded);
 
 #ifdef __cplusplus

@@ -51,7 +51,7 @@ static int sharded_step(lua_State *L) {
     return lsr_done(L, sr_sharded_step(s, rate, clip, lsr_opttensor(L, 4)));
 }
 
-/* sharded:gather() -> true | nil, message, code: the masters of all ranks, on every rank */
+/* sharded:gather() -> true | nil, message, code: the masters of all ranks, on rank 0 */
 static int sharded_gather(lua_State *L) {
     return lsr_done(L, sr_sharded_gather(check_sharded(L)));
 }

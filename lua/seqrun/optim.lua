@@ -232,8 +232,8 @@ function Optimizer:step(t)
   return result
 end
 
----Makes the f32 values of all parameters whole on this rank, before they are read or written; needed only for a
----sharded optimizer with bf16 copies, whose other ranks must call it too.
+---Makes the f32 values of all parameters whole on rank 0, before they are read there; needed only for a sharded
+---optimizer with bf16 copies.  All ranks call it.
 function Optimizer:gather()
   if self.sharded then guard(self.sharded:gather()) end
 end

@@ -3,6 +3,7 @@
 local checkpoint = require("seqrun.checkpoint")
 local mpi = require("tests.support.mpi")
 local program = require("tests.support.program")
+local small = require("tests.support.small")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
@@ -88,5 +89,22 @@ describe("a sharded optimizer", function()
     assert(os.remove(path .. "/MANIFEST")) -- as a copy may lack it
     _, message = pcall(contents, path)
     assert.is_truthy(tostring(message):find("the moments of rank 1 of 3", 1, true), tostring(message))
+  end)
+
+  on_ranks("takes the memory that the run reports", function()
+    local code, out, err = mpi.run(2, {
+      "tests/support/rank_memory.lua", "data.file=" .. small.corpus(dir),
+      "data.max_len=48", "mask.max=8", "data.held=0",
+      "model.hidden_size=384", "model.num_hidden_layers=6", "model.num_attention_heads=6",
+      "model.intermediate_size=1536", "model.max_position_embeddings=64", "batch.sequences=24", "batch.micro_packs=1",
+      "batch.shares=4", "rate.peak=1e-4", "rate.total=40", "steps=2", "precision=bf16", "optimizer.name=lamb",
+      "threads=1", "log.every=1", "--out", dir .. "/out",
+    })
+    assert.equal(0, code, err)
+    local line = "memory  at least [%d.]+ MiB on rank 0 %(.*, [%d.]+ MiB on the others"
+    assert.is_truthy((out .. err):find(line), out .. err)
+    local said, grew = out:match("1: (%d+) (%d+)")
+    local ratio = grew / said -- above 1 by buffers whose size does not depend on the model, some 20 MB
+    assert.is_true(ratio > 0.97 and ratio < 1.15, ("%d bytes were reported, %d used"):format(said, grew))
   end)
 end)

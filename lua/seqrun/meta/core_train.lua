@@ -317,7 +317,7 @@ local Sharded = {}
 ---@return string? code "numeric" when too many steps in a row were skipped; "peer" when another rank failed
 function Sharded:step(rate, clip, loss) end
 
----Makes the masters of a bf16 copy whole on every rank; all ranks call it.
+---Makes the masters of a bf16 copy whole on rank 0; all ranks call it.
 ---@return true|nil
 ---@return string? message
 ---@return string? code

@@ -268,6 +268,7 @@ function Run:start(parts)
   self.began, self.saved_at = sys.now(), agreed_seconds(self)
   self.train_seconds, self.tokens_before, self.slots_before = 0, self.window.tokens, self.window.slots
   if self.ranks.leads then self.progress:say("%s", require("seqrun.run.plan").headline(self)) end
+  if self.ranks:several() then self.progress:say("  memory  %s", memory.of_ranks(self)) end
   for _, note in ipairs(self.notes or {}) do self.progress:say("  data    %s", note) end
 end
 

@@ -1,6 +1,7 @@
 -- memory.lua - what a run keeps in the memory of its device, by owner, and whether that fits.
 
 local failure = require("seqrun.failure")
+local shares = require("seqrun.data.shares")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 local text = require("seqrun.run.text")
@@ -21,17 +22,52 @@ function memory.limit()
   return math.min(usable, facts.memory), ("%s (%s)"):format(name, facts.model)
 end
 
----Stores of gradients that wait for their neighbours while the shares of an update are summed.
-local function waiting_sums(self, loader)
+---Stores of gradients that a rank needs to sum its shares (core/train/shares.c), and sums that remain for others.
+local function stores_of(total, first, last)
+  local held, count, most = {}, 0, 0
+  for share = first - 1, last - 1 do
+    most = math.max(most, (first > 1 or share < total - 1) and count + 1 or count) -- the last of all completes the sum
+    local level, index, nodes = 0, share, total
+    while nodes > 1 do
+      local other = index ~ 1
+      if held[level << 32 | other] then
+        held[level << 32 | other], count = nil, count - 1
+      elseif other < nodes then
+        held[level << 32 | index], count = true, count + 1
+        break
+      end
+      level, index, nodes = level + 1, index >> 1, (nodes + 1) // 2
+    end
+  end
+  return most, count
+end
+
+---Elements of gradients besides the store itself: sums of the own shares that wait, and of others' for the own piece.
+local function waiting_sums(self, loader, stored)
   local micro = math.ceil((loader.packs or 1) / loader.micro_packs)
-  local shares = self.config and self.config.batch.shares or math.min(8, micro)
-  return math.ceil(math.log(math.max(1, shares), 2))
+  local total = math.max(1, self.config and self.config.batch.shares or math.min(8, micro))
+  local rank, ranks = self.ranks and self.ranks.rank or 0, self.ranks and self.ranks.size or 1
+  local own, received = 0, 0
+  for r = 0, ranks - 1 do
+    local most, left = stores_of(total, shares.own { shares = total, rank = r, ranks = ranks })
+    if r == rank then own = most else received = received + left end
+  end
+  return own * stored + received * stored // ranks
 end
 
 local function packs_of(loader) return loader.arrange == "single" and 1 or loader.micro_packs end
 
 ---Rows of the largest micro-batch.
 local function rows_of(loader) return packs_of(loader) * loader.max_len end
+
+---Elements whose moments, and whose f32 values, this rank keeps.  Rank 0 has all values while it saves.
+local function held_of(self, count)
+  local optimizer = self.optimizer
+  if not optimizer or not optimizer.sharded then return count, count end
+  local held, on_host = math.min(count, optimizer:held()), not (tensor.describe(tensor.device()) or {}).memory
+  local whole = self.model.params.precision ~= "bf16" or self.ranks.leads or not on_host
+  return held, whole and count or held
+end
 
 ---What is known before anything has run: the activations are a lower bound, 0 for a model that does not tell.
 ---@param self seqrun.Run
@@ -40,13 +76,14 @@ local function rows_of(loader) return packs_of(loader) * loader.max_len end
 function memory.owners(self)
   local params, loader = self.model.params, self.loader:summary()
   local count, real = params:count(), tensor.device() == "ref" and 8 or 4
+  local moments, masters = held_of(self, count)
   local activations = self.model.activation_bytes and self.model:activation_bytes(rows_of(loader)) or 0
   local owners = {
-    { name = "parameters", bytes = real * count },
+    { name = "parameters", bytes = real * masters },
     { name = "gradients", bytes = real * count },
-    { name = "moments", bytes = 2 * real * count },
+    { name = "moments", bytes = 2 * real * moments },
     { name = "bf16 copy", bytes = params.precision == "bf16" and 2 * count or 0 },
-    { name = "sums of shares", bytes = waiting_sums(self, loader) * real * count },
+    { name = "sums of shares", bytes = waiting_sums(self, loader, count) * real },
     { name = "activations", bytes = activations },
     { name = "products and uploads", bytes = (tensor.describe(tensor.device()) or {}).reserved or 0 },
   }
@@ -87,6 +124,19 @@ function memory.check(self)
   failure.raise("memory", "a micro-batch of %d packs of %d tokens needs at least %s, but %s has %s: %s; %s",
     packs_of(loader), loader.max_len, text.bytes(total), name, text.bytes(limit), list(owners, 3),
     ways_out(self, loader))
+end
+
+---What the ranks of a run keep; all of them call it.
+---@param self seqrun.Run
+---@return string
+function memory.of_ranks(self)
+  local owners, total = memory.owners(self)
+  local others = 0
+  for rank, theirs in ipairs(self.ranks:gather(total)) do
+    if rank > 1 then others = math.max(others, theirs) end
+  end
+  return ("at least %s on rank 0 (%s), %s on the others"):format(text.bytes(total), list(owners, #owners),
+    text.bytes(others))
 end
 
 ---The lines of a dry run: by owner, with the activations as measured.
