@@ -16,7 +16,9 @@ static sr_status solve_plan(sr_epoch *e, const sr_histogram *hist, const sr_pack
     sr_pack_opts own = *solve;
     sr_depth_choice choice;
     if (own.max_seqs == SR_DEPTH_AUTO) {
-        SR_TRY(sr_pack_choose_depth(&choice, hist, &own, SR_DEPTH_TOLERANCE));
+        sr_pack_opts usual = own;
+        usual.own = NULL;
+        SR_TRY(sr_pack_choose_depth(&choice, hist, &usual, SR_DEPTH_TOLERANCE));
         own.max_seqs = choice.max_seqs;
         memcpy(e->reason, choice.reason, sizeof e->reason);
     }

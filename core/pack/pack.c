@@ -36,6 +36,7 @@ sr_status sr_pack_solve(sr_plan **out, const sr_histogram *hist, const sr_pack_o
     if (opts->max_seqs < 0)
         return sr_fail(SR_EINVAL, "pack: max_seqs is %d; must be at least 1, or 0 for no limit",
                        opts->max_seqs);
+    if (opts->own != NULL) return opts->own(out, hist, opts);
     for (int i = 0; i < SOLVERS; i++)
         if (strcmp(name, solvers[i].name) == 0) return solvers[i].solve(out, hist, opts);
     return unknown(name);

@@ -20,6 +20,9 @@ typedef struct sr_pack_opts {
     uint64_t seed;      /* `online` on a histogram: the order of the stream */
     int32_t open;       /* `online`: open packs, 0: 64 */
     double seconds;     /* time limit, returns the best so far; not reproducible; 0: none */
+    /* A solver of the caller's instead of `solver`; NULL: none.  Its plan is of this histogram. */
+    sr_status (*own)(sr_plan **out, const sr_histogram *hist, const struct sr_pack_opts *opts);
+    void *own_context;
 } sr_pack_opts;
 
 /* Packs `hist` and stores a new plan in *out.

@@ -9,6 +9,7 @@
 #include "lua/bind/ldata.h"
 #include "lua/bind/lcheck.h"
 #include "lua/bind/lsampler.h"
+#include "lua/bind/lsolver.h"
 #include "lua/bind/ltargets.h"
 
 #define LOADER "seqrun.core.Loader"
@@ -184,9 +185,12 @@ static int batch_loader(lua_State *L) {
     size_t size = 0;
     lua_getfield(L, 2, "plan");
     const char *plan = lua_isnil(L, -1) ? NULL : luaL_checklstring(L, -1, &size);
-    sr_loader **box = lsr_newbox_with(L, sizeof *box, LOADER, 1);
+    sr_loader **box = lsr_newbox_with(L, sizeof *box, LOADER, 2);
     lua_pushvalue(L, 1);
     lua_setiuservalue(L, -2, 1); /* the data set lives at least as long */
+    lsr_push_solver(L, 2, &o.solve);
+    lua_setiuservalue(L, -2, 2);
+    if (o.solve.own != NULL) o.threads = 0; /* Lua runs on this thread only */
     sr_status st = open_loader(box, d, &o, plan, size);
     return lsr_give(L, st);
 }

@@ -525,18 +525,45 @@ describe("a solver written in Lua", function()
     assert.equal(1, asked)
   end)
 
-  it("is refused where workers would have to call it, with the reason", function()
-    for why, options in pairs {
-      ["every epoch of text"] = { data = corpus, by = "packs" }, ["inside every update"] = { by = "sequences" },
-      ["every stage"] = { by = "packs", stages = { {} } },
+  it("packs every epoch of text, every stage, and inside every update", function()
+    for _, options in ipairs {
+      { data = corpus, by = "packs" }, { by = "sequences" }, { by = "packs", stages = { { updates = 2 }, {} } },
+      { data = corpus, by = "packs", max_seqs = "auto" },
     } do
       options.data, options.sequences, options.solver = options.data or fixed, 8, "one_each"
-      local loader, message, code = sr.data.loader(options)
-      assert.is_nil(loader)
-      assert.matches("written in Lua, and worker threads pack " .. why, message)
-      assert.equal("config", code)
+      local before, loader = asked, open(options)
+      for _ = 1, 60 do assert.is_true(loader:next().sequences > 0) end
+      assert.is_true(loader:cursor().epoch >= 1)
+      assert.is_true(asked > before)
     end
-    assert.equal(1, open({ by = "packs", data = corpus, epochs = 1, solver = "one_each" }):plan().factor)
+  end)
+
+  it("gives the same updates after a seek, from any coroutine", function()
+    local options = { data = corpus, by = "packs", sequences = 8, solver = "one_each" }
+    local loader, other = open(options), open(options)
+    for _ = 1, 30 do loader:next() end
+    other:seek(loader:cursor())
+    local ask = coroutine.wrap(function()
+      while true do coroutine.yield(other:next()) end
+    end)
+    for _ = 1, 30 do assert.equal(tostring(loader:next()), tostring(ask())) end
+  end)
+
+  it("fails with its own error, also during training", function()
+    local calls = 0
+    sr.pack.register("tires", function(counts)
+      calls = calls + 1
+      if calls > 1 then error("too tired") end
+      local patterns = {}
+      for length, count in ipairs(counts) do patterns[#patterns + 1] = { count = count, length } end
+      return patterns
+    end)
+    local loader = open { data = corpus, by = "packs", packs = 8, solver = "tires" }
+    assert.error_matches(function()
+      while loader:next() do end
+    end, "too tired")
+    sr.pack.register("idle", function() return {} end)
+    assert.error_matches(function() open { data = corpus, by = "packs", packs = 8, solver = "idle" } end, "pack")
   end)
 end)
 

@@ -60,7 +60,7 @@ local new_update = require("seqrun.data.update")
 ---targets; rates: fraction by counter, { by = "step", { from, fraction }, ... }, at most prob (sr.schedule.rates)
 ---@field keep_ids? boolean batches keep the ids before masking as original_ids
 ---@field loss? "token"|"sequence" what the loss is a mean over
----@field solver? string
+---@field solver? string built in or of pack.register(); one written in Lua runs on the main thread, without workers
 ---@field max_seqs? integer|"auto" maximum sequences per pack; "auto": as few as pack nearly as well as no limit
 ---@field plan? string a saved plan (Loader:plan_text), used if it fits
 ---@field threads? integer workers, 1
@@ -164,8 +164,7 @@ function Loader.open(t)
   local o, list, makers = core_options(t), targets.read(t)
   o.targets = list
   if o.mask == nil then o.mask = not t.data:info().labelled end
-  local planned, problem, kind = solver.replace(t, o)
-  if not planned then return nil, problem, kind end
+  solver.replace(t, o)
   local object, message, code = core.loader(t.data.core, o)
   if not object then return nil, message, code end
   local self = setmetatable({ core = object, options = t, data = t.data, makers = makers }, Loader)

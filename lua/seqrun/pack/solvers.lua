@@ -10,8 +10,8 @@ local solvers = {}
 local registered = {} ---@type table<string, seqrun.LuaSolver>
 
 ---Adds a solver.  It gets the counts by length and the options, and returns a list of patterns,
----{ count = packs, length, length, ... } each; the plan made of them is checked like any other.  Loaders take it
----for given examples, and for one epoch of text (data/solver.lua says why).
+---{ count = packs, length, length, ... } each; the plan made of them is checked like any other.  Loaders and
+---runs take it by its name.
 ---@param name string
 ---@param solver seqrun.LuaSolver
 function solvers.register(name, solver)
