@@ -156,6 +156,51 @@ describe("columns", function()
   end)
 end)
 
+describe("examples of strings", function()
+  local path = folder .. "/strings.sqr"
+  local function write(list, options)
+    local given = { out = path, vocab = vocab, examples = list }
+    for key, value in pairs(options or {}) do given[key] = value end
+    return sr.data.write(given)
+  end
+
+  it("are stored as their ids, with their texts and the numbers of their classes", function()
+    assert.equal(2, write({
+      { text = "w5 w6", pair = "W7", label = "yes" }, { text = "w8 w9", pair = "w5", label = 0 },
+    }, { labels = { "no", "yes" } }))
+    local given = assert(sr.data.open(path))
+    assert.same({ "no", "yes" }, given:labels())
+    assert.same({ 1, 0 }, { given:column("label", 1), given:column("label", 2) })
+    assert.same({ "w5 w6", "W7" }, { given:column("text", 1), given:column("pair", 1) })
+    local other = folder .. "/ids.sqr"
+    local tokenizer = assert(sr.text.tokenizer { vocab = vocab })
+    assert(sr.data.write { out = other, vocab = vocab, examples = {
+      { a = tokenizer:encode "w5 w6", b = tokenizer:encode "w7" },
+      { a = tokenizer:encode "w8 w9", b = tokenizer:encode "w5" },
+    } })
+    assert.same(assert(sr.data.open(other)):decode(1), given:decode(1))
+  end)
+
+  it("keep other columns, and need none", function()
+    assert.equal(1, write({ { text = "w5", score = 2.5 } }, { columns = { score = { type = "f32" } } }))
+    assert.equal(2.5, assert(sr.data.open(path)):column("score", 1))
+    assert.equal(1, write { { text = "w5" } })
+  end)
+
+  it("that make no sense are refused", function()
+    for wanted, list in pairs {
+      ["example 2: unknown label 'nay'; the labels are no, yes"] = {
+        { text = "w5", label = "no" }, { text = "w6", label = "nay" } },
+      ["example 1: 'text' has no tokens"] = { { text = " " } },
+      ["example 1: 'pair' must be a string, got 7"] = { { text = "w5", pair = 7 } },
+    } do
+      local done, message = pcall(write, list, { labels = { "no", "yes" } })
+      assert.is_false(done)
+      assert.is_truthy(message:find(wanted, 1, true), message)
+    end
+  end)
+end)
+
 ---Where token k (from 1) of a batch's sequence comes from: its example, from 1.
 local function by_row(update, visit)
   for batch in update:batches() do

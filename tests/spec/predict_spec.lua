@@ -306,6 +306,23 @@ describe("the command", function()
     end
   end)
 
+  it("sr.encode gives the vectors of the command", function()
+    for _, options in ipairs { {}, { pool = "cls", normalise = false } } do
+      local words = options.pool and { "encode", path, "--pool", "cls", "--raw" } or { "encode", path }
+      local _, out = program.run(words, { input = "the\nit is here\n" })
+      local wanted, encode = lines_of(out), sr.must(sr.encode.open(path, options))
+      local seen = 0
+      for vector, item in encode:each { "the", { text = "it is here" } } do
+        seen = seen + 1
+        assert.equal(seen == 1 and "the" or "it is here", item.text)
+        for k, x in ipairs(vector) do assert.near(wanted[seen].embedding[k], x, 1e-6) end
+      end
+      assert.same({ 2, 32, 32 }, { seen, encode.size, #encode:one "it" })
+    end
+    assert.error_matches(function() sr.encode.open(path, { pool = "max" }) end, "pool")
+    assert.same({ "missing" }, { select(3, sr.encode.open(dir .. "/nothing")) })
+  end)
+
   it("encode gives the state of [CLS], or the mean over the tokens, of the encoder alone", function()
     local encoder = sr.must(sr.nn.pretrained(path, { heads = {} })).encoder
     local ids, more = task_model.tokenizer():encode("it is here", { specials = true })

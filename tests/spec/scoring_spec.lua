@@ -45,6 +45,25 @@ describe("an evaluation", function()
     return sr.predict.new(bert, { tokenizer = task_model.tokenizer(), max_len = 64 })
   end
 
+  it("has the metrics of a head's own score() besides those of its kind", function()
+    local records = {}
+    for i = 1, 30 do records[i] = { text = text(i % 9 + 1, i), label = i % 3 == 0 and "yes" or "no" } end
+    local corpus, own = read("classify", records, { labels = { "no", "yes" } }), {}
+    local bert = task_model.new(heads.classify { labels = { "no", "yes" } })
+    local head = bert.heads[1]
+    function head.score(_, predictions, labels)
+      own.gold, own.guess = labels, predictions
+      return { yes = scores.f1(labels, predictions) }
+    end
+    local line, order = metrics(bert, { data = corpus, targets = { "label" } })
+    assert.same({ 30, 30 }, { #own.gold, #own.guess })
+    assert.same({ line.f1, "yes" }, { line.yes, order[1].scores[#order[1].scores] })
+    assert.equal(scores.confusion(own.gold, own.guess, 2):accuracy(), line.accuracy)
+    head.score = function() return 0.5 end
+    assert.error_matches(function() metrics(bert, { data = corpus, targets = { "label" } }) end,
+      "the head 'label': score%(self, predictions, labels%) must return { metric = number }")
+  end)
+
   it("of classes has accuracy, F1 and Matthews", function()
     local names, records, gold, guess = { "no", "yes" }, {}, {}, {}
     local bert = task_model.new(heads.classify { labels = names })

@@ -1,5 +1,6 @@
 -- encode - vectors of texts, from any BERT.
 
+local encode = require("seqrun.encode")
 local encoding = require("seqrun.predict.encoding")
 local failure = require("seqrun.failure")
 local input = require("seqrun.predict.input")
@@ -57,17 +58,13 @@ local function report(args, counts, seconds, size)
   end
 end
 
----How vectors are made: as the options say, else as the directory does.
+---How vectors are made.
 local function options_of(args, facts)
-  local theirs = facts.sentences
-  if theirs.problem and not (args.pool and (args.raw or args.normalise)) then
-    failure.raise("data", "%s: %s; to make other vectors than sentence-transformers does, set --pool and --raw or "
-      .. "--normalise", facts.path, theirs.problem)
-  end
-  return {
-    pool = args.pool or theirs.pool or "mean", prompt = theirs.prompt, rows = args.batch_tokens,
-    normalise = args.normalise or not args.raw and theirs.normalise ~= false, bytes = args.out ~= nil,
-  }
+  local normalise = nil
+  if args.normalise or args.raw then normalise = args.normalise == true end
+  local options = failure.must(encode.pooling(facts, { pool = args.pool, normalise = normalise }))
+  options.rows, options.bytes = args.batch_tokens, args.out ~= nil
+  return options
 end
 
 function command.run(args)

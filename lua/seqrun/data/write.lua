@@ -12,6 +12,7 @@
 local check = require("seqrun.check")
 local core = require("seqrun.core.data")
 local guess = require("seqrun.guess")
+local strings = require("seqrun.data.strings")
 local sys = require("seqrun.core.sys")
 
 ---@class seqrun.ColumnOptions
@@ -23,8 +24,9 @@ local sys = require("seqrun.core.sys")
 ---@field out string the .sqr file
 ---@field vocab string|seqrun.core.text.vocab
 ---@field examples table|fun(): table?, string?, string? a list or an iterator of { a = ids, b = ids, NAME = value };
----ids is a list, or a string of tokenizer:packed().  An iterator that returns nil, message, code ends the work, and
----nothing is written
+---ids is a list, or a string of tokenizer:packed(); or of { text = string, pair = string, NAME = value }.  An iterator
+---that returns nil, message, code ends the work, and nothing is written
+---@field labels? string[] names of classes: `label` may be such a name; else it is its number, from 0
 ---@field columns? table<string, seqrun.ColumnOptions> what examples have besides a and b; by default label, an i32, if
 ---the first example has one
 ---@field lowercase? boolean option of the tokenizer, true
@@ -35,7 +37,7 @@ local sys = require("seqrun.core.sys")
 
 local OPTIONS = {
   out = true, vocab = true, examples = true, columns = true, lowercase = true, keep_accents = true, source = true,
-  meta = true,
+  meta = true, labels = true,
 }
 local COLUMN = { type = true, per = true, size = true }
 
@@ -103,7 +105,8 @@ local function add_columns(writer, options, first)
   columns.cls, columns.sep = options.vocab:special("cls"), options.vocab:special("sep")
   columns.a = new_queue(writer:column("a_tokens", "u32"), "a")
   columns.b = new_queue(writer:column("b_tokens", "u32"), "b")
-  local given = options.columns or { label = type(first) == "table" and first.label ~= nil and { type = "i32" } or nil }
+  local given = strings.columns(options.columns, first)
+    or { label = type(first) == "table" and first.label ~= nil and { type = "i32" } or nil }
   for name in pairs(given) do names[#names + 1] = name end
   table.sort(names) -- the same file every time
   check_windows(given)
@@ -183,7 +186,7 @@ end
 ---Appends one example: A, then B, then the columns.
 local function append(writer, columns, example, number)
   if type(example) ~= "table" or example.a == nil or #example.a == 0 then
-    bad(number, "give { a = ids }, a list of at least one token id")
+    bad(number, "give { a = ids }, a list of at least one token id, or { text = string }")
   end
   check_keys(columns, example, number)
   local a, b, done, message, code
@@ -221,6 +224,7 @@ local function finish(writer, vocab_text, options)
   writer:meta("vocab_size", tostring(#options.vocab))
   writer:meta("vocab_fingerprint", options.vocab:fingerprint())
   if options.source then writer:meta("source", options.source) end
+  if options.labels then writer:meta("labels.label", require("seqrun.core.json").encode(options.labels)) end
   local meta, keys = options.meta or {}, {}
   if type(meta) == "function" then meta = meta() end
   for key in pairs(meta) do keys[#keys + 1] = key end
@@ -234,7 +238,7 @@ end
 
 ---Goes through an iterator of examples (or a list) and writes them.
 local function write_all(writer, options)
-  local next_example, columns, count = options.examples, nil, 0
+  local next_example, encode, columns, count = options.examples, strings.encoder(options), nil, 0
   if type(next_example) == "table" then
     local list, i = next_example, 0
     next_example = function()
@@ -248,7 +252,7 @@ local function write_all(writer, options)
     if not example then break end
     columns = columns or add_columns(writer, options, example)
     local done
-    done, message, code = append(writer, columns, example, count + 1)
+    done, message, code = append(writer, columns, encode(example, count + 1), count + 1)
     if not done then return nil, message, code end
     count = count + 1
   end

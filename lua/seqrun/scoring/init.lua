@@ -1,7 +1,8 @@
 -- scoring - what heads predict during an evaluation, and the metrics of that.
 --
 -- A head of a task is scored by its kind.  Another head may have predict(self, hidden, target, batch), which returns
--- a value for each item, and score(self, predictions, labels), which returns { metric = number }.
+-- a value for each item, and score(self, predictions, labels), which returns { metric = number }.  A head of a task
+-- with score() gets those metrics as well.
 
 local kinds = {}
 for _, name in ipairs { "classify", "regress", "multilabel", "choice", "tokens", "squad" } do
@@ -18,15 +19,34 @@ function own.take(found, head, hidden, target, batch)
   end
 end
 
+---The metrics of a head's own method.
 function own.score(found, head)
   local gold, guess = {}, {}
   for i, item in ipairs(found) do gold[i], guess[i] = item.gold, item.guess end
-  return head:score(guess, gold), {}
+  local metrics = head:score(guess, gold)
+  for name, value in pairs(type(metrics) == "table" and metrics or { metrics or false }) do
+    if type(name) ~= "string" or not math.type(value) then
+      error(("the head '%s': score(self, predictions, labels) must return { metric = number }"):format(head.name), 0)
+    end
+  end
+  return metrics, {}
+end
+
+---Scoring by kind, with the metrics of the head's own method added.
+local function extended(kind)
+  return setmetatable({
+    score = function(found, head, loader)
+      local metrics, details = kind.score(found, head, loader)
+      for name, value in pairs(own.score(found, head)) do metrics[name] = value end
+      return metrics, details
+    end,
+  }, { __index = kind })
 end
 
 local function kind_of(head)
   if head.predict and head.score then return own end
-  return kinds[head.kind]
+  local kind = kinds[head.kind]
+  return kind and head.score and extended(kind) or kind
 end
 
 ---@class seqrun.Scoring

@@ -1,0 +1,67 @@
+-- strings.lua - examples of text as examples of token ids, for data.write.
+--
+--     { text = "where is it", pair = "in the garden", label = "fact" }   instead of   { a = ids, b = ids, label = 0 }
+
+local check = require("seqrun.check")
+local failure = require("seqrun.failure")
+local guess = require("seqrun.guess")
+
+local strings = {}
+
+local function bad(number, format, ...) check.fail("data.write: example %d: " .. format, number, ...) end
+
+---The ids of a text.
+local function encode(tokenizer, name, text, number)
+  if type(text) ~= "string" then bad(number, "'%s' must be a string, got %s", name, check.show(text)) end
+  local ids = tokenizer:encode(text)
+  if #ids == 0 then bad(number, "'%s' has no tokens: %s", name, check.show(text)) end
+  return ids
+end
+
+---The number of a class.
+local function number_of(classes, names, label, number)
+  if math.type(label) == "integer" then return label end
+  local id = classes[label]
+  if not id then
+    bad(number, "unknown label %s%s; the labels are %s", check.show(label), guess.hint(tostring(label), names),
+      table.concat(names, ", "))
+  end
+  return id
+end
+
+---The columns of the texts, which are kept beside their ids, unless `columns` has them.
+---@param columns? table<string, seqrun.ColumnOptions>
+---@param first table the first example
+---@return table<string, seqrun.ColumnOptions>?
+function strings.columns(columns, first)
+  if type(first) ~= "table" or first.text == nil or first.a ~= nil then return columns end
+  local all = { text = { type = "bytes" }, pair = first.pair ~= nil and { type = "bytes" } or nil }
+  if not columns and first.label ~= nil then all.label = { type = "i32" } end
+  for name, column in pairs(columns or {}) do all[name] = column end
+  return all
+end
+
+---A function that turns an example of strings into one of ids; others pass.
+---@param options seqrun.WriteOptions
+---@return fun(example: table, number: integer): table
+function strings.encoder(options)
+  local classes, tokenizer = {}, nil
+  for i, name in ipairs(options.labels or {}) do classes[name] = i - 1 end
+  return function(example, number)
+    if type(example) ~= "table" then return example end
+    local made = {}
+    for key, value in pairs(example) do made[key] = value end
+    if options.labels and example.label ~= nil then
+      made.label = number_of(classes, options.labels, example.label, number)
+    end
+    if example.a ~= nil or example.text == nil then return made end
+    tokenizer = tokenizer or failure.must(require("seqrun.text").tokenizer {
+      vocab = options.vocab, lowercase = options.lowercase, keep_accents = options.keep_accents, literal = true,
+    })
+    made.a = encode(tokenizer, "text", example.text, number)
+    if example.pair ~= nil then made.b = encode(tokenizer, "pair", example.pair, number) end
+    return made
+  end
+end
+
+return strings
