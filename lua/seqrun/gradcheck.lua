@@ -3,7 +3,7 @@
 -- Central differences in f64 are right to about eps^2 plus rounding / eps, so this runs on `ref`:
 --
 --   sr.use("ref")
---   assert(sr.gradcheck(function(x) return (x * x):sum() end, { sr.randn({3, 4}) }))
+--   assert(sr.gradcheck(function(x) return (x * x):sum() end, { sr.randn({ 3, 4 }, { requires_grad = true }) }))
 
 local tensor = require("seqrun.tensor")
 
@@ -46,6 +46,11 @@ local function check(fn, inputs, options)
     error("gradcheck: expected a function and the list of its inputs, as in gradcheck(f, { x })", 2)
   end
   options = options or {}
+  local checked = false
+  for _, x in ipairs(inputs) do checked = checked or x:requires_grad() end
+  if not checked then
+    error("gradcheck: no input has requires_grad; make one with sr.randn({ 3, 4 }, { requires_grad = true })", 2)
+  end
   for _, x in ipairs(inputs) do
     if x:requires_grad() and x:dtype() ~= "f64" and not (options.eps and options.tolerance) then
       local given = "gradcheck: an input is " .. x:describe() .. ", too coarse for differences of 1e-5; "
