@@ -291,6 +291,8 @@ LIB   = $(DESTDIR)$(PREFIX)/lib/seqrun
 SHARE = $(DESTDIR)$(PREFIX)/share/seqrun
 DOC   = $(DESTDIR)$(PREFIX)/share/doc/seqrun
 MAN   = $(DESTDIR)$(PREFIX)/share/man/man1
+COMPLETIONS = bash:bash-completion/completions/seqrun zsh:zsh/site-functions/_seqrun \
+              fish:fish/vendor_completions.d/seqrun.fish
 
 install: all ## install the program, its Lua files, recipes and headers under PREFIX
 	install -D -m 755 $(BUILD)/seqrun $(DESTDIR)$(PREFIX)/bin/seqrun
@@ -299,9 +301,15 @@ install: all ## install the program, its Lua files, recipes and headers under PR
 	@for f in $(wildcard core/*.h core/*/*.h); do install -D -m 644 $$f $(INCLUDE)/$$f; done
 	@for f in README.md LICENSE $(wildcard docs/*.md); do install -D -m 644 $$f $(DOC)/$$(basename $$f); done
 	@for f in $(wildcard docs/*.1); do install -D -m 644 $$f $(MAN)/$$(basename $$f); done
+	@for f in $(COMPLETIONS); do install -d $(DESTDIR)$(PREFIX)/share/$$(dirname $${f#*:}) && \
+	  $(BUILD)/seqrun completion $${f%%:*} > $(DESTDIR)$(PREFIX)/share/$${f#*:}; done
+
+manual: all ## write docs/seqrun.1 from the parsers of the command line
+	$(BUILD)/seqrun completion man > docs/seqrun.1
 
 uninstall: ## remove the installed files
 	rm -f $(DESTDIR)$(PREFIX)/bin/seqrun $(MAN)/seqrun.1
+	rm -f $(foreach f,$(COMPLETIONS),$(DESTDIR)$(PREFIX)/share/$(lastword $(subst :, ,$f)))
 	rm -rf $(SHARE) $(DOC) $(INCLUDE) $(LIB)
 
 clean: ## remove all build outputs
@@ -312,5 +320,5 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
 
 FORCE:
-.PHONY: FORCE all ctests test test-long fuzz bench demo deps test-deps lint-deps lint format compdb install uninstall clean help
+.PHONY: FORCE all ctests test test-long fuzz bench demo deps test-deps lint-deps lint format compdb install manual uninstall clean help
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -69,7 +69,10 @@ local function is_command(word)
 end
 
 ---The parser of one command.
-local function parser_of(name, command)
+---@param name string
+---@param command { summary: string, define: function }
+---@return table # of argparse
+function cli.parser_of(name, command)
   local parser = require("argparse")("seqrun " .. name, command.summary)
   parser:usage_max_width(100)
   command.define(parser)
@@ -78,7 +81,7 @@ end
 
 local function run_command(name, words)
   local command = require("seqrun.commands." .. name)
-  local good, args = parser_of(name, command):pparse(words)
+  local good, args = cli.parser_of(name, command):pparse(words)
   if not good then
     local sentence = args:gsub("\n+Did you mean '%-h'%?", ""):gsub("\n+Did", "; did"):gsub("\n+", "; ")
     complain(("%s; see seqrun %s --help"):format(sentence, name))
@@ -122,7 +125,7 @@ local function help(words)
   if not name or name:find("^%-") then return overview() end
   if name == "help" then return overview() end
   if not is_command(name) then return unknown_command(name) end
-  print(parser_of(name, require("seqrun.commands." .. name)):get_help())
+  print(cli.parser_of(name, require("seqrun.commands." .. name)):get_help())
   return 0
 end
 

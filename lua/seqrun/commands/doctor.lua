@@ -7,6 +7,9 @@ local command = { summary = "check whether this machine can train; failed checks
 
 function command.define(cmd)
   cmd:flag("--json", "one JSON object")
+  cmd:epilog([[examples:
+  seqrun doctor
+  seqrun doctor --json]])
 end
 
 function command.run(args)

@@ -9,6 +9,10 @@ function info.define(cmd)
   cmd:argument("path", "a file or directory")
   cmd:flag("--json", "one JSON object")
   cmd:flag("--tensors", "list the tensors of a safetensors file")
+  cmd:epilog([[examples:
+  seqrun info runs/tiny
+  seqrun info runs/tiny/step-000000300/model.safetensors --tensors
+  seqrun info runs/data/novels.sqr --json]])
 end
 
 ---Untrusted text on one line: control characters are shown as escapes.

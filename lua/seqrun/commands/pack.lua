@@ -51,6 +51,10 @@ function command.define(cmd)
   cmd:option("--certificate", "write a proof of the lower bound"):argname("FILE")
   cmd:option("--check", "verify a proof for these lengths"):argname("FILE")
   cmd:option("--out", "write the plan"):argname("FILE")
+  cmd:epilog([[examples:
+  seqrun pack runs/data/novels.sqr --max-len 128 --compare
+  seqrun pack --hist wikipedia.hist --max-len 512 --max-seqs 3 --json
+  seqrun pack --hist wikipedia.hist --max-len 512 --certificate proof.txt]])
 end
 
 local function options_of(args)

@@ -9,6 +9,9 @@ function command.define(cmd)
   cmd:option("--max-len", "maximum length of the examples"):argname("N"):convert(converters.whole(5, 65535))
     :default("128")
   cmd:flag("--json", "one JSON object")
+  cmd:epilog([[examples:
+  seqrun stats runs/data/novels.sqr
+  seqrun stats runs/data/novels.sqr --max-len 512 --json]])
 end
 
 function command.run(args)

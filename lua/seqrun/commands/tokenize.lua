@@ -16,6 +16,9 @@ function tokenize.define(cmd)
   cmd:flag("--literal", "treat [MASK] and other special tokens in the text as plain text")
   cmd:flag("--json", "print a JSON object for each line")
   cmd:option("--threads", "number of threads; default: all"):argname("N"):convert(converters.threads)
+  cmd:epilog([[examples:
+  echo 'She was very [MASK].' | seqrun tokenize --vocab vocab.txt
+  seqrun tokenize --vocab vocab.txt --ids --specials lines.txt]])
 end
 
 local function warn(counts)

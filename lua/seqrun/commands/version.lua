@@ -7,6 +7,9 @@ local command = { summary = "print the version and how it was built" }
 
 function command.define(cmd)
   cmd:flag("--json", "one JSON object")
+  cmd:epilog([[examples:
+  seqrun version
+  seqrun version --json]])
 end
 
 function command.run(args)

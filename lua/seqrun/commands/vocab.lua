@@ -19,6 +19,9 @@ function vocab.define(cmd)
     :convert(converters.whole(1, MOST)):default("1000")
   cmd:option("--threads", "number of threads; default: all"):argname("N"):convert(converters.threads)
   cmd:flag("--json", "print one JSON object")
+  cmd:epilog([[examples:
+  seqrun vocab --size 30000 --out vocab.txt my/texts
+  zcat dump.gz | seqrun vocab --out vocab.txt -]])
 end
 
 ---What was left out, as text.

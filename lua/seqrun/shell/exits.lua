@@ -1,0 +1,15 @@
+-- exits.lua - the exit codes, for the manual page; the guide has the same table.
+
+---@type { [1]: integer, [2]: string }[]
+return {
+  { 0, "done" },
+  { 1, "the run failed: the recipe raised an error, or too many updates were not finite" },
+  { 2, "command line, config or recipe invalid" },
+  { 3, "input data, vocabulary or checkpoint invalid" },
+  { 4, "device or memory" },
+  { 5, "storage full, or another run holds the directory" },
+  { 8, "a process of a run on several died or hung" },
+  { 70, "internal error" },
+  { 75, "stopped, can be resumed" },
+  { 130, "interrupted twice" },
+}

@@ -1,0 +1,123 @@
+-- Completion for shells, the manual page, and examples in --help: all from the parsers of the command line.
+
+local program = require("tests.support.program")
+local sys = require("seqrun.core.sys")
+local verbs = require("seqrun.shell.verbs")
+
+local SHELLS = { "bash", "zsh", "fish" }
+
+---What a shell prints when it is given a script.
+local function output(command)
+  local pipe = assert(io.popen(command .. " 2>&1"))
+  local text = pipe:read("a")
+  pipe:close()
+  return text
+end
+
+local function has(command) return os.execute("command -v " .. command .. " >/dev/null 2>&1") == true end
+
+describe("completion", function()
+  local folder, scripts
+  setup(function()
+    folder, scripts = program.folder(), {}
+    for _, shell in ipairs(SHELLS) do
+      local code, out = program.run { "completion", shell }
+      assert.equal(0, code)
+      scripts[shell] = out
+      program.write(folder, shell, out)
+    end
+  end)
+  teardown(function() sys.remove(folder) end)
+
+  it("has every command, every option, every option of a run and every config key", function()
+    local function check(text)
+      for shell, script in pairs(scripts) do
+        local shown = shell == "fish" and text:find("^%-%-") and "-l " .. text:sub(3) or text
+        assert.truthy(script:find(shown, 1, true), shell .. ": " .. text)
+      end
+    end
+    local all = verbs.all()
+    assert.is_true(#all > 10)
+    for _, verb in ipairs(all) do
+      check(verb.name)
+      for _, option in ipairs(verb.options) do check(option.names[#option.names]) end
+    end
+    for _, option in ipairs(verbs.run_options()) do check(option.names[1]) end
+    for _, key in ipairs(verbs.keys()) do check(key.name) end
+  end)
+
+  it("is accepted by its shell", function()
+    for _, shell in ipairs(SHELLS) do
+      if has(shell) then assert.equal("", output(("%s -n '%s/%s'"):format(shell, folder, shell))) end
+    end
+  end)
+
+  it("completes commands, options, values, keys and recipes in bash", function()
+    local harness = program.write(folder, "harness", [[
+      source "$1"; shift
+      compopt() { :; }
+      COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _seqrun; printf '%s ' "${COMPREPLY[@]}"
+    ]])
+    local function complete(...)
+      local words = { ... }
+      for i, word in ipairs(words) do words[i] = "'" .. word .. "'" end
+      return output(("bash '%s' '%s/bash' seqrun %s"):format(harness, folder, table.concat(words, " ")))
+    end
+    assert.equal("pack ", complete "pac")
+    assert.equal("--solver ", complete("pack", "--so"))
+    assert.equal("optimal online ", complete("pack", "--solver", "o"))
+    assert.equal("rate.peak= ", complete("recipes/tiny.lua", "rate.pe"))
+    assert.equal("packs sequences ", complete("recipes/tiny.lua", "batch.by", "=", ""))
+    assert.equal("packs sequences ", complete("recipes/tiny.lua", "batch.by", "="))
+    assert.equal("--max-steps ", complete("recipes/tiny.lua", "--max"))
+    assert.equal("predict ", complete("help", "pr"))
+    assert.equal("recipes/tiny.lua ", complete "recipes/tin")
+    assert.equal("", (complete("recipes/tiny.lua", "--max-steps", ""):gsub("%s", "")))
+    assert.matches("README.md", (complete("pack", "--hist", "READ")))
+  end)
+
+  it("of an unknown shell is an error with the known ones", function()
+    local code, _, err = program.run { "completion", "tcsh" }
+    assert.equal(2, code)
+    assert.matches("bash", err)
+  end)
+end)
+
+describe("the manual page", function()
+  it("is that of the command line; `make manual` writes it", function()
+    local _, out = program.run { "completion", "man" }
+    assert.equal(sys.read_file("docs/seqrun.1"), out)
+  end)
+
+  it("has no errors for groff", function()
+    if has "groff" then assert.equal("", output("groff -man -ww -z docs/seqrun.1")) end
+  end)
+end)
+
+describe("--help", function()
+  it("of every command has examples that its parser accepts", function()
+    local cli = require("seqrun.cli")
+    for _, name in ipairs(cli.commands()) do
+      if name ~= "help" then
+        local command, count = require("seqrun.commands." .. name), 0
+        local examples = cli.parser_of(name, command):get_help():match("\nexamples:\n(.*)$")
+        for line in (examples or ""):gmatch("[^\n]+") do
+          line = line:gsub("%S   +.*$", function(tail) return tail:sub(1, 1) end) -- what it prints, or a remark
+          local words = {}
+          for word in (line:match("seqrun " .. name .. " ?(.*)$") or ""):gmatch("%S+") do
+            if word:find("^[<>|]") or word:find("^{") then break end
+            if word:find("%)$") and not word:find("%(") then word = word:sub(1, -2) end
+            words[#words + 1] = word
+          end
+          if line:find("seqrun " .. name, 1, true) then
+            count = count + 1
+            local parser = cli.parser_of(name, command)
+            local good, problem = parser:pparse(words)
+            assert.truthy(good, name .. ": " .. line .. ": " .. tostring(problem))
+          end
+        end
+        assert.is_true(count > 0, name .. " --help has no example")
+      end
+    end
+  end)
+end)
