@@ -9,7 +9,7 @@ local keys = {}
 ---Keys of a metric by which examples are unlocked: those of its schedule, and these.
 local METRIC = {
   { "file", c.path { optional = true,
-    doc = "metric file of seqrun analyze, DATA.NAME.metric by default; length and rarity are computed if missing" } },
+    doc = "metric file, as seqrun analyze writes it; length and rarity need none: a run computes them" } },
   { "kind", c.enum({ "percentile", "value", "fraction" }, { default = "percentile",
     doc = "what the schedule says: percentile of the examples by this metric, largest value, or fraction of them" }) },
   { "parts", c.integer { default = 100, min = 1, max = 1 << 30, doc = "parts that kind=percentile counts" } },
