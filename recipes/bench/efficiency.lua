@@ -165,3 +165,8 @@ print(("\n%s; %d layers, hidden size %d, %.3g effective tokens"):format(common.m
   options.hidden, options.tokens))
 report.print(runs, shares)
 report.write_curves(options.out .. "/curves.tsv", runs)
+local picture = require("efficiency_svg").draw(runs, shares)
+if picture then
+  sr.must(sys.write_file(options.out .. "/curves.svg", picture))
+  print(("%s/curves.tsv and curves.svg have the curves"):format(options.out))
+end

@@ -4,6 +4,7 @@ package.path = "recipes/bench/?.lua;" .. package.path
 
 local arms = require("efficiency_arms")
 local report = require("efficiency_report")
+local svg = require("efficiency_svg")
 
 describe("the report of the data efficiency experiment", function()
   it("has 95 % intervals of Student's t over seeds", function()
@@ -56,5 +57,20 @@ describe("the report of the data efficiency experiment", function()
     local text = table.concat(arms.words("composed", { tokens = 1e6, rarity = "r.metric" }), " ")
     assert.truthy(text:find("curriculum.length.total=480000", 1, true))
     assert.truthy(text:find("ltd.keep.total=1000000", 1, true))
+  end)
+
+  it("draws the mean and the interval of each arm over the seeds", function()
+    local curves = {}
+    for seed = 1, 3 do
+      curves[seed] = {}
+      for i = 1, 4 do curves[seed][i] = { raw_tokens = 100 * i + seed, mlm_loss = 6 - i + seed / 10 } end
+    end
+    local points = svg.mean(curves, "raw_tokens")
+    assert.same({ 103, 401 }, { points[1][1], points[#points][1] }) -- where all of them are
+    local mean, half = report.interval { 6 - 1.02 + 0.1, 6 - 1.01 + 0.2, 6 - 1 + 0.3 }
+    assert.near(mean, points[1][2], 1e-9)
+    assert.near(half, points[1][3], 1e-9)
+    assert.same({}, svg.mean({ { { raw_tokens = 5, mlm_loss = 1 } } }, "raw_tokens"))
+    assert.is_nil(svg.draw({}, { 1 }))
   end)
 end)
