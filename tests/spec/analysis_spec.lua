@@ -216,7 +216,7 @@ describe("a metric of one's own", function()
     sr.must(sr.data.write { out = folder .. "/many.sqr", vocab = vocab, examples = examples, columns = {} })
     local many = sr.must(sr.data.open(folder .. "/many.sqr"))
     for wrong, words in pairs {
-      [ [["hard"]] ] = "returned 'hard'", ["0 / 0"] = "returned %-?nan", ["1 / 0"] = "returned inf",
+      [ [["hard"]] ] = "returned 'hard'", ["0 / 0"] = "returned NaN", ["1 / 0"] = "returned inf",
       ["nil"] = "returned nil", ["error('no luck')"] = "no luck",
     } do
       local fn = load(("return function(s) if s.uid < %d then return s.length end return %s end"):format(at, wrong))()

@@ -124,5 +124,35 @@ describe("a run whose lengths, examples, kept tokens, masks and batches change",
       "curriculum.loss.total=9")
     fails("another choice of examples", "seed=7")
     fails("ltd.keep: max is 0", "ltd.keep=0")
+    fails("ltd: keep begins at 64 tokens, but sequences have at most 48", "ltd.keep=64")
+    fails("curriculum.length: min is 10, which is not a multiple of quantum 8", "curriculum.length.min=10")
+    fails("curriculum.length: max is 0", "curriculum.length.min=0", "curriculum.length.max=0")
+  end)
+
+  it("takes functions of the counters, and a failing one is a sentence with key, step and way out", function()
+    local out, small_words = folder .. "/custom", small.words(corpus, "--max-steps", "6")
+    small_words[1] = "recipes/curriculum.lua"
+    local function ended(key, text)
+      local path = program.write(folder, "own.lua", "return function(c) if c.step > 3 then " .. text .. " end "
+        .. "return 16 end")
+      local list = table.move(small_words, 1, #small_words, 1, {})
+      for i, word in ipairs { "type=custom", "fn=" .. path } do list[#small_words + i] = key .. "." .. word end
+      list[#list + 1], list[#list + 2], list[#list + 3] = "--out", out, "model.num_hidden_layers=3"
+      list[#list + 1] = "curriculum.window=1"
+      sys.remove(out)
+      local code, _, err = program.run(list)
+      return code, err
+    end
+    for _, key in ipairs { "curriculum.length", "batch.ramp", "ltd.keep" } do
+      local code, err = ended(key, "return 24")
+      assert.equal(0, code, err)
+      code, err = ended(key, "error('late')")
+      assert.equal(1, code)
+      assert.matches("^seqrun: " .. key .. ": the custom function failed at step 4: .*own.lua:1: late; correct it and "
+        .. "resume the run\n$", err)
+      code, err = ended(key, "return 'x'")
+      assert.equal(1, code)
+      assert.matches("^seqrun: " .. key .. ": the custom function returned 'x' at step 4; it must return a finite", err)
+    end
   end)
 end)

@@ -169,7 +169,8 @@ local function value_of(name, fn, sequence)
     return nil, ("%sthe function returned %s; it must return a finite number"):format(where, check.show(value))
   end
   if value ~= value or value == math.huge or value == -math.huge then
-    return nil, ("%sthe function returned %s; it must return a finite number"):format(where, value)
+    local shown = value ~= value and "NaN" or tostring(value)
+    return nil, ("%sthe function returned %s; it must return a finite number"):format(where, shown)
   end
   if math.type(value) == "integer" and (value > 1 << 53 or value < -(1 << 53)) then
     return nil, ("%sthe function returned %d; integers beyond 2^53 are not exact"):format(where, value)

@@ -206,7 +206,8 @@ end
 local function way_out(self, n)
   local list = {}
   for i, name in ipairs(self.names) do list[i] = ("curriculum.%s: %s"):format(name, self.metrics[name]:way_out(n)) end
-  return #list > 0 and table.concat(list, "; ") or "lower curriculum.sequences"
+  return #list > 0 and table.concat(list, "; ")
+    or "lower curriculum.sequences (in a run batch.sequences, batch.ramp or batch.tokens)"
 end
 
 ---How many examples an update has.
@@ -222,8 +223,9 @@ local function each_of(self, counters, window)
   if each <= unlocked then return each end
   local found = {}
   for i, name in ipairs(self.names) do found[i] = ("%s %g"):format(name, window.difficulties[name]) end
-  failure.raise("config", "curriculum: step %d unlocks %d of %d examples (%s), fewer than the %d of an update; %s",
-    counters.step, unlocked, self.sampler:examples(), table.concat(found, ", "), each, way_out(self, each))
+  failure.raise("config", "curriculum: step %d unlocks %d of %d examples%s, fewer than the %d of an update; %s",
+    counters.step, unlocked, self.sampler:examples(), #found > 0 and (" (%s)"):format(table.concat(found, ", ")) or "",
+    each, way_out(self, each))
 end
 
 ---How many updates are arranged together.

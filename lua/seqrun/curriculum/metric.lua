@@ -57,6 +57,9 @@ local function open(self, loader, epoch)
   if type(source) == "function" then source = values_of(self, loader, epoch) end
   if type(source) == "string" then source = measured.first(loader, self.name, source) end
   if getmetatable(source) ~= Of then source = Of.new(source) end
+  if source.about.accumulated then
+    failure.raise("data", "%s is accumulated over all sequences; a curriculum needs a value for each", source:name())
+  end
   if epoch == (loader.options.epoch or 0) or type(self.source) == "function" then return source:check(loader, epoch) end
   return measured.again(loader, source, epoch)
 end

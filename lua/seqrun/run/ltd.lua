@@ -53,13 +53,13 @@ ltd.rule = {
     if not keep then return nil end
     local options = { name = "ltd.keep", kind = ltd.kind(keep), steps = 1000 } -- any: fractions of them are allowed
     local good, message = pcall(schedules.read, keep, options)
-    return not good and tostring(message):gsub("^[^\n]-:%d+: ", "") or nil
+    return not good and tostring(message):gsub("^%S-:%d+: ", "") or nil
   end,
 }
 
 ---Fails with the name of the key.
 local function refuse(message)
-  failure.raise("config", "ltd: %s", (message:gsub("^[^\n]-:%d+: ", ""):gsub("^nn%.ltd: ", "")))
+  failure.raise("config", "ltd: %s", (message:gsub("^%S-:%d+: ", ""):gsub("^nn%.ltd: ", "")))
 end
 
 ---The token dropping that a config asks for, set on the model; nil if it asks for none.
@@ -71,6 +71,10 @@ function ltd.new(group, t)
   local encoder = t.model.encoder
   if not encoder then refuse("the model has no encoder to drop tokens in; leave out ltd.keep") end
   local schedule = schedules.read(group.keep, { name = "ltd.keep", kind = ltd.kind(group.keep), steps = t.steps })
+  if schedule.kind == "length" and schedule.min > t.max_len then
+    refuse(("keep begins at %g tokens, but sequences have at most %d, so none would be dropped; lower ltd.keep"):format(
+      schedule.min, t.max_len))
+  end
   local options = { keep = 1, first = group.first, last = group.last, masked = group.masked, layers = group.layers }
   local drop = require("seqrun.nn.ltd").new(options)
   local good, message = pcall(drop.range, drop, encoder.config.num_hidden_layers)

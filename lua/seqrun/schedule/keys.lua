@@ -41,14 +41,18 @@ end
 
 local FIELDS = { "type", "min", "max", "total", "quantum", "degree", "values", "upto", "by", "value" }
 
-local function loaded(name, path)
+---The function of a file.  It always gets counters, also where only the one that it depends on is known.
+local function loaded(name, path, by)
   local chunk, message = loadfile(path, "t")
   if not chunk then error(("%s.fn: %s"):format(name, message), 0) end
   local fn = chunk()
   if type(fn) ~= "function" then
     error(("%s.fn: %s returned a %s; it must return a function"):format(name, path, type(fn)), 0)
   end
-  return fn
+  return function(at)
+    if type(at) ~= "table" then at = { step = at, schedule_step = at, [counters.FIELDS[by]] = at } end
+    return fn(at)
+  end
 end
 
 ---The schedule that a config has under a key; nil if it has none.
@@ -60,7 +64,7 @@ function keys.read(group, t)
   local options = { name = t.name, kind = t.kind }
   for _, key in ipairs(FIELDS) do options[key] = group[key] end
   if group.value then options.type = "constant" end
-  if group.fn then options.fn = loaded(t.name, group.fn) end
+  if group.fn then options.fn = loaded(t.name, group.fn, options.by or "step") end
   options.down, options.faithful = group.down or nil, group.faithful or nil
   local graded = options.type == "linear" or options.type == "root"
   if graded and not options.quantum then options.quantum = QUANTA[t.kind] end
@@ -83,7 +87,7 @@ function keys.rule(path, kind)
     keys = { path },
     check = function(group)
       local ok, message = pcall(keys.read, group, { name = path, kind = kind, steps = 1000 })
-      return not ok and tostring(message):gsub("^[^\n]-:%d+: ", "") or nil
+      return not ok and tostring(message):gsub("^%S-:%d+: ", "") or nil
     end,
   }
 end

@@ -10,6 +10,7 @@
 -- at the first value that is not below max.
 
 local check = require("seqrun.check")
+local failure = require("seqrun.failure")
 local counters = require("seqrun.schedule.counters")
 local formulas = require("seqrun.schedule.formulas")
 
@@ -215,15 +216,18 @@ local function whole(s, value) return s.whole and math.tointeger(value) or value
 ---The value of a custom function; an error names the key and where it happened.
 local function called(s, at, x)
   local ok, value = pcall(s.fn, at)
-  local what = s.name or "schedule"
+  if ok and is_number(value) then return value end
+  if s.by == "step" and type(at) == "table" then x = at.step end -- that of the run
+  local name, where = s.name or "schedule", ("%s %s"):format(s.by, tostring(x))
   if not ok then
-    error(("%s: the custom function failed at %s %s: %s; correct it and resume the run"):format(what, s.by, tostring(x),
-      tostring(value)), 0)
+    failure.raise("schedule", "%s: the custom function failed at %s: %s; correct it and resume the run", name, where,
+      tostring(value))
   end
-  if not is_number(value) then
-    local text = "%s: the custom function returned %s at %s %s; it must return a finite number; correct it and resume"
-    error(text:format(what, check.show(value), s.by, tostring(x)), 0)
-  end
+  failure.raise("schedule", "%s: the custom function returned %s at %s; it must return a finite number; correct it and "
+    .. "resume the run", name, check.show(value), where)
+end
+
+local function limited(s, value)
   if s.faithful then return value end
   value = math.max(s.min or -math.huge, math.min(s.max or math.huge, value))
   return s.whole and math.floor(value) or value
@@ -245,7 +249,7 @@ end
 ---@return number
 function Schedule:at(at)
   local x = counters.read(at, self.by)
-  if self.type == "custom" then return called(self, at, x) end
+  if self.type == "custom" then return limited(self, called(self, at, x)) end
   if not is_number(x) then
     refuse(self, "it depends on %s, which these counters do not have; got %s", self.by, check.show(at))
   end
@@ -276,7 +280,8 @@ end
 ---Continues where state() was taken.
 ---@param state { value: number, reached: number?, latched: boolean }
 function Schedule:restore(state)
-  if type(state) ~= "table" or not is_number(state.value) then
+  local fresh = type(state) == "table" and state.value == nil and self.type == "custom" -- saved before it was used
+  if type(state) ~= "table" or not fresh and not is_number(state.value) then
     refuse(self, "restore: expected what state() returned, got %s", check.show(state))
   end
   if state.latched and not latched { faithful = self.faithful, value = state.value, max = self.max } then

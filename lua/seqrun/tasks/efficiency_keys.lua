@@ -74,7 +74,7 @@ end
 ---A problem of reading a schedule, as a message of a rule.
 local function problem(group, options)
   local ok, message = pcall(schedule.read, group, options)
-  return not ok and tostring(message):gsub("^[^\n]-:%d+: ", "") or nil
+  return not ok and tostring(message):gsub("^%S-:%d+: ", "") or nil
 end
 
 ---A rule that a schedule of this name stays within a limit that another key sets.
@@ -82,8 +82,8 @@ local function within(path, other, kind)
   return {
     keys = { path, other },
     check = function(group, most)
-      local s = group and schedule.read(group, { name = path, kind = kind, steps = 1000 })
-      if not s or not s.max or s.max <= most then return nil end
+      local ok, s = pcall(schedule.read, group, { name = path, kind = kind, steps = 1000 })
+      if not ok or not s or not s.max or s.max <= most then return nil end -- what is impossible, another rule tells
       return ("%s: max is %g, but %s is %g; raise %s, or lower max"):format(path, s.max, other, most, other)
     end,
   }
