@@ -1,17 +1,21 @@
 -- curriculum.lua - what a curriculum costs: draws from millions of examples, and rows that stay empty at each length.
 --
---     seqrun recipes/bench/curriculum.lua [examples=16000000] [part=draws|rows]
+--     seqrun recipes/bench/curriculum.lua [examples=16000000] [part=draws|rows|stages]
 --
 -- `draws`: two metrics over `examples` short examples; the time of an update of 1,024, and the memory of the sampler.
 -- `rows`: real tokens over slots when sequences with the lengths of Wikipedia are cut to 64, 72, ... 512 tokens, as in
 -- the published curriculum of BERT, in updates of 256 sequences and micro-batches of 8 packs of 512.
+-- `stages`: real tokens per second of training at some of these lengths against those of full-length packed training,
+-- in updates of `tokens` tokens, measured in turns.
 
 local sr = require "seqrun"
 package.path = arg[0]:gsub("[^/]*$", "?.lua;") .. package.path
 local common = require "common"
 local sys = require "seqrun.core.sys"
 
-local options = common.options({ examples = 1000000, sequences = 1024, updates = 200, part = "all" }, arg)
+local options = common.options({
+  examples = 1000000, sequences = 1024, updates = 200, part = "all", tokens = 8192, layers = 4, hidden = 256, turns = 3,
+}, arg)
 
 local folder = os.tmpname()
 sr.must(sys.remove(folder))
@@ -110,5 +114,50 @@ local function rows()
     seconds / updates * 1e3))
 end
 
-if options.part ~= "rows" then draws() end
-if options.part ~= "draws" then rows() end
+---Seconds of an update, from drawing it to the step, and its tokens.
+local function train(loader, bert, optimizer)
+  local began = sys.now()
+  local update = loader:next()
+  for batch in update:batches() do
+    local scope <close> = sr.scope()
+    bert:losses(batch).total:backward()
+  end
+  optimizer:step { rate = 1e-5, clip = 1 }
+  sr.synchronize()
+  return sys.now() - began, update.tokens
+end
+
+local function stages()
+  local corpus = write("wikipedia", 20000, wikipedia())
+  local bert = sr.nn.bert({
+    vocab_size = 4096, hidden_size = options.hidden, num_hidden_layers = options.layers,
+    num_attention_heads = options.hidden // 64, intermediate_size = 4 * options.hidden, heads = { "mlm" },
+  }):initialise(1)
+  local optimizer = sr.optim.adamw(bert.params, {})
+  local function open(more)
+    local o = { data = corpus, max_len = 512, micro_packs = 4, prefetch = 0, mask = { max = 80 } }
+    for key, value in pairs(more) do o[key] = value end
+    return sr.must(sr.data.loader(o))
+  end
+  local arms = { { name = "packed", loader = open { packs = math.max(1, options.tokens // 512) } } }
+  for _, length in ipairs { 64, 128, 192, 256, 384, 512 } do
+    local order = sr.curriculum { tokens = options.tokens, length = length }
+    arms[#arms + 1] = { name = length, loader = open { order = order } }
+  end
+  for turn = 0, options.turns do
+    for _, arm in ipairs(arms) do
+      local seconds, tokens = train(arm.loader, bert, optimizer)
+      if turn > 0 then arm.best = math.max(arm.best or 0, tokens / seconds) end
+    end
+  end
+  print(("full-length packed training: %.0f real tokens/s"):format(arms[1].best))
+  for i = 2, #arms do
+    local arm = arms[i]
+    print(("length %3d: %.0f real tokens/s, %.3f of that"):format(arm.name, arm.best, arm.best / arms[1].best))
+  end
+end
+
+local PARTS = { draws = draws, rows = rows, stages = stages }
+for _, name in ipairs { "draws", "rows", "stages" } do
+  if options.part == "all" or options.part == name then PARTS[name]() end
+end

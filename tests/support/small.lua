@@ -4,6 +4,7 @@ local program = require("tests.support.program")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
+require("seqrun.tensor") -- methods of tensors
 
 local small = {}
 
