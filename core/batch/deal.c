@@ -67,6 +67,16 @@ static int64_t gather(sr_deal *d, const packs *p, const int32_t *batch, int64_t 
     return d->end[b] = at;
 }
 
+/* Shares that were asked for are cut by cost; otherwise a share is a run of batches. */
+static sr_status assign(sr_deal *d, int32_t *batch, const double *cost, int32_t n,
+                        const sr_loader_opts *o) {
+    int32_t batches = (int32_t)d->batches;
+    if (o->shares > 0 && batches % o->shares == 0)
+        return sr_deal_shares(batch, &d->imbalance, cost, n, batches, (int32_t)o->shares,
+                              o->balance);
+    return sr_assign_packs(batch, &d->imbalance, cost, n, batches, o->balance);
+}
+
 static sr_status deal_packs(sr_deal *d, const packs *p, const sr_loader_opts *o) {
     int32_t *batch;
     double *cost;
@@ -79,8 +89,7 @@ static sr_status deal_packs(sr_deal *d, const packs *p, const sr_loader_opts *o)
         int64_t first = first_of(p, i);
         cost[i] = cost_of(p->pick + first, p->end[i] - first, o);
     }
-    sr_status st = sr_assign_packs(batch, &d->imbalance, cost, (int32_t)p->count,
-                                   (int32_t)d->batches, o->balance);
+    sr_status st = assign(d, batch, cost, (int32_t)p->count, o);
     int64_t at = 0;
     for (int64_t b = 0; st == SR_OK && b < d->batches; b++) at = gather(d, p, batch, b, at, o);
     sr_free(cost);

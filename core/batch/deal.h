@@ -30,6 +30,12 @@ typedef struct sr_deal {
 sr_status sr_deal_order(sr_deal *out, const sr_order *order, const sr_loader_opts *opts);
 void sr_deal_free(sr_deal *d); /* resets it to empty */
 
+/* Assigns n packs by cost to shares, and those of each share to its batches, of which all have the
+ * same number.  If some shares get a pack more than others, these are spread: any run of shares
+ * costs about as much as another of as many.  imbalance: of the batches. */
+sr_status sr_deal_shares(int32_t *batch, double *imbalance, const double *cost, int32_t n,
+                         int32_t batches, int32_t shares, sr_balance how);
+
 static inline int64_t sr_deal_first(const sr_deal *d, int64_t batch) {
     return batch == 0 ? 0 : d->end[batch - 1];
 }

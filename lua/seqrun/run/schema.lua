@@ -57,7 +57,8 @@ local batch = c.map {
   { "micro_packs", c.integer { default = 8, min = 1, max = MANY,
     doc = "packs per micro-batch; gradients accumulate over the micro-batches of an update" } },
   { "shares", c.integer { optional = true, min = 1, max = 4096,
-    doc = "parts of an update whose gradients are summed in a fixed tree; none: one per micro-batch, at most 8" } },
+    doc = "parts of an update of equal cost, summed in a fixed tree, which ranks share; none: one per micro-batch, "
+      .. "at most 8" } },
   { "adjust", c.enum({ "batch", "betas" }, { default = "batch",
     doc = "batch: fewer packs per update; betas: batch.sequences packs, and betas^factor" }) },
   { "loss", c.enum({ "token", "sequence" }, { default = "token",
