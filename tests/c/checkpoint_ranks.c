@@ -1,5 +1,7 @@
 /* checkpoint_ranks.c - a checkpoint whose files several processes write is one checkpoint, or none.
  */
+#include "tests/support/disk.h"
+
 #include "tests/support/check.h"
 #include "tests/support/saves.h"
 
@@ -74,6 +76,73 @@ static void test_reports(const char *run) {
     sr_saving_end(s);
 }
 
+/* ---- a disk that fails ----------------------------------------------------------------------- */
+
+static sr_io sound;
+static int calls, fails_at;
+
+static bool fails(void) {
+    if (++calls != fails_at) return false;
+    errno = ENOSPC;
+    return true;
+}
+
+static int failing_open(const char *path, int flags, unsigned mode) {
+    return fails() ? -1 : sound.open(path, flags, mode);
+}
+
+static ssize_t failing_write(int fd, const void *bytes, size_t size) {
+    return fails() ? -1 : sound.write(fd, bytes, size);
+}
+
+static int failing_fsync(int fd) {
+    return fails() ? -1 : sound.fsync(fd);
+}
+
+/* A full disk at any call of either process: the checkpoint before is left, and no draft. */
+static void test_full_disk(const char *run) {
+    bool reached = true;
+    sound = sr_io_now;
+    CHECK_OK(save_together(run, 50));
+    for (fails_at = 1; reached; fails_at++) {
+        calls = 0;
+        sr_io_now.open = failing_open;
+        sr_io_now.write = failing_write;
+        sr_io_now.fsync = failing_fsync;
+        sr_status st = save_together(run, 60);
+        sr_io_now = sound;
+        reached = calls >= fails_at;
+        CHECK((st == SR_OK) == !reached || sr_file_exists(at("run/step-000000060")));
+        CHECK(holds(at("run/step-000000050"), 50));
+        sr_file_remove_tree(at("run/step-000000060"));
+    }
+    CHECK(fails_at > 20);
+}
+
+/* Three saves; the last one repeats a step. */
+static void test_power_cuts(void) {
+    static const int64_t steps[] = {10, 20, 20};
+    sr_run_dir *dir;
+    int64_t tried = 0;
+    empty("disk");
+    disk_record(at("disk"), 0);
+    CHECK_OK(sr_run_dir_open(&dir, at("disk/runs/a")));
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(save_together(at("disk/runs/a"), steps[i]));
+        disk_promise(steps[i]);
+    }
+    sr_run_dir_close(dir);
+    disk_stop();
+    bool good = true;
+    for (int k = 0; k <= disk.op_count && good; k++)
+        for (int s = 0; s < 12 && good; s++, tried++) {
+            empty("crash");
+            int64_t promised = disk_crash(at("crash"), k, s, (uint64_t)k * 1000 + (uint64_t)s);
+            good = survives(at("crash/runs/a"), promised);
+        }
+    CHECK(good && tried > 1000);
+}
+
 static void test_failing_memory(const char *run) {
     sr_status st = SR_ENOMEM;
     CHECK_OK(save_together(run, 30));
@@ -99,7 +168,9 @@ int main(void) {
     test_together(run);
     test_reports(run);
     test_failing_memory(run);
+    test_full_disk(run);
     sr_run_dir_close(dir);
+    test_power_cuts();
     CHECK(sr_mem_live() == live);
     sr_file_remove_tree(base);
     return CHECK_DONE();
