@@ -7,6 +7,7 @@
 local check = require("seqrun.check")
 local core = require("seqrun.core.tensor")
 local ops = require("seqrun.core.ops")
+require("seqrun.order_ops")
 
 local tensor = {
   scope = core.scope,

@@ -59,6 +59,8 @@ for name in pairs(package.preload) do
 end
 table.sort(modules)
 
+require("seqrun.tensor") -- adds methods written in Lua
+
 describe("annotations", function()
   local all_methods = {}
 

@@ -221,6 +221,33 @@ case {
   run = function(_, t) return { t.x:argmax(-1), t.x:argmin(1) } end,
   difference = false,
 }
+case {
+  name = "sort and topk",
+  make = function(r) return { x = r.normal { 3, 5, 37 }, ["*whole"] = { i32 = { 3, -1, 3, 0, -2147483647, 7 } } } end,
+  run = function(_, t)
+    local down, up = t.x:topk(7), t.x:sort(2)
+    return { down, up, (select(2, t.x:topk(3, 1, true))), t.x:argsort(-1, true), t.whole:argsort(), (t.whole:sort()) }
+  end,
+  flows = 2,
+}
+case {
+  name = "cumsum",
+  make = function(r) return { x = r.normal { 4, 21, 3 } } end,
+  run = function(_, t) return { t.x:cumsum(2), t.x:cumsum(), t.x:cumsum(1) } end,
+  tolerance = 5e-6,
+}
+case {
+  name = "var and std",
+  make = function(r) return { x = r.normal { 5, 37 } } end,
+  run = function(_, t) return { t.x:var(), t.x:var(1, true), t.x:std(2), t.x:std(-1, false, 0) } end,
+  tolerance = 5e-6,
+}
+case {
+  name = "one_hot",
+  make = function() return { ["*labels"] = { i32 = { 0, 2, 5, -1, 1 } } } end,
+  run = function(_, t) return { t.labels:one_hot(4) } end,
+  difference = false,
+}
 for _, shape in ipairs { { 1, 1, 1 }, { 3, 4, 5 }, { 17, 33, 65 }, { 64, 64, 64 }, { 1, 130, 7 }, { 130, 7, 1 } } do
   local m, k, n = table.unpack(shape)
   case {

@@ -216,6 +216,52 @@ function Tensor:argmax(dim, keep) end
 ---@return seqrun.Tensor
 function Tensor:argmin(dim, keep) end
 
+---The values in order along a dimension, and their positions from 0; equal values keep their order, NaN sorts as
+---infinity.
+---@param dim? integer default: the last
+---@param descending? boolean
+---@return seqrun.Tensor values
+---@return seqrun.Tensor positions i32
+function Tensor:sort(dim, descending) end
+
+---The positions, from 0, that sort along a dimension.
+---@param dim? integer default: the last
+---@param descending? boolean
+---@return seqrun.Tensor # i32
+function Tensor:argsort(dim, descending) end
+
+---The k largest values along a dimension in descending order, and their positions from 0.
+---@param k integer
+---@param dim? integer default: the last
+---@param smallest? boolean the smallest instead, ascending
+---@return seqrun.Tensor values
+---@return seqrun.Tensor positions i32
+function Tensor:topk(k, dim, smallest) end
+
+---Running sums along a dimension.
+---@param dim? integer default: the last
+---@return seqrun.Tensor
+function Tensor:cumsum(dim) end
+
+---Variance over one dimension, or all.
+---@param dim? integer
+---@param keep? boolean
+---@param correction? number subtracted from the count: 1 (the default) is the estimate from a sample, 0 the mean square
+---@return seqrun.Tensor
+function Tensor:var(dim, keep, correction) end
+
+---Standard deviation over one dimension, or all: the square root of the variance.
+---@param dim? integer
+---@param keep? boolean
+---@param correction? number
+---@return seqrun.Tensor
+function Tensor:std(dim, keep, correction) end
+
+---One-hot vectors: one more dimension, of `classes` elements, which is 1 at the label and 0 elsewhere.
+---@param classes integer
+---@return seqrun.Tensor # of the device's real dtype
+function Tensor:one_hot(classes) end
+
 ---Softmax along a dimension, default the last.
 ---@param dim? integer
 ---@return seqrun.Tensor
