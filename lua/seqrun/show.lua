@@ -51,6 +51,14 @@ local function show_table(value, depth, seen)
   return "{\n" .. table.concat(parts, ",\n") .. "\n}"
 end
 
+---The names of a function's parameters; "..." for those of C.
+local function parameters(fn)
+  local info, list = debug.getinfo(fn, "u"), {}
+  for i = 1, info.nparams do list[i] = debug.getlocal(fn, i) end
+  if info.isvararg then list[#list + 1] = "..." end
+  return table.concat(list, ", ")
+end
+
 local function quoted(text)
   local note = ""
   if #text > LONGEST then
@@ -65,8 +73,9 @@ end
 ---@return string
 function show(value, depth, seen)
   if type(value) == "string" then return quoted(value) end
+  if type(value) == "function" then return "function(" .. parameters(value) .. ")" end
   local meta = getmetatable(value)
-  local own = type(meta) == "table" and (meta.__tostring or meta.__name)
+  local own = type(meta) == "table" and meta.__tostring
   if type(value) == "table" and not own then return show_table(value, depth or DEPTH, seen or {}) end
   return tostring(value)
 end

@@ -91,25 +91,31 @@ local function sizes_and_options(name, known, ...)
   return given, check_options(name, options, known)
 end
 
+---A tensor of zeros: sizes, then options.
+---@param ... integer|integer[]|seqrun.TensorOptions
 ---@return seqrun.Tensor
 function tensor.zeros(...)
   local sizes, options = sizes_and_options("zeros", KNOWN, ...)
   return finish(core.full(sizes, 0, options.dtype, options.device), options)
 end
 
+---A tensor of ones: sizes, then options.
+---@param ... integer|integer[]|seqrun.TensorOptions
 ---@return seqrun.Tensor
 function tensor.ones(...)
   local sizes, options = sizes_and_options("ones", KNOWN, ...)
   return finish(core.full(sizes, 1, options.dtype, options.device), options)
 end
 
----Uninitialised.
+---An uninitialised tensor: sizes, then options.
+---@param ... integer|integer[]|seqrun.TensorOptions
 ---@return seqrun.Tensor
 function tensor.empty(...)
   local sizes, options = sizes_and_options("empty", KNOWN, ...)
   return finish(core.empty(sizes, options.dtype, options.device), options)
 end
 
+---A tensor of one value.
 ---@param sizes integer[]
 ---@param value number|boolean
 ---@param options? seqrun.TensorOptions
@@ -199,6 +205,7 @@ function tensor.enable_grad()
   return setmetatable({ before = core.set_recording(true) }, Recording)
 end
 
+---Whether a value is a tensor.
 ---@param x any
 ---@return boolean
 function tensor.is_tensor(x)

@@ -70,12 +70,12 @@ describe("a session at the prompt", function()
     local model = "sr.nn.encoder { hidden_size = 16, num_hidden_layers = 1, num_attention_heads = 2, vocab_size = 99 }"
     local shown = session(table.concat({
       "> tostr\\t(12)\\r", "? \"12\"",
-      "> sr.sched\\t.poly\\r", "? function",
+      "> sr.sched\\t.poly\\r", "? polynomial",
       "> t = sr.ones(2)\\r", "> t:num\\t()\\r", "? 2",
       "> m = " .. model .. "\\r",
       "> m.params:has('bert.encoder.layer.0.attention.output.d\\tw\\t)\\r", "? true",
       "> #'" .. folder .. "/weights\\t\\r", "? " .. #(folder .. "/weights-of-mine.txt"),
-      "> sr.n\\t", "? no_grad", "> n.dens\\t\\r", "? function", "",
+      "> sr.n\\t", "? no_grad", "> n.dens\\t\\r", "? reference", "",
     }, "\n"))
     assert.matches("nn +no_grad", shown)
   end)
@@ -141,6 +141,16 @@ describe("a session at the prompt", function()
     local script = "> edit '%s'\\r\n? run\n> run '%s'\\r\n> made\\r\n? 42\n> time(math.sin, 0)\\r\n? µs\n? > \n"
     session(script:format(path, path),
       { before = "EDITOR='sh " .. editor .. "'" })
+  end)
+
+  it("explains, draws, and completes what it explains", function()
+    local shown = session(table.concat({
+      "> help()\\r", "? sr.pack", "? > ", "> help \"atten\\t\\r", "? heads: integer", "? > ",
+      "> apropos \"dropout\"\\r", "? sr.ops.dropout", "? > ", "> examples()\\r", "? tiny.lua", "? > ",
+      "> plot({ 1, 4, 9 })\\r", "? 9 │", "? └──", "? > ", "> sample.batch\\r", "? sequences", "? > ",
+      "> sr.pack.pack\\r", "? sr.pack.pack(source, options?)", "",
+    }, "\n"))
+    for line in shown:gmatch("[^\n]+") do assert.is_true((utf8.len(line) or 0) < 200, line) end
   end)
 
   it("takes plain lines from a dumb terminal", function()

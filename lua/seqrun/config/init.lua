@@ -338,6 +338,9 @@ function Config:explain()
   return table.concat(rows, "\n") .. "\n"
 end
 
+---What the prompt prints: the same.
+function Config:__tostring() return self:explain() end
+
 ---The keys whose values differ from another config's, with both values as text.
 ---@param other seqrun.Config
 ---@return { path: string, mine: string, theirs: string, changeable: boolean }[]

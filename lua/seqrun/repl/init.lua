@@ -62,11 +62,16 @@ local function note(text, env, message)
   return hint ~= "" and ("no '%s'%s"):format(name, hint) or nil
 end
 
+---A value as the prompt prints it: of a function what it takes and does.
+local function shown(value)
+  return type(value) == "function" and require("seqrun.help").line(value) or show(value)
+end
+
 ---Prints the values of an expression.
 local function echo(text, env, results, first)
   for i = first, results.n do
     if i > first and results[first] == nil then break end
-    print(show(results[i]))
+    print(shown(results[i]))
   end
   if results.n >= first and results[first] == nil then
     local said = note(text, env, results[first + 1])
@@ -142,7 +147,7 @@ end
 
 local function banner()
   print(("seqrun %s on %s"):format(sys.build().version, device_text()))
-  print("`sr` lists the library, Tab completes, Ctrl-C interrupts, Ctrl-D exits")
+  print("help() explains, examples() lists recipes, Tab completes, Ctrl-C interrupts, Ctrl-D exits")
 end
 
 ---Reads and evaluates until the input ends.

@@ -8,7 +8,25 @@ local EDITORS = { "editor", "nano", "vi" }
 ---@param env table the names of the session
 ---@return table<string, function>
 return function(env)
-  local session = {}
+  local session = { sample = require("seqrun.help.sample")() }
+
+  ---Prints what is known of a function, an object or a topic.
+  ---@param topic? any
+  function session.help(topic)
+    if topic == nil then
+      print(require("seqrun.help").overview())
+    else
+      print((require("seqrun.help").about(topic)))
+    end
+  end
+
+  ---Prints the entries that mention a word.
+  ---@param word string
+  function session.apropos(word) print(require("seqrun.help").search(word)) end
+
+  ---Prints the recipes that come with the program, or the examples of a topic.
+  ---@param topic? string
+  function session.examples(topic) print(require("seqrun.help").examples(topic)) end
 
   ---Calls a function, prints how long it took, and returns its results.
   ---@param fn function
@@ -56,6 +74,11 @@ return function(env)
     if not good then failure.raise("failed", "edit: %s failed", editor) end
     print(('run "%s" runs it here'):format(path))
   end
+
+  ---Draws numbers in the terminal: a list, a tensor, a schedule, a function of the step, or a run's loss.
+  ---@param values any
+  ---@param options? table width, height, title, log; key: which metric of a run; steps: how far to draw a function
+  function session.plot(values, options) print(require("seqrun.plot").plot(values, options)) end
 
   return session
 end

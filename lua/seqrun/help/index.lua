@@ -1,0 +1,341 @@
+-- index.lua - what help knows: every public function, method and class, read from the annotations of the Lua files.
+--
+-- Public is what `sr` leads to: its functions, those of its parts, and the classes that they return or contain.
+
+local names = require("seqrun.names")
+local sys = require("seqrun.core.sys")
+
+local ROOT = debug.getinfo(1, "S").source:match("^@(.*)/help/index%.lua$")
+local DEPTH = 3 -- of tables below a part
+
+local index = {}
+
+---@class seqrun.HelpEntry
+---@field name string "sr.pack.pack", "Plan:view", "Plan"
+---@field text string what it does
+---@field parameters? { name: string, type?: string, text?: string, optional?: boolean }[] nil for classes
+---@field returns? { type: string, text?: string }[]
+---@field fields? { name: string, type: string, text?: string }[] of a class
+---@field example? string
+
+-- ---- annotations ---------------------------------------------------------------------------------
+
+---Splits "TYPE text" where a type may have braces, brackets and parentheses.
+local function split_type(text)
+  local depth, i = 0, 1
+  while i <= #text do
+    local c = text:sub(i, i)
+    if c:find("[%(%[{<]") then depth = depth + 1 end
+    if c:find("[%)%]}>]") then depth = depth - 1 end
+    local joins = text:find("^%s*|", i) or text:sub(1, i - 1):find("[|:,]%s*$")
+    if depth == 0 and c == " " and not joins then break end
+    i = i + 1
+  end
+  return text:sub(1, i - 1), (text:sub(i):match("^%s*#?%s*(.-)%s*$"))
+end
+
+local function add_tag(doc, tag, rest)
+  if tag == "param" then
+    local name, optional, after = rest:match("^([%w_.]+)(%??)%s+(.*)$")
+    if not name then return end
+    local kind, text = split_type(after)
+    doc.parameters[name] = { name = name, optional = optional == "?", type = kind, text = text }
+  elseif tag == "return" then
+    local kind, text = split_type(rest)
+    doc.returns[#doc.returns + 1] = { type = kind, text = text }
+  elseif tag == "field" then
+    local name, optional, after = rest:match("^(%S-)(%??)%s+(.*)$")
+    if not name then return end
+    local kind, text = split_type(after)
+    doc.fields[#doc.fields + 1] = { name = name, optional = optional == "?", type = kind, text = text }
+  elseif tag == "class" then
+    doc.class = rest:match("^seqrun%.([%w_.]+)")
+    doc.base = rest:match(":%s*seqrun%.([%w_.]+)")
+  end
+end
+
+---What the comment lines above a definition say.
+local function read_doc(lines)
+  local doc, text, tag, rest = { parameters = {}, returns = {}, fields = {} }, {}, nil, nil
+  local function finish()
+    if tag then add_tag(doc, tag, rest) end
+    tag = nil
+  end
+  for _, line in ipairs(lines) do
+    local next_tag, after = line:match("^@(%l+)%s*(.*)$")
+    if next_tag then
+      finish()
+      tag, rest = next_tag, after
+    elseif tag then
+      rest = rest .. " " .. line:match("^%s*(.*)$")
+    else
+      text[#text + 1] = line
+    end
+  end
+  finish()
+  doc.text = table.concat(text, "\n"):gsub("^%s+", ""):gsub("%s+$", "")
+  return doc
+end
+
+---The names of parameters in a definition, in order, with what is said of them.
+local function parameters_of(doc, list)
+  local result = {}
+  for name in list:gmatch("[%w_.]+") do
+    result[#result + 1] = doc.parameters[name] or { name = name }
+  end
+  return result
+end
+
+local function definition(line)
+  local name, list = line:match("^%s*function ([%w_.:]+)%s*%(([^)]*)%)")
+  if not name then name, list = line:match("^%s*local function ([%w_]+)%s*%(([^)]*)%)") end
+  if not name then
+    list = line:match("^return function%s*%(([^)]*)%)")
+    name = list and "return"
+  end
+  return name, list
+end
+
+---Reads one file into `found`: functions by "FILE:LINE", methods and classes by name.
+local function read_file(path, found)
+  local comment, number, class_of = {}, 0, {}
+  local module = path:match("meta/core_(%w+)%.lua$")
+  for line in (assert(sys.read_file(path)) .. "\n"):gmatch("([^\n]*)\n") do
+    number = number + 1
+    local said = line:match("^%s*%-%-%-(.*)$")
+    local name, list = definition(line)
+    local variable = line:match("^local ([%w_]+)%s*=")
+    if said then
+      comment[#comment + 1] = said:gsub("^ ", "")
+    else
+      local doc = #comment > 0 and read_doc(comment)
+      if doc and doc.class then
+        found.classes[doc.class] = { text = doc.text, fields = doc.fields, base = doc.base, path = path }
+        if variable then class_of[variable] = doc.class end
+      elseif name and doc then
+        local entry = { text = doc.text, parameters = parameters_of(doc, list), returns = doc.returns }
+        found.lines[path .. ":" .. number] = entry
+        local owner, sep, short = name:match("^([%w_]+)([.:])([%w_]+)$")
+        local class = owner and class_of[owner]
+        if class and sep == ":" then found.methods[class .. ":" .. short] = entry end
+        if module and sep == "." then found.core[module .. "." .. short] = entry end
+      end
+      comment = {}
+    end
+  end
+end
+
+local function read_folder(path, found)
+  for _, name in ipairs(sys.list(path) or {}) do
+    local whole = path .. "/" .. name
+    if sys.is_dir(whole) then
+      if name ~= "examples" then read_folder(whole, found) end
+    elseif name:find("%.lua$") then
+      read_file(whole, found)
+    end
+  end
+end
+
+local annotations
+
+---All annotations; read on first use.
+local function all()
+  if annotations then return annotations end
+  annotations = { lines = {}, methods = {}, classes = {}, core = {}, values = {} }
+  read_folder(ROOT, annotations)
+  for name, entry in pairs(annotations.core) do
+    local module, short = name:match("^(%w+)%.(.*)$")
+    local core = package.loaded["seqrun.core." .. module]
+    if core and core[short] then annotations.values[core[short]] = entry end
+  end
+  return annotations
+end
+
+---What the annotations say of a function; nil if it has none.
+---@param fn function
+---@return table|nil
+function index.of_function(fn)
+  local info = debug.getinfo(fn, "S")
+  if info.what == "C" then return all().values[fn] end
+  return all().lines[info.source:sub(2) .. ":" .. info.linedefined]
+end
+
+-- ---- what is public -------------------------------------------------------------------------------
+
+local function add_functions(entries, path, value, depth, seen)
+  if type(value) ~= "table" or seen[value] or depth == 0 then return end
+  seen[value] = true
+  for _, key in ipairs(names.of(value)) do
+    local inner, name = names.field(value, key), path .. "." .. key
+    if type(inner) == "function" then
+      local found = index.of_function(inner) or { text = "" }
+      entries[name] = { name = name, text = found.text, parameters = found.parameters or {}, value = inner,
+        returns = found.returns or {} }
+    elseif depth > 1 then
+      add_functions(entries, name, inner, depth - 1, seen)
+    end
+  end
+end
+
+local function classes_in(text, wanted)
+  for name in (text or ""):gmatch("seqrun%.([%w_.]+)") do wanted[#wanted + 1] = name end
+end
+
+---Classes whose methods are entries of their own: there are many.
+local OWN_ENTRIES = { Tensor = true, Layout = true }
+
+---Classes of C modules behind those that Lua code meets.
+local BEHIND = { ["core.data.dataset"] = true, ["core.metric.metric"] = true, ["core.text.tokenizer"] = true }
+
+---The first sentence of a file, which says what its class is.
+local function head_of(path) return sys.read_file(path):match("^%-%- %S+ %- ([^\n]*)") or "" end
+
+local function add_class(entries, name, class, methods)
+  local short = name:match("[^.]*$")
+  if #methods == 0 or BEHIND[name] then return end
+  table.sort(methods, function(a, b) return a.name < b.name end)
+  local text = class.text ~= "" and class.text or head_of(class.path)
+  entries[short] = { name = short, text = text, fields = class.fields, class = name, methods = methods }
+  if not OWN_ENTRIES[short] then return end
+  for _, method in ipairs(methods) do entries[method.name] = method end
+end
+
+---The classes that public functions return, those in their fields, and so on.
+local function add_classes(entries)
+  local wanted, done = {}, {}
+  for _, entry in pairs(entries) do
+    for _, result in ipairs(entry.returns or {}) do classes_in(result.type, wanted) end
+  end
+  while #wanted > 0 do
+    local name = table.remove(wanted)
+    local class = not done[name] and all().classes[name]
+    done[name] = true
+    if class then
+      local methods = {}
+      for _, field in ipairs(class.fields) do classes_in(field.type, wanted) end
+      if class.base then wanted[#wanted + 1] = class.base end
+      for key, entry in pairs(all().methods) do
+        local owner, method = key:match("^(.*):(.*)$")
+        if owner == name and not method:find("^_") then
+          entry.name = name:match("[^.]*$") .. ":" .. method
+          methods[#methods + 1] = entry
+          for _, result in ipairs(entry.returns) do classes_in(result.type, wanted) end
+        end
+      end
+      add_class(entries, name, class, methods)
+    end
+  end
+end
+
+local function add_examples(entries)
+  local folder = ROOT .. "/help/examples"
+  for _, file in ipairs(sys.list(folder) or {}) do
+    local part = file:match("^([%w_]+)%.lua$")
+    for name, example in pairs(part and require("seqrun.help.examples." .. part) or {}) do
+      if entries[name] then entries[name].example = example end
+    end
+  end
+end
+
+local entries
+
+---Every entry by name; made on first use.
+---@return table<string, seqrun.HelpEntry>
+function index.entries()
+  if entries then return entries end
+  entries = {}
+  add_functions(entries, "sr", require("seqrun"), DEPTH + 1, {})
+  annotations = nil -- the walk has loaded the parts, so that C functions are known now
+  entries = {}
+  add_functions(entries, "sr", require("seqrun"), DEPTH + 1, {})
+  add_classes(entries)
+  add_examples(entries)
+  return entries
+end
+
+---The names of all entries, in order.
+---@return string[]
+function index.names()
+  local list = {}
+  for name in pairs(index.entries()) do list[#list + 1] = name end
+  table.sort(list)
+  return list
+end
+
+-- ---- other ways to an entry -------------------------------------------------------------------------
+
+---A method by "Class:name", with the example of its class.
+---@param name string
+---@return seqrun.HelpEntry|nil
+function index.method(name)
+  local class = index.entries()[name:match("^([^:]*):") or ""]
+  for _, method in ipairs(class and class.methods or {}) do
+    if method.name == name then
+      method.example = method.example or class.example
+      return method
+    end
+  end
+end
+
+---The entry of a function or a method.
+---@param fn function
+---@return seqrun.HelpEntry|nil
+function index.entry_of(fn)
+  local said = index.of_function(fn)
+  for _, entry in pairs(index.entries()) do
+    if rawequal(entry.value, fn) then return entry end
+    for _, method in ipairs(entry.methods or {}) do
+      if method == said then return index.method(method.name) end
+    end
+  end
+  for class in pairs(OWN_ENTRIES) do
+    local meta = debug.getregistry()["seqrun." .. class]
+    local methods = meta and (meta.methods or meta.__index)
+    for name, method in pairs(type(methods) == "table" and methods or {}) do
+      if rawequal(method, fn) then return index.entries()[class .. ":" .. name] end
+    end
+  end
+  if said then return { name = "function", text = said.text, parameters = said.parameters, returns = said.returns } end
+end
+
+---The entry of an object's class.
+---@param value any
+---@return seqrun.HelpEntry|nil
+function index.class_of(value)
+  local meta = debug.getmetatable(value)
+  local name = type(meta) == "table" and rawget(meta, "__name")
+  local entry = type(name) == "string" and index.entries()[name:match("[^.]*$")]
+  if entry then return entry end
+  local methods = type(meta) == "table" and rawget(meta, "__index")
+  for _, method in pairs(type(methods) == "table" and methods or {}) do
+    local said = type(method) == "function" and index.of_function(method)
+    local class = said and said.name and said.name:match("^([^:]*):")
+    if class and index.entries()[class] then return index.entries()[class] end
+  end
+end
+
+local PARTS
+
+---The parts of `sr`, in order.
+---@return string[]
+function index.parts()
+  if PARTS then return PARTS end
+  PARTS = {}
+  for _, name in ipairs(names.of(require("seqrun"))) do
+    local made_of_files = sys.exists(ROOT .. "/" .. name .. ".lua") or sys.is_dir(ROOT .. "/" .. name)
+    if made_of_files and type(names.field(require("seqrun"), name)) == "table" then PARTS[#PARTS + 1] = name end
+  end
+  return PARTS
+end
+
+---What a part is for, from the first line of its file; nil if there is no such part.
+---@param name string
+---@return string|nil
+function index.summary(name)
+  for _, part in ipairs(index.parts()) do
+    local file = ROOT .. "/" .. part .. ".lua"
+    if part == name then return head_of(sys.exists(file) and file or ROOT .. "/" .. part .. "/init.lua") end
+  end
+end
+
+return index

@@ -1,0 +1,103 @@
+-- Help at the prompt: what it knows, and that every example runs.
+
+local help = require("seqrun.help")
+local index = require("seqrun.help.index")
+local plot = require("seqrun.plot")
+local repl = require("seqrun.repl")
+local sr = require("seqrun")
+
+---Runs the statements of an example as the prompt does, without printing.
+local function run(code, env)
+  local text, whole = "", nil
+  -- a function that fails gives nil and a message
+  local function take(first, second, ...)
+    assert(first ~= nil or type(second) ~= "string", second)
+    for _, value in ipairs { first, second, ... } do assert(require("seqrun.show").show(value)) end
+  end
+  for line in (code .. "\n"):gmatch("([^\n]*)\n") do
+    text = text == "" and line or text .. "\n" .. line
+    local chunk = load("return " .. text, "=example", "t", env) or load(text, "=example", "t", env)
+    whole = chunk ~= nil
+    if chunk then
+      take(chunk())
+      text = ""
+    end
+  end
+  assert(whole, "the example ends within a statement")
+end
+
+describe("help", function()
+  it("has an example of every entry, which runs", function()
+    local env = repl.environment()
+    local quiet = setmetatable({ print = function() end, plot = plot.plot }, { __index = env })
+    local missing, failed = {}, {}
+    for _, name in ipairs(index.names()) do
+      local entry = index.entries()[name]
+      if not entry.example then
+        missing[#missing + 1] = name
+      else
+        local ok, message = pcall(run, entry.example, quiet)
+        if not ok then failed[#failed + 1] = name .. ": " .. tostring(message) end
+      end
+    end
+    assert.equal("", table.concat(failed, "\n"))
+    assert.equal("", table.concat(missing, " "), "add them to lua/seqrun/help/examples")
+  end)
+
+  it("has no example of what does not exist", function()
+    for name in require("lfs").dir("lua/seqrun/help/examples") do
+      local part = name:match("^(%w+)%.lua$")
+      for key in pairs(part and require("seqrun.help.examples." .. part) or {}) do
+        assert.truthy(index.entries()[key], part .. ": " .. key)
+      end
+    end
+  end)
+
+  it("finds functions by value, by name, by last name and by method", function()
+    assert.matches("^sr.ops.attention%(qkv, layout, options%) %-> Tensor\n", help.about("attention"))
+    assert.equal(help.about("attention"), help.about(sr.ops.attention))
+    assert.equal(help.about("sr.ops.attention"), help.about("ops.attention"))
+    assert.matches("^Tensor:sum%(dim%?, keep%?%)", help.about(sr.ones(2).sum))
+    assert.matches("^Plan:view%(", help.about("Plan:view"))
+    assert.matches("^Plan\n.*Methods:.*:view%(", help.about(sr.pack.pack({ 3, 4 }, { max_len = 8 })))
+    assert.matches("^Tensor\n.*:matmul%(other%)", help.about(sr.ones(2)))
+  end)
+
+  it("lists a part, a word's entries, recipes and examples", function()
+    assert.matches("^sr.pack: .*sr.pack.compare%(source, options%?%)", help.about(sr.pack))
+    assert.equal(help.about("pack"), help.about(sr.pack))
+    assert.matches("sr.nn.dense_attention", help.search("attention"))
+    assert.matches("tiny.lua +a small BERT", help.examples())
+    assert.matches("%-%- sr.pack.pack\nsr.pack.pack%(", help.examples("pack"))
+    assert.matches("apropos", help.overview())
+  end)
+
+  it("guesses what was meant", function()
+    assert.matches("did you mean 'attention'", help.about("atention"))
+    assert.has_error(function() help.search(3) end)
+  end)
+end)
+
+describe("a plot", function()
+  it("draws lists, pairs, tensors, functions and schedules at a width", function()
+    local lines = {}
+    for line in plot.plot({ 1, 2, 4, 8 }, { width = 40, height = 5, title = "powers" }):gmatch("[^\n]+") do
+      lines[#lines + 1] = line
+      assert.is_true(utf8.len(line) <= 40)
+    end
+    assert.equal(8, #lines)
+    assert.matches("powers", lines[1])
+    assert.matches("^ +8 │", lines[2])
+    assert.matches("^ +1 │", lines[6])
+    assert.equal(plot.plot({ 1, 2, 3 }), plot.plot(sr.tensor { 1, 2, 3 }))
+    assert.equal(plot.plot({ { 0, 1 }, { 5, 2 } }), plot.plot({ { 0, 1 }, { 5, 2 } }, {}))
+    assert.matches("0.001", plot.plot(sr.schedule.cosine { peak = 1e-3, warmup = 10, total = 100 }, { steps = 100 }))
+  end)
+
+  it("refuses what cannot be drawn", function()
+    for _, values in ipairs { {}, { "x" }, true, { 0 / 0 } } do
+      assert.has_error(function() plot.plot(values) end)
+    end
+    assert.has_error(function() plot.plot({ -1, 2 }, { log = true }) end)
+  end)
+end)
