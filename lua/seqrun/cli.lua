@@ -166,7 +166,7 @@ local function run_file(path, rest, program)
   end
   rest[0], rest[-1] = path, program
   arg = rest -- luacheck: ignore 111
-  local ok, raised = xpcall(chunk, traceback, table.unpack(rest))
+  local ok, raised = xpcall(chunk, require("seqrun.trace").handler, table.unpack(rest))
   if ok then return 0 end
   return report(raised, FAILED, "")
 end

@@ -102,7 +102,7 @@ end
 -- ---- tracebacks ----------------------------------------------------------------------------------
 
 local function called(info)
-  if info.what == "main" then return "" end
+  if info.what == "main" then return " at its top level" end
   if info.name then return (" in %s '%s'"):format(info.namewhat == "method" and "method" or "function", info.name) end
   return " in a function"
 end
@@ -114,9 +114,9 @@ local function own_lines(level, first)
     local info = debug.getinfo(level, "Sln")
     level = level + 1
     if info and is_own(info) then
-      local place = ("%s:%d:"):format(info.short_src, info.currentline)
+      local place = ("%s:%d"):format(info.short_src, info.currentline)
       local line = line_of(info)
-      local shown = line and "  " .. line:match("^%s*(.-)%s*$"):sub(1, 100) or ""
+      local shown = line and ": " .. line:match("^%s*(.-)%s*$"):sub(1, 100) or ""
       local known = info.what == "main" and (texts[info.source] or #list == 0 and place == first)
       if not known then list[#list + 1] = ("  %s%s%s"):format(place, called(info), shown) end
     end
@@ -141,7 +141,7 @@ function trace.handler(problem)
     return debug.traceback(problem, 2)
   end
   local message = problem .. hint(problem, 3)
-  local lines = own_lines(3, problem:match("^[^\n]-:%d+:"))
+  local lines = own_lines(3, problem:match("^([^\n]-:%d+):"))
   if #lines == 0 then return message end
   return message .. "\nstack traceback:\n" .. table.concat(lines, "\n")
 end

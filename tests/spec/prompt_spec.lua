@@ -97,8 +97,8 @@ describe("a session at the prompt", function()
       "local function inner(n)\n local t = sr.zeros({ n })\n  return t\nend\n"
       .. "function outer(n)\n  local t = inner(n)\n  return t\nend\n")
     local shown = session(("> run '%s'\\r\n> outer(-1)\\r\n? traceback\n"):format(path))
-    assert.matches("mine.lua:2: a tensor of size %-1[^\n]*\nstack traceback:\n[^\n]*mine.lua:2: in [^\n]*inner"
-      .. "[^\n]*\n[^\n]*mine.lua:6: in [^\n]*'outer'[^\n]*\n> ", shown)
+    assert.matches("mine.lua:2: a tensor of size %-1[^\n]*\nstack traceback:\n[^\n]*mine.lua:2 in [^\n]*inner"
+      .. "[^\n]*\n[^\n]*mine.lua:6 in [^\n]*'outer'[^\n]*\n> ", shown)
   end)
 
   it("stops loops, coroutines and caught loops on Ctrl-C, and goes on", function()

@@ -50,7 +50,7 @@ Run.__index = Run
 
 ---The config of this run, from the files and arguments that the words name.
 local function load_config(request, folder, schema, rules)
-  local arguments, file = {}, nil
+  local arguments, file, looked = {}, nil, ""
   for _, argument in ipairs(request.arguments) do
     local named = argument:match("^config=(.*)$")
     if named then file = named else arguments[#arguments + 1] = argument end
@@ -59,11 +59,14 @@ local function load_config(request, folder, schema, rules)
   if not file then
     local beside = request.file:gsub("%.lua$", "") .. ".yaml"
     file = sys.exists(beside) and beside or nil
+    looked = file and "" or "\nno config file was read: " .. beside .. " does not exist; write it, or pass config=FILE"
   end
   if request.threads then arguments[#arguments + 1] = "threads=" .. request.threads end
-  return failure.must(config.load {
+  local loaded, message, code = config.load {
     schema = schema, rules = rules, file = file, arguments = arguments, partial = request.explain,
-  })
+  }
+  if not loaded then failure.raise(code, "%s%s", message, looked) end
+  return loaded
 end
 
 ---Where this run lives; `--resume=DIR` names it as `--out DIR` does.
@@ -103,10 +106,11 @@ function run.open(spec)
     error("run.open: expected { recipe = arg, task = sr.tasks.pretraining }", 2)
   end
   check.options("run.open", spec, OPEN)
-  local request = options.read(spec.recipe)
+  local schema, rules = run.schema(spec.task, { keys = spec.keys, rules = spec.rules })
+  local request = options.read(spec.recipe, schema)
   if (request.explain or request.dry_run) and ranks.follows() then failure.raise("ok", "") end -- rank 0 tells
   local folder = folder_of(request)
-  local loaded = load_config(request, folder, run.schema(spec.task, { keys = spec.keys, rules = spec.rules }))
+  local loaded = load_config(request, folder, schema, rules)
   if request.explain then
     io.stdout:write(loaded:explain())
     failure.raise("ok", "")

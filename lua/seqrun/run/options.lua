@@ -18,7 +18,8 @@ options.list = {
   { name = "--threads", field = "threads", value = "N", doc = "number of threads; default: all that are available" },
   { name = "--quiet", field = "quiet", doc = "no progress lines" },
   { name = "--json-log", field = "json_log", doc = "print progress as one JSON object per line" },
-  { name = "--help", field = "help", doc = "show this help" },
+  { name = "--schema", field = "schema", doc = "print a JSON Schema of the config, for editors" },
+  { name = "--help", field = "help", doc = "show this help, with every key of the config" },
 }
 
 local by_name, names = {}, {}
@@ -96,26 +97,35 @@ local function leading_comment(path, mark)
   return table.concat(lines, "\n")
 end
 
----What --help says about a recipe: its own words, those of its settings, and the options.
-local function recipe_help(file)
+---What --help says about a recipe: its own words, those of its settings, the options and the keys.
+local function recipe_help(file, schema)
   local parts = { ("usage: seqrun %s [key.path=value ...] [config=FILE] [preset=NAME]"):format(file) }
   for path, mark in pairs { [file] = "--", [file:gsub("%.lua$", "") .. ".yaml"] = "#" } do
     local comment = leading_comment(path, mark)
     if comment ~= "" then table.insert(parts, mark == "--" and 2 or #parts + 1, comment) end
   end
   parts[#parts + 1] = options.help()
-  parts[#parts + 1] = "--explain lists the keys."
+  if schema then
+    parts[#parts + 1] = "keys, as KEY=VALUE or in a YAML file:\n" .. require("seqrun.config.reference").text(schema)
+  end
+  parts[#parts + 1] = "--explain prints the values of this run, and where each comes from."
   return table.concat(parts, "\n\n")
 end
 
----Like `parse`, but ends the program on an error, and after --help.
+---Like `parse`, but ends the program on an error, and after --help and --schema.
 ---@param words string[]
+---@param schema? table the keys of the config
 ---@return table
-function options.read(words)
+function options.read(words, schema)
   local request, problem = options.parse(words)
   if not request then failure.raise("config", "%s; see seqrun help", problem) end
   if request.help then
-    print(recipe_help(request.file))
+    print(recipe_help(request.file, schema))
+    failure.raise("ok", "")
+  end
+  if request.schema and schema then
+    local title = "config of " .. request.file:match("[^/]*$")
+    print(require("seqrun.core.json").encode(require("seqrun.config.reference").json_schema(schema, title)))
     failure.raise("ok", "")
   end
   return request

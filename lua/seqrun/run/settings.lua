@@ -13,7 +13,7 @@ local RUN_ONLY = { resume = "--resume", max_steps = "--max-steps", json_log = "-
 ---@return table values
 ---@return table request
 return function(spec)
-  local request = options.read(spec.recipe)
+  local request = options.read(spec.recipe, spec.schema)
   for field, name in pairs(RUN_ONLY) do
     if request[field] then failure.raise("config", "%s does not apply to %s: it trains nothing", name, request.file) end
   end

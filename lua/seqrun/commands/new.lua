@@ -1,0 +1,105 @@
+-- new - write a recipe and its config to start from: a copy of a shipped recipe, with every key as a comment.
+
+local failure = require("seqrun.failure")
+local guess = require("seqrun.guess")
+local sys = require("seqrun.core.sys")
+
+local command = { summary = "write a recipe and its config to start from" }
+
+---Shipped recipes by task; those of fine-tuning share finetune.lua.
+local RECIPES = {
+  pretraining = "tiny", curriculum = "curriculum", classify = "finetune_classify", pair = "finetune_pair",
+  regress = "finetune_regress", multilabel = "finetune_multilabel", choice = "finetune_choice",
+  tokens = "finetune_tokens", squad = "finetune_squad",
+}
+local TASKS = {}
+for name in pairs(RECIPES) do TASKS[#TASKS + 1] = name end
+table.sort(TASKS)
+
+function command.define(cmd)
+  cmd:argument("dir", "directory for the files; created if missing")
+  cmd:option("--task", "what to train: " .. table.concat(TASKS, ", "), "pretraining")
+  cmd:option("--name", "name of the recipe", "train")
+  cmd:epilog("Example: seqrun new work --task classify\n         seqrun work/train.lua --help")
+end
+
+local function shipped(name)
+  local root = debug.getinfo(1, "S").source:match("^@(.*)/lua/seqrun/commands/new%.lua$")
+  return failure.must(sys.read_file(root .. "/recipes/" .. name))
+end
+
+local HEAD = [[
+-- NAME.lua - yours to change; its settings are in NAME.yaml.
+--
+--     seqrun NAME.lua --help        all keys
+--     seqrun NAME.lua --dry-run     what it would do
+
+]]
+
+---The recipe as one file: fine-tuning recipes run finetune.lua with a task.
+local function recipe_text(task, name)
+  local text = shipped(RECIPES[task] .. ".lua")
+  if RECIPES[task]:find("^finetune_") then
+    local which = text:match("tasks%.(%l+)")
+    text = shipped("finetune.lua")
+    text = text:gsub("local task = %.%.%.\n[^\n]*\n", function() return "local task = sr.tasks." .. which .. "\n" end)
+  end
+  local body = text:gsub("^%-%-[^\n]*\n", ""):gsub("^%-%-[^\n]*\n", "")
+  while body:find("^%-%-") do body = body:gsub("^%-%-[^\n]*\n", "", 1) end
+  local head = HEAD:gsub("NAME", name)
+  return head .. body:gsub("^\n+", "")
+end
+
+---The values of the shipped config, without its comments and presets.
+local function values_text(task)
+  local lines = {}
+  for line in shipped(RECIPES[task] .. ".yaml"):gmatch("([^\n]*)\n") do
+    if line:find("^presets:") then break end
+    if not line:find("^%s*#") and line ~= "" then lines[#lines + 1] = line end
+  end
+  return table.concat(lines, "\n")
+end
+
+local function config_text(task, name, schema)
+  local known = { pair = "classify" }
+  local keys = require("seqrun.run").schema(require("seqrun.tasks")[known[task] or task])
+  return table.concat({
+    ("# yaml-language-server: $schema=%s"):format(schema),
+    ("# Settings of %s.lua; KEY=VALUE on the command line comes after them."):format(name), "",
+    values_text(task), "",
+    "# ---- all keys, with their defaults --------------------------------------------------------",
+    "#",
+    require("seqrun.config.reference").yaml(keys), "",
+  }, "\n"), require("seqrun.config.reference").json_schema(keys, "config of " .. name .. ".lua")
+end
+
+function command.run(args)
+  if not RECIPES[args.task] then
+    local hint = guess.hint(args.task, TASKS)
+    return nil, ("unknown task '%s'%s; use %s"):format(args.task, hint, table.concat(TASKS, ", ")), "config"
+  end
+  if not args.name:find("^[%w_-]+$") then
+    return nil, ("--name: '%s' must be letters, digits, '_' and '-'"):format(args.name), "config"
+  end
+  local base = args.dir:gsub("(.)/+$", "%1") .. "/" .. args.name
+  local schema = args.name .. ".schema.json"
+  local text, json_schema = config_text(args.task, args.name, schema)
+  local files = {
+    { base .. ".lua", recipe_text(args.task, args.name) }, { base .. ".yaml", text },
+    { base .. ".schema.json", require("seqrun.core.json").encode(json_schema) .. "\n" },
+  }
+  for _, file in ipairs(files) do
+    if sys.exists(file[1]) then
+      return nil, ("%s exists; choose another directory or --name"):format(file[1]), "config"
+    end
+  end
+  failure.must(sys.make_dirs(args.dir))
+  for _, file in ipairs(files) do
+    failure.must(sys.write_file(file[1], file[2]))
+    print("wrote " .. file[1])
+  end
+  print(("next: edit %s.yaml, then seqrun %s.lua --dry-run"):format(base, base))
+  return 0
+end
+
+return command

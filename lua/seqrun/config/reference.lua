@@ -1,0 +1,160 @@
+-- reference.lua - the keys of a schema for people and for editors: a list with types, ranges and defaults, a commented
+-- YAML file, and a JSON Schema.
+
+local types = require("seqrun.config.types")
+
+local reference = {}
+
+local INDENT = "      "
+
+-- ---- for people ------------------------------------------------------------------------------------
+
+local function range_of(t)
+  if t.min and t.max then return (" from %s to %s"):format(t:text(t.min), t:text(t.max)) end
+  if t.min then return " >= " .. t:text(t.min) end
+  return t.max and " <= " .. t:text(t.max) or ""
+end
+
+local UNITS = { duration = "a time in seconds, or such as 1h30m", size = "a size in bytes, or such as 64k" }
+
+local function kind_of(t)
+  if t.kind == "list" then
+    local count = t.min and t.min == t.max and ("list of %d: "):format(t.min) or "list of: "
+    return count .. kind_of(t.of)
+  end
+  local bounded = t.kind == "integer" or t.kind == "number"
+  local text = (UNITS[t.kind] or t:describe():gsub("^one of ", ""):gsub("^an? ", "")) .. (bounded and range_of(t) or "")
+  return t.word and text .. ", or " .. t.word or text
+end
+
+local function default_of(t)
+  if t.required then return "required" end
+  if t.default == nil then return "default none" end
+  return "default " .. t:text(t.default)
+end
+
+local function wrapped(text, width)
+  local lines, line = {}, ""
+  for word in text:gmatch("%S+") do
+    if line ~= "" and #line + 1 + #word > width then
+      lines[#lines + 1], line = line, word
+    else
+      line = line == "" and word or line .. " " .. word
+    end
+  end
+  lines[#lines + 1] = line
+  return lines
+end
+
+local function add_keys(lines, schema, prefix, width)
+  types.each(schema, function(path, t)
+    lines[#lines + 1] = ("  %s  (%s; %s)"):format(path, kind_of(t), default_of(t))
+    for _, line in ipairs(wrapped(t.doc or "", width - #INDENT)) do
+      if line ~= "" then lines[#lines + 1] = INDENT .. line end
+    end
+    if t.kind == "map" then add_keys(lines, t, path .. ".", width) end -- an optional one
+  end, prefix)
+end
+
+---Every key with its type, range, default and meaning.
+---@param schema table a map of seqrun.config
+---@param width? integer columns, 100
+---@return string
+function reference.text(schema, width)
+  local lines = {}
+  add_keys(lines, schema, "", width or 100)
+  return table.concat(lines, "\n")
+end
+
+local function add_yaml(lines, schema, depth, width)
+  local indent = ("  "):rep(depth)
+  for _, field in ipairs(schema.fields) do
+    local t = field.type
+    local doc = t.doc and t.doc .. "; " or ""
+    if t.kind == "map" then
+      if t.doc then lines[#lines + 1] = "#" .. indent .. "   " .. t.doc end
+      lines[#lines + 1] = ("# %s%s:"):format(indent, field.name)
+      add_yaml(lines, t, depth + 1, width)
+    else
+      for _, line in ipairs(wrapped(doc .. kind_of(t), width - #indent - 6)) do
+        lines[#lines + 1] = ("# %s  # %s"):format(indent, line)
+      end
+      lines[#lines + 1] = ("# %s%s: %s"):format(indent, field.name, t.required and "..." or t:text(t.default))
+    end
+  end
+end
+
+---All keys as commented YAML, with their defaults.
+---@param schema table
+---@return string
+function reference.yaml(schema)
+  local lines = {}
+  add_yaml(lines, schema, 0, 110)
+  return table.concat(lines, "\n")
+end
+
+-- ---- for editors -----------------------------------------------------------------------------------
+
+local schema_of
+
+local function map_schema(t)
+  local properties = {}
+  for _, field in ipairs(t.fields) do properties[field.name] = schema_of(field.type) end
+  return { type = "object", properties = properties, additionalProperties = t.others and schema_of(t.others) or false }
+end
+
+local SHAPES = {
+  string = function() return { type = "string" } end,
+  boolean = function() return { type = "boolean" } end,
+  integer = function(t) return { type = "integer", minimum = t.min, maximum = t.max } end,
+  number = function(t)
+    return { anyOf = { { type = "number", minimum = t.min, maximum = t.max }, { type = "string", pattern = "%$" } } }
+  end,
+  enum = function(t) return { enum = t.names } end,
+  list = function(t)
+    return { type = "array", items = schema_of(t.of), minItems = t.min, maxItems = t.max }
+  end,
+  map = map_schema,
+}
+SHAPES.path = SHAPES.string
+SHAPES.duration = function() return { type = { "number", "string" } } end
+SHAPES.size = function() return { type = { "integer", "string" } } end
+
+---A value besides those of the type: `none`, a word, one element of a list, a scalar for a map.
+local function alternatives(t)
+  local list = {}
+  if t.optional then list[#list + 1] = { const = "none" } end
+  if t.word then list[#list + 1] = { const = t.word } end
+  if t.one then list[#list + 1] = schema_of(t.of) end
+  if t.scalar then list[#list + 1] = { type = { "number", "string", "boolean" } } end
+  return list
+end
+
+function schema_of(t)
+  local shape, others = SHAPES[t.kind](t), alternatives(t)
+  if #others > 0 then
+    table.insert(others, 1, shape)
+    shape = { anyOf = others }
+  end
+  local note = t.required and " (required, here or on the command line)" or ""
+  if t.doc or t.required then shape.description = (t.doc or "") .. note end
+  if type(t.default) ~= "table" then shape.default = t.default end
+  return shape
+end
+
+---The schema as a JSON Schema, for completion and checks in editors.
+---@param schema table
+---@param title? string
+---@return table # for seqrun.core.json
+function reference.json_schema(schema, title)
+  local root = map_schema(schema)
+  root["$schema"], root.title = "http://json-schema.org/draft-07/schema#", title
+  root["$defs"] = { preset = map_schema(schema) }
+  root.properties.presets = {
+    type = "object", additionalProperties = { ["$ref"] = "#/$defs/preset" },
+    description = "named sets of values, chosen by preset=NAME",
+  }
+  return root
+end
+
+return reference

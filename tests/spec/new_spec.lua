@@ -1,0 +1,144 @@
+-- What helps to write a config: RECIPE --help, its JSON Schema, and `seqrun new`.
+
+local json = require("seqrun.core.json")
+local program = require("tests.support.program")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+
+local types = require("seqrun.config.types")
+
+local run = program.run
+
+local TASKS = { "pretraining", "curriculum", "classify", "pair", "regress", "multilabel", "choice", "tokens", "squad" }
+
+describe("a recipe's --help", function()
+  it("lists every key with type, range, default and meaning", function()
+    local code, out = run { "recipes/tiny.lua", "--help" }
+    assert.equal(0, code)
+    types.each(sr.run.schema(sr.tasks.pretraining), function(path, t)
+      local _, last = out:find("\n  " .. path .. "  (", 1, true)
+      assert.truthy(last, path)
+      local rest = out:sub(last, last + 400):gsub("%s+", " ")
+      assert.truthy(t.required and rest:find("required", 1, true) or rest:find("default", 1, true), path)
+      assert.truthy(rest:find(t.doc:sub(1, 20), 1, true), path)
+    end)
+    assert.matches("\n  data.held  %(number from 0 to 0.5; default 0.05%)\n", out)
+    assert.matches("\n  optimizer.betas  %(list of 2: number from 0 to 1; default %[0.9, 0.999%]%)\n", out)
+  end)
+
+  it("lists the keys of recipes that do not train, and those of a recipe's own", function()
+    local _, out = run { "recipes/prepare.lua", "--help" }
+    assert.matches("\n  out  %(string; required%)", out)
+    _, out = run { "recipes/finetune_own.lua", "--help" }
+    assert.matches("\n  epochs  %(", out)
+  end)
+end)
+
+---Whether a value fits a JSON Schema, as far as ours use it.
+local function fits(schema, value)
+  if schema.anyOf then
+    for _, each in ipairs(schema.anyOf) do
+      if fits(each, value) then return true end
+    end
+    return false
+  end
+  if schema.const ~= nil then return value == schema.const end
+  if schema.enum then
+    for _, each in ipairs(schema.enum) do
+      if each == value then return true end
+    end
+    return false
+  end
+  local kinds = type(schema.type) == "table" and schema.type or { schema.type }
+  local kind = ({ table = "object", string = "string", boolean = "boolean" })[type(value)] or math.type(value)
+  if kind == "object" and #value > 0 then kind = "array" end
+  local good = false
+  for _, each in ipairs(kinds) do good = good or each == kind or each == "number" and type(value) == "number" end
+  if not good then return false end
+  if schema.minimum and value < schema.minimum or schema.maximum and value > schema.maximum then return false end
+  for key, inner in pairs(kind == "object" and value or {}) do
+    local of = schema.properties[key] or schema.additionalProperties
+    if not of or not fits(of, inner) then return false end
+  end
+  return true
+end
+
+describe("the JSON Schema of a recipe", function()
+  it("accepts the defaults and refuses unknown keys and wrong values", function()
+    local code, out = run { "recipes/tiny.lua", "--schema" }
+    assert.equal(0, code)
+    local schema = assert(json.decode(out))
+    assert.equal("config of tiny.lua", schema.title)
+    assert.is_true(fits(schema, { data = { held = 0.1, max_len = 64 }, threads = "none", seed = 3 }))
+    assert.is_true(fits(schema, { rate = { peak = "10%" }, optimizer = { betas = { 0.9, 0.98 } } }))
+    assert.is_false(fits(schema, { data = { hold = 0.1 } }))
+    assert.is_false(fits(schema, { data = { held = 0.7 } }))
+    assert.is_false(fits(schema, { precision = "f16" }))
+    types.each(sr.run.schema(sr.tasks.pretraining), function(path, t)
+      local at = schema
+      for name in path:gmatch("[^.]+") do at = at.properties[name] end
+      assert.equal(0, (at.description:find(t.doc, 1, true) or 0) - 1, path)
+    end)
+  end)
+end)
+
+describe("a recipe", function()
+  it("names the config that it looked for, when keys are missing", function()
+    local folder = program.folder()
+    local recipe = program.write(folder, "alone.lua", sys.read_file("recipes/tiny.lua"))
+    local code, _, err = run { recipe }
+    sys.remove(folder)
+    assert.equal(2, code)
+    assert.matches("no config file was read: .*/alone.yaml does not exist; write it, or pass config=FILE\n$", err)
+  end)
+
+  it("that fails names its own lines, with a guess for a mistyped name", function()
+    local folder = program.folder()
+    local recipe = program.write(folder, "bad.lua", "local sr = require 'seqrun'\nlocal function inner(x)\n"
+      .. "  local head = sr.nn.heads.clasify(x)\n  return head\nend\nlocal y = inner {}\nprint(y)\n")
+    local code, _, err = run { recipe }
+    sys.remove(folder)
+    assert.equal(1, code)
+    assert.matches("bad.lua:3: attempt to call a nil value %(field 'clasify'%); did you mean 'classify'%?\n", err)
+    assert.matches("bad.lua:3 in function 'inner': local head = sr.nn.heads.clasify%(x%)\n", err)
+    assert.matches("bad.lua:6 at its top level: local y = inner {}\n$", err)
+  end)
+end)
+
+describe("seqrun new", function()
+  local folder
+  setup(function() folder = program.folder() end)
+  teardown(function() sys.remove(folder) end)
+
+  for _, task in ipairs(TASKS) do
+    it("writes a recipe of " .. task .. " whose config is read", function()
+      local code, out, err = run { "new", folder .. "/" .. task, "--task", task }
+      assert.equal(0, code, err)
+      assert.matches("wrote .*/train.lua\nwrote .*/train.yaml\nwrote .*/train.schema.json\nnext: ", out)
+      local recipe = folder .. "/" .. task .. "/train.lua"
+      code, out, err = run { recipe, "--explain" }
+      assert.equal(0, code, err)
+      assert.matches("train.yaml:%d+", out)
+      local schema = sys.read_file(folder .. "/" .. task .. "/train.schema.json")
+      assert.equal(schema, (select(2, run { recipe, "--schema" })))
+    end)
+  end
+
+  it("comments every key, so that uncommenting one sets it", function()
+    local path = folder .. "/pretraining/train.yaml"
+    local text = sys.read_file(path):gsub("# seed: 42\n", "seed: 7\n")
+    sys.write_file(path, text)
+    local _, out = run { folder .. "/pretraining/train.lua", "--explain" }
+    assert.matches("\nseed +7 +", out)
+  end)
+
+  it("replaces nothing, and guesses a mistyped task", function()
+    local code, _, err = run { "new", folder .. "/pretraining" }
+    assert.equal(2, code)
+    assert.matches("train.lua exists; choose another directory or %-%-name\n$", err)
+    code, _, err = run { "new", folder .. "/other", "--task", "clasify" }
+    assert.equal(2, code)
+    assert.matches("did you mean 'classify'", err)
+    assert.is_false(sys.exists(folder .. "/other"))
+  end)
+end)
