@@ -1,8 +1,9 @@
 -- show_tensor - a tensor in a few lines: shape and dtype, statistics, and a corner of its values.
 
 local core = require("seqrun.core.tensor")
+local sys = require("seqrun.core.sys")
 
-local MOST_ROWS, MOST_COLUMNS = 8, 8
+local MOST_ROWS, MOST_COLUMNS = 8, 12
 
 local function number(x)
   if type(x) == "boolean" then return x and "1" or "0" end
@@ -37,12 +38,9 @@ local function header(t)
   return text
 end
 
----The last two dimensions at index 1 of all others, as lines.
-local function corner(t)
-  local block = t:detach()
-  while block:dim() > 2 do block = block:select(1, 1) end
-  if block:dim() == 1 then block = block:unsqueeze(1) end
-  local rows, columns = shown(block:size(1), MOST_ROWS), shown(block:size(2), MOST_COLUMNS)
+---The cells of a block, some of its columns, and the width of the widest.
+local function cells_of(block, most)
+  local rows, columns = shown(block:size(1), MOST_ROWS), shown(block:size(2), most)
   local cells, width = {}, 1
   for r, i in ipairs(rows) do
     cells[r] = {}
@@ -53,6 +51,20 @@ local function corner(t)
       cells[r][c] = cell
       width = math.max(width, utf8.len(cell))
     end
+  end
+  return cells, width
+end
+
+---The last two dimensions at index 1 of all others, as lines that fit the terminal.
+local function corner(t)
+  local block = t:detach()
+  while block:dim() > 2 do block = block:select(1, 1) end
+  if block:dim() == 1 then block = block:unsqueeze(1) end
+  local most, room = MOST_COLUMNS, sys.columns(1)
+  local cells, width = cells_of(block, most)
+  while most > 2 and #cells > 0 and #cells[1] * (width + 2) > room do
+    most = most - 2
+    cells, width = cells_of(block, most)
   end
   local lines = {}
   for r, line in ipairs(cells) do

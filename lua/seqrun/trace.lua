@@ -133,7 +133,8 @@ function trace.handler(problem)
   if type(problem) ~= "string" then
     local meta = getmetatable(problem)
     if type(meta) == "table" and meta.__tostring then return tostring(problem) end
-    return ("an error value that is a %s, not a message"):format(type(problem))
+    return problem == nil and "an error without a message"
+      or ("an error value that is a %s, not a message"):format(type(problem))
   end
   if problem == "interrupted" or problem:find(": interrupted$") then return "interrupted" end
   if problem:find("not enough memory", 1, true) then return problem end

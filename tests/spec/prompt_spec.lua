@@ -143,6 +143,15 @@ describe("a session at the prompt", function()
       { before = "EDITOR='sh " .. editor .. "'" })
   end)
 
+  it("prints tensors within the width of the terminal", function()
+    for _, columns in ipairs { 50, 80, 200 } do
+      local shown = session("> sr.randn(20, 50)\\r\n? …\n", { columns = columns })
+      local most = 0
+      for line in shown:match("cpu · [^\n]*\n(.*)"):gmatch("[^\n]+") do most = math.max(most, utf8.len(line)) end
+      assert.is_true(most <= columns and most > columns / 3, most)
+    end
+  end)
+
   it("explains, draws, and completes what it explains", function()
     local shown = session(table.concat({
       "> help()\\r", "? sr.pack", "? > ", "> help \"atten\\t\\r", "? heads: integer", "? > ",
