@@ -78,6 +78,25 @@ describe("help", function()
   end)
 end)
 
+describe("objects at the prompt", function()
+  it("print what they are", function()
+    local sample = require("seqrun.help.sample")()
+    for name, pattern in pairs {
+      batch = "^batch: %d+ sequences", model = "^bert: 2 layers", plan = "^plan optimal: 5 sequences",
+      corpus = "^data set .*tokens", loader = "^loader of", update = "^update 0: ", optimizer = "^adamw of",
+      layout = "^layout: 2 sequences", vocab = "^vocabulary of 90", params = "bert.pooler.dense.weight",
+    } do
+      assert.matches(pattern, tostring(sample[name]), name)
+    end
+    assert.equal("histogram: 5 sequences of 260 tokens, at most 128", tostring(sample.plan:hist()))
+    assert.equal("certificate: no packing in packs of 128 needs fewer than 3 packs", tostring(sample.plan:prove()))
+    assert.matches("^losses [%d.]+: mlm [%d.]+ of %d+ items, nsp", tostring(sample.model:losses(sample.batch)))
+    assert.matches("did you mean 'batch'", select(2, pcall(function() return sample.bacth end)))
+    local config = sr.must(sr.config.load { schema = sr.config.map { { "size", sr.config.integer { default = 3 } } } })
+    assert.matches("^size +3 +default", tostring(config))
+  end)
+end)
+
 describe("a plot", function()
   it("draws lists, pairs, tensors, functions and schedules at a width", function()
     local lines = {}

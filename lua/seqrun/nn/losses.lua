@@ -64,6 +64,17 @@ function Losses:add(name, loss)
   return self
 end
 
+---The total and each loss, as the prompt prints them; waits for the device.
+function Losses:__tostring()
+  local parts = {}
+  for i, loss in ipairs(self) do
+    local live = loss.total:is_live() and ("%.4f"):format(loss.total:item()) or "expired"
+    parts[i] = ("%s %s of %d items"):format(loss.name, live, loss.count)
+  end
+  local total = self.total and self.total:is_live() and (" %.4f"):format(self.total:item()) or ""
+  return ("losses%s: %s"):format(total, #parts > 0 and table.concat(parts, ", ") or "none")
+end
+
 ---@return seqrun.Losses
 local function new() return setmetatable({}, Losses) end
 

@@ -29,6 +29,10 @@ local pack = {
   parse = plans.parse,
 }
 
+for class, text in pairs { Histogram = "histogram", Certificate = "certificate" } do
+  debug.getregistry()["seqrun.core." .. class].__tostring = require("seqrun.pack.show")[text]
+end
+
 ---@class seqrun.PackSourceOptions: seqrun.PackOptions
 ---@field max_len? integer tokens of a pack; a histogram knows its own
 ---@field max_seqs? integer|"auto" maximum sequences per pack; nil: unlimited

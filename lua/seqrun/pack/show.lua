@@ -20,6 +20,21 @@ local function gap(plan)
   return ("%s above it, %.4f%%"):format(plural(plan.gap_packs, "pack"), percent)
 end
 
+---@param histogram seqrun.core.pack.pack_histogram
+---@return string
+function show.histogram(histogram)
+  local info = histogram:info()
+  return ("histogram: %s of %s tokens, at most %d"):format(plural(info.sequences, "sequence"), commas(info.tokens),
+    info.max_len)
+end
+
+---@param certificate seqrun.core.pack.Certificate
+---@return string
+function show.certificate(certificate)
+  local info = certificate:info()
+  return ("certificate: no packing in packs of %d needs fewer than %s"):format(info.max_len, plural(info.bound, "pack"))
+end
+
 ---@param plan seqrun.Plan
 ---@return string
 function show.plan(plan)

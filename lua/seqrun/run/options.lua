@@ -13,7 +13,8 @@ options.list = {
   { name = "--resume", field = "resume", value = "maybe", doc = "resume from the newest checkpoint [in DIR]" },
   { name = "--dry-run", field = "dry_run", doc = "print the plan and estimates; write nothing" },
   { name = "--explain", field = "explain", doc = "print every key with its value, origin and meaning" },
-  { name = "--max-steps", field = "max_steps", value = "N", doc = "stop after step N of the run; schedules ignore it" },
+  { name = "--max-steps", field = "max_steps", value = "N",
+    doc = "stop after step N of the run; schedules ignore it; 0: evaluate and save only" },
   { name = "--out", field = "out", value = "DIR", doc = "output directory; default runs/NAME" },
   { name = "--threads", field = "threads", value = "N", doc = "number of threads; default: all that are available" },
   { name = "--quiet", field = "quiet", doc = "no progress lines" },
@@ -25,7 +26,7 @@ options.list = {
 local by_name, names = {}, {}
 for i, option in ipairs(options.list) do by_name[option.name], names[i] = option, option.name end
 
-local COUNTS = { max_steps = converters.whole(1, 1 << 53), threads = converters.threads }
+local COUNTS = { max_steps = converters.whole(0, 1 << 53), threads = converters.threads }
 
 ---The value of one option, which may be the next word.
 ---@return any value nil with a message if it is invalid

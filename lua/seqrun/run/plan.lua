@@ -13,6 +13,8 @@ local text = require("seqrun.run.text")
 
 local plan = {}
 
+local MANY_EPOCHS = 1000
+
 ---Steps of a rehearsal, each of one micro-batch: the first is a warmup and is not counted; the others take some
 ---seconds, until timings are steady.
 local FEWEST, MOST, SECONDS = 3, 50, 3
@@ -68,7 +70,8 @@ local function update_line(self)
   if self.last >= text.UNLIMITED then return drawn end
   local epochs = self.last * loader.packs / math.max(1, loader.packs_per_epoch)
   if loader.by == "sequences" then epochs = self.last * each / math.max(1, loader.sequences) end
-  return ("%s, %.2f epochs"):format(drawn, epochs)
+  local many = epochs >= MANY_EPOCHS and ", which is more than usual: check rate.total and steps" or ""
+  return ("%s, %.2f epochs%s"):format(drawn, epochs, many)
 end
 
 ---Which sentence pairs the epochs of a curriculum have.
