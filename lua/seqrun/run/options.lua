@@ -109,7 +109,7 @@ local function recipe_help(file, schema)
   if schema then
     parts[#parts + 1] = "keys, as KEY=VALUE or in a YAML file:\n" .. require("seqrun.config.reference").text(schema)
   end
-  parts[#parts + 1] = "--explain prints the values of this run, and where each comes from."
+  parts[#parts + 1] = "--explain lists the keys with the values of this run, and where each comes from."
   return table.concat(parts, "\n\n")
 end
 

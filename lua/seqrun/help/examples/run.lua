@@ -50,6 +50,9 @@ return {
   ["sr.metrics.read"] = 'metrics = sr.metrics.open(sample.folder)\nmetrics:write { type = "train", step = 1, loss = 2.5 }\n'
     .. "metrics:close()\nsr.metrics.read(sample.folder)",
   ["Metrics"] = 'metrics = sr.metrics.open(sample.folder)\nmetrics:write { type = "train", step = 1, loss = 2.5 }',
+  ["sr.encode.open"] = 'encoder = sr.must(sr.encode.open(sample.run))\nencoder:one("The cat.")',
+  ["TextEncoder"] = "sr.must(sr.encode.open(sample.run))",
+  ["sr.encode.pooling"] = "sr.encode.pooling",
   ["sr.predict.new"] = "print(pcall(sr.predict.new, sample.model, {})) -- needs a model with a task's head",
   ["sr.predict.open"] = "print(pcall(sr.predict.open, sample.run)) -- a fine-tuned run, as recipes/finetune.lua makes",
   ["Predictor"] = "print(pcall(sr.predict.open, sample.run)) -- a fine-tuned run, as recipes/finetune.lua makes",
