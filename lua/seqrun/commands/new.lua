@@ -20,7 +20,9 @@ function command.define(cmd)
   cmd:argument("dir", "directory for the files; created if missing")
   cmd:option("--task", "what to train: " .. table.concat(TASKS, ", "), "pretraining")
   cmd:option("--name", "name of the recipe", "train")
-  cmd:epilog("Example: seqrun new work --task classify\n         seqrun work/train.lua --help")
+  cmd:epilog([[examples:
+  seqrun new work                       work/train.lua pretrains on a data set
+  seqrun new work --task classify       it fine-tunes on labelled files]])
 end
 
 local function shipped(name)
