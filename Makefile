@@ -300,6 +300,7 @@ install: all ## install the program, its Lua files, recipes and headers under PR
 	@find lua/seqrun $(wildcard recipes) -type f ! -name '*.o' -exec install -D -m 644 {} $(SHARE)/{} \;
 	@for f in $(wildcard core/*.h core/*/*.h); do install -D -m 644 $$f $(INCLUDE)/$$f; done
 	@for f in README.md LICENSE $(wildcard docs/*.md); do install -D -m 644 $$f $(DOC)/$$(basename $$f); done
+	@$(BUILD)/seqrun help --html >$(DOC)/api.html
 	@for f in $(wildcard docs/*.1); do install -D -m 644 $$f $(MAN)/$$(basename $$f); done
 	@for f in $(COMPLETIONS); do install -d $(DESTDIR)$(PREFIX)/share/$$(dirname $${f#*:}) && \
 	  $(BUILD)/seqrun completion $${f%%:*} > $(DESTDIR)$(PREFIX)/share/$${f#*:}; done

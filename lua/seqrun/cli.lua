@@ -108,7 +108,7 @@ local function overview()
   print(require("seqrun.run.options").help())
   print("\ncommands:")
   for _, name in ipairs(cli.commands()) do
-    local summary = name == "help" and "print this help, or a command's"
+    local summary = name == "help" and "print this help, a command's, or with --html the API reference"
       or require("seqrun.commands." .. name).summary
     print(("  %-16s %s"):format(name, summary))
   end
@@ -122,6 +122,10 @@ end
 
 local function help(words)
   local name = words[1]
+  if name == "--html" then
+    io.stdout:write(require("seqrun.help.html")())
+    return 0
+  end
   if not name or name:find("^%-") then return overview() end
   if name == "help" then return overview() end
   if not is_command(name) then return unknown_command(name) end

@@ -78,6 +78,27 @@ describe("help", function()
   end)
 end)
 
+describe("the API reference", function()
+  it("has every entry, in one page without scripts or network", function()
+    local page = require("seqrun.help.html")()
+    for _, name in ipairs(index.names()) do
+      assert.truthy(page:find(">" .. name, 1, true), name)
+    end
+    assert.is_nil(page:find("<script", 1, true) or page:find("http", 1, true) or page:find("src=", 1, true))
+    local open = 0
+    for slash in page:gmatch("<(/?)table") do
+      open = open + (slash == "" and 1 or -1)
+      assert.is_true(open == 0 or open == 1)
+    end
+    local ids = {}
+    for id in page:gmatch('id="([^"]*)"') do
+      assert.is_nil(ids[id], id)
+      ids[id] = true
+    end
+    for id in page:gmatch('href="#([^"]*)"') do assert.is_true(ids[id], id) end
+  end)
+end)
+
 describe("objects at the prompt", function()
   it("print what they are", function()
     local sample = require("seqrun.help.sample")()

@@ -20,7 +20,12 @@ end
 
 -- ---- one entry -------------------------------------------------------------------------------------
 
-local function short_type(kind) return (kind or ""):gsub("seqrun%.core%.", ""):gsub("seqrun%.", "") .. "" end
+---A type without the names of modules.
+---@param kind? string
+---@return string
+function help.type(kind) return ((kind or ""):gsub("seqrun%.core%.", ""):gsub("seqrun%.", "")) end
+
+local short_type = help.type
 
 ---"sr.pack.pack(source, options?) -> Plan?".
 ---@param entry seqrun.HelpEntry
