@@ -57,7 +57,8 @@ function verbs.all()
   local list, names = {}, require("seqrun.cli").commands()
   for i, name in ipairs(names) do
     list[i] = name ~= "help" and verbs.verb(name) or {
-      name = "help", summary = "print this help, or a command's", usage = "Usage: seqrun help [COMMAND]", options = {},
+      name = "help", summary = "print this help, a command's, or with --html the API reference",
+      usage = "Usage: seqrun help [COMMAND]", options = {},
       arguments = { { name = "command", doc = "a command", many = false, choices = names } },
     }
   end
