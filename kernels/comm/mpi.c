@@ -262,9 +262,9 @@ static void leave(mpi_world *w) {
 
 static void mpi_close(sr_comm *comm) {
     mpi_world *w = comm->state;
-    bool whole = w->broken || mpi_wait(comm) == SR_OK;
+    bool whole = !w->broken && mpi_barrier(comm) == SR_OK;
     open_worlds--;
-    if (whole && !w->broken) leave(w);
+    if (whole) leave(w);
     sr_free(w->request);
     sr_free(w->use);
     sr_free(w->peer);

@@ -30,6 +30,7 @@ typedef struct mpi_peer {
     unsigned long long started; /* by the kernel's clock: tells a process from a later one */
     bool watched;               /* on this machine, and visible in /proc */
     bool failed;                /* told its failure, died, or is silent */
+    bool told;                  /* the first of these */
     bool waiting;               /* said that it waits */
 } mpi_peer;
 

@@ -17,6 +17,7 @@
 
 enum { FAILED = 1, WAITING, GOES_ON }; /* tags of notes */
 static const double TELL_SECONDS = 5;  /* how long a rank that failed waits to be heard */
+static const double LAST_WORDS = 0.1;  /* how long a note of a dead process may take to appear */
 static const double MOST_QUIET = 5;    /* seconds of a wait before the others are told */
 
 typedef struct note {
@@ -94,7 +95,7 @@ static void send_note(sr_comm *comm, int tag, const note *text) {
 
 static sr_status failed(sr_comm *comm, int rank, const note *text) {
     mpi_world *w = comm->state;
-    w->peer[rank].failed = true;
+    w->peer[rank].failed = w->peer[rank].told = true;
     int status = text->status > SR_OK && text->status < SR_STATUS_COUNT ? text->status : SR_EPEER;
     const char *m = text->message;
     if (strncmp(m, "rank ", 5) == 0) return sr_fail((sr_status)status, "%s", m);
@@ -118,6 +119,24 @@ static sr_status read_notes(sr_comm *comm) {
     }
 }
 
+static bool has_told(const sr_comm *comm, int rank) {
+    const mpi_world *w = comm->state;
+    int there = 0;
+    if (w->peer[rank].told) return true;
+    return MPI_Iprobe(rank, FAILED, w->notes, &there, MPI_STATUS_IGNORE) == MPI_SUCCESS && there;
+}
+
+/* Waits until `rank` has told its failure: at most so many seconds. */
+static bool hear(const sr_comm *comm, int rank, double seconds) {
+    double end = sr_time_monotonic() + seconds;
+    const struct timespec moment = {.tv_nsec = 1000000};
+    while (!has_told(comm, rank)) {
+        if (sr_time_monotonic() > end) return false;
+        nanosleep(&moment, NULL);
+    }
+    return true;
+}
+
 /* ---- deaths and silence ---------------------------------------------------------------------- */
 
 static sr_status look_for_deaths(sr_comm *comm) {
@@ -125,7 +144,8 @@ static sr_status look_for_deaths(sr_comm *comm) {
     for (int i = 0; i < comm->ranks; i++) {
         mpi_peer *peer = &w->peer[i];
         if (!peer->watched || peer->failed || is_alive(peer)) continue;
-        SR_TRY(read_notes(comm)); /* it may have said why */
+        (void)hear(comm, i, LAST_WORDS); /* it may have said why */
+        SR_TRY(read_notes(comm));
         peer->failed = true;
         return sr_fail(SR_EPEER,
                        "rank %d (process %d on %s) died; start the run again with --resume", i,
@@ -185,31 +205,15 @@ void mpi_waited(sr_comm *comm) {
 
 /* ---- this rank's own failure ----------------------------------------------------------------- */
 
-/* The lowest rank that has not died: it speaks for all. */
+/* The lowest rank that lives, or lived to tell why it ended: it speaks for all. */
 static int speaker(const sr_comm *comm) {
     const mpi_world *w = comm->state;
-    for (int i = 0; i < comm->ranks; i++) {
+    for (int i = 0; i < comm->rank; i++) {
         const mpi_peer *peer = &w->peer[i];
-        if (i == comm->rank ||
-            (peer->watched ? is_alive(peer) && !is_stopped(peer) : !peer->failed))
-            return i;
+        bool lives = peer->watched ? is_alive(peer) && !is_stopped(peer) : !peer->failed;
+        if (lives || hear(comm, i, LAST_WORDS)) return i;
     }
     return comm->rank;
-}
-
-/* Waits until `rank` has told its own failure: it has been heard, and speaks. */
-static bool hear(sr_comm *comm, int rank) {
-    double end = sr_time_monotonic() + TELL_SECONDS;
-    const struct timespec moment = {.tv_nsec = 2000000};
-    while (sr_time_monotonic() < end) {
-        int there = 0;
-        if (MPI_Iprobe(rank, FAILED, ((mpi_world *)comm->state)->notes, &there,
-                       MPI_STATUS_IGNORE) != MPI_SUCCESS)
-            return false;
-        if (there) return true;
-        nanosleep(&moment, NULL);
-    }
-    return false;
 }
 
 bool mpi_tell(sr_comm *comm, sr_status status, const char *message) {
@@ -218,8 +222,6 @@ bool mpi_tell(sr_comm *comm, sr_status status, const char *message) {
     snprintf(text.message, sizeof text.message, "%s", message);
     w->broken = true;
     int speaks = speaker(comm);
-    bool heard = speaks != comm->rank && w->peer[speaks].failed;
     send_note(comm, FAILED, &text);
-    if (speaks == comm->rank) return true;
-    return !heard && !hear(comm, speaks);
+    return speaks == comm->rank || !hear(comm, speaks, TELL_SECONDS);
 }

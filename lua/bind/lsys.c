@@ -243,15 +243,6 @@ static int sys_build(lua_State *L) {
     return 1;
 }
 
-/* memory() -> resident bytes, now and at the peak */
-static int sys_memory(lua_State *L) {
-    sr_memory m;
-    sr_memory_facts(&m);
-    lua_pushinteger(L, m.resident);
-    lua_pushinteger(L, m.peak);
-    return 2;
-}
-
 /* free_space(path) -> free bytes on the file system of path | nil, message, code */
 static int sys_free_space(lua_State *L) {
     int64_t bytes;
@@ -270,12 +261,6 @@ static int sys_exit_code(lua_State *L) {
         return 1;
     }
     return 0;
-}
-
-/* pid() -> integer */
-static int sys_pid(lua_State *L) {
-    lua_pushinteger(L, getpid());
-    return 1;
 }
 
 static const luaL_Reg functions[] = {
@@ -299,10 +284,8 @@ static const luaL_Reg functions[] = {
     {"hash_file", sys_hash_file},
     {"machine", sys_machine},
     {"build", sys_build},
-    {"memory", sys_memory},
     {"free_space", sys_free_space},
     {"exit_code", sys_exit_code},
-    {"pid", sys_pid},
     {NULL, NULL},
 };
 
@@ -310,6 +293,7 @@ int luaopen_seqrun_core_sys(lua_State *L);
 int luaopen_seqrun_core_sys(lua_State *L) {
     lsr_class(L, NAMES, NULL, names_free);
     luaL_newlib(L, functions);
+    lsr_open_process(L);
     lsr_open_signals(L);
     return 1;
 }

@@ -6,6 +6,7 @@
 #include <lua.h>
 #include <stdbool.h>
 
+void lsr_open_process(lua_State *L); /* lprocess.c */
 void lsr_open_signals(lua_State *L); /* lsignals.c */
 
 /* Whether a signal came since sys.caught(true) or sys.signals() (lsignals.c). */

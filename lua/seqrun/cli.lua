@@ -29,22 +29,39 @@ local function traceback(problem)
   return debug.traceback(tostring(problem), 2)
 end
 
----Prints an error to stderr and returns the exit code.
+---The sentence and the exit code for an error.
 ---@param problem any what was raised
 ---@param otherwise integer the code of an error that is not a Failure
 ---@param sentence string printed before the error
-local function report(problem, otherwise, sentence)
+---@return string message
+---@return integer exit
+---@return string code the name of a status with this exit code
+local function verdict(problem, otherwise, sentence)
   local known = failure.of(problem)
-  if known then
-    if known.message ~= "" then complain(known.message) end
-    return known:exit_code()
-  end
-  if tostring(problem):find("not enough memory", 1, true) then
-    complain("out of memory")
-    return MEMORY
-  end
-  complain(sentence .. tostring(problem))
-  return otherwise
+  if known then return known.message, known:exit_code(), known.code end
+  if tostring(problem):find("not enough memory", 1, true) then return "out of memory", MEMORY, "memory" end
+  return sentence .. tostring(problem), otherwise, otherwise == FAILED and "numeric" or "internal"
+end
+
+---Prints an error to stderr and returns the exit code.
+local function report(problem, otherwise, sentence)
+  local message, exit = verdict(problem, otherwise, sentence)
+  if message ~= "" then complain(message) end
+  return exit
+end
+
+---The same for a recipe, which may be one rank of many: one of them prints, all end.
+local function report_recipe(problem)
+  local message, exit, code = verdict(problem, FAILED, "")
+  local speaks, named = require("seqrun.ranks").speaks(message, code)
+  if speaks and message ~= "" then complain(named) end
+  return exit
+end
+
+---Ranks other than the first print nothing but errors.
+local function mute_others()
+  local launch = require("seqrun.ranks").launcher()
+  if launch and (launch.rank or 0) > 0 then sys.mute() end
 end
 
 -- ---- commands -----------------------------------------------------------------------------------
@@ -168,11 +185,12 @@ local function run_file(path, rest, program)
     complain(problem .. (sys.exists(path) and "" or recipe_hint(path)))
     return USAGE
   end
+  mute_others()
   rest[0], rest[-1] = path, program
   arg = rest -- luacheck: ignore 111
   local ok, raised = xpcall(chunk, require("seqrun.trace").handler, table.unpack(rest))
   if ok then return 0 end
-  return report(raised, FAILED, "")
+  return report_recipe(raised)
 end
 
 local function evaluate(words)

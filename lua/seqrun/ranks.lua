@@ -7,6 +7,7 @@
 local check = require("seqrun.check")
 local core = require("seqrun.core.comm")
 local failure = require("seqrun.failure")
+local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 
 local ranks = {}
@@ -112,6 +113,27 @@ function ranks.open(device, options)
   local engine, rank, size, name = opened:facts()
   ranks.world = setmetatable({ core = opened, engine = engine, rank = rank, size = size, device = name }, World)
   return ranks.world
+end
+
+---Seconds that a rank which fails before the world is open gives rank 0 to say the same and end all.
+local MOMENT = 2
+
+---Whether this rank is to print why it ends: where all ranks fail, one speaks.  The others are told.
+---@param message string
+---@param code string a status name
+---@return boolean speaks
+---@return string message with the number of the rank, if it is not rank 0
+function ranks.speaks(message, code)
+  local launch = core.launch()
+  if not launch or launch.ranks == 1 then return true, message end
+  local world = ranks.world
+  local rank = world and world.rank or launch.rank or 0
+  if code == "stopped" or code == "ok" then return rank == 0, message end -- all ranks stop
+  local named = (rank == 0 or message:find("^rank %d+")) and message or ("rank %d: %s"):format(rank, message)
+  if world and world.size > 1 then return world:tell(message, code), named end
+  if rank == 0 then return true, message end
+  sys.sleep(MOMENT)
+  return not sys.caught(), named
 end
 
 ---The open world, or nil.

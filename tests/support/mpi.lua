@@ -46,4 +46,19 @@ function mpi.run(n, words, options)
   return program.run(words, { before = line, shell = options.shell })
 end
 
+---Whether a process still runs after so many seconds; one that has ended and waits for its parent does not.
+---@param pid integer
+---@param seconds number
+---@return boolean
+function mpi.lives(pid, seconds)
+  local last = sys.now() + seconds
+  while true do
+    local stat = sys.read_file(("/proc/%d/stat"):format(pid))
+    local state = stat and stat:match("^.*%) (%a)")
+    if not state or state == "Z" or state == "X" then return false end
+    if sys.now() > last then return true end
+    sys.sleep(0.05)
+  end
+end
+
 return mpi

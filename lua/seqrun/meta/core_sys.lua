@@ -157,6 +157,20 @@ function sys.free_space(path) end
 ---@return integer?
 function sys.exit_code(code) end
 
+---The numbers of the processors that this process may use.
+---@return integer[]
+function sys.affinity() end
+
+---Binds all threads of this process, and those it makes later, to these processors.
+---@param processors integer[]
+---@return true|nil
+---@return string? message
+---@return string? code
+function sys.bind(processors) end
+
+---Drops what is written to standard output from now on.
+function sys.mute() end
+
 ---The process id.
 ---@return integer
 function sys.pid() end

@@ -170,6 +170,7 @@ local keys = {
   { "data", data }, { "pack", pack }, { "batch", batch }, { "optimizer", optimizer }, { "rate", rate },
   { "ranks", ranks },
   { "stop", stop }, { "init", init }, { "save", save }, { "eval", eval }, { "log", log },
+  { "ranks", require("seqrun.run.schema_ranks") },
 }
 
 local rules = {

@@ -1,0 +1,64 @@
+/* lprocess.c - this process: its processors, memory and standard output; part of seqrun.core.sys.
+ */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "core/base/affinity.h"
+#include "core/base/system.h"
+#include "lua/bind/lcheck.h"
+#include "lua/bind/lsys.h"
+
+/* pid() -> integer */
+static int sys_pid(lua_State *L) {
+    lua_pushinteger(L, getpid());
+    return 1;
+}
+
+/* memory() -> resident bytes, now and at the peak */
+static int sys_memory(lua_State *L) {
+    sr_memory m;
+    sr_memory_facts(&m);
+    lua_pushinteger(L, m.resident);
+    lua_pushinteger(L, m.peak);
+    return 2;
+}
+
+/* affinity() -> the numbers of the processors that the process may use */
+static int sys_affinity(lua_State *L) {
+    int cpus[SR_MOST_PROCESSORS];
+    int count = sr_affinity_get(cpus);
+    lua_createtable(L, count, 0);
+    for (int i = 0; i < count; i++) {
+        lua_pushinteger(L, cpus[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+/* bind(processors) -> true | nil, message, code: all threads run on these */
+static int sys_bind(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TTABLE);
+    int cpus[SR_MOST_PROCESSORS];
+    int64_t count = luaL_len(L, 1);
+    if (count < 1 || count > SR_MOST_PROCESSORS)
+        return lsr_argerror(L, 1, "expected 1 to 1024 processors");
+    for (int64_t i = 1; i <= count; i++)
+        cpus[i - 1] = (int)lsr_checkelement(L, 1, i, "processors", 0, SR_MOST_PROCESSORS - 1);
+    return lsr_done(L, sr_affinity_set(cpus, (int)count));
+}
+
+/* mute(): what is written to standard output from now on is dropped */
+static int sys_mute(lua_State *L) {
+    fflush(stdout);
+    if (freopen("/dev/null", "w", stdout) == NULL) return lsr_error(L, "cannot open /dev/null");
+    return 0;
+}
+
+static const luaL_Reg functions[] = {
+    {"pid", sys_pid},   {"memory", sys_memory}, {"affinity", sys_affinity},
+    {"bind", sys_bind}, {"mute", sys_mute},     {NULL, NULL},
+};
+
+void lsr_open_process(lua_State *L) {
+    luaL_setfuncs(L, functions, 0);
+}

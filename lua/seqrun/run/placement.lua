@@ -1,0 +1,84 @@
+-- placement.lua - where a rank computes: its GPU, its processors and its threads.
+--
+-- The launcher's binding is respected.  Ranks that it gave the same processors split them evenly, each is bound to
+-- its part, and so is the memory that its threads touch first.
+
+local core = require("seqrun.core.tensor")
+local json = require("seqrun.core.json")
+local ranks = require("seqrun.ranks")
+local sys = require("seqrun.core.sys")
+local tensor = require("seqrun.tensor")
+
+local placement = {}
+
+---The device of this rank: ranks of a machine take its GPUs in turn.
+---@param name string as the config has it
+---@return string
+function placement.device(name)
+  local launch = ranks.launcher()
+  if name == "auto" then name = require("seqrun.devices").auto() end
+  if name ~= "cuda" or not launch or (launch.local_ranks or launch.ranks) == 1 then return name end
+  return "cuda:" .. (launch.local_rank or 0)
+end
+
+---What the other ranks need to know of this one.
+local function about(cfg)
+  local machine = sys.machine()
+  return { host = machine.host, cpus = sys.affinity(), processors = machine.processors, threads = cfg.threads or 0 }
+end
+
+local function key(a) return a.host .. " " .. table.concat(a.cpus, ",") end
+
+---Ranks with the processors of this one, in order, and this rank's place among them, from 0.
+local function sharers(all, rank)
+  local list, place = {}, 0
+  for r, a in ipairs(all) do
+    if key(a) == key(all[rank + 1]) then
+      if r == rank + 1 then place = #list end
+      list[#list + 1] = a
+    end
+  end
+  return list, place
+end
+
+---Threads of a rank, as the config has them or its part of the processors.
+local function threads_of(a, count)
+  if a.threads > 0 then return a.threads end
+  return math.max(1, a.processors // count)
+end
+
+---"HOST: 4 threads of 4 ranks share 2 processors", where that is too many; for the first of those ranks only.
+local function oversubscribed(list, mine)
+  local total = 0
+  for _, a in ipairs(list) do total = total + threads_of(a, #list) end
+  if total <= mine.processors then return "" end
+  local fix = #list > 1 and "start fewer ranks or lower threads"
+    or "lower threads, or start with mpirun --bind-to none"
+  return ("%s: %d threads of %d rank%s share %d processor%s, which is slow; %s"):format(mine.host, total, #list,
+    #list == 1 and "" or "s", mine.processors, mine.processors == 1 and "" or "s", fix)
+end
+
+---Binds this rank and sets its threads.
+---@param world seqrun.World
+---@param cfg { threads?: integer, ranks?: { bind: boolean } }
+---@return string[] warnings the same on every rank
+function placement.settle(world, cfg)
+  local all = {}
+  for r, text in ipairs(world:gather_text(json.encode(about(cfg)))) do all[r] = json.decode(text) end
+  local list, place = sharers(all, world.rank)
+  local mine, n = all[world.rank + 1], #list
+  local threads, part = threads_of(mine, n), #mine.cpus // n
+  local bind = cfg.ranks and cfg.ranks.bind and n > 1
+  if bind and threads <= part and mine.processors == #mine.cpus then
+    sys.bind(table.move(mine.cpus, place * part + 1, (place + 1) * part, 1, {}))
+  end
+  if core.threads() ~= threads then tensor.use(tensor.device(), { threads = threads }) end
+  local warnings, said = {}, { [""] = true }
+  for _, line in ipairs(world:gather_text(place == 0 and oversubscribed(list, mine) or "")) do
+    if not said[line] then warnings[#warnings + 1] = line end
+    said[line] = true
+  end
+  return warnings
+end
+
+return placement

@@ -1,0 +1,12 @@
+-- schema_ranks.lua - the config keys of a run on several ranks.
+
+local c = require("seqrun.config")
+
+return c.map {
+  { "engine", c.enum({ "auto", "mpi", "nccl" }, { default = "auto", changeable = true,
+    doc = "what carries data between ranks: auto: nccl on cuda where it is found, else mpi" }) },
+  { "timeout", c.duration { default = 1800.0, min = 0, changeable = true,
+    doc = "seconds that ranks wait for one that does not answer before the run ends; 0: for ever" } },
+  { "bind", c.boolean { default = true, changeable = true,
+    doc = "split the processors of a machine among its ranks where the launcher has not" } },
+}

@@ -1,0 +1,125 @@
+-- world.lua - the ranks of a run: opened, placed, and agreed on what they train.
+--
+-- A run on several ranks is the same run on each: same program, config, data.  What differs is named in one
+-- sentence, with the number of the rank.
+
+local config = require("seqrun.config")
+local devices = require("seqrun.devices")
+local failure = require("seqrun.failure")
+local json = require("seqrun.core.json")
+local placement = require("seqrun.run.placement")
+local ranks = require("seqrun.ranks")
+local sys = require("seqrun.core.sys")
+local tensor = require("seqrun.tensor")
+
+local world = {}
+
+---Keys that may differ between ranks.
+local OWN = { threads = true }
+
+-- ---- agreement -------------------------------------------------------------------------------
+
+---@class seqrun.fact
+---@field [1] string what it is
+---@field [2] string its value
+
+---The first fact that differs between two lists: its name and both values.
+local function difference(mine, theirs)
+  local values = {}
+  for _, fact in ipairs(theirs) do values[fact[1]] = fact[2] end
+  for _, fact in ipairs(mine) do
+    if values[fact[1]] ~= fact[2] then return fact[1], fact[2], values[fact[1]] or "absent" end
+    values[fact[1]] = nil
+  end
+  local name, value = next(values)
+  return name, "absent", value
+end
+
+---Fails on every rank alike, with one sentence, unless all ranks have the same facts.
+---@param w seqrun.World
+---@param facts seqrun.fact[]
+---@param code string
+---@param fix string what to do
+function world.agree(w, facts, code, fix)
+  if w.size == 1 then return end
+  local texts = w:gather_text(json.encode { host = sys.machine().host, facts = json.array(facts) })
+  local first = json.decode(texts[1])
+  for r = 1, w.size - 1 do
+    local other = json.decode(texts[r + 1])
+    local name, zero, theirs = difference(first.facts, other.facts)
+    if name then
+      failure.raise(code, "rank %d (%s) differs from rank 0: %s is %s, but %s on rank 0; %s", r, other.host, name,
+        theirs, zero, fix)
+    end
+  end
+end
+
+local function program_facts()
+  local build = sys.build()
+  return {
+    { "the program", ("seqrun %s (%s)"):format(build.version, build.git) },
+    { "the compiler", ("%s %s"):format(build.compiler, build.cflags) },
+  }
+end
+
+---The config and the command line, key by key.
+local function config_facts(loaded, request, folder)
+  local facts = {
+    { "the recipe", ("%s (%s)"):format(request.file, (sys.hash_file(request.file) or "unreadable"):sub(1, 8)) },
+    { "the run's directory", folder },
+    { "--resume", tostring(request.resume and true or false) },
+    { "--max-steps", tostring(request.max_steps) },
+    { "--dry-run", tostring(request.dry_run or false) },
+  }
+  config.each(loaded.schema, function(path, wanted)
+    if not OWN[path] then facts[#facts + 1] = { path, wanted:text(config.get(loaded.values, path)) } end
+  end, "", loaded.values)
+  return facts
+end
+
+---Fails unless all ranks have the same data, vocabulary, plan and model.
+---@param w seqrun.World
+---@param parts { corpus?: table, loader?: table, loaders?: table, model?: table }
+function world.check_parts(w, parts)
+  if w.size == 1 then return end
+  local facts = {}
+  local function add(name, value) facts[#facts + 1] = { name, value } end
+  local function add_text(name, value) add(name, value and sys.hash(value):sub(1, 16) or "absent") end
+  if parts.corpus then
+    add("the data set", ("%s (%s)"):format(parts.corpus:info().path, tostring(parts.corpus:info().digest)))
+    add_text("the vocabulary", (parts.corpus:vocab_text()))
+  end
+  for name, loader in pairs(parts.loaders or { [""] = parts.loader }) do
+    add_text(("the plan%s%s"):format(name == "" and "" or " of ", name), loader.plan_text and loader:plan_text())
+  end
+  if parts.model then add("the number of parameters", tostring(parts.model.params:count())) end
+  table.sort(facts, function(a, b) return a[1] < b[1] end)
+  world.agree(w, facts, "data", "give all ranks the same files")
+end
+
+-- ---- opening ---------------------------------------------------------------------------------
+
+---The config with the device of this rank.
+local function of_this_rank(cfg)
+  return setmetatable({ device = placement.device(cfg.device) }, { __index = cfg })
+end
+
+---Makes the device of the config the current one and opens the world of the launcher on it; all ranks agree on
+---program, config and command line, and are bound to their processors.
+---@param loaded seqrun.Config
+---@param request table of run.options
+---@param folder string
+---@return seqrun.World
+---@return string[] warnings
+function world.open(loaded, request, folder)
+  local cfg = loaded.values
+  devices.use(of_this_rank(cfg))
+  local options = cfg.ranks and { engine = cfg.ranks.engine, timeout = cfg.ranks.timeout } or {}
+  local w = ranks.open(tensor.device(), options)
+  if w.size == 1 then return w, {} end
+  world.agree(w, program_facts(), "config", "install the same build on all machines")
+  world.agree(w, config_facts(loaded, request, folder), "config", "start all ranks with the same arguments and files")
+  return w, placement.settle(w, cfg)
+end
+
+return world
