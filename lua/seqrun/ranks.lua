@@ -118,6 +118,15 @@ end
 ---Seconds that a rank which fails before the world is open gives rank 0 to say the same and end all.
 local MOMENT = 2
 
+---Seconds that the other ranks give the launcher to end them after the one that spoke: mpirun of Open MPI 4 may hang
+---when several ranks fail at once.
+local LINGER = 3
+
+local function linger()
+  local last = sys.now() + LINGER
+  while not sys.caught() and sys.now() < last do sys.sleep(0.05) end
+end
+
 ---Whether this rank is to print why it ends: where all ranks fail, one speaks.  The others are told.
 ---@param message string
 ---@param code string a status name
@@ -128,9 +137,19 @@ function ranks.speaks(message, code)
   if not launch or launch.ranks == 1 then return true, message end
   local world = ranks.world
   local rank = world and world.rank or launch.rank or 0
-  if code == "stopped" or code == "ok" then return rank == 0, message end -- all ranks stop
+  if code == "stopped" or code == "ok" then -- all ranks stop
+    if rank > 0 and world and code == "stopped" then
+      world:close()
+      linger()
+    end
+    return rank == 0, message
+  end
   local named = (rank == 0 or message:find("^rank %d+")) and message or ("rank %d: %s"):format(rank, message)
-  if world and world.size > 1 then return world:tell(message, code), named end
+  if world and world.size > 1 then
+    local speaks = world:tell(message, code)
+    if not speaks then linger() end
+    return speaks, named
+  end
   if rank == 0 then return true, message end
   sys.sleep(MOMENT)
   return not sys.caught(), named

@@ -6,7 +6,7 @@ local sys = require("seqrun.core.sys")
 local mpi = {}
 
 -- More ranks than processors, as any user.
-local SETTINGS = "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+mpi.settings = "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
   .. "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe"
 
 ---Why ranks cannot be run here, or nil.
@@ -41,8 +41,8 @@ end
 ---@return string stderr
 function mpi.run(n, words, options)
   options = options or {}
-  local line = ("%s %s timeout %d mpirun -n %d %s"):format(SETTINGS, options.before or "", options.seconds or 120, n,
-    options.mpirun or "")
+  local before, seconds = options.before or "", options.seconds or 120
+  local line = ("%s %s timeout %d mpirun -n %d %s"):format(mpi.settings, before, seconds, n, options.mpirun or "")
   return program.run(words, { before = line, shell = options.shell })
 end
 

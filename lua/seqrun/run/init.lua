@@ -18,7 +18,6 @@ local checkpoint = require("seqrun.checkpoint")
 local config = require("seqrun.config")
 local core = require("seqrun.core.tensor")
 local contracts = require("seqrun.run.contracts")
-local devices = require("seqrun.devices")
 local evaluations = require("seqrun.run.evaluations")
 local failure = require("seqrun.failure")
 local goals = require("seqrun.run.goals")
@@ -122,8 +121,7 @@ function run.open(spec)
   if list and not request.dry_run then require("seqrun.run.seeds").run(request, folder, list) end
   sys.signals("run")
   local cfg = loaded.values
-  devices.use(cfg)
-  local all = ranks.open(cfg, request)
+  local all, warnings = ranks.open(loaded, request, folder)
   local self = setmetatable({
     config = cfg, loaded = loaded, request = request, ranks = all, folder = folder, window = window.new(all), step = 0,
     seconds_before = 0, work = 0, own_work = {}, began = sys.now(), kept = {},
@@ -137,6 +135,7 @@ function run.open(spec)
   self.progress = all.leads and progress.new {
     quiet = request.quiet, json_log = request.json_log, every = cfg.log.every, seconds = cfg.log.seconds,
   } or ranks.silent
+  for _, warning in ipairs(warnings) do self.progress:warn("%s", warning) end
   return self
 end
 

@@ -6,6 +6,7 @@
 local exact = require("seqrun.checkpoint.exact")
 local failure = require("seqrun.failure")
 local shares = require("seqrun.data.shares")
+local together = require("seqrun.run.world")
 local world = require("seqrun.ranks")
 
 ---@class seqrun.RunRanks
@@ -23,13 +24,16 @@ local function new(open)
   return setmetatable({ world = open, rank = rank, size = size, leads = rank == 0 }, Ranks)
 end
 
----Opens the world that the launcher of this process has started.  A dry run is that of rank 0.
----@param cfg table
+---Makes the device of the config the current one and opens the world that the launcher of this process has started.
+---A dry run is that of rank 0.
+---@param loaded seqrun.Config
 ---@param request table
+---@param folder string
 ---@return seqrun.RunRanks
-local function open(cfg, request)
-  if request.dry_run then return new() end
-  return new(world.open(nil, { timeout = cfg.ranks.timeout }))
+---@return string[] warnings
+local function open(loaded, request, folder)
+  local opened, warnings = together.open(loaded, request, folder)
+  return new(opened), warnings
 end
 
 ---@return boolean
@@ -73,6 +77,7 @@ end
 ---@param run seqrun.Run
 function Ranks:share_model(run)
   if self.size == 1 then return end
+  together.check_parts(self.world, run)
   local count = require("seqrun.run.plan").shares(run)
   if count and count < self.size then
     local parts = count == 1 and "1 share" or count .. " shares"

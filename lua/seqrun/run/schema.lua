@@ -79,11 +79,6 @@ local optimizer = c.map {
       .. "(ZeRO-1); the results have the same bits" } },
 }
 
-local ranks = c.map {
-  { "reduce", c.enum({ "exact", "library" }, { default = "exact", changeable = later,
-    doc = "how ranks sum gradients; exact: the same bits with any number of ranks; library: as MPI or NCCL does" }) },
-}
-
 local rate = c.map {
   { "peak", c.number { required = true, min = 0, doc = "peak learning rate, at the end of the warmup" } },
   { "warmup", c.integer { default = 0, min = 0, doc = "steps of linear warmup" } },
@@ -168,7 +163,6 @@ local keys = {
   { "peak_flops", c.number { optional = true, min = 1, changeable = later,
     doc = "peak FLOP/s of the device, needed to report MFU" } },
   { "data", data }, { "pack", pack }, { "batch", batch }, { "optimizer", optimizer }, { "rate", rate },
-  { "ranks", ranks },
   { "stop", stop }, { "init", init }, { "save", save }, { "eval", eval }, { "log", log },
   { "ranks", require("seqrun.run.schema_ranks") },
 }

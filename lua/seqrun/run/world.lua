@@ -69,7 +69,6 @@ local function config_facts(loaded, request, folder)
     { "the run's directory", folder },
     { "--resume", tostring(request.resume and true or false) },
     { "--max-steps", tostring(request.max_steps) },
-    { "--dry-run", tostring(request.dry_run or false) },
   }
   config.each(loaded.schema, function(path, wanted)
     if not OWN[path] then facts[#facts + 1] = { path, wanted:text(config.get(loaded.values, path)) } end
@@ -109,11 +108,12 @@ end
 ---@param loaded seqrun.Config
 ---@param request table of run.options
 ---@param folder string
----@return seqrun.World
+---@return seqrun.World? # nil for a dry run, which is that of rank 0
 ---@return string[] warnings
 function world.open(loaded, request, folder)
   local cfg = loaded.values
   devices.use(of_this_rank(cfg))
+  if request.dry_run then return nil, {} end
   local options = cfg.ranks and { engine = cfg.ranks.engine, timeout = cfg.ranks.timeout } or {}
   local w = ranks.open(tensor.device(), options)
   if w.size == 1 then return w, {} end

@@ -1,0 +1,97 @@
+-- The ranks of a run agree on what they train, stop together, and hold one lock.
+
+local mpi = require("tests.support.mpi")
+local program = require("tests.support.program")
+local small = require("tests.support.small")
+local sys = require("seqrun.core.sys")
+
+local test = mpi.tests(it, function(why) pending(why) end)
+
+local folder, corpus
+setup(function()
+  folder = program.folder()
+  corpus = small.corpus(folder)
+end)
+teardown(function() sys.remove(folder) end)
+
+local function words(out, ...) return small.words(corpus, "--out", folder .. "/" .. out, "threads=1", ...) end
+
+---Two ranks, of which the second gets further arguments.
+local function run_two(list, further)
+  local second = table.move(list, 1, #list, 1, {})
+  second = table.move(further, 1, #further, #second + 1, second)
+  local quoted = { program.path }
+  for i, word in ipairs(second) do quoted[i + 1] = "'" .. word .. "'" end
+  return mpi.run(1, list, { shell = ": -n 1 " .. table.concat(quoted, " "), seconds = 60 })
+end
+
+local function says(err, text)
+  local count = select(2, err:gsub("\nseqrun: ", "\nseqrun: ")) + (err:find("^seqrun: ") and 1 or 0)
+  assert.equal(1, count, err)
+  assert.is_truthy(err:find(text, 1, true), err)
+end
+
+describe("the ranks of a run", function()
+  test("must have one config: the key that differs is named", function()
+    local code, _, err = run_two(words("config", "--max-steps", "2"), { "optimizer.decay=0.5" })
+    assert.equal(2, code, err)
+    says(err, "rank 1 (")
+    says(err, "differs from rank 0: optimizer.decay is 0.5, but 0.01 on rank 0; start all ranks with the same")
+    assert.is_false(sys.exists(folder .. "/config"))
+  end)
+
+  test("must train as long and into one directory", function()
+    local code, _, err = run_two(words("long"), { "--max-steps", "3" })
+    assert.equal(2, code, err)
+    says(err, "--max-steps is 3, but nil on rank 0")
+    code, _, err = run_two(words("here"), { "--out", folder .. "/there" })
+    assert.equal(2, code, err)
+    says(err, "the run's directory is " .. folder .. "/there, but")
+  end)
+
+  test("must have one data set", function()
+    local other = program.folder()
+    small.corpus(other, 60)
+    local recipe = program.write(folder, "swapped.lua", ([[
+      local data = require("seqrun").data
+      local open, rank = data.open, require("seqrun.ranks").launcher().rank
+      data.open = function(path, ...) return open(rank == 1 and %q or path, ...) end
+      dofile("recipes/tiny.lua")
+    ]]):format(other .. "/corpus.sqr"))
+    local list = words("data", "--max-steps", "2")
+    list[1] = recipe
+    list[#list + 1] = "config=recipes/tiny.yaml"
+    local code, _, err = mpi.run(2, list, { seconds = 60 })
+    sys.remove(other)
+    assert.equal(3, code, err)
+    says(err, "rank 1 (")
+    says(err, "give all ranks the same files")
+  end)
+
+  test("are refused together where another run holds the directory", function()
+    local out = folder .. "/held"
+    assert(sys.make_dirs(out))
+    local lock = assert(require("seqrun.checkpoint").lock(out))
+    local code, _, err = mpi.run(2, words("held", "--resume"), { seconds = 60 })
+    lock:close()
+    assert.equal(5, code, err)
+    says(err, "held")
+  end)
+
+  for _, signal in ipairs { "USR1", "TERM" } do
+    test("stop at one step with a checkpoint when mpirun gets " .. signal, function()
+      local out = folder .. "/stopped" .. signal
+      local list = words("stopped" .. signal, "rate.total=100_000", "log.every=1")
+      local before = mpi.settings .. "OMPI_MCA_odls_base_sigkill_timeout=5 exec mpirun -n 2"
+      local kill = ("& job=$!; for i in $(seq 300); do [ -s %s/metrics.jsonl ] && break; sleep 0.1; done; "
+        .. "kill -%s $job; wait $job"):format(out, signal)
+      local stopped, _, err = program.run(list, { before = before, shell = kill })
+      if signal == "USR1" then assert.equal(75, stopped, err) end -- mpirun returns its own after TERM
+      assert.is_truthy(err:find("stopped by signal " .. signal .. " at step", 1, true), err)
+      says(err, "resume with --resume=" .. out)
+      local code, _, again = mpi.run(2, words("stopped" .. signal, "rate.total=100_000", "--resume", "--max-steps",
+        tostring(#small.metrics(out) + 2)), { seconds = 60 })
+      assert.equal(0, code, again)
+    end)
+  end
+end)
