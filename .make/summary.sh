@@ -39,7 +39,11 @@ header() { # PART FILE... -- HOW TO INSTALL IT
         found "$part" no "not found; $2"
     fi
 }
-header nccl /usr/include/nccl.h /usr/local/cuda/include/nccl.h -- "install libnccl-dev from NVIDIA's repository"
+if [ -n "${NO_MPI:-}" ]; then
+    found nccl no "needs mpi, which starts it"
+else
+    found nccl yes "libnccl.so.2 is loaded at run time, for ranks on GPUs"
+fi
 if [ -n "${LIBEDIT:-}" ]; then
     found libedit yes "line editing, history and completion at the prompt"
 else

@@ -209,6 +209,10 @@ struct sr_backend {
     sr_status (*download)(sr_device *device, void *host, const void *from, size_t bytes);
     sr_status (*wait)(sr_device *device); /* or NULL: see "When work is done" */
 
+    /* NULL where there is none: the queue as libraries of the device know it, a cudaStream_t, whose
+     * device becomes the current one of the calling thread. */
+    void *(*queue)(sr_device *device);
+
     /* NULL where calls cost little.  Between BEGIN and RUN calls are recorded; RUN queues them as
      * one piece, DROP forgets them; both without a BEGIN do nothing.  Nothing may be waited for in
      * between. */

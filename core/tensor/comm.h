@@ -42,6 +42,8 @@ struct sr_comm_engine {
     int abi;      /* SR_ABI, */
     size_t bytes; /* sizeof(sr_comm_engine): of the headers that it was built with */
     const char *name;
+    /* or NULL: "Open MPI v4.1.4", or why it cannot be used */
+    sr_status (*describe)(char *text, size_t size);
     bool (*launched)(void);                 /* its launcher started this process */
     sr_status (*open)(sr_comm *comm);       /* engine and device are set; sets the rest */
     void (*close)(sr_comm *comm);           /* after wait() */

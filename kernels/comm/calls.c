@@ -39,11 +39,9 @@ sr_status mpi_started(mpi_world *w, const char *call, int code) {
     return SR_OK;
 }
 
-static bool conflicts(const mpi_world *w, uintptr_t from, uintptr_t to, bool written) {
-    for (int64_t i = 0; i < w->uses; i++) {
-        const mpi_use *u = &w->use[i];
-        if ((written || u->written) && from < u->to && u->from < to) return true;
-    }
+bool comm_conflicts(const mpi_use *use, int64_t count, uintptr_t from, uintptr_t to, bool written) {
+    for (int64_t i = 0; i < count; i++)
+        if ((written || use[i].written) && from < use[i].to && use[i].from < to) return true;
     return false;
 }
 
@@ -62,7 +60,7 @@ sr_status mpi_use_tensor(sr_comm *comm, void **memory, const sr_tensor *x, bool 
     size_t bytes = (size_t)sr_tensor_elements(x) * sr_dtype_size(x->dtype);
     mpi_use use = {.from = (uintptr_t)sr_tensor_data(x), .written = written};
     use.to = use.from + bytes;
-    if (conflicts(w, use.from, use.to, written)) SR_TRY(mpi_wait(comm));
+    if (comm_conflicts(w->use, w->uses, use.from, use.to, written)) SR_TRY(mpi_wait(comm));
     SR_TRY(grow((void **)&w->use, w->uses, &w->use_room, sizeof *w->use));
     if (!device->backend->host) SR_TRY(copy_to_host(&use, device, bytes, read));
     use.tensor = sr_tensor_retain((sr_tensor *)x);

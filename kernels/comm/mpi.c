@@ -9,6 +9,7 @@
 #include "kernels/comm/mpi.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -199,16 +200,23 @@ static sr_status begin(void) {
     return mpi_check("MPI_Init_thread", MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level));
 }
 
+static sr_status mpi_describe(char *text, size_t size) {
+    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length;
+    MPI_Get_library_version(version, &length);
+    version[strcspn(version, ",\n")] = '\0';
+    snprintf(text, size, "%s", version);
+    return SR_OK;
+}
+
 /* What the launcher says and what MPI says; they differ where the launcher serves another MPI. */
 static sr_status check_size(sr_comm *comm) {
     sr_launch launch = sr_launch_find();
     MPI_Comm_rank(MPI_COMM_WORLD, &comm->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &comm->ranks);
     if (launch.ranks <= 0 || launch.ranks == comm->ranks) return SR_OK;
-    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-    int length;
-    MPI_Get_library_version(version, &length);
-    version[strcspn(version, ",\n")] = '\0';
+    char version[128];
+    (void)mpi_describe(version, sizeof version);
     return sr_fail(SR_EDEVICE,
                    "mpi: %s started %d processes, but MPI (%s) sees %d; use the mpirun of that "
                    "MPI, or srun --mpi=pmix",
@@ -272,15 +280,16 @@ static void mpi_close(sr_comm *comm) {
     comm->state = NULL;
 }
 
-static bool mpi_launched(void) {
+bool comm_launched(void) {
     return sr_launch_find().name != NULL;
 }
 
-static const sr_comm_engine mpi = {
+const sr_comm_engine comm_mpi = {
     .abi = SR_ABI,
     .bytes = sizeof(sr_comm_engine),
     .name = "mpi",
-    .launched = mpi_launched,
+    .describe = mpi_describe,
+    .launched = comm_launched,
     .open = mpi_open,
     .close = mpi_close,
     .wait = mpi_wait,
@@ -297,5 +306,6 @@ static const sr_comm_engine mpi = {
 
 sr_status sr_plugin_init(const sr_host *host, int abi) {
     (void)abi;
-    return host->add_comm(&mpi);
+    SR_TRY(host->add_comm(&comm_nccl));
+    return host->add_comm(&comm_mpi);
 }

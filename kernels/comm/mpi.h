@@ -2,6 +2,7 @@
  *
  *   mpi.c    the table: opening, and calls in pieces that MPI's int counts can hold
  *   calls.c  calls that are under way, and the wait that ends them
+ *   nccl.c   the table of NCCL, which MPI starts
  *   peers.c  the other ranks: whether they live, and what they said when they failed
  *
  * Only the main thread calls MPI.
@@ -50,7 +51,15 @@ typedef struct mpi_world {
 /* SR_OK, or the error of an MPI function as SR_EPEER. */
 sr_status mpi_check(const char *call, int code);
 
+/* ---- mpi.c, nccl.c ---- */
+
+extern const sr_comm_engine comm_mpi, comm_nccl;
+bool comm_launched(void);
+
 /* ---- calls.c ---- */
+
+/* Whether a call on [from, to) must come after one of these. */
+bool comm_conflicts(const mpi_use *use, int64_t count, uintptr_t from, uintptr_t to, bool written);
 
 /* Makes `bytes` of memory for the tensor ready for a call: its own memory on a host device, else a
  * copy.  Waits first where a call under way writes what this one uses, or uses what it writes. */

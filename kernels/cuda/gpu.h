@@ -177,6 +177,7 @@ sr_status gpu_alloc(sr_device *device, void **data, size_t bytes);
 void gpu_free(sr_device *device, void *data, size_t bytes);
 sr_status gpu_upload(sr_device *device, void *to, const void *host, size_t bytes);
 sr_status gpu_download(sr_device *device, void *host, const void *from, size_t bytes);
+void *gpu_queue(sr_device *device);
 sr_status gpu_wait(sr_device *device);
 
 #endif

@@ -81,6 +81,11 @@ sr_status gpu_wait(sr_device *device) {
     return gpu_fault_status(&found);
 }
 
+void *gpu_queue(sr_device *device) {
+    cuda_host *h = cuda_of((gpu *)device->state);
+    return cuda_use(h) == SR_OK ? h->stream : nullptr;
+}
+
 sr_status gpu_upload(sr_device *device, void *to, const void *host, size_t bytes) {
     cuda_host *h = cuda_of((gpu *)device->state);
     SR_TRY(cuda_use(h));

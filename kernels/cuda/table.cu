@@ -24,6 +24,7 @@ static void fill_table(void) {
     backend.upload = gpu_upload;
     backend.download = gpu_download;
     backend.wait = gpu_wait;
+    backend.queue = gpu_queue;
 #define SET(name) backend.name = gpu_##name;
     GPU_SLOTS(SET)
 }

@@ -205,6 +205,10 @@ sr_status gpu_capture(sr_device *device, sr_capture what) {
     return SR_OK;
 }
 
+void *gpu_queue(sr_device *) {
+    return nullptr;
+}
+
 sr_status gpu_wait(sr_device *device) {
     gpu *g = (gpu *)device->state;
     simt_host *h = host_of(g);

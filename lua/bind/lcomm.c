@@ -39,7 +39,9 @@ static int launch(lua_State *L) {
 }
 
 static sr_status without_mpi(const sr_launch *found) {
-    const char *launcher = found->name != NULL ? found->name : "the launcher";
+    const char *launcher = found->name;
+    if (launcher == NULL)
+        return sr_fail(SR_EDEVICE, "this program was built without MPI (%s)", SR_WITHOUT_MPI);
     if (strstr(SR_PLUGINS, " mpi ") != NULL)
         return sr_fail(SR_EDEVICE,
                        "%s started several processes, but seqrun_mpi.so is neither beside the "
@@ -68,11 +70,22 @@ static sr_status choose(const sr_comm_engine **engine, const char *name, const s
     return sr_fail(SR_EDEVICE, "there is no engine of ranks '%s'", name);
 }
 
-/* load() -> true | nil, message, code: the engines of the plug-in, as doctor lists them */
-static int load(lua_State *L) {
-    sr_launch found = sr_launch_find();
+/* engines() -> { { name, facts | problem } } of the plug-in | nil, message, code */
+static int engines(lua_State *L) {
+    sr_launch found = {.name = NULL};
     sr_status st = sr_plugin_find("mpi");
-    return lsr_done(L, st == SR_ENOENT ? without_mpi(&found) : st);
+    if (st != SR_OK) return lsr_result(L, st == SR_ENOENT ? without_mpi(&found) : st);
+    lua_newtable(L);
+    for (int i = 1, n = 0; i < sr_comm_count(); i++) {
+        const sr_comm_engine *engine = sr_comm_at(i);
+        char text[256] = "";
+        st = engine->describe != NULL ? engine->describe(text, sizeof text) : SR_OK;
+        lua_createtable(L, 0, 2);
+        lsr_set_string(L, "name", engine->name);
+        lsr_set_string(L, st == SR_OK ? "facts" : "problem", st == SR_OK ? text : sr_message());
+        lua_rawseti(L, -2, ++n);
+    }
+    return 1;
 }
 
 /* open(device, { engine=, timeout= }) -> World | nil, message, code */
@@ -294,7 +307,7 @@ static const luaL_Reg methods[] = {
 };
 
 static const luaL_Reg functions[] = {
-    {"launch", launch}, {"load", load}, {"open", world_open}, {NULL, NULL}};
+    {"launch", launch}, {"engines", engines}, {"open", world_open}, {NULL, NULL}};
 
 int luaopen_seqrun_core_comm(lua_State *L);
 int luaopen_seqrun_core_comm(lua_State *L) {

@@ -20,6 +20,8 @@ local function gib(bytes) return ("%.1f GiB"):format(bytes / GIB) end
 ---@field facts string
 ---@field command? string a command that helps, if not ok
 ---@field gpus? seqrun.doctor.gpu[] of the check "GPU"; none is an empty list
+---@field engines? table[] of the check "ranks": name, and facts or problem of each
+---@field launcher? string of the check "ranks": the path of mpirun or srun
 ---@field missing? string of the check "GPU": why there is none, and what to do
 
 ---@class seqrun.doctor.gpu
@@ -152,6 +154,26 @@ check("GPU", function()
     if not gpu.problem then usable = usable + 1 end
   end
   return usable > 0, table.concat(lines, "; "), "seqrun doctor --json", { gpus = list }
+end)
+
+---The path of a program, or nil.
+local function which(name)
+  for folder in (os.getenv("PATH") or ""):gmatch("[^:]+") do
+    if sys.exists(folder .. "/" .. name) then return folder .. "/" .. name end
+  end
+end
+
+check("ranks", function()
+  local engines, message = require("seqrun.core.comm").engines()
+  local launcher = which("mpirun") or which("srun")
+  local install = "apt-get install libopenmpi-dev openmpi-bin && make"
+  if not engines then return true, "none; a run has one process: " .. message, nil, { engines = json.array {} } end
+  local words = {}
+  for i, engine in ipairs(engines) do
+    words[i] = ("%s: %s"):format(engine.name, engine.facts or engine.problem:gsub("^%a+: ", ""))
+  end
+  table.insert(words, 1, launcher or "neither mpirun nor srun found in PATH")
+  return launcher ~= nil, table.concat(words, "; "), install, { engines = engines, launcher = launcher }
 end)
 
 ---@return seqrun.doctor.finding

@@ -7,11 +7,11 @@ local comm = {}
 ---@return { name: "mpirun"|"srun", bound: boolean, rank?: integer, ranks?: integer, local_rank?: integer, local_ranks?: integer }?
 function comm.launch() end
 
----Loads the plug-in of ranks.
----@return true|nil
+---The engines of the plug-in: what they are, or why one cannot be used.
+---@return { name: string, facts?: string, problem?: string }[]|nil
 ---@return string? message
 ---@return string? code
-function comm.load() end
+function comm.engines() end
 
 ---Opens the world that the launcher has started, or one of this process alone.
 ---@param device string
