@@ -3,8 +3,8 @@
 --
 --     sharded.lua DIR KIND PRECISION FROM UPTO [WORD...]     steps FROM + 1 ... UPTO, resumed from the checkpoint FROM
 --
--- Words after UPTO: "whole" (not sharded), "full R" (the disk of rank R is full at the last save), "loss" (that of the
--- last rank is NaN at step 2).  Every rank prints "R: PATH" or "R: MESSAGE (CODE)".
+-- Words after UPTO: "whole" (not sharded), "late" (on that device), "full R" (the disk of rank R is full at the last
+-- save), "loss" (that of the last rank is NaN at step 2).  Every rank prints "R: PATH" or "R: MESSAGE (CODE)".
 
 local checkpoint = require("seqrun.checkpoint")
 local fault = require("seqrun.core.fault")
@@ -16,8 +16,9 @@ local dir, kind, precision, from, upto = table.unpack(arg, 1, 5)
 from, upto = math.tointeger(from), math.tointeger(upto)
 local extra = table.concat(arg, " ", 6)
 
-sr.use("cpu")
-local world = ranks.open("cpu", { timeout = 60 })
+local device = extra:find "late" and "late" or "cpu"
+sr.use(device)
+local world = ranks.open(device, { timeout = 60 })
 if world.rank == 0 then assert(sys.make_dirs(dir)) end
 
 local params = sr.params.new({
