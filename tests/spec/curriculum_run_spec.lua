@@ -1,6 +1,7 @@
 -- recipes/curriculum.lua: a run with two metrics, a length schedule, token dropping, a batch ramp and a masking rate
 -- that changes resumes to the bit, and is the same with other threads and prefetching.
 
+local mpi = require("tests.support.mpi")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sr = require("seqrun")
@@ -82,6 +83,21 @@ describe("a run whose lengths, examples, kept tokens, masks and batches change",
       assert.equal(0, code, text)
       check_same(out)
     end
+  end)
+
+  mpi.tests(it, pending)("is the same on two ranks, also with fresh examples each epoch", function()
+    local one, two = folder .. "/one", folder .. "/two"
+    local more = {
+      "batch.shares=2", "curriculum.examples=fresh", "curriculum.window=2", "curriculum.short.min=40", "--threads", "1",
+      "--max-steps", tostring(STEPS),
+    }
+    local code, text = run("--out", one, table.unpack(more))
+    assert.equal(0, code, text)
+    local out, err
+    code, out, err = mpi.run(2, words("--out", two, table.unpack(more)))
+    assert.equal(0, code, out .. err)
+    assert.same(small.metrics(one), small.metrics(two))
+    assert.same(small.weights(one, STEPS), small.weights(two, STEPS))
   end)
 
   it("may depend on effective tokens, and ends at a number of them, also after a stop", function()
