@@ -2,6 +2,7 @@
 --
 -- Ranks tell each other how each stage ended, so that all return the same: a path, or one message that names the rank.
 
+local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
 
 local together = {}
@@ -33,6 +34,13 @@ local function first_says(world, ...)
   return decode(world:broadcast_text(world.rank == 0 and encode(...) or nil))
 end
 
+---Joins the checkpoint that rank 0 has begun.
+local function join(draft, step)
+  if sys.is_dir(draft) then return train.saving_join(draft, step) end
+  return nil, ("%s: rank 0 has created it, but it is not here; the run directory must be on a file system that all "
+    .. "ranks share, or set optimizer.shard=false"):format(draft), "storage"
+end
+
 ---Begins the checkpoint in rank 0; the others join it.  A failure is the world's.
 local function begin(world, run, step, bytes)
   local total, saving, message, code = 0, nil, nil, nil
@@ -40,7 +48,7 @@ local function begin(world, run, step, bytes)
   if world.rank == 0 then saving, message, code = train.saving(run, step, total) end
   local draft, why, kind = first_says(world, saving and saving:draft(), message, code)
   if not draft then return nil, why, kind end
-  if world.rank > 0 then saving, message, code = train.saving_join(draft, step) end
+  if world.rank > 0 then saving, message, code = join(draft, step) end
   return saving or {}, message, code
 end
 
