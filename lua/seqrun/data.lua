@@ -26,7 +26,7 @@ function data.open(path, options) return require("seqrun.data.corpus").open(path
 ---@return string? code
 function data.loader(options) return require("seqrun.data.loader").open(options) end
 
----The order of examples that come in groups, such as the choices of a question; see seqrun/data/groups.lua.
+---The order of examples that come in groups, such as the choices of a question: for the loader's option `order`.
 ---@param corpus seqrun.Corpus
 ---@param options seqrun.GroupOptions
 ---@return fun(update: integer): (integer[][])? order for the loader

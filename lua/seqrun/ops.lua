@@ -102,6 +102,7 @@ function ops.on_rows(x, rows, fn, options)
   return core.return_rows(rest, rows, fn(taken), options.in_place)
 end
 
+---Dropout keyed by sequence and position, so that packing does not change it.
 ---@param x seqrun.Tensor (T, H) rows of the layout
 ---@param layout seqrun.Layout
 ---@param options { p: number, site?: "head"|"user", layer?: integer }

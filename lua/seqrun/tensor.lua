@@ -166,6 +166,7 @@ function tensor.randn(...)
   return t
 end
 
+---Tensors end to end along a dimension, default the first.
 ---@param list seqrun.Tensor[]
 ---@param dim? integer
 ---@return seqrun.Tensor

@@ -53,6 +53,16 @@ describe("help", function()
     end
   end)
 
+  it("lists the fields of the options of a function, and what they consist of", function()
+    local text = help.about("sr.data.write")
+    assert.matches("\nWriteOptions:\n  out +string  the .sqr file\n", text)
+    assert.matches("\nColumnOptions:\n  type +", text)
+    assert.matches("\nLuaSolver:\n  is +fun%(counts", help.about("sr.pack.register"))
+    assert.is_nil(help.about("sr.data.loader"):find("\nCorpus:", 1, true)) -- it has an entry of its own
+    local page = require("seqrun.help.html")()
+    assert.truthy(page:find("WriteOptions</p>", 1, true))
+  end)
+
   it("finds functions by value, by name, by last name and by method", function()
     assert.matches("^sr.ops.attention%(qkv, layout, options%) %-> Tensor\n", help.about("attention"))
     assert.equal(help.about("attention"), help.about(sr.ops.attention))

@@ -159,17 +159,57 @@ end
 
 -- ---- making types ----------------------------------------------------------------------------
 
-for _, kind in ipairs { "string", "path", "integer", "number", "boolean", "duration", "size" } do
-  types[kind] = function(options) return new(kind, options) end
-end
+---@class seqrun.TypeOptions
+---@field default? any
+---@field required? boolean the key must be given
+---@field optional? boolean it may be left out, or given as `none`: its value is nil
+---@field min? number
+---@field max? number
+---@field word? string allowed besides the values of the type, such as auto for a number
+---@field doc? string one sentence for --help
+---@field changeable? boolean a resumed run may change it
 
+---A config key: text.
+---@param options? seqrun.TypeOptions
+function types.string(options) return new("string", options) end
+
+---A config key: the path of a file or directory.
+---@param options? seqrun.TypeOptions
+function types.path(options) return new("path", options) end
+
+---A config key: an integer, such as 65_536 or 1e6.
+---@param options? seqrun.TypeOptions
+function types.integer(options) return new("integer", options) end
+
+---A config key: a number, such as 1e-4 or 10%.
+---@param options? seqrun.TypeOptions
+function types.number(options) return new("number", options) end
+
+---A config key: true or false.
+---@param options? seqrun.TypeOptions
+function types.boolean(options) return new("boolean", options) end
+
+---A config key: a time in seconds, such as 90s, 1h30m or 2d.
+---@param options? seqrun.TypeOptions
+function types.duration(options) return new("duration", options) end
+
+---A config key: a number of bytes, such as 64k or 2M.
+---@param options? seqrun.TypeOptions
+function types.size(options) return new("size", options) end
+
+---A config key with one of these words.
 ---@param names string[]
+---@param options? seqrun.TypeOptions
 function types.enum(names, options) return new("enum", options, { names = names }) end
 
+---A config key with a list of values.
 ---@param of table the type of every element (not a map, not a list)
+---@param options? seqrun.TypeOptions
 function types.list(of, options) return new("list", options, { of = of }) end
 
+---A group of config keys.
 ---@param fields table[] { name, type } in the order in which they are written
+---@param options? seqrun.TypeOptions
 function types.map(fields, options)
   local by_name = {}
   for i, field in ipairs(fields) do

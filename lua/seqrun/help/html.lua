@@ -43,6 +43,10 @@ local function add_entry(out, entry)
   out[#out + 1] = ("<h3 id=\"%s\">%s</h3>"):format(anchor(entry.name), escaped(help.signature(entry)))
   if entry.text ~= "" then out[#out + 1] = "<p>" .. escaped(entry.text):gsub("\n\n", "<p>") .. "</p>" end
   rows(out, "", entry.parameters)
+  for _, options in ipairs(index.options_of(entry)) do
+    out[#out + 1] = ("<p class=\"type\">%s</p>"):format(escaped(options.name))
+    rows(out, "", options.fields)
+  end
   rows(out, "returns", entry.returns)
   rows(out, "", entry.fields)
   if entry.example then out[#out + 1] = "<pre>" .. escaped(entry.example) .. "</pre>" end

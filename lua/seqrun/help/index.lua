@@ -48,6 +48,9 @@ local function add_tag(doc, tag, rest)
     if not name then return end
     local kind, text = split_type(after)
     doc.fields[#doc.fields + 1] = { name = name, optional = optional == "?", type = kind, text = text }
+  elseif tag == "alias" then
+    local name, meaning = rest:match("^seqrun%.([%w_.]+)%s+(.*)$")
+    doc.alias = name and { name = name, meaning = meaning }
   elseif tag == "class" then
     doc.class = rest:match("^seqrun%.([%w_.]+)")
     doc.base = rest:match(":%s*seqrun%.([%w_.]+)")
@@ -109,6 +112,7 @@ local function read_file(path, found)
       comment[#comment + 1] = said:gsub("^ ", "")
     else
       local doc = #comment > 0 and read_doc(comment)
+      if doc and doc.alias then found.aliases[doc.alias.name] = doc.alias.meaning end
       if doc and doc.class then
         found.classes[doc.class] = { text = doc.text, fields = doc.fields, base = doc.base, path = path }
         if variable then class_of[variable] = doc.class end
@@ -141,7 +145,7 @@ local annotations
 ---All annotations; read on first use.
 local function all()
   if annotations then return annotations end
-  annotations = { lines = {}, methods = {}, classes = {}, core = {}, values = {} }
+  annotations = { lines = {}, methods = {}, classes = {}, aliases = {}, core = {}, values = {} }
   read_folder(ROOT, annotations)
   for name, entry in pairs(annotations.core) do
     local module, short = name:match("^(%w+)%.(.*)$")
@@ -259,6 +263,37 @@ function index.names()
   local list = {}
   for name in pairs(index.entries()) do list[#list + 1] = name end
   table.sort(list)
+  return list
+end
+
+-- ---- options -----------------------------------------------------------------------------------------
+
+---The fields of a class, those of its base first.
+local function fields_of(name)
+  local class = all().classes[name]
+  local fields = class.base and all().classes[class.base] and fields_of(class.base) or {}
+  return table.move(class.fields, 1, #class.fields, #fields + 1, fields)
+end
+
+---What the types of a function's parameters consist of, if they have no entries of their own: tables of options, and
+---functions.
+---@param entry seqrun.HelpEntry
+---@return { name: string, fields: table[] }[]
+function index.options_of(entry)
+  local wanted, done, list = {}, {}, {}
+  for _, parameter in ipairs(entry.parameters or {}) do classes_in(parameter.type, wanted) end
+  local i = 1
+  while wanted[i] do
+    local name = wanted[i]
+    local short, alias = name:match("[^.]*$"), all().aliases[name]
+    if not done[name] and not index.entries()[short] and (alias or all().classes[name]) then
+      local fields = alias and { { name = "is", type = alias } } or fields_of(name)
+      if #fields > 0 then list[#list + 1] = { name = short, fields = fields } end
+      for _, field in ipairs(alias and {} or fields) do classes_in(field.type, wanted) end
+    end
+    done[name] = true
+    i = i + 1
+  end
   return list
 end
 

@@ -65,6 +65,7 @@ local function text_of(entry)
   local lines = { help.signature(entry) }
   if entry.text ~= "" then lines[#lines + 1] = "  " .. entry.text:gsub("\n", "\n  ") end
   if has_notes(entry.parameters) then add_rows(lines, "Parameters:", entry.parameters) end
+  for _, options in ipairs(index.options_of(entry)) do add_rows(lines, options.name .. ":", options.fields) end
   if entry.returns and #entry.returns > 0 then add_rows(lines, "Returns:", entry.returns) end
   add_rows(lines, "Fields:", entry.fields)
   if entry.methods and #entry.methods > 0 then

@@ -2,31 +2,69 @@
 
 local nn = {}
 
----An encoder with heads, for pretraining by default; see nn/bert.lua.
+---The config of a BERT: keys of Hugging Face's config.json, those of BERT-base by default.
+---@class seqrun.BertOptions
+---@field vocab_size? integer 30522
+---@field hidden_size? integer 768
+---@field num_hidden_layers? integer 12
+---@field num_attention_heads? integer 12
+---@field intermediate_size? integer 3072
+---@field hidden_act? "gelu"|"gelu_new"|"relu" gelu
+---@field hidden_dropout_prob? number 0.1
+---@field attention_probs_dropout_prob? number 0.1
+---@field max_position_embeddings? integer 512
+---@field type_vocab_size? integer 2
+---@field initializer_range? number 0.02
+---@field layer_norm_eps? number 1e-12
+---@field heads? (string|seqrun.Head|fun(encoder: seqrun.Encoder): seqrun.Head)[] { "mlm", "nsp" }; also those of
+---sr.nn.heads, and tables with name, specs and loss(self, hidden, target, batch)
+---@field precision? "f32"|"bf16" dtype of the parameters that ops read, f32
+
+---An encoder with heads, for pretraining by default; call :initialise(seed), or load weights.
+---@param config seqrun.BertOptions
+---@return seqrun.Bert
 function nn.bert(config)
   local bert = require("seqrun.nn.bert").new(config) -- no tail call: error messages name the caller's line
   return bert
 end
 
----The encoder of a BERT alone, or as a part of a model; see nn/encoder.lua.
+---The encoder of a BERT alone, or as a part of a model.
+---@param config seqrun.BertOptions without heads
+---@param options? { pooler?: boolean, prefix?: string } pooler: add the pooling layer; prefix: of parameter names,
+---  default "bert."
+---@return seqrun.Encoder
 function nn.encoder(config, options)
   local encoder = require("seqrun.nn.encoder").new(config, options)
   return encoder
 end
 
----A model from a run, a checkpoint or a Hugging Face directory; see nn/pretrained.lua.
+---A model with the weights of a run, a checkpoint or a Hugging Face directory.
+---@param path string
+---@param options? { heads?: table, precision?: "f32"|"bf16", seed?: integer } heads: instead of those of the directory
+---  ({}: none); seed: of parameters that it lacks
+---@return seqrun.Bert|nil
+---@return seqrun.Pretrained|string facts or the message
+---@return seqrun.LoadReport|string|nil report or the code
 function nn.pretrained(path, options)
   local model, facts, report = require("seqrun.nn.pretrained")(path, options)
   return model, facts, report
 end
 
----Random layerwise token dropping, for the field `ltd` of an encoder; see nn/ltd.lua.
+---Random layerwise token dropping, for the field `ltd` of an encoder: layers in the middle train on some tokens of each
+---sequence.
+---@param options { keep: number, layers?: integer[], first?: boolean, last?: boolean, masked?: boolean } keep: share of
+---  the tokens; layers: first and last that drop, from 0; first, last, masked: always keep [CLS], [SEP], masked tokens
+---@return seqrun.Ltd
 function nn.ltd(options)
   local ltd = require("seqrun.nn.ltd").new(options)
   return ltd
 end
 
----A custom model, from encoders, heads and lists of parameters; see nn/model.lua.
+---A model of parts with one parameter store: encoders, heads, and lists of parameters (sr.nn.specs).  Give it
+---losses(self, batch) to train it in a run.
+---@param parts table[]
+---@param options? { precision?: "f32"|"bf16" }
+---@return seqrun.Model
 function nn.model(parts, options)
   local model = require("seqrun.nn.model").new(parts, options)
   return model
@@ -39,10 +77,14 @@ for _, name in ipairs { "mlm", "nsp", "classify", "regress", "multilabel", "choi
   nn.heads[name] = require("seqrun.nn.heads." .. name).new
 end
 
----An empty list of named losses; see nn/losses.lua.
+---An empty list of named losses, for models of your own: `:add(name, { total =, count = })`.
+---@return seqrun.Losses
 function nn.losses() return require("seqrun.nn.losses").new() end
 
----Short notation for lists of parameters: `local list, add = sr.nn.specs(0.02)`; see nn/specs.lua.
+---Short notation for lists of parameters: `local list, add = sr.nn.specs(0.02)`, then `add.linear("score", 2, 64)`.
+---@param std? number standard deviation of weights, 0.02
+---@return seqrun.ParamSpec[] list
+---@return table add weight(name, shape, more), bias(name, shape, more), linear(name, outputs, inputs), norm(name, size)
 function nn.specs(std) return require("seqrun.nn.specs").new(std) end
 
 ---Attention with a mask and materialised scores: the reference for ops.attention.

@@ -27,6 +27,7 @@ local function size_of(gold, guess)
   return most + 1
 end
 
+---The confusion matrix of two lists of class numbers, from 0.
 ---@param gold integer[]
 ---@param guess integer[]
 ---@param size? integer number of classes; default: as many as occur

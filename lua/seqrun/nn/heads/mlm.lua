@@ -7,6 +7,7 @@ local specs = require("seqrun.nn.specs")
 ---@class seqrun.MaskedLM: seqrun.Head
 local MaskedLM = part.class()
 
+---The masked-LM head: logits over the vocabulary, tied to the word embeddings.
 ---@param encoder seqrun.Encoder
 ---@param prefix? string of parameter names; default "cls."
 ---@return seqrun.MaskedLM

@@ -8,6 +8,7 @@ local specs = require("seqrun.nn.specs")
 local NextSentence = part.class()
 NextSentence.pooler = true
 
+---The next-sentence head: two classes over the pooled [CLS].
 ---@param encoder seqrun.Encoder
 ---@param prefix? string of parameter names; default "cls."
 ---@return seqrun.NextSentence

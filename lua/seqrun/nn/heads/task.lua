@@ -86,6 +86,10 @@ function task.class(kind)
   for key, value in pairs(task.methods) do Class[key] = value end
   Class.kind, Class.pooler = kind.kind, kind.pooler
   Class.architecture, Class.problem_type = kind.architecture, kind.problem_type
+
+  ---A head of a task, for the option `heads` of sr.nn.bert; it reads the target of its name.
+  ---@param options? seqrun.HeadOptions
+  ---@return table # makes the head, when the encoder is there
   function Class.new(options)
     options = check.options("nn.heads." .. kind.kind, options or {}, OPTIONS)
     outputs_of(kind, options)
