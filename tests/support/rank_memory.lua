@@ -1,7 +1,7 @@
 -- rank_memory.lua - a run whose parameters are most of its memory: what the run says it keeps, beside what the process
 -- has grown by; run by mpirun (sharded_spec.lua).  The recipe tiny.lua, with a line at the end.
 --
--- Every rank prints "R: SAID GREW" in bytes.
+-- Prints "R: SAID GREW" of each rank, in bytes.
 
 local memory = require("seqrun.run.memory")
 local sr = require("seqrun")
@@ -27,6 +27,8 @@ for step, update in run:steps(train) do
   run:log(step, optimizer)
   if step == cfg.steps then
     local _, said = memory.owners(run)
-    print(("%d: %d %d"):format(run.ranks.rank, said, sys.memory() - before))
+    for rank, values in ipairs(run.ranks:gather { said, (sys.memory()) - before }) do
+      print(("%d: %d %d"):format(rank - 1, values[1], values[2])) -- on rank 0: the others are silent
+    end
   end
 end

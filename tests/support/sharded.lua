@@ -4,7 +4,7 @@
 --     sharded.lua DIR KIND PRECISION FROM UPTO [WORD...]     steps FROM + 1 ... UPTO, resumed from the checkpoint FROM
 --
 -- Words after UPTO: "whole" (not sharded), "late" (on that device), "full R" (the disk of rank R is full at the last
--- save), "loss" (that of the last rank is NaN at step 2).  Every rank prints "R: PATH" or "R: MESSAGE (CODE)".
+-- save), "loss" (that of the last rank is NaN at step 2).  Prints "R: PATH" or "R: MESSAGE (CODE)" of each rank.
 
 local checkpoint = require("seqrun.checkpoint")
 local fault = require("seqrun.core.fault")
@@ -64,5 +64,7 @@ if full then
 end
 local path, message, code = save(upto)
 fault.storage(0)
-print(("%d: %s"):format(world.rank, path or ("%s (%s)"):format(message, code)))
+for rank, text in ipairs(world:gather_text(path or ("%s (%s)"):format(message, code))) do
+  print(("%d: %s"):format(rank - 1, text)) -- on rank 0: the others are silent
+end
 world:close()
