@@ -104,6 +104,7 @@ is_class() {
     no-loop) ! PATH=$PATH:/usr/sbin:/sbin sh -c 'mkfs.ext4 -V && losetup -f' >/dev/null 2>&1 ;;
     no-clang) ! command -v clang >/dev/null ;;
     no-mpi) ! { command -v mpirun && { pkg-config --exists ompi-c || pkg-config --exists mpich || command -v mpicc; }; } >/dev/null 2>&1 ;;
+    no-libedit) ! pkg-config --exists libedit ;;
     no-pty) ! script -qec true /dev/null </dev/null >/dev/null 2>&1 ;;
     sanitized) [ "${SAN:-0}" = 1 ] ;;
     *) return 1 ;;

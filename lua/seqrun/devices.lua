@@ -2,6 +2,7 @@
 
 local core = require("seqrun.core.tensor")
 local failure = require("seqrun.failure")
+local sys = require("seqrun.core.sys")
 local guess = require("seqrun.guess")
 local tensor = require("seqrun.tensor")
 
@@ -53,6 +54,20 @@ function devices.instructions()
   local arch = (core.describe(name) or {}).arch
   if name == "cpu" then return core.instructions() end
   return arch and ("%s %s"):format(name:gsub(":.*", ""), arch) or name
+end
+
+---Bytes that the current device has for this process, and its name in messages; nil if unknown.
+---@return integer|nil bytes
+---@return string name
+function devices.memory()
+  local name = tensor.device()
+  local facts = tensor.describe(name) or {}
+  if not facts.memory then
+    local total = sys.machine().memory
+    return total > 0 and total or nil, "this machine"
+  end
+  local usable = facts.free > 0 and facts.free + tensor.memory().held or facts.memory
+  return math.min(usable, facts.memory), ("%s (%s)"):format(name, facts.model)
 end
 
 ---"NVIDIA H100 80GB HBM3, sm_90, 79.2 GiB (78.8 GiB free), driver 13.0, CUDA 13.0".

@@ -12,12 +12,15 @@
 -- parameters with keep = "f32" are read in f32.  Write to parameters with p:set(name, values).
 
 local check = require("seqrun.check")
+local devices = require("seqrun.devices")
 local failure = require("seqrun.failure")
 local guess = require("seqrun.guess")
 local tensor = require("seqrun.tensor")
 local train = require("seqrun.core.train")
 
 local params = {}
+
+local GIB = 1 << 30
 
 ---@class seqrun.ParamSpec
 ---@field name string
@@ -61,6 +64,21 @@ local function precision_of(options)
   return check.choice("params: precision", options.precision or "f32", { "f32", "bf16" })
 end
 
+---Refuses parameters that cannot fit, before anything is allocated: the store has values and gradients.
+local function check_memory(list)
+  local elements = 0.0
+  for _, spec in ipairs(list) do
+    local size = 1.0
+    for _, length in ipairs(spec.shape) do size = size * length end
+    elements = elements + size
+  end
+  local bytes = 2 * elements * (tensor.device() == "ref" and 8 or 4)
+  local limit, name = devices.memory()
+  if not limit or bytes <= limit then return end
+  failure.raise("memory", "%.0f parameters and their gradients need %.1f GiB, but %s has %.1f GiB; use a smaller model",
+    elements, bytes / GIB, name, limit / GIB)
+end
+
 ---Creates a store of these parameters on the current device; all are zero until initialise() or set().
 ---@param list seqrun.ParamSpec[]
 ---@param options? { precision?: "f32"|"bf16" } dtype that ops read; default f32
@@ -69,6 +87,7 @@ function params.new(list, options)
   if type(list) ~= "table" then error("params: expected a list of { name =, shape = }", 2) end
   for i, spec in ipairs(list) do check_spec(i, spec) end
   local precision = precision_of(options or {})
+  check_memory(list)
   local core = train.params(list, precision == "bf16" and "bf16" or nil)
   local self = setmetatable({
     core = core, shares = train.shares(core), precision = precision, list = {}, index = {},

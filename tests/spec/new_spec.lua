@@ -92,6 +92,14 @@ describe("a recipe", function()
     assert.matches("no config file was read: .*/alone.yaml does not exist; write it, or pass config=FILE\n$", err)
   end)
 
+  it("with a model larger than the machine is refused with the bytes that it needs", function()
+    local huge = "sr.nn.bert { hidden_size = 1 << 20, num_attention_heads = 32, num_hidden_layers = 96 }"
+    local code, _, err = run { "-e", huge }
+    assert.equal(4, code)
+    assert.matches("^seqrun: %d+ parameters and their gradients need [%d.]+ GiB, but .* has [%d.]+ GiB; use a smaller "
+      .. "model\n$", err)
+  end)
+
   it("that fails names its own lines, with a guess for a mistyped name", function()
     local folder = program.folder()
     local recipe = program.write(folder, "bad.lua", "local sr = require 'seqrun'\nlocal function inner(x)\n"

@@ -17,15 +17,11 @@ local function session(script, options)
 end
 
 describe("a session at the prompt", function()
-  local folder, has_editor
-  setup(function()
-    folder = program.folder()
-    has_editor = not terminal.missing() and select(2, terminal.run(READY .. "> prin\\t(7)\\r\n? 7\n> \\x04\n")) ~= nil
-  end)
+  local folder
+  setup(function() folder = program.folder() end)
   teardown(function() sys.remove(folder) end)
   before_each(function()
     if terminal.missing() then pending(terminal.missing()) end
-    if not has_editor then pending("built without libedit") end
   end)
 
   it("begins with two lines: version and device, and how to get help", function()

@@ -135,6 +135,7 @@ int main(int argc, char **argv) {
     if (script == NULL) leave(BAD_SCRIPT, argv[1]);
     struct winsize size = {.ws_row = ROWS, .ws_col = (unsigned short)atoi(argv[2])};
     child = forkpty(&terminal, NULL, NULL, &size);
+    if (child < 0) leave(BAD_SCRIPT, "no terminal here");
     if (child == 0) {
         execv(argv[3], argv + 3);
         _exit(BAD_SCRIPT);

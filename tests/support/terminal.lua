@@ -5,10 +5,17 @@ local sys = require("seqrun.core.sys")
 
 local terminal = {}
 
+local missing
+
 ---Whether sessions can be tested: nil, or why not.
 ---@return string|nil
 function terminal.missing()
-  if not sys.exists(terminal.path()) then return "tests/pty was not built; run make ctests" end
+  if missing ~= nil then return missing or nil end
+  require("seqrun.core.edit")
+  local _, _, err = terminal.run("? Ctrl-D exits\n? > \n! \\x04\n")
+  missing = err:find("no terminal", 1, true) and "no terminal here"
+    or not debug.getregistry()["seqrun.core.Editor"] and "built without libedit"
+  return missing or nil
 end
 
 function terminal.path() return program.path:gsub("[^/]*$", "") .. "tests/pty" end

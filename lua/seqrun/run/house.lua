@@ -24,7 +24,8 @@ function house.check_free(folder, resuming)
   if resuming or not sys.exists(folder) then return end
   if not sys.is_dir(folder) then failure.raise("config", "%s is not a directory; choose another with --out", folder) end
   if #failure.must(sys.list(folder)) > 0 then
-    failure.raise("config", "%s is not empty; resume with --resume, or choose another directory with --out", folder)
+    failure.raise("config", "%s is not empty; resume with --resume, choose another directory with --out, or "
+      .. "remove it to begin again", folder)
   end
 end
 

@@ -1,26 +1,12 @@
 -- memory.lua - what a run keeps in the memory of its device, by owner, and whether that fits.
 
+local devices = require("seqrun.devices")
 local failure = require("seqrun.failure")
 local shares = require("seqrun.data.shares")
-local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 local text = require("seqrun.run.text")
 
 local memory = {}
-
----Bytes that the current device has for this run, and its name in messages; nil if unknown.
----@return integer|nil bytes
----@return string name
-function memory.limit()
-  local name = tensor.device()
-  local facts = tensor.describe(name) or {}
-  if not facts.memory then
-    local total = sys.machine().memory
-    return total > 0 and total or nil, "this machine"
-  end
-  local usable = facts.free > 0 and facts.free + tensor.memory().held or facts.memory
-  return math.min(usable, facts.memory), ("%s (%s)"):format(name, facts.model)
-end
 
 ---Stores of gradients that a rank needs to sum its shares (core/train/shares.c), and sums that remain for others.
 local function stores_of(total, first, last)
@@ -116,7 +102,7 @@ end
 ---Ends the program if the largest micro-batch cannot fit.
 ---@param self seqrun.Run
 function memory.check(self)
-  local limit, name = memory.limit()
+  local limit, name = devices.memory()
   if not limit then return end
   local owners, total = memory.owners(self)
   if total <= limit then return end
@@ -158,7 +144,7 @@ function memory.text(self)
     total = total + owner.bytes
   end
   table.sort(owners, function(a, b) return a.bytes > b.bytes end)
-  local limit, name = memory.limit()
+  local limit, name = devices.memory()
   return ("%s%s on %s: %s"):format(text.bytes(total), limit and " of " .. text.bytes(limit) or "", name,
     list(owners, #owners))
 end
