@@ -123,6 +123,7 @@ local MOMENT = 2
 local LINGER = 3
 
 local function linger()
+  sys.caught(true) -- the signal that stopped the run is not the launcher's last
   local last = sys.now() + LINGER
   while not sys.caught() and sys.now() < last do sys.sleep(0.05) end
 end

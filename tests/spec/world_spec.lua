@@ -94,4 +94,20 @@ describe("the ranks of a run", function()
       assert.equal(0, code, again)
     end)
   end
+
+  test("cannot be several where the plug-in is missing, which is one sentence", function()
+    local place = program.folder()
+    local built = program.path:match("^(.*)/[^/]*$")
+    local copy = "mkdir %s/build && cp %s/seqrun %s/build/ && ln -s %s/../lua %s/lua"
+    assert(os.execute(copy:format(place, built, place, built, place)))
+    local line = ("%s timeout 60 mpirun -n 2 %s/build/seqrun"):format(mpi.settings, place)
+    local quoted = {}
+    for i, word in ipairs(words("alone")) do quoted[i] = "'" .. word .. "'" end
+    local pipe = assert(io.popen(line .. " " .. table.concat(quoted, " ") .. " 2>&1"))
+    local err = pipe:read("a")
+    local _, _, code = pipe:close()
+    sys.remove(place)
+    assert.equal(4, code, err)
+    says(err, "mpirun started several processes, but seqrun_mpi.so is neither beside the program nor in ../lib/seqrun")
+  end)
 end)
