@@ -14,6 +14,7 @@
 
 local check = require("seqrun.check")
 local failure = require("seqrun.failure")
+local ranks = require("seqrun.ranks")
 local tensor = require("seqrun.tensor")
 local train = require("seqrun.core.train")
 
@@ -201,10 +202,11 @@ end
 
 ---The loss that the finite check reads: with several ranks, the sum of theirs, so that all skip the same updates.
 local function agreed_loss(self, loss)
-  if not self.world or self.sharded then return loss end
+  local world = self.world or self.params.exchange and ranks.current() -- a recipe may name none
+  if not world or self.sharded then return loss end
   local sum = loss and loss:detach():clone():view { 1 } or tensor.zeros(1)
-  self.world:all_reduce(sum)
-  self.world:wait()
+  world:all_reduce(sum)
+  world:wait()
   return sum
 end
 
