@@ -53,6 +53,15 @@ describe("help", function()
     end
   end)
 
+  it("finds config keys and documents by a word, and options by their name", function()
+    local text = help.search "freeze"
+    assert.matches("\n?tune.freeze_layers +config key: ", text)
+    assert.matches("\ndocs/cookbook.md +C4: freeze layers", text)
+    assert.matches("docs/cookbook.md +C9: gradient accumulation", help.about "accumulation")
+    assert.matches("^WriteOptions:\n  out +string", help.about "WriteOptions")
+    assert.matches("^nothing mentions 'xyzzy'", help.search "xyzzy")
+  end)
+
   it("lists the fields of the options of a function, and what they consist of", function()
     local text = help.about("sr.data.write")
     assert.matches("\nWriteOptions:\n  out +string  the .sqr file\n", text)

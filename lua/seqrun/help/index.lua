@@ -297,6 +297,16 @@ function index.options_of(entry)
   return list
 end
 
+---The options of this name, such as LoaderOptions; nil if there are none.
+---@param name string
+---@return { name: string, fields: table[] }|nil
+function index.options_named(name)
+  if index.entries()[name] or not name:find("^%u") then return nil end
+  for class in pairs(all().classes) do
+    if class:match("[^.]*$") == name then return { name = name, fields = fields_of(class) } end
+  end
+end
+
 -- ---- other ways to an entry -------------------------------------------------------------------------
 
 ---A method by "Class:name", with the example of its class.

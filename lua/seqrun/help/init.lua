@@ -1,5 +1,6 @@
 -- help - what the annotations say, as text for the prompt: an entry, a part, a search, examples.
 
+local elsewhere = require("seqrun.help.elsewhere")
 local guess = require("seqrun.guess")
 local index = require("seqrun.help.index")
 local names = require("seqrun.names")
@@ -142,7 +143,7 @@ local function lines_of(found)
   return table.concat(lines, "\n")
 end
 
----The entries that mention a word.
+---The entries, config keys and documents that mention a word.
 ---@param word string
 ---@return string
 function help.search(word)
@@ -152,7 +153,9 @@ function help.search(word)
     local text = name .. " " .. index.entries()[name].text
     if text:lower():find(wanted, 1, true) then found[#found + 1] = name end
   end
-  if #found > 0 then return lines_of(found) end
+  local lines = elsewhere.lines(wanted, WIDTH)
+  if #found > 0 then table.insert(lines, 1, lines_of(found)) end
+  if #lines > 0 then return table.concat(lines, "\n") end
   return ("nothing mentions '%s'%s"):format(word, guess.hint(word, help.names()))
 end
 
@@ -161,6 +164,12 @@ local function about_text(topic)
   if index.summary(name) then return part_text(name) end
   local entry = index.entries()[topic] or index.entries()["sr." .. topic] or index.method(topic)
   if entry then return text_of(entry) end
+  local options = index.options_named(topic)
+  if options then
+    local lines = {}
+    add_rows(lines, options.name .. ":", options.fields)
+    return table.concat(lines, "\n")
+  end
   local found = by_last_name(topic)
   if #found == 1 then return text_of(index.entries()[found[1]]) end
   if #found > 1 then return lines_of(found) end

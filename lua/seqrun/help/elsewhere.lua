@@ -1,0 +1,63 @@
+-- elsewhere.lua - what help knows besides functions: config keys, and headings of the documents.
+
+local sys = require("seqrun.core.sys")
+
+local ROOT = debug.getinfo(1, "S").source:match("^@(.*)/lua/seqrun/help/elsewhere%.lua$")
+local MOST = 12 -- lines of each kind
+
+local elsewhere = {}
+
+---The folder of the documents: of a checkout, or installed.
+local function documents()
+  for _, path in ipairs { ROOT .. "/docs", ROOT .. "/../doc/seqrun" } do
+    if sys.is_dir(path) then return path end
+  end
+end
+
+local headings
+
+---All headings of all documents: { document, heading }.
+local function read_headings()
+  headings = {}
+  local folder = documents()
+  for _, name in ipairs(folder and sys.list(folder) or {}) do
+    local inside = false -- of a block of code
+    for line in (name:find("%.md$") and sys.read_file(folder .. "/" .. name) or ""):gmatch("[^\n]+") do
+      if line:find("^```") then inside = not inside end
+      local heading = not inside and line:match("^##+ (.*)$")
+      if heading then headings[#headings + 1] = { name, heading } end
+    end
+  end
+  return headings
+end
+
+local function mentions(text, word) return text:lower():find(word, 1, true) ~= nil end
+
+---Lines on config keys and documents that mention a word, in lower case.
+---@param word string
+---@param width integer of a line
+---@return string[]
+function elsewhere.lines(word, width)
+  local lines, keys = {}, 0
+  local function add(format, ...)
+    local line = format:format(...)
+    if #line > width then line = line:sub(1, (utf8.offset(line, 0, width - 2) or width) - 1) .. "..." end
+    lines[#lines + 1] = line
+  end
+  for _, key in ipairs(require("seqrun.shell.verbs").keys()) do
+    if keys < MOST and mentions(key.name .. " " .. key.doc, word) then
+      keys = keys + 1
+      add("%-34s config key: %s", key.name, key.doc)
+    end
+  end
+  local found = 0
+  for _, one in ipairs(headings or read_headings()) do
+    if found < MOST and mentions(one[2], word) then
+      found = found + 1
+      add("%-34s %s", "docs/" .. one[1], one[2])
+    end
+  end
+  return lines
+end
+
+return elsewhere
