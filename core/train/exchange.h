@@ -10,7 +10,8 @@
  *     sr_exchange_reduce(x, total)    params->grad of the own piece is the sum of the update
  *     sr_exchange_gather(x)           and of all others, unless only owners need them
  *
- * A share sends its gradient about once: the sums that a rank holds are few, most often one or two.
+ * The sums that a rank holds are few, most often one or two, so about one gradient leaves each
+ * rank.
  */
 #ifndef SR_TRAIN_EXCHANGE_H
 #define SR_TRAIN_EXCHANGE_H

@@ -96,7 +96,16 @@ function cli.parser_of(name, command)
   return parser
 end
 
+---Commands are for one process: under a launcher they run on rank 0.
+local function leaves_to_first(name)
+  local launch = require("seqrun.ranks").launcher() or {}
+  local rank, several = launch.rank or 0, (launch.ranks or 1) > 1
+  if several and rank == 0 then complain(name .. " runs on rank 0 alone; only recipes use all ranks") end
+  return several and rank > 0
+end
+
 local function run_command(name, words)
+  if leaves_to_first(name) then return 0 end
   local command = require("seqrun.commands." .. name)
   local good, args = cli.parser_of(name, command):pparse(words)
   if not good then

@@ -164,6 +164,7 @@ end
 function Params:zero_grad()
   self.shares:drop()
   self.core:zero_grad()
+  self.clean = true
 end
 
 -- The gradient of an update is summed over its shares in a fixed tree, so that its bits do not depend on how
@@ -173,7 +174,8 @@ end
 ---Begins an update of `shares` shares.  Existing gradients are added to its first share.
 ---@param shares integer
 function Params:begin_update(shares)
-  self.total = shares
+  if self.exchange and self.rank > 0 and not self.clean then self:zero_grad() end -- rank 0 has the first share
+  self.total, self.clean = shares, false
   self.shares:begin(shares)
 end
 
@@ -199,7 +201,7 @@ end
 ---@param world seqrun.World
 ---@param reduce? "exact"|"library" exact: in the order of the shares, for the same bits with any number of ranks
 function Params:share_with(world, reduce)
-  self.exchange, self.reduce = train.exchange(self.shares, world.core), reduce or "exact"
+  self.exchange, self.reduce, self.rank = train.exchange(self.shares, world.core), reduce or "exact", world.rank
 end
 
 ---A copy of a parameter's values, outside of any graph.

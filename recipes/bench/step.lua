@@ -2,7 +2,7 @@
 --
 --   build/seqrun recipes/bench/step.lua [model=small|base|large] [precision=f32|bf16] [packs=4] [updates=2]
 --       [repeats=3] [device=cpu|cuda] [optimizer=adamw|lamb] [only=packed] [tsv=FILE label=h100]
---       [keep=0.5] [longest=512] [layers=L]
+--       [keep=0.5] [longest=512] [layers=L] [micro=1] [reduce=exact|library] [shard=true]
 --
 -- padded   one sequence per row of S slots; padding goes through every op including attention, as in
 --          programs whose batch is a rectangle with a mask
@@ -20,6 +20,8 @@
 -- keep=SHARE measures random layerwise token dropping instead: all layers but the first and the last keep this share
 -- of each sequence.  The time that layer tokens predict: what the layers between cost, by comparison with a model that
 -- has none of them, shrinks with their tokens; all else, the optimizer too, stays.  Should be at most 1.05 times that.
+-- micro=N cuts packed updates into micro-batches of N packs.  Several ranks share these out (recipes/bench/ranks.lua
+-- starts them): reduce and shard are the keys ranks.reduce and optimizer.shard.
 -- longest=128 cuts sequences to this length.
 --
 -- dump=FILE writes the packs for recipes/bench/peers/torch_step.py; peer=true runs that as well.
@@ -30,6 +32,8 @@ package.path = directory .. "/?.lua;" .. package.path
 local sr = require("seqrun")
 local common = require("common")
 local lengths = require("lengths")
+local ranks = require("seqrun.ranks")
+local shares = require("seqrun.data.shares")
 local sys = require("seqrun.core.sys")
 
 local MODELS = {
@@ -48,11 +52,13 @@ local ARRANGEMENTS = { "padded", "rows", "dense", "single", "packed" }
 local options = common.options({
   model = "small", precision = "f32", packs = 4, updates = 2, repeats = 3, threads = 0, seed = 1, only = "", dump = "",
   device = "", optimizer = "adamw", tsv = "", label = "", peer = false, keep = 1, longest = 0, layers = 0,
+  micro = 0, reduce = "exact", shard = false,
   hist = directory .. "/data/wikipedia_512.hist",
 }, arg)
 
 if options.threads > 0 then sr.use("cpu", { threads = options.threads }) end
 if options.device ~= "" then sr.use(options.device) end
+local world = ranks.open()
 
 -- ---- batches -----------------------------------------------------------------------------------
 
@@ -107,6 +113,18 @@ local function masked_of(sequence)
   return count
 end
 
+---A batch of packs, each in a row of its own.
+local function packed_batch(packs, capacity, vocabulary, totals)
+  local sequences, starts = {}, {}
+  for p, pack in ipairs(packs) do
+    local at = (p - 1) * capacity
+    for _, sequence in ipairs(pack) do
+      sequences[#sequences + 1], starts[#starts + 1], at = sequence, at, at + sequence.length
+    end
+  end
+  return batch_of(sequences, starts, #packs * capacity, vocabulary, totals)
+end
+
 ---The batches of one update in one arrangement.
 local function arrange(update, how, capacity, vocabulary)
   local totals, all = { masked = 0, sequences = 0 }, {}
@@ -127,14 +145,11 @@ local function arrange(update, how, capacity, vocabulary)
     for i = 1, #all do starts[i] = (i - 1) * capacity end
     batches[1] = batch_of(all, starts, #all * capacity, vocabulary, totals)
   else
-    local starts = {}
-    for p, pack in ipairs(update) do
-      local at = (p - 1) * capacity
-      for _, sequence in ipairs(pack) do
-        starts[#starts + 1], at = at, at + sequence.length
-      end
+    local each = options.micro > 0 and options.micro or #update
+    for first = 1, #update, each do
+      local some = table.move(update, first, math.min(#update, first + each - 1), 1, {})
+      batches[#batches + 1] = packed_batch(some, capacity, vocabulary, totals)
     end
-    batches[1] = batch_of(all, starts, #update * capacity, vocabulary, totals)
   end
   return batches
 end
@@ -163,7 +178,9 @@ local function rectangle_attention(slots)
 end
 
 local function step(bert, optimizer, batches)
-  for _, batch in ipairs(batches) do
+  local update = { count = #batches, rank = world.rank, ranks = world.size }
+  function update:batch(i) return batches[i] end
+  for batch in shares.each(update, { bert.params }) do
     local scope <close> = sr.scope()
     bert:losses(batch).total:backward()
   end
@@ -267,7 +284,8 @@ config.precision = options.precision
 if options.layers > 0 then config.num_hidden_layers = options.layers end
 local bert = sr.nn.bert(config):initialise(1)
 local make_optimizer = assert(sr.optim[options.optimizer], "bench: optimizer must be adamw or lamb")
-local optimizer = make_optimizer(bert.params, {})
+local optimizer = make_optimizer(bert.params, { world = world, shard = options.shard })
+if world.size > 1 then bert.params:share_with(world, options.reduce) end
 local here = sequences / (options.packs * options.updates)
 print(("BERT %s in %s, %s"):format(options.model, options.precision, common.machine()))
 print(("%d updates of %d packs of %d: %d sequences, %d tokens, efficiency %.3f, factor %.3f (sample %.3f)"):format(

@@ -1,6 +1,8 @@
 -- A run on several ranks has the bits of a run on one.  With mpirun; says so where there is none.
 
 local files = require("tests.support.task_files")
+local long = require("tests.support.long")
+local mpi = require("tests.support.mpi")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sr = require("seqrun")
@@ -8,36 +10,31 @@ local sys = require("seqrun.core.sys")
 
 local STEPS = 200
 
-local MPI = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 "
-  .. "OMPI_MCA_btl=self,vader OMPI_MCA_mpi_yield_when_idle=1 mpirun -n %d "
-
 local folder, corpus
 
----Runs a command line on so many ranks of a thread each.
-local function start(ranks, words)
-  words = table.move(words, 1, #words, 1, { "threads=1" })
-  words[#words + 1] = "threads=1"
-  return program.run(words, ranks > 1 and { before = MPI:format(ranks) } or nil)
+---Runs a command line on so many ranks.
+local function command(ranks, words)
+  if ranks == 1 then return program.run(words) end
+  return mpi.run(ranks, words, { before = "OMPI_MCA_mpi_yield_when_idle=1" })
 end
 
-local function run(ranks, words)
-  local code, out, err = start(ranks, words)
+---The same of one thread each by default.
+local function start(ranks, words, threads)
+  words = table.move(words, 1, #words, 1, {})
+  words[#words + 1] = "threads=" .. (threads or 1)
+  return command(ranks, words)
+end
+
+local function run(ranks, words, threads)
+  local code, out, err = start(ranks, words, threads)
   assert.equal(0, code, out .. err)
   return out .. err
 end
 
----Why these tests cannot run here; nil if they can.
-local function missing()
-  if not os.execute("mpirun --version >/dev/null 2>&1") then return "mpirun is not installed" end
-  local code, _, err = program.run({ "-e", "require('seqrun.ranks').open().size" }, { before = MPI:format(2) })
-  return code ~= 0 and err:match("[^\n]*without MPI[^\n]*") or nil
-end
-
-local why = missing()
-
----As `it`, where there are ranks.
+---As `it`, where there are ranks.  What the collector does here does not matter to the runs.
 local function many(name, test)
-  it(name, function()
+  it(name .. " #slow", function()
+    local why = mpi.missing()
     if why then return pending(why) end
     test()
   end)
@@ -105,7 +102,7 @@ describe("a run on several ranks", function()
       if word == "--quiet" then table.remove(list, i) end
     end
     local text = run(2, list)
-    assert.matches("ranks   2 %(mpi%); shares of an update by rank: 1%-3, 4%-5", text)
+    assert.matches("ranks   2 %(mpi%); shares of an update by rank: 1%-3, 4%-5; batch.shares=6 would be even", text)
     assert.equal(1, select(2, text:gsub("  plan    ", "")))
     assert.equal(1, #small.metrics(folder .. "/told", "eval"))
   end)
@@ -113,7 +110,43 @@ describe("a run on several ranks", function()
   many("is refused when some rank would have no share, which names the key", function()
     local code, _, err = start(2, words("few", "batch.micro_packs=64", "--max-steps", "1"))
     assert.equal(2, code)
-    assert.matches("2 ranks, but an update has 1 share; start at most 1, or set batch.shares=2", err)
+    assert.matches("2 ranks, but an update has 1 share, of 20 packs; start at most 1, or set batch.shares=2", err)
+    run(2, words("enough", "batch.micro_packs=64", "batch.shares=2", "--max-steps", "1"))
+    code, _, err = start(3, words("tiny", "batch.sequences=2", "batch.shares=8", "--max-steps", "1"))
+    assert.equal(2, code)
+    assert.matches("3 ranks, but an update has 2 shares, of 2 packs; start at most 2, or raise batch.sequences", err)
+  end)
+
+  many("adds up gradients that were kept, and refuses a loop that was left early", function()
+    local probe, texts = "tests/support/ranks_probe.lua", {}
+    for ranks = 1, 3, 2 do
+      local out = ("%s/probe%d."):format(folder, ranks)
+      local code, _, err = command(ranks, { probe, "keep", out })
+      assert.equal(0, code, err)
+      for rank = 0, ranks - 1 do texts[#texts + 1] = sys.read_file(out .. rank) end
+    end
+    for i = 2, 4 do assert.equal(texts[1], texts[i]) end
+    local code, _, err = command(3, { probe, "early", folder .. "/early" })
+    assert.is_true(code ~= 0)
+    assert.matches("share %d of rank %d was not computed; with several ranks the loop", err)
+  end)
+
+  many("is what recipes make: commands run on rank 0", function()
+    local code, out, err = command(2, { "info", corpus })
+    assert.equal(0, code, err)
+    assert.matches("info runs on rank 0 alone; only recipes use all ranks", err)
+    assert.equal(program.run({ "info", corpus }), code)
+    assert.equal(1, select(2, out:gsub("corpus.sqr", "")))
+  end)
+
+  many("is refused when the ranks start from different values", function()
+    local recipe = assert(sys.read_file("recipes/tiny.lua")):gsub("initialise%(cfg.seed%)",
+      "initialise(require('seqrun.ranks').current().rank)")
+    local list = words("other", "--max-steps", "1")
+    list[1] = program.write(folder, "other.lua", recipe)
+    local code, _, err = start(2, list)
+    assert.equal(2, code)
+    assert.matches("rank 1 starts from other values of bert.embeddings.word_embeddings.weight than rank 0", err)
   end)
 
   many("sums with the library where that is asked for", function()
@@ -127,7 +160,7 @@ describe("a run on several ranks", function()
       "curriculum.length.total=6",
       "curriculum.rarity.file=rarity", "curriculum.rarity.min=30", "curriculum.rarity.max=100",
       "curriculum.rarity.total=8", "ltd.keep.min=16", "ltd.keep.max=48", "ltd.keep.total=9", "mask.rate.min=0.15",
-      "mask.rate.max=0.3", "mask.rate.total=9", "mask.rate.down=true", "batch.ramp.min=8", "batch.ramp.max=24",
+      "mask.rate.max=0.3", "mask.rate.total=9", "mask.rate.down=true", "batch.ramp.min=2", "batch.ramp.max=24",
       "batch.ramp.total=5", "model.num_hidden_layers=3", "rate.by=layer_tokens", "rate.total=200_000",
       "rate.warmup=10_000")
     list[1] = "recipes/curriculum.lua"
@@ -146,4 +179,26 @@ describe("a run on several ranks", function()
       check_pair(kind, 10, table.move(data.words, 1, #data.words, #list + 1, list))
     end
   end)
+
+  -- All but the first in `make test-long`, on 2, 3 and 4 ranks of 1 to 3 threads.
+  local MATRIX = {
+    { "precision=bf16", "optimizer.name=lamb", "model.recompute=true", "batch.loss=sequence" },
+    { "pack.arrange=padded", "batch.shares=4" },
+    { "pack.arrange=single" },
+    { "batch.by=sequences", "batch.sequences=10", "batch.micro_packs=1", "mask.whole_word=true" },
+    { "batch.adjust=betas", "pack.max_seqs=2", "data.prefetch=0" },
+    { "batch.shares=7", "batch.micro_packs=1", "batch.sequences=48", "balance=lpt" },
+  }
+  for i = 1, long and #MATRIX or 1 do
+    many("has the bits of one rank with " .. table.concat(MATRIX[i], " "), function()
+      local wanted
+      for ranks = 1, long and 4 or 2 do
+        local out = ("matrix%d-%d"):format(i, ranks)
+        local list = words(out, "--max-steps", "30")
+        run(ranks, table.move(MATRIX[i], 1, #MATRIX[i], #list + 1, list), 1 + ranks % 3)
+        wanted = wanted or facts(folder .. "/" .. out, 30)
+        assert.same(wanted, facts(folder .. "/" .. out, 30))
+      end
+    end)
+  end
 end)

@@ -71,11 +71,12 @@ function house.check_same(folder, loaded)
 end
 
 ---The machine, build and command line, for environment.json.
-local function environment(command, threads)
+local function environment(run)
   local machine, build = sys.machine(), sys.build()
   return json.encode {
-    command = command, threads = threads, device = tensor.device(), instructions = devices.instructions(),
-    machine = machine, build = build, pid = sys.pid(), started = os.date("!%Y-%m-%dT%H:%M:%SZ"),
+    command = run.command, threads = tensor.threads(), ranks = run.ranks.size, device = tensor.device(),
+    instructions = devices.instructions(), machine = machine, build = build, pid = sys.pid(),
+    started = os.date("!%Y-%m-%dT%H:%M:%SZ"),
   }
 end
 
@@ -85,15 +86,12 @@ end
 function house.lock(folder) return (failure.must(checkpoint.lock(folder))) end
 
 ---Writes config.yaml and environment.json and opens run.log; the directory must be locked.
----@param folder string
----@param loaded seqrun.Config
----@param command string
----@param threads integer
+---@param run seqrun.Run
 ---@return seqrun.core.Append log
-function house.move_in(folder, loaded, command, threads)
-  failure.must(sys.write_file(folder .. "/config.yaml", loaded:dump()))
-  failure.must(sys.write_file(folder .. "/environment.json", environment(command, threads) .. "\n"))
-  return (failure.must(train.append(folder .. "/run.log")))
+function house.move_in(run)
+  failure.must(sys.write_file(run.folder .. "/config.yaml", run.loaded:dump()))
+  failure.must(sys.write_file(run.folder .. "/environment.json", environment(run) .. "\n"))
+  return (failure.must(train.append(run.folder .. "/run.log")))
 end
 
 return house

@@ -198,7 +198,7 @@ local function open_house(self)
   local again = self.request.resume and sys.exists(self.folder)
   local changes = again and house.check_same(self.folder, self.loaded) or {}
   self.lock = self.lock or house.lock(self.folder)
-  self.progress:log_to(house.move_in(self.folder, self.loaded, self.command, tensor.threads()))
+  self.progress:log_to(house.move_in(self))
   for _, change in ipairs(changes) do
     self.progress:say("changed on resume: %s: %s, was %s", change.path, change.mine, change.theirs)
   end
@@ -266,6 +266,7 @@ function Run:start(parts)
   self.resumed = self.request.resume and resuming.resume(self)
   if self.request.resume and not self.resumed then resuming.start_from(self) end
   resuming.tell_origin(self)
+  self.ranks:check_values(self.model.params)
   self.metrics = open_metrics(self)
   self.metrics:text("config", self.loaded:dump())
   self.began, self.saved_at = sys.now(), agreed_seconds(self)

@@ -44,11 +44,13 @@ end
 
 ---Shares of an update, on average; nil if its order decides.
 ---@param self seqrun.Run
----@return integer|nil
+---@return integer|nil shares
+---@return integer packs, or rows of one sequence
 function plan.shares(self)
   local loader = self.loader:summary()
-  if loader.by == "order" then return nil end
-  return math.min(self.config.batch.shares or 8, micro_batches(self, loader))
+  if loader.by == "order" then return nil, 0 end
+  local rows = loader.arrange == "packed" and loader.packs or math.floor(sequences_of(self, loader))
+  return math.min(self.config.batch.shares or 8, micro_batches(self, loader), rows), rows
 end
 
 local function plural(n, ending) return n == 1 and "" or ending end
@@ -107,6 +109,13 @@ local function compute_line(self)
   return ("  compute %s, %s instructions%s"):format(self.model.params.precision or "f32", devices.instructions(), why)
 end
 
+---Who computes what: "2 (mpi); shares of an update by rank: 1-3, 4-5; ...".
+local function ranks_text(self)
+  local count = plan.shares(self)
+  if not count then return self.ranks:text(8, 8 * self.ranks.size) end
+  return self.ranks:text(count, self.config.batch.shares or micro_batches(self, self.loader:summary()))
+end
+
 ---The first lines of the log.
 ---@param self seqrun.Run
 ---@return string
@@ -120,7 +129,7 @@ function plan.headline(self)
     "  update  " .. update_line(self),
   }
   lines[#lines + 1] = draws_line(self)
-  if self.ranks:several() then lines[#lines + 1] = "  ranks   " .. self.ranks:text(plan.shares(self) or 8) end
+  if self.ranks:several() then lines[#lines + 1] = "  ranks   " .. ranks_text(self) end
   lines[#lines + 1] = rows_line(self, self.loader:plan())
   return table.concat(lines, "\n")
 end

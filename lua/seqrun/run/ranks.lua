@@ -6,6 +6,7 @@
 local exact = require("seqrun.checkpoint.exact")
 local failure = require("seqrun.failure")
 local shares = require("seqrun.data.shares")
+local tensor = require("seqrun.tensor")
 local together = require("seqrun.run.world")
 local world = require("seqrun.ranks")
 
@@ -78,14 +79,39 @@ end
 function Ranks:share_model(run)
   if self.size == 1 then return end
   together.check_parts(self.world, run)
-  local count = require("seqrun.run.plan").shares(run)
+  local count, packs = require("seqrun.run.plan").shares(run)
   if count and count < self.size then
-    local parts = count == 1 and "1 share" or count .. " shares"
-    failure.raise("config", "%d ranks, but an update has %s; start at most %d, or set batch.shares=%d or more and "
-      .. "batch.micro_packs so that an update has as many micro-batches (now batch.shares=%s, batch.micro_packs=%d)",
-      self.size, parts, count, self.size, tostring(run.config.batch.shares or "none"), run.config.batch.micro_packs)
+    local way = packs < self.size and "raise batch.sequences"
+      or ("set batch.shares=%d or a multiple (now %s)"):format(self.size, tostring(run.config.batch.shares or "none"))
+    failure.raise("config", "%d ranks, but an update has %d share%s, of %d pack%s; start at most %d, or %s", self.size,
+      count, count == 1 and "" or "s", packs, packs == 1 and "" or "s", count, way)
   end
   run.model.params:share_with(self.world, run.config.ranks.reduce)
+end
+
+---The sum of each parameter, exactly.
+local function sums_of(params)
+  local scope <close> = tensor.scope()
+  local quiet <close> = tensor.no_grad()
+  local sums, texts = {}, {}
+  for i, name in ipairs(params:names()) do sums[i] = params:get(name):detach():to("f32"):sum():reshape(1) end
+  for i, sum in ipairs(tensor.cat(sums):totable()) do texts[i] = ("%a"):format(sum) end
+  return texts
+end
+
+---Fails if the ranks start from different values, as a model has that is initialized from the clock.
+---@param params seqrun.Params
+function Ranks:check_values(params)
+  if self.size == 1 then return end
+  local all = self:gather(sums_of(params))
+  for rank = 2, self.size do
+    for i, name in ipairs(params:names()) do
+      if all[rank][i] ~= all[1][i] then
+        failure.raise("config", "rank %d starts from other values of %s than rank 0; initialize the model from a seed "
+          .. "that is the same on all ranks, such as cfg.seed", rank - 1, name)
+      end
+    end
+  end
 end
 
 ---Prepares an update: its batches() goes through those of this rank, and calls `ended` after them.
@@ -96,16 +122,20 @@ function Ranks:share_out(update, ended)
   update.rank, update.ranks, update.ended = self.rank, self.size, ended
 end
 
----"3 ranks (mpi): rank 0 has shares 1 to 3 of 8, rank 1 4 to 6, rank 2 7 and 8".
+---"2 (mpi); shares of an update by rank: 1-3, 4-5; batch.shares=6 would be even".
 ---@param count integer shares of an update
+---@param micro integer its micro-batches, which shares have equally many of only where batch.shares is set
 ---@return string
-function Ranks:text(count)
+function Ranks:text(count, micro)
   local parts = {}
   for rank = 0, self.size - 1 do
     local first, last = shares.own { shares = count, rank = rank, ranks = self.size }
     parts[#parts + 1] = last > first and ("%d-%d"):format(first, last) or tostring(first)
   end
-  return ("%d (%s); shares of an update by rank: %s"):format(self.size, self.world.engine, table.concat(parts, ", "))
+  local even = math.ceil(count / self.size) * self.size
+  local uneven = even > count or micro % self.size > 0
+  return ("%d (%s); shares of an update by rank: %s%s"):format(self.size, self.world.engine, table.concat(parts, ", "),
+    uneven and ("; batch.shares=%d would be even"):format(even) or "")
 end
 
 ---What a rank that does not lead has in the place of files and lines: every method does nothing.
