@@ -140,8 +140,10 @@ local function open(self, epoch)
     self.metrics[name]:bind(self.loader, epoch)
     objects[i], reversed[i] = self.metrics[name]:core(), self.order == "reversed"
   end
+  local before = self.sampler
   self.sampler = failure.must(self.loader.core:sampler(objects, reversed, epoch))
   self.epoch = epoch
+  if before then before:close() end -- windows have their own draws
 end
 
 local function check_fresh(self, loader)
