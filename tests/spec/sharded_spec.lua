@@ -92,6 +92,24 @@ describe("a sharded optimizer", function()
     assert.is_truthy(tostring(message):find("the moments of rank 1 of 3", 1, true), tostring(message))
   end)
 
+  on_ranks("lets a run go on, and end with its newest checkpoint, when the disk of one rank is full", function()
+    local recipe, changed = assert(sys.read_file("recipes/tiny.lua")):gsub("  run:log%(step, optimizer%)\n", [[%0
+      if run.ranks.rank == 1 and (step == 4 or step == 8) then
+        require("seqrun.core.fault").storage(1, "ENOSPC", "write")
+      end
+    ]])
+    assert.equal(1, changed)
+    local corpus = small.corpus(dir)
+    local words = small.words(corpus, "save.every=2", "--max-steps", "8", "threads=1", "--out", dir .. "/out")
+    words[1] = program.write(dir, "full.lua", recipe)
+    program.write(dir, "full.yaml", assert(sys.read_file("recipes/tiny.yaml")))
+    local code, out, err = mpi.run(2, words)
+    assert.equal(5, code, out .. err)
+    assert.is_truthy(err:find("warning: rank 1: [^\n]*No space left on device[^\n]*step 4 is not saved"), err)
+    assert.is_truthy(err:find("seqrun: rank 1: [^\n]*No space left on device[^\n]*step 8 is not saved"), err)
+    assert.equal(6, select(2, checkpoint.latest(dir .. "/out")))
+  end)
+
   on_ranks("takes the memory that the run reports", function()
     local code, out, err = mpi.run(2, {
       "tests/support/rank_memory.lua", "data.file=" .. small.corpus(dir),
