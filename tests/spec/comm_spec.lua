@@ -32,6 +32,12 @@ describe("a world of ranks", function()
     check(3, "late", "SEQRUN_PLUGINS=" .. require("tests.support.devices").plugin("late"))
   end)
 
+  on_ranks("survives every allocation that fails, and frees its memory", function()
+    local code, out, err = program.run { "tests/support/world_memory.lua" }
+    assert.equal(0, code, err)
+    assert.matches("survived %d+", out)
+  end)
+
   it("has an engine of this name", function()
     local opened, message, code = core.open("cpu", { engine = "pigeons" })
     assert.is_nil(opened)

@@ -24,6 +24,7 @@ local faults = {
   error = function() error("a bug of the recipe") end,
   kill = function() os.execute("kill -9 " .. sys.pid()) end,
   stop = function() os.execute("kill -STOP " .. sys.pid()) end,
+  memory = function() sr.zeros(1 << 50) end,
   sleep = function() sys.sleep(60) end,
 }
 
