@@ -1,6 +1,6 @@
 -- ranks.lua - what it costs to train on several ranks of one machine: step.lua under mpirun, in turns.
 --
---     build/seqrun recipes/bench/ranks.lua [model=base] [packs=8] [repeats=2] [rounds=3] [ranks=2]
+--     build/seqrun recipes/bench/ranks.lua [model=base] [packs=4] [repeats=1] [rounds=2] [ranks=2]
 --
 -- threads     1 rank with as many threads as the others have ranks: what all are compared with
 -- ranks       a thread each; gradients are summed in the order of the shares, every rank updates all parameters
@@ -16,7 +16,7 @@ local common = require("common")
 local sys = require("seqrun.core.sys")
 
 local options = common.options({
-  model = "base", packs = 8, repeats = 2, rounds = 3, ranks = 2, only = "", precision = "f32", optimizer = "adamw",
+  model = "base", packs = 4, repeats = 1, rounds = 2, ranks = 2, only = "", precision = "f32", optimizer = "adamw",
 }, arg)
 
 local ARMS = {
