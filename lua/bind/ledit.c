@@ -50,11 +50,35 @@ typedef struct editor {
     const char *prompt; /* the same */
 } editor;
 
-static volatile sig_atomic_t resized;
+/* Signals that are served while a line is waited for: the terminal must not be left as libedit
+ * needs it. */
+static const int served[] = {SIGWINCH, SIGTSTP, SIGTERM};
+enum { SERVED = sizeof served / sizeof *served };
+static volatile sig_atomic_t arrived[SERVED];
 
-static void on_resize(int number) {
-    (void)number;
-    resized = 1;
+static void on_signal(int number) {
+    for (int i = 0; i < SERVED; i++)
+        if (served[i] == number) arrived[i] = 1;
+}
+
+static void serve(EditLine *el) {
+    for (int i = 0; i < SERVED; i++) {
+        if (!arrived[i]) continue;
+        arrived[i] = 0;
+        if (served[i] == SIGWINCH) {
+            el_resize(el);
+            continue;
+        }
+        el_set(el, EL_PREP_TERM, 0);
+        if (served[i] == SIGTERM) {
+            signal(SIGTERM, SIG_DFL);
+            kill(getpid(), SIGTERM); /* blocked here, taken by the next wait */
+            continue;
+        }
+        raise(SIGSTOP);
+        el_set(el, EL_PREP_TERM, 1);
+        el_set(el, EL_REFRESH);
+    }
 }
 
 static editor *editor_of(EditLine *el) {
@@ -67,19 +91,18 @@ static char *prompt_of(EditLine *el) {
     return (char *)editor_of(el)->prompt;
 }
 
-/* Waits for a byte; false after Ctrl-C.  The two signals are blocked except while it waits, so that
+/* Waits for a byte; false after Ctrl-C.  The signals are blocked except while it waits, so that
  * none comes between the check and the wait. */
 static bool wait_for_byte(EditLine *el) {
-    sigset_t both, before;
-    sigemptyset(&both);
-    sigaddset(&both, SIGINT);
-    sigaddset(&both, SIGWINCH);
-    pthread_sigmask(SIG_BLOCK, &both, &before);
+    sigset_t all, before;
+    sigemptyset(&all);
+    sigaddset(&all, SIGINT);
+    for (int i = 0; i < SERVED; i++) sigaddset(&all, served[i]);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     while (!lsr_caught()) {
+        serve(el);
         if (ppoll(&input, 1, NULL, &before) >= 0 || errno != EINTR) break;
-        if (resized) el_resize(el);
-        resized = 0;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return !lsr_caught();
@@ -154,16 +177,16 @@ static editor *check_editor(lua_State *L) {
 /* Editor:read(prompt) -> line | nil at the end of the input | false after Ctrl-C */
 static int editor_read(lua_State *L) {
     editor *e = check_editor(L);
-    struct sigaction resize = {.sa_handler = on_resize}, before;
+    struct sigaction action = {.sa_handler = on_signal}, before[SERVED];
     int count = 0;
     e->prompt = luaL_checkstring(L, 2);
     e->L = L;
-    sigaction(SIGWINCH, &resize, &before);
+    for (int i = 0; i < SERVED; i++) sigaction(served[i], &action, &before[i]);
     locale_t locale = uselocale(e->utf8);
     el_resize(e->el);
     const char *line = el_gets(e->el, &count);
     uselocale(locale);
-    sigaction(SIGWINCH, &before, NULL);
+    for (int i = 0; i < SERVED; i++) sigaction(served[i], &before[i], NULL);
     if (line != NULL && count > 0) {
         lua_pushlstring(L, line, (size_t)(line[count - 1] == '\n' ? count - 1 : count));
     } else if (lsr_caught()) {

@@ -131,6 +131,20 @@ describe("a session at the prompt", function()
     assert.equal(0, code)
   end)
 
+  it("stops on Ctrl-Z and goes on, with the terminal as the shell needs it", function()
+    session("> 6 *\n? 6 *\n> \\x1a\ncontinue\n>  7\\r\n? 42\n")
+  end)
+
+  it("leaves the terminal as it was when it is terminated", function()
+    local code = terminal.run(READY .. "> x = 1\nterm\n")
+    assert.equal(128 + 15, code)
+  end)
+
+  it("follows the terminal's width", function()
+    local shown = session("size 40\n> sr.randn(9, 50)\\r\n? …\n")
+    for line in shown:match("cpu · [^\n]*\n(.*)"):gmatch("[^\n]+") do assert.is_true(utf8.len(line) <= 40, line) end
+  end)
+
   it("edits and runs a file, and times a call", function()
     local path = folder .. "/made.lua"
     local editor = program.write(folder, "editor.sh", "shift; echo 'made = 6 * 7' > \"$1\"")

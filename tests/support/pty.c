@@ -8,6 +8,9 @@
  *   ? TEXT          waits until the program prints TEXT, after what was already matched
  *   size COLUMNS    resizes the terminal
  *   close           closes the terminal
+ *   term            sends SIGTERM to the program
+ *   continue        waits until the program has stopped, and continues it; the terminal must be
+ * cooked
  *
  * Prints all that the program printed.  Exits as the program does, 128 + n for signal n; 99 when
  * TEXT does not come within a minute, 98 for a mistake in the script or a missing program. */
@@ -111,6 +114,16 @@ static void type(char *text) {
     }
 }
 
+static void continue_child(void) {
+    struct termios mode;
+    int status = 0;
+    waitpid(child, &status, WUNTRACED);
+    if (!WIFSTOPPED(status)) leave(BAD_SCRIPT, "the program did not stop");
+    if (tcgetattr(terminal, &mode) != 0 || (mode.c_lflag & ICANON) == 0)
+        leave(BAD_SCRIPT, "the terminal was left raw");
+    kill(child, SIGCONT);
+}
+
 static void act(char *line) {
     if (strncmp(line, "> ", 2) == 0 || strncmp(line, "! ", 2) == 0) {
         if (*line == '>') wait_until_raw();
@@ -124,6 +137,10 @@ static void act(char *line) {
     } else if (strcmp(line, "close") == 0) {
         close(terminal);
         terminal = -1;
+    } else if (strcmp(line, "term") == 0) {
+        kill(child, SIGTERM);
+    } else if (strcmp(line, "continue") == 0) {
+        continue_child();
     } else if (*line != '\0') {
         leave(BAD_SCRIPT, line);
     }
