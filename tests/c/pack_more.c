@@ -346,6 +346,29 @@ static void nnlshp_edges(void) {
     sr_histogram_free(&h);
 }
 
+/* ---- a solver of the caller's ---- */
+
+static sr_status own_solver(sr_plan **out, const sr_histogram *hist, const sr_pack_opts *opts) {
+    int *calls = opts->own_context;
+    if (++*calls > 1) return sr_fail(SR_EDATA, "no plan today");
+    return sr_pack_solve(out, hist, &(sr_pack_opts){.solver = "lpfhp"});
+}
+
+static void own_solvers(void) {
+    sr_histogram h = {0};
+    sr_plan *plan = NULL;
+    int calls = 0;
+    sr_pack_opts opts = {.solver = "unknown", .own = own_solver, .own_context = &calls};
+    CHECK_OK(sr_histogram_new(&h, 16));
+    CHECK_OK(sr_histogram_add(&h, 9, 3, SR_LONG_ERROR));
+    CHECK_OK(sr_pack_solve(&plan, &h, &opts));
+    CHECK(plan->packs == 3 && calls == 1);
+    sr_plan_free(plan);
+    CHECK_FAILS(sr_pack_solve(&plan, &h, &opts), SR_EDATA, "no plan today");
+    CHECK(plan == NULL);
+    sr_histogram_free(&h);
+}
+
 int main(void) {
     streams();
     stream_edges();
@@ -357,6 +380,7 @@ int main(void) {
     draw_edges();
     least_squares();
     nnlshp_edges();
+    own_solvers();
     CHECK(sr_mem_live() == 0);
     return CHECK_DONE();
 }
