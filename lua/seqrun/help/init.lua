@@ -114,7 +114,7 @@ function help.overview()
   for _, row in ipairs(SESSION) do lines[#lines + 1] = ("  %-16s %s"):format(row[1], row[2]) end
   lines[#lines + 1] = "The library (Tab after `sr.` lists all of it):"
   for _, part in ipairs(index.parts()) do
-    lines[#lines + 1] = ("  %-16s %s"):format("sr." .. part, brief(index.summary(part)))
+    lines[#lines + 1] = ("  %-16s %s"):format("sr." .. part, brief(index.summary(part), 20))
   end
   lines[#lines + 1] = "  sr.tensor, ...   making tensors; help \"Tensor\" lists their methods"
   return table.concat(lines, "\n")
@@ -138,7 +138,7 @@ local function lines_of(found)
       lines[i] = ("... %d more"):format(#found - MOST_FOUND)
       break
     end
-    lines[i] = ("%-34s %s"):format(name, brief(index.entries()[name].text))
+    lines[i] = ("%-34s %s"):format(name, brief(index.entries()[name].text, 36))
   end
   return table.concat(lines, "\n")
 end
@@ -226,7 +226,7 @@ local function recipes()
   local lines = { "Recipes, run as `seqrun recipes/NAME.lua`; --help lists their keys:" }
   for _, file in ipairs(sys.list(folder) or {}) do
     local first = file:find("%.lua$") and (sys.read_file(folder .. "/" .. file) or ""):match("^%-%- %S+ %- ([^\n]*)")
-    if first then lines[#lines + 1] = ("  %-26s %s"):format(file, brief(first)) end
+    if first then lines[#lines + 1] = ("  %-26s %s"):format(file, brief(first, 30)) end
   end
   lines[#lines + 1] = 'Examples of a topic: examples "pack", examples "Tensor"'
   return table.concat(lines, "\n")
