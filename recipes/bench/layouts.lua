@@ -4,8 +4,9 @@
 --     build/seqrun recipes/bench/layouts.lua                       a small model on two novels, some minutes
 --     build/seqrun recipes/bench/layouts.lua packs=8 micro=1,4 ranks=1,2 steps=2 turns=1
 --
--- Ranks share the processors: R ranks have threads / R threads each.  All layouts compute the same updates.  `regret`
--- is how much longer the layout takes that the advisor would choose than the fastest one measured.
+-- Ranks share the processors: R ranks have threads / R threads each.  All layouts compute the same updates.  The time
+-- of a layout is the least of its steps over all turns, since other work on the machine only adds to it.  `regret` is
+-- how much longer the layout takes that the advisor would choose than the fastest one measured.
 
 local directory = arg[0]:match("^(.*)/[^/]*$") or "."
 package.path = directory .. "/?.lua;" .. package.path
@@ -136,7 +137,7 @@ local function measure(layout)
   local found = text:match("LAYOUT (%[[^\n]*)")
   if not found then return nil, text:match("seqrun: [^\n]*") or text end
   local ranks = assert(json.decode(found))
-  layout.times[#layout.times + 1] = common.median(ranks[1].seconds)
+  layout.times[#layout.times + 1] = math.min(table.unpack(ranks[1].seconds))
   layout.tokens, layout.parameters = common.sum(ranks[1].tokens) / #ranks[1].tokens, ranks[1].parameters
   layout.memory = 0
   for _, rank in ipairs(ranks) do layout.memory = math.max(layout.memory, rank.memory) end
@@ -158,7 +159,7 @@ local function measure_all(list)
   local good = {}
   for _, layout in ipairs(list) do
     if not layout.failed then
-      layout.seconds = common.median(layout.times)
+      layout.seconds = math.min(table.unpack(layout.times))
       good[#good + 1] = layout
     end
   end
