@@ -195,7 +195,8 @@ describe("advice", function()
       assert.is_true(l.step_seconds >= last)
       assert.equal(64, l.data * l.tensor * l.pipeline)
       assert.equal(0, 2048 % (l.data * l.micro_batch))
-      assert.equal(0, 40 % l.tensor + 40 % l.pipeline)
+      assert.equal(0, 40 % l.tensor)
+      assert.is_true(40 % l.pipeline == 0 or l.pipeline & (l.pipeline - 1) == 0)
       assert.is_true(l.tensor > 1 or not l.sequence_parallel)
       last = l.step_seconds
     end
@@ -334,8 +335,8 @@ describe("the advisor on this machine", function()
     for _, step in ipairs(object.steps) do
       for key in pairs(step) do assert.truthy(help:find(key, 1, true), key) end
       assert.is_true(step.predicted_seconds > 0)
-      assert.equal(step.ranks == 1, step.measured_seconds ~= json.null)
-      if step.ranks == 1 then assert.near(1, step.predicted_bytes / step.measured_bytes, 0.1) end
+      assert.is_true(step.measured_seconds ~= json.null or step.ranks > 1 and #step.problem > 0)
+      if step.measured_bytes ~= json.null then assert.near(1, step.predicted_bytes / step.measured_bytes, 0.1) end
     end
     code, _, err = program.run { "advise", "--here", "--model", "llama-13b" }
     assert.equal(2, code)

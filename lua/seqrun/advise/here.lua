@@ -19,7 +19,7 @@ local time = require("seqrun.advise.time")
 
 local here = {}
 
-local REPEATS = 3
+local REPEATS = 4
 local BYTES = 4 -- f32
 
 ---@class seqrun.advise.Machine
@@ -90,29 +90,36 @@ local function attention_share(m, seq, peak)
   return 3.5 * 4 * seq * seq * m.hidden / seconds / peak
 end
 
----Seconds of a pass over a micro-batch of `packs`, of the update per parameter, and the bytes that a pass keeps.
-local function own(m, seq, layers, packs)
-  local step = own_step.new(m, { seq = seq, batch = packs, micro_batch = packs, layers = layers })
-  step.pass()
-  step.update()
-  local pass, update = own_step.least(REPEATS, step.pass), own_step.least(REPEATS, step.update)
-  local kept, count = step.kept, step.bert.params:count()
-  step = nil -- luacheck: ignore 311
-  collectgarbage()
-  return { pass = pass, update = update / count, kept = kept }
+---Steps of one and of two layers on one and on two packs, timed in turns so that what disturbs one disturbs all.
+local function own_steps(m, seq)
+  local all = {}
+  for i, size in ipairs { { 1, 1 }, { 2, 1 }, { 1, 2 }, { 2, 2 } } do
+    local step = own_step.new(m, { seq = seq, batch = size[2], micro_batch = size[2], layers = size[1] })
+    step.pass()
+    step.update()
+    all[i] = { step = step, pass = math.huge, update = math.huge, kept = step.kept }
+  end
+  for _ = 1, REPEATS do
+    for _, each in ipairs(all) do
+      each.pass = math.min(each.pass, own_step.least(1, each.step.pass))
+      each.update = math.min(each.update, own_step.least(1, each.step.update) / each.step.bert.params:count())
+    end
+  end
+  return table.unpack(all)
 end
 
 ---The constants of `packed` that steps of one and two layers show, on one and on two packs.
 local function calibrate_layer(c, job, layout)
   local m, seq, copy = job.model, job.seq, job.device.copy
-  local one, two = own(m, seq, 1, 1), own(m, seq, 2, 1)
-  local one_wide, two_wide = own(m, seq, 1, 2), own(m, seq, 2, 2)
+  local one, two, one_wide, two_wide = own_steps(m, seq)
   local layer = (two.pass - one.pass + two_wide.pass - one_wide.pass) / 3 -- of a pack
   local first = (one.pass + one_wide.pass) / 3
   local _, bare = time.step(job, layout, c.time)
   local rest = layer - (bare.products + bare.attention + bare.launch) / m.layers
   c.time.norm_packed = math.max(0, rest) * copy / (BYTES * seq * m.hidden)
-  if rest < 0 then c.time.product = bare.products / (bare.products + rest * m.layers) end -- as fast as the layer was
+  if rest < 0 then -- products are faster in a layer than alone, up to a quarter
+    c.time.product = 1 / math.max(0.8, 1 + rest * m.layers / bare.products)
+  end
   c.time.logits = math.max(0, first - layer - bare.head) * copy / (BYTES * m.masked * seq * m.vocabulary)
   c.time.update = math.max(0, two.update * copy - 2 * BYTES)
   c.memory.norm_packed = (two.kept - one.kept) / (BYTES * seq * m.hidden)
@@ -226,6 +233,7 @@ end
 ---@field seconds? number measured
 ---@field keeps integer bytes of activations after a forward, predicted
 ---@field kept? integer measured
+---@field problem? string why there is no measurement
 
 local function arms_of(machine, batch)
   local arms, micro = {}, {}
@@ -252,23 +260,28 @@ local function arms_of(machine, batch)
   return arms
 end
 
----Predicts steps of a batch for threads, ranks, micro-batches and recomputation, and measures those of one rank.
+local function measure(machine, batch, arm, repeats)
+  local options = { seq = machine.seq, batch = batch, micro_batch = arm.micro_batch, recompute = arm.recompute }
+  if arm.ranks > 1 then
+    local seconds, kept = own_step.on_ranks(machine.model, options, { ranks = arm.ranks, threads = arm.threads,
+      repeats = repeats })
+    arm.seconds, arm.kept, arm.problem = seconds, seconds and kept, not seconds and kept or nil
+    return
+  end
+  tensor.use("cpu", { threads = arm.threads })
+  local step = own_step.new(machine.model, options)
+  arm.seconds, arm.kept = step:seconds(repeats), step.kept
+  step = nil -- luacheck: ignore 311
+  collectgarbage()
+end
+
+---Predicts steps of a batch for threads, ranks, micro-batches and recomputation, and measures them; ranks need mpirun.
 ---@param machine seqrun.advise.Machine
 ---@param o { batch: integer, measure?: boolean, repeats?: integer }
 ---@return seqrun.advise.Arm[] # fastest prediction first
 function here.check(machine, o)
   local arms, before = arms_of(machine, o.batch), tensor.threads()
-  for _, arm in ipairs(o.measure ~= false and arms or {}) do
-    if arm.ranks == 1 then
-      tensor.use("cpu", { threads = arm.threads })
-      local step = own_step.new(machine.model, { seq = machine.seq, batch = o.batch, micro_batch = arm.micro_batch,
-        recompute = arm.recompute })
-      arm.seconds = step:seconds(o.repeats or 2)
-      arm.kept = step.kept
-      step = nil -- luacheck: ignore 311
-      collectgarbage()
-    end
-  end
+  for _, arm in ipairs(o.measure ~= false and arms or {}) do measure(machine, o.batch, arm, o.repeats or 3) end
   tensor.use("cpu", { threads = before })
   table.sort(arms, function(a, b) return a.predicted.step_seconds < b.predicted.step_seconds end)
   return arms

@@ -80,10 +80,11 @@ local function powers(most, fits)
   return list
 end
 
-local function divisors(n, most)
+---Numbers of stages: divisors of the layers, and powers of two (some stages then have a layer more, the ends less).
+local function stages(layers, most)
   local list = {}
-  for d = 1, math.min(n, most) do
-    if n % d == 0 then list[#list + 1] = d end
+  for n = 1, math.min(layers, most) do
+    if layers % n == 0 or n & (n - 1) == 0 then list[#list + 1] = n end
   end
   return list
 end
@@ -95,7 +96,7 @@ local function each_layout(job, options, visit)
     return m.heads % n == 0 and (m.kv_heads or m.heads) % n == 0 and m.inner % n == 0 and job.devices % n == 0
   end)
   for _, tensor in ipairs(tensors) do
-    for _, pipeline in ipairs(divisors(m.layers, job.devices // tensor)) do
+    for _, pipeline in ipairs(stages(m.layers, job.devices // tensor)) do
       local data = job.devices // tensor // pipeline
       local possible = job.devices % (tensor * pipeline) == 0 and job.batch % data == 0
       local share = possible and job.batch // data or 0

@@ -1,10 +1,12 @@
--- own_step.lua - training steps of this program on made-up packs, timed.
+-- own_step.lua - training steps of this program on made-up packs, timed, here or on ranks that mpirun starts.
 --
 -- Every pack holds two sequences, of 3/4 and 1/4 of its tokens, so that a token attends to 5/8 of a pack on average;
 -- 15 % of the rows are masked.
 
+local json = require("seqrun.core.json")
 local nn = require("seqrun.nn")
 local optim = require("seqrun.optim")
+local shares = require("seqrun.data.shares")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 
@@ -71,8 +73,8 @@ end
 local OwnStep = {}
 OwnStep.__index = OwnStep
 
-local function passes(self, batches)
-  for _, batch in ipairs(batches) do
+local function passes(self, update)
+  for batch in shares.each(update, { self.bert.params }) do
     local scope <close> = tensor.scope()
     local before = tensor.memory().used
     local loss = self.bert:losses(batch).total
@@ -82,8 +84,28 @@ local function passes(self, batches)
   tensor.synchronize()
 end
 
+---The micro-batches of an update; those of this rank are made when they are first needed.
+local function update_of(m, o, world)
+  local made = {}
+  return {
+    count = o.batch // o.micro_batch, rank = world and world.rank, ranks = world and world.size,
+    batch = function(_, i)
+      made[i] = made[i] or batch_of(m.vocabulary, o.seq, o.micro_batch, o.batch, 2 * (i - 1) * o.micro_batch)
+      return made[i]
+    end,
+  }
+end
+
+---@class seqrun.advise.OwnStep.Options
+---@field seq integer
+---@field batch integer packs of an update, of all ranks
+---@field micro_batch integer
+---@field recompute? boolean
+---@field layers? integer default: the model's
+---@field world? seqrun.World the ranks that share the update
+
 ---@param m seqrun.advise.Model an encoder
----@param o { seq: integer, batch: integer, micro_batch: integer, recompute?: boolean, layers?: integer }
+---@param o seqrun.advise.OwnStep.Options
 ---@return seqrun.advise.OwnStep
 function own_step.new(m, o)
   local bert = nn.bert {
@@ -92,13 +114,12 @@ function own_step.new(m, o)
   }
   bert:initialise(SEED)
   bert.recompute = o.recompute or false
-  local optimizer, batches = optim.adamw(bert.params, {}), {}
-  for first = 0, o.batch - 1, o.micro_batch do
-    batches[#batches + 1] = batch_of(m.vocabulary, o.seq, o.micro_batch, o.batch, 2 * first)
-  end
+  local world = o.world and o.world.size > 1 and o.world or nil
+  if world then bert.params:share_with(world) end
+  local optimizer, update = optim.adamw(bert.params, { world = world }), update_of(m, o, world)
   local self = setmetatable({ bert = bert, kept = 0 }, OwnStep)
   function self.update() optimizer:step { rate = 1e-5, clip = 1.0 } tensor.synchronize() end
-  function self.pass() passes(self, batches) end
+  function self.pass() passes(self, update) end
   return self
 end
 
@@ -112,6 +133,41 @@ function OwnStep:seconds(repeats)
   end
   step()
   return own_step.least(repeats, step)
+end
+
+-- ---- ranks ---------------------------------------------------------------------------------------
+
+---What each rank runs: rank 0 prints the seconds of a step and the bytes it keeps.
+---@param text string of start()
+function own_step.as_rank(text)
+  local o = json.decode(text)
+  tensor.use("cpu", { threads = o.threads })
+  o.world = require("seqrun.ranks").open()
+  local step = own_step.new(o.model, o)
+  local seconds = step:seconds(o.repeats)
+  if o.world.rank == 0 then print(("own step: %.9g s, %d bytes"):format(seconds, step.kept)) end
+end
+
+local START = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe --bind-to none -n %d "
+  .. "'%s' -e '%s' 2>&1"
+
+---Times a step on ranks of this machine.
+---@param m seqrun.advise.Model
+---@param o seqrun.advise.OwnStep.Options
+---@param how { ranks: integer, threads: integer, repeats: integer }
+---@return number|nil seconds, integer|string kept bytes that rank 0 keeps, or why there is no measurement
+function own_step.on_ranks(m, o, how)
+  local text = json.encode {
+    model = m, seq = o.seq, batch = o.batch, micro_batch = o.micro_batch, recompute = o.recompute,
+    threads = how.threads, repeats = how.repeats,
+  }
+  local expression = ("require(%q).as_rank(%q)"):format("seqrun.advise.own_step", text):gsub("'", "'\\''")
+  local pipe = assert(io.popen(START:format(how.ranks, sys.real_path("/proc/self/exe"), expression)))
+  local out = pipe:read("a")
+  pipe:close()
+  local seconds, kept = out:match("own step: (%S+) s, (%d+) bytes")
+  if not seconds then return nil, out:match("[^\n]*seqrun: ([^\n]+)") or "mpirun did not start ranks" end
+  return tonumber(seconds), math.tointeger(tonumber(kept))
 end
 
 return own_step

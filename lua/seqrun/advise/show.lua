@@ -104,6 +104,9 @@ function show.here(machine, batch, arms, verdict)
   end
   local head = ("%s, %d packs of %d tokens a step, f32, %s with %d threads; probed for %.1f s"):format(
     machine.model.name, batch, machine.seq, machine.cpu, machine.threads, machine.seconds)
+  for _, arm in ipairs(arms) do
+    if arm.problem then head = head .. "\nno measurement of ranks: " .. arm.problem break end
+  end
   local tail = verdict and ("\n%d measured steps: mean error %.1f %%, regret of the advice %.3f"):format(verdict.arms,
     100 * verdict.error, verdict.regret) or ""
   return head .. "\n" .. table_text(rows) .. tail
@@ -118,7 +121,7 @@ function show.here_json(machine, batch, arms, verdict)
       threads = arm.threads, ranks = arm.ranks, micro_batch = arm.micro_batch, recompute = arm.recompute,
       predicted_seconds = arm.predicted.step_seconds, measured_seconds = arm.seconds or json.null,
       predicted_bytes = arm.keeps, measured_bytes = arm.kept or json.null, seconds = arm.predicted.seconds,
-      why = arm.predicted.why,
+      why = arm.predicted.why, problem = arm.problem,
     }
   end
   return {

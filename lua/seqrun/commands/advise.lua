@@ -38,7 +38,7 @@ function command.define(cmd)
 fields of --here --json:
   model seq batch cpu threads probe_seconds error regret steps
   a step: threads ranks micro_batch recompute predicted_seconds measured_seconds predicted_bytes
-    measured_bytes (activations that a forward keeps) seconds{cause} why
+    measured_bytes (activations that a forward keeps) seconds{cause} why problem (why not measured)
 
 examples:
   seqrun advise --model llama-13b --seq 2048 --batch 2048 --devices 64 --device a100
