@@ -6,6 +6,7 @@ set -u
 seqrun=$1/seqrun kills=${KILLS:-$([ "${LONG:-0}" = 1 ] && echo 200 || echo 10)} ranks=${RANKS:-2} steps=20
 [ -e "$1/seqrun_mpi.so" ] && command -v mpirun >/dev/null || { echo "no MPI: openmpi-bin was not found"; exit 77; }
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0 # MPI does not free all of its own memory
 RANDOM=${SEED:=$$}
 memory=/dev/shm # a kill, unlike a power cut, does not lose unsynced data
 [ -w "$memory" ] || memory=${TMPDIR:-/tmp}

@@ -33,7 +33,7 @@ describe("a world of ranks", function()
   end)
 
   on_ranks("survives every allocation that fails, and frees its memory", function()
-    local code, out, err = program.run { "tests/support/world_memory.lua" }
+    local code, out, err = program.run({ "tests/support/world_memory.lua" }, { before = mpi.settings })
     assert.equal(0, code, err)
     assert.matches("survived %d+", out)
   end)
@@ -63,7 +63,7 @@ describe("a launcher", function()
   it("that serves another MPI is named with both sizes", function()
     local why = mpi.missing()
     if why then return pending(why) end
-    local before = "SLURM_STEP_NUM_TASKS=3 SLURM_PROCID=0 timeout 60"
+    local before = mpi.settings .. "SLURM_STEP_NUM_TASKS=3 SLURM_PROCID=0 timeout 60"
     local code, _, err = program.run({ "tests/support/world.lua" }, { before = before })
     assert.equal(4, code, err)
     assert.is_truthy(err:find("srun started 3 processes, but MPI", 1, true), err)
