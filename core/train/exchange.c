@@ -123,6 +123,15 @@ static sr_status reserve(sr_exchange *x, int64_t elements) {
     return sr_params_flat(&x->room, x->shares->params->device, elements);
 }
 
+/* What is added to params->grad outside of shares would be lost, or be that of one rank. */
+static sr_status check_unchanged(const sr_exchange *x) {
+    if (x->shares->params->grad->storage->version == x->shares->version) return SR_OK;
+    return sr_fail(SR_EINVAL,
+                   "ranks: rank %d changed gradients outside of its shares; with several ranks, "
+                   "compute them all in the loop over update:batches(), and do not leave it early",
+                   x->comm->rank);
+}
+
 static sr_status view_all(sr_exchange *x) {
     int64_t own = x->first[x->comm->rank + 1] - x->first[x->comm->rank];
     int64_t n = length_of(x->piece[x->comm->rank]), at = 0;
@@ -233,6 +242,7 @@ static sr_status put_sum(sr_exchange *x) {
 
 static sr_status reduce(sr_exchange *x, int64_t total) {
     SR_TRY(view_all(x));
+    SR_TRY(check_unchanged(x));
     SR_TRY(send_and_receive(x));
     if (length_of(x->piece[x->comm->rank]) == 0) return SR_OK;
     SR_TRY(add_nodes(x, total));
@@ -269,6 +279,7 @@ sr_status sr_exchange_gather(sr_exchange *x) {
 
 sr_status sr_exchange_library(sr_exchange *x) {
     sr_tensor *grad = x->shares->params->grad;
+    SR_TRY(check_unchanged(x));
     SR_TRY(sr_shares_finish(x->shares));
     SR_TRY(x->comm->engine->all_reduce(x->comm, grad));
     sr_tensor_wrote(grad);

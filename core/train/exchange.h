@@ -36,7 +36,7 @@ sr_range sr_exchange_piece(const sr_exchange *x, int rank);
 /* Ends an update of `total` shares, all of which have ended on their ranks: params->grad of the own
  * piece is its gradient; the rest of params->grad is undefined.
  *
- * Errors: SR_EINVAL  a share of this rank has not ended
+ * Errors: SR_EINVAL  a share of this rank has not ended, or params->grad was written after it
  *         SR_ENOMEM  before anything was sent
  *         those of the engine */
 sr_status sr_exchange_reduce(sr_exchange *x, int64_t total);

@@ -24,6 +24,7 @@ sr_status sr_shares_begin(sr_shares *s, int64_t total) {
                        SR_MOST_SHARES);
     SR_TRY(sr_shares_finish(s));
     s->total = total;
+    s->version = s->params->grad->storage->version;
     return SR_OK;
 }
 
@@ -156,7 +157,9 @@ static sr_status join(sr_shares *s, int level, int64_t index) {
 
 sr_status sr_shares_end(sr_shares *s, int64_t index) {
     SR_TRY(check_node(s, 0, index));
-    return join(s, 0, index);
+    sr_status st = join(s, 0, index);
+    s->version = s->params->grad->storage->version;
+    return st;
 }
 
 sr_status sr_shares_take(sr_shares *s, int level, int64_t index, const sr_tensor *sum) {

@@ -35,6 +35,7 @@ typedef struct sr_shares {
     int64_t total;       /* shares of the update; 0: none is under way */
     sr_share_node *node; /* held, in no order */
     int64_t count, room;
+    uint64_t version; /* of params->grad when the update began, or its last share here ended */
 } sr_shares;
 
 sr_status sr_shares_new(sr_shares **out, sr_params *params);

@@ -210,6 +210,15 @@ local function agreed_loss(self, loss)
   return sum
 end
 
+---Fails for parameters whose gradients no one sums over the ranks: each rank would train its own.
+local function check_shared(self)
+  local world = ranks.current()
+  if self.params.exchange or not world or not world.trains then return end
+  failure.raise("config", "these parameters ('%s', ...) are not those of the model that run:start got, and %d ranks "
+    .. "would train them apart; put all parameters into one sr.params, or start one rank", self.params:names()[1],
+    world.size)
+end
+
 ---One update with the gradients in the store: norm, clipping, finite check, update.  Ends the run after too many
 ---consecutive skipped updates.  Gradients are cleared afterwards, unless `zero_grad = false`.
 ---@param t { rate: number, clip?: number, loss?: seqrun.Tensor, zero_grad?: boolean } clip: maximum global
@@ -220,6 +229,7 @@ function Optimizer:step(t)
     error("optim: step requires a learning rate, as in opt:step { rate = 1e-4, clip = 1 }", 2)
   end
   check.options("optim: step", t, STEP)
+  check_shared(self)
   local waiting, room = self.core:pending()
   if waiting == room then guard(self:settle()) end
   self.params:finish_update(self.sharded ~= nil)

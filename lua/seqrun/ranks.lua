@@ -18,6 +18,7 @@ local ranks = {}
 ---@field size integer
 ---@field device string
 ---@field core seqrun.core.World for the C modules
+---@field trains? boolean a run sums the gradients of its model over the ranks
 local World = {}
 World.__index = World
 
@@ -106,7 +107,11 @@ end
 function ranks.open(device, options)
   options = check.options("ranks.open", options, { engine = true, timeout = true })
   if ranks.world then
-    ranks.world.core:set_timeout(options.timeout or 0)
+    local open = ranks.world.device
+    if device and device:match("^%w+") ~= open:match("^%w+") then
+      failure.raise("invalid", "ranks.open: the world is open on %s, not %s; close it first", open, device)
+    end
+    if options.timeout then ranks.world.core:set_timeout(options.timeout) end
     return ranks.world
   end
   local opened = must(core.open(device or tensor.device(), options))

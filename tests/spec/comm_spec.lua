@@ -60,6 +60,16 @@ describe("a launcher", function()
     assert.is_nil(launcher("SLURM_NTASKS=8 SLURM_PROCID=0"):find("srun")) -- a batch script
   end)
 
+  it("decides which GPU a rank takes", function()
+    local function device(before)
+      local _, out, err = program.run({ "-e", 'require("seqrun.run.placement").device("cuda")' }, { before = before })
+      return out:match("cuda:%d") or out .. err
+    end
+    assert.equal("cuda:1", device("OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=1 CUDA_VISIBLE_DEVICES=0"))
+    assert.equal("cuda:1", device("SLURM_STEP_NUM_TASKS=2 SLURM_LOCALID=1 CUDA_VISIBLE_DEVICES=0,1"))
+    assert.equal("cuda:0", device("SLURM_STEP_NUM_TASKS=2 SLURM_LOCALID=1 CUDA_VISIBLE_DEVICES=0")) -- --gpus-per-task=1
+  end)
+
   it("that serves another MPI is named with both sizes", function()
     local why = mpi.missing()
     if why then return pending(why) end

@@ -131,6 +131,27 @@ describe("a run on several ranks", function()
     assert.matches("share %d of rank %d was not computed; with several ranks the loop", err)
   end)
 
+  many("refuses gradients that are computed after the loop", function()
+    for _, reduce in ipairs { "exact", "library" } do
+      local code, _, err = command(2, { "tests/support/ranks_probe.lua", "late", folder .. "/late", reduce })
+      assert.is_true(code ~= 0)
+      assert.matches("rank %d changed gradients outside of its shares; with several ranks, compute them all", err)
+    end
+    local _, _, err = command(2, { "tests/support/ranks_probe.lua", "early", folder .. "/early", "library" })
+    assert.matches("rank %d changed gradients outside of its shares", err)
+  end)
+
+  many("is refused for parameters that are not those of its model", function()
+    local recipe = assert(sys.read_file("recipes/tiny.lua"))
+      :gsub("local rate =", "local second = sr.optim.adamw(sr.params.new { { name = 'w', shape = { 4 } } })\n%0")
+      :gsub("  run:log", "  second:step { rate = 1 }\n%0")
+    local list = words("second", "--max-steps", "1")
+    list[1] = program.write(folder, "second.lua", recipe)
+    local code, _, err = start(2, list)
+    assert.equal(2, code, err)
+    assert.matches("these parameters %('w', ...%) are not those of the model that run:start got", err)
+  end)
+
   many("is what recipes make: commands run on rank 0", function()
     local code, out, err = command(2, { "info", corpus })
     assert.equal(0, code, err)

@@ -40,6 +40,12 @@ describe("the ranks of a run", function()
     assert.is_false(sys.exists(folder .. "/config"))
   end)
 
+  it("need GPUs for NCCL", function()
+    local code, _, err = program.run(words("nccl", "ranks.engine=nccl", "device=cpu", "--dry-run"))
+    assert.equal(2, code, err)
+    says(err, "ranks.engine=nccl requires device=cuda, but this run is on cpu; use auto or mpi")
+  end)
+
   test("must train as long and into one directory", function()
     local code, _, err = run_two(words("long"), { "--max-steps", "3" })
     assert.equal(2, code, err)

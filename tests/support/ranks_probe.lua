@@ -1,6 +1,6 @@
 -- ranks_probe.lua - the gradient of updates whose loop several ranks share, without a run; for ranks_spec.lua.
 --
---     mpirun -n 2 build/seqrun tests/support/ranks_probe.lua keep|early OUT
+--     mpirun -n 2 build/seqrun tests/support/ranks_probe.lua keep|early|late OUT [REDUCE]
 
 local sr = require("seqrun")
 local shares = require("seqrun.data.shares")
@@ -9,7 +9,7 @@ local what, out = arg[1], arg[2]
 local world = require("seqrun.ranks").open()
 local params = sr.params.new { { name = "w", shape = { 1000 }, init = "normal" } }:initialise(1)
 local optimizer = sr.optim.adamw(params)
-if world.size > 1 then params:share_with(world) end
+if world.size > 1 then params:share_with(world, arg[3]) end
 
 ---An update of six micro-batches in five shares.
 local update = { count = 6, shares = 5, rank = world.rank, ranks = world.size }
@@ -20,6 +20,7 @@ for step = 1, 3 do
     (params:get("w") * (batch.scale * step)):sum():backward()
     if what == "early" then break end
   end
+  if what == "late" then (params:get("w") * 2):sum():backward() end
   optimizer:step { rate = 0.01, zero_grad = what ~= "keep" }
 end
 local text = {}

@@ -112,6 +112,7 @@ local function check_refusals()
 end
 
 assert(ranks.current() == world and ranks.open(device) == world)
+assert(not pcall(ranks.open, device == "cpu" and "ref" or "cpu"))
 assert(N == 1 or core.launch().ranks == N)
 for _, dtype in ipairs { REAL, "i32", "f64", device ~= "ref" and "bf16" or nil } do
   local exact = dtype == "bf16" and 3 or 1000 -- bf16 has 8 bits

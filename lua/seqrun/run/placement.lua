@@ -11,6 +11,12 @@ local tensor = require("seqrun.tensor")
 
 local placement = {}
 
+---Whether Slurm shows each rank one GPU, its own (--gpus-per-task=1): all of them call it cuda:0.
+local function has_own_gpu(launch)
+  local shown = os.getenv("CUDA_VISIBLE_DEVICES")
+  return launch.name == "srun" and shown ~= nil and shown ~= "" and not shown:find(",", 1, true)
+end
+
 ---The device of this rank: ranks of a machine take its GPUs in turn.
 ---@param name string as the config has it
 ---@return string
@@ -18,7 +24,7 @@ function placement.device(name)
   local launch = ranks.launcher()
   if name == "auto" then name = require("seqrun.devices").auto() end
   if name ~= "cuda" or not launch or (launch.local_ranks or launch.ranks) == 1 then return name end
-  return "cuda:" .. (launch.local_rank or 0)
+  return "cuda:" .. (has_own_gpu(launch) and 0 or launch.local_rank or 0)
 end
 
 ---What the other ranks need to know of this one.

@@ -87,6 +87,7 @@ function Ranks:share_model(run)
       count, count == 1 and "" or "s", packs, packs == 1 and "" or "s", count, way)
   end
   run.model.params:share_with(self.world, run.config.ranks.reduce)
+  self.world.trains = true
 end
 
 ---The sum of each parameter, exactly.

@@ -113,6 +113,10 @@ end
 function world.open(loaded, request, folder)
   local cfg = loaded.values
   devices.use(of_this_rank(cfg))
+  if cfg.ranks and cfg.ranks.engine == "nccl" and not tensor.device():find("^cuda") then
+    failure.raise("config", "ranks.engine=nccl requires device=cuda, but this run is on %s; use auto or mpi",
+      tensor.device())
+  end
   if request.dry_run then return nil, {} end
   local options = cfg.ranks and { engine = cfg.ranks.engine, timeout = cfg.ranks.timeout } or {}
   local w = ranks.open(tensor.device(), options)
