@@ -74,18 +74,27 @@ function Ranks:first_does(work)
   self:first_says(function() work() end)
 end
 
+---The number of processes that a launcher has started, before the world is open.
+---@return integer
+local function launched() return (world.launcher() or {}).ranks or 1 end
+
+---Fails if one of so many ranks would have no share of an update.
+local function check_shares(run, ranks)
+  local count, packs = require("seqrun.run.plan").shares(run)
+  if not count or count >= ranks then return end
+  local way = packs < ranks and "raise batch.sequences"
+    or ("set batch.shares=%d or a multiple (now %s)"):format(ranks, tostring(run.config.batch.shares or "none"))
+  failure.raise("config", "%d ranks, but an update has %d share%s, of %d pack%s; start at most %d, or %s", ranks,
+    count, count == 1 and "" or "s", packs, packs == 1 and "" or "s", count, way)
+end
+
 ---Sums the gradients of the model over ranks; fails if some rank would have no share of an update.
 ---@param run seqrun.Run
 function Ranks:share_model(run)
+  if run.request.dry_run and launched() > 1 then check_shares(run, launched()) end
   if self.size == 1 then return end
   together.check_parts(self.world, run)
-  local count, packs = require("seqrun.run.plan").shares(run)
-  if count and count < self.size then
-    local way = packs < self.size and "raise batch.sequences"
-      or ("set batch.shares=%d or a multiple (now %s)"):format(self.size, tostring(run.config.batch.shares or "none"))
-    failure.raise("config", "%d ranks, but an update has %d share%s, of %d pack%s; start at most %d, or %s", self.size,
-      count, count == 1 and "" or "s", packs, packs == 1 and "" or "s", count, way)
-  end
+  check_shares(run, self.size)
   run.model.params:share_with(self.world, run.config.ranks.reduce)
   self.world.trains = true
 end
@@ -143,10 +152,6 @@ end
 local silent = setmetatable({}, {
   __index = function() return function() end end,
 })
-
----The number of processes that a launcher has started, before the world is open.
----@return integer
-local function launched() return (world.launcher() or {}).ranks or 1 end
 
 ---Whether this process is a rank that leaves `work` to rank 0, before the world is open.
 local function follows()
