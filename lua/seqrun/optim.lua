@@ -213,7 +213,12 @@ end
 ---Fails for parameters whose gradients no one sums over the ranks: each rank would train its own.
 local function check_shared(self)
   local world = ranks.current()
-  if self.params.exchange or not world or not world.trains then return end
+  if not world or not world.trains then return end
+  if self.params.exchange then
+    if self.params.total or self.params.summed then return end
+    failure.raise("config", "optimizer:step: no loop over update:batches() since the last step; only that loop sums "
+      .. "gradients over %d ranks", world.size)
+  end
   failure.raise("config", "these parameters ('%s', ...) are not those of the model that run:start got, and %d ranks "
     .. "would train them apart; put all parameters into one sr.params, or start one rank", self.params:names()[1],
     world.size)

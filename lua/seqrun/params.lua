@@ -164,7 +164,7 @@ end
 function Params:zero_grad()
   self.shares:drop()
   self.core:zero_grad()
-  self.clean = true
+  self.clean, self.summed = true, false
 end
 
 -- The gradient of an update is summed over its shares in a fixed tree, so that its bits do not depend on how
@@ -194,7 +194,7 @@ function Params:finish_update(piece)
     failure.must(self.exchange:reduce(self.total))
     if not piece then failure.must(self.exchange:gather()) end
   end
-  self.total = nil
+  self.total, self.summed = nil, true
 end
 
 ---Sums the gradients of each update over the ranks of a world; all of them make the same updates.

@@ -152,6 +152,13 @@ describe("a run on several ranks", function()
     list[1] = program.write(folder, "second.lua", recipe)
     local code, _, err = start(2, list)
     assert.equal(2, code, err)
+    local single = sys.read_file("recipes/tiny.lua"):gsub("for batch in update:batches%(%)",
+      "for _, batch in ipairs { update:batch(1) }")
+    local other = words("single", "--max-steps", "1")
+    other[1] = program.write(folder, "single.lua", single)
+    local failed, _, why = start(2, other)
+    assert.equal(2, failed, why)
+    assert.matches("no loop over update:batches%(%) since the last step", why)
     assert.matches("these parameters %('w', ...%) are not those of the model that run:start got", err)
   end)
 
