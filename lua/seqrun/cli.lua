@@ -233,7 +233,7 @@ local function run_recipe(words)
     return USAGE
   end
   path = find_recipe(path)
-  if path:find("%.lua$") or sys.exists(path) then return run_file(path, rest, words[0]) end
+  if path:find("%.lua$") or path:find("%.ya?ml$") or sys.exists(path) then return run_file(path, rest, words[0]) end
   if is_command(path) then
     complain(("options of a command go after it: seqrun %s %s"):format(path, table.concat(rest, " ")))
     return USAGE

@@ -68,6 +68,9 @@ describe("the command line", function()
     code, _, err = run { "recipes/tiny.yaml" }
     assert.equal(2, code)
     assert.truthy(err:find("is a config, not a recipe; run seqrun RECIPE.lua config=recipes/tiny.yaml", 1, true), err)
+    code, _, err = run { folder .. "/none.yaml" }
+    assert.equal(2, code)
+    assert.truthy(err:find("is a config, not a recipe", 1, true), err)
   end)
 
   it("maps the code of a failure to an exit code and a message", function()

@@ -93,7 +93,7 @@ local function leading_comment(path, mark)
   local lines = {}
   for line in (sys.read_file(path, 1 << 20) or ""):gmatch("([^\n]*)\n") do
     if line:sub(1, #mark) ~= mark then break end
-    lines[#lines + 1] = line:sub(#mark + 1):gsub("^ ", "")
+    if not line:find("yaml-language-server:", 1, true) then lines[#lines + 1] = line:sub(#mark + 1):gsub("^ ", "") end
   end
   return table.concat(lines, "\n")
 end
