@@ -81,7 +81,7 @@ describe("the host code of cuda", function()
   it("says what is missing", function()
     local function says(lacks, words, expression)
       local code, _, err = evaluate(expression or 'sr.use("cuda")', lacks)
-      assert.equal(1, code)
+      assert.equal(4, code)
       assert.is_truthy(err:find(words, 1, true), err)
       assert.is_nil(err:find("\n."), err)
     end

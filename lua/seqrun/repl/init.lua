@@ -67,13 +67,14 @@ local function shown(value)
   return type(value) == "function" and require("seqrun.help").line(value) or show(value)
 end
 
----Prints the values of an expression.
+---Whether text is one expression: a list of them is no expression in parentheses.
+local function is_single(text) return load("return (" .. text:match("^%s*=?(.*)$") .. "\n)", SOURCE, "t") ~= nil end
+
+---Prints the values of an expression; of a call that failed only nil, and its message as a note.
 local function echo(text, env, results, first)
-  for i = first, results.n do
-    if i > first and results[first] == nil then break end
-    print(shown(results[i]))
-  end
-  if results.n >= first and results[first] == nil then
+  local none = results[first] == nil and is_single(text)
+  for i = first, none and first or results.n do print(shown(results[i])) end
+  if none then
     local said = note(text, env, results[first + 1])
     if said then io.stderr:write(said, "\n") end
   end
