@@ -123,7 +123,7 @@ describe("a sharded optimizer", function()
     local line = "memory  at least [%d.]+ MiB on rank 0 %(.*, [%d.]+ MiB on the others"
     assert.is_truthy((out .. err):find(line), out .. err)
     local said, grew = out:match("1: (%d+) (%d+)")
-    local ratio = grew / said -- above 1 by buffers whose size does not depend on the model, some 20 MB
-    assert.is_true(ratio > 0.97 and ratio < 1.15, ("%d bytes were reported, %d used"):format(said, grew))
+    -- More by buffers whose size does not depend on the model: of the engine, of products, and pages of 2 MiB.
+    assert.is_true(grew / said > 0.97 and grew - said < 96e6, ("%d bytes were reported, %d used"):format(said, grew))
   end)
 end)
