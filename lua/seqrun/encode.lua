@@ -64,13 +64,7 @@ end
 ---@param items (string|table)[]|fun(): (string|table)?
 ---@return fun(): number[]?, table?
 function TextEncoder:each(items)
-  local next_item, at = items, 0
-  if type(items) == "table" then
-    next_item = function()
-      at = at + 1
-      return items[at]
-    end
-  end
+  local next_item = require("seqrun.predict.items")(items)
   local next_done = encoding.each(function()
     local item = next_item()
     if type(item) ~= "string" then return item end

@@ -16,6 +16,7 @@ local directory = arg[0]:match("^(.*)/[^/]*$") or "."
 package.path = directory .. "/?.lua;" .. package.path
 
 local common = require("common")
+local correlation = require("seqrun.scores.correlation")
 local fit = require("advise_fit")
 local memory = require("seqrun.advise.memory")
 local models = require("seqrun.advise.models")
@@ -65,30 +66,6 @@ end
 
 -- ---- judging -------------------------------------------------------------------------------------
 
-local function ranks(list)
-  local order, rank = {}, {}
-  for i = 1, #list do order[i] = i end
-  table.sort(order, function(a, b) return list[a] < list[b] end)
-  local i = 1
-  while i <= #order do
-    local j = i
-    while j < #order and list[order[j + 1]] == list[order[i]] do j = j + 1 end
-    for k = i, j do rank[order[k]] = (i + j) / 2 end
-    i = j + 1
-  end
-  return rank
-end
-
-local function spearman(a, b)
-  local x, y, n = ranks(a), ranks(b), #a
-  local mean, xy, xx, yy = (n + 1) / 2, 0, 0, 0
-  for i = 1, n do
-    local u, v = x[i] - mean, y[i] - mean
-    xy, xx, yy = xy + u * v, xx + u * u, yy + v * v
-  end
-  return xy / math.sqrt(xx * yy)
-end
-
 ---Judges the predictions that the rows of one study carry.
 local function judge(rows)
   local guessed, measured, off, right, best, first = {}, {}, 0, 0, 0, nil
@@ -103,7 +80,7 @@ local function judge(rows)
     end
   end
   return {
-    rows = #rows, ran = #measured, error = off / #measured, spearman = spearman(guessed, measured),
+    rows = #rows, ran = #measured, error = off / #measured, spearman = correlation.spearman(guessed, measured),
     memory = right / #rows, regret = first and 1 - first.mfu / best or 1, first_fits = advised == first,
   }
 end

@@ -79,17 +79,10 @@ end
 ---@param items table[]|fun(): table?
 ---@return fun(): table?, table?
 function Predictor:each(items)
-  local next_item, at = items, 0
-  if type(items) == "table" then
-    next_item = function()
-      at = at + 1
-      return items[at]
-    end
-  end
   local kind = self.kind
   local frame = texts.framing(self.tokenizer, self.max_len, self.counts)
   local next_done = stream {
-    items = next_item, vocab = self.tokenizer.vocab, rows = self.rows or 2048,
+    items = require("seqrun.predict.items")(items), vocab = self.tokenizer.vocab, rows = self.rows or 2048,
     sequences = function(item)
       if item.wrong then return {} end
       return kind.sequences and kind.sequences(item, self) or frame(item)
