@@ -176,6 +176,25 @@ void sr_run_dir_close(sr_run_dir *dir) {
     sr_free(dir);
 }
 
+sr_status sr_run_dir_held(bool *held, const char *path) {
+    *held = false;
+    char *lock;
+    SR_TRY(sr_file_join(&lock, path, "lock"));
+    int fd;
+    do fd = sr_io_now.open(lock, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0);
+    while (fd < 0 && errno == EINTR);
+    sr_status st = SR_OK;
+    if (fd >= 0) {
+        st = sr_file_lock(fd, lock); /* dropped at once */
+        *held = st == SR_ELOCK;
+        sr_io_now.close(fd);
+    } else if (errno != ENOENT && errno != ENOTDIR) {
+        st = sr_io_failed("open", lock);
+    }
+    sr_free(lock);
+    return *held ? SR_OK : st;
+}
+
 /* ---- finding checkpoints
  * --------------------------------------------------------------------------- */
 

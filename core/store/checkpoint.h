@@ -11,6 +11,7 @@
 #ifndef SR_STORE_CHECKPOINT_H
 #define SR_STORE_CHECKPOINT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -38,6 +39,9 @@ typedef struct sr_run_dir {
  */
 sr_status sr_run_dir_open(sr_run_dir **out, const char *path);
 void sr_run_dir_close(sr_run_dir *dir); /* may be NULL */
+
+/* Whether a live process holds the lock of the run at `path`; false where there is no lock file. */
+sr_status sr_run_dir_held(bool *held, const char *path);
 
 /* "RUN/step-000012345", freed by sr_free(). */
 sr_status sr_checkpoint_path(char **out, const char *run, int64_t step);

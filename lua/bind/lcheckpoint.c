@@ -20,6 +20,15 @@ static int train_run_dir(lua_State *L) {
     return lsr_give(L, st);
 }
 
+/* run_held(path) -> boolean | nil, message, code */
+static int train_run_held(lua_State *L) {
+    bool held;
+    sr_status st = sr_run_dir_held(&held, luaL_checkstring(L, 1));
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_pushboolean(L, held);
+    return 1;
+}
+
 LSR_RELEASE(run_dir_close, RUN_DIR, sr_run_dir, sr_run_dir_close)
 
 static const luaL_Reg run_dir_methods[] = {
@@ -172,6 +181,7 @@ static const luaL_Reg saving_methods[] = {
 
 static const luaL_Reg functions[] = {
     {"run_dir", train_run_dir},
+    {"run_held", train_run_held},
     {"checkpoint_path", train_path},
     {"checkpoint_list", train_list},
     {"checkpoint_verify", train_verify},

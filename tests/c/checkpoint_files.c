@@ -141,7 +141,14 @@ static void test_lock(void) {
     snprintf(who, sizeof who, "process %d on ", (int)getpid());
     CHECK_FAILS(sr_run_dir_open(&second, run), SR_ELOCK, who);
     CHECK(second == NULL && sr_exit_code(SR_ELOCK) == 5);
+    bool held = false;
+    CHECK_OK(sr_run_dir_held(&held, run));
+    CHECK(held);
     sr_run_dir_close(dir);
+    CHECK_OK(sr_run_dir_held(&held, run));
+    CHECK(!held);
+    CHECK_OK(sr_run_dir_held(&held, "no/such/run"));
+    CHECK(!held);
     CHECK_OK(sr_run_dir_open(&second, run));
     sr_run_dir_close(second);
 }

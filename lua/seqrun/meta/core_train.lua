@@ -62,6 +62,13 @@ function train.safetensors_plan(tensors, metadata) end
 ---@return string? code "lock" when another run holds it
 function train.run_dir(path) end
 
+---Whether a live process holds the lock of a run's directory.
+---@param path string
+---@return boolean? held
+---@return string? message
+---@return string? code
+function train.run_held(path) end
+
 ---The directory of a step's checkpoint.
 ---@param run string
 ---@param step integer

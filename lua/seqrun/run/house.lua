@@ -3,6 +3,7 @@
 local checkpoint = require("seqrun.checkpoint")
 local config = require("seqrun.config")
 local devices = require("seqrun.devices")
+local ending = require("seqrun.run.ending")
 local failure = require("seqrun.failure")
 local json = require("seqrun.core.json")
 local sys = require("seqrun.core.sys")
@@ -89,9 +90,22 @@ function house.lock(folder) return (failure.must(checkpoint.lock(folder))) end
 ---@param run seqrun.Run
 ---@return seqrun.core.Append log
 function house.move_in(run)
+  ending.clear(run.folder)
   failure.must(sys.write_file(run.folder .. "/config.yaml", run.loaded:dump()))
   failure.must(sys.write_file(run.folder .. "/environment.json", environment(run) .. "\n"))
   return (failure.must(train.append(run.folder .. "/run.log")))
+end
+
+---Mistakes of each head in scores.json.
+local MISTAKES = 20
+
+---Writes scores.json: what the last evaluation of a task found, for reports.
+---@param folder string
+---@param step integer
+---@param scoring seqrun.Scoring
+function house.write_scores(folder, step, scoring)
+  local heads = require("seqrun.scoring.report").plain(scoring, MISTAKES)
+  sys.write_file(folder .. "/scores.json", json.encode { step = step, heads = heads } .. "\n")
 end
 
 return house

@@ -18,6 +18,7 @@ local checkpoint = require("seqrun.checkpoint")
 local config = require("seqrun.config")
 local core = require("seqrun.core.tensor")
 local contracts = require("seqrun.run.contracts")
+local ending = require("seqrun.run.ending")
 local evaluations = require("seqrun.run.evaluations")
 local failure = require("seqrun.failure")
 local goals = require("seqrun.run.goals")
@@ -199,6 +200,7 @@ local function open_house(self)
   local changes = again and house.check_same(self.folder, self.loaded) or {}
   self.lock = self.lock or house.lock(self.folder)
   self.progress:log_to(house.move_in(self))
+  self.at_home = true
   for _, change in ipairs(changes) do
     self.progress:say("changed on resume: %s: %s, was %s", change.path, change.mine, change.theirs)
   end
@@ -420,7 +422,9 @@ local function finish(self)
   self.finished = true
   evaluate_or_stop(self)
   self:save(true)
-  if self.ranks.leads then require("seqrun.run.summary").tell(self) end
+  if not self.ranks.leads then return end
+  require("seqrun.run.summary").tell(self)
+  if self.scoring then house.write_scores(self.folder, self.step, self.scoring) end
 end
 
 ---Makes this step the last if a counter has reached its goal.
@@ -556,6 +560,8 @@ end
 ---Releases the directory; a `<close>` variable does so however the recipe ends.
 function Run:close(problem)
   if problem ~= nil then self.progress:note_end(tostring(problem)) end
+  if self.at_home then ending.write(self, problem) end
+  self.at_home = false
   if self.metrics then self.metrics:close() end
   self.progress:close()
   if self.lock then self.lock:close() end

@@ -1,0 +1,122 @@
+-- The reader of run directories: whole, damaged, very long and living ones.
+
+local history = require("seqrun.run.history")
+local program = require("tests.support.program")
+local small = require("tests.support.small")
+local sys = require("seqrun.core.sys")
+local train = require("seqrun.core.train")
+
+local folder, corpus
+
+local function run(...) return program.run(small.words(corpus, ...)) end
+
+setup(function()
+  folder = program.folder()
+  corpus = small.corpus(folder)
+end)
+teardown(function() sys.remove(folder) end)
+
+---A run directory made by hand.
+local function made(name, lines, ended)
+  local dir = folder .. "/" .. name
+  assert(sys.make_dirs(dir))
+  program.write(dir, "metrics.jsonl", lines)
+  if ended then program.write(dir, "ended.json", ended) end
+  return dir
+end
+
+describe("the history of a run", function()
+  it("has its config, environment, metrics, checkpoints and how it ended", function()
+    local out = folder .. "/first"
+    assert.equal(0, (run("--out", out, "--max-steps", "4", "save.every=2", "eval.every=2")))
+    local found = assert(history.open(out .. "/"))
+    assert.equal(out, found.dir)
+    assert.equal("finished", found.state)
+    assert.equal(3e-3, found.config.rate.peak)
+    assert.equal("[0.9, 0.98]", history.value(found.config, "optimizer.betas"))
+    assert.equal("3e-03", ("%.0e"):format(history.value(found.config, "rate.peak")))
+    assert.is_nil(history.value(found.config, "rate.peak.more"))
+    assert.equal("seed", found.keys[2])
+    assert.truthy(found.environment.machine.cpu)
+    assert.equal(4, #found.train)
+    assert.equal(2, #found.evals)
+    assert.same({ 4, 4, 0, 0 }, { found.step, found.lines, #found.events, found.damaged })
+    assert.is_true(found.seconds > 0 and found.updated > 1e9)
+    assert.same({ 2, 4 }, { found.checkpoints[1].step, found.checkpoints[2].step })
+    assert.is_true(found.checkpoints[1].bytes > 1000)
+    local points = history.points(found.train, "loss")
+    assert.same({ 1, found.train[1].loss }, points[1])
+    assert.same({}, history.points(found.train, "no_such_key"))
+  end)
+
+  it("tells a stopped, a failed and a killed run from a living one", function()
+    local out = folder .. "/stopped"
+    assert.equal(75, (run("--out", out, "budget=1")))
+    local found = assert(history.open(out))
+    assert.equal("stopped", found.state)
+    assert.truthy(found.reason:find("time budget", 1, true))
+    local lock <close> = assert(train.run_dir(out))
+    assert.equal("running", assert(history.open(out)).state)
+    lock:close()
+    assert.equal(0, (run("--out", out, "--resume", "budget=none", "--max-steps", "2")))
+    assert.equal("finished", assert(history.open(out)).state)
+    os.remove(out .. "/ended.json")
+    assert.equal("failed", assert(history.open(out)).state)
+    local broken = assert(sys.read_file("recipes/tiny.lua")):gsub("run:log%(", "error('no luck') --")
+    local words = small.words(corpus, "config=recipes/tiny.yaml", "--out", folder .. "/broken")
+    words[1] = program.write(folder, "broken.lua", broken)
+    assert.equal(1, (program.run(words)))
+    found = assert(history.open(folder .. "/broken"))
+    assert.equal("failed", found.state)
+    assert.truthy(found.reason:find("no luck", 1, true))
+  end)
+
+  it("survives a half-written last line, other types of lines, NaN and a run without evaluations", function()
+    local dir = made("odd", table.concat({
+      '{"type":"train","step":1,"loss":2.5,"lr":0.1}', '{"type":"train","step":2,"loss":null,"nonfinite":["loss"]}',
+      '{"type":"train","step":3,"loss":"x"}', '{"type":"event","step":3,"event":"rate"}', "[]", '{"step":"4"}',
+      '{"type":"train","step":4,"loss":2}', '{"type":"train","step":5,"lo',
+    }, "\n"), '{"state":"finished"')
+    local found = assert(history.open(dir))
+    assert.same({ 4, 0, 1, 3 }, { #found.train, #found.evals, #found.events, found.damaged })
+    assert.same({ { 1, 2.5 }, { 2 }, { 4, 2 } }, history.points(found.train, "loss"))
+    assert.equal("failed", found.state)
+    assert.same({}, found.config)
+  end)
+
+  it("drops lines that a resume from an earlier step has made void", function()
+    local dir = made("again", '{"type":"train","step":1}\n{"type":"train","step":5}\n{"type":"train","step":3}\n')
+    assert.equal(2, #assert(history.open(dir)).train)
+  end)
+
+  it("thins very long metrics, and keeps spikes and both ends", function()
+    local lines = {}
+    for step = 1, 24000 do
+      local loss = step == 13333 and 99 or step == 777 and -5 or 3 + math.sin(step / 100)
+      lines[step] = ('{"type":"train","step":%d,"loss":%.4f,"grad_norm":%d}'):format(step, loss, step == 41 and 70 or 1)
+    end
+    local found = assert(history.open(made("long", table.concat(lines, "\n") .. "\n")))
+    assert.equal(24000, found.lines)
+    assert.is_true(#found.train <= 20000)
+    assert.same({ 1, 24000 }, { found.train[1].step, found.train[#found.train].step })
+    local most, least, norm = 0, 0, 0
+    for _, row in ipairs(found.train) do
+      most, least, norm = math.max(most, row.loss), math.min(least, row.loss), math.max(norm, row.grad_norm)
+    end
+    assert.same({ 99.0, -5.0, 70 }, { most, least, norm })
+  end)
+
+  it("refuses what is not a run, and says what to give instead", function()
+    local function refused(path, part)
+      local found, message = history.open(path)
+      assert.is_nil(found)
+      assert.truthy(message:find(part, 1, true), message)
+    end
+    refused(folder .. "/none", "no such directory")
+    refused(folder .. "/first/step-000000004", "give the directory of the run: " .. folder .. "/first")
+    refused(folder, "contains runs: " .. folder .. "/again, ")
+    refused(folder .. "/first/step-000000004/trainer", "not a run: it has no metrics.jsonl")
+    assert.same({ folder .. "/first" }, history.find(folder .. "/first"))
+    assert.is_true(#history.find(folder) >= 5)
+  end)
+end)
