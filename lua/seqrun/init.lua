@@ -9,7 +9,7 @@ local sr = { version = require("seqrun.core.sys").build().version, must = failur
 
 ---The parts, each a file or directory of lua/seqrun.
 local PARTS = {
-  "checkpoint", "config", "curriculum", "data", "encode", "gradcheck", "metrics", "nn", "ops", "optim", "pack",
+  "checkpoint", "config", "curriculum", "data", "encode", "fill", "gradcheck", "metrics", "nn", "ops", "optim", "pack",
   "params", "predict", "run", "schedule", "scores", "tasks", "text",
 }
 

@@ -57,10 +57,12 @@ local function length_of(args, facts)
   return args.max_len or math.min(facts.max_len or positions, positions)
 end
 
----The tokenizer of a directory.
+---The tokenizer of a directory.  Special tokens written in a text, such as [MASK], are plain text unless `literal` is
+---false.
 ---@param facts seqrun.Pretrained
+---@param options? { literal?: boolean }
 ---@return seqrun.text.Tokenizer
-function verb.tokenizer(facts)
+function verb.tokenizer(facts, options)
   if not facts.vocab_text then
     failure.raise("data", "%s has neither vocab.txt nor a WordPiece tokenizer.json; copy its vocabulary there",
       facts.path)
@@ -71,13 +73,18 @@ function verb.tokenizer(facts)
       facts.config.vocab_size or 30522)
   end
   return (failure.must(text.tokenizer {
-    vocab = vocab, lowercase = facts.lowercase or facts.sentences.lower, literal = true,
+    vocab = vocab, lowercase = facts.lowercase or facts.sentences.lower, literal = not options or options.literal,
     keep_accents = facts.keep_accents or not facts.lowercase,
   }))
 end
 
 ---A line for stderr.
 function verb.note(format, ...) io.stderr:write("seqrun: ", format:format(...), "\n") end
+
+---Says that a run has weights that may be better than the newest ones.
+function verb.note_best(args)
+  if sys.is_dir(args.dir .. "/best") then verb.note("using the newest checkpoint; the best is in %s/best", args.dir) end
+end
 
 ---Opens the model of a directory; failures are raised.
 ---@param args table
@@ -87,7 +94,7 @@ function verb.open(args, heads)
   local facts = failure.must(checkpoint.pretrained(args.dir))
   local opened = { facts = facts, tokenizer = verb.tokenizer(facts), max_len = length_of(args, facts) }
   verb.use_device(args)
-  if sys.is_dir(args.dir .. "/best") then verb.note("using the newest checkpoint; the best is in %s/best", args.dir) end
+  verb.note_best(args)
   local model, _, report = failure.must(nn.pretrained(args.dir, { heads = heads, precision = args.precision }))
   opened.model = model
   model.training = false

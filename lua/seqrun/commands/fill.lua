@@ -1,0 +1,143 @@
+-- fill - fill in [MASK] in lines of text.
+
+local converters = require("seqrun.converters")
+local failure = require("seqrun.failure")
+local fill = require("seqrun.fill")
+local input = require("seqrun.predict.input")
+local json = require("seqrun.core.json")
+local plain = require("seqrun.data.readers.shown")
+local sys = require("seqrun.core.sys")
+local text = require("seqrun.run.text")
+local verb = require("seqrun.predict.verb")
+
+local command = { summary = "fill in [MASK] in lines of text: the most probable words" }
+
+function command.define(cmd)
+  cmd:argument("dir", "a run, a checkpoint or a Hugging Face directory")
+  cmd:argument("files", "text, one per line; .jsonl: objects with `text`; default: standard input"):args("*")
+  cmd:option("-t --text", "a line to fill in, instead of files; may be repeated"):argname("TEXT"):count("*")
+  cmd:option("-k --top", "candidates of each [MASK]"):argname("K"):convert(converters.whole(1, 1000)):default("5")
+  cmd:mutex(
+    cmd:flag("--whole-words", "only whole words are candidates (the default)"),
+    cmd:flag("--all-tokens", "all tokens of the vocabulary are, such as pieces of words (##ing) and punctuation"))
+  cmd:option("--format", "format of the input; default: by the name of the file, or lines")
+    :choices { "lines", "tsv", "csv", "jsonl" }
+  verb.define(cmd)
+  cmd:flag("--json", "one JSON object per line of the input")
+  cmd:epilog([[Probabilities are among all tokens of the vocabulary. Of several [MASK] in a line, each has its own
+candidates; in the filled line, each is chosen with the more probable ones in place.
+
+examples:
+  seqrun fill runs/demo/phase2 --text "She was very [MASK] to see him."
+  seqrun fill runs/demo/phase2 -k 10 < lines.txt
+  echo "The [MASK] and the [MASK]." | seqrun fill some/bert --json
+                                     {"line":1,"masks":[[{"id":..,"probability":..,"token":".."},..],..],"text":".."}]])
+end
+
+-- ---- output for a person --------------------------------------------------------------------------
+
+---Columns that a string takes, if its characters are as wide as a letter.
+local function width_of(s) return utf8.len(s) or #s end
+
+---"happy 31.2 %   glad 8.0 %", in lines of the width of the terminal.
+local function rows_of(candidates, indent)
+  local width, lines, line = math.max(40, sys.columns(1)), {}, indent
+  for i, one in ipairs(candidates) do
+    local cell = ("%s %s"):format(one.token, ("%.1f %%"):format(100 * one.probability))
+    cell = cell .. (" "):rep(math.max(i < #candidates and 3 or 0, 18 - width_of(cell)))
+    if width_of(line) + width_of((cell:gsub(" +$", ""))) > width and line ~= indent then
+      lines[#lines + 1], line = line, (" "):rep(width_of(indent))
+    end
+    line = line .. cell
+  end
+  lines[#lines + 1] = line
+  for i, one in ipairs(lines) do lines[i] = one:gsub(" +$", "") end
+  return table.concat(lines, "\n")
+end
+
+local function shown(found, item)
+  local lines = { plain(item.text or "", 1 << 20) }
+  if found.error then return ("%s\n    %s"):format(lines[1], found.error) end
+  for m, candidates in ipairs(found.masks) do
+    lines[#lines + 1] = rows_of(candidates, #found.masks > 1 and ("%4d  "):format(m) or "    ")
+  end
+  if #found.masks > 1 then lines[#lines + 1] = "      " .. plain(found.text, 1 << 20) end
+  return table.concat(lines, "\n")
+end
+
+local function as_json(found, item)
+  found.line, found.id = item.line, item.id
+  if found.masks then
+    json.array(found.masks)
+    for _, list in ipairs(found.masks) do json.array(list) end
+  end
+  return json.encode(found)
+end
+
+-- ---- input ---------------------------------------------------------------------------------------
+
+---Lines that a person types, each answered at once.
+local function converse(filler)
+  verb.note("write lines with [MASK]; Ctrl-D ends")
+  sys.signals("default")
+  for line in io.lines() do
+    if line:find("%S") then
+      for found, item in filler:each { line } do print(shown(found, item)) end
+    end
+  end
+end
+
+local function texts_of(list)
+  local items = {}
+  for i, one in ipairs(list) do items[i] = { text = one, line = i, file = "--text" } end
+  return items
+end
+
+local function open_input(args)
+  if #args.text > 0 then
+    if #args.files > 0 then failure.raise("config", "fill: give files or --text, not both") end
+    return texts_of(args.text)
+  end
+  local next_item, message, code, rows = input.open {
+    files = verb.files(args.files), format = verb.format(args.format, args.files), keys = { "text" },
+  }
+  return failure.must(next_item, message, code), rows
+end
+
+---Writes what is found; returns how many lines could not be used and which was the first, or nil if nobody reads any
+---more.
+local function write_all(filler, items, as_text)
+  local wrong, first = 0, nil
+  for found, item in filler:each(items) do
+    if found.error then
+      wrong, first = wrong + 1, first or ("%s:%d: %s"):format(item.file, item.line, found.error)
+    end
+    if not io.stdout:write(as_text(found, item), "\n") then return nil end
+  end
+  verb.check_end()
+  return wrong, first
+end
+
+function command.run(args)
+  verb.use_device(args)
+  verb.note_best(args)
+  local filler = failure.must(fill.open(args.dir, {
+    top = args.top, words = not args.all_tokens, max_len = args.max_len, rows = args.batch_tokens,
+    precision = args.precision,
+  }))
+  if #args.text + #args.files == 0 and sys.is_terminal(0) and not args.json then
+    converse(filler)
+    return 0
+  end
+  sys.signals("run")
+  local items, rows = open_input(args)
+  local guard <close> = rows
+  local wrong, first = write_all(filler, items, args.json and as_json or shown)
+  if wrong and wrong > 0 then
+    return nil, ("%s could not be used%s %s"):format(text.counted(wrong, "line"),
+      wrong > 1 and ", the first is" or ":", first), "data"
+  end
+  return 0
+end
+
+return command
