@@ -1,5 +1,6 @@
 /* lprocess.c - this process: its processors, memory and standard output; part of seqrun.core.sys.
  */
+#include <poll.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -54,9 +55,21 @@ static int sys_mute(lua_State *L) {
     return 0;
 }
 
+bool lsr_reader_left(void) {
+    struct pollfd out = {.fd = STDOUT_FILENO};
+    return poll(&out, 1, 0) > 0 && (out.revents & (POLLERR | POLLHUP)) != 0;
+}
+
+/* reader_left() -> whether standard output is a pipe or terminal without a reader */
+static int sys_reader_left(lua_State *L) {
+    lua_pushboolean(L, lsr_reader_left());
+    return 1;
+}
+
 static const luaL_Reg functions[] = {
     {"pid", sys_pid},   {"memory", sys_memory}, {"affinity", sys_affinity},
-    {"bind", sys_bind}, {"mute", sys_mute},     {NULL, NULL},
+    {"bind", sys_bind}, {"mute", sys_mute},     {"reader_left", sys_reader_left},
+    {NULL, NULL},
 };
 
 void lsr_open_process(lua_State *L) {

@@ -12,4 +12,7 @@ void lsr_open_signals(lua_State *L); /* lsignals.c */
 /* Whether a signal came since sys.caught(true) or sys.signals() (lsignals.c). */
 bool lsr_caught(void);
 
+/* Whether standard output is a pipe or terminal without a reader (lprocess.c). */
+bool lsr_reader_left(void);
+
 #endif

@@ -6,7 +6,6 @@
 #include <lauxlib.h>
 #include <libgen.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 #include "core/base/mem.h"
 #include "core/base/system.h"
 #include "lua/bind/lstate.h"
+#include "lua/bind/lsys.h"
 
 enum { EXIT_MEMORY = 4, EXIT_STORAGE = 5, EXIT_INTERNAL = 70, MXCSR_DEFAULT = 0x1F80 };
 
@@ -91,9 +91,8 @@ static int report_fault(lua_State *L, int status) {
 /* Whether output was lost; a pipe whose reader has left does not count.
  * Lua flushes as it prints, so the last flush may succeed where an earlier one failed. */
 static bool output_lost(void) {
-    struct pollfd out = {.fd = STDOUT_FILENO};
     bool failed = fflush(stdout) != 0 || ferror(stdout) != 0;
-    return failed && !(poll(&out, 1, 0) > 0 && (out.revents & (POLLERR | POLLHUP)) != 0);
+    return failed && !lsr_reader_left();
 }
 
 int main(int argc, char **argv) {

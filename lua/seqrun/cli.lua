@@ -10,6 +10,7 @@
 
 local failure = require("seqrun.failure")
 local guess = require("seqrun.guess")
+local output = require("seqrun.output")
 local sys = require("seqrun.core.sys")
 
 local cli = {}
@@ -113,9 +114,7 @@ local function run_command(name, words)
     complain(("%s; see seqrun %s --help"):format(sentence, name))
     return USAGE
   end
-  local results = table.pack(xpcall(command.run, traceback, args))
-  if not results[1] then return report(results[2], INTERNAL, "internal error, please report it: ") end
-  local code, message, status = results[2], results[3], results[4]
+  local code, message, status = command.run(args)
   if code == nil and message ~= nil then
     complain(message)
     return sys.exit_code(status or "invalid") or FAILED
@@ -210,7 +209,7 @@ local function evaluate(words)
   local repl = require("seqrun.repl")
   local done, message, code = repl.evaluate(words[2], repl.environment())
   if done then return 0 end
-  complain(message)
+  if message ~= "" then complain(message) end
   return code or FAILED
 end
 
@@ -259,9 +258,7 @@ end
 
 local SAME = { ["--help"] = "help", ["-h"] = "help", ["--version"] = "version" }
 
----@param words string[] the words of the command line; [0] is the program
----@return integer # the process exit code
-function cli.main(words)
+local function dispatch(words)
   local first = words[1]
   local failed = load_plugins()
   if failed then return failed end
@@ -271,6 +268,15 @@ function cli.main(words)
   if first == "-e" then return evaluate(words) end
   if is_command(first) then return run_command(first, table.move(words, 2, #words, 1, {})) end
   return run_recipe(words)
+end
+
+---@param words string[] the words of the command line; [0] is the program
+---@return integer # the process exit code
+function cli.main(words)
+  output.watch()
+  local good, result = xpcall(dispatch, traceback, words)
+  if good then return result end
+  return report(output.ended or result, INTERNAL, "internal error, please report it: ")
 end
 
 return cli

@@ -18,12 +18,17 @@ function Failure:__tostring() return self.message end
 ---The process exit code.
 function Failure:exit_code() return sys.exit_code(self.code) or 1 end
 
+---@param code string
+---@param message string
+---@return seqrun.Failure
+function failure.new(code, message) return setmetatable({ message = message, code = code }, Failure) end
+
 ---Ends the program: the message goes to stderr, the code decides the exit code.
 ---@param code string
 ---@param format string
 function failure.raise(code, format, ...)
   local message = select("#", ...) > 0 and format:format(...) or format
-  error(setmetatable({ message = message, code = code }, Failure), 0)
+  error(failure.new(code, message), 0)
 end
 
 ---Returns its arguments, or ends the program if the first is nil.

@@ -96,10 +96,8 @@ function command.run(args)
     end
   end
   failure.must(sys.make_dirs(args.dir))
-  for _, file in ipairs(files) do
-    failure.must(sys.write_file(file[1], file[2]))
-    print("wrote " .. file[1])
-  end
+  for _, file in ipairs(files) do failure.must(sys.write_file(file[1], file[2])) end
+  for _, file in ipairs(files) do print("wrote " .. file[1]) end
   print(("next: edit %s.yaml, then seqrun %s.lua --dry-run"):format(base, base))
   return 0
 end

@@ -171,6 +171,10 @@ function sys.bind(processors) end
 ---Drops what is written to standard output from now on.
 function sys.mute() end
 
+---Whether standard output is a pipe or terminal without a reader.
+---@return boolean
+function sys.reader_left() end
+
 ---The process id.
 ---@return integer
 function sys.pid() end

@@ -6,6 +6,7 @@
 
 local failure = require("seqrun.failure")
 local names = require("seqrun.names")
+local output = require("seqrun.output")
 local show = require("seqrun.show").show
 local sys = require("seqrun.core.sys")
 local trace = require("seqrun.trace")
@@ -134,7 +135,8 @@ local function evaluate_interruptibly(text, env)
   local interrupted, called, done, message = sys.interruptible(repl.evaluate, text, env)
   sys.signals("reading")
   if not called then done, message = false, done end
-  if not done then io.stderr:write(interrupted and "interrupted" or tostring(message), "\n") end
+  if done or output.ended then return end
+  io.stderr:write(interrupted and "interrupted" or tostring(message), "\n")
 end
 
 ---The device in a few words: "cpu, AMD EPYC 7B13, avx2, 2 threads".
@@ -164,10 +166,12 @@ function repl.run()
     if text == nil then break end
     if lines.terminal and text == false then print() end
     if text and text:find("%S") then evaluate_interruptibly(text, env) end
+    if output.ended then break end
   end
-  if lines.terminal then print() end
   lines:close()
   sys.signals("default")
+  if output.ended then error(output.ended, 0) end
+  if lines.terminal then print() end
   return 0
 end
 

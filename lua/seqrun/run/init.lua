@@ -27,6 +27,7 @@ local loaders = require("seqrun.run.loaders")
 local memory = require("seqrun.run.memory")
 local metrics = require("seqrun.metrics")
 local options = require("seqrun.run.options")
+local output = require("seqrun.output")
 local precision = require("seqrun.run.precision")
 local progress = require("seqrun.run.progress")
 local ranks = require("seqrun.run.ranks")
@@ -121,6 +122,7 @@ function run.open(spec)
   end
   if list and not request.dry_run then require("seqrun.run.seeds").run(request, folder, list) end
   sys.signals("run")
+  output.survive(not request.dry_run)
   local cfg = loaded.values
   local all, warnings = ranks.open(loaded, request, folder)
   local self = setmetatable({
@@ -566,6 +568,7 @@ function Run:close(problem)
   self.progress:close()
   if self.lock then self.lock:close() end
   self.metrics, self.lock = nil, nil
+  output.survive(false)
 end
 
 Run.__close = Run.close

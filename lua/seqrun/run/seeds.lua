@@ -101,9 +101,9 @@ function seeds.run(request, folder, list)
     lines[i] = last_evaluation(own)
   end
   local spreads = seeds.spreads(lines)
-  tell(list, spreads)
   local report = json.encode { seeds = json.array(list), metrics = spreads }
   failure.must(sys.write_file(folder .. "/seeds.json", report .. "\n"))
+  tell(list, spreads)
   failure.raise("ok", "")
 end
 

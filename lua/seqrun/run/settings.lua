@@ -3,6 +3,7 @@
 local config = require("seqrun.config")
 local failure = require("seqrun.failure")
 local options = require("seqrun.run.options")
+local output = require("seqrun.output")
 local sys = require("seqrun.core.sys")
 
 ---Options of a training run, rejected here.
@@ -31,5 +32,6 @@ return function(spec)
     failure.raise("ok", "")
   end
   sys.signals("work")
+  output.survive(not request.dry_run)
   return loaded.values, request
 end

@@ -1,0 +1,56 @@
+-- output.lua - what follows when standard output cannot be written.
+--
+-- A program whose reader has left (`| head`) ends quietly with code 0; one whose disk is full ends with a message.
+-- A run goes on without its output: run.log and metrics.jsonl have it all.
+
+local failure = require("seqrun.failure")
+local sys = require("seqrun.core.sys")
+
+local output = {}
+
+---What ends the program because its output cannot be written.
+---@type seqrun.Failure|nil
+output.ended = nil
+
+local surviving, warned, caught = false, false, 0
+local PATIENCE = 100 -- how often a program may catch the failure and write again
+
+---Whether losing standard output ends the program, as it does at first, or not, as while a run trains.
+---@param survives boolean
+function output.survive(survives) surviving = survives end
+
+local function on_failure(problem)
+  local left = sys.reader_left()
+  local message = left and "" or ("cannot write to standard output: %s; is its disk full?"):format(problem)
+  if not surviving then
+    output.ended = failure.new(left and "ok" or "storage", message)
+    caught = caught + 1
+    if caught > PATIENCE then os.exit(output.ended:exit_code(), true) end
+    error(output.ended, 0)
+  end
+  if not left and not warned then io.stderr:write("seqrun: warning: ", message, " The run continues.\n") end
+  warned = true
+end
+
+---Makes print, io.write and the methods of files notice that standard output cannot be written.
+function output.watch()
+  local stdout, methods = io.stdout, getmetatable(io.stdout).__index
+  for _, name in ipairs { "write", "flush" } do
+    local plain = methods[name]
+    methods[name] = function(file, ...)
+      local done, message, code = plain(file, ...)
+      if done or file ~= stdout then return done, message, code end
+      on_failure(message)
+      return file
+    end
+  end
+  io.write = function(...) return io.output():write(...) end -- luacheck: ignore 122
+  print = function(...) -- luacheck: ignore 121
+    local texts = table.pack(...)
+    for i = 1, texts.n do texts[i] = tostring(texts[i]) end
+    stdout:write(table.concat(texts, "\t"), "\n")
+    stdout:flush()
+  end
+end
+
+return output

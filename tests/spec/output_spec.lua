@@ -1,0 +1,126 @@
+-- Standard output that nobody reads or that cannot be written: reports end, training goes on.
+
+local program = require("tests.support.program")
+local small = require("tests.support.small")
+local sys = require("seqrun.core.sys")
+
+local folder
+setup(function() folder = program.folder() end)
+teardown(function() sys.remove(folder) end)
+
+---Runs a line of bash; SEQRUN is the program, FOLDER a directory.
+---@return integer code of the first program of the line's last pipe, 124 if it does not end within half a minute
+---@return string out
+---@return string err
+local function bash(line)
+  local script = program.write(folder, "line.sh", line:gsub("SEQRUN", "timeout 30 " .. program.path)
+    :gsub("FOLDER", folder) .. "\nexit ${PIPESTATUS[0]}\n")
+  local _, _, code = os.execute(("bash %s >%s/out 2>%s/err </dev/null"):format(script, folder, folder))
+  return code, assert(sys.read_file(folder .. "/out")), assert(sys.read_file(folder .. "/err"))
+end
+
+local LOOP = "for i = 1, 1e9 do print(i) end"
+
+describe("a program whose reader leaves", function()
+  local function ends_quietly(line)
+    local code, out, err = bash(line)
+    assert.same({ 0, "" }, { code, err }, line)
+    return out
+  end
+
+  it("ends quietly, whatever it writes with", function()
+    assert.equal("1\n", ends_quietly("SEQRUN -e '" .. LOOP .. "' | head -1"))
+    assert.equal("123", ends_quietly("SEQRUN -e 'for i = 1, 1e9 do io.write(i) end' | head -c 3"))
+    assert.equal("x", ends_quietly("SEQRUN -e 'while true do io.stdout:write(\"x\") end' | head -c 1"))
+  end)
+
+  it("ends as a script, and if it catches errors", function()
+    program.write(folder, "loop.lua", LOOP)
+    assert.equal("1\n", ends_quietly("SEQRUN FOLDER/loop.lua | head -1"))
+    assert.equal("1\n", ends_quietly("SEQRUN -e 'while true do pcall(print, 1) end' | head -1"))
+  end)
+
+  it("ends at the prompt", function()
+    program.write(folder, "typed", LOOP .. "\nio.stderr:write('still here')\n")
+    assert.equal("1\n", ends_quietly("SEQRUN <FOLDER/typed | head -1"))
+  end)
+
+  it("ends as a command, also in its help", function()
+    ends_quietly("SEQRUN help --html | head -1")
+    ends_quietly("SEQRUN help | true")
+    ends_quietly("SEQRUN pack --help | true")
+    ends_quietly("SEQRUN version --json | true")
+    ends_quietly("SEQRUN recipes/tiny.lua --help | head -1")
+    ends_quietly("SEQRUN recipes/tiny.lua --explain | head -1")
+  end)
+
+  it("still writes its files", function()
+    ends_quietly("SEQRUN new FOLDER/made | true")
+    for _, ending in ipairs { ".lua", ".yaml", ".schema.json" } do
+      assert.is_true(sys.exists(folder .. "/made/train" .. ending), ending)
+    end
+    ends_quietly("SEQRUN recipes/prepare.lua --out FOLDER/data vocab.size=500 | true")
+    assert.is_true(sys.exists(folder .. "/data/novels.sqr"))
+  end)
+end)
+
+describe("a program whose output cannot be written", function()
+  it("ends with 5 and a message", function()
+    program.write(folder, "loop.lua", LOOP)
+    program.write(folder, "typed", "1\n2\nwhile true do print(3) end\n")
+    for _, words in ipairs {
+      "help", "pack --help", "version --json", "-e '" .. LOOP .. "'", "FOLDER/loop.lua", "<FOLDER/typed",
+    } do
+      local code, _, err = bash("SEQRUN " .. words .. " >/dev/full")
+      assert.equal(5, code, words)
+      assert.matches("^seqrun: cannot write to standard output[^\n]*full%?\n$", err)
+    end
+  end)
+end)
+
+describe("a run #slow", function()
+  local words
+  setup(function()
+    local list = small.words(small.corpus(folder), "--max-steps", "3")
+    local recipe, changed = assert(sys.read_file("recipes/tiny.lua")):gsub("\n  run:log", '\n  print("step", step)%0')
+    assert.equal(1, changed)
+    list[1] = program.write(folder, "loud.lua", recipe)
+    words = "SEQRUN " .. table.concat(list, " ") .. " config=recipes/tiny.yaml --out FOLDER/"
+  end)
+
+  ---A run that went to its end, and says so in its log.
+  local function is_whole(name)
+    assert.is_true(sys.exists(("%s/%s/step-000000003/model.safetensors"):format(folder, name)))
+    assert.matches("3 steps", assert(sys.read_file(("%s/%s/run.log"):format(folder, name))))
+  end
+
+  it("trains on when nobody reads its output", function()
+    assert.equal(0, (bash(words .. "gone 2>&1 | true")))
+    is_whole("gone")
+  end)
+
+  it("trains on when its output cannot be written, and tells", function()
+    local code, _, err = bash(words .. "full >/dev/full")
+    assert.equal(5, code)
+    assert.matches("seqrun: warning: cannot write to standard output[^\n]* The run continues%.\n", err)
+    is_whole("full")
+  end)
+
+  it("trains on after its terminal has closed", function()
+    local code = bash(words .. [[hung & p=$!
+      until [ -s FOLDER/hung/run.log ]; do sleep 0.05; done
+      kill -HUP $p; wait $p]])
+    assert.equal(0, code)
+    is_whole("hung")
+  end)
+end)
+
+describe("the prompt", function()
+  it("ends with 0 when its terminal closes, also while code runs", function()
+    for _, typed in ipairs { "sleep 5", "(echo 'while true do end'; sleep 5)" } do
+      local code = bash(typed .. " | { " .. program.path .. " & p=$!; sleep 0.5; kill -HUP $p; wait $p; }\n"
+        .. "exit ${PIPESTATUS[1]}")
+      assert.equal(0, code)
+    end
+  end)
+end)
