@@ -44,4 +44,19 @@ function guess.hint(word, names)
   return name and ("; did you mean '%s'?"):format(name) or ""
 end
 
+---The same for a path that does not exist: a similar name in its directory, or the same with another ending.
+---@param path string
+---@return string
+function guess.file_hint(path)
+  local folder, name = path:match("^(.-)([^/]+)/*$")
+  if not name then return "" end
+  local names = require("seqrun.core.sys").list(folder == "" and "." or folder) or {}
+  local stem = name:match("^(.-)%.?[^.]*$")
+  local nearest = guess.nearest(name, names)
+  for _, other in ipairs(names) do
+    if not nearest and (other:match("^(.+)%.[^.]+$") == name or stem ~= "" and other == stem) then nearest = other end
+  end
+  return nearest and ("; did you mean '%s%s'?"):format(folder, nearest) or ""
+end
+
 return guess

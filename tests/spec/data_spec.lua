@@ -1,5 +1,6 @@
 -- From text to data sets, as seen from a Lua program.
 
+local program = require "tests.support.program"
 local sr = require "seqrun"
 local sys = require "seqrun.core.sys"
 
@@ -273,6 +274,35 @@ describe("stats", function()
     local sum = 0
     for _, class in ipairs(report.lengths) do sum = sum + class.examples end
     assert.equal(report.train_examples, sum)
-    assert.is_string(require("seqrun.data.stats").text(report))
+    local last = report.depths[#report.depths]
+    assert.same({ 1, nil }, { report.depths[1].max_seqs, last.max_seqs })
+    assert.near(report.filled_when_padded, report.depths[1].efficiency, 1e-12)
+    assert.is_true(last.efficiency >= report.depths[1].efficiency)
+    assert.equal(report.train_tokens, math.floor(last.efficiency * last.packs * report.max_len + 0.5))
+    local shown = require("seqrun.data.stats").text(report)
+    for line in shown:gmatch("[^\n]+") do assert.is_true(line:find("x.sqr") ~= nil or utf8.len(line) <= 80, line) end
+    assert.matches("1 %(padded%) +" .. ("%.2f"):format(100 * report.filled_when_padded):gsub("%p", "%%%0"), shown)
+  end)
+
+  it("reports the longest length of examples", function()
+    assert(sr.data.write { out = folder .. "/e.sqr", vocab = vocab, examples = { { a = { 5, 6 } }, { a = { 5 } } } })
+    local report = assert(require("seqrun.data.stats").examine(folder .. "/e.sqr"))
+    assert.same({ 4, 2, 7 }, { report.max_len, report.train_examples, report.train_tokens })
+  end)
+
+  it("says what it was given instead of a data set", function()
+    local function refused(path)
+      local code, out, err = program.run { "stats", path }
+      assert.equal("", out)
+      return code, err
+    end
+    corpus { inputs = file("some.txt", "The cat sat.\n") }
+    local code, err = refused(folder .. "/y.sqr")
+    assert.equal(3, code)
+    assert.matches("y.sqr: no such data set.*did you mean '[^']+/e.sqr'", err)
+    assert.matches("did you mean '[^']+/x.sqr'", select(2, refused(folder .. "/x")))
+    code, err = refused("tests/data/model/tiny/vocab.txt")
+    assert.equal(3, code)
+    assert.matches("vocab.txt: a vocabulary, not a data set; seqrun info ", err)
   end)
 end)

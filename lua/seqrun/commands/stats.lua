@@ -2,22 +2,41 @@
 
 local converters = require("seqrun.converters")
 
-local command = { summary = "statistics of a data set: lengths, vocabulary, [UNK], duplicates" }
+local command = { summary = "statistics of a data set: lengths, tokens, vocabulary, packing, duplicates" }
 
 function command.define(cmd)
   cmd:argument("file", "a .sqr data set")
-  cmd:option("--max-len", "maximum length of the examples"):argname("N"):convert(converters.whole(5, 65535))
-    :default("128")
+  cmd:option("--max-len", "maximum length of the examples; default: 128 for text, the longest of other examples")
+    :argname("N"):convert(converters.whole(5, 65535))
   cmd:flag("--json", "one JSON object")
   cmd:epilog([[examples:
   seqrun stats runs/data/novels.sqr
   seqrun stats runs/data/novels.sqr --max-len 512 --json]])
 end
 
+---The data set that a run reads.
+local function data_of(run)
+  local history = require("seqrun.run.history")
+  local past = history.open(run)
+  local path = past and (history.value(past.config, "data.file") or history.value(past.config, "data.train"))
+  return path and path:find("%.sqr$") and path
+end
+
+---Why a path is not a data set, if something else is known to be there.
+local function explain(path, message)
+  local sys = require("seqrun.core.sys")
+  if not sys.exists(path) then return message .. require("seqrun.guess").file_hint(path) end
+  local facts = require("seqrun.checkpoint").describe(path)
+  if not facts or facts.kind == "dataset" then return message end
+  local data = facts.kind == "run" and data_of(path)
+  return ("%s: a %s, not a data set; %s"):format(path, facts.kind,
+    data and ("its data is " .. data) or ("seqrun info %s describes it"):format(path))
+end
+
 function command.run(args)
   local stats = require("seqrun.data.stats")
   local report, message, code = stats.examine(args.file, args.max_len)
-  if not report then return nil, message, code end
+  if not report then return nil, explain(args.file, message), code end
   print(args.json and require("seqrun.core.json").encode(report) or stats.text(report))
   return 0
 end

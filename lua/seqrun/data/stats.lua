@@ -1,6 +1,13 @@
 -- stats.lua - what a data set holds: documents, vocabulary, repeats, and how long its examples are.
 
+local bars = require("seqrun.bars")
 local data = require("seqrun.data")
+local draw = require("seqrun.pack.draw")
+local pack = require("seqrun.pack")
+local shown = require("seqrun.data.readers.shown")
+local text_of = require("seqrun.run.text")
+
+local commas, counted = text_of.commas, text_of.counted
 
 local stats = {}
 
@@ -61,18 +68,41 @@ local function classes(histogram, max_len)
   return list
 end
 
-local function length_stats(report, corpus, max_len)
-  local nsp = corpus:info().kind == "text"
-  local histogram, message, code = corpus:histogram("train", 0, max_len, { nsp = nsp, too_long = "truncate" })
-  if not histogram then return nil, message, code end
-  local examples, tokens = 0, 0
-  for length, count in ipairs(histogram) do
-    examples, tokens = examples + count, tokens + length * count
+---Lengths of text unless another maximum is asked for; of examples, it is the longest.
+local TEXT_LENGTH, MOST = 128, 65535
+
+local function histogram_of(corpus, max_len)
+  local text = corpus:info().kind == "text"
+  local lengths, message, code = corpus:lengths("train", 0, max_len or text and TEXT_LENGTH or MOST,
+    { nsp = text, too_long = "truncate" })
+  if not lengths then return nil, message, code end
+  local longest = 1
+  for _, length in ipairs(lengths) do longest = math.max(longest, length) end
+  max_len = max_len or text and TEXT_LENGTH or longest
+  return pack.lengths(lengths, { max_len = max_len, too_long = "truncate" })
+end
+
+---How full packs are by the most sequences in one, up to the depth that more do not improve.
+local function depths_of(histogram)
+  local list = {}
+  for _, d in ipairs(draw.depths(histogram, pack, { solver = "optimal" })) do
+    local best = list[#list]
+    if d.name == "any" or not best or d.packs < best.packs then
+      list[#list + 1] = { max_seqs = math.tointeger(d.name), packs = d.packs, efficiency = d.efficiency }
+    end
   end
-  report.max_len, report.train_examples, report.train_tokens = max_len, examples, tokens
-  report.mean_length = tokens / math.max(1, examples)
-  report.filled_when_padded = tokens / math.max(1, examples * max_len)
-  report.lengths = classes(histogram, max_len)
+  return list
+end
+
+local function length_stats(report, corpus, max_len)
+  local histogram, message, code = histogram_of(corpus, max_len)
+  if not histogram then return nil, message, code end
+  local facts = histogram:info()
+  report.max_len, report.train_examples, report.train_tokens = facts.max_len, facts.sequences, facts.tokens
+  report.mean_length = facts.tokens / math.max(1, facts.sequences)
+  report.filled_when_padded = facts.tokens / math.max(1, facts.sequences * facts.max_len)
+  report.lengths = classes(histogram:counts(), facts.max_len)
+  report.depths = facts.sequences > 0 and depths_of(histogram) or {}
   return true
 end
 
@@ -87,9 +117,24 @@ local function column_names(corpus)
   return names
 end
 
+---Examples whose classes are counted; more take too long to look at one by one.
+local MOST_COUNTED = 1000000
+
+---How many examples have each class.
+local function add_classes(report, corpus)
+  local names = corpus:labels()
+  if corpus:meta().task ~= "classify" or not names or report.examples > MOST_COUNTED then return end
+  report.classes = {}
+  for i, name in ipairs(names) do report.classes[i] = { name = name, examples = 0 } end
+  for i = 1, report.examples do
+    local class = report.classes[corpus:column("label", i) + 1]
+    if class then class.examples = class.examples + 1 end
+  end
+end
+
 ---Figures of a data set.
 ---@param path string
----@param max_len integer of the examples that are drawn for the length histogram
+---@param max_len? integer of the examples whose lengths are counted; default: 128 for text, else the longest
 ---@return table? report
 ---@return string? message
 ---@return string? code
@@ -104,43 +149,65 @@ function stats.examine(path, max_len)
   if not done then return nil, message, code end
   done, documents, code = corpus.core:repeats()
   if not done then return nil, documents, code end
+  add_classes(report, corpus)
   report.repeated_sentences, report.repeated_documents = done, documents
   return report
 end
 
-local function bar(count, most) return ("#"):rep(math.ceil(40 * count / math.max(1, most))) end
+---The lengths, drawn.
+local function add_lengths(say, r)
+  local most, room = 0, bars.room(27)
+  for _, class in ipairs(r.lengths) do most = math.max(most, class.examples) end
+  for _, class in ipairs(r.lengths) do
+    local bar = bars.bar(class.examples / math.max(1, most), room)
+    say("  %5d..%-5d %11s  %s", class.first, class.last, commas(class.examples), bar)
+  end
+end
+
+---How full packs are, drawn.
+local function add_depths(say, r)
+  if #r.depths == 0 then return end
+  local room = bars.room(27)
+  say("  packed      slots with real tokens, by the most sequences in a pack")
+  for _, d in ipairs(r.depths) do
+    local name = d.max_seqs == 1 and "1 (padded)" or d.max_seqs or "any number"
+    say("  %12s %10.2f %%  %s", name, 100 * d.efficiency, bars.bar(d.efficiency, room))
+  end
+end
 
 ---The figures as lines for a person.
 ---@param r table
 ---@return string
 function stats.text(r)
-  local lines, most = {}, 0
-  local function say(...) lines[#lines + 1] = string.format(...) end
+  local lines = {}
+  local function say(...) lines[#lines + 1] = string.format(...):gsub(" +$", "") end
   local text = r.kind == "text"
-  say("%s: %s, vocabulary %d (%s), %d bytes, digest %s", r.path, r.kind, r.vocab_size,
-    r.lowercase and "uncased" or "cased", r.bytes, r.digest)
+  say("%s: %s, %s bytes, digest %s", r.path, r.kind, commas(r.bytes), r.digest)
   if text then
-    say("  documents   %d, %d of them repeated", r.documents, r.repeated_documents)
-    say("  sentences   %d, %d of them repeated", r.sentences, r.repeated_sentences)
+    say("  documents   %s, %s of them repeated", commas(r.documents), commas(r.repeated_documents))
+    say("  sentences   %s, %s of them repeated", commas(r.sentences), commas(r.repeated_sentences))
   else
-    say("  examples    %d, %d of them repeated", r.examples, r.repeated_documents)
+    say("  examples    %s, %s of them repeated", commas(r.examples), commas(r.repeated_documents))
   end
   if #r.columns > 0 then say("  columns     %s", table.concat(r.columns, ", ")) end
-  say("  tokens      %d, %.3f %% [UNK], unigram entropy %.2f nats", r.tokens, 100 * r.unknown_rate, r.unigram_entropy)
+  say("  tokens      %s, %.3f %% [UNK], unigram entropy %.2f nats", commas(r.tokens), 100 * r.unknown_rate,
+    r.unigram_entropy)
+  say("  vocabulary  %s, %s of %s tokens occur (%.1f %%)", r.lowercase and "uncased" or "cased", commas(r.vocab_used),
+    commas(r.vocab_size), 100 * r.vocab_coverage)
   local shares = {}
-  for i, c in ipairs(r.coverage) do shares[i] = ("%d tokens cover %g %%"):format(c.tokens, 100 * c.share) end
-  say("  vocabulary  %d of %d tokens occur (%.1f %%); %s", r.vocab_used, r.vocab_size, 100 * r.vocab_coverage,
-    table.concat(shares, ", "))
-  local held = ("%d %s"):format(r.held.units, text and "documents" or "examples")
-  if r.cut then held = "the end of the one document" end
-  say("  held-out    %s, %d tokens", held, r.held.tokens)
-  say("  at max_len %d: %d examples, mean length %.1f, %.1f %% of a padded batch is real", r.max_len, r.train_examples,
-    r.mean_length, 100 * r.filled_when_padded)
-  for _, class in ipairs(r.lengths) do most = math.max(most, class.examples) end
-  for _, class in ipairs(r.lengths) do
-    local line = ("    %4d..%-4d %8d  %s"):format(class.first, class.last, class.examples, bar(class.examples, most))
-    say("%s", (line:gsub(" +$", "")))
+  for i, c in ipairs(r.coverage) do shares[i] = ("%g %% by %s tokens"):format(100 * c.share, commas(c.tokens)) end
+  say("  covered     %s", table.concat(shares, ", "))
+  local held = r.cut and "the end of the one document" or counted(r.held.units, text and "document" or "example")
+  if r.classes then
+    local parts = {}
+    for i, c in ipairs(r.classes) do parts[i] = ("%s %s"):format(shown(c.name, 30), commas(c.examples)) end
+    say("  classes     %s", table.concat(parts, ", ", 1, math.min(#parts, 12)) .. (#parts > 12 and ", ..." or ""))
   end
+  say("  held-out    %s, %s", held, counted(r.held.tokens, "token"))
+  say("  at max_len %d: %s, mean length %.1f, %.1f %% of a padded batch is real", r.max_len,
+    counted(r.train_examples, "example"), r.mean_length, 100 * r.filled_when_padded)
+  add_lengths(say, r)
+  add_depths(say, r)
   return table.concat(lines, "\n")
 end
 

@@ -1,11 +1,11 @@
 -- draw.lua - charts of a histogram: the lengths, and the efficiency by depth of packs.
 
+local bars = require("seqrun.bars")
 local show = require("seqrun.pack.show")
 
 local draw = {}
 
 local DEPTHS = { 1, 2, 3, 4, 6, 8, 12, 16 }
-local EIGHTHS = { "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█" }
 
 ---The histogram in `n` bins of equal width.
 local function stretches(histogram, n)
@@ -23,7 +23,8 @@ end
 
 ---Efficiency at each depth with the chosen solver, lpfhp by default.  The patterns of nnlshp grow by a
 ---factor of forty with each level, so it stops at the published one.
-local function depths(histogram, pack, options)
+---@return { name: string, efficiency: number, best: number, packs: integer }[]
+function draw.depths(histogram, pack, options)
   local list, deepest = {}, nil
   if options.solver == "nnlshp" then deepest = histogram:info().max_len <= 1024 and 3 or 2 end
   for i = 1, #DEPTHS + 1 do
@@ -34,7 +35,7 @@ local function depths(histogram, pack, options)
     if plan then
       local bound = plan.max_len * math.max(1, plan.lower_bound)
       list[#list + 1] = {
-        name = depth and tostring(depth) or "any", efficiency = plan.efficiency,
+        name = depth and tostring(depth) or "any", efficiency = plan.efficiency, packs = plan.packs,
         best = math.min(1, plan.tokens / bound),
       }
     end
@@ -42,27 +43,22 @@ local function depths(histogram, pack, options)
   return list
 end
 
-local function bar(part, width)
-  local eighths = math.floor(part * width * 8 + 0.5)
-  return ("█"):rep(eighths // 8) .. (EIGHTHS[eighths % 8] or "")
-end
-
 ---@param histogram seqrun.core.pack.pack_histogram
 ---@param pack table seqrun.pack
 ---@param options { solver?: string }
 ---@return string
 function draw.terminal(histogram, pack, options)
-  local info, lines, most = histogram:info(), {}, 1
+  local info, lines, most, room = histogram:info(), {}, 1, bars.room(28)
   local list = stretches(histogram, 16)
   for _, s in ipairs(list) do most = math.max(most, s.count) end
   lines[1] = ("%s sequences by length"):format(show.commas(info.sequences))
   for _, s in ipairs(list) do
-    local part = bar(s.count / most, 44)
+    local part = bars.bar(s.count / most, room)
     lines[#lines + 1] = (("%5d-%-5d %14s  %s"):format(s.first, s.last, show.commas(s.count), part):gsub("%s+$", ""))
   end
   lines[#lines + 1] = ("efficiency by depth (%s)"):format(options.solver or "lpfhp")
-  for _, d in ipairs(depths(histogram, pack, options)) do
-    lines[#lines + 1] = ("%11s %13.3f%%  %s"):format(d.name, 100 * d.efficiency, bar(d.efficiency, 44))
+  for _, d in ipairs(draw.depths(histogram, pack, options)) do
+    lines[#lines + 1] = ("%11s %13.3f%%  %s"):format(d.name, 100 * d.efficiency, bars.bar(d.efficiency, room))
   end
   return table.concat(lines, "\n")
 end
@@ -116,7 +112,7 @@ function draw.svg(histogram, pack, options)
     rect(0, 0, 720, 520, "#fff"),
   }
   lengths_panel(out, histogram)
-  depths_panel(out, depths(histogram, pack, options), options.solver or "lpfhp")
+  depths_panel(out, draw.depths(histogram, pack, options), options.solver or "lpfhp")
   out[#out + 1] = "</svg>\n"
   return table.concat(out, "\n")
 end
