@@ -2,14 +2,14 @@
 -- raw tokens and CPU seconds, the mean over seeds as a line and its 95 % interval as a band.
 
 local arms = require("efficiency_arms")
+local drawing = require("seqrun.svg")
 local report = require("efficiency_report")
 
 local svg = {}
 
----Colours that people tell apart who see red and green alike (Okabe and Ito).
+---Colours of the arms, by number; the baseline is grey.
 local COLOURS = {
-  baseline = "#000000", length = "#e69f00", rarity = "#56b4e9", length_rarity = "#009e73", ltd = "#d55e00",
-  composed = "#cc79a7", random = "#999999", reversed = "#0072b2",
+  baseline = 7, length = 5, rarity = 1, length_rarity = 3, ltd = 2, composed = 4, random = 8, reversed = 6,
 }
 
 local PANELS = {
@@ -18,7 +18,7 @@ local PANELS = {
   { key = "train_seconds", title = "CPU seconds (thousands)", scale = 1e-3 },
 }
 
-local WIDTH, HEIGHT, LEFT, TOP, GAP, LEGEND = 300, 240, 56, 40, 52, 20
+local WIDTH, HEIGHT, GAP = 400, 300, 24
 
 ---Points of a mean curve.
 local POINTS = 40
@@ -53,67 +53,25 @@ function svg.mean(curves, key)
   return points
 end
 
----Where ticks are: at most six round numbers.
-local function ticks(low, high)
-  local step = 10 ^ math.floor(math.log(math.max(high - low, 1e-9), 10))
-  for _, part in ipairs { 0.1, 0.2, 0.5, 1, 2 } do
-    if (high - low) / (step * part) <= 6 then
-      step = step * part
-      break
-    end
-  end
-  local list = {}
-  for i = math.ceil(low / step), math.floor(high / step) do list[#list + 1] = i * step end
-  return list
-end
-
-local function text(x, y, content, more)
-  return ('<text x="%.1f" y="%.1f"%s>%s</text>'):format(x, y, more or "", content)
-end
-
-local function line(x1, y1, x2, y2, colour)
-  return ('<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s"/>'):format(x1, y1, x2, y2, colour)
-end
-
----One panel: axes, and the lines of all arms.
-local function draw(out, panel, curves, x0, y0, y_low, y_high)
-  local most = 0
-  for _, list in pairs(curves) do
-    for _, point in ipairs(list) do most = math.max(most, point[1]) end
-  end
-  local function at_x(x) return x0 + WIDTH * x / most end
-  local function at_y(y) return y0 + HEIGHT * (y_high - math.max(y_low, math.min(y_high, y))) / (y_high - y_low) end
-  for _, y in ipairs(ticks(y_low, y_high)) do
-    out[#out + 1] = line(x0, at_y(y), x0 + WIDTH, at_y(y), "#ddd")
-    out[#out + 1] = text(x0 - 6, at_y(y) + 4, ("%g"):format(y), ' text-anchor="end"')
-  end
-  for _, x in ipairs(ticks(0, most * panel.scale)) do
-    out[#out + 1] = text(at_x(x / panel.scale), y0 + HEIGHT + 16, ("%g"):format(x), ' text-anchor="middle"')
-  end
-  out[#out + 1] = line(x0, y0 + HEIGHT, x0 + WIDTH, y0 + HEIGHT, "#333")
-  out[#out + 1] = text(x0 + WIDTH / 2, y0 + HEIGHT + 32, panel.title, ' text-anchor="middle"')
+---One panel: the lines of all arms.
+local function panel_of(panel, curves, at, title)
+  local series = {}
   for _, name in ipairs(arms.NAMES) do
-    local list, upper, lower = curves[name] or {}, {}, {}
-    for i, point in ipairs(list) do
-      local half = point[3] or 0
-      upper[i] = ("%.1f,%.1f"):format(at_x(point[1]), at_y(point[2] + half))
-      lower[#list - i + 1] = ("%.1f,%.1f"):format(at_x(point[1]), at_y(point[2] - half))
-    end
-    if list[1] and list[1][3] then
-      out[#out + 1] = ('<polygon points="%s %s" fill="%s" fill-opacity="0.12"/>'):format(table.concat(upper, " "),
-        table.concat(lower, " "), COLOURS[name])
-    end
-    for i, point in ipairs(list) do upper[i] = ("%.1f,%.1f"):format(at_x(point[1]), at_y(point[2])) end
-    if #list > 0 then
-      out[#out + 1] = ('<polyline points="%s" fill="none" stroke="%s" stroke-width="%g"/>'):format(
-        table.concat(upper, " "), COLOURS[name], name == "baseline" and 2.4 or 1.6)
+    if curves[name] and #curves[name] > 0 then
+      local points = {}
+      for i, p in ipairs(curves[name]) do points[i] = { p[1] * panel.scale, p[2], p[3] } end
+      series[#series + 1] = { points = points, class = drawing.colour(COLOURS[name]), name = arms.TITLES[name] }
     end
   end
+  return drawing.chart {
+    title = title, heading = title, width = WIDTH, height = HEIGHT, at = at, series = series,
+    x = { label = panel.title, low = 0 }, y = { label = "nats", even = true },
+  }
 end
 
----The mean curves of a share of the tokens by panel and arm, and the range of their losses.
+---The mean curves of a share of the tokens by panel and arm; nil without any.
 local function means(runs, share)
-  local by_arm, panels, low, high = {}, {}, math.huge, -math.huge
+  local by_arm, panels = {}, {}
   for _, run in ipairs(runs) do
     local curve = run.share == share and report.curve(run.folder) or {}
     if #curve > 1 then
@@ -123,21 +81,9 @@ local function means(runs, share)
   end
   for i, panel in ipairs(PANELS) do
     panels[i] = {}
-    for name, curves in pairs(by_arm) do
-      panels[i][name] = svg.mean(curves, panel.key)
-      for _, point in ipairs(panels[i][name]) do low, high = math.min(low, point[2]), math.max(high, point[2]) end
-    end
+    for name, curves in pairs(by_arm) do panels[i][name] = svg.mean(curves, panel.key) end
   end
-  return next(by_arm) and panels or nil, low, high
-end
-
-local function legend(out, x, y, names)
-  for i, name in ipairs(names) do
-    local row = y + (i - 1) // 4 * LEGEND
-    local at = x + (i - 1) % 4 * 265
-    out[#out + 1] = ('<rect x="%.1f" y="%.1f" width="18" height="4" fill="%s"/>'):format(at, row - 6, COLOURS[name])
-    out[#out + 1] = text(at + 24, row, arms.TITLES[name])
-  end
+  return next(by_arm) and panels or nil
 end
 
 ---The picture; nil without a run of two evaluations.
@@ -145,29 +91,17 @@ end
 ---@param shares number[]
 ---@return string?
 function svg.draw(runs, shares)
-  local out, y, seen = {}, TOP, {}
-  local width = LEFT + #PANELS * (WIDTH + GAP)
+  local charts, rows = {}, 0
   for _, share in ipairs(shares) do
-    local panels, low, high = means(runs, share)
-    if panels then
+    local panels = means(runs, share)
+    for i, panel in ipairs(panels and PANELS or {}) do
       local title = ("held-out loss, %g %% of the tokens"):format(100 * share)
-      out[#out + 1] = text(LEFT, y - 12, title, ' class="t"')
-      local margin = math.max(0.02, 0.05 * (high - low))
-      for i, panel in ipairs(PANELS) do
-        draw(out, panel, panels[i], LEFT + (i - 1) * (WIDTH + GAP), y, low - margin, high + margin)
-      end
-      for name in pairs(panels[1]) do seen[name] = true end
-      y = y + HEIGHT + TOP + 36
+      charts[#charts + 1] = panel_of(panel, panels[i], { (i - 1) * (WIDTH + GAP), rows * (HEIGHT + GAP) }, title)
     end
+    rows = rows + (panels and 1 or 0)
   end
-  if #out == 0 then return nil end
-  local names = {}
-  for _, name in ipairs(arms.NAMES) do names[#names + 1] = seen[name] and name or nil end
-  legend(out, LEFT, y, names)
-  local height = y + ((#names + 3) // 4) * LEGEND
-  return ('<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d">\n'):format(width, height,
-    width, height) .. "<style>text{font:12px sans-serif;fill:#333}.t{font-size:14px;font-weight:bold}</style>\n"
-    .. '<rect width="100%" height="100%" fill="#fff"/>\n' .. table.concat(out, "\n") .. "\n</svg>\n"
+  if #charts == 0 then return nil end
+  return drawing.page(#PANELS * (WIDTH + GAP) - GAP, rows * (HEIGHT + GAP) - GAP, charts, "data efficiency")
 end
 
 return svg

@@ -2,6 +2,7 @@
 
 local bars = require("seqrun.bars")
 local show = require("seqrun.pack.show")
+local svg = require("seqrun.svg")
 
 local draw = {}
 
@@ -65,41 +66,34 @@ end
 
 -- ---- SVG -------------------------------------------------------------------------------------
 
-local STYLE = [[<style>text{font:12px sans-serif;fill:#333}.t{font-size:14px;font-weight:bold}</style>]]
+local WIDTH, HEIGHT = 680, 240
 
-local function text(x, y, content, more)
-  return ('<text x="%.1f" y="%.1f"%s>%s</text>'):format(x, y, more or "", content)
+local function lengths_chart(histogram)
+  local info, points = histogram:info(), {}
+  for i, s in ipairs(stretches(histogram, 128)) do points[i] = { s.first - 1, s.last, s.count } end
+  return svg.chart {
+    title = "sequences by length", heading = ("%s sequences by length"):format(show.commas(info.sequences)),
+    width = WIDTH, height = HEIGHT, x = { label = "tokens", low = 0 }, y = { label = "sequences", even = true },
+    series = { { kind = "bars", points = points } },
+  }
 end
 
-local function rect(x, y, w, h, colour)
-  return ('<rect x="%.2f" y="%.2f" width="%.2f" height="%.2f" fill="%s"/>'):format(x, y, w, h, colour)
-end
-
-local function lengths_panel(out, histogram)
-  local list, most = stretches(histogram, 128), 1
-  for _, s in ipairs(list) do most = math.max(most, s.count) end
-  local width = 640 / #list
-  local title = ("%s sequences by length"):format(show.commas(histogram:info().sequences))
-  out[#out + 1] = text(40, 24, title, ' class="t"')
-  for i, s in ipairs(list) do
-    local height = 180 * s.count / most
-    out[#out + 1] = rect(40 + (i - 1) * width, 220 - height, math.max(0.5, width - 0.5), height, "#4878a8")
-  end
-  out[#out + 1] = text(40, 238, "1")
-  out[#out + 1] = text(680, 238, tostring(histogram:info().max_len), ' text-anchor="end"')
-end
-
-local function depths_panel(out, list, solver)
-  local width = 640 / #list
-  local title = ("efficiency by sequences per pack: %s, and the lower bound"):format(solver)
-  out[#out + 1] = text(40, 280, title, ' class="t"')
+local function depths_chart(list, solver)
+  local bound, reached, ticks = {}, {}, {}
   for i, d in ipairs(list) do
-    local x = 40 + (i - 1) * width
-    out[#out + 1] = rect(x, 480 - 180 * d.best, width - 8, 180 * d.best, "#d8dde3")
-    out[#out + 1] = rect(x, 480 - 180 * d.efficiency, width - 8, 180 * d.efficiency, "#5a9e6f")
-    out[#out + 1] = text(x + (width - 8) / 2, 498, d.name, ' text-anchor="middle"')
-    out[#out + 1] = text(x + (width - 8) / 2, 474, ("%.2f%%"):format(100 * d.efficiency), ' text-anchor="middle"')
+    bound[i] = { i - 0.5, i + 0.5, 100 * d.best }
+    reached[i] = { i - 0.5, i + 0.5, 100 * d.efficiency, ("%.2f"):format(100 * d.efficiency) }
+    ticks[i] = { at = i, label = d.name }
   end
+  return svg.chart {
+    title = "efficiency by sequences per pack", heading = "efficiency by sequences per pack", width = WIDTH,
+    height = HEIGHT, at = { 0, HEIGHT + 20 }, x = { label = "most sequences in a pack", ticks = ticks },
+    y = { label = "% of the slots", low = 0, high = 114 },
+    series = {
+      { kind = "bars", points = bound, class = "pale", name = "what the lower bound allows", gap = 10 },
+      { kind = "bars", points = reached, name = solver, gap = 10 },
+    },
+  }
 end
 
 ---@param histogram seqrun.core.pack.pack_histogram
@@ -107,14 +101,9 @@ end
 ---@param options { solver?: string }
 ---@return string
 function draw.svg(histogram, pack, options)
-  local out = {
-    '<svg xmlns="http://www.w3.org/2000/svg" width="720" height="520" viewBox="0 0 720 520">', STYLE,
-    rect(0, 0, 720, 520, "#fff"),
-  }
-  lengths_panel(out, histogram)
-  depths_panel(out, draw.depths(histogram, pack, options), options.solver or "lpfhp")
-  out[#out + 1] = "</svg>\n"
-  return table.concat(out, "\n")
+  local list = draw.depths(histogram, pack, options)
+  local charts = { lengths_chart(histogram), depths_chart(list, options.solver or "lpfhp") }
+  return svg.page(WIDTH, 2 * HEIGHT + 20, charts, "packing")
 end
 
 return draw
