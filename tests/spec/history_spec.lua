@@ -61,6 +61,8 @@ describe("the history of a run", function()
     assert.equal(0, (run("--out", out, "--resume", "budget=none", "--max-steps", "2")))
     assert.equal("finished", assert(history.open(out)).state)
     os.remove(out .. "/ended.json")
+    assert.equal("finished", assert(history.open(out)).state) -- as a run of an older version
+    program.write(out, "run.log", (assert(sys.read_file(out .. "/run.log")):gsub("\n  saved .*", "\n")))
     assert.equal("failed", assert(history.open(out)).state)
     local broken = assert(sys.read_file("recipes/tiny.lua")):gsub("run:log%(", "error('no luck') --")
     local words = small.words(corpus, "config=recipes/tiny.yaml", "--out", folder .. "/broken")

@@ -24,6 +24,7 @@ local history = {}
 ---@field state "running"|"finished"|"stopped"|"failed"
 ---@field reason? string why it stopped or failed
 ---@field step integer the last one with a line
+---@field steps? integer that it was to make, if run.log says so
 ---@field seconds number training time, all sessions
 ---@field updated? number time of the last line, since 1970
 ---@field checkpoints { step: integer, path: string, bytes: integer, best?: boolean }[]
@@ -144,11 +145,29 @@ local function add_checkpoints(self, folder, best)
   end
 end
 
----Whether it runs, or how it ended.
-local function state_of(dir)
-  if train.run_held(dir) then return "running" end
-  local ended = ending.read(dir)
+---Bytes at the end of run.log that are searched.
+local TAIL = 1 << 14
+
+---What run.log says at its end: the number of steps that the run was to make, and whether it told where it was saved,
+---which runs do when they have finished.
+local function read_log(self)
+  local file = io.open(self.dir .. "/run.log", "rb")
+  if not file then return end
+  file:seek("set", math.max(0, file:seek("end") - TAIL))
+  for line in file:lines() do
+    local steps = line:match("^step %d+/(%d+)")
+    if steps then self.steps, self.told = math.tointeger(tonumber(steps)), false end
+    self.told = self.told or line:find("^  saved ") ~= nil
+  end
+  file:close()
+end
+
+---Whether it runs, or how it ended; runs of older versions did not write how.
+local function state_of(self)
+  if train.run_held(self.dir) then return "running" end
+  local ended = ending.read(self.dir)
   if ended then return ended.state, ended.message end
+  if self.told then return "finished" end
   return "failed", "the run ended without a message: it was killed, or the machine went down"
 end
 
@@ -206,7 +225,9 @@ function history.open(dir)
   local self = {
     dir = dir, config = {}, keys = {}, train = {}, evals = {}, events = {}, lines = 0, damaged = 0, checkpoints = {},
   }
-  self.state, self.reason = state_of(dir)
+  read_log(self)
+  self.state, self.reason = state_of(self)
+  self.told = nil
   read_metrics(self)
   read_config(self)
   self.environment = read_json(dir .. "/environment.json")

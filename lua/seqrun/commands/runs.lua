@@ -1,0 +1,118 @@
+-- runs - a table of the runs below a directory.
+
+local grid = require("seqrun.grid")
+local guess = require("seqrun.guess")
+local history = require("seqrun.run.history")
+local json = require("seqrun.core.json")
+local overview = require("seqrun.run.overview")
+local shown = require("seqrun.data.readers.shown")
+local sys = require("seqrun.core.sys")
+local text = require("seqrun.run.text")
+
+local command = { summary = "a table of runs: state, step, loss, speed, age" }
+
+function command.define(cmd)
+  cmd:argument("dir", "a directory with runs, or a run; default: runs"):args("?")
+  cmd:option("--state", "only runs in this state; may be repeated"):count("*")
+    :choices { "running", "finished", "stopped", "failed" }
+  cmd:option("--sort", "order of the table: the last change first, by name, or the lowest loss first")
+    :choices { "age", "name", "loss" }:default("age")
+  cmd:flag("--json", "one JSON object")
+  cmd:epilog([[States: running; finished (all its steps); stopped (by a signal, a limit or a budget; --resume
+continues it); failed (an error, a kill, a power cut).
+
+examples:
+  seqrun runs
+  seqrun runs experiments --state running --state failed
+  seqrun runs --sort loss --json]])
+end
+
+local ORDERS = {
+  age = function(a, b) return (a.age or math.huge) < (b.age or math.huge) end,
+  loss = function(a, b) return (a.loss or math.huge) < (b.loss or math.huge) end,
+  name = function(a, b) return a.path < b.path end,
+}
+
+---The runs at or below a directory, in order.
+local function collect(args)
+  local list, wanted = {}, {}
+  for _, state in ipairs(args.state) do wanted[state] = true end
+  for _, dir in ipairs(history.find(args.dir, 6)) do
+    local past = history.open(dir)
+    if past and (wanted[past.state] or not next(wanted)) then list[#list + 1] = overview.of(past) end
+  end
+  local before = ORDERS[args.sort]
+  table.sort(list, function(a, b)
+    if before(a, b) then return true end
+    return not before(b, a) and a.path < b.path
+  end)
+  return list
+end
+
+local function number(format, x) return type(x) == "number" and format:format(x) or "-" end
+
+---A path without the directory that all of them are below.
+local function name_of(path, dir)
+  dir = dir:gsub("/+$", "")
+  return shown(path:sub(1, #dir + 1) == dir .. "/" and path:sub(#dir + 2) or path, 200)
+end
+
+local function row_of(run, dir)
+  local held = run.held and ("%s %.3f"):format(run.held.name:gsub("_", " "), run.held.value) or "-"
+  return {
+    name_of(run.path, dir), run.state, run.steps and ("%d/%d"):format(run.step, run.steps) or ("%d"):format(run.step),
+    number("%.3f", run.loss), held, run.real_tokens_per_s and text.count(run.real_tokens_per_s) or "-",
+    text.duration(run.seconds), run.age and text.duration(run.age) or "-",
+  }
+end
+
+local HEAD = { "run", "state", "step", "loss", "held-out", "tokens/s", "trained", "age" }
+
+---Why runs did not finish: lines with those that have the same reason.
+local function reasons_of(list, dir)
+  local names, order = {}, {}
+  for _, run in ipairs(list) do
+    if run.state == "failed" and run.reason then
+      if not names[run.reason] then
+        names[run.reason], order[#order + 1] = {}, run.reason
+      end
+      table.insert(names[run.reason], name_of(run.path, dir))
+    end
+  end
+  local lines = {}
+  for i, reason in ipairs(order) do
+    local some = names[reason]
+    lines[i] = ("failed: %s%s: %s"):format(table.concat(some, ", ", 1, math.min(#some, 3)),
+      #some > 3 and (" and %d more"):format(#some - 3) or "", shown(reason, 400))
+  end
+  return lines
+end
+
+local function print_table(list, dir)
+  local rows = { HEAD }
+  for i, run in ipairs(list) do rows[i + 1] = row_of(run, dir) end
+  local lines = grid.lines(rows, { left = { true, true, [5] = true }, tail = { [1] = true }, cut = { [1] = true } })
+  for _, line in ipairs(table.move(reasons_of(list, dir), 1, #list, #lines + 1, lines)) do
+    if not io.stdout:write(line, "\n") then return end
+  end
+end
+
+function command.run(args)
+  args.dir = args.dir or "runs"
+  if not sys.is_dir(args.dir) then
+    local what = sys.exists(args.dir) and "not a directory" or "no such directory" .. guess.file_hint(args.dir)
+    return nil, ("%s: %s"):format(args.dir, what), "missing"
+  end
+  local list = collect(args)
+  if args.json then
+    print(json.encode { runs = json.array(list) })
+  elseif #list == 0 then
+    print(("no %sruns at or below %s"):format(table.concat(args.state, " or "):gsub("$", args.state[1] and " " or ""),
+      args.dir))
+  else
+    print_table(list, args.dir)
+  end
+  return 0
+end
+
+return command

@@ -1,0 +1,116 @@
+-- The commands about several runs: the table of runs, and their comparison.
+
+local grid = require("seqrun.grid")
+local json = require("seqrun.core.json")
+local overview = require("seqrun.run.overview")
+local program = require("tests.support.program")
+local sys = require("seqrun.core.sys")
+local train = require("seqrun.core.train")
+
+local folder
+
+---A run directory made by hand.
+---@param t { lines?: table[], ended?: table, config?: string, log?: string }
+local function made(name, t)
+  local dir, lines = folder .. "/" .. name, {}
+  assert(sys.make_dirs(dir))
+  for i, line in ipairs(t.lines or {}) do lines[i] = json.encode(line) .. "\n" end
+  program.write(dir, "metrics.jsonl", table.concat(lines))
+  program.write(dir, "config.yaml", t.config or "seed: 1\n")
+  program.write(dir, "run.log", t.log or "")
+  if t.ended then program.write(dir, "ended.json", json.encode(t.ended)) end
+  return dir
+end
+
+local function lines_of(losses, more)
+  local lines = {}
+  for i, loss in ipairs(losses) do
+    lines[i] = {
+      type = "train", step = 10 * i, loss = loss, seconds = 2.0 * i, real_tokens_per_s = 1000.0 + i,
+      real_tokens = 2000 * i, sequences = 30 * i, efficiency = 0.9, lr = 1e-3,
+    }
+  end
+  for _, line in ipairs(more or {}) do lines[#lines + 1] = line end
+  return lines
+end
+
+setup(function()
+  folder = program.folder()
+  made("a/first", {
+    lines = lines_of({ 7.5, 6.5, 6.25 }, { { type = "eval", step = 30, mlm_loss = 6.125, unigram_loss = 6.5 } }),
+    ended = { state = "finished", step = 30 }, log = "step 30/30  loss 6.25\n",
+    config = "seed: 1\nrate:\n  peak: 0.001\n  warmup: 20\ndata:\n  file: x.sqr\n",
+  })
+  made("a/second", {
+    lines = lines_of({ 7.5, 6.0 }, { { type = "eval", step = 20, mlm_loss = 5.875, unigram_loss = 6.5 } }),
+    ended = { state = "failed", step = 20, message = "the loss is NaN" }, log = "step 20/30\n",
+    config = "seed: 1\nrate:\n  peak: 0.01\n  warmup: 20\ndata:\n  file: x.sqr\n",
+  })
+  made("b", { lines = {}, ended = { state = "stopped", step = 0, message = "stopped by signal INT" } })
+end)
+teardown(function() sys.remove(folder) end)
+
+describe("the command runs", function()
+  it("lists runs with state, step, loss, speed and age", function()
+    local code, out = program.run { "runs", folder, "--sort", "name" }
+    assert.equal(0, code)
+    local rows = {}
+    for line in out:gmatch("[^\n]+") do rows[#rows + 1] = line end
+    assert.matches("^run +state +step +loss +held%-out +tokens/s +trained +age$", rows[1])
+    assert.matches("^a/first +finished +30/30 +6.250 +mlm loss 6.125 +1.00k +6.0s +%d", rows[2])
+    assert.matches("^a/second +failed +20/30 +6.000 +mlm loss 5.875 ", rows[3])
+    assert.matches("^b +stopped +0 +%- ", rows[4])
+    assert.equal("failed: a/second: the loss is NaN", rows[5])
+  end)
+
+  it("selects by state, sorts by loss, and shows a living run", function()
+    local words = { "runs", folder, "--state", "failed", "--state", "finished", "--sort", "loss", "--json" }
+    local _, out = program.run(words)
+    local list = json.decode(out).runs
+    assert.same({ 2, folder .. "/a/second", "failed", "the loss is NaN", 20, 30, 6.0 }, {
+      #list, list[1].path, list[1].state, list[1].reason, list[1].step, list[1].steps, list[1].loss,
+    })
+    assert.same({ { name = "mlm_loss", value = 6.125 }, 1002.0, 6.0, 90, 6000 }, {
+      list[2].held, list[2].real_tokens_per_s, list[2].seconds, list[2].sequences, list[2].real_tokens,
+    })
+    local lock <close> = assert(train.run_dir(folder .. "/b"))
+    assert.matches("\nb +running ", select(2, program.run { "runs", folder }))
+    lock:close()
+  end)
+
+  it("says that there are none, and guesses a mistyped directory", function()
+    local empty = folder .. "/empty"
+    assert(sys.make_dirs(empty))
+    local code, out = program.run { "runs", empty, "--state", "running" }
+    assert.same({ 0, ("no running runs at or below %s\n"):format(empty) }, { code, out })
+    assert.same({ 0, '{"runs":[]}\n', "" }, { program.run { "runs", empty, "--json" } })
+    local err
+    code, out, err = program.run { "runs", folder .. "/emty" }
+    assert.same({ 3, "" }, { code, out })
+    assert.matches("emty: no such directory; did you mean '.*/empty'", err)
+    assert.equal(2, (program.run { "runs", folder, "--state", "done" }))
+  end)
+end)
+
+describe("an overview", function()
+  it("takes the figure of an evaluation that says most", function()
+    local function name(line, best) return (overview.headline(line, best) or {}).name end
+    assert.equal("mlm_loss", name { step = 1, mlm_loss = 2, nsp_loss = 1, nsp_accuracy = 0.5 })
+    assert.equal("f1", name { accuracy = 0.5, f1 = 0.4, label_loss = 1 })
+    assert.equal("accuracy", name({ accuracy = 0.5, f1 = 0.4 }, "accuracy"))
+    assert.equal("own_loss", name { own_loss = 0.5 })
+    assert.is_nil(name { step = 3 })
+    assert.equal(2, overview.median({ { x = 9 }, { x = 1 }, { x = 2 }, { y = 3 } }, "x"))
+  end)
+end)
+
+describe("a grid", function()
+  it("aligns characters, and cuts to the width", function()
+    local rows = { { "name", "x" }, { "é", "1.5" }, { "a/very/long/path", "10" } }
+    assert.same({ "name                x", "é                 1.5", "a/very/long/path   10" },
+      grid.lines(rows, { left = { true }, columns = 80 }))
+    local narrow = grid.lines(rows, { left = { true }, cut = { true }, tail = { true }, columns = 18 })
+    assert.same({ "name            x", "é             1.5", "...long/path   10" }, { narrow[1], narrow[2], narrow[3] })
+    assert.same({ "wö...", "...hr", "abc" }, { grid.cut("wörter", 5), grid.tail("sehr mehr", 5), grid.cut("abc", 3) })
+  end)
+end)
