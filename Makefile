@@ -22,6 +22,7 @@ PACKAGES      = gcc g++ make pkg-config liblua5.4-dev lua-argparse lua-busted li
                 libjansson-dev libxxhash-dev zlib1g-dev libedit-dev
 TEST_PACKAGES = strace e2fsprogs libopenmpi-dev openmpi-bin
 DEMO_PACKAGES = wordnet-base
+DEB_PACKAGES  = dpkg-dev binutils
 LINT_PACKAGES = clang-format clang-tidy lua-check
 
 # ---- flags -------------------------------------------------------------------------------------------
@@ -286,32 +287,18 @@ compdb: ## write compile_commands.json for editors and clang-tidy
 	    "$(CC) $(CFLAGS) -I$(BUILD) $$more -c $$f"; sep=,; done; printf '\n]\n'; } > compile_commands.json
 
 # ---- install -----------------------------------------------------------------------------------------
-INCLUDE = $(DESTDIR)$(PREFIX)/include/seqrun
-LIB   = $(DESTDIR)$(PREFIX)/lib/seqrun
-SHARE = $(DESTDIR)$(PREFIX)/share/seqrun
-DOC   = $(DESTDIR)$(PREFIX)/share/doc/seqrun
-MAN   = $(DESTDIR)$(PREFIX)/share/man/man1
-COMPLETIONS = bash:bash-completion/completions/seqrun zsh:zsh/site-functions/_seqrun \
-              fish:fish/vendor_completions.d/seqrun.fish
+install: all ## install the program, its Lua files, recipes, headers, documents and completions under PREFIX
+	@DESTDIR="$(DESTDIR)" sh .make/install.sh $(BUILD) $(PREFIX)
 
-install: all ## install the program, its Lua files, recipes and headers under PREFIX
-	install -D -m 755 $(BUILD)/seqrun $(DESTDIR)$(PREFIX)/bin/seqrun
-	@for p in $(PLUGINS); do install -D -m 755 $(BUILD)/seqrun_$$p.so $(LIB)/seqrun_$$p.so; done
-	@find lua/seqrun $(wildcard recipes) -type f ! -name '*.o' -exec install -D -m 644 {} $(SHARE)/{} \;
-	@for f in $(wildcard core/*.h core/*/*.h); do install -D -m 644 $$f $(INCLUDE)/$$f; done
-	@for f in README.md LICENSE $(wildcard docs/*.md); do install -D -m 644 $$f $(DOC)/$$(basename $$f); done
-	@$(BUILD)/seqrun help --html >$(DOC)/api.html
-	@for f in $(wildcard docs/*.1); do install -D -m 644 $$f $(MAN)/$$(basename $$f); done
-	@for f in $(COMPLETIONS); do install -d $(DESTDIR)$(PREFIX)/share/$$(dirname $${f#*:}) && \
-	  $(BUILD)/seqrun completion $${f%%:*} > $(DESTDIR)$(PREFIX)/share/$${f#*:}; done
+deb: all ## build a Debian package, build/seqrun_*.deb
+	@sh .make/deps.sh $(DEB_PACKAGES)
+	@VERSION=$(VERSION) sh .make/deb.sh $(BUILD) $(BUILD)
 
 manual: all ## write docs/seqrun.1 from the parsers of the command line
 	$(BUILD)/seqrun completion man > docs/seqrun.1
 
 uninstall: ## remove the installed files
-	rm -f $(DESTDIR)$(PREFIX)/bin/seqrun $(MAN)/seqrun.1
-	rm -f $(foreach f,$(COMPLETIONS),$(DESTDIR)$(PREFIX)/share/$(lastword $(subst :, ,$f)))
-	rm -rf $(SHARE) $(DOC) $(INCLUDE) $(LIB)
+	@DESTDIR="$(DESTDIR)" sh .make/install.sh $(BUILD) $(PREFIX) remove
 
 clean: ## remove all build outputs
 	rm -rf $(BUILD) $(BUILD)-san build-fuzz build-lint compile_commands.json
@@ -321,5 +308,5 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
 
 FORCE:
-.PHONY: FORCE all ctests test test-long fuzz bench demo deps test-deps lint-deps lint format compdb install manual uninstall clean help
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+.PHONY: FORCE all ctests test test-long fuzz bench demo deps test-deps lint-deps lint format compdb install deb manual uninstall clean help
+-include $(shell find $(BUILD) -type f -name '*.d' 2>/dev/null)

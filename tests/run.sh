@@ -104,6 +104,9 @@ is_class() {
     no-loop) ! PATH=$PATH:/usr/sbin:/sbin sh -c 'mkfs.ext4 -V && losetup -f' >/dev/null 2>&1 ;;
     no-clang) ! command -v clang >/dev/null ;;
     no-mpi) ! { command -v mpirun && { pkg-config --exists ompi-c || pkg-config --exists mpich || command -v mpicc; }; } >/dev/null 2>&1 ;;
+    no-dpkg-dev) ! command -v dpkg-shlibdeps >/dev/null ;;
+    no-zsh) ! command -v zsh >/dev/null ;;
+    no-fish) ! command -v fish >/dev/null ;;
     no-libedit) ! pkg-config --exists libedit ;;
     no-pty) ! script -qec true /dev/null </dev/null >/dev/null 2>&1 ;;
     sanitized) [ "${SAN:-0}" = 1 ] ;;

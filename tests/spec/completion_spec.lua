@@ -76,6 +76,40 @@ describe("completion", function()
     assert.matches("README.md", (complete("pack", "--hist", "READ")))
   end)
 
+  it("completes commands, options, values, keys and recipes in fish", function()
+    if not has "fish" then return pending "no fish" end
+    local function complete(line)
+      local script = ("source %s/fish; complete -C '%s'"):format(folder, line)
+      return (output(('fish --no-config -c "%s"'):format(script)):gsub("\t[^\n]*", ""):gsub("\n", " "))
+    end
+    assert.equal("pack ", complete "seqrun pac")
+    assert.equal("--solver ", complete "seqrun pack --so")
+    assert.equal("online optimal ", complete "seqrun pack --solver o")
+    assert.equal("rate.peak= ", complete "seqrun recipes/tiny.lua rate.pe")
+    assert.equal("batch.by=packs batch.by=sequences ", complete "seqrun recipes/tiny.lua batch.by=")
+    assert.equal("--max-steps ", complete "seqrun recipes/tiny.lua --max")
+    assert.equal("predict ", complete "seqrun help pr")
+    assert.matches("recipes/tiny.lua", complete "seqrun recipes/tin", 1, true)
+    assert.equal("README.md ", complete "seqrun pack --hist READ")
+  end)
+
+  it("completes commands, options, values, keys and recipes in zsh", function()
+    if not has "zsh" then return pending "no zsh" end
+    program.write(folder, "_seqrun", scripts.zsh)
+    local lines = {
+      { "pac", "pack " }, { "pack --so", "pack --solver=" }, { "pack --solver opt", "pack --solver optimal " },
+      { "recipes/tin", "recipes/tiny.lua " }, { "recipes/tiny.lua rate.pe", "recipes/tiny.lua rate.peak=" },
+      { "recipes/tiny.lua batch.by=pa", "recipes/tiny.lua batch.by=packs " },
+      { "recipes/tiny.lua --max", "recipes/tiny.lua --max-steps=" }, { "help pr", "help predict " },
+      { "pack --hist READ", "pack --hist README.md " }, { "info READ", "info README.md " },
+    }
+    local words, wanted = { "zsh -f tests/support/complete.zsh " .. folder }, {}
+    for i, line in ipairs(lines) do
+      words[i + 1], wanted[i] = ("'seqrun %s'"):format(line[1]), "seqrun " .. line[2]
+    end
+    assert.equal(table.concat(wanted, "\n") .. "\n", output(table.concat(words, " ")))
+  end)
+
   it("of an unknown shell is an error with the known ones", function()
     local code, _, err = program.run { "completion", "tcsh" }
     assert.equal(2, code)

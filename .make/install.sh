@@ -1,0 +1,37 @@
+#!/bin/sh
+# Installs what make built, or removes it: .make/install.sh BUILD PREFIX [remove], below $DESTDIR if that is set.
+set -eu
+build=$1 prefix=${DESTDIR:-}$2
+share=$prefix/share
+doc=$share/doc/seqrun
+completions="bash:bash-completion/completions/seqrun zsh:zsh/site-functions/_seqrun
+    fish:fish/vendor_completions.d/seqrun.fish"
+
+if [ "${3:-}" = remove ]; then
+    rm -f "$prefix/bin/seqrun" "$share/man/man1/seqrun.1"
+    for c in $completions; do rm -f "$share/${c#*:}"; done
+    rm -rf "$prefix/lib/seqrun" "$prefix/include/seqrun" "$share/seqrun" "$doc"
+    exit
+fi
+
+# copy DIRECTORY FILE...: files with their paths
+copy() {
+    to=$1
+    shift
+    for f in "$@"; do install -D -m 644 "$f" "$to/$f"; done
+}
+install -D -m 755 "$build/seqrun" "$prefix/bin/seqrun"
+for f in "$build"/seqrun_*.so; do
+    [ ! -e "$f" ] || install -D -m 755 "$f" "$prefix/lib/seqrun/${f##*/}"
+done
+find lua/seqrun recipes -type f ! -name '*.o' | while read -r f; do copy "$share/seqrun" "$f"; done
+chmod 755 "$share/seqrun/recipes/demo.sh"
+copy "$prefix/include/seqrun" core/*.h core/*/*.h
+for f in README.md LICENSE docs/*.md; do install -D -m 644 "$f" "$doc/${f##*/}"; done
+sed -i 's#](docs/#](#g' "$doc/README.md" # its documents are beside it here
+"$build/seqrun" help --html >"$doc/api.html"
+install -D -m 644 docs/seqrun.1 "$share/man/man1/seqrun.1"
+for c in $completions; do
+    install -d "$(dirname "$share/${c#*:}")"
+    "$build/seqrun" completion "${c%%:*}" >"$share/${c#*:}"
+done
