@@ -1,18 +1,17 @@
 -- bars.lua - horizontal bars in the terminal, exact to an eighth of a character.
 
+local ansi = require("seqrun.ansi")
+
 local bars = {}
 
 local EIGHTHS = { "▏", "▎", "▍", "▌", "▋", "▊", "▉" }
-
----Whether the terminal is too simple for more than ASCII.
-local function is_plain() return os.getenv("TERM") == "dumb" end
 
 ---A bar that takes this part of `width` characters; anything above zero is visible.
 ---@param part number from 0 to 1
 ---@param width integer
 ---@return string
 function bars.bar(part, width)
-  if is_plain() then return ("#"):rep(math.ceil(part * width - 1e-9)) end
+  if ansi.is_dumb() then return ("#"):rep(math.ceil(part * width - 1e-9)) end
   local eighths = math.floor(part * width * 8 + 0.5)
   if part > 0 then eighths = math.max(1, eighths) end
   return ("█"):rep(eighths // 8) .. (EIGHTHS[eighths % 8] or "")

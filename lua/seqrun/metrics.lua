@@ -21,8 +21,8 @@ metrics.TRAIN = {
 ---Fields that every line of type "eval" has.
 metrics.EVAL = { "step" }
 
----Totals and names that are not plotted.
-local NO_SCALAR = {
+---Totals and names, which are not plotted.
+metrics.TOTALS = {
   step = true, type = true, seconds = true, sequences = true, raw_tokens = true, real_tokens = true,
   masked_tokens = true, slot_tokens = true, layer_tokens = true, effective_tokens = true, flops = true,
 }
@@ -98,7 +98,7 @@ end
 local function scalars_of(line)
   local scalars, any = {}, false
   for key, value in pairs(line) do
-    if type(value) == "number" and not NO_SCALAR[key] then
+    if type(value) == "number" and not metrics.TOTALS[key] then
       scalars[(line.type or "train") .. "/" .. key], any = value, true
     end
   end

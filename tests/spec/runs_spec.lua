@@ -1,5 +1,6 @@
 -- The commands about several runs: the table of runs, and their comparison.
 
+local curves = require("seqrun.curves")
 local grid = require("seqrun.grid")
 local json = require("seqrun.core.json")
 local overview = require("seqrun.run.overview")
@@ -89,6 +90,85 @@ describe("the command runs", function()
     assert.same({ 3, "" }, { code, out })
     assert.matches("emty: no such directory; did you mean '.*/empty'", err)
     assert.equal(2, (program.run { "runs", folder, "--state", "done" }))
+  end)
+end)
+
+describe("the command compare", function()
+  it("puts scores, speeds and what differs side by side, and draws curves", function()
+    local code, out = program.run { "compare", folder .. "/a/first", folder .. "/a/second" }
+    assert.equal(0, code)
+    assert.matches("^ +first +second\nstate +finished +failed\nstep +30 +20\ntrain loss +6.2500 +6.0000\n", out)
+    assert.matches("\nheld%-out mlm loss +6.1250 +5.8750\nheld%-out unigram loss +6.5000 +6.5000\n", out)
+    assert.matches("\ntokens/s +1.00k +1.00k\n  of the first's +1.00 +1.00\n", out)
+    assert.matches("\nwhat differs\n +first +second\nrate.peak +0.001 +0.01\n\n", out)
+    assert.matches("loss by step\n", out)
+    assert.matches(" +7.5 │[ab]", out)
+    assert.matches("\n +a  first\n +b  second\n$", out)
+    for line in out:gmatch("[^\n]+") do assert.is_true(utf8.len(line) <= 100, line) end
+    assert.is_nil(out:find("\27"))
+  end)
+
+  it("takes all runs below a directory, and leaves out what is no run", function()
+    local code, out = program.run { "compare", folder, folder .. "/empty", "--json" }
+    assert.equal(0, code)
+    local told = json.decode(out)
+    assert.same({ 3, "finished", 6.125 }, { #told.runs, told.runs[1].state, told.runs[1].metrics.mlm_loss })
+    local keys = {}
+    for i, difference in ipairs(told.differences) do keys[i] = difference.key end
+    assert.same({ "rate.peak", "rate.warmup", "data.file" }, keys)
+    assert.same({ "0.001", "0.01", json.null }, { table.unpack(told.differences[1].values) })
+    assert.matches("not of the same held%-out examples or masks: data.file differs", told.notes[1])
+  end)
+
+  it("draws any metric by steps, seconds or tokens", function()
+    local function picture(...) return select(2, program.run { "compare", folder .. "/a", ... }) end
+    assert.matches("held%-out mlm loss by step\n", picture("--held-out"))
+    assert.matches("lr by tokens\n", picture("--key", "lr", "--by", "tokens"))
+  end)
+
+  it("guesses mistyped names, and wants two runs", function()
+    local function refused(...)
+      local code, out, err = program.run { "compare", ... }
+      assert.equal("", out)
+      return code, err
+    end
+    local code, err = refused(folder .. "/a", "--key", "mlm_los")
+    assert.equal(2, code)
+    assert.matches("no run has 'mlm_los' by step; did you mean 'mlm_loss'", err)
+    code, err = refused(folder .. "/a/first", folder .. "/a/secnd")
+    assert.equal(3, code)
+    assert.matches("no such directory; did you mean '.*/second'", err)
+    code, err = refused(folder .. "/a/first", folder .. "/a/first/")
+    assert.equal(2, code)
+    assert.matches("one run, .*/a/first; give another", err)
+    assert.equal(3, (refused(folder .. "/empty")))
+    assert.equal(2, (refused(folder .. "/a", "--by", "tokns")))
+  end)
+end)
+
+describe("curves", function()
+  local one = { name = "one", xs = { 0, 1, 2, 3 }, ys = { 1, 2, 0 / 0, 4 } }
+  local two = { name = "two", xs = { 0, 3 }, ys = { 4, 1 } }
+
+  it("are letters without colours, and colours with them", function()
+    local text = curves.draw({ one, two }, { width = 40, height = 4, colours = false })
+    assert.matches("a", text)
+    assert.matches("b", text)
+    assert.is_nil(text:find("\27"))
+    local coloured = curves.draw({ one, two }, { width = 40, height = 4, colours = true })
+    assert.equal(2, select(2, coloured:gsub("\27%[%d+m──", "")))
+    local function count(s) return utf8.len((s:gsub("\27%[%d*m", ""))) end
+    for line in coloured:gmatch("[^\n]+") do assert.is_true(count(line) <= 40) end
+  end)
+
+  it("are averaged when there are too many points, and leave out what is far above the others", function()
+    local many = { name = "many", xs = {}, ys = {} }
+    for i = 1, 5000 do many.xs[i], many.ys[i] = i, i < 3 and 1e6 or 5 + i % 2 end
+    local text = curves.draw({ many }, { width = 60, height = 4, title = "t" })
+    assert.matches("t %(up to ", text)
+    assert.matches("\n +5%.[0-9]+ │", text)
+    assert.is_nil(curves.draw({ { name = "none", xs = { 1 }, ys = { 0 / 0 } } }, {}))
+    assert.is_nil(curves.draw({ { name = "none", xs = { 1 }, ys = { -1 } } }, { log = true }))
   end)
 end)
 

@@ -1,0 +1,197 @@
+-- compare - runs side by side: scores, speeds, what their configs do not share, curves.
+
+local comparison = require("seqrun.run.comparison")
+local curves = require("seqrun.curves")
+local grid = require("seqrun.grid")
+local guess = require("seqrun.guess")
+local history = require("seqrun.run.history")
+local json = require("seqrun.core.json")
+local shown = require("seqrun.data.readers.shown")
+local sys = require("seqrun.core.sys")
+local text = require("seqrun.run.text")
+
+local command = { summary = "compare runs: scores, speeds, differences of their configs, curves" }
+
+local AXES = { step = "step", seconds = "seconds", tokens = "real_tokens", sequences = "sequences" }
+
+function command.define(cmd)
+  cmd:argument("runs", "directories of runs, or with runs in them"):args("+")
+  cmd:option("--key", "the metric whose curves are drawn, such as mlm_loss, lr, f1"):argname("NAME"):default("loss")
+  cmd:option("--by", "the horizontal axis"):choices { "step", "seconds", "tokens", "sequences" }:default("step")
+  cmd:flag("--held-out", "curves of the evaluations, not of training")
+  cmd:flag("--log", "a logarithmic vertical axis")
+  cmd:flag("--json", "one JSON object")
+  cmd:epilog([[examples:
+  seqrun compare runs/tiny runs/wide
+  seqrun compare runs --key mlm_loss --held-out --by seconds
+  seqrun compare runs/tiny runs/wide --json]])
+end
+
+-- ---- the runs --------------------------------------------------------------------------------------
+
+---The runs of the arguments; of several, those that are no runs are left out.
+local function collect(args)
+  local pasts, seen, problem = {}, {}, nil
+  for _, given in ipairs(args.runs) do
+    local path = given:gsub("(.)/+$", "%1")
+    local found = history.find(path)
+    if #found == 0 then
+      local _, message, code = history.open(path)
+      if not sys.exists(path) then return nil, message .. guess.file_hint(path), code end
+      problem = problem or { message, code }
+    end
+    for _, dir in ipairs(found) do
+      local past = not seen[dir] and history.open(dir)
+      if past then pasts[#pasts + 1], seen[dir] = past, true end
+    end
+  end
+  if #pasts == 0 and problem then return nil, problem[1], problem[2] end
+  if #pasts < 2 then
+    return nil, ("one run, %s; give another to compare it with, or see seqrun report"):format(pasts[1].dir), "config"
+  end
+  return pasts
+end
+
+-- ---- the tables ------------------------------------------------------------------------------------
+
+local function number(format) return function(x) return format:format(x) end end
+
+local function percent(x) return ("%.2f %%"):format(100 * x) end
+
+---What is shown of an overview: title, key, format.
+local FIGURES = {
+  { "state", "state", tostring }, { "step", "step", number("%d") }, { "train loss", "loss", number("%.4f") },
+  { "tokens/s", "real_tokens_per_s", text.count }, { "efficiency", "efficiency", percent },
+  { "sequences", "sequences", text.commas }, { "real tokens", "real_tokens", text.count },
+  { "time trained", "seconds", text.duration },
+}
+
+local function metric_names(runs)
+  local seen, names = {}, {}
+  for _, run in ipairs(runs) do
+    for name in pairs(run.metrics) do
+      if not seen[name] then seen[name], names[#names + 1] = true, name end
+    end
+  end
+  table.sort(names)
+  return names
+end
+
+---A row of a title and one cell for each run.
+local function row_of(title, runs, cell)
+  local row = { title }
+  for i, run in ipairs(runs) do
+    local good = cell(run, i)
+    row[i + 1] = good ~= nil and good or "-"
+  end
+  return row
+end
+
+local function figure_rows(runs)
+  local rows = {}
+  for _, figure in ipairs(FIGURES) do
+    rows[#rows + 1] = row_of(figure[1], runs, function(run) return run[figure[2]] and figure[3](run[figure[2]]) end)
+    if figure[2] == "loss" then
+      for _, name in ipairs(metric_names(runs)) do
+        rows[#rows + 1] = row_of("held-out " .. name:gsub("_", " "), runs, function(run)
+          return run.metrics[name] and ("%.4f"):format(run.metrics[name])
+        end)
+      end
+    elseif figure[2] == "real_tokens_per_s" and runs[1].real_tokens_per_s then
+      rows[#rows + 1] = row_of("  of the first's", runs, function(run)
+        return run.real_tokens_per_s and ("%.2f"):format(run.real_tokens_per_s / runs[1].real_tokens_per_s)
+      end)
+    end
+  end
+  return rows
+end
+
+local function difference_rows(self)
+  local rows = {}
+  for _, difference in ipairs(self.differences) do
+    rows[#rows + 1] = row_of(difference.key, self.runs, function(_, i)
+      return difference.values[i] and grid.cut(shown(difference.values[i], 200), 28)
+    end)
+  end
+  return rows
+end
+
+---Rows in several tables if not all runs fit side by side.
+local function tables(rows, names, columns)
+  local head, widths, most = { "" }, {}, 0
+  for i, name in ipairs(names) do head[i + 1] = grid.tail(shown(name, 200), 20) end
+  table.insert(rows, 1, head)
+  for _, row in ipairs(rows) do
+    for i, cell in ipairs(row) do widths[i] = math.max(widths[i] or 0, grid.width(cell)) end
+  end
+  for i = 2, #widths do most = math.max(most, widths[i]) end
+  local fit = math.max(1, (columns - 1 - widths[1]) // (most + 2))
+  local parts = {}
+  for first = 2, #head, fit do
+    local part = {}
+    for i, row in ipairs(rows) do part[i] = table.move(row, first, math.min(#head, first + fit - 1), 2, { row[1] }) end
+    parts[#parts + 1] = table.concat(grid.lines(part, { left = { true }, cut = { true }, columns = columns }), "\n")
+  end
+  return table.concat(parts, "\n\n")
+end
+
+-- ---- the curves ------------------------------------------------------------------------------------
+
+---The curves that are asked for: of training, or of evaluations if only these have the metric.
+local function curves_of(args, self)
+  local kinds = args.held_out and { "evals" } or { "train", "evals" }
+  for _, kind in ipairs(kinds) do
+    local key = kind == "evals" and args.key == "loss" and (self.runs[1].held or {}).name or args.key
+    local list = comparison.curves(self, key, AXES[args.by], kind)
+    if #list > 0 then
+      return list, ("%s%s by %s"):format(kind == "evals" and "held-out " or "", key:gsub("_", " "), args.by)
+    end
+  end
+  local known = comparison.keys(self.pasts, args.held_out and "evals" or "train")
+  if not args.held_out then
+    for _, name in ipairs(comparison.keys(self.pasts, "evals")) do known[#known + 1] = name end
+  end
+  if #known == 0 and args.key == "loss" then return {} end
+  local hint = guess.hint(args.key, known)
+  if hint == "" and #known > 0 then hint = "; there are " .. table.concat(known, ", ") end
+  return nil, ("no run has '%s' by %s%s"):format(args.key, args.by, hint), "config"
+end
+
+local function tell(args, self, list, title)
+  local columns = sys.is_terminal(1) and sys.columns(1) or 100
+  local function say(format, ...) return io.stdout:write(format:format(...), "\n") end
+  say("%s", tables(figure_rows(self.runs), self.names, columns))
+  if #self.differences == 0 then
+    say("\nthe configs are the same")
+  else
+    say("\nwhat differs\n%s", tables(difference_rows(self), self.names, columns))
+  end
+  for _, note in ipairs(self.notes) do say("note: %s", note) end
+  local picture = #list > 0 and curves.draw(list, { title = title, log = args.log })
+  if picture then say("\n%s", picture) end
+end
+
+---What JSON says of the differences: a value for each run, null where a key is missing.
+local function plain(self)
+  local differences = {}
+  for i, difference in ipairs(self.differences) do
+    local values = {}
+    for k = 1, #self.runs do values[k] = difference.values[k] or json.null end
+    differences[i] = { key = difference.key, values = json.array(values) }
+  end
+  return {
+    runs = json.array(self.runs), differences = json.array(differences), notes = json.array(self.notes),
+  }
+end
+
+function command.run(args)
+  local pasts, message, code = collect(args)
+  if not pasts then return nil, message, code end
+  local self = comparison.of(pasts)
+  local list, title, wrong = curves_of(args, self)
+  if not list then return nil, title, wrong end
+  if args.json then print(json.encode(plain(self))) else tell(args, self, list, title) end
+  return 0
+end
+
+return command

@@ -1,0 +1,149 @@
+-- comparison.lua - what several runs have in common and what not: configs, machines, scores, curves.
+
+local history = require("seqrun.run.history")
+local overview = require("seqrun.run.overview")
+local totals = require("seqrun.metrics").TOTALS
+
+local comparison = {}
+
+---@class seqrun.RunComparison
+---@field pasts seqrun.History[]
+---@field runs seqrun.RunOverview[] with `metrics`, the numbers of the last evaluation
+---@field names string[] short and different
+---@field differences { key: string, values: (string|nil)[] }[]
+---@field notes string[] why figures may not be comparable
+
+---Keys that decide what is held out and how it is masked.
+local HELD = {
+  "data.file", "data.train", "data.dev", "data.held", "data.max_len", "data.short_seq_prob", "data.nsp", "mask.prob",
+  "mask.max", "mask.whole_word",
+}
+
+---Of the environment.
+local MACHINE = { "machine.cpu", "instructions", "build.version", "build.git", "ranks" }
+
+---Paths without the directories that all have in common.
+local function short_names(pasts)
+  local common = pasts[1].dir:match("^(.*/)") or ""
+  for _, past in ipairs(pasts) do
+    while past.dir:sub(1, #common) ~= common do common = common:gsub("[^/]*/$", "") end
+  end
+  local names = {}
+  for i, past in ipairs(pasts) do names[i] = past.dir:sub(#common + 1) end
+  return names
+end
+
+---No value: a key that is missing, none, or an empty list.
+local EMPTY = { none = true, ["[]"] = true }
+
+---Adds a key whose values are not all the same.
+local function add_difference(list, key, values, count)
+  local function meant(i) return not EMPTY[values[i]] and values[i] or nil end
+  for i = 2, count do
+    if meant(i) ~= meant(1) then
+      list[#list + 1] = { key = key, values = values }
+      return
+    end
+  end
+end
+
+---All keys of the configs, in their order.
+local function keys_of(pasts)
+  local seen, keys = {}, {}
+  for _, past in ipairs(pasts) do
+    for _, key in ipairs(past.keys) do
+      if not seen[key] then seen[key], keys[#keys + 1] = true, key end
+    end
+  end
+  return keys
+end
+
+local function differences_of(pasts)
+  local list = {}
+  for _, key in ipairs(keys_of(pasts)) do
+    local values = {}
+    for i, past in ipairs(pasts) do values[i] = history.value(past.config, key) end
+    add_difference(list, key, values, #pasts)
+  end
+  for _, key in ipairs(MACHINE) do
+    local values = {}
+    for i, past in ipairs(pasts) do values[i] = history.value(past.environment or {}, key) end
+    add_difference(list, key, values, #pasts)
+  end
+  return list
+end
+
+---Why scores may not be comparable.
+local function notes_of(differences)
+  local different, notes, found = {}, {}, {}
+  for _, difference in ipairs(differences) do different[difference.key] = true end
+  for _, key in ipairs(HELD) do
+    if different[key] then found[#found + 1] = key end
+  end
+  if #found > 0 then
+    notes[1] = ("scores are not of the same held-out examples or masks: %s differ"):format(table.concat(found, ", "))
+    if #found == 1 then notes[1] = notes[1]:gsub("differ$", "differs") end
+  end
+  if different["machine.cpu"] then notes[#notes + 1] = "speeds are not of the same machine" end
+  return notes
+end
+
+local function metrics_of(past)
+  local metrics = {}
+  for name, value in pairs(past.evals[#past.evals] or {}) do
+    if type(value) == "number" and not totals[name] and name ~= "masked" then metrics[name] = value end
+  end
+  return metrics
+end
+
+---@param pasts seqrun.History[] at least one
+---@return seqrun.RunComparison
+function comparison.of(pasts)
+  local runs = {}
+  for i, past in ipairs(pasts) do
+    runs[i] = overview.of(past)
+    runs[i].metrics = metrics_of(past)
+  end
+  local differences = differences_of(pasts)
+  return { pasts = pasts, runs = runs, names = short_names(pasts), differences = differences,
+    notes = notes_of(differences) }
+end
+
+---Names of the numbers that the lines of a run have.
+---@param pasts seqrun.History[]
+---@param kind "train"|"evals"
+---@return string[]
+function comparison.keys(pasts, kind)
+  local seen, names = {}, {}
+  for _, past in ipairs(pasts) do
+    for _, row in ipairs(past[kind]) do
+      for name, value in pairs(row) do
+        if type(value) == "number" and not seen[name] then seen[name], names[#names + 1] = true, name end
+      end
+    end
+  end
+  table.sort(names)
+  return names
+end
+
+---A metric over steps, seconds or tokens, one curve for each run that has it.
+---@param self seqrun.RunComparison
+---@param key string
+---@param by string a key of the same lines
+---@param kind "train"|"evals"
+---@return seqrun.Curve[]
+function comparison.curves(self, key, by, kind)
+  local list = {}
+  for i, past in ipairs(self.pasts) do
+    local xs, ys = {}, {}
+    for _, row in ipairs(past[kind]) do
+      if type(row[key]) == "number" and type(row[by]) == "number" then
+        xs[#xs + 1], ys[#ys + 1] = row[by], row[key]
+      end
+    end
+    if #xs > 0 then list[#list + 1] = { name = self.names[i], xs = xs, ys = ys } end
+  end
+  return list
+end
+
+return comparison
