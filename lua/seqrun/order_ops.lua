@@ -3,12 +3,13 @@
 -- Sorting is a bitonic network over (value, position) pairs: log2(n)^2 / 2 passes of elementwise ops, on any device.
 -- Equal values keep their order, and NaN sorts as infinity.
 
+local check = require("seqrun.check")
 local core = require("seqrun.core.tensor")
 local ops = require("seqrun.core.ops")
 
 local Tensor = core.methods
 
-local LARGEST = 2147483647
+local LEAST, LARGEST = -2147483648, 2147483647
 
 local function check_dim(name, x, dim)
   if x:dim() == 0 then error(name .. ": a tensor without dimensions has nothing to order", 3) end
@@ -17,6 +18,11 @@ local function check_dim(name, x, dim)
     error(("%s: dimension %s is out of range for %s"):format(name, tostring(dim), x:describe()), 3)
   end
   return whole < 0 and x:dim() + 1 + whole or whole
+end
+
+local function check_flag(name, value, option)
+  if value == nil or type(value) == "boolean" then return end
+  error(("%s: %s must be true or false, got %s"):format(name, option, check.show(value)), 3)
 end
 
 ---x with dimension `dim` last; and last back to `dim`, which is the same swap.
@@ -41,8 +47,9 @@ end
 
 ---Appends columns that sort behind all others.
 local function padded(keys, count, descending)
-  local last = keys:dtype() == "i32" and LARGEST or math.huge
-  local pad = core.full({ keys:size(1), count }, descending and -last or last, keys:dtype(), keys:device())
+  local least, largest = -math.huge, math.huge
+  if keys:dtype() == "i32" then least, largest = LEAST, LARGEST end
+  local pad = core.full({ keys:size(1), count }, descending and least or largest, keys:dtype(), keys:device())
   return ops.cat({ keys, pad }, 2)
 end
 
@@ -126,12 +133,14 @@ end
 
 function Tensor:sort(dim, descending)
   dim = check_dim("sort", self, dim)
+  check_flag("sort", descending, "descending")
   local values, places = sorted(self, dim, descending)
   return values, places
 end
 
 function Tensor:argsort(dim, descending)
   dim = check_dim("argsort", self, dim)
+  check_flag("argsort", descending, "descending")
   local _, places = sorted(self:detach(), dim, descending)
   return places
 end
@@ -139,6 +148,7 @@ end
 function Tensor:topk(k, dim, smallest)
   local whole = math.tointeger(k)
   dim = check_dim("topk", self, dim)
+  check_flag("topk", smallest, "smallest")
   local n = self:size(dim)
   if not whole or whole < 1 or whole > n then
     error(("topk: k must be an integer from 1 to %d, the size of the dimension; got %s"):format(n, tostring(k)), 2)
@@ -184,6 +194,12 @@ function Tensor:one_hot(classes)
   local whole = math.tointeger(classes)
   if self:dtype() ~= "i32" or not whole or whole < 1 then
     error("one_hot: expected a tensor of i32 and the number of classes, as in labels:one_hot(3)", 2)
+  end
+  local least, largest = 0, 0
+  if self:numel() > 0 then least, largest = self:min():item(), self:max():item() end
+  if least < 0 or largest >= whole then
+    local wrong = least < 0 and least or largest
+    error(("one_hot: label %d is not a class from 0 to %d"):format(wrong, whole - 1), 2)
   end
   local real = core.empty({ 0 }, nil, self:device()):dtype()
   return self:unsqueeze(-1):eq(range(whole, self:device())):to(real)

@@ -78,12 +78,23 @@ function tensor.from_string(bytes, dims, dtype)
   return core.from_string(bytes, dims, dtype)
 end
 
+---Raises if a list of sizes has named keys, which are options in the wrong place.
+local function check_sizes(name, sizes)
+  for key in pairs(sizes) do
+    if type(key) == "string" then
+      check.fail("%s: '%s' is among the sizes; options go into a table of their own, as in %s({ 3, 4 }%s, "
+        .. "{ %s = ... })", name, key, name, name == "full" and ", 1" or "", key)
+    end
+  end
+end
+
 ---Splits (d1, d2, ..., [options]) or ({d1, d2}, [options]) into sizes and options.
 local function sizes_and_options(name, known, ...)
   local given = { ... }
   local count = select("#", ...)
   local first, last = given[1], given[count]
   if type(first) == "table" and #first > 0 or (type(first) == "table" and count == 2) then
+    check_sizes(name, first)
     return first, check_options(name, given[2], known)
   end
   local options = type(last) == "table" and last or nil
@@ -124,6 +135,7 @@ function tensor.full(sizes, value, options)
   if type(sizes) ~= "table" or type(value) ~= "number" and type(value) ~= "boolean" then
     error("full: expected the sizes and a number, as in full({ 2, 3 }, 1)", 2)
   end
+  check_sizes("full", sizes)
   options = check_options("full", options, KNOWN)
   return finish(core.full(sizes, value, options.dtype, options.device), options)
 end

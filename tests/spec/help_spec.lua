@@ -3,6 +3,7 @@
 local help = require("seqrun.help")
 local index = require("seqrun.help.index")
 local plot = require("seqrun.plot")
+local program = require("tests.support.program")
 local repl = require("seqrun.repl")
 local sr = require("seqrun")
 
@@ -158,5 +159,7 @@ describe("a plot", function()
       assert.has_error(function() plot.plot(values) end)
     end
     assert.has_error(function() plot.plot({ -1, 2 }, { log = true }) end)
+    local _, _, err = program.run { "-e", "plot(3)" }
+    assert.matches("^seqrun: prompt:1: plot: expected numbers", err)
   end)
 end)

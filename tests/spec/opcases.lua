@@ -223,10 +223,10 @@ case {
 }
 case {
   name = "sort and topk",
-  make = function(r) return { x = r.normal { 3, 5, 37 }, ["*whole"] = { i32 = { 3, -1, 3, 0, -2147483647, 7 } } } end,
+  make = function(r) return { x = r.normal { 3, 5, 37 }, ["*whole"] = { i32 = { 3, -1, 3, 0, -2147483648, 7 } } } end,
   run = function(_, t)
-    local down, up = t.x:topk(7), t.x:sort(2)
-    return { down, up, (select(2, t.x:topk(3, 1, true))), t.x:argsort(-1, true), t.whole:argsort(), (t.whole:sort()) }
+    local down, up, places = t.x:topk(7), t.x:sort(2), select(2, t.x:topk(3, 1, true))
+    return { down, up, places, t.x:argsort(-1, true), t.whole:argsort(), t.whole:argsort(1, true), (t.whole:sort()) }
   end,
   flows = 2,
 }
@@ -244,7 +244,7 @@ case {
 }
 case {
   name = "one_hot",
-  make = function() return { ["*labels"] = { i32 = { 0, 2, 5, -1, 1 } } } end,
+  make = function() return { ["*labels"] = { i32 = { 0, 2, 3, 0, 1 } } } end,
   run = function(_, t) return { t.labels:one_hot(4) } end,
   difference = false,
 }

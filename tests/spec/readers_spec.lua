@@ -151,6 +151,23 @@ describe("a table that cannot be right", function()
     assert.equal(1, read({ task = "regress", files = put("o1.csv", "text,label\nrain,1\n") }):info().examples)
   end)
 
+  it("has two roles of one column, by name or by number", function()
+    local table_of = "text,label\nrain,a\nwho,b\n"
+    local function refuses_columns(columns, pattern)
+      for name, text in pairs { ["r.csv"] = table_of, ["r.jsonl"] = '{"text":"rain","label":"a"}\n' } do
+        local set, message, code = read { task = "classify", files = put(name, text), columns = columns }
+        assert.is_nil(set)
+        assert.matches(pattern, message)
+        assert.equal("config", code)
+      end
+    end
+    refuses_columns({ label = "text" }, "columns.text and columns.label are both column 'text'; give each its own")
+    refuses_columns({ text = "label" }, "columns.text and columns.label are both column 'label'")
+    refuses_columns({ pair = "text" }, "columns.text and columns.pair are both column 'text'")
+    refuses_columns({ label = { "a", "a" } }, "columns.label names column 'a' twice")
+    refuses("r.csv", table_of, { columns = { text = 2 } }, "^r.csv: columns.text and columns.label are both column")
+  end)
+
   it("has a row of another length in line 70,000", function()
     local rows = { "text\tlabel" }
     for i = 2, 70100 do rows[i] = i % 2 == 0 and "a\tx" or "b\ty" end
@@ -296,6 +313,17 @@ describe("the files of a run", function()
     assert.matches("warning: 1 of 2 dev examples are in train too, the first at dev.csv:2 %(as train.csv:3%)", said)
     local _, message = files { train = lab.folder .. "/train.csv", dev = put("dev2.csv", "text,label\na,maybe\n") }
     assert.matches("dev2.csv:2: unknown label 'maybe'; the labels are no, yes", message)
+  end)
+
+  it("warn of labels that are ids, and of texts that are their own label or pair", function()
+    local lines = { "id,text,copy,label" }
+    for i = 1, 20 do lines[i + 1] = ("%d,rain %d,rain %d,%s"):format(i, i % 9, i % 9, i % 2) end
+    local path = put("odd.csv", table.concat(lines, "\n") .. "\n")
+    local function said(columns) return table.concat(assert(files { train = path, columns = columns }).notes, "\n") end
+    assert.matches("warning: train: 20 classes in 20 rows, so most occur once", said { label = "id" })
+    assert.matches("warning: train: in 20 of 20 rows the label is the text itself", said { label = "copy" })
+    assert.matches("warning: train: in 20 of 20 rows the second text is the text itself", said { pair = "copy" })
+    assert.is_nil(said({}):find("warning"))
   end)
 
   it("hold out a part of train where there is no dev, but no questions", function()

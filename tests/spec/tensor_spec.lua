@@ -505,6 +505,12 @@ describe("an error", function()
       { function() local _ = sr.layout { lens = { 3 }, row = 4 } end, "layout: unknown option 'row'; did you" },
       { function() sr.use("cpu", { thread = 2 }) end, "unknown option 'thread'" },
       { function() local _ = sr.full(2, 1) end, "as in full({ 2, 3 }, 1)" },
+      { function() local _ = sr.randn { 3, 4, seed = 1 } end, "as in randn({ 3, 4 }, { seed = ... })" },
+      { function() local _ = sr.full({ 3, dtype = "i32" }, 1) end, "as in full({ 3, 4 }, 1, { dtype = ... })" },
+      { function() local _ = x:sort(1, "ascending") end, "descending must be true or false, got 'ascending'" },
+      { function() local _ = x:topk(1, 1, 1) end, "smallest must be true or false, got 1" },
+      { function() local _ = sr.tensor({ 0, 3 }, { dtype = "i32" }):one_hot(3) end, "label 3 is not a class" },
+      { function() local _ = sr.tensor({ -1 }, { dtype = "i32" }):one_hot(3) end, "label -1 is not a class" },
     }
     for _, mistake in ipairs(mistakes) do
       local line, message = line_of(mistake[1])

@@ -258,6 +258,7 @@ function Tensor:var(dim, keep, correction) end
 function Tensor:std(dim, keep, correction) end
 
 ---One-hot vectors: one more dimension, of `classes` elements, which is 1 at the label and 0 elsewhere.
+---Labels must be from 0 to classes - 1.
 ---@param classes integer
 ---@return seqrun.Tensor # of the device's real dtype
 function Tensor:one_hot(classes) end

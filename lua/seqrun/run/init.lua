@@ -277,7 +277,7 @@ function Run:start(parts)
   self.train_seconds, self.tokens_before, self.slots_before = 0, self.window.tokens, self.window.slots
   if self.ranks.leads then self.progress:say("%s", require("seqrun.run.plan").headline(self)) end
   if self.ranks:several() then self.progress:say("  memory  %s", memory.of_ranks(self)) end
-  for _, note in ipairs(self.notes or {}) do self.progress:say("  data    %s", note) end
+  if self.ranks.leads then require("seqrun.run.plan").tell_notes(self, function(...) self.progress:say(...) end) end
 end
 
 -- ---- the loop --------------------------------------------------------------------------------

@@ -134,6 +134,16 @@ function plan.headline(self)
   return table.concat(lines, "\n")
 end
 
+---What is to be said about the data; warnings in lines of their own.
+---@param self seqrun.Run
+---@param say fun(format: string, ...)
+function plan.tell_notes(self, say)
+  for _, note in ipairs(self.notes or {}) do
+    local warning = note:match("^warning: (.*)$")
+    if warning then self.progress:warn("%s", warning) else say("  data    %s", note) end
+  end
+end
+
 -- ---- the learning rate -----------------------------------------------------------------------
 
 ---The step from which on a schedule falls.
@@ -225,6 +235,7 @@ local function tell(self, micros, rests)
   local loader = self.loader:summary()
   local _, peak = sys.memory()
   say("%s", plan.headline(self))
+  plan.tell_notes(self, say)
   local earlier = earlier_rate(self.loaded.schema, cfg.init.from)
   if earlier then say("  rate    previous phase, %s: %s", cfg.init.from, earlier) end
   if self.rate then

@@ -55,6 +55,24 @@ local function missing(one, header, count, hint)
     guess.hint(one.wanted, header or {}))
 end
 
+local function clash(one, other, name)
+  local roles = one.role == other.role and ("columns.%s names column '%s' twice"):format(one.role, shown(name))
+    or ("columns.%s and columns.%s are both column '%s'"):format(one.role, other.role, shown(name))
+  return roles .. "; give each its own"
+end
+
+---Why columns asked for by the same name make no sense; nil if there are none.
+---@param given table columns.*
+---@return string?
+function columns.problem(given)
+  local seen = {}
+  for _, one in ipairs(each(given)) do
+    local other = seen[one.wanted]
+    if other then return clash(other, one, one.wanted) end
+    seen[one.wanted] = one
+  end
+end
+
 ---Finds the columns: { text = 1, label = 2, choices = { 3, 4 } }.
 ---@param given table columns.*
 ---@param header string[]? the names
@@ -64,13 +82,15 @@ end
 ---@return table? found
 ---@return string? message to follow the name of the file
 function columns.find(given, header, count, optional, hint)
-  local found = {}
+  local found, taken = {}, {}
   for _, one in ipairs(each(given)) do
     local at, message = by_name(one.wanted, header)
     if message then return nil, message end
     local number = number_of(one.wanted)
     if not at and number and number >= 1 and number <= count then at = number end
     if not at and not optional[one.role] then return nil, missing(one, header, count, hint) end
+    if at and taken[at] then return nil, ": " .. clash(taken[at], one, one.wanted) end
+    if at then taken[at] = one end
     if one.place then
       found[one.role] = found[one.role] or {}
       found[one.role][one.place] = at

@@ -133,7 +133,10 @@ local function tell_set(notes, set, name)
   local meta = set:meta()
   say(notes, "%s: %s examples, %s tokens, from %s", name, commas(set:info().examples), commas(set:info().tokens),
     meta.source or set:info().path)
-  for _, line in ipairs(meta.notes and json.decode(meta.notes) or {}) do say(notes, "%s: %s", name, line) end
+  for _, line in ipairs(meta.notes and json.decode(meta.notes) or {}) do
+    local warning, rest = line:match("^(warning: )(.*)$")
+    say(notes, "%s%s: %s", warning or "", name, rest or line)
+  end
 end
 
 ---Counts sequences that will be truncated, or refuses them.
@@ -146,8 +149,9 @@ local function check_length(notes, set, name, options)
       .. "tokens); raise data.max_len, or set data.too_long=truncate"):format(set:place(first), max_len, commas(count),
       commas(set:info().examples), name, commas(longest))
   end
-  say(notes, "%s: %s of %s examples are longer than %d tokens and are truncated; the first is %s, the longest has %s",
-    name, commas(count), commas(set:info().examples), max_len, set:place(first), commas(longest))
+  say(notes, "%s%s: %s of %s examples are longer than %d tokens and are truncated; the first is %s, the longest has %s",
+    count > set:info().examples / 2 and "warning: " or "", name, commas(count), commas(set:info().examples), max_len,
+    set:place(first), commas(longest))
 end
 
 local function tell_overlap(notes, train, dev)

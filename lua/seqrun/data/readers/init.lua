@@ -182,6 +182,26 @@ local function check_id(self, record)
   return true
 end
 
+---Counts rows whose label or second text is the text itself.
+local function count_copies(self, record)
+  for _, role in ipairs { "label", "pair" } do
+    if record.text and record[role] == record.text then self.copies[role] = (self.copies[role] or 0) + 1 end
+  end
+end
+
+---Warnings about rows whose label or second text is the text itself, if most are.
+local function copies_notes(self)
+  local notes = {}
+  for _, role in ipairs { "label", "pair" } do
+    local count = self.copies[role] or 0
+    if count > 1 and count > self.rows / 2 then
+      notes[#notes + 1] = ("warning: in %d of %d rows the %s is the text itself; check columns.%s"):format(
+        count, self.rows, role == "pair" and "second text" or "label", role)
+    end
+  end
+  return notes
+end
+
 ---The examples of a record; nil if it cannot be used.
 local function examples_of(self, record)
   if record.wrong then
@@ -194,6 +214,7 @@ local function examples_of(self, record)
     return nil
   end
   if not check_id(self, record) then return nil end
+  count_copies(self, record)
   self.rows = self.rows + 1
   return made.a and { made } or made
 end
@@ -238,7 +259,7 @@ end
 local function stream_of(options, source, maker)
   return setmetatable({
     options = options, source = source, maker = maker, problems = problems.new(options.bad), queue = {}, at = 1,
-    seen = {}, rows = 0, read = 0, told = sys.now(),
+    seen = {}, copies = {}, rows = 0, read = 0, told = sys.now(),
   }, Stream)
 end
 
@@ -252,6 +273,7 @@ end
 
 local function notes_of(stream, maker)
   local notes = maker.notes and maker:notes() or {}
+  table.move(copies_notes(stream), 1, 2, #notes + 1, notes)
   return table.move(stream.problems:notes(), 1, #stream.problems:notes(), #notes + 1, notes)
 end
 

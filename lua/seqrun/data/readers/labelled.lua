@@ -56,6 +56,8 @@ function Classify:make(record)
   return example
 end
 
+function Classify:notes() return self.counted and self.counted:notes() or {} end
+
 -- ---- any number of classes ---------------------------------------------------------------------
 
 local Multilabel = {}
@@ -97,6 +99,8 @@ function Multilabel:surveyed()
   self.map, message = self.counted:map(self.job.options.columns.header)
   return self.map and true, message
 end
+
+Multilabel.notes = Classify.notes
 
 function Multilabel:shape() self.columns.labels = { type = "f32", size = #self.map.names } end
 

@@ -6,6 +6,8 @@ local shown = require("seqrun.data.readers.shown")
 
 local labels = {}
 
+local FEW = 10 -- so many classes may well occur once in a small file
+
 ---@class seqrun.readers.Labels
 ---@field names string[] in the order of their ids, which count from 0
 ---@field ids table<string, integer>
@@ -108,6 +110,14 @@ function Survey:map(header)
       self.first[names[1]], #names, self.rows)
   end
   return labels.map(names)
+end
+
+---What is odd about the names that were counted.
+---@return string[]
+function Survey:notes()
+  if #self.names <= FEW or #self.names <= self.rows / 2 then return {} end
+  return { ("warning: %d classes in %d rows, so most occur once; columns.label may name another column"):format(
+    #self.names, self.rows) }
 end
 
 ---"no, yes", with at most ten names.

@@ -33,6 +33,8 @@ Records.__index = Records
 local function open(options)
   local files = type(options.files) == "table" and options.files or { options.files }
   if #files == 0 then return nil, "data: no files are given", "config" end
+  local clash = columns.problem(options.columns)
+  if clash then return nil, "data: " .. clash, "config" end
   for _, path in ipairs(files) do
     local format, message = formats.of(path, options.task or "none", options.format)
     if not format then return nil, message, "config" end
@@ -152,7 +154,7 @@ local function start_table(self, path)
   local message
   self.count = count
   self.found, message = columns.find(given, names, count, self.optional, delimiter_hint(self.cells))
-  if not self.found then return nil, ("%s %s"):format(path, message), "data" end
+  if not self.found then return nil, ("%s%s%s"):format(path, message:find("^:") and "" or " ", message), "data" end
   self.headless = not header
   if self.headless then self.pending = { count, line, path, wrong, column } end
   return true
