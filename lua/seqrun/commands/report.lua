@@ -1,0 +1,51 @@
+-- report - one HTML file about one or several runs.
+
+local converters = require("seqrun.converters")
+local json = require("seqrun.core.json")
+local sys = require("seqrun.core.sys")
+
+local command = { summary = "write a report of one or several runs: one HTML file with curves, plan and predictions" }
+
+function command.define(cmd)
+  cmd:argument("runs", "directories of runs, or directories that contain some"):args("+")
+  cmd:option("-o --out", "the file; default: report.html in the run, or here for several runs; -: standard output")
+    :argname("FILE")
+  cmd:option("--by", "the horizontal axis of curves"):choices { "step", "tokens", "seconds" }:default("step")
+  cmd:option("--samples", "held-out sentences that each run's model fills in; 0: none")
+    :argname("N"):convert(converters.whole(0, 200)):default("10")
+  cmd:flag("--json", "print what the report is made of as one JSON object; with --out the file is written too")
+  cmd:epilog([[The file needs neither a network nor scripts. A run may be alive, stopped or resumed.
+
+examples:
+  seqrun report runs/demo/phase1
+  seqrun report runs/a runs/b -o compared.html --by tokens
+  seqrun report runs/tiny --json]])
+end
+
+local function file_of(args, runs)
+  return args.out or (#runs == 1 and runs[1].history.dir .. "/report.html" or "report.html")
+end
+
+function command.run(args)
+  local file = args.out and args.out ~= "-" and args.out
+  if file then
+    local ok, message, code = sys.check_writable(file)
+    if not ok then return nil, message, code end
+  end
+  local summary = require("seqrun.report.summary")
+  local runs = summary.gather(args.runs, { samples = args.samples })
+  if args.json then print(json.encode(summary.plain(runs))) end
+  if args.json and not file then return 0 end
+  local page = require("seqrun.report.page")(runs, args.by)
+  if args.out == "-" then
+    io.stdout:write(page)
+    return 0
+  end
+  file = file or file_of(args, runs)
+  local ok, message, code = sys.write_file(file, page)
+  if not ok then return nil, message, code end
+  if not args.json then print(("%s: %d KiB; open it in a browser"):format(file, math.ceil(#page / 1024))) end
+  return 0
+end
+
+return command

@@ -1,0 +1,287 @@
+-- curves.lua - the charts of a report: losses by head, scores, rate, gradient norm, speed, schedules; one run, or
+-- several in one picture.
+
+local history = require("seqrun.run.history")
+local metrics = require("seqrun.metrics")
+local svg = require("seqrun.svg")
+
+local curves = {}
+
+---What the horizontal axis may be, and its label.
+curves.AXES = {
+  step = { key = "step", label = "step" }, tokens = { key = "real_tokens", label = "tokens trained on" },
+  seconds = { key = "seconds", label = "seconds of training" },
+}
+
+---Runs beyond which the single lines under the running means are left out.
+local FEW = 3
+
+---Lines of training that a running mean is over, as a part of all.
+local WINDOW = 40
+
+-- ---- points ------------------------------------------------------------------------------------
+
+---The points of a metric over the chosen axis.
+local function points_of(rows, key, axis)
+  local points = history.points(rows, key)
+  if axis.key == "step" then return points end
+  local at, list = {}, {}
+  for _, row in ipairs(rows) do at[row.step] = type(row[axis.key]) == "number" and row[axis.key] or nil end
+  for _, point in ipairs(points) do
+    if at[point[1]] then list[#list + 1] = { at[point[1]], point[2] } end
+  end
+  return list
+end
+
+---The mean around each point; a gap stays a gap.
+local function running_mean(points)
+  local half = #points // WINDOW // 2
+  if half < 1 then return nil end
+  local sums, counts, list = { [0] = 0 }, { [0] = 0 }, {}
+  for i, point in ipairs(points) do
+    sums[i] = sums[i - 1] + (point[2] or 0)
+    counts[i] = counts[i - 1] + (point[2] and 1 or 0)
+  end
+  for i, point in ipairs(points) do
+    local wide = math.min(half, i - 1, #points - i)
+    local first, last = i - wide - 1, i + wide
+    local count = counts[last] - counts[first]
+    list[i] = { point[1], point[2] and (sums[last] - sums[first]) / count or nil }
+  end
+  return list
+end
+
+---Adds a noisy metric: its values thin, their running mean over them.
+local function add_noisy(series, points, class, name, bare)
+  if #points == 0 then return end
+  local mean = running_mean(points)
+  if mean and not bare then series[#series + 1] = { points = points, class = class, style = "thin", most = 1200 } end
+  series[#series + 1] = { points = mean or points, class = class, name = name, most = 600 }
+end
+
+-- ---- one chart -----------------------------------------------------------------------------------
+
+local function marks_of(runs, axis)
+  local marks = {}
+  if #runs > 1 or axis.key ~= "step" then return marks end
+  for _, step in ipairs(runs[1].resumes) do marks[#marks + 1] = { x = step, name = "resumed at step " .. step } end
+  return marks
+end
+
+---The first and the last value of each series in words, for those who do not see the picture.
+local function in_words(series)
+  local parts = {}
+  for _, one in ipairs(series) do
+    local first, last = one.points and one.points[1], one.points and one.points[#one.points]
+    if one.y then
+      parts[#parts + 1] = ("%s %.4g"):format(one.name or one.says or "level", one.y)
+    elseif one.style ~= "thin" and first and first[2] and last[2] then
+      parts[#parts + 1] = ("%s from %.4g at %.6g to %.4g at %.6g"):format(one.name or one.says or "values", first[2],
+        first[1], last[2], last[1])
+    end
+  end
+  return table.concat(parts, "; ")
+end
+
+local function chart(view, title, unit, series, more)
+  more = more or {}
+  local y = { label = unit, even = not more.log, log = more.log, low = more.low }
+  local function draw(width, height)
+    return svg.chart {
+      title = title, desc = in_words(series), x = { label = view.axis.label, low = 0 }, y = y, series = series,
+      marks = view.marks, width = width, height = height,
+    }
+  end
+  local picture = draw(440, 240)
+  if not picture then return nil end
+  return { title = title, svg = picture, wide = more.wide and draw(980, 330) or nil, note = more.note }
+end
+
+---Whether a run was evaluated often enough for a curve.
+local function has_eval_curve(runs, key)
+  for _, run in ipairs(runs) do
+    if #history.points(run.history.evals, key) >= 3 then return true end
+  end
+  return false
+end
+
+---The last value of a metric in the evaluations.
+local function last_of(evals, key)
+  for i = #evals, 1, -1 do
+    if type(evals[i][key]) == "number" then return evals[i][key] end
+  end
+end
+
+---Levels of a baseline: one line if all runs have the same, one for each otherwise.
+local function add_levels(series, runs, key, name)
+  local values, same = {}, true
+  for i, run in ipairs(runs) do
+    values[i] = last_of(run.history.evals, key)
+    same = same and values[i] == values[1]
+  end
+  for i, run in ipairs(runs) do
+    local class = same and "s7" or svg.colour(i)
+    local label = name .. (same and "" or ", " .. run.name)
+    if values[i] and (not same or i == 1) then
+      series[#series + 1] = { kind = "level", y = values[i], class = class, name = same and label or nil, says = label }
+    end
+  end
+end
+
+---A metric that both training and evaluations have.
+---@param baseline? { key: string, name: string }
+local function both(view, key, title, unit, baseline, wide)
+  local runs, charts = view.runs, {}
+  local single, apart = #runs == 1, #runs > 1 and has_eval_curve(runs, key)
+  local train, eval = {}, {}
+  for i, run in ipairs(runs) do
+    local class = svg.colour(i)
+    local found = points_of(run.history.train, key, view.axis)
+    add_noisy(train, found, class, single and "training" or nil, #runs > FEW)
+    if #found > 0 then train[#train].says = run.name .. ", training" end
+    local scored = points_of(run.history.evals, key, view.axis)
+    if #scored > 0 then
+      local list = apart and eval or train
+      list[#list + 1] = {
+        kind = "dots", points = scored, class = single and "s2" or class, name = single and "held-out" or nil,
+        says = run.name .. ", held-out",
+      }
+    end
+  end
+  if baseline then add_levels(apart and eval or train, runs, baseline.key, baseline.name) end
+  if not apart then return { chart(view, title, unit, train, { wide = wide }) } end
+  charts[#charts + 1] = chart(view, title .. ", training", unit, train, { wide = wide })
+  charts[#charts + 1] = chart(view, title .. ", held-out", unit, eval, { wide = wide })
+  return charts
+end
+
+---A metric of one type of line, for all runs.
+local function simple(view, kind, key, title, unit, more)
+  local series = {}
+  for i, run in ipairs(view.runs) do
+    local class, found = svg.colour(i), points_of(run.history[kind], key, view.axis)
+    if kind == "evals" then
+      if #found > 0 then series[#series + 1] = { kind = "dots", points = found, class = class, says = run.name } end
+    elseif more and more.noisy then
+      add_noisy(series, found, class, nil, #view.runs > FEW)
+      if #found > 0 then series[#series].says = run.name end
+    elseif #found > 0 then
+      series[#series + 1] = { points = found, class = class, says = run.name }
+    end
+  end
+  return chart(view, title, unit, series, more)
+end
+
+-- ---- which charts --------------------------------------------------------------------------------
+
+---Names of heads as people write them.
+local TITLES = { mlm = "MLM", nsp = "NSP", sop = "SOP" }
+
+---@param name string
+---@return string
+function curves.head_title(name) return TITLES[name] or name end
+
+local BASELINES = { mlm = { key = "unigram_loss", name = "unigram model" } }
+
+local SCORES = {
+  matthews = "Matthews correlation", f1 = "F1", f1_macro = "F1, macro average", f1_micro = "F1, micro average",
+}
+
+---A score as a title.
+---@param key string
+---@return string
+function curves.score_title(key) return SCORES[key] or (key:gsub("_", " ")) end
+
+---The union of lists of names in the runs, in their order.
+local function union(runs, field)
+  local list, seen = {}, {}
+  for _, run in ipairs(runs) do
+    for _, name in ipairs(run[field]) do
+      if not seen[name] then list[#list + 1], seen[name] = name, true end
+    end
+  end
+  return list
+end
+
+---Whether a metric of the training lines is ever other than `usual`.
+local function varies(runs, key, usual)
+  for _, run in ipairs(runs) do
+    for _, point in ipairs(history.points(run.history.train, key)) do
+      if point[2] and math.abs(point[2] - usual) > 1e-3 then return true end
+    end
+  end
+  return false
+end
+
+---Metrics of training that are none of every run's: what schedules and curricula gave.
+local function schedule_keys(runs)
+  local known, list = { step = true }, {}
+  for _, key in ipairs(metrics.TRAIN) do known[key] = true end
+  for _, run in ipairs(runs) do
+    for _, row in ipairs { run.history.train[1] or {}, run.history.train[#run.history.train] or {} } do
+      for key, value in pairs(row) do
+        if type(value) == "number" and not known[key] and not key:find("_loss$") and not key:find("_accuracy$") then
+          known[key], list[#list + 1] = true, key
+        end
+      end
+    end
+  end
+  table.sort(list)
+  return list
+end
+
+---Whether a metric spans so much that a logarithmic axis is better.
+local function spans(runs, key)
+  local low, high = math.huge, 0
+  for _, run in ipairs(runs) do
+    for _, point in ipairs(history.points(run.history.train, key)) do
+      if point[2] and point[2] > 0 then low, high = math.min(low, point[2]), math.max(high, point[2]) end
+    end
+  end
+  return high > 30 * low
+end
+
+---Charts of the losses: of all heads, the first one large.
+---@param runs seqrun.report.Run[]
+---@param by string of curves.AXES
+---@return { title: string, svg: string, wide?: string }[]
+function curves.losses(runs, by)
+  local view = { runs = runs, axis = curves.AXES[by], marks = marks_of(runs, curves.AXES[by]) }
+  local list = {}
+  local function add(charts) table.move(charts, 1, #charts, #list + 1, list) end
+  local heads = union(runs, "heads")
+  for i, name in ipairs(heads) do
+    add(both(view, name .. "_loss", curves.head_title(name) .. " loss", "nats", BASELINES[name], i == 1))
+  end
+  if #heads == 0 then list[1] = simple(view, "train", "loss", "loss", "nats", { noisy = true, wide = true }) end
+  for _, name in ipairs(heads) do
+    add(both(view, name .. "_accuracy", curves.head_title(name) .. " accuracy", "correct / all"))
+  end
+  for _, key in ipairs(union(runs, "scores")) do
+    if has_eval_curve(runs, key) then
+      list[#list + 1] = simple(view, "evals", key, curves.score_title(key) .. ", held-out", "score")
+    end
+  end
+  return list
+end
+
+---Charts of how training went: rate, gradient norm, speed, schedules.
+---@param runs seqrun.report.Run[]
+---@param by string
+---@return { title: string, svg: string }[]
+function curves.training(runs, by)
+  local view = { runs = runs, axis = curves.AXES[by], marks = marks_of(runs, curves.AXES[by]) }
+  local list = {}
+  local function add(key, title, unit, more) list[#list + 1] = simple(view, "train", key, title, unit, more) end
+  add("lr", "learning rate", "rate", { low = 0 })
+  add("grad_norm", "gradient norm, before clipping", "L2 norm", { noisy = true, log = spans(runs, "grad_norm") })
+  add("real_tokens_per_s", "speed, real tokens", "tokens / s", { noisy = true, low = 0 })
+  add("efficiency", "packing efficiency", "real tokens / slots", { noisy = true })
+  add("mfu", "model FLOP utilisation", "MFU", { noisy = true, low = 0 })
+  if varies(runs, "imbalance", 1) then add("imbalance", "imbalance", "dearest / mean micro-batch", { noisy = true }) end
+  if varies(runs, "skipped", 0) then add("skipped", "skipped updates", "updates", { low = 0 }) end
+  for _, key in ipairs(schedule_keys(runs)) do add(key, (key:gsub("_", " ")), "value") end
+  return list
+end
+
+return curves

@@ -1,0 +1,151 @@
+-- examples.lua - what a model predicts, as markup: words filled in, classes, a confusion matrix, the worst mistakes.
+
+local html = require("seqrun.html")
+local svg = require("seqrun.svg")
+
+local examples = {}
+
+examples.STYLE = [[
+.fill { padding: 0; margin: 0; list-style: none; max-width: 60rem } .fill li { padding: .55rem 0;
+  border-bottom: 1px solid var(--rule); break-inside: avoid } .fill .gap { color: var(--c3); font-weight: 600;
+  text-decoration: underline; text-underline-offset: 3px } .fill .gap.miss { color: var(--c2) }
+.guess { display: inline-block; margin: .25rem .9rem 0 0; font-size: .9em; white-space: nowrap }
+.guess.hit { color: var(--c3); font-weight: 600 } .guess i { color: var(--faint); font-style: normal; font-weight: 400;
+  font-variant-numeric: tabular-nums }
+.confusion td, .confusion th { padding: .25rem .55rem; text-align: right } .confusion thead th { font-weight: 400 }
+.mistake { max-width: 60rem; padding: .5rem 0; border-bottom: 1px solid var(--rule); break-inside: avoid }
+.mistake p { margin: .1rem 0; max-width: none }]]
+
+---A text of at most so many characters, on one line.
+local function short(value, most)
+  local one = tostring(value):gsub("%s+", " ")
+  local length = utf8.len(one)
+  if not length or length <= most then return one end
+  return one:sub(1, utf8.offset(one, most) - 1) .. "…"
+end
+
+-- ---- filled in words -----------------------------------------------------------------------------
+
+local function guess(one, hit)
+  return ('<span class="guess%s">%s <i>%.1f %%</i></span>'):format(hit and " hit" or "", html.escape(one.token),
+    100 * one.probability)
+end
+
+local function filled(item)
+  local parts = {}
+  for i, one in ipairs(item.candidates) do parts[i] = guess(one, item.rank == i) end
+  return ('<li>%s<span class="gap%s">%s</span>%s<br>%s</li>'):format(html.escape(item.before),
+    item.rank == 1 and "" or " miss", html.escape(item.word), html.escape(item.after), table.concat(parts))
+end
+
+---Sentences with a word filled in.
+---@param samples seqrun.report.Samples
+---@return string
+function examples.filled(samples)
+  if samples.note then
+    return ('<p class="faint">No words were filled in: %s.</p>'):format(html.escape(samples.note))
+  end
+  local hits, top, parts = 0, 0, {}
+  for i, item in ipairs(samples.items) do
+    hits, top = hits + (item.rank == 1 and 1 or 0), top + (item.rank and 1 or 0)
+    parts[i] = filled(item)
+  end
+  local intro = ("Sentences of the held-out text of %s with the underlined word hidden, and what the checkpoint of "
+    .. "step %s puts there: the word itself in %d of %d, and among the first five in %d. Candidates are whole words.")
+    :format(samples.data, samples.step, hits, #samples.items, top)
+  return "<p>" .. html.escape(intro) .. '</p><ul class="fill">' .. table.concat(parts, "\n") .. "</ul>"
+end
+
+-- ---- the scores of a task --------------------------------------------------------------------------
+
+local function number(value, format) return type(value) == "number" and format:format(value) or "-" end
+
+---Classes beyond which neither table nor matrix is of use in a page.
+local MOST_CLASSES = 40
+
+local function classes_table(head)
+  if type(head.classes) ~= "table" or #head.classes == 0 or #head.classes > MOST_CLASSES then return "" end
+  local rows = {}
+  for i, class in ipairs(head.classes) do
+    rows[i] = { short(class.name, 40), number(class.precision, "%.3f"), number(class.recall, "%.3f"),
+      number(class.f1, "%.3f"), number(class.count or class.support, "%d"), number(class.predicted, "%d") }
+  end
+  local names = { "class", "precision", "recall", "F1", "examples", "predicted" }
+  return "<h3>Classes</h3>" .. html.table(names, rows, { [2] = true, [3] = true, [4] = true, [5] = true, [6] = true })
+end
+
+---The confusion matrix; the shade of a cell is its part of the row.
+local function confusion_table(head)
+  local matrix = head.confusion
+  if type(matrix) ~= "table" or #matrix < 2 or #matrix > 20 then return "" end
+  local names, rows = { "label" }, {}
+  for i, class in ipairs(head.classes) do names[i + 1] = short(class.name, 12) end
+  for i, counts in ipairs(matrix) do
+    local sum, cells = 0, { short(head.classes[i].name, 20) }
+    for _, count in ipairs(counts) do sum = sum + count end
+    for k, count in ipairs(counts) do
+      local part = sum > 0 and count / sum or 0
+      cells[k + 1] = { ('<span style="--part: %.0f%%" class="cell %s">%s</span>'):format(100 * part,
+        i == k and "right" or "wrong", count > 0 and html.escape(count) or "·") }
+    end
+    rows[i] = cells
+  end
+  return "<h3>Confusion matrix: rows are labels, columns predictions</h3>" .. html.table(names, rows, nil, "confusion")
+end
+
+examples.STYLE = examples.STYLE .. [[
+
+.cell { display: block; min-width: 2.2rem; padding: .1rem .4rem; border-radius: 3px;
+  font-variant-numeric: tabular-nums }
+.cell.right { background: color-mix(in srgb, var(--c3) calc(var(--part) * .55), transparent) }
+.cell.wrong { background: color-mix(in srgb, var(--c2) calc(var(--part) * .8), transparent) }]]
+
+---How often predictions of a probability are right.
+local function calibration_chart(head)
+  local bins, points = type(head.calibration) == "table" and head.calibration.bins or head.calibration, {}
+  for _, bin in ipairs(type(bins) == "table" and bins or {}) do
+    local mean, right = bin.mean or bin.confidence, bin.correct or bin.accuracy
+    if type(mean) == "number" and type(right) == "number" and (bin.items or bin.count or 1) > 0 then
+      points[#points + 1] = { mean, right }
+    end
+  end
+  if #points < 2 then return "" end
+  local picture = svg.chart {
+    title = "calibration", desc = "the part that is right, by the probability of the prediction",
+    x = { label = "probability of the prediction", low = 0, high = 1 },
+    y = { label = "part that is right", low = 0, high = 1 },
+    series = {
+      { points = { { 0, 0 }, { 1, 1 } }, class = "s7", style = "dash", name = "perfect" },
+      { points = points, kind = "dots", class = "s1", name = "this model" },
+    },
+  }
+  return '<div class="charts"><figure><figcaption>Calibration</figcaption>' .. picture .. "</figure></div>"
+end
+
+local function mistakes_list(head)
+  if type(head.mistakes) ~= "table" or #head.mistakes == 0 then return "" end
+  local parts = { "<h3>Worst mistakes</h3>" }
+  for i = 1, math.min(12, #head.mistakes) do
+    local one = head.mistakes[i]
+    local what = '<p class="faint">label <b>%s</b>, predicted <b>%s</b> (%s), %s</p>'
+    parts[#parts + 1] = '<div class="mistake"><p>' .. html.escape(short(one.text, 400)) .. "</p>"
+      .. what:format(html.escape(short(one.label, 80)), html.escape(short(one.predicted, 80)),
+        number(one.badness, "%.3f"), html.escape(short(one.place, 120))) .. "</div>"
+  end
+  return table.concat(parts, "\n")
+end
+
+---What the last evaluation of a task found.
+---@param scores table of scores.json
+---@return string
+function examples.scores(scores)
+  local parts = {}
+  for _, head in ipairs(type(scores.heads) == "table" and scores.heads or {}) do
+    if type(head) == "table" then
+      parts[#parts + 1] = classes_table(head) .. confusion_table(head) .. calibration_chart(head) .. mistakes_list(head)
+    end
+  end
+  return table.concat(parts, "\n")
+end
+
+return examples

@@ -1,0 +1,203 @@
+-- summary.lua - what a report says about its runs, as plain values: the JSON of `seqrun report --json`, from which
+-- the page is made.
+
+local failure = require("seqrun.failure")
+local history = require("seqrun.run.history")
+local json = require("seqrun.core.json")
+local plans = require("seqrun.report.plans")
+local predictions = require("seqrun.report.predictions")
+local sys = require("seqrun.core.sys")
+
+local summary = {}
+
+---@class seqrun.report.Run
+---@field name string short, and different from the others'
+---@field history seqrun.History
+---@field heads string[] the names of losses
+---@field scores string[] further metrics of evaluations
+---@field resumes integer[] the steps at which it was resumed
+---@field plans seqrun.report.Plan[]
+---@field samples? seqrun.report.Samples
+
+---Most runs of a report; more cannot be told apart in one picture.
+local MOST = 12
+
+-- ---- names -------------------------------------------------------------------------------------
+
+---The last `count` parts of a path.
+local function tail(path, count)
+  local parts = {}
+  for part in path:gmatch("[^/]+") do parts[#parts + 1] = part end
+  return table.concat(parts, "/", math.max(1, #parts - count + 1))
+end
+
+---As few parts of each path as make all names different.
+local function short_names(paths)
+  for count = 1, 16 do
+    local names, seen, same = {}, {}, false
+    for i, path in ipairs(paths) do
+      names[i] = tail(path, count)
+      same, seen[names[i]] = same or seen[names[i]], true
+    end
+    if not same then return names end
+  end
+  return paths
+end
+
+---The directories of the runs that some paths mean; a directory of runs stands for all of them.
+local function directories(paths)
+  local list, seen = {}, {}
+  for _, path in ipairs(paths) do
+    path = path:gsub("(.)/+$", "%1")
+    local found = sys.exists(path .. "/MANIFEST") and {} or history.find(path)
+    if #found == 0 then found = { path } end -- history.open says why
+    for _, dir in ipairs(found) do
+      local real = sys.real_path(dir) or dir
+      if not seen[real] then list[#list + 1], seen[real] = dir, true end
+    end
+  end
+  if #list > MOST then
+    failure.raise("config", "report: %d runs are too many for one page, the most is %d; name those to compare", #list,
+      MOST)
+  end
+  return list
+end
+
+-- ---- one run -----------------------------------------------------------------------------------
+
+---Keys that are not metrics of a head.
+local COUNTERS = {
+  step = true, seconds = true, masked = true, sequences = true, raw_tokens = true, real_tokens = true,
+  masked_tokens = true, layer_tokens = true, effective_tokens = true, flops = true,
+}
+
+---All keys with a number in some lines, sorted.
+local function keys_of(rows)
+  local seen, list = {}, {}
+  for _, row in ipairs(rows) do
+    for key, value in pairs(row) do
+      if type(value) == "number" and not seen[key] then seen[key], list[#list + 1] = true, key end
+    end
+  end
+  table.sort(list)
+  return list
+end
+
+---Names of losses; those with training lines only, such as baselines' losses of evaluations, are no heads.
+local function heads_of(found)
+  local list, seen = {}, {}
+  local rows = #found.train > 0 and { found.train[1], found.train[#found.train] } or found.evals
+  for _, key in ipairs(keys_of(rows)) do
+    local name = key:match("^(.+)_loss$")
+    if name and not seen[name] then list[#list + 1], seen[name] = name, true end
+  end
+  table.sort(list, function(a, b)
+    if (a == "mlm") ~= (b == "mlm") then return a == "mlm" end
+    return a < b
+  end)
+  return list
+end
+
+---Whether two metrics have the same values in all evaluations.
+local function is_same(evals, a, b)
+  for _, row in ipairs(evals) do
+    if row[a] ~= row[b] then return false end
+  end
+  return true
+end
+
+---Metrics of evaluations besides losses and accuracies of heads; equal ones once.
+local function scores_of(found, heads)
+  local known, list = {}, {}
+  for key in pairs(COUNTERS) do known[key] = true end
+  local shown = {}
+  for _, name in ipairs(heads) do shown[#shown + 1] = name .. "_accuracy" end
+  for _, key in ipairs(keys_of(found.evals)) do
+    local twice = key:find("_loss$") or key:find("_accuracy$")
+    for _, other in ipairs(shown) do twice = twice or key ~= other and is_same(found.evals, key, other) end
+    if not known[key] and not twice then list[#list + 1], shown[#shown + 1] = key, key end
+  end
+  return list
+end
+
+---The steps at which run.log says that the run was resumed.
+local function resumes_of(dir)
+  local steps = {}
+  local log = sys.read_file(dir .. "/run.log", 1 << 24) or ""
+  for step in ("\n" .. log):gmatch("\nresumed from [^\n]* at step (%d+)") do
+    steps[#steps + 1] = math.tointeger(step)
+  end
+  return steps
+end
+
+local function examine(dir, name, options)
+  local found, message, code = history.open(dir)
+  if not found then failure.raise(code, "%s", message) end
+  local heads = heads_of(found)
+  local run = {
+    name = name, history = found, heads = heads, scores = scores_of(found, heads), resumes = resumes_of(dir),
+    plans = plans.of(found),
+  }
+  if options.samples > 0 then run.samples = predictions.of(found, options.samples) end
+  return run
+end
+
+-- ---- all of them ---------------------------------------------------------------------------------
+
+---The keys of the configs whose values differ: { key, values of all runs }.
+---@param runs seqrun.report.Run[]
+---@return { key: string, values: string[] }[]
+function summary.differences(runs)
+  local list, seen = {}, {}
+  for _, run in ipairs(runs) do
+    for _, key in ipairs(run.history.keys) do
+      local values, differ = {}, false
+      for i, other in ipairs(runs) do
+        values[i] = history.value(other.history.config, key) or "-"
+        differ = differ or values[i] ~= values[1]
+      end
+      if differ and not seen[key] then list[#list + 1] = { key = key, values = values } end
+      seen[key] = true
+    end
+  end
+  return list
+end
+
+---Reads the runs that some paths mean.
+---@param paths string[]
+---@param options { samples: integer } samples: sentences to fill in, of each run
+---@return seqrun.report.Run[]
+function summary.gather(paths, options)
+  local dirs, runs = directories(paths), {}
+  local names = short_names(dirs)
+  for i, dir in ipairs(dirs) do runs[i] = examine(dir, names[i], options) end
+  return runs
+end
+
+local function last(rows) return rows[#rows] or json.null end
+
+---One run for JSON.
+local function plain_run(run)
+  local h = run.history
+  return {
+    name = run.name, dir = h.dir, state = h.state, reason = h.reason or json.null, step = h.step, seconds = h.seconds,
+    train_lines = h.lines, damaged_lines = h.damaged, heads = json.array(run.heads),
+    resumed_at = json.array(run.resumes), train = last(h.train), eval = last(h.evals), config = h.config,
+    environment = h.environment or json.null, checkpoints = json.array(h.checkpoints),
+    events = json.array(h.events), plans = plans.plain(run.plans),
+    samples = run.samples and predictions.plain(run.samples) or json.null, scores = h.scores or json.null,
+  }
+end
+
+---The whole for JSON.
+---@param runs seqrun.report.Run[]
+---@return table
+function summary.plain(runs)
+  local list = json.array()
+  for i, run in ipairs(runs) do list[i] = plain_run(run) end
+  local differences = json.array(summary.differences(runs))
+  for _, one in ipairs(differences) do json.array(one.values) end
+  return { runs = list, differences = differences }
+end
+
+return summary

@@ -1,0 +1,170 @@
+-- seqrun report: one page about runs of every kind, whole or damaged, from what is in their directories.
+
+local json = require("seqrun.core.json")
+local page = require("seqrun.report.page")
+local program = require("tests.support.program")
+local small = require("tests.support.small")
+local summary = require("seqrun.report.summary")
+local sys = require("seqrun.core.sys")
+
+local folder, corpus, first, second
+
+local function report(...) return program.run { "report", ... } end
+
+setup(function()
+  folder = program.folder()
+  corpus = small.corpus(folder)
+  first, second = folder .. "/runs/first", folder .. "/runs/second"
+  local function train(...) assert.equal(0, (program.run(small.words(corpus, ...)))) end
+  train("--out", first, "--max-steps", "4", "eval.every=1")
+  train("--out", first, "--max-steps", "6", "--resume")
+  train("--out", second, "--max-steps", "3", "rate.peak=1e-3", "model.num_hidden_layers=3",
+    "ltd.keep=24")
+end)
+teardown(function() sys.remove(folder) end)
+
+local VOID = { meta = true, br = true }
+
+---Fails unless all elements are closed in order and nothing comes from elsewhere.
+local function check_page(text)
+  assert.is_nil(text:find("<script", 1, true))
+  for address in text:gmatch("https?://[^\"'<> ]*") do assert.equal("http://www.w3.org/2000/svg", address) end
+  assert.is_nil(text:find("@import", 1, true))
+  assert.is_nil(text:find("%f[%w]nan%f[%W]"))
+  assert.is_nil(text:find('"-?inf"'))
+  local open = {}
+  for closing, name, empty in text:gsub("<style>.-</style>", ""):gmatch("<(/?)([%w]+)[^<>]-(/?)>") do
+    if closing == "/" then
+      assert.equal(table.remove(open), name)
+    elseif empty == "" and not VOID[name] then
+      open[#open + 1] = name
+    end
+  end
+  assert.same({}, open)
+end
+
+local function holds(text, parts)
+  for _, part in ipairs(parts) do assert.truthy(text:find(part, 1, true), part) end
+end
+
+---A run directory made by hand.
+local function made(name, files)
+  local dir = folder .. "/made/" .. name
+  assert(sys.make_dirs(dir))
+  for file, content in pairs(files) do program.write(dir, file, content) end
+  return dir
+end
+
+local function page_of(...) return page(summary.gather({ ... }, { samples = 0 }), "step") end
+
+describe("a report", function()
+  it("has curves, predictions, plan, config, environment and checkpoints of a run", function()
+    local code, out, err = report(first)
+    assert.equal(0, code, err)
+    holds(out, { first .. "/report.html" })
+    local text = assert(sys.read_file(first .. "/report.html"))
+    check_page(text)
+    holds(text, {
+      "MLM loss", "NSP loss", "Learning rate", "Gradient norm", "tokens / s", "unigram model", "held-out",
+      "resumed at step 4", "Predictions", "Slots used", "Packs by number of sequences", "num_hidden_layers",
+      "processor", "step-000000006", "finished",
+      "prefers-color-scheme: dark", "@media print", "<desc id=", "nats above the unigram model",
+      "default-src 'none'",
+    })
+  end)
+
+  it("shows several runs in one picture, and the differences of their configs", function()
+    local file = folder .. "/both.html"
+    local code, out, err = report(first, second, "--out", file, "--by", "tokens", "--samples", "2")
+    assert.equal(0, code, err)
+    holds(out, { file })
+    local text = assert(sys.read_file(file))
+    check_page(text)
+    holds(text, {
+      "2 runs", "first", "second", "rate.peak", "0.003", "0.001", "Differences", "tokens trained on", ">Ltd<",
+    })
+    code, out = report(folder .. "/runs", "-o", "-", "--samples", "0")
+    assert.equal(0, code)
+    check_page(out)
+    holds(out, { "2 runs" })
+  end)
+
+  it("gives what it is made of as JSON", function()
+    local code, out = report(first, second, "--json")
+    assert.equal(0, code)
+    local object = assert(json.decode(out))
+    assert.equal(2, #object.runs)
+    local run = object.runs[1]
+    assert.same({ "first", "finished", 6 }, { run.name, run.state, run.step })
+    assert.same({ "mlm", "nsp" }, run.heads)
+    assert.same({ 4 }, run.resumed_at)
+    assert.equal(run.eval.step, 6)
+    assert.equal(1, #run.plans)
+    assert.is_true(run.plans[1].packs > 0 and #run.plans[1].depths > 0)
+    assert.is_true(#run.samples.items > 0)
+    for _, item in ipairs(run.samples.items) do
+      assert.equal(5, #item.candidates)
+      assert.truthy(item.word:find("^%a+$"))
+    end
+    local keys = {}
+    for _, one in ipairs(object.differences) do keys[one.key] = one.values end
+    assert.same({ "0.003", "0.001" }, keys["rate.peak"])
+    assert.is_false(sys.exists("report.html"))
+  end)
+
+  it("escapes names, values and texts", function()
+    local dir = made("<img src=x>&\"'", {
+      ["metrics.jsonl"] = '{"type":"train","step":1,"loss":2,"</title><b>_loss":2}\n',
+      ["config.yaml"] = 'seed: 1\nname: "<script>alert(1)</script>"\n',
+      ["scores.json"] = '{"heads":[{"classes":[{"name":"<b>"},{"name":"x"}],"confusion":[[1,2],[3,4]],'
+        .. '"mistakes":[{"text":"<i>\\u0001","label":"&","predicted":"<","place":"<a>","badness":1}]}]}',
+      ["run.log"] = "", ["ended.json"] = '{"state":"<u>","message":"</html>"}',
+    })
+    local text = page_of(dir)
+    check_page(text)
+    holds(text, { "&lt;script&gt;", "&lt;img src=x&gt;&amp;&quot;&#39;", "&lt;u&gt;" })
+  end)
+
+  it("survives runs without lines, with NaN, damaged files and unusual scores", function()
+    check_page(page_of(made("empty", { ["metrics.jsonl"] = "" })))
+    check_page(page_of(made("one", { ["metrics.jsonl"] = '{"type":"train","step":1,"loss":2,"mlm_loss":2}\n{"type' })))
+    local lines = {}
+    for step = 1, 200 do
+      lines[step] = step % 50 == 0
+        and ('{"type":"train","step":%d,"mlm_loss":null,"nonfinite":["mlm_loss"]}'):format(step)
+        or ('{"type":"train","step":%d,"mlm_loss":%g,"grad_norm":%g}'):format(step, 300 / step, 10.0 ^ (step % 5))
+    end
+    local text = page_of(made("broken", {
+      ["metrics.jsonl"] = table.concat(lines, "\n"), ["config.yaml"] = "a: [", ["environment.json"] = "[1]",
+      ["scores.json"] = '{"heads":[1,{"classes":3,"confusion":[[1],[2]],"mistakes":"x","calibration":{"bins":[1]}}]}',
+    }))
+    check_page(text)
+    holds(text, { "not a finite number", "cannot be read" })
+  end)
+
+  it("says why words are not filled in", function()
+    sys.remove(folder .. "/moved.sqr")
+    assert(os.rename(corpus, folder .. "/moved.sqr"))
+    local code, out = report(first, "--json")
+    assert(os.rename(folder .. "/moved.sqr", corpus))
+    assert.equal(0, code)
+    holds(json.decode(out).runs[1].samples.note, { "is not here" })
+  end)
+
+  it("refuses what is not a run, too many runs, and a file that cannot be written", function()
+    local function refused(exit, part, ...)
+      local code, out, err = report(...)
+      assert.equal(exit, code, err)
+      assert.equal("", out)
+      holds(err, { part })
+      assert.equal(1, select(2, err:gsub("\n", "")))
+    end
+    refused(3, "no such directory", folder .. "/none")
+    refused(3, "is a checkpoint, not a run", first .. "/step-000000006")
+    refused(3, "not a run", first .. "/step-000000006/trainer", "--json")
+    refused(5, "", first, "-o", folder .. "/no/such/place.html")
+    local many = { "-o", folder .. "/many.html" }
+    for i = 1, 13 do many[#many + 1] = made("many/" .. i, { ["metrics.jsonl"] = "" }) end
+    refused(2, "13 runs are too many", table.unpack(many))
+  end)
+end)
