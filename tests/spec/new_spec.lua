@@ -140,6 +140,25 @@ describe("seqrun new", function()
     assert.matches("\nseed +7 +", out)
   end)
 
+  it("has each key once, with the section it belongs to, so that all can be uncommented", function()
+    local path = folder .. "/pretraining/train.yaml"
+    local text = sys.read_file(path):gsub("\n# ( *[%w_]+:)", "\n%1")
+    text = text:gsub("( +type: linear\n)", "%1    min: 8\n    max: 128\n    total: 10\n") -- a schedule needs them
+      :gsub("\n    m%a+: none", ""):gsub("\n    total: none", "")
+    sys.write_file(path, text)
+    local code, out, err = run { folder .. "/pretraining/train.lua", "--explain" }
+    assert.equal(0, code, err)
+    types.each(sr.run.schema(sr.tasks.pretraining), function(key, t)
+      if t.kind == "map" then return end
+      assert.matches("\n" .. key:gsub("%p", "%%%0") .. " [^\n]*train.yaml:%d+", "\n" .. out, key)
+    end)
+  end)
+
+  it("names the keys whose name is free", function()
+    assert.matches("\n#   NAME:\n", sys.read_file(folder .. "/curriculum/train.yaml"))
+    assert.matches("\n  curriculum.NAME.file  %(", (select(2, run { "recipes/curriculum.lua", "--help" })))
+  end)
+
   it("replaces nothing, and guesses a mistyped task", function()
     local code, _, err = run { "new", folder .. "/pretraining" }
     assert.equal(2, code)

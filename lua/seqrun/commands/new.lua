@@ -1,7 +1,9 @@
 -- new - write a recipe and its config to start from: a copy of a shipped recipe, with every key as a comment.
 
+local config = require("seqrun.config")
 local failure = require("seqrun.failure")
 local guess = require("seqrun.guess")
+local reference = require("seqrun.config.reference")
 local sys = require("seqrun.core.sys")
 
 local command = { summary = "write a recipe and its config to start from" }
@@ -25,10 +27,9 @@ function command.define(cmd)
   seqrun new work --task classify       it fine-tunes on labelled files]])
 end
 
-local function shipped(name)
-  local root = debug.getinfo(1, "S").source:match("^@(.*)/lua/seqrun/commands/new%.lua$")
-  return failure.must(sys.read_file(root .. "/recipes/" .. name))
-end
+local function root() return debug.getinfo(1, "S").source:match("^@(.*)/lua/seqrun/commands/new%.lua$") end
+
+local function shipped(name) return failure.must(sys.read_file(root() .. "/recipes/" .. name)) end
 
 local HEAD = [[
 -- NAME.lua - yours to change; its settings are in NAME.yaml.
@@ -52,27 +53,26 @@ local function recipe_text(task, name)
   return head .. body:gsub("^\n+", "")
 end
 
----The values of the shipped config, without its comments and presets.
-local function values_text(task)
-  local lines = {}
-  for line in shipped(RECIPES[task] .. ".yaml"):gmatch("([^\n]*)\n") do
-    if line:find("^presets:") then break end
-    if not line:find("^%s*#") and line ~= "" then lines[#lines + 1] = line end
-  end
-  return table.concat(lines, "\n")
+---The shipped config, and its schema.
+local function shipped_config(task)
+  local known = { pair = "classify" }
+  local schema = require("seqrun.run").schema(require("seqrun.tasks")[known[task] or task])
+  local file = root() .. "/recipes/" .. RECIPES[task] .. ".yaml"
+  return failure.must(config.load { schema = schema, file = file, partial = true }), schema
 end
 
-local function config_text(task, name, schema)
-  local known = { pair = "classify" }
-  local keys = require("seqrun.run").schema(require("seqrun.tasks")[known[task] or task])
-  return table.concat({
-    ("# yaml-language-server: $schema=%s"):format(schema),
-    ("# Settings of %s.lua; KEY=VALUE on the command line comes after them."):format(name), "",
-    values_text(task), "",
-    "# ---- all keys, with their defaults --------------------------------------------------------",
-    "#",
-    require("seqrun.config.reference").yaml(keys), "",
-  }, "\n"), require("seqrun.config.reference").json_schema(keys, "config of " .. name .. ".lua")
+local HEAD_YAML = [[
+# yaml-language-server: $schema=SCHEMA
+# Settings of NAME.lua; KEY=VALUE on the command line comes after them.
+# Every key is here; those behind a # have their default.  To set one, remove the # from it and from its section.
+]]
+
+---The text of the config, and its JSON Schema.
+local function config_text(task, name, schema_file)
+  local loaded, keys = shipped_config(task)
+  local head = HEAD_YAML:gsub("SCHEMA", schema_file):gsub("NAME", name)
+  return head .. "\n" .. reference.yaml(keys, loaded) .. "\n",
+    reference.json_schema(keys, "config of " .. name .. ".lua")
 end
 
 function command.run(args)

@@ -1,8 +1,6 @@
 -- reference.lua - the keys of a schema for people and for editors: a list with types, ranges and defaults, a commented
 -- YAML file, and a JSON Schema.
 
-local types = require("seqrun.config.types")
-
 local reference = {}
 
 local INDENT = "      "
@@ -22,6 +20,7 @@ local function kind_of(t)
     local count = t.min and t.min == t.max and ("list of %d: "):format(t.min) or "list of: "
     return count .. kind_of(t.of)
   end
+  if t.kind == "map" then return t.scalar and "one value, or the keys below" or "the keys below" end
   local bounded = t.kind == "integer" or t.kind == "number"
   local text = (UNITS[t.kind] or t:describe():gsub("^one of ", ""):gsub("^an? ", "")) .. (bounded and range_of(t) or "")
   return t.word and text .. ", or " .. t.word or text
@@ -46,14 +45,24 @@ local function wrapped(text, width)
   return lines
 end
 
-local function add_keys(lines, schema, prefix, width)
-  types.each(schema, function(path, t)
+---What a map may have besides its named keys is shown under this name.
+local ANY = "NAME"
+
+local add_keys
+
+local function add_key(lines, path, t, width)
+  if t.kind ~= "map" or t.optional then
     lines[#lines + 1] = ("  %s  (%s; %s)"):format(path, kind_of(t), default_of(t))
     for _, line in ipairs(wrapped(t.doc or "", width - #INDENT)) do
       if line ~= "" then lines[#lines + 1] = INDENT .. line end
     end
-    if t.kind == "map" then add_keys(lines, t, path .. ".", width) end -- an optional one
-  end, prefix)
+  end
+  if t.kind == "map" then add_keys(lines, t, path .. ".", width) end
+end
+
+function add_keys(lines, schema, prefix, width)
+  for _, field in ipairs(schema.fields) do add_key(lines, prefix .. field.name, field.type, width) end
+  if schema.others then add_key(lines, prefix .. ANY, schema.others, width) end
 end
 
 ---Every key with its type, range, default and meaning.
@@ -66,30 +75,53 @@ function reference.text(schema, width)
   return table.concat(lines, "\n")
 end
 
-local function add_yaml(lines, schema, depth, width)
-  local indent = ("  "):rep(depth)
-  for _, field in ipairs(schema.fields) do
-    local t = field.type
-    local doc = t.doc and t.doc .. "; " or ""
-    if t.kind == "map" then
-      if t.doc then lines[#lines + 1] = "#" .. indent .. "   " .. t.doc end
-      lines[#lines + 1] = ("# %s%s:"):format(indent, field.name)
-      add_yaml(lines, t, depth + 1, width)
-    else
-      for _, line in ipairs(wrapped(doc .. kind_of(t), width - #indent - 6)) do
-        lines[#lines + 1] = ("# %s  # %s"):format(indent, line)
-      end
-      lines[#lines + 1] = ("# %s%s: %s"):format(indent, field.name, t.required and "..." or t:text(t.default))
-    end
+local add_map
+
+---A line of YAML, a comment unless the value is set.
+local function yaml_line(depth, is_set, text) return (is_set and "" or "# ") .. ("  "):rep(depth) .. text end
+
+---Adds a key; of those that `loaded` has from a file, with its value.
+---@return boolean # whether it is set
+local function add_yaml(lines, field, path, depth, width, loaded)
+  local t, doc = field.type, field.type.doc and field.type.doc .. "; " or ""
+  if t.kind == "map" then
+    if t.doc then lines[#lines + 1] = "#" .. ("  "):rep(depth) .. "   " .. t.doc end
+    local at = #lines + 1
+    lines[at] = ""
+    local is_set = add_map(lines, t, path .. ".", depth + 1, width, loaded)
+    lines[at] = yaml_line(depth, is_set, field.name .. ":")
+    return is_set
   end
+  local origin = loaded and loaded.origins[path] or "default"
+  local is_set = origin ~= "default" and origin ~= "missing"
+  for _, line in ipairs(wrapped(doc .. kind_of(t), width - 2 * depth - 6)) do
+    lines[#lines + 1] = yaml_line(depth, is_set, "  # " .. line)
+  end
+  local value
+  if is_set then value = require("seqrun.config").get(loaded.values, path) else value = t.default end
+  lines[#lines + 1] = yaml_line(depth, is_set, ("%s: %s"):format(field.name, t.required and not is_set and "..."
+    or t:text(value)))
+  return is_set
 end
 
----All keys as commented YAML, with their defaults.
+function add_map(lines, schema, prefix, depth, width, loaded)
+  local any = false
+  for _, field in ipairs(schema.fields) do
+    any = add_yaml(lines, field, prefix .. field.name, depth, width, loaded) or any
+  end
+  if schema.others then
+    add_yaml(lines, { name = ANY, type = schema.others }, prefix .. ANY, depth, width, loaded)
+  end
+  return any
+end
+
+---All keys as YAML: comments with their defaults, but for the keys that a file has set.
 ---@param schema table
+---@param loaded? seqrun.Config read from that file
 ---@return string
-function reference.yaml(schema)
+function reference.yaml(schema, loaded)
   local lines = {}
-  add_yaml(lines, schema, 0, 110)
+  add_map(lines, schema, "", 0, 110, loaded)
   return table.concat(lines, "\n")
 end
 
