@@ -37,13 +37,13 @@ static bool self_tell(sr_comm *comm, sr_status status, const char *message) {
     return true;
 }
 
-static sr_status self_broadcast(sr_comm *comm, sr_tensor *x, int root) {
-    (void)comm, (void)x, (void)root;
+static sr_status self_reduce(sr_comm *comm, sr_tensor *x) {
+    (void)comm, (void)x;
     return SR_OK;
 }
 
-static sr_status self_reduce(sr_comm *comm, sr_tensor *x) {
-    (void)comm, (void)x;
+static sr_status self_to_root(sr_comm *comm, sr_tensor *x, int root) {
+    (void)comm, (void)x, (void)root;
     return SR_OK;
 }
 
@@ -69,11 +69,13 @@ static const sr_comm_engine self = {
     .open = self_open,
     .close = self_close,
     .wait = self_done,
+    .progress = self_done,
     .barrier = self_done,
     .abort = self_abort,
     .tell = self_tell,
-    .broadcast = self_broadcast,
+    .broadcast = self_to_root,
     .all_reduce = self_reduce,
+    .reduce = self_to_root,
     .reduce_scatter = self_copy,
     .all_gather = self_copy,
     .send = self_send,
@@ -109,9 +111,10 @@ const sr_comm_engine *sr_comm_launched(void) {
 
 static bool is_complete(const sr_comm_engine *e) {
     return e->name != NULL && e->launched != NULL && e->open != NULL && e->close != NULL &&
-           e->wait != NULL && e->barrier != NULL && e->abort != NULL && e->tell != NULL &&
-           e->broadcast != NULL && e->all_reduce != NULL && e->reduce_scatter != NULL &&
-           e->all_gather != NULL && e->send != NULL && e->receive != NULL;
+           e->wait != NULL && e->progress != NULL && e->barrier != NULL && e->abort != NULL &&
+           e->tell != NULL && e->broadcast != NULL && e->all_reduce != NULL && e->reduce != NULL &&
+           e->reduce_scatter != NULL && e->all_gather != NULL && e->send != NULL &&
+           e->receive != NULL;
 }
 
 sr_status sr_comm_add(const sr_comm_engine *e) {
@@ -148,8 +151,17 @@ void sr_comm_close(sr_comm *comm) {
 /* ---- calls with checked arguments -------------------------------------------------------------
  */
 
+static sr_status check_free(const sr_comm *comm, const char *call) {
+    if (!comm->exchanging) return SR_OK;
+    return sr_fail(SR_EINVAL,
+                   "%s: gradients are being exchanged in this loop over update:batches(); call it "
+                   "after the loop, or set ranks.overlap=false",
+                   call);
+}
+
 static sr_status check(const sr_comm *comm, const char *call, const sr_tensor *x) {
     char text[128];
+    SR_TRY(check_free(comm, call));
     SR_TRY(sr_tensor_check(call, x));
     sr_tensor_describe(x, text, sizeof text);
     if (x->storage->device != comm->device)
@@ -193,10 +205,12 @@ static sr_status check_sum(const char *call, const sr_tensor *x) {
 }
 
 sr_status sr_comm_wait(sr_comm *comm) {
+    SR_TRY(check_free(comm, "wait"));
     return comm->engine->wait(comm);
 }
 
 sr_status sr_comm_barrier(sr_comm *comm) {
+    SR_TRY(check_free(comm, "barrier"));
     return comm->engine->barrier(comm);
 }
 
@@ -212,6 +226,14 @@ sr_status sr_comm_all_reduce(sr_comm *comm, sr_tensor *x) {
     SR_TRY(check_sum("all_reduce", x));
     sr_tensor_wrote(x);
     return comm->engine->all_reduce(comm, x);
+}
+
+sr_status sr_comm_reduce(sr_comm *comm, sr_tensor *x, int root) {
+    SR_TRY(check(comm, "reduce", x));
+    SR_TRY(check_rank(comm, "reduce", root));
+    SR_TRY(check_sum("reduce", x));
+    sr_tensor_wrote(x);
+    return comm->engine->reduce(comm, x, root);
 }
 
 sr_status sr_comm_reduce_scatter(sr_comm *comm, sr_tensor *part, const sr_tensor *x) {

@@ -34,8 +34,10 @@ typedef struct sr_comm {
     const sr_comm_engine *engine;
     sr_device *device;
     int rank, ranks;
-    double timeout; /* seconds that wait() gives the other ranks; 0: for ever */
-    void *state;    /* the engine's own */
+    bool exchanging; /* gradients are under way (core/train/exchange.h): other calls would mix with
+                        theirs, and are refused */
+    double timeout;  /* seconds that wait() gives the other ranks; 0: for ever */
+    void *state;     /* the engine's own */
 } sr_comm;
 
 struct sr_comm_engine {
@@ -48,6 +50,7 @@ struct sr_comm_engine {
     sr_status (*open)(sr_comm *comm);       /* engine and device are set; sets the rest */
     void (*close)(sr_comm *comm);           /* after wait() */
     sr_status (*wait)(sr_comm *comm);       /* until all calls are done; reports their failures */
+    sr_status (*progress)(sr_comm *comm);   /* starts what waits, moves data on; does not wait */
     sr_status (*barrier)(sr_comm *comm);    /* no rank passes before all have come */
     void (*abort)(sr_comm *comm, int code); /* ends the processes of all ranks */
     /* Tells the other ranks why this one ends.  True on the one rank that is to say so: the lowest
@@ -55,6 +58,8 @@ struct sr_comm_engine {
     bool (*tell)(sr_comm *comm, sr_status status, const char *message);
     sr_status (*broadcast)(sr_comm *comm, sr_tensor *x, int root);
     sr_status (*all_reduce)(sr_comm *comm, sr_tensor *x); /* x = sum over ranks */
+    /* On `root` x = sum over ranks; undefined on the others. */
+    sr_status (*reduce)(sr_comm *comm, sr_tensor *x, int root);
     /* x has ranks x the elements of part: part = this rank's piece of the sum over ranks */
     sr_status (*reduce_scatter)(sr_comm *comm, sr_tensor *part, const sr_tensor *x);
     /* x = the parts of all ranks, by rank */
@@ -68,6 +73,7 @@ sr_status sr_comm_wait(sr_comm *comm);
 sr_status sr_comm_barrier(sr_comm *comm);
 sr_status sr_comm_broadcast(sr_comm *comm, sr_tensor *x, int root);
 sr_status sr_comm_all_reduce(sr_comm *comm, sr_tensor *x); /* not of bool */
+sr_status sr_comm_reduce(sr_comm *comm, sr_tensor *x, int root);
 sr_status sr_comm_reduce_scatter(sr_comm *comm, sr_tensor *part, const sr_tensor *x);
 sr_status sr_comm_all_gather(sr_comm *comm, sr_tensor *x, const sr_tensor *part);
 sr_status sr_comm_send(sr_comm *comm, const sr_tensor *x, int to);

@@ -7,9 +7,10 @@
 #include "core/tensor/scope.h"
 #include "core/tensor/storage.h"
 
-/* Recording is a property of the calling thread, like errno.  One counter numbers the nodes of all
- * devices, so that a graph can span several. */
+/* Recording and the watch are properties of the calling thread, like errno.  One counter numbers
+ * the nodes of all devices, so that a graph can span several. */
 static _Thread_local bool paused;
+static _Thread_local sr_grad_watch *watched;
 static _Atomic uint64_t last_sequence;
 
 bool sr_grad_recording(void) {
@@ -20,6 +21,14 @@ bool sr_grad_set_recording(bool on) {
     bool before = !paused;
     paused = !on;
     return before;
+}
+
+sr_grad_watch *sr_grad_watched(void) {
+    return watched;
+}
+
+void sr_grad_set_watch(sr_grad_watch *watch) {
+    watched = watch;
 }
 
 bool sr_grad_wanted(int count, sr_tensor *const *inputs) {
@@ -366,9 +375,15 @@ static sr_status run_rule(queue *q, sr_node *node, sr_backward *pass) {
     return st;
 }
 
+static void tell_added(const sr_node *node) {
+    for (int i = 0; i < node->inputs && watched != NULL; i++)
+        if (node->edge[i].leaf != NULL) watched->added(watched, node->edge[i].leaf);
+}
+
 static sr_status run_node(queue *q, sr_node *node, sr_backward *pass) {
     SR_TRY(check_saved(node));
     SR_TRY(run_rule(q, node, pass));
+    tell_added(node);
     for (int k = 0; k < SR_NODE_OUTPUTS; k++) {
         sr_tensor_release(node->dy[k]);
         node->dy[k] = NULL;
@@ -414,11 +429,36 @@ static sr_status start(queue *q, sr_tensor *root, sr_tensor *given) {
     return deliver(q, &e, g);
 }
 
+static sr_status push_inputs(queue *q, const sr_node *node) {
+    for (int i = 0; i < node->inputs; i++) {
+        const sr_edge *e = &node->edge[i];
+        if (e->leaf != NULL) watched->expects(watched, e->leaf);
+        if (e->node != NULL) SR_TRY(push(q, e->node));
+    }
+    return SR_OK;
+}
+
+/* Tells the watch of all leaves that the graph of the roots has. */
+static sr_status tell_expected(int count, sr_tensor *const *roots) {
+    queue q = {0};
+    sr_status st = SR_OK;
+    for (int i = 0; i < count && st == SR_OK; i++)
+        if (roots[i]->node != NULL) st = push(&q, roots[i]->node);
+    while (q.count > 0 && st == SR_OK) {
+        sr_node *node = pop(&q);
+        st = push_inputs(&q, node);
+        sr_node_release(node);
+    }
+    empty(&q);
+    return st;
+}
+
 sr_status sr_grad_backward(int count, sr_tensor *const *roots, sr_tensor *const *seeds,
                            sr_backward *pass) {
     queue q = {0};
     sr_status st = SR_OK;
     bool before = sr_grad_set_recording(false);
+    if (watched != NULL) st = tell_expected(count, roots);
     for (int i = 0; i < count && st == SR_OK; i++)
         st = start(&q, roots[i], seeds != NULL ? seeds[i] : NULL);
     while (q.count > 0 && st == SR_OK) {

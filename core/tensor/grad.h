@@ -124,6 +124,18 @@ static inline sr_dtype sr_edge_grad_dtype(const sr_edge *e) {
  * dx[i].  NULL if no gradient is needed.  The rule must not release it. */
 sr_status sr_grad_sink(sr_node *node, sr_tensor **dx, int i, sr_tensor **sink);
 
+/* Told what backward passes of this thread do to leaves. */
+typedef struct sr_grad_watch {
+    /* A pass begins that will add to this leaf: once for each time, as far as its graph shows.  The
+     * passes that a rule runs itself (recomputation) announce themselves when they begin. */
+    void (*expects)(struct sr_grad_watch *watch, sr_tensor *leaf);
+    /* It has added to leaf->grad. */
+    void (*added)(struct sr_grad_watch *watch, sr_tensor *leaf);
+} sr_grad_watch;
+
+sr_grad_watch *sr_grad_watched(void);         /* of the calling thread; NULL: none */
+void sr_grad_set_watch(sr_grad_watch *watch); /* borrowed until another one is set */
+
 /* Runs backward from `roots`, whose gradients are `seeds` (NULL: 1, for roots with one element).
  *
  * Errors: SR_EINVAL  a root has no history, the graph was released by an earlier pass, or a saved

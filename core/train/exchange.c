@@ -1,21 +1,44 @@
 #include "core/train/exchange.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "core/base/mem.h"
 #include "core/batch/part.h"
 #include "core/tensor/backend.h"
+#include "core/tensor/grad.h"
+#include "core/train/ready.h"
+
+/* Neighbouring parameters whose gradients are sent together. */
+typedef struct bucket {
+    sr_range elements, params;
+} bucket;
 
 struct sr_exchange {
+    sr_grad_watch watch; /* first: what backward passes call */
     sr_shares *shares;
     sr_comm *comm;
-    sr_range *piece;     /* (ranks) */
-    sr_share_node *node; /* (count) of the update under way, in order of their shares; sum is a view
-                            of the own piece */
+    sr_exchange_opts opts;
+    sr_range *piece;       /* (ranks) */
+    bucket *bucket;        /* (buckets) from the end of the store, where backward passes begin */
+    int64_t buckets, next; /* the first that is not under way */
+    sr_ready ready;
+    bool known; /* ready has seen an update */
+
+    /* the update under way */
+    bool open, ended;    /* its nodes are listed; the loop has ended */
+    int64_t last;        /* the share in params->grad, which joins others in buckets; -1: none */
+    sr_share_node *node; /* (count) of all ranks, in order of their shares; sum is a view of the own
+                            piece */
     int64_t *first;      /* (ranks + 1) of each rank's in node */
     int64_t count;
-    sr_tensor **out; /* (own nodes, ranks) views of what is sent */
-    sr_tensor *room; /* flat, for the nodes of others; NULL: none yet */
+    const sr_tensor *sum[SR_MOST_NODES]; /* of own nodes, flat */
+    sr_tensor *room;                     /* flat, for the nodes of others; NULL: none yet */
+    uint64_t version;                    /* of params->grad after the last addition that was seen */
+    int64_t late;     /* a parameter that was added to after its bucket was sent; -1: none */
+    sr_status failed; /* of a bucket that was sent during a backward pass */
+    char why[1024];
 };
 
 static int64_t length_of(sr_range piece) {
@@ -26,22 +49,42 @@ sr_range sr_exchange_piece(const sr_exchange *x, int rank) {
     return x->piece[rank];
 }
 
+static void cut_buckets(sr_exchange *x) {
+    const sr_params *p = x->shares->params;
+    sr_range elements = {p->stored, p->stored}, params = {p->count, p->count};
+    while (params.first > 0) {
+        elements.first = p->list[--params.first].offset;
+        if (params.first > 0 && length_of(elements) < x->opts.bucket) continue;
+        x->bucket[x->buckets++] = (bucket){elements, params};
+        elements.last = elements.first;
+        params.last = params.first;
+    }
+}
+
+static void expects(sr_grad_watch *watch, sr_tensor *leaf);
+static void added(sr_grad_watch *watch, sr_tensor *leaf);
+
 static sr_status build(sr_exchange *x) {
     int ranks = x->comm->ranks;
     SR_TRY(sr_new(&x->piece, ranks));
     SR_TRY(sr_new(&x->first, ranks + 1));
     SR_TRY(sr_new(&x->node, (int64_t)ranks * SR_MOST_NODES));
-    SR_TRY(sr_new(&x->out, (int64_t)ranks * SR_MOST_NODES));
+    SR_TRY(sr_new(&x->bucket, x->shares->params->count));
     for (int r = 0; r < ranks; r++) x->piece[r] = sr_optim_cut(x->shares->params, r, ranks);
-    return SR_OK;
+    cut_buckets(x);
+    return sr_ready_init(&x->ready, x->shares->params);
 }
 
-sr_status sr_exchange_new(sr_exchange **out, sr_shares *shares, sr_comm *comm) {
+sr_status sr_exchange_new(sr_exchange **out, sr_shares *shares, sr_comm *comm,
+                          const sr_exchange_opts *opts) {
     *out = NULL;
     sr_exchange *x = NULL;
     SR_TRY(sr_new(&x, 1));
+    x->watch = (sr_grad_watch){.expects = expects, .added = added};
     x->shares = shares;
     x->comm = comm;
+    x->opts = *opts;
+    x->last = x->late = -1;
     sr_status st = build(x);
     if (st != SR_OK) {
         sr_exchange_free(x);
@@ -51,24 +94,30 @@ sr_status sr_exchange_new(sr_exchange **out, sr_shares *shares, sr_comm *comm) {
     return SR_OK;
 }
 
+static void stop_watching(sr_exchange *x) {
+    if (sr_grad_watched() == &x->watch) sr_grad_set_watch(NULL);
+    x->comm->exchanging = false;
+}
+
 /* Releases the views of an update. */
 static void end_update(sr_exchange *x) {
-    for (int64_t i = 0; x->node != NULL && i < x->count; i++) {
+    stop_watching(x);
+    for (int64_t i = 0; i < x->count; i++) {
         sr_tensor_release(x->node[i].sum);
         x->node[i].sum = NULL;
     }
     x->count = 0;
-    for (int64_t i = 0; x->out != NULL && i < (int64_t)x->comm->ranks * SR_MOST_NODES; i++) {
-        sr_tensor_release(x->out[i]);
-        x->out[i] = NULL;
-    }
+    x->open = x->ended = false;
+    x->last = x->late = -1;
+    x->failed = SR_OK;
 }
 
 void sr_exchange_free(sr_exchange *x) {
     if (x == NULL) return;
     end_update(x);
     sr_tensor_release(x->room);
-    sr_free(x->out);
+    sr_ready_free(&x->ready);
+    sr_free(x->bucket);
     sr_free(x->node);
     sr_free(x->first);
     sr_free(x->piece);
@@ -94,25 +143,24 @@ static void list_nodes(sr_exchange *x, int64_t total) {
     x->first[ranks] = x->count;
 }
 
-static bool is_own(const sr_exchange *x, int64_t node) {
-    int rank = x->comm->rank;
-    return node >= x->first[rank] && node < x->first[rank + 1];
+static sr_status left_early(const sr_exchange *x, int64_t share) {
+    return sr_fail(SR_EINVAL,
+                   "ranks: share %" PRId64 " of rank %d was not computed; with several ranks the "
+                   "loop over update:batches() must not be left early",
+                   share + 1, x->comm->rank);
 }
 
-static sr_status view_own(sr_exchange *x, int64_t i) {
-    const sr_share_node *node = &x->node[i];
-    const sr_tensor *sum = sr_shares_sum(x->shares, node->level, node->index);
-    if (sum == NULL)
-        return sr_fail(SR_EINVAL,
-                       "ranks: share %" PRId64 " of rank %d was not computed; with several ranks "
-                       "the loop over update:batches() must not be left early",
-                       (node->index << node->level) + 1, x->comm->rank);
-    int64_t at = (i - x->first[x->comm->rank]) * x->comm->ranks;
-    for (int r = 0; r < x->comm->ranks; r++)
-        if (r != x->comm->rank && length_of(x->piece[r]) > 0)
-            SR_TRY(view(&x->out[at + r], sum, x->piece[r].first, length_of(x->piece[r])));
-    sr_range own = x->piece[x->comm->rank];
-    return length_of(own) > 0 ? view(&x->node[i].sum, sum, own.first, length_of(own)) : SR_OK;
+/* Where the sums of own nodes are, or will be. */
+static sr_status find_sums(sr_exchange *x) {
+    int64_t first = x->first[x->comm->rank], own = x->first[x->comm->rank + 1] - first;
+    for (int64_t i = 0; i < own; i++) {
+        const sr_share_node *node = &x->node[first + i];
+        bool last = x->last >= 0 && i == own - 1;
+        x->sum[i] =
+            last ? x->shares->params->grad : sr_shares_sum(x->shares, node->level, node->index);
+        if (x->sum[i] == NULL) return left_early(x, node->index << node->level);
+    }
+    return SR_OK;
 }
 
 /* Memory for the own piece of so many nodes of others. */
@@ -121,6 +169,24 @@ static sr_status reserve(sr_exchange *x, int64_t elements) {
     sr_tensor_release(x->room);
     x->room = NULL;
     return sr_params_flat(&x->room, x->shares->params->device, elements);
+}
+
+/* Views of the own piece of every node: of own sums, or of what will be received. */
+static sr_status view_pieces(sr_exchange *x) {
+    int rank = x->comm->rank;
+    sr_range own = x->piece[rank];
+    int64_t n = length_of(own), at = 0;
+    if (n == 0) return SR_OK;
+    SR_TRY(reserve(x, (x->count - (x->first[rank + 1] - x->first[rank])) * n));
+    for (int64_t i = 0; i < x->count; i++) {
+        if (i >= x->first[rank] && i < x->first[rank + 1]) {
+            SR_TRY(view(&x->node[i].sum, x->sum[i - x->first[rank]], own.first, n));
+        } else {
+            SR_TRY(view(&x->node[i].sum, x->room, at, n));
+            at += n;
+        }
+    }
+    return SR_OK;
 }
 
 /* What is added to params->grad outside of shares would be lost, or be that of one rank. */
@@ -132,61 +198,187 @@ static sr_status check_unchanged(const sr_exchange *x) {
                    x->comm->rank);
 }
 
-static sr_status view_all(sr_exchange *x) {
+static sr_status open_update(sr_exchange *x, int64_t total, int64_t last) {
+    if (total < 1 || total > SR_MOST_SHARES)
+        return sr_fail(SR_EINVAL, "ranks: an update of %" PRId64 " shares; choose 1 to %d", total,
+                       SR_MOST_SHARES);
+    x->last = last;
+    x->next = 0;
+    list_nodes(x, total);
+    SR_TRY(find_sums(x));
+    if (last < 0) SR_TRY(check_unchanged(x));
+    if (!x->opts.library) SR_TRY(view_pieces(x));
+    if (x->opts.library && last < 0) SR_TRY(sr_shares_finish(x->shares));
+    x->open = true;
+    return SR_OK;
+}
+
+/* ---- a bucket ---------------------------------------------------------------------------------
+ */
+
+typedef sr_status (*transfer)(sr_comm *comm, sr_tensor *part, int other);
+
+/* A call on elements [first, first + n) of a flat tensor. */
+static sr_status call(sr_exchange *x, transfer start, const sr_tensor *flat, int64_t first,
+                      int64_t n, int other) {
+    sr_tensor *part; /* an engine may hold it until wait() */
+    SR_TRY(view(&part, flat, first, n));
+    sr_status st = start(x->comm, part, other);
+    sr_tensor_release(part);
+    return st;
+}
+
+static sr_status start_send(sr_comm *comm, sr_tensor *part, int to) {
+    return comm->engine->send(comm, part, to);
+}
+
+static sr_status start_receive(sr_comm *comm, sr_tensor *part, int from) {
+    return comm->engine->receive(comm, part, from);
+}
+
+static sr_status start_reduce(sr_comm *comm, sr_tensor *part, int root) {
+    return comm->engine->reduce(comm, part, root);
+}
+
+static sr_status start_all_reduce(sr_comm *comm, sr_tensor *part, int other) {
+    (void)other;
+    return comm->engine->all_reduce(comm, part);
+}
+
+static sr_status send_nodes(sr_exchange *x, sr_range elements, int to) {
     int64_t own = x->first[x->comm->rank + 1] - x->first[x->comm->rank];
-    int64_t n = length_of(x->piece[x->comm->rank]), at = 0;
-    SR_TRY(reserve(x, (x->count - own) * n));
-    for (int64_t i = 0; i < x->count; i++) {
-        if (is_own(x, i)) {
-            SR_TRY(view_own(x, i));
-        } else if (n > 0) {
-            SR_TRY(view(&x->node[i].sum, x->room, at, n));
-            at += n;
-        }
+    sr_range part = sr_range_common(elements, x->piece[to]);
+    for (int64_t i = 0; i < own && length_of(part) > 0; i++)
+        SR_TRY(call(x, start_send, x->sum[i], part.first, length_of(part), to));
+    return SR_OK;
+}
+
+static sr_status receive_nodes(sr_exchange *x, sr_range elements, int from) {
+    sr_range own = x->piece[x->comm->rank], part = sr_range_common(elements, own);
+    if (length_of(part) == 0) return SR_OK;
+    for (int64_t i = x->first[from]; i < x->first[from + 1]; i++) {
+        const sr_tensor *sum = x->node[i].sum;
+        SR_TRY(call(x, start_receive, sum, sum->offset + part.first - own.first, length_of(part),
+                    from));
     }
     return SR_OK;
 }
 
-/* ---- rounds -----------------------------------------------------------------------------------
- */
+/* The lower rank sends first, so that calls that block end. */
+static sr_status meet(sr_exchange *x, sr_range elements, int other) {
+    if (other < x->comm->rank) {
+        SR_TRY(receive_nodes(x, elements, other));
+        return send_nodes(x, elements, other);
+    }
+    SR_TRY(send_nodes(x, elements, other));
+    return receive_nodes(x, elements, other);
+}
 
-/* In round r, from 1, ranks meet in pairs, the same on both sides, so that calls that block end. */
+/* In round r, from 1, ranks meet in pairs, the same on both sides. */
 static int rounds_of(const sr_comm *comm) {
     int rounds = 1;
     while (rounds < comm->ranks) rounds *= 2;
     return rounds;
 }
 
-static sr_status send_nodes(sr_exchange *x, int to) {
-    int64_t own = x->first[x->comm->rank + 1] - x->first[x->comm->rank];
-    if (length_of(x->piece[to]) == 0) return SR_OK;
-    for (int64_t i = 0; i < own; i++)
-        SR_TRY(x->comm->engine->send(x->comm, x->out[i * x->comm->ranks + to], to));
-    return SR_OK;
-}
-
-static sr_status receive_nodes(sr_exchange *x, int from) {
-    if (length_of(x->piece[x->comm->rank]) == 0) return SR_OK;
-    for (int64_t i = x->first[from]; i < x->first[from + 1]; i++)
-        SR_TRY(x->comm->engine->receive(x->comm, x->node[i].sum, from));
-    return SR_OK;
-}
-
-static sr_status meet(sr_exchange *x, int other) {
-    if (other < x->comm->rank) {
-        SR_TRY(receive_nodes(x, other));
-        return send_nodes(x, other);
+static sr_status swap(sr_exchange *x, sr_range elements) {
+    for (int round = 1; round < rounds_of(x->comm); round++) {
+        int other = x->comm->rank ^ round;
+        if (other < x->comm->ranks) SR_TRY(meet(x, elements, other));
     }
-    SR_TRY(send_nodes(x, other));
-    return receive_nodes(x, other);
+    return SR_OK;
 }
 
-static sr_status send_and_receive(sr_exchange *x) {
-    sr_status st = SR_OK;
-    for (int round = 1; round < rounds_of(x->comm) && st == SR_OK; round++)
-        if ((x->comm->rank ^ round) < x->comm->ranks) st = meet(x, x->comm->rank ^ round);
-    sr_status ended = x->comm->engine->wait(x->comm);
-    return st != SR_OK ? st : ended;
+/* With the library: to the owner of each piece, or to all. */
+static sr_status sum_up(sr_exchange *x, sr_range elements) {
+    const sr_tensor *grad = x->shares->params->grad;
+    if (!x->opts.sharded)
+        return call(x, start_all_reduce, grad, elements.first, length_of(elements), 0);
+    for (int r = 0; r < x->comm->ranks; r++) {
+        sr_range part = sr_range_common(elements, x->piece[r]);
+        if (length_of(part) > 0)
+            SR_TRY(call(x, start_reduce, grad, part.first, length_of(part), r));
+    }
+    return SR_OK;
+}
+
+static sr_status start_bucket(sr_exchange *x) {
+    sr_range elements = x->bucket[x->next++].elements;
+    if (x->last >= 0) SR_TRY(sr_shares_join(x->shares, x->last, x->opts.library, elements));
+    SR_TRY(x->opts.library ? sum_up(x, elements) : swap(x, elements));
+    x->version = x->shares->params->grad->storage->version;
+    return x->comm->engine->progress(x->comm);
+}
+
+/* ---- during a backward pass -------------------------------------------------------------------
+ */
+
+/* Whether these parameters are among those under way. */
+static bool is_under_way(const sr_exchange *x, sr_range params) {
+    return x->open && x->next > 0 && params.last > x->bucket[x->next - 1].params.first;
+}
+
+static void expects(sr_grad_watch *watch, sr_tensor *leaf) {
+    sr_exchange *x = (sr_exchange *)watch;
+    sr_ready_expect(&x->ready, sr_ready_params(&x->ready, leaf->grad));
+}
+
+static sr_status start_ready(sr_exchange *x) {
+    while (x->next < x->buckets && sr_ready_has(&x->ready, x->bucket[x->next].params))
+        SR_TRY(start_bucket(x));
+    return x->comm->engine->progress(x->comm);
+}
+
+static void added(sr_grad_watch *watch, sr_tensor *leaf) {
+    sr_exchange *x = (sr_exchange *)watch;
+    sr_range params = sr_ready_params(&x->ready, leaf->grad);
+    if (length_of(params) == 0) return;
+    sr_ready_add(&x->ready, params);
+    x->version = x->shares->params->grad->storage->version;
+    if (is_under_way(x, params)) x->late = params.last - 1;
+    if (!x->open || x->late >= 0 || x->failed != SR_OK) return;
+    x->failed = start_ready(x);
+    if (x->failed != SR_OK) snprintf(x->why, sizeof x->why, "%s", sr_message());
+}
+
+sr_status sr_exchange_batch(sr_exchange *x, int64_t total, int64_t last) {
+    if (!x->opts.overlap || x->comm->ranks == 1) return SR_OK;
+    sr_ready_begin(&x->ready);
+    sr_grad_set_watch(&x->watch);
+    x->version = x->shares->params->grad->storage->version;
+    if (last < 0 || !x->known) return SR_OK;
+    SR_TRY(open_update(x, total, last));
+    x->comm->exchanging = true;
+    return SR_OK;
+}
+
+/* ---- after the loop ---------------------------------------------------------------------------
+ */
+
+static sr_status check_early(const sr_exchange *x) {
+    if (x->failed != SR_OK) return sr_fail(x->failed, "%s", x->why);
+    if (x->late >= 0)
+        return sr_fail(SR_EINVAL,
+                       "ranks: '%s' got a gradient on rank %d after that of earlier backward "
+                       "passes had been sent; set ranks.overlap=false",
+                       x->shares->params->list[x->late].name, x->comm->rank);
+    if (x->open && x->next > 0 && x->version != x->shares->params->grad->storage->version)
+        return sr_fail(SR_EINVAL,
+                       "ranks: rank %d changed gradients after the backward pass, while they were "
+                       "being sent; set ranks.overlap=false",
+                       x->comm->rank);
+    return SR_OK;
+}
+
+sr_status sr_exchange_rest(sr_exchange *x, int64_t total, int64_t last) {
+    stop_watching(x);
+    SR_TRY(check_early(x));
+    if (x->open && x->last != last) return left_early(x, x->last);
+    if (!x->open) SR_TRY(open_update(x, total, last));
+    while (x->next < x->buckets) SR_TRY(start_bucket(x));
+    if (last >= 0) SR_TRY(sr_shares_end_joined(x->shares, last, x->opts.library));
+    x->ended = true;
+    return SR_OK;
 }
 
 /* ---- the sum ----------------------------------------------------------------------------------
@@ -241,19 +433,17 @@ static sr_status put_sum(sr_exchange *x) {
 }
 
 static sr_status reduce(sr_exchange *x, int64_t total) {
-    SR_TRY(view_all(x));
+    if (!x->ended) SR_TRY(sr_exchange_rest(x, total, -1));
     SR_TRY(check_unchanged(x));
-    SR_TRY(send_and_receive(x));
-    if (length_of(x->piece[x->comm->rank]) == 0) return SR_OK;
+    SR_TRY(x->comm->engine->wait(x->comm));
+    x->known = true;
+    if (x->opts.library) sr_tensor_wrote(x->shares->params->grad);
+    if (x->opts.library || length_of(x->piece[x->comm->rank]) == 0) return SR_OK;
     SR_TRY(add_nodes(x, total));
     return put_sum(x);
 }
 
 sr_status sr_exchange_reduce(sr_exchange *x, int64_t total) {
-    if (total < 1 || total > SR_MOST_SHARES)
-        return sr_fail(SR_EINVAL, "ranks: an update of %" PRId64 " shares; choose 1 to %d", total,
-                       SR_MOST_SHARES);
-    list_nodes(x, total);
     sr_status st = reduce(x, total);
     end_update(x);
     if (st == SR_OK) sr_shares_drop(x->shares);
@@ -265,23 +455,9 @@ sr_status sr_exchange_reduce(sr_exchange *x, int64_t total) {
 
 sr_status sr_exchange_gather(sr_exchange *x) {
     sr_tensor *grad = x->shares->params->grad;
-    sr_status st = SR_OK;
-    for (int r = 0; r < x->comm->ranks && st == SR_OK; r++) {
-        if (length_of(x->piece[r]) == 0) continue;
-        st = view(&x->out[r], grad, x->piece[r].first, length_of(x->piece[r]));
-        if (st == SR_OK) st = x->comm->engine->broadcast(x->comm, x->out[r], r);
-    }
-    sr_status ended = x->comm->engine->wait(x->comm);
-    end_update(x);
+    if (x->opts.library && !x->opts.sharded) return SR_OK;
+    SR_TRY(sr_spread(x->comm, grad, x->piece, 1));
+    SR_TRY(x->comm->engine->wait(x->comm));
     sr_tensor_wrote(grad);
-    return st != SR_OK ? st : ended;
-}
-
-sr_status sr_exchange_library(sr_exchange *x) {
-    sr_tensor *grad = x->shares->params->grad;
-    SR_TRY(check_unchanged(x));
-    SR_TRY(sr_shares_finish(x->shares));
-    SR_TRY(x->comm->engine->all_reduce(x->comm, grad));
-    sr_tensor_wrote(grad);
-    return x->comm->engine->wait(x->comm);
+    return SR_OK;
 }

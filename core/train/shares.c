@@ -8,6 +8,7 @@
 sr_status sr_shares_new(sr_shares **out, sr_params *params) {
     SR_TRY(sr_new(out, 1));
     (*out)->params = params;
+    (*out)->in_grad = -1;
     return SR_OK;
 }
 
@@ -64,7 +65,8 @@ const sr_tensor *sr_shares_sum(const sr_shares *s, int level, int64_t index) {
     for (int64_t i = 0; i < s->count; i++)
         if (s->node[i].level == level && s->node[i].index == index) return s->node[i].sum;
     bool root = index == 0 && s->total == 0 && s->count == 0;
-    return root ? s->params->grad : NULL;
+    bool left = s->in_grad == index && s->in_grad_level == level;
+    return root || left ? s->params->grad : NULL;
 }
 
 static int64_t find(const sr_shares *s, int level, int64_t index) {
@@ -77,7 +79,7 @@ static int64_t find(const sr_shares *s, int level, int64_t index) {
 static bool is_held(const sr_shares *s, int64_t share) {
     for (int64_t i = 0; i < s->count; i++)
         if (share >> s->node[i].level == s->node[i].index) return true;
-    return false;
+    return s->in_grad >= 0 && share >> s->in_grad_level == s->in_grad;
 }
 
 static sr_status check_node(const sr_shares *s, int level, int64_t index) {
@@ -105,14 +107,32 @@ static sr_status reserve(sr_shares *s) {
     return sr_params_flat(&node->sum, s->params->device, s->params->stored);
 }
 
-static sr_status add_to_grad(sr_shares *s, int64_t i) {
+static sr_tensor piece_of(const sr_tensor *flat, sr_range range) {
+    sr_tensor piece = *flat;
+    piece.offset += range.first;
+    piece.shape[0] = range.last - range.first;
+    return piece;
+}
+
+static sr_status add_piece(sr_shares *s, int64_t i, sr_range range) {
     const sr_backend *backend = s->params->device->backend;
     if (backend->axpby == NULL) return sr_backend_lacks(s->params->device, "axpby");
-    SR_TRY(backend->axpby(s->params->grad, s->node[i].sum, 1.0, 1.0));
+    sr_tensor grad = piece_of(s->params->grad, range), sum = piece_of(s->node[i].sum, range);
+    SR_TRY(backend->axpby(&grad, &sum, 1.0, 1.0));
     s->params->grad->storage->version++;
+    return SR_OK;
+}
+
+/* Keeps its store for the next node. */
+static void forget(sr_shares *s, int64_t i) {
     sr_share_node used = s->node[i];
     s->node[i] = s->node[--s->count];
     s->node[s->count].sum = used.sum;
+}
+
+static sr_status add_to_grad(sr_shares *s, int64_t i) {
+    SR_TRY(add_piece(s, i, (sr_range){0, s->params->stored}));
+    forget(s, i);
     return SR_OK;
 }
 
@@ -162,6 +182,53 @@ sr_status sr_shares_end(sr_shares *s, int64_t index) {
     return st;
 }
 
+/* ---- the last share of a rank, in pieces ------------------------------------------------------
+ */
+
+/* The waiting neighbours of a node in params->grad, in order; returns how many, and the node that
+ * they make with it. */
+static int64_t partners(const sr_shares *s, int64_t *partner, int *level, int64_t *index) {
+    int64_t n = 0;
+    for (; nodes_of(s, *level) > 1; ++*level, *index >>= 1) {
+        int64_t other = neighbour(s, *level, *index);
+        if (other < 0) continue;
+        int64_t at = find(s, *level, other);
+        if (at < 0) return n;
+        partner[n++] = at;
+    }
+    return n;
+}
+
+sr_status sr_shares_join(sr_shares *s, int64_t index, bool all, sr_range range) {
+    int64_t partner[SR_MOST_NODES];
+    int level = 0;
+    SR_TRY(check_node(s, 0, index));
+    int64_t n = all ? s->count : partners(s, partner, &level, &index);
+    for (int64_t i = 0; i < n; i++) SR_TRY(add_piece(s, all ? i : partner[i], range));
+    return SR_OK;
+}
+
+sr_status sr_shares_end_joined(sr_shares *s, int64_t index, bool all) {
+    int64_t partner[SR_MOST_NODES];
+    int level = 0;
+    SR_TRY(check_node(s, 0, index));
+    if (all) {
+        s->count = s->total = 0;
+    } else {
+        int64_t n = partners(s, partner, &level, &index);
+        for (int64_t i = 0; i < n; i++) {
+            for (int64_t j = i + 1; j < n; j++)
+                if (partner[j] == s->count - 1) partner[j] = partner[i];
+            forget(s, partner[i]);
+        }
+        s->in_grad_level = level;
+        s->in_grad = index;
+        if (nodes_of(s, level) <= 1) s->total = 0;
+    }
+    s->version = s->params->grad->storage->version;
+    return SR_OK;
+}
+
 sr_status sr_shares_take(sr_shares *s, int level, int64_t index, const sr_tensor *sum) {
     SR_TRY(check_node(s, level, index));
     SR_TRY(s->params->device->backend->copy(s->params->grad, sum));
@@ -178,10 +245,12 @@ sr_status sr_shares_finish(sr_shares *s) {
         SR_TRY(add_to_grad(s, last));
     }
     s->total = 0;
+    s->in_grad = -1;
     return SR_OK;
 }
 
 void sr_shares_drop(sr_shares *s) {
     s->count = 0;
     s->total = 0;
+    s->in_grad = -1;
 }

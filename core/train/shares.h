@@ -12,6 +12,7 @@
 #ifndef SR_TRAIN_SHARES_H
 #define SR_TRAIN_SHARES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/status.h"
@@ -33,6 +34,8 @@ typedef struct sr_share_node {
 typedef struct sr_shares {
     sr_params *params;   /* borrowed: outlives this */
     int64_t total;       /* shares of the update; 0: none is under way */
+    int in_grad_level;   /* the node that sr_shares_end_joined() left in params->grad; */
+    int64_t in_grad;     /* -1: none */
     sr_share_node *node; /* held, in no order */
     int64_t count, room;
     uint64_t version; /* of params->grad when the update began, or its last share here ended */
@@ -54,7 +57,16 @@ sr_status sr_shares_begin(sr_shares *shares, int64_t total);
  *         SR_ENOMEM  params->grad still holds the share */
 sr_status sr_shares_end(sr_shares *shares, int64_t index);
 
-/* The same for a node computed by another rank; params->grad must be zero, and `sum` is copied.
+/* The last share of a rank can join the sums before it piece by piece, while it is computed.
+ * Adds what is waiting for share `index` to the elements `range` of params->grad, in the order of
+ * the tree, or with `all` everything that is waiting; each element once. */
+sr_status sr_shares_join(sr_shares *shares, int64_t index, bool all, sr_range range);
+
+/* As sr_shares_end(), after sr_shares_join() on all elements: the sum stays in params->grad. */
+sr_status sr_shares_end_joined(sr_shares *shares, int64_t index, bool all);
+
+/* sr_shares_end() for a node computed by another rank; params->grad must be zero, and `sum` is
+ * copied.
  */
 sr_status sr_shares_take(sr_shares *shares, int level, int64_t index, const sr_tensor *sum);
 
@@ -66,8 +78,8 @@ sr_status sr_shares_finish(sr_shares *shares);
  * in order, with sum = NULL.  Returns how many, at most SR_MOST_NODES. */
 int64_t sr_shares_nodes(sr_share_node *out, int64_t total, int64_t first, int64_t end);
 
-/* The sum of a node that is held, params->grad for the root of a complete update; NULL if it is
- * not here. */
+/* The sum of a node that is held, params->grad for the root of a complete update and for the node
+ * that was left there; NULL if it is not here. */
 const sr_tensor *sr_shares_sum(const sr_shares *shares, int level, int64_t index);
 
 /* Drops what is waiting and ends the update; params->grad is left as it is. */

@@ -101,13 +101,17 @@ void mpi_drop(mpi_world *w) {
     w->requests = 0;
 }
 
+/* Whether all are done. */
+static sr_status test(mpi_world *w, int *done) {
+    return mpi_check("wait", MPI_Testall((int)w->requests, w->request, done, MPI_STATUSES_IGNORE));
+}
+
 static sr_status poll(sr_comm *comm) {
     mpi_world *w = comm->state;
     double looked = sr_time_monotonic();
     for (int spin = 0;; spin++) {
         int done = 0;
-        SR_TRY(mpi_check("wait",
-                         MPI_Testall((int)w->requests, w->request, &done, MPI_STATUSES_IGNORE)));
+        SR_TRY(test(w, &done));
         if (done) return SR_OK;
         if (spin < SPINS) continue;
         sched_yield();
@@ -127,4 +131,11 @@ sr_status mpi_wait(sr_comm *comm) {
     w->broken = true;
     mpi_drop(w);
     return st;
+}
+
+/* MPI moves data only while it is called. */
+sr_status mpi_progress(sr_comm *comm) {
+    mpi_world *w = comm->state;
+    int done = 0;
+    return w->broken || w->requests == 0 ? SR_OK : test(w, &done);
 }

@@ -68,6 +68,7 @@ sr_status mpi_use_tensor(sr_comm *comm, void **memory, const sr_tensor *x, bool 
 sr_status mpi_room(mpi_world *w, MPI_Request **request);
 sr_status mpi_started(mpi_world *w, const char *call, int code);
 sr_status mpi_wait(sr_comm *comm);
+sr_status mpi_progress(sr_comm *comm);
 void mpi_drop(mpi_world *w); /* forgets what is under way */
 
 /* ---- peers.c ---- */

@@ -1,11 +1,13 @@
 /* nccl.c - ranks over NCCL, one GPU each: the table of comm.h.
  *
  * MPI starts it: rank 0's id is broadcast, and barriers, notes and the watch over other ranks are
- * MPI's.  Calls go to the stream of the device, in order with its kernels.  Sends and receives
- * between two waits form a group, as two ranks that each send first would otherwise wait for each
- * other; a group ends where a later call uses its results.
+ * MPI's.  Calls go to a stream of their own, beside the kernels that come after them: it waits for
+ * the kernels before a call, and sr_comm_wait() for it.  Sends and receives between two waits form
+ * a group, as two ranks that each send first would otherwise wait for each other; a group ends at
+ * sr_comm_engine.progress, or where a later call uses its results.
  *
  * SEQRUN_NCCL names another library, for tests: such a library may work on host memory.
+ * SEQRUN_CUDA_DRIVER names another CUDA driver.
  */
 #include "kernels/comm/nccl.h"
 
@@ -19,12 +21,14 @@
 #include "core/tensor/backend.h"
 #include "kernels/comm/mpi.h"
 
-enum { STREAM_BUSY = 600, GROUP_USES = 256 }; /* CUDA_ERROR_NOT_READY */
+enum { STREAM_BUSY = 600 };                        /* CUDA_ERROR_NOT_READY */
+enum { APART = 1, UNTIMED = 2, GROUP_USES = 256 }; /* flags of streams and events */
 static const double LOOK_SECONDS = 0.05;
 
 typedef struct nccl_world {
     sr_comm mpi; /* the same ranks */
     nccl_comm *comm;
+    void *stream, *event; /* NULL: calls go to the stream of the device, if it has one */
     bool grouped, broken;
     mpi_use use[GROUP_USES]; /* of the open group */
     int64_t uses;
@@ -55,13 +59,31 @@ static sr_status check_version(void) {
                    nccl.version);
 }
 
+static void load_driver(void) {
+    const char *path = getenv("SEQRUN_CUDA_DRIVER");
+    void *driver = dlopen(path != NULL ? path : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (driver == NULL) return;
+    *(void **)&nccl.stream_create = dlsym(driver, "cuStreamCreate");
+    *(void **)&nccl.stream_destroy = dlsym(driver, "cuStreamDestroy_v2");
+    *(void **)&nccl.stream_query = dlsym(driver, "cuStreamQuery");
+    *(void **)&nccl.stream_wait = dlsym(driver, "cuStreamWaitEvent");
+    *(void **)&nccl.event_create = dlsym(driver, "cuEventCreate");
+    *(void **)&nccl.event_destroy = dlsym(driver, "cuEventDestroy_v2");
+    *(void **)&nccl.event_record = dlsym(driver, "cuEventRecord");
+}
+
+static bool has_streams(void) {
+    return nccl.stream_create != NULL && nccl.stream_destroy != NULL && nccl.stream_query != NULL &&
+           nccl.stream_wait != NULL && nccl.event_create != NULL && nccl.event_destroy != NULL &&
+           nccl.event_record != NULL;
+}
+
 static sr_status load_functions(void) {
     SR_TRY(find(&nccl.GetErrorString, "GetErrorString"));
 #define NCCL_LOAD(name, arguments) SR_TRY(find(&nccl.name, #name));
     NCCL_FUNCTIONS(NCCL_LOAD)
 #undef NCCL_LOAD
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (driver != NULL) *(void **)&nccl.stream_query = dlsym(driver, "cuStreamQuery");
+    load_driver();
     return check_version();
 }
 
@@ -96,24 +118,51 @@ static int type_of(const sr_tensor *x) {
     return types[x->dtype];
 }
 
-static void *stream_of(sr_comm *comm) {
+static void *device_stream(const sr_comm *comm) {
     const sr_backend *backend = comm->device->backend;
     return backend->queue != NULL ? backend->queue(comm->device) : NULL;
 }
 
-static sr_status end_group(nccl_world *w) {
+static void *stream_of(const sr_comm *comm) {
+    const nccl_world *w = comm->state;
+    return w->stream != NULL ? w->stream : device_stream(comm);
+}
+
+static sr_status driver(const char *call, int result) {
+    return result == 0 ? SR_OK
+                       : sr_fail(SR_EDEVICE, "%s: the CUDA driver failed: %d", call, result);
+}
+
+/* What comes next on the own stream runs after the kernels that were queued so far. */
+static sr_status after_kernels(sr_comm *comm) {
+    nccl_world *w = comm->state;
+    if (w->stream == NULL) return SR_OK;
+    SR_TRY(driver("event", nccl.event_record(w->event, device_stream(comm))));
+    return driver("event", nccl.stream_wait(w->stream, w->event, 0));
+}
+
+static sr_status end_group(sr_comm *comm) {
+    nccl_world *w = comm->state;
     if (!w->grouped) return SR_OK;
     w->grouped = false;
     w->uses = 0;
+    SR_TRY(after_kernels(comm)); /* the group starts when it ends */
     return check("send and receive", nccl.GroupEnd());
 }
 
+/* Before a call of all ranks. */
+static sr_status begin(sr_comm *comm) {
+    SR_TRY(end_group(comm));
+    return after_kernels(comm);
+}
+
 /* A send or receive joins the open group, unless it needs what the group does. */
-static sr_status join_group(nccl_world *w, const sr_tensor *x, bool written) {
+static sr_status join_group(sr_comm *comm, const sr_tensor *x, bool written) {
+    nccl_world *w = comm->state;
     mpi_use use = {.from = (uintptr_t)sr_tensor_data(x), .written = written};
     use.to = use.from + (size_t)sr_tensor_elements(x) * sr_dtype_size(x->dtype);
     if (w->uses == GROUP_USES || comm_conflicts(w->use, w->uses, use.from, use.to, written))
-        SR_TRY(end_group(w));
+        SR_TRY(end_group(comm));
     if (!w->grouped) SR_TRY(check("send and receive", nccl.GroupStart()));
     w->grouped = true;
     w->use[w->uses++] = use;
@@ -122,14 +171,14 @@ static sr_status join_group(nccl_world *w, const sr_tensor *x, bool written) {
 
 static sr_status nccl_send(sr_comm *comm, const sr_tensor *x, int to) {
     nccl_world *w = comm->state;
-    SR_TRY(join_group(w, x, false));
+    SR_TRY(join_group(comm, x, false));
     return check("send", nccl.Send(sr_tensor_data(x), (size_t)sr_tensor_elements(x), type_of(x), to,
                                    w->comm, stream_of(comm)));
 }
 
 static sr_status nccl_receive(sr_comm *comm, sr_tensor *x, int from) {
     nccl_world *w = comm->state;
-    SR_TRY(join_group(w, x, true));
+    SR_TRY(join_group(comm, x, true));
     return check("receive", nccl.Recv(sr_tensor_data(x), (size_t)sr_tensor_elements(x), type_of(x),
                                       from, w->comm, stream_of(comm)));
 }
@@ -137,7 +186,7 @@ static sr_status nccl_receive(sr_comm *comm, sr_tensor *x, int from) {
 static sr_status nccl_broadcast(sr_comm *comm, sr_tensor *x, int root) {
     nccl_world *w = comm->state;
     void *data = sr_tensor_data(x);
-    SR_TRY(end_group(w));
+    SR_TRY(begin(comm));
     return check("broadcast", nccl.Broadcast(data, data, (size_t)sr_tensor_elements(x), type_of(x),
                                              root, w->comm, stream_of(comm)));
 }
@@ -145,14 +194,22 @@ static sr_status nccl_broadcast(sr_comm *comm, sr_tensor *x, int root) {
 static sr_status nccl_all_reduce(sr_comm *comm, sr_tensor *x) {
     nccl_world *w = comm->state;
     void *data = sr_tensor_data(x);
-    SR_TRY(end_group(w));
+    SR_TRY(begin(comm));
     return check("all_reduce", nccl.AllReduce(data, data, (size_t)sr_tensor_elements(x), type_of(x),
                                               NCCL_SUM, w->comm, stream_of(comm)));
 }
 
+static sr_status nccl_reduce(sr_comm *comm, sr_tensor *x, int root) {
+    nccl_world *w = comm->state;
+    void *data = sr_tensor_data(x);
+    SR_TRY(begin(comm));
+    return check("reduce", nccl.Reduce(data, data, (size_t)sr_tensor_elements(x), type_of(x),
+                                       NCCL_SUM, root, w->comm, stream_of(comm)));
+}
+
 static sr_status nccl_reduce_scatter(sr_comm *comm, sr_tensor *part, const sr_tensor *x) {
     nccl_world *w = comm->state;
-    SR_TRY(end_group(w));
+    SR_TRY(begin(comm));
     return check("reduce_scatter", nccl.ReduceScatter(sr_tensor_data(x), sr_tensor_data(part),
                                                       (size_t)sr_tensor_elements(part), type_of(x),
                                                       NCCL_SUM, w->comm, stream_of(comm)));
@@ -160,7 +217,7 @@ static sr_status nccl_reduce_scatter(sr_comm *comm, sr_tensor *part, const sr_te
 
 static sr_status nccl_all_gather(sr_comm *comm, sr_tensor *x, const sr_tensor *part) {
     nccl_world *w = comm->state;
-    SR_TRY(end_group(w));
+    SR_TRY(begin(comm));
     return check("all_gather", nccl.AllGather(sr_tensor_data(part), sr_tensor_data(x),
                                               (size_t)sr_tensor_elements(part), type_of(x), w->comm,
                                               stream_of(comm)));
@@ -194,11 +251,15 @@ static sr_status poll(sr_comm *comm) {
 static sr_status nccl_wait(sr_comm *comm) {
     nccl_world *w = comm->state;
     w->mpi.timeout = comm->timeout;
-    sr_status st = end_group(w);
+    sr_status st = end_group(comm);
     if (st == SR_OK) st = poll(comm);
     mpi_waited(&w->mpi);
     if (st != SR_OK) w->broken = true;
     return st;
+}
+
+static sr_status nccl_progress(sr_comm *comm) {
+    return end_group(comm);
 }
 
 static sr_status nccl_barrier(sr_comm *comm) {
@@ -220,6 +281,17 @@ static bool nccl_tell(sr_comm *comm, sr_status status, const char *message) {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+static sr_status new_stream(nccl_world *w) {
+    if (!has_streams()) return SR_OK;
+    SR_TRY(driver("open", nccl.event_create(&w->event, UNTIMED)));
+    return driver("open", nccl.stream_create(&w->stream, APART));
+}
+
+static void free_stream(nccl_world *w) {
+    if (w->stream != NULL) (void)nccl.stream_destroy(w->stream);
+    if (w->event != NULL) (void)nccl.event_destroy(w->event);
+}
+
 /* On rank 0 the id is made, the others receive it; all fail where rank 0 does. */
 static sr_status connect(sr_comm *comm, nccl_world *w) {
     struct {
@@ -230,7 +302,7 @@ static sr_status connect(sr_comm *comm, nccl_world *w) {
     SR_TRY(mpi_check(
         "open", MPI_Bcast(&first, sizeof first, MPI_BYTE, 0, ((mpi_world *)w->mpi.state)->notes)));
     SR_TRY(check("open", first.result));
-    (void)stream_of(comm); /* makes the device the current one */
+    if (device_stream(comm) != NULL) SR_TRY(new_stream(w)); /* the device is now the current one */
     return check("open", nccl.CommInitRank(&w->comm, comm->ranks, first.id, comm->rank));
 }
 
@@ -238,6 +310,7 @@ static void nccl_close(sr_comm *comm) {
     nccl_world *w = comm->state;
     if (!w->broken) w->broken = nccl_wait(comm) != SR_OK;
     if (w->comm != NULL) (void)(w->broken ? nccl.CommAbort(w->comm) : nccl.CommDestroy(w->comm));
+    free_stream(w);
     if (w->broken) ((mpi_world *)w->mpi.state)->broken = true;
     sr_comm_close(&w->mpi);
     sr_free(w);
@@ -271,11 +344,13 @@ const sr_comm_engine comm_nccl = {
     .open = nccl_open,
     .close = nccl_close,
     .wait = nccl_wait,
+    .progress = nccl_progress,
     .barrier = nccl_barrier,
     .abort = nccl_abort,
     .tell = nccl_tell,
     .broadcast = nccl_broadcast,
     .all_reduce = nccl_all_reduce,
+    .reduce = nccl_reduce,
     .reduce_scatter = nccl_reduce_scatter,
     .all_gather = nccl_all_gather,
     .send = nccl_send,

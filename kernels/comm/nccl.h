@@ -37,6 +37,8 @@ typedef struct nccl_comm nccl_comm;
                          nccl_comm *comm, void *stream))                                           \
     FUNCTION(AllReduce, (const void *from, void *to, size_t count, int type, int op,               \
                          nccl_comm *comm, void *stream))                                           \
+    FUNCTION(Reduce, (const void *from, void *to, size_t count, int type, int op, int root,        \
+                      nccl_comm *comm, void *stream))                                              \
     FUNCTION(ReduceScatter, (const void *from, void *to, size_t count, int type, int op,           \
                              nccl_comm *comm, void *stream))                                       \
     FUNCTION(AllGather,                                                                            \
@@ -52,7 +54,14 @@ typedef struct nccl_library {
 #define NCCL_POINTER(name, arguments) int(*name) arguments;
     NCCL_FUNCTIONS(NCCL_POINTER)
 #undef NCCL_POINTER
-    int (*stream_query)(void *stream); /* of the CUDA driver; NULL without it */
+    /* Of the CUDA driver; NULL without it. */
+    int (*stream_create)(void **stream, unsigned flags);
+    int (*stream_destroy)(void *stream);
+    int (*stream_query)(void *stream);
+    int (*stream_wait)(void *stream, void *event, unsigned flags);
+    int (*event_create)(void **event, unsigned flags);
+    int (*event_destroy)(void *event);
+    int (*event_record)(void *event, void *stream);
 } nccl_library;
 
 #ifdef __cplusplus

@@ -145,6 +145,11 @@ static int world_all_reduce(lua_State *L) {
     return lsr_done(L, sr_comm_all_reduce(lsr_checkworld(L, 1), lsr_checktensor(L, 2)));
 }
 
+static int world_reduce(lua_State *L) {
+    sr_comm *comm = lsr_checkworld(L, 1);
+    return lsr_done(L, sr_comm_reduce(comm, lsr_checktensor(L, 2), rank_argument(L, 3)));
+}
+
 static int world_reduce_scatter(lua_State *L) {
     sr_comm *comm = lsr_checkworld(L, 1);
     return lsr_done(L, sr_comm_reduce_scatter(comm, lsr_checktensor(L, 2), lsr_checktensor(L, 3)));
@@ -293,6 +298,7 @@ static const luaL_Reg methods[] = {
     {"barrier", world_barrier},
     {"broadcast", world_broadcast},
     {"all_reduce", world_all_reduce},
+    {"reduce", world_reduce},
     {"reduce_scatter", world_reduce_scatter},
     {"all_gather", world_all_gather},
     {"send", world_send},

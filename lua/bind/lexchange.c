@@ -16,20 +16,45 @@ static sr_exchange *check_exchange(lua_State *L) {
     return exchange;
 }
 
-/* exchange(shares, world) -> Exchange */
+/* exchange(shares, world, { library=, sharded=, overlap=, bucket= }) -> Exchange */
 static int train_exchange(lua_State *L) {
     sr_shares *shares = lsr_checkshares(L, 1);
     sr_comm *comm = lsr_checkworld(L, 2);
+    static const char *const known[] = {"library", "sharded", "overlap", "bucket", NULL};
+    lsr_check_options(L, 3, "exchange", known);
+    sr_exchange_opts opts = {
+        .library = lsr_field_bool(L, 3, "library", false),
+        .sharded = lsr_field_bool(L, 3, "sharded", false),
+        .overlap = lsr_field_bool(L, 3, "overlap", false),
+        .bucket = lsr_field_integer(L, 3, "bucket", 1),
+    };
     sr_exchange **box = lsr_newbox_with(L, sizeof *box, EXCHANGE, 2);
     for (int i = 1; i <= 2; i++) { /* both live as long as the exchange */
         lua_pushvalue(L, i);
         lua_setiuservalue(L, -2, i);
     }
-    lsr_check(L, sr_exchange_new(box, shares, comm));
+    lsr_check(L, sr_exchange_new(box, shares, comm, &opts));
     return 1;
 }
 
 LSR_RELEASE(exchange_release, EXCHANGE, sr_exchange, sr_exchange_free)
+
+/* A share, from 1, or none: -1. */
+static int64_t share_argument(lua_State *L, int arg) {
+    return luaL_optinteger(L, arg, 0) - 1;
+}
+
+/* exchange:batch(total [, last]) -> true, or nil, message, code */
+static int exchange_batch(lua_State *L) {
+    sr_exchange *x = check_exchange(L);
+    return lsr_done(L, sr_exchange_batch(x, luaL_checkinteger(L, 2), share_argument(L, 3)));
+}
+
+/* exchange:rest(total [, last]) -> true, or nil, message, code */
+static int exchange_rest(lua_State *L) {
+    sr_exchange *x = check_exchange(L);
+    return lsr_done(L, sr_exchange_rest(x, luaL_checkinteger(L, 2), share_argument(L, 3)));
+}
 
 /* exchange:reduce(total) -> true, or nil, message, code */
 static int exchange_reduce(lua_State *L) {
@@ -42,17 +67,9 @@ static int exchange_gather(lua_State *L) {
     return lsr_done(L, sr_exchange_gather(check_exchange(L)));
 }
 
-/* exchange:library() -> true, or nil, message, code */
-static int exchange_library(lua_State *L) {
-    return lsr_done(L, sr_exchange_library(check_exchange(L)));
-}
-
 static const luaL_Reg methods[] = {
-    {"reduce", exchange_reduce},
-    {"gather", exchange_gather},
-    {"library", exchange_library},
-    {"release", exchange_release},
-    {NULL, NULL},
+    {"reduce", exchange_reduce}, {"gather", exchange_gather},   {"batch", exchange_batch},
+    {"rest", exchange_rest},     {"release", exchange_release}, {NULL, NULL},
 };
 
 void lsr_open_exchange(lua_State *L) {

@@ -168,40 +168,71 @@ function Params:zero_grad()
 end
 
 -- The gradient of an update is summed over its shares in a fixed tree, so that its bits do not depend on how
--- the shares are computed (core/train/shares.h).  `update:batches(params)` makes the first two calls, the
+-- the shares are computed (core/train/shares.h).  `update:batches(params)` makes the first calls, the
 -- optimizer the last; until then `grad` of a parameter is that of the current share.
 
 ---Begins an update of `shares` shares.  Existing gradients are added to its first share.
 ---@param shares integer
 function Params:begin_update(shares)
+  if self.exchange and self.total then
+    failure.raise("config", "a loop over update:batches() began without optimizer:step after the one before; "
+      .. "with several ranks each update needs its step")
+  end
   if self.exchange and self.rank > 0 and not self.clean then self:zero_grad() end -- rank 0 has the first share
   self.total, self.clean = shares, false
   self.shares:begin(shares)
 end
 
+---A micro-batch of a share begins.
+---@param share integer from 1
+---@param last boolean of this rank in this update
+function Params:begin_batch(share, last)
+  if not self.exchange then return end
+  self.last_share = last and share or nil
+  failure.must(self.exchange:batch(self.total, self.last_share))
+end
+
 ---Ends share i; later gradients belong to another.
 ---@param i integer from 1
-function Params:end_share(i) self.shares:end_share(i) end
+function Params:end_share(i)
+  if i ~= self.last_share then self.shares:end_share(i) end
+end
+
+---The micro-batches of an update have ended: the last share of this rank goes to the others, as far as it has not yet.
+function Params:end_batches()
+  if self.exchange then failure.must(self.exchange:rest(self.total, self.last_share)) end
+  self.last_share = nil
+end
 
 ---Ends the update: the gradients are its sum, over all ranks, or if its loop ended early the sum of the shares computed
 ---so far, which several ranks refuse.
 ---@param piece? boolean of several ranks: the sum of this rank's piece of the store is enough
 function Params:finish_update(piece)
   if not self.exchange or not self.total then return self.shares:finish() end
-  if self.reduce == "library" then
-    failure.must(self.exchange:library())
-  else
-    failure.must(self.exchange:reduce(self.total))
-    if not piece then failure.must(self.exchange:gather()) end
-  end
+  failure.must(self.exchange:reduce(self.total))
+  if not piece then failure.must(self.exchange:gather()) end
   self.total, self.summed = nil, true
 end
 
+---Elements of a bucket in one mebibyte.
+local MIB = (1 << 20) // 4
+
+---@class seqrun.ShareOptions
+---@field reduce? "exact"|"library" exact: in the order of the shares, for the same bits with any number of ranks
+---@field sharded? boolean each rank needs the gradients of its own piece of the store only
+---@field overlap? boolean exchange gradients of finished layers during the backward pass; default true
+---@field bucket? number MiB of gradients that are sent together; default 16
+
 ---Sums the gradients of each update over the ranks of a world; all of them make the same updates.
 ---@param world seqrun.World
----@param reduce? "exact"|"library" exact: in the order of the shares, for the same bits with any number of ranks
-function Params:share_with(world, reduce)
-  self.exchange, self.reduce, self.rank = train.exchange(self.shares, world.core), reduce or "exact", world.rank
+---@param options? seqrun.ShareOptions
+function Params:share_with(world, options)
+  local o = options or {}
+  self.rank = world.rank
+  self.exchange = train.exchange(self.shares, world.core, {
+    library = o.reduce == "library", sharded = o.sharded or false, overlap = o.overlap ~= false,
+    bucket = math.max(1, math.floor((o.bucket or 16) * MIB)),
+  })
 end
 
 ---A copy of a parameter's values, outside of any graph.

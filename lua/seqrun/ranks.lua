@@ -33,6 +33,11 @@ function World:broadcast(t, root) must(self.core:broadcast(t, root or 0)) end
 ---@param t seqrun.Tensor
 function World:all_reduce(t) must(self.core:all_reduce(t)) end
 
+---Sets the root's tensor to its sum over ranks; that of the others is undefined afterwards.
+---@param t seqrun.Tensor
+---@param root? integer default: 0
+function World:reduce(t, root) must(self.core:reduce(t, root or 0)) end
+
 ---Sets `part` to this rank's piece of the sum of `x` over ranks.
 ---@param part seqrun.Tensor
 ---@param x seqrun.Tensor with size times as many elements

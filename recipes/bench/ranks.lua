@@ -4,8 +4,10 @@
 --
 -- threads     1 rank with as many threads as the others have ranks: what all are compared with
 -- ranks       a thread each; gradients are summed in the order of the shares, every rank updates all parameters
--- library     the same, summed by the library's all-reduce
+-- after       the same, but gradients are exchanged after the backward pass, not during it
+-- library     summed by the library's all-reduce
 -- sharded     each rank updates its part of the parameters (ZeRO-1)
+-- reduced     the same with the library's reduction to the owner of each part
 --
 -- Each figure is the best of all rounds.
 
@@ -22,8 +24,10 @@ local options = common.options({
 local ARMS = {
   { "threads", ranks = 1, threads = options.ranks, words = "" },
   { "ranks", ranks = options.ranks, threads = 1, words = "" },
+  { "after", ranks = options.ranks, threads = 1, words = "overlap=false" },
   { "library", ranks = options.ranks, threads = 1, words = "reduce=library" },
   { "sharded", ranks = options.ranks, threads = 1, words = "shard=true" },
+  { "reduced", ranks = options.ranks, threads = 1, words = "shard=true reduce=library" },
 }
 
 local LAUNCH = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl=self,vader "

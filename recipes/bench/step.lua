@@ -2,7 +2,7 @@
 --
 --   build/seqrun recipes/bench/step.lua [model=small|base|large] [precision=f32|bf16] [packs=4] [updates=2]
 --       [repeats=3] [device=cpu|cuda] [optimizer=adamw|lamb] [only=packed] [tsv=FILE label=h100]
---       [keep=0.5] [longest=512] [layers=L] [micro=1] [reduce=exact|library] [shard=true]
+--       [keep=0.5] [longest=512] [layers=L] [micro=1] [reduce=exact|library] [shard=true] [overlap=false] [bucket=16]
 --
 -- padded   one sequence per row of S slots; padding goes through every op including attention, as in
 --          programs whose batch is a rectangle with a mask
@@ -21,7 +21,7 @@
 -- of each sequence.  The time that layer tokens predict: what the layers between cost, by comparison with a model that
 -- has none of them, shrinks with their tokens; all else, the optimizer too, stays.  Should be at most 1.05 times that.
 -- micro=N cuts packed updates into micro-batches of N packs.  Several ranks share these out (recipes/bench/ranks.lua
--- starts them): reduce and shard are the keys ranks.reduce and optimizer.shard.
+-- starts them): reduce, overlap and bucket are the keys of `ranks`, shard is optimizer.shard.
 -- longest=128 cuts sequences to this length.
 --
 -- dump=FILE writes the packs for recipes/bench/peers/torch_step.py; peer=true runs that as well.
@@ -52,7 +52,7 @@ local ARRANGEMENTS = { "padded", "rows", "dense", "single", "packed" }
 local options = common.options({
   model = "small", precision = "f32", packs = 4, updates = 2, repeats = 3, threads = 0, seed = 1, only = "", dump = "",
   device = "", optimizer = "adamw", tsv = "", label = "", peer = false, keep = 1, longest = 0, layers = 0,
-  micro = 0, reduce = "exact", shard = false,
+  micro = 0, reduce = "exact", shard = false, overlap = true, bucket = 16,
   hist = directory .. "/data/wikipedia_512.hist",
 }, arg)
 
@@ -285,7 +285,11 @@ if options.layers > 0 then config.num_hidden_layers = options.layers end
 local bert = sr.nn.bert(config):initialise(1)
 local make_optimizer = assert(sr.optim[options.optimizer], "bench: optimizer must be adamw or lamb")
 local optimizer = make_optimizer(bert.params, { world = world, shard = options.shard })
-if world.size > 1 then bert.params:share_with(world, options.reduce) end
+if world.size > 1 then
+  bert.params:share_with(world, {
+    reduce = options.reduce, sharded = options.shard, overlap = options.overlap, bucket = options.bucket,
+  })
+end
 local here = sequences / (options.packs * options.updates)
 print(("BERT %s in %s, %s"):format(options.model, options.precision, common.machine()))
 print(("%d updates of %d packs of %d: %d sequences, %d tokens, efficiency %.3f, factor %.3f (sample %.3f)"):format(

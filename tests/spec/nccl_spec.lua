@@ -7,11 +7,11 @@ local sys = require("seqrun.core.sys")
 local test = mpi.tests(it, function(why) pending(why) end)
 local library = require("tests.support.devices").plugin("nccl")
 
----Runs two ranks; the calls of rank 1, a string each.
-local function run(settings)
+---Runs a program on two ranks; the calls of rank 1, a string each.
+local function run(settings, words)
   local folder = program.folder()
   local before = ("SEQRUN_NCCL=%s NCCL_CALLS=%s/calls %s"):format(library, folder, settings or "")
-  local code, _, err = mpi.run(2, { "tests/support/nccl_calls.lua" }, { before = before, seconds = 60 })
+  local code, _, err = mpi.run(2, words or { "tests/support/nccl_calls.lua" }, { before = before, seconds = 60 })
   local calls = {}
   for line in (sys.read_file(folder .. "/calls.1") or ""):gmatch("[^\n]+") do calls[#calls + 1] = line end
   local first = sys.read_file(folder .. "/calls.0") or ""
@@ -28,10 +28,36 @@ describe("the engine of NCCL", function()
       "GroupStart", "Send 6 of 7 to 0", "Recv 6 of 7 from 0", "GroupEnd",
       "GroupStart", "Send 6 of 7 to 0", "Recv 6 of 7 from 0", "GroupEnd",
       "GroupStart", "Send 6 of 7 to 0", "Recv 6 of 2 from 0", "GroupEnd",
-      "AllReduce 6 of 7 by 0", "Broadcast 6 of 2 from 1", "ReduceScatter 3 of 9 by 0", "AllGather 3 of 7",
+      "AllReduce 6 of 7 by 0", "Broadcast 6 of 2 from 1", "Reduce 6 of 7 by 0 to 1",
+      "ReduceScatter 3 of 9 by 0", "AllGather 3 of 7",
       "CommDestroy",
     }, calls)
     assert.equal("GetUniqueId\nCommInitRank 0 of 2: the id of rank 0", first:match("^[^\n]*\n[^\n]*"))
+  end)
+
+  ---What follows "step N" up to the end of its loop.
+  local function calls_of(step, ...)
+    local calls, code, err = run(nil, { "tests/support/nccl_overlap.lua", ... })
+    assert.equal(0, code, err)
+    local text = table.concat(calls, "\n")
+    return text:match("step " .. step .. "\n(.-)\nloop ended")
+  end
+
+  test("exchanges the gradients of finished layers during the backward pass", function()
+    -- the first rank owns the first layer and a chunk of the second
+    assert.equal(table.concat({
+      "layer 3", "GroupStart", "Recv 40000 of 7 from 0", "GroupEnd",
+      "layer 2", "GroupStart", "Recv 7232 of 7 from 0", "Send 32768 of 7 to 0", "GroupEnd",
+      "layer 1", "GroupStart", "Send 40000 of 7 to 0", "GroupEnd",
+    }, "\n"), calls_of(2))
+    assert.equal(table.concat({
+      "layer 3", "Reduce 40000 of 7 by 0 to 1",
+      "layer 2", "Reduce 32768 of 7 by 0 to 0", "Reduce 7232 of 7 by 0 to 1", "layer 1", "Reduce 40000 of 7 by 0 to 0",
+    }, "\n"), calls_of(2, "library"))
+  end)
+
+  test("exchanges them after the loop in the first update, which shows what there is", function()
+    assert.matches("^layer 3\nlayer 2\nlayer 1\nGroupStart", calls_of(1))
   end)
 
   test("says which call failed", function()

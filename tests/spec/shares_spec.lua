@@ -107,7 +107,8 @@ describe("an update", function()
     local list = {}
     for i = 1, 20 do list[i] = i end
     local ended = {}
-    local fake = { begin_update = function(_, n) ended.total = n end }
+    local function nothing() end
+    local fake = { begin_update = function(_, n) ended.total = n end, begin_batch = nothing, end_batches = nothing }
     fake.end_share = function(_, i) ended[#ended + 1] = i end
     for _ in each(numbers(list), { fake }) do end -- luacheck: ignore 542
     assert.same({ total = 8, 1, 2, 3, 4, 5, 6, 7, 8 }, ended)

@@ -22,7 +22,7 @@ __attribute__((format(printf, 1, 2))) static int record(const char *format, ...)
     vsnprintf(line, sizeof line, format, list);
     va_end(list);
     snprintf(path, sizeof path, "%s.%s", base, rank != NULL ? rank : "0");
-    if (calls == NULL) calls = fopen(path, "w");
+    if (calls == NULL) calls = fopen(path, "a");
     if (calls == NULL) return 3;
     fprintf(calls, "%s\n", line);
     fflush(calls);
@@ -95,6 +95,13 @@ int ncclAllReduce(const void *from, void *to, size_t count, int type, int op, nc
     (void)comm, (void)stream;
     if (from != to) memcpy(to, from, count * size_of(type));
     return record("AllReduce %zu of %d by %d", count, type, op);
+}
+
+int ncclReduce(const void *from, void *to, size_t count, int type, int op, int root,
+               nccl_comm *comm, void *stream) {
+    (void)comm, (void)stream;
+    if (from != to) memcpy(to, from, count * size_of(type));
+    return record("Reduce %zu of %d by %d to %d", count, type, op, root);
 }
 
 int ncclReduceScatter(const void *from, void *to, size_t count, int type, int op, nccl_comm *comm,

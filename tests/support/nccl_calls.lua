@@ -17,6 +17,7 @@ world:send(y, other) -- needs what was received: a group of its own
 world:receive(z, other)
 world:all_reduce(x) -- ends it
 world:broadcast(z, 1)
+world:reduce(x, 1)
 world:reduce_scatter(sr.zeros(3, { dtype = "bf16" }), sr.zeros(6, { dtype = "bf16" }))
 world:all_gather(x, sr.zeros(3))
 world:wait()

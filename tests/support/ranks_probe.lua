@@ -9,7 +9,7 @@ local what, out = arg[1], arg[2]
 local world = require("seqrun.ranks").open()
 local params = sr.params.new { { name = "w", shape = { 1000 }, init = "normal" } }:initialise(1)
 local optimizer = sr.optim.adamw(params)
-if world.size > 1 then params:share_with(world, arg[3]) end
+if world.size > 1 then params:share_with(world, { reduce = arg[3] }) end
 
 ---An update of six micro-batches in five shares.
 local update = { count = 6, shares = 5, rank = world.rank, ranks = world.size }

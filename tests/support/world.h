@@ -123,6 +123,12 @@ static sr_status world_all_reduce(sr_comm *comm, sr_tensor *x) {
     return world_sum(comm, x, x, 0);
 }
 
+static sr_status world_reduce(sr_comm *comm, sr_tensor *x, int root) {
+    sr_tensor part = *x;
+    if (comm->rank != root) part.shape[0] = 0;
+    return world_sum(comm, &part, x, 0);
+}
+
 static sr_status world_reduce_scatter(sr_comm *comm, sr_tensor *part, const sr_tensor *x) {
     return world_sum(comm, part, x, comm->rank * sr_tensor_elements(part));
 }
@@ -163,10 +169,12 @@ static const sr_comm_engine world_engine = {
     .open = world_open,
     .close = world_close,
     .wait = world_wait,
+    .progress = world_wait,
     .barrier = world_barrier,
     .abort = world_abort,
     .broadcast = world_broadcast,
     .all_reduce = world_all_reduce,
+    .reduce = world_reduce,
     .reduce_scatter = world_reduce_scatter,
     .all_gather = world_all_gather,
     .send = world_send,

@@ -53,6 +53,11 @@ local function check_calls(dtype, n)
   world:wait()
   equal(total(n), x, "all_reduce")
 
+  x = make(values(n, R), dtype)
+  world:reduce(x, N - 1)
+  world:wait()
+  if R == N - 1 then equal(total(n), x, "reduce") end
+
   local long, part = {}, make(values(n, 7), dtype)
   for _ = 1, N do table.move(values(n, R), 1, n, #long + 1, long) end
   world:reduce_scatter(part, make(long, dtype))

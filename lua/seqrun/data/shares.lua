@@ -43,17 +43,25 @@ function shares.each(update, stores)
       if its_share >= first and its_share <= last then return batch, its_share end
     end
   end
-  local begun = false
+  local function all(method, ...)
+    for _, params in ipairs(stores) do params[method](params, ...) end
+  end
+  local begun, coming, its_share = false, nil, nil
   return function()
     if not begun then
-      for _, params in ipairs(stores) do params:begin_update(shares.count(update)) end
+      all("begin_update", shares.count(update))
+      coming, its_share = draw()
       begun = true
     end
-    local batch, next_share = draw()
-    if share and next_share ~= share then
-      for _, params in ipairs(stores) do params:end_share(share) end
+    if share and its_share ~= share then all("end_share", share) end
+    local batch = coming
+    share = its_share
+    if not batch then
+      if not update.recorded then all("end_batches") end -- what is recorded has not run yet
+      return nil
     end
-    share = next_share
+    coming, its_share = draw()
+    if not update.recorded then all("begin_batch", share, not coming) end
     return batch
   end
 end

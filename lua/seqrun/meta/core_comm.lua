@@ -47,6 +47,11 @@ function World:broadcast(t, root) end
 ---@param t seqrun.Tensor
 function World:all_reduce(t) end
 
+---Sets the root's tensor to its sum over ranks; that of the others is undefined afterwards.
+---@param t seqrun.Tensor
+---@param root integer
+function World:reduce(t, root) end
+
 ---Sets `part` to this rank's piece of the sum of `x` over ranks.
 ---@param part seqrun.Tensor
 ---@param x seqrun.Tensor

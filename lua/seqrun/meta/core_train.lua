@@ -17,8 +17,9 @@ function train.shares(params) end
 ---The sum of shares over ranks; see Params:share_with.
 ---@param shares seqrun.core.Shares
 ---@param world seqrun.core.World
+---@param options { library?: boolean, sharded?: boolean, overlap?: boolean, bucket?: integer } bucket: elements
 ---@return seqrun.core.Exchange
-function train.exchange(shares, world) end
+function train.exchange(shares, world, options) end
 
 ---An optimizer over a store, with zero moments.
 ---@param params seqrun.core.Params
@@ -231,6 +232,22 @@ function Shares:release() end
 ---@class seqrun.core.Exchange
 local Exchange = {}
 
+---A micro-batch begins; `last` is the last share of this rank, if it ends with it.
+---@param total integer shares of the update
+---@param last? integer from 1
+---@return true|nil
+---@return string? message
+---@return string? code
+function Exchange:batch(total, last) end
+
+---The micro-batches of this rank have ended: sends what has not been sent, with the share that is in the gradients.
+---@param total integer
+---@param last? integer from 1
+---@return true|nil
+---@return string? message
+---@return string? code
+function Exchange:rest(total, last) end
+
 ---Ends an update of `total` shares: the gradients of this rank's piece of the store are its sum.
 ---@param total integer
 ---@return true|nil
@@ -243,12 +260,6 @@ function Exchange:reduce(total) end
 ---@return string? message
 ---@return string? code
 function Exchange:gather() end
-
----Sums all gradients in the order that the engine chooses, instead of reduce and gather.
----@return true|nil
----@return string? message
----@return string? code
-function Exchange:library() end
 
 ---Frees the memory.
 function Exchange:release() end

@@ -9,10 +9,12 @@ local text = require("seqrun.run.text")
 local memory = {}
 
 ---Stores of gradients that a rank needs to sum its shares (core/train/shares.c), and sums that remain for others.
-local function stores_of(total, first, last)
+---@param stays boolean the last share of a rank stays in the store of gradients (core/train/exchange.c)
+local function stores_of(total, first, last, stays)
   local held, count, most = {}, 0, 0
   for share = first - 1, last - 1 do
-    most = math.max(most, (first > 1 or share < total - 1) and count + 1 or count) -- the last of all completes the sum
+    local completes = first == 1 and share == total - 1 or stays and share == last - 1
+    most = math.max(most, completes and count or count + 1)
     local level, index, nodes = 0, share, total
     while nodes > 1 do
       local other = index ~ 1
@@ -33,11 +35,13 @@ local function waiting_sums(self, loader, stored)
   local micro = math.ceil((loader.packs or 1) / loader.micro_packs)
   local total = math.max(1, self.config and self.config.batch.shares or math.min(8, micro))
   local rank, ranks = self.ranks and self.ranks.rank or 0, self.ranks and self.ranks.size or 1
-  local own, received = 0, 0
+  local own, received, config = 0, 0, self.config or {}
   for r = 0, ranks - 1 do
-    local most, left = stores_of(total, shares.own { shares = total, rank = r, ranks = ranks })
+    local first, last = shares.own { shares = total, rank = r, ranks = ranks }
+    local most, left = stores_of(total, first, last, ranks > 1 and not config.cuda_graph)
     if r == rank then own = most else received = received + left end
   end
+  if config.ranks and config.ranks.reduce == "library" then received = 0 end
   return own * stored + received * stored // ranks
 end
 

@@ -95,7 +95,10 @@ function Ranks:share_model(run)
   if self.size == 1 then return end
   together.check_parts(self.world, run)
   check_shares(run, self.size)
-  run.model.params:share_with(self.world, run.config.ranks.reduce)
+  local keys = run.config.ranks
+  run.model.params:share_with(self.world, {
+    reduce = keys.reduce, overlap = keys.overlap, bucket = keys.bucket, sharded = run.optimizer.sharded ~= nil,
+  })
   self.world.trains = true
 end
 
