@@ -53,8 +53,8 @@ for key in ([[ architectures dtype torch_dtype transformers_version use_cache cl
 end
 
 ---Additional keys, which are not checked here.
-local OWN = { "heads", "precision" }
-local IS_OWN = { heads = true, precision = true }
+local OWN = { "heads", "precision", "initializer" }
+local IS_OWN = { heads = true, precision = true, initializer = true }
 
 ---The keys of a table and of those that it inherits from.
 local function inherited(given, level)
@@ -115,6 +115,10 @@ local function check_whole(whole, level)
     local text = "bert: hidden_act '%s' is not supported; choose gelu, gelu_new, gelu_pytorch_tanh or relu"
     error(text:format(whole.hidden_act), level)
   end
+  local initializer = whole.initializer or "normal"
+  if initializer ~= "normal" and initializer ~= "local" then
+    error(("bert: initializer is '%s'; choose normal or local"):format(tostring(initializer)), level)
+  end
 end
 
 ---The keys of the encoder in somebody's config.json, and the dropout of its head; other keys are left out.
@@ -134,8 +138,8 @@ function config.encoder(given)
   return own
 end
 
----A config with all keys of the encoder, checked.  `heads`, `precision` and ignored Hugging Face
----keys are kept.
+---A config with all keys of the encoder, checked.  `heads`, `precision`, `initializer` and ignored
+---Hugging Face keys are kept.
 ---@param given table|nil missing keys are those of BERT-base
 ---@param level integer stack level of errors, as for error()
 ---@return table

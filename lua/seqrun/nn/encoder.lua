@@ -65,7 +65,8 @@ end
 local OPTIONS = { pooler = true, prefix = true }
 
 ---An encoder on the current device, parameters not yet initialised.
----@param config table keys of Hugging Face's config.json; missing keys: BERT-base; precision: "f32" or "bf16"
+---@param config table keys of Hugging Face's config.json; missing keys: BERT-base; precision: "f32" or "bf16";
+---  initializer: "normal" or "local"
 ---@param options? { pooler?: boolean, prefix?: string } pooler: add the pooling layer; prefix: of
 ---  parameter names, default "bert."
 ---@return seqrun.Encoder
@@ -75,19 +76,26 @@ function Encoder.new(config, options)
   local whole = configs.whole(config, 4)
   if whole.heads ~= nil then error("nn.encoder: an encoder has no heads; use sr.nn.bert", 3) end
   local prefix, precision = options.prefix or "bert.", whole.precision
-  whole.precision = nil
+  local initializer = whole.initializer
+  whole.precision, whole.initializer = nil, nil
   return setmetatable({
     name = "encoder", config = whole, prefix = prefix, specs = list_specs(whole, prefix, options.pooler),
-    has_pooler = options.pooler or false, precision = precision,
+    has_pooler = options.pooler or false, precision = precision, initializer = initializer,
   }, Encoder)
 end
 
----The published initialisation: truncated normal weights, zero biases, unit norms.
+---The published initialisation: truncated normal weights, zero biases, unit norms; `initializer = "local"` changes it.
 ---@param seed integer
 ---@return seqrun.Encoder
 function Encoder:initialise(seed)
   self.params:initialise(seed)
+  self:initialised()
   return self
+end
+
+---What a part does once its model has its initial values.
+function Encoder:initialised()
+  if self.initializer == "local" then require("seqrun.nn.local_init")(self) end
 end
 
 ---The word embeddings, which tied heads read too.

@@ -45,6 +45,9 @@ end
 ---@return seqrun.Model
 function Model:initialise(seed)
   self.params:initialise(seed)
+  for _, part in ipairs(self.parts) do
+    if part.initialised then part:initialised() end
+  end
   return self
 end
 
