@@ -31,6 +31,9 @@ local checkpoint = {
   load = loading.load,
   pretrained = pretrained.read,
 
+  export = require("seqrun.checkpoint.exporting"),
+  import = require("seqrun.checkpoint.importing"),
+
   read_tensors = tensor_file.read,
   write_tensors = tensor_file.write,
 

@@ -8,8 +8,11 @@ local train = require("seqrun.core.train")
 local model = {}
 
 ---The files that hold a checkpoint's weights.
+---@param path string
 ---@return string[]|nil paths
-local function weight_files(path)
+---@return string? message
+---@return string? code
+function model.files(path)
   if not sys.is_dir(path) then return { path } end
   local single = path .. "/model.safetensors"
   if sys.exists(single) then return { single } end
@@ -133,7 +136,7 @@ end
 ---@return string? code
 function model.load(path, params, t)
   local report = names.report()
-  local paths, message, code = weight_files(path)
+  local paths, message, code = model.files(path)
   if not paths then return nil, message, code end
   local found
   found, message, code = collect(paths, params, report)

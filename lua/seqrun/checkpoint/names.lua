@@ -12,6 +12,22 @@ local function modern(name)
   return (name:gsub("^module%.", ""):gsub("%.gamma$", ".weight"):gsub("%.beta$", ".bias"))
 end
 
+---The name under which a checkpoint of ours has a tensor of somebody's BERT.
+---@param name string
+---@return string
+function names.canonical(name)
+  name = modern(name)
+  local part = name:match("^(%l+)%.")
+  if part == "embeddings" or part == "encoder" or part == "pooler" then return "bert." .. name end
+  return name
+end
+
+---Further names of parameters of BERT in files: what they repeat.
+names.REPEATED = {
+  ["cls.predictions.decoder.weight"] = "bert.embeddings.word_embeddings.weight",
+  ["cls.predictions.decoder.bias"] = "cls.predictions.bias",
+}
+
 ---The first parts of the names of some parameters ("bert."), which files of one part omit.
 local function prefixes_of(params)
   local seen, list = {}, {}

@@ -8,7 +8,10 @@ local train = require("seqrun.core.train")
 
 local writing = {}
 
-local function tokenizer_config(t)
+---tokenizer_config.json of a BertTokenizer.
+---@param t { cased?: boolean, keep_accents?: boolean, config?: table }
+---@return table
+function writing.tokenizer_config(t)
   local strip = nil -- by default, lowercasing strips accents
   if t.keep_accents and not t.cased then strip = false end
   return {
@@ -29,7 +32,9 @@ local function text_files(t)
     vocab, message, code = sys.read_file(t.vocab)
     if not vocab then return nil, message, code end
   end
-  if vocab then files["vocab.txt"], files["tokenizer_config.json"] = vocab, pretty.encode(tokenizer_config(t)) end
+  if vocab then
+    files["vocab.txt"], files["tokenizer_config.json"] = vocab, pretty.encode(writing.tokenizer_config(t))
+  end
   for name, text in pairs(t.files or {}) do files[name] = text end
   return files
 end

@@ -14,6 +14,9 @@ return {
   ["sr.checkpoint.state"] = "sr.checkpoint.state(sr.checkpoint.latest(sample.run))",
   ["sr.checkpoint.describe"] = "sr.checkpoint.describe(sample.run)",
   ["sr.checkpoint.pretrained"] = "sr.checkpoint.pretrained(sample.run)",
+  ["sr.checkpoint.export"] = 'sr.checkpoint.export(sample.run, sample.folder .. "/model", { replace = true })',
+  ["sr.checkpoint.import"] = 'sr.checkpoint.export(sample.run, sample.folder .. "/theirs", { replace = true })\n'
+    .. 'sr.checkpoint.import(sample.folder .. "/theirs", sample.folder .. "/run-" .. math.random(1 << 30))',
   ["sr.checkpoint.saver"] = 'saver = sr.checkpoint.saver(sample.folder .. "/saver", { keep = 2 })',
   ["Saver"] = 'saver = sr.checkpoint.saver(sample.folder .. "/saver", { keep = 2 })',
   ["sr.checkpoint.lock"] = 'lock = sr.checkpoint.lock(sample.folder .. "/locked")',

@@ -1,0 +1,132 @@
+-- exporting.lua - a checkpoint as a directory for Hugging Face's libraries, without what only a resume needs.
+
+local foreign = require("seqrun.checkpoint.foreign")
+local json = require("seqrun.core.json")
+local pretrained = require("seqrun.checkpoint.pretrained")
+local pretty = require("seqrun.checkpoint.pretty")
+local sys = require("seqrun.core.sys")
+local tensor_file = require("seqrun.checkpoint.tensor_file")
+local tokenizer_json = require("seqrun.checkpoint.tokenizer_json")
+local writing = require("seqrun.checkpoint.writing")
+
+---Keys of config.json that belong to heads.
+local OF_HEADS = { "id2label", "label2id", "problem_type", "num_labels", "seqrun_heads", "classifier_dropout" }
+
+---Leaves the encoder: names without `bert.`, and the config of BertModel.
+local function strip(tensors, config)
+  local own = {}
+  for name, tensor in pairs(tensors) do
+    local rest = name:match("^bert%.(.*)$")
+    if rest then own[rest] = tensor end
+  end
+  for _, key in ipairs(OF_HEADS) do config[key] = nil end
+  config.architectures = json.array { "BertModel" }
+  return own
+end
+
+local DTYPES = { f32 = "float32", bf16 = "bfloat16" }
+
+local function convert(tensors, dtype)
+  if dtype == "f32" then return tensors end
+  local own = {}
+  for name, tensor in pairs(tensors) do own[name] = tensor:to(dtype):contiguous() end
+  return own
+end
+
+---The texts of the files beside the weights.
+local function texts_of(facts, config)
+  local files = foreign.sentence_files(facts.path)
+  files["config.json"] = pretty.encode(config)
+  if facts.vocab_text then
+    local tokenizer = { cased = not facts.lowercase, keep_accents = facts.keep_accents, config = facts.config }
+    files["vocab.txt"] = facts.vocab_text
+    files["tokenizer_config.json"] = pretty.encode(writing.tokenizer_config(tokenizer))
+    files["tokenizer.json"] = tokenizer_json(facts.vocab_text, facts)
+  end
+  return files
+end
+
+---Why a directory may not be written; nil if it may.
+local function refusal(out, replace)
+  if not sys.exists(out) then return nil end
+  if not sys.is_dir(out) then return ("%s is not a directory; choose another name"):format(out) end
+  local names = sys.list(out) or {}
+  if #names == 0 then return nil end
+  if not replace then return ("%s is not empty; choose another directory, or replace it with --force"):format(out) end
+  if not sys.exists(out .. "/config.json") or sys.exists(out .. "/MANIFEST") then
+    return ("%s is not an exported model; --force replaces only these"):format(out)
+  end
+end
+
+---Writes all into a new directory beside the final one, and moves it there.
+local function write(out, files, tensors)
+  local draft = out .. ".partial"
+  if sys.exists(draft) then sys.remove(draft) end
+  local ok, message, code = sys.make_dirs(draft)
+  for name, text in pairs(ok and files or {}) do
+    local folder = name:match("^(.+)/")
+    if ok and folder then ok, message, code = sys.make_dirs(draft .. "/" .. folder) end
+    if ok then ok, message, code = sys.write_file(draft .. "/" .. name, text) end
+  end
+  if ok then ok, message, code = tensor_file.write(draft .. "/model.safetensors", tensors) end
+  if ok then ok, message, code = sys.sync_dir(draft) end
+  if not ok then
+    sys.remove(draft)
+    return nil, message, code
+  end
+  if sys.exists(out) then sys.remove(out) end
+  ok, message = os.rename(draft, out)
+  if not ok then return nil, message, "storage" end
+  sys.sync_dir(out:match("^(.+)/[^/]+$") or ".")
+  return true
+end
+
+---@class seqrun.Exported
+---@field from string the checkpoint
+---@field path string
+---@field architecture string class of Transformers
+---@field dtype string
+---@field parameters integer
+---@field bytes integer of the weights
+---@field tensors { name: string, dtype: string, shape: integer[] }[]
+---@field files string[]
+---@field left_out { name: string, reason: string }[] tensors that repeat others
+
+---Writes a run, a checkpoint or a Hugging Face directory as a Hugging Face directory.
+---@param path string
+---@param out string
+---@param options? { encoder?: boolean, dtype?: "f32"|"bf16", replace?: boolean } encoder: without heads; replace: what
+---  is there already, if it is such a directory
+---@return seqrun.Exported|nil
+---@return string? message
+---@return string? code
+return function(path, out, options)
+  options = require("seqrun.check").options("checkpoint.export", options, { encoder = 1, dtype = 1, replace = 1 })
+  out = out:gsub("(.)/+$", "%1")
+  local why = refusal(out, options.replace)
+  if why then return nil, why, "config" end
+  local facts, message, code = pretrained.read(path)
+  if not facts then return nil, message, code end
+  local tensors, left_out, kind = foreign.tensors(facts.path)
+  if not tensors then return nil, left_out, kind end
+  local config
+  config, message, code = foreign.config(facts.path)
+  if not config then return nil, message, code end
+  if options.encoder then tensors = strip(tensors, config) end
+  local dtype = options.dtype or "f32"
+  config.dtype, config.torch_dtype = DTYPES[dtype], DTYPES[dtype]
+  tensors = convert(tensors, dtype)
+  local files = texts_of(facts, config)
+  local done, problem, status = write(out, files, tensors)
+  if not done then return nil, problem, status end
+  local list, parameters = foreign.list(tensors)
+  files["model.safetensors"] = true
+  local names = json.array()
+  for name in pairs(files) do names[#names + 1] = name end
+  table.sort(names)
+  return {
+    from = facts.path, path = out, dtype = dtype, parameters = parameters, tensors = list, files = names,
+    architecture = type(config.architectures) == "table" and config.architectures[1] or "BertModel",
+    bytes = sys.stat(out .. "/model.safetensors").size, left_out = json.array(left_out),
+  }
+end

@@ -1,0 +1,84 @@
+-- foreign.lua - what export and import share: the tensors and the small files of a directory, whoever wrote it.
+
+local json = require("seqrun.core.json")
+local model = require("seqrun.checkpoint.model")
+local names = require("seqrun.checkpoint.names")
+local sys = require("seqrun.core.sys")
+local train = require("seqrun.core.train")
+
+local foreign = {}
+
+---Files of sentence-transformers, which say how vectors are made.
+local SENTENCES = {
+  "modules.json", "1_Pooling/config.json", "sentence_bert_config.json", "config_sentence_transformers.json",
+}
+
+---The tensors of a directory by the names that our checkpoints have, as f32 on the current device, and those left out:
+---buffers, and repetitions of other tensors.
+---@param path string
+---@return table<string, seqrun.Tensor>|nil tensors
+---@return { name: string, reason: string }[]|string left_out or the message
+---@return string? code
+function foreign.tensors(path)
+  local paths, message, code = model.files(path)
+  if not paths then return nil, message, code end
+  local tensors, left_out = {}, {}
+  for _, file_path in ipairs(paths) do
+    local file
+    file, message, code = train.safetensors(file_path)
+    if not file then return nil, message, code end
+    local guard <close> = file
+    for _, entry in ipairs(file:entries()) do
+      local name = names.canonical(entry.name)
+      local why = names.why_ignored(name, names.REPEATED)
+      if why or tensors[name] then
+        left_out[#left_out + 1] = { name = entry.name, reason = why or "duplicate name" }
+      else
+        tensors[name], message, code = file:read(entry.name, "f32")
+        if not tensors[name] then return nil, message, code end
+      end
+    end
+  end
+  return tensors, left_out
+end
+
+---The files of sentence-transformers that a directory has.
+---@param folder string
+---@return table<string, string> # texts by name
+function foreign.sentence_files(folder)
+  local files = {}
+  for _, name in ipairs(SENTENCES) do
+    if sys.exists(folder .. "/" .. name) then files[name] = sys.read_file(folder .. "/" .. name, 1 << 20) end
+  end
+  return files
+end
+
+---config.json as it is, with the nulls that it has.
+---@param folder string
+---@return table|nil
+---@return string? message
+---@return string? code
+function foreign.config(folder)
+  local text, message, code = sys.read_file(folder .. "/config.json", 1 << 20)
+  if not text then return nil, message, code end
+  local config
+  config, message = json.decode(text)
+  if type(config) == "table" then return config end
+  return nil, ("%s/config.json: %s"):format(folder, message or "not an object"), "data"
+end
+
+---Names and shapes, sorted by name.
+---@param tensors table<string, seqrun.Tensor>
+---@return { name: string, dtype: string, shape: integer[] }[] list
+---@return integer parameters
+function foreign.list(tensors)
+  local list, parameters = json.array(), 0
+  for name, tensor in pairs(tensors) do
+    list[#list + 1] = { name = name, dtype = tensor:dtype(), shape = json.array(tensor:shape()) }
+    parameters = parameters + tensor:numel()
+  end
+  table.sort(list, function(a, b) return a.name < b.name end)
+  return list, parameters
+end
+
+return foreign

@@ -1,0 +1,47 @@
+-- export - a checkpoint as a directory for Hugging Face's libraries.
+
+local checkpoint = require("seqrun.checkpoint")
+local json = require("seqrun.core.json")
+local listing = require("seqrun.checkpoint.listing")
+local text = require("seqrun.run.text")
+local verb = require("seqrun.predict.verb")
+
+local command = { summary = "write a model as a Hugging Face directory, for Transformers and others" }
+
+function command.define(cmd)
+  cmd:argument("dir", "a run, a checkpoint or a Hugging Face directory")
+  cmd:argument("out", "the directory to write")
+  cmd:flag("--encoder", "without heads: a BertModel, as for sentence embeddings")
+  cmd:option("--dtype", "of the weights: f32, or bf16 in half the space"):choices { "f32", "bf16" }:default("f32")
+  cmd:flag("--force", "replace the directory, if it is an exported model")
+  cmd:flag("--tensors", "list the tensors")
+  cmd:flag("--json", "one JSON object")
+  cmd:epilog([[A checkpoint of a run loads in Transformers as it is; export leaves out what only a resume needs,
+verifies what it reads, and adds tokenizer.json for programs that do not read vocab.txt.
+
+examples:
+  seqrun export runs/tiny models/tiny
+  seqrun export runs/tiny models/tiny-encoder --encoder --dtype bf16
+  python3 -c 'from transformers import AutoModel; AutoModel.from_pretrained("models/tiny-encoder")']])
+end
+
+function command.run(args)
+  verb.note_best(args)
+  local done, message, code = checkpoint.export(args.dir, args.out, {
+    encoder = args.encoder or nil, dtype = args.dtype, replace = args.force or nil,
+  })
+  if not done then return nil, message, code end
+  if args.json then
+    print(json.encode(done))
+    return 0
+  end
+  print(("%s: %s of %s"):format(done.path, done.architecture, done.from))
+  print(("  weights   %s in %s, %s, %s"):format(text.counted(done.parameters, "parameter"),
+    text.counted(#done.tensors, "tensor"), done.dtype, text.bytes(done.bytes)))
+  print("  files     " .. table.concat(done.files, ", "))
+  listing.print(done, args.tensors)
+  print(('  load it   %s.from_pretrained("%s")'):format(done.architecture, done.path))
+  return 0
+end
+
+return command

@@ -1,0 +1,58 @@
+-- import - a Hugging Face directory as a checkpoint.
+
+local checkpoint = require("seqrun.checkpoint")
+local failure = require("seqrun.failure")
+local json = require("seqrun.core.json")
+local listing = require("seqrun.checkpoint.listing")
+local nn = require("seqrun.nn")
+local text = require("seqrun.run.text")
+
+local command = { summary = "make a checkpoint of a Hugging Face BERT" }
+
+function command.define(cmd)
+  cmd:argument("dir", "a Hugging Face directory: config.json, model.safetensors, vocab.txt or tokenizer.json")
+  cmd:argument("out", "the directory of the run to make; must be empty or missing")
+  cmd:flag("--tensors", "list the tensors")
+  cmd:flag("--json", "one JSON object")
+  cmd:epilog([[init.from=, eval, predict, fill and encode take such directories as they are. import checks one whole,
+joins shards, converts to f32 and to the names of today, and keeps it with checksums.
+
+examples:
+  seqrun import downloads/bert-base-uncased runs/bert-base
+  seqrun recipes/finetune_classify.lua init.from=runs/bert-base data.train=reviews.csv]])
+end
+
+---Loads the model, so that weights that do not fit its config are refused; what it lacks.
+local function missing_of(dir)
+  local model, message, report = nn.pretrained(dir)
+  if not model then failure.raise(report or "data", "%s", message) end
+  return report.missing
+end
+
+local function describe(done)
+  if done.task then
+    local labels = done.labels and #done.labels <= 20 and ": " .. table.concat(done.labels, ", ") or ""
+    return ("a %s head%s"):format(done.task, labels)
+  end
+  return #done.heads > 0 and "heads " .. table.concat(done.heads, ", ") or "no heads"
+end
+
+function command.run(args)
+  local facts = checkpoint.pretrained(args.dir)
+  local missing = facts and missing_of(args.dir) or {}
+  local done, message, code = checkpoint.import(args.dir, args.out)
+  if not done then return nil, message, code end
+  done.missing = json.array(missing)
+  if args.json then
+    print(json.encode(done))
+    return 0
+  end
+  print(("%s: %s in %s, %s"):format(done.path, text.counted(done.parameters, "parameter"),
+    text.counted(#done.tensors, "tensor"), describe(done)))
+  for _, one in ipairs(missing) do print(("  missing   %s: it will be new"):format(one.name)) end
+  listing.print(done, args.tensors)
+  print(("  use it    init.from=%s, or seqrun encode %s"):format(args.out, args.out))
+  return 0
+end
+
+return command
