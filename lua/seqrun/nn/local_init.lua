@@ -12,8 +12,8 @@ local tensor = require("seqrun.tensor")
 
 ---Radians per token of the highest frequency, and its ratio to the lowest.
 local TOP, RATIO = 2.5, 100
----Of the queries and keys.  The score of the token that a head begins at is then about 1 above those beside it.
-local STRENGTH = 3
+---Of the queries and keys.  The score of the token that a head begins at is then about 3 above those beside it.
+local STRENGTH = 5
 
 ---Frequency j of n, from 0.
 local function frequency(j, n) return TOP / RATIO ^ (j / n) end
