@@ -106,10 +106,63 @@ describe("the command eval", function()
     local code, told = program.run { "eval", out, corpus, "--json", "--max-len", "48" }
     assert.equal(0, code)
     local line = json.decode(told).metrics
-    local wrong, _, err = program.run { "eval", out, file }
-    assert.equal(3, wrong)
-    assert.matches("has no task head, so it is scored on text: .*test.tsv: not a data set", err)
     assert.same({ "number", "number" }, { type(line.mlm_loss), type(line.nsp_accuracy) })
     assert.is_true(line.masked > 0)
+    sys.remove(out)
+  end)
+
+  it("gives what the run measured, with its masks and its held-out part", function()
+    local corpus, out = small.corpus(dir), dir .. "/run"
+    local words = small.words(corpus, "--out", out, "--max-steps", "2", "eval.updates=0", "mask.prob=0.2", "seed=7")
+    assert.equal(0, (program.run(words)))
+    local lines = sr.must(sr.metrics.read(out))
+    local _, told = program.run { "eval", out, corpus, "--json" }
+    local line = json.decode(told).metrics
+    for _, name in ipairs { "mlm_loss", "mlm_accuracy", "nsp_loss", "unigram_loss" } do
+      assert.near(lines[#lines][name], line[name], 1e-5, name)
+    end
+    assert.matches("its held%-out part: %d+ masked tokens\n  mlm loss .*, unigram model ",
+      select(2, program.run { "eval", out, corpus }))
+    local _, whole = program.run { "eval", out, corpus, "--part", "train", "mask.prob=0.4", "--json" }
+    assert.is_true(json.decode(whole).metrics.masked > 5 * line.masked)
+  end)
+
+  it("scores a pretrained checkpoint on text, tables and fixed examples", function()
+    local out = dir .. "/run"
+    local function metrics(...)
+      local code, told, err = program.run { "eval", out, "--json", ... }
+      assert.equal(0, code, err)
+      return json.decode(told).metrics
+    end
+    local text = metrics(dir .. "/corpus.txt")
+    assert.is_true(text.masked > 1000 and type(text.nsp_loss) == "number")
+    local reviews = program.write(dir, "reviews.csv", "review,stars\nthe cat sees the dog,1\n,2\nthe river,3\n")
+    local rows = metrics(reviews, "columns.text=review")
+    assert.same({ true, nil }, { rows.masked >= 2, rows.nsp_loss })
+    local set, corpus = dir .. "/fixed.sqr", sr.must(sr.data.open(dir .. "/corpus.sqr"))
+    local examples = { { text = "the cat sees", label = 0 }, { text = "a dog", label = 1 } }
+    sr.must(sr.data.write { out = set, vocab = corpus:vocab(), examples = examples })
+    assert.is_nil(metrics(set).nsp_loss)
+    assert.same({}, { sr.must(sys.list(dir))[1]:match("^%.tmp") })
+  end)
+
+  it("says what it cannot score a pretrained checkpoint on", function()
+    local out = dir .. "/run"
+    local function refused(...)
+      local code, told, err = program.run { "eval", out, ... }
+      assert.equal("", told)
+      return code, err
+    end
+    local code, err = refused(dir .. "/corpus.sq")
+    assert.equal(3, code)
+    assert.matches("no such file; did you mean '.*/corpus.sqr'", err)
+    code, err = refused(dir .. "/corpus.vocab.txt")
+    assert.equal(3, code)
+    assert.matches("a vocabulary, nothing to score on", err)
+    code, err = refused(dir .. "/corpus.sqr", "mask.porb=0.3")
+    assert.equal(2, code)
+    assert.matches("did you mean 'prob'", err)
+    assert.equal(2, (refused(dir .. "/corpus.sqr", dir .. "/corpus.sqr")))
+    assert.equal(3, (refused(dir .. "/reviews.csv", "columns.text=reviw")))
   end)
 end)

@@ -1,29 +1,36 @@
--- eval - score a checkpoint on labelled data.
+-- eval - score a checkpoint: on labelled data with its task's head, else on text.
 
 local converters = require("seqrun.converters")
+local counted = require("seqrun.run.text").counted
 local evaluate = require("seqrun.run.evaluate")
 local failure = require("seqrun.failure")
 local json = require("seqrun.core.json")
+local masked = require("seqrun.predict.masked")
 local report = require("seqrun.scoring.report")
 local run_config = require("seqrun.predict.run_config")
-local sr_data = require("seqrun.data")
 local summary = require("seqrun.run.summary")
 local tasks = require("seqrun.tasks")
 local verb = require("seqrun.predict.verb")
 
-local command = { summary = "score a checkpoint on labelled data: metrics, confusion matrix, worst mistakes" }
+local command = { summary = "score a checkpoint on other data: losses, metrics, confusion matrix, worst mistakes" }
 
 function command.define(cmd)
   cmd:argument("dir", "a run, a checkpoint or a Hugging Face directory")
-  cmd:argument("files", "labelled files (CSV, TSV, JSONL, CoNLL, SQuAD) or a data set (.sqr), and KEY=VALUE"):args("+")
+  cmd:argument("files", "labelled files (CSV, TSV, JSONL, CoNLL, SQuAD), a data set (.sqr), or for a model without "
+    .. "a task's head also text; and KEY=VALUE"):args("+")
   cmd:option("--mistakes", "number of worst mistakes to list"):argname("N"):convert(converters.whole(0, 1 << 20))
     :default("10")
-  cmd:option("--part", "of a text data set: train or held"):choices { "train", "held" }:default("held")
+  cmd:option("--part", "of a data set: train or held; default: held of the one that the run was trained on, "
+    .. "all of others"):choices { "train", "held" }
   verb.define(cmd)
   cmd:flag("--json", "one JSON object")
-  cmd:epilog([=[The keys data.* and columns.* say how files are read; their defaults are those of the run.
+  cmd:epilog([=[The keys data.* and columns.* say how files are read, mask.* how tokens are masked; their defaults are
+those of the run.
 
 examples:
+  seqrun eval runs/tiny runs/data/novels.sqr
+  seqrun eval runs/tiny other.txt
+  seqrun eval runs/tiny reviews.csv columns.text=review
   seqrun eval runs/finetune_classify test.csv
   seqrun eval some/bert dev.tsv columns.text=sentence columns.label=label data.labels=[no,yes]]=])
 end
@@ -52,51 +59,46 @@ local function labelled(args, opened, files, arguments)
   return (task:loader(cfg, { dev = data.train, dev_part = "train", pretrained = data.pretrained }, "dev"))
 end
 
----The examples of a text data set, for pretraining heads.
-local function masked(args, opened, files)
-  local corpus, message, code = sr_data.open(files[1], { vocab = opened.tokenizer.vocab })
-  if not corpus then
-    failure.raise(code, "%s has no task head, so it is scored on text: %s; fine-tune it to score labels",
-      opened.facts.path, message)
-  end
-  local heads = {}
-  for _, head in ipairs(opened.model.heads) do heads[#heads + 1] = head.name end
-  return failure.must(sr_data.loader {
-    data = corpus, part = args.part, max_len = math.min(args.max_len or 128, opened.max_len), epochs = 1, prefetch = 0,
-    sequences = math.max(1, args.batch_tokens // 64), targets = heads,
-  })
-end
-
+---The loader, and what the losses are compared with: a unigram model of the run's training data.
 local function loader_of(args, opened)
   local files, arguments = run_config.split(args.files)
   if #files == 0 then failure.raise("config", "eval: no file to score on; give a labelled file or a data set") end
-  if opened.facts.kind then return labelled(args, opened, files, arguments) end
+  if opened.facts.kind then return labelled(args, opened, files, arguments), {} end
   if #opened.model.heads == 0 then
     failure.raise("data", "%s has no heads to score; fine-tune it first", opened.facts.path)
   end
-  return masked(args, opened, files)
+  local loader, what = masked.open(opened.facts, opened.model, files, arguments, {
+    vocab = opened.tokenizer.vocab, part = args.part, max_len = args.max_len, batch_tokens = args.batch_tokens,
+  })
+  return loader, what.part == "held" and opened.model:baselines(what.corpus) or {}, what
 end
 
 ---What the evaluation found, on stdout.
-local function tell(args, opened, line, order, scoring)
+local function tell(args, opened, found, baselines, what)
+  local line, order, scoring = found.line, found.order, found.scoring
   if args.json then
     print(json.encode {
       checkpoint = opened.facts.path, metrics = line, heads = scoring and report.plain(scoring, args.mistakes) or nil,
     })
     return
   end
-  print(("%s on %s"):format(opened.facts.path, table.concat((run_config.split(args.files)), ", ")))
-  for _, score in ipairs(summary.scores(line, order, {})) do print("  " .. score) end
+  local part = what and what.part == "held" and ", its held-out part" or ""
+  local count = line.masked and (": %s"):format(counted(line.masked, "masked token")) or ""
+  print(("%s on %s%s%s"):format(opened.facts.path, table.concat((run_config.split(args.files)), ", "), part, count))
+  for _, score in ipairs(summary.scores(line, order, baselines)) do print("  " .. score) end
   if scoring then print(report.text(scoring, args.mistakes)) end
 end
 
 function command.run(args)
   local opened = verb.open(args)
-  local loader <close> = loader_of(args, opened)
-  local line, order, scoring = evaluate.run(opened.model, loader, { from = loader:cursor(), updates = 0 })
+  local loader, baselines, what = loader_of(args, opened)
+  local guard <close> = loader
+  local line, order, scoring = evaluate.run(opened.model, loader, {
+    from = loader:cursor(), updates = 0, baselines = baselines,
+  })
   if not line then verb.check_end() end
   line.masked = line.masked > 0 and line.masked or nil
-  tell(args, opened, line, order, scoring)
+  tell(args, opened, { line = line, order = order, scoring = scoring }, baselines, what)
   return 0
 end
 

@@ -123,10 +123,15 @@ local function value_of(node, keys, path)
   return list
 end
 
-local function read_config(self)
-  local text = sys.read_file(self.dir .. "/config.yaml", 1 << 20)
+---The values of a config file as they are written, whatever recipe they are of.
+---@param path string
+---@return table<string, any> config {} if there is none
+---@return string[] keys the paths of its values, in order
+function history.config(path)
+  local text, keys = sys.read_file(path, 1 << 20), {}
   local root = text and yaml.parse(text)
-  if root and root.kind == "map" then self.config = value_of(root, self.keys) end
+  if not root or root.kind ~= "map" then return {}, keys end
+  return value_of(root, keys), keys
 end
 
 ---The bytes of all files in a directory.
@@ -223,13 +228,13 @@ function history.open(dir)
   dir = dir:gsub("(.)/+$", "%1")
   if not history.is_run(dir) then return nil, refusal(dir) end
   local self = {
-    dir = dir, config = {}, keys = {}, train = {}, evals = {}, events = {}, lines = 0, damaged = 0, checkpoints = {},
+    dir = dir, train = {}, evals = {}, events = {}, lines = 0, damaged = 0, checkpoints = {},
   }
   read_log(self)
   self.state, self.reason = state_of(self)
   self.told = nil
   read_metrics(self)
-  read_config(self)
+  self.config, self.keys = history.config(dir .. "/config.yaml")
   self.environment = read_json(dir .. "/environment.json")
   self.scores = read_json(dir .. "/scores.json")
   add_checkpoints(self, dir)

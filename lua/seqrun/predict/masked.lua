@@ -1,0 +1,148 @@
+-- masked.lua - what a model without a task's head is scored on: a data set, text, or the texts of a table, with the
+-- masks and lengths of the run that made it.
+
+local c = require("seqrun.config")
+local failure = require("seqrun.failure")
+local formats = require("seqrun.data.readers.formats")
+local history = require("seqrun.run.history")
+local loading = require("seqrun.checkpoint.loading")
+local records = require("seqrun.data.readers.records")
+local schema = require("seqrun.run.schema")
+local sr_data = require("seqrun.data")
+local sys = require("seqrun.core.sys")
+local task = require("seqrun.tasks").pretraining
+
+local masked = {}
+
+local COLUMNS = { keys = { { "columns", c.map {
+  { "text", c.string { default = "text", doc = "column of the text" } },
+  { "pair", c.string { optional = true, doc = "column of a second text" } },
+} } } }
+
+---Keys that decide on examples and masks: as the run had them.
+local KEPT = {
+  "seed", "data.held", "data.max_len", "data.short_seq_prob", "data.too_long", "mask.prob", "mask.max",
+  "mask.whole_word",
+}
+
+---The values of the config: those of the run, where it has them, and then KEY=VALUE.
+local function settings(facts, arguments, t)
+  local theirs, words = history.config(facts.path .. "/trainer/config.yaml"), {}
+  local positions = facts.config.max_position_embeddings or 512
+  local function set(key, value) words[#words + 1] = ("%s=%s"):format(key, tostring(value)) end
+  set("data.file", "given")
+  set("model.max_position_embeddings", math.max(8, positions))
+  set("data.max_len", math.max(8, math.min(128, positions)))
+  set("batch.micro_packs", math.max(1, t.batch_tokens // 128))
+  for _, key in ipairs(KEPT) do
+    local value = history.value(theirs, key)
+    if value then set(key, value) end
+  end
+  if t.max_len then set("data.max_len", t.max_len) end
+  local keys, rules = schema({ keys = task.keys, rules = task.rules, without = { "rate" } }, COLUMNS)
+  table.move(arguments, 1, #arguments, #words + 1, words)
+  return failure.must(c.load { schema = keys, rules = rules, arguments = words }).values
+end
+
+-- ---- data ---------------------------------------------------------------------------------------
+
+---Whether a path is a data set, by its content; fails if it is neither that nor text.
+local function is_data_set(path)
+  if path == "-" then return false end
+  if not sys.exists(path) then
+    failure.raise("missing", "%s: no such file%s", path, require("seqrun.guess").file_hint(path))
+  end
+  if sys.is_dir(path) and not sys.exists(path .. "/metrics.jsonl") then return false end
+  local facts = require("seqrun.checkpoint.describe").describe(path)
+  if facts and facts.kind ~= "dataset" then
+    failure.raise("data", "%s: a %s, nothing to score on; give a data set (.sqr), text or a table", path, facts.kind)
+  end
+  local file = io.open(path, "rb")
+  local head = file and file:read(4)
+  if file then file:close() end
+  return head == "\x89SQR"
+end
+
+---The texts of tables as examples.
+local function examples_of(files, cfg)
+  local opened = failure.must(records.open { files = files, columns = cfg.columns, format = "auto" })
+  local number = 0
+  local function next_example()
+    local record, message, code = opened:next()
+    if not record then return nil, message, code end
+    if record.wrong then return nil, ("%s:%d: %s"):format(record.file, record.line, record.why), "data" end
+    if not tostring(record.text):find("%S") then return next_example() end
+    number = number + 1
+    return { text = record.text, pair = record.pair }
+  end
+  return next_example, opened
+end
+
+---Makes a data set of text or of tables, which is gone when it is closed.
+local function made(files, cfg, facts, t)
+  local out = os.tmpname()
+  os.remove(out)
+  out = out .. ".sqr"
+  local options = { out = out, vocab = t.vocab, lowercase = facts.lowercase, keep_accents = facts.keep_accents }
+  local done, message, code
+  if formats.of(files[1], "none") then
+    local rows
+    options.examples, rows = examples_of(files, cfg)
+    done, message, code = sr_data.write(options)
+    rows:close()
+    cfg.data.too_long = "truncate"
+  else
+    options.inputs = files
+    done, message, code = sr_data.prepare(options)
+  end
+  if not done then failure.raise(code or "data", "%s", message) end
+  local corpus = failure.must(sr_data.open(out, { held = 0 }))
+  os.remove(out) -- open, it can still be read
+  return corpus, "train"
+end
+
+---Whether the run was trained on this data set.
+local function is_own(facts, path)
+  local values = loading.state(facts.path)
+  local digest = values and values.state.data
+  local corpus = digest and sr_data.open(path, { held = 0 })
+  return corpus and corpus:info().digest == digest
+end
+
+---A data set, and which part of it: of the run's own the held-out one, of others all.
+local function opened(files, cfg, facts, t)
+  local path = files[1]
+  local own = is_own(facts, path)
+  local part = t.part or own and cfg.data.held > 0 and "held" or "train"
+  local held = (own or t.part) and cfg.data.held or 0
+  if part == "held" and held == 0 then held = 0.05 end
+  return failure.must(sr_data.open(path, { vocab = t.vocab, held = held })), part
+end
+
+---The loader of what a model with pretraining heads is scored on.
+---@param facts seqrun.Pretrained
+---@param model seqrun.Bert
+---@param files string[] one data set, or text files, or tables
+---@param arguments string[] KEY=VALUE
+---@param t { vocab: seqrun.core.text.vocab, part?: "train"|"held", max_len?: integer, batch_tokens: integer }
+---@return seqrun.Loader
+---@return { corpus: seqrun.Corpus, part: string, heads: string[] } what
+function masked.open(facts, model, files, arguments, t)
+  local cfg, set = settings(facts, arguments, t), is_data_set(files[1])
+  if set and #files > 1 then failure.raise("config", "eval: give one data set at a time; %s is another", files[2]) end
+  local open = set and opened or made
+  local corpus, part = open(files, cfg, facts, t)
+  local heads = {}
+  cfg.data.nsp = model:head("nsp") ~= nil and corpus:info().kind == "text"
+  for _, name in ipairs { "mlm", "nsp" } do
+    if model:head(name) and (name == "mlm" or cfg.data.nsp) then heads[#heads + 1] = name end
+  end
+  if #heads == 0 then
+    failure.raise("data", "%s has only a next-sentence head, which needs text, not fixed examples", facts.path)
+  end
+  local options = task.loader_options(cfg, corpus, part)
+  options.epochs, options.prefetch, options.targets = 1, 0, heads
+  return failure.must(sr_data.loader(options)), { corpus = corpus, part = part, heads = heads, cfg = cfg }
+end
+
+return masked
