@@ -196,6 +196,17 @@ function Bert:loss_names()
   return names
 end
 
+---Names of the metrics of an evaluation; nil if heads or losses of one's own may add others.
+---@return string[]|nil
+function Bert:metric_names()
+  if self.losses ~= Bert.losses then return nil end
+  local names = require("seqrun.scoring").names(self.heads)
+  for _, name in ipairs(names and self:loss_names() or {}) do
+    table.move({ name .. "_loss", name .. "_accuracy" }, 1, 2, #names + 1, names)
+  end
+  return names
+end
+
 function Bert:__tostring()
   local c = self.config
   return ("bert: %d layers, hidden size %d, %d attention heads, %d tokens, %d parameters"):format(

@@ -23,11 +23,14 @@ local function new(folder, metric, patience, leads)
   }, Best)
 end
 
----Names of the numbers of a line.
-local function numbers_of(line)
+local COUNTERS = { step = true, seconds = true, masked = true }
+for _, name in ipairs(require("seqrun.run.loaders").TOTALS) do COUNTERS[name] = true end
+
+---Names of the metrics of a line.
+local function metrics_of(line)
   local names = {}
   for name, value in pairs(line) do
-    if type(value) == "number" and name ~= "step" and name ~= "seconds" then names[#names + 1] = name end
+    if type(value) == "number" and not COUNTERS[name] then names[#names + 1] = name end
   end
   table.sort(names)
   return table.concat(names, ", ")
@@ -41,7 +44,7 @@ end
 local function value_of(line, metric, key)
   local value = line[metric]
   if not value then
-    failure.raise("config", "%s: the evaluation has no metric '%s'; it has %s", key, metric, numbers_of(line))
+    failure.raise("config", "%s: the evaluation has no metric '%s'; it has %s", key, metric, metrics_of(line))
   end
   return value
 end

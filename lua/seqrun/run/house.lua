@@ -18,16 +18,42 @@ function house.default_folder(recipe)
   return "runs/" .. (recipe:match("([^/]+)%.lua$") or recipe:match("[^/]+$") or "run")
 end
 
+local function is_empty(folder) return #failure.must(sys.list(folder)) == 0 end
+
+---Whether a directory is that of a run, and nothing else's.
+local function is_run(folder)
+  return sys.exists(folder .. "/config.yaml") and sys.exists(folder .. "/environment.json")
+end
+
 ---Fails if a new run would write into the directory of another.
 ---@param folder string
 ---@param resuming boolean
-function house.check_free(folder, resuming)
+---@param force? boolean a run that is there will make room
+function house.check_free(folder, resuming, force)
+  if resuming and force then failure.raise("config", "--resume continues, --force begins again; give one of them") end
   if resuming or not sys.exists(folder) then return end
   if not sys.is_dir(folder) then failure.raise("config", "%s is not a directory; choose another with --out", folder) end
-  if #failure.must(sys.list(folder)) > 0 then
-    failure.raise("config", "%s is not empty; resume with --resume, choose another directory with --out, or "
-      .. "remove it to begin again", folder)
+  if is_empty(folder) or force and is_run(folder) then return end
+  if force then
+    failure.raise("config", "%s is not empty and not a run, so --force leaves it alone; choose another directory with "
+      .. "--out", folder)
   end
+  failure.raise("config", "%s is not empty; resume with --resume, begin again with --force, or choose another "
+    .. "directory with --out", folder)
+end
+
+---Renames a directory that is not empty, so that a run can begin again.
+---@param folder string
+---@return string|nil # its new name
+function house.make_room(folder)
+  if not sys.is_dir(folder) or is_empty(folder) then return nil end
+  local guard <close> = house.lock(folder)
+  local number = 1
+  while sys.exists(("%s-before-%d"):format(folder, number)) do number = number + 1 end
+  local name = ("%s-before-%d"):format(folder, number)
+  local done, message = os.rename(folder, name)
+  if not done then failure.raise("storage", "cannot rename %s: %s", folder, message) end
+  return name
 end
 
 ---Fails if a checkpoint of so many bytes does not fit where the run will be; known before any work, not after it.
@@ -65,8 +91,9 @@ function house.check_same(folder, loaded)
     end
   end
   if #refused > 0 then
-    failure.raise("config", "these keys may not change on resume\n%s\nrestore them, or start a new run with --out",
-      table.concat(refused, "\n"))
+    failure.raise("config", "these keys may not change on resume\n%s\nrestore them, or start a new run with --out; to "
+      .. "train a finished run further, start one from its weights with init.from=%s", table.concat(refused, "\n"),
+      folder)
   end
   return changed
 end

@@ -32,6 +32,7 @@ local precision = require("seqrun.run.precision")
 local progress = require("seqrun.run.progress")
 local ranks = require("seqrun.run.ranks")
 local resuming = require("seqrun.run.resuming")
+local sense = require("seqrun.run.sense")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 local text = require("seqrun.run.text")
@@ -91,7 +92,7 @@ end
 local function enter(self)
   local request = self.request
   if request.dry_run then return end
-  house.check_free(self.folder, request.resume ~= nil)
+  house.check_free(self.folder, request.resume ~= nil, request.force)
   if request.resume and sys.is_dir(self.folder) then self.lock = house.lock(self.folder) end
 end
 
@@ -120,6 +121,7 @@ function run.open(spec)
   if list and ranks.launched() > 1 then
     failure.raise("config", "seeds: each seed is a run of its own; start it without the launcher of ranks")
   end
+  if list and request.force then failure.raise("config", "seeds: --force does not apply; remove %s", folder) end
   if list and not request.dry_run then require("seqrun.run.seeds").run(request, folder, list) end
   sys.signals("run")
   output.survive(not request.dry_run)
@@ -200,8 +202,10 @@ local function open_house(self)
   if not self.ranks.leads then return end
   local again = self.request.resume and sys.exists(self.folder)
   local changes = again and house.check_same(self.folder, self.loaded) or {}
+  local aside = self.request.force and house.make_room(self.folder)
   self.lock = self.lock or house.lock(self.folder)
   self.progress:log_to(house.move_in(self))
+  if aside then self.progress:say("the earlier run is now %s", aside) end
   self.at_home = true
   for _, change in ipairs(changes) do
     self.progress:say("changed on resume: %s: %s, was %s", change.path, change.mine, change.theirs)
@@ -253,6 +257,8 @@ function Run:start(parts)
   self.total, self.goals = goals.updates(self, parts.total), goals.of(self.config)
   self.epoch = parts.epoch and parts.epoch / self.loader:summary().schedule_steps
   self.last = math.min(self.total, self.request.max_steps or math.huge)
+  sense.check_metrics(self)
+  for _, warning in ipairs(require("seqrun.run.plan").warnings(self)) do self.progress:warn("%s", warning) end
   self.ranks:share_model(self)
   if self.request.dry_run then
     resuming.start_from(self)
@@ -270,6 +276,9 @@ function Run:start(parts)
   self.resumed = self.request.resume and resuming.resume(self)
   if self.request.resume and not self.resumed then resuming.start_from(self) end
   resuming.tell_origin(self)
+  if self.resumed and self.step >= self.last then
+    self.progress:say("step %d is the last, so nothing is trained: the weights are evaluated", self.step)
+  end
   self.ranks:check_values(self.model.params)
   self.metrics = open_metrics(self)
   self.metrics:text("config", self.loaded:dump())
@@ -539,6 +548,7 @@ function Run:log(step, optimizer)
   local seconds = sys.now() - self.step_began + self.waited
   self.window:step(seconds, self.waited, self.imbalance, os.clock() - (self.cpu_began or 0))
   self.progress:note(seconds)
+  if self.ranks.leads and not self.request.dry_run then sense.watch_duration(self, step) end
   self.train_seconds = (self.train_seconds or 0) + seconds
   if due then
     local peak = self.model.flops and self.config.peak_flops

@@ -11,6 +11,8 @@ local options = {}
 ---@type { name: string, field: string, value?: string|boolean, doc: string }[]
 options.list = {
   { name = "--resume", field = "resume", value = "maybe", doc = "resume from the newest checkpoint [in DIR]" },
+  { name = "--force", field = "force",
+    doc = "begin again: an earlier run in the output directory is renamed to DIR-before-N" },
   { name = "--dry-run", field = "dry_run", doc = "print the plan and estimates; write nothing" },
   { name = "--explain", field = "explain", doc = "print every key with its value, origin and meaning" },
   { name = "--max-steps", field = "max_steps", value = "N",

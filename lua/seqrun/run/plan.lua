@@ -7,13 +7,12 @@ local failure = require("seqrun.failure")
 local goals = require("seqrun.run.goals")
 local memory = require("seqrun.run.memory")
 local parts = require("seqrun.run.parts")
+local sense = require("seqrun.run.sense")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 local text = require("seqrun.run.text")
 
 local plan = {}
-
-local MANY_EPOCHS = 1000
 
 ---Steps of a rehearsal, each of one micro-batch: the first is a warmup and is not counted; the others take some
 ---seconds, until timings are steady.
@@ -55,10 +54,29 @@ end
 
 local function plural(n, ending) return n == 1 and "" or ending end
 
+---Passes over the data of the whole run; nil where its order or a counter decides.
+---@param self seqrun.Run
+---@return number|nil
+function plan.epochs(self)
+  local loader = self.loader:summary()
+  if loader.by == "order" or self.last >= text.UNLIMITED then return nil end
+  if loader.by == "sequences" then return self.last * sequences_of(self, loader) / math.max(1, loader.sequences) end
+  return self.last * loader.packs / math.max(1, loader.packs_per_epoch)
+end
+
+---Warnings about settings that are probably mistakes.
+---@param self seqrun.Run
+---@return string[]
+function plan.warnings(self)
+  local list = sense.rates(self.config)
+  list[#list + 1] = sense.epochs(self, plan.epochs(self) or 0)
+  return list
+end
+
 local function update_line(self)
   local loader = self.loader:summary()
   local ending = goals.text(self.goals)
-  local steps = ("%s steps of %s"):format(text.commas(self.last), text.commas(self.total))
+  local steps = ("%s of %s"):format(text.counted(self.last, "step"), text.commas(self.total))
   if self.last >= text.UNLIMITED then steps = ending elseif ending then steps = steps .. ", or " .. ending end
   local first = loader.by == "order" and self.loader.orders.curriculum
   if first then
@@ -70,10 +88,7 @@ local function update_line(self)
   local drawn = ("%d pack%s (%.1f sequences) in %d micro-batch%s; %s"):format(loader.packs, plural(loader.packs, "s"),
     each, micro, plural(micro, "es"), steps)
   if self.last >= text.UNLIMITED then return drawn end
-  local epochs = self.last * loader.packs / math.max(1, loader.packs_per_epoch)
-  if loader.by == "sequences" then epochs = self.last * each / math.max(1, loader.sequences) end
-  local many = epochs >= MANY_EPOCHS and ", which is more than usual: check rate.total and steps" or ""
-  return ("%s, %.2f epochs%s"):format(drawn, epochs, many)
+  return ("%s, %.2f epochs"):format(drawn, plan.epochs(self) or 0)
 end
 
 ---Which sentence pairs the epochs of a curriculum have.
@@ -248,10 +263,12 @@ local function tell(self, micros, rests)
   local micro = micro_batches(self, loader)
   local step = typical(micros) * micro + typical(rests)
   local whole = self.last < text.UNLIMITED
-    and (", %s for %s steps"):format(text.duration(step * self.last), text.commas(self.last)) or ""
+    and (", %s for %s"):format(text.duration(step * self.last), text.counted(self.last, "step")) or ""
   say("  time    %s per step (%d micro-batch%s of %s, %s for the optimizer; measured %d times)%s",
     text.duration(step), micro, plural(micro, "es"), text.duration(typical(micros)), text.duration(typical(rests)),
     #micros - 1, whole)
+  local long = self.last < text.UNLIMITED and sense.duration(self, step * self.last)
+  if long then self.progress:warn("%s", long) end
   say("  out     %s; nothing was written", self.folder)
 end
 

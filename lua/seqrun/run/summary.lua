@@ -126,7 +126,7 @@ end
 function summary.tell(self)
   local say = function(...) self.progress:tell(...) end
   local w, seconds = self.window, math.max(1e-9, self.train_seconds)
-  say("%s: %s steps, %s sequences, %s in total", self.folder, text.commas(self.step), text.commas(w.sequences),
+  say("%s: %s, %s, %s in total", self.folder, text.counted(self.step, "step"), text.counted(w.sequences, "sequence"),
     text.duration(self:seconds()))
   if self.train_seconds > 0 then
     say("  speed      %s real tokens/s, %s slot tokens/s while training",
@@ -137,7 +137,7 @@ function summary.tell(self)
     local simple = 6 * self.model.params:count() * (w.tokens - self.tokens_before)
     say("  mfu        %s", summary.mfu(self.work, simple, peak * self.ranks.size * seconds))
   end
-  say("  packing    %s of the slots are real tokens", text.percent(w.tokens / math.max(1, w.slots)))
+  if w.slots > 0 then say("  packing    %s of the slots are real tokens", text.percent(w.tokens / w.slots)) end
   if self.config.pack.arrange == "packed" then say("  packed     %s", speed_up(self)) end
   local result = self.result
   for _, score in ipairs(result and summary.scores(result.line, result.order, self.baselines) or {}) do

@@ -33,7 +33,8 @@ function keys.keys(t)
     { "fn", c.path { optional = true, doc = "type custom: Lua file that returns a function of the counters" } },
     { "by", c.enum(counters.NAMES, { default = "step", doc = "counter that the schedule is a function of" }) },
     { "down", c.boolean { default = false, doc = "from max down to min" } },
-    { "faithful", c.boolean { default = false, doc = "with the oddities of the reference implementation" } },
+    { "faithful", c.boolean { default = false,
+      doc = "exactly as the published implementation, which may start below min or miss max" } },
   }
   table.move(t.more or {}, 1, #(t.more or {}), #fields + 1, fields)
   return c.map(fields, { optional = true, scalar = "value", doc = t.doc })

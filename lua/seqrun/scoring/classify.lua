@@ -4,7 +4,9 @@ local decode = require("seqrun.predict.decode")
 local items = require("seqrun.scoring.items")
 local scores = require("seqrun.scores")
 
-local classify = { shown = { "accuracy", "f1", "matthews" } }
+local classify = {
+  shown = { "accuracy", "f1", "matthews" }, metrics = { "accuracy", "f1", "f1_macro", "matthews" },
+}
 
 function classify.take(found, head, hidden, target, batch)
   local uids, gold = items.uids(target, batch), target.labels:totable()

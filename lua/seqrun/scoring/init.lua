@@ -114,4 +114,22 @@ function Scoring:finish(line, order)
   end
 end
 
-return { new = new }
+local UNSCORED = { mlm = true, nsp = true } -- heads that have losses only
+
+---Names of the metrics of these heads; nil if one of them is not ours.
+---@param heads seqrun.Head[]
+---@return string[]|nil
+local function names(heads)
+  local list, count = {}, 0
+  for _, head in ipairs(heads) do count = count + (kind_of(head) and 1 or 0) end
+  for _, head in ipairs(heads) do
+    local kind = kinds[head.kind]
+    if head.score or head.predict or not kind and not UNSCORED[head.name] then return nil end
+    for _, name in ipairs(kind and kind.metrics or kind and kind.shown or {}) do
+      list[#list + 1] = count > 1 and head.name .. "_" .. name or name
+    end
+  end
+  return list
+end
+
+return { new = new, names = names }

@@ -20,7 +20,7 @@ local curriculum = c.map({
   { "cut", c.enum({ "truncate", "pieces" }, { default = "truncate",
     doc = "truncate: longer sequences lose their end, but not [SEP]; pieces: they become several (data.nsp=false)" }) },
   { "order", c.enum({ "easy", "reversed", "random", "competence" }, { default = "easy",
-    doc = "what metrics unlock first; reversed, random: controls of the same pace; competence: as a root" }) },
+    doc = "what metrics unlock first: easy examples, hard ones (reversed), any (random); competence: along a root" }) },
   { "examples", c.enum({ "same", "fresh" }, { default = "same",
     doc = "over text, same: each epoch has the pairs of the first, with new masks; fresh: new pairs each epoch" }) },
   { "window", c.integer { optional = true, min = 1, max = 4096,

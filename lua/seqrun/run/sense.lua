@@ -1,0 +1,89 @@
+-- sense.lua - settings of a run that are allowed, but probably a mistake: said before it starts.
+
+local failure = require("seqrun.failure")
+local guess = require("seqrun.guess")
+local text = require("seqrun.run.text")
+
+local sense = {}
+
+local EPOCHS = 1000
+local RATE, DECAY = 0.1, 1
+local LONG = 30 * 86400 -- seconds
+
+---The keys that decide how long a run is.
+local function length_keys(self)
+  local fields = self.loaded.schema.by_name
+  if self.config.steps then return "steps" end
+  return fields.epochs and "epochs" or "rate.total"
+end
+
+---@param self seqrun.Run
+---@param epochs number of the whole run
+---@return string|nil
+function sense.epochs(self, epochs)
+  if epochs < EPOCHS then return nil end
+  return ("the run passes over the data %s times; check %s"):format(text.count(math.floor(epochs)), length_keys(self))
+end
+
+---@param self seqrun.Run
+---@param seconds number that the rest of the run takes, as far as known
+---@return string|nil
+function sense.duration(self, seconds)
+  if seconds < LONG then return nil end
+  return ("at this speed the run takes %s; check %s and the size of the model"):format(text.duration(seconds),
+    length_keys(self))
+end
+
+local SETTLED = 5 -- steps until the speed is known
+
+---Warns once, after a few steps, if the run will take very long.
+---@param self seqrun.Run
+---@param step integer
+function sense.watch_duration(self, step)
+  self.timed = (self.timed or 0) + 1
+  if self.timed ~= SETTLED or self.last >= text.UNLIMITED then return end
+  local long = sense.duration(self, self.progress:estimate(self.last - step) or 0)
+  if long then self.progress:warn("%s", long) end
+end
+
+---What is unusual about the optimizer and its rates.
+---@param cfg table
+---@return string[]
+function sense.rates(cfg)
+  local list, name = {}, cfg.optimizer.name
+  local peak, decay = cfg.rate.peak, cfg.optimizer.decay
+  if type(peak) == "number" and peak > RATE then
+    list[#list + 1] = ("rate.peak is %g; usual for %s is 1e-5 to 1e-2, and training will probably diverge"):format(peak,
+      name)
+  elseif peak == 0 then
+    list[#list + 1] = "rate.peak is 0, so the weights do not change"
+  end
+  if decay > DECAY then
+    list[#list + 1] = ("optimizer.decay is %g; usual is 0 to 0.1, and more lets the weights vanish"):format(decay)
+  end
+  return list
+end
+
+---Fails if a key names a metric that the evaluations will not have.
+---@param self seqrun.Run after its parts are known
+function sense.check_metrics(self)
+  local names = self.model.metric_names and self.model:metric_names()
+  for _, baseline in ipairs(self.baselines) do
+    if names then names[#names + 1] = baseline.metric end
+  end
+  for key, metric in pairs { ["save.best"] = self.config.save.best, ["eval.metric"] = self.config.eval.metric } do
+    if not self.held then
+      failure.raise("config", "%s=%s: nothing is held out for evaluation; set data.held or data.dev, or leave it out",
+        key, metric)
+    end
+    local known = not names
+    for _, name in ipairs(names or {}) do known = known or name == metric end
+    if not known then
+      local hint = guess.hint(metric, names)
+      failure.raise("config", "%s: the evaluations have no metric '%s'%s", key, metric,
+        hint ~= "" and hint or "; they have " .. table.concat(names, ", "))
+    end
+  end
+end
+
+return sense
