@@ -76,12 +76,12 @@ SIMTSRC = $(filter-out %_cuda.cu,$(CUDASRC)) $(wildcard kernels/simt/*.cc)
 NO_SIMT = $(if $(shell command -v $(lastword $(CXX))),,$(lastword $(CXX)) was not found; install g++)
 PLUGINS = $(if $(NO_CUDA),,cuda) $(if $(NO_SIMT),,simt) $(if $(NO_MPI),,mpi)
 
-# Ranks over MPI: flags by pkg-config (Open MPI, MPICH), or by the wrapper compiler of Open MPI.
+# Ranks over MPI: flags by the mpicc in PATH (of Open MPI, else of MPICH), as a cluster's modules set it, or by pkg-config.
 MPI       ?= 1
-MPI_CFLAGS = $(call once,MPI_CFLAGS,$(shell pkg-config --cflags ompi-c 2>/dev/null || pkg-config --cflags mpich 2>/dev/null || \
-              mpicc --showme:compile 2>/dev/null))
-MPI_LIBS   = $(call once,MPI_LIBS,$(shell pkg-config --libs ompi-c 2>/dev/null || pkg-config --libs mpich 2>/dev/null || \
-              mpicc --showme:link 2>/dev/null))
+mpi_flags  = $(shell mpicc --showme:$(1) 2>/dev/null || mpicc -show 2>/dev/null | cut -s -d' ' -f2- | grep . || \
+              pkg-config --$(2) ompi-c 2>/dev/null || pkg-config --$(2) mpich 2>/dev/null)
+MPI_CFLAGS = $(call once,MPI_CFLAGS,$(call mpi_flags,compile,cflags))
+MPI_LIBS   = $(call once,MPI_LIBS,$(call mpi_flags,link,libs))
 NO_MPI     = $(if $(filter 0,$(MPI)),make MPI=0,$(if $(MPI_LIBS),,not found; apt-get install libopenmpi-dev openmpi-bin))
 
 obj     = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))

@@ -81,14 +81,17 @@ sr_status mpi_meet(sr_comm *comm) {
 
 /* ---- notes ----------------------------------------------------------------------------------- */
 
-/* To every rank that is not known to have failed; small enough that MPI sends them at once. */
+/* To every rank that is not known to have failed.  Nobody waits for the requests, so what is sent
+ * must live on. */
 static void send_note(sr_comm *comm, int tag, const note *text) {
+    static note sent; /* main thread */
     mpi_world *w = comm->state;
     size_t bytes = text == NULL ? 0 : offsetof(note, message) + strlen(text->message) + 1;
+    if (text != NULL) sent = *text;
     for (int i = 0; i < comm->ranks; i++) {
         MPI_Request request;
         if (i == comm->rank || (w->peer[i].failed && tag != FAILED)) continue;
-        if (MPI_Isend(text, (int)bytes, MPI_BYTE, i, tag, w->notes, &request) == MPI_SUCCESS)
+        if (MPI_Isend(&sent, (int)bytes, MPI_BYTE, i, tag, w->notes, &request) == MPI_SUCCESS)
             MPI_Request_free(&request);
     }
 }

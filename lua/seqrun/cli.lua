@@ -65,6 +65,15 @@ local function mute_others()
   if launch and (launch.rank or 0) > 0 then sys.mute() end
 end
 
+---Where a launcher started several processes, and the script did not make them ranks of one run.
+local function warn_of_strangers(path)
+  local ranks = require("seqrun.ranks")
+  local strangers = ranks.strangers()
+  if strangers == 1 or (ranks.launcher().rank or 0) > 0 then return end
+  complain(("warning: %d processes each ran all of %s; sr.run.open makes them the ranks of one run"):format(strangers,
+    path))
+end
+
 -- ---- commands -----------------------------------------------------------------------------------
 
 local function directory()
@@ -101,6 +110,7 @@ end
 local function leaves_to_first(name)
   local launch = require("seqrun.ranks").launcher() or {}
   local rank, several = launch.rank or 0, (launch.ranks or 1) > 1
+  if several then require("seqrun.ranks").work_apart() end
   if several and rank == 0 then complain(name .. " runs on rank 0 alone; only recipes use all ranks") end
   return several and rank > 0
 end
@@ -197,8 +207,9 @@ local function run_file(path, rest, program)
   rest[0], rest[-1] = path, program
   arg = rest -- luacheck: ignore 111
   local ok, raised = xpcall(chunk, require("seqrun.trace").handler, table.unpack(rest))
-  if ok then return 0 end
-  return report_recipe(raised)
+  if not ok then return report_recipe(raised) end
+  warn_of_strangers(path)
+  return 0
 end
 
 local function evaluate(words)

@@ -166,14 +166,13 @@ end
 check("ranks", function()
   local engines, message = require("seqrun.core.comm").engines()
   local launcher = which("mpirun") or which("srun")
-  local install = "apt-get install libopenmpi-dev openmpi-bin && make"
   if not engines then return true, "none; a run has one process: " .. message, nil, { engines = json.array {} } end
   local words = {}
   for i, engine in ipairs(engines) do
     words[i] = ("%s: %s"):format(engine.name, engine.facts or engine.problem:gsub("^%a+: ", ""))
   end
-  table.insert(words, 1, launcher or "neither mpirun nor srun found in PATH")
-  return launcher ~= nil, table.concat(words, "; "), install, { engines = engines, launcher = launcher }
+  table.insert(words, 1, launcher or "one process: neither mpirun nor srun found in PATH; apt-get install openmpi-bin")
+  return true, table.concat(words, "; "), nil, { engines = engines, launcher = launcher }
 end)
 
 ---@return seqrun.doctor.finding

@@ -212,7 +212,11 @@ end
 
 ---Fails for parameters whose gradients no one sums over the ranks: each rank would train its own.
 local function check_shared(self)
-  local world = ranks.current()
+  local world, strangers = ranks.current(), ranks.strangers()
+  if strangers > 1 then
+    failure.raise("config", "optimizer:step: %d processes were started, and each would train a model of its own; open "
+      .. "the run with sr.run.open, or the ranks with require('seqrun.ranks').open(), or start one process", strangers)
+  end
   if not world or not world.trains then return end
   if self.params.exchange then
     if self.params.total or self.params.summed then return end

@@ -121,12 +121,13 @@ function ranks.open(device, options)
   end
   local opened = must(core.open(device or tensor.device(), options))
   local engine, rank, size, name = opened:facts()
+  ranks.opened = true
   ranks.world = setmetatable({ core = opened, engine = engine, rank = rank, size = size, device = name }, World)
   return ranks.world
 end
 
 ---Seconds that a rank which fails before the world is open gives rank 0 to say the same and end all.
-local MOMENT = 2
+local MOMENT = 5
 
 ---Seconds that the other ranks give the launcher to end them after the one that spoke: mpirun of Open MPI 4 may hang
 ---when several ranks fail at once.
@@ -164,6 +165,16 @@ function ranks.speaks(message, code)
   if rank == 0 then return true, message end
   sys.sleep(MOMENT)
   return not sys.caught(), named
+end
+
+---This process works apart from others of its launcher: a dry run or a command, which are those of rank 0.
+function ranks.work_apart() ranks.apart = true end
+
+---How many processes a launcher started that never opened a world and so each do the same work; 1 if there is none.
+---@return integer
+function ranks.strangers()
+  if ranks.world or ranks.apart or ranks.opened then return 1 end
+  return (core.launch() or {}).ranks or 1
 end
 
 ---The open world, or nil.

@@ -16,13 +16,15 @@ teardown(function() sys.remove(folder) end)
 
 local function words(out, ...) return small.words(corpus, "--out", folder .. "/" .. out, "threads=1", ...) end
 
----Two ranks, of which the second gets further arguments.
-local function run_two(list, further)
+---Two ranks, of which the second gets further arguments, or settings.
+local function run_two(list, further, settings)
   local second = table.move(list, 1, #list, 1, {})
   second = table.move(further, 1, #further, #second + 1, second)
-  local quoted = { program.path }
+  local quoted = { ("env %s %s"):format(settings or "", program.path) }
   for i, word in ipairs(second) do quoted[i + 1] = "'" .. word .. "'" end
-  return mpi.run(1, list, { shell = ": -n 1 " .. table.concat(quoted, " "), seconds = 60 })
+  return mpi.run(1, list, {
+    mpirun = "--bind-to none", shell = ": -n 1 " .. table.concat(quoted, " "), seconds = 60,
+  })
 end
 
 local function says(err, text)
@@ -100,6 +102,39 @@ describe("the ranks of a run", function()
       assert.equal(0, code, again)
     end)
   end
+
+  test("must compute with the same instructions, which differ in bits", function()
+    local code, _, err = run_two(words("mixed", "--max-steps", "1"), {}, "SEQRUN_ISA=plain")
+    assert.equal(2, code, err)
+    assert.matches("rank 1 %(.*%) differs from rank 0: the instruction class is plain, but %w+ on rank 0; set", err)
+  end)
+
+  test("are told of too many threads, also where their processors overlap in part", function()
+    local count = sys.machine().processors
+    if count < 2 then return pending("needs two processors") end
+    local list, more = words("partly", "--max-steps", "1"), { "threads=" .. count }
+    local code, _, err = run_two(list, more, "taskset -c " .. sys.affinity()[1])
+    assert.equal(0, code, err)
+    assert.is_truthy(err:find(("%d threads of 2 ranks share %d processors"):format(count + 1, count), 1, true), err)
+  end)
+
+  test("are not made of a script that does not open them: it says so, and does not train copies", function()
+    local path = program.write(folder, "apart.lua", "print('apart')\n")
+    local code, _, err = mpi.run(2, { path })
+    assert.equal(0, code, err)
+    says(err, "warning: 2 processes each ran all of " .. path)
+    path = program.write(folder, "copies.lua", [[
+      local sr = require("seqrun")
+      local params = sr.params.new { { name = "w", shape = { 4 } } }
+      if arg[1] then require("seqrun.ranks").open("cpu", { engine = arg[1] }) end
+      sr.optim.adamw(params):step { rate = 1 }
+    ]])
+    code, _, err = mpi.run(2, { path })
+    assert.equal(2, code, err)
+    assert.matches("2 processes were started, and each would train a model of its own", err)
+    code, _, err = mpi.run(2, { path, "self" })
+    assert.equal(0, code, err)
+  end)
 
   test("cannot be several where the plug-in is missing, which is one sentence", function()
     local place = program.folder()

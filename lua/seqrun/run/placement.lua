@@ -28,9 +28,12 @@ function placement.device(name)
 end
 
 ---What the other ranks need to know of this one.
-local function about(cfg)
+local function about(cfg, rank)
   local machine = sys.machine()
-  return { host = machine.host, cpus = sys.affinity(), processors = machine.processors, threads = cfg.threads or 0 }
+  return {
+    rank = rank, host = machine.host, cpus = sys.affinity(), processors = machine.processors,
+    threads = cfg.threads or 0,
+  }
 end
 
 local function key(a) return a.host .. " " .. table.concat(a.cpus, ",") end
@@ -53,15 +56,53 @@ local function threads_of(a, count)
   return math.max(1, a.processors // count)
 end
 
+---The ranks whose processors overlap with those of this rank, directly or through others, the first first; and how
+---many processors they have together.
+local function neighbours(all, rank)
+  local processors, count, member = {}, 0, {}
+  local function join(r)
+    member[r] = true
+    for _, cpu in ipairs(all[r].cpus) do
+      if not processors[cpu] then processors[cpu], count = true, count + 1 end
+    end
+  end
+  local function touches(a)
+    for _, cpu in ipairs(a.cpus) do
+      if processors[cpu] then return true end
+    end
+  end
+  join(rank + 1)
+  local grew = true
+  while grew do
+    grew = false
+    for r, a in ipairs(all) do
+      if not member[r] and a.host == all[rank + 1].host and touches(a) then
+        join(r)
+        grew = true
+      end
+    end
+  end
+  local list = {}
+  for r, a in ipairs(all) do
+    if member[r] then list[#list + 1] = a end
+  end
+  return list, count
+end
+
 ---"HOST: 4 threads of 4 ranks share 2 processors", where that is too many; for the first of those ranks only.
-local function oversubscribed(list, mine)
-  local total = 0
-  for _, a in ipairs(list) do total = total + threads_of(a, #list) end
-  if total <= mine.processors then return "" end
+local function oversubscribed(all, rank)
+  local list, processors = neighbours(all, rank)
+  local mine, total = all[rank + 1], 0
+  if list[1] ~= mine then return "" end
+  for _, a in ipairs(list) do
+    total = total + threads_of(a, #sharers(all, a.rank))
+    if #a.cpus == processors then processors = math.min(processors, a.processors) end -- a quota of the machine
+  end
+  if total <= processors then return "" end
   local fix = #list > 1 and "start fewer ranks or lower threads"
     or "lower threads, or start with mpirun --bind-to none"
   return ("%s: %d threads of %d rank%s share %d processor%s, which is slow; %s"):format(mine.host, total, #list,
-    #list == 1 and "" or "s", mine.processors, mine.processors == 1 and "" or "s", fix)
+    #list == 1 and "" or "s", processors, processors == 1 and "" or "s", fix)
 end
 
 ---Binds this rank and sets its threads.
@@ -70,7 +111,7 @@ end
 ---@return string[] warnings the same on every rank
 function placement.settle(world, cfg)
   local all = {}
-  for r, text in ipairs(world:gather_text(json.encode(about(cfg)))) do all[r] = json.decode(text) end
+  for r, text in ipairs(world:gather_text(json.encode(about(cfg, world.rank)))) do all[r] = json.decode(text) end
   local list, place = sharers(all, world.rank)
   local mine, n = all[world.rank + 1], #list
   local threads, part = threads_of(mine, n), #mine.cpus // n
@@ -80,7 +121,7 @@ function placement.settle(world, cfg)
   end
   if core.threads() ~= threads then tensor.use(tensor.device(), { threads = threads }) end
   local warnings, said = {}, { [""] = true }
-  for _, line in ipairs(world:gather_text(place == 0 and oversubscribed(list, mine) or "")) do
+  for _, line in ipairs(world:gather_text(oversubscribed(all, world.rank))) do
     if not said[line] then warnings[#warnings + 1] = line end
     said[line] = true
   end

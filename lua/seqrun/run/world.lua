@@ -103,6 +103,14 @@ local function of_this_rank(cfg)
   return setmetatable({ device = placement.device(cfg.device) }, { __index = cfg })
 end
 
+---Fails where ranks compute with different instructions: the bits would depend on which rank computes what.
+local function agree_on_instructions(w, cfg)
+  local on_cpu = tensor.device() == "cpu"
+  if not on_cpu and cfg.ranks and cfg.ranks.reduce == "library" then return end
+  world.agree(w, { { "the instruction class", devices.instructions() } }, "config", on_cpu
+    and "set SEQRUN_ISA to the lesser of them on all ranks" or "use GPUs of one kind, or set ranks.reduce=library")
+end
+
 ---Makes the device of the config the current one and opens the world of the launcher on it; all ranks agree on
 ---program, config and command line, and are bound to their processors.
 ---@param loaded seqrun.Config
@@ -117,12 +125,16 @@ function world.open(loaded, request, folder)
     failure.raise("config", "ranks.engine=nccl requires device=cuda, but this run is on %s; use auto or mpi",
       tensor.device())
   end
-  if request.dry_run then return nil, {} end
+  if request.dry_run then
+    ranks.work_apart()
+    return nil, {}
+  end
   local options = cfg.ranks and { engine = cfg.ranks.engine, timeout = cfg.ranks.timeout } or {}
   local w = ranks.open(tensor.device(), options)
   if w.size == 1 then return w, {} end
   world.agree(w, program_facts(), "config", "install the same build on all machines")
   world.agree(w, config_facts(loaded, request, folder), "config", "start all ranks with the same arguments and files")
+  agree_on_instructions(w, cfg)
   return w, placement.settle(w, cfg)
 end
 
