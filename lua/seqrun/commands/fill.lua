@@ -44,7 +44,7 @@ local function rows_of(candidates, indent)
   local width, lines, line = math.max(40, sys.columns(1)), {}, indent
   for i, one in ipairs(candidates) do
     local cell = ("%s %s"):format(one.token, ("%.1f %%"):format(100 * one.probability))
-    cell = cell .. (" "):rep(math.max(i < #candidates and 3 or 0, 18 - width_of(cell)))
+    cell = cell .. (" "):rep(math.max(i < #candidates and 3 or 0, 15 - width_of(cell)))
     if width_of(line) + width_of((cell:gsub(" +$", ""))) > width and line ~= indent then
       lines[#lines + 1], line = line, (" "):rep(width_of(indent))
     end

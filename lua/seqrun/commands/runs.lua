@@ -88,10 +88,41 @@ local function reasons_of(list, dir)
   return lines
 end
 
+---Columns that a narrow terminal does without, one after the other.
+local SPARED = { "trained", "tokens/s", "held-out", "age" }
+
+local function without(rows, column)
+  for i, row in ipairs(rows) do
+    rows[i] = table.move(row, 1, #row, 1, {})
+    table.remove(rows[i], column)
+  end
+end
+
+local function place_of(head, title)
+  for i, one in ipairs(head) do
+    if one == title then return i end
+  end
+end
+
+---The lines of a table that fits.
+local function lines_of(rows)
+  local room, next_one = sys.is_terminal(1) and sys.columns(1) - 1 or math.huge, 1
+  while true do
+    local held = place_of(rows[1], "held-out")
+    local lines = grid.lines(rows, { left = { true, true, [held or 1] = true }, tail = { true }, cut = { true } })
+    local widest = 0
+    for _, line in ipairs(lines) do widest = math.max(widest, grid.width(line)) end
+    local spared = widest > room and SPARED[next_one]
+    if not spared then return lines end
+    without(rows, place_of(rows[1], spared))
+    next_one = next_one + 1
+  end
+end
+
 local function print_table(list, dir)
   local rows = { HEAD }
   for i, run in ipairs(list) do rows[i + 1] = row_of(run, dir) end
-  local lines = grid.lines(rows, { left = { true, true, [5] = true }, tail = { [1] = true }, cut = { [1] = true } })
+  local lines = lines_of(rows)
   for _, line in ipairs(table.move(reasons_of(list, dir), 1, #list, #lines + 1, lines)) do
     if not io.stdout:write(line, "\n") then return end
   end

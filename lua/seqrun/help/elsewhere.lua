@@ -1,4 +1,4 @@
--- elsewhere.lua - what help knows besides functions: config keys, and headings of the documents.
+-- elsewhere.lua - what help knows besides functions: commands, config keys, and headings of the documents.
 
 local sys = require("seqrun.core.sys")
 
@@ -33,7 +33,31 @@ end
 
 local function mentions(text, word) return text:lower():find(word, 1, true) ~= nil end
 
----Lines on config keys and documents that mention a word, in lower case.
+---The command of this name, as "runs" or "seqrun runs": its --help, and its line.
+---@param topic string
+---@return string|nil help
+---@return string? line
+function elsewhere.command(topic)
+  local name = topic:gsub("^seqrun +", "")
+  for _, verb in ipairs(require("seqrun.shell.verbs").all()) do
+    if verb.name == name and name ~= "help" then
+      local parser = require("seqrun.cli").parser_of(name, require("seqrun.commands." .. name))
+      return parser:get_help(), ("%-34s command: %s"):format("seqrun " .. name, verb.summary)
+    end
+  end
+end
+
+---All commands, a line each.
+---@return string
+function elsewhere.commands()
+  local lines = {}
+  for i, verb in ipairs(require("seqrun.shell.verbs").all()) do
+    lines[i] = ("  %-20s %s"):format("seqrun " .. verb.name, verb.summary)
+  end
+  return table.concat(lines, "\n")
+end
+
+---Lines on commands, config keys and documents that mention a word, in lower case.
 ---@param word string
 ---@param width integer of a line
 ---@return string[]
@@ -43,6 +67,11 @@ function elsewhere.lines(word, width)
     local line = format:format(...)
     if #line > width then line = line:sub(1, (utf8.offset(line, 0, width - 2) or width) - 1) .. "..." end
     lines[#lines + 1] = line
+  end
+  for _, verb in ipairs(require("seqrun.shell.verbs").all()) do
+    if mentions(verb.name .. " " .. verb.summary, word) then
+      add("%-34s command: %s", "seqrun " .. verb.name, verb.summary)
+    end
   end
   for _, key in ipairs(require("seqrun.shell.verbs").keys()) do
     if keys < MOST and mentions(key.name .. " " .. key.doc, word) then

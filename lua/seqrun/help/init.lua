@@ -98,6 +98,7 @@ end
 
 local SESSION = {
   { "help(x)", "explains a function, an object, a part or a word: help(sr.pack), help \"attention\"" },
+  { "help \"seqrun\"", "lists the commands; help \"seqrun fill\" explains one" },
   { "apropos \"word\"", "lists the entries that mention a word" },
   { "examples()", "lists the recipes; examples \"pack\" shows the examples of a topic" },
   { "sample", "a tiny corpus, model and batch to try things on: sample.model, sample.batch" },
@@ -143,7 +144,7 @@ local function lines_of(found)
   return table.concat(lines, "\n")
 end
 
----The entries, config keys and documents that mention a word.
+---The entries, commands, config keys and documents that mention a word.
 ---@param word string
 ---@return string
 function help.search(word)
@@ -159,7 +160,8 @@ function help.search(word)
   return ("nothing mentions '%s'%s"):format(word, guess.hint(word, help.names()))
 end
 
-local function about_text(topic)
+---What the library has of a name, or nil.
+local function library_text(topic)
   local name = topic:gsub("^sr%.", "")
   if index.summary(name) then return part_text(name) end
   local entry = index.entries()[topic] or index.entries()["sr." .. topic] or index.method(topic)
@@ -172,8 +174,17 @@ local function about_text(topic)
   end
   local found = by_last_name(topic)
   if #found == 1 then return text_of(index.entries()[found[1]]) end
-  if #found > 1 then return lines_of(found) end
-  return help.search(topic)
+  return #found > 1 and lines_of(found) or nil
+end
+
+---A command's --help; with what else has its name, a line about the command.
+local function about_text(topic)
+  if topic == "seqrun" then return elsewhere.commands() end
+  local command, line = elsewhere.command(topic)
+  if command and topic:find("^seqrun ") then return command end
+  local text = library_text(topic)
+  if not command then return text or help.search(topic) end
+  return text and text .. "\n" .. line or command
 end
 
 ---What is known of a function, an object, a part or a word.
