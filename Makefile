@@ -23,6 +23,7 @@ PACKAGES      = gcc g++ make pkg-config liblua5.4-dev lua-argparse lua-busted li
 TEST_PACKAGES = strace e2fsprogs libopenmpi-dev openmpi-bin
 DEMO_PACKAGES = wordnet-base
 DEB_PACKAGES  = dpkg-dev binutils
+PAGE_PACKAGES = chromium fonts-dejavu-core
 LINT_PACKAGES = clang-format clang-tidy lua-check
 
 # ---- flags -------------------------------------------------------------------------------------------
@@ -246,6 +247,10 @@ test: deps test-deps ## install dependencies, build, run all tests (SAN=1: with 
 test-long: ## run all tests with the full matrices: large sizes on the simt device
 	@$(MAKE) --no-print-directory test LONG=1 TEST_LIMIT=7200
 
+test-report: all ## check the pages of seqrun report in headless Chromium; pictures in build/pages
+	@sh .make/deps.sh $(PAGE_PACKAGES)
+	@$(BUILD)/seqrun tests/browser.lua $(BUILD)/pages
+
 fuzz: ## build the fuzz targets as build-fuzz/NAME, with clang's libFuzzer
 	@command -v clang >/dev/null || { echo "fuzz: clang not found; run: apt-get install clang" >&2; exit 1; }
 	@$(MAKE) --no-print-directory CC=clang BUILD=build-fuzz AUTO_INIT= \
@@ -308,5 +313,5 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
 
 FORCE:
-.PHONY: FORCE all ctests test test-long fuzz bench demo deps test-deps lint-deps lint format compdb install deb manual uninstall clean help
+.PHONY: FORCE all ctests test test-long test-report fuzz bench demo deps test-deps lint-deps lint format compdb install deb manual uninstall clean help
 -include $(shell find $(BUILD) -type f -name '*.d' 2>/dev/null)

@@ -34,7 +34,6 @@ function html.page(title, style, body)
   return table.concat({
     "<!doctype html>", '<html lang="en"><head><meta charset="utf-8">', "<title>" .. html.escape(title) .. "</title>",
     '<meta name="viewport" content="width=device-width, initial-scale=1">',
-    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src \'unsafe-inline\'">',
     "<style>" .. STYLE .. "\n" .. style .. "</style></head>", "<body>", table.concat(body, "\n"), "</body></html>\n",
   }, "\n")
 end

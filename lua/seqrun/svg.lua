@@ -312,7 +312,7 @@ function svg.chart(o)
   for _, one in ipairs(o.series) do draw[one.kind or "line"](out, one, x.place, y.place, frame) end
   local head, names = described(o)
   return element("svg", {
-    xmlns = "http://www.w3.org/2000/svg", class = "chart", role = "img", viewBox = ("0 0 %d %d"):format(width, height),
+    class = "chart", role = "img", viewBox = ("0 0 %d %d"):format(width, height),
     width = width, height = height, x = o.at and o.at[1] or 0, y = o.at and o.at[2] or 0,
     ["aria-labelledby"] = names,
   }, head .. table.concat(out))

@@ -81,8 +81,14 @@ local function limits(spec, low, high, most)
     low, high = low - (spec.low and 0 or room), high + room
   end
   if not spec.even or spec.log then return low, high end
-  local _, step = axes.ticks(low, high, most)
-  return math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
+  local first, last = low, high
+  local _, step = axes.ticks(first, last, most)
+  repeat -- a wider range may have wider steps
+    local used = step
+    first, last = math.floor(low / used + 1e-9) * used, math.ceil(high / used - 1e-9) * used
+    _, step = axes.ticks(first, last, most)
+  until step == used
+  return first, last
 end
 
 ---An axis over a range: { label, ticks, scale }; scale(first, last) gives the function from a value to a position.

@@ -28,7 +28,8 @@ local VOID = { meta = true, br = true }
 ---Fails unless all elements are closed in order and nothing comes from elsewhere.
 local function check_page(text)
   assert.is_nil(text:find("<script", 1, true))
-  for address in text:gmatch("https?://[^\"'<> ]*") do assert.equal("http://www.w3.org/2000/svg", address) end
+  assert.is_nil(text:find("http", 1, true))
+  assert.is_nil(text:find("<[^<>]* src="))
   assert.is_nil(text:find("@import", 1, true))
   assert.is_nil(text:find("%f[%w]nan%f[%W]"))
   assert.is_nil(text:find('"-?inf"'))
@@ -69,7 +70,6 @@ describe("a report", function()
       "resumed at step 4", "Predictions", "Slots used", "Packs by number of sequences", "num_hidden_layers",
       "processor", "step-000000006", "finished",
       "prefers-color-scheme: dark", "@media print", "<desc id=", "nats above the unigram model",
-      "default-src 'none'",
     })
   end)
 

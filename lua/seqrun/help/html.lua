@@ -1,29 +1,16 @@
 -- html.lua - the API reference: everything that help() knows as one page of HTML, without scripts or network.
 
 local help = require("seqrun.help")
+local html = require("seqrun.html")
 local index = require("seqrun.help.index")
 
 local STYLE = [[
-:root { color-scheme: light dark; --ink: #1d2330; --paper: #fff; --faint: #667; --rule: #dde; --code: #f4f5f8; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #dfe3ea; --paper: #14171d; --faint: #99a; --rule: #2c313b; --code: #1d212a; }
-}
-body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 0 auto;
-  max-width: 60rem; padding: 1rem; overflow-wrap: break-word; }
-h2 { border-bottom: 1px solid var(--rule); margin-top: 3rem; }
-h3 { font: 600 1rem/1.4 ui-monospace, monospace; margin: 2rem 0 .3rem; }
-pre { background: var(--code); padding: .6rem .8rem; overflow-x: auto; font: .9rem/1.45 ui-monospace, monospace; }
-table { border-collapse: collapse; font-size: .92rem; }
-td { padding: .1rem .9rem .1rem 0; vertical-align: top; }
-td:first-child { font-family: ui-monospace, monospace; white-space: nowrap; }
-nav a { margin-right: .8rem; }
-a { color: inherit; }
-.type { color: var(--faint); }
-@media print { pre { white-space: pre-wrap; } }]]
+body { max-width: 62rem } h3 { font: 600 .98rem/1.4 ui-monospace, monospace; margin: 2rem 0 .3rem;
+  overflow-wrap: anywhere } td { padding: .1rem .9rem .1rem 0; overflow-wrap: anywhere } td:first-child {
+  font-family: ui-monospace, monospace; overflow-wrap: normal } nav { display: flex; flex-wrap: wrap; gap: .2rem .9rem }
+h3:target, h2:target { background: var(--soft) } .type { color: var(--faint) }]]
 
-local function escaped(text)
-  return (tostring(text):gsub("[&<>\"]", { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;" }))
-end
+local escaped = html.escape
 
 local function anchor(name) return (name:gsub("[^%w]", "-")) end
 
@@ -36,7 +23,7 @@ local function rows(out, title, list)
         escaped(help.type(row.type)), escaped(row.text or ""))
     end
   end
-  if #shown > 0 then out[#out + 1] = "<table>" .. table.concat(shown, "\n") .. "</table>" end
+  if #shown > 0 then out[#out + 1] = '<div class="scroll"><table>' .. table.concat(shown, "\n") .. "</table></div>" end
 end
 
 local function add_entry(out, entry)
@@ -86,11 +73,7 @@ end
 ---@return string
 return function()
   local list = sections()
-  local out = {
-    "<!doctype html>", "<html lang=\"en\"><head><meta charset=\"utf-8\"><title>seqrun: API reference</title>",
-    "<meta name=\"viewport\" content=\"width=device-width\">", "<style>" .. STYLE .. "</style></head><body>",
-    "<h1>seqrun: API reference</h1>", "<p>The same as <code>help()</code> at the prompt.</p>", "<nav>",
-  }
+  local out = { "<h1>seqrun: API reference</h1>", "<p>The same as <code>help()</code> at the prompt.</p>", "<nav>" }
   for _, section in ipairs(list) do
     if #section.entries > 0 then
       out[#out + 1] = ("<a href=\"#section-%s\">%s</a>"):format(anchor(section.title), escaped(section.title))
@@ -104,6 +87,5 @@ return function()
       for _, entry in ipairs(section.entries) do add_entry(out, entry) end
     end
   end
-  out[#out + 1] = "</body></html>"
-  return table.concat(out, "\n") .. "\n"
+  return html.page("seqrun: API reference", STYLE, out)
 end

@@ -278,7 +278,9 @@ function curves.training(runs, by)
   add("real_tokens_per_s", "speed, real tokens", "tokens / s", { noisy = true, low = 0 })
   add("efficiency", "packing efficiency", "real tokens / slots", { noisy = true })
   add("mfu", "model FLOP utilisation", "MFU", { noisy = true, low = 0 })
-  if varies(runs, "imbalance", 1) then add("imbalance", "imbalance", "dearest / mean micro-batch", { noisy = true }) end
+  if varies(runs, "imbalance", 1) then
+    add("imbalance", "imbalance", "most expensive / mean micro-batch", { noisy = true })
+  end
   if varies(runs, "skipped", 0) then add("skipped", "skipped updates", "updates", { low = 0 }) end
   for _, key in ipairs(schedule_keys(runs)) do add(key, (key:gsub("_", " ")), "value") end
   return list

@@ -97,8 +97,8 @@ examples.STYLE = examples.STYLE .. [[
 
 .cell { display: block; min-width: 2.2rem; padding: .1rem .4rem; border-radius: 3px;
   font-variant-numeric: tabular-nums }
-.cell.right { background: color-mix(in srgb, var(--c3) calc(var(--part) * .55), transparent) }
-.cell.wrong { background: color-mix(in srgb, var(--c2) calc(var(--part) * .8), transparent) }]]
+.cell.right { background: color-mix(in srgb, var(--c3) calc(var(--part) * .5), transparent) }
+.cell.wrong { background: color-mix(in srgb, var(--c2) calc(var(--part) * .5), transparent) }]]
 
 ---How often predictions of a probability are right.
 local function calibration_chart(head)

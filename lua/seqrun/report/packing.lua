@@ -72,7 +72,7 @@ end
 
 local function picture(height, title, parts)
   return svg.element("svg", {
-    xmlns = "http://www.w3.org/2000/svg", class = "chart", role = "img", viewBox = ("0 0 %d %d"):format(WIDTH, height),
+    class = "chart", role = "img", viewBox = ("0 0 %d %d"):format(WIDTH, height),
     ["aria-label"] = title,
   }, svg.element("title", {}, svg.escape(title)) .. table.concat(parts))
 end

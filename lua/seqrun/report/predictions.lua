@@ -36,7 +36,7 @@ local function hidden(sentence, vocab, turn)
     if #word >= LEAST_LETTERS and alone and vocab:id(word) then words[#words + 1] = { first, last } end
   end
   if #words == 0 then return nil end
-  local at = words[turn * 7 % #words + 1]
+  local at = words[math.floor((turn * 0.618034 + 0.35) % 1 * #words) + 1]
   return {
     before = sentence:sub(1, at[1] - 1), word = sentence:sub(at[1], at[2] - 1), after = sentence:sub(at[2]),
   }
