@@ -6,8 +6,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/base/limit.h"
+
 static _Atomic int64_t calls, live, fail_at;
 static _Atomic bool sticky_failure;
+static _Thread_local int64_t allowance = -1;
+
+void sr_mem_limit(int64_t bytes) {
+    allowance = bytes;
+}
 
 void sr_mem_fail_at(int64_t n, bool sticky) {
     atomic_store(&calls, 0);
@@ -45,6 +52,16 @@ static sr_status out_of_memory(size_t bytes) {
     return sr_fail(SR_ENOMEM, "out of memory: cannot allocate %zu bytes", bytes);
 }
 
+/* Takes `bytes` of what this thread may allocate. */
+static sr_status take(size_t bytes) {
+    if (allowance < 0) return SR_OK;
+    if (bytes > (uint64_t)allowance)
+        return sr_fail(SR_ENOMEM, "cannot allocate %zu bytes: only %lld more are allowed here",
+                       bytes, (long long)allowance);
+    allowance -= (int64_t)bytes;
+    return SR_OK;
+}
+
 static void *counted(void *block) {
     if (block != NULL) atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
     return block;
@@ -55,6 +72,7 @@ sr_status sr_alloc(void **out, size_t count, size_t size) {
     size_t bytes;
     SR_TRY(sr_mul_size(&bytes, count, size));
     if (bytes == 0) return SR_OK;
+    SR_TRY(take(bytes));
     *out = refused() ? NULL : counted(calloc(1, bytes));
     return *out != NULL ? SR_OK : out_of_memory(bytes);
 }
@@ -83,6 +101,7 @@ sr_status sr_alloc_aligned(void **out, size_t bytes) {
     SR_TRY(sr_add_size(&rounded, bytes, 63));
     rounded &= ~(size_t)63;
     if (rounded == 0) rounded = 64;
+    SR_TRY(take(rounded));
     *out = refused() ? NULL : counted(aligned_alloc(64, rounded));
     return *out != NULL ? SR_OK : out_of_memory(bytes);
 }

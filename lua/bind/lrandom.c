@@ -32,6 +32,18 @@ static int manual_seed(lua_State *L) {
     return 0;
 }
 
+/* random_state([seed, draws]) -> seed, number of draws so far of the session; sets both if given */
+static int random_state(lua_State *L) {
+    session *s = the_session(L);
+    session before = *s;
+    if (!lua_isnoneornil(L, 1))
+        *s = (session){.seed = (uint64_t)luaL_checkinteger(L, 1),
+                       .draws = (uint64_t)luaL_checkinteger(L, 2)};
+    lua_pushinteger(L, (lua_Integer)before.seed);
+    lua_pushinteger(L, (lua_Integer)before.draws);
+    return 2;
+}
+
 typedef struct key {
     uint64_t seed;
     uint32_t uid, epoch;
@@ -89,6 +101,7 @@ static int tensor_normal(lua_State *L) {
 static const luaL_Reg functions[] = {
     {"random_", random_},
     {"manual_seed", manual_seed},
+    {"random_state", random_state},
     {NULL, NULL},
 };
 

@@ -12,6 +12,7 @@ int luaopen_seqrun_core_fault(lua_State *L);
 int luaopen_seqrun_core_metric(lua_State *L);
 int luaopen_seqrun_core_ops(lua_State *L);
 int luaopen_seqrun_core_pack(lua_State *L);
+int luaopen_seqrun_core_socket(lua_State *L);
 int luaopen_seqrun_core_sys(lua_State *L);
 int luaopen_seqrun_core_tensor(lua_State *L);
 int luaopen_seqrun_core_text(lua_State *L);
@@ -24,6 +25,7 @@ static const luaL_Reg modules[] = {
     {"json", luaopen_seqrun_core_json},
     {"fault", luaopen_seqrun_core_fault},
     {"sys", luaopen_seqrun_core_sys},
+    {"socket", luaopen_seqrun_core_socket},
     {"edit", luaopen_seqrun_core_edit},
     {"text", luaopen_seqrun_core_text},
     {"data", luaopen_seqrun_core_data},

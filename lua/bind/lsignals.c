@@ -21,16 +21,20 @@ static void on_run_signal(int number) {
 enum { GRACE = 10000, FEWER = 10, POLL = 1000 };
 static int grace = GRACE;
 
-static void interrupt(lua_State *L, lua_Debug *where) {
+void lsr_interrupt_begin(void) {
+    grace = GRACE;
+}
+
+void lsr_interrupt(lua_State *L, lua_Debug *where) {
     (void)where;
-    lua_sethook(L, interrupt, LUA_MASKCOUNT, grace);
+    lua_sethook(L, lsr_interrupt, LUA_MASKCOUNT, grace);
     if (grace >= FEWER) grace /= FEWER;
     luaL_error(L, "interrupted");
 }
 
 /* Coroutines inherit this hook; a signal's own is only set in the main thread. */
 static void poll(lua_State *L, lua_Debug *where) {
-    if (caught != 0) interrupt(L, where);
+    if (caught != 0) lsr_interrupt(L, where);
 }
 
 /* Work without steps: long C functions poll the stop flag. */
@@ -44,8 +48,8 @@ static void on_prompt_signal(int number) {
     (void)number;
     sr_stop_request();
     caught = SIGINT;
-    grace = GRACE;
-    lua_sethook(prompt_state, interrupt, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
+    lsr_interrupt_begin();
+    lua_sethook(prompt_state, lsr_interrupt, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
 }
 
 /* The prompt while it waits for a line: the read returns early. */

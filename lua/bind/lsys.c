@@ -57,12 +57,24 @@ static int sys_is_terminal(lua_State *L) {
     return 1;
 }
 
+static int assumed_columns; /* 0: those of the terminal */
+
 /* columns(fd) -> width of the terminal, 80 when unknown */
 static int sys_columns(lua_State *L) {
     struct winsize w = {0};
     int fd = (int)lsr_checkrange(L, 1, 0, 1023);
+    if (assumed_columns > 0) {
+        lua_pushinteger(L, assumed_columns);
+        return 1;
+    }
     lua_pushinteger(L, ioctl(fd, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 ? w.ws_col : 80);
     return 1;
+}
+
+/* assume_columns([n]): what columns() returns from now on; none: the width of the terminal */
+static int sys_assume_columns(lua_State *L) {
+    assumed_columns = (int)lsr_optrange(L, 1, 0, 1, 10000);
+    return 0;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -269,6 +281,7 @@ static const luaL_Reg functions[] = {
     {"sleep", sys_sleep},
     {"is_terminal", sys_is_terminal},
     {"columns", sys_columns},
+    {"assume_columns", sys_assume_columns},
     {"read_file", sys_read_file},
     {"write_file", sys_write_file},
     {"check_writable", sys_check_writable},

@@ -15,4 +15,8 @@ bool lsr_caught(void);
 /* Whether standard output is a pipe or terminal without a reader (lprocess.c). */
 bool lsr_reader_left(void);
 
+/* A hook that raises "interrupted", at first after lsr_interrupt_begin() (lsignals.c). */
+void lsr_interrupt(lua_State *L, lua_Debug *where);
+void lsr_interrupt_begin(void);
+
 #endif

@@ -26,6 +26,10 @@ function sys.is_terminal(fd) end
 ---@return integer
 function sys.columns(fd) end
 
+---What columns() returns from now on, for output that goes to another terminal; nil: the width of the terminal.
+---@param columns? integer
+function sys.assume_columns(columns) end
+
 ---A whole file; one larger than `limit` (default 1 GiB) is an error.
 ---@param path string
 ---@param limit? integer

@@ -1,0 +1,20 @@
+/* limit.h - how much memory this thread may still allocate, for work that must not take the
+ * machine's.
+ */
+#ifndef SR_BASE_LIMIT_H
+#define SR_BASE_LIMIT_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The sum of this thread's further sr_alloc() and sr_alloc_aligned() is at most `bytes`; a larger
+ * one fails with SR_ENOMEM.  What is freed does not count again.  -1: no limit. */
+void sr_mem_limit(int64_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,37 @@
+/* watch.h - ends work of this thread early: after some time, or when a connection asks for it.
+ *
+ * A thread waits beside the work and sets the stop flag (thread.h), which long functions poll.
+ */
+#ifndef SR_BASE_WATCH_H
+#define SR_BASE_WATCH_H
+
+#include <stdbool.h>
+
+#include "core/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct sr_watch sr_watch;
+
+/* Why the stop flag was set. */
+typedef enum sr_watch_end {
+    SR_WATCH_DONE, /* it was not */
+    SR_WATCH_TIME, /* the work took longer than `seconds` */
+    SR_WATCH_STOP, /* the connection sent the word "stop" */
+    SR_WATCH_GONE, /* the connection has closed */
+    SR_WATCH_ELSE  /* `asked` returned true */
+} sr_watch_end;
+
+/* Begins to watch.  fd: a socket, or -1; what it receives stays unread.  asked: called by the
+ * watching thread about ten times a second, or NULL. */
+sr_status sr_watch_start(sr_watch **out, int fd, double seconds, bool (*asked)(void));
+
+/* Ends the watch, clears the stop flag and frees the watch. */
+sr_watch_end sr_watch_finish(sr_watch *w);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,183 @@
+/* lsocket.c - seqrun.core.socket: local sockets, and work that a connection may end. */
+#include <stdlib.h>
+
+#include "core/base/limit.h"
+#include "core/base/socket.h"
+#include "core/base/thread.h"
+#include "core/base/watch.h"
+#include "lua/bind/lcheck.h"
+#include "lua/bind/lstate.h"
+#include "lua/bind/lsys.h"
+
+#define SOCKET "seqrun.core.Socket"
+#define LISTENER "seqrun.core.Listener"
+
+/* A box is all zero at first. */
+typedef struct handle {
+    bool open;
+    int fd;
+} handle;
+
+static sr_status keep(handle *h, sr_status st, int fd) {
+    *h = (handle){.open = st == SR_OK && fd >= 0, .fd = fd};
+    return st;
+}
+
+static int close_handle(lua_State *L, const char *type) {
+    handle *h = lsr_checkbox(L, 1, type);
+    if (h->open) sr_socket_close(h->fd);
+    h->open = false;
+    return 0;
+}
+
+static int socket_close(lua_State *L) {
+    return close_handle(L, SOCKET);
+}
+
+static int listener_close(lua_State *L) {
+    return close_handle(L, LISTENER);
+}
+
+static int check_open(lua_State *L, const char *type) {
+    handle *h = lsr_checkbox(L, 1, type);
+    luaL_argcheck(L, h->open, 1, "the socket was closed");
+    return h->fd;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* folder() -> directory of this user's sockets | nil, message, code */
+static int socket_folder(lua_State *L) {
+    char path[SR_SOCKET_PATH];
+    sr_status st = sr_socket_folder(path, getenv("XDG_RUNTIME_DIR"));
+    if (st == SR_OK) lua_pushstring(L, path);
+    return lsr_give(L, st);
+}
+
+/* listen(path) -> Listener | nil, message, code */
+static int socket_listen(lua_State *L) {
+    int fd;
+    const char *path = luaL_checkstring(L, 1);
+    handle *h = lsr_newbox(L, sizeof *h, LISTENER);
+    sr_status st = sr_socket_listen(&fd, path);
+    return lsr_give(L, keep(h, st, fd));
+}
+
+/* connect(path) -> Socket | nil, message, code */
+static int socket_connect(lua_State *L) {
+    int fd;
+    const char *path = luaL_checkstring(L, 1);
+    handle *h = lsr_newbox(L, sizeof *h, SOCKET);
+    sr_status st = sr_socket_connect(&fd, path);
+    return lsr_give(L, keep(h, st, fd));
+}
+
+/* listener:accept() -> Socket | nil when there is none | nil, message, code */
+static int listener_accept(lua_State *L) {
+    int fd, listener = check_open(L, LISTENER);
+    handle *h = lsr_newbox(L, sizeof *h, SOCKET);
+    sr_status st = keep(h, sr_socket_accept(&fd, listener), fd);
+    if (st != SR_OK) return lsr_result(L, st);
+    return h->open ? 1 : 0;
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+/* socket:read() -> bytes, "" if there are none yet | nil once the other end has closed */
+static int socket_read(lua_State *L) {
+    char bytes[16384];
+    size_t got;
+    bool open;
+    sr_status st = sr_socket_read(&got, &open, check_open(L, SOCKET), bytes, sizeof bytes);
+    if (st != SR_OK) return lsr_result(L, st);
+    if (!open) return 0;
+    lua_pushlstring(L, bytes, got);
+    return 1;
+}
+
+/* socket:write(bytes [, from]) -> number of bytes written | nil, message, code */
+static int socket_write(lua_State *L) {
+    size_t size, sent;
+    int fd = check_open(L, SOCKET);
+    const char *bytes = luaL_checklstring(L, 2, &size);
+    size_t from = (size_t)lsr_optrange(L, 3, 1, 1, (int64_t)size + 1) - 1;
+    sr_status st = sr_socket_write(&sent, fd, bytes + from, size - from);
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_pushinteger(L, (lua_Integer)sent);
+    return 1;
+}
+
+/* socket:wait(seconds [, writes]) -> boolean: whether it can be read (written); a signal ends it */
+static int socket_wait(lua_State *L) {
+    int fd = check_open(L, SOCKET);
+    lua_pushboolean(L, sr_socket_wait(fd, lua_toboolean(L, 3), luaL_checknumber(L, 2)));
+    return 1;
+}
+
+/* ---- limited work ---------------------------------------------------------------------------- */
+
+static void on_count(lua_State *L, lua_Debug *where) {
+    if (sr_stop_requested()) lsr_interrupt(L, where);
+}
+
+/* limited(socket, { seconds, bytes }, fn, ...) -> why, then pcall's results: `fn` ends with
+ * "interrupted" after some time, when the other end of the socket closes or sends "stop", or on a
+ * signal; `bytes` limits what it allocates, for Lua and for tensors.  why: "time", "stop", "gone",
+ * "signal" or nil */
+static int socket_limited(lua_State *L) {
+    static const char *const names[] = {NULL, "time", "stop", "gone", "signal"};
+    enum { POLL = 1000 };
+    sr_watch *w;
+    int fd = check_open(L, SOCKET);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    double seconds = lsr_field_number(L, 2, "seconds", 10);
+    int64_t bytes = lsr_field_range(L, 2, "bytes", INT64_MAX, 0, INT64_MAX);
+    luaL_checkany(L, 3);
+    lsr_check(L, sr_watch_start(&w, fd, seconds, lsr_caught));
+    size_t used = lsr_state_memory(L);
+    if (bytes < INT64_MAX) {
+        lsr_state_limit(L, used + (size_t)bytes);
+        sr_mem_limit(bytes);
+    }
+    lsr_interrupt_begin();
+    lua_sethook(L, on_count, LUA_MASKCOUNT, POLL);
+    bool good = lua_pcall(L, lua_gettop(L) - 3, LUA_MULTRET, 0) == LUA_OK;
+    lua_sethook(L, NULL, 0, 0);
+    lsr_state_limit(L, 0);
+    sr_mem_limit(-1);
+    const char *why = names[sr_watch_finish(w)];
+    lua_pushstring(L, why); /* NULL: nil */
+    lua_replace(L, 1);
+    lua_pushboolean(L, good);
+    lua_replace(L, 2);
+    return lua_gettop(L);
+}
+
+/* ---- the module ------------------------------------------------------------------------------ */
+
+static const luaL_Reg socket_methods[] = {
+    {"read", socket_read}, {"write", socket_write}, {"wait", socket_wait}, {"close", socket_close},
+    {NULL, NULL},
+};
+
+static const luaL_Reg listener_methods[] = {
+    {"accept", listener_accept},
+    {"close", listener_close},
+    {NULL, NULL},
+};
+
+static const luaL_Reg functions[] = {
+    {"folder", socket_folder},
+    {"listen", socket_listen},
+    {"connect", socket_connect},
+    {"limited", socket_limited},
+    {NULL, NULL},
+};
+
+int luaopen_seqrun_core_socket(lua_State *L);
+int luaopen_seqrun_core_socket(lua_State *L) {
+    lsr_class(L, SOCKET, socket_methods, socket_close);
+    lsr_class(L, LISTENER, listener_methods, listener_close);
+    luaL_newlib(L, functions);
+    return 1;
+}
