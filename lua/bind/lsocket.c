@@ -76,7 +76,8 @@ static int socket_connect(lua_State *L) {
 static int listener_accept(lua_State *L) {
     int fd, listener = check_open(L, LISTENER);
     handle *h = lsr_newbox(L, sizeof *h, SOCKET);
-    sr_status st = keep(h, sr_socket_accept(&fd, listener), fd);
+    sr_status st = sr_socket_accept(&fd, listener);
+    keep(h, st, fd);
     if (st != SR_OK) return lsr_result(L, st);
     return h->open ? 1 : 0;
 }
@@ -120,9 +121,9 @@ static void on_count(lua_State *L, lua_Debug *where) {
     if (sr_stop_requested()) lsr_interrupt(L, where);
 }
 
-/* limited(socket, { seconds, bytes }, fn, ...) -> why, then pcall's results: `fn` ends with
+/* limited(socket, { seconds, lua, tensors }, fn, ...) -> why, then pcall's results: `fn` ends with
  * "interrupted" after some time, when the other end of the socket closes or sends "stop", or on a
- * signal; `bytes` limits what it allocates, for Lua and for tensors.  why: "time", "stop", "gone",
+ * signal; `lua` and `tensors` limit the bytes that it allocates.  why: "time", "stop", "gone",
  * "signal" or nil */
 static int socket_limited(lua_State *L) {
     static const char *const names[] = {NULL, "time", "stop", "gone", "signal"};
@@ -131,14 +132,12 @@ static int socket_limited(lua_State *L) {
     int fd = check_open(L, SOCKET);
     luaL_checktype(L, 2, LUA_TTABLE);
     double seconds = lsr_field_number(L, 2, "seconds", 10);
-    int64_t bytes = lsr_field_range(L, 2, "bytes", INT64_MAX, 0, INT64_MAX);
+    int64_t lua = lsr_field_range(L, 2, "lua", INT32_MAX, 0, INT64_MAX);
+    int64_t tensors = lsr_field_range(L, 2, "tensors", -1, 0, INT64_MAX);
     luaL_checkany(L, 3);
     lsr_check(L, sr_watch_start(&w, fd, seconds, lsr_caught));
-    size_t used = lsr_state_memory(L);
-    if (bytes < INT64_MAX) {
-        lsr_state_limit(L, used + (size_t)bytes);
-        sr_mem_limit(bytes);
-    }
+    lsr_state_limit(L, lsr_state_memory(L) + (size_t)lua);
+    sr_mem_limit(tensors);
     lsr_interrupt_begin();
     lua_sethook(L, on_count, LUA_MASKCOUNT, POLL);
     bool good = lua_pcall(L, lua_gettop(L) - 3, LUA_MULTRET, 0) == LUA_OK;

@@ -31,24 +31,27 @@ metrics.TOTALS = {
 ---later step.  Lines that are not JSON (after a power cut) are skipped.
 ---@return integer bytes
 ---@return table|nil last the last object kept
+---@return table[]? undone events of later steps
 local function end_of(path, most)
   local file = io.open(path, "rb")
   if not file then return 0 end
-  local at, kept, last = 0, 0, nil
+  local at, kept, last, undone, over = 0, 0, nil, {}, false
   for line in file:lines("L") do
     at = at + #line
     local value = line:sub(-1) == "\n" and json.decode(line)
     if type(value) == "table" then
-      if math.type(value.step) == "integer" and value.step > most then break end
-      kept, last = at, value
+      over = over or math.type(value.step) == "integer" and value.step > most
+      if not over then kept, last = at, value end
+      if over and value.type == "event" then undone[#undone + 1] = value end
     end
   end
   file:close()
-  return kept, last
+  return kept, last, undone
 end
 
 ---@class seqrun.Metrics
 ---@field last table|nil the last line that a resume kept
+---@field undone table[]|nil events of later steps, which a resume removed
 local Metrics = {}
 Metrics.__index = Metrics
 
@@ -63,10 +66,10 @@ function metrics.open(dir, options)
   options = options or {}
   local step = options.step or 0
   local path = dir .. "/metrics.jsonl"
-  local bytes, last = end_of(path, step)
+  local bytes, last, undone = end_of(path, step)
   local file, message, code = train.append(path, bytes)
   if not file then return nil, message, code end
-  local self = setmetatable({ file = file, last = last, path = path, fields = {
+  local self = setmetatable({ file = file, last = last, undone = undone, path = path, fields = {
     train = { metrics.TRAIN, options.train or {} }, eval = { metrics.EVAL, options.eval or {} },
   } }, Metrics)
   if options.tensorboard ~= false then
@@ -106,13 +109,13 @@ local function scalars_of(line)
 end
 
 ---Appends a line; a full disk is a warning, never the end of a run.
----@param line table `type` ("train" by default) and its fields
+---@param line table `type` ("train" by default, "eval" or "event") and its fields
 ---@return true|nil
 ---@return string? message
 ---@return string? code
 function Metrics:write(line)
   local ok, message, code = self.file:write(json.encode(completed(line, self.fields)) .. "\n")
-  local scalars = self.events and line.step and scalars_of(line)
+  local scalars = self.events and line.step and line.type ~= "event" and scalars_of(line)
   if scalars then
     local also, why, kind = self.events:scalars(sys.time(), line.step, scalars)
     if ok and not also then return nil, why, kind end

@@ -44,6 +44,8 @@ local optim = {}
 ---@field options seqrun.OptimOptions with defaults filled in
 ---@field pending seqrun.StepResult[] steps whose results have not been read
 ---@field serial integer number of steps so far
+---@field rate? number learning rate of the last step
+---@field factor? number what scale_rate() set
 local Optimizer = {}
 Optimizer.__index = Optimizer
 
@@ -228,6 +230,15 @@ local function check_shared(self)
     world.size)
 end
 
+---Multiplies the rate of all later steps.  Not part of state(): a run saves it.
+---@param factor number 1: the rate as given
+function Optimizer:scale_rate(factor)
+  if type(factor) ~= "number" or not (factor >= 0 and factor < math.huge) then
+    error("optim: scale_rate: expected a factor of at least 0, got " .. check.show(factor), 2)
+  end
+  self.factor = factor ~= 1 and factor or nil
+end
+
 ---One update with the gradients in the store: norm, clipping, finite check, update.  Ends the run after too many
 ---consecutive skipped updates.  Gradients are cleared afterwards, unless `zero_grad = false`.
 ---@param t { rate: number, clip?: number, loss?: seqrun.Tensor, zero_grad?: boolean } clip: maximum global
@@ -244,11 +255,12 @@ function Optimizer:step(t)
   self.params:finish_update(self.sharded ~= nil)
   do
     local scope <close> = tensor.scope()
-    guard((self.sharded or self.core):step(t.rate, t.clip or 0, agreed_loss(self, t.loss)))
+    self.rate = self.factor and t.rate * self.factor or t.rate
+    guard((self.sharded or self.core):step(self.rate, t.clip or 0, agreed_loss(self, t.loss)))
   end
   if t.zero_grad ~= false then self.params:zero_grad() end
   self.serial = self.serial + 1
-  local result = setmetatable({ optimizer = self, rate = t.rate, serial = self.serial }, Result)
+  local result = setmetatable({ optimizer = self, rate = self.rate, serial = self.serial }, Result)
   self.pending[#self.pending + 1] = result
   return result
 end

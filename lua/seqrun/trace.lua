@@ -107,12 +107,13 @@ local function called(info)
   return " in a function"
 end
 
----The person's lines from the innermost, without `first`, which the message names already.
+---The person's lines from the innermost up to the prompt, without `first`, which the message names already.
 local function own_lines(level, first)
-  local list = {}
+  local list, done = {}, false
   repeat
     local info = debug.getinfo(level, "Sln")
     level = level + 1
+    done = not info or info.what == "main" and texts[info.source] ~= nil
     if info and is_own(info) then
       local place = ("%s:%d"):format(info.short_src, info.currentline)
       local line = line_of(info)
@@ -120,7 +121,7 @@ local function own_lines(level, first)
       local known = info.what == "main" and (texts[info.source] or #list == 0 and place == first)
       if not known then list[#list + 1] = ("  %s%s%s"):format(place, called(info), shown) end
     end
-  until not info or #list > MOST
+  until done or #list > MOST
   if #list > MOST then list[#list] = "  ..." end
   return list
 end

@@ -63,6 +63,13 @@ function ops.random_(t, kind, a, b, options) end
 ---@param seed integer
 function ops.manual_seed(seed) end
 
+---The seed of the session's random numbers and how many were drawn; sets both if given.
+---@param seed? integer
+---@param draws? integer
+---@return integer seed
+---@return integer draws
+function ops.random_state(seed, draws) end
+
 ---act(x w^T + b).
 ---@param x seqrun.Tensor
 ---@param w seqrun.Tensor

@@ -64,8 +64,8 @@ function socket.connect(path) end
 ---Calls a function that ends with "interrupted" after some time, when the other end of the socket closes or sends
 ---"stop", or on a signal.
 ---@param connection seqrun.core.Socket
----@param limits { seconds?: number, bytes?: integer } default: 10 seconds; bytes: that it may allocate, for Lua and
----  for tensors
+---@param limits { seconds?: number, lua?: integer, tensors?: integer } seconds: default 10; bytes that it may
+---  allocate for values of Lua (default 2 GiB) and for tensors (default: no limit)
 ---@param fn function
 ---@param ... any its arguments
 ---@return "time"|"stop"|"gone"|"signal"|nil why it was interrupted

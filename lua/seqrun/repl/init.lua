@@ -63,6 +63,12 @@ local function note(text, env, message)
   return hint ~= "" and ("no '%s'%s"):format(name, hint) or nil
 end
 
+---Where values and notes go by default.
+local STANDARD = {
+  print = function(text) print(text) end,
+  note = function(text) io.stderr:write(text, "\n") end,
+}
+
 ---A value as the prompt prints it: of a function what it takes and does.
 local function shown(value)
   return type(value) == "function" and require("seqrun.help").line(value) or show(value)
@@ -72,12 +78,12 @@ end
 local function is_single(text) return load("return (" .. text:match("^%s*=?(.*)$") .. "\n)", SOURCE, "t") ~= nil end
 
 ---Prints the values of an expression; of a call that failed only nil, and its message as a note.
-local function echo(text, env, results, first)
+local function echo(text, env, results, first, out)
   local none = results[first] == nil and is_single(text)
-  for i = first, none and first or results.n do print(shown(results[i])) end
+  for i = first, none and first or results.n do out.print(shown(results[i])) end
   if none then
     local said = note(text, env, results[first + 1])
-    if said then io.stderr:write(said, "\n") end
+    if said then out.note(said) end
   end
 end
 
@@ -91,10 +97,11 @@ end
 ---Runs text and prints its values.
 ---@param text string
 ---@param env table
+---@param out? { print: fun(text: string), note: fun(text: string) } default: standard output and error
 ---@return boolean done
 ---@return string? message what went wrong
 ---@return integer? code the exit code of a failure
-function repl.evaluate(text, env)
+function repl.evaluate(text, env, out)
   local chunk, message, _, expression = compile(text, env)
   if not chunk then return false, shortened(message) end
   trace.remember(SOURCE, text)
@@ -109,24 +116,37 @@ function repl.evaluate(text, env)
     keep_value(env, results[first])
     return true
   end
-  local printed, problem = xpcall(echo, trace.handler, text, env, results, first)
+  local printed, problem = xpcall(echo, trace.handler, text, env, results, first, out or STANDARD)
   keep_value(env, results[first])
   if not printed then return false, tostring(problem) end
   return true
 end
 
 ---Lines up to a complete statement; nil at the end of the input, false after Ctrl-C.
-local function read_statement(lines, env)
+local function read_statement(lines)
   local text = lines:read("> ")
   while text do
     lines:remember(text:match("[^\n]*$"))
-    local chunk, _, unfinished = compile(text, env)
+    local chunk, _, unfinished = compile(text, {})
     if chunk or not unfinished then return text end
     local more = lines:read(">> ")
     if not more then return more == nil and text or false end
     text = text .. "\n" .. more
   end
   return text
+end
+
+---Reads statements until the input ends or `take` returns true.
+---@param lines seqrun.Lines
+---@param take fun(text: string): boolean?
+function repl.each(lines, take)
+  while true do
+    local text = read_statement(lines)
+    if text == nil then break end
+    if lines.terminal and text == false then print() end
+    if text and text:find("%S") and take(text) then return end
+  end
+  if lines.terminal then print() end
 end
 
 ---Ctrl-C interrupts the running Lua code and ops only.
@@ -161,17 +181,13 @@ function repl.run()
   local complete = require("seqrun.repl.complete")
   local lines = require("seqrun.repl.lines")(function(before) return complete(before, env) end)
   if lines.terminal then banner() end
-  while true do
-    local text = read_statement(lines, env)
-    if text == nil then break end
-    if lines.terminal and text == false then print() end
-    if text and text:find("%S") then evaluate_interruptibly(text, env) end
-    if output.ended then break end
-  end
+  repl.each(lines, function(text)
+    evaluate_interruptibly(text, env)
+    return output.ended ~= nil
+  end)
   lines:close()
   sys.signals("default")
   if output.ended then error(output.ended, 0) end
-  if lines.terminal then print() end
   return 0
 end
 

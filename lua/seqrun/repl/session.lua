@@ -8,6 +8,7 @@ local EDITORS = { "editor", "nano", "vi" }
 ---@param env table the names of the session
 ---@return table<string, function>
 return function(env)
+  local function print(...) env.print(...) end -- that of the session
   local session = { sample = require("seqrun.help.sample")() }
 
   ---Prints what is known of a function, an object or a topic.

@@ -13,6 +13,7 @@
 -- means n updates; the checkpoint of step n holds all state that step n + 1 needs, so resuming is bit-exact.
 
 local best = require("seqrun.run.best")
+local changes = require("seqrun.run.changes")
 local check = require("seqrun.check")
 local checkpoint = require("seqrun.checkpoint")
 local config = require("seqrun.config")
@@ -155,11 +156,12 @@ local function agreed_seconds(self)
   return self.agreed or self.seconds_before
 end
 
----Agrees with the other ranks on the time and on signals.
+---Agrees with the other ranks on the time, on signals, and whether attached prompts ask for something.
 local function agree(self)
+  self.asked = changes.asked(self)
   if not self.ranks:several() then return end
-  local all = self.ranks:gather { seconds = self:seconds(), signal = sys.caught() }
-  self.agreed = all[1].seconds
+  local all = self.ranks:gather { seconds = self:seconds(), signal = sys.caught(), asked = self.asked }
+  self.agreed, self.asked = all[1].seconds, all[1].asked
   for _, rank in ipairs(all) do self.signal = self.signal or rank.signal end
 end
 
@@ -201,13 +203,13 @@ end
 local function open_house(self)
   if not self.ranks.leads then return end
   local again = self.request.resume and sys.exists(self.folder)
-  local changes = again and house.check_same(self.folder, self.loaded) or {}
+  local changed = again and house.check_same(self.folder, self.loaded) or {}
   local aside = self.request.force and house.make_room(self.folder)
   self.lock = self.lock or house.lock(self.folder)
   self.progress:log_to(house.move_in(self))
   if aside then self.progress:say("the earlier run is now %s", aside) end
   self.at_home = true
-  for _, change in ipairs(changes) do
+  for _, change in ipairs(changed) do
     self.progress:say("changed on resume: %s: %s, was %s", change.path, change.mine, change.theirs)
   end
 end
@@ -281,12 +283,14 @@ function Run:start(parts)
   end
   self.ranks:check_values(self.model.params)
   self.metrics = open_metrics(self)
+  changes.resume(self)
   self.metrics:text("config", self.loaded:dump())
   self.began, self.saved_at = sys.now(), agreed_seconds(self)
   self.train_seconds, self.tokens_before, self.slots_before = 0, self.window.tokens, self.window.slots
   if self.ranks.leads then self.progress:say("%s", require("seqrun.run.plan").headline(self)) end
   if self.ranks:several() then self.progress:say("  memory  %s", memory.of_ranks(self)) end
   if self.ranks.leads then require("seqrun.run.plan").tell_notes(self, function(...) self.progress:say(...) end) end
+  changes.listen(self)
 end
 
 -- ---- the loop --------------------------------------------------------------------------------
@@ -315,6 +319,8 @@ end
 
 ---Writes a checkpoint of this step, unless it exists already.
 ---@param needed boolean whether a failure ends the run; otherwise it is a warning until there are too many
+---@return string|nil path
+---@return string? message
 function Run:save(needed)
   self.saved_at = agreed_seconds(self)
   self.window:settle()
@@ -324,6 +330,7 @@ function Run:save(needed)
   if not path and (code or needed) then failure.raise(code or "storage", "%s", message) end
   if message then self.progress:warn("%s", message) end
   if path then self.progress:say("saved %s", path) end
+  return path, message
 end
 
 ---Whether the current weights have been evaluated.
@@ -496,6 +503,7 @@ function Run:steps(loader, upto)
       end_at_goal(self)
       evaluate_when_due(self) -- the stop may have interrupted it
     end
+    if self.asked then changes.serve(self) end
     check_stop(self)
     if upto and self.step >= upto and self.step < self.last then return nil end
     local asked = sys.now()
@@ -563,6 +571,7 @@ function Run:log(step, optimizer)
     for name, s in pairs(self.schedules or {}) do line[(name:gsub("[.]", "_"))] = s.value end
     add_window(line, self.drawn_window)
     write_metrics(self, line)
+    self.line = line
     self.progress:show(line, self.last, self.window.tally.order)
   else
     self.progress:tick(step, self.last)
@@ -571,7 +580,8 @@ end
 
 ---Releases the directory; a `<close>` variable does so however the recipe ends.
 function Run:close(problem)
-  if problem ~= nil then self.progress:note_end(tostring(problem)) end
+  changes.leave(self, problem)
+  if problem ~= nil then self.progress:record(tostring(problem)) end
   if self.at_home then ending.write(self, problem) end
   self.at_home = false
   if self.metrics then self.metrics:close() end

@@ -66,9 +66,9 @@ function Progress:tell(format, ...)
   io.stdout:flush()
 end
 
----Writes to run.log how the run ended; the command line prints it.
-function Progress:note_end(message)
-  to_file(self, message)
+---Writes to run.log only.
+function Progress:record(line)
+  to_file(self, line)
 end
 
 ---Notes how long a step took.

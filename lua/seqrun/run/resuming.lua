@@ -43,7 +43,7 @@ end
 function resuming.state(self)
   return {
     step = self.step, loaders = self.loaders:state(), window = self.window:state(), seconds = self:seconds(),
-    kept = self.kept, result = self.result, best = self.best and self.best:state() or nil,
+    kept = self.kept, scaled = self.scaled, result = self.result, best = self.best and self.best:state() or nil,
     schedules = states_of(self.schedules), rate = state_of(self.rate),
     instructions = devices.instructions(), data = digest_of(self),
   }
@@ -68,7 +68,7 @@ local function take_up(self, state)
   self.step, self.seconds_before = state.step, state.seconds
   self.window:restore(state.window)
   for name, value in pairs(state.kept) do self.kept[name] = value end
-  self.result = state.result
+  self.result, self.scaled = state.result, state.scaled
   if self.best and state.best then
     self.best:set(self.ranks:first_says(function() return self.best:restore(state.best) end))
   end

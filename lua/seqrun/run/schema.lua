@@ -158,6 +158,8 @@ local keys = {
   { "balance", c.enum({ "cost", "lpt", "snake", "strided", "random" }, { default = "cost",
     doc = "how packs of an update are assigned to micro-batches and so to ranks: cost: longest first by tokens and "
       .. "squared lengths, then swaps; lpt: without swaps; snake, strided: sorted and dealt out; random: as drawn" }) },
+  { "attach", c.boolean { default = true, changeable = later,
+    doc = "listen on a local socket, for this user only, so that seqrun attach DIR gives a prompt inside the run" } },
   { "budget", c.duration { optional = true, changeable = later,
     doc = "time limit, such as 2h; the run then stops and can be resumed" } },
   { "peak_flops", c.number { optional = true, min = 1, changeable = later,

@@ -1,0 +1,186 @@
+-- session.lua - one attached prompt on the side of the run: its names, and the evaluation of what it sends.
+
+local complete = require("seqrun.repl.complete")
+local frames = require("seqrun.attach.frames")
+local guard = require("seqrun.attach.guard")
+local repl = require("seqrun.repl")
+local socket = require("seqrun.core.socket")
+local status = require("seqrun.attach.status")
+local sys = require("seqrun.core.sys")
+local text = require("seqrun.run.text")
+local view = require("seqrun.attach.view")
+
+local MIB = 1 << 20
+local MOST_OUTPUT = MIB
+local MOST_SECONDS = 60
+local LIBRARIES = { "string", "table", "math", "utf8", "coroutine", "os", "io", "debug" }
+
+local OPTIMIZER = { "kind", "options", "segments", "factor", "rate", "counts", "serial" }
+local LOADER = { "summary", "examples", "batch_of", "cursor", "plan", "plan_text", "options" }
+
+---@class seqrun.attach.Session
+---@field asked table what the run is to do before its next step
+local Session = {}
+Session.__index = Session
+
+---Adds output, as frames, until there is too much.
+local function put(self, kind, words)
+  if self.room <= 0 then return end
+  if #words > self.room then words = words:sub(1, self.room) .. "\n... (the output was cut at 1 MiB)\n" end
+  self.room = self.room - #words
+  self.out[#self.out + 1] = frames.pack(kind, self.id, words)
+end
+
+local function printed(...)
+  local parts = table.pack(...)
+  for i = 1, parts.n do parts[i] = tostring(parts[i]) end
+  return table.concat(parts, "\t") .. "\n"
+end
+
+---A file that writes to the prompt.
+local function file_to(self, kind)
+  local file = {}
+  function file.write(_, ...)
+    put(self, kind, table.concat { ... })
+    return file
+  end
+  function file.flush() return file end
+  return file
+end
+
+---Copies of Lua's libraries, so that what the prompt sets in them stays in its session.
+local function add_libraries(self, base, env)
+  for _, name in ipairs(LIBRARIES) do
+    base[name] = {}
+    for key, value in pairs(_G[name]) do base[name][key] = value end
+  end
+  base.io.stdout, base.io.stderr = file_to(self, "out"), file_to(self, "err")
+  base.io.write = function(...) return base.io.stdout:write(...) end
+  base.io.read = function() error("io.read: the standard input is the run's", 2) end
+  base.os.exit = function() error("os.exit would end the run; stop() stops it, Ctrl-D detaches", 2) end
+  base.math.random = function() error("math.random: its state is the run's; use sr.rand", 2) end
+  base.math.randomseed = base.math.random
+  base.load = function(chunk, name, mode, own) return load(chunk, name, mode, own or env) end
+  base.dofile = function(path) return assert(loadfile(path, "t", env))() end
+  base.print = function(...) put(self, "out", printed(...)) end
+  base._G = env
+end
+
+---What does not change during the run.
+local function add_parts(self, base)
+  local run = self.run
+  base.sr = view.library(require("seqrun"), "sr", {
+    scope = function() error("sr.scope: its tensors would be the run's; here they live as long as their names", 2) end,
+  })
+  base.config, base.model, base.schedule = view.copy(run.config), run.model, run.rate
+  base.optimizer = view.of(run.optimizer, OPTIMIZER, "optimizer")
+  base.loader = view.of(run.loader, LOADER, "loader")
+  base.run = view.of({
+    dir = run.folder, model = run.model, corpus = run.corpus, loader = base.loader, optimizer = base.optimizer,
+    config = base.config, totals = function() return run:totals() end, seconds = function() return run:seconds() end,
+  }, { "dir", "model", "corpus", "loader", "optimizer", "config", "totals", "seconds" }, "run")
+end
+
+---What changes with every step.
+local function refresh(self)
+  local run, base = self.run, self.base
+  base.step, base.last = run.step, run.last < text.UNLIMITED and run.last or nil
+  base.metrics, base.loss = view.copy(run.line), run.line and run.line.loss
+  base.rate = run.optimizer.rate
+  base.scores = run.result and view.copy(run.result.line)
+end
+
+---@param run seqrun.Run
+---@return seqrun.attach.Session
+function Session.new(run)
+  local self = setmetatable({ run = run, asked = {}, out = {}, room = 0, id = 0, random = { 0, 0 } }, Session)
+  local base = setmetatable({}, { __index = _G })
+  local env = setmetatable({}, { __index = base })
+  self.env, self.base = env, base
+  add_libraries(self, base, env)
+  add_parts(self, base)
+  local session = require("seqrun.repl.session")(env)
+  for name, fn in pairs(session) do base[name] = base[name] or fn end -- `run` is the run
+  function base.help(topic)
+    if topic == nil then env.print(status.HELP) else session.help(topic) end
+  end
+  function base.edit() error("edit: its terminal is the run's; edit files outside, then dofile(FILE)", 2) end
+  local requests = require("seqrun.attach.requests")(run, self.asked, function(words) env.print(words) end)
+  for name, fn in pairs(requests) do base[name] = fn end
+  return self
+end
+
+local WHY = {
+  stop = "interrupted", gone = "interrupted", signal = "interrupted: the run has received a signal",
+  time = "stopped after %d s; seqrun attach --timeout SECONDS gives more, at most %d",
+}
+
+---Bytes that an expression may allocate.
+local MOST_LUA = 512 * MIB
+local function most_tensors() return math.max(1 << 30, sys.machine().memory // 8) end
+
+local function evaluate(self, words)
+  return repl.evaluate(words, self.env, {
+    print = function(line) put(self, "out", line .. "\n") end,
+    note = function(line) put(self, "err", line .. "\n") end,
+  })
+end
+
+---What went wrong, in words; nil if nothing did.
+local function problem_of(why, seconds, called, done, message)
+  if called and done then return nil end
+  if why then return (WHY[why]:format(seconds, MOST_SECONDS)) end
+  if not called then message = done end
+  message = tostring(message)
+  if message:find("not enough memory", 1, true) then
+    message = ("not enough memory: an expression may use %s here, and %s for tensors"):format(text.bytes(MOST_LUA),
+      text.bytes(most_tensors()))
+  end
+  return message
+end
+
+---Evaluates what the prompt sent; `finish` completes the answer.
+---@param connection seqrun.core.Socket
+---@param frame seqrun.attach.Frame
+function Session:evaluate(connection, frame)
+  self.out, self.room, self.id, self.code = {}, MOST_OUTPUT, frame.id, 0
+  local seconds = math.max(1, math.min(frame.seconds or 10, MOST_SECONDS))
+  sys.assume_columns(math.max(20, math.min(frame.columns or 80, 1000)))
+  refresh(self)
+  local before = guard.enter(self.run, self.random)
+  local limits = { seconds = seconds, lua = MOST_LUA, tensors = most_tensors() }
+  local why, called, done, message, code = socket.limited(connection, limits, evaluate, self, frame.text)
+  self.asked.weights = before:leave(self.random) or nil
+  sys.assume_columns()
+  local problem = problem_of(why, seconds, called, done, message)
+  if problem then
+    put(self, "err", problem .. "\n")
+    self.code = not why and code or 1
+  end
+end
+
+---The answer to the last expression, as frames.
+---@param notes string[] what the run did that was asked
+---@return string
+function Session:finish(notes)
+  for _, note in ipairs(notes) do put(self, "out", note .. "\n") end
+  self.out[#self.out + 1] = frames.pack("done", self.id, tostring(self.code))
+  local answer = table.concat(self.out)
+  self.out = {}
+  for key in pairs(self.asked) do self.asked[key] = nil end
+  return answer
+end
+
+---Completes a line.
+---@param frame seqrun.attach.Frame
+---@return string # a frame
+function Session:complete(frame)
+  sys.assume_columns(math.max(20, math.min(frame.columns or 80, 1000)))
+  refresh(self)
+  local ok, insert, list = pcall(complete, frame.text, self.env)
+  sys.assume_columns()
+  if not ok then insert, list = nil, nil end
+  return frames.pack("tab", frame.id, ("%s\0%s"):format(insert or "", list or ""))
+end
+
+return Session

@@ -1,0 +1,59 @@
+-- view.lua - what an attached prompt sees of objects that a run is using: to look at, not to change.
+
+local view = {}
+
+---Some fields and methods of an object; others are nil, and none can be set.
+---@param object table
+---@param names string[]
+---@param title string for messages
+---@return table
+function view.of(object, names, title)
+  local shown = {}
+  for _, name in ipairs(names) do shown[name] = true end
+  local function get(_, name)
+    local value = shown[name] and object[name]
+    if type(value) ~= "function" then return value or nil end
+    return function(_, ...) return value(object, ...) end
+  end
+  return setmetatable({}, {
+    __index = get, __names = function() return names end,
+    __newindex = function(_, name)
+      error(("%s.%s cannot be set here: the run is using it"):format(title, tostring(name)), 2)
+    end,
+    __tostring = function()
+      local meta = getmetatable(object)
+      return meta and meta.__tostring and tostring(object) or title .. ": " .. table.concat(names, ", ")
+    end,
+  })
+end
+
+---A deep copy of plain values.
+---@param value any
+---@return any
+function view.copy(value)
+  if type(value) ~= "table" then return value end
+  local copy = {}
+  for key, item in pairs(value) do copy[key] = view.copy(item) end
+  return copy
+end
+
+---A library that cannot be changed.
+---@param library table
+---@param title string
+---@param own table<string, any> what it has in the place of the library's
+---@return table
+function view.library(library, title, own)
+  local meta = getmetatable(library)
+  return setmetatable({}, {
+    __index = function(_, name)
+      if own[name] ~= nil then return own[name] end
+      return library[name]
+    end, __names = meta.__names, __pairs = meta.__pairs,
+    __tostring = function() return tostring(library) end,
+    __newindex = function(_, name)
+      error(("%s.%s cannot be set here: the run is using it"):format(title, tostring(name)), 2)
+    end,
+  })
+end
+
+return view

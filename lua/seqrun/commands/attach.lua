@@ -1,0 +1,32 @@
+-- attach - a prompt inside a running run.
+
+local converters = require("seqrun.converters")
+
+local attach = { summary = "a prompt inside a running run: look, change the rate, save, stop" }
+
+function attach.define(cmd)
+  cmd:argument("dir", "directory of the run")
+  cmd:option("-e --eval", "evaluate, print and detach"):argname("EXPR")
+  cmd:option("--timeout", "seconds that an expression may take, at most 60"):argname("SECONDS"):default("10")
+    :convert(converters.whole(1, 60))
+  cmd:epilog([[Each line of standard input is evaluated between two steps of the run; help() lists what can be
+asked for. A run listens unless it has attach=false.
+
+examples:
+  seqrun attach runs/tiny
+  seqrun attach runs/tiny -e 'status()'
+  echo 'step, loss' | seqrun attach runs/tiny
+  seqrun attach runs/tiny -e 'scale_rate(0.5)']])
+end
+
+function attach.run(args)
+  local client = require("seqrun.attach.client").open((args.dir:gsub("(.)/+$", "%1")), args.timeout)
+  if client:greet() then
+    if args.eval then client:evaluate(args.eval) else client:prompt() end
+  else
+    client.code = 1
+  end
+  return client:close()
+end
+
+return attach
