@@ -292,7 +292,7 @@ describe("a change", function()
   it("is made on all ranks", function()
     local mpi = require("tests.support.mpi")
     if mpi.missing() then return pending(mpi.missing()) end
-    local before = mpi.settings .. "OMPI_MCA_mpi_yield_when_idle=1 OMPI_ALLOW_RUN_AS_ROOT=1 "
+    local before = "env " .. mpi.settings .. "OMPI_MCA_mpi_yield_when_idle=1 OMPI_ALLOW_RUN_AS_ROOT=1 "
       .. "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 2"
     local ranks = start("ranks", { before = before, words = { "batch.shares=2" } })
     ranks:ask "scale_rate(0.25); save()"

@@ -104,6 +104,7 @@ local function accept(self)
     if #self.clients < MOST_CLIENTS then
       self.clients[#self.clients + 1] = client
       send(client, frames.pack("hello", 0, greeting(self.run)))
+      receive(client)
     else
       dismiss(client, ("%d prompts are attached already"):format(MOST_CLIENTS))
     end
@@ -125,15 +126,16 @@ end
 ---Looks for prompts and what they have sent; whether any is to be answered.
 ---@return boolean
 function Server:look()
-  forget_dropped(self)
-  accept(self)
-  local waiting = false
   for _, client in ipairs(self.clients) do
     receive(client)
     flush(client)
-    waiting = waiting or not client.gone and client.next ~= nil
   end
-  return waiting
+  forget_dropped(self)
+  accept(self)
+  for _, client in ipairs(self.clients) do
+    if client.next then return true end
+  end
+  return false
 end
 
 local function evaluate(self, client)
