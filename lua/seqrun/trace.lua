@@ -109,11 +109,11 @@ end
 
 ---The person's lines from the innermost up to the prompt, without `first`, which the message names already.
 local function own_lines(level, first)
-  local list, done = {}, false
+  local list = {}
   repeat
     local info = debug.getinfo(level, "Sln")
     level = level + 1
-    done = not info or info.what == "main" and texts[info.source] ~= nil
+    local done = not info or info.what == "main" and texts[info.source] ~= nil
     if info and is_own(info) then
       local place = ("%s:%d"):format(info.short_src, info.currentline)
       local line = line_of(info)
