@@ -28,6 +28,7 @@ function Socket:write(bytes, from) end
 ---@return boolean ready
 function Socket:wait(seconds, writes) end
 
+---Closes the connection; twice is allowed.
 function Socket:close() end
 
 ---A socket that listens.
@@ -40,6 +41,7 @@ local Listener = {}
 ---@return string? code
 function Listener:accept() end
 
+---Stops listening; the path stays.
 function Listener:close() end
 
 ---The directory of this user's sockets, which only this user can enter; created if needed.
@@ -55,6 +57,7 @@ function socket.folder() end
 ---@return string? code
 function socket.listen(path) end
 
+---Connects to a process of this user that listens there.
 ---@param path string
 ---@return seqrun.core.Socket?
 ---@return string? message
