@@ -68,8 +68,8 @@ function fill.open(path, options)
   if not model then return nil, facts, report end
   for _, missing in ipairs(report.missing) do
     if missing.name:find("^cls%.predictions") then
-      return nil, ("%s: has no masked-LM head, so it cannot fill in [MASK]; pretrain it, or take the checkpoint that "
-        .. "was fine-tuned"):format(path), "data"
+      return nil, ("%s: has no masked-LM head, so it cannot fill in [MASK]; if it was fine-tuned, take the model that "
+        .. "it began from"):format(path), "data"
     end
   end
   local positions = facts.config.max_position_embeddings or 512

@@ -20,6 +20,7 @@ function command.define(cmd)
   cmd:option("--by", "the horizontal axis"):choices { "step", "seconds", "tokens", "sequences" }:default("step")
   cmd:flag("--held-out", "curves of the evaluations, not of training")
   cmd:flag("--log", "a logarithmic vertical axis")
+  cmd:flag("--all", "also keys that only some of the runs have, as those of other tasks")
   cmd:flag("--json", "one JSON object")
   cmd:epilog([[examples:
   seqrun compare runs/tiny runs/wide
@@ -106,14 +107,21 @@ local function figure_rows(runs)
   return rows
 end
 
-local function difference_rows(self)
-  local rows = {}
+---The keys that differ, and how many are left out: those that only some runs have, such as other tasks'.
+local function difference_rows(self, all)
+  local rows, left_out = {}, 0
   for _, difference in ipairs(self.differences) do
-    rows[#rows + 1] = row_of(difference.key, self.runs, function(_, i)
-      return difference.values[i] and grid.cut(shown(difference.values[i], 200), 28)
-    end)
+    if difference.only_some and not all then
+      left_out = left_out + 1
+    else
+      rows[#rows + 1] = row_of(difference.key, self.runs, function(_, i)
+        local value = difference.values[i]
+        local cut = value and value:find("/") and grid.tail or grid.cut
+        return value and cut(shown(value, 400), 24)
+      end)
+    end
   end
-  return rows
+  return rows, left_out
 end
 
 ---Rows in several tables if not all runs fit side by side.
@@ -161,11 +169,10 @@ local function tell(args, self, list, title)
   local columns = sys.is_terminal(1) and sys.columns(1) or 100
   local function say(format, ...) return io.stdout:write(format:format(...), "\n") end
   say("%s", tables(figure_rows(self.runs), self.names, columns))
-  if #self.differences == 0 then
-    say("\nthe configs are the same")
-  else
-    say("\nwhat differs\n%s", tables(difference_rows(self), self.names, columns))
-  end
+  local rows, left_out = difference_rows(self, args.all)
+  if #self.differences == 0 then say("\nthe configs are the same") end
+  if #rows > 0 then say("\nwhat differs\n%s", tables(rows, self.names, columns)) end
+  if left_out > 0 then say("%s that only some of the runs have; --all lists them", text.counted(left_out, "key")) end
   for _, note in ipairs(self.notes) do say("note: %s", note) end
   local picture = #list > 0 and curves.draw(list, { title = title, log = args.log })
   if picture then say("\n%s", picture) end
@@ -177,7 +184,7 @@ local function plain(self)
   for i, difference in ipairs(self.differences) do
     local values = {}
     for k = 1, #self.runs do values[k] = difference.values[k] or json.null end
-    differences[i] = { key = difference.key, values = json.array(values) }
+    differences[i] = { key = difference.key, values = json.array(values), only_some = difference.only_some }
   end
   return {
     runs = json.array(self.runs), differences = json.array(differences), notes = json.array(self.notes),

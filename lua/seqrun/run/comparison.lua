@@ -10,7 +10,7 @@ local comparison = {}
 ---@field pasts seqrun.History[]
 ---@field runs seqrun.RunOverview[] with `metrics`, the numbers of the last evaluation
 ---@field names string[] short and different
----@field differences { key: string, values: (string|nil)[] }[]
+---@field differences { key: string, values: (string|nil)[], only_some: boolean }[] only_some: those that have it agree
 ---@field notes string[] why figures may not be comparable
 
 ---Keys that decide what is held out and how it is masked.
@@ -38,13 +38,18 @@ local EMPTY = { none = true, ["[]"] = true }
 
 ---Adds a key whose values are not all the same.
 local function add_difference(list, key, values, count)
-  local function meant(i) return not EMPTY[values[i]] and values[i] or nil end
-  for i = 2, count do
-    if meant(i) ~= meant(1) then
-      list[#list + 1] = { key = key, values = values }
-      return
+  local seen, kinds, missing = {}, 0, false
+  for i = 1, count do
+    local value = values[i]
+    if value == nil then
+      missing = true
+    else
+      value = EMPTY[value] and "none" or value
+      if not seen[value] then seen[value], kinds = true, kinds + 1 end
     end
   end
+  if kinds == 1 and seen.none or kinds == 1 and not missing or kinds == 0 then return end
+  list[#list + 1] = { key = key, values = values, only_some = kinds == 1 }
 end
 
 ---All keys of the configs, in their order.
@@ -81,8 +86,9 @@ local function notes_of(differences)
     if different[key] then found[#found + 1] = key end
   end
   if #found > 0 then
-    notes[1] = ("scores are not of the same held-out examples or masks: %s differ"):format(table.concat(found, ", "))
-    if #found == 1 then notes[1] = notes[1]:gsub("differ$", "differs") end
+    local some = table.concat(found, ", ", 1, math.min(#found, 4)) .. (#found > 4 and ", ..." or "")
+    notes[1] = ("scores are not of the same held-out examples or masks: %s %s"):format(some,
+      #found == 1 and "differs" or "differ")
   end
   if different["machine.cpu"] then notes[#notes + 1] = "speeds are not of the same machine" end
   return notes
