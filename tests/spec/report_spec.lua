@@ -81,7 +81,8 @@ describe("a report", function()
     local text = assert(sys.read_file(file))
     check_page(text)
     holds(text, {
-      "2 runs", "first", "second", "rate.peak", "0.003", "0.001", "Differences", "tokens trained on", ">Ltd<",
+      "2 runs", "first", "second", "rate.peak", "0.003", "0.001", "Differences", "tokens trained on",
+      "Tokens kept by middle layers",
     })
     code, out = report(folder .. "/runs", "-o", "-", "--samples", "0")
     assert.equal(0, code)
@@ -140,6 +141,16 @@ describe("a report", function()
     }))
     check_page(text)
     holds(text, { "not a finite number", "cannot be read" })
+  end)
+
+  it("tells what attached prompts did", function()
+    local text = page_of(made("attached", {
+      ["metrics.jsonl"] = '{"type":"train","step":1,"mlm_loss":3}\n'
+        .. '{"type":"event","event":"rate","step":2,"factor":0.5}\n'
+        .. '{"type":"event","event":"<b>","step":2}\n{"type":"train","step":2,"mlm_loss":2}\n',
+    }))
+    check_page(text)
+    holds(text, { "step 2: from here on the rate is that of the schedule times 0.5", "rate changed from an attached" })
   end)
 
   it("says why words are not filled in", function()

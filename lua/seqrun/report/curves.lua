@@ -61,11 +61,30 @@ end
 
 -- ---- one chart -----------------------------------------------------------------------------------
 
+---Where a single run was resumed, or changed from outside.
 local function marks_of(runs, axis)
   local marks = {}
   if #runs > 1 or axis.key ~= "step" then return marks end
   for _, step in ipairs(runs[1].resumes) do marks[#marks + 1] = { x = step, name = "resumed at step " .. step } end
+  for _, event in ipairs(runs[1].history.events) do
+    if event.event == "rate" or event.event == "weights" then
+      marks[#marks + 1] = { x = event.step, name = event.event .. " changed from an attached prompt" }
+    end
+  end
   return marks
+end
+
+---What all charts have in common: they end at the same x.
+local function view_of(runs, by)
+  local view = { runs = runs, axis = curves.AXES[by], high = 0 }
+  for _, run in ipairs(runs) do
+    for _, rows in ipairs { run.history.train, run.history.evals } do
+      local last = rows[#rows] and rows[#rows][view.axis.key]
+      if type(last) == "number" then view.high = math.max(view.high, last) end
+    end
+  end
+  view.marks = marks_of(runs, view.axis)
+  return view
 end
 
 ---The first and the last value of each series in words, for those who do not see the picture.
@@ -88,13 +107,13 @@ local function chart(view, title, unit, series, more)
   local y = { label = unit, even = not more.log, log = more.log, low = more.low }
   local function draw(width, height)
     return svg.chart {
-      title = title, desc = in_words(series), x = { label = view.axis.label, low = 0 }, y = y, series = series,
-      marks = view.marks, width = width, height = height,
+      title = title, desc = in_words(series), y = y, series = series, marks = view.marks, width = width,
+      height = height, x = { label = view.axis.label, low = 0, high = view.high > 0 and view.high or nil },
     }
   end
   local picture = draw(440, 240)
   if not picture then return nil end
-  return { title = title, svg = picture, wide = more.wide and draw(980, 330) or nil, note = more.note }
+  return { title = title, svg = picture, wide = more.wide and draw(980, 330) or nil }
 end
 
 ---Whether a run was evaluated often enough for a curve.
@@ -213,6 +232,13 @@ local function varies(runs, key, usual)
   return false
 end
 
+---Titles and units of what schedules and curricula give.
+local SCHEDULES = {
+  ltd = { "tokens kept by middle layers", "tokens" }, mask_rate = { "mask rate", "masked / all tokens" },
+  curriculum_length = { "curriculum: length", "tokens" },
+  curriculum_unlocked = { "curriculum: sequences to draw from", "sequences" },
+}
+
 ---Metrics of training that are none of every run's: what schedules and curricula gave.
 local function schedule_keys(runs)
   local known, list = { step = true }, {}
@@ -246,7 +272,7 @@ end
 ---@param by string of curves.AXES
 ---@return { title: string, svg: string, wide?: string }[]
 function curves.losses(runs, by)
-  local view = { runs = runs, axis = curves.AXES[by], marks = marks_of(runs, curves.AXES[by]) }
+  local view = view_of(runs, by)
   local list = {}
   local function add(charts) table.move(charts, 1, #charts, #list + 1, list) end
   local heads = union(runs, "heads")
@@ -270,7 +296,7 @@ end
 ---@param by string
 ---@return { title: string, svg: string }[]
 function curves.training(runs, by)
-  local view = { runs = runs, axis = curves.AXES[by], marks = marks_of(runs, curves.AXES[by]) }
+  local view = view_of(runs, by)
   local list = {}
   local function add(key, title, unit, more) list[#list + 1] = simple(view, "train", key, title, unit, more) end
   add("lr", "learning rate", "rate", { low = 0 })
@@ -282,7 +308,10 @@ function curves.training(runs, by)
     add("imbalance", "imbalance", "most expensive / mean micro-batch", { noisy = true })
   end
   if varies(runs, "skipped", 0) then add("skipped", "skipped updates", "updates", { low = 0 }) end
-  for _, key in ipairs(schedule_keys(runs)) do add(key, (key:gsub("_", " ")), "value") end
+  for _, key in ipairs(schedule_keys(runs)) do
+    local known = SCHEDULES[key] or { (key:gsub("^curriculum_", "curriculum: "):gsub("_", " ")), "value" }
+    add(key, known[1], known[2])
+  end
   return list
 end
 

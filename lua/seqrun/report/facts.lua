@@ -226,21 +226,26 @@ function facts.checkpoints(runs, names)
   return html.table(head, rows, right)
 end
 
+---What attached prompts did.
+local EVENTS = {
+  rate = function(event) return ("from here on the rate is that of the schedule times %s"):format(event.factor) end,
+  weights = function() return "the weights were changed" end,
+  save = function() return "a checkpoint was asked for" end, stop = function() return "a stop was asked for" end,
+}
+
+local function event_text(event)
+  local known = EVENTS[event.event]
+  local what = known and known(event) .. " (attached prompt)" or tostring(event.event or event.type)
+  return ("step %s: %s"):format(text.commas(event.step), what)
+end
+
 ---What happened: resumes, changes from outside, how it ended.
 ---@param run seqrun.report.Run
 ---@return string[] # sentences as markup
 function facts.happened(run)
   local list, found = {}, run.history
   for _, step in ipairs(run.resumes) do list[#list + 1] = ("resumed at step %s"):format(text.commas(step)) end
-  for i = 1, math.min(50, #found.events) do
-    local event, parts = found.events[i], {}
-    for key, value in pairs(event) do
-      local shown = key ~= "step" and key ~= "type" and type(value) ~= "table"
-      parts[#parts + 1] = shown and key .. " " .. tostring(value) or nil
-    end
-    table.sort(parts)
-    list[#list + 1] = ("step %s: %s"):format(text.commas(event.step), table.concat(parts, ", "))
-  end
+  for i = 1, math.min(50, #found.events) do list[#list + 1] = event_text(found.events[i]) end
   if found.reason and found.state ~= "running" then list[#list + 1] = found.state .. ": " .. found.reason end
   local damaged = found.damaged > 0 and text.counted(found.damaged, "line") .. " of metrics.jsonl cannot be read"
   list[#list + 1] = damaged or nil
