@@ -9,8 +9,8 @@ local sr = { version = require("seqrun.core.sys").build().version, must = failur
 
 ---The parts, each a file or directory of lua/seqrun.
 local PARTS = {
-  "checkpoint", "config", "curriculum", "data", "encode", "fill", "gradcheck", "metrics", "nn", "ops", "optim", "pack",
-  "params", "predict", "run", "schedule", "scores", "tasks", "text",
+  "advise", "checkpoint", "config", "curriculum", "data", "encode", "fill", "gradcheck", "metrics", "nn", "ops",
+  "optim", "pack", "params", "predict", "run", "schedule", "scores", "tasks", "text",
 }
 
 local is_part = {}

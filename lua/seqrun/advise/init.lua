@@ -1,7 +1,6 @@
 -- init.lua - which layout trains a model fastest on given devices, by a model of time and memory.
 --
---     local advise = require("seqrun.advise")
---     local advice = advise.advise { model = "llama-13b", seq = 2048, batch = 2048, devices = 64, device = "a100" }
+--     local advice = sr.advise { model = "llama-13b", seq = 2048, batch = 2048, devices = 64, device = "a100" }
 --     print(advice)                                      -- the best ten
 --     print(advice.layouts[1].step_seconds, advice.layouts[1].mfu)
 --
@@ -19,12 +18,16 @@ local advise = {}
 
 advise.models, advise.devices = models.models, models.devices
 
+---Share of the memory above which a layout may not fit: predictions of memory err by some percent.
+local TIGHT = 0.95
+
 ---@class seqrun.advise.Prediction: seqrun.advise.Layout
 ---@field step_seconds number
 ---@field mfu number model FLOP per second over the peak
 ---@field tokens_per_s number
 ---@field memory_bytes number on the device that needs the most
 ---@field fits boolean
+---@field tight boolean it needs more than 95 % of the memory, and may not fit
 ---@field seconds table<string, number> step_seconds by cause
 ---@field bytes table<string, number> memory_bytes by cause
 ---@field why string
@@ -63,6 +66,7 @@ function advise.predict(job, layout, constants)
   found.step_seconds, found.seconds = time.step(job, layout, constants.time)
   found.memory_bytes, found.bytes = memory.need(job, layout, constants.memory)
   found.fits = found.memory_bytes <= job.device.memory
+  found.tight = found.fits and found.memory_bytes > TIGHT * job.device.memory
   found.mfu = time.mfu(job, found.step_seconds)
   found.tokens_per_s = job.batch * job.seq / found.step_seconds
   found.why = show.why(job, found)
@@ -219,4 +223,4 @@ function advise.advise(options)
   return advice
 end
 
-return advise
+return setmetatable(advise, { __call = function(_, options) return advise.advise(options) end })

@@ -41,7 +41,11 @@ function show.why(job, found)
     parts[#parts + 1] = ("%s %.0f %%"):format(CAUSES[causes[i]], 100 * found.seconds[causes[i]] / found.step_seconds)
   end
   local fill = found.memory_bytes / job.device.memory
-  if fill > 0.9 and fill <= 1 then parts[#parts + 1] = "memory nearly full" end
+  if found.tight then
+    table.insert(parts, 1, ("may not fit: %.0f %% of memory"):format(100 * fill))
+  elseif fill > 0.9 and fill <= 1 then
+    parts[#parts + 1] = "memory nearly full"
+  end
   return table.concat(parts, ", ")
 end
 
@@ -133,7 +137,7 @@ end
 
 local FIELDS = {
   "micro_batch", "data", "tensor", "pipeline", "sequence_parallel", "recompute", "zero", "step_seconds", "mfu",
-  "tokens_per_s", "memory_bytes", "fits", "seconds", "bytes", "why",
+  "tokens_per_s", "memory_bytes", "fits", "tight", "seconds", "bytes", "why",
 }
 
 ---The object of --json.

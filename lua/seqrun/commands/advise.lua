@@ -34,7 +34,7 @@ function command.define(cmd)
   cmd:epilog([[fields of --json:
   model parameters seq batch devices device device_memory_gib kernel considered fitting layouts
   a layout: rank micro_batch data tensor pipeline sequence_parallel recompute zero step_seconds mfu
-    tokens_per_s memory_bytes memory_gib fits seconds{cause} bytes{cause} why
+    tokens_per_s memory_bytes memory_gib fits tight (over 95 % of memory) seconds{cause} bytes{cause} why
 fields of --here --json:
   model seq batch cpu threads probe_seconds error regret steps
   a step: threads ranks micro_batch recompute predicted_seconds measured_seconds predicted_bytes
