@@ -1,5 +1,6 @@
 -- seqrun report: one page about runs of every kind, whole or damaged, from what is in their directories.
 
+local files = require("tests.support.task_files")
 local json = require("seqrun.core.json")
 local page = require("seqrun.report.page")
 local program = require("tests.support.program")
@@ -49,10 +50,10 @@ local function holds(text, parts)
 end
 
 ---A run directory made by hand.
-local function made(name, files)
+local function made(name, contents)
   local dir = folder .. "/made/" .. name
   assert(sys.make_dirs(dir))
-  for file, content in pairs(files) do program.write(dir, file, content) end
+  for file, content in pairs(contents) do program.write(dir, file, content) end
   return dir
 end
 
@@ -111,6 +112,25 @@ describe("a report", function()
     for _, one in ipairs(object.differences) do keys[one.key] = one.values end
     assert.same({ "0.003", "0.001" }, keys["rate.peak"])
     assert.is_false(sys.exists("report.html"))
+  end)
+
+  it("shows what the model of a task gets wrong", function()
+    local base = files.encoder(folder .. "/base")
+    local wanted = { tokens = "Spans", squad = "Answers", regress = "Worst mistakes", classify = "Confusion matrix" }
+    for kind, part in pairs(wanted) do
+      local data, out = files.write(folder, kind), folder .. "/tasks/" .. kind
+      local words = {
+        ("recipes/finetune_%s.lua"):format(kind), "data.train=" .. data.train, "data.dev=" .. data.dev,
+        "data.folder=" .. folder .. "/sets", "init.from=" .. base, "data.max_len=48", "data.query=16", "--quiet",
+        "--max-steps", "2", "--out", out,
+      }
+      table.move(data.words, 1, #data.words, #words + 1, words)
+      local code, _, err = program.run(words)
+      assert.equal(0, code, err)
+      local text = page_of(out)
+      check_page(text)
+      holds(text, { "<h2>Predictions</h2>", part, "Worst mistakes" })
+    end
   end)
 
   it("escapes names, values and texts", function()

@@ -12,6 +12,9 @@ h3:target, h2:target { background: var(--soft) } .type { color: var(--faint) }]]
 
 local escaped = html.escape
 
+---A text with code between back quotes.
+local function prose(text) return (escaped(text):gsub("`([^`\n]+)`", "<code>%1</code>")) end
+
 local function anchor(name) return (name:gsub("[^%w]", "-")) end
 
 local function rows(out, title, list)
@@ -20,7 +23,7 @@ local function rows(out, title, list)
     if row.type then
       local name = (row.name or title) .. (row.optional and "?" or "")
       shown[#shown + 1] = ("<tr><td>%s</td><td><span class=\"type\">%s</span> %s</td></tr>"):format(escaped(name),
-        escaped(help.type(row.type)), escaped(row.text or ""))
+        escaped(help.type(row.type)), prose(row.text or ""))
     end
   end
   if #shown > 0 then out[#out + 1] = '<div class="scroll"><table>' .. table.concat(shown, "\n") .. "</table></div>" end
@@ -28,7 +31,7 @@ end
 
 local function add_entry(out, entry)
   out[#out + 1] = ("<h3 id=\"%s\">%s</h3>"):format(anchor(entry.name), escaped(help.signature(entry)))
-  if entry.text ~= "" then out[#out + 1] = "<p>" .. escaped(entry.text):gsub("\n\n", "<p>") .. "</p>" end
+  if entry.text ~= "" then out[#out + 1] = "<p>" .. prose(entry.text):gsub("\n\n", "<p>") .. "</p>" end
   rows(out, "", entry.parameters)
   for _, options in ipairs(index.options_of(entry)) do
     out[#out + 1] = ("<p class=\"type\">%s</p>"):format(escaped(options.name))
@@ -83,7 +86,7 @@ return function()
   for _, section in ipairs(list) do
     if #section.entries > 0 then
       out[#out + 1] = ("<h2 id=\"section-%s\">%s</h2>"):format(anchor(section.title), escaped(section.title))
-      if section.text ~= "" then out[#out + 1] = "<p>" .. escaped(section.text) .. "</p>" end
+      if section.text ~= "" then out[#out + 1] = "<p>" .. prose(section.text) .. "</p>" end
       for _, entry in ipairs(section.entries) do add_entry(out, entry) end
     end
   end

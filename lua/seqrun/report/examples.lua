@@ -74,6 +74,35 @@ local function classes_table(head)
   return "<h3>Classes</h3>" .. html.table(names, rows, { [2] = true, [3] = true, [4] = true, [5] = true, [6] = true })
 end
 
+---Precision and recall of spans by their type.
+local function spans_table(head)
+  local types, names, rows = type(head.spans) == "table" and head.spans.types or {}, {}, {}
+  for name in pairs(types) do names[#names + 1] = tostring(name) end
+  if #names == 0 or #names > MOST_CLASSES then return "" end
+  table.sort(names)
+  for i, name in ipairs(names) do
+    local s = types[name]
+    rows[i] = { short(name, 40), number(s.precision, "%.3f"), number(s.recall, "%.3f"), number(s.f1, "%.3f"),
+      number(s.count, "%d"), number(s.predicted, "%d") }
+  end
+  return "<h3>Spans</h3>" .. html.table({ "type", "precision", "recall", "F1", "spans", "predicted" }, rows,
+    { [2] = true, [3] = true, [4] = true, [5] = true, [6] = true })
+end
+
+---Exact match and F1 of questions with and without an answer.
+local function answers_table(head)
+  local rows = {}
+  for _, part in ipairs { "answerable", "unanswerable" } do
+    local s = type(head.answers) == "table" and head.answers[part]
+    if type(s) == "table" then
+      rows[#rows + 1] = { part, number(s.exact_match, "%.3f"), number(s.f1, "%.3f"), number(s.count, "%d") }
+    end
+  end
+  if #rows == 0 then return "" end
+  return "<h3>Answers</h3>" .. html.table({ "questions", "exact match", "F1", "count" }, rows,
+    { [2] = true, [3] = true, [4] = true })
+end
+
 ---The confusion matrix; the shade of a cell is its part of the row.
 local function confusion_table(head)
   local matrix = head.confusion
@@ -135,6 +164,10 @@ local function mistakes_list(head)
   return table.concat(parts, "\n")
 end
 
+local SECTIONS = {
+  classes_table, spans_table, answers_table, confusion_table, calibration_chart, mistakes_list,
+}
+
 ---What the last evaluation of a task found.
 ---@param scores table of scores.json
 ---@return string
@@ -142,7 +175,7 @@ function examples.scores(scores)
   local parts = {}
   for _, head in ipairs(type(scores.heads) == "table" and scores.heads or {}) do
     if type(head) == "table" then
-      parts[#parts + 1] = classes_table(head) .. confusion_table(head) .. calibration_chart(head) .. mistakes_list(head)
+      for _, make in ipairs(SECTIONS) do parts[#parts + 1] = make(head) end
     end
   end
   return table.concat(parts, "\n")

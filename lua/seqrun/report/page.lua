@@ -17,7 +17,7 @@ figcaption { font-weight: 600; font-size: .92rem; margin: 0 0 .5rem }
 .narrow-only { display: none } .key { display: inline-block; width: 1.1rem; height: .28rem; border-radius: 2px;
   vertical-align: middle; margin-right: .45rem; background: currentColor } .legend { display: flex; flex-wrap: wrap;
   gap: .2rem 1.4rem; margin: 0 0 1.2rem; padding: 0; list-style: none } .run { overflow-wrap: anywhere }
-td .run, th .run { white-space: nowrap }
+td .run, th .run { display: inline-block; min-width: 7rem }
 .run b { font-weight: 600; color: var(--ink) } header p { max-width: none } ul.plain { padding-left: 1.1rem }
 @media (max-width: 50rem) { .wide-only { display: none } .narrow-only { display: block } }
 @media print { .charts { grid-template-columns: repeat(2, 1fr) } }
