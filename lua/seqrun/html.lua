@@ -16,7 +16,7 @@ h2 { font-size: 1.15rem; margin: 3rem 0 .8rem; padding-top: .8rem; border-top: 1
 h3 { font-size: 1rem; margin: 1.6rem 0 .5rem } p { margin: .4rem 0; max-width: 46rem } a { color: var(--c1) }
 code, pre, .code { font-family: ui-monospace, monospace; font-size: .92em }
 pre { overflow-x: auto; padding: .6rem .8rem; background: var(--soft); border-radius: 4px }
-:root { --soft: #f5f7f9 } @media (prefers-color-scheme: dark) { :root { --soft: #1c222b } }
+:root { --soft: #f5f7f9 } @media screen and (prefers-color-scheme: dark) { :root { --soft: #1c222b } }
 .faint { color: var(--faint) } .scroll { overflow-x: auto; max-width: 100% }
 table { border-collapse: collapse; font-size: .93em }
 th, td { text-align: left; vertical-align: top; padding: .28rem 1.1rem .28rem 0 } th { font-weight: 600 }

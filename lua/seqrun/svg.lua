@@ -17,9 +17,9 @@ svg.STYLE = [[
 :root { color-scheme: light dark; --paper: #ffffff; --ink: #1b2430; --faint: #5b6675; --rule: #e3e7ec;
   --bar: #7fa8cc; --c1: #0069a8; --c2: #c75000; --c3: #00805c; --c4: #a83279; --c5: #8a6d00; --c6: #5b4bb5;
   --c7: #4a5563; --c8: #a3262a }
-@media (prefers-color-scheme: dark) { :root { --paper: #14181f; --ink: #e4e8ee; --faint: #9aa5b4; --rule: #2b323d;
-  --bar: #3f6f98; --c1: #5cb3f0; --c2: #f58b45; --c3: #35c496; --c4: #ea8cc4; --c5: #dcbc3c; --c6: #a99cf5;
-  --c7: #b6c0cc; --c8: #f08080 } }
+@media screen and (prefers-color-scheme: dark) { :root { --paper: #14181f; --ink: #e4e8ee; --faint: #9aa5b4;
+  --rule: #2b323d; --bar: #3f6f98; --c1: #5cb3f0; --c2: #f58b45; --c3: #35c496; --c4: #ea8cc4; --c5: #dcbc3c;
+  --c6: #a99cf5; --c7: #b6c0cc; --c8: #f08080 } }
 svg.chart { display: block; width: 100%; height: auto; font: 11px system-ui, sans-serif; overflow: visible }
 .chart text { fill: var(--faint) } .chart .head { fill: var(--ink); font-size: 13px; font-weight: 600 }
 .chart .name { fill: var(--ink) } .chart .end { text-anchor: end } .chart .mid { text-anchor: middle }
