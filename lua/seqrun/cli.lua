@@ -103,6 +103,8 @@ function cli.parser_of(name, command)
   local parser = require("argparse")("seqrun " .. name, command.summary)
   parser:usage_max_width(100)
   command.define(parser)
+  local fields = require("seqrun.shell.fields").text(name)
+  if fields then parser:epilog((parser._epilog and parser._epilog .. "\n\n" or "") .. fields) end
   return parser
 end
 

@@ -31,26 +31,22 @@ function command.define(cmd)
   cmd:flag("--no-measure", "with --here: predictions only")
   cmd:flag("--list", "print the known models and devices")
   cmd:flag("--json", "one JSON object")
-  cmd:epilog([[fields of --json:
-  model parameters seq batch devices device device_memory_gib kernel considered fitting layouts
-  a layout: rank micro_batch data tensor pipeline sequence_parallel recompute zero step_seconds mfu
-    tokens_per_s memory_bytes memory_gib fits tight (over 95 % of memory) seconds{cause} bytes{cause} why
-fields of --here --json:
-  model seq batch cpu threads probe_seconds error regret steps
-  a step: threads ranks micro_batch recompute predicted_seconds measured_seconds predicted_bytes
-    measured_bytes (activations that a forward keeps) seconds{cause} why problem (why not measured)
-
-examples:
+  cmd:epilog([[examples:
   seqrun advise --model llama-13b --seq 2048 --batch 2048 --devices 64 --device a100
   seqrun advise --model bert-large --seq 512 --attended 386 --batch 1536 --devices 64 --device h100 --json
   seqrun advise --model bert-base/config.json --seq 512 --batch 256 --devices 8 --device h100
   seqrun advise --here --model bert-mini --seq 512 --batch 4]])
 end
 
-local function list()
+local function list(args)
   local models = require("seqrun.advise.models")
-  print("models: " .. table.concat(models.names(models.models), ", "))
-  print("devices: " .. table.concat(models.names(models.devices), ", "))
+  local known = { models = models.names(models.models), devices = models.names(models.devices) }
+  if args.json then
+    print(require("seqrun.core.json").encode(known))
+  else
+    print("models: " .. table.concat(known.models, ", "))
+    print("devices: " .. table.concat(known.devices, ", "))
+  end
   return 0
 end
 
@@ -74,7 +70,7 @@ end
 local RECOMPUTE = { yes = true, no = false }
 
 function command.run(args)
-  if args.list then return list() end
+  if args.list then return list(args) end
   if args.here then return here(args) end
   for _, key in ipairs { "model", "seq", "batch", "devices", "device" } do
     if not args[key] then return nil, ("advise: --%s is missing; see seqrun advise --help"):format(key), "config" end

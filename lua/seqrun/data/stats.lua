@@ -1,5 +1,6 @@
 -- stats.lua - what a data set holds: documents, vocabulary, repeats, and how long its examples are.
 
+local array = require("seqrun.core.json").array
 local bars = require("seqrun.bars")
 local data = require("seqrun.data")
 local draw = require("seqrun.pack.draw")
@@ -102,7 +103,7 @@ local function length_stats(report, corpus, max_len)
   report.mean_length = facts.tokens / math.max(1, facts.sequences)
   report.filled_when_padded = facts.tokens / math.max(1, facts.sequences * facts.max_len)
   report.lengths = classes(histogram:counts(), facts.max_len)
-  report.depths = facts.sequences > 0 and depths_of(histogram) or {}
+  report.depths = array(facts.sequences > 0 and depths_of(histogram) or {})
   return true
 end
 
@@ -143,7 +144,7 @@ function stats.examine(path, max_len)
   corpus, message, code = data.open(path)
   if not corpus then return nil, message, code end
   local report = corpus:info()
-  report.columns = column_names(corpus)
+  report.columns = array(column_names(corpus))
   done, message, code = token_stats(report, corpus)
   if done then done, message, code = length_stats(report, corpus, max_len) end
   if not done then return nil, message, code end
