@@ -133,6 +133,17 @@ describe("a report", function()
     end
   end)
 
+  it("has means and deviations of runs that differ in their seeds alone", function()
+    local function seed(i)
+      return made("seeds/seed-" .. i, {
+        ["config.yaml"] = "seed: " .. i .. "\n", ["run.log"] = "",
+        ["metrics.jsonl"] = '{"type":"eval","step":1,"mlm_loss":' .. 2 + i .. "}\n",
+      })
+    end
+    holds(page_of(seed(1), seed(2), seed(3)), { "mean ± deviation", "4.000 ± 1.000" })
+    assert.is_nil(page_of(first, second):find("± deviation", 1, true))
+  end)
+
   it("escapes names, values and texts", function()
     local dir = made("<img src=x>&\"'", {
       ["metrics.jsonl"] = '{"type":"train","step":1,"loss":2,"</title><b>_loss":2}\n',

@@ -97,11 +97,25 @@ end
 ---A title that is not broken at its hyphens.
 local function unbroken(title) return (title:gsub("%-", "\u{2011}")) end
 
+---Mean and deviation of a column of scores; "" if a run has none.
+local function spread(rows, k)
+  local sum, squares = 0, 0
+  for _, row in ipairs(rows) do
+    local value = row[k]:find("^%d+%.%d%d%d$") and tonumber(row[k])
+    if not value then return "" end
+    sum = sum + value
+  end
+  local mean = sum / #rows
+  for _, row in ipairs(rows) do squares = squares + (row[k] - mean) ^ 2 end
+  return ("%.3f ± %.3f"):format(mean, math.sqrt(squares / (#rows - 1)))
+end
+
 ---The key figures of several runs, a row each.
 ---@param runs seqrun.report.Run[]
 ---@param names fun(i: integer): string the name of a run, as markup
+---@param seeds boolean whether they differ in their seeds alone, so that a mean has a meaning
 ---@return string
-function facts.overview(runs, names)
+function facts.overview(runs, names, seeds)
   local head, at, rows, right = { "run", "state" }, {}, {}, {}
   for _, run in ipairs(runs) do
     for _, one in ipairs(facts.figures(run)) do
@@ -113,6 +127,11 @@ function facts.overview(runs, names)
     for k = 3, #head do row[k], right[k] = "", true end
     for _, one in ipairs(facts.figures(run)) do row[at[one[1]]] = one[2] end
     rows[i] = row
+  end
+  if seeds then
+    local last = { "mean ± deviation", "" }
+    for k = 3, #head do last[k] = spread(rows, k) end
+    rows[#rows + 1] = last
   end
   return html.table(head, rows, right)
 end

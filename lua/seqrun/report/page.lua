@@ -54,7 +54,7 @@ local function header(out, runs, name)
     out[#out + 1] = ('<p class="faint"><span class="code">%s</span></p>'):format(html.escape(found.dir))
     out[#out + 1] = "</header>" .. facts.tiles(runs[1])
   else
-    out[#out + 1] = "</header>" .. facts.overview(runs, name)
+    out[#out + 1] = "</header>" .. facts.overview(runs, name, summary.only_seeds(runs))
   end
 end
 

@@ -84,11 +84,22 @@ local function newest_of(found)
   return newest
 end
 
-local function compute(found, file, count)
+---Where a data set is that the config names: as seen from here, or from a directory above the run.
+local function find(found, file)
+  if sys.exists(file) then return file end
+  local above = not file:find("^/") and sys.real_path(found.dir)
+  while above and above:find("/", 1, true) do
+    above = above:match("^(.*)/[^/]*$")
+    if sys.exists(above .. "/" .. file) then return above .. "/" .. file end
+  end
+end
+
+local function compute(found, named, count)
   local newest = newest_of(found)
   if not newest then return nil, "no checkpoint is saved yet" end
-  if not sys.exists(file) then
-    return nil, ("the data set %s is not here; run the report where the run was started"):format(file)
+  local file = find(found, named)
+  if not file then
+    return nil, ("the data set %s is not here; run the report where the run was started"):format(named)
   end
   local held = tonumber(history.value(found.config, "data.held"))
   if held == 0 then return nil, "no part of the data is held out" end

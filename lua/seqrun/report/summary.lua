@@ -163,6 +163,18 @@ function summary.differences(runs)
   return list
 end
 
+---Whether the runs differ in their seeds alone.
+---@param runs seqrun.report.Run[]
+---@return boolean
+function summary.only_seeds(runs)
+  local seeds = false
+  for _, one in ipairs(summary.differences(runs)) do
+    if one.key ~= "seed" and one.key ~= "seeds" then return false end
+    seeds = seeds or one.key == "seed"
+  end
+  return seeds
+end
+
 ---Reads the runs that some paths mean.
 ---@param paths string[]
 ---@param options { samples: integer } samples: sentences to fill in, of each run
