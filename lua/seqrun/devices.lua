@@ -70,6 +70,17 @@ function devices.memory()
   return math.min(usable, facts.memory), ("%s (%s)"):format(name, facts.model)
 end
 
+---Ends the program if a model cannot fit on the current device, before anything is allocated.
+---@param bytes number
+---@param what string a format: what needs them
+---@param ... any
+function devices.check_fits(bytes, what, ...)
+  local limit, name = devices.memory()
+  if not limit or bytes <= limit then return end
+  failure.raise("memory", "%s need %.1f GiB, but %s has %.1f GiB; use a smaller model", what:format(...), bytes / GIB,
+    name, limit / GIB)
+end
+
 ---"NVIDIA H100 80GB HBM3, sm_90, 79.2 GiB (78.8 GiB free), driver 13.0, CUDA 13.0".
 ---@param facts table of core.describe
 ---@return string

@@ -13,6 +13,7 @@
 -- the values have the same bits as those of one rank.  `shard = false` keeps all moments on every rank.
 
 local check = require("seqrun.check")
+local devices = require("seqrun.devices")
 local failure = require("seqrun.failure")
 local ranks = require("seqrun.ranks")
 local tensor = require("seqrun.tensor")
@@ -108,6 +109,12 @@ local function check_options(params, options)
   check_numbers("optim", options, "eps", "decay", "power")
 end
 
+---Refuses moments that cannot fit beside the values and gradients.
+local function check_memory(params, parts)
+  local count, real = params:count(), tensor.device() == "ref" and 8 or 4
+  devices.check_fits((2 + 2 / parts) * count * real, "%d parameters with gradients and moments", count)
+end
+
 local function new(kind, params, options)
   options = options or {}
   check_options(params, options)
@@ -126,6 +133,7 @@ local function new(kind, params, options)
   local world = options.world and options.world.size > 1 and options.world or nil
   local first, last
   if world and options.shard ~= false then first, last = train.cut(params.core, world.rank, world.size) end
+  check_memory(params, first and world.size or 1)
   local core = train.optim(params.core, {
     lamb = kind == "lamb", beta1 = whole.betas[1], beta2 = whole.betas[2], eps = whole.eps,
     power = whole.power, clip_eps = whole.clip_eps, max_skipped = whole.max_skipped, first = first, last = last,

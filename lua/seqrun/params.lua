@@ -20,7 +20,6 @@ local train = require("seqrun.core.train")
 
 local params = {}
 
-local GIB = 1 << 30
 
 ---@class seqrun.ParamSpec
 ---@field name string
@@ -72,11 +71,8 @@ local function check_memory(list)
     for _, length in ipairs(spec.shape) do size = size * length end
     elements = elements + size
   end
-  local bytes = 2 * elements * (tensor.device() == "ref" and 8 or 4)
-  local limit, name = devices.memory()
-  if not limit or bytes <= limit then return end
-  failure.raise("memory", "%.0f parameters and their gradients need %.1f GiB, but %s has %.1f GiB; use a smaller model",
-    elements, bytes / GIB, name, limit / GIB)
+  local real = tensor.device() == "ref" and 8 or 4
+  devices.check_fits(2 * elements * real, "%.0f parameters and their gradients", elements)
 end
 
 ---Creates a store of these parameters on the current device; all are zero until initialise() or set().

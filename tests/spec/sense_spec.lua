@@ -1,8 +1,10 @@
 -- Settings that are probably a mistake, and beginning again: what a run says before it trains.
 
+local devices = require("seqrun.devices")
 local program = require("tests.support.program")
 local sense = require("seqrun.run.sense")
 local small = require("tests.support.small")
+local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
 local folder, corpus
@@ -49,6 +51,20 @@ describe("a run that makes no sense #slow", function()
     assert.is_nil(sense.epochs(of {}, 999))
     assert.matches("takes 412d00h; check epochs", sense.duration(of { epochs = true }, 412 * 86400))
     assert.is_nil(sense.duration(of {}, 29 * 86400))
+  end)
+end)
+
+describe("an optimizer", function()
+  it("is refused with the bytes it needs, if its moments do not fit", function()
+    local model = sr.nn.encoder { hidden_size = 16, num_hidden_layers = 1, num_attention_heads = 2, vocab_size = 99 }
+    local count, plain = model.params:count(), devices.memory
+    devices.memory = function() return 12 * count, "this machine" end
+    local good, problem = pcall(sr.optim.adamw, model.params)
+    devices.memory = plain
+    assert.is_false(good)
+    assert.equal("memory", problem.code)
+    assert.matches("^%d+ parameters with gradients and moments need [%d.]+ GiB, but this machine has", problem.message)
+    assert.is_truthy(sr.optim.adamw(model.params))
   end)
 end)
 
