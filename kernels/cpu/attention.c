@@ -1,10 +1,12 @@
-/* attention.c - packed self-attention: one task per sequence and head, longest first.
+/* attention.c - packed self-attention: a task is one head of a sequence, or all heads of a short
+ * one; longest first.
  *
  * Shapes    qkv, dqkv (T, 3 H), out, dout (T, H), lse (A, T)
  * Work      4 A D sum len^2 flops forward, 10 A D sum len^2 backward (layout->squares)
- * Traffic   16 T H bytes forward, 32 T H backward, half of that in bf16: compute bound for len >=
- * 64 bf16      a unit converts its rows to f32 in its scratch and rounds what it wrote Measured  by
- * `build/seqrun recipes/bench/ops.lua op=attention`
+ * Traffic   16 T H bytes forward, 32 T H backward, half of that in bf16: compute bound for
+ *           len >= 64; a short task asks for the rows of its next head ahead of time
+ * bf16      a unit converts its rows to f32 in its scratch, and rounds what it writes
+ * Measured  by `build/seqrun recipes/bench/ops.lua op=attention`
  */
 #include <string.h>
 
@@ -17,16 +19,15 @@ typedef struct job {
     const void *qkv, *dout; /* of one dtype, as out and dqkv */
     void *out, *dqkv;
     float *lse;
-    int64_t heads, d;
+    int64_t heads, d, long_sequences;
     float scale;
     bool low; /* bf16 */
 } job;
 
-/* The operands of a unit: in place. */
-static sr_attention_unit unit(const job *j, int64_t i, int worker) {
+/* The operands of sequence s and a head: in place. */
+static sr_attention_unit unit(const job *j, int32_t s, int64_t head, int worker) {
     const sr_layout *l = j->layout;
-    int32_t s = l->longest_first[i / j->heads];
-    int64_t head = i % j->heads, start = l->start[s], h = j->heads * j->d;
+    int64_t start = l->start[s], h = j->heads * j->d;
     int64_t at = start * 3 * h + head * j->d, at_out = start * h + head * j->d;
     bool low = j->low;
     sr_attention_unit u = {.q = sr_operand_at(j->qkv, low, at),
@@ -38,6 +39,7 @@ static sr_attention_unit unit(const job *j, int64_t i, int worker) {
                            .ldo = h,
                            .n = l->len[s],
                            .d = j->d,
+                           .ahead = head + 1 < j->heads ? j->d : 0,
                            .scale = j->scale,
                            .low = low,
                            .key = sr_cpu_key(l, s, j->drop, (uint32_t)head),
@@ -100,10 +102,14 @@ static size_t unit_room(const job *j) {
     return (size_t)j->cpu->simd->attention_room(j->layout->longest, j->d, j->dqkv != NULL);
 }
 
-static sr_status unit_task(void *context, int64_t i, int worker) {
-    const job *j = context;
+static size_t long_room(const job *j) {
+    int64_t copies = j->low ? MATRICES * copy_step(j->layout->longest, j->d) : 0;
+    return unit_room(j) + (size_t)copies * sizeof(float);
+}
+
+static sr_status long_task(const job *j, int32_t s, int64_t head, int worker) {
     const sr_simd *simd = j->cpu->simd;
-    sr_attention_unit u = unit(j, i, worker);
+    sr_attention_unit u = unit(j, s, head, worker);
     if (j->low)
         run_low(simd, &u, (float *)((char *)u.room + unit_room(j)));
     else if (j->dqkv != NULL)
@@ -111,6 +117,29 @@ static sr_status unit_task(void *context, int64_t i, int worker) {
     else
         simd->attention(&u);
     return SR_OK;
+}
+
+static sr_status short_task(const job *j, int32_t s, int worker) {
+    const sr_simd *simd = j->cpu->simd;
+    for (int64_t head = 0; head < j->heads; head++) {
+        sr_attention_unit u = unit(j, s, head, worker);
+        (j->dqkv != NULL ? simd->attention_short_backward : simd->attention_short)(&u);
+    }
+    return SR_OK;
+}
+
+static sr_status task(void *context, int64_t i, int worker) {
+    const job *j = context;
+    const int32_t *order = j->layout->longest_first;
+    int64_t units = j->long_sequences * j->heads;
+    if (i < units) return long_task(j, order[i / j->heads], i % j->heads, worker);
+    return short_task(j, order[j->long_sequences + i - units], worker);
+}
+
+static int64_t long_sequences(const sr_layout *l) {
+    int64_t count = 0;
+    while (count < l->sequences && l->len[l->longest_first[count]] > SR_ATTENTION_SHORT) count++;
+    return count;
 }
 
 static void clear_slack(const sr_tensor *t, const sr_layout *layout) {
@@ -122,10 +151,12 @@ static void clear_slack(const sr_tensor *t, const sr_layout *layout) {
 static sr_status run(const sr_tensor *t, job *j) {
     sr_cpu_state *cpu = sr_cpu_of(t);
     j->cpu = cpu;
-    size_t each = unit_room(j);
-    if (j->low) each += (size_t)(MATRICES * copy_step(j->layout->longest, j->d)) * sizeof(float);
-    SR_TRY(sr_cpu_reserve(cpu, each, 0));
-    return sr_cpu_run(t, unit_task, j, j->layout->sequences * j->heads);
+    j->long_sequences = long_sequences(j->layout);
+    size_t room = (size_t)cpu->simd->attention_short_room(j->d, j->dqkv != NULL);
+    if (j->long_sequences > 0 && long_room(j) > room) room = long_room(j);
+    SR_TRY(sr_cpu_reserve(cpu, room, 0));
+    return sr_cpu_run(t, task, j,
+                      j->long_sequences * j->heads + j->layout->sequences - j->long_sequences);
 }
 
 sr_status sr_cpu_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,

@@ -59,6 +59,9 @@ typedef struct sr_norm_back {
     float mean, rstd;
 } sr_norm_back;
 
+/* The longest sequences of the attention_short functions, which read and write bf16 themselves. */
+enum { SR_ATTENTION_SHORT = 64 };
+
 /* One sequence and head of attention; rows of q, k, v and their gradients are `ld` floats apart, of
  * out and dout `ldo`.  `room` has attention_room() bytes. */
 typedef struct sr_attention_unit {
@@ -67,6 +70,8 @@ typedef struct sr_attention_unit {
     const float *dout;
     float *dq, *dk, *dv;
     int64_t ld, ldo, n, d;
+    int64_t
+        ahead; /* elements from the rows of this unit to those of the next one; 0: no next one */
     float scale;
     bool low; /* P and dS are rounded to bf16 before they are multiplied */
     sr_key key;
@@ -131,6 +136,9 @@ static inline int64_t sr_drop_room(int64_t n) {
     F(int64_t, attention_room, int64_t longest, int64_t d, bool backward)                          \
     F(void, attention, const sr_attention_unit *u)                                                 \
     F(void, attention_backward, const sr_attention_unit *u)                                        \
+    F(int64_t, attention_short_room, int64_t d, bool backward)                                     \
+    F(void, attention_short, const sr_attention_unit *u)                                           \
+    F(void, attention_short_backward, const sr_attention_unit *u)                                  \
     /* optimizer; norms: ||w||^2 and ||u||^2 of the run */                                         \
     F(void, adamw, float *w, float *m, float *v, const float *g, int64_t n, const sr_adam *s)      \
     F(void, lamb_moments, double norms[2], const float *w, float *m, float *v, const float *g,     \

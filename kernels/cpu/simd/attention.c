@@ -14,8 +14,7 @@
  * multiplied, and the sum is one of values that were not.  lse = maximum + log(sum), natural; sums
  * exclude dropout.  A unit reads and writes its own rows only, in an order fixed by n and D.
  */
-#include "kernels/cpu/simd/keys.h"
-#include "kernels/cpu/simd/math.h"
+#include "kernels/cpu/simd/scores.h"
 
 enum { STRIP = 48 }; /* a multiple of every TILE_M */
 
@@ -90,30 +89,6 @@ static void clear_tails(float *s, int64_t n) {
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-/* p = exp(p - maximum), with dropout; returns lse, *sum gets the sum before dropout. */
-static float softmax_in_place(float *p, int64_t n, const sr_key *key, const uint32_t *words,
-                              float *sum) {
-    vf most = v_set(-INFINITY), total = v_zero();
-    int64_t i = 0;
-    for (; i + VL <= n; i += VL) most = v_max(most, v_load(p + i));
-    float m = v_highest(most);
-    for (; i < n; i++) m = p[i] > m ? p[i] : m;
-    vf shift = v_set(m);
-    for (i = 0; i < n; i += VL) {
-        vf e = v_exp_falling(v_load(p + i) - shift); /* rows are readable up to a full vector */
-        if (n - i < VL) e = v_keep(v_first((int)(n - i)), e);
-        total += e;
-        if (key->keep < 256) e = v_keep(drop_kept(words, word_stride(n), i, key->keep), e);
-        v_store(p + i, e);
-    }
-    *sum = v_sum(total);
-    return m + logf(*sum);
-}
-
-static void round_row(float *x, int64_t n) {
-    for (int64_t i = 0; i < n; i++) x[i] = sr_bf16_to_f32(sr_bf16_from_f32(x[i]));
-}
-
 static void scale_row(float *x, int64_t n, float factor) {
     vf f = v_set(factor);
     for (int64_t i = 0; i < n; i += VL) v_put(x, i, n, v_at(x, i, n) * f);
@@ -139,17 +114,17 @@ void SR_SIMD(attention)(const sr_attention_unit *u) {
     SR_SIMD(pack_b)(r.panels, u->v, u->ld, 1, n, d);
     memset(r.s, 0, (size_t)(STRIP * ld) * sizeof *r.s);
     float keep_scale = 256.0f / (float)u->key.keep;
+    score_rule rule = {u->key, word_stride(n), u->low};
     for (int64_t q = 0; q < n; q += STRIP) {
         int64_t rows = n - q < STRIP ? n - q : STRIP;
         float factor[STRIP];
         copy_strip(r.rows, u->q + q * u->ld, u->ld, rows, d);
         scores(u, &r, rows);
-        if (u->key.keep < 256) drop_words(r.words, word_stride(n), &u->key, q, rows, groups);
+        if (u->key.keep < 256) drop_words(r.words, rule.stride, &u->key, q, rows, groups);
         for (int64_t i = 0; i < rows; i++) {
             float sum;
-            u->lse[q + i] = softmax_in_place(r.s + i * ld, n, &u->key, r.words + i * groups, &sum);
+            u->lse[q + i] = softmax_in_place(r.s + i * ld, n, &rule, r.words + i * groups, &sum);
             factor[i] = keep_scale / sum;
-            if (u->low) round_row(r.s + i * ld, n);
         }
         float *out = u->out + q * u->ldo;
         sr_gemm g = {.c = out,
@@ -167,30 +142,6 @@ void SR_SIMD(attention)(const sr_attention_unit *u) {
 }
 
 /* ---- backward -------------------------------------------------------------------------------- */
-
-static float dot(const float *a, const float *b, int64_t n) {
-    vf s = v_zero();
-    for (int64_t i = 0; i < n; i += VL) s = v_fma(v_at(a, i, n), v_at(b, i, n), s);
-    return v_sum(s);
-}
-
-/* On entry s has the scores and ds dP; on return Z r P and dS. */
-static void slopes(float *s, float *ds, int64_t n, float lse, float delta, const sr_key *key,
-                   const uint32_t *words) {
-    vf shift = v_set(lse), minus = v_set(delta), scale = v_set(256.0f / (float)key->keep);
-    for (int64_t i = 0; i < n; i += VL) { /* rows are readable up to a full vector */
-        vf p = v_exp(v_load(s + i) - shift), dp = v_load(ds + i);
-        if (n - i < VL) p = v_keep(v_first((int)(n - i)), p);
-        vf dropped = p;
-        if (key->keep < 256) {
-            vm kept = drop_kept(words, word_stride(n), i, key->keep);
-            dropped = v_keep(kept, p * scale);
-            dp = v_keep(kept, dp * scale);
-        }
-        v_store(s + i, dropped);
-        v_store(ds + i, p * (dp - minus));
-    }
-}
 
 /* c (n, d) += alpha strip^T rows */
 static void add_transposed(float *c, const float *strip, const float *row_panels, int64_t rows,
@@ -225,12 +176,11 @@ static void backward_strip(const sr_attention_unit *u, const room *r, int64_t q)
                   .k = d,
                   .alpha = 1};
     SR_SIMD(gemm_rows)(&dp);
-    if (u->key.keep < 256) drop_words(r->words, word_stride(n), &u->key, q, rows, groups);
+    score_rule rule = {u->key, word_stride(n), u->low};
+    if (u->key.keep < 256) drop_words(r->words, rule.stride, &u->key, q, rows, groups);
     for (int64_t i = 0; i < rows; i++)
         slopes(r->s + i * ld, r->ds + i * ld, n, u->lse[q + i],
-               dot(dout + i * u->ldo, out + i * u->ldo, d), &u->key, r->words + i * groups);
-    for (int64_t i = 0; u->low && i < rows; i++)
-        round_row(r->s + i * ld, n), round_row(r->ds + i * ld, n);
+               dot(dout + i * u->ldo, out + i * u->ldo, d), &rule, r->words + i * groups);
     sr_gemm dq = {.c = u->dq + q * u->ld,
                   .a = r->ds,
                   .b = r->panels,

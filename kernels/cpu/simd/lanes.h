@@ -60,12 +60,17 @@ INLINE vh h_at(const uint16_t *p, int64_t i, int64_t n) {
 INLINE vf v_from_low(vh h) {
     return (vf)(u_widen(h) << 16);
 }
-/* Rounds to nearest, ties to even; a NaN stays a NaN. */
-INLINE vh v_to_low(vf v) {
+/* Rounds the upper halves to nearest, ties to even; a NaN stays a NaN. */
+INLINE vu u_round_up(vf v) {
     vu bits = (vu)v, up = bits + u_set(0x7FFF) + (bits >> 16 & u_set(1));
     vu is_nan = (vu)((bits & u_set(0x7FFFFFFF)) > u_set(0x7F800000));
-    up = (is_nan & (bits | u_set(0x400000))) | (~is_nan & up);
-    return __builtin_convertvector(up >> 16, vh);
+    return (is_nan & (bits | u_set(0x400000))) | (~is_nan & up);
+}
+INLINE vh v_to_low(vf v) {
+    return __builtin_convertvector(u_round_up(v) >> 16, vh);
+}
+INLINE vf v_rounded(vf v) { /* v_from_low(v_to_low(v)) */
+    return (vf)(u_round_up(v) & u_set(0xFFFF0000));
 }
 INLINE vf v_sub_product(vf c, vf a, vf b) { /* c - a b */
     return v_fma(-a, b, c);

@@ -1,0 +1,311 @@
+/* attention_short.c - one sequence and head of packed self-attention, for sequences of up to
+ * SR_ATTENTION_SHORT rows.
+ *
+ * The same sums in the same order as attention.c, so the same bits, but all scores at once instead
+ * of strips, rows side by side instead of panels, and tiles that fit the rows that there are.
+ *
+ * Short sequences do few multiply-adds a byte (n / 4 forward in f32), so they wait for memory
+ * unless the rows of the next head arrive while this one is computed: every tile and every row of
+ * scores asks for a few of them.  All at once would hold up this head's own loads.
+ */
+#include "kernels/cpu/simd/scores.h"
+
+/* attention.c adds up gradients of K and V in strips of as many rows. */
+enum { STRIP = 48 };
+
+INLINE int64_t whole(int64_t n) {
+    return (n + VL - 1) / VL * VL;
+}
+
+/* ---- the next head ----------------------------------------------------------------------------
+ */
+
+/* Rows of the next head, which tiles ask for one by one, so that they arrive during the work on
+ * this one. */
+typedef struct feed {
+    const char *at[8]; /* first rows of its matrices */
+    int64_t step[8];   /* bytes between rows */
+    int matrices, turn;
+    int64_t bytes, rows; /* of a row; rows left */
+} feed;
+
+static void feed_from(feed *f, const sr_attention_unit *u, const float *x, int64_t ld) {
+    int64_t element = u->low ? 2 : 4;
+    f->at[f->matrices] = (const char *)x + u->ahead * element;
+    f->step[f->matrices++] = ld * element;
+}
+
+static feed feed_of(const sr_attention_unit *u, bool backward) {
+    feed f = {.bytes = u->d * (u->low ? 2 : 4), .rows = u->ahead == 0 ? 0 : u->n};
+    feed_from(&f, u, u->q, u->ld);
+    feed_from(&f, u, u->k, u->ld);
+    feed_from(&f, u, u->v, u->ld);
+    feed_from(&f, u, u->out, u->ldo);
+    if (!backward) return f;
+    feed_from(&f, u, u->dout, u->ldo);
+    feed_from(&f, u, u->dq, u->ld);
+    feed_from(&f, u, u->dk, u->ld);
+    feed_from(&f, u, u->dv, u->ld);
+    return f;
+}
+
+/* Asks for two rows; once a tile and once a row of scores asks for all of them in time. */
+INLINE void take(feed *f) {
+    enum { LINE = 64 };
+    for (int i = 0; i < 2 && f->rows > 0; i++) {
+        int m = f->turn;
+        for (int64_t b = 0; b < f->bytes; b += LINE) __builtin_prefetch(f->at[m] + b, 0, 2);
+        f->at[m] += f->step[m];
+        if (++f->turn == f->matrices) f->turn = 0, f->rows--;
+    }
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* c (m, n) = or += alpha a (m, k) b (k, n), row i of c times factor[i] unless NULL.  b is readable
+ * up to whole vectors, c writable up to whole vectors if n is whole. */
+typedef struct product {
+    float *c;
+    const float *a, *b, *factor;
+    int64_t ldc, a_row, a_k, ldb, m, n, k;
+    float alpha;
+    bool add;
+    feed *next;
+} product;
+
+INLINE void tile(const product *p, int64_t i, int64_t j, const int rows, const int vectors) {
+    enum { ROWS = 16, VECTORS = 3 };
+    vf acc[ROWS][VECTORS];
+    const float *a = p->a + i * p->a_row, *b = p->b + j;
+    take(p->next);
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < vectors; v++) acc[r][v] = v_zero();
+    for (int64_t k = p->k; k > 0; k--, a += p->a_k, b += p->ldb) {
+        vf line[VECTORS];
+        for (int v = 0; v < vectors; v++) line[v] = v_load(b + v * VL);
+        for (int r = 0; r < rows; r++) {
+            vf x = v_set(a[r * p->a_row]);
+            for (int v = 0; v < vectors; v++) acc[r][v] = v_fma(x, line[v], acc[r][v]);
+        }
+    }
+    for (int r = 0; r < rows; r++) {
+        float *c = p->c + (i + r) * p->ldc;
+        vf alpha = v_set(p->factor != NULL ? p->factor[i + r] : p->alpha);
+        for (int v = 0; v < vectors; v++) {
+            vf y = acc[r][v] * alpha;
+            v_put(c, j + v * VL, p->n, p->add ? v_at(c, j + v * VL, p->n) + y : y);
+        }
+    }
+}
+
+/* All rows of a column of tiles: tall ones, then what is left. */
+INLINE void tiles(const product *p, int64_t j, const int vectors, const int tall) {
+    int64_t i = 0;
+    for (; i + tall <= p->m && (tall <= 4 || p->m - i != 8); i += tall)
+        tile(p, i, j, tall, vectors);
+    for (; tall > 4 && i + 4 <= p->m; i += 4) tile(p, i, j, 4, vectors);
+    if (i + 2 <= p->m) tile(p, i, j, 2, vectors), i += 2;
+    if (i < p->m) tile(p, i, j, 1, vectors);
+}
+
+/* Three vectors a tile, two in the last ones rather than a single one. */
+static void multiply(const product *p) {
+    int64_t left = whole(p->n) / VL, j = 0;
+    for (; TILE_V >= 3 && left >= 3 && left != 4; left -= 3, j += 3 * VL) tiles(p, j, 3, TILE_M);
+    for (; left >= 2; left -= 2, j += 2 * VL) tiles(p, j, 2, TILE_V >= 3 ? TILE_M * 3 / 2 : TILE_M);
+    if (left == 1) tiles(p, j, 1, TILE_V >= 3 ? 2 * TILE_M : TILE_M);
+}
+
+/* ---- operands -------------------------------------------------------------------------------- */
+
+typedef struct matrix {
+    const float *at;
+    int64_t ld;
+} matrix;
+
+typedef struct room {
+    char *at;
+    int64_t floats;
+} room;
+
+static float *part(room *r, int64_t floats) {
+    float *at = (float *)(r->at + r->floats * (int64_t)sizeof(float));
+    r->floats += (floats + 15) / 16 * 16;
+    return at;
+}
+
+/* A copy with whole rows side by side, in f32: rows of qkv compete for few sets of a cache. */
+static matrix copied(room *room, const float *x, int64_t ld, const sr_attention_unit *u) {
+    int64_t to_ld = whole(u->d);
+    float *to = part(room, u->n * to_ld);
+    for (int64_t r = 0; r < u->n; r++)
+        for (int64_t c = 0; c < u->d; c += VL)
+            v_store(to + r * to_ld + c, u->low
+                                            ? v_from_low(h_at((const sr_bf16 *)x + r * ld, c, u->d))
+                                            : v_at(x + r * ld, c, u->d));
+    return (matrix){to, to_ld};
+}
+
+/* For what is read once: in place, if it can be. */
+static matrix operand(room *room, const float *x, int64_t ld, const sr_attention_unit *u) {
+    return u->low || u->d % 4 != 0 ? copied(room, x, ld, u) : (matrix){x, ld};
+}
+
+/* to (d, ld) = x^T, with zeros in the columns n and up; ld is whole. */
+static void transpose(float *to, int64_t ld, matrix x, int64_t n, int64_t d) {
+    int64_t r = 0;
+    for (; r + VL <= n; r += VL)
+        for (int64_t c = 0; c < d; c += 4) {
+            vf row[4];
+            for (int i = 0; i < 4; i++) row[i] = v_load_fours(x.at + (r + i) * x.ld + c, 4 * x.ld);
+            vf low0 = v_interleave_low(row[0], row[1]), low1 = v_interleave_low(row[2], row[3]);
+            vf high0 = v_interleave_high(row[0], row[1]), high1 = v_interleave_high(row[2], row[3]);
+            vf column[4] = {v_pairs_low(low0, low1), v_pairs_high(low0, low1),
+                            v_pairs_low(high0, high1), v_pairs_high(high0, high1)};
+            for (int i = 0; i < 4 && c + i < d; i++) v_store(to + (c + i) * ld + r, column[i]);
+        }
+    for (; r < ld; r++)
+        for (int64_t c = 0; c < d; c++) to[c * ld + r] = r < n ? x.at[r * x.ld + c] : 0.0f;
+}
+
+typedef struct operands {
+    room room;
+    int64_t n, d, ld; /* ld: of the scores, and of the transposed matrices */
+    matrix q, k, v;
+    float *kt, *s, *result;
+    uint32_t *words;
+    score_rule rule;
+    feed next;
+} operands;
+
+static operands gather(const sr_attention_unit *u, bool backward) {
+    operands o = {.room = {u->room, 0}, .n = u->n, .d = u->d, .ld = whole(u->n)};
+    int64_t groups = drop_groups(u->n), draws = (u->n * groups + 15) / 16 * 16;
+    o.q = copied(&o.room, u->q, u->ld, u);
+    o.k = (backward ? copied : operand)(&o.room, u->k, u->ld, u);
+    o.v = (backward ? operand : copied)(&o.room, u->v, u->ld, u);
+    o.next = feed_of(u, backward);
+    o.kt = part(&o.room, o.d * o.ld);
+    o.s = part(&o.room, o.n * o.ld);
+    o.result = part(&o.room, o.n * o.d);
+    o.words = (uint32_t *)part(&o.room, 4 * draws);
+    o.rule = (score_rule){u->key, draws, u->low};
+    return o;
+}
+
+int64_t SR_SIMD(attention_short_room)(int64_t d, bool backward) {
+    enum { N = SR_ATTENTION_SHORT, WORDS = 4 * N * ((N + 63) / 64 * 4) };
+    int64_t rows = N * (d + VL), square = N * (N + VL);
+    return (int64_t)sizeof(float) * ((backward ? 8 : 5) * rows + 2 * square + WORDS + 256);
+}
+
+/* c (n, n) = alpha x y^T, given y^T. */
+static void scores(float *c, operands *o, matrix x, const float *yt, float alpha) {
+    multiply(&(product){.c = c,
+                        .a = x.at,
+                        .b = yt,
+                        .ldc = o->ld,
+                        .a_row = x.ld,
+                        .a_k = 1,
+                        .ldb = o->ld,
+                        .m = o->n,
+                        .n = o->ld,
+                        .k = o->d,
+                        .alpha = alpha,
+                        .next = &o->next});
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+/* Where a product writes a result (n, d), and its rows' distance. */
+static float *result_at(operands *o, float *to, int64_t *ld) {
+    if (!o->rule.low) return to;
+    *ld = o->d;
+    return o->result;
+}
+
+static void deliver(operands *o, float *to, int64_t ld) {
+    for (int64_t r = 0; o->rule.low && r < o->n; r++)
+        for (int64_t c = 0; c < o->d; c += VL) {
+            vh h = v_to_low(v_at(o->result + r * o->d, c, o->d));
+            int64_t lanes = o->d - c < VL ? o->d - c : VL;
+            memcpy((sr_bf16 *)to + r * ld + c, &h, (size_t)lanes * sizeof(sr_bf16));
+        }
+}
+
+/* to (n, d) = alpha p x, row i times factor[i] unless NULL. */
+static void mix_rows(operands *o, float *to, int64_t ld, const float *p, matrix x, float alpha,
+                     const float *factor) {
+    product m = {.a = p,
+                 .b = x.at,
+                 .factor = factor,
+                 .ldc = ld,
+                 .a_row = o->ld,
+                 .a_k = 1,
+                 .ldb = x.ld,
+                 .m = o->n,
+                 .n = o->d,
+                 .k = o->n,
+                 .alpha = alpha,
+                 .next = &o->next};
+    m.c = result_at(o, to, &m.ldc);
+    multiply(&m);
+    deliver(o, to, ld);
+}
+
+/* to (n, d) = alpha p^T x, in strips of rows of p and x. */
+static void mix_columns(operands *o, float *to, int64_t ld, const float *p, matrix x, float alpha) {
+    product m = {.ldc = ld,
+                 .a_row = 1,
+                 .a_k = o->ld,
+                 .ldb = x.ld,
+                 .m = o->n,
+                 .n = o->d,
+                 .alpha = alpha,
+                 .next = &o->next};
+    m.c = result_at(o, to, &m.ldc);
+    for (int64_t q = 0; q < o->n; q += STRIP) {
+        m.a = p + q * o->ld, m.b = x.at + q * x.ld, m.add = q > 0;
+        m.k = o->n - q < STRIP ? o->n - q : STRIP;
+        multiply(&m);
+    }
+    deliver(o, to, ld);
+}
+
+/* ---- the two passes -------------------------------------------------------------------------- */
+
+void SR_SIMD(attention_short)(const sr_attention_unit *u) {
+    operands o = gather(u, false);
+    int64_t n = o.n, groups = drop_groups(n);
+    float factor[SR_ATTENTION_SHORT], keep_scale = 256.0f / (float)u->key.keep;
+    transpose(o.kt, o.ld, o.k, n, o.d);
+    scores(o.s, &o, o.q, o.kt, u->scale);
+    if (u->key.keep < 256) drop_words(o.words, o.rule.stride, &u->key, 0, n, groups);
+    for (int64_t i = 0; i < n; i++) {
+        float sum;
+        take(&o.next);
+        u->lse[i] = softmax_in_place(o.s + i * o.ld, n, &o.rule, o.words + i * groups, &sum);
+        factor[i] = keep_scale / sum;
+    }
+    mix_rows(&o, u->out, u->ldo, o.s, o.v, 1, factor);
+}
+
+void SR_SIMD(attention_short_backward)(const sr_attention_unit *u) {
+    operands o = gather(u, true);
+    int64_t n = o.n, groups = drop_groups(n);
+    matrix out = operand(&o.room, u->out, u->ldo, u), dout = copied(&o.room, u->dout, u->ldo, u);
+    float *vt = part(&o.room, o.d * o.ld), *ds = part(&o.room, n * o.ld);
+    transpose(o.kt, o.ld, o.k, n, o.d);
+    transpose(vt, o.ld, o.v, n, o.d);
+    scores(o.s, &o, o.q, o.kt, u->scale);
+    scores(ds, &o, dout, vt, 1);
+    if (u->key.keep < 256) drop_words(o.words, o.rule.stride, &u->key, 0, n, groups);
+    for (int64_t i = 0; i < n; i++) {
+        take(&o.next);
+        slopes(o.s + i * o.ld, ds + i * o.ld, n, u->lse[i],
+               dot(dout.at + i * dout.ld, out.at + i * out.ld, o.d), &o.rule, o.words + i * groups);
+    }
+    mix_rows(&o, u->dq, u->ld, ds, o.k, u->scale, NULL);
+    mix_columns(&o, u->dk, u->ld, ds, o.q, u->scale);
+    mix_columns(&o, u->dv, u->ld, o.s, dout, 1);
+}
