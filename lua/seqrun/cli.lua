@@ -145,7 +145,7 @@ local function overview()
   print(require("seqrun.run.options").help())
   print("\ncommands:")
   for _, name in ipairs(cli.commands()) do
-    local summary = name == "help" and "print this help, a command's, or with --html the API reference"
+    local summary = name == "help" and "this help, that of a command or a topic, or with --html the API reference"
       or require("seqrun.commands." .. name).summary
     print(("  %-16s %s"):format(name, summary))
   end
@@ -165,7 +165,13 @@ local function help(words)
   end
   if not name or name:find("^%-") then return overview() end
   if name == "help" then return overview() end
-  if not is_command(name) then return unknown_command(name) end
+  if not is_command(name) then
+    local mistyped = not words[2] and guess.nearest(name, cli.commands())
+    local known = not mistyped and require("seqrun.help").find(table.concat(words, " "))
+    if not known then return unknown_command(name) end
+    print(known)
+    return 0
+  end
   print(cli.parser_of(name, require("seqrun.commands." .. name)):get_help())
   return 0
 end

@@ -139,6 +139,30 @@ describe("objects at the prompt", function()
   end)
 end)
 
+describe("help about documents", function()
+  it("lists the sections of a document, and prints one", function()
+    assert.matches("^[^\n]*docs/cookbook.md:\n  C1: ", help.about("cookbook"))
+    assert.equal(help.about("cookbook"), help.about("docs/cookbook.md"))
+    local section = help.about("C4")
+    assert.matches("^[^\n]*docs/cookbook.md\n\n## C4: freeze layers\n", section)
+    assert.matches("```lua freeze.lua", section)
+    assert.is_nil(section:find("## C5", 1, true))
+    assert.equal(section, help.about("c4: Freeze layers"))
+    assert.is_nil(help.find("xyzzy"))
+  end)
+
+  it("is what `seqrun help` prints for what is not a command", function()
+    local code, out = program.run { "help", "C4" }
+    assert.same({ 0, help.about("C4") .. "\n" }, { code, out })
+    assert.matches("^sr.ops.attention", select(2, program.run { "help", "attention" }))
+    local err
+    code, out, err = program.run { "help", "tokenise" }
+    assert.same({ 2, "" }, { code, out })
+    assert.matches("did you mean 'tokenize'", err)
+    assert.equal(2, (program.run { "help", "xyzzy" }))
+  end)
+end)
+
 describe("help about commands", function()
   it("is their --help, or a line where the library has the name too", function()
     assert.matches("^Usage: seqrun runs ", help.about("runs"))

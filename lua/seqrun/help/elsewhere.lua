@@ -16,19 +16,57 @@ end
 
 local headings
 
----All headings of all documents: { document, heading }.
+---Calls fn(line, level, heading) for each line of a document; level and heading only for headings.
+local function each_line(path, fn)
+  local inside = false -- of a block of code
+  for line in ((sys.read_file(path) or "") .. "\n"):gmatch("([^\n]*)\n") do
+    if line:find("^```") then inside = not inside end
+    local marks, heading = line:match("^(#+) (.*)$")
+    if inside or not marks then fn(line) else fn(line, #marks, heading) end
+  end
+end
+
+---All headings of all documents: { document, heading, level, path }.
 local function read_headings()
   headings = {}
   local folder = documents()
   for _, name in ipairs(folder and sys.list(folder) or {}) do
-    local inside = false -- of a block of code
-    for line in (name:find("%.md$") and sys.read_file(folder .. "/" .. name) or ""):gmatch("[^\n]+") do
-      if line:find("^```") then inside = not inside end
-      local heading = not inside and line:match("^##+ (.*)$")
-      if heading then headings[#headings + 1] = { name, heading } end
-    end
+    local path = folder .. "/" .. name
+    each_line(name:find("%.md$") and path or "", function(_, level, heading)
+      if level and level > 1 then headings[#headings + 1] = { name, heading, level, path } end
+    end)
   end
   return headings
+end
+
+---The lines of a section, without blank ones at its end.
+local function section(one)
+  local lines, level_inside = {}, nil
+  each_line(one[4], function(line, level, heading)
+    if level and level_inside and level <= level_inside then level_inside = nil end
+    if level == one[3] and heading == one[2] then level_inside = level end
+    if level_inside then lines[#lines + 1] = line end
+  end)
+  return (table.concat(lines, "\n"):gsub("%s+$", ""))
+end
+
+---A document's headings, or the section whose heading is this or begins with it and a colon or a point: "cookbook",
+---"C4", "File formats".
+---@param topic string
+---@return string|nil
+function elsewhere.document(topic)
+  local wanted, list, found = topic:lower():gsub("^docs/", ""):gsub("%.md$", ""), {}, nil
+  for _, one in ipairs(headings or read_headings()) do
+    local heading = one[2]:lower()
+    if one[1] == wanted .. ".md" then
+      if #list == 0 then list[1] = one[4] .. ":" end
+      list[#list + 1] = ("  "):rep(one[3] - 1) .. one[2]
+    end
+    local begins = heading:sub(1, #wanted) == wanted and heading:find("^[:.]", #wanted + 1)
+    if not found and (heading == wanted or begins and wanted:find("%a")) then found = one end
+  end
+  if #list > 0 then return table.concat(list, "\n") end
+  return found and ("%s\n\n%s"):format(found[4], section(found)) or nil
 end
 
 local function mentions(text, word) return text:lower():find(word, 1, true) ~= nil end

@@ -98,6 +98,7 @@ end
 
 local SESSION = {
   { "help(x)", "explains a function, an object, a part or a word: help(sr.pack), help \"attention\"" },
+  { "help \"cookbook\"", "lists the sections of a document; help \"C4\" prints one" },
   { "help \"seqrun\"", "lists the commands; help \"seqrun fill\" explains one" },
   { "apropos \"word\"", "lists the entries that mention a word" },
   { "examples()", "lists the recipes; examples \"pack\" shows the examples of a topic" },
@@ -183,8 +184,18 @@ local function about_text(topic)
   local command, line = elsewhere.command(topic)
   if command and topic:find("^seqrun ") then return command end
   local text = library_text(topic)
-  if not command then return text or help.search(topic) end
+  if not command then return text or elsewhere.document(topic) or help.search(topic) end
   return text and text .. "\n" .. line or command
+end
+
+---The entry or section of this name; for several words also what mentions them.
+---@param topic string
+---@return string|nil
+function help.find(topic)
+  local text = library_text(topic) or elsewhere.document(topic)
+  if text or not topic:find(" ") then return text end
+  local found = help.search(topic)
+  return not found:find("^nothing mentions") and found or nil
 end
 
 ---What is known of a function, an object, a part or a word.

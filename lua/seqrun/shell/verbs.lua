@@ -57,8 +57,8 @@ function verbs.all()
   local list, names = {}, require("seqrun.cli").commands()
   for i, name in ipairs(names) do
     list[i] = name ~= "help" and verbs.verb(name) or {
-      name = "help", summary = "print this help, a command's, or with --html the API reference",
-      usage = "Usage: seqrun help [COMMAND]", options = {},
+      name = "help", summary = "this help, that of a command or a topic, or with --html the API reference",
+      usage = "Usage: seqrun help [COMMAND|TOPIC|--html]", options = {},
       arguments = { { name = "command", doc = "a command", many = false, choices = names } },
     }
   end
