@@ -9,10 +9,16 @@
 static volatile sig_atomic_t caught;
 static lua_State *prompt_state;
 
+static volatile sig_atomic_t line_shown; /* on a terminal, without a line break */
+
 /* A run: the first signal asks for a stop at the end of the step, a second Ctrl-C exits at once.
  */
 static void on_run_signal(int number) {
-    if (number == SIGINT && caught == SIGINT) _exit(130);
+    if (number == SIGINT && caught == SIGINT) {
+        ssize_t written = line_shown ? write(STDERR_FILENO, "\n", 1) : 0;
+        (void)written; /* the terminal may be gone */
+        _exit(130);
+    }
     caught = number;
 }
 
@@ -101,6 +107,12 @@ static int sys_signals(lua_State *L) {
     return 0;
 }
 
+/* status_line(shown): whether standard error ends with a line that is not complete */
+static int sys_status_line(lua_State *L) {
+    line_shown = lua_toboolean(L, 1);
+    return 0;
+}
+
 bool lsr_caught(void) {
     return caught != 0;
 }
@@ -140,6 +152,7 @@ static int sys_interruptible(lua_State *L) {
 static const luaL_Reg functions[] = {{"signals", sys_signals},
                                      {"caught", sys_caught},
                                      {"interruptible", sys_interruptible},
+                                     {"status_line", sys_status_line},
                                      {NULL, NULL}};
 
 void lsr_open_signals(lua_State *L) {

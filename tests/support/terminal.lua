@@ -27,7 +27,8 @@ end
 
 ---Runs a script of tests/support/pty.c.
 ---@param script string
----@param options? { columns?: integer, state?: string, before?: string, words?: string } state: folder of the history
+---@param options? { columns?: integer, state?: string, before?: string, words?: string, raw?: boolean } state: folder
+---  of the history; raw: with the codes that move the cursor
 ---@return integer code
 ---@return string shown what the terminal shows
 ---@return string err of the script
@@ -41,7 +42,7 @@ function terminal.run(script, options)
   local _, how, code = os.execute(command)
   local shown, problems = assert(sys.read_file(out)), assert(sys.read_file(err))
   sys.remove(folder)
-  return how == "signal" and 128 + code or code, plain(shown), problems
+  return how == "signal" and 128 + code or code, options.raw and shown or plain(shown), problems
 end
 
 return terminal

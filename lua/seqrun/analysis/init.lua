@@ -12,6 +12,7 @@ local core = require("seqrun.core.metric")
 local data = require("seqrun.data")
 local kinds = require("seqrun.analysis.kinds")
 local metric = require("seqrun.data.metric")
+local live = require("seqrun.live")
 local sys = require("seqrun.core.sys")
 
 ---@class seqrun.AnalyzeOptions
@@ -36,9 +37,6 @@ local OPTIONS = {
 
 ---Tokens of a fixed example that is measured whole.
 local WHOLE = 65535
-
----Seconds between two lines of progress.
-local EVERY = 2
 
 ---The examples to measure, as a loader has them.
 local function examples_of(t, corpus)
@@ -81,11 +79,10 @@ end
 
 ---Says now and then how far a metric is.
 local function new_teller(t, name, parts)
-  local began, told = sys.now(), sys.now()
+  local progress = live.work(name, { total = parts, unit = "parts", print = t.progress, quiet = not t.progress })
   return function(values, done)
-    if not t.progress or sys.now() - told < EVERY then return end
-    told = sys.now()
-    t.progress(("%s: %d sequences, %.0f %%, %.0f s"):format(name, values, 100 * done / parts, told - began))
+    if done == nil then return progress:finish() end
+    if progress:due() then progress:at(done, ("%d sequences"):format(values)) end
   end
 end
 
@@ -101,7 +98,9 @@ local function compute(self, kind, path, about)
     self.t.progress(("%s: goes on after %d sequences"):format(about.name, values))
   end
   local done, message
-  done, message, code = kind.run(self, next, new_teller(self.t, about.name, math.max(1, a:parts())), values)
+  local tell = new_teller(self.t, about.name, math.max(1, a:parts()))
+  done, message, code = kind.run(self, next, tell, values)
+  tell()
   if not done then
     if code == "data" or code == "invalid" then a:drop() end -- a wrong value: nothing to go on from
     return nil, message, code

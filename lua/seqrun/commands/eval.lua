@@ -3,6 +3,7 @@
 local converters = require("seqrun.converters")
 local counted = require("seqrun.run.text").counted
 local evaluate = require("seqrun.run.evaluate")
+local live = require("seqrun.live")
 local failure = require("seqrun.failure")
 local json = require("seqrun.core.json")
 local masked = require("seqrun.predict.masked")
@@ -93,9 +94,11 @@ function command.run(args)
   local opened = verb.open(args)
   local loader, baselines, what = loader_of(args, opened)
   local guard <close> = loader
+  local progress <close> = live.work("evaluating", { unit = "updates", quiet = args.json })
   local line, order, scoring = evaluate.run(opened.model, loader, {
-    from = loader:cursor(), updates = 0, baselines = baselines,
+    from = loader:cursor(), updates = 0, baselines = baselines, progress = progress,
   })
+  progress:finish()
   if not line then verb.check_end() end
   line.masked = line.masked > 0 and line.masked or nil
   tell(args, opened, { line = line, order = order, scoring = scoring }, baselines, what)

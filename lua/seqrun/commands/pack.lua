@@ -1,6 +1,7 @@
 -- pack - plan which sequences share a row, with efficiency and proof.
 
 local json = require("seqrun.core.json")
+local live = require("seqrun.live")
 local pack = require("seqrun.pack")
 local sys = require("seqrun.core.sys")
 
@@ -192,7 +193,9 @@ function command.run(args)
   local options = options_of(args)
   options.max_len, options.too_long = nil, nil
   local planned, plan
+  local busy <close> = not args.json and live.busy("packing") or nil
   planned, plan, message, code = pcall(pack.pack, histogram, options)
+  if busy then busy:finish() end
   if not planned then return nil, (tostring(plan):gsub("^[^:]+:%d+: ", "")), "config" end
   if not plan then return nil, message, code end
   good, message, code = write_files(args, histogram, plan)

@@ -4,6 +4,7 @@ local check = require("seqrun.check")
 local commas = require("seqrun.run.text").commas
 local core = require("seqrun.core.data")
 local replace = require("seqrun.data.replace")
+local live = require("seqrun.live")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.core.text")
 
@@ -27,9 +28,6 @@ local OPTIONS = {
 }
 
 local TRAIN = { size = true, min_frequency = true }
-
----Seconds between two lines of progress.
-local EVERY = 2
 
 local function say(options, format, ...)
   if options.progress then options.progress(format:format(...)) end
@@ -63,24 +61,24 @@ local function vocabulary(options, inputs)
   return train(options, inputs)
 end
 
-local function tell_progress(options, counts, began)
+---Tells how many bytes of the files were read; the number of tokens and the speed beside it.
+local function tell_progress(progress, counts, began)
   local seconds = math.max(1e-3, sys.now() - began)
-  local share = counts.total > 0 and (" (%.0f %%)"):format(100 * counts.bytes_read / counts.total) or ""
-  say(options, "tokens: %s from %.1f MB%s, %.1f MB/s", commas(counts.tokens), counts.bytes / 1e6, share,
-    counts.bytes / 1e6 / seconds)
+  progress.total = counts.total > 0 and counts.total or nil
+  progress:at(counts.bytes_read, ("%s tokens, %.1f MB/s"):format(commas(counts.tokens), counts.bytes / 1e6 / seconds))
 end
 
 ---Works through the text; the counts at its end.
 local function work(ingest, options)
-  local began, told = sys.now(), sys.now()
+  local began = sys.now()
+  local progress <close> = live.work("tokenizing", {
+    unit = "bytes", print = options.progress, quiet = not options.progress,
+  })
   while true do
     local done, message, code = ingest:step()
     if done == nil then return nil, message, code end
     if done then break end
-    if sys.now() - told > EVERY then
-      told = sys.now()
-      tell_progress(options, ingest:counts(), began)
-    end
+    if progress:due() then tell_progress(progress, ingest:counts(), began) end
   end
   local counts = ingest:counts()
   counts.seconds = sys.now() - began

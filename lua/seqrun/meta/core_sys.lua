@@ -16,6 +16,10 @@ function sys.time() end
 ---@param seconds number
 function sys.sleep(seconds) end
 
+---Says whether standard error ends with a line that is not complete: a program that is interrupted completes it.
+---@param shown boolean
+function sys.status_line(shown) end
+
 ---Whether a file descriptor (1 is standard output) is a terminal.
 ---@param fd integer
 ---@return boolean

@@ -63,14 +63,15 @@ local function score_all(self, model, loader, options)
     if not update then break end
     if not score_update(self, model, update, options) then return false end
     done = done + 1
+    if options.progress then options.progress:at(done) end
   end
   return true
 end
 
 ---@param model table losses(batch), training
 ---@param loader seqrun.Loader of the held-out part, one epoch
----@param options { from: table, updates: integer, baselines?: seqrun.Baseline[], ranks?: seqrun.RunRanks } from: the
----  cursor to start at; updates: the maximum number, 0 for all
+---@param options { from: table, updates: integer, baselines?: seqrun.Baseline[], ranks?: seqrun.RunRanks,
+---  progress?: seqrun.Work } from: the cursor to start at; updates: the maximum number, 0 for all
 ---@return table|nil line metrics by name, and the masked tokens; nil if interrupted by a signal
 ---@return seqrun.Shown[]? order in which to print them
 ---@return seqrun.Scoring? scoring all predictions; nil if no head predicts

@@ -1,6 +1,7 @@
 -- evaluations.lua - when a run evaluates, and which evaluations end it.
 
 local best = require("seqrun.run.best")
+local failure = require("seqrun.failure")
 
 local evaluations = {}
 
@@ -61,6 +62,30 @@ function evaluations.over(self)
   end
   local top = self.best
   if top and top:over() then return ("%s has not improved in %d evaluations"):format(top.metric, top.worse) end
+end
+
+---Ends the run if a loss on held-out data is not finite.
+---@param self seqrun.Run
+---@param line table
+---@param order seqrun.Shown[]
+function evaluations.check_finite(self, line, order)
+  for _, shown in ipairs(order) do
+    local loss = line[shown.name .. "_loss"]
+    if loss and not (math.abs(loss) < math.huge) then
+      failure.raise("numeric", "the held-out %s loss at step %d is %s: the weights contain NaN or infinity; this step "
+        .. "is not saved; resume from the previous checkpoint with a smaller rate.peak", shown.name, self.step, loss)
+    end
+  end
+end
+
+---Progress of an evaluation.
+---@param self seqrun.Run
+---@return seqrun.Work|nil
+function evaluations.work(self)
+  local most, facts = self.config.eval.updates, self.held.summary and self.held:summary() or {}
+  local total = facts.packs_per_epoch and facts.packs and math.ceil(facts.packs_per_epoch / facts.packs)
+  if most > 0 then total = math.min(total or most, most) end
+  return self.progress:work("evaluating", total, "updates")
 end
 
 return evaluations

@@ -326,7 +326,9 @@ function Run:save(needed)
   self.window:settle()
   if not saves(self) or self.saver.step == self.step then return end
   self.metrics:sync()
+  self.progress:saving(self.step)
   local path, message, code = self.saver:save(saved_parts(self))
+  self.progress:saved()
   if not path and (code or needed) then failure.raise(code or "storage", "%s", message) end
   if message then self.progress:warn("%s", message) end
   if path then self.progress:say("saved %s", path) end
@@ -335,17 +337,6 @@ end
 
 ---Whether the current weights have been evaluated.
 local function is_evaluated(self) return self.result ~= nil and self.result.step == self.step end
-
----Ends the run if a loss on held-out data is not finite.
-local function check_finite(self, line, order)
-  for _, shown in ipairs(order) do
-    local loss = line[shown.name .. "_loss"]
-    if loss and not (math.abs(loss) < math.huge) then
-      failure.raise("numeric", "the held-out %s loss at step %d is %s: the weights contain NaN or infinity; this step "
-        .. "is not saved; resume from the previous checkpoint with a smaller rate.peak", shown.name, self.step, loss)
-    end
-  end
-end
 
 ---Keeps the model if it is the best so far.
 local function keep_best(self, line)
@@ -363,13 +354,13 @@ function Run:evaluate()
   if self.watch then self.watch:evaluating() end
   local line, order, scoring = require("seqrun.run.evaluate").run(self.model, self.held, {
     from = self.held_from, updates = self.config.eval.updates, baselines = self.baselines,
-    ranks = self.ranks,
+    ranks = self.ranks, progress = evaluations.work(self),
   })
   if not line then
     agree(self)
     return nil
   end
-  check_finite(self, line, order)
+  evaluations.check_finite(self, line, order)
   self.result, self.scoring = { step = self.step, line = line, order = order }, scoring
   line.type, line.step, line.seconds = "eval", self.step, self:seconds()
   for _, name in ipairs(loaders.TOTALS) do line[name] = self.loaders.totals[name] end

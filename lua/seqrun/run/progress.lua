@@ -1,7 +1,9 @@
 -- progress.lua - progress output of a run: lines at intervals, and a status line on a terminal; lines also go to
 -- run.log.
 
+local ansi = require("seqrun.ansi")
 local json = require("seqrun.core.json")
+local live = require("seqrun.live")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.run.text")
 
@@ -11,13 +13,14 @@ Progress.__index = Progress
 ---Number of recent step times that the ETA is based on.
 local RECENT = 25
 
+---Intervals between lines that stay grow by this factor, up to so many seconds.
+local GROWTH, MOST_SECONDS = 1.25, 600
+
 ---@param options { quiet?: boolean, json_log?: boolean, every: integer, seconds: number }
 local function new(options)
-  local terminal = sys.is_terminal(2) and not options.json_log and os.getenv("TERM") ~= "dumb"
   return setmetatable({
-    quiet = options.quiet, json_log = options.json_log, terminal = terminal, every = options.every,
-    seconds = options.seconds, recent = {}, last_time = -math.huge, last_step = -math.huge,
-    drawn_at = -math.huge, latest = {},
+    quiet = options.quiet, json_log = options.json_log, every = options.every, line = live.new(options.json_log),
+    interval = options.seconds, recent = {}, last_time = -math.huge, last_step = -math.huge, latest = {},
   }, Progress)
 end
 
@@ -27,24 +30,17 @@ function Progress:log_to(file)
   self.file = file
 end
 
-local function wipe(self)
-  if self.drawn then io.stderr:write("\r\27[K") end
-  self.drawn = false
-end
-
 local function to_file(self, line)
   if self.file then self.file:write(line .. "\n") end -- a full disk only loses lines of the log
 end
 
 local function to_stderr(self, line)
-  if self.json_log then line = json.encode { message = line } end
-  io.stderr:write(line, "\n")
+  self.line:print(self.json_log and json.encode { message = line } or line)
 end
 
 ---A line that stays: on stderr, and in run.log.
 function Progress:say(format, ...)
   local line = select("#", ...) > 0 and format:format(...) or format
-  wipe(self)
   to_file(self, line)
   if not self.quiet then to_stderr(self, line) end
 end
@@ -52,7 +48,6 @@ end
 ---A line that is printed even with --quiet.
 function Progress:warn(format, ...)
   local line = "warning: " .. format:format(...)
-  wipe(self)
   to_file(self, line)
   to_stderr(self, line)
 end
@@ -60,9 +55,9 @@ end
 ---A result: on stdout, and in run.log.
 function Progress:tell(format, ...)
   local line = select("#", ...) > 0 and format:format(...) or format
-  wipe(self)
+  self.line:wipe()
   to_file(self, line)
-  io.stdout:write(line, "\n")
+  io.stdout:write(sys.is_terminal(1) and live.fold(line, sys.columns(1) - 1) or line, "\n")
   io.stdout:flush()
 end
 
@@ -116,45 +111,115 @@ local function sentence(step, last, eta, line, order)
   return table.concat(parts, "  ")
 end
 
-local function draw(self, shown)
-  local width = math.max(20, sys.columns(2) - 1)
-  io.stderr:write("\r\27[K", shown:sub(1, width))
-  self.drawn, self.drawn_at = true, sys.now()
-end
-
 local function estimate_of_end(self, step, last) return self:estimate(math.max(0, last - step)) end
 
----Seconds between redraws of the status line.
-local REDRAW = 0.2
+-- ---- the status line -----------------------------------------------------------------------------
+
+local STEADY = 2e-3 -- relative change of the loss that counts as none
+local MEMORY = 0.8  -- of the mean that the loss is compared with
+
+---Notes where the loss is going.
+local function follow(self, loss)
+  if type(loss) ~= "number" or loss ~= loss then return end
+  local mean = self.mean_loss
+  if mean then
+    local change = (loss - mean) / math.max(1e-9, math.abs(mean))
+    self.trend = math.abs(change) < STEADY and "→" or change < 0 and "↓" or "↑"
+  end
+  self.mean_loss = mean and MEMORY * mean + (1 - MEMORY) * loss or loss
+end
+
+---What the status line has, by importance.
+local function parts_of(self, step, last, line)
+  local endless = last >= text.UNLIMITED
+  local parts = { { text = endless and ("step %d"):format(step) or ("step %d/%d"):format(step, last), rank = 1 } }
+  local function add(rank, format, value)
+    if value then parts[#parts + 1] = { text = format:format(value), rank = rank } end
+  end
+  if not endless then parts[2] = { bar = step / math.max(1, last), rank = 4 } end
+  add(2, "loss %.3f" .. (self.trend and " " .. self.trend or ""), line.loss)
+  add(5, "lr %.2e", line.lr)
+  add(6, "%s tok/s", line.real_tokens_per_s and text.count(line.real_tokens_per_s))
+  local left = not endless and estimate_of_end(self, step, last)
+  add(3, "eta %s", left and text.duration(left))
+  add(7, "skipped %d", line.skipped and line.skipped > 0 and line.skipped or nil)
+  return parts
+end
+
+local COLOURS = { ["↓"] = 3, ["↑"] = 2 }
+
+local function draw(self, step, last)
+  local shown = live.fit(parts_of(self, step, last, self.latest), self.line:width())
+  local colour = ansi.colours(2) and COLOURS[self.trend]
+  self.line:draw(shown, colour and shown:gsub(self.trend, function(arrow) return ansi.paint(arrow, colour) end) or nil)
+end
 
 ---Updates the status line at steps without a line of metrics.
 function Progress:tick(step, last)
-  if not self.terminal or self.quiet or sys.now() - self.drawn_at < REDRAW then return end
-  draw(self, sentence(step, last, estimate_of_end(self, step, last), self.latest, self.order))
+  if not self.quiet and self.line:due() then draw(self, step, last) end
 end
 
----Shows a line of metrics: as a permanent line, also in run.log, at most every `seconds` and every `every` steps;
----on a terminal always as the status line.
+---Whether a line of metrics is to stay.
+local function stays(self, step, last)
+  if step == last then return true end
+  return sys.now() - self.last_time >= self.interval and step - self.last_step >= self.every
+end
+
+---Shows a line of metrics: as a line that stays, also in run.log, at growing intervals of at least `every` steps; on a
+---terminal always as the status line.
 ---@param line table
 ---@param last integer
 ---@param order seqrun.Shown[] of its losses
 function Progress:show(line, last, order)
-  local shown = sentence(line.step, last, estimate_of_end(self, line.step, last), line, order)
-  self.latest, self.order = line, order
-  local due = sys.now() - self.last_time >= self.seconds and line.step - self.last_step >= self.every
-  if due or line.step == last then
-    self.last_time, self.last_step = sys.now(), line.step
-    wipe(self)
+  local step = line.step
+  self.latest = line
+  follow(self, line.loss)
+  if stays(self, step, last) then
+    if self.last_step > 0 then
+      self.interval = math.min(self.interval * GROWTH, math.max(self.interval, MOST_SECONDS))
+    end
+    self.last_time, self.last_step = sys.now(), step
+    local shown = sentence(step, last, estimate_of_end(self, step, last), line, order)
     to_file(self, shown)
-    if not self.quiet then io.stderr:write(self.json_log and json.encode(line) or shown, "\n") end
-  elseif self.terminal and not self.quiet then
-    draw(self, shown)
+    if not self.quiet then self.line:print(self.json_log and json.encode(line) or shown) end
   end
+  if not self.quiet and self.line.terminal and step < last then draw(self, step, last) end
+end
+
+---Progress of work between two steps: nothing in its first second, then on the status line, or as lines.
+---@param title string
+---@param total? number
+---@param unit? string
+---@return seqrun.Work
+function Progress:work(title, total, unit)
+  return live.work(title, {
+    line = self.line, total = total, unit = unit, quiet = self.quiet,
+    print = function(words)
+      to_file(self, words)
+      to_stderr(self, words)
+    end,
+  })
+end
+
+---A checkpoint is being written: on the status line, and as a line where the one before took more than a second.
+---@param step integer
+function Progress:saving(step)
+  self.saving_at = sys.now()
+  if self.quiet then return end
+  local words = ("saving step %d"):format(step)
+  if self.line.terminal then return self.line:draw(live.cut(words, self.line:width())) end
+  if self.saves_slowly then to_stderr(self, words) end
+end
+
+---It has been written.
+function Progress:saved()
+  self.saves_slowly = sys.now() - self.saving_at > 1
+  self.line:wipe()
 end
 
 ---Clears the status line and closes the log.
 function Progress:close()
-  wipe(self)
+  self.line:wipe()
   if self.file then self.file:close() end
   self.file = nil
 end

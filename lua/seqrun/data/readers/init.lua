@@ -12,6 +12,7 @@ local check = require("seqrun.check")
 local json = require("seqrun.core.json")
 local jobs = require("seqrun.data.readers.job")
 local labelled = require("seqrun.data.readers.labelled")
+local live = require("seqrun.live")
 local problems = require("seqrun.data.readers.problems")
 local records = require("seqrun.data.readers.records")
 local shown = require("seqrun.data.readers.shown")
@@ -56,8 +57,8 @@ local OPTIONS = {
 local COLUMNS = { text = true, pair = true, label = true, id = true, choices = true, header = true }
 local TASKS = { "classify", "multilabel", "regress", "choice", "tokens", "squad", "none" }
 
----Seconds between two lines of progress, and rows between two looks at the clock.
-local EVERY, ROWS = 2, 1000
+---Rows between two looks at the clock.
+local ROWS = 1000
 
 local readers = {}
 
@@ -222,10 +223,7 @@ end
 ---Progress, and the wish to stop.
 local function look_around(self)
   if sys.caught() then return "data: stopped on request; no data set was written", "stopped" end
-  if self.options.progress and sys.now() - self.told > EVERY then
-    self.told = sys.now()
-    self.options.progress(("%s: %d rows"):format(self.source.files[#self.source.files], self.rows))
-  end
+  self.working:at(self.rows, self.source.files[#self.source.files])
 end
 
 ---What the end of the files says about the rows.
@@ -246,7 +244,10 @@ function Stream:next()
     end
     local record, message, code = self.source:next()
     if message then return nil, message, code end
-    if not record then return at_end(self) end
+    if not record then
+      self.working:finish()
+      return at_end(self)
+    end
     self.read = self.read + 1
     if self.read % ROWS == 0 then
       message, code = look_around(self)
@@ -259,7 +260,8 @@ end
 local function stream_of(options, source, maker)
   return setmetatable({
     options = options, source = source, maker = maker, problems = problems.new(options.bad), queue = {}, at = 1,
-    seen = {}, copies = {}, rows = 0, read = 0, told = sys.now(),
+    seen = {}, copies = {}, rows = 0, read = 0,
+    working = live.work("reading", { unit = "rows", print = options.progress, quiet = not options.progress }),
   }, Stream)
 end
 
