@@ -35,6 +35,21 @@ describe("the engine of NCCL", function()
     assert.equal("GetUniqueId\nCommInitRank 0 of 2: the id of rank 0", first:match("^[^\n]*\n[^\n]*"))
   end)
 
+  test("uses a stream of its own, which waits for the kernels before each call", function()
+    local late = require("tests.support.devices").plugin("late")
+    local settings = ("SEQRUN_CUDA_DRIVER=%s SEQRUN_PLUGINS=%s"):format(library, late)
+    local calls, code, err = run(settings, { "tests/support/nccl_calls.lua", "late" })
+    assert.equal(0, code, err)
+    local text = table.concat(calls, "\n")
+    assert.matches("^EventCreate 2\nStreamCreate 1\nCommInitRank", text)
+    assert.matches("\nCommDestroy\nStreamDestroy own\nEventDestroy$", text)
+    local before = "EventRecord on device's stream\nStreamWaitEvent on own stream\n"
+    for _, call in ipairs { "GroupEnd", "AllReduce", "Broadcast", "Reduce ", "ReduceScatter", "AllGather" } do
+      local all, after = select(2, text:gsub("\n" .. call, "")), select(2, text:gsub(before .. call, ""))
+      assert.is_true(all > 0 and all == after, call)
+    end
+  end)
+
   ---What follows "step N" up to the end of its loop.
   local function calls_of(step, ...)
     local calls, code, err = run(nil, { "tests/support/nccl_overlap.lua", ... })

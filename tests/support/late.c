@@ -388,6 +388,11 @@ static sr_status late_download(sr_device *device, void *host, const void *from, 
 
 /* ---- the plug-in ----------------------------------------------------------------------------- */
 
+/* Not NULL: for engines that order their work after that of the queue (tests/support/nccl.c). */
+static void *late_queue(sr_device *device) {
+    return queue_of(device);
+}
+
 static sr_backend late = {
     SR_BACKEND_ABI,        .name = "late",
     .open = late_open,     .close = late_close,
@@ -395,6 +400,7 @@ static sr_backend late = {
     .upload = late_upload, .download = late_download,
     .wait = late_wait,     .grad_squares = late_grad_squares,
     .step = late_step,     .lamb_moments = late_lamb_moments,
+    .queue = late_queue,
 };
 
 #define FILL(slot, ...)                                                                            \

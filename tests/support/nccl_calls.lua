@@ -1,9 +1,13 @@
 -- nccl_calls.lua - calls of a world on the recording NCCL (tests/support/nccl.c); run by mpirun (nccl_spec.lua).
+--
+--     nccl_calls.lua [DEVICE]
 
 local ranks = require("seqrun.ranks")
 local sr = require("seqrun")
 
-local world = ranks.open("cpu", { engine = "nccl", timeout = 30 })
+local device = arg[1] or "cpu"
+sr.use(device)
+local world = ranks.open(device, { engine = "nccl", timeout = 30 })
 local other = 1 - world.rank
 local x, y, z = sr.zeros(6), sr.zeros(6), sr.zeros(6, { dtype = "i32" })
 
