@@ -64,9 +64,8 @@ sr_status sr_histogram_add(sr_histogram *h, int64_t length, int64_t n, sr_long_p
     if (length <= h->capacity) return add_fitting(h, length, n);
     if (policy == SR_LONG_ERROR)
         return sr_fail(SR_EDATA,
-                       "pack: a sequence of %" PRId64
-                       " tokens does not fit a pack of %d; raise the "
-                       "capacity, or choose to truncate or split long sequences",
+                       "pack: a sequence of %" PRId64 " tokens does not fit a pack of %d; raise "
+                       "max_len, or set too_long to truncate or split",
                        length, h->capacity);
     int64_t cut = 0, lost = h->lost;
     if (policy == SR_LONG_TRUNCATE && (__builtin_mul_overflow(length - h->capacity, n, &cut) ||
@@ -86,14 +85,14 @@ static int64_t find_length(const sr_lengths *lengths, int64_t length) {
     return -1;
 }
 
-/* Adds lengths; errors name the uid of the sequence. */
+/* Adds lengths; errors name the first such sequence, counted from 1. */
 static sr_status add_counted(sr_histogram *h, const sr_lengths *lengths, int64_t length, int64_t n,
                              sr_long_policy policy) {
     sr_status st = sr_histogram_add(h, length, n, policy);
     if (st != SR_EDATA) return st;
     char why[512];
     snprintf(why, sizeof why, "%s", sr_message());
-    return sr_fail(st, "%s (sequence %" PRId64 ")", why, find_length(lengths, length));
+    return sr_fail(st, "%s (sequence %" PRId64 ")", why, find_length(lengths, length) + 1);
 }
 
 /* Two tallies, so that equal neighbours do not wait for each other's store. */

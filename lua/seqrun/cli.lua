@@ -206,7 +206,15 @@ local function run_file(path, rest, program)
     complain(("%s is a config, not a recipe; run seqrun RECIPE.lua config=%s"):format(path, path))
     return USAGE
   end
+  if sys.is_dir(path) then
+    complain(("%s is a directory, not a recipe; seqrun info %s describes it"):format(path, path))
+    return USAGE
+  end
   local chunk, problem = loadfile(path, "t")
+  if not chunk and not path:find("%.lua$") and not problem:find("^cannot ") then
+    complain(("%s is not Lua; seqrun info %s describes data sets, vocabularies and plans"):format(path, path))
+    return USAGE
+  end
   if not chunk then
     complain(problem .. (sys.exists(path) and "" or recipe_hint(path)))
     return USAGE
@@ -226,8 +234,8 @@ local function evaluate(words)
     return USAGE
   end
   local repl = require("seqrun.repl")
-  local done, message, code = repl.evaluate(words[2], repl.environment())
-  if done then return 0 end
+  local done, message, code, mistyped = repl.evaluate(words[2], repl.environment())
+  if done then return mistyped and FAILED or 0 end
   if message ~= "" then complain(message) end
   return code or FAILED
 end
@@ -254,6 +262,10 @@ local function run_recipe(words)
   if path:find("%.lua$") or path:find("%.ya?ml$") or sys.exists(path) then return run_file(path, rest, words[0]) end
   if is_command(path) then
     complain(("options of a command go after it: seqrun %s %s"):format(path, table.concat(rest, " ")))
+    return USAGE
+  end
+  if sys.exists(find_recipe(path .. ".lua")) then
+    complain(("%s does not exist; did you mean '%s.lua'?"):format(path, path))
     return USAGE
   end
   return unknown_command(path)

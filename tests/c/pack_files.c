@@ -51,8 +51,8 @@ static void lengths(void) {
     CHECK_OK(sr_histogram_count(&h, &a, 7, SR_LONG_ERROR));
     CHECK(h.sequences == 5 && h.tokens == 20 && h.count[7] == 2);
     sr_histogram_free(&h);
-    CHECK_FAILS(sr_histogram_count(&h, &b, 7, SR_LONG_ERROR), SR_EDATA, "(sequence 2)");
-    CHECK_FAILS(sr_histogram_count(&h, &c, 7, SR_LONG_ERROR), SR_EDATA, "(sequence 1)");
+    CHECK_FAILS(sr_histogram_count(&h, &b, 7, SR_LONG_ERROR), SR_EDATA, "(sequence 3)");
+    CHECK_FAILS(sr_histogram_count(&h, &c, 7, SR_LONG_ERROR), SR_EDATA, "(sequence 2)");
     CHECK_OK(sr_histogram_count(&h, &b, 60000, SR_LONG_SPLIT));
     CHECK(h.sequences == 6 && h.count[10000] == 1 && h.count[60000] == 1);
     sr_histogram_free(&h);

@@ -73,6 +73,26 @@ describe("the command line", function()
     assert.truthy(err:find("is a config, not a recipe", 1, true), err)
   end)
 
+  it("says what a file is for that is not a recipe, and guesses the ending", function()
+    local function refused(path, pattern)
+      local code, _, err = run { path }
+      assert.equal(2, code)
+      assert.matches(pattern, err)
+      assert.is_nil(err:find("\n.", 1, false))
+    end
+    refused(program.write(folder, "set.sqr", "\x89SQR\r\n"), "set.sqr is not Lua; seqrun info .*set.sqr describes")
+    refused(program.write(folder, "vocab.txt", "[PAD]\n[UNK]\n"), "vocab.txt is not Lua; seqrun info")
+    refused(folder, "is a directory, not a recipe; seqrun info")
+    refused("recipes/tiny", "recipes/tiny does not exist; did you mean 'recipes/tiny.lua'%?")
+    refused("recipes/none", "unknown command 'recipes/none'")
+  end)
+
+  it("exits with 1 for a mistyped name that is nil", function()
+    local code, out, err = run { "-e", "sr.pack.regster" }
+    assert.same({ 1, "nil\n", "no 'regster'; did you mean 'register'?\n" }, { code, out, err })
+    assert.equal(0, (run { "-e", "nil" }))
+  end)
+
   it("maps the code of a failure to an exit code and a message", function()
     local codes = { config = 2, data = 3, missing = 3, device = 4, memory = 4, storage = 5, lock = 5, numeric = 1,
       stopped = 75, internal = 70, ok = 0 }

@@ -108,6 +108,7 @@ local CASES = {
   ["info of metrics"] = function() return { "info", run .. "/metrics.jsonl" } end,
   ["info of a metric"] = function() return { "info", dir .. "/corpus.length.metric" } end,
   ["info of a plan"] = function() return { "info", dir .. "/plan.txt" } end,
+  ["new "] = function() return { "new", dir .. "/new" } end,
   ["pack "] = function() return { "pack", corpus, "--max-len", "48", "--out", dir .. "/plan.txt" } end,
   ["pack --compare"] = function() return { "pack", corpus, "--max-len", "48", "--compare" } end,
   ["pack --check"] = function() return { "pack", corpus, "--max-len", "48", "--check", dir .. "/proof.txt" } end,

@@ -34,6 +34,7 @@ local SEQUENCES = {
 describe("the config of a model", function()
   it("rejects unknown keys from any source", function()
     local message = refused(with { hiden_size = 32 }, "bert: unknown key 'hiden_size'; did you mean 'hidden_size'?")
+    refused(with { hidden = 32 }, "bert: unknown key 'hidden'; use attention_probs_dropout_prob")
     assert.matches("^tests/spec/nn_spec.lua:%d+: ", message) -- the line of the mistake
     refused(setmetatable(with(), { __index = { num_hiden_layers = 3 } }), "'num_hiden_layers'")
     refused(setmetatable({}, { __index = setmetatable({ layers = 3 }, { __index = SMALL }) }), "'layers'")

@@ -3,6 +3,7 @@
 local config = require("seqrun.config")
 local failure = require("seqrun.failure")
 local guess = require("seqrun.guess")
+local json = require("seqrun.core.json")
 local reference = require("seqrun.config.reference")
 local sys = require("seqrun.core.sys")
 
@@ -22,6 +23,7 @@ function command.define(cmd)
   cmd:argument("dir", "directory for the files; created if missing")
   cmd:option("--task", "what to train: " .. table.concat(TASKS, ", "), "pretraining")
   cmd:option("--name", "name of the recipe", "train")
+  cmd:flag("--json", "one JSON object")
   cmd:epilog([[examples:
   seqrun new work                       work/train.lua pretrains on a data set
   seqrun new work --task classify       it fine-tunes on labelled files]])
@@ -88,7 +90,7 @@ function command.run(args)
   local text, json_schema = config_text(args.task, args.name, schema)
   local files = {
     { base .. ".lua", recipe_text(args.task, args.name) }, { base .. ".yaml", text },
-    { base .. ".schema.json", require("seqrun.core.json").encode(json_schema) .. "\n" },
+    { base .. ".schema.json", json.encode(json_schema) .. "\n" },
   }
   for _, file in ipairs(files) do
     if sys.exists(file[1]) then
@@ -97,6 +99,12 @@ function command.run(args)
   end
   failure.must(sys.make_dirs(args.dir))
   for _, file in ipairs(files) do failure.must(sys.write_file(file[1], file[2])) end
+  if args.json then
+    local paths = json.array()
+    for i, file in ipairs(files) do paths[i] = file[1] end
+    print(json.encode { task = args.task, files = paths })
+    return 0
+  end
   for _, file in ipairs(files) do print("wrote " .. file[1]) end
   print(("next: edit %s.yaml, then seqrun %s.lua --dry-run"):format(base, base))
   return 0

@@ -54,6 +54,7 @@ end
 local Clusters = {}
 Clusters.__index = Clusters
 
+---The clusters of examples that DeepSpeed's curriculum unlocks as the difficulties of metrics rise, for comparison.
 ---@param count integer examples of the data set
 ---@param metrics seqrun.ReferenceMetric[]
 ---@return seqrun.ReferenceClusters

@@ -71,6 +71,14 @@ local function inherited(given, level)
   return whole
 end
 
+---Those that change the model.
+local function own_keys()
+  local names = table.move(OWN, 1, #OWN, 1, {})
+  for name in pairs(KEYS) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
 local function known_keys()
   local names = {}
   for _, keys in ipairs { KEYS, ONLY, IGNORED } do
@@ -99,7 +107,9 @@ local function check_key(key, value, level)
   local rule = KEYS[key]
   if not rule then
     if ONLY[key] ~= nil or IGNORED[key] then return end
-    error(("bert: unknown key '%s'%s"):format(tostring(key), guess.hint(tostring(key), known_keys())), level)
+    local hint = guess.hint(tostring(key), known_keys())
+    if hint == "" then hint = "; use " .. table.concat(own_keys(), ", ") end
+    error(("bert: unknown key '%s'%s"):format(tostring(key), hint), level)
   end
   local wanted = fault(rule, value)
   if wanted then error(("bert: %s is %s; expected %s"):format(key, tostring(value), wanted), level) end

@@ -50,6 +50,8 @@ local function keep_value(env, value)
 end
 
 ---A note about an expression that gave nil: the message that came with it, or a name like a mistyped one.
+---@return string|nil
+---@return boolean? mistyped
 local function note(text, env, message)
   if type(message) == "string" then return message end
   local path, name = text:match("^%s*=?%s*([%a_][%w_%.]*)[.:]([%a_][%w_]*)%s*$")
@@ -60,7 +62,7 @@ local function note(text, env, message)
     name = text:match("^%s*=?%s*([%a_][%w_]*)%s*$")
   end
   local hint = name and value ~= nil and names.hint(name, value) or ""
-  return hint ~= "" and ("no '%s'%s"):format(name, hint) or nil
+  if hint ~= "" then return ("no '%s'%s"):format(name, hint), true end
 end
 
 ---Where values and notes go by default.
@@ -78,12 +80,14 @@ end
 local function is_single(text) return load("return (" .. text:match("^%s*=?(.*)$") .. "\n)", SOURCE, "t") ~= nil end
 
 ---Prints the values of an expression; of a call that failed only nil, and its message as a note.
+---@return boolean? mistyped it is nil, and named like something else
 local function echo(text, env, results, first, out)
   local none = results[first] == nil and is_single(text)
   for i = first, none and first or results.n do out.print(shown(results[i])) end
   if none then
-    local said = note(text, env, results[first + 1])
+    local said, mistyped = note(text, env, results[first + 1])
     if said then out.note(said) end
+    return mistyped
   end
 end
 
@@ -101,6 +105,7 @@ end
 ---@return boolean done
 ---@return string? message what went wrong
 ---@return integer? code the exit code of a failure
+---@return boolean? mistyped the value is nil, and its name like another
 function repl.evaluate(text, env, out)
   local chunk, message, _, expression = compile(text, env)
   if not chunk then return false, shortened(message) end
@@ -116,10 +121,10 @@ function repl.evaluate(text, env, out)
     keep_value(env, results[first])
     return true
   end
-  local printed, problem = xpcall(echo, trace.handler, text, env, results, first, out or STANDARD)
+  local printed, said = xpcall(echo, trace.handler, text, env, results, first, out or STANDARD)
   keep_value(env, results[first])
-  if not printed then return false, tostring(problem) end
-  return true
+  if not printed then return false, tostring(said) end
+  return true, nil, nil, said
 end
 
 ---Lines up to a complete statement; nil at the end of the input, false after Ctrl-C.

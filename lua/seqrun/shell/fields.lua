@@ -255,6 +255,10 @@ line                           of the input
 ids?[], tokens?[], offsets?[][]   offsets: first and last code point
 ]] } }
 
+fields.new = { { "", [[
+task, files[]                  of the recipe, and the files that were written
+]] } }
+
 fields.version = { { "", [[
 version, git, compiler, cflags, instructions, sanitizers, cuda, plugins
 lua, jansson, libyaml, utf8proc, unicode, zlib   versions
