@@ -29,17 +29,22 @@ function live.cut(words, width)
   return words:sub(1, stop - 1)
 end
 
----Breaks one line at blanks into lines of at most `width` columns, the later ones indented.
+---Breaks one line at blanks, rather between fields, into lines of at most `width` columns, the later ones indented.
 local function fold_line(line, width)
   local indent = line:match("^ *") .. "  "
   if live.columns(line) <= width or #indent > width // 2 then return line end
-  local lines, current = {}, nil
+  local lines, current, field = {}, nil, nil -- field: where the last one of the line begins
   for blanks, word in line:gmatch("( *)([^ ]+)") do
-    local longer = current and current .. blanks .. word or blanks .. word
-    if current and live.columns(longer) > width then
-      lines[#lines + 1], current = current, indent .. word
+    if current and live.columns(current .. blanks .. word) > width then
+      local cut = #blanks < 2 and field or #current + 1
+      if live.columns(indent .. current:sub(cut) .. blanks .. word) > width then cut = #current + 1 end
+      lines[#lines + 1] = current:sub(1, cut - 1):gsub(" +$", "")
+      local rest = current:sub(cut)
+      current, field = indent .. (rest == "" and word or rest .. blanks .. word), nil
     else
-      current = longer
+      local before = current and #current + #blanks or 0
+      if #blanks > 1 and before > width // 2 then field = before + 1 end
+      current = (current or "") .. blanks .. word
     end
   end
   lines[#lines + 1] = current

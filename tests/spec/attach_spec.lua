@@ -6,6 +6,7 @@ local program = require("tests.support.program")
 local small = require("tests.support.small")
 local socket = require("seqrun.core.socket")
 local sys = require("seqrun.core.sys")
+local terminal = require("tests.support.terminal")
 
 local folder, corpus, run
 local started = {}
@@ -102,6 +103,23 @@ describe("an attached prompt", function()
       assert.matches(words, err)
     end
     assert.matches("\n%.%.%. %(the output was cut at 1 MiB%)$", run:ask "print(('x\\n'):rep(1000000))")
+  end)
+
+  it("edits lines at a terminal, completes names from the run, and detaches on Ctrl-D", function()
+    if terminal.missing() then return pending(terminal.missing()) end
+    local script = "? attached to\n? detaches\n> confi\\t.see\\t + 1\\r\n? 43\n> stat\\t()\\r\n? : step\n> \\x04\n"
+    local code, shown, err = terminal.run(script, { words = "attach " .. run.dir })
+    assert.same({ 0, "" }, { code, err })
+    assert.matches("\n> config.seed %+ 1\n43\n> status%(%)\n[^\n]+: step %d+ of 100%d+", shown)
+    assert.equal("1", run:ask "1")
+  end)
+
+  it("ends an expression on Ctrl-C, and leaves with exit code 1", function()
+    local script = program.write(folder, "interrupt.sh", ([[
+      %s attach %s -e 'while true do end' --timeout 60 2>&1 & p=$!
+      sleep 1; kill -INT $p; wait $p; echo $?]]):format(program.path, run.dir))
+    local pipe <close> = assert(io.popen("bash " .. script))
+    assert.equal("interrupted\n1\n", pipe:read("a"))
   end)
 
   it("says why nothing can be attached to", function()
@@ -214,6 +232,20 @@ describe("a run", function()
     assert.equal("3", other:ask "1 + 2")
     other:finish()
     assert.is_false(sys.exists(other.dir .. "/attach.json"))
+  end)
+
+  it("tells its prompts why it ends", function()
+    local other = start("ending")
+    local facts = require("seqrun.core.json").decode(assert(sys.read_file(other.dir .. "/attach.json")))
+    local connection <close> = assert(socket.connect(facts.socket))
+    assert.equal("1", other:ask "1")
+    connection:write("eval 1 17 80 60\nwhile true do end")
+    sys.sleep(0.3)
+    other:finish()
+    local text = heard(connection)
+    assert.matches("interrupted: the run has received a signal", text)
+    assert.matches("bye 0 %d+\nstopped by signal TERM at step %d+ of 100%d+; resume with %-%-resume=", text)
+    assert.is_false(sys.exists(facts.socket))
   end)
 
   it("does not listen with attach=false", function()

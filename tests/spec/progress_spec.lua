@@ -41,8 +41,15 @@ describe("lines that stay", function()
     assert.equal("  plan    100 sequences in 20\n    packs of 48: 98.8% full,\n    factor 1.45", live.fold(line, 30))
     assert.equal("a\n  bbbbbbbbbbbbbbb\n  c", live.fold("a bbbbbbbbbbbbbbb c", 8))
     assert.equal("", live.fold("", 8))
-    for width = 20, 80 do
-      for part in live.fold(line .. "\n" .. line, width):gmatch("[^\n]+") do assert.is_true(#part <= width) end
+    assert.equal("step 5/14  loss 8.973\n  acc 0.000  lr 1.92e-04",
+      live.fold("step 5/14  loss 8.973  acc 0.000  lr 1.92e-04", 27))
+    local metrics = "step 10/14  eta 492ms  loss 8.906  accuracy_of_the_head 0.000  lr 4.00e-04  real 3.39k tok/s"
+    for width = 30, 80 do
+      for _, long in ipairs { line .. "\n" .. line, metrics } do
+        local folded = live.fold(long, width)
+        for part in folded:gmatch("[^\n]+") do assert.is_true(#part <= width, part) end
+        assert.equal(long:gsub("%s+", " "), (folded:gsub("%s+", " ")))
+      end
     end
   end)
 end)

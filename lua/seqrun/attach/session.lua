@@ -115,6 +115,12 @@ local WHY = {
   time = "stopped after %d s; seqrun attach --timeout SECONDS gives more, at most %d",
 }
 
+---Seconds that an expression may take: other ranks wait for it, and must not give up.
+local function most_seconds(run)
+  local patience = run.ranks:several() and run.config.ranks and run.config.ranks.timeout or 0
+  return patience > 0 and math.min(MOST_SECONDS, patience // 2) or MOST_SECONDS
+end
+
 ---Bytes that an expression may allocate.
 local MOST_LUA = 512 * MIB
 local function most_tensors() return math.max(1 << 30, sys.machine().memory // 8) end
@@ -144,7 +150,7 @@ end
 ---@param frame seqrun.attach.Frame
 function Session:evaluate(connection, frame)
   self.out, self.room, self.id, self.code = {}, MOST_OUTPUT, frame.id, 0
-  local seconds = math.max(1, math.min(frame.seconds or 10, MOST_SECONDS))
+  local seconds = math.max(1, math.min(frame.seconds or 10, most_seconds(self.run)))
   sys.assume_columns(math.max(20, math.min(frame.columns or 80, 1000)))
   refresh(self)
   local before = guard.enter(self.run, self.random)

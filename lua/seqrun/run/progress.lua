@@ -201,14 +201,19 @@ function Progress:work(title, total, unit)
   })
 end
 
+---Says on the status line what is being done.
+---@param words string
+function Progress:busy(words)
+  if not self.quiet then self.line:draw(live.cut(words, self.line:width())) end
+end
+
 ---A checkpoint is being written: on the status line, and as a line where the one before took more than a second.
 ---@param step integer
 function Progress:saving(step)
-  self.saving_at = sys.now()
-  if self.quiet then return end
   local words = ("saving step %d"):format(step)
-  if self.line.terminal then return self.line:draw(live.cut(words, self.line:width())) end
-  if self.saves_slowly then to_stderr(self, words) end
+  self.saving_at = sys.now()
+  self:busy(words)
+  if self.saves_slowly and not self.quiet and not self.line.terminal then to_stderr(self, words) end
 end
 
 ---It has been written.

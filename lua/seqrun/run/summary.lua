@@ -57,6 +57,7 @@ local function speed_up(self)
   if estimate > MOST_SECONDS then
     return ("not measured: it would take %s; see recipes/bench/step.lua"):format(text.duration(estimate))
   end
+  self.progress:busy("comparing with padded batches")
   local packed, padded, count = arrangements(self)
   local best = { math.huge, math.huge }
   for _ = 1, 3 do
