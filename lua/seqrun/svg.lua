@@ -87,7 +87,8 @@ local function rule(x1, y1, x2, y2, class)
   return element("line", { x1 = x1, y1 = y1, x2 = x2, y2 = y2, class = class })
 end
 
-local function finite(v) return type(v) == "number" and v == v and math.abs(v) < math.huge end
+---Whether a number can be drawn.
+local function finite(v) return type(v) == "number" and math.abs(v) < 1e300 end
 
 ---Points thinned to about `most`: the least and the largest value of each stretch stay, and gaps.
 ---@param points { [1]: number, [2]: number? }[]

@@ -76,7 +76,7 @@ end
 ---Where the axis begins and ends: at ticks if it is `even`; an axis of one value gets room around it.
 local function limits(spec, low, high, most)
   low, high = spec.low or low, spec.high or high
-  if high <= low then
+  if not (high - low > 1e-9 * math.max(math.abs(low), math.abs(high), 1e-280)) then
     local room = math.max(math.abs(low) * 0.1, 1e-9)
     low, high = low - (spec.low and 0 or room), high + room
   end

@@ -77,12 +77,14 @@ describe("the history of a run", function()
     local dir = made("odd", table.concat({
       '{"type":"train","step":1,"loss":2.5,"lr":0.1}', '{"type":"train","step":2,"loss":null,"nonfinite":["loss"]}',
       '{"type":"train","step":3,"loss":"x"}', '{"type":"event","step":3,"event":"rate"}', "[]", '{"step":"4"}',
-      '{"type":"train","step":4,"loss":2}', '{"type":"train","step":5,"lo',
+      '{"type":"train","step":4,"loss":2,"seconds":1e300}', '{"type":"train","step":9223372036854775807}',
+      '{"type":"train","step":5,"lo',
     }, "\n"), '{"state":"finished"')
     local found = assert(history.open(dir))
-    assert.same({ 4, 0, 1, 3 }, { #found.train, #found.evals, #found.events, found.damaged })
+    assert.same({ 4, 0, 1, 4 }, { #found.train, #found.evals, #found.events, found.damaged })
     assert.same({ { 1, 2.5 }, { 2 }, { 4, 2 } }, history.points(found.train, "loss"))
     assert.equal("failed", found.state)
+    assert.equal(0, found.seconds)
     assert.same({}, found.config)
   end)
 

@@ -50,7 +50,10 @@ describe("a chart", function()
   end)
 
   it("draws a single point, equal values, huge, tiny and negative numbers", function()
-    for _, values in ipairs { { 1 }, { 3, 3, 3 }, { 1e300, -1e300 }, { 1e-300, 2e-300 }, { -5, -7 }, { 0, 0 } } do
+    for _, values in ipairs {
+      { 1 }, { 3, 3, 3 }, { 9e299, -9e299 }, { 1e-300, 2e-300 }, { 1e-320, 2e-320 }, { 5e-324, 0 },
+      { 2 ^ 53, 2 ^ 53 + 2 }, { -5, -7 }, { 0, 0 },
+    } do
       local points = {}
       for i, y in ipairs(values) do points[i] = { i, y } end
       for _, axis in ipairs { {}, { even = true }, { log = true }, { low = 0 } } do

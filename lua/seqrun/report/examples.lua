@@ -68,7 +68,7 @@ local function classes_table(head)
   local rows = {}
   for i, class in ipairs(head.classes) do
     rows[i] = { short(class.name, 40), number(class.precision, "%.3f"), number(class.recall, "%.3f"),
-      number(class.f1, "%.3f"), number(class.count or class.support, "%d"), number(class.predicted, "%d") }
+      number(class.f1, "%.3f"), number(class.count or class.support, "%.0f"), number(class.predicted, "%.0f") }
   end
   local names = { "class", "precision", "recall", "F1", "examples", "predicted" }
   return "<h3>Classes</h3>" .. html.table(names, rows, { [2] = true, [3] = true, [4] = true, [5] = true, [6] = true })
@@ -83,7 +83,7 @@ local function spans_table(head)
   for i, name in ipairs(names) do
     local s = types[name]
     rows[i] = { short(name, 40), number(s.precision, "%.3f"), number(s.recall, "%.3f"), number(s.f1, "%.3f"),
-      number(s.count, "%d"), number(s.predicted, "%d") }
+      number(s.count, "%.0f"), number(s.predicted, "%.0f") }
   end
   return "<h3>Spans</h3>" .. html.table({ "type", "precision", "recall", "F1", "spans", "predicted" }, rows,
     { [2] = true, [3] = true, [4] = true, [5] = true, [6] = true })
@@ -95,7 +95,7 @@ local function answers_table(head)
   for _, part in ipairs { "answerable", "unanswerable" } do
     local s = type(head.answers) == "table" and head.answers[part]
     if type(s) == "table" then
-      rows[#rows + 1] = { part, number(s.exact_match, "%.3f"), number(s.f1, "%.3f"), number(s.count, "%d") }
+      rows[#rows + 1] = { part, number(s.exact_match, "%.3f"), number(s.f1, "%.3f"), number(s.count, "%.0f") }
     end
   end
   if #rows == 0 then return "" end

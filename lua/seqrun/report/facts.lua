@@ -32,7 +32,8 @@ local function number(value, format) return type(value) == "number" and format:f
 
 local function last_with(rows, key)
   for i = #rows, 1, -1 do
-    if type(rows[i][key]) == "number" then return rows[i][key] end
+    local value = rows[i][key]
+    if type(value) == "number" and math.abs(value) < 1 << 53 then return value end
   end
 end
 
@@ -41,7 +42,7 @@ local function speed_of(found)
   local tokens, seconds, before = 0, 0, 0
   for _, row in ipairs(found.train) do
     local rate, total = row.real_tokens_per_s, row.real_tokens
-    if type(rate) == "number" and rate > 0 and type(total) == "number" then
+    if type(rate) == "number" and rate > 0 and type(total) == "number" and total >= before then
       tokens, seconds, before = tokens + total - before, seconds + (total - before) / rate, total
     end
   end
@@ -75,7 +76,7 @@ function facts.figures(run)
   for _, key in ipairs(run.scores) do add(curves.score_title(key), number(last_with(found.evals, key), "%.3f")) end
   add("steps", text.commas(found.step), text.duration(found.seconds))
   local sequences, tokens = last_with(found.train, "sequences"), last_with(found.train, "real_tokens")
-  add("tokens", tokens and text.count(tokens), sequences and text.commas(sequences) .. " sequences")
+  add("tokens", tokens and text.count(tokens), sequences and text.commas(math.floor(sequences)) .. " sequences")
   local speed, efficiency = speed_of(found), efficiency_of(found)
   add("real tokens per second", speed and text.count(speed))
   add("packing efficiency", efficiency and text.percent(efficiency), "of the slots are real tokens")

@@ -36,7 +36,15 @@ local history = {}
 ---first that has NaN survive, so spikes stay.
 local MOST, GROUP = 20000, 8
 
+---What no counter and no time exceeds.
+local LARGEST = 1 << 53
+
 local function numeric(value) return type(value) == "number" and value or nil end
+
+local function seconds_of(row)
+  local value = row and numeric(row.seconds)
+  return value and value >= 0 and value < LARGEST and value or 0
+end
 
 ---Marks in `kept` the positions with the least and the largest value of a key.
 local function mark_extremes(kept, rows, first, last, key)
@@ -75,7 +83,8 @@ local function read_metrics(self)
   local file = io.open(self.dir .. "/metrics.jsonl", "rb")
   for text in file and file:lines("L") or function() end do
     local line = json.decode(text)
-    local valid = type(line) == "table" and math.type(line.step) == "integer"
+    local valid = type(line) == "table" and math.type(line.step) == "integer" and line.step >= 0
+      and line.step < LARGEST
     if not valid or type(line.type) ~= "string" then
       self.damaged = self.damaged + 1
     elseif line.type == "train" then
@@ -239,9 +248,9 @@ function history.open(dir)
   self.scores = read_json(dir .. "/scores.json")
   add_checkpoints(self, dir)
   add_checkpoints(self, dir .. "/best", true)
-  local last, scored = self.train[#self.train] or {}, self.evals[#self.evals] or {}
-  self.step = math.max(last.step or 0, scored.step or 0)
-  self.seconds = math.max(numeric(last.seconds) or 0, numeric(scored.seconds) or 0)
+  local last, scored = self.train[#self.train], self.evals[#self.evals]
+  self.step = math.max(last and last.step or 0, scored and scored.step or 0)
+  self.seconds = math.max(seconds_of(last), seconds_of(scored))
   local facts = sys.stat(dir .. "/metrics.jsonl")
   self.updated = facts and facts.modified
   return self
