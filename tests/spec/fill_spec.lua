@@ -109,6 +109,16 @@ describe("filling in [MASK]", function()
     assert.same(objects[1], json.decode(same))
   end)
 
+  it("answers each line of a person at once", function()
+    local terminal = require("tests.support.terminal")
+    if terminal.missing() then return pending(terminal.missing()) end
+    local code, told, err = terminal.run(table.concat({
+      "? Ctrl-D ends", "! " .. words[4] .. " [MASK].\\r", "?  %", "! none\\r", "? no [MASK]", "! \\x04", "",
+    }, "\n"), { words = "fill " .. model .. " -k 2" })
+    assert.same({ 0, "" }, { code, err })
+    assert.matches(words[4] .. " %[MASK%]%.\n    %S+ %d+%.%d %%", told)
+  end)
+
   it("ends with 3 if a line cannot be used, with 2 for a wrong option, with 0 if nobody reads", function()
     local code, out, err = program.run({ "fill", model, "--json" }, { input = "the\n[MASK]\n" })
     assert.equal(3, code)

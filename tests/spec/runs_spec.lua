@@ -175,6 +175,20 @@ describe("curves", function()
   end)
 end)
 
+describe("a path that is mistyped", function()
+  it("gets a guess from every command that takes a run", function()
+    for _, words in ipairs {
+      { "info" }, { "eval", "x.csv" }, { "predict" }, { "encode" }, { "fill", "-t", "[MASK]" },
+      { "export", folder .. "/o" }, { "runs" }, { "compare" },
+    } do
+      table.insert(words, 2, folder .. "/a/frist")
+      local code, out, err = program.run(words)
+      assert.same({ 3, "" }, { code, out })
+      assert.matches("did you mean '.*/a/first'", err)
+    end
+  end)
+end)
+
 describe("an overview", function()
   it("takes the figure of an evaluation that says most", function()
     local function name(line, best) return (overview.headline(line, best) or {}).name end

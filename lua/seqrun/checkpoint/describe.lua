@@ -2,6 +2,7 @@
 -- Recognised by content, never by name; invalid files are reported, never a crash.
 
 local exact = require("seqrun.checkpoint.exact")
+local guess = require("seqrun.guess")
 local json = require("seqrun.core.json")
 local metrics = require("seqrun.metrics")
 local sys = require("seqrun.core.sys")
@@ -192,7 +193,9 @@ end
 ---@return string? message
 ---@return string? code
 function describe.describe(path)
-  if not sys.exists(path) then return nil, ("%s: no such file or directory"):format(path), "missing" end
+  if not sys.exists(path) then
+    return nil, ("%s: no such file or directory%s"):format(path, guess.file_hint(path)), "missing"
+  end
   local folder = sys.is_dir(path)
   local ok, facts, message, code = pcall(folder and describe_folder or describe_file, path)
   if not ok then return nil, ("%s: %s"):format(path, tostring(facts)), "data" end

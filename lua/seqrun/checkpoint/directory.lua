@@ -1,5 +1,6 @@
 -- directory.lua - a run's directory: its lock and its checkpoints, which are verified before they are trusted
 
+local guess = require("seqrun.guess")
 local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
 
@@ -56,7 +57,9 @@ function directory.set_aside(run, step) return train.checkpoint_set_aside(run, s
 ---@return string? message
 ---@return string? code
 function directory.resolve(path)
-  if not sys.exists(path) then return nil, ("%s: no such file or directory"):format(path), "missing" end
+  if not sys.exists(path) then
+    return nil, ("%s: no such file or directory%s"):format(path, guess.file_hint(path)), "missing"
+  end
   if not sys.is_dir(path) then return path end
   if sys.exists(path .. "/MANIFEST") then
     local step, message, code = train.checkpoint_verify(path)

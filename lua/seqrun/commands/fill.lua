@@ -55,13 +55,15 @@ local function rows_of(candidates, indent)
   return table.concat(lines, "\n")
 end
 
-local function shown(found, item)
-  local lines = { plain(item.text or "", 1 << 20) }
-  if found.error then return ("%s\n    %s"):format(lines[1], found.error) end
-  for m, candidates in ipairs(found.masks) do
+---The candidates of a line, below the line itself unless a person has just typed it.
+local function shown(found, item, typed)
+  local lines = {}
+  if not typed then lines[1] = plain(item.text or "", 1 << 20) end
+  if found.error then lines[#lines + 1] = "    " .. found.error end
+  for m, candidates in ipairs(found.masks or {}) do
     lines[#lines + 1] = rows_of(candidates, #found.masks > 1 and ("%4d  "):format(m) or "    ")
   end
-  if #found.masks > 1 then lines[#lines + 1] = "      " .. plain(found.text, 1 << 20) end
+  if found.masks and #found.masks > 1 then lines[#lines + 1] = "      " .. plain(found.text, 1 << 20) end
   return table.concat(lines, "\n")
 end
 
@@ -82,7 +84,7 @@ local function converse(filler)
   sys.signals("default")
   for line in io.lines() do
     if line:find("%S") then
-      for found, item in filler:each { line } do print(shown(found, item)) end
+      for found, item in filler:each { line } do print(shown(found, item, true)) end
     end
   end
 end
@@ -112,7 +114,7 @@ local function write_all(filler, items, as_text)
     if found.error then
       wrong, first = wrong + 1, first or ("%s:%d: %s"):format(item.file, item.line, found.error)
     end
-    if not io.stdout:write(as_text(found, item), "\n") then return nil end
+    if not io.stdout:write(as_text(found, item, false), "\n") then return nil end
   end
   verb.check_end()
   return wrong, first

@@ -10,7 +10,7 @@ local elsewhere = {}
 ---The folder of the documents: of a checkout, or installed.
 local function documents()
   for _, path in ipairs { ROOT .. "/docs", ROOT .. "/../doc/seqrun" } do
-    if sys.is_dir(path) then return path end
+    if sys.is_dir(path) then return sys.real_path(path) or path end
   end
 end
 
