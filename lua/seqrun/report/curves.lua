@@ -74,17 +74,26 @@ local function marks_of(runs, axis)
   return marks
 end
 
----What all charts have in common: they end at the same x.
-local function view_of(runs, by)
-  local view = { runs = runs, axis = curves.AXES[by], high = 0 }
-  for _, run in ipairs(runs) do
-    for _, rows in ipairs { run.history.train, run.history.evals } do
-      local last = rows[#rows] and rows[#rows][view.axis.key]
-      if type(last) == "number" then view.high = math.max(view.high, last) end
+---The last x of a run.
+local function end_of(run, axis)
+  local high = 0
+  for _, rows in ipairs { run.history.train, run.history.evals } do
+    local last = rows[#rows] and rows[#rows][axis.key]
+    if type(last) == "number" then high = math.max(high, last) end
+  end
+  return high
+end
+
+---Where all charts of a metric end: at the last x of the runs that have it.
+local function end_of_all(view, key)
+  local high = 0
+  for _, run in ipairs(view.runs) do
+    local found = run.history
+    if #history.points(found.train, key) + #history.points(found.evals, key) > 0 then
+      high = math.max(high, end_of(run, view.axis))
     end
   end
-  view.marks = marks_of(runs, view.axis)
-  return view
+  return high > 0 and high or nil
 end
 
 ---The first and the last value of each series in words, for those who do not see the picture.
@@ -102,13 +111,14 @@ local function in_words(series)
   return table.concat(parts, "; ")
 end
 
-local function chart(view, title, unit, series, more)
+local function chart(view, key, title, unit, series, more)
   more = more or {}
+  local x = { label = view.axis.label, low = 0, high = end_of_all(view, key) }
   local y = { label = unit, even = not more.log, log = more.log, low = more.low }
   local function draw(width, height)
     return svg.chart {
-      title = title, desc = in_words(series), y = y, series = series, marks = view.marks, width = width,
-      height = height, x = { label = view.axis.label, low = 0, high = view.high > 0 and view.high or nil },
+      title = title, desc = in_words(series), x = x, y = y, series = series, marks = view.marks, width = width,
+      height = height,
     }
   end
   local picture = draw(440, 240)
@@ -168,9 +178,9 @@ local function both(view, key, title, unit, baseline, wide)
     end
   end
   if baseline then add_levels(apart and eval or train, runs, baseline.key, baseline.name) end
-  if not apart then return { chart(view, title, unit, train, { wide = wide }) } end
-  charts[#charts + 1] = chart(view, title .. ", training", unit, train, { wide = wide })
-  charts[#charts + 1] = chart(view, title .. ", held-out", unit, eval, { wide = wide })
+  if not apart then return { chart(view, key, title, unit, train, { wide = wide }) } end
+  charts[#charts + 1] = chart(view, key, title .. ", training", unit, train, { wide = wide })
+  charts[#charts + 1] = chart(view, key, title .. ", held-out", unit, eval, { wide = wide })
   return charts
 end
 
@@ -188,7 +198,7 @@ local function simple(view, kind, key, title, unit, more)
       series[#series + 1] = { points = found, class = class, says = run.name }
     end
   end
-  return chart(view, title, unit, series, more)
+  return chart(view, key, title, unit, series, more)
 end
 
 -- ---- which charts --------------------------------------------------------------------------------
@@ -272,7 +282,7 @@ end
 ---@param by string of curves.AXES
 ---@return { title: string, svg: string, wide?: string }[]
 function curves.losses(runs, by)
-  local view = view_of(runs, by)
+  local view = { runs = runs, axis = curves.AXES[by], marks = marks_of(runs, curves.AXES[by]) }
   local list = {}
   local function add(charts) table.move(charts, 1, #charts, #list + 1, list) end
   local heads = union(runs, "heads")
@@ -296,7 +306,7 @@ end
 ---@param by string
 ---@return { title: string, svg: string }[]
 function curves.training(runs, by)
-  local view = view_of(runs, by)
+  local view = { runs = runs, axis = curves.AXES[by], marks = marks_of(runs, curves.AXES[by]) }
   local list = {}
   local function add(key, title, unit, more) list[#list + 1] = simple(view, "train", key, title, unit, more) end
   add("lr", "learning rate", "rate", { low = 0 })

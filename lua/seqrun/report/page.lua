@@ -58,7 +58,16 @@ local function header(out, runs, name)
   end
 end
 
-local LEGEND = "Thin lines are single values, strong ones their running mean; dots are evaluations on held-out data."
+local LEGEND = "Thin lines are single values, strong ones their running mean; dots are evaluations on held-out data"
+local DASHES = "; dashes are the unigram model of each run"
+
+local function has_unigram(runs)
+  for _, run in ipairs(runs) do
+    local last = run.history.evals[#run.history.evals]
+    if last and type(last.unigram_loss) == "number" then return true end
+  end
+  return false
+end
 
 local function add_curves(out, runs, by, name)
   local losses = curves.losses(runs, by)
@@ -72,7 +81,8 @@ local function add_curves(out, runs, by, name)
     for i in ipairs(runs) do names[i] = "<li>" .. name(i) .. "</li>" end
     out[#out + 1] = '<ul class="legend">' .. table.concat(names) .. "</ul>"
   end
-  out[#out + 1] = ('<p class="faint">%s</p>'):format(LEGEND)
+  local dashes = #runs > 1 and has_unigram(runs) and DASHES or ""
+  out[#out + 1] = ('<p class="faint">%s%s.</p>'):format(LEGEND, dashes)
   out[#out + 1] = figures(losses)
   out[#out + 1] = "<h2>Training</h2>" .. figures(curves.training(runs, by))
 end
