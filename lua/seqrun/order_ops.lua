@@ -190,11 +190,14 @@ function Tensor:std(dim, keep, correction)
   return variance:sqrt()
 end
 
+local MOST_CLASSES = 1 << 24
+
 function Tensor:one_hot(classes)
   local whole = math.tointeger(classes)
   if self:dtype() ~= "i32" or not whole or whole < 1 then
     error("one_hot: expected a tensor of i32 and the number of classes, as in labels:one_hot(3)", 2)
   end
+  if whole > MOST_CLASSES then error(("one_hot: %d classes are too many; at most 2^24"):format(whole), 2) end
   local least, largest = 0, 0
   if self:numel() > 0 then least, largest = self:min():item(), self:max():item() end
   if least < 0 or largest >= whole then

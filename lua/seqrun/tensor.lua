@@ -140,6 +140,8 @@ function tensor.full(sizes, value, options)
   return finish(core.full(sizes, value, options.dtype, options.device), options)
 end
 
+local MOST = 1 << 27 -- numbers of arange, which pass through a list
+
 ---Numbers from `first` to `last`, both included.
 ---@param first number
 ---@param last number
@@ -150,6 +152,8 @@ function tensor.arange(first, last, step, options)
   if not tonumber(first) or not tonumber(last) or step == 0 then
     error("arange: expected the first and the last number, and a step that is not 0, as in arange(0, 9)", 2)
   end
+  local count = (last - first) // (step or 1) + 1
+  if not (count <= MOST) then error(("arange: %.0f numbers are too many; at most %d"):format(count, MOST), 2) end
   local list = {}
   for x = first, last, step or 1 do list[#list + 1] = x end
   if #list == 0 then return tensor.zeros(0, options) end

@@ -507,6 +507,8 @@ describe("an error", function()
       { function() local _ = sr.full(2, 1) end, "as in full({ 2, 3 }, 1)" },
       { function() local _ = sr.randn { 3, 4, seed = 1 } end, "as in randn({ 3, 4 }, { seed = ... })" },
       { function() local _ = sr.full({ 3, dtype = "i32" }, 1) end, "as in full({ 3, 4 }, 1, { dtype = ... })" },
+      { function() local _ = sr.arange(1, 1e12) end, "arange: 1000000000000 numbers are too many" },
+      { function() local _ = sr.ones(1):to("i32"):one_hot(1e12) end, "one_hot: 1000000000000 classes are too many" },
       { function() local _ = x:sort(1, "ascending") end, "descending must be true or false, got 'ascending'" },
       { function() local _ = x:topk(1, 1, 1) end, "smallest must be true or false, got 1" },
       { function() local _ = sr.tensor({ 0, 3 }, { dtype = "i32" }):one_hot(3) end, "label 3 is not a class" },

@@ -279,7 +279,8 @@ function Run:start(parts)
   if self.request.resume and not self.resumed then resuming.start_from(self) end
   resuming.tell_origin(self)
   if self.resumed and self.step >= self.last then
-    self.progress:say("step %d is the last, so nothing is trained: the weights are evaluated", self.step)
+    self.progress:say("step %d is the last, so nothing is trained: the weights are evaluated; to train them further, "
+      .. "start a run with init.from=%s", self.step, self.folder)
   end
   self.ranks:check_values(self.model.params)
   self.metrics = open_metrics(self)

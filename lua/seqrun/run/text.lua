@@ -31,8 +31,12 @@ function text.bytes(x)
   return ("%.1f MiB"):format(x / (1 << 20))
 end
 
----4000 -> "1h06", 75 -> "1m15", 3.2 -> "3.2s", 0.045 -> "45ms".
+local YEAR = 365.25 * 86400
+
+---4000 -> "1h06", 75 -> "1m15", 3.2 -> "3.2s", 0.045 -> "45ms", 1e12 -> "31,688 years".
 function text.duration(seconds)
+  if not (seconds < 1e6 * YEAR) then return seconds ~= seconds and "unknown" or "over a million years" end
+  if seconds >= 10 * YEAR then return text.commas(seconds / YEAR // 1 | 0) .. " years" end
   local s = math.floor(seconds + 0.5)
   if s >= 86400 then return ("%dd%02dh"):format(s // 86400, s % 86400 // 3600) end
   if s >= 3600 then return ("%dh%02d"):format(s // 3600, s % 3600 // 60) end
