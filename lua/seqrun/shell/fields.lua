@@ -215,9 +215,11 @@ runs[].train?.*, runs[].eval?.*   the last lines of training and of evaluation
 runs[].train_lines, runs[].damaged_lines, runs[].resumed_at[], runs[].events[].*
 runs[].checkpoints[].{step, path, bytes, best?}
 runs[].plans?[].*              as of `seqrun pack`, with depths and tokens of packs
-runs[].samples?.*, runs[].samples?[].*   filled-in sentences
+runs[].samples?.{data?, step?, note?}   the data set and the checkpoint of words filled in, or why there are none
+runs[].samples?.items[].{before, word, after, rank?}   a sentence, and the place of its word among the candidates
+runs[].samples?.items[].candidates[].{token, id, probability}
 runs[].scores?.*               predictions, as of `seqrun eval`
-differences[].*                keys of the config that differ
+differences[].key, differences[].values[]   of the configs, by run; -: no such key
 ]] } }
 
 fields.runs = { { "", [[
