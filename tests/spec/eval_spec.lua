@@ -146,6 +146,22 @@ describe("the command eval", function()
     assert.same({}, { sr.must(sys.list(dir))[1]:match("^%.tmp") })
   end)
 
+  it("scores the pretraining heads beside a head that only its recipe knows", function()
+    local config = json.decode(sr.must(sys.read_file("tests/data/model/tiny/config.json")))
+    local function own(encoder)
+      local specs, add = sr.nn.specs(0.02)
+      add.linear("own", 1, encoder.config.hidden_size)
+      return { name = "own", specs = specs, loss = function() end }
+    end
+    config.architectures, config.heads = nil, { "mlm", own }
+    local path = task_model.save(dir .. "/own", sr.nn.bert(config):initialise(3))
+    assert.same({ "mlm" }, sr.must(sr.checkpoint.pretrained(path)).heads)
+    local reviews = program.write(dir, "own.csv", "text\nthe cat sees the dog\n")
+    local code, out = program.run { "eval", path, reviews, "--json" }
+    assert.equal(0, code)
+    assert.equal("number", type(json.decode(out).metrics.mlm_loss))
+  end)
+
   it("says what it cannot score a pretrained checkpoint on", function()
     local out = dir .. "/run"
     local function refused(...)

@@ -6,8 +6,11 @@ local configs = require("seqrun.nn.config")
 local directory = require("seqrun.checkpoint.directory")
 local json = require("seqrun.core.json")
 local loading = require("seqrun.checkpoint.loading")
+local model = require("seqrun.checkpoint.model")
+local names = require("seqrun.checkpoint.names")
 local sentences = require("seqrun.checkpoint.sentences")
 local sys = require("seqrun.core.sys")
+local train = require("seqrun.core.train")
 local vocabulary = require("seqrun.checkpoint.vocabulary")
 
 local pretrained = {}
@@ -130,7 +133,25 @@ local function add_tokenizer(facts, folder)
   return true
 end
 
----Reads what is in a run's directory, a checkpoint or a Hugging Face directory; tensors are not read.
+---A tensor of each pretraining head.
+local TENSORS = {
+  mlm = "cls.predictions.transform.dense.weight", nsp = "cls.seq_relationship.weight",
+}
+
+---The pretraining heads whose tensors are there, beside heads that only their recipe knows.
+local function heads_of_tensors(folder)
+  local has, heads = {}, {}
+  for _, path in ipairs(model.files(folder) or {}) do
+    local file <close> = train.safetensors(path) or nil
+    for _, entry in ipairs(file and file:entries() or {}) do has[names.canonical(entry.name)] = true end
+  end
+  for _, name in ipairs { "mlm", "nsp" } do
+    if has[TENSORS[name]] then heads[#heads + 1] = name end
+  end
+  return heads
+end
+
+---Reads what is in a run's directory, a checkpoint or a Hugging Face directory; of tensors only the names.
 ---@param path string
 ---@return seqrun.Pretrained|nil
 ---@return string? message
@@ -152,6 +173,7 @@ function pretrained.read(path)
   local good
   good, problem = add_task(facts, config)
   if not good then return nil, ("%s/config.json: %s"):format(folder, problem), "data" end
+  if not facts.kind and #facts.heads == 0 then facts.heads = heads_of_tensors(folder) end
   good, problem = add_tokenizer(facts, folder)
   if not good then return nil, ("%s: %s, which is not supported"):format(folder, problem), "data" end
   return facts
