@@ -202,6 +202,7 @@ describe("a report", function()
       assert.equal(1, select(2, err:gsub("\n", "")))
     end
     refused(3, "no such directory", folder .. "/none")
+    refused(3, "did you mean '" .. first .. "'", folder .. "/runs/frist")
     refused(3, "is a checkpoint, not a run", first .. "/step-000000006")
     refused(3, "not a run", first .. "/step-000000006/trainer", "--json")
     refused(5, "", first, "-o", folder .. "/no/such/place.html")

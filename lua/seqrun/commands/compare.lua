@@ -38,7 +38,7 @@ local function collect(args)
     local found = history.find(path)
     if #found == 0 then
       local _, message, code = history.open(path)
-      if not sys.exists(path) then return nil, message .. guess.file_hint(path), code end
+      if not sys.exists(path) then return nil, message, code end
       problem = problem or { message, code }
     end
     for _, dir in ipairs(found) do

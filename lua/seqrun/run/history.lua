@@ -4,6 +4,7 @@
 -- while they are read, so that their memory is bounded.
 
 local ending = require("seqrun.run.ending")
+local guess = require("seqrun.guess")
 local json = require("seqrun.core.json")
 local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
@@ -215,7 +216,7 @@ end
 
 ---Why a path is not a run.
 local function refusal(dir)
-  if not sys.exists(dir) then return ("%s: no such directory"):format(dir), "missing" end
+  if not sys.exists(dir) then return ("%s: no such directory%s"):format(dir, guess.file_hint(dir)), "missing" end
   if sys.exists(dir .. "/MANIFEST") then
     local parent = dir:match("^(.+)/[^/]+$") or "."
     return ("%s is a checkpoint, not a run; give the directory of the run: %s"):format(dir, parent), "data"
