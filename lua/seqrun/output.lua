@@ -32,14 +32,29 @@ local function on_failure(problem)
   warned = true
 end
 
+---Raises at the caller's line what a method of files would raise here.
+local function check_arguments(name, file, ...)
+  local kind = io.type(file)
+  if kind == "closed file" then error("attempt to use a closed file", 3) end
+  if not kind then error(("bad argument #1 to '%s' (FILE* expected, got %s)"):format(name, type(file)), 3) end
+  for i = 1, name == "write" and select("#", ...) or 0 do
+    local value = select(i, ...)
+    if type(value) ~= "string" and type(value) ~= "number" then
+      error(("bad argument #%d to 'write' (string expected, got %s)"):format(i, type(value)), 3)
+    end
+  end
+end
+
 ---Makes print, io.write and the methods of files notice that standard output cannot be written.
 function output.watch()
   local stdout, methods = io.stdout, getmetatable(io.stdout).__index
   for _, name in ipairs { "write", "flush" } do
     local plain = methods[name]
     methods[name] = function(file, ...)
+      check_arguments(name, file, ...)
       local done, message, code = plain(file, ...)
-      if done or file ~= stdout then return done, message, code end
+      if done then return done end
+      if file ~= stdout then return nil, message, code end
       on_failure(message)
       return file
     end
