@@ -68,4 +68,4 @@ while [ "$killed" -lt "$kills" ]; do
         fail "the run differs from an uninterrupted one"
     runs=$((runs + 1))
 done
-echo "$killed kills in $runs runs of $ranks ranks, all equal to an uninterrupted run (seed $SEED)"
+echo "$killed kills in $runs runs of $ranks ranks, $SECONDS s, all equal to an uninterrupted run (seed $SEED)"

@@ -65,7 +65,7 @@ local function check_pair(name, step, list)
   for ranks = 1, 2 do
     local out = folder .. "/" .. name .. ranks
     local own = table.move(list, 1, #list, 1, {})
-    run(ranks, table.move({ "--out", out, "--max-steps", tostring(step) }, 1, 4, #own + 1, own))
+    run(ranks, table.move({ "--out", out, "--max-steps", tostring(step), "ranks.bucket=0.001" }, 1, 5, #own + 1, own))
   end
   local one, two = facts(folder .. "/" .. name .. 1, step), facts(folder .. "/" .. name .. 2, step)
   assert.is_true(#one.train > 0)
