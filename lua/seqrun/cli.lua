@@ -9,6 +9,7 @@
 -- (70); an error that a recipe raises ends the recipe (1).  See DESIGN, "Exit codes".
 
 local failure = require("seqrun.failure")
+local find_shipped = require("seqrun.shipped")
 local guess = require("seqrun.guess")
 local output = require("seqrun.output")
 local sys = require("seqrun.core.sys")
@@ -240,11 +241,11 @@ local function evaluate(words)
   return code or FAILED
 end
 
----A shipped recipe can be named from any directory: recipes/tiny.lua of a checkout is next to the Lua files.
-local function find_recipe(path)
-  local shipped = directory():gsub("lua/seqrun/commands$", "") .. path
-  local meant = path:find("^recipes/") and not sys.exists(path) and sys.exists(shipped)
-  return meant and shipped or path
+---Makes dofile and loadfile find shipped recipes as the command line does.
+local function find_from_lua()
+  local load_file, do_file = loadfile, dofile
+  function loadfile(path, ...) return load_file(find_shipped(path), ...) end -- luacheck: ignore 121
+  function dofile(path) return do_file(find_shipped(path)) end -- luacheck: ignore 121
 end
 
 local function run_recipe(words)
@@ -258,13 +259,13 @@ local function run_recipe(words)
     complain(("'%s' does not name a recipe%s; see seqrun help"):format(name, hint))
     return USAGE
   end
-  path = find_recipe(path)
+  path = find_shipped(path)
   if path:find("%.lua$") or path:find("%.ya?ml$") or sys.exists(path) then return run_file(path, rest, words[0]) end
   if is_command(path) then
     complain(("options of a command go after it: seqrun %s %s"):format(path, table.concat(rest, " ")))
     return USAGE
   end
-  if sys.exists(find_recipe(path .. ".lua")) then
+  if sys.exists(find_shipped(path .. ".lua")) then
     complain(("%s does not exist; did you mean '%s.lua'?"):format(path, path))
     return USAGE
   end
@@ -293,6 +294,7 @@ local function dispatch(words)
   local first = words[1]
   local failed = load_plugins()
   if failed then return failed end
+  find_from_lua()
   if not first then return require("seqrun.repl").run() end
   first = SAME[first] or first
   if first == "help" then return help(table.move(words, 2, #words, 1, {})) end

@@ -39,6 +39,22 @@ describe("the command line", function()
     assert.truthy(err:find("did you mean 'recipes/tiny.lua'?", 1, true), err)
   end)
 
+  it("finds them from a recipe with dofile and loadfile, and as a config", function()
+    program.write(folder, "own.lua", 'assert(loadfile("recipes/tiny.lua"))\ndofile "recipes/tiny.lua"\n')
+    local function own(...)
+      return run({ "own.lua", ... }, { before = "cd " .. folder .. " && " })
+    end
+    local code, out = own("config=recipes/tiny.yaml", "--explain")
+    assert.equal(0, code)
+    assert.matches("rate.peak +0.002", out)
+    local err
+    code, out, err = own("config=recipes/tyni.yaml", "--explain")
+    assert.same({ 2, "" }, { code, out })
+    assert.matches("recipes/tyni.yaml: cannot open", err)
+    program.write(folder, "mine.yaml", "seed: 1\n")
+    assert.matches("did you mean 'mine.yaml'", select(3, own("config=mien.yaml", "--explain")))
+  end)
+
   it("exits with 1 and a traceback when a recipe raises", function()
     local code, out, err = run { script("local function f() error('too bad') end f()") }
     assert.equal(1, code)

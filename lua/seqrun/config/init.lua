@@ -10,6 +10,7 @@
 -- Values come from four layers, each overriding the one before: defaults, the file, the preset that
 -- `preset` names (a part of the file under `presets`), the arguments.  All pass the same checks.
 
+local guess = require("seqrun.guess")
 local problems = require("seqrun.config.problems")
 local sys = require("seqrun.core.sys")
 local tree = require("seqrun.config.tree")
@@ -286,7 +287,10 @@ end
 function config.load(options)
   local found, arguments = problems.new(), options.arguments or {}
   local root, message = read_file(options.file, found)
-  if not root then return nil, message, "config" end
+  if not root then
+    local hint = options.file and not sys.exists(options.file) and guess.file_hint(options.file) or ""
+    return nil, message .. hint, "config"
+  end
   local preset = lay_preset(root, arguments, options.schema, found)
   for _, argument in ipairs(arguments) do
     if not argument:find("^preset=") then tree.set(root, argument, options.schema, found) end

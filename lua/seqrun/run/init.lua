@@ -22,6 +22,7 @@ local contracts = require("seqrun.run.contracts")
 local ending = require("seqrun.run.ending")
 local evaluations = require("seqrun.run.evaluations")
 local failure = require("seqrun.failure")
+local find_shipped = require("seqrun.shipped")
 local goals = require("seqrun.run.goals")
 local house = require("seqrun.run.house")
 local loaders = require("seqrun.run.loaders")
@@ -56,7 +57,7 @@ local function load_config(request, folder, schema, rules)
   local arguments, file, looked = {}, nil, ""
   for _, argument in ipairs(request.arguments) do
     local named = argument:match("^config=(.*)$")
-    if named then file = named else arguments[#arguments + 1] = argument end
+    if named then file = find_shipped(named) else arguments[#arguments + 1] = argument end
   end
   if not file and request.resume then file = house.saved_config(folder, arguments) end
   if not file then
