@@ -100,13 +100,17 @@ static void stop_watching(sr_exchange *x) {
 }
 
 /* Releases the views of an update. */
-static void end_update(sr_exchange *x) {
-    stop_watching(x);
+static void drop_nodes(sr_exchange *x) {
     for (int64_t i = 0; i < x->count; i++) {
         sr_tensor_release(x->node[i].sum);
         x->node[i].sum = NULL;
     }
     x->count = 0;
+}
+
+static void end_update(sr_exchange *x) {
+    stop_watching(x);
+    drop_nodes(x);
     x->open = x->ended = false;
     x->last = x->late = -1;
     x->failed = SR_OK;
@@ -134,7 +138,7 @@ static sr_status view(sr_tensor **out, const sr_tensor *flat, int64_t first, int
 /* Whose nodes there are. */
 static void list_nodes(sr_exchange *x, int64_t total) {
     int ranks = x->comm->ranks;
-    x->count = 0;
+    drop_nodes(x);
     for (int r = 0; r < ranks; r++) {
         x->first[r] = x->count;
         x->count += sr_shares_nodes(x->node + x->count, total, sr_part_first(total, r, ranks),
