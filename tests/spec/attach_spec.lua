@@ -45,7 +45,7 @@ local function resumed(from, step, upto, before)
   return dir
 end
 
-describe("an attached prompt", function()
+describe("an attached prompt #slow", function()
   it("prints values as the prompt does, from -e and from standard input", function()
     assert.equal("2\n\"ab\"", run:ask "1 + 1, 'a' .. 'b'")
     local code, out, err = run:attach("x = 20\nx + 1\nfor i = 1, 2 do\n  print(i)\nend\nconfig.seed\n")
@@ -144,7 +144,7 @@ describe("an attached prompt", function()
   end)
 end)
 
-describe("a run", function()
+describe("a run #slow", function()
   local function connect()
     local facts = require("seqrun.core.json").decode(assert(sys.read_file(run.dir .. "/attach.json")))
     return assert(socket.connect(facts.socket)), facts.socket
@@ -256,7 +256,7 @@ describe("a run", function()
   end)
 end)
 
-describe("a run that is only looked at", function()
+describe("a run that is only looked at #slow", function()
   it("has the same bits", function()
     local straight = folder .. "/straight"
     local words = { "--max-steps", "60", "rate.total=1000000", "log.every=20" }
@@ -276,7 +276,7 @@ describe("a run that is only looked at", function()
   end)
 end)
 
-describe("a change", function()
+describe("a change #slow", function()
   it("of the rate is recorded, and a resume continues with it, to the same bits", function()
     local changed = start("changed")
     local said = changed:ask "scale_rate(0.5); save()"

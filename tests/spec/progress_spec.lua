@@ -76,7 +76,7 @@ describe("long work", function()
   end)
 end)
 
-describe("a run", function()
+describe("a run #slow", function()
   local folder, corpus
   setup(function()
     folder = program.folder()

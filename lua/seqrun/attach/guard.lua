@@ -2,6 +2,7 @@
 
 local core = require("seqrun.core.tensor")
 local ops = require("seqrun.core.ops")
+local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 
 local Guard = {}
@@ -16,23 +17,30 @@ local function versions(model)
   return ("%d %d %d"):format(model.params:master(name):version(), leaf:version(), gradient and gradient:version() or 0)
 end
 
----Takes note of the state of a run, and begins not to record gradients.
+---Takes note of the state of a run, and begins not to record gradients; `columns` is the width of the prompt.
 ---@param run seqrun.Run
 ---@param random integer[] random state of the session: seed, draws
+---@param columns integer
 ---@return table
-function Guard.enter(run, random)
-  return setmetatable({
-    recording = core.set_recording(false), model = run.model, training = run.model.training,
-    device = tensor.device(), threads = tensor.threads(),
-    versions = versions(run.model), random = table.pack(ops.random_state(random[1], random[2])),
+function Guard.enter(run, random, columns)
+  local self = setmetatable({
+    recording = core.recording(), model = run.model, training = run.model.training, device = tensor.device(),
+    threads = tensor.threads(), versions = versions(run.model), session = random, seed = 0, draws = 0, left = false,
   }, Guard)
+  -- from here on nothing can fail
+  self.seed, self.draws = ops.random_state(random[1], random[2])
+  core.set_recording(false)
+  sys.assume_columns(columns)
+  return self
 end
 
----Restores it.  Not left to __close handlers, which an interrupt may interrupt.
----@param random integer[] takes the random state of the session
+---Restores it, once.
 ---@return boolean # whether the weights or their gradients were written to
-function Guard:leave(random)
-  random[1], random[2] = ops.random_state(self.random[1], self.random[2])
+function Guard:leave()
+  if self.left then return false end
+  self.left = true
+  sys.assume_columns()
+  self.session[1], self.session[2] = ops.random_state(self.seed, self.draws)
   core.set_recording(self.recording)
   self.model.training = self.training
   if tensor.device() ~= self.device or tensor.threads() ~= self.threads then
@@ -40,5 +48,7 @@ function Guard:leave(random)
   end
   return versions(self.model) ~= self.versions
 end
+
+Guard.__close = Guard.leave
 
 return Guard

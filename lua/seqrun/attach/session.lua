@@ -145,19 +145,19 @@ local function problem_of(why, seconds, called, done, message)
   return message
 end
 
+local function columns_of(frame) return math.max(20, math.min(frame.columns or 80, 1000)) end
+
 ---Evaluates what the prompt sent; `finish` completes the answer.
 ---@param connection seqrun.core.Socket
 ---@param frame seqrun.attach.Frame
 function Session:evaluate(connection, frame)
   self.out, self.room, self.id, self.code = {}, MOST_OUTPUT, frame.id, 0
   local seconds = math.max(1, math.min(frame.seconds or 10, most_seconds(self.run)))
-  sys.assume_columns(math.max(20, math.min(frame.columns or 80, 1000)))
   refresh(self)
-  local before = guard.enter(self.run, self.random)
+  local before <close> = guard.enter(self.run, self.random, columns_of(frame))
   local limits = { seconds = seconds, lua = MOST_LUA, tensors = most_tensors() }
   local why, called, done, message, code = socket.limited(connection, limits, evaluate, self, frame.text)
-  self.asked.weights = before:leave(self.random) or nil
-  sys.assume_columns()
+  self.asked.weights = before:leave() or nil
   local problem = problem_of(why, seconds, called, done, message)
   if problem then
     put(self, "err", problem .. "\n")
@@ -181,8 +181,8 @@ end
 ---@param frame seqrun.attach.Frame
 ---@return string # a frame
 function Session:complete(frame)
-  sys.assume_columns(math.max(20, math.min(frame.columns or 80, 1000)))
   refresh(self)
+  sys.assume_columns(columns_of(frame))
   local ok, insert, list = pcall(complete, frame.text, self.env)
   sys.assume_columns()
   if not ok then insert, list = nil, nil end
