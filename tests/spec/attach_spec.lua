@@ -128,7 +128,8 @@ describe("an attached prompt #slow", function()
       assert.same({ 3, "" }, { code, out })
       return err
     end
-    assert.matches("no such directory; give the directory of a run", refusal(folder .. "/none"))
+    assert.matches("no such directory; give the directory of a run", refusal(folder .. "/quite-another"))
+    assert.matches("no such directory; did you mean '" .. folder .. "/run'%?", refusal(folder .. "/rum"))
     assert.matches("is not a run: it has no config.yaml", refusal(folder))
     local dir = folder .. "/other"
     sys.make_dirs(dir)
@@ -150,10 +151,10 @@ describe("a run #slow", function()
     return assert(socket.connect(facts.socket)), facts.socket
   end
 
-  ---All that a connection receives within some seconds, until it is closed.
-  local function heard(connection, seconds)
-    local text, last = "", sys.now() + (seconds or 10)
-    while sys.now() < last do
+  ---All that a connection receives until it is closed, or until it has received some words.
+  local function heard(connection, words)
+    local text, last = "", sys.now() + 30
+    while sys.now() < last and not (words and text:find(words, 1, true)) do
       local bytes = connection:read()
       if not bytes then return text, true end
       text = text .. bytes
@@ -183,8 +184,8 @@ describe("a run #slow", function()
     deaf:write("eval 1 26 80 5\n('x'):rep(1000000, '\\n') ")
     assert.equal("1", run:ask "1")
     local slow = connect()
-    slow:write("eval 1 15 80 60\nwhile true do end")
-    sys.sleep(0.3)
+    slow:write("eval 1 17 80 60\nwhile true do end")
+    repeat sys.sleep(0.05) until sys.read_file(run.dir .. "/run.log"):find("attached: while true do end\n$")
     slow:close() -- ends the loop
     assert.equal("1", run:ask "1")
   end)
@@ -192,12 +193,12 @@ describe("a run #slow", function()
   it("interrupts an expression that the prompt stops", function()
     local connection <close> = connect()
     connection:write("eval 7 17 80 60\nwhile true do end")
-    sys.sleep(0.5)
+    sys.sleep(0.3)
     connection:write("stop 7 0\n")
-    local text = heard(connection, 2)
+    local text = heard(connection, "done 7 1\n1")
     assert.truthy(text:find("err 7 12\ninterrupted\ndone 7 1\n1", 1, true), text)
     connection:write("eval 8 3 80 60\n4+4")
-    assert.matches("out 8 2\n8\ndone 8 1\n0", (heard(connection, 2)))
+    assert.matches("out 8 2\n8\ndone 8 1\n0", (heard(connection, "done 8 1\n0")))
   end)
 
   it("serves several prompts, each with names of its own, and refuses a ninth", function()
@@ -206,9 +207,11 @@ describe("a run #slow", function()
       list[i] = connect()
       list[i]:write(("eval 1 5 80 5\nx = %d"):format(i))
     end
-    sys.sleep(0.5)
-    for i = 1, 8 do list[i]:write("eval 2 1 80 5\nx") end
-    for i = 1, 8 do assert.matches(("out 2 2\n%d\n"):format(i), (heard(list[i], 0.5))) end
+    for i = 1, 8 do
+      heard(list[i], "done 1")
+      list[i]:write("eval 2 1 80 5\nx")
+    end
+    for i = 1, 8 do assert.matches(("out 2 2\n%d\n"):format(i), (heard(list[i], "done 2"))) end
     local ninth <close> = connect()
     assert.matches("8 prompts are attached already", (heard(ninth)))
     for i = 1, 8 do list[i]:close() end
@@ -240,7 +243,7 @@ describe("a run #slow", function()
     local connection <close> = assert(socket.connect(facts.socket))
     assert.equal("1", other:ask "1")
     connection:write("eval 1 17 80 60\nwhile true do end")
-    sys.sleep(0.3)
+    repeat sys.sleep(0.05) until sys.read_file(other.dir .. "/run.log"):find("attached: while", 1, true)
     other:finish()
     local text = heard(connection)
     assert.matches("interrupted: the run has received a signal", text)

@@ -1,6 +1,7 @@
 -- place.lua - where a run listens: a socket in the user's run-time directory, named in RUN/attach.json.
 
 local failure = require("seqrun.failure")
+local guess = require("seqrun.guess")
 local json = require("seqrun.core.json")
 local socket = require("seqrun.core.socket")
 local sys = require("seqrun.core.sys")
@@ -38,12 +39,17 @@ function place.leave(folder, path)
   os.remove(file_of(folder))
 end
 
+---A run with a similar name: "; did you mean 'runs/tiny'?" or "".
+local function hint(folder)
+  local parent, name = folder:match("^(.*/)([^/]*)$")
+  local near = guess.nearest(name or folder, sys.list(parent or ".") or {})
+  return near and ("; did you mean '%s%s'?"):format(parent or "", near) or "; give the directory of a run"
+end
+
 ---What RUN/attach.json says, or a failure.
 local function read(folder)
-  if not sys.is_dir(folder) then
-    failure.raise("missing", "%s: %s; give the directory of a run", folder,
-      sys.exists(folder) and "not a directory" or "no such directory")
-  end
+  if not sys.exists(folder) then failure.raise("missing", "%s: no such directory%s", folder, hint(folder)) end
+  if not sys.is_dir(folder) then failure.raise("missing", "%s is not a directory; give that of a run", folder) end
   local text = sys.read_file(file_of(folder), 1 << 16)
   local facts = text and json.decode(text)
   if type(facts) == "table" and type(facts.socket) == "string" then return facts end
