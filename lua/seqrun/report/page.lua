@@ -10,14 +10,15 @@ local svg = require("seqrun.svg")
 
 local STYLE = [[
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 21rem), 1fr)); gap: 1.8rem 2.2rem }
-p + .charts { margin-top: 1rem }
+p + .charts, .scroll + .charts { margin-top: 1.2rem }
 figure { margin: 0; min-width: 0 } figure svg.chart { max-width: 34rem } figure.wide { grid-column: 1 / -1 }
 figure.wide .wide-only svg.chart { max-width: none }
 figcaption { font-weight: 600; font-size: .92rem; margin: 0 0 .5rem }
 .narrow-only { display: none } .key { display: inline-block; width: 1.1rem; height: .28rem; border-radius: 2px;
   vertical-align: middle; margin-right: .45rem; background: currentColor } .legend { display: flex; flex-wrap: wrap;
   gap: .2rem 1.4rem; margin: 0 0 1.2rem; padding: 0; list-style: none } .run { overflow-wrap: anywhere }
-td .run, th .run { display: inline-block; min-width: 7rem }
+td .run, th .run { display: inline-flex; align-items: baseline;
+  min-width: min(11rem, 34vw) } .run .key { flex: none; align-self: center }
 .run b { font-weight: 600; color: var(--ink) } header p { max-width: none } ul.plain { padding-left: 1.1rem }
 @media (max-width: 50rem) { .wide-only { display: none } .narrow-only { display: block } }
 @media print { .charts { grid-template-columns: repeat(2, 1fr) } }
