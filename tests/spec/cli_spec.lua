@@ -221,6 +221,12 @@ describe("the prompt", function()
     assert.truthy(out:find("sr.pack", 1, true) and out:find("sr.zeros", 1, true) and out:find("compare = ", 1, true))
   end)
 
+  it("survives lines of a megabyte and code that is nested too deeply", function()
+    local _, out, err = prompt(("x = '%s'\n#x\n%s\n7\n"):format(("a"):rep(1 << 20), ("("):rep(1 << 20)))
+    assert.equal("1048576\n7\n", out)
+    assert.equal("the code is nested too deeply (C stack overflow)\n", err)
+  end)
+
   it("does not leak the names it sets", function()
     local _, out = prompt("x = 1\n_G.x == nil\n")
     assert.equal("true\n", out)

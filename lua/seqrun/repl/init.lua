@@ -93,6 +93,7 @@ end
 
 ---A message of the compiler, which may quote a token of any length.
 local function shortened(message)
+  if message:find("C stack overflow", 1, true) then return "the code is nested too deeply (C stack overflow)" end
   if #message <= LONGEST then return message end
   local cut = utf8.offset(message, 0, LONGEST) or LONGEST
   return message:sub(1, cut - 1) .. "..."

@@ -50,11 +50,11 @@ end
 ---@param cfg table
 ---@return string[]
 function sense.rates(cfg)
-  local list, name = {}, cfg.optimizer.name
-  local peak, decay = cfg.rate.peak, cfg.optimizer.decay
+  local list, optimizer = {}, cfg.optimizer or {}
+  local peak, decay = cfg.rate.peak, optimizer.decay or 0
   if type(peak) == "number" and peak > RATE then
     list[#list + 1] = ("rate.peak is %g; usual for %s is 1e-5 to 1e-2, and training will probably diverge"):format(peak,
-      name)
+      optimizer.name or "an optimizer")
   elseif peak == 0 then
     list[#list + 1] = "rate.peak is 0, so the weights do not change"
   end
