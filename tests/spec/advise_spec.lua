@@ -210,6 +210,21 @@ describe("advice", function()
     assert.equal("packed", advice.job.kernel)
   end)
 
+  it("marks layouts that fill the memory, and keeps their rank", function()
+    local advice = assert(require("seqrun").advise {
+      model = "llama-13b", seq = 2048, batch = 2048, devices = 64, device = "a100",
+    })
+    local marked = 0
+    for _, l in ipairs(advice.layouts) do
+      local full = l.memory_bytes > 0.95 * advice.job.device.memory
+      assert.equal(full, l.tight)
+      assert.equal(full, l.why:find("^may not fit: %d+ %% of memory, ") ~= nil)
+      if full then marked = marked + 1 end
+    end
+    assert.is_true(marked > 0)
+    for _, l in ipairs(advice.unfit) do assert.is_false(l.tight) end
+  end)
+
   it("says in one sentence that nothing fits and what would", function()
     local none, message, code = advise.advise(options { model = "llama-65b", devices = 8 })
     assert.is_nil(none)

@@ -83,6 +83,14 @@ describe("the doctor", function()
     assert.equal("odd: the driver is missing", found.missing)
   end)
 
+  it("does not fail where one process trains: without mpirun", function()
+    local program = require("tests.support.program")
+    local _, out = program.run({ "doctor", "--json" }, { before = "PATH=/nowhere" })
+    for _, finding in ipairs(json.decode(out).findings) do
+      if finding.name == "ranks" then assert.is_true(finding.ok, finding.facts) end
+    end
+  end)
+
   it("names driver and CUDA version of a GPU", function()
     assert.equal("NVIDIA H100, sm_90, 79.2 GiB (78.5 GiB free), driver 13.1, CUDA 13.0",
       require("seqrun.devices").text {

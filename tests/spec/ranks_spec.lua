@@ -142,6 +142,8 @@ describe("a run on several ranks", function()
     end
     local _, _, err = command(2, { "tests/support/ranks_probe.lua", "early", folder .. "/early", "library" })
     assert.matches("share %d of rank %d was not computed", err)
+    _, _, err = command(2, { "tests/support/ranks_probe.lua", "twice", folder .. "/twice" })
+    assert.matches("a loop over update:batches%(%) began without optimizer:step after the one before", err)
   end)
 
   many("is refused for parameters that are not those of its model", function()

@@ -1,6 +1,6 @@
 -- ranks_probe.lua - the gradient of updates whose loop several ranks share, without a run; for ranks_spec.lua.
 --
---     mpirun -n 2 build/seqrun tests/support/ranks_probe.lua keep|early|late OUT [REDUCE]
+--     mpirun -n 2 build/seqrun tests/support/ranks_probe.lua keep|early|late|twice OUT [REDUCE]
 
 local sr = require("seqrun")
 local shares = require("seqrun.data.shares")
@@ -21,6 +21,9 @@ for step = 1, 3 do
     if what == "early" then break end
   end
   if what == "late" then (params:get("w") * 2):sum():backward() end
+  if what == "twice" then
+    for _ in shares.each(update, { params }) do error("the second loop began") end
+  end
   optimizer:step { rate = 0.01, zero_grad = what ~= "keep" }
 end
 local text = {}
