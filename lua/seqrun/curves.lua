@@ -11,19 +11,25 @@ local curves = {}
 ---@field xs number[] in ascending order
 ---@field ys number[]
 
----Means of groups of neighbours, at most `count`: so many points fit into the frame.
-local function averaged(curve, count)
+local function finite(y) return y == y and math.abs(y) < math.huge end
+
+---Means of the points of each of `count` stretches between `left` and `right`; of few points nothing is averaged.
+local function averaged(curve, count, left, right)
   local n = #curve.xs
   if n <= count then return curve.xs, table.move(curve.ys, 1, n, 1, {}) end
-  local xs, ys = {}, {}
-  for i = 1, count do
-    local first, last, x, y, good = (i - 1) * n // count + 1, i * n // count, 0, 0, 0
-    for k = first, last do
-      local value = curve.ys[k]
-      if math.abs(value) < math.huge then x, y, good = x + curve.xs[k], y + value, good + 1 end -- not NaN
-    end
-    xs[i], ys[i] = good > 0 and x / good or curve.xs[first], good > 0 and y / good or 0 / 0
+  local xs, ys, sum, good, at = {}, {}, 0, 0, nil
+  local width = math.max((right - left) / count, 1e-300)
+  local function close()
+    if at then xs[#xs + 1], ys[#ys + 1] = left + (at + 0.5) * width, good > 0 and sum / good or 0 / 0 end
+    sum, good = 0, 0
   end
+  for i, x in ipairs(curve.xs) do
+    local here = math.min(count - 1, (x - left) // width)
+    if here ~= at then close() end
+    at = here
+    if finite(curve.ys[i]) then sum, good = sum + curve.ys[i], good + 1 end
+  end
+  close()
   return xs, ys
 end
 
@@ -35,7 +41,7 @@ local function clip(lists, low, high)
   local all = {}
   for _, ys in ipairs(lists) do
     for _, y in ipairs(ys) do
-      if math.abs(y) < math.huge then all[#all + 1] = y end
+      if finite(y) then all[#all + 1] = y end
     end
   end
   table.sort(all)
@@ -59,13 +65,14 @@ local function letter(i) return string.char(("a"):byte() + (i - 1) % 26) end
 function curves.draw(list, options)
   local width = math.max(20, math.min(options.width or sys.columns(1) - 1, 110) - canvas.MARGIN)
   local all, drawn = { x = {}, y = {} }, {}
+  for i, curve in ipairs(list) do all.x[i] = curve.xs end
+  local left, right = canvas.bounds(all.x)
   for i, curve in ipairs(list) do
-    local xs, ys = averaged(curve, width)
-    drawn[i], all.x[i], all.y[i] = { xs, ys }, xs, ys
+    local xs, ys = averaged(curve, width, left or 0, right or 0)
+    drawn[i], all.y[i] = { xs, ys }, ys
   end
   local low, high = canvas.bounds(all.y)
   if not low or options.log and low <= 0 then return nil end
-  local left, right = canvas.bounds(all.x)
   local top = options.log and high or clip(all.y, low, high)
   local frame = canvas.new {
     width = width, height = options.height or 14, left = left, right = right, low = low, high = top, log = options.log,

@@ -73,6 +73,16 @@ describe("the history of a run", function()
     assert.truthy(found.reason:find("no luck", 1, true))
   end)
 
+  it("reads only the newest lines if asked to", function()
+    local lines = {}
+    for i = 1, 1000 do lines[i] = ('{"type":"train","step":%d,"loss":2.5}\n'):format(i) end
+    local dir = made("newest", table.concat(lines))
+    local found = assert(history.open(dir, 400))
+    assert.same({ 1000, 1000, 0 }, { found.step, found.train[#found.train].step, found.damaged })
+    assert.is_true(#found.train >= 8 and #found.train <= 11)
+    assert.equal(1000, #assert(history.open(dir, 1 << 20)).train)
+  end)
+
   it("survives a half-written last line, other types of lines, NaN and a run without evaluations", function()
     local dir = made("odd", table.concat({
       '{"type":"train","step":1,"loss":2.5,"lr":0.1}', '{"type":"train","step":2,"loss":null,"nonfinite":["loss"]}',

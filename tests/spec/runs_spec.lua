@@ -164,6 +164,13 @@ describe("curves", function()
     for line in coloured:gmatch("[^\n]+") do assert.is_true(count(line) <= 40) end
   end)
 
+  it("average by place: points that are dense at the end do not move those at the beginning", function()
+    local dense = { name = "dense", xs = {}, ys = {} }
+    for i = 1, 1000 do dense.xs[i], dense.ys[i] = i < 11 and 10 * i or 100 + i / 10, i < 11 and 9 or 1 end
+    local text = curves.draw({ dense }, { width = 60, height = 4 })
+    assert.matches("\n +10 +200\n?$", text)
+  end)
+
   it("are averaged when there are too many points, and leave out what is far above the others", function()
     local many = { name = "many", xs = {}, ys = {} }
     for i = 1, 5000 do many.xs[i], many.ys[i] = i, i < 3 and 1e6 or 5 + i % 2 end

@@ -80,8 +80,17 @@ local function add(rows, line)
   rows[#rows + 1] = line
 end
 
-local function read_metrics(self)
+---Opens the metrics: all, or only about so many bytes of the newest lines.
+local function open_metrics(self, newest)
   local file = io.open(self.dir .. "/metrics.jsonl", "rb")
+  local size = file and file:seek("end") or 0
+  if file then file:seek("set", newest and math.max(0, size - newest) or 0) end
+  if newest and size > newest then file:read("L") end -- the rest of a line
+  return file
+end
+
+local function read_metrics(self, newest)
+  local file = open_metrics(self, newest)
   for text in file and file:lines("L") or function() end do
     local line = json.decode(text)
     local valid = type(line) == "table" and math.type(line.step) == "integer" and line.step >= 0
@@ -231,10 +240,11 @@ end
 
 ---Reads the directory of a run.
 ---@param dir string
+---@param newest? integer reads only about so many bytes of the newest lines of the metrics
 ---@return seqrun.History|nil
 ---@return string? message
 ---@return string? code
-function history.open(dir)
+function history.open(dir, newest)
   dir = dir:gsub("(.)/+$", "%1")
   if not history.is_run(dir) then return nil, refusal(dir) end
   local self = {
@@ -243,7 +253,7 @@ function history.open(dir)
   read_log(self)
   self.state, self.reason = state_of(self)
   self.told = nil
-  read_metrics(self)
+  read_metrics(self, newest)
   self.config, self.keys = history.config(dir .. "/config.yaml")
   self.environment = read_json(dir .. "/environment.json")
   self.scores = read_json(dir .. "/scores.json")

@@ -228,7 +228,7 @@ runs[].state, runs[].reason?   running, finished, stopped or failed, and why it 
 runs[].step, runs[].steps?     done, and planned as far as known
 runs[].loss?                   of the last line of training
 runs[].held?.name, runs[].held?.value   the figure of the last evaluation that says most
-runs[].real_tokens_per_s?      median
+runs[].real_tokens_per_s?      median of the last lines
 runs[].efficiency?             of the last line: real tokens / slots
 runs[].sequences?, runs[].real_tokens?   so far
 runs[].seconds                 of training, in all sessions
