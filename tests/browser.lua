@@ -83,7 +83,7 @@ local function check_page(name)
       check(#found.pale == 0, "%s: too little contrast: %s", place, table.concat(found.pale, "; "))
       papers[scheme] = found.paper
       local file = ("%s/%s-%s-%d.png"):format(out, name, scheme, width)
-      browser.picture(folder, page, file, width, math.min(found.height, 6000), scheme)
+      browser.picture(folder, page, file, width, math.min(found.height, 4000), scheme)
     end
   end
   check(papers.light ~= papers.dark, "%s: light and dark look the same", name)

@@ -55,7 +55,7 @@ local function quote(word) return "'" .. word:gsub("'", "'\\''") .. "'" end
 local function run(folder, scheme, words)
   local out, err = folder .. "/browser.out", folder .. "/browser.err"
   local flags = FLAGS:format(folder, scheme == "dark" and 0 or 1)
-  local ok = os.execute(("timeout 120 chromium %s %s >%s 2>%s"):format(flags, words, quote(out), quote(err)))
+  local ok = os.execute(("timeout 300 chromium %s %s >%s 2>%s"):format(flags, words, quote(out), quote(err)))
   local log = assert(sys.read_file(err))
   assert(ok, "chromium failed:\n" .. log)
   return assert(sys.read_file(out)), log
