@@ -22,7 +22,7 @@ function axes.ticks(low, high, most)
   local power = 10.0 ^ math.floor(math.log(range / most, 10))
   local step = power * 10
   for _, part in ipairs { 1, 2, 5 } do
-    if range / (part * power) <= most then
+    if range / (part * power) <= most + 1e-9 then
       step = part * power
       break
     end
@@ -83,11 +83,11 @@ local function limits(spec, low, high, most)
   if not spec.even or spec.log then return low, high end
   local first, last = low, high
   local _, step = axes.ticks(first, last, most)
-  repeat -- a wider range may have wider steps
+  repeat -- a wider range may have wider steps; the range only grows, so this ends
     local used = step
-    first, last = math.floor(low / used + 1e-9) * used, math.ceil(high / used - 1e-9) * used
+    first, last = math.floor(first / used + 1e-9) * used, math.ceil(last / used - 1e-9) * used
     _, step = axes.ticks(first, last, most)
-  until step == used
+  until step <= used
   return first, last
 end
 

@@ -1,5 +1,6 @@
 -- Charts: valid XML whatever they are given, round ticks, and thinning that keeps what stands out.
 
+local axes = require("seqrun.svg_axes")
 local svg = require("seqrun.svg")
 
 ---Fails unless all elements are closed and every attribute is quoted.
@@ -62,6 +63,19 @@ describe("a chart", function()
         assert.is_nil(text:find("nan", 1, true))
         assert.is_nil(text:find("inf", 1, true))
         check_xml(text)
+      end
+    end
+  end)
+
+  it("ends even axes at ticks, whatever the range", function()
+    for low = 1, 60 do
+      for high = low + 1, 60 do
+        local axis = axes.new({ label = "y", even = true }, low / 10, high / 10, 5)
+        local position = axis.scale(0, 1)
+        assert.is_true(position(low / 10) >= -1e-9 and position(high / 10) <= 1 + 1e-9)
+        assert.near(0, position(axis.ticks[1].at), 1e-9)
+        assert.near(1, position(axis.ticks[#axis.ticks].at), 1e-9)
+        assert.is_true(#axis.ticks <= 6)
       end
     end
   end)
