@@ -206,6 +206,8 @@ describe("a report", function()
     refused(3, "is a checkpoint, not a run", first .. "/step-000000006")
     refused(3, "not a run", first .. "/step-000000006/trainer", "--json")
     refused(5, "", first, "-o", folder .. "/no/such/place.html")
+    refused(2, "not an HTML page", first, "-o", first .. "/config.yaml")
+    refused(2, "not an HTML page", first, "-o", corpus)
     local many = { "-o", folder .. "/many.html" }
     for i = 1, 13 do many[#many + 1] = made("many/" .. i, { ["metrics.jsonl"] = "" }) end
     refused(2, "13 runs are too many", table.unpack(many))

@@ -123,6 +123,22 @@ describe("the command compare", function()
     assert.matches("not of the same held%-out examples or masks: data.file differs", told.notes[1])
   end)
 
+  it("tells why scores are not comparable", function()
+    local function notes(...)
+      local _, out = program.run { "compare", "--json", ... }
+      return json.decode(out).notes
+    end
+    local function scored(name, config, unigram)
+      local line = { type = "eval", step = 20, mlm_loss = 6.5, unigram_loss = unigram }
+      return made("notes/" .. name, { lines = lines_of({ 8, 7 }, { line }), config = config })
+    end
+    local one, same = scored("one", "seed: 1\n", 6.25), scored("same", "seed: 1\n", 6.25)
+    assert.same({}, notes(one, same))
+    assert.matches("seed differs", notes(one, scored("other", "seed: 2\n", 6.5))[1])
+    assert.matches("the data set has changed", notes(one, scored("changed", "seed: 1\n", 6.5))[1])
+    sys.remove(folder .. "/notes")
+  end)
+
   it("draws any metric by steps, seconds or tokens", function()
     local function picture(...) return select(2, program.run { "compare", folder .. "/a", ... }) end
     assert.matches("held%-out mlm loss by step\n", picture("--held-out"))

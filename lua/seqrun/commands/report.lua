@@ -26,10 +26,23 @@ local function file_of(args, runs)
   return args.out or (#runs == 1 and runs[1].history.dir .. "/report.html" or "report.html")
 end
 
+---Whether the report can be written there, and takes the place of nothing but a page.
+local function check_file(path)
+  local facts = sys.stat(path)
+  if facts and facts.kind == "file" and facts.size > 0 then
+    local file <close> = io.open(path, "rb")
+    local start = file and file:read(64)
+    if not (start and start:lower():find("^%s*<!doctype html")) then
+      return nil, path .. ": exists and is not an HTML page; choose another file with --out", "config"
+    end
+  end
+  return sys.check_writable(path)
+end
+
 function command.run(args)
   local file = args.out and args.out ~= "-" and args.out
   if file then
-    local ok, message, code = sys.check_writable(file)
+    local ok, message, code = check_file(file)
     if not ok then return nil, message, code end
   end
   local summary = require("seqrun.report.summary")

@@ -15,8 +15,8 @@ local comparison = {}
 
 ---Keys that decide what is held out and how it is masked.
 local HELD = {
-  "data.file", "data.train", "data.dev", "data.held", "data.max_len", "data.short_seq_prob", "data.nsp", "mask.prob",
-  "mask.max", "mask.whole_word",
+  "seed", "data.file", "data.train", "data.dev", "data.held", "data.max_len", "data.short_seq_prob", "data.nsp",
+  "mask.prob", "mask.max", "mask.whole_word",
 }
 
 ---Of the environment.
@@ -78,8 +78,18 @@ local function differences_of(pasts)
   return list
 end
 
+---Whether the unigram model, which a run does not change, has another loss in another run.
+local function unigrams_differ(pasts)
+  local least, most = math.huge, -math.huge
+  for _, past in ipairs(pasts) do
+    local loss = (past.evals[#past.evals] or {}).unigram_loss
+    if type(loss) == "number" then least, most = math.min(least, loss), math.max(most, loss) end
+  end
+  return most - least > 1e-6
+end
+
 ---Why scores may not be comparable.
-local function notes_of(differences)
+local function notes_of(differences, pasts)
   local different, notes, found = {}, {}, {}
   for _, difference in ipairs(differences) do different[difference.key] = true end
   for _, key in ipairs(HELD) do
@@ -89,6 +99,9 @@ local function notes_of(differences)
     local some = table.concat(found, ", ", 1, math.min(#found, 4)) .. (#found > 4 and ", ..." or "")
     notes[1] = ("scores are not of the same held-out examples or masks: %s %s"):format(some,
       #found == 1 and "differs" or "differ")
+  elseif unigrams_differ(pasts) then
+    notes[1] = "scores are not of the same held-out examples or masks: the unigram model's losses differ, "
+      .. "so the data set has changed between the runs"
   end
   if different["machine.cpu"] then notes[#notes + 1] = "speeds are not of the same machine" end
   return notes
@@ -112,7 +125,7 @@ function comparison.of(pasts)
   end
   local differences = differences_of(pasts)
   return { pasts = pasts, runs = runs, names = short_names(pasts), differences = differences,
-    notes = notes_of(differences) }
+    notes = notes_of(differences, pasts) }
 end
 
 ---Names of the numbers that the lines of a run have.
