@@ -37,6 +37,10 @@ const sr_simd *sr_cpu_simd(void);
 /* SR_EDEVICE if SEQRUN_ISA is not a class.  A class that the processor lacks is ignored. */
 sr_status sr_cpu_check_isa(void);
 
+/* Multiply-adds of f32 or bf16 in registers, `rounds` on every thread of a cpu device, to be timed;
+ * *flops gets their number, 0 if the class has no such probe. */
+sr_status sr_cpu_burst(const sr_device *device, int64_t rounds, bool low, double *flops);
+
 static inline sr_cpu_state *sr_cpu_of(const sr_tensor *t) {
     return (sr_cpu_state *)t->storage->device->state;
 }

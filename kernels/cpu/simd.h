@@ -143,7 +143,9 @@ static inline int64_t sr_drop_room(int64_t n) {
     F(void, adamw, float *w, float *m, float *v, const float *g, int64_t n, const sr_adam *s)      \
     F(void, lamb_moments, double norms[2], const float *w, float *m, float *v, const float *g,     \
       int64_t n, const sr_adam *s)                                                                 \
-    F(void, lamb_apply, float *w, const float *m, const float *v, int64_t n, const sr_adam *s)
+    F(void, lamb_apply, float *w, const float *m, const float *v, int64_t n, const sr_adam *s)     \
+    /* multiply-adds (of bf16: low) in registers; returns their flops, 0 if it has none for low */ \
+    F(double, burst, float *sink, int64_t rounds, bool low)
 
 #define SR_SIMD_MEMBER(type, name, ...) type (*name)(__VA_ARGS__);
 typedef struct sr_simd {

@@ -213,6 +213,23 @@ static int instructions(lua_State *L) {
     return 1;
 }
 
+/* burst(rounds, "f32" | "bf16") -> flops: multiply-adds on all threads of the current device, cpu
+ */
+static int burst(lua_State *L) {
+    static const char *const names[] = {"f32", "bf16", NULL};
+    lua_Integer rounds = luaL_checkinteger(L, 1);
+    int low = lsr_checkoption(L, 2, "burst", "f32", names);
+    const sr_device *device = lsr_device(L);
+    double flops;
+    luaL_argcheck(L, rounds > 0, 1, "must be positive");
+    if (device->backend != &sr_backend_cpu)
+        return lsr_result(
+            L, sr_fail(SR_EDEVICE, "burst: the current device is %s, not cpu", device->name));
+    lsr_check(L, sr_cpu_burst(device, rounds, low == 1, &flops));
+    lua_pushnumber(L, flops);
+    return 1;
+}
+
 /* ---- scopes ---------------------------------------------------------------------------------- */
 
 static int scope_open(lua_State *L) {
@@ -264,6 +281,7 @@ static const luaL_Reg functions[] = {
     {"plugin", plugin},
     {"comms", comms},
     {"instructions", instructions},
+    {"burst", burst},
     {"scope", scope_open},
     {"recording", recording},
     {"set_recording", set_recording},

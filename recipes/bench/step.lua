@@ -1,6 +1,6 @@
 -- step.lua - a full training step over the same examples in five arrangements.
 --
---   build/seqrun recipes/bench/step.lua [model=small|base|large] [precision=f32|bf16] [packs=4] [updates=2]
+--   build/seqrun recipes/bench/step.lua [model=small|base|large] [precision=f32|bf16|both] [packs=4] [updates=2]
 --       [repeats=3] [device=cpu|cuda] [optimizer=adamw|lamb] [only=packed] [tsv=FILE label=h100]
 --       [keep=0.5] [longest=512] [layers=L] [micro=1] [reduce=exact|library] [shard=true] [overlap=false] [bucket=16]
 --
@@ -24,7 +24,8 @@
 -- starts them): reduce, overlap and bucket are the keys of `ranks`, shard is optimizer.shard.
 -- longest=128 cuts sequences to this length.
 --
--- dump=FILE writes the packs for recipes/bench/peers/torch_step.py; peer=true runs that as well.
+-- dump=FILE writes the packs for recipes/bench/peers/torch_step.py; peer=true runs that as well, in the same precisions
+-- (with $PYTHON, python3 by default, which must have torch); compile=true also with its layers compiled.
 
 local directory = arg[0]:match("^(.*)/[^/]*$") or "."
 package.path = directory .. "/?.lua;" .. package.path
@@ -51,7 +52,8 @@ local ARRANGEMENTS = { "padded", "rows", "dense", "single", "packed" }
 
 local options = common.options({
   model = "small", precision = "f32", packs = 4, updates = 2, repeats = 3, threads = 0, seed = 1, only = "", dump = "",
-  device = "", optimizer = "adamw", tsv = "", label = "", peer = false, keep = 1, longest = 0, layers = 0,
+  device = "", optimizer = "adamw", tsv = "", label = "", peer = false, compile = false,
+  keep = 1, longest = 0, layers = 0,
   micro = 0, reduce = "exact", shard = false, overlap = true, bucket = 16,
   hist = directory .. "/data/wikipedia_512.hist",
 }, arg)
@@ -279,53 +281,72 @@ if dump then
   file:close()
 end
 
-local config = assert(MODELS[options.model], "bench: model must be tiny, small, base or large")
-config.precision = options.precision
-if options.layers > 0 then config.num_hidden_layers = options.layers end
-local bert = sr.nn.bert(config):initialise(1)
-local make_optimizer = assert(sr.optim[options.optimizer], "bench: optimizer must be adamw or lamb")
-local optimizer = make_optimizer(bert.params, { world = world, shard = options.shard })
-if world.size > 1 then
-  bert.params:share_with(world, {
-    reduce = options.reduce, sharded = options.shard, overlap = options.overlap, bucket = options.bucket,
-  })
-end
-local here = sequences / (options.packs * options.updates)
-print(("BERT %s in %s, %s"):format(options.model, options.precision, common.machine()))
-print(("%d updates of %d packs of %d: %d sequences, %d tokens, efficiency %.3f, factor %.3f (sample %.3f)"):format(
-  options.updates, options.packs, capacity, sequences, tokens, tokens / (#packs * capacity), here, factor))
+---Measures our arrangements in a precision.
+---@param precision "f32"|"bf16"
+local function compare(precision)
+  local config = assert(MODELS[options.model], "bench: model must be tiny, small, base or large")
+  config.precision = precision
+  if options.layers > 0 then config.num_hidden_layers = options.layers end
+  local bert = sr.nn.bert(config):initialise(1)
+  local make_optimizer = assert(sr.optim[options.optimizer], "bench: optimizer must be adamw or lamb")
+  local optimizer = make_optimizer(bert.params, { world = world, shard = options.shard })
+  if world.size > 1 then
+    bert.params:share_with(world, {
+      reduce = options.reduce, sharded = options.shard, overlap = options.overlap, bucket = options.bucket,
+    })
+  end
+  local here = sequences / (options.packs * options.updates)
+  print(("BERT %s in %s, %s"):format(options.model, precision, common.machine()))
+  print(("%d updates of %d packs of %d: %d sequences, %d tokens, efficiency %.3f, factor %.3f (sample %.3f)"):format(
+    options.updates, options.packs, capacity, sequences, tokens, tokens / (#packs * capacity), here, factor))
 
-if options.keep < 1 then
-  measure_dropping(bert, optimizer, updates, capacity)
-  return
-end
+  if options.keep < 1 then
+    measure_dropping(bert, optimizer, updates, capacity)
+    return
+  end
 
-local speed, rows = {}, { { "arrangement", "tokens/s", "packed is" } }
-for _, how in ipairs(ARRANGEMENTS) do
-  if options.only == "" or options.only:find(how, 1, true) then
-    speed[how] = measure(bert, optimizer, updates, how, capacity)
+  local speed, rows = {}, { { "arrangement", "tokens/s", "packed is" } }
+  for _, how in ipairs(ARRANGEMENTS) do
+    if options.only == "" or options.only:find(how, 1, true) then
+      speed[how] = measure(bert, optimizer, updates, how, capacity)
+    end
+  end
+  for _, how in ipairs(ARRANGEMENTS) do
+    local ratio = speed[how] and speed.packed and ("%.2f times"):format(speed.packed / speed[how]) or "-"
+    if speed[how] then rows[#rows + 1] = { how, ("%.0f"):format(speed[how]), ratio } end
+  end
+  common.print_table(rows)
+  if options.tsv ~= "" and speed.packed then
+    local file = assert(io.open(options.tsv, "a"))
+    local us = tokens / speed.packed / options.updates * 1e6
+    file:write(("%s\t%s\t%d\tstep\t%.1f\n"):format(options.label, options.model, options.packs * capacity, us))
+    assert(file:close())
+  end
+  for _, how in ipairs { "padded", "rows" } do
+    if speed[how] and speed.packed then
+      local ratio = speed.packed / speed[how]
+      print(("%s / packed time is %.2f, %.3f times the packing factor"):format(how, ratio, ratio / here))
+    end
   end
 end
-for _, how in ipairs(ARRANGEMENTS) do
-  local ratio = speed[how] and speed.packed and ("%.2f times"):format(speed.packed / speed[how]) or "-"
-  if speed[how] then rows[#rows + 1] = { how, ("%.0f"):format(speed[how]), ratio } end
+
+for _, precision in ipairs(options.precision == "both" and { "f32", "bf16" } or { options.precision }) do
+  compare(precision)
 end
-common.print_table(rows)
-if options.tsv ~= "" and speed.packed then
-  local file = assert(io.open(options.tsv, "a"))
-  local us = tokens / speed.packed / options.updates * 1e6
-  file:write(("%s\t%s\t%d\tstep\t%.1f\n"):format(options.label, options.model, options.packs * capacity, us))
-  assert(file:close())
-end
-for _, how in ipairs { "padded", "rows" } do
-  if speed[how] and speed.packed then
-    local ratio = speed.packed / speed[how]
-    print(("%s / packed time is %.2f, %.3f times the packing factor"):format(how, ratio, ratio / here))
-  end
+
+---PyTorch's arrangements on the same packs.
+local function run_peer(how)
+  io.stdout:flush()
+  local command = "'%s' '%s/peers/torch_step.py' '%s' --model %s --repeats %d%s%s"
+  local ok = os.execute(command:format(os.getenv("PYTHON") or "python3", directory, dump, options.model,
+    options.repeats, how, options.threads > 0 and " --threads " .. options.threads or ""))
+  if not ok then print("PyTorch was not measured; set PYTHON to a Python that has torch") end
+  return ok
 end
 if options.peer then
-  io.stdout:flush()
-  local command = "python3 '%s/peers/torch_step.py' '%s' --model %s --repeats %d%s"
-  os.execute(command:format(directory, dump, options.model, options.repeats,
-    options.threads > 0 and " --threads " .. options.threads or ""))
+  for _, how in ipairs { "", " --bf16", " --compile", " --bf16 --compile" } do
+    local low, compiled = how:find("bf16") ~= nil, how:find("compile") ~= nil
+    local wanted = options.precision == "both" or low == (options.precision == "bf16")
+    if wanted and (options.compile or not compiled) and not run_peer(how) then break end
+  end
 end

@@ -524,6 +524,14 @@ static void test_memory(void) {
 }
 
 /* A misspelled instruction class is an error, not the highest one. */
+static void test_burst(void) {
+    double f32 = 0, more = 0, low = -1;
+    CHECK_OK(sr_cpu_burst(&device, 100, false, &f32));
+    CHECK_OK(sr_cpu_burst(&device, 200, false, &more));
+    CHECK_OK(sr_cpu_burst(&device, 100, true, &low));
+    CHECK(f32 >= 100 * 12 * 2 * 4 && more == 2 * f32 && low >= 0);
+}
+
 static void test_unknown_class(void) {
     sr_device *d;
     setenv("SEQRUN_ISA", "avx", 1);
@@ -584,6 +592,7 @@ int main(void) {
         test_attention();
         test_norm();
         test_neighbours();
+        test_burst();
         close_device();
         test_threads(classes[i]);
         test_larger_pool(classes[i]);

@@ -57,7 +57,7 @@ function small.words(corpus, ...)
   return words
 end
 
-local CLOCK = { "seconds", "data_wait_ms", "cpu_ms", "real_tokens_per_s", "slot_tokens_per_s" }
+local CLOCK = { "seconds", "data_wait_ms", "cpu_ms", "real_tokens_per_s", "slot_tokens_per_s", "energy_j" }
 
 ---The metrics lines of one type, without timings.
 ---@param folder string

@@ -536,6 +536,14 @@ function tensor.comms() end
 ---@return "plain"|"avx2"|"avx512"|"avx512_bf16"|"amx"
 function tensor.instructions() end
 
+---Multiply-adds in registers on all threads of the current device, which must be cpu; to be timed.
+---@param rounds integer 12 vectors each
+---@param dtype? "f32"|"bf16"
+---@return number|nil flops 0 if the instruction class has no such probe
+---@return string? message
+---@return string? code
+function tensor.burst(rounds, dtype) end
+
 ---The number of threads of the device.
 ---@param device? string
 ---@return integer

@@ -20,6 +20,7 @@ local config = require("seqrun.config")
 local core = require("seqrun.core.tensor")
 local contracts = require("seqrun.run.contracts")
 local ending = require("seqrun.run.ending")
+local energy = require("seqrun.run.energy")
 local evaluations = require("seqrun.run.evaluations")
 local failure = require("seqrun.failure")
 local find_shipped = require("seqrun.shipped")
@@ -30,11 +31,12 @@ local memory = require("seqrun.run.memory")
 local metrics = require("seqrun.metrics")
 local options = require("seqrun.run.options")
 local output = require("seqrun.output")
-local precision = require("seqrun.run.precision")
+local peak = require("seqrun.run.peak")
 local progress = require("seqrun.run.progress")
 local ranks = require("seqrun.run.ranks")
 local resuming = require("seqrun.run.resuming")
 local sense = require("seqrun.run.sense")
+local settle = require("seqrun.run.settle")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 local text = require("seqrun.run.text")
@@ -135,14 +137,11 @@ function run.open(spec)
     command = table.concat(spec.recipe, " ", 0),
   }, Run)
   all:first_does(function() enter(self) end)
-  cfg.precision, self.why_precision = all:first_says(function()
-    local why = precision.settle(loaded, request.resume and folder)
-    return cfg.precision, why
-  end)
   self.progress = all.leads and progress.new {
     quiet = request.quiet, json_log = request.json_log, every = cfg.log.every, seconds = cfg.log.seconds,
   } or ranks.silent
   for _, warning in ipairs(warnings) do self.progress:warn("%s", warning) end
+  settle(self)
   return self
 end
 
@@ -287,6 +286,7 @@ function Run:start(parts)
   self.metrics = open_metrics(self)
   changes.resume(self)
   self.metrics:text("config", self.loaded:dump())
+  self.peak, self.energy = peak.of(self.config), energy.open()
   self.began, self.saved_at = sys.now(), agreed_seconds(self)
   self.train_seconds, self.tokens_before, self.slots_before = 0, self.window.tokens, self.window.slots
   if self.ranks.leads then self.progress:say("%s", require("seqrun.run.plan").headline(self)) end
@@ -552,8 +552,9 @@ function Run:log(step, optimizer)
   if self.ranks.leads and not self.request.dry_run then sense.watch_duration(self, step) end
   self.train_seconds = (self.train_seconds or 0) + seconds
   if due then
-    local peak = self.model.flops and self.config.peak_flops
-    local line = self.window:line(peak and peak * self.ranks.size)
+    local most = self.model.flops and self.peak
+    local line = self.window:line(most and most * self.ranks.size)
+    line.energy_j = self.energy and self.energy:joules()
     local result, message, code = optimizer:settle()
     if message then failure.raise(code, "%s", message) end
     if not result then error(NO_STEP, 2) end
@@ -563,8 +564,10 @@ function Run:log(step, optimizer)
     for _, name in ipairs(loaders.TOTALS) do line[name] = self.counters[name] end
     for name, s in pairs(self.schedules or {}) do line[(name:gsub("[.]", "_"))] = s.value end
     add_window(line, self.drawn_window)
+    local share = line.mfu
+    if not self.config.peak_flops then line.mfu = nil end -- of a measured peak: shown, but not recorded
     write_metrics(self, line)
-    self.line = line
+    self.line, line.mfu = line, share
     self.progress:show(line, self.last, self.window.tally.order)
   else
     self.progress:tick(step, self.last)

@@ -17,7 +17,7 @@ function parts.loader_options(cfg, corpus, part, plan)
     data = corpus, part = part, seed = cfg.seed, epochs = held and 1 or nil, max_len = cfg.data.max_len,
     arrange = cfg.pack.arrange, solver = cfg.pack.solver, max_seqs = cfg.pack.max_seqs,
     by = cfg.batch.by, sequences = cfg.batch.sequences, adjust = cfg.batch.adjust, shares = cfg.batch.shares,
-    micro_packs = cfg.batch.micro_packs, balance = cfg.balance,
+    micro_packs = math.tointeger(cfg.batch.micro_packs), balance = cfg.balance,
     loss = cfg.batch.loss, too_long = cfg.data.too_long, prefetch = held and 0 or cfg.data.prefetch,
     threads = cfg.data.workers,
     plan = not held and plan or nil, rank = not held and world.rank or nil, ranks = not held and world.size or nil,

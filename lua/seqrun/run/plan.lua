@@ -118,10 +118,13 @@ local function device_text(self)
   return reason and ("%s (%s)"):format(name, reason) or name
 end
 
----"  compute bf16, avx2 instructions (auto: ...)".
+---"  compute bf16, avx2 instructions (auto: ...), peak 170 GFLOP/s".
 local function compute_line(self)
   local why = self.why_precision and (" (%s)"):format(self.why_precision) or ""
-  return ("  compute %s, %s instructions%s"):format(self.model.params.precision or "f32", devices.instructions(), why)
+  local most = self.peak and (", peak %.0f GFLOP/s%s"):format(self.peak / 1e9,
+    self.config.peak_flops and "" or ", as measured") or ""
+  return ("  compute %s, %s instructions%s%s"):format(self.model.params.precision or "f32", devices.instructions(), why,
+    most)
 end
 
 ---Who computes what: "2 (mpi); shares of an update by rank: 1-3, 4-5; ...".
@@ -143,6 +146,10 @@ function plan.headline(self)
     "  plan    " .. packs_line(self.loader:plan()),
     "  update  " .. update_line(self),
   }
+  if self.why_micro then
+    lines[#lines + 1] = ("  batch   %d packs in a micro-batch (%s)"):format(self.config.batch.micro_packs,
+      self.why_micro)
+  end
   lines[#lines + 1] = draws_line(self)
   if self.ranks:several() then lines[#lines + 1] = "  ranks   " .. ranks_text(self) end
   lines[#lines + 1] = rows_line(self, self.loader:plan())

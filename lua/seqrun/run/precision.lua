@@ -1,6 +1,5 @@
 -- precision.lua - what `precision: auto` means on this device: the dtype in which a layer is faster.
 
-local config = require("seqrun.config")
 local core = require("seqrun.core.tensor")
 local devices = require("seqrun.devices")
 local sys = require("seqrun.core.sys")
@@ -53,23 +52,16 @@ function precision.faster()
     best.bf16 * 1e3, best.f32 * 1e3, devices.instructions())
 end
 
----What the run in this directory computes in, for a resume.
-local function saved(folder, schema)
-  local path = folder .. "/config.yaml"
-  local before = sys.exists(path) and config.load { schema = schema, file = path }
-  return before and before.values.precision
-end
-
 ---Replaces `auto` in the config of a run that is being opened.
----@param loaded seqrun.Config
----@param folder string|nil of the run that is resumed
+---@param cfg table
+---@param before table|nil the values of the run that is resumed
 ---@return string|nil reason
-function precision.settle(loaded, folder)
-  if loaded.values.precision ~= "auto" then return nil end
+function precision.settle(cfg, before)
+  if cfg.precision ~= "auto" then return nil end
   local reason
-  loaded.values.precision = folder and saved(folder, loaded.schema)
-  if loaded.values.precision then return "auto: as before the stop" end
-  loaded.values.precision, reason = precision.faster()
+  cfg.precision = before and before.precision
+  if cfg.precision then return "auto: as before the stop" end
+  cfg.precision, reason = precision.faster()
   return reason
 end
 

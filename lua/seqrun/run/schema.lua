@@ -54,8 +54,9 @@ local batch = c.map {
     doc = "global batch size: sequences per update, on average (by: packs) or exactly (by: sequences)" } },
   { "by", c.enum({ "packs", "sequences" }, { default = "packs",
     doc = "packs: whole packs of the epoch's plan; sequences: exactly batch.sequences, packed inside the update" }) },
-  { "micro_packs", c.integer { default = 8, min = 1, max = MANY,
-    doc = "packs per micro-batch; gradients accumulate over the micro-batches of an update" } },
+  { "micro_packs", c.integer { default = 8, min = 1, max = MANY, word = "auto",
+    doc = "packs per micro-batch; gradients accumulate over the micro-batches of an update; auto: as many as fit the "
+      .. "memory and are of use, which the run stores" } },
   { "shares", c.integer { optional = true, min = 1, max = 4096,
     doc = "parts of an update of equal cost, summed in a fixed tree, which ranks share; none: one per micro-batch, "
       .. "at most 8" } },
@@ -149,6 +150,9 @@ local keys = {
   { "precision", c.enum({ "f32", "bf16", "auto" }, { default = "f32",
     doc = "dtype of activations and weights in ops; master weights, gradients and moments stay f32; auto: the "
       .. "faster of the two here, which the run stores" }) },
+  { "instructions", c.string { default = "auto", changeable = later,
+    doc = "instruction class of the device, which the run stores: avx2, avx512, amx, \"cuda sm_90\"; bits are the same "
+      .. "within one only, so a run warns if it is another than the config has" } },
   { "tf32", c.boolean { default = false,
     doc = "cuda: products of f32 round their operands to TF32, which is faster; false: f32 throughout" } },
   { "cuda_graph", c.boolean { default = false, changeable = later,

@@ -133,11 +133,13 @@ function summary.tell(self)
     say("  speed      %s real tokens/s, %s slot tokens/s while training",
       text.count((w.tokens - self.tokens_before) / seconds), text.count((w.slots - self.slots_before) / seconds))
   end
-  local peak = self.config.peak_flops
+  local peak = self.peak
   if peak and self.model.flops and self.train_seconds > 0 then
     local simple = 6 * self.model.params:count() * (w.tokens - self.tokens_before)
     say("  mfu        %s", summary.mfu(self.work, simple, peak * self.ranks.size * seconds))
   end
+  local _, most = sys.memory()
+  say("  memory     %s at most, of the process", text.bytes(most))
   if w.slots > 0 then say("  packing    %s of the slots are real tokens", text.percent(w.tokens / w.slots)) end
   if self.config.pack.arrange == "packed" then say("  packed     %s", speed_up(self)) end
   local result = self.result

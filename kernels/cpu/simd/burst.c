@@ -1,0 +1,47 @@
+/* burst.c - multiply-adds in registers alone: the rate that the products of a class could reach.
+ *
+ * Twelve independent chains hide the latency of two units.  Tiles of AMX are not among it.
+ */
+#include "kernels/cpu/simd.h"
+#include "kernels/cpu/simd/low.h"
+
+enum { CHAINS = 12 };
+
+static double store(const vf acc[CHAINS], float sink[VL], int64_t rounds, int64_t flops) {
+    vf sum = acc[0];
+    for (int c = 1; c < CHAINS; c++) sum += acc[c];
+    v_store(sink, sum);
+    return (double)(rounds * CHAINS * flops);
+}
+
+#ifdef LOW_TILES
+static double low_burst(float sink[VL], int64_t rounds) {
+    (void)sink, (void)rounds;
+    return 0;
+}
+#elif defined(LOW_DOTS) && !SR_EMULATE
+static double low_burst(float sink[VL], int64_t rounds) {
+    vf acc[CHAINS];
+    __m512bh x = (__m512bh)u_set(0x3F803F80), y = (__m512bh)u_set(0x3F003F00);
+    for (int c = 0; c < CHAINS; c++) acc[c] = v_set((float)c);
+    for (int64_t i = 0; i < rounds; i++)
+        for (int c = 0; c < CHAINS; c++) acc[c] = (vf)_mm512_dpbf16_ps(acc[c], x, y);
+    return store(acc, sink, rounds, 4 * VL);
+}
+#endif
+
+static double real_burst(float sink[VL], int64_t rounds) {
+    vf acc[CHAINS], x = v_set(0.5f), y = v_set(1.0f);
+    for (int c = 0; c < CHAINS; c++) acc[c] = v_set((float)c);
+    for (int64_t i = 0; i < rounds; i++)
+        for (int c = 0; c < CHAINS; c++) acc[c] = v_fma(acc[c], x, y);
+    return store(acc, sink, rounds, 2 * VL);
+}
+
+double SR_SIMD(burst)(float *sink, int64_t rounds, bool low) {
+#if defined(LOW_TILES) || (defined(LOW_DOTS) && !SR_EMULATE)
+    if (low) return low_burst(sink, rounds);
+#endif
+    (void)low; /* converted to f32 */
+    return real_burst(sink, rounds);
+}
