@@ -49,6 +49,14 @@ local function candidates(vocab, words_only)
   return ids
 end
 
+---A row of ones for the candidates and zeros for all other tokens of the model.
+local function allowed(ids, size)
+  local row = {}
+  for i = 1, size do row[i] = 0 end
+  for _, id in ipairs(ids) do row[id + 1] = 1 end
+  return tensor.tensor { row }
+end
+
 ---Opens a run, a checkpoint or a Hugging Face directory with a masked-LM head.
 ---
 ---  top     candidates of each [MASK], 5
@@ -82,6 +90,7 @@ function fill.open(path, options)
   self.tokenizer = require("seqrun.predict.verb").tokenizer(facts, { literal = false })
   self.max_len = options.max_len or positions
   self.candidates = candidates(self.tokenizer.vocab, self.words)
+  self.allowed = allowed(self.candidates, facts.config.vocab_size or #self.tokenizer.vocab)
   return setmetatable(self, Filler)
 end
 
@@ -101,12 +110,16 @@ local function best_of(self, probabilities)
   return best
 end
 
----The candidates of each [MASK] of each sequence of a batch.
-local function compute(self, batch)
+---The probabilities of all tokens at each [MASK] of a batch: (M, V).
+local function probabilities_of(self, batch)
   local target = batches.target(batch, "rows")
   local states = self.model.encoder:states(batch)
-  local logits = self.model:head("mlm"):logits(states:rows(target)):to("f32")
-  local probabilities, outputs, at = logits:softmax(-1), {}, 0
+  return self.model:head("mlm"):logits(states:rows(target)):to("f32"):softmax(-1)
+end
+
+---The candidates of each [MASK] of each sequence of a batch.
+local function compute(self, batch)
+  local probabilities, outputs, at = probabilities_of(self, batch), {}, 0
   for i, sequence in ipairs(batch.list) do
     outputs[i] = {}
     for m = 1, #sequence.rows do
@@ -158,28 +171,43 @@ local function put(text, token)
   return before .. token, after
 end
 
-local function best_mask(masks, open)
-  local best
-  for m in pairs(open) do
-    if not best or masks[m][1].probability > masks[best][1].probability then best = m end
-  end
-  return best
+---The best candidate of each [MASK] at some rows of a text, now that others are filled in.
+local function update_best(self, ids, open)
+  local scope <close> = tensor.scope()
+  local quiet <close> = tensor.no_grad()
+  local rows = {}
+  for i, one in ipairs(open) do rows[i] = one.row end
+  local batch = batches.make({ { a = ids, rows = rows } }, self.tokenizer.vocab)
+  local probabilities = probabilities_of(self, batch) * self.allowed
+  local best, most = probabilities:argmax(2):totable(), probabilities:max(2):totable()
+  for i, one in ipairs(open) do one.id, one.probability = best[i], most[i] end
 end
+
+---The most probable first.
+local function by_probability(a, b)
+  if a.probability ~= b.probability then return a.probability > b.probability end
+  return a.row < b.row
+end
+
+---Of more masks than this, several are filled in at a time.
+local PASSES = 32
 
 ---The tokens of all masks, the most probable first; each is chosen with those before it in place.
 local function choose(self, sequence)
-  local chosen, open = {}, {}
-  local masks, ids = sequence.output, table.move(sequence.a, 1, #sequence.a, 1, {})
-  for m in ipairs(sequence.rows) do open[m] = true end
-  while next(open) do
-    local m = best_mask(masks, open)
-    chosen[m], open[m] = masks[m][1].token, nil
-    ids[sequence.rows[m]] = masks[m][1].id
-    if next(open) then
-      local scope <close> = tensor.scope()
-      local quiet <close> = tensor.no_grad()
-      masks = compute(self, batches.make({ { a = ids, rows = sequence.rows } }, self.tokenizer.vocab))[1]
+  local chosen, open, ids = {}, {}, table.move(sequence.a, 1, #sequence.a, 1, {})
+  for m, row in ipairs(sequence.rows) do
+    local best = sequence.output[m][1]
+    open[m] = { mask = m, row = row, id = best.id, probability = best.probability }
+  end
+  local at_once = math.ceil(#open / PASSES)
+  while #open > 0 do
+    table.sort(open, by_probability)
+    for _, one in ipairs(table.move(open, 1, math.min(at_once, #open), 1, {})) do
+      chosen[one.mask], ids[one.row] = self.tokenizer.vocab:token(one.id), one.id
     end
+    open = table.move(open, at_once + 1, #open, 1, {})
+    table.sort(open, function(a, b) return a.row < b.row end)
+    if #open > 0 then update_best(self, ids, open) end
   end
   return chosen
 end

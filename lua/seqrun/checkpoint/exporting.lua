@@ -48,6 +48,7 @@ end
 
 ---Why a directory may not be written; nil if it may.
 local function refusal(out, replace)
+  if out == "" then return "export: the name of the directory is empty" end
   if not sys.exists(out) then return nil end
   if not sys.is_dir(out) then return ("%s is not a directory; choose another name"):format(out) end
   local names = sys.list(out) or {}
