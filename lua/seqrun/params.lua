@@ -63,6 +63,10 @@ local function precision_of(options)
   return check.choice("params: precision", options.precision or "f32", { "f32", "bf16" })
 end
 
+---Ranks of the run that is open: its parameters will have moments too.
+---@type integer|nil
+params.trained_by = nil
+
 ---Refuses parameters that cannot fit, before anything is allocated: the store has values and gradients.
 local function check_memory(list)
   local elements = 0.0
@@ -72,7 +76,9 @@ local function check_memory(list)
     elements = elements + size
   end
   local real = tensor.device() == "ref" and 8 or 4
-  devices.check_fits(2 * elements * real, "%.0f parameters and their gradients", elements)
+  local ranks = params.trained_by
+  local copies, what = 2 + (ranks and 2 / ranks or 0), ranks and "with gradients and moments" or "and their gradients"
+  devices.check_fits(copies * elements * real, "%.0f parameters %s", elements, what)
 end
 
 ---Creates a store of these parameters on the current device; all are zero until initialise() or set().

@@ -55,6 +55,21 @@ describe("a run that makes no sense #slow", function()
   end)
 end)
 
+describe("a config with large numbers #slow", function()
+  it("is refused with the bytes that it would need, before they are allocated", function()
+    for _, word in ipairs {
+      "model.hidden_size=1000000", "model.intermediate_size=1000000000", "batch.sequences=1000000000",
+    } do
+      local code, _, err = run("--dry-run", word)
+      assert.equal(4, code, word .. "\n" .. err)
+      assert.matches("need[s]? [%a ]*[%d.]+ GiB", err)
+    end
+    local code, _, err = run("--dry-run", "model.hidden_size=65536", "model.num_hidden_layers=1")
+    assert.equal(4, code)
+    assert.matches("^seqrun: %d+ parameters with gradients and moments need [%d.]+ GiB", err)
+  end)
+end)
+
 describe("an optimizer", function()
   it("is refused with the bytes it needs, if its moments do not fit", function()
     local model = sr.nn.encoder { hidden_size = 16, num_hidden_layers = 1, num_attention_heads = 2, vocab_size = 99 }

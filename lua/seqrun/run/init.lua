@@ -31,6 +31,7 @@ local memory = require("seqrun.run.memory")
 local metrics = require("seqrun.metrics")
 local options = require("seqrun.run.options")
 local output = require("seqrun.output")
+local params = require("seqrun.params")
 local peak = require("seqrun.run.peak")
 local progress = require("seqrun.run.progress")
 local ranks = require("seqrun.run.ranks")
@@ -129,6 +130,7 @@ function run.open(spec)
   if list and not request.dry_run then require("seqrun.run.seeds").run(request, folder, list) end
   sys.signals("run")
   output.survive(not request.dry_run)
+  params.trained_by = math.max(1, ranks.launched())
   local cfg = loaded.values
   local all, warnings = ranks.open(loaded, request, folder)
   local self = setmetatable({
@@ -585,6 +587,7 @@ function Run:close(problem)
   if self.lock then self.lock:close() end
   self.metrics, self.lock = nil, nil
   output.survive(false)
+  params.trained_by = nil
 end
 
 Run.__close = Run.close

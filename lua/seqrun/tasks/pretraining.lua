@@ -21,11 +21,11 @@ local mask = c.map {
 }
 
 local model = c.map {
-  { "hidden_size", c.integer { default = 768, min = 1, max = 65536, doc = "hidden size" } },
+  { "hidden_size", c.integer { default = 768, min = 1, max = 1 << 30, doc = "hidden size" } },
   { "num_hidden_layers", c.integer { default = 12, min = 1, max = 1024, doc = "number of layers" } },
-  { "num_attention_heads", c.integer { default = 12, min = 1, max = 1024,
+  { "num_attention_heads", c.integer { default = 12, min = 1, max = 1 << 20,
     doc = "number of attention heads; must divide hidden_size" } },
-  { "intermediate_size", c.integer { default = 3072, min = 1, max = 1 << 20,
+  { "intermediate_size", c.integer { default = 3072, min = 1, max = 1 << 30,
     doc = "inner size of the feed-forward block" } },
   { "hidden_act", c.enum({ "gelu", "gelu_new", "relu" }, { default = "gelu",
     doc = "activation function; gelu: exact (erf), gelu_new: tanh approximation" }) },
