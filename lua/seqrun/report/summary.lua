@@ -1,6 +1,7 @@
 -- summary.lua - what a report says about its runs, as plain values: the JSON of `seqrun report --json`, from which
 -- the page is made.
 
+local comparison = require("seqrun.run.comparison")
 local failure = require("seqrun.failure")
 local history = require("seqrun.run.history")
 local json = require("seqrun.core.json")
@@ -175,6 +176,15 @@ function summary.only_seeds(runs)
   return seeds
 end
 
+---Why figures of the runs may not be comparable.
+---@param runs seqrun.report.Run[]
+---@return string[]
+function summary.notes(runs)
+  local pasts = {}
+  for i, run in ipairs(runs) do pasts[i] = run.history end
+  return #runs > 1 and comparison.of(pasts).notes or {}
+end
+
 ---Reads the runs that some paths mean.
 ---@param paths string[]
 ---@param options { samples: integer } samples: sentences to fill in, of each run
@@ -209,7 +219,7 @@ function summary.plain(runs)
   for i, run in ipairs(runs) do list[i] = plain_run(run) end
   local differences = json.array(summary.differences(runs))
   for _, one in ipairs(differences) do json.array(one.values) end
-  return { runs = list, differences = differences }
+  return { runs = list, differences = differences, notes = json.array(summary.notes(runs)) }
 end
 
 return summary

@@ -220,6 +220,7 @@ runs[].samples?.items[].{before, word, after, rank?}   a sentence, and the place
 runs[].samples?.items[].candidates[].{token, id, probability}
 runs[].scores?.*               predictions, as of `seqrun eval`
 differences[].key, differences[].values[]   of the configs, by run; -: no such key
+notes[]                        why figures may not be comparable
 ]] } }
 
 fields.runs = { { "", [[
