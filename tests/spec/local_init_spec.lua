@@ -1,4 +1,4 @@
--- initializer = "local": at the start, each head looks at a token beside its own.
+-- initializer = "local": at the start, half of the heads look at a token beside their own.
 
 local sr = require "seqrun"
 
@@ -6,7 +6,7 @@ local OFFSETS = { -1, 1, -2, 2 }
 
 local function model(initializer, more)
   local config = {
-    hidden_size = 64, num_hidden_layers = 2, num_attention_heads = 4, intermediate_size = 32, vocab_size = 50,
+    hidden_size = 128, num_hidden_layers = 2, num_attention_heads = 8, intermediate_size = 32, vocab_size = 50,
     max_position_embeddings = 40, initializer = initializer,
   }
   for key, value in pairs(more or {}) do config[key] = value end

@@ -98,7 +98,9 @@ describe("recipes", function()
   it("have the demo as a small preset", function()
     for _, recipe in ipairs { "bert_phase1", "bert_phase2" } do
       local v = values_of(recipe, "demo")
-      assert.same({ 2, 128, 32 }, { v.model.num_hidden_layers, v.model.hidden_size, v.batch.sequences })
+      assert.same({ 2, 128, 4, 512 }, { v.model.num_hidden_layers, v.model.hidden_size, v.model.num_attention_heads,
+        v.model.intermediate_size })
+      assert.same({ false, 0 }, { v.data.nsp, v.model.hidden_dropout_prob })
     end
   end)
 end)

@@ -16,7 +16,7 @@ local nn = {}
 ---@field type_vocab_size? integer 2
 ---@field initializer_range? number 0.02
 ---@field layer_norm_eps? number 1e-12
----@field initializer? "normal"|"local" initial weights, normal; local: each head begins at a token beside its own
+---@field initializer? "normal"|"local" initial weights, normal; local: half of the heads begin at neighbouring tokens
 ---@field heads? (string|seqrun.Head|fun(encoder: seqrun.Encoder): seqrun.Head)[] { "mlm", "nsp" }; also those of
 ---sr.nn.heads, and tables with name, specs and loss(self, hidden, target, batch)
 ---@field precision? "f32"|"bf16" dtype of the parameters that ops read, f32

@@ -1,9 +1,10 @@
--- local_init.lua - initial weights with which each head begins at a token beside its own.
+-- local_init.lua - initial weights with which half of the heads begin at a token beside their own.
 --
 -- Nothing in random weights says which tokens are neighbours, so for most of its training a small BERT on little text
 -- is a bag of words.  Here position embeddings begin as sinusoids, whose inner products depend on distances only, and
--- queries and keys read them such that head 1, 2, 3, 4, ... of each layer scores the token before, the token after, the
--- second before, the second after, ... highest.  All of it is trained like other weights.
+-- queries and keys read them such that head 1, 2, 3, 4, ... of each layer scores the token before, the token after,
+-- the second before, the second after, ... highest.  The other half is left to look at the whole sequence, for its
+-- topic and for [CLS].  All of it is trained like other weights.
 --
 -- Source: sinusoids, Vaswani et al. 2017, arXiv:1706.03762; attention that begins with a structure, Trockman and
 -- Kolter 2023, arXiv:2305.09828.
@@ -33,7 +34,7 @@ local function sinusoids(positions, hidden, size)
   return tensor.tensor(rows)
 end
 
----(H, H): each head takes some of the frequencies, turned by its offset in tokens.
+---(H, H): each head of the first half takes some of the frequencies, turned by its offset in tokens.
 local function readers(config, offset_of)
   local hidden, heads = config.hidden_size, config.num_attention_heads
   local head_size, half = hidden // heads, hidden // 2
@@ -42,7 +43,7 @@ local function readers(config, offset_of)
     rows[i] = {}
     for j = 1, hidden do rows[i][j] = 0 end
   end
-  for head = 0, heads - 1 do
+  for head = 0, (heads + 1) // 2 - 1 do
     for k = 1, count do
       local j = (k - 1) * half // count
       local angle = offset_of(head) * frequency(j, half)

@@ -38,8 +38,8 @@ local model = c.map {
   { "type_vocab_size", c.integer { default = 2, min = 2, max = 65536, doc = "number of token types (segments)" } },
   { "initializer_range", c.number { default = 0.02, min = 0, doc = "standard deviation of the initial weights" } },
   { "initializer", c.enum({ "normal", "local" }, { default = "normal",
-    doc = "initial weights; normal: as published; local: sinusoidal positions, and heads that begin at the tokens "
-      .. "beside their own: small models on little text learn in a fraction of the time" }) },
+    doc = "initial weights; normal: as published; local: sinusoidal positions, and half of the heads begin at the "
+      .. "tokens beside their own: small models on little text learn in a fraction of the time" }) },
   { "layer_norm_eps", c.number { default = 1e-12, min = 0, doc = "epsilon of LayerNorm" } },
   { "recompute", c.boolean { default = false, changeable = true,
     doc = "recompute the activations of each layer in the backward pass: less memory, more time, same results" } },
