@@ -116,7 +116,7 @@ describe("filling in [MASK]", function()
       "? Ctrl-D ends", "! " .. words[4] .. " [MASK].\\r", "?  %", "! none\\r", "? no [MASK]", "! \\x04", "",
     }, "\n"), { words = "fill " .. model .. " -k 2" })
     assert.same({ 0, "" }, { code, err })
-    assert.matches(words[4] .. " %[MASK%]%.\n    %S+ %d+%.%d %%", told)
+    assert.matches("\n    %S+ %d+%.%d %% +%S+ %d+%.%d %%\n", told) -- the echo of the line may be anywhere
   end)
 
   it("ends with 3 if a line cannot be used, with 2 for a wrong option, with 0 if nobody reads", function()
