@@ -123,6 +123,14 @@ describe("the command compare", function()
     assert.matches("not of the same held%-out examples or masks: data.file differs", told.notes[1])
   end)
 
+  it("tells the step at which a run ended, also between two lines", function()
+    local dir = made("ended", { lines = lines_of { 8 }, ended = { state = "stopped", step = 12 } })
+    assert.equal(12, json.decode(select(2, program.run { "runs", dir, "--json" })).runs[1].step)
+    program.write(dir, "ended.json", '{"state":"stopped","step":"many"}')
+    assert.equal(10, json.decode(select(2, program.run { "runs", dir, "--json" })).runs[1].step)
+    sys.remove(dir)
+  end)
+
   it("tells why scores are not comparable", function()
     local function notes(...)
       local _, out = program.run { "compare", "--json", ... }

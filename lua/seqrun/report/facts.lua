@@ -266,7 +266,10 @@ function facts.happened(run)
   local list, found = {}, run.history
   for _, step in ipairs(run.resumes) do list[#list + 1] = ("resumed at step %s"):format(text.commas(step)) end
   for i = 1, math.min(50, #found.events) do list[#list + 1] = event_text(found.events[i]) end
-  if found.reason and found.state ~= "running" then list[#list + 1] = found.state .. ": " .. found.reason end
+  if found.reason and found.state ~= "running" then
+    local told = found.reason:find("^" .. found.state) and "" or found.state .. ": "
+    list[#list + 1] = told .. found.reason
+  end
   local damaged = found.damaged > 0 and text.counted(found.damaged, "line") .. " of metrics.jsonl cannot be read"
   list[#list + 1] = damaged or nil
   for i, one in ipairs(list) do list[i] = html.escape(one) end

@@ -24,7 +24,7 @@ local history = {}
 ---@field damaged integer unreadable lines
 ---@field state "running"|"finished"|"stopped"|"failed"
 ---@field reason? string why it stopped or failed
----@field step integer the last one with a line
+---@field step integer the last one with a line, or at which it ended
 ---@field steps? integer that it was to make, if run.log says so
 ---@field seconds number training time, all sessions
 ---@field updated? number time of the last line, since 1970
@@ -260,7 +260,9 @@ function history.open(dir, newest)
   add_checkpoints(self, dir)
   add_checkpoints(self, dir .. "/best", true)
   local last, scored = self.train[#self.train], self.evals[#self.evals]
-  self.step = math.max(last and last.step or 0, scored and scored.step or 0)
+  local ended = (ending.read(dir) or {}).step
+  if math.type(ended) ~= "integer" or ended >= LARGEST then ended = 0 end
+  self.step = math.max(last and last.step or 0, scored and scored.step or 0, ended)
   self.seconds = math.max(seconds_of(last), seconds_of(scored))
   local facts = sys.stat(dir .. "/metrics.jsonl")
   self.updated = facts and facts.modified
