@@ -107,10 +107,17 @@ static size_t long_room(const job *j) {
     return unit_room(j) + (size_t)copies * sizeof(float);
 }
 
-static sr_status long_task(const job *j, int32_t s, int64_t head, int worker) {
+static void short_unit(const job *j, const sr_attention_unit *u) {
+    const sr_simd *simd = j->cpu->simd;
+    (j->dqkv != NULL ? simd->attention_short_backward : simd->attention_short)(u);
+}
+
+static sr_status unit_task(const job *j, int32_t s, int64_t head, int worker) {
     const sr_simd *simd = j->cpu->simd;
     sr_attention_unit u = unit(j, s, head, worker);
-    if (j->low)
+    if (u.n <= SR_ATTENTION_SHORT)
+        short_unit(j, &u);
+    else if (j->low)
         run_low(simd, &u, (float *)((char *)u.room + unit_room(j)));
     else if (j->dqkv != NULL)
         simd->attention_backward(&u);
@@ -120,10 +127,9 @@ static sr_status long_task(const job *j, int32_t s, int64_t head, int worker) {
 }
 
 static sr_status short_task(const job *j, int32_t s, int worker) {
-    const sr_simd *simd = j->cpu->simd;
     for (int64_t head = 0; head < j->heads; head++) {
         sr_attention_unit u = unit(j, s, head, worker);
-        (j->dqkv != NULL ? simd->attention_short_backward : simd->attention_short)(&u);
+        short_unit(j, &u);
     }
     return SR_OK;
 }
@@ -132,13 +138,14 @@ static sr_status task(void *context, int64_t i, int worker) {
     const job *j = context;
     const int32_t *order = j->layout->longest_first;
     int64_t units = j->long_sequences * j->heads;
-    if (i < units) return long_task(j, order[i / j->heads], i % j->heads, worker);
+    if (i < units) return unit_task(j, order[i / j->heads], i % j->heads, worker);
     return short_task(j, order[j->long_sequences + i - units], worker);
 }
 
+/* Sequences up to the last long one, in the order of the layout. */
 static int64_t long_sequences(const sr_layout *l) {
-    int64_t count = 0;
-    while (count < l->sequences && l->len[l->longest_first[count]] > SR_ATTENTION_SHORT) count++;
+    int64_t count = l->sequences;
+    while (count > 0 && l->len[l->longest_first[count - 1]] <= SR_ATTENTION_SHORT) count--;
     return count;
 }
 
