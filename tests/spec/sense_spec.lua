@@ -124,3 +124,17 @@ describe("a run in a directory that is not empty #slow", function()
     assert.is_nil(said:find("packing", 1, true))
   end)
 end)
+
+describe("unusual settings", function()
+  local function told(optimizer, mask)
+    return sense.rates { rate = { peak = 1e-3 }, optimizer = optimizer, mask = mask and { prob = mask } }
+  end
+
+  it("of the optimizer and the masks are told, usual ones are not", function()
+    assert.same({}, told({ name = "adamw", betas = { 0.9, 0.98 }, eps = 1e-6, decay = 0.01 }, 0.15))
+    assert.same({}, told({}))
+    assert.matches("^optimizer.eps is 10;", told({ eps = 10 })[1])
+    assert.matches("^optimizer.betas are %[0.999, 0.1%];", told({ betas = { 0.999, 0.1 } })[1])
+    assert.matches("^mask.prob is 0.9;", told({}, 0.9)[1])
+  end)
+end)

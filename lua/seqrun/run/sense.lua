@@ -7,7 +7,7 @@ local text = require("seqrun.run.text")
 local sense = {}
 
 local EPOCHS = 1000
-local RATE, DECAY = 0.1, 1
+local RATE, DECAY, EPS, MASKED = 0.1, 1, 1e-2, 0.5
 local LONG = 30 * 86400 -- seconds
 
 ---The keys that decide how long a run is.
@@ -46,7 +46,7 @@ function sense.watch_duration(self, step)
   if long then self.progress:warn("%s", long) end
 end
 
----What is unusual about the optimizer and its rates.
+---What is unusual about the optimizer, its rates and the masks.
 ---@param cfg table
 ---@return string[]
 function sense.rates(cfg)
@@ -60,6 +60,17 @@ function sense.rates(cfg)
   end
   if decay > DECAY then
     list[#list + 1] = ("optimizer.decay is %g; usual is 0 to 0.1, and more lets the weights vanish"):format(decay)
+  end
+  local eps, betas, mask = optimizer.eps, optimizer.betas, cfg.mask and cfg.mask.prob
+  if type(eps) == "number" and eps > EPS then
+    list[#list + 1] = ("optimizer.eps is %g; usual is 1e-8 to 1e-6, and more shrinks every update"):format(eps)
+  end
+  if type(betas) == "table" and betas[2] and betas[2] < betas[1] then
+    list[#list + 1] = ("optimizer.betas are [%g, %g]; usual is a second one above the first, such as [0.9, 0.999]")
+      :format(betas[1], betas[2])
+  end
+  if type(mask) == "number" and mask > MASKED then
+    list[#list + 1] = ("mask.prob is %g; usual is 0.15 to 0.4, and little text is left to predict from"):format(mask)
   end
   return list
 end
