@@ -9,7 +9,7 @@ local text = require("seqrun.run.text")
 
 local live = {}
 
-local STDERR = 2
+local STDOUT, STDERR = 1, 2
 local REDRAW = 0.2 -- seconds between redraws
 
 -- ---- texts that fit ------------------------------------------------------------------------------
@@ -57,6 +57,13 @@ end
 ---@return string
 function live.fold(words, width)
   return (words:gsub("[^\n]+", function(line) return fold_line(line, width) end))
+end
+
+---A text for standard output: where that is a terminal, its lines fit.
+---@param words string
+---@return string
+function live.fit_output(words)
+  return sys.is_terminal(STDOUT) and live.fold(words, sys.columns(STDOUT)) or words
 end
 
 ---A bar of some columns.

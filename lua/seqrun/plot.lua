@@ -87,7 +87,7 @@ function plot.plot(values, options)
   return table.concat(lines, "\n")
 end
 
----Prints the drawing of plot.plot.
-function plot.show(values, options) print(plot.plot(values, options)) end
+---Prints the drawing of plot.plot, with `out` if that is given.
+function plot.show(values, options, out) (out or print)(plot.plot(values, options)) end
 
 return plot

@@ -30,7 +30,7 @@ local OPTIONS = {
 local TRAIN = { size = true, min_frequency = true }
 
 local function say(options, format, ...)
-  if options.progress then options.progress(format:format(...)) end
+  if options.progress then options.progress(live.fit_output(format:format(...))) end
 end
 
 ---Trains a vocabulary on the text.

@@ -79,7 +79,7 @@ return function(env)
   ---Draws numbers in the terminal: a list, a tensor, a schedule, a function of the step, or a run's loss.
   ---@param values any
   ---@param options? table width, height, title, log; key: which metric of a run; steps: how far to draw a function
-  function session.plot(values, options) return require("seqrun.plot").show(values, options) end -- a tail call
+  function session.plot(values, options) return require("seqrun.plot").show(values, options, print) end -- a tail call
 
   return session
 end

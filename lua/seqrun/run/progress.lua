@@ -57,7 +57,7 @@ function Progress:tell(format, ...)
   local line = select("#", ...) > 0 and format:format(...) or format
   self.line:wipe()
   to_file(self, line)
-  io.stdout:write(sys.is_terminal(1) and live.fold(line, sys.columns(1) - 1) or line, "\n")
+  io.stdout:write(live.fit_output(line), "\n")
   io.stdout:flush()
 end
 
