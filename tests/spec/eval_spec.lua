@@ -123,6 +123,8 @@ describe("the command eval", function()
     end
     assert.matches("its held%-out part: %d+ masked tokens\n  mlm loss .*, unigram model ",
       select(2, program.run { "eval", out, corpus }))
+    assert.matches("its training part: [%d,]+ masked tokens\n",
+      select(2, program.run { "eval", out, corpus, "--part", "train" }))
     local _, whole = program.run { "eval", out, corpus, "--part", "train", "mask.prob=0.4", "--json" }
     assert.is_true(json.decode(whole).metrics.masked > 5 * line.masked)
   end)

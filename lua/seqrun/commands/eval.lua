@@ -83,7 +83,7 @@ local function tell(args, opened, found, baselines, what)
     })
     return
   end
-  local part = what and what.part == "held" and ", its held-out part" or ""
+  local part = what and what.part == "held" and ", its held-out part" or args.part and ", its training part" or ""
   local count = line.masked and (": %s"):format(counted(line.masked, "masked token")) or ""
   print(("%s on %s%s%s"):format(opened.facts.path, table.concat((run_config.split(args.files)), ", "), part, count))
   for _, score in ipairs(summary.scores(line, order, baselines)) do print("  " .. score) end
