@@ -77,7 +77,7 @@ while read -r line; do
     *recipes/*) line="$line --out $dir/base" ;;
     esac
     line=$(sed "s#build/seqrun#$program#; s#runs/demo#$dir/demo#g; s#runs/data#$dir/demo#g; s#my/texts#recipes/data#; s#reviews.csv#$dir/&#" <<<"$line")
-    read -r -a words <<<"$line"
+    eval "words=($line)" # with its quotes
     expect 0 "README: $(basename "${words[1]:-prompt}") ${words[2]:-}" "${words[@]}"
 done < <(sed ':a; /\\$/N; s/\\\n *//; ta' README.md | grep '^    build/seqrun')
 [ -d "$dir/tuned/step-000000003" ] || fail "README: its fine-tuning did not reach step 3"
