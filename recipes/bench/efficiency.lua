@@ -24,8 +24,8 @@ local sys = require("seqrun.core.sys")
 
 local options = common.options({
   out = "runs/efficiency", arms = table.concat(arms.NAMES, ","), seeds = "1,2,3", shares = "1,0.5", tokens = 1e7,
-  hours = 1000, task = true, layers = 4, hidden = 128, evaluations = 6, threads = 0, only = "", peak = 1e-3,
-  warmup = 200,
+  hours = 1000, task = true, layers = 4, hidden = 128, evaluations = 6, threads = 0, only = "",
+  peak = 1e-3, warmup = 200, tune_epochs = 4, tune_peak = 1e-3,
 }, arg)
 
 local began, program = sys.now(), assert(sys.real_path("/proc/self/exe")) -- before a build may replace it
@@ -124,7 +124,8 @@ local function finetune(folder, seed)
   if not sys.exists(task .. "/dev.tsv") then run { "recipes/data/wordnet.lua", "out=" .. task, "--quiet" } end
   run {
     "recipes/finetune_classify.lua", "preset=demo", "init.from=" .. folder, "data.train=" .. task .. "/train.tsv",
-    "data.dev=" .. task .. "/dev.tsv", "eval.epochs=0", "seed=" .. seed, "--quiet",
+    "data.dev=" .. task .. "/dev.tsv", "eval.epochs=0", "epochs=" .. options.tune_epochs,
+    ("rate.peak=%g"):format(options.tune_peak), "seed=" .. seed, "--quiet",
     (sys.exists(out) and "--resume=" or "--out=") .. out,
   }
   curve = report.curve(out)
