@@ -397,6 +397,11 @@ describe("the command", function()
       assert.equal(3, code)
       assert.matches("no such file or directory", err)
     end
+    for _, verb in ipairs { "encode", "fill" } do
+      local code, _, err = program.run({ verb, "tests/data/model/tiny", dir })
+      assert.equal(2, code)
+      assert.matches("is a directory; name files", err)
+    end
     local code, _, err = program.run({ "predict", "tests/data/model/tiny" })
     assert.equal(3, code)
     assert.matches("has no task head; fine%-tune it first, or use seqrun encode", err)

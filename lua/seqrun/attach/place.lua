@@ -5,6 +5,7 @@ local guess = require("seqrun.guess")
 local json = require("seqrun.core.json")
 local socket = require("seqrun.core.socket")
 local sys = require("seqrun.core.sys")
+local text = require("seqrun.run.text")
 
 local place = {}
 
@@ -50,8 +51,8 @@ end
 local function read(folder)
   if not sys.exists(folder) then failure.raise("missing", "%s: no such directory%s", folder, hint(folder)) end
   if not sys.is_dir(folder) then failure.raise("missing", "%s is not a directory; give that of a run", folder) end
-  local text = sys.read_file(file_of(folder), 1 << 16)
-  local facts = text and json.decode(text)
+  local content = sys.read_file(file_of(folder), 1 << 16)
+  local facts = content and json.decode(content)
   if type(facts) == "table" and type(facts.socket) == "string" then return facts end
   if sys.exists(folder .. "/config.yaml") then
     failure.raise("missing", "%s is not running, or was started with attach=false", folder)
@@ -71,7 +72,7 @@ function place.connect(folder)
   if connection then return connection end
   if code == "missing" then
     failure.raise("missing", "%s is not running: process %s ended without a last word; resume it with --resume=%s",
-      folder, tostring(facts.pid), folder)
+      folder, tostring(facts.pid), text.shell(folder))
   end
   failure.raise(code, "%s", message)
 end

@@ -72,7 +72,8 @@ local function add_parts(self, base)
   base.sr = view.library(require("seqrun"), "sr", {
     scope = function() error("sr.scope: its tensors would be the run's; here they live as long as their names", 2) end,
   })
-  base.config, base.model, base.schedule = view.copy(run.config), run.model, run.rate
+  base.config = view.fixed(run.config, "config", "set_rate and scale_rate change the rate of a run")
+  base.model, base.schedule = run.model, run.rate
   base.optimizer = view.of(run.optimizer, OPTIMIZER, "optimizer")
   base.loader = view.of(run.loader, LOADER, "loader")
   base.run = view.of({

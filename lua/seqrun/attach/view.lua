@@ -37,6 +37,21 @@ function view.copy(value)
   return copy
 end
 
+---Plain values to read; their fields cannot be set.
+---@param value any
+---@param title string for messages
+---@param way string what to do instead
+---@return any
+function view.fixed(value, title, way)
+  if type(value) ~= "table" then return value end
+  local inner = {}
+  for key, item in pairs(value) do inner[key] = view.fixed(item, ("%s.%s"):format(title, tostring(key)), way) end
+  return setmetatable({}, {
+    __index = inner, __len = function() return #inner end, __pairs = function() return next, inner end,
+    __newindex = function(_, key) error(("%s.%s cannot be set here; %s"):format(title, tostring(key), way), 2) end,
+  })
+end
+
 ---A library that cannot be changed.
 ---@param library table
 ---@param title string

@@ -38,9 +38,15 @@ function verb.format(format, files)
   return FORMATS[ending] or "lines"
 end
 
+---The files to read; standard input without any.
 ---@param files string[]
 ---@return string[]
-function verb.files(files) return #files > 0 and files or { "-" } end
+function verb.files(files)
+  for _, file in ipairs(files) do
+    if sys.is_dir(file) then failure.raise("config", "%s is a directory; name files, such as %s/*.txt", file, file) end
+  end
+  return #files > 0 and files or { "-" }
+end
 
 ---Makes the device of the options the current one.
 function verb.use_device(args)

@@ -91,7 +91,7 @@ function changes.serve(run)
   if not asked.stop then return end
   if run.step > 0 then run:save(true) end
   failure.raise("stopped", "stopped by an attached prompt at step %s; resume with --resume=%s",
-    text.step(run.step, run.total), run.folder)
+    text.step(run.step, run.total), text.shell(run.folder))
 end
 
 ---Continues with the change of the rate that the checkpoint has, and says which changes were made after it.

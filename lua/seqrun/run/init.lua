@@ -385,7 +385,7 @@ local function check_stop(self)
   if self.step > 0 then self:save(true) end
   local reason = signal and "signal " .. signal or "the time budget of " .. text.duration(budget)
   failure.raise("stopped", "stopped by %s at step %s; resume with --resume=%s", reason,
-    text.step(self.step, self.total), self.folder)
+    text.step(self.step, self.total), text.shell(self.folder))
 end
 
 ---Abandons an update that takes longer than save.grace after a signal; the resume makes it again.  Several ranks

@@ -6,10 +6,9 @@ local failure = require("seqrun.failure")
 local json = require("seqrun.core.json")
 local metrics = require("seqrun.metrics")
 local sys = require("seqrun.core.sys")
+local text = require("seqrun.run.text")
 
 local seeds = {}
-
-local function quote(word) return "'" .. word:gsub("'", "'\\''") .. "'" end
 
 ---The command line of one run.
 local function command_of(request, folder, seed)
@@ -23,7 +22,7 @@ local function command_of(request, folder, seed)
   for _, option in ipairs { "quiet", "json_log" } do
     if request[option] then words[#words + 1] = "--" .. option:gsub("_", "-") end
   end
-  for i, word in ipairs(words) do words[i] = quote(word) end
+  for i, word in ipairs(words) do words[i] = text.shell(word) end
   return table.concat(words, " ")
 end
 

@@ -149,7 +149,7 @@ function summary.tell(self)
   if self.scoring then say("%s", require("seqrun.scoring.report").text(self.scoring, 3)) end
   say("  saved      %s", self.folder)
   if self.best and self.best.step then say("  best       %s", tostring(self.best)) end
-  say("  report     seqrun report %s", self.folder)
+  say("  report     seqrun report %s", text.shell(self.folder))
 end
 
 return summary

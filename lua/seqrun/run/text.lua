@@ -31,6 +31,12 @@ function text.bytes(x)
   return ("%.1f MiB"):format(x / (1 << 20))
 end
 
+---A word of a command to copy into a shell, in quotes where it needs them.
+function text.shell(word)
+  if word:find("^[%w%._/+:=@,-]+$") then return word end
+  return "'" .. word:gsub("'", "'\\''") .. "'"
+end
+
 local YEAR = 365.25 * 86400
 
 ---4000 -> "1h06", 75 -> "1m15", 3.2 -> "3.2s", 0.045 -> "45ms", 1e12 -> "31,688 years".
