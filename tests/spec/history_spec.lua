@@ -51,14 +51,14 @@ describe("the history of a run", function()
 
   it("tells a stopped, a failed and a killed run from a living one", function()
     local out = folder .. "/stopped"
-    assert.equal(75, (run("--out", out, "budget=1")))
+    assert.equal(75, (run("--out", out, "budget=1", "rate.total=1000000")))
     local found = assert(history.open(out))
     assert.equal("stopped", found.state)
     assert.truthy(found.reason:find("time budget", 1, true))
     local lock <close> = assert(train.run_dir(out))
     assert.equal("running", assert(history.open(out)).state)
     lock:close()
-    assert.equal(0, (run("--out", out, "--resume", "budget=none", "--max-steps", "2")))
+    assert.equal(0, (run("--out", out, "--resume", "budget=none", "rate.total=1000000", "--max-steps", "2")))
     assert.equal("finished", assert(history.open(out)).state)
     os.remove(out .. "/ended.json")
     assert.equal("finished", assert(history.open(out)).state) -- as a run of an older version
