@@ -523,7 +523,7 @@ static void test_memory(void) {
     close_device();
 }
 
-/* A misspelled instruction class is an error, not the highest one. */
+/* The probe of the peak counts what it multiplied. */
 static void test_burst(void) {
     double f32 = 0, more = 0, low = -1;
     CHECK_OK(sr_cpu_burst(&device, 100, false, &f32));
@@ -532,6 +532,7 @@ static void test_burst(void) {
     CHECK(f32 >= 100 * 12 * 2 * 4 && more == 2 * f32 && low >= 0);
 }
 
+/* A misspelled instruction class is an error, not the highest one. */
 static void test_unknown_class(void) {
     sr_device *d;
     setenv("SEQRUN_ISA", "avx", 1);
@@ -552,19 +553,10 @@ static void test_stop(void) {
     sr_segment segment = {0, N, 1, 0, true, false};
     sr_chunk chunks[2] = {{0, SR_CHUNK, 0}, {SR_CHUNK, SR_CHUNK, 0}};
     sr_tensor *norms = make(SR_F64, 2, 2);
-    sr_step u = {.lamb = true,
-                 .value = w,
-                 .grad = g,
-                 .m = m,
-                 .v = v,
-                 .segments = &segment,
-                 .count = 1,
-                 .chunks = chunks,
-                 .chunk_count = 2,
-                 .last = 2,
-                 .norms = norms,
-                 .rate = 0.01,
-                 .result = result};
+    sr_step u = {
+        .lamb = true, .value = w, .grad = g, .m = m, .v = v, .norms = norms, .result = result};
+    u.segments = &segment, u.count = 1, u.chunks = chunks, u.chunk_count = u.last = 2,
+    u.rate = 0.01;
     sr_stop_request();
     CHECK_FAILS(sr_cpu_matmul(y, a, b, 1, 0), SR_ESTOP, "stopped");
     CHECK_OK(sr_cpu_lamb_moments(&u));

@@ -86,7 +86,9 @@ describe("annotations", function()
     end)
     describes_every_function(path)
   end
-  describes_every_function("lua/seqrun/meta/layout.lua") -- a class of core_tensor.lua, in a file of its own
+  for _, class in ipairs { "layout", "scope" } do -- of core_tensor.lua, each in a file of its own
+    describes_every_function("lua/seqrun/meta/" .. class .. ".lua")
+  end
 
   it("name exactly the methods of every class", function()
     for class, methods in pairs(bound_methods()) do

@@ -449,12 +449,6 @@ function Tensor:totable() end
 function Tensor:tostring_bytes() end
 
 ---Owns what is made on a device while it is open; a to-be-closed value.
----@class seqrun.Scope
-local Scope = {}
-
----Expires its tensors and frees their memory; closing twice is harmless.
-function Scope:close() end
-
 ---Handles of tensors, their devices and scopes.
 ---@class seqrun.core.tensor
 ---@field methods table<string, function> of every tensor
