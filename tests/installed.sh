@@ -16,7 +16,7 @@ fail() {
 works() {
     local what=$1
     shift
-    (cd "$dir/work" && env -i HOME="$dir/work" TERM=dumb PATH="$prefix/bin:/usr/bin:/bin:/usr/sbin" "$@") >"$log" 2>&1 \
+    (cd "$dir/empty" && env -i HOME="$dir/empty" TERM=dumb PATH="$prefix/bin:/usr/bin:/bin:/usr/sbin" "$@") >"$log" 2>&1 \
         </dev/null || fail "$where: $what: $*"
 }
 shows() { grep -qE -- "$1" "$log" || fail "$where: no '$1' was printed"; }
@@ -24,7 +24,7 @@ shows() { grep -qE -- "$1" "$log" || fail "$where: no '$1' was printed"; }
 check() { # WHERE PREFIX
     where=$1 prefix=$2
     local share=$prefix/share recipes=$prefix/share/seqrun/recipes doc=$prefix/share/doc/seqrun f
-    rm -rf "$dir/work" && mkdir "$dir/work"
+    rm -rf "$dir/empty" && mkdir "$dir/empty"
     works version seqrun version
     works help seqrun help
     works "an expression" seqrun -e 'sr.tensor({1, 2}):sum():item()'
@@ -47,7 +47,7 @@ check() { # WHERE PREFIX
     ! grep -rlIF "$sources" "$prefix" >"$log" || fail "$where: a file names the directory of the sources"
     command -v strace >/dev/null || return
     works "strace" strace -f -qq -e trace=openat,access,newfstatat -o trace seqrun -e 1
-    ! grep -F "$sources/" "$dir/work/trace" >"$log" || fail "$where: the program reads the sources"
+    ! grep -F "$sources/" "$dir/empty/trace" >"$log" || fail "$where: the program reads the sources"
 }
 
 DESTDIR=$dir sh .make/install.sh "$build" /opt/seqrun >"$log" 2>&1 || fail "make install"

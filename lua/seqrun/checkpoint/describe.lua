@@ -4,6 +4,7 @@
 local exact = require("seqrun.checkpoint.exact")
 local guess = require("seqrun.guess")
 local json = require("seqrun.core.json")
+local json_file = require("seqrun.json_file")
 local metrics = require("seqrun.metrics")
 local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
@@ -126,12 +127,6 @@ end
 
 -- ---- directories ---------------------------------------------------------------------------------
 
-local function read_json(path)
-  local text = sys.read_file(path, 1 << 24)
-  local value = text and json.decode(text)
-  return type(value) == "table" and value or nil
-end
-
 local SHAPE = {
   "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size",
   "max_position_embeddings", "hidden_act",
@@ -146,7 +141,7 @@ end
 
 local function describe_checkpoint(path)
   local facts = { kind = "checkpoint", config = {} }
-  local config = read_json(path .. "/config.json") or {}
+  local config = json_file.read(path .. "/config.json") or {}
   for _, key in ipairs(SHAPE) do facts.config[key] = config[key] end
   add_task(facts, config)
   local weights = sys.exists(path .. "/model.safetensors") and describe_safetensors(path .. "/model.safetensors")

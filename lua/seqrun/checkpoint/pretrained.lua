@@ -4,7 +4,7 @@
 
 local configs = require("seqrun.nn.config")
 local directory = require("seqrun.checkpoint.directory")
-local json = require("seqrun.core.json")
+local json_file = require("seqrun.json_file")
 local loading = require("seqrun.checkpoint.loading")
 local model = require("seqrun.checkpoint.model")
 local names = require("seqrun.checkpoint.names")
@@ -107,17 +107,11 @@ function pretrained.task(config)
   return good and facts or nil, problem
 end
 
-local function read_json(path)
-  local text = sys.read_file(path, 1 << 26)
-  local value = text and json.decode(text)
-  return type(value) == "table" and value or {}
-end
-
 ---Options of the tokenizer; a null means the default.
 local function add_tokenizer(facts, folder)
-  local config = read_json(folder .. "/tokenizer_config.json")
+  local config = json_file.read(folder .. "/tokenizer_config.json") or {}
   if config.do_lower_case == nil then
-    local normalizer = read_json(folder .. "/tokenizer.json").normalizer
+    local normalizer = (json_file.read(folder .. "/tokenizer.json") or {}).normalizer
     if type(normalizer) == "table" then
       config = {
         do_lower_case = normalizer.lowercase, strip_accents = normalizer.strip_accents,

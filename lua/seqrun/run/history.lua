@@ -6,6 +6,7 @@
 local ending = require("seqrun.run.ending")
 local guess = require("seqrun.guess")
 local json = require("seqrun.core.json")
+local json_file = require("seqrun.json_file")
 local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
 local yaml = require("seqrun.core.yaml")
@@ -111,12 +112,6 @@ local function read_metrics(self, newest)
 end
 
 -- ---- files beside it -----------------------------------------------------------------------------
-
-local function read_json(path)
-  local text = sys.read_file(path, 1 << 26)
-  local value = text and json.decode(text)
-  return type(value) == "table" and value or nil
-end
 
 ---A scalar as the type that it looks like.
 local function typed(node)
@@ -255,8 +250,8 @@ function history.open(dir, newest)
   self.told = nil
   read_metrics(self, newest)
   self.config, self.keys = history.config(dir .. "/config.yaml")
-  self.environment = read_json(dir .. "/environment.json")
-  self.scores = read_json(dir .. "/scores.json")
+  self.environment = json_file.read(dir .. "/environment.json")
+  self.scores = json_file.read(dir .. "/scores.json")
   add_checkpoints(self, dir)
   add_checkpoints(self, dir .. "/best", true)
   local last, scored = self.train[#self.train], self.evals[#self.evals]
