@@ -2,7 +2,8 @@
 --
 --     seqrun tests/golden_curriculum.lua [DIR]
 --
--- DIR has the tables of tests/data/curriculum (the default), with any rows; a table that is missing is left out.
+-- DIR has the tables of tests/data/curriculum (the default), with any rows; a table that is missing is left out, one
+-- without its configs counts as a mismatch.
 -- Prints rows and mismatches, and exits with 1 if there are any.
 
 local here = arg[0]:match("^(.*)/") or "."

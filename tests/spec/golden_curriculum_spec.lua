@@ -4,6 +4,33 @@ local golden = require("tests.support.golden.check")
 
 local FOLDER = "tests/data/curriculum"
 
+---Runs the program on copies of some tables, after `change(text, name)`; "" leaves a table out.
+local function check_copy(names, change)
+  local folder = os.tmpname()
+  os.remove(folder)
+  assert(os.execute("mkdir " .. folder))
+  for _, name in ipairs(names) do
+    local from = assert(io.open(("%s/%s.tsv"):format(FOLDER, name)))
+    local text = change(from:read("a"), name)
+    from:close()
+    if text ~= "" then
+      local file = assert(io.open(("%s/%s.tsv"):format(folder, name), "w"))
+      file:write(text)
+      file:close()
+    end
+  end
+  local pipe = assert(io.popen(("build/seqrun tests/golden_curriculum.lua %s 2>&1"):format(folder)))
+  local out = pipe:read("a")
+  local _, _, code = pipe:close()
+  os.execute("rm -r " .. folder)
+  return code or 0, out
+end
+
+local ALL = {
+  "configs", "schedule_golden", "lr_tokens_configs", "lr_tokens_golden", "selection_tables", "selection_golden",
+  "cluster_scenarios", "cluster_golden", "rarity_golden",
+}
+
 describe("the golden tables of curricula", function()
   it("match in every row", function()
     local report = golden.check(FOLDER)
@@ -12,18 +39,44 @@ describe("the golden tables of curricula", function()
   end)
 
   it("are checked: a changed value and a row of another step are noticed", function()
-    local folder = os.tmpname()
-    os.remove(folder)
-    assert(os.execute(("mkdir %s && cp %s/lr_tokens_*.tsv %s"):format(folder, FOLDER, folder)))
-    local path = folder .. "/lr_tokens_golden.tsv"
-    local text = assert(io.open(path)):read("a")
-    assert(io.open(path, "w")):write((text:gsub("\t130\t0\t1040", "\t131\t0\t1040"))):close()
-    local pipe = assert(io.popen("build/seqrun tests/golden_curriculum.lua " .. folder))
-    local out = pipe:read("a")
-    local _, how, code = pipe:close()
-    os.execute("rm -r " .. folder)
-    assert.same({ "exit", 1 }, { how, code })
+    local code, out = check_copy({ "lr_tokens_configs", "lr_tokens_golden" }, function(text)
+      return (text:gsub("\t130\t0\t1040", "\t131\t0\t1040"))
+    end)
+    assert.equal(1, code)
     assert.truthy(out:find("t1_linear_cl_ltd step 1: effective_seqlen is 130, expected 131", 1, true), out)
     assert.truthy(out:find("50 rows, 1 mismatches", 1, true), out)
+  end)
+
+  it("may have lines that end in CR LF and a byte order mark", function()
+    local code, out = check_copy(ALL, function(text) return "\u{FEFF}" .. text:gsub("\n", "\r\n") end)
+    assert.equal(0, code, out)
+    assert.truthy(out:find("total +241 rows, 0 mismatches"), out)
+  end)
+
+  it("are counted as wrong if the table that explains them is missing; an empty one has no rows", function()
+    for _, name in ipairs { "configs", "lr_tokens_configs", "selection_tables", "cluster_scenarios" } do
+      local code, out = check_copy(ALL, function(text, which) return which == name and "" or text end)
+      assert.equal(1, code)
+      assert.truthy(out:find(name .. ".tsv is missing", 1, true), out)
+    end
+    local code, out = check_copy(ALL, function(text, which)
+      return which == "selection_golden" and text:match("^[^\n]*\n") or text
+    end)
+    assert.equal(0, code, out)
+    assert.truthy(out:find("total +222 rows, 0 mismatches"), out)
+  end)
+
+  it("have fractional difficulties, as lists and as quanta", function()
+    local configs = "config_id\tkind\tmin\tmax\tschedule_type\ttotal_step\tdifficulty_step\troot_degree\t"
+      .. "difficulty_list\tmax_step_list\n"
+      .. "half\tcurriculum\t52\t54\tfixed_linear\t1000\t1.5\t-\t-\t-\n"
+      .. "list\tcurriculum\t0.5\t2.5\tfixed_discrete\t-\t-\t-\t[0.5,2.5]\t[3]\n"
+    local rows = "config_id\tstep\tget\tupdate\n" .. "half\t250\t51.0\t51.0\n" .. "half\t1000\t54\t54\n"
+      .. "list\t3\t0.5\t0.5\n" .. "list\t4\t2.5\t2.5\n"
+    local code, out = check_copy({ "configs", "schedule_golden" }, function(_, name)
+      return name == "configs" and configs or rows
+    end)
+    assert.equal(0, code, out)
+    assert.truthy(out:find("total +4 rows, 0 mismatches"), out)
   end)
 end)

@@ -44,6 +44,8 @@ describe("a schedule of values", function()
     assert.same({ 10, 10, 100 }, values(ours, 0, 1, 50))
     t.faithful = true
     assert.same({ 8, 96, 96, 100 }, values(schedule.new(t), 0, 50, 52, 53))
+    t = { min = 52, max = 54, quantum = 1.5, total = 1000, faithful = true } -- to an integer, then to the quantum
+    assert.same({ 51, 52.5, 54 }, values(schedule.new(t), 250, 999, 1000))
   end)
 
   it("moves with advance; in the reference the first value that is not below max is the last", function()

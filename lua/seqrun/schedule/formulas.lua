@@ -5,10 +5,10 @@
 
 local formulas = {}
 
----Rounds down to a multiple of the quantum.
-local function rounded(v, quantum)
+---Rounds down to a multiple of the quantum; the reference rounds to an integer first, whatever the quantum is.
+local function rounded(v, quantum, faithful)
   if not quantum then return v end
-  if quantum % 1 == 0 then
+  if faithful or quantum % 1 == 0 then
     v = math.floor(v)
     return v - v % quantum
   end
@@ -18,7 +18,7 @@ end
 ---From min at 0 along a root to max at `total`, and beyond; linear is degree 1.
 function formulas.root(s, x)
   local v = (x / s.total) ^ (1 / s.degree) * (s.max - s.min) + s.min
-  return math.min(rounded(v, s.quantum), s.max)
+  return math.min(rounded(v, s.quantum, s.faithful), s.max)
 end
 
 formulas.linear = formulas.root

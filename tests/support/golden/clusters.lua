@@ -24,6 +24,16 @@ local function schedule_of(line)
   }
 end
 
+---"1,1,2" as "1,2": a falling metric puts ids into a second cluster.
+local function once(text)
+  local ids, last = {}, nil
+  for id in text:gmatch("[^,]+") do
+    if id ~= last then ids[#ids + 1] = id end
+    last = id
+  end
+  return table.concat(ids, ",")
+end
+
 local function sorted(ids)
   local copy = table.move(ids or {}, 1, #(ids or {}), 1, {})
   table.sort(copy)
@@ -58,7 +68,7 @@ local function check_scenario(name, lines, golden, tables, report)
     local cells = {
       { "cluster_count", row and row.cluster_count, #state.clusters },
       { "new_cluster_ids_sorted", row and (row.new_cluster_ids_sorted or ""), sorted(new) },
-      { "unlocked_ids_sorted", row and (row.unlocked_ids_sorted or ""), sorted(state:unlocked()) },
+      { "unlocked_ids_sorted", row and once(row.unlocked_ids_sorted or ""), sorted(state:unlocked()) },
     }
     for key, wanted in pairs(row and json.decode(row.difficulties) or {}) do
       cells[#cells + 1] = { key, tostring(wanted), difficulties[key] }
@@ -70,8 +80,8 @@ end
 ---@param folder string
 ---@param report seqrun.GoldenReport
 function clusters.check(folder, report)
-  local golden, scenarios = tsv.read(folder .. "/cluster_golden.tsv"), tsv.read(folder .. "/cluster_scenarios.tsv")
-  if not golden or not scenarios then return end
+  local golden, scenarios = tsv.pair(folder, "cluster_golden.tsv", "cluster_scenarios.tsv")
+  if not golden then return end
   local tables, by_name = selection.tables(folder) or {}, tsv.groups(scenarios, "scenario")
   for _, group in ipairs(tsv.groups(golden, "scenario")) do
     check_scenario(group.name, assert(by_name[group.name], group.name), group, tables, report)

@@ -51,8 +51,8 @@ local COLUMNS = { "curriculum_seqlen", "ltd_reserved", "effective_seqlen", "toke
 ---@param folder string
 ---@param report seqrun.GoldenReport
 function rates.check(folder, report)
-  local rows, configs = tsv.read(folder .. "/lr_tokens_golden.tsv"), tsv.read(folder .. "/lr_tokens_configs.tsv")
-  if not rows or not configs then return end
+  local rows, configs = tsv.pair(folder, "lr_tokens_golden.tsv", "lr_tokens_configs.tsv")
+  if not rows then return end
   local by_id = {}
   for _, config in ipairs(configs) do by_id[config.config_id] = config end
   for _, group in ipairs(tsv.groups(rows, "config_id")) do

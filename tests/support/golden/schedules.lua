@@ -69,8 +69,8 @@ end
 ---@param folder string
 ---@param report seqrun.GoldenReport
 function schedules.check(folder, report)
-  local rows, configs = tsv.read(folder .. "/schedule_golden.tsv"), tsv.read(folder .. "/configs.tsv")
-  if not rows or not configs then return end
+  local rows, configs = tsv.pair(folder, "schedule_golden.tsv", "configs.tsv")
+  if not rows then return end
   local by_id = {}
   for _, config in ipairs(configs) do by_id[config.config_id] = config end
   for _, group in ipairs(tsv.groups(rows, "config_id")) do

@@ -28,8 +28,9 @@ local function bound(text) return text == "-inf" and -math.huge or text == "inf"
 ---@param folder string
 ---@param report seqrun.GoldenReport
 function selection.check(folder, report)
-  local lines, tables = tsv.read(folder .. "/selection_golden.tsv"), selection.tables(folder)
-  if not lines or not tables then return end
+  local lines = tsv.read(folder .. "/selection_golden.tsv")
+  if not lines then return end
+  local tables = assert(selection.tables(folder), "selection_tables.tsv is missing; selection_golden.tsv needs it")
   for _, line in ipairs(lines) do
     local rows = assert(tables[line.table], line.table)
     local most = tonumber(line.max_difficulty)

@@ -10,7 +10,7 @@ function tsv.read(path)
   if not file then return nil end
   local rows, comments, names = {}, {}, nil
   for line in file:lines() do
-    line = line:gsub("\r$", "")
+    line = line:gsub("\r$", ""):gsub("^\u{FEFF}", "")
     if line:find("^#") then
       comments[#comments + 1] = line
     elseif line ~= "" then
@@ -26,6 +26,18 @@ function tsv.read(path)
   return rows, comments
 end
 
+---Two tables of which each means something only with the other; nil if neither is there.
+---@param folder string
+---@param rows string file name of the expected rows
+---@param configs string file name of what they were made with
+function tsv.pair(folder, rows, configs)
+  local a, b = tsv.read(folder .. "/" .. rows), tsv.read(folder .. "/" .. configs)
+  if not a and not b then return nil end
+  local found, missing = a and rows or configs, a and configs or rows
+  if not a or not b then error(("%s is missing; %s needs it"):format(missing, found), 0) end
+  return a, b
+end
+
 ---"1,2,3" as numbers; {} for nothing.
 function tsv.ids(text)
   local list = {}
@@ -33,8 +45,12 @@ function tsv.ids(text)
   return list
 end
 
----"[1,2,3]" as numbers; nil for nothing.
-function tsv.list(text) return text and tsv.ids(text:match("^%[(.*)%]$") or text) or nil end
+---"[1,2.5,3]" as numbers; nil for nothing.
+function tsv.list(text)
+  local list = text and {}
+  for x in (text or ""):gmatch("[^%[%],%s]+") do list[#list + 1] = assert(tonumber(x), text) end
+  return list
+end
 
 ---Rows in groups, in the order of their first row.
 function tsv.groups(rows, column)
