@@ -2,7 +2,12 @@
 
 local sys = require("seqrun.core.sys")
 
-local program = { path = assert(sys.real_path("/proc/self/exe")) }
+local folders = {} -- made here and removed when the tests end
+local program = setmetatable({ path = assert(sys.real_path("/proc/self/exe")) }, {
+  __gc = function()
+    for _, folder in ipairs(folders) do sys.remove(folder) end
+  end,
+})
 
 local function quote(word) return "'" .. word:gsub("'", "'\\''") .. "'" end
 
@@ -33,12 +38,13 @@ function program.run(words, options)
   return how == "signal" and 128 + code or code, take(out), take(err)
 end
 
----Creates an empty directory.
+---Creates an empty directory, removed when the tests end.
 ---@return string
 function program.folder()
   local path = os.tmpname()
   os.remove(path)
   assert(sys.make_dirs(path))
+  folders[#folders + 1] = path
   return path
 end
 
