@@ -26,7 +26,7 @@ local ltd = sr.run.ltd(cfg, bert, cfg.steps or cfg.rate.total) -- random token d
 -- optimizer
 local train = loader("train")
 local optimizer = sr.optim[cfg.optimizer.name](bert.params, task.optimizer_options(cfg, bert, train))
-local rate = sr.run.schedule(cfg) -- any function of the step; see sr.schedule
+local rate = sr.run.schedule(cfg) -- or your own: sr.schedule.custom(function(step) return 1e-3 / step end)
 
 local held = cfg.data.held > 0 and loader("held") or nil
 

@@ -150,7 +150,21 @@ local function overview()
       or require("seqrun.commands." .. name).summary
     print(("  %-16s %s"):format(name, summary))
   end
+  print("\ndocuments: `seqrun help guide` lists the sections of one, `seqrun help guide 2` prints one:")
+  print("  " .. table.concat(require("seqrun.help.elsewhere").documents(), " "))
+  print("other topics: any function or word (`seqrun help sr.schedule`), `seqrun help recipes`")
+  print("\nfirst steps:")
+  print("  seqrun recipes/prepare.lua                 a data set of two novels, which come with seqrun")
+  print("  seqrun recipes/tiny.lua --max-steps 20     a small BERT; --help lists the keys of any recipe")
+  print("  seqrun new work                            a recipe of your own")
   return 0
+end
+
+local function unknown_topic(topic)
+  local names = require("seqrun.help").names()
+  table.move(cli.commands(), 1, #cli.commands(), #names + 1, names)
+  complain(("no help on '%s'%s; see seqrun help"):format(topic, guess.hint(topic, names)))
+  return USAGE
 end
 
 local function unknown_command(word)
@@ -166,10 +180,15 @@ local function help(words)
   end
   if not name or name:find("^%-") then return overview() end
   if name == "help" then return overview() end
+  if name == "recipes" then
+    print(require("seqrun.help").examples())
+    return 0
+  end
   if not is_command(name) then
+    local topic = table.concat(words, " ")
     local mistyped = not words[2] and guess.nearest(name, cli.commands())
-    local known = not mistyped and require("seqrun.help").find(table.concat(words, " "))
-    if not known then return unknown_command(name) end
+    local known = not mistyped and require("seqrun.help").find(topic)
+    if not known then return unknown_topic(topic) end
     print(known)
     return 0
   end

@@ -149,6 +149,10 @@ describe("help about documents", function()
     assert.is_nil(section:find("## C5", 1, true))
     assert.equal(section, help.about("c4: Freeze layers"))
     assert.is_nil(help.find("xyzzy"))
+    assert.matches('\nhelp "guide 1" prints a section$', help.about("guide"))
+    assert.matches("guide.md\n\n## 2. A corpus\n", help.about("guide 2"))
+    assert.equal(help.about("guide 2"), help.about("docs/guide.md A corpus"))
+    assert.matches('\nDocuments:\n.*  help "cookbook C2" +a curriculum of your own', help.about("curriculum"))
   end)
 
   it("is what `seqrun help` prints for what is not a command", function()
@@ -159,7 +163,16 @@ describe("help about documents", function()
     code, out, err = program.run { "help", "tokenise" }
     assert.same({ 2, "" }, { code, out })
     assert.matches("did you mean 'tokenize'", err)
-    assert.equal(2, (program.run { "help", "xyzzy" }))
+    code, out, err = program.run { "help", "atention" }
+    assert.same({ 2, "" }, { code, out })
+    assert.matches("no help on 'atention'; did you mean 'attention'", err)
+    assert.matches("tiny.lua", select(2, program.run { "help", "recipes" }))
+  end)
+
+  it("is named by `seqrun help`, with the first steps", function()
+    local _, out = program.run { "help" }
+    assert.matches("\ndocuments: .*\n  .*cookbook.*guide", out)
+    assert.matches("\nfirst steps:\n", out)
   end)
 end)
 

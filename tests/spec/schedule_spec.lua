@@ -37,6 +37,15 @@ describe("schedule", function()
     assert.error_matches(function() schedule.constant { peak = 1, by = "weeks" } end, "by is 'weeks'; choose step")
   end)
 
+  it("may be a function of one's own, of the step or of another counter", function()
+    local counters = { schedule_step = 4, real_tokens = 400 }
+    same({ 0.25, 0.5 }, at(schedule.custom(function(step) return 1 / step end), counters, 2))
+    same({ 0.0025 }, at(schedule.custom(function(tokens) return 1 / tokens end, "real_tokens"), counters))
+    assert.error_matches(function() schedule.custom { peak = 1 } end, "expected a function, such as function%(step%)")
+    local none = schedule.custom(function() end)
+    assert.error_matches(function() none(counters) end, "the rate at 4 must be a number, got nil")
+  end)
+
   it("can start the decay at step 0, so that the rate drops at the end of the warm-up", function()
     same({ 0.5, 1, 0.5, 0 }, at(schedule.poly { peak = 1, warmup = 2, total = 6, from_start = true }, 1, 2, 3, 6))
   end)

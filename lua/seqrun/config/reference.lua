@@ -80,23 +80,27 @@ local add_map
 ---A line of YAML, a comment unless the value is set.
 local function yaml_line(depth, is_set, text) return (is_set and "" or "# ") .. ("  "):rep(depth) .. text end
 
+local function add_comment(lines, comment, depth, is_set, width)
+  for _, line in ipairs(wrapped(comment, width - 2 * depth - 6)) do
+    lines[#lines + 1] = yaml_line(depth, is_set, "  # " .. line)
+  end
+end
+
 ---Adds a key; of those that `loaded` has from a file, with its value.
 ---@return boolean # whether it is set
 local function add_yaml(lines, field, path, depth, width, loaded)
   local t, doc = field.type, field.type.doc and field.type.doc .. "; " or ""
   if t.kind == "map" then
-    if t.doc then lines[#lines + 1] = "#" .. ("  "):rep(depth) .. "   " .. t.doc end
-    local at = #lines + 1
-    lines[at] = ""
-    local is_set = add_map(lines, t, path .. ".", depth + 1, width, loaded)
-    lines[at] = yaml_line(depth, is_set, field.name .. ":")
+    local inner = {}
+    local is_set = add_map(inner, t, path .. ".", depth + 1, width, loaded)
+    if t.doc then add_comment(lines, t.doc, depth, is_set, width) end
+    lines[#lines + 1] = yaml_line(depth, is_set, field.name .. ":")
+    table.move(inner, 1, #inner, #lines + 1, lines)
     return is_set
   end
   local origin = loaded and loaded.origins[path] or "default"
   local is_set = origin ~= "default" and origin ~= "missing"
-  for _, line in ipairs(wrapped(doc .. kind_of(t), width - 2 * depth - 6)) do
-    lines[#lines + 1] = yaml_line(depth, is_set, "  # " .. line)
-  end
+  add_comment(lines, doc .. kind_of(t), depth, is_set, width)
   local value
   if is_set then value = require("seqrun.config").get(loaded.values, path) else value = t.default end
   lines[#lines + 1] = yaml_line(depth, is_set, ("%s: %s"):format(field.name, t.required and not is_set and "..."

@@ -50,26 +50,68 @@ local function section(one)
   return (table.concat(lines, "\n"):gsub("%s+$", ""))
 end
 
----A document's headings, or the section whose heading is this or begins with it and a colon or a point: "cookbook",
----"C4", "File formats".
+local function mentions(text, word) return text:lower():find(word, 1, true) ~= nil end
+
+---Whether a section is the one wanted: its heading, without its number or not, or what is before its colon or point.
+local function is_heading(heading, wanted)
+  if heading == wanted or heading:gsub("^%w+[.:] +", "") == wanted then return true end
+  return heading:sub(1, #wanted) == wanted and heading:find("^[:.]", #wanted + 1) ~= nil
+end
+
+---The headings of a document, and how to print a section.
+local function contents(name)
+  local list, example = {}, nil
+  for _, one in ipairs(headings or read_headings()) do
+    if one[1] == name .. ".md" then
+      if #list == 0 then list[1] = one[4] .. ":" end
+      list[#list + 1] = ("  "):rep(one[3] - 1) .. one[2]
+      example = example or (one[2]:match("^(%w+)[:.]") or one[2])
+    end
+  end
+  if #list == 0 then return nil end
+  return ("%s\nhelp \"%s %s\" prints a section"):format(table.concat(list, "\n"), name, example)
+end
+
+---A document's headings, or a section, by the beginning of its heading, with the document or without: "cookbook",
+---"C4", "guide 2", "File formats".
 ---@param topic string
 ---@return string|nil
 function elsewhere.document(topic)
-  local wanted, list, found = topic:lower():gsub("^docs/", ""):gsub("%.md$", ""), {}, nil
-  for _, one in ipairs(headings or read_headings()) do
+  local wanted = topic:lower():gsub("^docs/", ""):gsub("%.md%f[%W]", "")
+  local list = contents(wanted)
+  if list then return list end
+  local document, rest = wanted:match("^(%S+) (.+)$")
+  for _, one in ipairs(headings) do
     local heading = one[2]:lower()
-    if one[1] == wanted .. ".md" then
-      if #list == 0 then list[1] = one[4] .. ":" end
-      list[#list + 1] = ("  "):rep(one[3] - 1) .. one[2]
+    local here = one[1] == (document or "") .. ".md" and is_heading(heading, rest)
+    if here or wanted:find("%a") and is_heading(heading, wanted) then
+      return ("%s\n\n%s"):format(one[4], section(one))
     end
-    local begins = heading:sub(1, #wanted) == wanted and heading:find("^[:.]", #wanted + 1)
-    if not found and (heading == wanted or begins and wanted:find("%a")) then found = one end
   end
-  if #list > 0 then return table.concat(list, "\n") end
-  return found and ("%s\n\n%s"):format(found[4], section(found)) or nil
 end
 
-local function mentions(text, word) return text:lower():find(word, 1, true) ~= nil end
+---Sections whose headings mention a word, as topics of help: '"cookbook C1"     a learning rate schedule of your own'.
+---@param word string
+---@return string[]
+function elsewhere.sections(word)
+  local list = {}
+  for _, one in ipairs(headings or read_headings()) do
+    local short, rest = one[2]:match("^(%w+)[.:] +(.*)$")
+    if #list < MOST and mentions(one[2], word) then
+      local topic = ('"%s %s"'):format(one[1]:match("^(.-)%.md$"), short or one[2])
+      list[#list + 1] = (("%-40s %s"):format(topic, rest or ""):gsub("%s+$", ""))
+    end
+  end
+  return list
+end
+
+---The names of the documents: "cookbook", "guide", ...
+---@return string[]
+function elsewhere.documents()
+  local names, folder = {}, documents()
+  for _, name in ipairs(folder and sys.list(folder) or {}) do names[#names + 1] = name:match("^(%l.*)%.md$") end
+  return names
+end
 
 ---The command of this name, as "runs" or "seqrun runs": its --help, and its line.
 ---@param topic string

@@ -93,6 +93,9 @@ local function part_text(name)
         or ("  %-44s %s"):format(call, brief(entry.text))
     end
   end
+  local sections = elsewhere.sections(name)
+  if #sections > 0 then lines[#lines + 1] = "Documents:" end
+  for _, section in ipairs(sections) do lines[#lines + 1] = "  help " .. section end
   return table.concat(lines, "\n")
 end
 

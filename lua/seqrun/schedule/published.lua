@@ -17,6 +17,7 @@ local Published = {}
 Published.__index = Published
 Published.__name = "seqrun.PublishedTokens"
 
+---Token counts as DeepSpeed's programs have them, to compare with their numbers.
 ---@param t { full: integer, layers: integer, dropping?: integer }
 ---@return seqrun.PublishedTokens
 local function new(t)

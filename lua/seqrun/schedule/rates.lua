@@ -179,4 +179,19 @@ function schedule.points(t)
   end)
 end
 
+---A schedule of your own: `fn` gets the step, or with `by` another counter, and returns the rate.
+---@param fn fun(step: number): number
+---@param by? string counter: "step" by default, "real_tokens", "seconds", ...
+---@return seqrun.Schedule
+function schedule.custom(fn, by)
+  if type(fn) ~= "function" then
+    refuse("custom", "expected a function, such as function(step) return 1e-3 / step end; got %s", check.show(fn))
+  end
+  return measured("custom", { by = by }, function(at)
+    local rate = fn(at)
+    if type(rate) ~= "number" then refuse("custom", "the rate at %s must be a number, got %s", at, check.show(rate)) end
+    return rate
+  end)
+end
+
 return schedule

@@ -76,6 +76,7 @@ return {
   ["sr.schedule.constant"] = "sr.schedule.constant({ peak = 1e-3, warmup = 10 })(5)",
   ["sr.schedule.inverse_sqrt"] = "sr.schedule.inverse_sqrt({ peak = 1e-3, warmup = 10 })(40)",
   ["sr.schedule.wsd"] = "plot(sr.schedule.wsd { peak = 1e-3, warmup = 10, total = 100, decay = 20 }, { steps = 100 })",
+  ["sr.schedule.custom"] = "sr.schedule.custom(function(step) return 1e-3 * math.min(1, step / 100) end)(50)",
   ["sr.schedule.points"] = "sr.schedule.points({ { 0, 0 }, { 10, 1e-3 }, { 100, 0 } })(55)",
   ["sr.schedule.tokens"] = "sr.schedule.tokens { peak = 1e-3, warmup = 10, total = 1e6 }",
   ["sr.schedule.new"] = "sr.schedule.new { min = 8, max = 128, total = 100, kind = \"length\" }",
