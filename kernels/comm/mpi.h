@@ -46,6 +46,7 @@ typedef struct mpi_world {
     mpi_peer *peer;
     double waiting_since; /* of the wait under way */
     bool told_waiting, broken;
+    bool spoken; /* another rank has printed why all end */
 } mpi_world;
 
 /* SR_OK, or the error of an MPI function as SR_EPEER. */

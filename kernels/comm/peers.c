@@ -15,10 +15,10 @@
 #include "core/base/system.h"
 #include "kernels/comm/mpi.h"
 
-enum { FAILED = 1, WAITING, GOES_ON }; /* tags of notes */
-static const double TELL_SECONDS = 5;  /* how long a rank that failed waits to be heard */
-static const double LAST_WORDS = 0.1;  /* how long a note of a dead process may take to appear */
-static const double MOST_QUIET = 5;    /* seconds of a wait before the others are told */
+enum { FAILED = 1, WAITING, GOES_ON, SPOKE }; /* tags of notes */
+static const double TELL_SECONDS = 5;         /* how long a rank that failed waits to be heard */
+static const double LAST_WORDS = 0.1; /* how long a note of a dead process may take to appear */
+static const double MOST_QUIET = 5;   /* seconds of a wait before the others are told */
 
 typedef struct note {
     int status;
@@ -118,15 +118,26 @@ static sr_status read_notes(sr_comm *comm) {
         SR_TRY(mpi_check("wait", MPI_Recv(&text, sizeof text - 1, MPI_BYTE, s.MPI_SOURCE, s.MPI_TAG,
                                           w->notes, MPI_STATUS_IGNORE)));
         if (s.MPI_TAG == FAILED) return failed(comm, s.MPI_SOURCE, &text);
+        if (s.MPI_TAG == SPOKE) w->spoken = true;
         w->peer[s.MPI_SOURCE].waiting = s.MPI_TAG == WAITING;
     }
 }
 
-static bool has_told(const sr_comm *comm, int rank) {
+static bool is_there(const sr_comm *comm, int rank, int tag) {
     const mpi_world *w = comm->state;
     int there = 0;
-    if (w->peer[rank].told) return true;
-    return MPI_Iprobe(rank, FAILED, w->notes, &there, MPI_STATUS_IGNORE) == MPI_SUCCESS && there;
+    return MPI_Iprobe(rank, tag, w->notes, &there, MPI_STATUS_IGNORE) == MPI_SUCCESS && there;
+}
+
+static bool has_told(const sr_comm *comm, int rank) {
+    const mpi_world *w = comm->state;
+    return w->peer[rank].told || is_there(comm, rank, FAILED);
+}
+
+/* Whether another rank has printed why all end. */
+static bool has_spoken(const sr_comm *comm) {
+    const mpi_world *w = comm->state;
+    return w->spoken || is_there(comm, MPI_ANY_SOURCE, SPOKE);
 }
 
 /* Waits until `rank` has told its failure: at most so many seconds. */
@@ -208,6 +219,24 @@ void mpi_waited(sr_comm *comm) {
 
 /* ---- this rank's own failure ----------------------------------------------------------------- */
 
+static bool has_heard(const sr_comm *comm) {
+    const mpi_world *w = comm->state;
+    for (int i = 0; i < comm->ranks; i++)
+        if (w->peer[i].told) return true;
+    return false;
+}
+
+/* Waits for the words of the rank that speaks for all; false if it does not listen, as it works by
+ * itself.  Then the rank that failed first speaks; those that know of it from others wait longer.
+ */
+static bool is_spoken_for(const sr_comm *comm, int speaks) {
+    double end = sr_time_monotonic() + (has_heard(comm) ? 2 : 1) * TELL_SECONDS +
+                 LAST_WORDS * (comm->rank < 10 ? comm->rank : 10);
+    while (sr_time_monotonic() < end)
+        if (has_spoken(comm) || hear(comm, speaks, LAST_WORDS / 10)) return true;
+    return false;
+}
+
 /* The lowest rank that lives, or lived to tell why it ended: it speaks for all. */
 static int speaker(const sr_comm *comm) {
     const mpi_world *w = comm->state;
@@ -226,5 +255,7 @@ bool mpi_tell(sr_comm *comm, sr_status status, const char *message) {
     w->broken = true;
     int speaks = speaker(comm);
     send_note(comm, FAILED, &text);
-    return speaks == comm->rank || !hear(comm, speaks, TELL_SECONDS);
+    if (speaks == comm->rank ? has_spoken(comm) : is_spoken_for(comm, speaks)) return false;
+    send_note(comm, SPOKE, NULL);
+    return true;
 }

@@ -27,11 +27,13 @@ local faults = {
   memory = function() sr.zeros(1 << 50) end,
   sleep = function() sys.sleep(60) end,
 }
+faults.deaf = faults.raise -- while rank 0 does not listen
 
 for step = 1, 20 do
   local x = sr.tensor { step, world.rank }
   if step == 10 then
     if fault == "all" then failure.raise("data", "the data set is cut short") end
+    if fault == "deaf" and world.rank == 0 then sys.sleep(8) end
     if mine and faults[fault] then faults[fault]() end
   end
   world:all_reduce(x)
