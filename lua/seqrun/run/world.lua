@@ -54,21 +54,41 @@ function world.agree(w, facts, code, fix)
   end
 end
 
+---A checksum of the Lua files below a folder, with their names.
+local function checksum(folder)
+  local names = failure.must(sys.list(folder))
+  table.sort(names)
+  local parts = {}
+  for i, name in ipairs(names) do
+    local path = folder .. "/" .. name
+    parts[i] = name .. " " .. (sys.is_dir(path) and checksum(path) or failure.must(sys.hash_file(path)))
+  end
+  return sys.hash(table.concat(parts, "\n"))
+end
+
+---The build; a commit says what is in it only where nothing was changed after it.
 local function program_facts()
   local build = sys.build()
-  return {
+  local library = package.searchpath("seqrun.run", package.path):match("^(.*)/run/init%.lua$")
+  local facts = {
     { "the program", ("seqrun %s (%s)"):format(build.version, build.git) },
     { "the compiler", ("%s %s"):format(build.compiler, build.cflags) },
+    { "the checksum of the Lua library", checksum(library):sub(1, 8) },
   }
+  if build.git == "none" or build.git:find("dirty", 1, true) then
+    facts[4] = { "the checksum of the program", failure.must(sys.hash_file("/proc/self/exe")):sub(1, 8) }
+  end
+  return facts
 end
 
 ---The config and the command line, key by key.
 local function config_facts(loaded, request, folder)
   local facts = {
-    { "the recipe", ("%s (%s)"):format(request.file, (sys.hash_file(request.file) or "unreadable"):sub(1, 8)) },
+    { "the recipe", request.file },
+    { "the checksum of " .. request.file, (sys.hash_file(request.file) or "unreadable"):sub(1, 8) },
     { "the run's directory", folder },
-    { "--resume", tostring(request.resume and true or false) },
-    { "--max-steps", tostring(request.max_steps) },
+    { "--resume", request.resume and "given" or "absent" },
+    { "--max-steps", tostring(request.max_steps or "absent") },
   }
   config.each(loaded.schema, function(path, wanted)
     if not OWN[path] then facts[#facts + 1] = { path, wanted:text(config.get(loaded.values, path)) } end
