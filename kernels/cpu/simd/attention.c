@@ -113,7 +113,6 @@ void SR_SIMD(attention)(const sr_attention_unit *u) {
     SR_SIMD(pack_b)(r.kt, u->k, 1, u->ld, d, n);
     SR_SIMD(pack_b)(r.panels, u->v, u->ld, 1, n, d);
     memset(r.s, 0, (size_t)(STRIP * ld) * sizeof *r.s);
-    float keep_scale = 256.0f / (float)u->key.keep;
     score_rule rule = {u->key, word_stride(n), u->low};
     for (int64_t q = 0; q < n; q += STRIP) {
         int64_t rows = n - q < STRIP ? n - q : STRIP;
@@ -121,11 +120,7 @@ void SR_SIMD(attention)(const sr_attention_unit *u) {
         copy_strip(r.rows, u->q + q * u->ld, u->ld, rows, d);
         scores(u, &r, rows);
         if (u->key.keep < 256) drop_words(r.words, rule.stride, &u->key, q, rows, groups);
-        for (int64_t i = 0; i < rows; i++) {
-            float sum;
-            u->lse[q + i] = softmax_in_place(r.s + i * ld, n, &rule, r.words + i * groups, &sum);
-            factor[i] = keep_scale / sum;
-        }
+        softmax_in_place(r.s, ld, n, rows, &rule, r.words, groups, u->lse + q, factor);
         float *out = u->out + q * u->ldo;
         sr_gemm g = {.c = out,
                      .a = r.s,

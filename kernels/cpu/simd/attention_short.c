@@ -181,7 +181,7 @@ typedef struct operands {
 static operands gather(const sr_attention_unit *u, bool backward) {
     operands o = {.room = {u->room, 0}, .n = u->n, .d = u->d, .ld = whole(u->n)};
     int64_t groups = drop_groups(u->n), draws = (u->n * groups + 15) / 16 * 16;
-    o.q = copied(&o.room, u->q, u->ld, u);
+    o.q = (backward ? copied : operand)(&o.room, u->q, u->ld, u);
     o.k = (backward ? copied : operand)(&o.room, u->k, u->ld, u);
     o.v = (backward ? operand : copied)(&o.room, u->v, u->ld, u);
     o.next = feed_of(u, backward);
@@ -199,20 +199,23 @@ int64_t SR_SIMD(attention_short_room)(int64_t d, bool backward) {
     return (int64_t)sizeof(float) * ((backward ? 8 : 5) * rows + 2 * square + WORDS + 256);
 }
 
-/* c (n, n) = alpha x y^T, given y^T. */
+/* c (n, n) = alpha x y^T, given y^T.  A few rows of x at a time, whose lines then stay in the
+ * first-level cache even where rows compete for its sets. */
 static void scores(float *c, operands *o, matrix x, const float *yt, float alpha) {
-    multiply(&(product){.c = c,
-                        .a = x.at,
-                        .b = yt,
-                        .ldc = o->ld,
-                        .a_row = x.ld,
-                        .a_k = 1,
-                        .ldb = o->ld,
-                        .m = o->n,
-                        .n = o->ld,
-                        .k = o->d,
-                        .alpha = alpha,
-                        .next = &o->next});
+    enum { ROWS = 3 * TILE_M };
+    for (int64_t i = 0; i < o->n; i += ROWS)
+        multiply(&(product){.c = c + i * o->ld,
+                            .a = x.at + i * x.ld,
+                            .b = yt,
+                            .ldc = o->ld,
+                            .a_row = x.ld,
+                            .a_k = 1,
+                            .ldb = o->ld,
+                            .m = o->n - i < ROWS ? o->n - i : ROWS,
+                            .n = o->ld,
+                            .k = o->d,
+                            .alpha = alpha,
+                            .next = &o->next});
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -277,15 +280,15 @@ static void mix_columns(operands *o, float *to, int64_t ld, const float *p, matr
 void SR_SIMD(attention_short)(const sr_attention_unit *u) {
     operands o = gather(u, false);
     int64_t n = o.n, groups = drop_groups(n);
-    float factor[SR_ATTENTION_SHORT], keep_scale = 256.0f / (float)u->key.keep;
+    float factor[SR_ATTENTION_SHORT];
     transpose(o.kt, o.ld, o.k, n, o.d);
     scores(o.s, &o, o.q, o.kt, u->scale);
     if (u->key.keep < 256) drop_words(o.words, o.rule.stride, &u->key, 0, n, groups);
-    for (int64_t i = 0; i < n; i++) {
-        float sum;
-        take(&o.next);
-        u->lse[i] = softmax_in_place(o.s + i * o.ld, n, &o.rule, o.words + i * groups, &sum);
-        factor[i] = keep_scale / sum;
+    for (int64_t i = 0; i < n; i += 4) {
+        int64_t rows = n - i < 4 ? n - i : 4;
+        for (int64_t r = 0; r < rows; r++) take(&o.next);
+        softmax_in_place(o.s + i * o.ld, o.ld, n, rows, &o.rule, o.words + i * groups, groups,
+                         u->lse + i, factor + i);
     }
     mix_rows(&o, u->out, u->ldo, o.s, o.v, 1, factor);
 }

@@ -36,16 +36,21 @@ INLINE int64_t drop_groups(int64_t columns) {
  * words[w * stride + i * groups + g].  stride >= rows * groups rounded up to 16. */
 INLINE void drop_words(uint32_t *words, int64_t stride, const sr_key *key, int64_t row,
                        int64_t rows, int64_t groups) {
-    uint32_t first[VL];
-    int64_t total = rows * groups, i = 0, g = 0;
-    for (int64_t at = 0; at < total; at += VL) {
-        for (int lane = 0; lane < VL; lane++) {
-            first[lane] = ((uint32_t)(row + i) & 0xFFFFu) | (uint32_t)g << 16;
-            if (++g == groups) g = 0, i++;
-        }
-        vu c[4] = {u_load(first), u_set(key->uid), u_set(key->word2), u_set(key->epoch)};
+    uint32_t rows_of[VL], groups_of[VL], across = (uint32_t)groups;
+    for (uint32_t lane = 0; lane < VL; lane++) {
+        rows_of[lane] = (uint32_t)row + lane / across;
+        groups_of[lane] = lane % across;
+    }
+    vu i = u_load(rows_of), g = u_load(groups_of), end = u_set(across);
+    for (int64_t at = 0; at < rows * groups; at += VL) {
+        vu c[4] = {(i & u_set(0xFFFF)) | g << 16, u_set(key->uid), u_set(key->word2),
+                   u_set(key->epoch)};
         philox_lanes(c, key->seed, SR_ROUNDS_DROPOUT);
         for (int w = 0; w < 4; w++) u_store(words + w * stride + at, c[w]);
+        g += u_set(VL % across);
+        vu next = (vu)(g >= end); /* -1 where the row is complete */
+        g -= next & end;
+        i += u_set(VL / across) - next;
     }
 }
 
