@@ -38,6 +38,14 @@ describe("a score", function()
     assert.is_nil(scores.spearman({ 2, 2 }, { 1, 3 }))
   end)
 
+  it("of correlation is nil if a number is NaN or a sum infinite; nearly equal numbers are not constant", function()
+    assert.is_nil(scores.pearson({ 1, 0 / 0, 3 }, { 1, 2, 3 }))
+    assert.is_nil(scores.pearson({ 1, math.huge, 3 }, { 1, 2, 3 }))
+    assert.is_nil(scores.spearman({ 1, 0 / 0, 2, 3, 5, 6, 7, 8, 0 / 0 }, { 1, 2, 3, 4, 5, 6, 7, 8, 9 }))
+    assert.near(0.5, scores.spearman({ 1, math.huge, 2 }, { 1, 2, 3 }), 1e-12)
+    assert.near(0, scores.pearson({ 1, 1 + 2 ^ -50, 1 }, { 1, 2, 3 }), 1e-3)
+  end)
+
   it("of spans equals seqeval's, also in sequences that break the scheme", function()
     for _, case in ipairs(golden.spans) do
       local result = scores.spans(case.gold, case.guess)

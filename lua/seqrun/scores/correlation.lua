@@ -9,7 +9,17 @@ local function check_pair(what, x, y)
   if #x < 2 then check.fail("%s: a correlation needs at least 2 items, got %d", what, #x) end
 end
 
----Deviations from the mean, divided by the largest so that their squares do not overflow; nil for a constant.
+---Whether all are equal, or one is not a number.
+local function is_undefined(x)
+  local equal = true
+  for i = 1, #x do
+    if x[i] ~= x[i] then return true end
+    equal = equal and x[i] == x[1]
+  end
+  return equal
+end
+
+---Deviations from the mean, divided by the largest so that their squares do not overflow.
 local function deviations(x)
   local sum, most = 0, 0
   for i = 1, #x do sum = sum + x[i] end
@@ -18,22 +28,22 @@ local function deviations(x)
     d[i] = x[i] - mean
     most = math.max(most, math.abs(d[i]))
   end
-  if not (most > 1e-13 * math.abs(mean)) then return nil end
   for i = 1, #d do d[i] = d[i] / most end
   return d
 end
 
----Pearson correlation; nil if one of the lists is constant, where it is not defined.
+---Pearson correlation; nil where it is not defined: a list is constant, or has NaN or infinity.
 ---@param x number[]
 ---@param y number[]
 ---@return number|nil
 function correlation.pearson(x, y)
   check_pair("scores.pearson", x, y)
+  if is_undefined(x) or is_undefined(y) then return nil end
   local a, b = deviations(x), deviations(y)
-  if not a or not b then return nil end
   local ab, aa, bb = 0, 0, 0
   for i = 1, #a do ab, aa, bb = ab + a[i] * b[i], aa + a[i] * a[i], bb + b[i] * b[i] end
-  return math.max(-1, math.min(1, ab / (math.sqrt(aa) * math.sqrt(bb))))
+  local r = ab / (math.sqrt(aa) * math.sqrt(bb))
+  return r == r and math.max(-1, math.min(1, r)) or nil
 end
 
 ---Ranks from 1; equal values share the mean of their ranks.
@@ -53,12 +63,13 @@ function correlation.ranks(x)
   return ranks
 end
 
----Spearman rank correlation; nil if one of the lists is constant.
+---Spearman rank correlation; nil if one of the lists is constant or has NaN.
 ---@param x number[]
 ---@param y number[]
 ---@return number|nil
 function correlation.spearman(x, y)
   check_pair("scores.spearman", x, y)
+  if is_undefined(x) or is_undefined(y) then return nil end
   return correlation.pearson(correlation.ranks(x), correlation.ranks(y))
 end
 
