@@ -63,6 +63,17 @@ describe("labelled tables", function()
     assert.same({ "10", "9", "-1", "3" }, set:labels())
   end)
 
+  it("have no class '-', which marks rows without a label, unless it is one of two, beside '+', or named", function()
+    local function labels(text, names)
+      return read({ task = "classify", files = put("d.tsv", text), labels = names, bad = "skip" }):labels()
+    end
+    local text = "text\tlabel\na\tx\nb\t-\nc\ty\nd\tx\n"
+    assert.same({ "x", "y" }, labels(text))
+    assert.same({ "-", "x", "y" }, labels(text, { "-", "x", "y" }))
+    assert.same({ "+", "-", "x" }, labels((text:gsub("y", "+"))))
+    assert.same({ "-", "x" }, labels((text:gsub("y", "x"))))
+  end)
+
   it("have one number, or several", function()
     local path = put("r.tsv", "rain\t3.5\t-1e-3\nfine\t .5 \t2\n")
     local set = read { task = "regress", files = path, columns = { text = 1, label = 2 } }
@@ -225,6 +236,7 @@ describe("a table that cannot be right", function()
     refuses("l.csv", table.concat(rows, "\n"), {},
       "150 different labels in 150 rows; columns.label probably names another")
     refuses("l.csv", "text,label\na,x\nb,\nc,y\n", {}, "^l.csv:3: the label is empty")
+    refuses("l.csv", "text,label\na,x\nb,-\nc,y\n", {}, "^l.csv:3: the label is '%-', which stands for none")
     refuses("l.csv", "text,label\na,x\nb,z\nc,y\n", { labels = { "x", "y" } },
       "^l.csv:3: unknown label 'z'; the labels are x, y")
   end)

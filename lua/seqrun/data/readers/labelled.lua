@@ -30,6 +30,7 @@ end
 function Classify:surveyed()
   if not self.counted then return nil, "the file has no rows" end
   if self.counted.rows == 0 then return nil, "no row has a label; set columns.label" end
+  self.counted:without_dash()
   local message
   self.map, message = self.counted:map(self.job.options.columns.header)
   return self.map and true, message
@@ -41,6 +42,9 @@ local function id_of(self, given)
   if not name then return nil, "unlabelled", "the label is empty" end
   local id = self.map.ids[name]
   if id then return id end
+  if name == "-" then
+    return nil, "unlabelled", "the label is '-', which stands for none; name it in data.labels if it is a class"
+  end
   return nil, "unknown", ("unknown label '%s'; the labels are %s"):format(shown(name), labels.list(self.map.names))
 end
 

@@ -55,6 +55,16 @@ function Survey:add(name, record)
   self.counts[name] = self.counts[name] + 1
 end
 
+---Takes `-` out of the names: in MNLI and other files it marks rows whose annotators did not agree.  Beside `+` or a
+---single other name it is a class.
+function Survey:without_dash()
+  if not self.counts["-"] or self.counts["+"] or #self.names < 3 then return end
+  for i = #self.names, 1, -1 do
+    if self.names[i] == "-" then table.remove(self.names, i) end
+  end
+  self.rows, self.counts["-"] = self.rows - self.counts["-"], nil
+end
+
 ---Names in their order.
 local function sorted(names)
   local whole = true
