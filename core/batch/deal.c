@@ -54,17 +54,22 @@ static int64_t first_of(const packs *p, int64_t i) {
     return i == 0 ? 0 : p->end[i - 1];
 }
 
-/* Fills batch b with its packs, from pick[at] on; returns where the next batch begins. */
-static int64_t gather(sr_deal *d, const packs *p, const int32_t *batch, int64_t b, int64_t at,
-                      const sr_loader_opts *o) {
+/* Fills the batches with their packs, in the order of these. */
+static void gather(sr_deal *d, const packs *p, const int32_t *batch, const sr_loader_opts *o) {
     for (int64_t i = 0; i < p->count; i++) {
-        if (batch[i] != b) continue;
-        int64_t first = first_of(p, i), n = p->end[i] - first;
-        if (n > 0) memcpy(d->pick + at, p->pick + first, (size_t)n * sizeof *d->pick);
-        at += n;
-        d->rows[b] += o->examples.max_len;
+        d->end[batch[i]] += p->end[i] - first_of(p, i);
+        d->rows[batch[i]] += o->examples.max_len;
     }
-    return d->end[b] = at;
+    for (int64_t b = 0, at = 0; b < d->batches; b++) { /* begin at its place, end after the loop */
+        int64_t n = d->end[b];
+        d->end[b] = at;
+        at += n;
+    }
+    for (int64_t i = 0; i < p->count; i++) {
+        int64_t first = first_of(p, i), n = p->end[i] - first, *at = &d->end[batch[i]];
+        if (n > 0) memcpy(d->pick + *at, p->pick + first, (size_t)n * sizeof *d->pick);
+        *at += n;
+    }
 }
 
 /* Shares that were asked for are cut by cost; otherwise a share is a run of batches. */
@@ -90,8 +95,7 @@ static sr_status deal_packs(sr_deal *d, const packs *p, const sr_loader_opts *o)
         cost[i] = cost_of(p->pick + first, p->end[i] - first, o);
     }
     sr_status st = assign(d, batch, cost, (int32_t)p->count, o);
-    int64_t at = 0;
-    for (int64_t b = 0; st == SR_OK && b < d->batches; b++) at = gather(d, p, batch, b, at, o);
+    if (st == SR_OK) gather(d, p, batch, o);
     sr_free(cost);
     d->packs = p->count;
     return st;

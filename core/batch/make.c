@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "core/base/mem.h"
+#include "core/base/thread.h"
 #include "core/batch/deal.h"
 #include "core/batch/feed.h"
 #include "core/batch/part.h"
@@ -39,9 +40,12 @@ static bool is_made(const sr_loader_opts *o, int32_t share, int64_t shares) {
            share < sr_part_first(shares, o->rank + 1, o->ranks);
 }
 
+enum { POLL = 256 }; /* batches between two looks at the stop flag */
+
 static sr_status make_batch(sr_update *u, const sr_feed *f, const sr_deal *d, int64_t b) {
     int64_t first = sr_deal_first(d, b);
     int32_t share = sr_deal_share(d, b);
+    if (b % POLL == POLL - 1 && sr_stop_requested()) return sr_fail(SR_ESTOP, "stopped on request");
     if (!is_made(&f->opts, share, d->shares)) return count_batch(u, f, d, b);
     return add_batch(u, f, d->pick + first, d->end[b] - first, d->stride, d->rows[b], share);
 }

@@ -29,20 +29,47 @@ static int by_cost(const void *a, const void *b) {
     return x->pack < y->pack ? -1 : x->pack > y->pack;
 }
 
-/* Assigns the most expensive packs first, each to the cheapest group that is not full. */
+/* Groups as a heap: the cheapest first, of equal ones that of the smallest number. */
+typedef struct heap {
+    int32_t *group;
+    int32_t count;
+    const double *load;
+} heap;
+
+static bool cheaper(const heap *h, int32_t i, int32_t j) {
+    int32_t a = h->group[i], b = h->group[j];
+    return h->load[a] < h->load[b] || (h->load[a] == h->load[b] && a < b);
+}
+
+/* Restores the order after the first has changed. */
+static void sink(heap *h) {
+    for (int32_t i = 0, child = 1; child < h->count; i = child, child = 2 * i + 1) {
+        if (child + 1 < h->count && cheaper(h, child + 1, child)) child++;
+        if (!cheaper(h, child, i)) return;
+        int32_t group = h->group[i];
+        h->group[i] = h->group[child];
+        h->group[child] = group;
+    }
+}
+
+/* Assigns the most expensive packs first, each to the cheapest group that is not full; `room` has
+ * two numbers for each group. */
 static void deal_cheapest(int32_t *group, double *load, int32_t *room, const ranked *rank,
                           int32_t n, int32_t groups) {
-    for (int32_t g = 0; g < groups; g++) room[g] = n / groups;
+    heap open = {.group = room + groups, .count = groups, .load = load};
+    for (int32_t g = 0; g < groups; g++) room[g] = n / groups, open.group[g] = g;
     int32_t more = n % groups; /* groups that get one more */
     for (int32_t i = 0; i < n; i++) {
-        int32_t best = -1;
-        for (int32_t g = 0; g < groups; g++) {
-            bool open = room[g] > 0 || (room[g] == 0 && more > 0);
-            if (open && (best < 0 || load[g] < load[best])) best = g;
+        int32_t best = open.group[0];
+        while (room[best] < 0 || (room[best] == 0 && more == 0)) { /* it is full, and stays so */
+            open.group[0] = open.group[--open.count];
+            sink(&open);
+            best = open.group[0];
         }
         if (room[best]-- == 0) more--;
         group[rank[i].pack] = best;
         load[best] += rank[i].cost;
+        sink(&open);
     }
 }
 
@@ -115,7 +142,7 @@ sr_status sr_assign_packs(int32_t *group, double *imbalance, const double *cost,
     }
     SR_TRY(sr_new(&load, groups));
     sr_status st;
-    SR_GO(no_room, st, sr_new(&room, groups));
+    SR_GO(no_room, st, sr_new(&room, (size_t)groups * 2));
     SR_GO(no_rank, st, sr_new(&rank, n + 1));
     assign(group, load, room, rank, cost, n, groups, how);
     if (imbalance != NULL)

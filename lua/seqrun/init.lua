@@ -31,6 +31,7 @@ return setmetatable(sr, {
     local value
     if is_part[key] then
       value = require("seqrun." .. key)
+      if type(value) == "table" then require("seqrun.strict").module(value, "sr." .. key) end
     else
       value = require("seqrun.tensor")[key]
     end

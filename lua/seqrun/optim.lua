@@ -49,6 +49,8 @@ local optim = {}
 ---@field factor? number what scale_rate() set
 local Optimizer = {}
 Optimizer.__index = Optimizer
+require("seqrun.strict").seal(Optimizer, "the optimizer",
+  { "kind", "params", "options", "segments", "serial", "rate", "factor", "last", "world", "sharded" })
 
 local OPTIONS = {
   betas = true, eps = true, decay = true, power = true, clip_eps = true, max_skipped = true, groups = true,

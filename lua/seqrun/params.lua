@@ -38,6 +38,7 @@ local params = {}
 ---@field precision "f32"|"bf16" dtype that ops read; "f32" is f64 on ref
 local Params = {}
 Params.__index = Params
+require("seqrun.strict").seal(Params, "params", { "core", "precision", "list", "exchange" })
 
 local KNOWN = {
   name = "string", shape = "table", init = "string", std = "number", pad_rows_to = "number", fuse = "string",
@@ -66,6 +67,10 @@ end
 ---Ranks of the run that is open: its parameters will have moments too.
 ---@type integer|nil
 params.trained_by = nil
+
+---Of the run that is open: refuses a model that it cannot train.
+---@type nil|fun(model: seqrun.Model)
+params.before_weights = nil
 
 ---Refuses parameters that cannot fit, before anything is allocated: the store has values and gradients.
 local function check_memory(list)

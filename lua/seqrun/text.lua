@@ -23,6 +23,7 @@ function text.vocab(path) return core.vocab(path) end
 ---@field lowercase boolean
 local Tokenizer = {}
 Tokenizer.__index = Tokenizer
+require("seqrun.strict").seal(Tokenizer, "the tokenizer", { "core", "vocab", "lowercase" })
 Tokenizer.__name = "seqrun.text.Tokenizer"
 
 function Tokenizer:__tostring()

@@ -9,6 +9,7 @@ local core = require("seqrun.core.data")
 ---@field private about table what core:info() says
 local Corpus = {}
 Corpus.__index = Corpus
+require("seqrun.strict").seal(Corpus, "the data set", { "core", "about", "words" })
 Corpus.__name = "seqrun.Corpus"
 
 ---@class seqrun.OpenOptions

@@ -84,6 +84,8 @@ local CURSOR = {
 local Loader = {}
 Loader.__index = Loader
 Loader.__name = "seqrun.Loader"
+require("seqrun.strict").seal(Loader, "the loader",
+  { "options", "data", "orders", "core", "first_plan" })
 
 local function check_stage(stage, i)
   if type(stage) ~= "table" then

@@ -27,6 +27,10 @@ local shares = require("seqrun.data.shares")
 local Update = {}
 Update.__index = Update
 Update.__name = "seqrun.Update"
+require("seqrun.strict").seal(Update, "the update", {
+  "index", "sequences", "packs", "tokens", "slots", "masked", "count", "schedule_step", "counters", "window", "max_len",
+  "stores", "recorded", "imbalance", "from", "upto", "ended",
+})
 
 function Update:__tostring()
   return ("update %d: %d sequences in %d packs, %d tokens in %d slots, %d masked"):format(self.index, self.sequences,

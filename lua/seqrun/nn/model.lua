@@ -15,6 +15,7 @@ local params = require("seqrun.params")
 ---@field recompute boolean recompute the activations of each layer in the backward pass
 local Model = {}
 Model.__index = Model
+require("seqrun.strict").seal(Model, "the model", { "params", "parts", "training", "recompute" }, true)
 
 ---@param parts table[]
 ---@param options? { precision?: "f32"|"bf16" } of sr.params.new
@@ -44,6 +45,7 @@ end
 ---@param seed integer
 ---@return seqrun.Model
 function Model:initialise(seed)
+  if params.before_weights then params.before_weights(self) end
   self.params:initialise(seed)
   for _, part in ipairs(self.parts) do
     if part.initialised then part:initialised() end

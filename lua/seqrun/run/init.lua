@@ -38,6 +38,7 @@ local ranks = require("seqrun.run.ranks")
 local resuming = require("seqrun.run.resuming")
 local sense = require("seqrun.run.sense")
 local settle = require("seqrun.run.settle")
+local strict = require("seqrun.strict")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 local text = require("seqrun.run.text")
@@ -52,6 +53,8 @@ for name, fn in pairs(require("seqrun.run.parts")) do run[name] = fn end
 ---@field step integer updates done
 local Run = {}
 Run.__index = Run
+strict.seal(Run, "the run", { "config", "step", "folder", "total", "last", "epoch", "result", "line", "finished",
+  "model", "corpus", "loader", "held", "optimizer", "rate", "schedules", "scoring", "best", "metrics" })
 
 -- ---- opening ---------------------------------------------------------------------------------
 
@@ -128,10 +131,10 @@ function run.open(spec)
   end
   if list and request.force then failure.raise("config", "seeds: --force does not apply; remove %s", folder) end
   if list and not request.dry_run then require("seqrun.run.seeds").run(request, folder, list) end
-  sys.signals("run")
+  sys.signals(request.dry_run and "work" or "run")
   output.survive(not request.dry_run)
   params.trained_by = math.max(1, ranks.launched())
-  local cfg = loaded.values
+  local cfg = strict.config(loaded.values, schema, "the config")
   local all, warnings = ranks.open(loaded, request, folder)
   local self = setmetatable({
     config = cfg, loaded = loaded, request = request, ranks = all, folder = folder, window = window.new(all), step = 0,
@@ -144,6 +147,7 @@ function run.open(spec)
   } or ranks.silent
   for _, warning in ipairs(warnings) do self.progress:warn("%s", warning) end
   settle(self)
+  memory.expect(self)
   return self
 end
 
@@ -587,7 +591,7 @@ function Run:close(problem)
   if self.lock then self.lock:close() end
   self.metrics, self.lock = nil, nil
   output.survive(false)
-  params.trained_by = nil
+  memory.forget()
 end
 
 Run.__close = Run.close

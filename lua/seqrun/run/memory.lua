@@ -2,6 +2,7 @@
 
 local devices = require("seqrun.devices")
 local failure = require("seqrun.failure")
+local parameters = require("seqrun.params")
 local shares = require("seqrun.data.shares")
 local tensor = require("seqrun.tensor")
 local text = require("seqrun.run.text")
@@ -115,6 +116,28 @@ function memory.check(self)
     packs_of(loader), loader.max_len, text.bytes(total), name, text.bytes(limit), list(owners, 3),
     ways_out(self, loader))
 end
+
+---The fewest packs of the largest micro-batch, before a plan is known: a sequence has 3 tokens or more.
+local function fewest_packs(cfg)
+  if cfg.pack.arrange == "single" then return 1 end
+  local depth = cfg.pack.arrange == "packed" and math.max(1, cfg.data.max_len // 3) or 1
+  return math.min(cfg.batch.micro_packs, math.ceil(cfg.batch.sequences / depth))
+end
+
+---While this run is open, a model that it cannot train is refused before its weights are made.
+---@param self seqrun.Run whose config is settled
+function memory.expect(self)
+  local cfg = self.config
+  local loader = { arrange = cfg.pack.arrange, max_len = cfg.data.max_len, micro_packs = fewest_packs(cfg) }
+  parameters.before_weights = function(model)
+    local trained = setmetatable({ recompute = (cfg.model or {}).recompute or false }, { __index = model })
+    local summary = function() return loader end
+    memory.check { model = trained, config = cfg, ranks = self.ranks, loader = { summary = summary } }
+  end
+end
+
+---The run is closed.
+function memory.forget() parameters.trained_by, parameters.before_weights = nil, nil end
 
 ---What the ranks of a run keep; all of them call it.
 ---@param self seqrun.Run

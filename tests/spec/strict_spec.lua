@@ -1,0 +1,60 @@
+-- unknown fields of modules, objects and configs
+local sr = require "seqrun"
+local strict = require "seqrun.strict"
+
+local function message_of(fn)
+  local ok, message = pcall(fn)
+  assert.is_false(ok)
+  return message
+end
+
+describe("an unknown field", function()
+  local params = sr.params.new { { name = "w", shape = { 3, 3 } } }
+
+  it("of a module is an error at the line that reads it, with a guess", function()
+    assert.matches("^tests/spec/strict_spec.lua:%d+: sr.schedule has no 'liner'; did you mean 'linear'%?$",
+      message_of(function() return sr.schedule.liner end))
+    assert.matches("sr.optim has no 'sgd'; it has adamw, lamb$", message_of(function() return sr.optim.sgd end))
+    assert.matches("sr.nn.heads has no 'mlmx'; did you mean 'mlm'%?$",
+      message_of(function() return sr.nn.heads.mlmx end))
+  end)
+
+  it("of an object is one too, but not a field without a value", function()
+    local optimizer = sr.optim.adamw(params)
+    assert.is_nil(optimizer.rate)
+    assert.matches("the optimizer has no 'lr'; it has .*rate", message_of(function() return optimizer.lr end))
+    assert.matches("params has no 'nmes'; did you mean 'names'%?$", message_of(function() return params.nmes end))
+  end)
+
+  it("of a model is one where a name is similar, since a model may have fields of its own", function()
+    local model = sr.nn.model { { { name = "w", shape = { 3, 3 } } } }
+    assert.matches("the model has no 'parms'; did you mean 'params'%?$", message_of(function() return model.parms end))
+    assert.is_nil(model.teacher)
+    model.teacher = 1
+    assert.equal(1, model.teacher)
+  end)
+
+  it("of a config is one, but not a key without a value", function()
+    local c = sr.config
+    local schema = c.map {
+      { "rate", c.map { { "peak", c.number { default = 1 } }, { "power", c.number { optional = true } } } },
+      { "seed", c.integer { optional = true } },
+    }
+    local values = sr.must(c.load { schema = schema }).values
+    assert.equal(values, strict.config(values, schema, "the config"))
+    assert.is_nil(values.seed)
+    assert.is_nil(values.rate.power)
+    assert.equal(1, values.rate.peak)
+    assert.matches("the config.rate has no 'peek'; did you mean 'peak'%?$",
+      message_of(function() return values.rate.peek end))
+    local keys = {}
+    for key in pairs(values) do keys[#keys + 1] = key end
+    assert.same({ "rate" }, keys)
+  end)
+
+  it("is nil to the library and to C functions", function()
+    assert.is_nil(require("seqrun.names").field(sr.schedule, "liner"))
+    assert.is_nil(select(2, pcall(rawget, sr.schedule, "liner")))
+    assert.is_true(pcall(require, "seqrun.schedule"))
+  end)
+end)
