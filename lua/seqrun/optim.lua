@@ -61,7 +61,7 @@ local GROUP = { match = true, rate = true, decay = true, trust = true, frozen = 
 
 ---The options of each parameter: the defaults of its label, then the groups in order.
 local function segments_of(params, whole)
-  local segments, used = {}, {}
+  local segments, used, trained = {}, {}, false
   for i, param in ipairs(params.list) do
     local plain = param.group == "no_decay"
     local s = { rate = 1, decay = plain and 0 or whole.decay, trust = not plain, frozen = false }
@@ -73,8 +73,9 @@ local function segments_of(params, whole)
         end
       end
     end
-    segments[i] = s
+    segments[i], trained = s, trained or not s.frozen
   end
+  if not trained then error("optim: groups freeze every parameter, so nothing would be trained", 4) end
   for g, group in ipairs(whole.groups) do
     if not used[g] then
       local fix = "see params:names() and correct the pattern"
@@ -100,8 +101,26 @@ local function check_group(i, group)
   end
 end
 
+---What optimizers of other libraries call an option, or take elsewhere.
+local ELSEWHERE = {
+  lr = "the learning rate is an argument of each step, optimizer:step { rate = 1e-3 }", weight_decay = "use decay",
+  beta1 = "use betas, such as { 0.9, 0.999 }", clip = "clip is an argument of each step, optimizer:step { clip = 1 }",
+}
+ELSEWHERE.learning_rate, ELSEWHERE.rate, ELSEWHERE.beta2 = ELSEWHERE.lr, ELSEWHERE.lr, ELSEWHERE.beta1
+
+local function check_groups(groups)
+  check.value("optim: groups", groups, "table")
+  if groups.match or next(groups) and #groups == 0 then
+    check.fail('optim: groups must be a list, such as { { match = "%%.embeddings%%.", frozen = true } }')
+  end
+  for i, group in ipairs(groups) do check_group(i, group) end
+end
+
 local function check_options(params, options)
   if type(params) ~= "table" or not params.core then check.fail("optim: expected parameters, such as bert.params") end
+  for key, fix in pairs(ELSEWHERE) do
+    if options[key] ~= nil then check.fail("optim: unknown option '%s'; %s", key, fix) end
+  end
   check.options("optim", options, OPTIONS)
   local betas = options.betas
   if betas and (type(betas) ~= "table" or #betas ~= 2) then
@@ -120,7 +139,7 @@ end
 local function new(kind, params, options)
   options = options or {}
   check_options(params, options)
-  for i, group in ipairs(options.groups or {}) do check_group(i, group) end
+  check_groups(options.groups or {})
   local whole = {
     betas = options.betas or { 0.9, 0.999 },
     eps = options.eps or 1e-6,

@@ -235,7 +235,8 @@ core.metatable.__tostring = function(t)
   return require("seqrun.show_tensor")(t)
 end
 core.metatable.__newindex = function(_, key)
-  local fix = "write in place with t[i]:fill_(number) or t[i]:copy_(tensor)"
+  local freeze = "freeze parameters by a group of the optimizer, { match = NAME, frozen = true }"
+  local fix = key == "requires_grad" and freeze or "write in place with t[i]:fill_(number) or t[i]:copy_(tensor)"
   error(("a tensor's [%s] cannot be set; %s"):format(tostring(key), fix), 2)
 end
 

@@ -16,6 +16,23 @@ teardown(function() sys.remove(folder) end)
 
 local function run(...) return program.run(small.words(corpus, ...)) end
 
+describe("a head", function()
+  it("that no target trains is warned of, unless it is frozen", function()
+    local function heads(targets, frozen)
+      local list = { { name = "mlm", specs = { { name = "m" } } }, { name = "own", specs = { { name = "w" } } } }
+      local optimizer = { segments = { {}, { frozen = frozen } } }
+      local model = { heads = list, params = { list = { { name = "m" }, { name = "w" } } } }
+      local data = { info = function() return {} end }
+      local loader = { options = { targets = targets }, data = data }
+      local whole = { model = model, optimizer = optimizer, loaders = { by_name = { main = { loader = loader } } } }
+      return sense.heads(whole)
+    end
+    assert.matches("no target of the loader is named 'own', so this head is not trained", heads())
+    assert.is_nil(heads(nil, true))
+    assert.is_nil(heads { "mlm", { name = "own" } })
+  end)
+end)
+
 describe("a run that makes no sense #slow", function()
   it("warns of absurd rates and lengths, also in a dry run", function()
     local code, out, err = run("--dry-run", "rate.peak=0.2", "optimizer.decay=2", "rate.total=1000000000")

@@ -39,6 +39,24 @@ local function read_headings()
   return headings
 end
 
+---The files that a document shows, "```yaml small.yaml": { name, block }.
+local function files_of(path)
+  local files, text = {}, "\n" .. (sys.read_file(path) or "")
+  for block, name in text:gmatch("\n(```%l+ ([%w_]+%.%l+)\n.-\n```)") do files[#files + 1] = { name, block } end
+  return files
+end
+
+---A section with the files that it uses and other sections show.
+local function complete(text, path)
+  for _, file in ipairs(files_of(path)) do
+    local name, block = file[1], file[2]
+    if text:find("%f[%w_]" .. name:gsub("%p", "%%%0") .. "%f[%W]") and not text:find(block, 1, true) then
+      text = ("%s\n\n%s, from another section:\n\n%s"):format(text, name, block)
+    end
+  end
+  return text
+end
+
 ---The lines of a section, without blank ones at its end.
 local function section(one)
   local lines, level_inside = {}, nil
@@ -73,7 +91,7 @@ local function contents(name)
 end
 
 ---A document's headings, or a section, by the beginning of its heading, with the document or without: "cookbook",
----"C4", "guide 2", "File formats".
+---"C4", "guide 2", "File formats"; with the document any words of it: "data targets".
 ---@param topic string
 ---@return string|nil
 function elsewhere.document(topic)
@@ -81,13 +99,16 @@ function elsewhere.document(topic)
   local list = contents(wanted)
   if list then return list end
   local document, rest = wanted:match("^(%S+) (.+)$")
+  local found
   for _, one in ipairs(headings) do
-    local heading = one[2]:lower()
-    local here = one[1] == (document or "") .. ".md" and is_heading(heading, rest)
-    if here or wanted:find("%a") and is_heading(heading, wanted) then
-      return ("%s\n\n%s"):format(one[4], section(one))
+    local heading, inside = one[2]:lower(), one[1] == (document or "") .. ".md"
+    if inside and is_heading(heading, rest) or wanted:find("%a") and is_heading(heading, wanted) then
+      found = one
+      break
     end
+    if inside and not found and rest:find("%a") and mentions(heading, rest) then found = one end
   end
+  return found and ("%s\n\n%s"):format(found[4], complete(section(found), found[4]))
 end
 
 ---Sections whose headings mention a word, as topics of help: '"cookbook C1"     a learning rate schedule of your own'.

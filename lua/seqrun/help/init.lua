@@ -191,12 +191,12 @@ local function about_text(topic)
   return text and text .. "\n" .. line or command
 end
 
----The entry or section of this name; for several words also what mentions them.
+---The entry or section of this name, or what mentions it; nil if nothing does.
 ---@param topic string
 ---@return string|nil
 function help.find(topic)
   local text = library_text(topic) or elsewhere.document(topic)
-  if text or not topic:find(" ") then return text end
+  if text then return text end
   local found = help.search(topic)
   return not found:find("^nothing mentions") and found or nil
 end

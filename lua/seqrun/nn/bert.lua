@@ -166,8 +166,8 @@ function Bert:flops(batch)
   return sum
 end
 
----Groups for sr.optim that freeze the parameters without gradient if the batches have only these targets: weight
----decay would shrink them to zero.
+---Groups for sr.optim that freeze the layers of encoder.frozen with the embeddings, and the parameters without
+---gradient if the batches have only these targets: weight decay would shrink them to zero.
 ---@param targets string[]
 ---@return seqrun.OptimGroup[]|nil
 function Bert:frozen(targets)
@@ -178,8 +178,9 @@ function Bert:frozen(targets)
     pooler = pooler or present[head.name] and head.pooler
     for _, spec in ipairs(present[head.name] and {} or head.specs) do freeze(spec.name) end
   end
-  for _, spec in ipairs(pooler and {} or self.encoder.specs) do
-    if spec.name:find("pooler", 1, true) then freeze(spec.name) end
+  for _, spec in ipairs(self.encoder.specs) do
+    local lost = not pooler and spec.name:find("pooler", 1, true)
+    if lost or self.encoder:is_frozen(spec.name) then freeze(spec.name) end
   end
   return #groups > 0 and groups or nil
 end

@@ -170,6 +170,16 @@ local function unrecorded_if(unwanted, fn, ...)
   return (fn(...))
 end
 
+---Whether a parameter belongs to the layers of `frozen`, or to the embeddings below them.
+---@param name string
+---@return boolean
+function Encoder:is_frozen(name)
+  if not self.frozen then return false end
+  local rest = name:sub(#self.prefix + 1)
+  local layer = tonumber(rest:match("^encoder%.layer%.(%d+)%."))
+  return rest:find("^embeddings%.") ~= nil or layer ~= nil and layer < self.frozen
+end
+
 ---Layer i, as `frozen` and `recompute` ask for.
 local function run_layer(self, x, layout, i, needed)
   local function layer(input) return self:layer(input, layout, i, needed) end
@@ -192,6 +202,7 @@ end
 ---@return seqrun.Tensor # (T, H), or the needed rows of it
 function Encoder:encode(batch, needed)
   local last = self.config.num_hidden_layers - 1
+  if self.frozen then check.integer("encoder.frozen, a number of layers,", self.frozen, 0, last + 1) end
   local kept = self.ltd and self.training and self.ltd:draw(batch, last + 1) or nil
   local x = unrecorded_if((self.frozen or -1) >= 0, embed, self, batch)
   for i = 0, last do

@@ -69,6 +69,7 @@ end
 ---@return string[]
 function plan.warnings(self)
   local list = sense.rates(self.config)
+  list[#list + 1] = sense.heads(self)
   list[#list + 1] = sense.epochs(self, plan.epochs(self) or 0)
   return list
 end

@@ -75,6 +75,35 @@ function sense.rates(cfg)
   return list
 end
 
+---Names of the targets of all loaders; nil if one of them does not say.
+local function target_names(loaders)
+  local names = {}
+  for _, at in pairs(loaders) do
+    local options = at.loader.options
+    if not options or not options.targets and at.loader.data:info().labelled then return nil end
+    for _, target in ipairs(options.targets or { "mlm", "nsp" }) do names[target.name or target] = true end
+  end
+  return names
+end
+
+---Heads that no target of a loader trains, though the optimizer does not freeze them.
+---@param self seqrun.Run
+---@return string|nil
+function sense.heads(self)
+  local targets, frozen, lost = target_names(self.loaders.by_name), {}, {}
+  for i, param in ipairs(self.model.params.list or {}) do
+    local segment = self.optimizer.segments and self.optimizer.segments[i]
+    frozen[param.name] = segment and segment.frozen
+  end
+  for _, head in ipairs(targets and self.model.heads or {}) do
+    local spec = head.specs and head.specs[1]
+    if spec and not targets[head.name] and not frozen[spec.name] then lost[#lost + 1] = "'" .. head.name .. "'" end
+  end
+  if #lost == 0 then return nil end
+  return ("no target of the loader is named %s, so this head is not trained; add one to the loader's targets"):format(
+    table.concat(lost, " or "))
+end
+
 ---Fails if a key names a metric that the evaluations will not have.
 ---@param self seqrun.Run after its parts are known
 function sense.check_metrics(self)
