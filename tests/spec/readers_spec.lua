@@ -129,6 +129,26 @@ describe("labelled tables", function()
     assert.matches("2 different labels %(A, B%) for 3 choices; set data.labels", message)
   end)
 
+  it("may have another number of choices in each question, whose labels count from 0", function()
+    local function choose(text, options)
+      options = options or {}
+      options.task, options.files = "choice", put("v.jsonl", text)
+      return read(options)
+    end
+    local two = '{"text":"q","choices":["a","b"],"label":%s}\n'
+    local three = two:gsub('"b"', '"b","c"')
+    local set = choose(two:format(1) .. three:format(0) .. three:format('"1"'))
+    assert.same({ "0", "1", "2" }, set:labels())
+    assert.same({ -100, 1, 1, -100, -100, -100, 1, -100 }, column(set, "answer"))
+    assert.same({ 0, 0, 1, 1, 1, 2, 2, 2 }, column(set, "group"))
+    assert.matches("v.jsonl:2: the label is '2', but there are 2 choices",
+      select(2, choose(three:format(0) .. two:format(2) .. three:format(1))))
+    assert.matches("v.jsonl:2: 3 choices instead of 2; set", select(2, choose(two:format(0) .. three:format(1),
+      { labels = { "0", "1" } })))
+    assert.matches("2 different labels %(1, 2%) for 3 choices", select(2, choose(three:format(1) .. three:format(2))))
+    assert.matches("v.jsonl:2: 'label' is null", select(2, choose(two:format(0) .. two:format("null"))))
+  end)
+
   it("need no labels where none are wanted", function()
     local path = put("u.tsv", "sentence\nrain\nfine\n")
     local set = read { task = "none", files = path, columns = { text = "sentence" } }

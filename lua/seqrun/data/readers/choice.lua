@@ -15,30 +15,41 @@ local function new(job)
   return setmetatable({ job = job, map = job.labels, columns = COLUMNS, groups = 0, labelled = "label" }, Choice)
 end
 
-local function count_of(self, record)
-  self.count = self.count or type(record.choices) == "table" and #record.choices or 0
-  return self.count
-end
+---Choices of a question; files with a column for each choice have equally many.
+local function count_of(record) return type(record.choices) == "table" and #record.choices or 0 end
 
 function Choice:survey(record)
   self.counted = self.counted or labels.survey()
   local name = labels.clean(record.label)
   if name then self.counted:add(name, record) end
   self.counted.rows = self.counted.rows + 1
-  count_of(self, record)
+  self.most = math.max(self.most or 0, count_of(record))
 end
 
----The map of labels: every choice must be right at least once, or be named by `labels`.
+---"0", "1", ... if labels are positions from 0, of which some may not be right in any question.
+local function positions(names, count)
+  local first = false
+  for _, name in ipairs(names) do
+    local x = name:find("^%d+$") and math.tointeger(tonumber(name))
+    if not x or x >= count then return nil end
+    first = first or x == 0
+  end
+  local all = {}
+  for i = 1, first and count or 0 do all[i] = tostring(i - 1) end
+  return first and labels.map(all) or nil
+end
+
+---The map of labels: positions, or every choice is right at least once, or they are named by `labels`.
 function Choice:surveyed()
   local names = self.counted and self.counted.names or {}
   if #names == 0 then return nil, "no row has a label; set columns.label" end
   local map, message = self.counted:map(self.job.options.columns.header)
   if not map then return nil, message end
-  if #names ~= self.count then
+  self.map = positions(names, self.most) or map
+  if #self.map.names ~= self.most then
     return nil, ("%d different labels (%s) for %d choices; set data.labels to those of all choices, in order"):format(
-      #names, labels.list(map.names), self.count)
+      #names, labels.list(map.names), self.most)
   end
-  self.map = map
   return true
 end
 
@@ -49,7 +60,10 @@ local function right_of(self, record)
     return nil, "unlabelled", "the label is empty"
   end
   local id = self.map.ids[name]
-  if id and id < self.count then return id end
+  if id and id < #record.choices then return id end
+  if id then
+    return nil, "unknown", ("the label is '%s', but there are %d choices"):format(shown(name), #record.choices)
+  end
   return nil, "unknown", ("unknown label '%s'; the labels are %s"):format(shown(name), labels.list(self.map.names))
 end
 
@@ -60,9 +74,10 @@ local function texts(record, choice)
 end
 
 function Choice:make(record)
-  if type(record.choices) ~= "table" or #record.choices ~= count_of(self, record) or self.count < 2 then
-    return nil, "ragged", ("%d choices instead of %d, at least 2; set columns.choices"):format(
-      type(record.choices) == "table" and #record.choices or 0, self.count)
+  local count, most = count_of(record), self.map and #self.map.names or math.huge
+  if count < 2 or count > most then
+    return nil, "ragged", ("%d choices instead of 2%s; set columns.choices"):format(count,
+      most < math.huge and most > 2 and (" to %d"):format(most) or "")
   end
   local right, kind, why = right_of(self, record)
   if not right then return nil, kind, why end

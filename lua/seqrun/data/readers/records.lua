@@ -100,6 +100,7 @@ local function object_to_record(self, line)
     for i, key in ipairs(type(wanted) == "table" and wanted or { wanted }) do
       local value = scalar(object[key])
       if value == nil and not self.optional[role] then
+        if object[key] ~= nil then return bad(record, "missing", "'%s' is null", key) end
         return bad(record, "missing", "no '%s', which columns.%s names%s", key, role, guess.hint(key, keys_of(object)))
       end
       if type(value) == "table" then
