@@ -54,6 +54,10 @@ describe("the shapes of models", function()
     assert.is_true(model.causal and model.gated)
     local layer = 2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 160 + 2 * 64
     assert.equal(2 * layer + 2 * 1000 * 64, models.count(model))
+    program.write(home, "config.json", json.encode {
+      hidden_size = 100, num_hidden_layers = 2, num_attention_heads = 3, intermediate_size = 160, vocab_size = 1000,
+    })
+    assert.matches("hidden_size 100 cannot be divided among 3 heads", select(2, models.model(home)))
     program.write(home, "config.json", "{\"hidden_size\": \"wide\"}")
     local none, message, code = models.model(home)
     assert.is_nil(none)
@@ -236,6 +240,52 @@ describe("advice", function()
     none, message = advise.advise(options { model = "bert-base", batch = 7 })
     assert.is_nil(none)
     assert.truthy(message:find("cannot be divided among 64 devices", 1, true))
+    none, message, code = advise.advise(options { model = "bert-large", seq = 512, batch = 1536, devices = 1000 })
+    assert.same({ nil, "config" }, { none, code })
+    local fewer, batch = message:match("use (%d+) devices, or a %-%-batch that a data degree divides, such as (%d+)$")
+    assert.same({ "768", "2000" }, { fewer, batch })
+    assert.is_not_nil(advise.advise(options { model = "bert-large", seq = 512, batch = 1536, devices = 768 }))
+    assert.is_not_nil(advise.advise(options { model = "bert-large", seq = 512, batch = 2000, devices = 1000 }))
+  end)
+
+  it("has some layout for any number of devices, one included, that divides the batch", function()
+    for _, devices in ipairs { 1, 3, 6, 48, 1024 } do
+      local advice = assert(advise.advise(options { model = "bert-base", seq = 512, batch = 3072, devices = devices }))
+      local best = advice.layouts[1]
+      assert.equal(devices, best.data * best.tensor * best.pipeline)
+      if devices == 1 then assert.equal(0, best.zero) end
+    end
+    assert(advise.advise(options { model = "bert-base", seq = 512, batch = 2, devices = 8 })) -- fewer sequences
+  end)
+
+  it("says what takes longer than in the fastest layout", function()
+    local advice = assert(advise.advise(options()))
+    assert.matches("^products %d+ %%, ", advice.layouts[1].why)
+    local best = advice.layouts[1]
+    for i = 2, 20 do
+      local l = advice.layouts[i]
+      local percent, cause, more = l.why:match("([%d.]+) %% slower than 1: ([%a -]+) %+([%d.]+) %%")
+      assert.near(100 * (l.step_seconds / best.step_seconds - 1), tonumber(percent), 0.051, l.why)
+      local key = ({ products = "products", ["tensor all-reduces"] = "tensor", ["gradient exchange"] = "data" })[cause]
+      if key then
+        assert.near(100 * (l.seconds[key] - best.seconds[key]) / best.step_seconds, tonumber(more), 0.051, l.why)
+      end
+    end
+  end)
+
+  it("notes what it takes as given", function()
+    local function notes(overrides) return assert(advise.advise(options(overrides))).notes end
+    assert.same({}, notes())
+    local long = { model = "bert-base", seq = 2048, batch = 64, devices = 8 }
+    assert.matches("^bert%-base has 512 positions and cannot read 2048 tokens; for packs", notes(long)[1])
+    long.attended = 300
+    assert.same({}, notes(long))
+    local few = notes { model = "bert-base", seq = 512, batch = 4, devices = 64 }
+    assert.same({ "seqrun runs data parallel layouts; none of these is one" }, few)
+    long.attended = 2049
+    local none, message, code = advise.advise(options(long))
+    assert.same({ nil, "config" }, { none, code })
+    assert.matches("at most the 2048 tokens of its sequence, but %-%-attended is 2049", message)
   end)
 
   it("guesses what a name was meant to be", function()

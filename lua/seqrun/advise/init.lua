@@ -36,6 +36,7 @@ local TIGHT = 0.95
 ---@field job seqrun.advise.Job
 ---@field layouts seqrun.advise.Prediction[] those that fit, fastest first
 ---@field unfit seqrun.advise.Prediction[] those that do not, least memory first
+---@field notes string[] what to know about the question and the answer
 local Advice = {}
 Advice.__index = Advice
 
@@ -120,7 +121,7 @@ end
 
 ---All layouts of a job with their predictions.
 local function search(job, options)
-  local advice = setmetatable({ job = job, layouts = {}, unfit = {} }, Advice)
+  local advice = setmetatable({ job = job, layouts = {}, unfit = {}, notes = {} }, Advice)
   local constants = advise.coefficients(job.kernel)
   each_layout(job, options, function(layout)
     local found = advise.predict(job, layout, constants)
@@ -147,20 +148,58 @@ local function enough_devices(job, options)
   end
 end
 
----One sentence on why nothing fits, and what would.
+---The largest number of devices below that of a job among which it can be divided: 1 at least.
+local function fewer_devices(job, options)
+  local smaller, found = setmetatable({}, { __index = job }), false
+  local function visit() found = true end
+  smaller.devices = job.devices
+  repeat
+    smaller.devices = smaller.devices - 1
+    each_layout(smaller, options, visit)
+  until found
+  return smaller.devices
+end
+
+---One sentence on why there is no layout, and what would have one; a status.
 local function impossible(job, options, advice)
   local subject = ("advise: %s with %d x %d tokens"):format(job.model.name, job.batch, job.seq)
   local least = advice.unfit[1]
   if not least then
-    return ("%s cannot be divided among %d devices; choose a --batch that a data degree divides, such as %d"):format(
-      subject, job.devices, (job.batch + job.devices - 1) // job.devices * job.devices)
+    local batch = (job.batch + job.devices - 1) // job.devices * job.devices
+    local way = ("use %d devices, or a --batch that a data degree divides, such as %d"):format(
+      fewer_devices(job, options), batch)
+    return ("%s cannot be divided among %d devices; %s"):format(subject, job.devices, way), "config"
   end
   local text = ("%s does not fit on %d x %s: the smallest layout (%s) needs %.1f of %.1f GiB per device"):format(
     subject, job.devices, job.device.name, show.layout(least), least.memory_bytes / (1 << 30),
     job.device.memory / (1 << 30))
   local devices, layout = enough_devices(job, options)
-  if not devices then return text .. "; use shorter sequences or a device with more memory" end
-  return ("%s; %d devices would do (%s)"):format(text, devices, show.layout(layout))
+  if not devices then return text .. "; use shorter sequences or a device with more memory", "memory" end
+  return ("%s; %d devices would do (%s)"):format(text, devices, show.layout(layout)), "memory"
+end
+
+---The rank of the first layout that seqrun itself runs; nil if there is none.
+local function first_data_parallel(layouts)
+  for rank, l in ipairs(layouts) do
+    if l.tensor == 1 and l.pipeline == 1 then return rank end
+  end
+end
+
+---What to know about a question and its answer.
+local function notes_of(advice)
+  local job, notes = advice.job, {}
+  local positions, longest = job.model.positions, job.attended or job.seq
+  if positions and longest > positions then
+    local text = "%s has %d positions and cannot read %d tokens; for packs of shorter sequences, give --attended"
+    notes[1] = text:format(job.model.name, positions, math.ceil(longest))
+  end
+  if job.model.causal then return notes end
+  local own = first_data_parallel(advice.layouts)
+  if own ~= 1 then
+    notes[#notes + 1] = "seqrun runs data parallel layouts; "
+      .. (own and ("the fastest of them is number %d"):format(own) or "none of these is one")
+  end
+  return notes
 end
 
 -- ---- the front door ------------------------------------------------------------------------------
@@ -205,6 +244,10 @@ function advise.job(options)
   if not device then return nil, message, code end
   local kernel, problem, status = kernel_of(options, model)
   if not kernel then return nil, problem, status end
+  if options.attended and (options.attended > options.seq or options.attended <= 0) then
+    return nil, ("advise: a token attends to at most the %d tokens of its sequence, but --attended is %g"):format(
+      options.seq, options.attended), "config"
+  end
   return {
     model = model, device = device, seq = options.seq, batch = options.batch, devices = options.devices,
     kernel = kernel, attended = options.attended,
@@ -219,7 +262,12 @@ function advise.advise(options)
   if not job then return nil, message, code end
   local settings = { recompute = options.recompute, zero = options.zero or 1 }
   local advice = search(job, settings)
-  if #advice.layouts == 0 then return nil, impossible(job, settings, advice), "memory" end
+  if #advice.layouts == 0 then return nil, impossible(job, settings, advice) end
+  for i = 2, #advice.layouts do
+    local layout = advice.layouts[i]
+    layout.why = show.why_later(job, layout, advice.layouts[1])
+  end
+  advice.notes = notes_of(advice)
   return advice
 end
 

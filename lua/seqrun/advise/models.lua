@@ -17,11 +17,12 @@ local models = {}
 ---@field gated boolean the feed-forward part has three matrices instead of two
 ---@field causal boolean attention sees only what came before
 ---@field masked number share of the tokens that the output head reads
+---@field positions? integer learned positions, the longest sequence
 
 local function bert(layers, hidden, heads, vocabulary)
   return {
     layers = layers, hidden = hidden, heads = heads, inner = 4 * hidden, vocabulary = vocabulary or 30522,
-    gated = false, causal = false, masked = 0.15,
+    gated = false, causal = false, masked = 0.15, positions = 512,
   }
 end
 
@@ -116,6 +117,7 @@ local function from_file(path)
   local model = {
     name = path, gated = not encoder, causal = not encoder, masked = encoder and 0.15 or 1,
     kv_heads = math.tointeger(config.num_key_value_heads),
+    positions = encoder and math.tointeger(config.max_position_embeddings) or nil,
   }
   for ours, theirs in pairs(KEYS) do
     local value = math.tointeger(config[theirs])
@@ -123,6 +125,10 @@ local function from_file(path)
       return nil, ("%s: %s must be a positive integer, got %s"):format(file, theirs, tostring(config[theirs])), "data"
     end
     model[ours] = value
+  end
+  if model.hidden % model.heads ~= 0 or model.heads % (model.kv_heads or model.heads) ~= 0 then
+    return nil, ("%s: hidden_size %d cannot be divided among %d heads with %d for keys"):format(file, model.hidden,
+      model.heads, model.kv_heads or model.heads), "data"
   end
   return model
 end

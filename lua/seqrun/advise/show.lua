@@ -23,30 +23,65 @@ function show.layout(l)
   return text
 end
 
----The three largest costs besides the products, and the fill of the memory.
+---The causes with a value of at least `least`, the largest first, at most three.
+---@param values table<string, number> by cause
+---@return string[]
+local function largest(values, least)
+  local causes = {}
+  for cause, value in pairs(values) do
+    if value >= least then causes[#causes + 1] = cause end
+  end
+  table.sort(causes, function(a, b)
+    if values[a] ~= values[b] then return values[a] > values[b] end
+    return a < b
+  end)
+  return table.move(causes, 1, 3, 1, {})
+end
+
+---What to say first or last of the memory, or nil.
+local function filled(job, found)
+  local fill = found.memory_bytes / job.device.memory
+  if found.tight then return ("may not fit: %.0f %% of memory"):format(100 * fill) end
+  return fill > 0.9 and fill <= 1 and "memory nearly full" or nil
+end
+
+local function joined(job, found, parts)
+  local memory = filled(job, found)
+  if memory then table.insert(parts, found.tight and 1 or #parts + 1, memory) end
+  return table.concat(parts, ", ")
+end
+
+---The products and the three largest other costs, in shares of the step, and the fill of the memory.
 ---@param job seqrun.advise.Job
 ---@param found seqrun.advise.Prediction
 ---@return string
 function show.why(job, found)
-  local causes = {}
-  for cause, seconds in pairs(found.seconds) do
-    if CAUSES[cause] and seconds >= 0.005 * found.step_seconds then causes[#causes + 1] = cause end
-  end
-  table.sort(causes, function(a, b)
-    if found.seconds[a] ~= found.seconds[b] then return found.seconds[a] > found.seconds[b] end
-    return a < b
-  end)
+  local others = {}
+  for cause in pairs(CAUSES) do others[cause] = found.seconds[cause] end
   local parts = { ("products %.0f %%"):format(100 * found.seconds.products / found.step_seconds) }
-  for i = 1, math.min(3, #causes) do
-    parts[#parts + 1] = ("%s %.0f %%"):format(CAUSES[causes[i]], 100 * found.seconds[causes[i]] / found.step_seconds)
+  for _, cause in ipairs(largest(others, 0.005 * found.step_seconds)) do
+    parts[#parts + 1] = ("%s %.0f %%"):format(CAUSES[cause], 100 * found.seconds[cause] / found.step_seconds)
   end
-  local fill = found.memory_bytes / job.device.memory
-  if found.tight then
-    table.insert(parts, 1, ("may not fit: %.0f %% of memory"):format(100 * fill))
-  elseif fill > 0.9 and fill <= 1 then
-    parts[#parts + 1] = "memory nearly full"
+  return joined(job, found, parts)
+end
+
+---What takes longer than in the fastest layout, in shares of that one's step.
+---@param job seqrun.advise.Job
+---@param found seqrun.advise.Prediction
+---@param first seqrun.advise.Prediction
+---@return string
+function show.why_later(job, found, first)
+  local whole, more = first.step_seconds, {}
+  for cause, seconds in pairs(found.seconds) do more[cause] = seconds - first.seconds[cause] end
+  local longer = 100 * (found.step_seconds / whole - 1)
+  if longer < 0.05 then return joined(job, found, { "as fast as 1" }) end
+  local parts = {}
+  for i, cause in ipairs(largest(more, 0.0005 * whole)) do
+    local name, share = CAUSES[cause] or cause, 100 * more[cause] / whole
+    parts[i] = ("%s +%.1f %%"):format(name, share)
   end
-  return table.concat(parts, ", ")
+  parts[1] = ("%.1f %% slower than 1: %s"):format(longer, parts[1] or "a little of each")
+  return joined(job, found, parts)
 end
 
 local function cells_of(rank, job, l)
@@ -86,7 +121,9 @@ function show.text(advice, most)
   local head = ("%s (%.4g parameters), %d sequences of %d tokens a step, %d x %s, kernel %s: %d of %d layouts fit")
   head = head:format(job.model.name, models.count(job.model), job.batch, job.seq, job.devices, job.device.name,
     job.kernel, #advice.layouts, #advice.layouts + #advice.unfit)
-  return head .. "\n" .. table_text(rows)
+  local notes = ""
+  for _, note in ipairs(advice.notes) do notes = notes .. "\nnote: " .. note end
+  return head .. "\n" .. table_text(rows) .. notes
 end
 
 ---Predictions for this machine beside measured ones.
@@ -158,6 +195,7 @@ function show.json(advice, most, all)
     model = job.model.name, parameters = models.count(job.model), seq = job.seq, batch = job.batch,
     devices = job.devices, device = job.device.name, device_memory_gib = job.device.memory / GIB, kernel = job.kernel,
     considered = #advice.layouts + #advice.unfit, fitting = #advice.layouts, layouts = list,
+    notes = require("seqrun.core.json").array(advice.notes),
   }
 end
 
