@@ -39,8 +39,11 @@ static sr_status check_rows(const sr_batch *b, const sr_target *t, int64_t count
     for (int64_t i = 0; i < count; i++) {
         int32_t owner = rows[i] >= 0 && rows[i] < l->rows ? l->owner[rows[i]] : -1;
         if (owner < 0)
-            return sr_fail(SR_EINVAL, "target '%s': row %d of item %" PRId64 " is in no sequence",
-                           t->name, rows[i], i + 1);
+            return sr_fail(
+                SR_EINVAL,
+                "target '%s': row %d of item %" PRId64
+                " is in no sequence; rows count from 0, and those after the last are padding",
+                t->name, rows[i], i + 1);
         if (owner < before)
             return sr_fail(SR_EINVAL,
                            "target '%s': row %d of item %" PRId64

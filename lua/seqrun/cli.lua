@@ -185,9 +185,9 @@ local function help(words)
     return 0
   end
   if not is_command(name) then
-    local topic = table.concat(words, " ")
+    local topic, texts = table.concat(words, " "), require("seqrun.help")
     local mistyped = not words[2] and guess.nearest(name, cli.commands())
-    local known = not mistyped and require("seqrun.help").find(topic)
+    local known = texts.find(topic) or not mistyped and texts.mentions(topic)
     if not known then return unknown_topic(topic) end
     print(known)
     return 0

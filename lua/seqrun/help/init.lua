@@ -191,12 +191,15 @@ local function about_text(topic)
   return text and text .. "\n" .. line or command
 end
 
----The entry or section of this name, or what mentions it; nil if nothing does.
+---The entry or section of this name; nil if there is none.
 ---@param topic string
 ---@return string|nil
-function help.find(topic)
-  local text = library_text(topic) or elsewhere.document(topic)
-  if text then return text end
+function help.find(topic) return library_text(topic) or elsewhere.document(topic) end
+
+---What mentions a topic; nil if nothing does.
+---@param topic string
+---@return string|nil
+function help.mentions(topic)
   local found = help.search(topic)
   return not found:find("^nothing mentions") and found or nil
 end

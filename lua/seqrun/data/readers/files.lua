@@ -133,6 +133,7 @@ local function tell_set(notes, set, name)
   local meta = set:meta()
   say(notes, "%s: %s examples, %s tokens, from %s", name, commas(set:info().examples), commas(set:info().tokens),
     meta.source or set:info().path)
+  if meta.classes then say(notes, "%s: labels %s", name, meta.classes) end
   for _, line in ipairs(meta.notes and json.decode(meta.notes) or {}) do
     local warning, rest = line:match("^(warning: )(.*)$")
     say(notes, "%s%s: %s", warning or "", name, rest or line)

@@ -274,9 +274,11 @@ local function columns_to_write(job, maker)
 end
 
 local function notes_of(stream, maker)
-  local notes = maker.notes and maker:notes() or {}
-  table.move(copies_notes(stream), 1, 2, #notes + 1, notes)
-  return table.move(stream.problems:notes(), 1, #stream.problems:notes(), #notes + 1, notes)
+  local notes = stream.problems:notes()
+  for _, more in ipairs { copies_notes(stream), maker.notes and maker:notes() or {} } do
+    table.move(more, 1, #more, #notes + 1, notes)
+  end
+  return notes
 end
 
 ---The metadata, complete only after the last example.
@@ -286,6 +288,7 @@ local function meta_of(options, stream, maker)
       task = options.task, files = json.encode(json.array(stream.source.files)),
       notes = json.encode(json.array(notes_of(stream, maker))),
     }
+    if maker.counted then meta.classes = maker.counted:text() end
     if maker.map then meta["labels." .. maker.labelled] = json.encode(json.array(maker.map.names)) end
     return meta
   end

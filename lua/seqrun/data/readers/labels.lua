@@ -122,22 +122,47 @@ function Survey:map(header)
   return labels.map(names)
 end
 
+---"no, yes", with at most ten names; "no 12, yes 30" with their counts.
+---@param names string[]
+---@param counts? table<string, integer>
+---@return string
+function labels.list(names, counts)
+  local list = {}
+  for i = 1, math.min(#names, 10) do
+    list[i] = shown(names[i], 30) .. (counts and (" %d"):format(counts[names[i]]) or "")
+  end
+  local text = table.concat(list, ", ")
+  return #names > 10 and ("%s and %d more"):format(text, #names - 10) or text
+end
+
+---Names that differ only in case, spaces or punctuation from an earlier one: { earlier, name }.
+local function look_alikes(names)
+  local seen, list = {}, {}
+  for _, name in ipairs(names) do
+    local plain = name:lower():gsub("[%s%p]", "")
+    if plain ~= "" and seen[plain] and name:find("%a") then list[#list + 1] = { seen[plain], name } end
+    seen[plain] = seen[plain] or name
+  end
+  return list
+end
+
+---"no 12, yes 30".
+---@return string
+function Survey:text() return labels.list(self.names, self.counts) end
+
 ---What is odd about the names that were counted.
 ---@return string[]
 function Survey:notes()
-  if #self.names <= FEW or #self.names <= self.rows / 2 then return {} end
-  return { ("warning: %d classes in %d rows, so most occur once; columns.label may name another column"):format(
-    #self.names, self.rows) }
-end
-
----"no, yes", with at most ten names.
----@param names string[]
----@return string
-function labels.list(names)
-  local list = {}
-  for i = 1, math.min(#names, 10) do list[i] = shown(names[i], 30) end
-  local text = table.concat(list, ", ")
-  return #names > 10 and ("%s and %d more"):format(text, #names - 10) or text
+  local notes = {}
+  for _, pair in ipairs(look_alikes(self.names)) do
+    notes[#notes + 1] = ("warning: '%s' (%s) and '%s' are two classes; write them alike if they are one"):format(
+      shown(pair[2]), self.first[pair[2]], shown(pair[1]))
+  end
+  if #self.names > FEW and #self.names > self.rows / 2 then
+    notes[#notes + 1] = ("warning: %d classes in %d rows, so most occur once; columns.label may name another column")
+      :format(#self.names, self.rows)
+  end
+  return notes
 end
 
 return labels
