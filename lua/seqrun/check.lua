@@ -47,6 +47,7 @@ end
 ---@param value any
 ---@return string
 function check.show(value)
+  if value ~= value then return "NaN" end
   if type(value) == "string" then return ("'%s'"):format(value) end
   if type(value) == "number" or type(value) == "boolean" or value == nil then return tostring(value) end
   return "a " .. type(value)

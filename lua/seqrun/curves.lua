@@ -2,6 +2,7 @@
 
 local ansi = require("seqrun.ansi")
 local canvas = require("seqrun.canvas")
+local grid = require("seqrun.grid")
 local sys = require("seqrun.core.sys")
 
 local curves = {}
@@ -63,7 +64,8 @@ local function letter(i) return string.char(("a"):byte() + (i - 1) % 26) end
 ---@param options { title?: string, width?: integer, height?: integer, colours?: boolean, log?: boolean }
 ---@return string|nil text nil if there is no finite value
 function curves.draw(list, options)
-  local width = math.max(20, math.min(options.width or sys.columns(1) - 1, 110) - canvas.MARGIN)
+  local columns = options.width or sys.columns(1) - 1
+  local width = math.max(20, math.min(columns, 110) - canvas.MARGIN)
   local all, drawn = { x = {}, y = {} }, {}
   for i, curve in ipairs(list) do all.x[i] = curve.xs end
   local left, right = canvas.bounds(all.x)
@@ -87,7 +89,8 @@ function curves.draw(list, options)
   if options.title then table.insert(lines, 1, (" "):rep(canvas.MARGIN) .. options.title .. above) end
   for i, curve in ipairs(#list > 1 and list or {}) do
     local sign = coloured and ansi.paint("──", i) or letter(i)
-    lines[#lines + 1] = (" "):rep(canvas.MARGIN) .. sign .. "  " .. curve.name
+    lines[#lines + 1] = (" "):rep(canvas.MARGIN) .. sign .. "  "
+      .. grid.tail(curve.name, math.max(12, columns - canvas.MARGIN - 4))
   end
   return table.concat(lines, "\n")
 end

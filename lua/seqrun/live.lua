@@ -102,8 +102,10 @@ end
 -- ---- the line ------------------------------------------------------------------------------------
 
 ---@class seqrun.Live
+---@field folds boolean whether standard error is a terminal, whose lines must fit
 ---@field terminal boolean whether there is a line
 ---@field drawn? integer columns of what is shown
+---@field columns? integer of the terminal when it was drawn
 local Live = {}
 Live.__index = Live
 
@@ -111,8 +113,8 @@ Live.__index = Live
 ---@param off? boolean no line, even on a terminal
 ---@return seqrun.Live
 function live.new(off)
-  local terminal = not off and sys.is_terminal(STDERR) and not ansi.is_dumb()
-  return setmetatable({ terminal = terminal, at = -math.huge }, Live)
+  local folds = not off and sys.is_terminal(STDERR)
+  return setmetatable({ folds = folds, terminal = folds and not ansi.is_dumb(), at = -math.huge }, Live)
 end
 
 ---Columns that a line may have: the cursor stays in its row, even after the "^C" of a terminal.
@@ -137,9 +139,13 @@ function Live:draw(words, painted)
   if not self.terminal then return end
   io.stderr:write(erasure(self), "\r", painted or words, "\27[K")
   io.stderr:flush()
-  self.drawn, self.at = live.columns(words), sys.now()
+  self.drawn, self.at, self.columns = live.columns(words), sys.now(), sys.columns(STDERR)
   sys.status_line(true)
 end
+
+---Whether the terminal has another width than when the line was drawn.
+---@return boolean
+function Live:resized() return self.drawn ~= nil and sys.columns(STDERR) ~= self.columns end
 
 ---Removes the line.
 function Live:wipe()
@@ -153,7 +159,7 @@ end
 ---@param words string
 function Live:print(words)
   self:wipe()
-  io.stderr:write(self.terminal and live.fold(words, self:width()) or words, "\n")
+  io.stderr:write(self.folds and live.fold(words, self:width()) or words, "\n")
 end
 
 -- ---- long work -----------------------------------------------------------------------------------

@@ -76,6 +76,7 @@ describe("an attached prompt #slow", function()
       ["io.read()"] = "standard input is the run's", ["optimizer:step { rate = 1 }"] = "nil value %(method 'step'%)",
       ["loader:next()"] = "nil value %(method 'next'%)", ["scale_rate(1e6)"] = "scaled by 0 to 100, got",
       ["sr.ones(2):sum():backward()"] = "backward", ["edit 'x'"] = "edit files outside",
+      ["sr.tain"] = "^prompt:1: sr has no 'tain'[^\n]*\n$", ["scale_rate(0/0)"] = "scaled by 0 to 100, got NaN",
       ["sr.scope()"] = "live as long as their names",
     } do
       local code, _, err = run:attach("", "-e", text)

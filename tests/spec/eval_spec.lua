@@ -106,6 +106,7 @@ describe("the command eval", function()
     local code, told = program.run { "eval", out, corpus, "--json", "--max-len", "48" }
     assert.equal(0, code)
     local line = json.decode(told).metrics
+    assert.equal("held", json.decode(told).part)
     assert.same({ "number", "number" }, { type(line.mlm_loss), type(line.nsp_accuracy) })
     assert.is_true(line.masked > 0)
     sys.remove(out)
@@ -125,7 +126,11 @@ describe("the command eval", function()
       select(2, program.run { "eval", out, corpus }))
     assert.matches("its training part: [%d,]+ masked tokens\n",
       select(2, program.run { "eval", out, corpus, "--part", "train" }))
+    assert.equal(0, (program.run { "export", out, dir .. "/exported" }))
+    assert.matches("corpus.sqr: [%d,]+ masked tokens\n.*note: all of the data set was scored, .*%-%-part held",
+      select(2, program.run { "eval", dir .. "/exported", corpus }))
     local _, whole = program.run { "eval", out, corpus, "--part", "train", "mask.prob=0.4", "--json" }
+    assert.equal("train", json.decode(whole).part)
     assert.is_true(json.decode(whole).metrics.masked > 5 * line.masked)
   end)
 

@@ -91,6 +91,27 @@ describe("filling in [MASK]", function()
     assert.matches("did you mean 'top'", select(2, pcall(sr.fill.open, model, { tpo = 1 })))
   end)
 
+  it("warns of a vocabulary that is much smaller than the model's", function()
+    local cut = dir .. "/cut"
+    sys.make_dirs(cut)
+    for _, name in ipairs { "config.json", "model.safetensors", "tokenizer_config.json" } do
+      program.write(cut, name, assert(sys.read_file(model .. "/" .. name)))
+    end
+    local count, lines = 0, {}
+    for line in assert(sys.read_file(model .. "/vocab.txt")):gmatch("[^\n]+") do
+      count = count + 1
+      if count <= 20 then lines[count] = line end
+    end
+    program.write(cut, "vocab.txt", table.concat(lines, "\n") .. "\n")
+    local warning = ("warning: .*: vocab.txt has 20 tokens, but the model has embeddings of %d; "):format(count)
+    for _, command in ipairs { { "fill", cut, "-t", "[MASK]" }, { "import", cut, dir .. "/imported" } } do
+      local code, _, err = program.run(command)
+      assert.equal(0, code, err)
+      assert.matches(warning, err)
+    end
+    assert.is_nil(select(3, program.run { "fill", model, "-t", "[MASK]" }):find("warning", 1, true))
+  end)
+
   it("is a command: text for a person, JSON for a program", function()
     local input = words[4] .. " [MASK].\n" .. "[MASK] " .. words[6] .. " [MASK]\n"
     local code, out = program.run({ "fill", model, "-k", "3" }, { input = input })
@@ -120,6 +141,7 @@ describe("filling in [MASK]", function()
   end)
 
   it("ends with 3 if a line cannot be used, with 2 for a wrong option, with 0 if nobody reads", function()
+    assert.equal(0, (program.run({ "fill", model }, { input = "[MASK]\n\n  \n[MASK]\n" })), "blank lines are none")
     local code, out, err = program.run({ "fill", model, "--json" }, { input = "the\n[MASK]\n" })
     assert.equal(3, code)
     assert.matches('"error":"no %[MASK%]', out)

@@ -91,6 +91,7 @@ local CASES = {
   ["advise --list"] = function() return { "advise", "--list" } end,
   ["analyze "] = function() return { "analyze", corpus, "--metric", "length", "rarity", "--out", dir } end,
   ["compare "] = function() return { "compare", run, dir .. "/copy" } end,
+  ["completion "] = function() return { "completion", "--json" } end,
   ["doctor "] = function() return { "doctor" } end,
   ["encode --out"] = function() return { "encode", model, table_file, "--out", dir .. "/v.safetensors" } end,
   ["encode (without --out: JSON lines)"] = function() return { "encode", model, table_file } end,

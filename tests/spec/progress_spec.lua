@@ -34,6 +34,20 @@ describe("the status line", function()
   end)
 end)
 
+describe("a line", function()
+  it("knows that the terminal has another width since it was drawn", function()
+    local columns, real = 80, sys.columns
+    sys.columns = function() return columns end
+    local line = live.new()
+    assert.is_false(line:resized())
+    line.drawn, line.columns = 20, 80
+    assert.is_false(line:resized())
+    columns = 60
+    assert.is_true(line:resized())
+    sys.columns = real
+  end)
+end)
+
 describe("lines that stay", function()
   it("are broken at blanks and indented", function()
     local line = "  plan    100 sequences in 20 packs of 48: 98.8% full, factor 1.45"
@@ -144,7 +158,10 @@ describe("a run #slow", function()
     assert.matches("\nstep 4/8  eta .-  loss .-\nstep 8/8  ", err)
     local dumb
     code, dumb = written("dumb", "", 80, "TERM=dumb", "--max-steps", "4")
-    if code then assert.is_nil(dumb:gsub("\r\n", "\n"):find("[\27\r]")) end
+    if code then
+      assert.is_nil(dumb:gsub("\r\n", "\n"):find("[\27\r]"))
+      for line in dumb:gmatch("[^\r\n]+") do assert.is_true(live.columns(line) <= 80, line) end
+    end
     code, _, err = program.run(small.words(corpus, "--out", folder .. "/quiet", "--max-steps", "2"))
     assert.same({ 0, "" }, { code, err })
     code, _, err = program.run(words_of("json", "--max-steps", "4", "log.every=2", "log.seconds=0", "--json-log"))

@@ -88,6 +88,12 @@ describe("a session at the prompt", function()
     assert.is_nil(shown:find("stack traceback", 1, true))
   end)
 
+  it("is left by exit and quit, as by Ctrl-D", function()
+    for _, word in ipairs { "exit", "quit()" } do
+      assert.same({ 0, "" }, { (terminal.run(READY .. "> " .. word .. "\\r\n")), "" })
+    end
+  end)
+
   it("names the lines of the person's own code in an error", function()
     local path = program.write(folder, "mine.lua",
       "local function inner(n)\n local t = sr.zeros({ n })\n  return t\nend\n"

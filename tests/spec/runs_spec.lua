@@ -126,6 +126,8 @@ describe("the command compare", function()
   it("tells the step at which a run ended, also between two lines", function()
     local dir = made("ended", { lines = lines_of { 8 }, ended = { state = "stopped", step = 12 } })
     assert.equal(12, json.decode(select(2, program.run { "runs", dir, "--json" })).runs[1].step)
+    program.write(dir, "ended.json", '{"state":"<b>x</b>"}')
+    assert.not_equal("<b>x</b>", json.decode(select(2, program.run { "runs", dir, "--json" })).runs[1].state)
     program.write(dir, "ended.json", '{"state":"stopped","step":"many"}')
     assert.equal(10, json.decode(select(2, program.run { "runs", dir, "--json" })).runs[1].step)
     sys.remove(dir)
@@ -162,6 +164,12 @@ describe("the command compare", function()
     local code, err = refused(folder .. "/a", "--key", "mlm_los")
     assert.equal(2, code)
     assert.matches("no run has 'mlm_los' by step; did you mean 'mlm_loss'", err)
+    local _, listed = refused(folder .. "/a", "--key", "zzz")
+    local seen = {}
+    for name in listed:match("there are (.*)"):gmatch("[%w_]+") do
+      assert.is_nil(seen[name], name)
+      seen[name] = true
+    end
     code, err = refused(folder .. "/a/first", folder .. "/a/secnd")
     assert.equal(3, code)
     assert.matches("no such directory; did you mean '.*/second'", err)

@@ -1,5 +1,7 @@
 -- view.lua - what an attached prompt sees of objects that a run is using: to look at, not to change.
 
+local hint_of = require("seqrun.names").hint
+
 local view = {}
 
 ---Some fields and methods of an object; others are nil, and none can be set.
@@ -52,6 +54,8 @@ function view.fixed(value, title, way)
   })
 end
 
+local function read(library, name) return library[name] end
+
 ---A library that cannot be changed.
 ---@param library table
 ---@param title string
@@ -62,7 +66,9 @@ function view.library(library, title, own)
   return setmetatable({}, {
     __index = function(_, name)
       if own[name] ~= nil then return own[name] end
-      return library[name]
+      local known, value = pcall(read, library, name)
+      if not known then error(("%s has no '%s'%s"):format(title, name, hint_of(tostring(name), library)), 2) end
+      return value
     end, __names = meta.__names, __pairs = meta.__pairs,
     __tostring = function() return tostring(library) end,
     __newindex = function(_, name)

@@ -57,4 +57,15 @@ function vocabulary.difference(mine, theirs)
   end
 end
 
+local MOST_UNUSED = 0.1 -- of the rows: sizes are rounded up to multiples of 64 or 128
+
+---A warning about a vocabulary much smaller than the model's embeddings, as of a file that was cut; nil otherwise.
+---@param tokens integer
+---@param rows integer
+---@return string|nil
+function vocabulary.too_small(tokens, rows)
+  if tokens >= rows * (1 - MOST_UNUSED) then return nil end
+  return ("vocab.txt has %d tokens, but the model has embeddings of %d; is the file complete?"):format(tokens, rows)
+end
+
 return vocabulary

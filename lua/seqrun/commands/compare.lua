@@ -6,6 +6,7 @@ local grid = require("seqrun.grid")
 local guess = require("seqrun.guess")
 local history = require("seqrun.run.history")
 local json = require("seqrun.core.json")
+local live = require("seqrun.live")
 local shown = require("seqrun.data.readers.shown")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.run.text")
@@ -155,10 +156,7 @@ local function curves_of(args, self)
       return list, ("%s%s by %s"):format(kind == "evals" and "held-out " or "", key:gsub("_", " "), args.by)
     end
   end
-  local known = comparison.keys(self.pasts, args.held_out and "evals" or "train")
-  if not args.held_out then
-    for _, name in ipairs(comparison.keys(self.pasts, "evals")) do known[#known + 1] = name end
-  end
+  local known = comparison.keys(self.pasts, kinds)
   if #known == 0 and args.key == "loss" then return {} end
   local hint = guess.hint(args.key, known)
   if hint == "" and #known > 0 then hint = "; there are " .. table.concat(known, ", ") end
@@ -168,12 +166,15 @@ end
 local function tell(args, self, list, title)
   local columns = sys.is_terminal(1) and sys.columns(1) or 100
   local function say(format, ...) return io.stdout:write(format:format(...), "\n") end
+  local function tell_fitting(format, ...) say("%s", live.fit_output(format:format(...))) end
   say("%s", tables(figure_rows(self.runs), self.names, columns))
   local rows, left_out = difference_rows(self, args.all)
   if #self.differences == 0 then say("\nthe configs are the same") end
   if #rows > 0 then say("\nwhat differs\n%s", tables(rows, self.names, columns)) end
-  if left_out > 0 then say("%s that only some of the runs have; --all lists them", text.counted(left_out, "key")) end
-  for _, note in ipairs(self.notes) do say("note: %s", note) end
+  if left_out > 0 then
+    tell_fitting("%s that only some of the runs have; --all lists them", text.counted(left_out, "key"))
+  end
+  for _, note in ipairs(self.notes) do tell_fitting("note: %s", note) end
   local picture = #list > 0 and curves.draw(list, { title = title, log = args.log })
   if picture then say("\n%s", picture) end
 end

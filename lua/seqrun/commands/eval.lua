@@ -74,19 +74,29 @@ local function loader_of(args, opened)
   return loader, what.part == "held" and opened.model:baselines(what.corpus) or {}, what
 end
 
+local PARTS = { held = ", its held-out part", train = ", its training part", all = "" }
+
+local SEEN = {
+  yes = "the model was trained on these texts: scores of new text are lower",
+  maybe = "all of the data set was scored, as the directory does not say what the model was trained on; if it was "
+    .. "this, --part held scores the part that is held out",
+}
+
 ---What the evaluation found, on stdout.
 local function tell(args, opened, found, baselines, what)
   local line, order, scoring = found.line, found.order, found.scoring
   if args.json then
     print(json.encode {
-      checkpoint = opened.facts.path, metrics = line, heads = scoring and report.plain(scoring, args.mistakes) or nil,
+      checkpoint = opened.facts.path, part = what and what.part, metrics = line,
+      heads = scoring and report.plain(scoring, args.mistakes) or nil,
     })
     return
   end
-  local part = what and what.part == "held" and ", its held-out part" or args.part and ", its training part" or ""
+  local part = what and PARTS[what.part] or ""
   local count = line.masked and (": %s"):format(counted(line.masked, "masked token")) or ""
   print(("%s on %s%s%s"):format(opened.facts.path, table.concat((run_config.split(args.files)), ", "), part, count))
   for _, score in ipairs(summary.scores(line, order, baselines)) do print("  " .. score) end
+  if what and SEEN[what.seen] then print(live.fit_output("  note: " .. SEEN[what.seen])) end
   if scoring then print(report.text(scoring, args.mistakes)) end
 end
 

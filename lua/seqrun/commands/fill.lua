@@ -5,6 +5,7 @@ local failure = require("seqrun.failure")
 local fill = require("seqrun.fill")
 local input = require("seqrun.predict.input")
 local json = require("seqrun.core.json")
+local live = require("seqrun.live")
 local plain = require("seqrun.data.readers.shown")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.run.text")
@@ -39,11 +40,14 @@ end
 ---Columns that a string takes, if its characters are as wide as a letter.
 local function width_of(s) return utf8.len(s) or #s end
 
+---"31.2 %", "0.025 %": two digits or more, so that the candidates of a young model differ.
+local function percent(p) return (p >= 0.00095 and "%.1f %%" or "%.2g %%"):format(100 * p) end
+
 ---"happy 31.2 %   glad 8.0 %", in lines of the width of the terminal.
 local function rows_of(candidates, indent)
-  local width, lines, line = math.max(40, sys.columns(1)), {}, indent
+  local width, lines, line = math.max(24, sys.columns(1)), {}, indent
   for i, one in ipairs(candidates) do
-    local cell = ("%s %s"):format(one.token, ("%.1f %%"):format(100 * one.probability))
+    local cell = ("%s %s"):format(one.token, percent(one.probability))
     cell = cell .. (" "):rep(math.max(i < #candidates and 3 or 0, 15 - width_of(cell)))
     if width_of(line) + width_of((cell:gsub(" +$", ""))) > width and line ~= indent then
       lines[#lines + 1], line = line, (" "):rep(width_of(indent))
@@ -55,15 +59,20 @@ local function rows_of(candidates, indent)
   return table.concat(lines, "\n")
 end
 
+---Blank lines stand between paragraphs; nothing is to be filled in.
+local function is_blank(item) return item.text ~= nil and not item.text:find("%S") end
+
 ---The candidates of a line, below the line itself unless a person has just typed it.
 local function shown(found, item, typed)
   local lines = {}
-  if not typed then lines[1] = plain(item.text or "", 1 << 20) end
-  if found.error then lines[#lines + 1] = "    " .. found.error end
+  if not typed then lines[1] = live.fit_output(plain(item.text or "", 1 << 20)) end
+  if found.error and not is_blank(item) then lines[#lines + 1] = "    " .. found.error end
   for m, candidates in ipairs(found.masks or {}) do
     lines[#lines + 1] = rows_of(candidates, #found.masks > 1 and ("%4d  "):format(m) or "    ")
   end
-  if found.masks and #found.masks > 1 then lines[#lines + 1] = "      " .. plain(found.text, 1 << 20) end
+  if found.masks and #found.masks > 1 then
+    lines[#lines + 1] = live.fit_output("      " .. plain(found.text, 1 << 20))
+  end
   return table.concat(lines, "\n")
 end
 
@@ -111,7 +120,7 @@ end
 local function write_all(filler, items, as_text)
   local wrong, first = 0, nil
   for found, item in filler:each(items) do
-    if found.error then
+    if found.error and not is_blank(item) then
       wrong, first = wrong + 1, first or ("%s:%d: %s"):format(item.file, item.line, found.error)
     end
     if not io.stdout:write(as_text(found, item, false), "\n") then return nil end

@@ -6,6 +6,7 @@ local json = require("seqrun.core.json")
 local listing = require("seqrun.checkpoint.listing")
 local nn = require("seqrun.nn")
 local text = require("seqrun.run.text")
+local verb = require("seqrun.predict.verb")
 
 local command = { summary = "make a checkpoint of a Hugging Face BERT" }
 
@@ -42,6 +43,7 @@ function command.run(args)
   local missing = facts and missing_of(args.dir) or {}
   local done, message, code = checkpoint.import(args.dir, args.out)
   if not done then return nil, message, code end
+  if facts and facts.vocab_text then verb.tokenizer(facts) end -- warns
   done.missing = json.array(missing)
   if args.json then
     print(json.encode(done))
@@ -51,7 +53,8 @@ function command.run(args)
     text.counted(#done.tensors, "tensor"), describe(done)))
   for _, one in ipairs(missing) do print(("  missing   %s: it will be new"):format(one.name)) end
   listing.print(done, args.tensors)
-  print(("  use it    init.from=%s, or seqrun encode %s"):format(args.out, args.out))
+  local out = text.shell(args.out)
+  print(("  use it    init.from=%s, or seqrun encode %s"):format(out, out))
   return 0
 end
 

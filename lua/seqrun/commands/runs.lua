@@ -4,6 +4,7 @@ local grid = require("seqrun.grid")
 local guess = require("seqrun.guess")
 local history = require("seqrun.run.history")
 local json = require("seqrun.core.json")
+local live = require("seqrun.live")
 local overview = require("seqrun.run.overview")
 local shown = require("seqrun.data.readers.shown")
 local sys = require("seqrun.core.sys")
@@ -126,7 +127,8 @@ local function print_table(list, dir)
   local rows = { HEAD }
   for i, run in ipairs(list) do rows[i + 1] = row_of(run, dir) end
   local lines = lines_of(rows)
-  for _, line in ipairs(table.move(reasons_of(list, dir), 1, #list, #lines + 1, lines)) do
+  for _, reason in ipairs(reasons_of(list, dir)) do lines[#lines + 1] = live.fit_output(reason) end
+  for _, line in ipairs(lines) do
     if not io.stdout:write(line, "\n") then return end
   end
 end

@@ -37,7 +37,8 @@ function command.run(args)
   local stats = require("seqrun.data.stats")
   local report, message, code = stats.examine(args.file, args.max_len)
   if not report then return nil, explain(args.file, message), code end
-  print(args.json and require("seqrun.core.json").encode(report) or stats.text(report))
+  print(args.json and require("seqrun.core.json").encode(report)
+    or require("seqrun.live").fit_output(stats.text(report)))
   return 0
 end
 

@@ -101,12 +101,13 @@ local function made(files, cfg, facts, t)
   return corpus, "train"
 end
 
----Whether the run was trained on this data set.
+---Whether the run was trained on this data set; nil if the directory does not tell, as one that was exported.
 local function is_own(facts, path)
   local values = loading.state(facts.path)
   local digest = values and values.state.data
+  if not digest then return nil end
   local corpus = digest and sr_data.open(path, { held = 0 })
-  return corpus and corpus:info().digest == digest
+  return corpus ~= nil and corpus:info().digest == digest
 end
 
 ---A data set, and which part of it: of the run's own the held-out one, of others all.
@@ -116,7 +117,9 @@ local function opened(files, cfg, facts, t)
   local part = t.part or own and cfg.data.held > 0 and "held" or "train"
   local held = (own or t.part) and cfg.data.held or 0
   if part == "held" and held == 0 then held = 0.05 end
-  return failure.must(sr_data.open(path, { vocab = t.vocab, held = held })), part
+  local corpus = failure.must(sr_data.open(path, { vocab = t.vocab, held = held }))
+  local seen = held == 0 and (own and "yes" or own == nil and "maybe") or "no"
+  return corpus, part, held > 0 and part or "all", seen
 end
 
 ---The loader of what a model with pretraining heads is scored on.
@@ -126,12 +129,13 @@ end
 ---@param arguments string[] KEY=VALUE
 ---@param t { vocab: seqrun.core.text.vocab, part?: "train"|"held", max_len?: integer, batch_tokens: integer }
 ---@return seqrun.Loader
----@return { corpus: seqrun.Corpus, part: string, heads: string[] } what
+---@return { corpus: seqrun.Corpus, part: "train"|"held"|"all", seen: "no"|"maybe"|"yes", heads: string[] } what seen:
+---  whether the model was trained on these texts
 function masked.open(facts, model, files, arguments, t)
   local cfg, set = settings(facts, arguments, t), is_data_set(files[1])
   if set and #files > 1 then failure.raise("config", "eval: give one data set at a time; %s is another", files[2]) end
   local open = set and opened or made
-  local corpus, part = open(files, cfg, facts, t)
+  local corpus, part, which, seen = open(files, cfg, facts, t)
   local heads = {}
   cfg.data.nsp = model:head("nsp") ~= nil and corpus:info().kind == "text"
   for _, name in ipairs { "mlm", "nsp" } do
@@ -142,7 +146,9 @@ function masked.open(facts, model, files, arguments, t)
   end
   local options = task.loader_options(cfg, corpus, part)
   options.epochs, options.prefetch, options.targets = 1, 0, heads
-  return failure.must(sr_data.loader(options)), { corpus = corpus, part = part, heads = heads, cfg = cfg }
+  return failure.must(sr_data.loader(options)), {
+    corpus = corpus, part = which or "all", seen = seen or "no", heads = heads, cfg = cfg,
+  }
 end
 
 return masked

@@ -7,6 +7,7 @@ local nn = require("seqrun.nn")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 local text = require("seqrun.text")
+local vocabulary = require("seqrun.checkpoint.vocabulary")
 
 local verb = {}
 
@@ -78,6 +79,8 @@ function verb.tokenizer(facts, options)
     failure.raise("data", "%s: the vocabulary has %d tokens, but the model only %d", facts.path, #vocab,
       facts.config.vocab_size or 30522)
   end
+  local problem = vocabulary.too_small(#vocab, facts.config.vocab_size or 0)
+  if problem then verb.note("warning: %s: %s", facts.path, problem) end
   return (failure.must(text.tokenizer {
     vocab = vocab, lowercase = facts.lowercase or facts.sentences.lower, literal = not options or options.literal,
     keep_accents = facts.keep_accents or not facts.lowercase,

@@ -142,7 +142,10 @@ local function read_statement(lines)
   return text
 end
 
----Reads statements until the input ends or `take` returns true.
+---What a person types who wants to leave.
+local LEAVING = { exit = true, quit = true }
+
+---Reads statements until the input ends, one says exit or quit, or `take` returns true.
 ---@param lines seqrun.Lines
 ---@param take fun(text: string): boolean?
 function repl.each(lines, take)
@@ -150,6 +153,7 @@ function repl.each(lines, take)
     local text = read_statement(lines)
     if text == nil then break end
     if lines.terminal and text == false then print() end
+    if text and LEAVING[text:match("^%s*(%a+)[%s%(%);]*$")] then return end
     if text and text:find("%S") and take(text) then return end
   end
   if lines.terminal then print() end

@@ -28,6 +28,7 @@ function DO.factor(run, factor)
   record(run, "rate", { factor = factor })
   local note = ("from step %d on, the rate is that of the schedule times %g"):format(run.step + 1, factor)
   run.progress:say("%s (attached prompt)", note)
+  if factor == 0 then note = note .. ": nothing is trained until scale_rate(1)" end
   return note
 end
 

@@ -128,17 +128,20 @@ function comparison.of(pasts)
     notes = notes_of(differences, pasts) }
 end
 
----Names of the numbers that the lines of a run have.
+---Names of the numbers that the lines of runs have, each once.
 ---@param pasts seqrun.History[]
----@param kind "train"|"evals"
+---@param kinds ("train"|"evals")[]
 ---@return string[]
-function comparison.keys(pasts, kind)
+function comparison.keys(pasts, kinds)
   local seen, names = {}, {}
+  local function add(row)
+    for name, value in pairs(row) do
+      if type(value) == "number" and not seen[name] then seen[name], names[#names + 1] = true, name end
+    end
+  end
   for _, past in ipairs(pasts) do
-    for _, row in ipairs(past[kind]) do
-      for name, value in pairs(row) do
-        if type(value) == "number" and not seen[name] then seen[name], names[#names + 1] = true, name end
-      end
+    for _, kind in ipairs(kinds) do
+      for _, row in ipairs(past[kind]) do add(row) end
     end
   end
   table.sort(names)

@@ -28,13 +28,15 @@ function ending.write(run, problem)
   } .. "\n")
 end
 
+local STATES = { finished = true, stopped = true, failed = true }
+
 ---What ending.write wrote; nil if there is nothing readable.
 ---@param folder string
 ---@return { state: string, step: integer, seconds: number, ended: string, message?: string }|nil
 function ending.read(folder)
   local text = sys.read_file(path_of(folder), 1 << 20)
   local value = text and json.decode(text)
-  return type(value) == "table" and type(value.state) == "string" and value or nil
+  return type(value) == "table" and STATES[value.state] and value or nil
 end
 
 return ending

@@ -284,10 +284,7 @@ function Run:start(parts)
   self.resumed = self.request.resume and resuming.resume(self)
   if self.request.resume and not self.resumed then resuming.start_from(self) end
   resuming.tell_origin(self)
-  if self.resumed and self.step >= self.last then
-    self.progress:say("step %d is the last, so nothing is trained: the weights are evaluated; to train them further, "
-      .. "start a run with init.from=%s", self.step, self.folder)
-  end
+  if self.resumed and self.step >= self.last then resuming.end_here(self) end
   self.ranks:check_values(self.model.params)
   self.metrics = open_metrics(self)
   changes.resume(self)
@@ -531,6 +528,7 @@ function Run:tally(batch, losses)
   }
   if self.ranks:several() then self.own_work[#self.own_work + 1] = done else add_work(self, done) end
   self.window:add(batch, losses, flops)
+  self.progress:fit()
   give_up_in_time(self)
 end
 

@@ -152,6 +152,12 @@ local function draw(self, step, last)
   local shown = live.fit(parts_of(self, step, last, self.latest), self.line:width())
   local colour = ansi.colours(2) and COLOURS[self.trend]
   self.line:draw(shown, colour and shown:gsub(self.trend, function(arrow) return ansi.paint(arrow, colour) end) or nil)
+  self.drawn = { step, last }
+end
+
+---Draws the status line again if the terminal has another width; steps with many micro-batches are long.
+function Progress:fit()
+  if self.drawn and self.line:resized() then draw(self, self.drawn[1], self.drawn[2]) end
 end
 
 ---Updates the status line at steps without a line of metrics.
@@ -204,6 +210,7 @@ end
 ---Says on the status line what is being done.
 ---@param words string
 function Progress:busy(words)
+  self.drawn = nil
   if not self.quiet then self.line:draw(live.cut(words, self.line:width())) end
 end
 

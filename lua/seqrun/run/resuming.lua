@@ -4,6 +4,7 @@ local checkpoint = require("seqrun.checkpoint")
 local devices = require("seqrun.devices")
 local failure = require("seqrun.failure")
 local sys = require("seqrun.core.sys")
+local text = require("seqrun.run.text")
 
 local resuming = {}
 
@@ -156,6 +157,18 @@ function resuming.tell_origin(self)
   for _, item in ipairs(report.ignored) do unfit = unfit or not item.known end
   self.progress:say("initialized from the %s of %s", self.config.init.carry, self.origin.path)
   if #report.missing > 0 or unfit then self.progress:say("%s", tostring(report)) end
+end
+
+---Makes this step the last, where the run was to end at it or before, and says so.
+---@param self seqrun.Run
+function resuming.end_here(self)
+  local most = self.request.max_steps
+  local where = most and most < self.step and ("beyond --max-steps %d, which is a total"):format(most) or "the last"
+  local way = self.step < self.total and "raise --max-steps"
+    or "start a run with init.from=" .. text.shell(self.folder)
+  self.progress:say("step %d is %s, so nothing is trained: the weights are evaluated; to train them further, %s",
+    self.step, where, way)
+  self.last = self.step
 end
 
 return resuming

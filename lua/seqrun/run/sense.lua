@@ -8,6 +8,7 @@ local sense = {}
 
 local EPOCHS = 1000
 local RATE, DECAY, EPS, MASKED = 0.1, 1, 1e-2, 0.5
+local RANGE, DROPPED, SHORT = 1, 0.5, 16
 local LONG = 30 * 86400 -- seconds
 
 ---The keys that decide how long a run is.
@@ -46,6 +47,25 @@ function sense.watch_duration(self, step)
   if long then self.progress:warn("%s", long) end
 end
 
+---What is unusual about the model and the length of the sequences.
+local function model_warnings(cfg, list)
+  local model, max_len, mask = cfg.model or {}, cfg.data and cfg.data.max_len, cfg.mask
+  local range = model.initializer_range
+  if type(range) == "number" and range > RANGE then
+    list[#list + 1] = ("model.initializer_range is %g; usual is 0.02, and training will probably diverge"):format(range)
+  end
+  for _, key in ipairs { "hidden_dropout_prob", "attention_probs_dropout_prob" } do
+    local p = model[key]
+    if type(p) == "number" and p > DROPPED then
+      list[#list + 1] = ("model.%s is %g; usual is 0 to 0.3, and little of the signal is left"):format(key, p)
+    end
+  end
+  if mask and type(max_len) == "number" and max_len < SHORT then
+    list[#list + 1] = ("data.max_len is %d; usual is 64 to 512, and so short a sequence has %s to predict"):format(
+      max_len, text.counted(math.max(1, math.floor((mask.prob or 0.15) * max_len + 0.5)), "token"))
+  end
+end
+
 ---What is unusual about the optimizer, its rates and the masks.
 ---@param cfg table
 ---@return string[]
@@ -65,6 +85,9 @@ function sense.rates(cfg)
   if type(eps) == "number" and eps > EPS then
     list[#list + 1] = ("optimizer.eps is %g; usual is 1e-8 to 1e-6, and more shrinks every update"):format(eps)
   end
+  if optimizer.clip == 0 then
+    list[#list + 1] = "optimizer.clip is 0, so gradients are not clipped; usual is 1"
+  end
   if type(betas) == "table" and betas[2] and betas[2] < betas[1] then
     list[#list + 1] = ("optimizer.betas are [%g, %g]; usual is a second one above the first, such as [0.9, 0.999]")
       :format(betas[1], betas[2])
@@ -72,6 +95,7 @@ function sense.rates(cfg)
   if type(mask) == "number" and mask > MASKED then
     list[#list + 1] = ("mask.prob is %g; usual is 0.15 to 0.4, and little text is left to predict from"):format(mask)
   end
+  model_warnings(cfg, list)
   return list
 end
 

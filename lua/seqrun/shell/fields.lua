@@ -96,6 +96,17 @@ differences[].only_some        true: the runs that have the key agree
 notes[]                        why figures may not be comparable
 ]] } }
 
+fields.completion = { { "", [[
+commands[].name, commands[].summary, commands[].usage, commands[].epilog?
+commands[].options[].names[], commands[].options[].doc
+commands[].options[].value?    what it takes, such as FILE; without it nothing
+commands[].options[].choices?[]
+commands[].arguments[].name, commands[].arguments[].doc, commands[].arguments[].choices?[]
+commands[].arguments[].many    whether there may be several
+run_options[].names[], run_options[].doc, run_options[].value?
+run_options[].maybe?           whether the value may be left out
+]] } }
+
 fields.doctor = { { "", [[
 ok                             whether all checks passed
 findings[].name, findings[].ok, findings[].facts
@@ -117,6 +128,7 @@ embedding[]                    the vector
 
 fields.eval = { { "", [[
 checkpoint                     what was scored
+part?                          of a model without a task's head: all of the data, train or held
 ]] .. HEADS } }
 
 fields.export = { { "", [[

@@ -15,6 +15,7 @@ local nn = require("seqrun.nn")
 local parts = require("seqrun.run.parts")
 local ranks = require("seqrun.ranks")
 local sr_data = require("seqrun.data")
+local vocabulary = require("seqrun.checkpoint.vocabulary")
 
 ---@class seqrun.FinetuningTask: seqrun.Keys
 ---@field kind string of its head
@@ -91,6 +92,8 @@ function Task:data(cfg)
     failure.raise(code, "%s%s", message, way)
   end
   data.pretrained = pretrained
+  local problem = vocabulary.too_small(#options.vocab, pretrained.config.vocab_size or 0)
+  if problem then table.insert(data.notes, ("warning: init.from: %s: %s"):format(pretrained.path, problem)) end
   if self.whole and not data.dev and cfg.data.held > 0 then
     table.insert(data.notes, "dev: none, so nothing is evaluated; data.dev names files to evaluate on")
   end
