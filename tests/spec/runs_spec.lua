@@ -149,6 +149,27 @@ describe("the command compare", function()
     sys.remove(folder .. "/notes")
   end)
 
+  it("compares scores at equal effective tokens, raw tokens and steps, as far as both runs went", function()
+    local function scored(name, per_step)
+      local evals = {}
+      for i, loss in ipairs(per_step.losses) do
+        evals[i] = { type = "eval", step = 10 * i, mlm_loss = loss, raw_tokens = 1000 * i,
+          effective_tokens = per_step.effective * i }
+      end
+      return made("even/" .. name, { lines = lines_of({ 8, 7 }, evals) })
+    end
+    local base = scored("base", { losses = { 8, 7, 6 }, effective = 1000 })
+    local half = scored("half", { losses = { 8, 7.5, 7, 6.5 }, effective = 500 })
+    local told = json.decode(select(2, program.run { "compare", base, half, "--json" }))
+    assert.same({ effective_tokens = -0.5, raw_tokens = 1.0, step = 1.0 }, told.runs[2].beside_first)
+    assert.is_nil(told.runs[1].beside_first)
+    local _, out = program.run { "compare", base, half, "--held-out", "--by", "effective" }
+    assert.matches("\nmlm loss less the first's *\n  at equal effective tokens +%- +%-0.5000\n"
+      .. "  at equal raw tokens +%- +%+1.0000\n  at equal steps +%- +%+1.0000\n", out)
+    assert.matches("held%-out mlm loss by effective\n", out)
+    sys.remove(folder .. "/even")
+  end)
+
   it("draws any metric by steps, seconds or tokens", function()
     local function picture(...) return select(2, program.run { "compare", folder .. "/a", ... }) end
     assert.matches("held%-out mlm loss by step\n", picture("--held-out"))

@@ -1,5 +1,6 @@
 -- compare - runs side by side: scores, speeds, what their configs do not share, curves.
 
+local baselines = require("seqrun.run.baselines")
 local comparison = require("seqrun.run.comparison")
 local curves = require("seqrun.curves")
 local grid = require("seqrun.grid")
@@ -13,12 +14,16 @@ local text = require("seqrun.run.text")
 
 local command = { summary = "compare runs: scores, speeds, differences of their configs, curves" }
 
-local AXES = { step = "step", seconds = "seconds", tokens = "real_tokens", sequences = "sequences" }
+local AXES = {
+  step = "step", seconds = "seconds", tokens = "real_tokens", sequences = "sequences", raw = "raw_tokens",
+  effective = "effective_tokens", flops = "flops",
+}
 
 function command.define(cmd)
   cmd:argument("runs", "directories of runs, or with runs in them"):args("+")
   cmd:option("--key", "the metric whose curves are drawn, such as mlm_loss, lr, f1"):argname("NAME"):default("loss")
-  cmd:option("--by", "the horizontal axis"):choices { "step", "seconds", "tokens", "sequences" }:default("step")
+  cmd:option("--by", "the horizontal axis; raw, effective: tokens before curricula cut or layers drop any")
+    :choices { "step", "seconds", "tokens", "raw", "effective", "flops", "sequences" }:default("step")
   cmd:flag("--held-out", "curves of the evaluations, not of training")
   cmd:flag("--log", "a logarithmic vertical axis")
   cmd:flag("--all", "also keys that only some of the runs have, as those of other tasks")
@@ -65,6 +70,7 @@ local FIGURES = {
   { "state", "state", tostring }, { "step", "step", number("%d") }, { "train loss", "loss", number("%.4f") },
   { "tokens/s", "real_tokens_per_s", text.count }, { "efficiency", "efficiency", percent },
   { "sequences", "sequences", text.commas }, { "real tokens", "real_tokens", text.count },
+  { "raw tokens", "raw_tokens", text.count }, { "effective tokens", "effective_tokens", text.count },
   { "time trained", "seconds", text.duration },
 }
 
@@ -89,16 +95,45 @@ local function row_of(title, runs, cell)
   return row
 end
 
+---Whether a counter is the number of real tokens in all runs: nothing was cut or dropped.
+local function is_plain(runs, key)
+  if key ~= "raw_tokens" and key ~= "effective_tokens" then return false end
+  for _, run in ipairs(runs) do
+    if run[key] and run[key] ~= run.real_tokens then return false end
+  end
+  return true
+end
+
+---The headline less the first run's, three ways.
+local function beside_rows(rows, runs)
+  local lines = {}
+  for _, kind in ipairs(baselines.KINDS) do
+    local known = false
+    local row = row_of("  at " .. kind[1], runs, function(run)
+      local x = (run.beside_first or {})[kind[2]]
+      known = known or x ~= nil
+      return x and ("%+.4f"):format(x)
+    end)
+    if known then lines[#lines + 1] = row end
+  end
+  if #lines == 0 then return end
+  rows[#rows + 1] = row_of(runs[1].held.name:gsub("_", " ") .. " less the first's", runs, function() return "" end)
+  table.move(lines, 1, #lines, #rows + 1, rows)
+end
+
 local function figure_rows(runs)
   local rows = {}
   for _, figure in ipairs(FIGURES) do
-    rows[#rows + 1] = row_of(figure[1], runs, function(run) return run[figure[2]] and figure[3](run[figure[2]]) end)
+    if not is_plain(runs, figure[2]) then
+      rows[#rows + 1] = row_of(figure[1], runs, function(run) return run[figure[2]] and figure[3](run[figure[2]]) end)
+    end
     if figure[2] == "loss" then
       for _, name in ipairs(metric_names(runs)) do
         rows[#rows + 1] = row_of("held-out " .. name:gsub("_", " "), runs, function(run)
           return run.metrics[name] and ("%.4f"):format(run.metrics[name])
         end)
       end
+      beside_rows(rows, runs)
     elseif figure[2] == "real_tokens_per_s" and runs[1].real_tokens_per_s then
       rows[#rows + 1] = row_of("  of the first's", runs, function(run)
         return run.real_tokens_per_s and ("%.2f"):format(run.real_tokens_per_s / runs[1].real_tokens_per_s)

@@ -1,5 +1,6 @@
 -- comparison.lua - what several runs have in common and what not: configs, machines, scores, curves.
 
+local baselines = require("seqrun.run.baselines")
 local history = require("seqrun.run.history")
 local overview = require("seqrun.run.overview")
 local totals = require("seqrun.metrics").TOTALS
@@ -8,7 +9,8 @@ local comparison = {}
 
 ---@class seqrun.RunComparison
 ---@field pasts seqrun.History[]
----@field runs seqrun.RunOverview[] with `metrics`, the numbers of the last evaluation
+---@field runs seqrun.RunOverview[] with `metrics`, the numbers of the last evaluation, `raw_tokens`, `effective_tokens`
+---  and `beside_first`, the headline of the first run less that of its evaluations at equal counters
 ---@field names string[] short and different
 ---@field differences { key: string, values: (string|nil)[], only_some: boolean }[] only_some: those that have it agree
 ---@field notes string[] why figures may not be comparable
@@ -122,6 +124,11 @@ function comparison.of(pasts)
   for i, past in ipairs(pasts) do
     runs[i] = overview.of(past)
     runs[i].metrics = metrics_of(past)
+    local last = past.train[#past.train] or {}
+    runs[i].raw_tokens, runs[i].effective_tokens = last.raw_tokens, last.effective_tokens
+  end
+  for i = 2, runs[1].held and #runs or 0 do
+    runs[i].beside_first = baselines.beside(pasts[i], pasts[1], runs[1].held.name)
   end
   local differences = differences_of(pasts)
   return { pasts = pasts, runs = runs, names = short_names(pasts), differences = differences,

@@ -90,6 +90,8 @@ runs[].{path, state, reason?, step, steps?, loss?, held?.*}
 runs[].{real_tokens_per_s?, efficiency?, sequences?, real_tokens?}
 runs[].{seconds, age?, checkpoint?, bytes}   as of `seqrun runs`
 runs[].metrics?.*              numbers of the last evaluation
+runs[].{raw_tokens?, effective_tokens?}   before anything was cut; mean over layers
+runs[].beside_first?.*         the score less that of the first run at equal effective_tokens, raw_tokens and step
 differences[].key              a key of the config, or of the environment
 differences[].values[]         for each run; null where it is missing
 differences[].only_some        true: the runs that have the key agree
