@@ -1,13 +1,14 @@
 -- placement.lua - where a rank computes: its GPU, its processors and its threads.
 --
--- The launcher's binding is respected.  Ranks that it gave the same processors split them evenly, each is bound to
--- its part, and so is the memory that its threads touch first.
+-- The launcher's binding is respected.  Ranks that it gave the same processors split them evenly, without cutting cores
+-- or memory nodes where that is possible; each is bound to its part, and so is the memory that its threads touch first.
 
 local core = require("seqrun.core.tensor")
 local json = require("seqrun.core.json")
 local ranks = require("seqrun.ranks")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
+local topology = require("seqrun.run.topology")
 
 local placement = {}
 
@@ -117,7 +118,7 @@ function placement.settle(world, cfg)
   local threads, part = threads_of(mine, n), #mine.cpus // n
   local bind = cfg.ranks and cfg.ranks.bind and n > 1
   if bind and threads <= part and mine.processors == #mine.cpus then
-    sys.bind(table.move(mine.cpus, place * part + 1, (place + 1) * part, 1, {}))
+    sys.bind(table.move(topology.order(mine.cpus), place * part + 1, (place + 1) * part, 1, {}))
   end
   if core.threads() ~= threads then tensor.use(tensor.device(), { threads = threads }) end
   local warnings, said = {}, { [""] = true }
