@@ -198,6 +198,9 @@ describe("examples of strings", function()
       assert.is_false(done)
       assert.is_truthy(message:find(wanted, 1, true), message)
     end
+    local done, message = pcall(write, { { text = "w5", label = "no" } })
+    assert.is_false(done)
+    assert.matches("^data.write: example 1: the label is 'no'; name the classes, labels = { 'no', ", message)
   end)
 end)
 

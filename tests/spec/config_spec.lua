@@ -316,3 +316,22 @@ describe("core.yaml", function()
     assert.equal("map", yaml.parse("a: 1").kind)
   end)
 end)
+
+describe("names of other programs", function()
+  local sr = require("seqrun")
+  local synonyms = require("seqrun.config.synonyms")
+
+  it("are answered with the key that this config has for them", function()
+    local pretraining, classify = sr.run.schema(sr.tasks.pretraining), sr.run.schema(sr.tasks.classify)
+    assert.equal("; use rate.peak", synonyms.hint("learning_rate", pretraining))
+    assert.equal("; use rate.total", synonyms.hint("num_train_epochs", pretraining))
+    assert.equal("; use epochs", synonyms.hint("num-train-epochs", classify))
+    assert.equal("; use --out", synonyms.hint("output_dir", classify))
+    assert.equal("", synonyms.hint("xyzzy", classify))
+    local known = {}
+    for _, schema_of in ipairs { pretraining, classify } do
+      require("seqrun.config.types").each(schema_of, function(key) known[key] = true end)
+    end
+    for _, key in ipairs(synonyms.keys()) do assert.truthy(key:find("^%-%-") or known[key], key) end
+  end)
+end)

@@ -177,7 +177,10 @@ function tree.unknown(name, wanted, schema)
     hint = "; that key exists at the top level"
   elseif found[1] then
     hint = ("; that key exists under '%s'"):format(found[1])
-  elseif hint == "" and #names <= MOST_LISTED then
+  elseif hint == "" then
+    hint = require("seqrun.config.synonyms").hint(name, schema)
+  end
+  if hint == "" and #names <= MOST_LISTED then
     hint = "; choose one of: " .. table.concat(names, ", ")
   end
   return ("unknown key '%s'%s"):format(name, hint)

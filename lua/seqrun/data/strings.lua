@@ -8,7 +8,7 @@ local guess = require("seqrun.guess")
 
 local strings = {}
 
-local function bad(number, format, ...) check.fail("data.write: example %d: " .. format, number, ...) end
+local function bad(number, format, ...) error(("data.write: example %d: " .. format):format(number, ...), 0) end
 
 ---The ids of a text.
 local function encode(tokenizer, name, text, number)
@@ -53,6 +53,10 @@ function strings.encoder(options)
     for key, value in pairs(example) do made[key] = value end
     if options.labels and example.label ~= nil then
       made.label = number_of(classes, options.labels, example.label, number)
+    end
+    if not options.labels and not options.columns and type(example.label) == "string" then
+      bad(number, "the label is '%s'; name the classes, labels = { '%s', ... }, or give their numbers", example.label,
+        example.label)
     end
     if example.a ~= nil or example.text == nil then return made end
     tokenizer = tokenizer or failure.must(require("seqrun.text").tokenizer {

@@ -3,6 +3,7 @@
 local converters = require("seqrun.converters")
 local failure = require("seqrun.failure")
 local guess = require("seqrun.guess")
+local synonyms = require("seqrun.config.synonyms")
 local sys = require("seqrun.core.sys")
 
 local options = {}
@@ -64,7 +65,12 @@ function options.parse(words)
       if value == nil then return nil, used end
       parsed[option.field], i = value, i + used
     elseif name:find("^%-") then
-      return nil, ("unknown option '%s'%s"):format(name, guess.hint(name, names))
+      local hint = guess.hint(name, names)
+      if hint == "" then
+        local key = synonyms.of(name:gsub("^%-+", ""))[1]
+        hint = key and (key:find("^%-") and "; use %s" or "; use %s=VALUE"):format(key) or ""
+      end
+      return nil, ("unknown option '%s'%s"):format(name, hint)
     else
       parsed.arguments[#parsed.arguments + 1] = words[i]
     end
