@@ -313,6 +313,15 @@ describe("the files of a run", function()
 
   before_each(function() sys.remove(lab.folder .. "/cache") end)
 
+  it("may not be a data set of text, which has no examples", function()
+    local path = lab.folder .. "/text.sqr"
+    local text = put("text.txt", "The garden was fine. It rained.\n")
+    assert(sr.data.prepare { inputs = text, vocab = lab.vocab, out = path })
+    local done, message, code = files { train = path }
+    assert.same({ nil, "data" }, { done, code })
+    assert.matches("text.sqr is a data set of text, without examples and labels; give labelled files", message)
+  end)
+
   it("become data sets once, until a byte or an option changes", function()
     local train = put("train.csv", rows)
     local first = assert(files { train = train })

@@ -2,13 +2,14 @@
 
 local synonyms = {}
 
----By key: names without `_` and `-`, in lower case.  Of several keys with one name, a schema has the first that it knows.
+---By key: names without `_` and `-`, in lower case.  A name may stand for several keys: the first that a schema has.
 local NAMES = {
   { "rate.peak", "lr learningrate initlr maxlr baselr" },
   { "rate.floor", "minlr" },
   { "rate.warmup", "warmupsteps numwarmupsteps warmupratio warmupproportion lrwarmupiters lrwarmupfraction" },
   { "epochs", "numtrainepochs numepochs nepochs trainepochs epoch maxepochs" },
-  { "rate.total", "maxsteps trainsteps numtrainsteps trainiters trainingsteps totalsteps numsteps epochs numtrainepochs" },
+  { "rate.total", "maxsteps trainsteps numtrainsteps trainiters trainingsteps totalsteps numsteps epochs "
+    .. "numtrainepochs" },
   { "batch.sequences", "size batchsize bs trainbatchsize globalbatchsize perdevicetrainbatchsize" },
   { "batch.micro_packs", "microbatchsize gradientaccumulationsteps accumulate accumulation gradaccum "
     .. "trainmicrobatchsizepergpu accumulategradbatches" },

@@ -112,13 +112,20 @@ local function check_labels(set, wanted)
   end
 end
 
+---Why a data set cannot be read as examples of a task.
+local function check_examples(set)
+  if set:info().examples then return nil end
+  return ("%s is a data set of text, without examples and labels; give labelled files, or a data set of "
+    .. "prepare_labelled.lua or sr.data.write"):format(set:info().path)
+end
+
 ---Opens the data set of some files, or a .sqr.
 local function open_set(options, files, labels)
   local list = list_of(files)
   if list[1]:find("%.sqr$") then
     if #list > 1 then return nil, ("%s: give one data set, or text files"):format(list[1]), "config" end
     local set, message, code = corpus.open(list[1], { held = 0, vocab = options.vocab })
-    local wrong = set and check_labels(set, labels)
+    local wrong = set and (check_examples(set) or check_labels(set, labels))
     if wrong then return nil, wrong, "data" end
     return set, message, code
   end
