@@ -444,11 +444,17 @@ describe("a curriculum is refused", function()
     end
   end)
 
+  it("if too few examples are in what several metrics unlock, with a way out", function()
+    local function one(sign) return { metric = function(uid) return sign * uid end, schedule = 50 } end
+    refused("unlocks 0 of 300 examples .*; each alone unlocks enough, but an update takes only what all have unlocked",
+      { sequences = 20, metrics = { up = one(1), down = one(-1) } })
+  end)
+
   it("if a metric is no number", function()
     refused("curriculum.rarity: the metric of uid 7 is 'x'", metric { schedule = 10, metric = function(uid)
       return uid == 7 and "x" or 1
     end })
-    refused("the metric of uid 9 is .*nan", metric { schedule = 10, metric = function(uid)
+    refused("the metric of uid 9 is NaN", metric { schedule = 10, metric = function(uid)
       return uid == 9 and 0 / 0 or 1
     end })
   end)

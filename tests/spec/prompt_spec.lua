@@ -184,6 +184,13 @@ describe("a session at the prompt", function()
   end)
 end)
 
+describe("a text of several lines", function()
+  it("is printed as it is, other strings are quoted", function()
+    local _, out = program.run({}, { input = [['a\nb']] .. "\n" .. [['a\n']] .. "\n" .. [['\27[2Jx\ny']] .. "\n" })
+    assert.equal('a\nb\n"a\\n"\n"\\27[2Jx\\ny"\n', out)
+  end)
+end)
+
 describe("a line of a megabyte", function()
   it("is read, and its messages are short", function()
     local long = ("a"):rep(1 << 20)

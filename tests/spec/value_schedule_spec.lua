@@ -126,6 +126,10 @@ describe("a schedule of values", function()
     assert.truthy(text:find("█", 1, true))
     local many = schedule.new { min = 1, max = 1000, quantum = 1, total = 1e6 }
     assert.truthy(schedule.explain(many):find("976 more changes", 1, true))
+    local rate = schedule.explain(schedule.linear { peak = 1, warmup = 10, total = 80 }, 80)
+    assert.truthy(rate:find("^learning rate\n"))
+    assert.truthy(rate:find("from step             10  1\n", 1, true), rate)
+    assert.error_matches(function() schedule.explain(schedule.constant { peak = 1 }) end, "give the last step of a")
   end)
 end)
 

@@ -204,8 +204,20 @@ local function length_at(self, counters)
   return length < self.max_len and length or 0
 end
 
----The names of metrics with what would unlock enough.
-local function way_out(self, n)
+---Whether each metric alone unlocks n examples.
+local function each_unlocks(prefixes, n)
+  for _, prefix in ipairs(prefixes) do
+    if prefix < n then return false end
+  end
+  return #prefixes > 1
+end
+
+---What would unlock enough.
+local function way_out(self, n, prefixes)
+  if each_unlocks(prefixes, n) then
+    return "each alone unlocks enough, but an update takes only what all have unlocked; raise min, or lower "
+      .. "batch.sequences"
+  end
   local list = {}
   for i, name in ipairs(self.names) do list[i] = ("curriculum.%s: %s"):format(name, self.metrics[name]:way_out(n)) end
   return #list > 0 and table.concat(list, "; ")
@@ -227,7 +239,7 @@ local function each_of(self, counters, window)
   for i, name in ipairs(self.names) do found[i] = ("%s %g"):format(name, window.difficulties[name]) end
   failure.raise("config", "curriculum: step %d unlocks %d of %d examples%s, fewer than the %d of an update; %s",
     counters.step, unlocked, self.sampler:examples(), #found > 0 and (" (%s)"):format(table.concat(found, ", ")) or "",
-    each, way_out(self, each))
+    each, way_out(self, each, window.prefixes))
 end
 
 ---How many updates are arranged together.

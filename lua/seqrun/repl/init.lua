@@ -71,8 +71,17 @@ local STANDARD = {
   note = function(text) io.stderr:write(text, "\n") end,
 }
 
----A value as the prompt prints it: of a function what it takes and does.
+local LONGEST_TEXT = 8000 -- bytes of a text of several lines
+
+---Whether a string is a text of several lines, which reads better without quotes.
+local function is_text(value)
+  return type(value) == "string" and #value <= LONGEST_TEXT and value:find("\n.") and utf8.len(value)
+    and not value:find("[%z\1-\8\11-\31\127]")
+end
+
+---A value as the prompt prints it: of a function what it takes and does; lines of text as they are.
 local function shown(value)
+  if is_text(value) then return (value:gsub("\n$", "")) end
   return type(value) == "function" and require("seqrun.help").line(value) or show(value)
 end
 

@@ -100,11 +100,23 @@ local function picture(s, last)
   return lines
 end
 
+local Rate = { __tostring = function() return "learning rate" end }
+Rate.__index = Rate
+
+function Rate:at(x) return self.rate(x) end
+
+---A learning rate, which is a function, as a schedule of values.
+local function of_rate(rate, last)
+  if not last then check.fail("schedule.explain: give the last step of a learning rate, as in explain(rate, 1000)") end
+  return setmetatable({ rate = rate, type = "custom", by = "step" }, Rate)
+end
+
 ---A schedule as text: what it is, where it changes, a picture.
----@param s seqrun.ValueSchedule
----@param last? number end of the picture and the table; by default the end of the schedule
+---@param s seqrun.ValueSchedule|seqrun.Schedule
+---@param last? number end of the picture and the table; by default the end of the schedule; needed for a learning rate
 ---@return string
 local function explain(s, last)
+  if type(s) == "function" then s = of_rate(s, last) end
   local lines, list = { tostring(s) }, changes(s, last)
   table.move(table_of(s, list), 1, #list, 2, lines)
   if s.type ~= "constant" then
