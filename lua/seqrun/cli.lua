@@ -60,6 +60,14 @@ local function report_recipe(problem)
   return exit
 end
 
+---Refuses a command line, which all ranks were given: one of them prints.
+---@return integer exit
+local function refuse(text)
+  local speaks, named = require("seqrun.ranks").speaks(text, "config")
+  if speaks then complain(named) end
+  return USAGE
+end
+
 ---Ranks other than the first print nothing but errors.
 local function mute_others()
   local launch = require("seqrun.ranks").launcher()
@@ -168,8 +176,7 @@ local function unknown_topic(topic)
 end
 
 local function unknown_command(word)
-  complain(("unknown command '%s'%s; see seqrun help"):format(word, guess.hint(word, cli.commands())))
-  return USAGE
+  return refuse(("unknown command '%s'%s; see seqrun help"):format(word, guess.hint(word, cli.commands())))
 end
 
 local function help(words)
@@ -223,21 +230,17 @@ end
 ---Runs a Lua file as `lua` would: the global `arg` has the words after its name.
 local function run_file(path, rest, program)
   if path:find("%.ya?ml$") then
-    complain(("%s is a config, not a recipe; run seqrun RECIPE.lua config=%s"):format(path, path))
-    return USAGE
+    return refuse(("%s is a config, not a recipe; run seqrun RECIPE.lua config=%s"):format(path, path))
   end
   if sys.is_dir(path) then
-    complain(("%s is a directory, not a recipe; seqrun info %s describes it"):format(path, path))
-    return USAGE
+    return refuse(("%s is a directory, not a recipe; seqrun info %s describes it"):format(path, path))
   end
   local chunk, problem = loadfile(path, "t")
   if not chunk and not path:find("%.lua$") and not problem:find("^cannot ") then
-    complain(("%s is not Lua; seqrun info %s describes data sets, vocabularies and plans"):format(path, path))
-    return USAGE
+    return refuse(("%s is not Lua; seqrun info %s describes data sets, vocabularies and plans"):format(path, path))
   end
   if not chunk then
-    complain(problem .. (sys.exists(path) and "" or recipe_hint(path)))
-    return USAGE
+    return refuse(problem .. (sys.exists(path) and "" or recipe_hint(path)))
   end
   mute_others()
   rest[0], rest[-1] = path, program
@@ -275,18 +278,15 @@ local function run_recipe(words)
     for _, option in ipairs(require("seqrun.run.options").list) do known[#known + 1] = option.name end
     table.move({ "--help", "--version", "-e" }, 1, 3, #known + 1, known)
     local hint = guess.hint(name, known)
-    complain(("'%s' does not name a recipe%s; see seqrun help"):format(name, hint))
-    return USAGE
+    return refuse(("'%s' does not name a recipe%s; see seqrun help"):format(name, hint))
   end
   path = find_shipped(path)
   if path:find("%.lua$") or path:find("%.ya?ml$") or sys.exists(path) then return run_file(path, rest, words[0]) end
   if is_command(path) then
-    complain(("options of a command go after it: seqrun %s %s"):format(path, table.concat(rest, " ")))
-    return USAGE
+    return refuse(("options of a command go after it: seqrun %s %s"):format(path, table.concat(rest, " ")))
   end
   if sys.exists(find_shipped(path .. ".lua")) then
-    complain(("%s does not exist; did you mean '%s.lua'?"):format(path, path))
-    return USAGE
+    return refuse(("%s does not exist; did you mean '%s.lua'?"):format(path, path))
   end
   return unknown_command(path)
 end

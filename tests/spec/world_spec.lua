@@ -42,6 +42,15 @@ describe("the ranks of a run", function()
     assert.is_false(sys.exists(folder .. "/config"))
   end)
 
+  test("say once what is wrong with a command line", function()
+    local wrong = { ["recipes/none.lua"] = "cannot open", trian = "unknown command", ["recipes/tiny.yaml"] = "config" }
+    for word, text in pairs(wrong) do
+      local code, _, err = mpi.run(2, { word }, { seconds = 60 })
+      assert.equal(2, code, err)
+      says(err, text)
+    end
+  end)
+
   it("need GPUs for NCCL", function()
     local code, _, err = program.run(words("nccl", "ranks.engine=nccl", "device=cpu", "--dry-run"))
     assert.equal(2, code, err)
