@@ -74,6 +74,14 @@ describe("labelled tables", function()
     assert.same({ "-", "x" }, labels((text:gsub("y", "x"))))
   end)
 
+  it("have numbers that are all the same: a warning", function()
+    local function notes(text)
+      return table.concat(select(2, read { task = "regress", files = put("s.tsv", text) }).notes, "\n")
+    end
+    assert.matches("warning: all 2 rows have the value 2.0", notes("text\tlabel\na\t2\nb\t2.0\n"))
+    assert.equal("", notes("text\tlabel\na\t2\nb\t2\nc\t3\n") .. notes("text\tlabel\na\t2\n"))
+  end)
+
   it("have one number, or several", function()
     local path = put("r.tsv", "rain\t3.5\t-1e-3\nfine\t .5 \t2\n")
     local set = read { task = "regress", files = path, columns = { text = 1, label = 2 } }

@@ -10,9 +10,9 @@ local function badness(item)
   return item.error or item.p or 0
 end
 
----A label as a person reads it.
+---A label as a person reads it; no label and no answer are "none".
 local function shown(value, head)
-  if type(value) == "string" then return value end
+  if type(value) == "string" then return value ~= "" and value or "none" end
   if type(value) ~= "table" then
     return head.labels and head.labels[value + 1] or type(value) == "number" and ("%g"):format(value) or tostring(value)
   end
@@ -24,7 +24,7 @@ local function shown(value, head)
       parts[#parts + 1] = type(one) == "number" and ("%.3g"):format(one) or tostring(one)
     end
   end
-  return table.concat(parts, ", ")
+  return #parts > 0 and table.concat(parts, ", ") or "none"
 end
 
 ---The words of tags belong together: one item per sequence, with the number of its wrong tags.

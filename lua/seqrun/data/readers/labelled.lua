@@ -186,7 +186,15 @@ function Regress:make(record)
   end
   example.label, kind, why = numbers_of(self, record)
   if not example.label then return nil, kind, why end
+  local key = self.size == 1 and example.label or table.concat(example.label, " ")
+  self.rows, self.varied, self.first = (self.rows or 0) + 1, self.varied or self.rows and key ~= self.first, key
   return example
+end
+
+function Regress:notes()
+  if self.varied or (self.rows or 0) < 2 then return {} end
+  return { ("warning: all %d rows have the value %s, so there is nothing to learn; see columns.label"):format(
+    self.rows, self.first) }
 end
 
 -- ---- no labels -----------------------------------------------------------------------------------
