@@ -186,9 +186,16 @@ describe("a fine-tuning task", function()
     assert.same({}, task:fresh(values(task, "classify"), model))
   end)
 
-  it("refuses sequences longer than the positions of the model", function()
+  it("lowers data.max_len to the positions of the model, and says so", function()
     local cfg = values(sr.tasks.classify, "classify", "data.max_len=65")
-    fails("data.max_len is 65, but", sr.tasks.classify.data, sr.tasks.classify, cfg)
+    local data = sr.tasks.classify:data(cfg)
+    assert.equal(64, cfg.data.max_len)
+    assert.matches("data.max_len: 64 instead of 65, since .* has no more position embeddings", data.notes[1])
+    local path = files.write(folder, "squad").dev
+    cfg = values(sr.tasks.squad, "squad", "data.max_len=384", "data.train=" .. path, "data.dev=none", "data.held=0",
+      "data.folder=" .. folder .. "/sets")
+    assert.matches("data.max_len: 64 instead of 384", sr.tasks.squad:data(cfg).notes[1])
+    assert.same({ 64, 32, 21 }, { cfg.data.max_len, cfg.data.query, cfg.data.stride })
   end)
 end)
 

@@ -37,12 +37,17 @@ Task.__index = Task
 
 -- ---- data ------------------------------------------------------------------------------------
 
----Fails if sequences may be longer than the model's positions.
-local function check_length(cfg, pretrained)
-  local positions = pretrained.config.max_position_embeddings
-  if cfg.data.max_len <= positions then return end
-  failure.raise("config", "data.max_len is %d, but %s has only %d position embeddings; lower data.max_len",
-    cfg.data.max_len, pretrained.path, positions)
+---Lowers data.max_len to the model's positions, and windows with it; returns a line that says so.
+local function fit_length(cfg, pretrained)
+  local data, positions = cfg.data, pretrained.config.max_position_embeddings
+  if data.max_len <= positions then return nil end
+  local note = ("data.max_len: %d instead of %d, since %s has no more position embeddings"):format(positions,
+    data.max_len, pretrained.path)
+  data.max_len = positions
+  if data.query then
+    data.query, data.stride = math.min(data.query, positions // 2), math.min(data.stride, positions // 3)
+  end
+  return note
 end
 
 ---Labels that the head of init.from brings along.
@@ -71,7 +76,6 @@ local function pretrained_of(cfg)
     local way = "; give a run, a checkpoint or a Hugging Face directory (`make demo` trains a small encoder)"
     failure.raise(code, "init.from: %s%s", message, code == "missing" and way or "")
   end
-  check_length(cfg, pretrained)
   if not pretrained.vocab_text then
     failure.raise("data", "init.from: %s has no vocab.txt; put the vocabulary of the model there", pretrained.path)
   end
@@ -83,6 +87,7 @@ end
 ---@return seqrun.FinetuningData
 function Task:data(cfg)
   local pretrained = pretrained_of(cfg)
+  local shorter = fit_length(cfg, pretrained)
   local options = file_options(self, cfg, pretrained)
   options.vocab = failure.must(require("seqrun.core.text").parse_vocab(pretrained.vocab_text, pretrained.path))
   local data, message, code = ranks.in_turn(function() return sr_data.files(options) end)
@@ -92,6 +97,7 @@ function Task:data(cfg)
     failure.raise(code, "%s%s", message, way)
   end
   data.pretrained = pretrained
+  if shorter then table.insert(data.notes, 1, shorter) end
   local problem = vocabulary.too_small(#options.vocab, pretrained.config.vocab_size or 0)
   if problem then table.insert(data.notes, ("warning: init.from: %s: %s"):format(pretrained.path, problem)) end
   if self.whole and not data.dev and cfg.data.held > 0 then
