@@ -73,7 +73,10 @@ sr_status sr_cpu_run(const sr_tensor *t, sr_task task, void *context, int64_t co
 }
 
 sr_status sr_cpu_run_whole(const sr_tensor *t, sr_task task, void *context, int64_t count) {
-    return sr_threads_run(t->storage->device->threads, task, context, count);
+    sr_threads *threads = t->storage->device->threads;
+    sr_cpu_jobs *jobs = sr_cpu_of(t)->jobs;
+    if (jobs != NULL) return sr_cpu_run_recorded(jobs, threads, task, context, count);
+    return sr_threads_run(threads, task, context, count);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */

@@ -22,13 +22,16 @@ typedef struct sr_cpu_block {
     size_t bytes;
 } sr_cpu_block;
 
+struct sr_cpu_jobs;
+
 typedef struct sr_cpu_state {
     const sr_simd *simd;
     const sr_device *device;
-    int workers;           /* that `scratch` has room for; the pool may change between ops */
-    sr_cpu_block *scratch; /* one a worker: lives during a task */
-    sr_cpu_block shared;   /* lives during an op */
-    sr_cpu_block panels;   /* lives during a matrix product */
+    int workers;              /* that `scratch` has room for; the pool may change between ops */
+    sr_cpu_block *scratch;    /* one a worker: lives during a task */
+    sr_cpu_block shared;      /* lives during an op */
+    sr_cpu_block panels;      /* lives during a matrix product */
+    struct sr_cpu_jobs *jobs; /* where jobs are recorded, or NULL */
 } sr_cpu_state;
 
 /* The instruction class that a new device would use: "plain", "avx2" or "avx512". */
@@ -40,6 +43,25 @@ sr_status sr_cpu_check_isa(void);
 /* Multiply-adds of f32 or bf16 in registers, `rounds` on every thread of a cpu device, to be timed;
  * *flops gets their number, 0 if the class has no such probe. */
 sr_status sr_cpu_burst(const sr_device *device, int64_t rounds, bool low, double *flops);
+
+/* The processor time of every task of a device's jobs, in order: what a schedule on more threads
+ * can be computed from. */
+typedef struct sr_cpu_jobs {
+    int64_t *ends; /* tasks[ends[j - 1]] .. tasks[ends[j] - 1] are of job j */
+    double *tasks; /* seconds */
+    double *whole; /* seconds of each job, with what recording costs */
+    int64_t job_count, task_count, job_room, task_room;
+    bool inside; /* a task is running: jobs that it starts are a part of it */
+} sr_cpu_jobs;
+
+/* Records the jobs of a cpu device into *jobs, which begins as zeros, until called with NULL.
+ *
+ * Errors: SR_EINVAL  the device has several threads, which would disturb each other's tasks */
+sr_status sr_cpu_record_jobs(const sr_device *device, sr_cpu_jobs *jobs);
+void sr_cpu_jobs_clear(sr_cpu_jobs *jobs);
+/* sr_threads_run() of a job that is recorded. */
+sr_status sr_cpu_run_recorded(sr_cpu_jobs *jobs, sr_threads *threads, sr_task task, void *context,
+                              int64_t count);
 
 static inline sr_cpu_state *sr_cpu_of(const sr_tensor *t) {
     return (sr_cpu_state *)t->storage->device->state;

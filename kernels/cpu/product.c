@@ -32,7 +32,10 @@
 #include "core/base/mem.h"
 #include "kernels/cpu/cpu.h"
 
-enum { WIDTH = SR_BLOCK_COLUMNS, DEPTH = 512, STRIP = 64, TALLEST = 512, FLAT = 512, TASKS = 32 };
+enum { WIDTH = SR_BLOCK_COLUMNS, DEPTH = 512, STRIP = 64, TALLEST = 512, FLAT = 512, TASKS = 64 };
+enum {
+    PACKED = 48
+}; /* columns of B or rows of A that a task packs: of whole panels in every class */
 enum { OWN_TALLEST = 256 }; /* rows of a block of C in scratch: with B it fits the second cache */
 
 typedef struct job {
@@ -136,15 +139,15 @@ static sr_status block_task(void *context, int64_t i, int worker) {
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
-/* Task i packs one step of k: WIDTH columns of B, or WIDTH rows of A. */
+/* Task i packs one step of k: PACKED columns of B, or PACKED rows of A. */
 static sr_status pack_b_task(void *context, int64_t i, int worker) {
     (void)worker;
     const job *j = context;
     const sr_product *p = j->p;
-    int64_t k = i / j->across * j->depth, col = i % j->across * WIDTH;
+    int64_t strips = sr_blocks(p->n, PACKED), k = i / strips * j->depth, col = i % strips * PACKED;
     int64_t depth = sr_least(j->depth, p->k - k);
     pack_b(j, (char *)j->b + (k * j->n_pad + col * padded(j, depth)) * j->bytes, k, col, depth,
-           sr_least(WIDTH, p->n - col));
+           sr_least(PACKED, p->n - col));
     return SR_OK;
 }
 
@@ -152,10 +155,10 @@ static sr_status pack_a_task(void *context, int64_t i, int worker) {
     (void)worker;
     const job *j = context;
     const sr_product *p = j->p;
-    int64_t strips = sr_blocks(p->m, WIDTH), k = i / strips * j->depth, row = i % strips * WIDTH;
+    int64_t strips = sr_blocks(p->m, PACKED), k = i / strips * j->depth, row = i % strips * PACKED;
     int64_t depth = sr_least(j->depth, p->k - k);
     pack_a(j, (char *)j->a + (k * j->m_pad + row * padded(j, depth)) * j->bytes, row, k,
-           sr_least(WIDTH, p->m - row), depth);
+           sr_least(PACKED, p->m - row), depth);
     return SR_OK;
 }
 
@@ -171,10 +174,10 @@ static sr_status pack_whole(job *j, const sr_tensor *t, sr_cpu_state *cpu) {
         sr_mul_size(&bytes, (size_t)(j->n_pad + (pack_a ? j->m_pad : 0)), (size_t)(k * j->bytes)));
     SR_TRY(sr_cpu_reserve_panels(cpu, bytes));
     j->b = cpu->panels.data;
-    SR_TRY(sr_cpu_run(t, pack_b_task, j, steps * j->across));
+    SR_TRY(sr_cpu_run(t, pack_b_task, j, steps * sr_blocks(p->n, PACKED)));
     if (!pack_a) return SR_OK;
     j->a = j->b + j->n_pad * k * j->bytes;
-    return sr_cpu_run(t, pack_a_task, j, steps * sr_blocks(p->m, WIDTH));
+    return sr_cpu_run(t, pack_a_task, j, steps * sr_blocks(p->m, PACKED));
 }
 
 /* ---- the product ----------------------------------------------------------------------------- */

@@ -230,6 +230,49 @@ static int burst(lua_State *L) {
     return 1;
 }
 
+/* Pushes a list of lists of seconds; `whole` is the time of a job with that of the recording. */
+static void push_jobs(lua_State *L, const sr_cpu_jobs *jobs) {
+    lua_createtable(L, (int)jobs->job_count, 0);
+    for (int64_t j = 0, t = 0; j < jobs->job_count; j++) {
+        lua_createtable(L, (int)(jobs->ends[j] - t), 0);
+        for (int i = 1; t < jobs->ends[j]; t++, i++) {
+            lua_pushnumber(L, jobs->tasks[t]);
+            lua_rawseti(L, -2, i);
+        }
+        lua_pushnumber(L, jobs->whole[j]);
+        lua_setfield(L, -2, "whole");
+        lua_rawseti(L, -2, j + 1);
+    }
+}
+
+static int pushed_jobs(lua_State *L) {
+    push_jobs(L, lua_touserdata(L, 1));
+    return 1;
+}
+
+/* jobs(fn) -> { { seconds, ..., whole = seconds }, ... }: calls fn; the processor time of each task
+ * of each job that the current device, a cpu with one thread, ran meanwhile */
+static int jobs(lua_State *L) {
+    const sr_device *device = lsr_device(L);
+    sr_cpu_jobs record = {0};
+    luaL_checktype(L, 1, LUA_TFUNCTION);
+    if (device->backend != &sr_backend_cpu)
+        return lsr_result(
+            L, sr_fail(SR_EDEVICE, "jobs: the current device is %s, not cpu", device->name));
+    sr_status st = sr_cpu_record_jobs(device, &record);
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_settop(L, 1);
+    int failed = lua_pcall(L, 0, 0, 0);
+    (void)sr_cpu_record_jobs(device, NULL);
+    if (!failed) {
+        lua_pushcfunction(L, pushed_jobs);
+        lua_pushlightuserdata(L, &record);
+        failed = lua_pcall(L, 1, 1, 0);
+    }
+    sr_cpu_jobs_clear(&record);
+    return failed ? lua_error(L) : 1;
+}
+
 /* ---- scopes ---------------------------------------------------------------------------------- */
 
 static int scope_open(lua_State *L) {
@@ -282,6 +325,7 @@ static const luaL_Reg functions[] = {
     {"comms", comms},
     {"instructions", instructions},
     {"burst", burst},
+    {"jobs", jobs},
     {"scope", scope_open},
     {"recording", recording},
     {"set_recording", set_recording},

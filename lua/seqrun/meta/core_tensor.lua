@@ -538,6 +538,14 @@ function tensor.instructions() end
 ---@return string? code
 function tensor.burst(rounds, dtype) end
 
+---Calls fn; the processor time of each task of each job that the current device, cpu with one thread, ran meanwhile.
+---`whole` of a job is its time together with that of the recording.
+---@param fn fun()
+---@return number[][]|nil seconds
+---@return string? message
+---@return string? code
+function tensor.jobs(fn) end
+
 ---The number of threads of the device.
 ---@param device? string
 ---@return integer

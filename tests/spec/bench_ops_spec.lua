@@ -1,0 +1,127 @@
+-- The benchmarks of ops: the share of a step, the roofline's picture, and the simulation of schedules.
+
+package.path = "recipes/bench/?.lua;" .. package.path
+
+local core = require("seqrun.core.tensor")
+local fails = require("tests.support.devices").fails
+local program = require("tests.support.program")
+local schedule = require("schedule_model")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+
+local folder = (arg[0]:match("^(.*)/[^/]*$") or ".") .. "/../"
+local SIZES = {
+  "T=128", "hidden=16", "inner=32", "heads=2", "layers=2", "vocabulary=40", "len=128", "masked=8", "repeats=1",
+}
+
+local function bench(name, ...)
+  local words = { folder .. "recipes/bench/" .. name, ... }
+  return program.run(table.move(SIZES, 1, #SIZES, #words + 1, words))
+end
+
+describe("ops.lua", function()
+  it("gives each op's share of a step, and draws the ops under the roofline", function()
+    local picture = program.folder() .. "/roofline.svg"
+    local code, out, err = bench("ops.lua", "svg=" .. picture, "clock=cpu", "threads=1")
+    assert.equal(0, code, err)
+    local total, count = 0, 0
+    for line in out:gmatch("[^\n]+") do
+      local share = tonumber(line:match("^.-  +%S+  +(%S+)  +"))
+      if share then total, count = total + share, count + 1 end
+    end
+    assert.equal(19, count, out)
+    assert.is_true(math.abs(total - 100) < 1, out)
+    assert.is_truthy(out:find("a step of 2 layers from these ops: "), out)
+    local drawn = assert(sys.read_file(picture))
+    for _, name in ipairs { "roof: ", "linear qkv: ", "attention, 64 to 8 tokens: ", "mlm_loss: " } do
+      assert.is_truthy(drawn:find(name, 1, true), name)
+    end
+  end)
+
+  it("refuses what it cannot measure", function()
+    for words, message in pairs {
+      ["clock=cpu"] = "use it with threads=1", ["clock=sun"] = "choose wall or cpu",
+      ["precision=f16"] = "choose f32 or bf16",
+    } do
+      local code, _, err = bench("ops.lua", words)
+      assert.equal(1, code)
+      assert.is_truthy(err:find(message, 1, true), err)
+    end
+  end)
+end)
+
+describe("the simulation of a schedule", function()
+  it("gives tasks in order to the thread that is free first", function()
+    assert.equal(10, schedule.job({ 4, 3, 2, 1 }, 1))
+    assert.equal(5, schedule.job({ 4, 3, 2, 1 }, 2)) -- 4 1, 3 2
+    assert.equal(6, schedule.job({ 1, 2, 3, 4 }, 2)) -- 1 3, 2 4
+    assert.equal(4, schedule.job({ 4, 3, 2, 1 }, 64))
+    assert.equal(0, schedule.job({}, 3))
+  end)
+
+  it("lies between the bounds of any schedule without idle threads", function()
+    for seed = 1, 50 do
+      local tasks, sum, most = {}, 0, 0
+      for i = 1, seed do
+        tasks[i] = (i * 7919 * seed % 101) + 1
+        sum, most = sum + tasks[i], math.max(most, tasks[i])
+      end
+      for _, threads in ipairs { 1, 3, 16, 64 } do
+        local seconds = schedule.job(tasks, threads)
+        assert.is_true(seconds >= math.max(most, sum / threads) - 1e-9)
+        assert.is_true(seconds <= sum / threads + most * (1 - 1 / threads) + 1e-9)
+      end
+    end
+  end)
+
+  it("adds up jobs, what handing out costs, and the imbalance", function()
+    local seconds, imbalance = schedule.jobs({ { 4, 4 }, { 3 } }, 2, 0.5)
+    assert.equal(4 + 3 + 0.5, seconds)
+    assert.equal(7 / 5.5, imbalance)
+    assert.equal(11, (schedule.jobs({ { 4, 4 }, { 3 } }, 1, 0.5)))
+  end)
+
+  it("is printed for every op and the step", function()
+    local code, out, err = bench("schedule.lua", "threads=4,64")
+    assert.equal(0, code, err)
+    for _, row in ipairs { "linear qkv", "linear qkv back", "attention 128, dropout back", "step of 2 layers" } do
+      assert.is_truthy(out:find("\n" .. row .. " +"), row .. "\n" .. out)
+    end
+    code, out = bench("schedule.lua", "threads=0")
+    assert.equal(1, code, out)
+  end)
+end)
+
+describe("recorded jobs", function()
+  local before
+  setup(function() before = sr.device() end)
+  teardown(function() sr.use(before) end)
+
+  it("have all tasks of the work, in order, with results as ever", function()
+    sr.use("cpu", { threads = 1 })
+    local x, w, y = sr.randn({ 600, 64 }, { seed = 1 }), sr.randn({ 400, 64 }, { seed = 2 }), nil
+    local plain = sr.ops.linear(x, w):tostring_bytes()
+    local jobs = assert(core.jobs(function() y = sr.ops.linear(x, w) end))
+    assert.is_true(plain == y:tostring_bytes())
+    assert.equal(2, #jobs) -- packing, and the blocks
+    for _, tasks in ipairs(jobs) do
+      local sum = 0
+      for _, seconds in ipairs(tasks) do sum = sum + seconds end
+      assert.is_true(#tasks > 1 and sum > 0 and sum <= tasks.whole)
+    end
+    assert.equal(0, #assert(core.jobs(function() end)))
+  end)
+
+  it("pass on an error, and need one thread of a cpu", function()
+    sr.use("cpu", { threads = 1 })
+    assert.has_error(function() core.jobs(function() error("no", 0) end) end, "no")
+    local x = sr.zeros(4)
+    assert.equal(1, #assert(core.jobs(function() x:fill_(1) end)))
+    sr.use("cpu", { threads = 2 })
+    fails("the device has 2 threads", core.jobs, function() end)
+    sr.use("ref")
+    local jobs, message = core.jobs(function() end)
+    assert.is_nil(jobs)
+    assert.is_truthy(message:find("the current device is ref, not cpu", 1, true), message)
+  end)
+end)
