@@ -230,8 +230,8 @@ describe("a fine-tuning run", function()
 
   it("has the same losses packed, padded and one by one, with dropout", function()
     local small, wanted = require("tests.support.small"), nil
-    for _, arrange in ipairs { "packed", "padded", "single" } do
-      run(arrange, "--max-steps", "6", "log.every=1", "pack.arrange=" .. arrange, "model.hidden_dropout_prob=0.1",
+    for arrange, key in pairs { packed = "arrange", padded = "arrange", single = "pack.arrange" } do
+      run(arrange, "--max-steps", "6", "log.every=1", key .. "=" .. arrange, "model.hidden_dropout_prob=0.1",
         "model.attention_probs_dropout_prob=0.1", "batch.micro_packs=4")
       local lines = small.metrics(folder .. "/" .. arrange)
       wanted = wanted or lines
@@ -240,6 +240,8 @@ describe("a fine-tuning run", function()
         assert.near(wanted[i].label_loss, line.label_loss, 1e-5 * wanted[i].label_loss)
         assert.same({ wanted[i].sequences, wanted[i].real_tokens }, { line.sequences, line.real_tokens })
       end
+      local read = assert(sys.read_file(("%s/%s/config.yaml"):format(folder, arrange)))
+      assert.matches("\n  arrange: " .. arrange, read) -- of pack
     end
   end)
 

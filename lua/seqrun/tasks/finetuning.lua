@@ -86,6 +86,7 @@ end
 ---@param cfg table
 ---@return seqrun.FinetuningData
 function Task:data(cfg)
+  cfg.pack.arrange = cfg.arrange or cfg.pack.arrange
   local pretrained = pretrained_of(cfg)
   local shorter = fit_length(cfg, pretrained)
   local options = file_options(self, cfg, pretrained)

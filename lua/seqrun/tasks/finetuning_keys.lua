@@ -58,6 +58,7 @@ local tune = c.map {
 }
 
 local keys = {
+  { "arrange", c.enum({ "packed", "padded", "single" }, { optional = true, doc = "short for pack.arrange" }) },
   { "epochs", c.number { default = 3, min = 0.001, max = 1e6, doc = "passes over the training data" } },
   { "batch", batch }, { "rate", rate }, { "init", init }, { "model", model }, { "tune", tune }, { "eval", eval },
   ltd.key,
