@@ -36,7 +36,7 @@ return setmetatable(sr, {
       value = require("seqrun.tensor")[key]
     end
     if value == nil then
-      local hint = require("seqrun.guess").hint(tostring(key), names())
+      local hint = require("seqrun.habits").hint(tostring(key), names())
       error(("seqrun: unknown name sr.%s%s"):format(tostring(key), hint), 2)
     end
     rawset(self, key, value)

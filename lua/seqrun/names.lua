@@ -1,6 +1,6 @@
 -- names.lua - the names that can follow a value: fields and methods, for completion and for hints.
 
-local guess = require("seqrun.guess")
+local habits = require("seqrun.habits")
 
 local names = {}
 
@@ -59,10 +59,10 @@ function names.value(path, lookup)
   return value
 end
 
----"; did you mean 'NAME'?" or "" for a name that a value does not have.
+---"; did you mean 'NAME'?" or a like hint for a name that a value does not have; "" without one.
 ---@param name string
 ---@param value any
 ---@return string
-function names.hint(name, value) return guess.hint(name, names.of(value)) end
+function names.hint(name, value) return habits.hint(name, names.of(value)) end
 
 return names

@@ -3,6 +3,7 @@
 -- The library itself, and the prompt, which has hints of its own, get nil as usual.
 
 local guess = require("seqrun.guess")
+local habits = require("seqrun.habits")
 local names = require("seqrun.names")
 
 local strict = {}
@@ -17,8 +18,9 @@ local function is_own(level)
 end
 
 ---"; did you mean 'NAME'?", or the names that there are.
-local function hint(key, known)
-  local text = guess.hint(key, known)
+local function hint(title, key, known)
+  local of = title:find("^the config") and guess or habits
+  local text = of.hint(key, known)
   if text ~= "" or #known == 0 or #known > MOST then return text end
   return "; it has " .. table.concat(known, ", ")
 end
@@ -31,8 +33,8 @@ end
 local function check(title, key, known, guessed)
   if type(key) ~= "string" or not is_own(3) then return end
   local list = known()
-  if guessed and not guess.nearest(key, list) then return end
-  error(("%s has no '%s'%s"):format(title, key, hint(key, list)), 3)
+  if guessed and not (guess.nearest(key, list) or habits.use(key)) then return end
+  error(("%s has no '%s'%s"):format(title, key, hint(title, key, list)), 3)
 end
 
 ---Makes unknown fields of a module, or of the objects of a class, errors.

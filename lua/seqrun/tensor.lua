@@ -255,7 +255,7 @@ setmetatable(core.methods, {
     end
     local names = {}
     for name in pairs(methods) do names[#names + 1] = name end
-    error(("a tensor has no '%s'%s"):format(key, require("seqrun.guess").hint(key, names)), 3)
+    error(("a tensor has no '%s'%s"):format(key, require("seqrun.habits").hint(key, names)), 3)
   end,
 })
 core.metatable.__len = function(t)

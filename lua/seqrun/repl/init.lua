@@ -5,6 +5,7 @@
 -- clears the line; Ctrl-D exits.
 
 local failure = require("seqrun.failure")
+local hints = require("seqrun.repl.hints")
 local names = require("seqrun.names")
 local output = require("seqrun.output")
 local show = require("seqrun.show").show
@@ -118,7 +119,7 @@ end
 ---@return boolean? mistyped the value is nil, and its name like another
 function repl.evaluate(text, env, out)
   local chunk, message, _, expression = compile(text, env)
-  if not chunk then return false, shortened(message) end
+  if not chunk then return false, shortened(message) .. hints.syntax(text) end
   trace.remember(SOURCE, text)
   local results = table.pack(xpcall(chunk, trace.handler))
   if not results[1] then
