@@ -358,6 +358,29 @@ describe("index files of DeepSpeed", function()
     assert.same(many, sr.must(sr.data.index.import(folder .. "/m")):values())
   end)
 
+  it("of the analysis of a data set become metrics with one command, totals too", function()
+    local whole = sr.must(sr.data.open(path, { held = 0 }))
+    local made = sr.must(analyze { data = whole, metrics = { "length" }, max_len = 32, seed = 42 })
+    local n, rows = made.length:count(), {}
+    for uid = 0, n - 1 do rows[uid + 1] = { 1001 + uid % 6 } end
+    write_by_hand("mod_sample_to_metric", 6, "<I2", rows)
+    local code, out, err = program.run {
+      "analyze", path, "--metric", "mod=" .. folder .. "/mod", "token_counts", "--out", folder, "--max-len", "32",
+      "--held", "0", "--json", "--deepspeed", folder .. "/ds",
+    }
+    assert.equal(0, code, err)
+    assert.same({ "mod", n, 6, 1001 }, { json.decode(out).metrics[1].name, json.decode(out).metrics[1].count,
+      json.decode(out).metrics[1].distinct, json.decode(out).metrics[1].min })
+    assert.equal(bytes_of("mod_sample_to_metric.bin"), bytes_of("ds/mod/mod_sample_to_metric.bin"))
+    local index <close> = sr.must(sr.data.index.open(folder .. "/ds/token_counts/token_counts_metric_value"))
+    assert.equal(1, index:info().rows)
+    local sum = 0
+    for _, x in ipairs(sr.must(index:row(0))) do sum = sum + x end
+    local tokens = 0
+    for _, x in ipairs(made.length:values()) do tokens = tokens + x end
+    assert.equal(tokens, sum)
+  end)
+
   it("are refused when they do not fit together", function()
     local function refused(words, samples, metrics)
       write_by_hand("bad_index_to_sample", 4, "<i4", samples)

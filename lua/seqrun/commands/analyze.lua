@@ -24,8 +24,8 @@ end
 
 function command.define(cmd)
   cmd:argument("data", "a .sqr data set")
-  cmd:option("--metric", "metrics, by name, or .lua files that return a function of a sequence"):argname("NAME")
-    :args("+"):count("*")
+  cmd:option("--metric", "metrics, by name, .lua files that return a function of a sequence, or NAME=PREFIX of files "
+    .. "of DeepSpeed's analysis"):argname("NAME"):args("+"):count("*")
   cmd:option("--checkpoint", "of the metric loss: a run, a checkpoint or a Hugging Face directory"):argname("DIR")
   cmd:option("--corpus", "of the metric tfidf: the data set to compare with"):argname("FILE")
   cmd:option("--slots", "of rarity: entries of the table of counts; default: the vocabulary plus 1"):argname("N")
@@ -55,7 +55,8 @@ function command.define(cmd)
 examples:
   seqrun analyze runs/data/novels.sqr --metric length rarity
   seqrun analyze runs/data/novels.sqr --metric loss --checkpoint runs/tiny --max-len 128
-  seqrun analyze runs/data/novels.sqr --metric capitals.lua]])
+  seqrun analyze runs/data/novels.sqr --metric capitals.lua
+  seqrun analyze fixed.sqr --metric rare=analysis/voc/voc     from analysis/voc/voc_sample_to_metric.idx and others]])
 end
 
 ---The options of the metrics that have some.
@@ -66,7 +67,9 @@ local function specs_of(args)
       local spec = name
       if name == "loss" then spec = { name = name, checkpoint = args.checkpoint, precision = args.precision } end
       if name == "tfidf" then spec = { name = name, corpus = args.corpus } end
-      if name:find("rarity") and args.slots then spec = { name = name, slots = args.slots } end
+      local own, index = name:match("^([%w_]+)=(.+)$")
+      if own then spec = { name = own, index = index } end
+      if name:find("rarity") and args.slots and not own then spec = { name = name, slots = args.slots } end
       specs[#specs + 1] = spec
     end
   end
@@ -76,8 +79,8 @@ end
 ---Writes DIR/NAME/NAME_sample_to_metric.idx and so on, as DeepSpeed places them.
 local function export(made, folder)
   for _, metric in ipairs(made) do
-    if metric.about.accumulated or not metric.about.whole then
-      return nil, ("analyze: --deepspeed: the metric '%s' has no integers for each sequence%s"):format(metric:name(),
+    if not metric.about.whole then
+      return nil, ("analyze: --deepspeed: the metric '%s' is not of integers%s"):format(metric:name(),
         metric:name() == "rarity" and "; use rarity_integer" or ""), "config"
     end
     local place = folder .. "/" .. metric:name()

@@ -46,14 +46,40 @@ function index.write(name, rows, type)
   return count
 end
 
+local WIDTHS = { 8, 16, 32 }
+
+---The narrowest type that holds all values.
+local function type_of(values)
+  local least, most = values[1], values[1]
+  for _, x in ipairs(values) do least, most = math.min(least, x), math.max(most, x) end
+  for _, bits in ipairs(WIDTHS) do
+    if least >= 0 and most < 1 << bits then return "u" .. bits end
+    if least >= -(1 << bits - 1) and most < 1 << bits - 1 then return "i" .. bits end
+  end
+  return least >= 0 and "u64" or "i64"
+end
+
+---Writes NAME_metric_value: one row with the total of each token.
+local function export_totals(metric, name)
+  local values = {}
+  for i, x in ipairs(metric:values()) do
+    values[i] = math.tointeger(x) or check.fail("data.index.export: '%s' is not of integers", metric:name())
+  end
+  local count, message, code = index.write(name .. "_metric_value", { values }, type_of(values))
+  return count and true, message, code
+end
+
 ---Writes a metric of integers as DeepSpeed's data analysis does: NAME_sample_to_metric, NAME_index_to_metric,
----NAME_index_to_sample and NAME_index_to_sample_percentile_merged.
+---NAME_index_to_sample and NAME_index_to_sample_percentile_merged; an accumulated one as NAME_metric_value.
 ---@param metric seqrun.Metric
 ---@param name string
 ---@return true? done
 ---@return string? message
 ---@return string? code
-function index.export(metric, name) return core.index_of(metric.core, name) end
+function index.export(metric, name)
+  if metric.about.accumulated then return export_totals(metric, name) end
+  return core.index_of(metric.core, name)
+end
 
 ---The metric of such files, in memory.
 ---@param name string
