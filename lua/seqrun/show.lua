@@ -77,6 +77,7 @@ function show(value, depth, seen)
   local meta = getmetatable(value)
   local own = type(meta) == "table" and meta.__tostring
   if type(value) == "table" and not own then return show_table(value, depth or DEPTH, seen or {}) end
+  if type(value) == "userdata" and tostring(value) == "userdata: (nil)" then return "null" end -- of JSON
   return tostring(value)
 end
 

@@ -376,6 +376,15 @@ describe("the files of a run", function()
     assert.is_nil(said({}):find("warning"))
   end)
 
+  it("warn of several labels that were read as one", function()
+    local path = put("joined.csv", "text,label\na,sea|war\nb,sea\nc,war\n")
+    local function said(separator)
+      return table.concat(assert(files { task = "multilabel", train = path, separator = separator }).notes, "\n")
+    end
+    assert.matches("warning: train: 'sea|war' is a class beside 'sea'; if '|' separates labels, set data.sep", said ",")
+    assert.is_nil(said("|"):find("warning"))
+  end)
+
   it("warn of labels that differ only in case or spaces", function()
     local path = put("alike.csv", "text,label\na,Very good\nb,bad\nc,very good \nd,verygood\n")
     local said = lab.short(table.concat(assert(files { train = path }).notes, "\n"))

@@ -104,7 +104,24 @@ function Multilabel:surveyed()
   return self.map and true, message
 end
 
-Multilabel.notes = Classify.notes
+---A class whose name is made of names of classes, such as 'sea|war': the name, a class in it, what separates them.
+local function joined(survey)
+  for _, name in ipairs(survey.names) do
+    for part, mark in name:gmatch("([^|;,/]+)%s*([|;,/])") do
+      if survey.counts[labels.clean(part)] then return name, labels.clean(part), mark end
+    end
+  end
+end
+
+function Multilabel:notes()
+  local notes = Classify.notes(self)
+  local name, part, mark = joined(self.counted or { names = {} })
+  if name then
+    local format = "warning: '%s' is a class beside '%s'; if '%s' separates labels, set data.separator='%s'"
+    notes[#notes + 1] = format:format(shown(name), shown(part), mark, mark)
+  end
+  return notes
+end
 
 function Multilabel:shape() self.columns.labels = { type = "f32", size = #self.map.names } end
 
