@@ -382,6 +382,16 @@ describe("the command", function()
     end
   end)
 
+  it("encode goes on after a line that cannot be used, and says so", function()
+    local code, out, err = program.run({ "encode", path }, { input = "the\n\xff\nit\n" })
+    local list = lines_of(out)
+    assert.same({ 3, 3, 2 }, { code, #list, list[2].line })
+    assert.matches("invalid UTF%-8", list[2].error)
+    assert.same(lines_of(select(2, program.run({ "encode", path }, { input = "it" })))[1].embedding, list[3].embedding)
+    assert.matches("1 line could not be used: standard input:2: .*see `error` in the output", err)
+    assert.equal(3, (program.run({ "encode", path }, { input = "\xff\n" })))
+  end)
+
   it("encode leaves nothing half written", function()
     local file = dir .. "/bad.safetensors"
     local code, _, err = program.run({ "encode", path, "--out", file }, { input = "the\n\xff\n" })

@@ -30,16 +30,20 @@ end
 
 ---One line of output; 9 digits are exact for f32.
 local function print_vector(item)
+  if item.wrong then return (io.stdout:write(json.encode { line = item.line, error = item.wrong }, "\n")) end
   local numbers = {}
   for i, x in ipairs(item.vector) do numbers[i] = ("%.9g"):format(x) end
   return (io.stdout:write(('{"line":%d,"embedding":['):format(item.line), table.concat(numbers, ","), "]}\n"))
 end
 
----Passes each vector on; returns their number, or nil if nobody reads any more.
+---Passes each vector on; returns their number, or nil if nobody reads any more; and how many items could not be used.
 local function write_all(each, put)
-  local count = 0
+  local count, wrong, first = 0, 0, nil
   for item in each do
     count = count + 1
+    if item.wrong then
+      wrong, first = wrong + 1, first or ("%s:%d: %s"):format(item.file, item.line, item.wrong)
+    end
     local good, message, code = put(item)
     if not good then
       if not code then return nil end -- a closed pipe
@@ -47,7 +51,7 @@ local function write_all(each, put)
     end
   end
   verb.check_end()
-  return count
+  return count, wrong, first
 end
 
 local function report(args, counts, seconds, size)
@@ -78,7 +82,7 @@ function command.run(args)
   local counts, began, size = {}, sys.now(), opened.model.config.hidden_size
   local function items()
     local item = next_item()
-    if item and item.wrong then failure.raise("data", "%s:%d: %s", item.file, item.line, item.wrong) end
+    if args.out and item and item.wrong then failure.raise("data", "%s:%d: %s", item.file, item.line, item.wrong) end
     return item
   end
   local options = options_of(args, opened.facts)
@@ -86,8 +90,9 @@ function command.run(args)
   options.counts = counts
   local each = encoding.each(items, options)
   if not args.out then
-    write_all(each, print_vector)
+    local _, wrong, first = write_all(each, print_vector)
     verb.tell_cut(counts, opened.max_len)
+    if (wrong or 0) > 0 then verb.fail_wrong(wrong, first, "see `error` in the output") end
     return 0
   end
   local out <close> = failure.must(vector_file.open(args.out, size))

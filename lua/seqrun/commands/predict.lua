@@ -2,7 +2,6 @@
 
 local answers_file = require("seqrun.predict.answers_file")
 local converters = require("seqrun.converters")
-local counted = require("seqrun.run.text").counted
 local failure = require("seqrun.failure")
 local input = require("seqrun.predict.input")
 local json = require("seqrun.core.json")
@@ -137,8 +136,7 @@ function command.run(args)
   if not wrong then return 0 end
   verb.tell_cut(predictor.counts, opened.max_len)
   if wrong > 0 then
-    failure.raise("data", "%s could not be used%s %s; %s", counted(wrong, "line"),
-      wrong > 1 and ", the first is" or ":", first, out and "nothing is written" or "see `error` in the output")
+    verb.fail_wrong(wrong, first, out and "nothing is written" or "see `error` in the output")
   end
   if out then failure.must(out:commit()) end
   return 0

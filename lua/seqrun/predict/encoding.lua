@@ -47,7 +47,7 @@ end
 ---@field bytes? boolean vectors as little-endian f32, instead of lists of numbers
 ---@field counts? table `cut` counts texts that were truncated
 
----Vectors of items with `text` (and `pair`), in their order: each item gets `vector`.
+---Vectors of items with `text` (and `pair`), in their order: each item gets `vector`, but for those that are `wrong`.
 ---@param items fun(): table?
 ---@param t seqrun.EncodeOptions
 ---@return fun(): table?
@@ -61,10 +61,11 @@ function encoding.each(items, t)
     for i = 1, batch.sequences do outputs[i] = all:sub((i - 1) * 4 * size + 1, i * 4 * size) end
     return outputs
   end
-  local sequences = texts.framing(t.tokenizer, t.max_len, t.counts or {})
+  local framed = texts.framing(t.tokenizer, t.max_len, t.counts or {})
+  local function sequences(item) return item.wrong and {} or framed(item) end
   local function next_text()
     local item = items()
-    if item and t.prompt then item.text = t.prompt .. item.text end
+    if item and t.prompt and not item.wrong then item.text = t.prompt .. item.text end
     return item
   end
   local next_item = stream {
@@ -72,7 +73,7 @@ function encoding.each(items, t)
   }
   return function()
     local item = next_item()
-    if item then item.vector = item.sequences[1].output end
+    if item and not item.wrong then item.vector = item.sequences[1].output end
     return item
   end
 end

@@ -1,6 +1,7 @@
 -- verb.lua - what the commands encode, predict and eval share: options, the model of a directory, messages.
 
 local checkpoint = require("seqrun.checkpoint")
+local counted = require("seqrun.run.text").counted
 local converters = require("seqrun.converters")
 local failure = require("seqrun.failure")
 local nn = require("seqrun.nn")
@@ -120,6 +121,15 @@ end
 function verb.check_end()
   local signal = sys.caught()
   if signal then failure.raise("stopped", "stopped by signal %s", signal) end
+end
+
+---Fails since some lines could not be used.
+---@param wrong integer how many
+---@param first string the first one, and why
+---@param rest string
+function verb.fail_wrong(wrong, first, rest)
+  failure.raise("data", "%s could not be used%s %s; %s", counted(wrong, "line"), wrong > 1 and ", the first is" or ":",
+    first, rest)
 end
 
 ---Tells how many texts were truncated.

@@ -125,7 +125,8 @@ size                           numbers of a vector
 seconds                        it took
 ]] }, { "(without --out: JSON lines)", [[
 line                           of the input
-embedding[]                    the vector
+embedding?[]                   the vector
+error?                         why the line could not be used
 ]] } }
 
 fields.eval = { { "", [[
