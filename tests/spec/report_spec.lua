@@ -85,8 +85,9 @@ describe("a report", function()
       "2 runs", "first", "second", "rate.peak", "0.003", "0.001", "Differences", "tokens trained on",
       "Tokens kept by middle layers",
     })
-    code, out = report(folder .. "/runs", "-o", "-", "--samples", "0")
+    code, out = report(folder .. "/runs", "-o", "-", "--samples", "0", "--by", "effective")
     assert.equal(0, code)
+    holds(out, { "effective tokens" })
     check_page(out)
     holds(out, { "2 runs" })
   end)
@@ -151,7 +152,7 @@ describe("a report", function()
       ["config.yaml"] = 'seed: 1\nname: "<script>alert(1)</script>"\n',
       ["scores.json"] = '{"heads":[{"classes":[{"name":"<b>"},{"name":"x"}],"confusion":[[1,2],[3,4]],'
         .. '"mistakes":[{"text":"<i>\\u0001","label":"&","predicted":"<","place":"<a>","badness":1}]}]}',
-      ["run.log"] = "", ["ended.json"] = '{"state":"<u>","message":"</html>"}',
+      ["run.log"] = "", ["ended.json"] = '{"state":"failed","message":"<u></html>"}',
     })
     local text = page_of(dir)
     check_page(text)

@@ -10,7 +10,8 @@ local curves = {}
 ---What the horizontal axis may be, and its label.
 curves.AXES = {
   step = { key = "step", label = "step" }, tokens = { key = "real_tokens", label = "tokens trained on" },
-  seconds = { key = "seconds", label = "seconds of training" },
+  seconds = { key = "seconds", label = "seconds of training" }, raw = { key = "raw_tokens", label = "raw tokens" },
+  effective = { key = "effective_tokens", label = "effective tokens" },
 }
 
 ---Runs beyond which the single lines under the running means are left out.
