@@ -118,7 +118,7 @@ describe("a sharded optimizer", function()
       "model.intermediate_size=1536", "model.max_position_embeddings=64", "batch.sequences=24", "batch.micro_packs=1",
       "batch.shares=4", "rate.peak=1e-4", "rate.total=40", "steps=2", "precision=bf16", "optimizer.name=lamb",
       "threads=1", "log.every=1", "--out", dir .. "/out",
-    })
+    }, { seconds = 400 }) -- long with sanitizers
     assert.equal(0, code, err)
     local line = "memory  at least [%d.]+ MiB on rank 0 %(.*, [%d.]+ MiB on the others"
     assert.is_truthy((out .. err):find(line), out .. err)
