@@ -62,6 +62,19 @@ local function head_of(args, model)
   failure.raise("config", "the model has no head '%s'; it has %s", args.head, table.concat(names, ", "))
 end
 
+---Kinds of single texts or pairs.
+local PAIRED = { classify = true, regress = true, multilabel = true }
+
+---Says that lines are read as single texts by a model that was trained on pairs.
+local function note_pairs(facts)
+  if not PAIRED[facts.kind] then return end
+  local ok, cfg, own = pcall(run_config.load, facts, {})
+  if ok and own and cfg.columns and cfg.columns.pair then
+    verb.note("warning: the model was trained on pairs (columns.pair=%s), but each line is read as one text; "
+      .. "write TEXT<TAB>PAIR and pass --pair", tostring(cfg.columns.pair))
+  end
+end
+
 ---The items of the input.
 ---@return fun(): table? next
 ---@return userdata rows to close
@@ -74,6 +87,7 @@ local function open_input(args, predictor, facts)
     local items, message, code, articles = questions.open(files)
     return failure.must(items, message, code), articles, wanted.keys
   end
+  if format == "lines" and not args.pair then note_pairs(facts) end
   if format == "lines" and (args.pair or TABULAR[predictor.head.kind]) then format = "tsv" end
   local columns = tables.columns(facts, predictor.head.kind, format, files, arguments)
   local items, message, code, rows
@@ -81,7 +95,8 @@ local function open_input(args, predictor, facts)
     items, message, code, rows = tables.open(verb.files(files), format, columns)
   else
     items, message, code, rows = input.open {
-      files = verb.files(files), format = format, keys = wanted.keys, optional = wanted.optional, lists = wanted.lists,
+      files = verb.files(files), format = format, keys = wanted.keys, lists = wanted.lists,
+      optional = not args.pair and wanted.optional or nil,
     }
   end
   return failure.must(items, message, code), rows, wanted.keys

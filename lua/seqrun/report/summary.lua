@@ -47,15 +47,18 @@ end
 
 ---The directories of the runs that some paths mean; a directory of runs stands for all of them.
 local function directories(paths)
-  local list, seen = {}, {}
+  local list, seen, none = {}, {}, {}
   for _, path in ipairs(paths) do
     path = path:gsub("(.)/+$", "%1")
     local found = sys.exists(path .. "/MANIFEST") and {} or history.find(path)
-    if #found == 0 then found = { path } end -- history.open says why
+    if #found == 0 then none[#none + 1] = path end
     for _, dir in ipairs(found) do
       local real = sys.real_path(dir) or dir
       if not seen[real] then list[#list + 1], seen[real] = dir, true end
     end
+  end
+  for _, path in ipairs(none) do -- of several, such as runs/*, those that are no runs are left out
+    if #list == 0 or not sys.exists(path) or sys.exists(path .. "/MANIFEST") then list[#list + 1] = path end
   end
   if #list > MOST then
     failure.raise("config", "report: %d runs are too many for one page, the most is %d; name those to compare", #list,
