@@ -95,15 +95,28 @@ sr_status sr_resize(void **block, size_t count, size_t size) {
     return SR_OK;
 }
 
-sr_status sr_alloc_aligned(void **out, size_t bytes) {
+static sr_status alloc_at(void **out, size_t bytes, size_t alignment) {
     *out = NULL;
     size_t rounded;
     SR_TRY(sr_add_size(&rounded, bytes, 63));
     rounded &= ~(size_t)63;
     if (rounded == 0) rounded = 64;
     SR_TRY(take(rounded));
-    *out = refused() ? NULL : counted(aligned_alloc(64, rounded));
+    *out = refused() ? NULL : counted(aligned_alloc(alignment, rounded));
     return *out != NULL ? SR_OK : out_of_memory(bytes);
+}
+
+sr_status sr_alloc_aligned(void **out, size_t bytes) {
+    return alloc_at(out, bytes, 64);
+}
+
+sr_status sr_alloc_pages(void **out, size_t bytes, size_t sure) {
+    enum { HUGE = 2 << 20 };
+    size_t huge = sure / HUGE * HUGE;
+    if (huge == 0) return sr_alloc_aligned(out, bytes);
+    SR_TRY(alloc_at(out, bytes, HUGE));
+    (void)madvise(*out, huge, MADV_HUGEPAGE); /* a hint: the system may have none */
+    return SR_OK;
 }
 
 void sr_mem_discard(void *start, size_t bytes) {

@@ -30,7 +30,7 @@ static void device_close(sr_device *device) {
 static sr_status grow(sr_cpu_block *block, size_t bytes) {
     if (bytes <= block->bytes) return SR_OK;
     void *data;
-    SR_TRY(sr_alloc_aligned(&data, bytes));
+    SR_TRY(sr_alloc_pages(&data, bytes, bytes));
     sr_free_aligned(block->data);
     *block = (sr_cpu_block){data, bytes};
     return SR_OK;
@@ -83,7 +83,8 @@ sr_status sr_cpu_run_whole(const sr_tensor *t, sr_task task, void *context, int6
 
 static sr_status memory_alloc(sr_device *device, void **data, size_t bytes) {
     (void)device;
-    return sr_alloc_aligned(data, bytes);
+    return sr_alloc_pages(data, bytes,
+                          bytes / 5 * 4); /* classes of the pool: up to a quarter more */
 }
 
 static void memory_free(sr_device *device, void *data, size_t bytes) {

@@ -6,9 +6,17 @@
 
 local lengths = {}
 
----@param path string
+local SLOTS = 512 -- of a pack of lengths that are no file
+
+---@param path string a file, or "8-64": from 8 to 64, all equally often
 ---@return integer[] # count by length
 local function read_histogram(path)
+  local first, last = path:match("^(%d+)%-(%d+)$")
+  if first then
+    local counts = {}
+    for length = 1, SLOTS do counts[length] = length >= tonumber(first) and length <= tonumber(last) and 1 or 0 end
+    return counts
+  end
   local counts = {}
   for line in assert(io.open(path)):lines() do counts[#counts + 1] = assert(math.tointeger(tonumber(line))) end
   return counts

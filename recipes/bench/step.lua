@@ -1,13 +1,17 @@
--- step.lua - a full training step over the same examples in five arrangements.
+-- step.lua - a full training step over the same examples in seven arrangements.
 --
---   build/seqrun recipes/bench/step.lua [model=small|base|large] [precision=f32|bf16|both] [packs=4] [updates=2]
---       [repeats=3] [device=cpu|cuda] [optimizer=adamw|lamb] [only=packed] [tsv=FILE label=h100]
+--   build/seqrun recipes/bench/step.lua [model=small|minilm|base|large] [precision=f32|bf16|both] [packs=4] [updates=2]
+--       [repeats=3] [device=cpu|cuda] [optimizer=adamw|lamb] [only=packed,sorted] [tsv=FILE label=h100]
+--       [hist=FILE|8-64] [peer=true] [compile=true]
 --       [keep=0.5] [longest=512] [layers=L] [micro=1] [reduce=exact|library] [shard=true] [overlap=false] [bucket=16]
 --
 -- padded   one sequence per row of S slots; padding goes through every op including attention, as in
 --          programs whose batch is a rectangle with a mask
 -- rows     the same rows, but attention skips padding: only matrix products and row-wise ops process it
+-- sorted   sequences sorted by length, in batches of at most the packs' slots, padded to the longest of each batch
 -- dense    packs of S, attention computes all S x S scores and masks them (without attention dropout)
+-- joined   packs of S without a mask: sequences attend to their neighbours, as in programs that concatenate texts.
+--          It trains another model, and is here for its time
 -- single   one sequence at a time, no padding
 -- packed   packs of S, packed attention
 --
@@ -22,15 +26,19 @@
 -- has none of them, shrinks with their tokens; all else, the optimizer too, stays.  Should be at most 1.05 times that.
 -- micro=N cuts packed updates into micro-batches of N packs.  Several ranks share these out (recipes/bench/ranks.lua
 -- starts them): reduce, overlap and bucket are the keys of `ranks`, shard is optimizer.shard.
--- longest=128 cuts sequences to this length.
+-- longest=128 cuts sequences to this length.  hist=8-64 draws lengths from 8 to 64, all equally often, instead of
+-- those of a file.
 --
 -- dump=FILE writes the packs for recipes/bench/peers/torch_step.py; peer=true runs that as well, in the same precisions
--- (with $PYTHON, python3 by default, which must have torch); compile=true also with its layers compiled.
+-- (with $PYTHON, python3 by default, which must have torch), peer=mask,sequence these arrangements of it only;
+-- compile=true also with its layers compiled.  Both print the peak memory of the process: compare it with only=packed
+-- and one arrangement.
 
 local directory = arg[0]:match("^(.*)/[^/]*$") or "."
 package.path = directory .. "/?.lua;" .. package.path
 
 local sr = require("seqrun")
+local arms = require("step_arms")
 local common = require("common")
 local lengths = require("lengths")
 local ranks = require("seqrun.ranks")
@@ -43,16 +51,16 @@ local MODELS = {
   tiny = {
     hidden_size = 64, num_hidden_layers = 1, num_attention_heads = 1, intermediate_size = 128, vocab_size = 256,
   },
+  minilm = { hidden_size = 384, num_hidden_layers = 6, intermediate_size = 1536 },
   small = {
     hidden_size = 256, num_hidden_layers = 4, num_attention_heads = 4, intermediate_size = 1024,
     vocab_size = 8000,
   },
 }
-local ARRANGEMENTS = { "padded", "rows", "dense", "single", "packed" }
 
 local options = common.options({
   model = "small", precision = "f32", packs = 4, updates = 2, repeats = 3, threads = 0, seed = 1, only = "", dump = "",
-  device = "", optimizer = "adamw", tsv = "", label = "", peer = false, compile = false,
+  device = "", optimizer = "adamw", tsv = "", label = "", peer = "", compile = false,
   keep = 1, longest = 0, layers = 0,
   micro = 0, reduce = "exact", shard = false, overlap = true, bucket = 16,
   hist = directory .. "/data/wikipedia_512.hist",
@@ -62,128 +70,14 @@ if options.threads > 0 then sr.use("cpu", { threads = options.threads }) end
 if options.device ~= "" then sr.use(options.device) end
 local world = ranks.open()
 
--- ---- batches -----------------------------------------------------------------------------------
-
----Token ids, types, masked rows and labels of sequences at given starts.  The content of a sequence is
----a function of its uid, so that every arrangement sees the same.
-local function fill(sequences, starts, rows, vocabulary)
-  local ids, types, masked, labels = {}, {}, {}, {}
-  for r = 1, rows do ids[r], types[r] = 0, 0 end
-  for s, sequence in ipairs(sequences) do
-    for i = 0, sequence.length - 1 do
-      local id = (sequence.uid * 7919 + i * 104729) % vocabulary
-      ids[starts[s] + i + 1] = id
-      types[starts[s] + i + 1] = i > sequence.length // 2 and 1 or 0
-      if (sequence.uid + i) % 7 == 0 then
-        masked[#masked + 1], labels[#labels + 1] = starts[s] + i, (id * 31 + 1) % vocabulary
-      end
-    end
-  end
-  return ids, types, masked, labels
-end
-
----@param sequences { length: integer, uid: integer }[]
----@param starts integer[]
----@param rows integer
----@param totals { masked: integer, sequences: integer } of the whole update
-local function batch_of(sequences, starts, rows, vocabulary, totals)
-  local lens, uids = {}, {}
-  for s, sequence in ipairs(sequences) do lens[s], uids[s] = sequence.length, sequence.uid end
-  local ids, types, masked, labels = fill(sequences, starts, rows, vocabulary)
-  local weights, nsp, halves = {}, {}, {}
-  for i = 1, #masked do weights[i] = 1 / totals.masked end
-  for s = 1, #sequences do nsp[s], halves[s] = s % 2, 1 / totals.sequences end
-  local int = { dtype = "i32" }
-  return {
-    layout = sr.layout { lens = lens, starts = starts, uids = uids, rows = rows, seed = options.seed },
-    ids = sr.tensor(ids, int):keep(),
-    types = sr.tensor(types, int):keep(),
-    targets = {
-      mlm = { rows = sr.tensor(masked, int):keep(), labels = sr.tensor(labels, int):keep(),
-        weights = sr.tensor(weights):keep() },
-      nsp = { rows = sr.tensor(starts, int):keep(), labels = sr.tensor(nsp, int):keep(),
-        weights = sr.tensor(halves):keep() },
-    },
-  }
-end
-
-local function masked_of(sequence)
-  local count = 0
-  for i = 0, sequence.length - 1 do
-    if (sequence.uid + i) % 7 == 0 then count = count + 1 end
-  end
-  return count
-end
-
----A batch of packs, each in a row of its own.
-local function packed_batch(packs, capacity, vocabulary, totals)
-  local sequences, starts = {}, {}
-  for p, pack in ipairs(packs) do
-    local at = (p - 1) * capacity
-    for _, sequence in ipairs(pack) do
-      sequences[#sequences + 1], starts[#starts + 1], at = sequence, at, at + sequence.length
-    end
-  end
-  return batch_of(sequences, starts, #packs * capacity, vocabulary, totals)
-end
-
----The batches of one update in one arrangement.
-local function arrange(update, how, capacity, vocabulary)
-  local totals, all = { masked = 0, sequences = 0 }, {}
-  for _, pack in ipairs(update) do
-    for _, sequence in ipairs(pack) do
-      all[#all + 1] = sequence
-      totals.masked = totals.masked + masked_of(sequence)
-    end
-  end
-  totals.sequences = #all
-  local batches = {}
-  if how == "single" then
-    for i, sequence in ipairs(all) do
-      batches[i] = batch_of({ sequence }, { 0 }, sequence.length, vocabulary, totals)
-    end
-  elseif how == "padded" or how == "rows" then
-    local starts = {}
-    for i = 1, #all do starts[i] = (i - 1) * capacity end
-    batches[1] = batch_of(all, starts, #all * capacity, vocabulary, totals)
-  else
-    local each = options.micro > 0 and options.micro or #update
-    for first = 1, #update, each do
-      local some = table.move(update, first, math.min(#update, first + each - 1), 1, {})
-      batches[#batches + 1] = packed_batch(some, capacity, vocabulary, totals)
-    end
-  end
-  return batches
-end
-
 -- ---- one step ----------------------------------------------------------------------------------
-
-local function dense_attention(slots)
-  return function(qkv, layout, o)
-    return sr.nn.dense_attention(qkv, layout, { heads = o.heads, scale = o.scale, slots = slots })
-  end
-end
-
----Attention over every slot of every row, padding included.  The mask that a padded batch needs is
----omitted: it changes the results, not the time.
-local function rectangle_attention(slots)
-  local whole = {}
-  return function(qkv, layout, o)
-    local rows = layout:rows()
-    if not whole[rows] then
-      local lens = {}
-      for i = 1, rows // slots do lens[i] = slots end
-      whole[rows] = sr.layout { lens = lens, rows = rows, seed = options.seed }
-    end
-    return sr.ops.attention(qkv, whole[rows], o)
-  end
-end
 
 local function step(bert, optimizer, batches)
   local update = { count = #batches, rank = world.rank, ranks = world.size }
   function update:batch(i) return batches[i] end
   for batch in shares.each(update, { bert.params }) do
     local scope <close> = sr.scope()
+    bert.encoder.attention = batch.attention
     bert:losses(batch).total:backward()
   end
   optimizer:step { rate = 1e-5, clip = 1.0 }
@@ -210,6 +104,13 @@ local function in_turns(functions, repeats)
     end
   end
   return table.unpack(least)
+end
+
+---The batches of one update in one arrangement.
+local function arrange(update, how, capacity, vocabulary)
+  return arms.arrange(update, how, {
+    capacity = capacity, vocabulary = vocabulary, seed = options.seed, micro = math.tointeger(options.micro),
+  })
 end
 
 ---A step with token dropping against what its layer tokens predict; see above.
@@ -245,8 +146,6 @@ end
 ---Real tokens per second of one arrangement; each update counts with the best of its repeats.
 local function measure(bert, optimizer, updates, how, capacity)
   local vocabulary, seconds, tokens = bert.config.vocab_size, 0, 0
-  bert.encoder.attention = how == "dense" and dense_attention(capacity)
-    or how == "padded" and rectangle_attention(capacity) or nil
   for _, update in ipairs(updates) do
     local batches = arrange(update, how, capacity, vocabulary)
     seconds = seconds + common.best(function() step(bert, optimizer, batches) end, options.repeats)
@@ -272,7 +171,7 @@ for u = 1, options.updates do
   end
 end
 
-local dump = options.dump ~= "" and options.dump or (options.peer and os.tmpname())
+local dump = options.dump ~= "" and options.dump or (options.peer ~= "" and os.tmpname())
 if dump then
   local file = assert(io.open(dump, "w"))
   for i, pack in ipairs(packs) do
@@ -284,7 +183,7 @@ end
 ---Measures our arrangements in a precision.
 ---@param precision "f32"|"bf16"
 local function compare(precision)
-  local config = assert(MODELS[options.model], "bench: model must be tiny, small, base or large")
+  local config = assert(MODELS[options.model], "bench: model must be tiny, small, minilm, base or large")
   config.precision = precision
   if options.layers > 0 then config.num_hidden_layers = options.layers end
   local bert = sr.nn.bert(config):initialise(1)
@@ -306,12 +205,12 @@ local function compare(precision)
   end
 
   local speed, rows = {}, { { "arrangement", "tokens/s", "packed is" } }
-  for _, how in ipairs(ARRANGEMENTS) do
+  for _, how in ipairs(arms.ORDER) do
     if options.only == "" or options.only:find(how, 1, true) then
       speed[how] = measure(bert, optimizer, updates, how, capacity)
     end
   end
-  for _, how in ipairs(ARRANGEMENTS) do
+  for _, how in ipairs(arms.ORDER) do
     local ratio = speed[how] and speed.packed and ("%.2f times"):format(speed.packed / speed[how]) or "-"
     if speed[how] then rows[#rows + 1] = { how, ("%.0f"):format(speed[how]), ratio } end
   end
@@ -334,16 +233,20 @@ for _, precision in ipairs(options.precision == "both" and { "f32", "bf16" } or 
   compare(precision)
 end
 
+local _, peak = sys.memory()
+print(("peak memory of the process: %.0f MiB"):format(peak / 2 ^ 20))
+
 ---PyTorch's arrangements on the same packs.
 local function run_peer(how)
   io.stdout:flush()
   local command = "'%s' '%s/peers/torch_step.py' '%s' --model %s --repeats %d%s%s"
+  if options.peer ~= "true" then how = (" --only '%s'"):format(options.peer) .. how end
   local ok = os.execute(command:format(os.getenv("PYTHON") or "python3", directory, dump, options.model,
     options.repeats, how, options.threads > 0 and " --threads " .. options.threads or ""))
   if not ok then print("PyTorch was not measured; set PYTHON to a Python that has torch") end
   return ok
 end
-if options.peer then
+if options.peer ~= "" then
   for _, how in ipairs { "", " --bf16", " --compile", " --bf16 --compile" } do
     local low, compiled = how:find("bf16") ~= nil, how:find("compile") ~= nil
     local wanted = options.precision == "both" or low == (options.precision == "bf16")

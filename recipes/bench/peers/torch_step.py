@@ -6,6 +6,7 @@
 Each line of the file is an update: the lengths in each pack, with packs separated by ";".  A step is
 forward, backward and AdamW with dropout 0.1 and the masked-LM head on masked rows only.  Arrangements:
   padded    one sequence per row of 512, attention with a key mask
+  sorted    sequences sorted by length, in batches of at most the packs' slots, padded to the longest of each batch
   mask      packs of 512 with a block-diagonal mask
   sequence  packed rows, one scaled_dot_product_attention call per sequence (the fastest in f32)
   varlen    packed rows, one call of torch.nn.attention.varlen (a GPU in bf16; it has no dropout)
@@ -16,6 +17,7 @@ The model is self-contained; only torch is needed.
 
 import argparse
 import math
+import resource
 import time
 
 import torch
@@ -25,6 +27,7 @@ from torch import nn
 MODELS = {
     "base": dict(hidden=768, layers=12, heads=12, inner=3072, vocabulary=30522),
     "large": dict(hidden=1024, layers=24, heads=16, inner=4096, vocabulary=30522),
+    "minilm": dict(hidden=384, layers=6, heads=12, inner=1536, vocabulary=30522),
     "tiny": dict(hidden=64, layers=1, heads=1, inner=128, vocabulary=256),
     "small": dict(hidden=256, layers=4, heads=4, inner=1024, vocabulary=8000),
 }
@@ -77,13 +80,13 @@ class Bert(nn.Module):
         return mlm + F.cross_entropy(self.relation(pooled), batch["nsp"])
 
 
-def attend_padded(lengths, device):
-    keep = torch.arange(CAPACITY)[None, :] < torch.tensor(lengths)[:, None]
+def attend_padded(lengths, width, device):
+    keep = torch.arange(width)[None, :] < torch.tensor(lengths)[:, None]
     mask = keep[:, None, None, :].to(device)
 
     def attend(q, k, v):
         heads, rows, size = q.shape
-        q, k, v = (t.view(heads, -1, CAPACITY, size).transpose(0, 1) for t in (q, k, v))
+        q, k, v = (t.view(heads, -1, width, size).transpose(0, 1) for t in (q, k, v))
         out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=0.1)
         return out.transpose(0, 1).reshape(heads, rows, size)
 
@@ -140,19 +143,30 @@ def attend_varlen(spans, rows, device):
     return attend
 
 
+def by_length(lengths, slots):
+    """Cuts lengths, longest first, into batches of at most so many slots when padded."""
+    lengths, batches = sorted(lengths, reverse=True), []
+    while lengths:
+        count = max(1, slots // lengths[0])
+        batches.append(lengths[:count])
+        lengths = lengths[count:]
+    return batches
+
+
 def arrange(packs, how):
-    """Starts and lengths of all sequences in the buffer, and its rows."""
+    """Batches of an update: starts and lengths of the sequences in a buffer, its rows, and the width of a row."""
+    lengths = [n for pack in packs for n in pack]
+    if how in ("padded", "sorted"):
+        padded = [lengths] if how == "padded" else by_length(lengths, len(packs) * CAPACITY)
+        widths = [CAPACITY if how == "padded" else some[0] for some in padded]
+        return [([(i * w, n) for i, n in enumerate(some)], len(some) * w, w) for some, w in zip(padded, widths)]
     spans = []
     for p, pack in enumerate(packs):
         at = p * CAPACITY
         for n in pack:
             spans.append((at, n))
             at += n
-    rows = len(packs) * CAPACITY
-    if how == "padded":
-        spans = [(i * CAPACITY, n) for i, (_, n) in enumerate(spans)]
-        rows = len(spans) * CAPACITY
-    return spans, rows
+    return [(spans, len(packs) * CAPACITY, CAPACITY)]
 
 
 def batch_of(spans, rows, vocabulary):
@@ -177,29 +191,36 @@ def wait(device):
         torch.cuda.synchronize()
 
 
+def attention_of(how, packs, spans, rows, width, device):
+    if how in ("padded", "sorted"):
+        return attend_padded([n for _, n in spans], width, device)
+    if how == "mask":
+        return attend_mask(packs, device)
+    return attend_sequence(spans, rows) if how == "sequence" else attend_varlen(spans, rows, device)
+
+
 def seconds_of(model, optimizer, packs, how, o):
-    spans, rows = arrange(packs, how)
-    batch = {k: v.to(o.device) for k, v in batch_of(spans, rows, MODELS[o.model]["vocabulary"]).items()}
-    attend = {
-        "padded": lambda: attend_padded([n for _, n in spans], o.device),
-        "mask": lambda: attend_mask(packs, o.device),
-        "sequence": lambda: attend_sequence(spans, rows),
-        "varlen": lambda: attend_varlen(spans, rows, o.device),
-    }[how]()
+    batches, tokens = [], 0
+    for spans, rows, width in arrange(packs, how):
+        batch = batch_of(spans, rows, MODELS[o.model]["vocabulary"])
+        attend = attention_of(how, packs, spans, rows, width, o.device)
+        batches.append(({k: v.to(o.device) for k, v in batch.items()}, attend))
+        tokens += sum(n for _, n in spans)
     best = math.inf
     for turn in range(o.repeats + 1 + 2 * o.compile):
         wait(o.device)
         begin = time.perf_counter()
-        with torch.autocast(o.device, torch.bfloat16, enabled=o.bf16):
-            loss = model(batch, attend)
-        loss.backward()
+        for batch, attend in batches:
+            with torch.autocast(o.device, torch.bfloat16, enabled=o.bf16):
+                loss = model(batch, attend)
+            loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         wait(o.device)
         if turn > 2 * o.compile:
             best = min(best, time.perf_counter() - begin)
-    return best, sum(n for _, n in spans)
+    return best, tokens
 
 
 def main():
@@ -226,8 +247,8 @@ def main():
             layer.compile()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=0.01, fused=True)
     print(f"PyTorch {torch.__version__}, {torch.get_num_threads()} threads, {'bf16' if o.bf16 else 'f32'}")
-    for how in ("padded", "mask", "sequence", "varlen"):
-        if how not in (o.only or "padded mask sequence"):
+    for how in ("padded", "sorted", "mask", "sequence", "varlen"):
+        if how not in (o.only or "padded,sorted,mask,sequence").split(","):
             continue
         seconds = tokens = 0
         for packs in updates:
@@ -238,6 +259,7 @@ def main():
             slots, us = len(updates[0]) * CAPACITY, seconds / len(updates) * 1e6
             with open(o.tsv, "a", encoding="ascii") as file:
                 print(o.label, o.model, slots, f"PyTorch {how}", f"{us:.1f}", sep="\t", file=file)
+    print(f"peak memory of the process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
 
 
 if __name__ == "__main__":

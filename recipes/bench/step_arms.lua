@@ -1,0 +1,185 @@
+-- step_arms.lua - the batches of one update in every arrangement that recipes/bench/step.lua compares.
+
+local sr = require("seqrun")
+
+local arms = {}
+
+---In the order in which they are printed.
+arms.ORDER = { "padded", "rows", "sorted", "dense", "joined", "single", "packed" }
+
+---Token ids, types, masked rows and labels of sequences at given starts.  The content of a sequence is
+---a function of its uid, so that every arrangement sees the same.
+local function fill(sequences, starts, rows, vocabulary)
+  local ids, types, masked, labels = {}, {}, {}, {}
+  for r = 1, rows do ids[r], types[r] = 0, 0 end
+  for s, sequence in ipairs(sequences) do
+    for i = 0, sequence.length - 1 do
+      local id = (sequence.uid * 7919 + i * 104729) % vocabulary
+      ids[starts[s] + i + 1] = id
+      types[starts[s] + i + 1] = i > sequence.length // 2 and 1 or 0
+      if (sequence.uid + i) % 7 == 0 then
+        masked[#masked + 1], labels[#labels + 1] = starts[s] + i, (id * 31 + 1) % vocabulary
+      end
+    end
+  end
+  return ids, types, masked, labels
+end
+
+---@class seqrun.bench.Totals
+---@field masked integer masked tokens of the update
+---@field sequences integer
+
+---@param sequences { length: integer, uid: integer }[]
+---@param starts integer[]
+---@param rows integer
+---@param totals seqrun.bench.Totals
+---@param o { vocabulary: integer, seed: integer }
+local function batch_of(sequences, starts, rows, totals, o)
+  local lens, uids = {}, {}
+  for s, sequence in ipairs(sequences) do lens[s], uids[s] = sequence.length, sequence.uid end
+  local ids, types, masked, labels = fill(sequences, starts, rows, o.vocabulary)
+  local weights, nsp, halves = {}, {}, {}
+  for i = 1, #masked do weights[i] = 1 / totals.masked end
+  for s = 1, #sequences do nsp[s], halves[s] = s % 2, 1 / totals.sequences end
+  local int = { dtype = "i32" }
+  return {
+    layout = sr.layout { lens = lens, starts = starts, uids = uids, rows = rows, seed = o.seed },
+    ids = sr.tensor(ids, int):keep(),
+    types = sr.tensor(types, int):keep(),
+    targets = {
+      mlm = { rows = sr.tensor(masked, int):keep(), labels = sr.tensor(labels, int):keep(),
+        weights = sr.tensor(weights):keep() },
+      nsp = { rows = sr.tensor(starts, int):keep(), labels = sr.tensor(nsp, int):keep(),
+        weights = sr.tensor(halves):keep() },
+    },
+  }
+end
+
+local function masked_of(sequence)
+  local count = 0
+  for i = 0, sequence.length - 1 do
+    if (sequence.uid + i) % 7 == 0 then count = count + 1 end
+  end
+  return count
+end
+
+-- ---- attention of other kinds --------------------------------------------------------------------
+
+local function dense_attention(slots)
+  return function(qkv, layout, o)
+    return sr.nn.dense_attention(qkv, layout, { heads = o.heads, scale = o.scale, slots = slots })
+  end
+end
+
+---Attention over every slot of every row, padding and neighbours included.  The mask that a padded batch needs is
+---omitted: it changes the results, not the time.
+local function rectangle_attention(slots, rows, seed)
+  local lens = {}
+  for i = 1, rows // slots do lens[i] = slots end
+  local whole = sr.layout { lens = lens, rows = rows, seed = seed }
+  return function(qkv, _, o) return sr.ops.attention(qkv, whole, o) end
+end
+
+-- ---- arrangements --------------------------------------------------------------------------------
+
+---One sequence per row of `slots`.
+local function rectangle(sequences, slots, totals, o)
+  local starts = {}
+  for i = 1, #sequences do starts[i] = (i - 1) * slots end
+  return batch_of(sequences, starts, #sequences * slots, totals, o)
+end
+
+---Packs, each in a row of its own.
+local function packed(packs, totals, o)
+  local sequences, starts = {}, {}
+  for p, pack in ipairs(packs) do
+    local at = (p - 1) * o.capacity
+    for _, sequence in ipairs(pack) do
+      sequences[#sequences + 1], starts[#starts + 1], at = sequence, at, at + sequence.length
+    end
+  end
+  return batch_of(sequences, starts, #packs * o.capacity, totals, o)
+end
+
+---Sequences by length, longest first, cut into batches of at most `slots` slots when each is padded to its longest.
+---@param sequences { length: integer }[]
+---@param slots integer
+---@return table[][]
+function arms.by_length(sequences, slots)
+  local sorted, batches = table.move(sequences, 1, #sequences, 1, {}), {}
+  table.sort(sorted, function(a, b)
+    if a.length ~= b.length then return a.length > b.length end
+    return a.uid < b.uid
+  end)
+  local at = 1
+  while at <= #sorted do
+    local last = math.min(#sorted, at + math.max(1, slots // sorted[at].length) - 1)
+    batches[#batches + 1] = table.move(sorted, at, last, 1, {})
+    at = last + 1
+  end
+  return batches
+end
+
+local make = {}
+
+function make.single(all, _, totals, o)
+  local batches = {}
+  for i, sequence in ipairs(all) do batches[i] = batch_of({ sequence }, { 0 }, sequence.length, totals, o) end
+  return batches
+end
+
+function make.rows(all, _, totals, o) return { rectangle(all, o.capacity, totals, o) } end
+
+function make.padded(all, _, totals, o)
+  local batch = rectangle(all, o.capacity, totals, o)
+  batch.attention = rectangle_attention(o.capacity, batch.layout:rows(), o.seed)
+  return { batch }
+end
+
+function make.sorted(all, update, totals, o)
+  local batches = {}
+  for i, some in ipairs(arms.by_length(all, #update * o.capacity)) do
+    local longest = some[1].length
+    batches[i] = rectangle(some, longest, totals, o)
+    batches[i].attention = rectangle_attention(longest, batches[i].layout:rows(), o.seed)
+  end
+  return batches
+end
+
+function make.packed(_, update, totals, o)
+  local batches, each = {}, o.micro > 0 and o.micro or #update
+  for first = 1, #update, each do
+    local some = table.move(update, first, math.min(#update, first + each - 1), 1, {})
+    batches[#batches + 1] = packed(some, totals, o)
+  end
+  return batches
+end
+
+local function with_attention(kind)
+  return function(all, update, totals, o)
+    local batches = make.packed(all, update, totals, o)
+    for _, batch in ipairs(batches) do batch.attention = kind(o.capacity, batch.layout:rows(), o.seed) end
+    return batches
+  end
+end
+make.dense = with_attention(dense_attention)
+make.joined = with_attention(rectangle_attention)
+
+---The batches of one update.  A batch may have an `attention` of its own, which the encoder is to use.
+---@param update { length: integer, uid: integer }[][] packs
+---@param how string one of arms.ORDER
+---@param o { capacity: integer, vocabulary: integer, seed: integer, micro: integer }
+---@return table[]
+function arms.arrange(update, how, o)
+  local totals, all = { masked = 0, sequences = 0 }, {}
+  for _, pack in ipairs(update) do
+    for _, sequence in ipairs(pack) do
+      all[#all + 1] = sequence
+      totals.masked = totals.masked + masked_of(sequence)
+    end
+  end
+  totals.sequences = #all
+  return make[how](all, update, totals, o)
+end
+
+return arms
