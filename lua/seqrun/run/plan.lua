@@ -152,7 +152,8 @@ function plan.headline(self)
       self.why_micro)
   end
   lines[#lines + 1] = draws_line(self)
-  if self.ranks:several() then lines[#lines + 1] = "  ranks   " .. ranks_text(self) end
+  local rehearsed = self.request.dry_run and require("seqrun.run.ranks").launched() > 1
+  if self.ranks:several() or rehearsed then lines[#lines + 1] = "  ranks   " .. ranks_text(self) end
   lines[#lines + 1] = rows_line(self, self.loader:plan())
   return table.concat(lines, "\n")
 end

@@ -140,14 +140,15 @@ end
 ---@param micro integer its micro-batches, which shares have equally many of only where batch.shares is set
 ---@return string
 function Ranks:text(count, micro)
-  local parts = {}
-  for rank = 0, self.size - 1 do
-    local first, last = shares.own { shares = count, rank = rank, ranks = self.size }
+  local parts, size = {}, self.world and self.size or launched()
+  for rank = 0, size - 1 do
+    local first, last = shares.own { shares = count, rank = rank, ranks = size }
     parts[#parts + 1] = last > first and ("%d-%d"):format(first, last) or tostring(first)
   end
-  local even = math.ceil(count / self.size) * self.size
-  local uneven = even > count or micro % self.size > 0
-  return ("%d (%s); shares of an update by rank: %s%s"):format(self.size, self.world.engine, table.concat(parts, ", "),
+  local even = math.ceil(count / size) * size
+  local uneven = even > count or micro % size > 0
+  return ("%d (%s); shares of an update by rank: %s%s"):format(size, self.world and self.world.engine
+    or "dry run: memory and time are those of one rank that computes all", table.concat(parts, ", "),
     uneven and ("; batch.shares=%d would be even"):format(even) or "")
 end
 
