@@ -163,6 +163,19 @@ describe("a metric that is missing", function()
       tostring(problem))
   end)
 
+  it("of another kind than its key says is refused", function()
+    local options = { data = corpus, metrics = { "length" }, max_len = 64, seed = 3, out = folder }
+    local made = sr.must(sr.data.analyze(options))
+    local function with(key)
+      return open { sequences = 8, metrics = { [key] = { metric = made.length.about.path, schedule = 50 } } }
+    end
+    assert.is_truthy(with("short"))
+    local ok, problem = pcall(with, "rarity")
+    assert.is_false(ok)
+    assert.matches("curriculum.rarity: .* has the metric 'length'; give a file of 'rarity', or use another key",
+      tostring(problem))
+  end)
+
   it("that is not quick is an error with the command", function()
     local path = folder .. "/numbers.loss.metric"
     local ok, problem = pcall(open, { sequences = 8, metrics = { loss = { metric = path, schedule = 50 } } })

@@ -416,9 +416,9 @@ describe("a curriculum is refused", function()
   end)
 
   it("if a metric file is of another data set", function()
-    sr.must(sr.data.analyze { data = corpus, metrics = { "length" }, out = folder, max_len = 64, seed = 3 })
+    sr.must(sr.data.analyze { data = corpus, metrics = { "rarity" }, out = folder, max_len = 64, seed = 3 })
     local path
-    for _, name in ipairs(sys.list(folder)) do path = name:find("length.metric$") and name or path end
+    for _, name in ipairs(sys.list(folder)) do path = name:find("rarity.metric$") and name or path end
     path = folder .. "/" .. path
     refused("curriculum.rarity: .*data set", metric { metric = path, schedule = 50 })
     local loader = open(sr.curriculum(metric { metric = path, schedule = 50 }), { data = corpus })

@@ -64,10 +64,22 @@ local function usual_path(loader, name)
   return path_of(loader.data, ("%s-%s"):format(name, own:sub(1, 8)))
 end
 
+---A key with the name of a metric has no file of another one.
+local function check_name(key, path, metric)
+  local name = metric:name()
+  if not measured.is_quick(key) or name:find(key, 1, true) then return end
+  failure.raise("config", "%s has the metric '%s'; give a file of '%s', or use another key for this one", path, name,
+    key)
+end
+
 local function first(loader, key, path)
   local name = measured.name_of(key, path)
   if path == name then path = usual_path(loader, name) end
-  if sys.exists(path) then return failure.must(Metric.open(path)) end
+  if sys.exists(path) then
+    local metric = failure.must(Metric.open(path))
+    check_name(key, path, metric)
+    return metric
+  end
   if not measured.is_quick(name) then
     failure.raise("config", "%s does not exist; make it with `%s`", path, command(loader, name))
   end
