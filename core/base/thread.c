@@ -17,14 +17,13 @@
 #include "core/base/file.h"
 #include "core/base/mem.h"
 
-enum { SPINS = 2000, THREADS_MAX = 1024, MXCSR_DEFAULT = 0x1F80 };
+enum { SPINS = 2000, THREADS_MAX = 1024, MXCSR_DEFAULT = 0x1F80, LINE = 64 };
 
 typedef struct {
     sr_task task;
     void *context;
     int64_t count;
-    _Atomic int64_t next; /* the task to be taken next; set to count to hand out no more */
-    int64_t failed_at;    /* the lowest index that failed, count when none did; under team->lock */
+    int64_t failed_at; /* the lowest index that failed, count when none did; under team->lock */
     sr_status status;
     char message[1024];
 } job;
@@ -34,10 +33,16 @@ struct sr_threads {
     pthread_t *workers; /* threads - 1 of them: the caller is worker 0 */
     pthread_mutex_t lock, callers;
     pthread_cond_t wake, done;
-    _Atomic uint64_t jobs; /* how many have been handed out */
-    _Atomic int busy;      /* workers that have not finished with the present one */
     _Atomic bool quit;
     job job;
+    /* What threads change while others wait for something else has a cache line of its own. */
+    char line0[LINE];
+    _Atomic uint64_t jobs; /* how many have been handed out */
+    char line1[LINE];
+    _Atomic int busy; /* workers that have not finished with the present one */
+    char line2[LINE];
+    _Atomic int64_t next; /* the task to be taken next; set to count to hand out no more */
+    char line3[LINE];
 };
 
 /* The task that this thread runs: of which team, and as which worker. */
@@ -132,7 +137,7 @@ int sr_thread_default(void) {
  * reports before the job ends: the lowest failure is the same on any number of threads. */
 static void note_failure(sr_threads *team, int64_t i, sr_status status) {
     job *j = &team->job;
-    atomic_store_explicit(&j->next, j->count, memory_order_relaxed);
+    atomic_store_explicit(&team->next, j->count, memory_order_relaxed);
     pthread_mutex_lock(&team->lock);
     if (i < j->failed_at) {
         j->failed_at = i;
@@ -149,7 +154,7 @@ static void take_part(sr_threads *team, int worker) {
     inside = team;
     inside_worker = worker;
     for (;;) {
-        int64_t i = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed);
+        int64_t i = atomic_fetch_add_explicit(&team->next, 1, memory_order_relaxed);
         if (i >= j->count) break;
         sr_status status = j->task(j->context, i, worker);
         if (status != SR_OK) note_failure(team, i, status);
@@ -215,7 +220,7 @@ static sr_status run_shared(sr_threads *team, sr_task task, void *context, int64
     j->count = count;
     j->failed_at = count;
     j->status = SR_OK;
-    atomic_store(&j->next, 0);
+    atomic_store(&team->next, 0);
     atomic_store(&team->busy, team->threads - 1);
     atomic_fetch_add(&team->jobs, 1);
     pthread_cond_broadcast(&team->wake);

@@ -80,6 +80,20 @@ static void try_shape(const shape *s) {
     free(a), free(b), free(pa), free(pb), free(c), free(d);
 }
 
+#ifdef LOW_TILES
+double SR_SIMD(burst_tiles)(float *sink, int64_t rounds);
+
+/* Two products of 32 ones a round in each tile. */
+static void test_burst(void) {
+    float sink[VL];
+    CHECK(SR_SIMD(burst_tiles)(sink, 3) == 3 * 12 * 2.0 * 16 * 16 * 32);
+    for (int i = 0; i < VL; i++) CHECK(sink[i] == 3 * 2 * 32);
+}
+#else
+static void test_burst(void) {
+}
+#endif
+
 int main(void) {
     static const int64_t sizes[][3] = {{1, 1, 1},    {5, 3, 2},     {16, 48, 64}, {17, 17, 17},
                                        {48, 49, 96}, {33, 100, 31}, {64, 16, 130}};
@@ -88,5 +102,6 @@ int main(void) {
             shape s = {sizes[i][0], sizes[i][1], sizes[i][2], way & 1, way & 2};
             try_shape(&s);
         }
+    test_burst();
     return CHECK_DONE();
 }

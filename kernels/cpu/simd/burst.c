@@ -1,6 +1,6 @@
 /* burst.c - multiply-adds in registers alone: the rate that the products of a class could reach.
  *
- * Twelve independent chains hide the latency of two units.  Tiles of AMX are not among it.
+ * Twelve independent chains hide the latency of two units; those of AMX are in tiles.c.
  */
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd/low.h"
@@ -15,9 +15,10 @@ static double store(const vf acc[CHAINS], float sink[VL], int64_t rounds, int64_
 }
 
 #ifdef LOW_TILES
+double SR_SIMD(burst_tiles)(float *sink, int64_t rounds);
+
 static double low_burst(float sink[VL], int64_t rounds) {
-    (void)sink, (void)rounds;
-    return 0;
+    return SR_SIMD(burst_tiles)(sink, rounds);
 }
 #elif defined(LOW_DOTS) && !SR_EMULATE
 static double low_burst(float sink[VL], int64_t rounds) {

@@ -82,13 +82,17 @@ typedef struct block {
     bool tall; /* more than 16 rows */
 } block;
 
-INLINE void multiply(const block *t, const bool tall, const int across) {
+INLINE void clear_sums(void) {
     CLEAR(0);
     CLEAR(1);
     CLEAR(2);
     CLEAR(3);
     CLEAR(4);
     CLEAR(5);
+}
+
+INLINE void multiply(const block *t, const bool tall, const int across) {
+    clear_sums();
     int64_t row = t->lda * 2, panel = t->width * 4;
     for (int64_t k = 0; k < t->k; k += LOW_K) {
         const uint32_t *b = t->b + k / 2 * t->width;
@@ -166,6 +170,29 @@ static void multiply_rows(const sr_gemm *g, int64_t lda) {
         }
     }
     end();
+}
+
+/* Twelve products of ones a round, in six tiles, with no loads between them; see burst.c. */
+double SR_SIMD(burst_tiles)(float *sink, int64_t rounds) {
+    float sums[6][SIDE * SIDE] __attribute__((aligned(64)));
+    uint32_t ones[SIDE * SIDE] __attribute__((aligned(64)));
+    for (int i = 0; i < SIDE * SIDE; i++) ones[i] = 0x3F803F80;
+    begin();
+    clear_sums();
+    LOAD(6, ones, SIDE * 4);
+    LOAD(7, ones, SIDE * 4);
+    for (int64_t i = 0; i < 2 * rounds; i++) {
+        ADD_PRODUCT(0, 6, 7);
+        ADD_PRODUCT(1, 6, 7);
+        ADD_PRODUCT(2, 6, 7);
+        ADD_PRODUCT(3, 6, 7);
+        ADD_PRODUCT(4, 6, 7);
+        ADD_PRODUCT(5, 6, 7);
+    }
+    save_all(sums);
+    end();
+    v_store(sink, v_load(sums[5]));
+    return (double)(rounds * 12 * 2 * SIDE * SIDE * LOW_K);
 }
 
 void SR_SIMD(gemm_low)(const sr_gemm *g) {
