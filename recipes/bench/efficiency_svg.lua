@@ -15,10 +15,10 @@ local COLOURS = {
 local PANELS = {
   { key = "effective_tokens", title = "effective tokens (millions)", scale = 1e-6 },
   { key = "raw_tokens", title = "raw tokens (millions)", scale = 1e-6 },
-  { key = "train_seconds", title = "CPU seconds (thousands)", scale = 1e-3 },
+  { key = "train_seconds", title = "CPU seconds", scale = 1 },
 }
 
-local WIDTH, HEIGHT, GAP = 400, 300, 24
+local WIDTH, HEIGHT, GAP = 400, 400, 24
 
 ---Points of a mean curve.
 local POINTS = 40
