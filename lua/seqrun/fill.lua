@@ -57,6 +57,15 @@ local function allowed(ids, size)
   return tensor.tensor { row }
 end
 
+---Why a model without the head cannot fill in words; a fine-tuned one tells which it began from.
+local function headless(path, folder)
+  local history = require("seqrun.run.history")
+  local from = history.value(history.config(folder .. "/trainer/config.yaml"), "init.from")
+  return ("%s has no masked-LM head, so it cannot fill in [MASK]; %s"):format(path, from and from ~= "none"
+    and ("use the model that it was fine-tuned from, " .. from)
+    or "if it was fine-tuned, use the model that it began from")
+end
+
 ---Opens a run, a checkpoint or a Hugging Face directory with a masked-LM head.
 ---
 ---  top     candidates of each [MASK], 5
@@ -76,8 +85,7 @@ function fill.open(path, options)
   if not model then return nil, facts, report end
   for _, missing in ipairs(report.missing) do
     if missing.name:find("^cls%.predictions") then
-      return nil, ("%s: has no masked-LM head, so it cannot fill in [MASK]; if it was fine-tuned, take the model that "
-        .. "it began from"):format(path), "data"
+      return nil, headless(path, facts.path), "data"
     end
   end
   local positions = facts.config.max_position_embeddings or 512

@@ -99,8 +99,13 @@ describe("the command eval", function()
     assert.matches("no file to score on", err)
   end)
 
-  it("scores a pretrained checkpoint on text", function()
+  it("scores a pretrained checkpoint on text, which is nothing to label", function()
     local corpus = small.corpus(dir)
+    local text = dir .. "/text.sqr"
+    sr.must(sr.data.prepare { inputs = { dir .. "/corpus.txt" }, vocab = task_model.VOCAB, out = text })
+    local refused, _, why = program.run { "eval", model, text }
+    assert.equal(3, refused)
+    assert.matches("^seqrun: %S+text.sqr holds text, not labelled examples; give labelled files", why)
     local out = dir .. "/run"
     assert.equal(0, (program.run(small.words(corpus, "--out", out, "--max-steps", "1", "data.nsp=true"))))
     local code, told = program.run { "eval", out, corpus, "--json", "--max-len", "48" }
