@@ -4,8 +4,8 @@ local sys = require("seqrun.core.sys")
 
 local ansi = {}
 
----Of curves and their names: blue, red, green, magenta, cyan, yellow.
-local COLOURS = { 34, 31, 32, 35, 36, 33 }
+---Of curves and their names: bright blue (the dark one cannot be read on black), red, green, magenta, cyan, yellow.
+local COLOURS = { 94, 31, 32, 35, 36, 33 }
 
 ---Whether the terminal shows nothing but ASCII.
 ---@return boolean

@@ -104,13 +104,20 @@ local function is_command(word)
   return word:find("^%l+$") and sys.exists(directory() .. "/" .. word .. ".lua")
 end
 
+---Prints help within the width of the terminal.
+local function tell(words) print(require("seqrun.live").fit_output(words)) end
+
 ---The parser of one command.
 ---@param name string
 ---@param command { summary: string, define: function }
 ---@return table # of argparse
 function cli.parser_of(name, command)
   local parser = require("argparse")("seqrun " .. name, command.summary)
-  parser:usage_max_width(100)
+  parser:usage_max_width(sys.is_terminal(1) and math.min(100, sys.columns(1)) or 100)
+  parser:add_help { action = function()
+    tell(parser:get_help())
+    os.exit(0, true)
+  end }
   command.define(parser)
   local fields = require("seqrun.shell.fields").text(name)
   if fields then parser:epilog((parser._epilog and parser._epilog .. "\n\n" or "") .. fields) end
@@ -146,25 +153,28 @@ end
 -- ---- help ------------------------------------------------------------------------------------
 
 local function overview()
-  print("usage: seqrun                                  the prompt")
-  print("       seqrun FILE.lua [key.path=value ...]    run a recipe")
-  print("       seqrun -e EXPR                          evaluate and print")
-  print("       seqrun COMMAND ...                      see `seqrun help COMMAND`\n")
-  print("options of a run:")
-  print(require("seqrun.run.options").help())
-  print("\ncommands:")
+  local lines = {}
+  local function say(words) lines[#lines + 1] = words end
+  say("usage: seqrun                                  the prompt")
+  say("       seqrun FILE.lua [key.path=value ...]    run a recipe")
+  say("       seqrun -e EXPR                          evaluate and print")
+  say("       seqrun COMMAND ...                      see `seqrun help COMMAND`\n")
+  say("options of a run:")
+  say(require("seqrun.run.options").help())
+  say("\ncommands:")
   for _, name in ipairs(cli.commands()) do
     local summary = name == "help" and "this help, that of a command or a topic, or with --html the API reference"
       or require("seqrun.commands." .. name).summary
-    print(("  %-16s %s"):format(name, summary))
+    say(("  %-16s %s"):format(name, summary))
   end
-  print("\ndocuments: `seqrun help guide` lists the sections of one, `seqrun help guide 2` prints one:")
-  print("  " .. table.concat(require("seqrun.help.elsewhere").documents(), " "))
-  print("other topics: any function or word (`seqrun help sr.schedule`), `seqrun help recipes`")
-  print("\nfirst steps:")
-  print("  seqrun recipes/prepare.lua                 a data set of two novels, which come with seqrun")
-  print("  seqrun recipes/tiny.lua --max-steps 20     a small BERT; --help lists the keys of any recipe")
-  print("  seqrun new work                            a recipe of your own")
+  say("\ndocuments: `seqrun help guide` lists the sections of one, `seqrun help guide 2` prints one:")
+  say("  " .. table.concat(require("seqrun.help.elsewhere").documents(), " "))
+  say("other topics: any function or word (`seqrun help sr.schedule`), `seqrun help recipes`")
+  say("\nfirst steps:")
+  say("  seqrun recipes/prepare.lua                 a data set of two novels, which come with seqrun")
+  say("  seqrun recipes/tiny.lua --max-steps 20     a small BERT; --help lists the keys of any recipe")
+  say("  seqrun new work                            a recipe of your own")
+  tell(table.concat(lines, "\n"))
   return 0
 end
 
@@ -188,7 +198,7 @@ local function help(words)
   if not name or name:find("^%-") then return overview() end
   if name == "help" then return overview() end
   if name == "recipes" then
-    print(require("seqrun.help").examples())
+    tell(require("seqrun.help").examples())
     return 0
   end
   if not is_command(name) then
@@ -196,10 +206,10 @@ local function help(words)
     local mistyped = not words[2] and guess.nearest(name, cli.commands())
     local known = texts.find(topic) or not mistyped and texts.mentions(topic)
     if not known then return unknown_topic(topic) end
-    print(known)
+    tell(known)
     return 0
   end
-  print(cli.parser_of(name, require("seqrun.commands." .. name)):get_help())
+  tell(cli.parser_of(name, require("seqrun.commands." .. name)):get_help())
   return 0
 end
 

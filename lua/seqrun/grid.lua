@@ -65,9 +65,10 @@ end
 ---  cut       columns whose texts may be cut to fit
 ---  tail      of these, columns that keep the ends of their texts
 ---  columns   the width to fit, that of the terminal; what is no terminal gets whole texts
+---  gap       what stands between columns
 ---@param rows string[][] the first is the head
 ---@param options { left?: table<integer, true>, cut?: table<integer, true>,
----  tail?: table<integer, true>, columns?: integer }
+---  tail?: table<integer, true>, columns?: integer, gap?: string }
 ---@return string[]
 function grid.lines(rows, options)
   local count, left, cuttable = 0, options.left or {}, options.cut or {}
@@ -81,9 +82,36 @@ function grid.lines(rows, options)
       local shorten = options.tail and options.tail[c] and grid.tail or grid.cut
       cells[c] = padded(shorten(row[c] or "", widths[c]), widths[c], left[c])
     end
-    lines[i] = table.concat(cells, GAP):gsub(" +$", "")
+    lines[i] = table.concat(cells, options.gap or GAP):gsub(" +$", "")
   end
   return lines
+end
+
+local function widest_of(lines)
+  local widest = 0
+  for _, line in ipairs(lines) do widest = math.max(widest, grid.width(line)) end
+  return widest
+end
+
+---The same with remarks after the rows; where a terminal is too narrow for them, they are below their rows.
+---@param rows string[][] the last cell of each is its remark, or empty
+---@param options { left?: table<integer, true>, columns?: integer }
+---@return string[]
+function grid.remarks(rows, options)
+  local columns = options.columns or sys.is_terminal(1) and sys.columns(1) or math.huge
+  local plain, beside, below = {}, {}, {}
+  for i, row in ipairs(rows) do plain[i] = table.move(row, 1, #row - 1, 1, {}) end
+  local function lines_of(gap) return grid.lines(plain, { left = options.left, columns = math.huge, gap = gap }) end
+  local lines = lines_of()
+  for i, line in ipairs(lines) do beside[i] = (line .. GAP .. rows[i][#rows[i]]):gsub(" +$", "") end
+  if widest_of(beside) < columns then return beside end
+  if widest_of(lines) >= columns then lines = lines_of(" ") end
+  for i, line in ipairs(lines) do
+    local remark = i > 1 and rows[i][#rows[i]] or ""
+    below[#below + 1] = line
+    if remark ~= "" then below[#below + 1] = require("seqrun.live").fold("      " .. remark, columns - 1) end
+  end
+  return below
 end
 
 return grid

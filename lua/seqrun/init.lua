@@ -37,7 +37,7 @@ return setmetatable(sr, {
     end
     if value == nil then
       local hint = require("seqrun.habits").hint(tostring(key), names())
-      error(("seqrun: unknown name sr.%s%s"):format(tostring(key), hint), 2)
+      error(("sr has no '%s'%s"):format(tostring(key), hint), 2)
     end
     rawset(self, key, value)
     return value

@@ -29,9 +29,16 @@ function live.cut(words, width)
   return words:sub(1, stop - 1)
 end
 
+---What later lines begin with: after an indented label, as in "  plan    100 sequences", they are below the text.
+local function indent_of(line, width)
+  local label = line:match("^  +%S.-   *%f[^ ]")
+  if label and live.columns(label) <= math.min(width // 3, 32) then return (" "):rep(live.columns(label)) end
+  return line:match("^ *") .. "  "
+end
+
 ---Breaks one line at blanks, rather between fields, into lines of at most `width` columns, the later ones indented.
 local function fold_line(line, width)
-  local indent = line:match("^ *") .. "  "
+  local indent = indent_of(line, width)
   if live.columns(line) <= width or #indent > width // 2 then return line end
   local lines, current, field = {}, nil, nil -- field: where the last one of the line begins
   for blanks, word in line:gmatch("( *)([^ ]+)") do

@@ -105,7 +105,7 @@ describe("the command eval", function()
     sr.must(sr.data.prepare { inputs = { dir .. "/corpus.txt" }, vocab = task_model.VOCAB, out = text })
     local refused, _, why = program.run { "eval", model, text }
     assert.equal(3, refused)
-    assert.matches("^seqrun: %S+text.sqr holds text, not labelled examples; give labelled files", why)
+    assert.matches("^seqrun: %S+text.sqr is a data set of text, without examples and labels; give labelled files", why)
     local out = dir .. "/run"
     assert.equal(0, (program.run(small.words(corpus, "--out", out, "--max-steps", "1", "data.nsp=true"))))
     local code, told = program.run { "eval", out, corpus, "--json", "--max-len", "48" }

@@ -52,7 +52,10 @@ describe("lines that stay", function()
   it("are broken at blanks and indented", function()
     local line = "  plan    100 sequences in 20 packs of 48: 98.8% full, factor 1.45"
     assert.equal(line, live.fold(line, 100))
-    assert.equal("  plan    100 sequences in 20\n    packs of 48: 98.8% full,\n    factor 1.45", live.fold(line, 30))
+    assert.equal("  plan    100 sequences in 20\n          packs of 48: 98.8%\n          full, factor 1.45",
+      live.fold(line, 30))
+    assert.equal("  plan    100\n    sequences in 20\n    packs of 48:\n    98.8% full,\n    factor 1.45",
+      live.fold(line, 20))
     assert.equal("a\n  bbbbbbbbbbbbbbb\n  c", live.fold("a bbbbbbbbbbbbbbb c", 8))
     assert.equal("", live.fold("", 8))
     assert.equal("step 5/14  loss 8.973\n  acc 0.000  lr 1.92e-04",

@@ -268,6 +268,11 @@ describe("a grid", function()
       grid.lines(rows, { left = { true }, columns = 80 }))
     local narrow = grid.lines(rows, { left = { true }, cut = { true }, tail = { true }, columns = 18 })
     assert.same({ "name            x", "é             1.5", "...long/path   10" }, { narrow[1], narrow[2], narrow[3] })
+    local remarked = { { "", "n", "why" }, { "one", "1", "the first of them" }, { "two", "2", "" } }
+    assert.same({ "     n  why", "one  1  the first of them", "two  2" },
+      grid.remarks(remarked, { left = { true }, columns = 80 }))
+    assert.same({ "     n", "one  1", "      the first of\n        them", "two  2" },
+      grid.remarks(remarked, { left = { true }, columns = 21 }))
     assert.same({ "wö...", "...hr", "abc" }, { grid.cut("wörter", 5), grid.tail("sehr mehr", 5), grid.cut("abc", 3) })
   end)
 end)

@@ -1,5 +1,7 @@
 -- show.lua - advice in words and as a JSON object.
 
+local grid = require("seqrun.grid")
+local live = require("seqrun.live")
 local models = require("seqrun.advise.models")
 
 local show = {}
@@ -93,20 +95,7 @@ local function cells_of(rank, job, l)
   }
 end
 
-local function table_text(rows)
-  local widths, lines = {}, {}
-  for _, row in ipairs(rows) do
-    for i, cell in ipairs(row) do widths[i] = math.max(widths[i] or 0, #cell) end
-  end
-  for n, row in ipairs(rows) do
-    local cells = {}
-    for i, cell in ipairs(row) do
-      cells[i] = i == #row and cell or (" "):rep(widths[i] - #cell) .. cell
-    end
-    lines[n] = table.concat(cells, "  ")
-  end
-  return table.concat(lines, "\n")
-end
+local function table_text(rows) return table.concat(grid.remarks(rows, {}), "\n") end
 
 ---A headline and the best layouts, one a line.
 ---@param advice seqrun.Advice
@@ -123,7 +112,7 @@ function show.text(advice, most)
     job.kernel, #advice.layouts, #advice.layouts + #advice.unfit)
   local notes = ""
   for _, note in ipairs(advice.notes) do notes = notes .. "\nnote: " .. note end
-  return head .. "\n" .. table_text(rows) .. notes
+  return live.fit_output(head) .. "\n" .. table_text(rows) .. live.fit_output(notes)
 end
 
 ---Predictions for this machine beside measured ones.
@@ -150,7 +139,7 @@ function show.here(machine, batch, arms, verdict)
   end
   local tail = verdict and ("\n%d measured steps: mean error %.1f %%, regret of the advice %.3f"):format(verdict.arms,
     100 * verdict.error, verdict.regret) or ""
-  return head .. "\n" .. table_text(rows) .. tail
+  return live.fit_output(head) .. "\n" .. table_text(rows) .. tail
 end
 
 ---The object of --here --json.

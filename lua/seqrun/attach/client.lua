@@ -153,7 +153,7 @@ function Client:prompt()
   local lines = require("seqrun.repl.lines")(function(before) return self:complete(before) end)
   if lines.terminal then
     print(("attached to %s"):format(self.greeting))
-    print("status() tells more, help() lists what to ask for, Ctrl-C interrupts, Ctrl-D detaches; the run goes on")
+    print("status() tells more, help() lists what to ask for, Ctrl-D detaches; the run goes on")
   end
   local failed = 0
   repl.each(lines, function(text)

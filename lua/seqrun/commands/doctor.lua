@@ -16,7 +16,11 @@ function command.run(args)
   local findings = doctor.examine()
   local well = true
   for _, finding in ipairs(findings) do well = well and finding.ok end
-  print(args.json and json.encode { ok = well, findings = json.array(findings) } or doctor.text(findings))
+  if args.json then
+    print(json.encode { ok = well, findings = json.array(findings) })
+  else
+    print(require("seqrun.live").fit_output(doctor.text(findings)))
+  end
   return well and 0 or 1
 end
 

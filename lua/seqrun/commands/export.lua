@@ -2,6 +2,7 @@
 
 local checkpoint = require("seqrun.checkpoint")
 local json = require("seqrun.core.json")
+local live = require("seqrun.live")
 local listing = require("seqrun.checkpoint.listing")
 local text = require("seqrun.run.text")
 local verb = require("seqrun.predict.verb")
@@ -38,7 +39,7 @@ function command.run(args)
   print(("%s: %s of %s"):format(done.path, done.architecture, done.from))
   print(("  weights   %s in %s, %s, %s"):format(text.counted(done.parameters, "parameter"),
     text.counted(#done.tensors, "tensor"), done.dtype, text.bytes(done.bytes)))
-  print("  files     " .. table.concat(done.files, ", "))
+  print(live.fit_output("  files     " .. table.concat(done.files, ", ")))
   listing.print(done, args.tensors)
   print(('  load it   %s.from_pretrained("%s")'):format(done.architecture, done.path))
   return 0

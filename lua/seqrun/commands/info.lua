@@ -2,6 +2,7 @@
 
 local checkpoint = require("seqrun.checkpoint")
 local json = require("seqrun.core.json")
+local live = require("seqrun.live")
 
 local info = { summary = "describe a run, checkpoint, data set, vocabulary, plan or metrics file" }
 
@@ -42,7 +43,7 @@ local function on_one_line(t)
   return table.concat(parts, ", ")
 end
 
-local function line(name, text) print(("  %-14s %s"):format(name, text)) end
+local function line(name, text) print(live.fit_output(("  %-14s %s"):format(name, text))) end
 
 local function print_checkpoint(facts)
   line("model", on_one_line(facts.config))

@@ -1,6 +1,7 @@
 -- version - print the version and how it was built.
 
 local json = require("seqrun.core.json")
+local live = require("seqrun.live")
 local sys = require("seqrun.core.sys")
 
 local command = { summary = "print the version and how it was built" }
@@ -25,7 +26,9 @@ function command.run(args)
   for name in pairs(facts) do names[#names + 1] = name end
   table.sort(names)
   for _, name in ipairs(names) do
-    if name ~= "version" and name ~= "git" then print(("  %-13s %s"):format(name, tostring(facts[name]))) end
+    if name ~= "version" and name ~= "git" then
+      print(live.fit_output(("  %-13s %s"):format(name, tostring(facts[name]))))
+    end
   end
   return 0
 end

@@ -205,7 +205,7 @@ function stats.text(r)
     say("  classes     %s", table.concat(parts, ", ", 1, math.min(#parts, 12)) .. (#parts > 12 and ", ..." or ""))
   end
   say("  held-out    %s, %s", held, counted(r.held.tokens, "token"))
-  say("  at max_len %d: %s, mean length %.1f, %.1f %% of a padded batch is real", r.max_len,
+  say("  at max_len %d: %s, mean length %.1f, %.1f %% full if padded", r.max_len,
     counted(r.train_examples, "example"), r.mean_length, 100 * r.filled_when_padded)
   add_lengths(say, r)
   add_depths(say, r)

@@ -1,6 +1,8 @@
 -- compare.lua - all solvers on one histogram, and common baselines.
 
 local core = require("seqrun.core.pack")
+local grid = require("seqrun.grid")
+local live = require("seqrun.live")
 local show = require("seqrun.pack.show")
 
 ---@class seqrun.PackComparison
@@ -75,26 +77,22 @@ local function solved(pack, histogram, options, solver)
   }
 end
 
-local FORMAT = "%-22s %15s %10s %9s %11s %8s %11s  %s"
-
 local function cell(format, value) return value and format:format(value) or "-" end
 
 function Comparison:__tostring()
   local info = self.info
-  local lines = {
-    ("%s sequences of %s tokens, packs of %d, %s; no packing needs fewer than %s packs"):format(
-      show.commas(info.sequences), show.commas(info.tokens), info.max_len,
-      self.max_seqs and ("at most %d sequences per pack"):format(self.max_seqs) or "no limit per pack",
-      show.commas(self.lower_bound)),
-    FORMAT:format("", "packs", "efficiency", "factor", "above bound", "deepest", "ms", ""),
-  }
-  for _, row in ipairs(self.rows) do
-    lines[#lines + 1] = FORMAT:format(row.name, row.packs and show.commas(row.packs) or "-",
+  local head = ("%s sequences of %s tokens, packs of %d, %s; no packing needs fewer than %s packs"):format(
+    show.commas(info.sequences), show.commas(info.tokens), info.max_len,
+    self.max_seqs and ("at most %d sequences per pack"):format(self.max_seqs) or "no limit per pack",
+    show.commas(self.lower_bound))
+  local rows = { { "", "packs", "efficiency", "factor", "above bound", "deepest", "ms", "" } }
+  for i, row in ipairs(self.rows) do
+    rows[i + 1] = { row.name, row.packs and show.commas(row.packs) or "-",
       row.efficiency and ("%.4f%%"):format(100 * row.efficiency) or "-", cell("%.4f", row.factor),
       row.gap_percent and ("%.4f%%"):format(row.gap_percent) or "-", cell("%d", row.deepest),
-      cell("%.3f", row.milliseconds), row.note or ""):gsub("%s+$", "")
+      cell("%.3f", row.milliseconds), row.note or "" }
   end
-  return table.concat(lines, "\n")
+  return live.fit_output(head) .. "\n" .. table.concat(grid.remarks(rows, { left = { true } }), "\n")
 end
 
 ---@param pack table seqrun.pack

@@ -190,7 +190,7 @@ end
 
 local function banner()
   print(("seqrun %s on %s"):format(sys.build().version, device_text()))
-  print("help() explains, examples() lists recipes, Tab completes, Ctrl-C interrupts, Ctrl-D exits")
+  print("help() explains, examples() lists recipes, Tab completes, Ctrl-D exits")
 end
 
 ---Reads and evaluates until the input ends.

@@ -1,6 +1,7 @@
 -- session.lua - the functions of the prompt that are not Lua's.
 
 local failure = require("seqrun.failure")
+local live = require("seqrun.live")
 local sys = require("seqrun.core.sys")
 
 local EDITORS = { "editor", "nano", "vi" }
@@ -9,25 +10,26 @@ local EDITORS = { "editor", "nano", "vi" }
 ---@return table<string, function>
 return function(env)
   local function print(...) env.print(...) end -- that of the session
+  local function tell(words) print(live.fit_output(words)) end
   local session = { sample = require("seqrun.help.sample")() }
 
   ---Prints what is known of a function, an object or a topic.
   ---@param topic? any
   function session.help(topic)
     if topic == nil then
-      print(require("seqrun.help").overview())
+      tell(require("seqrun.help").overview())
     else
-      print((require("seqrun.help").about(topic)))
+      tell((require("seqrun.help").about(topic)))
     end
   end
 
   ---Prints the entries that mention a word.
   ---@param word string
-  function session.apropos(word) print(require("seqrun.help").search(word)) end
+  function session.apropos(word) tell(require("seqrun.help").search(word)) end
 
   ---Prints the recipes that come with the program, or the examples of a topic.
   ---@param topic? string
-  function session.examples(topic) print(require("seqrun.help").examples(topic)) end
+  function session.examples(topic) tell(require("seqrun.help").examples(topic)) end
 
   ---Calls a function, prints how long it took, and returns its results.
   ---@param fn function

@@ -108,6 +108,7 @@ end
 
 ---What --help says about a recipe: its own words, those of its settings, the options and the keys.
 local function recipe_help(file, schema)
+  local columns = sys.is_terminal(1) and math.min(100, sys.columns(1) - 1) or nil
   local parts = { ("usage: seqrun %s [key.path=value ...] [config=FILE] [preset=NAME]"):format(file) }
   for path, mark in pairs { [file] = "--", [file:gsub("%.lua$", "") .. ".yaml"] = "#" } do
     local comment = leading_comment(path, mark)
@@ -115,7 +116,8 @@ local function recipe_help(file, schema)
   end
   parts[#parts + 1] = options.help()
   if schema then
-    parts[#parts + 1] = "keys, as KEY=VALUE or in a YAML file:\n" .. require("seqrun.config.reference").text(schema)
+    parts[#parts + 1] = "keys, as KEY=VALUE or in a YAML file:\n"
+      .. require("seqrun.config.reference").text(schema, columns)
   end
   parts[#parts + 1] = "--explain lists the keys with the values of this run, and where each comes from."
   return table.concat(parts, "\n\n")
@@ -129,7 +131,7 @@ function options.read(words, schema)
   local request, problem = options.parse(words)
   if not request then failure.raise("config", "%s; see seqrun help", problem) end
   if request.help then
-    print(recipe_help(request.file, schema))
+    print(require("seqrun.live").fit_output(recipe_help(request.file, schema)))
     failure.raise("ok", "")
   end
   if request.schema and schema then

@@ -25,6 +25,7 @@ return {
   ["sr.checkpoint.read_tensors"] = 'sr.checkpoint.write_tensors(sample.folder .. "/r.safetensors", { x = sr.ones(2) })\n'
     .. 'sr.checkpoint.read_tensors(sample.folder .. "/r.safetensors").x',
   ["sr.checkpoint.vocabulary.read"] = "sr.checkpoint.vocabulary.read(sr.checkpoint.latest(sample.run))",
+  ["sr.checkpoint.vocabulary.too_small"] = "sr.checkpoint.vocabulary.too_small(100, 4000)",
   ["sr.checkpoint.vocabulary.difference"] = "print(sr.checkpoint.vocabulary.difference(sample.vocab, sample.vocab))",
   ["sr.config.load"] = CONFIG .. 'config = sr.must(c.load { schema = schema, arguments = { "size=4" } })\nconfig.values.size',
   ["Config"] = CONFIG .. 'config = sr.must(c.load { schema = schema, arguments = { "size=4" } })\nconfig:explain()',
