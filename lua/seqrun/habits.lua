@@ -29,6 +29,7 @@ local USES = {
   { "the functions of sr.ops, with parameters of sr.nn.specs", "layernorm embedding dropout module sequential" },
   { "sr.data.loader", "dataloader" }, { "sr.data.open, read or write", "dataset load_dataset" },
   { "encode(text)", "tokenize encode_plus" },
+  { "rate, of the last step", "lr learning_rate" },
 }
 
 ---What to use in place of a name, or nil.

@@ -197,7 +197,7 @@ describe("habits from elsewhere", function()
       ["sr.ones(2):numpy()"] = "a tensor has no 'numpy'; use totable%(%)",
       ["sr.nn.Linear(3, 4)"] = "'Linear'%); use sr.ops.linear",
       ["sample.model:eval()"] = "'eval'%); use training = false",
-      ["sr.seed(1)"] = "unknown name sr.seed; use sr.manual_seed%(n%)",
+      ["sr.seed(1)"] = "sr has no 'seed'; use sr.manual_seed%(n%)",
       ["help attention"] = 'write help "attention"',
       ["?sr.pack"] = "write help%(sr.pack%)",
       ["x @ y"] = "a matrix product is a:matmul%(b%)",

@@ -22,7 +22,8 @@ describe("an unknown field", function()
   it("of an object is one too, but not a field without a value", function()
     local optimizer = sr.optim.adamw(params)
     assert.is_nil(optimizer.rate)
-    assert.matches("the optimizer has no 'lr'; it has .*rate", message_of(function() return optimizer.lr end))
+    assert.matches("the optimizer has no 'lr'; use rate, of the last step",
+      message_of(function() return optimizer.lr end))
     assert.matches("params has no 'nmes'; did you mean 'names'%?$", message_of(function() return params.nmes end))
   end)
 
