@@ -115,7 +115,7 @@ describe("a sharded optimizer", function()
       "tests/support/rank_memory.lua", "data.file=" .. small.corpus(dir),
       "data.max_len=48", "mask.max=8", "data.held=0",
       "model.hidden_size=384", "model.num_hidden_layers=6", "model.num_attention_heads=6",
-      "model.intermediate_size=1536", "model.max_position_embeddings=64", "batch.sequences=24", "batch.micro_packs=1",
+      "model.intermediate_size=1536", "model.max_position_embeddings=64", "batch.sequences=5", "batch.micro_packs=1",
       "batch.shares=4", "rate.peak=1e-4", "rate.total=40", "steps=2", "precision=bf16", "optimizer.name=lamb",
       "threads=1", "log.every=1", "--out", dir .. "/out",
     }, { seconds = 400 }) -- long with sanitizers
