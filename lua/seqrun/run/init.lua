@@ -570,6 +570,7 @@ function Run:log(step, optimizer)
     add_window(line, self.drawn_window)
     local share = line.mfu
     if not self.config.peak_flops then line.mfu = nil end -- of a measured peak: shown, but not recorded
+    if peak.is_too_low(self, share) then share, self.peak = nil, nil end
     write_metrics(self, line)
     self.line, line.mfu = line, share
     self.progress:show(line, self.last, self.window.tally.order)

@@ -5,20 +5,22 @@ local sys = require("seqrun.core.sys")
 
 local peak = {}
 
-local SECONDS, ROUNDS = 0.02, 20000
+local SECONDS, ROUNDS, LEAST = 0.02, 20000, 8
 
----FLOP/s of all threads of the current device in a dtype, the best of some 20 ms; nil if it has no probe.
+---FLOP/s of all threads of the current device in a dtype, the best of at least 8 tries and 20 ms; nil if it has no
+---probe.
 ---@param dtype? "f32"|"bf16"
 ---@return number|nil
 function peak.measure(dtype)
   if core.device() ~= "cpu" then return nil end
-  local best, ends = 0, sys.now() + SECONDS
+  local best, tries, ends = 0, 0, sys.now() + SECONDS
   repeat
+    tries = tries + 1
     local began = sys.now()
     local flops = core.burst(ROUNDS, dtype)
     if not flops or flops == 0 then return nil end
     best = math.max(best, flops / (sys.now() - began))
-  until sys.now() > ends
+  until tries >= LEAST and sys.now() > ends
   return best
 end
 
@@ -28,5 +30,11 @@ end
 function peak.of(cfg)
   return cfg.peak_flops or peak.measure(cfg.precision == "bf16" and "bf16" or "f32")
 end
+
+---Whether a run exceeds a peak that was measured, beside other programs, not given.
+---@param run seqrun.Run
+---@param share? number of the peak
+---@return boolean
+function peak.is_too_low(run, share) return not run.config.peak_flops and (share or 0) > 1 end
 
 return peak

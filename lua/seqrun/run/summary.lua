@@ -1,5 +1,6 @@
 -- summary.lua - the last lines of a run, with the measured speed-up over padding.
 
+local is_too_low = require("seqrun.run.peak").is_too_low
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 local text = require("seqrun.run.text")
@@ -136,7 +137,10 @@ function summary.tell(self)
   local peak = self.peak
   if peak and self.model.flops and self.train_seconds > 0 then
     local simple = 6 * self.model.params:count() * (w.tokens - self.tokens_before)
-    say("  mfu        %s", summary.mfu(self.work, simple, peak * self.ranks.size * seconds))
+    local available = peak * self.ranks.size * seconds
+    if not is_too_low(self, self.work / available) then
+      say("  mfu        %s", summary.mfu(self.work, simple, available))
+    end
   end
   local _, most = sys.memory()
   say("  memory     %s at most, of the process", text.bytes(most))
