@@ -30,10 +30,11 @@ function Problems:add(node, format, ...)
   }
 end
 
----"FILE:LINE:COLUMN" or "command line".
+---"FILE:LINE:COLUMN", "command line" or, where no file was read, "config".
 local function place(problem)
   local source = problem.source
   if source.argument then return "command line" end
+  if #source.lines == 0 then return "config" end
   return ("%s:%d:%d"):format(source.name, problem.line, problem.column)
 end
 
