@@ -12,6 +12,7 @@ local failure = require("seqrun.failure")
 local find_shipped = require("seqrun.shipped")
 local guess = require("seqrun.guess")
 local output = require("seqrun.output")
+local shell = require("seqrun.run.text").shell
 local sys = require("seqrun.core.sys")
 
 local cli = {}
@@ -169,11 +170,11 @@ local function overview()
   end
   say("\ndocuments: `seqrun help guide` lists the sections of one, `seqrun help guide 2` prints one:")
   say("  " .. table.concat(require("seqrun.help.elsewhere").documents(), " "))
-  say("other topics: any function or word (`seqrun help sr.schedule`), `seqrun help recipes`")
+  say("other topics: any function or word (`seqrun help sr.schedule`), or `recipes`")
   say("\nfirst steps:")
-  say("  seqrun recipes/prepare.lua                 a data set of two novels, which come with seqrun")
-  say("  seqrun recipes/tiny.lua --max-steps 20     a small BERT; --help lists the keys of any recipe")
-  say("  seqrun new work                            a recipe of your own")
+  say("  seqrun recipes/prepare.lua              a data set of two novels that come along")
+  say("  seqrun recipes/tiny.lua --max-steps 20  a small BERT; --help lists its keys")
+  say("  seqrun new work                         a recipe of your own")
   tell(table.concat(lines, "\n"))
   return 0
 end
@@ -240,14 +241,15 @@ end
 ---Runs a Lua file as `lua` would: the global `arg` has the words after its name.
 local function run_file(path, rest, program)
   if path:find("%.ya?ml$") then
-    return refuse(("%s is a config, not a recipe; run seqrun RECIPE.lua config=%s"):format(path, path))
+    return refuse(("%s is a config, not a recipe; run seqrun RECIPE.lua config=%s"):format(path, shell(path)))
   end
   if sys.is_dir(path) then
-    return refuse(("%s is a directory, not a recipe; seqrun info %s describes it"):format(path, path))
+    return refuse(("%s is a directory, not a recipe; seqrun info %s describes it"):format(path, shell(path)))
   end
   local chunk, problem = loadfile(path, "t")
   if not chunk and not path:find("%.lua$") and not problem:find("^cannot ") then
-    return refuse(("%s is not Lua; seqrun info %s describes data sets, vocabularies and plans"):format(path, path))
+    return refuse(("%s is not Lua; seqrun info %s describes data sets, vocabularies and plans"):format(path,
+      shell(path)))
   end
   if not chunk then
     return refuse(problem .. (sys.exists(path) and "" or recipe_hint(path)))

@@ -30,7 +30,7 @@ local function explain(path, message)
   if not facts or facts.kind == "dataset" then return message end
   local data = facts.kind == "run" and data_of(path)
   return ("%s: a %s, not a data set; %s"):format(path, facts.kind,
-    data and ("its data is " .. data) or ("seqrun info %s describes it"):format(path))
+    data and ("its data is " .. data) or ("seqrun info %s describes it"):format(require("seqrun.run.text").shell(path)))
 end
 
 function command.run(args)

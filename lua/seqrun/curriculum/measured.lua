@@ -5,6 +5,7 @@ local core = require("seqrun.core.metric")
 local failure = require("seqrun.failure")
 local ranks = require("seqrun.ranks")
 local sys = require("seqrun.core.sys")
+local text = require("seqrun.run.text")
 local Metric = require("seqrun.data.metric")
 
 local measured = {}
@@ -48,7 +49,7 @@ end
 ---The arguments that make `seqrun analyze` write this file.
 local function command(loader, name)
   local more = name == "loss" and " --checkpoint DIR" or name == "tfidf" and " --corpus FILE" or ""
-  return ("seqrun analyze %s --metric %s%s%s"):format(loader.data:info().path, name, more,
+  return ("seqrun analyze %s --metric %s%s%s"):format(text.shell(loader.data:info().path), name, more,
     core.arguments(loader.data.core, subject(loader)))
 end
 

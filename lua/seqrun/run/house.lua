@@ -93,7 +93,7 @@ function house.check_same(folder, loaded)
   if #refused > 0 then
     failure.raise("config", "these keys may not change on resume\n%s\nrestore them, or start a new run with --out; to "
       .. "train a finished run further, start one from its weights with init.from=%s", table.concat(refused, "\n"),
-      folder)
+      text.shell(folder))
   end
   return changed
 end

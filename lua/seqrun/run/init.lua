@@ -91,7 +91,7 @@ local function folder_of(request)
   local folder = (resumed or request.out or house.default_folder(request.file)):gsub("(.)/+$", "%1")
   if sys.exists(folder .. "/model.safetensors") then
     failure.raise("config", "%s is a checkpoint, not a run; --resume expects the directory of the run; to start a new "
-      .. "run from it, use init.from=%s with another --out", folder, folder)
+      .. "run from it, use init.from=%s with another --out", folder, text.shell(folder))
   end
   return folder
 end
