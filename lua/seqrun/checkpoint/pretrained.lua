@@ -154,7 +154,7 @@ function pretrained.read(path)
   local folder, message, code = directory.resolve(path)
   if not folder then return nil, message, code end
   if not sys.is_dir(folder) then
-    return nil, ("%s is a file; expected a run, a checkpoint or a directory with config.json"):format(path), "data"
+    return nil, ("%s is a file; expected a directory with config.json"):format(path), "data"
   end
   local config
   config, message, code = loading.config(folder)
