@@ -18,6 +18,8 @@ local encode = {}
 local TextEncoder = {}
 TextEncoder.__index = TextEncoder
 TextEncoder.__name = "seqrun.TextEncoder"
+require("seqrun.strict").seal(TextEncoder, "the text encoder",
+  { "model", "tokenizer", "size", "max_len", "counts", "pool", "normalise", "prompt", "rows" })
 
 local OPTIONS = { pool = true, normalise = true, max_len = true, rows = true, precision = true, prompt = true }
 

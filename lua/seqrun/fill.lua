@@ -21,6 +21,8 @@ local fill = {}
 local Filler = {}
 Filler.__index = Filler
 Filler.__name = "seqrun.Filler"
+require("seqrun.strict").seal(Filler, "the filler",
+  { "model", "tokenizer", "max_len", "top", "words", "rows", "candidates", "allowed" })
 
 ---@class seqrun.Filled
 ---@field text string the text with the best candidates in place of [MASK]; several are chosen one after the other, the

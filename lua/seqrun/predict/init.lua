@@ -17,6 +17,10 @@ local predict = {}
 ---@field counts table `cut`: items that were truncated
 local Predictor = {}
 Predictor.__index = Predictor
+require("seqrun.strict").seal(Predictor, "the predictor", {
+  "model", "head", "kind", "counts", "tokenizer", "max_len", "rows", "stride", "null_threshold", "longest_answer",
+  "nbest",
+})
 
 local OPTIONS = {
   tokenizer = true, max_len = true, head = true, rows = true, stride = true, null_threshold = true,
