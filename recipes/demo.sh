@@ -25,8 +25,10 @@ title "two novels become a data set"
 step "$program" "$recipes/prepare.lua" --out "$data"
 
 title "pretraining: masked words, first in short sequences, then in packs of 512 tokens"
-step "$program" "$recipes/bert_phase1.lua" preset=demo "data.file=$data/novels.sqr" --out "$out/phase1" "$@"
-step "$program" "$recipes/bert_phase2.lua" preset=demo "data.file=$data/novels.sqr" \
+step "$program" "$recipes/bert_phase1.lua" preset=demo precision=auto "data.file=$data/novels.sqr" --out "$out/phase1" "$@"
+# what phase 1 found faster, for all that follows: models are compared in one precision
+precision=$(sed -n 's/^precision: */precision=/p' "$out/phase1/config.yaml")
+step "$program" "$recipes/bert_phase2.lua" preset=demo "$precision" "data.file=$data/novels.sqr" \
     "init.from=$out/phase1" --out "$out/phase2" "$@"
 
 title "ten sentences that are not in the novels, with a masked word"
@@ -49,7 +51,7 @@ domain() { # NAME WEIGHTS: fine-tunes the pretrained model, or the same with ran
     name=$1
     weights=$2
     shift 2
-    step "$program" "$recipes/finetune_classify.lua" preset=demo "data.train=$data/wordnet/train.tsv" \
+    step "$program" "$recipes/finetune_classify.lua" preset=demo "$precision" "data.train=$data/wordnet/train.tsv" \
         "data.dev=$data/wordnet/dev.tsv" "data.folder=$data" "init.from=$out/definitions" "init.carry=$weights" \
         --out "$out/$name" "$@"
 }
@@ -58,13 +60,13 @@ if [ -e "$wordnet/data.noun" ]; then
     step "$program" "$recipes/data/wordnet.lua" "folder=$wordnet" labelled=20 --out "$data/wordnet"
     step "$program" "$recipes/prepare.lua" "inputs=[$data/wordnet/definitions.txt]" \
         "out=$data/wordnet/definitions.sqr" "vocab.file=$data/novels.vocab.txt"
-    step "$program" "$recipes/bert_phase1.lua" preset=demo "data.file=$data/wordnet/definitions.sqr" \
-        batch.sequences=64 rate.total=700 rate.warmup=50 "init.from=$out/phase2" --out "$out/definitions" "$@"
+    step "$program" "$recipes/bert_phase1.lua" preset=demo "$precision" "data.file=$data/wordnet/definitions.sqr" \
+        batch.sequences=64 rate.total=1500 rate.warmup=50 "init.from=$out/phase2" --out "$out/definitions" "$@"
     domain domains weights "$@"
     domain domains_untrained none "$@"
     printf '\n$ %s predict %s, with three lines\n' "$program" "$out/domains"
-    printf '%s\n' 'a small animal with wings that eats insects' 'a sweet dish of fruit and sugar' \
-        'a strong feeling of happiness' | "$program" predict --text "$out/domains"
+    printf '%s\n' 'someone who writes books' 'a sweet dish of fruit and sugar' 'a strong feeling of happiness' |
+        "$program" predict --text "$out/domains"
 else
     printf '\n%s is missing; apt-get install wordnet-base to see a fine-tuning\n' "$wordnet/data.noun"
 fi
