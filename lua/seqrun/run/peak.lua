@@ -5,9 +5,10 @@ local sys = require("seqrun.core.sys")
 
 local peak = {}
 
-local SECONDS, ROUNDS, LEAST = 0.02, 20000, 8
+local SECONDS, LEAST = 0.03, 8
+local ROUNDS = 400000 -- nearly a millisecond: waking a thread takes a tenth of one
 
----FLOP/s of all threads of the current device in a dtype, the best of at least 8 tries and 20 ms; nil if it has no
+---FLOP/s of all threads of the current device in a dtype, the best of at least 8 tries and 30 ms; nil if it has no
 ---probe.
 ---@param dtype? "f32"|"bf16"
 ---@return number|nil
