@@ -95,6 +95,12 @@ sr_status sr_resize(void **block, size_t count, size_t size) {
     return SR_OK;
 }
 
+/* Unlike aligned_alloc(), bytes need not be a multiple of the alignment. */
+static void *aligned(size_t alignment, size_t bytes) {
+    void *block;
+    return posix_memalign(&block, alignment, bytes) == 0 ? block : NULL;
+}
+
 static sr_status alloc_at(void **out, size_t bytes, size_t alignment) {
     *out = NULL;
     size_t rounded;
@@ -102,7 +108,7 @@ static sr_status alloc_at(void **out, size_t bytes, size_t alignment) {
     rounded &= ~(size_t)63;
     if (rounded == 0) rounded = 64;
     SR_TRY(take(rounded));
-    *out = refused() ? NULL : counted(aligned_alloc(alignment, rounded));
+    *out = refused() ? NULL : counted(aligned(alignment, rounded));
     return *out != NULL ? SR_OK : out_of_memory(bytes);
 }
 
