@@ -56,10 +56,11 @@ typedef struct sr_cpu_jobs {
 
 /* Records the jobs of a cpu device into *jobs, which begins as zeros, until called with NULL.
  *
- * Errors: SR_EINVAL  the device has several threads, which would disturb each other's tasks */
+ * Errors: SR_EINVAL  the device has several threads, which would disturb each other's tasks;
+ *         it records already */
 sr_status sr_cpu_record_jobs(const sr_device *device, sr_cpu_jobs *jobs);
 void sr_cpu_jobs_clear(sr_cpu_jobs *jobs);
-/* sr_threads_run() of a job that is recorded. */
+/* sr_threads_run() of a job that is recorded, unless there are several threads by now. */
 sr_status sr_cpu_run_recorded(sr_cpu_jobs *jobs, sr_threads *threads, sr_task task, void *context,
                               int64_t count);
 

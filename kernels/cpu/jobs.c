@@ -41,7 +41,8 @@ static sr_status reserve(sr_cpu_jobs *jobs, int64_t tasks) {
 
 sr_status sr_cpu_run_recorded(sr_cpu_jobs *jobs, sr_threads *threads, sr_task task, void *context,
                               int64_t count) {
-    if (jobs->inside) return sr_threads_run(threads, task, context, count);
+    bool alone = sr_threads_count(threads) == 1; /* the pool may have changed since */
+    if (jobs->inside || !alone) return sr_threads_run(threads, task, context, count);
     SR_TRY(reserve(jobs, count));
     timed t = {jobs, task, context, jobs->tasks + jobs->task_count};
     double began = processor_time();
@@ -59,7 +60,10 @@ sr_status sr_cpu_record_jobs(const sr_device *device, sr_cpu_jobs *jobs) {
                        "jobs: the device has %d threads; tasks are timed on one alone: use "
                        "sr.use(\"cpu\", {threads = 1})",
                        threads);
-    ((sr_cpu_state *)device->state)->jobs = jobs;
+    sr_cpu_state *cpu = device->state;
+    if (jobs != NULL && cpu->jobs != NULL)
+        return sr_fail(SR_EINVAL, "jobs: those of this device are being recorded already");
+    cpu->jobs = jobs;
     return SR_OK;
 }
 

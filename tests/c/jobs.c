@@ -59,6 +59,20 @@ static void test_memory(work *w) {
     }
 }
 
+static sr_status idle_task(void *context, int64_t i, int worker) {
+    (void)context, (void)i, (void)worker;
+    return SR_OK;
+}
+
+/* A device may have got more threads meanwhile: their jobs run, but are not recorded. */
+static void test_threads(sr_cpu_jobs *jobs) {
+    sr_threads *team;
+    CHECK_OK(sr_threads_new(&team, 3));
+    CHECK_OK(sr_cpu_run_recorded(jobs, team, idle_task, NULL, 50));
+    CHECK(jobs->job_count == 0 && jobs->tasks == NULL);
+    sr_threads_free(team);
+}
+
 int main(void) {
     int64_t live = sr_mem_live();
     sr_cpu_jobs jobs = {0};
@@ -66,6 +80,7 @@ int main(void) {
     CHECK_OK(sr_threads_new(&w.team, 1));
     test_jobs(&w);
     test_memory(&w);
+    test_threads(&jobs);
     sr_threads_free(w.team);
     CHECK(sr_mem_live() == live);
     return CHECK_DONE();
