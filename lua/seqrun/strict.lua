@@ -25,6 +25,18 @@ local function hint(title, key, known)
   return "; it has " .. table.concat(known, ", ")
 end
 
+---What models have elsewhere, but not here; another name may be a field that a person gives a model.
+local METHODS = {}
+for name in ("train eval forward parameters named_parameters state_dict load_state_dict cuda cpu half"):gmatch("%S+") do
+  METHODS[name] = true
+end
+
+---Whether a name was probably meant to be one of the known ones.
+local function is_slip(key, known)
+  local name = guess.nearest(key, known)
+  return METHODS[key] or name ~= nil and (#key > 4 or guess.distance(key, name) == 1)
+end
+
 ---Raises at the line of a person's file that reads an unknown field of a sealed table.
 ---@param title string
 ---@param key any
@@ -33,7 +45,7 @@ end
 local function check(title, key, known, guessed)
   if type(key) ~= "string" or not is_own(3) then return end
   local list = known()
-  if guessed and not (guess.nearest(key, list) or habits.use(key)) then return end
+  if guessed and not is_slip(key, list) then return end
   error(("%s has no '%s'%s"):format(title, key, hint(title, key, list)), 3)
 end
 

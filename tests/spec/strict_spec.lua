@@ -30,7 +30,8 @@ describe("an unknown field", function()
   it("of a model is one where a name is similar, since a model may have fields of its own", function()
     local model = sr.nn.model { { { name = "w", shape = { 3, 3 } } } }
     assert.matches("the model has no 'parms'; did you mean 'params'%?$", message_of(function() return model.parms end))
-    assert.is_nil(model.teacher)
+    assert.matches("the model has no 'eval'; use training = false", message_of(function() return model.eval end))
+    for _, name in ipairs { "teacher", "loss", "dropout", "norm", "embedding" } do assert.is_nil(model[name]) end
     model.teacher = 1
     assert.equal(1, model.teacher)
   end)
