@@ -328,6 +328,12 @@ describe("names of other programs", function()
     assert.equal("; use epochs", synonyms.hint("num-train-epochs", classify))
     assert.equal("; use --out", synonyms.hint("output_dir", classify))
     assert.equal("", synonyms.hint("xyzzy", classify))
+    local function answer(option, keys)
+      return select(2, require("seqrun.run.options").parse({ [0] = "r.lua", option }, keys))
+    end
+    assert.matches("'%-%-epochs'; use epochs=VALUE$", answer("--epochs", classify))
+    assert.matches("'%-%-epochs'; use rate.total=VALUE$", answer("--epochs", pretraining))
+    assert.matches("'%-%-output%-dir'; use %-%-out$", answer("--output-dir", pretraining))
     local known = {}
     for _, schema_of in ipairs { pretraining, classify } do
       require("seqrun.config.types").each(schema_of, function(key) known[key] = true end)

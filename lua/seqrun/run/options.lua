@@ -50,11 +50,22 @@ local function value_of(option, attached, following)
   return text, attached and 0 or 1
 end
 
+---What to write in place of an unknown option: a like option, or a key of this or another name.
+local function hint_of(name, schema)
+  local hint, plain = guess.hint(name, names), name:gsub("^%-+", "")
+  if hint ~= "" then return hint end
+  local key = plain:gsub("%-", "_")
+  if schema and schema.by_name and schema.by_name[key] then return ("; use %s=VALUE"):format(key) end
+  hint = synonyms.hint(plain, schema)
+  return hint:find("; use [^-]") and hint .. "=VALUE" or hint
+end
+
 ---Reads the words after a recipe's name.
 ---@param words string[] [0] is the recipe
+---@param schema? table the keys of the config, for hints
 ---@return table|nil # file, arguments (key.path=value), and the options by field
 ---@return string? message
-function options.parse(words)
+function options.parse(words, schema)
   local parsed, i = { file = words[0], arguments = {} }, 1
   while words[i] do
     local name, attached = words[i]:match("^(%-%-[^=]+)=(.*)$")
@@ -65,12 +76,7 @@ function options.parse(words)
       if value == nil then return nil, used end
       parsed[option.field], i = value, i + used
     elseif name:find("^%-") then
-      local hint = guess.hint(name, names)
-      if hint == "" then
-        local key = synonyms.of(name:gsub("^%-+", ""))[1]
-        hint = key and (key:find("^%-") and "; use %s" or "; use %s=VALUE"):format(key) or ""
-      end
-      return nil, ("unknown option '%s'%s"):format(name, hint)
+      return nil, ("unknown option '%s'%s"):format(name, hint_of(name, schema))
     else
       parsed.arguments[#parsed.arguments + 1] = words[i]
     end
@@ -128,7 +134,7 @@ end
 ---@param schema? table the keys of the config
 ---@return table
 function options.read(words, schema)
-  local request, problem = options.parse(words)
+  local request, problem = options.parse(words, schema)
   if not request then failure.raise("config", "%s; see seqrun help", problem) end
   if request.help then
     print(require("seqrun.live").fit_output(recipe_help(request.file, schema)))
