@@ -391,6 +391,8 @@ describe("the files of a run", function()
     assert.matches("warning: train: 'very good' %(alike.csv:4%) and 'Very good' are two classes; ", said)
     assert.matches("'verygood' %(alike.csv:5%) and 'Very good'", said)
     assert.is_nil(said:find("bad' %("))
+    path = put("grades.csv", "text,label\na,A\nb,A-\nc,A+\nd,C\ne,C++\nf,C#\n")
+    assert.is_nil(table.concat(assert(files { train = path }).notes, "\n"):find("warning"))
   end)
 
   it("hold out a part of train where there is no dev, but no questions", function()

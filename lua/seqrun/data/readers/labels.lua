@@ -135,11 +135,12 @@ function labels.list(names, counts)
   return #names > 10 and ("%s and %d more"):format(text, #names - 10) or text
 end
 
----Names that differ only in case, spaces or punctuation from an earlier one: { earlier, name }.
+---Names that differ only in case, spaces or the like from an earlier one: { earlier, name }.  "A" and "A-" do not, nor
+---do "C" and "C++".
 local function look_alikes(names)
   local seen, list = {}, {}
   for _, name in ipairs(names) do
-    local plain = name:lower():gsub("[%s%p]", "")
+    local plain = name:lower():gsub("[%s_.,:;'\"]", ""):gsub("(%w)%-%f[%w]", "%1")
     if plain ~= "" and seen[plain] and name:find("%a") then list[#list + 1] = { seen[plain], name } end
     seen[plain] = seen[plain] or name
   end
