@@ -128,8 +128,8 @@ end
 ---@param self seqrun.Run whose config is settled
 function memory.expect(self)
   local cfg = self.config
-  local loader = { arrange = cfg.pack.arrange, max_len = cfg.data.max_len, micro_packs = fewest_packs(cfg) }
   parameters.before_weights = function(model)
+    local loader = { arrange = cfg.pack.arrange, max_len = cfg.data.max_len, micro_packs = fewest_packs(cfg) }
     local trained = setmetatable({ recompute = (cfg.model or {}).recompute or false }, { __index = model })
     local summary = function() return loader end
     memory.check { model = trained, config = cfg, ranks = self.ranks, loader = { summary = summary } }
