@@ -77,7 +77,7 @@ end
 local PARTS = { held = ", its held-out part", train = ", its training part", all = "" }
 
 local SEEN = {
-  yes = "the model was trained on these texts: scores of new text are lower",
+  yes = "the model was trained on these texts; on new text it will do worse",
   maybe = "all of the data set was scored, as the directory does not say what the model was trained on; if it was "
     .. "this, --part held scores the part that is held out",
 }

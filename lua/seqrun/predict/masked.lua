@@ -118,7 +118,7 @@ local function opened(files, cfg, facts, t)
   local held = (own or t.part) and cfg.data.held or 0
   if part == "held" and held == 0 then held = 0.05 end
   local corpus = failure.must(sr_data.open(path, { vocab = t.vocab, held = held }))
-  local seen = held == 0 and (own and "yes" or own == nil and "maybe") or "no"
+  local seen = own and part == "train" and "yes" or own == nil and held == 0 and "maybe" or "no"
   return corpus, part, held > 0 and part or "all", seen
 end
 
