@@ -327,6 +327,8 @@ describe("names of other programs", function()
     assert.equal("; use rate.total", synonyms.hint("num_train_epochs", pretraining))
     assert.equal("; use epochs", synonyms.hint("num-train-epochs", classify))
     assert.equal("; use --out", synonyms.hint("output_dir", classify))
+    local unknown = require("seqrun.config.tree").unknown
+    assert.matches("; use model.num_hidden_layers$", unknown("layers", pretraining.by_name.model, pretraining))
     assert.equal("", synonyms.hint("xyzzy", classify))
     local function answer(option, keys)
       return select(2, require("seqrun.run.options").parse({ [0] = "r.lua", option }, keys))

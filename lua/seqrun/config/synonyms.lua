@@ -68,12 +68,26 @@ function synonyms.keys()
   return list
 end
 
-local function has(schema, key)
+---The map that has a key; nil if the schema has no such key.
+local function home(schema, key)
+  local map
   for part in key:gmatch("[^.]+") do
-    schema = schema.by_name and schema.by_name[part]
-    if not schema then return false end
+    map, schema = schema, schema.by_name and schema.by_name[part]
+    if not schema then return nil end
   end
-  return true
+  return map
+end
+
+---"; use model.num_hidden_layers" where a key of this map is meant, or "".
+---@param name string
+---@param map table of the schema
+---@param schema table the whole one
+---@return string
+function synonyms.hint_in(name, map, schema)
+  for _, key in ipairs(synonyms.of(name)) do
+    if home(schema, key) == map then return ("; use %s"):format(key) end
+  end
+  return ""
 end
 
 ---"; use rate.peak", or "".
@@ -83,7 +97,7 @@ end
 function synonyms.hint(name, schema)
   for _, key in ipairs(synonyms.of(name)) do
     if key:find("^%-%-") then return ("; use %s"):format(key) end
-    if not schema or has(schema, key) then return ("; use %s"):format(key) end
+    if not schema or home(schema, key) then return ("; use %s"):format(key) end
   end
   return ""
 end

@@ -3,6 +3,7 @@
 -- A node is what seqrun.core.yaml gives, with its source; a map has its entries by name.
 
 local problems = require("seqrun.config.problems")
+local synonyms = require("seqrun.config.synonyms")
 local types = require("seqrun.config.types")
 local yaml = require("seqrun.core.yaml")
 
@@ -172,13 +173,14 @@ function tree.unknown(name, wanted, schema)
   local names = {}
   for i, field in ipairs(wanted.fields) do names[i] = field.name end
   local hint = require("seqrun.guess").hint(name, names)
+  if hint == "" then hint = synonyms.hint_in(name, wanted, schema) end
   local found = hint == "" and homes(name, schema, "", {}) or {}
   if hint == "" and schema.by_name[name] and wanted ~= schema then
     hint = "; that key exists at the top level"
   elseif found[1] then
     hint = ("; that key exists under '%s'"):format(found[1])
   elseif hint == "" then
-    hint = require("seqrun.config.synonyms").hint(name, schema)
+    hint = synonyms.hint(name, schema)
   end
   if hint == "" and #names <= MOST_LISTED then
     hint = "; choose one of: " .. table.concat(names, ", ")
