@@ -81,10 +81,10 @@ sr_status sr_cpu_run_whole(const sr_tensor *t, sr_task task, void *context, int6
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
+/* Classes of the pool are up to a quarter larger than what was asked for. */
 static sr_status memory_alloc(sr_device *device, void **data, size_t bytes) {
     (void)device;
-    return sr_alloc_pages(data, bytes,
-                          bytes / 5 * 4); /* classes of the pool: up to a quarter more */
+    return sr_alloc_pages(data, bytes, bytes / 5 * 4);
 }
 
 static void memory_free(sr_device *device, void *data, size_t bytes) {

@@ -33,9 +33,7 @@
 #include "kernels/cpu/cpu.h"
 
 enum { WIDTH = SR_BLOCK_COLUMNS, DEPTH = 512, STRIP = 64, TALLEST = 512, FLAT = 512, TASKS = 64 };
-enum {
-    PACKED = 48
-}; /* columns of B or rows of A that a task packs: of whole panels in every class */
+enum { PACKED = 48 }; /* columns of B or rows of A a task packs: whole panels in every class */
 enum { OWN_TALLEST = 256 }; /* rows of a block of C in scratch: with B it fits the second cache */
 
 typedef struct job {
@@ -182,19 +180,15 @@ static sr_status pack_whole(job *j, const sr_tensor *t, sr_cpu_state *cpu) {
 
 /* ---- the product ----------------------------------------------------------------------------- */
 
-/* A product with k = 0: C = 0, or C unchanged. */
+/* A product with k = 0: C = 0, or C unchanged; in blocks as wide as an epilogue takes. */
 static void empty_sum(const sr_product *p) {
-    float zeros[SR_BLOCK_COLUMNS];
-    if (p->c != NULL) {
-        for (int64_t r = 0; r < p->m && !p->add; r++)
-            for (int64_t c = 0; c < p->n; c++) p->c[r * p->ldc + c] = 0.0f;
-        if (p->epilogue != NULL) p->epilogue(p, p->c, p->ldc, 0, p->m, 0, p->n);
-        return;
-    }
+    float zeros[WIDTH];
     for (int64_t r = 0; r < p->m; r++)
         for (int64_t col = 0; col < p->n; col += WIDTH) {
-            memset(zeros, 0, sizeof zeros);
-            p->epilogue(p, zeros, WIDTH, r, 1, col, sr_least(WIDTH, p->n - col));
+            int64_t cols = sr_least(WIDTH, p->n - col);
+            float *c = p->c != NULL ? p->c + r * p->ldc + col : zeros;
+            if (p->c == NULL || !p->add) memset(c, 0, (size_t)cols * sizeof *c);
+            if (p->epilogue != NULL) p->epilogue(p, c, p->ldc, r, 1, col, cols);
         }
 }
 

@@ -249,6 +249,12 @@ describe("the decoder's loss", function()
     local plain = { sr.ops.mlm_loss(x, word, table.unpack(rest)) }
     for k = 1, 3 do assert.equal(kept[k]:detach():tostring_bytes(), plain[k]:tostring_bytes()) end
   end)
+
+  it("is that of the bias where rows have no elements, with more words than a block of the product", function()
+    local label = sr.tensor({ 1, 2999 }, { dtype = "i32" })
+    local loss = sr.ops.mlm_loss(sr.zeros(2, 0), sr.zeros(3000, 0), sr.ones(3000), label, sr.ones(2))
+    assert.is_true(math.abs(loss:item() - 2 * math.log(3000)) < 1e-3)
+  end)
 end)
 
 ---fn, or the wait after it, raises a message that the pattern matches.
