@@ -3,8 +3,8 @@
  * C is split into blocks, one task each; k proceeds in steps of DEPTH (twice that where panels are
  * bf16).  B is packed into panels, and so is A if its rows are not contiguous:
  *   tall products   both are packed once, by a separate job, into the device's `panels`
- *   flat products   (m <= FLAT), and products within a task: every block packs its own part of B,
- *                   which no other block reads, into the worker's scratch
+ *   flat products   (m <= FLAT, at most 4 blocks of rows), and products within a task: every block
+ *                   packs its own part of B, which few others read, into the worker's scratch
  * An element of C is the same chain over k in both cases, and for any block boundaries.
  *
  * bf16      Packing converts to what the class multiplies: pairs for dot products and AMX, floats
@@ -201,8 +201,8 @@ size_t sr_cpu_product_room(void) {
     return sizeof(float) * DEPTH * (WIDTH + STRIP);
 }
 
-/* The tallest blocks that give TASKS of them; flat and nested products keep all rows together, so
- * that B is packed once. */
+/* The tallest blocks that give TASKS of them; nested products keep all rows together, so that B is
+ * packed once. */
 static void set_height(job *j) {
     const sr_product *p = j->p;
     j->across = sr_blocks(p->n, WIDTH);
