@@ -124,6 +124,6 @@ describe("a sharded optimizer", function()
     assert.is_truthy((out .. err):find(line), out .. err)
     local said, grew = out:match("1: (%d+) (%d+)")
     -- More by buffers whose size does not depend on the model: of the engine, of products, and pages of 2 MiB.
-    assert.is_true(grew / said > 0.97 and grew - said < 96e6, ("%d bytes were reported, %d used"):format(said, grew))
+    assert.is_true(grew / said > 0.97 and grew - said < 64e6, ("%d bytes were reported, %d used"):format(said, grew))
   end)
 end)

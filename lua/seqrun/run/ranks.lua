@@ -104,11 +104,12 @@ end
 
 ---The sum of each parameter, exactly.
 local function sums_of(params)
-  local scope <close> = tensor.scope()
   local quiet <close> = tensor.no_grad()
-  local sums, texts = {}, {}
-  for i, name in ipairs(params:names()) do sums[i] = params:get(name):detach():to("f32"):sum():reshape(1) end
-  for i, sum in ipairs(tensor.cat(sums):totable()) do texts[i] = ("%a"):format(sum) end
+  local texts = {}
+  for i, name in ipairs(params:names()) do
+    local scope <close> = tensor.scope() -- of one parameter: all of them in f32 would be a second model
+    texts[i] = ("%a"):format(params:get(name):detach():to("f32"):sum():item())
+  end
   return texts
 end
 
