@@ -6,7 +6,7 @@
 --
 -- Where WordNet is installed, the pretrained model must find the domain of at least 50 % of the nouns from twenty
 -- labelled definitions of each, and of at least 5 % more than the same model from random weights after as many steps;
--- chance is 11 %.  (From a hundred definitions of each, the latter is as good.)
+-- chance is 11 %.
 
 local sr = require "seqrun"
 
