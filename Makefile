@@ -69,6 +69,10 @@ ISA_avx512 = -DSR_ISA=avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512
              -mprefer-vector-width=512
 ISA_avx512_bf16 = $(subst =avx512 ,=avx512_bf16 ,$(ISA_avx512)) -mavx512bf16
 ISA_amx = $(subst =avx512 ,=amx ,$(ISA_avx512)) -mavx512bf16 -mamx-tile -mamx-bf16
+# The plain class with bf16 instructions in C (kernels/cpu/simd/low.h): tests/isa.sh.
+EMULATED   = dots tiles
+ISA_dots   = $(ISA_plain) -DSR_EMULATE=1
+ISA_tiles  = $(ISA_plain) -DSR_EMULATE=2
 
 # Plug-ins of the program: seqrun_NAME.so.
 CUDASRC = $(wildcard kernels/cuda/*.cu)
@@ -145,7 +149,7 @@ $(BUILD)/obj/%.$(1).o: %.c $(BUILD)/flags
 	@mkdir -p $$(@D)
 	$$(call say,cc $$< $(1))$(CC) $(CFLAGS) -O3 $(ISA_$(1)) -MMD -MP -c -o $$@ $$<
 endef
-$(foreach i,$(ISA),$(eval $(call isa_rule,$(i))))
+$(foreach i,$(ISA) $(EMULATED),$(eval $(call isa_rule,$(i))))
 
 # ---- CUDA --------------------------------------------------------------------------------------------
 # Code for A100 (sm_80) and H100 (sm_90a), and PTX for what comes later.  The runtime is linked in, and
@@ -208,6 +212,13 @@ $(BUILD)/tests/pty: tests/support/pty.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,cc $<)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< -lutil
 
+# The programs of tests/isa.sh.
+define emulated_rule
+$(BUILD)/seqrun-$(1): $(call obj,$(BIND) $(CORE)) $(subst .plain.o,.$(1).o,$(SIMDOBJ))
+	$$(call say,link $$@)$(CC) $(LDFLAGS) -o $$@ $$^ $(LDLIBS) $(LIBEDIT)
+endef
+$(foreach i,$(EMULATED),$(eval $(call emulated_rule,$(i))))
+
 # Each tests/simt/NAME.cu is a program of kernels on the simt host.
 SIMTTESTS = $(if $(NO_SIMT),,$(patsubst tests/simt/%.cu,$(BUILD)/tests/simt-%,$(wildcard tests/simt/*.cu)))
 $(BUILD)/tests/simt-%: $(BUILD)/obj/tests/simt/%.cu.simt.o $(SIMTOBJ) $(BUILD)/libseqrun.a
@@ -238,7 +249,8 @@ $(BUILD)/gpu-bench: tests/gpu/bench.c $(BUILD)/libseqrun.a
 	$(call say,cc $<)$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -MF $(BUILD)/obj/gpu-bench.d -o $@ $< -Wl,--whole-archive \
 	  $(BUILD)/libseqrun.a -Wl,--no-whole-archive $(LDLIBS)
 
-ctests: $(TESTS) $(TEST_PLUGINS) $(BUILD)/tests/pty $(SIMTTESTS) $(FAKES) $(BUILD)/gpu-bench
+ctests: $(TESTS) $(TEST_PLUGINS) $(BUILD)/tests/pty $(SIMTTESTS) $(FAKES) $(BUILD)/gpu-bench \
+        $(EMULATED:%=$(BUILD)/seqrun-%)
 
 test: deps test-deps ## install dependencies, build, run all tests (SAN=1: with sanitizers)
 	@$(MAKE) --no-print-directory $(jobs) all ctests

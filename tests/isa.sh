@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # Repeats the specs of ops and model on instruction classes that this processor would not choose by
-# default: tests/isa.sh BUILD.  tests/c/cpu.c covers each kernel on every class.
+# default: tests/isa.sh BUILD.  tests/c/cpu.c covers each kernel on every class.  The programs seqrun-dots and
+# seqrun-tiles have the bf16 instructions of AVX-512 and AMX in C, on any processor.
 set -u
-program=${1:?usage: tests/isa.sh BUILD}/seqrun
+build=${1:?usage: tests/isa.sh BUILD}
 cd "$(dirname "$0")/.." || exit 1
 failed=0
+program=$build/seqrun
 run() { # CLASS SPEC [OPTION...]
     local class=$1 spec=$2 out
     shift 2
     out=$(SEQRUN_ISA=$class "$program" tests/run.lua "$@" "tests/spec/${spec}_spec.lua" 2>&1) && return
-    echo "$class: ${spec}_spec.lua failed"
+    echo "$program, $class: ${spec}_spec.lua failed"
     tail -n 40 <<<"$out"
     failed=1
 }
@@ -24,5 +26,10 @@ done
 for class in avx512 avx512_bf16; do
     run "$class" ops only='^cpu.*bf16'
     run "$class" precision
+done
+for emulated in dots tiles; do
+    program=$build/seqrun-$emulated
+    run plain ops only='^cpu.*bf16'
+    for spec in low_golden precision bert threads; do run plain $spec; done
 done
 exit $failed

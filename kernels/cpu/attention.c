@@ -5,12 +5,15 @@
  * Work      4 A D sum len^2 flops forward, 10 A D sum len^2 backward (layout->squares)
  * Traffic   16 T H bytes forward, 32 T H backward, half of that in bf16: compute bound for
  *           len >= 64; a short task asks for the rows of its next head ahead of time
- * bf16      a unit converts its rows to f32 in its scratch, and rounds what it writes
+ * bf16      classes that multiply bf16 read it as it stands (simd/attention_low.c); on others a
+ *           unit converts its rows to f32 in its scratch, and rounds what it writes
  * Measured  by `build/seqrun recipes/bench/ops.lua op=attention`
  */
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
+
+enum { WHOLE = 64 }; /* the longest sequences that are one task */
 
 typedef struct job {
     const sr_cpu_state *cpu;
@@ -39,7 +42,6 @@ static sr_attention_unit unit(const job *j, int32_t s, int64_t head, int worker)
                            .ldo = h,
                            .n = l->len[s],
                            .d = j->d,
-                           .ahead = head + 1 < j->heads ? j->d : 0,
                            .scale = j->scale,
                            .low = low,
                            .key = sr_cpu_key(l, s, j->drop, (uint32_t)head),
@@ -53,7 +55,7 @@ static sr_attention_unit unit(const job *j, int32_t s, int64_t head, int worker)
     return u;
 }
 
-/* ---- bf16 ------------------------------------------------------------------------------------ */
+/* ---- bf16 that is multiplied in f32 ---------------------------------------------------------- */
 
 enum { LINE = 16, MATRICES = 8 }; /* floats; q, k, v, out, dout, dq, dk, dv */
 
@@ -98,54 +100,66 @@ static void run_low(const sr_simd *simd, const sr_attention_unit *low, float *co
 
 /* ---- the job --------------------------------------------------------------------------------- */
 
-static size_t unit_room(const job *j) {
+/* Whether the products are of bf16. */
+static bool in_bf16(const job *j) {
+    return j->low && j->cpu->simd->low_rows > 0;
+}
+
+static size_t f32_room(const job *j) {
     return (size_t)j->cpu->simd->attention_room(j->layout->longest, j->d, j->dqkv != NULL);
 }
 
-static size_t long_room(const job *j) {
+/* What any unit of the job needs. */
+static size_t most_room(const job *j) {
+    const sr_simd *simd = j->cpu->simd;
+    bool backward = j->dqkv != NULL;
+    if (in_bf16(j)) return (size_t)simd->attention_low_room(j->layout->longest, j->d, backward);
+    size_t room = (size_t)simd->attention_short_room(j->d, backward);
+    if (j->long_sequences == 0) return room;
     int64_t copies = j->low ? MATRICES * copy_step(j->layout->longest, j->d) : 0;
-    return unit_room(j) + (size_t)copies * sizeof(float);
+    size_t most = f32_room(j) + (size_t)copies * sizeof(float);
+    return most > room ? most : room;
 }
 
-static void short_unit(const job *j, const sr_attention_unit *u) {
+static void compute(const job *j, const sr_attention_unit *u) {
     const sr_simd *simd = j->cpu->simd;
-    (j->dqkv != NULL ? simd->attention_short_backward : simd->attention_short)(u);
-}
-
-static sr_status unit_task(const job *j, int32_t s, int64_t head, int worker) {
-    const sr_simd *simd = j->cpu->simd;
-    sr_attention_unit u = unit(j, s, head, worker);
-    if (u.n <= SR_ATTENTION_SHORT)
-        short_unit(j, &u);
+    bool backward = j->dqkv != NULL;
+    if (in_bf16(j))
+        (backward ? simd->attention_low_backward : simd->attention_low)(u);
+    else if (u->n <= SR_ATTENTION_SHORT)
+        (backward ? simd->attention_short_backward : simd->attention_short)(u);
     else if (j->low)
-        run_low(simd, &u, (float *)((char *)u.room + unit_room(j)));
-    else if (j->dqkv != NULL)
-        simd->attention_backward(&u);
+        run_low(simd, u, (float *)((char *)u->room + f32_room(j)));
     else
-        simd->attention(&u);
-    return SR_OK;
+        (backward ? simd->attention_backward : simd->attention)(u);
 }
 
-static sr_status short_task(const job *j, int32_t s, int worker) {
-    for (int64_t head = 0; head < j->heads; head++) {
+static void compute_heads(const job *j, int32_t s, int64_t first, int64_t last, int worker) {
+    const sr_simd *simd = j->cpu->simd;
+    if (in_bf16(j)) simd->low_begin();
+    for (int64_t head = first; head < last; head++) {
         sr_attention_unit u = unit(j, s, head, worker);
-        short_unit(j, &u);
+        u.ahead = head + 1 < last ? j->d : 0;
+        compute(j, &u);
     }
-    return SR_OK;
+    if (in_bf16(j)) simd->low_end();
 }
 
 static sr_status task(void *context, int64_t i, int worker) {
     const job *j = context;
     const int32_t *order = j->layout->longest_first;
-    int64_t units = j->long_sequences * j->heads;
-    if (i < units) return unit_task(j, order[i / j->heads], i % j->heads, worker);
-    return short_task(j, order[j->long_sequences + i - units], worker);
+    int64_t units = j->long_sequences * j->heads, head = i % j->heads;
+    if (i < units)
+        compute_heads(j, order[i / j->heads], head, head + 1, worker);
+    else
+        compute_heads(j, order[j->long_sequences + i - units], 0, j->heads, worker);
+    return SR_OK;
 }
 
-/* Sequences up to the last long one, in the order of the layout. */
+/* Sequences up to the last one whose heads are tasks of their own, in the order of the layout. */
 static int64_t long_sequences(const sr_layout *l) {
     int64_t count = l->sequences;
-    while (count > 0 && l->len[l->longest_first[count - 1]] <= SR_ATTENTION_SHORT) count--;
+    while (count > 0 && l->len[l->longest_first[count - 1]] <= WHOLE) count--;
     return count;
 }
 
@@ -159,9 +173,7 @@ static sr_status run(const sr_tensor *t, job *j) {
     sr_cpu_state *cpu = sr_cpu_of(t);
     j->cpu = cpu;
     j->long_sequences = long_sequences(j->layout);
-    size_t room = (size_t)cpu->simd->attention_short_room(j->d, j->dqkv != NULL);
-    if (j->long_sequences > 0 && long_room(j) > room) room = long_room(j);
-    SR_TRY(sr_cpu_reserve(cpu, room, 0));
+    SR_TRY(sr_cpu_reserve(cpu, most_room(j), 0));
     return sr_cpu_run(t, task, j,
                       j->long_sequences * j->heads + j->layout->sequences - j->long_sequences);
 }

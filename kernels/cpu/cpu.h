@@ -1,8 +1,8 @@
 /* cpu.h - declarations shared by the files of this directory: the state of the device, jobs on its
  * threads, the matrix product, and the ops in the table of cpu.c.
  *
- * The device computes in f32 and stores f32 or bf16; sums that grow long are carried in f64.  Work
- * is cut into tasks by shape alone, so no bit depends on the number of threads.
+ * The device computes in f32 and stores f32 or bf16; sums that grow long are carried in f64.  How
+ * work is cut into tasks changes no bit, so none depends on the number of threads.
  */
 #ifndef SR_CPU_CPU_H
 #define SR_CPU_CPU_H
@@ -34,12 +34,46 @@ typedef struct sr_cpu_state {
     struct sr_cpu_jobs *jobs; /* where jobs are recorded, or NULL */
 } sr_cpu_state;
 
-/* The instruction class that a new device would use: "plain", "avx2" or "avx512". */
-const char *sr_cpu_isa(void);
+/* ---- instruction classes --------------------------------------------------------------------- */
+enum { SR_CLASS_PLAIN, SR_CLASS_AVX2, SR_CLASS_AVX512, SR_CLASS_DOTS, SR_CLASS_AMX };
+enum { SR_REASON = 256 };
+
+/* The class that a new device uses, and its name: "plain", "avx2", "avx512", "avx512_bf16", "amx".
+ * The highest that works; but dot products of bf16 only where they are clearly faster than
+ * multiply-adds of f32, which is measured once a process.  SEQRUN_ISA names a lower one. */
 const sr_simd *sr_cpu_simd(void);
+const char *sr_cpu_isa(void);
+/* Why higher classes that the processor announces are not used: "amx: ...; ..."; "" if all are. */
+void sr_cpu_isa_reason(char reason[SR_REASON]);
 /* SR_EDEVICE if SEQRUN_ISA is not a class.  A class that the processor lacks is ignored. */
 sr_status sr_cpu_check_isa(void);
 
+/* Makes an open cpu device use this class from now on, as a run that is resumed does.
+ *
+ * Errors: SR_EDEVICE  there is no such class, the processor lacks it, it does not work here, or
+ *         SEQRUN_ISA rules it out */
+sr_status sr_cpu_use(sr_device *device, const char *name);
+
+/* A machine as the choice sees it, and the choice.  `limit`: the class that SEQRUN_ISA names, then
+ * nothing is measured; or -1. */
+typedef struct sr_cpu_machine {
+    int announced;                   /* the highest class by CPUID */
+    const char *(*problem)(int isa); /* NULL: it works; of classes that multiply bf16 */
+    double (*gain_of_dots)(void);    /* the rate of dot products over that of multiply-adds */
+} sr_cpu_machine;
+typedef struct sr_cpu_choice {
+    int isa; /* the class */
+    char reason[SR_REASON];
+} sr_cpu_choice;
+void sr_cpu_choose(sr_cpu_choice *choice, const sr_cpu_machine *machine, int limit);
+
+/* Whether products of small whole numbers, which are exact, come out right on all paths of a class.
+ * A virtual machine may announce instructions that its host emulates badly. */
+bool sr_cpu_multiplies_bf16(const sr_simd *simd);
+/* The rate of a class's multiply-adds of bf16 over that of f32, in registers. */
+double sr_cpu_low_gain(const sr_simd *simd);
+
+/* ---- measuring ------------------------------------------------------------------------------- */
 /* Multiply-adds of f32 or bf16 in registers, `rounds` on every thread of a cpu device, to be timed;
  * *flops gets their number, 0 if the class has no such probe. */
 sr_status sr_cpu_burst(const sr_device *device, int64_t rounds, bool low, double *flops);
@@ -128,6 +162,12 @@ static inline sr_rows sr_rows_of(const sr_tensor *t) {
     return (sr_rows){sr_tensor_data(t), t->dtype == SR_BF16, t->shape[t->ndim - 1]};
 }
 
+/* Row r in the tensor's dtype, declared as floats; NULL for an absent tensor. */
+static inline float *sr_row_at(sr_rows x, int64_t r) {
+    if (x.data == NULL) return NULL;
+    return (float *)((char *)x.data + (size_t)(r * x.cols) * (x.low ? 2 : 4));
+}
+
 /* Row r, converted into `room` if necessary; NULL for an absent tensor. */
 static inline const float *sr_row_in(const sr_simd *simd, sr_rows x, int64_t r, float *room) {
     if (x.data == NULL) return NULL;
@@ -186,10 +226,13 @@ sr_status sr_cpu_product(const sr_tensor *t, const sr_product *p);
 /* Scratch bytes per worker that suffice for any product. */
 size_t sr_cpu_product_room(void);
 
-/* sums[c] += sum of x[r][c], f32 or (low) bf16, over rows in ascending order (f64 partial sums of
- * fixed blocks of rows). */
+/* sums[c] += sum of x[r][c], f32 or (low) bf16, over rows in ascending order: blocks of rows in
+ * f32, the blocks in f64.  Uses `panels`. */
 sr_status sr_cpu_add_columns(const sr_tensor *t, float *sums, const void *x, bool low, int64_t rows,
                              int64_t cols);
+/* sums[c] += sum of parts[b * stride + c] over the blocks in ascending order, in f64. */
+sr_status sr_cpu_add_parts(const sr_tensor *t, float *sums, const float *parts, int64_t stride,
+                           int64_t blocks, int64_t cols);
 
 /* ---- keyed dropout --------------------------------------------------------------------------- */
 /* The key of sequence s of the layout at this site. */

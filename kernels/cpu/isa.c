@@ -1,8 +1,14 @@
-/* isa.c - chooses the instruction class, by processor, operating system and SEQRUN_ISA. */
+/* isa.c - chooses the instruction class: by processor, operating system and SEQRUN_ISA, and by what
+ * trial.c finds of the classes that multiply bf16. */
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
+
+static const char *const names[] = {"plain", "avx2", "avx512", "avx512_bf16", "amx"};
+enum { COUNT = sizeof names / sizeof *names };
 
 extern const sr_simd sr_simd_plain;
 #if defined(__x86_64__)
@@ -36,82 +42,158 @@ static bool may_use_tiles(void) {
 #endif
 }
 
-/* The highest class of those below `limit`, so that tiles are asked for only if wanted. */
-static int highest_class(int limit) {
+/* The highest class that the processor announces and whose registers the system saves. */
+static int announced_class(void) {
     enum { YMM = 0x6, ZMM = 0xE6, TILES = 0x60000, VBMI = 1u << 1, BF16 = 1u << 5 };
-    enum { AMX = 1u << 22 | 1u << 24 }; /* bf16, tile */
+    enum { TILES_OF_BF16 = 1u << 22 | 1u << 24 };
     unsigned a, b, c, d, a7, b7, c7, d7;
     uint64_t saved = saved_states();
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !__get_cpuid_count(7, 0, &a7, &b7, &c7, &d7)) return 0;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !__get_cpuid_count(7, 0, &a7, &b7, &c7, &d7))
+        return SR_CLASS_PLAIN;
     if ((saved & YMM) != YMM || !has(c, bit_AVX | bit_FMA | bit_F16C) || !has(b7, bit_AVX2))
-        return 0;
+        return SR_CLASS_PLAIN;
     if ((saved & ZMM) != ZMM || !has(c7, VBMI) ||
         !has(b7, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL))
-        return 1;
-    if (a7 < 1 || !__get_cpuid_count(7, 1, &a, &b, &c, &d) || !has(a, BF16)) return 2;
-    if (limit < 4 || (saved & TILES) != TILES || !has(d7, AMX) || !may_use_tiles()) return 3;
-    return 4;
+        return SR_CLASS_AVX2;
+    if (a7 < 1 || !__get_cpuid_count(7, 1, &a, &b, &c, &d) || !has(a, BF16)) return SR_CLASS_AVX512;
+    if ((saved & TILES) != TILES || !has(d7, TILES_OF_BF16)) return SR_CLASS_DOTS;
+    return SR_CLASS_AMX;
 }
 
 static const sr_simd *const classes[] = {&sr_simd_plain, &sr_simd_avx2, &sr_simd_avx512,
                                          &sr_simd_avx512_bf16, &sr_simd_amx};
 #else
-static int highest_class(int limit) {
-    (void)limit;
-    return 0;
+static bool may_use_tiles(void) {
+    return false;
 }
-static const sr_simd *const classes[] = {&sr_simd_plain};
+static int announced_class(void) {
+    return SR_CLASS_PLAIN;
+}
+static const sr_simd *const classes[COUNT] = {&sr_simd_plain};
 #endif
 
-/* Returns the number of the class that SEQRUN_ISA names, -1 for a misspelled one.  AMX must be
- * asked for: its products have only been run with the instructions emulated. */
-static int wanted_class(void) {
-    static const char *const names[] = {"plain", "avx2", "avx512", "avx512_bf16", "amx"};
-    enum { COUNT = sizeof names / sizeof *names, DEFAULT = 3 };
-    const char *wanted = getenv("SEQRUN_ISA");
-    if (wanted == NULL || *wanted == 0) return DEFAULT;
-    for (int i = 0; i < COUNT; i++)
-        if (strcmp(wanted, names[i]) == 0) return i;
-    return -1;
+/* ---- what this machine can do ------------------------------------------------------------------
+ */
+
+static const char *find_problem(int class) {
+    if (class == SR_CLASS_AMX && !may_use_tiles()) return "the system does not permit its tiles";
+    if (!sr_cpu_multiplies_bf16(classes[class])) return "a product of bf16 was wrong";
+    return NULL;
 }
 
-/* Whether a product of small whole numbers, which is exact, comes out right.  A virtual machine may
- * announce instructions that its host lacks or emulates badly. */
-static bool multiplies_bf16(const sr_simd *simd) {
-    enum { M = 17, N = 18, K = 36, ROOM = 32 * 64 };
-    sr_bf16 a[M * K], b[K * N], pa[ROOM] __attribute__((aligned(64))),
-        pb[ROOM] __attribute__((aligned(64)));
-    float c[M * N];
-    for (int i = 0; i < M * K; i++) a[i] = sr_bf16_from_f32((float)(i % 7 - 3));
-    for (int i = 0; i < K * N; i++) b[i] = sr_bf16_from_f32((float)(i % 5 - 2));
-    simd->pack_a_low(pa, a, K, 1, M, K);
-    simd->pack_b_low(pb, b, N, 1, K, N);
-    simd->gemm_low(
-        &(sr_gemm){.c = c, .a = pa, .b = pb, .ldc = N, .m = M, .n = N, .k = K, .alpha = 1});
-    for (int i = 0; i < M * N; i++) {
-        float sum = 0;
-        for (int k = 0; k < K; k++)
-            sum += (float)((i / N * K + k) % 7 - 3) * (float)((k * N + i % N) % 5 - 2);
-        if (c[i] != sum) return false;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what is found once a process */
+
+/* Why a class that is announced cannot be used, or NULL.  Tiles are asked for only if wanted. */
+static const char *problem_of(int class) {
+    static bool known[COUNT];
+    static const char *problem[COUNT];
+    if (class < SR_CLASS_DOTS) return NULL;
+    pthread_mutex_lock(&lock);
+    if (!known[class]) problem[class] = find_problem(class);
+    known[class] = true;
+    pthread_mutex_unlock(&lock);
+    return problem[class];
+}
+
+static double gain_of_dots(void) {
+    static double gain;
+    pthread_mutex_lock(&lock);
+    if (gain == 0) gain = sr_cpu_low_gain(classes[SR_CLASS_DOTS]);
+    pthread_mutex_unlock(&lock);
+    return gain;
+}
+
+/* ---- choosing ----------------------------------------------------------------------------------
+ */
+
+/* Dot products must be clearly faster, so that every start on a machine chooses alike: processors
+ * have them at twice the rate of multiply-adds, or at half of it. */
+static const double CLEARLY = 1.25;
+
+static void add_reason(sr_cpu_choice *choice, const char *class, const char *text) {
+    size_t at = strlen(choice->reason);
+    snprintf(choice->reason + at, sizeof choice->reason - at, "%s%s: %s", at > 0 ? "; " : "", class,
+             text);
+}
+
+void sr_cpu_choose(sr_cpu_choice *choice, const sr_cpu_machine *machine, int limit) {
+    bool named = limit >= 0;
+    choice->reason[0] = '\0';
+    choice->isa = machine->announced;
+    if (named && limit < machine->announced) {
+        char text[32];
+        snprintf(text, sizeof text, "SEQRUN_ISA is %s", names[limit]);
+        add_reason(choice, names[machine->announced], text);
+        choice->isa = limit;
     }
-    return true;
+    for (; choice->isa >= SR_CLASS_DOTS; choice->isa--) {
+        const char *name = names[choice->isa], *problem = machine->problem(choice->isa);
+        if (problem != NULL) {
+            add_reason(choice, name, problem);
+            continue;
+        }
+        if (named || choice->isa != SR_CLASS_DOTS) return;
+        double gain = machine->gain_of_dots();
+        if (gain >= CLEARLY) return;
+        char text[64];
+        snprintf(text, sizeof text, "dot products run at %.1f times the rate of f32", gain);
+        add_reason(choice, name, text);
+    }
+}
+
+/* The number of the class, -1 for "", -2 for a word that is none. */
+static int class_named(const char *word) {
+    if (word == NULL || *word == '\0') return -1;
+    for (int i = 0; i < COUNT; i++)
+        if (strcmp(word, names[i]) == 0) return i;
+    return -2;
+}
+
+static sr_cpu_choice choice_here(void) {
+    sr_cpu_machine here = {announced_class(), problem_of, gain_of_dots};
+    int wanted = class_named(getenv("SEQRUN_ISA"));
+    sr_cpu_choice choice;
+    sr_cpu_choose(&choice, &here, wanted);
+    return choice;
 }
 
 const sr_simd *sr_cpu_simd(void) {
-    int wanted = wanted_class(), class = highest_class(wanted);
-    if (wanted >= 0 && wanted < class) class = wanted;
-    while (class > 2 && !multiplies_bf16(classes[class])) class --;
-    return classes[class];
+    return classes[choice_here().isa];
+}
+
+const char *sr_cpu_isa(void) {
+    return sr_cpu_simd()->name;
+}
+
+void sr_cpu_isa_reason(char reason[SR_REASON]) {
+    strcpy(reason, choice_here().reason);
 }
 
 sr_status sr_cpu_check_isa(void) {
-    if (wanted_class() >= 0) return SR_OK;
+    if (class_named(getenv("SEQRUN_ISA")) >= -1) return SR_OK;
     return sr_fail(SR_EDEVICE,
                    "cpu: SEQRUN_ISA is '%s'; use plain, avx2, avx512, avx512_bf16 or amx, or unset "
                    "it",
                    getenv("SEQRUN_ISA"));
 }
 
-const char *sr_cpu_isa(void) {
-    return sr_cpu_simd()->name;
+sr_status sr_cpu_use(sr_device *device, const char *name) {
+    int class = class_named(name), wanted = class_named(getenv("SEQRUN_ISA"));
+    sr_cpu_state *cpu = device->state;
+    if (class < 0)
+        return sr_fail(SR_EDEVICE,
+                       "cpu: '%s' is not an instruction class; choose plain, avx2, avx512, "
+                       "avx512_bf16 or amx",
+                       name);
+    if (strcmp(cpu->simd->name, name) == 0) return SR_OK;
+    if (wanted >= 0)
+        return sr_fail(SR_EDEVICE, "cpu: SEQRUN_ISA=%s rules out %s; unset it", names[wanted],
+                       name);
+    const char *problem = "the processor lacks them";
+    if (class <= announced_class()) problem = problem_of(class);
+    if (problem != NULL)
+        return sr_fail(SR_EDEVICE, "cpu: %s instructions are not available here: %s", name,
+                       problem);
+    cpu->simd = classes[class];
+    return SR_OK;
 }

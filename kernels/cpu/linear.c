@@ -3,8 +3,9 @@
  * Shapes    x (T, H), w (F, H), b (F), y, pre (T, F)
  * Work      2 T H F flops forward, 4 T H F backward.
  * Fusion    bias and activation run on each block of y while it is in cache, and so does rounding
- * to bf16; backward computes dy act' once, for three uses. Numerics  in bf16, dy act' is rounded
- * before it is multiplied; the gradient of the bias is a sum of the rounded values.
+ *           to bf16; backward computes dy act' once, for three uses.
+ * Numerics  in bf16, dy act' is rounded before it is multiplied; the gradient of the bias is a sum
+ *           of the rounded values.
  */
 #include <string.h>
 
@@ -43,14 +44,10 @@ static void add_bias_and_act(const sr_product *p, float *c, int64_t ld, int64_t 
 static void add_bias_act_and_round(const sr_product *p, float *c, int64_t ld, int64_t row,
                                    int64_t rows, int64_t col, int64_t cols) {
     const finish *f = p->context;
-    SR_UNSET float b[SR_BLOCK_COLUMNS], pre[SR_BLOCK_COLUMNS];
-    bool plain = f->b == NULL && f->pre == NULL && f->act == SR_ACT_NONE;
-    if (f->b != NULL) f->simd->widen(b, (const sr_bf16 *)f->b + col, cols);
+    const sr_bf16 *b = f->b != NULL ? (const sr_bf16 *)f->b + col : NULL;
     for (int64_t r = row; r < row + rows; r++, c += ld) {
-        if (!plain)
-            f->simd->act(c, f->pre != NULL ? pre : NULL, c, f->b != NULL ? b : NULL, cols, f->act);
-        f->simd->narrow((sr_bf16 *)f->y + r * p->n + col, c, cols);
-        if (f->pre != NULL) f->simd->narrow((sr_bf16 *)f->pre + r * p->n + col, pre, cols);
+        sr_bf16 *pre = f->pre != NULL ? (sr_bf16 *)f->pre + r * p->n + col : NULL;
+        f->simd->act_low((sr_bf16 *)f->y + r * p->n + col, pre, c, b, cols, f->act);
     }
 }
 
@@ -93,23 +90,13 @@ typedef struct slope_job {
     sr_act act;
 } slope_job;
 
-static void low_slopes(const slope_job *j, int64_t at, int64_t n) {
-    SR_UNSET float d[RUN], saved[RUN];
-    for (int64_t end = at + n; at < end; at += RUN) {
-        int64_t run = sr_least(RUN, end - at);
-        j->simd->widen(d, (const sr_bf16 *)j->dy + at, run);
-        j->simd->widen(saved, (const sr_bf16 *)j->saved + at, run);
-        j->simd->act_backward(d, d, saved, run, j->act);
-        j->simd->narrow((sr_bf16 *)j->out + at, d, run);
-    }
-}
-
 static sr_status slope_task(void *context, int64_t i, int worker) {
     (void)worker;
     const slope_job *j = context;
     int64_t at = i * ROWS * j->cols, n = sr_least(ROWS, j->rows - i * ROWS) * j->cols;
     if (j->low)
-        low_slopes(j, at, n);
+        j->simd->act_low_backward((sr_bf16 *)j->out + at, (const sr_bf16 *)j->dy + at,
+                                  (const sr_bf16 *)j->saved + at, n, j->act);
     else
         j->simd->act_backward((float *)j->out + at, (const float *)j->dy + at,
                               (const float *)j->saved + at, n, j->act);
@@ -144,37 +131,60 @@ typedef struct column_job {
     const sr_simd *simd;
     const void *x;
     bool low;
-    float *sums;
+    float *parts; /* (blocks of ROWS rows, cols) */
     int64_t rows, cols;
 } column_job;
 
-/* GRAIN columns: each is summed over blocks of rows in f32, the blocks in f64. */
 static sr_status column_task(void *context, int64_t i, int worker) {
     (void)worker;
     const column_job *j = context;
-    int64_t col = i * GRAIN, cols = sr_least(GRAIN, j->cols - col);
-    double sums[GRAIN] = {0};
-    for (int64_t row = 0; row < j->rows; row += ROWS) {
-        float part[GRAIN] = {0}, room[GRAIN];
-        int64_t end = sr_least(j->rows, row + ROWS);
-        for (int64_t r = row; r < end; r++) {
+    float *part = j->parts + i * j->cols;
+    memset(part, 0, (size_t)j->cols * sizeof *part);
+    for (int64_t r = i * ROWS; r < sr_least(j->rows, (i + 1) * ROWS); r++)
+        for (int64_t col = 0; col < j->cols; col += RUN) {
+            SR_UNSET float room[RUN];
+            int64_t cols = sr_least(RUN, j->cols - col);
             const void *x = sr_operand_at(j->x, j->low, r * j->cols + col);
             if (j->low) {
                 j->simd->widen(room, x, cols);
                 x = room;
             }
-            j->simd->axpby(part, x, cols, 1.0f, 1.0f);
+            j->simd->axpby(part + col, x, cols, 1.0f, 1.0f);
         }
-        for (int64_t c = 0; c < cols; c++) sums[c] += part[c];
-    }
-    for (int64_t c = 0; c < cols; c++) j->sums[col + c] += (float)sums[c];
     return SR_OK;
 }
 
 sr_status sr_cpu_add_columns(const sr_tensor *t, float *sums, const void *x, bool low, int64_t rows,
                              int64_t cols) {
-    column_job j = {sr_cpu_of(t)->simd, x, low, sums, rows, cols};
-    return sr_cpu_run(t, column_task, &j, sr_blocks(cols, GRAIN));
+    sr_cpu_state *cpu = sr_cpu_of(t);
+    int64_t blocks = sr_blocks(rows, ROWS);
+    SR_TRY(sr_cpu_reserve_panels(cpu, (size_t)(blocks * cols) * sizeof(float)));
+    column_job j = {cpu->simd, x, low, cpu->panels.data, rows, cols};
+    SR_TRY(sr_cpu_run(t, column_task, &j, blocks));
+    return sr_cpu_add_parts(t, sums, j.parts, cols, blocks, cols);
+}
+
+typedef struct parts_job {
+    float *sums;
+    const float *parts;
+    int64_t stride, blocks, cols;
+} parts_job;
+
+static sr_status parts_task(void *context, int64_t i, int worker) {
+    (void)worker;
+    const parts_job *j = context;
+    int64_t col = i * GRAIN, cols = sr_least(GRAIN, j->cols - col);
+    double sums[GRAIN] = {0};
+    for (int64_t b = 0; b < j->blocks; b++)
+        for (int64_t c = 0; c < cols; c++) sums[c] += j->parts[b * j->stride + col + c];
+    for (int64_t c = 0; c < cols; c++) j->sums[col + c] += (float)sums[c];
+    return SR_OK;
+}
+
+sr_status sr_cpu_add_parts(const sr_tensor *t, float *sums, const float *parts, int64_t stride,
+                           int64_t blocks, int64_t cols) {
+    parts_job j = {sums, parts, stride, blocks, cols};
+    return sr_cpu_run_whole(t, parts_task, &j, sr_blocks(cols, GRAIN));
 }
 
 /* ---- backward -------------------------------------------------------------------------------- */

@@ -3,16 +3,17 @@
  * Shapes    x (M, H), word (V, H), bias (V), dlogits (M, V)
  * Work      2 M V H flops forward, 4 M V H backward
  * Traffic   logits are written once and turned into their gradient in place while a row is hot:
- *           8 M V bytes and the word table; without a gradient only ROWS rows of logits exist.
+ *           8 M V bytes and the word table; without a gradient, and in bf16, only ROWS rows of
+ *           logits exist, as many as a flat product takes.
  * Numerics  logits are f32; per row: maximum, f32 exponentials summed in f64 over stretches; the
- * total in f64 in the order of the rows.
+ *           total in f64 in the order of the rows.
  */
 #include <string.h>
 
 #include "core/base/mem.h"
 #include "kernels/cpu/cpu.h"
 
-enum { ROWS = 128, LOW_ROWS = 512, SLICES = 8 };
+enum { ROWS = 512, SLICES = 8, RUN = 4096 };
 
 typedef struct rows_job {
     const sr_simd *simd;
@@ -127,13 +128,6 @@ static sr_status decode(float *logits, const sr_tensor *x, int64_t m, int64_t ro
     return sr_cpu_product(word, &p);
 }
 
-/* Rows of logits that exist at a time: all if they become dlogits in place; in bf16 as many as the
- * flat product takes; ROWS without a gradient. */
-static int64_t rows_at_once(const sr_tensor *dlogits, int64_t count) {
-    if (dlogits == NULL) return ROWS;
-    return dlogits->dtype == SR_F32 ? count : LOW_ROWS;
-}
-
 sr_status sr_cpu_mlm_loss(sr_tensor *total, sr_tensor *nll, sr_tensor *correct, sr_tensor *dlogits,
                           const sr_tensor *x, const sr_tensor *word, const sr_tensor *bias,
                           const sr_tensor *labels, const sr_tensor *weights) {
@@ -144,7 +138,7 @@ sr_status sr_cpu_mlm_loss(sr_tensor *total, sr_tensor *nll, sr_tensor *correct, 
     SR_TRY(check_labels("mlm_loss", labels, v));
     sr_cpu_state *cpu = sr_cpu_of(total);
     bool in_place = dlogits != NULL && dlogits->dtype == SR_F32;
-    int64_t step = rows_at_once(dlogits, count);
+    int64_t step = in_place ? count : ROWS;
     size_t room = in_place ? 0 : (size_t)(sr_least(step, count) * v) * sizeof(float);
     SR_TRY(sr_cpu_reserve(cpu, 0, room));
     float *logits = in_place ? SR_DATA(float, dlogits) : cpu->shared.data;
@@ -169,10 +163,10 @@ sr_status sr_cpu_mlm_loss(sr_tensor *total, sr_tensor *nll, sr_tensor *correct, 
 /* ---- the decoder's backward ------------------------------------------------------------------ */
 
 typedef struct slice_job {
-    const sr_tensor *t;
+    sr_tensor *t;
     const sr_product *whole;
     float *partial; /* (SLICES, M, H) */
-    int64_t depth;
+    int64_t depth, slices, elements;
 } slice_job;
 
 static sr_status slice_task(void *context, int64_t i, int worker) {
@@ -188,6 +182,18 @@ static sr_status slice_task(void *context, int64_t i, int worker) {
     return sr_cpu_product(j->t, &p);
 }
 
+/* A run of the sum of all slices, in order, into the first. */
+static sr_status sum_task(void *context, int64_t i, int worker) {
+    (void)worker;
+    const slice_job *j = context;
+    int64_t at = i * RUN, n = sr_least(RUN, j->elements - at);
+    for (int64_t s = 1; s < j->slices; s++)
+        sr_cpu_of(j->t)->simd->axpby(j->partial + at, j->partial + s * j->elements + at, n, 1.0f,
+                                     1.0f);
+    sr_cpu_store(j->t, at, 1, j->partial + at, n);
+    return SR_OK;
+}
+
 /* dx = dtotal dlogits word: few rows and columns, long sums.  The vocabulary is split into SLICES
  * whose sums are added in order. */
 static sr_status hidden_gradient(sr_tensor *dx, const sr_product *p) {
@@ -195,13 +201,14 @@ static sr_status hidden_gradient(sr_tensor *dx, const sr_product *p) {
     int64_t elements = p->m * p->n;
     size_t room = (size_t)(SLICES * elements) * sizeof(float);
     SR_TRY(sr_cpu_reserve(cpu, sr_cpu_product_room(), room));
-    slice_job j = {dx, p, cpu->shared.data, sr_blocks(sr_blocks(p->k, SLICES), 256) * 256};
-    int64_t slices = sr_blocks(p->k, j.depth);
-    SR_TRY(sr_cpu_run(dx, slice_task, &j, slices));
-    for (int64_t s = 1; s < slices; s++)
-        cpu->simd->axpby(j.partial, j.partial + s * elements, elements, 1.0f, 1.0f);
-    sr_cpu_store(dx, 0, 1, j.partial, elements);
-    return SR_OK;
+    slice_job j = {.t = dx,
+                   .whole = p,
+                   .partial = cpu->shared.data,
+                   .depth = sr_blocks(sr_blocks(p->k, SLICES), 256) * 256,
+                   .elements = elements};
+    j.slices = sr_blocks(p->k, j.depth);
+    SR_TRY(sr_cpu_run(dx, slice_task, &j, j.slices));
+    return sr_cpu_run(dx, sum_task, &j, sr_blocks(elements, RUN));
 }
 
 static sr_status bias_gradient(sr_tensor *dbias, const sr_tensor *dlogits, float factor) {

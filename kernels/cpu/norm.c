@@ -3,16 +3,21 @@
  * Shapes    x, residual, sum, y (T, H), gamma, beta (H), mean, rstd (T)
  * Traffic   forward reads x and residual, writes sum and y: 16 T H bytes; backward reads dy and
  *           sum, writes dx and dresidual: 16 T H bytes; half of that in bf16.
- * Numerics  mean and rstd are those of the sum before it is rounded; two-pass variance; the dropout
- * mask is drawn again in the backward pass.  dgamma and dbeta are summed over blocks of ROWS rows,
- * the blocks in rising order in f64.
+ * Numerics  mean and rstd are those of the sum before it is rounded; two-pass variance; the mask of
+ *           dropout is drawn again in the backward pass.  dgamma and dbeta are summed over blocks
+ *           of ROWS rows, the blocks in rising order in f64.
  */
 #include <string.h>
 
 #include "core/base/mem.h"
 #include "kernels/cpu/norm.h"
 
-enum { ROWS = 64 };
+enum { ROWS = 64, VECTOR = 16 };
+
+/* Whether a row may be taken as vectors of bf16; so may one that is absent. */
+static bool low_or_absent(sr_rows x) {
+    return x.data == NULL || (x.low && x.cols % VECTOR == 0);
+}
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
@@ -25,23 +30,36 @@ typedef struct job {
     const sr_layout *layout;
     float eps;
     sr_dropout drop;
+    bool all_low;
 } job;
+
+/* Rows that are all bf16 are taken where they stand, others in f32. */
+static sr_norm_row describe(const job *j, int64_t r, float *room) {
+    const sr_simd *simd = j->cpu->simd;
+    int64_t cols = j->cols;
+    sr_norm_row row = {.gamma = j->gamma,
+                       .beta = j->beta,
+                       .n = cols,
+                       .eps = j->eps,
+                       .words = (uint32_t *)(room + 4 * cols)};
+    if (j->all_low) {
+        row.y = sr_row_at(j->y, r), row.sum = sr_row_at(j->sum, r);
+        row.x = sr_row_at(j->x, r), row.residual = sr_row_at(j->residual, r);
+        row.room = room;
+        return row;
+    }
+    row.y = sr_row_out(j->y, r, room);
+    row.sum = sr_row_out(j->sum, r, room + cols);
+    row.x = sr_row_in(simd, j->x, r, room + 2 * cols);
+    row.residual = sr_row_in(simd, j->residual, r, room + 3 * cols);
+    return row;
+}
 
 static sr_status norm_task(void *context, int64_t i, int worker) {
     const job *j = context;
     const sr_simd *simd = j->cpu->simd;
-    int64_t cols = j->cols;
-    float *room = sr_cpu_scratch(j->cpu, worker);
     for (int64_t r = i * ROWS; r < sr_least(j->rows, (i + 1) * ROWS); r++) {
-        sr_norm_row row = {.y = sr_row_out(j->y, r, room),
-                           .sum = sr_row_out(j->sum, r, room + cols),
-                           .x = sr_row_in(simd, j->x, r, room + 2 * cols),
-                           .residual = sr_row_in(simd, j->residual, r, room + 3 * cols),
-                           .gamma = j->gamma,
-                           .beta = j->beta,
-                           .n = cols,
-                           .eps = j->eps,
-                           .words = (uint32_t *)(room + 4 * cols)};
+        sr_norm_row row = describe(j, r, sr_cpu_scratch(j->cpu, worker));
         sr_key key;
         if (j->drop.keep < 256 && j->layout->owner[r] >= 0) {
             key = sr_cpu_key(j->layout, j->layout->owner[r], j->drop, 0);
@@ -49,8 +67,10 @@ static sr_status norm_task(void *context, int64_t i, int worker) {
             row.row = j->layout->position[r];
         }
         simd->norm_row(&row);
-        sr_row_done(simd, j->y, r, row.y);
-        sr_row_done(simd, j->sum, r, row.sum);
+        if (!j->all_low) {
+            sr_row_done(simd, j->y, r, row.y);
+            sr_row_done(simd, j->sum, r, row.sum);
+        }
         j->mean[r] = row.mean;
         j->rstd[r] = row.rstd;
     }
@@ -79,6 +99,8 @@ sr_status sr_cpu_residual_norm(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr
              .layout = layout,
              .eps = (float)eps,
              .drop = drop};
+    j.all_low = low_or_absent(j.x) && low_or_absent(j.y) && low_or_absent(j.sum) &&
+                low_or_absent(j.residual);
     SR_TRY(sr_cpu_reserve(cpu, (size_t)(4 * j.cols + sr_drop_room(j.cols)) * sizeof(float), 0));
     return sr_cpu_run(y, norm_task, &j, sr_blocks(j.rows, ROWS));
 }
@@ -88,39 +110,49 @@ sr_status sr_cpu_residual_norm(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr
 /* Rows that a task needs beside the draws: dsum, dy, dropped dy or dx, sum. */
 enum { BACK_ROWS = 4 };
 
+/* The rows of a backward pass, through `room` unless all are bf16. */
+static void set_rows(const sr_norm_job *j, int64_t r, float *room, sr_norm_back *row) {
+    const sr_simd *simd = j->cpu->simd;
+    int64_t cols = j->cols;
+    if (row->low) {
+        row->dsum = sr_row_at(j->dsum, r), row->dx = sr_row_at(j->dx, r);
+        row->dy = sr_row_at(j->dy, r), row->sum = sr_row_at(j->sum, r);
+        return;
+    }
+    row->dsum = sr_row_out(j->dsum, r, room);
+    row->dy = sr_row_in(simd, j->dy, r, room + cols);
+    row->dx = sr_row_out(j->dx, r, room + 2 * cols);
+    row->sum = sr_row_in(simd, j->sum, r, room + 3 * cols);
+}
+
 static void back_row(const sr_norm_job *j, int64_t r, float *part, float *room, uint32_t *words) {
     const sr_simd *simd = j->cpu->simd;
     int64_t cols = j->cols;
     int32_t owner = j->layout != NULL ? j->layout->owner[r] : 0;
-    float *other = room + 2 * cols;
-    const float *dy = sr_row_in(simd, j->dy, r, room + cols);
-    bool drops = j->drop.keep < 256 && owner >= 0, has_dx = j->dx.data != NULL;
-    sr_key key;
-    if (drops) key = sr_cpu_key(j->layout, owner, j->drop, 0);
-    if (drops && j->drop_after) {
-        simd->drop_row(other, dy, cols, &key, j->layout->position[r], words);
-        dy = other;
-    }
-    float *dsum = sr_row_out(j->dsum, r, room);
-    if (dsum == NULL && has_dx) dsum = room;
-    sr_norm_back row = {.dsum = dsum,
-                        .dgamma = j->dgamma != NULL ? part : NULL,
+    bool drops = j->drop.keep < 256 && owner >= 0;
+    sr_norm_back row = {.dgamma = j->dgamma != NULL ? part : NULL,
                         .dbeta = j->dbeta != NULL ? part + cols : NULL,
-                        .dy = dy,
-                        .sum = sr_row_in(simd, j->sum, r, room + 3 * cols),
                         .gamma = j->gamma,
                         .n = cols,
                         .mean = j->mean[r],
-                        .rstd = j->rstd[r]};
+                        .rstd = j->rstd[r],
+                        .row = j->layout != NULL ? j->layout->position[r] : 0,
+                        .words = words,
+                        .low = !j->drop_after && low_or_absent(j->dy) && low_or_absent(j->sum) &&
+                               low_or_absent(j->dsum) && low_or_absent(j->dx)};
+    set_rows(j, r, room, &row);
+    sr_key key;
+    if (drops) key = sr_cpu_key(j->layout, owner, j->drop, 0);
+    if (drops && j->drop_after) { /* there is no dx, whose room the dropped dy takes */
+        simd->drop_row(room + 2 * cols, row.dy, cols, &key, row.row, words);
+        row.dy = room + 2 * cols;
+    } else if (drops) {
+        row.key = &key;
+    }
     simd->norm_row_backward(&row);
-    sr_row_done(simd, j->dsum, r, dsum);
-    if (!has_dx) return;
-    float *dx = sr_row_out(j->dx, r, other);
-    if (drops)
-        simd->drop_row(dx, dsum, cols, &key, j->layout->position[r], words);
-    else
-        memcpy(dx, dsum, (size_t)cols * sizeof *dx);
-    sr_row_done(simd, j->dx, r, dx);
+    if (row.low) return;
+    sr_row_done(simd, j->dsum, r, row.dsum);
+    sr_row_done(simd, j->dx, r, row.dx);
 }
 
 static sr_status back_task(void *context, int64_t i, int worker) {
@@ -146,16 +178,11 @@ sr_status sr_cpu_norm_backward(const sr_tensor *t, sr_norm_job *j) {
     size_t each = (size_t)(BACK_ROWS * j->cols + sr_drop_room(j->cols)) * sizeof(float);
     SR_TRY(sr_cpu_reserve((sr_cpu_state *)j->cpu, each, 0));
     SR_TRY(sr_cpu_run(t, back_task, j, blocks));
-    for (int64_t c = 0; c < j->cols; c++) {
-        double gamma = 0, beta = 0;
-        for (int64_t b = 0; b < blocks; b++) {
-            gamma += j->partial[b * 2 * j->cols + c];
-            beta += j->partial[(b * 2 + 1) * j->cols + c];
-        }
-        if (j->dgamma != NULL) j->dgamma[c] += (float)gamma;
-        if (j->dbeta != NULL) j->dbeta[c] += (float)beta;
-    }
-    return SR_OK;
+    int64_t stride = 2 * j->cols;
+    if (j->dgamma != NULL)
+        SR_TRY(sr_cpu_add_parts(t, j->dgamma, j->partial, stride, blocks, j->cols));
+    if (j->dbeta == NULL) return SR_OK;
+    return sr_cpu_add_parts(t, j->dbeta, j->partial + j->cols, stride, blocks, j->cols);
 }
 
 sr_status sr_cpu_residual_norm_backward(sr_tensor *dx, sr_tensor *dresidual, sr_tensor *dgamma,

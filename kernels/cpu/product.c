@@ -1,7 +1,7 @@
 /* product.c - the matrix product behind matmul, linear and the tied decoder.
  *
- * C is split into blocks, one task each; k proceeds in steps of DEPTH (twice that where panels are
- * bf16).  B is packed into panels, and so is A if its rows are not contiguous:
+ * C is split into blocks, one task each; k proceeds in steps of DEPTH (in bf16, of the class).
+ * B is packed into panels, and so is A if its rows are not contiguous:
  *   tall products   both are packed once, by a separate job, into the device's `panels`
  *   flat products   (m <= FLAT, at most 4 blocks of rows), and products within a task: every block
  *                   packs its own part of B, which few others read, into the worker's scratch
@@ -11,10 +11,24 @@
  *           elsewhere.  Rows of A are read in place by the first two if nothing needs padding.  A
  *           result in bf16 is a block of floats in the worker's scratch, rounded by the epilogue.
  *
- * Packing costs 0.1-0.2 ns per element, 1 % of a product of 2,048 rows.  Packed weights are
- * therefore not kept between calls, which would double the memory of the parameters.
+ * Weights   No packed form is kept between calls.  In f32 packing costs 0.1-0.2 ns per element,
+ *           1 % of a product of 2,048 rows.  On tiles an element takes 0.13 cycles for the forward
+ *           product, 0.06 for the input gradient (simd/low.c), and m / 358 cycles of products with
+ *           m rows at 70 % of the peak: 9 % and 4 % at 512 rows, 2.3 % and 1.1 % at 2,048.  If the
+ *           low copy were panels for the forward product, and the input gradient transposed them
+ *           at 0.13, the three products of a layer would gain 1.4 % at 512 rows and 0.4 % at 2,048;
+ *           but embeddings, exchanges between ranks and all other ops read it as rows.  Both forms
+ *           beside the rows would gain 4.4 % and 1.1 % for 4 bytes per parameter.
+ * Inputs    are not packed for several products, as no two need one form: x is A of the forward
+ *           product and dy that of the input gradient, both in place; dy^T is A of the weight
+ *           gradient, and x its B, in pairs of rows.
  *
- * Cache     a block of B, WIDTH x DEPTH floats: 384 KiB, in the second-level cache.
+ * Cache     a block of B, WIDTH x DEPTH floats: 384 KiB, in the second-level cache.  Tiles are
+ *           eight times as fast, so that the first-level cache counts: simd/tiles.c.
+ * Uneven    Tiles, products counted against those of even shapes: H = 312 takes 20 tiles of columns
+ *           for 19.5 and 10 steps of k for 9.75, 95 % in all; F = 1,200, 99 % (k); V = 30,522, all
+ *           but 6 columns.  17 rows take the products of 32; but with so few, packing B is 200 of
+ *           296 cycles for 48 columns and 32 in k: a row costs 1.12 times what one of 16 does.
  * Work      2 m n k flops.
  * Measured  AMD Zen 4, AVX-512, T = 2,048, 2026-11-21: 104-109 GFLOP/s of 118 on 1 thread in a
  *           BERT-base layer, including packing, bias and both gradients; 200-217 on 2, where oneDNN
@@ -42,7 +56,7 @@ typedef struct job {
     const char *a, *b;      /* packed as a whole, or NULL */
     int64_t m_pad, n_pad;   /* rows and columns of the packed forms */
     int64_t height, across; /* rows per block; blocks along n */
-    int64_t depth;          /* step of k */
+    int64_t depth, strip;   /* step of k; rows of A in a call of gemm */
     int64_t bytes;          /* of an element of the packed forms */
 } job;
 
@@ -80,30 +94,56 @@ static void pack_b(const job *j, void *to, int64_t k, int64_t col, int64_t depth
         j->cpu->simd->pack_b(to, b_at(p, k, col), p->b_row, p->b_col, depth, cols);
 }
 
-/* Whether these rows of A can be read where they stand. */
-static bool in_place(const job *j, const sr_gemm *g) {
-    const sr_simd *simd = j->cpu->simd;
-    if (j->p->a_col != 1) return false;
-    if (!j->p->low) return g->m % simd->tile_rows == 0;
-    return simd->low_rows > 0 && g->m % simd->low_rows == 0 && g->k % simd->low_k == 0;
+static bool on_tiles(const job *j) {
+    return j->p->low && j->cpu->simd->tiles;
 }
 
-/* Rows row.. of A for gemm: packed beforehand, in place, or packed now. */
-static void multiply_strip(const job *j, void *room, sr_gemm *g, int64_t row, int64_t k) {
+/* Whether rows of A, a multiple of this many, can be read where they stand; 0: they cannot. */
+static int64_t rows_in_place(const job *j, int64_t k) {
     const sr_simd *simd = j->cpu->simd;
-    bool low = j->p->low;
-    if (j->a == NULL && in_place(j, g)) {
-        g->a = a_at(j->p, row, k);
-        g->lda = j->p->a_row;
-        low ? simd->gemm_low_rows(g) : simd->gemm_rows(g);
-        return;
+    if (j->a != NULL || j->p->a_col != 1) return 0;
+    if (!j->p->low) return simd->tile_rows;
+    return k % simd->low_k == 0 || simd->tiles ? simd->low_rows : 0;
+}
+
+/* Multiplies g->m rows of A from `row` on where they stand; `room` is for a tail. */
+static void multiply_in_place(const job *j, void *room, sr_gemm *g, int64_t row, int64_t k) {
+    const sr_simd *simd = j->cpu->simd;
+    int64_t rest = j->p->low ? g->k % simd->low_k : 0;
+    g->a = a_at(j->p, row, k);
+    g->lda = j->p->a_row;
+    g->tail = NULL;
+    if (rest > 0) {
+        pack_a(j, room, row, k + g->k - rest, g->m, rest);
+        g->tail = room;
     }
+    j->p->low ? simd->gemm_low_rows(g) : simd->gemm_rows(g);
+}
+
+/* Multiplies g->m rows of A from `row` on that are packed beforehand, or now. */
+static void multiply_packed(const job *j, void *room, sr_gemm *g, int64_t row, int64_t k) {
     g->a = room;
     if (j->a != NULL)
         g->a = j->a + (k * j->m_pad + row * padded(j, g->k)) * j->bytes;
     else
         pack_a(j, room, row, k, g->m, g->k);
-    low ? simd->gemm_low(g) : simd->gemm_packed(g);
+    j->p->low ? j->cpu->simd->gemm_low(g) : j->cpu->simd->gemm_packed(g);
+}
+
+/* C, the rows of a block in all its columns, = or += rows of A times the B of g. */
+static void multiply_rows(const job *j, void *room, sr_gemm g, int64_t row, int64_t rows,
+                          int64_t k) {
+    int64_t whole = rows_in_place(j, g.k), strip = j->a != NULL || whole > 0 ? j->strip : STRIP;
+    for (int64_t end = row + rows; row < end; row += g.m) {
+        g.m = sr_least(strip, end - row);
+        if (whole > 0 && g.m >= whole) {
+            g.m -= g.m % whole;
+            multiply_in_place(j, room, &g, row, k);
+        } else {
+            multiply_packed(j, room, &g, row, k);
+        }
+        g.c += g.m * g.ldc;
+    }
 }
 
 static sr_status block_task(void *context, int64_t i, int worker) {
@@ -115,21 +155,18 @@ static sr_status block_task(void *context, int64_t i, int worker) {
     int64_t ld = p->c != NULL ? p->ldc : WIDTH;
     float *c = p->c != NULL ? p->c + row * ld + col : strip + STRIP * DEPTH;
     for (int64_t k = 0; k < p->k; k += j->depth) {
-        sr_gemm g = {.n = cols,
+        sr_gemm g = {.c = c,
+                     .b = room,
+                     .n = cols,
                      .k = sr_least(j->depth, p->k - k),
                      .ldc = ld,
                      .alpha = p->alpha,
                      .add = p->add || k > 0};
-        g.b = room;
         if (j->b != NULL)
             g.b = j->b + (k * j->n_pad + col * padded(j, g.k)) * j->bytes;
         else
             pack_b(j, room, k, col, g.k, cols);
-        for (int64_t r = 0; r < rows; r += STRIP) {
-            g.m = sr_least(STRIP, rows - r);
-            g.c = c + r * ld;
-            multiply_strip(j, strip, &g, row + r, k);
-        }
+        multiply_rows(j, strip, g, row, rows, k);
     }
     if (p->epilogue != NULL) p->epilogue(p, c, ld, row, rows, col, cols);
     return SR_OK;
@@ -201,15 +238,39 @@ size_t sr_cpu_product_room(void) {
     return sizeof(float) * DEPTH * (WIDTH + STRIP);
 }
 
-/* The tallest blocks that give TASKS of them; nested products keep all rows together, so that B is
- * packed once. */
-static void set_height(job *j) {
+/* The tallest blocks that give as many tasks as are wanted; nested products keep all rows together,
+ * so that B is packed once. */
+static void set_height(job *j, int64_t tasks) {
     const sr_product *p = j->p;
     j->across = sr_blocks(p->n, WIDTH);
-    j->height = p->c != NULL ? TALLEST : OWN_TALLEST;
+    j->height = p->c != NULL || on_tiles(j) ? TALLEST : OWN_TALLEST;
     if (p->nested) j->height = p->m;
-    while (!p->nested && j->height > STRIP && sr_blocks(p->m, j->height) * j->across < TASKS)
+    while (!p->nested && j->height > STRIP && sr_blocks(p->m, j->height) * j->across < tasks)
         j->height /= 2;
+}
+
+/* Steps of k, about equal ones on tiles, where each costs another pass over C. */
+static void set_depth(job *j) {
+    const sr_simd *simd = j->cpu->simd;
+    j->depth = j->p->low ? simd->low_depth : DEPTH;
+    if (!on_tiles(j)) return;
+    j->depth = round_up(sr_blocks(j->p->k, sr_blocks(j->p->k, j->depth)), simd->low_k);
+}
+
+/* On tiles a task is short, and taller blocks read B less often.  Recorded jobs are for any number
+ * of threads. */
+static int64_t wanted_tasks(const job *j) {
+    if (j->cpu->jobs != NULL) return TASKS;
+    int64_t threads = sr_threads_count(j->cpu->device->threads);
+    return on_tiles(j) ? sr_least(TASKS, 8 * threads) : TASKS;
+}
+
+/* Whether blocks share what is packed beforehand.  On tiles packing is dear: 0.2 cycles an element,
+ * where 192 products with it take 0.4. */
+static bool pays_to_pack(const job *j) {
+    int64_t down = sr_blocks(j->p->m, j->height);
+    if (on_tiles(j) && (down > 1 || (j->across > 1 && j->p->a_col != 1))) return true;
+    return j->p->m > FLAT || down > 4;
 }
 
 sr_status sr_cpu_product(const sr_tensor *t, const sr_product *p) {
@@ -220,11 +281,12 @@ sr_status sr_cpu_product(const sr_tensor *t, const sr_product *p) {
     }
     sr_cpu_state *cpu = sr_cpu_of(t);
     job j = {.p = p, .cpu = cpu, .bytes = p->low ? cpu->simd->low_bytes : 4};
-    j.depth = j.bytes == 4 ? DEPTH : 2 * DEPTH;
-    set_height(&j);
+    j.strip = on_tiles(&j) ? TALLEST : STRIP;
+    set_depth(&j);
+    set_height(&j, wanted_tasks(&j));
     if (!p->nested) {
         SR_TRY(sr_cpu_reserve(cpu, room_of(&j), 0));
-        if (p->m > FLAT || sr_blocks(p->m, j.height) > 4) SR_TRY(pack_whole(&j, t, cpu));
+        if (pays_to_pack(&j)) SR_TRY(pack_whole(&j, t, cpu));
     }
     return sr_cpu_run(t, block_task, &j, j.across * sr_blocks(p->m, j.height));
 }

@@ -89,6 +89,10 @@ sr_status sr_cpu_gather_rows(sr_tensor *y, const sr_tensor *x, const sr_tensor *
 static const float *part_of_row(float *room, const sr_tensor *x, int64_t m, int64_t from,
                                 int64_t to) {
     if (dense(x) && x->dtype == SR_F32) return SR_DATA(float, x) + m * x->stride[0] + from;
+    if (dense(x)) {
+        sr_cpu_load(room, x, m * x->stride[0] + from, 1, to - from);
+        return room;
+    }
     for (int64_t c = from; c < to; c++) sr_cpu_load(room + c - from, x, place(x, m, c), 1, 1);
     return room;
 }

@@ -25,10 +25,14 @@ extern "C" {
  * must be readable up to a multiple of tile_rows rows. */
 typedef struct sr_gemm {
     float *c;
-    const void *a, *b; /* floats, or bf16 for gemm_low */
+    const void *a, *b;   /* floats, or bf16 for gemm_low */
+    const sr_bf16 *tail; /* gemm_low_rows on tiles: the last k % low_k columns of A, as pack_a_low
+                            lays them out; NULL: rows of A have zeros up to low_k */
     int64_t ldc, lda, m, n, k;
     float alpha;
     bool add;
+    bool ready; /* bf16: called between low_begin() and low_end() */
+    bool spare; /* tiles: C may be written up to multiples of 16 rows and columns */
 } sr_gemm;
 
 /* The part of a dropout key that is constant for a sequence and head. */
@@ -49,18 +53,24 @@ typedef struct sr_norm_row {
     const sr_key *key;
     int64_t row;
     uint32_t *words; /* room for the draws: sr_drop_room(n) */
+    float *room;     /* n floats, if all rows are bf16 and n is a multiple of 16; else NULL */
 } sr_norm_row;
 
-/* The backward pass of one row of a norm: dsum = ; dgamma and dbeta += unless NULL. */
+/* The backward pass of one row of a norm: dsum = , dx = dsum through the dropout of `key`, dgamma
+ * and dbeta +=; each may be NULL. */
 typedef struct sr_norm_back {
-    float *dsum, *dgamma, *dbeta;
+    float *dsum, *dx, *dgamma, *dbeta;
     const float *dy, *sum, *gamma;
     int64_t n;
     float mean, rstd;
+    const sr_key *key; /* or NULL; with row and words as above */
+    int64_t row;
+    uint32_t *words;
+    bool low; /* dsum, dx, dy and sum are bf16, n is a multiple of 16 */
 } sr_norm_back;
 
 /* The longest sequences of the attention_short functions, which read and write bf16 themselves. */
-enum { SR_ATTENTION_SHORT = 64 };
+enum { SR_ATTENTION_SHORT = 128 };
 
 /* One sequence and head of attention; rows of q, k, v and their gradients are `ld` floats apart, of
  * out and dout `ldo`.  `room` has attention_room() bytes. */
@@ -107,6 +117,9 @@ static inline int64_t sr_drop_room(int64_t n) {
       int64_t k)                                                                                   \
     F(void, pack_b_low, void *out, const sr_bf16 *b, int64_t row, int64_t column, int64_t k,       \
       int64_t n)                                                                                   \
+    /* around products that are `ready`: the thread's tiles are configured, and released */        \
+    F(void, low_begin, void)                                                                       \
+    F(void, low_end, void)                                                                         \
     F(void, widen, float *y, const sr_bf16 *x, int64_t n)                                          \
     F(void, narrow, sr_bf16 *y, const float *x, int64_t n)                                         \
     /* runs of elements */                                                                         \
@@ -121,6 +134,11 @@ static inline int64_t sr_drop_room(int64_t n) {
     F(void, act, float *y, float *pre, const float *x, const float *b, int64_t n, sr_act act)      \
     /* dx = dy act'; `saved` is pre for the GELUs, y for the others */                             \
     F(void, act_backward, float *dx, const float *dy, const float *saved, int64_t n, sr_act act)   \
+    /* the same with bias, pre and results in bf16 */                                              \
+    F(void, act_low, sr_bf16 *y, sr_bf16 *pre, const float *x, const sr_bf16 *b, int64_t n,        \
+      sr_act act)                                                                                  \
+    F(void, act_low_backward, sr_bf16 *dx, const sr_bf16 *dy, const sr_bf16 *saved, int64_t n,     \
+      sr_act act)                                                                                  \
     /* rows */                                                                                     \
     F(void, softmax_row, float *y, const float *x, int64_t n, bool log)                            \
     F(void, softmax_row_backward, float *dx, const float *dy, const float *y, int64_t n, bool log) \
@@ -139,6 +157,10 @@ static inline int64_t sr_drop_room(int64_t n) {
     F(int64_t, attention_short_room, int64_t d, bool backward)                                     \
     F(void, attention_short, const sr_attention_unit *u)                                           \
     F(void, attention_short_backward, const sr_attention_unit *u)                                  \
+    /* of bf16, any length, for classes with low_rows; between low_begin() and low_end() */        \
+    F(int64_t, attention_low_room, int64_t longest, int64_t d, bool backward)                      \
+    F(void, attention_low, const sr_attention_unit *u)                                             \
+    F(void, attention_low_backward, const sr_attention_unit *u)                                    \
     /* optimizer; norms: ||w||^2 and ||u||^2 of the run */                                         \
     F(void, adamw, float *w, float *m, float *v, const float *g, int64_t n, const sr_adam *s)      \
     F(void, lamb_moments, double norms[2], const float *w, float *m, float *v, const float *g,     \
@@ -152,8 +174,10 @@ typedef struct sr_simd {
     const char *name; /* "plain", "avx2", "avx512", "avx512_bf16", "amx" */
     int tile_rows;    /* rows in a tile of C */
     /* bf16: gemm_low_rows takes multiples of low_rows rows and of low_k columns (0: it does not
-     * exist), panels have low_bytes an element. */
-    int low_rows, low_k, low_bytes;
+     * exist), panels have low_bytes an element.  A product takes k in steps of low_depth at most.
+     */
+    int low_rows, low_k, low_bytes, low_depth;
+    bool tiles; /* gemm_low_rows takes a tail, and as many rows at a time as there are */
     SR_SIMD_FUNCTIONS(SR_SIMD_MEMBER)
 } sr_simd;
 

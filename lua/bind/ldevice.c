@@ -207,10 +207,34 @@ static int comms(lua_State *L) {
     return 1;
 }
 
-/* instructions() -> "plain" | "avx2" | "avx512" | "avx512_bf16" | "amx": those of the cpu device */
+/* The cpu device if it is open. */
+static sr_device *open_cpu(lua_State *L) {
+    devices *all = registry(L);
+    for (int i = 0; i < all->count; i++)
+        if (all->open[i] != NULL && all->open[i]->backend == &sr_backend_cpu) return all->open[i];
+    return NULL;
+}
+
+/* instructions([class]) -> those of the cpu device: "plain" | "avx2" | "avx512" | "avx512_bf16" |
+ * "amx"; and why higher ones are not used, or nil.  With a name: makes the device use them. */
 static int instructions(lua_State *L) {
-    lua_pushstring(L, sr_cpu_isa());
-    return 1;
+    if (!lua_isnoneornil(L, 1)) {
+        sr_status st = sr_cpu_use(lsr_device_named(L, "cpu"), luaL_checkstring(L, 1));
+        if (st != SR_OK) return lsr_result(L, st);
+    }
+    const sr_device *device = open_cpu(L);
+    const sr_simd *best = sr_cpu_simd(),
+                  *used = device != NULL ? ((sr_cpu_state *)device->state)->simd : best;
+    lua_pushstring(L, used->name);
+    if (used != best) {
+        lua_pushfstring(L, "%s: instructions is %s in the run's config", best->name, used->name);
+        return 2;
+    }
+    char reason[SR_REASON];
+    sr_cpu_isa_reason(reason);
+    if (reason[0] == '\0') return 1;
+    lua_pushstring(L, reason);
+    return 2;
 }
 
 /* burst(rounds, "f32" | "bf16") -> flops: multiply-adds on all threads of the current device, cpu

@@ -16,17 +16,6 @@ static sr_status count_devices(int *devices, const sr_backend *backend) {
     return st;
 }
 
-static const char *push_names(lua_State *L) {
-    luaL_Buffer b;
-    luaL_buffinit(L, &b);
-    for (int k = 0; k < sr_backend_count(); k++) {
-        if (k > 0) luaL_addstring(&b, ", ");
-        luaL_addstring(&b, sr_backend_at(k)->name);
-    }
-    luaL_pushresult(&b);
-    return lua_tostring(L, -1);
-}
-
 /* Whether this build makes the plug-in of a backend. */
 static bool is_built(const char *backend) {
     char word[20];
@@ -34,9 +23,28 @@ static bool is_built(const char *backend) {
     return strstr(SR_PLUGINS, word) != NULL;
 }
 
+/* The devices of the program and of plug-ins, loaded or not, but `without`. */
+static const char *push_names(lua_State *L, const char *without) {
+    static const char *const plugins[] = {"cuda", "simt"};
+    luaL_Buffer b;
+    luaL_buffinit(L, &b);
+    for (int k = 0; k < sr_backend_count(); k++) {
+        if (k > 0) luaL_addstring(&b, ", ");
+        luaL_addstring(&b, sr_backend_at(k)->name);
+    }
+    for (size_t i = 0; i < sizeof plugins / sizeof *plugins; i++) {
+        const char *name = plugins[i];
+        if (!is_built(name) || sr_backend_index(name) >= 0 || strcmp(name, without) == 0) continue;
+        luaL_addstring(&b, ", ");
+        luaL_addstring(&b, name);
+    }
+    luaL_pushresult(&b);
+    return lua_tostring(L, -1);
+}
+
 /* Why there is no library for a device that sr_backend_find() did not find. */
 static sr_status explain_missing(lua_State *L, const char *name, const char *backend) {
-    const char *others = push_names(L);
+    const char *others = push_names(L, backend);
     if (is_built(backend))
         return sr_fail(SR_EDEVICE,
                        "device '%s' is not available: seqrun_%s.so was built, but is neither "

@@ -10,11 +10,13 @@ local devices = {}
 
 local GIB = 1 << 30
 
----The device that `auto` means: cuda if there is one that can be used, else cpu.
+---The device that `auto` means: cuda if it can be used, else cpu.
+---@param own? string the GPU of this rank, as "cuda:1": looking at one takes memory of it
 ---@return "cuda"|"cpu" name
 ---@return string? reason why it is not cuda, in a few words
-function devices.auto()
-  local facts, message = core.describe("cuda")
+function devices.auto(own)
+  local facts, message = core.describe(own or "cuda")
+  if not facts and own then facts, message = core.describe("cuda") end -- fewer GPUs than ranks: not for the CPU
   local problem = message or facts and facts.problem
   if problem then return "cpu", (problem:gsub("^device 'cuda' is not available: ", ""):gsub(";.*", "")) end
   return "cuda"
@@ -35,12 +37,17 @@ function devices.problem(name)
 end
 
 ---Makes the device of a config the current one and sets its options.
----@param cfg { device: string, threads?: integer, tf32: boolean, cuda_graph: boolean }
+---@param cfg { device: string, threads?: integer, tf32: boolean, deterministic?: boolean,
+---  cuda_graph: boolean }
 function devices.use(cfg)
   tensor.use(cfg.device, { threads = cfg.threads })
   local name = core.device()
   if cfg.tf32 and not core.option("tf32", true) then
     failure.raise("config", "tf32=true requires device=cuda; %s computes products of f32 in f32", name)
+  end
+  local any_order = cfg.deterministic == false
+  if not core.option("any_order", any_order) and any_order then
+    failure.raise("config", "deterministic=false requires device=cuda; %s has one order of sums only", name)
   end
   if cfg.cuda_graph and not core.capture("drop") then
     failure.raise("config", "cuda_graph=true requires device=cuda; %s has no graphs", name)
@@ -52,8 +59,35 @@ end
 function devices.instructions()
   local name = core.device()
   local arch = (core.describe(name) or {}).arch
-  if name == "cpu" then return core.instructions() end
+  if name == "cpu" then return (core.instructions()) end
   return arch and ("%s %s"):format(name:gsub(":.*", ""), arch) or name
+end
+
+local own -- the class that the cpu device had before a stored run changed it
+local refused -- why it does not compute with the class of the stored run
+
+---Makes the current device compute with the instruction class of a stored run, where it can; else it keeps its own.
+---@param class string "auto": its own, also after another run of this process
+function devices.use_instructions(class)
+  if core.device() ~= "cpu" then return end
+  if class == "auto" then
+    class, own = own, nil
+  else
+    own = own or core.instructions()
+  end
+  local good, why = true, nil
+  if class then good, why = core.instructions(class) end
+  refused = not good and why or nil
+end
+
+---Why the current device does not compute with the instruction class of the stored run; nil if it does.
+---@return string|nil
+function devices.refused_instructions() return refused end
+
+---Why the cpu device does not use a higher instruction class that the processor has; nil if it does.
+---@return string|nil
+function devices.lesser()
+  if core.device() == "cpu" then return (select(2, core.instructions())) end
 end
 
 ---Bytes that the current device has for this process, and its name in messages; nil if unknown.
@@ -77,8 +111,8 @@ end
 function devices.check_fits(bytes, what, ...)
   local limit, name = devices.memory()
   if not limit or bytes <= limit then return end
-  failure.raise("memory", "%s need %.1f GiB, but %s has %.1f GiB; use a smaller model", what:format(...), bytes / GIB,
-    name, limit / GIB)
+  failure.raise("memory", "%s need %.1f GiB, but %s has %.1f GiB; use a smaller model or a device with more memory",
+    what:format(...), bytes / GIB, name, limit / GIB)
 end
 
 ---"NVIDIA H100 80GB HBM3, sm_90, 79.2 GiB (78.8 GiB free), driver 13.0, CUDA 13.0".

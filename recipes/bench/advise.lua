@@ -22,8 +22,9 @@ local memory = require("seqrun.advise.memory")
 local models = require("seqrun.advise.models")
 local time = require("seqrun.advise.time")
 
-local file = table.remove(arg, 1) or error("bench: name the table of layouts", 0)
+local file = arg[1] and not arg[1]:find("^%-") and table.remove(arg, 1)
 local options = common.options({ by = "group", device = "a100", rows = false }, arg)
+if not file then common.refuse("name the table of layouts first") end
 local device = models.device(options.device)
 
 local function split(line)

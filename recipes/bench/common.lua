@@ -1,10 +1,38 @@
 -- common.lua - helpers of the benchmarks: arguments, timing, tables.
 
+local failure = require("seqrun.failure")
 local sys = require("seqrun.core.sys")
 
 local common = {}
 
----Parses `key=value` arguments; a value has the type of its default.
+---Ends the benchmark with a message and exit code 2.
+---@param format string
+function common.refuse(format, ...) failure.raise("invalid", "bench: " .. format, ...) end
+
+---The value of an argument, of the type of its default.
+local function parse(key, value, default)
+  if type(default) == "number" then
+    return tonumber(value) or common.refuse("%s must be a number, got '%s'", key, value)
+  end
+  if type(default) ~= "boolean" then return value end
+  if value ~= "true" and value ~= "false" then common.refuse("%s must be true or false, got '%s'", key, value) end
+  return value == "true"
+end
+
+---Prints the comment at the top of the benchmark, and its options, and ends it.
+local function help(defaults)
+  for line in io.lines(arg[0]) do
+    if not line:find("^%-%-") then break end
+    print((line:gsub("^%-%- ?", "")))
+  end
+  local list = {}
+  for key, value in pairs(defaults) do list[#list + 1] = ("  %s=%s"):format(key, tostring(value)) end
+  table.sort(list)
+  print("\nOptions and their defaults:\n" .. table.concat(list, "\n"))
+  os.exit(0, true)
+end
+
+---Parses `key=value` arguments; a value has the type of its default.  --help prints them.
 ---@param defaults table<string, string|number|boolean>
 ---@param arguments string[]
 ---@return table
@@ -14,18 +42,14 @@ function common.options(defaults, arguments)
   for _, argument in ipairs(arguments) do
     local key, value = argument:match("^([%w_]+)=(.*)$")
     local default = key and defaults[key]
+    if argument == "--help" or argument == "-h" then help(defaults) end
     if default == nil then
       local known = {}
       for name in pairs(defaults) do known[#known + 1] = name end
       table.sort(known)
-      error(("bench: invalid argument '%s'; use key=value with: %s"):format(argument, table.concat(known, ", ")), 0)
+      common.refuse("invalid argument '%s'; use key=value with: %s", argument, table.concat(known, ", "))
     end
-    if type(default) == "number" then
-      value = tonumber(value) or error(("bench: %s must be a number, got '%s'"):format(key, value), 0)
-    elseif type(default) == "boolean" then
-      value = value == "true"
-    end
-    options[key] = value
+    options[key] = parse(key, value, default)
   end
   return options
 end

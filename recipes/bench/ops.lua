@@ -29,10 +29,10 @@ local sys = require("seqrun.core.sys")
 
 local options = cases.options({ repeats = 5, threads = 0, peer = false, svg = "", clock = "wall" }, arg)
 if options.clock ~= "wall" and options.clock ~= "cpu" then
-  error(("bench: clock is '%s'; choose wall or cpu"):format(options.clock), 0)
+  common.refuse("clock is '%s'; choose wall or cpu", options.clock)
 end
 if options.clock == "cpu" and options.threads ~= 1 then
-  error("bench: clock=cpu counts the processor time of all threads together; use it with threads=1", 0)
+  common.refuse("clock=cpu counts the processor time of all threads together; use it with threads=1")
 end
 if options.threads > 0 then sr.use("cpu", { threads = options.threads }) end
 
@@ -86,8 +86,7 @@ end
 local function measure(name, forward, work)
   report(name, common.best(function()
     local scope <close> = sr.scope()
-    local quiet <close> = sr.no_grad()
-    forward()
+    forward() -- recorded, as in training: some ops save more then
   end, options.repeats, now), work)
   if not work.back_flops and not work.back_bytes then return end
   report(name .. " back", backward_time(forward),
@@ -125,7 +124,7 @@ if whole then
     most and (", %.0f %% of the peak"):format(100 * step.flops / step.seconds / most) or ""))
 end
 if options.svg ~= "" then
-  if not most then error("bench: svg=FILE needs the peak of the device, which only the cpu has", 0) end
+  if not most then common.refuse("svg=FILE needs the peak of the device, which only the cpu has") end
   sr.must(sys.write_file(options.svg, require("ops_svg")(
     { peak = most, copy = copy_rate, name = common.machine(), precision = options.precision }, drawn)))
 end

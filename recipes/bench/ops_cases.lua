@@ -20,6 +20,9 @@ local OPTIONS = { -- of both benchmarks
 
 ---@alias seqrun.bench.Visit fun(name: string, forward: fun(): any, work: seqrun.bench.Work)
 
+---A tensor that needs a gradient and does not keep it, as activations do.  A leaf would add all turns up.
+local activation = sr.ops.custom { forward = function(_, x) return x:detach() end, backward = function() end }
+
 ---@param options table
 local function makers(options)
   local low = options.precision == "bf16"
@@ -43,7 +46,7 @@ local function products(o, make, visit)
   local function linear(name, inputs, outputs, act, calls)
     local x, w, b = make.leaf(T, inputs), make.leaf(outputs, inputs), make.leaf(outputs)
     local flops, bytes = 2 * T * inputs * outputs, make.element * (T * inputs + outputs * inputs + T * outputs)
-    visit("linear " .. name, function() return sr.ops.linear(x, w, b, act and { act = act }) end,
+    visit("linear " .. name, function() return sr.ops.linear(activation(x), w, b, act and { act = act }) end,
       { flops = flops, bytes = bytes, back_flops = 2 * flops, back_bytes = 2 * bytes, calls = calls })
   end
   linear("qkv", H, 3 * H, nil, o.layers)
@@ -64,7 +67,7 @@ local function attention(o, make, visit)
     for _, dropout in ipairs(seen[len] and {} or { 0, o.dropout }) do
       local with = { heads = o.heads, dropout = dropout, layer = 1 }
       visit(("attention %d%s"):format(len, dropout > 0 and ", dropout" or ""),
-        function() return sr.ops.attention(qkv, layout, with) end, {
+        function() return sr.ops.attention(activation(qkv), layout, with) end, {
           flops = flops, bytes = 4 * once, back_flops = 2.5 * flops, back_bytes = 8 * once,
           calls = len == o.len and dropout == o.dropout and o.layers or nil,
         })
@@ -87,7 +90,7 @@ local function uneven(o, make, visit)
       local x, w = make.leaf(m, inputs), make.leaf(outputs, inputs)
       local flops, bytes = 2 * m * inputs * outputs, make.element * (m * inputs + outputs * inputs + m * outputs)
       names[i][k] = ("linear %dx%dx%d"):format(m, inputs, outputs)
-      visit(names[i][k], function() return sr.ops.linear(x, w) end,
+      visit(names[i][k], function() return sr.ops.linear(activation(x), w) end,
         { flops = flops, bytes = bytes, back_flops = 2 * flops, back_bytes = 2 * bytes })
     end
   end
@@ -99,12 +102,13 @@ local function rows(o, make, visit)
   local x, residual, once = make.leaf(T, H), make.leaf(T, H), make.element * T * H
   local gamma, beta = make.real_leaf(H), make.real_leaf(H)
   local with = { eps = 1e-12, dropout = o.dropout, site = "feed", layer = 1, layout = layout }
-  visit("residual_norm", function() return sr.ops.residual_norm(x, residual, gamma, beta, with) end,
-    { bytes = 4 * once, back_bytes = 4 * once, calls = 2 * o.layers })
-  visit("dropout", function() return sr.ops.dropout(x, layout, { p = o.dropout, site = "user" }) end,
+  visit("residual_norm", function()
+    return sr.ops.residual_norm(activation(x), activation(residual), gamma, beta, with)
+  end, { bytes = 4 * once, back_bytes = 4 * once, calls = 2 * o.layers })
+  visit("dropout", function() return sr.ops.dropout(activation(x), layout, { p = o.dropout, site = "user" }) end,
     { bytes = 2 * once, back_bytes = 2 * once })
-  visit("softmax", function() return x:softmax(-1) end, { bytes = 2 * once, back_bytes = 3 * once })
-  visit("gelu", function() return x:gelu() end, { bytes = 2 * once, back_bytes = 3 * once })
+  visit("softmax", function() return activation(x):softmax(-1) end, { bytes = 2 * once, back_bytes = 3 * once })
+  visit("gelu", function() return activation(x):gelu() end, { bytes = 2 * once, back_bytes = 3 * once })
   visit("add", function() return x + residual end, { bytes = 3 * once })
   local row = make.random(H)
   visit("add a row", function() return x + row end, { bytes = 2 * once })
@@ -125,7 +129,7 @@ local function tables(o, make, visit)
   visit("embed", function()
     return sr.ops.embed(id, kind, weights, layout, { eps = 1e-12, dropout = o.dropout })
   end, { bytes = 5 * make.element * T * H, back_bytes = 7 * make.element * T * H, calls = 1 })
-  visit("gather_rows", function() return sr.ops.gather_rows(x, at) end,
+  visit("gather_rows", function() return sr.ops.gather_rows(activation(x), at) end,
     { bytes = 2 * make.element * M * H, back_bytes = make.element * (M + T) * H, calls = 1 })
   local once = sr.tensor(some, int)
   visit("put_rows", function() return sr.ops.put_rows(x, once, values) end, { bytes = 2 * make.element * (T + M) * H })
@@ -140,7 +144,7 @@ local function losses(o, make, visit)
   for i = 1, M do labels[i], weights[i] = i * 97 % V, 1 / M end
   local label, weight = sr.tensor(labels, { dtype = "i32" }), sr.tensor(weights)
   local flops = 2 * M * V * H
-  visit("mlm_loss", function() return (sr.ops.mlm_loss(x, word, bias, label, weight)) end,
+  visit("mlm_loss", function() return (sr.ops.mlm_loss(activation(x), word, bias, label, weight)) end,
     { flops = flops, bytes = make.element * V * H + 8 * M * V, back_flops = 2 * flops,
       back_bytes = (make.element + 8) * V * H + 8 * M * V, calls = 1 })
 end
@@ -180,7 +184,7 @@ function cases.options(own, arguments)
   end
   local options = common.options(defaults, arguments)
   if options.precision ~= "f32" and options.precision ~= "bf16" then
-    error(("bench: precision is '%s'; choose f32 or bf16"):format(options.precision), 0)
+    common.refuse("precision is '%s'; choose f32 or bf16", options.precision)
   end
   return options
 end

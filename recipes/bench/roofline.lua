@@ -49,7 +49,7 @@ local function one_of(name, list)
   for key in pairs(list) do known[#known + 1] = key end
   table.sort(known)
   return list[options[name]]
-    or error(("bench: %s is '%s'; choose one of: %s"):format(name, options[name], table.concat(known, ", ")), 0)
+    or common.refuse("%s is '%s'; choose one of: %s", name, options[name], table.concat(known, ", "))
 end
 local device, model = one_of("device", DEVICES), one_of("model", MODELS)
 one_of("optimizer", { lamb = true, adamw = true })

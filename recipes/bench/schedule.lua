@@ -29,8 +29,8 @@ sr.use("cpu", { threads = 1 })
 
 local counts = {}
 for word in options.threads:gmatch("[^,]+") do
-  counts[#counts + 1] = math.tointeger(tonumber(word)) or error(("bench: threads has '%s'"):format(word), 0)
-  if counts[#counts] < 1 then error("bench: threads must be at least 1", 0) end
+  counts[#counts + 1] = math.tointeger(tonumber(word)) or common.refuse("threads has '%s'", word)
+  if counts[#counts] < 1 then common.refuse("threads must be at least 1") end
 end
 
 ---The jobs of a call, each task with the least time of several calls, and the seconds outside of tasks.

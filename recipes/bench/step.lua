@@ -31,8 +31,8 @@
 --
 -- dump=FILE writes the packs for recipes/bench/peers/torch_step.py; peer=true runs that as well, in the same precisions
 -- (with $PYTHON, python3 by default, which must have torch), peer=mask,sequence these arrangements of it only;
--- compile=true also with its layers compiled.  Both print the peak memory of the process: compare it with only=packed
--- and one arrangement.
+-- compile=true also with its layers compiled, attention apart.  Both print the peak memory of the process: compare
+-- it with only=packed and one arrangement.
 
 local directory = arg[0]:match("^(.*)/[^/]*$") or "."
 package.path = directory .. "/?.lua;" .. package.path

@@ -247,4 +247,23 @@ describe("the measured peak", function()
     assert.near(1e9, best, 1)
     assert.equal(8, count)
   end)
+
+  it("lengthens bursts that are too short to measure, and no others", function()
+    local core, clock = require("seqrun.core.tensor"), require("seqrun.core.sys")
+    local burst, real, now = core.burst, clock.now, 0
+    clock.now = function() return now end
+    require("seqrun.tensor").use("cpu")
+    for _, a_round in ipairs { 2e-9, 64e-9 } do -- seconds
+      local longest = 0
+      core.burst = function(rounds)
+        longest = math.max(longest, rounds * a_round)
+        now = now + 1e-4 + rounds * a_round
+        return 1e3 * rounds
+      end
+      local best = require("seqrun.run.peak").measure("f32")
+      assert.is_true(longest > 4e-4 and longest < 2e-3, longest)
+      assert.is_true(best * a_round > 0.75e3)
+    end
+    core.burst, clock.now = burst, real
+  end)
 end)

@@ -97,7 +97,7 @@ describe("a recipe", function()
     local code, _, err = run { "-e", huge }
     assert.equal(4, code)
     assert.matches("^seqrun: %d+ parameters and their gradients need [%d.]+ GiB, but .* has [%d.]+ GiB; use a smaller "
-      .. "model\n$", err)
+      .. "model or a device with more memory\n$", err)
   end)
 
   it("that fails names its own lines, with a guess for a mistyped name", function()

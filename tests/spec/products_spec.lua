@@ -64,12 +64,79 @@ describe("the host code of cuda", function()
     assert.matches("11%.0", (select(2, evaluate(linear, "right bias")))) -- kernels do not run here
   end)
 
+  it("leaves what cuBLASLt does not have to a kernel, and says so once", function()
+    local twice = 'sr.use("cuda"), sr.ones(3, 4):matmul(sr.ones(4, 1)), sr.ones(2, 4):matmul(sr.ones(4, 1))'
+    local code, _, err = evaluate(twice, "single columns")
+    assert.equal(0, code, err)
+    assert.matches("cuBLASLt has no product of shape %(3, 1, 4%) %(not supported%); a slow kernel computes it", err)
+    assert.is_nil(err:find("(2, 1, 4)", 1, true), err)
+  end)
+
   it("keeps what it chose in the user's cache", function()
     local names = sys.list(folder .. "/cache/seqrun")
     assert.equal(1, #names)
     assert.matches("^cublaslt%-%d+%-fake_gpu_0%-4$", names[1])
     local text = assert(sys.read_file(folder .. "/cache/seqrun/" .. names[1], 1 << 20))
     assert.is_truthy(text:find("bf16 bf16 NN 16 16 16 x1 a", 1, true))
+  end)
+
+  describe("lets cuBLASLt apply a GELU", function()
+    ---The layer gelu_tanh(x + 1/2) of x = -4, -3 ... 3 in `dtype`, its input kept or not.  Kernels do not run here,
+    ---so a pass of its own would leave the output alone.
+    local function layer(dtype, act, lacks, grad)
+      local code, out, err = evaluate(([[(function()
+        sr.use("cpu")
+        local w, b = {}, {}
+        for i = 1, 8 do w[i], b[i] = { i - 5, 0 }, 0.5 end
+        local dtype = { dtype = "%s" }
+        w, b = sr.tensor(w, dtype), sr.tensor(b, dtype)
+        local x = sr.tensor({ { 1, 0 }, { 0, 1 } }, dtype)
+        x, w, b = x:to("cuda"), w:to("cuda"), b:to("cuda")
+        if %s then x:requires_grad_() end
+        local y = sr.ops.linear(x, w, b, { act = "%s" })
+        return table.concat(y:detach():to("cpu"):reshape(16):totable(), " ")
+      end)()]]):format(dtype, tostring(grad), act), lacks)
+      assert.equal(0, code, err)
+      local list = {}
+      for number in out:gmatch("[-%d.e]+") do list[#list + 1] = tonumber(number) end
+      assert.equal(16, #list, out)
+      return list
+    end
+
+    local function is_gelu(list)
+      for i, x in ipairs(list) do
+        local at = i <= 8 and i - 4.5 or 0.5
+        local u = math.sqrt(2 / math.pi) * (at + 0.044715 * at ^ 3)
+        local wanted = 0.5 * at * (1 + (1 - 2 / (1 + math.exp(2 * u))))
+        if not (math.abs(x - wanted) <= 4e-3 * math.abs(wanted) + 1e-5) then return false end
+      end
+      return true
+    end
+
+    it("of the form that it has, where that is faster", function()
+      sys.remove(folder .. "/cache")
+      for _, dtype in ipairs { "f32", "bf16" } do
+        for _, grad in ipairs { true, false } do
+          assert.is_true(is_gelu(layer(dtype, "gelu_tanh", "", grad)), dtype)
+          assert.is_false(is_gelu(layer(dtype, "gelu", "", grad)), dtype)
+        end
+      end
+    end)
+
+    it("and keeps that choice", function()
+      assert.is_true(is_gelu(layer("bf16", "gelu_tanh", "slow kernels"))) -- chosen before
+      sys.remove(folder .. "/cache")
+      assert.is_false(is_gelu(layer("bf16", "gelu_tanh", "slow kernels")))
+      assert.is_false(is_gelu(layer("bf16", "gelu_tanh")))
+      sys.remove(folder .. "/cache")
+    end)
+
+    it("not where it is wrong or missing", function()
+      for _, lacks in ipairs { "right gelu", "gelu" } do
+        assert.is_false(is_gelu(layer("bf16", "gelu_tanh", lacks)))
+        sys.remove(folder .. "/cache")
+      end
+    end)
   end)
 
   it("describes GPUs", function()
@@ -94,6 +161,23 @@ describe("the host code of cuda", function()
       'sr.empty(1 << 29, { device = "cuda" })')
     says("memory rights", "cuda: an illegal memory access was encountered; the last ops were fill, fill, binary; ",
       'sr.use("cuda"), sr.zeros(3):add_(sr.ones(3)):totable()')
+    says("safe kernels", "cuda: an illegal memory access was encountered; the last ops were fill, fill, binary, fill; ",
+      'sr.use("cuda"), sr.zeros(3):add_(sr.ones(3)), sr.zeros(3)')
+    says("free gpu", "cuda: cannot select the device: ")
+    local again = 'pcall(sr.use, "cuda"), sr.use("cuda")' -- the second attempt must not take what is selected
+    says("free gpu", "cuda: cannot select the device: ", again)
+    local code, out = evaluate('sr.use("auto"), sr.device()', "free gpu")
+    assert.same({ 0, 'nil "cpu"' }, { code, (out:gsub("%s+", " "):gsub(" $", "")) })
+  end)
+
+  it("leaves heads of 128 to the plain kernels where blocks have little shared memory", function()
+    local attend = 'sr.use("cuda"), (function() local layout = sr.layout { lens = { 9 }, rows = 128, seed = 1 } '
+      .. 'local qkv = sr.zeros(128, 3 * 128, { dtype = "bf16", requires_grad = true }) '
+      .. 'sr.ops.attention(qkv, layout, { heads = 1 }):sum():backward() sr.synchronize() end)()'
+    for _, lacks in ipairs { "", "shared memory" } do
+      local code, _, err = evaluate(attend, lacks)
+      assert.equal(0, code, err)
+    end
   end)
 
   it("reads nothing while an update is recorded", function()

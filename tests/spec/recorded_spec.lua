@@ -57,10 +57,10 @@ describe("a run with cuda_graph", function()
   end)
 
   it("is refused on a device without graphs, as tf32 is", function()
-    for _, key in ipairs { "cuda_graph", "tf32" } do
-      local code, _, err = run(key, key .. "=true", "device=cpu")
+    for key, value in pairs { cuda_graph = "true", tf32 = "true", deterministic = "false" } do
+      local code, _, err = run(key, key .. "=" .. value, "device=cpu")
       assert.equal(2, code)
-      assert.matches("^seqrun: " .. key .. "=true requires device=cuda; cpu [^\n]+\n$", err)
+      assert.matches("^seqrun: " .. key .. "=" .. value .. " requires device=cuda; cpu [^\n]+\n$", err)
     end
   end)
 

@@ -344,6 +344,34 @@ end
     assert.truthy(err:find("resuming with plain is not bit-exact", 1, true))
   end)
 
+  it("keeps the instruction class that it began with, although the processor has a better one", function()
+    local before, out = { before = "SEQRUN_ISA=plain" }, folder .. "/stored"
+    assert.equal(0, (program.run(small.words(corpus, "--out", out .. "-straight", "--max-steps", "6"), before)))
+    assert.equal(0, (program.run(small.words(corpus, "--out", out, "--max-steps", "4"), before)))
+    local code, said, err = program.run(small.words(corpus, "--out", out, "--resume", "--max-steps", "6"))
+    assert.equal(0, code, err)
+    assert.is_nil((said .. err):find("warning", 1, true), said .. err)
+    local log = sys.read_file(out .. "/run.log")
+    assert.matches("compute f32, plain instructions[^\n]*\n +not %w+: instructions is plain in the run's config", log)
+    local function weights(path)
+      return sys.hash_file(path .. "/step-000000006/model.safetensors")
+    end
+    assert.equal(weights(out .. "-straight"), weights(out))
+  end)
+
+  it("leaves the next run of the process its own instruction class", function()
+    if os.getenv("SEQRUN_ISA") or tensor.device() ~= "cpu" then return end
+    local devices = require("seqrun.devices")
+    local own = devices.instructions()
+    devices.use_instructions("plain")
+    devices.use_instructions("plain")
+    assert.equal("plain", devices.instructions())
+    devices.use_instructions("auto")
+    assert.equal(own, devices.instructions())
+    devices.use_instructions("auto")
+    assert.equal(own, devices.instructions())
+  end)
+
   it("needs only --resume, since the directory has its config", function()
     local out = folder .. "/words"
     assert.equal(0, (run("--out", out, "--max-steps", "4")))

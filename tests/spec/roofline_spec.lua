@@ -61,7 +61,7 @@ describe("the roofline of a step", function()
       assert.equal(device == "h100", out:find("\nattention  [^\n]* 100 ") ~= nil)
     end
     local code, _, err = program.run { folder .. "recipes/bench/roofline.lua", "device=b200" }
-    assert.equal(1, code)
+    assert.equal(2, code)
     assert.is_truthy(err:find("device is 'b200'; choose one of: a100, h100, h200", 1, true), err)
   end)
 end)

@@ -24,17 +24,6 @@ void SR_SIMD(pack_b)(float *out, const float *b, int64_t row, int64_t column, in
 
 /* ---- room ------------------------------------------------------------------------------------ */
 
-INLINE int64_t padded(int64_t n) {
-    return (n + 15) / 16 * 16;
-}
-
-/* Stride of the rows of a strip, in floats: never a multiple of a page, whose lines would compete
- * for the same sets of the first-level cache. */
-INLINE int64_t strip_ld(int64_t n) {
-    int64_t ld = padded(n);
-    return ld % 256 == 0 ? ld + 16 : ld;
-}
-
 INLINE int64_t word_stride(int64_t n) {
     return STRIP * drop_groups(n);
 }
@@ -113,7 +102,7 @@ void SR_SIMD(attention)(const sr_attention_unit *u) {
     SR_SIMD(pack_b)(r.kt, u->k, 1, u->ld, d, n);
     SR_SIMD(pack_b)(r.panels, u->v, u->ld, 1, n, d);
     memset(r.s, 0, (size_t)(STRIP * ld) * sizeof *r.s);
-    score_rule rule = {u->key, word_stride(n), u->low};
+    score_rule rule = {u->key, word_stride(n), u->low, 1};
     for (int64_t q = 0; q < n; q += STRIP) {
         int64_t rows = n - q < STRIP ? n - q : STRIP;
         float factor[STRIP];
@@ -171,7 +160,7 @@ static void backward_strip(const sr_attention_unit *u, const room *r, int64_t q)
                   .k = d,
                   .alpha = 1};
     SR_SIMD(gemm_rows)(&dp);
-    score_rule rule = {u->key, word_stride(n), u->low};
+    score_rule rule = {u->key, word_stride(n), u->low, 1};
     if (u->key.keep < 256) drop_words(r->words, rule.stride, &u->key, q, rows, groups);
     for (int64_t i = 0; i < rows; i++)
         slopes(r->s + i * ld, r->ds + i * ld, n, u->lse[q + i],

@@ -8,6 +8,7 @@
  * unless the rows of the next head arrive while this one is computed: every tile and every row of
  * scores asks for a few of them.  All at once would hold up this head's own loads.
  */
+#include "kernels/cpu/simd/feed.h"
 #include "kernels/cpu/simd/scores.h"
 
 /* attention.c adds up gradients of K and V in strips of as many rows. */
@@ -15,49 +16,6 @@ enum { STRIP = 48 };
 
 INLINE int64_t whole(int64_t n) {
     return (n + VL - 1) / VL * VL;
-}
-
-/* ---- the next head ----------------------------------------------------------------------------
- */
-
-/* Rows of the next head, which tiles ask for one by one, so that they arrive during the work on
- * this one. */
-typedef struct feed {
-    const char *at[8]; /* first rows of its matrices */
-    int64_t step[8];   /* bytes between rows */
-    int matrices, turn;
-    int64_t bytes, rows; /* of a row; rows left */
-} feed;
-
-static void feed_from(feed *f, const sr_attention_unit *u, const float *x, int64_t ld) {
-    int64_t element = u->low ? 2 : 4;
-    f->at[f->matrices] = (const char *)x + u->ahead * element;
-    f->step[f->matrices++] = ld * element;
-}
-
-static feed feed_of(const sr_attention_unit *u, bool backward) {
-    feed f = {.bytes = u->d * (u->low ? 2 : 4), .rows = u->ahead == 0 ? 0 : u->n};
-    feed_from(&f, u, u->q, u->ld);
-    feed_from(&f, u, u->k, u->ld);
-    feed_from(&f, u, u->v, u->ld);
-    feed_from(&f, u, u->out, u->ldo);
-    if (!backward) return f;
-    feed_from(&f, u, u->dout, u->ldo);
-    feed_from(&f, u, u->dq, u->ld);
-    feed_from(&f, u, u->dk, u->ld);
-    feed_from(&f, u, u->dv, u->ld);
-    return f;
-}
-
-/* Asks for two rows; once a tile and once a row of scores asks for all of them in time. */
-INLINE void take(feed *f) {
-    enum { LINE = 64 };
-    for (int i = 0; i < 2 && f->rows > 0; i++) {
-        int m = f->turn;
-        for (int64_t b = 0; b < f->bytes; b += LINE) __builtin_prefetch(f->at[m] + b, 0, 2);
-        f->at[m] += f->step[m];
-        if (++f->turn == f->matrices) f->turn = 0, f->rows--;
-    }
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -77,7 +35,7 @@ INLINE void tile(const product *p, int64_t i, int64_t j, const int rows, const i
     enum { ROWS = 16, VECTORS = 3 };
     vf acc[ROWS][VECTORS];
     const float *a = p->a + i * p->a_row, *b = p->b + j;
-    take(p->next);
+    take(p->next, 2);
     for (int r = 0; r < rows; r++)
         for (int v = 0; v < vectors; v++) acc[r][v] = v_zero();
     for (int64_t k = p->k; k > 0; k--, a += p->a_k, b += p->ldb) {
@@ -151,32 +109,39 @@ static matrix operand(room *room, const float *x, int64_t ld, const sr_attention
     return u->low || u->d % 4 != 0 ? copied(room, x, ld, u) : (matrix){x, ld};
 }
 
-/* to (d, ld) = x^T, with zeros in the columns n and up; ld is whole. */
-static void transpose(float *to, int64_t ld, matrix x, int64_t n, int64_t d) {
-    int64_t r = 0;
-    for (; r + VL <= n; r += VL)
-        for (int64_t c = 0; c < d; c += 4) {
-            vf row[4];
-            for (int i = 0; i < 4; i++) row[i] = v_load_fours(x.at + (r + i) * x.ld + c, 4 * x.ld);
-            vf low0 = v_interleave_low(row[0], row[1]), low1 = v_interleave_low(row[2], row[3]);
-            vf high0 = v_interleave_high(row[0], row[1]), high1 = v_interleave_high(row[2], row[3]);
-            vf column[4] = {v_pairs_low(low0, low1), v_pairs_high(low0, low1),
-                            v_pairs_low(high0, high1), v_pairs_high(high0, high1)};
-            for (int i = 0; i < 4 && c + i < d; i++) v_store(to + (c + i) * ld + r, column[i]);
-        }
-    for (; r < ld; r++)
-        for (int64_t c = 0; c < d; c++) to[c * ld + r] = r < n ? x.at[r * x.ld + c] : 0.0f;
+/* to (d, ld) = x^T for VL rows of x; columns of x up to a multiple of 4 are readable. */
+INLINE void transpose_rows(float *to, int64_t ld, matrix x, int64_t d) {
+    for (int64_t c = 0; c < d; c += 4) {
+        vf row[4];
+        for (int i = 0; i < 4; i++) row[i] = v_load_fours(x.at + i * x.ld + c, 4 * x.ld);
+        vf low0 = v_interleave_low(row[0], row[1]), low1 = v_interleave_low(row[2], row[3]);
+        vf high0 = v_interleave_high(row[0], row[1]), high1 = v_interleave_high(row[2], row[3]);
+        vf column[4] = {v_pairs_low(low0, low1), v_pairs_high(low0, low1),
+                        v_pairs_low(high0, high1), v_pairs_high(high0, high1)};
+        for (int i = 0; i < 4 && c + i < d; i++) v_store(to + (c + i) * ld, column[i]);
+    }
 }
 
 typedef struct operands {
     room room;
     int64_t n, d, ld; /* ld: of the scores, and of the transposed matrices */
     matrix q, k, v;
-    float *kt, *s, *result;
+    float *kt, *s, *result, *last; /* last: VL rows */
     uint32_t *words;
     score_rule rule;
     feed next;
 } operands;
+
+/* to (d, whole(n)) = x^T, with zeros in the columns n and up. */
+static void transpose(operands *o, float *to, matrix x) {
+    int64_t r = 0, n = o->n, d = o->d, last_ld = whole(d);
+    for (; r + VL <= n; r += VL) transpose_rows(to + r, o->ld, (matrix){x.at + r * x.ld, x.ld}, d);
+    if (r == n) return;
+    memset(o->last, 0, (size_t)(VL * last_ld) * sizeof *o->last);
+    for (int64_t i = r; i < n; i++)
+        memcpy(o->last + (i - r) * last_ld, x.at + i * x.ld, (size_t)d * sizeof *x.at);
+    transpose_rows(to + r, o->ld, (matrix){o->last, last_ld}, d);
+}
 
 static operands gather(const sr_attention_unit *u, bool backward) {
     operands o = {.room = {u->room, 0}, .n = u->n, .d = u->d, .ld = whole(u->n)};
@@ -186,17 +151,19 @@ static operands gather(const sr_attention_unit *u, bool backward) {
     o.v = (backward ? operand : copied)(&o.room, u->v, u->ld, u);
     o.next = feed_of(u, backward);
     o.kt = part(&o.room, o.d * o.ld);
+    o.last = part(&o.room, VL * whole(o.d));
     o.s = part(&o.room, o.n * o.ld);
     o.result = part(&o.room, o.n * o.d);
     o.words = (uint32_t *)part(&o.room, 4 * draws);
-    o.rule = (score_rule){u->key, draws, u->low};
+    o.rule = (score_rule){u->key, draws, u->low, 1};
     return o;
 }
 
 int64_t SR_SIMD(attention_short_room)(int64_t d, bool backward) {
     enum { N = SR_ATTENTION_SHORT, WORDS = 4 * N * ((N + 63) / 64 * 4) };
-    int64_t rows = N * (d + VL), square = N * (N + VL);
-    return (int64_t)sizeof(float) * ((backward ? 8 : 5) * rows + 2 * square + WORDS + 256);
+    int64_t row = d + VL, square = N * (N + VL);
+    return (int64_t)sizeof(float) *
+           (((backward ? 8 : 5) * N + VL) * row + 2 * square + WORDS + 256);
 }
 
 /* c (n, n) = alpha x y^T, given y^T.  A few rows of x at a time, whose lines then stay in the
@@ -281,12 +248,12 @@ void SR_SIMD(attention_short)(const sr_attention_unit *u) {
     operands o = gather(u, false);
     int64_t n = o.n, groups = drop_groups(n);
     float factor[SR_ATTENTION_SHORT];
-    transpose(o.kt, o.ld, o.k, n, o.d);
+    transpose(&o, o.kt, o.k);
     scores(o.s, &o, o.q, o.kt, u->scale);
     if (u->key.keep < 256) drop_words(o.words, o.rule.stride, &u->key, 0, n, groups);
     for (int64_t i = 0; i < n; i += 4) {
         int64_t rows = n - i < 4 ? n - i : 4;
-        for (int64_t r = 0; r < rows; r++) take(&o.next);
+        for (int64_t r = 0; r < rows; r++) take(&o.next, 2);
         softmax_in_place(o.s + i * o.ld, o.ld, n, rows, &o.rule, o.words + i * groups, groups,
                          u->lse + i, factor + i);
     }
@@ -298,13 +265,13 @@ void SR_SIMD(attention_short_backward)(const sr_attention_unit *u) {
     int64_t n = o.n, groups = drop_groups(n);
     matrix out = operand(&o.room, u->out, u->ldo, u), dout = copied(&o.room, u->dout, u->ldo, u);
     float *vt = part(&o.room, o.d * o.ld), *ds = part(&o.room, n * o.ld);
-    transpose(o.kt, o.ld, o.k, n, o.d);
-    transpose(vt, o.ld, o.v, n, o.d);
+    transpose(&o, o.kt, o.k);
+    transpose(&o, vt, o.v);
     scores(o.s, &o, o.q, o.kt, u->scale);
     scores(ds, &o, dout, vt, 1);
     if (u->key.keep < 256) drop_words(o.words, o.rule.stride, &u->key, 0, n, groups);
     for (int64_t i = 0; i < n; i++) {
-        take(&o.next);
+        take(&o.next, 2);
         slopes(o.s + i * o.ld, ds + i * o.ld, n, u->lse[i],
                dot(dout.at + i * dout.ld, out.at + i * out.ld, o.d), &o.rule, o.words + i * groups);
     }

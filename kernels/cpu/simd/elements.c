@@ -1,11 +1,11 @@
-/* elements.c - runs of elements: arithmetic, functions, activations, sums.
+/* elements.c - runs of elements: arithmetic, functions, sums.
  *
  * Traffic   4 bytes per element read or written: memory bound beyond the caches, except exp, tanh,
  *           erf and GELU (about 15 to 40 instructions per vector).
  * In place  y may be x, a or b.
  */
 #include "kernels/cpu/simd.h"
-#include "kernels/cpu/simd/math.h"
+#include "kernels/cpu/simd/gelu.h"
 
 /* for each vector: y = EXPR, which may use x and other declared vectors */
 #define EACH(n) for (int64_t i = 0; i < (n); i += VL)
@@ -19,61 +19,12 @@
     for (int64_t i = 0; i < n; i++) y[i] = CALL;                                                   \
     break
 
-INLINE vf one(void) {
-    return v_set(1.0f);
-}
 INLINE vf truth(vm m) {
     return v_keep(m, one());
 }
 INLINE vf sign(vf x) {
     return truth(v_less(v_zero(), x)) - truth(v_less(x, v_zero()));
 }
-INLINE vf v_relu(vf x) { /* NaN stays */
-    return v_select(v_less(x, v_zero()), v_zero(), x);
-}
-
-/* The normal cumulative distribution and e^(-x^2 / 2), sharing one exponential: the tail is the
- * exponential times a polynomial in 1 / (1 + 0.3 |x|).  Absolute error 1e-7, relative error of the
- * tail 4e-7. */
-INLINE vf v_normal(vf x, vf *bell) {
-    vf u = one() / v_fma(v_abs(x), v_set(0.3f), one());
-    vf p = v_set(0.036130476742982864f);
-    p = v_fma(p, u, v_set(-0.15880186855793f));
-    p = v_fma(p, u, v_set(0.20852252840995789f));
-    p = v_fma(p, u, v_set(-0.05505213141441345f));
-    p = v_fma(p, u, v_set(0.12887811660766602f));
-    p = v_fma(p, u, v_set(0.09998539090156555f));
-    p = v_fma(p, u, v_set(0.12069761008024216f));
-    p = v_fma(p, u, v_set(0.11964067071676254f));
-    p = v_fma(p, u, v_set(-7.835391784283274e-07f));
-    vf power = v_set(-0.5f) * x * x; /* below -80: 0, since denormals are slow */
-    *bell = v_select(v_less(power, v_set(-80.0f)), v_zero(),
-                     v_exp_falling(v_max(v_set(-80.0f), power)));
-    vf tail = *bell * p;
-    return v_select(v_less(x, v_zero()), tail, one() - tail);
-}
-INLINE vf v_gelu(vf x) {
-    vf bell;
-    return x * v_normal(x, &bell);
-}
-INLINE vf v_gelu_slope(vf x) {
-    vf bell, normal = v_normal(x, &bell);
-    return v_fma(x * v_set(0.39894228f), bell, normal);
-}
-
-/* tanh GELU: x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) */
-INLINE vf v_gelu_inner(vf x) {
-    return v_set(0.79788456f) * v_fma(v_set(0.044715f) * x * x, x, x);
-}
-INLINE vf v_gelu_tanh(vf x) {
-    return v_set(0.5f) * x * (one() + v_tanh(v_gelu_inner(x)));
-}
-INLINE vf v_gelu_tanh_slope(vf x) {
-    vf t = v_tanh(v_gelu_inner(x));
-    vf inner = v_set(0.79788456f) * v_fma(v_set(3.0f * 0.044715f) * x, x, one());
-    return v_set(0.5f) * (one() + t) + v_set(0.5f) * x * (one() - t * t) * inner;
-}
-
 void SR_SIMD(unary)(float *y, const float *x, int64_t n, sr_unary op) {
     switch (op) {
     case SR_NEG:
@@ -257,51 +208,4 @@ double SR_SIMD(sum_squares)(const float *x, int64_t n) {
         sum += squares;
     }
     return sum;
-}
-
-#define ACT(EXPR)                                                                                  \
-    EACH(n) {                                                                                      \
-        vf x0 = v_at(x, i, n);                                                                     \
-        if (b != NULL) x0 += v_at(b, i, n);                                                        \
-        if (pre != NULL) v_put(pre, i, n, x0);                                                     \
-        v_put(y, i, n, EXPR);                                                                      \
-    }                                                                                              \
-    break
-
-void SR_SIMD(act)(float *y, float *pre, const float *x, const float *b, int64_t n, sr_act act) {
-    switch (act) {
-    case SR_ACT_NONE:
-        ACT(x0);
-    case SR_ACT_GELU:
-        ACT(v_gelu(x0));
-    case SR_ACT_GELU_TANH:
-        ACT(v_gelu_tanh(x0));
-    case SR_ACT_RELU:
-        ACT(v_relu(x0));
-    case SR_ACT_TANH:
-        ACT(v_tanh(x0));
-    }
-}
-
-#define ACT_SLOPE(EXPR)                                                                            \
-    EACH(n) {                                                                                      \
-        vf s0 = v_at(saved, i, n), d0 = v_at(dy, i, n);                                            \
-        (void)s0;                                                                                  \
-        v_put(dx, i, n, EXPR);                                                                     \
-    }                                                                                              \
-    break
-
-void SR_SIMD(act_backward)(float *dx, const float *dy, const float *saved, int64_t n, sr_act act) {
-    switch (act) {
-    case SR_ACT_NONE:
-        ACT_SLOPE(d0);
-    case SR_ACT_GELU:
-        ACT_SLOPE(d0 * v_gelu_slope(s0));
-    case SR_ACT_GELU_TANH:
-        ACT_SLOPE(d0 * v_gelu_tanh_slope(s0));
-    case SR_ACT_RELU:
-        ACT_SLOPE(v_keep(v_less(v_zero(), s0), d0));
-    case SR_ACT_TANH:
-        ACT_SLOPE(d0 * (one() - s0 * s0));
-    }
 }

@@ -13,7 +13,7 @@
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd/lanes.h"
 
-enum { PANEL = TILE_V * VL };
+enum { PANEL = TILE_V * VL, LINE = 16 };
 
 /* One tile of `rows` rows (<= TILE_M; only those are stored) and `vectors` vectors, the last of
  * which has `last` lanes.  If `rows` is below TILE_M, the remaining rows of a must still be
@@ -121,18 +121,20 @@ static void lay_side_by_side(float *to, int64_t width, const float *from, int64_
             v_store(to + j, n - j >= VL ? v_load(from + j) : v_load_n(from + j, (int)(n - j)));
 }
 
+/* Panels of LINE rows that follow one another in memory: a line of each column is read once. */
+static void share_out(float *out, const float *a, int64_t column, int64_t k) {
+    for (int64_t x = 0; x < k; x++, a += column)
+        for (int i = 0; i < LINE; i += TILE_M)
+            memcpy(out + i * k + x * TILE_M, a + i, TILE_M * sizeof *out);
+}
+
 /* out: panels of TILE_M rows of a block of A (m, k) with element strides (row, column). */
 void SR_SIMD(pack_a)(float *out, const float *a, int64_t row, int64_t column, int64_t m,
                      int64_t k) {
-    for (int64_t i = 0; i < m; i += TILE_M, out += TILE_M * k) {
-        int64_t rows = m - i < TILE_M ? m - i : TILE_M;
-        const float *from = a + i * row;
-        if (row == 1 && rows == TILE_M)
-            for (int64_t x = 0; x < k; x++)
-                memcpy(out + x * TILE_M, from + x * column, TILE_M * sizeof *out);
-        else
-            turn(out, TILE_M, from, row, column, rows, k);
-    }
+    int64_t i = 0;
+    for (; row == 1 && i + LINE <= m; i += LINE) share_out(out + i * k, a + i, column, k);
+    for (; i < m; i += TILE_M)
+        turn(out + i * k, TILE_M, a + i * row, row, column, m - i < TILE_M ? m - i : TILE_M, k);
 }
 
 /* out: panels of a block of B (k, n) with element strides (row, column). */

@@ -60,4 +60,29 @@ INLINE vm drop_kept(const uint32_t *words, int64_t stride, int64_t col, uint32_t
     return v_kept(words + (col >> 4 & 3) * stride + (col >> 6) * 4, (int)(col & 15) / VL, keep);
 }
 
+/* The other way round: the draws of columns col .. col + 63 (col a multiple of 64) for all rows, in
+ * 16 words a row: those that decide one column are contiguous. */
+INLINE void drop_words_of_columns(uint32_t *words, int64_t stride, const sr_key *key, int64_t col,
+                                  int64_t rows) {
+    uint32_t lanes[VL];
+    for (uint32_t lane = 0; lane < VL; lane++) lanes[lane] = lane;
+    for (uint32_t group = 0; group < 4; group++) {
+        vu row = u_load(lanes), high = u_set((sr_drop_group((uint32_t)col) + group) << 16);
+        for (int64_t at = 0; at < rows; at += VL, row += u_set(VL)) {
+            vu c[4] = {(row & u_set(0xFFFF)) | high, u_set(key->uid), u_set(key->word2),
+                       u_set(key->epoch)};
+            philox_lanes(c, key->seed, SR_ROUNDS_DROPOUT);
+            for (int w = 0; w < 4; w++) u_store(words + (group * 4 + w) * stride + at, c[w]);
+        }
+    }
+}
+
+/* Where drop_words_of_columns() has the words of a column, and the lowest bit of its byte. */
+INLINE const uint32_t *drop_words_at(const uint32_t *words, int64_t stride, int64_t col) {
+    return words + ((col >> 1 & 3) * 4 + (col >> 4 & 3)) * stride;
+}
+INLINE int drop_shift(int64_t col) {
+    return (int)((col >> 3 & 1) * 2 + (col & 1)) * 8;
+}
+
 #endif

@@ -1,6 +1,6 @@
 /* lanes.h - portable vectors of f32 lanes, so that each kernel is written once.
  *
- * This file and the kernels next to it are compiled three times: SR_ISA = plain (4 lanes, the
+ * This file and the kernels next to it are compiled for each class: SR_ISA = plain (4 lanes, the
  * x86-64 baseline or any other processor supported by GCC), avx2 (8 lanes, FMA), avx512 (16 lanes,
  * masks).
  *
@@ -35,9 +35,6 @@
 #include "kernels/cpu/simd/lanes_plain.inc"
 #endif
 
-/* VL values of bf16, the upper halves of floats. */
-typedef uint16_t vh __attribute__((vector_size(2 * VL)));
-
 INLINE vf v_zero(void) {
     return v_set(0.0f);
 }
@@ -63,11 +60,17 @@ INLINE vf v_from_low(vh h) {
 /* Rounds the upper halves to nearest, ties to even; a NaN stays a NaN. */
 INLINE vu u_round_up(vf v) {
     vu bits = (vu)v, up = bits + u_set(0x7FFF) + (bits >> 16 & u_set(1));
-    vu is_nan = (vu)((bits & u_set(0x7FFFFFFF)) > u_set(0x7F800000));
+    vu is_nan = (vu)(v != v);
     return (is_nan & (bits | u_set(0x400000))) | (~is_nan & up);
 }
 INLINE vh v_to_low(vf v) {
-    return __builtin_convertvector(u_round_up(v) >> 16, vh);
+    return u_narrow(u_round_up(v) >> 16);
+}
+INLINE void h_put(uint16_t *y, int64_t i, int64_t n, vh h) {
+    if (n - i >= VL)
+        memcpy(y + i, &h, sizeof h);
+    else
+        memcpy(y + i, &h, (size_t)(n - i) * sizeof *y);
 }
 INLINE vf v_rounded(vf v) { /* v_from_low(v_to_low(v)) */
     return (vf)(u_round_up(v) & u_set(0xFFFF0000));

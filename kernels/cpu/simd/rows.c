@@ -1,7 +1,7 @@
 /* rows.c - kernels on whole rows: softmax, cross entropy, dropout, norms.
  *
  * Traffic   a row stays in the first-level cache between the passes, so memory sees each operand
- *           once: norm 4 H floats forward (x, residual, sum, y) and 4 H backward.
+ *           once: norm 4 H elements forward (x, residual, sum, y) and 4 H backward.
  * Numerics  maximum first, then f32 lane sums in a fixed order; the variance is a second pass over
  *           (x - mean).  Cross entropy sums in f64 over stretches, since V is large.
  */
@@ -90,70 +90,115 @@ static void draw_row(uint32_t *words, const sr_key *key, int64_t row, int64_t n)
     drop_words(words, sr_drop_room(n) / 4, key, row, 1, drop_groups(n));
 }
 
-INLINE vf dropped(vf x, const uint32_t *words, int64_t i, int64_t n, uint32_t keep, vf scale) {
-    return v_keep(drop_kept(words, sr_drop_room(n) / 4, i, keep), x * scale);
+/* x, from column i on, through the dropout whose draws of the row are `words`. */
+INLINE vf dropped(vf x, const uint32_t *words, int64_t stride, int64_t i, uint32_t keep, vf scale) {
+    return v_keep(drop_kept(words, stride, i, keep), x * scale);
 }
 
 void SR_SIMD(drop_row)(float *y, const float *x, int64_t n, const sr_key *key, int64_t row,
                        uint32_t *words) {
     draw_row(words, key, row, n);
     vf scale = v_set(256.0f / (float)key->keep);
-    EACH(n) v_put(y, i, n, dropped(v_at(x, i, n), words, i, n, key->keep, scale));
+    int64_t stride = sr_drop_room(n) / 4;
+    uint32_t keep = key->keep;
+    EACH(n) v_put(y, i, n, dropped(v_at(x, i, n), words, stride, i, keep, scale));
 }
 
 /* ---- norm ------------------------------------------------------------------------------------ */
 
-/* sum = dropout(x) + residual; returns the total. */
-static float add_row(const sr_norm_row *r) {
-    vf total = v_zero();
-    vf scale = v_set(r->key != NULL ? 256.0f / (float)r->key->keep : 1.0f);
-    if (r->key != NULL) draw_row(r->words, r->key, r->row, r->n);
-    EACH(r->n) {
-        vf x = v_at(r->x, i, r->n);
-        if (r->key != NULL) x = dropped(x, r->words, i, r->n, r->key->keep, scale);
-        if (r->residual != NULL) x += v_at(r->residual, i, r->n);
-        if (r->sum != NULL) v_put(r->sum, i, r->n, x);
+/* A local copy of a row's description, whose fields stay in registers while the row is written. */
+#define LOCAL(type, name, from) const type name = *(from)
+
+/* Elements of a row that is declared as floats and may be whole vectors of bf16. */
+INLINE vf row_at(const float *x, int64_t i, int64_t n, const bool low) {
+    return low ? v_from_low(h_load((const sr_bf16 *)x + i)) : v_at(x, i, n);
+}
+INLINE void row_put(float *y, int64_t i, int64_t n, vf v, const bool low) {
+    if (!low) {
+        v_put(y, i, n, v);
+        return;
+    }
+    vh h = v_to_low(v);
+    memcpy((sr_bf16 *)y + i, &h, sizeof h);
+}
+
+/* sum = dropout(x) + residual, kept unrounded in `room` if rows are bf16; returns the total. */
+INLINE float add_row(const sr_norm_row *row, const bool low) {
+    LOCAL(sr_norm_row, r, row);
+    uint32_t keep = r.key != NULL ? r.key->keep : 256;
+    int64_t stride = sr_drop_room(r.n) / 4;
+    vf total = v_zero(), scale = v_set(256.0f / (float)keep);
+    if (r.key != NULL) draw_row(r.words, r.key, r.row, r.n);
+    EACH(r.n) {
+        vf x = row_at(r.x, i, r.n, low);
+        if (r.key != NULL) x = dropped(x, r.words, stride, i, keep, scale);
+        if (r.residual != NULL) x += row_at(r.residual, i, r.n, low);
+        if (r.sum != NULL) row_put(r.sum, i, r.n, x, low);
+        if (low) v_put(r.room, i, r.n, x);
         total += x;
     }
     return v_sum(total);
 }
 
-void SR_SIMD(norm_row)(sr_norm_row *r) {
-    float mean = add_row(r) / (float)r->n;
-    const float *sum = r->sum != NULL ? r->sum : r->x;
+INLINE void norm_row(sr_norm_row *row, const bool low) {
+    float mean = add_row(row, low) / (float)row->n;
+    LOCAL(sr_norm_row, r, row);
+    const float *sum = low ? r.room : r.sum != NULL ? r.sum : r.x;
     vf m = v_set(mean), squares = v_zero();
-    EACH(r->n) {
-        vf d = v_at(sum, i, r->n) - m;
-        if (r->n - i < VL) d = v_keep(v_first((int)(r->n - i)), d);
+    EACH(r.n) {
+        vf d = v_at(sum, i, r.n) - m;
+        if (r.n - i < VL) d = v_keep(v_first((int)(r.n - i)), d);
         squares = v_fma(d, d, squares);
     }
-    float rstd = 1.0f / sqrtf(v_sum(squares) / (float)r->n + r->eps);
+    float rstd = 1.0f / sqrtf(v_sum(squares) / (float)r.n + r.eps);
     vf s = v_set(rstd);
-    EACH(r->n) {
-        vf hat = (v_at(sum, i, r->n) - m) * s;
-        v_put(r->y, i, r->n, v_fma(hat, v_at(r->gamma, i, r->n), v_at(r->beta, i, r->n)));
+    EACH(r.n) {
+        vf hat = (v_at(sum, i, r.n) - m) * s;
+        row_put(r.y, i, r.n, v_fma(hat, v_at(r.gamma, i, r.n), v_at(r.beta, i, r.n)), low);
     }
-    r->mean = mean;
-    r->rstd = rstd;
+    row->mean = mean;
+    row->rstd = rstd;
 }
 
-/* With g = dy gamma and hat = (sum - mean) rstd:
- * dsum = rstd (g - mean(g) - hat mean(g hat)), dgamma += dy hat, dbeta += dy. */
-void SR_SIMD(norm_row_backward)(const sr_norm_back *r) {
-    vf m = v_set(r->mean), s = v_set(r->rstd), g_sum = v_zero(), gh_sum = v_zero();
-    EACH(r->n) { /* dy = 0 in lanes beyond n */
-        vf hat = (v_at(r->sum, i, r->n) - m) * s, dy = v_at(r->dy, i, r->n);
-        vf g = dy * v_at(r->gamma, i, r->n);
+void SR_SIMD(norm_row)(sr_norm_row *row) {
+    row->room != NULL ? norm_row(row, true) : norm_row(row, false);
+}
+
+/* dgamma += dy hat, dbeta += dy; *mean_g and *mean_gh are those of g and g hat. */
+INLINE void norm_sums(const sr_norm_back *row, vf *mean_g, vf *mean_gh, const bool low) {
+    LOCAL(sr_norm_back, r, row);
+    vf m = v_set(r.mean), s = v_set(r.rstd), g_sum = v_zero(), gh_sum = v_zero();
+    EACH(r.n) { /* dy = 0 in lanes beyond n */
+        vf hat = (row_at(r.sum, i, r.n, low) - m) * s, dy = row_at(r.dy, i, r.n, low);
+        vf g = dy * v_at(r.gamma, i, r.n);
         g_sum += g;
         gh_sum = v_fma(g, hat, gh_sum);
-        if (r->dgamma != NULL) v_put(r->dgamma, i, r->n, v_fma(dy, hat, v_at(r->dgamma, i, r->n)));
-        if (r->dbeta != NULL) v_put(r->dbeta, i, r->n, dy + v_at(r->dbeta, i, r->n));
+        if (r.dgamma != NULL) v_put(r.dgamma, i, r.n, v_fma(dy, hat, v_at(r.dgamma, i, r.n)));
+        if (r.dbeta != NULL) v_put(r.dbeta, i, r.n, dy + v_at(r.dbeta, i, r.n));
     }
-    if (r->dsum == NULL) return;
-    vf mean_g = v_set(v_sum(g_sum) / (float)r->n), mean_gh = v_set(v_sum(gh_sum) / (float)r->n);
-    EACH(r->n) {
-        vf hat = (v_at(r->sum, i, r->n) - m) * s;
-        vf g = v_at(r->dy, i, r->n) * v_at(r->gamma, i, r->n);
-        v_put(r->dsum, i, r->n, s * v_sub_product(g - mean_g, hat, mean_gh));
+    *mean_g = v_set(v_sum(g_sum) / (float)r.n), *mean_gh = v_set(v_sum(gh_sum) / (float)r.n);
+}
+
+/* With g = dy gamma and hat = (sum - mean) rstd: dsum = rstd (g - mean(g) - hat mean(g hat)). */
+INLINE void norm_back(const sr_norm_back *row, const bool low) {
+    LOCAL(sr_norm_back, r, row);
+    vf m = v_set(r.mean), s = v_set(r.rstd), mean_g, mean_gh;
+    norm_sums(row, &mean_g, &mean_gh, low);
+    if (r.dsum == NULL && r.dx == NULL) return;
+    uint32_t keep = r.key != NULL ? r.key->keep : 256;
+    int64_t stride = sr_drop_room(r.n) / 4;
+    vf scale = v_set(256.0f / (float)keep);
+    if (r.key != NULL) draw_row(r.words, r.key, r.row, r.n);
+    EACH(r.n) {
+        vf hat = (row_at(r.sum, i, r.n, low) - m) * s;
+        vf g = row_at(r.dy, i, r.n, low) * v_at(r.gamma, i, r.n);
+        vf d = s * v_sub_product(g - mean_g, hat, mean_gh);
+        if (r.dsum != NULL) row_put(r.dsum, i, r.n, d, low);
+        if (r.key != NULL) d = dropped(d, r.words, stride, i, keep, scale);
+        if (r.dx != NULL) row_put(r.dx, i, r.n, d, low);
     }
+}
+
+void SR_SIMD(norm_row_backward)(const sr_norm_back *row) {
+    row->low ? norm_back(row, true) : norm_back(row, false);
 }

@@ -16,4 +16,6 @@ const sr_simd SR_SIMD(sr_simd) = {.name = TEXT(SR_ISA),
                                   .low_rows = LOW_ROWS,
                                   .low_k = LOW_K,
                                   .low_bytes = LOW_BYTES,
+                                  .low_depth = LOW_DEPTH,
+                                  .tiles = LOW_K == 32,
                                   SR_SIMD_FUNCTIONS(ENTRY)};

@@ -1,12 +1,21 @@
 /* tiles.c - the product of bf16 on AMX.
  *
  * A block of 32 rows by three tiles of columns is held in six of the eight tiles; the other two are
- * one of A, read where it stands, and one of B.  A step of 32 in k takes 8 loads (of 8 cycles each)
- * under 6 products (of 16).
+ * one of A, read where it stands, and one of B.  A step of 32 in k takes 7 loads (of 8 cycles each)
+ * under 6 products (of 16): 96 cycles.
  *
  * Work      2 m n k flops, 1,024 a cycle.
- * Numerics  an element of C is one chain over k in ascending order: it does not depend on its place
- *           in the block.  The instruction flushes denormals to zero.
+ * Cache     Of the second-level cache a core gets 19 to 26 bytes a cycle here (a prototype on a
+ *           Sapphire Rapids whose operands all came from there, 4 KB for 64 cycles of products, ran
+ *           at 30 to 40 % of the peak).  A step has 2 KB of A and 3 KB of B: if both come from
+ * there, no more than 40 to 50 % of the peak is left.  So k is cut into depths of at most
+ *           LOW_DEPTH, 24 KB of B, which stay in the first-level cache (48 KB) with 16 KB of A and
+ *           6 KB of C while all rows of a block pass.  A block then takes 768 cycles of products,
+ *           48 to load C and 96 to store it, and 28 KB of A and C: 80 % of the peak at 30 bytes a
+ *           cycle, 65 % at 24.  More depth would push B out; less would spend more on C.
+ * Numerics  an element of C is one chain over k in ascending order, which goes on from C if that is
+ *           added (alpha = 1): it does not depend on its place in the block.  The instruction
+ *           flushes denormals to zero.
  */
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd/low.h"
@@ -24,8 +33,8 @@ static __thread uint32_t tile_of[8][SIDE][SIDE];
 static void load(int t, const void *from, int64_t bytes) {
     for (int r = 0; r < SIDE; r++) memcpy(tile_of[t][r], (const char *)from + r * bytes, 64);
 }
-static void save(int t, float *to) {
-    memcpy(to, tile_of[t], sizeof tile_of[t]);
+static void save(int t, void *to, int64_t bytes) {
+    for (int r = 0; r < SIDE; r++) memcpy((char *)to + r * bytes, tile_of[t][r], 64);
 }
 static void clear(int t) {
     memset(tile_of[t], 0, sizeof tile_of[t]);
@@ -41,20 +50,22 @@ static void add_product(int t, int a, int b) {
             }
 }
 #define LOAD(t, from, bytes) load(t, from, bytes)
-#define SAVE(t, to) save(t, to)
+#define SAVE(t, to, bytes) save(t, to, bytes)
 #define CLEAR(t) clear(t)
 #define ADD_PRODUCT(t, a, b) add_product(t, a, b)
 static void begin(void) {
 }
 static void end(void) {
 }
+static void write_before_loads(void) {
+}
 #else
 #define LOAD(t, from, bytes) _tile_loadd(t, from, bytes)
-#define SAVE(t, to) _tile_stored(t, to, SIDE * sizeof(float))
+#define SAVE(t, to, bytes) _tile_stored(t, to, bytes)
 #define CLEAR(t) _tile_zero(t)
 #define ADD_PRODUCT(t, a, b) _tile_dpbf16ps(t, a, b)
 
-/* All tiles have 16 rows of 64 bytes.  The state is the thread's: it lives during a call. */
+/* All tiles have 16 rows of 64 bytes.  The state is the thread's. */
 static void begin(void) {
     struct {
         uint8_t palette, start, reserved[14];
@@ -68,16 +79,20 @@ static void begin(void) {
 static void end(void) {
     _tile_release();
 }
+/* The intrinsic of a load does not say that it reads memory. */
+static void write_before_loads(void) {
+    __asm__ volatile("" : : : "memory");
+}
 #endif
 
-/* ---- the product ----------------------------------------------------------------------------- */
+/* ---- a block --------------------------------------------------------------------------------- */
 
 /* Up to 32 rows by up to three tiles of columns. */
 typedef struct block {
-    const sr_bf16 *a;
-    int64_t lda; /* elements */
+    const sr_bf16 *a, *tail; /* tail: the columns of A from `whole` on, padded to LOW_K; or NULL */
+    int64_t lda;             /* elements */
     const uint32_t *b;
-    int64_t k, width; /* k padded; words in a row of the panel */
+    int64_t whole, width; /* columns of A that are read from a; words in a row of the panel */
     int across;
     bool tall; /* more than 16 rows */
 } block;
@@ -91,94 +106,173 @@ INLINE void clear_sums(void) {
     CLEAR(5);
 }
 
-INLINE void multiply(const block *t, const bool tall, const int across) {
-    clear_sums();
-    int64_t row = t->lda * 2, panel = t->width * 4;
-    for (int64_t k = 0; k < t->k; k += LOW_K) {
-        const uint32_t *b = t->b + k / 2 * t->width;
-        LOAD(6, t->a + k, row);
-        LOAD(7, b, panel);
-        ADD_PRODUCT(0, 6, 7);
-        if (across > 1) {
-            LOAD(7, b + SIDE, panel);
-            ADD_PRODUCT(1, 6, 7);
-        }
-        if (across > 2) {
-            LOAD(7, b + 2 * SIDE, panel);
-            ADD_PRODUCT(2, 6, 7);
-        }
-        if (!tall) continue;
-        LOAD(6, t->a + SIDE * t->lda + k, row);
-        if (across > 2) ADD_PRODUCT(5, 6, 7);
-        if (across > 2) LOAD(7, b + SIDE, panel);
-        if (across > 1) ADD_PRODUCT(4, 6, 7);
-        if (across > 1) LOAD(7, b, panel);
-        ADD_PRODUCT(3, 6, 7);
+/* Tile 3 i + j: rows 16 i .., columns 16 j .. of a block whose rows are `ld` floats apart, and its
+ * tiles `down` and `right`. */
+typedef struct place {
+    int64_t ld, down, right;
+} place;
+
+INLINE void load_sums(const block *t, const float *c, const place p) {
+    LOAD(0, c, p.ld * 4);
+    if (t->across > 1) LOAD(1, c + p.right, p.ld * 4);
+    if (t->across > 2) LOAD(2, c + 2 * p.right, p.ld * 4);
+    if (!t->tall) return;
+    LOAD(3, c + p.down, p.ld * 4);
+    if (t->across > 1) LOAD(4, c + p.down + p.right, p.ld * 4);
+    if (t->across > 2) LOAD(5, c + p.down + 2 * p.right, p.ld * 4);
+}
+INLINE void save_sums(const block *t, float *c, const place p) {
+    SAVE(0, c, p.ld * 4);
+    if (t->across > 1) SAVE(1, c + p.right, p.ld * 4);
+    if (t->across > 2) SAVE(2, c + 2 * p.right, p.ld * 4);
+    if (!t->tall) return;
+    SAVE(3, c + p.down, p.ld * 4);
+    if (t->across > 1) SAVE(4, c + p.down + p.right, p.ld * 4);
+    if (t->across > 2) SAVE(5, c + p.down + 2 * p.right, p.ld * 4);
+}
+
+/* The sums += 32 columns of A times as many rows of B; rows are `row` and `panel` bytes apart. */
+INLINE void step(const sr_bf16 *a, int64_t row, const uint32_t *b, int64_t panel, const bool tall,
+                 const int across) {
+    LOAD(6, a, row);
+    LOAD(7, b, panel);
+    ADD_PRODUCT(0, 6, 7);
+    if (across > 1) {
+        LOAD(7, b + SIDE, panel);
+        ADD_PRODUCT(1, 6, 7);
     }
+    if (across > 2) {
+        LOAD(7, b + 2 * SIDE, panel);
+        ADD_PRODUCT(2, 6, 7);
+    }
+    if (!tall) return;
+    LOAD(6, a + SIDE * (row / 2), row);
+    if (across > 2) ADD_PRODUCT(5, 6, 7);
+    if (across > 2) LOAD(7, b + SIDE, panel);
+    if (across > 1) ADD_PRODUCT(4, 6, 7);
+    if (across > 1) LOAD(7, b, panel);
+    ADD_PRODUCT(3, 6, 7);
 }
 
-static void save_all(float sums[6][SIDE * SIDE]) {
-    SAVE(0, sums[0]);
-    SAVE(1, sums[1]);
-    SAVE(2, sums[2]);
-    SAVE(3, sums[3]);
-    SAVE(4, sums[4]);
-    SAVE(5, sums[5]);
+/* Fetches 32 rows of A two steps ahead, of the next block at the end of this one: its rows are too
+ * far apart for the processor to foresee, and more at a time would push B out. */
+INLINE void fetch_ahead(const block *t, int64_t k) {
+    enum { AHEAD = 2 * LOW_K };
+    const sr_bf16 *a = t->a + k + AHEAD;
+    if (k + AHEAD >= t->whole) a += 2 * SIDE * t->lda - t->whole;
+    for (int r = 0; r < 2 * SIDE; r++) __builtin_prefetch(a + r * t->lda);
 }
 
-static void store_tile(const sr_gemm *g, float *c, const float *sums, int64_t rows, int64_t cols) {
-    vf alpha = v_set(g->alpha);
-    for (int64_t r = 0; r < rows; r++, c += g->ldc, sums += SIDE)
-        for (int64_t j = 0; j < cols; j += VL) {
-            vf y = v_load(sums + j) * alpha;
-            v_put(c, j, cols, g->add ? v_at(c, j, cols) + y : y);
-        }
+INLINE void multiply(const block *t, const bool tall, const int across) {
+    int64_t panel = t->width * 4;
+    const uint32_t *b = t->b;
+    for (int64_t k = 0; k < t->whole; k += LOW_K, b += LOW_K / 2 * t->width) {
+        if (tall) fetch_ahead(t, k);
+        step(t->a + k, t->lda * 2, b, panel, tall, across);
+    }
+    if (t->tail != NULL) step(t->tail, LOW_K * 2, b, panel, tall, across);
 }
 
-static void multiply_block(const sr_gemm *g, const block *t, float *c, int64_t rows, int64_t cols) {
-    float sums[6][SIDE * SIDE] __attribute__((aligned(64)));
+static void add_products(const block *t) {
     if (t->across == 3)
         t->tall ? multiply(t, true, 3) : multiply(t, false, 3);
     else if (t->across == 2)
         t->tall ? multiply(t, true, 2) : multiply(t, false, 2);
     else
         t->tall ? multiply(t, true, 1) : multiply(t, false, 1);
-    save_all(sums);
-    for (int64_t r = 0; r < rows; r += SIDE)
-        for (int j = 0; j < t->across; j++)
-            store_tile(g, c + r * g->ldc + j * SIDE, sums[r / SIDE * 3 + j],
-                       rows - r < SIDE ? rows - r : SIDE,
-                       cols - j * SIDE < SIDE ? cols - j * SIDE : SIDE);
 }
 
-static void multiply_rows(const sr_gemm *g, int64_t lda) {
-    int64_t k = low_padded(g->k);
-    begin();
+/* ---- blocks at an edge of C, or with a factor: through a copy ------------------------------- */
+
+typedef float sums[6][SIDE * SIDE] __attribute__((aligned(64)));
+
+static void read_block(sums to, const float *c, int64_t ld, int64_t rows, int64_t cols) {
+    memset(to, 0, sizeof(sums));
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t j = 0; j < cols; j += VL)
+            v_store(to[r / SIDE * 3 + j / SIDE] + r % SIDE * SIDE + j % SIDE,
+                    v_at(c + r * ld, j, cols));
+}
+
+static void write_block(const sr_gemm *g, sums from, float *c, int64_t rows, int64_t cols) {
+    vf alpha = v_set(g->alpha);
+    bool add = g->add && g->alpha != 1;
+    for (int64_t r = 0; r < rows; r++, c += g->ldc)
+        for (int64_t j = 0; j < cols; j += VL) {
+            vf y = v_load(from[r / SIDE * 3 + j / SIDE] + r % SIDE * SIDE + j % SIDE) * alpha;
+            v_put(c, j, cols, add ? v_at(c, j, cols) + y : y);
+        }
+}
+
+static const place in_room = {SIDE, 3 * SIDE *SIDE, SIDE *SIDE};
+
+static void multiply_edge(const sr_gemm *g, const block *t, float *c, int64_t rows, int64_t cols) {
+    sums room;
+    if (g->add && g->alpha == 1) {
+        read_block(room, c, g->ldc, rows, cols);
+        write_before_loads();
+        load_sums(t, (float *)room, in_room);
+    } else {
+        clear_sums();
+    }
+    add_products(t);
+    save_sums(t, (float *)room, in_room);
+    write_block(g, room, c, rows, cols);
+}
+
+/* ---- the product ----------------------------------------------------------------------------- */
+
+static void multiply_block(const sr_gemm *g, const block *t, float *c, int64_t rows, int64_t cols) {
+    bool whole = g->spare || (rows % SIDE == 0 && cols % SIDE == 0);
+    if (!whole || g->alpha != 1) {
+        multiply_edge(g, t, c, rows, cols);
+        return;
+    }
+    place in_c = {g->ldc, SIDE * g->ldc, SIDE};
+    if (g->add)
+        load_sums(t, c, in_c);
+    else
+        clear_sums();
+    add_products(t);
+    save_sums(t, c, in_c);
+}
+
+static void multiply_rows(const sr_gemm *g, int64_t lda, int64_t whole, const sr_bf16 *tail) {
+    if (!g->ready) begin();
     for (int64_t j = 0; j < g->n; j += LOW_PANEL) {
         int64_t cols = g->n - j < LOW_PANEL ? g->n - j : LOW_PANEL;
         int across = (int)((cols + SIDE - 1) / SIDE);
         block t = {.lda = lda,
-                   .b = (const uint32_t *)g->b + j * (k / 2),
-                   .k = k,
+                   .b = (const uint32_t *)g->b + j * (low_padded(g->k) / 2),
+                   .whole = whole,
                    .width = across * SIDE,
                    .across = across};
         for (int64_t i = 0; i < g->m; i += 2 * SIDE) {
             int64_t rows = g->m - i < 2 * SIDE ? g->m - i : 2 * SIDE;
             t.a = (const sr_bf16 *)g->a + i * lda;
+            t.tail = tail != NULL ? tail + i * LOW_K : NULL;
             t.tall = rows > SIDE;
             multiply_block(g, &t, g->c + i * g->ldc + j, rows, cols);
         }
     }
+    if (!g->ready) end();
+}
+
+void SR_SIMD(low_begin)(void) {
+    begin();
+}
+void SR_SIMD(low_end)(void) {
     end();
 }
 
 /* Twelve products of ones a round, in six tiles, with no loads between them; see burst.c. */
 double SR_SIMD(burst_tiles)(float *sink, int64_t rounds) {
-    float sums[6][SIDE * SIDE] __attribute__((aligned(64)));
+    sums room;
     uint32_t ones[SIDE * SIDE] __attribute__((aligned(64)));
     for (int i = 0; i < SIDE * SIDE; i++) ones[i] = 0x3F803F80;
     begin();
     clear_sums();
+    write_before_loads();
     LOAD(6, ones, SIDE * 4);
     LOAD(7, ones, SIDE * 4);
     for (int64_t i = 0; i < 2 * rounds; i++) {
@@ -189,17 +283,17 @@ double SR_SIMD(burst_tiles)(float *sink, int64_t rounds) {
         ADD_PRODUCT(4, 6, 7);
         ADD_PRODUCT(5, 6, 7);
     }
-    save_all(sums);
+    save_sums(&(block){.across = 3, .tall = true}, (float *)room, in_room);
     end();
-    v_store(sink, v_load(sums[5]));
+    v_store(sink, v_load(room[5]));
     return (double)(rounds * 12 * 2 * SIDE * SIDE * LOW_K);
 }
 
 void SR_SIMD(gemm_low)(const sr_gemm *g) {
-    multiply_rows(g, low_padded(g->k));
+    multiply_rows(g, low_padded(g->k), low_padded(g->k), NULL);
 }
 void SR_SIMD(gemm_low_rows)(const sr_gemm *g) {
-    multiply_rows(g, g->lda);
+    multiply_rows(g, g->lda, g->tail != NULL ? g->k / LOW_K * LOW_K : low_padded(g->k), g->tail);
 }
 
 #endif

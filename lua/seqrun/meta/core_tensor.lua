@@ -52,7 +52,7 @@ function tensor.synchronize(device) end
 function tensor.transfers(device) end
 
 ---Turns an option of the current device on or off.
----@param name "tf32"
+---@param name "tf32"|"any_order"
 ---@param on boolean
 ---@return true|nil
 ---@return string? message
@@ -77,9 +77,12 @@ function tensor.plugin(path) end
 ---@return string[]
 function tensor.comms() end
 
----The instruction set of the cpu device; results are bit-exact within one.
----@return "plain"|"avx2"|"avx512"|"avx512_bf16"|"amx"
-function tensor.instructions() end
+---The instruction class of the cpu device; results are bit-exact within one.
+---@param class? string makes the device use this one from now on, if the processor and SEQRUN_ISA allow it
+---@return "plain"|"avx2"|"avx512"|"avx512_bf16"|"amx"|nil
+---@return string? message why higher classes that the processor has are not used; or why `class` cannot be
+---@return string? code
+function tensor.instructions(class) end
 
 ---Multiply-adds in registers on all threads of the current device, which must be cpu; to be timed.
 ---@param rounds integer 12 vectors each

@@ -6,7 +6,8 @@ local sys = require("seqrun.core.sys")
 local peak = {}
 
 local SECONDS, LEAST = 0.03, 8
-local ROUNDS = 400000 -- nearly a millisecond: waking a thread takes a tenth of one
+local LONG = 0.0005 -- seconds of a try: waking a thread takes a fifth of it
+local ROUNDS = 12500 -- of the first try; a round of AMX takes as long as 32 of vectors
 
 ---FLOP/s of all threads of the current device in a dtype, the best of at least 8 tries and 30 ms; nil if it has no
 ---probe.
@@ -14,13 +15,18 @@ local ROUNDS = 400000 -- nearly a millisecond: waking a thread takes a tenth of 
 ---@return number|nil
 function peak.measure(dtype)
   if core.device() ~= "cpu" then return nil end
-  local best, tries, ends = 0, 0, sys.now() + SECONDS
+  local best, rounds, tries, ends = 0, ROUNDS, 0, sys.now() + SECONDS
   repeat
-    tries = tries + 1
     local began = sys.now()
-    local flops = core.burst(ROUNDS, dtype)
+    local flops = core.burst(rounds, dtype)
     if not flops or flops == 0 then return nil end
-    best = math.max(best, flops / (sys.now() - began))
+    local seconds = sys.now() - began
+    best = math.max(best, flops / seconds)
+    if seconds < LONG then
+      rounds = 2 * rounds
+    else
+      tries = tries + 1
+    end
   until tries >= LEAST and sys.now() > ends
   return best
 end

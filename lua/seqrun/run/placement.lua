@@ -23,9 +23,10 @@ end
 ---@return string
 function placement.device(name)
   local launch = ranks.launcher()
-  if name == "auto" then name = require("seqrun.devices").auto() end
-  if name ~= "cuda" or not launch or (launch.local_ranks or launch.ranks) == 1 then return name end
-  return "cuda:" .. (has_own_gpu(launch) and 0 or launch.local_rank or 0)
+  local several = launch and (launch.local_ranks or launch.ranks) > 1
+  local own = several and "cuda:" .. (has_own_gpu(launch) and 0 or launch.local_rank or 0) or "cuda"
+  if name == "auto" then name = require("seqrun.devices").auto(own) end
+  return name == "cuda" and own or name
 end
 
 ---What the other ranks need to know of this one.

@@ -124,8 +124,9 @@ local function compute_line(self)
   local why = self.why_precision and (" (%s)"):format(self.why_precision) or ""
   local most = self.peak and (", peak %.0f GFLOP/s%s"):format(self.peak / 1e9,
     self.config.peak_flops and "" or ", as measured") or ""
-  return ("  compute %s, %s instructions%s%s"):format(self.model.params.precision or "f32", devices.instructions(), why,
-    most)
+  local lesser = devices.lesser()
+  return ("  compute %s, %s instructions%s%s%s"):format(self.model.params.precision or "f32", devices.instructions(),
+    why, most, lesser and "\n          not " .. lesser or "")
 end
 
 ---Who computes what: "2 (mpi); shares of an update by rank: 1-3, 4-5; ...".

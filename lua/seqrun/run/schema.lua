@@ -151,10 +151,13 @@ local keys = {
     doc = "dtype of activations and weights in ops; master weights, gradients and moments stay f32; auto: the "
       .. "faster of the two here, which the run stores" }) },
   { "instructions", c.string { default = "auto", changeable = later,
-    doc = "instruction class of the device, which the run stores: avx2, avx512, amx, \"cuda sm_90\"; bits are the same "
-      .. "within one only, so a run warns if it is another than the config has" } },
+    doc = "instruction class of the device: avx2, avx512, amx, \"cuda sm_90\"; auto: the best, which the run stores. "
+      .. "Bits are the same within one only, so a run warns if it cannot use the one of the config" } },
   { "tf32", c.boolean { default = false,
     doc = "cuda: products of f32 round their operands to TF32, which is faster; false: f32 throughout" } },
+  { "deterministic", c.boolean { default = true, changeable = later,
+    doc = "true: a step has the same bits whenever it is run; false, on cuda: embedding gradients are added in any "
+      .. "order, by atomic operations, which may be faster and changes the last bits from run to run" } },
   { "cuda_graph", c.boolean { default = false, changeable = later,
     doc = "cuda: the launches of an update are recorded and run as one graph, for small batches" } },
   { "threads", c.integer { optional = true, min = 1, max = 1024, changeable = later,

@@ -17,8 +17,9 @@ end
 local function instructions(self)
   local cfg, mine = self.config, devices.instructions()
   if cfg.instructions ~= "auto" and cfg.instructions ~= mine and not self.request.resume then
+    local why = devices.refused_instructions()
     self.progress:warn("the config is of a run with %s instructions; this one has %s, and its results differ in the "
-      .. "last bits", cfg.instructions, mine)
+      .. "last bits%s", cfg.instructions, mine, why and (" (%s)"):format(why) or "")
   end
   cfg.instructions = mine
 end

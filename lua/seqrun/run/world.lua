@@ -123,9 +123,19 @@ local function of_this_rank(cfg)
   return setmetatable({ device = placement.device(cfg.device) }, { __index = cfg })
 end
 
----Fails where ranks compute with different instructions: the bits would depend on which rank computes what.
+---The instruction class that the run began with: of its config, or of the run that is resumed; "auto" for a new one.
+local function stored_class(loaded, request, folder)
+  local class, path = loaded.values.instructions, folder .. "/config.yaml"
+  if class ~= "auto" or not request.resume or not sys.exists(path) then return class end
+  local before = config.load { schema = loaded.schema, file = path }
+  return before and before.values.instructions or "auto"
+end
+
+---Fails where ranks compute with different instructions: the bits would depend on which rank computes what.  Those of a
+---new run take the class of rank 0, as a measurement may have chosen it.
 local function agree_on_instructions(w, cfg)
   local on_cpu = tensor.device() == "cpu"
+  devices.use_instructions(w:broadcast_text(w.rank == 0 and devices.instructions() or nil))
   if not on_cpu and cfg.ranks and cfg.ranks.reduce == "library" then return end
   world.agree(w, { { "the instruction class", devices.instructions() } }, "config", on_cpu
     and "set SEQRUN_ISA to the lesser of them on all ranks" or "use GPUs of one kind, or set ranks.reduce=library")
@@ -141,6 +151,7 @@ end
 function world.open(loaded, request, folder)
   local cfg = loaded.values
   devices.use(of_this_rank(cfg))
+  devices.use_instructions(stored_class(loaded, request, folder))
   if cfg.ranks and cfg.ranks.engine == "nccl" and not tensor.device():find("^cuda") then
     failure.raise("config", "ranks.engine=nccl requires device=cuda, but this run is on %s; use auto or mpi",
       tensor.device())

@@ -61,7 +61,8 @@ def main():
         for length in (64, 128, 256, 512, 2048):
             for name, run in (("", varlen), (" dropout", flash)):
                 for way, us in zip(("forward", "backward"), run(length)):
-                    print(o.label, "attention", TOKENS, f"PyTorch {way} {length}{name}", f"{us:.2f}", sep="\t", file=file)
+                    op = f"PyTorch {way} {length}{name}"
+                    print(o.label, "attention", TOKENS, op, f"{us:.2f}", sep="\t", file=file, flush=True)
                     print(f"{way} {length}{name}: {us:.0f} us")
 
 

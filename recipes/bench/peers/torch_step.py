@@ -10,8 +10,8 @@ forward, backward and AdamW with dropout 0.1 and the masked-LM head on masked ro
   mask      packs of 512 with a block-diagonal mask
   sequence  packed rows, one scaled_dot_product_attention call per sequence (the fastest in f32)
   varlen    packed rows, one call of torch.nn.attention.varlen (a GPU in bf16; it has no dropout)
-With --device cuda the model runs there, --compile compiles its layers, and --tsv FILE --label h100 appends a
-line for each arrangement: label, model, tokens, "PyTorch ARRANGEMENT", microseconds.
+With --device cuda the model runs there, --compile compiles its layers but for attention, and --tsv FILE
+--label h100 appends a line for each arrangement: label, model, tokens, "PyTorch ARRANGEMENT", microseconds.
 The model is self-contained; only torch is needed.
 """
 
@@ -204,6 +204,8 @@ def seconds_of(model, optimizer, packs, how, o):
     for spans, rows, width in arrange(packs, how):
         batch = batch_of(spans, rows, MODELS[o.model]["vocabulary"])
         attend = attention_of(how, packs, spans, rows, width, o.device)
+        if o.compile:  # else each update is compiled anew, with a copy of the call for each of its sequences
+            attend = torch.compiler.disable(attend)
         batches.append(({k: v.to(o.device) for k, v in batch.items()}, attend))
         tokens += sum(n for _, n in spans)
     best = math.inf

@@ -1,0 +1,48 @@
+/* feed.h - the rows of the next head, asked for little by little during the work on this one, so
+ * that they have arrived when they are needed.
+ */
+#ifndef SR_CPU_FEED_H
+#define SR_CPU_FEED_H
+
+#include "kernels/cpu/simd.h"
+#include "kernels/cpu/simd/lanes.h"
+
+typedef struct feed {
+    const char *at[8]; /* first rows of its matrices */
+    int64_t step[8];   /* bytes between rows */
+    int matrices, turn;
+    int64_t bytes, rows; /* of a row; rows left */
+} feed;
+
+INLINE void feed_from(feed *f, const sr_attention_unit *u, const float *x, int64_t ld) {
+    int64_t element = u->low ? 2 : 4;
+    f->at[f->matrices] = (const char *)x + u->ahead * element;
+    f->step[f->matrices++] = ld * element;
+}
+
+INLINE feed feed_of(const sr_attention_unit *u, bool backward) {
+    feed f = {{NULL}, {0}, 0, 0, u->d * (u->low ? 2 : 4), u->ahead == 0 ? 0 : u->n};
+    feed_from(&f, u, u->q, u->ld);
+    feed_from(&f, u, u->k, u->ld);
+    feed_from(&f, u, u->v, u->ld);
+    feed_from(&f, u, u->out, u->ldo);
+    if (!backward) return f;
+    feed_from(&f, u, u->dout, u->ldo);
+    feed_from(&f, u, u->dq, u->ld);
+    feed_from(&f, u, u->dk, u->ld);
+    feed_from(&f, u, u->dv, u->ld);
+    return f;
+}
+
+/* Asks for `count` rows of one matrix each, in turn. */
+INLINE void take(feed *f, const int count) {
+    enum { LINE = 64 };
+    for (int i = 0; i < count && f->rows > 0; i++) {
+        int m = f->turn;
+        for (int64_t b = 0; b < f->bytes; b += LINE) __builtin_prefetch(f->at[m] + b, 0, 2);
+        f->at[m] += f->step[m];
+        if (++f->turn == f->matrices) f->turn = 0, f->rows--;
+    }
+}
+
+#endif

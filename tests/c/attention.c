@@ -1,0 +1,45 @@
+/* attention.c - attention on bf16 with every instruction class of this processor: the same bits on
+ * any number of threads and whatever a neighbour holds, and values as close to those of the plain
+ * class as bf16's rounding allows. */
+#include <math.h>
+
+#include "tests/support/attention_op.h"
+
+/* ||got - want|| / ||want|| over the rows of sequences. */
+static double distance(const sr_bf16 *got, const sr_bf16 *want, int64_t cols, const sr_layout *l) {
+    double error = 0, size = 0;
+    for (int64_t i = 0; i < ROWS * cols; i++) {
+        if (l->owner[i / cols] < 0) continue;
+        double g = sr_bf16_to_f32(got[i]), w = sr_bf16_to_f32(want[i]);
+        error += (g - w) * (g - w), size += w * w;
+    }
+    return sqrt(error / size);
+}
+
+static void compare(const sr_simd *simd, const op *want, const sr_layout *l) {
+    op *got = op_new(l, -1);
+    CHECK_OK(run_with(simd, got, l, 2, 0));
+    CHECK(distance(got->out, want->out, WIDTH, l) < 3e-3);
+    CHECK(distance(got->dqkv, want->dqkv, 3 * WIDTH, l) < 3e-3);
+    free(got);
+}
+
+int main(void) {
+    static const char *const classes[] = {"plain", "avx2", "avx512", "avx512_bf16", "amx"};
+    sr_layout l = packed();
+    op *want = op_new(&l, -1);
+    for (int i = 0; i < 5; i++) {
+        setenv("SEQRUN_ISA", classes[i], 1);
+        if (strcmp(sr_cpu_isa(), classes[i]) != 0) {
+            printf("attention: this processor lacks %s\n", classes[i]);
+            continue;
+        }
+        const sr_simd *simd = sr_cpu_simd();
+        if (i == 0) CHECK_OK(run_with(simd, want, &l, 1, 0));
+        compare(simd, want, &l);
+        test_bits(simd);
+        test_memory(simd);
+    }
+    free(want);
+    return CHECK_DONE();
+}
