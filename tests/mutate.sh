@@ -32,6 +32,11 @@ mutants() {
     backward_barrier       attention_backward.cuh@attention_backward.cu cuda_attention lengths:.around.16 /put_statistic(statistics + ((i + 1)/{n;d}
     backward_mask          attention_backward.cuh@attention_backward.cu cuda_attention far.below.zero    s/strip.key_end - first - 16/strip.key_end - first + 1 - 16/
     backward_half_a_sum    attention_backward.cuh@attention_backward.cu cuda_attention lengths:.a.row     s/mask = LANES \/ 2/mask = LANES \/ 4/
+    backward_wait          attention_backward.cuh@attention_backward.cu cuda_attention lengths:.around.64 s/cp_wait<0>();//
+    backward_lane_map      attention.cuh@attention_backward.cu cuda_attention lengths:.around.16 s/2 \* m + (lane() >> 3 & 1)/2 * m + (lane() >> 4)/
+    slack_dropped_tail     attention_tiles.cu cuda_attention writes.zeros s/if (item >= count) return;/if (item + 1 >= count) return;/
+    columns_race           columns.cu   cuda_rows norms.on.simt:.more.rows.than s/room\[thread()\] = sum/room[thread() % 224] = sum/
+    dropout_wrong_mask     drop.cuh@dropout.cu cuda_rows dropout.on.simt s/(column >> 3 & 1) \* 16/(column >> 4 \& 1) * 16/
     norm_padding           norm.cuh@norm.cu      cuda_rows norms.on.simt:.rows.of.7$  s/if (team_column(t, k) + i < columns) squares/squares/
     norm_race              norm_back.cuh@norm.cu cuda_rows norms.on.simt:.more.rows   s/parity ^= 1/parity ^= 0/
     norm_missing_barrier   norm_back.cuh@norm.cu cuda_rows norms.on.simt:.rows.of.64  /int turn = 0/{n;d}

@@ -9,7 +9,8 @@ static bool is_aligned(const sr_tensor *t) {
 }
 
 static bool is_fast(const attention_job *j) {
-    return (j->d == 32 || j->d == 64 || j->d == 128) && j->call.scale > 0 && is_aligned(j->qkv) &&
+    return (j->d == 32 || j->d == 64 || j->d == 128) && j->call.scale > 0 &&
+           attention_shared_bytes(j->d) <= j->g->shared_bytes && is_aligned(j->qkv) &&
            is_aligned(j->out) && is_aligned(j->dqkv) && is_aligned(j->dout);
 }
 

@@ -69,6 +69,10 @@ static sr_status choose(const attention_job *j, const attention_tiles *tiles) {
     return j->call.drop.keep < 256 ? run<T, D, true>(j, tiles) : run<T, D, false>(j, tiles);
 }
 
+size_t attention_shared_bytes(int d) { /* the forward kernels need less */
+    return d == 32 ? shape<32>::BYTES : d == 64 ? shape<64>::BYTES : shape<128>::BYTES;
+}
+
 template <class T> sr_status attention_backward(const attention_job *j) {
     attention_tiles *tiles;
     SR_TRY(attention_tiles_of(&tiles, j->layout, j->g->device));

@@ -5,7 +5,7 @@
  *           two: 6 T H bytes in bf16; backward reads dy and sum, writes and reads the gradient of
  *           the sum in f32, and reads and writes each row of a table that occurs once.
  * Order     rows with the same id, position or type are added in the order of the batch
- *           (segments.cu), so bits depend on the batch alone.
+ *           (segments.cu), so bits depend on the batch alone; with any_order, by atomic additions.
  * Numerics  f32; slack is zero.
  */
 #include "kernels/cuda/gpu_ops.h"
@@ -13,7 +13,7 @@
 #include "kernels/cuda/order.h"
 #include "kernels/cuda/segments.h"
 
-enum { SCRATCH_DSUM = 0, SCRATCH_KEYS = 1 };
+enum { SCRATCH_DSUM = 0, SCRATCH_KEYS = 1, ANY_ORDER_ROWS = 16 };
 
 namespace {
 
@@ -127,12 +127,35 @@ void embed_keys(global<int32_t> keys, global<const int32_t> index, global<const 
         keys[r] = owner[r] >= 0 ? index[r] : -1;
 }
 
+/* table[index[r]] += dsum[r], element by element in any order */
+KERNEL(256, 4)
+void embed_add(global<float> table, global<const int32_t> index, global<const int32_t> owner,
+               global<const float> dsum, size_t count, int columns, int limit) {
+    size_t step = (size_t)blocks_x() * threads();
+    for (size_t i = (size_t)block_x() * threads() + thread(); i < count; i += step) {
+        size_t row = i / columns, column = i - row * columns;
+        int key = owner[row] >= 0 ? (int)index[row] : -1;
+        if (key >= 0 && key < limit) add_atomic(table, (size_t)key * columns + column, dsum[i]);
+    }
+}
+
+/* For tables of many rows: additions to one row wait for each other. */
+static sr_status add_rows_in_any_order(gpu *g, sr_tensor *table, global<const int32_t> index,
+                                       const drop_rows &drop, global<const float> dsum, int rows) {
+    const int columns = (int)table->shape[1];
+    const size_t count = (size_t)rows * columns, blocks = ceil_div(count, 256);
+    return launch(g, "embed", embed_add, dim(blocks < 8192 ? blocks : 8192), 256, 0,
+                  out<float>(table), index, drop.owner, dsum, count, columns, (int)table->shape[0]);
+}
+
 /* table[index[r]] += dsum[r] */
 static sr_status add_rows(gpu *g, sr_tensor *table, global<const int32_t> index,
                           const drop_rows &drop, global<const float> dsum, int rows) {
     if (table == nullptr) return SR_OK;
     int columns = (int)table->shape[1], limit = (int)table->shape[0];
     global<int32_t> keys, order, sorted;
+    if (g->any_order && limit >= ANY_ORDER_ROWS)
+        return add_rows_in_any_order(g, table, index, drop, dsum, rows);
     SR_TRY(scratch(&keys, g, SCRATCH_KEYS, (size_t)rows));
     SR_TRY(launch(g, "embed", embed_keys, dim(ceil_div(rows, 256)), 256, 0, keys, index, drop.owner,
                   rows));

@@ -57,7 +57,7 @@ void cuda_problem(char *text, size_t size, const cudaDeviceProp *p) {
 
 sr_status gpu_describe(sr_device_facts *facts, int number) {
     cudaDeviceProp p;
-    int driver = 0, runtime = 0, before = 0;
+    int driver = 0, runtime = 0;
     size_t unused = 0, total = 0;
     *facts = sr_device_facts{};
     SR_TRY(cuda_check(cudaGetDeviceProperties(&p, number), "cannot query the device"));
@@ -71,14 +71,13 @@ sr_status gpu_describe(sr_device_facts *facts, int number) {
     facts->reserved = LT_WORKSPACE + RING_BYTES;
     cuda_problem(facts->problem, sizeof facts->problem, &p);
     if (facts->problem[0] != '\0') return SR_OK;
-    cudaGetDevice(&before);
-    cudaSetDevice(number);
-    if (cudaMemGetInfo(&unused, &total) == cudaSuccess)
+    cudaError_t e = cuda_select(number) == SR_OK ? cudaMemGetInfo(&unused, &total)
+                                                 : cudaErrorDevicesUnavailable;
+    if (e == cudaSuccess)
         facts->free = (int64_t)unused;
     else
         snprintf(facts->problem, sizeof facts->problem,
-                 "%.100s cannot be opened: %.100s; see nvidia-smi", p.name,
-                 cudaGetErrorString(cudaGetLastError()));
-    cudaSetDevice(before);
+                 "%.100s cannot be opened: %.100s; see nvidia-smi", p.name, cudaGetErrorString(e));
+    cudaGetLastError();
     return SR_OK;
 }

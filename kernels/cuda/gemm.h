@@ -3,7 +3,7 @@
  * A and B are f32, or both bf16; C is f32 or has their type.  Sums are f32 and rounded once.  The
  * product of a shape is always computed in the same way, so equal inputs give equal bits.
  *
- * gemm_lt.cu does it with cuBLASLt, kernels/simt/gemm.cc with plain loops.
+ * gemm_cuda.cu does it with cuBLASLt, kernels/simt/gemm.cc with plain loops.
  */
 #ifndef SR_CUDA_GEMM_H
 #define SR_CUDA_GEMM_H
@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "core/base/status.h"
+#include "core/tensor/backend.h"
 #include "core/tensor/tensor.h"
 
 struct gpu; /* gpu.h */
@@ -51,6 +52,8 @@ struct product {
     const float *alpha_at = nullptr; /* in device memory: instead of alpha, not beside `bias` */
     bool add = false;                /* C += instead of C = */
     const void *bias = nullptr;      /* (n) of C's type, added to each row before rounding */
+    sr_act act = SR_ACT_NONE;        /* C = act(pre), where gemm_takes_act() allows */
+    void *pre = nullptr;             /* like C, with `act`: what it is applied to */
     int64_t count = 1;               /* products, whose matrices lie this far apart: */
     int64_t c_step = 0, a_step = 0, b_step = 0; /* elements; 0: the same matrix */
 };
@@ -66,5 +69,12 @@ static inline product product_of(matrix c, matrix a, matrix b) {
 
 /* Queues the product for `op`, which messages name.  C may not overlap A or B. */
 sr_status gemm(gpu *g, const char *op, const product *p);
+
+/* *takes: gemm() may apply `act` to the product, which has `pre` but no `act` yet: rightly and
+ * faster than a pass of its own.  The same answer for all products of a type and alignment. */
+sr_status gemm_takes_act(bool *takes, gpu *g, const product *p, sr_act act);
+
+/* The same by a simple kernel of matmul.cu, slow, for what the library does not have; no bias. */
+sr_status plain_product(gpu *g, const char *op, const product *p);
 
 #endif

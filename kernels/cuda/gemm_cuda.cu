@@ -4,10 +4,12 @@
  * C^T = B^T A^T: cuBLASLt's first operand is our B, its second our A, and its rows are our columns.
  * A bias, one value for each of its rows, is then one for each of our columns.
  *
- * Which algorithm a product takes is the business of tune_cuda.cu.
+ * Which algorithm a product takes is the business of tune_cuda.cu, what it may do besides that of
+ * fuse_cuda.cu.
  */
 #include "kernels/cuda/gemm.h"
 
+#include "core/base/log.h"
 #include "core/base/mem.h"
 #include "kernels/cuda/activation.h"
 #include "kernels/cuda/gpu_cuda.h"
@@ -36,7 +38,9 @@ static sr_status fill(products *p, gpu *g) {
     SR_TRY(cuda_check(cudaMalloc(&p->workspace, LT_WORKSPACE + sizeof constants),
                       "cannot allocate 32 MiB for matrix products"));
     p->constants = (float *)((char *)p->workspace + LT_WORKSPACE);
-    SR_TRY(cuda_check(cudaMemcpy(p->constants, constants, sizeof constants, cudaMemcpyDefault),
+    /* in the order of the stream, which does not wait for cudaMemcpy */
+    SR_TRY(cuda_check(cudaMemcpyAsync(p->constants, constants, sizeof constants, cudaMemcpyDefault,
+                                      cuda_of(g)->stream),
                       "cannot upload"));
     return tuner_new(&p->tuner, p->lt, cuda_of(g)->number);
 }
@@ -67,7 +71,7 @@ static bool orient(lt_matrix *m, const matrix *x) {
     return by_col && m->ld >= x->rows;
 }
 
-static sr_status describe(lt_product *l, const char *op, const product *p, bool tf32) {
+sr_status lt_describe(lt_product *l, const char *op, const product *p, bool tf32) {
     *l = lt_product{};
     if (!orient(&l->a, &p->b) || !orient(&l->b, &p->a) || !orient(&l->c, &p->c) ||
         l->c.transposed || p->a.dtype != p->b.dtype)
@@ -82,6 +86,8 @@ static sr_status describe(lt_product *l, const char *op, const product *p, bool 
     l->count = p->count;
     l->add = p->add;
     l->bias = p->bias;
+    l->pre = p->pre;
+    l->gelu = p->act != SR_ACT_NONE;
     l->alpha = p->alpha;
     l->alpha_at = p->alpha_at;
     l->tf32 = tf32 && p->a.dtype == SR_F32;
@@ -102,68 +108,8 @@ static sr_status empty_sum(gpu *g, const char *op, const product *p) {
     return SR_OK;
 }
 
-/* ---- the bias -------------------------------------------------------------------------------- */
-
-enum { SIDE = 8 };
-
-/* A product whose result has few bits: c[i][j] = (i + 1) / 8 + j / 4. */
-template <class T> static void fill_check(T *a, T *b, T *bias, T (*round)(float)) {
-    for (int i = 0; i < SIDE; i++)
-        for (int j = 0; j < SIDE; j++) {
-            a[i * SIDE + j] = round(j == 0 ? (float)(i + 1) / 8.0f : 0.0f);
-            b[i * SIDE + j] = round(1.0f);
-            bias[j] = round((float)j / 4.0f);
-        }
-}
-
-template <class T> static bool is_right(const T *c, T (*round)(float)) {
-    for (int i = 0; i < SIDE * SIDE; i++) {
-        T wanted = round((float)(i / SIDE + 1) / 8.0f + (float)(i % SIDE) / 4.0f);
-        if (memcmp(&c[i], &wanted, sizeof(T)) != 0) return false;
-    }
-    return true;
-}
-
-/* Computes the product with cuBLASLt; `room` is device memory for four matrices. */
-template <class T>
-static sr_status check_bias(bool *right, products *state, cuda_host *h, void *room, sr_dtype dtype,
-                            T (*round)(float)) {
-    T host[4][SIDE * SIDE] = {}, *at = (T *)room;
-    cublasLtMatmulAlgo_t algorithm;
-    lt_product l;
-    lt_call call;
-    fill_check(host[0], host[1], host[2], round);
-    SR_TRY(cuda_check(cudaMemcpy(room, host, sizeof host, cudaMemcpyDefault), "cannot upload"));
-    matrix m[4];
-    for (int i = 0; i < 4; i++) m[i] = matrix_at(at + i * SIDE * SIDE, dtype, SIDE, SIDE);
-    product p = product_of(m[3], m[0], m[1]);
-    p.bias = m[2].data;
-    SR_TRY(describe(&l, "cuda", &p, false));
-    SR_TRY(lt_prepare(&call, state, &l, "cuda"));
-    if (tuner_first(&algorithm, state, &call, "cuda") != SR_OK) return SR_OK;
-    if (lt_run(state, &call, &algorithm, l.c.data, h->stream) != CUBLAS_STATUS_SUCCESS)
-        return SR_OK;
-    SR_TRY(cuda_failed_later(h, cudaStreamSynchronize(h->stream)));
-    SR_TRY(cuda_check(cudaMemcpy(host[3], m[3].data, sizeof host[3], cudaMemcpyDefault),
-                      "cannot download"));
-    *right = is_right(host[3], round);
-    return SR_OK;
-}
-
-static float same(float x) {
-    return x;
-}
-
-static sr_status check_biases(products *state, cuda_host *h) {
-    void *room;
-    SR_TRY(
-        cuda_check(cudaMalloc(&room, 4 * SIDE * SIDE * sizeof(float)), "cannot allocate memory"));
-    sr_status st = check_bias<float>(&state->adds_bias[0], state, h, room, SR_F32, same);
-    if (st == SR_OK)
-        st = check_bias<sr_bf16>(&state->adds_bias[1], state, h, room, SR_BF16, sr_bf16_from_f32);
-    cudaFree(room);
-    return st;
-}
+/* ---- epilogues ---------------------------------------------------------------------------------
+ */
 
 /* Where cuBLASLt does not add it rightly: a pass of its own. */
 static sr_status add_bias_after(gpu *g, const char *op, const product *p) {
@@ -176,6 +122,17 @@ static sr_status add_bias_after(gpu *g, const char *op, const product *p) {
                     SR_ACT_NONE);
 }
 
+/* Where the product cannot apply its activation after all. */
+static sr_status act_after(gpu *g, const char *op, const product *p) {
+    product plain = *p;
+    plain.act = SR_ACT_NONE;
+    plain.pre = nullptr;
+    plain.c.data = p->pre;
+    SR_TRY(gemm(g, op, &plain));
+    return bias_act(g, op, p->c.data, nullptr, p->pre, nullptr, p->c.dtype, p->c.rows, p->c.cols,
+                    p->act);
+}
+
 /* The state of the device's products, made by the first one. */
 static sr_status products_of(products **out, gpu *g) {
     cuda_host *h = cuda_of(g);
@@ -183,13 +140,49 @@ static sr_status products_of(products **out, gpu *g) {
     if (h->lt != nullptr) return SR_OK;
     SR_TRY(sr_new(out, 1));
     sr_status st = fill(*out, g);
-    if (st == SR_OK) st = check_biases(*out, h);
+    if (st == SR_OK) st = fuse_check(*out, h);
     if (st != SR_OK) {
         products_free(*out);
         *out = nullptr;
     }
     h->lt = *out;
     return st;
+}
+
+sr_status gemm_takes_act(bool *takes, gpu *g, const product *p, sr_act act) {
+    products *state;
+    SR_TRY(cuda_use(cuda_of(g)));
+    SR_TRY(products_of(&state, g));
+    uintptr_t all = (uintptr_t)p->c.data | (uintptr_t)p->pre;
+    *takes = p->count == 1 && p->a.cols > 0 && p->c.dtype == p->a.dtype && p->c.row == p->c.cols &&
+             p->c.cols % 8 == 0 && all % 16 == 0;
+    return *takes ? fuse_pays(takes, state, g, act, p->c.dtype) : SR_OK;
+}
+
+/* Once: in a large model it would be the product that a step waits for. */
+static void warn_slow(products *state, const lt_product *l, const char *op, cublasStatus_t status) {
+    if (state->warned || l->bias != nullptr) return;
+    state->warned = true;
+    sr_log(
+        SR_LOG_WARN,
+        "%s: cuBLASLt has no product of shape (%lld, %lld, %lld) (%s); a slow kernel computes it",
+        op, (long long)l->n, (long long)l->m, (long long)l->k, state->lt->GetStatusString(status));
+}
+
+/* By the algorithm of its class, or else by the first one for exactly this product.
+ * *status: NOT_SUPPORTED where there is none. */
+static sr_status queue_product(cublasStatus_t *status, products *state, cuda_host *h,
+                               const lt_call *call, const char *op) {
+    cublasLtMatmulAlgo_t algorithm;
+    bool exists;
+    void *c = const_cast<void *>(call->product.c.data);
+    *status = CUBLAS_STATUS_NOT_SUPPORTED;
+    SR_TRY(tuner_choose(&algorithm, &exists, state, h, call, op));
+    if (exists) *status = lt_run(state, call, &algorithm, c, h->stream);
+    if (!lt_lacks(*status)) return SR_OK;
+    SR_TRY(tuner_first(&algorithm, &exists, state, call, op));
+    if (exists) *status = lt_run(state, call, &algorithm, c, h->stream);
+    return SR_OK;
 }
 
 sr_status gemm(gpu *g, const char *op, const product *p) {
@@ -203,15 +196,13 @@ sr_status gemm(gpu *g, const char *op, const product *p) {
     SR_TRY(products_of(&state, g));
     if (p->bias != nullptr && !state->adds_bias[p->c.dtype == SR_BF16])
         return add_bias_after(g, op, p);
-    SR_TRY(describe(&l, op, p, h->tf32));
+    SR_TRY(lt_describe(&l, op, p, h->tf32));
     SR_TRY(lt_prepare(&call, state, &l, op));
     h->recent[h->launches++ % RECENT] = op;
-    cublasLtMatmulAlgo_t algorithm;
-    SR_TRY(tuner_choose(&algorithm, state, h, &call, op));
-    cublasStatus_t status = lt_run(state, &call, &algorithm, l.c.data, h->stream);
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) {
-        SR_TRY(tuner_first(&algorithm, state, &call, op));
-        status = lt_run(state, &call, &algorithm, l.c.data, h->stream);
-    }
-    return lt_check(state->lt, status, op);
+    cublasStatus_t status;
+    SR_TRY(queue_product(&status, state, h, &call, op));
+    if (!lt_lacks(status)) return lt_check(state->lt, status, op);
+    if (p->act != SR_ACT_NONE) return act_after(g, op, p);
+    warn_slow(state, &l, op, status);
+    return p->bias != nullptr ? add_bias_after(g, op, p) : plain_product(g, op, p);
 }

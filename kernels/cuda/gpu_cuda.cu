@@ -12,18 +12,45 @@
 #include "kernels/cuda/graph_cuda.h"
 #include "kernels/cuda/ring_cuda.h"
 
-sr_status cuda_use(const cuda_host *h) {
+sr_status cuda_select(int number) {
     static thread_local int now = -1;
-    if (now == h->number) return SR_OK;
-    now = h->number;
-    return cuda_check(cudaSetDevice(now), "cannot select the device");
+    if (now == number) return SR_OK;
+    SR_TRY(cuda_check(cudaSetDevice(number), "cannot select the device"));
+    now = number;
+    return SR_OK;
 }
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
+/* Whether a kernel failed, which every later call of the process reports. */
+static bool is_late(cudaError_t error) {
+    switch (error) {
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorContained:
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+        return true;
+    default:
+        return false;
+    }
+}
+
 sr_status cuda_check(cudaError_t error, const char *what) {
     if (error == cudaSuccess) return SR_OK;
     cudaGetLastError(); /* an error that can be survived is reported once */
+    if (is_late(error))
+        return sr_fail(SR_EDEVICE,
+                       "cuda: an op that was queued before failed (seen at %s): %s; "
+                       "CUDA_LAUNCH_BLOCKING=1 names it",
+                       what, cudaGetErrorString(error));
     sr_status st = error == cudaErrorMemoryAllocation ? SR_ENOMEM : SR_EDEVICE;
     return sr_fail(st, "cuda: %s: %s", what, cudaGetErrorString(error));
 }
@@ -46,10 +73,14 @@ sr_status cuda_failed_later(const cuda_host *h, cudaError_t error) {
 
 enum { PLAIN_SHARED = 48 << 10 };
 
-/* More shared memory than every GPU has is granted once per kernel. */
-static cudaError_t grant(const void *kernel, size_t bytes) {
-    if (bytes <= PLAIN_SHARED) return cudaSuccess;
-    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+/* More shared memory than every GPU has must be asked for. */
+static sr_status grant(const gpu *g, const char *op, const void *kernel, size_t bytes) {
+    if (bytes <= PLAIN_SHARED) return SR_OK;
+    if (bytes > g->shared_bytes)
+        return sr_fail(SR_EDEVICE, "%s: a block needs %zu KB of shared memory; this GPU has %zu KB",
+                       op, bytes >> 10, g->shared_bytes >> 10);
+    return cuda_check(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes), op);
 }
 
 sr_status gpu_launch(gpu *g, const char *op, const void *kernel, dim grid, int threads,
@@ -57,11 +88,10 @@ sr_status gpu_launch(gpu *g, const char *op, const void *kernel, dim grid, int t
     cuda_host *h = cuda_of(g);
     SR_TRY(cuda_use(h));
     h->recent[h->launches++ % RECENT] = op;
-    cudaError_t e = grant(kernel, shared_bytes);
-    if (e == cudaSuccess)
-        e = cudaLaunchKernel(kernel, dim3(grid.x, grid.y, grid.z), dim3((unsigned)threads),
-                             arguments, shared_bytes, h->stream);
-    return cuda_check(e, op);
+    SR_TRY(grant(g, op, kernel, shared_bytes));
+    cudaError_t e = cudaLaunchKernel(kernel, dim3(grid.x, grid.y, grid.z), dim3((unsigned)threads),
+                                     arguments, shared_bytes, h->stream);
+    return is_late(e) ? cuda_failed_later(h, e) : cuda_check(e, op);
 }
 
 /* ---- waiting --------------------------------------------------------------------------------- */
@@ -99,9 +129,13 @@ sr_status gpu_download(sr_device *device, void *host, const void *from, size_t b
 }
 
 sr_status gpu_option(sr_device *device, const char *name, bool on) {
-    if (strcmp(name, "tf32") != 0)
+    gpu *g = (gpu *)device->state;
+    if (strcmp(name, "tf32") == 0)
+        cuda_of(g)->tf32 = on;
+    else if (strcmp(name, "any_order") == 0)
+        g->any_order = on;
+    else
         return sr_fail(SR_EDEVICE, "%s has no option '%s'", device->name, name);
-    cuda_of((gpu *)device->state)->tf32 = on;
     return SR_OK;
 }
 
@@ -150,6 +184,7 @@ static sr_status open_device(gpu *g, cuda_host *h) {
         return sr_fail(SR_EDEVICE, "device '%s' cannot be used: %s", g->device->name, problem);
     SR_TRY(cuda_use(h));
     g->processors = p.multiProcessorCount;
+    g->shared_bytes = p.sharedMemPerBlockOptin;
     SR_TRY(open_streams(h));
     return cuda_check(cudaHostGetDevicePointer((void **)&g->word, h->word, 0),
                       "cannot map pinned memory");

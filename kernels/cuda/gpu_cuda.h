@@ -28,8 +28,11 @@ static inline cuda_host *cuda_of(const gpu *g) {
     return (cuda_host *)g->host;
 }
 
-/* Makes the device the one that CUDA calls of this thread use. */
-sr_status cuda_use(const cuda_host *h);
+/* Makes device `number` the one that CUDA calls of this thread use.  Nothing else selects one. */
+sr_status cuda_select(int number);
+static inline sr_status cuda_use(const cuda_host *h) {
+    return cuda_select(h->number);
+}
 
 /* SR_OK, or SR_EDEVICE (SR_ENOMEM): "cuda: WHAT: the error". */
 sr_status cuda_check(cudaError_t error, const char *what);

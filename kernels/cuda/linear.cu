@@ -3,20 +3,42 @@
  * Shapes    x (T, H), w (F, H), b (F), y, pre (T, F)
  * Work      2 T H F flops forward, 4 T H F backward
  * Traffic   the product adds the bias and writes pre (y, without a GELU); the activation is a pass
- *           of its own: 4 T F bytes in bf16.  Backward: dy act' and the bias gradient in one pass
- * of 6 T F bytes, then two products that read it.
+ *           of its own, 4 T F bytes in bf16, or part of the product where that is found to pay.
+ * Backward: dy act' and the bias gradient in one pass of 6 T F bytes, then two products that read
+ * it.
  */
 #include "kernels/cuda/activation.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/gpu.h"
 #include "kernels/cuda/gpu_ops.h"
 
+static bool is_gelu(sr_act act) {
+    return act == SR_ACT_GELU || act == SR_ACT_GELU_TANH;
+}
+
+/* One product with its GELU, *done, where the library is good at it.  The sums are kept even if
+ * nobody asks for them: a layer has the same bits with and without gradient. */
+static sr_status product_with_gelu(bool *done, gpu *g, product *p, sr_tensor *pre, sr_act act) {
+    product all = *p;
+    size_t bytes = (size_t)(p->c.rows * p->c.cols) * sr_dtype_size(p->c.dtype);
+    if (pre != nullptr) all.pre = sr_tensor_data(pre);
+    SR_TRY(gemm_takes_act(done, g, &all, act));
+    if (!*done) return SR_OK;
+    if (pre == nullptr) SR_TRY(gpu_scratch(&all.pre, g, 0, bytes));
+    all.act = act;
+    return gemm(g, "linear", &all);
+}
+
 sr_status gpu_linear(sr_tensor *y, sr_tensor *pre, const sr_tensor *x, const sr_tensor *w,
                      const sr_tensor *b, sr_act act) {
     gpu *g = gpu_of(y);
+    bool done = false;
     sr_tensor *sum = pre != nullptr ? pre : y;
-    product p = product_of(matrix_of(sum), matrix_of(x), transposed(matrix_of(w)));
+    product p = product_of(matrix_of(y), matrix_of(x), transposed(matrix_of(w)));
     if (b != nullptr) p.bias = sr_tensor_data(b);
+    if (is_gelu(act)) SR_TRY(product_with_gelu(&done, g, &p, pre, act));
+    if (done) return SR_OK;
+    p.c = matrix_of(sum);
     SR_TRY(gemm(g, "linear", &p));
     if (act == SR_ACT_NONE) return SR_OK;
     return bias_act(g, "linear", sr_tensor_data(y), nullptr, sr_tensor_data(sum), nullptr, y->dtype,
@@ -44,8 +66,8 @@ sr_status gpu_linear_backward(sr_tensor *dx, sr_tensor *dw, sr_tensor *db, const
                               const sr_tensor *y, sr_act act) {
     gpu *g = gpu_of(dy);
     matrix dz;
-    bool gelu = act == SR_ACT_GELU || act == SR_ACT_GELU_TANH;
-    SR_TRY(before_activation(&dz, g, db, dx != nullptr || dw != nullptr, dy, gelu ? pre : y, act));
+    SR_TRY(before_activation(&dz, g, db, dx != nullptr || dw != nullptr, dy, is_gelu(act) ? pre : y,
+                             act));
     if (dx != nullptr) {
         product p = product_of(matrix_of(dx), dz, matrix_of(w));
         SR_TRY(gemm(g, "linear", &p));

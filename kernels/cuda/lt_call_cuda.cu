@@ -20,6 +20,24 @@ static cublasStatus_t set(const lt_functions *lt, lt_call *call,
     return lt->MatmulDescSetAttribute(&call->operation, attribute, &value, sizeof value);
 }
 
+/* What is done with the sums before they are stored. */
+static cublasStatus_t epilogue(const lt_functions *lt, lt_call *call) {
+    const lt_product *p = &call->product;
+    const uint32_t kind =
+        p->gelu ? p->bias != nullptr ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX
+                : CUBLASLT_EPILOGUE_BIAS;
+    if (p->bias == nullptr && !p->gelu) return CUBLAS_STATUS_SUCCESS;
+    cublasStatus_t st = set(lt, call, CUBLASLT_MATMUL_DESC_EPILOGUE, kind);
+    if (st == CUBLAS_STATUS_SUCCESS && p->gelu)
+        st = set(lt, call, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p->pre);
+    if (st == CUBLAS_STATUS_SUCCESS && p->gelu)
+        st = set(lt, call, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p->c.ld);
+    if (st != CUBLAS_STATUS_SUCCESS || p->bias == nullptr) return st;
+    st = set(lt, call, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, (int32_t)p->c.type);
+    if (st != CUBLAS_STATUS_SUCCESS) return st;
+    return set(lt, call, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p->bias);
+}
+
 static cublasStatus_t operation(const lt_functions *lt, lt_call *call) {
     const lt_product *p = &call->product;
     cublasStatus_t st = lt->MatmulDescInit_internal(
@@ -32,12 +50,12 @@ static cublasStatus_t operation(const lt_functions *lt, lt_call *call) {
     if (st == CUBLAS_STATUS_SUCCESS && p->alpha_at != nullptr)
         st =
             set(lt, call, CUBLASLT_MATMUL_DESC_POINTER_MODE, (int32_t)CUBLASLT_POINTER_MODE_DEVICE);
-    if (st != CUBLAS_STATUS_SUCCESS || p->bias == nullptr) return st;
-    st = set(lt, call, CUBLASLT_MATMUL_DESC_EPILOGUE, (uint32_t)CUBLASLT_EPILOGUE_BIAS);
-    if (st == CUBLAS_STATUS_SUCCESS)
-        st = set(lt, call, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, (int32_t)p->c.type);
-    if (st != CUBLAS_STATUS_SUCCESS) return st;
-    return set(lt, call, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p->bias);
+    return st == CUBLAS_STATUS_SUCCESS ? epilogue(lt, call) : st;
+}
+
+cublasStatus_t lt_move_pre(lt_call *call, const products *p, void *pre) {
+    call->product.pre = pre;
+    return set(p->lt, call, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, pre);
 }
 
 sr_status lt_prepare(lt_call *call, const products *p, const lt_product *product, const char *op) {

@@ -26,6 +26,7 @@ struct matmul_plan {
     batch over;
     int64_t m, n, k;
     int64_t y_row, y_col, a_row, a_col, b_row, b_col;
+    global<const float> alpha_at; /* instead of alpha, or NULL */
     float alpha;
     bool add;
 };
@@ -57,7 +58,7 @@ void matmul_elements(global<Y> y, global<const A> a, global<const B> b, matmul_p
         sum += to_float(x) * to_float(w);
     }
     size_t at = (size_t)(at_y + row * p.y_row + col * p.y_col);
-    sum *= p.alpha;
+    sum *= p.alpha_at ? p.alpha_at[0] : p.alpha;
     if (p.add) {
         Y before = y[at];
         sum += to_float(before);
@@ -67,34 +68,77 @@ void matmul_elements(global<Y> y, global<const A> a, global<const B> b, matmul_p
 
 } // namespace
 
-template <class Y, class A, class B>
-static sr_status run_slow(sr_tensor *y, const sr_tensor *a, const sr_tensor *b,
-                          const matmul_plan &p) {
-    size_t count = (size_t)sr_tensor_elements(y);
-    return launch(gpu_of(y), "matmul", matmul_elements<Y, A, B>,
-                  dim(ceil_div(count, MATMUL_THREADS)), MATMUL_THREADS, 0, out<Y>(y), in<A>(a),
-                  in<B>(b), p, count);
+namespace {
+
+/* Elements of an operand, wherever its plan finds them. */
+struct place {
+    void *data;
+    size_t bytes;
+    sr_dtype dtype;
+
+    template <class T> global<T> at() const {
+        return gpu_pointer((T *)data, bytes / sizeof(T));
+    }
+};
+
+struct slow_job {
+    gpu *g;
+    const char *op;
+    place y, a, b;
+    size_t count;
+    matmul_plan plan;
+};
+
+} // namespace
+
+template <class Y, class A, class B> static sr_status run_slow(const slow_job &j) {
+    return launch(j.g, j.op, matmul_elements<Y, A, B>, dim(ceil_div(j.count, MATMUL_THREADS)),
+                  MATMUL_THREADS, 0, j.y.at<Y>(), j.a.at<const A>(), j.b.at<const B>(), j.plan,
+                  j.count);
 }
 
-template <class Y, class A>
-static sr_status slow_b(sr_tensor *y, const sr_tensor *a, const sr_tensor *b,
-                        const matmul_plan &p) {
-    return b->dtype == SR_BF16 ? run_slow<Y, A, bf16>(y, a, b, p)
-                               : run_slow<Y, A, float>(y, a, b, p);
+template <class Y, class A> static sr_status slow_b(const slow_job &j) {
+    return j.b.dtype == SR_BF16 ? run_slow<Y, A, bf16>(j) : run_slow<Y, A, float>(j);
 }
 
-template <class Y>
-static sr_status slow_a(sr_tensor *y, const sr_tensor *a, const sr_tensor *b,
-                        const matmul_plan &p) {
-    return a->dtype == SR_BF16 ? slow_b<Y, bf16>(y, a, b, p) : slow_b<Y, float>(y, a, b, p);
+template <class Y> static sr_status slow_a(const slow_job &j) {
+    return j.a.dtype == SR_BF16 ? slow_b<Y, bf16>(j) : slow_b<Y, float>(j);
 }
 
-static sr_status slow(sr_tensor *y, const sr_tensor *a, const sr_tensor *b, const batch &over,
-                      double alpha, bool add) {
-    matrix my = matrix_of(y), ma = matrix_of(a), mb = matrix_of(b);
-    matmul_plan p = {over,   my.rows, my.cols, ma.cols, my.row,       my.col,
-                     ma.row, ma.col,  mb.row,  mb.col,  (float)alpha, add};
-    return y->dtype == SR_BF16 ? slow_a<bf16>(y, a, b, p) : slow_a<float>(y, a, b, p);
+static sr_status slow(const slow_job &j) {
+    return j.y.dtype == SR_BF16 ? slow_a<bf16>(j) : slow_a<float>(j);
+}
+
+static matmul_plan plan_of(const product &p, const batch &over) {
+    return {over,
+            p.c.rows,
+            p.c.cols,
+            p.a.cols,
+            p.c.row,
+            p.c.col,
+            p.a.row,
+            p.a.col,
+            p.b.row,
+            p.b.col,
+            gpu_pointer(p.alpha_at, 1),
+            p.alpha,
+            p.add};
+}
+
+static place place_of(const sr_tensor *t) {
+    return {sr_tensor_data(t), gpu_extent(t), t->dtype};
+}
+
+static place place_of(const matrix &m, int64_t count, int64_t step) {
+    int64_t last = (count - 1) * step + (m.rows - 1) * m.row + (m.cols - 1) * m.col;
+    return {m.data, (size_t)(last + 1) * sr_dtype_size(m.dtype), m.dtype};
+}
+
+sr_status plain_product(gpu *g, const char *op, const product *p) {
+    const batch over = {1, {p->count}, {p->c_step}, {p->a_step}, {p->b_step}};
+    return slow({g, op, place_of(p->c, p->count, p->c_step), place_of(p->a, p->count, p->a_step),
+                 place_of(p->b, p->count, p->b_step), (size_t)(p->count * p->c.rows * p->c.cols),
+                 plan_of(*p, over)});
 }
 
 /* ---- by gemm.h ------------------------------------------------------------------------------- */
@@ -162,6 +206,8 @@ sr_status gpu_matmul(sr_tensor *y, const sr_tensor *a, const sr_tensor *b, doubl
     if (sr_tensor_elements(y) == 0) return SR_OK;
     p.alpha = (float)alpha;
     p.add = beta != 0.0;
-    if (!fits(&p)) return slow(y, a, b, over, alpha, p.add);
+    if (!fits(&p))
+        return slow({gpu_of(y), "matmul", place_of(y), place_of(a), place_of(b),
+                     (size_t)sr_tensor_elements(y), plan_of(p, over)});
     return run_each(gpu_of(y), p, over, 0);
 }

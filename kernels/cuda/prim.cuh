@@ -15,6 +15,7 @@
  *   ldmatrix4, ldmatrix4_trans, mma_bf16, mma_f16  m8n8.x4 and m16n8k16 with f32 accumulation
  *   exp2_fast ...                                  approximations; math_exp ... is exact to an ulp
  *   fault(at, code, row, value, limit)             reports bad data: gpu.h
+ *   add_atomic(p, i, x)                            only where the run asked for it: any_order
  */
 #ifndef SR_CUDA_PRIM_CUH
 #define SR_CUDA_PRIM_CUH
@@ -272,7 +273,12 @@ DEV double exact_mul(double a, double b) {
     return __dmul_rn(a, b);
 }
 
-/* The only atomics: taken once by a thread that has met bad data. */
+/* p[i] += x, among others that do the same: the order is not known, nor are the last bits. */
+DEV void add_atomic(float *p, size_t i, float x) {
+    atomicAdd(p + i, x);
+}
+
+/* Taken once by a thread that has met bad data. */
 DEV void fault(fault_at at, fault_code code, size_t row, int64_t value, int64_t limit) {
     uint64_t key = (uint64_t)at.call << 32 | (uint32_t)row;
     volatile queue_fault *f = at.word;

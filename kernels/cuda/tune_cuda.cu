@@ -24,7 +24,7 @@ struct shape {
 struct tuner {
     struct {
         shape of;
-        bool set;
+        bool set, exists;
         cublasLtMatmulAlgo_t algorithm;
     } recent[RECENT_SHAPES]; /* by hash of the shape */
     sr_choices *known;       /* key -> cublasLtMatmulAlgo_t */
@@ -84,6 +84,18 @@ static void keep(tuner *t, const char *key, const cublasLtMatmulAlgo_t *algorith
            sr_message());
 }
 
+uint64_t tuner_number(const tuner *t, const char *key) {
+    const cublasLtMatmulAlgo_t *known =
+        (const cublasLtMatmulAlgo_t *)sr_choices_find(t->known, key);
+    return known != nullptr ? known->data[0] : 0;
+}
+
+void tuner_keep_number(tuner *t, const char *key, uint64_t number) {
+    cublasLtMatmulAlgo_t value = {};
+    value.data[0] = number;
+    keep(t, key, &value);
+}
+
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
 /* Sizes of one class share an algorithm. */
@@ -99,7 +111,23 @@ static uint32_t alignment(const lt_matrix *m) {
     return (uint32_t)(all & (~all + 1));
 }
 
-enum { BF16 = 1, WIDE_C = 2, TF32 = 4, TA = 8, TB = 16, ADD = 32, BIAS = 64, SCALED = 128 };
+/* Of C, the bias that is added to it, and what a GELU is applied to. */
+static uint32_t alignment_c(const lt_product *p) {
+    uint32_t all = alignment(&p->c) | (uint32_t)(((uintptr_t)p->bias | (uintptr_t)p->pre) & 15u);
+    return all & (~all + 1);
+}
+
+enum {
+    BF16 = 1,
+    WIDE_C = 2,
+    TF32 = 4,
+    TA = 8,
+    TB = 16,
+    ADD = 32,
+    BIAS = 64,
+    SCALED = 128,
+    GELU = 256
+};
 
 static shape shape_of(const lt_product *p) {
     shape s;
@@ -110,12 +138,12 @@ static shape shape_of(const lt_product *p) {
     s.count = p->count;
     s.a = alignment(&p->a);
     s.b = alignment(&p->b);
-    s.c = alignment(&p->c);
+    s.c = alignment_c(p);
     s.flags =
         (uint32_t)((p->a.type == CUDA_R_16BF ? BF16 : 0) | (p->c.type == CUDA_R_32F ? WIDE_C : 0) |
                    (p->tf32 ? TF32 : 0) | (p->a.transposed ? TA : 0) | (p->b.transposed ? TB : 0) |
                    (p->add ? ADD : 0) | (p->bias != nullptr ? BIAS : 0) |
-                   (p->alpha_at != nullptr ? SCALED : 0));
+                   (p->alpha_at != nullptr ? SCALED : 0) | (p->gelu ? GELU : 0));
     return s;
 }
 
@@ -129,13 +157,14 @@ static size_t place_of(const shape *s) {
 /* "bf16 f32 NT 1024 4096 24576 x1 a16.16.16 add" */
 static void key_of(char key[SR_CHOICE_KEY], const shape *s) {
     unsigned f = s->flags;
-    snprintf(key, SR_CHOICE_KEY, "%s %s %c%c %lld %lld %lld x%lld a%u.%u.%u%s%s%s",
+    snprintf(key, SR_CHOICE_KEY, "%s %s %c%c %lld %lld %lld x%lld a%u.%u.%u%s%s%s%s",
              f & TF32   ? "tf32"
              : f & BF16 ? "bf16"
                         : "f32",
              f & WIDE_C ? "f32" : "bf16", f & TA ? 'T' : 'N', f & TB ? 'T' : 'N', (long long)s->m,
              (long long)s->n, (long long)s->k, (long long)s->count, s->a, s->b, s->c,
-             f & ADD ? " add" : "", f & BIAS ? " bias" : "", f & SCALED ? " scaled" : "");
+             f & ADD ? " add" : "", f & BIAS ? " bias" : "", f & SCALED ? " scaled" : "",
+             f & GELU ? " gelu" : "");
 }
 
 /* ---- choosing -------------------------------------------------------------------------------- */
@@ -143,12 +172,14 @@ static void key_of(char key[SR_CHOICE_KEY], const shape *s) {
 static cublasStatus_t prefer(const lt_functions *lt, cublasLtMatmulPreferenceOpaque_t *preference,
                              const lt_product *p) {
     uint64_t workspace = LT_WORKSPACE;
-    uint32_t a = alignment(&p->a), b = alignment(&p->b), c = alignment(&p->c);
+    uint32_t a = alignment(&p->a), b = alignment(&p->b), c = alignment_c(p);
+    uint32_t sums = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE; /* f32, also where C is bf16 */
     const struct {
         cublasLtMatmulPreferenceAttributes_t attribute;
         const void *value;
         size_t size;
     } list[] = {{CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace},
+                {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums, sizeof sums},
                 {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &a, sizeof a},
                 {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &b, sizeof b},
                 {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &c, sizeof c},
@@ -160,6 +191,7 @@ static cublasStatus_t prefer(const lt_functions *lt, cublasLtMatmulPreferenceOpa
     return st;
 }
 
+/* *count may be 0: cuBLASLt does not have every product. */
 static sr_status suggest(cublasLtMatmulHeuristicResult_t *found, int *count, const products *p,
                          const lt_call *call, const char *op) {
     cublasLtMatmulPreferenceOpaque_t preference;
@@ -169,11 +201,9 @@ static sr_status suggest(cublasLtMatmulHeuristicResult_t *found, int *count, con
     if (st == CUBLAS_STATUS_SUCCESS)
         st = p->lt->MatmulAlgoGetHeuristic(p->handle, &d->operation, &d->a, &d->b, &d->c, &d->c,
                                            &preference, CANDIDATES, found, count);
-    SR_TRY(lt_check(p->lt, st, op));
-    const lt_product *l = &call->product;
-    if (*count > 0) return SR_OK;
-    return sr_fail(SR_EDEVICE, "%s: cuBLASLt has no product of shape (%lld, %lld, %lld)", op,
-                   (long long)l->n, (long long)l->m, (long long)l->k);
+    if (!lt_lacks(st)) return lt_check(p->lt, st, op);
+    *count = 0;
+    return SR_OK;
 }
 
 /* The best of a few times in milliseconds; infinite if it does not run. */
@@ -195,11 +225,17 @@ static float time_of(const products *p, const lt_call *call, const cublasLtMatmu
     return best;
 }
 
-/* Memory for the workspace of a timing, and the C behind it; NULL when there is none to spare. */
+static size_t bytes_of_c(const lt_product *p) {
+    size_t c = (size_t)p->c.ld * (size_t)p->c.cols + (size_t)((p->count - 1) * p->c.step);
+    return (c * p->c.element + 255) / 256 * 256;
+}
+
+/* Memory for the workspace of a timing, with C and `pre` behind it; NULL when there is none. */
 static char *spare(const lt_product *p) {
     void *data = nullptr;
-    size_t c = (size_t)p->c.ld * (size_t)p->c.cols + (size_t)((p->count - 1) * p->c.step);
-    if (cudaMalloc(&data, LT_WORKSPACE + c * p->c.element) == cudaSuccess) return (char *)data;
+    size_t c = bytes_of_c(p);
+    if (cudaMalloc(&data, LT_WORKSPACE + (p->pre != nullptr ? 2 * c : c)) == cudaSuccess)
+        return (char *)data;
     cudaGetLastError();
     return nullptr;
 }
@@ -210,9 +246,13 @@ static int fastest(const products *of, const lt_call *call,
     products own = *of, *p = &own; /* queued products use the workspace of the device */
     int best = 0;
     own.workspace = room;
+    lt_call moved = *call;
+    if (room != nullptr && call->product.pre != nullptr &&
+        lt_move_pre(&moved, p, c + bytes_of_c(&call->product)) != CUBLAS_STATUS_SUCCESS)
+        count = 0;
     float time = INFINITY;
     for (int i = 0; i < count && room != nullptr; i++) {
-        float ms = time_of(p, call, &found[i].algo, c);
+        float ms = time_of(p, &moved, &found[i].algo, c);
         if (ms < time * 0.98f) { /* a tie goes to cuBLASLt's order */
             best = i;
             time = ms;
@@ -223,15 +263,17 @@ static int fastest(const products *of, const lt_call *call,
 }
 
 /* The stored choice for a shape, or one that is made and stored now. */
-static sr_status choose(cublasLtMatmulAlgo_t *out, products *p, cuda_host *h, const lt_call *call,
-                        const shape *s, const char *op) {
+static sr_status choose(cublasLtMatmulAlgo_t *out, bool *exists, products *p, cuda_host *h,
+                        const lt_call *call, const shape *s, const char *op) {
     char key[SR_CHOICE_KEY];
     cublasLtMatmulHeuristicResult_t found[CANDIDATES];
     int count;
     key_of(key, s);
+    *exists = true;
     const void *known = sr_choices_find(p->tuner->known, key);
     if (known == nullptr) {
         SR_TRY(suggest(found, &count, p, call, op));
+        if ((*exists = count > 0) == false) return SR_OK;
         if (!h->capturing) /* other work would disturb the timing */
             SR_TRY(cuda_failed_later(h, cudaStreamSynchronize(h->stream)));
         int best = fastest(p, call, found, count);
@@ -243,23 +285,27 @@ static sr_status choose(cublasLtMatmulAlgo_t *out, products *p, cuda_host *h, co
     return SR_OK;
 }
 
-sr_status tuner_choose(cublasLtMatmulAlgo_t *out, products *p, cuda_host *h, const lt_call *call,
-                       const char *op) {
+sr_status tuner_choose(cublasLtMatmulAlgo_t *out, bool *exists, products *p, cuda_host *h,
+                       const lt_call *call, const char *op) {
     shape s = shape_of(&call->product);
     auto *recent = &p->tuner->recent[place_of(&s)];
     if (!recent->set || memcmp(&recent->of, &s, sizeof s) != 0) {
-        SR_TRY(choose(&recent->algorithm, p, h, call, &s, op));
+        recent->set = false;
+        SR_TRY(choose(&recent->algorithm, &recent->exists, p, h, call, &s, op));
         recent->of = s;
         recent->set = true;
     }
     *out = recent->algorithm;
+    *exists = recent->exists;
     return SR_OK;
 }
 
-sr_status tuner_first(cublasLtMatmulAlgo_t *out, products *p, const lt_call *call, const char *op) {
+sr_status tuner_first(cublasLtMatmulAlgo_t *out, bool *exists, products *p, const lt_call *call,
+                      const char *op) {
     cublasLtMatmulHeuristicResult_t found[CANDIDATES];
     int count;
     SR_TRY(suggest(found, &count, p, call, op));
-    *out = found[0].algo;
+    *exists = count > 0;
+    if (*exists) *out = found[0].algo;
     return SR_OK;
 }

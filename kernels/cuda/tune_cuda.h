@@ -2,6 +2,7 @@
 #ifndef SR_CUDA_TUNE_CUDA_H
 #define SR_CUDA_TUNE_CUDA_H
 
+#include "kernels/cuda/gemm.h"
 #include "kernels/cuda/gpu_cuda.h"
 #include "kernels/cuda/lt_cuda.h"
 
@@ -17,6 +18,9 @@ struct products {
     float *constants; /* 0 and 1, in device memory */
     tuner *tuner;
     bool adds_bias[2]; /* cuBLASLt adds a bias rightly to f32, to bf16: checked once */
+    sr_act gelu[2];    /* the one that it applies, likewise; SR_ACT_NONE: none */
+    int gelu_pays[3];  /* f32, bf16, tf32; fuse_cuda.cu; 0: not known yet */
+    bool warned;       /* of a product that cuBLASLt does not have */
 };
 
 /* A column-major matrix, or the transpose of one. */
@@ -28,14 +32,16 @@ struct lt_matrix {
     bool transposed;
 };
 
-/* c (m, n) = alpha op(a) (m, k) op(b) (k, n) + c if `add` + bias (m), column-major. */
+/* c (m, n) = gelu(pre), pre = alpha op(a) (m, k) op(b) (k, n) + c if `add` + bias (m),
+ * column-major. */
 struct lt_product {
     lt_matrix a, b, c;
     int64_t m, n, k, count;
     const void *bias;
+    void *pre; /* like c: what a GELU is applied to */
     const float *alpha_at;
     float alpha;
-    bool add, tf32;
+    bool add, tf32, gelu;
 };
 
 /* The descriptors of a product. */
@@ -45,24 +51,44 @@ struct lt_call {
     cublasLtMatrixLayoutOpaque_t a, b, c;
 };
 
+/* Whether cuBLASLt does not have such a product: another way must be taken. */
+static inline bool lt_lacks(cublasStatus_t status) {
+    return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
+}
+
 sr_status lt_check(const lt_functions *lt, cublasStatus_t status, const char *op);
+/* Our product as cuBLASLt sees it. */
+sr_status lt_describe(lt_product *l, const char *op, const product *p, bool tf32);
 sr_status lt_prepare(lt_call *call, const products *p, const lt_product *product, const char *op);
 
 /* Queues a product whose C is at `c` on a stream. */
 cublasStatus_t lt_run(const products *p, const lt_call *call, const cublasLtMatmulAlgo_t *algorithm,
                       const void *c, cudaStream_t stream);
 
+/* Finds out what cuBLASLt can do besides products, once for a device. */
+sr_status fuse_check(products *state, cuda_host *h);
+/* *pays: products apply this activation as they should, and faster than a pass of its own. */
+sr_status fuse_pays(bool *pays, products *state, gpu *g, sr_act act, sr_dtype dtype);
+
+/* The descriptors of the same product with `pre` elsewhere. */
+cublasStatus_t lt_move_pre(lt_call *call, const products *p, void *pre);
+
 /* Choices are kept in the user's cache directory, for the GPU and the version of cuBLASLt. */
 sr_status tuner_new(tuner **out, const lt_functions *lt, int device);
 void tuner_free(tuner *t); /* may be NULL */
 
 /* The algorithm for a product: the one chosen before for such shapes, else the fastest of those
- * that cuBLASLt suggests, which is timed now and kept. */
-sr_status tuner_choose(cublasLtMatmulAlgo_t *out, products *p, cuda_host *h, const lt_call *call,
-                       const char *op);
+ * that cuBLASLt suggests, which is timed now and kept.  *exists: whether it suggests any. */
+sr_status tuner_choose(cublasLtMatmulAlgo_t *out, bool *exists, products *p, cuda_host *h,
+                       const lt_call *call, const char *op);
+
+/* A number that is kept beside the algorithms; 0 if there is none. */
+uint64_t tuner_number(const tuner *t, const char *key);
+void tuner_keep_number(tuner *t, const char *key, uint64_t number);
 
 /* The algorithm that cuBLASLt suggests first for exactly this product, where the one that was
  * chosen for its class does not take it. */
-sr_status tuner_first(cublasLtMatmulAlgo_t *out, products *p, const lt_call *call, const char *op);
+sr_status tuner_first(cublasLtMatmulAlgo_t *out, bool *exists, products *p, const lt_call *call,
+                      const char *op);
 
 #endif

@@ -153,6 +153,7 @@ sr_status gpu_open(sr_device *device) {
     if (getenv("SEQRUN_SIMT_REPORT") != nullptr) h->watch |= WATCH_COUNTS;
     g->device = device;
     g->processors = 4;
+    g->shared_bytes = 227 << 10; /* of an H100 */
     g->word = &h->word;
     g->host = h;
     device->state = g;
@@ -193,6 +194,13 @@ void gpu_free(sr_device *, void *data, size_t bytes) {
 
 sr_status gpu_upload(sr_device *, void *to, const void *host, size_t bytes) {
     if (bytes > 0) memcpy(arena_inside(to), host, bytes);
+    return SR_OK;
+}
+
+sr_status gpu_option(sr_device *device, const char *name, bool on) {
+    if (strcmp(name, "any_order") != 0)
+        return sr_fail(SR_EDEVICE, "%s has no option '%s'", device->name, name);
+    ((gpu *)device->state)->any_order = on;
     return SR_OK;
 }
 

@@ -112,6 +112,7 @@ void collect(const collective *what, void *args, place where);
 
 void check_read(const void *p, size_t bytes, place where); /* device memory */
 void check_write(const void *p, size_t bytes, place where);
+void check_atomic(const void *p, size_t bytes, place where);
 void check_shared_read(uint32_t at, size_t bytes, place where); /* by the running thread */
 void check_shared_write(uint32_t at, size_t bytes, place where);
 void check_matrix_row(uint32_t at, place where); /* by its warp */

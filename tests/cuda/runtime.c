@@ -36,10 +36,12 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device) {
     snprintf(p->name, sizeof p->name, "Fake GPU %d", device);
     p->major = lacks("new gpu") ? 7 : 9;
     p->multiProcessorCount = 4;
+    p->sharedMemPerBlockOptin = (size_t)(lacks("shared memory") ? 99 : 227) << 10;
     p->totalGlobalMem = (size_t)1 << 30;
     return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
+    if (device == 0 && lacks("free gpu")) return cudaErrorDevicesUnavailable;
     return device < 2 ? cudaSuccess : cudaErrorInvalidDevice;
 }
 cudaError_t cudaGetDevice(int *device) {
@@ -117,9 +119,12 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     (void)stream, (void)event, (void)flags;
     return cudaSuccess;
 }
+/* Time is counted in launches of kernels. */
+static int launches;
+
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
     (void)flags;
-    *event = malloc(1);
+    *event = calloc(1, sizeof launches);
     return cudaSuccess;
 }
 cudaError_t cudaEventCreate(cudaEvent_t *event) {
@@ -130,7 +135,8 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
     return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-    (void)event, (void)stream;
+    (void)stream;
+    memcpy(event, &launches, sizeof launches);
     return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
@@ -138,8 +144,10 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     return cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t stop) {
-    (void)start, (void)stop;
-    *ms = 1.0f;
+    int from, to;
+    memcpy(&from, start, sizeof from);
+    memcpy(&to, stop, sizeof to);
+    *ms = 1.0f + (float)(lacks("slow kernels") ? 0 : to - from);
     return cudaSuccess;
 }
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode) {
@@ -180,13 +188,14 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t ready, cudaStream_t stream) {
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int value) {
-    (void)kernel, (void)attribute, (void)value;
-    return cudaSuccess;
+    (void)kernel, (void)attribute;
+    return value > 99 << 10 && lacks("shared memory") ? cudaErrorInvalidValue : cudaSuccess;
 }
 cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments,
                              size_t shared, cudaStream_t stream) {
     (void)kernel, (void)grid, (void)block, (void)arguments, (void)shared, (void)stream;
-    return cudaSuccess;
+    launches++;
+    return lacks("safe kernels") && launches == 4 ? cudaErrorIllegalAddress : cudaSuccess;
 }
 
 /* What nvcc's objects call when they are loaded, and in stubs that are never called. */

@@ -11,6 +11,7 @@ rm -rf "$to"
 mkdir -p "$to/bin/tests" "$to/lib" "$to/clib" "$to/runs/data"
 cp build/seqrun build/gpu-bench build/seqrun_*.so "$to/bin/"
 cp build/tests/*.so "$to/bin/tests/"
+strip -g "$to"/bin/* 2>/dev/null || true # two thirds of the size
 cp -r lua tests recipes "$to/"
 rm -r "$to/lua/bind"
 cp runs/data/novels.* "$to/runs/data/"

@@ -6,6 +6,7 @@
 #include "core/base/mem.h"
 #include "core/tensor/ops.h"
 #include "core/tensor/plugin.h"
+#include "kernels/cuda/gemm.h"
 #include "kernels/cuda/gpu_ops.h"
 #include "kernels/cuda/order.h"
 #include "kernels/cuda/strided.cuh"
@@ -172,6 +173,41 @@ static void tables() {
     CHECK(holds(again, host, 1000));
 }
 
+/* ---- products that the library does not have ------------------------------------------------- */
+
+/* c += factor a b for two products with gaps, a transposed, beside gemm(). */
+static void plain_products() {
+    enum { M = 3, N = 5, K = 4, COUNT = 2 };
+    int64_t sizes[] = {COUNT * K * (M + 1), COUNT * K * N, COUNT * M * (N + 2)}, one[] = {1};
+    sr_tensor *a, *b, *c[2], *factor;
+    CHECK_OK(sr_tensor_full(&factor, device, SR_F32, 1, one, 0.5));
+    CHECK_OK(sr_tensor_new(&a, device, SR_BF16, 1, &sizes[0]));
+    CHECK_OK(sr_tensor_new(&b, device, SR_BF16, 1, &sizes[1]));
+    for (sr_tensor *t : {a, b})
+        CHECK_OK(gpu_random(t, SR_NORMAL, 1, SR_PURPOSE_TENSOR, t == a, 0, 0.0, 1.0));
+    float read[2][COUNT * M * (N + 2)];
+    for (int k = 0; k < 2; k++) {
+        CHECK_OK(sr_tensor_full(&c[k], device, SR_F32, 1, &sizes[2], 1.0));
+        product p = product_of(matrix_at(sr_tensor_data(c[k]), SR_F32, M, N),
+                               transposed(matrix_at(sr_tensor_data(a), SR_BF16, K, M)),
+                               matrix_at(sr_tensor_data(b), SR_BF16, K, N));
+        p.c.row = N + 2;
+        p.a.col = M + 1;
+        p.count = COUNT;
+        p.c_step = M * (N + 2);
+        p.a_step = K * (M + 1);
+        p.b_step = K * N;
+        p.add = true;
+        p.alpha_at = SR_DATA(const float, factor);
+        CHECK_OK((k == 0 ? gemm : plain_product)(g(), "test", &p));
+        CHECK_OK(sr_device_download(device, read[k], sr_tensor_data(c[k]), sizeof read[k]));
+        sr_tensor_release(c[k]);
+    }
+    for (int i = 0; i < COUNT * M * (N + 2); i++) CHECK(fabsf(read[0][i] - read[1][i]) < 1e-5f);
+    CHECK(read[1][0] != 1.0f && read[1][N] == 1.0f); /* the gap is left alone */
+    for (sr_tensor *t : {a, b, factor}) sr_tensor_release(t);
+}
+
 /* ---- allocation failure ---------------------------------------------------------------------- */
 
 static void failures() {
@@ -212,6 +248,7 @@ int main() {
     walks();
     orders();
     tables();
+    plain_products();
     failures();
     int64_t live = sr_mem_live();
     CHECK(live > 0);

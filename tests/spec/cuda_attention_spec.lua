@@ -1,21 +1,12 @@
--- Packed attention of the CUDA kernels, thread by thread on the device `simt`: numbers against `ref` and
--- the cpu, and what must hold bit by bit.
+-- Packed attention of the CUDA kernels, thread by thread on the device `simt`, and on `cuda` where there is a GPU:
+-- numbers against `ref` and the cpu, and what must hold bit by bit.
 
 local sr = require("seqrun")
 local devices = require("tests.support.devices")
 devices.gpus()
 local long = require("tests.support.long")
 
-local add_test = devices.on_simt(it, function(reason) pending(reason) end)
-
-local function it_on_simt(name, body)
-  add_test(name, function()
-    local before = sr.device()
-    local good, message = pcall(body)
-    sr.use(before)
-    if not good then error(message, 0) end
-  end)
-end
+local gpu ---@type "simt"|"cuda" of the running test
 
 -- ---- numbers: those of a sequence depend on its uid alone ------------------------------------------
 
@@ -179,7 +170,7 @@ for seed = 1, 5 do many["random " .. seed] = mix(seed, 9, 200) end
 local function check_accuracy(lens, heads, size, dropout, deviation, apart)
   local c = { lens = lens, heads = heads, size = size, dropout = dropout, deviation = deviation, apart = apart }
   local ref = run("ref", "bf16", c)
-  local got, cpu = errors(c, run("simt", "bf16", c), ref), errors(c, run("cpu", "bf16", c), ref)
+  local got, cpu = errors(c, run(gpu, "bf16", c), ref), errors(c, run("cpu", "bf16", c), ref)
   for i, name in ipairs { "out", "dq", "dk", "dv" } do
     local ceiling = i == 1 and 4e-3 or 6e-3
     local about = ("%s: %.2e, cpu %.2e, heads of %d, dropout %g"):format(name, got[i], cpu[i], size, dropout)
@@ -188,85 +179,96 @@ local function check_accuracy(lens, heads, size, dropout, deviation, apart)
   end
 end
 
-describe("#slow attention on simt", function()
+---Adds the tests of a device by add(name, body).
+local function suite(device, add)
+  local function it_on_gpu(name, body)
+    add(name, function()
+      local before = sr.device()
+      gpu = device
+      local good, message = pcall(body)
+      sr.use(before)
+      if not good then error(message, 0) end
+    end)
+  end
+
   for name, lens in pairs(few) do
-    it_on_simt("has errors of bf16 rounding at most, lengths: " .. name, function()
+    it_on_gpu("has errors of bf16 rounding at most, lengths: " .. name, function()
       check_accuracy(lens, 1, 64, 0.1)
       check_accuracy(lens, 1, 32, 0.5)
       check_accuracy(lens, 1, 128, 0)
     end)
   end
 
-  it_on_simt("has errors of bf16 rounding at most where softmax is peaky", function()
+  it_on_gpu("has errors of bf16 rounding at most where softmax is peaky", function()
     check_accuracy({ 100, 20, 65 }, 1, 64, 0.1, 4)
     check_accuracy({ 100, 20, 65 }, 1, 128, 0, 4)
   end)
 
   -- exp(-lse) is infinite: a product with the zeros behind a sequence must not be made
-  it_on_simt("has errors of bf16 rounding at most where all scores are far below zero", function()
+  it_on_gpu("has errors of bf16 rounding at most where all scores are far below zero", function()
     check_accuracy({ 17, 5 }, 1, 64, 0, 0.5, 4)
     check_accuracy({ 17, 5 }, 1, 128, 0.1, 0.5, 4)
   end)
 
-  if long then
+  if long or device == "cuda" then
     for name, lens in pairs(many) do
-      for _, size in ipairs { 32, 64, 128 } do
-        for _, dropout in ipairs(lens[1] > 1000 and { 0.1 } or { 0, 0.1, 0.5 }) do
-          it_on_simt(("has errors of bf16 rounding at most, all lengths: %s, %d, %g"):format(name, size, dropout),
+      for _, size in ipairs(lens[1] > 4096 and not long and {} or { 32, 64, 128 }) do
+        for _, dropout in ipairs((lens[1] > 1000 or not long) and { 0.1 } or { 0, 0.1, 0.5 }) do
+          it_on_gpu(("has errors of bf16 rounding at most, all lengths: %s, %d, %g"):format(name, size, dropout),
             function() check_accuracy(lens, 1, size, dropout) end)
         end
       end
     end
-    it_on_simt("takes a sequence of 2048 rows in f32", function()
+    it_on_gpu("takes a sequence of 2048 rows in f32", function()
       local c = { lens = { 2048 }, heads = 1, size = 8, dropout = 0.1 }
-      for _, e in ipairs(errors(c, run("simt", "f32", c), run("ref", "f32", c))) do assert.is_true(e < 1e-5, e) end
+      for _, e in ipairs(errors(c, run(gpu, "f32", c), run("ref", "f32", c))) do assert.is_true(e < 1e-5, e) end
     end)
     for _, heads in ipairs { 12, 16 } do
-      it_on_simt("has errors of bf16 rounding at most, heads: " .. heads, function()
+      it_on_gpu("has errors of bf16 rounding at most, heads: " .. heads, function()
         check_accuracy({ 130, 20, 64, 3 }, heads, 64, 0.1)
       end)
     end
   end
 
-  it_on_simt("takes other head sizes, negative scales and f32 with its plain kernels", function()
+  it_on_gpu("takes other head sizes, negative scales and f32 with its plain kernels", function()
     check_accuracy({ 20, 3 }, 2, 8, 0.1)
     check_accuracy({ 40, 3 }, 1, 80, 0)
     for _, c in ipairs {
       { lens = { 30, 2 }, heads = 2, size = 5, dropout = 0.1 }, { lens = { 70 }, heads = 1, size = 64, dropout = 0.1 },
       { lens = { 20, 9 }, heads = 1, size = 32, scale = -0.2 },
     } do
-      for _, e in ipairs(errors(c, run("simt", "f32", c), run("ref", "f32", c))) do assert.is_true(e < 2e-6) end
+      for _, e in ipairs(errors(c, run(gpu, "f32", c), run("ref", "f32", c))) do assert.is_true(e < 2e-6) end
     end
     local c = { lens = { 20, 9 }, heads = 1, size = 64, scale = -0.2 }
-    for _, e in ipairs(errors(c, run("simt", "bf16", c), run("ref", "bf16", c))) do assert.is_true(e < 6e-3) end
+    for _, e in ipairs(errors(c, run(gpu, "bf16", c), run("ref", "bf16", c))) do assert.is_true(e < 6e-3) end
   end)
 
   -- ---- bits ----------------------------------------------------------------------------------------
 
   for _, size in ipairs { 32, 64, 128 } do
-    it_on_simt("gives a sequence the same bits alone, packed and in any order, heads of " .. size, function()
+    it_on_gpu("gives a sequence the same bits alone, packed and in any order, heads of " .. size, function()
       local heads = size == 64 and 2 or 1
       local c = { lens = { 20, 130, 40, 10, 64, 16, 70, 200, 5, 48 }, heads = heads, size = size, dropout = 0.1 }
-      local packed = by_uid(c, run("simt", "bf16", c))
-      assert_same_bits(packed, by_uid(c, run("simt", "bf16", c)))
+      local packed = by_uid(c, run(gpu, "bf16", c))
+      assert_same_bits(packed, by_uid(c, run(gpu, "bf16", c)))
       local other = {
         lens = { 5, 200, 70, 48, 16, 130, 20, 64, 10, 40 }, uids = { 9, 8, 7, 10, 6, 2, 1, 5, 4, 3 },
         starts = { 3, 8, 210, 300, 350, 400, 530, 555, 620, 640 }, rows = 768, slack = 0 / 0,
         heads = heads, size = size, dropout = 0.1,
       }
-      assert_same_bits(packed, by_uid(other, run("simt", "bf16", other)))
+      assert_same_bits(packed, by_uid(other, run(gpu, "bf16", other)))
       for s, n in ipairs { 20, 130 } do -- alone a sequence of several blocks is split between workers
         local one = { lens = { n }, uids = { s }, heads = heads, size = size, dropout = 0.1 }
-        assert_same_bits(packed, by_uid(one, run("simt", "bf16", one)))
+        assert_same_bits(packed, by_uid(one, run(gpu, "bf16", one)))
       end
     end)
   end
 
-  it_on_simt("writes zeros to rows of no sequence, both ways, whatever they hold", function()
+  it_on_gpu("writes zeros to rows of no sequence, both ways, whatever they hold", function()
     for _, dtype in ipairs { "bf16", "f32" } do
       for _, size in ipairs { 64, 16 } do
         local c = { lens = { 20, 70 }, starts = { 5, 40 }, rows = 128, heads = 2, size = size, slack = 0 / 0 }
-        local r = run("simt", dtype, c)
+        local r = run(gpu, dtype, c)
         local hidden = c.heads * c.size
         for row = 0, 127 do
           local owned = (row >= 5 and row < 25) or (row >= 40 and row < 110)
@@ -283,14 +285,14 @@ describe("#slow attention on simt", function()
     end
   end)
 
-  it_on_simt("keeps the NaN of a sequence from all others", function()
+  it_on_gpu("keeps the NaN of a sequence from all others", function()
     for _, kind in ipairs { { "bf16", 64 }, { "bf16", 128 }, { "f32", 16 } } do
       local dtype, size = kind[1], kind[2]
       local c = { lens = { 20, 17, 5, 70, 64 }, heads = 1, size = size, dropout = 0.1 }
-      local good = by_uid(c, run("simt", dtype, c))
+      local good = by_uid(c, run(gpu, dtype, c))
       for _, uid in ipairs { 2, 4 } do
         c.broken = uid
-        local found = by_uid(c, run("simt", dtype, c))
+        local found = by_uid(c, run(gpu, dtype, c))
         found[uid] = nil
         assert_same_bits(good, found)
       end
@@ -301,11 +303,12 @@ describe("#slow attention on simt", function()
 
   ---The mask of a sequence of n rows and 64-column heads as rows of "0" and "1".  Scores are all equal;
   ---64 columns at a time meet values (or, backward, rows meet gradients) that are one-hot.
-  local function mask_of(device, dtype, n, shift, backward)
-    sr.use(device)
+  local function mask_of(where, dtype, n, shift, backward)
+    sr.use(where)
     local scope <close> = sr.scope()
-    local lens, starts = { n }, { shift }
-    local layout = sr.layout { lens = lens, starts = starts, rows = n + shift, uids = { 9 }, seed = 5 }
+    local lens, starts, uids = { n }, { shift }, { 9 }
+    if shift > 0 then lens, starts, uids = { shift, n }, { 0, shift }, { 3, 9 } end -- a neighbour, maybe in one tile
+    local layout = sr.layout { lens = lens, starts = starts, rows = n + shift, uids = uids, seed = 5 }
     local rows, mask = n + shift, {}
     for i = 1, n do mask[i] = {} end
     for first = 0, n - 1, 64 do
@@ -339,17 +342,25 @@ describe("#slow attention on simt", function()
     return table.concat(mask, "\n")
   end
 
-  it_on_simt("draws the mask of the cpu, forward and backward", function()
+  it_on_gpu("draws the mask of the cpu, forward and backward", function()
     for _, n in ipairs { 20, 48, 150 } do
       local wanted = mask_of("cpu", "f32", n, 0)
       local _, kept = wanted:gsub("1", "")
       assert.is_true(math.abs(kept / n ^ 2 - 0.7) < 4 * math.sqrt(0.21) / n + 0.01)
       for _, dtype in ipairs { "bf16", "f32" } do
         for _, shift in ipairs { 0, 7 } do
-          assert.equal(wanted, mask_of("simt", dtype, n, shift))
-          assert.equal(wanted, mask_of("simt", dtype, n, shift, true))
+          assert.equal(wanted, mask_of(gpu, dtype, n, shift))
+          assert.equal(wanted, mask_of(gpu, dtype, n, shift, true))
         end
       end
     end
   end)
+end
+
+describe("#slow attention on simt", function()
+  suite("simt", devices.on_simt(it, function(reason) pending(reason) end))
 end)
+
+for _, device in ipairs(sr.devices()) do
+  if device == "cuda" then describe("#slow attention on cuda", function() suite(device, it) end) end
+end

@@ -1,4 +1,4 @@
--- gates.lua LIBRARY PLANTED: what the machine code of the kernels must be; for tests/gates.sh.
+-- gates.lua LIBRARY PLANTED HALF: what the machine code of the kernels must be; for tests/gates.sh.
 
 package.path = "./?.lua;" .. package.path
 local cubins = require("tests.support.cubins")
@@ -93,6 +93,15 @@ for name in pairs(CEILINGS) do
   end
 end
 
+-- the ceilings of bf16 are those of f16
+local half = assert(cubins.read(arg[3]))
+for _, kernel in ipairs(half) do
+  kernel.name = kernel.name:gsub("3f16", "4bf16")
+  if not select(2, ceiling(kernel)) then fault(kernel, "is not one of the attention kernels") end
+  check(kernel)
+end
+if #half ~= 3 then faults = faults + 1 end
+
 local planted = assert(cubins.read(arg[2]))[1]
 if not planted or planted.frame == 0 or local_memory(planted) == "" then
   faults = faults + 1
@@ -100,5 +109,5 @@ if not planted or planted.frame == 0 or local_memory(planted) == "" then
 end
 
 if #kernels == 0 then faults = faults + 1 end
-print(("gates: %d kernels, %d faults"):format(#kernels, faults))
+print(("gates: %d kernels, %d faults"):format(#kernels + #half, faults))
 os.exit(faults == 0 and 0 or 1)
