@@ -73,12 +73,22 @@ end
 local OwnStep = {}
 OwnStep.__index = OwnStep
 
+local awake = setmetatable({}, { __close = function() collectgarbage("restart") end })
+
+---What `fn` returns, and the bytes of tensors that it leaves.  Lua's collector rests: it would free tensors of others.
+local function kept_by(fn)
+  local _ <close> = awake
+  collectgarbage("stop")
+  local before = tensor.memory().used
+  local result = fn()
+  return result, tensor.memory().used - before
+end
+
 local function passes(self, update)
   for batch in shares.each(update, { self.bert.params }) do
     local scope <close> = tensor.scope()
-    local before = tensor.memory().used
-    local loss = self.bert:losses(batch).total
-    self.kept = math.max(self.kept, tensor.memory().used - before)
+    local loss, bytes = kept_by(function() return self.bert:losses(batch).total end)
+    self.kept = math.max(self.kept, bytes)
     loss:backward()
   end
   tensor.synchronize()
