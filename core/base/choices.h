@@ -2,15 +2,25 @@
  *
  * Timing is noise, so whoever chooses by it may choose differently the next time; where the choice
  * changes bits, a resumed run needs the one of before.  Choices are therefore kept in a file of the
- * user's cache directory.  The first choice stored for a key stands, for every process.
+ * user's cache directory.  The first choice stored for a key stands, for every process that has
+ * not made its own.
  *
  * The file has a line for each choice: key, a tab, the value in hexadecimal.  Other lines, such as
  * one that was cut short, are ignored.
+ *
+ * A run must not depend on that file alone: its checkpoint keeps the choices as a text, and so do
+ * its ranks when they tell each other.  Choices of a text are pinned: they stand for this process
+ * whatever the file says, and are not written to it.
+ *
+ *     seqrun choices 1 NAME BYTES        of what the choices are, and the bytes of a value
+ *     KEY<tab>HEXADECIMAL                as in the file, each key once
+ *     end COUNT
  */
 #ifndef SR_BASE_CHOICES_H
 #define SR_BASE_CHOICES_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "core/base/status.h"
 
@@ -20,11 +30,14 @@ extern "C" {
 
 typedef struct sr_choices sr_choices;
 
-/* Reads the choices of a file, which need not exist; NULL keeps them in memory only.  Values have
- * `bytes` bytes, at most SR_CHOICE_BYTES.  SR_ENOMEM; a file that cannot be read counts as empty.
+enum { SR_CHOICE_BYTES = 256, SR_CHOICE_KEY = 200, SR_CHOICES_IN_TEXT = 10000 };
+
+/* Reads the choices of a file, which need not exist; NULL keeps them in memory only.  `name`,
+ * without spaces, says what they are for, such as a library and a GPU: texts of another name do not
+ * fit.  Values have `bytes` bytes, at most SR_CHOICE_BYTES.  SR_ENOMEM; a file that cannot be read
+ * counts as empty.
  */
-enum { SR_CHOICE_BYTES = 256, SR_CHOICE_KEY = 200 };
-sr_status sr_choices_open(sr_choices **out, const char *path, size_t bytes);
+sr_status sr_choices_open(sr_choices **out, const char *name, const char *path, size_t bytes);
 void sr_choices_close(sr_choices *choices); /* may be NULL */
 
 /* The value chosen for a key, NULL if there is none; valid until the next sr_choices_add(). */
@@ -36,6 +49,25 @@ const void *sr_choices_find(const sr_choices *choices, const char *key);
  * Errors: SR_ENOMEM
  *         SR_EIO     the file could not be written; the choice stands for this process */
 sr_status sr_choices_add(sr_choices *choices, const char *key, const void *value);
+
+/* The same for this process only: the choice is one of need, and no other is to repeat it. */
+sr_status sr_choices_hold(sr_choices *choices, const char *key, const void *value);
+
+/* How many keys have a choice; they are counted in the order in which they got it. */
+size_t sr_choices_count(const sr_choices *choices);
+
+/* The choices from number `from` on, as a text; freed by sr_free(). */
+sr_status sr_choices_text(char **out, const sr_choices *choices, size_t from);
+
+/* Pins the choices of a text.
+ *
+ * Errors: SR_EDEVICE  they are for something else; nothing is pinned
+ *         SR_EDATA    not such a text; nothing is pinned
+ *         SR_ENOMEM */
+sr_status sr_choices_pin(sr_choices *choices, const char *text, size_t size);
+
+/* Another number after each sr_choices_pin(): whoever keeps what it found must look again. */
+uint64_t sr_choices_pins(const sr_choices *choices);
 
 /* The path of a file in the user's cache directory, $XDG_CACHE_HOME/seqrun or ~/.cache/seqrun,
  * which is created; freed by sr_free().  *out is NULL when there is none. */

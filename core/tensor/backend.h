@@ -51,6 +51,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/choices.h"
 #include "core/base/rng.h"
 #include "core/base/status.h"
 #include "core/batch/layout.h"
@@ -182,7 +183,7 @@ typedef struct sr_device_facts {
 /* Incremented with every change of this table, sr_tensor, sr_storage, sr_device, sr_layout,
  * sr_layout_on, sr_weight, sr_host (plugin.h), sr_function (function.h) or sr_comm_engine (comm.h).
  */
-enum { SR_ABI = 7 };
+enum { SR_ABI = 8 };
 
 struct sr_backend {
     int abi;      /* SR_ABI, */
@@ -222,6 +223,10 @@ struct sr_backend {
      *
      * Errors: SR_EDEVICE  the device has no such option */
     sr_status (*option)(sr_device *device, const char *name, bool on);
+    /* What the device has chosen by timing, where that changes bits; the device's own, valid until
+     * it is closed.  Runs keep these choices in checkpoints and pin them on all ranks.  NULL where
+     * nothing is chosen. */
+    sr_status (*choices)(sr_choices **out, sr_device *device);
 
     /* ---- small ops: any strides, broadcast by stride 0 ------------------------------------ */
     sr_status (*fill)(sr_tensor *y, double value);

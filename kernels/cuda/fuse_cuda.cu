@@ -1,10 +1,12 @@
 /* fuse_cuda.cu - which epilogues of cuBLASLt do what they should, and pay.
  *
  * A bias is checked once for each type, a GELU as well: its form is not documented, so the values
- * decide which of ours it is, if any.  Whether it is faster than a pass of its own is timed once
- * and kept, as it changes bits: the pass reads values that were rounded.
+ * decide which of ours it is, if any.  Whether it is faster than a pass of its own depends on the
+ * shape: it is timed once for each class of shapes and kept, as it changes bits: the pass reads
+ * values that were rounded.  Timing runs on a stream and in memory of its own (tune_cuda.cu).
  */
 #include <math.h>
+#include <stdio.h>
 
 #include "core/base/choices.h"
 #include "core/base/mem.h"
@@ -61,8 +63,11 @@ static sr_status run_check(bool *ran, check<T> *k, products *state, cuda_host *h
     SR_TRY(lt_describe(&l, "cuda", &p, false));
     SR_TRY(lt_prepare(&call, state, &l, "cuda"));
     SR_TRY(tuner_first(&algorithm, ran, state, &call, "cuda"));
-    *ran = *ran && lt_run(state, &call, &algorithm, m[C].data, h->stream) == CUBLAS_STATUS_SUCCESS;
     if (!*ran) return SR_OK;
+    cublasStatus_t st = lt_run(state, &call, &algorithm, m[C].data, h->stream);
+    *ran = !lt_lacks(st);
+    if (!*ran) return SR_OK;
+    SR_TRY(lt_check_product(state->lt, st, "cuda", &l));
     SR_TRY(cuda_failed_later(h, cudaStreamSynchronize(h->stream)));
     return cuda_check(cudaMemcpy(k->host, k->room, sizeof k->host, cudaMemcpyDefault),
                       "cannot download");
@@ -129,14 +134,51 @@ sr_status fuse_check(products *state, cuda_host *h) {
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-enum { ROWS = 2048, INNER = 1024, COLUMNS = 4096, REPEATS = 4 };
+enum { REPEATS = 4, LEAST_ROWS = 16, MOST_ROWS = 8192 };
 
-/* A layer of zeros. */
+/* Layers of one class: a power of two of rows, beyond which times are proportional to them. */
+struct layer {
+    sr_dtype dtype;
+    sr_act act;
+    int64_t rows, columns, inner;
+};
+
+static layer layer_of(const product *p, sr_act act) {
+    layer l = {p->c.dtype, act, LEAST_ROWS, p->c.cols, p->a.cols};
+    while (l.rows < p->c.rows && l.rows < MOST_ROWS) l.rows *= 2;
+    return l;
+}
+
+/* "gelu bf16 8192 4096 1024" */
+static void key_of(char key[SR_CHOICE_KEY], const layer *l, bool tf32) {
+    snprintf(key, SR_CHOICE_KEY, "gelu %s %lld %lld %lld",
+             l->dtype == SR_BF16 ? "bf16"
+             : tf32              ? "tf32"
+                                 : "f32",
+             (long long)l->rows, (long long)l->columns, (long long)l->inner);
+}
+
+/* A layer of zeros, and a GPU whose queue and workspace are those of a trial. */
 struct trial {
-    product p; /* c and pre: (ROWS, COLUMNS) */
+    layer of;
+    product p; /* c and pre: (rows, columns) */
     void *room;
     cudaEvent_t start, stop;
+    products own;
+    cuda_host host;
+    gpu on;
 };
+
+static void set_apart(trial *t, const products *state, const gpu *g) {
+    t->own = *state;
+    t->own.workspace = t->room;
+    t->host = *cuda_of(g);
+    t->host.lt = &t->own;
+    t->host.stream = tuner_stream(state->tuner);
+    t->host.capturing = false;
+    t->on = *g;
+    t->on.host = &t->host;
+}
 
 static void close_trial(trial *t) {
     cudaFree(t->room);
@@ -144,44 +186,51 @@ static void close_trial(trial *t) {
     if (t->stop != nullptr) cudaEventDestroy(t->stop);
 }
 
-static cudaError_t open_trial(trial *t, sr_dtype dtype, cudaStream_t stream) {
-    const size_t size = sr_dtype_size(dtype), x = (size_t)ROWS * INNER * size;
-    const size_t w = (size_t)COLUMNS * INNER * size, y = (size_t)ROWS * COLUMNS * size;
+static cudaError_t open_trial(trial *t, const products *state, const gpu *g, const layer *of) {
+    const size_t size = sr_dtype_size(of->dtype), x = (size_t)(of->rows * of->inner) * size;
+    const size_t w = (size_t)(of->columns * of->inner) * size,
+                 y = (size_t)(of->rows * of->columns) * size, b = (size_t)of->columns * size;
+    const size_t x_end = (x + 255) / 256 * 256, w_end = x_end + (w + 255) / 256 * 256;
+    const size_t zeros =
+        w_end + 2 * y + b; /* y is a multiple of 256: 16 rows of 8 columns or more */
     *t = trial{};
-    cudaError_t e = cudaMalloc(&t->room, x + w + 2 * y);
-    if (e == cudaSuccess)
-        e = cudaMemset2DAsync(t->room, x + w + 2 * y, 0, x + w + 2 * y, 1, stream);
+    t->of = *of;
+    cudaError_t e = cudaMalloc(&t->room, LT_WORKSPACE + zeros);
+    if (e != cudaSuccess) return e;
+    set_apart(t, state, g);
+    char *at = (char *)t->room + LT_WORKSPACE;
+    e = cudaMemset2DAsync(at, zeros, 0, zeros, 1, t->host.stream);
     if (e == cudaSuccess) e = cudaEventCreate(&t->start);
     if (e == cudaSuccess) e = cudaEventCreate(&t->stop);
-    char *at = (char *)t->room;
-    t->p =
-        product_of(matrix_at(at + x + w, dtype, ROWS, COLUMNS), matrix_at(at, dtype, ROWS, INNER),
-                   transposed(matrix_at(at + x, dtype, COLUMNS, INNER)));
-    t->p.pre = at + x + w + y;
-    t->p.bias = at;
+    t->p = product_of(matrix_at(at + w_end, of->dtype, of->rows, of->columns),
+                      matrix_at(at, of->dtype, of->rows, of->inner),
+                      transposed(matrix_at(at + x_end, of->dtype, of->columns, of->inner)));
+    t->p.pre = at + w_end + y;
+    t->p.bias = at + w_end + 2 * y;
     return e;
 }
 
 /* The layer by one product, or by a product and a pass. */
-static sr_status run_layer(gpu *g, const trial *t, sr_act act, bool fused) {
+static sr_status run_layer(trial *t, bool fused) {
     product p = t->p;
-    p.act = act;
-    if (fused) return gemm(g, "linear", &p);
+    const layer *of = &t->of;
+    p.act = of->act;
+    if (fused) return gemm(&t->on, "linear", &p);
     p.act = SR_ACT_NONE;
     p.pre = nullptr;
     p.c.data = t->p.pre;
-    SR_TRY(gemm(g, "linear", &p));
-    return bias_act(g, "linear", t->p.c.data, nullptr, t->p.pre, nullptr, p.c.dtype, ROWS, COLUMNS,
-                    act);
+    SR_TRY(gemm(&t->on, "linear", &p));
+    return bias_act(&t->on, "linear", t->p.c.data, nullptr, t->p.pre, nullptr, of->dtype, of->rows,
+                    of->columns, of->act);
 }
 
-static sr_status time_layer(float *least, gpu *g, const trial *t, sr_act act, bool fused) {
-    cudaStream_t stream = cuda_of(g)->stream;
+static sr_status time_layer(float *least, trial *t, bool fused) {
+    cudaStream_t stream = t->host.stream;
     *least = INFINITY;
     for (int i = 0; i <= REPEATS; i++) {
         float ms = INFINITY;
         cudaError_t e = cudaEventRecord(t->start, stream);
-        SR_TRY(run_layer(g, t, act, fused));
+        SR_TRY(run_layer(t, fused));
         if (e == cudaSuccess) e = cudaEventRecord(t->stop, stream);
         if (e == cudaSuccess) e = cudaEventSynchronize(t->stop);
         if (e == cudaSuccess) e = cudaEventElapsedTime(&ms, t->start, t->stop);
@@ -191,35 +240,37 @@ static sr_status time_layer(float *least, gpu *g, const trial *t, sr_act act, bo
     return SR_OK;
 }
 
-static sr_status compare(bool *pays, gpu *g, sr_act act, sr_dtype dtype) {
+static sr_status compare(bool *pays, const products *state, gpu *g, const layer *of) {
     trial t;
     float product = INFINITY, pass = INFINITY;
-    sr_status st = cuda_check(open_trial(&t, dtype, cuda_of(g)->stream), "cannot time products");
-    if (st == SR_OK) st = time_layer(&pass, g, &t, act, false);
-    if (st == SR_OK) st = time_layer(&product, g, &t, act, true);
+    cuda_host *h = cuda_of(g);
+    *pays = false;
+    if (!h->capturing) /* other work would disturb the timing */
+        SR_TRY(cuda_failed_later(h, cudaStreamSynchronize(h->stream)));
+    sr_status st = cuda_check(open_trial(&t, state, g, of), "cannot time products");
+    if (st == SR_OK) st = time_layer(&pass, &t, false);
+    if (st == SR_OK) st = time_layer(&product, &t, true);
     close_trial(&t);
     *pays = st == SR_OK && product < 0.98f * pass;
     return st;
 }
 
-sr_status fuse_pays(bool *pays, products *state, gpu *g, sr_act act, sr_dtype dtype) {
-    static const char *const keys[] = {"gelu f32", "gelu bf16", "gelu tf32"};
+sr_status fuse_pays(bool *pays, products *state, gpu *g, sr_act act, const product *p) {
     enum { UNKNOWN, YES, NO };
-    const int low = dtype == SR_BF16, type = low ? 1 : cuda_of(g)->tf32 ? 2 : 0;
-    const char *key = keys[type];
+    char key[SR_CHOICE_KEY];
     *pays = false;
-    if (act == SR_ACT_NONE || state->gelu[low] != act) return SR_OK;
-    if (state->gelu_pays[type] == UNKNOWN)
-        state->gelu_pays[type] = (int)tuner_number(state->tuner, key);
-    if (state->gelu_pays[type] == UNKNOWN) {
-        if (cuda_of(g)->capturing) return SR_OK; /* not the time to measure */
-        sr_status st = compare(pays, g, act, dtype);
+    if (act == SR_ACT_NONE || state->gelu[p->c.dtype == SR_BF16] != act) return SR_OK;
+    layer of = layer_of(p, act);
+    key_of(key, &of, cuda_of(g)->tf32);
+    uint64_t known = tuner_number(state->tuner, key);
+    if (known != YES && known != NO) {
+        sr_status st = compare(pays, state, g, &of);
         if (st != SR_OK && st != SR_ENOMEM) return st;
-        int answer = *pays ? YES : NO;
-        if (st == SR_OK) tuner_keep_number(state->tuner, key, (uint64_t)answer);
-        int first = (int)tuner_number(state->tuner, key); /* of another process, perhaps */
-        state->gelu_pays[type] = first != UNKNOWN ? first : answer;
+        known = *pays ? YES : NO;
+        tuner_keep_number(state->tuner, key, known, st == SR_OK);
+        uint64_t first = tuner_number(state->tuner, key); /* of another process, perhaps */
+        if (first == YES || first == NO) known = first;
     }
-    *pays = state->gelu_pays[type] == YES;
+    *pays = known == YES;
     return SR_OK;
 }

@@ -71,7 +71,8 @@ static inline product product_of(matrix c, matrix a, matrix b) {
 sr_status gemm(gpu *g, const char *op, const product *p);
 
 /* *takes: gemm() may apply `act` to the product, which has `pre` but no `act` yet: rightly and
- * faster than a pass of its own.  The same answer for all products of a type and alignment. */
+ * faster than a pass of its own.  The same answer for products of a type, alignment, n and k whose
+ * m is of one class: whether it is faster depends on the shape. */
 sr_status gemm_takes_act(bool *takes, gpu *g, const product *p, sr_act act);
 
 /* The same by a simple kernel of matmul.cu, slow, for what the library does not have; no bias. */

@@ -13,6 +13,7 @@
 #include "core/base/mem.h"
 #include "kernels/cuda/activation.h"
 #include "kernels/cuda/gpu_cuda.h"
+#include "kernels/cuda/gpu_ops.h"
 #include "kernels/cuda/tune_cuda.h"
 
 void products_free(products *p) {
@@ -27,6 +28,14 @@ sr_status lt_check(const lt_functions *lt, cublasStatus_t status, const char *op
     if (status == CUBLAS_STATUS_SUCCESS) return SR_OK;
     sr_status st = status == CUBLAS_STATUS_ALLOC_FAILED ? SR_ENOMEM : SR_EDEVICE;
     return sr_fail(st, "%s: cuBLASLt: %s", op, lt->GetStatusString(status));
+}
+
+sr_status lt_check_product(const lt_functions *lt, cublasStatus_t status, const char *op,
+                           const lt_product *p) {
+    if (status == CUBLAS_STATUS_SUCCESS) return SR_OK;
+    sr_status st = status == CUBLAS_STATUS_ALLOC_FAILED ? SR_ENOMEM : SR_EDEVICE;
+    return sr_fail(st, "%s: cuBLASLt: %s, in the product of shape (%lld, %lld, %lld)", op,
+                   lt->GetStatusString(status), (long long)p->n, (long long)p->m, (long long)p->k);
 }
 
 /* 0 and 1 for products whose factor is in device memory, after the workspace. */
@@ -108,7 +117,7 @@ static sr_status empty_sum(gpu *g, const char *op, const product *p) {
     return SR_OK;
 }
 
-/* ---- epilogues ---------------------------------------------------------------------------------
+/* ---- epilogues --------------------------------------------------------------------------------
  */
 
 /* Where cuBLASLt does not add it rightly: a pass of its own. */
@@ -149,6 +158,16 @@ static sr_status products_of(products **out, gpu *g) {
     return st;
 }
 
+sr_status gpu_choices(sr_choices **out, sr_device *device) {
+    gpu *g = (gpu *)device->state;
+    products *state;
+    *out = nullptr;
+    SR_TRY(cuda_use(cuda_of(g)));
+    SR_TRY(products_of(&state, g));
+    *out = tuner_choices(state->tuner);
+    return SR_OK;
+}
+
 sr_status gemm_takes_act(bool *takes, gpu *g, const product *p, sr_act act) {
     products *state;
     SR_TRY(cuda_use(cuda_of(g)));
@@ -156,7 +175,7 @@ sr_status gemm_takes_act(bool *takes, gpu *g, const product *p, sr_act act) {
     uintptr_t all = (uintptr_t)p->c.data | (uintptr_t)p->pre;
     *takes = p->count == 1 && p->a.cols > 0 && p->c.dtype == p->a.dtype && p->c.row == p->c.cols &&
              p->c.cols % 8 == 0 && all % 16 == 0;
-    return *takes ? fuse_pays(takes, state, g, act, p->c.dtype) : SR_OK;
+    return *takes ? fuse_pays(takes, state, g, act, p) : SR_OK;
 }
 
 /* Once: in a large model it would be the product that a step waits for. */
@@ -201,7 +220,7 @@ sr_status gemm(gpu *g, const char *op, const product *p) {
     h->recent[h->launches++ % RECENT] = op;
     cublasStatus_t status;
     SR_TRY(queue_product(&status, state, h, &call, op));
-    if (!lt_lacks(status)) return lt_check(state->lt, status, op);
+    if (!lt_lacks(status)) return lt_check_product(state->lt, status, op, &l);
     if (p->act != SR_ACT_NONE) return act_after(g, op, p);
     warn_slow(state, &l, op, status);
     return p->bias != nullptr ? add_bias_after(g, op, p) : plain_product(g, op, p);

@@ -17,6 +17,7 @@ template <class F> struct gpu_slot<F * sr_backend::*> { typedef F type; };
     EACH(describe)                                                                                 \
     EACH(capture)                                                                                  \
     EACH(option)                                                                                   \
+    EACH(choices)                                                                                  \
     EACH(fill)                                                                                     \
     EACH(copy)                                                                                     \
     EACH(unary)                                                                                    \

@@ -64,7 +64,7 @@ sr_status lt_prepare(lt_call *call, const products *p, const lt_product *product
     if (st == CUBLAS_STATUS_SUCCESS) st = lay_out(p->lt, &call->a, &product->a, product->count);
     if (st == CUBLAS_STATUS_SUCCESS) st = lay_out(p->lt, &call->b, &product->b, product->count);
     if (st == CUBLAS_STATUS_SUCCESS) st = lay_out(p->lt, &call->c, &product->c, product->count);
-    return lt_check(p->lt, st, op);
+    return lt_check_product(p->lt, st, op, product);
 }
 
 cublasStatus_t lt_run(const products *p, const lt_call *call, const cublasLtMatmulAlgo_t *algorithm,

@@ -28,6 +28,7 @@ struct tuner {
         cublasLtMatmulAlgo_t algorithm;
     } recent[RECENT_SHAPES]; /* by hash of the shape */
     sr_choices *known;       /* key -> cublasLtMatmulAlgo_t */
+    uint64_t pins;           /* of `known`, when `recent` was filled */
     cudaStream_t stream;
     cudaEvent_t start, stop;
     bool warned;
@@ -53,7 +54,7 @@ sr_status tuner_new(tuner **out, const lt_functions *lt, int device) {
     SR_TRY(sr_new(&t, 1));
     file_name(name, sizeof name, lt, &p);
     sr_status st = sr_cache_path(&path, name);
-    if (st == SR_OK) st = sr_choices_open(&t->known, path, sizeof(cublasLtMatmulAlgo_t));
+    if (st == SR_OK) st = sr_choices_open(&t->known, name, path, sizeof(cublasLtMatmulAlgo_t));
     sr_free(path);
     if (st == SR_OK)
         st = cuda_check(cudaStreamCreateWithFlags(&t->stream, cudaStreamNonBlocking),
@@ -77,11 +78,21 @@ void tuner_free(tuner *t) {
     sr_free(t);
 }
 
-static void keep(tuner *t, const char *key, const cublasLtMatmulAlgo_t *algorithm) {
-    if (sr_choices_add(t->known, key, algorithm) == SR_OK || t->warned) return;
+static void keep(tuner *t, const char *key, const cublasLtMatmulAlgo_t *algorithm, bool lasts) {
+    sr_status st = lasts ? sr_choices_add(t->known, key, algorithm)
+                         : sr_choices_hold(t->known, key, algorithm);
+    if (st == SR_OK || t->warned) return;
     t->warned = true;
-    sr_log(SR_LOG_WARN, "%s; a resumed run may choose other matrix products and not be bit-exact",
+    sr_log(SR_LOG_WARN, "%s; another run may choose other matrix products, and have other bits",
            sr_message());
+}
+
+sr_choices *tuner_choices(const tuner *t) {
+    return t->known;
+}
+
+cudaStream_t tuner_stream(const tuner *t) {
+    return t->stream;
 }
 
 uint64_t tuner_number(const tuner *t, const char *key) {
@@ -90,10 +101,10 @@ uint64_t tuner_number(const tuner *t, const char *key) {
     return known != nullptr ? known->data[0] : 0;
 }
 
-void tuner_keep_number(tuner *t, const char *key, uint64_t number) {
+void tuner_keep_number(tuner *t, const char *key, uint64_t number, bool lasts) {
     cublasLtMatmulAlgo_t value = {};
     value.data[0] = number;
-    keep(t, key, &value);
+    keep(t, key, &value, lasts);
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
@@ -201,28 +212,49 @@ static sr_status suggest(cublasLtMatmulHeuristicResult_t *found, int *count, con
     if (st == CUBLAS_STATUS_SUCCESS)
         st = p->lt->MatmulAlgoGetHeuristic(p->handle, &d->operation, &d->a, &d->b, &d->c, &d->c,
                                            &preference, CANDIDATES, found, count);
-    if (!lt_lacks(st)) return lt_check(p->lt, st, op);
+    if (!lt_lacks(st)) return lt_check_product(p->lt, st, op, &call->product);
     *count = 0;
     return SR_OK;
 }
 
-/* The best of a few times in milliseconds; infinite if it does not run. */
-static float time_of(const products *p, const lt_call *call, const cublasLtMatmulAlgo_t *algorithm,
-                     void *c) {
-    tuner *t = p->tuner;
-    float best = INFINITY;
-    for (int i = 0; i <= REPEATS; i++) {
-        float ms;
-        if (cudaEventRecord(t->start, t->stream) != cudaSuccess ||
-            lt_run(p, call, algorithm, c, t->stream) != CUBLAS_STATUS_SUCCESS ||
-            cudaEventRecord(t->stop, t->stream) != cudaSuccess ||
-            cudaEventSynchronize(t->stop) != cudaSuccess ||
-            cudaEventElapsedTime(&ms, t->start, t->stop) != cudaSuccess)
-            break;
-        if (i > 0 && ms < best) best = ms; /* the first loads the kernel */
-    }
+/* A trial that was queued has failed: what it is, and of which product. */
+static sr_status trial_ended(cudaError_t e, const char *op, const lt_product *p) {
+    if (e == cudaSuccess) return SR_OK;
     cudaGetLastError();
-    return best;
+    return sr_fail(SR_EDEVICE,
+                   "%s: cuda: %s, in a trial of the product of shape (%lld, %lld, %lld)", op,
+                   cudaGetErrorString(e), (long long)p->n, (long long)p->m, (long long)p->k);
+}
+
+/* What trials have found. */
+struct trials {
+    int best; /* the fastest of the suggestions; negative if none runs */
+    float ms;
+    bool scarce; /* there was no memory to try one */
+};
+
+/* *ms: the best of a few times; infinite if the algorithm does not take the product. */
+static sr_status time_of(float *ms, bool *scarce, const products *p, const lt_call *call,
+                         const cublasLtMatmulAlgo_t *algorithm, void *c, const char *op) {
+    tuner *t = p->tuner;
+    *ms = INFINITY;
+    for (int i = 0; i <= REPEATS; i++) {
+        float now = INFINITY;
+        cudaError_t e = cudaEventRecord(t->start, t->stream);
+        cublasStatus_t st = lt_run(p, call, algorithm, c, t->stream);
+        if (lt_lacks(st) || st == CUBLAS_STATUS_ALLOC_FAILED) {
+            cudaGetLastError();
+            *scarce = *scarce || st == CUBLAS_STATUS_ALLOC_FAILED;
+            return SR_OK;
+        }
+        SR_TRY(lt_check_product(p->lt, st, op, &call->product));
+        if (e == cudaSuccess) e = cudaEventRecord(t->stop, t->stream);
+        if (e == cudaSuccess) e = cudaEventSynchronize(t->stop);
+        if (e == cudaSuccess) e = cudaEventElapsedTime(&now, t->start, t->stop);
+        SR_TRY(trial_ended(e, op, &call->product));
+        if (i > 0 && now < *ms) *ms = now; /* the first loads the kernel */
+    }
+    return SR_OK;
 }
 
 static size_t bytes_of_c(const lt_product *p) {
@@ -240,26 +272,39 @@ static char *spare(const lt_product *p) {
     return nullptr;
 }
 
-static int fastest(const products *of, const lt_call *call,
-                   const cublasLtMatmulHeuristicResult_t *found, int count) {
-    char *room = spare(&call->product), *c = room + LT_WORKSPACE;
-    products own = *of, *p = &own; /* queued products use the workspace of the device */
-    int best = 0;
-    own.workspace = room;
+/* Tries the suggestions in memory of their own: queued products use the workspace of the device. */
+static sr_status try_all(trials *t, const products *of, const lt_call *call,
+                         const cublasLtMatmulHeuristicResult_t *found, int count, char *room,
+                         const char *op) {
+    char *c = room + LT_WORKSPACE;
+    products own = *of;
     lt_call moved = *call;
-    if (room != nullptr && call->product.pre != nullptr &&
-        lt_move_pre(&moved, p, c + bytes_of_c(&call->product)) != CUBLAS_STATUS_SUCCESS)
-        count = 0;
-    float time = INFINITY;
-    for (int i = 0; i < count && room != nullptr; i++) {
-        float ms = time_of(p, &moved, &found[i].algo, c);
-        if (ms < time * 0.98f) { /* a tie goes to cuBLASLt's order */
-            best = i;
-            time = ms;
+    own.workspace = room;
+    *t = trials{-1, INFINITY, false};
+    if (call->product.pre != nullptr)
+        SR_TRY(lt_check_product(of->lt, lt_move_pre(&moved, &own, c + bytes_of_c(&call->product)),
+                                op, &call->product));
+    for (int i = 0; i < count; i++) {
+        float ms;
+        SR_TRY(time_of(&ms, &t->scarce, &own, &moved, &found[i].algo, c, op));
+        if (ms < t->ms * 0.98f) { /* a tie goes to cuBLASLt's order */
+            t->best = i;
+            t->ms = ms;
         }
     }
+    return SR_OK;
+}
+
+/* The fastest of the suggestions; the first where there is no memory to try any. */
+static sr_status fastest(trials *t, const products *of, const lt_call *call,
+                         const cublasLtMatmulHeuristicResult_t *found, int count, const char *op) {
+    char *room = spare(&call->product);
+    *t = trials{0, INFINITY, true};
+    if (room == nullptr) return SR_OK;
+    sr_status st = try_all(t, of, call, found, count, room, op);
     cudaFree(room);
-    return best;
+    if (t->best < 0 && t->scarce) t->best = 0;
+    return st;
 }
 
 /* The stored choice for a shape, or one that is made and stored now. */
@@ -276,9 +321,11 @@ static sr_status choose(cublasLtMatmulAlgo_t *out, bool *exists, products *p, cu
         if ((*exists = count > 0) == false) return SR_OK;
         if (!h->capturing) /* other work would disturb the timing */
             SR_TRY(cuda_failed_later(h, cudaStreamSynchronize(h->stream)));
-        int best = fastest(p, call, found, count);
-        *out = found[best].algo;
-        keep(p->tuner, key, out);
+        trials t;
+        SR_TRY(fastest(&t, p, call, found, count, op));
+        if ((*exists = t.best >= 0) == false) return SR_OK;
+        *out = found[t.best].algo;
+        keep(p->tuner, key, out, !t.scarce);
         known = sr_choices_find(p->tuner->known, key); /* another process may have been first */
     }
     if (known != nullptr) memcpy(out, known, sizeof *out);
@@ -287,8 +334,13 @@ static sr_status choose(cublasLtMatmulAlgo_t *out, bool *exists, products *p, cu
 
 sr_status tuner_choose(cublasLtMatmulAlgo_t *out, bool *exists, products *p, cuda_host *h,
                        const lt_call *call, const char *op) {
+    tuner *t = p->tuner;
     shape s = shape_of(&call->product);
-    auto *recent = &p->tuner->recent[place_of(&s)];
+    auto *recent = &t->recent[place_of(&s)];
+    if (t->pins != sr_choices_pins(t->known)) {
+        for (auto &r : t->recent) r.set = false;
+        t->pins = sr_choices_pins(t->known);
+    }
     if (!recent->set || memcmp(&recent->of, &s, sizeof s) != 0) {
         recent->set = false;
         SR_TRY(choose(&recent->algorithm, &recent->exists, p, h, call, &s, op));

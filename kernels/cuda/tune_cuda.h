@@ -2,6 +2,7 @@
 #ifndef SR_CUDA_TUNE_CUDA_H
 #define SR_CUDA_TUNE_CUDA_H
 
+#include "core/base/choices.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/gpu_cuda.h"
 #include "kernels/cuda/lt_cuda.h"
@@ -19,7 +20,6 @@ struct products {
     tuner *tuner;
     bool adds_bias[2]; /* cuBLASLt adds a bias rightly to f32, to bf16: checked once */
     sr_act gelu[2];    /* the one that it applies, likewise; SR_ACT_NONE: none */
-    int gelu_pays[3];  /* f32, bf16, tf32; fuse_cuda.cu; 0: not known yet */
     bool warned;       /* of a product that cuBLASLt does not have */
 };
 
@@ -53,10 +53,14 @@ struct lt_call {
 
 /* Whether cuBLASLt does not have such a product: another way must be taken. */
 static inline bool lt_lacks(cublasStatus_t status) {
-    return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
+    return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
+           status == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
 sr_status lt_check(const lt_functions *lt, cublasStatus_t status, const char *op);
+/* The same; messages have the shape of the product. */
+sr_status lt_check_product(const lt_functions *lt, cublasStatus_t status, const char *op,
+                           const lt_product *product);
 /* Our product as cuBLASLt sees it. */
 sr_status lt_describe(lt_product *l, const char *op, const product *p, bool tf32);
 sr_status lt_prepare(lt_call *call, const products *p, const lt_product *product, const char *op);
@@ -67,8 +71,9 @@ cublasStatus_t lt_run(const products *p, const lt_call *call, const cublasLtMatm
 
 /* Finds out what cuBLASLt can do besides products, once for a device. */
 sr_status fuse_check(products *state, cuda_host *h);
-/* *pays: products apply this activation as they should, and faster than a pass of its own. */
-sr_status fuse_pays(bool *pays, products *state, gpu *g, sr_act act, sr_dtype dtype);
+/* *pays: products of about this shape apply this activation as they should, and faster than a pass
+ * of its own. */
+sr_status fuse_pays(bool *pays, products *state, gpu *g, sr_act act, const product *p);
 
 /* The descriptors of the same product with `pre` elsewhere. */
 cublasStatus_t lt_move_pre(lt_call *call, const products *p, void *pre);
@@ -82,9 +87,16 @@ void tuner_free(tuner *t); /* may be NULL */
 sr_status tuner_choose(cublasLtMatmulAlgo_t *out, bool *exists, products *p, cuda_host *h,
                        const lt_call *call, const char *op);
 
-/* A number that is kept beside the algorithms; 0 if there is none. */
+/* A number that is kept beside the algorithms; 0 if there is none.  One that does not last is for
+ * this process only: it could not be timed. */
 uint64_t tuner_number(const tuner *t, const char *key);
-void tuner_keep_number(tuner *t, const char *key, uint64_t number);
+void tuner_keep_number(tuner *t, const char *key, uint64_t number, bool lasts);
+
+/* All of them. */
+sr_choices *tuner_choices(const tuner *t);
+
+/* The stream on which everything is timed. */
+cudaStream_t tuner_stream(const tuner *t);
 
 /* The algorithm that cuBLASLt suggests first for exactly this product, where the one that was
  * chosen for its class does not take it. */

@@ -173,6 +173,36 @@ static int option(lua_State *L) {
     return lsr_done(L, device->backend->option(device, name, lua_toboolean(L, 2)));
 }
 
+/* choices([from]) -> text, count: what the current device has chosen by timing, from number `from`
+ * on (0: all); text is nil if there is nothing, both are nil for devices that choose nothing */
+static int choices(lua_State *L) {
+    lua_Integer from = luaL_optinteger(L, 1, 0);
+    sr_device *device = lsr_device(L);
+    sr_choices *all;
+    luaL_argcheck(L, from >= 0, 1, "must not be negative");
+    if (device->backend->choices == NULL) return 0;
+    lsr_check(L, device->backend->choices(&all, device));
+    char **text = lsr_newbytes(L);
+    if ((size_t)from < sr_choices_count(all))
+        lsr_check(L, sr_choices_text(text, all, (size_t)from));
+    lua_pushstring(L, *text);
+    lua_pushinteger(L, (lua_Integer)sr_choices_count(all));
+    return 2;
+}
+
+/* pin_choices(text) -> true | nil, message, code: makes the current device choose as the text says
+ */
+static int pin_choices(lua_State *L) {
+    size_t size;
+    const char *text = luaL_checklstring(L, 1, &size);
+    sr_device *device = lsr_device(L);
+    sr_choices *all;
+    if (device->backend->choices == NULL)
+        return lsr_result(L, sr_fail(SR_EDEVICE, "%s chooses nothing by timing", device->name));
+    lsr_check(L, device->backend->choices(&all, device));
+    return lsr_done(L, sr_choices_pin(all, text, size));
+}
+
 /* capture("begin" | "run" | "drop") -> true | nil, message, code: records the work of the current
  * device, and queues or drops it as one piece */
 static int capture(lua_State *L) {
@@ -344,6 +374,8 @@ static const luaL_Reg functions[] = {
     {"synchronize", synchronize},
     {"transfers", transfers},
     {"option", option},
+    {"choices", choices},
+    {"pin_choices", pin_choices},
     {"capture", capture},
     {"plugin", plugin},
     {"comms", comms},

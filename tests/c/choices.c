@@ -1,4 +1,5 @@
-/* choices.c - choices survive the process; the first of a key stands; damage is ignored. */
+/* choices.c - choices survive the process; the first of a key stands; damage is ignored; choices of
+ * a text stand before those of the file. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -18,7 +19,7 @@ static bool is(const sr_choices *c, const char *key, const char *value) {
 
 static sr_choices *open_file(void) {
     sr_choices *c;
-    CHECK_OK(sr_choices_open(&c, path, 4));
+    CHECK_OK(sr_choices_open(&c, "four", path, 4));
     return c;
 }
 
@@ -46,6 +47,10 @@ static void test_first_stands(void) {
     CHECK_OK(sr_choices_add(a, "both", "aaaa"));
     CHECK_OK(sr_choices_add(b, "both", "bbbb"));
     CHECK(is(a, "both", "aaaa") && is(b, "both", "aaaa"));
+    CHECK_OK(sr_choices_hold(a, "used", "AAAA"));
+    CHECK_OK(sr_choices_add(b, "used", "BBBB"));
+    CHECK_OK(sr_choices_add(a, "later", "cccc")); /* reads what b has stored */
+    CHECK(is(a, "used", "AAAA") && is(b, "used", "BBBB"));
     sr_choices_close(a);
     sr_choices_close(b);
 }
@@ -64,13 +69,85 @@ static void test_damage(void) {
     sr_choices_close(a);
 }
 
+static sr_choices *open_memory(const char *name) {
+    sr_choices *c;
+    CHECK_OK(sr_choices_open(&c, name, NULL, 4));
+    return c;
+}
+
+static void test_pin(void) {
+    sr_choices *a = open_memory("gpu-1"), *b = open_file(), *c = open_memory("gpu-1");
+    char *text, *news;
+    CHECK_OK(sr_choices_add(a, "x 1", "abcd"));
+    CHECK_OK(sr_choices_hold(a, "x 2", "\x01\xff\x10y"));
+    CHECK(sr_choices_count(a) == 2 && sr_choices_count(c) == 0);
+    CHECK_OK(sr_choices_text(&text, a, 0));
+    CHECK(strcmp(text, "seqrun choices 1 gpu-1 4\nx 1\t61626364\nx 2\t01ff1079\nend 2\n") == 0);
+    CHECK_OK(sr_choices_text(&news, a, 1));
+    CHECK(strcmp(news, "seqrun choices 1 gpu-1 4\nx 2\t01ff1079\nend 1\n") == 0);
+    sr_free(news);
+
+    uint64_t pins = sr_choices_pins(c);
+    CHECK_OK(sr_choices_add(c, "x 1", "mine"));
+    CHECK_OK(sr_choices_pin(c, text, strlen(text)));
+    CHECK(is(c, "x 1", "abcd") && is(c, "x 2", "\x01\xff\x10y") && sr_choices_pins(c) != pins);
+    CHECK_FAILS(sr_choices_pin(b, text, strlen(text)), SR_EDEVICE,
+                "these choices are for gpu-1, but here is four");
+    sr_free(text);
+    sr_choices_close(a);
+    sr_choices_close(b);
+    sr_choices_close(c);
+}
+
+/* Pinned choices stand whatever the file says, and are not written to it. */
+static void test_pin_and_file(void) {
+    static const char text[] = "seqrun choices 1 four 4\npinned\t61626364\nend 1\n";
+    sr_choices *a = open_file(), *b = open_file();
+    CHECK_OK(sr_choices_pin(a, text, strlen(text)));
+    CHECK_OK(sr_choices_add(b, "pinned", "file"));
+    CHECK_OK(sr_choices_add(a, "other", "efgh"));
+    CHECK(is(a, "pinned", "abcd") && is(b, "pinned", "file"));
+    sr_choices_close(a);
+    sr_choices_close(b);
+    a = open_file();
+    CHECK(is(a, "pinned", "file") && is(a, "other", "efgh"));
+    sr_choices_close(a);
+}
+
+static void test_torn_text(void) {
+    static const char whole[] = "seqrun choices 1 gpu-1 4\nx 1\t61626364\nx 2\t01ff1079\nend 2\n";
+    static const char *const wrong[] = {
+        "seqrun choices 2 gpu-1 4\nend 0\n",
+        "seqrun choices 1 gpu-1 5\nend 0\n",
+        "seqrun choices 1 gpu-1 4\nx 1\t61626364\nend 2\n",
+        "seqrun choices 1 gpu-1 4\nx 1\t6162636\nend 1\n",
+        "seqrun choices 1 gpu-1 4\nx 1\t6162636G\nend 1\n",
+        "seqrun choices 1 gpu-1 4\nx 1\t61626364\nx 1\t61626364\nend 2\n",
+        "seqrun choices 1 gpu-1 4\nend 0\nmore\n",
+    };
+    sr_choices *a = open_memory("gpu-1");
+    for (size_t size = 0; size < strlen(whole); size++) {
+        sr_status st = sr_choices_pin(a, whole, size);
+        CHECK(st == SR_EDATA || st == SR_EDEVICE); /* the name may be cut as well */
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        CHECK(sr_choices_pin(a, wrong[i], strlen(wrong[i])) == SR_EDATA);
+    CHECK_FAILS(sr_choices_pin(a, whole, sizeof whole), SR_EDATA, "no byte of value 0");
+    CHECK_FAILS(sr_choices_pin(a, whole, strlen(whole) - 2), SR_EDATA, "cut short or damaged");
+    CHECK(sr_choices_count(a) == 0);
+    CHECK_OK(sr_choices_pin(a, whole, strlen(whole)));
+    CHECK(sr_choices_count(a) == 2);
+    sr_choices_close(a);
+    CHECK_FAILS(sr_choices_open(&a, "two words", NULL, 4), SR_EINVAL, "no spaces");
+}
+
 static void test_nowhere(void) {
     sr_choices *a;
-    CHECK_OK(sr_choices_open(&a, "/nowhere/choices", 4));
+    CHECK_OK(sr_choices_open(&a, "four", "/nowhere/choices", 4));
     CHECK_FAILS(sr_choices_add(a, "k", "abcd"), SR_EIO, "/nowhere/choices");
     CHECK(is(a, "k", "abcd"));
     sr_choices_close(a);
-    CHECK_OK(sr_choices_open(&a, NULL, 4));
+    CHECK_OK(sr_choices_open(&a, "four", NULL, 4));
     CHECK_OK(sr_choices_add(a, "k", "abcd"));
     CHECK(is(a, "k", "abcd"));
     sr_choices_close(a);
@@ -94,7 +171,7 @@ static void test_memory(void) {
         sr_choices *a = NULL;
         int64_t before = sr_mem_live();
         sr_mem_fail_at(n, true);
-        sr_status st = sr_choices_open(&a, path, 4);
+        sr_status st = sr_choices_open(&a, "four", path, 4);
         if (st == SR_OK) st = sr_choices_add(a, "memory", "wxyz");
         sr_mem_fail_at(0, false);
         CHECK(st == SR_OK || st == SR_ENOMEM);
@@ -113,6 +190,9 @@ int main(void) {
     test_kept();
     test_first_stands();
     test_damage();
+    test_pin();
+    test_pin_and_file();
+    test_torn_text();
     test_nowhere();
     test_cache_path();
     test_memory();

@@ -24,7 +24,9 @@ size_t cublasLtGetVersion(void) {
     return CUBLAS_VERSION;
 }
 const char *cublasLtGetStatusString(cublasStatus_t status) {
-    return status == CUBLAS_STATUS_NOT_SUPPORTED ? "not supported" : "an error";
+    return status == CUBLAS_STATUS_NOT_SUPPORTED      ? "not supported"
+           : status == CUBLAS_STATUS_EXECUTION_FAILED ? "execution failed"
+                                                      : "an error";
 }
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle) {
     static int one;
@@ -160,6 +162,22 @@ static float gelu(float x) {
     return lacks("right gelu") ? 0.0f : 0.5f * x * (1.0f + t);
 }
 
+/* Whether an algorithm takes a product: the first suggestion does unless it is missing, which needs
+ * the second.  Memory is there for the 8 x 8 products that are checked at the start. */
+static cublasStatus_t takes(int algorithm, const layout *c) {
+    int checked = c->rows == 8 && c->cols == 8;
+    if (algorithm == 1 && !checked && lacks("memory of the first algorithm"))
+        return CUBLAS_STATUS_ALLOC_FAILED;
+    if (algorithm == 1 && lacks("the first algorithm")) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (algorithm == 1) return CUBLAS_STATUS_SUCCESS;
+    if (algorithm != 2) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (lacks("a sound algorithm")) return CUBLAS_STATUS_EXECUTION_FAILED;
+    return lacks("the first algorithm") || lacks("one algorithm") ||
+                   lacks("memory of the first algorithm")
+               ? CUBLAS_STATUS_SUCCESS
+               : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha,
                               const void *A, cublasLtMatrixLayout_t adesc, const void *B,
                               cublasLtMatrixLayout_t bdesc, const void *beta, const void *C,
@@ -171,10 +189,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     float factor = *(const float *)alpha, keep = *(const float *)beta;
     (void)handle, (void)workspace, (void)bytes, (void)stream;
     if (C != D || cdesc != ddesc || !fits(o, a, b, c)) return CUBLAS_STATUS_INVALID_VALUE;
-    if (algo->data[0] != 1) return CUBLAS_STATUS_NOT_SUPPORTED; /* the first suggestion only */
+    cublasStatus_t taken = takes((int)algo->data[0], c);
+    if (taken != CUBLAS_STATUS_SUCCESS) return taken;
     int64_t depth = o->ta ? a->rows : a->cols;
     if (depth * c->rows * c->cols > 1 << 24) return CUBLAS_STATUS_SUCCESS; /* only to be timed */
     float twice = lacks("right bias") ? 2.0f : 1.0f;
+    if (algo->data[0] == 2) factor *= 2.0f; /* shows which algorithm it was */
     for (int64_t i = 0; i < c->count; i++)
         for (int64_t col = 0; col < c->cols; col++)
             for (int64_t row = 0; row < c->rows; row++) {

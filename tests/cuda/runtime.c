@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int recording; /* a graph */
+static int recording;         /* a graph, */
+static cudaStream_t recorded; /* of this stream */
 static struct cudaGraph_st { int unused; } *graph = (struct cudaGraph_st *)&recording;
 
 /* SEQRUN_FAKE: what this machine lacks. */
@@ -62,9 +63,14 @@ const char *cudaGetErrorString(cudaError_t error) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
+/* Zeroed, since kernels that are not run leave their outputs as they are; but for the workspace of
+ * products, 32 MiB, nothing large where memory for trials is missing. */
 cudaError_t cudaMalloc(void **data, size_t bytes) {
-    *data = bytes > (size_t)1 << 30 ? NULL : aligned_alloc(256, (bytes + 255) / 256 * 256);
-    return *data != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
+    size_t most = lacks("room for trials") ? ((size_t)32 << 20) + 64 : (size_t)1 << 30;
+    *data = bytes > most ? NULL : aligned_alloc(256, (bytes + 255) / 256 * 256);
+    if (*data == NULL) return cudaErrorMemoryAllocation;
+    memset(*data, 0, bytes);
+    return cudaSuccess;
 }
 cudaError_t cudaFree(void *data) {
     free(data);
@@ -111,9 +117,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-    (void)stream;
     if (lacks("memory rights")) return cudaErrorIllegalAddress;
-    return recording ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+    return recording && stream == recorded ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
     (void)stream, (void)event, (void)flags;
@@ -141,7 +146,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     (void)event;
-    return cudaSuccess;
+    return lacks("safe trials") ? cudaErrorIllegalAddress : cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t stop) {
     int from, to;
@@ -151,8 +156,9 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t stop)
     return cudaSuccess;
 }
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode) {
-    (void)stream, (void)mode;
+    (void)mode;
     recording = 1;
+    recorded = stream;
     return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out) {
@@ -161,23 +167,23 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out) {
     *out = (cudaGraph_t)graph;
     return cudaSuccess;
 }
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t *ready, cudaGraph_t recorded,
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *ready, cudaGraph_t from,
                                  unsigned long long flags) {
     (void)flags;
-    *ready = (cudaGraphExec_t)recorded;
+    *ready = (cudaGraphExec_t)from;
     return cudaSuccess;
 }
-cudaError_t cudaGraphExecUpdate(cudaGraphExec_t ready, cudaGraph_t recorded,
+cudaError_t cudaGraphExecUpdate(cudaGraphExec_t ready, cudaGraph_t from,
                                 cudaGraphExecUpdateResultInfo *info) {
-    (void)ready, (void)recorded, (void)info;
+    (void)ready, (void)from, (void)info;
     return cudaSuccess;
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t ready) {
     (void)ready;
     return cudaSuccess;
 }
-cudaError_t cudaGraphDestroy(cudaGraph_t recorded) {
-    (void)recorded;
+cudaError_t cudaGraphDestroy(cudaGraph_t done) {
+    (void)done;
     return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t ready, cudaStream_t stream) {

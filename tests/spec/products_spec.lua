@@ -80,6 +80,85 @@ describe("the host code of cuda", function()
     assert.is_truthy(text:find("bf16 bf16 NN 16 16 16 x1 a", 1, true))
   end)
 
+  local function cached()
+    local name = sys.list(folder .. "/cache/seqrun")[1]
+    return name and assert(sys.read_file(folder .. "/cache/seqrun/" .. name, 1 << 20)) or ""
+  end
+
+  ---Runs the body of a function whose `core` has the choices of cuda; returns what it returns as text.
+  local function chosen(body, lacks)
+    local whole = [[(function()
+      local core = require("seqrun.core.tensor")
+      sr.use("cuda")
+      -- kernels do not run here
+      local function ones(sizes) return sr.ones(sizes[1], sizes[2], { device = "cpu" }):to("cuda") end
+      %s
+    end)()]]
+    local code, out, err = evaluate(whole:format(body), lacks)
+    assert.equal(0, code, err)
+    return out
+  end
+
+  -- the result is 2 with the first suggestion, 4 with the second; "one algorithm": there are two
+  local PRODUCT = "local function product() return ones({ 3, 2 }):matmul(ones { 2, 5 }):to('cpu'):max():item() end "
+
+  it("computes with pinned choices, whatever the cache says", function()
+    sys.remove(folder .. "/cache")
+    assert.matches("2%.0 4%.0 2%.0\n", (chosen(PRODUCT .. [[
+      local before, mine = product(), core.choices()
+      local theirs = mine:gsub("\t01", "\t02")
+      assert(core.pin_choices(theirs))
+      local pinned = product()
+      assert(core.pin_choices(mine))
+      return ("%.1f %.1f %.1f"):format(before, pinned, product())]], "one algorithm"):gsub('"', "")))
+    local before = cached()
+    assert.matches("4%.0", (chosen(PRODUCT .. [[
+      assert(core.pin_choices((core.choices() or ""):gsub("\t01", "\t02")))
+      return product()]], "one algorithm")))
+    assert.equal(before, cached())
+  end)
+
+  it("tells choices since a number, and refuses those of another GPU and damaged ones", function()
+    assert.equal("", (evaluates('require("seqrun.core.tensor").choices()'))) -- of cpu
+    local out = chosen(PRODUCT .. [[
+      product()
+      local all, count = core.choices()
+      ones({ 300, 2 }):matmul(ones { 2, 5 })
+      local news, more = core.choices(count)
+      assert(more == count + 1 and select(2, news:gsub("\n", "")) == 3 and core.choices(more) == nil)
+      local _, other, code = core.pin_choices((all:gsub("fake_gpu_0", "h100")))
+      local _, torn, kind = core.pin_choices(all:sub(1, -3))
+      return other, code, torn, kind]])
+    assert.matches('are for cublaslt%-%d+%-h100%-4, but here is cublaslt%-%d+%-fake_gpu_0%-4"%s+"device"', out)
+    assert.matches('cut short or damaged after choice %d+"%s+"data"', out)
+  end)
+
+  it("leaves a class to the first suggestion that runs, which lasts unless memory was missing", function()
+    for lacks, lasts in pairs { ["the first algorithm"] = true, ["memory of the first algorithm"] = false } do
+      sys.remove(folder .. "/cache")
+      assert.matches("4%.0", (chosen(PRODUCT .. "return product()", lacks)), lacks)
+      assert.equal(lasts, cached():find("f32 f32 NN 16 16 16 x1", 1, true) ~= nil, lacks)
+    end
+    sys.remove(folder .. "/cache")
+    assert.matches("2%.0.*f32 f32 NN 16 16 16 x1", (chosen(PRODUCT .. "return product(), core.choices()",
+      "room for trials")))
+    assert.is_nil(cached():find("f32 f32 NN", 1, true))
+  end)
+
+  it("reports a trial that fails for what it is, with op and shape", function()
+    for lacks, words in pairs {
+      ["a sound algorithm"] = "matmul: cuBLASLt: execution failed, in the product of shape (3, 5, 2)",
+      ["safe trials"] = "matmul: cuda: an illegal memory access was encountered, in a trial of the product of shape "
+        .. "(3, 5, 2)",
+    } do
+      sys.remove(folder .. "/cache")
+      local code, _, err = evaluate('sr.use("cuda"), sr.ones(3, 2):matmul(sr.ones(2, 5))', lacks)
+      assert.equal(4, code)
+      assert.is_truthy(err:find(words, 1, true), err)
+      assert.equal("", cached())
+    end
+  end)
+
   describe("lets cuBLASLt apply a GELU", function()
     ---The layer gelu_tanh(x + 1/2) of x = -4, -3 ... 3 in `dtype`, its input kept or not.  Kernels do not run here,
     ---so a pass of its own would leave the output alone.
@@ -128,6 +207,47 @@ describe("the host code of cuda", function()
       sys.remove(folder .. "/cache")
       assert.is_false(is_gelu(layer("bf16", "gelu_tanh", "slow kernels")))
       assert.is_false(is_gelu(layer("bf16", "gelu_tanh")))
+      sys.remove(folder .. "/cache")
+    end)
+
+    it("by the class of its shape, whose rows are a power of two", function()
+      local out = chosen([[
+        local function fused(rows, columns)
+          local x, w = ones { rows, 8 }, (-sr.ones(columns, 8, { device = "cpu" })):to("cuda")
+          local y = sr.ops.linear(x, w, sr.zeros(columns), { act = "gelu_tanh" })
+          return y:to("cpu"):max():item() > -1 and "+" or "-" -- a pass, which is not run, leaves the sum
+        end
+        local before = fused(1, 8) .. fused(40, 8) .. fused(40, 16)
+        local flip = function(key, text) return (text:gsub("\n" .. key .. "\t0[12]", "\n" .. key .. "\t02")) end
+        assert(core.pin_choices(flip("gelu f32 64 8 8", core.choices())))
+        return before, fused(1, 8) .. fused(16, 8) .. fused(17, 8) .. fused(33, 8) .. fused(64, 8) .. fused(65, 8)
+          .. fused(64, 16), core.choices()]])
+      assert.matches('^"%+%+%+"', out)
+      assert.matches('"%+%+%+%-%-%+%+"', out)
+      for _, key in ipairs { "16 8 8", "32 8 8", "64 8 8", "64 16 8", "128 8 8" } do
+        assert.is_truthy(out:find("gelu f32 " .. key, 1, true), key)
+      end
+      sys.remove(folder .. "/cache")
+    end)
+
+    it("not where there is no memory to time it, which is not kept", function()
+      sys.remove(folder .. "/cache")
+      assert.is_false(is_gelu(layer("bf16", "gelu_tanh", "room for trials")))
+      assert.is_nil(cached():find("gelu", 1, true))
+      assert.is_true(is_gelu(layer("bf16", "gelu_tanh")))
+      assert.is_truthy(cached():find("gelu bf16 16 8 2\t01", 1, true))
+      sys.remove(folder .. "/cache")
+    end)
+
+    it("also in an update that is recorded, with the same answer", function()
+      local out = chosen([[
+        local x, w, b = ones { 4, 8 }, (-sr.ones(8, 8, { device = "cpu" })):to("cuda"), sr.zeros(8)
+        x:matmul(w):to("cpu")
+        assert(core.capture("begin"))
+        local y = sr.ops.linear(x, w, b, { act = "gelu_tanh" })
+        assert(core.capture("run"))
+        return y:to("cpu"):max():item() > -1, core.choices()]])
+      assert.matches("^true.*gelu f32 16 8 8\t01", out)
       sys.remove(folder .. "/cache")
     end)
 

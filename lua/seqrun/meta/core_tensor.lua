@@ -59,6 +59,19 @@ function tensor.transfers(device) end
 ---@return string? code
 function tensor.option(name, on) end
 
+---What the current device has chosen by timing, where that changes bits (core/base/choices.h).
+---@param from? integer only those after the first `from`
+---@return string|nil text nil if there are none
+---@return integer|nil count of all; nil for a device that chooses nothing
+function tensor.choices(from) end
+
+---Makes the current device choose as a text says, whatever its cache says.
+---@param text string of `choices`
+---@return true|nil
+---@return string? message
+---@return string? code "device": these choices are for another GPU or library
+function tensor.pin_choices(text) end
+
 ---Records the work of the current device, and queues or drops it as one piece.
 ---@param what "begin"|"run"|"drop" the last two do nothing without a "begin"
 ---@return true|nil
