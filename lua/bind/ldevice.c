@@ -173,9 +173,10 @@ static int option(lua_State *L) {
     return lsr_done(L, device->backend->option(device, name, lua_toboolean(L, 2)));
 }
 
-/* choices([from]) -> text, count: what the current device has chosen by timing, from number `from`
- * on (0: all); text is nil if there is nothing, both are nil for devices that choose nothing */
+/* choices([from]) -> text, count: what the current device has chosen by timing, all or from number
+ * `from` on: then text is nil if there is nothing; nothing for devices that choose nothing */
 static int choices(lua_State *L) {
+    bool whole = lua_isnoneornil(L, 1);
     lua_Integer from = luaL_optinteger(L, 1, 0);
     sr_device *device = lsr_device(L);
     sr_choices *all;
@@ -183,7 +184,7 @@ static int choices(lua_State *L) {
     if (device->backend->choices == NULL) return 0;
     lsr_check(L, device->backend->choices(&all, device));
     char **text = lsr_newbytes(L);
-    if ((size_t)from < sr_choices_count(all))
+    if (whole || (size_t)from < sr_choices_count(all))
         lsr_check(L, sr_choices_text(text, all, (size_t)from));
     lua_pushstring(L, *text);
     lua_pushinteger(L, (lua_Integer)sr_choices_count(all));

@@ -28,6 +28,7 @@ local checkpoint = {
 
   state = loading.state,
   config = loading.config,
+  choices = loading.choices,
   load = loading.load,
   pretrained = pretrained.read,
 

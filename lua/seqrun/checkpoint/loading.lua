@@ -25,6 +25,18 @@ function loading.state(path)
   return value
 end
 
+---What the device had chosen by timing when a checkpoint was saved, as a text (core/base/choices.h); "missing" where
+---it chose nothing.
+---@param path string
+---@return string|nil
+---@return string? message
+---@return string? code
+function loading.choices(path)
+  local file = path .. "/trainer/choices.txt"
+  if not sys.exists(file) then return nil, file .. ": no such file", "missing" end
+  return sys.read_file(file, 1 << 24)
+end
+
 ---config.json of a checkpoint, as a table.
 ---@param path string a directory, or a run's directory
 ---@return table|nil

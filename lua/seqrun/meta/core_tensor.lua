@@ -61,7 +61,7 @@ function tensor.option(name, on) end
 
 ---What the current device has chosen by timing, where that changes bits (core/base/choices.h).
 ---@param from? integer only those after the first `from`
----@return string|nil text nil if there are none
+---@return string|nil text nil if there are none after the first `from`, and for a device that chooses nothing
 ---@return integer|nil count of all; nil for a device that chooses nothing
 function tensor.choices(from) end
 

@@ -16,6 +16,7 @@ local best = require("seqrun.run.best")
 local changes = require("seqrun.run.changes")
 local check = require("seqrun.check")
 local checkpoint = require("seqrun.checkpoint")
+local chosen = require("seqrun.run.chosen")
 local config = require("seqrun.config")
 local core = require("seqrun.core.tensor")
 local contracts = require("seqrun.run.contracts")
@@ -162,13 +163,20 @@ local function agreed_seconds(self)
   return self.agreed or self.seconds_before
 end
 
----Agrees with the other ranks on the time, on signals, and whether attached prompts ask for something.
+---Agrees with the other ranks on the time, on signals, on what devices chose, and whether attached prompts ask for
+---something.
 local function agree(self)
   self.asked = changes.asked(self)
   if not self.ranks:several() then return end
-  local all = self.ranks:gather { seconds = self:seconds(), signal = sys.caught(), asked = self.asked }
+  local all = self.ranks:gather {
+    seconds = self:seconds(), signal = sys.caught(), asked = self.asked, chosen = chosen.news(self),
+  }
   self.agreed, self.asked = all[1].seconds, all[1].asked
-  for _, rank in ipairs(all) do self.signal = self.signal or rank.signal end
+  local texts = {}
+  for i, rank in ipairs(all) do
+    self.signal, texts[i] = self.signal or rank.signal, rank.chosen
+  end
+  chosen.merge(self, texts)
 end
 
 ---The signal that is to stop the run, on whichever rank it came; nil if there is none.
@@ -285,6 +293,7 @@ function Run:start(parts)
   if self.request.resume and not self.resumed then resuming.start_from(self) end
   resuming.tell_origin(self)
   if self.resumed and self.step >= self.last then resuming.end_here(self) end
+  chosen.start(self)
   self.ranks:check_values(self.model.params)
   self.metrics = open_metrics(self)
   changes.resume(self)
@@ -314,7 +323,7 @@ local function saved_parts(self)
     step = self.step, model = self.model.params, opt = self.optimizer, state = resuming.state(self),
     config = self.model.hf_config and self.model:hf_config(), files = self.loaders:plans(),
   }
-  parts.files["trainer/config.yaml"] = self.loaded:dump()
+  parts.files["trainer/config.yaml"], parts.files[chosen.FILE] = self.loaded:dump(), chosen.text()
   if self.corpus then
     parts.vocab_text, parts.cased = failure.must(self.corpus:vocab_text()), not self.corpus:lowercase()
     parts.keep_accents = self.corpus.keep_accents and self.corpus:keep_accents()
@@ -365,6 +374,7 @@ function Run:evaluate()
     agree(self)
     return nil
   end
+  chosen.exchange(self) -- a checkpoint may come next
   evaluations.check_finite(self, line, order)
   self.result, self.scoring = { step = self.step, line = line, order = order }, scoring
   line.type, line.step, line.seconds = "eval", self.step, self:seconds()

@@ -1,6 +1,7 @@
 -- resuming.lua - where a run begins: at its newest checkpoint, at another run's, or at random weights.
 
 local checkpoint = require("seqrun.checkpoint")
+local chosen = require("seqrun.run.chosen")
 local devices = require("seqrun.devices")
 local failure = require("seqrun.failure")
 local sys = require("seqrun.core.sys")
@@ -100,6 +101,7 @@ function resuming.resume(self)
     self.progress:warn("the run used %s instructions before; resuming with %s is not bit-exact",
       tostring(state.instructions), devices.instructions())
   end
+  chosen.restore(self, path, state.instructions)
   self.ranks:first_does(function() failure.must(checkpoint.set_aside(self.folder, self.step)) end)
   self.saver:resumed(self.step, path)
   self.progress:say("resumed from %s at step %d", path, self.step)
