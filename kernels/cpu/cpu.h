@@ -36,15 +36,15 @@ typedef struct sr_cpu_state {
 
 /* ---- instruction classes --------------------------------------------------------------------- */
 enum { SR_CLASS_PLAIN, SR_CLASS_AVX2, SR_CLASS_AVX512, SR_CLASS_DOTS, SR_CLASS_AMX };
-enum { SR_REASON = 256 };
+enum { SR_CLASSES = SR_CLASS_AMX + 1, SR_WHY = 64, SR_REASON = 320 };
 
 /* The class that a new device uses, and its name: "plain", "avx2", "avx512", "avx512_bf16", "amx".
  * The highest that works; but dot products of bf16 only where they are clearly faster than
  * multiply-adds of f32, which is measured once a process.  SEQRUN_ISA names a lower one. */
 const sr_simd *sr_cpu_simd(void);
 const char *sr_cpu_isa(void);
-/* Why higher classes that the processor announces are not used: "amx: ...; ..."; "" if all are. */
-void sr_cpu_isa_reason(char reason[SR_REASON]);
+/* Why classes above `used` are not used: "amx: ...; ..."; "" if there are none. */
+void sr_cpu_isa_reason(char reason[SR_REASON], const sr_simd *used);
 /* SR_EDEVICE if SEQRUN_ISA is not a class.  A class that the processor lacks is ignored. */
 sr_status sr_cpu_check_isa(void);
 
@@ -54,18 +54,37 @@ sr_status sr_cpu_check_isa(void);
  *         SEQRUN_ISA rules it out */
 sr_status sr_cpu_use(sr_device *device, const char *name);
 
+/* What CPUID says of the processor, and XGETBV of the operating system: leaf 1 register C, leaf 7
+ * registers B and D, leaf 7.1 register A, and the register sets that are saved. */
+typedef enum sr_cpu_word {
+    SR_WORD_1C,
+    SR_WORD_7B,
+    SR_WORD_7D,
+    SR_WORD_71A,
+    SR_WORD_SAVED,
+    SR_WORDS
+} sr_cpu_word;
+void sr_cpu_words(uint32_t words[SR_WORDS]);
+/* What a class needs and the words do not have, such as "the processor lacks AVX-512"; or NULL. */
+const char *sr_cpu_lack(const uint32_t words[SR_WORDS], int isa);
+/* Asks for the permission to use tiles, which Linux grants to a process on request. */
+bool sr_cpu_may_use_tiles(void);
+
 /* A machine as the choice sees it, and the choice.  `limit`: the class that SEQRUN_ISA names, then
  * nothing is measured; or -1. */
 typedef struct sr_cpu_machine {
-    int announced;                   /* the highest class by CPUID */
+    const char *(*lack)(int isa);    /* as sr_cpu_lack() */
     const char *(*problem)(int isa); /* NULL: it works; of classes that multiply bf16 */
     double (*gain_of_dots)(void);    /* the rate of dot products over that of multiply-adds */
 } sr_cpu_machine;
 typedef struct sr_cpu_choice {
-    int isa; /* the class */
-    char reason[SR_REASON];
+    int isa;                      /* the class */
+    char why[SR_CLASSES][SR_WHY]; /* why not one above it */
 } sr_cpu_choice;
 void sr_cpu_choose(sr_cpu_choice *choice, const sr_cpu_machine *machine, int limit);
+/* Why not the classes above `used`, which may be below the choice, as in a resumed run: classes
+ * with one reason together. */
+void sr_cpu_explain(char reason[SR_REASON], const sr_cpu_choice *choice, int used);
 
 /* Whether products of small whole numbers, which are exact, come out right on all paths of a class.
  * A virtual machine may announce instructions that its host emulates badly. */

@@ -1,5 +1,5 @@
-/* isa.c - chooses the instruction class: by processor, operating system and SEQRUN_ISA, and by what
- * trial.c finds of the classes that multiply bf16. */
+/* isa.c - chooses the instruction class: by processor and operating system (features.c),
+ * SEQRUN_ISA, and by what trial.c finds of the classes that multiply bf16. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,78 +12,37 @@ enum { COUNT = sizeof names / sizeof *names };
 
 extern const sr_simd sr_simd_plain;
 #if defined(__x86_64__)
-#include <cpuid.h>
-#ifdef __linux__
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
 extern const sr_simd sr_simd_avx2, sr_simd_avx512, sr_simd_avx512_bf16, sr_simd_amx;
-
-/* The register sets that the operating system saves, or 0. */
-static uint64_t saved_states(void) {
-    unsigned a, b, c, d;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return 0;
-    unsigned low, high;
-    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    return (uint64_t)high << 32 | low;
-}
-
-static bool has(unsigned word, unsigned bits) {
-    return (word & bits) == bits;
-}
-
-/* Permission to use tiles, which Linux grants to a process on request. */
-static bool may_use_tiles(void) {
-#if defined(__linux__) && defined(SYS_arch_prctl)
-    enum { REQUEST = 0x1023, TILE_DATA = 18 };
-    return syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
-#else
-    return false;
-#endif
-}
-
-/* The highest class that the processor announces and whose registers the system saves. */
-static int announced_class(void) {
-    enum { YMM = 0x6, ZMM = 0xE6, TILES = 0x60000, VBMI = 1u << 1, BF16 = 1u << 5 };
-    enum { TILES_OF_BF16 = 1u << 22 | 1u << 24 };
-    unsigned a, b, c, d, a7, b7, c7, d7;
-    uint64_t saved = saved_states();
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !__get_cpuid_count(7, 0, &a7, &b7, &c7, &d7))
-        return SR_CLASS_PLAIN;
-    if ((saved & YMM) != YMM || !has(c, bit_AVX | bit_FMA | bit_F16C) || !has(b7, bit_AVX2))
-        return SR_CLASS_PLAIN;
-    if ((saved & ZMM) != ZMM || !has(c7, VBMI) ||
-        !has(b7, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL))
-        return SR_CLASS_AVX2;
-    if (a7 < 1 || !__get_cpuid_count(7, 1, &a, &b, &c, &d) || !has(a, BF16)) return SR_CLASS_AVX512;
-    if ((saved & TILES) != TILES || !has(d7, TILES_OF_BF16)) return SR_CLASS_DOTS;
-    return SR_CLASS_AMX;
-}
-
 static const sr_simd *const classes[] = {&sr_simd_plain, &sr_simd_avx2, &sr_simd_avx512,
                                          &sr_simd_avx512_bf16, &sr_simd_amx};
 #else
-static bool may_use_tiles(void) {
-    return false;
-}
-static int announced_class(void) {
-    return SR_CLASS_PLAIN;
-}
 static const sr_simd *const classes[COUNT] = {&sr_simd_plain};
 #endif
 
 /* ---- what this machine can do ------------------------------------------------------------------
  */
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what is found once a process */
+
+static const char *lack_of(int class) {
+    static uint32_t words[SR_WORDS];
+    static bool known;
+    pthread_mutex_lock(&lock);
+    if (!known) sr_cpu_words(words);
+    known = true;
+    pthread_mutex_unlock(&lock);
+    return sr_cpu_lack(words, class);
+}
+
 static const char *find_problem(int class) {
-    if (class == SR_CLASS_AMX && !may_use_tiles()) return "the system does not permit its tiles";
+    if (class == SR_CLASS_AMX && !sr_cpu_may_use_tiles())
+        return "the system does not permit its tiles";
     if (!sr_cpu_multiplies_bf16(classes[class])) return "a product of bf16 was wrong";
     return NULL;
 }
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what is found once a process */
-
-/* Why a class that is announced cannot be used, or NULL.  Tiles are asked for only if wanted. */
+/* Why a class that the processor has cannot be used, or NULL.  Tiles are asked for only if wanted.
+ */
 static const char *problem_of(int class) {
     static bool known[COUNT];
     static const char *problem[COUNT];
@@ -110,34 +69,62 @@ static double gain_of_dots(void) {
  * have them at twice the rate of multiply-adds, or at half of it. */
 static const double CLEARLY = 1.25;
 
-static void add_reason(sr_cpu_choice *choice, const char *class, const char *text) {
-    size_t at = strlen(choice->reason);
-    snprintf(choice->reason + at, sizeof choice->reason - at, "%s%s: %s", at > 0 ? "; " : "", class,
-             text);
+/* Why a class is not used. */
+static void refuse(sr_cpu_choice *choice, int class, const char *why) {
+    snprintf(choice->why[class], sizeof choice->why[class], "%s", why);
+}
+
+/* Whether dot products are worth using; else says why not. */
+static bool gains(sr_cpu_choice *choice, const sr_cpu_machine *machine) {
+    double gain = machine->gain_of_dots();
+    char why[SR_WHY];
+    snprintf(why, sizeof why, "dot products run at %.1f times the rate of f32", gain);
+    if (gain < CLEARLY) refuse(choice, SR_CLASS_DOTS, why);
+    return gain >= CLEARLY;
+}
+
+/* Whether a class can be used and is worth it, if `limit` does not name it. */
+static bool suits(sr_cpu_choice *choice, const sr_cpu_machine *machine, int class, int limit) {
+    const char *lack = machine->lack(class);
+    char why[SR_WHY];
+    if (lack == NULL && limit >= 0 && class > limit) {
+        snprintf(why, sizeof why, "SEQRUN_ISA is %s", names[limit]);
+        lack = why;
+    }
+    if (lack == NULL && class >= SR_CLASS_DOTS) lack = machine->problem(class);
+    if (lack != NULL) {
+        refuse(choice, class, lack);
+        return false;
+    }
+    return class != SR_CLASS_DOTS || limit >= 0 || gains(choice, machine);
 }
 
 void sr_cpu_choose(sr_cpu_choice *choice, const sr_cpu_machine *machine, int limit) {
-    bool named = limit >= 0;
-    choice->reason[0] = '\0';
-    choice->isa = machine->announced;
-    if (named && limit < machine->announced) {
-        char text[32];
-        snprintf(text, sizeof text, "SEQRUN_ISA is %s", names[limit]);
-        add_reason(choice, names[machine->announced], text);
-        choice->isa = limit;
-    }
-    for (; choice->isa >= SR_CLASS_DOTS; choice->isa--) {
-        const char *name = names[choice->isa], *problem = machine->problem(choice->isa);
-        if (problem != NULL) {
-            add_reason(choice, name, problem);
-            continue;
-        }
-        if (named || choice->isa != SR_CLASS_DOTS) return;
-        double gain = machine->gain_of_dots();
-        if (gain >= CLEARLY) return;
-        char text[64];
-        snprintf(text, sizeof text, "dot products run at %.1f times the rate of f32", gain);
-        add_reason(choice, name, text);
+    choice->isa = SR_CLASS_AMX;
+    while (choice->isa > SR_CLASS_PLAIN && !suits(choice, machine, choice->isa, limit))
+        choice->isa--;
+}
+
+/* Appends to a reason, as far as there is room. */
+static void append(char reason[SR_REASON], const char *before, const char *text) {
+    size_t at = strlen(reason);
+    snprintf(reason + at, SR_REASON - at, "%s%s", before, text);
+}
+
+static const char *why_not(const sr_cpu_choice *choice, int class, const char *others) {
+    return class > choice->isa ? choice->why[class] : others;
+}
+
+void sr_cpu_explain(char reason[SR_REASON], const sr_cpu_choice *choice, int used) {
+    char others[SR_WHY];
+    snprintf(others, sizeof others, "instructions is %s in the run's config", names[used]);
+    reason[0] = '\0';
+    for (int class = SR_CLASS_AMX; class > used; class --) {
+        const char *why = why_not(choice, class, others);
+        append(reason, "", names[class]);
+        bool last = class - 1 == used || strcmp(why, why_not(choice, class - 1, others)) != 0;
+        append(reason, last ? ": " : ", ", last ? why : "");
+        if (last && class - 1 > used) append(reason, "; ", "");
     }
 }
 
@@ -150,10 +137,9 @@ static int class_named(const char *word) {
 }
 
 static sr_cpu_choice choice_here(void) {
-    sr_cpu_machine here = {announced_class(), problem_of, gain_of_dots};
-    int wanted = class_named(getenv("SEQRUN_ISA"));
+    sr_cpu_machine here = {lack_of, problem_of, gain_of_dots};
     sr_cpu_choice choice;
-    sr_cpu_choose(&choice, &here, wanted);
+    sr_cpu_choose(&choice, &here, class_named(getenv("SEQRUN_ISA")));
     return choice;
 }
 
@@ -165,8 +151,9 @@ const char *sr_cpu_isa(void) {
     return sr_cpu_simd()->name;
 }
 
-void sr_cpu_isa_reason(char reason[SR_REASON]) {
-    strcpy(reason, choice_here().reason);
+void sr_cpu_isa_reason(char reason[SR_REASON], const sr_simd *used) {
+    sr_cpu_choice choice = choice_here();
+    sr_cpu_explain(reason, &choice, class_named(used->name));
 }
 
 sr_status sr_cpu_check_isa(void) {
@@ -189,11 +176,10 @@ sr_status sr_cpu_use(sr_device *device, const char *name) {
     if (wanted >= 0)
         return sr_fail(SR_EDEVICE, "cpu: SEQRUN_ISA=%s rules out %s; unset it", names[wanted],
                        name);
-    const char *problem = "the processor lacks them";
-    if (class <= announced_class()) problem = problem_of(class);
+    const char *problem = lack_of(class);
+    if (problem == NULL) problem = problem_of(class);
     if (problem != NULL)
-        return sr_fail(SR_EDEVICE, "cpu: %s instructions are not available here: %s", name,
-                       problem);
+        return sr_fail(SR_EDEVICE, "cpu: no %s instructions here: %s", name, problem);
     cpu->simd = classes[class];
     return SR_OK;
 }

@@ -247,22 +247,17 @@ static sr_device *open_cpu(lua_State *L) {
 }
 
 /* instructions([class]) -> those of the cpu device: "plain" | "avx2" | "avx512" | "avx512_bf16" |
- * "amx"; and why higher ones are not used, or nil.  With a name: makes the device use them. */
+ * "amx"; and why each higher one is not used, or nil.  With a name: makes the device use them. */
 static int instructions(lua_State *L) {
     if (!lua_isnoneornil(L, 1)) {
         sr_status st = sr_cpu_use(lsr_device_named(L, "cpu"), luaL_checkstring(L, 1));
         if (st != SR_OK) return lsr_result(L, st);
     }
     const sr_device *device = open_cpu(L);
-    const sr_simd *best = sr_cpu_simd(),
-                  *used = device != NULL ? ((sr_cpu_state *)device->state)->simd : best;
+    const sr_simd *used = device != NULL ? ((sr_cpu_state *)device->state)->simd : sr_cpu_simd();
     lua_pushstring(L, used->name);
-    if (used != best) {
-        lua_pushfstring(L, "%s: instructions is %s in the run's config", best->name, used->name);
-        return 2;
-    }
     char reason[SR_REASON];
-    sr_cpu_isa_reason(reason);
+    sr_cpu_isa_reason(reason, used);
     if (reason[0] == '\0') return 1;
     lua_pushstring(L, reason);
     return 2;

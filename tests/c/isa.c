@@ -5,9 +5,14 @@
 #include "kernels/cpu/cpu.h"
 #include "tests/support/check.h"
 
-static const char *broken[5]; /* what is wrong with each class */
-static double gain;           /* of dot products */
-static int measured, asked[5];
+static int has;                        /* the best class of the processor */
+static const char *broken[SR_CLASSES]; /* what is wrong with each class */
+static double gain;                    /* of dot products */
+static int measured, asked[SR_CLASSES];
+
+static const char *lack(int class) {
+    return class > has ? "lacks it" : NULL;
+}
 
 static const char *problem(int class) {
     asked[class]++;
@@ -18,26 +23,27 @@ static double gain_of_dots(void) {
     return gain;
 }
 
-static sr_cpu_choice choose(int announced, int limit) {
-    sr_cpu_machine machine = {announced, problem, gain_of_dots};
+/* The class that is chosen, with the reason that is given. */
+static void check_choice(int best, int limit, int class, const char *reason) {
+    sr_cpu_machine machine = {lack, problem, gain_of_dots};
     sr_cpu_choice choice;
+    char text[SR_REASON];
+    has = best;
     measured = 0;
     memset(asked, 0, sizeof asked);
     sr_cpu_choose(&choice, &machine, limit);
-    return choice;
-}
-
-/* The class that is chosen, with the reason that is given. */
-static void check_choice(int announced, int limit, int class, const char *reason) {
-    sr_cpu_choice choice = choose(announced, limit);
+    sr_cpu_explain(text, &choice, choice.isa);
     CHECK(choice.isa == class);
-    CHECK(strcmp(choice.reason, reason) == 0);
-    if (strcmp(choice.reason, reason) != 0) printf("  reason: %s\n", choice.reason);
+    CHECK(strcmp(text, reason) == 0);
+    if (strcmp(text, reason) != 0) printf("  reason: %s\n", text);
 }
 
 static void test_choice(void) {
     gain = 2;
-    for (int c = SR_CLASS_PLAIN; c <= SR_CLASS_AMX; c++) check_choice(c, -1, c, "");
+    check_choice(SR_CLASS_PLAIN, -1, SR_CLASS_PLAIN, "amx, avx512_bf16, avx512, avx2: lacks it");
+    check_choice(SR_CLASS_AVX2, -1, SR_CLASS_AVX2, "amx, avx512_bf16, avx512: lacks it");
+    check_choice(SR_CLASS_DOTS, -1, SR_CLASS_DOTS, "amx: lacks it");
+    CHECK(measured == 1);
     check_choice(SR_CLASS_AMX, -1, SR_CLASS_AMX, "");
     CHECK(measured == 0);
     broken[SR_CLASS_AMX] = "no permission";
@@ -56,14 +62,78 @@ static void test_named(void) {
     gain = 0.5;
     check_choice(SR_CLASS_AMX, SR_CLASS_DOTS, SR_CLASS_DOTS, "amx: SEQRUN_ISA is avx512_bf16");
     CHECK(measured == 0 && asked[SR_CLASS_AMX] == 0 && asked[SR_CLASS_DOTS] == 1);
-    check_choice(SR_CLASS_AMX, SR_CLASS_AVX2, SR_CLASS_AVX2, "amx: SEQRUN_ISA is avx2");
-    check_choice(SR_CLASS_AVX2, SR_CLASS_AMX, SR_CLASS_AVX2, "");
-    check_choice(SR_CLASS_DOTS, SR_CLASS_AMX, SR_CLASS_DOTS, "");
+    check_choice(SR_CLASS_DOTS, SR_CLASS_AVX2, SR_CLASS_AVX2,
+                 "amx: lacks it; avx512_bf16, avx512: SEQRUN_ISA is avx2");
+    CHECK(asked[SR_CLASS_DOTS] == 0);
+    check_choice(SR_CLASS_AVX2, SR_CLASS_AMX, SR_CLASS_AVX2, "amx, avx512_bf16, avx512: lacks it");
+    check_choice(SR_CLASS_DOTS, SR_CLASS_AMX, SR_CLASS_DOTS, "amx: lacks it");
     broken[SR_CLASS_AMX] = "no permission";
     check_choice(SR_CLASS_AMX, SR_CLASS_AMX, SR_CLASS_DOTS, "amx: no permission");
     CHECK(measured == 0);
     broken[SR_CLASS_AMX] = NULL;
 }
+
+/* A device that a run gave a lower class than its own. */
+static void test_explain(void) {
+    sr_cpu_choice choice = {.isa = SR_CLASS_DOTS, .why = {[SR_CLASS_AMX] = "lacks it"}};
+    char text[SR_REASON];
+    sr_cpu_explain(text, &choice, SR_CLASS_AVX2);
+    CHECK(strcmp(text, "amx: lacks it; avx512_bf16, avx512: instructions is avx2 in the run's "
+                       "config") == 0);
+    choice.isa = SR_CLASS_AVX512;
+    strcpy(choice.why[SR_CLASS_DOTS], "slow");
+    sr_cpu_explain(text, &choice, SR_CLASS_DOTS); /* a higher class than its own */
+    CHECK(strcmp(text, "amx: lacks it") == 0);
+    sr_cpu_explain(text, &choice, SR_CLASS_AMX);
+    CHECK(text[0] == '\0');
+    memset(choice.why, 'x', sizeof choice.why);
+    for (int i = 0; i < SR_CLASSES; i++)
+        choice.why[i][0] = (char)('a' + i), choice.why[i][SR_WHY - 1] = 0;
+    choice.isa = SR_CLASS_PLAIN;
+    sr_cpu_explain(text, &choice, SR_CLASS_PLAIN); /* the longest reason fits */
+    CHECK(strlen(text) == strlen("amx: ; avx512_bf16: ; avx512: ; avx2: ") + 4 * (SR_WHY - 1));
+}
+
+#if defined(__x86_64__)
+/* The best class of a processor and system by their words, and what it lacks for the next. */
+static void check_words(const uint32_t words[SR_WORDS], int class, const char *lack_of_next) {
+    for (int c = SR_CLASS_PLAIN; c <= class; c++) CHECK(sr_cpu_lack(words, c) == NULL);
+    for (int c = class + 1; c < SR_CLASSES; c++) {
+        const char *why = sr_cpu_lack(words, c);
+        CHECK(why != NULL && strcmp(why, lack_of_next) == 0);
+        if (why != NULL && strcmp(why, lack_of_next) != 0) printf("  %d lacks: %s\n", c, why);
+    }
+}
+
+/* Words of processors, with systems that save all that these have. */
+static void test_words(void) {
+    enum { AVX = 1u << 28, FMA = 1u << 12, F16C = 1u << 29, AVX2 = 1u << 5 };
+    enum { F = 1u << 16, DQ = 1u << 17, BW = 1u << 30, VL = 1u << 31, BF16 = 1u << 5 };
+    enum { AMX = 1u << 22 | 1u << 24, YMM = 0x7, ZMM = 0xE7, TILES = 0x602E7 };
+    const uint32_t c1 = AVX | FMA | F16C, b7 = AVX2 | F | DQ | BW | VL;
+    const uint32_t nothing[SR_WORDS] = {0}, haswell[SR_WORDS] = {c1, AVX2, 0, 0, YMM},
+                   bridge[SR_WORDS] = {AVX | F16C, 0, 0, 0, YMM},
+                   phi[SR_WORDS] = {c1, AVX2 | F, 0, 0, ZMM},
+                   skylake[SR_WORDS] = {c1, b7, 0, 0, ZMM},
+                   cooper[SR_WORDS] = {c1, b7, 0, BF16, ZMM},
+                   rapids[SR_WORDS] = {c1, b7, AMX, BF16, TILES},
+                   old_system[SR_WORDS] = {c1, b7, AMX, BF16, ZMM},
+                   masked[SR_WORDS] = {c1, b7, AMX, BF16, YMM}, bare[SR_WORDS] = {c1, b7, 0, 0, 0};
+    check_words(nothing, SR_CLASS_PLAIN, "the processor lacks AVX2");
+    check_words(bridge, SR_CLASS_PLAIN, "the processor lacks AVX2");
+    check_words(bare, SR_CLASS_PLAIN, "the system does not save AVX registers");
+    check_words(haswell, SR_CLASS_AVX2, "the processor lacks AVX-512");
+    check_words(phi, SR_CLASS_AVX2, "the processor lacks AVX-512 BW");
+    check_words(masked, SR_CLASS_AVX2, "the system does not save AVX-512 registers");
+    check_words(skylake, SR_CLASS_AVX512, "the processor lacks AVX-512 BF16"); /* no VBMI either */
+    check_words(cooper, SR_CLASS_DOTS, "the processor lacks AMX");
+    check_words(old_system, SR_CLASS_DOTS, "the system does not save tiles");
+    check_words(rapids, SR_CLASS_AMX, "");
+}
+#else
+static void test_words(void) {
+}
+#endif
 
 /* The products that are tried are right on this processor, and found wrong if they are. */
 static sr_simd wrong;
@@ -117,6 +187,8 @@ static void test_use(void) {
 int main(void) {
     test_choice();
     test_named();
+    test_explain();
+    test_words();
     test_trial();
     test_use();
     return CHECK_DONE();

@@ -93,7 +93,7 @@ function tensor.comms() end
 ---The instruction class of the cpu device; results are bit-exact within one.
 ---@param class? string makes the device use this one from now on, if the processor and SEQRUN_ISA allow it
 ---@return "plain"|"avx2"|"avx512"|"avx512_bf16"|"amx"|nil
----@return string? message why higher classes that the processor has are not used; or why `class` cannot be
+---@return string? message why each higher class is not used; or why `class` cannot be
 ---@return string? code
 function tensor.instructions(class) end
 
