@@ -97,6 +97,7 @@ is_class() {
     no-avx2) ! grep -qw avx2 /proc/cpuinfo ;;
     no-avx512) ! grep -qw avx512f /proc/cpuinfo ;;
     no-bf16) ! grep -qw avx512_bf16 /proc/cpuinfo ;;
+    amx) grep -qw amx_tile /proc/cpuinfo ;;
     no-amx) ! grep -qw amx_tile /proc/cpuinfo ;;
     not-root) [ "$(id -u)" -ne 0 ] ;;
     no-strace) ! strace -o /dev/null true 2>/dev/null ;;

@@ -54,20 +54,23 @@ function devices.use(cfg)
   end
 end
 
+---The instruction classes of the cpu device, ascending.
+devices.CLASSES = { "plain", "avx2", "avx512", "avx512_bf16", "amx" }
+
 ---The instruction class that the current device computes with: resuming with another is not bit-exact.
----@return string # "avx2", "cuda sm_90"
+---@return string # "avx2", "ref", "cuda sm_90": the device and its architecture
 function devices.instructions()
   local name = core.device()
-  local arch = (core.describe(name) or {}).arch
   if name == "cpu" then return (core.instructions()) end
-  return arch and ("%s %s"):format(name:gsub(":.*", ""), arch) or name
+  if name == "ref" or name == "simt" then return name end
+  return name:gsub(":.*", "") .. " " .. ((core.describe(name) or {}).arch or "")
 end
 
 local own -- the class that the cpu device had before a stored run changed it
 local refused -- why it does not compute with the class of the stored run
 
 ---Makes the current device compute with the instruction class of a stored run, where it can; else it keeps its own.
----@param class string "auto": its own, also after another run of this process
+---@param class string "auto": its own, also after another run of this process; "cuda sm_90": not of this device
 function devices.use_instructions(class)
   if core.device() ~= "cpu" then return end
   if class == "auto" then
@@ -75,8 +78,9 @@ function devices.use_instructions(class)
   else
     own = own or core.instructions()
   end
-  local good, why = true, nil
-  if class then good, why = core.instructions(class) end
+  refused = nil
+  if not class or class == "ref" or class == "simt" or class:find(" ", 1, true) then return end
+  local good, why = core.instructions(class)
   refused = not good and why or nil
 end
 
@@ -84,7 +88,7 @@ end
 ---@return string|nil
 function devices.refused_instructions() return refused end
 
----Why the cpu device does not use a higher instruction class that the processor has; nil if it does.
+---Why the cpu device does not use each higher instruction class; nil if it uses the highest.
 ---@return string|nil
 function devices.lesser()
   if core.device() == "cpu" then return (select(2, core.instructions())) end

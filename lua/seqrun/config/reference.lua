@@ -146,7 +146,10 @@ local SHAPES = {
   number = function(t)
     return { anyOf = { { type = "number", minimum = t.min, maximum = t.max }, { type = "string", pattern = "%$" } } }
   end,
-  enum = function(t) return { enum = t.names } end,
+  enum = function(t)
+    local words = { enum = t.names }
+    return t.like and { anyOf = { words, { type = "string" } } } or words
+  end,
   list = function(t)
     return { type = "array", items = schema_of(t.of), minItems = t.min, maxItems = t.max }
   end,

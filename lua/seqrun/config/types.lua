@@ -5,6 +5,7 @@
 --   required     the key must be given
 --   optional     it may be left out, or given as `none`: its value is nil
 --   word         a word allowed besides the type's values, such as `auto` for a number
+--   like         of an enum: a Lua pattern of values besides its names, such as `example`
 --   one          a single value stands for a list of it
 --   scalar       of an optional map: a single value stands for a map with this key
 --   others       of a map: the type of all keys that it does not name
@@ -74,7 +75,8 @@ function parse.enum(self, text)
   for _, name in ipairs(self.names) do
     if text == name then return name end
   end
-  return nil, "one of " .. table.concat(self.names, ", "), guess.hint(text, self.names)
+  if self.like and text:find(self.like) then return text end
+  return nil, self:describe(), guess.hint(text, self.names)
 end
 
 local UNITS = { d = 86400, h = 3600, m = 60, s = 1 }
@@ -154,7 +156,8 @@ function Type:describe()
     string = "a string", path = "a path", integer = "an integer", number = "a number", boolean = "true or false",
     duration = "a time", size = "a size", list = "a list", map = "keys and values",
   }
-  return names[self.kind] or "one of " .. table.concat(self.names, ", ")
+  if names[self.kind] then return names[self.kind] end
+  return "one of " .. table.concat(self.names, ", ") .. (self.like and ", or such as " .. self.example or "")
 end
 
 -- ---- making types ----------------------------------------------------------------------------
@@ -166,6 +169,8 @@ end
 ---@field min? number
 ---@field max? number
 ---@field word? string allowed besides the values of the type, such as auto for a number
+---@field like? string of an enum: a Lua pattern of values besides its words
+---@field example? string of `like`
 ---@field doc? string one sentence for --help
 ---@field changeable? boolean a resumed run may change it
 

@@ -98,8 +98,9 @@ function resuming.resume(self)
   local state = failure.must(checkpoint.load(path, parts)).state
   take_up(self, state)
   if state.instructions ~= devices.instructions() then
-    self.progress:warn("the run used %s instructions before; resuming with %s is not bit-exact",
-      tostring(state.instructions), devices.instructions())
+    local why = devices.refused_instructions()
+    self.progress:warn("the run used %s instructions before; resuming with %s is not bit-exact%s",
+      tostring(state.instructions), devices.instructions(), why and (" (%s)"):format(why) or "")
   end
   chosen.restore(self, path, state.instructions)
   self.ranks:first_does(function() failure.must(checkpoint.set_aside(self.folder, self.step)) end)

@@ -150,9 +150,10 @@ local keys = {
   { "precision", c.enum({ "f32", "bf16", "auto" }, { default = "f32",
     doc = "dtype of activations and weights in ops; master weights, gradients and moments stay f32; auto: the "
       .. "faster of the two here, which the run stores" }) },
-  { "instructions", c.string { default = "auto", changeable = later,
-    doc = "instruction class of the device: avx2, avx512, amx, \"cuda sm_90\"; auto: the best, which the run stores. "
-      .. "Bits are the same within one only, so a run warns if it cannot use the one of the config" } },
+  { "instructions", c.enum({ "auto", "plain", "avx2", "avx512", "avx512_bf16", "amx", "ref", "simt" }, {
+    default = "auto", changeable = later, like = "^%l[%w_]* [%w_.]*$", example = "cuda sm_90",
+    doc = "instruction class of the device; auto: the best, which the run stores. Bits are the same within one only, "
+      .. "so a run warns, with the reason, if it cannot use the one of the config" }) },
   { "tf32", c.boolean { default = false,
     doc = "cuda: products of f32 round their operands to TF32, which is faster; false: f32 throughout" } },
   { "deterministic", c.boolean { default = true, changeable = later,

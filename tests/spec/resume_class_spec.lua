@@ -1,0 +1,132 @@
+-- A run goes on with the instruction class that it began with where it can, to the same bits; else it says why not.
+
+local devices = require("seqrun.devices")
+local program = require("tests.support.program")
+local small = require("tests.support.small")
+local sys = require("seqrun.core.sys")
+local tensor = require("seqrun.tensor")
+
+local folder, corpus, own, lower
+
+---@return integer code
+---@return string said standard output and error
+local function run(before, ...)
+  local code, out, err = program.run(small.words(corpus, ...), { before = before and "SEQRUN_ISA=" .. before })
+  return code, out .. err
+end
+
+local function warnings(text)
+  return select(2, text:gsub("warning: ", ""))
+end
+
+local function log_of(out) return (sys.read_file(out .. "/run.log")) end
+
+setup(function()
+  folder = program.folder()
+  corpus = small.corpus(folder)
+  own = tensor.instructions()
+  for i, class in ipairs(devices.CLASSES) do
+    if class == own then lower = devices.CLASSES[i - 1] end
+  end
+  if os.getenv("SEQRUN_ISA") or tensor.device() ~= "cpu" then lower = nil end
+  if lower == "avx512" then lower = "avx2" end
+end)
+teardown(function() sys.remove(folder) end)
+
+---Replaces the instruction class in a file.
+local function rename_class(path, class)
+  local text, count = assert(sys.read_file(path)):gsub('(instructions":"s:)[%w_]+', "%1" .. class)
+  if count == 0 then text, count = text:gsub("(instructions: )[%w_]+", '%1"' .. class .. '"') end
+  assert.equal(1, count, path)
+  assert(sys.write_file(path, text))
+end
+
+---Makes the manifest of a checkpoint that of its files that changed, of one block each.
+local function sign(step)
+  local path = step .. "/MANIFEST"
+  local text = assert(sys.read_file(path)):gsub("file %d+ %x+ (trainer/[cs]%S+)\nblock %x+\n", function(name)
+    local hash = sys.hash_file(step .. "/" .. name)
+    return ("file %d %s %s\nblock %s\n"):format(#sys.read_file(step .. "/" .. name), hash, name, hash:sub(17))
+  end):gsub("end %x+\n$", "")
+  assert(sys.write_file(path, text))
+  assert(sys.write_file(path, ("%send %s\n"):format(text, sys.hash_file(path))))
+end
+
+---A run of 4 steps that is stored as one of another class.
+local function stored_as(name, class)
+  local out = folder .. "/" .. name
+  local step = out .. "/step-000000004"
+  assert.equal(0, (run(nil, "--out", out, "--max-steps", "4")))
+  for _, path in ipairs { out .. "/config.yaml", step .. "/trainer/config.yaml", step .. "/trainer/state.json" } do
+    rename_class(path, class)
+  end
+  sign(step)
+  return out
+end
+
+describe("a resumed run", function()
+  it("computes with the class that the config names, to the same bits", function()
+    if not lower then return pending("no AVX2: there is one class only") end
+    local class, straight, out = "instructions=" .. lower, folder .. "/straight", folder .. "/lower"
+    assert.equal(0, (run(nil, "--out", straight, "--max-steps", "7", class)))
+    assert.equal(0, (run(nil, "--out", out, "--max-steps", "4", class)))
+    local code, said = run(nil, "--out", out, "--resume", "--max-steps", "7")
+    assert.same({ 0, 0 }, { code, warnings(said) }, said)
+    assert.matches("compute f32, " .. lower .. " instructions", log_of(out))
+    assert.matches("instructions is " .. lower .. " in the run's config", log_of(out))
+    assert.same(small.weights(straight, 7), small.weights(out, 7))
+    assert.same(small.metrics(straight), small.metrics(out))
+  end)
+
+  it("warns once, with the reason, if the processor lacks the class of the run", function()
+    if sys.machine().amx_bf16 then return pending("no class is missing") end
+    local out = stored_as("tiles", "amx")
+    local code, said = run(nil, "--out", out, "--resume", "--max-steps", "5")
+    assert.same({ 0, 1 }, { code, warnings(said) }, said)
+    assert.matches("the run used amx instructions before; resuming with " .. own .. " is not bit%-exact "
+      .. "%(cpu: no amx instructions here: the %a+ [^\n;]+%)\n", said)
+    assert.truthy(sys.read_file(out .. "/config.yaml"):find("instructions: " .. own .. "\n", 1, true))
+    code, said = run(nil, "--out", out, "--resume", "--max-steps", "6")
+    assert.same({ 0, 0 }, { code, warnings(said) }, said)
+  end)
+
+  it("warns once if it was on a GPU before", function()
+    local out = stored_as("gpu", "cuda sm_90")
+    local code, said = run(nil, "--out", out, "--resume", "--max-steps", "5")
+    assert.same({ 0, 1 }, { code, warnings(said) }, said)
+    assert.matches("the run used cuda sm_90 instructions before; resuming with " .. own .. " is not bit%-exact\n", said)
+  end)
+
+  it("warns if SEQRUN_ISA contradicts the class of the run, and takes SEQRUN_ISA's", function()
+    if not lower then return pending("no AVX2: there is one class only") end
+    local out = folder .. "/contradiction"
+    assert.equal(0, (run(nil, "--out", out, "--max-steps", "4", "instructions=" .. lower)))
+    local code, said = run("plain", "--out", out, "--resume", "--max-steps", "5")
+    assert.same({ 0, lower == "plain" and 0 or 1 }, { code, warnings(said) }, said)
+    if lower == "plain" then return end
+    assert.matches("the run used " .. lower .. " instructions before; resuming with plain is not bit%-exact "
+      .. "%(cpu: SEQRUN_ISA=plain rules out " .. lower .. "; unset it%)", said)
+  end)
+end)
+
+describe("instructions", function()
+  it("must be a class, one of these", function()
+    local code, said = run(nil, "--out", folder .. "/none", "instructions=avx3")
+    assert.equal(2, code)
+    assert.matches("'instructions' is 'avx3'; expected one of auto, plain, avx2, avx512, avx512_bf16, amx, ref, simt, "
+      .. "or such as cuda sm_90; did you mean 'avx2'%?", said)
+    assert.is_false(sys.exists(folder .. "/none"))
+    local config = program.write(folder, "config.yaml", "instructions: sse\n")
+    code, said = run(nil, "--out", folder .. "/none", "config=" .. config)
+    assert.equal(2, code)
+    assert.matches("config.yaml:1.-'instructions' is 'sse'; expected one of auto, plain, ", said)
+  end)
+
+  it("of a config that this machine lacks give a warning, in a new run", function()
+    if sys.machine().amx_bf16 then return pending("no class is missing") end
+    local code, said = run(nil, "--out", folder .. "/new", "--max-steps", "1", "instructions=amx")
+    assert.same({ 0, 1 }, { code, warnings(said) }, said)
+    assert.matches("the config is of a run with amx instructions; this one has " .. own
+      .. ", and its results differ in the last bits %(cpu: no amx instructions here: the %a+ [^\n;]+%)\n", said)
+  end)
+end)
