@@ -217,13 +217,12 @@ static sr_status suggest(cublasLtMatmulHeuristicResult_t *found, int *count, con
     return SR_OK;
 }
 
-/* A trial that was queued has failed: what it is, and of which product. */
-static sr_status trial_ended(cudaError_t e, const char *op, const lt_product *p) {
+sr_status trial_ended(cudaError_t e, const char *op, int64_t rows, int64_t columns, int64_t depth) {
     if (e == cudaSuccess) return SR_OK;
     cudaGetLastError();
     return sr_fail(SR_EDEVICE,
                    "%s: cuda: %s, in a trial of the product of shape (%lld, %lld, %lld)", op,
-                   cudaGetErrorString(e), (long long)p->n, (long long)p->m, (long long)p->k);
+                   cudaGetErrorString(e), (long long)rows, (long long)columns, (long long)depth);
 }
 
 /* What trials have found. */
@@ -251,7 +250,7 @@ static sr_status time_of(float *ms, bool *scarce, const products *p, const lt_ca
         if (e == cudaSuccess) e = cudaEventRecord(t->stop, t->stream);
         if (e == cudaSuccess) e = cudaEventSynchronize(t->stop);
         if (e == cudaSuccess) e = cudaEventElapsedTime(&now, t->start, t->stop);
-        SR_TRY(trial_ended(e, op, &call->product));
+        SR_TRY(trial_ended(e, op, call->product.n, call->product.m, call->product.k));
         if (i > 0 && now < *ms) *ms = now; /* the first loads the kernel */
     }
     return SR_OK;

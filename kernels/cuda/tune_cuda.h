@@ -95,6 +95,10 @@ void tuner_keep_number(tuner *t, const char *key, uint64_t number, bool lasts);
 /* All of them. */
 sr_choices *tuner_choices(const tuner *t);
 
+/* The failure of a trial that was queued: what it is, and of which product. */
+sr_status trial_ended(cudaError_t error, const char *op, int64_t rows, int64_t columns,
+                      int64_t depth);
+
 /* The stream on which everything is timed. */
 cudaStream_t tuner_stream(const tuner *t);
 

@@ -108,15 +108,23 @@ function devices.memory()
   return math.min(usable, facts.memory), ("%s (%s)"):format(name, facts.model)
 end
 
+---1234567 -> "1,234,567"; 1e30 as it is.
+local function commas(x)
+  local digits, count = ("%.0f"):format(x), 1
+  while count > 0 do digits, count = digits:gsub("^(%d+)(%d%d%d)", "%1,%2") end
+  return digits
+end
+
 ---Ends the program if a model cannot fit on the current device, before anything is allocated.
----@param bytes number
----@param what string a format: what needs them
----@param ... any
-function devices.check_fits(bytes, what, ...)
+---@param bytes number that it needs
+---@param parameters number
+---@param what string besides the parameters: "with gradients and moments"
+function devices.check_fits(bytes, parameters, what)
   local limit, name = devices.memory()
   if not limit or bytes <= limit then return end
-  failure.raise("memory", "%s need %.1f GiB, but %s has %.1f GiB; use a smaller model or a device with more memory",
-    what:format(...), bytes / GIB, name, limit / GIB)
+  failure.raise("memory", "%s parameters %s need %.1f GiB, but %s has %.1f GiB; use a smaller model, a device with "
+    .. "more memory, or several ranks, which share the moments", commas(parameters), what, bytes / GIB, name,
+    limit / GIB)
 end
 
 ---"NVIDIA H100 80GB HBM3, sm_90, 79.2 GiB (78.8 GiB free), driver 13.0, CUDA 13.0".

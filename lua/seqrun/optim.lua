@@ -133,7 +133,7 @@ end
 ---Refuses moments that cannot fit beside the values and gradients.
 local function check_memory(params, parts)
   local count, real = params:count(), tensor.device() == "ref" and 8 or 4
-  devices.check_fits((2 + 2 / parts) * count * real, "%d parameters with gradients and moments", count)
+  devices.check_fits((2 + 2 / parts) * count * real, count, "with gradients and moments")
 end
 
 local function new(kind, params, options)

@@ -83,7 +83,7 @@ local function check_memory(list)
   local real = tensor.device() == "ref" and 8 or 4
   local ranks = params.trained_by
   local copies, what = 2 + (ranks and 2 / ranks or 0), ranks and "with gradients and moments" or "and their gradients"
-  devices.check_fits(copies * elements * real, "%.0f parameters %s", elements, what)
+  devices.check_fits(copies * elements * real, elements, what)
 end
 
 ---Creates a store of these parameters on the current device; all are zero until initialise() or set().

@@ -152,6 +152,7 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t stop)
     int from, to;
     memcpy(&from, start, sizeof from);
     memcpy(&to, stop, sizeof to);
+    if (lacks("safe passes") && to > from) return cudaErrorIllegalAddress;
     *ms = 1.0f + (float)(lacks("slow kernels") ? 0 : to - from);
     return cudaSuccess;
 }

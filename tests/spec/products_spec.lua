@@ -157,6 +157,12 @@ describe("the host code of cuda", function()
       assert.is_truthy(err:find(words, 1, true), err)
       assert.equal("", cached())
     end
+    local layer = 'sr.use("cuda"), sr.ops.linear(sr.ones(5, 8), sr.ones(16, 8), sr.ones(16), { act = "gelu_tanh" })'
+    local _, _, err = evaluate(layer, "safe passes")
+    local words = "linear: cuda: an illegal memory access was encountered, in a trial of the product of shape "
+      .. "(16, 16, 8)"
+    assert.is_truthy(err:find(words, 1, true), err)
+    assert.is_nil(cached():find("gelu f32", 1, true))
   end)
 
   describe("lets cuBLASLt apply a GELU", function()

@@ -83,7 +83,7 @@ describe("a config with large numbers #slow", function()
     end
     local code, _, err = run("--dry-run", "model.hidden_size=65536", "model.num_hidden_layers=1")
     assert.equal(4, code)
-    assert.matches("^seqrun: %d+ parameters with gradients and moments need [%d.]+ GiB", err)
+    assert.matches("^seqrun: [%d,]+ parameters with gradients and moments need [%d.]+ GiB", err)
   end)
 end)
 
@@ -96,7 +96,8 @@ describe("an optimizer", function()
     devices.memory = plain
     assert.is_false(good)
     assert.equal("memory", problem.code)
-    assert.matches("^%d+ parameters with gradients and moments need [%d.]+ GiB, but this machine has", problem.message)
+    local words = "^[%d,]+ parameters with gradients and moments need [%d.]+ GiB, but this machine has"
+    assert.matches(words, problem.message)
     assert.is_truthy(sr.optim.adamw(model.params))
   end)
 end)

@@ -9,6 +9,9 @@ local text = require("seqrun.run.text")
 
 local memory = {}
 
+local SUMS = "sums of gradients" -- of shares that wait; not made yet in a dry run
+local BUFFERS = "work space of products and uploads" -- of the device, beside its tensors
+
 ---Stores of gradients that a rank needs to sum its shares (core/train/shares.c), and sums that remain for others.
 ---@param stays boolean the last share of a rank stays in the store of gradients (core/train/exchange.c)
 local function stores_of(total, first, last, stays)
@@ -74,9 +77,9 @@ function memory.owners(self)
     { name = "gradients", bytes = real * count },
     { name = "moments", bytes = 2 * real * moments },
     { name = "bf16 copy", bytes = params.precision == "bf16" and 2 * count or 0 },
-    { name = "sums of shares", bytes = waiting_sums(self, loader, count) * real },
+    { name = SUMS, bytes = waiting_sums(self, loader, count) * real },
     { name = "activations", bytes = activations },
-    { name = "products and uploads", bytes = (tensor.describe(tensor.device()) or {}).reserved or 0 },
+    { name = BUFFERS, bytes = (tensor.describe(tensor.device()) or {}).reserved or 0 },
   }
   local total, present = 0, {}
   for _, owner in ipairs(owners) do
@@ -101,6 +104,7 @@ local function ways_out(self, loader)
   ways[#ways + 1] = ("lower data.max_len (now %d)"):format(loader.max_len)
   if self.model.params.precision ~= "bf16" then ways[#ways + 1] = "set precision=bf16" end
   ways[#ways + 1] = "use a smaller model"
+  ways[#ways + 1] = "use a device with more memory"
   return ("%s, %s or %s"):format(ways[1], ways[2], ways[3])
 end
 
@@ -159,8 +163,7 @@ function memory.text(self)
   local owners = memory.owners(self)
   local used, known = tensor.memory().peak, 0
   for _, owner in ipairs(owners) do
-    local pooled = owner.name ~= "activations" and owner.name ~= "sums of shares" -- not yet made in a dry run
-      and owner.name ~= "products and uploads"
+    local pooled = owner.name ~= "activations" and owner.name ~= SUMS and owner.name ~= BUFFERS
     if pooled then known = known + owner.bytes end
   end
   local total = 0
@@ -172,8 +175,9 @@ function memory.text(self)
   end
   table.sort(owners, function(a, b) return a.bytes > b.bytes end)
   local limit, name = devices.memory()
-  return ("%s%s on %s: %s"):format(text.bytes(total), limit and " of " .. text.bytes(limit) or "", name,
-    list(owners, #owners))
+  local over = limit and total > limit and "; that does not fit: " .. ways_out(self, self.loader:summary()) or ""
+  return ("%s%s on %s: %s%s"):format(text.bytes(total), limit and " of " .. text.bytes(limit) or "", name,
+    list(owners, #owners), over)
 end
 
 return memory

@@ -70,6 +70,7 @@ end
 function plan.warnings(self)
   local list = sense.rates(self.config)
   list[#list + 1] = sense.heads(self)
+  list[#list + 1] = sense.simt(self)
   list[#list + 1] = sense.epochs(self, plan.epochs(self) or 0)
   return list
 end

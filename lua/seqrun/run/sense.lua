@@ -2,6 +2,7 @@
 
 local failure = require("seqrun.failure")
 local guess = require("seqrun.guess")
+local tensor = require("seqrun.tensor")
 local text = require("seqrun.run.text")
 
 local sense = {}
@@ -10,6 +11,7 @@ local EPOCHS = 1000
 local RATE, DECAY, EPS, MASKED = 0.1, 1, 1e-2, 0.5
 local RANGE, DROPPED, SHORT = 1, 0.5, 16
 local LONG = 30 * 86400 -- seconds
+local SIMT, PATIENCE = 1.5e9, 60 -- FLOP/s of the simt device, measured on two cores; seconds
 
 ---The keys that decide how long a run is.
 local function length_keys(self)
@@ -126,6 +128,19 @@ function sense.heads(self)
   if #lost == 0 then return nil end
   return ("no target of the loader is named %s, so this head is not trained; add one to the loader's targets"):format(
     table.concat(lost, " or "))
+end
+
+---How long the simt device takes, where that is more than a person would wait for.
+---@param self seqrun.Run after its parts are known
+---@return string|nil
+function sense.simt(self)
+  if not tensor.device():find("^simt") then return nil end
+  local loader = self.loader:summary()
+  local rows = (loader.arrange == "single" and 1 or loader.micro_packs) * loader.max_len
+  local seconds = 6 * self.model.params:count() * rows / SIMT
+  if seconds < PATIENCE then return nil end
+  return ("simt runs the GPU's kernels thread by thread on the CPU, for tests: a micro-batch of this model takes about "
+    .. "%s; use device=cpu or cuda, or a small model"):format(text.duration(seconds))
 end
 
 ---Fails if a key names a metric that the evaluations will not have.
