@@ -15,7 +15,10 @@ void lsr_state_close(lua_State *L);
 size_t lsr_state_memory(lua_State *L);
 void lsr_state_limit(lua_State *L, size_t bytes);
 
-/* Makes load, loadfile, dofile and require reject precompiled chunks. */
+/* Makes load, loadfile, dofile and require reject precompiled chunks.  Where a file of a module
+ * cannot be opened, or seqrun requires one of its own that is missing, the message of require is
+ * LSR_CANNOT_LOAD, then "MODULE': PATH: REASON", in one line. */
+#define LSR_CANNOT_LOAD "cannot load module '"
 void lsr_text_only(lua_State *L);
 
 /* Turns an error value into a message with a traceback: a handler for lua_pcall. */

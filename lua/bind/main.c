@@ -83,6 +83,10 @@ static int report_fault(lua_State *L, int status) {
         fprintf(stderr, "seqrun: out of memory\n");
         return EXIT_MEMORY;
     }
+    if (message != NULL && strncmp(message, LSR_CANNOT_LOAD, strlen(LSR_CANNOT_LOAD)) == 0) {
+        fprintf(stderr, "seqrun: %.*s\n", (int)strcspn(message, "\n"), message);
+        return EXIT_STORAGE;
+    }
     fprintf(stderr, "seqrun: internal error, please report it: %s\n",
             message != NULL ? message : "(no message)");
     return EXIT_INTERNAL;

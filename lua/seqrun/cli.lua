@@ -17,7 +17,7 @@ local sys = require("seqrun.core.sys")
 
 local cli = {}
 
-local USAGE, FAILED, MEMORY, INTERNAL = 2, 1, 4, 70
+local USAGE, FAILED, MEMORY, STORAGE, INTERNAL = 2, 1, 4, 5, 70
 
 ---One sentence for stderr.
 local function complain(message)
@@ -43,6 +43,8 @@ local function verdict(problem, otherwise, sentence)
   local known = failure.of(problem)
   if known then return known.message, known:exit_code(), known.code end
   if tostring(problem):find("not enough memory", 1, true) then return "out of memory", MEMORY, "memory" end
+  local lost = tostring(problem):match("^cannot load module '[^\n]*") -- lua/bind/lload.c
+  if lost then return lost, STORAGE, "storage" end
   return sentence .. tostring(problem), otherwise, otherwise == FAILED and "numeric" or "internal"
 end
 
@@ -62,11 +64,13 @@ local function report_recipe(problem)
 end
 
 ---Refuses a command line, which all ranks were given: one of them prints.
+---@param text string
+---@param code? "config"|"storage"
 ---@return integer exit
-local function refuse(text)
-  local speaks, named = require("seqrun.ranks").speaks(text, "config")
+local function refuse(text, code)
+  local speaks, named = require("seqrun.ranks").speaks(text, code or "config")
   if speaks then complain(named) end
-  return USAGE
+  return sys.exit_code(code or "config")
 end
 
 ---Ranks other than the first print nothing but errors.
@@ -250,6 +254,10 @@ local function run_file(path, rest, program)
   if not chunk and not path:find("%.lua$") and not problem:find("^cannot ") then
     return refuse(("%s is not Lua; seqrun info %s describes data sets, vocabularies and plans"):format(path,
       shell(path)))
+  end
+  if not chunk and problem:find("^cannot ") and sys.exists(path) then
+    local way = problem:find("Permission denied", 1, true) and "; its owner permits it with chmod a+r" or ""
+    return refuse(problem .. way, "storage")
   end
   if not chunk then
     return refuse(problem .. (sys.exists(path) and "" or recipe_hint(path)))

@@ -7,7 +7,7 @@ return {
   { 2, "command line, config or recipe invalid" },
   { 3, "input data, vocabulary or checkpoint invalid" },
   { 4, "device or memory" },
-  { 5, "storage full, or another run holds the directory" },
+  { 5, "storage full, a file that cannot be read or written, or another run holds the directory" },
   { 8, "a process of a run on several died or hung" },
   { 70, "internal error" },
   { 75, "stopped, can be resumed" },

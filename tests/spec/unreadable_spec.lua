@@ -1,0 +1,75 @@
+-- A Lua file that cannot be read, a recipe's or the program's own: one sentence with its path and the reason.
+
+local program = require("tests.support.program")
+local sys = require("seqrun.core.sys")
+
+local folder, lua, installed
+
+local function shell(line) assert(os.execute(line)) end
+
+---Root may read everything, so it runs the program as another user.
+local function as_nobody()
+  local pipe <close> = assert(io.popen("id -u"))
+  return pipe:read("l") == "0" and "setpriv --reuid=65534 --regid=65534 --clear-groups " or ""
+end
+
+---The exit code of the installed program and what it says.
+local function run(words, before)
+  local path = program.path
+  program.path = installed
+  local code, out, err = program.run(words, { before = before })
+  program.path = path
+  return code, out .. err
+end
+
+setup(function()
+  folder = program.folder()
+  lua, installed = folder .. "/share/seqrun/lua", folder .. "/bin/seqrun"
+  local own = package.searchpath("seqrun.cli", package.path):match("^(.*)/seqrun/cli%.lua$")
+  shell(("mkdir -p '%s/bin' '%s/share/seqrun' && cp '%s' '%s' && cp -r '%s' '%s' && chmod -R a+rX '%s'"):format(folder,
+    folder, program.path, installed, own, lua, folder))
+end)
+teardown(function() sys.remove(folder) end)
+
+it("a recipe without read permission", function()
+  local path = program.write(folder, "secret.lua", "print(1)")
+  shell("chmod 000 '" .. path .. "'")
+  assert.same({ 5, ("seqrun: cannot open %s: Permission denied; its owner permits it with chmod a+r\n"):format(path) },
+    { run({ path }, as_nobody()) })
+end)
+
+it("a module of the program without read permission, or that is missing, or a directory", function()
+  local path = lua .. "/seqrun/guess.lua"
+  local function says(why, before)
+    assert.same({ 5, ("seqrun: cannot load module 'seqrun.guess': %s: %s; install seqrun again\n"):format(path, why) },
+      { run({ "version" }, before) })
+  end
+  assert.equal(0, (run { "version" }))
+  shell("chmod 000 '" .. path .. "'")
+  says("Permission denied", as_nobody())
+  shell(("mv '%s' '%s.away'"):format(path, path))
+  says("No such file or directory")
+  shell(("mkdir '%s'"):format(path))
+  says("it cannot be read")
+  shell(("rmdir '%s' && mv '%s.away' '%s' && chmod 644 '%s'"):format(path, path, path, path))
+  assert.equal(0, (run { "version" }))
+end)
+
+it("a module that only some of the program needs, and all of them", function()
+  shell(("mv '%s/seqrun/doctor.lua' '%s/away'"):format(lua, folder))
+  local code, said = run { "doctor" }
+  assert.equal(5, code)
+  assert.matches("^seqrun: cannot load module 'seqrun.doctor': [^\n]+: No such file or directory; [^\n]+\n$", said)
+  assert.equal(0, (run { "version" }))
+  shell(("mv '%s/away' '%s/seqrun/doctor.lua' && mv '%s' '%s/away'"):format(folder, lua, lua, folder))
+  code, said = run { "version" }
+  assert.equal(5, code)
+  assert.matches("^seqrun: cannot load module 'seqrun.cli': [^\n]+: No such file or directory; [^\n]+\n$", said)
+  shell(("mv '%s/away' '%s'"):format(folder, lua))
+end)
+
+it("but a module that a recipe mistypes is the recipe's error", function()
+  local code, said = run { program.write(folder, "typing.lua", "require('seqrun.optimm')") }
+  assert.equal(1, code)
+  assert.matches("typing.lua:1: module 'seqrun.optimm' not found", said)
+end)
