@@ -75,21 +75,30 @@ OwnStep.__index = OwnStep
 
 local awake = setmetatable({}, { __close = function() collectgarbage("restart") end })
 
----What `fn` returns, and the bytes of tensors that it leaves.  Lua's collector rests: it would free tensors of others.
+---What `fn` returns, and the bytes of tensors that it leaves.  Lua's collector frees what others left before, and then
+---rests; many new tensors wake it, but it finds none of others.
 local function kept_by(fn)
-  local _ <close> = awake
+  collectgarbage()
+  local _ <close> = collectgarbage("isrunning") and awake or nil
   collectgarbage("stop")
   local before = tensor.memory().used
   local result = fn()
   return result, tensor.memory().used - before
 end
 
+---The first pass, whose time does not count, measures what is kept.
 local function passes(self, update)
+  local measure = self.kept == 0
   for batch in shares.each(update, { self.bert.params }) do
     local scope <close> = tensor.scope()
-    local loss, bytes = kept_by(function() return self.bert:losses(batch).total end)
-    self.kept = math.max(self.kept, bytes)
-    loss:backward()
+    local function forward() return self.bert:losses(batch).total end
+    if measure then
+      local loss, bytes = kept_by(forward)
+      self.kept = math.max(self.kept, bytes)
+      loss:backward()
+    else
+      forward():backward()
+    end
   end
   tensor.synchronize()
 end
