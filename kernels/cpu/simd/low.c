@@ -55,6 +55,15 @@ void SR_SIMD(pack_a_low)(void *out, const sr_bf16 *a, int64_t row, int64_t colum
     source s = {a, row, column, m, k};
     target t = {out, words, 1, (m + LOW_ROWS - 1) / LOW_ROWS * LOW_ROWS, words};
     pack(&t, &s, true);
+#elif defined(LOW_DOTS)
+    source s = {a, row, column, m, k};
+    target t = {out, 1, TILE_M, (m + TILE_M - 1) / TILE_M * TILE_M, low_padded(k) / UNIT};
+    if (column == 1)
+        deal_words(&t, &s, true);
+    else if (row == 1)
+        deal_words(&t, &s, false);
+    else
+        pack_panels(out, a, row, column, m, k, TILE_M, TILE_M);
 #else
     pack_panels(out, a, row, column, m, k, TILE_M, TILE_M);
 #endif

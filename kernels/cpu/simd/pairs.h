@@ -118,6 +118,32 @@ INLINE void copy_square(const target *t, const source *s, int64_t r, int64_t x,
     store_square(t, q, r, x, to_along_k);
 }
 
+/* The same for panels of TILE_M rows each, t->words * TILE_M words apart, from x on. */
+INLINE void deal_square(const target *t, const source *s, int64_t r, int64_t x,
+                        const bool from_along_k) {
+    words16 q[SQUARE];
+    load_square(q, s, r, x, from_along_k);
+    if (from_along_k) {
+        transpose_quarters(q);
+        exchange_quarters(q);
+    }
+    for (int panel = 0; panel < SQUARE / TILE_M; panel++) {
+        if (r + panel * TILE_M >= t->rows) return;
+        uint32_t *to = t->at + ((r / TILE_M + panel) * t->words + x) * TILE_M;
+        for (int i = 0; i < SQUARE && x + i < t->words; i++)
+            memcpy(to + i * TILE_M, (uint32_t *)(q + i) + panel * TILE_M, sizeof(uint32_t) * TILE_M);
+    }
+}
+
+INLINE void deal_words(const target *t, const source *s, const bool from_along_k) {
+    source whole = {s->at, s->row, s->column, INT64_MAX, INT64_MAX};
+    for (int64_t r = 0; r < t->rows; r += SQUARE)
+        for (int64_t x = 0; x < t->words; x += SQUARE) {
+            bool inside = r + SQUARE <= s->rows && 2 * (x + SQUARE) <= s->k;
+            deal_square(t, inside ? &whole : s, r, x, from_along_k);
+        }
+}
+
 INLINE void pack_words(const target *t, const source *s, const bool from_along_k,
                        const bool to_along_k) {
     source whole = {s->at, s->row, s->column, INT64_MAX, INT64_MAX}; /* known not to end here */
