@@ -249,11 +249,11 @@ static void set_height(job *j, int64_t tasks) {
         j->height /= 2;
 }
 
-/* Steps of k, about equal ones on tiles, where each costs another pass over C. */
+/* Steps of k, about equal ones of bf16, where each costs another pass over C. */
 static void set_depth(job *j) {
     const sr_simd *simd = j->cpu->simd;
     j->depth = j->p->low ? simd->low_depth : DEPTH;
-    if (!on_tiles(j)) return;
+    if (!j->p->low) return;
     j->depth = round_up(sr_blocks(j->p->k, sr_blocks(j->p->k, j->depth)), simd->low_k);
 }
 

@@ -32,6 +32,9 @@ INLINE void tile(const sr_gemm *g, float *c, const sr_bf16 *a, stride s, const u
     vf acc[TILE_M][TILE_V];
     for (int i = 0; i < TILE_M; i++)
         for (int j = 0; j < vectors; j++) acc[i][j] = v_zero();
+    if (g->add) /* C may be far away */
+        for (int i = 0; i < TILE_M; i++)
+            for (int j = 0; j < vectors; j++) __builtin_prefetch(c + i * g->ldc + j * VL, 1);
     for (int64_t p = 0; p < low_padded(g->k) / 2; p++, a += s.pair, b += vectors * VL) {
         vu column[TILE_V];
         for (int j = 0; j < vectors; j++) column[j] = u_load(b + j * VL);
