@@ -12,7 +12,7 @@
 #include "core/base/mem.h"
 #include "kernels/cpu/cpu.h"
 
-enum { ROWS = 64, GRAIN = 128, RUN = 512 };
+enum { ROWS = 64, GRAIN = 128 };
 
 static bool is_low(const sr_tensor *t) {
     return t->dtype == SR_BF16;
@@ -138,19 +138,9 @@ typedef struct column_job {
 static sr_status column_task(void *context, int64_t i, int worker) {
     (void)worker;
     const column_job *j = context;
-    float *part = j->parts + i * j->cols;
-    memset(part, 0, (size_t)j->cols * sizeof *part);
-    for (int64_t r = i * ROWS; r < sr_least(j->rows, (i + 1) * ROWS); r++)
-        for (int64_t col = 0; col < j->cols; col += RUN) {
-            SR_UNSET float room[RUN];
-            int64_t cols = sr_least(RUN, j->cols - col);
-            const void *x = sr_operand_at(j->x, j->low, r * j->cols + col);
-            if (j->low) {
-                j->simd->widen(room, x, cols);
-                x = room;
-            }
-            j->simd->axpby(part + col, x, cols, 1.0f, 1.0f);
-        }
+    const void *x = sr_operand_at(j->x, j->low, i * ROWS * j->cols);
+    j->simd->column_sums(j->parts + i * j->cols, x, j->low, j->cols,
+                         sr_least(ROWS, j->rows - i * ROWS), j->cols);
     return SR_OK;
 }
 

@@ -2,7 +2,8 @@
  *
  * C is split into blocks, one task each; k proceeds in steps of DEPTH (in bf16, of the class).
  * B is packed into panels, and so is A if its rows are not contiguous:
- *   tall products   both are packed once, by a separate job, into the device's `panels`
+ *   tall products   both are packed once, by a separate job, into the device's `panels`; if A needs
+ *                   it too (weight gradients), the larger one by the tasks instead, each its part
  *   flat products   (m <= FLAT, at most 4 blocks of rows), and products within a task: every block
  *                   packs its own part of B, which few others read, into the worker's scratch
  * An element of C is the same chain over k in both cases, and for any block boundaries.
@@ -48,16 +49,19 @@
 
 enum { WIDTH = SR_BLOCK_COLUMNS, DEPTH = 512, STRIP = 64, TALLEST = 512, FLAT = 512, TASKS = 64 };
 enum { PACKED = 48 }; /* columns of B or rows of A a task packs: whole panels in every class */
+enum { WIDEST = 1024, ROUND = 16 }; /* of blocks of C where tasks pack the larger operand */
 enum { OWN_TALLEST = 256 }; /* rows of a block of C in scratch: with B it fits the second cache */
 
 typedef struct job {
     const sr_product *p;
     const sr_cpu_state *cpu;
-    const char *a, *b;      /* packed as a whole, or NULL */
-    int64_t m_pad, n_pad;   /* rows and columns of the packed forms */
-    int64_t height, across; /* rows per block; blocks along n */
-    int64_t depth, strip;   /* step of k; rows of A in a call of gemm */
-    int64_t bytes;          /* of an element of the packed forms */
+    const char *a, *b;     /* packed as a whole, or NULL */
+    bool pack_a, pack_b;   /* whether to */
+    int64_t m_pad, n_pad;  /* rows and columns of the packed forms */
+    int64_t height, width; /* of a block */
+    int64_t across;        /* blocks along n */
+    int64_t depth, strip;  /* step of k; rows of A in a call of gemm */
+    int64_t bytes;         /* of an element of the packed forms */
 } job;
 
 static int64_t round_up(int64_t n, int64_t step) {
@@ -150,8 +154,8 @@ static sr_status block_task(void *context, int64_t i, int worker) {
     const job *j = context;
     const sr_product *p = j->p;
     float *room = sr_cpu_scratch(j->cpu, worker), *strip = room + WIDTH * DEPTH;
-    int64_t row = i / j->across * j->height, col = i % j->across * WIDTH;
-    int64_t rows = sr_least(j->height, p->m - row), cols = sr_least(WIDTH, p->n - col);
+    int64_t row = i / j->across * j->height, col = i % j->across * j->width;
+    int64_t rows = sr_least(j->height, p->m - row), cols = sr_least(j->width, p->n - col);
     int64_t ld = p->c != NULL ? p->ldc : WIDTH;
     float *c = p->c != NULL ? p->c + row * ld + col : strip + STRIP * DEPTH;
     for (int64_t k = 0; k < p->k; k += j->depth) {
@@ -200,18 +204,20 @@ static sr_status pack_a_task(void *context, int64_t i, int worker) {
 static sr_status pack_whole(job *j, const sr_tensor *t, sr_cpu_state *cpu) {
     const sr_product *p = j->p;
     const sr_simd *simd = cpu->simd;
-    bool pack_a = p->a_col != 1;
     int64_t steps = sr_blocks(p->k, j->depth), k = padded(j, p->k);
     j->n_pad = round_up(p->n, 16);
     j->m_pad = round_up(p->m, p->low && simd->low_rows > 0 ? simd->low_rows : simd->tile_rows);
+    int64_t columns = j->pack_b ? j->n_pad : 0, rows = j->pack_a ? j->m_pad : 0;
     size_t bytes;
-    SR_TRY(
-        sr_mul_size(&bytes, (size_t)(j->n_pad + (pack_a ? j->m_pad : 0)), (size_t)(k * j->bytes)));
+    SR_TRY(sr_mul_size(&bytes, (size_t)(columns + rows), (size_t)(k * j->bytes)));
     SR_TRY(sr_cpu_reserve_panels(cpu, bytes));
-    j->b = cpu->panels.data;
-    SR_TRY(sr_cpu_run(t, pack_b_task, j, steps * sr_blocks(p->n, PACKED)));
-    if (!pack_a) return SR_OK;
-    j->a = j->b + j->n_pad * k * j->bytes;
+    const char *panels = cpu->panels.data;
+    if (j->pack_b) {
+        j->b = panels;
+        SR_TRY(sr_cpu_run(t, pack_b_task, j, steps * sr_blocks(p->n, PACKED)));
+    }
+    if (!j->pack_a) return SR_OK;
+    j->a = panels + columns * k * j->bytes;
     return sr_cpu_run(t, pack_a_task, j, steps * sr_blocks(p->m, PACKED));
 }
 
@@ -242,6 +248,7 @@ size_t sr_cpu_product_room(void) {
  * so that B is packed once. */
 static void set_height(job *j, int64_t tasks) {
     const sr_product *p = j->p;
+    j->width = WIDTH;
     j->across = sr_blocks(p->n, WIDTH);
     j->height = p->c != NULL || on_tiles(j) ? TALLEST : OWN_TALLEST;
     if (p->nested) j->height = p->m;
@@ -273,6 +280,23 @@ static bool pays_to_pack(const job *j) {
     return j->p->m > FLAT || down > 4;
 }
 
+/* Where both operands need packing, tasks pack the larger one, each its own part, which is then in
+ * the cache; a task takes all of the smaller one, which is packed beforehand. */
+static void share_smaller(job *j) {
+    const sr_product *p = j->p;
+    int64_t tasks = j->cpu->jobs != NULL ? TASKS : 4 * sr_threads_count(j->cpu->device->threads);
+    if (p->n <= p->m && p->n <= WIDEST) {
+        j->pack_a = false;
+        j->width = p->n;
+        j->height = round_up(sr_blocks(p->m, tasks), ROUND);
+    } else if (p->n > p->m && p->m <= WIDEST) {
+        j->pack_b = false;
+        j->height = p->m;
+        j->width = sr_least(WIDTH, round_up(sr_blocks(p->n, tasks), ROUND));
+    }
+    j->across = sr_blocks(p->n, j->width);
+}
+
 sr_status sr_cpu_product(const sr_tensor *t, const sr_product *p) {
     if (p->m == 0 || p->n == 0) return SR_OK;
     if (p->k == 0) {
@@ -286,7 +310,12 @@ sr_status sr_cpu_product(const sr_tensor *t, const sr_product *p) {
     set_height(&j, wanted_tasks(&j));
     if (!p->nested) {
         SR_TRY(sr_cpu_reserve(cpu, room_of(&j), 0));
-        if (pays_to_pack(&j)) SR_TRY(pack_whole(&j, t, cpu));
+        if (pays_to_pack(&j)) {
+            j.pack_b = true;
+            j.pack_a = p->a_col != 1;
+            if (j.pack_a && p->c != NULL && !on_tiles(&j)) share_smaller(&j);
+            SR_TRY(pack_whole(&j, t, cpu));
+        }
     }
     return sr_cpu_run(t, block_task, &j, j.across * sr_blocks(p->m, j.height));
 }

@@ -128,6 +128,9 @@ static inline int64_t sr_drop_room(int64_t n) {
       sr_unary op)                                                                                 \
     F(void, binary, float *y, const float *a, const float *b, int64_t n, sr_binary op)             \
     F(void, axpby, float *y, const float *x, int64_t n, float alpha, float beta)                   \
+    /* sums[c] = x[0][c] + x[1][c] + ..., rows of f32 or (low) bf16 that are ld elements apart */  \
+    F(void, column_sums, float *sums, const void *x, bool low, int64_t ld, int64_t rows,           \
+      int64_t cols)                                                                                \
     F(double, sum, const float *x, int64_t n)                                                      \
     F(double, sum_squares, const float *x, int64_t n)                                              \
     /* y = act(x + b); pre = x + b; b and pre may be NULL */                                       \

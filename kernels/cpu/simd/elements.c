@@ -167,6 +167,8 @@ void SR_SIMD(binary)(float *y, const float *a, const float *b, int64_t n, sr_bin
     }
 }
 
+enum { STRIPE = 8 }; /* vectors of columns whose sums are in registers */
+
 /* y is not read if beta is 0, since it may be uninitialised. */
 void SR_SIMD(axpby)(float *y, const float *x, int64_t n, float alpha, float beta) {
     vf a = v_set(alpha), b = v_set(beta);
@@ -174,6 +176,34 @@ void SR_SIMD(axpby)(float *y, const float *x, int64_t n, float alpha, float beta
         EACH(n) v_put(y, i, n, a * v_at(x, i, n));
     } else {
         EACH(n) v_put(y, i, n, v_fma(a, v_at(x, i, n), b * v_at(y, i, n)));
+    }
+}
+
+/* The lanes of a row from column c on that are below cols. */
+INLINE vf row_at(const void *x, const bool low, int64_t at, int64_t c, int64_t cols) {
+    return low ? v_from_low(h_at((const sr_bf16 *)x + at, c, cols))
+               : v_at((const float *)x + at, c, cols);
+}
+
+INLINE void stripe_sums(float *sums, const void *x, const bool low, int64_t ld, int64_t rows,
+                        int64_t c, int64_t cols) {
+    vf sum[STRIPE];
+    for (int j = 0; j < STRIPE; j++) sum[j] = v_zero();
+    for (int64_t r = 0; r < rows; r++)
+        for (int j = 0; j < STRIPE; j++) sum[j] += row_at(x, low, r * ld, c + j * VL, cols);
+    for (int j = 0; j < STRIPE; j++) v_put(sums, c + j * VL, cols, sum[j]);
+}
+
+void SR_SIMD(column_sums)(float *sums, const void *x, bool low, int64_t ld, int64_t rows,
+                          int64_t cols) {
+    int64_t c = 0;
+    for (; c + STRIPE * VL <= cols; c += STRIPE * VL) /* known not to end here */
+        low ? stripe_sums(sums, x, true, ld, rows, c, INT64_MAX)
+            : stripe_sums(sums, x, false, ld, rows, c, INT64_MAX);
+    for (; c < cols; c += VL) {
+        vf sum = v_zero();
+        for (int64_t r = 0; r < rows; r++) sum += row_at(x, low, r * ld, c, cols);
+        v_put(sums, c, cols, sum);
     }
 }
 

@@ -131,7 +131,8 @@ INLINE void deal_square(const target *t, const source *s, int64_t r, int64_t x,
         if (r + panel * TILE_M >= t->rows) return;
         uint32_t *to = t->at + ((r / TILE_M + panel) * t->words + x) * TILE_M;
         for (int i = 0; i < SQUARE && x + i < t->words; i++)
-            memcpy(to + i * TILE_M, (uint32_t *)(q + i) + panel * TILE_M, sizeof(uint32_t) * TILE_M);
+            memcpy(to + i * TILE_M, (uint32_t *)(q + i) + panel * TILE_M,
+                   sizeof(uint32_t) * TILE_M);
     }
 }
 
