@@ -97,7 +97,7 @@ expect 0 "a dry run" "$program" recipes/tiny.lua "$data" --out "$dir/run" --dry-
 # Bash starts background jobs with SIGINT ignored; env restores the default.
 env --default-signal=INT "$program" recipes/tiny.lua "$data" --out "$dir/run" log.every=1 >"$log" 2>&1 </dev/null &
 child=$!
-for _ in $(seq 600); do
+for _ in $(seq 3000); do
     [ "$(grep -c '"step"' "$dir/run/metrics.jsonl" 2>/dev/null)" -ge 2 ] 2>/dev/null && break
     kill -0 "$child" 2>/dev/null || fail "Ctrl-C: the run ended before it could be stopped"
     sleep 0.1

@@ -31,10 +31,10 @@ children() { cat "/proc/$1/task/$1/children" 2>/dev/null || pgrep -P "$1"; }
 
 is_alive() { case $(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null) in '' | Z* | X*) return 1 ;; esac; }
 
-# Fails if one of these processes lives for 10 seconds more.
+# Fails if one of these processes lives for a minute more.
 no_orphan() {
     for pid in "$@"; do
-        for _ in $(seq 100); do
+        for _ in $(seq 600); do
             is_alive "$pid" || continue 2
             sleep 0.1
         done

@@ -12,7 +12,7 @@ work=$(mktemp -d)
 disk=$work/disk
 # Children of the neighbour may use the disk a moment longer.
 unmount() {
-    for _ in $(seq 100); do
+    for _ in $(seq 1200); do
         mountpoint -q "$disk" || return 0
         umount "$disk" 2>/dev/null && return 0
         sleep 0.05

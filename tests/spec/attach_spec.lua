@@ -56,7 +56,7 @@ describe("an attached prompt #slow", function()
     assert.matches(": step %d+ of 100%d+", run:ask "status()")
     assert.matches("scale_rate%(0.5%)", run:ask "help()")
     assert.matches("\n +└─", run:ask "plot { 1, 2, 3 }")
-    assert.matches("^sr.zeros%(", run:ask("help(sr.zeros)", "--timeout", "60"))
+    assert.matches("^sr.zeros%(", run:ask("help(sr.zeros)"))
     assert.equal("true", run:ask "math.type(step) == 'integer' and step > 0 and step < last")
   end)
 
@@ -86,7 +86,6 @@ describe("an attached prompt #slow", function()
   end)
 
   it("limits the time and the memory of an expression", function()
-    local began = sys.now()
     for _, text in ipairs {
       "while true do end", "while true do pcall(function() while true do end end) end",
       "coroutine.wrap(function() while true do end end)()",
@@ -96,7 +95,6 @@ describe("an attached prompt #slow", function()
       assert.equal(1, code)
       assert.matches("^stopped after 1 s; seqrun attach %-%-timeout SECONDS gives more, at most 60\n", err)
     end
-    assert.is_true(sys.now() - began < 60)
     for text, words in pairs {
       ["sr.zeros(1000000, 1000000)"] = "^cannot allocate 4398046511104 bytes: only %d+ more are allowed here",
       ["('x'):rep(1 << 40)"] = "too large",
@@ -120,8 +118,9 @@ describe("an attached prompt #slow", function()
 
   it("ends an expression on Ctrl-C, and leaves with exit code 1", function()
     local script = program.write(folder, "interrupt.sh", ([[
-      %s attach %s -e 'while true do end' --timeout 60 2>&1 & p=$!
-      sleep 1; kill -INT $p; wait $p; echo $?]]):format(program.path, run.dir))
+      %s attach %s -e 'while 1 do end' --timeout 60 2>&1 & p=$!
+      until grep -q 'attached: while 1 do end' %s/run.log; do sleep 0.05; done
+      kill -INT $p; wait $p; echo $?]]):format(program.path, run.dir, run.dir))
     local pipe <close> = assert(io.popen("bash " .. script))
     assert.equal("interrupted\n1\n", pipe:read("a"))
   end)
@@ -157,7 +156,7 @@ describe("a run #slow", function()
 
   ---All that a connection receives until it is closed, or until it has received some words.
   local function heard(connection, words)
-    local text, last = "", sys.now() + 30
+    local text, last = "", sys.now() + 300
     while sys.now() < last and not (words and text:find(words, 1, true)) do
       local bytes = connection:read()
       if not bytes then return text, true end
@@ -196,8 +195,8 @@ describe("a run #slow", function()
 
   it("interrupts an expression that the prompt stops", function()
     local connection <close> = connect()
-    connection:write("eval 7 17 80 60\nwhile true do end")
-    sys.sleep(0.3)
+    connection:write("eval 7 18 80 60\nwhile true do  end")
+    repeat sys.sleep(0.05) until sys.read_file(run.dir .. "/run.log"):find("attached: while true do  end", 1, true)
     connection:write("stop 7 0\n")
     local text = heard(connection, "done 7 1\n1")
     assert.truthy(text:find("err 7 12\ninterrupted\ndone 7 1\n1", 1, true), text)
@@ -266,9 +265,9 @@ end)
 describe("a run that is only looked at #slow", function()
   it("has the same bits", function()
     local straight = folder .. "/straight"
-    local words = { "--max-steps", "60", "rate.total=1000000", "log.every=20" }
+    local words = { "--max-steps", "300", "rate.total=1000000", "log.every=20" }
     assert.equal(0, (program.run(small.words(corpus, "--out", straight, table.unpack(words)))))
-    local looked = start("looked", { words = { "--max-steps", "60" } })
+    local looked = start("looked", { words = { "--max-steps", "300" } })
     local answered = 0
     repeat
       local code = looked:attach("loss, sr.randn(3)\nmodel.params:get 'cls.predictions.bias'\nstatus()\n"
@@ -277,7 +276,7 @@ describe("a run that is only looked at #slow", function()
     until code ~= 0 or answered == 5
     assert.is_true(answered > 0)
     assert.equal(0, (looked:wait()))
-    assert.same(small.weights(straight, 60), small.weights(looked.dir, 60))
+    assert.same(small.weights(straight, 300), small.weights(looked.dir, 300))
     assert.same(small.metrics(straight), small.metrics(looked.dir))
     assert.same({}, looked:events())
   end)

@@ -73,7 +73,7 @@ describe("a launcher", function()
   it("that serves another MPI is named with both sizes", function()
     local why = mpi.missing()
     if why then return pending(why) end
-    local before = mpi.settings .. "SLURM_STEP_NUM_TASKS=3 SLURM_PROCID=0 timeout 60"
+    local before = mpi.settings .. "SLURM_STEP_NUM_TASKS=3 SLURM_PROCID=0 timeout 400"
     local code, _, err = program.run({ "tests/support/world.lua" }, { before = before })
     assert.equal(4, code, err)
     assert.is_truthy(err:find("srun started 3 processes, but MPI", 1, true), err)

@@ -11,7 +11,7 @@ local library = require("tests.support.devices").plugin("nccl")
 local function run(settings, words)
   local folder = program.folder()
   local before = ("SEQRUN_NCCL=%s NCCL_CALLS=%s/calls %s"):format(library, folder, settings or "")
-  local code, _, err = mpi.run(2, words or { "tests/support/nccl_calls.lua" }, { before = before, seconds = 60 })
+  local code, _, err = mpi.run(2, words or { "tests/support/nccl_calls.lua" }, { before = before, seconds = 400 })
   local calls = {}
   for line in (sys.read_file(folder .. "/calls.1") or ""):gmatch("[^\n]+") do calls[#calls + 1] = line end
   local first = sys.read_file(folder .. "/calls.0") or ""

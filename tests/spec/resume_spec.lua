@@ -21,7 +21,7 @@ local function interrupt_once(signal, out, ...)
   for i, word in ipairs(words) do words[i] = "'" .. word .. "'" end
   local script = ([[
     %s %s >/dev/null 2>%s.err & p=$!
-    for i in $(seq 200); do [ -s %s/metrics.jsonl ] && break; sleep 0.02; done
+    for i in $(seq 15000); do [ -s %s/metrics.jsonl ] && break; sleep 0.02; done
     kill -%s $p; wait $p]]):format(program.path, table.concat(words, " "), out, out, signal)
   local path = program.write(folder, "interrupt.sh", script)
   local _, _, code = os.execute("bash " .. path)
@@ -186,7 +186,7 @@ end
     if step == 8 and signals then
       for signal in signals:gmatch("%u+") do
         os.execute(("(sleep 0.02; kill -%s %d) >/dev/null 2>&1 &"):format(signal, sys.pid()))
-        sys.sleep(0.3) -- ended by a signal that is handled
+        sys.sleep(1) -- ended by a signal that is handled
       end
     end]])
     local function go(signals, out)

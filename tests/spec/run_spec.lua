@@ -320,7 +320,7 @@ describe("a run", function()
       table.concat(words, " "), folder)
     program.write(folder, "held.sh", script)
     os.execute(("bash %s/held.sh >/dev/null 2>&1 &"):format(folder))
-    for _ = 1, 300 do
+    for _ = 1, 15000 do
       if sys.exists(out .. "/metrics.jsonl") then break end
       sys.sleep(0.02)
     end

@@ -176,7 +176,7 @@ describe("seqrun tokenize", function()
     local pipe = assert(io.open(fifo, "w"))
     pipe:setvbuf("no")
     pipe:write("hello\n")
-    local deadline = sys.now() + 20
+    local deadline = sys.now() + 300
     while (sys.read_file(out) or "") == "" and sys.now() < deadline do sys.sleep(0.01) end
     assert.equal("7592\n", (sys.read_file(out)))
     pipe:close()

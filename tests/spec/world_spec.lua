@@ -23,7 +23,7 @@ local function run_two(list, further, settings)
   local quoted = { ("env %s %s"):format(settings or "", program.path) }
   for i, word in ipairs(second) do quoted[i + 1] = "'" .. word .. "'" end
   return mpi.run(1, list, {
-    mpirun = "--bind-to none", shell = ": -n 1 " .. table.concat(quoted, " "), seconds = 60,
+    mpirun = "--bind-to none", shell = ": -n 1 " .. table.concat(quoted, " "), seconds = 400,
   })
 end
 
@@ -45,7 +45,7 @@ describe("the ranks of a run", function()
   test("say once what is wrong with a command line", function()
     local wrong = { ["recipes/none.lua"] = "cannot open", trian = "unknown command", ["recipes/tiny.yaml"] = "config" }
     for word, text in pairs(wrong) do
-      local code, _, err = mpi.run(2, { word }, { seconds = 60 })
+      local code, _, err = mpi.run(2, { word }, { seconds = 400 })
       assert.equal(2, code, err)
       says(err, text)
     end
@@ -76,7 +76,7 @@ describe("the ranks of a run", function()
     local list = words("build", "--max-steps", "2")
     local function differs(second, message)
       local shell = (": -n 1 %s %s"):format(second, table.concat(list, " "))
-      local code, _, err = mpi.run(1, list, { mpirun = "--bind-to none", shell = shell, seconds = 60 })
+      local code, _, err = mpi.run(1, list, { mpirun = "--bind-to none", shell = shell, seconds = 400 })
       assert.equal(2, code, err)
       says(err, "rank 1 (")
       assert.matches(message, err)
@@ -98,7 +98,7 @@ describe("the ranks of a run", function()
     local list = words("data", "--max-steps", "2")
     list[1] = recipe
     list[#list + 1] = "config=recipes/tiny.yaml"
-    local code, _, err = mpi.run(2, list, { seconds = 60 })
+    local code, _, err = mpi.run(2, list, { seconds = 400 })
     sys.remove(other)
     assert.equal(3, code, err)
     says(err, "rank 1 (")
@@ -109,7 +109,7 @@ describe("the ranks of a run", function()
     local out = folder .. "/held"
     assert(sys.make_dirs(out))
     local lock = assert(require("seqrun.checkpoint").lock(out))
-    local code, _, err = mpi.run(2, words("held", "--resume"), { seconds = 60 })
+    local code, _, err = mpi.run(2, words("held", "--resume"), { seconds = 400 })
     lock:close()
     assert.equal(5, code, err)
     says(err, "held")
@@ -120,14 +120,14 @@ describe("the ranks of a run", function()
       local out = folder .. "/stopped" .. signal
       local list = words("stopped" .. signal, "rate.total=100_000", "log.every=1")
       local before = mpi.settings .. "OMPI_MCA_odls_base_sigkill_timeout=5 exec mpirun -n 2"
-      local kill = ("& job=$!; for i in $(seq 300); do [ -s %s/metrics.jsonl ] && break; sleep 0.1; done; "
+      local kill = ("& job=$!; for i in $(seq 3000); do [ -s %s/metrics.jsonl ] && break; sleep 0.1; done; "
         .. "kill -%s $job; wait $job"):format(out, signal)
       local stopped, _, err = program.run(list, { before = before, shell = kill })
       if signal == "USR1" then assert.equal(75, stopped, err) end -- mpirun returns its own after TERM
       assert.is_truthy(err:find("stopped by signal " .. signal .. " at step", 1, true), err)
       says(err, "resume with --resume=" .. out)
       local code, _, again = mpi.run(2, words("stopped" .. signal, "rate.total=100_000", "--resume", "--max-steps",
-        tostring(#small.metrics(out) + 2)), { seconds = 60 })
+        tostring(#small.metrics(out) + 2)), { seconds = 400 })
       assert.equal(0, code, again)
     end)
   end
@@ -170,7 +170,7 @@ describe("the ranks of a run", function()
     local built = program.path:match("^(.*)/[^/]*$")
     local copy = "mkdir %s/build && cp %s/seqrun %s/build/ && ln -s %s/../lua %s/lua"
     assert(os.execute(copy:format(place, built, place, built, place)))
-    local line = ("%s timeout 60 mpirun -n 2 %s/build/seqrun"):format(mpi.settings, place)
+    local line = ("%s timeout 400 mpirun -n 2 %s/build/seqrun"):format(mpi.settings, place)
     local quoted = {}
     for i, word in ipairs(words("alone")) do quoted[i] = "'" .. word .. "'" end
     local pipe = assert(io.popen(line .. " " .. table.concat(quoted, " ") .. " 2>&1"))

@@ -15,7 +15,7 @@ Attached.__index = Attached
 
 ---Waits until a file exists; fails with the errors of the run otherwise.
 local function wait_for(path, log)
-  for _ = 1, 3000 do
+  for _ = 1, 15000 do
     if sys.exists(path) then return end
     sys.sleep(0.02)
   end
@@ -34,7 +34,7 @@ function attached.start(folder, corpus, name, options)
   local words = small.words(corpus, "--out", dir, "rate.total=1000000", "log.every=20")
   table.move(options.words or {}, 1, #(options.words or {}), #words + 1, words)
   for i, word in ipairs(words) do words[i] = "'" .. word .. "'" end
-  local line = ("timeout 300 %s %s %s >DIR.out 2>DIR.err; echo $? >DIR.new; mv DIR.new DIR.code")
+  local line = ("timeout 900 %s %s %s >DIR.out 2>DIR.err; echo $? >DIR.new; mv DIR.new DIR.code")
   local script = line:format(options.before or "", program.path, table.concat(words, " ")):gsub("DIR", dir)
   os.remove(dir .. ".code")
   os.remove(dir .. "/attach.json")
@@ -55,7 +55,7 @@ end
 ---@param text string
 ---@return string
 function Attached:ask(text, ...)
-  local code, out, err = self:attach("", "-e", text, ...)
+  local code, out, err = self:attach("", "-e", text, "--timeout", "60", ...)
   if code ~= 0 then error(("%s: exit %d: %s%s"):format(text, code, out, err), 2) end
   return (out:gsub("\n$", ""))
 end

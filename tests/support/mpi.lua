@@ -42,7 +42,7 @@ end
 ---@return string stderr
 function mpi.run(n, words, options)
   options = options or {}
-  local before, seconds = options.before or "", options.seconds or 120
+  local before, seconds = options.before or "", options.seconds or 400
   local line = ("%s %s timeout %d mpirun -n %d %s"):format(mpi.settings, before, seconds, n, options.mpirun or "")
   return program.run(words, { before = line, shell = options.shell })
 end
