@@ -125,6 +125,19 @@ static void copy_rows(sr_bf16 *to, const sr_bf16 *from, int64_t ld, int64_t rows
         }
 }
 
+/* Rows that a product reads: where they stand, at *ld, if they are whole tiles of pairs; else a
+ * copy.
+ */
+INLINE const sr_bf16 *rows_to_read(sr_bf16 *room, const sr_bf16 *from, int64_t *ld, int64_t rows,
+                                   int64_t d) {
+#ifdef LOW_DOTS
+    if (rows % LOW_ROWS == 0 && d % LOW_K == 0) return from;
+#endif
+    copy_rows(room, from, *ld, rows, d);
+    *ld = row_width(d);
+    return room;
+}
+
 /* Zeros behind the n columns of rows of P or dS, up to what a product reads. */
 static void clear_behind(sr_bf16 *rows, int64_t count, int64_t n) {
     for (int64_t i = 0; i < count; i++, rows += row_stride(n))
@@ -178,8 +191,9 @@ static void forward_strip(const sr_attention_unit *u, const low_room *r, int64_t
     int64_t rows = n - q < STRIP ? n - q : STRIP;
     score_rule rule = {u->key, draws_stride(n), true, late_scale(u)};
     float factor[STRIP];
-    copy_rows(r->rows, low_at(u->q, q * u->ld), u->ld, rows, d);
-    multiply_strip(r->s, ld, r->rows, row_width(d), r->kt, rows, n, d, early_scale(u));
+    int64_t q_ld = u->ld;
+    const sr_bf16 *q_rows = rows_to_read(r->rows, low_at(u->q, q * q_ld), &q_ld, rows, d);
+    multiply_strip(r->s, ld, q_rows, q_ld, r->kt, rows, n, d, early_scale(u));
     if (u->key.keep < 256) drop_words(r->words, rule.stride, &u->key, q, rows, groups);
     for (int64_t i = 0; i < rows; i += TOGETHER) {
         take(next, TOGETHER * next->matrices);
@@ -233,10 +247,11 @@ static void give_rows(const sr_attention_unit *u, const low_room *r, sr_bf16 *to
 static void backward_strip(const sr_attention_unit *u, const low_room *r, sr_bf16 *slope,
                            int64_t key, int64_t rows, feed *next) {
     int64_t n = u->n, d = u->d, ld = strip_ld(n), low_ld = row_stride(n), at = key * u->ld;
-    copy_rows(r->rows, low_at(u->k, at), u->ld, rows, d);
-    multiply_strip(r->s, ld, r->rows, row_width(d), r->qt, rows, n, d, early_scale(u));
-    copy_rows(r->rows, low_at(u->v, at), u->ld, rows, d);
-    multiply_strip(r->dp, ld, r->rows, row_width(d), r->dout_t, rows, n, d, 1);
+    int64_t k_ld = u->ld, v_ld = u->ld;
+    const sr_bf16 *keys = rows_to_read(r->rows, low_at(u->k, at), &k_ld, rows, d);
+    multiply_strip(r->s, ld, keys, k_ld, r->qt, rows, n, d, early_scale(u));
+    const sr_bf16 *values = rows_to_read(r->rows, low_at(u->v, at), &v_ld, rows, d);
+    multiply_strip(r->dp, ld, values, v_ld, r->dout_t, rows, n, d, 1);
     if (u->key.keep < 256 && key % 64 == 0)
         drop_words_of_columns(r->words, padded(n), &u->key, key, n);
     for (int64_t i = 0; i < rows; i++) {
