@@ -28,7 +28,6 @@ local checkpoint = {
 
   state = loading.state,
   config = loading.config,
-  choices = loading.choices,
   load = loading.load,
   pretrained = pretrained.read,
 

@@ -5,9 +5,9 @@
 -- checkpoint keeps them, for its GPU and library.  The user's cache knows nothing of it: what is taken over from a
 -- checkpoint or another rank is not written there.
 
-local checkpoint = require("seqrun.checkpoint")
 local core = require("seqrun.core.tensor")
 local devices = require("seqrun.devices")
+local loading = require("seqrun.checkpoint.loading")
 
 local chosen = {}
 
@@ -55,7 +55,7 @@ end
 function chosen.restore(run, path, instructions)
   local count = run.ranks.leads and select(2, core.choices())
   if not count or instructions ~= devices.instructions() then return end
-  local text, message, code = checkpoint.choices(path)
+  local text, message, code = loading.choices(path)
   if not text then
     if code ~= "missing" then return not_exact(run, "%s", message) end
     return not_exact(run, "%s was saved without %s", path, chosen.FILE)
