@@ -1,12 +1,12 @@
 --- Runs specs inside the program:
 ---
----     build/seqrun tests/run.lua [gc=eager|full] [without=TAG] [tally=FILE] [only=PATTERN] [FILE...]
+---     build/seqrun tests/run.lua [gc=eager|full|generational] [without=TAG] [tally=FILE] [only=PATTERN] [FILE...]
 ---
 --- Runs all of tests/spec by default.  Prints a line for each test that failed or was skipped and ends
 --- with `N passed, N failed, N skipped`; exits with 1 if any failed.  `gc=eager` runs the collector
---- constantly (`gc=full`: at every step), `without=slow` excludes tests whose names contain #slow,
---- `only=PATTERN` (a Lua pattern) selects tests by full name, and `tally=FILE` receives the counts and
---- the reasons of skips, for tests/run.sh.
+--- constantly (`gc=full`: at every step; `gc=generational`: Lua's other collector), `without=slow`
+--- excludes tests whose names contain #slow, `only=PATTERN` (a Lua pattern) selects tests by full name,
+--- and `tally=FILE` receives the counts and the reasons of skips, for tests/run.sh.
 
 --- Parses the command line.
 local function arguments()
@@ -114,8 +114,10 @@ if options.gc == "eager" then
 elseif options.gc == "full" then
   collectgarbage("incremental", 100, 1000, 1)
   collectgarbage("setpause", 0)
+elseif options.gc == "generational" then
+  collectgarbage("generational")
 elseif (options.gc or "") ~= "" then
-  error("gc=" .. options.gc .. ": must be eager or full")
+  error("gc=" .. options.gc .. ": must be eager, full or generational")
 end
 
 busted.randomseed = 1

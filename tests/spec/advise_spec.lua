@@ -340,6 +340,14 @@ describe("seqrun advise", function()
   end)
 end)
 
+it("the advisor says the same in every run, to the last bit", function()
+  local words = { "advise", "--model", "bert-large", "--seq", "512", "--batch", "1536", "--devices", "64", "--device",
+    "h100", "--json" }
+  local _, first = program.run(words)
+  assert.matches("^{", first)
+  for _ = 1, 4 do assert.equal(first, select(2, program.run(words))) end
+end)
+
 describe("the advisor on this machine", function()
   local here = require("seqrun.advise.here")
 

@@ -6,6 +6,7 @@
 
 local models = require("seqrun.advise.models")
 local time = require("seqrun.advise.time")
+local total_of = require("seqrun.advise.total")
 
 local memory = {}
 
@@ -45,9 +46,7 @@ local function stage(job, layout, c, index)
     logits = last and c.logits * bytes * rows * m.masked * m.vocabulary or 0,
     reserved = c.reserved * (1 << 30),
   }
-  local total = 0
-  for _, part in pairs(parts) do total = total + part end
-  return total, parts
+  return total_of(parts), parts
 end
 
 ---Bytes that the fullest device needs, and their parts.

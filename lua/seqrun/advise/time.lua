@@ -6,6 +6,7 @@
 -- pipeline adds its bubble and sends, data parallelism what backward does not hide, the optimizer its passes.
 
 local models = require("seqrun.advise.models")
+local total_of = require("seqrun.advise.total")
 
 local time = {}
 
@@ -149,8 +150,7 @@ function time.step(job, layout, c)
   local rows = layout.micro_batch * job.seq
   local count = job.batch / (layout.micro_batch * layout.data)
   local parts = stage_parts(c, job, layout, rows)
-  local body = -parts.head
-  for _, seconds in pairs(parts) do body = body + seconds end
+  local body = total_of(parts) - parts.head
   for name, seconds in pairs(parts) do parts[name] = count * seconds end
   local parameters = time.parameters(job.model, layout)
   parts.bubble = (layout.pipeline - 1) * body
@@ -162,9 +162,7 @@ function time.step(job, layout, c)
   local whole = exchange(c, job, layout, parameters)
   parts.data = whole - math.min((time.kernels[job.kernel].overlap or 0) * whole, body / 2)
   parts.optimizer = optimizer(c, job, layout, parameters)
-  local total = 0
-  for _, seconds in pairs(parts) do total = total + seconds end
-  return total, parts
+  return total_of(parts), parts
 end
 
 ---Share of the peak that the model's own FLOP reach in a step.
