@@ -7,12 +7,6 @@ local folder, lua, installed
 
 local function shell(line) assert(os.execute(line)) end
 
----Root may read everything, so it runs the program as another user.
-local function as_nobody()
-  local pipe <close> = assert(io.popen("id -u"))
-  return pipe:read("l") == "0" and "setpriv --reuid=65534 --regid=65534 --clear-groups " or ""
-end
-
 ---The exit code of the installed program and what it says.
 local function run(words, before)
   local path = program.path
@@ -24,10 +18,7 @@ end
 
 setup(function()
   folder = program.folder()
-  lua, installed = folder .. "/share/seqrun/lua", folder .. "/bin/seqrun"
-  local own = package.searchpath("seqrun.cli", package.path):match("^(.*)/seqrun/cli%.lua$")
-  shell(("mkdir -p '%s/bin' '%s/share/seqrun' && cp '%s' '%s' && cp -r '%s' '%s' && chmod -R a+rX '%s'"):format(folder,
-    folder, program.path, installed, own, lua, folder))
+  installed, lua = program.install(folder)
 end)
 teardown(function() sys.remove(folder) end)
 
@@ -35,7 +26,7 @@ it("a recipe without read permission", function()
   local path = program.write(folder, "secret.lua", "print(1)")
   shell("chmod 000 '" .. path .. "'")
   assert.same({ 5, ("seqrun: cannot open %s: Permission denied; its owner permits it with chmod a+r\n"):format(path) },
-    { run({ path }, as_nobody()) })
+    { run({ path }, program.as_nobody()) })
 end)
 
 it("a module of the program without read permission, or that is missing, or a directory", function()
@@ -46,7 +37,7 @@ it("a module of the program without read permission, or that is missing, or a di
   end
   assert.equal(0, (run { "version" }))
   shell("chmod 000 '" .. path .. "'")
-  says("Permission denied", as_nobody())
+  says("Permission denied", program.as_nobody())
   shell(("mv '%s' '%s.away'"):format(path, path))
   says("No such file or directory")
   shell(("mkdir '%s'"):format(path))

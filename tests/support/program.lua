@@ -55,4 +55,23 @@ function program.write(folder, name, text)
   return path
 end
 
+---Installs the program in a directory, so that any user can run it.
+---@param folder string
+---@return string path of the program
+---@return string lua the directory of its Lua files
+function program.install(folder)
+  local path, lua = folder .. "/bin/seqrun", folder .. "/share/seqrun/lua"
+  local own = package.searchpath("seqrun.cli", package.path):match("^(.*)/seqrun/cli%.lua$")
+  local line = "mkdir -p '%s/bin' '%s/share/seqrun' && cp '%s' '%s' && cp -r '%s' '%s' && chmod -R a+rX '%s'"
+  assert(os.execute(line:format(folder, folder, program.path, path, own, lua, folder)))
+  return path, lua
+end
+
+---Words before a command that is to have no more rights than file modes give: no mode keeps root out.
+---@return string
+function program.as_nobody()
+  local pipe <close> = assert(io.popen("id -u"))
+  return pipe:read("l") == "0" and "setpriv --reuid=65534 --regid=65534 --clear-groups " or ""
+end
+
 return program
