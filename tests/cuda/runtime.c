@@ -34,7 +34,7 @@ cudaError_t cudaRuntimeGetVersion(int *version) {
 }
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device) {
     memset(p, 0, sizeof *p);
-    snprintf(p->name, sizeof p->name, "Fake GPU %d", device);
+    snprintf(p->name, sizeof p->name, "Fake GPU %d", lacks("different GPUs") ? 0 : device);
     p->major = lacks("new gpu") ? 7 : 9;
     p->multiProcessorCount = 4;
     p->sharedMemPerBlockOptin = (size_t)(lacks("shared memory") ? 99 : 227) << 10;

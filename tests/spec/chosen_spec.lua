@@ -105,6 +105,43 @@ describe("choices by timing", function()
   end)
 end)
 
+describe("choices by timing of cuda, by stand-ins for CUDA and cuBLASLt", function()
+  local fake = program.path:gsub("[^/]*$", "tests/fake")
+  if not sys.exists(fake .. "/seqrun_cuda.so") then return end
+
+  ---Trains up to a step, resuming if it can; kernels do not run there.
+  local function go(ranks, out, upto)
+    local words = small.words(corpus, "device=cuda", "--out", folder .. "/" .. out, "--max-steps", tostring(upto),
+      "threads=1", "optimizer.max_skipped=100", "ranks.engine=" .. (ranks > 1 and "mpi" or "auto"))
+    if sys.exists(folder .. "/" .. out) then words[#words + 1] = "--resume" end
+    local before = ("LD_LIBRARY_PATH='%s' SEQRUN_PLUGINS='%s/seqrun_cuda.so' XDG_CACHE_HOME='%s/fake' "
+      .. "SEQRUN_FAKE='different GPUs'"):format(fake, fake, folder)
+    local run = ranks > 1 and mpi.run or function(_, ...) return program.run(...) end
+    local code, told, err = run(ranks, words, { before = before })
+    assert.equal(0, code, told .. err)
+  end
+
+  local function check(ranks, out)
+    go(ranks, out, STOP)
+    local text = choices_of(out, STOP)
+    assert.matches("^seqrun choices 1 cublaslt%-%d+%-fake_gpu_0%-4 64\n", text)
+    assert.is_truthy(text:find(" bias\t01", 1, true), text)
+    assert.equal(1, #sys.list(folder .. "/fake/seqrun"))
+    sys.remove(folder .. "/fake")
+    go(ranks, out, STOP + 1)
+    assert.equal(text, choices_of(out, STOP + 1))
+    local path = folder .. "/fake/seqrun"
+    local name = (sys.list(path) or {})[1] -- of padded rows, which are timed at the end of a run on one rank
+    for key in (name and sys.read_file(path .. "/" .. name) or ""):gmatch("([^\n]*\t)%x+\n") do
+      assert.is_nil(text:find("\n" .. key, 1, true), key)
+    end
+    assert.is_true(ranks == 1 or name == nil) -- nothing was timed again, on any rank
+  end
+
+  it("are all in a checkpoint, so a resume times nothing again", function() check(1, "cuda1") end)
+  many("reach all ranks, so none of them times anything in a resume", function() check(2, "cuda2") end)
+end)
+
 describe("choices by timing of several ranks", function()
   many("are those of rank 0, from the first step on", function()
     train(1, 2, "cache", "straight", STEPS)
