@@ -149,6 +149,13 @@ describe("choices by timing of several ranks", function()
     assert.same(weights("straight"), weights("two"))
   end)
 
+  many("are those of another rank where rank 0 has none, and are in the checkpoint", function()
+    train(1, 2, "cache", "straight", STEPS)
+    train(2, 7, "cache", "lent", STEPS, "SEQRUN_TIMED_CACHE=others")
+    assert.same(weights("straight"), weights("lent"))
+    assert.is_nil(choices_of("lent", STEPS):find("\t0[^2]"))
+  end)
+
   many("are exchanged between steps, and are part of a checkpoint whichever rank met the shape", function()
     train(2, "rank", "none", "apart", STEPS)
     local text = choices_of("apart", STEPS)

@@ -4,7 +4,7 @@
  *   SEQRUN_TIMED        what the clock says here, from 1 to 9; "rank": one more than the rank;
  *                       "never": this device chooses nothing
  *   SEQRUN_TIMED_GPU    the name of the choices; by default "timed-1"; "rank": one for each rank
- *   SEQRUN_TIMED_CACHE  "first": only rank 0 has the user's cache
+ *   SEQRUN_TIMED_CACHE  "first": only rank 0 has the user's cache; "others": all but rank 0
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +25,11 @@ static int rank(void) {
     return atoi(variable("OMPI_COMM_WORLD_RANK", "0"));
 }
 
+static bool has_cache(void) {
+    const char *who = variable("SEQRUN_TIMED_CACHE", "all");
+    return strcmp(who, "all") == 0 || (strcmp(who, "first") == 0) == (rank() == 0);
+}
+
 static sr_status choices(sr_choices **out, sr_device *device) {
     char gpu[64], *path = NULL;
     const char *name = variable("SEQRUN_TIMED_GPU", "timed-1");
@@ -35,8 +40,7 @@ static sr_status choices(sr_choices **out, sr_device *device) {
         snprintf(gpu, sizeof gpu, "timed-%d", rank());
     else
         snprintf(gpu, sizeof gpu, "%s", name);
-    if (rank() == 0 || variable("SEQRUN_TIMED_CACHE", "")[0] == '\0')
-        SR_TRY(sr_cache_path(&path, "timed"));
+    if (has_cache()) SR_TRY(sr_cache_path(&path, "timed"));
     sr_status st = sr_choices_open(&known, gpu, path, 1);
     sr_free(path);
     *out = known;

@@ -65,14 +65,16 @@ function chosen.restore(run, path, instructions)
   if not ok then not_exact(run, "%s/%s: %s", path, chosen.FILE, message) end
 end
 
----Gives all ranks the choices of rank 0, before the first step.
+---Gives all ranks the choices of rank 0, before the first step.  A rank whose cache has more tells all of its own when
+---they first exchange.
 ---@param run seqrun.Run
 function chosen.start(run)
   if not run.ranks:several() then return end
-  local text = run.ranks:first_says(function() return chosen.text() end)
+  local text, known = run.ranks:first_says(function() return core.choices() end)
   local ok, message = true, nil
   if text then ok, message = core.pin_choices(text) end
-  run.chosen_count = select(2, core.choices())
+  local count = select(2, core.choices())
+  run.chosen_count = ok and count == known and count or 0
   for rank, answer in ipairs(run.ranks:gather { ok = ok or false, message = message }) do
     if not answer.ok then
       run.progress:warn("rank %d: %s; it chooses its own products, so the bits depend on which rank computes what",
