@@ -1,12 +1,14 @@
 -- A run goes on with the instruction class that it began with where it can, to the same bits; else it says why not.
 
 local devices = require("seqrun.devices")
+local mpi = require("tests.support.mpi")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 
 local folder, corpus, own, lower
+local many = mpi.tests(it, function(reason) pending(reason) end)
 
 ---@return integer code
 ---@return string said standard output and error
@@ -88,6 +90,14 @@ describe("a resumed run", function()
     assert.truthy(sys.read_file(out .. "/config.yaml"):find("instructions: " .. own .. "\n", 1, true))
     code, said = run(nil, "--out", out, "--resume", "--max-steps", "6")
     assert.same({ 0, 0 }, { code, warnings(said) }, said)
+  end)
+
+  many("warns once, with the reason, on several ranks too", function()
+    if sys.machine().amx_bf16 then return pending("no class is missing") end
+    local out = stored_as("ranks", "amx")
+    local code, _, said = mpi.run(2, small.words(corpus, "--out", out, "--resume", "--max-steps", "5", "threads=1"))
+    assert.same({ 0, 1 }, { code, warnings(said) }, said)
+    assert.matches("the run used amx instructions before; [^\n]+ %(cpu: no amx instructions here: [^\n]+%)\n", said)
   end)
 
   it("warns once if it was on a GPU before", function()

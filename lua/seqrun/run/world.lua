@@ -135,7 +135,8 @@ end
 ---new run take the class of rank 0, as a measurement may have chosen it.
 local function agree_on_instructions(w, cfg)
   local on_cpu = tensor.device() == "cpu"
-  devices.use_instructions(w:broadcast_text(w.rank == 0 and devices.instructions() or nil))
+  local class = w:broadcast_text(w.rank == 0 and devices.instructions() or nil)
+  if w.rank > 0 then devices.use_instructions(class) end -- rank 0 knows why it does not use the one of the config
   if not on_cpu and cfg.ranks and cfg.ranks.reduce == "library" then return end
   world.agree(w, { { "the instruction class", devices.instructions() } }, "config", on_cpu
     and "set SEQRUN_ISA to the lesser of them on all ranks" or "use GPUs of one kind, or set ranks.reduce=library")
