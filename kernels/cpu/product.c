@@ -314,7 +314,8 @@ sr_status sr_cpu_product(const sr_tensor *t, const sr_product *p) {
         if (pays_to_pack(&j)) {
             j.pack_b = true;
             j.pack_a = p->a_col != 1;
-            if (j.pack_a && p->c != NULL && !on_tiles(&j)) share_smaller(&j);
+            bool wide = p->c != NULL && p->epilogue == NULL; /* blocks may be wider than WIDTH */
+            if (j.pack_a && wide && !on_tiles(&j)) share_smaller(&j);
             SR_TRY(pack_whole(&j, t, cpu));
         }
     }
