@@ -27,20 +27,20 @@ typedef struct stride {
     int64_t row, pair;
 } stride;
 
-/* One tile of TILE_M rows, of which `rows` are stored, and `vectors` vectors, the last of which has
- * `last` lanes. */
+/* One tile of tile_rows rows, of which `rows` are stored, and `vectors` vectors, the last of which
+ * has `last` lanes. */
 INLINE void tile(const sr_gemm *g, float *c, const sr_bf16 *a, stride s, const uint32_t *b,
-                 int rows, const int vectors, int last) {
+                 int rows, const int tile_rows, const int vectors, int last) {
     vf acc[TILE_M][TILE_V];
-    for (int i = 0; i < TILE_M; i++)
+    for (int i = 0; i < tile_rows; i++)
         for (int j = 0; j < vectors; j++) acc[i][j] = v_zero();
     if (g->add) /* C may be far away */
-        for (int i = 0; i < TILE_M; i++)
+        for (int i = 0; i < tile_rows; i++)
             for (int j = 0; j < vectors; j++) __builtin_prefetch(c + i * g->ldc + j * VL, 1);
     for (int64_t p = 0; p < low_padded(g->k) / 2; p++, a += s.pair, b += vectors * VL) {
         vu column[TILE_V];
         for (int j = 0; j < vectors; j++) column[j] = u_load(b + j * VL);
-        for (int i = 0; i < TILE_M; i++) {
+        for (int i = 0; i < tile_rows; i++) {
             uint32_t pair;
             memcpy(&pair, a + i * s.row, sizeof pair);
             vu x = u_set(pair);
@@ -48,7 +48,7 @@ INLINE void tile(const sr_gemm *g, float *c, const sr_bf16 *a, stride s, const u
         }
     }
     vf alpha = v_set(g->alpha);
-    for (int i = 0; i < TILE_M; i++) {
+    for (int i = 0; i < tile_rows; i++) {
         if (i >= rows) break;
         float *to = c + i * g->ldc;
         for (int j = 0; j < vectors; j++, to += VL) {
@@ -68,12 +68,14 @@ INLINE void tiles(const sr_gemm *g, stride s, int64_t panel_step) {
             int rows = g->m - i < TILE_M ? (int)(g->m - i) : TILE_M;
             const sr_bf16 *a = (const sr_bf16 *)g->a + i / TILE_M * panel_step;
             float *c = g->c + i * g->ldc + j;
-            if (vectors == TILE_V)
-                tile(g, c, a, s, b, rows, TILE_V, last);
+            if (vectors == TILE_V && rows <= TILE_M / 2)
+                tile(g, c, a, s, b, rows, TILE_M / 2, TILE_V, last);
+            else if (vectors == TILE_V)
+                tile(g, c, a, s, b, rows, TILE_M, TILE_V, last);
             else if (vectors == 2)
-                tile(g, c, a, s, b, rows, 2, last);
+                tile(g, c, a, s, b, rows, TILE_M, 2, last);
             else
-                tile(g, c, a, s, b, rows, 1, last);
+                tile(g, c, a, s, b, rows, TILE_M, 1, last);
         }
     }
 }

@@ -15,8 +15,8 @@
 
 enum { PANEL = TILE_V * VL, LINE = 16 };
 
-/* One tile of `rows` rows (<= TILE_M; only those are stored) and `vectors` vectors, the last of
- * which has `last` lanes.  If `rows` is below TILE_M, the remaining rows of a must still be
+/* One tile of `rows` rows (<= tile_rows; only those are stored) and `vectors` vectors, the last of
+ * which has `last` lanes.  If `rows` is below tile_rows, the remaining rows of a must still be
  * readable. */
 INLINE void tile(const sr_gemm *g, float *c, const float *a, int64_t a_row, int64_t a_k,
                  const float *b, int rows, const int tile_rows, const int vectors, int last) {
@@ -60,7 +60,9 @@ INLINE void tile(const sr_gemm *g, float *c, const float *a, int64_t a_row, int6
             int rows = g->m - i < TILE_M ? (int)(g->m - i) : TILE_M;                               \
             const float *a = (const float *)g->a + i / TILE_M * (row_step);                        \
             float *c = g->c + i * g->ldc + j;                                                      \
-            if (vectors == 3 && TILE_V >= 3)                                                       \
+            if (vectors == TILE_V && rows <= TILE_M / 2)                                           \
+                tile(g, c, a, a_row, a_k, b, rows, TILE_M / 2, TILE_V, last);                      \
+            else if (vectors == 3 && TILE_V >= 3)                                                  \
                 tile(g, c, a, a_row, a_k, b, rows, TILE_M, TILE_V >= 3 ? 3 : TILE_V, last);        \
             else if (vectors == 2)                                                                 \
                 tile(g, c, a, a_row, a_k, b, rows, TILE_M, 2, last);                               \
