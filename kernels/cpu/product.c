@@ -289,7 +289,7 @@ static void share_smaller(job *j) {
     if (p->n <= p->m && p->n <= WIDEST) {
         j->pack_a = false;
         j->width = p->n;
-        j->height = round_up(sr_blocks(p->m, tasks), ROUND);
+        j->height = sr_least(TALLEST, round_up(sr_blocks(p->m, tasks), ROUND));
     } else if (p->n > p->m && p->m <= WIDEST) {
         j->pack_b = false;
         j->height = p->m;

@@ -64,7 +64,8 @@ static bool library_requires(lua_State *L, const char *templates) {
 }
 
 static int cannot_load(lua_State *L, const char *name, const char *path, const char *why) {
-    const char *way = strncmp(name, "seqrun", 6) == 0 ? "; install seqrun again" : "";
+    bool own = strcmp(name, "seqrun") == 0 || strncmp(name, "seqrun.", 7) == 0;
+    const char *way = own ? "; install seqrun again" : "";
     return luaL_error(L, LSR_CANNOT_LOAD "%s': %s: %s%s", name, path, why, way);
 }
 

@@ -25,11 +25,11 @@ function chosen.news(run) return (core.choices(run.chosen_count or 0)) end
 
 ---Takes over what the ranks have chosen since they last told; all ranks call it.
 ---@param run seqrun.Run
----@param texts (string|nil)[] of each rank, at its number + 1
-function chosen.merge(run, texts)
+---@param all { chosen?: string }[] of each rank, at its number + 1
+function chosen.merge(run, all)
   local any = false
-  for rank = run.ranks.size, 1, -1 do -- of another GPU: refused, and left to its rank
-    any = texts[rank] and core.pin_choices(texts[rank]) or any
+  for rank = #all, 1, -1 do -- of another GPU: refused, and left to its rank
+    any = all[rank].chosen and core.pin_choices(all[rank].chosen) or any
   end
   if any then run.chosen_count = select(2, core.choices()) end
 end
@@ -38,9 +38,7 @@ end
 ---@param run seqrun.Run
 function chosen.exchange(run)
   if not run.ranks:several() then return end
-  local texts = {}
-  for i, rank in ipairs(run.ranks:gather { text = chosen.news(run) }) do texts[i] = rank.text end
-  chosen.merge(run, texts)
+  chosen.merge(run, run.ranks:gather { chosen = chosen.news(run) })
 end
 
 ---Warns that a resume is not bit-exact, and why.

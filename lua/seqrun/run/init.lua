@@ -12,6 +12,7 @@
 -- The loop belongs to the recipe.  Between its iterations, `steps` saves checkpoints, evaluates and stops.  Step n
 -- means n updates; the checkpoint of step n holds all state that step n + 1 needs, so resuming is bit-exact.
 
+local agreement = require("seqrun.run.agreement")
 local best = require("seqrun.run.best")
 local changes = require("seqrun.run.changes")
 local check = require("seqrun.check")
@@ -157,38 +158,10 @@ end
 ---Seconds of this run, those before a resume included.
 function Run:seconds() return self.seconds_before + sys.now() - self.began end
 
----The same on all ranks: those of rank 0 when they last agreed.
-local function agreed_seconds(self)
-  if not self.ranks:several() then return self:seconds() end
-  return self.agreed or self.seconds_before
-end
-
----Agrees with the other ranks on the time, on signals, on what devices chose, and whether attached prompts ask for
----something.
-local function agree(self)
-  self.asked = changes.asked(self)
-  if not self.ranks:several() then return end
-  local all = self.ranks:gather {
-    seconds = self:seconds(), signal = sys.caught(), asked = self.asked, chosen = chosen.news(self),
-  }
-  self.agreed, self.asked = all[1].seconds, all[1].asked
-  local texts = {}
-  for i, rank in ipairs(all) do
-    self.signal, texts[i] = self.signal or rank.signal, rank.chosen
-  end
-  chosen.merge(self, texts)
-end
-
----The signal that is to stop the run, on whichever rank it came; nil if there is none.
-local function caught(self)
-  if self.ranks:several() then return self.signal end
-  return sys.caught()
-end
-
 ---Totals of the updates that have been trained on, and the time; for schedules that depend on them.
 ---@return table
 function Run:totals()
-  local totals = { seconds = agreed_seconds(self) }
+  local totals = { seconds = agreement.seconds(self) }
   for _, name in ipairs(loaders.TOTALS) do totals[name] = self.loaders and self.loaders.totals[name] or 0 end
   return totals
 end
@@ -299,7 +272,7 @@ function Run:start(parts)
   changes.resume(self)
   self.metrics:text("config", self.loaded:dump())
   self.peak, self.energy = peak.of(self.config), energy.open()
-  self.began, self.saved_at = sys.now(), agreed_seconds(self)
+  self.began, self.saved_at = sys.now(), agreement.seconds(self)
   self.train_seconds, self.tokens_before, self.slots_before = 0, self.window.tokens, self.window.slots
   if self.ranks.leads then self.progress:say("%s", require("seqrun.run.plan").headline(self)) end
   if self.ranks:several() then self.progress:say("  memory  %s", memory.of_ranks(self)) end
@@ -336,7 +309,7 @@ end
 ---@return string|nil path
 ---@return string? message
 function Run:save(needed)
-  self.saved_at = agreed_seconds(self)
+  self.saved_at = agreement.seconds(self)
   self.window:settle()
   if not saves(self) or self.saver.step == self.step then return end
   self.metrics:sync()
@@ -371,7 +344,7 @@ function Run:evaluate()
     ranks = self.ranks, progress = evaluations.work(self),
   })
   if not line then
-    agree(self)
+    agreement.reach(self)
     return nil
   end
   chosen.exchange(self) -- a checkpoint may come next
@@ -389,9 +362,9 @@ end
 
 ---Stops the run, resumable, on a signal or at the end of the time budget.
 local function check_stop(self)
-  local signal = caught(self)
+  local signal = agreement.signal(self)
   local budget = self.config.budget
-  local spent = budget and self.step < self.last and agreed_seconds(self) >= budget
+  local spent = budget and self.step < self.last and agreement.seconds(self) >= budget
   if not signal and not spent then return end
   if self.step > 0 then self:save(true) end
   local reason = signal and "signal " .. signal or "the time budget of " .. text.duration(budget)
@@ -432,7 +405,7 @@ local function after_step(self)
   evaluate_when_due(self)
   if step == self.last then return end -- stopped early
   local by_step = cfg.save.every > 0 and step % cfg.save.every == 0
-  local by_time = cfg.save.minutes > 0 and agreed_seconds(self) - self.saved_at >= 60 * cfg.save.minutes
+  local by_time = cfg.save.minutes > 0 and agreement.seconds(self) - self.saved_at >= 60 * cfg.save.minutes
   if by_step or by_time then self:save(false) end
 end
 
@@ -501,7 +474,7 @@ function Run:steps(loader, upto)
   local name = self.loaders:name_of(loader)
   if self.request.dry_run then return require("seqrun.run.plan").rehearse(self, name) end
   return function()
-    agree(self)
+    agreement.reach(self)
     if self.under_way then
       end_step(self)
     elseif self.resumed then
@@ -514,7 +487,7 @@ function Run:steps(loader, upto)
     if upto and self.step >= upto and self.step < self.last then return nil end
     local asked = sys.now()
     local update
-    if self.step < self.last then update = self.loaders:next(name, self.step + 1, agreed_seconds(self)) end
+    if self.step < self.last then update = self.loaders:next(name, self.step + 1, agreement.seconds(self)) end
     if not update then return end_loop(self) end
     self.step_began, self.waited, self.under_way = sys.now(), sys.now() - asked, true
     self.cpu_began = os.clock()
