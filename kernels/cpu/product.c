@@ -35,7 +35,7 @@
  *           BERT-base layer, including packing, bias and both gradients; 200-217 on 2, where oneDNN
  *           2.6.3 reaches 212-227 with weights reordered beforehand.  By
  *           `build/seqrun recipes/bench/ops.lua op=linear peer=true`.  In bf16 by dot products, 2
- *           threads, 2026-11-23: 400-440 of 472 forward, 400-420 backward; packing is 3 % of it.
+ *           threads, 2026-11-23: 400-440 of 472 forward, 400-420 backward, with `precision=bf16`.
  * Why own   oneDNN has no clear advantage in a training step: BERT-base, 2 threads, run alternately
  *           on that machine, oneDNN's products on a fixed grid of blocks (64-512 rows x 192-768
  *           columns) on these threads, weights reordered once per step: 321-343 real tokens/s; this
@@ -265,12 +265,15 @@ static void set_depth(job *j) {
     j->depth = round_up(sr_blocks(j->p->k, sr_blocks(j->p->k, j->depth)), simd->low_k);
 }
 
-/* On tiles a task is short, and taller blocks read B less often.  Recorded jobs are for any number
- * of threads. */
-static int64_t wanted_tasks(const job *j) {
+/* Tasks that keep the threads busy; recorded jobs are for any number of threads. */
+static int64_t tasks_for(const job *j, int64_t of_thread) {
     if (j->cpu->jobs != NULL) return TASKS;
-    int64_t threads = sr_threads_count(j->cpu->device->threads);
-    return on_tiles(j) ? sr_least(TASKS, 8 * threads) : TASKS;
+    return sr_least(TASKS, of_thread * sr_threads_count(j->cpu->device->threads));
+}
+
+/* On tiles a task is short, and taller blocks read B less often. */
+static int64_t wanted_tasks(const job *j) {
+    return on_tiles(j) ? tasks_for(j, 8) : TASKS;
 }
 
 /* Whether blocks share what is packed beforehand.  On tiles packing is dear: 0.2 cycles an element,
@@ -285,7 +288,7 @@ static bool pays_to_pack(const job *j) {
  * the cache; a task takes all of the smaller one, which is packed beforehand. */
 static void share_smaller(job *j) {
     const sr_product *p = j->p;
-    int64_t tasks = j->cpu->jobs != NULL ? TASKS : 4 * sr_threads_count(j->cpu->device->threads);
+    int64_t tasks = tasks_for(j, 4);
     if (p->n <= p->m && p->n <= WIDEST) {
         j->pack_a = false;
         j->width = p->n;

@@ -4,8 +4,8 @@
  *           has one unit of each (Zen 4, Zen 5), as many where it has half a unit of dot products.
  * Numerics  an element of C is one chain of pairs over k in ascending order, in any tile; the
  *           instruction flushes denormals to zero and rounds each product and sum of a pair.
- * Measured  AMD Zen 4, one core, 2026-11-23, operands in the second-level cache: 223 GFLOP/s of 236
- *           with 256 columns of A, 229 with 512, 232 with 1,024.
+ * Measured  AMD Zen 4, 2 threads, 2026-11-23: 441 GFLOP/s of 470, 3,072 columns of A, packing
+ *           included (`build/seqrun recipes/bench/ops.lua op=linear precision=bf16`).
  */
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd/low.h"
