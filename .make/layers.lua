@@ -5,6 +5,10 @@
 --   lua/bind   core, kernels/ref and kernels/cpu; the only C that includes lua.h
 --   plug-ins   built outside, against the installed core headers
 --
+-- A room of Lua, which is a folder of lua/seqrun with what is inside it, may require itself and those before it in the
+-- list `rooms`, lazily or not.  Names that are computed, as in require("seqrun.commands." .. name), are those of files in
+-- the room itself.
+--
 -- Prints every violation and exits with 1 if there is any.
 
 local core = { "base", "text", "data", "pack", "batch", "tensor", "train", "store" }
@@ -71,5 +75,49 @@ for file in pipe:lines() do
     fault(file, 1, ("unknown folder %s; add it to .make/layers.lua"):format(folder_of(file)))
   end
 end
+pipe:close()
+
+-- ---- Lua ---------------------------------------------------------------------------------------------
+
+--- From the bottom: "." is lua/seqrun/init.lua, the API, and "cli" the command line.
+local rooms = {
+  "base", "scores", "draw", "config", "tensor", "nn", "optim", "schedule", "text", "pack", "data", "checkpoint",
+  "analysis", "curriculum", "history", "scoring", "tasks", "predict", "run", "advise", ".", "report", "help", "repl",
+  "attach", "commands", "cli",
+}
+local floor = {}
+for i, name in ipairs(rooms) do floor[name] = i end
+
+local function room_of_file(file)
+  local room = file:match("^lua/seqrun/([^/]+)/") or file:match("^lua/seqrun/([^/]+)%.lua$")
+  return room == "init" and "." or room
+end
+
+--- The room that a required name is in; nil for C modules and names that are not of the library.
+local function room_of_module(name)
+  if name == "seqrun" then return "." end
+  local room = name:match("^seqrun%.([%w_]+)")
+  return room ~= "core" and room or nil
+end
+
+local function check_lua(file)
+  local room, number = room_of_file(file), 0
+  if not floor[room] then return fault(file, 1, "unknown room " .. room .. "; add it to .make/layers.lua") end
+  for line in io.lines(file) do
+    number = number + 1
+    local code = line:gsub("^%s*%-%-.*$", "")
+    for name, more in code:gmatch("require%s*%(?%s*[\"']([%w_.]+)[\"']%s*(%.?%.?)") do
+      local wanted = room_of_module(name)
+      if wanted and not floor[wanted] then
+        fault(file, number, ("%s names no room"):format(name))
+      elseif wanted and (floor[wanted] > floor[room] or more == ".." and wanted ~= room) then
+        fault(file, number, ("%s may not require %s, which stands above it"):format(room, name))
+      end
+    end
+  end
+end
+
+pipe = assert(io.popen("find lua/seqrun -name '*.lua' ! -path '*/meta/*'"))
+for file in pipe:lines() do check_lua(file) end
 pipe:close()
 os.exit(faults == 0)

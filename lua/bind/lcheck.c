@@ -12,8 +12,8 @@
 /* Files of thin wrappers: the error is in their callers. */
 static bool is_wrapper(const char *source) {
     static const char *const files[] = {
-        "/seqrun/tensor.lua",       "/seqrun/ops.lua",          "/seqrun/params.lua",
-        "/seqrun/optim.lua",        "/seqrun/pack/init.lua",    "/seqrun/pack/source.lua",
+        "/seqrun/tensor/init.lua",  "/seqrun/tensor/ops.lua",   "/seqrun/tensor/params.lua",
+        "/seqrun/optim/init.lua",   "/seqrun/pack/init.lua",    "/seqrun/pack/source.lua",
         "/seqrun/pack/solvers.lua", "/seqrun/pack/plan.lua",    "/seqrun/data/write.lua",
         "/seqrun/data/loader.lua",  "/seqrun/data/targets.lua", "/seqrun/data/corpus.lua"};
     size_t n = strlen(source);
@@ -38,10 +38,10 @@ static void push_where(lua_State *L) {
     lua_pushliteral(L, "");
 }
 
-/* Raises a Failure of lua/seqrun/failure.lua, which keeps the status for the exit code. */
+/* Raises a Failure of lua/seqrun/base/failure.lua, which keeps the status for the exit code. */
 static void raise_failure(lua_State *L, sr_status status) {
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-    if (lua_getfield(L, -1, "seqrun.failure") != LUA_TTABLE) return;
+    if (lua_getfield(L, -1, "seqrun.base.failure") != LUA_TTABLE) return;
     lua_getfield(L, -1, "raise");
     lua_pushstring(L, sr_status_name(status));
     lua_pushliteral(L, "%s");
@@ -242,10 +242,10 @@ int64_t lsr_checkelement(lua_State *L, int arg, int64_t i, const char *what, int
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-/* Pushes "; did you mean 'NAME'?" of lua/seqrun/guess.lua, or the list of the names. */
+/* Pushes "; did you mean 'NAME'?" of lua/seqrun/base/guess.lua, or the list of the names. */
 static const char *push_hint(lua_State *L, const char *key, const char *const *known) {
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-    if (lua_getfield(L, -1, "seqrun.guess") == LUA_TTABLE) {
+    if (lua_getfield(L, -1, "seqrun.base.guess") == LUA_TTABLE) {
         lua_getfield(L, -1, "hint");
         lua_pushstring(L, key);
         lua_newtable(L);

@@ -1,4 +1,4 @@
-/* lcoarse.c - the coarse ops, with positional arguments; lua/seqrun/ops.lua names them. */
+/* lcoarse.c - the coarse ops, with positional arguments; lua/seqrun/tensor/ops.lua names them. */
 #include <string.h>
 
 #include "core/tensor/ops.h"

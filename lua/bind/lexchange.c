@@ -1,4 +1,4 @@
-/* lexchange.c - the gradient of an update summed over ranks; for lua/seqrun/params.lua. */
+/* lexchange.c - the gradient of an update summed over ranks; for lua/seqrun/tensor/params.lua. */
 #include "core/train/exchange.h"
 
 #include "lua/bind/lcomm.h"

@@ -1,4 +1,4 @@
-/* lsharded.c - an optimizer that is sharded over ranks; for lua/seqrun/optim.lua. */
+/* lsharded.c - an optimizer that is sharded over ranks; for lua/seqrun/optim/init.lua. */
 #include "core/train/sharded.h"
 
 #include "lua/bind/lcomm.h"

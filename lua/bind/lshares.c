@@ -1,4 +1,4 @@
-/* lshares.c - the gradient of an update as a sum over shares; for lua/seqrun/params.lua. */
+/* lshares.c - the gradient of an update as a sum over shares; for lua/seqrun/tensor/params.lua. */
 #include "core/train/shares.h"
 
 #include "lua/bind/ltrain.h"

@@ -1,4 +1,4 @@
-/* ltrain.c - seqrun.core.train: the parameter store and the optimizers; for lua/seqrun/params.lua
+/* ltrain.c - seqrun.core.train: the parameter store and the optimizers; for lua/seqrun/tensor/params.lua
  * and optim.lua, which add names and defaults. */
 #include "lua/bind/ltrain.h"
 

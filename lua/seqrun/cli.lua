@@ -8,11 +8,12 @@
 -- A command's run() returns nothing or an exit code, or nil, message, code.  An error it raises is internal
 -- (70); an error that a recipe raises ends the recipe (1).  See DESIGN, "Exit codes".
 
-local failure = require("seqrun.failure")
-local find_shipped = require("seqrun.shipped")
-local guess = require("seqrun.guess")
-local output = require("seqrun.output")
-local shell = require("seqrun.run.text").shell
+local commands = require("seqrun.commands")
+local failure = require("seqrun.base.failure")
+local shipped = require("seqrun.base.shipped")
+local guess = require("seqrun.base.guess")
+local output = require("seqrun.base.output")
+local shell = require("seqrun.base.format").shell
 local sys = require("seqrun.core.sys")
 
 local cli = {}
@@ -58,7 +59,7 @@ end
 ---The same for a recipe, which may be one rank of many: one of them prints, all end.
 local function report_recipe(problem)
   local message, exit, code = verdict(problem, FAILED, "")
-  local speaks, named = require("seqrun.ranks").speaks(message, code)
+  local speaks, named = require("seqrun.tensor.ranks").speaks(message, code)
   if speaks and message ~= "" then complain(named) end
   return exit
 end
@@ -68,20 +69,20 @@ end
 ---@param code? "config"|"storage"
 ---@return integer exit
 local function refuse(text, code)
-  local speaks, named = require("seqrun.ranks").speaks(text, code or "config")
+  local speaks, named = require("seqrun.tensor.ranks").speaks(text, code or "config")
   if speaks then complain(named) end
   return sys.exit_code(code or "config")
 end
 
 ---Ranks other than the first print nothing but errors.
 local function mute_others()
-  local launch = require("seqrun.ranks").launcher()
+  local launch = require("seqrun.tensor.ranks").launcher()
   if launch and (launch.rank or 0) > 0 then sys.mute() end
 end
 
 ---Where a launcher started several processes, and the script did not make them ranks of one run.
 local function warn_of_strangers(path)
-  local ranks = require("seqrun.ranks")
+  local ranks = require("seqrun.tensor.ranks")
   local strangers = ranks.strangers()
   if strangers == 1 or (ranks.launcher().rank or 0) > 0 then return end
   complain(("warning: %d processes each ran all of %s; sr.run.open makes them the ranks of one run"):format(strangers,
@@ -90,58 +91,22 @@ end
 
 -- ---- commands -----------------------------------------------------------------------------------
 
-local function directory()
-  return package.searchpath("seqrun.cli", package.path):gsub("cli%.lua$", "commands")
-end
-
----The names of all commands.
----@return string[]
-function cli.commands()
-  local names = { "help" }
-  for _, name in ipairs(failure.must(sys.list((directory())))) do
-    names[#names + 1] = name:match("^(%l+)%.lua$")
-  end
-  table.sort(names)
-  return names
-end
-
-local function is_command(word)
-  return word:find("^%l+$") and sys.exists(directory() .. "/" .. word .. ".lua")
-end
-
 ---Prints help within the width of the terminal.
-local function tell(words) print(require("seqrun.live").fit_output(words)) end
-
----The parser of one command.
----@param name string
----@param command { summary: string, define: function }
----@return table # of argparse
-function cli.parser_of(name, command)
-  local parser = require("argparse")("seqrun " .. name, command.summary)
-  parser:usage_max_width(sys.is_terminal(1) and math.min(100, sys.columns(1)) or 100)
-  parser:add_help { action = function()
-    tell(parser:get_help())
-    os.exit(0, true)
-  end }
-  command.define(parser)
-  local fields = require("seqrun.shell.fields").text(name)
-  if fields then parser:epilog((parser._epilog and parser._epilog .. "\n\n" or "") .. fields) end
-  return parser
-end
+local function tell(words) print(require("seqrun.draw.live").fit_output(words)) end
 
 ---Commands are for one process: under a launcher they run on rank 0.
 local function leaves_to_first(name)
-  local launch = require("seqrun.ranks").launcher() or {}
+  local launch = require("seqrun.tensor.ranks").launcher() or {}
   local rank, several = launch.rank or 0, (launch.ranks or 1) > 1
-  if several then require("seqrun.ranks").work_apart() end
+  if several then require("seqrun.tensor.ranks").work_apart() end
   if several and rank == 0 then complain(name .. " runs on rank 0 alone; only recipes use all ranks") end
   return several and rank > 0
 end
 
 local function run_command(name, words)
   if leaves_to_first(name) then return 0 end
-  local command = require("seqrun.commands." .. name)
-  local good, args = cli.parser_of(name, command):pparse(words)
+  local command = commands.load(name)
+  local good, args = commands.parser_of(name):pparse(words)
   if not good then
     local sentence = args:gsub("\n+Did you mean '%-h'%?", ""):gsub("\n+Did", "; did"):gsub("\n+", "; ")
     complain(("%s; see seqrun %s --help"):format(sentence, name))
@@ -167,9 +132,9 @@ local function overview()
   say("options of a run:")
   say(require("seqrun.run.options").help())
   say("\ncommands:")
-  for _, name in ipairs(cli.commands()) do
+  for _, name in ipairs(commands.names()) do
     local summary = name == "help" and "this help, that of a command or a topic, or with --html the API reference"
-      or require("seqrun.commands." .. name).summary
+      or commands.load(name).summary
     say(("  %-16s %s"):format(name, summary))
   end
   say("\ndocuments: `seqrun help guide` lists the sections of one, `seqrun help guide 2` prints one:")
@@ -185,13 +150,13 @@ end
 
 local function unknown_topic(topic)
   local names = require("seqrun.help").names()
-  table.move(cli.commands(), 1, #cli.commands(), #names + 1, names)
+  table.move(commands.names(), 1, #commands.names(), #names + 1, names)
   complain(("no help on '%s'%s; see seqrun help"):format(topic, guess.hint(topic, names)))
   return USAGE
 end
 
 local function unknown_command(word)
-  return refuse(("unknown command '%s'%s; see seqrun help"):format(word, guess.hint(word, cli.commands())))
+  return refuse(("unknown command '%s'%s; see seqrun help"):format(word, guess.hint(word, commands.names())))
 end
 
 local function help(words)
@@ -206,15 +171,15 @@ local function help(words)
     tell(require("seqrun.help").examples())
     return 0
   end
-  if not is_command(name) then
+  if not commands.exists(name) then
     local topic, texts = table.concat(words, " "), require("seqrun.help")
-    local mistyped = not words[2] and guess.nearest(name, cli.commands())
+    local mistyped = not words[2] and guess.nearest(name, commands.names())
     local known = texts.find(topic) or not mistyped and texts.mentions(topic)
     if not known then return unknown_topic(topic) end
     tell(known)
     return 0
   end
-  tell(cli.parser_of(name, require("seqrun.commands." .. name)):get_help())
+  tell(commands.parser_of(name):get_help())
   return 0
 end
 
@@ -233,12 +198,12 @@ end
 
 ---A shipped recipe with a similar name: "; did you mean 'recipes/tiny.lua'?" or "".
 local function recipe_hint(path)
-  local base, shipped = path:match("[^/]*$"), {}
-  for _, name in ipairs(sys.list((directory():gsub("lua/seqrun/commands$", "recipes"))) or {}) do
+  local base, names = path:match("[^/]*$"), {}
+  for _, name in ipairs(sys.list(shipped.root .. "/recipes") or {}) do
     if name == base then return ("; did you mean 'recipes/%s'?"):format(name) end
-    if name:find("%.lua$") then shipped[#shipped + 1] = name end
+    if name:find("%.lua$") then names[#names + 1] = name end
   end
-  local name = guess.nearest(base, shipped)
+  local name = guess.nearest(base, names)
   return name and ("; did you mean 'recipes/%s'?"):format(name) or ""
 end
 
@@ -265,7 +230,7 @@ local function run_file(path, rest, program)
   mute_others()
   rest[0], rest[-1] = path, program
   arg = rest -- luacheck: ignore 111
-  local ok, raised = xpcall(chunk, require("seqrun.trace").handler, table.unpack(rest))
+  local ok, raised = xpcall(chunk, require("seqrun.base.trace").handler, table.unpack(rest))
   if not ok then return report_recipe(raised) end
   warn_of_strangers(path)
   return 0
@@ -286,8 +251,8 @@ end
 ---Makes dofile and loadfile find shipped recipes as the command line does.
 local function find_from_lua()
   local load_file, do_file = loadfile, dofile
-  function loadfile(path, ...) return load_file(find_shipped(path), ...) end -- luacheck: ignore 121
-  function dofile(path) return do_file(find_shipped(path)) end -- luacheck: ignore 121
+  function loadfile(path, ...) return load_file(shipped.find(path), ...) end -- luacheck: ignore 121
+  function dofile(path) return do_file(shipped.find(path)) end -- luacheck: ignore 121
 end
 
 local function run_recipe(words)
@@ -300,12 +265,12 @@ local function run_recipe(words)
     local hint = guess.hint(name, known)
     return refuse(("'%s' does not name a recipe%s; see seqrun help"):format(name, hint))
   end
-  path = find_shipped(path)
+  path = shipped.find(path)
   if path:find("%.lua$") or path:find("%.ya?ml$") or sys.exists(path) then return run_file(path, rest, words[0]) end
-  if is_command(path) then
+  if commands.exists(path) then
     return refuse(("options of a command go after it: seqrun %s %s"):format(path, table.concat(rest, " ")))
   end
-  if sys.exists(find_shipped(path .. ".lua")) then
+  if sys.exists(shipped.find(path .. ".lua")) then
     return refuse(("%s does not exist; did you mean '%s.lua'?"):format(path, path))
   end
   return unknown_command(path)
@@ -333,12 +298,14 @@ local function dispatch(words)
   local first = words[1]
   local failed = load_plugins()
   if failed then return failed end
+  require("seqrun.run.listener").open = function(run) return require("seqrun.attach.server").open(run) end
+  require("seqrun.help.verbs").load = function() return require("seqrun.commands.shell.verbs") end
   find_from_lua()
   if not first then return require("seqrun.repl").run() end
   first = SAME[first] or first
   if first == "help" then return help(table.move(words, 2, #words, 1, {})) end
   if first == "-e" then return evaluate(words) end
-  if is_command(first) then return run_command(first, table.move(words, 2, #words, 1, {})) end
+  if commands.exists(first) then return run_command(first, table.move(words, 2, #words, 1, {})) end
   return run_recipe(words)
 end
 

@@ -3,46 +3,66 @@
 -- Parts are loaded on first use.  A part is `sr.NAME` (sr.data, sr.nn, sr.run, ...); the functions
 -- that create and manage tensors (sr.zeros, sr.scope, ...) are those of seqrun.tensor.
 
-local failure = require("seqrun.failure")
+local failure = require("seqrun.base.failure")
 
 local sr = { version = require("seqrun.core.sys").build().version, must = failure.must }
 
----The parts, each a file or directory of lua/seqrun.
+---The parts: the module of each, then rooms above it that add functions to it.
 local PARTS = {
-  "advise", "checkpoint", "config", "curriculum", "data", "encode", "fill", "gradcheck", "metrics", "nn", "ops",
-  "optim", "pack", "params", "predict", "run", "schedule", "scores", "tasks", "text",
+  advise = { "seqrun.advise" },
+  checkpoint = { "seqrun.checkpoint", "seqrun.history.describe" },
+  config = { "seqrun.config" },
+  curriculum = { "seqrun.curriculum" },
+  data = { "seqrun.data", "seqrun.analysis" },
+  encode = { "seqrun.predict.encode" },
+  fill = { "seqrun.predict.fill" },
+  gradcheck = { "seqrun.tensor.gradcheck" },
+  metrics = { "seqrun.history.metrics" },
+  nn = { "seqrun.nn", "seqrun.checkpoint.bert" },
+  ops = { "seqrun.tensor.ops" },
+  optim = { "seqrun.optim" },
+  pack = { "seqrun.pack", "seqrun.data" },
+  params = { "seqrun.tensor.params" },
+  predict = { "seqrun.predict" },
+  run = { "seqrun.run" },
+  schedule = { "seqrun.schedule" },
+  scores = { "seqrun.scores" },
+  tasks = { "seqrun.tasks" },
+  text = { "seqrun.text" },
 }
-
-local is_part = {}
-for _, name in ipairs(PARTS) do is_part[name] = true end
 
 ---The names in `sr`, for completion and for hints.
 ---@return string[]
 local function names()
   local list = { "must", "version" }
-  table.move(PARTS, 1, #PARTS, 3, list)
+  for name in pairs(PARTS) do list[#list + 1] = name end
   for name in pairs(require("seqrun.tensor")) do list[#list + 1] = name end
   table.sort(list)
   return list
 end
 
+local modules = {}
+for name, list in pairs(PARTS) do modules[name] = list[1] end
+
 return setmetatable(sr, {
   __index = function(self, key)
     local value
-    if is_part[key] then
-      value = require("seqrun." .. key)
-      if type(value) == "table" then require("seqrun.strict").module(value, "sr." .. key) end
+    if PARTS[key] then
+      value = require(PARTS[key][1])
+      for i = 2, #PARTS[key] do require(PARTS[key][i]) end
+      if type(value) == "table" then require("seqrun.base.strict").module(value, "sr." .. key) end
     else
       value = require("seqrun.tensor")[key]
     end
     if value == nil then
-      local hint = require("seqrun.habits").hint(tostring(key), names())
+      local hint = require("seqrun.base.habits").hint(tostring(key), names())
       error(("sr has no '%s'%s"):format(tostring(key), hint), 2)
     end
     rawset(self, key, value)
     return value
   end,
   __names = names,
+  __modules = modules,
   __tostring = function()
     local list = names()
     for i, name in ipairs(list) do list[i] = "sr." .. name end

@@ -1,6 +1,6 @@
 -- common.lua - helpers of the benchmarks: arguments, timing, tables.
 
-local failure = require("seqrun.failure")
+local failure = require("seqrun.base.failure")
 local sys = require("seqrun.core.sys")
 
 local common = {}

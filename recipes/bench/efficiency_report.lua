@@ -4,7 +4,7 @@
 local arms = require("efficiency_arms")
 local common = require("common")
 local json = require("seqrun.core.json")
-local metrics = require("seqrun.metrics")
+local metrics = require("seqrun.history.metrics")
 local sys = require("seqrun.core.sys")
 
 local report = {}

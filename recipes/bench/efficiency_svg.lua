@@ -2,7 +2,7 @@
 -- raw tokens and CPU seconds, the mean over seeds as a line and its 95 % interval as a band.
 
 local arms = require("efficiency_arms")
-local drawing = require("seqrun.svg")
+local drawing = require("seqrun.draw.svg")
 local report = require("efficiency_report")
 
 local svg = {}

@@ -1,6 +1,6 @@
 -- ops_svg.lua - the ops of recipes/bench/ops.lua under the roofline of the machine: rate against FLOP per byte.
 
-local svg = require("seqrun.svg")
+local svg = require("seqrun.draw.svg")
 
 ---The rate that memory and the peak allow.
 local function roof(intensity, machine) return math.min(machine.peak, intensity * machine.copy) end

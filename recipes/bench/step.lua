@@ -41,7 +41,7 @@ local sr = require("seqrun")
 local arms = require("step_arms")
 local common = require("common")
 local lengths = require("lengths")
-local ranks = require("seqrun.ranks")
+local ranks = require("seqrun.tensor.ranks")
 local shares = require("seqrun.data.shares")
 local sys = require("seqrun.core.sys")
 

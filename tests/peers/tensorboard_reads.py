@@ -15,7 +15,7 @@ import tempfile
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 WRITER = """
-local metrics = require "seqrun.metrics"
+local metrics = require "seqrun.history.metrics"
 local function write(from, first, last, offset)
   local m = assert(metrics.open(arg[1], { step = from }))
   m:text("config", "seed: 1")

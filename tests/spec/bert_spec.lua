@@ -241,7 +241,7 @@ for _, device in ipairs(sr.devices()) do
     end)
 
     it("gives every dropout site of every layer its own key and rate", function()
-      local ops, real, seen, count = require("seqrun.ops"), {}, {}, 0
+      local ops, real, seen, count = require("seqrun.tensor.ops"), {}, {}, 0
       for _, name in ipairs { "embed", "attention", "residual_norm" } do
         real[name] = ops[name]
         ops[name] = function(...)

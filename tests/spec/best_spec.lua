@@ -2,7 +2,7 @@
 
 local best = require("seqrun.run.best")
 local json = require("seqrun.core.json")
-local metrics = require("seqrun.metrics")
+local metrics = require("seqrun.history.metrics")
 local program = require("tests.support.program")
 local seeds = require("seqrun.run.seeds")
 local sr = require("seqrun")

@@ -1,7 +1,7 @@
 -- Checkpoints: saved state is restored, files of other writers load, and nothing damaged is accepted.
 
 local checkpoint = require("seqrun.checkpoint")
-local exact = require("seqrun.checkpoint.exact")
+local exact = require("seqrun.base.exact")
 local json = require("seqrun.core.json")
 local names = require("seqrun.checkpoint.names")
 local sr = require("seqrun")

@@ -86,7 +86,7 @@ describe("choices by timing", function()
       local core = require("seqrun.core.tensor")
       local run = { ranks = { leads = true }, progress = { warn = function(_, ...) print("warned: " .. (...):format(
         select(2, ...))) end } }
-      require("seqrun.run.chosen").restore(run, %q, require("seqrun.devices").instructions())
+      require("seqrun.run.chosen").restore(run, %q, require("seqrun.tensor.devices").instructions())
       return select(2, core.choices())
     end)()]]
     local function told(text)

@@ -3,7 +3,7 @@
 local core = require("seqrun.core.comm")
 local mpi = require("tests.support.mpi")
 local program = require("tests.support.program")
-local ranks = require("seqrun.ranks")
+local ranks = require("seqrun.tensor.ranks")
 
 local on_ranks = mpi.tests(it, function(why) pending(why) end)
 
@@ -49,7 +49,7 @@ end)
 describe("a launcher", function()
   it("is known by the environment", function()
     local function launcher(before)
-      local expression = 'require("seqrun.core.json").encode(require("seqrun.ranks").launcher() or {})'
+      local expression = 'require("seqrun.core.json").encode(require("seqrun.tensor.ranks").launcher() or {})'
       local _, out = program.run({ "-e", expression }, { before = before })
       return out
     end

@@ -2,7 +2,7 @@
 
 local program = require("tests.support.program")
 local sys = require("seqrun.core.sys")
-local verbs = require("seqrun.shell.verbs")
+local verbs = require("seqrun.commands.shell.verbs")
 
 local SHELLS = { "bash", "zsh", "fish" }
 
@@ -130,11 +130,11 @@ end)
 
 describe("--help", function()
   it("of every command has examples that its parser accepts", function()
-    local cli = require("seqrun.cli")
-    for _, name in ipairs(cli.commands()) do
+    local commands = require("seqrun.commands")
+    for _, name in ipairs(commands.names()) do
       if name ~= "help" then
-        local command, count = require("seqrun.commands." .. name), 0
-        local examples = cli.parser_of(name, command):get_help():match("\nexamples:\n(.*)$")
+        local count = 0
+        local examples = commands.parser_of(name):get_help():match("\nexamples:\n(.*)$")
         for line in (examples or ""):gmatch("[^\n]+") do
           line = line:gsub("%S   +.*$", function(tail) return tail:sub(1, 1) end) -- what it prints, or a remark
           local words = {}
@@ -145,7 +145,7 @@ describe("--help", function()
           end
           if line:find("seqrun " .. name, 1, true) then
             count = count + 1
-            local parser = cli.parser_of(name, command)
+            local parser = commands.parser_of(name)
             local good, problem = parser:pparse(words)
             assert.truthy(good, name .. ": " .. line .. ": " .. tostring(problem))
           end

@@ -1,6 +1,6 @@
 -- The doctor finds problems, suggests remedies, and never fails itself.
 
-local doctor = require "seqrun.doctor"
+local doctor = require "seqrun.commands.doctor"
 local fault = require "seqrun.core.fault"
 local json = require "seqrun.core.json"
 
@@ -93,7 +93,7 @@ describe("the doctor", function()
 
   it("names driver and CUDA version of a GPU", function()
     assert.equal("NVIDIA H100, sm_90, 79.2 GiB (78.5 GiB free), driver 13.1, CUDA 13.0",
-      require("seqrun.devices").text {
+      require("seqrun.tensor.devices").text {
         model = "NVIDIA H100", arch = "sm_90", memory = 85040000000, free = 84290000000, driver = "13.1",
         runtime = "13.0",
       })

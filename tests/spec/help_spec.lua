@@ -2,7 +2,7 @@
 
 local help = require("seqrun.help")
 local index = require("seqrun.help.index")
-local plot = require("seqrun.plot")
+local plot = require("seqrun.repl.plot")
 local program = require("tests.support.program")
 local repl = require("seqrun.repl")
 local sr = require("seqrun")
@@ -13,7 +13,7 @@ local function run(code, env)
   -- a function that fails gives nil and a message
   local function take(first, second, ...)
     assert(first ~= nil or type(second) ~= "string", second)
-    for _, value in ipairs { first, second, ... } do assert(require("seqrun.show").show(value)) end
+    for _, value in ipairs { first, second, ... } do assert(require("seqrun.draw.show").show(value)) end
   end
   for line in (code .. "\n"):gmatch("([^\n]*)\n") do
     text = text == "" and line or text .. "\n" .. line

@@ -1,6 +1,6 @@
 -- The reader of run directories: whole, damaged, very long and living ones.
 
-local history = require("seqrun.run.history")
+local history = require("seqrun.history.runs")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sys = require("seqrun.core.sys")

@@ -3,7 +3,7 @@
 local checkpoint = require("seqrun.checkpoint")
 local info = require("seqrun.commands.info")
 local json = require("seqrun.core.json")
-local metrics = require("seqrun.metrics")
+local metrics = require("seqrun.history.metrics")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 

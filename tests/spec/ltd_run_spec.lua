@@ -1,7 +1,7 @@
 -- Token dropping in a run: its keys, its schedule, and what they refuse.
 
 local files = require("tests.support.task_files")
-local ltd = require("seqrun.run.ltd")
+local ltd = require("seqrun.curriculum.ltd")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sr = require("seqrun")

@@ -1,6 +1,6 @@
 -- what a run says of its memory before it starts
 local sr = require "seqrun"
-local devices = require "seqrun.devices"
+local devices = require "seqrun.tensor.devices"
 local memory = require "seqrun.run.memory"
 
 describe("a model whose activations do not fit", function()

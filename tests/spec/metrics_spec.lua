@@ -1,7 +1,7 @@
 -- metrics.jsonl and TensorBoard event files.
 
 local json = require("seqrun.core.json")
-local metrics = require("seqrun.metrics")
+local metrics = require("seqrun.history.metrics")
 local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
 

@@ -160,7 +160,7 @@ for _, device in ipairs(sr.devices()) do
       assert.equal(0.5, p:value_of("b"):item())
       local ok, raised = pcall(function() return opt:step { rate = 0.1 } end)
       assert.is_false(ok)
-      assert.equal("numeric", require("seqrun.failure").of(raised).code)
+      assert.equal("numeric", require("seqrun.base.failure").of(raised).code)
       assert.truthy(tostring(raised):find("2 updates in a row", 1, true))
       assert.same({ 0, 2, 2 }, { opt:counts() })
     end)

@@ -1,6 +1,6 @@
 -- Models that seqrun has never heard of, each a recipe of fewer than 60 lines, trained through sr.run.
 
-local metrics = require("seqrun.metrics")
+local metrics = require("seqrun.history.metrics")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sr = require("seqrun")

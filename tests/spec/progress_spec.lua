@@ -1,6 +1,6 @@
 -- Progress: a line that fits the terminal, lines that stay without wrapping, and plain lines elsewhere.
 
-local live = require("seqrun.live")
+local live = require("seqrun.draw.live")
 local program = require("tests.support.program")
 local screen = require("tests.support.screen")
 local small = require("tests.support.small")

@@ -177,7 +177,7 @@ describe("a run on several ranks", function()
 
   many("is refused when the ranks start from different values", function()
     local recipe = assert(sys.read_file("recipes/tiny.lua")):gsub("initialise%(cfg.seed%)",
-      "initialise(require('seqrun.ranks').current().rank)")
+      "initialise(require('seqrun.tensor.ranks').current().rank)")
     local list = words("other", "--max-steps", "1")
     list[1] = program.write(folder, "other.lua", recipe)
     local code, _, err = start(2, list)

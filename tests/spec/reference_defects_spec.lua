@@ -197,7 +197,7 @@ describe("unlike in the reference,", function()
     bert.encoder.ltd = sr.nn.ltd { keep = 0.5, layers = { 1, 1 } }
     bert:encode(batch)
     for i = 0, 11 do assert.equal(i == 1 and 10 or 20, rows_of[i], i) end -- not 10 and 11 as well
-    assert.is_nil(require("seqrun.run.ltd").new({ first = true, last = true, masked = false }, { model = bert }))
+    assert.is_nil(require("seqrun.curriculum.ltd").new({ first = true, last = true, masked = false }, { model = bert }))
   end)
 
   it("a schedule that has ended stays at its end after a resume", function()

@@ -1,6 +1,6 @@
 -- A run goes on with the instruction class that it began with where it can, to the same bits; else it says why not.
 
-local devices = require("seqrun.devices")
+local devices = require("seqrun.tensor.devices")
 local mpi = require("tests.support.mpi")
 local program = require("tests.support.program")
 local small = require("tests.support.small")

@@ -236,7 +236,7 @@ end
     go(out, 4)
     assert.equal(go(folder .. "/kept.whole", 8), go(out, 8))
     local before = 0
-    for _, line in ipairs(assert(require("seqrun.metrics").read(out))) do
+    for _, line in ipairs(assert(require("seqrun.history.metrics").read(out))) do
       assert.is_true(line.type == "eval" or line.seconds > before)
       before = line.seconds
     end
@@ -361,7 +361,7 @@ end
 
   it("leaves the next run of the process its own instruction class", function()
     if os.getenv("SEQRUN_ISA") or tensor.device() ~= "cpu" then return end
-    local devices = require("seqrun.devices")
+    local devices = require("seqrun.tensor.devices")
     local own = devices.instructions()
     devices.use_instructions("plain")
     devices.use_instructions("plain")

@@ -2,7 +2,7 @@
 
 local config = require("seqrun.config")
 local json = require("seqrun.core.json")
-local metrics = require("seqrun.metrics")
+local metrics = require("seqrun.history.metrics")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sr = require("seqrun")

@@ -1,9 +1,9 @@
 -- The commands about several runs: the table of runs, and their comparison.
 
-local curves = require("seqrun.curves")
-local grid = require("seqrun.grid")
+local curves = require("seqrun.draw.curves")
+local grid = require("seqrun.draw.grid")
 local json = require("seqrun.core.json")
-local overview = require("seqrun.run.overview")
+local overview = require("seqrun.history.overview")
 local program = require("tests.support.program")
 local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")

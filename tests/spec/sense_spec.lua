@@ -1,6 +1,6 @@
 -- Settings that are probably a mistake, and beginning again: what a run says before it trains.
 
-local devices = require("seqrun.devices")
+local devices = require("seqrun.tensor.devices")
 local program = require("tests.support.program")
 local sense = require("seqrun.run.sense")
 local small = require("tests.support.small")

@@ -1,6 +1,6 @@
 -- unknown fields of modules, objects and configs
 local sr = require "seqrun"
-local strict = require "seqrun.strict"
+local strict = require "seqrun.base.strict"
 
 local function message_of(fn)
   local ok, message = pcall(fn)
@@ -55,7 +55,7 @@ describe("an unknown field", function()
   end)
 
   it("is nil to the library and to C functions", function()
-    assert.is_nil(require("seqrun.names").field(sr.schedule, "liner"))
+    assert.is_nil(require("seqrun.base.names").field(sr.schedule, "liner"))
     assert.is_nil(select(2, pcall(rawget, sr.schedule, "liner")))
     assert.is_true(pcall(require, "seqrun.schedule"))
   end)

@@ -1,7 +1,7 @@
 -- Charts: valid XML whatever they are given, round ticks, and thinning that keeps what stands out.
 
-local axes = require("seqrun.svg_axes")
-local svg = require("seqrun.svg")
+local axes = require("seqrun.draw.svg_axes")
+local svg = require("seqrun.draw.svg")
 
 ---Fails unless all elements are closed and every attribute is quoted.
 local function check_xml(text)

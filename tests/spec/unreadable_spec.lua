@@ -30,9 +30,10 @@ it("a recipe without read permission", function()
 end)
 
 it("a module of the program without read permission, or that is missing, or a directory", function()
-  local path = lua .. "/seqrun/guess.lua"
+  local path = lua .. "/seqrun/base/guess.lua"
   local function says(why, before)
-    assert.same({ 5, ("seqrun: cannot load module 'seqrun.guess': %s: %s; install seqrun again\n"):format(path, why) },
+    local sentence = "seqrun: cannot load module 'seqrun.base.guess': %s: %s; install seqrun again\n"
+    assert.same({ 5, sentence:format(path, why) },
       { run({ "version" }, before) })
   end
   assert.equal(0, (run { "version" }))
@@ -47,12 +48,12 @@ it("a module of the program without read permission, or that is missing, or a di
 end)
 
 it("a module that only some of the program needs, and all of them", function()
-  shell(("mv '%s/seqrun/doctor.lua' '%s/away'"):format(lua, folder))
+  shell(("mv '%s/seqrun/tensor/devices.lua' '%s/away'"):format(lua, folder))
   local code, said = run { "doctor" }
   assert.equal(5, code)
-  assert.matches("^seqrun: cannot load module 'seqrun.doctor': [^\n]+: No such file or directory; [^\n]+\n$", said)
+  assert.matches("^seqrun: cannot load module 'seqrun.tensor.devices': [^\n]+: No such file or directory; [^\n]+\n$", said)
   assert.equal(0, (run { "version" }))
-  shell(("mv '%s/away' '%s/seqrun/doctor.lua' && mv '%s' '%s/away'"):format(folder, lua, lua, folder))
+  shell(("mv '%s/away' '%s/seqrun/tensor/devices.lua' && mv '%s' '%s/away'"):format(folder, lua, lua, folder))
   code, said = run { "version" }
   assert.equal(5, code)
   assert.matches("^seqrun: cannot load module 'seqrun.cli': [^\n]+: No such file or directory; [^\n]+\n$", said)

@@ -91,7 +91,7 @@ describe("the ranks of a run", function()
     small.corpus(other, 60)
     local recipe = program.write(folder, "swapped.lua", ([[
       local data = require("seqrun").data
-      local open, rank = data.open, require("seqrun.ranks").launcher().rank
+      local open, rank = data.open, require("seqrun.tensor.ranks").launcher().rank
       data.open = function(path, ...) return open(rank == 1 and %q or path, ...) end
       dofile("recipes/tiny.lua")
     ]]):format(other .. "/corpus.sqr"))
@@ -155,7 +155,7 @@ describe("the ranks of a run", function()
     path = program.write(folder, "copies.lua", [[
       local sr = require("seqrun")
       local params = sr.params.new { { name = "w", shape = { 4 } } }
-      if arg[1] then require("seqrun.ranks").open("cpu", { engine = arg[1] }) end
+      if arg[1] then require("seqrun.tensor.ranks").open("cpu", { engine = arg[1] }) end
       sr.optim.adamw(params):step { rate = 1 }
     ]])
     code, _, err = mpi.run(2, { path })

@@ -2,7 +2,7 @@
 --
 --     nccl_calls.lua [DEVICE]
 
-local ranks = require("seqrun.ranks")
+local ranks = require("seqrun.tensor.ranks")
 local sr = require("seqrun")
 
 local device = arg[1] or "cpu"

@@ -4,7 +4,7 @@
 --
 -- Two updates of one micro-batch a rank through three layers; the backward pass of each writes "layer N" to the calls.
 
-local ranks = require("seqrun.ranks")
+local ranks = require("seqrun.tensor.ranks")
 local shares = require("seqrun.data.shares")
 local sr = require("seqrun")
 

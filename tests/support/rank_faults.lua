@@ -4,8 +4,8 @@
 --
 -- Each rank writes its process id to $FAULTS/pid.RANK, then all sum until the fault.
 
-local failure = require("seqrun.failure")
-local ranks = require("seqrun.ranks")
+local failure = require("seqrun.base.failure")
+local ranks = require("seqrun.tensor.ranks")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 

@@ -6,7 +6,7 @@ local sr = require("seqrun")
 local shares = require("seqrun.data.shares")
 
 local what, out = arg[1], arg[2]
-local world = require("seqrun.ranks").open()
+local world = require("seqrun.tensor.ranks").open()
 local params = sr.params.new { { name = "w", shape = { 1000 }, init = "normal" } }:initialise(1)
 local optimizer = sr.optim.adamw(params)
 if world.size > 1 then params:share_with(world, { reduce = arg[3] }) end

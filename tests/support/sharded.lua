@@ -8,7 +8,7 @@
 
 local checkpoint = require("seqrun.checkpoint")
 local fault = require("seqrun.core.fault")
-local ranks = require("seqrun.ranks")
+local ranks = require("seqrun.tensor.ranks")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 

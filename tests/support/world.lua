@@ -3,7 +3,7 @@
 -- Prints one line a rank: "rank R of N: ok".
 
 local core = require("seqrun.core.comm")
-local ranks = require("seqrun.ranks")
+local ranks = require("seqrun.tensor.ranks")
 local sr = require("seqrun")
 
 local device = arg and arg[1] or "cpu"

@@ -11,7 +11,7 @@
 
 local advise = require("seqrun.advise")
 local models = require("seqrun.advise.models")
-local ops = require("seqrun.ops")
+local ops = require("seqrun.tensor.ops")
 local own_step = require("seqrun.advise.own_step")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")

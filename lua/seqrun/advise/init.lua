@@ -12,7 +12,7 @@ local memory = require("seqrun.advise.memory")
 local models = require("seqrun.advise.models")
 local show = require("seqrun.advise.show")
 local time = require("seqrun.advise.time")
-local guess = require("seqrun.guess")
+local guess = require("seqrun.base.guess")
 
 local advise = {}
 

@@ -1,6 +1,6 @@
 -- models.lua - the shapes of models and the figures of devices that the advisor knows by name.
 
-local guess = require("seqrun.guess")
+local guess = require("seqrun.base.guess")
 local json = require("seqrun.core.json")
 local sys = require("seqrun.core.sys")
 

@@ -161,7 +161,7 @@ end
 function own_step.as_rank(text)
   local o = json.decode(text)
   tensor.use("cpu", { threads = o.threads })
-  o.world = require("seqrun.ranks").open()
+  o.world = require("seqrun.tensor.ranks").open()
   local step = own_step.new(o.model, o)
   local seconds = step:seconds(o.repeats)
   if o.world.rank == 0 then print(("own step: %.9g s, %d bytes"):format(seconds, step.kept)) end

@@ -1,7 +1,7 @@
 -- show.lua - advice in words and as a JSON object.
 
-local grid = require("seqrun.grid")
-local live = require("seqrun.live")
+local grid = require("seqrun.draw.grid")
+local live = require("seqrun.draw.live")
 local models = require("seqrun.advise.models")
 
 local show = {}

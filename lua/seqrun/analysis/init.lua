@@ -7,12 +7,12 @@
 -- set, whole, or the pairs that an epoch of a text draws.  Work that was stopped goes on where it was; a metric that is
 -- there already is kept.
 
-local check = require("seqrun.check")
+local check = require("seqrun.base.check")
 local core = require("seqrun.core.metric")
 local data = require("seqrun.data")
 local kinds = require("seqrun.analysis.kinds")
 local metric = require("seqrun.data.metric")
-local live = require("seqrun.live")
+local live = require("seqrun.draw.live")
 local sys = require("seqrun.core.sys")
 
 ---@class seqrun.AnalyzeOptions
@@ -160,5 +160,12 @@ function analysis.run(t)
   end
   return made
 end
+
+---Computes metrics of the sequences of a data set, a file each; see seqrun.analysis.
+---@param options seqrun.AnalyzeOptions
+---@return table<string, seqrun.Metric>? metrics by name, and in order
+---@return string? message
+---@return string? code
+function data.analyze(options) return analysis.run(options) end
 
 return analysis

@@ -4,7 +4,7 @@
 -- options, total(analysis, path, options) }; next and count are where an earlier call has stopped.  `options` is a
 -- line that names what else the values depend on.
 
-local check = require("seqrun.check")
+local check = require("seqrun.base.check")
 local core_names = { "length", "rarity", "rarity_integer", "length_rarity", "compressibility", "tfidf" }
 local data = require("seqrun.data")
 local sys = require("seqrun.core.sys")
@@ -337,7 +337,7 @@ function kinds.read(self, spec)
       if known == name then return rarity(self, name, spec) end
     end
   end
-  local hint = require("seqrun.guess").hint(name, kinds.names())
+  local hint = require("seqrun.base.guess").hint(name, kinds.names())
   if hint == "" then hint = ("; use %s, or a .lua file"):format(table.concat(kinds.names(), ", ")) end
   return nil, ("analyze: unknown metric '%s'%s"):format(name, hint), "config"
 end

@@ -1,9 +1,9 @@
 -- loss.lua - the mean loss of each sequence under a checkpoint: how hard a model finds it.
 
 local checkpoint = require("seqrun.checkpoint")
-local failure = require("seqrun.failure")
-local items = require("seqrun.scoring.items")
-local nn = require("seqrun.nn")
+local failure = require("seqrun.base.failure")
+local items = require("seqrun.data.items")
+local pretrained = require("seqrun.checkpoint.bert")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 
@@ -100,7 +100,7 @@ return function(self, spec)
   local loader, model
   loader, message, code = loader_of(self, head, facts)
   if not loader then return nil, message, code end
-  model, facts, code = nn.pretrained(spec.checkpoint, {
+  model, facts, code = pretrained(spec.checkpoint, {
     heads = not facts.kind and { head } or nil, precision = spec.precision,
   })
   if not model then return nil, facts, code end

@@ -1,11 +1,11 @@
 -- place.lua - where a run listens: a socket in the user's run-time directory, named in RUN/attach.json.
 
-local failure = require("seqrun.failure")
-local guess = require("seqrun.guess")
+local failure = require("seqrun.base.failure")
+local guess = require("seqrun.base.guess")
 local json = require("seqrun.core.json")
 local socket = require("seqrun.core.socket")
 local sys = require("seqrun.core.sys")
-local text = require("seqrun.run.text")
+local text = require("seqrun.base.format")
 
 local place = {}
 

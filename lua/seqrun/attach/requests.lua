@@ -1,6 +1,6 @@
 -- requests.lua - the functions of an attached prompt that ask the run to do something before its next step.
 
-local check = require("seqrun.check")
+local check = require("seqrun.base.check")
 local status = require("seqrun.attach.status")
 
 local MOST = 100 -- as a factor on the rate; more is a slip

@@ -5,7 +5,7 @@
 local frames = require("seqrun.attach.frames")
 local place = require("seqrun.attach.place")
 local sys = require("seqrun.core.sys")
-local text = require("seqrun.run.text")
+local text = require("seqrun.base.format")
 
 local MOST_CLIENTS = 8
 local MOST_KEPT = 8 << 20 -- bytes that a prompt has not read

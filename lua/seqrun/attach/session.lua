@@ -7,7 +7,7 @@ local repl = require("seqrun.repl")
 local socket = require("seqrun.core.socket")
 local status = require("seqrun.attach.status")
 local sys = require("seqrun.core.sys")
-local text = require("seqrun.run.text")
+local text = require("seqrun.base.format")
 local view = require("seqrun.attach.view")
 
 local MIB = 1 << 20

@@ -1,6 +1,6 @@
 -- status.lua - a run in a few lines, and what can be asked at its prompt.
 
-local text = require("seqrun.run.text")
+local text = require("seqrun.base.format")
 
 local status = {}
 

@@ -1,6 +1,6 @@
 -- view.lua - what an attached prompt sees of objects that a run is using: to look at, not to change.
 
-local hint_of = require("seqrun.names").hint
+local hint_of = require("seqrun.base.names").hint
 
 local view = {}
 

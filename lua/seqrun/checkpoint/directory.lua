@@ -1,6 +1,6 @@
 -- directory.lua - a run's directory: its lock and its checkpoints, which are verified before they are trusted
 
-local guess = require("seqrun.guess")
+local guess = require("seqrun.base.guess")
 local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
 

@@ -3,7 +3,7 @@
 local foreign = require("seqrun.checkpoint.foreign")
 local json = require("seqrun.core.json")
 local pretrained = require("seqrun.checkpoint.pretrained")
-local pretty = require("seqrun.checkpoint.pretty")
+local pretty = require("seqrun.base.pretty_json")
 local sys = require("seqrun.core.sys")
 local tensor_file = require("seqrun.checkpoint.tensor_file")
 local tokenizer_json = require("seqrun.checkpoint.tokenizer_json")
@@ -102,7 +102,7 @@ end
 ---@return string? message
 ---@return string? code
 return function(path, out, options)
-  options = require("seqrun.check").options("checkpoint.export", options, { encoder = 1, dtype = 1, replace = 1 })
+  options = require("seqrun.base.check").options("checkpoint.export", options, { encoder = 1, dtype = 1, replace = 1 })
   out = out:gsub("(.)/+$", "%1")
   local why = refusal(out, options.replace)
   if why then return nil, why, "config" end

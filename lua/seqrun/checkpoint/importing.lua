@@ -58,7 +58,7 @@ return function(path, run)
     return nil, ("%s is not empty; choose another directory"):format(run), "config"
   end
   if not sys.exists(path) then
-    return nil, ("%s: no such directory%s"):format(path, require("seqrun.guess").file_hint(path)), "missing"
+    return nil, ("%s: no such directory%s"):format(path, require("seqrun.base.guess").file_hint(path)), "missing"
   end
   local facts, message, code = pretrained.read(path)
   if not facts then return nil, no_weights(path) or message, code end

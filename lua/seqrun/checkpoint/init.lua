@@ -40,11 +40,4 @@ local checkpoint = {
   vocabulary = vocabulary,
 }
 
----Describes the file or directory at a path: see checkpoint/describe.lua.
----@param path string
----@return table|nil
----@return string? message
----@return string? code
-function checkpoint.describe(path) return require("seqrun.checkpoint.describe").describe(path) end
-
 return checkpoint

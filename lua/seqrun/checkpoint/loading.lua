@@ -1,7 +1,7 @@
 -- loading.lua - a checkpoint's values, configuration, weights and moments, read back
 
 local directory = require("seqrun.checkpoint.directory")
-local exact = require("seqrun.checkpoint.exact")
+local exact = require("seqrun.base.exact")
 local json = require("seqrun.core.json")
 local model = require("seqrun.checkpoint.model")
 local moments = require("seqrun.checkpoint.moments")

@@ -4,7 +4,7 @@
 
 local configs = require("seqrun.nn.config")
 local directory = require("seqrun.checkpoint.directory")
-local json_file = require("seqrun.json_file")
+local json_file = require("seqrun.base.json_file")
 local loading = require("seqrun.checkpoint.loading")
 local model = require("seqrun.checkpoint.model")
 local names = require("seqrun.checkpoint.names")

@@ -1,7 +1,7 @@
 -- writing.lua - saves one checkpoint: collects its text files and tensors, writes them durably, removes old ones
 
-local exact = require("seqrun.checkpoint.exact")
-local pretty = require("seqrun.checkpoint.pretty")
+local exact = require("seqrun.base.exact")
+local pretty = require("seqrun.base.pretty_json")
 local sys = require("seqrun.core.sys")
 local together = require("seqrun.checkpoint.together")
 local train = require("seqrun.core.train")

@@ -1,6 +1,6 @@
 -- advise - the fastest layouts of a training job over devices, by a fitted model.
 
-local converters = require("seqrun.converters")
+local converters = require("seqrun.config.converters")
 
 local command = { summary = "rank parallel layouts of a model on devices by predicted step time" }
 

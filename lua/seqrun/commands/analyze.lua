@@ -1,6 +1,7 @@
 -- analyze - metrics of the sequences of a data set, for curricula.
 
-local converters = require("seqrun.converters")
+local converters = require("seqrun.config.converters")
+local analysis = require("seqrun.analysis")
 local data = require("seqrun.data")
 local json = require("seqrun.core.json")
 local show = require("seqrun.analysis.show")
@@ -101,7 +102,7 @@ function command.run(args)
   verb.use_device(args)
   sys.signals("work")
   local made
-  made, message, code = data.analyze {
+  made, message, code = analysis.run {
     data = corpus, metrics = specs, out = args.out, part = args.part, max_len = args.max_len,
     nsp = not args.single and corpus:info().kind == "text", short_seq_prob = args.short_seq_prob,
     seed = args.seed or 42,

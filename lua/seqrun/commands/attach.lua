@@ -1,6 +1,6 @@
 -- attach - a prompt inside a running run.
 
-local converters = require("seqrun.converters")
+local converters = require("seqrun.config.converters")
 
 local attach = { summary = "a prompt inside a running run: look, change the rate, save, stop" }
 

@@ -1,16 +1,16 @@
 -- compare - runs side by side: scores, speeds, what their configs do not share, curves.
 
-local baselines = require("seqrun.run.baselines")
-local comparison = require("seqrun.run.comparison")
-local curves = require("seqrun.curves")
-local grid = require("seqrun.grid")
-local guess = require("seqrun.guess")
-local history = require("seqrun.run.history")
+local baselines = require("seqrun.history.baselines")
+local comparison = require("seqrun.history.comparison")
+local curves = require("seqrun.draw.curves")
+local grid = require("seqrun.draw.grid")
+local guess = require("seqrun.base.guess")
+local history = require("seqrun.history.runs")
 local json = require("seqrun.core.json")
-local live = require("seqrun.live")
-local shown = require("seqrun.data.readers.shown")
+local live = require("seqrun.draw.live")
+local shown = require("seqrun.base.one_line")
 local sys = require("seqrun.core.sys")
-local text = require("seqrun.run.text")
+local text = require("seqrun.base.format")
 
 local command = { summary = "compare runs: scores, speeds, differences of their configs, curves" }
 

@@ -16,7 +16,7 @@ end
 
 ---The table that all of them are made of.
 local function plain()
-  local array, verbs = require("seqrun.core.json").array, require("seqrun.shell.verbs")
+  local array, verbs = require("seqrun.core.json").array, require("seqrun.commands.shell.verbs")
   local list = array(verbs.all())
   for _, verb in ipairs(list) do
     verb.options, verb.arguments = array(verb.options), array(verb.arguments)
@@ -31,7 +31,7 @@ function command.run(args)
     return 0
   end
   if not args.what then return nil, "completion: name a shell (bash, zsh, fish), man, or --json", "config" end
-  io.stdout:write((require("seqrun.shell." .. args.what)()))
+  io.stdout:write((require("seqrun.commands.shell." .. args.what)()))
   return 0
 end
 

@@ -1,8 +1,8 @@
 -- encode - vectors of texts, from any BERT.
 
-local encode = require("seqrun.encode")
+local encode = require("seqrun.predict.encode")
 local encoding = require("seqrun.predict.encoding")
-local failure = require("seqrun.failure")
+local failure = require("seqrun.base.failure")
 local input = require("seqrun.predict.input")
 local json = require("seqrun.core.json")
 local sys = require("seqrun.core.sys")

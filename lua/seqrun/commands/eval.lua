@@ -1,10 +1,10 @@
 -- eval - score a checkpoint: on labelled data with its task's head, else on text.
 
-local converters = require("seqrun.converters")
-local counted = require("seqrun.run.text").counted
+local converters = require("seqrun.config.converters")
+local counted = require("seqrun.base.format").counted
 local evaluate = require("seqrun.run.evaluate")
-local live = require("seqrun.live")
-local failure = require("seqrun.failure")
+local live = require("seqrun.draw.live")
+local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
 local masked = require("seqrun.predict.masked")
 local report = require("seqrun.scoring.report")

@@ -2,9 +2,9 @@
 
 local checkpoint = require("seqrun.checkpoint")
 local json = require("seqrun.core.json")
-local live = require("seqrun.live")
+local live = require("seqrun.draw.live")
 local listing = require("seqrun.checkpoint.listing")
-local text = require("seqrun.run.text")
+local text = require("seqrun.base.format")
 local verb = require("seqrun.predict.verb")
 
 local command = { summary = "write a model as a Hugging Face directory, for Transformers and others" }

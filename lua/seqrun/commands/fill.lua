@@ -1,14 +1,14 @@
 -- fill - fill in [MASK] in lines of text.
 
-local converters = require("seqrun.converters")
-local failure = require("seqrun.failure")
-local fill = require("seqrun.fill")
+local converters = require("seqrun.config.converters")
+local failure = require("seqrun.base.failure")
+local fill = require("seqrun.predict.fill")
 local input = require("seqrun.predict.input")
 local json = require("seqrun.core.json")
-local live = require("seqrun.live")
-local plain = require("seqrun.data.readers.shown")
+local live = require("seqrun.draw.live")
+local plain = require("seqrun.base.one_line")
 local sys = require("seqrun.core.sys")
-local text = require("seqrun.run.text")
+local text = require("seqrun.base.format")
 local verb = require("seqrun.predict.verb")
 
 local command = { summary = "fill in [MASK] in lines of text: the most probable words" }

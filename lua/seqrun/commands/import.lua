@@ -1,11 +1,11 @@
 -- import - a Hugging Face directory as a checkpoint.
 
 local checkpoint = require("seqrun.checkpoint")
-local failure = require("seqrun.failure")
+local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
 local listing = require("seqrun.checkpoint.listing")
-local nn = require("seqrun.nn")
-local text = require("seqrun.run.text")
+local pretrained = require("seqrun.checkpoint.bert")
+local text = require("seqrun.base.format")
 local verb = require("seqrun.predict.verb")
 
 local command = { summary = "make a checkpoint of a Hugging Face BERT" }
@@ -25,7 +25,7 @@ end
 
 ---Loads the model, so that weights that do not fit its config are refused; what it lacks.
 local function missing_of(dir)
-  local model, message, report = nn.pretrained(dir)
+  local model, message, report = pretrained(dir)
   if not model then failure.raise(report or "data", "%s", message) end
   return report.missing
 end

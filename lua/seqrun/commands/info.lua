@@ -1,8 +1,8 @@
 -- info - describe a run, a checkpoint, weights, a data set, a vocabulary, a plan or metrics.
 
-local checkpoint = require("seqrun.checkpoint")
+local describe = require("seqrun.history.describe")
 local json = require("seqrun.core.json")
-local live = require("seqrun.live")
+local live = require("seqrun.draw.live")
 
 local info = { summary = "describe a run, checkpoint, data set, vocabulary, plan or metrics file" }
 
@@ -100,7 +100,7 @@ local PRINTERS = {
 }
 
 function info.run(args)
-  local facts, message, code = checkpoint.describe(args.path)
+  local facts, message, code = describe(args.path)
   if not facts then return nil, message, code end
   if args.json then
     print(json.encode(facts))

@@ -1,10 +1,11 @@
 -- new - write a recipe and its config to start from: a copy of a shipped recipe, with every key as a comment.
 
 local config = require("seqrun.config")
-local failure = require("seqrun.failure")
-local guess = require("seqrun.guess")
+local failure = require("seqrun.base.failure")
+local guess = require("seqrun.base.guess")
 local json = require("seqrun.core.json")
 local reference = require("seqrun.config.reference")
+local shipped = require("seqrun.base.shipped")
 local sys = require("seqrun.core.sys")
 
 local command = { summary = "write a recipe and its config to start from" }
@@ -29,9 +30,8 @@ function command.define(cmd)
   seqrun new work --task classify       it fine-tunes on labelled files]])
 end
 
-local function root() return debug.getinfo(1, "S").source:match("^@(.*)/lua/seqrun/commands/new%.lua$") end
 
-local function shipped(name) return failure.must(sys.read_file(root() .. "/recipes/" .. name)) end
+local function recipe(name) return failure.must(sys.read_file(shipped.root .. "/recipes/" .. name)) end
 
 local HEAD = [[
 -- NAME.lua - yours to change; its settings are in NAME.yaml.
@@ -43,10 +43,10 @@ local HEAD = [[
 
 ---The recipe as one file: fine-tuning recipes run finetune.lua with a task.
 local function recipe_text(task, name)
-  local text = shipped(RECIPES[task] .. ".lua")
+  local text = recipe(RECIPES[task] .. ".lua")
   if RECIPES[task]:find("^finetune_") then
     local which = text:match("tasks%.(%l+)")
-    text = shipped("finetune.lua")
+    text = recipe("finetune.lua")
     text = text:gsub("local task = %.%.%.\n[^\n]*\n", function() return "local task = sr.tasks." .. which .. "\n" end)
   end
   local body = text:gsub("^%-%-[^\n]*\n", ""):gsub("^%-%-[^\n]*\n", "")
@@ -59,7 +59,7 @@ end
 local function shipped_config(task)
   local known = { pair = "classify" }
   local schema = require("seqrun.run").schema(require("seqrun.tasks")[known[task] or task])
-  local file = root() .. "/recipes/" .. RECIPES[task] .. ".yaml"
+  local file = shipped.root .. "/recipes/" .. RECIPES[task] .. ".yaml"
   return failure.must(config.load { schema = schema, file = file, partial = true }), schema
 end
 

@@ -1,8 +1,9 @@
 -- pack - plan which sequences share a row, with efficiency and proof.
 
 local json = require("seqrun.core.json")
-local live = require("seqrun.live")
+local live = require("seqrun.draw.live")
 local pack = require("seqrun.pack")
+require("seqrun.data") -- for data sets by their path
 local sys = require("seqrun.core.sys")
 
 local command = { summary = "plan packs for a histogram of lengths or a data set" }

@@ -1,8 +1,8 @@
 -- predict - label lines with the head of a model.
 
 local answers_file = require("seqrun.predict.answers_file")
-local converters = require("seqrun.converters")
-local failure = require("seqrun.failure")
+local converters = require("seqrun.config.converters")
+local failure = require("seqrun.base.failure")
 local input = require("seqrun.predict.input")
 local json = require("seqrun.core.json")
 local predict = require("seqrun.predict")

@@ -1,6 +1,6 @@
 -- report - one HTML file about one or several runs.
 
-local converters = require("seqrun.converters")
+local converters = require("seqrun.config.converters")
 local json = require("seqrun.core.json")
 local sys = require("seqrun.core.sys")
 

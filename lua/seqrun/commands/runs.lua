@@ -1,14 +1,14 @@
 -- runs - a table of the runs below a directory.
 
-local grid = require("seqrun.grid")
-local guess = require("seqrun.guess")
-local history = require("seqrun.run.history")
+local grid = require("seqrun.draw.grid")
+local guess = require("seqrun.base.guess")
+local history = require("seqrun.history.runs")
 local json = require("seqrun.core.json")
-local live = require("seqrun.live")
-local overview = require("seqrun.run.overview")
-local shown = require("seqrun.data.readers.shown")
+local live = require("seqrun.draw.live")
+local overview = require("seqrun.history.overview")
+local shown = require("seqrun.base.one_line")
 local sys = require("seqrun.core.sys")
-local text = require("seqrun.run.text")
+local text = require("seqrun.base.format")
 
 local command = { summary = "a table of runs: state, step, loss, speed, age" }
 

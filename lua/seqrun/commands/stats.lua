@@ -1,6 +1,7 @@
 -- stats - statistics of a data set.
 
-local converters = require("seqrun.converters")
+local converters = require("seqrun.config.converters")
+local shell = require("seqrun.base.format").shell
 
 local command = { summary = "statistics of a data set: lengths, tokens, vocabulary, packing, duplicates" }
 
@@ -16,7 +17,7 @@ end
 
 ---The data set that a run reads.
 local function data_of(run)
-  local history = require("seqrun.run.history")
+  local history = require("seqrun.history.runs")
   local past = history.open(run)
   local path = past and (history.value(past.config, "data.file") or history.value(past.config, "data.train"))
   return path and path:find("%.sqr$") and path
@@ -25,12 +26,12 @@ end
 ---Why a path is not a data set, if something else is known to be there.
 local function explain(path, message)
   local sys = require("seqrun.core.sys")
-  if not sys.exists(path) then return message .. require("seqrun.guess").file_hint(path) end
+  if not sys.exists(path) then return message .. require("seqrun.base.guess").file_hint(path) end
   local facts = require("seqrun.checkpoint").describe(path)
   if not facts or facts.kind == "dataset" then return message end
   local data = facts.kind == "run" and data_of(path)
   return ("%s: a %s, not a data set; %s"):format(path, facts.kind,
-    data and ("its data is " .. data) or ("seqrun info %s describes it"):format(require("seqrun.run.text").shell(path)))
+    data and ("its data is " .. data) or ("seqrun info %s describes it"):format(shell(path)))
 end
 
 function command.run(args)
@@ -38,7 +39,7 @@ function command.run(args)
   local report, message, code = stats.examine(args.file, args.max_len)
   if not report then return nil, explain(args.file, message), code end
   print(args.json and require("seqrun.core.json").encode(report)
-    or require("seqrun.live").fit_output(stats.text(report)))
+    or require("seqrun.draw.live").fit_output(stats.text(report)))
   return 0
 end
 

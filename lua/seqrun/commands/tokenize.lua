@@ -1,6 +1,6 @@
 -- tokenize - text to ids, line by line.
 
-local converters = require "seqrun.converters"
+local converters = require "seqrun.config.converters"
 local core = require "seqrun.core.text"
 
 local tokenize = { summary = "print the token ids of each line of text" }

@@ -1,7 +1,7 @@
 -- version - print the version and how it was built.
 
 local json = require("seqrun.core.json")
-local live = require("seqrun.live")
+local live = require("seqrun.draw.live")
 local sys = require("seqrun.core.sys")
 
 local command = { summary = "print the version and how it was built" }

@@ -1,6 +1,6 @@
 -- vocab - trains a WordPiece vocabulary on text.
 
-local converters = require "seqrun.converters"
+local converters = require "seqrun.config.converters"
 local sys = require "seqrun.core.sys"
 local text = require "seqrun.text"
 

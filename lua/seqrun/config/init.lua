@@ -10,7 +10,7 @@
 -- Values come from four layers, each overriding the one before: defaults, the file, the preset that
 -- `preset` names (a part of the file under `presets`), the arguments.  All pass the same checks.
 
-local guess = require("seqrun.guess")
+local guess = require("seqrun.base.guess")
 local problems = require("seqrun.config.problems")
 local sys = require("seqrun.core.sys")
 local tree = require("seqrun.config.tree")

@@ -172,7 +172,7 @@ local MOST_LISTED = 30
 function tree.unknown(name, wanted, schema)
   local names = {}
   for i, field in ipairs(wanted.fields) do names[i] = field.name end
-  local hint = require("seqrun.guess").hint(name, names)
+  local hint = require("seqrun.base.guess").hint(name, names)
   if hint == "" then hint = synonyms.hint_in(name, wanted, schema) end
   local found = hint == "" and homes(name, schema, "", {}) or {}
   if hint == "" and schema.by_name[name] and wanted ~= schema then

@@ -13,7 +13,7 @@
 --
 -- Text becomes a value by the type, never by its looks: `no` is text for a string and wrong for a number.
 
-local guess = require("seqrun.guess")
+local guess = require("seqrun.base.guess")
 
 local types = {}
 

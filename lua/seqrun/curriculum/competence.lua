@@ -3,7 +3,7 @@
 -- The part c of the order that is unlocked grows from c0 to 1 such that every example is met about equally often
 -- before the next are: c = ((t / T) (1 - c0^p) + c0^p)^(1/p).  Source: Platanios et al. 2019, arXiv:1903.09848, p = 2.
 
-local check = require("seqrun.check")
+local check = require("seqrun.base.check")
 local counters = require("seqrun.schedule.counters")
 
 ---A schedule of competence from the bounds of another one.

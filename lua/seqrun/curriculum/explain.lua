@@ -1,6 +1,6 @@
 -- explain.lua - what an update of a curriculum is drawn from.
 
-local commas = require("seqrun.run.text").commas
+local commas = require("seqrun.base.format").commas
 
 ---@class seqrun.CurriculumStep
 ---@field step integer

@@ -12,8 +12,8 @@
 -- Examples that all metrics have unlocked are drawn with equal chance; see core/batch/sampler.h.  Longer ones are
 -- truncated, or cut into pieces, before they are arranged and masked; see core/batch/window.h.
 
-local check = require("seqrun.check")
-local failure = require("seqrun.failure")
+local check = require("seqrun.base.check")
+local failure = require("seqrun.base.failure")
 local new_metric = require("seqrun.curriculum.metric")
 
 ---@class seqrun.CurriculumOptions

@@ -2,10 +2,10 @@
 -- and those of the examples of later epochs.
 
 local core = require("seqrun.core.metric")
-local failure = require("seqrun.failure")
-local ranks = require("seqrun.ranks")
+local failure = require("seqrun.base.failure")
+local ranks = require("seqrun.tensor.ranks")
 local sys = require("seqrun.core.sys")
-local text = require("seqrun.run.text")
+local text = require("seqrun.base.format")
 local Metric = require("seqrun.data.metric")
 
 local measured = {}

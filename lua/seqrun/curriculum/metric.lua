@@ -1,8 +1,8 @@
 -- metric.lua - how many examples a metric's difficulty unlocks, from the first of its order on.
 
-local check = require("seqrun.check")
+local check = require("seqrun.base.check")
 local competence = require("seqrun.curriculum.competence")
-local failure = require("seqrun.failure")
+local failure = require("seqrun.base.failure")
 local measured = require("seqrun.curriculum.measured")
 local Of = require("seqrun.data.metric")
 

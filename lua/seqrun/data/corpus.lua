@@ -1,7 +1,7 @@
 -- corpus.lua - an opened data set, as a person meets it.
 
-local check = require("seqrun.check")
-local commas = require("seqrun.run.text").commas
+local check = require("seqrun.base.check")
+local commas = require("seqrun.base.format").commas
 local core = require("seqrun.core.data")
 
 ---@class seqrun.Corpus
@@ -9,7 +9,7 @@ local core = require("seqrun.core.data")
 ---@field private about table what core:info() says
 local Corpus = {}
 Corpus.__index = Corpus
-require("seqrun.strict").seal(Corpus, "the data set", { "core", "about", "words" })
+require("seqrun.base.strict").seal(Corpus, "the data set", { "core", "about", "words" })
 Corpus.__name = "seqrun.Corpus"
 
 ---@class seqrun.OpenOptions
@@ -120,7 +120,7 @@ function Corpus:counts(part) return self.core:counts(part) end
 ---@return seqrun.core.text.vocab
 function Corpus:vocab()
   if not self.words then
-    local failure = require("seqrun.failure")
+    local failure = require("seqrun.base.failure")
     local text = failure.must(self.core:vocab_text())
     self.words = failure.must(require("seqrun.core.text").parse_vocab(text, self.about.path))
   end

@@ -5,9 +5,9 @@
 --
 -- A group is a run of consecutive examples with one value in the column.  Its examples stay in one micro-batch.
 
-local check = require("seqrun.check")
+local check = require("seqrun.base.check")
 local core = require("seqrun.core.batch")
-local failure = require("seqrun.failure")
+local failure = require("seqrun.base.failure")
 
 ---@class seqrun.GroupOptions
 ---@field groups integer groups of an update; the last update of an epoch may have fewer

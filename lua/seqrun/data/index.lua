@@ -6,7 +6,7 @@
 --     print(rows:info().rows, rows:row(0)[1])
 
 local core = require("seqrun.core.metric")
-local check = require("seqrun.check")
+local check = require("seqrun.base.check")
 
 local index = {}
 

@@ -1,12 +1,12 @@
 -- loader.lua - updates in order: what a training loop draws from.
 
-local check = require("seqrun.check")
+local check = require("seqrun.base.check")
 local core = require("seqrun.core.batch")
-local failure = require("seqrun.failure")
+local failure = require("seqrun.base.failure")
 local Orders = require("seqrun.data.order")
 local solver = require("seqrun.data.solver")
 local targets = require("seqrun.data.targets")
-local Windows = require("seqrun.curriculum.windows")
+local Windows = require("seqrun.data.windows")
 local new_update = require("seqrun.data.update")
 
 ---Ends when a total of the cursor reaches `updates`, `sequences`, `raw_tokens` or `real_tokens`.  By sequences, a stage
@@ -84,7 +84,7 @@ local CURSOR = {
 local Loader = {}
 Loader.__index = Loader
 Loader.__name = "seqrun.Loader"
-require("seqrun.strict").seal(Loader, "the loader",
+require("seqrun.base.strict").seal(Loader, "the loader",
   { "options", "data", "orders", "core", "first_plan" })
 
 local function check_stage(stage, i)

@@ -8,9 +8,9 @@
 -- Uids are those of the examples of one epoch: the fixed examples of a data set, or the pairs that one epoch of
 -- a text draws.
 
-local check = require("seqrun.check")
+local check = require("seqrun.base.check")
 local core = require("seqrun.core.metric")
-local failure = require("seqrun.failure")
+local failure = require("seqrun.base.failure")
 
 ---@class seqrun.Metric
 ---@field core seqrun.core.metric.metric

@@ -4,7 +4,7 @@
 -- while earlier updates are in use.  Pending orders and the state of the source are part of the loader's cursor,
 -- so a resumed run continues exactly.
 
-local check = require("seqrun.check")
+local check = require("seqrun.base.check")
 
 ---@class seqrun.Orders
 ---@field state table plain values of the source, saved with the cursor

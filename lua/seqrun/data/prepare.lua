@@ -1,10 +1,10 @@
 -- prepare.lua - raw text to a data set: a vocabulary when none is given, then tokens, streamed.
 
-local check = require("seqrun.check")
-local commas = require("seqrun.run.text").commas
+local check = require("seqrun.base.check")
+local commas = require("seqrun.base.format").commas
 local core = require("seqrun.core.data")
 local replace = require("seqrun.data.replace")
-local live = require("seqrun.live")
+local live = require("seqrun.draw.live")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.core.text")
 

@@ -1,7 +1,7 @@
 -- recorded.lua - a loop over micro-batches whose work on the device is recorded and queued as one piece at its end.
 
 local core = require("seqrun.core.tensor")
-local failure = require("seqrun.failure")
+local failure = require("seqrun.base.failure")
 
 ---What was recorded is dropped if the loop ends early.
 local Dropped = { __close = function() core.capture("drop") end }

@@ -3,7 +3,7 @@
 -- Such a solver runs on the thread of the program, so its loader has no workers: it packs, and makes updates, when they
 -- are asked for.
 
-local failure = require("seqrun.failure")
+local failure = require("seqrun.base.failure")
 local pack = require("seqrun.pack")
 local solvers = require("seqrun.pack.solvers")
 

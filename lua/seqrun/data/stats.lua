@@ -1,12 +1,12 @@
 -- stats.lua - what a data set holds: documents, vocabulary, repeats, and how long its examples are.
 
 local array = require("seqrun.core.json").array
-local bars = require("seqrun.bars")
+local bars = require("seqrun.draw.bars")
 local data = require("seqrun.data")
 local draw = require("seqrun.pack.draw")
 local pack = require("seqrun.pack")
-local shown = require("seqrun.data.readers.shown")
-local text_of = require("seqrun.run.text")
+local shown = require("seqrun.base.one_line")
+local text_of = require("seqrun.base.format")
 
 local commas, counted = text_of.commas, text_of.counted
 

@@ -2,9 +2,9 @@
 --
 --     { text = "where is it", pair = "in the garden", label = "fact" }   instead of   { a = ids, b = ids, label = 0 }
 
-local check = require("seqrun.check")
-local failure = require("seqrun.failure")
-local guess = require("seqrun.guess")
+local check = require("seqrun.base.check")
+local failure = require("seqrun.base.failure")
+local guess = require("seqrun.base.guess")
 
 local strings = {}
 

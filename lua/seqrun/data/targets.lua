@@ -12,7 +12,7 @@
 -- { rows = {...}, labels = {...} }: rows of the batch from 0, sequence by sequence, and `columns` labels for
 -- each; with reads = "sequences", rows may be left out when every sequence has its labels.
 
-local check = require("seqrun.check")
+local check = require("seqrun.base.check")
 
 ---@class seqrun.TargetOptions
 ---@field name string

@@ -27,7 +27,7 @@ local shares = require("seqrun.data.shares")
 local Update = {}
 Update.__index = Update
 Update.__name = "seqrun.Update"
-require("seqrun.strict").seal(Update, "the update", {
+require("seqrun.base.strict").seal(Update, "the update", {
   "index", "sequences", "packs", "tokens", "slots", "masked", "count", "schedule_step", "counters", "window", "max_len",
   "stores", "recorded", "imbalance", "from", "upto", "ended",
 })

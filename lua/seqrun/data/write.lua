@@ -9,9 +9,9 @@
 -- Targets ignore labels of -100 (NaN in f32).  Examples that are overlapping windows of one text have
 -- the integer columns `source`, its number, and `offset`, the position of their first token.
 
-local check = require("seqrun.check")
+local check = require("seqrun.base.check")
 local core = require("seqrun.core.data")
-local guess = require("seqrun.guess")
+local guess = require("seqrun.base.guess")
 local strings = require("seqrun.data.strings")
 local sys = require("seqrun.core.sys")
 

@@ -1,8 +1,9 @@
 -- elsewhere.lua - what help knows besides functions: commands, config keys, and headings of the documents.
 
 local sys = require("seqrun.core.sys")
+local verbs = require("seqrun.help.verbs")
 
-local ROOT = debug.getinfo(1, "S").source:match("^@(.*)/lua/seqrun/help/elsewhere%.lua$")
+local ROOT = require("seqrun.base.shipped").root
 local MOST = 12 -- lines of each kind
 
 local elsewhere = {}
@@ -140,10 +141,9 @@ end
 ---@return string? line
 function elsewhere.command(topic)
   local name = topic:gsub("^seqrun +", "")
-  for _, verb in ipairs(require("seqrun.shell.verbs").all()) do
+  for _, verb in ipairs(verbs.load().all()) do
     if verb.name == name and name ~= "help" then
-      local parser = require("seqrun.cli").parser_of(name, require("seqrun.commands." .. name))
-      return parser:get_help(), ("%-34s command: %s"):format("seqrun " .. name, verb.summary)
+      return verbs.load().help(name), ("%-34s command: %s"):format("seqrun " .. name, verb.summary)
     end
   end
 end
@@ -152,7 +152,7 @@ end
 ---@return string
 function elsewhere.commands()
   local lines = {}
-  for i, verb in ipairs(require("seqrun.shell.verbs").all()) do
+  for i, verb in ipairs(verbs.load().all()) do
     lines[i] = ("  %-20s %s"):format("seqrun " .. verb.name, verb.summary)
   end
   return table.concat(lines, "\n")
@@ -169,12 +169,12 @@ function elsewhere.lines(word, width)
     if #line > width then line = line:sub(1, (utf8.offset(line, 0, width - 2) or width) - 1) .. "..." end
     lines[#lines + 1] = line
   end
-  for _, verb in ipairs(require("seqrun.shell.verbs").all()) do
+  for _, verb in ipairs(verbs.load().all()) do
     if mentions(verb.name .. " " .. verb.summary, word) then
       add("%-34s command: %s", "seqrun " .. verb.name, verb.summary)
     end
   end
-  for _, key in ipairs(require("seqrun.shell.verbs").keys()) do
+  for _, key in ipairs(verbs.load().keys()) do
     if keys < MOST and mentions(key.name .. " " .. key.doc, word) then
       keys = keys + 1
       add("%-34s config key: %s", key.name, key.doc)

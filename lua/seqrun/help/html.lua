@@ -1,7 +1,7 @@
 -- html.lua - the API reference: everything that help() knows as one page of HTML, without scripts or network.
 
 local help = require("seqrun.help")
-local html = require("seqrun.html")
+local html = require("seqrun.draw.html")
 local index = require("seqrun.help.index")
 
 local STYLE = [[

@@ -2,7 +2,7 @@
 --
 -- Public is what `sr` leads to: its functions, those of its parts, and the classes that they return or contain.
 
-local names = require("seqrun.names")
+local names = require("seqrun.base.names")
 local sys = require("seqrun.core.sys")
 
 local ROOT = debug.getinfo(1, "S").source:match("^@(.*)/help/index%.lua$")
@@ -359,28 +359,28 @@ function index.class_of(value)
   end
 end
 
-local PARTS
-
----The parts of `sr`, in order.
+---The parts of `sr`, in order: those that are tables.
 ---@return string[]
 function index.parts()
-  if PARTS then return PARTS end
-  PARTS = {}
-  for _, name in ipairs(names.of(require("seqrun"))) do
-    local made_of_files = sys.exists(ROOT .. "/" .. name .. ".lua") or sys.is_dir(ROOT .. "/" .. name)
-    if made_of_files and type(names.field(require("seqrun"), name)) == "table" then PARTS[#PARTS + 1] = name end
+  local list = {}
+  for name, part in pairs(require("seqrun")) do
+    if index.module_of(name) and type(part) == "table" then list[#list + 1] = name end
   end
-  return PARTS
+  table.sort(list)
+  return list
 end
+
+---The module of a part of `sr`: "pack" -> "seqrun.pack", "ops" -> "seqrun.tensor.ops".
+---@param name string
+---@return string|nil
+function index.module_of(name) return getmetatable(require("seqrun")).__modules[name] end
 
 ---What a part is for, from the first line of its file; nil if there is no such part.
 ---@param name string
 ---@return string|nil
 function index.summary(name)
-  for _, part in ipairs(index.parts()) do
-    local file = ROOT .. "/" .. part .. ".lua"
-    if part == name then return head_of(sys.exists(file) and file or ROOT .. "/" .. part .. "/init.lua") end
-  end
+  local module = index.module_of(name)
+  return module and head_of(package.searchpath(module, package.path))
 end
 
 return index

@@ -1,9 +1,9 @@
 -- help - what the annotations say, as text for the prompt: an entry, a part, a search, examples.
 
 local elsewhere = require("seqrun.help.elsewhere")
-local guess = require("seqrun.guess")
+local guess = require("seqrun.base.guess")
 local index = require("seqrun.help.index")
-local names = require("seqrun.names")
+local names = require("seqrun.base.names")
 local sys = require("seqrun.core.sys")
 
 local help = {}
@@ -211,10 +211,10 @@ function help.about(topic)
   if type(topic) == "string" then return about_text(topic) end
   if type(topic) == "function" then
     local entry = index.entry_of(topic)
-    return entry and text_of(entry) or "a function without annotations: " .. require("seqrun.show").show(topic)
+    return entry and text_of(entry) or "a function without annotations: " .. require("seqrun.draw.show").show(topic)
   end
   for _, part in ipairs(index.parts()) do
-    if rawequal(package.loaded["seqrun." .. part], topic) then return part_text(part) end
+    if rawequal(package.loaded[index.module_of(part)], topic) then return part_text(part) end
   end
   local class = index.class_of(topic)
   if class then return text_of(class) end
@@ -250,7 +250,7 @@ end
 -- ---- examples -------------------------------------------------------------------------------------------------
 
 local function recipes()
-  local folder = debug.getinfo(1, "S").source:match("^@(.*)/lua/seqrun/help/init%.lua$") .. "/recipes"
+  local folder = require("seqrun.base.shipped").root .. "/recipes"
   local lines = { "Recipes, run as `seqrun recipes/NAME.lua`; --help lists their keys:" }
   for _, file in ipairs(sys.list(folder) or {}) do
     local first = file:find("%.lua$") and (sys.read_file(folder .. "/" .. file) or ""):match("^%-%- %S+ %- ([^\n]*)")

@@ -114,7 +114,8 @@ return function()
     __tostring = function() return "sample." .. table.concat(NAMES, "  sample.") end,
     __index = function(sample, name)
       if not make[name] then
-        error(("sample has no '%s'%s"):format(tostring(name), require("seqrun.guess").hint(tostring(name), NAMES)), 2)
+        local hint = require("seqrun.base.guess").hint(tostring(name), NAMES)
+        error(("sample has no '%s'%s"):format(tostring(name), hint), 2)
       end
       local value = make[name](sample)
       rawset(sample, name, value)

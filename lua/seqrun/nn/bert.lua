@@ -7,7 +7,7 @@
 
 local configs = require("seqrun.nn.config")
 local Encoder = require("seqrun.nn.encoder")
-local guess = require("seqrun.guess")
+local guess = require("seqrun.base.guess")
 local losses = require("seqrun.nn.losses")
 local Model = require("seqrun.nn.model")
 
@@ -194,17 +194,6 @@ function Bert:hf_config() return require("seqrun.nn.hf_config")(self) end
 function Bert:loss_names()
   local names = {}
   for i, head in ipairs(self.heads) do names[i] = head.name end
-  return names
-end
-
----Names of the metrics of an evaluation; nil if heads or losses of one's own may add others.
----@return string[]|nil
-function Bert:metric_names()
-  if self.losses ~= Bert.losses then return nil end
-  local names = require("seqrun.scoring").names(self.heads)
-  for _, name in ipairs(names and self:loss_names() or {}) do
-    table.move({ name .. "_loss", name .. "_accuracy" }, 1, 2, #names + 1, names)
-  end
   return names
 end
 

@@ -2,7 +2,7 @@
 --
 -- Unknown keys are rejected, also inherited ones: a misspelled key would silently train BERT-base.
 
-local guess = require("seqrun.guess")
+local guess = require("seqrun.base.guess")
 
 local config = {}
 

@@ -5,9 +5,9 @@
 --
 -- Source: Devlin et al. 2018, arXiv:1810.04805.
 
-local check = require("seqrun.check")
+local check = require("seqrun.base.check")
 local configs = require("seqrun.nn.config")
-local ops = require("seqrun.ops")
+local ops = require("seqrun.tensor.ops")
 local part = require("seqrun.nn.part")
 local specs = require("seqrun.nn.specs")
 local tensor = require("seqrun.tensor")

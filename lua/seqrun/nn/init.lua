@@ -39,18 +39,6 @@ function nn.encoder(config, options)
   return encoder
 end
 
----A model with the weights of a run, a checkpoint or a Hugging Face directory.
----@param path string
----@param options? { heads?: table, precision?: "f32"|"bf16", seed?: integer } heads: instead of those of the directory
----  ({}: none); seed: of parameters that it lacks
----@return seqrun.Bert|nil
----@return seqrun.Pretrained|string facts or the message
----@return seqrun.LoadReport|string|nil report or the code
-function nn.pretrained(path, options)
-  local model, facts, report = require("seqrun.nn.pretrained")(path, options)
-  return model, facts, report
-end
-
 ---Random layerwise token dropping, for the field `ltd` of an encoder: layers in the middle train on some tokens of each
 ---sequence.
 ---@param options { keep: number, layers?: integer[], first?: boolean, last?: boolean, masked?: boolean } keep: share of

@@ -7,7 +7,7 @@
 -- A total is already divided by the denominator of the whole update, so that the loss of an update is the sum
 -- over its micro-batches.
 
-local check = require("seqrun.check")
+local check = require("seqrun.base.check")
 
 ---@class seqrun.Loss
 ---@field name string its metrics are NAME_loss and, with `correct`, NAME_accuracy

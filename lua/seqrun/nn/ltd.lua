@@ -7,7 +7,7 @@
 --
 -- Source: Yao et al. 2022, arXiv:2211.11586.
 
-local check = require("seqrun.check")
+local check = require("seqrun.base.check")
 local tensor = require("seqrun.tensor")
 
 ---@class seqrun.Ltd

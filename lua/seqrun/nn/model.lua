@@ -6,7 +6,7 @@
 -- A part has `specs` and may have flops(batch); a plain list of specs is a part as well.  The store is in
 -- the order of the parts.
 
-local params = require("seqrun.params")
+local params = require("seqrun.tensor.params")
 
 ---@class seqrun.Model
 ---@field params seqrun.Params
@@ -15,7 +15,7 @@ local params = require("seqrun.params")
 ---@field recompute boolean recompute the activations of each layer in the backward pass
 local Model = {}
 Model.__index = Model
-require("seqrun.strict").seal(Model, "the model", { "params", "parts", "training", "recompute" }, true)
+require("seqrun.base.strict").seal(Model, "the model", { "params", "parts", "training", "recompute" }, true)
 
 ---@param parts table[]
 ---@param options? { precision?: "f32"|"bf16" } of sr.params.new

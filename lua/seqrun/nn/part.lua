@@ -3,7 +3,7 @@
 -- Parts of a model share its store, `training` and `recompute`.  A part without a model creates one of its own
 -- on first use, so that an encoder can be used alone.
 
-local ops = require("seqrun.ops")
+local ops = require("seqrun.tensor.ops")
 
 ---@class seqrun.Part
 ---@field name string

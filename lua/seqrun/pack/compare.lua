@@ -1,9 +1,9 @@
 -- compare.lua - all solvers on one histogram, and common baselines.
 
 local core = require("seqrun.core.pack")
-local grid = require("seqrun.grid")
-local live = require("seqrun.live")
-local show = require("seqrun.pack.show")
+local grid = require("seqrun.draw.grid")
+local live = require("seqrun.draw.live")
+local commas = require("seqrun.base.format").commas
 
 ---@class seqrun.PackComparison
 ---@field rows table[] name, packs (slots / max_len), efficiency, factor, gap_percent, deepest, milliseconds, note
@@ -82,12 +82,12 @@ local function cell(format, value) return value and format:format(value) or "-" 
 function Comparison:__tostring()
   local info = self.info
   local head = ("%s sequences of %s tokens, packs of %d, %s; no packing needs fewer than %s packs"):format(
-    show.commas(info.sequences), show.commas(info.tokens), info.max_len,
+    commas(info.sequences), commas(info.tokens), info.max_len,
     self.max_seqs and ("at most %d sequences per pack"):format(self.max_seqs) or "no limit per pack",
-    show.commas(self.lower_bound))
+    commas(self.lower_bound))
   local rows = { { "", "packs", "efficiency", "factor", "above bound", "deepest", "ms", "" } }
   for i, row in ipairs(self.rows) do
-    rows[i + 1] = { row.name, row.packs and show.commas(row.packs) or "-",
+    rows[i + 1] = { row.name, row.packs and commas(row.packs) or "-",
       row.efficiency and ("%.4f%%"):format(100 * row.efficiency) or "-", cell("%.4f", row.factor),
       row.gap_percent and ("%.4f%%"):format(row.gap_percent) or "-", cell("%d", row.deepest),
       cell("%.3f", row.milliseconds), row.note or "" }

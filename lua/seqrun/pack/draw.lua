@@ -1,8 +1,8 @@
 -- draw.lua - charts of a histogram: the lengths, and the efficiency by depth of packs.
 
-local bars = require("seqrun.bars")
-local show = require("seqrun.pack.show")
-local svg = require("seqrun.svg")
+local bars = require("seqrun.draw.bars")
+local commas = require("seqrun.base.format").commas
+local svg = require("seqrun.draw.svg")
 
 local draw = {}
 
@@ -52,10 +52,10 @@ function draw.terminal(histogram, pack, options)
   local info, lines, most, room = histogram:info(), {}, 1, bars.room(28)
   local list = stretches(histogram, 16)
   for _, s in ipairs(list) do most = math.max(most, s.count) end
-  lines[1] = ("%s sequences by length"):format(show.commas(info.sequences))
+  lines[1] = ("%s sequences by length"):format(commas(info.sequences))
   for _, s in ipairs(list) do
     local part = bars.bar(s.count / most, room)
-    lines[#lines + 1] = (("%5d-%-5d %14s  %s"):format(s.first, s.last, show.commas(s.count), part):gsub("%s+$", ""))
+    lines[#lines + 1] = (("%5d-%-5d %14s  %s"):format(s.first, s.last, commas(s.count), part):gsub("%s+$", ""))
   end
   lines[#lines + 1] = ("efficiency by depth (%s)"):format(options.solver or "lpfhp")
   for _, d in ipairs(draw.depths(histogram, pack, options)) do
@@ -72,7 +72,7 @@ local function lengths_chart(histogram)
   local info, points = histogram:info(), {}
   for i, s in ipairs(stretches(histogram, 128)) do points[i] = { s.first - 1, s.last, s.count } end
   return svg.chart {
-    title = "sequences by length", heading = ("%s sequences by length"):format(show.commas(info.sequences)),
+    title = "sequences by length", heading = ("%s sequences by length"):format(commas(info.sequences)),
     width = WIDTH, height = HEIGHT, x = { label = "tokens", low = 0 }, y = { label = "sequences", even = true },
     series = { { kind = "bars", points = points } },
   }

@@ -9,7 +9,7 @@
 -- A source is a list of lengths, a data set (anything with :lengths()), a histogram (sr.pack.histogram),
 -- or the path of a .hist file or a data set.
 
-local check = require("seqrun.check")
+local check = require("seqrun.base.check")
 local core = require("seqrun.core.pack")
 local plans = require("seqrun.pack.plan")
 local solvers = require("seqrun.pack.solvers")

@@ -26,7 +26,7 @@ local plans = {}
 ---@field core seqrun.core.pack.pack_plan
 local Plan = {}
 Plan.__index = Plan
-require("seqrun.strict").seal(Plan, "the plan", {
+require("seqrun.base.strict").seal(Plan, "the plan", {
   "solver", "sequences", "tokens", "max_len", "max_seqs", "packs", "strategies", "efficiency", "factor",
   "padding_tokens", "lower_bound", "bound_kind", "gap_packs", "deepest", "unfilled", "milliseconds", "reason", "core",
 })

@@ -2,15 +2,7 @@
 
 local show = {}
 
----12345678 as 12,345,678.
----@param n integer
----@return string
-function show.commas(n)
-  local text = ("%d"):format(n):reverse():gsub("(%d%d%d)", "%1,"):reverse()
-  return (text:gsub("^,", ""):gsub("^%-,", "-"))
-end
-
-local commas = show.commas
+local commas = require("seqrun.base.format").commas
 
 local function plural(n, one) return ("%s %s%s"):format(commas(n), one, n == 1 and "" or "s") end
 

@@ -1,7 +1,7 @@
 -- solvers.lua - the solvers by name: those built in, and those written in Lua.
 
 local core = require("seqrun.core.pack")
-local guess = require("seqrun.guess")
+local guess = require("seqrun.base.guess")
 
 local solvers = {}
 

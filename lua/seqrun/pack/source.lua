@@ -6,6 +6,7 @@
 local core = require("seqrun.core.pack")
 local sys = require("seqrun.core.sys")
 
+---@field open_dataset fun(path: string): table?, string?, string? set by seqrun.data, which stands above
 local sources = {}
 
 local function is_histogram(source)
@@ -30,7 +31,7 @@ end
 
 local function from_path(path, options)
   if path:find("%.sqr$") or sys.exists(path .. "/data.sqr") then
-    local dataset, message, code = require("seqrun.data").open(path)
+    local dataset, message, code = sources.open_dataset(path)
     if not dataset then return nil, message, code end
     return from_dataset(dataset, options)
   end

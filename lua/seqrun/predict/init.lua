@@ -4,8 +4,9 @@
 --     for result in label:each { { text = "a fine day" } } do print(result.label, result.probability) end
 
 local batches = require("seqrun.predict.batches")
-local check = require("seqrun.check")
+local check = require("seqrun.base.check")
 local kinds = require("seqrun.predict.kinds")
+local pretrained = require("seqrun.checkpoint.bert")
 local stream = require("seqrun.predict.stream")
 local texts = require("seqrun.predict.texts")
 
@@ -17,7 +18,7 @@ local predict = {}
 ---@field counts table `cut`: items that were truncated
 local Predictor = {}
 Predictor.__index = Predictor
-require("seqrun.strict").seal(Predictor, "the predictor", {
+require("seqrun.base.strict").seal(Predictor, "the predictor", {
   "model", "head", "kind", "counts", "tokenizer", "max_len", "rows", "stride", "null_threshold", "longest_answer",
   "nbest",
 })
@@ -62,7 +63,7 @@ function predict.open(path, options)
   for key, value in pairs(options or {}) do own[key] = value end
   local precision = own.precision
   own.precision = nil
-  local model, facts, code = require("seqrun.nn").pretrained(path, { precision = precision })
+  local model, facts, code = pretrained(path, { precision = precision })
   if not model then return nil, facts, code end
   if not facts.kind then return nil, ("%s: has no task head; fine-tune it first"):format(path), "data" end
   own.tokenizer = own.tokenizer or require("seqrun.predict.verb").tokenizer(facts)

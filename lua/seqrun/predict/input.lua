@@ -2,7 +2,7 @@
 --
 -- An item that cannot be used has `wrong`, the reason.
 
-local counted = require("seqrun.run.text").counted
+local counted = require("seqrun.base.format").counted
 local json = require("seqrun.core.json")
 local text = require("seqrun.core.text")
 
@@ -83,7 +83,7 @@ function input.open(t)
   return function()
     local count, line, file, wrong, column = rows:next(cells)
     if not count then
-      if line then require("seqrun.failure").raise(file, "%s", line) end
+      if line then require("seqrun.base.failure").raise(file, "%s", line) end
       return nil
     end
     local item = { line = line, file = file }

@@ -2,12 +2,12 @@
 -- masks and lengths of the run that made it.
 
 local c = require("seqrun.config")
-local failure = require("seqrun.failure")
+local failure = require("seqrun.base.failure")
 local formats = require("seqrun.data.readers.formats")
-local history = require("seqrun.run.history")
+local history = require("seqrun.history.runs")
 local loading = require("seqrun.checkpoint.loading")
 local records = require("seqrun.data.readers.records")
-local schema = require("seqrun.run.schema")
+local schema = require("seqrun.tasks.run_keys")
 local sr_data = require("seqrun.data")
 local sys = require("seqrun.core.sys")
 local task = require("seqrun.tasks").pretraining
@@ -50,10 +50,10 @@ end
 local function is_data_set(path)
   if path == "-" then return false end
   if not sys.exists(path) then
-    failure.raise("missing", "%s: no such file%s", path, require("seqrun.guess").file_hint(path))
+    failure.raise("missing", "%s: no such file%s", path, require("seqrun.base.guess").file_hint(path))
   end
   if sys.is_dir(path) and not sys.exists(path .. "/metrics.jsonl") then return false end
-  local facts = require("seqrun.checkpoint.describe").describe(path)
+  local facts = require("seqrun.history.describe")(path)
   if facts and facts.kind ~= "dataset" then
     failure.raise("data", "%s: a %s, nothing to score on; give a data set (.sqr), text or a table", path, facts.kind)
   end

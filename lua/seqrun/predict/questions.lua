@@ -1,6 +1,6 @@
 -- questions.lua - the questions of SQuAD files as items; answers in the files are not read.
 
-local failure = require("seqrun.failure")
+local failure = require("seqrun.base.failure")
 local squad = require("seqrun.data.readers.squad")
 
 local questions = {}

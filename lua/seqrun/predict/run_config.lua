@@ -1,8 +1,8 @@
 -- run_config.lua - the config of the run that made a checkpoint, for reading other files as it read its own.
 
 local config = require("seqrun.config")
-local failure = require("seqrun.failure")
-local schema = require("seqrun.run.schema")
+local failure = require("seqrun.base.failure")
+local schema = require("seqrun.tasks.run_keys")
 local sys = require("seqrun.core.sys")
 local tasks = require("seqrun.tasks")
 

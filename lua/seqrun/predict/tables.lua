@@ -1,6 +1,6 @@
 -- tables.lua - rows of CSV, TSV or JSON lines as items, with columns by name.
 
-local failure = require("seqrun.failure")
+local failure = require("seqrun.base.failure")
 local records = require("seqrun.data.readers.records")
 local run_config = require("seqrun.predict.run_config")
 

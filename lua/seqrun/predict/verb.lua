@@ -1,10 +1,11 @@
 -- verb.lua - what the commands encode, predict and eval share: options, the model of a directory, messages.
 
 local checkpoint = require("seqrun.checkpoint")
-local counted = require("seqrun.run.text").counted
-local converters = require("seqrun.converters")
-local failure = require("seqrun.failure")
-local nn = require("seqrun.nn")
+local counted = require("seqrun.base.format").counted
+local converters = require("seqrun.config.converters")
+local devices = require("seqrun.tensor.devices")
+local failure = require("seqrun.base.failure")
+local pretrained = require("seqrun.checkpoint.bert")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 local text = require("seqrun.text")
@@ -15,7 +16,7 @@ local verb = {}
 ---Adds the options of the device.
 function verb.define_device(cmd)
   cmd:option("--device", "device: auto, cpu, cuda, cuda:N, ref"):argname("NAME"):default("cpu")
-    :convert(converters.device)
+    :convert(devices.converter)
 end
 
 ---Adds the options of the model.
@@ -105,7 +106,7 @@ function verb.open(args, heads)
   local opened = { facts = facts, tokenizer = verb.tokenizer(facts), max_len = length_of(args, facts) }
   verb.use_device(args)
   verb.note_best(args)
-  local model, _, report = failure.must(nn.pretrained(args.dir, { heads = heads, precision = args.precision }))
+  local model, _, report = failure.must(pretrained(args.dir, { heads = heads, precision = args.precision }))
   opened.model = model
   model.training = false
   local missing = report.missing[1]

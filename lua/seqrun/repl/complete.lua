@@ -1,6 +1,6 @@
 -- complete.lua - what the Tab key inserts: globals, fields, methods, names of parameters, files inside quotes.
 
-local names = require("seqrun.names")
+local names = require("seqrun.base.names")
 local sys = require("seqrun.core.sys")
 
 local KEYWORDS = {

@@ -4,13 +4,13 @@
 -- is continued.  `_` and `_1` are the last value, `_2` to `_9` those before it.  Ctrl-C interrupts running code or
 -- clears the line; Ctrl-D exits.
 
-local failure = require("seqrun.failure")
+local failure = require("seqrun.base.failure")
 local hints = require("seqrun.repl.hints")
-local names = require("seqrun.names")
-local output = require("seqrun.output")
-local show = require("seqrun.show").show
+local names = require("seqrun.base.names")
+local output = require("seqrun.base.output")
+local show = require("seqrun.draw.show").show
 local sys = require("seqrun.core.sys")
-local trace = require("seqrun.trace")
+local trace = require("seqrun.base.trace")
 
 local repl = {}
 

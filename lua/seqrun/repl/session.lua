@@ -1,7 +1,7 @@
 -- session.lua - the functions of the prompt that are not Lua's.
 
-local failure = require("seqrun.failure")
-local live = require("seqrun.live")
+local failure = require("seqrun.base.failure")
+local live = require("seqrun.draw.live")
 local sys = require("seqrun.core.sys")
 
 local EDITORS = { "editor", "nano", "vi" }
@@ -81,7 +81,7 @@ return function(env)
   ---Draws numbers in the terminal: a list, a tensor, a schedule, a function of the step, or a run's loss.
   ---@param values any
   ---@param options? table width, height, title, log; key: which metric of a run; steps: how far to draw a function
-  function session.plot(values, options) return require("seqrun.plot").show(values, options, print) end -- a tail call
+  function session.plot(values, options) return require("seqrun.repl.plot").show(values, options, print) end
 
   return session
 end

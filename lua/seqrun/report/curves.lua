@@ -1,9 +1,9 @@
 -- curves.lua - the charts of a report: losses by head, scores, rate, gradient norm, speed, schedules; one run, or
 -- several in one picture.
 
-local history = require("seqrun.run.history")
-local metrics = require("seqrun.metrics")
-local svg = require("seqrun.svg")
+local history = require("seqrun.history.runs")
+local metrics = require("seqrun.history.metrics")
+local svg = require("seqrun.draw.svg")
 
 local curves = {}
 

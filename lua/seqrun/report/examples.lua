@@ -1,7 +1,7 @@
 -- examples.lua - what a model predicts, as markup: words filled in, classes, a confusion matrix, the worst mistakes.
 
-local html = require("seqrun.html")
-local svg = require("seqrun.svg")
+local html = require("seqrun.draw.html")
+local svg = require("seqrun.draw.svg")
 
 local examples = {}
 

@@ -1,9 +1,9 @@
 -- facts.lua - the tables of a report: key figures, config and its differences, environment, checkpoints, events.
 
 local curves = require("seqrun.report.curves")
-local history = require("seqrun.run.history")
-local html = require("seqrun.html")
-local text = require("seqrun.run.text")
+local history = require("seqrun.history.runs")
+local html = require("seqrun.draw.html")
+local text = require("seqrun.base.format")
 
 local facts = {}
 

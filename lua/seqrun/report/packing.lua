@@ -1,8 +1,8 @@
 -- packing.lua - the picture of a packing plan: the slots it uses beside padding, some packs, how deep and how long.
 
-local html = require("seqrun.html")
-local svg = require("seqrun.svg")
-local text = require("seqrun.run.text")
+local html = require("seqrun.draw.html")
+local svg = require("seqrun.draw.svg")
+local text = require("seqrun.base.format")
 
 local packing = {}
 

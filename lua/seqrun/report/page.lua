@@ -3,10 +3,10 @@
 local curves = require("seqrun.report.curves")
 local examples = require("seqrun.report.examples")
 local facts = require("seqrun.report.facts")
-local html = require("seqrun.html")
+local html = require("seqrun.draw.html")
 local packing = require("seqrun.report.packing")
 local summary = require("seqrun.report.summary")
-local svg = require("seqrun.svg")
+local svg = require("seqrun.draw.svg")
 
 local STYLE = [[
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 21rem), 1fr)); gap: 1.8rem 2.2rem }

@@ -1,7 +1,7 @@
 -- predictions.lua - what a pretrained model puts in the place of single words of held-out text.
 
-local fill = require("seqrun.fill")
-local history = require("seqrun.run.history")
+local fill = require("seqrun.predict.fill")
+local history = require("seqrun.history.runs")
 local json = require("seqrun.core.json")
 local sr_data = require("seqrun.data")
 local sys = require("seqrun.core.sys")

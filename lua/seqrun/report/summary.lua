@@ -1,9 +1,9 @@
 -- summary.lua - what a report says about its runs, as plain values: the JSON of `seqrun report --json`, from which
 -- the page is made.
 
-local comparison = require("seqrun.run.comparison")
-local failure = require("seqrun.failure")
-local history = require("seqrun.run.history")
+local comparison = require("seqrun.history.comparison")
+local failure = require("seqrun.base.failure")
+local history = require("seqrun.history.runs")
 local json = require("seqrun.core.json")
 local plans = require("seqrun.report.plans")
 local predictions = require("seqrun.report.predictions")

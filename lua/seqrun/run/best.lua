@@ -1,7 +1,7 @@
 -- best.lua - keeps the best checkpoint by a metric of the evaluations, in RUN/best, and tells when it stops improving.
 
 local checkpoint = require("seqrun.checkpoint")
-local failure = require("seqrun.failure")
+local failure = require("seqrun.base.failure")
 local sys = require("seqrun.core.sys")
 
 ---@class seqrun.Best

@@ -3,9 +3,10 @@
 -- A change of the rate is part of every later checkpoint, so a resume continues with it.  Each change is an event in
 -- metrics.jsonl with the first step that it applies to: a resume from an earlier checkpoint removes and undoes it.
 
-local failure = require("seqrun.failure")
+local failure = require("seqrun.base.failure")
+local listener = require("seqrun.run.listener")
 local sys = require("seqrun.core.sys")
-local text = require("seqrun.run.text")
+local text = require("seqrun.base.format")
 
 local changes = {}
 
@@ -117,8 +118,8 @@ end
 ---Listens for prompts, unless `attach` is false.
 ---@param run seqrun.Run
 function changes.listen(run)
-  if not run.ranks.leads or run.config.attach == false then return end
-  local server, message = require("seqrun.attach.server").open(run)
+  if not run.ranks.leads or run.config.attach == false or not listener.open then return end
+  local server, message = listener.open(run)
   run.attached = server
   if not server then run.progress:warn("seqrun attach will not work: %s", message) end
 end

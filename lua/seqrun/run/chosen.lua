@@ -6,7 +6,7 @@
 -- checkpoint or another rank is not written there.
 
 local core = require("seqrun.core.tensor")
-local devices = require("seqrun.devices")
+local devices = require("seqrun.tensor.devices")
 local loading = require("seqrun.checkpoint.loading")
 
 local chosen = {}

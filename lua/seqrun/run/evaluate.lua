@@ -4,7 +4,7 @@
 local ranks = require("seqrun.run.ranks")
 local scoring = require("seqrun.scoring")
 local sys = require("seqrun.core.sys")
-local tally = require("seqrun.run.tally")
+local tally = require("seqrun.history.tally")
 local tensor = require("seqrun.tensor")
 
 local evaluate = {}

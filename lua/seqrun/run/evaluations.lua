@@ -1,7 +1,7 @@
 -- evaluations.lua - when a run evaluates, and which evaluations end it.
 
 local best = require("seqrun.run.best")
-local failure = require("seqrun.failure")
+local failure = require("seqrun.base.failure")
 
 local evaluations = {}
 

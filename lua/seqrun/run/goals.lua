@@ -1,7 +1,7 @@
 -- goals.lua - where a run ends: after a number of updates, or at the first update with which a counter reaches a total.
 
 local counters = require("seqrun.schedule.counters")
-local text = require("seqrun.run.text")
+local text = require("seqrun.base.format")
 
 local goals = {}
 

@@ -2,13 +2,13 @@
 
 local checkpoint = require("seqrun.checkpoint")
 local config = require("seqrun.config")
-local devices = require("seqrun.devices")
-local ending = require("seqrun.run.ending")
-local failure = require("seqrun.failure")
+local devices = require("seqrun.tensor.devices")
+local ending = require("seqrun.history.ending")
+local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
-local text = require("seqrun.run.text")
+local text = require("seqrun.base.format")
 local train = require("seqrun.core.train")
 
 local house = {}

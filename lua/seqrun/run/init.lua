@@ -15,40 +15,40 @@
 local agreement = require("seqrun.run.agreement")
 local best = require("seqrun.run.best")
 local changes = require("seqrun.run.changes")
-local check = require("seqrun.check")
+local check = require("seqrun.base.check")
 local checkpoint = require("seqrun.checkpoint")
 local chosen = require("seqrun.run.chosen")
 local config = require("seqrun.config")
 local core = require("seqrun.core.tensor")
 local contracts = require("seqrun.run.contracts")
-local ending = require("seqrun.run.ending")
+local ending = require("seqrun.history.ending")
 local energy = require("seqrun.run.energy")
 local evaluations = require("seqrun.run.evaluations")
-local failure = require("seqrun.failure")
-local find_shipped = require("seqrun.shipped")
+local failure = require("seqrun.base.failure")
+local shipped = require("seqrun.base.shipped")
 local goals = require("seqrun.run.goals")
 local house = require("seqrun.run.house")
 local loaders = require("seqrun.run.loaders")
 local memory = require("seqrun.run.memory")
-local metrics = require("seqrun.metrics")
+local metrics = require("seqrun.history.metrics")
 local options = require("seqrun.run.options")
-local output = require("seqrun.output")
-local params = require("seqrun.params")
+local output = require("seqrun.base.output")
+local params = require("seqrun.tensor.params")
 local peak = require("seqrun.run.peak")
 local progress = require("seqrun.run.progress")
 local ranks = require("seqrun.run.ranks")
 local resuming = require("seqrun.run.resuming")
 local sense = require("seqrun.run.sense")
 local settle = require("seqrun.run.settle")
-local strict = require("seqrun.strict")
+local strict = require("seqrun.base.strict")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
-local text = require("seqrun.run.text")
+local text = require("seqrun.base.format")
 local window = require("seqrun.run.window")
 local work = require("seqrun.run.work")
 
-local run = { schema = require("seqrun.run.schema") }
-for name, fn in pairs(require("seqrun.run.parts")) do run[name] = fn end
+local run = { schema = require("seqrun.tasks.run_keys") }
+for name, fn in pairs(require("seqrun.tasks.parts")) do run[name] = fn end
 
 ---@class seqrun.Run
 ---@field config table the typed values of the config
@@ -65,7 +65,7 @@ local function load_config(request, folder, schema, rules)
   local arguments, file, looked = {}, nil, ""
   for _, argument in ipairs(request.arguments) do
     local named = argument:match("^config=(.*)$")
-    if named then file = find_shipped(named) else arguments[#arguments + 1] = argument end
+    if named then file = shipped.find(named) else arguments[#arguments + 1] = argument end
   end
   if not file and request.resume then file = house.saved_config(folder, arguments) end
   if not file then

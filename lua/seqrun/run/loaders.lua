@@ -3,7 +3,7 @@
 -- A recipe passes one loader, or several ({ short = a, long = b }) and trains on them in sequence.  Cursors are
 -- kept by name; counters and the schedule continue from one loader to the next.
 
-local failure = require("seqrun.failure")
+local failure = require("seqrun.base.failure")
 
 ---What schedules are functions of: totals including this update, over all loaders of the run.
 ---@class seqrun.Counters

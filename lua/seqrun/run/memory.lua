@@ -1,11 +1,11 @@
 -- memory.lua - what a run keeps in the memory of its device, by owner, and whether that fits.
 
-local devices = require("seqrun.devices")
-local failure = require("seqrun.failure")
-local parameters = require("seqrun.params")
+local devices = require("seqrun.tensor.devices")
+local failure = require("seqrun.base.failure")
+local parameters = require("seqrun.tensor.params")
 local shares = require("seqrun.data.shares")
 local tensor = require("seqrun.tensor")
-local text = require("seqrun.run.text")
+local text = require("seqrun.base.format")
 
 local memory = {}
 

@@ -4,11 +4,11 @@
 -- no faster: products are at full speed with fewer rows, and activations leave the caches anyway.
 
 local checkpoint = require("seqrun.checkpoint")
-local devices = require("seqrun.devices")
+local devices = require("seqrun.tensor.devices")
 local json = require("seqrun.core.json")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
-local text = require("seqrun.run.text")
+local text = require("seqrun.base.format")
 
 local micro = {}
 

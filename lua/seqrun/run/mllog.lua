@@ -6,7 +6,7 @@
 -- Positions in the training (epoch_num) are numbers of samples, as usual for BERT.  The time of a run is that of
 -- run_stop less that of run_start.
 
-local failure = require("seqrun.failure")
+local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
 local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")

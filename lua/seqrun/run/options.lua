@@ -1,8 +1,8 @@
 -- options.lua - the words after a recipe's name: options, and key.path=value for its config.
 
-local converters = require("seqrun.converters")
-local failure = require("seqrun.failure")
-local guess = require("seqrun.guess")
+local converters = require("seqrun.config.converters")
+local failure = require("seqrun.base.failure")
+local guess = require("seqrun.base.guess")
 local synonyms = require("seqrun.config.synonyms")
 local sys = require("seqrun.core.sys")
 
@@ -137,7 +137,7 @@ function options.read(words, schema)
   local request, problem = options.parse(words, schema)
   if not request then failure.raise("config", "%s; see seqrun help", problem) end
   if request.help then
-    print(require("seqrun.live").fit_output(recipe_help(request.file, schema)))
+    print(require("seqrun.draw.live").fit_output(recipe_help(request.file, schema)))
     failure.raise("ok", "")
   end
   if request.schema and schema then

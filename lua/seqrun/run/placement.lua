@@ -5,7 +5,7 @@
 
 local core = require("seqrun.core.tensor")
 local json = require("seqrun.core.json")
-local ranks = require("seqrun.ranks")
+local ranks = require("seqrun.tensor.ranks")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 local topology = require("seqrun.run.topology")
@@ -25,7 +25,7 @@ function placement.device(name)
   local launch = ranks.launcher()
   local several = launch and (launch.local_ranks or launch.ranks) > 1
   local own = several and "cuda:" .. (has_own_gpu(launch) and 0 or launch.local_rank or 0) or "cuda"
-  if name == "auto" then name = require("seqrun.devices").auto(own) end
+  if name == "auto" then name = require("seqrun.tensor.devices").auto(own) end
   return name == "cuda" and own or name
 end
 

@@ -2,15 +2,15 @@
 -- few micro-batches.
 
 local config = require("seqrun.config")
-local devices = require("seqrun.devices")
-local failure = require("seqrun.failure")
+local devices = require("seqrun.tensor.devices")
+local failure = require("seqrun.base.failure")
 local goals = require("seqrun.run.goals")
 local memory = require("seqrun.run.memory")
-local parts = require("seqrun.run.parts")
+local parts = require("seqrun.tasks.parts")
 local sense = require("seqrun.run.sense")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
-local text = require("seqrun.run.text")
+local text = require("seqrun.base.format")
 
 local plan = {}
 

@@ -1,7 +1,7 @@
 -- precision.lua - what `precision: auto` means on this device: the dtype in which a layer is faster.
 
 local core = require("seqrun.core.tensor")
-local devices = require("seqrun.devices")
+local devices = require("seqrun.tensor.devices")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 
@@ -14,7 +14,7 @@ local ROWS, SIZE = 512, 768 -- of the layer that is timed
 ---@param dtype "f32"|"bf16"
 ---@return fun(): number seconds
 local function layer(dtype)
-  local ops = require("seqrun.ops")
+  local ops = require("seqrun.tensor.ops")
   local function made(shape, seed)
     return tensor.randn(shape, { seed = seed }):to(dtype):keep()
   end

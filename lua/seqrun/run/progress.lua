@@ -1,11 +1,11 @@
 -- progress.lua - progress output of a run: lines at intervals, and a status line on a terminal; lines also go to
 -- run.log.
 
-local ansi = require("seqrun.ansi")
+local ansi = require("seqrun.draw.ansi")
 local json = require("seqrun.core.json")
-local live = require("seqrun.live")
+local live = require("seqrun.draw.live")
 local sys = require("seqrun.core.sys")
-local text = require("seqrun.run.text")
+local text = require("seqrun.base.format")
 
 local Progress = {}
 Progress.__index = Progress

@@ -3,12 +3,12 @@
 -- All ranks make the same calls in the same order.  Rank 0 leads: it alone writes files and prints.  What depends
 -- on the time or on signals is decided once, for all.
 
-local exact = require("seqrun.checkpoint.exact")
-local failure = require("seqrun.failure")
+local exact = require("seqrun.base.exact")
+local failure = require("seqrun.base.failure")
 local shares = require("seqrun.data.shares")
 local tensor = require("seqrun.tensor")
 local together = require("seqrun.run.world")
-local world = require("seqrun.ranks")
+local world = require("seqrun.tensor.ranks")
 
 ---@class seqrun.RunRanks
 ---@field rank integer from 0

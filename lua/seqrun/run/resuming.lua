@@ -2,10 +2,10 @@
 
 local checkpoint = require("seqrun.checkpoint")
 local chosen = require("seqrun.run.chosen")
-local devices = require("seqrun.devices")
-local failure = require("seqrun.failure")
+local devices = require("seqrun.tensor.devices")
+local failure = require("seqrun.base.failure")
 local sys = require("seqrun.core.sys")
-local text = require("seqrun.run.text")
+local text = require("seqrun.base.format")
 
 local resuming = {}
 

@@ -2,11 +2,11 @@
 --
 -- Each run is a process of its own in OUT/seed-N; those that have ended are not repeated.
 
-local failure = require("seqrun.failure")
+local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
-local metrics = require("seqrun.metrics")
+local metrics = require("seqrun.history.metrics")
 local sys = require("seqrun.core.sys")
-local text = require("seqrun.run.text")
+local text = require("seqrun.base.format")
 
 local seeds = {}
 

@@ -1,9 +1,10 @@
 -- sense.lua - settings of a run that are allowed, but probably a mistake: said before it starts.
 
-local failure = require("seqrun.failure")
-local guess = require("seqrun.guess")
+local failure = require("seqrun.base.failure")
+local guess = require("seqrun.base.guess")
+local scoring = require("seqrun.scoring")
 local tensor = require("seqrun.tensor")
-local text = require("seqrun.run.text")
+local text = require("seqrun.base.format")
 
 local sense = {}
 
@@ -146,7 +147,7 @@ end
 ---Fails if a key names a metric that the evaluations will not have.
 ---@param self seqrun.Run after its parts are known
 function sense.check_metrics(self)
-  local names = self.model.metric_names and self.model:metric_names()
+  local names = scoring.names(self.model)
   for _, baseline in ipairs(self.baselines) do
     if names then names[#names + 1] = baseline.metric end
   end

@@ -1,10 +1,10 @@
 -- settings.lua - the config of a recipe that is not a training run: its YAML, then the command line.
 
 local config = require("seqrun.config")
-local failure = require("seqrun.failure")
-local find_shipped = require("seqrun.shipped")
+local failure = require("seqrun.base.failure")
+local shipped = require("seqrun.base.shipped")
 local options = require("seqrun.run.options")
-local output = require("seqrun.output")
+local output = require("seqrun.base.output")
 local sys = require("seqrun.core.sys")
 
 ---Options of a training run, rejected here.
@@ -23,7 +23,7 @@ return function(spec)
   local file, arguments = sys.exists(beside) and beside or nil, {}
   for _, argument in ipairs(request.arguments) do
     local named = argument:match("^config=(.*)$")
-    if named then file = find_shipped(named) else arguments[#arguments + 1] = argument end
+    if named then file = shipped.find(named) else arguments[#arguments + 1] = argument end
   end
   local loaded = failure.must(config.load {
     schema = spec.schema, rules = spec.rules, file = file, arguments = arguments, partial = request.explain,

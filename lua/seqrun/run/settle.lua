@@ -1,7 +1,7 @@
 -- settle.lua - replaces `auto` in the config of a run that is being opened, on all ranks alike; the run stores it.
 
 local config = require("seqrun.config")
-local devices = require("seqrun.devices")
+local devices = require("seqrun.tensor.devices")
 local micro = require("seqrun.run.micro")
 local precision = require("seqrun.run.precision")
 local sys = require("seqrun.core.sys")

@@ -3,7 +3,7 @@
 local is_too_low = require("seqrun.run.peak").is_too_low
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
-local text = require("seqrun.run.text")
+local text = require("seqrun.base.format")
 
 local summary = {}
 

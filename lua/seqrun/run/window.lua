@@ -5,7 +5,7 @@
 -- which is then added as a whole, so the sums do not depend on when they are settled, nor on the ranks that made them.
 
 local run_ranks = require("seqrun.run.ranks")
-local tally = require("seqrun.run.tally")
+local tally = require("seqrun.history.tally")
 
 local Window = {}
 Window.__index = Window

@@ -4,11 +4,11 @@
 -- sentence, with the number of the rank.
 
 local config = require("seqrun.config")
-local devices = require("seqrun.devices")
-local failure = require("seqrun.failure")
+local devices = require("seqrun.tensor.devices")
+local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
 local placement = require("seqrun.run.placement")
-local ranks = require("seqrun.ranks")
+local ranks = require("seqrun.tensor.ranks")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 

@@ -1,8 +1,8 @@
 -- explain.lua - where a schedule changes, as a table and as a picture.
 
-local check = require("seqrun.check")
+local check = require("seqrun.base.check")
 local counters = require("seqrun.schedule.counters")
-local show = require("seqrun.pack.show")
+local commas = require("seqrun.base.format").commas
 
 ---Rows of the table before it is shortened, and the size of the picture.
 local MOST, COLUMNS, ROWS = 24, 60, 8
@@ -62,7 +62,7 @@ local function changes(s, last)
   return places_of(s, last)
 end
 
-local function number(x) return x % 1 == 0 and show.commas(math.tointeger(x) or x) or ("%.4g"):format(x) end
+local function number(x) return x % 1 == 0 and commas(math.tointeger(x) or x) or ("%.4g"):format(x) end
 
 local function table_of(s, list)
   local lines = {}

@@ -7,7 +7,7 @@
 --
 -- The counters of a run (effective_tokens, layer_tokens) count the tokens that layers really processed.
 
-local check = require("seqrun.check")
+local check = require("seqrun.base.check")
 
 ---@class seqrun.PublishedTokens
 ---@field full integer full length of a sequence

@@ -7,7 +7,7 @@
 -- Called with the counters of an update, rate(update.counters), it uses the counter named by the option `by`
 -- (counters.lua; the default is "step"); `warmup`, `total` and so on are then in units of that counter.
 
-local check = require("seqrun.check")
+local check = require("seqrun.base.check")
 local counters = require("seqrun.schedule.counters")
 
 local schedule = {}

@@ -4,7 +4,7 @@
 -- The warmup is in steps, since it is there to fill the optimizer's moments.  The decay begins at the tokens of the
 -- first step after it; that mark is state, saved with the run.
 
-local check = require("seqrun.check")
+local check = require("seqrun.base.check")
 local counters = require("seqrun.schedule.counters")
 
 ---@class seqrun.TokenRate

@@ -9,8 +9,8 @@
 -- implementation with its oddities: it may start below min, reach max after `total`, and `advance` stops for ever
 -- at the first value that is not below max.
 
-local check = require("seqrun.check")
-local failure = require("seqrun.failure")
+local check = require("seqrun.base.check")
+local failure = require("seqrun.base.failure")
 local counters = require("seqrun.schedule.counters")
 local formulas = require("seqrun.schedule.formulas")
 

@@ -2,7 +2,7 @@
 --
 -- Source: Rajpurkar et al. 2018, arXiv:1806.03822.
 
-local check = require("seqrun.check")
+local check = require("seqrun.base.check")
 local normal = require("seqrun.core.text").answer
 
 local answers = {}

@@ -2,7 +2,7 @@
 --
 -- Source: Guo et al. 2017, arXiv:1706.04599.
 
-local check = require("seqrun.check")
+local check = require("seqrun.base.check")
 
 ---Expected calibration error: the mean distance between confidence and accuracy over bins of confidence.
 ---@param confidence number[] probability of each predicted class

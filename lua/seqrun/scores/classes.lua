@@ -2,7 +2,7 @@
 --
 -- Labels are integers from 0.  Definitions are those of scikit-learn; where a ratio has the denominator 0, it is 0.
 
-local check = require("seqrun.check")
+local check = require("seqrun.base.check")
 
 local classes = {}
 

@@ -1,6 +1,6 @@
 -- correlation.lua - Pearson and Spearman correlation of two lists of numbers, as SciPy computes them.
 
-local check = require("seqrun.check")
+local check = require("seqrun.base.check")
 
 local correlation = {}
 

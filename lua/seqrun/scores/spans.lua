@@ -5,7 +5,7 @@
 --
 -- Source: Tjong Kim Sang and De Meulder 2003, arXiv:cs/0306050.
 
-local check = require("seqrun.check")
+local check = require("seqrun.base.check")
 
 local spans = {}
 

@@ -1,7 +1,7 @@
 -- choice.lua - multiple choice: the share of questions whose right choice has the largest score.
 
-local decode = require("seqrun.predict.decode")
-local items = require("seqrun.scoring.items")
+local decode = require("seqrun.scoring.decode")
+local items = require("seqrun.data.items")
 
 local choice = { shown = { "accuracy" } }
 

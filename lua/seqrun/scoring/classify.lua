@@ -1,7 +1,7 @@
 -- classify.lua - classes of sequences: accuracy, F1 (of class 1 of two, else the mean over classes), Matthews.
 
-local decode = require("seqrun.predict.decode")
-local items = require("seqrun.scoring.items")
+local decode = require("seqrun.scoring.decode")
+local items = require("seqrun.data.items")
 local scores = require("seqrun.scores")
 
 local classify = {

@@ -4,6 +4,8 @@
 -- a value for each item, and score(self, predictions, labels), which returns { metric = number }.  A head of a task
 -- with score() gets those metrics as well.
 
+local Bert = require("seqrun.nn.bert")
+
 local kinds = {}
 for _, name in ipairs { "classify", "regress", "multilabel", "choice", "tokens", "squad" } do
   kinds[name] = require("seqrun.scoring." .. name)
@@ -117,9 +119,7 @@ end
 local UNSCORED = { mlm = true, nsp = true } -- heads that have losses only
 
 ---Names of the metrics of these heads; nil if one of them is not ours.
----@param heads seqrun.Head[]
----@return string[]|nil
-local function names(heads)
+local function names_of_heads(heads)
   local list, count = {}, 0
   for _, head in ipairs(heads) do count = count + (kind_of(head) and 1 or 0) end
   for _, head in ipairs(heads) do
@@ -128,6 +128,18 @@ local function names(heads)
     for _, name in ipairs(kind and kind.metrics or kind and kind.shown or {}) do
       list[#list + 1] = count > 1 and head.name .. "_" .. name or name
     end
+  end
+  return list
+end
+
+---Names of the metrics of an evaluation; nil if heads or losses of one's own may add others.
+---@param model table
+---@return string[]|nil
+local function names(model)
+  if model.losses ~= Bert.losses then return nil end
+  local list = names_of_heads(model.heads)
+  for _, name in ipairs(list and model:loss_names() or {}) do
+    table.move({ name .. "_loss", name .. "_accuracy" }, 1, 2, #list + 1, list)
   end
   return list
 end

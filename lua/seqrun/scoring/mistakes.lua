@@ -1,6 +1,6 @@
 -- mistakes.lua - the worst mistakes of an evaluation, with their text.
 
-local items = require("seqrun.scoring.items")
+local items = require("seqrun.data.items")
 
 local mistakes = {}
 

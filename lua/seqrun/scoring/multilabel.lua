@@ -1,7 +1,7 @@
 -- multilabel.lua - sets of labels: exact sets, F1 over all decisions, and the mean F1 of the labels.
 
-local decode = require("seqrun.predict.decode")
-local items = require("seqrun.scoring.items")
+local decode = require("seqrun.scoring.decode")
+local items = require("seqrun.data.items")
 local scores = require("seqrun.scores")
 
 local multilabel = { shown = { "accuracy", "f1", "f1_macro" } }

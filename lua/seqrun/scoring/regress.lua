@@ -1,6 +1,6 @@
 -- regress.lua - values of sequences: Pearson and Spearman correlation, the mean over the values if there are several.
 
-local items = require("seqrun.scoring.items")
+local items = require("seqrun.data.items")
 local scores = require("seqrun.scores")
 
 local regress = { shown = { "pearson", "spearman" } }

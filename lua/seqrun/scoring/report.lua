@@ -1,8 +1,8 @@
 -- report.lua - an evaluation as text: metrics, a table of the classes, the confusion matrix, calibration, mistakes.
 
-local classify = require("seqrun.predict.kinds.classify")
+local decode = require("seqrun.scoring.decode")
 local mistakes = require("seqrun.scoring.mistakes")
-local shown = require("seqrun.data.readers.shown")
+local shown = require("seqrun.base.one_line")
 
 local report = {}
 
@@ -163,7 +163,7 @@ function report.text(scoring, most)
   for _, entry in ipairs(scoring.heads) do
     local d = entry.details or {}
     local names = {}
-    for i, name in ipairs(entry.head.outputs and classify.names(entry.head) or {}) do names[i] = shown(name) end
+    for i, name in ipairs(entry.head.outputs and decode.names(entry.head) or {}) do names[i] = shown(name) end
     if d.confusion then
       add_constant(lines, d.confusion, names)
       add_classes(lines, d.confusion, names)
@@ -190,7 +190,7 @@ function report.plain(scoring, most)
     one.mistakes = json.array(mistakes.worst(entry, scoring.loader, most))
     if d.confusion then
       one.classes, one.confusion = json.array(d.confusion:classes()), json.array()
-      for i, name in ipairs(classify.names(entry.head)) do
+      for i, name in ipairs(decode.names(entry.head)) do
         one.classes[i].name, one.confusion[i] = name, json.array(d.confusion[i])
       end
     end

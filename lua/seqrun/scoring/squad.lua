@@ -3,9 +3,9 @@
 -- Columns of the data set: `source` (the question), `chars` (bytes of each token in the context), `text` (the context)
 -- and `answers` (a JSON list).  If a question of the data set has no answer, a prediction may be empty as well.
 
-local decode = require("seqrun.predict.decode")
-local failure = require("seqrun.failure")
-local items = require("seqrun.scoring.items")
+local decode = require("seqrun.scoring.decode")
+local failure = require("seqrun.base.failure")
+local items = require("seqrun.data.items")
 local json = require("seqrun.core.json")
 local scores = require("seqrun.scores")
 

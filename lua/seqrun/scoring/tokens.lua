@@ -1,7 +1,7 @@
 -- tokens.lua - tags of words: accuracy, and F1 of spans (B-PER I-PER), or of classes if the tags are no spans.
 
-local decode = require("seqrun.predict.decode")
-local items = require("seqrun.scoring.items")
+local decode = require("seqrun.scoring.decode")
+local items = require("seqrun.data.items")
 local scores = require("seqrun.scores")
 
 local tokens = { shown = { "accuracy", "precision", "recall", "f1" } }

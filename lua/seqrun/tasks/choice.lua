@@ -2,7 +2,7 @@
 --
 -- batch.sequences counts questions.
 
-local failure = require("seqrun.failure")
+local failure = require("seqrun.base.failure")
 local finetuning = require("seqrun.tasks.finetuning")
 local sr_data = require("seqrun.data")
 

@@ -101,7 +101,7 @@ end
 ---@param bert seqrun.Bert
 ---@return seqrun.Course
 function Course:drop(bert)
-  self.ltd = require("seqrun.run.ltd").new(self.config.ltd,
+  self.ltd = require("seqrun.curriculum.ltd").new(self.config.ltd,
     { max_len = self.config.data.max_len, steps = self.steps, model = bert })
   self.schedules.ltd = self.ltd and self.ltd.schedule
   return self

@@ -9,11 +9,11 @@
 -- examples are the choices of questions).
 
 local checkpoint = require("seqrun.checkpoint")
-local failure = require("seqrun.failure")
+local failure = require("seqrun.base.failure")
 local keys = require("seqrun.tasks.finetuning_keys")
 local nn = require("seqrun.nn")
-local parts = require("seqrun.run.parts")
-local ranks = require("seqrun.ranks")
+local parts = require("seqrun.tasks.parts")
+local ranks = require("seqrun.tensor.ranks")
 local sr_data = require("seqrun.data")
 local vocabulary = require("seqrun.checkpoint.vocabulary")
 

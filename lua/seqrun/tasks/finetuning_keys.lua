@@ -1,7 +1,7 @@
 -- finetuning_keys.lua - the config keys of fine-tuning runs.
 
 local c = require("seqrun.config")
-local ltd = require("seqrun.run.ltd")
+local ltd = require("seqrun.curriculum.ltd")
 local readers = require("seqrun.data.readers.keys")
 
 ---Keys of every run that fine-tuning does not have, or has with another meaning.

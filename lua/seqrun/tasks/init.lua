@@ -13,7 +13,7 @@ for _, name in ipairs(NAMES) do known[name] = true end
 return setmetatable({ names = NAMES }, {
   __index = function(self, name)
     if not known[name] then
-      local hint = require("seqrun.guess").hint(tostring(name), NAMES)
+      local hint = require("seqrun.base.guess").hint(tostring(name), NAMES)
       error(("tasks: unknown task '%s'%s"):format(tostring(name), hint), 2)
     end
     local task = require("seqrun.tasks." .. name)

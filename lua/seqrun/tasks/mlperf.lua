@@ -3,7 +3,7 @@
 
 local c = require("seqrun.config")
 local evaluations = require("seqrun.run.evaluations")
-local failure = require("seqrun.failure")
+local failure = require("seqrun.base.failure")
 local mllog = require("seqrun.run.mllog")
 local pretraining = require("seqrun.tasks.pretraining")
 

@@ -1,9 +1,9 @@
 -- pretraining.lua - BERT pretraining: masked LM and next-sentence prediction.
 
 local c = require("seqrun.config")
-local failure = require("seqrun.failure")
-local ltd = require("seqrun.run.ltd")
-local parts = require("seqrun.run.parts")
+local failure = require("seqrun.base.failure")
+local ltd = require("seqrun.curriculum.ltd")
+local parts = require("seqrun.tasks.parts")
 
 local pretraining = {}
 

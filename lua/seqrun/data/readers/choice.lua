@@ -1,7 +1,7 @@
 -- choice.lua - multiple choice: an example for each choice of a question; those of a question follow each other.
 
 local labels = require("seqrun.data.readers.labels")
-local shown = require("seqrun.data.readers.shown")
+local shown = require("seqrun.base.one_line")
 
 local Choice = {}
 Choice.__index = Choice

@@ -1,7 +1,7 @@
 -- columns.lua - finds columns by name or number in the header of a table.
 
-local guess = require("seqrun.guess")
-local shown = require("seqrun.data.readers.shown")
+local guess = require("seqrun.base.guess")
+local shown = require("seqrun.base.one_line")
 
 local columns = {}
 

@@ -6,10 +6,10 @@
 -- A file becomes FOLDER/NAME-HASH.sqr, once: the hash is that of the bytes of the files, the options and the
 -- vocabulary, so the data set is found again until one of them changes.
 
-local check = require("seqrun.check")
-local commas = require("seqrun.run.text").commas
+local check = require("seqrun.base.check")
+local commas = require("seqrun.base.format").commas
 local corpus = require("seqrun.data.corpus")
-local guess = require("seqrun.guess")
+local guess = require("seqrun.base.guess")
 local json = require("seqrun.core.json")
 local readers = require("seqrun.data.readers")
 local sys = require("seqrun.core.sys")

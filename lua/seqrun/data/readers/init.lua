@@ -8,14 +8,14 @@
 -- Files are streamed: memory does not depend on their size, but for the ids of rows, which must differ.  They are
 -- read twice where the labels have no numbers yet.  Either the whole data set appears or none.
 
-local check = require("seqrun.check")
+local check = require("seqrun.base.check")
 local json = require("seqrun.core.json")
 local jobs = require("seqrun.data.readers.job")
 local labelled = require("seqrun.data.readers.labelled")
-local live = require("seqrun.live")
+local live = require("seqrun.draw.live")
 local problems = require("seqrun.data.readers.problems")
 local records = require("seqrun.data.readers.records")
-local shown = require("seqrun.data.readers.shown")
+local shown = require("seqrun.base.one_line")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.core.text")
 

@@ -1,7 +1,7 @@
 -- labelled.lua - examples of a text or a pair of texts with a class, numbers, or any number of classes.
 
 local labels = require("seqrun.data.readers.labels")
-local shown = require("seqrun.data.readers.shown")
+local shown = require("seqrun.base.one_line")
 
 local labelled = {}
 

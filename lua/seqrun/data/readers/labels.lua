@@ -2,7 +2,7 @@
 --
 -- A map made from files has its names sorted: as numbers if all are integers, else by bytes.
 
-local shown = require("seqrun.data.readers.shown")
+local shown = require("seqrun.base.one_line")
 
 local labels = {}
 

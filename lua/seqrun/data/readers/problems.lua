@@ -1,6 +1,6 @@
 -- problems.lua - rows that cannot be used: counted by kind, and reported together.
 
-local text = require("seqrun.run.text")
+local text = require("seqrun.base.format")
 
 ---What rows of each kind are called in a report.
 local KINDS = {

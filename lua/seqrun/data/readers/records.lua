@@ -4,9 +4,9 @@
 -- The table of a record is used again for the next.
 
 local columns = require("seqrun.data.readers.columns")
-local counted = require("seqrun.run.text").counted
+local counted = require("seqrun.base.format").counted
 local formats = require("seqrun.data.readers.formats")
-local guess = require("seqrun.guess")
+local guess = require("seqrun.base.guess")
 local json = require("seqrun.core.json")
 local text = require("seqrun.core.text")
 

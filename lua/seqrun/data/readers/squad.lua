@@ -7,7 +7,7 @@
 -- Source: Devlin et al. 2018, arXiv:1810.04805, and the program published with it (windows, best context).
 
 local json = require("seqrun.core.json")
-local shown = require("seqrun.data.readers.shown")
+local shown = require("seqrun.base.one_line")
 local sys = require("seqrun.core.sys")
 local words = require("seqrun.core.text")
 

@@ -1,10 +1,10 @@
 -- words.lua - token classification: sentences of words with a label each, from CoNLL columns or JSON lists.
 
-local counted = require("seqrun.run.text").counted
+local counted = require("seqrun.base.format").counted
 local formats = require("seqrun.data.readers.formats")
 local labels = require("seqrun.data.readers.labels")
 local records = require("seqrun.data.readers.records")
-local shown = require("seqrun.data.readers.shown")
+local shown = require("seqrun.base.one_line")
 local text = require("seqrun.core.text")
 
 -- ---- CoNLL: a word per line, a blank line between sentences ------------------------------------

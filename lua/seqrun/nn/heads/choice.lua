@@ -4,7 +4,7 @@
 -- `answer` has one item per question, the [CLS] of its right choice; `group` has the [CLS] of every choice, and the
 -- question's number as its label.
 
-local ops = require("seqrun.ops")
+local ops = require("seqrun.tensor.ops")
 local task = require("seqrun.nn.heads.task")
 
 local Choice = task.class {

@@ -1,6 +1,6 @@
 -- mlm.lua - the masked-LM head: a transform, then logits over the vocabulary, tied to the word embeddings.
 
-local ops = require("seqrun.ops")
+local ops = require("seqrun.tensor.ops")
 local part = require("seqrun.nn.part")
 local specs = require("seqrun.nn.specs")
 
@@ -79,7 +79,7 @@ function MaskedLM:baseline(corpus)
     score = function(batch)
       local target = batch.targets[self.name]
       if not target then return nil end
-      unigram = unigram or MaskedLM.unigram(require("seqrun.failure").must(corpus:counts()))
+      unigram = unigram or MaskedLM.unigram(require("seqrun.base.failure").must(corpus:counts()))
       local labels = target.labels:totable()
       return unigram(labels), #labels
     end,

@@ -1,6 +1,6 @@
 -- multilabel.lua - any number of labels for each sequence or pair: a sigmoid for each label, over the pooled [CLS].
 
-local ops = require("seqrun.ops")
+local ops = require("seqrun.tensor.ops")
 local task = require("seqrun.nn.heads.task")
 
 local Multilabel = task.class {

@@ -1,6 +1,6 @@
 -- nsp.lua - the next-sentence head: two classes over the pooled [CLS].
 
-local ops = require("seqrun.ops")
+local ops = require("seqrun.tensor.ops")
 local part = require("seqrun.nn.part")
 local specs = require("seqrun.nn.specs")
 

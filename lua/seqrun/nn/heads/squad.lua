@@ -1,7 +1,7 @@
 -- squad.lua - extractive question answering: the first and the last token of the answer, each a softmax over the
 -- tokens of its own sequence.  [CLS], position 0, stands for "no answer in this window".
 
-local ops = require("seqrun.ops")
+local ops = require("seqrun.tensor.ops")
 local task = require("seqrun.nn.heads.task")
 local tensor = require("seqrun.tensor")
 local where = require("seqrun.core.ops").where

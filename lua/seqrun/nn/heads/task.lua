@@ -4,8 +4,8 @@
 --
 -- Names and shapes of parameters are those of Transformers' task models.
 
-local check = require("seqrun.check")
-local ops = require("seqrun.ops")
+local check = require("seqrun.base.check")
+local ops = require("seqrun.tensor.ops")
 local part = require("seqrun.nn.part")
 local specs = require("seqrun.nn.specs")
 

@@ -1,6 +1,6 @@
 -- choice.lua - {"choice": 1, "probability": 0.7, "probabilities": [0.3, 0.7]}; choices count from 0, as labels do
 
-local decode = require("seqrun.predict.decode")
+local decode = require("seqrun.scoring.decode")
 local json = require("seqrun.core.json")
 local texts = require("seqrun.predict.texts")
 

@@ -1,18 +1,11 @@
 -- classify.lua - {"label": "yes", "probability": 0.93, "probabilities": {"no": 0.07, "yes": 0.93}}
 
-local decode = require("seqrun.predict.decode")
+local decode = require("seqrun.scoring.decode")
 
 local classify = { input = { keys = { "text", "pair" }, optional = { pair = true } }, reads = "sequences" }
 
----Names of the classes.
-function classify.names(head)
-  local names = head.labels or {}
-  for i = #names + 1, head.outputs do names[i] = ("LABEL_%d"):format(i - 1) end
-  return names
-end
-
 function classify.result(item, t)
-  local p, names, all = decode.softmax(item.sequences[1].output), classify.names(t.head), {}
+  local p, names, all = decode.softmax(item.sequences[1].output), decode.names(t.head), {}
   for i, name in ipairs(names) do all[name] = decode.round(p[i]) end
   local best = decode.argmax(p)
   return { label = names[best], probability = decode.round(p[best]), probabilities = all }

@@ -4,7 +4,7 @@
 -- span with the largest sum of logits over all windows; it is empty if the null score, of [CLS], exceeds that by
 -- `null_threshold`.  first and last count code points of the context from 0, last excluded.
 
-local decode = require("seqrun.predict.decode")
+local decode = require("seqrun.scoring.decode")
 local json = require("seqrun.core.json")
 
 local squad = { input = { keys = { "question", "context" } }, reads = "spans" }

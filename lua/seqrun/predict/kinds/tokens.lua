@@ -3,8 +3,7 @@
 -- A text is cut into words at white space.  A word has the tag of its first piece.  Texts that do not fit the model are
 -- cut between words into several sequences.
 
-local classify = require("seqrun.predict.kinds.classify")
-local decode = require("seqrun.predict.decode")
+local decode = require("seqrun.scoring.decode")
 local json = require("seqrun.core.json")
 
 local tokens = { input = { keys = { "text", "words" }, optional = { text = true, words = true },
@@ -49,7 +48,7 @@ function tokens.outputs(values, batch)
 end
 
 function tokens.result(item, t)
-  local names, tags, probabilities = classify.names(t.head), json.array(), json.array()
+  local names, tags, probabilities = decode.names(t.head), json.array(), json.array()
   for _, sequence in ipairs(item.sequences) do
     for _, logits in ipairs(sequence.output) do
       local p = decode.softmax(logits)

@@ -1,0 +1,97 @@
+-- check.lua - checks the arguments of a function.
+--
+-- An error is reported at the line that called into the file that checks, at any depth within that
+-- file.  `what` names the function or the value, as in "optim" or "optim: eps".
+
+local guess = require("seqrun.base.guess")
+
+local check = {}
+
+local HERE = debug.getinfo(1, "S").source
+
+---Raises at the caller of the file that checks.
+---@param format string
+---@param ... any
+function check.fail(format, ...)
+  local level, source = 2, HERE
+  while source == HERE do
+    source = debug.getinfo(level, "S").source
+    level = level + 1
+  end
+  while (debug.getinfo(level, "S") or {}).source == source do level = level + 1 end
+  error(format:format(...), level)
+end
+
+---A table of named options, {} for nil: a key that is not in `known` is an error.
+---@param what string the function
+---@param given? table
+---@param known table<string, any> its keys are the options
+---@return table
+function check.options(what, given, known)
+  if given == nil then return {} end
+  if type(given) ~= "table" then check.fail("%s: options must be a table, got %s", what, check.show(given)) end
+  for key in pairs(given) do
+    if known[key] == nil then
+      local names = {}
+      for name in pairs(known) do names[#names + 1] = name end
+      table.sort(names)
+      local hint = guess.hint(tostring(key), names)
+      if hint == "" then hint = "; use " .. table.concat(names, ", ") end
+      check.fail("%s: unknown option '%s'%s", what, tostring(key), hint)
+    end
+  end
+  return given
+end
+
+---A value as a message shows it: 'text', 3, true, or its type.
+---@param value any
+---@return string
+function check.show(value)
+  if value ~= value then return "NaN" end
+  if type(value) == "string" then return ("'%s'"):format(value) end
+  if type(value) == "number" or type(value) == "boolean" or value == nil then return tostring(value) end
+  return "a " .. type(value)
+end
+
+local NAMES = {
+  number = "a number", string = "a string", boolean = "true or false", table = "a table", ["function"] = "a function",
+}
+
+---The value, when it is of this type.
+---@generic T
+---@param what string
+---@param value T
+---@param kind type
+---@return T
+function check.value(what, value, kind)
+  if type(value) ~= kind then check.fail("%s must be %s, got %s", what, NAMES[kind], check.show(value)) end
+  return value
+end
+
+---The value, when it is an integer in least..most.
+---@param what string
+---@param value any
+---@param least integer
+---@param most? integer
+---@return integer
+function check.integer(what, value, least, most)
+  local whole = math.type(value) and math.tointeger(value)
+  if whole and whole >= least and whole <= (most or math.maxinteger) then return whole end
+  local range = most and ("from %d to %d"):format(least, most) or (">= %d"):format(least)
+  check.fail("%s must be an integer %s, got %s", what, range, check.show(value))
+end
+
+---The value, when it is one of these names.
+---@param what string
+---@param value any
+---@param names string[]
+---@return string
+function check.choice(what, value, names)
+  for _, name in ipairs(names) do
+    if name == value then return value end
+  end
+  local hint = guess.hint(tostring(value), names)
+  check.fail("%s must be one of %s, got %s%s", what, table.concat(names, ", "), check.show(value), hint)
+end
+
+return check

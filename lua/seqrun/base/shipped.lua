@@ -1,0 +1,20 @@
+-- shipped.lua - what ships beside the library, in a checkout or installed: recipes can be named from any directory.
+
+local sys = require("seqrun.core.sys")
+
+local shipped = {}
+
+---The folder that has lua/, recipes/ and, in a checkout, docs/; without a slash at its end.
+shipped.root = debug.getinfo(1, "S").source:match("^@(.*)lua/seqrun/base/shipped%.lua$"):gsub("/$", "")
+if shipped.root == "" then shipped.root = "." end
+
+---The path, or for recipes/NAME that is not here that of the shipped file.
+---@param path string
+---@return string
+function shipped.find(path)
+  if type(path) ~= "string" or not path:find("^recipes/") or sys.exists(path) then return path end
+  local found = shipped.root .. "/" .. path
+  return sys.exists(found) and found or path
+end
+
+return shipped

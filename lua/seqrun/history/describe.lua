@@ -1,0 +1,202 @@
+-- describe.lua - what is at a path: a run, a checkpoint, weights, a data set, a vocabulary, a plan, metrics.
+-- Recognised by content, never by name; invalid files are reported, never a crash.
+
+local checkpoint = require("seqrun.checkpoint")
+local exact = require("seqrun.base.exact")
+local guess = require("seqrun.base.guess")
+local json = require("seqrun.core.json")
+local json_file = require("seqrun.base.json_file")
+local metrics = require("seqrun.history.metrics")
+local sys = require("seqrun.core.sys")
+local train = require("seqrun.core.train")
+
+
+---The first bytes of a file.
+local function head_of(path, bytes)
+  local file = io.open(path, "rb")
+  if not file then return nil end
+  local head = file:read(bytes) or ""
+  local size = file:seek("end")
+  file:close()
+  return head, size
+end
+
+-- ---- files -----------------------------------------------------------------------------------
+
+local function describe_safetensors(path)
+  local file, message, code = train.safetensors(path)
+  if not file then return nil, message, code end
+  local guard <close> = file
+  local facts = { kind = "safetensors", tensors = {}, elements = 0, bytes = 0, metadata = file:metadata() }
+  local dtypes = {}
+  for i, entry in ipairs(file:entries()) do
+    facts.tensors[i] = { name = entry.name, dtype = entry.dtype, shape = json.array(entry.shape) }
+    facts.elements, facts.bytes = facts.elements + entry.count, facts.bytes + entry.bytes
+    dtypes[entry.dtype] = (dtypes[entry.dtype] or 0) + entry.count
+  end
+  facts.dtypes = dtypes
+  json.array(facts.tensors)
+  return facts
+end
+
+local function describe_metrics(path)
+  local lines, damaged = metrics.read(path)
+  if not lines then return nil, damaged, "missing" end
+  local facts = { kind = "metrics", lines = #lines, damaged = damaged }
+  for _, line in ipairs(lines) do
+    if line.type == "train" then
+      facts.first = facts.first or line
+      facts.last = line
+    elseif line.type == "eval" then
+      facts.last_eval = line
+    end
+  end
+  return facts
+end
+
+local function describe_plan(path)
+  local plan, message, code = require("seqrun.pack").load(path)
+  if not plan then return nil, message, code end
+  local facts = { kind = "plan" }
+  for key, value in pairs(plan:json()) do facts[key] = value end
+  return facts
+end
+
+---A metric of a data set is in the same kind of file.
+local function describe_metric(path)
+  local metric <close> = require("seqrun.data.metric").open(path) or nil
+  if not metric then return nil end
+  local facts = require("seqrun.analysis.show").figures(metric)
+  facts.kind = "metric"
+  return facts
+end
+
+local function describe_dataset(path)
+  local set, message, code = require("seqrun.data").open(path)
+  if not set then return nil, message, code end
+  local facts = {}
+  for key, value in pairs(set:info()) do facts[key] = value end
+  facts.kind, facts.holds = "dataset", facts.kind
+  facts.task, facts.labels = set:meta().task, set:labels()
+  return facts
+end
+
+---A vocabulary is text whose lines are tokens, including the special tokens.
+local function describe_vocab(path)
+  local text = sys.read_file(path, 1 << 26)
+  if not text or text:find("\0", 1, true) or not utf8.len(text) then return nil end
+  local facts = { kind = "vocabulary", tokens = 0, longest = 0, continuations = 0, specials = json.array() }
+  for token in text:gmatch("([^\n]*)\n?") do
+    if token ~= "" then
+      facts.tokens = facts.tokens + 1
+      facts.longest = math.max(facts.longest, #token)
+      if token:find("^##") then facts.continuations = facts.continuations + 1 end
+      if token:find("^%[[A-Z]+%]$") then facts.specials[#facts.specials + 1] = token end
+    end
+  end
+  if #facts.specials == 0 then return nil end
+  return facts
+end
+
+local SQR = "\x89SQR\r\n\x1a\n"
+
+local function describe_file(path)
+  local head, size = head_of(path, 64)
+  if not head then return nil, ("%s: cannot be read"):format(path), "missing" end
+  local facts, message, code
+  if head:sub(1, 8) == SQR then
+    facts = describe_metric(path)
+    if not facts then facts, message, code = describe_dataset(path) end
+  elseif head:find("^seqrun plan ") then
+    facts, message, code = describe_plan(path)
+  elseif head:find('^{') then
+    facts, message, code = describe_metrics(path)
+    if facts and facts.first == nil and facts.last_eval == nil then facts = nil end
+  elseif #head >= 10 and head:sub(9, 9) == "{" then
+    facts, message, code = describe_safetensors(path)
+  else
+    facts = describe_vocab(path)
+  end
+  if facts then
+    facts.file_bytes = size
+    return facts
+  end
+  local known = "a data set, vocabulary, plan, safetensors or metrics file, a run or a checkpoint"
+  return nil, message or ("%s: not %s"):format(path, known), code or "data"
+end
+
+-- ---- directories ---------------------------------------------------------------------------------
+
+local SHAPE = {
+  "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size",
+  "max_position_embeddings", "hidden_act",
+}
+
+---The task of its head and the names of the classes.
+local function add_task(facts, config)
+  local known = require("seqrun.checkpoint.pretrained").task(config)
+  if not known or not known.kind then return end
+  facts.task, facts.labels = known.kind, known.labels and json.array(known.labels)
+end
+
+local function describe_checkpoint(path)
+  local facts = { kind = "checkpoint", config = {} }
+  local config = json_file.read(path .. "/config.json") or {}
+  for _, key in ipairs(SHAPE) do facts.config[key] = config[key] end
+  add_task(facts, config)
+  local weights = sys.exists(path .. "/model.safetensors") and describe_safetensors(path .. "/model.safetensors")
+  if weights then
+    facts.tensors, facts.parameters, facts.dtypes = #weights.tensors, weights.elements, weights.dtypes
+  end
+  facts.manifest = sys.exists(path .. "/MANIFEST")
+  if facts.manifest then
+    local step, message = train.checkpoint_verify(path)
+    facts.verified, facts.step, facts.damage = step ~= nil, step, message
+  end
+  local text = sys.read_file(path .. "/trainer/state.json", 1 << 28)
+  local state = text and exact.decode(text)
+  if type(state) == "table" and type(state.optimizer) == "table" then facts.optimizer = state.optimizer.kind end
+  return facts
+end
+
+local function describe_run(path, steps)
+  local facts = { kind = "run", checkpoints = json.array() }
+  for i, step in ipairs(steps) do
+    local at = train.checkpoint_path(path, step)
+    local found, message = train.checkpoint_verify(at)
+    facts.checkpoints[i] = { step = step, path = at, verified = found == step, damage = message }
+    if found == step then facts.newest = at end
+  end
+  if facts.newest then facts.newest_checkpoint = describe_checkpoint(facts.newest) end
+  if sys.exists(path .. "/metrics.jsonl") then facts.metrics = describe_metrics(path .. "/metrics.jsonl") end
+  return facts
+end
+
+local function describe_folder(path)
+  for _, name in ipairs { "/MANIFEST", "/model.safetensors", "/config.json", "/model.safetensors.index.json" } do
+    if sys.exists(path .. name) then return describe_checkpoint(path) end
+  end
+  local steps = train.checkpoint_list(path)
+  if steps and (#steps > 0 or sys.exists(path .. "/metrics.jsonl")) then return describe_run(path, steps) end
+  return nil, ("%s: neither a run nor a checkpoint"):format(path), "data"
+end
+
+---What is at a path: a table with `kind` ("run", "checkpoint", "safetensors", "dataset", "metric",
+---"vocabulary", "plan", "metrics") and facts of that kind.
+---@param path string
+---@return table|nil
+---@return string? message
+---@return string? code
+function checkpoint.describe(path)
+  if not sys.exists(path) then
+    return nil, ("%s: no such file or directory%s"):format(path, guess.file_hint(path)), "missing"
+  end
+  local folder = sys.is_dir(path)
+  local ok, facts, message, code = pcall(folder and describe_folder or describe_file, path)
+  if not ok then return nil, ("%s: %s"):format(path, tostring(facts)), "data" end
+  if not facts then return nil, message, code end
+  facts.path = path
+  return facts
+end
+
+return checkpoint.describe

@@ -1,0 +1,42 @@
+-- ending.lua - how a run ended: ended.json in its directory, missing while the run is alive and after a kill.
+
+local failure = require("seqrun.base.failure")
+local json = require("seqrun.core.json")
+local sys = require("seqrun.core.sys")
+
+local ending = {}
+
+local function path_of(folder) return folder .. "/ended.json" end
+
+---Removes what an earlier session of the run left.
+---@param folder string
+function ending.clear(folder)
+  if sys.exists(path_of(folder)) then failure.must(sys.remove(path_of(folder))) end
+end
+
+---Writes how the run ended; a failure to write changes nothing about it.
+---@param run seqrun.Run
+---@param problem any what ended it; nil: its recipe did
+function ending.write(run, problem)
+  local known = failure.of(problem)
+  local code = known and known.code or problem ~= nil and "recipe" or nil
+  local state = (code or "stopped") == "stopped" and "stopped" or "failed"
+  if not code and run.finished then state = "finished" end
+  sys.write_file(path_of(run.folder), json.encode {
+    state = state, step = run.step, seconds = run:seconds(), ended = os.date("!%Y-%m-%dT%H:%M:%SZ"),
+    message = problem ~= nil and tostring(problem) or nil,
+  } .. "\n")
+end
+
+local STATES = { finished = true, stopped = true, failed = true }
+
+---What ending.write wrote; nil if there is nothing readable.
+---@param folder string
+---@return { state: string, step: integer, seconds: number, ended: string, message?: string }|nil
+function ending.read(folder)
+  local text = sys.read_file(path_of(folder), 1 << 20)
+  local value = text and json.decode(text)
+  return type(value) == "table" and STATES[value.state] and value or nil
+end
+
+return ending

@@ -1,0 +1,410 @@
+-- optim.lua - AdamW and LAMB over a parameter store.
+--
+--   local opt = sr.optim.lamb(bert.params, { decay = 0.01 })
+--   local result = opt:step { rate = rate(step), clip = 1.0 }   -- norm, clip, check and update
+--   ... result.norm, result.applied                             -- read whenever; waits only then
+--
+-- Parameters labelled "no_decay" (biases, LayerNorm) get neither weight decay nor a trust ratio.  `groups`
+-- overrides options for parameters whose names match a Lua pattern; later groups win.
+--
+-- An update with a non-finite gradient changes nothing; after `max_skipped` consecutive ones the run ends.
+--
+-- With `world` of several ranks each keeps the moments of its part of the store only and updates that part (ZeRO-1);
+-- the values have the same bits as those of one rank.  `shard = false` keeps all moments on every rank.
+
+local check = require("seqrun.base.check")
+local devices = require("seqrun.tensor.devices")
+local failure = require("seqrun.base.failure")
+local ranks = require("seqrun.tensor.ranks")
+local tensor = require("seqrun.tensor")
+local train = require("seqrun.core.train")
+
+local optim = {}
+
+---@class seqrun.OptimGroup
+---@field match string a Lua pattern for names
+---@field rate? number factor on the learning rate
+---@field decay? number
+---@field trust? boolean LAMB: scale by ||w|| / ||u||
+---@field frozen? boolean
+
+---@class seqrun.OptimOptions
+---@field betas? number[] default { 0.9, 0.999 }
+---@field eps? number default 1e-6, outside the root
+---@field decay? number decoupled weight decay; default 0.01
+---@field power? number effective betas are beta^power, for batches of packs; default 1
+---@field clip_eps? boolean clip by clip / (norm + 1e-6); default true for adamw, false for lamb
+---@field max_skipped? integer default 3
+---@field groups? seqrun.OptimGroup[]
+---@field world? seqrun.World the ranks that train together
+---@field shard? boolean over its ranks; default true
+
+---@class seqrun.Optimizer
+---@field kind "adamw"|"lamb"
+---@field params seqrun.Params
+---@field options seqrun.OptimOptions with defaults filled in
+---@field pending seqrun.StepResult[] steps whose results have not been read
+---@field serial integer number of steps so far
+---@field rate? number learning rate of the last step
+---@field factor? number what scale_rate() set
+local Optimizer = {}
+Optimizer.__index = Optimizer
+require("seqrun.base.strict").seal(Optimizer, "the optimizer",
+  { "kind", "params", "options", "segments", "serial", "rate", "factor", "last", "world", "sharded" })
+
+local OPTIONS = {
+  betas = true, eps = true, decay = true, power = true, clip_eps = true, max_skipped = true, groups = true,
+  world = true, shard = true,
+}
+
+local GROUP = { match = true, rate = true, decay = true, trust = true, frozen = true }
+
+---The options of each parameter: the defaults of its label, then the groups in order.
+local function segments_of(params, whole)
+  local segments, used, trained = {}, {}, false
+  for i, param in ipairs(params.list) do
+    local plain = param.group == "no_decay"
+    local s = { rate = 1, decay = plain and 0 or whole.decay, trust = not plain, frozen = false }
+    for g, group in ipairs(whole.groups) do
+      if param.name:find(group.match) then
+        used[g] = true
+        for key, value in pairs(group) do
+          if key ~= "match" then s[key] = value end
+        end
+      end
+    end
+    segments[i], trained = s, trained or not s.frozen
+  end
+  if not trained then error("optim: groups freeze every parameter, so nothing would be trained", 4) end
+  for g, group in ipairs(whole.groups) do
+    if not used[g] then
+      local fix = "see params:names() and correct the pattern"
+      error(("optim: the pattern '%s' of group %d matches no parameter; %s"):format(group.match, g, fix), 4)
+    end
+  end
+  return segments
+end
+
+local function check_numbers(what, given, ...)
+  for _, key in ipairs { ... } do
+    if given[key] ~= nil then check.value(("%s: %s"):format(what, key), given[key], "number") end
+  end
+end
+
+local function check_group(i, group)
+  local what = ("optim: group %d"):format(i)
+  check.options(what, group, GROUP)
+  if type(group.match) ~= "string" then check.fail("%s: 'match' is missing, a Lua pattern for names", what) end
+  check_numbers(what, group, "rate", "decay")
+  for _, key in ipairs { "trust", "frozen" } do
+    if group[key] ~= nil then check.value(("%s: %s"):format(what, key), group[key], "boolean") end
+  end
+end
+
+---What optimizers of other libraries call an option, or take elsewhere.
+local ELSEWHERE = {
+  lr = "the learning rate is an argument of each step, optimizer:step { rate = 1e-3 }", weight_decay = "use decay",
+  beta1 = "use betas, such as { 0.9, 0.999 }", clip = "clip is an argument of each step, optimizer:step { clip = 1 }",
+}
+ELSEWHERE.learning_rate, ELSEWHERE.rate, ELSEWHERE.beta2 = ELSEWHERE.lr, ELSEWHERE.lr, ELSEWHERE.beta1
+
+local function check_groups(groups)
+  check.value("optim: groups", groups, "table")
+  if groups.match or next(groups) and #groups == 0 then
+    check.fail('optim: groups must be a list, such as { { match = "%%.embeddings%%.", frozen = true } }')
+  end
+  for i, group in ipairs(groups) do check_group(i, group) end
+end
+
+local function check_options(params, options)
+  if type(params) ~= "table" or not params.core then check.fail("optim: expected parameters, such as bert.params") end
+  for key, fix in pairs(ELSEWHERE) do
+    if options[key] ~= nil then check.fail("optim: unknown option '%s'; %s", key, fix) end
+  end
+  check.options("optim", options, OPTIONS)
+  local betas = options.betas
+  if betas and (type(betas) ~= "table" or #betas ~= 2) then
+    check.fail("optim: betas must be two numbers, such as { 0.9, 0.999 }")
+  end
+  for i, beta in ipairs(betas or {}) do check.value("optim: beta" .. i, beta, "number") end
+  check_numbers("optim", options, "eps", "decay", "power")
+end
+
+---Refuses moments that cannot fit beside the values and gradients.
+local function check_memory(params, parts)
+  local count, real = params:count(), tensor.device() == "ref" and 8 or 4
+  devices.check_fits((2 + 2 / parts) * count * real, count, "with gradients and moments")
+end
+
+local function new(kind, params, options)
+  options = options or {}
+  check_options(params, options)
+  check_groups(options.groups or {})
+  local whole = {
+    betas = options.betas or { 0.9, 0.999 },
+    eps = options.eps or 1e-6,
+    decay = options.decay or 0.01,
+    power = options.power or 1,
+    clip_eps = options.clip_eps,
+    max_skipped = options.max_skipped or 3,
+    groups = options.groups or {},
+  }
+  if whole.clip_eps == nil then whole.clip_eps = kind == "adamw" end
+  local segments = segments_of(params, whole)
+  local world = options.world and options.world.size > 1 and options.world or nil
+  local first, last
+  if world and options.shard ~= false then first, last = train.cut(params.core, world.rank, world.size) end
+  check_memory(params, first and world.size or 1)
+  local core = train.optim(params.core, {
+    lamb = kind == "lamb", beta1 = whole.betas[1], beta2 = whole.betas[2], eps = whole.eps,
+    power = whole.power, clip_eps = whole.clip_eps, max_skipped = whole.max_skipped, first = first, last = last,
+  }, segments)
+  return setmetatable({
+    kind = kind, params = params, options = whole, segments = segments, core = core, pending = {}, serial = 0,
+    world = world, sharded = first and train.sharded(core, world.core),
+  }, Optimizer)
+end
+
+---AdamW (Loshchilov and Hutter 2017).
+---@param params seqrun.Params
+---@param options? seqrun.OptimOptions
+---@return seqrun.Optimizer
+function optim.adamw(params, options)
+  local optimizer = new("adamw", params, options) -- no tail call: error messages name the caller's line
+  return optimizer
+end
+
+---LAMB (You et al. 2019): the update of each tensor is scaled by ||w|| / ||u||.
+---@param params seqrun.Params
+---@param options? seqrun.OptimOptions
+---@return seqrun.Optimizer
+function optim.lamb(params, options)
+  local optimizer = new("lamb", params, options)
+  return optimizer
+end
+
+---The result of a step; reading a field waits for the device.
+---@class seqrun.StepResult
+---@field norm number global gradient norm, before clipping
+---@field finite boolean
+---@field applied boolean
+local Result = {}
+
+function Result.__index(result, key)
+  if key ~= "norm" and key ~= "finite" and key ~= "applied" then return nil end
+  local optimizer = rawget(result, "optimizer")
+  if optimizer then optimizer:settle() end
+  return rawget(result, key)
+end
+
+---Waits for the device and reads the results of all steps since the last call.
+---nil, message, "numeric" after too many consecutive steps with a non-finite loss or gradient.
+---@return seqrun.StepResult|nil of the last step
+---@return string? message
+---@return string? code
+function Optimizer:settle()
+  local _, message, code = self.core:settle()
+  for _, result in ipairs(self.pending) do
+    local values = self.core:result(result.serial)
+    result.norm, result.finite, result.applied = values.norm, values.finite, values.applied
+    result.optimizer = nil
+    self.last = result
+  end
+  self.pending = {}
+  if message then return nil, message, code end
+  return self.last
+end
+
+function Result.__tostring(result)
+  local text = result.applied and "applied" or "skipped: NaN or infinity"
+  return ("update: gradient norm %.6g, %s"):format(result.norm, text)
+end
+
+function Optimizer:__tostring()
+  local applied, skipped = self:counts()
+  return ("%s of %d parameters: %d updates, %d skipped"):format(self.kind, #self.params.list, applied, skipped)
+end
+
+local STEP = { rate = true, clip = true, loss = true, zero_grad = true }
+
+local function guard(ok, message, code)
+  if ok == nil and message then failure.raise(code, "%s", message) end
+end
+
+---The loss that the finite check reads: with several ranks, the sum of theirs, so that all skip the same updates.
+local function agreed_loss(self, loss)
+  local world = self.world or self.params.exchange and ranks.current() -- a recipe may name none
+  if not world or self.sharded then return loss end
+  local sum = loss and loss:detach():clone():view { 1 } or tensor.zeros(1)
+  world:all_reduce(sum)
+  world:wait()
+  return sum
+end
+
+---Fails for parameters whose gradients no one sums over the ranks: each rank would train its own.
+local function check_shared(self)
+  local world, strangers = ranks.current(), ranks.strangers()
+  if strangers > 1 then
+    failure.raise("config", "optimizer:step: %d processes were started, and each would train a model of its own; open "
+      .. "the run with sr.run.open, or the ranks with require('seqrun.tensor.ranks').open(), or start one process",
+        strangers)
+  end
+  if not world or not world.trains then return end
+  if self.params.exchange then
+    if self.params.total or self.params.summed then return end
+    failure.raise("config", "optimizer:step: no loop over update:batches() since the last step; only that loop sums "
+      .. "gradients over %d ranks", world.size)
+  end
+  failure.raise("config", "these parameters ('%s', ...) are not those of the model that run:start got, and %d ranks "
+    .. "would train them apart; put all parameters into one sr.params, or start one rank", self.params:names()[1],
+    world.size)
+end
+
+---Multiplies the rate of all later steps.  Not part of state(): a run saves it.
+---@param factor number 1: the rate as given
+function Optimizer:scale_rate(factor)
+  if type(factor) ~= "number" or not (factor >= 0 and factor < math.huge) then
+    error("optim: scale_rate: expected a factor of at least 0, got " .. check.show(factor), 2)
+  end
+  self.factor = factor ~= 1 and factor or nil
+end
+
+---One update with the gradients in the store: norm, clipping, finite check, update.  Ends the run after too many
+---consecutive skipped updates.  Gradients are cleared afterwards, unless `zero_grad = false`.
+---@param t { rate: number, clip?: number, loss?: seqrun.Tensor, zero_grad?: boolean } clip: maximum global
+---  norm; loss: the update is skipped if it is not finite
+---@return seqrun.StepResult
+function Optimizer:step(t)
+  if type(t) ~= "table" or type(t.rate) ~= "number" then
+    error("optim: step requires a learning rate, as in opt:step { rate = 1e-4, clip = 1 }", 2)
+  end
+  check.options("optim: step", t, STEP)
+  check_shared(self)
+  local waiting, room = self.core:pending()
+  if waiting == room then guard(self:settle()) end
+  self.params:finish_update(self.sharded ~= nil)
+  do
+    local scope <close> = tensor.scope()
+    self.rate = self.factor and t.rate * self.factor or t.rate
+    guard((self.sharded or self.core):step(self.rate, t.clip or 0, agreed_loss(self, t.loss)))
+  end
+  if t.zero_grad ~= false then self.params:zero_grad() end
+  self.serial = self.serial + 1
+  local result = setmetatable({ optimizer = self, rate = self.rate, serial = self.serial }, Result)
+  self.pending[#self.pending + 1] = result
+  return result
+end
+
+---Makes the f32 values of all parameters whole on rank 0, before they are read there; needed only for a sharded
+---optimizer with bf16 copies.  All ranks call it.
+function Optimizer:gather()
+  if self.sharded then guard(self.sharded:gather()) end
+end
+
+---Elements of the store whose moments this optimizer keeps.
+---@return integer
+function Optimizer:held()
+  local first, last = self.core:range()
+  return last - first
+end
+
+---Steps applied, steps skipped, and steps skipped in a row.
+---@return integer applied
+---@return integer skipped
+---@return integer in_a_row
+function Optimizer:counts()
+  self:settle()
+  return self.core:counts()
+end
+
+---Both moments of a parameter, as views into the store; nil if this optimizer owns only part of them.
+---@param name string
+---@return seqrun.Tensor? m
+---@return seqrun.Tensor? v
+function Optimizer:moments(name)
+  local i = self.params.index[name]
+  if not i then error(("optim: no parameter named '%s'"):format(tostring(name)), 2) end
+  local shape = self.params:shape(name)
+  local m, v, first, last = self.core:piece(i)
+  local size = 1
+  for _, n in ipairs(shape) do size = size * n end
+  if not m or last - first < size then return nil end
+  return m:view(shape), v:view(shape)
+end
+
+---@class seqrun.MomentPiece
+---@field name string "m.NAME" or "v.NAME"
+---@field tensor seqrun.Tensor flat view of its elements first, first + 1 ... last - 1, from 0
+---@field first integer
+---@field last integer
+---@field size integer elements of the whole parameter
+
+---The moments that this optimizer owns.
+---@return seqrun.MomentPiece[]
+function Optimizer:pieces()
+  local pieces = {}
+  for i, param in ipairs(self.params.list) do
+    local m, v, first, last = self.core:piece(i)
+    local size = 1
+    for _, n in ipairs(param.shape) do size = size * n end
+    for name, view in pairs { ["m." .. param.name] = m, ["v." .. param.name] = v } do
+      pieces[#pieces + 1] = { name = name, tensor = view, first = first, last = last, size = size }
+    end
+  end
+  table.sort(pieces, function(a, b) return a.name < b.name end)
+  return pieces
+end
+
+---The name of the file of a checkpoint that holds the moments of this rank.
+---@return string
+function Optimizer:file()
+  if not self.sharded then return "trainer/optim.safetensors" end
+  return ("trainer/optim-rank%d-of-%d.safetensors"):format(self.world.rank, self.world.size)
+end
+
+---The state for a checkpoint: plain values, and tensors by name: "m.NAME" and "v.NAME", or
+---"m.NAME[first:last]" for a piece (elements from 0, `last` excluded).
+---@return { tensors: table<string, seqrun.Tensor>, values: table<string, any> }
+function Optimizer:state()
+  local tensors = {}
+  for _, piece in ipairs(self:pieces()) do
+    if piece.last - piece.first == piece.size then
+      tensors[piece.name] = piece.tensor:view(self.params:shape(piece.name:sub(3)))
+    else
+      tensors[("%s[%d:%d]"):format(piece.name, piece.first, piece.last)] = piece.tensor
+    end
+  end
+  local applied, skipped, in_a_row = self:counts()
+  return {
+    tensors = tensors,
+    values = {
+      kind = self.kind, power = self.options.power, applied = applied, skipped = skipped, in_a_row = in_a_row,
+    },
+  }
+end
+
+---Restores the plain values of a state, including the power of the betas, which comes from the first plan of the
+---run; checkpoint.load fills the tensors.  nil, message, "data" for the state of another optimizer.
+---@param values table
+---@return true|nil
+---@return string? message
+---@return string? code
+function Optimizer:restore(values)
+  for _, key in ipairs { "applied", "skipped", "in_a_row" } do
+    if math.type(values[key]) ~= "integer" or values[key] < 0 then
+      return nil, ("the optimizer's '%s' must be a non-negative integer"):format(key), "data"
+    end
+  end
+  if type(values.power) ~= "number" or not (values.power > 0 and values.power < math.huge) then
+    return nil, "the optimizer's 'power' must be a positive number", "data"
+  end
+  if values.kind ~= self.kind then
+    return nil, ("the checkpoint was written by %s, not %s"):format(tostring(values.kind), self.kind), "data"
+  end
+  self:settle()
+  self.core:set_counts(values.applied, values.skipped, values.in_a_row, values.power)
+  self.options.power = values.power
+  return true
+end
+
+return optim

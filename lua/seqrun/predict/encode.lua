@@ -1,0 +1,92 @@
+-- encode - vectors of texts, from any BERT: sentence embeddings.
+--
+--     local encode = sr.must(sr.encode.open("runs/tiny"))
+--     local vector = encode:one("a fine day in the garden")            -- a list of numbers
+--     for vector, item in encode:each { "it rained", { text = "who", pair = "she" } } do ... end
+
+local check = require("seqrun.base.check")
+local encoding = require("seqrun.predict.encoding")
+local pretrained = require("seqrun.checkpoint.bert")
+
+local encode = {}
+
+---@class seqrun.TextEncoder
+---@field model seqrun.Bert
+---@field tokenizer seqrun.text.Tokenizer
+---@field size integer numbers of a vector
+---@field max_len integer
+---@field counts table `cut`: texts that were truncated
+local TextEncoder = {}
+TextEncoder.__index = TextEncoder
+TextEncoder.__name = "seqrun.TextEncoder"
+require("seqrun.base.strict").seal(TextEncoder, "the text encoder",
+  { "model", "tokenizer", "size", "max_len", "counts", "pool", "normalise", "prompt", "rows" })
+
+local OPTIONS = { pool = true, normalise = true, max_len = true, rows = true, precision = true, prompt = true }
+
+---Pooling and normalisation: as the options say, else as the directory does, else the normalised mean.
+---@param facts seqrun.Pretrained
+---@param t { pool?: "mean"|"cls", normalise?: boolean, prompt?: string }
+---@return table|nil options of encoding.each
+---@return string? message
+---@return string? code
+function encode.pooling(facts, t)
+  local theirs = facts.sentences
+  if theirs.problem and (t.pool == nil or t.normalise == nil) then
+    return nil, ("%s: %s; to make other vectors than sentence-transformers does, set --pool and --raw or "
+      .. "--normalise (in Lua: pool and normalise)"):format(facts.path, theirs.problem), "data"
+  end
+  local normalise = t.normalise
+  if normalise == nil then normalise = theirs.normalise ~= false end
+  return { pool = t.pool or theirs.pool or "mean", normalise = normalise, prompt = t.prompt or theirs.prompt }
+end
+
+---Opens a run, a checkpoint, or a directory of Hugging Face or sentence-transformers.
+---@param path string
+---@param options? { pool?: "mean"|"cls", normalise?: boolean, prompt?: string, max_len?: integer, rows?: integer,
+---  precision?: "f32"|"bf16" } rows: tokens of a batch, 2048
+---@return seqrun.TextEncoder|nil
+---@return string? message
+---@return string? code
+function encode.open(path, options)
+  options = check.options("encode.open", options, OPTIONS)
+  if options.pool then check.choice("encode.open: pool", options.pool, { "mean", "cls" }) end
+  local model, facts, code = pretrained(path, { heads = {}, precision = options.precision })
+  if not model then return nil, facts, code end
+  local self, message
+  self, message, code = encode.pooling(facts, options)
+  if not self then return nil, message, code end
+  local positions = facts.config.max_position_embeddings or 512
+  self.model, self.tokenizer = model, require("seqrun.predict.verb").tokenizer(facts)
+  self.max_len = math.min(options.max_len or facts.max_len or positions, positions)
+  self.rows, self.size, self.counts = options.rows, model.config.hidden_size, {}
+  return setmetatable(self, TextEncoder)
+end
+
+---The vector of each text, in their order, and the item: a string, or { text =, pair = }.
+---@param items (string|table)[]|fun(): (string|table)?
+---@return fun(): number[]?, table?
+function TextEncoder:each(items)
+  local next_item = require("seqrun.predict.items")(items)
+  local next_done = encoding.each(function()
+    local item = next_item()
+    if type(item) ~= "string" then return item end
+    return { text = item }
+  end, self)
+  return function()
+    local item = next_done()
+    if item then return item.vector, item end
+  end
+end
+
+---The vector of one text.
+---@param text string|table a string, or { text =, pair = }
+---@return number[]
+function TextEncoder:one(text) return (self:each { text }()) end
+
+function TextEncoder:__tostring()
+  return ("encoder of texts: %d numbers, %s%s, at most %d tokens"):format(self.size, self.pool,
+    self.normalise and ", normalised" or "", self.max_len)
+end
+
+return encode

@@ -1,0 +1,269 @@
+-- fill - what a masked-LM model puts in the place of [MASK].
+--
+--     local fill = sr.must(sr.fill.open("runs/tiny"))
+--     local found = fill:one("She was very [MASK].")
+--     print(found.text, found.masks[1][1].token, found.masks[1][1].probability)
+--     for found, item in fill:each { "A [MASK] day.", "The [MASK] and the [MASK]." } do ... end
+
+local batches = require("seqrun.predict.batches")
+local check = require("seqrun.base.check")
+local pretrained = require("seqrun.checkpoint.bert")
+local stream = require("seqrun.predict.stream")
+local tensor = require("seqrun.tensor")
+
+local fill = {}
+
+---@class seqrun.Filler
+---@field model seqrun.Bert
+---@field tokenizer seqrun.text.Tokenizer
+---@field max_len integer
+---@field top integer candidates of each [MASK]
+---@field words boolean only whole words are candidates
+local Filler = {}
+Filler.__index = Filler
+Filler.__name = "seqrun.Filler"
+require("seqrun.base.strict").seal(Filler, "the filler",
+  { "model", "tokenizer", "max_len", "top", "words", "rows", "candidates", "allowed" })
+
+---@class seqrun.Filled
+---@field text string the text with the best candidates in place of [MASK]; several are chosen one after the other, the
+---  most probable first
+---@field masks seqrun.FillCandidate[][] for each [MASK], the candidates that the text as given leads to
+
+---@class seqrun.FillCandidate
+---@field token string as the vocabulary spells it
+---@field id integer
+---@field probability number among all tokens of the vocabulary
+
+local OPTIONS = { top = true, words = true, max_len = true, rows = true, precision = true }
+
+---Whether a token can stand alone as a word; letters beyond ASCII are bytes of 0x80 and more.
+local function is_word(token)
+  return token:find("^[%w\x80-\xff]") ~= nil and not token:find("^%[unused")
+end
+
+---The ids that may be candidates.
+local function candidates(vocab, words_only)
+  local ids, special = {}, {}
+  for _, name in ipairs { "pad", "unk", "cls", "sep", "mask" } do special[vocab:special(name)] = true end
+  for id = 0, #vocab - 1 do
+    if not special[id] and (not words_only or is_word(vocab:token(id))) then ids[#ids + 1] = id end
+  end
+  return ids
+end
+
+---A row of ones for the candidates and zeros for all other tokens of the model.
+local function allowed(ids, size)
+  local row = {}
+  for i = 1, size do row[i] = 0 end
+  for _, id in ipairs(ids) do row[id + 1] = 1 end
+  return tensor.tensor { row }
+end
+
+---Why a model without the head cannot fill in words; a fine-tuned one tells which it began from.
+local function headless(path, folder)
+  local history = require("seqrun.history.runs")
+  local from = history.value(history.config(folder .. "/trainer/config.yaml"), "init.from")
+  return ("%s has no masked-LM head, so it cannot fill in [MASK]; %s"):format(path, from and from ~= "none"
+    and ("use the model that it was fine-tuned from, " .. from)
+    or "if it was fine-tuned, use the model that it began from")
+end
+
+---Opens a run, a checkpoint or a Hugging Face directory with a masked-LM head.
+---
+---  top     candidates of each [MASK], 5
+---  words   only whole words, the default; false: all tokens, such as pieces ("##ing") and punctuation
+---  rows    tokens of a batch, 2048
+---@param path string
+---@param options? { top?: integer, words?: boolean, max_len?: integer, rows?: integer, precision?: "f32"|"bf16" }
+---@return seqrun.Filler|nil
+---@return string? message
+---@return string? code
+function fill.open(path, options)
+  options = check.options("fill.open", options, OPTIONS)
+  local top = check.integer("fill.open: top", options.top or 5, 1)
+  local model, facts, report = pretrained(path, {
+    heads = { "mlm" }, precision = options.precision,
+  })
+  if not model then return nil, facts, report end
+  for _, missing in ipairs(report.missing) do
+    if missing.name:find("^cls%.predictions") then
+      return nil, headless(path, facts.path), "data"
+    end
+  end
+  local positions = facts.config.max_position_embeddings or 512
+  if (options.max_len or 0) > positions then
+    local few = "%s: has %d position embeddings, fewer than max_len %d"
+    return nil, few:format(path, positions, options.max_len), "config"
+  end
+  model.training = false
+  local self = { model = model, top = top, words = options.words ~= false, rows = options.rows }
+  self.tokenizer = require("seqrun.predict.verb").tokenizer(facts, { literal = false })
+  self.max_len = options.max_len or positions
+  self.candidates = candidates(self.tokenizer.vocab, self.words)
+  self.allowed = allowed(self.candidates, facts.config.vocab_size or #self.tokenizer.vocab)
+  return setmetatable(self, Filler)
+end
+
+---The `top` candidates of one [MASK] from the probabilities of all tokens.
+local function best_of(self, probabilities)
+  local best = {}
+  for _, id in ipairs(self.candidates) do
+    local p = probabilities[id + 1]
+    if #best < self.top or p > best[#best].probability then
+      local at = #best + 1
+      while at > 1 and best[at - 1].probability < p do at = at - 1 end
+      table.insert(best, at, { id = id, probability = p })
+      best[self.top + 1] = nil
+    end
+  end
+  for _, one in ipairs(best) do one.token = self.tokenizer.vocab:token(one.id) end
+  return best
+end
+
+---The probabilities of all tokens at each [MASK] of a batch: (M, V).
+local function probabilities_of(self, batch)
+  local target = batches.target(batch, "rows")
+  local states = self.model.encoder:states(batch)
+  return self.model:head("mlm"):logits(states:rows(target)):to("f32"):softmax(-1)
+end
+
+---The candidates of each [MASK] of each sequence of a batch.
+local function compute(self, batch)
+  local probabilities, outputs, at = probabilities_of(self, batch), {}, 0
+  for i, sequence in ipairs(batch.list) do
+    outputs[i] = {}
+    for m = 1, #sequence.rows do
+      at = at + 1
+      outputs[i][m] = best_of(self, probabilities:narrow(1, at, 1):reshape(-1):totable())
+    end
+  end
+  return outputs
+end
+
+-- ---- the item -----------------------------------------------------------------------------------
+
+local LIKE = { "%[[Mm][Aa][Ss][Kk]%]", "<[Mm][Aa][Ss][Kk]>", "{[Mm][Aa][Ss][Kk]}", "__+" }
+
+---Why a text without [MASK] cannot be used.
+local function no_mask(text)
+  for _, pattern in ipairs(LIKE) do
+    local written = text:match(pattern)
+    if written then return ("no [MASK]; did you mean it by '%s'?"):format(written) end
+  end
+  return "no [MASK]; write it where a word is to be filled in"
+end
+
+---The sequence of an item: none, and item.wrong, if it cannot be used.
+local function sequences_of(self, item)
+  if item.wrong then return {} end
+  local ids, mask = self.tokenizer.core:ids(item.text), self.tokenizer.vocab:special("mask")
+  local rows = {}
+  for i, id in ipairs(ids) do
+    if id == mask then rows[#rows + 1] = i end
+  end
+  local room = self.max_len - 2
+  if #rows == 0 then
+    item.wrong = no_mask(item.text)
+  elseif rows[#rows] > room then
+    item.wrong = ("a [MASK] is token %d, but the model reads %d tokens; shorten the text"):format(rows[#rows], room)
+  end
+  if item.wrong then return {} end
+  return { { a = table.move(ids, 1, math.min(#ids, room), 1, {}), rows = rows } }
+end
+
+---Puts a token in the place of the first [MASK] of a text; pieces are joined to what stands before them.
+local function put(text, token)
+  local first, last = text:find("[MASK]", 1, true)
+  local before, after = text:sub(1, first - 1), text:sub(last + 1)
+  local piece = token:match("^##(.+)")
+  if piece then return before:gsub("%s+$", "") .. piece, after end
+  if before:find("^%s*$") or before:find("[.!?]%s+$") then token = token:gsub("^%l", string.upper) end
+  return before .. token, after
+end
+
+---The best candidate of each [MASK] at some rows of a text, now that others are filled in.
+local function update_best(self, ids, open)
+  local scope <close> = tensor.scope()
+  local quiet <close> = tensor.no_grad()
+  local rows = {}
+  for i, one in ipairs(open) do rows[i] = one.row end
+  local batch = batches.make({ { a = ids, rows = rows } }, self.tokenizer.vocab)
+  local probabilities = probabilities_of(self, batch) * self.allowed
+  local best, most = probabilities:argmax(2):totable(), probabilities:max(2):totable()
+  for i, one in ipairs(open) do one.id, one.probability = best[i], most[i] end
+end
+
+---The most probable first.
+local function by_probability(a, b)
+  if a.probability ~= b.probability then return a.probability > b.probability end
+  return a.row < b.row
+end
+
+---Of more masks than this, several are filled in at a time.
+local PASSES = 32
+
+---The tokens of all masks, the most probable first; each is chosen with those before it in place.
+local function choose(self, sequence)
+  local chosen, open, ids = {}, {}, table.move(sequence.a, 1, #sequence.a, 1, {})
+  for m, row in ipairs(sequence.rows) do
+    local best = sequence.output[m][1]
+    open[m] = { mask = m, row = row, id = best.id, probability = best.probability }
+  end
+  local at_once = math.ceil(#open / PASSES)
+  while #open > 0 do
+    table.sort(open, by_probability)
+    for _, one in ipairs(table.move(open, 1, math.min(at_once, #open), 1, {})) do
+      chosen[one.mask], ids[one.row] = self.tokenizer.vocab:token(one.id), one.id
+    end
+    open = table.move(open, at_once + 1, #open, 1, {})
+    table.sort(open, function(a, b) return a.row < b.row end)
+    if #open > 0 then update_best(self, ids, open) end
+  end
+  return chosen
+end
+
+local function result(self, item)
+  if item.wrong then return { error = item.wrong } end
+  local sequence = item.sequences[1]
+  local done, rest = "", item.text
+  for _, token in ipairs(choose(self, sequence)) do done, rest = put(done .. rest, token) end
+  return { text = done .. rest, masks = sequence.output }
+end
+
+---What fills each text, in their order, and the item: a string, or { text = }.  A text that cannot be used gives
+---{ error = }.
+---@param items (string|table)[]|fun(): (string|table)?
+---@return fun(): seqrun.Filled?, table?
+function Filler:each(items)
+  local next_item = require("seqrun.predict.items")(items)
+  local next_done = stream {
+    items = function()
+      local item = next_item()
+      return type(item) == "string" and { text = item } or item
+    end,
+    sequences = function(item) return sequences_of(self, item) end,
+    compute = function(batch) return compute(self, batch) end,
+    vocab = self.tokenizer.vocab, rows = self.rows or 2048,
+  }
+  return function()
+    local item = next_done()
+    if item then return result(self, item), item end
+  end
+end
+
+---What fills one text.
+---@param text string with [MASK]
+---@return seqrun.Filled
+function Filler:one(text)
+  local found = self:each { text }()
+  if found.error then check.fail("fill: %s", found.error) end
+  return found
+end
+
+function Filler:__tostring()
+  return ("fills in [MASK]: %d candidates, %s, at most %d tokens"):format(self.top,
+    self.words and "whole words" or "all tokens", self.max_len)
+end
+
+return fill

@@ -1,0 +1,74 @@
+-- parts.lua - the options of the loader, the optimizer and the schedule, from the keys of every run.
+
+local ranks = require("seqrun.tensor.ranks")
+local schedule = require("seqrun.schedule")
+
+local parts = {}
+
+---Options for sr.data.loader, without those of the task.
+---@param cfg table values of a config
+---@param corpus seqrun.Corpus
+---@param part "train"|"held"
+---@param plan? string a saved plan, used for its epoch
+---@return table
+function parts.loader_options(cfg, corpus, part, plan)
+  local held, world = part == "held", ranks.current() or {}
+  return {
+    data = corpus, part = part, seed = cfg.seed, epochs = held and 1 or nil, max_len = cfg.data.max_len,
+    arrange = cfg.pack.arrange, solver = cfg.pack.solver, max_seqs = cfg.pack.max_seqs,
+    by = cfg.batch.by, sequences = cfg.batch.sequences, adjust = cfg.batch.adjust, shares = cfg.batch.shares,
+    micro_packs = math.tointeger(cfg.batch.micro_packs), balance = cfg.balance,
+    loss = cfg.batch.loss, too_long = cfg.data.too_long, prefetch = held and 0 or cfg.data.prefetch,
+    threads = cfg.data.workers,
+    plan = not held and plan or nil, rank = not held and world.rank or nil, ranks = not held and world.size or nil,
+  }
+end
+
+---Options for sr.optim.adamw and sr.optim.lamb; biases and norms have no decay.
+---@param cfg table
+---@param loader seqrun.Loader
+---@return table
+function parts.optimizer_options(cfg, loader)
+  local o = cfg.optimizer
+  return {
+    betas = o.betas, eps = o.eps, decay = o.decay, max_skipped = o.max_skipped,
+    power = cfg.batch.adjust == "betas" and loader:summary().factor or 1,
+    world = ranks.current(), shard = o.shard,
+  }
+end
+
+---A rate that depends on another counter than steps.
+local function by_tokens(r)
+  return schedule.tokens {
+    peak = r.peak, floor = r.floor, warmup = r.warmup, total = r.total, by = r.by,
+    decay = r.decay ~= "poly" and r.decay or "linear",
+  }
+end
+
+---Linear warmup, then polynomial decay; a later phase begins at step `from`.  A step is batch.sequences
+---sequences, regardless of how many an update draws: pass `update.schedule_step` or `update.counters`.
+---@param cfg table
+---@return fun(at: number|seqrun.Counters): number # by another counter than steps: only of counters
+function parts.schedule(cfg)
+  local r = cfg.rate
+  if r.by ~= "step" then return by_tokens(r) end
+  local rate = schedule.poly {
+    peak = r.peak, warmup = r.warmup, total = r.total, power = r.power, from_start = r.decay_from == "start",
+    floor = r.floor,
+  }
+  return function(step)
+    if type(step) == "table" then step = step.schedule_step end
+    return rate(step + r.from)
+  end
+end
+
+---Random layerwise token dropping, as the keys `ltd` ask for; call :before(update) before the batches of each update.
+---@param cfg table
+---@param model seqrun.Bert
+---@param steps? integer of the schedule
+---@return seqrun.RunLtd|nil # nil if all tokens are kept
+function parts.ltd(cfg, model, steps)
+  return require("seqrun.curriculum.ltd").new(cfg.ltd, { max_len = cfg.data.max_len, steps = steps, model = model })
+end
+
+return parts

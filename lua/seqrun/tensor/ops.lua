@@ -1,0 +1,320 @@
+-- ops - the fused ops, with named options; docs/math.md has shapes and formulas.
+--
+-- T rows, M gathered rows, H hidden, F inner size, V vocabulary.  Dropout needs a layout,
+-- since its random key is (seed, uid, epoch, row) with the site and layer given here.
+
+local check = require("seqrun.base.check")
+local core = require("seqrun.core.ops")
+local tensor = require("seqrun.tensor")
+
+local ops = { keep_probability = core.keep_probability }
+
+local LINEAR = { act = true }
+local ATTENTION = { heads = true, scale = true, dropout = true, layer = true }
+local NORM = { eps = true, dropout = true, site = true, layer = true, layout = true }
+local EMBED = { eps = true, dropout = true }
+local ON_ROWS = { count = true, in_place = true }
+local DROPOUT = { p = true, site = true, layer = true }
+
+local binary_cross_entropy -- made on first use
+
+---The published eps of BERT's layer norm.
+local EPS = 1e-12
+
+---y (T, F) = act(x w^T + b).
+---@param x seqrun.Tensor (T, H)
+---@param w seqrun.Tensor (F, H)
+---@param b? seqrun.Tensor (F)
+---@param options? { act?: "gelu"|"gelu_tanh"|"relu"|"tanh" }
+---@return seqrun.Tensor
+function ops.linear(x, w, b, options)
+  return core.linear(x, w, b, check.options("linear", options, LINEAR).act)
+end
+
+---Packed self-attention: each row attends only to rows of its own sequence.
+---@param qkv seqrun.Tensor (T, 3 H): [q heads | k heads | v heads] in a row
+---@param layout seqrun.Layout
+---@param options { heads: integer, scale?: number, dropout?: number, layer?: integer }
+---@return seqrun.Tensor # (T, H), zero on slack
+function ops.attention(qkv, layout, options)
+  options = check.options("attention", options, ATTENTION)
+  if not options.heads then error("attention: the option 'heads' is missing, as in { heads = 4 }", 2) end
+  return core.attention(qkv, layout, options.heads, options.scale, options.dropout, "attention", options.layer)
+end
+
+---norm(dropout(x) + residual).
+---@param x seqrun.Tensor (T, H)
+---@param residual? seqrun.Tensor (T, H)
+---@param gamma seqrun.Tensor (H)
+---@param beta seqrun.Tensor (H)
+---@param options? { eps?: number, dropout?: number, site?: "projection"|"feed"|"user", layer?: integer,
+---  layout?: seqrun.Layout }
+---@return seqrun.Tensor
+function ops.residual_norm(x, residual, gamma, beta, options)
+  options = check.options("residual_norm", options, NORM)
+  return core.residual_norm(x, residual, gamma, beta, options.layout, options.eps or EPS, options.dropout,
+    options.site, options.layer)
+end
+
+---dropout(norm(word[ids] + position + type[types])).
+---@param ids seqrun.Tensor (T) i32
+---@param types seqrun.Tensor (T) i32
+---@param tables { word: seqrun.Tensor, position: seqrun.Tensor, type: seqrun.Tensor, gamma: seqrun.Tensor,
+---  beta: seqrun.Tensor }
+---@param layout seqrun.Layout
+---@param options? { eps?: number, dropout?: number }
+---@return seqrun.Tensor # (T, H)
+function ops.embed(ids, types, tables, layout, options)
+  options = check.options("embed", options, EMBED)
+  if type(tables) ~= "table" then
+    error("embed: tables must be { word =, position =, type =, gamma =, beta = }", 2)
+  end
+  return core.embed(ids, types, tables.word, tables.position, tables.type, tables.gamma, tables.beta,
+    layout, options.eps or EPS, options.dropout, "embedding")
+end
+
+---The rows of x at these indices, which count from 0.
+---@param x seqrun.Tensor (T, ...)
+---@param rows seqrun.Tensor (M) i32
+---@return seqrun.Tensor # (M, ...)
+function ops.gather_rows(x, rows)
+  return core.gather_rows(x, rows)
+end
+
+---x with some rows replaced: the inverse of gather_rows.
+---@param x seqrun.Tensor (T, ...)
+---@param rows seqrun.Tensor (M) i32, from 0, each at most once
+---@param values seqrun.Tensor (M, ...) of x's dtype
+---@return seqrun.Tensor # (T, ...)
+function ops.put_rows(x, rows, values) return core.put_rows(x, rows, values) end
+
+---x with some rows replaced by fn of them.  The other rows bypass fn, as do their gradients.  Faster than put_rows of
+---gather_rows: backward copies only these rows, and so does forward if in_place is set.
+---@param x seqrun.Tensor (T, ...)
+---@param rows seqrun.Tensor (M) i32, from 0, each at most once
+---@param fn fun(taken: seqrun.Tensor): seqrun.Tensor (count, ...) to the same shape
+---@param options? { count?: integer, in_place?: boolean } count: default M; more rows are slack, which are zero for fn
+---  and ignored in its result; in_place: x is overwritten, and must not be used again
+---@return seqrun.Tensor # (T, ...)
+function ops.on_rows(x, rows, fn, options)
+  options = check.options("on_rows", options, ON_ROWS)
+  local taken, rest = core.take_rows(x, rows, options.count)
+  return core.return_rows(rest, rows, fn(taken), options.in_place)
+end
+
+---Dropout keyed by sequence and position, so that packing does not change it.
+---@param x seqrun.Tensor (T, H) rows of the layout
+---@param layout seqrun.Layout
+---@param options { p: number, site?: "head"|"user", layer?: integer }
+---@return seqrun.Tensor
+function ops.dropout(x, layout, options)
+  options = check.options("dropout", options, DROPOUT)
+  return core.dropout(x, layout, options.p, options.site, options.layer)
+end
+
+---Cross entropy of the tied decoder, logits = x word^T + bias, without keeping the logits' softmax.
+---@param x seqrun.Tensor (M, H)
+---@param word seqrun.Tensor (V, H)
+---@param bias seqrun.Tensor (V)
+---@param labels seqrun.Tensor (M) i32
+---@param weights seqrun.Tensor (M)
+---@return seqrun.Tensor total sum of weights x nll
+---@return seqrun.Tensor nll (M)
+---@return seqrun.Tensor correct (M) 1 where the highest logit is the label's
+function ops.mlm_loss(x, word, bias, labels, weights)
+  return core.mlm_loss(x, word, bias, labels, weights)
+end
+
+---Cross entropy of materialised logits.
+---@param logits seqrun.Tensor (M, C)
+---@param labels seqrun.Tensor (M) i32
+---@param weights seqrun.Tensor (M)
+---@return seqrun.Tensor total
+---@return seqrun.Tensor nll (M)
+---@return seqrun.Tensor correct (M)
+function ops.cross_entropy(logits, labels, weights)
+  return core.cross_entropy(logits, labels, weights)
+end
+
+---Sum of weights x (x - target)^2.
+---@param x seqrun.Tensor (M)
+---@param target seqrun.Tensor (M)
+---@param weights seqrun.Tensor (M)
+---@return seqrun.Tensor
+function ops.mse_loss(x, target, weights)
+  if x:numel() ~= target:numel() or x:numel() ~= weights:numel() then
+    local given = ("%d predictions, %d targets, %d weights"):format(x:numel(), target:numel(), weights:numel())
+    error("mse_loss: " .. given .. "; expected one of each per row", 2)
+  end
+  return ((x:reshape(-1) - target:reshape(-1)):square() * weights:reshape(-1)):sum()
+end
+
+---Cross entropy of each logit's sigmoid, without overflow: max(x, 0) - x label + log(1 + exp(-|x|)).
+---@param logits seqrun.Tensor
+---@param labels seqrun.Tensor of the same shape and dtype, in [0, 1]
+---@return seqrun.Tensor # of the same shape
+function ops.binary_cross_entropy(logits, labels)
+  binary_cross_entropy = binary_cross_entropy or ops.custom {
+    forward = function(context, x, y)
+      context:save(x, y)
+      return x:relu() - x * y + ((-x:abs()):exp() + 1):log()
+    end,
+    backward = function(context, dy)
+      local x, y = context:saved()
+      return dy * (x:sigmoid() - y)
+    end,
+  }
+  return binary_cross_entropy(logits, labels)
+end
+
+-- ---- ops written in Lua ------------------------------------------------------------------------
+
+---Values that a forward function saves for its backward function.
+---@class seqrun.Context
+local Context = {}
+Context.__index = Context
+
+---Saves tensors for backward, which raises if they are modified in place in between.
+---@param ... seqrun.Tensor
+function Context:save(...)
+  local kept = { n = select("#", ...) }
+  for i = 1, kept.n do
+    local t = select(i, ...)
+    kept[i] = { t = t:detach(), version = t:version() }
+  end
+  self.kept = kept
+end
+
+---The saved tensors.
+---@return seqrun.Tensor ...
+function Context:saved()
+  local kept, list = self.kept or { n = 0 }, {}
+  for i = 1, kept.n do
+    local t = kept[i].t
+    if not t:is_live() then
+      error("custom: a saved tensor has expired because its scope was closed; keep() it, or call backward() earlier", 2)
+    end
+    if t:version() ~= kept[i].version then
+      error("custom: a saved tensor was modified in place after the forward pass; save a clone() of it", 2)
+    end
+    list[i] = t
+  end
+  return table.unpack(list, 1, kept.n)
+end
+
+local function tensors_of(...)
+  local list = {}
+  for i = 1, select("#", ...) do
+    local x = select(i, ...)
+    if tensor.is_tensor(x) then list[#list + 1] = x end
+  end
+  return list
+end
+
+---@class seqrun.CustomOp
+---@field forward fun(context: seqrun.Context, ...): seqrun.Tensor
+---@field backward fun(context: seqrun.Context, ...): seqrun.Tensor?
+
+---An op from two functions: forward(context, ...) -> tensors, and backward(context, dy, ...) -> a gradient
+---(or nil) for each tensor argument, in order.
+---@param rules seqrun.CustomOp
+---@return fun(...): seqrun.Tensor
+function ops.custom(rules)
+  local given = type(rules) == "table" and rules or {}
+  local forward, backward = given.forward, given.backward
+  if type(forward) ~= "function" or type(backward) ~= "function" then
+    error("custom: expected { forward = function, backward = function }", 2)
+  end
+  return function(...)
+    local context = setmetatable({}, Context)
+    local outputs
+    do
+      local no_grad <close> = tensor.no_grad()
+      outputs = { forward(context, ...) }
+    end
+    local made = core.record(outputs, tensors_of(...), function(...)
+      return backward(context, ...)
+    end)
+    return table.unpack(made)
+  end
+end
+
+---Runs a function that a plug-in added (core/tensor/function.h); it writes the outputs.  Nothing is recorded: give it
+---a gradient with ops.custom, as recipes/plugin/swish.lua does.
+---@param name string
+---@param outputs seqrun.Tensor[]
+---@param inputs seqrun.Tensor[]
+---@param numbers? number[]
+function ops.call(name, outputs, inputs, numbers) core.call(name, outputs, inputs, numbers) end
+
+-- ---- recomputing activations -------------------------------------------------------------------
+
+---The device of the first tensor among some values.
+local function device_of(...)
+  local first = tensors_of(...)[1]
+  return first and first:device()
+end
+
+---Runs fn without recording, in a scope of its own that only its results leave.
+local function run_unrecorded(fn, ...)
+  local no_grad <close> = tensor.no_grad()
+  local scope <close> = tensor.scope(device_of(...))
+  local outputs = { fn(...) }
+  for _, y in ipairs(outputs) do y:hand_up() end
+  return outputs
+end
+
+---Detached copies of the arguments with their own gradients, and the tensors among them.
+local function fresh_arguments(arguments)
+  local fresh, inputs = { n = arguments.n }, {}
+  for i = 1, arguments.n do
+    local x = arguments[i]
+    if tensor.is_tensor(x) then
+      local input = x:detach()
+      inputs[#inputs + 1] = input
+      if x:requires_grad() then input:requires_grad_() end
+      -- gradients accumulate in the dtype of an activation, not in the f32 of a leaf
+      local low = x:requires_grad() and x:dtype() == "bf16"
+      fresh[i] = low and input:view(table.unpack(input:shape())) or input
+    else
+      fresh[i] = x
+    end
+  end
+  return fresh, inputs
+end
+
+---Runs fn again, recorded, and backpropagates through it at once.
+local function replay(fn, arguments, ...)
+  local given = table.pack(...)
+  local scope <close> = tensor.scope(device_of(table.unpack(arguments, 1, arguments.n)))
+  local guard <close> = tensor.enable_grad()
+  local fresh, inputs = fresh_arguments(arguments)
+  local outputs = table.pack(fn(table.unpack(fresh, 1, fresh.n)))
+  local roots, gradients = {}, {}
+  for i = 1, outputs.n do
+    if given[i] and outputs[i]:requires_grad() then
+      roots[#roots + 1], gradients[#gradients + 1] = outputs[i], given[i]
+    end
+  end
+  if #roots > 0 then core.backward(roots, gradients) end
+  local results = { n = #inputs }
+  for i, x in ipairs(inputs) do
+    local g = x:grad()
+    results[i] = g and g:hand_up()
+  end
+  return table.unpack(results, 1, results.n)
+end
+
+---fn(x, ...) without keeping its inner tensors: backward runs fn again.  The result is bit-exact, since dropout is
+---keyed and fn gets the same values; fn must have no side effects.
+---@param fn fun(...): seqrun.Tensor
+---@param ... any tensors, and whatever else fn takes
+---@return seqrun.Tensor ...
+function ops.recompute(fn, ...)
+  local arguments = table.pack(...)
+  local outputs = run_unrecorded(fn, ...)
+  local made = core.record(outputs, tensors_of(...), function(...) return replay(fn, arguments, ...) end, true)
+  return table.unpack(made)
+end
+
+return ops
