@@ -6,8 +6,8 @@
 --   plug-ins   built outside, against the installed core headers
 --
 -- A room of Lua, which is a folder of lua/seqrun with what is inside it, may require itself and those before it in the
--- list `rooms`, lazily or not.  Names that are computed, as in require("seqrun.commands." .. name), are those of files in
--- the room itself.
+-- list `rooms`, lazily or not.  Names that are computed, as in require("seqrun.commands." .. name), are those of files
+-- in the room itself.
 --
 -- Prints every violation and exits with 1 if there is any.
 
@@ -81,9 +81,9 @@ pipe:close()
 
 --- From the bottom: "." is lua/seqrun/init.lua, the API, and "cli" the command line.
 local rooms = {
-  "base", "scores", "draw", "config", "tensor", "nn", "optim", "schedule", "text", "pack", "data", "checkpoint",
-  "analysis", "curriculum", "history", "scoring", "tasks", "predict", "run", "advise", ".", "report", "help", "repl",
-  "attach", "commands", "cli",
+  "base", "draw", "config", "tensor", "nn", "optim", "schedule", "text", "pack", "data", "checkpoint", "analysis",
+  "curriculum", "history", "scores", "tasks", "predict", "run", "advise", ".", "report", "help", "repl", "attach",
+  "commands", "cli",
 }
 local floor = {}
 for i, name in ipairs(rooms) do floor[name] = i end

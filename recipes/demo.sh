@@ -51,7 +51,7 @@ domain() { # NAME WEIGHTS: fine-tunes the pretrained model, or the same with ran
     name=$1
     weights=$2
     shift 2
-    step "$program" "$recipes/finetune_classify.lua" preset=demo "$precision" "data.train=$data/wordnet/train.tsv" \
+    step "$program" "$recipes/finetune.lua" task=classify preset=demo "$precision" "data.train=$data/wordnet/train.tsv" \
         "data.dev=$data/wordnet/dev.tsv" "data.folder=$data" "init.from=$out/definitions" "init.carry=$weights" \
         --out "$out/$name" "$@"
 }

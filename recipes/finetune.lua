@@ -1,13 +1,17 @@
--- finetune.lua - fine-tunes an encoder for a task.  finetune_classify.lua, finetune_tokens.lua and the others run this
--- file with a task, and have settings beside them.
+-- finetune.lua - fine-tunes an encoder for a task: classify, pair, regress, multilabel, tokens, squad, choice, or your
+-- own.
 --
---     seqrun recipes/finetune_classify.lua data.train=train.csv data.dev=dev.csv init.from=runs/demo/phase2
+--     seqrun recipes/finetune.lua --help                  the tasks; with task=NAME its keys
+--     seqrun recipes/finetune.lua task=classify data.train=train.csv data.dev=dev.csv init.from=runs/demo/phase2
 
 local sr = require "seqrun"
-local task = ...
-if not task then sr.must(nil, "finetune.lua has no task; run finetune_classify.lua, for example", "config") end
 
-local run <close> = sr.run.open { recipe = arg, task = task }
+-- the task: that of the words, or that of a recipe that runs this file, as finetune_own.lua does
+local own = ...
+local task = type(own) == "table" and own or sr.tasks.choose(arg)
+local name = task ~= own and "finetune_" .. task.name or nil
+
+local run <close> = sr.run.open { recipe = arg, task = task, name = name }
 local cfg = run.config
 
 -- data: files or data sets; an update is batch.sequences examples, packed inside the update

@@ -40,7 +40,8 @@ local function pages()
   local first, task = folder .. "/runs/first", folder .. "/runs/a-run-with-a-name-that-is-much-longer-than-most-are"
   must(small.words(corpus, "--out", first, "--max-steps", "30", "eval.every=5"))
   must {
-    "recipes/finetune_classify.lua", "data.train=" .. task_data(), "data.folder=" .. folder, "init.from=" .. first,
+    "recipes/finetune.lua", "task=classify",
+    "data.train=" .. task_data(), "data.folder=" .. folder, "init.from=" .. first,
     "columns.text=text", "columns.label=label", "epochs=2", "data.max_len=32", "batch.sequences=16", "log.every=1",
     "--out", task, "--quiet",
   }

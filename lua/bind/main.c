@@ -1,5 +1,5 @@
 /* main.c - the program: sets up the process, finds its Lua files and calls
- * lua/seqrun/commands/cli.lua, whose main(arg) returns the exit code. */
+ * lua/seqrun/cli.lua, whose main(arg) returns the exit code. */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -55,7 +55,7 @@ static void set_up_process(void) {
     sr_log_set(warn, NULL, SR_LOG_WARN);
 }
 
-/* Calls require("seqrun.commands.cli").main(arg) with the arguments; returns its exit code. */
+/* Calls require("seqrun.cli").main(arg) with the arguments; returns its exit code. */
 static int run(lua_State *L) {
     int argc = (int)lua_tointeger(L, 1);
     char **argv = lua_touserdata(L, 2);

@@ -298,6 +298,11 @@ local function dispatch(words)
   local first = words[1]
   local failed = load_plugins()
   if failed then return failed end
+  local kinds = require("seqrun.base.kinds")
+  kinds.load = kinds.load or function()
+    require("seqrun.tasks")
+    kinds.load()
+  end
   require("seqrun.run.listener").open = function(run) return require("seqrun.attach.server").open(run) end
   require("seqrun.help.verbs").load = function() return require("seqrun.commands.shell.verbs") end
   find_from_lua()

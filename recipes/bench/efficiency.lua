@@ -123,7 +123,8 @@ local function finetune(folder, seed)
   if #curve > 0 then return curve[#curve].accuracy or curve[#curve].classify_accuracy end
   if not sys.exists(task .. "/dev.tsv") then run { "recipes/data/wordnet.lua", "out=" .. task, "--quiet" } end
   run {
-    "recipes/finetune_classify.lua", "preset=demo", "init.from=" .. folder, "data.train=" .. task .. "/train.tsv",
+    "recipes/finetune.lua", "task=classify",
+    "preset=demo", "init.from=" .. folder, "data.train=" .. task .. "/train.tsv",
     "data.dev=" .. task .. "/dev.tsv", "eval.epochs=0", "epochs=" .. options.tune_epochs,
     ("rate.peak=%g"):format(options.tune_peak), "seed=" .. seed, "--quiet",
     (sys.exists(out) and "--resume=" or "--out=") .. out,

@@ -57,7 +57,7 @@ describe("the best checkpoint", function()
     task_model.save(folder .. "/model", task_model.new("mlm"))
     local function run(out, ...)
       local code, _, err = program.run {
-        "recipes/finetune_classify.lua", "init.from=" .. folder .. "/model", "data.train=" .. file,
+        "recipes/finetune.lua", "task=classify", "init.from=" .. folder .. "/model", "data.train=" .. file,
         "data.folder=" .. folder, "data.held=0.3", "data.max_len=32", "batch.sequences=8", "epochs=5", "rate.peak=2e-2",
         "save.best=label_loss", "eval.every=2", "eval.epochs=0", "--quiet", "--out", folder .. "/" .. out, ...,
       }
@@ -107,7 +107,8 @@ describe("seeds", function()
     task_model.save(folder .. "/model", task_model.new("mlm"))
     local out = folder .. "/out"
     local line = {
-      "recipes/finetune_classify.lua", "init.from=" .. folder .. "/model", "data.train=" .. file, "data.dev=" .. file,
+      "recipes/finetune.lua", "task=classify", "init.from=" .. folder .. "/model", "data.train=" .. file,
+      "data.dev=" .. file,
       "data.folder=" .. folder, "data.max_len=32", "batch.sequences=12", "epochs=5", "rate.peak=1e-9", "seeds=[3,5]",
       "save.best=label_accuracy", "eval.patience=2", "--out", out, "--quiet",
     }

@@ -43,7 +43,7 @@ describe("the command eval", function()
   end)
 
   it("fits 80 columns with many classes and long texts, without control characters", function()
-    local report, scores = require("seqrun.scoring.report"), sr.scores
+    local report, scores = require("seqrun.scores.report"), sr.scores
     for _, classes in ipairs { 2, 9, 15 } do
       local names, labels = {}, {}
       for i = 1, classes do names[i], labels[i] = ("é"):rep(3 * i) .. "\27[1m", i - 1 end

@@ -30,7 +30,7 @@ describe("an uncased tokenizer that keeps accents", function()
       end
       sr.must(sys.write_file(hf .. "/tokenizer_config.json", "{" .. keeps .. '"do_lower_case": true}'))
       local code, _, err = program.run {
-        "recipes/finetune_classify.lua", "init.from=" .. hf, "data.train=" .. file, "data.dev=" .. file,
+        "recipes/finetune.lua", "task=classify", "init.from=" .. hf, "data.train=" .. file, "data.dev=" .. file,
         "data.folder=" .. folder, "data.max_len=32", "--max-steps", "1", "--out", base .. "/out", "--quiet",
       }
       assert.equal(0, code, err)

@@ -16,7 +16,7 @@ teardown(function() sys.remove(folder) end)
 ---Runs a recipe on files of a kind; returns its last evaluation and the words that it printed.
 local function run(recipe, data, out, ...)
   local words = {
-    ("recipes/finetune_%s.lua"):format(recipe), "data.train=" .. data.train, "data.dev=" .. data.dev,
+    "recipes/finetune.lua", "task=" .. recipe, "data.train=" .. data.train, "data.dev=" .. data.dev,
     "data.folder=" .. folder .. "/sets", "init.from=" .. base, "data.max_len=48", "seed=3", "save.minutes=0",
     "optimizer.decay=0", "data.query=16", "--quiet", "--out", folder .. "/" .. out, ...,
   }

@@ -46,7 +46,7 @@ local function predictions(kind, corpus, model, arrange)
     for batch in loader:next():batches() do
       local scope <close> = sr.scope()
       local quiet <close> = sr.no_grad()
-      local target = batch.targets[kind == "choice" and head.GROUP or head.name]
+      local target = batch.targets[kind == "choice" and "group" or head.name]
       local logits = head:logits(model.encoder:states(batch), target, batch)
       local uids, owners = batch.layout:uids(), batch.layout:owners()
       local rows = target.rows:reshape(target.count, -1):select(2, 1):totable()

@@ -141,7 +141,7 @@ describe("the fields of --json", function()
     assert.equal(0, (program.run(words)))
   end)
 
-  for _, name in ipairs(require("seqrun.commands.cli").commands()) do
+  for _, name in ipairs(require("seqrun.commands").names()) do
     for _, form in ipairs(name ~= "help" and fields.forms(name) or {}) do
       local key = name .. " " .. form.form
       if not NOT_RUN[key] then

@@ -155,7 +155,7 @@ describe("fine-tuning with token dropping", function()
 
   local function words(out, ...)
     local list = {
-      "recipes/finetune_classify.lua", "data.train=" .. data.train, "data.dev=" .. data.dev,
+      "recipes/finetune.lua", "task=classify", "data.train=" .. data.train, "data.dev=" .. data.dev,
       "data.folder=" .. folder .. "/sets", "init.from=" .. base, "data.max_len=48", "seed=3", "save.minutes=0",
       "log.every=1", "--quiet", "--out", folder .. "/" .. out, ...,
     }

@@ -4,7 +4,7 @@ local json = require("seqrun.core.json")
 local program = require("tests.support.program")
 local sr = require("seqrun")
 local task_model = require("tests.support.task_model")
-local texts = require("seqrun.predict.texts")
+local truncate = require("seqrun.data.truncate")
 
 local heads = sr.nn.heads
 local WORDS = task_model.words()
@@ -150,7 +150,7 @@ describe("a prediction", function()
       local x, y = {}, {}
       for i = 1, a do x[i] = i end
       for i = 1, b do y[i] = i end
-      texts.truncate(x, y, room)
+      truncate(x, y, room)
       return { #x, #y }
     end
     assert.same({ 3, 2 }, cut(3, 2, 5))

@@ -208,7 +208,7 @@ describe("a run on several ranks", function()
     for _, kind in ipairs { "classify", "choice" } do
       local data = files.write(folder, kind)
       local list = {
-        ("recipes/finetune_%s.lua"):format(kind), "data.train=" .. data.train, "data.dev=" .. data.dev,
+        "recipes/finetune.lua", "task=" .. kind, "data.train=" .. data.train, "data.dev=" .. data.dev,
         "data.folder=" .. folder .. "/sets", "init.from=" .. base, "data.max_len=48", "seed=3", "save.minutes=0",
         "batch.micro_packs=2", "epochs=2", "log.every=1", "eval.every=5", "save.every=0", "--quiet",
       }

@@ -121,7 +121,7 @@ describe("a report", function()
     for kind, part in pairs(wanted) do
       local data, out = files.write(folder, kind), folder .. "/tasks/" .. kind
       local words = {
-        ("recipes/finetune_%s.lua"):format(kind), "data.train=" .. data.train, "data.dev=" .. data.dev,
+        "recipes/finetune.lua", "task=" .. kind, "data.train=" .. data.train, "data.dev=" .. data.dev,
         "data.folder=" .. folder .. "/sets", "init.from=" .. base, "data.max_len=48", "data.query=16", "--quiet",
         "--max-steps", "2", "--out", out,
       }

@@ -196,7 +196,7 @@ describe("an evaluation", function()
     local answers = scoring.heads[1].details.answers
     assert.equal(10, answers.count)
     assert.is_true(answers.best.f1 >= wanted.f1 and answers.best.exact_match >= wanted.exact_match)
-    local told = require("seqrun.scoring.report").text(scoring, 0)
+    local told = require("seqrun.scores.report").text(scoring, 0)
     assert.matches(("best null threshold  exact match %.2f %%%% with "):format(100 * answers.best.exact_match), told)
     assert.matches(("answerable +exact match %.2f %%%%, f1 %.2f %%%% of 8 questions"):format(
       100 * answers.answerable.exact_match, 100 * answers.answerable.f1), told)

@@ -202,7 +202,8 @@ end)
 ---Runs a recipe for two steps, and returns the checkpoint's tensors as text by name.
 local function run(out, ...)
   local code, text, err = program.run {
-    "recipes/finetune_classify.lua", ("data.train=%s/classify.sqr"):format(folder), "data.dev=none", "data.held=0",
+    "recipes/finetune.lua", "task=classify",
+    ("data.train=%s/classify.sqr"):format(folder), "data.dev=none", "data.held=0",
     "data.max_len=48", "init.from=" .. base, "rate.peak=1e-3", "save.minutes=0", "--max-steps", "2", "--quiet",
     "--out", folder .. "/" .. out, ...,
   }
@@ -257,7 +258,8 @@ describe("a fine-tuning run", function()
       "init.from=" .. folder .. "/first")
     assert.is_nil(log:find("missing", 1, true))
     local words = {
-      "recipes/finetune_classify.lua", "data.train=" .. other, "init.from=" .. folder .. "/first", "data.held=0",
+      "recipes/finetune.lua", "task=classify",
+      "data.train=" .. other, "init.from=" .. folder .. "/first", "data.held=0",
       "data.max_len=48", "--max-steps", "1", "data.folder=" .. folder .. "/sets", "--out", folder .. "/x",
     }
     local code, _, err = program.run(words)
@@ -283,27 +285,27 @@ describe("a fine-tuning run", function()
 end)
 
 describe("a fine-tuning recipe", function()
-  local function recipe(name, ...) return program.run { ("recipes/%s.lua"):format(name), ... } end
+  local function recipe(name, ...) return program.run { "recipes/finetune.lua", name, ... } end
 
   it("says with --help what it is for, and with --explain which keys must be given", function()
-    local code, out = recipe("finetune_pair", "--help")
+    local code, out = recipe("task=pair", "--help")
     assert.equal(0, code)
-    assert.matches("a class for each pair of texts.*columns.pair=sentence2.*%-%-resume.*%-%-explain lists", out)
-    code, out = recipe("finetune_pair", "--explain")
+    assert.matches("columns.pair=sentence2.*%-%-resume.*a class for each pair.*%-%-explain lists", out)
+    code, out = recipe("task=pair", "--explain")
     assert.equal(0, code)
     assert.matches("data.train +%(required%) +missing +labelled files", out)
-    assert.matches("columns.pair +pair +recipes/finetune_pair.yaml", out)
+    assert.matches("columns.pair +pair +default", out)
   end)
 
   it("says what to do where something is missing", function()
-    local code, _, err = recipe "finetune_pair"
+    local code, _, err = recipe "task=pair"
     assert.equal(2, code)
     assert.matches("key 'train' is missing in 'data'", err)
-    code, _, err = recipe("finetune_pair", "data.train=x.csv", "init.from=" .. folder .. "/nowhere")
+    code, _, err = recipe("task=pair", "data.train=x.csv", "init.from=" .. folder .. "/nowhere")
     assert.equal(3, code)
     assert.matches("init.from: .*nowhere: no such file or directory; give a run, a checkpoint or", err)
-    code, _, err = recipe "finetune"
+    code, _, err = recipe()
     assert.equal(2, code)
-    assert.matches("finetune.lua has no task; run finetune_classify.lua", err)
+    assert.matches("finetune.lua: no task is given; add task=NAME: choice, classify", err)
   end)
 end)

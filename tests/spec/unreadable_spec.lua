@@ -51,7 +51,8 @@ it("a module that only some of the program needs, and all of them", function()
   shell(("mv '%s/seqrun/tensor/devices.lua' '%s/away'"):format(lua, folder))
   local code, said = run { "doctor" }
   assert.equal(5, code)
-  assert.matches("^seqrun: cannot load module 'seqrun.tensor.devices': [^\n]+: No such file or directory; [^\n]+\n$", said)
+  local lost = "^seqrun: cannot load module 'seqrun.tensor.devices': [^\n]+: No such file or directory; [^\n]+\n$"
+  assert.matches(lost, said)
   assert.equal(0, (run { "version" }))
   shell(("mv '%s/away' '%s/seqrun/tensor/devices.lua' && mv '%s' '%s/away'"):format(folder, lua, lua, folder))
   code, said = run { "version" }

@@ -3,6 +3,7 @@
 local checkpoint = require("seqrun.checkpoint")
 local failure = require("seqrun.base.failure")
 local items = require("seqrun.data.items")
+local kinds = require("seqrun.base.kinds")
 local pretrained = require("seqrun.checkpoint.bert")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
@@ -18,8 +19,12 @@ local function weights_hash(path)
   return sys.hash(table.concat(hashes, "\n")):sub(1, 16)
 end
 
----Heads whose items are sequences or masked tokens of a data set as it is.
-local KNOWN = { mlm = true, nsp = true, classify = true, regress = true, multilabel = true }
+---Whether the items of a head are sequences or masked tokens of a data set as it is.
+local function has_items(task, head)
+  local kind = kinds.get(task)
+  if not task then return head == "mlm" or head == "nsp" end
+  return kind ~= nil and kind.prediction.reads == "sequences" and not kind.whole
+end
 
 ---A loader of the measured examples, as far as the model can read them.
 local function loader_of(self, head, facts)
@@ -93,7 +98,7 @@ return function(self, spec)
   local facts, message, code = checkpoint.pretrained(spec.checkpoint)
   if not facts then return nil, message, code end
   local head = spec.loss or facts.kind and "label" or facts.heads[1]
-  if not KNOWN[facts.kind or head] then
+  if not has_items(facts.kind, head) then
     return nil, ("analyze: %s has no loss for each sequence; give a checkpoint of a masked language model or of a "
       .. "classifier"):format(facts.path), "config"
   end

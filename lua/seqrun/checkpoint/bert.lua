@@ -5,16 +5,22 @@
 
 local check = require("seqrun.base.check")
 local checkpoint = require("seqrun.checkpoint")
+local kinds = require("seqrun.base.kinds")
 local nn = require("seqrun.nn")
 
 local OPTIONS = { heads = true, precision = true, seed = true }
 
----The heads that a directory has.
+---The heads that a directory has; nil and a message if the task of one is not known.
 local function heads_of(facts)
   if not facts.kind then return facts.heads end
   local heads = {}
   for i, given in ipairs(facts.task_heads or { facts }) do
-    heads[i] = nn.heads[given.kind] {
+    local kind, problem = kinds.find(given.kind)
+    if not kind then
+      return nil, ("%s: %s; if it is a task of your own, name its file with --task FILE, or register it first"):format(
+        facts.path, problem)
+    end
+    heads[i] = kind.head_class.new {
       labels = given.labels, outputs = not given.labels and given.outputs or nil, name = given.name,
       prefix = given.prefix,
     }
@@ -33,7 +39,10 @@ function nn.pretrained(path, options)
   options = check.options("nn.pretrained", options, OPTIONS)
   local facts, message, code = checkpoint.pretrained(path)
   if not facts then return nil, message, code end
-  local config = { heads = options.heads or heads_of(facts), precision = options.precision }
+  local heads, problem = options.heads, nil
+  if not heads then heads, problem = heads_of(facts) end
+  if not heads then return nil, problem, "data" end
+  local config = { heads = heads, precision = options.precision }
   for key, value in pairs(facts.config) do config[key] = value end
   local bert = nn.bert(config)
   local loaded

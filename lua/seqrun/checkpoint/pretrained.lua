@@ -4,6 +4,8 @@
 
 local configs = require("seqrun.nn.config")
 local directory = require("seqrun.checkpoint.directory")
+local kind_of = require("seqrun.nn.kind_of")
+local kinds = require("seqrun.base.kinds")
 local json_file = require("seqrun.base.json_file")
 local loading = require("seqrun.checkpoint.loading")
 local model = require("seqrun.checkpoint.model")
@@ -20,7 +22,7 @@ local pretrained = {}
 ---@field config table keys for sr.nn.bert and sr.nn.encoder
 ---@field heads string[] pretraining heads: "mlm", "nsp"
 ---@field task_heads? table[] several heads of tasks: { kind, name, prefix, labels or outputs }
----@field kind? string task of its head: "classify", "regress", "multilabel", "choice", "tokens", "squad"
+---@field kind? string task of its head, such as "classify"
 ---@field labels? string[] names of the classes, in the order of their ids, from 0; nil if they have none
 ---@field outputs? integer of the head
 ---@field max_len? integer of sentence-transformers: longer texts are truncated
@@ -32,14 +34,6 @@ local pretrained = {}
 ---Pretraining heads by architecture.
 local HEADS = {
   BertForPreTraining = { "mlm", "nsp" }, BertForMaskedLM = { "mlm" }, BertForNextSentencePrediction = { "nsp" },
-}
-
----Tasks by architecture; sequence classification has three, by its problem type.
-local KINDS = {
-  BertForTokenClassification = "tokens", BertForQuestionAnswering = "squad", BertForMultipleChoice = "choice",
-}
-local PROBLEMS = {
-  single_label_classification = "classify", regression = "regress", multi_label_classification = "multilabel",
 }
 
 ---Whether these are the names that Transformers gives to classes without names.
@@ -63,15 +57,11 @@ local function labels_of(config)
   return labels
 end
 
-local IS_KIND = {
-  classify = true, regress = true, multilabel = true, choice = true, tokens = true, squad = true,
-}
-
 ---Several heads, as our own checkpoints describe them.
 local function add_heads(facts, config)
   facts.task_heads = config.seqrun_heads
   for i, head in ipairs(facts.task_heads) do
-    if type(head) ~= "table" or not IS_KIND[head.kind] or type(head.name) ~= "string" then
+    if type(head) ~= "table" or type(head.kind) ~= "string" or type(head.name) ~= "string" then
       return nil, ("seqrun_heads[%d] is not { kind, name, ... }"):format(i)
     end
   end
@@ -85,15 +75,15 @@ local function add_task(facts, config)
   local architecture = type(config.architectures) == "table" and config.architectures[1] or nil
   facts.heads = HEADS[architecture] or {}
   if type(config.seqrun_heads) == "table" and #config.seqrun_heads > 0 then return add_heads(facts, config) end
-  local kind = KINDS[architecture]
-  if not kind and architecture ~= "BertForSequenceClassification" then return true end
   local labels, problem = labels_of(config)
-  if problem then return nil, problem end
+  if problem then labels = nil end
   local count = labels and #labels or math.tointeger(config.num_labels) or 2
-  kind = kind or PROBLEMS[config.problem_type] or count == 1 and "regress" or "classify"
-  facts.kind, facts.outputs = kind, kind == "choice" and 1 or kind == "squad" and 2 or count
-  local named = kind ~= "regress" and kind ~= "choice" and kind ~= "squad"
-  if named and labels and not are_defaults(labels) then facts.labels = labels end
+  local kind = kind_of(architecture, config.problem_type, count)
+  if not kind then return true end
+  if problem then return nil, problem end
+  local head = kinds.get(kind).head_fields
+  facts.kind, facts.outputs = kind, head.outputs or count
+  if head.counts and head.counts ~= "values" and labels and not are_defaults(labels) then facts.labels = labels end
   return true
 end
 

@@ -7,7 +7,7 @@ local live = require("seqrun.draw.live")
 local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
 local masked = require("seqrun.predict.masked")
-local report = require("seqrun.scoring.report")
+local report = require("seqrun.scores.report")
 local run_config = require("seqrun.predict.run_config")
 local summary = require("seqrun.run.summary")
 local tasks = require("seqrun.tasks")
@@ -24,6 +24,7 @@ function command.define(cmd)
   cmd:option("--part", "of a data set: train or held; default: held of the one that the run was trained on, "
     .. "all of others"):choices { "train", "held" }
   verb.define(cmd)
+  verb.define_task(cmd)
   cmd:flag("--json", "one JSON object")
   cmd:epilog([=[The keys data.* and columns.* say how files are read, mask.* how tokens are masked; their defaults are
 those of the run.
@@ -39,7 +40,7 @@ end
 ---The labels of the model; names for classes that have none: their ids.
 local function name_classes(cfg, facts)
   cfg.data.labels = cfg.data.labels or facts.labels
-  if cfg.data.labels or not (facts.kind == "classify" or facts.kind == "tokens") then return end
+  if cfg.data.labels or not tasks[facts.kind].classes then return end
   cfg.data.labels = {}
   for i = 1, facts.outputs do cfg.data.labels[i] = tostring(i - 1) end
 end

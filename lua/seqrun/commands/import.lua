@@ -20,7 +20,7 @@ joins shards, converts to f32 and to the names of today, and keeps it with check
 
 examples:
   seqrun import downloads/bert-base-uncased runs/bert-base
-  seqrun recipes/finetune_classify.lua init.from=runs/bert-base data.train=reviews.csv]])
+  seqrun recipes/finetune.lua task=classify init.from=runs/bert-base data.train=reviews.csv]])
 end
 
 ---Loads the model, so that weights that do not fit its config are refused; what it lacks.

@@ -7,18 +7,18 @@ local json = require("seqrun.core.json")
 local reference = require("seqrun.config.reference")
 local shipped = require("seqrun.base.shipped")
 local sys = require("seqrun.core.sys")
+local tasks = require("seqrun.tasks")
 
 local command = { summary = "write a recipe and its config to start from" }
 
----Shipped recipes by task; those of fine-tuning share finetune.lua.
-local RECIPES = {
-  pretraining = "tiny", curriculum = "curriculum", classify = "finetune_classify", pair = "finetune_pair",
-  regress = "finetune_regress", multilabel = "finetune_multilabel", choice = "finetune_choice",
-  tokens = "finetune_tokens", squad = "finetune_squad",
-}
-local TASKS = {}
-for name in pairs(RECIPES) do TASKS[#TASKS + 1] = name end
-table.sort(TASKS)
+---The shipped recipe that trains a task.
+local function recipe_of(task)
+  if task == "pretraining" then return "tiny" end
+  return tasks[task].head_class and "finetune" or task
+end
+
+---Every task that ships.
+local TASKS = tasks.names
 
 function command.define(cmd)
   cmd:argument("dir", "directory for the files; created if missing")
@@ -41,13 +41,12 @@ local HEAD = [[
 
 ]]
 
----The recipe as one file: fine-tuning recipes run finetune.lua with a task.
+---The recipe as one file, with its task.
 local function recipe_text(task, name)
-  local text = recipe(RECIPES[task] .. ".lua")
-  if RECIPES[task]:find("^finetune_") then
-    local which = text:match("tasks%.(%l+)")
-    text = recipe("finetune.lua")
-    text = text:gsub("local task = %.%.%.\n[^\n]*\n", function() return "local task = sr.tasks." .. which .. "\n" end)
+  local text = recipe(recipe_of(task) .. ".lua")
+  if recipe_of(task) == "finetune" then
+    text = text:gsub("%-%- the task:.-\n\n", function() return ("local task = sr.tasks.%s\n\n"):format(task) end, 1)
+    text = text:gsub(", name = name }", " }", 1)
   end
   local body = text:gsub("^%-%-[^\n]*\n", ""):gsub("^%-%-[^\n]*\n", "")
   while body:find("^%-%-") do body = body:gsub("^%-%-[^\n]*\n", "", 1) end
@@ -57,9 +56,8 @@ end
 
 ---The shipped config, and its schema.
 local function shipped_config(task)
-  local known = { pair = "classify" }
-  local schema = require("seqrun.run").schema(require("seqrun.tasks")[known[task] or task])
-  local file = shipped.root .. "/recipes/" .. RECIPES[task] .. ".yaml"
+  local schema = require("seqrun.run").schema(tasks[task])
+  local file = shipped.root .. "/recipes/" .. recipe_of(task) .. ".yaml"
   return failure.must(config.load { schema = schema, file = file, partial = true }), schema
 end
 
@@ -78,7 +76,9 @@ local function config_text(task, name, schema_file)
 end
 
 function command.run(args)
-  if not RECIPES[args.task] then
+  local known = false
+  for _, name in ipairs(TASKS) do known = known or name == args.task end
+  if not known then
     local hint = guess.hint(args.task, TASKS)
     return nil, ("unknown task '%s'%s; use %s"):format(args.task, hint, table.concat(TASKS, ", ")), "config"
   end

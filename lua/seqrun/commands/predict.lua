@@ -5,6 +5,7 @@ local converters = require("seqrun.config.converters")
 local failure = require("seqrun.base.failure")
 local input = require("seqrun.predict.input")
 local json = require("seqrun.core.json")
+local kinds = require("seqrun.base.kinds")
 local predict = require("seqrun.predict")
 local questions = require("seqrun.predict.questions")
 local run_config = require("seqrun.predict.run_config")
@@ -37,6 +38,7 @@ function command.define(cmd)
   cmd:option("--submission", "write a file for GLUE (index<TAB>prediction) or SQuAD (JSON of answers by id, "
     .. "beside it null_odds.json and, with --nbest, nbest_predictions.json) instead of JSONL"):argname("FILE")
   verb.define(cmd)
+  verb.define_task(cmd)
   cmd:flag("--json", "the output is JSONL with or without this")
   cmd:epilog([[input by task (fields of tsv and csv in this order, keys of jsonl):
   classification, regression    text [pair]
@@ -52,9 +54,6 @@ examples:
   printf 'Is it?\tIt is.\n' | seqrun predict runs/finetune_pair --pair]])
 end
 
----Kinds whose items have several fields.
-local TABULAR = { choice = true, squad = true }
-
 ---The name of the head, if the model has it.
 local function head_of(args, model)
   if not args.head or model:head(args.head) then return args.head end
@@ -62,12 +61,10 @@ local function head_of(args, model)
   failure.raise("config", "the model has no head '%s'; it has %s", args.head, table.concat(names, ", "))
 end
 
----Kinds of single texts or pairs.
-local PAIRED = { classify = true, regress = true, multilabel = true }
-
 ---Says that lines are read as single texts by a model that was trained on pairs.
 local function note_pairs(facts)
-  if not PAIRED[facts.kind] then return end
+  local optional = kinds.get(facts.kind).prediction.input.optional
+  if not (optional and optional.pair) then return end
   local ok, cfg, own = pcall(run_config.load, facts, {})
   if ok and own and cfg.columns and cfg.columns.pair then
     verb.note("warning: the model was trained on pairs (columns.pair=%s), but each line is read as one text; "
@@ -83,13 +80,14 @@ local function open_input(args, predictor, facts)
   local files, arguments = run_config.split(args.files)
   local wanted = predictor.kind.input
   local format = verb.format(args.format, files)
-  if predictor.head.kind == "squad" and not args.format and questions.is(files[1]) then
+  local kind = kinds.get(predictor.head.kind)
+  if kind.reader.questions and not args.format and questions.is(files[1]) then
     local items, message, code, articles = questions.open(files)
     return failure.must(items, message, code), articles, wanted.keys
   end
   if format == "lines" and not args.pair then note_pairs(facts) end
-  if format == "lines" and (args.pair or TABULAR[predictor.head.kind]) then format = "tsv" end
-  local columns = tables.columns(facts, predictor.head.kind, format, files, arguments)
+  if format == "lines" and (args.pair or kind.prediction.fields) then format = "tsv" end
+  local columns = tables.columns(facts, kind, format, files, arguments)
   local items, message, code, rows
   if columns then
     items, message, code, rows = tables.open(verb.files(files), format, columns)
@@ -102,8 +100,8 @@ local function open_input(args, predictor, facts)
   return failure.must(items, message, code), rows, wanted.keys
 end
 
----What writes a submission, by kind.
-local SUBMISSION = { classify = submission, regress = submission, choice = submission, squad = answers_file }
+---What writes a submission, by what a task predicts.
+local SUBMISSION = { labels = submission, answers = answers_file }
 
 ---Adds what identifies the item.
 local function add_origin(result, item, keys, with_text)
@@ -136,7 +134,8 @@ function command.run(args)
   if not opened.facts.kind then
     return nil, ("%s has no task head; fine-tune it first, or use seqrun encode"):format(opened.facts.path), "data"
   end
-  if args.submission and not SUBMISSION[opened.facts.kind] then
+  local writer = SUBMISSION[kinds.get(opened.facts.kind).prediction.submission]
+  if args.submission and not writer then
     return nil, ("--submission is for one label, value or answer each, not for %s"):format(opened.facts.kind), "config"
   end
   local predictor = predict.new(opened.model, {
@@ -146,7 +145,7 @@ function command.run(args)
   })
   local items, rows, keys = open_input(args, predictor, opened.facts)
   local guard <close> = rows
-  local out <close> = args.submission and failure.must(SUBMISSION[opened.facts.kind].open(args.submission)) or nil
+  local out <close> = args.submission and failure.must(writer.open(args.submission)) or nil
   local wrong, first = write_all(args, predictor, items, keys, out)
   if not wrong then return 0 end
   verb.tell_cut(predictor.counts, opened.max_len)

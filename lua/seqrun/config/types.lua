@@ -246,6 +246,25 @@ function types.merge(first, second)
   return merged
 end
 
+---A map with other defaults.
+---@param schema table
+---@param values table defaults by key, as in a config
+---@return table
+function types.defaults(schema, values)
+  local fields = {}
+  for i, field in ipairs(schema.fields) do
+    local value, type_of = values[field.name], field.type
+    if value ~= nil and type_of.kind == "map" then
+      type_of = types.defaults(type_of, value)
+    elseif value ~= nil then
+      type_of = new(type_of.kind, type_of, { default = value })
+      type_of.optional = nil
+    end
+    fields[i] = { field.name, type_of }
+  end
+  return types.map(fields, schema)
+end
+
 ---A map without some keys.
 ---@param schema table
 ---@param paths string[] dotted; a map left without keys goes too

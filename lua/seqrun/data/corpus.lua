@@ -1,6 +1,7 @@
 -- corpus.lua - an opened data set, as a person meets it.
 
 local check = require("seqrun.base.check")
+local kinds = require("seqrun.base.kinds")
 local commas = require("seqrun.base.format").commas
 local core = require("seqrun.core.data")
 
@@ -89,7 +90,8 @@ function Corpus:place(i)
   local files = meta.files and require("seqrun.core.json").decode(meta.files)
   if not files then return ("%s: example %d"):format(self.about.path, i) end
   local file = files[self:column("file", i) + 1]
-  if meta.task == "squad" then return ("%s: question %s"):format(file, self:column("id", i)) end
+  local kind = kinds.get(meta.task)
+  if kind and kind.reader.questions then return ("%s: question %s"):format(file, self:column("id", i)) end
   return ("%s:%d"):format(file, self:column("line", i))
 end
 

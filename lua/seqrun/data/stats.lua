@@ -2,6 +2,7 @@
 
 local array = require("seqrun.core.json").array
 local bars = require("seqrun.draw.bars")
+local kinds = require("seqrun.base.kinds")
 local data = require("seqrun.data")
 local draw = require("seqrun.pack.draw")
 local pack = require("seqrun.pack")
@@ -124,7 +125,9 @@ local MOST_COUNTED = 1000000
 ---How many examples have each class.
 local function add_classes(report, corpus)
   local names = corpus:labels()
-  if corpus:meta().task ~= "classify" or not names or report.examples > MOST_COUNTED then return end
+  local kind = kinds.get(corpus:meta().task)
+  local has_classes = kind and kind.classes and kind.column == "label"
+  if not has_classes or not names or report.examples > MOST_COUNTED then return end
   report.classes = {}
   for i, name in ipairs(names) do report.classes[i] = { name = name, examples = 0 } end
   for i = 1, report.examples do

@@ -1,6 +1,7 @@
 -- hf_config.lua - config.json of a BERT with heads, such that Transformers loads the model that it equals.
 
 local json = require("seqrun.core.json")
+local kind_of = require("seqrun.nn.kind_of")
 
 ---The class of Transformers with these pretraining heads.
 local PRETRAINING = {
@@ -49,6 +50,9 @@ return function(bert)
     return whole
   end
   whole.problem_type = head.problem_type or json.null
-  if head.kind ~= "choice" and head.kind ~= "squad" then add_labels(whole, head) end
+  if head.counts then add_labels(whole, head) end
+  if kind_of(head.architecture, head.problem_type, head.outputs) ~= head.kind then
+    whole.seqrun_heads = describe(bert.heads) -- a task of the user's, which Transformers knows as another
+  end
   return whole
 end

@@ -1,5 +1,7 @@
 -- nn - models composed of the fused ops.
 
+local kinds = require("seqrun.base.kinds")
+
 local nn = {}
 
 ---The config of a BERT: keys of Hugging Face's config.json, those of BERT-base by default.
@@ -59,12 +61,37 @@ function nn.model(parts, options)
   return model
 end
 
----Heads over an encoder.  `mlm` and `nsp` take the encoder; those of tasks take options, as in
+---Heads over an encoder.  `mlm` and `nsp` take the encoder; those of tasks, which the tasks add, take options, as in
 ---`heads = { sr.nn.heads.classify { labels = { "no", "yes" } } }` of sr.nn.bert; see nn/heads/task.lua.
-nn.heads = {}
-for _, name in ipairs { "mlm", "nsp", "classify", "regress", "multilabel", "choice", "tokens", "squad" } do
-  nn.heads[name] = require("seqrun.nn.heads." .. name).new
+nn.heads = { mlm = require("seqrun.nn.heads.mlm").new, nsp = require("seqrun.nn.heads.nsp").new }
+
+---The names of all heads, sorted.
+local function head_names()
+  local list = { "mlm", "nsp" }
+  for _, name in ipairs(kinds.names()) do
+    if kinds.get(name).kind == name then list[#list + 1] = name end
+  end
+  table.sort(list)
+  return list
 end
+
+setmetatable(nn.heads, {
+  __index = function(self, name)
+    if type(name) ~= "string" then return nil end
+    local kind, problem = kinds.find(name)
+    if not kind then error("nn.heads: " .. problem, 2) end
+    rawset(self, name, kind.head_class.new)
+    return kind.head_class.new
+  end,
+  __names = head_names,
+  __pairs = function(self)
+    local list, i = head_names(), 0
+    return function()
+      i = i + 1
+      if list[i] then return list[i], self[list[i]] end
+    end
+  end,
+})
 
 ---An empty list of named losses, for models of your own: `:add(name, { total =, count = })`.
 ---@return seqrun.Losses

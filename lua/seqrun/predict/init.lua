@@ -5,7 +5,7 @@
 
 local batches = require("seqrun.predict.batches")
 local check = require("seqrun.base.check")
-local kinds = require("seqrun.predict.kinds")
+local kinds = require("seqrun.base.kinds")
 local pretrained = require("seqrun.checkpoint.bert")
 local stream = require("seqrun.predict.stream")
 local texts = require("seqrun.predict.texts")
@@ -44,10 +44,10 @@ function predict.new(model, t)
   for key, value in pairs(t) do self[key] = value end
   self.head = nil
   for _, head in ipairs(model.heads) do
-    if kinds[head.kind] and (not t.head or head.name == t.head) then self.head = self.head or head end
+    if kinds.get(head.kind) and (not t.head or head.name == t.head) then self.head = self.head or head end
   end
   if not self.head then check.fail("predict.new: the model has no head that predicts; it needs one of sr.nn.heads") end
-  self.kind = kinds[self.head.kind]
+  self.kind = kinds.get(self.head.kind).prediction
   model.training = false
   return self
 end

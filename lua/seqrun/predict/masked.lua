@@ -7,7 +7,7 @@ local formats = require("seqrun.data.readers.formats")
 local history = require("seqrun.history.runs")
 local loading = require("seqrun.checkpoint.loading")
 local records = require("seqrun.data.readers.records")
-local schema = require("seqrun.tasks.run_keys")
+local schema = require("seqrun.tasks.shared.run_keys")
 local sr_data = require("seqrun.data")
 local sys = require("seqrun.core.sys")
 local task = require("seqrun.tasks").pretraining
@@ -85,7 +85,7 @@ local function made(files, cfg, facts, t)
   out = out .. ".sqr"
   local options = { out = out, vocab = t.vocab, lowercase = facts.lowercase, keep_accents = facts.keep_accents }
   local done, message, code
-  if formats.of(files[1], "none") then
+  if formats.of(files[1]) then
     local rows
     options.examples, rows = examples_of(files, cfg)
     done, message, code = sr_data.write(options)

@@ -1,7 +1,7 @@
 -- questions.lua - the questions of SQuAD files as items; answers in the files are not read.
 
 local failure = require("seqrun.base.failure")
-local squad = require("seqrun.data.readers.squad")
+local squad = require("seqrun.tasks.squad.reader")
 
 local questions = {}
 

@@ -2,7 +2,7 @@
 
 local config = require("seqrun.config")
 local failure = require("seqrun.base.failure")
-local schema = require("seqrun.tasks.run_keys")
+local schema = require("seqrun.tasks.shared.run_keys")
 local sys = require("seqrun.core.sys")
 local tasks = require("seqrun.tasks")
 

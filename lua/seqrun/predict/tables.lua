@@ -6,9 +6,6 @@ local run_config = require("seqrun.predict.run_config")
 
 local tables = {}
 
----Tasks whose items are rows with columns.
-local HAS_ROWS = { classify = true, regress = true, multilabel = true, choice = true }
-
 local function names_columns(arguments)
   for _, word in ipairs(arguments) do
     if word:find("^columns%.") then return true end
@@ -18,7 +15,7 @@ end
 
 ---The columns to read: those that are named, or for a file those of the run; nil if items are plain lines and fields.
 ---@param facts seqrun.Pretrained
----@param kind string of the head
+---@param kind table task of the head
 ---@param format string
 ---@param files string[]
 ---@param arguments string[] KEY=VALUE
@@ -28,13 +25,13 @@ function tables.columns(facts, kind, format, files, arguments)
   if format == "lines" and named then
     failure.raise("config", "predict: lines have no columns; add --format tsv, csv or jsonl")
   end
-  if format == "lines" or not HAS_ROWS[kind] then return nil end
+  if format == "lines" or not kind.prediction.rows then return nil end
   local cfg, own = run_config.load(facts, arguments)
   if not named and not (own and #files > 0) then return nil end
   local columns = {}
   for _, key in ipairs { "text", "pair", "id", "header", "choices" } do columns[key] = cfg.columns[key] end
   columns.text = columns.text or "text"
-  if kind == "choice" then columns.choices = columns.choices or "choices" end
+  for key, value in pairs(kind.reader.columns or {}) do columns[key] = columns[key] or value end
   return columns
 end
 

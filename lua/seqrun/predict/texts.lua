@@ -1,34 +1,8 @@
 -- texts.lua - a text, or a pair of them, as one sequence that fits the model.
 
+local truncate = require("seqrun.data.truncate")
+
 local texts = {}
-
----Shortens a list to its first `size` elements.
-local function shorten(list, size)
-  for i = #list, size + 1, -1 do list[i] = nil end
-end
-
----Tokens that two segments keep, as Hugging Face's tokenizers truncate "longest first".
-local function shares(a, b, room)
-  local short = math.min(a, b)
-  local long = math.max(short, room - short)
-  if short + long > room then short, long = room // 2, room - room // 2 end
-  if a > b then return long, short end
-  return short, long
-end
-
----Truncates a segment, or the longer of two, so that they fit.
----@param a integer[]
----@param b? integer[]
----@param room integer tokens of both
----@return boolean cut
-function texts.truncate(a, b, room)
-  if #a + (b and #b or 0) <= room then return false end
-  local in_a, in_b = room, 0
-  if b then in_a, in_b = shares(#a, #b, room) end
-  shorten(a, in_a)
-  shorten(b or {}, in_b)
-  return true
-end
 
 ---A function from an item with `text` (and `pair`) to its sequence.
 ---@param tokenizer seqrun.text.Tokenizer
@@ -39,7 +13,7 @@ function texts.framing(tokenizer, max_len, counts)
   return function(item)
     local a = tokenizer.core:ids(item.text)
     local b = item.pair and tokenizer.core:ids(item.pair)
-    if texts.truncate(a, b, max_len - (b and 3 or 2)) then counts.cut = (counts.cut or 0) + 1 end
+    if truncate(a, b, max_len - (b and 3 or 2)) then counts.cut = (counts.cut or 0) + 1 end
     return { { a = a, b = b } }
   end
 end

@@ -7,6 +7,7 @@ local devices = require("seqrun.tensor.devices")
 local failure = require("seqrun.base.failure")
 local pretrained = require("seqrun.checkpoint.bert")
 local sys = require("seqrun.core.sys")
+local tasks = require("seqrun.tasks")
 local tensor = require("seqrun.tensor")
 local text = require("seqrun.text")
 local vocabulary = require("seqrun.checkpoint.vocabulary")
@@ -27,6 +28,11 @@ function verb.define(cmd)
   cmd:option("--precision", "f32 or bf16"):choices { "f32", "bf16" }:default("f32")
   verb.define_device(cmd)
   cmd:option("--threads", "number of threads; default: all"):argname("N"):convert(converters.threads)
+end
+
+---Adds the option for models of tasks that do not ship.
+function verb.define_task(cmd)
+  cmd:option("--task", "a Lua file with the task of the model, where that is not one that ships"):argname("FILE")
 end
 
 local FORMATS = { tsv = "tsv", csv = "csv", jsonl = "jsonl" }
@@ -102,6 +108,7 @@ end
 ---@param heads? table instead of those of the directory
 ---@return { model: seqrun.Bert, facts: seqrun.Pretrained, tokenizer: seqrun.text.Tokenizer, max_len: integer }
 function verb.open(args, heads)
+  if args.task then failure.must(tasks.open(args.task)) end
   local facts = failure.must(checkpoint.pretrained(args.dir))
   local opened = { facts = facts, tokenizer = verb.tokenizer(facts), max_len = length_of(args, facts) }
   verb.use_device(args)

@@ -2,7 +2,7 @@
 -- what its heads predict.
 
 local ranks = require("seqrun.run.ranks")
-local scoring = require("seqrun.scoring")
+local scoring = require("seqrun.scores.scoring")
 local sys = require("seqrun.core.sys")
 local tally = require("seqrun.history.tally")
 local tensor = require("seqrun.tensor")

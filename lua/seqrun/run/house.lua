@@ -131,7 +131,7 @@ local MISTAKES = 20
 ---@param step integer
 ---@param scoring seqrun.Scoring
 function house.write_scores(folder, step, scoring)
-  local heads = require("seqrun.scoring.report").plain(scoring, MISTAKES)
+  local heads = require("seqrun.scores.report").plain(scoring, MISTAKES)
   sys.write_file(folder .. "/scores.json", json.encode { step = step, heads = heads } .. "\n")
 end
 

@@ -47,8 +47,8 @@ local text = require("seqrun.base.format")
 local window = require("seqrun.run.window")
 local work = require("seqrun.run.work")
 
-local run = { schema = require("seqrun.tasks.run_keys") }
-for name, fn in pairs(require("seqrun.tasks.parts")) do run[name] = fn end
+local run = { schema = require("seqrun.tasks.shared.run_keys") }
+for name, fn in pairs(require("seqrun.tasks.shared.parts")) do run[name] = fn end
 
 ---@class seqrun.Run
 ---@field config table the typed values of the config
@@ -82,7 +82,7 @@ local function load_config(request, folder, schema, rules)
 end
 
 ---Where this run lives; `--resume=DIR` names it as `--out DIR` does.
-local function folder_of(request)
+local function folder_of(request, name)
   local resumed = type(request.resume) == "string" and request.resume or nil
   if resumed and request.out and resumed ~= request.out then
     failure.raise("config", "--resume=%s and --out %s name two directories; give one", resumed, request.out)
@@ -90,7 +90,8 @@ local function folder_of(request)
   if resumed and not sys.is_dir(resumed) then
     failure.raise("config", "--resume=%s: no such directory", resumed)
   end
-  local folder = (resumed or request.out or house.default_folder(request.file)):gsub("(.)/+$", "%1")
+  local usual = name and "runs/" .. name or house.default_folder(request.file)
+  local folder = (resumed or request.out or usual):gsub("(.)/+$", "%1")
   if sys.exists(folder .. "/model.safetensors") then
     failure.raise("config", "%s is a checkpoint, not a run; --resume expects the directory of the run; to start a new "
       .. "run from it, use init.from=%s with another --out", folder, text.shell(folder))
@@ -106,10 +107,11 @@ local function enter(self)
   if request.resume and sys.is_dir(self.folder) then self.lock = house.lock(self.folder) end
 end
 
-local OPEN = { recipe = true, task = true, keys = true, rules = true }
+local OPEN = { recipe = true, task = true, name = true, keys = true, rules = true }
 
 ---Reads the command line and the config; nothing is written yet.
----@param spec { recipe: string[], task?: seqrun.Keys, keys?: table[], rules?: table[] } recipe: the global `arg`;
+---@param spec { recipe: string[], task?: seqrun.Keys, name?: string, keys?: table[], rules?: table[] } recipe: the
+---  global `arg`; name: of the output directory below runs, instead of that of the recipe;
 ---  task: whose keys the config has besides those of every run; keys, rules: the recipe's own, as in
 ---  `keys = { { "top_k", sr.config.integer { default = 3, doc = "..." } } }`
 ---@return seqrun.Run
@@ -121,7 +123,7 @@ function run.open(spec)
   local schema, rules = run.schema(spec.task, { keys = spec.keys, rules = spec.rules })
   local request = options.read(spec.recipe, schema)
   if (request.explain or request.dry_run) and ranks.follows() then failure.raise("ok", "") end -- rank 0 tells
-  local folder = folder_of(request)
+  local folder = folder_of(request, spec.name)
   local loaded = load_config(request, folder, schema, rules)
   if request.explain then
     io.stdout:write(loaded:explain())

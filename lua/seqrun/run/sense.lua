@@ -2,7 +2,7 @@
 
 local failure = require("seqrun.base.failure")
 local guess = require("seqrun.base.guess")
-local scoring = require("seqrun.scoring")
+local scoring = require("seqrun.scores.scoring")
 local tensor = require("seqrun.tensor")
 local text = require("seqrun.base.format")
 

@@ -150,7 +150,7 @@ function summary.tell(self)
   for _, score in ipairs(result and summary.scores(result.line, result.order, self.baselines) or {}) do
     say("  held-out   %s", score)
   end
-  if self.scoring then say("%s", require("seqrun.scoring.report").text(self.scoring, 3)) end
+  if self.scoring then say("%s", require("seqrun.scores.report").text(self.scoring, 3)) end
   say("  saved      %s", self.folder)
   if self.best and self.best.step then say("  best       %s", tostring(self.best)) end
   say("  report     seqrun report %s", text.shell(self.folder))

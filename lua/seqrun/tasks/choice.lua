@@ -1,16 +1,237 @@
--- choice.lua - multiple choice: the choices of a question are sequences, and stay in one micro-batch.
+-- choice.lua - multiple choice: softmax over the scores of a question's choices, each a sequence of its own.
 --
--- batch.sequences counts questions.
+-- The choices of a question may lie in different packs, but in one micro-batch (data/groups.lua); batch.sequences
+-- counts questions.  Two targets: `answer` has one item per question, the [CLS] of its right choice; `group` has the
+-- [CLS] of every choice, and the question's number as its label.
 
+local decode = require("seqrun.scores.decode")
 local failure = require("seqrun.base.failure")
-local finetuning = require("seqrun.tasks.finetuning")
+local origin = require("seqrun.data.items")
+local json = require("seqrun.core.json")
+local labels = require("seqrun.data.readers.labels")
+local one_line = require("seqrun.base.one_line")
+local ops = require("seqrun.tensor.ops")
 local sr_data = require("seqrun.data")
+local truncate = require("seqrun.data.truncate")
 
-local choice = finetuning.task { kind = "choice", whole = true, target = "answer" }
+-- ---- head -----------------------------------------------------------------------------------------
 
-function choice:targets() return { "answer", "group" } end
+local Head = {
+  name = "answer", layer = "classifier", pooler = true, outputs = 1, architecture = "BertForMultipleChoice",
+}
 
-function choice:loader(cfg, data, part)
+---The target with all choices.
+local GROUP = "group"
+
+---Below any score; exp() of it is zero.
+local OUTSIDE = -1e30
+
+---A score for each choice in the batch, in the order of the target `group`.
+---@param hidden seqrun.States
+---@param batch seqrun.Batch
+---@return seqrun.Tensor # (N)
+function Head:logits(hidden, _, batch)
+  local group = batch.targets[GROUP]
+  if not group then
+    error(("head '%s': the batch has no target '%s'; add it to the targets of the loader"):format(self.name,
+      GROUP), 0)
+  end
+  return self:project(hidden, group):reshape(-1)
+end
+
+---Cross entropy over the choices of each question.
+function Head:loss(hidden, target, batch)
+  local scores, group = self:logits(hidden, target, batch), batch.targets[GROUP]
+  if target.count == 0 then return { total = scores:sum() * 0, count = 0 } end
+  local right, all = target.rows:reshape(-1, 1), group.rows:reshape(1, -1) -- (Q, 1), (1, N)
+  local place = right:eq(all):to(target.weights:dtype()):argmax(2) -- of the right choice among all
+  local questions = ops.gather_rows(group.labels, place):reshape(-1, 1)
+  local inside = questions:eq(group.labels:reshape(1, -1))
+  local rows = require("seqrun.core.ops").where(inside, scores:reshape(1, -1), OUTSIDE)
+  local total, items, correct = ops.cross_entropy(rows, place, target.weights)
+  return { total = total, items = items, correct = correct }
+end
+
+-- ---- reading --------------------------------------------------------------------------------------
+
+local Reader = {}
+Reader.__index = Reader
+
+local COLUMNS = {
+  label = { type = "i32" }, answer = { type = "i32" }, group = { type = "i32" }, choice = { type = "i32" },
+}
+
+---@param job seqrun.readers.Job
+local function reader(job)
+  return setmetatable({ job = job, map = job.labels, columns = COLUMNS, groups = 0, labelled = "label" }, Reader)
+end
+
+---Readers of a question; files with a column for each choice have equally many.
+local function count_of(record) return type(record.choices) == "table" and #record.choices or 0 end
+
+function Reader:survey(record)
+  self.counted = self.counted or labels.survey()
+  local name = labels.clean(record.label)
+  if name then self.counted:add(name, record) end
+  self.counted.rows = self.counted.rows + 1
+  self.most = math.max(self.most or 0, count_of(record))
+end
+
+---"0", "1", ... if labels are positions from 0, of which some may not be right in any question.
+local function positions(names, count)
+  local first = false
+  for _, name in ipairs(names) do
+    local x = name:find("^%d+$") and math.tointeger(tonumber(name))
+    if not x or x >= count then return nil end
+    first = first or x == 0
+  end
+  local all = {}
+  for i = 1, first and count or 0 do all[i] = tostring(i - 1) end
+  return first and labels.map(all) or nil
+end
+
+---The map of labels: positions, or every choice is right at least once, or they are named by `labels`.
+function Reader:surveyed()
+  local names = self.counted and self.counted.names or {}
+  if #names == 0 then return nil, "no row has a label; set columns.label" end
+  local map, message = self.counted:map(self.job.options.columns.header)
+  if not map then return nil, message end
+  self.map = positions(names, self.most) or map
+  if #self.map.names ~= self.most then
+    return nil, ("%d different labels (%s) for %d choices; set data.labels to those of all choices, in order"):format(
+      #names, labels.list(map.names), self.most)
+  end
+  return true
+end
+
+local function right_of(self, record)
+  local name = labels.clean(record.label)
+  if not name then
+    if self.job.unlabelled then return -100 end
+    return nil, "unlabelled", "the label is empty"
+  end
+  local id = self.map.ids[name]
+  if id and id < #record.choices then return id end
+  if id then
+    return nil, "unknown", ("the label is '%s', but there are %d choices"):format(one_line(name), #record.choices)
+  end
+  return nil, "unknown", ("unknown label '%s'; the labels are %s"):format(one_line(name), labels.list(self.map.names))
+end
+
+---The texts of a choice: A is the text, and the start of the choice if there is one; B the choice.
+local function texts(record, choice)
+  local stem = record.pair
+  return { text = record.text, pair = stem and stem ~= "" and stem .. " " .. choice or choice }
+end
+
+function Reader:make(record)
+  local count, most = count_of(record), self.map and #self.map.names or math.huge
+  if count < 2 or count > most then
+    return nil, "ragged", ("%d choices instead of 2%s; set columns.choices"):format(count,
+      most < math.huge and most > 2 and (" to %d"):format(most) or "")
+  end
+  local right, kind, why = right_of(self, record)
+  if not right then return nil, kind, why end
+  local list = {}
+  for i, choice in ipairs(record.choices) do
+    local one = texts(record, choice)
+    one.line, one.file, one.file_index, one.id = record.line, record.file, record.file_index, record.id
+    list[i], kind, why = self.job:example(one)
+    if not list[i] then return nil, kind, why end
+    list[i].label, list[i].group, list[i].choice = right, self.groups, i - 1
+    list[i].answer = right == i - 1 and 1 or -100
+  end
+  self.groups = self.groups + 1
+  return list
+end
+
+-- ---- scores ---------------------------------------------------------------------------------------
+
+---The share of questions whose right choice has the largest score.
+local scores = { shown = { "accuracy" } }
+
+---The questions of a batch by number: rows of their choices, and scores.
+local function questions_of(head, hidden, target, batch)
+  local group, questions = batch.targets.group, {}
+  local values, numbers = origin.logits(head, hidden, target, batch), group.labels:totable()
+  for i, row in ipairs(group.rows:totable()) do
+    local question = questions[numbers[i]] or { rows = {}, scores = {} }
+    questions[numbers[i]] = question
+    table.insert(question.rows, row)
+    table.insert(question.scores, values[i])
+  end
+  return questions
+end
+
+function scores.take(found, head, hidden, target, batch)
+  if target.count == 0 then return end
+  local uids, right = origin.uids(target, batch), {}
+  for i, row in ipairs(target.rows:totable()) do right[row] = uids[i] end
+  for _, question in pairs(questions_of(head, hidden, target, batch)) do
+    local p = decode.softmax(question.scores)
+    local guess, gold = decode.argmax(p), nil
+    for i, row in ipairs(question.rows) do gold = right[row] and i or gold end
+    if gold then
+      found[#found + 1] = {
+        uid = right[question.rows[gold]], gold = gold - 1, guess = guess - 1, p = p[guess], p_gold = p[gold],
+        wrong = guess ~= gold,
+      }
+    end
+  end
+end
+
+function scores.score(found)
+  local hits = 0
+  for _, item in ipairs(found) do hits = hits + (item.wrong and 0 or 1) end
+  return { accuracy = hits / #found }, {}
+end
+
+-- ---- prediction -----------------------------------------------------------------------------------
+
+---{"choice": 1, "probability": 0.7, "probabilities": [0.3, 0.7]}; choices count from 0, as labels do
+local prediction = {
+  input = { keys = { "text", "choices" }, lists = { choices = true } }, reads = "sequences", rows = true, fields = true,
+  submission = "labels",
+}
+
+function prediction.sequences(item, t)
+  local list, cut = {}, false
+  for i, one in ipairs(item.choices) do
+    local a, b = t.tokenizer.core:ids(item.text), t.tokenizer.core:ids(one)
+    cut = truncate(a, b, t.max_len - 3) or cut
+    list[i] = { a = a, b = b }
+  end
+  if cut then t.counts.cut = (t.counts.cut or 0) + 1 end
+  return list
+end
+
+---One score for each sequence.
+function prediction.outputs(values) return values end
+
+function prediction.result(item)
+  local values = {}
+  for i, sequence in ipairs(item.sequences) do values[i] = sequence.output end
+  if #values == 0 then return { error = "no choices" } end
+  local p = decode.softmax(values)
+  local best = decode.argmax(p)
+  for i = 1, #p do p[i] = decode.round(p[i]) end
+  return { choice = best - 1, probability = p[best], probabilities = json.array(p) }
+end
+
+-- ---- training -------------------------------------------------------------------------------------
+
+local task = {
+  doc = "the right one of several choices for each question; batch.sequences counts questions",
+  head = Head, scores = scores, prediction = prediction, whole = true, target = "answer",
+  reader = { new = reader, columns = { text = "text", label = "label", choices = "choices" }, pairs = true },
+  settings = {
+    columns = { text = "text", label = { "label" }, choices = { "choices" } }, batch = { sequences = 16 },
+  },
+}
+
+function task:targets() return { "answer", "group" } end
+
+function task:loader(cfg, data, part)
   local dev = part == "dev"
   if cfg.batch.by == "packs" then
     failure.raise("config", "batch.by=packs would tear questions apart; leave it out: updates have whole questions")
@@ -24,4 +245,4 @@ function choice:loader(cfg, data, part)
   return failure.must(sr_data.loader(options)), updates
 end
 
-return choice
+return task

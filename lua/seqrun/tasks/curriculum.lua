@@ -7,7 +7,7 @@
 --       ... optimizer:step { rate = course:scaled(rate(update.counters), update) }
 
 local c = require("seqrun.config")
-local keys = require("seqrun.tasks.efficiency_keys")
+local keys = require("seqrun.tasks.shared.efficiency_keys")
 local pretraining = require("seqrun.tasks.pretraining")
 local schedule = require("seqrun.schedule")
 

@@ -1,3 +1,177 @@
--- multilabel.lua - any number of labels for each text or pair of texts.
+-- multilabel.lua - any number of labels for each text or pair of texts: a sigmoid for each, over the pooled [CLS].
 
-return require("seqrun.tasks.finetuning").task { kind = "multilabel", column = "labels", target = "labels" }
+local decode = require("seqrun.scores.decode")
+local origin = require("seqrun.data.items")
+local json = require("seqrun.core.json")
+local labels = require("seqrun.data.readers.labels")
+local metrics = require("seqrun.scores")
+local one_line = require("seqrun.base.one_line")
+local ops = require("seqrun.tensor.ops")
+
+-- ---- head -----------------------------------------------------------------------------------------
+
+local Head = {
+  name = "labels", layer = "classifier", pooler = true, counts = "labels",
+  architecture = "BertForSequenceClassification", problem_type = "multi_label_classification",
+}
+
+---The mean over items and their labels; an item is correct if all its labels are.
+function Head:loss(hidden, target, batch)
+  local x = self:real_logits(hidden, target, batch)
+  local wanted = target.labels:to(x:dtype()):reshape(-1, self.outputs)
+  local items = ops.binary_cross_entropy(x, wanted):mean(2)
+  local right = x:detach():gt(0):eq(wanted:gt(0.5)):to(x:dtype())
+  return { total = (items * target.weights):sum(), items = items, correct = right:min(2) }
+end
+
+-- ---- reading --------------------------------------------------------------------------------------
+
+local Reader = {}
+Reader.__index = Reader
+
+---@param job seqrun.readers.Job
+local function reader(job)
+  local given = job.options.columns.label
+  local map = job.labels
+  if type(given) == "table" and not map then map = labels.map(given) end -- a column of 0 and 1 for each class
+  return setmetatable({
+    job = job, map = map, wide = type(given) == "table", columns = {}, labelled = "labels",
+  }, Reader)
+end
+
+---The names in a cell, or a list of JSON.
+local function names_in(self, value)
+  if type(value) == "table" then return value end
+  local names, at, separator = {}, 1, self.job.options.separator
+  while value do
+    local from, to = value:find(separator, at, true)
+    names[#names + 1] = labels.clean(value:sub(at, from and from - 1))
+    if not from then break end
+    at = to + 1
+  end
+  return names
+end
+
+function Reader:survey(record)
+  self.counted = self.counted or labels.survey()
+  for _, name in ipairs(names_in(self, record.label)) do self.counted:add(name, record) end
+  self.counted.rows = self.counted.rows + 1
+end
+
+function Reader:surveyed()
+  if not self.counted then return nil, "the file has no rows" end
+  if #self.counted.names == 0 then return nil, "no row has a label; set columns.label" end
+  local message
+  self.map, message = self.counted:map(self.job.options.columns.header)
+  return self.map and true, message
+end
+
+---A class whose name is made of names of classes, such as 'sea|war': the name, a class in it, what separates them.
+local function joined(survey)
+  for _, name in ipairs(survey.names) do
+    for part, mark in name:gmatch("([^|;,/]+)%s*([|;,/])") do
+      if survey.counts[labels.clean(part)] then return name, labels.clean(part), mark end
+    end
+  end
+end
+
+function Reader:notes()
+  local notes = self.counted and self.counted:notes() or {}
+  local name, part, mark = joined(self.counted or { names = {} })
+  if name then
+    local format = "warning: '%s' is a class beside '%s'; if '%s' separates labels, set data.separator='%s'"
+    notes[#notes + 1] = format:format(one_line(name), one_line(part), mark, mark)
+  end
+  return notes
+end
+
+function Reader:shape() self.columns.labels = { type = "f32", size = #self.map.names } end
+
+local function from_names(self, record)
+  local row = {}
+  for i = 1, #self.map.names do row[i] = 0 end
+  for _, name in ipairs(names_in(self, record.label)) do
+    local id, kind, why = labels.id_of(self.map, name)
+    if not id then return nil, kind, why end
+    row[id + 1] = 1
+  end
+  return row
+end
+
+local function from_cells(self, record)
+  local row = {}
+  for i, name in ipairs(self.map.names) do
+    local x = tonumber(record.label[i])
+    if x ~= 0 and x ~= 1 then
+      return nil, "number", ("column '%s' is '%s', not 0 or 1"):format(one_line(name), one_line(record.label[i] or ""))
+    end
+    row[i] = x
+  end
+  return row
+end
+
+function Reader:make(record)
+  local example, kind, why = self.job:example(record)
+  if not example then return nil, kind, why end
+  if self.wide then
+    example.labels, kind, why = from_cells(self, record)
+  else
+    example.labels, kind, why = from_names(self, record)
+  end
+  if not example.labels then return nil, kind, why end
+  if #example.labels == 1 then example.labels = example.labels[1] end -- a column of size 1 has plain values
+  return example
+end
+
+-- ---- scores ---------------------------------------------------------------------------------------
+
+---Exact sets, F1 over all decisions, and the mean F1 of the labels.
+local scores = { shown = { "accuracy", "f1", "f1_macro" }, sets = true }
+
+function scores.take(found, head, hidden, target, batch)
+  local uids, gold = origin.uids(target, batch), target.labels:totable()
+  for i, logits in ipairs(origin.logits(head, hidden, target, batch)) do
+    local wanted = origin.list(gold[i])
+    local item = { uid = uids[i], gold = {}, guess = {}, wrong = false, error = 0 }
+    for k, logit in ipairs(logits) do
+      local p = decode.sigmoid(logit)
+      item.gold[k], item.guess[k] = wanted[k] >= 0.5 and 1 or 0, p >= 0.5 and 1 or 0
+      item.wrong = item.wrong or item.gold[k] ~= item.guess[k]
+      item.error = math.max(item.error, math.abs(p - item.gold[k]))
+    end
+    found[#found + 1] = item
+  end
+end
+
+function scores.score(found)
+  local gold, guess = {}, {}
+  for i, item in ipairs(found) do gold[i], guess[i] = item.gold, item.guess end
+  return {
+    accuracy = metrics.multilabel_accuracy(gold, guess), f1 = metrics.multilabel_f1(gold, guess),
+    f1_macro = metrics.multilabel_f1(gold, guess, "macro"),
+  }, {}
+end
+
+-- ---- prediction -----------------------------------------------------------------------------------
+
+---{"labels": ["a"], "probabilities": {"a": 0.8, "b": 0.1}}; labels of at least one half
+local prediction = {
+  input = { keys = { "text", "pair" }, optional = { pair = true } }, reads = "sequences", rows = true,
+}
+
+function prediction.result(item, t)
+  local names, all = json.array(), {}
+  for i, name in ipairs(decode.names(t.head)) do
+    local p = decode.sigmoid(item.sequences[1].output[i])
+    if p >= 0.5 then names[#names + 1] = name end
+    all[name] = decode.round(p)
+  end
+  return { labels = names, probabilities = all }
+end
+
+return {
+  doc = "any number of labels for each text: emotions, subjects",
+  head = Head, reader = { new = reader }, scores = scores, prediction = prediction,
+  settings = { columns = { text = "text", label = { "label" } } },
+  column = "labels", target = "labels",
+}

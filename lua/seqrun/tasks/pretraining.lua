@@ -3,7 +3,7 @@
 local c = require("seqrun.config")
 local failure = require("seqrun.base.failure")
 local ltd = require("seqrun.curriculum.ltd")
-local parts = require("seqrun.tasks.parts")
+local parts = require("seqrun.tasks.shared.parts")
 
 local pretraining = {}
 

@@ -1,3 +1,131 @@
--- regress.lua - one or several numbers for each text or pair of texts.
+-- regress.lua - one or several numbers for each text or pair of texts: mean squared error of a linear layer over the
+-- pooled [CLS].
 
-return require("seqrun.tasks.finetuning").task { kind = "regress", column = "label", target = "label" }
+local origin = require("seqrun.data.items")
+local json = require("seqrun.core.json")
+local labels = require("seqrun.data.readers.labels")
+local metrics = require("seqrun.scores")
+local one_line = require("seqrun.base.one_line")
+
+-- ---- head -----------------------------------------------------------------------------------------
+
+local Head = {
+  name = "label", layer = "classifier", pooler = true, counts = "values", default_outputs = 1,
+  architecture = "BertForSequenceClassification", problem_type = "regression",
+  is_default = function(outputs) return outputs == 1 end,
+}
+
+---The mean over items and their values.
+function Head:loss(hidden, target, batch)
+  local x = self:real_logits(hidden, target, batch)
+  local squares = (x - target.labels:to(x:dtype()):reshape(-1, self.outputs)):square()
+  local items = squares:mean(2)
+  return { total = (items * target.weights):sum(), items = items }
+end
+
+-- ---- reading --------------------------------------------------------------------------------------
+
+local Reader = {}
+Reader.__index = Reader
+
+---@param job seqrun.readers.Job
+local function reader(job)
+  local given = job.options.columns.label
+  local size = type(given) == "table" and #given or 1
+  return setmetatable({ job = job, size = size, columns = { label = { type = "f32", size = size } } }, Reader)
+end
+
+---A decimal number that f32 can hold; "nan", "0x10" and "1,5" are none.
+local function number_of(given)
+  local text = labels.clean(given)
+  if not text or text:find("[^%d%.eE+-]") then return nil end
+  local x = tonumber(text)
+  return x and math.abs(x) < 3.4e38 and x + 0.0 or nil
+end
+
+local function numbers_of(self, record)
+  local list = {}
+  local given = type(record.label) == "table" and record.label or { record.label }
+  for i = 1, self.size do
+    list[i] = number_of(given[i])
+    if not list[i] then
+      local hint = record.line == 1 and "; if this line is a header, set columns.header=true" or ""
+      return nil, "number", ("'%s' is not a number%s"):format(one_line(given[i] or ""), hint)
+    end
+  end
+  return self.size == 1 and list[1] or list
+end
+
+function Reader:make(record)
+  local example, kind, why = self.job:example(record)
+  if not example then return nil, kind, why end
+  if record.label == nil and self.job.unlabelled and self.size == 1 then
+    example.label = 0 / 0
+    return example
+  end
+  example.label, kind, why = numbers_of(self, record)
+  if not example.label then return nil, kind, why end
+  local key = self.size == 1 and example.label or table.concat(example.label, " ")
+  self.rows, self.varied, self.first = (self.rows or 0) + 1, self.varied or self.rows and key ~= self.first, key
+  return example
+end
+
+function Reader:notes()
+  if self.varied or (self.rows or 0) < 2 then return {} end
+  return { ("warning: all %d rows have the value %s, so there is nothing to learn; see columns.label"):format(
+    self.rows, self.first) }
+end
+
+-- ---- scores ---------------------------------------------------------------------------------------
+
+---Pearson and Spearman correlation, the mean over the values if there are several.
+local scores = { shown = { "pearson", "spearman" } }
+
+function scores.take(found, head, hidden, target, batch)
+  local uids, gold = origin.uids(target, batch), target.labels:totable()
+  for i, values in ipairs(origin.logits(head, hidden, target, batch)) do
+    local wanted, error = origin.list(gold[i]), 0
+    for k, value in ipairs(values) do error = math.max(error, math.abs(value - wanted[k])) end
+    found[#found + 1] = { uid = uids[i], gold = wanted, guess = values, error = error }
+  end
+end
+
+---The mean of a correlation over the values; nil if it is nowhere defined.
+local function mean_of(found, count, correlation)
+  local sum, defined = 0, 0
+  for k = 1, count do
+    local gold, guess = {}, {}
+    for i, item in ipairs(found) do gold[i], guess[i] = item.gold[k], item.guess[k] end
+    local value = #found > 1 and correlation(gold, guess)
+    if value then sum, defined = sum + value, defined + 1 end
+  end
+  return defined > 0 and sum / defined or nil
+end
+
+function scores.score(found, head)
+  return {
+    pearson = mean_of(found, head.outputs, metrics.pearson), spearman = mean_of(found, head.outputs, metrics.spearman),
+  }, {}
+end
+
+-- ---- prediction -----------------------------------------------------------------------------------
+
+---{"value": 3.42}, or {"values": [3.42, 0.1]}
+local prediction = {
+  input = { keys = { "text", "pair" }, optional = { pair = true } }, reads = "sequences", rows = true,
+  submission = "labels",
+}
+
+function prediction.result(item)
+  local values = item.sequences[1].output
+  for i, x in ipairs(values) do values[i] = tonumber(("%.7g"):format(x)) end
+  if #values == 1 then return { value = values[1] } end
+  return { values = json.array(values) }
+end
+
+return {
+  doc = "one or several numbers for each text or pair of texts: similarity, rating",
+  head = Head, reader = { new = reader }, scores = scores, prediction = prediction,
+  settings = { columns = { text = "text", label = { "label" } } },
+  column = "label", target = "label",
+}

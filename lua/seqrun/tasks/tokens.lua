@@ -1,3 +1,335 @@
--- tokens.lua - one class for each word, read from its first piece.
+-- tokens.lua - a class for each word, such as names in a text: softmax over the hidden state of its first piece.
 
-return require("seqrun.tasks.finetuning").task { kind = "tokens", column = "tags", classes = true, target = "tags" }
+local counted = require("seqrun.base.format").counted
+local decode = require("seqrun.scores.decode")
+local formats = require("seqrun.data.readers.formats")
+local origin = require("seqrun.data.items")
+local json = require("seqrun.core.json")
+local labels = require("seqrun.data.readers.labels")
+local metrics = require("seqrun.scores")
+local one_line = require("seqrun.base.one_line")
+local records = require("seqrun.data.readers.records")
+local core_text = require("seqrun.core.text")
+
+-- ---- CoNLL: a word per line, a blank line between sentences ------------------------------------
+
+local Sentences = {}
+Sentences.__index = Sentences
+
+---CoNLL-U has comments before a sentence: "# newdoc", "# text = ...".
+local function is_comment(cells, count, expected)
+  return cells[1] == "#" and (cells[3] == "=" or count ~= expected)
+end
+
+local function open_next(self)
+  local path = self.waiting[#self.files + 1]
+  if not path then return nil end
+  local rows, message, code = core_text.rows(path, formats.rows("conll", self.options))
+  if not rows then return nil, message, code end
+  self.files[#self.files + 1] = path
+  self.rows, self.count, self.any = rows, nil, false
+  return true
+end
+
+---Number of a column of words: "word" and "tag" are the first and the last.
+local function place(given, usual, count)
+  local number = math.tointeger(tonumber(given or usual))
+  return number and number <= count and number or nil
+end
+
+---Makes the sentence useless; its place becomes that of its first bad row.
+local function spoil(sentence, kind, line, why, ...)
+  if not sentence.wrong then sentence.wrong, sentence.why, sentence.line = kind, why:format(...), line end
+end
+
+---Adds a row to the sentence, or makes the sentence useless.
+local function add_row(self, sentence, count, line)
+  local columns, cells = self.options.columns, self.cells
+  self.count = self.count or count
+  local word, tag = place(columns.text, 1, count), place(columns.label, self.count, count)
+  sentence.line = sentence.line or line
+  if count ~= self.count or not word or not tag and not self.options.optional.label then
+    return spoil(sentence, "ragged", line, "%s instead of %d", counted(count, "column"), self.count)
+  end
+  sentence.text[#sentence.text + 1] = cells[word]
+  sentence.label[#sentence.label + 1] = cells[tag]
+end
+
+---Reads rows up to the next blank line.
+local function read_sentence(self)
+  local sentence = { text = {}, label = {}, file = self.files[#self.files], file_index = #self.files }
+  while true do
+    local count, line, file, wrong, column = self.rows:next(self.cells)
+    if not count then
+      if line then return nil, line, file end
+      self.rows:close()
+      self.rows = nil
+      return sentence
+    end
+    if count == 0 and sentence.line then return sentence end
+    if wrong then
+      spoil(sentence, "unreadable", line, "column %d: %s", column, wrong)
+    elseif count > 0 and self.cells[1] ~= "-DOCSTART-" and
+      not (not sentence.line and is_comment(self.cells, count, self.count)) then
+      add_row(self, sentence, count, line)
+    end
+  end
+end
+
+---The next sentence; nil at the end.
+---@return table? record
+---@return string? message
+---@return string? code
+function Sentences:next()
+  while true do
+    if not self.rows then
+      local opened, message, code = open_next(self)
+      if not opened then return nil, message, code end
+    end
+    local sentence, message, code = read_sentence(self)
+    if not sentence then return nil, message, code end
+    if sentence.line then
+      self.any = true
+      return sentence
+    end
+    if not self.any then return nil, ("%s: the file has no words"):format(sentence.file), "data" end
+  end
+end
+
+function Sentences:close()
+  if self.rows then self.rows:close() end
+  self.rows = nil
+end
+
+Sentences.__close = Sentences.close
+
+---Opens CoNLL files, or tables of JSON.
+local function open(options)
+  local files = type(options.files) == "table" and options.files or { options.files }
+  local format, message = formats.of(files[1] or "", options.reader, options.format)
+  if not format then return nil, message, "config" end
+  if format ~= "conll" then
+    local columns = { text = "tokens", label = "tags" }
+    for key, value in pairs(options.columns) do columns[key] = value end
+    local given = setmetatable({ columns = columns }, { __index = options })
+    return records.open(given)
+  end
+  return setmetatable({ options = options, waiting = files, files = {}, cells = {} }, Sentences)
+end
+
+-- ---- examples --------------------------------------------------------------------------------
+
+local Words = {}
+Words.__index = Words
+
+---@param job seqrun.readers.Job
+local function reader(job)
+  local columns = { tags = { type = "i32", per = "token" }, text = job.keep_text and { type = "bytes" } or nil }
+  return setmetatable({ job = job, map = job.labels, columns = columns, labelled = "tags", dropped = 0 }, Words)
+end
+
+---Why this is not a list of words with as many labels.
+local function check(self, record)
+  local words, tags = record.text, record.label
+  if type(words) ~= "table" then return "missing", "the words must be a list; set columns.text" end
+  if self.job.unlabelled and (type(tags) ~= "table" or #tags == 0) then return nil end
+  if type(tags) ~= "table" then return "missing", "the labels must be a list; set columns.label" end
+  if #words ~= #tags then return "ragged", ("%d words, but %d labels"):format(#words, #tags) end
+end
+
+function Words:survey(record)
+  if check(self, record) then return end
+  self.counted = self.counted or labels.survey()
+  for _, tag in ipairs(record.label) do
+    if labels.clean(tag) then self.counted:add(labels.clean(tag), record) end
+  end
+  self.counted.rows = self.counted.rows + #record.label
+end
+
+function Words:surveyed()
+  if not self.counted or #self.counted.names == 0 then return nil, "no word has a label; set columns.label" end
+  local message
+  self.map, message = self.counted:map(false)
+  return self.map and true, message
+end
+
+---The label of a word: a number, or nil and why.
+local function id_of(self, tag, word)
+  if tag == nil and self.job.unlabelled then return -100 end
+  local name = labels.clean(tag)
+  if not name then return nil, "unlabelled", ("the word '%s' has no label"):format(one_line(word)) end
+  local id = self.map.ids[name]
+  if id then return id end
+  return nil, "unknown", ("unknown label '%s' of '%s'; the labels are %s"):format(one_line(name), one_line(word),
+    labels.list(self.map.names))
+end
+
+function Words:make(record)
+  local kind, why = check(self, record)
+  if kind then return nil, kind, why end
+  local ids, tags, words = {}, {}, record.text
+  for i, word in ipairs(words) do
+    local id
+    id, kind, why = id_of(self, record.label and record.label[i], word)
+    if not id then return nil, kind, why end
+    local pieces = self.job.tokenizer:ids(word)
+    self.dropped = self.dropped + (#pieces == 0 and 1 or 0)
+    for k, piece in ipairs(pieces) do
+      ids[#ids + 1], tags[#tags + 1] = piece, k == 1 and id or -100
+    end
+  end
+  if #ids == 0 then return nil, "empty", "the sentence has no tokens" end
+  local example = self.job:stamp({ a = ids, tags = tags }, record)
+  if self.job.keep_text then example.text = table.concat(words, " ") end
+  return example
+end
+
+function Words:notes()
+  if self.dropped == 0 then return {} end
+  return { ("%d words have no tokens, so their labels are not used"):format(self.dropped) }
+end
+
+-- ---- scores ---------------------------------------------------------------------------------------
+
+---Accuracy, and F1 of spans (B-PER I-PER), or of classes if the tags are no spans.
+local scores = { shown = { "accuracy", "precision", "recall", "f1" } }
+
+function scores.take(found, head, hidden, target, batch)
+  local uids, positions = origin.uids(target, batch)
+  local gold = target.labels:totable()
+  for i, logits in ipairs(origin.logits(head, hidden, target, batch)) do
+    found[#found + 1] = {
+      uid = uids[i], position = positions[i], gold = gold[i], guess = decode.argmax(logits) - 1,
+    }
+  end
+end
+
+---Whether the tags are spans.
+local function is_scheme(tags)
+  for _, label in ipairs(tags or {}) do
+    if label:find("^[BI]%-.") then return true end
+  end
+  return false
+end
+
+---The tags of each sequence, in order.
+local function sequences_of(found, tags)
+  table.sort(found, function(a, b)
+    if a.uid ~= b.uid then return a.uid < b.uid end
+    return a.position < b.position
+  end)
+  local gold, guess, uid = {}, {}, nil
+  for _, item in ipairs(found) do
+    if item.uid ~= uid then
+      gold[#gold + 1], guess[#guess + 1], uid = {}, {}, item.uid
+    end
+    table.insert(gold[#gold], tags[item.gold + 1])
+    table.insert(guess[#guess], tags[item.guess + 1])
+  end
+  return gold, guess
+end
+
+function scores.score(found, head)
+  local gold, guess = {}, {}
+  for i, item in ipairs(found) do
+    gold[i], guess[i], item.wrong = item.gold, item.guess, item.gold ~= item.guess
+  end
+  local confusion = metrics.confusion(gold, guess, head.outputs)
+  local found_metrics = { accuracy = confusion:accuracy() }
+  if not is_scheme(head.labels) then
+    found_metrics.f1 = confusion:macro_f1()
+    return found_metrics, { confusion = confusion }
+  end
+  local spans = metrics.spans(sequences_of(found, head.labels))
+  for _, name in ipairs { "precision", "recall", "f1" } do found_metrics[name] = spans[name] end
+  return found_metrics, { spans = spans }
+end
+
+---The words of tags belong together: one item per sequence, with the number of its wrong tags.
+function scores.by_example(found)
+  local list, of = {}, {}
+  for _, item in ipairs(found) do
+    local one = of[item.uid]
+    if not one then
+      one = { uid = item.uid, error = 0, count = 0, wrong = false }
+      of[item.uid], list[#list + 1] = one, one
+    end
+    one.count = one.count + 1
+    if item.wrong then one.error, one.wrong = one.error + 1, true end
+  end
+  for _, one in ipairs(list) do
+    one.gold, one.guess = one.count .. " tags", ("%d of them wrong"):format(one.error)
+  end
+  return list
+end
+
+-- ---- prediction -----------------------------------------------------------------------------------
+
+---{"words": ["Paris", "sleeps"], "tags": ["B-LOC", "O"], "probabilities": [0.99, 0.98]}.  A text is cut into words at
+---white space.  Texts that do not fit the model are cut between words into several sequences.
+local prediction = {
+  input = { keys = { "text", "words" }, optional = { text = true, words = true }, lists = { words = true } },
+  reads = "rows",
+}
+
+---A word that the tokenizer drops, such as a control character.
+local function ids_of(tokenizer, word)
+  local ids = tokenizer.core:ids(word)
+  return #ids > 0 and ids or { tokenizer.vocab:special("unk") }
+end
+
+local function words_of(text)
+  local words = {}
+  for word in text:gmatch("%S+") do words[#words + 1] = word end
+  return words
+end
+
+function prediction.sequences(item, t)
+  item.words = item.words or words_of(item.text or "")
+  local room, list, current = t.max_len - 2, {}, nil
+  for _, word in ipairs(item.words) do
+    local ids = ids_of(t.tokenizer, word)
+    local size = math.min(#ids, room)
+    if not current or #current.a + size > room then
+      current = { a = {}, rows = {} }
+      list[#list + 1] = current
+    end
+    current.rows[#current.rows + 1] = #current.a + 1
+    table.move(ids, 1, size, #current.a + 1, current.a)
+  end
+  return list
+end
+
+---Logits of all words, in the order of the sequences.
+function prediction.outputs(values, batch)
+  local outputs, at = {}, 0
+  for i, sequence in ipairs(batch.list) do
+    outputs[i] = table.move(values, at + 1, at + #sequence.rows, 1, {})
+    at = at + #sequence.rows
+  end
+  return outputs
+end
+
+function prediction.result(item, t)
+  local names, tags, probabilities = decode.names(t.head), json.array(), json.array()
+  for _, sequence in ipairs(item.sequences) do
+    for _, logits in ipairs(sequence.output) do
+      local p = decode.softmax(logits)
+      local best = decode.argmax(p)
+      tags[#tags + 1], probabilities[#probabilities + 1] = names[best], decode.round(p[best])
+    end
+  end
+  return { words = json.array(item.words), tags = tags, probabilities = probabilities }
+end
+
+return {
+  doc = "a class for each word of CoNLL files: names, parts of speech",
+  head = {
+    name = "tags", layer = "classifier", counts = "classes", fewest = 2, architecture = "BertForTokenClassification",
+  },
+  reader = {
+    new = reader, open = open, columns = {}, formats = { txt = "conll", tsv = "conll" }, known = "conll or jsonl",
+  },
+  scores = scores, prediction = prediction,
+  column = "tags", classes = true, target = "tags",
+}

@@ -97,6 +97,7 @@ function verbs.keys()
       end
     end
   end
+  add(sr.run.schema(sr.tasks.pretraining).fields, "")
   for _, name in ipairs(sr.tasks.names) do add(sr.run.schema(sr.tasks[name]).fields, "") end
   table.sort(list, function(a, b) return a.name < b.name end)
   return list

@@ -52,7 +52,7 @@ local function list_of(files) return type(files) == "table" and files or { files
 local function read_options(options, files, labels)
   local given = { task = options.task, files = files, vocab = options.vocab, labels = labels }
   for _, key in ipairs(PASSED) do given[key] = options[key] end
-  if options.task == "squad" then
+  if options.reader.windows then
     given.max_len, given.stride, given.query = options.max_len, options.stride, options.query
   end
   return given
@@ -175,7 +175,7 @@ end
 
 ---Holds out a part of train, where there is no dev.
 local function hold_out(options, train)
-  if options.task == "choice" or options.task == "squad" then
+  if options.reader.whole then
     return nil, ("%s: questions cannot be held out; give data.dev, or set data.held=0"):format(train:info().path),
       "config"
   end
@@ -212,7 +212,9 @@ end
 local function complete(given)
   check.options("data.files", given, OPTIONS)
   if not given.train or not given.vocab or not given.task then check.fail("data.files: give task, train and vocab") end
-  local options, message, code = { max_len = given.task == "squad" and 384 or 128 }, nil, nil
+  local reader, problem = readers.of(given.task)
+  if not reader then check.fail("data.files: %s", problem) end
+  local options, message, code = { max_len = reader.windows and 384 or 128, reader = reader }, nil, nil
   for key, value in pairs(given) do options[key] = value end
   if type(given.vocab) == "string" then options.vocab, message, code = words.vocab(given.vocab) end
   if not options.vocab then return nil, message, code end

@@ -8,22 +8,19 @@ local BY_ENDING = {
   csv = "csv", tsv = "tsv", jsonl = "jsonl", ndjson = "jsonl", conll = "conll", iob = "conll", bio = "conll",
 }
 
----What an ambiguous ending means to a task.
-local BY_TASK = { squad = { json = "squad" }, tokens = { txt = "conll", tsv = "conll" } }
-
 ---The format of a file by its name; nil and a message if the name does not tell.
 ---@param path string
----@param task string
+---@param reader table|nil of the task: what ambiguous endings mean to it
 ---@param given? string the format, unless it is "auto"
 ---@return string? format
 ---@return string? message
-function formats.of(path, task, given)
+function formats.of(path, reader, given)
   if given and given ~= "auto" then return given end
   local ending = path:gsub("%.gz$", ""):match("%.(%w+)$")
   ending = ending and ending:lower() or ""
-  local format = (BY_TASK[task] or {})[ending] or BY_ENDING[ending]
+  local format = (reader and reader.formats or {})[ending] or BY_ENDING[ending]
   if format then return format end
-  local known = task == "squad" and "squad or jsonl" or task == "tokens" and "conll or jsonl" or "csv, tsv or jsonl"
+  local known = reader and reader.known or "csv, tsv or jsonl"
   return nil, ("%s: its name does not tell its format; set data.format to %s"):format(path, known)
 end
 

@@ -10,8 +10,8 @@
 
 local check = require("seqrun.base.check")
 local json = require("seqrun.core.json")
+local kinds = require("seqrun.base.kinds")
 local jobs = require("seqrun.data.readers.job")
-local labelled = require("seqrun.data.readers.labelled")
 local live = require("seqrun.draw.live")
 local problems = require("seqrun.data.readers.problems")
 local records = require("seqrun.data.readers.records")
@@ -20,7 +20,7 @@ local sys = require("seqrun.core.sys")
 local text = require("seqrun.core.text")
 
 ---@class seqrun.ReadOptions
----@field task "classify"|"multilabel"|"regress"|"choice"|"tokens"|"squad"|"none"
+---@field task string name of a task, or "none": rows without labels
 ---@field files string|string[]
 ---@field out string the .sqr file
 ---@field vocab string|seqrun.core.text.vocab
@@ -55,12 +55,28 @@ local OPTIONS = {
   bad = true, keep_text = true, max_len = true, stride = true, query = true, progress = true,
 }
 local COLUMNS = { text = true, pair = true, label = true, id = true, choices = true, header = true }
-local TASKS = { "classify", "multilabel", "regress", "choice", "tokens", "squad", "none" }
 
 ---Rows between two looks at the clock.
 local ROWS = 1000
 
 local readers = {}
+
+---How the files of a task are read.
+---
+---  new(job)      makes examples of records: make(record), and survey(record), surveyed(), shape(), notes()
+---  open(options) the records; default: rows of tables
+---  columns       those that are read unless others are named; { text = "text", label = "label" }
+---  formats       what an ambiguous ending means: { json = "squad" }; known: the formats that a message names
+---  pairs         every example has two segments, whatever the columns
+---  windows       examples are windows of at most max_len tokens; questions: rows are named by the id of a question
+---@param task string
+---@return table|nil
+---@return string? problem
+function readers.of(task)
+  if task == "none" then return require("seqrun.data.readers.plain") end
+  local kind, problem = kinds.find(task)
+  return kind and kind.reader, problem
+end
 
 -- ---- options ---------------------------------------------------------------------------------
 
@@ -72,10 +88,9 @@ local function columns_of(options)
   for key, value in pairs(options.columns or {}) do
     columns[key] = type(value) == "table" and #value == 1 and value[1] or value
   end
-  if options.task == "tokens" or options.task == "squad" then return columns end
-  if options.task == "choice" then columns.choices = columns.choices or "choices" end
-  columns.text = columns.text or "text"
-  if options.task ~= "none" then columns.label = columns.label or "label" else columns.label = nil end
+  local usual = options.reader.columns or { text = "text", label = "label" }
+  for key, value in pairs(usual) do columns[key] = columns[key] or value end
+  if options.task == "none" then columns.label = nil end
   return columns
 end
 
@@ -83,7 +98,8 @@ end
 local function complete(given)
   check.options("data.read", given, OPTIONS)
   check.options("data.read: columns", given.columns, COLUMNS)
-  check.choice("data.read: task", given.task, TASKS)
+  local reader, problem = readers.of(given.task)
+  if not reader then check.fail("data.read: %s", problem) end
   check.choice("data.read: bad", given.bad or "error", { "error", "skip" })
   if not given.files or not given.out or not given.vocab then
     check.fail("data.read: give files, out and vocab")
@@ -91,11 +107,12 @@ local function complete(given)
   local options = {}
   for key, value in pairs(USUAL) do options[key] = value end
   for key, value in pairs(given) do options[key] = value end
+  options.reader = reader
   if type(given.files) ~= "table" then options.files = { given.files } end
   if #options.files == 0 then return nil, "data: no files are given", "config" end
-  options.columns = columns_of(given)
+  options.columns = columns_of(options)
   options.optional = { label = options.unlabelled, id = false }
-  if given.task == "squad" and options.max_len < options.query + 4 then
+  if reader.windows and options.max_len < options.query + 4 then
     return nil, ("data.read: windows of %d tokens have no room for questions of %d; raise max_len"):format(
       options.max_len, options.query), "config"
   end
@@ -115,17 +132,7 @@ end
 
 ---Opens the files as records, and makes what turns records into examples.
 local function source_of(options)
-  if options.task == "tokens" then return require("seqrun.data.readers.words").open(options) end
-  if options.task == "squad" then return require("seqrun.data.readers.squad").open(options) end
-  return records.open(options)
-end
-
-local function maker_of(job)
-  local task = job.options.task
-  if task == "tokens" then return require("seqrun.data.readers.words").new(job) end
-  if task == "squad" then return require("seqrun.data.readers.squad").new(job) end
-  if task == "choice" then return require("seqrun.data.readers.choice")(job) end
-  return labelled[task](job)
+  return (options.reader.open or records.open)(options)
 end
 
 ---Why the labels make no sense, or the first row that cannot be read, which may be the reason.
@@ -165,7 +172,7 @@ local Stream = {}
 Stream.__index = Stream
 
 local function add_problem(self, record, kind, why)
-  local place = self.options.task == "squad" and ("%s: question %s"):format(record.file, shown(record.id))
+  local place = self.options.reader.questions and ("%s: question %s"):format(record.file, shown(record.id))
     or ("%s:%d"):format(record.file, record.line)
   self.problems:add(kind, place, "%s", why)
 end
@@ -327,7 +334,7 @@ function readers.read(given)
     if not vocab then return nil, message, code end
   end
   local job = jobs.new(options, vocab)
-  local maker = maker_of(job)
+  local maker = options.reader.new(job)
   if maker.survey and not maker.map then
     local done
     done, message, code = survey(options, maker)

@@ -21,7 +21,7 @@ local function new(options, vocab)
     tokenizer = text.tokenizer(vocab, {
       lowercase = options.lowercase ~= false, keep_accents = options.keep_accents, specials = false,
     }),
-    wants_pair = options.task == "choice" or options.columns.pair ~= nil,
+    wants_pair = options.reader.pairs or options.columns.pair ~= nil,
   }, Job)
 end
 

@@ -147,6 +147,23 @@ local function look_alikes(names)
   return list
 end
 
+---The number of a label, or the kind of problem and why.
+---@param map seqrun.readers.Labels
+---@param given string?
+---@return integer? id
+---@return string? kind
+---@return string? why
+function labels.id_of(map, given)
+  local name = labels.clean(given)
+  if not name then return nil, "unlabelled", "the label is empty" end
+  local id = map.ids[name]
+  if id then return id end
+  if name == "-" then
+    return nil, "unlabelled", "the label is '-', which stands for none; name it in data.labels if it is a class"
+  end
+  return nil, "unknown", ("unknown label '%s'; the labels are %s"):format(shown(name), labels.list(map.names))
+end
+
 ---"no 12, yes 30".
 ---@return string
 function Survey:text() return labels.list(self.names, self.counts) end

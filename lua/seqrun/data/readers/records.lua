@@ -7,6 +7,7 @@ local columns = require("seqrun.data.readers.columns")
 local counted = require("seqrun.base.format").counted
 local formats = require("seqrun.data.readers.formats")
 local guess = require("seqrun.base.guess")
+local kinds = require("seqrun.base.kinds")
 local json = require("seqrun.core.json")
 local text = require("seqrun.core.text")
 
@@ -25,6 +26,11 @@ Records.__index = Records
 ---@field columns table { text =, pair =, label =, id =, choices =, header = }: names, or numbers from 1
 ---@field optional? table<string, boolean> columns that may be missing
 
+---How the task of the files reads them; nil: as rows.
+local function reader_of(options)
+  return options.reader or (kinds.get(options.task) or {}).reader
+end
+
 ---Opens the files one after the other.
 ---@param options seqrun.RecordOptions
 ---@return seqrun.readers.Records? records
@@ -36,7 +42,7 @@ local function open(options)
   local clash = columns.problem(options.columns)
   if clash then return nil, "data: " .. clash, "config" end
   for _, path in ipairs(files) do
-    local format, message = formats.of(path, options.task or "none", options.format)
+    local format, message = formats.of(path, reader_of(options), options.format)
     if not format then return nil, message, "config" end
   end
   return setmetatable({
@@ -165,7 +171,7 @@ local function open_next(self)
   local path = self.waiting[self.next_file]
   self.next_file = self.next_file + 1
   self.files[#self.files + 1] = path
-  self.format = formats.of(path, self.options.task or "none", self.options.format)
+  self.format = formats.of(path, reader_of(self.options), self.options.format)
   local rows, message, code = text.rows(path, formats.rows(self.format, self.options))
   if not rows then return nil, message, code end
   self.rows, self.path, self.pending = rows, path, nil

@@ -19,7 +19,7 @@ return {
     .. '  task = "classify", columns = { text = "text", label = "label" } }',
   ["sr.data.records"] = 'records = sr.must(sr.data.records { files = sample.table, task = "classify",\n  columns = { text = "text", label = "label" } })\nrecords:next()',
   ["sr.data.files"] = "print(pcall(sr.data.files, {})) -- see recipes/finetune.lua",
-  ["sr.data.groups"] = "print(pcall(sr.data.groups, sample.corpus, {})) -- see recipes/finetune_choice.lua",
+  ["sr.data.groups"] = "print(pcall(sr.data.groups, sample.corpus, {})) -- see recipes/finetune.lua task=choice",
   ["sr.data.metric"] = 'sr.must(sr.data.analyze { data = sample.data, metrics = { "length" }, out = sample.folder })\nsr.data.metric(sample.folder .. "/data.length.metric", sample.corpus)',
   ["sr.data.analyze"] = 'sr.data.analyze { data = sample.data, metrics = { "length" }, out = sample.folder }',
   ["Corpus"] = "sample.corpus:info(), sample.corpus:decode(1)",

@@ -19,7 +19,7 @@ local task = {}
 ---@field dropout? number before the linear layer; default classifier_dropout or hidden_dropout_prob of the config
 
 ---@class seqrun.TaskHead: seqrun.Head
----@field kind "classify"|"regress"|"multilabel"|"choice"|"tokens"|"squad"
+---@field kind string name of its task
 ---@field labels? string[]
 ---@field outputs integer
 ---@field prefix string
@@ -79,12 +79,16 @@ function Maker:__call(encoder) return make(self.class, self.kind, self.options, 
 ---  pooler             it reads the pooled state of [CLS]
 ---  outputs            their number, if it is fixed; else `counts` says what they are, `fewest` how many at least
 ---  architecture, problem_type  of Transformers
+---  loss, logits, flops_of, predict, ...   methods that replace those below
 ---@param kind table
 ---@return table class with `new(options)`, the constructor
 function task.class(kind)
   local Class = part.class()
   for key, value in pairs(task.methods) do Class[key] = value end
-  Class.kind, Class.pooler = kind.kind, kind.pooler
+  for key, value in pairs(kind) do
+    if type(value) == "function" then Class[key] = value end
+  end
+  Class.kind, Class.pooler, Class.counts = kind.kind, kind.pooler, kind.counts
   Class.architecture, Class.problem_type = kind.architecture, kind.problem_type
 
   ---A head of a task, for the option `heads` of sr.nn.bert; it reads the target of its name.

@@ -11,38 +11,20 @@ local function badness(item)
 end
 
 ---A label as a person reads it; no label and no answer are "none".
-local function shown(value, head)
+local function shown(value, head, sets)
   if type(value) == "string" then return value ~= "" and value or "none" end
   if type(value) ~= "table" then
     return head.labels and head.labels[value + 1] or type(value) == "number" and ("%g"):format(value) or tostring(value)
   end
   local parts = {}
   for i, one in ipairs(value) do
-    if head.kind == "multilabel" then
+    if sets then
       if one == 1 then parts[#parts + 1] = head.labels and head.labels[i] or tostring(i - 1) end
     else
       parts[#parts + 1] = type(one) == "number" and ("%.3g"):format(one) or tostring(one)
     end
   end
   return #parts > 0 and table.concat(parts, ", ") or "none"
-end
-
----The words of tags belong together: one item per sequence, with the number of its wrong tags.
-local function by_sequence(found)
-  local list, of = {}, {}
-  for _, item in ipairs(found) do
-    local one = of[item.uid]
-    if not one then
-      one = { uid = item.uid, error = 0, count = 0, wrong = false }
-      of[item.uid], list[#list + 1] = one, one
-    end
-    one.count = one.count + 1
-    if item.wrong then one.error, one.wrong = one.error + 1, true end
-  end
-  for _, one in ipairs(list) do
-    one.gold, one.guess = one.count .. " tags", ("%d of them wrong"):format(one.error)
-  end
-  return list
 end
 
 ---The text of an example: as it stood in its file, or decoded.
@@ -64,7 +46,8 @@ end
 ---@return { place: string, label: string, predicted: string, badness: number, text: string }[]
 function mistakes.worst(entry, loader, most)
   local head, found = entry.head, entry.items
-  if head.kind == "tokens" then found = by_sequence(found) end
+  local kind = entry.kind or {} -- own heads may have none
+  if kind.by_example then found = kind.by_example(found) end
   local bad = {}
   for _, item in ipairs(found) do
     if item.uid and badness(item) then bad[#bad + 1] = item end
@@ -76,9 +59,11 @@ function mistakes.worst(entry, loader, most)
   local list, corpus = {}, loader.data
   for i = 1, math.min(most, #bad) do
     local item, example = bad[i], items.example(loader, bad[i].uid)
+    local sets = kind.sets
     list[i] = {
-      place = corpus.place and corpus:place(example) or ("example %d"):format(example), label = shown(item.gold, head),
-      predicted = shown(item.guess, head), badness = badness(item), text = text_of(corpus, example),
+      place = corpus.place and corpus:place(example) or ("example %d"):format(example),
+      label = shown(item.gold, head, sets), predicted = shown(item.guess, head, sets), badness = badness(item),
+      text = text_of(corpus, example),
     }
   end
   return list

@@ -174,7 +174,7 @@ local keys = {
     doc = "peak FLOP/s of the device, needed to report MFU" } },
   { "data", data }, { "pack", pack }, { "batch", batch }, { "optimizer", optimizer }, { "rate", rate },
   { "stop", stop }, { "init", init }, { "save", save }, { "eval", eval }, { "log", log },
-  { "ranks", require("seqrun.tasks.rank_keys") },
+  { "ranks", require("seqrun.tasks.shared.rank_keys") },
 }
 
 local rules = {
@@ -252,6 +252,7 @@ local rules = {
 ---@class seqrun.Keys
 ---@field keys? table[] { name, type }, as for config.map
 ---@field rules? table[] as for config.load
+---@field settings? table other defaults of keys, as { batch = { sequences = 16 } }
 ---@field without? string[] keys of every run that a task does not have, or has with another type
 
 ---Rules of every run, without those about keys that a task leaves out.
@@ -277,6 +278,7 @@ return function(...)
     local part = select(i, ...) or {}
     schema = c.merge(schema, c.map(part.keys or {}))
     table.move(part.rules or {}, 1, #(part.rules or {}), #all + 1, all)
+    if part.settings then schema = c.defaults(schema, part.settings) end
   end
   return schema, all
 end

@@ -1,15 +1,15 @@
--- squad.lua - answers to questions: exact match and F1 of the best span over the windows of each context.
+-- scores.lua - exact match and F1 of the best span over the windows of each context.
 --
 -- Columns of the data set: `source` (the question), `chars` (bytes of each token in the context), `text` (the context)
 -- and `answers` (a JSON list).  If a question of the data set has no answer, a prediction may be empty as well.
 
-local decode = require("seqrun.scoring.decode")
+local decode = require("seqrun.scores.decode")
 local failure = require("seqrun.base.failure")
 local items = require("seqrun.data.items")
 local json = require("seqrun.core.json")
-local scores = require("seqrun.scores")
+local metrics = require("seqrun.scores")
 
-local squad = { shown = { "exact_match", "f1" }, percent = true }
+local scores = { shown = { "exact_match", "f1" }, percent = true }
 
 ---Tokens of an answer, at most.
 local LONGEST = 30
@@ -45,7 +45,7 @@ local function best_of(logits, places)
   }
 end
 
-function squad.take(found, head, hidden, target, batch, loader)
+function scores.take(found, head, hidden, target, batch, loader)
   local uids = items.uids(target, batch)
   for i, logits in ipairs(items.logits(head, hidden, target, batch)) do
     local origin = loader:origin(uids[i])
@@ -81,7 +81,7 @@ local function in_order(found)
   return table.move(list, 1, #list, 1, found)
 end
 
-function squad.score(found, _, loader)
+function scores.score(found, _, loader)
   local gold, guess, spans, odds, may_be_empty = {}, {}, {}, {}, false
   for i, question in ipairs(in_order(found)) do
     gold[i] = json.decode(column(loader, "answers", question.example))
@@ -90,12 +90,12 @@ function squad.score(found, _, loader)
   for i, question in ipairs(found) do
     spans[i], odds[i] = span_of(question, loader), odds_of(question)
     guess[i] = may_be_empty and odds[i] > 0 and "" or spans[i]
-    local exact, f1 = scores.answer(guess[i], gold[i])
+    local exact, f1 = metrics.answer(guess[i], gold[i])
     question.gold, question.guess, question.wrong, question.error = gold[i], guess[i], exact < 1, 1 - f1
   end
-  local result = scores.squad(guess, gold)
-  result.best = may_be_empty and scores.best_threshold(spans, gold, odds) or nil
+  local result = metrics.squad(guess, gold)
+  result.best = may_be_empty and metrics.best_threshold(spans, gold, odds) or nil
   return { exact_match = result.exact_match, f1 = result.f1 }, { answers = result }
 end
 
-return squad
+return scores

@@ -1,4 +1,4 @@
--- squad.lua - question answering: SQuAD 1.1 and 2.0 JSON to windows of a context.
+-- reader.lua - SQuAD 1.1 and 2.0 JSON to windows of a context.
 --
 -- A window is [CLS] question [SEP] part of the context [SEP].  Windows start `stride` tokens after each other
 -- until one reaches the end of the context.  A token that is in several windows is the `best` token of the one in
@@ -7,7 +7,7 @@
 -- Source: Devlin et al. 2018, arXiv:1810.04805, and the program published with it (windows, best context).
 
 local json = require("seqrun.core.json")
-local shown = require("seqrun.base.one_line")
+local one_line = require("seqrun.base.one_line")
 local sys = require("seqrun.core.sys")
 local words = require("seqrun.core.text")
 
@@ -149,7 +149,7 @@ local function bytes_of(context, answer)
   if from and context:sub(from, from + #wanted - 1) == wanted then return from - 1, from - 1 + #wanted end
   local found = context:find(wanted, 1, true)
   local where = found and (", but at %d"):format(utf8.len(context, 1, found) - 1) or ", which does not contain it"
-  return nil, ("the answer '%s' is not at character %d of its context%s"):format(shown(wanted), start, where)
+  return nil, ("the answer '%s' is not at character %d of its context%s"):format(one_line(wanted), start, where)
 end
 
 ---The tokens that an answer covers, from 0, both included; nil if it covers none.
@@ -228,7 +228,7 @@ local function answers_of(record, places)
     if not from then return nil, "mismatch", to end
     if i == 1 then
       first, last = tokens_of(places, from, to)
-      if not first then return nil, "mismatch", ("the answer '%s' has no tokens"):format(shown(answer.text)) end
+      if not first then return nil, "mismatch", ("the answer '%s' has no tokens"):format(one_line(answer.text)) end
     end
     texts[i] = answer.text
   end

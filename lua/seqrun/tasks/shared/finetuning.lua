@@ -10,9 +10,8 @@
 
 local checkpoint = require("seqrun.checkpoint")
 local failure = require("seqrun.base.failure")
-local keys = require("seqrun.tasks.finetuning_keys")
 local nn = require("seqrun.nn")
-local parts = require("seqrun.tasks.parts")
+local parts = require("seqrun.tasks.shared.parts")
 local ranks = require("seqrun.tensor.ranks")
 local sr_data = require("seqrun.data")
 local vocabulary = require("seqrun.checkpoint.vocabulary")
@@ -21,7 +20,7 @@ local vocabulary = require("seqrun.checkpoint.vocabulary")
 ---@field kind string of its head
 ---@field column string of the data set that decides the number of outputs
 ---@field target table|string of the loader
----@field head? seqrun.Head|fun(encoder: seqrun.Encoder): seqrun.Head instead of that of `kind`
+---@field head? seqrun.Head|fun(encoder: seqrun.Encoder): seqrun.Head instead of that of the kind
 ---@field classes? boolean outputs are classes, numbered from 0
 ---@field whole? boolean examples belong together, so none are held out of the training data
 local Task = {}
@@ -183,7 +182,7 @@ function Task:model_options(cfg, data)
   for key, value in pairs(cfg.model) do
     if key ~= "recompute" then options[key] = value end
   end
-  options.heads = { self.head or nn.heads[self.kind](self:head_options(data)) }
+  options.heads = { self.head or self.head_class.new(self:head_options(data)) }
   options.precision = cfg.precision
   return options
 end
@@ -272,12 +271,4 @@ end
 ---@return seqrun.FinetuningTask
 function Task:with(fields) return setmetatable(fields, { __index = self }) end
 
----A task; its fields replace what is above.
----@param fields table
----@return seqrun.FinetuningTask
-local function task(fields)
-  fields.keys, fields.rules, fields.without = keys.keys, keys.rules, keys.without
-  return setmetatable(fields, Task)
-end
-
-return { task = task }
+return Task

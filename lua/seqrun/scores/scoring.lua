@@ -5,11 +5,7 @@
 -- with score() gets those metrics as well.
 
 local Bert = require("seqrun.nn.bert")
-
-local kinds = {}
-for _, name in ipairs { "classify", "regress", "multilabel", "choice", "tokens", "squad" } do
-  kinds[name] = require("seqrun.scoring." .. name)
-end
+local kinds = require("seqrun.base.kinds")
 
 ---A head with methods of its own.
 local own = { shown = {} }
@@ -45,9 +41,14 @@ local function extended(kind)
   }, { __index = kind })
 end
 
+local function scores_of(head)
+  local task = kinds.get(head.kind)
+  return task and task.scores
+end
+
 local function kind_of(head)
   if head.predict and head.score then return own end
-  local kind = kinds[head.kind]
+  local kind = scores_of(head)
   return kind and head.score and extended(kind) or kind
 end
 
@@ -123,7 +124,7 @@ local function names_of_heads(heads)
   local list, count = {}, 0
   for _, head in ipairs(heads) do count = count + (kind_of(head) and 1 or 0) end
   for _, head in ipairs(heads) do
-    local kind = kinds[head.kind]
+    local kind = scores_of(head)
     if head.score or head.predict or not kind and not UNSCORED[head.name] then return nil end
     for _, name in ipairs(kind and kind.metrics or kind and kind.shown or {}) do
       list[#list + 1] = count > 1 and head.name .. "_" .. name or name

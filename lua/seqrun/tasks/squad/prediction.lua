@@ -1,18 +1,20 @@
--- squad.lua - {"answer": "in 1815", "score": 9.1, "null_score": 2.3, "first": 10, "last": 17}
+-- prediction.lua - {"answer": "in 1815", "score": 9.1, "null_score": 2.3, "first": 10, "last": 17}
 --
 -- A context longer than the model is read in windows that start `stride` tokens after each other.  The answer is the
 -- span with the largest sum of logits over all windows; it is empty if the null score, of [CLS], exceeds that by
 -- `null_threshold`.  first and last count code points of the context from 0, last excluded.
 
-local decode = require("seqrun.scoring.decode")
+local decode = require("seqrun.scores.decode")
 local json = require("seqrun.core.json")
 
-local squad = { input = { keys = { "question", "context" } }, reads = "spans" }
+local prediction = {
+  input = { keys = { "question", "context" } }, reads = "spans", fields = true, submission = "answers",
+}
 
 ---Tokens of a question, at most.
 local QUESTION = 64
 
-function squad.sequences(item, t)
+function prediction.sequences(item, t)
   local question = t.tokenizer.core:ids(item.question)
   for i = #question, math.min(QUESTION, t.max_len // 2) + 1, -1 do question[i] = nil end
   local context, places = t.tokenizer.core:ids(item.context, true)
@@ -29,7 +31,7 @@ function squad.sequences(item, t)
 end
 
 ---Logits of start and end for each sequence.
-function squad.outputs(values) return values end
+function prediction.outputs(values) return values end
 
 ---The spans of all windows, as tokens of the context, and the smallest null score, also as two logits.
 ---@param of fun(first: number[], last: number[], allowed: fun(i: integer): boolean): table[] spans of a window
@@ -97,7 +99,7 @@ local function list_of(item, t)
   return list
 end
 
-function squad.result(item, t)
+function prediction.result(item, t)
   local best, null = best_of(item, t.longest_answer or 30)
   local nbest = t.nbest and list_of(item, t) or nil
   if not best then return { answer = "", null_score = decode.round(null), nbest = nbest } end
@@ -110,4 +112,4 @@ function squad.result(item, t)
   }
 end
 
-return squad
+return prediction

@@ -1,13 +1,12 @@
--- squad.lua - extractive question answering: the first and the last token of the answer, each a softmax over the
+-- head.lua - extractive question answering: the first and the last token of the answer, each a softmax over the
 -- tokens of its own sequence.  [CLS], position 0, stands for "no answer in this window".
 
 local ops = require("seqrun.tensor.ops")
-local task = require("seqrun.nn.heads.task")
 local tensor = require("seqrun.tensor")
 local where = require("seqrun.core.ops").where
 
-local Squad = task.class {
-  kind = "squad", name = "span", layer = "qa_outputs", outputs = 2, dropout = false,
+local head = {
+  name = "span", layer = "qa_outputs", outputs = 2, dropout = false,
   architecture = "BertForQuestionAnswering",
 }
 
@@ -41,7 +40,7 @@ end
 ---@param hidden seqrun.States
 ---@param target seqrun.Target
 ---@return seqrun.Tensor # (M, 2, L)
-function Squad:logits(hidden, target)
+function head:logits(hidden, target)
   if target.reads ~= "spans" then
     error(("head '%s': its target reads %s; make it with { name = '%s', reads = 'spans' }"):format(self.name,
       target.reads, target.name), 0)
@@ -54,7 +53,7 @@ function Squad:logits(hidden, target)
 end
 
 ---The mean of the cross entropies of start and end; an item is correct if both are.
-function Squad:loss(hidden, target)
+function head:loss(hidden, target)
   if target.count == 0 then
     return { total = self:linear(hidden.x, self.layer):sum() * 0, count = 0 }
   end
@@ -67,6 +66,6 @@ end
 
 ---@param batch seqrun.Batch
 ---@return number
-function Squad:flops_of(batch) return 6 * 2 * self.encoder.config.hidden_size * batch.tokens end
+function head:flops_of(batch) return 6 * 2 * self.encoder.config.hidden_size * batch.tokens end
 
-return Squad
+return head

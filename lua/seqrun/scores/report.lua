@@ -1,7 +1,7 @@
 -- report.lua - an evaluation as text: metrics, a table of the classes, the confusion matrix, calibration, mistakes.
 
-local decode = require("seqrun.scoring.decode")
-local mistakes = require("seqrun.scoring.mistakes")
+local decode = require("seqrun.scores.decode")
+local mistakes = require("seqrun.scores.mistakes")
 local shown = require("seqrun.base.one_line")
 
 local report = {}

@@ -1,0 +1,55 @@
+-- kinds.lua - kinds of tasks by name, for the rooms below `tasks`: each finds here what it needs of a kind.
+--
+-- A task is a file of lua/seqrun/tasks, or a table of a recipe, which adds itself; see tasks/shared/kind.lua for its
+-- fields.  The program sets `load` when it starts (cli.lua), so that the tasks that ship are there on first use.
+
+local guess = require("seqrun.base.guess")
+
+local kinds = {}
+
+local by_name, names = {}, {}
+
+---@type fun()|nil adds the tasks that ship
+kinds.load = nil
+
+local function load()
+  local fill = kinds.load
+  kinds.load = nil
+  if fill then fill() end
+end
+
+---Adds a kind, or replaces the one of its name.
+---@param kind table with `name`
+function kinds.add(kind)
+  if not by_name[kind.name] then names[#names + 1] = kind.name end
+  by_name[kind.name] = kind
+end
+
+---@param name string|nil
+---@return table|nil
+function kinds.get(name)
+  if not by_name[name] then load() end
+  return by_name[name]
+end
+
+---@return string[] names sorted
+function kinds.names()
+  load()
+  local list = table.move(names, 1, #names, 1, {})
+  table.sort(list)
+  return list
+end
+
+---The kind of this name, or a sentence that says which there are.
+---@param name any
+---@return table|nil
+---@return string? problem
+function kinds.find(name)
+  local kind = kinds.get(name)
+  if kind then return kind end
+  local hint = guess.hint(tostring(name), kinds.names())
+  return nil, ("unknown task '%s'%s"):format(tostring(name),
+    hint ~= "" and hint or "; there are " .. table.concat(kinds.names(), ", "))
+end
+
+return kinds

@@ -1,0 +1,19 @@
+-- kind_of.lua - the kind of task that a class of Transformers stands for.
+
+local kinds = require("seqrun.base.kinds")
+
+---@param architecture string|nil
+---@param problem_type string|nil tells the tasks of one class apart
+---@param outputs integer decides where there is no problem type
+---@return string|nil
+return function(architecture, problem_type, outputs)
+  local guess
+  for _, name in ipairs(architecture and kinds.names() or {}) do
+    local head = kinds.get(name).head_fields
+    if head.architecture == architecture and not kinds.get(name).like then
+      if not head.problem_type or head.problem_type == problem_type then return name end
+      if head.is_default and head.is_default(outputs) then guess = name end
+    end
+  end
+  return guess
+end

@@ -1,0 +1,47 @@
+-- choose.lua - the task of a recipe that serves several, from the words of its command line.
+
+local failure = require("seqrun.base.failure")
+local sys = require("seqrun.core.sys")
+
+---The values of words such as task=NAME, config=FILE, --resume=DIR, --out DIR.
+local function words_of(words)
+  local given = {}
+  for i, word in ipairs(words) do
+    local name, value = word:match("^%-?%-?([%l]+)=(.*)$")
+    if name then given[name] = value end
+    if word == "--out" then given.out = words[i + 1] end
+    if word == "--resume" then given.resume = given.resume or true end
+    if word == "--help" or word == "-h" then given.help = true end
+  end
+  return given
+end
+
+---The task that a config file names.
+local function task_in(path)
+  local text = path and sys.exists(path) and sys.read_file(path, 1 << 20) or ""
+  return text:match("^task: *([^%s#]+)") or text:match("\ntask: *([^%s#]+)")
+end
+
+---Prints the tasks, as --help without one.
+local function list(recipe, tasks)
+  local lines = {
+    ("usage: seqrun %s task=NAME [key.path=value ...] [config=FILE] [preset=NAME]"):format(recipe), "", "tasks:",
+  }
+  for _, name in ipairs(tasks.finetuning()) do lines[#lines + 1] = ("  %-12s %s"):format(name, tasks[name].doc) end
+  lines[#lines + 1] = ("  %-12s %s"):format("FILE.lua", "a task of your own: recipes/finetune_own.lua has one")
+  lines[#lines + 1] = ("\n`seqrun %s task=%s --help` lists the keys of a task"):format(recipe, tasks.finetuning()[1])
+  print(require("seqrun.draw.live").fit_output(table.concat(lines, "\n")))
+  failure.raise("ok", "")
+end
+
+---@param tasks table
+---@param words string[] the global `arg`
+---@return seqrun.FinetuningTask
+return function(tasks, words)
+  local given = words_of(words)
+  local resumed = given.resume and (type(given.resume) == "string" and given.resume or given.out)
+  local name = given.task or task_in(given.config) or task_in(resumed and resumed .. "/config.yaml")
+  if name then return (failure.must(tasks.open(name))) end
+  if given.help then list(words[0], tasks) end
+  failure.raise("config", "%s: no task is given; add task=NAME: %s", words[0], table.concat(tasks.finetuning(), ", "))
+end

@@ -1,0 +1,100 @@
+-- kind.lua - a fine-tuning task from the table that describes it: a file of lua/seqrun/tasks, or a recipe's.
+--
+--   name, doc     of the task; checkpoints and data sets keep the name
+--   like          name of a task: what this one does not have is taken from there
+--   head          fields and methods of its head: nn/heads/task.lua
+--   reader        how its files are read: data/readers/init.lua
+--   scores        shown: the metrics in their order, take(found, head, hidden, target, batch, loader) what the head
+--                 predicts for a micro-batch, score(found, head, loader) their metrics, and details for reports
+--   prediction    input: the keys of an item; reads: rows of the target; result(item, predictor); sequences, outputs
+--                 where an item is not one text or pair; submission: what --submission writes
+--   column        of the data set that decides the number of outputs; classes: they are classes, numbered from 0
+--   target        of the loader; whole: examples belong together, so none are held out of the training data
+--   settings      defaults of config keys; keys, rules: config keys of its own
+--
+-- Any method of tasks/shared/finetuning.lua may be a field, too.
+
+local Task = require("seqrun.tasks.shared.finetuning")
+local check = require("seqrun.base.check")
+local config = require("seqrun.config")
+local finetuning_keys = require("seqrun.tasks.shared.finetuning_keys")
+local head_class = require("seqrun.nn.heads.task").class
+local kinds = require("seqrun.base.kinds")
+local nn = require("seqrun.nn")
+
+local PARTS = { "head", "reader", "scores", "prediction" }
+
+---The fields of a part, with those of the task that it is like for what it lacks.
+local function merged(own, like)
+  local fields = {}
+  for key, value in pairs(like or {}) do fields[key] = value end
+  for key, value in pairs(own or {}) do fields[key] = value end
+  return fields
+end
+
+---Whether a head computes something else than the class of Transformers would.
+local function differs(head)
+  return head.layer or head.outputs or head.pooler ~= nil or head.logits or head.architecture
+end
+
+---The fields of a head.  Where its outputs are others, it is no longer that class of Transformers.
+local function head_fields(spec, like)
+  local fields = merged(spec.head, like and like.head_fields)
+  if like and spec.head and differs(spec.head) then
+    fields.architecture, fields.problem_type = spec.head.architecture, spec.head.problem_type
+  end
+  if like then fields.is_default = nil end
+  fields.kind = spec.name
+  return fields
+end
+
+---Keys of the config: those of fine-tuning, which task it is, and its own.
+local function keys_of(spec)
+  local keys = table.move(finetuning_keys.keys, 1, #finetuning_keys.keys, 1, {})
+  keys[#keys + 1] = { "task", config.string { default = spec.name, doc = "kind of task; " .. spec.doc } }
+  table.move(spec.keys or {}, 1, #(spec.keys or {}), #keys + 1, keys)
+  local rules = table.move(finetuning_keys.rules, 1, #finetuning_keys.rules, 1, {})
+  table.move(spec.rules or {}, 1, #(spec.rules or {}), #rules + 1, rules)
+  return keys, rules
+end
+
+local function check_spec(spec, like)
+  check.value("tasks.register: a task", spec, "table")
+  for _, key in ipairs { "name", "doc" } do
+    if type(spec[key]) ~= "string" then check.fail("tasks.register: a task needs %s, a text", key) end
+  end
+  if not spec.name:find("^%l[%w_]*$") then
+    check.fail("tasks.register: the name '%s' must be letters, digits and '_'", spec.name)
+  end
+  for _, key in ipairs(PARTS) do
+    if spec[key] ~= nil and type(spec[key]) ~= "table" or not spec[key] and not like then
+      check.fail("tasks.register: task '%s' needs %s, a table, or like = the name of a task to take it from", spec.name,
+        key)
+    end
+  end
+end
+
+---@param spec table
+---@return seqrun.FinetuningTask
+return function(spec)
+  local like, problem
+  if type(spec) == "table" and spec.like then
+    like, problem = kinds.find(spec.like)
+    if not like then check.fail("tasks.register: %s", problem) end
+  end
+  check_spec(spec, like)
+  local task, own = merged(spec, like), false
+  task.head = nil
+  for _, part in ipairs(PARTS) do own = own or spec[part] ~= nil end
+  task.kind = own and spec.name or like.kind
+  for _, part in ipairs { "reader", "scores", "prediction" } do task[part] = merged(spec[part], like and like[part]) end
+  task.head_fields = head_fields(spec, like)
+  task.head_class = own and head_class(task.head_fields) or like.head_class
+  task.reader.whole = task.whole
+  task.keys, task.rules = keys_of(spec)
+  task.without, task.settings = finetuning_keys.without, merged(spec.settings, like and like.settings)
+  setmetatable(task, Task)
+  kinds.add(task)
+  if own then rawset(nn.heads, task.name, task.head_class.new) end
+  return task
+end
