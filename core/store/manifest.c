@@ -182,9 +182,15 @@ static sr_status parse_file(cursor *c, sr_manifest *m) {
 }
 
 static sr_status parse_lines(cursor *c, sr_manifest *m, const char *text) {
-    uint64_t step, sum[2];
-    if (!take(c, "seqrun checkpoint 1") || !take_end(c) || !take(c, "step ") ||
-        !take_number(c, &step) || step > INT64_MAX || !take_end(c))
+    uint64_t version, step, sum[2];
+    if (!take(c, "seqrun checkpoint ") || !take_number(c, &version) || !take_end(c))
+        return damaged(c);
+    if (version != 1)
+        return sr_fail(SR_EDATA,
+                       "%s: format version %" PRIu64
+                       " is not 1; use the version of seqrun that wrote it",
+                       c->path, version);
+    if (!take(c, "step ") || !take_number(c, &step) || step > INT64_MAX || !take_end(c))
         return damaged(c);
     m->step = (int64_t)step;
     while (take(c, "file ")) SR_TRY(parse_file(c, m));

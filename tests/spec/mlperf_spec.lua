@@ -91,7 +91,7 @@ describe("MLPerf's BERT", function()
       b768 = { 768, 9.6e-4, 0.60466, 0.85437, 0.1, 3680 }, b3072 = { 3072, 2.0992e-3, 0.60466, 0.85437, 0.1, 1059 },
       toy = { 32, 2e-3, 0.9, 0.999, 0.01, 600 },
     } do
-      local schema, rules = require("seqrun.run").schema(require("seqrun.tasks").mlperf)
+      local schema, rules = require("seqrun.run").schema(dofile("recipes/mlperf/task.lua"))
       local v = assert(config.load { schema = schema, rules = rules, file = "recipes/mlperf.yaml",
         arguments = { "preset=" .. preset, "init.from=x" } }).values
       assert.same(want, { v.batch.sequences, v.rate.peak, v.optimizer.betas[1], v.optimizer.betas[2],

@@ -1,4 +1,4 @@
--- mllog.lua - the result log of MLPerf: a line for each event of a run, in the form that its checkers read.
+-- log.lua - the result log of MLPerf: a line for each event of a run, in the form that its checkers read.
 --
 --     :::MLLOG {"namespace": "", "time_ms": 1763805600000, "event_type": "INTERVAL_START", "key": "run_start",
 --               "value": null, "metadata": {"file": "mlperf.lua", "lineno": 37}}          (one line)
@@ -25,11 +25,12 @@ local function place()
   for level = 3, 12 do
     local info = debug.getinfo(level, "Sl")
     if not info then break end
-    if info.currentline > 0 and not info.source:find("/lua/seqrun/", 1, true) then
+    local own = info.source:find("/lua/seqrun/", 1, true) or info.source:find("mlperf/%l+%.lua$")
+    if info.currentline > 0 and not own then
       return info.source:match("[^/@]*$"), info.currentline
     end
   end
-  return "mllog.lua", 0
+  return "mlperf.lua", 0
 end
 
 ---@param time number seconds since 1970

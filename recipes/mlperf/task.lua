@@ -1,11 +1,13 @@
--- mlperf.lua - pretraining under the rules of MLPerf's BERT: from a given checkpoint until the masked-LM accuracy on
+-- task.lua - pretraining under the rules of MLPerf's BERT: from a given checkpoint until the masked-LM accuracy on
 -- fixed sequences reaches a target, evaluated after fixed numbers of samples, with a log of events.
 
 local c = require("seqrun.config")
 local evaluations = require("seqrun.run.evaluations")
 local failure = require("seqrun.base.failure")
-local mllog = require("seqrun.run.mllog")
 local pretraining = require("seqrun.tasks.pretraining")
+local sr_data = require("seqrun.data")
+
+local mllog = dofile(debug.getinfo(1, "S").source:match("^@(.*/)") .. "log.lua")
 
 local mlperf = setmetatable({}, { __index = pretraining })
 
@@ -68,7 +70,7 @@ mlperf.rules = table.move({
 local function eval_data(cfg, corpus)
   local file = cfg.mlperf.eval_file
   if not file then return corpus, "held" end
-  local other = failure.must(require("seqrun.data").open(file, { held = 0 }))
+  local other = failure.must(sr_data.open(file, { held = 0 }))
   if failure.must(other:vocab_text()) ~= failure.must(corpus:vocab_text()) then
     failure.raise("data", "mlperf.eval_file: the vocabulary of %s differs from that of %s; prepare both with the same "
       .. "vocab.file", file, cfg.data.file)
