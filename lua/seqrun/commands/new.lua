@@ -12,7 +12,7 @@ local command = { summary = "write a recipe and its config to start from" }
 
 ---Shipped recipes by task; those of fine-tuning share finetune.lua.
 local RECIPES = {
-  pretraining = "tiny", curriculum = "curriculum", classify = "finetune_classify", pair = "finetune_pair",
+  pretraining = "pretrain", curriculum = "curriculum", classify = "finetune_classify", pair = "finetune_pair",
   regress = "finetune_regress", multilabel = "finetune_multilabel", choice = "finetune_choice",
   tokens = "finetune_tokens", squad = "finetune_squad",
 }
