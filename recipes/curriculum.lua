@@ -1,8 +1,8 @@
 -- curriculum.lua - BERT pretraining with curricula, token dropping, and masks and batches that change; see the keys
--- curriculum, ltd, mask.rate, batch.ramp, batch.tokens, batch.scale, rate.by and stop.
+-- curriculum, token_drop, mask.rate, batch.ramp, batch.tokens, batch.scale, rate.by and stop.
 --
 --     seqrun recipes/curriculum.lua preset=composed --dry-run
---     seqrun recipes/curriculum.lua ltd.keep=0.5 stop.effective_tokens=2e6
+--     seqrun recipes/curriculum.lua token_drop.keep=0.5 stop.effective_tokens=2e6
 
 local sr = require "seqrun"
 local task = sr.tasks.curriculum

@@ -23,16 +23,16 @@ local dev = data.dev and task:loader(cfg, data, "dev")
 local model = task:model(cfg, data)
 local optimizer = sr.optim[cfg.optimizer.name](model.params, task:optimizer_options(cfg, model))
 local rate, total = task:schedule(cfg, updates)
-local ltd = sr.run.ltd(cfg, model, total) -- nil unless ltd.keep is set
+local token_drop = sr.run.token_drop(cfg, model, total) -- nil unless token_drop.keep is set
 
 run:start {
   corpus = data.train, loader = train, held = dev, model = model, optimizer = optimizer, rate = rate, total = total,
   fresh = task:fresh(cfg, model), notes = data.notes, epoch = updates,
-  schedules = { ltd = ltd and ltd.schedule },
+  schedules = { token_drop = token_drop and token_drop.schedule },
 }
 
 for step, update in run:steps(train) do
-  if ltd then ltd:before(update) end
+  if token_drop then token_drop:before(update) end
   for batch in update:batches() do
     local scope <close> = sr.scope()
     local losses = model:losses(batch)

@@ -21,7 +21,7 @@ end
 -- model: sr.nn.bert, or any object with params, training and losses(batch)
 local bert = sr.nn.bert(task.model_options(cfg, corpus)):initialise(cfg.seed)
 bert.recompute = cfg.model.recompute
-local ltd = sr.run.ltd(cfg, bert, cfg.steps or cfg.rate.total) -- random token dropping; nil unless ltd.keep is set
+local token_drop = sr.run.token_drop(cfg, bert, cfg.steps or cfg.rate.total) -- nil unless token_drop.keep is set
 
 -- optimizer
 local train = loader("train")
@@ -32,12 +32,12 @@ local held = cfg.data.held > 0 and loader("held") or nil
 
 run:start {
   corpus = corpus, loader = train, held = held, model = bert, optimizer = optimizer, rate = rate,
-  schedules = { ltd = ltd and ltd.schedule },
+  schedules = { token_drop = token_drop and token_drop.schedule },
 }
 
 -- loop: between iterations, `run` saves checkpoints, evaluates and handles signals
 for step, update in run:steps(train) do
-  if ltd then ltd:before(update) end
+  if token_drop then token_drop:before(update) end
   for batch in update:batches() do
     local scope <close> = sr.scope()
     local losses = bert:losses(batch)

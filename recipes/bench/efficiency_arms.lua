@@ -3,11 +3,11 @@
 local arms = {}
 
 ---The arms in the order of the report; `order` marks controls of the same pace.
-arms.NAMES = { "baseline", "length", "rarity", "length_rarity", "ltd", "composed", "random", "reversed" }
+arms.NAMES = { "baseline", "length", "rarity", "length_rarity", "token_drop", "composed", "random", "reversed" }
 
 arms.TITLES = {
   baseline = "baseline", length = "length, 32 to 128", rarity = "rarity, 5 to 100 %",
-  length_rarity = "length + rarity", ltd = "token dropping", composed = "length + rarity + token dropping",
+  length_rarity = "length + rarity", token_drop = "token dropping", composed = "length + rarity + token dropping",
   random = "control: random order, pace of rarity", reversed = "control: reversed rarity",
 }
 
@@ -30,7 +30,7 @@ local function rarity(t, order)
   return words
 end
 
-local function dropping(t) return course("ltd.keep", t.tokens, { min = 32, max = 128, quantum = 8 }) end
+local function dropping(t) return course("token_drop.keep", t.tokens, { min = 32, max = 128, quantum = 8 }) end
 
 local function joined(...)
   local all = {}
@@ -42,7 +42,7 @@ local function joined(...)
 end
 
 local WORDS = {
-  baseline = function() return {} end, length = length, rarity = rarity, ltd = dropping,
+  baseline = function() return {} end, length = length, rarity = rarity, token_drop = dropping,
   length_rarity = function(t) return joined(length(t), rarity(t)) end,
   composed = function(t) return joined(length(t), rarity(t), dropping(t)) end,
   random = function(t) return rarity(t, "random") end, reversed = function(t) return rarity(t, "reversed") end,

@@ -9,7 +9,7 @@ local svg = {}
 
 ---Colours of the arms, by number; the baseline is grey.
 local COLOURS = {
-  baseline = 7, length = 5, rarity = 1, length_rarity = 3, ltd = 2, composed = 4, random = 8, reversed = 6,
+  baseline = 7, length = 5, rarity = 1, length_rarity = 3, token_drop = 2, composed = 4, random = 8, reversed = 6,
 }
 
 local PANELS = {

@@ -118,21 +118,21 @@ local function measure_dropping(bert, optimizer, updates, capacity)
   local config = {}
   for key, value in pairs(bert.config) do config[key] = value end
   config.num_hidden_layers, config.precision = 2, options.precision
-  local ends, ltd = sr.nn.bert(config):initialise(1), sr.nn.ltd { keep = options.keep }
+  local ends, token_drop = sr.nn.bert(config):initialise(1), sr.nn.token_drop { keep = options.keep }
   local layers, measured, predicted, dense, kept, all = bert.config.num_hidden_layers, 0, 0, 0, 0, 0
   local function with(drop, batches)
-    bert.encoder.ltd = drop
+    bert.encoder.token_drop = drop
     pass(bert, batches)
   end
   for _, update in ipairs(updates) do
     local batches = arrange(update, "packed", capacity, bert.config.vocab_size)
     local step_time, full, short, outer = in_turns({
       function() optimizer:step { rate = 1e-5, clip = 1.0 } sr.synchronize() end,
-      function() with(nil, batches) end, function() with(ltd, batches) end, function() pass(ends, batches) end,
+      function() with(nil, batches) end, function() with(token_drop, batches) end, function() pass(ends, batches) end,
     }, options.repeats)
     local tokens, between = 0, 0
     for _, batch in ipairs(batches) do
-      tokens, between = tokens + batch.layout:tokens(), between + ltd:draw(batch, layers).layout:tokens()
+      tokens, between = tokens + batch.layout:tokens(), between + token_drop:draw(batch, layers).layout:tokens()
     end
     dense, measured = dense + step_time + full, measured + step_time + short
     predicted = predicted + step_time + full - (full - outer) * (1 - between / tokens)

@@ -15,7 +15,8 @@ local COURSE = {
   "curriculum.length.min=16", "curriculum.length.max=48", "curriculum.length.total=6",
   "curriculum.rarity.type=root", "curriculum.rarity.degree=2", "curriculum.rarity.min=30", "curriculum.rarity.max=100",
   "curriculum.rarity.total=8", "curriculum.short.kind=value", "curriculum.short.min=30", "curriculum.short.max=48",
-  "curriculum.short.quantum=1", "curriculum.short.total=7", "ltd.keep.min=16", "ltd.keep.max=48", "ltd.keep.total=9",
+  "curriculum.short.quantum=1", "curriculum.short.total=7", "token_drop.keep.min=16",
+  "token_drop.keep.max=48", "token_drop.keep.total=9",
   "mask.rate.min=0.15", "mask.rate.max=0.3", "mask.rate.total=9", "mask.rate.down=true", "batch.ramp.min=8",
   "batch.ramp.max=24", "batch.ramp.total=5", "batch.scale=sqrt", "curriculum.window=3", "model.num_hidden_layers=3",
 }
@@ -55,7 +56,7 @@ describe("a run whose lengths, examples, kept tokens, masks and batches change",
     local first, last = lines[1], lines[STEPS]
     assert.is_true(first.curriculum_length < 48 and first.curriculum_unlocked < last.curriculum_unlocked)
     assert.is_true(first.curriculum_rarity < 100 and last.curriculum_rarity == 100 and last.curriculum_short == 48)
-    assert.is_true(first.ltd < last.ltd and last.ltd == 48)
+    assert.is_true(first.token_drop < last.token_drop and last.token_drop == 48)
     assert.is_true(first.mask_rate > last.mask_rate)
     local before = lines[STEPS - 1]
     assert.is_true(last.layer_tokens < 3 * last.real_tokens) -- the middle dropped some, not at the end
@@ -102,7 +103,8 @@ describe("a run whose lengths, examples, kept tokens, masks and batches change",
 
   it("may depend on effective tokens, and ends at a number of them, also after a stop", function()
     local by = { "curriculum.length.by=effective_tokens", "curriculum.length.total=1500",
-      "ltd.keep.by=effective_tokens", "ltd.keep.total=4000", "rate.by=effective_tokens", "rate.total=5000" }
+      "token_drop.keep.by=effective_tokens", "token_drop.keep.total=4000", "rate.by=effective_tokens",
+      "rate.total=5000" }
     local whole, stopped = folder .. "/tokens", folder .. "/tokens2"
     local code, text = run("--out", whole, table.unpack(by))
     assert.equal(0, code, text)
@@ -128,7 +130,7 @@ describe("a run whose lengths, examples, kept tokens, masks and batches change",
   it("plans, explains and refuses before it trains", function()
     local code, text = run("--dry-run", "--out", folder .. "/none")
     assert.equal(0, code, text)
-    assert.truthy(text:find("ltd.keep: linear, 16 to 48 over 9 steps", 1, true), text)
+    assert.truthy(text:find("token_drop.keep: linear, 16 to 48 over 9 steps", 1, true), text)
     local function fails(expected, ...)
       local failed, message = run("--out", folder .. "/none", ...)
       assert.is_true(failed == 2 or failed == 3, message)
@@ -139,8 +141,8 @@ describe("a run whose lengths, examples, kept tokens, masks and batches change",
     fails("curriculum.loss.file is missing", "curriculum.loss.min=1", "curriculum.loss.max=9",
       "curriculum.loss.total=9")
     fails("another choice of examples", "seed=7")
-    fails("ltd.keep: max is 0", "ltd.keep=0")
-    fails("ltd: keep begins at 64 tokens, but sequences have at most 48", "ltd.keep=64")
+    fails("token_drop.keep: max is 0", "token_drop.keep=0")
+    fails("token_drop: keep begins at 64 tokens, but sequences have at most 48", "token_drop.keep=64")
     fails("curriculum.length: min is 10, which is not a multiple of quantum 8", "curriculum.length.min=10")
     fails("curriculum.length: max is 0", "curriculum.length.min=0", "curriculum.length.max=0")
   end)
@@ -159,7 +161,7 @@ describe("a run whose lengths, examples, kept tokens, masks and batches change",
       local code, _, err = program.run(list)
       return code, err
     end
-    for _, key in ipairs { "curriculum.length", "batch.ramp", "ltd.keep" } do
+    for _, key in ipairs { "curriculum.length", "batch.ramp", "token_drop.keep" } do
       local code, err = ended(key, "return 24")
       assert.equal(0, code, err)
       code, err = ended(key, "error('late')")

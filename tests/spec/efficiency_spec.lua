@@ -34,12 +34,13 @@ describe("the report of the data efficiency experiment", function()
         local base = 4 - 2 * math.log(share) + seed
         runs[#runs + 1] = { arm = "baseline", share = share, seed = seed, loss = base, effective_tokens = 100 * share,
           raw_tokens = 100 * share, step = 100 * share, train_seconds = 1 }
-        runs[#runs + 1] = { arm = "ltd", share = share, seed = seed, loss = base - 0.5, effective_tokens = 100 * share,
+        runs[#runs + 1] = { arm = "token_drop", share = share, seed = seed, loss = base - 0.5,
+          effective_tokens = 100 * share,
           raw_tokens = 200 * share, step = 100 * share, train_seconds = 1 }
       end
     end
     local row = report.rows(runs, 0.5)[3]
-    assert.equal(arms.TITLES.ltd, row[1])
+    assert.equal(arms.TITLES.token_drop, row[1])
     assert.equal("-0.500 ± 0.000", row[4])
     assert.equal(("%+.3f ± 0.000"):format(2 * math.log(2) - 0.5), row[5]) -- as many raw tokens are better
     assert.equal("-0.500 ± 0.000", row[6])
@@ -56,7 +57,7 @@ describe("the report of the data efficiency experiment", function()
     end
     local text = table.concat(arms.words("composed", { tokens = 1e6, rarity = "r.metric" }), " ")
     assert.truthy(text:find("curriculum.length.total=480000", 1, true))
-    assert.truthy(text:find("ltd.keep.total=1000000", 1, true))
+    assert.truthy(text:find("token_drop.keep.total=1000000", 1, true))
   end)
 
   it("draws the mean and the interval of each arm over the seeds", function()

@@ -195,7 +195,8 @@ describe("a run on several ranks", function()
     local list = small.words(corpus, "curriculum.length.min=16", "curriculum.length.max=48",
       "curriculum.length.total=6",
       "curriculum.rarity.file=rarity", "curriculum.rarity.min=30", "curriculum.rarity.max=100",
-      "curriculum.rarity.total=8", "ltd.keep.min=16", "ltd.keep.max=48", "ltd.keep.total=9", "mask.rate.min=0.15",
+      "curriculum.rarity.total=8", "token_drop.keep.min=16", "token_drop.keep.max=48",
+      "token_drop.keep.total=9", "mask.rate.min=0.15",
       "mask.rate.max=0.3", "mask.rate.total=9", "mask.rate.down=true", "batch.ramp.min=2", "batch.ramp.max=24",
       "batch.ramp.total=5", "model.num_hidden_layers=3", "rate.by=layer_tokens", "rate.total=200_000",
       "rate.warmup=10_000")

@@ -21,7 +21,7 @@ end
 ---The published settings of BERT-Large; schedules scale with the steps of a baseline of as many tokens.
 local PUBLISHED = {
   { "large", 1e-4, 2e6 }, { "large_cl", 1e-4, 2e6, 960000 }, { "large_cl_67", 1.5e-4, 1.34e6, 643200 },
-  { "large_ltd_50", 2e-4, 1e6, nil, 1e6 }, { "large_composed_50", 2e-4, 1e6, 480000, 1e6 },
+  { "large_token_drop_50", 2e-4, 1e6, nil, 1e6 }, { "large_composed_50", 2e-4, 1e6, 480000, 1e6 },
 }
 
 describe("recipes", function()
@@ -34,7 +34,7 @@ describe("recipes", function()
       assert.same({ peak, 10000, "effective_tokens", 1e-5 }, { v.rate.peak, v.rate.warmup, v.rate.by, v.rate.floor })
       assert.is_true(math.abs(v.rate.total / (steps * 1024 * 512) - 1) < 1e-9, name)
       assert.same({ 1024, 512, 24 }, { v.batch.sequences, v.data.max_len, v.model.num_hidden_layers })
-      local length, rarity, keep = v.curriculum.length, v.curriculum.rarity, v.ltd.keep
+      local length, rarity, keep = v.curriculum.length, v.curriculum.rarity, v.token_drop.keep
       if not curriculum then
         assert.is_nil(length or rarity)
       else

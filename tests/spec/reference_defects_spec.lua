@@ -194,10 +194,11 @@ describe("unlike in the reference,", function()
     end
     local int = { dtype = "i32" }
     local batch = { layout = sr.layout { lens = { 20 }, seed = 1 }, ids = sr.zeros(20, int), types = sr.zeros(20, int) }
-    bert.encoder.ltd = sr.nn.ltd { keep = 0.5, layers = { 1, 1 } }
+    bert.encoder.token_drop = sr.nn.token_drop { keep = 0.5, layers = { 1, 1 } }
     bert:encode(batch)
     for i = 0, 11 do assert.equal(i == 1 and 10 or 20, rows_of[i], i) end -- not 10 and 11 as well
-    assert.is_nil(require("seqrun.curriculum.ltd").new({ first = true, last = true, masked = false }, { model = bert }))
+    local none = { first = true, last = true, masked = false }
+    assert.is_nil(require("seqrun.curriculum.token_drop").new(none, { model = bert }))
   end)
 
   it("a schedule that has ended stays at its end after a resume", function()

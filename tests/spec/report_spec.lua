@@ -20,7 +20,7 @@ setup(function()
   train("--out", first, "--max-steps", "4", "eval.every=1")
   train("--out", first, "--max-steps", "6", "--resume")
   train("--out", second, "--max-steps", "3", "rate.peak=1e-3", "model.num_hidden_layers=3",
-    "ltd.keep=24")
+    "token_drop.keep=24")
 end)
 teardown(function() sys.remove(folder) end)
 

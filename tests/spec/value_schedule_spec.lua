@@ -82,13 +82,14 @@ describe("a schedule of values", function()
     local custom = schedule.new { name = "mask.rate", type = "custom", max = 0.4, fn = tenth }
     assert.equal(0.2, custom:at { step = 2, schedule_step = 2 })
     assert.equal(0.4, custom:at { step = 9, schedule_step = 9 })
-    local broken = schedule.new { name = "ltd", type = "custom", fn = function(x)
+    local broken = schedule.new { name = "token_drop", type = "custom", fn = function(x)
       if x >= 5000 then error("no table", 0) end
       return 1
     end }
     assert.equal(1, broken:at(4999))
-    assert.error_matches(function() broken:at(5000) end, "^ltd: the custom function failed at step 5000: no table")
-    local text = schedule.new { name = "ltd", type = "custom", fn = function() return "much" end }
+    assert.error_matches(function() broken:at(5000) end,
+      "^token_drop: the custom function failed at step 5000: no table")
+    local text = schedule.new { name = "token_drop", type = "custom", fn = function() return "much" end }
     assert.error_matches(function() text:at(7) end, "returned 'much' at step 7; it must return a finite number")
   end)
 

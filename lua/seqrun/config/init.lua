@@ -271,11 +271,27 @@ local function without_repeats(found)
   return list
 end
 
-local function read_file(path, found)
+---Keys, schedules and metrics that an earlier version wrote, by their names of today.
+config.RENAMED = { ltd = "token_drop" }
+
+---Gives the keys of a map the names of today, where the schema lacks the old ones.
+local function rename(root, schema)
+  for _, entry in ipairs(root) do
+    local old = entry.key.value
+    local name = not schema.by_name[old] and config.RENAMED[old]
+    if name and not root.by_name[name] then
+      entry.key.value, root.by_name[old], root.by_name[name] = name, nil, entry
+    end
+  end
+end
+
+local function read_file(path, schema, found)
   if not path then return tree.empty { name = "defaults", lines = {} } end
   local text, message = sys.read_file(path, FILE_LIMIT + 1)
   if not text then return nil, message end
-  return tree.read(text, problems.file_source(path, text), found)
+  local root = tree.read(text, problems.file_source(path, text), found)
+  if root then rename(root, schema) end
+  return root
 end
 
 ---Reads and checks a config.
@@ -286,7 +302,7 @@ end
 ---@return string? code
 function config.load(options)
   local found, arguments = problems.new(), options.arguments or {}
-  local root, message = read_file(options.file, found)
+  local root, message = read_file(options.file, options.schema, found)
   if not root then
     local hint = options.file and not sys.exists(options.file) and guess.file_hint(options.file) or ""
     return nil, message .. hint, "config"

@@ -45,6 +45,7 @@ local NAMES = {
   { "eval.patience", "earlystoppingpatience patience earlystopping" },
   { "log.every", "loggingsteps loginterval" },
   { "tune.freeze_layers", "freeze freezelayers" },
+  { "token_drop.keep", "ltd ltdkeep randomltd" },
   { "--out", "outputdir outdir savedir logdir output" },
   { "--resume", "resumefromcheckpoint" },
   { "--force", "overwriteoutputdir" },

@@ -11,6 +11,8 @@ local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
 local yaml = require("seqrun.core.yaml")
 
+local RENAMED = require("seqrun.config").RENAMED
+
 local history = {}
 
 ---@class seqrun.History
@@ -125,7 +127,7 @@ local function value_of(node, keys, path)
   if node.kind == "map" then
     local map = {}
     for _, entry in ipairs(node) do
-      local name = entry.key.value
+      local name = not path and RENAMED[entry.key.value] or entry.key.value
       map[name] = value_of(entry.value, keys, path and path .. "." .. name or name)
     end
     return map

@@ -149,7 +149,7 @@ end
 ---@return integer
 function Bert:activation_bytes(rows) return self.encoder:activation_bytes(rows, self.recompute) end
 
----Tokens that the layers process, in all layers together; see sr.nn.ltd.
+---Tokens that the layers process, in all layers together; see sr.nn.token_drop.
 ---@param batch seqrun.Batch as encoded last
 ---@return integer
 function Bert:layer_tokens(batch) return self.encoder:layer_tokens(batch) end

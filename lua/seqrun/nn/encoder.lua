@@ -16,7 +16,7 @@ local tensor = require("seqrun.tensor")
 ---@field config table Hugging Face keys
 ---@field prefix string of the names of its parameters
 ---@field frozen? integer this number of lowest layers, and the embeddings, get no gradients
----@field ltd? seqrun.Ltd drops tokens from layers in training
+---@field token_drop? seqrun.TokenDrop drops tokens from layers in training
 local Encoder = part.class()
 
 ---Rows of the vocabulary are padded in the store to a multiple of this, and stripped on save.
@@ -203,7 +203,7 @@ end
 function Encoder:encode(batch, needed)
   local last = self.config.num_hidden_layers - 1
   if self.frozen then check.integer("encoder.frozen, a number of layers,", self.frozen, 0, last + 1) end
-  local kept = self.ltd and self.training and self.ltd:draw(batch, last + 1) or nil
+  local kept = self.token_drop and self.training and self.token_drop:draw(batch, last + 1) or nil
   local x = unrecorded_if((self.frozen or -1) >= 0, embed, self, batch)
   for i = 0, last do
     local run = kept and kept.rows[i] and run_on_kept or run_layer
@@ -293,9 +293,9 @@ function Encoder:activation_bytes(rows, recompute)
   local c, layers = self.config, self.config.num_hidden_layers
   local layer = 6 * c.hidden_size + c.intermediate_size
   local whole = layers -- layers of all rows
-  if self.ltd then
-    local first, last = self.ltd:range(layers)
-    whole = layers - (last - first + 1) * (1 - self.ltd.keep)
+  if self.token_drop then
+    local first, last = self.token_drop:range(layers)
+    whole = layers - (last - first + 1) * (1 - self.token_drop.keep)
   end
   local kept = recompute and whole * c.hidden_size + layer or whole * layer
   return math.floor(rows * kept) * (self.precision == "bf16" and 2 or 4)

@@ -41,14 +41,14 @@ function nn.encoder(config, options)
   return encoder
 end
 
----Random layerwise token dropping, for the field `ltd` of an encoder: layers in the middle train on some tokens of each
----sequence.
+---Random layerwise token dropping, for the field `token_drop` of an encoder: layers in the middle train on some tokens
+---of each sequence.
 ---@param options { keep: number, layers?: integer[], first?: boolean, last?: boolean, masked?: boolean } keep: share of
 ---  the tokens; layers: first and last that drop, from 0; first, last, masked: always keep [CLS], [SEP], masked tokens
----@return seqrun.Ltd
-function nn.ltd(options)
-  local ltd = require("seqrun.nn.ltd").new(options)
-  return ltd
+---@return seqrun.TokenDrop
+function nn.token_drop(options)
+  local token_drop = require("seqrun.nn.token_drop").new(options)
+  return token_drop
 end
 
 ---A model of parts with one parameter store: encoders, heads, and lists of parameters (sr.nn.specs).  Give it

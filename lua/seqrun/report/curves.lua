@@ -245,7 +245,8 @@ end
 
 ---Titles and units of what schedules and curricula give.
 local SCHEDULES = {
-  ltd = { "tokens kept by middle layers", "tokens" }, mask_rate = { "mask rate", "masked / all tokens" },
+  token_drop = { "tokens kept by middle layers", "tokens" }, ltd = { "tokens kept by middle layers", "tokens" },
+  mask_rate = { "mask rate", "masked / all tokens" },
   curriculum_length = { "curriculum: length", "tokens" },
   curriculum_unlocked = { "curriculum: sequences to draw from", "sequences" },
 }

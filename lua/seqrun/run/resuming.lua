@@ -1,6 +1,7 @@
 -- resuming.lua - where a run begins: at its newest checkpoint, at another run's, or at random weights.
 
 local checkpoint = require("seqrun.checkpoint")
+local config = require("seqrun.config")
 local chosen = require("seqrun.run.chosen")
 local devices = require("seqrun.tensor.devices")
 local failure = require("seqrun.base.failure")
@@ -66,6 +67,13 @@ local function timed(self)
   return list
 end
 
+---A table with the names of today.
+local function today(saved)
+  local list = {}
+  for name, value in pairs(saved) do list[config.RENAMED[name] or name] = value end
+  return list
+end
+
 local function take_up(self, state)
   self.step, self.seconds_before = state.step, state.seconds
   self.window:restore(state.window)
@@ -75,7 +83,7 @@ local function take_up(self, state)
     self.best:set(self.ranks:first_says(function() return self.best:restore(state.best) end))
   end
   for name, schedule in pairs(self.schedules or {}) do
-    local saved = (state.schedules or {})[name]
+    local saved = today(state.schedules or {})[name]
     if saved then schedule:restore(saved) end
   end
   for _, name in ipairs(timed(self)) do

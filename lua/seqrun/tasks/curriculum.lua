@@ -24,7 +24,7 @@ curriculum.rules = table.move(keys.rules, 1, #keys.rules, #pretraining.rules + 1
 ---@field mask? seqrun.ValueSchedule looked up by workers
 ---@field decided_mask? seqrun.ValueSchedule of another counter: decided with the updates, a window at a time
 ---@field metrics table<string, table> for sr.curriculum
----@field ltd? seqrun.RunLtd
+---@field token_drop? seqrun.TokenDropSchedule
 ---@field schedules table<string, seqrun.ValueSchedule> for run:start
 local Course = {}
 Course.__index = Course
@@ -101,9 +101,9 @@ end
 ---@param bert seqrun.Bert
 ---@return seqrun.Course
 function Course:drop(bert)
-  self.ltd = require("seqrun.curriculum.ltd").new(self.config.ltd,
+  self.token_drop = require("seqrun.curriculum.token_drop").new(self.config.token_drop,
     { max_len = self.config.data.max_len, steps = self.steps, model = bert })
-  self.schedules.ltd = self.ltd and self.ltd.schedule
+  self.schedules.token_drop = self.token_drop and self.token_drop.schedule
   return self
 end
 
@@ -112,7 +112,7 @@ end
 function Course:before(update)
   local length = update.window and update.window.max_len
   if self.mask then self.mask:advance(update.counters) end
-  if self.ltd then self.ltd:before(update, length and length > 0 and length or nil) end
+  if self.token_drop then self.token_drop:before(update, length and length > 0 and length or nil) end
 end
 
 ---The rate for an update of this size: see the key batch.scale.

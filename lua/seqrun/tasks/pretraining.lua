@@ -2,7 +2,7 @@
 
 local c = require("seqrun.config")
 local failure = require("seqrun.base.failure")
-local ltd = require("seqrun.curriculum.ltd")
+local token_drop = require("seqrun.curriculum.token_drop")
 local parts = require("seqrun.tasks.shared.parts")
 
 local pretraining = {}
@@ -45,10 +45,10 @@ local model = c.map {
     doc = "recompute the activations of each layer in the backward pass: less memory, more time, same results" } },
 }
 
-pretraining.keys = { { "data", data }, { "mask", mask }, { "model", model }, ltd.key }
+pretraining.keys = { { "data", data }, { "mask", mask }, { "model", model }, token_drop.key }
 
 pretraining.rules = {
-  ltd.rule,
+  token_drop.rule,
   {
     keys = { "model.num_attention_heads", "model.hidden_size" },
     check = function(heads, hidden)

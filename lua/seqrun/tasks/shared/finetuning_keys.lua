@@ -1,7 +1,7 @@
 -- finetuning_keys.lua - the config keys of fine-tuning runs.
 
 local c = require("seqrun.config")
-local ltd = require("seqrun.curriculum.ltd")
+local token_drop = require("seqrun.curriculum.token_drop")
 local readers = require("seqrun.data.readers.keys")
 
 ---Keys of every run that fine-tuning does not have, or has with another meaning.
@@ -61,11 +61,11 @@ local keys = {
   { "arrange", c.enum({ "packed", "padded", "single" }, { optional = true, doc = "short for pack.arrange" }) },
   { "epochs", c.number { default = 3, min = 0.001, max = 1e6, doc = "passes over the training data" } },
   { "batch", batch }, { "rate", rate }, { "init", init }, { "model", model }, { "tune", tune }, { "eval", eval },
-  ltd.key,
+  token_drop.key,
 }
 table.move(readers.keys, 1, #readers.keys, #keys + 1, keys)
 
-local rules = { ltd.rule }
+local rules = { token_drop.rule }
 table.move(readers.rules or {}, 1, #(readers.rules or {}), #rules + 1, rules)
 
 return { keys = keys, rules = rules, without = without }

@@ -62,13 +62,15 @@ function parts.schedule(cfg)
   end
 end
 
----Random layerwise token dropping, as the keys `ltd` ask for; call :before(update) before the batches of each update.
+---Random layerwise token dropping, as the keys `token_drop` ask for; call :before(update) before the batches of each
+---update.
 ---@param cfg table
 ---@param model seqrun.Bert
 ---@param steps? integer of the schedule
----@return seqrun.RunLtd|nil # nil if all tokens are kept
-function parts.ltd(cfg, model, steps)
-  return require("seqrun.curriculum.ltd").new(cfg.ltd, { max_len = cfg.data.max_len, steps = steps, model = model })
+---@return seqrun.TokenDropSchedule|nil # nil if all tokens are kept
+function parts.token_drop(cfg, model, steps)
+  local options = { max_len = cfg.data.max_len, steps = steps, model = model }
+  return require("seqrun.curriculum.token_drop").new(cfg.token_drop, options)
 end
 
 return parts

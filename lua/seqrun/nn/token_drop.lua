@@ -1,6 +1,7 @@
--- ltd.lua - random layerwise token dropping: layers in the middle of an encoder train on some tokens of each sequence.
+-- token_drop.lua - random layerwise token dropping: layers in the middle of an encoder train on some tokens of each
+-- sequence.
 --
---     bert.encoder.ltd = sr.nn.ltd { keep = 0.5 }
+--     bert.encoder.token_drop = sr.nn.token_drop { keep = 0.5 }
 --
 -- Each of these layers keeps max(forced, round(keep * length)) random positions of every sequence, its own ones; the
 -- other rows bypass it.  What is kept is a function of (seed, uid, epoch, layer), not of packs.  Evaluation is dense.
@@ -10,14 +11,14 @@
 local check = require("seqrun.base.check")
 local tensor = require("seqrun.tensor")
 
----@class seqrun.Ltd
+---@class seqrun.TokenDrop
 ---@field keep number share of the tokens that the next batches keep; 1: all
 ---@field layers? integer[] first and last layer that drops tokens, from 0; by default all but the first and the last
 ---@field first boolean every layer keeps the first token of each sequence, [CLS]
 ---@field last boolean every layer keeps the last token of each segment, [SEP]
 ---@field masked boolean every layer keeps the masked tokens
-local Ltd = {}
-Ltd.__index = Ltd
+local TokenDrop = {}
+TokenDrop.__index = TokenDrop
 
 local OPTIONS = { keep = true, layers = true, first = true, last = true, masked = true }
 
@@ -27,22 +28,22 @@ local UNIT = 128
 
 ---@param options { keep: number, layers?: integer[], first?: boolean, last?: boolean, masked?: boolean } first, last:
 ---  default true; masked: default false
----@return seqrun.Ltd
-function Ltd.new(options)
-  check.options("nn.ltd", options, OPTIONS)
+---@return seqrun.TokenDrop
+function TokenDrop.new(options)
+  check.options("nn.token_drop", options, OPTIONS)
   local self = setmetatable({
     layers = options.layers, first = options.first ~= false, last = options.last ~= false,
     masked = options.masked or false,
-  }, Ltd)
+  }, TokenDrop)
   self:set(options.keep)
   return self
 end
 
 ---Sets the share of the tokens that the next batches keep.
 ---@param keep number in (0, 1]
-function Ltd:set(keep)
+function TokenDrop:set(keep)
   if type(keep) ~= "number" or not (keep > 0 and keep <= 1) then
-    check.fail("nn.ltd: keep is %s; choose a share of the tokens in (0, 1], such as 0.5", check.show(keep))
+    check.fail("nn.token_drop: keep is %s; choose a share of the tokens in (0, 1], such as 0.5", check.show(keep))
   end
   self.keep = keep
 end
@@ -51,16 +52,16 @@ end
 ---@param layers integer
 ---@return integer first from 0
 ---@return integer last below `first` if there are none
-function Ltd:range(layers)
+function TokenDrop:range(layers)
   local first, last = 1, layers - 2
   if self.layers then first, last = self.layers[1], self.layers[2] end
   if not self.layers and last < first then
-    check.fail("nn.ltd: %d layers have none between the first and the last; name the layers, as in layers = [0, %d]",
-      layers, layers - 1)
+    check.fail("nn.token_drop: %d layers have none between the first and the last; name the layers, as in layers = "
+      .. "[0, %d]", layers, layers - 1)
   end
   local good = math.type(first) == "integer" and math.type(last) == "integer" and first >= 0 and first <= last
   if not good or last >= layers then
-    check.fail("nn.ltd: layers is [%s, %s]; expected the first and last layer, in order, from 0 to %d",
+    check.fail("nn.token_drop: layers is [%s, %s]; expected the first and last layer, in order, from 0 to %d",
       check.show(first), check.show(last), layers - 1)
   end
   return first, last
@@ -69,7 +70,9 @@ end
 ---Rows of the masked tokens.
 local function masked_rows(batch)
   local target = batch.targets and batch.targets.mlm
-  if not target then check.fail("nn.ltd: masked is set, but the batch has no masked tokens, the target 'mlm'") end
+  if not target then
+    check.fail("nn.token_drop: masked is set, but the batch has no masked tokens, the target 'mlm'")
+  end
   return batch.host_rows and batch:host_rows("mlm") or target.rows:totable()
 end
 
@@ -92,7 +95,7 @@ Kept.__index = Kept
 ---@param batch seqrun.Batch
 ---@param layers integer of the encoder
 ---@return seqrun.Kept|nil # nil if all tokens are kept
-function Ltd:draw(batch, layers)
+function TokenDrop:draw(batch, layers)
   local first, last = self:range(layers)
   if self.keep == 1 then return nil end
   local count = last - first + 1
@@ -120,4 +123,4 @@ function Kept:layer_squares(batch, layers)
   return (layers - dropping) * batch.layout:squares() + dropping * self.layout:squares()
 end
 
-return Ltd
+return TokenDrop

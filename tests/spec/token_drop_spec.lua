@@ -22,7 +22,7 @@ local function make(options, changes)
   for key, value in pairs(CONFIG) do config[key] = value end
   for key, value in pairs(changes or {}) do config[key] = value end
   local bert = sr.nn.bert(config):initialise(3)
-  bert.encoder.ltd = options and sr.nn.ltd(options)
+  bert.encoder.token_drop = options and sr.nn.token_drop(options)
   return bert
 end
 
@@ -60,12 +60,14 @@ end
 
 ---The same from gather_rows and put_rows, each layer's rows drawn by itself, with dense attention.
 local function composed(bert, layers)
-  local encoder, ltd = bert.encoder, bert.encoder.ltd
-  encoder.attention, encoder.ltd = sr.nn.dense_attention, nil
+  local encoder, token_drop = bert.encoder, bert.encoder.token_drop
+  encoder.attention, encoder.token_drop = sr.nn.dense_attention, nil
   local layer = encoder.layer
   function encoder:layer(x, layout, i, needed)
     if i < layers[1] or i > layers[2] then return layer(self, x, layout, i, needed) end
-    local short, rows = layout:shorten { fraction = ltd.keep, layer = i, first = ltd.first, last = ltd.last }
+    local short, rows = layout:shorten {
+      fraction = token_drop.keep, layer = i, first = token_drop.first, last = token_drop.last,
+    }
     return sr.ops.put_rows(x, rows, layer(self, sr.ops.gather_rows(x, rows), short, i))
   end
   return bert
@@ -228,9 +230,10 @@ describe("random layerwise token dropping", function()
   end)
 
   it("names the option that is wrong, and the way out", function()
-    assert.error_matches(function() sr.nn.ltd { keep = 0 } end, "keep is 0; choose a share of the tokens in %(0, 1%]")
-    assert.error_matches(function() sr.nn.ltd {} end, "keep is nil")
-    assert.error_matches(function() sr.nn.ltd { kep = 1 } end, "did you mean 'keep'")
+    assert.error_matches(function() sr.nn.token_drop { keep = 0 } end,
+      "keep is 0; choose a share of the tokens in %(0, 1%]")
+    assert.error_matches(function() sr.nn.token_drop {} end, "keep is nil")
+    assert.error_matches(function() sr.nn.token_drop { kep = 1 } end, "did you mean 'keep'")
     local two = make({ keep = 0.5 }, { num_hidden_layers = 2 })
     assert.error_matches(function() two:losses(whole()[1]) end, "2 layers have none between")
     local outside = make { keep = 0.5, layers = { 2, 4 } }

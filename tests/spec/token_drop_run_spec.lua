@@ -1,7 +1,7 @@
 -- Token dropping in a run: its keys, its schedule, and what they refuse.
 
 local files = require("tests.support.task_files")
-local ltd = require("seqrun.curriculum.ltd")
+local token_drop = require("seqrun.curriculum.token_drop")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sr = require("seqrun")
@@ -22,30 +22,30 @@ local function open(keep, more, layers)
   local group = { keep = keep, first = true, last = true, masked = false }
   for key, value in pairs(more or {}) do group[key] = value end
   local bert = model(layers)
-  return ltd.new(group, { max_len = 512, steps = 100, model = bert }), bert
+  return token_drop.new(group, { max_len = 512, steps = 100, model = bert }), bert
 end
 
 local function at(step) return { counters = { step = step, schedule_step = step } } end
 
-describe("the key ltd", function()
-  it("is off without ltd.keep", function()
+describe("the key token_drop", function()
+  it("is off without token_drop.keep", function()
     local run, bert = open(nil)
     assert.is_nil(run)
-    assert.is_nil(bert.encoder.ltd)
-    assert.is_nil(ltd.new(nil, {}))
+    assert.is_nil(bert.encoder.token_drop)
+    assert.is_nil(token_drop.new(nil, {}))
   end)
 
   it("takes a share of the tokens", function()
     local run, bert = open { value = 0.5 }
-    assert.equal(0.5, bert.encoder.ltd.keep)
+    assert.equal(0.5, bert.encoder.token_drop.keep)
     assert.equal(0.5, run:before(at(7), 128))
   end)
 
   it("takes the published tokens of a sequence, as a share of the current length", function()
     local keep = { type = "linear", min = 128, max = 512, quantum = 16, total = 1000, by = "step" }
     local run, bert = open(keep)
-    assert.equal("length", ltd.kind(keep))
-    assert.equal(0.25, bert.encoder.ltd.keep)
+    assert.equal("length", token_drop.kind(keep))
+    assert.equal(0.25, bert.encoder.token_drop.keep)
     assert.equal(128 / 512, run:before(at(0)))
     assert.equal(320 / 512, run:before(at(500)))
     assert.equal(1, run:before(at(500), 256)) -- none dropped where 320 tokens exceed the length
@@ -57,15 +57,15 @@ describe("the key ltd", function()
   it("asks for less memory where layers keep fewer tokens", function()
     local _, bert = open { value = 0.5 }
     local half = bert:activation_bytes(1000)
-    bert.encoder.ltd = nil
+    bert.encoder.token_drop = nil
     assert.equal(3 / 4, half / bert:activation_bytes(1000)) -- two of four layers
   end)
 
   it("refuses what cannot be, before the run, and names the key", function()
-    assert.error_matches(function() open({ value = 0.5 }, nil, 2) end, "ltd: 2 layers have none between")
-    assert.error_matches(function() open({ value = 0.5 }, { layers = { 2, 9 } }) end, "ltd: layers is %[2, 9%]")
-    assert.error_matches(function() open { value = -1 } end, "ltd%.keep")
-    assert.error_matches(function() ltd.new({ keep = { value = 0.5 } }, { model = { params = {} } }) end,
+    assert.error_matches(function() open({ value = 0.5 }, nil, 2) end, "token_drop: 2 layers have none between")
+    assert.error_matches(function() open({ value = 0.5 }, { layers = { 2, 9 } }) end, "token_drop: layers is %[2, 9%]")
+    assert.error_matches(function() open { value = -1 } end, "token_drop%.keep")
+    assert.error_matches(function() token_drop.new({ keep = { value = 0.5 } }, { model = { params = {} } }) end,
       "the model has no encoder")
   end)
 end)
@@ -83,7 +83,7 @@ describe("token dropping of a loader's batches", function()
       vocab_size = corpus:vocab_size(), hidden_size = 16, num_hidden_layers = 3, num_attention_heads = 2,
       intermediate_size = 32, max_position_embeddings = 64,
     }
-    bert.encoder.ltd = sr.nn.ltd(options)
+    bert.encoder.token_drop = sr.nn.token_drop(options)
     return bert:initialise(1)
   end
 
@@ -168,7 +168,8 @@ describe("fine-tuning with token dropping", function()
   end
 
   local GROWING = {
-    "ltd.keep.min=8", "ltd.keep.max=48", "ltd.keep.quantum=4", "ltd.keep.total=10", "ltd.layers=[0,1]",
+    "token_drop.keep.min=8", "token_drop.keep.max=48", "token_drop.keep.quantum=4", "token_drop.keep.total=10",
+    "token_drop.layers=[0,1]",
   }
 
   it("follows its schedule, counts what layers processed, and resumes to the bit", function()
@@ -178,23 +179,24 @@ describe("fine-tuning with token dropping", function()
     assert.same(small.weights(folder .. "/whole", 6), small.weights(folder .. "/cut", 6))
     local lines = small.metrics(folder .. "/whole")
     assert.same(lines, small.metrics(folder .. "/cut"))
-    assert.same({ 12, 16, 20, 24, 28, 32 }, { lines[1].ltd, lines[2].ltd, lines[3].ltd, lines[4].ltd, lines[5].ltd,
-      lines[6].ltd })
+    local kept = {}
+    for i = 1, 6 do kept[i] = lines[i].token_drop end
+    assert.same({ 12, 16, 20, 24, 28, 32 }, kept)
     assert.is_true(lines[6].effective_tokens < 0.6 * lines[6].real_tokens)
     assert.is_true(lines[6].effective_tokens > 0.4 * lines[6].real_tokens)
   end)
 
-  it("changes no bit at ltd.keep=1", function()
+  it("changes no bit at token_drop.keep=1", function()
     run("plain", "--max-steps", "3")
-    run("all", "--max-steps", "3", "ltd.keep=1", "ltd.layers=[0,1]")
+    run("all", "--max-steps", "3", "token_drop.keep=1", "token_drop.layers=[0,1]")
     local plain, all = small.weights(folder .. "/plain", 3), small.weights(folder .. "/all", 3)
     assert.same(plain["model.safetensors"], all["model.safetensors"])
   end)
 
   it("is refused, by the name of the key, before anything is written", function()
     for _, case in ipairs {
-      { "ltd.keep=0", "ltd.keep" }, { "ltd.keep=0.5", "have none between the first and the last" },
-      { "ltd.kep=0.5", "keep" },
+      { "token_drop.keep=0", "token_drop.keep" }, { "token_drop.keep=0.5", "have none between the first and the last" },
+      { "token_drop.kep=0.5", "keep" },
     } do
       local code, _, err = program.run(words("refused", case[1]))
       assert.equal(2, code, err)
@@ -220,18 +222,18 @@ describe("pretraining with token dropping", function()
   end
 
   it("is one key of every pretraining recipe, and resumes to the bit", function()
-    local keep = { "ltd.keep.min=16", "ltd.keep.max=48", "ltd.keep.total=6" }
+    local keep = { "token_drop.keep.min=16", "token_drop.keep.max=48", "token_drop.keep.total=6" }
     run("whole", "--max-steps", "5", table.unpack(keep))
     run("cut", "--max-steps", "2", table.unpack(keep))
     run("cut", "--resume", "--max-steps", "5", "--threads", "1", table.unpack(keep))
     assert.same(small.weights(folder .. "/whole", 5), small.weights(folder .. "/cut", 5))
     local lines = small.metrics(folder .. "/whole")
     assert.same(lines, small.metrics(folder .. "/cut"))
-    assert.is_true(lines[5].ltd > lines[1].ltd and lines[1].effective_tokens < 0.9 * lines[1].real_tokens)
+    assert.is_true(lines[5].token_drop > lines[1].token_drop and lines[1].effective_tokens < 0.9 * lines[1].real_tokens)
     for _, recipe in ipairs { "bert_phase1", "bert_phase2", "pretrain", "curriculum" } do
       local code, out = program.run { ("recipes/%s.lua"):format(recipe), "--explain" }
       assert.equal(0, code)
-      assert.matches("ltd", out)
+      assert.matches("token_drop", out)
     end
   end)
 end)
