@@ -1,7 +1,7 @@
--- bert_phase2.lua - phase 2 of BERT pretraining: long sequences, packed.  Runs tiny.lua with bert_phase2.yaml.
---
--- Starts from the weights (with init.carry=moments also the optimizer moments) of the run init.from.
+-- bert_phase2.lua - phase 2 of BERT pretraining: long sequences, packed.
+-- Runs pretrain.lua with bert_phase2.yaml, from the weights (with init.carry=moments also the optimizer moments) of
+-- the run init.from.
 --
 --     seqrun recipes/bert_phase2.lua preset=demo
 
-dofile((arg[0]:gsub("[^/]*$", "tiny.lua")))
+dofile((arg[0]:gsub("[^/]*$", "pretrain.lua")))

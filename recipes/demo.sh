@@ -78,6 +78,6 @@ printf '\nThe report of all runs is %s: open it in a browser.  Next:\n' "$out/re
 printf '  %-74s %s\n' "echo 'It was a very fine [MASK].' | $program fill $out/phase2" "fill in a sentence of yours" \
     "$program info $out/phase2" "look at the model" \
     "$program compare $out/domains $out/domains_untrained" "two runs side by side" \
-    "$program $recipes/tiny.lua data.file=$data/novels.sqr --dry-run" "plan a run of your own" \
+    "$program $recipes/pretrain.lua data.file=$data/novels.sqr --dry-run" "plan a run of your own" \
     "$program new mine" "write a recipe of your own to change" \
     "$program" "the prompt: try help() and examples()"

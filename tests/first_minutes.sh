@@ -71,7 +71,7 @@ while read -r line; do
     line=${line%%#*}
     case $line in
     *recipes/prepare.lua*) ;;
-    *recipes/tiny.lua*) line="$line $data --out $dir/tiny --max-steps $((steps += 2))" ;;
+    *recipes/pretrain.lua*) line="$line $data --out $dir/pretrain --max-steps $((steps += 2))" ;;
     *recipes/finetune*) line="$line data.folder=$dir --out $dir/tuned --max-steps 3 --threads 2" ;;
     *recipes/curriculum.lua*) line="$line $data --out $dir/curriculum-$((++runs)) --max-steps 3" ;;
     *recipes/*) line="$line --out $dir/base" ;;
@@ -82,20 +82,20 @@ while read -r line; do
 done < <(sed ':a; /\\$/N; s/\\\n *//; ta' README.md | grep '^    build/seqrun')
 [ -d "$dir/tuned/step-000000003" ] || fail "README: its fine-tuning did not reach step 3"
 [ $steps -ge 8 ] && [ -s "$dir/demo/mine.sqr" ] || fail "README: commands not found"
-[ -d "$dir/tiny/step-00000000$steps" ] || fail "README: its runs did not reach step $steps"
+[ -d "$dir/pretrain/step-00000000$steps" ] || fail "README: its runs did not reach step $steps"
 
 # 3:30  typos in config keys: all errors at once, with suggestions
-expect 2 "a typo in a config key" "$program" recipes/tiny.lua "$data" --out "$dir/typo" "optimzer.betas=[0.9,0.95]" \
+expect 2 "a typo in a config key" "$program" recipes/pretrain.lua "$data" --out "$dir/typo" "optimzer.betas=[0.9,0.95]" \
     rate.peek=1
 shows "did you mean '?(optimizer|optimizer.betas)'?" "a typo in a config key"
 shows "did you mean '?(peak|rate.peak)'?" "a second typo in the same command"
 [ ! -e "$dir/typo" ] || fail "a typo in a config key: the output directory was created nevertheless"
 
 # 4:00  Ctrl-C, then --resume
-expect 0 "a dry run" "$program" recipes/tiny.lua "$data" --out "$dir/run" --dry-run
+expect 0 "a dry run" "$program" recipes/pretrain.lua "$data" --out "$dir/run" --dry-run
 [ ! -e "$dir/run" ] || fail "a dry run: it wrote something"
 # Bash starts background jobs with SIGINT ignored; env restores the default.
-env --default-signal=INT "$program" recipes/tiny.lua "$data" --out "$dir/run" log.every=1 >"$log" 2>&1 </dev/null &
+env --default-signal=INT "$program" recipes/pretrain.lua "$data" --out "$dir/run" log.every=1 >"$log" 2>&1 </dev/null &
 child=$!
 for _ in $(seq 3000); do
     [ "$(grep -c '"step"' "$dir/run/metrics.jsonl" 2>/dev/null)" -ge 2 ] 2>/dev/null && break
@@ -110,7 +110,7 @@ child=
 shows "step-0*[1-9]" "Ctrl-C: the path of the checkpoint"
 stopped=$(find "$dir/run" -maxdepth 1 -name 'step-*' | sed 's/.*step-0*//' | sort -n | tail -n 1)
 [ -n "$stopped" ] || fail "Ctrl-C: no checkpoint"
-expect 2 "a second run in the same directory without --resume" "$program" recipes/tiny.lua "$data" --out "$dir/run"
-expect 0 "--resume" "$program" recipes/tiny.lua "$data" --out "$dir/run" --resume --max-steps $((stopped + 2)) log.every=1
+expect 2 "a second run in the same directory without --resume" "$program" recipes/pretrain.lua "$data" --out "$dir/run"
+expect 0 "--resume" "$program" recipes/pretrain.lua "$data" --out "$dir/run" --resume --max-steps $((stopped + 2)) log.every=1
 [ -d "$dir/run/step-$(printf '%09d' $((stopped + 2)))" ] || fail "--resume: step $((stopped + 2)) was not saved"
 echo "first minutes: stopped at step $stopped, resumed to step $((stopped + 2))"

@@ -141,9 +141,9 @@ local function overview()
   say("  " .. table.concat(require("seqrun.help.elsewhere").documents(), " "))
   say("other topics: any function or word (`seqrun help sr.schedule`), or `recipes`")
   say("\nfirst steps:")
-  say("  seqrun recipes/prepare.lua              a data set of two novels that come along")
-  say("  seqrun recipes/tiny.lua --max-steps 20  a small BERT; --help lists its keys")
-  say("  seqrun new work                         a recipe of your own")
+  say("  seqrun recipes/prepare.lua                  a data set of two bundled novels")
+  say("  seqrun recipes/pretrain.lua --max-steps 20  a small BERT; --help lists its keys")
+  say("  seqrun new work                             a recipe of your own")
   tell(table.concat(lines, "\n"))
   return 0
 end
@@ -196,7 +196,7 @@ local function split_recipe(words)
   return words[i], rest
 end
 
----A shipped recipe with a similar name: "; did you mean 'recipes/tiny.lua'?" or "".
+---A shipped recipe with a similar name: "; did you mean 'recipes/pretrain.lua'?" or "".
 local function recipe_hint(path)
   local base, names = path:match("[^/]*$"), {}
   for _, name in ipairs(sys.list(shipped.root .. "/recipes") or {}) do

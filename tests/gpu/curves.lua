@@ -1,4 +1,4 @@
--- recipes/tiny.lua on the CPU and on a device, step by step: the losses must agree.
+-- recipes/pretrain.lua on the CPU and on a device, step by step: the losses must agree.
 --
 --     seqrun tests/gpu/curves.lua [DEVICE=cuda] [STEPS=50] [KEY=VALUE ...]
 --
@@ -17,7 +17,7 @@ local function losses_on(where, precision)
   local out = os.tmpname()
   os.remove(out)
   local words = {
-    program, root .. "/recipes/tiny.lua", "device=" .. where, "precision=" .. precision, "log.every=1",
+    program, root .. "/recipes/pretrain.lua", "device=" .. where, "precision=" .. precision, "log.every=1",
     "--max-steps", steps, "--quiet", "--out", out, table.unpack(arg, 3),
   }
   for i, word in ipairs(words) do words[i] = "'" .. word:gsub("'", "'\\''") .. "'" end

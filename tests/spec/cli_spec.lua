@@ -31,20 +31,20 @@ describe("the command line", function()
     assert.equal(0, code)
     assert.matches("^would write runs/data/novels.sqr from /.*/recipes/data/emma.txt, ", out)
     local _, err
-    code, _, err = run({ "recipes/tny.lua" }, { before = "cd " .. folder .. " && " })
+    code, _, err = run({ "recipes/pretrian.lua" }, { before = "cd " .. folder .. " && " })
     assert.equal(2, code)
-    assert.truthy(err:find("did you mean 'recipes/tiny.lua'?", 1, true), err)
-    code, _, err = run({ "tiny.lua" }, { before = "cd " .. folder .. " && " })
+    assert.truthy(err:find("did you mean 'recipes/pretrain.lua'?", 1, true), err)
+    code, _, err = run({ "pretrain.lua" }, { before = "cd " .. folder .. " && " })
     assert.equal(2, code)
-    assert.truthy(err:find("did you mean 'recipes/tiny.lua'?", 1, true), err)
+    assert.truthy(err:find("did you mean 'recipes/pretrain.lua'?", 1, true), err)
   end)
 
   it("finds them from a recipe with dofile and loadfile, and as a config", function()
-    program.write(folder, "own.lua", 'assert(loadfile("recipes/tiny.lua"))\ndofile "recipes/tiny.lua"\n')
+    program.write(folder, "own.lua", 'assert(loadfile("recipes/pretrain.lua"))\ndofile "recipes/pretrain.lua"\n')
     local function own(...)
       return run({ "own.lua", ... }, { before = "cd " .. folder .. " && " })
     end
-    local code, out = own("config=recipes/tiny.yaml", "--explain")
+    local code, out = own("config=recipes/pretrain.yaml", "--explain")
     assert.equal(0, code)
     assert.matches("rate.peak +0.002", out)
     local err
@@ -66,7 +66,7 @@ describe("the command line", function()
     assert.equal(4, (run { "-e", "sr.use('cuda:9')" }))
     assert.equal(4, (run { script("require('seqrun').use('cuda:9')") }))
     for _, words in ipairs {
-      { "recipes/tiny.lua", "device=gpu", "--dry-run" }, { "encode", "--device", "gpu", folder },
+      { "recipes/pretrain.lua", "device=gpu", "--dry-run" }, { "encode", "--device", "gpu", folder },
       { "analyze", "x.sqr", "--metric", "loss", "--device", "gpu" },
     } do
       local code, _, err = run(words)
@@ -81,9 +81,9 @@ describe("the command line", function()
     local code, _, err = run { folder .. "/none.lua" }
     assert.equal(2, code)
     assert.truthy(err:find("none.lua", 1, true))
-    code, _, err = run { "recipes/tiny.yaml" }
+    code, _, err = run { "recipes/pretrain.yaml" }
     assert.equal(2, code)
-    assert.truthy(err:find("is a config, not a recipe; run seqrun RECIPE.lua config=recipes/tiny.yaml", 1, true), err)
+    assert.matches("is a config, not a recipe; run seqrun RECIPE.lua config=recipes/pretrain.yaml", err, 1, true)
     code, _, err = run { folder .. "/none.yaml" }
     assert.equal(2, code)
     assert.truthy(err:find("is a config, not a recipe", 1, true), err)
@@ -99,7 +99,7 @@ describe("the command line", function()
     refused(program.write(folder, "set.sqr", "\x89SQR\r\n"), "set.sqr is not Lua; seqrun info .*set.sqr describes")
     refused(program.write(folder, "vocab.txt", "[PAD]\n[UNK]\n"), "vocab.txt is not Lua; seqrun info")
     refused(folder, "is a directory, not a recipe; seqrun info")
-    refused("recipes/tiny", "recipes/tiny does not exist; did you mean 'recipes/tiny.lua'%?")
+    refused("recipes/pretrain", "recipes/pretrain does not exist; did you mean 'recipes/pretrain.lua'%?")
     refused("recipes/none", "unknown command 'recipes/none'")
   end)
 

@@ -66,13 +66,13 @@ describe("completion", function()
     assert.equal("pack ", complete "pac")
     assert.equal("--solver ", complete("pack", "--so"))
     assert.equal("optimal online ", complete("pack", "--solver", "o"))
-    assert.equal("rate.peak= ", complete("recipes/tiny.lua", "rate.pe"))
-    assert.equal("packs sequences ", complete("recipes/tiny.lua", "batch.by", "=", ""))
-    assert.equal("packs sequences ", complete("recipes/tiny.lua", "batch.by", "="))
-    assert.equal("--max-steps ", complete("recipes/tiny.lua", "--max"))
+    assert.equal("rate.peak= ", complete("recipes/pretrain.lua", "rate.pe"))
+    assert.equal("packs sequences ", complete("recipes/pretrain.lua", "batch.by", "=", ""))
+    assert.equal("packs sequences ", complete("recipes/pretrain.lua", "batch.by", "="))
+    assert.equal("--max-steps ", complete("recipes/pretrain.lua", "--max"))
     assert.equal("predict ", complete("help", "pr"))
-    assert.equal("recipes/tiny.lua ", complete "recipes/tin")
-    assert.equal("", (complete("recipes/tiny.lua", "--max-steps", ""):gsub("%s", "")))
+    assert.equal("recipes/pretrain.lua ", complete "recipes/pretr")
+    assert.equal("", (complete("recipes/pretrain.lua", "--max-steps", ""):gsub("%s", "")))
     assert.matches("README.md", (complete("pack", "--hist", "READ")))
   end)
 
@@ -85,11 +85,11 @@ describe("completion", function()
     assert.equal("pack ", complete "seqrun pac")
     assert.equal("--solver ", complete "seqrun pack --so")
     assert.equal("online optimal ", complete "seqrun pack --solver o")
-    assert.equal("rate.peak= ", complete "seqrun recipes/tiny.lua rate.pe")
-    assert.equal("batch.by=packs batch.by=sequences ", complete "seqrun recipes/tiny.lua batch.by=")
-    assert.equal("--max-steps ", complete "seqrun recipes/tiny.lua --max")
+    assert.equal("rate.peak= ", complete "seqrun recipes/pretrain.lua rate.pe")
+    assert.equal("batch.by=packs batch.by=sequences ", complete "seqrun recipes/pretrain.lua batch.by=")
+    assert.equal("--max-steps ", complete "seqrun recipes/pretrain.lua --max")
     assert.equal("predict ", complete "seqrun help pr")
-    assert.matches("recipes/tiny.lua", complete "seqrun recipes/tin", 1, true)
+    assert.matches("recipes/pretrain.lua", complete "seqrun recipes/pretr", 1, true)
     assert.equal("README.md ", complete "seqrun pack --hist READ")
   end)
 
@@ -98,9 +98,10 @@ describe("completion", function()
     program.write(folder, "_seqrun", scripts.zsh)
     local lines = {
       { "pac", "pack " }, { "pack --so", "pack --solver=" }, { "pack --solver opt", "pack --solver optimal " },
-      { "recipes/tin", "recipes/tiny.lua " }, { "recipes/tiny.lua rate.pe", "recipes/tiny.lua rate.peak=" },
-      { "recipes/tiny.lua batch.by=pa", "recipes/tiny.lua batch.by=packs " },
-      { "recipes/tiny.lua --max", "recipes/tiny.lua --max-steps=" }, { "help pr", "help predict " },
+      { "recipes/pretr", "recipes/pretrain.lua " },
+      { "recipes/pretrain.lua rate.pe", "recipes/pretrain.lua rate.peak=" },
+      { "recipes/pretrain.lua batch.by=pa", "recipes/pretrain.lua batch.by=packs " },
+      { "recipes/pretrain.lua --max", "recipes/pretrain.lua --max-steps=" }, { "help pr", "help predict " },
       { "pack --hist READ", "pack --hist README.md " }, { "info READ", "info README.md " },
     }
     local words, wanted = { "zsh -f tests/support/complete.zsh " .. folder }, {}

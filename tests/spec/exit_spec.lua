@@ -35,9 +35,9 @@ describe("the program #slow", function()
     if code ~= 0 and code ~= 130 then assert.matches("seqrun: [^\n]+\n", err) end
   end
 
-  local function tiny(name, ...) return { "recipes/tiny.lua", config, "--out", folder .. "/" .. name, ... } end
+  local function pretrain(name, ...) return { "recipes/pretrain.lua", config, "--out", folder .. "/" .. name, ... } end
 
-  it("ends with 0 when all is done", function() ends_with(0, tiny("done", "--max-steps", "1")) end)
+  it("ends with 0 when all is done", function() ends_with(0, pretrain("done", "--max-steps", "1")) end)
 
   it("ends with 1 when a recipe raises an error", function()
     ends_with(1, { program.write(folder, "raises.lua", "local x = nil\nreturn x.y") })
@@ -45,7 +45,7 @@ describe("the program #slow", function()
 
   it("ends with 2 on a mistake in the command line, a config or a recipe", function()
     ends_with(2, { "tokenise" })
-    ends_with(2, tiny("typo", "rate.peek=1"))
+    ends_with(2, pretrain("typo", "rate.peek=1"))
     ends_with(2, { program.write(folder, "broken.lua", "local = 1") })
   end)
 
@@ -55,7 +55,7 @@ describe("the program #slow", function()
   end)
 
   it("ends with 4 when memory does not suffice", function()
-    ends_with(4, tiny("huge", "model.hidden_size=65536", "model.num_hidden_layers=1000", "--dry-run"))
+    ends_with(4, pretrain("huge", "model.hidden_size=65536", "model.num_hidden_layers=1000", "--dry-run"))
   end)
 
   it("ends with 5 when a file cannot be written", function()
@@ -68,8 +68,8 @@ describe("the program #slow", function()
   end)
 
   it("ends with 75 when a run was stopped, and can be resumed", function()
-    ends_with(75, tiny("stopped", "budget=0.0001"))
-    ends_with(0, tiny("stopped", "--resume", "budget=none", "--max-steps", "2"))
+    ends_with(75, pretrain("stopped", "budget=0.0001"))
+    ends_with(0, pretrain("stopped", "--resume", "budget=none", "--max-steps", "2"))
   end)
 
   it("ends with 130 when it is interrupted twice", function()
@@ -79,7 +79,7 @@ end)
 
 describe("the exit codes", function()
   it("in the guide are those of the manual page", function()
-    local text, codes = assert(sys.read_file("docs/guide.md")), {}
+    local text, codes = assert(sys.read_file(require("seqrun.help.pages").find("guide").path)), {}
     for code, meaning in text:match("## %d+%. Exit codes(.*)$"):gmatch("\n| (%d+) | ([^|]-) |") do
       codes[#codes + 1] = { tonumber(code), meaning }
     end

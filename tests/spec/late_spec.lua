@@ -20,11 +20,11 @@ end)
 teardown(function() sys.remove(folder) end)
 
 describe("a run on the late device", function()
-  ---recipes/tiny.lua with every new block of memory full of NaN.
+  ---recipes/pretrain.lua with every new block of memory full of NaN.
   local function run(device, out, ...)
     local recipe = program.write(folder, "poisoned.lua", ([[
       require("seqrun.core.tensor").poison(true, "%s")
-      arg[0] = "recipes/tiny.lua"
+      arg[0] = "recipes/pretrain.lua"
       dofile(arg[0])]]):format(device))
     local words = small.words(corpus, "device=" .. device, "--out", folder .. "/" .. out, ...)
     words[1] = recipe

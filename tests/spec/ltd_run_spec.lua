@@ -228,7 +228,7 @@ describe("pretraining with token dropping", function()
     local lines = small.metrics(folder .. "/whole")
     assert.same(lines, small.metrics(folder .. "/cut"))
     assert.is_true(lines[5].ltd > lines[1].ltd and lines[1].effective_tokens < 0.9 * lines[1].real_tokens)
-    for _, recipe in ipairs { "bert_phase1", "bert_phase2", "tiny", "curriculum" } do
+    for _, recipe in ipairs { "bert_phase1", "bert_phase2", "pretrain", "curriculum" } do
       local code, out = program.run { ("recipes/%s.lua"):format(recipe), "--explain" }
       assert.equal(0, code)
       assert.matches("ltd", out)

@@ -13,7 +13,7 @@ local TASKS = { "pretraining", "curriculum", "classify", "pair", "regress", "mul
 
 describe("a recipe's --help", function()
   it("lists every key with type, range, default and meaning", function()
-    local code, out = run { "recipes/tiny.lua", "--help" }
+    local code, out = run { "recipes/pretrain.lua", "--help" }
     assert.equal(0, code)
     types.each(sr.run.schema(sr.tasks.pretraining), function(path, t)
       local _, last = out:find("\n  " .. path .. "  (", 1, true)
@@ -65,10 +65,10 @@ end
 
 describe("the JSON Schema of a recipe", function()
   it("accepts the defaults and refuses unknown keys and wrong values", function()
-    local code, out = run { "recipes/tiny.lua", "--schema" }
+    local code, out = run { "recipes/pretrain.lua", "--schema" }
     assert.equal(0, code)
     local schema = assert(json.decode(out))
-    assert.equal("config of tiny.lua", schema.title)
+    assert.equal("config of pretrain.lua", schema.title)
     assert.is_true(fits(schema, { data = { held = 0.1, max_len = 64 }, threads = "none", seed = 3 }))
     assert.is_true(fits(schema, { rate = { peak = "10%" }, optimizer = { betas = { 0.9, 0.98 } } }))
     assert.is_false(fits(schema, { data = { hold = 0.1 } }))
@@ -85,7 +85,7 @@ end)
 describe("a recipe", function()
   it("names the config that it looked for, when keys are missing", function()
     local folder = program.folder()
-    local recipe = program.write(folder, "alone.lua", sys.read_file("recipes/tiny.lua"))
+    local recipe = program.write(folder, "alone.lua", sys.read_file("recipes/pretrain.lua"))
     local code, _, err = run { recipe }
     sys.remove(folder)
     assert.equal(2, code)

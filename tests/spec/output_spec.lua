@@ -68,8 +68,8 @@ describe("a program whose reader leaves", function()
     ends_quietly("SEQRUN help | true")
     ends_quietly("SEQRUN pack --help | true")
     ends_quietly("SEQRUN version --json | true")
-    ends_quietly("SEQRUN recipes/tiny.lua --help | head -1")
-    ends_quietly("SEQRUN recipes/tiny.lua --explain | head -1")
+    ends_quietly("SEQRUN recipes/pretrain.lua --help | head -1")
+    ends_quietly("SEQRUN recipes/pretrain.lua --explain | head -1")
   end)
 
   it("still writes its files", function()
@@ -100,10 +100,11 @@ describe("a run #slow", function()
   local words
   setup(function()
     local list = small.words(small.corpus(folder), "--max-steps", "3")
-    local recipe, changed = assert(sys.read_file("recipes/tiny.lua")):gsub("\n  run:log", '\n  print("step", step)%0')
+    local source = assert(sys.read_file("recipes/pretrain.lua"))
+    local recipe, changed = source:gsub("\n  run:log", '\n  print("step", step)%0')
     assert.equal(1, changed)
     list[1] = program.write(folder, "loud.lua", recipe)
-    words = "SEQRUN " .. table.concat(list, " ") .. " config=recipes/tiny.yaml --out FOLDER/"
+    words = "SEQRUN " .. table.concat(list, " ") .. " config=recipes/pretrain.yaml --out FOLDER/"
   end)
 
   ---A run that went to its end, and says so in its log.

@@ -175,7 +175,7 @@ describe("a run on a device that cannot be used", function()
   it("ends with one sentence and exit code 4", function()
     for _, device in ipairs { "cuda", "cuda:7" } do
       if not sr.describe(device) then
-        local code, out, err = program.run { "recipes/tiny.lua", "device=" .. device, "--dry-run" }
+        local code, out, err = program.run { "recipes/pretrain.lua", "device=" .. device, "--dry-run" }
         assert.equal(4, code, err)
         assert.equal("", out)
         assert.matches("^seqrun: [^\n]+\n$", err)

@@ -171,7 +171,7 @@ describe("a session at the prompt", function()
   it("explains, draws, and completes what it explains", function()
     local shown = session(table.concat({
       "> help()\\r", "? sr.pack", "? > ", "> help \"atten\\t\\r", "? heads: integer", "? > ",
-      "> apropos \"dropout\"\\r", "? sr.ops.dropout", "? > ", "> examples()\\r", "? tiny.lua", "? > ",
+      "> apropos \"dropout\"\\r", "? sr.ops.dropout", "? > ", "> examples()\\r", "? pretrain.lua", "? > ",
       "> plot({ 1, 4, 9 })\\r", "? 9 │", "? └──", "? > ", "> sample.batch\\r", "? sequences", "? > ",
       "> sr.pack.pack\\r", "? sr.pack.pack(source, options?)", "",
     }, "\n"))

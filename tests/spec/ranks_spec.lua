@@ -150,14 +150,14 @@ describe("a run on several ranks", function()
   end)
 
   many("is refused for parameters that are not those of its model", function()
-    local recipe = assert(sys.read_file("recipes/tiny.lua"))
+    local recipe = assert(sys.read_file("recipes/pretrain.lua"))
       :gsub("local rate =", "local second = sr.optim.adamw(sr.params.new { { name = 'w', shape = { 4 } } })\n%0")
       :gsub("  run:log", "  second:step { rate = 1 }\n%0")
     local list = words("second", "--max-steps", "1")
     list[1] = program.write(folder, "second.lua", recipe)
     local code, _, err = start(2, list)
     assert.equal(2, code, err)
-    local single = sys.read_file("recipes/tiny.lua"):gsub("for batch in update:batches%(%)",
+    local single = sys.read_file("recipes/pretrain.lua"):gsub("for batch in update:batches%(%)",
       "for _, batch in ipairs { update:batch(1) }")
     local other = words("single", "--max-steps", "1")
     other[1] = program.write(folder, "single.lua", single)
@@ -176,7 +176,7 @@ describe("a run on several ranks", function()
   end)
 
   many("is refused when the ranks start from different values", function()
-    local recipe = assert(sys.read_file("recipes/tiny.lua")):gsub("initialise%(cfg.seed%)",
+    local recipe = assert(sys.read_file("recipes/pretrain.lua")):gsub("initialise%(cfg.seed%)",
       "initialise(require('seqrun.tensor.ranks').current().rank)")
     local list = words("other", "--max-steps", "1")
     list[1] = program.write(folder, "other.lua", recipe)

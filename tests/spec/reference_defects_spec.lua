@@ -1,4 +1,4 @@
--- What is known to go wrong in the public implementation of curricula and token dropping (docs/data_efficiency.md), and
+-- What is known to go wrong in the public implementation of curricula and token dropping, and
 -- does not here.
 
 local program = require "tests.support.program"

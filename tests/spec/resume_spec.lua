@@ -137,8 +137,8 @@ describe("a resumed run", function()
   end
 
   it("repeats an evaluation that was interrupted by the signal", function()
-    local tiny = assert(sys.read_file("recipes/tiny.lua"))
-    local recipe, changed = tiny:gsub("\n%-%- loop[^\n]*\n", [[
+    local source = assert(sys.read_file("recipes/pretrain.lua"))
+    local recipe, changed = source:gsub("\n%-%- loop[^\n]*\n", [[
 
 local sys, losses = require("seqrun.core.sys"), bert.losses
 function bert:losses(batch)
@@ -151,7 +151,7 @@ end
     assert.equal(1, changed)
     recipe = program.write(folder, "signal.lua", recipe)
     local function go(stop_at, ...)
-      local words = small.words(corpus, "config=recipes/tiny.yaml", "eval.every=2", "eval.updates=0",
+      local words = small.words(corpus, "config=recipes/pretrain.yaml", "eval.every=2", "eval.updates=0",
         "batch.micro_packs=1", "--max-steps", "5", ...)
       words[1] = recipe
       return program.run(words, { before = "STOP_AT=" .. stop_at })
@@ -170,11 +170,11 @@ end
     end
   end)
 
-  ---recipes/tiny.lua with a line added before each micro-batch is counted.
+  ---recipes/pretrain.lua with a line added before each micro-batch is counted.
   local function meddle(name, line)
-    local tiny = assert(sys.read_file("recipes/tiny.lua"))
+    local source = assert(sys.read_file("recipes/pretrain.lua"))
     local before = function(tally) return line .. "\n" .. tally end
-    local recipe, changed = tiny:gsub("    run:tally%(batch, losses%)\n", before)
+    local recipe, changed = source:gsub("    run:tally%(batch, losses%)\n", before)
     assert.equal(1, changed)
     return program.write(folder, name, 'local sys = require("seqrun.core.sys")\n' .. recipe)
   end
@@ -190,8 +190,8 @@ end
       end
     end]])
     local function go(signals, out)
-      local words = small.words(corpus, "config=recipes/tiny.yaml", "--max-steps", tostring(STEPS), "--resume", "--out",
-        out, "save.every=5")
+      local words = small.words(corpus, "config=recipes/pretrain.yaml", "--max-steps", tostring(STEPS), "--resume",
+        "--out", out, "save.every=5")
       words[1] = recipe
       return (program.run(words, { before = signals and "SIGNALS=" .. signals or nil }))
     end
@@ -209,7 +209,7 @@ end
     if step == tonumber(os.getenv("STOP_AT")) then os.execute("kill -TERM " .. sys.pid()) end]])
     for stop_at, saved in pairs { [1] = false, [8] = true } do
       local out = folder .. "/long" .. stop_at
-      local words = small.words(corpus, "config=recipes/tiny.yaml", "save.grace=0", "--max-steps", tostring(STEPS),
+      local words = small.words(corpus, "config=recipes/pretrain.yaml", "save.grace=0", "--max-steps", tostring(STEPS),
         "--resume", "--out", out)
       words[1] = recipe
       local code, _, err = program.run(words, { before = "STOP_AT=" .. stop_at })
@@ -226,7 +226,7 @@ end
     local kept = run:state { batches = 0 }
     kept.batches = kept.batches + 1]])
     local function go(out, steps)
-      local words = small.words(corpus, "config=recipes/tiny.yaml", "--resume", "--out", out, "--max-steps",
+      local words = small.words(corpus, "config=recipes/pretrain.yaml", "--resume", "--out", out, "--max-steps",
         tostring(steps))
       words[1] = recipe
       assert.equal(0, (program.run(words)))
@@ -375,7 +375,7 @@ end
   it("needs only --resume, since the directory has its config", function()
     local out = folder .. "/words"
     assert.equal(0, (run("--out", out, "--max-steps", "4")))
-    local code = program.run { "recipes/tiny.lua", "--resume=" .. out, "--max-steps", tostring(STEPS), "--quiet" }
+    local code = program.run { "recipes/pretrain.lua", "--resume=" .. out, "--max-steps", tostring(STEPS), "--quiet" }
     assert.equal(0, code)
     check_same(out)
   end)

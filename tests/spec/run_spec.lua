@@ -31,7 +31,7 @@ describe("a run", function()
       "config.yaml", "environment.json", "metrics.jsonl", "events.out.tfevents.", "run.log", "step-000000006",
     })
     local environment = json.decode(assert(sys.read_file(first .. "/environment.json")))
-    assert.truthy(environment.build.git and environment.machine.cpu and environment.command:find("tiny.lua", 1, true))
+    assert.truthy(environment.build.git and environment.machine.cpu and environment.command:find("pretrain.lua"))
     local checkpoint = first .. "/step-000000006"
     for _, name in ipairs { "config.json", "model.safetensors", "vocab.txt", "tokenizer_config.json", "MANIFEST" } do
       assert.is_true(sys.exists(checkpoint .. "/" .. name), name)
@@ -80,7 +80,7 @@ describe("a run", function()
   it("can be repeated bit for bit from the config that it wrote", function()
     local again = folder .. "/again"
     local code = program.run {
-      "recipes/tiny.lua", "config=" .. first .. "/config.yaml", "--out", again, "--max-steps", "6", "--quiet",
+      "recipes/pretrain.lua", "config=" .. first .. "/config.yaml", "--out", again, "--max-steps", "6", "--quiet",
     }
     assert.equal(0, code)
     assert.same(small.weights(first, 6), small.weights(again, 6))
@@ -128,9 +128,9 @@ describe("a run", function()
     assert.same({ "mlm loss 7.000, unigram model 6.250: 0.750 nats above" }, score(above))
     assert.same({ "mlm loss 7.000" }, score { mlm_loss = 7 })
     assert.same({ "nsp loss 0.500, accuracy 0.750" }, score { nsp_loss = 0.5, nsp_accuracy = 0.75 })
-    local recipe, changed = assert(sys.read_file("recipes/tiny.lua")):gsub("corpus = corpus, ", "")
+    local recipe, changed = assert(sys.read_file("recipes/pretrain.lua")):gsub("corpus = corpus, ", "")
     assert.equal(1, changed)
-    local words = small.words(corpus, "config=recipes/tiny.yaml", "--out", folder .. "/bare", "--max-steps", "2")
+    local words = small.words(corpus, "config=recipes/pretrain.yaml", "--out", folder .. "/bare", "--max-steps", "2")
     words[1] = program.write(folder, "bare.lua", recipe)
     local code, out, err = program.run(words)
     assert.equal(0, code, err)
@@ -214,14 +214,14 @@ describe("a run", function()
     local code, text = run("--explain")
     assert.equal(0, code)
     assert.truthy(text:find("rate.peak%s+0.003%s+command line%s+peak learning rate"))
-    assert.truthy(text:find("optimizer.betas%s+%[0.9, 0.98%]%s+recipes/tiny.yaml:%d+"))
+    assert.truthy(text:find("optimizer.betas%s+%[0.9, 0.98%]%s+recipes/pretrain.yaml:%d+"))
     assert.truthy(text:find("seed%s+42%s+default"))
   end)
 
   it("has a page of help", function()
     local code, text = run("--help")
     assert.equal(0, code)
-    holds(text, { "usage: seqrun recipes/tiny.lua", "--max-steps N", "--explain lists the keys" })
+    holds(text, { "usage: seqrun recipes/pretrain.lua", "--max-steps N", "--explain lists the keys" })
   end)
 
   it("reports five config errors at once, with 2, and starts nothing", function()
@@ -271,7 +271,7 @@ describe("a run", function()
       os.execute(("ln -s %s %s/%s"):format(victim, out, name))
       local replaced = name == "config.yaml" or name == "environment.json"
       local words = { "--out", out, "--resume", "--max-steps", "1" }
-      if name == "config.yaml" then words[#words + 1] = "config=recipes/tiny.yaml" end
+      if name == "config.yaml" then words[#words + 1] = "config=recipes/pretrain.yaml" end
       local code = run(table.unpack(words))
       assert.equal("mine", sys.read_file(victim), name)
       assert.equal(name == "config.yaml" and 2 or replaced and 0 or 5, code, name)
@@ -367,9 +367,10 @@ describe("a run", function()
   end)
 
   it("reports a recipe whose loop makes no step", function()
-    local recipe, changed = assert(sys.read_file("recipes/tiny.lua")):gsub("  optimizer:step[^\n]*\n", "")
+    local recipe, changed = assert(sys.read_file("recipes/pretrain.lua")):gsub("  optimizer:step[^\n]*\n", "")
     assert.equal(1, changed)
-    local words = small.words(corpus, "config=recipes/tiny.yaml", "--out", folder .. "/stepless", "--max-steps", "2")
+    local out = folder .. "/stepless"
+    local words = small.words(corpus, "config=recipes/pretrain.yaml", "--out", out, "--max-steps", "2")
     words[1] = program.write(folder, "stepless.lua", recipe)
     local code, _, err = program.run(words)
     assert.equal(1, code)

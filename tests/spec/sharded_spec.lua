@@ -93,7 +93,7 @@ describe("a sharded optimizer", function()
   end)
 
   on_ranks("lets a run go on, and end with its newest checkpoint, when the disk of one rank is full", function()
-    local recipe, changed = assert(sys.read_file("recipes/tiny.lua")):gsub("  run:log%(step, optimizer%)\n", [[%0
+    local recipe, changed = assert(sys.read_file("recipes/pretrain.lua")):gsub("  run:log%(step, optimizer%)\n", [[%0
       if run.ranks.rank == 1 and (step == 4 or step == 8) then
         require("seqrun.core.fault").storage(1, "ENOSPC", "write")
       end
@@ -102,7 +102,7 @@ describe("a sharded optimizer", function()
     local corpus = small.corpus(dir)
     local words = small.words(corpus, "save.every=2", "--max-steps", "8", "threads=1", "--out", dir .. "/out")
     words[1] = program.write(dir, "full.lua", recipe)
-    program.write(dir, "full.yaml", assert(sys.read_file("recipes/tiny.yaml")))
+    program.write(dir, "full.yaml", assert(sys.read_file("recipes/pretrain.yaml")))
     local code, out, err = mpi.run(2, words)
     assert.equal(5, code, out .. err)
     assert.is_truthy(err:find("warning: rank 1: [^\n]*No space left on device[^\n]*step 4 is not saved"), err)

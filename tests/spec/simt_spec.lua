@@ -28,7 +28,7 @@ describe("simt", function()
   end))
 end)
 
-describe("ten steps of the tiny recipe #slow", function()
+describe("ten steps of the pretraining recipe #slow", function()
   local folder, corpus
   setup(function()
     folder = program.folder()

@@ -11,11 +11,12 @@ local folder, corpus, first
 
 local function run(...) return program.run(small.words(corpus, ...)) end
 
----Runs a changed copy of recipes/tiny.lua.
+---Runs a changed copy of recipes/pretrain.lua.
 local function run_changed(name, pattern, replacement, ...)
-  local recipe, changed = assert(sys.read_file("recipes/tiny.lua")):gsub(pattern, replacement)
+  local recipe, changed = assert(sys.read_file("recipes/pretrain.lua")):gsub(pattern, replacement)
   assert.equal(1, changed, pattern)
-  local words = small.words(corpus, "config=recipes/tiny.yaml", "--out", folder .. "/" .. name, "--max-steps", "2", ...)
+  local out = folder .. "/" .. name
+  local words = small.words(corpus, "config=recipes/pretrain.yaml", "--out", out, "--max-steps", "2", ...)
   words[1] = program.write(folder, name .. ".lua", recipe)
   return program.run(words)
 end

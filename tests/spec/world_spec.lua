@@ -43,7 +43,8 @@ describe("the ranks of a run", function()
   end)
 
   test("say once what is wrong with a command line", function()
-    local wrong = { ["recipes/none.lua"] = "cannot open", trian = "unknown command", ["recipes/tiny.yaml"] = "config" }
+    local wrong = { ["recipes/none.lua"] = "cannot open", trian = "unknown command" }
+    wrong["recipes/pretrain.yaml"] = "config"
     for word, text in pairs(wrong) do
       local code, _, err = mpi.run(2, { word }, { seconds = 400 })
       assert.equal(2, code, err)
@@ -72,7 +73,7 @@ describe("the ranks of a run", function()
     local copy = "mkdir %s/build && cp %s/seqrun %s/seqrun_mpi.so %s/build/ && cp -r lua recipes %s/"
     assert(os.execute(copy:format(place, built, built, place, place)))
     program.write(place, "lua/seqrun/more.lua", "return {}\n")
-    assert(os.execute(("echo '-- more' >>%s/recipes/tiny.lua"):format(place)))
+    assert(os.execute(("echo '-- more' >>%s/recipes/pretrain.lua"):format(place)))
     local list = words("build", "--max-steps", "2")
     local function differs(second, message)
       local shell = (": -n 1 %s %s"):format(second, table.concat(list, " "))
@@ -82,7 +83,8 @@ describe("the ranks of a run", function()
       assert.matches(message, err)
     end
     differs(place .. "/build/seqrun", "the checksum of the Lua library is %x+, but %x+ on rank 0; install the same")
-    differs(("env -C %s %s"):format(place, program.path), "the checksum of recipes/tiny.lua is %x+, but %x+ on rank 0")
+    local elsewhere = ("env -C %s %s"):format(place, program.path)
+    differs(elsewhere, "the checksum of recipes/pretrain.lua is %x+, but %x+ on rank 0")
     sys.remove(place)
   end)
 
@@ -93,11 +95,11 @@ describe("the ranks of a run", function()
       local data = require("seqrun").data
       local open, rank = data.open, require("seqrun.tensor.ranks").launcher().rank
       data.open = function(path, ...) return open(rank == 1 and %q or path, ...) end
-      dofile("recipes/tiny.lua")
+      dofile("recipes/pretrain.lua")
     ]]):format(other .. "/corpus.sqr"))
     local list = words("data", "--max-steps", "2")
     list[1] = recipe
-    list[#list + 1] = "config=recipes/tiny.yaml"
+    list[#list + 1] = "config=recipes/pretrain.yaml"
     local code, _, err = mpi.run(2, list, { seconds = 400 })
     sys.remove(other)
     assert.equal(3, code, err)

@@ -1,5 +1,5 @@
 -- rank_memory.lua - a run whose parameters are most of its memory: what the run says it keeps, beside what the process
--- has grown by; run by mpirun (sharded_spec.lua).  The recipe tiny.lua, with a line at the end.
+-- has grown by; run by mpirun (sharded_spec.lua).  The recipe pretrain.lua, with a line at the end.
 --
 -- Prints "R: SAID GREW" of each rank, in bytes.
 

@@ -41,14 +41,14 @@ function small.corpus(folder, documents)
   return path
 end
 
----Arguments that run recipes/tiny.lua with a very small model; three micro-batches per update, about
+---Arguments that run recipes/pretrain.lua with a very small model; three micro-batches per update, about
 ---five updates per epoch.
 ---@param corpus string
 ---@param ... string further arguments
 ---@return string[]
 function small.words(corpus, ...)
   local words = {
-    "recipes/tiny.lua", "data.file=" .. corpus, "data.max_len=48", "mask.max=8", "data.held=0.1",
+    "recipes/pretrain.lua", "data.file=" .. corpus, "data.max_len=48", "mask.max=8", "data.held=0.1",
     "model.hidden_size=16", "model.num_hidden_layers=2", "model.num_attention_heads=2", "model.intermediate_size=32",
     "model.max_position_embeddings=64", "batch.sequences=24", "batch.micro_packs=4", "rate.peak=3e-3",
     "rate.warmup=3", "rate.total=40", "save.every=0", "save.minutes=0", "log.every=1", "eval.updates=1", "--quiet",

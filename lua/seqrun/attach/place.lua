@@ -40,7 +40,7 @@ function place.leave(folder, path)
   os.remove(file_of(folder))
 end
 
----A run with a similar name: "; did you mean 'runs/tiny'?" or "".
+---A run with a similar name: "; did you mean 'runs/pretrain'?" or "".
 local function hint(folder)
   local parent, name = folder:match("^(.*/)([^/]*)$")
   local near = guess.nearest(name or folder, sys.list(parent or ".") or {})

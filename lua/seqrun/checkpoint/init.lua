@@ -1,6 +1,6 @@
 -- checkpoint - a Hugging Face directory plus `trainer/`, saved durably and verified on load.
 --
---   runs/tiny/step-000000200/
+--   runs/pretrain/step-000000200/
 --     config.json model.safetensors vocab.txt tokenizer_config.json    what Transformers reads
 --     trainer/optim.safetensors state.json plan.txt config.yaml        what a resume needs
 --     MANIFEST                                                         sizes and checksums of all

@@ -55,7 +55,7 @@ function command.define(cmd)
 
 examples:
   seqrun analyze runs/data/novels.sqr --metric length rarity
-  seqrun analyze runs/data/novels.sqr --metric loss --checkpoint runs/tiny --max-len 128
+  seqrun analyze runs/data/novels.sqr --metric loss --checkpoint runs/pretrain --max-len 128
   seqrun analyze runs/data/novels.sqr --metric capitals.lua
   seqrun analyze fixed.sqr --metric rare=analysis/voc/voc     from analysis/voc/voc_sample_to_metric.idx and others]])
 end

@@ -13,10 +13,10 @@ function attach.define(cmd)
 asked for. A run listens unless it has attach=false.
 
 examples:
-  seqrun attach runs/tiny
-  seqrun attach runs/tiny -e 'status()'
-  echo 'step, loss' | seqrun attach runs/tiny
-  seqrun attach runs/tiny -e 'scale_rate(0.5)']])
+  seqrun attach runs/pretrain
+  seqrun attach runs/pretrain -e 'status()'
+  echo 'step, loss' | seqrun attach runs/pretrain
+  seqrun attach runs/pretrain -e 'scale_rate(0.5)']])
 end
 
 function attach.run(args)

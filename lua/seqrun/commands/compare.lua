@@ -29,9 +29,9 @@ function command.define(cmd)
   cmd:flag("--all", "also keys that only some of the runs have, as those of other tasks")
   cmd:flag("--json", "one JSON object")
   cmd:epilog([[examples:
-  seqrun compare runs/tiny runs/wide
+  seqrun compare runs/pretrain runs/wide
   seqrun compare runs --key mlm_loss --held-out --by seconds
-  seqrun compare runs/tiny runs/wide --json]])
+  seqrun compare runs/pretrain runs/wide --json]])
 end
 
 -- ---- the runs --------------------------------------------------------------------------------------

@@ -30,9 +30,9 @@ function command.define(cmd)
 those of the run.
 
 examples:
-  seqrun eval runs/tiny runs/data/novels.sqr
-  seqrun eval runs/tiny other.txt
-  seqrun eval runs/tiny reviews.csv columns.text=review
+  seqrun eval runs/pretrain runs/data/novels.sqr
+  seqrun eval runs/pretrain other.txt
+  seqrun eval runs/pretrain reviews.csv columns.text=review
   seqrun eval runs/finetune_classify test.csv
   seqrun eval some/bert dev.tsv columns.text=sentence columns.label=label data.labels=[no,yes]]=])
 end

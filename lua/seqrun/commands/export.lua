@@ -21,9 +21,9 @@ function command.define(cmd)
 verifies what it reads, and adds tokenizer.json for programs that do not read vocab.txt.
 
 examples:
-  seqrun export runs/tiny models/tiny
-  seqrun export runs/tiny models/tiny-encoder --encoder --dtype bf16
-  python3 -c 'from transformers import AutoModel; AutoModel.from_pretrained("models/tiny-encoder")']])
+  seqrun export runs/pretrain models/pretrained
+  seqrun export runs/pretrain models/encoder --encoder --dtype bf16
+  python3 -c 'from transformers import AutoModel; AutoModel.from_pretrained("models/encoder")']])
 end
 
 function command.run(args)

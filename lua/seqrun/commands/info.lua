@@ -11,8 +11,8 @@ function info.define(cmd)
   cmd:flag("--json", "one JSON object")
   cmd:flag("--tensors", "list the tensors of a safetensors file")
   cmd:epilog([[examples:
-  seqrun info runs/tiny
-  seqrun info runs/tiny/step-000000300/model.safetensors --tensors
+  seqrun info runs/pretrain
+  seqrun info runs/pretrain/step-000000300/model.safetensors --tensors
   seqrun info runs/data/novels.sqr --json]])
 end
 

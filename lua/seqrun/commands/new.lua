@@ -13,7 +13,7 @@ local command = { summary = "write a recipe and its config to start from" }
 
 ---The shipped recipe that trains a task.
 local function recipe_of(task)
-  if task == "pretraining" then return "tiny" end
+  if task == "pretraining" then return "pretrain" end
   return tasks[task].head_class and "finetune" or task
 end
 

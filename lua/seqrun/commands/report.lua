@@ -20,7 +20,7 @@ function command.define(cmd)
 examples:
   seqrun report runs/demo/phase1
   seqrun report runs/a runs/b -o compared.html --by tokens
-  seqrun report runs/tiny --json]])
+  seqrun report runs/pretrain --json]])
 end
 
 local function file_of(args, runs)

@@ -1,6 +1,6 @@
 -- encode - vectors of texts, from any BERT: sentence embeddings.
 --
---     local encode = sr.must(sr.encode.open("runs/tiny"))
+--     local encode = sr.must(sr.encode.open("runs/pretrain"))
 --     local vector = encode:one("a fine day in the garden")            -- a list of numbers
 --     for vector, item in encode:each { "it rained", { text = "who", pair = "she" } } do ... end
 

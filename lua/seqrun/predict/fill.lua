@@ -1,6 +1,6 @@
 -- fill - what a masked-LM model puts in the place of [MASK].
 --
---     local fill = sr.must(sr.fill.open("runs/tiny"))
+--     local fill = sr.must(sr.fill.open("runs/pretrain"))
 --     local found = fill:one("She was very [MASK].")
 --     print(found.text, found.masks[1][1].token, found.masks[1][1].probability)
 --     for found, item in fill:each { "A [MASK] day.", "The [MASK] and the [MASK]." } do ... end

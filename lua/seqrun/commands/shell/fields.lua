@@ -189,7 +189,7 @@ specials[]
 ]] },
   { "of metrics", [[
 lines, damaged                 readable and unreadable lines
-first?.*, last?.*, last_eval?.*   lines, see docs/formats.md
+first?.*, last?.*, last_eval?.*   lines, see docs/reference/formats.md
 ]] },
   { "of a metric", METRIC },
   { "of a plan", PLAN },

@@ -83,7 +83,7 @@ return function()
       "seqrun recipes/bert_phase1.lua --resume",
       "echo 'a fine day' | seqrun predict runs/finetune_classify",
     }, "\n")),
-    ".SH SEE ALSO", "The guide, the cookbook and other documents, installed beside this page in share/doc/seqrun.",
+    ".SH SEE ALSO", "The guide, the cookbook and other documents, installed beside this page in share/doc/seqrun/docs.",
   }, 1, 12, #parts + 1, parts)
   return table.concat(parts, "\n") .. "\n"
 end

@@ -1,10 +1,10 @@
--- tiny.lua - a small BERT on packed sequences: the recipe to copy and change.
+-- pretrain.lua - a small BERT on packed sequences: the recipe to copy and change.
 --
 -- bert_phase1.lua and bert_phase2.lua run this file with other settings.  To add config keys:
 -- sr.run.open { ..., keys = { { "top_k", sr.config.integer { default = 3, doc = "..." } } } }.
 --
---     seqrun recipes/tiny.lua --dry-run
---     seqrun recipes/tiny.lua optimizer.betas=[0.9,0.95] --max-steps 100
+--     seqrun recipes/pretrain.lua --dry-run
+--     seqrun recipes/pretrain.lua optimizer.betas=[0.9,0.95] --max-steps 100
 
 local sr = require "seqrun"
 local task = sr.tasks.pretraining
