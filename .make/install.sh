@@ -27,8 +27,7 @@ done
 find lua/seqrun recipes -type f ! -name '*.o' | while read -r f; do copy "$share/seqrun" "$f"; done
 chmod 755 "$share/seqrun/recipes/demo.sh"
 copy "$prefix/include/seqrun" core/*.h core/*/*.h
-for f in README.md LICENSE docs/*.md; do install -D -m 644 "$f" "$doc/${f##*/}"; done
-sed -i 's#](docs/#](#g' "$doc/README.md" # its documents are beside it here
+copy "$doc" README.md LICENSE docs/*.md docs/*/*
 "$build/seqrun" help --html >"$doc/api.html"
 install -D -m 644 docs/seqrun.1 "$share/man/man1/seqrun.1"
 for c in $completions; do

@@ -33,17 +33,19 @@ check() { # WHERE PREFIX
     works "its own recipe" seqrun new mine
     works "help of its own recipe" bash -c "seqrun mine/*.lua --help"
     works "a data set" seqrun "$recipes/prepare.lua" vocab.size=600
-    works "a dry run" seqrun "$recipes/tiny.lua" --dry-run
-    works "a run" seqrun "$recipes/tiny.lua" --max-steps 1 eval.updates=1 model.num_hidden_layers=1 --threads 1
-    works "a report of it" seqrun info runs/tiny
+    works "a dry run" seqrun "$recipes/pretrain.lua" --dry-run
+    works "a run" seqrun "$recipes/pretrain.lua" --max-steps 1 eval.updates=1 model.num_hidden_layers=1 --threads 1
+    works "a report of it" seqrun info runs/pretrain
     works "completion" bash -c "source $share/bash-completion/completions/seqrun && complete -p seqrun"
-    for f in "$doc"/{README.md,guide.md,cookbook.md,api.html} "$share/fish/vendor_completions.d/seqrun.fish" \
+    for f in "$doc"/{README.md,api.html,docs/README.md,docs/learn/guide.md} "$share/fish/vendor_completions.d/seqrun.fish" \
         "$prefix/include/seqrun/core/seqrun.h" "$recipes/demo.sh"; do
         [ -s "$f" ] || fail "$where: $f is missing"
     done
-    while read -r f; do # links between the documents
-        [ -e "$doc/$f" ] || fail "$where: a document links to $f, which is not there"
-    done < <(grep -ohE '\]\([a-z_]+\.md' "$doc"/*.md | sed 's/^](//' | sort -u)
+    while IFS=: read -r page f; do # links between the documents
+        [ -e "$(dirname "$page")/$f" ] || fail "$where: $page links to $f, which is not there"
+    done < <(cd "$doc" && grep -roE '\]\([A-Za-z_./]+\.(md|svg)' --include=*.md . | sed "s#^\./#$doc/#; s#:\](#:#")
+    works "help finds the documents" seqrun help guide
+    shows '^ *2\. A corpus'
     ! grep -rlIF "$sources" "$prefix" >"$log" || fail "$where: a file names the directory of the sources"
     command -v strace >/dev/null || return
     works "strace" strace -f -qq -e trace=openat,access,newfstatat -o trace seqrun -e 1

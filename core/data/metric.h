@@ -8,7 +8,7 @@
  *     total   i64 or f64        by index
  *
  * Its metadata say what it is of: the digests of the data set and of the vocabulary, and
- * which examples (sr_metric_subject), so that it is rejected for others.  docs/formats.md has the
+ * which examples (sr_metric_subject), so that it is rejected for others.  docs/reference/formats.md has the
  * details.
  *
  * Uids are those of the examples of one epoch (examples.h).  Memory of an opened metric: its cache

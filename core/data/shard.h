@@ -8,7 +8,7 @@
  *
  * Offsets of blocks follow from their order, so blocks cannot overlap or leave gaps.  The checksum
  * (XXH3-64) of a block is seeded with its column and number, so swapped blocks are detected.
- * docs/formats.md has the details.
+ * docs/reference/formats.md has the details.
  *
  * Files are read with pread, never mapped: truncation of a mapped file causes SIGBUS.  A block is
  * verified each time it is read from storage.  Memory is bounded: a writer has one block per

@@ -2,7 +2,7 @@
  *
  * One source, two hosts: nvcc compiles the .cu files for a GPU with the definitions below, g++
  * with -DSR_SIMT compiles the same files for the CPU, where kernels/simt/simt.h gives the same
- * names and checks every access (docs/kernels.md).
+ * names and checks every access (docs/reference/kernels.md).
  *
  *   KERNEL(threads, min_blocks) void name(...)     a kernel; DEV: a device function
  *   thread() lane() warp() threads() block_x() ... coordinates

@@ -1,7 +1,7 @@
--- Guide, cookbook, terms and questions: every block of code runs as it is printed, every link leads somewhere, and
--- every config key exists.
+-- Guide, cookbook, terms and questions: every block of code runs as it is printed, and every config key exists.
 
 local blocks = require("tests.support.blocks")
+local pages = require("seqrun.help.pages")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
@@ -10,29 +10,16 @@ local PAGES = { "guide", "cookbook", "terms", "questions" }
 ---Runs a document from nothing, as a reader would.
 local function run(document)
   local folder <close> = setmetatable({ path = blocks.folder() }, { __close = function(f) sys.remove(f.path) end })
-  return blocks.run(document, folder.path)
+  return blocks.run(pages.find(document).path, folder.path)
 end
 
 describe("the blocks #slow", function()
-  it("of the guide run from the first to the last", function() assert.is_true(run("docs/guide.md") > 20) end)
+  it("of the guide run from the first to the last", function() assert.is_true(run("guide") > 20) end)
 
-  it("of the cookbook run from the first to the last", function() assert.is_true(run("docs/cookbook.md") > 30) end)
+  it("of the cookbook run from the first to the last", function() assert.is_true(run("cookbook") > 30) end)
 
-  it("of the questions run", function() assert.is_true(run("docs/questions.md") > 1) end)
+  it("of the questions run", function() assert.is_true(run("questions") > 1) end)
 end)
-
----The anchor of a heading, as on GitHub.
-local function anchor(heading) return (heading:lower():gsub("[^%w%s_-]", ""):gsub("%s", "-")) end
-
----The anchors of a page.
-local function anchors(path)
-  local found = {}
-  for line in assert(sys.read_file(path)):gmatch("[^\n]+") do
-    local heading = line:match("^#+ (.*)$")
-    if heading then found[anchor(heading)] = true end
-  end
-  return found
-end
 
 ---All config keys of all tasks; true, or "any" for a group that takes any key.
 local function all_keys()
@@ -51,21 +38,10 @@ local function all_keys()
 end
 
 describe("a page of the documentation", function()
-  it("has links to what exists only", function()
-    for _, page in ipairs(PAGES) do
-      for target in assert(sys.read_file("docs/" .. page .. ".md")):gmatch("%]%(([^)%s]+)%)") do
-        local file, place = target:match("^([^#]*)#?(.*)$")
-        local path = file == "" and "docs/" .. page .. ".md" or "docs/" .. file
-        assert.truthy(file:find("^https?:") or sys.exists(path), page .. ": " .. target)
-        assert.truthy(place == "" or anchors(path)[place], page .. ": " .. target)
-      end
-    end
-  end)
-
   it("names config keys that exist only", function()
     local keys = all_keys()
     for _, page in ipairs(PAGES) do
-      local text = assert(sys.read_file("docs/" .. page .. ".md")):gsub("\n```.-\n```", "")
+      local text = assert(sys.read_file(pages.find(page).path)):gsub("\n```.-\n```", "")
       for word in text:gmatch("`([a-z_]+%.[a-z_]+)[=:`]") do
         local group = word ~= "model.safetensors" and keys[word:match("^[^.]+")]
         assert.truthy(not group or group == "any" or keys[word], page .. ": " .. word)

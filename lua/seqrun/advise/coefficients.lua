@@ -1,7 +1,7 @@
 -- coefficients.lua - the constants of the advisor's model.
 --
 -- `time` and `memory`: fitted by recipes/bench/advise.lua to 289 measured steps and 688 verdicts of Llama 13B, 30B and
--- 65B on 64 to 256 A100 (arXiv 2311.05610), each from a physical guess as prior.  docs/advisor.md explains them.
+-- 65B on 64 to 256 A100 (arXiv 2311.05610), each from a physical guess as prior.  docs/theory/advisor.md explains them.
 --
 -- `packed`: what differs for this program's own kernels; from recipes/bench/roofline.lua and the encoder's own count of
 -- kept activations.  The share of the network is an assumption: the fitted one is that of one cluster.

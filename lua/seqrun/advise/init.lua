@@ -4,8 +4,8 @@
 --     print(advice)                                      -- the best ten
 --     print(advice.layouts[1].step_seconds, advice.layouts[1].mfu)
 --
--- A prediction is a pure function of the job, the layout and the constants in coefficients.lua; docs/advisor.md has the
--- formulas and their errors on layouts that were not fitted.
+-- A prediction is a pure function of the job, the layout and the constants in coefficients.lua; docs/theory/advisor.md
+-- has the formulas and their errors on layouts that were not fitted.
 
 local coefficients = require("seqrun.advise.coefficients")
 local memory = require("seqrun.advise.memory")

@@ -1,5 +1,5 @@
 -- habits.lua - names that PyTorch, Transformers and IPython have, and what does the same here: for hints about unknown
--- names (docs/terms.md has more).
+-- names (docs/learn/terms.md has more).
 
 local guess = require("seqrun.base.guess")
 

@@ -1,4 +1,5 @@
--- synonyms.lua - what other programs call the keys of a config (docs/terms.md), for the message about an unknown key.
+-- synonyms.lua - what other programs call the keys of a config, for the message about an unknown key;
+-- docs/learn/terms.md has them all.
 
 local synonyms = {}
 

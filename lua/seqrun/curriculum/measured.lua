@@ -10,7 +10,7 @@ local Metric = require("seqrun.data.metric")
 
 local measured = {}
 
----Metrics that cost a run nothing worth mentioning, from the tokens alone; see docs/data_efficiency.md.
+---Metrics that cost a run nothing worth mentioning, from the tokens alone; see docs/theory/data_efficiency.md.
 measured.QUICK = { "length", "rarity", "rarity_integer", "length_rarity" }
 
 function measured.is_quick(name)

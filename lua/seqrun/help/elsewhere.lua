@@ -1,19 +1,12 @@
 -- elsewhere.lua - what help knows besides functions: commands, config keys, and headings of the documents.
 
+local pages = require("seqrun.help.pages")
 local sys = require("seqrun.core.sys")
 local verbs = require("seqrun.help.verbs")
 
-local ROOT = require("seqrun.base.shipped").root
 local MOST = 12 -- lines of each kind
 
 local elsewhere = {}
-
----The folder of the documents: of a checkout, or installed.
-local function documents()
-  for _, path in ipairs { ROOT .. "/docs", ROOT .. "/../doc/seqrun" } do
-    if sys.is_dir(path) then return sys.real_path(path) or path end
-  end
-end
 
 local headings
 
@@ -27,14 +20,12 @@ local function each_line(path, fn)
   end
 end
 
----All headings of all documents: { document, heading, level, path }.
+---All headings of all documents: { name of the document, heading, level, page }.
 local function read_headings()
   headings = {}
-  local folder = documents()
-  for _, name in ipairs(folder and sys.list(folder) or {}) do
-    local path = folder .. "/" .. name
-    each_line(name:find("%.md$") and path or "", function(_, level, heading)
-      if level and level > 1 then headings[#headings + 1] = { name, heading, level, path } end
+  for _, page in ipairs(pages.all()) do
+    each_line(page.path, function(_, level, heading)
+      if level and level > 1 then headings[#headings + 1] = { page.name, heading, level, page } end
     end)
   end
   return headings
@@ -61,7 +52,7 @@ end
 ---The lines of a section, without blank ones at its end.
 local function section(one)
   local lines, level_inside = {}, nil
-  each_line(one[4], function(line, level, heading)
+  each_line(one[4].path, function(line, level, heading)
     if level and level_inside and level <= level_inside then level_inside = nil end
     if level == one[3] and heading == one[2] then level_inside = level end
     if level_inside then lines[#lines + 1] = line end
@@ -81,8 +72,8 @@ end
 local function contents(name)
   local list, example = {}, nil
   for _, one in ipairs(headings or read_headings()) do
-    if one[1] == name .. ".md" then
-      if #list == 0 then list[1] = one[4] .. ":" end
+    if one[1] == name then
+      if #list == 0 then list[1] = one[4].path .. ":" end
       list[#list + 1] = ("  "):rep(one[3] - 1) .. one[2]
       example = example or (one[2]:match("^(%w+)[:.]") or one[2])
     end
@@ -96,20 +87,20 @@ end
 ---@param topic string
 ---@return string|nil
 function elsewhere.document(topic)
-  local wanted = topic:lower():gsub("^docs/", ""):gsub("%.md%f[%W]", "")
+  local wanted = topic:lower():gsub("^docs/", ""):gsub("^%l+/", ""):gsub("%.md%f[%W]", "")
   local list = contents(wanted)
   if list then return list end
   local document, rest = wanted:match("^(%S+) (.+)$")
   local found
   for _, one in ipairs(headings) do
-    local heading, inside = one[2]:lower(), one[1] == (document or "") .. ".md"
+    local heading, inside = one[2]:lower(), one[1] == document
     if inside and is_heading(heading, rest) or wanted:find("%a") and is_heading(heading, wanted) then
       found = one
       break
     end
     if inside and not found and rest:find("%a") and mentions(heading, rest) then found = one end
   end
-  return found and ("%s\n\n%s"):format(found[4], complete(section(found), found[4]))
+  return found and ("%s\n\n%s"):format(found[4].path, complete(section(found), found[4].path))
 end
 
 ---Sections whose headings mention a word, as topics of help: '"cookbook C1"     a learning rate schedule of your own'.
@@ -120,7 +111,7 @@ function elsewhere.sections(word)
   for _, one in ipairs(headings or read_headings()) do
     local short, rest = one[2]:match("^(%w+)[.:] +(.*)$")
     if #list < MOST and mentions(one[2], word) then
-      local topic = ('"%s %s"'):format(one[1]:match("^(.-)%.md$"), short or one[2])
+      local topic = ('"%s %s"'):format(one[1], short or one[2])
       list[#list + 1] = (("%-40s %s"):format(topic, rest or ""):gsub("%s+$", ""))
     end
   end
@@ -130,8 +121,8 @@ end
 ---The names of the documents: "cookbook", "guide", ...
 ---@return string[]
 function elsewhere.documents()
-  local names, folder = {}, documents()
-  for _, name in ipairs(folder and sys.list(folder) or {}) do names[#names + 1] = name:match("^(%l.*)%.md$") end
+  local names = {}
+  for i, page in ipairs(pages.all()) do names[i] = page.name end
   return names
 end
 
@@ -184,7 +175,7 @@ function elsewhere.lines(word, width)
   for _, one in ipairs(headings or read_headings()) do
     if found < MOST and mentions(one[2], word) then
       found = found + 1
-      add("%-34s %s", "docs/" .. one[1], one[2])
+      add("%-34s %s", one[4].label, one[2])
     end
   end
   return lines

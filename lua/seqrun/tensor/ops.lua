@@ -1,4 +1,4 @@
--- ops - the fused ops, with named options; docs/math.md has shapes and formulas.
+-- ops - the fused ops, with named options; docs/theory/math.md has shapes and formulas.
 --
 -- T rows, M gathered rows, H hidden, F inner size, V vocabulary.  Dropout needs a layout,
 -- since its random key is (seed, uid, epoch, row) with the site and layer given here.
