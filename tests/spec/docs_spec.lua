@@ -3,6 +3,7 @@
 local pages = require("seqrun.help.pages")
 local program = require("tests.support.program")
 local sys = require("seqrun.core.sys")
+local tasks = require("seqrun.tasks")
 
 local folder
 setup(function()
@@ -28,11 +29,10 @@ end
 describe("the example in finetuning.md", function()
   it("runs", function() assert.equal(1, run_examples("finetuning")) end)
 
-  it("comes with a line for each recipe", function()
+  it("comes with a line for each task", function()
     local text = read("finetuning")
-    for _, name in ipairs(sys.list("recipes")) do
-      local recipe = name:match("^(finetune[_%w]*)%.lua$")
-      assert.truthy(not recipe or text:find(recipe, 1, true), recipe)
+    for _, name in ipairs(tasks.names) do
+      assert.truthy(not tasks[name].head_class or text:find("\n| `" .. name .. "` |", 1, true), name)
     end
   end)
 end)
@@ -93,7 +93,7 @@ describe("the documentation", function()
   end)
 
   it("has an index with a line for each page, in its group", function()
-    local index, at = assert(sys.read_file("docs/README.md")), 0
+    local index, at = assert(sys.read_file("docs/README.md")):lower(), 0
     for _, page in ipairs(pages.all()) do
       local link = ("](%s/%s.md)"):format(page.group, page.name)
       assert.truthy(index:find(link, 1, true), link)
