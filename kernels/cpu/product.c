@@ -12,14 +12,13 @@
  *           elsewhere.  Rows of A are read in place by the first two if nothing needs padding.  A
  *           result in bf16 is a block of floats in the worker's scratch, rounded by the epilogue.
  *
- * Weights   No packed form is kept between calls.  In f32 packing costs 0.1-0.2 ns per element,
- *           1 % of a product of 2,048 rows.  On tiles an element takes 0.13 cycles for the forward
- *           product, 0.06 for the input gradient (simd/low.c), and m / 358 cycles of products with
- *           m rows at 70 % of the peak: 9 % and 4 % at 512 rows, 2.3 % and 1.1 % at 2,048.  If the
- *           low copy were panels for the forward product, and the input gradient transposed them
- *           at 0.13, the three products of a layer would gain 1.4 % at 512 rows and 0.4 % at 2,048;
- *           but embeddings, exchanges between ranks and all other ops read it as rows.  Both forms
- *           beside the rows would gain 4.4 % and 1.1 % for 4 bytes per parameter.
+ * Weights   No packed form is kept between calls.  In f32 packing costs 0.1-0.2 ns per element, 1 %
+ *           of a product of 2,048 rows (see Measured).  On tiles, by the counts of simd/tiles.c and
+ *           simd/pairs.h (nothing was measured there), packing takes 9 % of the forward product and
+ *           4 % of the input gradient at 512 rows, 2.3 % and 1.1 % at 2,048.  Keeping the bf16 copy
+ *           as panels would gain 1.4 % and 0.4 % of the three products of a layer, but embeddings,
+ *           exchanges between ranks and all other ops read it as rows.  Both forms side by side
+ *           would gain 4.4 % and 1.1 % for 4 bytes per parameter.
  * Inputs    are not packed for several products, as no two need one form: x is A of the forward
  *           product and dy that of the input gradient, both in place; dy^T is A of the weight
  *           gradient, and x its B, in pairs of rows.
@@ -28,8 +27,8 @@
  *           eight times as fast, so that the first-level cache counts: simd/tiles.c.
  * Uneven    Tiles, products counted against those of even shapes: H = 312 takes 20 tiles of columns
  *           for 19.5 and 10 steps of k for 9.75, 95 % in all; F = 1,200, 99 % (k); V = 30,522, all
- *           but 6 columns.  17 rows take the products of 32; but with so few, packing B is 200 of
- *           296 cycles for 48 columns and 32 in k: a row costs 1.12 times what one of 16 does.
+ *           but 6 columns.  17 rows take the products of 32; but with so few, packing B is two
+ *           thirds of the counted time: a row costs 1.12 times what one of 16 does.
  * Work      2 m n k flops.
  * Measured  AMD Zen 4, AVX-512, T = 2,048, 2026-11-21: 104-109 GFLOP/s of 118 on 1 thread in a
  *           BERT-base layer, including packing, bias and both gradients; 200-217 on 2, where oneDNN
@@ -276,8 +275,8 @@ static int64_t wanted_tasks(const job *j) {
     return on_tiles(j) ? tasks_for(j, 8) : TASKS;
 }
 
-/* Whether blocks share what is packed beforehand.  On tiles packing is dear: 0.2 cycles an element,
- * where 192 products with it take 0.4. */
+/* Whether blocks share what is packed beforehand.  On tiles packing is expensive: by count, half of
+ * what 192 products with the element take. */
 static bool pays_to_pack(const job *j) {
     int64_t down = sr_blocks(j->p->m, j->height);
     if (on_tiles(j) && (down > 1 || (j->across > 1 && j->p->a_col != 1))) return true;

@@ -1,18 +1,18 @@
 /* tiles.c - the product of bf16 on AMX.
  *
  * A block of 32 rows by three tiles of columns is held in six of the eight tiles; the other two are
- * one of A, read where it stands, and one of B.  A step of 32 in k takes 7 loads (of 8 cycles each)
- * under 6 products (of 16): 96 cycles.
+ * one of A, read where it stands, and one of B.
  *
  * Work      2 m n k flops, 1,024 a cycle.
- * Cache     Of the second-level cache a core gets 19 to 26 bytes a cycle here (a prototype on a
- *           Sapphire Rapids whose operands all came from there, 4 KB for 64 cycles of products, ran
- *           at 30 to 40 % of the peak).  A step has 2 KB of A and 3 KB of B: if both come from
- * there, no more than 40 to 50 % of the peak is left.  So k is cut into depths of at most
- *           LOW_DEPTH, 24 KB of B, which stay in the first-level cache (48 KB) with 16 KB of A and
- *           6 KB of C while all rows of a block pass.  A block then takes 768 cycles of products,
- *           48 to load C and 96 to store it, and 28 KB of A and C: 80 % of the peak at 30 bytes a
- *           cycle, 65 % at 24.  More depth would push B out; less would spend more on C.
+ * Estimate  Cycles here are counted from the instructions: 16 for a product of tiles, 8 for a
+ *           load.  None was measured, as no processor with AMX was at hand
+ *           (docs/evidence/measured.md).  A step of 32 in k takes 7 loads under 6 products: 96.
+ * Cache     A step reads 2 KB of A and 3 KB of B, 53 bytes a cycle, more than a second-level
+ *           cache delivers.  So k is cut into depths of at most LOW_DEPTH, 24 KB of B, which
+ *           stay in the first-level cache (48 KB) with 16 KB of A and 6 KB of C while all rows
+ *           of a block pass.  A block then takes 768 cycles of products, 48 to load C and 96 to
+ *           store it, and 28 KB of A and C: 80 % of the peak at 30 bytes a cycle, 65 % at 24.
+ *           More depth would push B out; less would spend more on C.
  * Numerics  an element of C is one chain over k in ascending order, which goes on from C if that is
  *           added (alpha = 1): it does not depend on its place in the block.  The instruction
  *           flushes denormals to zero.
