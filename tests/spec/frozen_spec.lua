@@ -9,7 +9,7 @@ local sys = require("seqrun.core.sys")
 local FROZEN = "tests/data/frozen"
 
 ---The recipe of each run; its directory keeps the name that it had.
-local RECIPES = { run = "tiny", curriculum = "curriculum" }
+local RECIPES = { run = "pretrain", curriculum = "curriculum" }
 
 ---Losses of the last four steps, and the losses of the last evaluation, as the version that wrote them went on.
 local RECORDED = {
