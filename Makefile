@@ -54,11 +54,11 @@ LDFLAGS += -fsanitize=address,undefined
 endif
 
 # ---- sources, found by wildcards ----------------------------------------------------------------------
-CORE    = $(wildcard core/*/*.c) $(wildcard kernels/ref/*.c) $(wildcard kernels/cpu/*.c)
+CORE    = $(wildcard core/*/*.c core/*/*/*.c) $(wildcard kernels/ref/*.c) $(wildcard kernels/cpu/*.c)
 BIND    = $(wildcard lua/bind/*.c)
 CTESTS  = $(wildcard tests/c/*.c)
 FUZZ    = $(wildcard tests/fuzz/*.c)
-HEADERS = $(wildcard core/*.h core/*/*.h kernels/*/*.h kernels/*/*/*.h lua/bind/*.h tests/support/*.h)
+HEADERS = $(wildcard core/*.h core/*/*.h core/*/*/*.h kernels/*/*.h kernels/*/*/*.h lua/bind/*.h tests/support/*.h)
 
 # kernels/cpu/simd/*.c is vector code that is compiled once for each instruction class.
 SIMD    = $(wildcard kernels/cpu/simd/*.c)
@@ -293,7 +293,7 @@ lint: lint-deps ## check warnings, formatting, clang-tidy, luacheck, headers and
 	@MAKE="$(MAKE)" sh .make/lint.sh
 
 format: ## format the C sources
-	clang-format -i $(wildcard core/*/*.c kernels/*/*.c kernels/*/*/*.c lua/bind/*.c tests/*/*.c \
+	clang-format -i $(wildcard core/*/*.c core/*/*/*.c kernels/*/*.c kernels/*/*/*.c lua/bind/*.c tests/*/*.c \
 	  kernels/cuda/*.cu kernels/cuda/*.cuh kernels/simt/*.cc tests/simt/*.cu) $(HEADERS)
 
 compdb: ## write compile_commands.json for editors and clang-tidy

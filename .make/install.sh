@@ -26,7 +26,7 @@ for f in "$build"/seqrun_*.so; do
 done
 find lua/seqrun recipes -type f ! -name '*.o' | while read -r f; do copy "$share/seqrun" "$f"; done
 chmod 755 "$share/seqrun/recipes/demo.sh"
-copy "$prefix/include/seqrun" core/*.h core/*/*.h
+copy "$prefix/include/seqrun" core/*.h core/*/*.h core/*/*/*.h
 for f in README.md LICENSE docs/*.md; do install -D -m 644 "$f" "$doc/${f##*/}"; done
 sed -i 's#](docs/#](#g' "$doc/README.md" # its documents are beside it here
 "$build/seqrun" help --html >"$doc/api.html"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/batch/part.h"
+#include "core/loader/update.h"
 #include "core/tensor/backend.h"
 #include "core/tensor/grad.h"
 #include "core/train/ready.h"
@@ -36,7 +36,7 @@ struct sr_exchange {
     const sr_tensor *sum[SR_MOST_NODES]; /* of own nodes, flat */
     sr_tensor *room;                     /* flat, for the nodes of others; NULL: none yet */
     uint64_t version;                    /* of params->grad after the last addition that was seen */
-    int64_t late;     /* a parameter that was added to after its bucket was sent; -1: none */
+    int64_t changed;  /* a parameter that was added to after its bucket was sent; -1: none */
     sr_status failed; /* of a bucket that was sent during a backward pass */
     char why[1024];
 };
@@ -84,7 +84,7 @@ sr_status sr_exchange_new(sr_exchange **out, sr_shares *shares, sr_comm *comm,
     x->shares = shares;
     x->comm = comm;
     x->opts = *opts;
-    x->last = x->late = -1;
+    x->last = x->changed = -1;
     sr_status st = build(x);
     if (st != SR_OK) {
         sr_exchange_free(x);
@@ -112,7 +112,7 @@ static void end_update(sr_exchange *x) {
     stop_watching(x);
     drop_nodes(x);
     x->open = x->ended = false;
-    x->last = x->late = -1;
+    x->last = x->changed = -1;
     x->failed = SR_OK;
 }
 
@@ -141,8 +141,8 @@ static void list_nodes(sr_exchange *x, int64_t total) {
     drop_nodes(x);
     for (int r = 0; r < ranks; r++) {
         x->first[r] = x->count;
-        x->count += sr_shares_nodes(x->node + x->count, total, sr_part_first(total, r, ranks),
-                                    sr_part_first(total, r + 1, ranks));
+        x->count += sr_shares_nodes(x->node + x->count, total, sr_first_share(total, r, ranks),
+                                    sr_first_share(total, r + 1, ranks));
     }
     x->first[ranks] = x->count;
 }
@@ -339,8 +339,8 @@ static void added(sr_grad_watch *watch, sr_tensor *leaf) {
     if (length_of(params) == 0) return;
     sr_ready_add(&x->ready, params);
     x->version = x->shares->params->grad->storage->version;
-    if (is_under_way(x, params)) x->late = params.last - 1;
-    if (!x->open || x->late >= 0 || x->failed != SR_OK) return;
+    if (is_under_way(x, params)) x->changed = params.last - 1;
+    if (!x->open || x->changed >= 0 || x->failed != SR_OK) return;
     x->failed = start_ready(x);
     if (x->failed != SR_OK) snprintf(x->why, sizeof x->why, "%s", sr_message());
 }
@@ -361,11 +361,11 @@ sr_status sr_exchange_batch(sr_exchange *x, int64_t total, int64_t last) {
 
 static sr_status check_early(const sr_exchange *x) {
     if (x->failed != SR_OK) return sr_fail(x->failed, "%s", x->why);
-    if (x->late >= 0)
+    if (x->changed >= 0)
         return sr_fail(SR_EINVAL,
                        "ranks: '%s' got a gradient on rank %d after that of earlier backward "
                        "passes had been sent; set ranks.overlap=false",
-                       x->shares->params->list[x->late].name, x->comm->rank);
+                       x->shares->params->list[x->changed].name, x->comm->rank);
     if (x->open && x->next > 0 && x->version != x->shares->params->grad->storage->version)
         return sr_fail(SR_EINVAL,
                        "ranks: rank %d changed gradients after the backward pass, while they were "
@@ -460,7 +460,7 @@ sr_status sr_exchange_reduce(sr_exchange *x, int64_t total) {
 sr_status sr_exchange_gather(sr_exchange *x) {
     sr_tensor *grad = x->shares->params->grad;
     if (x->opts.library && !x->opts.sharded) return SR_OK;
-    SR_TRY(sr_spread(x->comm, grad, x->piece, 1));
+    SR_TRY(sr_all_gather(x->comm, grad, x->piece, 1));
     SR_TRY(x->comm->engine->wait(x->comm));
     sr_tensor_wrote(grad);
     return SR_OK;

@@ -1,7 +1,7 @@
 /* exchange.h - the gradient of an update that several ranks computed the shares of.
  *
- * Ranks own whole shares, neighbours (core/batch/part.h), and hold the sums of their subtrees when
- * the last one has ended (shares.h).  The store is cut into a piece a rank, on the optimizer's
+ * Ranks own whole shares, neighbours (core/loader/update.h), and hold the sums of their subtrees
+ * when the last one has ended (shares.h).  The store is cut into a piece a rank, on the optimizer's
  * chunks.  Every rank sends its sums' part of a piece to the owner of that piece, who adds them in
  * the order of the tree: so the sum has the bits that one rank would have computed, whatever the
  * number of ranks, and each adds and receives as much as the others.
@@ -29,7 +29,7 @@
 #include "core/tensor/comm.h"
 #include "core/train/optim.h"
 #include "core/train/shares.h"
-#include "core/train/spread.h"
+#include "core/train/all_gather.h"
 
 #ifdef __cplusplus
 extern "C" {

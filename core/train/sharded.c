@@ -58,7 +58,7 @@ void sr_sharded_free(sr_sharded *s) {
 /* ---- a step ---------------------------------------------------------------------------------- */
 
 /* Queues the exchange of the losses of all ranks; that of this one may be NULL. */
-static sr_status spread_losses(sr_sharded *s, const sr_tensor *loss) {
+static sr_status gather_losses(sr_sharded *s, const sr_tensor *loss) {
     const sr_backend *backend = s->comm->device->backend;
     sr_tensor own = *s->losses;
     own.shape[0] = 1;
@@ -71,7 +71,7 @@ static sr_status spread_losses(sr_sharded *s, const sr_tensor *loss) {
         flat.shape[0] = flat.stride[0] = 1;
         SR_TRY(backend->copy(&own, &flat));
     }
-    return sr_spread(s->comm, s->losses, s->slots, 1);
+    return sr_all_gather(s->comm, s->losses, s->slots, 1);
 }
 
 static sr_status wait(const sr_sharded *s) {
@@ -79,24 +79,24 @@ static sr_status wait(const sr_sharded *s) {
 }
 
 /* Queues the exchange of the f32 weights that ops read beside the bf16 copy. */
-static sr_status spread_kept(sr_sharded *s, sr_range *common) {
+static sr_status gather_owned(sr_sharded *s, sr_range *common) {
     const sr_params *p = s->optim->params;
     for (int64_t i = 0; i < p->count; i++) {
         if (!p->list[i].keep_f32) continue;
         sr_range whole = {p->list[i].offset, p->list[i].offset + p->list[i].stored};
         for (int r = 0; r < s->comm->ranks; r++) common[r] = sr_range_common(whole, s->pieces[r]);
-        SR_TRY(sr_spread(s->comm, p->value, common, 1));
+        SR_TRY(sr_all_gather(s->comm, p->value, common, 1));
     }
     return SR_OK;
 }
 
-static sr_status spread_values(sr_sharded *s) {
+static sr_status gather_values(sr_sharded *s) {
     sr_params *p = s->optim->params;
-    if (p->low == NULL) return sr_spread(s->comm, p->value, s->pieces, 1);
+    if (p->low == NULL) return sr_all_gather(s->comm, p->value, s->pieces, 1);
     sr_range *common;
-    SR_TRY(sr_spread(s->comm, p->low, s->pieces, 1));
+    SR_TRY(sr_all_gather(s->comm, p->low, s->pieces, 1));
     SR_TRY(sr_new(&common, s->comm->ranks));
-    sr_status st = spread_kept(s, common);
+    sr_status st = gather_owned(s, common);
     sr_free(common);
     if (st != SR_OK || s->comm->ranks == 1) return st;
     s->scattered = true;
@@ -106,17 +106,17 @@ static sr_status spread_values(sr_sharded *s) {
 
 static sr_status update(sr_sharded *s, const sr_tensor *loss) {
     sr_optim *o = s->optim;
-    SR_TRY(sr_spread(s->comm, o->squares, s->chunks, 1));
-    SR_TRY(spread_losses(s, loss));
+    SR_TRY(sr_all_gather(s->comm, o->squares, s->chunks, 1));
+    SR_TRY(gather_losses(s, loss));
     SR_TRY(wait(s));
     SR_TRY(s->comm->device->backend->reduce(s->loss, s->losses, SR_SUM));
     SR_TRY(sr_optim_moments(o, s->loss));
     if (o->opts.lamb) {
-        SR_TRY(sr_spread(s->comm, o->norms, s->chunks, 2));
+        SR_TRY(sr_all_gather(s->comm, o->norms, s->chunks, 2));
         SR_TRY(wait(s));
     }
     SR_TRY(sr_optim_update(o));
-    SR_TRY(spread_values(s));
+    SR_TRY(gather_values(s));
     SR_TRY(wait(s));
     return sr_optim_finish(o);
 }

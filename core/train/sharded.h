@@ -22,7 +22,7 @@
 #include "core/base/status.h"
 #include "core/tensor/comm.h"
 #include "core/train/optim.h"
-#include "core/train/spread.h"
+#include "core/train/all_gather.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,8 +1,8 @@
 /* lsampler.c - samplers of a loader's examples, and the windows of updates that they draw; part of
  * seqrun.core.batch, wrapped by lua/seqrun/curriculum. */
-#include "core/batch/loader.h"
-#include "core/batch/sampler.h"
-#include "core/batch/window.h"
+#include "core/loader/loader.h"
+#include "core/loader/sampler.h"
+#include "core/loader/window.h"
 #include "lua/bind/lbatch.h"
 #include "lua/bind/lcheck.h"
 #include "lua/bind/lmetric.h"

@@ -1,5 +1,5 @@
 /* exchange.c - several ranks compute the bits that one rank computes, whatever their number. */
-#include "core/batch/part.h"
+#include "core/loader/update.h"
 #include "tests/support/world.h"
 
 enum { SIZES = 5, MOST_SHARES = 33, MOST_RANKS = 9 };
@@ -72,8 +72,8 @@ static void go_wrong(sr_params *p, fault fault) {
 
 /* What one rank does in an update. */
 static sr_status update(sr_params *p, sr_shares *s, sr_exchange *x, sr_comm *comm, job *j) {
-    int64_t first = sr_part_first(j->total, comm->rank, comm->ranks);
-    int64_t end = sr_part_first(j->total, comm->rank + 1, comm->ranks);
+    int64_t first = sr_first_share(j->total, comm->rank, comm->ranks);
+    int64_t end = sr_first_share(j->total, comm->rank + 1, comm->ranks);
     SR_TRY(sr_params_zero_grad(p));
     SR_TRY(sr_shares_begin(s, j->total));
     for (int64_t i = first; i < end; i++) {
