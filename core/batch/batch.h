@@ -26,8 +26,8 @@ typedef struct sr_batch {
     int32_t *original_ids; /* (T) before masking; NULL if not requested */
     sr_target *target;     /* one per collator, in order */
     int targets;
-    sr_layout *last;    /* the rows that some target needs, whole sequences for spans: all that the
-                           last layer must give after its attention; NULL without targets */
+    sr_layout *last;    /* the rows that targets read, whole sequences for spans: all that the
+                           last layer must compute after its attention; NULL without targets */
     int32_t *last_rows; /* (rows of last) position of each in `layout` */
     int64_t sequences, tokens; /* real ones */
     int64_t slots;             /* T */

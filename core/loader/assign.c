@@ -121,14 +121,15 @@ static int64_t first_of(const packs *p, int64_t i) {
     return i == 0 ? 0 : p->end[i - 1];
 }
 
-/* Fills the batches with their packs, in the order of these. */
+/* Fills the batches with their packs, in order. */
 static void gather(sr_assignment *a, const packs *p, const int32_t *batch,
                    const sr_loader_opts *o) {
     for (int64_t i = 0; i < p->count; i++) {
         a->end[batch[i]] += p->end[i] - first_of(p, i);
         a->rows[batch[i]] += o->examples.max_len;
     }
-    for (int64_t b = 0, at = 0; b < a->batches; b++) { /* begin at its place, end after the loop */
+    for (int64_t b = 0, at = 0; b < a->batches;
+         b++) { /* the start of each batch; its end after the loop */
         int64_t n = a->end[b];
         a->end[b] = at;
         at += n;
@@ -140,7 +141,7 @@ static void gather(sr_assignment *a, const packs *p, const int32_t *batch,
     }
 }
 
-/* Shares that were asked for are cut by cost; otherwise a share is a run of batches. */
+/* Shares given by an option are assigned by cost; otherwise a share is a run of batches. */
 static sr_status choose_batches(sr_assignment *a, int32_t *batch, const double *cost, int32_t n,
                                 const sr_loader_opts *o) {
     int32_t batches = (int32_t)a->batches;
@@ -156,7 +157,7 @@ static sr_status assign_packs(sr_assignment *a, const packs *p, const sr_loader_
     if (p->count > INT32_MAX)
         return sr_fail(SR_EINVAL, "batch: an update of %" PRId64 " packs is too large", p->count);
     SR_TRY(make_batches(a, batches_for(p->count, o)));
-    SR_TRY(sr_new(&cost, (size_t)p->count * 2)); /* and the following batches */
+    SR_TRY(sr_new(&cost, (size_t)p->count * 2)); /* and `batch` behind it */
     batch = (int32_t *)(cost + p->count);
     for (int64_t i = 0; i < p->count; i++) {
         int64_t first = first_of(p, i);

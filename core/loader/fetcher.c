@@ -129,7 +129,7 @@ static int find(const sr_fetcher *f, uint32_t epoch, int stage) {
 }
 
 /* Warns once that a given plan is no longer used. */
-static void tell_misfit(sr_fetcher *f, const sr_epoch *e) {
+static void warn_misfit(sr_fetcher *f, const sr_epoch *e) {
     if (f->plan == NULL || f->told) return;
     if (e->saved) f->fitted = true;
     if (e->saved || !f->fitted || strcmp(f->plan->solver, e->plan->solver) == 0) return;
@@ -184,7 +184,7 @@ sr_status sr_fetcher_epoch(sr_epoch **out, sr_fetcher *f, uint32_t epoch, int st
     pthread_mutex_lock(&f->lock);
     f->building = false;
     if (st == SR_OK) {
-        tell_misfit(f, e);
+        warn_misfit(f, e);
         sr_epoch_release(f->epoch[SR_FETCHER_EPOCHS - 1]);
         f->epoch[SR_FETCHER_EPOCHS - 1] = e;
         *out = touch(f, SR_FETCHER_EPOCHS - 1);

@@ -1,8 +1,8 @@
 /* fetcher.h - orders updates and makes them: what a loader and its workers share.  Internal to
  * core/loader.
  *
- * It has the options, the masker and the collators, all constant once it is open, and the epochs,
- * which are built when first needed and cached.
+ * The options, the masker and the collators are constant once it is open; epochs are built when
+ * first needed and cached.
  */
 #ifndef SR_LOADER_FETCHER_H
 #define SR_LOADER_FETCHER_H
@@ -22,7 +22,7 @@ typedef struct sr_fetcher {
     const sr_dataset *d;
     sr_loader_opts opts;
     sr_plan *plan;     /* the saved one */
-    bool fitted, told; /* it fitted some epoch; a misfit was reported */
+    bool fitted, told; /* the plan was used for an epoch; that it no longer fits was reported */
     sr_stage *stage;   /* (opts.stages) */
     sr_masker masker;
     sr_schedule mask_rate; /* of updates; none: the masker's */

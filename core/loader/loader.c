@@ -33,7 +33,7 @@ struct sr_loader {
     sr_cursor next;      /* where the next update to be ordered begins */
     sr_cursor delivered; /* where the next update to be returned begins */
     int64_t ordered, given;
-    bool pushes;      /* orders are pushed, not made here */
+    bool pushes;      /* orders come from sr_loader_push() */
     sr_order **order; /* (pending) pushed and not given out yet; the oldest first */
     int64_t pending, room;
     bool ordering; /* a worker is ordering an update */
@@ -57,7 +57,7 @@ static bool may_order(const sr_loader *l) {
            (!l->pushes || ahead < l->pending);
 }
 
-static void settle(slot *s, sr_update *update, sr_status status) {
+static void finish_slot(slot *s, sr_update *update, sr_status status) {
     s->state = SLOT_READY;
     s->update = update;
     s->status = status;
@@ -94,7 +94,7 @@ static void work_once(sr_loader *l) {
         pthread_mutex_lock(&l->lock);
     }
     sr_order_free(&own);
-    settle(s, update, st);
+    finish_slot(s, update, st);
     l->busy--;
     pthread_cond_broadcast(&l->changed);
 }
@@ -141,7 +141,7 @@ static void *plan_ahead(void *loader) {
 
 static sr_status start_thread(pthread_t *thread, void *(*run)(void *), sr_loader *l) {
     sigset_t all, before;
-    sigfillset(&all); /* signals are for the program's own thread */
+    sigfillset(&all); /* the main thread handles signals */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int error = pthread_create(thread, NULL, run, l);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -175,8 +175,8 @@ static void stop_workers(sr_loader *l) {
 
 /* ---- open and close ---- */
 
-/* The first epoch's plan settles how many packs an update has, and how much memory. */
-static sr_status settle_packs(sr_loader *l, sr_threads *threads) {
+/* The first epoch's plan determines how many packs an update has, and how much memory. */
+static sr_status determine_packs(sr_loader *l, sr_threads *threads) {
     const sr_loader_opts *o = &l->fetcher.opts;
     sr_epoch *e;
     SR_TRY(sr_fetcher_epoch(&e, &l->fetcher, o->examples.epoch, 0, threads));
@@ -203,7 +203,7 @@ sr_status sr_loader_open(sr_loader **out, const sr_dataset *d, const sr_loader_o
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->changed, NULL);
     sr_status st = sr_fetcher_open(&l->fetcher);
-    if (st == SR_OK) st = settle_packs(l, threads);
+    if (st == SR_OK) st = determine_packs(l, threads);
     if (st == SR_OK) st = start_workers(l);
     if (st != SR_OK) {
         sr_loader_close(l);
@@ -377,7 +377,7 @@ static sr_status append(sr_loader *l, sr_order **order, int64_t n) {
 
 static sr_status check_pushes(const sr_loader *l) {
     if (l->pushes) return SR_OK;
-    return sr_fail(SR_EINVAL, "loader: it has an order of its own; open it with by: order");
+    return sr_fail(SR_EINVAL, "loader: sequences are not drawn by order; open it with by: order");
 }
 
 sr_status sr_loader_push(sr_loader *l, const sr_given *given) {
@@ -446,7 +446,7 @@ sr_status sr_loader_push_window(sr_loader *l, const sr_window_opts *window, int6
     return st;
 }
 
-/* ---- looking ---- */
+/* ---- inspection ---- */
 
 sr_status sr_loader_update_of(sr_update **out, sr_loader *l, const uint32_t *uids, int64_t n,
                               uint32_t epoch, sr_arrange arrange) {

@@ -6,9 +6,9 @@
  * continues with the next one.  The content of an update is a function of the data, the options and
  * the cursor, not of the number of workers, how far they are ahead, or earlier updates.
  *
- * The arrangement decides the position of tokens, not which: packed, padded and single updates of
- * one plan have the same sequences with the same masks.  Conventional padding is the plan of the
- * solver "none".
+ * The arrangement decides the position of tokens only: packed, padded and single updates of one
+ * plan have the same sequences with the same masks.  Conventional padding is the plan of the solver
+ * "none".
  */
 #ifndef SR_LOADER_LOADER_H
 #define SR_LOADER_LOADER_H
@@ -53,8 +53,8 @@ typedef struct sr_loader_opts {
                           batch, at most SR_USUAL_SHARES */
     int32_t first_share, last_share; /* from 1: the shares to make, others are only counted;
                                         0, 0: all */
-    int32_t rank, ranks; /* makes the shares of rank `rank` of `ranks` (part.h), or, with a target
-                            that needs the whole update, all; 0, 0 or 0, 1: all */
+    int32_t rank, ranks; /* makes the shares of rank `rank` of `ranks` (sr_first_share()), or, with
+                            a target that needs the whole update, all; 0, 0 or 0, 1: all */
     sr_balance balance;  /* how packs are assigned to batches */
     double per_square;   /* packs are assigned to batches by tokens + per_square sum len^2; 0: the
                             default */

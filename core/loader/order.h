@@ -31,7 +31,7 @@ typedef struct sr_order {
 /* Appends a group of sequences, which may be empty. */
 sr_status sr_order_add(sr_order *order, const sr_pick *pick, int64_t n);
 
-/* Says that the last group is a batch of `rows` rows, as all before it are. */
+/* Declares that the last group is a batch of `rows` rows; all groups of an order are, or none. */
 sr_status sr_order_rows(sr_order *order, int64_t rows);
 
 /* Retains an epoch for the lifetime of the order. */

@@ -1,7 +1,7 @@
 /* schedule.h - a value that changes during training: a table over one of a loader's counters.
  *
- * Workers make updates in any order, so what an update is made with is a function of the totals
- * before it, never of what was made earlier.
+ * Workers make updates in any order, so the value for an update is a function of the totals before
+ * it.
  */
 #ifndef SR_LOADER_SCHEDULE_H
 #define SR_LOADER_SCHEDULE_H

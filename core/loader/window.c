@@ -160,7 +160,7 @@ static sr_status solve(packer *p, const sr_window_pack_opts *o) {
     return SR_OK;
 }
 
-/* Rows that no sequence has, beyond the last tile, belong to nobody. */
+/* Removes the tiles that no sequence uses. */
 static void trim(packer *p) {
     sr_window_packing *o = p->out;
     o->tiles = 0;
@@ -207,7 +207,7 @@ struct sr_window {
     int32_t refs;
 };
 
-/* ---- what it has ---- */
+/* ---- its sequences ---- */
 
 /* The epoch word of random keys: the number of the update; pieces differ in its top bits. */
 static uint32_t key_of(const sr_window *w, int64_t part, int32_t piece) {
@@ -270,7 +270,7 @@ static void add_picks(sr_window *w, const sr_window_opts *o) {
     }
 }
 
-/* The sequence of an example's first piece carries its tokens before cutting. */
+/* The raw tokens of an example that is cut into pieces are counted once, with the first. */
 static void count_pick(sr_counters *drawn, const sr_pick *p) {
     drawn->sequences++;
     if (p->piece <= 1) drawn->raw_tokens += sr_example_length(&p->examples->example[p->uid]);

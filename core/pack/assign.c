@@ -29,7 +29,7 @@ static int by_cost(const void *a, const void *b) {
     return x->pack < y->pack ? -1 : x->pack > y->pack;
 }
 
-/* Groups as a heap: the cheapest first, of equal ones that of the smallest number. */
+/* Groups as a heap: the cheapest first, ties by index. */
 typedef struct heap {
     int32_t *group;
     int32_t count;
@@ -160,11 +160,11 @@ no_room:
 typedef struct split {
     const double *cost;
     int32_t *share; /* (n) of each pack */
-    int32_t *mine;  /* (n) packs of one share, */
-    int32_t *to;    /* (n) and their batches in it */
-    double *part;   /* (n) and costs */
+    int32_t *mine;  /* (n) packs of one share */
+    int32_t *to;    /* (n) the batch of each, in the share */
+    double *part;   /* (n) the cost of each */
     double *load;   /* (batches) */
-    int32_t *place; /* (shares) */
+    int32_t *place; /* (shares) position of each in the order of shares */
     int32_t n, batches, shares;
     sr_balance how;
 } split;
@@ -182,8 +182,8 @@ static int32_t costliest(const split *s) {
     return best;
 }
 
-/* Orders shares so that runs of them, which ranks own, cost about the same: the costliest go to the
- * first place of the first half, of the second, of the second quarter, ... */
+/* Orders shares so that the runs of them that ranks compute cost about the same: the costliest go
+ * to the first place of the first half, of the second, of the second quarter, ... */
 static void place_shares(split *s) {
     for (int32_t i = 0; i < s->n; i++) s->load[s->share[i]] += s->cost[i];
     for (int32_t i = 0; i < s->shares; i++) s->place[i] = s->n % s->shares == 0 ? i : -1;

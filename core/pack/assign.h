@@ -48,9 +48,12 @@ static inline int64_t sr_balance_turn(sr_balance how, int64_t i, int64_t n, int6
 sr_status sr_assign_packs(int32_t *group, double *imbalance, const double *cost, int32_t n,
                           int32_t groups, sr_balance how);
 
-/* Assigns n packs by cost to shares, and those of each share to its batches, of which all have the
- * same number.  If some shares get a pack more than others, these are spread: any run of shares
- * costs about as much as another of as many.  imbalance: of the batches. */
+/* Assigns n packs by cost to shares, and the packs of each share to its batches; all shares have
+ * the same number of batches.  Shares that get one pack more than others are spread evenly, so that
+ * the runs of shares of different ranks cost about the same.
+ *
+ *   batch      n indices of batches, share by share
+ *   imbalance  most expensive batch over the mean */
 sr_status sr_assign_shares(int32_t *batch, double *imbalance, const double *cost, int32_t n,
                            int32_t batches, int32_t shares, sr_balance how);
 

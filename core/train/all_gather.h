@@ -1,7 +1,7 @@
-/* all_gather.h - what each rank owns a piece of, made whole on every rank.
+/* all_gather.h - an all-gather of a flat store (values, gradients, chunk norms) that is divided
+ * into one part per rank.
  *
- * A flat store (values, gradients, chunk norms) is cut into one piece a rank.  Each rank broadcasts
- * its own: an all-gather of pieces that differ in size, in place, without a copy of the store.
+ * Parts differ in size, so each rank broadcasts its own: in place, without a copy of the store.
  */
 #ifndef SR_TRAIN_ALL_GATHER_H
 #define SR_TRAIN_ALL_GATHER_H
@@ -21,12 +21,12 @@ static inline sr_range sr_range_common(sr_range a, sr_range b) {
     return c.first < c.last ? c : (sr_range){c.first, c.first};
 }
 
-/* Queues the calls that give every rank all pieces of `store`; sr_comm_wait() ends them.
+/* Queues the broadcasts; sr_comm_wait() completes them.
  *
- *   store   flat and contiguous, of any dtype; its version is the caller's business
- *   pieces  (comm->ranks) by rank, in units of `width` elements; the same on all ranks
+ *   store   flat and contiguous, of any dtype; the caller updates its version
+ *   parts   (comm->ranks) by rank, in units of `width` elements; the same on all ranks
  */
-sr_status sr_all_gather(sr_comm *comm, sr_tensor *store, const sr_range *pieces, int64_t width);
+sr_status sr_all_gather(sr_comm *comm, sr_tensor *store, const sr_range *parts, int64_t width);
 
 #ifdef __cplusplus
 }

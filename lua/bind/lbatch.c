@@ -63,7 +63,7 @@ static const sr_batch *check_batch(lua_State *L) {
     return u->batch[lsr_checkrange(L, 2, 1, u->batches) - 1];
 }
 
-/* update:batch(i) -> table of tallies, and of facts about each target */
+/* update:batch(i) -> table of counts, and of facts about each target */
 static int update_batch(lua_State *L) {
     const sr_batch *b = check_batch(L);
     lua_newtable(L);

@@ -74,7 +74,7 @@ static int sampler_examples(lua_State *L) {
     return 1;
 }
 
-/* sampler:tokens(limit, pieces) -> tokens of what is unlocked, cut to the limit */
+/* sampler:tokens(limit, pieces) -> tokens of the unlocked examples, truncated to the limit */
 static int sampler_tokens(lua_State *L) {
     sr_sampler *s = check_sampler(L, 1);
     int32_t limit = (int32_t)lsr_checkrange(L, 2, 0, SR_EXAMPLES_MOST);
