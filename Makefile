@@ -54,13 +54,13 @@ LDFLAGS += -fsanitize=address,undefined
 endif
 
 # ---- sources, found by wildcards ----------------------------------------------------------------------
-CORE    = $(wildcard core/*/*.c) $(wildcard kernels/ref/*.c) $(wildcard kernels/cpu/*.c)
+CORE    = $(wildcard core/*/*.c core/*/*/*.c) $(wildcard kernels/ref/*.c) $(wildcard kernels/cpu/*.c)
 BIND    = $(wildcard lua/bind/*.c)
 CTESTS  = $(wildcard tests/c/*.c)
 FUZZ    = $(wildcard tests/fuzz/*.c)
-HEADERS = $(wildcard core/*.h core/*/*.h kernels/*/*.h kernels/*/*/*.h lua/bind/*.h tests/support/*.h)
+HEADERS = $(wildcard core/*.h core/*/*.h core/*/*/*.h kernels/*/*.h kernels/*/*/*.h lua/bind/*.h tests/support/*.h)
 
-# kernels/cpu/simd/*.c is vector code that is compiled once for each instruction class.
+# kernels/cpu/simd/*.c is vector code that is compiled once for each instruction set.
 SIMD    = $(wildcard kernels/cpu/simd/*.c)
 ISA     = plain avx2 avx512 avx512_bf16 amx
 ISA_plain  = -DSR_ISA=plain
@@ -68,7 +68,7 @@ ISA_avx2   = -DSR_ISA=avx2 -mavx2 -mfma -mf16c
 ISA_avx512 = -DSR_ISA=avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mprefer-vector-width=512
 ISA_avx512_bf16 = $(subst =avx512 ,=avx512_bf16 ,$(ISA_avx512)) -mavx512bf16
 ISA_amx = $(subst =avx512 ,=amx ,$(ISA_avx512)) -mavx512bf16 -mamx-tile -mamx-bf16
-# The plain class with bf16 instructions in C (kernels/cpu/simd/low.h): tests/isa.sh.
+# The plain set with bf16 instructions in C (kernels/cpu/simd/low.h): tests/isa.sh.
 EMULATED   = dots tiles
 ISA_dots   = $(ISA_plain) -DSR_EMULATE=1
 ISA_tiles  = $(ISA_plain) -DSR_EMULATE=2
@@ -293,7 +293,7 @@ lint: lint-deps ## check warnings, formatting, clang-tidy, luacheck, headers and
 	@MAKE="$(MAKE)" sh .make/lint.sh
 
 format: ## format the C sources
-	clang-format -i $(wildcard core/*/*.c kernels/*/*.c kernels/*/*/*.c lua/bind/*.c tests/*/*.c \
+	clang-format -i $(wildcard core/*/*.c core/*/*/*.c kernels/*/*.c kernels/*/*/*.c lua/bind/*.c tests/*/*.c \
 	  kernels/cuda/*.cu kernels/cuda/*.cuh kernels/simt/*.cc tests/simt/*.cu) $(HEADERS)
 
 compdb: ## write compile_commands.json for editors and clang-tidy

@@ -26,7 +26,7 @@ for f in "$build"/seqrun_*.so; do
 done
 find lua/seqrun recipes -type f ! -name '*.o' | while read -r f; do copy "$share/seqrun" "$f"; done
 chmod 755 "$share/seqrun/recipes/demo.sh"
-copy "$prefix/include/seqrun" core/*.h core/*/*.h
+copy "$prefix/include/seqrun" core/*.h core/*/*.h core/*/*/*.h
 copy "$doc" README.md LICENSE docs/*.md docs/*/*
 "$build/seqrun" help --html >"$doc/api.html"
 install -D -m 644 docs/seqrun.1 "$share/man/man1/seqrun.1"

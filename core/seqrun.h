@@ -5,9 +5,9 @@
  *   base     status, memory, files, threads, keyed randomness
  *   text     bytes to sentences, words to token ids
  *   data     data sets: token ids and typed columns in a file; the examples of an epoch
- *   pack     lengths to a plan, a plan to packs, lower bounds and their proofs
- *   batch    which packs and sequences an update has (orders, stages), and collating them: layout,
- *            masks, targets, shares
+ *   pack     lengths to a plan, a plan to packs, lower bounds and their proofs; pack/lp the simplex
+ *   batch    sequences collated into one buffer: layout, masks, targets, tiles of attention
+ *   loader   what comes next (epochs, orders, stages, samplers), and making updates of it ahead
  *   tensor   views of device memory, ops through a backend's table, gradients, plug-ins
  *   train    parameters, gradients summed over shares, optimizers
  *   store    files that survive a power cut: checkpoints, safetensors, logs
@@ -79,18 +79,21 @@
 
 #include "core/batch/batch.h"
 #include "core/batch/collate.h"
-#include "core/batch/cursor.h"
-#include "core/batch/epoch.h"
-#include "core/batch/keep.h"
 #include "core/batch/layout.h"
-#include "core/batch/loader.h"
 #include "core/batch/mask.h"
-#include "core/batch/order.h"
-#include "core/batch/stage.h"
-#include "core/batch/tally.h"
 #include "core/batch/target.h"
 #include "core/batch/tiles.h"
-#include "core/batch/update.h"
+#include "core/batch/token_drop.h"
+
+#include "core/loader/cursor.h"
+#include "core/loader/epoch.h"
+#include "core/loader/loader.h"
+#include "core/loader/order.h"
+#include "core/loader/sampler.h"
+#include "core/loader/schedule.h"
+#include "core/loader/stage.h"
+#include "core/loader/update.h"
+#include "core/loader/window.h"
 
 #include "core/tensor/backend.h"
 #include "core/tensor/batch_on.h"
@@ -106,12 +109,12 @@
 #include "core/tensor/tensor.h"
 #include "core/tensor/weight.h"
 
+#include "core/train/all_gather.h"
 #include "core/train/exchange.h"
 #include "core/train/optim.h"
 #include "core/train/params.h"
 #include "core/train/sharded.h"
 #include "core/train/shares.h"
-#include "core/train/spread.h"
 
 #include "core/store/append.h"
 #include "core/store/checkpoint.h"

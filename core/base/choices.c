@@ -10,7 +10,7 @@
 #include "core/base/io.h"
 #include "core/base/mem.h"
 
-enum { LIMIT = 16 << 20 }; /* bytes of a file; nobody makes so many choices */
+enum { LIMIT = 16 << 20 }; /* bytes of a file, far more than choices need */
 
 typedef struct choice {
     char *key;
@@ -74,7 +74,7 @@ static void forget(sr_choices *c) {
     c->count = c->room = 0;
 }
 
-/* A line, without its end, as a choice; false if it is none. */
+/* Parses a line without its line feed; false if it is not a choice. */
 static bool read_line(unsigned char *value, size_t *length, const sr_choices *c, const char *line,
                       const char *end) {
     const char *tab = memchr(line, '\t', (size_t)(end - line));

@@ -1,16 +1,16 @@
 /* choices.h - what was measured to be best, remembered between runs: texts of fixed size by key.
  *
- * Timing is noise, so whoever chooses by it may choose differently the next time; where the choice
- * changes bits, a resumed run needs the one of before.  Choices are therefore kept in a file of the
- * user's cache directory.  The first choice stored for a key stands, for every process that has
- * not made its own.
+ * Timings vary, so a choice by measurement may differ the next time; where the choice changes bits,
+ * a resumed run needs the earlier one.  Choices are therefore kept in a file of the user's cache
+ * directory.  The first choice stored for a key stands, for every process that has not made its
+ * own.
  *
  * The file has a line for each choice: key, a tab, the value in hexadecimal.  Other lines, such as
  * one that was cut short, are ignored.
  *
- * A run must not depend on that file alone: its checkpoint keeps the choices as a text, and so do
- * its ranks when they tell each other.  Choices of a text are pinned: they stand for this process
- * whatever the file says, and are not written to it.
+ * A run must not depend on that file alone: its checkpoint keeps the choices as a text, which its
+ * ranks also exchange.  Choices of a text are pinned: they stand for this process whatever the file
+ * says, and are not written to it.
  *
  *     seqrun choices 1 NAME BYTES        of what the choices are, and the bytes of a value
  *     KEY<tab>HEXADECIMAL                as in the file, each key once
@@ -50,10 +50,10 @@ const void *sr_choices_find(const sr_choices *choices, const char *key);
  *         SR_EIO     the file could not be written; the choice stands for this process */
 sr_status sr_choices_add(sr_choices *choices, const char *key, const void *value);
 
-/* The same for this process only: the choice is one of need, and no other is to repeat it. */
+/* A fallback for this process: the same, but not stored in the file. */
 sr_status sr_choices_hold(sr_choices *choices, const char *key, const void *value);
 
-/* How many keys have a choice; they are counted in the order in which they got it. */
+/* The number of keys that have a choice, numbered in the order in which they were chosen. */
 size_t sr_choices_count(const sr_choices *choices);
 
 /* The choices from number `from` on, as a text; freed by sr_free(). */
@@ -66,7 +66,7 @@ sr_status sr_choices_text(char **out, const sr_choices *choices, size_t from);
  *         SR_ENOMEM */
 sr_status sr_choices_pin(sr_choices *choices, const char *text, size_t size);
 
-/* Another number after each sr_choices_pin(): whoever keeps what it found must look again. */
+/* Changes with each sr_choices_pin(): a caller that cached a value must look it up again. */
 uint64_t sr_choices_pins(const sr_choices *choices);
 
 /* The path of a file in the user's cache directory, $XDG_CACHE_HOME/seqrun or ~/.cache/seqrun,

@@ -1,5 +1,4 @@
-/* limit.h - how much memory this thread may still allocate, for work that must not take the
- * machine's.
+/* limit.h - a limit on the memory that this thread may still allocate.
  */
 #ifndef SR_BASE_LIMIT_H
 #define SR_BASE_LIMIT_H

@@ -37,9 +37,9 @@ sr_status sr_resize(void **block, size_t count, size_t size);
 sr_status sr_alloc_aligned(void **out, size_t bytes);
 void sr_free_aligned(void *block);
 
-/* The same for blocks that are read again and again: in huge pages, where the system allows that on
- * request, as far as `sure`, the bytes that will certainly be used.  Fewer page faults and misses
- * of the TLB; what is not touched beyond `sure` takes no memory. */
+/* The same for blocks that are read repeatedly: the first `sure` bytes, which will certainly be
+ * used, are in huge pages where the system allows it, for fewer page faults and TLB misses. Pages
+ * beyond `sure` take no memory until they are touched. */
 sr_status sr_alloc_pages(void **out, size_t bytes, size_t sure);
 
 /* Returns the whole pages of a part of a block to the system; they read as zero and become memory

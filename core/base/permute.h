@@ -1,8 +1,8 @@
 /* permute.h - keyed permutations of 0..n-1, any element at once.
  *
  * A 4-round Feistel network over two halves a x b >= n, a and b near sqrt(n), whose round function
- * is Philox; results >= n walk on (rarely: a b exceeds n by less than a).  Counter: row = round,
- * uid = other half, layer|head = `variant`; see core/base/rng.h.
+ * is Philox; results >= n are permuted again (rare: a b exceeds n by less than a).  Counter: row =
+ * round, uid = other half, layer|head = `variant`; see core/base/rng.h.
  */
 #ifndef SR_BASE_PERMUTE_H
 #define SR_BASE_PERMUTE_H

@@ -1,7 +1,6 @@
 /* A worker sleeps between jobs, but spins for a moment first: ops follow each other within a few
- * microseconds, and waking a sleeper costs more than that.  Every worker takes part in every job
- * that is handed out, if only to see that nothing is left, so a job's fields are never overwritten
- * while someone still reads them. */
+ * microseconds, and waking a sleeper costs more than that.  Every worker looks at every job, even
+ * when no task is left, so a job's fields are never overwritten while someone still reads them. */
 #include "core/base/thread.h"
 
 #include <pthread.h>
@@ -247,8 +246,7 @@ sr_status sr_threads_run(sr_threads *team, sr_task task, void *context, int64_t 
     return st;
 }
 
-/* ---- creation and destruction
- * -------------------------------------------------------------------------- */
+/* ---- creation and destruction ---- */
 
 static sr_status start_worker(sr_threads *team, int worker) {
     worker_start *start;

@@ -35,7 +35,7 @@ static void take_target(room *r, sr_target *t, const sr_collator *c, int64_t ite
                      .type = c->type,
                      .mean = c->mean,
                      .columns = c->columns,
-                     .late = c->kind->late};
+                     .deferred = c->kind->deferred};
     t->rows = take(r, rows, sizeof *t->rows);
     t->places = take(r, rows, sizeof *t->places);
     t->labels = take(r, n * (size_t)c->columns, sizeof(int32_t));
@@ -123,7 +123,7 @@ static sr_status fill_sequence(sr_batch *b, const sr_site *site, const sr_collat
         memcpy(b->original_ids + site->start, site->ids, (size_t)site->len * sizeof *site->ids);
     for (int k = 0; k < all->count; k++) {
         const sr_collator *c = &all->collator[k];
-        if (!c->kind->late) SR_TRY(fill_target(b, &b->target[k], c, site));
+        if (!c->kind->deferred) SR_TRY(fill_target(b, &b->target[k], c, site));
     }
     return SR_OK;
 }
@@ -220,7 +220,7 @@ static sr_status make(sr_batch **out, const sr_dataset *d, const sr_pick *pick, 
     SR_TRY(allocate(&b, s));
     sr_status st = lay_out(b, pick, s, stride, seed);
     if (st == SR_OK) st = collate(b, d, pick, s);
-    if (st == SR_OK && !s->all->late) st = sr_batch_find_last(b);
+    if (st == SR_OK && !s->all->deferred) st = sr_batch_find_last(b);
     if (st != SR_OK) {
         sr_batch_free(b);
         return st;
@@ -248,4 +248,143 @@ void sr_batch_free(sr_batch *b) {
     sr_layout_release(b->last);
     sr_free(b->last_rows);
     sr_free(b);
+}
+
+/* ---- deferred targets ---- */
+
+static sr_status check_rows(const sr_batch *b, const sr_target *t, int64_t count,
+                            const int32_t *rows) {
+    const sr_layout *l = b->layout;
+    int32_t before = 0;
+    for (int64_t i = 0; i < count; i++) {
+        int32_t owner = rows[i] >= 0 && rows[i] < l->rows ? l->owner[rows[i]] : -1;
+        if (owner < 0)
+            return sr_fail(
+                SR_EINVAL,
+                "target '%s': row %d of item %" PRId64
+                " is in no sequence; rows count from 0, and those after the last are padding",
+                t->name, rows[i], i + 1);
+        if (owner < before)
+            return sr_fail(SR_EINVAL,
+                           "target '%s': row %d of item %" PRId64
+                           " is out of order; items must come sequence by sequence",
+                           t->name, rows[i], i + 1);
+        before = owner;
+    }
+    return SR_OK;
+}
+
+/* Until the update sets the weights, a weight has the number of items of its sequence. */
+static void count_per_sequence(sr_target *t, const sr_layout *l) {
+    t->sequences = 0;
+    for (int64_t i = 0, end; i < t->count; i = end) {
+        int32_t owner = l->owner[t->rows[i]];
+        for (end = i; end < t->count && l->owner[t->rows[end]] == owner;) end++;
+        for (int64_t k = i; k < end; k++) t->weights[k] = (float)(end - i);
+        t->sequences++;
+    }
+}
+
+sr_status sr_batch_set_target(sr_batch *b, int target, int64_t count, const int32_t *rows,
+                              const void *labels) {
+    sr_target *t = &b->target[target];
+    if (!t->deferred) return sr_fail(SR_EINVAL, "target '%s' is made by the loader", t->name);
+    SR_TRY(check_rows(b, t, count, rows));
+    size_t n = (size_t)count, columns = (size_t)t->columns, size;
+    int32_t *own;
+    SR_TRY(sr_mul_size(&size, n, columns + 3));
+    SR_TRY(sr_new(&own, size));
+    sr_free(t->own);
+    t->own = own;
+    t->count = count;
+    t->rows = own;
+    t->places = own + n;
+    t->weights = (float *)(own + 2 * n);
+    t->labels = own + 3 * n;
+    if (n > 0) memcpy(t->rows, rows, n * sizeof *rows);
+    if (n > 0) memcpy(t->labels, labels, n * columns * sizeof *rows);
+    count_per_sequence(t, b->layout);
+    return SR_OK;
+}
+
+/* ---- counting without making ---- */
+
+/* Buffers for one sequence of at most `longest` tokens. */
+typedef struct counter {
+    int32_t *ids; /* and types, and scratch */
+    int32_t *rows, *labels;
+    int32_t longest;
+} counter;
+
+static sr_status open_counter(counter *k, const sr_collators *all, const sr_pick *pick, int64_t n) {
+    int64_t rows = 0, labels = 0;
+    k->longest = 1;
+    for (int64_t i = 0; i < n; i++) {
+        int32_t len = sr_pick_length(&pick[i]);
+        if (len > k->longest) k->longest = len;
+    }
+    for (int c = 0; c < all->count; c++) {
+        const sr_collator *one = &all->collator[c];
+        int64_t items = one->kind->measure(one, k->longest);
+        if (items * 2 > rows) rows = items * 2;
+        if (items * one->columns > labels) labels = items * one->columns;
+    }
+    SR_TRY(sr_new(&k->ids, (size_t)k->longest * 3));
+    SR_TRY(sr_new(&k->rows, rows));
+    return sr_new(&k->labels, labels);
+}
+
+/* The items of one target; the tokens are read once, when a collator needs them. */
+static sr_status count_items(int64_t *items, bool *read, const counter *k, const sr_collator *c,
+                             const sr_site *site) {
+    *items = c->kind->count != NULL ? c->kind->count(c, site) : -1;
+    if (*items >= 0) return SR_OK;
+    if (c->kind->tokens && !*read)
+        SR_TRY(sr_example_sequence(&site->example, site->data, site->ids, k->ids + k->longest));
+    *read |= c->kind->tokens;
+    sr_target t = {.name = c->name,
+                   .reads = c->reads,
+                   .type = c->type,
+                   .columns = c->columns,
+                   .rows = k->rows,
+                   .labels = k->labels};
+    SR_TRY(c->kind->fill(&t, c, site));
+    *items = t.count;
+    return SR_OK;
+}
+
+static sr_status count_sequence(sr_target_count *count, int64_t *masked, const counter *k,
+                                const sr_collators *all, const sr_site *site) {
+    bool read = false;
+    for (int c = 0; c < all->count; c++) {
+        int64_t items;
+        if (all->collator[c].kind->deferred) continue;
+        SR_TRY(count_items(&items, &read, k, &all->collator[c], site));
+        count[c].items += items;
+        count[c].sequences += items > 0;
+        if (all->collator[c].masks) *masked += items;
+    }
+    return SR_OK;
+}
+
+sr_status sr_batch_count_targets(sr_target_count *count, int64_t *masked, const sr_dataset *d,
+                                 const sr_collators *collators, const sr_pick *pick, int64_t n) {
+    counter k = {0};
+    sr_status st = open_counter(&k, collators, pick, n);
+    for (int64_t i = 0; st == SR_OK && i < n; i++) {
+        sr_site site = {.data = d,
+                        .examples = pick[i].examples,
+                        .example = sr_pick_example(&pick[i]),
+                        .uid = pick[i].uid,
+                        .epoch = pick[i].epoch,
+                        .mask = pick[i].mask,
+                        .len = sr_pick_length(&pick[i]),
+                        .ids = k.ids,
+                        .scratch = k.ids + 2 * (int64_t)k.longest};
+        st = count_sequence(count, masked, &k, collators, &site);
+    }
+    sr_free(k.ids);
+    sr_free(k.rows);
+    sr_free(k.labels);
+    return st;
 }

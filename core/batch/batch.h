@@ -26,8 +26,8 @@ typedef struct sr_batch {
     int32_t *original_ids; /* (T) before masking; NULL if not requested */
     sr_target *target;     /* one per collator, in order */
     int targets;
-    sr_layout *last;    /* the rows that some target needs, whole sequences for spans: all that the
-                           last layer must give after its attention; NULL without targets */
+    sr_layout *last;    /* the rows that targets read, whole sequences for spans: all that the
+                           last layer must compute after its attention; NULL without targets */
     int32_t *last_rows; /* (rows of last) position of each in `layout` */
     int64_t sequences, tokens; /* real ones */
     int64_t slots;             /* T */
@@ -69,18 +69,31 @@ sr_status sr_batch_make(sr_batch **out, const sr_dataset *d, const sr_collators 
                         const sr_pick *pick, int32_t n, int32_t stride, int64_t rows,
                         uint64_t seed);
 
-/* Sets the items of a late target: copies `count` rows and count x columns labels.
+/* Sets the items of a deferred target: copies `count` rows and count x columns labels.
  *
- * Errors: SR_EINVAL  the target is not late; a row in no sequence; rows not in the order of
+ * Errors: SR_EINVAL  the target is not deferred; a row in no sequence; rows not in the order of
  *                    sequences; SR_ENOMEM */
 sr_status sr_batch_set_target(sr_batch *b, int target, int64_t count, const int32_t *rows,
                               const void *labels);
 
-/* Recomputes `last` and the places of targets; sr_batch_make() does this unless a target is late.
+/* Recomputes `last` and the places of targets; sr_batch_make() does this unless a target is
+ * deferred.
  */
 sr_status sr_batch_find_last(sr_batch *b);
 
 void sr_batch_free(sr_batch *b); /* may be NULL */
+
+/* The items of a target in batches that are not made here. */
+typedef struct sr_target_count {
+    int64_t items, sequences; /* sequences that have items */
+} sr_target_count;
+
+/* Adds the items that sr_batch_make() would find to count (collators->count) and *masked, without
+ * making a batch: a process that makes some shares of an update needs the denominators of the whole
+ * update.  Tokens are read only when a target cannot be counted from lengths.  Deferred targets are
+ * not counted.  Errors: those of sr_batch_make(). */
+sr_status sr_batch_count_targets(sr_target_count *count, int64_t *masked, const sr_dataset *d,
+                                 const sr_collators *collators, const sr_pick *pick, int64_t n);
 
 #ifdef __cplusplus
 }

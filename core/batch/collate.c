@@ -4,8 +4,65 @@
 
 #include "core/base/mem.h"
 
+/* ---- nsp: does B follow A? ---- */
+
+static sr_status nsp_open(sr_collator *c, const sr_dataset *d, const sr_target_opts *opts) {
+    (void)opts;
+    c->reads = SR_READS_SEQUENCES;
+    c->type = SR_LABEL_I32;
+    c->columns = 1;
+    if (d->kind == SR_DATA_TEXT) return SR_OK;
+    return sr_fail(SR_EINVAL,
+                   "target '%s': next-sentence pairs require text; %s has fixed examples", c->name,
+                   sr_shard_path(d->shard));
+}
+
+static int64_t nsp_measure(const sr_collator *c, int32_t len) {
+    (void)c;
+    (void)len;
+    return 1;
+}
+
+static sr_status nsp_fill(sr_target *t, const sr_collator *c, const sr_site *s) {
+    if (!s->examples->nsp)
+        return sr_fail(SR_EINVAL, "target '%s' needs pairs of segments; set nsp: true", c->name);
+    t->rows[t->count] = s->start;
+    ((int32_t *)t->labels)[t->count++] = s->example.flags & SR_EXAMPLE_RANDOM;
+    return SR_OK;
+}
+
+const sr_collator_kind sr_collate_nsp = {
+    .name = "nsp", .open = nsp_open, .measure = nsp_measure, .fill = nsp_fill};
+
+/* ---- deferred: made outside, when the update is delivered ---- */
+
+static sr_status deferred_open(sr_collator *c, const sr_dataset *d, const sr_target_opts *o) {
+    (void)d;
+    bool real = o->type != NULL && strcmp(o->type, "f32") == 0;
+    if (!real && o->type != NULL && strcmp(o->type, "i32") != 0)
+        return sr_fail(SR_EINVAL, "target '%s': type '%s' must be i32 or f32", c->name, o->type);
+    c->type = real ? SR_LABEL_F32 : SR_LABEL_I32;
+    c->columns = o->columns > 0 ? o->columns : 1;
+    if (c->reads != SR_READS_SPANS) return SR_OK;
+    return sr_fail(SR_EINVAL,
+                   "target '%s': spans come from a column; a function makes rows or "
+                   "sequences",
+                   c->name);
+}
+
+static int64_t deferred_measure(const sr_collator *c, int32_t len) {
+    (void)c;
+    (void)len;
+    return 0;
+}
+
+const sr_collator_kind sr_collate_deferred = {
+    .name = "deferred", .open = deferred_open, .measure = deferred_measure, .deferred = true};
+
+/* ---- all collators ---- */
+
 static const sr_collator_kind *const kinds[] = {&sr_collate_mlm, &sr_collate_nsp,
-                                                &sr_collate_column, &sr_collate_late};
+                                                &sr_collate_column, &sr_collate_deferred};
 
 static sr_status find_kind(const sr_collator_kind **out, const sr_target_opts *o) {
     const char *name = o->kind != NULL ? o->kind : "column";
@@ -54,7 +111,7 @@ static sr_status add(sr_collators *all, const sr_dataset *d, const sr_masker *ma
     SR_TRY(read_reads(c, o->reads));
     SR_TRY(c->kind->open(c, d, o));
     SR_TRY(check_masks(all, c));
-    all->late |= c->kind->late;
+    all->deferred |= c->kind->deferred;
     all->count++;
     return SR_OK;
 }

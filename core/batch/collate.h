@@ -8,7 +8,7 @@
  *     nsp      1 if B does not follow A, 0 if it does
  *     column   a field of the data set (field.h): values per token or per example, or the two ends
  *              of a span
- *     late     nothing: sr_batch_set_target() is called when the update is delivered
+ *     deferred nothing: sr_batch_set_target() is called when the update is delivered
  */
 #ifndef SR_BATCH_COLLATE_H
 #define SR_BATCH_COLLATE_H
@@ -30,8 +30,8 @@ typedef struct sr_target_opts {
     const char *kind;   /* NULL: "column" */
     const char *column; /* column: the field; NULL: `name` */
     const char *reads;  /* "rows", "sequences", "spans"; NULL: by the field's shape */
-    const char *type;   /* late: "i32" (NULL) or "f32" */
-    int32_t columns;    /* late: labels per item, 0: 1 */
+    const char *type;   /* deferred: "i32" (NULL) or "f32" */
+    int32_t columns;    /* deferred: labels per item, 0: 1 */
     bool has_ignore;    /* false: SR_IGNORE for integers; NaN is always ignored */
     double ignore;      /* items with this label are ignored */
     bool drop_outside;  /* spans: ignore those outside the sequence; else [CLS] */
@@ -60,7 +60,7 @@ typedef struct sr_collator_kind {
     /* Items of a sequence without reading its tokens; negative: call fill.  May be NULL. */
     int64_t (*count)(const sr_collator *c, const sr_site *s);
     bool tokens; /* fill reads or changes the tokens */
-    bool late;
+    bool deferred;
 } sr_collator_kind;
 
 struct sr_collator {
@@ -77,12 +77,13 @@ struct sr_collator {
     bool masks; /* its items are masked tokens */
 };
 
-extern const sr_collator_kind sr_collate_mlm, sr_collate_nsp, sr_collate_column, sr_collate_late;
+extern const sr_collator_kind sr_collate_mlm, sr_collate_nsp, sr_collate_column,
+    sr_collate_deferred;
 
 typedef struct sr_collators {
     sr_collator *collator;
     int count;
-    bool late;     /* some target is set when the update is delivered */
+    bool deferred; /* some target is set when the update is delivered */
     bool keep_ids; /* batches keep the tokens as they were before masking */
 } sr_collators;
 

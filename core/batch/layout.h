@@ -71,7 +71,7 @@ sr_status sr_layout_new(sr_layout **out, int32_t sequences, const int32_t *start
 sr_status sr_layout_shorten(sr_layout **out, int32_t **rows, const sr_layout *whole,
                             const uint8_t *keep);
 
-/* Hangs a copy on the layout.  No part of what it says, so that it may be const. */
+/* Attaches a copy to the layout, which may be const: its own contents do not change. */
 void sr_layout_add_mirror(const sr_layout *layout, sr_mirror *mirror);
 
 sr_layout *sr_layout_retain(sr_layout *layout);

@@ -38,8 +38,8 @@ typedef struct sr_target {
     void *labels;       /* (count x columns) int32_t or float */
     float *weights;     /* (count) */
     double denominator; /* of the whole update */
-    bool late;          /* set by sr_batch_set_target() */
-    void *own;          /* allocation of a late target's arrays, else NULL */
+    bool deferred;      /* set by sr_batch_set_target() */
+    void *own;          /* allocation of a deferred target's arrays, else NULL */
 } sr_target;
 
 static inline int sr_rows_each(sr_reads reads) {

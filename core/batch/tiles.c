@@ -4,7 +4,7 @@
 
 #include "core/base/mem.h"
 
-enum { CLASSES = SR_GROUP_LIMIT / SR_STRIP_ROWS }; /* of short sequences, by their strips */
+enum { CLASSES = SR_GROUP_LIMIT / SR_STRIP_ROWS }; /* of short sequences: by number of strips */
 
 static int32_t least(int32_t a, int32_t b) {
     return a < b ? a : b;
@@ -130,7 +130,7 @@ static sr_tile_run group(sr_tiles *t, const sr_layout *l, shelf shelves[CLASSES]
     return run;
 }
 
-/* *block holds the shelves' lists and is freed by the caller. */
+/* *block is the memory of the lists; the caller frees it. */
 static sr_status shelve(int32_t **block, shelf shelves[CLASSES], const sr_layout *l) {
     int64_t n = l->sequences;
     SR_TRY(sr_new(block, CLASSES * n + 1));

@@ -54,7 +54,7 @@ typedef struct sr_tile_run {
     int32_t first, count;
 } sr_tile_run;
 
-/* Every run is in order of falling cost, so that workers which take tiles in order end evenly;
+/* Every run is in order of falling cost, so that workers that take tiles in order finish together;
  * blocks are in the order of their sequences in `owners`. */
 typedef struct sr_tiles {
     sr_tile *tile;
@@ -74,8 +74,8 @@ void sr_tiles_free(sr_tiles *tiles); /* may be NULL */
 
 /* The backward pass of a sequence is the work of one worker, or is split into blocks, which costs
  * more in all.  Returns how many of the longest sequences (a prefix of `owners`) to split where
- * `heads` heads are spread over `slots` workers: those that exceed half of an even share.  *blocks
- * = the number of their blocks (a prefix of `blocks`). */
+ * `slots` workers process `heads` heads: those that cost more than half of a worker's even share.
+ * *blocks = the number of their blocks (a prefix of `blocks`). */
 int32_t sr_tiles_split(int32_t *blocks, const sr_tiles *tiles, int heads, int slots);
 
 #ifdef __cplusplus

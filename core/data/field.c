@@ -216,7 +216,7 @@ static sr_status check_new(const char *name, sr_column_type type, bool per_token
                        SR_FIELD_SIZE);
     if (size == 0 ? per_token : text)
         return sr_fail(SR_EINVAL,
-                       text ? "column '%s': bytes have any length; leave size away"
+                       text ? "column '%s': bytes have any length; omit size"
                             : "column '%s': lists per token are not supported; use a fixed size",
                        name);
     return SR_OK;

@@ -66,8 +66,8 @@ typedef struct sr_field_column {
 
 /* Adds a field to a file: its column, its shape, and for lists (size 0) the column of lengths.
  *
- * Errors: SR_EINVAL  a type that fields do not have, lists per token, bytes that are no lists, a
- * name that is taken or that the data set uses itself; those of sr_shard_add_column() */
+ * Errors: SR_EINVAL  an unsupported type, lists per token, bytes that are not lists, a name that is
+ * taken or reserved; those of sr_shard_add_column() */
 sr_status sr_field_add(sr_field_column *out, sr_shard_writer *w, const char *name,
                        sr_column_type type, bool per_token, uint32_t size);
 

@@ -146,7 +146,7 @@ static sr_status read_one(int64_t *out, const sr_index *x, uint64_t row) {
 
 static sr_status check_count(const sr_index *x, uint64_t count) {
     if (count > 0 && count < UINT32_MAX) return SR_OK;
-    return sr_fail(SR_EDATA, "%s: it is of %" PRIu64 " sequences; there must be 1 to 2^32 - 2",
+    return sr_fail(SR_EDATA, "%s: it has %" PRIu64 " sequences; there must be 1 to 2^32 - 2",
                    x->idx_path, count);
 }
 

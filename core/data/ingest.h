@@ -59,7 +59,7 @@ sr_status sr_ingest_step(sr_ingest *in, bool *done);
 sr_ingest_counts sr_ingest_count(const sr_ingest *in);
 
 /* Completes the file, after the last step; *digest is its sr_shard_digest().  sr_ingest_commit()
- * does this if nobody has.  SR_EDATA if there is nothing to train on. */
+ * does this if it has not been called.  SR_EDATA if there is nothing to train on. */
 sr_status sr_ingest_finish(uint64_t *digest, sr_ingest *in);
 
 /* Moves the file to its path and frees `in`, also on failure.  SR_EDATA if there is nothing to

@@ -170,7 +170,7 @@ static sr_status measure_part(void *context, int64_t i, int number) {
     step *s = context;
     worker *w = &s->worker[number];
     values *v = &s->of[i];
-    if (sr_stop_requested()) return sr_fail(SR_ESTOP, "stopped; run the command again to go on");
+    if (sr_stop_requested()) return sr_fail(SR_ESTOP, "stopped; run the command again to continue");
     SR_TRY(sr_stream_read(&w->window, s->s, s->first + i));
     v->count = (int64_t)w->window.drawn.count;
     SR_TRY(sr_new(&v->value, v->count));

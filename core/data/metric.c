@@ -181,7 +181,7 @@ sr_status sr_metric_upto(int64_t *out, const sr_metric *m, double value) {
     return SR_OK;
 }
 
-/* ---- what it is of ---- */
+/* ---- what was measured ---- */
 
 void sr_metric_subject(char out[SR_METRIC_SUBJECT], const sr_dataset *d,
                        const sr_examples_opts *opts) {

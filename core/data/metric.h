@@ -7,9 +7,9 @@
  * or, for a metric that is accumulated over all sequences (such as the occurrences of each token),
  *     total   i64 or f64        by index
  *
- * Its metadata say what it is of: the digests of the data set and of the vocabulary, and
- * which examples (sr_metric_subject), so that it is rejected for others.  docs/reference/formats.md has the
- * details.
+ * Its metadata identify what was measured: the digests of the data set and of the vocabulary, and
+ * the choice of examples (sr_metric_subject).  Others are rejected.  docs/reference/formats.md has
+ * the details.
  *
  * Uids are those of the examples of one epoch (examples.h).  Memory of an opened metric: its cache
  * of blocks.
@@ -49,8 +49,9 @@ void sr_metric_close(sr_metric *m); /* may be NULL */
 
 const char *sr_metric_name(const sr_metric *m); /* "metric" in memory */
 
-/* Rejects a metric of another data set, another vocabulary or other examples: SR_EDATA says which,
- * and how to make the right one.  Metrics in memory are checked for their number only.
+/* Rejects a metric of another data set, another vocabulary or other examples: SR_EDATA names the
+ * difference, and the command that makes the right one.  Metrics in memory are checked for their
+ * number only.
  *
  *   opts      of the loader; NULL: of any
  *   examples  their number, or -1: any */
@@ -71,7 +72,7 @@ sr_status sr_metric_at(double *out, const sr_metric *m, int64_t i);
  * Cost: log2(count) reads of a block. */
 sr_status sr_metric_upto(int64_t *out, const sr_metric *m, double value);
 
-/* ---- what a metric is of ---- */
+/* ---- what was measured ---- */
 
 /* Describes the examples that a loader with these options draws, in one line: equal for options
  * whose examples have the same uids. */

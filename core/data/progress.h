@@ -25,8 +25,8 @@ typedef struct sr_progress {
     bool whole; /* all values are integers */
 } sr_progress;
 
-/* Opens the progress of `identity`, or begins it: a file of something else is replaced.
- * SR_ELOCK: another process computes it. */
+/* Opens the progress file of `identity`; one of another identity is replaced. SR_ELOCK: another
+ * process computes it. */
 sr_status sr_progress_open(sr_progress **out, const char *path, const char *identity);
 void sr_progress_close(sr_progress *p); /* keeps the file; may be NULL */
 

@@ -197,7 +197,7 @@ void sr_ranking_free(sr_ranking *r) {
 sr_status sr_ranking_add(sr_ranking *r, const double *values, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         if (isnan(values[i]))
-            return sr_fail(SR_EINVAL, "ranking: item %llu is NaN, which has no place in an order",
+            return sr_fail(SR_EINVAL, "ranking: item %llu is NaN; NaN cannot be ordered",
                            (unsigned long long)r->added);
         if (r->added == UINT32_MAX) return sr_fail(SR_EINVAL, "ranking: more than 2^32 - 1 items");
         if (r->count == r->run) SR_TRY(spill(r));

@@ -20,8 +20,8 @@ typedef struct sr_repeats {
 sr_status sr_scan_repeats(sr_repeats *out, const sr_dataset *d);
 
 typedef struct sr_overlap {
-    int64_t count;       /* examples of the second that the first has, word for word */
-    int64_t first, twin; /* the first of them, and one that is its like; -1 if there is none */
+    int64_t count;       /* examples of the second that are also in the first */
+    int64_t first, twin; /* the first of them, and its duplicate; -1: none */
 } sr_overlap;
 
 /* Examples that two data sets of one vocabulary share (128-bit hashes of their tokens).  Memory: 24

@@ -6,13 +6,13 @@
 
 enum { SPAN = 16384 };
 
-typedef struct tally {
+typedef struct counts {
     uint64_t *times, *units; /* (V) occurrences; units that have the token */
     int64_t *last;           /* (V) 1 + the last unit that had it */
     int32_t *ids;            /* (SPAN) */
-} tally;
+} counts;
 
-static sr_status add_unit(tally *t, const sr_dataset *d, uint32_t unit) {
+static sr_status add_unit(counts *t, const sr_dataset *d, uint32_t unit) {
     uint64_t end = d->unit_token[unit + 1];
     for (uint64_t at = d->unit_token[unit]; at < end; at += SPAN) {
         uint64_t n = end - at < SPAN ? end - at : SPAN;
@@ -27,7 +27,7 @@ static sr_status add_unit(tally *t, const sr_dataset *d, uint32_t unit) {
     return SR_OK;
 }
 
-static sr_status tally_part(tally *t, const sr_dataset *d, const sr_portion *p) {
+static sr_status count_portion(counts *t, const sr_dataset *d, const sr_portion *p) {
     int64_t size = sr_vocab_size(d->vocab);
     SR_TRY(sr_new(&t->times, size));
     SR_TRY(sr_new(&t->units, size));
@@ -40,7 +40,7 @@ static sr_status tally_part(tally *t, const sr_dataset *d, const sr_portion *p) 
     return SR_OK;
 }
 
-static sr_status vectors(sr_measure *m, const tally *t, const sr_dataset *d, int64_t units) {
+static sr_status vectors(sr_measure *m, const counts *t, const sr_dataset *d, int64_t units) {
     int32_t size = sr_vocab_size(d->vocab);
     double square = 0;
     SR_TRY(sr_new(&m->weight, size));
@@ -65,8 +65,8 @@ sr_status sr_measure_tfidf(sr_measure *out, const sr_vocab *vocab, const sr_data
                        "%s: it has another vocabulary than the data set; prepare it with the "
                        "same one",
                        sr_shard_path(other->shard));
-    tally t = {0};
-    sr_status st = tally_part(&t, other, p);
+    counts t = {0};
+    sr_status st = count_portion(&t, other, p);
     if (st == SR_OK) st = vectors(out, &t, other, p->count);
     sr_free(t.times);
     sr_free(t.units);

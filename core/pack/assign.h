@@ -23,8 +23,8 @@ typedef enum sr_balance {
     SR_BALANCE_COST,    /* as lpt, then swaps that lower the most expensive group, up to a number of
                            comparisons (thousands of packs are balanced enough without) */
     SR_BALANCE_LPT,     /* most expensive first, each to the cheapest group with room */
-    SR_BALANCE_SNAKE,   /* sorted by cost and dealt out, every second round in reverse */
-    SR_BALANCE_STRIDED, /* sorted by cost and dealt out in rounds */
+    SR_BALANCE_SNAKE,   /* sorted by cost and assigned in turn, every second round in reverse */
+    SR_BALANCE_STRIDED, /* sorted by cost and assigned in turn */
     SR_BALANCE_RANDOM   /* in the order given, the first packs to the first group */
 } sr_balance;
 
@@ -47,6 +47,15 @@ static inline int64_t sr_balance_turn(sr_balance how, int64_t i, int64_t n, int6
  * index. */
 sr_status sr_assign_packs(int32_t *group, double *imbalance, const double *cost, int32_t n,
                           int32_t groups, sr_balance how);
+
+/* Assigns n packs by cost to shares, and the packs of each share to its batches; all shares have
+ * the same number of batches.  Shares that get one pack more than others are spread evenly, so that
+ * the runs of shares of different ranks cost about the same.
+ *
+ *   batch      n indices of batches, share by share
+ *   imbalance  most expensive batch over the mean */
+sr_status sr_assign_shares(int32_t *batch, double *imbalance, const double *cost, int32_t n,
+                           int32_t batches, int32_t shares, sr_balance how);
 
 #ifdef __cplusplus
 }

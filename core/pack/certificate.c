@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/pack/knapsack.h"
+#include "core/pack/lp/knapsack.h"
 
 void sr_certificate_free(sr_certificate *c) {
     sr_free(c->weight);

@@ -95,23 +95,23 @@ static sr_status add_counted(sr_histogram *h, const sr_lengths *lengths, int64_t
     return sr_fail(st, "%s (sequence %" PRId64 ")", why, find_length(lengths, length) + 1);
 }
 
-/* Two tallies, so that equal neighbours do not wait for each other's store. */
-static void tally_u16(int64_t *tally, int64_t *other, const uint16_t *at, int64_t count) {
+/* Two sets of counters, so that equal neighbours do not wait for each other's store. */
+static void add_u16(int64_t *counted, int64_t *other, const uint16_t *at, int64_t count) {
     int64_t i = 0;
-    for (; i + 1 < count; i += 2) tally[at[i]]++, other[at[i + 1]]++;
-    if (i < count) tally[at[i]]++;
+    for (; i + 1 < count; i += 2) counted[at[i]]++, other[at[i + 1]]++;
+    if (i < count) counted[at[i]]++;
 }
 
 static sr_status count_u16(sr_histogram *h, const sr_lengths *lengths, sr_long_policy policy) {
-    int64_t *tally;
+    int64_t *counted;
     const int64_t room = SR_MAX_LENGTH + 1;
-    SR_TRY(sr_new(&tally, 2 * room));
-    tally_u16(tally, tally + room, lengths->data, lengths->count);
+    SR_TRY(sr_new(&counted, 2 * room));
+    add_u16(counted, counted + room, lengths->data, lengths->count);
     sr_status st = SR_OK;
     for (int64_t l = 0; l < room && st == SR_OK; l++)
-        if (tally[l] + tally[room + l] > 0)
-            st = add_counted(h, lengths, l, tally[l] + tally[room + l], policy);
-    sr_free(tally);
+        if (counted[l] + counted[room + l] > 0)
+            st = add_counted(h, lengths, l, counted[l] + counted[room + l], policy);
+    sr_free(counted);
     return st;
 }
 

@@ -1,11 +1,11 @@
 /* instances.h - assigns sequences to slots: random access to any pack of any epoch.
  *
- * A plan has only the number of packs with given lengths.  An sr_packing assigns the sequences of
- * the sequences to them.  Pack i of epoch e is a pure function of (seed, e, i): the order of
- * packs is a keyed permutation of the epoch, and so is, for each length, the order in which its
- * sequences fill the slots of the plan.  So sequences are regrouped every epoch without a new plan,
- * every sequence occurs exactly once per epoch, a resume replays nothing, and machine, threads and
- * ranks do not matter.
+ * A plan has only the number of packs with given lengths.  An sr_packing assigns sequences to
+ * them.  Pack i of epoch e is a pure function of (seed, e, i): the order of packs is a keyed
+ * permutation of the epoch, and so is, for each length, the order in which its sequences fill the
+ * slots of the plan.  So sequences are regrouped every epoch without a new plan, every sequence
+ * occurs exactly once per epoch, a resume replays nothing, and machine, threads and ranks do not
+ * matter.
  *
  * Permutations: core/base/permute.h; the purpose is pack order, or partners with the length.
  */

@@ -8,7 +8,7 @@
 #include "core/base/mem.h"
 #include "core/base/system.h"
 #include "core/pack/build.h"
-#include "core/pack/nnls.h"
+#include "core/pack/lp/nnls.h"
 #include "core/pack/solvers.h"
 
 enum { PUBLISHED_DEPTH = 3, SHORT = 8, MOST_PATTERNS = 16 << 20, MOST_LENGTH = 8192 };

@@ -5,7 +5,7 @@
 #include "core/base/mem.h"
 #include "core/base/system.h"
 #include "core/pack/bounds.h"
-#include "core/pack/lp.h"
+#include "core/pack/lp/lp.h"
 #include "core/pack/solvers.h"
 
 /* Keeps the certificate with the higher bound. */

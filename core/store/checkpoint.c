@@ -195,8 +195,7 @@ sr_status sr_run_dir_held(bool *held, const char *path) {
     return *held ? SR_OK : st;
 }
 
-/* ---- finding checkpoints
- * --------------------------------------------------------------------------- */
+/* ---- finding checkpoints ---- */
 
 static void step_name(char name[40], const char *prefix, int64_t step) {
     snprintf(name, 40, "%sstep-%09" PRId64, prefix, step);
@@ -284,8 +283,7 @@ sr_status sr_checkpoint_latest(char **path, int64_t *step, const char *run) {
                    reason);
 }
 
-/* ---- removing checkpoints
- * ------------------------------------------------------------------------------- */
+/* ---- removing checkpoints ---- */
 
 /* Renames a checkpoint to a name that is not a step's; *path (freed by sr_free()) is the new name.
  */

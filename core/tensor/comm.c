@@ -103,12 +103,6 @@ const sr_comm_engine *sr_comm_named(const char *name) {
     return NULL;
 }
 
-const sr_comm_engine *sr_comm_launched(void) {
-    int i = count - 1;
-    while (i > 0 && !engines[i]->launched()) i--;
-    return engines[i];
-}
-
 static bool is_complete(const sr_comm_engine *e) {
     return e->name != NULL && e->launched != NULL && e->open != NULL && e->close != NULL &&
            e->wait != NULL && e->progress != NULL && e->barrier != NULL && e->abort != NULL &&

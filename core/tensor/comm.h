@@ -85,9 +85,6 @@ const sr_comm_engine *sr_comm_at(int index);
 
 const sr_comm_engine *sr_comm_named(const char *name); /* NULL: none of this name */
 
-/* The last registered engine whose launcher started this process: self if none did. */
-const sr_comm_engine *sr_comm_launched(void);
-
 /* Opens the world of an engine; closed by sr_comm_close().  Failures are the engine's. */
 sr_status sr_comm_open(sr_comm *out, const sr_comm_engine *engine, sr_device *device);
 /* Ends what is under way and frees the engine's state; harmless on a comm that is all zero. */

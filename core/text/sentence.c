@@ -183,7 +183,7 @@ static bool find_end(sr_sentences *s, size_t *last, size_t *next) {
     return false;
 }
 
-/* ---- giving ---- */
+/* ---- returning sentences ---- */
 
 /* Returns [begin, last); the next sentence begins at `next`.  Splits overlong sentences. */
 static void give(sr_sentences *s, sr_sentence *out, size_t last, size_t next) {
@@ -203,7 +203,7 @@ static void give(sr_sentences *s, sr_sentence *out, size_t last, size_t next) {
     s->counts.sentences++;
 }
 
-/* ---- taking ---- */
+/* ---- reading lines ---- */
 
 static sr_status append(sr_sentences *s, const uint8_t *bytes, size_t size) {
     if (s->begin > 0) {

@@ -405,7 +405,7 @@ static sr_status merge_pairs(trainer *t) {
     return SR_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- training ---- */
 
 static sr_status count_words(trainer *t, sr_source *source, sr_threads *threads) {
     sr_words_opts words = {t->opts->lowercase, t->opts->lowercase && !t->opts->keep_accents};
@@ -430,7 +430,7 @@ static sr_status make_vocab(sr_vocab **out, const sr_strings *tokens) {
         at += size;
         text[at++] = '\n';
     }
-    sr_status st = sr_vocab_parse(out, text, at, "the vocabulary made");
+    sr_status st = sr_vocab_parse(out, text, at, "the trained vocabulary");
     sr_free(text);
     return st;
 }

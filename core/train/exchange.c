@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/batch/part.h"
+#include "core/loader/update.h"
 #include "core/tensor/backend.h"
 #include "core/tensor/grad.h"
 #include "core/train/ready.h"
@@ -20,33 +20,28 @@ struct sr_exchange {
     sr_shares *shares;
     sr_comm *comm;
     sr_exchange_opts opts;
-    sr_range *piece;       /* (ranks) */
+    sr_range *part;        /* (ranks) */
     bucket *bucket;        /* (buckets) from the end of the store, where backward passes begin */
-    int64_t buckets, next; /* the first that is not under way */
+    int64_t buckets, next; /* the first that was not sent */
     sr_ready ready;
-    bool known; /* ready has seen an update */
+    bool known; /* an update has shown when gradients are complete */
 
     /* the update under way */
-    bool open, ended;    /* its nodes are listed; the loop has ended */
+    bool open, ended;    /* nodes are listed; the loop has ended */
     int64_t last;        /* the share in params->grad, which joins others in buckets; -1: none */
-    sr_share_node *node; /* (count) of all ranks, in order of their shares; sum is a view of the own
-                            piece */
+    sr_share_node *node; /* (count) of all ranks; sum is a view of this rank's part */
     int64_t *first;      /* (ranks + 1) of each rank's in node */
     int64_t count;
-    const sr_tensor *sum[SR_MOST_NODES]; /* of own nodes, flat */
-    sr_tensor *room;                     /* flat, for the nodes of others; NULL: none yet */
+    const sr_tensor *sum[SR_MOST_NODES]; /* of this rank's nodes, flat */
+    sr_tensor *room;                     /* flat, for other ranks' nodes; NULL: none yet */
     uint64_t version;                    /* of params->grad after the last addition that was seen */
-    int64_t late;     /* a parameter that was added to after its bucket was sent; -1: none */
+    int64_t changed;  /* a parameter that was added to after its bucket was sent; -1: none */
     sr_status failed; /* of a bucket that was sent during a backward pass */
     char why[1024];
 };
 
-static int64_t length_of(sr_range piece) {
-    return piece.last - piece.first;
-}
-
-sr_range sr_exchange_piece(const sr_exchange *x, int rank) {
-    return x->piece[rank];
+static int64_t length_of(sr_range part) {
+    return part.last - part.first;
 }
 
 static void cut_buckets(sr_exchange *x) {
@@ -66,11 +61,11 @@ static void added(sr_grad_watch *watch, sr_tensor *leaf);
 
 static sr_status build(sr_exchange *x) {
     int ranks = x->comm->ranks;
-    SR_TRY(sr_new(&x->piece, ranks));
+    SR_TRY(sr_new(&x->part, ranks));
     SR_TRY(sr_new(&x->first, ranks + 1));
     SR_TRY(sr_new(&x->node, (int64_t)ranks * SR_MOST_NODES));
     SR_TRY(sr_new(&x->bucket, x->shares->params->count));
-    for (int r = 0; r < ranks; r++) x->piece[r] = sr_optim_cut(x->shares->params, r, ranks);
+    for (int r = 0; r < ranks; r++) x->part[r] = sr_optim_cut(x->shares->params, r, ranks);
     cut_buckets(x);
     return sr_ready_init(&x->ready, x->shares->params);
 }
@@ -84,7 +79,7 @@ sr_status sr_exchange_new(sr_exchange **out, sr_shares *shares, sr_comm *comm,
     x->shares = shares;
     x->comm = comm;
     x->opts = *opts;
-    x->last = x->late = -1;
+    x->last = x->changed = -1;
     sr_status st = build(x);
     if (st != SR_OK) {
         sr_exchange_free(x);
@@ -112,7 +107,7 @@ static void end_update(sr_exchange *x) {
     stop_watching(x);
     drop_nodes(x);
     x->open = x->ended = false;
-    x->last = x->late = -1;
+    x->last = x->changed = -1;
     x->failed = SR_OK;
 }
 
@@ -124,7 +119,7 @@ void sr_exchange_free(sr_exchange *x) {
     sr_free(x->bucket);
     sr_free(x->node);
     sr_free(x->first);
-    sr_free(x->piece);
+    sr_free(x->part);
     sr_free(x);
 }
 
@@ -135,14 +130,14 @@ static sr_status view(sr_tensor **out, const sr_tensor *flat, int64_t first, int
     return sr_tensor_view(out, flat, 1, (int64_t[]){n}, (int64_t[]){1}, first);
 }
 
-/* Whose nodes there are. */
+/* Lists the nodes of all ranks. */
 static void list_nodes(sr_exchange *x, int64_t total) {
     int ranks = x->comm->ranks;
     drop_nodes(x);
     for (int r = 0; r < ranks; r++) {
         x->first[r] = x->count;
-        x->count += sr_shares_nodes(x->node + x->count, total, sr_part_first(total, r, ranks),
-                                    sr_part_first(total, r + 1, ranks));
+        x->count += sr_shares_nodes(x->node + x->count, total, sr_first_share(total, r, ranks),
+                                    sr_first_share(total, r + 1, ranks));
     }
     x->first[ranks] = x->count;
 }
@@ -154,7 +149,7 @@ static sr_status left_early(const sr_exchange *x, int64_t share) {
                    share + 1, x->comm->rank);
 }
 
-/* Where the sums of own nodes are, or will be. */
+/* Finds the sums of this rank's nodes. */
 static sr_status find_sums(sr_exchange *x) {
     int64_t first = x->first[x->comm->rank], own = x->first[x->comm->rank + 1] - first;
     for (int64_t i = 0; i < own; i++) {
@@ -167,7 +162,7 @@ static sr_status find_sums(sr_exchange *x) {
     return SR_OK;
 }
 
-/* Memory for the own piece of so many nodes of others. */
+/* Room for this rank's part of nodes that other ranks computed. */
 static sr_status reserve(sr_exchange *x, int64_t elements) {
     if (elements == 0 || (x->room != NULL && sr_tensor_elements(x->room) >= elements)) return SR_OK;
     sr_tensor_release(x->room);
@@ -175,10 +170,10 @@ static sr_status reserve(sr_exchange *x, int64_t elements) {
     return sr_params_flat(&x->room, x->shares->params->device, elements);
 }
 
-/* Views of the own piece of every node: of own sums, or of what will be received. */
-static sr_status view_pieces(sr_exchange *x) {
+/* Views of this rank's part of every node: in its own sums, or in the room for received ones. */
+static sr_status view_part(sr_exchange *x) {
     int rank = x->comm->rank;
-    sr_range own = x->piece[rank];
+    sr_range own = x->part[rank];
     int64_t n = length_of(own), at = 0;
     if (n == 0) return SR_OK;
     SR_TRY(reserve(x, (x->count - (x->first[rank + 1] - x->first[rank])) * n));
@@ -193,7 +188,7 @@ static sr_status view_pieces(sr_exchange *x) {
     return SR_OK;
 }
 
-/* What is added to params->grad outside of shares would be lost, or be that of one rank. */
+/* A gradient added outside of shares would be lost, or counted on one rank only. */
 static sr_status check_unchanged(const sr_exchange *x) {
     if (x->shares->params->grad->storage->version == x->shares->version) return SR_OK;
     return sr_fail(SR_EINVAL,
@@ -211,7 +206,7 @@ static sr_status open_update(sr_exchange *x, int64_t total, int64_t last) {
     list_nodes(x, total);
     SR_TRY(find_sums(x));
     if (last < 0) SR_TRY(check_unchanged(x));
-    if (!x->opts.library) SR_TRY(view_pieces(x));
+    if (!x->opts.library) SR_TRY(view_part(x));
     if (x->opts.library && last < 0) SR_TRY(sr_shares_finish(x->shares));
     x->open = true;
     return SR_OK;
@@ -220,55 +215,55 @@ static sr_status open_update(sr_exchange *x, int64_t total, int64_t last) {
 /* ---- a bucket ---------------------------------------------------------------------------------
  */
 
-typedef sr_status (*transfer)(sr_comm *comm, sr_tensor *part, int other);
+typedef sr_status (*transfer)(sr_comm *comm, sr_tensor *x, int other);
 
 /* A call on elements [first, first + n) of a flat tensor. */
 static sr_status call(sr_exchange *x, transfer start, const sr_tensor *flat, int64_t first,
                       int64_t n, int other) {
-    sr_tensor *part; /* an engine may hold it until wait() */
-    SR_TRY(view(&part, flat, first, n));
-    sr_status st = start(x->comm, part, other);
-    sr_tensor_release(part);
+    sr_tensor *elements; /* an engine may hold it until wait() */
+    SR_TRY(view(&elements, flat, first, n));
+    sr_status st = start(x->comm, elements, other);
+    sr_tensor_release(elements);
     return st;
 }
 
-static sr_status start_send(sr_comm *comm, sr_tensor *part, int to) {
-    return comm->engine->send(comm, part, to);
+static sr_status start_send(sr_comm *comm, sr_tensor *x, int to) {
+    return comm->engine->send(comm, x, to);
 }
 
-static sr_status start_receive(sr_comm *comm, sr_tensor *part, int from) {
-    return comm->engine->receive(comm, part, from);
+static sr_status start_receive(sr_comm *comm, sr_tensor *x, int from) {
+    return comm->engine->receive(comm, x, from);
 }
 
-static sr_status start_reduce(sr_comm *comm, sr_tensor *part, int root) {
-    return comm->engine->reduce(comm, part, root);
+static sr_status start_reduce(sr_comm *comm, sr_tensor *x, int root) {
+    return comm->engine->reduce(comm, x, root);
 }
 
-static sr_status start_all_reduce(sr_comm *comm, sr_tensor *part, int other) {
+static sr_status start_all_reduce(sr_comm *comm, sr_tensor *x, int other) {
     (void)other;
-    return comm->engine->all_reduce(comm, part);
+    return comm->engine->all_reduce(comm, x);
 }
 
 static sr_status send_nodes(sr_exchange *x, sr_range elements, int to) {
     int64_t own = x->first[x->comm->rank + 1] - x->first[x->comm->rank];
-    sr_range part = sr_range_common(elements, x->piece[to]);
-    for (int64_t i = 0; i < own && length_of(part) > 0; i++)
-        SR_TRY(call(x, start_send, x->sum[i], part.first, length_of(part), to));
+    sr_range common = sr_range_common(elements, x->part[to]);
+    for (int64_t i = 0; i < own && length_of(common) > 0; i++)
+        SR_TRY(call(x, start_send, x->sum[i], common.first, length_of(common), to));
     return SR_OK;
 }
 
 static sr_status receive_nodes(sr_exchange *x, sr_range elements, int from) {
-    sr_range own = x->piece[x->comm->rank], part = sr_range_common(elements, own);
-    if (length_of(part) == 0) return SR_OK;
+    sr_range own = x->part[x->comm->rank], common = sr_range_common(elements, own);
+    if (length_of(common) == 0) return SR_OK;
     for (int64_t i = x->first[from]; i < x->first[from + 1]; i++) {
         const sr_tensor *sum = x->node[i].sum;
-        SR_TRY(call(x, start_receive, sum, sum->offset + part.first - own.first, length_of(part),
-                    from));
+        SR_TRY(call(x, start_receive, sum, sum->offset + common.first - own.first,
+                    length_of(common), from));
     }
     return SR_OK;
 }
 
-/* The lower rank sends first, so that calls that block end. */
+/* The lower rank sends first, so that blocking calls do not deadlock. */
 static sr_status meet(sr_exchange *x, sr_range elements, int other) {
     if (other < x->comm->rank) {
         SR_TRY(receive_nodes(x, elements, other));
@@ -293,15 +288,15 @@ static sr_status swap(sr_exchange *x, sr_range elements) {
     return SR_OK;
 }
 
-/* With the library: to the owner of each piece, or to all. */
+/* By the communication library: to the owner of each part, or to all ranks. */
 static sr_status sum_up(sr_exchange *x, sr_range elements) {
     const sr_tensor *grad = x->shares->params->grad;
     if (!x->opts.sharded)
         return call(x, start_all_reduce, grad, elements.first, length_of(elements), 0);
     for (int r = 0; r < x->comm->ranks; r++) {
-        sr_range part = sr_range_common(elements, x->piece[r]);
-        if (length_of(part) > 0)
-            SR_TRY(call(x, start_reduce, grad, part.first, length_of(part), r));
+        sr_range common = sr_range_common(elements, x->part[r]);
+        if (length_of(common) > 0)
+            SR_TRY(call(x, start_reduce, grad, common.first, length_of(common), r));
     }
     return SR_OK;
 }
@@ -317,7 +312,7 @@ static sr_status start_bucket(sr_exchange *x) {
 /* ---- during a backward pass -------------------------------------------------------------------
  */
 
-/* Whether these parameters are among those under way. */
+/* Whether these parameters are in a bucket that was sent. */
 static bool is_under_way(const sr_exchange *x, sr_range params) {
     return x->open && x->next > 0 && params.last > x->bucket[x->next - 1].params.first;
 }
@@ -339,8 +334,8 @@ static void added(sr_grad_watch *watch, sr_tensor *leaf) {
     if (length_of(params) == 0) return;
     sr_ready_add(&x->ready, params);
     x->version = x->shares->params->grad->storage->version;
-    if (is_under_way(x, params)) x->late = params.last - 1;
-    if (!x->open || x->late >= 0 || x->failed != SR_OK) return;
+    if (is_under_way(x, params)) x->changed = params.last - 1;
+    if (!x->open || x->changed >= 0 || x->failed != SR_OK) return;
     x->failed = start_ready(x);
     if (x->failed != SR_OK) snprintf(x->why, sizeof x->why, "%s", sr_message());
 }
@@ -361,11 +356,11 @@ sr_status sr_exchange_batch(sr_exchange *x, int64_t total, int64_t last) {
 
 static sr_status check_early(const sr_exchange *x) {
     if (x->failed != SR_OK) return sr_fail(x->failed, "%s", x->why);
-    if (x->late >= 0)
+    if (x->changed >= 0)
         return sr_fail(SR_EINVAL,
                        "ranks: '%s' got a gradient on rank %d after that of earlier backward "
                        "passes had been sent; set ranks.overlap=false",
-                       x->shares->params->list[x->late].name, x->comm->rank);
+                       x->shares->params->list[x->changed].name, x->comm->rank);
     if (x->open && x->next > 0 && x->version != x->shares->params->grad->storage->version)
         return sr_fail(SR_EINVAL,
                        "ranks: rank %d changed gradients after the backward pass, while they were "
@@ -388,8 +383,8 @@ sr_status sr_exchange_rest(sr_exchange *x, int64_t total, int64_t last) {
 /* ---- the sum ----------------------------------------------------------------------------------
  */
 
-/* Adds the last two of the `n` nodes that wait while they are neighbours; a node without one moves
- * up.  The sum takes the place of the left one. */
+/* Adds the last two of the `n` waiting nodes while they are neighbours; a node without a neighbour
+ * moves up one level.  The sum replaces the left node. */
 static sr_status join(sr_exchange *x, sr_share_node *wait, int64_t *n, int64_t total) {
     const sr_backend *backend = x->shares->params->device->backend;
     for (;;) {
@@ -411,8 +406,8 @@ static sr_status join(sr_exchange *x, sr_share_node *wait, int64_t *n, int64_t t
     }
 }
 
-/* The nodes come in order, so that those that wait for a neighbour are at most a path of the tree;
- * they take the places of nodes that were added up before. */
+/* Nodes come in order, so the waiting ones are at most a path of the tree.  They reuse the places
+ * of nodes that were added already. */
 static sr_status add_nodes(sr_exchange *x, int64_t total) {
     int64_t n = 0;
     for (int64_t i = 0; i < x->count; i++) {
@@ -425,14 +420,14 @@ static sr_status add_nodes(sr_exchange *x, int64_t total) {
 }
 
 static sr_status put_sum(sr_exchange *x) {
-    sr_tensor *grad = x->shares->params->grad, *piece = NULL;
-    sr_range own = x->piece[x->comm->rank];
-    SR_TRY(view(&piece, grad, own.first, length_of(own)));
+    sr_tensor *grad = x->shares->params->grad, *part = NULL;
+    sr_range own = x->part[x->comm->rank];
+    SR_TRY(view(&part, grad, own.first, length_of(own)));
     sr_status st = SR_OK;
-    if (sr_tensor_data(x->node[0].sum) != sr_tensor_data(piece))
-        st = x->shares->params->device->backend->copy(piece, x->node[0].sum);
+    if (sr_tensor_data(x->node[0].sum) != sr_tensor_data(part))
+        st = x->shares->params->device->backend->copy(part, x->node[0].sum);
     sr_tensor_wrote(grad);
-    sr_tensor_release(piece);
+    sr_tensor_release(part);
     return st;
 }
 
@@ -442,7 +437,7 @@ static sr_status reduce(sr_exchange *x, int64_t total) {
     SR_TRY(x->comm->engine->wait(x->comm));
     x->known = true;
     if (x->opts.library) sr_tensor_wrote(x->shares->params->grad);
-    if (x->opts.library || length_of(x->piece[x->comm->rank]) == 0) return SR_OK;
+    if (x->opts.library || length_of(x->part[x->comm->rank]) == 0) return SR_OK;
     SR_TRY(add_nodes(x, total));
     return put_sum(x);
 }
@@ -460,7 +455,7 @@ sr_status sr_exchange_reduce(sr_exchange *x, int64_t total) {
 sr_status sr_exchange_gather(sr_exchange *x) {
     sr_tensor *grad = x->shares->params->grad;
     if (x->opts.library && !x->opts.sharded) return SR_OK;
-    SR_TRY(sr_spread(x->comm, grad, x->piece, 1));
+    SR_TRY(sr_all_gather(x->comm, grad, x->part, 1));
     SR_TRY(x->comm->engine->wait(x->comm));
     sr_tensor_wrote(grad);
     return SR_OK;

@@ -1,27 +1,24 @@
-/* exchange.h - the gradient of an update that several ranks computed the shares of.
+/* exchange.h - sums the gradient of an update over ranks, each of which computed some of its
+ * shares.
  *
- * Ranks own whole shares, neighbours (core/batch/part.h), and hold the sums of their subtrees when
- * the last one has ended (shares.h).  The store is cut into a piece a rank, on the optimizer's
- * chunks.  Every rank sends its sums' part of a piece to the owner of that piece, who adds them in
- * the order of the tree: so the sum has the bits that one rank would have computed, whatever the
- * number of ranks, and each adds and receives as much as the others.
+ * A rank computes neighbouring shares (core/loader/update.h) and holds the sums of their subtrees
+ * (shares.h).  The store is divided into one part per rank, on the optimizer's chunks.  Every rank
+ * sends the sums it holds of a part to the owner of that part, which adds them in the order of the
+ * tree: the result is bit-identical on any number of ranks, and the work is equal on all ranks.
  *
  * The store is sent in buckets of neighbouring parameters, from its end, where backward passes
- * begin. In the last micro-batch of a rank a bucket starts as soon as its gradient is complete
- * (ready.h), while the pass goes on with the layers before: the sums that wait join it then, in the
- * order of the tree.  All ranks start buckets in the same order.
+ * begin.  In the last micro-batch of a rank a bucket is sent as soon as its gradient is complete
+ * (ready.h), while the backward pass continues.  All ranks send buckets in the same order.
  *
  *     sr_shares_begin(shares, total)
- *     sr_exchange_batch(x, total, last)    before each micro-batch; last: the share that ends with
- * it sr_shares_end(shares, i)             after each share but the last of this rank
- *     sr_exchange_rest(x, total, last)     after the last one: what has not been sent yet
- *     sr_exchange_reduce(x, total)         params->grad of the own piece is the sum of the update
- *     sr_exchange_gather(x)                and of all others, unless only owners need them
+ *     sr_exchange_batch(x, total, last)   before each micro-batch; last: the share it completes
+ *     sr_shares_end(shares, i)            after each share but the last of this rank
+ *     sr_exchange_rest(x, total, last)    after the last share: sends the remaining buckets
+ *     sr_exchange_reduce(x, total)        this rank's part of params->grad is the sum of the update
+ *     sr_exchange_gather(x)               all of params->grad is, on every rank
  *
- * The second and the fourth may be left out: sr_exchange_reduce() then sends all.
- *
- * The sums that a rank holds are few, most often one or two, so about one gradient leaves each
- * rank.
+ * sr_exchange_batch() and sr_exchange_rest() may be left out: sr_exchange_reduce() then sends all.
+ * sr_exchange_gather() is not needed where only owners read their part.
  */
 #ifndef SR_TRAIN_EXCHANGE_H
 #define SR_TRAIN_EXCHANGE_H
@@ -29,7 +26,7 @@
 #include "core/tensor/comm.h"
 #include "core/train/optim.h"
 #include "core/train/shares.h"
-#include "core/train/spread.h"
+#include "core/train/all_gather.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -38,20 +35,17 @@ extern "C" {
 typedef struct sr_exchange sr_exchange;
 
 typedef struct sr_exchange_opts {
-    bool library; /* sum by the reduction of the engine's library: faster on some networks, but the
-                     bits depend on the number of ranks */
-    bool sharded; /* library: only owners need their pieces */
+    bool library; /* sum by the communication library: faster on some networks, but the bits depend
+                     on the number of ranks */
+    bool sharded; /* library: each rank receives only its own part */
     bool overlap; /* start buckets during the backward pass */
-    int64_t bucket; /* elements, at least; parameters are not cut */
+    int64_t bucket; /* minimum elements of a bucket; parameters are not split */
 } sr_exchange_opts;
 
 /* `shares` and `comm` are borrowed: they outlive this. */
 sr_status sr_exchange_new(sr_exchange **out, sr_shares *shares, sr_comm *comm,
                           const sr_exchange_opts *opts);
 void sr_exchange_free(sr_exchange *x); /* may be NULL */
-
-/* The piece of the store whose sum `rank` computes: sr_optim_cut(). */
-sr_range sr_exchange_piece(const sr_exchange *x, int rank);
 
 /* A micro-batch begins.  last: the last share of this rank, which ends with it; else -1.  Until
  * sr_exchange_rest() the calls of comm.h are refused if buckets may start.
@@ -68,8 +62,8 @@ sr_status sr_exchange_batch(sr_exchange *x, int64_t total, int64_t last);
  *         SR_ENOMEM  and those of the engine, also of buckets started before */
 sr_status sr_exchange_rest(sr_exchange *x, int64_t total, int64_t last);
 
-/* Ends an update of `total` shares, all of which have ended on their ranks: params->grad of the own
- * piece is its gradient; the rest of params->grad is undefined.
+/* Ends an update of `total` shares, all of which have ended on their ranks: this rank's part of
+ * params->grad is its gradient; the rest of params->grad is undefined.
  *
  * Errors: SR_EINVAL  a share of this rank has not ended, or params->grad was written after it
  *         SR_ENOMEM

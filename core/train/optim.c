@@ -189,7 +189,7 @@ static sr_step describe(const sr_optim *o, double rate, double clip) {
     return (sr_step){
         .lamb = o->opts.lamb,
         .value = o->params->value,
-        .low = o->params->low,
+        .low = o->params->bf16,
         .weights = o->params->read,
         .weight_count = is_whole(o) ? o->params->count + o->params->fused_count : 0,
         .grad = o->params->grad,
@@ -241,7 +241,7 @@ sr_status sr_optim_begin(sr_optim *o, double rate, double clip) {
         return sr_fail(SR_EINVAL, "optimizer: clip is %g; must be a norm > 0, or 0 for none", clip);
     SR_TRY(check_backend(o));
     SR_TRY(sr_params_settle_low(o->params));
-    if (o->pending == o->room) SR_TRY(sr_optim_settle(o));
+    if (o->pending == o->room) SR_TRY(sr_optim_read_results(o));
     o->step = describe(o, rate, clip);
     return o->params->device->backend->grad_squares(o->squares, o->params->grad, o->chunks, o->from,
                                                     o->upto);
@@ -276,14 +276,14 @@ sr_status sr_optim_step(sr_optim *o, double rate, double clip, const sr_tensor *
     return sr_optim_finish(o);
 }
 
-/* ---- pieces ---------------------------------------------------------------------------------- */
+/* ---- moments of one parameter ---- */
 
 static sr_status flat_view(sr_tensor **out, const sr_tensor *store, int64_t first, int64_t n) {
     return sr_tensor_view(out, store, 1, &n, (int64_t[]){1}, first);
 }
 
-sr_status sr_optim_piece(sr_tensor **m, sr_tensor **v, sr_range *held, const sr_optim *o,
-                         int64_t i) {
+sr_status sr_optim_moments_of(sr_tensor **m, sr_tensor **v, sr_range *held, const sr_optim *o,
+                              int64_t i) {
     const sr_param *param = &o->params->list[i];
     int64_t first = param->offset > o->range.first ? param->offset : o->range.first;
     int64_t last = param->offset + param->size;
@@ -326,7 +326,7 @@ static sr_status read_history(sr_optim *o) {
     return SR_OK;
 }
 
-sr_status sr_optim_settle(sr_optim *o) {
+sr_status sr_optim_read_results(sr_optim *o) {
     if (o->pending > 0) SR_TRY(read_history(o));
     if (o->in_a_row < o->opts.max_skipped) return SR_OK;
     return sr_fail(SR_ENUMERIC,
@@ -345,7 +345,7 @@ sr_optim_result sr_optim_result_of(const sr_optim *o, int64_t serial) {
 
 sr_status sr_optim_set_counts(sr_optim *o, int64_t steps, int64_t skipped, int64_t in_a_row) {
     double result[4] = {[3] = (double)steps};
-    SR_TRY(sr_optim_settle(o));
+    SR_TRY(sr_optim_read_results(o));
     SR_TRY(sr_tensor_write(o->result, result, SR_F64));
     o->steps = steps;
     o->skipped = skipped;

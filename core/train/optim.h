@@ -2,17 +2,17 @@
  *
  * A step is two calls of the backend: the global norm with its finite check, then norm clip and
  * update where the parameters live.  The host does not wait: the results of steps gather in a short
- * history on the device, which is read when it is full or on request (sr_optim_settle()).
- * On a device whose calls are done when they return it has room for one.
+ * history on the device, which is read when it is full or on request (sr_optim_read_results()).  On
+ * a device without queues it has room for one.
  *
  * An update whose gradient is not finite changes nothing: not the values, not the moments, not the
  * count of steps.  It is counted, and after max_skipped in a row the run is stopped.
  *
  * Several optimizers may share a store: each owns a range of its elements and keeps the moments of
  * that range only.  A step is then sr_optim_begin(), sr_optim_moments() and sr_optim_update();
- * before each of the last two the owners exchange their part of `squares`, then of `norms`, and
- * before sr_optim_finish() the values (sharded.h).  Ranges lie on chunks, over which norms are
- * summed in order, so the bits are those of one optimizer.
+ * before each of the last two the owners all-gather `squares`, then `norms`, and before
+ * sr_optim_finish() the values (sharded.h).  Ranges begin and end at chunks, over which norms are
+ * summed in order, so the result is bit-identical to one optimizer.
  *
  * Batch size on packs: with `power` p the moments decay by beta^p an update, as if p updates of one
  * sequence each had been merged (packing paper); bias corrections use the same effective betas.
@@ -95,18 +95,18 @@ sr_range sr_optim_cut(const sr_params *params, int part, int parts);
  *   clip   largest global norm, or 0 for none
  *   loss   scalar whose value must be finite too, or NULL
  *
- * Errors: SR_ENUMERIC  the history was full, and sr_optim_settle() found a reason to stop
+ * Errors: SR_ENUMERIC  the history was full, and sr_optim_read_results() found a reason to stop
  *         SR_EINVAL    the optimizer owns only a part of the store
  */
 sr_status sr_optim_step(sr_optim *optim, double rate, double clip, const sr_tensor *loss);
 
 /* The same in four calls. */
-sr_status sr_optim_begin(sr_optim *optim, double rate, double clip); /* own squares */
-sr_status sr_optim_moments(sr_optim *optim, const sr_tensor *loss);  /* all squares -> own norms */
-sr_status sr_optim_update(sr_optim *optim);                          /* all norms -> own values */
-sr_status sr_optim_finish(sr_optim *optim);                          /* all values are there */
+sr_status sr_optim_begin(sr_optim *optim, double rate, double clip); /* squares of the range */
+sr_status sr_optim_moments(sr_optim *optim, const sr_tensor *loss);  /* -> norms of the range */
+sr_status sr_optim_update(sr_optim *optim);                          /* -> values of the range */
+sr_status sr_optim_finish(sr_optim *optim);                          /* all values are complete */
 
-/* SR_EINVAL unless `loss` is NULL or a real scalar on the optimizer's device. */
+/* SR_EINVAL unless `loss` is NULL or a scalar of the compute dtype on the optimizer's device. */
 sr_status sr_optim_check_loss(const sr_optim *optim, const sr_tensor *loss);
 
 /* The chunks, by index, that begin in a range. */
@@ -114,18 +114,17 @@ sr_range sr_optim_chunks(const sr_optim *optim, sr_range elements);
 
 /* The moments of parameter i that lie in the range, as flat views: *held is empty and the views are
  * NULL when none do.  Else they are the elements [held->first, held->last) of the parameter. */
-sr_status sr_optim_piece(sr_tensor **m, sr_tensor **v, sr_range *held, const sr_optim *optim,
-                         int64_t i);
+sr_status sr_optim_moments_of(sr_tensor **m, sr_tensor **v, sr_range *held, const sr_optim *optim,
+                              int64_t i);
 
-/* Reads the outcomes of steps not read so far, waiting for the device, and counts them.
- * Costs nothing when there are none.
+/* Waits for the device and counts the outcomes of steps that were not read so far.
  *
  * Errors: SR_ENUMERIC  the loss or the gradient was not finite max_skipped times in a row
  */
-sr_status sr_optim_settle(sr_optim *optim);
+sr_status sr_optim_read_results(sr_optim *optim);
 
-/* The outcome of step `serial`, one of the last `room` steps that were settled; zeros when it is
- * not among them. */
+/* The outcome of step `serial`, one of the last `room` steps whose results were read; else zeros.
+ */
 sr_optim_result sr_optim_result_of(const sr_optim *optim, int64_t serial);
 
 /* Continues from saved counts. */

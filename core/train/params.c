@@ -146,8 +146,8 @@ static sr_status view_of(sr_tensor **out, const sr_tensor *store, const sr_param
  * same view of the gradients. */
 static sr_status new_leaf(sr_tensor **out, sr_params *p, const sr_param *like, int64_t rows,
                           int64_t id) {
-    bool low = p->low != NULL && !like->keep_f32;
-    SR_TRY(view_of(out, low ? p->low : p->value, like, rows));
+    bool bf16 = p->bf16 != NULL && !like->keep_f32;
+    SR_TRY(view_of(out, bf16 ? p->bf16 : p->value, like, rows));
     p->read[id] = *out;
     (*out)->requires_grad = true;
     if (like->ndim == 2)
@@ -184,7 +184,7 @@ static sr_status build(sr_params *p, const sr_param_spec *specs, int64_t count,
     SR_TRY(sr_params_flat(&p->value, p->device, p->stored));
     SR_TRY(sr_params_flat(&p->grad, p->device, p->stored));
     if (precision != p->device->real)
-        SR_TRY(sr_params_store(&p->low, p->device, precision, p->stored));
+        SR_TRY(sr_params_store(&p->bf16, p->device, precision, p->stored));
     return make_leaves(p);
 }
 
@@ -223,7 +223,7 @@ void sr_params_free(sr_params *p) {
     }
     sr_tensor_release(p->value);
     sr_tensor_release(p->grad);
-    sr_tensor_release(p->low);
+    sr_tensor_release(p->bf16);
     sr_free(p->read);
     sr_free(p->list);
     sr_free(p->fused);
@@ -275,7 +275,7 @@ static sr_status refresh_layouts(sr_params *p) {
 }
 
 static void note_versions(sr_params *p) {
-    p->low_version = p->low->storage->version;
+    p->bf16_version = p->bf16->storage->version;
     p->value_version = p->value->storage->version;
 }
 
@@ -288,17 +288,17 @@ sr_status sr_params_check_whole(const sr_params *p) {
 
 sr_status sr_params_refresh(sr_params *p) {
     SR_TRY(sr_params_check_whole(p));
-    if (p->low != NULL) {
-        sr_tensor_wrote(p->low);
-        SR_TRY(p->device->backend->copy(p->low, p->value));
+    if (p->bf16 != NULL) {
+        sr_tensor_wrote(p->bf16);
+        SR_TRY(p->device->backend->copy(p->bf16, p->value));
         note_versions(p);
     }
     return refresh_layouts(p);
 }
 
 sr_status sr_params_settle_low(sr_params *p) {
-    if (p->low == NULL) return SR_OK;
-    if (p->low->storage->version != p->low_version)
+    if (p->bf16 == NULL) return SR_OK;
+    if (p->bf16->storage->version != p->bf16_version)
         return sr_fail(
             SR_EINVAL,
             "params: the bf16 copy of a parameter was written to; write to the parameter "
@@ -308,11 +308,11 @@ sr_status sr_params_settle_low(sr_params *p) {
 
 void sr_params_before_step(sr_params *p) {
     sr_tensor_wrote(p->value);
-    if (p->low != NULL) sr_tensor_wrote(p->low);
+    if (p->bf16 != NULL) sr_tensor_wrote(p->bf16);
 }
 
 sr_status sr_params_after_step(sr_params *p) {
-    if (p->low != NULL) note_versions(p); /* what came from other ranks bumped them */
+    if (p->bf16 != NULL) note_versions(p); /* what came from other ranks bumped them */
     return refresh_layouts(p);
 }
 

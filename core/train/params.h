@@ -3,7 +3,7 @@
  * Every parameter is a view of both stores, with a name and a shape as in Hugging Face; the
  * optimizer, the norm and the reduction over ranks work on two flat arrays and a list of segments.
  *
- * With precision bf16 there is a third store, `low`: a bf16 copy of the values, which ops read
+ * With precision bf16 there is a third store, `bf16`: a copy of the values, which ops read
  * instead.  The values are then masters: the optimizer updates them and refreshes the copy in one
  * pass, and checkpoints hold them.  Gradients are f32.  Weights of norms are read in f32 always.
  *
@@ -73,12 +73,12 @@ typedef struct sr_fused {
 
 typedef struct sr_params {
     sr_device *device; /* borrowed */
-    sr_tensor *value;  /* (stored) flat; real dtype of the device: f32 masters, f64 on ref */
+    sr_tensor *value;  /* (stored) flat; compute dtype of the device: f32 masters, f64 on ref */
     sr_tensor *grad;   /* (stored) flat, same dtype */
-    sr_tensor *low;    /* (stored) flat bf16 copy of value; NULL when ops read the values */
+    sr_tensor *bf16;   /* (stored) flat bf16 copy of value; NULL when ops read the values */
     sr_tensor **read;  /* borrowed: all leaves, those of fuse groups last */
-    uint64_t low_version, value_version; /* of the storages after the last refresh of low */
-    bool partial; /* masters outside the own piece of a sharded optimizer are stale (sharded.h) */
+    uint64_t bf16_version, value_version; /* of the storages after the last refresh of bf16 */
+    bool partial; /* masters outside this rank's part are stale (sharded.h) */
     sr_param *list;
     int64_t count;
     sr_fused *fused;
@@ -89,11 +89,11 @@ typedef struct sr_params {
 
 /* Creates a store on `device`, outside any scope, with all values and gradients zero.
  *
- *   precision  what ops read: the device's real dtype, or SR_BF16 where that is f32
+ *   precision  what ops read: the device's compute dtype, or SR_BF16 where that is f32
  *
  * Errors: SR_EINVAL  a precision that the device lacks, an empty list, a duplicate name, a size
  * below 1, a fuse group whose members differ in more than rows, are padded, kept in f32 in part, or
- * do not follow each other SR_ENOMEM
+ * do not follow each other; SR_ENOMEM
  */
 sr_status sr_params_new(sr_params **out, sr_device *device, const sr_param_spec *specs,
                         int64_t count, sr_dtype precision);
@@ -110,11 +110,11 @@ sr_status sr_params_initialise_one(sr_params *params, sr_param *param, uint64_t 
 
 sr_status sr_params_zero_grad(sr_params *params);
 
-/* Whoever writes to a master calls this afterwards: refreshes the bf16 copy and the device's
- * layouts of weights.  SR_EINVAL while masters are partial. */
+/* To be called after writing to a master: refreshes the bf16 copy and the device's layouts of
+ * weights.  SR_EINVAL while masters are partial. */
 sr_status sr_params_refresh(sr_params *params);
 
-/* For the optimizer: refreshes the bf16 copy if masters were written to since, as a step refreshes
+/* For the optimizer: refreshes the bf16 copy if masters were written to since; a step refreshes
  * only what it updates.  SR_EINVAL if the copy itself was written to, which the step would undo. */
 sr_status sr_params_settle_low(sr_params *params);
 
@@ -129,7 +129,7 @@ sr_status sr_params_check_whole(const sr_params *params);
  * back to the system, but for weights that ops read. */
 void sr_params_keep_only(sr_params *params, sr_range own);
 
-/* A zeroed flat tensor that belongs to no scope: a store.  sr_params_flat: of the device's real
+/* A zeroed flat tensor that belongs to no scope: a store.  sr_params_flat: of the device's compute
  * dtype. */
 sr_status sr_params_store(sr_tensor **out, sr_device *device, sr_dtype dtype, int64_t elements);
 sr_status sr_params_flat(sr_tensor **out, sr_device *device, int64_t elements);

@@ -1,4 +1,4 @@
-/* ready.h - which parameters have their whole gradient of a micro-batch, while its backward pass
+/* ready.h - which parameters have their complete gradient of a micro-batch while its backward pass
  * still runs.
  *
  * A gradient is complete when it has been added to as often as the graph of the pass says, and as
@@ -21,8 +21,8 @@ extern "C" {
 typedef struct sr_ready {
     const sr_params *params; /* borrowed: outlives this */
     int32_t *most;           /* (params->count) additions of a micro-batch so far */
-    int32_t *count;          /* those of this one */
-    int32_t *ahead;          /* and those that its passes have announced */
+    int32_t *count;          /* additions of this micro-batch so far */
+    int32_t *ahead;          /* additions that its passes have announced */
 } sr_ready;
 
 sr_status sr_ready_init(sr_ready *ready, const sr_params *params);

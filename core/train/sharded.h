@@ -1,18 +1,19 @@
-/* sharded.h - one optimizer over many ranks (ZeRO stage 1): each rank keeps the moments of its
- * piece of the store only, and updates that piece.
+/* sharded.h - an optimizer sharded over ranks (ZeRO stage 1): each rank keeps the moments of its
+ * part of the store and updates that part.
  *
- * A step begins with the gradient of the update complete in the own piece of params->grad (and
- * nothing known of the rest), and ends with all values on every rank:
+ * A step begins with the summed gradient in this rank's part of params->grad (the rest is
+ * undefined) and ends with all values on every rank.  Each rank computes for its part, and an
+ * all-gather gives the others:
  *
- *   squares of the own chunks, spread    -> global norm, the finite check and the clip
- *   LAMB: norms of the own chunks, spread -> trust ratios
- *   own values, spread                   -> or their bf16 copy, when ops read that
+ *   squares of the gradient    -> global norm, finite check and clip
+ *   LAMB: norms of chunks      -> trust ratios
+ *   values                     -> or their bf16 copy, where ops read that
  *
- * Chunk sums are f64 and are added in the order of the chunks, so the bits are those of one
- * optimizer over the whole store, for any number of ranks.
+ * Chunk sums are f64 and are added in the order of the chunks, so the result is bit-identical to
+ * one optimizer over the whole store, on any number of ranks.
  *
- * With a bf16 copy the masters of other pieces are not updated, and on a host they take no memory;
- * a checkpoint needs sr_sharded_gather().  Weights that ops read in f32 are always spread.
+ * With a bf16 copy, the f32 masters of other parts are not updated and take no memory on a host;
+ * a checkpoint needs sr_sharded_gather().  Weights that ops read in f32 are always gathered.
  *
  * Source: Rajbhandari et al. 2020, arXiv:1910.02054 (ZeRO-1).
  */
@@ -22,7 +23,7 @@
 #include "core/base/status.h"
 #include "core/tensor/comm.h"
 #include "core/train/optim.h"
-#include "core/train/spread.h"
+#include "core/train/all_gather.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -31,12 +32,12 @@ extern "C" {
 typedef struct sr_sharded {
     sr_comm *comm; /* borrowed: outlive this */
     sr_optim *optim;
-    sr_range *pieces;  /* (ranks) elements of the store */
+    sr_range *parts;   /* (ranks) elements of the store */
     sr_range *chunks;  /* (ranks) of optim->chunks */
-    sr_range *slots;   /* (ranks) of losses: one each */
+    sr_range *slots;   /* (ranks) of losses: one per rank */
     sr_tensor *losses; /* (ranks) */
     sr_tensor *loss;   /* (1) their sum: finite when all are */
-    bool scattered;    /* no rank has all masters */
+    bool scattered;    /* rank 0 does not have all masters */
 } sr_sharded;
 
 /* `optim` must own sr_optim_cut(params, comm->rank, comm->ranks).
@@ -51,7 +52,7 @@ void sr_sharded_free(sr_sharded *sharded); /* may be NULL */
  * if the loss of one is not finite. */
 sr_status sr_sharded_step(sr_sharded *sharded, double rate, double clip, const sr_tensor *loss);
 
-/* Makes params->value whole on rank 0; all ranks call it.  Costs nothing when it is. */
+/* Collects all of params->value on rank 0; all ranks call it.  Costs nothing when rank 0 has it. */
 sr_status sr_sharded_gather(sr_sharded *sharded);
 
 #ifdef __cplusplus

@@ -39,7 +39,7 @@ static int64_t nodes_of(const sr_shares *s, int level) {
     return nodes_at(s->total, level);
 }
 
-/* Past the end of a node: the first share after it. */
+/* The first share after a node. */
 static int64_t end_of(int64_t total, int level, int64_t index) {
     int64_t end = (index + 1) << level;
     return end < total ? end : total;
@@ -82,17 +82,12 @@ static bool is_held(const sr_shares *s, int64_t share) {
     return s->in_grad >= 0 && share >> s->in_grad_level == s->in_grad;
 }
 
-static sr_status check_node(const sr_shares *s, int level, int64_t index) {
+static sr_status check_share(const sr_shares *s, int64_t i) {
     if (s->total == 0) return sr_fail(SR_EINVAL, "shares: no update is under way; begin one first");
-    if (level < 0 || level > 12 || index < 0 || index >= nodes_of(s, level))
-        return sr_fail(SR_EINVAL,
-                       "shares: an update of %" PRId64 " shares has no node %" PRId64
-                       " of level %d",
-                       s->total, index, level);
-    int64_t first = index << level, last = (index + 1) << level;
-    for (int64_t i = first; i < last && i < s->total; i++)
-        if (is_held(s, i))
-            return sr_fail(SR_EINVAL, "shares: share %" PRId64 " was added before", i);
+    if (i < 0 || i >= s->total)
+        return sr_fail(SR_EINVAL, "shares: an update of %" PRId64 " shares has no share %" PRId64,
+                       s->total, i);
+    if (is_held(s, i)) return sr_fail(SR_EINVAL, "shares: share %" PRId64 " was added before", i);
     return SR_OK;
 }
 
@@ -107,23 +102,23 @@ static sr_status reserve(sr_shares *s) {
     return sr_params_flat(&node->sum, s->params->device, s->params->stored);
 }
 
-static sr_tensor piece_of(const sr_tensor *flat, sr_range range) {
-    sr_tensor piece = *flat;
-    piece.offset += range.first;
-    piece.shape[0] = range.last - range.first;
-    return piece;
+static sr_tensor part_of(const sr_tensor *flat, sr_range range) {
+    sr_tensor part = *flat;
+    part.offset += range.first;
+    part.shape[0] = range.last - range.first;
+    return part;
 }
 
-static sr_status add_piece(sr_shares *s, int64_t i, sr_range range) {
+static sr_status add_part(sr_shares *s, int64_t i, sr_range range) {
     const sr_backend *backend = s->params->device->backend;
     if (backend->axpby == NULL) return sr_backend_lacks(s->params->device, "axpby");
-    sr_tensor grad = piece_of(s->params->grad, range), sum = piece_of(s->node[i].sum, range);
+    sr_tensor grad = part_of(s->params->grad, range), sum = part_of(s->node[i].sum, range);
     SR_TRY(backend->axpby(&grad, &sum, 1.0, 1.0));
     s->params->grad->storage->version++;
     return SR_OK;
 }
 
-/* Keeps its store for the next node. */
+/* Drops a node but keeps its store for the next one. */
 static void forget(sr_shares *s, int64_t i) {
     sr_share_node used = s->node[i];
     s->node[i] = s->node[--s->count];
@@ -131,7 +126,7 @@ static void forget(sr_shares *s, int64_t i) {
 }
 
 static sr_status add_to_grad(sr_shares *s, int64_t i) {
-    SR_TRY(add_piece(s, i, (sr_range){0, s->params->stored}));
+    SR_TRY(add_part(s, i, (sr_range){0, s->params->stored}));
     forget(s, i);
     return SR_OK;
 }
@@ -145,25 +140,25 @@ static sr_status hold(sr_shares *s, int level, int64_t index) {
     return sr_params_zero_grad(s->params);
 }
 
-/* The neighbour whose sum would complete the parent of this node: -1 when there is none to be. */
+/* The neighbour whose sum would complete the parent of this node: -1 at the end of a level. */
 static int64_t neighbour(const sr_shares *s, int level, int64_t index) {
     int64_t other = index ^ 1;
     return other < nodes_of(s, level) ? other : -1;
 }
 
-/* How many waiting nodes the node in params->grad would take up, and whether it ends at the root.
- */
-static bool reaches_root(const sr_shares *s, int level, int64_t index) {
-    for (; nodes_of(s, level) > 1; level++, index >>= 1) {
+/* Whether the share in params->grad completes the update. */
+static bool reaches_root(const sr_shares *s, int64_t index) {
+    for (int level = 0; nodes_of(s, level) > 1; level++, index >>= 1) {
         int64_t other = neighbour(s, level, index);
         if (other >= 0 && find(s, level, other) < 0) return false;
     }
     return true;
 }
 
-/* params->grad holds this node: takes up its neighbours as far as they are there. */
-static sr_status join(sr_shares *s, int level, int64_t index) {
-    if (!reaches_root(s, level, index)) SR_TRY(reserve(s));
+/* params->grad holds this share: adds the neighbours that are waiting, level by level. */
+static sr_status join(sr_shares *s, int64_t index) {
+    int level = 0;
+    if (!reaches_root(s, index)) SR_TRY(reserve(s));
     for (; nodes_of(s, level) > 1; level++, index >>= 1) {
         int64_t other = neighbour(s, level, index);
         if (other < 0) continue;
@@ -176,13 +171,14 @@ static sr_status join(sr_shares *s, int level, int64_t index) {
 }
 
 sr_status sr_shares_end(sr_shares *s, int64_t index) {
-    SR_TRY(check_node(s, 0, index));
-    sr_status st = join(s, 0, index);
+    SR_TRY(check_share(s, index));
+    sr_status st = join(s, index);
     s->version = s->params->grad->storage->version;
     return st;
 }
 
-/* ---- the last share of a rank, in pieces ------------------------------------------------------
+/* ---- the last share of a rank, part by part
+ * ------------------------------------------------------
  */
 
 /* The waiting neighbours of a node in params->grad, in order; returns how many, and the node that
@@ -202,16 +198,16 @@ static int64_t partners(const sr_shares *s, int64_t *partner, int *level, int64_
 sr_status sr_shares_join(sr_shares *s, int64_t index, bool all, sr_range range) {
     int64_t partner[SR_MOST_NODES];
     int level = 0;
-    SR_TRY(check_node(s, 0, index));
+    SR_TRY(check_share(s, index));
     int64_t n = all ? s->count : partners(s, partner, &level, &index);
-    for (int64_t i = 0; i < n; i++) SR_TRY(add_piece(s, all ? i : partner[i], range));
+    for (int64_t i = 0; i < n; i++) SR_TRY(add_part(s, all ? i : partner[i], range));
     return SR_OK;
 }
 
 sr_status sr_shares_end_joined(sr_shares *s, int64_t index, bool all) {
     int64_t partner[SR_MOST_NODES];
     int level = 0;
-    SR_TRY(check_node(s, 0, index));
+    SR_TRY(check_share(s, index));
     if (all) {
         s->count = s->total = 0;
     } else {
@@ -227,13 +223,6 @@ sr_status sr_shares_end_joined(sr_shares *s, int64_t index, bool all) {
     }
     s->version = s->params->grad->storage->version;
     return SR_OK;
-}
-
-sr_status sr_shares_take(sr_shares *s, int level, int64_t index, const sr_tensor *sum) {
-    SR_TRY(check_node(s, level, index));
-    SR_TRY(s->params->device->backend->copy(s->params->grad, sum));
-    s->params->grad->storage->version++;
-    return join(s, level, index);
 }
 
 sr_status sr_shares_finish(sr_shares *s) {

@@ -4,7 +4,7 @@
  * which starts at zero; shares are then summed in a binary tree by index: neighbours (0, 1), (2, 3)
  * ... make the nodes of the next level, and a node without a neighbour moves up as it is.  Node i
  * of level l is the sum of shares [i 2^l, (i + 1) 2^l), so its bits do not depend on who computed
- * it: a rank owns some shares, sends their nodes, and receives those of the others.
+ * it: a rank computes some shares, sends their nodes, and receives those of other ranks.
  *
  * One share costs nothing: its sum is already in params->grad.  With n shares at most ceil(log2 n)
  * further stores are held; they are kept for the next update.
@@ -57,29 +57,24 @@ sr_status sr_shares_begin(sr_shares *shares, int64_t total);
  *         SR_ENOMEM  params->grad still holds the share */
 sr_status sr_shares_end(sr_shares *shares, int64_t index);
 
-/* The last share of a rank can join the sums before it piece by piece, while it is computed.
- * Adds what is waiting for share `index` to the elements `range` of params->grad, in the order of
- * the tree, or with `all` everything that is waiting; each element once. */
+/* Adds the sums that wait for the last share `index` of a rank to the elements `range` of
+ * params->grad, in the order of the tree, or with `all` everything that is waiting.  To be called
+ * once for each element, also while the share is computed. */
 sr_status sr_shares_join(sr_shares *shares, int64_t index, bool all, sr_range range);
 
 /* As sr_shares_end(), after sr_shares_join() on all elements: the sum stays in params->grad. */
 sr_status sr_shares_end_joined(sr_shares *shares, int64_t index, bool all);
 
-/* sr_shares_end() for a node computed by another rank; params->grad must be zero, and `sum` is
- * copied.
- */
-sr_status sr_shares_take(sr_shares *shares, int level, int64_t index, const sr_tensor *sum);
-
-/* Adds what is still waiting to params->grad, the highest shares first, and ends the update.  Does
- * nothing after a complete one. */
+/* Adds all waiting sums to params->grad, the highest shares first, and ends the update.  Does
+ * nothing after a complete update. */
 sr_status sr_shares_finish(sr_shares *shares);
 
 /* The nodes that remain when shares [first, end) of `total` have ended: the fewest that cover them,
  * in order, with sum = NULL.  Returns how many, at most SR_MOST_NODES. */
 int64_t sr_shares_nodes(sr_share_node *out, int64_t total, int64_t first, int64_t end);
 
-/* The sum of a node that is held, params->grad for the root of a complete update and for the node
- * that was left there; NULL if it is not here. */
+/* The sum of a node: NULL unless this rank holds it.  params->grad has the root of a complete
+ * update, and the node that sr_shares_end_joined() left there. */
 const sr_tensor *sr_shares_sum(const sr_shares *shares, int level, int64_t index);
 
 /* Drops what is waiting and ends the update; params->grad is left as it is. */

@@ -63,7 +63,7 @@ static const sr_batch *check_batch(lua_State *L) {
     return u->batch[lsr_checkrange(L, 2, 1, u->batches) - 1];
 }
 
-/* update:batch(i) -> table of tallies, and of facts about each target */
+/* update:batch(i) -> table of counts, and of facts about each target */
 static int update_batch(lua_State *L) {
     const sr_batch *b = check_batch(L);
     lua_newtable(L);
@@ -136,7 +136,7 @@ static int update_upload(lua_State *L) {
     return 1;
 }
 
-/* update:set_target(i, number, rows, labels): lists of a late target */
+/* update:set_target(i, number, rows, labels): lists of a deferred target */
 static int update_set_target(lua_State *L) {
     const sr_update *u = check_update(L, 1);
     sr_batch *b = u->batch[lsr_checkrange(L, 2, 1, u->batches) - 1];
@@ -145,7 +145,7 @@ static int update_set_target(lua_State *L) {
     return 0;
 }
 
-/* update:finish(): late targets are all set */
+/* update:finish(): deferred targets are all set */
 static int update_finish(lua_State *L) {
     check_update(L, 1);
     lsr_check(L, sr_update_finish(*(sr_update **)lua_touserdata(L, 1)));

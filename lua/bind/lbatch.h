@@ -5,7 +5,7 @@
 #include <lauxlib.h>
 #include <lua.h>
 
-#include "core/batch/loader.h"
+#include "core/loader/loader.h"
 
 #define LSR_UPDATE "seqrun.core.Update"
 

@@ -1,6 +1,6 @@
 /* lcheck.h - shared by all bindings: classes, arguments, options, results, errors.
  *
- *   Failures of a correct program (no such file, bad YAML, a full disk) returns nil, message,
+ *   Failures of a correct program (no such file, bad YAML, a full disk) return nil, message,
  *   code: end with lsr_give(), lsr_done() or lsr_result().  Errors in the program itself
  *   (shape, type, range) raise at the caller's line: use lsr_check().
  */
@@ -54,8 +54,8 @@ void *lsr_newbox_with(lua_State *L, size_t size, const char *type, int values);
 
 /* The box of an argument, or an argument error that names the class. */
 void *lsr_checkbox(lua_State *L, int arg, const char *type);
-/* The pointer that the box of an argument holds; `gone` is the argument error when it is NULL, such
- * as "the file was closed". */
+/* The pointer in the box of an argument; `gone` is the error when it is NULL, such as "the file was
+ * closed". */
 void *lsr_checkobject(lua_State *L, int arg, const char *type, const char *gone);
 
 /* Defines the release function `name` of a class whose boxes hold one pointer; `drop` accepts NULL.

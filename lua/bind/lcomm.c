@@ -53,7 +53,7 @@ static sr_status without_mpi(const sr_launch *found) {
                    launcher, SR_WITHOUT_MPI, launcher);
 }
 
-/* The engine that serves the ranks of this launcher on a device. */
+/* The communication engine for the ranks of this launcher on a device. */
 static sr_status choose(const sr_comm_engine **engine, const char *name, const sr_device *device) {
     sr_launch found = sr_launch_find();
     bool automatic = strcmp(name, "auto") == 0;
@@ -67,7 +67,7 @@ static sr_status choose(const sr_comm_engine **engine, const char *name, const s
     *engine = sr_comm_named(automatic ? fits : name);
     if (*engine == NULL && automatic) *engine = sr_comm_named("mpi");
     if (*engine != NULL) return SR_OK;
-    return sr_fail(SR_EDEVICE, "there is no engine of ranks '%s'", name);
+    return sr_fail(SR_EDEVICE, "no communication engine '%s'", name);
 }
 
 /* engines() -> { { name, facts | problem } } of the plug-in | nil, message, code */
@@ -121,8 +121,7 @@ static int world_facts(lua_State *L) {
     return 4;
 }
 
-/* ---- calls: raise what the program did wrong; nil, message, code when another rank failed -----
- */
+/* ---- calls: mistakes of the program raise; nil, message, code when another rank failed ---- */
 
 static int world_wait(lua_State *L) {
     return lsr_done(L, sr_comm_wait(lsr_checkworld(L, 1)));
@@ -269,7 +268,7 @@ static int world_gather_text(lua_State *L) {
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
-/* tell(code, message) -> whether this rank is to print it: the others are told */
+/* tell(code, message) -> whether this rank is to print the message; tells the other ranks */
 static int world_tell(lua_State *L) {
     sr_comm *comm = lsr_checkworld(L, 1);
     const char *code = luaL_checkstring(L, 2), *message = luaL_checkstring(L, 3);

@@ -6,7 +6,8 @@
 
 #include "core/tensor/comm.h"
 
-/* The open world of an argument: the userdata that World.core holds (lua/seqrun/tensor/ranks.lua). */
+/* The open world of an argument: the userdata that World.core holds (lua/seqrun/tensor/ranks.lua).
+ */
 sr_comm *lsr_checkworld(lua_State *L, int arg);
 
 #endif

@@ -145,8 +145,7 @@ static int threads(lua_State *L) {
     return 1;
 }
 
-/* synchronize([device]): waits until all work given to the device is done; raises the first
- * error */
+/* synchronize([device]): waits until the work of the device is done; raises its first error */
 static int synchronize(lua_State *L) {
     lsr_check(L, sr_device_wait(opt_device(L, 1)));
     return 0;
@@ -173,8 +172,9 @@ static int option(lua_State *L) {
     return lsr_done(L, device->backend->option(device, name, lua_toboolean(L, 2)));
 }
 
-/* choices([from]) -> text, count: what the current device has chosen by timing, all or from number
- * `from` on: then text is nil if there is nothing; nothing for devices that choose nothing */
+/* choices([from]) -> text, count: the kernels that the current device has chosen by timing, all or
+ * from number `from` on; text is nil if there are none from there on.  Nothing for devices that do
+ * not choose */
 static int choices(lua_State *L) {
     bool whole = lua_isnoneornil(L, 1);
     lua_Integer from = luaL_optinteger(L, 1, 0);
@@ -191,7 +191,8 @@ static int choices(lua_State *L) {
     return 2;
 }
 
-/* pin_choices(text) -> true | nil, message, code: makes the current device choose as the text says
+/* pin_choices(text) -> true | nil, message, code: fixes the choices of the current device to those
+ * of the text
  */
 static int pin_choices(lua_State *L) {
     size_t size;
@@ -199,13 +200,14 @@ static int pin_choices(lua_State *L) {
     sr_device *device = lsr_device(L);
     sr_choices *all;
     if (device->backend->choices == NULL)
-        return lsr_result(L, sr_fail(SR_EDEVICE, "%s chooses nothing by timing", device->name));
+        return lsr_result(
+            L, sr_fail(SR_EDEVICE, "%s does not choose kernels by timing", device->name));
     lsr_check(L, device->backend->choices(&all, device));
     return lsr_done(L, sr_choices_pin(all, text, size));
 }
 
 /* capture("begin" | "run" | "drop") -> true | nil, message, code: records the work of the current
- * device, and queues or drops it as one piece */
+ * device, and queues or drops the recording */
 static int capture(lua_State *L) {
     static const char *const names[] = {"begin", "run", "drop", NULL};
     int what = lsr_checkoption(L, 1, "capture", NULL, names);
@@ -228,7 +230,7 @@ static int plugin(lua_State *L) {
     return 1;
 }
 
-/* comms() -> the names of the engines of ranks */
+/* comms() -> the names of the communication engines */
 static int comms(lua_State *L) {
     lua_newtable(L);
     for (int i = 0; i < sr_comm_count(); i++) {
@@ -246,8 +248,9 @@ static sr_device *open_cpu(lua_State *L) {
     return NULL;
 }
 
-/* instructions([class]) -> those of the cpu device: "plain" | "avx2" | "avx512" | "avx512_bf16" |
- * "amx"; and why each higher one is not used, or nil.  With a name: makes the device use them. */
+/* instructions([set]) -> the instruction set of the cpu device: "plain" | "avx2" | "avx512" |
+ * "avx512_bf16" | "amx"; and why each higher one is not used, or nil.  With a name: makes the
+ * device use that set. */
 static int instructions(lua_State *L) {
     if (!lua_isnoneornil(L, 1)) {
         sr_status st = sr_cpu_use(lsr_device_named(L, "cpu"), luaL_checkstring(L, 1));

@@ -7,7 +7,7 @@
 #include "lua/bind/ltensor.h"
 #include "plugins.h"
 
-/* How many devices a backend has; with the reason if there is none. */
+/* The number of devices of a backend; if it is 0, also the reason. */
 static sr_status count_devices(int *devices, const sr_backend *backend) {
     *devices = 1;
     if (backend->count == NULL) return SR_OK;

@@ -1,4 +1,4 @@
-/* ldevicefind.h - devices by name: which there are, and why one is not available. */
+/* ldevicefind.h - devices by name: a list of them, and why one is not available. */
 #ifndef LSR_LDEVICEFIND_H
 #define LSR_LDEVICEFIND_H
 

@@ -25,7 +25,7 @@ static int fault_allocations(lua_State *L) {
     return 1;
 }
 
-/* held() -> blocks of memory that are held now, Lua's among them */
+/* held() -> blocks of memory in use, Lua's included */
 static int fault_held(lua_State *L) {
     lua_pushinteger(L, sr_mem_live());
     return 1;
@@ -92,7 +92,7 @@ static const char *const CALLS[] = {"any",   "open",   "pread", "read",   "write
 static const char *const ERRORS[] = {"EIO", "ENOSPC", "EACCES", "EROFS", "EINTR", NULL};
 static const int NUMBERS[] = {EIO, ENOSPC, EACCES, EROFS, EINTR};
 
-/* storage(n [, error [, call]]): storage call n from now fails so; 0: none, the real calls again */
+/* storage(n [, error [, call]]): storage call n from now fails with `error`; 0: none */
 static int fault_storage(lua_State *L) {
     int64_t n = lsr_checkrange(L, 1, 0, INT64_MAX);
     int error = NUMBERS[luaL_checkoption(L, 2, "EIO", ERRORS)];

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/batch/keep.h"
+#include "core/batch/token_drop.h"
 #include "lua/bind/ltensor.h"
 
 sr_layout *lsr_checklayout(lua_State *L, int arg) {
@@ -86,17 +86,17 @@ static const char *const draw_options[] = {"fraction", "layer", "layers", "first
 /* layout:shorten{ fraction =, ... } at index 2; `forced` is scratch. */
 static int draw_rows(lua_State *L, const sr_layout *whole, uint8_t *forced) {
     lsr_check_options(L, 2, "layout:shorten", draw_options);
-    sr_keep_opts opts = {.fraction = lsr_field_number(L, 2, "fraction", 0),
-                         .layer = (uint32_t)lsr_field_range(L, 2, "layer", 0, 0, 0xFFF),
-                         .first = lsr_field_bool(L, 2, "first", false),
-                         .last = lsr_field_bool(L, 2, "last", false)};
+    sr_token_drop_opts opts = {.fraction = lsr_field_number(L, 2, "fraction", 0),
+                               .layer = (uint32_t)lsr_field_range(L, 2, "layer", 0, 0, 0xFFF),
+                               .first = lsr_field_bool(L, 2, "first", false),
+                               .last = lsr_field_bool(L, 2, "last", false)};
     int64_t layers = lsr_field_range(L, 2, "layers", 0, 0, 0x1000);
     int64_t unit = lsr_field_range(L, 2, "unit", 1, 1, 1 << 20);
     if (lua_getfield(L, 2, "rows") != LUA_TNIL) mark_rows(L, lua_gettop(L), forced, whole);
     int32_t **rows = lsr_newbytes(L);
     sr_layout **box = lsr_newbox(L, sizeof *box, LSR_LAYOUT);
     uint32_t drawn = layers > 0 ? (uint32_t)layers : 1;
-    lsr_check(L, sr_keep_layers(box, rows, whole, forced, &opts, drawn, unit));
+    lsr_check(L, sr_token_drop_layers(box, rows, whole, forced, &opts, drawn, unit));
     int64_t shape[] = {layers, (*box)->tokens};
     sr_tensor **tensor = lsr_newtensor(L);
     lsr_check(L, sr_tensor_new(tensor, lsr_device(L), SR_I32, layers > 0 ? 2 : 1,

@@ -4,7 +4,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/permute.h"
-#include "core/batch/loader.h"
+#include "core/loader/loader.h"
 #include "lua/bind/lbatch.h"
 #include "lua/bind/ldata.h"
 #include "lua/bind/lcheck.h"
@@ -138,13 +138,13 @@ static void read_stages(lua_State *L, sr_loader_opts *o) {
 }
 
 /* mask.rates = { by = "step", { from, value }, ... }; leaves on the stack what it points into. */
-static void read_rates(lua_State *L, sr_course *c) {
+static void read_rates(lua_State *L, sr_schedule *c) {
     static const char *const bys[] = {"step", "sequences", "raw_tokens", "real_tokens", NULL};
     if (lua_getfield(L, 2, "mask") != LUA_TTABLE || lua_getfield(L, -1, "rates") == LUA_TNIL)
         return;
     if (!lua_istable(L, -1)) lsr_error(L, "mask: rates must be a list of { from, value }");
     int list = lua_gettop(L);
-    c->by = (sr_course_by)lsr_field_choice(L, list, "by", bys);
+    c->by = (sr_schedule_by)lsr_field_choice(L, list, "by", bys);
     c->count = (int64_t)lua_rawlen(L, list);
     c->from = lsr_scratch(L, c->count, sizeof *c->from);
     c->value = lsr_scratch(L, c->count, sizeof *c->value);

@@ -140,7 +140,7 @@ static int metric_check(lua_State *L) {
     return lsr_done(L, sr_metric_check(m, d, given ? &opts : NULL, luaL_optinteger(L, 4, -1)));
 }
 
-/* arguments(dataset, options) -> what `seqrun analyze DATA --metric NAME` needs besides */
+/* arguments(dataset, options) -> the further arguments of `seqrun analyze DATA --metric NAME` */
 static int metric_arguments(lua_State *L) {
     const sr_dataset *d = lsr_checkdataset(L, 1);
     sr_examples_opts opts = {0};

@@ -90,7 +90,8 @@ static int ingest_counts(lua_State *L) {
     return 1;
 }
 
-/* ingest:digest() -> string | nil, message, code: after the last step; dataset:info().digest to be
+/* ingest:digest() -> string | nil, message, code: after the last step: dataset:info().digest of the
+ * file
  */
 static int ingest_digest(lua_State *L) {
     uint64_t digest;

@@ -1,8 +1,8 @@
 /* lsampler.c - samplers of a loader's examples, and the windows of updates that they draw; part of
  * seqrun.core.batch, wrapped by lua/seqrun/curriculum. */
-#include "core/batch/loader.h"
-#include "core/batch/sampler.h"
-#include "core/batch/window.h"
+#include "core/loader/loader.h"
+#include "core/loader/sampler.h"
+#include "core/loader/window.h"
 #include "lua/bind/lbatch.h"
 #include "lua/bind/lcheck.h"
 #include "lua/bind/lmetric.h"
@@ -74,7 +74,7 @@ static int sampler_examples(lua_State *L) {
     return 1;
 }
 
-/* sampler:tokens(limit, pieces) -> tokens of what is unlocked, cut to the limit */
+/* sampler:tokens(limit, pieces) -> tokens of the unlocked examples, truncated to the limit */
 static int sampler_tokens(lua_State *L) {
     sr_sampler *s = check_sampler(L, 1);
     int32_t limit = (int32_t)lsr_checkrange(L, 2, 0, SR_EXAMPLES_MOST);

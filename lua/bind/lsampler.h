@@ -1,4 +1,4 @@
-/* lsampler.h - what loaders have of samplers. */
+/* lsampler.h - methods of loaders that use samplers. */
 #ifndef LSR_LSAMPLER_H
 #define LSR_LSAMPLER_H
 

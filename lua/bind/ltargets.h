@@ -5,7 +5,7 @@
 #include <lauxlib.h>
 #include <lua.h>
 
-#include "core/batch/update.h"
+#include "core/loader/update.h"
 
 extern const char *const lsr_mean_names[];
 
@@ -13,11 +13,12 @@ extern const char *const lsr_mean_names[];
  * options do.  NULL when it is absent. */
 const sr_target_opts *lsr_readtargets(lua_State *L, int options, sr_mean mean, int *count);
 
-/* Pushes what is known of a target before its tensors are made: { name, reads, count,
+/* Pushes the facts about a target that are known before its tensors are made: { name, reads, count,
  * denominator }. */
 void lsr_pushtarget(lua_State *L, const sr_target *t);
 
-/* Sets a late target of a batch from the list of rows and the list of labels at two arguments. */
+/* Sets a deferred target of a batch from the list of rows and the list of labels at two arguments.
+ */
 sr_status lsr_settarget(lua_State *L, sr_batch *b, int number, int rows, int labels);
 
 #endif

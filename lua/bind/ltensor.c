@@ -23,9 +23,9 @@ sr_tensor *lsr_opttensor(lua_State *L, int arg) {
 }
 
 /* The collector sees boxes of a few bytes and not what they hold.  Outside scopes it alone frees
- * tensors: it makes a round when more has been made since the last than is in use (and 16 MiB).
- * Inside a scope dead tensors would wait for its end: a round for every 256 MiB, or a quarter of
- * what is in use, gives them back early. */
+ * tensors: a collection runs when more memory was allocated since the last one than is in use (and
+ * 16 MiB).  Inside a scope, where dead tensors would wait for its end, a collection runs for every
+ * 256 MiB, or a quarter of what is in use. */
 static bool is_pressed(const sr_device *device) {
     size_t used = device->bytes_used, outside = (size_t)16 << 20, scoped = (size_t)256 << 20;
     if (used > outside) outside = used;
@@ -60,7 +60,7 @@ void lsr_pushtensor(lua_State *L, sr_tensor *t) {
         sr_tensor_release(t);
         lsr_error(L, "too many tensors on the stack");
     }
-    lua_pushcfunction(L, push_box); /* a box may be more than memory holds */
+    lua_pushcfunction(L, push_box); /* making a box may run out of memory */
     if (lua_pcall(L, 0, 1, 0) != LUA_OK) {
         sr_tensor_release(t);
         lua_error(L);
@@ -92,7 +92,7 @@ sr_tensor *lsr_checkoperand(lua_State *L, int arg, const sr_tensor *like) {
     return *box;
 }
 
-/* Raw: what a metamethod makes up would be collected under our hands. */
+/* Raw: a value made by a metamethod could be collected while it is in use. */
 sr_tensor **lsr_checktensors(lua_State *L, int arg, int64_t *count) {
     luaL_checktype(L, arg, LUA_TTABLE);
     *count = (int64_t)lua_rawlen(L, arg);
@@ -229,7 +229,8 @@ static int tensor_describe(lua_State *L) {
     return 1;
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- lifetime
+ * ------------------------------------------------------------------------------------ */
 
 /* tensor:keep() -> tensor: no scope will take its storage */
 static int tensor_keep(lua_State *L) {

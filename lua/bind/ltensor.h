@@ -32,7 +32,7 @@ sr_tensor **lsr_newtensor(lua_State *L);
 void lsr_pushtensor(lua_State *L, sr_tensor *t);
 
 /* As lsr_checktensor; a number or boolean becomes a scalar that fits beside `like` (NULL: the
- * current device's real dtype), in a box that replaces the argument. */
+ * current device's compute dtype), in a box that replaces the argument. */
 sr_tensor *lsr_checkoperand(lua_State *L, int arg, const sr_tensor *like);
 
 sr_layout *lsr_checklayout(lua_State *L, int arg);
@@ -44,7 +44,7 @@ enum { LSR_DEVICES = 32 };
  * not open. */
 sr_device *const *lsr_devices(lua_State *L);
 
-/* The current device, opened on first use; never NULL (raises when none can be had). */
+/* The current device, opened on first use; never NULL (raises if it cannot be opened). */
 sr_device *lsr_device(lua_State *L);
 /* The device of this name, such as "cuda:1", opened on first use; raises if it is not available. */
 sr_device *lsr_device_named(lua_State *L, const char *name);

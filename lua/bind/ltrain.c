@@ -1,5 +1,5 @@
-/* ltrain.c - seqrun.core.train: the parameter store and the optimizers; for lua/seqrun/tensor/params.lua
- * and optim.lua, which add names and defaults. */
+/* ltrain.c - seqrun.core.train: the parameter store and the optimizers; for
+ * lua/seqrun/tensor/params.lua and optim.lua, which add names and defaults. */
 #include "lua/bind/ltrain.h"
 
 #include <math.h>
@@ -215,12 +215,12 @@ static int optim_step(lua_State *L) {
 
 /* optim:settle() -> true | nil, message, code ("numeric") */
 static int optim_settle(lua_State *L) {
-    sr_status st = sr_optim_settle(lsr_checkoptim(L, 1));
+    sr_status st = sr_optim_read_results(lsr_checkoptim(L, 1));
     if (st != SR_ENUMERIC) lsr_check(L, st);
     return lsr_done(L, st);
 }
 
-/* optim:result(serial) -> { serial, norm, finite, applied } of a step that was settled */
+/* optim:result(serial) -> { serial, norm, finite, applied } of a step whose outcome was read */
 static int optim_result(lua_State *L) {
     sr_optim_result r = sr_optim_result_of(lsr_checkoptim(L, 1), luaL_checkinteger(L, 2));
     lua_createtable(L, 0, 4);
@@ -268,7 +268,7 @@ static int optim_piece(lua_State *L) {
     int64_t i = lsr_checkrange(L, 2, 1, o->params->count) - 1;
     sr_tensor **m = lsr_newtensor(L), **v = lsr_newtensor(L);
     sr_range held;
-    lsr_check(L, sr_optim_piece(m, v, &held, o, i));
+    lsr_check(L, sr_optim_moments_of(m, v, &held, o, i));
     if (*m == NULL) return 0;
     lua_pushinteger(L, held.first);
     lua_pushinteger(L, held.last);

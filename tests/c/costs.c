@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/batch/loader.h"
+#include "core/loader/loader.h"
 #include "tests/support/check.h"
 #include "tests/support/sample.h"
 

@@ -5,10 +5,10 @@
 
 #include "core/base/mem.h"
 #include "core/base/rng.h"
-#include "core/batch/fill.h"
-#include "core/batch/loader.h"
-#include "core/batch/sampler.h"
-#include "core/batch/window.h"
+#include "core/loader/window.h"
+#include "core/loader/loader.h"
+#include "core/loader/sampler.h"
+#include "core/loader/window.h"
 #include "tests/support/check.h"
 #include "tests/support/sample.h"
 
@@ -44,7 +44,8 @@ static uint32_t draw_below(uint32_t i, uint32_t n) {
 
 /* ---- fill ---- */
 
-static void check_fill(const sr_fill *f, const uint16_t *length, int64_t n, const sr_fill_opts *o) {
+static void check_fill(const sr_window_packing *f, const uint16_t *length, int64_t n,
+                       const sr_window_pack_opts *o) {
     static int64_t used[4096];
     int64_t rows = 0;
     CHECK(f->batches % o->updates == 0 && f->batches <= 4096);
@@ -74,13 +75,13 @@ static void batches_are_full(void) {
             length[n] = (uint16_t)(len < limit ? len : limit);
             tokens += length[n++];
         }
-        sr_fill f;
-        sr_fill_opts o = {.updates = 2, .rows = 4096};
-        CHECK_OK(sr_fill_solve(&f, length, n, &o));
+        sr_window_packing f;
+        sr_window_pack_opts o = {.updates = 2, .rows = 4096};
+        CHECK_OK(sr_window_pack(&f, length, n, &o));
         check_fill(&f, length, n, &o);
         double full = (double)tokens / (double)(f.tiles * 128);
         if (full < worst) worst = full;
-        sr_fill_free(&f);
+        sr_window_packing_free(&f);
     }
     CHECK(worst > 0.99);
 }
@@ -92,19 +93,19 @@ static void fills_of_any_shape(void) {
                  most = 1 + draw_below(trial * 1000 + 1, 300);
         for (uint32_t i = 0; i < n; i++)
             length[i] = (uint16_t)(1 + draw_below(trial * 1000 + 2 + i, most));
-        sr_fill_opts o = {.updates = 1 + draw_below(trial * 1000 + 900, n < 9 ? n : 9),
-                          .rows = trial % 3 == 0 ? 0 : 300 * (1 + trial % 7),
-                          .shares = trial % 5};
-        sr_fill f;
-        CHECK_OK(sr_fill_solve(&f, length, n, &o));
+        sr_window_pack_opts o = {.updates = 1 + draw_below(trial * 1000 + 900, n < 9 ? n : 9),
+                                 .rows = trial % 3 == 0 ? 0 : 300 * (1 + trial % 7),
+                                 .shares = trial % 5};
+        sr_window_packing f;
+        CHECK_OK(sr_window_pack(&f, length, n, &o));
         check_fill(&f, length, n, &o);
         if (o.shares > 0 && n / o.updates >= o.shares * (f.batches / o.updates / o.shares + 1))
             CHECK(f.batches / o.updates % o.shares == 0);
-        sr_fill_free(&f);
+        sr_window_packing_free(&f);
     }
-    sr_fill f;
-    sr_fill_opts o = {.updates = 3};
-    CHECK_FAILS(sr_fill_solve(&f, length, 2, &o), SR_EINVAL, "too few for a window of 3");
+    sr_window_packing f;
+    sr_window_pack_opts o = {.updates = 3};
+    CHECK_FAILS(sr_window_pack(&f, length, 2, &o), SR_EINVAL, "too few for a window of 3");
 }
 
 /* ---- samplers ---- */

@@ -1,5 +1,5 @@
 /* exchange.c - several ranks compute the bits that one rank computes, whatever their number. */
-#include "core/batch/part.h"
+#include "core/loader/update.h"
 #include "tests/support/world.h"
 
 enum { SIZES = 5, MOST_SHARES = 33, MOST_RANKS = 9 };
@@ -54,7 +54,7 @@ typedef struct job {
     float *wanted;          /* (stored) */
     bool good[WORLD_MOST];  /* by rank */
     double off[WORLD_MOST]; /* largest difference */
-    sr_range piece[WORLD_MOST];
+    sr_range part[WORLD_MOST];
 } job;
 
 static bool in_pass(const sr_comm *comm) {
@@ -72,8 +72,8 @@ static void go_wrong(sr_params *p, fault fault) {
 
 /* What one rank does in an update. */
 static sr_status update(sr_params *p, sr_shares *s, sr_exchange *x, sr_comm *comm, job *j) {
-    int64_t first = sr_part_first(j->total, comm->rank, comm->ranks);
-    int64_t end = sr_part_first(j->total, comm->rank + 1, comm->ranks);
+    int64_t first = sr_first_share(j->total, comm->rank, comm->ranks);
+    int64_t end = sr_first_share(j->total, comm->rank + 1, comm->ranks);
     SR_TRY(sr_params_zero_grad(p));
     SR_TRY(sr_shares_begin(s, j->total));
     for (int64_t i = first; i < end; i++) {
@@ -90,12 +90,13 @@ static sr_status update(sr_params *p, sr_shares *s, sr_exchange *x, sr_comm *com
     return j->gather ? sr_exchange_gather(x) : SR_OK;
 }
 
-static void compare(const sr_params *p, const sr_exchange *x, int rank, job *j) {
+static void compare(const sr_params *p, const sr_comm *comm, job *j) {
+    int rank = comm->rank;
     const float *got = SR_DATA(float, p->grad);
-    sr_range piece = sr_exchange_piece(x, rank);
-    if (j->gather || (j->library && !j->sharded)) piece = (sr_range){0, p->stored};
-    j->piece[rank] = piece;
-    for (int64_t i = piece.first; i < piece.last; i++) {
+    sr_range part = sr_optim_cut(p, rank, comm->ranks);
+    if (j->gather || (j->library && !j->sharded)) part = (sr_range){0, p->stored};
+    j->part[rank] = part;
+    for (int64_t i = part.first; i < part.last; i++) {
         if (memcmp(&got[i], &j->wanted[i], sizeof(float)) != 0) j->good[rank] = false;
         double off = (double)got[i] - (double)j->wanted[i];
         if (off < 0) off = -off;
@@ -118,7 +119,7 @@ static void work(sr_comm *comm, void *context) {
         sr_status st = update(p, s, x, comm, j);
         if (st != SR_OK) printf("rank %d: %s\n", comm->rank, sr_message());
         if (st != SR_OK) j->good[comm->rank] = false;
-        compare(p, x, comm->rank, j);
+        compare(p, comm, j);
     }
     sr_exchange_free(x);
     sr_shares_free(s);
@@ -161,7 +162,7 @@ static void test_bits(sr_device *d) {
             if (!all_good(&j, ranks)) printf("%d shares, %d ranks\n", (int)total, ranks);
             CHECK(all_good(&j, ranks));
             for (int r = 1; r < ranks && !j.gather; r++)
-                CHECK(j.piece[r].first == j.piece[r - 1].last);
+                CHECK(j.part[r].first == j.part[r - 1].last);
         }
         free(wanted);
     }
@@ -287,7 +288,7 @@ static void test_early(sr_device *d) {
         CHECK_OK(sr_shares_begin(s, 2));
         CHECK_OK(sr_exchange_batch(x, 2, 0));
         pass_back(p, 0);
-        CHECK(sent == 2 * round); /* two buckets reach into the piece of the other rank */
+        CHECK(sent == 2 * round); /* two buckets reach into the part of the other rank */
         CHECK((progressed > SIZES) == (round == 1));
         CHECK_OK(sr_exchange_rest(x, 2, 0));
         CHECK(sent == 2);

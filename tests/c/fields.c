@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/batch/loader.h"
+#include "core/loader/loader.h"
 #include "tests/support/check.h"
 #include "tests/support/sample.h"
 
@@ -149,7 +149,7 @@ static sr_dataset *open_labels(void) {
 }
 
 static const sr_target_opts three[] = {
-    {.name = "mlm", .kind = "mlm"}, {.name = "tag"}, {.name = "late", .kind = "late"}};
+    {.name = "mlm", .kind = "mlm"}, {.name = "tag"}, {.name = "late", .kind = "deferred"}};
 
 static sr_loader_opts with(const sr_target_opts *target, int targets) {
     return (sr_loader_opts){.examples = {.max_len = 64, .seed = 9},

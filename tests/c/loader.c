@@ -1,5 +1,5 @@
 /* Loaders: every example once an epoch, the same updates however they are made, from any place. */
-#include "core/batch/loader.h"
+#include "core/loader/loader.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -485,9 +485,9 @@ static void bad_options_are_refused(void) {
     o.mask_prob = 0;
     CHECK_FAILS(sr_loader_open(&l, d, &o, NULL), SR_EINVAL, "prob");
     o = usual();
-    o.mask_rate = (sr_course){SR_COURSE_STEP, 2, (int64_t[]){0, 0}, (double[]){0.1, 0.15}};
+    o.mask_rate = (sr_schedule){SR_SCHEDULE_STEP, 2, (int64_t[]){0, 0}, (double[]){0.1, 0.15}};
     CHECK_FAILS(sr_loader_open(&l, d, &o, NULL), SR_EINVAL, "must ascend from 0; number 2 is 0");
-    o.mask_rate = (sr_course){SR_COURSE_STEP, 1, (int64_t[]){0}, (double[]){0.2}};
+    o.mask_rate = (sr_schedule){SR_SCHEDULE_STEP, 1, (int64_t[]){0}, (double[]){0.2}};
     CHECK_FAILS(sr_loader_open(&l, d, &o, NULL), SR_EINVAL,
                 "is 0.2; must be above 0 and at most 0.15");
     o = usual();
@@ -508,7 +508,7 @@ static sr_status open_and_take(const sr_dataset *d, int threads) {
     sr_update *u = NULL;
     o.threads = threads;
     o.prefetch = 2;
-    o.mask_rate = (sr_course){SR_COURSE_STEP, 2, (int64_t[]){0, 2}, (double[]){0.1, 0.15}};
+    o.mask_rate = (sr_schedule){SR_SCHEDULE_STEP, 2, (int64_t[]){0, 2}, (double[]){0.1, 0.15}};
     SR_TRY(sr_loader_open(&l, d, &o, NULL));
     sr_status st = SR_OK;
     for (int i = 0; st == SR_OK && i < 3; i++) {

@@ -93,7 +93,7 @@ static float *train(sr_device *d, bool lamb, int parts) {
         else
             step_together(o, parts, lamb);
     }
-    CHECK_OK(sr_optim_settle(o[parts - 1]));
+    CHECK_OK(sr_optim_read_results(o[parts - 1]));
     sr_optim_result result = sr_optim_result_of(o[parts - 1], STEPS);
     CHECK(result.applied && result.norm > 1 && (o[0]->norms != NULL) == lamb);
     CHECK_OK(sr_new(&values, p->stored));
@@ -131,7 +131,7 @@ static void test_pieces(sr_device *d) {
         for (int i = 0; i < COUNT; i++) {
             sr_tensor *m, *v;
             sr_range range;
-            CHECK_OK(sr_optim_piece(&m, &v, &range, o, i));
+            CHECK_OK(sr_optim_moments_of(&m, &v, &range, o, i));
             CHECK((m != NULL) == (range.last > range.first));
             CHECK(m == NULL || (range.first == held[i] && m->shape[0] == range.last - range.first));
             held[i] += range.last - range.first;

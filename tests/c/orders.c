@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "core/base/thread.h"
-#include "core/batch/loader.h"
+#include "core/loader/loader.h"
 #include "tests/support/check.h"
 #include "tests/support/sample.h"
 

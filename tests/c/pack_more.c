@@ -3,8 +3,8 @@
 
 #include "core/base/mem.h"
 #include "core/pack/assign.h"
-#include "core/pack/draw.h"
-#include "core/pack/nnls.h"
+#include "core/pack/lp/draw.h"
+#include "core/pack/lp/nnls.h"
 #include "core/pack/online.h"
 #include "core/pack/pack.h"
 #include "tests/support/check.h"

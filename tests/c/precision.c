@@ -58,7 +58,7 @@ static sr_status go(setup *s) {
 static sr_status update(setup *s, int micro_batches) {
     for (int i = 0; i < micro_batches; i++) SR_TRY(go(s));
     SR_TRY(sr_optim_step(s->o, 0.1, 1.0, NULL));
-    return sr_optim_settle(s->o);
+    return sr_optim_read_results(s->o);
 }
 
 /* What ops read is what the masters are, rounded. */

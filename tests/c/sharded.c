@@ -18,7 +18,7 @@ enum { COUNT = sizeof specs / sizeof *specs, STEPS = 4, BAD = 2 };
 typedef struct task {
     bool lamb;
     sr_dtype precision;
-    float *values, *low, *kept; /* of one optimizer: masters, their copy, a weight kept in f32 */
+    float *values, *bf16, *kept; /* of one optimizer: masters, their copy, a weight kept in f32 */
     sr_optim_result last;
     int64_t stored;
 } task;
@@ -36,17 +36,17 @@ static sr_optim_opts opts_of(const task *t) {
         .lamb = t->lamb, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-6, .power = 1, .max_skipped = 3};
 }
 
-/* The gradient of a step; NaN outside of the piece, which must not be read. */
-static sr_status draw_gradients(sr_params *p, int step, sr_range piece) {
+/* The gradient of a step; NaN outside of the part, which must not be read. */
+static sr_status draw_gradients(sr_params *p, int step, sr_range part) {
     const sr_backend *b = p->device->backend;
     for (int i = 0; i < COUNT; i++)
         SR_TRY(b->random(p->list[i].leaf->grad, SR_NORMAL, 1, SR_PURPOSE_INIT, (uint32_t)i,
                          (uint32_t)step, 0, 0.1));
     sr_tensor outside = *p->grad;
-    outside.shape[0] = piece.first;
+    outside.shape[0] = part.first;
     if (outside.shape[0] > 0) SR_TRY(b->fill(&outside, (double)NAN));
-    outside.offset = piece.last;
-    outside.shape[0] = p->stored - piece.last;
+    outside.offset = part.last;
+    outside.shape[0] = p->stored - part.last;
     return outside.shape[0] > 0 ? b->fill(&outside, (double)NAN) : SR_OK;
 }
 
@@ -54,10 +54,10 @@ static sr_status loss_of(sr_tensor **out, sr_device *d, bool bad) {
     return sr_tensor_full(out, d, d->real, 0, NULL, bad ? (double)INFINITY : 1.5);
 }
 
-static sr_status read_all(const sr_params *p, float *values, float *low, float *kept) {
+static sr_status read_all(const sr_params *p, float *values, float *bf16, float *kept) {
     SR_TRY(sr_tensor_read(p->value, values, SR_F32));
     SR_TRY(sr_tensor_read(p->list[1].leaf, kept, SR_F32));
-    return p->low != NULL ? sr_tensor_read(p->low, low, SR_F32) : SR_OK;
+    return p->bf16 != NULL ? sr_tensor_read(p->bf16, bf16, SR_F32) : SR_OK;
 }
 
 /* ---- one optimizer --------------------------------------------------------------------------- */
@@ -78,14 +78,14 @@ static void train_whole(sr_device *d, task *t) {
         CHECK_OK(sr_optim_step(o, 0.01, 1.0, loss));
         sr_tensor_release(loss);
     }
-    CHECK_OK(sr_optim_settle(o));
+    CHECK_OK(sr_optim_read_results(o));
     t->last = sr_optim_result_of(o, STEPS);
     CHECK(t->last.applied && o->skipped == 1);
     t->stored = p->stored;
     CHECK_OK(sr_new(&t->values, p->stored));
-    CHECK_OK(sr_new(&t->low, p->stored));
+    CHECK_OK(sr_new(&t->bf16, p->stored));
     CHECK_OK(sr_new(&t->kept, p->stored));
-    CHECK_OK(read_all(p, t->values, t->low, t->kept));
+    CHECK_OK(read_all(p, t->values, t->bf16, t->kept));
     sr_optim_free(o);
     sr_params_free(p);
 }
@@ -97,7 +97,7 @@ static sr_status same(const float *a, const float *b, int64_t n, const char *wha
     return sr_fail(SR_EINTERNAL, "%s differ from those of one optimizer", what);
 }
 
-/* Most masters of other pieces have no memory. */
+/* Most masters of other parts have no memory. */
 static sr_status look_at_masters(const float *values, int64_t stored, sr_range own) {
     int64_t zeros = 0;
     for (int64_t i = 0; i < stored; i++)
@@ -109,11 +109,11 @@ static sr_status look_at_masters(const float *values, int64_t stored, sr_range o
 
 static sr_status compare(sr_sharded *s, const task *t, float *buffer) {
     sr_params *p = s->optim->params;
-    float *values = buffer, *low = buffer + t->stored, *kept = buffer + 2 * t->stored;
-    SR_TRY(read_all(p, values, low, kept));
+    float *values = buffer, *bf16 = buffer + t->stored, *kept = buffer + 2 * t->stored;
+    SR_TRY(read_all(p, values, bf16, kept));
     SR_TRY(same(kept, t->kept, 5000, "weights kept in f32"));
-    SR_TRY(same(low, t->low, t->stored, "copies"));
-    if (p->low == NULL) return same(values, t->values, t->stored, "values");
+    SR_TRY(same(bf16, t->bf16, t->stored, "copies"));
+    if (p->bf16 == NULL) return same(values, t->values, t->stored, "values");
     if (s->comm->ranks > 1) {
         SR_TRY(look_at_masters(values, t->stored, s->optim->range));
         if (sr_params_refresh(p) != SR_EINVAL)
@@ -123,9 +123,9 @@ static sr_status compare(sr_sharded *s, const task *t, float *buffer) {
     SR_TRY(sr_sharded_gather(s));
     if (s->comm->rank != 0) return SR_OK;
     SR_TRY(sr_params_refresh(p));
-    SR_TRY(read_all(p, values, low, kept));
+    SR_TRY(read_all(p, values, bf16, kept));
     SR_TRY(same(values, t->values, t->stored, "masters"));
-    return same(low, t->low, t->stored, "copies of masters");
+    return same(bf16, t->bf16, t->stored, "copies of masters");
 }
 
 static sr_status steps(sr_sharded *s) {
@@ -139,7 +139,7 @@ static sr_status steps(sr_sharded *s) {
         sr_tensor_release(loss);
         SR_TRY(st);
     }
-    return sr_optim_settle(o);
+    return sr_optim_read_results(o);
 }
 
 static sr_status check_result(const sr_optim *o, const task *t) {
@@ -193,7 +193,7 @@ static void test_ranks(const sr_backend *backend, bool lamb, bool bf16) {
             world_run((int[]){1, 2, 3, 9}[i], backend, train_part, &t);
     }
     sr_free(t.values);
-    sr_free(t.low);
+    sr_free(t.bf16);
     sr_free(t.kept);
     sr_device_close(d);
 }

@@ -63,7 +63,7 @@ static sr_status whole_life(sr_device *device, bool lamb) {
     if (st == SR_OK) st = sr_params_initialise(p, 3);
     if (st == SR_OK) st = sr_optim_new(&o, p, segments, &opts);
     if (st == SR_OK) st = sr_optim_step(o, 0.1, 1.0, NULL);
-    if (st == SR_OK) st = sr_optim_settle(o);
+    if (st == SR_OK) st = sr_optim_read_results(o);
     if (st == SR_OK) st = round_trip(p, at("params"));
     sr_optim_free(o);
     sr_params_free(p);
@@ -109,7 +109,7 @@ static void test_low(const sr_backend *backend, bool lamb) {
     enum { N = 6 };
     sr_device *d;
     sr_tensor *t[5], *low, *norms; /* t: value, grad, m, v, result */
-    double start[N] = {1, -2, 3, 0.1, 5, 6}, slope[N] = {1, -1, 2, 0.5, 7, 7};
+    double start[N] = {1, -2, 3, 0.1, 5, 6}, gradient[N] = {1, -1, 2, 0.5, 7, 7};
     double result[4] = {1, 1}, value[N], copy[N];
     const sr_segment segments[] = {{.size = 4, .rate = 1, .trust = true},
                                    {.offset = 4, .size = 2, .rate = 1, .frozen = true}};
@@ -119,7 +119,7 @@ static void test_low(const sr_backend *backend, bool lamb) {
     for (int i = 0; i < 5; i++) CHECK_OK(sr_params_flat(&t[i], d, i < 4 ? N : 4));
     CHECK_OK(sr_tensor_full(&low, d, SR_BF16, 1, (int64_t[]){N}, 9));
     CHECK_OK(sr_tensor_write(t[0], start, SR_F64));
-    CHECK_OK(sr_tensor_write(t[1], slope, SR_F64));
+    CHECK_OK(sr_tensor_write(t[1], gradient, SR_F64));
     CHECK_OK(sr_tensor_write(t[4], result, SR_F64));
     sr_step u = {.lamb = lamb,
                  .value = t[0],

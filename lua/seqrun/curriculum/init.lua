@@ -9,8 +9,8 @@
 --     local loader = sr.must(sr.data.loader { data = corpus, max_len = 128, order = curriculum })
 --     print(curriculum:explain(1))
 --
--- Examples that all metrics have unlocked are drawn with equal chance; see core/batch/sampler.h.  Longer ones are
--- truncated, or cut into pieces, before they are arranged and masked; see core/batch/window.h.
+-- Examples that all metrics have unlocked are drawn with equal chance; see core/loader/sampler.h.  Longer ones are
+-- truncated, or cut into pieces, before they are arranged and masked; see core/loader/window.h.
 
 local check = require("seqrun.base.check")
 local failure = require("seqrun.base.failure")

@@ -12,7 +12,7 @@ local MOST = 8
 ---@return integer
 function shares.count(update) return update.shares or math.max(1, math.min(MOST, update.count)) end
 
----The shares that a rank computes: neighbours, as many as the others' or one more (core/batch/part.h).
+---The shares that a rank computes: neighbours, as many as the others' or one more (core/loader/update.h).
 ---@param update table count, perhaps shares, rank (from 0) and ranks
 ---@return integer first from 1
 ---@return integer last below first if it has none

@@ -41,7 +41,7 @@ local function read_one(given)
   local o = {}
   for key, value in pairs(given) do o[key] = value end
   o.make = nil
-  if given.make then o.kind = "late" end
+  if given.make then o.kind = "deferred" end
   if not o.kind and not o.column then o.kind = BUILT_IN[o.name] end
   return o
 end

@@ -1,0 +1,23 @@
+/* cursor.h - the position of a loader: what it draws next, and totals of what it has drawn. */
+#ifndef SR_LOADER_CURSOR_H
+#define SR_LOADER_CURSOR_H
+
+#include <stdint.h>
+
+/* Totals over all updates before this position. */
+typedef struct sr_counters {
+    int64_t updates, sequences;
+    int64_t raw_tokens;  /* of these sequences before a stage truncated them */
+    int64_t real_tokens; /* as trained on */
+    int64_t masked_tokens;
+} sr_counters;
+
+typedef struct sr_cursor {
+    uint32_t epoch;
+    int64_t position; /* packs (by packs) or sequences (by sequences) drawn of the epoch */
+    int32_t stage;    /* of the last update drawn */
+    int64_t packs;    /* packs per update, by packs; 0: undetermined */
+    sr_counters drawn;
+} sr_cursor;
+
+#endif
