@@ -27,7 +27,7 @@ end
 local function explain(path, message)
   local sys = require("seqrun.core.sys")
   if not sys.exists(path) then return message .. require("seqrun.base.guess").file_hint(path) end
-  local facts = require("seqrun.checkpoint").describe(path)
+  local facts = require("seqrun.history.describe")(path)
   if not facts or facts.kind == "dataset" then return message end
   local data = facts.kind == "run" and data_of(path)
   return ("%s: a %s, not a data set; %s"):format(path, facts.kind,
