@@ -100,7 +100,7 @@ static void test_hostile_manifests(void) {
         "",
         "\n",
         "seqrun checkpoint 1\nstep 1\n",
-        "seqrun checkpoint 2\nstep 1\nend 00000000000000000000000000000000\n",
+        "seqrun checkpoint one\nstep 1\nend 00000000000000000000000000000000\n",
         "seqrun checkpoint 1\nstep -1\nend 00000000000000000000000000000000\n",
         "seqrun checkpoint 1\nstep 99999999999999999999\nend 0\n",
         huge,
@@ -113,6 +113,9 @@ static void test_hostile_manifests(void) {
         CHECK_FAILS(sr_manifest_parse(&m, texts[i], strlen(texts[i]), "M"), SR_EDATA, "M: line");
         CHECK(m == NULL);
     }
+    sr_manifest *later;
+    CHECK_FAILS(sr_manifest_parse(&later, "seqrun checkpoint 2\nstep 1\n", 27, "M"), SR_EDATA,
+                "format version 2 is not 1");
     static const char *const names[] = {"..",  "a/..", ".hidden", "/a",       "a//b", "a/b/c",
                                         "a b", "",     "a\n",     "MANIFEST", "a/.b"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
