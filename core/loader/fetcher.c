@@ -329,7 +329,7 @@ sr_status sr_fetcher_make(sr_update **out, const sr_fetcher *f, const sr_order *
     *out = NULL;
     if (order->window == NULL) return make(out, f, order);
     sr_order own;
-    SR_TRY(sr_window_order(&own, order->window, order->part, &f->opts));
+    SR_TRY(sr_window_order(&own, order->window, order->index, &f->opts));
     sr_status st = make(out, f, &own);
     sr_order_free(&own);
     return st;

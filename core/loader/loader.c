@@ -398,7 +398,7 @@ done:
     return st;
 }
 
-static sr_status push_parts(sr_loader *l, sr_window *w, int64_t from) {
+static sr_status push_updates(sr_loader *l, sr_window *w, int64_t from) {
     int64_t n = sr_window_updates(w) - from;
     sr_order **order;
     SR_TRY(sr_new(&order, n));
@@ -407,7 +407,7 @@ static sr_status push_parts(sr_loader *l, sr_window *w, int64_t from) {
         st = sr_new(&order[i], 1);
         if (st == SR_OK)
             *order[i] = (sr_order){
-                .window = sr_window_retain(w), .part = from + i, .end = sr_window_end(w)};
+                .window = sr_window_retain(w), .index = from + i, .end = sr_window_end(w)};
     }
     if (st == SR_OK) st = append(l, order, n);
     for (int64_t i = 0; st != SR_OK && i < n && order[i] != NULL; i++) {
@@ -439,7 +439,7 @@ sr_status sr_loader_push_window(sr_loader *l, const sr_window_opts *window, int6
     sr_status st = sr_window_new(&w, e, &own);
     if (st == SR_OK) {
         *end = sr_window_end(w).drawn;
-        st = push_parts(l, w, from);
+        st = push_updates(l, w, from);
         sr_window_release(w);
     }
     sr_epoch_release(e);

@@ -23,8 +23,8 @@ typedef struct sr_order {
     int64_t sequences, groups, epochs;
     bool packs;    /* each group is a pack */
     int64_t *rows; /* (groups) each group is a batch of so many rows; NULL: they are not */
-    struct sr_window *window; /* retained: the order is part `part` of it; see window.h */
-    int64_t part;
+    struct sr_window *window; /* retained: the order is that of its update number `index` */
+    int64_t index;
     sr_cursor begin, end;
 } sr_order;
 

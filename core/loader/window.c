@@ -210,8 +210,8 @@ struct sr_window {
 /* ---- its sequences ---- */
 
 /* The epoch word of random keys: the number of the update; pieces differ in its top bits. */
-static uint32_t key_of(const sr_window *w, int64_t part, int32_t piece) {
-    uint32_t update = (uint32_t)(w->begin.drawn.updates + part);
+static uint32_t key_of(const sr_window *w, int64_t index, int32_t piece) {
+    uint32_t update = (uint32_t)(w->begin.drawn.updates + index);
     return piece > 1 ? update ^ (uint32_t)(piece - 1) << 24 : update;
 }
 
@@ -319,35 +319,35 @@ static sr_status add_batch(sr_order *o, const sr_window *w, sr_pick *room, int64
     return sr_order_rows(o, w->packing.rows[batch]);
 }
 
-static sr_status add_batches(sr_order *o, const sr_window *w, int64_t part) {
+static sr_status add_batches(sr_order *o, const sr_window *w, int64_t index) {
     sr_pick *room;
     SR_TRY(sr_order_keep(o, w->e));
     SR_TRY(sr_new(&room, w->count));
     sr_status st = SR_OK;
-    for (int64_t b = part; st == SR_OK && b < w->packing.batches; b += w->updates)
+    for (int64_t b = index; st == SR_OK && b < w->packing.batches; b += w->updates)
         st = add_batch(o, w, room, b);
     sr_free(room);
     return st;
 }
 
-/* The totals before a part. */
-static sr_cursor begin_of(const sr_window *w, int64_t part) {
+/* The totals before update `index`. */
+static sr_cursor begin_of(const sr_window *w, int64_t index) {
     sr_cursor c = w->begin;
-    c.drawn.updates += part;
+    c.drawn.updates += index;
     for (int64_t i = 0; i < w->count; i++)
-        if (w->packing.batch[i] % w->updates < part) count_pick(&c.drawn, &w->pick[i]);
+        if (w->packing.batch[i] % w->updates < index) count_pick(&c.drawn, &w->pick[i]);
     return c;
 }
 
-sr_status sr_window_order(sr_order *out, sr_window *w, int64_t part, const sr_loader_opts *opts) {
+sr_status sr_window_order(sr_order *out, sr_window *w, int64_t index, const sr_loader_opts *opts) {
     *out = (sr_order){.packs = true};
     pthread_mutex_lock(&w->lock);
     sr_status st = arrange(w, opts);
     pthread_mutex_unlock(&w->lock);
     SR_TRY(st);
-    out->begin = out->end = begin_of(w, part);
+    out->begin = out->end = begin_of(w, index);
     out->end.drawn.updates++;
-    st = add_batches(out, w, part);
+    st = add_batches(out, w, index);
     if (st != SR_OK) sr_order_free(out);
     return st;
 }

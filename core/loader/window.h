@@ -47,8 +47,8 @@ void sr_window_release(sr_window *w); /* may be NULL */
 sr_cursor sr_window_end(const sr_window *w);
 int64_t sr_window_updates(const sr_window *w);
 
-/* The order of update `part` of the window, from 0: its groups are batches. */
-sr_status sr_window_order(sr_order *out, sr_window *w, int64_t part, const sr_loader_opts *opts);
+/* The order of update number `index` of the window, from 0: its groups are batches. */
+sr_status sr_window_order(sr_order *out, sr_window *w, int64_t index, const sr_loader_opts *opts);
 
 /* ---- the arrangement, for any lengths ---- */
 
