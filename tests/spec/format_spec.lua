@@ -22,8 +22,8 @@ describe("a quantity", function()
   it("of bytes is in the unit that fits", function()
     check("bytes", {
       { 0, "0 B" }, { 10, "10 B" }, { 1023, "1023 B" }, { 1024, "1.0 KiB" }, { 1536, "1.5 KiB" },
-      { 1024 * 1023, "1023.0 KiB" }, { 1024 * 1024 - 1, "1.0 MiB" }, { 1 << 20, "1.0 MiB" }, { (1 << 30) - 1, "1.0 GiB" },
-      { 3 << 29, "1.5 GiB" }, { 1 << 40, "1.0 TiB" }, { 5 << 50, "5120.0 TiB" }, { 1.5, "2 B" }, { 0 / 0, "nan" },
+      { 1024 * 1023, "1023.0 KiB" }, { 1024 * 1024 - 1, "1.0 MiB" }, { 1 << 20, "1.0 MiB" },
+      { (1 << 30) - 1, "1.0 GiB" }, { 3 << 29, "1.5 GiB" }, { 1 << 40, "1.0 TiB" }, { 5 << 50, "5120.0 TiB" }, { 1.5, "2 B" }, { 0 / 0, "nan" },
       { math.huge, "inf" },
     })
   end)
@@ -31,7 +31,7 @@ describe("a quantity", function()
   it("with commas takes any number", function()
     check("commas", {
       { 0, "0" }, { 999, "999" }, { 1000, "1,000" }, { -1234567, "-1,234,567" }, { 1e6, "1,000,000" }, { 1.5, "2" },
-      { math.maxinteger, "9,223,372,036,854,775,807" }, { math.huge, "inf" }, { 0 / 0, "nan" }, 
+      { math.maxinteger, "9,223,372,036,854,775,807" }, { math.huge, "inf" }, { 0 / 0, "nan" },
       { 1e18, "1,000,000,000,000,000,000" }, { 1e20, "100,000,000,000,000,000,000" },
     })
     assert.equal("1 column", format.counted(1, "column"))

@@ -23,11 +23,20 @@ local EXACT = 1 << 53
 local Type = {}
 Type.__index = Type
 
+---A copy of a default, which nobody shares.
+---@param value any
+function types.copy(value)
+  if type(value) ~= "table" then return value end
+  local copy = {}
+  for key, one in pairs(value) do copy[key] = types.copy(one) end
+  return copy
+end
+
 local function new(kind, options, more)
   local self = {}
   for key, value in pairs(options or {}) do self[key] = value end
   for key, value in pairs(more or {}) do self[key] = value end
-  self.kind = kind
+  self.kind, self.default = kind, types.copy(self.default)
   return setmetatable(self, Type)
 end
 
