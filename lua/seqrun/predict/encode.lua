@@ -54,7 +54,7 @@ function encode.open(path, options)
   if options.pool then check.choice("encode.open: pool", options.pool, { "mean", "cls" }) end
   if options.max_len ~= nil then check.integer("encode.open: max_len", options.max_len, opening.LEAST, opening.MOST) end
   if options.rows ~= nil then check.integer("encode.open: rows", options.rows, 1) end
-  if options.precision then check.choice("encode.open: precision", options.precision, { "f32", "bf16" }) end
+  if options.precision ~= nil then check.choice("encode.open: precision", options.precision, { "f32", "bf16" }) end
   local model, facts, code = pretrained(path, { heads = {}, precision = options.precision })
   if not model then return nil, facts, code end
   local self, message

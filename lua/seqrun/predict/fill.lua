@@ -85,7 +85,7 @@ function fill.open(path, options)
   local top = check.integer("fill.open: top", options.top or 5, 1)
   if options.max_len ~= nil then check.integer("fill.open: max_len", options.max_len, opening.LEAST, opening.MOST) end
   if options.rows ~= nil then check.integer("fill.open: rows", options.rows, 1) end
-  if options.precision then check.choice("fill.open: precision", options.precision, { "f32", "bf16" }) end
+  if options.precision ~= nil then check.choice("fill.open: precision", options.precision, { "f32", "bf16" }) end
   local model, facts, report = pretrained(path, {
     heads = { "mlm" }, precision = options.precision,
   })

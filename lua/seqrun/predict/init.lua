@@ -85,7 +85,7 @@ function predict.open(path, options)
   for key, value in pairs(options or {}) do own[key] = value end
   local precision = own.precision
   own.precision = nil
-  if precision then check.choice("predict.open: precision", precision, { "f32", "bf16" }) end
+  if precision ~= nil then check.choice("predict.open: precision", precision, { "f32", "bf16" }) end
   local model, facts, code = pretrained(path, { precision = precision })
   if not model then return nil, facts, code end
   if not facts.kind then return nil, ("%s: has no task head; fine-tune it first"):format(path), "data" end

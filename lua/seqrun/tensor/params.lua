@@ -61,7 +61,9 @@ end
 ---The precision option, checked.
 local function precision_of(options)
   check.options("params", options, OPTIONS)
-  return check.choice("params: precision", options.precision or "f32", { "f32", "bf16" })
+  local precision = options.precision
+  if precision == nil then return "f32" end
+  return check.choice("params: precision", precision, { "f32", "bf16" })
 end
 
 ---Ranks of the run that is open: its parameters will have moments too.
