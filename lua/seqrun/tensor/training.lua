@@ -1,0 +1,31 @@
+-- training.lua - what open runs ask of the models that are made meanwhile; the run that was opened last decides.
+
+local training = {}
+
+---@class seqrun.Training
+---@field ranks integer that share the moments of parameters
+---@field before_weights fun(model: seqrun.Model) refuses a model that the run cannot train
+
+---@type seqrun.Training[]
+local open = {}
+
+---A run is open.
+---@param one seqrun.Training
+---@return seqrun.Training one
+function training.expect(one)
+  open[#open + 1] = one
+  return one
+end
+
+---It is closed, perhaps once more.
+---@param one? seqrun.Training
+function training.forget(one)
+  for i = #open, 1, -1 do
+    if open[i] == one then table.remove(open, i) end
+  end
+end
+
+---@return seqrun.Training|nil
+function training.current() return open[#open] end
+
+return training
