@@ -138,7 +138,10 @@ function memory.expect(self)
     local summary = function() return loader end
     memory.check { model = trained, config = cfg, ranks = ranks, loader = { summary = summary } }
   end
-  self.expects = training.expect { ranks = require("seqrun.run.ranks").launched(), before_weights = before_weights }
+  self.expects = training.expect {
+    ranks = require("seqrun.run.ranks").launched(), before_weights = before_weights,
+    dry = self.request and self.request.dry_run,
+  }
 end
 
 ---The run is closed.
