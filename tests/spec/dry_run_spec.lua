@@ -48,7 +48,7 @@ describe("a dry run", function()
 
   it("reads labelled files without leaving data sets", function()
     local base, data = files.encoder(folder .. "/base"), files.write(folder, "classify")
-    local words = { "recipes/finetune_classify.lua", "data.train=" .. data.train, "init.from=" .. base,
+    local words = { "recipes/finetune.lua", "task=classify", "data.train=" .. data.train, "init.from=" .. base,
       "data.max_len=48", "data.held=0.2", "save.minutes=0", "--quiet", "--max-steps", "2", "--out", folder .. "/tuned" }
     table.move(data.words, 1, #data.words, #words + 1, words)
     check(words, "480 examples")
