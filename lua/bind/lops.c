@@ -197,9 +197,8 @@ static int op_narrow(lua_State *L) {
 static int op_select(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1);
     int dim = lsr_checkdim(L, 2, x->ndim);
-    int64_t i = luaL_checkinteger(L, 3);
-    if (i < 0) i += x->shape[dim] + 1;
-    lsr_check(L, sr_op_select(lsr_newtensor(L), x, dim, i - 1));
+    int64_t i = lsr_position(x, dim, luaL_checkinteger(L, 3));
+    lsr_check(L, sr_op_select(lsr_newtensor(L), x, dim, i));
     return 1;
 }
 

@@ -121,6 +121,11 @@ int lsr_checkdim(lua_State *L, int arg, int ndim) {
     return (int)(dim < 0 ? dim + ndim : dim - 1);
 }
 
+int64_t lsr_position(const sr_tensor *t, int dim, int64_t i) {
+    if (i < 0 && i >= -t->shape[dim]) return i + t->shape[dim];
+    return i > INT64_MIN ? i - 1 : i; /* out of range, it is reported as it was given */
+}
+
 int lsr_optdim(lua_State *L, int arg, int ndim, int otherwise) {
     return lua_isnoneornil(L, arg) ? otherwise : lsr_checkdim(L, arg, ndim);
 }
@@ -345,9 +350,9 @@ static int tensor_index(lua_State *L) {
     int64_t i = lua_tointegerx(L, 2, &whole);
     if (!whole)
         return lsr_error(L, "a tensor's index must be an integer, got %f", lua_tonumber(L, 2));
-    if (i < 0 && t->ndim > 0) i += t->shape[0] + 1;
+    if (t->ndim > 0) i = lsr_position(t, 0, i);
     sr_tensor **out = lsr_newtensor(L);
-    lsr_check(L, sr_op_select(out, t, 0, i - 1));
+    lsr_check(L, sr_op_select(out, t, 0, i));
     return 1;
 }
 

@@ -53,6 +53,9 @@ bool lsr_has_device(const char *name);
 
 /* A dimension argument, 1..ndim or -ndim..-1, as 0..ndim-1; `otherwise` for nil and none. */
 int lsr_checkdim(lua_State *L, int arg, int ndim);
+
+/* A position of a dimension, from 1 or from -1 down, counted from 0. */
+int64_t lsr_position(const sr_tensor *t, int dim, int64_t i);
 int lsr_optdim(lua_State *L, int arg, int ndim, int otherwise);
 
 /* Integers from one table argument, or from the arguments `arg` to the top; returns how many. */

@@ -220,6 +220,17 @@ x.yaml:6:1: unknown key 'warmup'; that key exists under 'rate'
     assert.equal(0, assert(load("preset: small\n" .. text)).values.seed)
   end)
 
+  it("gives each config its own copy of a default, at any depth", function()
+    local given = { 0.9, 0.999, more = { x = 1 } }
+    local own = c.map { { "betas", c.list(c.number {}, { default = given }) } }
+    local function betas() return assert(c.load { schema = own }).values.betas end
+    local first = betas()
+    first[1], first.more.x = 7, 8
+    given[2], given.more.x = 9, 10
+    assert.same({ 0.9, 0.999, more = { x = 1 } }, betas())
+    assert.equal("betas: [0.9, 0.999]", assert(c.load { schema = own }):dump():match("betas:[^\n]*"))
+  end)
+
   it("checks unused presets too", function()
     assert.truthy(mistakes("rate: {peak: 1}\npresets:\n  p: {sede: 1}\n"):find("did you mean 'seed'?", 1, true))
   end)

@@ -69,6 +69,25 @@ describe("the counters of a run", function()
     end
   end)
 
+  it("drive the warmup too, if asked to, exact after a stop in it", function()
+    local words = { "rate.by=real_tokens", "rate.warmup_by=real_tokens", "rate.warmup=1000", "rate.total=4000" }
+    local lines = run("warm", table.unpack(words))
+    assert.is_true(lines[1].real_tokens < 1000 and lines[#lines].real_tokens >= 4000)
+    for _, line in ipairs(lines) do
+      local x = line.real_tokens
+      local rate = x <= 1000 and 3e-3 * x / 1000 or 3e-3 * math.max(0, 1 - (x - 1000) / 3000)
+      assert.near(rate, line.lr, 1e-9)
+    end
+    run("warm1", "--max-steps", "1", table.unpack(words))
+    local code, _, err = program.run(small.words(corpus, "--resume=" .. folder .. "/warm1", table.unpack(words)))
+    assert.equal(0, code, err)
+    assert.same(lines, small.metrics(folder .. "/warm1"))
+    local text
+    code, text, err = program.run(small.words(corpus, "--out", folder .. "/none", "--dry-run", table.unpack(words)))
+    assert.equal(0, code, err)
+    assert.truthy(text:find("peak 0.003 after 1000 real_tokens, linear decay to 0 at 4000 real_tokens", 1, true), text)
+  end)
+
   it("are refused where they contradict each other", function()
     local function fails(words, ...)
       local code, _, err = program.run(small.words(corpus, "--out", folder .. "/none", ...))
@@ -79,5 +98,11 @@ describe("the counters of a run", function()
     fails("rate.decay needs rate.by=effective_tokens", "rate.decay=cosine")
     fails("rate.floor 1 exceeds rate.peak", "rate.floor=1")
     fails("unknown key 'tokens'", "stop.tokens=5")
+    fails("rate.warmup_by is flops, but rate.by is step; the warmup is in steps or in units of rate.by",
+      "rate.warmup_by=flops")
+    fails("rate.warmup_by is flops, but rate.by is real_tokens", "rate.by=real_tokens", "rate.warmup_by=flops")
+    fails("warmup is 40 of 40 real_tokens; lower rate.warmup or raise rate.total", "rate.by=real_tokens",
+      "rate.warmup_by=real_tokens", "rate.warmup=40")
+    fails("'warmup_by' is 'tokens'; expected one of step, sequences", "rate.warmup_by=tokens")
   end)
 end)

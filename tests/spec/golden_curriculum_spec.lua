@@ -47,6 +47,26 @@ describe("the golden tables of curricula", function()
     assert.truthy(out:find("50 rows, 1 mismatches", 1, true), out)
   end)
 
+  it("have a warmup by tokens if it has no steps: -, none or 0", function()
+    local head = "config_id\tstyle\tmax_lr\tmin_lr\twarmup_steps\twarmup_tokens\tdecay_tokens\tglobal_batch\tseq_len\t"
+      .. "layers\tltd_layers\tcl_total:min:step\tltd_total:min:step\n"
+    local rows = "config_id\tstep\tcurriculum_seqlen\tltd_reserved\teffective_seqlen\ttokens_before\ttokens_after\t"
+      .. "lr_used\tlr_next\n"
+    local rates = { 0.0, 2.5e-5, 5e-5, 7.5e-5, 1e-4, 1e-4 * (1 - 500 / 8000) }
+    for step, rate in ipairs(rates) do
+      rows = rows .. ("w\t%d\t500\t500\t500\t%d\t%d\t%.17g\t%.17g\n"):format(step, 500 * (step - 1), 500 * step,
+        rates[step - 1] or 0, rate)
+    end
+    for _, steps in ipairs { "-", "0", "0.0" } do
+      local config = ("w\tlinear\t0.0001\t0\t%s\t2000\t10000\t1\t500\t12\t0\t-\t-\n"):format(steps)
+      local code, out = check_copy({ "lr_tokens_configs", "lr_tokens_golden" }, function(_, name)
+        return name == "lr_tokens_configs" and head .. config or rows
+      end)
+      assert.equal(0, code, out)
+      assert.truthy(out:find("total +6 rows, 0 mismatches"), out)
+    end
+  end)
+
   it("may have lines that end in CR LF and a byte order mark", function()
     local code, out = check_copy(ALL, function(text) return "\u{FEFF}" .. text:gsub("\n", "\r\n") end)
     assert.equal(0, code, out)

@@ -2,19 +2,30 @@
 local sr = require "seqrun"
 local devices = require "seqrun.tensor.devices"
 local memory = require "seqrun.run.memory"
+local training = require "seqrun.tensor.training"
 
 describe("a model whose activations do not fit", function()
-  local limit = devices.memory
+  local limit, check_fits, runs = devices.memory, devices.check_fits, {}
+
+  local function close(self)
+    memory.forget(self)
+    memory.forget(self) -- and once more, as the collector does
+  end
 
   after_each(function()
-    devices.memory = limit
-    memory.forget()
+    devices.memory, devices.check_fits = limit, check_fits
+    for _, self in ipairs(runs) do close(self) end
+    runs = {}
+    assert.is_nil(training.current())
   end)
 
   local function open(batch, more)
     local cfg = { pack = { arrange = "packed" }, data = { max_len = 128 }, batch = batch, model = {} }
     for key, value in pairs(more or {}) do cfg[key] = value end
-    memory.expect { config = cfg, ranks = { rank = 0, size = 1 } }
+    local self = { config = cfg, ranks = { rank = 0, size = 1 } }
+    memory.expect(self)
+    runs[#runs + 1] = self
+    return self
   end
 
   local function small()
@@ -35,9 +46,9 @@ describe("a model whose activations do not fit", function()
 
   it("is refused with three ways out, whatever has been done already", function()
     devices.memory = function() return 1 << 16, "this machine" end
-    open({ sequences = 4096, micro_packs = 1 }, { model = { recompute = true }, precision = "bf16" })
     local model = sr.nn.bert { vocab_size = 50, hidden_size = 16, num_hidden_layers = 2, num_attention_heads = 2,
       intermediate_size = 32, max_position_embeddings = 128, precision = "bf16" }
+    open({ sequences = 4096, micro_packs = 1 }, { model = { recompute = true }, precision = "bf16" })
     local ok, message = pcall(model.initialise, model, 1)
     assert.is_false(ok)
     assert.matches("lower data.max_len %(now 128%), use a smaller model or use a device with more memory$",
@@ -51,8 +62,39 @@ describe("a model whose activations do not fit", function()
     devices.memory = function() return 6 << 20, "this machine" end
     open({ sequences = 4096, micro_packs = 64 }, { model = { recompute = true } })
     small():initialise(1)
-    memory.forget()
+    for _, self in ipairs(runs) do close(self) end
     devices.memory = function() return 1 << 20, "this machine" end
     small():initialise(1)
+  end)
+
+  it("is refused as long as a run is open, whichever of several is closed", function()
+    local function is_refused()
+      local whats
+      devices.check_fits = function(_, _, what) whats = what end
+      devices.memory = function() return 1 << 20, "this machine" end
+      local model = small()
+      return not pcall(model.initialise, model, 1), whats == "with gradients and moments"
+    end
+    local batch = { sequences = 4096, micro_packs = 64 }
+    assert.same({ false, false }, { is_refused() })
+    local first, second = open(batch), open(batch)
+    assert.same({ true, true }, { is_refused() })
+    close(second)
+    assert.same({ true, true }, { is_refused() })
+    local third = open(batch)
+    close(first)
+    assert.same({ true, true }, { is_refused() })
+    close(third)
+    assert.same({ false, false }, { is_refused() })
+  end)
+
+  it("leaves a run to the collector", function()
+    local weak = setmetatable({ open { sequences = 1, micro_packs = 1 } }, { __mode = "v" })
+    local token = weak[1].expects
+    runs = {}
+    collectgarbage()
+    collectgarbage()
+    assert.is_nil(weak[1])
+    training.forget(token)
   end)
 end)

@@ -50,6 +50,22 @@ describe("the config of a model", function()
     assert.is_nil(getmetatable(bert.config))
   end)
 
+  it("has a precision that there is, or the error is at the line of the caller", function()
+    for _, precision in ipairs { "f16", 3, false, {} } do
+      for name, make in pairs {
+        bert = function() sr.nn.bert(with { precision = precision }) end,
+        encoder = function() sr.nn.encoder(with { precision = precision }) end,
+        model = function() sr.nn.model({ { { name = "w", shape = { 2 } } } }, { precision = precision }) end,
+        pretrained = function() sr.nn.pretrained("tests/data/model/tiny", { precision = precision }) end,
+        params = function() sr.params.new({ { name = "w", shape = { 2 } } }, { precision = precision }) end,
+      } do
+        local good, message = pcall(make)
+        assert.is_false(good, name)
+        assert.matches("nn_spec.lua:%d+: [%w.]+: precision [^\n]*f32[^\n]*bf16", message)
+      end
+    end
+  end)
+
   it("has values of the right type, in range", function()
     for key, cases in pairs {
       hidden_size = { "16", 0, -2, 16.5, true }, num_hidden_layers = { 0, "two" }, vocab_size = { 0, 0 / 0 },

@@ -129,4 +129,52 @@ describe("a score", function()
     assert.error_matches(function() scores.spans({ { "O" } }, { { "O", "O" } }) end, "1 tags, but 2")
     assert.error_matches(function() scores.squad({ "x" }, {}) end, "0 questions, but 1 answers")
   end)
+
+  it("names itself, the item and what was expected, at the line of its caller", function()
+    local text = { "a", "b" }
+    for _, case in ipairs {
+      { function() scores.f1({ 0, 1 }, { 0 }) end, "scores.f1: 2 labels, but 1 predictions" },
+      { function() scores.f1({ 0, 1 }, { 0 }, "micro") end, "scores.f1: 2 labels, but 1 predictions" },
+      { function() scores.matthews({}, {}) end, "scores.matthews: no items to score" },
+      { function() scores.f1(text, text) end, "scores.f1: label 1 is 'a'; labels are integers from 0" },
+      { function() scores.f1(text, text, "macro") end, "scores.f1: label 1 is 'a'; labels are integers from 0" },
+      { function() scores.matthews({ 0, 1 }, { 0, -1 }) end, "scores.matthews: prediction 2 is -1; labels are" },
+      { function() scores.confusion({ 0, 0.5 }, { 0, 1 }) end, "scores.confusion: label 2 is 0.5; labels are" },
+      { function() scores.confusion({ 0 / 0 }, { 0 }) end, "scores.confusion: label 1 is NaN; labels are" },
+      { function() scores.confusion({ 2 }, { 0 }, 2) end,
+        "scores.confusion: label 1 is 2, but there are 2 classes, from 0" },
+      { function() scores.confusion({ 0 }, { 0 }, -1) end, "scores.confusion: size must be an integer >= 1" },
+      { function() scores.f1({ 0 }, { 0 }, "binary", "yes") end,
+        "scores.f1: positive must be an integer >= 0, got 'yes'" },
+      { function() scores.f1(nil, { 0 }) end, "scores.f1: labels must be a table, got nil" },
+      { function() scores.accuracy("a", "b") end, "scores.accuracy: labels must be a table, got 'a'" },
+      { function() scores.multilabel_f1({ { 0, 1 } }, { { 0 } }) end,
+        "multilabel_f1: item 1 has 2 labels, but 1 predictions" },
+      { function() scores.multilabel_f1({ { "a" } }, { { 1 } }) end,
+        "multilabel_f1: item 1: expected zeros and ones, got 'a'" },
+      { function() scores.multilabel_accuracy({ 1 }, { { 1 } }) end, "multilabel_accuracy: item 1: expected lists" },
+      { function() scores.pearson(text, { 1, 2 }) end, "scores.pearson: element 1 must be a number, got 'a'" },
+      { function() scores.spearman({ 1, 2 }, { 1, {} }) end,
+        "scores.spearman: element 2 must be a number, got a table" },
+      { function() scores.spans({ { 1 } }, { { "O" } }) end, "scores.spans: element 1 must be a string, got 1" },
+      { function() scores.spans({ "O" }, { "O" }) end, "scores.spans: sequence 1 must be a table, got 'O'" },
+      { function() scores.squad({ {} }, { { "x" } }) end, "scores.squad: element 1 must be a string, got a table" },
+      { function() scores.squad({ "x" }, { "x" }) end, "scores.squad: accepted answers must be a table, got 'x'" },
+      { function() scores.best_threshold({ "x" }, { { "x" } }, text) end,
+        "scores.best_threshold: 1 questions, 1 answers and 2" },
+      { function() scores.best_threshold({ "x" }, { { "x" } }, { "a" }) end,
+        "best_threshold: element 1 must be a number" },
+      { function() scores.calibration({ "x" }, { true }) end,
+        "scores.calibration: element 1 must be a number, got 'x'" },
+      { function() scores.calibration({ 0 / 0 }, { true }) end, "scores.calibration: probability 1 is NaN" },
+      { function() scores.calibration({ 1 }, { true }, 0) end,
+        "scores.calibration: bins must be an integer >= 1, got 0" },
+    } do
+      local good, message = pcall(case[1])
+      assert.is_false(good, case[2])
+      assert.matches("scores_spec.lua:%d+: [^\n]*$", message)
+      assert.truthy(message:find(case[2], 1, true), message)
+    end
+    assert.equal(0.5, scores.accuracy(text, { "a", "c" })) -- any values that can be equal
+  end)
 end)

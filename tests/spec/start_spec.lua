@@ -99,7 +99,7 @@ describe("the directory of a run", function()
     house.check_space(folder .. "/not/yet/there", 1000)
     local ok, problem = pcall(house.check_space, folder .. "/not/yet/there", 1 << 60)
     assert.is_false(ok)
-    assert.matches("/not/yet/there: a checkpoint needs 1073741824.0 GiB, but only .* are free; free some space, or",
+    assert.matches("/not/yet/there: a checkpoint needs 1048576.0 TiB, but only .* are free; free some space, or",
       tostring(problem))
     assert.equal("storage", problem.code)
   end)

@@ -68,6 +68,21 @@ function check.value(what, value, kind)
   return value
 end
 
+---The list, when all its elements are of this type.
+---@generic T
+---@param what string
+---@param list T[]
+---@param kind type
+---@return T[]
+function check.list(what, list, kind)
+  for i = 1, #list do
+    if type(list[i]) ~= kind then
+      check.fail("%s: element %d must be %s, got %s", what, i, NAMES[kind], check.show(list[i]))
+    end
+  end
+  return list
+end
+
 ---The value, when it is an integer in least..most.
 ---@param what string
 ---@param value any

@@ -4,20 +4,24 @@ local text = {}
 
 local UNITS = { { 1e12, "T" }, { 1e9, "G" }, { 1e6, "M" }, { 1e3, "k" } }
 
----1234567 -> "1.23M"; below 1,000 as it is.
+---NaN has a sign in C.
+local function plain(format, x) return x ~= x and "nan" or format:format(x) end
+
+---1234567 -> "1.23M", 999999 -> "1.00M"; integers below 1,000 as they are.
 function text.count(x)
-  for _, unit in ipairs(UNITS) do
-    if math.abs(x) >= unit[1] then
-      local scaled = x / unit[1]
-      return (scaled >= 100 and "%.0f%s" or scaled >= 10 and "%.1f%s" or "%.2f%s"):format(scaled, unit[2])
+  local near = tonumber(("%.3g"):format(x)) -- which decides on the unit; nil if x is not finite
+  for _, unit in ipairs(near and UNITS or {}) do
+    if math.abs(near) >= unit[1] then
+      local size = math.abs(near / unit[1])
+      return (size >= 100 and "%.0f%s" or size >= 10 and "%.1f%s" or "%.2f%s"):format(x / unit[1], unit[2])
     end
   end
-  return x == math.floor(x) and ("%d"):format(x) or ("%.3g"):format(x)
+  return plain("%.3g", x)
 end
 
 ---1234567 -> "1,234,567".
 function text.commas(x)
-  local digits, count = ("%d"):format(x), 1
+  local digits, count = math.type(x) == "integer" and ("%d"):format(x) or plain("%.0f", x), 1
   while count > 0 do digits, count = digits:gsub("^(-?%d+)(%d%d%d)", "%1,%2") end
   return digits
 end
@@ -25,10 +29,14 @@ end
 ---1, "column" -> "1 column"; 2000, "column" -> "2,000 columns".
 function text.counted(n, noun) return ("%s %s%s"):format(text.commas(n), noun, n == 1 and "" or "s") end
 
----Bytes as MiB or GiB.
+local SIZES = { "KiB", "MiB", "GiB", "TiB" }
+
+---10 -> "10 B", 1536 -> "1.5 KiB".
 function text.bytes(x)
-  if x >= 1 << 30 then return ("%.1f GiB"):format(x / (1 << 30)) end
-  return ("%.1f MiB"):format(x / (1 << 20))
+  if not (x >= 1023.5 and x < math.huge) then return plain("%.0f", x) .. (x < math.huge and " B" or "") end
+  local scaled, at = x / 1024, 1
+  while scaled >= 1023.95 and at < #SIZES do scaled, at = scaled / 1024, at + 1 end
+  return ("%.1f %s"):format(scaled, SIZES[at])
 end
 
 ---A word of a command to copy into a shell, in quotes where it needs them.
@@ -48,7 +56,7 @@ function text.duration(seconds)
   if s >= 3600 then return ("%dh%02d"):format(s // 3600, s % 3600 // 60) end
   if s >= 60 then return ("%dm%02d"):format(s // 60, s % 60) end
   if seconds < 0.9995 then return ("%.0fms"):format(1000 * seconds) end
-  return seconds < 10 and ("%.1fs"):format(seconds) or ("%ds"):format(s)
+  return seconds < 9.95 and ("%.1fs"):format(seconds) or ("%ds"):format(s)
 end
 
 ---Stands for the number of steps of a run that a counter ends.

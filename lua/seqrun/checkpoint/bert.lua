@@ -37,6 +37,7 @@ end
 ---@return seqrun.LoadReport|string|nil report or the code
 function nn.pretrained(path, options)
   options = check.options("nn.pretrained", options, OPTIONS)
+  if options.precision ~= nil then check.choice("nn.pretrained: precision", options.precision, { "f32", "bf16" }) end
   local facts, message, code = checkpoint.pretrained(path)
   if not facts then return nil, message, code end
   local heads, problem = options.heads, nil

@@ -36,9 +36,9 @@ end
 
 -- ---- the runs --------------------------------------------------------------------------------------
 
----The runs of the arguments; of several, those that are no runs are left out.
+---The runs of the arguments; of several, those that are no runs are left out, and those that cannot be read.
 local function collect(args)
-  local pasts, seen, problem = {}, {}, nil
+  local dirs, seen, problem = {}, {}, nil
   for _, given in ipairs(args.runs) do
     local path = given:gsub("(.)/+$", "%1")
     local found = history.find(path)
@@ -48,15 +48,16 @@ local function collect(args)
       problem = problem or { message, code }
     end
     for _, dir in ipairs(found) do
-      local past = not seen[dir] and history.open(dir)
-      if past then pasts[#pasts + 1], seen[dir] = past, true end
+      if not seen[dir] then dirs[#dirs + 1], seen[dir] = dir, true end
     end
   end
+  local pasts, bad, unreadable = history.read(dirs)
+  if #pasts < 2 and unreadable then return nil, unreadable, "data" end
   if #pasts == 0 and problem then return nil, problem[1], problem[2] end
   if #pasts < 2 then
     return nil, ("one run, %s; give another to compare it with, or see seqrun report"):format(pasts[1].dir), "config"
   end
-  return pasts
+  return pasts, bad, unreadable
 end
 
 -- ---- the tables ------------------------------------------------------------------------------------
@@ -228,12 +229,16 @@ local function plain(self)
 end
 
 function command.run(args)
-  local pasts, message, code = collect(args)
-  if not pasts then return nil, message, code end
+  local pasts, bad, unreadable = collect(args)
+  if not pasts then return nil, bad, unreadable end
   local self = comparison.of(pasts)
+  for _, one in ipairs(bad) do
+    self.notes[#self.notes + 1] = ("left out: %s: %s"):format(one.dir, one.reason)
+  end
   local list, title, wrong = curves_of(args, self)
   if not list then return nil, title, wrong end
   if args.json then print(json.encode(plain(self))) else tell(args, self, list, title) end
+  if unreadable then return nil, unreadable, "data" end
   return 0
 end
 

@@ -30,7 +30,7 @@ function command.define(cmd)
   cmd:option("--head", "of a model with several heads, the one to use; default: the first"):argname("NAME")
   cmd:flag("--text", "repeat the input in the output")
   cmd:option("--stride", "question answering: tokens between the starts of windows of a long context"):argname("N")
-    :convert(number):default("128")
+    :convert(converters.whole(1, 65535)):default("128")
   cmd:option("--null-threshold", "question answering: answer nothing if the null score exceeds the best by this; "
     .. "1e9: always answer, as in SQuAD 1.1")
     :argname("X"):convert(number):default("0")

@@ -47,19 +47,23 @@ function command.run(args)
     if not ok then return nil, message, code end
   end
   local summary = require("seqrun.report.summary")
-  local runs = summary.gather(args.runs, { samples = args.samples })
+  local runs, unreadable = summary.gather(args.runs, { samples = args.samples })
+  local function done()
+    if unreadable then return nil, unreadable, "data" end
+    return 0
+  end
   if args.json then print(json.encode(summary.plain(runs))) end
-  if args.json and not file then return 0 end
+  if args.json and not file then return done() end
   local page = require("seqrun.report.page")(runs, args.by)
   if args.out == "-" then
     io.stdout:write(page)
-    return 0
+    return done()
   end
   file = file or file_of(args, runs)
   local ok, message, code = sys.write_file(file, page)
   if not ok then return nil, message, code end
   if not args.json then print(("%s: %d KiB; open it in a browser"):format(file, math.ceil(#page / 1024))) end
-  return 0
+  return done()
 end
 
 return command

@@ -15,12 +15,12 @@ local command = { summary = "a table of runs: state, step, loss, speed, age" }
 function command.define(cmd)
   cmd:argument("dir", "a directory with runs, or a run; default: runs"):args("?")
   cmd:option("--state", "only runs in this state; may be repeated"):count("*")
-    :choices { "running", "finished", "stopped", "failed" }
+    :choices { "running", "finished", "stopped", "failed", "unreadable" }
   cmd:option("--sort", "order of the table: the last change first, by name, or the lowest loss first")
     :choices { "age", "name", "loss" }:default("age")
   cmd:flag("--json", "one JSON object")
   cmd:epilog([[States: running; finished (all its steps); stopped (by a signal, a limit or a budget; --resume
-continues it); failed (an error, a kill, a power cut).
+continues it); failed (an error, a kill, a power cut); unreadable (its files cannot be read; the exit code is 3 then).
 
 examples:
   seqrun runs
@@ -37,20 +37,22 @@ local ORDERS = {
 ---Bytes of the newest metrics that are read: thousands of lines.
 local NEWEST = 1 << 20
 
----The runs at or below a directory, in order.
+---The runs at or below a directory, in order, and a message about those that cannot be read.
 local function collect(args)
   local list, wanted = {}, {}
   for _, state in ipairs(args.state) do wanted[state] = true end
-  for _, dir in ipairs(history.find(args.dir, 6)) do
-    local past = history.open(dir, NEWEST)
-    if past and (wanted[past.state] or not next(wanted)) then list[#list + 1] = overview.of(past) end
+  local pasts, bad, message = history.read(history.find(args.dir, 6), NEWEST)
+  for _, past in ipairs(pasts) do
+    if wanted[past.state] or not next(wanted) then list[#list + 1] = overview.of(past) end
   end
+  if next(wanted) and not wanted.unreadable then bad, message = {}, nil end
+  for _, one in ipairs(bad) do list[#list + 1] = overview.unreadable(one.dir, one.reason) end
   local before = ORDERS[args.sort]
   table.sort(list, function(a, b)
     if before(a, b) then return true end
     return not before(b, a) and a.path < b.path
   end)
-  return list
+  return list, message
 end
 
 local function number(format, x) return type(x) == "number" and format:format(x) or "-" end
@@ -62,6 +64,7 @@ local function name_of(path, dir)
 end
 
 local function row_of(run, dir)
+  if run.state == "unreadable" then return { name_of(run.path, dir), run.state, "-", "-", "-", "-", "-", "-" } end
   local held = run.held and ("%s %.3f"):format(run.held.name:gsub("_", " "), run.held.value) or "-"
   return {
     name_of(run.path, dir), run.state, run.steps and ("%d/%d"):format(run.step, run.steps) or ("%d"):format(run.step),
@@ -72,22 +75,23 @@ end
 
 local HEAD = { "run", "state", "step", "loss", "held-out", "tokens/s", "trained", "age" }
 
----Why runs did not finish: lines with those that have the same reason.
+---Why runs did not finish or cannot be read: lines with those that have the same reason.
 local function reasons_of(list, dir)
   local names, order = {}, {}
   for _, run in ipairs(list) do
-    if run.state == "failed" and run.reason then
-      if not names[run.reason] then
-        names[run.reason], order[#order + 1] = {}, run.reason
+    if (run.state == "failed" or run.state == "unreadable") and run.reason then
+      local key = ("%s\0%s"):format(run.state, run.reason)
+      if not names[key] then
+        names[key], order[#order + 1] = {}, { key = key, state = run.state, reason = run.reason }
       end
-      table.insert(names[run.reason], name_of(run.path, dir))
+      table.insert(names[key], name_of(run.path, dir))
     end
   end
   local lines = {}
-  for i, reason in ipairs(order) do
-    local some = names[reason]
-    lines[i] = ("failed: %s%s: %s"):format(table.concat(some, ", ", 1, math.min(#some, 3)),
-      #some > 3 and (" and %d more"):format(#some - 3) or "", shown(reason, 400))
+  for i, one in ipairs(order) do
+    local some = names[one.key]
+    lines[i] = ("%s: %s%s: %s"):format(one.state, table.concat(some, ", ", 1, math.min(#some, 3)),
+      #some > 3 and (" and %d more"):format(#some - 3) or "", shown(one.reason, 400))
   end
   return lines
 end
@@ -139,7 +143,7 @@ function command.run(args)
     local what = sys.exists(args.dir) and "not a directory" or "no such directory" .. guess.file_hint(args.dir)
     return nil, ("%s: %s"):format(args.dir, what), "missing"
   end
-  local list = collect(args)
+  local list, unreadable = collect(args)
   if args.json then
     print(json.encode { runs = json.array(list) })
   elseif #list == 0 then
@@ -148,6 +152,7 @@ function command.run(args)
   else
     print_table(list, args.dir)
   end
+  if unreadable then return nil, unreadable, "data" end
   return 0
 end
 

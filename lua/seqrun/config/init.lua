@@ -106,7 +106,7 @@ function Check:absent(wanted, name, path, map)
     return nil
   end
   self.origins[path], self.good[path] = "default", true
-  return wanted.default
+  return wanted:usual()
 end
 
 function Check:map(wanted, node, prefix)

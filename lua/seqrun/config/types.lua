@@ -23,11 +23,18 @@ local EXACT = 1 << 53
 local Type = {}
 Type.__index = Type
 
+local function copy(value)
+  if type(value) ~= "table" then return value end
+  local own = {}
+  for key, one in pairs(value) do own[key] = copy(one) end
+  return own
+end
+
 local function new(kind, options, more)
   local self = {}
   for key, value in pairs(options or {}) do self[key] = value end
   for key, value in pairs(more or {}) do self[key] = value end
-  self.kind = kind
+  self.kind, self.default = kind, copy(self.default)
   return setmetatable(self, Type)
 end
 
@@ -102,6 +109,10 @@ function parse.size(_, text)
   if not whole or whole > EXACT then return nil, "a size such as 4096, 64k or 2M" end
   return whole
 end
+
+---The default, as a copy that nobody shares.
+---@return any
+function Type:usual() return copy(self.default) end
 
 ---@return any value nil if the text is not such a value
 ---@return string? expected what was expected

@@ -1,11 +1,12 @@
 -- measured.lua - metric files that a curriculum makes itself: those that are quick to compute and do not exist yet,
--- and those of the examples of later epochs.
+-- and those of the examples of later epochs.  A dry run keeps none.
 
 local core = require("seqrun.core.metric")
 local failure = require("seqrun.base.failure")
 local ranks = require("seqrun.tensor.ranks")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.base.format")
+local training = require("seqrun.tensor.training")
 local Metric = require("seqrun.data.metric")
 
 local measured = {}
@@ -85,12 +86,14 @@ local function first(loader, key, path)
     failure.raise("config", "%s does not exist; make it with `%s`", path, command(loader, name))
   end
   local began = sys.now()
-  local own = ("%s.%d"):format(path, sys.pid()) -- other runs, or other ranks, may compute it now
+  local scratch <close> = training.scratch()
+  local own = scratch and ("%s/%s.metric"):format(scratch.path, name)
+    or ("%s.%d"):format(path, sys.pid()) -- other runs, or other ranks, may compute it now
   compute(loader, { name = name, path = own }):close()
-  failure.must(os.rename(own, path))
-  local metric = failure.must(Metric.open(path))
-  io.stderr:write(("seqrun: curriculum.%s: %s did not exist; computed for %d sequences in %.1f s\n"):format(key, path,
-    metric:count(), sys.now() - began))
+  if not scratch then failure.must(os.rename(own, path)) end
+  local metric = failure.must(Metric.open(scratch and own or path))
+  io.stderr:write(("seqrun: curriculum.%s: %s did not exist; computed for %d sequences in %.1f s%s\n"):format(key, path,
+    metric:count(), sys.now() - began, scratch and "; not kept" or ""))
   return metric
 end
 
@@ -110,7 +113,8 @@ end
 ---@return seqrun.Metric
 function measured.again(loader, metric, epoch)
   local about = metric.about
-  local path = ("%s.epoch%d.%d"):format(about.path, epoch, sys.pid())
+  local scratch <close> = training.scratch()
+  local path = ("%s.epoch%d.%d"):format(scratch and scratch.path .. "/metric" or about.path, epoch, sys.pid())
   local slots = math.tointeger(tonumber((about.options or ""):match("^(%d+) slots")))
   local made = compute(loader, { name = about.name, path = path, slots = slots }, epoch)
   sys.remove(path)

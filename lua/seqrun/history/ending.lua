@@ -36,7 +36,9 @@ local STATES = { finished = true, stopped = true, failed = true }
 function ending.read(folder)
   local text = sys.read_file(path_of(folder), 1 << 20)
   local value = text and json.decode(text)
-  return type(value) == "table" and STATES[value.state] and value or nil
+  if type(value) ~= "table" or not STATES[value.state] then return nil end
+  if value.message ~= nil then value.message = type(value.message) == "string" and value.message or nil end
+  return value
 end
 
 return ending

@@ -1,13 +1,14 @@
 -- overview.lua - a run in a few figures: its state, its last losses, its speed.
 
+local runs = require("seqrun.history.runs")
 local sys = require("seqrun.core.sys")
 
 local overview = {}
 
 ---@class seqrun.RunOverview
 ---@field path string
----@field state "running"|"finished"|"stopped"|"failed"
----@field reason? string why it stopped or failed
+---@field state "running"|"finished"|"stopped"|"failed"|"unreadable"
+---@field reason? string why it stopped or failed, or cannot be read
 ---@field step integer
 ---@field steps? integer that it was to make, as far as it said
 ---@field loss? number of the last line of training
@@ -55,14 +56,23 @@ function overview.headline(line, best)
   return others[1] and { name = others[1], value = line[others[1]] } or nil
 end
 
+---Of a run that cannot be read.
+---@param dir string
+---@param reason string
+---@return seqrun.RunOverview
+function overview.unreadable(dir, reason)
+  return { path = dir, state = "unreadable", reason = reason, step = 0, seconds = 0, bytes = 0 }
+end
+
 ---@param past seqrun.History
 ---@return seqrun.RunOverview
 function overview.of(past)
   local last, scored = past.train[#past.train] or {}, past.evals[#past.evals] or {}
   local self = {
     path = past.dir, state = past.state, reason = past.reason, step = past.step, steps = past.steps,
-    loss = type(last.loss) == "number" and last.loss or nil, efficiency = last.efficiency,
-    held = overview.headline(scored, past.config.save and past.config.save.best),
+    loss = type(last.loss) == "number" and last.loss or nil,
+    efficiency = type(last.efficiency) == "number" and last.efficiency or nil,
+    held = overview.headline(scored, runs.value(past.config, "save.best")),
     real_tokens_per_s = overview.median(past.train, "real_tokens_per_s"), seconds = past.seconds,
     sequences = last.sequences, real_tokens = last.real_tokens, bytes = 0,
     age = past.updated and math.max(0, sys.time() - past.updated) or nil,

@@ -7,6 +7,7 @@ local ending = require("seqrun.history.ending")
 local guess = require("seqrun.base.guess")
 local json = require("seqrun.core.json")
 local json_file = require("seqrun.base.json_file")
+local metrics = require("seqrun.history.metrics")
 local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
 local yaml = require("seqrun.core.yaml")
@@ -40,8 +41,8 @@ local history = {}
 ---first that has NaN survive, so spikes stay.
 local MOST, GROUP = 20000, 8
 
----What no counter and no time exceeds.
-local LARGEST = 1 << 53
+---What no counter and no time exceeds; FLOP are more.
+local LARGEST, MOST_WORK = 1 << 53, 1e30
 
 local function numeric(value) return type(value) == "number" and value or nil end
 
@@ -83,6 +84,19 @@ local function add(rows, line)
   rows[#rows + 1] = line
 end
 
+---The lines of a file up to its end, or to an error of the disk.
+local function lines_of(file) return function() return (file:read("L")) end end
+
+---Removes counters that no run writes: text, negative numbers.
+local function remove_strange(line)
+  for key in pairs(metrics.TOTALS) do
+    local value = line[key]
+    if key ~= "type" and value ~= nil and not (numeric(value) and value >= 0 and value < MOST_WORK) then
+      line[key] = nil
+    end
+  end
+end
+
 ---Opens the metrics: all, or only about so many bytes of the newest lines.
 local function open_metrics(self, newest)
   local file = io.open(self.dir .. "/metrics.jsonl", "rb")
@@ -94,13 +108,16 @@ end
 
 local function read_metrics(self, newest)
   local file = open_metrics(self, newest)
-  for text in file and file:lines("L") or function() end do
+  for text in file and lines_of(file) or function() end do
     local line = json.decode(text)
     local valid = type(line) == "table" and math.type(line.step) == "integer" and line.step >= 0
       and line.step < LARGEST
     if not valid or type(line.type) ~= "string" then
       self.damaged = self.damaged + 1
-    elseif line.type == "train" then
+      goto continue
+    end
+    remove_strange(line)
+    if line.type == "train" then
       self.lines = self.lines + 1
       add(self.train, line)
       if #self.train > MOST then self.train = thinned(self.train) end
@@ -109,6 +126,7 @@ local function read_metrics(self, newest)
     else
       self.events[#self.events + 1] = line
     end
+    ::continue::
   end
   if file then file:close() end
 end
@@ -175,7 +193,7 @@ local function read_log(self)
   local file = io.open(self.dir .. "/run.log", "rb")
   if not file then return end
   file:seek("set", math.max(0, file:seek("end") - TAIL))
-  for line in file:lines() do
+  for line in lines_of(file) do
     local steps = line:match("^step %d+/(%d+)")
     if steps then self.steps, self.told = math.tointeger(tonumber(steps)), false end
     self.told = self.told or line:find("^  saved ") ~= nil
@@ -235,6 +253,21 @@ local function refusal(dir)
   return ("%s is not a run: it has no metrics.jsonl"):format(dir), "data"
 end
 
+---Files of a run, each of which may be missing.
+local FILES = { "metrics.jsonl", "run.log", "config.yaml" }
+
+---Why a run cannot be read; nil if it can.
+local function unreadable(dir)
+  for _, name in ipairs(FILES) do
+    local path = dir .. "/" .. name
+    if sys.exists(path) then
+      local file <close>, why = io.open(path, "rb")
+      if file then why = select(2, file:read(0)) end
+      if why then return ("%s cannot be read: %s"):format(name, (why:gsub("^.*: ", ""))) end
+    end
+  end
+end
+
 ---Reads the directory of a run.
 ---@param dir string
 ---@param newest? integer reads only about so many bytes of the newest lines of the metrics
@@ -244,6 +277,8 @@ end
 function history.open(dir, newest)
   dir = dir:gsub("(.)/+$", "%1")
   if not history.is_run(dir) then return nil, refusal(dir) end
+  local why = unreadable(dir)
+  if why then return nil, ("%s: %s"):format(dir, why), "data" end
   local self = {
     dir = dir, train = {}, evals = {}, events = {}, lines = 0, damaged = 0, checkpoints = {},
   }
@@ -264,6 +299,27 @@ function history.open(dir, newest)
   local facts = sys.stat(dir .. "/metrics.jsonl")
   self.updated = facts and facts.modified
   return self
+end
+
+---Reads several runs.
+---@param dirs string[] of history.find
+---@param newest? integer as for open
+---@return seqrun.History[]
+---@return { dir: string, reason: string }[] unreadable
+---@return string? message about those that are unreadable
+function history.read(dirs, newest)
+  local pasts, bad = {}, {}
+  for _, dir in ipairs(dirs) do
+    local past, message = history.open(dir, newest)
+    if past then
+      pasts[#pasts + 1] = past
+    else
+      bad[#bad + 1] = { dir = dir, reason = message:sub(#dir + 3) }
+    end
+  end
+  if #bad == 0 then return pasts, bad end
+  return pasts, bad, ("%s cannot be read%s %s: %s"):format(#bad == 1 and "1 run" or #bad .. " runs",
+    #bad > 1 and ", the first is" or ":", bad[1].dir, bad[1].reason)
 end
 
 ---A value of the config by its path, as text: lists as [a, b].

@@ -129,6 +129,10 @@ local function check_whole(whole, level)
   if initializer ~= "normal" and initializer ~= "local" then
     error(("bert: initializer is '%s'; choose normal or local"):format(tostring(initializer)), level)
   end
+  local precision = whole.precision
+  if precision ~= nil and precision ~= "f32" and precision ~= "bf16" then
+    error(("bert: precision is '%s'; choose f32 or bf16"):format(tostring(precision)), level)
+  end
 end
 
 ---The keys of the encoder in somebody's config.json, and the dropout of its head; other keys are left out.

@@ -1,5 +1,6 @@
 -- nn - models composed of the fused ops.
 
+local check = require("seqrun.base.check")
 local kinds = require("seqrun.base.kinds")
 
 local nn = {}
@@ -57,6 +58,8 @@ end
 ---@param options? { precision?: "f32"|"bf16" }
 ---@return seqrun.Model
 function nn.model(parts, options)
+  local precision = check.options("nn.model", options, { precision = true }).precision
+  if precision ~= nil then check.choice("nn.model: precision", precision, { "f32", "bf16" }) end
   local model = require("seqrun.nn.model").new(parts, options)
   return model
 end

@@ -7,6 +7,7 @@
 -- the order of the parts.
 
 local params = require("seqrun.tensor.params")
+local training = require("seqrun.tensor.training")
 
 ---@class seqrun.Model
 ---@field params seqrun.Params
@@ -45,7 +46,8 @@ end
 ---@param seed integer
 ---@return seqrun.Model
 function Model:initialise(seed)
-  if params.before_weights then params.before_weights(self) end
+  local run = training.current()
+  if run then run.before_weights(self) end
   self.params:initialise(seed)
   for _, part in ipairs(self.parts) do
     if part.initialised then part:initialised() end

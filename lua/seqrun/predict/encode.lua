@@ -6,6 +6,7 @@
 
 local check = require("seqrun.base.check")
 local encoding = require("seqrun.predict.encoding")
+local opening = require("seqrun.predict.opening")
 local pretrained = require("seqrun.checkpoint.bert")
 
 local encode = {}
@@ -51,15 +52,19 @@ end
 function encode.open(path, options)
   options = check.options("encode.open", options, OPTIONS)
   if options.pool then check.choice("encode.open: pool", options.pool, { "mean", "cls" }) end
+  if options.max_len ~= nil then check.integer("encode.open: max_len", options.max_len, opening.LEAST, opening.MOST) end
+  if options.rows ~= nil then check.integer("encode.open: rows", options.rows, 1) end
+  if options.precision ~= nil then check.choice("encode.open: precision", options.precision, { "f32", "bf16" }) end
   local model, facts, code = pretrained(path, { heads = {}, precision = options.precision })
   if not model then return nil, facts, code end
   local self, message
   self, message, code = encode.pooling(facts, options)
   if not self then return nil, message, code end
-  local positions = facts.config.max_position_embeddings or 512
-  self.model, self.tokenizer = model, require("seqrun.predict.verb").tokenizer(facts)
-  self.max_len = math.min(options.max_len or facts.max_len or positions, positions)
-  self.rows, self.size, self.counts = options.rows, model.config.hidden_size, {}
+  self.max_len, message, code = opening.max_len(facts, options.max_len, facts.max_len)
+  if not self.max_len then return nil, message, code end
+  self.tokenizer, message, code = opening.tokenizer(facts)
+  if not self.tokenizer then return nil, message, code end
+  self.model, self.rows, self.size, self.counts = model, options.rows, model.config.hidden_size, {}
   return setmetatable(self, TextEncoder)
 end
 

@@ -62,14 +62,12 @@ function encoding.each(items, t)
     return outputs
   end
   local framed = texts.framing(t.tokenizer, t.max_len, t.counts or {})
-  local function sequences(item) return item.wrong and {} or framed(item) end
-  local function next_text()
-    local item = items()
-    if item and t.prompt and not item.wrong then item.text = t.prompt .. item.text end
-    return item
+  local function sequences(item)
+    if item.wrong then return {} end
+    return framed(t.prompt and { text = t.prompt .. item.text, pair = item.pair } or item)
   end
   local next_item = stream {
-    items = next_text, sequences = sequences, compute = compute, vocab = t.tokenizer.vocab, rows = t.rows or 2048,
+    items = items, sequences = sequences, compute = compute, vocab = t.tokenizer.vocab, rows = t.rows or 2048,
   }
   return function()
     local item = next_item()

@@ -7,6 +7,7 @@
 
 local batches = require("seqrun.predict.batches")
 local check = require("seqrun.base.check")
+local opening = require("seqrun.predict.opening")
 local pretrained = require("seqrun.checkpoint.bert")
 local stream = require("seqrun.predict.stream")
 local tensor = require("seqrun.tensor")
@@ -82,6 +83,9 @@ end
 function fill.open(path, options)
   options = check.options("fill.open", options, OPTIONS)
   local top = check.integer("fill.open: top", options.top or 5, 1)
+  if options.max_len ~= nil then check.integer("fill.open: max_len", options.max_len, opening.LEAST, opening.MOST) end
+  if options.rows ~= nil then check.integer("fill.open: rows", options.rows, 1) end
+  if options.precision ~= nil then check.choice("fill.open: precision", options.precision, { "f32", "bf16" }) end
   local model, facts, report = pretrained(path, {
     heads = { "mlm" }, precision = options.precision,
   })
@@ -91,15 +95,12 @@ function fill.open(path, options)
       return nil, headless(path, facts.path), "data"
     end
   end
-  local positions = facts.config.max_position_embeddings or 512
-  if (options.max_len or 0) > positions then
-    local few = "%s: has %d position embeddings, fewer than max_len %d"
-    return nil, few:format(path, positions, options.max_len), "config"
-  end
+  local self, message, code = { model = model, top = top, words = options.words ~= false, rows = options.rows }
+  self.max_len, message, code = opening.max_len(facts, options.max_len)
+  if not self.max_len then return nil, message, code end
+  self.tokenizer, message, code = opening.tokenizer(facts, { literal = false })
+  if not self.tokenizer then return nil, message, code end
   model.training = false
-  local self = { model = model, top = top, words = options.words ~= false, rows = options.rows }
-  self.tokenizer = require("seqrun.predict.verb").tokenizer(facts, { literal = false })
-  self.max_len = options.max_len or positions
   self.candidates = candidates(self.tokenizer.vocab, self.words)
   self.allowed = allowed(self.candidates, facts.config.vocab_size or #self.tokenizer.vocab)
   return setmetatable(self, Filler)
@@ -154,21 +155,20 @@ local function no_mask(text)
   return "no [MASK]; write it where a word is to be filled in"
 end
 
----The sequence of an item: none, and item.wrong, if it cannot be used.
+---The sequence of an item; none, and `wrong`, the reason, if it cannot be used.
 local function sequences_of(self, item)
-  if item.wrong then return {} end
+  if item.wrong then return { wrong = item.wrong } end
   local ids, mask = self.tokenizer.core:ids(item.text), self.tokenizer.vocab:special("mask")
   local rows = {}
   for i, id in ipairs(ids) do
     if id == mask then rows[#rows + 1] = i end
   end
   local room = self.max_len - 2
-  if #rows == 0 then
-    item.wrong = no_mask(item.text)
-  elseif rows[#rows] > room then
-    item.wrong = ("a [MASK] is token %d, but the model reads %d tokens; shorten the text"):format(rows[#rows], room)
+  if #rows == 0 then return { wrong = no_mask(item.text) } end
+  if rows[#rows] > room then
+    local long = "a [MASK] is token %d, but the model reads %d tokens; shorten the text"
+    return { wrong = long:format(rows[#rows], room) }
   end
-  if item.wrong then return {} end
   return { { a = table.move(ids, 1, math.min(#ids, room), 1, {}), rows = rows } }
 end
 
@@ -224,7 +224,7 @@ local function choose(self, sequence)
 end
 
 local function result(self, item)
-  if item.wrong then return { error = item.wrong } end
+  if item.sequences.wrong then return { error = item.sequences.wrong } end
   local sequence = item.sequences[1]
   local done, rest = "", item.text
   for _, token in ipairs(choose(self, sequence)) do done, rest = put(done .. rest, token) end

@@ -6,6 +6,7 @@
 local batches = require("seqrun.predict.batches")
 local check = require("seqrun.base.check")
 local kinds = require("seqrun.base.kinds")
+local opening = require("seqrun.predict.opening")
 local pretrained = require("seqrun.checkpoint.bert")
 local stream = require("seqrun.predict.stream")
 local texts = require("seqrun.predict.texts")
@@ -27,6 +28,22 @@ local OPTIONS = {
   tokenizer = true, max_len = true, head = true, rows = true, stride = true, null_threshold = true,
   longest_answer = true, nbest = true,
 }
+local OPEN_OPTIONS = { precision = true }
+for key in pairs(OPTIONS) do OPEN_OPTIONS[key] = true end
+
+---Checks the options of the function `what`.
+local function check_options(what, t, known)
+  check.options(what, t, known)
+  local function integer(key, least, most)
+    if t[key] ~= nil then check.integer(("%s: %s"):format(what, key), t[key], least, most) end
+  end
+  integer("max_len", opening.LEAST, opening.MOST)
+  for _, key in ipairs { "rows", "stride", "longest_answer", "nbest" } do integer(key, 1) end
+  local threshold = t.null_threshold
+  if threshold ~= nil and (math.type(threshold) == nil or threshold ~= threshold) then
+    check.fail("%s: null_threshold must be a number, got %s", what, check.show(threshold))
+  end
+end
 
 ---A predictor of a model.
 ---
@@ -39,7 +56,11 @@ local OPTIONS = {
 ---  head: by name; default the first that has a task
 ---@return seqrun.Predictor
 function predict.new(model, t)
-  check.options("predict.new", t, OPTIONS)
+  check_options("predict.new", t, OPTIONS)
+  local positions = model.config.max_position_embeddings or 512
+  if t.max_len and t.max_len > positions then
+    check.fail("predict.new: the model has %d position embeddings, fewer than max_len %d", positions, t.max_len)
+  end
   local self = setmetatable({ model = model, counts = {} }, Predictor)
   for key, value in pairs(t) do self[key] = value end
   self.head = nil
@@ -59,15 +80,20 @@ end
 ---@return string? message
 ---@return string? code
 function predict.open(path, options)
+  check_options("predict.open", options or {}, OPEN_OPTIONS)
   local own = {}
   for key, value in pairs(options or {}) do own[key] = value end
   local precision = own.precision
   own.precision = nil
+  if precision ~= nil then check.choice("predict.open: precision", precision, { "f32", "bf16" }) end
   local model, facts, code = pretrained(path, { precision = precision })
   if not model then return nil, facts, code end
   if not facts.kind then return nil, ("%s: has no task head; fine-tune it first"):format(path), "data" end
-  own.tokenizer = own.tokenizer or require("seqrun.predict.verb").tokenizer(facts)
-  own.max_len = own.max_len or facts.config.max_position_embeddings or 512
+  local message
+  own.max_len, message, code = opening.max_len(facts, own.max_len)
+  if not own.max_len then return nil, message, code end
+  if not own.tokenizer then own.tokenizer, message, code = opening.tokenizer(facts) end
+  if not own.tokenizer then return nil, message, code end
   return predict.new(model, own)
 end
 

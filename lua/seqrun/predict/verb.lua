@@ -5,12 +5,11 @@ local counted = require("seqrun.base.format").counted
 local converters = require("seqrun.config.converters")
 local devices = require("seqrun.tensor.devices")
 local failure = require("seqrun.base.failure")
+local opening = require("seqrun.predict.opening")
 local pretrained = require("seqrun.checkpoint.bert")
 local sys = require("seqrun.core.sys")
 local tasks = require("seqrun.tasks")
 local tensor = require("seqrun.tensor")
-local text = require("seqrun.text")
-local vocabulary = require("seqrun.checkpoint.vocabulary")
 
 local verb = {}
 
@@ -23,7 +22,7 @@ end
 ---Adds the options of the model.
 function verb.define(cmd)
   cmd:option("--max-len", "maximum length in tokens; longer texts are truncated; default: the model's"):argname("N")
-    :convert(converters.whole(4, 65535))
+    :convert(converters.whole(opening.LEAST, opening.MOST))
   cmd:option("--batch-tokens", "tokens per batch"):argname("N"):convert(converters.whole(16, 1 << 20)):default("2048")
   cmd:option("--precision", "f32 or bf16"):choices { "f32", "bf16" }:default("f32")
   verb.define_device(cmd)
@@ -72,28 +71,10 @@ local function length_of(args, facts)
   return args.max_len or math.min(facts.max_len or positions, positions)
 end
 
----The tokenizer of a directory.  Special tokens written in a text, such as [MASK], are plain text unless `literal` is
----false.
+---The tokenizer of a directory; failures are raised.
 ---@param facts seqrun.Pretrained
----@param options? { literal?: boolean }
 ---@return seqrun.text.Tokenizer
-function verb.tokenizer(facts, options)
-  if not facts.vocab_text then
-    failure.raise("data", "%s has neither vocab.txt nor a WordPiece tokenizer.json; copy its vocabulary there",
-      facts.path)
-  end
-  local vocab = failure.must(require("seqrun.core.text").parse_vocab(facts.vocab_text, facts.path .. "/vocab.txt"))
-  if #vocab > (facts.config.vocab_size or 30522) then
-    failure.raise("data", "%s: the vocabulary has %d tokens, but the model only %d", facts.path, #vocab,
-      facts.config.vocab_size or 30522)
-  end
-  local problem = vocabulary.too_small(#vocab, facts.config.vocab_size or 0)
-  if problem then verb.note("warning: %s: %s", facts.path, problem) end
-  return (failure.must(text.tokenizer {
-    vocab = vocab, lowercase = facts.lowercase or facts.sentences.lower, literal = not options or options.literal,
-    keep_accents = facts.keep_accents or not facts.lowercase,
-  }))
-end
+function verb.tokenizer(facts) return (failure.must(opening.tokenizer(facts))) end
 
 ---A line for stderr.
 function verb.note(format, ...) io.stderr:write("seqrun: ", format:format(...), "\n") end

@@ -56,9 +56,9 @@ local function header(out, runs, name)
     out[#out + 1] = "</header>" .. facts.tiles(runs[1])
   else
     out[#out + 1] = "</header>" .. facts.overview(runs, name, summary.only_seeds(runs))
-    for _, note in ipairs(summary.notes(runs)) do
-      out[#out + 1] = '<p class="faint">Note: ' .. html.escape(note) .. ".</p>"
-    end
+  end
+  for _, note in ipairs(summary.notes(runs)) do
+    out[#out + 1] = '<p class="faint">Note: ' .. html.escape(note) .. ".</p>"
   end
 end
 

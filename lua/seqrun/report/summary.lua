@@ -134,12 +134,10 @@ local function resumes_of(dir)
   return steps
 end
 
-local function examine(dir, name, options)
-  local found, message, code = history.open(dir)
-  if not found then failure.raise(code, "%s", message) end
+local function examine(found, name, options)
   local heads = heads_of(found)
   local run = {
-    name = name, history = found, heads = heads, scores = scores_of(found, heads), resumes = resumes_of(dir),
+    name = name, history = found, heads = heads, scores = scores_of(found, heads), resumes = resumes_of(found.dir),
     plans = plans.of(found),
   }
   if options.samples > 0 then run.samples = predictions.of(found, options.samples) end
@@ -179,24 +177,40 @@ function summary.only_seeds(runs)
   return seeds
 end
 
----Why figures of the runs may not be comparable.
----@param runs seqrun.report.Run[]
+---Why figures of the runs may not be comparable, and what is left out.
+---@param runs seqrun.report.Run[] of gather
 ---@return string[]
 function summary.notes(runs)
   local pasts = {}
   for i, run in ipairs(runs) do pasts[i] = run.history end
-  return #runs > 1 and comparison.of(pasts).notes or {}
+  local notes = #runs > 1 and comparison.of(pasts).notes or {}
+  for _, one in ipairs(runs.unreadable or {}) do
+    notes[#notes + 1] = ("left out: %s: %s"):format(one.dir, one.reason)
+  end
+  return notes
 end
 
----Reads the runs that some paths mean.
+---Reads the runs that some paths mean; fails if none of them can be read.
 ---@param paths string[]
 ---@param options { samples: integer } samples: sentences to fill in, of each run
----@return seqrun.report.Run[]
+---@return seqrun.report.Run[] runs `unreadable`: those that are left out
+---@return string? message about those
 function summary.gather(paths, options)
-  local dirs, runs = directories(paths), {}
-  local names = short_names(dirs)
-  for i, dir in ipairs(dirs) do runs[i] = examine(dir, names[i], options) end
-  return runs
+  local dirs, found = directories(paths), {}
+  for _, dir in ipairs(dirs) do
+    if history.is_run(dir) then
+      found[#found + 1] = dir
+    else
+      failure.raise(select(3, history.open(dir)), "%s", (select(2, history.open(dir))))
+    end
+  end
+  local pasts, bad, message = history.read(found)
+  if #pasts == 0 then failure.raise("data", "%s", message) end
+  local runs, names = { unreadable = bad }, {}
+  for i, past in ipairs(pasts) do names[i] = past.dir end
+  names = short_names(names)
+  for i, past in ipairs(pasts) do runs[i] = examine(past, names[i], options) end
+  return runs, message
 end
 
 local function last(rows) return rows[#rows] or json.null end

@@ -33,7 +33,6 @@ local memory = require("seqrun.run.memory")
 local metrics = require("seqrun.history.metrics")
 local options = require("seqrun.run.options")
 local output = require("seqrun.base.output")
-local params = require("seqrun.tensor.params")
 local peak = require("seqrun.run.peak")
 local progress = require("seqrun.run.progress")
 local ranks = require("seqrun.run.ranks")
@@ -137,7 +136,6 @@ function run.open(spec)
   if list and not request.dry_run then require("seqrun.run.seeds").run(request, folder, list) end
   sys.signals(request.dry_run and "work" or "run")
   output.survive(not request.dry_run)
-  params.trained_by = math.max(1, ranks.launched())
   local cfg = strict.config(loaded.values, schema, "the config")
   local all, warnings = ranks.open(loaded, request, folder)
   local self = setmetatable({
@@ -575,7 +573,7 @@ function Run:close(problem)
   if self.lock then self.lock:close() end
   self.metrics, self.lock = nil, nil
   output.survive(false)
-  memory.forget()
+  memory.forget(self)
 end
 
 Run.__close = Run.close

@@ -2,10 +2,10 @@
 
 local devices = require("seqrun.tensor.devices")
 local failure = require("seqrun.base.failure")
-local parameters = require("seqrun.tensor.params")
 local shares = require("seqrun.data.shares")
 local tensor = require("seqrun.tensor")
 local text = require("seqrun.base.format")
+local training = require("seqrun.tensor.training")
 
 local memory = {}
 
@@ -131,17 +131,22 @@ end
 ---While this run is open, a model that it cannot train is refused before its weights are made.
 ---@param self seqrun.Run whose config is settled
 function memory.expect(self)
-  local cfg = self.config
-  parameters.before_weights = function(model)
+  local cfg, ranks = self.config, self.ranks
+  local function before_weights(model)
     local loader = { arrange = cfg.pack.arrange, max_len = cfg.data.max_len, micro_packs = fewest_packs(cfg) }
     local trained = setmetatable({ recompute = (cfg.model or {}).recompute or false }, { __index = model })
     local summary = function() return loader end
-    memory.check { model = trained, config = cfg, ranks = self.ranks, loader = { summary = summary } }
+    memory.check { model = trained, config = cfg, ranks = ranks, loader = { summary = summary } }
   end
+  self.expects = training.expect {
+    ranks = require("seqrun.run.ranks").launched(), before_weights = before_weights,
+    dry = self.request and self.request.dry_run,
+  }
 end
 
 ---The run is closed.
-function memory.forget() parameters.trained_by, parameters.before_weights = nil, nil end
+---@param self seqrun.Run
+function memory.forget(self) training.forget(self.expects) end
 
 ---What the ranks of a run keep; all of them call it.
 ---@param self seqrun.Run

@@ -52,6 +52,12 @@ end
 local function mean(sums) return sums.count > 0 and { exact_match = sums.exact / sums.count, f1 = sums.f1 / sums.count,
   count = sums.count } or nil end
 
+---Checks one answer for each question, and lists of accepted ones.
+local function check_texts(what, guesses, gold)
+  check.list(what, guesses, "string")
+  for i = 1, #gold do check.list(what, check.value(what .. ": accepted answers", gold[i], "table"), "string") end
+end
+
 ---Mean exact match and F1 over questions, from 0 to 1 (the official script prints percent).
 ---@param guesses string[]
 ---@param gold string[][]
@@ -59,6 +65,7 @@ local function mean(sums) return sums.count > 0 and { exact_match = sums.exact /
 function answers.squad(guesses, gold)
   if #guesses ~= #gold then check.fail("scores.squad: %d questions, but %d answers", #gold, #guesses) end
   if #gold == 0 then check.fail("scores.squad: no questions to score") end
+  check_texts("scores.squad", guesses, gold)
   local sums = {}
   for _, part in ipairs { "all", "answerable", "unanswerable" } do sums[part] = { exact = 0, f1 = 0, count = 0 } end
   for i = 1, #gold do
@@ -101,6 +108,8 @@ function answers.best_threshold(guesses, gold, odds)
   if #guesses ~= #gold or #odds ~= #gold or #gold == 0 then
     check.fail("scores.best_threshold: %d questions, %d answers and %d odds", #gold, #guesses, #odds)
   end
+  check_texts("scores.best_threshold", guesses, gold)
+  check.list("scores.best_threshold", odds, "number")
   local order, exact, f1, none = {}, {}, {}, 0
   for i = 1, #gold do
     order[i] = i

@@ -13,10 +13,12 @@ return function(confidence, correct, bins)
   if #confidence ~= #correct then
     check.fail("scores.calibration: %d probabilities, but %d outcomes", #confidence, #correct)
   end
-  bins = bins or 10
+  check.list("scores.calibration", confidence, "number")
+  bins = check.integer("scores.calibration: bins", bins == nil and 10 or bins, 1)
   local list = {}
   for b = 1, bins do list[b] = { low = (b - 1) / bins, high = b / bins, count = 0, confidence = 0, accuracy = 0 } end
   for i = 1, #confidence do
+    if confidence[i] ~= confidence[i] then check.fail("scores.calibration: probability %d is NaN", i) end
     local bin = list[math.max(1, math.min(bins, math.ceil(confidence[i] * bins)))]
     bin.count, bin.confidence = bin.count + 1, bin.confidence + confidence[i]
     bin.accuracy = bin.accuracy + (correct[i] and 1 or 0)

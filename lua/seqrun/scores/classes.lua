@@ -16,15 +16,48 @@ Confusion.__index = Confusion
 local function ratio(a, b) return b > 0 and a / b or 0.0 end
 
 local function check_pair(what, gold, guess)
+  check.value(what .. ": labels", gold, "table")
+  check.value(what .. ": predictions", guess, "table")
   if #gold ~= #guess then check.fail("%s: %d labels, but %d predictions", what, #gold, #guess) end
   if #gold == 0 then check.fail("%s: no items to score", what) end
 end
 
----Largest label of two lists, plus one.
-local function size_of(gold, guess)
+---The label of an item, when it is a class.
+local function class_of(what, name, i, label, size)
+  local class = math.type(label) and math.tointeger(label)
+  if not class or class < 0 then
+    check.fail("%s: %s %d is %s; labels are integers from 0", what, name, i, check.show(label))
+  end
+  if size and class >= size then
+    check.fail("%s: %s %d is %d, but there are %d classes, from 0", what, name, i, class, size)
+  end
+  return class
+end
+
+---Checks two lists of class numbers; returns the number of classes.
+local function size_of(what, gold, guess, size)
+  check_pair(what, gold, guess)
+  if size ~= nil then size = check.integer(what .. ": size", size, 1) end
   local most = 0
-  for i = 1, #gold do most = math.max(most, gold[i], guess[i]) end
-  return most + 1
+  for i = 1, #gold do
+    most = math.max(most, class_of(what, "label", i, gold[i], size), class_of(what, "prediction", i, guess[i], size))
+  end
+  return size or most + 1
+end
+
+---The confusion matrix for the function `what`.
+local function confusion_of(what, gold, guess, size)
+  size = size_of(what, gold, guess, size)
+  local self = setmetatable({ size = size, total = #gold }, Confusion)
+  for i = 1, size do
+    self[i] = {}
+    for j = 1, size do self[i][j] = 0 end
+  end
+  for i = 1, #gold do
+    local row = self[gold[i] + 1]
+    row[guess[i] + 1] = row[guess[i] + 1] + 1
+  end
+  return self
 end
 
 ---The confusion matrix of two lists of class numbers, from 0.
@@ -33,22 +66,8 @@ end
 ---@param size? integer number of classes; default: as many as occur
 ---@return seqrun.Confusion
 function classes.confusion(gold, guess, size)
-  check_pair("scores.confusion", gold, guess)
-  size = size or size_of(gold, guess)
-  local self = setmetatable({ size = size, total = #gold }, Confusion)
-  for i = 1, size do
-    self[i] = {}
-    for j = 1, size do self[i][j] = 0 end
-  end
-  for i = 1, #gold do
-    local row = self[gold[i] + 1]
-    if not row or not row[guess[i] + 1] then
-      check.fail("scores.confusion: item %d has label %s and prediction %s; there are %d classes", i,
-        tostring(gold[i]), tostring(guess[i]), size)
-    end
-    row[guess[i] + 1] = row[guess[i] + 1] + 1
-  end
-  return self
+  local confusion = confusion_of("scores.confusion", gold, guess, size)
+  return confusion
 end
 
 ---Precision, recall and F1 of each class; `count` items have it, `predicted` were predicted to.
@@ -99,22 +118,28 @@ function Confusion:matthews()
   return spread > 0 and (hits * n - cross) / spread or 0.0
 end
 
+---The share of predictions that equal their label, for the function `what`.
+local function accuracy_of(what, gold, guess)
+  check_pair(what, gold, guess)
+  local hits = 0
+  for i = 1, #gold do hits = hits + (gold[i] == guess[i] and 1 or 0) end
+  return hits / #gold
+end
+
 ---Share of predictions that equal their label.
 ---@param gold integer[]
 ---@param guess integer[]
 ---@return number
 function classes.accuracy(gold, guess)
-  check_pair("scores.accuracy", gold, guess)
-  local hits = 0
-  for i = 1, #gold do hits = hits + (gold[i] == guess[i] and 1 or 0) end
-  return hits / #gold
+  local accuracy = accuracy_of("scores.accuracy", gold, guess)
+  return accuracy
 end
 
 ---Matthews correlation coefficient.
 ---@param gold integer[]
 ---@param guess integer[]
 ---@return number
-function classes.matthews(gold, guess) return classes.confusion(gold, guess):matthews() end
+function classes.matthews(gold, guess) return confusion_of("scores.matthews", gold, guess):matthews() end
 
 ---F1 of class labels.
 ---@param gold integer[]
@@ -125,11 +150,34 @@ function classes.matthews(gold, guess) return classes.confusion(gold, guess):mat
 ---@return number
 function classes.f1(gold, guess, mean, positive)
   mean = check.choice("scores.f1: mean", mean or "binary", { "binary", "macro", "micro" })
-  if mean == "micro" then return classes.accuracy(gold, guess) end
-  local confusion = classes.confusion(gold, guess)
+  positive = check.integer("scores.f1: positive", positive == nil and 1 or positive, 0)
+  if mean == "micro" then
+    local accuracy = accuracy_of("scores.f1", gold, guess)
+    return accuracy
+  end
+  local confusion = confusion_of("scores.f1", gold, guess)
   if mean == "macro" then return confusion:macro_f1() end
-  local class = confusion:classes()[(positive or 1) + 1]
+  local class = confusion:classes()[positive + 1]
   return class and class.f1 or 0.0
+end
+
+---Checks lists of zeros and ones.
+local function check_sets(what, gold, guess)
+  check_pair(what, gold, guess)
+  for i = 1, #gold do
+    local a, b = gold[i], guess[i]
+    if type(a) ~= "table" or type(b) ~= "table" then
+      check.fail("%s: item %d: expected lists of zeros and ones, got %s and %s", what, i, check.show(a), check.show(b))
+    end
+    if #a ~= #b then check.fail("%s: item %d has %d labels, but %d predictions", what, i, #a, #b) end
+    for k = 1, #a do
+      for _, x in ipairs { a[k], b[k] } do
+        if x ~= 0 and x ~= 1 then
+          check.fail("%s: item %d: expected zeros and ones, got %s", what, i, check.show(x))
+        end
+      end
+    end
+  end
 end
 
 ---F1 of sets of labels: each item is a list of K zeros and ones.
@@ -138,7 +186,7 @@ end
 ---@param mean? "micro"|"macro" micro (the default): over all decisions; macro: mean over the K labels
 ---@return number
 function classes.multilabel_f1(gold, guess, mean)
-  check_pair("scores.multilabel_f1", gold, guess)
+  check_sets("scores.multilabel_f1", gold, guess)
   mean = check.choice("scores.multilabel_f1: mean", mean or "micro", { "macro", "micro" })
   local hits, either, all_hits, all = {}, {}, 0, 0
   for i = 1, #gold do
@@ -159,7 +207,7 @@ end
 ---@param guess integer[][]
 ---@return number
 function classes.multilabel_accuracy(gold, guess)
-  check_pair("scores.multilabel_accuracy", gold, guess)
+  check_sets("scores.multilabel_accuracy", gold, guess)
   local hits = 0
   for i = 1, #gold do
     local same = true

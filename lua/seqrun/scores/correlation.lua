@@ -5,6 +5,8 @@ local check = require("seqrun.base.check")
 local correlation = {}
 
 local function check_pair(what, x, y)
+  check.list(what, check.value(what .. ": x", x, "table"), "number")
+  check.list(what, check.value(what .. ": y", y, "table"), "number")
   if #x ~= #y then check.fail("%s: %d and %d numbers", what, #x, #y) end
   if #x < 2 then check.fail("%s: a correlation needs at least 2 items, got %d", what, #x) end
 end

@@ -69,9 +69,14 @@ end
 ---@return { precision: number, recall: number, f1: number, count: integer, predicted: integer,
 ---  types: table<string, table> }
 function spans.score(gold, guess)
+  check.value("scores.spans: labels", gold, "table")
+  check.value("scores.spans: predictions", guess, "table")
   if #gold ~= #guess then check.fail("scores.spans: %d sequences, but %d predictions", #gold, #guess) end
   local counts, all = {}, { gold = 0, predicted = 0, hits = 0 }
   for i = 1, #gold do
+    for _, tags in ipairs { gold[i], guess[i] } do
+      check.list("scores.spans", check.value(("scores.spans: sequence %d"):format(i), tags, "table"), "string")
+    end
     if #gold[i] ~= #guess[i] then
       check.fail("scores.spans: sequence %d has %d tags, but %d predictions", i, #gold[i], #guess[i])
     end

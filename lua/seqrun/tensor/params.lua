@@ -17,9 +17,9 @@ local failure = require("seqrun.base.failure")
 local guess = require("seqrun.base.guess")
 local tensor = require("seqrun.tensor")
 local train = require("seqrun.core.train")
+local training = require("seqrun.tensor.training")
 
 local params = {}
-
 
 ---@class seqrun.ParamSpec
 ---@field name string
@@ -61,16 +61,10 @@ end
 ---The precision option, checked.
 local function precision_of(options)
   check.options("params", options, OPTIONS)
-  return check.choice("params: precision", options.precision or "f32", { "f32", "bf16" })
+  local precision = options.precision
+  if precision == nil then return "f32" end
+  return check.choice("params: precision", precision, { "f32", "bf16" })
 end
-
----Ranks of the run that is open: its parameters will have moments too.
----@type integer|nil
-params.trained_by = nil
-
----Of the run that is open: refuses a model that it cannot train.
----@type nil|fun(model: seqrun.Model)
-params.before_weights = nil
 
 ---Refuses parameters that cannot fit, before anything is allocated: the store has values and gradients.
 local function check_memory(list)
@@ -81,7 +75,7 @@ local function check_memory(list)
     elements = elements + size
   end
   local real = tensor.device() == "ref" and 8 or 4
-  local ranks = params.trained_by
+  local ranks = (training.current() or {}).ranks -- then parameters will have moments too
   local copies, what = 2 + (ranks and 2 / ranks or 0), ranks and "with gradients and moments" or "and their gradients"
   devices.check_fits(copies * elements * real, elements, what)
 end

@@ -16,11 +16,18 @@ local function course(text, max)
   }
 end
 
+---The warmup, and its counter: steps, if there are any, else tokens.
+local function warmup_of(c)
+  local steps, tokens = tonumber(c.warmup_steps) or 0, tonumber(c.warmup_tokens) or 0
+  if steps > 0 or tokens == 0 then return steps, "step" end
+  return tokens, "effective_tokens"
+end
+
 local function rate_of(c)
+  local warmup, by = warmup_of(c)
   return schedule.tokens {
     peak = tonumber(c.max_lr), floor = tonumber(c.min_lr), total = tonumber(c.decay_tokens), decay = c.style,
-    warmup = tonumber(c.warmup_steps or c.warmup_tokens or 0),
-    warmup_by = not c.warmup_steps and c.warmup_tokens and "effective_tokens" or "step",
+    warmup = warmup, warmup_by = by,
   }
 end
 

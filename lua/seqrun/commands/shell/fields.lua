@@ -95,7 +95,7 @@ runs[].beside_first?.*         the score less that of the first run at equal eff
 differences[].key              a key of the config, or of the environment
 differences[].values[]         for each run; null where it is missing
 differences[].only_some        true: the runs that have the key agree
-notes[]                        why figures may not be comparable
+notes[]                        why figures may not be comparable; runs that are left out
 ]] } }
 
 fields.completion = { { "", [[
@@ -236,12 +236,12 @@ runs[].samples?.items[].{before, word, after, rank?}   a sentence, and the place
 runs[].samples?.items[].candidates[].{token, id, probability}
 runs[].scores?.*               predictions, as of `seqrun eval`
 differences[].key, differences[].values[]   of the configs, by run; -: no such key
-notes[]                        why figures may not be comparable
+notes[]                        why figures may not be comparable; runs that are left out
 ]] } }
 
 fields.runs = { { "", [[
 runs[].path                    the directory
-runs[].state, runs[].reason?   running, finished, stopped or failed, and why it stopped or failed
+runs[].state, runs[].reason?   running, finished, stopped, failed or unreadable, and why
 runs[].step, runs[].steps?     done, and planned as far as known
 runs[].loss?                   of the last line of training
 runs[].held?.name, runs[].held?.value   the figure of the last evaluation that says most

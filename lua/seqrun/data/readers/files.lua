@@ -4,7 +4,7 @@
 --     sets.train, sets.dev, sets.labels, sets.notes
 --
 -- A file becomes FOLDER/NAME-HASH.sqr, once: the hash is that of the bytes of the files, the options and the
--- vocabulary, so the data set is found again until one of them changes.
+-- vocabulary, so the data set is found again until one of them changes.  A dry run does not keep it.
 
 local check = require("seqrun.base.check")
 local commas = require("seqrun.base.format").commas
@@ -13,6 +13,7 @@ local guess = require("seqrun.base.guess")
 local json = require("seqrun.core.json")
 local readers = require("seqrun.data.readers")
 local sys = require("seqrun.core.sys")
+local training = require("seqrun.tensor.training")
 local words = require("seqrun.core.text")
 
 ---Raised when the same files and options give another data set.
@@ -91,11 +92,11 @@ local function from_files(options, files, labels)
     local found = corpus.open(path, { held = 0, vocab = options.vocab })
     if found then return found end -- else it is damaged, and made again
   end
-  given.out = path
+  given.out = options.scratch and ("%s/%s"):format(options.scratch.path, path:match("[^/]+$")) or path
   local report
   report, message, code = readers.read(given)
   if not report then return nil, message, code end
-  return corpus.open(path, { held = 0, vocab = options.vocab })
+  return corpus.open(given.out, { held = 0, vocab = options.vocab })
 end
 
 -- ---- labels ----------------------------------------------------------------------------------
@@ -229,6 +230,8 @@ end
 return function(given)
   local options, message, code = complete(given)
   if not options then return nil, message, code end
+  local scratch <close> = training.scratch()
+  options.scratch = scratch
   local sets = { notes = {} }
   local done
   done, message, code = add_set(sets, "train", options, options.labels)

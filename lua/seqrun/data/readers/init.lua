@@ -101,6 +101,9 @@ local function complete(given)
   local reader, problem = readers.of(given.task)
   if not reader then check.fail("data.read: %s", problem) end
   check.choice("data.read: bad", given.bad or "error", { "error", "skip" })
+  for _, key in ipairs { "max_len", "stride", "query" } do
+    if given[key] ~= nil then check.integer("data.read: " .. key, given[key], 1, 65535) end
+  end
   if not given.files or not given.out or not given.vocab then
     check.fail("data.read: give files, out and vocab")
   end

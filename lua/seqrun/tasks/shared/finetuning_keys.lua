@@ -7,7 +7,8 @@ local readers = require("seqrun.data.readers.keys")
 ---Keys of every run that fine-tuning does not have, or has with another meaning.
 local without = {
   "data.file", "data.held", "data.max_len", "data.too_long", "batch.by", "batch.adjust", "init.from", "init.carry",
-  "rate.peak", "rate.warmup", "rate.total", "rate.from", "rate.decay_from", "rate.by", "rate.floor", "rate.decay",
+  "rate.peak", "rate.warmup", "rate.total", "rate.from", "rate.decay_from", "rate.by", "rate.warmup_by", "rate.floor",
+  "rate.decay",
 }
 
 local batch = c.map {

@@ -40,7 +40,7 @@ end
 ---A rate that depends on another counter than steps.
 local function by_tokens(r)
   return schedule.tokens {
-    peak = r.peak, floor = r.floor, warmup = r.warmup, total = r.total, by = r.by,
+    peak = r.peak, floor = r.floor, warmup = r.warmup, warmup_by = r.warmup_by, total = r.total, by = r.by,
     decay = r.decay ~= "poly" and r.decay or "linear",
   }
 end

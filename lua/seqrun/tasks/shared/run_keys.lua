@@ -82,7 +82,9 @@ local optimizer = c.map {
 
 local rate = c.map {
   { "peak", c.number { required = true, min = 0, doc = "peak learning rate, at the end of the warmup" } },
-  { "warmup", c.integer { default = 0, min = 0, doc = "steps of linear warmup" } },
+  { "warmup", c.integer { default = 0, min = 0, doc = "steps of linear warmup; units of rate.warmup_by" } },
+  { "warmup_by", c.enum(counters.NAMES, { default = "step",
+    doc = "counter that the warmup depends on: step, or that of rate.by" }) },
   { "total", c.integer { required = true, min = 1,
     doc = "steps of the schedule, of batch.sequences sequences each; the rate reaches zero there; units of rate.by" } },
   { "by", c.enum(counters.NAMES, { default = "step",
@@ -219,10 +221,19 @@ local rules = {
     end,
   },
   {
-    keys = { "rate.warmup", "rate.total", "rate.by" },
-    check = function(warmup, total, by)
-      if by ~= "step" or warmup < total then return nil end
-      return ("warmup is %d of %d steps; lower rate.warmup or raise rate.total"):format(warmup, total)
+    keys = { "rate.warmup_by", "rate.by" },
+    check = function(warmup_by, by)
+      if warmup_by == "step" or warmup_by == by then return nil end
+      local text = "rate.warmup_by is %s, but rate.by is %s; the warmup is in steps or in units of rate.by"
+      return text:format(warmup_by, by)
+    end,
+  },
+  {
+    keys = { "rate.warmup", "rate.total", "rate.by", "rate.warmup_by" },
+    check = function(warmup, total, by, warmup_by)
+      if by ~= warmup_by or warmup < total then return nil end
+      return ("warmup is %d of %d %s; lower rate.warmup or raise rate.total"):format(warmup, total,
+        by == "step" and "steps" or by)
     end,
   },
   {

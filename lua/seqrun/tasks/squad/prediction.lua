@@ -14,9 +14,10 @@ local prediction = {
 ---Tokens of a question, at most.
 local QUESTION = 64
 
+---Each window has room for a token of the context, and begins after the one before it.
 function prediction.sequences(item, t)
   local question = t.tokenizer.core:ids(item.question)
-  for i = #question, math.min(QUESTION, t.max_len // 2) + 1, -1 do question[i] = nil end
+  for i = #question, math.min(QUESTION, t.max_len // 2, t.max_len - 4) + 1, -1 do question[i] = nil end
   local context, places = t.tokenizer.core:ids(item.context, true)
   item.places = places
   local room = t.max_len - #question - 3

@@ -1,0 +1,53 @@
+-- opening.lua - what the directory of a model decides for inference: its tokenizer, the longest text.
+
+local text = require("seqrun.text")
+local vocabulary = require("seqrun.checkpoint.vocabulary")
+
+local opening = {}
+
+---Tokens of the shortest sequence that holds a pair and its special tokens, and what no model exceeds.
+opening.LEAST, opening.MOST = 4, 65535
+
+---The tokenizer of a directory.  Special tokens written in a text, such as [MASK], are plain text unless `literal` is
+---false.
+---@param facts seqrun.Pretrained
+---@param options? { literal?: boolean }
+---@return seqrun.text.Tokenizer|nil
+---@return string? message
+---@return string? code
+function opening.tokenizer(facts, options)
+  if not facts.vocab_text then
+    return nil, ("%s has neither vocab.txt nor a WordPiece tokenizer.json; copy its vocabulary there"):format(
+      facts.path), "data"
+  end
+  local vocab, message, code = require("seqrun.core.text").parse_vocab(facts.vocab_text, facts.path .. "/vocab.txt")
+  if not vocab then return nil, message, code end
+  local size = facts.config.vocab_size or 30522
+  if #vocab > size then
+    return nil, ("%s: the vocabulary has %d tokens, but the model only %d"):format(facts.path, #vocab, size), "data"
+  end
+  local problem = vocabulary.too_small(#vocab, facts.config.vocab_size or 0)
+  if problem then io.stderr:write(("seqrun: warning: %s: %s\n"):format(facts.path, problem)) end
+  return text.tokenizer {
+    vocab = vocab, lowercase = facts.lowercase or facts.sentences.lower, literal = not options or options.literal,
+    keep_accents = facts.keep_accents or not facts.lowercase,
+  }
+end
+
+---The longest text, in tokens: as wanted, else as the directory says, else as many as the model has positions.
+---@param facts seqrun.Pretrained
+---@param wanted? integer
+---@param usual? integer
+---@return integer|nil
+---@return string? message
+---@return string? code
+function opening.max_len(facts, wanted, usual)
+  local positions = facts.config.max_position_embeddings or 512
+  if wanted and wanted > positions then
+    local few = "%s: has %d position embeddings, fewer than max_len %d"
+    return nil, few:format(facts.path, positions, wanted), "config"
+  end
+  return wanted or math.min(usual or positions, positions)
+end
+
+return opening

@@ -1,0 +1,57 @@
+-- A dry run leaves no file: no run, no metric of a curriculum, no data set of labelled files.
+
+local files = require("tests.support.task_files")
+local program = require("tests.support.program")
+local small = require("tests.support.small")
+local sys = require("seqrun.core.sys")
+
+local folder
+
+setup(function() folder = program.folder() end)
+teardown(function() sys.remove(folder) end)
+
+---All files below a directory, with their sizes and times.
+local function listing(path)
+  local pipe <close> = assert(io.popen(("find '%s' -printf '%%p %%s %%T@\\n' | sort"):format(path)))
+  return pipe:read("a")
+end
+
+---Runs a command in a directory of its own, without and with --dry-run; only the first may leave files.
+local function check(words, expected)
+  local here = folder .. "/here"
+  assert(sys.make_dirs(here))
+  words[1] = sys.real_path(words[1])
+  local before = listing(folder)
+  local dry = table.move(words, 1, #words, 1, {})
+  dry[#dry + 1] = "--dry-run"
+  local code, out, err = program.run(dry, { before = ("cd '%s' && "):format(here) })
+  assert.equal(0, code, err)
+  assert.matches("nothing was written", out)
+  assert.matches(expected, out .. err)
+  assert.equal(before, listing(folder))
+  code, out, err = program.run(words, { before = ("cd '%s' && "):format(here) })
+  assert.equal(0, code, out .. err)
+  assert.not_equal(before, listing(folder))
+end
+
+describe("a dry run", function()
+  it("computes the metrics of a curriculum without leaving them", function()
+    local corpus = small.corpus(folder)
+    local words = small.words(corpus, "curriculum.rarity.min=30", "curriculum.rarity.max=100",
+      "curriculum.rarity.total=8", "curriculum.length_rarity.kind=fraction", "curriculum.length_rarity.min=0.5",
+      "curriculum.length_rarity.max=1", "curriculum.length_rarity.total=8", "--max-steps", "2", "--out",
+      folder .. "/run")
+    words[1] = "recipes/curriculum.lua"
+    check(words, "rarity: .*corpus.rarity.metric did not exist; computed for %d+ sequences .*; not kept")
+    assert.is_true(sys.exists(folder .. "/corpus.rarity.metric"))
+  end)
+
+  it("reads labelled files without leaving data sets", function()
+    local base, data = files.encoder(folder .. "/base"), files.write(folder, "classify")
+    local words = { "recipes/finetune.lua", "task=classify", "data.train=" .. data.train, "init.from=" .. base,
+      "data.max_len=48", "data.held=0.2", "save.minutes=0", "--quiet", "--max-steps", "2", "--out", folder .. "/tuned" }
+    table.move(data.words, 1, #data.words, #words + 1, words)
+    check(words, "480 examples")
+    assert.is_true(sys.is_dir(folder .. "/here/runs/data"))
+  end)
+end)
