@@ -9,29 +9,16 @@
 
 /* ---- errors and results ---------------------------------------------------------------------- */
 
-/* Files of thin wrappers: the error is in their callers. */
-static bool is_wrapper(const char *source) {
-    static const char *const files[] = {
-        "/seqrun/tensor/init.lua",  "/seqrun/tensor/ops.lua",   "/seqrun/tensor/params.lua",
-        "/seqrun/optim/init.lua",   "/seqrun/pack/init.lua",    "/seqrun/pack/source.lua",
-        "/seqrun/pack/solvers.lua", "/seqrun/pack/plan.lua",    "/seqrun/data/write.lua",
-        "/seqrun/data/loader.lua",  "/seqrun/data/targets.lua", "/seqrun/data/corpus.lua"};
-    size_t n = strlen(source);
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        size_t m = strlen(files[i]);
-        if (n >= m && strcmp(source + n - m, files[i]) == 0) return true;
-    }
-    return false;
+/* Whether a chunk is a file of the library, whose callers are to blame for a wrong argument. */
+static bool is_library(const char *source) {
+    return strstr(source, "lua/seqrun/") != NULL;
 }
 
-/* Pushes "file:line: " of the innermost calling Lua function that is not a wrapper; "" where a
- * tail call has removed it. */
-static void push_where(lua_State *L) {
+void lsr_where(lua_State *L) {
     lua_Debug at;
-    for (int level = 1; lua_getstack(L, level, &at); level++) {
-        lua_getinfo(L, "Slt", &at);
-        if (at.currentline > 0 && is_wrapper(at.source) && at.istailcall) break;
-        if (at.currentline <= 0 || is_wrapper(at.source)) continue;
+    for (int level = 0; lua_getstack(L, level, &at); level++) {
+        lua_getinfo(L, "Sl", &at);
+        if (at.currentline <= 0 || is_library(at.source)) continue;
         lua_pushfstring(L, "%s:%d: ", at.short_src, at.currentline);
         return;
     }
@@ -52,7 +39,7 @@ static void raise_failure(lua_State *L, sr_status status) {
 void lsr_check(lua_State *L, sr_status status) {
     if (status == SR_OK) return;
     if (status != SR_EINVAL && status != SR_ECONFIG) raise_failure(L, status);
-    push_where(L);
+    lsr_where(L);
     lua_pushstring(L, sr_message());
     lua_concat(L, 2);
     lua_error(L);
@@ -60,7 +47,7 @@ void lsr_check(lua_State *L, sr_status status) {
 
 int lsr_error(lua_State *L, const char *format, ...) {
     va_list arguments;
-    push_where(L);
+    lsr_where(L);
     va_start(arguments, format);
     lua_pushvfstring(L, format, arguments);
     va_end(arguments);

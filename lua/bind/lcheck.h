@@ -16,6 +16,10 @@
 
 /* ---- errors and results ---------------------------------------------------------------------- */
 
+/* Pushes "file:line: " of the innermost Lua function that is not of the library (lua/seqrun): whose
+ * mistake a wrong argument is; "" if there is none. */
+void lsr_where(lua_State *L);
+
 /* Raises the thread's message at the caller's line when the status is not SR_OK. */
 void lsr_check(lua_State *L, sr_status status);
 

@@ -59,6 +59,12 @@ static int sys_is_terminal(lua_State *L) {
 
 static int assumed_columns; /* 0: those of the terminal */
 
+/* where() -> "file:line: " of the caller that is not of the library, or "" */
+static int sys_where(lua_State *L) {
+    lsr_where(L);
+    return 1;
+}
+
 /* columns(fd) -> width of the terminal, 80 when unknown */
 static int sys_columns(lua_State *L) {
     struct winsize w = {0};
@@ -281,6 +287,7 @@ static const luaL_Reg functions[] = {
     {"sleep", sys_sleep},
     {"is_terminal", sys_is_terminal},
     {"columns", sys_columns},
+    {"where", sys_where},
     {"assume_columns", sys_assume_columns},
     {"read_file", sys_read_file},
     {"write_file", sys_write_file},

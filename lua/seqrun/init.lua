@@ -3,6 +3,7 @@
 -- Parts are loaded on first use.  A part is `sr.NAME` (sr.data, sr.nn, sr.run, ...); the functions
 -- that create and manage tensors (sr.zeros, sr.scope, ...) are those of seqrun.tensor.
 
+local check = require("seqrun.base.check")
 local failure = require("seqrun.base.failure")
 
 local sr = { version = require("seqrun.core.sys").build().version, must = failure.must }
@@ -56,7 +57,7 @@ return setmetatable(sr, {
     end
     if value == nil then
       local hint = require("seqrun.base.habits").hint(tostring(key), names())
-      error(("sr has no '%s'%s"):format(tostring(key), hint), 2)
+      check.fail("sr has no '%s'%s", tostring(key), hint)
     end
     rawset(self, key, value)
     return value

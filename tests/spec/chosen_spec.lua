@@ -109,10 +109,32 @@ describe("choices by timing of cuda, by stand-ins for CUDA and cuBLASLt", functi
   local fake = program.path:gsub("[^/]*$", "tests/fake")
   if not sys.exists(fake .. "/seqrun_cuda.so") then return end
 
-  ---Trains up to a step, resuming if it can; kernels do not run there.
+  ---The recipe with new tensors full of NaN until the first step: kernels do not run there, so that ranks, which
+  ---compare their weights, would compare what their memory holds.
+  local recipe
+  setup(function()
+    recipe = program.write(folder, "poisoned.lua", [[
+      local core, sr = require("seqrun.core.tensor"), require("seqrun")
+      local adamw = sr.optim.adamw
+      function sr.optim.adamw(...)
+        core.poison(true)
+        local optimizer = adamw(...)
+        local step = optimizer.step
+        function optimizer:step(...)
+          core.poison(false)
+          return step(self, ...)
+        end
+        return optimizer
+      end
+      dofile("recipes/pretrain.lua")]])
+  end)
+
+  ---Trains up to a step, resuming if it can.
   local function go(ranks, out, upto)
     local words = small.words(corpus, "device=cuda", "--out", folder .. "/" .. out, "--max-steps", tostring(upto),
-      "threads=1", "optimizer.max_skipped=100", "ranks.engine=" .. (ranks > 1 and "mpi" or "auto"))
+      "threads=1", "optimizer.max_skipped=100", "config=recipes/pretrain.yaml",
+      "ranks.engine=" .. (ranks > 1 and "mpi" or "auto"))
+    if ranks > 1 then words[1] = recipe end
     if sys.exists(folder .. "/" .. out) then words[#words + 1] = "--resume" end
     local before = ("LD_LIBRARY_PATH='%s' SEQRUN_PLUGINS='%s/seqrun_cuda.so' XDG_CACHE_HOME='%s/fake' "
       .. "SEQRUN_FAKE='different GPUs'"):format(fake, fake, folder)

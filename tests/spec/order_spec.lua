@@ -581,7 +581,7 @@ describe("a run", function()
     local ok, failed = check(1 << 40)
     assert.is_false(ok)
     assert.equal(4, failed:exit_code())
-    assert.matches("activations [%d.]+ GiB, moments", tostring(failed)) -- the largest owners
+    assert.matches("activations [%d.]+ TiB, moments", tostring(failed)) -- the largest owners
     assert.matches("; lower batch.micro_packs %(now %d+%), set model.recompute=true or lower data.max_len %(now 64%)$",
       tostring(failed))
     bert.recompute = true

@@ -183,7 +183,9 @@ describe("sr.pack", function()
       assert.matches("^tests/spec/pack_spec.lua:%d+: pack: max_", message)
     end
     ok, message = pcall(function() return 1, pack({ 1, 2, "x" }, { max_len = 8 }) end)
-    assert.same({ false, "pack: lengths[3] must be an integer from 0 to 4294967295, got x" }, { ok, message })
+    assert.is_false(ok)
+    assert.matches("^tests/spec/pack_spec.lua:%d+: pack: lengths%[3%] must be an integer from 0 to 4294967295, got x$",
+      message)
   end)
 end)
 

@@ -272,7 +272,8 @@ describe("an op of a plug-in", function()
   local function built()
     local folder = program.folder()
     local headers, library = folder .. "/include", folder .. "/swish.so"
-    assert(os.execute(("for f in core/*.h core/*/*.h core/*/*/*.h; do install -D -m 644 $f '%s'/$f; done"):format(headers)))
+    local install = "for f in core/*.h core/*/*.h core/*/*/*.h; do install -D -m 644 $f '%s'/$f; done"
+    assert(os.execute(install:format(headers)))
     local compile = "${CC:-cc} -O2 -shared -fPIC -Wall -Werror -I'%s' -o '%s' recipes/plugin/swish.c -lm 2>'%s/out'"
     if not os.execute("command -v ${CC:-cc} >/dev/null") then return nil end
     assert(os.execute(compile:format(headers, library, folder)), io.open(folder .. "/out"):read("a"))

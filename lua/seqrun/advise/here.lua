@@ -10,6 +10,7 @@
 -- layers on one and on two packs; what the ends cost; the optimizer's pass.  A step of the model is not part of it.
 
 local advise = require("seqrun.advise")
+local check = require("seqrun.base.check")
 local models = require("seqrun.advise.models")
 local ops = require("seqrun.tensor.ops")
 local own_step = require("seqrun.advise.own_step")
@@ -193,8 +194,8 @@ end
 function here.predict(machine, o)
   local ranks, threads = o.ranks or 1, o.threads or machine.threads
   if o.batch % (ranks * o.micro_batch) ~= 0 then
-    error(("advise: a batch of %d packs cannot be divided into micro-batches of %d on %d ranks"):format(o.batch,
-      o.micro_batch, ranks), 2)
+    check.fail("advise: a batch of %d packs cannot be divided into micro-batches of %d on %d ranks", o.batch,
+      o.micro_batch, ranks)
   end
   local rate, constants = rates(machine, ranks, threads)
   local job = {

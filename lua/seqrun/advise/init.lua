@@ -7,6 +7,7 @@
 -- A prediction is a pure function of the job, the layout and the constants in coefficients.lua; docs/theory/advisor.md
 -- has the formulas and their errors on layouts that were not fitted.
 
+local check = require("seqrun.base.check")
 local coefficients = require("seqrun.advise.coefficients")
 local memory = require("seqrun.advise.memory")
 local models = require("seqrun.advise.models")
@@ -216,7 +217,7 @@ local function check_counts(options)
   for _, key in ipairs { "seq", "batch", "devices" } do
     local value = math.tointeger(options[key])
     if not value or value < 1 then
-      error(("advise: %s must be a positive integer, got %s"):format(key, tostring(options[key])), 3)
+      check.fail("advise: %s must be a positive integer, got %s", key, tostring(options[key]))
     end
   end
 end

@@ -7,7 +7,7 @@ local MOST = 100 -- as a factor on the rate; more is a slip
 
 local function check_factor(what, factor)
   if type(factor) ~= "number" or not (factor >= 0 and factor <= MOST) then
-    error(("%s: the rate can be scaled by 0 to %d, got %s"):format(what, MOST, check.show(factor)), 3)
+    check.fail("%s: the rate can be scaled by 0 to %d, got %s", what, MOST, check.show(factor))
   end
 end
 
@@ -24,7 +24,7 @@ return function(run, asked, print)
   ---Scales the schedule of the learning rate from the next step on.
   ---@param factor number 1 is the schedule as it was given
   function requests.scale_rate(factor)
-    if not run.optimizer.scale_rate then error("scale_rate: the optimizer of this run has no scale_rate()", 2) end
+    if not run.optimizer.scale_rate then check.fail("scale_rate: the optimizer of this run has no scale_rate()") end
     check_factor("scale_rate", factor)
     asked.factor = factor
   end
@@ -33,10 +33,12 @@ return function(run, asked, print)
   ---@param rate number
   function requests.set_rate(rate)
     local last, factor = run.optimizer.rate, run.optimizer.factor or 1
-    if not run.optimizer.scale_rate then error("set_rate: the optimizer of this run has no scale_rate()", 2) end
-    if type(rate) ~= "number" then error("set_rate: expected a rate, such as 1e-4, got " .. check.show(rate), 2) end
+    if not run.optimizer.scale_rate then check.fail("set_rate: the optimizer of this run has no scale_rate()") end
+    if type(rate) ~= "number" then
+      check.fail("set_rate: expected a rate, such as 1e-4, got %s", check.show(rate))
+    end
     if not last or last == 0 or factor == 0 then
-      error("set_rate: the rate of the last step is unknown or 0; use scale_rate(FACTOR)", 2)
+      check.fail("set_rate: the rate of the last step is unknown or 0; use scale_rate(FACTOR)")
     end
     check_factor("set_rate", rate / (last / factor))
     asked.factor = rate / (last / factor)
@@ -47,7 +49,7 @@ return function(run, asked, print)
 
   ---Evaluates on the held-out data.
   function requests.evaluate()
-    if not run.held then error("evaluate: this run has no held-out data", 2) end
+    if not run.held then check.fail("evaluate: this run has no held-out data") end
     asked.evaluate = true
   end
 

@@ -1,5 +1,6 @@
 -- session.lua - one attached prompt on the side of the run: its names, and the evaluation of what it sends.
 
+local check = require("seqrun.base.check")
 local complete = require("seqrun.repl.complete")
 local frames = require("seqrun.attach.frames")
 local guard = require("seqrun.attach.guard")
@@ -56,9 +57,9 @@ local function add_libraries(self, base, env)
   end
   base.io.stdout, base.io.stderr = file_to(self, "out"), file_to(self, "err")
   base.io.write = function(...) return base.io.stdout:write(...) end
-  base.io.read = function() error("io.read: the standard input is the run's", 2) end
-  base.os.exit = function() error("os.exit would end the run; stop() stops it, Ctrl-D detaches", 2) end
-  base.math.random = function() error("math.random: its state is the run's; use sr.rand", 2) end
+  base.io.read = function() check.fail("io.read: the standard input is the run's") end
+  base.os.exit = function() check.fail("os.exit would end the run; stop() stops it, Ctrl-D detaches") end
+  base.math.random = function() check.fail("math.random: its state is the run's; use sr.rand") end
   base.math.randomseed = base.math.random
   base.load = function(chunk, name, mode, own) return load(chunk, name, mode, own or env) end
   base.dofile = function(path) return assert(loadfile(path, "t", env))() end
@@ -70,7 +71,9 @@ end
 local function add_parts(self, base)
   local run = self.run
   base.sr = view.library(require("seqrun"), "sr", {
-    scope = function() error("sr.scope: its tensors would be the run's; here they live as long as their names", 2) end,
+    scope = function()
+      check.fail("sr.scope: its tensors would be the run's; here they live as long as their names")
+    end,
   })
   base.config = view.fixed(run.config, "config", "set_rate and scale_rate change the rate of a run")
   base.model, base.schedule = run.model, run.rate
@@ -105,7 +108,7 @@ function Session.new(run)
   function base.help(topic)
     if topic == nil then env.print(status.HELP) else session.help(topic) end
   end
-  function base.edit() error("edit: its terminal is the run's; edit files outside, then dofile(FILE)", 2) end
+  function base.edit() check.fail("edit: its terminal is the run's; edit files outside, then dofile(FILE)") end
   local requests = require("seqrun.attach.requests")(run, self.asked, function(words) env.print(words) end)
   for name, fn in pairs(requests) do base[name] = fn end
   return self

@@ -1,5 +1,6 @@
 -- view.lua - what an attached prompt sees of objects that a run is using: to look at, not to change.
 
+local check = require("seqrun.base.check")
 local hint_of = require("seqrun.base.names").hint
 
 local view = {}
@@ -20,7 +21,7 @@ function view.of(object, names, title)
   return setmetatable({}, {
     __index = get, __names = function() return names end,
     __newindex = function(_, name)
-      error(("%s.%s cannot be set here: the run is using it"):format(title, tostring(name)), 2)
+      check.fail("%s.%s cannot be set here: the run is using it", title, tostring(name))
     end,
     __tostring = function()
       local meta = getmetatable(object)
@@ -50,7 +51,7 @@ function view.fixed(value, title, way)
   for key, item in pairs(value) do inner[key] = view.fixed(item, ("%s.%s"):format(title, tostring(key)), way) end
   return setmetatable({}, {
     __index = inner, __len = function() return #inner end, __pairs = function() return next, inner end,
-    __newindex = function(_, key) error(("%s.%s cannot be set here; %s"):format(title, tostring(key), way), 2) end,
+    __newindex = function(_, key) check.fail("%s.%s cannot be set here; %s", title, tostring(key), way) end,
   })
 end
 
@@ -67,12 +68,12 @@ function view.library(library, title, own)
     __index = function(_, name)
       if own[name] ~= nil then return own[name] end
       local known, value = pcall(read, library, name)
-      if not known then error(("%s has no '%s'%s"):format(title, name, hint_of(tostring(name), library)), 2) end
+      if not known then check.fail("%s has no '%s'%s", title, name, hint_of(tostring(name), library)) end
       return value
     end, __names = meta.__names, __pairs = meta.__pairs,
     __tostring = function() return tostring(library) end,
     __newindex = function(_, name)
-      error(("%s.%s cannot be set here: the run is using it"):format(title, tostring(name)), 2)
+      check.fail("%s.%s cannot be set here: the run is using it", title, tostring(name))
     end,
   })
 end

@@ -1,25 +1,18 @@
 -- check.lua - checks the arguments of a function.
 --
--- An error is reported at the line that called into the file that checks, at any depth within that
--- file.  `what` names the function or the value, as in "optim" or "optim: eps".
+-- An error is reported at the line outside the library that called into it, however deep the check is.  `what` names
+-- the function or the value, as in "optim" or "optim: eps".
 
 local guess = require("seqrun.base.guess")
+local sys = require("seqrun.core.sys")
 
 local check = {}
 
-local HERE = debug.getinfo(1, "S").source
-
----Raises at the caller of the file that checks.
+---Raises at the line outside the library that called into it.
 ---@param format string
 ---@param ... any
 function check.fail(format, ...)
-  local level, source = 2, HERE
-  while source == HERE do
-    source = debug.getinfo(level, "S").source
-    level = level + 1
-  end
-  while (debug.getinfo(level, "S") or {}).source == source do level = level + 1 end
-  error(format:format(...), level)
+  error(sys.where() .. (select("#", ...) > 0 and format:format(...) or format), 0)
 end
 
 ---A table of named options, {} for nil: a key that is not in `known` is an error.

@@ -3,6 +3,7 @@
 -- A program whose reader has left (`| head`) ends quietly with code 0; one whose disk is full ends with a message.
 -- A run goes on without its output: run.log and metrics.jsonl have it all.
 
+local check = require("seqrun.base.check")
 local failure = require("seqrun.base.failure")
 local sys = require("seqrun.core.sys")
 
@@ -35,12 +36,12 @@ end
 ---Raises at the caller's line what a method of files would raise here.
 local function check_arguments(name, file, ...)
   local kind = io.type(file)
-  if kind == "closed file" then error("attempt to use a closed file", 3) end
-  if not kind then error(("bad argument #1 to '%s' (FILE* expected, got %s)"):format(name, type(file)), 3) end
+  if kind == "closed file" then check.fail("attempt to use a closed file") end
+  if not kind then check.fail("bad argument #1 to '%s' (FILE* expected, got %s)", name, type(file)) end
   for i = 1, name == "write" and select("#", ...) or 0 do
     local value = select(i, ...)
     if type(value) ~= "string" and type(value) ~= "number" then
-      error(("bad argument #%d to 'write' (string expected, got %s)"):format(i, type(value)), 3)
+      check.fail("bad argument #%d to 'write' (string expected, got %s)", i, type(value))
     end
   end
 end

@@ -1,5 +1,6 @@
 -- loading.lua - a checkpoint's values, configuration, weights and moments, read back
 
+local check = require("seqrun.base.check")
 local directory = require("seqrun.checkpoint.directory")
 local exact = require("seqrun.base.exact")
 local json = require("seqrun.core.json")
@@ -81,7 +82,7 @@ end
 ---@return string? code
 function loading.load(path, t)
   if type(t) ~= "table" or not t.model then
-    error("checkpoint.load: expected the parameters to load, as in load(path, { model = bert.params })", 2)
+    check.fail("checkpoint.load: expected the parameters to load, as in load(path, { model = bert.params })")
   end
   local carry = t.carry or "weights"
   local folder, message, code = directory.resolve(path)

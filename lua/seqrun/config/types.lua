@@ -13,6 +13,7 @@
 --
 -- Text becomes a value by the type, never by its looks: `no` is text for a string and wrong for a number.
 
+local check = require("seqrun.base.check")
 local guess = require("seqrun.base.guess")
 
 local types = {}
@@ -249,7 +250,7 @@ function types.merge(first, second)
     elseif before[2].kind == "map" and field.type.kind == "map" then
       before[2] = types.merge(before[2], field.type)
     else
-      error(("config: duplicate key '%s' in the schema; choose another name"):format(field.name), 2)
+      check.fail("config: duplicate key '%s' in the schema; choose another name", field.name)
     end
   end
   local merged = types.map(fields, first)
@@ -283,7 +284,7 @@ function types.without(schema, paths)
   local own, below, fields = {}, {}, {}
   for _, path in ipairs(paths) do
     local head, rest = path:match("^([^.]+)%.?(.*)$")
-    if not schema.by_name[head] then error(("config: no key '%s' in the schema to leave out"):format(path), 2) end
+    if not schema.by_name[head] then check.fail("config: no key '%s' in the schema to leave out", path) end
     if rest == "" then own[head] = true else below[head] = below[head] or {} end
     if rest ~= "" then table.insert(below[head], rest) end
   end

@@ -3,6 +3,8 @@
 -- Rows are those of an index: { value = metric value, ids = uids in stored order }, by ascending value.
 -- seqrun's own sampler (seqrun.curriculum) unlocks the same sets as long as difficulties do not fall.
 
+local check = require("seqrun.base.check")
+
 local reference = {}
 
 ---@class seqrun.IndexRow
@@ -36,7 +38,7 @@ end
 ---@return integer[]
 function reference.select(rows, kind, from, to, max)
   if kind == "value" then return by_value(rows, from, to) end
-  if kind ~= "percentile" then error(("curriculum: kind is '%s'; choose value or percentile"):format(kind), 2) end
+  if kind ~= "percentile" then check.fail("curriculum: kind is '%s'; choose value or percentile", kind) end
   return by_percentile(rows, from, to, max)
 end
 

@@ -89,20 +89,20 @@ require("seqrun.base.strict").seal(Loader, "the loader",
 
 local function check_stage(stage, i)
   if type(stage) ~= "table" then
-    error(("data.loader: stages[%d] is a %s; it must be a table of options"):format(i, type(stage)), 5)
+    check.fail("data.loader: stages[%d] is a %s; it must be a table of options", i, type(stage))
   end
   if stage.filter ~= nil and type(stage.filter) ~= "function" then
-    error(("data.loader: stages[%d]: filter must be a function, got a %s"):format(i, type(stage.filter)), 5)
+    check.fail("data.loader: stages[%d]: filter must be a function, got a %s", i, type(stage.filter))
   end
   if stage.filter and stage.uids then
-    error(("data.loader: stages[%d] has both uids and a filter; keep one of them"):format(i), 5)
+    check.fail("data.loader: stages[%d] has both uids and a filter; keep one of them", i)
   end
 end
 
 ---Stages with the uids that their filters accept.
 local function core_stages(t)
   local stages = {}
-  if type(t.stages) ~= "table" then error("data.loader: stages must be a list of tables", 4) end
+  if type(t.stages) ~= "table" then check.fail("data.loader: stages must be a list of tables") end
   for i, stage in ipairs(t.stages) do
     check_stage(stage, i)
     local own = {}
@@ -138,13 +138,13 @@ local function is_curriculum(order) return type(order) == "table" and order.deci
 ---Options of orders that contradict each other.
 local function check_order(t)
   if t.order ~= nil and type(t.order) ~= "function" and not is_curriculum(t.order) then
-    error(("data.loader: order must be a function or a curriculum, got a %s"):format(type(t.order)), 4)
+    check.fail("data.loader: order must be a function or a curriculum, got a %s", type(t.order))
   end
   if t.order and t.by and t.by ~= "order" then
-    error(("data.loader: a function `order` decides what an update has; leave out by = '%s'"):format(tostring(t.by)), 4)
+    check.fail("data.loader: a function `order` decides what an update has; leave out by = '%s'", tostring(t.by))
   end
   if t.order_state ~= nil and not t.order and t.by ~= "order" then
-    error("data.loader: order_state belongs to a function `order`, which is missing", 4)
+    check.fail("data.loader: order_state belongs to a function `order`, which is missing")
   end
 end
 
@@ -154,13 +154,13 @@ end
 ---@return string? code
 function Loader.open(t)
   check.options("data.loader", t, OPTIONS)
-  if not t.data then error("data.loader: give data, an opened data set", 3) end
+  if not t.data then check.fail("data.loader: give data, an opened data set") end
   if t.adjust and t.adjust ~= "batch" and t.adjust ~= "betas" then
-    error(("data.loader: adjust is '%s'; it is 'batch' or 'betas'"):format(tostring(t.adjust)), 3)
+    check.fail("data.loader: adjust is '%s'; it is 'batch' or 'betas'", tostring(t.adjust))
   end
   if t.by == "sequences" and (t.packs or t.adjust == "betas" or not t.sequences) then
     local text = "data.loader: by 'sequences' an update has exactly so many sequences: set sequences, leave out %s"
-    error(text:format(t.adjust == "betas" and "adjust 'betas'" or "packs"), 3)
+    check.fail("%s", text:format(t.adjust == "betas" and "adjust 'betas'" or "packs"))
   end
   check_order(t)
   local o, list, makers = core_options(t), targets.read(t)
@@ -255,10 +255,10 @@ end
 ---@param options? { max_len?: integer } longer sequences are truncated
 function Loader:order(order, options)
   if not self.orders or self.orders.source then
-    error("loader:order: open the loader with by = 'order' and without a function that decides", 2)
+    check.fail("loader:order: open the loader with by = 'order' and without a function that decides")
   end
   local done, message = self.orders:push(order, options)
-  if not done then error("loader:order: " .. message:gsub("^order: ", ""), 2) end
+  if not done then check.fail("%s", "loader:order: " .. message:gsub("^order: ", "")) end
 end
 
 ---The state of the function `order`: a loop may write results into it, which take effect `prefetch` updates later.
@@ -335,7 +335,7 @@ end
 function Loader:batch_of(uids, options)
   local update = self:update_of(uids, options)
   if update.count ~= 1 then
-    error(("loader:batch_of: %d single examples make %d batches; use loader:update_of"):format(#uids, update.count), 2)
+    check.fail("loader:batch_of: %d single examples make %d batches; use loader:update_of", #uids, update.count)
   end
   return update:batch(1)
 end

@@ -189,7 +189,7 @@ end
 return function(options)
   check.options("data.prepare", options, OPTIONS)
   if not options.inputs or not options.out or not options.vocab then
-    error("data.prepare: give inputs, out and vocab (a path, or { size = N } to train one)", 2)
+    check.fail("data.prepare: give inputs, out and vocab (a path, or { size = N } to train one)")
   end
   if type(options.vocab) == "table" then check.options("data.prepare: vocab", options.vocab, TRAIN) end
   local inputs = type(options.inputs) == "table" and options.inputs or { options.inputs }

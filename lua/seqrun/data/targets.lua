@@ -50,15 +50,15 @@ local function check_one(given, i)
   local what = ("data.loader: targets[%d]"):format(i)
   if type(given) == "string" then return end
   if type(given) ~= "table" then
-    error(("%s is a %s; give a name, or a table of options"):format(what, type(given)), 4)
+    check.fail("%s is a %s; give a name, or a table of options", what, type(given))
   end
   check.options(what, given, TARGET)
-  if type(given.name) ~= "string" then error(what .. " needs a name", 4) end
+  if type(given.name) ~= "string" then check.fail("%s", what .. " needs a name") end
   if given.make ~= nil and type(given.make) ~= "function" then
-    error(("%s: make must be a function, got a %s"):format(what, type(given.make)), 4)
+    check.fail("%s: make must be a function, got a %s", what, type(given.make))
   end
   if not given.make and (given.type or given.columns) then
-    error(("%s: type and columns go with make; a column has its own"):format(what), 4)
+    check.fail("%s: type and columns go with make; a column has its own", what)
   end
 end
 
@@ -67,7 +67,7 @@ local function add_mask(list, mask)
   local masked = false
   for _, o in ipairs(list) do masked = masked or o.kind == "mlm" end
   if masked and mask == false then
-    error("data.loader: targets has 'mlm', but mask is false; remove one of them", 4)
+    check.fail("data.loader: targets has 'mlm', but mask is false; remove one of them")
   end
   if mask and not masked then table.insert(list, 1, { name = "mlm", kind = "mlm" }) end
 end
@@ -80,14 +80,14 @@ function targets.read(options)
   local given, list, makers = options.targets, {}, {}
   if given == nil then return nil, makers end
   if type(given) ~= "table" then
-    error(("data.loader: targets is a %s; it is a list of names and tables"):format(type(given)), 3)
+    check.fail("data.loader: targets is a %s; it is a list of names and tables", type(given))
   end
   for i, one in ipairs(given) do
     check_one(one, i)
     list[i] = read_one(one)
   end
   if #list == 0 and next(given) ~= nil then
-    error("data.loader: targets is a list; put the table of one target in braces", 3)
+    check.fail("data.loader: targets is a list; put the table of one target in braces")
   end
   local first = #list
   add_mask(list, options.mask)

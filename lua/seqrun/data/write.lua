@@ -270,7 +270,7 @@ end
 return function(options)
   check.options("data.write", options, OPTIONS)
   if not options.out or not options.vocab or not options.examples then
-    error("data.write: give out, vocab and examples, a list or an iterator of { a =, b =, label = }", 2)
+    check.fail("data.write: give out, vocab and examples, a list or an iterator of { a =, b =, label = }")
   end
   local count, done, message, code
   local o = {}

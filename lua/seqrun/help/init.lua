@@ -1,5 +1,6 @@
 -- help - what the annotations say, as text for the prompt: an entry, a part, a search, examples.
 
+local check = require("seqrun.base.check")
 local elsewhere = require("seqrun.help.elsewhere")
 local guess = require("seqrun.base.guess")
 local index = require("seqrun.help.index")
@@ -152,7 +153,7 @@ end
 ---@param word string
 ---@return string
 function help.search(word)
-  if type(word) ~= "string" or word == "" then error('apropos: expected a word, as in apropos "pack"', 3) end
+  if type(word) ~= "string" or word == "" then check.fail("%s", 'apropos: expected a word, as in apropos "pack"') end
   local found, wanted = {}, word:lower()
   for _, name in ipairs(index.names()) do
     local text = name .. " " .. index.entries()[name].text
@@ -265,7 +266,7 @@ end
 ---@return string
 function help.examples(topic)
   if topic == nil then return recipes() end
-  if type(topic) ~= "string" then error('examples: expected a topic, as in examples "pack"', 3) end
+  if type(topic) ~= "string" then check.fail("%s", 'examples: expected a topic, as in examples "pack"') end
   local lines = {}
   for _, name in ipairs(index.names()) do
     local example = index.entries()[name].example

@@ -2,6 +2,7 @@
 --
 -- Files are in a temporary directory that goes when the program ends.
 
+local check = require("seqrun.base.check")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
@@ -115,7 +116,7 @@ return function()
     __index = function(sample, name)
       if not make[name] then
         local hint = require("seqrun.base.guess").hint(tostring(name), NAMES)
-        error(("sample has no '%s'%s"):format(tostring(name), hint), 2)
+        check.fail("sample has no '%s'%s", tostring(name), hint)
       end
       local value = make[name](sample)
       rawset(sample, name, value)

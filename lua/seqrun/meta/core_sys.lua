@@ -25,6 +25,11 @@ function sys.status_line(shown) end
 ---@return boolean
 function sys.is_terminal(fd) end
 
+---"FILE:LINE: " of the innermost caller that is not a file of the library, to begin a message about its mistake; "" if
+---there is none.
+---@return string
+function sys.where() end
+
 ---The width of a terminal, 80 when unknown.
 ---@param fd integer
 ---@return integer

@@ -5,6 +5,7 @@
 -- A head is a part with `name`, `specs` and loss(hidden, target, batch); it reads the target with the
 -- same name.  Names, shapes and config keys are Hugging Face's, so a checkpoint needs no conversion.
 
+local check = require("seqrun.base.check")
 local configs = require("seqrun.nn.config")
 local Encoder = require("seqrun.nn.encoder")
 local guess = require("seqrun.base.guess")
@@ -31,7 +32,7 @@ Bert.__index = Bert
 local function check_head(i, head)
   local good = type(head) == "table" and type(head.name) == "string" and type(head.specs) == "table"
   if not good or not head.loss then
-    error(("bert: head %d must have `name`, `specs` and loss(self, hidden, target, batch)"):format(i), 5)
+    check.fail("bert: head %d must have `name`, `specs` and loss(self, hidden, target, batch)", i)
   end
 end
 
@@ -46,7 +47,7 @@ local function make_head(i, wanted, encoder)
   if type(wanted) == "string" then
     if HEADS[wanted] then return HEADS[wanted](encoder) end
     local hint = guess.hint(wanted, { "mlm", "nsp" })
-    error(("bert: unknown head '%s'%s"):format(wanted, hint ~= "" and hint or "; use mlm, nsp or a head"), 4)
+    check.fail("bert: unknown head '%s'%s", wanted, hint ~= "" and hint or "; use mlm, nsp or a head")
   end
   local head = wanted
   if makes_head(wanted) then head = wanted(encoder) end
@@ -71,7 +72,7 @@ function Bert.new(config)
   local whole = configs.whole(config, 4)
   local wanted = whole.heads or { "mlm", "nsp" }
   if type(wanted) ~= "table" then
-    error(("bert: heads is a %s; expected a list such as { 'mlm', 'nsp' }"):format(type(wanted)), 3)
+    check.fail("bert: heads is a %s; expected a list such as { 'mlm', 'nsp' }", type(wanted))
   end
   whole.heads = nil
   local encoder = Encoder.new(whole, { pooler = wants_pooler(wanted) })
@@ -112,13 +113,13 @@ local function check_targets(self, batch)
     if batch.targets[head.name] then found = true else idle = idle or head.name end
   end
   if not found then
-    error(("bert: the batch has no target for any of the heads %s; there is nothing to train on"):format(
-      table.concat(names, ", ")), 3)
+    check.fail("bert: the batch has no target for any of the heads %s; there is nothing to train on",
+      table.concat(names, ", "))
   end
   for name in pairs(idle and batch.targets or {}) do
     if not self:head(name) then
-      error(("bert: the head '%s' has no target, and no head reads the target '%s'; a head and its target must have "
-        .. "the same name"):format(idle, name), 3)
+      check.fail("bert: the head '%s' has no target, and no head reads the target '%s'; a head and its target must "
+        .. "have the same name", idle, name)
     end
   end
 end

@@ -4,6 +4,7 @@
 -- benchmarks.  A row of S slots keeps S x S scores per head; two tokens attend to each other iff they belong to
 -- the same sequence.  Slack rows are zero.
 
+local check = require("seqrun.base.check")
 local tensor = require("seqrun.tensor")
 
 local dense = {}
@@ -31,7 +32,7 @@ end
 ---@return seqrun.Tensor # (T, H)
 function dense.attention(qkv, layout, options)
   if (options.dropout or 0) > 0 then
-    error("dense_attention: dropout is not supported; set it to 0, or use ops.attention", 2)
+    check.fail("dense_attention: dropout is not supported; set it to 0, or use ops.attention")
   end
   local rows, heads = qkv:size(1), options.heads
   local slots = options.slots or rows

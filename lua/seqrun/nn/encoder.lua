@@ -74,7 +74,7 @@ function Encoder.new(config, options)
   options = options or {}
   check.options("nn.encoder", options, OPTIONS)
   local whole = configs.whole(config, 4)
-  if whole.heads ~= nil then error("nn.encoder: an encoder has no heads; use sr.nn.bert", 3) end
+  if whole.heads ~= nil then check.fail("nn.encoder: an encoder has no heads; use sr.nn.bert") end
   local prefix, precision = options.prefix or "bert.", whole.precision
   local initializer = whole.initializer
   whole.precision, whole.initializer = nil, nil

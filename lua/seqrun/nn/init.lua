@@ -1,6 +1,7 @@
 -- nn - models composed of the fused ops.
 
 local check = require("seqrun.base.check")
+local guess = require("seqrun.base.guess")
 local kinds = require("seqrun.base.kinds")
 
 local nn = {}
@@ -81,8 +82,8 @@ end
 setmetatable(nn.heads, {
   __index = function(self, name)
     if type(name) ~= "string" then return nil end
-    local kind, problem = kinds.find(name)
-    if not kind then error("nn.heads: " .. problem, 2) end
+    local kind = kinds.get(name)
+    if not kind then check.fail("sr.nn.heads has no '%s'%s", name, guess.hint(name, head_names())) end
     rawset(self, name, kind.head_class.new)
     return kind.head_class.new
   end,

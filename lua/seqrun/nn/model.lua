@@ -6,6 +6,7 @@
 -- A part has `specs` and may have flops(batch); a plain list of specs is a part as well.  The store is in
 -- the order of the parts.
 
+local check = require("seqrun.base.check")
 local params = require("seqrun.tensor.params")
 local training = require("seqrun.tensor.training")
 
@@ -23,15 +24,16 @@ require("seqrun.base.strict").seal(Model, "the model", { "params", "parts", "tra
 ---@return seqrun.Model
 function Model.new(parts, options)
   if type(parts) ~= "table" or #parts == 0 then
-    error("nn.model: expected a list of parts, such as { sr.nn.encoder(config), { { name = 'w', shape = { 9 } } } }", 3)
+    check.fail("nn.model: expected a list of parts, such as { sr.nn.encoder(config), "
+      .. "{ { name = 'w', shape = { 9 } } } }")
   end
   local all = {}
   for i, part in ipairs(parts) do
     local specs = part.specs or part
     if type(part) ~= "table" or type(specs) ~= "table" or part.specs == nil and #part == 0 then
-      error(("nn.model: part %d has no specs; expected an encoder, a head or { { name =, shape = } }"):format(i), 3)
+      check.fail("nn.model: part %d has no specs; expected an encoder, a head or { { name =, shape = } }", i)
     end
-    if rawget(part, "model") then error(("nn.model: part %d already belongs to another model"):format(i), 3) end
+    if rawget(part, "model") then check.fail("nn.model: part %d already belongs to another model", i) end
     table.move(specs, 1, #specs, #all + 1, all)
   end
   local self = setmetatable({ parts = parts, training = true, recompute = false }, Model)

@@ -75,11 +75,11 @@ local function segments_of(params, whole)
     end
     segments[i], trained = s, trained or not s.frozen
   end
-  if not trained then error("optim: groups freeze every parameter, so nothing would be trained", 4) end
+  if not trained then check.fail("optim: groups freeze every parameter, so nothing would be trained") end
   for g, group in ipairs(whole.groups) do
     if not used[g] then
       local fix = "see params:names() and correct the pattern"
-      error(("optim: the pattern '%s' of group %d matches no parameter; %s"):format(group.match, g, fix), 4)
+      check.fail("optim: the pattern '%s' of group %d matches no parameter; %s", group.match, g, fix)
     end
   end
   return segments
@@ -264,7 +264,7 @@ end
 ---@param factor number 1: the rate as given
 function Optimizer:scale_rate(factor)
   if type(factor) ~= "number" or not (factor >= 0 and factor < math.huge) then
-    error("optim: scale_rate: expected a factor of at least 0, got " .. check.show(factor), 2)
+    check.fail("%s", "optim: scale_rate: expected a factor of at least 0, got " .. check.show(factor))
   end
   self.factor = factor ~= 1 and factor or nil
 end
@@ -276,7 +276,7 @@ end
 ---@return seqrun.StepResult
 function Optimizer:step(t)
   if type(t) ~= "table" or type(t.rate) ~= "number" then
-    error("optim: step requires a learning rate, as in opt:step { rate = 1e-4, clip = 1 }", 2)
+    check.fail("optim: step requires a learning rate, as in opt:step { rate = 1e-4, clip = 1 }")
   end
   check.options("optim: step", t, STEP)
   check_shared(self)
@@ -323,7 +323,7 @@ end
 ---@return seqrun.Tensor? v
 function Optimizer:moments(name)
   local i = self.params.index[name]
-  if not i then error(("optim: no parameter named '%s'"):format(tostring(name)), 2) end
+  if not i then check.fail("optim: no parameter named '%s'", tostring(name)) end
   local shape = self.params:shape(name)
   local m, v, first, last = self.core:piece(i)
   local size = 1

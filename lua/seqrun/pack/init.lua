@@ -72,7 +72,7 @@ function pack.pack(source, options)
   options = options or {}
   check_options("pack", options)
   local known, problem = solvers.check(options.solver)
-  if not known then error(problem, 2) end
+  if not known then check.fail("%s", problem) end
   local histogram, message, code = sources.lengths(source, options)
   if not histogram then return nil, message, code end
   local own, reason = {}, nil

@@ -1,5 +1,6 @@
 -- plan.lua - a plan: its figures, patterns, drawings and file.
 
+local check = require("seqrun.base.check")
 local core = require("seqrun.core.pack")
 local show = require("seqrun.pack.show")
 
@@ -71,7 +72,7 @@ function Plan:hist() return self.core:histogram() end
 function Plan:view(i, packing, epoch)
   i = i or 1
   if math.type(i) ~= "integer" or i < 1 or i > self.packs then
-    error(("view: pack %s is out of range; the plan has %d, numbered from 1"):format(tostring(i), self.packs), 2)
+    check.fail("view: pack %s is out of range; the plan has %d, numbered from 1", tostring(i), self.packs)
   end
   if packing then
     local uids, pattern = packing:at(epoch or 0, i)

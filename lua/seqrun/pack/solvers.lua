@@ -1,5 +1,6 @@
 -- solvers.lua - the solvers by name: those built in, and those written in Lua.
 
+local check = require("seqrun.base.check")
 local core = require("seqrun.core.pack")
 local guess = require("seqrun.base.guess")
 
@@ -16,10 +17,10 @@ local registered = {} ---@type table<string, seqrun.LuaSolver>
 ---@param solver seqrun.LuaSolver
 function solvers.register(name, solver)
   if type(name) ~= "string" or not name:find("^[%w_%-]+$") or #name > 31 then
-    error("pack.register: a name must be up to 31 letters, digits, '_' and '-'", 2)
+    check.fail("pack.register: a name must be up to 31 letters, digits, '_' and '-'")
   end
   for _, taken in ipairs(core.solvers()) do
-    if taken == name then error(("pack.register: '%s' is a built-in solver"):format(name), 2) end
+    if taken == name then check.fail("pack.register: '%s' is a built-in solver", name) end
   end
   registered[name] = solver
 end

@@ -3,6 +3,7 @@
 -- A source is a list of lengths, a data set (anything with :lengths()), a histogram, or the path of a .hist file
 -- or a data set.
 
+local check = require("seqrun.base.check")
 local core = require("seqrun.core.pack")
 local sys = require("seqrun.core.sys")
 
@@ -14,7 +15,7 @@ local function is_histogram(source)
 end
 
 local function needs_max_len(max_len)
-  if not max_len then error("pack: option 'max_len' is missing: the number of tokens in a pack", 4) end
+  if not max_len then check.fail("pack: option 'max_len' is missing: the number of tokens in a pack") end
   return max_len
 end
 
@@ -53,7 +54,7 @@ function sources.lengths(source, options)
   end
   if type(source) == "table" and source.lengths then return from_dataset(source, options) end
   if type(source) == "table" then return from_lengths(source, options) end
-  error(("pack: cannot pack a %s; give a list of lengths, a data set, a histogram or a path"):format(type(source)), 3)
+  check.fail("pack: cannot pack a %s; give a list of lengths, a data set, a histogram or a path", type(source))
 end
 
 ---A histogram from counts: counts[l] sequences of l tokens.

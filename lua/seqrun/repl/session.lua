@@ -1,5 +1,6 @@
 -- session.lua - the functions of the prompt that are not Lua's.
 
+local check = require("seqrun.base.check")
 local failure = require("seqrun.base.failure")
 local live = require("seqrun.draw.live")
 local sys = require("seqrun.core.sys")
@@ -37,7 +38,7 @@ return function(env)
   ---@return any ...
   function session.time(fn, ...)
     if type(fn) ~= "function" then
-      error("time: expected a function and its arguments, as in time(sr.randn, 1000, 1000)", 2)
+      check.fail("time: expected a function and its arguments, as in time(sr.randn, 1000, 1000)")
     end
     local sr = env.sr
     sr.synchronize()
@@ -54,7 +55,7 @@ return function(env)
   ---@param path string
   ---@return any ...
   function session.run(path)
-    if type(path) ~= "string" then error('run: expected a file, as in run "work.lua"', 2) end
+    if type(path) ~= "string" then check.fail("%s", 'run: expected a file, as in run "work.lua"') end
     local chunk, problem = loadfile(path, "t", env)
     if not chunk then failure.raise("invalid", "%s", problem) end
     return chunk(path)
@@ -63,7 +64,7 @@ return function(env)
   ---Opens a file in the editor that EDITOR names, then returns to the prompt.
   ---@param path string
   function session.edit(path)
-    if type(path) ~= "string" then error('edit: expected a file, as in edit "work.lua"', 2) end
+    if type(path) ~= "string" then check.fail("%s", 'edit: expected a file, as in edit "work.lua"') end
     local quoted = "'" .. path:gsub("'", "'\\''") .. "'"
     local editor = os.getenv("VISUAL") or os.getenv("EDITOR")
     for _, name in ipairs(EDITORS) do

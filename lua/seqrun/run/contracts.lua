@@ -1,5 +1,7 @@
 -- contracts.lua - checks the parts that a recipe passes to a run, before training starts.
 
+local check = require("seqrun.base.check")
+
 local contracts = {}
 
 ---Required methods and fields of each part, and an example that has them.
@@ -56,19 +58,18 @@ end
 local function check_loaders(parts)
   if parts.loaders == nil then return end
   if type(parts.loaders) ~= "table" or next(parts.loaders) == nil then
-    error("run:start: loaders must be a table of loaders by name, such as { short = a, long = b }", 4)
+    check.fail("run:start: loaders must be a table of loaders by name, such as { short = a, long = b }")
   end
   local found = parts.loader == nil
   for name, loader in pairs(parts.loaders) do
     if type(name) ~= "string" or not name:find("^[%w_-]+$") then
-      error(("run:start: the name of a loader must consist of letters, digits, _ and -, got %s; expected loaders = "
-        .. "{ short = a, long = b }"):format(
-        tostring(name)), 4)
+      check.fail("run:start: the name of a loader must consist of letters, digits, _ and -, got %s; expected loaders = "
+        .. "{ short = a, long = b }", tostring(name))
     end
     check_part("loader", loader, false, 5)
     found = found or loader == parts.loader
   end
-  if not found then error("run:start: loader is not one of loaders; leave it out, or pass one of them", 4) end
+  if not found then check.fail("run:start: loader is not one of loaders; leave it out, or pass one of them") end
 end
 
 ---Raises at the recipe's line if a part lacks something.
@@ -81,10 +82,10 @@ function contracts.check(parts)
   check_loaders(parts)
   if parts.rate ~= nil and not is_callable(parts.rate) then
     local text = "run:start: rate is a %s; expected a function of the step, such as sr.run.schedule(cfg)"
-    error(text:format(type(parts.rate)), 3)
+    check.fail("%s", text:format(type(parts.rate)))
   end
   if parts.optimizer.params and parts.optimizer.params ~= parts.model.params then
-    error("run:start: the optimizer does not update the model's parameters; create it from model.params", 3)
+    check.fail("run:start: the optimizer does not update the model's parameters; create it from model.params")
   end
 end
 
@@ -93,11 +94,11 @@ end
 function contracts.check_losses(losses)
   local way = "return an sr.nn.losses() object, filled with :add(name, { total =, count = })"
   if type(losses) ~= "table" or type(losses.total) ~= "userdata" then
-    error("run:tally: model:losses(batch) returned no scalar tensor `total`; " .. way, 3)
+    check.fail("%s", "run:tally: model:losses(batch) returned no scalar tensor `total`; " .. way)
   end
   for i, loss in ipairs(losses) do
     if type(loss) ~= "table" or type(loss.name) ~= "string" or not loss.total or math.type(loss.count) ~= "integer" then
-      error(("run:tally: loss %d of model:losses(batch) has no name, total or count; %s"):format(i, way), 3)
+      check.fail("run:tally: loss %d of model:losses(batch) has no name, total or count; %s", i, way)
     end
   end
 end

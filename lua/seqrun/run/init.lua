@@ -116,7 +116,7 @@ local OPEN = { recipe = true, task = true, name = true, keys = true, rules = tru
 ---@return seqrun.Run
 function run.open(spec)
   if type(spec) ~= "table" or type(spec.recipe) ~= "table" then
-    error("run.open: expected { recipe = arg, task = sr.tasks.pretraining }", 2)
+    check.fail("run.open: expected { recipe = arg, task = sr.tasks.pretraining }")
   end
   check.options("run.open", spec, OPEN)
   local schema, rules = run.schema(spec.task, { keys = spec.keys, rules = spec.rules })
@@ -530,7 +530,7 @@ end
 ---@param step integer
 ---@param optimizer table
 function Run:log(step, optimizer)
-  if optimizer.serial == 0 then error(NO_STEP, 2) end
+  if optimizer.serial == 0 then check.fail("%s", NO_STEP) end
   local due = self.metrics and (step % self.config.log.every == 0 or step == self.total)
   if due then tensor.synchronize() end -- the line includes the time of calls that are still running
   local seconds = sys.now() - self.step_began + self.waited
@@ -544,7 +544,7 @@ function Run:log(step, optimizer)
     line.energy_j = self.energy and self.energy:joules()
     local result, message, code = optimizer:settle()
     if message then failure.raise(code, "%s", message) end
-    if not result then error(NO_STEP, 2) end
+    if not result then check.fail("%s", NO_STEP) end
     local _, skipped = optimizer:counts()
     line.type, line.step, line.lr, line.seconds = "train", step, result.rate, self:seconds()
     line.grad_norm, line.skipped = result.norm, skipped

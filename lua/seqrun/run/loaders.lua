@@ -3,6 +3,7 @@
 -- A recipe passes one loader, or several ({ short = a, long = b }) and trains on them in sequence.  Cursors are
 -- kept by name; counters and the schedule continue from one loader to the next.
 
+local check = require("seqrun.base.check")
 local failure = require("seqrun.base.failure")
 
 ---What schedules are functions of: totals including this update, over all loaders of the run.
@@ -50,8 +51,8 @@ function Loaders:name_of(loader)
   for _, name in ipairs(self.names) do
     if self.by_name[name].loader == loader then return name end
   end
-  error(("run:steps: this loader was not passed to run:start, which has %s; pass it as in loaders = "
-    .. "{ short = a, long = b }"):format(table.concat(self.names, ", ")), 3)
+  check.fail("run:steps: this loader was not passed to run:start, which has %s; pass it as in loaders = "
+    .. "{ short = a, long = b }", table.concat(self.names, ", "))
 end
 
 ---The increment of a total by an update.

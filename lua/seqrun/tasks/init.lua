@@ -7,6 +7,7 @@
 -- loader, the model and the optimizer.  One of fine-tuning has a head, a reader, scores and predictions in one table:
 -- tasks/shared/kind.lua says which fields.
 
+local check = require("seqrun.base.check")
 local failure = require("seqrun.base.failure")
 local kinds = require("seqrun.base.kinds")
 local sys = require("seqrun.core.sys")
@@ -91,6 +92,6 @@ return setmetatable(tasks, {
     local task = find(name)
     if task or type(name) ~= "string" then return task end
     local hint = require("seqrun.base.guess").hint(tostring(name), ships)
-    error(("tasks: unknown task '%s'%s"):format(tostring(name), hint), 2)
+    check.fail("tasks: unknown task '%s'%s", tostring(name), hint)
   end,
 })

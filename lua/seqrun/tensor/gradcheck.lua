@@ -5,6 +5,7 @@
 --   sr.use("ref")
 --   assert(sr.gradcheck(function(x) return (x * x):sum() end, { sr.randn({ 3, 4 }, { requires_grad = true }) }))
 
+local check = require("seqrun.base.check")
 local tensor = require("seqrun.tensor")
 
 ---Numbers of the elements to try: all of them, or `samples` spread evenly.
@@ -41,20 +42,20 @@ end
 ---  are not f64 need an eps and a tolerance of their own
 ---@return true? ok
 ---@return string? message which input and element differ, with both numbers
-local function check(fn, inputs, options)
+local function gradcheck(fn, inputs, options)
   if type(fn) ~= "function" or type(inputs) ~= "table" then
-    error("gradcheck: expected a function and the list of its inputs, as in gradcheck(f, { x })", 2)
+    check.fail("gradcheck: expected a function and the list of its inputs, as in gradcheck(f, { x })")
   end
   options = options or {}
   local checked = false
   for _, x in ipairs(inputs) do checked = checked or x:requires_grad() end
   if not checked then
-    error("gradcheck: no input has requires_grad; make one with sr.randn({ 3, 4 }, { requires_grad = true })", 2)
+    check.fail("gradcheck: no input has requires_grad; make one with sr.randn({ 3, 4 }, { requires_grad = true })")
   end
   for _, x in ipairs(inputs) do
     if x:requires_grad() and x:dtype() ~= "f64" and not (options.eps and options.tolerance) then
       local given = "gradcheck: an input is " .. x:describe() .. ", too coarse for differences of 1e-5; "
-      error(given .. 'make it on ref (sr.use("ref")), or give eps and tolerance', 2)
+      check.fail("%s", given .. 'make it on ref (sr.use("ref")), or give eps and tolerance')
     end
   end
   local eps, tolerance = options.eps or 1e-5, options.tolerance or 1e-6
@@ -81,4 +82,4 @@ local function check(fn, inputs, options)
   return true
 end
 
-return check
+return gradcheck

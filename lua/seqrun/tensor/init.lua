@@ -133,7 +133,7 @@ end
 ---@return seqrun.Tensor
 function tensor.full(sizes, value, options)
   if type(sizes) ~= "table" or type(value) ~= "number" and type(value) ~= "boolean" then
-    error("full: expected the sizes and a number, as in full({ 2, 3 }, 1)", 2)
+    check.fail("full: expected the sizes and a number, as in full({ 2, 3 }, 1)")
   end
   check_sizes("full", sizes)
   options = check_options("full", options, KNOWN)
@@ -150,10 +150,10 @@ local MOST = 1 << 27 -- numbers of arange, which pass through a list
 ---@return seqrun.Tensor
 function tensor.arange(first, last, step, options)
   if not tonumber(first) or not tonumber(last) or step == 0 then
-    error("arange: expected the first and the last number, and a step that is not 0, as in arange(0, 9)", 2)
+    check.fail("arange: expected the first and the last number, and a step that is not 0, as in arange(0, 9)")
   end
   local count = (last - first) // (step or 1) + 1
-  if not (count <= MOST) then error(("arange: %.0f numbers are too many; at most %d"):format(count, MOST), 2) end
+  if not (count <= MOST) then check.fail("arange: %.0f numbers are too many; at most %d", count, MOST) end
   local list = {}
   for x = first, last, step or 1 do list[#list + 1] = x end
   if #list == 0 then return tensor.zeros(0, options) end
@@ -237,12 +237,12 @@ end
 core.metatable.__newindex = function(_, key)
   local freeze = "freeze parameters by a group of the optimizer, { match = NAME, frozen = true }"
   local fix = key == "requires_grad" and freeze or "write in place with t[i]:fill_(number) or t[i]:copy_(tensor)"
-  error(("a tensor's [%s] cannot be set; %s"):format(tostring(key), fix), 2)
+  check.fail("a tensor's [%s] cannot be set; %s", tostring(key), fix)
 end
 
 ---Lua converts the result of `<` to a boolean.
 local function compared()
-  error("tensors cannot be compared with < or >=; use t:lt(u), le, gt or ge to compare elements", 2)
+  check.fail("tensors cannot be compared with < or >=; use t:lt(u), le, gt or ge to compare elements")
 end
 core.metatable.__lt, core.metatable.__le = compared, compared
 
@@ -251,11 +251,11 @@ setmetatable(core.methods, {
   __index = function(methods, key)
     if type(key) ~= "string" then
       local fix = "narrow() takes a range, index() a tensor of rows, counted from 0"
-      error(("a tensor's index must be an integer, got a %s; %s"):format(type(key), fix), 3)
+      check.fail("a tensor's index must be an integer, got a %s; %s", type(key), fix)
     end
     local names = {}
     for name in pairs(methods) do names[#names + 1] = name end
-    error(("a tensor has no '%s'%s"):format(key, require("seqrun.base.habits").hint(key, names)), 3)
+    check.fail("a tensor has no '%s'%s", key, require("seqrun.base.habits").hint(key, names))
   end,
 })
 core.metatable.__len = function(t)

@@ -38,7 +38,7 @@ end
 ---@return seqrun.Tensor # (T, H), zero on slack
 function ops.attention(qkv, layout, options)
   options = check.options("attention", options, ATTENTION)
-  if not options.heads then error("attention: the option 'heads' is missing, as in { heads = 4 }", 2) end
+  if not options.heads then check.fail("attention: the option 'heads' is missing, as in { heads = 4 }") end
   return core.attention(qkv, layout, options.heads, options.scale, options.dropout, "attention", options.layer)
 end
 
@@ -67,7 +67,7 @@ end
 function ops.embed(ids, types, tables, layout, options)
   options = check.options("embed", options, EMBED)
   if type(tables) ~= "table" then
-    error("embed: tables must be { word =, position =, type =, gamma =, beta = }", 2)
+    check.fail("embed: tables must be { word =, position =, type =, gamma =, beta = }")
   end
   return core.embed(ids, types, tables.word, tables.position, tables.type, tables.gamma, tables.beta,
     layout, options.eps or EPS, options.dropout, "embedding")
@@ -144,7 +144,7 @@ end
 function ops.mse_loss(x, target, weights)
   if x:numel() ~= target:numel() or x:numel() ~= weights:numel() then
     local given = ("%d predictions, %d targets, %d weights"):format(x:numel(), target:numel(), weights:numel())
-    error("mse_loss: " .. given .. "; expected one of each per row", 2)
+    check.fail("%s", "mse_loss: " .. given .. "; expected one of each per row")
   end
   return ((x:reshape(-1) - target:reshape(-1)):square() * weights:reshape(-1)):sum()
 end
@@ -192,10 +192,11 @@ function Context:saved()
   for i = 1, kept.n do
     local t = kept[i].t
     if not t:is_live() then
-      error("custom: a saved tensor has expired because its scope was closed; keep() it, or call backward() earlier", 2)
+      check.fail("custom: a saved tensor has expired because its scope was closed; keep() it, or call "
+        .. "backward() earlier")
     end
     if t:version() ~= kept[i].version then
-      error("custom: a saved tensor was modified in place after the forward pass; save a clone() of it", 2)
+      check.fail("custom: a saved tensor was modified in place after the forward pass; save a clone() of it")
     end
     list[i] = t
   end
@@ -223,7 +224,7 @@ function ops.custom(rules)
   local given = type(rules) == "table" and rules or {}
   local forward, backward = given.forward, given.backward
   if type(forward) ~= "function" or type(backward) ~= "function" then
-    error("custom: expected { forward = function, backward = function }", 2)
+    check.fail("custom: expected { forward = function, backward = function }")
   end
   return function(...)
     local context = setmetatable({}, Context)

@@ -85,7 +85,7 @@ end
 ---@param options? { precision?: "f32"|"bf16" } dtype that ops read; default f32
 ---@return seqrun.Params
 function params.new(list, options)
-  if type(list) ~= "table" then error("params: expected a list of { name =, shape = }", 2) end
+  if type(list) ~= "table" then check.fail("params: expected a list of { name =, shape = }") end
   for i, spec in ipairs(list) do check_spec(i, spec) end
   local precision = precision_of(options or {})
   check_memory(list)
@@ -107,7 +107,7 @@ local function index_of(self, name)
   local i = self.index[name]
   if i then return i end
   local hint = guess.hint(tostring(name), self:names())
-  error(("params: no parameter named '%s'%s"):format(tostring(name), hint), 3)
+  check.fail("params: no parameter named '%s'%s", tostring(name), hint)
 end
 
 ---The parameter as ops read it: a leaf, whose grad is a view of the gradient store.

@@ -12,17 +12,17 @@ local Tensor = core.methods
 local LEAST, LARGEST = -2147483648, 2147483647
 
 local function check_dim(name, x, dim)
-  if x:dim() == 0 then error(name .. ": a tensor without dimensions has nothing to order", 3) end
+  if x:dim() == 0 then check.fail("%s", name .. ": a tensor without dimensions has nothing to order") end
   local whole = math.tointeger(dim or -1)
   if not whole or whole == 0 or whole > x:dim() or whole < -x:dim() then
-    error(("%s: dimension %s is out of range for %s"):format(name, tostring(dim), x:describe()), 3)
+    check.fail("%s: dimension %s is out of range for %s", name, tostring(dim), x:describe())
   end
   return whole < 0 and x:dim() + 1 + whole or whole
 end
 
 local function check_flag(name, value, option)
   if value == nil or type(value) == "boolean" then return end
-  error(("%s: %s must be true or false, got %s"):format(name, option, check.show(value)), 3)
+  check.fail("%s: %s must be true or false, got %s", name, option, check.show(value))
 end
 
 ---x with dimension `dim` last; and last back to `dim`, which is the same swap.
@@ -151,7 +151,7 @@ function Tensor:topk(k, dim, smallest)
   check_flag("topk", smallest, "smallest")
   local n = self:size(dim)
   if not whole or whole < 1 or whole > n then
-    error(("topk: k must be an integer from 1 to %d, the size of the dimension; got %s"):format(n, tostring(k)), 2)
+    check.fail("topk: k must be an integer from 1 to %d, the size of the dimension; got %s", n, tostring(k))
   end
   local values, places = sorted(self, dim, not smallest, whole)
   return values, places
@@ -178,7 +178,7 @@ function Tensor:var(dim, keep, correction)
   local count = dim and self:size(dim) or self:numel()
   correction = correction or 1
   if count - correction <= 0 then
-    error(("var: %d values are too few for correction = %g; use var(dim, keep, 0)"):format(count, correction), 2)
+    check.fail("var: %d values are too few for correction = %g; use var(dim, keep, 0)", count, correction)
   end
   local centred = self - (dim and self:mean(dim, true) or self:mean())
   local squares = centred:square()
@@ -195,14 +195,14 @@ local MOST_CLASSES = 1 << 24
 function Tensor:one_hot(classes)
   local whole = math.tointeger(classes)
   if self:dtype() ~= "i32" or not whole or whole < 1 then
-    error("one_hot: expected a tensor of i32 and the number of classes, as in labels:one_hot(3)", 2)
+    check.fail("one_hot: expected a tensor of i32 and the number of classes, as in labels:one_hot(3)")
   end
-  if whole > MOST_CLASSES then error(("one_hot: %d classes are too many; at most 2^24"):format(whole), 2) end
+  if whole > MOST_CLASSES then check.fail("one_hot: %d classes are too many; at most 2^24", whole) end
   local least, largest = 0, 0
   if self:numel() > 0 then least, largest = self:min():item(), self:max():item() end
   if least < 0 or largest >= whole then
     local wrong = least < 0 and least or largest
-    error(("one_hot: label %d is not a class from 0 to %d"):format(wrong, whole - 1), 2)
+    check.fail("one_hot: label %d is not a class from 0 to %d", wrong, whole - 1)
   end
   local real = core.empty({ 0 }, nil, self:device()):dtype()
   return self:unsqueeze(-1):eq(range(whole, self:device())):to(real)

@@ -42,7 +42,7 @@ local TOKENIZER = { vocab = true, lowercase = true, keep_accents = true, literal
 ---@return string? code
 function text.tokenizer(t)
   check.options("text.tokenizer", t, TOKENIZER)
-  if t.vocab == nil then error("text.tokenizer: 'vocab' is missing; give a path or a vocabulary", 2) end
+  if t.vocab == nil then check.fail("text.tokenizer: 'vocab' is missing; give a path or a vocabulary") end
   local vocab, lowercase = t.vocab, t.lowercase ~= false
   if type(vocab) == "string" then
     local message, code
@@ -129,7 +129,7 @@ local TRAIN = {
 ---@return string? code
 function text.train(t)
   check.options("text.train", t, TRAIN)
-  if t.files == nil then error("text.train: 'files' is missing; give a path or a list of paths", 2) end
+  if t.files == nil then check.fail("text.train: 'files' is missing; give a path or a list of paths") end
   local options = {}
   for key in pairs(TRAIN) do options[key] = t[key] end
   options.files = nil
@@ -150,7 +150,7 @@ local SENTENCES = { files = true, format = true, limit = true }
 ---@return userdata? closing
 function text.sentences(t)
   check.options("text.sentences", t, SENTENCES)
-  if t.files == nil then error("text.sentences: 'files' is missing; give a path or a list of paths", 2) end
+  if t.files == nil then check.fail("text.sentences: 'files' is missing; give a path or a list of paths") end
   local sentences, problem, status = core.sentences(t.files, { format = t.format, limit = t.limit })
   if not sentences then return nil, problem, status end
   return function()
