@@ -16,23 +16,24 @@ local cfg = run.config
 
 -- data: files or data sets; an update is batch.sequences examples, packed inside the update
 local data = task:data(cfg)
-local train, updates = task:loader(cfg, data, "train")
+local course = task:course(cfg, data) -- curriculum.* and token_drop.*: what changes during the run
+local train, updates = task:loader(cfg, data, "train", course, function() return run:totals() end)
 local dev = data.dev and task:loader(cfg, data, "dev")
 
 -- model: the encoder of init.from with the head of the task
 local model = task:model(cfg, data)
 local optimizer = sr.optim[cfg.optimizer.name](model.params, task:optimizer_options(cfg, model))
 local rate, total = task:schedule(cfg, updates)
-local token_drop = sr.run.token_drop(cfg, model, total) -- nil unless token_drop.keep is set
+course:drop(model, total)
 
 run:start {
   corpus = data.train, loader = train, held = dev, model = model, optimizer = optimizer, rate = rate, total = total,
   fresh = task:fresh(cfg, model), notes = data.notes, epoch = updates,
-  schedules = { token_drop = token_drop and token_drop.schedule },
+  schedules = course.schedules,
 }
 
 for step, update in run:steps(train) do
-  if token_drop then token_drop:before(update) end
+  course:before(update)
   for batch in update:batches() do
     local scope <close> = sr.scope()
     local losses = model:losses(batch)

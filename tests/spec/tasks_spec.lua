@@ -52,7 +52,7 @@ describe("a fine-tuning task", function()
       "columns.header", "init.from", "batch.sequences", "rate.peak", "seed", "pack.arrange" } do
       assert.is_true(paths["classify " .. path], path)
     end
-    for _, path in ipairs { "data.file", "rate.total", "rate.from" } do
+    for _, path in ipairs { "data.file", "rate.decay_from", "rate.from" } do
       assert.is_true(paths["pretraining " .. path])
       assert.is_nil(paths["classify " .. path])
     end

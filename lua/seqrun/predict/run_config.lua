@@ -28,7 +28,7 @@ end
 ---@return boolean own whether there is such a config
 function run_config.load(facts, arguments)
   local keys, rules = schema(tasks[facts.kind])
-  local words = { "data.train=files", "data.dev=none", "init.from=model" }
+  local words = { "data.train=files", "data.dev=none", "init.from=model", "curriculum.length=none" }
   table.move(arguments, 1, #arguments, #words + 1, words)
   local file = facts.path .. "/trainer/config.yaml"
   local own = sys.exists(file)

@@ -220,9 +220,12 @@ end
 
 -- ---- training -------------------------------------------------------------------------------------
 
+local TOGETHER = "the choices of a question belong in one micro-batch, but a curriculum draws single sequences"
+
 local task = {
   doc = "the right one of several choices for each question; batch.sequences counts questions",
   head = Head, scores = scores, prediction = prediction, whole = true, target = "answer",
+  refuses = { length = TOGETHER, metrics = TOGETHER },
   reader = { new = reader, columns = { text = "text", label = "label", choices = "choices" }, pairs = true },
   settings = {
     columns = { text = "text", label = { "label" }, choices = { "choices" } }, batch = { sequences = 16 },

@@ -332,4 +332,5 @@ return {
   },
   scores = scores, prediction = prediction,
   column = "tags", classes = true, target = "tags",
+  refuses = {}, -- each piece has the tags of its tokens
 }

@@ -40,7 +40,9 @@ local mask = c.map {
   { "rate", schedule.keys { kind = "fraction", doc = "fraction of the tokens to mask, a schedule; none: mask.prob" } },
 }
 
-keys.keys = { { "curriculum", curriculum }, { "batch", batch }, { "mask", mask } }
+---The keys of pretraining; those of a curriculum alone, which fine-tuning has too.
+keys.curriculum = { "curriculum", curriculum }
+keys.keys = { keys.curriculum, { "batch", batch }, { "mask", mask } }
 
 ---The keys of `curriculum` that are not metrics.
 local PLAIN = { length = true, cut = true, order = true, examples = true, window = true }
@@ -89,9 +91,8 @@ local function within(path, other, kind)
   }
 end
 
-keys.rules = {
-  schedule.rule("curriculum.length", "length"), schedule.rule("mask.rate", "fraction"),
-  schedule.rule("batch.ramp", "count"), within("curriculum.length", "data.max_len", "length"),
+keys.curriculum_rules = {
+  schedule.rule("curriculum.length", "length"), within("curriculum.length", "data.max_len", "length"),
   {
     keys = { "curriculum" },
     check = function(group)
@@ -107,5 +108,8 @@ keys.rules = {
     end,
   },
 }
+
+keys.rules = { schedule.rule("mask.rate", "fraction"), schedule.rule("batch.ramp", "count") }
+table.move(keys.curriculum_rules, 1, #keys.curriculum_rules, #keys.rules + 1, keys.rules)
 
 return keys

@@ -9,6 +9,8 @@
 -- examples are the choices of questions).
 
 local checkpoint = require("seqrun.checkpoint")
+local courses = require("seqrun.tasks.shared.course")
+local efficiency = require("seqrun.tasks.shared.efficiency_keys")
 local failure = require("seqrun.base.failure")
 local nn = require("seqrun.nn")
 local parts = require("seqrun.tasks.shared.parts")
@@ -23,8 +25,11 @@ local vocabulary = require("seqrun.checkpoint.vocabulary")
 ---@field head? seqrun.Head|fun(encoder: seqrun.Encoder): seqrun.Head instead of that of the kind
 ---@field classes? boolean outputs are classes, numbered from 0
 ---@field whole? boolean examples belong together, so none are held out of the training data
+---@field refuses table<string, string> why a curriculum cannot have `length`, `pieces` or `metrics`
 local Task = {}
 Task.__index = Task
+
+Task.refuses = { pieces = "pieces of an example would all have its label; use truncate" }
 
 ---@class seqrun.FinetuningData
 ---@field train seqrun.Corpus
@@ -131,11 +136,42 @@ end
 ---@param cfg table
 ---@param data seqrun.FinetuningData
 ---@param part "train"|"dev"
+---@param course? seqrun.Course what decides the updates
+---@param counters? fun(): table of the run, for schedules that depend on them
 ---@return seqrun.Loader
 ---@return number updates of an epoch, of batch.sequences examples
-function Task:loader(cfg, data, part)
-  local loader = failure.must(sr_data.loader(self:loader_options(cfg, data, part)))
+function Task:loader(cfg, data, part, course, counters)
+  local options = self:loader_options(cfg, data, part)
+  if course then course:draw(options, counters) end
+  local loader = failure.must(sr_data.loader(options))
   return loader, loader:examples() / cfg.batch.sequences
+end
+
+-- ---- what changes during a run -----------------------------------------------------------------
+
+---Steps of all epochs; nil where a counter ends the run.
+local function steps_of(cfg, updates)
+  return cfg.rate.by == "step" and math.max(1, math.ceil(cfg.epochs * updates - 1e-9)) or nil
+end
+
+---Refuses a curriculum that the examples of a task cannot follow.
+local function check_curriculum(self, group)
+  local metric = efficiency.metrics(group)[1]
+  local function refuse(key, path)
+    if self.refuses[key] then failure.raise("config", "curriculum.%s: %s", path, self.refuses[key]) end
+  end
+  if group.length then refuse("length", "length") end
+  if group.length and group.cut == "pieces" then refuse("pieces", "cut") end
+  if metric then refuse("metrics", metric) end
+end
+
+---What changes during the run of a config: lengths, examples, kept tokens.
+---@param cfg table
+---@param data seqrun.FinetuningData
+---@return seqrun.Course
+function Task:course(cfg, data)
+  check_curriculum(self, cfg.curriculum)
+  return courses(cfg, steps_of(cfg, data.train:info().train.units / cfg.batch.sequences))
 end
 
 -- ---- model -----------------------------------------------------------------------------------
@@ -246,13 +282,21 @@ function Task:optimizer_options(cfg, model)
   }
 end
 
----Linear warmup, then polynomial decay to zero at the end of the last epoch.
+---A rate by another counter than steps.
+local function by_counter(r)
+  local fields = setmetatable({}, { __index = r })
+  if r.warmup < 1 then fields.warmup = r.warmup * r.total end
+  return parts.schedule { rate = fields }
+end
+
+---Linear warmup, then polynomial decay to rate.floor at the end of the last epoch, or as rate.by says.
 ---@param cfg table
 ---@param updates number of an epoch
 ---@return fun(step: number|seqrun.Counters): number
----@return integer total steps of the schedule
+---@return integer? total steps of the schedule; nil where a counter ends it
 function Task:schedule(cfg, updates)
-  local r, total = cfg.rate, math.max(1, math.ceil(cfg.epochs * updates - 1e-9))
+  local r, total = cfg.rate, steps_of(cfg, updates)
+  if not total then return by_counter(r) end
   local warmup = math.tointeger(r.warmup) or r.warmup < 1 and math.floor(r.warmup * total + 0.5) or -1
   if warmup < 0 then
     failure.raise("config", "rate.warmup is %g; expected a fraction below 1 or a whole number of steps", r.warmup)
@@ -261,7 +305,7 @@ function Task:schedule(cfg, updates)
     failure.raise("config", "rate.warmup is %d of %d steps; lower it, or raise epochs", warmup, total)
   end
   local rate = require("seqrun.schedule").poly {
-    peak = r.peak, warmup = math.min(warmup, total - 1), total = total + 1, power = r.power,
+    peak = r.peak, warmup = math.min(warmup, total - 1), total = total + 1, power = r.power, floor = r.floor,
   }
   return rate, total
 end

@@ -1,14 +1,14 @@
 -- finetuning_keys.lua - the config keys of fine-tuning runs.
 
 local c = require("seqrun.config")
+local efficiency = require("seqrun.tasks.shared.efficiency_keys")
 local token_drop = require("seqrun.curriculum.token_drop")
 local readers = require("seqrun.data.readers.keys")
 
 ---Keys of every run that fine-tuning does not have, or has with another meaning.
 local without = {
   "data.file", "data.held", "data.max_len", "data.too_long", "batch.by", "batch.adjust", "init.from", "init.carry",
-  "rate.peak", "rate.warmup", "rate.total", "rate.from", "rate.decay_from", "rate.by", "rate.warmup_by", "rate.floor",
-  "rate.decay",
+  "rate.peak", "rate.warmup", "rate.total", "rate.from", "rate.decay_from",
 }
 
 local batch = c.map {
@@ -21,7 +21,9 @@ local batch = c.map {
 local rate = c.map {
   { "peak", c.number { default = 5e-5, min = 0, doc = "peak learning rate, at the end of the warmup" } },
   { "warmup", c.number { default = 0.1, min = 0,
-    doc = "steps of linear warmup; below 1: a fraction of all steps" } },
+    doc = "steps of linear warmup, or units of rate.warmup_by; below 1: a fraction of all steps, or of rate.total" } },
+  { "total", c.number { optional = true, min = 1,
+    doc = "unless rate.by is step: where the decay and the run end, in units of rate.by" } },
 }
 
 local init = c.map {
@@ -60,13 +62,50 @@ local tune = c.map {
 
 local keys = {
   { "arrange", c.enum({ "packed", "padded", "single" }, { optional = true, doc = "short for pack.arrange" }) },
-  { "epochs", c.number { default = 3, min = 0.001, max = 1e6, doc = "passes over the training data" } },
+  { "epochs", c.number { default = 3, min = 0.001, max = 1e6,
+    doc = "passes over the training data; unless rate.by is step, rate.total ends the run" } },
   { "batch", batch }, { "rate", rate }, { "init", init }, { "model", model }, { "tune", tune }, { "eval", eval },
-  token_drop.key,
+  token_drop.key, efficiency.curriculum,
 }
 table.move(readers.keys, 1, #readers.keys, #keys + 1, keys)
 
-local rules = { token_drop.rule }
+local rules = {
+  token_drop.rule,
+  {
+    keys = { "rate.by", "rate.total" },
+    check = function(by, total)
+      if by ~= "step" and not total then
+        return ("rate.by=%s needs rate.total, where the decay and the run end"):format(by)
+      end
+      if by == "step" and total then return "rate.total goes with rate.by; by steps, epochs ends the run" end
+    end,
+  },
+  {
+    keys = { "rate.by", "rate.decay", "rate.power", "rate.floor", "rate.peak" },
+    check = function(by, decay, power, floor, peak)
+      if floor > peak then return ("rate.floor %g exceeds rate.peak %g"):format(floor, peak) end
+      if by == "step" and decay ~= "poly" then
+        return "rate.decay needs rate.by=effective_tokens, for example; by step, use rate.power"
+      end
+      if by ~= "step" and power ~= 1 then return "rate.power applies to rate.by=step only; leave it out" end
+    end,
+  },
+  {
+    keys = { "rate.by", "rate.warmup_by", "rate.warmup", "rate.total" },
+    check = function(by, warmup_by, warmup, total)
+      if by == "step" or not total then return nil end
+      if warmup_by == "step" and warmup > 0 and warmup < 1 then
+        local text = "rate.warmup is %g, a fraction of steps whose number is not known with rate.by=%s; give steps, or "
+          .. "set rate.warmup_by=%s"
+        return text:format(warmup, by, by)
+      end
+      if warmup_by == by and warmup >= total then
+        return ("rate.warmup is %g of %g %s; lower it, or raise rate.total"):format(warmup, total, by)
+      end
+    end,
+  },
+}
+table.move(efficiency.curriculum_rules, 1, #efficiency.curriculum_rules, #rules + 1, rules)
 table.move(readers.rules or {}, 1, #(readers.rules or {}), #rules + 1, rules)
 
 return { keys = keys, rules = rules, without = without }

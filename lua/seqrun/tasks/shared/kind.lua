@@ -10,6 +10,7 @@
 --                 where an item is not one text or pair; submission: what --submission writes
 --   column        of the data set that decides the number of outputs; classes: they are classes, numbered from 0
 --   target        of the loader; whole: examples belong together, so none are held out of the training data
+--   refuses       why its examples cannot follow a curriculum: { length =, pieces =, metrics = } of reasons
 --   settings      defaults of config keys; keys, rules: config keys of its own
 --
 -- Any method of tasks/shared/finetuning.lua may be a field, too.
