@@ -8,34 +8,34 @@ local sr = require "seqrun"
 local task = sr.tasks.curriculum
 
 local run <close> = sr.run.open { recipe = arg, task = task }
-local cfg, course = run.config, task.course(run.config)
+local cfg, schedules = run.config, task.schedules(run.config)
 
--- data: the updates of the training part follow the course, the held-out part stays as it is
+-- data: the updates of the training part follow the schedules, the held-out part stays as it is
 local corpus = sr.must(sr.data.open(cfg.data.file, { held = cfg.data.held }))
 local function counters() return run:totals() end
-local train = sr.must(sr.data.loader(task.train_options(cfg, corpus, course, counters, run:saved_plan())))
+local train = sr.must(sr.data.loader(task.train_options(cfg, corpus, schedules, counters, run:saved_plan())))
 local held = cfg.data.held > 0 and sr.must(sr.data.loader(task.loader_options(cfg, corpus, "held"))) or nil
 
 local bert = sr.nn.bert(task.model_options(cfg, corpus)):initialise(cfg.seed)
 bert.recompute = cfg.model.recompute
-course:drop(bert)
+schedules:drop(bert)
 
 local optimizer = sr.optim[cfg.optimizer.name](bert.params, task.optimizer_options(cfg, bert, train))
 local rate = sr.run.schedule(cfg)
 
 run:start {
   corpus = corpus, loader = train, held = held, model = bert, optimizer = optimizer, rate = rate,
-  schedules = course.schedules,
+  schedules = schedules.by_name,
 }
 
 for step, update in run:steps(train) do
-  course:before(update) -- what layers keep
+  schedules:before(update) -- what layers keep
   for batch in update:batches() do
     local scope <close> = sr.scope()
     local losses = bert:losses(batch)
     losses.total:backward()
     run:tally(batch, losses)
   end
-  optimizer:step { rate = course:scaled(rate(update.counters), update), clip = cfg.optimizer.clip }
+  optimizer:step { rate = schedules:scaled(rate(update.counters), update), clip = cfg.optimizer.clip }
   run:log(step, optimizer)
 end

@@ -16,24 +16,24 @@ local cfg = run.config
 
 -- data: files or data sets; an update is batch.sequences examples, packed inside the update
 local data = task:data(cfg)
-local course = task:course(cfg, data) -- curriculum.* and token_drop.*: what changes during the run
-local train, updates = task:loader(cfg, data, "train", course, function() return run:totals() end)
+local schedules = task:schedules(cfg, data) -- curriculum.* and token_drop.*: what changes during the run
+local train, updates = task:loader(cfg, data, "train", schedules, function() return run:totals() end)
 local dev = data.dev and task:loader(cfg, data, "dev")
 
 -- model: the encoder of init.from with the head of the task
 local model = task:model(cfg, data)
 local optimizer = sr.optim[cfg.optimizer.name](model.params, task:optimizer_options(cfg, model))
 local rate, total = task:schedule(cfg, updates)
-course:drop(model, total)
+schedules:drop(model, total)
 
 run:start {
   corpus = data.train, loader = train, held = dev, model = model, optimizer = optimizer, rate = rate, total = total,
   fresh = task:fresh(cfg, model), notes = data.notes, epoch = updates,
-  schedules = course.schedules,
+  schedules = schedules.by_name,
 }
 
 for step, update in run:steps(train) do
-  course:before(update)
+  schedules:before(update)
   for batch in update:batches() do
     local scope <close> = sr.scope()
     local losses = model:losses(batch)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The code of an instruction class has no instruction that the class does not announce (kernels/cpu/features.c), such as
+# The code of an instruction set has no instruction that the class does not announce (kernels/cpu/features.c), such as
 # the byte permutations of VBMI, which the first processors with AVX-512 lack: tests/classes.sh BUILD.
 set -u
 build=${1:?usage: tests/classes.sh BUILD}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Repeats the specs of ops and model on instruction classes that this processor would not choose by
+# Repeats the specs of ops and model on instruction setes that this processor would not choose by
 # default: tests/isa.sh BUILD.  tests/c/cpu.c covers each kernel on every class, tests/classes.sh what
 # they are compiled to.  The programs seqrun-dots and seqrun-tiles have the bf16 instructions of AVX-512 and AMX in C,
 # on any processor.

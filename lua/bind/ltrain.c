@@ -213,8 +213,8 @@ static int optim_step(lua_State *L) {
     return lsr_done(L, st);
 }
 
-/* optim:settle() -> true | nil, message, code ("numeric") */
-static int optim_settle(lua_State *L) {
+/* optim:read_results() -> true | nil, message, code ("numeric") */
+static int optim_read_results(lua_State *L) {
     sr_status st = sr_optim_read_results(lsr_checkoptim(L, 1));
     if (st != SR_ENUMERIC) lsr_check(L, st);
     return lsr_done(L, st);
@@ -284,7 +284,7 @@ static int optim_range(lua_State *L) {
 }
 
 static const luaL_Reg optim_methods[] = {
-    {"step", optim_step},       {"settle", optim_settle},
+    {"step", optim_step},       {"read_results", optim_read_results},
     {"result", optim_result},   {"pending", optim_pending},
     {"counts", optim_counts},   {"set_counts", optim_set_counts},
     {"piece", optim_piece},     {"range", optim_range},

@@ -126,7 +126,7 @@ function common.versus(order, seconds, tokens, unit, count)
   common.print_table(rows)
 end
 
----The processor, instruction class, threads, device and date, to be reported with every figure.
+---The processor, instruction set, threads, device and date, to be reported with every figure.
 ---@return string
 function common.machine()
   local sr, instructions = require("seqrun"), require("seqrun.core.tensor").instructions()

@@ -12,7 +12,7 @@ arms.TITLES = {
 }
 
 ---A schedule over a part of the effective tokens of the run, as arguments.
-local function course(key, tokens, fields)
+local function keys_of(key, tokens, fields)
   local words = { ("%s.by=effective_tokens"):format(key), ("%s.total=%d"):format(key, tokens) }
   for name, value in pairs(fields) do words[#words + 1] = ("%s.%s=%s"):format(key, name, value) end
   return words
@@ -21,16 +21,16 @@ end
 ---Fraction of the baseline's tokens over which curricula rise, as published for BERT-Large.
 local PACE = 0.48
 
-local function length(t) return course("curriculum.length", t.tokens * PACE, { min = 32, max = 128, quantum = 8 }) end
+local function length(t) return keys_of("curriculum.length", t.tokens * PACE, { min = 32, max = 128, quantum = 8 }) end
 
 local function rarity(t, order)
-  local words = course("curriculum.rarity", t.tokens * PACE, { type = "root", degree = 2, min = 5, max = 100 })
+  local words = keys_of("curriculum.rarity", t.tokens * PACE, { type = "root", degree = 2, min = 5, max = 100 })
   words[#words + 1] = "curriculum.rarity.file=" .. t.rarity
   if order then words[#words + 1] = "curriculum.order=" .. order end
   return words
 end
 
-local function dropping(t) return course("token_drop.keep", t.tokens, { min = 32, max = 128, quantum = 8 }) end
+local function dropping(t) return keys_of("token_drop.keep", t.tokens, { min = 32, max = 128, quantum = 8 }) end
 
 local function joined(...)
   local all = {}

@@ -24,7 +24,7 @@ package.path = directory .. "/?.lua;" .. package.path
 local sr = require("seqrun")
 local cases = require("ops_cases")
 local common = require("common")
-local peak = require("seqrun.run.peak")
+local peak = require("seqrun.run.measure.peak")
 local sys = require("seqrun.core.sys")
 
 local options = cases.options({ repeats = 5, threads = 0, peer = false, svg = "", clock = "wall" }, arg)

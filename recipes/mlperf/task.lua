@@ -2,7 +2,7 @@
 -- fixed sequences reaches a target, evaluated after fixed numbers of samples, with a log of events.
 
 local c = require("seqrun.config")
-local evaluations = require("seqrun.run.evaluations")
+local evaluations = require("seqrun.run.evaluation.evaluations")
 local failure = require("seqrun.base.failure")
 local pretraining = require("seqrun.tasks.pretraining")
 local sr_data = require("seqrun.data")

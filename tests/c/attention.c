@@ -1,4 +1,4 @@
-/* attention.c - attention on bf16 with every instruction class of this processor: the same bits on
+/* attention.c - attention on bf16 with every instruction set of this processor: the same bits on
  * any number of threads and whatever a neighbour holds, and values as close to those of the plain
  * class as bf16's rounding allows. */
 #include <math.h>

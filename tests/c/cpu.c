@@ -1,4 +1,4 @@
-/* cpu.c - the cpu device against plain loops in double, on every instruction class; the same bits
+/* cpu.c - the cpu device against plain loops in double, on every instruction set; the same bits
  * on 1, 2, 3 and 8 threads, and regardless of neighbours. */
 #include <math.h>
 #include <stdlib.h>
@@ -532,7 +532,7 @@ static void test_burst(void) {
     CHECK(f32 >= 100 * 12 * 2 * 4 && more == 2 * f32 && low >= 0);
 }
 
-/* A misspelled instruction class is an error, not the highest one. */
+/* A misspelled instruction set is an error, not the highest one. */
 static void test_unknown_class(void) {
     sr_device *d;
     setenv("SEQRUN_ISA", "avx", 1);

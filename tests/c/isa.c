@@ -1,4 +1,4 @@
-/* isa.c - which instruction class is chosen, on machines that are made up, and on this one. */
+/* isa.c - which instruction set is chosen, on machines that are made up, and on this one. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,7 +173,7 @@ static void test_use(void) {
     const char *best = sr_cpu_isa();
     CHECK_OK(sr_cpu_use(device, "plain"));
     CHECK(strcmp(cpu->simd->name, "plain") == 0);
-    CHECK_FAILS(sr_cpu_use(device, "cuda sm_90"), SR_EDEVICE, "not an instruction class");
+    CHECK_FAILS(sr_cpu_use(device, "cuda sm_90"), SR_EDEVICE, "not an instruction set");
     CHECK(strcmp(cpu->simd->name, "plain") == 0);
     setenv("SEQRUN_ISA", "plain", 1);
     if (strcmp(best, "plain") != 0)

@@ -1,4 +1,4 @@
-/* products.c - products of bf16 on every instruction class that this processor has. */
+/* products.c - products of bf16 on every instruction set that this processor has. */
 #include "tests/support/layer.h"
 
 int main(void) {

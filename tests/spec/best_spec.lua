@@ -1,6 +1,6 @@
 -- The best checkpoint, early stopping, and runs of several seeds.
 
-local best = require("seqrun.run.best")
+local best = require("seqrun.run.evaluation.best")
 local json = require("seqrun.core.json")
 local metrics = require("seqrun.history.metrics")
 local program = require("tests.support.program")

@@ -62,7 +62,8 @@ describe("a launcher", function()
 
   it("decides which GPU a rank takes", function()
     local function device(before)
-      local _, out, err = program.run({ "-e", 'require("seqrun.run.placement").device("cuda")' }, { before = before })
+      local words = { "-e", 'require("seqrun.run.ranks.placement").device("cuda")' }
+      local _, out, err = program.run(words, { before = before })
       return out:match("cuda:%d") or out .. err
     end
     assert.equal("cuda:1", device("OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=1 CUDA_VISIBLE_DEVICES=0"))

@@ -1,6 +1,6 @@
 -- Scoring held-out text: which sums, over which tokens, in which mode.
 
-local evaluate = require("seqrun.run.evaluate")
+local evaluate = require("seqrun.run.evaluation.evaluate")
 local sr = require("seqrun")
 
 ---A loader of `count` updates of two batches with 3 masked tokens each, from any cursor.

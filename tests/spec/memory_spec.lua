@@ -1,7 +1,7 @@
 -- what a run says of its memory before it starts
 local sr = require "seqrun"
 local devices = require "seqrun.tensor.devices"
-local memory = require "seqrun.run.memory"
+local memory = require "seqrun.run.checks.memory"
 local training = require "seqrun.tensor.training"
 
 describe("a model whose activations do not fit", function()

@@ -158,7 +158,7 @@ describe("a window of steps", function()
   end
 
   it("adds up, and divides every sum by its own count", function()
-    local window = require("seqrun.run.window").new()
+    local window = require("seqrun.run.measure.window").new()
     for i = 1, 2 do
       add(window, i)
       window:step(2 * i, 0.5 * i, 1 + i / 10)
@@ -183,7 +183,7 @@ describe("a window of steps", function()
   end)
 
   it("means over the updates that had a loss, and reports what its items add up to", function()
-    local window = require("seqrun.run.window").new()
+    local window = require("seqrun.run.measure.window").new()
     for i = 1, 4 do
       for part = 1, 2 do
         local losses = sr.nn.losses():add("always", { total = sr.tensor(0.5), count = 1 })
@@ -202,7 +202,7 @@ describe("a window of steps", function()
   end)
 
   it("reads its scalars in one copy, regardless of their number", function()
-    local window, tensor, copies = require("seqrun.run.window").new(), require("seqrun.tensor"), 0
+    local window, tensor, copies = require("seqrun.run.measure.window").new(), require("seqrun.tensor"), 0
     local cat = tensor.cat
     tensor.cat = function(...) -- luacheck: ignore 122
       copies = copies + 1
@@ -217,14 +217,14 @@ describe("a window of steps", function()
   end)
 
   it("continues after a restart as if there had been none", function()
-    local whole, cut = require("seqrun.run.window").new(), require("seqrun.run.window").new()
+    local whole, cut = require("seqrun.run.measure.window").new(), require("seqrun.run.measure.window").new()
     for i = 1, 2 do
       add(whole, i)
       whole:step(1, 0, 1)
       add(cut, i)
       cut:step(1, 0, 1)
       local state = cut:state()
-      cut = require("seqrun.run.window").new()
+      cut = require("seqrun.run.measure.window").new()
       cut:restore(state)
     end
     assert.same(whole:line(), cut:line())
@@ -242,7 +242,7 @@ describe("the measured peak", function()
       return 1e6
     end
     require("seqrun.tensor").use("cpu")
-    local best = require("seqrun.run.peak").measure("f32")
+    local best = require("seqrun.run.measure.peak").measure("f32")
     core.burst, clock.now = burst, real
     assert.near(1e9, best, 1)
     assert.equal(8, count)
@@ -260,7 +260,7 @@ describe("the measured peak", function()
         now = now + 1e-4 + rounds * a_round
         return 1e3 * rounds
       end
-      local best = require("seqrun.run.peak").measure("f32")
+      local best = require("seqrun.run.measure.peak").measure("f32")
       assert.is_true(longest > 4e-4 and longest < 2e-3, longest)
       assert.is_true(best * a_round > 0.75e3)
     end

@@ -1,7 +1,7 @@
 -- recipes/mlperf.lua: from a checkpoint until an accuracy is reached, evaluated by samples, with MLPerf's log.
 
 local config = require("seqrun.config")
-local evaluations = require("seqrun.run.evaluations")
+local evaluations = require("seqrun.run.evaluation.evaluations")
 local json = require("seqrun.core.json")
 local mpi = require("tests.support.mpi")
 local program = require("tests.support.program")

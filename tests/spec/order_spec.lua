@@ -569,7 +569,7 @@ end)
 
 describe("a run", function()
   it("refuses micro-batches whose activations exceed the machine's memory", function()
-    local memory = require("seqrun.run.memory")
+    local memory = require("seqrun.run.checks.memory")
     local config = { hidden_size = 16, num_hidden_layers = 2, num_attention_heads = 2, intermediate_size = 32,
       vocab_size = 151, max_position_embeddings = 64 }
     local bert = sr.nn.bert(config)

@@ -161,7 +161,7 @@ describe("a run on a device that is too small", function()
     local loader = "{ summary = function() return { micro_packs = 4, max_len = 128, packs = 16 } end }"
     local model = "{ recompute = false, activation_bytes = function() return 3 << 29 end, "
       .. "params = { precision = 'bf16', count = function() return 1 << 26 end } }"
-    local call = "(function() sr.use('odd') local check = require('seqrun.run.memory').check "
+    local call = "(function() sr.use('odd') local check = require('seqrun.run.checks.memory').check "
       .. "return tostring(select(2, pcall(check, { model = %s, loader = %s }))) end)()"
     local _, out = evaluate(call:format(model, loader), odd, "two")
     local needs = "a micro-batch of 4 packs of 128 tokens needs at least 3.1 GiB, but odd (Odd 1000) has 1.5 GiB: "

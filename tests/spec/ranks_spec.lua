@@ -201,7 +201,7 @@ describe("a run on several ranks", function()
       "batch.ramp.total=5", "model.num_hidden_layers=3", "rate.by=layer_tokens", "rate.total=200_000",
       "rate.warmup=10_000")
     list[1] = "recipes/curriculum.lua"
-    check_pair("course", 12, list)
+    check_pair("curriculum", 12, list)
   end)
 
   many("fine-tunes and scores as one rank does", function()

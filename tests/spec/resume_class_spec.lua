@@ -1,4 +1,4 @@
--- A run goes on with the instruction class that it began with where it can, to the same bits; else it says why not.
+-- A run goes on with the instruction set that it began with where it can, to the same bits; else it says why not.
 
 local devices = require("seqrun.tensor.devices")
 local mpi = require("tests.support.mpi")
@@ -35,7 +35,7 @@ setup(function()
 end)
 teardown(function() sys.remove(folder) end)
 
----Replaces the instruction class in a file.
+---Replaces the instruction set in a file.
 local function rename_class(path, class)
   local text, count = assert(sys.read_file(path)):gsub('(instructions":"s:)[%w_]+', "%1" .. class)
   if count == 0 then text, count = text:gsub("(instructions: )[%w_]+", '%1"' .. class .. '"') end

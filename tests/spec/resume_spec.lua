@@ -331,7 +331,7 @@ end
     assert.equal(before, #assert(sys.list(step)))
   end)
 
-  it("warns that it is not bit-exact with another instruction class", function()
+  it("warns that it is not bit-exact with another instruction set", function()
     if tensor.instructions() == "plain" then
       pending("no AVX2: there is one class only")
       return
@@ -344,7 +344,7 @@ end
     assert.truthy(err:find("resuming with plain is not bit-exact", 1, true))
   end)
 
-  it("keeps the instruction class that it began with, although the processor has a better one", function()
+  it("keeps the instruction set that it began with, although the processor has a better one", function()
     local before, out = { before = "SEQRUN_ISA=plain" }, folder .. "/stored"
     assert.equal(0, (program.run(small.words(corpus, "--out", out .. "-straight", "--max-steps", "6"), before)))
     assert.equal(0, (program.run(small.words(corpus, "--out", out, "--max-steps", "4"), before)))
@@ -359,7 +359,7 @@ end
     assert.equal(weights(out .. "-straight"), weights(out))
   end)
 
-  it("leaves the next run of the process its own instruction class", function()
+  it("leaves the next run of the process its own instruction set", function()
     if os.getenv("SEQRUN_ISA") or tensor.device() ~= "cpu" then return end
     local devices = require("seqrun.tensor.devices")
     local own = devices.instructions()

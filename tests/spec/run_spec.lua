@@ -121,7 +121,7 @@ describe("a run", function()
   it("compares itself with the unigram model, if there is one", function()
     local baselines = { { loss = "mlm", metric = "unigram_loss", title = "unigram model" } }
     local function score(line)
-      return require("seqrun.run.summary").scores(line, { { name = "mlm" }, { name = "nsp" } }, baselines)
+      return require("seqrun.run.screen.summary").scores(line, { { name = "mlm" }, { name = "nsp" } }, baselines)
     end
     local below, above = { mlm_loss = 5, unigram_loss = 6.25 }, { mlm_loss = 7, unigram_loss = 6.25 }
     assert.same({ "mlm loss 5.000, unigram model 6.250: 1.250 nats below" }, score(below))
@@ -154,7 +154,7 @@ describe("a run", function()
     local code, out = run("--out", folder .. "/mfu", "--max-steps", "2", "peak_flops=1e10")
     assert.equal(0, code)
     assert.truthy(out:find("mfu        %d+%.%d%% of the peak %(6 x parameters x tokens: %d+%.%d%%%)"), out)
-    local is_too_low = require("seqrun.run.peak").is_too_low
+    local is_too_low = require("seqrun.run.measure.peak").is_too_low
     assert.same({ true, false, false, false }, { is_too_low({ config = {} }, 1.2), is_too_low({ config = {} }, 0.9),
       is_too_low({ config = {} }, nil), is_too_low({ config = { peak_flops = 1e9 } }, 1.2) })
     assert.is_true(small.metrics(folder .. "/mfu")[1].mfu > 0)

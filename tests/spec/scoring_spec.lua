@@ -1,6 +1,6 @@
 -- Metrics of an evaluation are those of the predictions for each text alone, however sequences are packed.
 
-local evaluate = require("seqrun.run.evaluate")
+local evaluate = require("seqrun.run.evaluation.evaluate")
 local json = require("seqrun.core.json")
 local program = require("tests.support.program")
 local sr = require("seqrun")

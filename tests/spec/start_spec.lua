@@ -1,7 +1,7 @@
 -- What a run refuses before it trains: parts that lack something, another vocabulary, data that has changed.
 
 local config = require("seqrun.config")
-local contracts = require("seqrun.run.contracts")
+local contracts = require("seqrun.run.checks.contracts")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sr = require("seqrun")
@@ -51,7 +51,7 @@ describe("a start", function()
     assert.error_matches(start { held = methods("next") }, "held has no cursor%(%), seek%(%)")
     assert.error_matches(start { model = { params = {} } }, "model has no losses%(%)")
     assert.error_matches(start { model = methods("losses") }, "model has no params")
-    assert.error_matches(start { optimizer = methods("step") }, "optimizer has no settle%(%)")
+    assert.error_matches(start { optimizer = methods("step") }, "optimizer has no read_results%(%)")
     assert.error_matches(start { rate = 1e-3 }, "rate is a number; expected a function")
     local other = sr.nn.bert { vocab_size = 20, hidden_size = 8, num_hidden_layers = 1, num_attention_heads = 1 }
     assert.error_matches(start { model = other }, "optimizer does not update the model's parameters")
@@ -95,9 +95,9 @@ end)
 
 describe("the directory of a run", function()
   it("must have room for a checkpoint", function()
-    local house = require("seqrun.run.house")
-    house.check_space(folder .. "/not/yet/there", 1000)
-    local ok, problem = pcall(house.check_space, folder .. "/not/yet/there", 1 << 60)
+    local directory = require("seqrun.run.directory").new { out = folder .. "/not/yet/there" }
+    directory:check_space(1000)
+    local ok, problem = pcall(directory.check_space, directory, 1 << 60)
     assert.is_false(ok)
     assert.matches("/not/yet/there: a checkpoint needs 1048576.0 TiB, but only .* are free; free some space, or",
       tostring(problem))

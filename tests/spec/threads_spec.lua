@@ -1,5 +1,5 @@
 -- The same bits on 1, 2, 3 and 8 threads: every op that splits its work into tasks, at sizes with several
--- tasks, forward and backward.  tests/c/cpu.c does the same for each instruction class.
+-- tasks, forward and backward.  tests/c/cpu.c does the same for each instruction set.
 
 local sr = require("seqrun")
 

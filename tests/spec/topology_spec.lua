@@ -2,7 +2,7 @@
 
 local program = require("tests.support.program")
 local sys = require("seqrun.core.sys")
-local topology = require("seqrun.run.topology")
+local topology = require("seqrun.run.ranks.topology")
 
 ---A machine whose first threads of all cores are numbered before the second ones.
 local function machine(nodes, cores)

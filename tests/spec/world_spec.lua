@@ -137,7 +137,7 @@ describe("the ranks of a run", function()
   test("must compute with the same instructions, which differ in bits", function()
     local code, _, err = run_two(words("mixed", "--max-steps", "1"), {}, "SEQRUN_ISA=plain")
     assert.equal(2, code, err)
-    assert.matches("rank 1 %(.*%) differs from rank 0: the instruction class is plain, but [%w_]+ on rank 0; set", err)
+    assert.matches("rank 1 %(.*%) differs from rank 0: the instruction set is plain, but [%w_]+ on rank 0; set", err)
   end)
 
   test("are told of too many threads, also where their processors overlap in part", function()

@@ -40,6 +40,6 @@ for step = 1, 20 do
   world:wait()
 end
 if fault == "unequal" then
-  require("seqrun.run.world").agree(world, { { "the seed", mine and "2" or "1" } }, "config", "give all one seed")
+  require("seqrun.run.ranks.world").agree(world, { { "the seed", mine and "2" or "1" } }, "config", "give all one seed")
 end
 print("done")

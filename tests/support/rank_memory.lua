@@ -3,7 +3,7 @@
 --
 -- Prints "R: SAID GREW" of each rank, in bytes.
 
-local memory = require("seqrun.run.memory")
+local memory = require("seqrun.run.checks.memory")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 local task = sr.tasks.pretraining

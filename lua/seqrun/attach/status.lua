@@ -20,7 +20,7 @@ function status.text(run)
   if run.line then lines[2] = ("  step %d: %s"):format(run.line.step, metrics_text(run.line)) end
   local result = run.result
   if result then
-    local scores = require("seqrun.run.summary").scores(result.line, result.order, run.baselines)
+    local scores = require("seqrun.run.screen.summary").scores(result.line, result.order, run.baselines)
     lines[#lines + 1] = ("  held-out, step %d: %s"):format(result.step, table.concat(scores, "; "))
   end
   local left = run.progress:estimate(math.max(0, run.last - run.step))

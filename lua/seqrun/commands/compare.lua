@@ -36,7 +36,7 @@ end
 
 -- ---- the runs --------------------------------------------------------------------------------------
 
----The runs of the arguments; of several, those that are no runs are left out, and those that cannot be read.
+---The runs of the arguments; of several, directories that are not runs are left out, and those that cannot be read.
 local function collect(args)
   local dirs, seen, problem = {}, {}, nil
   for _, given in ipairs(args.runs) do

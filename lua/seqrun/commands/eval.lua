@@ -2,14 +2,14 @@
 
 local converters = require("seqrun.config.converters")
 local counted = require("seqrun.base.format").counted
-local evaluate = require("seqrun.run.evaluate")
+local evaluate = require("seqrun.run.evaluation.evaluate")
 local live = require("seqrun.draw.live")
 local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
 local masked = require("seqrun.predict.masked")
 local report = require("seqrun.scores.report")
 local run_config = require("seqrun.predict.run_config")
-local summary = require("seqrun.run.summary")
+local summary = require("seqrun.run.screen.summary")
 local tasks = require("seqrun.tasks")
 local verb = require("seqrun.predict.verb")
 

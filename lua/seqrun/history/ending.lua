@@ -15,15 +15,16 @@ function ending.clear(folder)
 end
 
 ---Writes how the run ended; a failure to write changes nothing about it.
----@param run seqrun.Run
+---@param folder string
+---@param found { finished?: boolean, step: integer, seconds: number }
 ---@param problem any what ended it; nil: its recipe did
-function ending.write(run, problem)
+function ending.write(folder, found, problem)
   local known = failure.of(problem)
   local code = known and known.code or problem ~= nil and "recipe" or nil
   local state = (code or "stopped") == "stopped" and "stopped" or "failed"
-  if not code and run.finished then state = "finished" end
-  sys.write_file(path_of(run.folder), json.encode {
-    state = state, step = run.step, seconds = run:seconds(), ended = os.date("!%Y-%m-%dT%H:%M:%SZ"),
+  if not code and found.finished then state = "finished" end
+  sys.write_file(path_of(folder), json.encode {
+    state = state, step = found.step, seconds = found.seconds, ended = os.date("!%Y-%m-%dT%H:%M:%SZ"),
     message = problem ~= nil and tostring(problem) or nil,
   } .. "\n")
 end

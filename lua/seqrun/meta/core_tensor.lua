@@ -90,7 +90,7 @@ function tensor.plugin(path) end
 ---@return string[]
 function tensor.comms() end
 
----The instruction class of the cpu device; results are bit-exact within one.
+---The instruction set of the cpu device; results are bit-exact within one.
 ---@param class? string makes the device use this one from now on, if the processor and SEQRUN_ISA allow it
 ---@return "plain"|"avx2"|"avx512"|"avx512_bf16"|"amx"|nil
 ---@return string? message why each higher class is not used; or why `class` cannot be
@@ -100,7 +100,7 @@ function tensor.instructions(class) end
 ---Multiply-adds in registers on all threads of the current device, which must be cpu; to be timed.
 ---@param rounds integer 12 vectors each
 ---@param dtype? "f32"|"bf16"
----@return number|nil flops 0 if the instruction class has no such probe
+---@return number|nil flops 0 if the instruction set has no such probe
 ---@return string? message
 ---@return string? code
 function tensor.burst(rounds, dtype) end

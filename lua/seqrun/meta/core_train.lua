@@ -281,9 +281,9 @@ function Optim:step(rate, clip, loss) end
 ---@return true|nil
 ---@return string? message
 ---@return string? code "numeric" when too many steps in a row were skipped
-function Optim:settle() end
+function Optim:read_results() end
 
----The result of a settled step.
+---The result of a step that was read.
 ---@param serial integer counts the steps, from 1
 ---@return { serial: integer, norm: number, finite: boolean, applied: boolean } zeros if the step is long past
 function Optim:result(serial) end
@@ -367,7 +367,7 @@ function Safetensors:read_into(tensor, name, count) end
 
 ---A tensor of the file on the current device.
 ---@param name string
----@param dtype? string default: the device's real type
+---@param dtype? string default: the device's compute dtype
 ---@return seqrun.Tensor|nil
 ---@return string? message
 ---@return string? code

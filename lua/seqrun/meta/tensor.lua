@@ -260,7 +260,7 @@ function Tensor:std(dim, keep, correction) end
 ---One-hot vectors: one more dimension, of `classes` elements, which is 1 at the label and 0 elsewhere.
 ---Labels must be from 0 to classes - 1.
 ---@param classes integer
----@return seqrun.Tensor # of the device's real dtype
+---@return seqrun.Tensor # of the device's compute dtype
 function Tensor:one_hot(classes) end
 
 ---Softmax along a dimension, default the last.

@@ -193,7 +193,7 @@ local Result = {}
 function Result.__index(result, key)
   if key ~= "norm" and key ~= "finite" and key ~= "applied" then return nil end
   local optimizer = rawget(result, "optimizer")
-  if optimizer then optimizer:settle() end
+  if optimizer then optimizer:read_results() end
   return rawget(result, key)
 end
 
@@ -202,8 +202,8 @@ end
 ---@return seqrun.StepResult|nil of the last step
 ---@return string? message
 ---@return string? code
-function Optimizer:settle()
-  local _, message, code = self.core:settle()
+function Optimizer:read_results()
+  local _, message, code = self.core:read_results()
   for _, result in ipairs(self.pending) do
     local values = self.core:result(result.serial)
     result.norm, result.finite, result.applied = values.norm, values.finite, values.applied
@@ -281,7 +281,7 @@ function Optimizer:step(t)
   check.options("optim: step", t, STEP)
   check_shared(self)
   local waiting, room = self.core:pending()
-  if waiting == room then guard(self:settle()) end
+  if waiting == room then guard(self:read_results()) end
   self.params:finish_update(self.sharded ~= nil)
   do
     local scope <close> = tensor.scope()
@@ -313,7 +313,7 @@ end
 ---@return integer skipped
 ---@return integer in_a_row
 function Optimizer:counts()
-  self:settle()
+  self:read_results()
   return self.core:counts()
 end
 
@@ -401,7 +401,7 @@ function Optimizer:restore(values)
   if values.kind ~= self.kind then
     return nil, ("the checkpoint was written by %s, not %s"):format(tostring(values.kind), self.kind), "data"
   end
-  self:settle()
+  self:read_results()
   self.core:set_counts(values.applied, values.skipped, values.in_a_row, values.power)
   self.options.power = values.power
   return true

@@ -57,7 +57,7 @@ local function directories(paths)
       if not seen[real] then list[#list + 1], seen[real] = dir, true end
     end
   end
-  for _, path in ipairs(none) do -- of several, such as runs/*, those that are no runs are left out
+  for _, path in ipairs(none) do -- of several, such as runs/*, directories that are not runs are left out
     if #list == 0 or not sys.exists(path) or sys.exists(path .. "/MANIFEST") then list[#list + 1] = path end
   end
   if #list > MOST then

@@ -52,7 +52,7 @@ function DO.evaluate(run)
   run:evaluate()
   local result = run.result
   if not result or result.step ~= run.step then return "the evaluation was interrupted" end
-  return table.concat(require("seqrun.run.summary").scores(result.line, result.order, run.baselines), "; ")
+  return table.concat(require("seqrun.run.screen.summary").scores(result.line, result.order, run.baselines), "; ")
 end
 
 function DO.save(run)

@@ -12,39 +12,38 @@
 -- The loop belongs to the recipe.  Between its iterations, `steps` saves checkpoints, evaluates and stops.  Step n
 -- means n updates; the checkpoint of step n holds all state that step n + 1 needs, so resuming is bit-exact.
 
-local agreement = require("seqrun.run.agreement")
-local best = require("seqrun.run.best")
+local agreement = require("seqrun.run.ranks.agreement")
+local best = require("seqrun.run.evaluation.best")
 local changes = require("seqrun.run.changes")
 local check = require("seqrun.base.check")
 local checkpoint = require("seqrun.checkpoint")
-local chosen = require("seqrun.run.chosen")
+local autotune = require("seqrun.run.ranks.autotune")
 local config = require("seqrun.config")
 local core = require("seqrun.core.tensor")
-local contracts = require("seqrun.run.contracts")
-local ending = require("seqrun.history.ending")
-local energy = require("seqrun.run.energy")
-local evaluations = require("seqrun.run.evaluations")
+local contracts = require("seqrun.run.checks.contracts")
+local energy = require("seqrun.run.measure.energy")
+local evaluations = require("seqrun.run.evaluation.evaluations")
 local failure = require("seqrun.base.failure")
 local shipped = require("seqrun.base.shipped")
-local goals = require("seqrun.run.goals")
-local house = require("seqrun.run.house")
+local goals = require("seqrun.run.checks.goals")
+local directory = require("seqrun.run.directory")
 local loaders = require("seqrun.run.loaders")
-local memory = require("seqrun.run.memory")
+local memory = require("seqrun.run.checks.memory")
 local metrics = require("seqrun.history.metrics")
 local options = require("seqrun.run.options")
 local output = require("seqrun.base.output")
-local peak = require("seqrun.run.peak")
-local progress = require("seqrun.run.progress")
+local peak = require("seqrun.run.measure.peak")
+local progress = require("seqrun.run.screen.progress")
 local ranks = require("seqrun.run.ranks")
-local resuming = require("seqrun.run.resuming")
-local sense = require("seqrun.run.sense")
-local settle = require("seqrun.run.settle")
+local resuming = require("seqrun.run.directory.resuming")
+local sanity = require("seqrun.run.checks.sanity")
+local resolve_auto = require("seqrun.run.auto.resolve_auto")
 local strict = require("seqrun.base.strict")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 local text = require("seqrun.base.format")
-local window = require("seqrun.run.window")
-local work = require("seqrun.run.work")
+local window = require("seqrun.run.measure.window")
+local work = require("seqrun.run.measure.work")
 
 local run = { schema = require("seqrun.tasks.shared.run_keys") }
 for name, fn in pairs(require("seqrun.tasks.shared.parts")) do run[name] = fn end
@@ -60,13 +59,13 @@ strict.seal(Run, "the run", { "config", "step", "folder", "total", "last", "epoc
 -- ---- opening ---------------------------------------------------------------------------------
 
 ---The config of this run, from the files and arguments that the words name.
-local function load_config(request, folder, schema, rules)
+local function load_config(request, place, schema, rules)
   local arguments, file, looked = {}, nil, ""
   for _, argument in ipairs(request.arguments) do
     local named = argument:match("^config=(.*)$")
     if named then file = shipped.find(named) else arguments[#arguments + 1] = argument end
   end
-  if not file and request.resume then file = house.saved_config(folder, arguments) end
+  file = file or place:saved_config(arguments)
   if not file then
     local beside = request.file:gsub("%.lua$", "") .. ".yaml"
     file = sys.exists(beside) and beside or nil
@@ -78,32 +77,6 @@ local function load_config(request, folder, schema, rules)
   }
   if not loaded then failure.raise(code, "%s%s", message, looked) end
   return loaded
-end
-
----Where this run lives; `--resume=DIR` names it as `--out DIR` does.
-local function folder_of(request, name)
-  local resumed = type(request.resume) == "string" and request.resume or nil
-  if resumed and request.out and resumed ~= request.out then
-    failure.raise("config", "--resume=%s and --out %s name two directories; give one", resumed, request.out)
-  end
-  if resumed and not sys.is_dir(resumed) then
-    failure.raise("config", "--resume=%s: no such directory", resumed)
-  end
-  local usual = name and "runs/" .. name or house.default_folder(request.file)
-  local folder = (resumed or request.out or usual):gsub("(.)/+$", "%1")
-  if sys.exists(folder .. "/model.safetensors") then
-    failure.raise("config", "%s is a checkpoint, not a run; --resume expects the directory of the run; to start a new "
-      .. "run from it, use init.from=%s with another --out", folder, text.shell(folder))
-  end
-  return folder
-end
-
----Fails if the directory belongs to another run, and locks it if it is there.
-local function enter(self)
-  local request = self.request
-  if request.dry_run then return end
-  house.check_free(self.folder, request.resume ~= nil, request.force)
-  if request.resume and sys.is_dir(self.folder) then self.lock = house.lock(self.folder) end
 end
 
 local OPEN = { recipe = true, task = true, name = true, keys = true, rules = true }
@@ -122,8 +95,9 @@ function run.open(spec)
   local schema, rules = run.schema(spec.task, { keys = spec.keys, rules = spec.rules })
   local request = options.read(spec.recipe, schema)
   if (request.explain or request.dry_run) and ranks.follows() then failure.raise("ok", "") end -- rank 0 tells
-  local folder = folder_of(request, spec.name)
-  local loaded = load_config(request, folder, schema, rules)
+  local place = directory.new(request, spec.name)
+  local folder = place.path
+  local loaded = load_config(request, place, schema, rules)
   if request.explain then
     io.stdout:write(loaded:explain())
     failure.raise("ok", "")
@@ -140,15 +114,18 @@ function run.open(spec)
   local all, warnings = ranks.open(loaded, request, folder)
   local self = setmetatable({
     config = cfg, loaded = loaded, request = request, ranks = all, folder = folder, window = window.new(all), step = 0,
-    seconds_before = 0, work = 0, own_work = {}, began = sys.now(), kept = {},
-    command = table.concat(spec.recipe, " ", 0),
+    work = 0, own_work = {}, kept = {}, directory = place, command = table.concat(spec.recipe, " ", 0),
   }, Run)
-  all:first_does(function() enter(self) end)
+  all:first_does(function()
+    if not request.dry_run then place:enter() end
+  end)
   self.progress = all.leads and progress.new {
     quiet = request.quiet, json_log = request.json_log, every = cfg.log.every, seconds = cfg.log.seconds,
   } or ranks.silent
+  self.autotune = autotune.new(all, self.progress)
+  self.agreement = agreement.new(all, self.autotune)
   for _, warning in ipairs(warnings) do self.progress:warn("%s", warning) end
-  settle(self)
+  resolve_auto(self)
   memory.expect(self)
   return self
 end
@@ -156,12 +133,12 @@ end
 -- ---- state -----------------------------------------------------------------------------------
 
 ---Seconds of this run, those before a resume included.
-function Run:seconds() return self.seconds_before + sys.now() - self.began end
+function Run:seconds() return self.agreement:own_seconds() end
 
 ---Totals of the updates that have been trained on, and the time; for schedules that depend on them.
 ---@return table
 function Run:totals()
-  local totals = { seconds = agreement.seconds(self) }
+  local totals = { seconds = self.agreement:seconds() }
   for _, name in ipairs(loaders.TOTALS) do totals[name] = self.loaders and self.loaders.totals[name] or 0 end
   return totals
 end
@@ -187,15 +164,11 @@ end
 
 -- ---- starting --------------------------------------------------------------------------------
 
-local function open_house(self)
+local function open_directory(self)
   if not self.ranks.leads then return end
-  local again = self.request.resume and sys.exists(self.folder)
-  local changed = again and house.check_same(self.folder, self.loaded) or {}
-  local aside = self.request.force and house.make_room(self.folder)
-  self.lock = self.lock or house.lock(self.folder)
-  self.progress:log_to(house.move_in(self))
+  local log, aside, changed = self.directory:start(self.loaded, self.command, self.ranks.size)
+  self.progress:log_to(log)
   if aside then self.progress:say("the earlier run is now %s", aside) end
-  self.at_home = true
   for _, change in ipairs(changed) do
     self.progress:say("changed on resume: %s: %s, was %s", change.path, change.mine, change.theirs)
   end
@@ -246,18 +219,18 @@ function Run:start(parts)
   self.total, self.goals = goals.updates(self, parts.total), goals.of(self.config)
   self.epoch = parts.epoch and parts.epoch / self.loader:summary().schedule_steps
   self.last = math.min(self.total, self.request.max_steps or math.huge)
-  sense.check_metrics(self)
-  for _, warning in ipairs(require("seqrun.run.plan").warnings(self)) do self.progress:warn("%s", warning) end
+  sanity.check_metrics(self)
+  for _, warning in ipairs(require("seqrun.run.screen.plan").warnings(self)) do self.progress:warn("%s", warning) end
   self.ranks:share_model(self)
   if self.request.dry_run then
     resuming.start_from(self)
     return resuming.tell_origin(self)
   end
   if not self.request.resume then -- before the directory is created, so that a failure leaves none
-    house.check_space(self.folder, CHECKPOINT * self.model.params:count())
+    self.directory:check_space(CHECKPOINT * self.model.params:count())
     resuming.start_from(self)
   end
-  self.ranks:first_does(function() open_house(self) end)
+  self.ranks:first_does(function() open_directory(self) end)
   local save, leads = self.config.save, self.ranks.leads
   self.best = save.best and best.new(self.folder, save.best, self.config.eval.patience, leads)
   self.saver = saves(self) and checkpoint.saver(self.folder, { keep = save.keep, max_failures = save.max_failures })
@@ -266,17 +239,20 @@ function Run:start(parts)
   if self.request.resume and not self.resumed then resuming.start_from(self) end
   resuming.tell_origin(self)
   if self.resumed and self.step >= self.last then resuming.end_here(self) end
-  chosen.start(self)
+  self.autotune:start()
   self.ranks:check_values(self.model.params)
   self.metrics = open_metrics(self)
   changes.resume(self)
   self.metrics:text("config", self.loaded:dump())
   self.peak, self.energy = peak.of(self.config), energy.open()
-  self.began, self.saved_at = sys.now(), agreement.seconds(self)
+  self.agreement:restart()
+  self.saved_at = self.agreement:seconds()
   self.train_seconds, self.tokens_before, self.slots_before = 0, self.window.tokens, self.window.slots
-  if self.ranks.leads then self.progress:say("%s", require("seqrun.run.plan").headline(self)) end
+  if self.ranks.leads then self.progress:say("%s", require("seqrun.run.screen.plan").headline(self)) end
   if self.ranks:several() then self.progress:say("  memory  %s", memory.of_ranks(self)) end
-  if self.ranks.leads then require("seqrun.run.plan").tell_notes(self, function(...) self.progress:say(...) end) end
+  if self.ranks.leads then
+    require("seqrun.run.screen.plan").tell_notes(self, function(...) self.progress:say(...) end)
+  end
   changes.listen(self)
 end
 
@@ -296,7 +272,7 @@ local function saved_parts(self)
     step = self.step, model = self.model.params, opt = self.optimizer, state = resuming.state(self),
     config = self.model.hf_config and self.model:hf_config(), files = self.loaders:plans(),
   }
-  parts.files["trainer/config.yaml"], parts.files[chosen.FILE] = self.loaded:dump(), chosen.text()
+  parts.files["trainer/config.yaml"], parts.files[autotune.FILE] = self.loaded:dump(), autotune.text()
   if self.corpus then
     parts.vocab_text, parts.cased = failure.must(self.corpus:vocab_text()), not self.corpus:lowercase()
     parts.keep_accents = self.corpus.keep_accents and self.corpus:keep_accents()
@@ -309,8 +285,8 @@ end
 ---@return string|nil path
 ---@return string? message
 function Run:save(needed)
-  self.saved_at = agreement.seconds(self)
-  self.window:settle()
+  self.saved_at = self.agreement:seconds()
+  self.window:read_losses()
   if not saves(self) or self.saver.step == self.step then return end
   self.metrics:sync()
   self.progress:saving(self.step)
@@ -337,24 +313,24 @@ end
 ---Evaluates on the held-out part and writes a line of metrics; nil if there is none, or a signal came first.
 function Run:evaluate()
   if not self.held then return end
-  self.window:settle()
+  self.window:read_losses()
   if self.watch then self.watch:evaluating() end
-  local line, order, scoring = require("seqrun.run.evaluate").run(self.model, self.held, {
+  local line, order, scoring = require("seqrun.run.evaluation.evaluate").run(self.model, self.held, {
     from = self.held_from, updates = self.config.eval.updates, baselines = self.baselines,
     ranks = self.ranks, progress = evaluations.work(self),
   })
   if not line then
-    agreement.reach(self)
+    self.agreement:reach(changes.asked(self))
     return nil
   end
-  chosen.exchange(self) -- a checkpoint may come next
+  self.autotune:exchange() -- a checkpoint may come next
   evaluations.check_finite(self, line, order)
   self.result, self.scoring = { step = self.step, line = line, order = order }, scoring
   line.type, line.step, line.seconds = "eval", self.step, self:seconds()
   for _, name in ipairs(loaders.TOTALS) do line[name] = self.loaders.totals[name] end
   write_metrics(self, line)
   if self.watch then self.watch:evaluated(line) end
-  local texts = require("seqrun.run.summary").scores(line, order, self.baselines)
+  local texts = require("seqrun.run.screen.summary").scores(line, order, self.baselines)
   self.progress:say("step %d, held-out: %s", self.step, table.concat(texts, "; "))
   keep_best(self, line)
   return line
@@ -362,9 +338,9 @@ end
 
 ---Stops the run, resumable, on a signal or at the end of the time budget.
 local function check_stop(self)
-  local signal = agreement.signal(self)
+  local signal = self.agreement:caught()
   local budget = self.config.budget
-  local spent = budget and self.step < self.last and agreement.seconds(self) >= budget
+  local spent = budget and self.step < self.last and self.agreement:seconds() >= budget
   if not signal and not spent then return end
   if self.step > 0 then self:save(true) end
   local reason = signal and "signal " .. signal or "the time budget of " .. text.duration(budget)
@@ -405,7 +381,7 @@ local function after_step(self)
   evaluate_when_due(self)
   if step == self.last then return end -- stopped early
   local by_step = cfg.save.every > 0 and step % cfg.save.every == 0
-  local by_time = cfg.save.minutes > 0 and agreement.seconds(self) - self.saved_at >= 60 * cfg.save.minutes
+  local by_time = cfg.save.minutes > 0 and self.agreement:seconds() - self.saved_at >= 60 * cfg.save.minutes
   if by_step or by_time then self:save(false) end
 end
 
@@ -420,8 +396,8 @@ local function finish(self)
   evaluate_or_stop(self)
   self:save(true)
   if not self.ranks.leads then return end
-  require("seqrun.run.summary").tell(self)
-  if self.scoring then house.write_scores(self.folder, self.step, self.scoring) end
+  require("seqrun.run.screen.summary").tell(self)
+  if self.scoring then self.directory:write_scores(self.step, self.scoring) end
 end
 
 ---Makes this step the last if a counter has reached its goal.
@@ -472,9 +448,9 @@ end
 ---@return fun(): integer?, seqrun.Update?
 function Run:steps(loader, upto)
   local name = self.loaders:name_of(loader)
-  if self.request.dry_run then return require("seqrun.run.plan").rehearse(self, name) end
+  if self.request.dry_run then return require("seqrun.run.screen.plan").rehearse(self, name) end
   return function()
-    agreement.reach(self)
+    self.agreement:reach(changes.asked(self))
     if self.under_way then
       end_step(self)
     elseif self.resumed then
@@ -482,12 +458,12 @@ function Run:steps(loader, upto)
       end_at_goal(self)
       evaluate_when_due(self) -- the stop may have interrupted it
     end
-    if self.asked then changes.serve(self) end
+    if self.agreement.asked then changes.serve(self) end
     check_stop(self)
     if upto and self.step >= upto and self.step < self.last then return nil end
     local asked = sys.now()
     local update
-    if self.step < self.last then update = self.loaders:next(name, self.step + 1, agreement.seconds(self)) end
+    if self.step < self.last then update = self.loaders:next(name, self.step + 1, self.agreement:seconds()) end
     if not update then return end_loop(self) end
     self.step_began, self.waited, self.under_way = sys.now(), sys.now() - asked, true
     self.cpu_began = os.clock()
@@ -536,13 +512,13 @@ function Run:log(step, optimizer)
   local seconds = sys.now() - self.step_began + self.waited
   self.window:step(seconds, self.waited, self.imbalance, os.clock() - (self.cpu_began or 0))
   self.progress:note(seconds)
-  if self.ranks.leads and not self.request.dry_run then sense.watch_duration(self, step) end
+  if self.ranks.leads and not self.request.dry_run then sanity.watch_duration(self, step) end
   self.train_seconds = (self.train_seconds or 0) + seconds
   if due then
     local most = self.model.flops and self.peak
     local line = self.window:line(most and most * self.ranks.size)
     line.energy_j = self.energy and self.energy:joules()
-    local result, message, code = optimizer:settle()
+    local result, message, code = optimizer:read_results()
     if message then failure.raise(code, "%s", message) end
     if not result then check.fail("%s", NO_STEP) end
     local _, skipped = optimizer:counts()
@@ -566,12 +542,11 @@ end
 function Run:close(problem)
   changes.leave(self, problem)
   if problem ~= nil then self.progress:record(tostring(problem)) end
-  if self.at_home then ending.write(self, problem) end
-  self.at_home = false
+  self.directory:leave({ finished = self.finished, step = self.step, seconds = self:seconds() }, problem)
   if self.metrics then self.metrics:close() end
   self.progress:close()
-  if self.lock then self.lock:close() end
-  self.metrics, self.lock = nil, nil
+  self.directory:unlock()
+  self.metrics = nil
   output.survive(false)
   memory.forget(self)
 end

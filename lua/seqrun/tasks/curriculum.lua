@@ -1,13 +1,13 @@
 -- curriculum.lua - pretraining in which lengths, examples, kept tokens, masks and batches follow schedules.
 --
---     local course = task.course(cfg)
---     loader(task.train_options(cfg, corpus, course)) ... course:drop(bert)
+--     local schedules = task.schedules(cfg)
+--     loader(task.train_options(cfg, corpus, schedules)) ... schedules:drop(bert)
 --     for step, update in run:steps(train) do
---       course:before(update)
---       ... optimizer:step { rate = course:scaled(rate(update.counters), update) }
+--       schedules:before(update)
+--       ... optimizer:step { rate = schedules:scaled(rate(update.counters), update) }
 
 local c = require("seqrun.config")
-local courses = require("seqrun.tasks.shared.course")
+local new_schedules = require("seqrun.tasks.shared.schedules")
 local keys = require("seqrun.tasks.shared.efficiency_keys")
 local pretraining = require("seqrun.tasks.pretraining")
 local schedule = require("seqrun.schedule")
@@ -20,30 +20,30 @@ curriculum.rules = table.move(keys.rules, 1, #keys.rules, #pretraining.rules + 1
 
 ---What changes during the run of a config.
 ---@param cfg table
----@return seqrun.Course
-function curriculum.course(cfg)
-  return courses(cfg, cfg.steps or cfg.rate.by == "step" and cfg.rate.total or nil)
+---@return seqrun.Schedules
+function curriculum.schedules(cfg)
+  return new_schedules(cfg, cfg.steps or cfg.rate.by == "step" and cfg.rate.total or nil)
 end
 
 ---Options for sr.data.loader of the training part.
 ---@param cfg table
 ---@param corpus seqrun.Corpus
----@param course seqrun.Course
+---@param schedules seqrun.Schedules
 ---@param counters? fun(): table of the run
 ---@param plan? string a saved plan
 ---@return table
-function curriculum.train_options(cfg, corpus, course, counters, plan)
+function curriculum.train_options(cfg, corpus, schedules, counters, plan)
   local options = pretraining.loader_options(cfg, corpus, "train", plan)
-  if course.mask then
+  if schedules.mask then
     options.mask = {
-      prob = course.mask.max or 1, max = cfg.mask.max, whole_word = cfg.mask.whole_word,
-      rates = schedule.rates(course.mask, course.steps),
+      prob = schedules.mask.max or 1, max = cfg.mask.max, whole_word = cfg.mask.whole_word,
+      rates = schedule.rates(schedules.mask, schedules.steps),
     }
   end
-  if course.decided_mask then
-    options.mask = { prob = course.decided_mask.max or 1, max = cfg.mask.max, whole_word = cfg.mask.whole_word }
+  if schedules.decided_mask then
+    options.mask = { prob = schedules.decided_mask.max or 1, max = cfg.mask.max, whole_word = cfg.mask.whole_word }
   end
-  course:draw(options, counters)
+  schedules:draw(options, counters)
   return options
 end
 

@@ -64,10 +64,10 @@ function devices.use(cfg)
   end
 end
 
----The instruction classes of the cpu device, ascending.
+---The instruction setes of the cpu device, ascending.
 devices.CLASSES = { "plain", "avx2", "avx512", "avx512_bf16", "amx" }
 
----The instruction class that the current device computes with: resuming with another is not bit-exact.
+---The instruction set that the current device computes with: resuming with another is not bit-exact.
 ---@return string # "avx2", "ref", "cuda sm_90": the device and its architecture
 function devices.instructions()
   local name = core.device()
@@ -79,7 +79,7 @@ end
 local own -- the class that the cpu device had before a stored run changed it
 local refused -- why it does not compute with the class of the stored run
 
----Makes the current device compute with the instruction class of a stored run, where it can; else it keeps its own.
+---Makes the current device compute with the instruction set of a stored run, where it can; else it keeps its own.
 ---@param class string "auto": its own, also after another run of this process; "cuda sm_90": not of this device
 function devices.use_instructions(class)
   if core.device() ~= "cpu" then return end
@@ -94,11 +94,11 @@ function devices.use_instructions(class)
   refused = not good and why or nil
 end
 
----Why the current device does not compute with the instruction class of the stored run; nil if it does.
+---Why the current device does not compute with the instruction set of the stored run; nil if it does.
 ---@return string|nil
 function devices.refused_instructions() return refused end
 
----Why the cpu device does not use each higher instruction class; nil if it uses the highest.
+---Why the cpu device does not use each higher instruction set; nil if it uses the highest.
 ---@return string|nil
 function devices.lesser()
   if core.device() == "cpu" then return (select(2, core.instructions())) end

@@ -27,7 +27,7 @@ local tensor = {
 
 ---Options of `sr.tensor`, `sr.zeros` and similar functions.
 ---@class seqrun.TensorOptions
----@field dtype? "f64"|"f32"|"bf16"|"i32"|"bool" default: the device's real type
+---@field dtype? "f64"|"f32"|"bf16"|"i32"|"bool" default: the device's compute dtype
 ---@field device? string default: the current device
 ---@field requires_grad? boolean a leaf that collects its gradient
 

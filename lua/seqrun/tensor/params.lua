@@ -220,7 +220,7 @@ local MIB = (1 << 20) // 4
 
 ---@class seqrun.ShareOptions
 ---@field reduce? "exact"|"library" exact: in the order of the shares, for the same bits with any number of ranks
----@field sharded? boolean each rank needs the gradients of its own piece of the store only
+---@field sharded? boolean each rank needs the gradients of this rank's part of the store only
 ---@field overlap? boolean exchange gradients of finished layers during the backward pass; default true
 ---@field bucket? number MiB of gradients that are sent together; default 16
 

@@ -72,7 +72,7 @@ layouts[].bytes.*              the same by kind
 layouts[].step_seconds         of an update
 layouts[].seconds.*            the same by part
 layouts[].tokens_per_s, layouts[].mfu
-layouts[].why                  what the time of the first goes to; what others take longer for
+layouts[].why                  time breakdown of the fastest layout; what the others take longer for
 notes[]                        on the question and the answer
 ]] }, { "--here", [[
 model, seq, batch, cpu, threads, probe_seconds

@@ -71,7 +71,7 @@ return {
   ["sr.run.optimizer_options"] = "-- in a recipe: sr.optim.adamw(params, sr.run.optimizer_options(run.config, loader))\n"
     .. "sr.run.optimizer_options",
   ["Run"] = "-- in a recipe: for step, update in run:steps(loader) do ... end\nsr.run",
-  ["Course"] = "-- in a recipe: local course = task:course(cfg, data), and course:before(update)\nsr.tasks.classify.course",
+  ["Schedules"] = "-- in a recipe: local schedules = task:schedules(cfg, data), and schedules:before(update)\nsr.tasks.classify.schedules",
   ["TokenDropSchedule"] = "-- in a recipe: token_drop:before(update)\nsr.run.token_drop",
   ["sr.schedule.poly"] = "plot(sr.schedule.poly " .. RATE .. ", { steps = 100 })",
   ["sr.schedule.linear"] = "sr.schedule.linear(" .. RATE .. ")(50)",

@@ -9,7 +9,7 @@
 -- examples are the choices of questions).
 
 local checkpoint = require("seqrun.checkpoint")
-local courses = require("seqrun.tasks.shared.course")
+local new_schedules = require("seqrun.tasks.shared.schedules")
 local efficiency = require("seqrun.tasks.shared.efficiency_keys")
 local failure = require("seqrun.base.failure")
 local nn = require("seqrun.nn")
@@ -136,13 +136,13 @@ end
 ---@param cfg table
 ---@param data seqrun.FinetuningData
 ---@param part "train"|"dev"
----@param course? seqrun.Course what decides the updates
+---@param schedules? seqrun.Schedules what decides the updates
 ---@param counters? fun(): table of the run, for schedules that depend on them
 ---@return seqrun.Loader
 ---@return number updates of an epoch, of batch.sequences examples
-function Task:loader(cfg, data, part, course, counters)
+function Task:loader(cfg, data, part, schedules, counters)
   local options = self:loader_options(cfg, data, part)
-  if course then course:draw(options, counters) end
+  if schedules then schedules:draw(options, counters) end
   local loader = failure.must(sr_data.loader(options))
   return loader, loader:examples() / cfg.batch.sequences
 end
@@ -168,10 +168,10 @@ end
 ---What changes during the run of a config: lengths, examples, kept tokens.
 ---@param cfg table
 ---@param data seqrun.FinetuningData
----@return seqrun.Course
-function Task:course(cfg, data)
+---@return seqrun.Schedules
+function Task:schedules(cfg, data)
   check_curriculum(self, cfg.curriculum)
-  return courses(cfg, steps_of(cfg, data.train:info().train.units / cfg.batch.sequences))
+  return new_schedules(cfg, steps_of(cfg, data.train:info().train.units / cfg.batch.sequences))
 end
 
 -- ---- model -----------------------------------------------------------------------------------

@@ -154,7 +154,7 @@ local keys = {
       .. "faster of the two here, which the run stores" }) },
   { "instructions", c.enum({ "auto", "plain", "avx2", "avx512", "avx512_bf16", "amx", "ref", "simt" }, {
     default = "auto", changeable = later, like = "^%l[%w_]* [%w_.]*$", example = "cuda sm_90",
-    doc = "instruction class of the device; auto: the best, which the run stores. Bits are the same within one only, "
+    doc = "instruction set of the device; auto: the best, which the run stores. Bits are the same within one only, "
       .. "so a run warns, with the reason, if it cannot use the one of the config" }) },
   { "tf32", c.boolean { default = false,
     doc = "cuda: products of f32 round their operands to TF32, which is faster; false: f32 throughout" } },
@@ -167,7 +167,7 @@ local keys = {
     doc = "CPU threads; none: all that are available" } },
   { "balance", c.enum({ "cost", "lpt", "snake", "strided", "random" }, { default = "cost",
     doc = "how packs of an update are assigned to micro-batches and so to ranks: cost: longest first by tokens and "
-      .. "squared lengths, then swaps; lpt: without swaps; snake, strided: sorted and dealt out; random: as drawn" }) },
+      .. "squared lengths, then swaps; lpt: without swaps; snake, strided: sorted, in turn; random: as drawn" }) },
   { "attach", c.boolean { default = true, changeable = later,
     doc = "listen on a local socket, for this user only, so that seqrun attach DIR gives a prompt inside the run" } },
   { "budget", c.duration { optional = true, changeable = later,

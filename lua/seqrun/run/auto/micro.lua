@@ -44,7 +44,7 @@ local function most_of(cfg, ranks)
 end
 
 ---The number of packs, and why.
----@param cfg table values of a config, precision settled
+---@param cfg table values of a config, with its precision resolved
 ---@param ranks integer
 ---@return integer
 ---@return string reason
@@ -67,7 +67,7 @@ end
 ---@param before table|nil the values of the run that is resumed
 ---@param ranks integer
 ---@return string|nil reason
-function micro.settle(cfg, before, ranks)
+function micro.resolve(cfg, before, ranks)
   if cfg.batch.micro_packs ~= "auto" then return nil end
   local reason
   cfg.batch.micro_packs = before and before.batch.micro_packs

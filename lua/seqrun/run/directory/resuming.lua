@@ -2,7 +2,6 @@
 
 local checkpoint = require("seqrun.checkpoint")
 local config = require("seqrun.config")
-local chosen = require("seqrun.run.chosen")
 local devices = require("seqrun.tensor.devices")
 local failure = require("seqrun.base.failure")
 local sys = require("seqrun.core.sys")
@@ -75,7 +74,8 @@ local function today(saved)
 end
 
 local function take_up(self, state)
-  self.step, self.seconds_before = state.step, state.seconds
+  self.step = state.step
+  self.agreement:restart(state.seconds)
   self.window:restore(state.window)
   for name, value in pairs(state.kept) do self.kept[name] = value end
   self.result, self.scaled = state.result, state.scaled
@@ -110,7 +110,7 @@ function resuming.resume(self)
     self.progress:warn("the run used %s instructions before; resuming with %s is not bit-exact%s",
       tostring(state.instructions), devices.instructions(), why and (" (%s)"):format(why) or "")
   end
-  chosen.restore(self, path, state.instructions)
+  self.autotune:restore(path, state.instructions)
   self.ranks:first_does(function() failure.must(checkpoint.set_aside(self.folder, self.step)) end)
   self.saver:resumed(self.step, path)
   self.progress:say("resumed from %s at step %d", path, self.step)

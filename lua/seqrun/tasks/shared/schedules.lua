@@ -1,15 +1,15 @@
--- course.lua - what follows schedules in a run: lengths, examples, kept tokens, masks and sizes of updates.
+-- schedules.lua - what follows schedules in a run: lengths, examples, kept tokens, masks and sizes of updates.
 --
---     local course = new(cfg, 1000)
---     course:draw(options_of_the_loader, counters) ... course:drop(bert)
+--     local schedules = new(cfg, 1000)
+--     schedules:draw(options_of_the_loader, counters) ... schedules:drop(bert)
 --     for step, update in run:steps(train) do
---       course:before(update)
+--       schedules:before(update)
 
 local keys = require("seqrun.tasks.shared.efficiency_keys")
 local parts = require("seqrun.tasks.shared.parts")
 local schedule = require("seqrun.schedule")
 
----@class seqrun.Course
+---@class seqrun.Schedules
 ---@field config table
 ---@field length? seqrun.ValueSchedule
 ---@field size? seqrun.ValueSchedule of the batch
@@ -17,21 +17,21 @@ local schedule = require("seqrun.schedule")
 ---@field decided_mask? seqrun.ValueSchedule of another counter: decided with the updates, a window at a time
 ---@field metrics table<string, table> for sr.curriculum
 ---@field token_drop? seqrun.TokenDropSchedule
----@field schedules table<string, seqrun.ValueSchedule> for run:start
-local Course = {}
-Course.__index = Course
+---@field by_name table<string, seqrun.ValueSchedule> for run:start
+local Schedules = {}
+Schedules.__index = Schedules
 
 ---What changes during the run of a config; groups of keys that a task does not have change nothing.
 ---@param cfg table
 ---@param steps? integer of the run, of which a `total` of at most 1 is a fraction
----@return seqrun.Course
+---@return seqrun.Schedules
 local function new(cfg, steps)
   local function read(group, name, kind) return schedule.read(group, { name = name, kind = kind, steps = steps }) end
   local self = setmetatable({
-    config = cfg, steps = steps, metrics = {}, schedules = {},
+    config = cfg, steps = steps, metrics = {}, by_name = {},
     length = read(cfg.curriculum.length, "curriculum.length", "length"),
     size = read(cfg.batch.ramp, "batch.ramp", "count"), mask = read((cfg.mask or {}).rate, "mask.rate", "fraction"),
-  }, Course)
+  }, Schedules)
   for _, name in ipairs(keys.metrics(cfg.curriculum)) do
     local metric = cfg.curriculum[name]
     self.metrics[name] = {
@@ -43,7 +43,7 @@ local function new(cfg, steps)
   if self.mask and not schedule.by_workers(self.mask) then
     self.decided_mask, self.mask = self.mask, nil
   end
-  self.schedules["mask.rate"] = self.mask
+  self.by_name["mask.rate"] = self.mask
   return self
 end
 
@@ -55,7 +55,7 @@ end
 ---The curriculum that decides the updates; nil if nothing about them changes.
 ---@param counters? fun(): table of the run, for schedules that depend on them
 ---@return seqrun.Curriculum?
-function Course:curriculum(counters)
+function Schedules:curriculum(counters)
   if not draws(self) then return nil end
   local cfg, tokens = self.config, self.config.batch.tokens ~= nil
   local size = self.size or cfg.batch.tokens or cfg.batch.sequences
@@ -69,7 +69,7 @@ end
 ---Lets the curriculum, if there is one, decide the updates of a loader.
 ---@param options table for sr.data.loader
 ---@param counters? fun(): table of the run
-function Course:draw(options, counters)
+function Schedules:draw(options, counters)
   options.order = self:curriculum(counters)
   if options.order then options.by, options.sequences, options.adjust, options.plan = nil, nil, nil, nil end
 end
@@ -77,16 +77,16 @@ end
 ---Sets up token dropping on a model.
 ---@param bert seqrun.Bert
 ---@param steps? integer of the run, where they were not known before
----@return seqrun.Course
-function Course:drop(bert, steps)
+---@return seqrun.Schedules
+function Schedules:drop(bert, steps)
   self.token_drop = parts.token_drop(self.config, bert, self.steps or steps)
-  self.schedules.token_drop = self.token_drop and self.token_drop.schedule
+  self.by_name.token_drop = self.token_drop and self.token_drop.schedule
   return self
 end
 
 ---What changes in the model and in what metrics report, before the first batch of an update.
 ---@param update seqrun.Update
-function Course:before(update)
+function Schedules:before(update)
   local length = update.window and update.window.max_len
   if self.mask then self.mask:advance(update.counters) end
   if self.token_drop then self.token_drop:before(update, length and length > 0 and length or nil) end
@@ -96,7 +96,7 @@ end
 ---@param rate number
 ---@param update seqrun.Update
 ---@return number
-function Course:scaled(rate, update)
+function Schedules:scaled(rate, update)
   local how, part = self.config.batch.scale, update.sequences / self.config.batch.sequences
   if how == "none" then return rate end
   return rate * (how == "sqrt" and math.sqrt(part) or part)
@@ -104,7 +104,7 @@ end
 
 ---All schedules as text, each with a picture.
 ---@return string
-function Course:explain()
+function Schedules:explain()
   local texts = {}
   for _, key in ipairs { "length", "size", "mask", "decided_mask" } do
     if self[key] then texts[#texts + 1] = schedule.explain(self[key]) end

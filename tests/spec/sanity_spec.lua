@@ -2,7 +2,7 @@
 
 local devices = require("seqrun.tensor.devices")
 local program = require("tests.support.program")
-local sense = require("seqrun.run.sense")
+local sense = require("seqrun.run.checks.sanity")
 local small = require("tests.support.small")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")

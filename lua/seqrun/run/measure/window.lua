@@ -1,8 +1,8 @@
 -- window.lua - sums over the steps of one line of metrics, and the totals of the whole run.
 --
--- Loss scalars stay on the device until `settle` reads them, so a step never waits.  The state can be saved and
+-- Loss scalars stay on the device until `read_losses` reads them, so a step never waits.  The state can be saved and
 -- restored, so that a resumed run writes the same lines: micro-batches are added up in their order for each update,
--- which is then added as a whole, so the sums do not depend on when they are settled, nor on the ranks that made them.
+-- which is then added as a whole, so the sums do not depend on when they are read, nor on the ranks that made them.
 
 local run_ranks = require("seqrun.run.ranks")
 local tally = require("seqrun.history.tally")
@@ -50,7 +50,7 @@ local function whole(i, ranks)
 end
 
 ---Reads all pending scalars and adds up the updates that were done, over all ranks.
-function Window:settle()
+function Window:read_losses()
   self.tally:read()
   if #self.done == 0 then return end
   local ranks = self.ranks:gather { done = self.done, order = self.tally.order }
@@ -74,7 +74,7 @@ end
 
 ---Discards the current update.
 function Window:drop()
-  self:settle()
+  self:read_losses()
   self.batches = {}
 end
 
@@ -84,7 +84,7 @@ local function ratio(a, b) return a and b and b > 0 and a / b or nil end
 ---@param peak number|nil peak FLOP/s of the device
 ---@return table
 function Window:line(peak)
-  self:settle()
+  self:read_losses()
   local s = self.sums
   self.sums = {}
   local line = {
@@ -100,7 +100,7 @@ end
 
 ---A plain table for `restore`.
 function Window:state()
-  self:settle()
+  self:read_losses()
   return {
     sums = self.sums, order = self.tally.order, sequences = self.sequences, tokens = self.tokens, slots = self.slots,
   }

@@ -7,7 +7,7 @@ local config = require("seqrun.config")
 local devices = require("seqrun.tensor.devices")
 local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
-local placement = require("seqrun.run.placement")
+local placement = require("seqrun.run.ranks.placement")
 local ranks = require("seqrun.tensor.ranks")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
@@ -123,7 +123,7 @@ local function of_this_rank(cfg)
   return setmetatable({ device = placement.device(cfg.device) }, { __index = cfg })
 end
 
----The instruction class that the run began with: of its config, or of the run that is resumed; "auto" for a new one.
+---The instruction set that the run began with: of its config, or of the run that is resumed; "auto" for a new one.
 local function stored_class(loaded, request, folder)
   local class, path = loaded.values.instructions, folder .. "/config.yaml"
   if class ~= "auto" or not request.resume or not sys.exists(path) then return class end
@@ -138,7 +138,7 @@ local function agree_on_instructions(w, cfg)
   local class = w:broadcast_text(w.rank == 0 and devices.instructions() or nil)
   if w.rank > 0 then devices.use_instructions(class) end -- rank 0 knows why it does not use the one of the config
   if not on_cpu and cfg.ranks and cfg.ranks.reduce == "library" then return end
-  world.agree(w, { { "the instruction class", devices.instructions() } }, "config", on_cpu
+  world.agree(w, { { "the instruction set", devices.instructions() } }, "config", on_cpu
     and "set SEQRUN_ISA to the lesser of them on all ranks" or "use GPUs of one kind, or set ranks.reduce=library")
 end
 
@@ -167,7 +167,7 @@ function world.open(loaded, request, folder)
   world.agree(w, program_facts(), "config", "install the same build on all machines")
   world.agree(w, config_facts(loaded, request, folder), "config", "start all ranks with the same arguments and files")
   agree_on_instructions(w, cfg)
-  return w, placement.settle(w, cfg)
+  return w, placement.resolve(w, cfg)
 end
 
 return world

@@ -84,9 +84,9 @@ describe("choices by timing", function()
     local restore = [[(function()
       sr.use("timed")
       local core = require("seqrun.core.tensor")
-      local run = { ranks = { leads = true }, progress = { warn = function(_, ...) print("warned: " .. (...):format(
-        select(2, ...))) end } }
-      require("seqrun.run.chosen").restore(run, %q, require("seqrun.tensor.devices").instructions())
+      local screen = { warn = function(_, ...) print("warned: " .. (...):format(select(2, ...))) end }
+      local autotune = require("seqrun.run.ranks.autotune").new({ leads = true }, screen)
+      autotune:restore(%q, require("seqrun.tensor.devices").instructions())
       return select(2, core.choices())
     end)()]]
     local function told(text)

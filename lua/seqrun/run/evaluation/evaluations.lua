@@ -1,6 +1,6 @@
 -- evaluations.lua - when a run evaluates, and which evaluations end it.
 
-local best = require("seqrun.run.best")
+local best = require("seqrun.run.evaluation.best")
 local failure = require("seqrun.base.failure")
 
 local evaluations = {}

@@ -1,4 +1,4 @@
--- sense.lua - settings of a run that are allowed, but probably a mistake: said before it starts.
+-- sanity.lua - settings of a run that are allowed, but probably a mistake: said before it starts.
 
 local failure = require("seqrun.base.failure")
 local guess = require("seqrun.base.guess")
@@ -6,7 +6,7 @@ local scoring = require("seqrun.scores.scoring")
 local tensor = require("seqrun.tensor")
 local text = require("seqrun.base.format")
 
-local sense = {}
+local sanity = {}
 
 local EPOCHS = 1000
 local RATE, DECAY, EPS, MASKED = 0.1, 1, 1e-2, 0.5
@@ -24,7 +24,7 @@ end
 ---@param self seqrun.Run
 ---@param epochs number of the whole run
 ---@return string|nil
-function sense.epochs(self, epochs)
+function sanity.epochs(self, epochs)
   if epochs < EPOCHS then return nil end
   return ("the run passes over the data %s times; check %s"):format(text.count(math.floor(epochs)), length_keys(self))
 end
@@ -32,7 +32,7 @@ end
 ---@param self seqrun.Run
 ---@param seconds number that the rest of the run takes, as far as known
 ---@return string|nil
-function sense.duration(self, seconds)
+function sanity.duration(self, seconds)
   if seconds < LONG then return nil end
   return ("at this speed the run takes %s; check %s and the size of the model"):format(text.duration(seconds),
     length_keys(self))
@@ -43,10 +43,10 @@ local SETTLED = 5 -- steps until the speed is known
 ---Warns once, after a few steps, if the run will take very long.
 ---@param self seqrun.Run
 ---@param step integer
-function sense.watch_duration(self, step)
+function sanity.watch_duration(self, step)
   self.timed = (self.timed or 0) + 1
   if self.timed ~= SETTLED or self.last >= text.UNLIMITED then return end
-  local long = sense.duration(self, self.progress:estimate(self.last - step) or 0)
+  local long = sanity.duration(self, self.progress:estimate(self.last - step) or 0)
   if long then self.progress:warn("%s", long) end
 end
 
@@ -72,7 +72,7 @@ end
 ---What is unusual about the optimizer, its rates and the masks.
 ---@param cfg table
 ---@return string[]
-function sense.rates(cfg)
+function sanity.rates(cfg)
   local list, optimizer = {}, cfg.optimizer or {}
   local peak, decay = cfg.rate.peak, optimizer.decay or 0
   if type(peak) == "number" and peak > RATE then
@@ -116,7 +116,7 @@ end
 ---Heads that no target of a loader trains, though the optimizer does not freeze them.
 ---@param self seqrun.Run
 ---@return string|nil
-function sense.heads(self)
+function sanity.heads(self)
   local targets, frozen, lost = target_names(self.loaders.by_name), {}, {}
   for i, param in ipairs(self.model.params.list or {}) do
     local segment = self.optimizer.segments and self.optimizer.segments[i]
@@ -134,7 +134,7 @@ end
 ---How long the simt device takes, where that is more than a person would wait for.
 ---@param self seqrun.Run after its parts are known
 ---@return string|nil
-function sense.simt(self)
+function sanity.simt(self)
   if not tensor.device():find("^simt") then return nil end
   local loader = self.loader:summary()
   local rows = (loader.arrange == "single" and 1 or loader.micro_packs) * loader.max_len
@@ -146,7 +146,7 @@ end
 
 ---Fails if a key names a metric that the evaluations will not have.
 ---@param self seqrun.Run after its parts are known
-function sense.check_metrics(self)
+function sanity.check_metrics(self)
   local names = scoring.names(self.model)
   for _, baseline in ipairs(self.baselines) do
     if names then names[#names + 1] = baseline.metric end
@@ -166,4 +166,4 @@ function sense.check_metrics(self)
   end
 end
 
-return sense
+return sanity

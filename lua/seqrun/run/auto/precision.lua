@@ -56,7 +56,7 @@ end
 ---@param cfg table
 ---@param before table|nil the values of the run that is resumed
 ---@return string|nil reason
-function precision.settle(cfg, before)
+function precision.resolve(cfg, before)
   if cfg.precision ~= "auto" then return nil end
   local reason
   cfg.precision = before and before.precision

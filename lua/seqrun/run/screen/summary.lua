@@ -1,6 +1,6 @@
 -- summary.lua - the last lines of a run, with the measured speed-up over padding.
 
-local is_too_low = require("seqrun.run.peak").is_too_low
+local is_too_low = require("seqrun.run.measure.peak").is_too_low
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 local text = require("seqrun.base.format")

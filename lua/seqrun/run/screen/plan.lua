@@ -4,10 +4,10 @@
 local config = require("seqrun.config")
 local devices = require("seqrun.tensor.devices")
 local failure = require("seqrun.base.failure")
-local goals = require("seqrun.run.goals")
-local memory = require("seqrun.run.memory")
+local goals = require("seqrun.run.checks.goals")
+local memory = require("seqrun.run.checks.memory")
 local parts = require("seqrun.tasks.shared.parts")
-local sense = require("seqrun.run.sense")
+local sanity = require("seqrun.run.checks.sanity")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 local text = require("seqrun.base.format")
@@ -68,10 +68,10 @@ end
 ---@param self seqrun.Run
 ---@return string[]
 function plan.warnings(self)
-  local list = sense.rates(self.config)
-  list[#list + 1] = sense.heads(self)
-  list[#list + 1] = sense.simt(self)
-  list[#list + 1] = sense.epochs(self, plan.epochs(self) or 0)
+  local list = sanity.rates(self.config)
+  list[#list + 1] = sanity.heads(self)
+  list[#list + 1] = sanity.simt(self)
+  list[#list + 1] = sanity.epochs(self, plan.epochs(self) or 0)
   return list
 end
 
@@ -278,7 +278,7 @@ local function tell(self, micros, rests)
   say("  time    %s per step (%d micro-batch%s of %s, %s for the optimizer; measured %d times)%s",
     text.duration(step), micro, plural(micro, "es"), text.duration(typical(micros)), text.duration(typical(rests)),
     #micros - 1, whole)
-  local long = self.last < text.UNLIMITED and sense.duration(self, step * self.last)
+  local long = self.last < text.UNLIMITED and sanity.duration(self, step * self.last)
   if long then self.progress:warn("%s", long) end
   say("  out     %s; nothing was written", self.folder)
 end

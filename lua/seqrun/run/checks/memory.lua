@@ -34,7 +34,8 @@ local function stores_of(total, first, last, stays)
   return most, count
 end
 
----Elements of gradients besides the store itself: sums of the own shares that wait, and of others' for the own piece.
+---Elements of gradients besides the store itself: sums of this rank's shares that wait, and of others' for this
+---rank's part.
 local function waiting_sums(self, loader, stored)
   local micro = math.ceil((loader.packs or 1) / loader.micro_packs)
   local total = math.max(1, self.config and self.config.batch.shares or math.min(8, micro))
@@ -129,7 +130,7 @@ local function fewest_packs(cfg)
 end
 
 ---While this run is open, a model that it cannot train is refused before its weights are made.
----@param self seqrun.Run whose config is settled
+---@param self seqrun.Run whose config has no `auto`
 function memory.expect(self)
   local cfg, ranks = self.config, self.ranks
   local function before_weights(model)

@@ -8,7 +8,7 @@ local json = require("seqrun.core.json")
 local ranks = require("seqrun.tensor.ranks")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
-local topology = require("seqrun.run.topology")
+local topology = require("seqrun.run.ranks.topology")
 
 local placement = {}
 
@@ -111,7 +111,7 @@ end
 ---@param world seqrun.World
 ---@param cfg { threads?: integer, ranks?: { bind: boolean } }
 ---@return string[] warnings the same on every rank
-function placement.settle(world, cfg)
+function placement.resolve(world, cfg)
   local all = {}
   for r, text in ipairs(world:gather_text(json.encode(about(cfg, world.rank)))) do all[r] = json.decode(text) end
   local list, place = sharers(all, world.rank)

@@ -13,7 +13,7 @@ local WANTED = {
   held = { like = "sr.data.loader (seqrun/data/loader.lua)", methods = { "next", "cursor", "seek" } },
   model = { like = "sr.nn.model (seqrun/nn/model.lua)", methods = { "losses" }, fields = { params = "table" } },
   optimizer = {
-    like = "sr.optim.adamw (seqrun/optim/init.lua)", methods = { "step", "settle", "counts", "state", "restore" },
+    like = "sr.optim.adamw (seqrun/optim/init.lua)", methods = { "step", "read_results", "counts", "state", "restore" },
   },
   corpus = { like = "sr.data.open (seqrun/data/corpus.lua)", methods = { "info", "vocab_text", "lowercase" } },
 }

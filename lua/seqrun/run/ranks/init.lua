@@ -7,7 +7,7 @@ local exact = require("seqrun.base.exact")
 local failure = require("seqrun.base.failure")
 local shares = require("seqrun.data.shares")
 local tensor = require("seqrun.tensor")
-local together = require("seqrun.run.world")
+local together = require("seqrun.run.ranks.world")
 local world = require("seqrun.tensor.ranks")
 
 ---@class seqrun.RunRanks
@@ -80,7 +80,7 @@ local function launched() return (world.launcher() or {}).ranks or 1 end
 
 ---Fails if one of so many ranks would have no share of an update.
 local function check_shares(run, ranks)
-  local count, packs = require("seqrun.run.plan").shares(run)
+  local count, packs = require("seqrun.run.screen.plan").shares(run)
   if not count or count >= ranks then return end
   local way = packs < ranks and "raise batch.sequences"
     or ("set batch.shares=%d or a multiple (now %s)"):format(ranks, tostring(run.config.batch.shares or "none"))

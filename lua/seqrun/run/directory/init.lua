@@ -1,0 +1,193 @@
+-- directory - the directory of a run: where it is, its lock, the files of its start and its end, checks on resume.
+
+local checkpoint = require("seqrun.checkpoint")
+local config = require("seqrun.config")
+local devices = require("seqrun.tensor.devices")
+local ending = require("seqrun.history.ending")
+local failure = require("seqrun.base.failure")
+local json = require("seqrun.core.json")
+local sys = require("seqrun.core.sys")
+local tensor = require("seqrun.tensor")
+local text = require("seqrun.base.format")
+local train = require("seqrun.core.train")
+
+---@class seqrun.RunDirectory
+---@field path string
+---@field again boolean the run resumes
+---@field force boolean an earlier run that is there makes room
+---@field lock? userdata while this process holds the directory
+---@field started boolean the files of the start are there, so the end is written too
+local Directory = {}
+Directory.__index = Directory
+
+---"runs/NAME" for recipes/NAME.lua.
+local function usual_path(recipe)
+  return "runs/" .. (recipe:match("([^/]+)%.lua$") or recipe:match("[^/]+$") or "run")
+end
+
+---Where a run lives; `--resume=DIR` names it as `--out DIR` does.
+local function path_of(request, name)
+  local resumed = type(request.resume) == "string" and request.resume or nil
+  if resumed and request.out and resumed ~= request.out then
+    failure.raise("config", "--resume=%s and --out %s name two directories; give one", resumed, request.out)
+  end
+  if resumed and not sys.is_dir(resumed) then
+    failure.raise("config", "--resume=%s: no such directory", resumed)
+  end
+  local usual = name and "runs/" .. name or usual_path(request.file)
+  local path = (resumed or request.out or usual):gsub("(.)/+$", "%1")
+  if sys.exists(path .. "/model.safetensors") then
+    failure.raise("config", "%s is a checkpoint, not a run; --resume expects the directory of the run; to start a new "
+      .. "run from it, use init.from=%s with another --out", path, text.shell(path))
+  end
+  return path
+end
+
+---The directory that a command line names; nothing is read or written yet.
+---@param request table of run/options.lua
+---@param name? string below runs, instead of that of the recipe
+---@return seqrun.RunDirectory
+local function new(request, name)
+  return setmetatable({
+    path = path_of(request, name), again = request.resume ~= nil, force = request.force or false, started = false,
+  }, Directory)
+end
+
+local function is_empty(folder) return #failure.must(sys.list(folder)) == 0 end
+
+---Whether a directory is that of a run, and nothing else's.
+local function is_run(folder)
+  return sys.exists(folder .. "/config.yaml") and sys.exists(folder .. "/environment.json")
+end
+
+---Fails if a new run would write into the directory of another.
+local function check_free(folder, resuming, force)
+  if resuming and force then failure.raise("config", "--resume continues, --force begins again; give one of them") end
+  if resuming or not sys.exists(folder) then return end
+  if not sys.is_dir(folder) then failure.raise("config", "%s is not a directory; choose another with --out", folder) end
+  if is_empty(folder) or force and is_run(folder) then return end
+  if force then
+    failure.raise("config", "%s is not empty and not a run, so --force leaves it alone; choose another directory with "
+      .. "--out", folder)
+  end
+  failure.raise("config", "%s is not empty; resume with --resume, begin again with --force, or choose another "
+    .. "directory with --out", folder)
+end
+
+---Locks a directory, creating it if needed; fails if another run holds the lock.
+local function lock(folder) return (failure.must(checkpoint.lock(folder))) end
+
+---Fails if the directory belongs to another run, and locks it if it is there.
+function Directory:enter()
+  check_free(self.path, self.again, self.force)
+  if self.again and sys.is_dir(self.path) then self.lock = lock(self.path) end
+end
+
+---Renames a directory that is not empty, so that a run can begin again; returns its new name.
+local function set_aside(folder)
+  if not sys.is_dir(folder) or is_empty(folder) then return nil end
+  local guard <close> = lock(folder)
+  local number = 1
+  while sys.exists(("%s-before-%d"):format(folder, number)) do number = number + 1 end
+  local name = ("%s-before-%d"):format(folder, number)
+  local done, message = os.rename(folder, name)
+  if not done then failure.raise("storage", "cannot rename %s: %s", folder, message) end
+  return name
+end
+
+---Fails if a checkpoint of so many bytes does not fit where the run will be; known before any work, not after it.
+---@param bytes integer
+function Directory:check_space(bytes)
+  local folder = self.path
+  local place = folder
+  while not sys.exists(place) do place = place:match("^(.+)/[^/]*$") or (place:find("^/") and "/" or ".") end
+  local free = sys.free_space(place)
+  if not free or free >= bytes then return end
+  failure.raise("storage", "%s: a checkpoint needs %s, but only %s are free; free some space, or choose another "
+    .. "directory with --out", folder, text.bytes(bytes), text.bytes(free))
+end
+
+---The config file that a resumed run reads: its own, unless a preset or a file is given.
+---@param arguments string[]
+---@return string|nil
+function Directory:saved_config(arguments)
+  for _, argument in ipairs(arguments) do
+    if argument:find("^preset=") then return nil end
+  end
+  local path = self.path .. "/config.yaml"
+  return self.again and sys.exists(path) and path or nil
+end
+
+---Fails if a key changed that may not change on resume; returns the allowed changes.
+local function check_same(folder, loaded)
+  local path = folder .. "/config.yaml"
+  if not sys.exists(path) then return {} end
+  local before = failure.must(config.load { schema = loaded.schema, file = path })
+  local changed, refused = loaded:differences(before), {}
+  for _, change in ipairs(changed) do
+    if not change.changeable then
+      refused[#refused + 1] = ("  %s: %s, was %s"):format(change.path, change.mine, change.theirs)
+    end
+  end
+  if #refused > 0 then
+    failure.raise("config", "these keys may not change on resume\n%s\nrestore them, or start a new run with --out; to "
+      .. "train a finished run further, start one from its weights with init.from=%s", table.concat(refused, "\n"),
+      text.shell(folder))
+  end
+  return changed
+end
+
+---The machine, build and command line, for environment.json.
+local function environment(command, ranks)
+  return json.encode {
+    command = command, threads = tensor.threads(), ranks = ranks, device = tensor.device(),
+    instructions = devices.instructions(), machine = sys.machine(), build = sys.build(), pid = sys.pid(),
+    started = os.date("!%Y-%m-%dT%H:%M:%SZ"),
+  }
+end
+
+---Locks the directory and writes config.yaml and environment.json; an earlier run makes room, if it is to.
+---@param loaded seqrun.Config
+---@param command string the command line
+---@param ranks integer
+---@return seqrun.core.Append log run.log
+---@return string|nil aside the new name of the earlier run
+---@return table[] changed keys of a resumed run
+function Directory:start(loaded, command, ranks)
+  local changed = self.again and sys.exists(self.path) and check_same(self.path, loaded) or {}
+  local aside = self.force and set_aside(self.path) or nil
+  self.lock = self.lock or lock(self.path)
+  ending.clear(self.path)
+  failure.must(sys.write_file(self.path .. "/config.yaml", loaded:dump()))
+  failure.must(sys.write_file(self.path .. "/environment.json", environment(command, ranks) .. "\n"))
+  local log = failure.must(train.append(self.path .. "/run.log"))
+  self.started = true
+  return log, aside, changed
+end
+
+---Writes how the run ended, if it started, and unlocks the directory.
+---@param found { finished?: boolean, step: integer, seconds: number }
+---@param problem any what ended it; nil: its recipe did
+function Directory:leave(found, problem)
+  if self.started then ending.write(self.path, found, problem) end
+  self.started = false
+end
+
+---Releases the lock.
+function Directory:unlock()
+  if self.lock then self.lock:close() end
+  self.lock = nil
+end
+
+---Mistakes of each head in scores.json.
+local MISTAKES = 20
+
+---Writes scores.json: what the last evaluation of a task found, for reports.
+---@param step integer
+---@param scoring seqrun.Scoring
+function Directory:write_scores(step, scoring)
+  local heads = require("seqrun.scores.report").plain(scoring, MISTAKES)
+  sys.write_file(self.path .. "/scores.json", json.encode { step = step, heads = heads } .. "\n")
+end
+
+return { new = new }
