@@ -34,8 +34,8 @@ local function path_of(request, name)
   if resumed and not sys.is_dir(resumed) then
     failure.raise("config", "--resume=%s: no such directory", resumed)
   end
-  local usual = name and "runs/" .. name or usual_path(request.file)
-  local path = (resumed or request.out or usual):gsub("(.)/+$", "%1")
+  local path = resumed or request.out or name and "runs/" .. name or usual_path(request.file)
+  path = path:gsub("(.)/+$", "%1")
   if sys.exists(path .. "/model.safetensors") then
     failure.raise("config", "%s is a checkpoint, not a run; --resume expects the directory of the run; to start a new "
       .. "run from it, use init.from=%s with another --out", path, text.shell(path))
