@@ -183,7 +183,7 @@ typedef struct sr_device_facts {
 /* Incremented with every change of this table, sr_tensor, sr_storage, sr_device, sr_layout,
  * sr_layout_on, sr_weight, sr_host (plugin.h), sr_function (function.h) or sr_comm_engine (comm.h).
  */
-enum { SR_ABI = 8 };
+enum { SR_ABI = 9 };
 
 struct sr_backend {
     int abi;      /* SR_ABI, */
@@ -228,116 +228,9 @@ struct sr_backend {
      * nothing is chosen. */
     sr_status (*choices)(sr_choices **out, sr_device *device);
 
-    /* ---- small ops: any strides, broadcast by stride 0 ------------------------------------ */
-    sr_status (*fill)(sr_tensor *y, double value);
-    sr_status (*copy)(sr_tensor *y, const sr_tensor *x); /* same shape; any dtypes */
-    sr_status (*unary)(sr_tensor *y, const sr_tensor *x, sr_unary op);
-    /* dx = dy * op'(x); y = op(x) is given */
-    sr_status (*unary_backward)(sr_tensor *dx, const sr_tensor *dy, const sr_tensor *x,
-                                const sr_tensor *y, sr_unary op);
-    /* a and b are already expanded to y's shape; i32 or real arithmetic, bool comparisons */
-    sr_status (*binary)(sr_tensor *y, const sr_tensor *a, const sr_tensor *b, sr_binary op);
-    sr_status (*where)(sr_tensor *y, const sr_tensor *condition, const sr_tensor *a,
-                       const sr_tensor *b);
-    /* y = alpha x + beta y; sums of gradients and in-place ops */
-    sr_status (*axpby)(sr_tensor *y, const sr_tensor *x, double alpha, double beta);
-    /* y has x's ndim, with size 1 along the reduced dimensions; argmax and argmin give i32
-     * positions from 0 along exactly one dimension, the lowest on a tie */
-    sr_status (*reduce)(sr_tensor *y, const sr_tensor *x, sr_reduction op);
-    /* y = alpha a b + beta y, batched: (..., m, n) = (..., m, k) (..., k, n), batch dimensions
-     * expanded; beta 0 or 1 */
-    sr_status (*matmul)(sr_tensor *y, const sr_tensor *a, const sr_tensor *b, double alpha,
-                        double beta);
-    sr_status (*softmax)(sr_tensor *y, const sr_tensor *x, bool log); /* last dimension */
-    sr_status (*softmax_backward)(sr_tensor *dx, const sr_tensor *dy, const sr_tensor *y, bool log);
-    /* y[m, ...] = x[rows[m], ...]; rows (M) i32, checked by the device: SR_EINVAL names the row */
-    sr_status (*gather_rows)(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows);
-    /* y[rows[m], ...] += x[m, ...], in the order of m; y (real) is not cleared, x is real or bf16
-     */
-    sr_status (*scatter_rows)(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows);
-    /* y[rows[m], ...] = x[m, ...], or 0 where x is NULL; other rows are left as they are.  Rows
-     * that are out of range or duplicate are an error */
-    sr_status (*put_rows)(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows);
-    /* Element i (row-major) is a function of (seed, purpose, uid, epoch, i): word i % 4 of
-     * Philox4x32-10 with counter { low word of i / 4, uid, purpose << 24 | (i / 4) >> 32, epoch }.
-     * Uniform in [a, b): a + (b - a) sr_unit(word); normal with mean a, deviation b: Box-Muller on
-     * words (0, 1) and (2, 3); truncated: drawn again with counter word 3 = epoch + attempt << 24
-     * until |x - a| <= 2 b. */
-    sr_status (*random)(sr_tensor *y, sr_random kind, uint64_t seed, sr_purpose purpose,
-                        uint32_t uid, uint32_t epoch, double a, double b);
-
-    /* ---- coarse ops ----------------------------------------------------------------------- */
-    /* y (T, F) = act(x (T, H) w (F, H)^T + b (F)); b may be NULL.  pre (T, F) receives the value
-     * before a GELU; it is NULL for the other activations, where y serves in backward, and when no
-     * gradient is needed. */
-    sr_status (*linear)(sr_tensor *y, sr_tensor *pre, const sr_tensor *x, const sr_tensor *w,
-                        const sr_tensor *b, sr_act act);
-    /* dx = , dw += , db += ; each may be NULL */
-    sr_status (*linear_backward)(sr_tensor *dx, sr_tensor *dw, sr_tensor *db, const sr_tensor *dy,
-                                 const sr_tensor *x, const sr_tensor *w, const sr_tensor *pre,
-                                 const sr_tensor *y, sr_act act);
-
-    /* Packed self-attention, flash style: nothing of size len^2 is kept.
-     * out (T, H), lse (A, T), qkv (T, 3 H): [q heads | k heads | v heads] in a row; `scale` is
-     * 1 / sqrt(D) by default; dropout applies to the probabilities, the counter's head is the head
-     */
-    sr_status (*attention)(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
-                           const sr_layout *layout, int heads, double scale, sr_dropout drop);
-    sr_status (*attention_backward)(sr_tensor *dqkv, const sr_tensor *dout, const sr_tensor *qkv,
-                                    const sr_tensor *out, const sr_tensor *lse,
-                                    const sr_layout *layout, int heads, double scale,
-                                    sr_dropout drop);
-
-    /* sum = dropout(x) + residual; y = (sum - mean) rstd gamma + beta.  All (T, H); mean, rstd (T).
-     * residual may be NULL; sum is NULL when residual is NULL and nothing is dropped (x serves).
-     * layout may be NULL when nothing is dropped. */
-    sr_status (*residual_norm)(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_tensor *rstd,
-                               const sr_tensor *x, const sr_tensor *residual,
-                               const sr_tensor *gamma, const sr_tensor *beta,
-                               const sr_layout *layout, double eps, sr_dropout drop);
-    /* dx = , dresidual = , dgamma += , dbeta += ; each may be NULL */
-    sr_status (*residual_norm_backward)(sr_tensor *dx, sr_tensor *dresidual, sr_tensor *dgamma,
-                                        sr_tensor *dbeta, const sr_tensor *dy, const sr_tensor *sum,
-                                        const sr_tensor *gamma, const sr_tensor *mean,
-                                        const sr_tensor *rstd, const sr_layout *layout,
-                                        sr_dropout drop);
-
-    /* sum = word[ids] + position[layout position] + type[types]; y = dropout(norm(sum)).
-     * ids, types (T) i32; word (V, H), position (S, H), type (2, H).  Slack is zero in y and sum
-     * and its ids are not read; the ids of owned rows are checked here: SR_EINVAL names the row */
-    sr_status (*embed)(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_tensor *rstd,
-                       const sr_tensor *ids, const sr_tensor *types, const sr_tensor *word,
-                       const sr_tensor *position, const sr_tensor *type, const sr_tensor *gamma,
-                       const sr_tensor *beta, const sr_layout *layout, double eps, sr_dropout drop);
-    /* all += ; each may be NULL; slack rows add nothing */
-    sr_status (*embed_backward)(sr_tensor *dword, sr_tensor *dposition, sr_tensor *dtype,
-                                sr_tensor *dgamma, sr_tensor *dbeta, const sr_tensor *dy,
-                                const sr_tensor *ids, const sr_tensor *types, const sr_tensor *sum,
-                                const sr_tensor *gamma, const sr_tensor *mean,
-                                const sr_tensor *rstd, const sr_layout *layout, sr_dropout drop);
-
-    /* y = dropout(x), (T, H) rows of the layout; its backward is itself on dy */
-    sr_status (*dropout)(sr_tensor *y, const sr_tensor *x, const sr_layout *layout,
-                         sr_dropout drop);
-
-    /* Cross entropy of the tied decoder: logits = x (M, H) word (V, H)^T + bias (V).
-     * total (scalar) = sum of weights[m] nll[m]; nll (M); correct (M) 1 where the arg max is the
-     * label (lowest index on a tie); dlogits (M, V) receives weights[m] (p - onehot), or is NULL
-     * if no gradient is needed.  labels (M) i32, checked by the device: SR_EINVAL names the row;
-     * weights (M) real.  M may be 0. */
-    sr_status (*mlm_loss)(sr_tensor *total, sr_tensor *nll, sr_tensor *correct, sr_tensor *dlogits,
-                          const sr_tensor *x, const sr_tensor *word, const sr_tensor *bias,
-                          const sr_tensor *labels, const sr_tensor *weights);
-    /* dx = dtotal dlogits word; dword += dtotal dlogits^T x; dbias += dtotal sum_m dlogits.
-     * dtotal (scalar) is read on the device */
-    sr_status (*mlm_loss_backward)(sr_tensor *dx, sr_tensor *dword, sr_tensor *dbias,
-                                   const sr_tensor *dtotal, const sr_tensor *dlogits,
-                                   const sr_tensor *x, const sr_tensor *word);
-
-    /* The same loss on given logits (M, C): NSP, classification heads. */
-    sr_status (*cross_entropy)(sr_tensor *total, sr_tensor *nll, sr_tensor *correct,
-                               sr_tensor *dlogits, const sr_tensor *logits, const sr_tensor *labels,
-                               const sr_tensor *weights);
+    /* ---- ops: slots.h --------------------------------------------------------------------- */
+#define SR_SLOT(name, arguments) sr_status(*name) arguments;
+#include "core/tensor/slots.h"
 
     /* ---- weights in a layout of the device's own: both or neither ------------------------- */
     /* Makes or updates weight->layout, the device's copy of w (rows, cols), which ops get from
@@ -346,27 +239,6 @@ struct sr_backend {
      * weight->version to the version of w's storage. */
     sr_status (*weight_build)(sr_weight *weight, const sr_tensor *w);
     void (*weight_free)(sr_weight *weight);
-
-    /* ---- optimizer ------------------------------------------------------------------------ */
-    /* A step is grad_squares, grad_norm, lamb_moments when it is LAMB, and step; where several
-     * devices share the work, each takes its chunks, and squares and norms are exchanged in
-     * between.  Segments and chunks are valid during the call only. */
-
-    /* squares[c] = sum of the squares of grad in chunk c, for c in [first, last); (chunks) f64 */
-    sr_status (*grad_squares)(sr_tensor *squares, const sr_tensor *grad, const sr_chunk *chunks,
-                              int64_t first, int64_t last);
-    /* result[0] = root of the sum of squares (count) in order; result[1] = 1 when it is finite and
-     * so is the loss (scalar, real), which may be NULL */
-    sr_status (*grad_norm)(sr_tensor *result, const sr_tensor *squares, int64_t count,
-                           const sr_tensor *loss);
-    /* Moves the moments of the chunks and sets their norms; nothing when result[1] is 0. */
-    sr_status (*lamb_moments)(const sr_step *step);
-    /* One AdamW or LAMB step of the chunks; leaves everything untouched when result[1] is 0.
-     * AdamW: w -= rate (m^ / (sqrt(v^) + eps) + decay w).
-     * LAMB: u = m^ / (sqrt(v^) + eps) + decay w; w -= rate ratio u, ratio = ||w|| / ||u|| for a
-     * trust segment when both are above 0, else 1; the norms are summed over the segment's chunks.
-     * Source: Loshchilov and Hutter 2017, arXiv:1711.05101; You et al. 2019, arXiv:1904.00962. */
-    sr_status (*step)(const sr_step *step);
 };
 
 /* The initial fields of every table. */

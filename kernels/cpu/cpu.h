@@ -257,82 +257,10 @@ sr_status sr_cpu_add_parts(const sr_tensor *t, float *sums, const float *parts, 
 /* The key of sequence s of the layout at this site. */
 sr_key sr_cpu_key(const sr_layout *layout, int32_t s, sr_dropout drop, uint32_t head);
 
-/* ---- the ops, grouped by file --------------------------------------------------------------- */
-sr_status sr_cpu_fill(sr_tensor *y, double value);
-sr_status sr_cpu_copy(sr_tensor *y, const sr_tensor *x);
-sr_status sr_cpu_unary(sr_tensor *y, const sr_tensor *x, sr_unary op);
-sr_status sr_cpu_unary_backward(sr_tensor *dx, const sr_tensor *dy, const sr_tensor *x,
-                                const sr_tensor *y, sr_unary op);
-sr_status sr_cpu_binary(sr_tensor *y, const sr_tensor *a, const sr_tensor *b, sr_binary op);
-sr_status sr_cpu_where(sr_tensor *y, const sr_tensor *condition, const sr_tensor *a,
-                       const sr_tensor *b);
-sr_status sr_cpu_axpby(sr_tensor *y, const sr_tensor *x, double alpha, double beta);
-
-sr_status sr_cpu_reduce(sr_tensor *y, const sr_tensor *x, sr_reduction op);
-
-sr_status sr_cpu_softmax(sr_tensor *y, const sr_tensor *x, bool log);
-sr_status sr_cpu_softmax_backward(sr_tensor *dx, const sr_tensor *dy, const sr_tensor *y, bool log);
-
-sr_status sr_cpu_gather_rows(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows);
-sr_status sr_cpu_scatter_rows(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows);
-sr_status sr_cpu_put_rows(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows);
-
-sr_status sr_cpu_random(sr_tensor *y, sr_random kind, uint64_t seed, sr_purpose purpose,
-                        uint32_t uid, uint32_t epoch, double a, double b);
-sr_status sr_cpu_dropout(sr_tensor *y, const sr_tensor *x, const sr_layout *layout,
-                         sr_dropout drop);
-
-sr_status sr_cpu_matmul(sr_tensor *y, const sr_tensor *a, const sr_tensor *b, double alpha,
-                        double beta);
-sr_status sr_cpu_linear(sr_tensor *y, sr_tensor *pre, const sr_tensor *x, const sr_tensor *w,
-                        const sr_tensor *b, sr_act act);
-sr_status sr_cpu_linear_backward(sr_tensor *dx, sr_tensor *dw, sr_tensor *db, const sr_tensor *dy,
-                                 const sr_tensor *x, const sr_tensor *w, const sr_tensor *pre,
-                                 const sr_tensor *y, sr_act act);
-
-sr_status sr_cpu_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
-                           const sr_layout *layout, int heads, double scale, sr_dropout drop);
-sr_status sr_cpu_attention_backward(sr_tensor *dqkv, const sr_tensor *dout, const sr_tensor *qkv,
-                                    const sr_tensor *out, const sr_tensor *lse,
-                                    const sr_layout *layout, int heads, double scale,
-                                    sr_dropout drop);
-
-sr_status sr_cpu_residual_norm(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_tensor *rstd,
-                               const sr_tensor *x, const sr_tensor *residual,
-                               const sr_tensor *gamma, const sr_tensor *beta,
-                               const sr_layout *layout, double eps, sr_dropout drop);
-sr_status sr_cpu_residual_norm_backward(sr_tensor *dx, sr_tensor *dresidual, sr_tensor *dgamma,
-                                        sr_tensor *dbeta, const sr_tensor *dy, const sr_tensor *sum,
-                                        const sr_tensor *gamma, const sr_tensor *mean,
-                                        const sr_tensor *rstd, const sr_layout *layout,
-                                        sr_dropout drop);
-
-sr_status sr_cpu_embed(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_tensor *rstd,
-                       const sr_tensor *ids, const sr_tensor *types, const sr_tensor *word,
-                       const sr_tensor *position, const sr_tensor *type, const sr_tensor *gamma,
-                       const sr_tensor *beta, const sr_layout *layout, double eps, sr_dropout drop);
-sr_status sr_cpu_embed_backward(sr_tensor *dword, sr_tensor *dposition, sr_tensor *dtype,
-                                sr_tensor *dgamma, sr_tensor *dbeta, const sr_tensor *dy,
-                                const sr_tensor *ids, const sr_tensor *types, const sr_tensor *sum,
-                                const sr_tensor *gamma, const sr_tensor *mean,
-                                const sr_tensor *rstd, const sr_layout *layout, sr_dropout drop);
-
-sr_status sr_cpu_mlm_loss(sr_tensor *total, sr_tensor *nll, sr_tensor *correct, sr_tensor *dlogits,
-                          const sr_tensor *x, const sr_tensor *word, const sr_tensor *bias,
-                          const sr_tensor *labels, const sr_tensor *weights);
-sr_status sr_cpu_mlm_loss_backward(sr_tensor *dx, sr_tensor *dword, sr_tensor *dbias,
-                                   const sr_tensor *dtotal, const sr_tensor *dlogits,
-                                   const sr_tensor *x, const sr_tensor *word);
-sr_status sr_cpu_cross_entropy(sr_tensor *total, sr_tensor *nll, sr_tensor *correct,
-                               sr_tensor *dlogits, const sr_tensor *logits, const sr_tensor *labels,
-                               const sr_tensor *weights);
-
-sr_status sr_cpu_grad_squares(sr_tensor *squares, const sr_tensor *grad, const sr_chunk *chunks,
-                              int64_t first, int64_t last);
-sr_status sr_cpu_grad_norm(sr_tensor *result, const sr_tensor *squares, int64_t count,
-                           const sr_tensor *loss);
-sr_status sr_cpu_lamb_moments(const sr_step *step);
-sr_status sr_cpu_step(const sr_step *step);
+/* ---- the ops: sr_cpu_NAME for each slot --------------------------------------------------------
+ */
+#define SR_SLOT(name, arguments) sr_status sr_cpu_##name arguments;
+#include "core/tensor/slots.h"
 
 #ifdef __cplusplus
 }

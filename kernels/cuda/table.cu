@@ -26,7 +26,9 @@ static void fill_table(void) {
     backend.wait = gpu_wait;
     backend.queue = gpu_queue;
 #define SET(name) backend.name = gpu_##name;
-    GPU_SLOTS(SET)
+    GPU_OTHERS(SET)
+#define SR_SLOT(name, arguments) SET(name)
+#include "core/tensor/slots.h"
 }
 
 sr_status sr_plugin_init(const sr_host *host, int) {

@@ -49,54 +49,6 @@ double ref_act_slope(sr_act act, double at_hand);
 /* A binary op on i32: sums, differences and products wrap. */
 double ref_whole(sr_binary op, double a, double b);
 
-/* small.c */
-sr_status ref_fill(sr_tensor *y, double value);
-sr_status ref_copy(sr_tensor *y, const sr_tensor *x);
-sr_status ref_unary(sr_tensor *y, const sr_tensor *x, sr_unary op);
-sr_status ref_unary_backward(sr_tensor *dx, const sr_tensor *dy, const sr_tensor *x,
-                             const sr_tensor *y, sr_unary op);
-sr_status ref_binary(sr_tensor *y, const sr_tensor *a, const sr_tensor *b, sr_binary op);
-sr_status ref_where(sr_tensor *y, const sr_tensor *condition, const sr_tensor *a,
-                    const sr_tensor *b);
-sr_status ref_axpby(sr_tensor *y, const sr_tensor *x, double alpha, double beta);
-sr_status ref_random(sr_tensor *y, sr_random kind, uint64_t seed, sr_purpose purpose, uint32_t uid,
-                     uint32_t epoch, double a, double b);
-
-/* reduce.c */
-sr_status ref_reduce(sr_tensor *y, const sr_tensor *x, sr_reduction op);
-sr_status ref_matmul(sr_tensor *y, const sr_tensor *a, const sr_tensor *b, double alpha,
-                     double beta);
-sr_status ref_softmax(sr_tensor *y, const sr_tensor *x, bool log);
-sr_status ref_softmax_backward(sr_tensor *dx, const sr_tensor *dy, const sr_tensor *y, bool log);
-sr_status ref_gather_rows(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows);
-sr_status ref_scatter_rows(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows);
-sr_status ref_put_rows(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows);
-
-/* linear.c */
-sr_status ref_linear(sr_tensor *y, sr_tensor *pre, const sr_tensor *x, const sr_tensor *w,
-                     const sr_tensor *b, sr_act act);
-sr_status ref_linear_backward(sr_tensor *dx, sr_tensor *dw, sr_tensor *db, const sr_tensor *dy,
-                              const sr_tensor *x, const sr_tensor *w, const sr_tensor *pre,
-                              const sr_tensor *y, sr_act act);
-
-/* attention.c */
-sr_status ref_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
-                        const sr_layout *layout, int heads, double scale, sr_dropout drop);
-sr_status ref_attention_backward(sr_tensor *dqkv, const sr_tensor *dout, const sr_tensor *qkv,
-                                 const sr_tensor *out, const sr_tensor *lse,
-                                 const sr_layout *layout, int heads, double scale, sr_dropout drop);
-
-/* norm.c */
-sr_status ref_residual_norm(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_tensor *rstd,
-                            const sr_tensor *x, const sr_tensor *residual, const sr_tensor *gamma,
-                            const sr_tensor *beta, const sr_layout *layout, double eps,
-                            sr_dropout drop);
-sr_status ref_residual_norm_backward(sr_tensor *dx, sr_tensor *dresidual, sr_tensor *dgamma,
-                                     sr_tensor *dbeta, const sr_tensor *dy, const sr_tensor *sum,
-                                     const sr_tensor *gamma, const sr_tensor *mean,
-                                     const sr_tensor *rstd, const sr_layout *layout,
-                                     sr_dropout drop);
-sr_status ref_dropout(sr_tensor *y, const sr_tensor *x, const sr_layout *layout, sr_dropout drop);
 /* Layer norm of one row, and its backward; also used by embed.c. */
 void ref_norm_row(double *y, double *mean, double *rstd, const double *sum, const double *gamma,
                   const double *beta, int64_t columns, double eps);
@@ -104,34 +56,8 @@ void ref_norm_row_backward(double *dsum, double *dgamma, double *dbeta, const do
                            const double *sum, const double *gamma, double mean, double rstd,
                            int64_t columns);
 
-/* embed.c */
-sr_status ref_embed(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_tensor *rstd,
-                    const sr_tensor *ids, const sr_tensor *types, const sr_tensor *word,
-                    const sr_tensor *position, const sr_tensor *type, const sr_tensor *gamma,
-                    const sr_tensor *beta, const sr_layout *layout, double eps, sr_dropout drop);
-sr_status ref_embed_backward(sr_tensor *dword, sr_tensor *dposition, sr_tensor *dtype,
-                             sr_tensor *dgamma, sr_tensor *dbeta, const sr_tensor *dy,
-                             const sr_tensor *ids, const sr_tensor *types, const sr_tensor *sum,
-                             const sr_tensor *gamma, const sr_tensor *mean, const sr_tensor *rstd,
-                             const sr_layout *layout, sr_dropout drop);
-
-/* loss.c */
-sr_status ref_mlm_loss(sr_tensor *total, sr_tensor *nll, sr_tensor *correct, sr_tensor *dlogits,
-                       const sr_tensor *x, const sr_tensor *word, const sr_tensor *bias,
-                       const sr_tensor *labels, const sr_tensor *weights);
-sr_status ref_mlm_loss_backward(sr_tensor *dx, sr_tensor *dword, sr_tensor *dbias,
-                                const sr_tensor *dtotal, const sr_tensor *dlogits,
-                                const sr_tensor *x, const sr_tensor *word);
-sr_status ref_cross_entropy(sr_tensor *total, sr_tensor *nll, sr_tensor *correct,
-                            sr_tensor *dlogits, const sr_tensor *logits, const sr_tensor *labels,
-                            const sr_tensor *weights);
-
-/* optim.c */
-sr_status ref_grad_squares(sr_tensor *squares, const sr_tensor *grad, const sr_chunk *chunks,
-                           int64_t first, int64_t last);
-sr_status ref_grad_norm(sr_tensor *result, const sr_tensor *squares, int64_t count,
-                        const sr_tensor *loss);
-sr_status ref_lamb_moments(const sr_step *step);
-sr_status ref_step(const sr_step *step);
+/* The ops: ref_NAME for each slot. */
+#define SR_SLOT(name, arguments) sr_status ref_##name arguments;
+#include "core/tensor/slots.h"
 
 #endif
