@@ -68,7 +68,7 @@ ISA_avx2   = -DSR_ISA=avx2 -mavx2 -mfma -mf16c
 ISA_avx512 = -DSR_ISA=avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mprefer-vector-width=512
 ISA_avx512_bf16 = $(subst =avx512 ,=avx512_bf16 ,$(ISA_avx512)) -mavx512bf16
 ISA_amx = $(subst =avx512 ,=amx ,$(ISA_avx512)) -mavx512bf16 -mamx-tile -mamx-bf16
-# The plain set with bf16 instructions in C (kernels/cpu/simd/low.h): tests/isa.sh.
+# The plain set with bf16 instructions in C (kernels/cpu/simd/bf16.h): tests/isa.sh.
 EMULATED   = dots tiles
 ISA_dots   = $(ISA_plain) -DSR_EMULATE=1
 ISA_tiles  = $(ISA_plain) -DSR_EMULATE=2

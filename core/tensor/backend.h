@@ -145,7 +145,7 @@ typedef struct sr_step {
     const sr_tensor *grad; /* flat */
     sr_tensor *m, *v;      /* flat moments, starting at element `base` of the store */
     int64_t base;
-    sr_tensor *low;            /* flat bf16 copy of value to refresh in the same pass, or NULL */
+    sr_tensor *bf16_copy;      /* flat bf16 copy of value to refresh in the same pass, or NULL */
     sr_tensor *const *weights; /* what ops read; see weight_build */
     int64_t weight_count;
     const sr_segment *segments;

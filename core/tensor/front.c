@@ -67,9 +67,9 @@ static bool yields(const sr_tensor *number, const sr_tensor *to) {
 sr_dtype sr_front_meet(const sr_tensor *a, const sr_tensor *b) {
     sr_dtype real = a->storage->device->real;
     if (real != SR_F32) return real;
-    bool low_a = a->dtype == SR_BF16, low_b = b->dtype == SR_BF16;
-    bool low = (low_a && (low_b || yields(b, a))) || (low_b && yields(a, b));
-    return low ? SR_BF16 : real;
+    bool bf16_a = a->dtype == SR_BF16, bf16_b = b->dtype == SR_BF16;
+    bool bf16 = (bf16_a && (bf16_b || yields(b, a))) || (bf16_b && yields(a, b));
+    return bf16 ? SR_BF16 : real;
 }
 
 sr_status sr_front_rows(const char *op, const char *name, const sr_tensor *x,

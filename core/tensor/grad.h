@@ -120,8 +120,8 @@ static inline sr_dtype sr_edge_grad_dtype(const sr_edge *e) {
 }
 
 /* For rules: *sink is a tensor of input i's shape that a kernel may add (+=) to, of the device's
- * real dtype: the leaf's own gradient, then dx[i] stays NULL, or a new zero tensor that is also in
- * dx[i].  NULL if no gradient is needed.  The rule must not release it. */
+ * compute dtype: the leaf's own gradient, then dx[i] stays NULL, or a new zero tensor that is also
+ * in dx[i].  NULL if no gradient is needed.  The rule must not release it. */
 sr_status sr_grad_sink(sr_node *node, sr_tensor **dx, int i, sr_tensor **sink);
 
 /* Told what backward passes of this thread do to leaves. */

@@ -90,8 +90,8 @@ static sr_status check_reduce(sr_tensor *x, sr_reduction op, int dim) {
     return SR_OK;
 }
 
-/* x as the reduction reads it: whole numbers or the device's real dtype, flat for a position over
- * all dimensions. */
+/* x as the reduction reads it: whole numbers or the device's compute dtype, flat for a position
+ * over all dimensions. */
 static sr_status reduce_input(sr_tensor **out, sr_tensor *x, sr_reduction op, int *dim) {
     bool real = sr_dtype_is_real(x->dtype);
     sr_tensor *in = NULL;

@@ -38,7 +38,7 @@ static sr_status reshape_back(sr_node *node, sr_tensor **dx, sr_backward *pass) 
 static const sr_rule reshape_rule = {"reshape", reshape_back};
 
 /* Fills in a -1 and checks the number of elements. */
-static sr_status settle_shape(const char *op, int64_t *shape, const sr_tensor *x, int ndim,
+static sr_status resolve_shape(const char *op, int64_t *shape, const sr_tensor *x, int ndim,
                               const int64_t *wanted) {
     int64_t known = 1, total = sr_tensor_elements(x);
     int open = -1;
@@ -110,7 +110,7 @@ static sr_status reshape(const char *op, sr_tensor **out, sr_tensor *x, int ndim
     int64_t shape[SR_MAX_DIMS], stride[SR_MAX_DIMS];
     sr_node *node;
     SR_TRY(sr_tensor_check(op, x));
-    SR_TRY(settle_shape(op, shape, x, ndim, wanted));
+    SR_TRY(resolve_shape(op, shape, x, ndim, wanted));
     if (sr_tensor_elements(x) == 0 || restride(stride, x, ndim, shape)) {
         if (sr_tensor_elements(x) == 0) memset(stride, 0, sizeof stride);
         return view_of(out, &node, &reshape_rule, x, ndim, shape, stride, x->offset);

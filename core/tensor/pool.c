@@ -67,7 +67,7 @@ static sr_status ask_backend(sr_device *device, void **data, size_t bytes) {
     return st;
 }
 
-/* Bytes of 0xFF are a NaN in every real dtype, which reveals elements that are never written. */
+/* Bytes of 0xFF are a NaN in every compute dtype, which reveals elements that are never written. */
 static sr_status poison(sr_device *device, void *data, size_t bytes) {
     unsigned char chunk[4096];
     memset(chunk, 0xFF, sizeof chunk);

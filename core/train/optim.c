@@ -189,7 +189,7 @@ static sr_step describe(const sr_optim *o, double rate, double clip) {
     return (sr_step){
         .lamb = o->opts.lamb,
         .value = o->params->value,
-        .low = o->params->bf16,
+        .bf16_copy = o->params->bf16,
         .weights = o->params->read,
         .weight_count = is_whole(o) ? o->params->count + o->params->fused_count : 0,
         .grad = o->params->grad,
@@ -240,7 +240,7 @@ sr_status sr_optim_begin(sr_optim *o, double rate, double clip) {
     if (!(clip >= 0))
         return sr_fail(SR_EINVAL, "optimizer: clip is %g; must be a norm > 0, or 0 for none", clip);
     SR_TRY(check_backend(o));
-    SR_TRY(sr_params_settle_low(o->params));
+    SR_TRY(sr_params_sync_bf16(o->params));
     if (o->pending == o->room) SR_TRY(sr_optim_read_results(o));
     o->step = describe(o, rate, clip);
     return o->params->device->backend->grad_squares(o->squares, o->params->grad, o->chunks, o->from,

@@ -296,7 +296,7 @@ sr_status sr_params_refresh(sr_params *p) {
     return refresh_layouts(p);
 }
 
-sr_status sr_params_settle_low(sr_params *p) {
+sr_status sr_params_sync_bf16(sr_params *p) {
     if (p->bf16 == NULL) return SR_OK;
     if (p->bf16->storage->version != p->bf16_version)
         return sr_fail(

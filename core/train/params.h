@@ -116,7 +116,7 @@ sr_status sr_params_refresh(sr_params *params);
 
 /* For the optimizer: refreshes the bf16 copy if masters were written to since; a step refreshes
  * only what it updates.  SR_EINVAL if the copy itself was written to, which the step would undo. */
-sr_status sr_params_settle_low(sr_params *params);
+sr_status sr_params_sync_bf16(sr_params *params);
 
 /* Before and after a step of the optimizer writes values and their copy. */
 void sr_params_before_step(sr_params *params);

@@ -24,15 +24,15 @@ void sr_ready_begin(sr_ready *r) {
 
 /* The last parameter that begins at this element or before it. */
 static int64_t param_at(const sr_params *p, int64_t element) {
-    int64_t low = 0, high = p->count;
-    while (high - low > 1) {
-        int64_t middle = (low + high) / 2;
+    int64_t bf16 = 0, high = p->count;
+    while (high - bf16 > 1) {
+        int64_t middle = (bf16 + high) / 2;
         if (p->list[middle].offset <= element)
-            low = middle;
+            bf16 = middle;
         else
             high = middle;
     }
-    return low;
+    return bf16;
 }
 
 sr_range sr_ready_params(const sr_ready *r, const sr_tensor *grad) {

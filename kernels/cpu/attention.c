@@ -5,7 +5,7 @@
  * Work      4 A D sum len^2 flops forward, 10 A D sum len^2 backward (layout->squares)
  * Traffic   16 T H bytes forward, 32 T H backward, half of that in bf16: compute bound for
  *           len >= 64; a short task asks for the rows of its next head ahead of time
- * bf16      classes that multiply bf16 read it as it stands (simd/attention_low.c); on others a
+ * bf16      classes that multiply bf16 read it as it stands (simd/attention_bf16.c); on others a
  *           unit converts its rows to f32 in its scratch, and rounds what it writes
  * Measured  by `build/seqrun recipes/bench/ops.lua op=attention`
  */
@@ -24,7 +24,7 @@ typedef struct job {
     float *lse;
     int64_t heads, d, long_sequences;
     float scale;
-    bool low; /* bf16 */
+    bool bf16; /* bf16 */
 } job;
 
 /* The operands of sequence s and a head: in place. */
@@ -32,25 +32,25 @@ static sr_attention_unit unit(const job *j, int32_t s, int64_t head, int worker)
     const sr_layout *l = j->layout;
     int64_t start = l->start[s], h = j->heads * j->d;
     int64_t at = start * 3 * h + head * j->d, at_out = start * h + head * j->d;
-    bool low = j->low;
-    sr_attention_unit u = {.q = sr_operand_at(j->qkv, low, at),
-                           .k = sr_operand_at(j->qkv, low, at + h),
-                           .v = sr_operand_at(j->qkv, low, at + 2 * h),
-                           .out = (float *)sr_operand_at(j->out, low, at_out),
+    bool bf16 = j->bf16;
+    sr_attention_unit u = {.q = sr_operand_at(j->qkv, bf16, at),
+                           .k = sr_operand_at(j->qkv, bf16, at + h),
+                           .v = sr_operand_at(j->qkv, bf16, at + 2 * h),
+                           .out = (float *)sr_operand_at(j->out, bf16, at_out),
                            .lse = j->lse + head * l->rows + start,
                            .ld = 3 * h,
                            .ldo = h,
                            .n = l->len[s],
                            .d = j->d,
                            .scale = j->scale,
-                           .low = low,
+                           .bf16 = bf16,
                            .key = sr_cpu_key(l, s, j->drop, (uint32_t)head),
                            .room = sr_cpu_scratch(j->cpu, worker)};
     if (j->dqkv != NULL) {
-        u.dout = sr_operand_at(j->dout, low, at_out);
-        u.dq = (float *)sr_operand_at(j->dqkv, low, at);
-        u.dk = (float *)sr_operand_at(j->dqkv, low, at + h);
-        u.dv = (float *)sr_operand_at(j->dqkv, low, at + 2 * h);
+        u.dout = sr_operand_at(j->dout, bf16, at_out);
+        u.dq = (float *)sr_operand_at(j->dqkv, bf16, at);
+        u.dk = (float *)sr_operand_at(j->dqkv, bf16, at + h);
+        u.dv = (float *)sr_operand_at(j->dqkv, bf16, at + 2 * h);
     }
     return u;
 }
@@ -76,33 +76,33 @@ static void narrow(const sr_simd *simd, float *bf16, int64_t ld, const float *fr
 }
 
 /* Computes a unit of bf16 tensors on copies in `copies`, and rounds what it wrote. */
-static void run_low(const sr_simd *simd, const sr_attention_unit *low, float *copies) {
-    int64_t n = low->n, d = low->d, step = copy_step(n, d);
-    sr_attention_unit u = *low;
+static void run_bf16(const sr_simd *simd, const sr_attention_unit *bf16, float *copies) {
+    int64_t n = bf16->n, d = bf16->d, step = copy_step(n, d);
+    sr_attention_unit u = *bf16;
     u.ld = u.ldo = d;
-    u.q = widen(simd, low->q, low->ld, copies, n, d);
-    u.k = widen(simd, low->k, low->ld, copies + step, n, d);
-    u.v = widen(simd, low->v, low->ld, copies + 2 * step, n, d);
+    u.q = widen(simd, bf16->q, bf16->ld, copies, n, d);
+    u.k = widen(simd, bf16->k, bf16->ld, copies + step, n, d);
+    u.v = widen(simd, bf16->v, bf16->ld, copies + 2 * step, n, d);
     u.out = copies + 3 * step;
-    if (low->dout == NULL) {
+    if (bf16->dout == NULL) {
         simd->attention(&u);
-        narrow(simd, low->out, low->ldo, u.out, n, d);
+        narrow(simd, bf16->out, bf16->ldo, u.out, n, d);
         return;
     }
-    widen(simd, low->out, low->ldo, u.out, n, d);
-    u.dout = widen(simd, low->dout, low->ldo, copies + 4 * step, n, d);
+    widen(simd, bf16->out, bf16->ldo, u.out, n, d);
+    u.dout = widen(simd, bf16->dout, bf16->ldo, copies + 4 * step, n, d);
     u.dq = copies + 5 * step, u.dk = copies + 6 * step, u.dv = copies + 7 * step;
     simd->attention_backward(&u);
-    narrow(simd, low->dq, low->ld, u.dq, n, d);
-    narrow(simd, low->dk, low->ld, u.dk, n, d);
-    narrow(simd, low->dv, low->ld, u.dv, n, d);
+    narrow(simd, bf16->dq, bf16->ld, u.dq, n, d);
+    narrow(simd, bf16->dk, bf16->ld, u.dk, n, d);
+    narrow(simd, bf16->dv, bf16->ld, u.dv, n, d);
 }
 
 /* ---- the job --------------------------------------------------------------------------------- */
 
 /* Whether the products are of bf16. */
 static bool in_bf16(const job *j) {
-    return j->low && j->cpu->simd->low_rows > 0;
+    return j->bf16 && j->cpu->simd->bf16_rows > 0;
 }
 
 static size_t f32_room(const job *j) {
@@ -113,10 +113,10 @@ static size_t f32_room(const job *j) {
 static size_t most_room(const job *j) {
     const sr_simd *simd = j->cpu->simd;
     bool backward = j->dqkv != NULL;
-    if (in_bf16(j)) return (size_t)simd->attention_low_room(j->layout->longest, j->d, backward);
+    if (in_bf16(j)) return (size_t)simd->attention_bf16_room(j->layout->longest, j->d, backward);
     size_t room = (size_t)simd->attention_short_room(j->d, backward);
     if (j->long_sequences == 0) return room;
-    int64_t copies = j->low ? MATRICES * copy_step(j->layout->longest, j->d) : 0;
+    int64_t copies = j->bf16 ? MATRICES * copy_step(j->layout->longest, j->d) : 0;
     size_t most = f32_room(j) + (size_t)copies * sizeof(float);
     return most > room ? most : room;
 }
@@ -125,24 +125,24 @@ static void compute(const job *j, const sr_attention_unit *u) {
     const sr_simd *simd = j->cpu->simd;
     bool backward = j->dqkv != NULL;
     if (in_bf16(j))
-        (backward ? simd->attention_low_backward : simd->attention_low)(u);
+        (backward ? simd->attention_bf16_backward : simd->attention_bf16)(u);
     else if (u->n <= SR_ATTENTION_SHORT)
         (backward ? simd->attention_short_backward : simd->attention_short)(u);
-    else if (j->low)
-        run_low(simd, u, (float *)((char *)u->room + f32_room(j)));
+    else if (j->bf16)
+        run_bf16(simd, u, (float *)((char *)u->room + f32_room(j)));
     else
         (backward ? simd->attention_backward : simd->attention)(u);
 }
 
 static void compute_heads(const job *j, int32_t s, int64_t first, int64_t last, int worker) {
     const sr_simd *simd = j->cpu->simd;
-    if (in_bf16(j)) simd->low_begin();
+    if (in_bf16(j)) simd->bf16_begin();
     for (int64_t head = first; head < last; head++) {
         sr_attention_unit u = unit(j, s, head, worker);
         u.ahead = head + 1 < last ? j->d : 0;
         compute(j, &u);
     }
-    if (in_bf16(j)) simd->low_end();
+    if (in_bf16(j)) simd->bf16_end();
 }
 
 static sr_status task(void *context, int64_t i, int worker) {
@@ -185,7 +185,7 @@ sr_status sr_cpu_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
     SR_TRY(sr_cpu_need_f32("attention", all + 2, 1));
     job j = {.layout = layout,
              .drop = drop,
-             .low = qkv->dtype == SR_BF16,
+             .bf16 = qkv->dtype == SR_BF16,
              .qkv = sr_tensor_data(qkv),
              .out = sr_tensor_data(out),
              .lse = SR_DATA(float, lse),
@@ -208,7 +208,7 @@ sr_status sr_cpu_attention_backward(sr_tensor *dqkv, const sr_tensor *dout, cons
     SR_TRY(sr_cpu_need_f32("attention", all + 4, 1));
     job j = {.layout = layout,
              .drop = drop,
-             .low = qkv->dtype == SR_BF16,
+             .bf16 = qkv->dtype == SR_BF16,
              .qkv = sr_tensor_data(qkv),
              .dout = sr_tensor_data(dout),
              .out = sr_tensor_data(out),

@@ -34,7 +34,7 @@ typedef struct sr_cpu_state {
     struct sr_cpu_jobs *jobs; /* where jobs are recorded, or NULL */
 } sr_cpu_state;
 
-/* ---- instruction classes --------------------------------------------------------------------- */
+/* ---- instruction sets --------------------------------------------------------------------- */
 enum { SR_CLASS_PLAIN, SR_CLASS_AVX2, SR_CLASS_AVX512, SR_CLASS_DOTS, SR_CLASS_AMX };
 enum { SR_CLASSES = SR_CLASS_AMX + 1, SR_WHY = 64, SR_REASON = 320 };
 
@@ -90,12 +90,12 @@ void sr_cpu_explain(char reason[SR_REASON], const sr_cpu_choice *choice, int use
  * A virtual machine may announce instructions that its host emulates badly. */
 bool sr_cpu_multiplies_bf16(const sr_simd *simd);
 /* The rate of a class's multiply-adds of bf16 over that of f32, in registers. */
-double sr_cpu_low_gain(const sr_simd *simd);
+double sr_cpu_bf16_gain(const sr_simd *simd);
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 /* Multiply-adds of f32 or bf16 in registers, `rounds` on every thread of a cpu device, to be timed;
  * *flops gets their number, 0 if the class has no such probe. */
-sr_status sr_cpu_burst(const sr_device *device, int64_t rounds, bool low, double *flops);
+sr_status sr_cpu_burst(const sr_device *device, int64_t rounds, bool bf16, double *flops);
 
 /* The processor time of every task of a device's jobs, in order: what a schedule on more threads
  * can be computed from. */
@@ -172,7 +172,7 @@ sr_status sr_cpu_need_f32_or_bf16(const char *op, const sr_tensor *const *t, int
  * row if it is bf16.  data is NULL for an absent tensor. */
 typedef struct sr_rows {
     void *data;
-    bool low;
+    bool bf16;
     int64_t cols;
 } sr_rows;
 
@@ -184,13 +184,13 @@ static inline sr_rows sr_rows_of(const sr_tensor *t) {
 /* Row r in the tensor's dtype, declared as floats; NULL for an absent tensor. */
 static inline float *sr_row_at(sr_rows x, int64_t r) {
     if (x.data == NULL) return NULL;
-    return (float *)((char *)x.data + (size_t)(r * x.cols) * (x.low ? 2 : 4));
+    return (float *)((char *)x.data + (size_t)(r * x.cols) * (x.bf16 ? 2 : 4));
 }
 
 /* Row r, converted into `room` if necessary; NULL for an absent tensor. */
 static inline const float *sr_row_in(const sr_simd *simd, sr_rows x, int64_t r, float *room) {
     if (x.data == NULL) return NULL;
-    if (!x.low) return (const float *)x.data + r * x.cols;
+    if (!x.bf16) return (const float *)x.data + r * x.cols;
     simd->widen(room, (const sr_bf16 *)x.data + r * x.cols, x.cols);
     return room;
 }
@@ -198,13 +198,13 @@ static inline const float *sr_row_in(const sr_simd *simd, sr_rows x, int64_t r, 
 /* Where to write row r: the tensor itself, or `room`; sr_row_done() then rounds it. */
 static inline float *sr_row_out(sr_rows y, int64_t r, float *room) {
     if (y.data == NULL) return NULL;
-    return y.low ? room : (float *)y.data + r * y.cols;
+    return y.bf16 ? room : (float *)y.data + r * y.cols;
 }
 static inline void sr_row_done(const sr_simd *simd, sr_rows y, int64_t r, const float *from) {
-    if (y.data != NULL && y.low) simd->narrow((sr_bf16 *)y.data + r * y.cols, from, y.cols);
+    if (y.data != NULL && y.bf16) simd->narrow((sr_bf16 *)y.data + r * y.cols, from, y.cols);
 }
 static inline void sr_row_clear(sr_rows y, int64_t r) {
-    size_t row = (size_t)y.cols * (y.low ? sizeof(sr_bf16) : sizeof(float));
+    size_t row = (size_t)y.cols * (y.bf16 ? sizeof(sr_bf16) : sizeof(float));
     if (y.data != NULL) memset((char *)y.data + (size_t)r * row, 0, row);
 }
 
@@ -221,7 +221,7 @@ typedef void (*sr_epilogue)(const sr_product *p, float *c, int64_t ld, int64_t r
 struct sr_product {
     float *c;          /* NULL: only the epilogue gets C; not for nested products */
     const void *a, *b; /* floats */
-    bool low;          /* a and b are bf16 */
+    bool bf16;         /* a and b are bf16 */
     int64_t ldc, a_row, a_col, b_row, b_col;
     int64_t m, n, k;
     float alpha;
@@ -235,8 +235,8 @@ struct sr_product {
 enum { SR_BLOCK_COLUMNS = 192 };
 
 /* Element i of an operand. */
-static inline const void *sr_operand_at(const void *base, bool low, int64_t i) {
-    return (const char *)base + i * (low ? 2 : 4);
+static inline const void *sr_operand_at(const void *base, bool bf16, int64_t i) {
+    return (const char *)base + i * (bf16 ? 2 : 4);
 }
 
 /* Runs p on the threads of t's device.  Uses the workers' scratch, but not `shared`, which an
@@ -245,10 +245,10 @@ sr_status sr_cpu_product(const sr_tensor *t, const sr_product *p);
 /* Scratch bytes per worker that suffice for any product. */
 size_t sr_cpu_product_room(void);
 
-/* sums[c] += sum of x[r][c], f32 or (low) bf16, over rows in ascending order: blocks of rows in
+/* sums[c] += sum of x[r][c], f32 or (bf16) bf16, over rows in ascending order: blocks of rows in
  * f32, the blocks in f64.  Uses `panels`. */
-sr_status sr_cpu_add_columns(const sr_tensor *t, float *sums, const void *x, bool low, int64_t rows,
-                             int64_t cols);
+sr_status sr_cpu_add_columns(const sr_tensor *t, float *sums, const void *x, bool bf16,
+                             int64_t rows, int64_t cols);
 /* sums[c] += sum of parts[b * stride + c] over the blocks in ascending order, in f64. */
 sr_status sr_cpu_add_parts(const sr_tensor *t, float *sums, const float *parts, int64_t stride,
                            int64_t blocks, int64_t cols);

@@ -1,4 +1,4 @@
-/* features.c - what each instruction class needs of the processor and the operating system, and the
+/* features.c - what each instruction set needs of the processor and the operating system, and the
  * first of it that is missing. */
 #include "kernels/cpu/cpu.h"
 

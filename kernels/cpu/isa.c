@@ -1,4 +1,4 @@
-/* isa.c - chooses the instruction class: by processor and operating system (features.c),
+/* isa.c - chooses the instruction set: by processor and operating system (features.c),
  * SEQRUN_ISA, and by what trial.c finds of the classes that multiply bf16. */
 #include <pthread.h>
 #include <stdio.h>
@@ -57,7 +57,7 @@ static const char *problem_of(int class) {
 static double gain_of_dots(void) {
     static double gain;
     pthread_mutex_lock(&lock);
-    if (gain == 0) gain = sr_cpu_low_gain(classes[SR_CLASS_DOTS]);
+    if (gain == 0) gain = sr_cpu_bf16_gain(classes[SR_CLASS_DOTS]);
     pthread_mutex_unlock(&lock);
     return gain;
 }
@@ -169,7 +169,7 @@ sr_status sr_cpu_use(sr_device *device, const char *name) {
     sr_cpu_state *cpu = device->state;
     if (class < 0)
         return sr_fail(SR_EDEVICE,
-                       "cpu: '%s' is not an instruction class; choose plain, avx2, avx512, "
+                       "cpu: '%s' is not an instruction set; choose plain, avx2, avx512, "
                        "avx512_bf16 or amx",
                        name);
     if (strcmp(cpu->simd->name, name) == 0) return SR_OK;

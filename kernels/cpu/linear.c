@@ -14,7 +14,7 @@
 
 enum { ROWS = 64, GRAIN = 128 };
 
-static bool is_low(const sr_tensor *t) {
+static bool is_bf16(const sr_tensor *t) {
     return t->dtype == SR_BF16;
 }
 
@@ -47,7 +47,7 @@ static void add_bias_act_and_round(const sr_product *p, float *c, int64_t ld, in
     const sr_bf16 *b = f->b != NULL ? (const sr_bf16 *)f->b + col : NULL;
     for (int64_t r = row; r < row + rows; r++, c += ld) {
         sr_bf16 *pre = f->pre != NULL ? (sr_bf16 *)f->pre + r * p->n + col : NULL;
-        f->simd->act_low((sr_bf16 *)f->y + r * p->n + col, pre, c, b, cols, f->act);
+        f->simd->act_bf16((sr_bf16 *)f->y + r * p->n + col, pre, c, b, cols, f->act);
     }
 }
 
@@ -56,12 +56,12 @@ sr_status sr_cpu_linear(sr_tensor *y, sr_tensor *pre, const sr_tensor *x, const 
     const sr_tensor *all[] = {y, pre, x, w, b};
     SR_TRY(sr_cpu_need_f32_or_bf16("linear", all, 5));
     int64_t m = x->shape[0], k = x->shape[1], n = w->shape[0];
-    bool low = is_low(y);
+    bool bf16 = is_bf16(y);
     finish f = {sr_cpu_of(y)->simd, maybe(b), maybe(pre), maybe(y), act};
-    sr_product p = {.c = low ? NULL : SR_DATA(float, y),
+    sr_product p = {.c = bf16 ? NULL : SR_DATA(float, y),
                     .a = sr_tensor_data(x),
                     .b = sr_tensor_data(w),
-                    .low = low,
+                    .bf16 = bf16,
                     .ldc = n,
                     .a_row = k,
                     .a_col = 1,
@@ -72,7 +72,7 @@ sr_status sr_cpu_linear(sr_tensor *y, sr_tensor *pre, const sr_tensor *x, const 
                     .k = k,
                     .alpha = 1,
                     .context = &f};
-    if (low)
+    if (bf16)
         p.epilogue = add_bias_act_and_round;
     else if (b != NULL || pre != NULL || act != SR_ACT_NONE)
         p.epilogue = add_bias_and_act;
@@ -81,22 +81,22 @@ sr_status sr_cpu_linear(sr_tensor *y, sr_tensor *pre, const sr_tensor *x, const 
 
 /* ---- the gradient before the activation ------------------------------------------------------ */
 
-typedef struct slope_job {
+typedef struct derivative_job {
     const sr_simd *simd;
     const void *dy, *saved;
     void *out;
     int64_t rows, cols;
-    bool low;
+    bool bf16;
     sr_act act;
-} slope_job;
+} derivative_job;
 
-static sr_status slope_task(void *context, int64_t i, int worker) {
+static sr_status derivative_task(void *context, int64_t i, int worker) {
     (void)worker;
-    const slope_job *j = context;
+    const derivative_job *j = context;
     int64_t at = i * ROWS * j->cols, n = sr_least(ROWS, j->rows - i * ROWS) * j->cols;
-    if (j->low)
-        j->simd->act_low_backward((sr_bf16 *)j->out + at, (const sr_bf16 *)j->dy + at,
-                                  (const sr_bf16 *)j->saved + at, n, j->act);
+    if (j->bf16)
+        j->simd->act_bf16_backward((sr_bf16 *)j->out + at, (const sr_bf16 *)j->dy + at,
+                                   (const sr_bf16 *)j->saved + at, n, j->act);
     else
         j->simd->act_backward((float *)j->out + at, (const float *)j->dy + at,
                               (const float *)j->saved + at, n, j->act);
@@ -113,16 +113,16 @@ static sr_status before_act(const void **out, const sr_tensor *dy, const sr_tens
     size_t bytes;
     SR_TRY(sr_mul_size(&bytes, (size_t)(rows * cols), sr_dtype_size(dy->dtype)));
     SR_TRY(sr_cpu_reserve(cpu, 0, bytes));
-    slope_job j = {.simd = cpu->simd,
-                   .dy = *out,
-                   .saved = sr_tensor_data(saved),
-                   .out = cpu->shared.data,
-                   .rows = rows,
-                   .cols = cols,
-                   .low = is_low(dy),
-                   .act = act};
+    derivative_job j = {.simd = cpu->simd,
+                        .dy = *out,
+                        .saved = sr_tensor_data(saved),
+                        .out = cpu->shared.data,
+                        .rows = rows,
+                        .cols = cols,
+                        .bf16 = is_bf16(dy),
+                        .act = act};
     *out = cpu->shared.data;
-    return sr_cpu_run(dy, slope_task, &j, sr_blocks(rows, ROWS));
+    return sr_cpu_run(dy, derivative_task, &j, sr_blocks(rows, ROWS));
 }
 
 /* ---- sums of columns ------------------------------------------------------------------------- */
@@ -130,7 +130,7 @@ static sr_status before_act(const void **out, const sr_tensor *dy, const sr_tens
 typedef struct column_job {
     const sr_simd *simd;
     const void *x;
-    bool low;
+    bool bf16;
     float *parts; /* (blocks of ROWS rows, cols) */
     int64_t rows, cols;
 } column_job;
@@ -138,18 +138,18 @@ typedef struct column_job {
 static sr_status column_task(void *context, int64_t i, int worker) {
     (void)worker;
     const column_job *j = context;
-    const void *x = sr_operand_at(j->x, j->low, i * ROWS * j->cols);
-    j->simd->column_sums(j->parts + i * j->cols, x, j->low, j->cols,
+    const void *x = sr_operand_at(j->x, j->bf16, i * ROWS * j->cols);
+    j->simd->column_sums(j->parts + i * j->cols, x, j->bf16, j->cols,
                          sr_least(ROWS, j->rows - i * ROWS), j->cols);
     return SR_OK;
 }
 
-sr_status sr_cpu_add_columns(const sr_tensor *t, float *sums, const void *x, bool low, int64_t rows,
-                             int64_t cols) {
+sr_status sr_cpu_add_columns(const sr_tensor *t, float *sums, const void *x, bool bf16,
+                             int64_t rows, int64_t cols) {
     sr_cpu_state *cpu = sr_cpu_of(t);
     int64_t blocks = sr_blocks(rows, ROWS);
     SR_TRY(sr_cpu_reserve_panels(cpu, (size_t)(blocks * cols) * sizeof(float)));
-    column_job j = {cpu->simd, x, low, cpu->panels.data, rows, cols};
+    column_job j = {cpu->simd, x, bf16, cpu->panels.data, rows, cols};
     SR_TRY(sr_cpu_run(t, column_task, &j, blocks));
     return sr_cpu_add_parts(t, sums, j.parts, cols, blocks, cols);
 }
@@ -182,12 +182,12 @@ sr_status sr_cpu_add_parts(const sr_tensor *t, float *sums, const float *parts, 
 /* dx = d w: (T, F) (F, H) */
 static sr_status input_gradient(sr_tensor *dx, const void *d, const sr_tensor *w) {
     int64_t f = w->shape[0], h = w->shape[1];
-    bool low = is_low(dx);
+    bool bf16 = is_bf16(dx);
     finish round = {.simd = sr_cpu_of(dx)->simd, .y = sr_tensor_data(dx)};
-    sr_product p = {.c = low ? NULL : SR_DATA(float, dx),
+    sr_product p = {.c = bf16 ? NULL : SR_DATA(float, dx),
                     .a = d,
                     .b = sr_tensor_data(w),
-                    .low = low,
+                    .bf16 = bf16,
                     .ldc = h,
                     .a_row = f,
                     .a_col = 1,
@@ -197,7 +197,7 @@ static sr_status input_gradient(sr_tensor *dx, const void *d, const sr_tensor *w
                     .n = h,
                     .k = f,
                     .alpha = 1,
-                    .epilogue = low ? add_bias_act_and_round : NULL,
+                    .epilogue = bf16 ? add_bias_act_and_round : NULL,
                     .context = &round};
     return sr_cpu_product(dx, &p);
 }
@@ -208,7 +208,7 @@ static sr_status weight_gradient(sr_tensor *dw, const void *d, const sr_tensor *
     sr_product p = {.c = SR_DATA(float, dw),
                     .a = d,
                     .b = sr_tensor_data(x),
-                    .low = is_low(x),
+                    .bf16 = is_bf16(x),
                     .ldc = h,
                     .a_row = 1,
                     .a_col = f,
@@ -233,5 +233,5 @@ sr_status sr_cpu_linear_backward(sr_tensor *dx, sr_tensor *dw, sr_tensor *db, co
     if (dx != NULL) SR_TRY(input_gradient(dx, d, w));
     if (dw != NULL) SR_TRY(weight_gradient(dw, d, x));
     if (db == NULL) return SR_OK;
-    return sr_cpu_add_columns(dy, SR_DATA(float, db), d, is_low(dy), dy->shape[0], dy->shape[1]);
+    return sr_cpu_add_columns(dy, SR_DATA(float, db), d, is_bf16(dy), dy->shape[0], dy->shape[1]);
 }

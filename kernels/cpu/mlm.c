@@ -18,7 +18,7 @@ enum { ROWS = 512, SLICES = 8, RUN = 4096 };
 typedef struct rows_job {
     const sr_simd *simd;
     float *logits, *nll, *correct;
-    sr_bf16 *low; /* receives the gradient, rounded, or NULL */
+    sr_bf16 *bf16; /* receives the gradient, rounded, or NULL */
     const int32_t *labels;
     const float *weights;
     int64_t cols;
@@ -32,7 +32,7 @@ static sr_status entropy_task(void *context, int64_t m, int worker) {
     j->nll[m] = j->simd->entropy_row(j->logits + m * j->cols, j->cols, j->labels[m], j->weights[m],
                                      j->grad, &best);
     j->correct[m] = best == j->labels[m] ? 1.0f : 0.0f;
-    if (j->low != NULL) j->simd->narrow(j->low + m * j->cols, j->logits + m * j->cols, j->cols);
+    if (j->bf16 != NULL) j->simd->narrow(j->bf16 + m * j->cols, j->logits + m * j->cols, j->cols);
     return SR_OK;
 }
 
@@ -64,23 +64,23 @@ sr_status sr_cpu_cross_entropy(sr_tensor *total, sr_tensor *nll, sr_tensor *corr
     SR_TRY(check_labels("cross_entropy", labels, logits->shape[1]));
     sr_cpu_state *cpu = sr_cpu_of(total);
     int64_t m = logits->shape[0], cols = logits->shape[1];
-    bool low = logits->dtype == SR_BF16;
+    bool bf16 = logits->dtype == SR_BF16;
     size_t bytes;
     SR_TRY(sr_mul_size(&bytes, (size_t)(m * cols), sizeof(float)));
-    SR_TRY(sr_cpu_reserve(cpu, 0, low ? bytes : 0));
+    SR_TRY(sr_cpu_reserve(cpu, 0, bf16 ? bytes : 0));
     rows_job j = {.simd = cpu->simd,
-                  .logits = low ? cpu->shared.data : SR_DATA(float, logits),
+                  .logits = bf16 ? cpu->shared.data : SR_DATA(float, logits),
                   .nll = SR_DATA(float, nll),
                   .correct = SR_DATA(float, correct),
                   .labels = SR_DATA(int32_t, labels),
                   .weights = SR_DATA(float, weights),
                   .cols = cols,
                   .grad = dlogits != NULL};
-    if (dlogits != NULL && low)
-        j.low = SR_DATA(sr_bf16, dlogits);
+    if (dlogits != NULL && bf16)
+        j.bf16 = SR_DATA(sr_bf16, dlogits);
     else if (dlogits != NULL)
         j.logits = SR_DATA(float, dlogits);
-    if (low || dlogits != NULL) sr_cpu_load(j.logits, logits, 0, 1, m * cols);
+    if (bf16 || dlogits != NULL) sr_cpu_load(j.logits, logits, 0, 1, m * cols);
     SR_TRY(sr_cpu_run(total, entropy_task, &j, m));
     add_up(total, nll, weights);
     return SR_OK;
@@ -106,11 +106,11 @@ static void add_bias(const sr_product *p, float *c, int64_t ld, int64_t row, int
 static sr_status decode(float *logits, const sr_tensor *x, int64_t m, int64_t rows,
                         const sr_tensor *word, const sr_tensor *bias) {
     int64_t v = word->shape[0], h = word->shape[1];
-    bool low = word->dtype == SR_BF16;
+    bool bf16 = word->dtype == SR_BF16;
     sr_product p = {.c = logits,
-                    .a = sr_operand_at(sr_tensor_data(x), low, m * h),
+                    .a = sr_operand_at(sr_tensor_data(x), bf16, m * h),
                     .b = sr_tensor_data(word),
-                    .low = low,
+                    .bf16 = bf16,
                     .ldc = v,
                     .a_row = h,
                     .a_col = 1,
@@ -153,7 +153,7 @@ sr_status sr_cpu_mlm_loss(sr_tensor *total, sr_tensor *nll, sr_tensor *correct, 
                       .weights = SR_DATA(float, weights) + m,
                       .cols = v,
                       .grad = dlogits != NULL};
-        if (dlogits != NULL && !in_place) j.low = SR_DATA(sr_bf16, dlogits) + m * v;
+        if (dlogits != NULL && !in_place) j.bf16 = SR_DATA(sr_bf16, dlogits) + m * v;
         SR_TRY(sr_cpu_run(total, entropy_task, &j, rows));
     }
     add_up(total, nll, weights);
@@ -176,8 +176,8 @@ static sr_status slice_task(void *context, int64_t i, int worker) {
     p.nested = true;
     int64_t from = i * j->depth;
     p.c = j->partial + i * p.m * p.n;
-    p.a = sr_operand_at(p.a, p.low, from * p.a_col);
-    p.b = sr_operand_at(p.b, p.low, from * p.b_row);
+    p.a = sr_operand_at(p.a, p.bf16, from * p.a_col);
+    p.b = sr_operand_at(p.b, p.bf16, from * p.b_row);
     p.k = sr_least(j->depth, p.k - from);
     return sr_cpu_product(j->t, &p);
 }
@@ -232,7 +232,7 @@ sr_status sr_cpu_mlm_loss_backward(sr_tensor *dx, sr_tensor *dword, sr_tensor *d
     int64_t count = x->shape[0], v = word->shape[0], h = word->shape[1];
     float factor = *SR_DATA(float, dtotal);
     sr_product p = {.a = sr_tensor_data(dlogits),
-                    .low = dlogits->dtype == SR_BF16,
+                    .bf16 = dlogits->dtype == SR_BF16,
                     .n = h,
                     .ldc = h,
                     .b_row = h,

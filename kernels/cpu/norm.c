@@ -15,8 +15,8 @@
 enum { ROWS = 64, VECTOR = 16 };
 
 /* Whether a row may be taken as vectors of bf16; so may one that is absent. */
-static bool low_or_absent(sr_rows x) {
-    return x.data == NULL || (x.low && x.cols % VECTOR == 0);
+static bool bf16_or_absent(sr_rows x) {
+    return x.data == NULL || (x.bf16 && x.cols % VECTOR == 0);
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
@@ -30,7 +30,7 @@ typedef struct job {
     const sr_layout *layout;
     float eps;
     sr_dropout drop;
-    bool all_low;
+    bool all_bf16;
 } job;
 
 /* Rows that are all bf16 are taken where they stand, others in f32. */
@@ -42,7 +42,7 @@ static sr_norm_row describe(const job *j, int64_t r, float *room) {
                        .n = cols,
                        .eps = j->eps,
                        .words = (uint32_t *)(room + 4 * cols)};
-    if (j->all_low) {
+    if (j->all_bf16) {
         row.y = sr_row_at(j->y, r), row.sum = sr_row_at(j->sum, r);
         row.x = sr_row_at(j->x, r), row.residual = sr_row_at(j->residual, r);
         row.room = room;
@@ -67,7 +67,7 @@ static sr_status norm_task(void *context, int64_t i, int worker) {
             row.row = j->layout->position[r];
         }
         simd->norm_row(&row);
-        if (!j->all_low) {
+        if (!j->all_bf16) {
             sr_row_done(simd, j->y, r, row.y);
             sr_row_done(simd, j->sum, r, row.sum);
         }
@@ -99,8 +99,8 @@ sr_status sr_cpu_residual_norm(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr
              .layout = layout,
              .eps = (float)eps,
              .drop = drop};
-    j.all_low = low_or_absent(j.x) && low_or_absent(j.y) && low_or_absent(j.sum) &&
-                low_or_absent(j.residual);
+    j.all_bf16 = bf16_or_absent(j.x) && bf16_or_absent(j.y) && bf16_or_absent(j.sum) &&
+                 bf16_or_absent(j.residual);
     SR_TRY(sr_cpu_reserve(cpu, (size_t)(4 * j.cols + sr_drop_room(j.cols)) * sizeof(float), 0));
     return sr_cpu_run(y, norm_task, &j, sr_blocks(j.rows, ROWS));
 }
@@ -114,7 +114,7 @@ enum { BACK_ROWS = 4 };
 static void set_rows(const sr_norm_job *j, int64_t r, float *room, sr_norm_back *row) {
     const sr_simd *simd = j->cpu->simd;
     int64_t cols = j->cols;
-    if (row->low) {
+    if (row->bf16) {
         row->dsum = sr_row_at(j->dsum, r), row->dx = sr_row_at(j->dx, r);
         row->dy = sr_row_at(j->dy, r), row->sum = sr_row_at(j->sum, r);
         return;
@@ -138,8 +138,8 @@ static void back_row(const sr_norm_job *j, int64_t r, float *part, float *room, 
                         .rstd = j->rstd[r],
                         .row = j->layout != NULL ? j->layout->position[r] : 0,
                         .words = words,
-                        .low = !j->drop_after && low_or_absent(j->dy) && low_or_absent(j->sum) &&
-                               low_or_absent(j->dsum) && low_or_absent(j->dx)};
+                        .bf16 = !j->drop_after && bf16_or_absent(j->dy) && bf16_or_absent(j->sum) &&
+                                bf16_or_absent(j->dsum) && bf16_or_absent(j->dx)};
     set_rows(j, r, room, &row);
     sr_key key;
     if (drops) key = sr_cpu_key(j->layout, owner, j->drop, 0);
@@ -150,7 +150,7 @@ static void back_row(const sr_norm_job *j, int64_t r, float *part, float *room, 
         row.key = &key;
     }
     simd->norm_row_backward(&row);
-    if (row.low) return;
+    if (row.bf16) return;
     sr_row_done(simd, j->dsum, r, row.dsum);
     sr_row_done(simd, j->dx, r, row.dx);
 }

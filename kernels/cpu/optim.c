@@ -56,7 +56,7 @@ typedef struct job {
     const float *g;
     float *w, *m, *v;
     sr_adam *scalars; /* one a segment, in the device's shared room */
-    sr_bf16 *low;
+    sr_bf16 *bf16;
 } job;
 
 static float clip_factor(const sr_step *u) {
@@ -97,13 +97,13 @@ static sr_status begin(job *j, const sr_step *u) {
                .m = SR_DATA(float, u->m),
                .v = SR_DATA(float, u->v),
                .scalars = cpu->shared.data,
-               .low = u->low != NULL ? SR_DATA(sr_bf16, u->low) : NULL};
+               .bf16 = u->bf16_copy != NULL ? SR_DATA(sr_bf16, u->bf16_copy) : NULL};
     set_scalars(j, u);
     return SR_OK;
 }
 
-static void refresh_low(const job *j, const sr_chunk *c) {
-    if (j->low != NULL) j->simd->narrow(j->low + c->from, j->w + c->from, c->size);
+static void refresh_bf16(const job *j, const sr_chunk *c) {
+    if (j->bf16 != NULL) j->simd->narrow(j->bf16 + c->from, j->w + c->from, c->size);
 }
 
 static sr_status adamw_task(void *context, int64_t i, int worker) {
@@ -113,7 +113,7 @@ static sr_status adamw_task(void *context, int64_t i, int worker) {
     int64_t at = c->from - j->step->base;
     j->simd->adamw(j->w + c->from, j->m + at, j->v + at, j->g + c->from, c->size,
                    j->scalars + c->segment);
-    refresh_low(j, c);
+    refresh_bf16(j, c);
     return SR_OK;
 }
 
@@ -134,7 +134,7 @@ static sr_status apply_task(void *context, int64_t i, int worker) {
     const sr_chunk *c = j->chunks + i;
     int64_t at = c->from - j->step->base;
     j->simd->lamb_apply(j->w + c->from, j->m + at, j->v + at, c->size, j->scalars + c->segment);
-    refresh_low(j, c);
+    refresh_bf16(j, c);
     return SR_OK;
 }
 

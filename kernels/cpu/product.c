@@ -70,50 +70,50 @@ static int64_t round_up(int64_t n, int64_t step) {
 
 /* k as packing pads it. */
 static int64_t padded(const job *j, int64_t k) {
-    return j->p->low ? round_up(k, j->cpu->simd->low_k) : k;
+    return j->p->bf16 ? round_up(k, j->cpu->simd->bf16_k) : k;
 }
 
 /* ---- multiplying ----------------------------------------------------------------------------- */
 
 static const void *a_at(const sr_product *p, int64_t row, int64_t k) {
-    return sr_operand_at(p->a, p->low, row * p->a_row + k * p->a_col);
+    return sr_operand_at(p->a, p->bf16, row * p->a_row + k * p->a_col);
 }
 static const void *b_at(const sr_product *p, int64_t k, int64_t col) {
-    return sr_operand_at(p->b, p->low, k * p->b_row + col * p->b_col);
+    return sr_operand_at(p->b, p->bf16, k * p->b_row + col * p->b_col);
 }
 
 static void pack_a(const job *j, void *to, int64_t row, int64_t k, int64_t rows, int64_t depth) {
     const sr_product *p = j->p;
-    if (p->low)
-        j->cpu->simd->pack_a_low(to, a_at(p, row, k), p->a_row, p->a_col, rows, depth);
+    if (p->bf16)
+        j->cpu->simd->pack_a_bf16(to, a_at(p, row, k), p->a_row, p->a_col, rows, depth);
     else
         j->cpu->simd->pack_a(to, a_at(p, row, k), p->a_row, p->a_col, rows, depth);
 }
 
 static void pack_b(const job *j, void *to, int64_t k, int64_t col, int64_t depth, int64_t cols) {
     const sr_product *p = j->p;
-    if (p->low)
-        j->cpu->simd->pack_b_low(to, b_at(p, k, col), p->b_row, p->b_col, depth, cols);
+    if (p->bf16)
+        j->cpu->simd->pack_b_bf16(to, b_at(p, k, col), p->b_row, p->b_col, depth, cols);
     else
         j->cpu->simd->pack_b(to, b_at(p, k, col), p->b_row, p->b_col, depth, cols);
 }
 
 static bool on_tiles(const job *j) {
-    return j->p->low && j->cpu->simd->tiles;
+    return j->p->bf16 && j->cpu->simd->tiles;
 }
 
 /* Whether rows of A, a multiple of this many, can be read where they stand; 0: they cannot. */
 static int64_t rows_in_place(const job *j, int64_t k) {
     const sr_simd *simd = j->cpu->simd;
     if (j->a != NULL || j->p->a_col != 1) return 0;
-    if (!j->p->low) return simd->tile_rows;
-    return k % simd->low_k == 0 || simd->tiles ? simd->low_rows : 0;
+    if (!j->p->bf16) return simd->tile_rows;
+    return k % simd->bf16_k == 0 || simd->tiles ? simd->bf16_rows : 0;
 }
 
 /* Multiplies g->m rows of A from `row` on where they stand; `room` is for a tail. */
 static void multiply_in_place(const job *j, void *room, sr_gemm *g, int64_t row, int64_t k) {
     const sr_simd *simd = j->cpu->simd;
-    int64_t rest = j->p->low ? g->k % simd->low_k : 0;
+    int64_t rest = j->p->bf16 ? g->k % simd->bf16_k : 0;
     g->a = a_at(j->p, row, k);
     g->lda = j->p->a_row;
     g->tail = NULL;
@@ -121,7 +121,7 @@ static void multiply_in_place(const job *j, void *room, sr_gemm *g, int64_t row,
         pack_a(j, room, row, k + g->k - rest, g->m, rest);
         g->tail = room;
     }
-    j->p->low ? simd->gemm_low_rows(g) : simd->gemm_rows(g);
+    j->p->bf16 ? simd->gemm_bf16_rows(g) : simd->gemm_rows(g);
 }
 
 /* Multiplies g->m rows of A from `row` on that are packed beforehand, or now. */
@@ -131,7 +131,7 @@ static void multiply_packed(const job *j, void *room, sr_gemm *g, int64_t row, i
         g->a = j->a + (k * j->m_pad + row * padded(j, g->k)) * j->bytes;
     else
         pack_a(j, room, row, k, g->m, g->k);
-    j->p->low ? j->cpu->simd->gemm_low(g) : j->cpu->simd->gemm_packed(g);
+    j->p->bf16 ? j->cpu->simd->gemm_bf16(g) : j->cpu->simd->gemm_packed(g);
 }
 
 /* C, the rows of a block in all its columns, = or += rows of A times the B of g. */
@@ -206,7 +206,7 @@ static sr_status pack_whole(job *j, const sr_tensor *t, sr_cpu_state *cpu) {
     const sr_simd *simd = cpu->simd;
     int64_t steps = sr_blocks(p->k, j->depth), k = padded(j, p->k);
     j->n_pad = round_up(p->n, 16);
-    j->m_pad = round_up(p->m, p->low && simd->low_rows > 0 ? simd->low_rows : simd->tile_rows);
+    j->m_pad = round_up(p->m, p->bf16 && simd->bf16_rows > 0 ? simd->bf16_rows : simd->tile_rows);
     int64_t columns = j->pack_b ? j->n_pad : 0, rows = j->pack_a ? j->m_pad : 0;
     size_t bytes;
     SR_TRY(sr_mul_size(&bytes, (size_t)(columns + rows), (size_t)(k * j->bytes)));
@@ -259,9 +259,9 @@ static void set_height(job *j, int64_t tasks) {
 /* Steps of k, about equal ones of bf16, where each costs another pass over C. */
 static void set_depth(job *j) {
     const sr_simd *simd = j->cpu->simd;
-    j->depth = j->p->low ? simd->low_depth : DEPTH;
-    if (!j->p->low) return;
-    j->depth = round_up(sr_blocks(j->p->k, sr_blocks(j->p->k, j->depth)), simd->low_k);
+    j->depth = j->p->bf16 ? simd->bf16_depth : DEPTH;
+    if (!j->p->bf16) return;
+    j->depth = round_up(sr_blocks(j->p->k, sr_blocks(j->p->k, j->depth)), simd->bf16_k);
 }
 
 /* Tasks that keep the threads busy; recorded jobs are for any number of threads. */
@@ -307,7 +307,7 @@ sr_status sr_cpu_product(const sr_tensor *t, const sr_product *p) {
         return SR_OK;
     }
     sr_cpu_state *cpu = sr_cpu_of(t);
-    job j = {.p = p, .cpu = cpu, .bytes = p->low ? cpu->simd->low_bytes : 4};
+    job j = {.p = p, .cpu = cpu, .bytes = p->bf16 ? cpu->simd->bf16_bytes : 4};
     j.strip = on_tiles(&j) ? TALLEST : STRIP;
     set_depth(&j);
     set_height(&j, wanted_tasks(&j));

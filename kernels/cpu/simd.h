@@ -1,4 +1,4 @@
-/* simd.h - the vector kernels, one set per instruction class.
+/* simd.h - the vector kernels, one set per instruction set.
  *
  * They are in kernels/cpu/simd/NAME.c, written once and compiled for every class; table.c collects
  * the functions of a class.  A device selects its set when it is opened, by CPUID bits and the
@@ -25,13 +25,13 @@ extern "C" {
  * must be readable up to a multiple of tile_rows rows. */
 typedef struct sr_gemm {
     float *c;
-    const void *a, *b;   /* floats, or bf16 for gemm_low */
-    const sr_bf16 *tail; /* gemm_low_rows on tiles: the last k % low_k columns of A, as pack_a_low
-                            lays them out; NULL: rows of A have zeros up to low_k */
+    const void *a, *b;   /* floats, or bf16 for gemm_bf16 */
+    const sr_bf16 *tail; /* gemm_bf16_rows on tiles: the last k % bf16_k columns of A, as
+                            pack_a_bf16 lays them out; NULL: rows of A have zeros up to bf16_k */
     int64_t ldc, lda, m, n, k;
     float alpha;
     bool add;
-    bool ready; /* bf16: called between low_begin() and low_end() */
+    bool ready; /* bf16: called between bf16_begin() and bf16_end() */
     bool spare; /* tiles: C may be written up to multiples of 16 rows and columns */
 } sr_gemm;
 
@@ -66,7 +66,7 @@ typedef struct sr_norm_back {
     const sr_key *key; /* or NULL; with row and words as above */
     int64_t row;
     uint32_t *words;
-    bool low; /* dsum, dx, dy and sum are bf16, n is a multiple of 16 */
+    bool bf16; /* dsum, dx, dy and sum are bf16, n is a multiple of 16 */
 } sr_norm_back;
 
 /* The longest sequences of the attention_short functions, which read and write bf16 themselves. */
@@ -83,7 +83,7 @@ typedef struct sr_attention_unit {
     int64_t
         ahead; /* elements from the rows of this unit to those of the next one; 0: no next one */
     float scale;
-    bool low; /* P and dS are rounded to bf16 before they are multiplied */
+    bool bf16; /* P and dS are rounded to bf16 before they are multiplied */
     sr_key key;
     void *room;
 } sr_attention_unit;
@@ -110,16 +110,16 @@ static inline int64_t sr_drop_room(int64_t n) {
     F(void, gemm_columns, const sr_gemm *g)                                                        \
     F(void, pack_a, float *out, const float *a, int64_t row, int64_t column, int64_t m, int64_t k) \
     F(void, pack_b, float *out, const float *b, int64_t row, int64_t column, int64_t k, int64_t n) \
-    /* the same for bf16: panels hold `low_bytes` an element; k is padded to low_k by packing */   \
-    F(void, gemm_low, const sr_gemm *g)                                                            \
-    F(void, gemm_low_rows, const sr_gemm *g)                                                       \
-    F(void, pack_a_low, void *out, const sr_bf16 *a, int64_t row, int64_t column, int64_t m,       \
+    /* the same for bf16: panels hold `bf16_bytes` an element; k is padded to bf16_k by packing */ \
+    F(void, gemm_bf16, const sr_gemm *g)                                                           \
+    F(void, gemm_bf16_rows, const sr_gemm *g)                                                      \
+    F(void, pack_a_bf16, void *out, const sr_bf16 *a, int64_t row, int64_t column, int64_t m,      \
       int64_t k)                                                                                   \
-    F(void, pack_b_low, void *out, const sr_bf16 *b, int64_t row, int64_t column, int64_t k,       \
+    F(void, pack_b_bf16, void *out, const sr_bf16 *b, int64_t row, int64_t column, int64_t k,      \
       int64_t n)                                                                                   \
     /* around products that are `ready`: the thread's tiles are configured, and released */        \
-    F(void, low_begin, void)                                                                       \
-    F(void, low_end, void)                                                                         \
+    F(void, bf16_begin, void)                                                                      \
+    F(void, bf16_end, void)                                                                        \
     F(void, widen, float *y, const sr_bf16 *x, int64_t n)                                          \
     F(void, narrow, sr_bf16 *y, const float *x, int64_t n)                                         \
     /* runs of elements */                                                                         \
@@ -128,8 +128,8 @@ static inline int64_t sr_drop_room(int64_t n) {
       sr_unary op)                                                                                 \
     F(void, binary, float *y, const float *a, const float *b, int64_t n, sr_binary op)             \
     F(void, axpby, float *y, const float *x, int64_t n, float alpha, float beta)                   \
-    /* sums[c] = x[0][c] + x[1][c] + ..., rows of f32 or (low) bf16 that are ld elements apart */  \
-    F(void, column_sums, float *sums, const void *x, bool low, int64_t ld, int64_t rows,           \
+    /* sums[c] = x[0][c] + x[1][c] + ..., rows of f32 or (bf16) bf16 that are ld elements apart */ \
+    F(void, column_sums, float *sums, const void *x, bool bf16, int64_t ld, int64_t rows,          \
       int64_t cols)                                                                                \
     F(double, sum, const float *x, int64_t n)                                                      \
     F(double, sum_squares, const float *x, int64_t n)                                              \
@@ -138,9 +138,9 @@ static inline int64_t sr_drop_room(int64_t n) {
     /* dx = dy act'; `saved` is pre for the GELUs, y for the others */                             \
     F(void, act_backward, float *dx, const float *dy, const float *saved, int64_t n, sr_act act)   \
     /* the same with bias, pre and results in bf16 */                                              \
-    F(void, act_low, sr_bf16 *y, sr_bf16 *pre, const float *x, const sr_bf16 *b, int64_t n,        \
+    F(void, act_bf16, sr_bf16 *y, sr_bf16 *pre, const float *x, const sr_bf16 *b, int64_t n,       \
       sr_act act)                                                                                  \
-    F(void, act_low_backward, sr_bf16 *dx, const sr_bf16 *dy, const sr_bf16 *saved, int64_t n,     \
+    F(void, act_bf16_backward, sr_bf16 *dx, const sr_bf16 *dy, const sr_bf16 *saved, int64_t n,    \
       sr_act act)                                                                                  \
     /* rows */                                                                                     \
     F(void, softmax_row, float *y, const float *x, int64_t n, bool log)                            \
@@ -160,27 +160,28 @@ static inline int64_t sr_drop_room(int64_t n) {
     F(int64_t, attention_short_room, int64_t d, bool backward)                                     \
     F(void, attention_short, const sr_attention_unit *u)                                           \
     F(void, attention_short_backward, const sr_attention_unit *u)                                  \
-    /* of bf16, any length, for classes with low_rows; between low_begin() and low_end() */        \
-    F(int64_t, attention_low_room, int64_t longest, int64_t d, bool backward)                      \
-    F(void, attention_low, const sr_attention_unit *u)                                             \
-    F(void, attention_low_backward, const sr_attention_unit *u)                                    \
+    /* of bf16, any length, for classes with bf16_rows; between bf16_begin() and bf16_end() */     \
+    F(int64_t, attention_bf16_room, int64_t longest, int64_t d, bool backward)                     \
+    F(void, attention_bf16, const sr_attention_unit *u)                                            \
+    F(void, attention_bf16_backward, const sr_attention_unit *u)                                   \
     /* optimizer; norms: ||w||^2 and ||u||^2 of the run */                                         \
     F(void, adamw, float *w, float *m, float *v, const float *g, int64_t n, const sr_adam *s)      \
     F(void, lamb_moments, double norms[2], const float *w, float *m, float *v, const float *g,     \
       int64_t n, const sr_adam *s)                                                                 \
     F(void, lamb_apply, float *w, const float *m, const float *v, int64_t n, const sr_adam *s)     \
-    /* multiply-adds (of bf16: low) in registers; returns their flops, 0 if it has none for low */ \
-    F(double, burst, float *sink, int64_t rounds, bool low)
+    /* multiply-adds (of bf16: bf16) in registers; returns their flops, 0 if it has none for bf16  \
+     */                                                                                            \
+    F(double, burst, float *sink, int64_t rounds, bool bf16)
 
 #define SR_SIMD_MEMBER(type, name, ...) type (*name)(__VA_ARGS__);
 typedef struct sr_simd {
     const char *name; /* "plain", "avx2", "avx512", "avx512_bf16", "amx" */
     int tile_rows;    /* rows in a tile of C */
-    /* bf16: gemm_low_rows takes multiples of low_rows rows and of low_k columns (0: it does not
-     * exist), panels have low_bytes an element.  A product takes k in steps of low_depth at most.
+    /* bf16: gemm_bf16_rows takes multiples of bf16_rows rows and of bf16_k columns (0: it does not
+     * exist), panels have bf16_bytes an element.  A product takes k in steps of bf16_depth at most.
      */
-    int low_rows, low_k, low_bytes, low_depth;
-    bool tiles; /* gemm_low_rows takes a tail, and as many rows at a time as there are */
+    int bf16_rows, bf16_k, bf16_bytes, bf16_depth;
+    bool tiles; /* gemm_bf16_rows takes a tail, and as many rows at a time as there are */
     SR_SIMD_FUNCTIONS(SR_SIMD_MEMBER)
 } sr_simd;
 

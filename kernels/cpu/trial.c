@@ -70,11 +70,11 @@ static bool is_product(const trial *t, int scale) {
 /* C = A B, then C += 2 A B, then C += A B. */
 static bool multiplies(const trial *t, bool in_place) {
     int64_t ld = t->n + GUARD;
-    void (*gemm)(const sr_gemm *) = in_place ? t->simd->gemm_low_rows : t->simd->gemm_low;
+    void (*gemm)(const sr_gemm *) = in_place ? t->simd->gemm_bf16_rows : t->simd->gemm_bf16;
     sr_gemm g = {.c = t->c,
                  .a = in_place ? t->a : t->packed_a,
                  .b = t->packed_b,
-                 .tail = in_place && t->k % t->simd->low_k != 0 ? t->tail : NULL,
+                 .tail = in_place && t->k % t->simd->bf16_k != 0 ? t->tail : NULL,
                  .lda = t->k,
                  .ldc = ld,
                  .m = t->m,
@@ -95,15 +95,15 @@ static bool multiplies(const trial *t, bool in_place) {
 static bool passes(const trial *t) {
     const sr_simd *simd = t->simd;
     fill(t);
-    simd->pack_a_low(t->packed_a, t->a, t->a_along_k ? t->k : 1, t->a_along_k ? 1 : t->m, t->m,
-                     t->k);
-    simd->pack_b_low(t->packed_b, t->b, t->b_along_k ? 1 : t->n, t->b_along_k ? t->k : 1, t->k,
-                     t->n);
+    simd->pack_a_bf16(t->packed_a, t->a, t->a_along_k ? t->k : 1, t->a_along_k ? 1 : t->m, t->m,
+                      t->k);
+    simd->pack_b_bf16(t->packed_b, t->b, t->b_along_k ? 1 : t->n, t->b_along_k ? t->k : 1, t->k,
+                      t->n);
     if (!multiplies(t, false)) return false;
-    if (!t->a_along_k || simd->low_rows == 0 || t->m % simd->low_rows != 0) return true;
-    int64_t rest = t->k % simd->low_k;
+    if (!t->a_along_k || simd->bf16_rows == 0 || t->m % simd->bf16_rows != 0) return true;
+    int64_t rest = t->k % simd->bf16_k;
     if (rest > 0 && !simd->tiles) return true;
-    simd->pack_a_low(t->tail, t->a + t->k - rest, t->k, 1, t->m, rest);
+    simd->pack_a_bf16(t->tail, t->a + t->k - rest, t->k, 1, t->m, rest);
     return multiplies(t, true);
 }
 
@@ -148,20 +148,20 @@ static double processor_time(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static double seconds_a_flop(const sr_simd *simd, bool low) {
+static double seconds_a_flop(const sr_simd *simd, bool bf16) {
     enum { ROUNDS = 5000 }; /* 60,000 instructions */
     float sink[16];
-    double began = processor_time(), flops = simd->burst(sink, ROUNDS, low);
+    double began = processor_time(), flops = simd->burst(sink, ROUNDS, bf16);
     return (processor_time() - began) / flops;
 }
 
-double sr_cpu_low_gain(const sr_simd *simd) {
+double sr_cpu_bf16_gain(const sr_simd *simd) {
     enum { TRIES = 8 }; /* the first wakes the wide units */
     double best[2] = {1, 1};
     for (int i = 0; i < TRIES; i++)
-        for (int low = 0; low < 2; low++) {
-            double time = seconds_a_flop(simd, low);
-            if (time < best[low]) best[low] = time;
+        for (int bf16 = 0; bf16 < 2; bf16++) {
+            double time = seconds_a_flop(simd, bf16);
+            if (time < best[bf16]) best[bf16] = time;
         }
     return best[1] > 0 ? best[0] / best[1] : 1;
 }

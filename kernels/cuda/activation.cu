@@ -32,13 +32,13 @@ template <int ACT> DEV float act_value(int any, float x) {
     }
 }
 
-/* The slope, from the input of a GELU or the output of the others. */
-template <int ACT> DEV float act_slope(int any, float kept) {
+/* The derivative, from the input of a GELU or the output of the others. */
+template <int ACT> DEV float act_derivative(int any, float kept) {
     switch (ACT == ACT_ANY ? any : ACT) {
     case SR_ACT_GELU:
-        return gelu_slope(kept);
+        return gelu_derivative(kept);
     case SR_ACT_GELU_TANH:
-        return gelu_tanh_slope(kept);
+        return gelu_tanh_derivative(kept);
     case SR_ACT_RELU:
         return kept > 0.0f ? 1.0f : 0.0f;
     case SR_ACT_TANH:
@@ -161,10 +161,10 @@ template <class T, int ACT, bool VECTOR> KERNEL(ACT_THREADS, 4) void act_back_ro
          row += (size_t)blocks_y() * ACT_WARPS) {
         size_t at = row * a.columns + column;
         read8<VECTOR>(d, a.dy, row * a.stride + column, left);
-        bool sloped = ACT != SR_ACT_NONE && a.kept;
-        if (sloped) read8<VECTOR>(kept, a.kept, at, left);
+        bool derived = ACT != SR_ACT_NONE && a.kept;
+        if (derived) read8<VECTOR>(kept, a.kept, at, left);
         for (int i = 0; i < EIGHT; i++) {
-            if (sloped) d[i] *= act_slope<ACT>(a.act, kept[i]);
+            if (derived) d[i] *= act_derivative<ACT>(a.act, kept[i]);
             sum[i] += d[i];
         }
         if (a.dpre) write8<VECTOR>(a.dpre, at, d, left);

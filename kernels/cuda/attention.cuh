@@ -156,10 +156,10 @@ DEV uint32_t pack2(f16, float low, float high) {
     return pack2_f16(low, high);
 }
 DEV float low_half(bf16, uint32_t two) {
-    return low_bf16(two);
+    return bf16_bf16(two);
 }
 DEV float low_half(f16, uint32_t two) {
-    return low_f16(two);
+    return bf16_f16(two);
 }
 DEV float high_half(bf16, uint32_t two) {
     return high_bf16(two);

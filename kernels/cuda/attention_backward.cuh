@@ -122,12 +122,12 @@ template <class T> DEV void put_pair(shared<T> tile, uint32_t x, int r, int n) {
     store4(tile, (size_t)(place<BLOCK>(row, n) + 2 * (lane() & 3)), x);
 }
 
-/* ds = slopes of the scores; p = Z P, where PUT; for the columns of the warp's group. `first` is
- * the first column of the block. */
+/* ds = derivatives of the scores; p = Z P, where PUT; for the columns of the warp's group. `first`
+ * is the first column of the block. */
 template <class T, int D, bool DROP, bool PUT>
-DEV void slopes(shared<T> p, shared<T> ds, const call &c, const sr_strip &strip, int first,
-                int head, shared<const float> statistics, shared<T> q, shared<T> dout,
-                shared<T> keys, shared<T> values) {
+DEV void derivatives(shared<T> p, shared<T> ds, const call &c, const sr_strip &strip, int first,
+                     int head, shared<const float> statistics, shared<T> q, shared<T> dout,
+                     shared<T> keys, shared<T> values) {
     constexpr int N = shape<D>::STRIPS;
     const int from = group_of_warp() * N;
     const float factor = c.scale * LOG2E;
@@ -144,16 +144,16 @@ DEV void slopes(shared<T> p, shared<T> ds, const call &c, const sr_strip &strip,
         if (from > 0) words = sr_u32x4{{words.w[2], words.w[3], 0, 0}};
         UNROLL
         for (int n = 0; n < 2 * N; n++) {
-            float kept[2], slope[2];
+            float kept[2], derivative[2];
             UNROLL
             for (int e = 0; e < 2; e++) {
                 const float x = exp2_fast(fmaf(s[n][2 * r + e], factor, base));
                 const bool keep = !DROP || is_kept(words, n, e, c.drop.keep);
                 kept[e] = keep ? x : 0.0f;
-                slope[e] = x * (keep ? fmaf(dp[n][2 * r + e], c.drop.scale, -delta) : -delta);
+                derivative[e] = x * (keep ? fmaf(dp[n][2 * r + e], c.drop.scale, -delta) : -delta);
             }
             if (PUT) put_pair(p, pack2(T{}, kept[0], kept[1]), r, 2 * from + n);
-            put_pair(ds, pack2(T{}, slope[0], slope[1]), r, 2 * from + n);
+            put_pair(ds, pack2(T{}, derivative[0], derivative[1]), r, 2 * from + n);
         }
     }
 }
@@ -277,9 +277,9 @@ void backward(call c, work w, bool split, tensors<T> t) {
             barrier();
             const sr_strip strip = strip_at(map, row + strip_of_warp() * STRIP);
             if (strip.rows > 0)
-                slopes<T, D, DROP, true>(p, ds, c, strip, first, head,
-                                         statistics + (i & 1) * 2 * BLOCK, q + stage, dout + stage,
-                                         keys, values);
+                derivatives<T, D, DROP, true>(p, ds, c, strip, first, head,
+                                              statistics + (i & 1) * 2 * BLOCK, q + stage,
+                                              dout + stage, keys, values);
             put_statistic(statistics + ((i + 1) & 1) * 2 * BLOCK, next);
             barrier();
             if (strip.rows > 0 && !split) {
@@ -362,8 +362,8 @@ void backward_queries(call c, work w, tensors<T> t) {
         }
         barrier();
         if (strip.rows > 0)
-            slopes<T, D, DROP, false>({}, ds, c, strip, first, head, statistics, q, dout,
-                                      keys + stage, values + stage);
+            derivatives<T, D, DROP, false>({}, ds, c, strip, first, head, statistics, q, dout,
+                                           keys + stage, values + stage);
         barrier();
         if (strip.rows > 0) {
             float dq[W / 8][4];

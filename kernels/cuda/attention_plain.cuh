@@ -1,8 +1,8 @@
 /* attention_plain.cuh - packed self-attention that is easy to check: any head size, f32 arithmetic.
  *
  * One warp has a row and a head and visits the other rows of its sequence 32 at a time, one a lane:
- * first every lane finds its own probability or slope, then the lanes share the columns of the sum.
- * Nothing is kept but lse and delta (A, T).
+ * first every lane finds its own probability or derivative, then the lanes share the columns of the
+ * sum. Nothing is kept but lse and delta (A, T).
  *
  * Work      forward 4 D n^2 flops a head, backward 14 D n^2, at a small part of the peak: f32 has
  *           no other kernel, 16 bits use it for head sizes that the tensor-core kernels lack
@@ -153,9 +153,9 @@ void plain_deltas(call c, int d, sequences l, plain_tensors<T> t) {
     if (lane() == 0) t.delta[(size_t)u.head * c.rows + u.row] = sum;
 }
 
-/* The probability of a pair of rows after dropout, and the slope of its score. */
+/* The probability of a pair of rows after dropout, and the derivative of its score. */
 struct pair {
-    float kept, slope;
+    float kept, derivative;
 };
 
 template <class T>
@@ -188,7 +188,7 @@ void plain_queries(call c, int d, sequences l, plain_tensors<T> t) {
         const int col = first + lane(), count = u.n - first < 32 ? u.n - first : 32;
         const pair x = col < u.n ? pair_of(c, u, t, d, u.at, col) : pair{0.0f, 0.0f};
         warp_barrier();
-        weight[lane()] = x.slope;
+        weight[lane()] = x.derivative;
         warp_barrier();
         add_rows<T>(sums, 1.0f, weight,
                     t.qkv + ((u.start + (size_t)first) * 3 * hidden + hidden + column), 3 * hidden,
@@ -201,7 +201,7 @@ template <class T>
 KERNEL(THREADS, 1)
 void plain_keys(call c, int d, sequences l, plain_tensors<T> t) {
     shared<float> kept = shared_at<float>(warp() * 64 * 4, 32),
-                  slope = shared_at<float>((warp() * 64 + 32) * 4, 32);
+                  derivative = shared_at<float>((warp() * 64 + 32) * 4, 32);
     shared<float> dk = shared_at<float>((WARPS * 64 + warp() * 2 * d) * 4, d);
     shared<float> dv = shared_at<float>((WARPS * 64 + warp() * 2 * d + d) * 4, d);
     const unit u = unit_of(c, l);
@@ -221,9 +221,10 @@ void plain_keys(call c, int d, sequences l, plain_tensors<T> t) {
         const size_t begin = u.start + (size_t)first;
         warp_barrier();
         kept[lane()] = x.kept;
-        slope[lane()] = x.slope;
+        derivative[lane()] = x.derivative;
         warp_barrier();
-        add_rows<T>(dk, 1.0f, slope, t.qkv + (begin * 3 * hidden + column), 3 * hidden, count, d);
+        add_rows<T>(dk, 1.0f, derivative, t.qkv + (begin * 3 * hidden + column), 3 * hidden, count,
+                    d);
         add_rows<T>(dv, 1.0f, kept, t.dout + (begin * hidden + column), hidden, count, d);
     }
     write_row(to, dk, d, c.scale);

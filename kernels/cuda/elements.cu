@@ -94,11 +94,11 @@ struct unary_fn {
     }
 };
 
-struct slope_fn {
+struct derivative_fn {
     static const int inputs = 3, most = 4;
     int op;
     DEV float operator()(const float (&x)[4]) const {
-        return unary_slope(op, x[0], x[1], x[2]);
+        return unary_derivative(op, x[0], x[1], x[2]);
     }
 };
 
@@ -157,7 +157,7 @@ sr_status gpu_unary(sr_tensor *y, const sr_tensor *x, sr_unary op) {
 sr_status gpu_unary_backward(sr_tensor *dx, const sr_tensor *dy, const sr_tensor *x,
                              const sr_tensor *y, sr_unary op) {
     const sr_tensor *in[] = {dy, x != NULL ? x : y, y != NULL ? y : x};
-    return map_real("unary_backward", dx, in, slope_fn{op});
+    return map_real("unary_backward", dx, in, derivative_fn{op});
 }
 
 sr_status gpu_binary(sr_tensor *y, const sr_tensor *a, const sr_tensor *b, sr_binary op) {

@@ -1,4 +1,5 @@
-/* functions.cuh - what one element goes through: functions of f32, their slopes, i32 arithmetic.
+/* functions.cuh - what one element goes through: functions of f32, their derivatives, i32
+ * arithmetic.
  *
  * NaN propagates; i32 wraps, division rounds toward zero and x / 0 is 0.
  */
@@ -59,7 +60,7 @@ DEV float unary_of(int op, float x) {
 }
 
 /* dy op'(x), where y = op(x). */
-DEV float unary_slope(int op, float dy, float x, float y) {
+DEV float unary_derivative(int op, float dy, float x, float y) {
     switch (op) {
     case SR_NEG:
         return -dy;
@@ -88,9 +89,9 @@ DEV float unary_slope(int op, float dy, float x, float y) {
     case SR_RELU:
         return x > 0.0f ? dy : 0.0f;
     case SR_GELU:
-        return dy * gelu_slope(x);
+        return dy * gelu_derivative(x);
     case SR_GELU_TANH:
-        return dy * gelu_tanh_slope(x);
+        return dy * gelu_tanh_derivative(x);
     case SR_ERF:
         return dy * 1.12837917f * math_exp(-x * x);
     default: /* sign, floor, not: constant almost everywhere */

@@ -177,7 +177,7 @@ enum pass { ADAMW, LAMB_MOMENTS, LAMB_APPLY };
 struct store {
     global<float> w, m, v;
     global<const float> g;
-    global<bf16> low; /* or NULL */
+    global<bf16> bf16_copy; /* or NULL */
     int64_t base;     /* of m and v */
     bool aligned;     /* 4 elements at once */
     float beta1, beta2, rest1, rest2, eps;
@@ -217,7 +217,7 @@ DEV void update_one(const store &s, size_t i, const step_scalars &now, float rat
     }
     if (P == LAMB_MOMENTS) return;
     s.w[i] = e.w;
-    if (s.low != NULL) s.low[i] = from_float<bf16>(e.w);
+    if (s.bf16_copy != NULL) s.bf16_copy[i] = from_float<bf16>(e.w);
 }
 
 template <pass P>
@@ -240,8 +240,8 @@ DEV void update_four(const store &s, size_t i, const step_scalars &now, float ra
     }
     if (P == LAMB_MOMENTS) return;
     store16(s.w, i, w);
-    if (s.low != NULL)
-        store8(s.low, i,
+    if (s.bf16_copy != NULL)
+        store8(s.bf16_copy, i,
                vec8{{pack2_bf16(bits_float(w.w[0]), bits_float(w.w[1])),
                      pack2_bf16(bits_float(w.w[2]), bits_float(w.w[3]))}});
 }
@@ -278,11 +278,11 @@ static store store_of(const sr_step *u) {
     s.m = out<float>(u->m);
     s.v = out<float>(u->v);
     s.g = in<float>(u->grad);
-    if (u->low != NULL) s.low = out<bf16>(u->low);
+    if (u->bf16_copy != NULL) s.bf16_copy = out<bf16>(u->bf16_copy);
     s.base = u->base;
     s.aligned = u->base % 4 == 0 && is_aligned(u->value, 4) && is_aligned(u->m, 4) &&
                 is_aligned(u->v, 4) && is_aligned(u->grad, 4) &&
-                (u->low == NULL || is_aligned(u->low, 4));
+                (u->bf16_copy == NULL || is_aligned(u->bf16_copy, 4));
     s.beta1 = (float)u->beta1;
     s.beta2 = (float)u->beta2;
     s.rest1 = (float)(1 - u->beta1);

@@ -304,13 +304,13 @@ DEV float to_float(float x) {
 DEV float to_float(bf16 x) {
     return bits_float((uint32_t)x.bits << 16);
 }
-DEV float low_bf16(uint32_t two) {
+DEV float bf16_bf16(uint32_t two) {
     return bits_float(two << 16);
 }
 DEV float high_bf16(uint32_t two) {
     return bits_float(two & 0xFFFF0000u);
 }
-DEV float low_f16(uint32_t two) {
+DEV float bf16_f16(uint32_t two) {
     return to_float(f16{(uint16_t)two});
 }
 DEV float high_f16(uint32_t two) {
@@ -339,7 +339,7 @@ DEV void unpack(float (&x)[4], vec16 v) {
 }
 DEV void unpack(float (&x)[8], vec16 v) { /* bf16 */
     for (int i = 0; i < 4; i++) {
-        x[2 * i] = low_bf16(v.w[i]);
+        x[2 * i] = bf16_bf16(v.w[i]);
         x[2 * i + 1] = high_bf16(v.w[i]);
     }
 }

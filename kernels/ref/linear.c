@@ -38,7 +38,7 @@ sr_status ref_linear_backward(sr_tensor *dx, sr_tensor *dw, sr_tensor *db, const
         for (int64_t f = 0; f < outputs; f++) {
             double dz = pdy[t * outputs + f];
             if (act != SR_ACT_NONE)
-                dz *= ref_act_slope(act, SR_DATA(double, at_hand)[t * outputs + f]);
+                dz *= ref_act_derivative(act, SR_DATA(double, at_hand)[t * outputs + f]);
             if (db != NULL) SR_DATA(double, db)[f] += dz;
             for (int64_t h = 0; h < hidden; h++) {
                 if (dx != NULL) SR_DATA(double, dx)[t * hidden + h] += dz * pw[f * hidden + h];

@@ -104,7 +104,7 @@ static void apply(const sr_step *u, const sr_chunk *c, corrections correct) {
     double rate = u->rate * u->segments[c->segment].rate * trust_ratio(u, c->segment);
     for (int64_t i = c->from; i < c->from + c->size; i++) {
         w[i] -= rate * direction(u, c, correct, i);
-        if (u->low != NULL) SR_DATA(sr_bf16, u->low)[i] = sr_bf16_from_f32((float)w[i]);
+        if (u->bf16_copy != NULL) SR_DATA(sr_bf16, u->bf16_copy)[i] = sr_bf16_from_f32((float)w[i]);
     }
 }
 

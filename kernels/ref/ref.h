@@ -44,7 +44,7 @@ double ref_drop_row(const sr_layout *layout, sr_dropout drop, int64_t t, int64_t
 /* An activation at x, and its derivative from the value saved for backward: its input for the two
  * GELUs, else its output. */
 double ref_act(sr_act act, double x);
-double ref_act_slope(sr_act act, double at_hand);
+double ref_act_derivative(sr_act act, double at_hand);
 
 /* A binary op on i32: sums, differences and products wrap. */
 double ref_whole(sr_binary op, double a, double b);

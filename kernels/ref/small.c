@@ -11,13 +11,13 @@
 static const double SQRT_HALF = 0.70710678118654752440;        /* 1 / sqrt(2) */
 static const double INV_SQRT_2PI = 0.39894228040143267794;     /* 1 / sqrt(2 pi) */
 static const double SQRT_2_OVER_PI = 0.79788456080286535588;   /* of the tanh form of GELU */
-static const double TWO_OVER_SQRT_PI = 1.12837916709551257390; /* slope of erf at 0 */
+static const double TWO_OVER_SQRT_PI = 1.12837916709551257390; /* derivative of erf at 0 */
 
 static double gelu(double x) {
     return 0.5 * x * (1.0 + erf(x * SQRT_HALF));
 }
 
-static double gelu_slope(double x) {
+static double gelu_derivative(double x) {
     return 0.5 * (1.0 + erf(x * SQRT_HALF)) + x * INV_SQRT_2PI * exp(-0.5 * x * x);
 }
 
@@ -25,7 +25,7 @@ static double gelu_tanh(double x) {
     return 0.5 * x * (1.0 + tanh(SQRT_2_OVER_PI * (x + 0.044715 * x * x * x)));
 }
 
-static double gelu_tanh_slope(double x) {
+static double gelu_tanh_derivative(double x) {
     double t = tanh(SQRT_2_OVER_PI * (x + 0.044715 * x * x * x));
     return 0.5 * (1.0 + t) +
            0.5 * x * (1.0 - t * t) * SQRT_2_OVER_PI * (1.0 + 3.0 * 0.044715 * x * x);
@@ -51,12 +51,12 @@ double ref_act(sr_act act, double x) {
     }
 }
 
-double ref_act_slope(sr_act act, double at_hand) {
+double ref_act_derivative(sr_act act, double at_hand) {
     switch (act) {
     case SR_ACT_GELU:
-        return gelu_slope(at_hand);
+        return gelu_derivative(at_hand);
     case SR_ACT_GELU_TANH:
-        return gelu_tanh_slope(at_hand);
+        return gelu_tanh_derivative(at_hand);
     case SR_ACT_RELU:
         return at_hand > 0;
     case SR_ACT_TANH:
@@ -116,7 +116,7 @@ static double unary(sr_unary op, double x) {
 }
 
 /* d op / dx at x, where y = op(x). */
-static double slope(sr_unary op, double x, double y) {
+static double derivative(sr_unary op, double x, double y) {
     switch (op) {
     case SR_NEG:
         return -1.0;
@@ -145,9 +145,9 @@ static double slope(sr_unary op, double x, double y) {
     case SR_RELU:
         return x > 0;
     case SR_GELU:
-        return gelu_slope(x);
+        return gelu_derivative(x);
     case SR_GELU_TANH:
-        return gelu_tanh_slope(x);
+        return gelu_tanh_derivative(x);
     case SR_ERF:
         return TWO_OVER_SQRT_PI * exp(-x * x);
     default: /* sign, floor: constant almost everywhere */
@@ -238,7 +238,7 @@ sr_status ref_unary(sr_tensor *y, const sr_tensor *x, sr_unary op) {
 sr_status ref_unary_backward(sr_tensor *dx, const sr_tensor *dy, const sr_tensor *x,
                              const sr_tensor *y, sr_unary op) {
     WALK(w, dx, dy, x, y)
-    ref_store(&w, 0, ref_load(&w, 1) * slope(op, ref_load(&w, 2), ref_load(&w, 3)));
+    ref_store(&w, 0, ref_load(&w, 1) * derivative(op, ref_load(&w, 2), ref_load(&w, 3)));
     return SR_OK;
 }
 

@@ -271,14 +271,14 @@ static int instructions(lua_State *L) {
 static int burst(lua_State *L) {
     static const char *const names[] = {"f32", "bf16", NULL};
     lua_Integer rounds = luaL_checkinteger(L, 1);
-    int low = lsr_checkoption(L, 2, "burst", "f32", names);
+    int bf16 = lsr_checkoption(L, 2, "burst", "f32", names);
     const sr_device *device = lsr_device(L);
     double flops;
     luaL_argcheck(L, rounds > 0, 1, "must be positive");
     if (device->backend != &sr_backend_cpu)
         return lsr_result(
             L, sr_fail(SR_EDEVICE, "burst: the current device is %s, not cpu", device->name));
-    lsr_check(L, sr_cpu_burst(device, rounds, low == 1, &flops));
+    lsr_check(L, sr_cpu_burst(device, rounds, bf16 == 1, &flops));
     lua_pushnumber(L, flops);
     return 1;
 }

@@ -84,7 +84,7 @@ static void test_dropped_fsyncs(void) {
 /* ---- the order of writes --------------------------------------------------------------------- */
 
 /* True if `node` has no write, growth or name after its last fsync before operation k. */
-static bool is_settled(int node, int k) {
+static bool is_durable(int node, int k) {
     for (int i = k - 1; i >= 0; i--) {
         const disk_op *op = &disk.ops[i];
         if (op->kind == DISK_SYNC && op->node == node) return true;
@@ -96,12 +96,12 @@ static bool is_settled(int node, int k) {
 }
 
 /* True if everything below `dir`, by the names created before operation k, is durable. */
-static bool is_tree_settled(int dir, int k) {
-    bool good = is_settled(dir, k);
+static bool is_tree_durable(int dir, int k) {
+    bool good = is_durable(dir, k);
     for (int i = 0; i < k && good; i++)
         if (disk.ops[i].kind == DISK_NAME && disk.ops[i].dir == dir)
-            good = disk.is_dir[disk.ops[i].node] ? is_tree_settled(disk.ops[i].node, k)
-                                                 : is_settled(disk.ops[i].node, k);
+            good = disk.is_dir[disk.ops[i].node] ? is_tree_durable(disk.ops[i].node, k)
+                                                 : is_durable(disk.ops[i].node, k);
     return good;
 }
 
@@ -112,15 +112,15 @@ static void test_order(void) {
         const disk_op *op = &disk.ops[k];
         bool to_step = strncmp(op->to, "step-", 5) == 0;
         if ((op->kind == DISK_MOVE || op->kind == DISK_SWAP) && to_step) {
-            CHECK(is_tree_settled(op->node, k));
+            CHECK(is_tree_durable(op->node, k));
             run = op->dir;
             published++;
         }
         if (op->kind == DISK_PROMISE) {
-            CHECK(run >= 0 && is_settled(run, k));
+            CHECK(run >= 0 && is_durable(run, k));
             promised++;
         }
-        if (op->kind == DISK_NO_NAME && op->dir != run && run >= 0) CHECK(is_settled(run, k));
+        if (op->kind == DISK_NO_NAME && op->dir != run && run >= 0) CHECK(is_durable(run, k));
     }
     CHECK(published == 5 && promised == 5);
 }

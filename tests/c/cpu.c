@@ -151,11 +151,11 @@ static void check_function(sr_unary op, double (*f)(double), double low, double 
 static double gelu(double x) {
     return 0.5 * x * erfc(-x / sqrt(2));
 }
-static double gelu_slope(double x) {
+static double gelu_derivative(double x) {
     return 0.5 * erfc(-x / sqrt(2)) + x * exp(-x * x / 2) / sqrt(2 * acos(-1));
 }
 
-/* GELU and its slope within 2e-7 of the larger of 1 and |x|. */
+/* GELU and its derivative within 2e-7 of the larger of 1 and |x|. */
 static void test_gelu(void) {
     enum { N = 20011 };
     sr_tensor *x = make(SR_F32, N, 0), *y = make(SR_F32, N, 0), *ones = make(SR_F32, N, 0);
@@ -167,7 +167,7 @@ static void test_gelu(void) {
             CHECK_OK(sr_cpu_unary_backward(y, ones, x, x, SR_GELU));
         double worst = 0;
         for (int i = 0; i < N; i++) {
-            double at = data(x)[i], want = pass == 0 ? gelu(at) : gelu_slope(at);
+            double at = data(x)[i], want = pass == 0 ? gelu(at) : gelu_derivative(at);
             worst = fmax(worst, fabs(data(y)[i] - want) / fmax(1, fabs(at)));
         }
         CHECK(worst < 2e-7);
@@ -228,7 +228,7 @@ static void test_linear(void) {
             for (int h = 0; h < H; h++) s += (double)data(x)[t * H + h] * data(w)[f * H + h];
             wp[t * F + f] = s;
             wy[t * F + f] = gelu(s);
-            dpre[t * F + f] = gelu_slope(s) * data(dy)[t * F + f];
+            dpre[t * F + f] = gelu_derivative(s) * data(dy)[t * F + f];
             wdb[f] += dpre[t * F + f];
             for (int h = 0; h < H; h++) {
                 wdx[t * H + h] += dpre[t * F + f] * data(w)[f * H + h];

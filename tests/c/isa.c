@@ -141,11 +141,11 @@ static const sr_simd *right;
 static int64_t spoilt; /* elements of C that are still right */
 
 static void spoil(const sr_gemm *g) {
-    right->gemm_low(g);
+    right->gemm_bf16(g);
     if (spoilt-- == 0) g->c[(g->m - 1) * g->ldc + g->n - 1] += 1.0f;
 }
 static void spoil_neighbour(const sr_gemm *g) {
-    right->gemm_low(g);
+    right->gemm_bf16(g);
     if (spoilt-- == 0) g->c[g->n] = 0.0f;
 }
 
@@ -155,11 +155,11 @@ static void test_trial(void) {
     for (int way = 0; way < 2; way++)
         for (int64_t n = 0; n < 60; n++) {
             wrong = *right;
-            wrong.gemm_low = way == 0 ? spoil : spoil_neighbour;
+            wrong.gemm_bf16 = way == 0 ? spoil : spoil_neighbour;
             spoilt = n;
             CHECK(!sr_cpu_multiplies_bf16(&wrong));
         }
-    double rate = sr_cpu_low_gain(right);
+    double rate = sr_cpu_bf16_gain(right);
     CHECK(rate > 0 && rate < 1e6);
 }
 

@@ -353,7 +353,7 @@ static void packs_of_an_update(void) {
     CHECK_OK(sr_loader_open(&l, d, &o, NULL));
     CHECK(sr_loader_cursor(l).packs == 1);
     sr_cursor c = sr_loader_cursor(l);
-    c.packs = 5; /* as the run that was saved had settled it */
+    c.packs = 5; /* as the run that was saved had resolved it */
     CHECK_OK(sr_loader_seek(l, &c));
     CHECK_OK(sr_loader_next(&u, l));
     CHECK(u->packs == 5 && u->end.packs == 5);

@@ -76,7 +76,7 @@ static bool is_fresh(const sr_params *p) {
     return true;
 }
 
-static void test_low(void) {
+static void test_bf16(void) {
     setup s = {0};
     CHECK_OK(sr_device_open(&s.device, &sr_backend_cpu, 0, NULL));
     CHECK_OK(prepare(&s, SR_BF16));
@@ -242,7 +242,7 @@ int main(void) {
     toy.weight_free = toy_free;
     toy.linear = toy_linear;
     toy.linear_backward = toy_linear_backward;
-    test_low();
+    test_bf16();
     test_refusals();
     test_layouts(SR_F32);
     test_layouts(SR_BF16);

@@ -105,7 +105,7 @@ static void test_layout(void) {
 }
 
 /* An update refreshes the bf16 copies of the masters, if any, but not frozen ones. */
-static void test_low(const sr_backend *backend, bool lamb) {
+static void test_bf16(const sr_backend *backend, bool lamb) {
     enum { N = 6 };
     sr_device *d;
     sr_tensor *t[5], *low, *norms; /* t: value, grad, m, v, result */
@@ -126,7 +126,7 @@ static void test_low(const sr_backend *backend, bool lamb) {
                  .grad = t[1],
                  .m = t[2],
                  .v = t[3],
-                 .low = low,
+                 .bf16_copy = low,
                  .segments = segments,
                  .count = 2,
                  .chunks = &chunk,
@@ -231,8 +231,8 @@ int main(void) {
     int64_t live = sr_mem_live();
     test_layout();
     for (int lamb = 0; lamb < 2; lamb++) {
-        test_low(&sr_backend_ref, lamb);
-        test_low(&sr_backend_cpu, lamb);
+        test_bf16(&sr_backend_ref, lamb);
+        test_bf16(&sr_backend_cpu, lamb);
         test_memory(&sr_backend_ref, lamb);
         test_memory(&sr_backend_cpu, lamb);
     }

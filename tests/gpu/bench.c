@@ -41,7 +41,7 @@ typedef struct bench {
     sr_tensor *w_qkv, *w_out, *w_in, *w_down, *b, *dw, *db, *gamma, *beta, *dgamma, *dbeta;
     sr_tensor *word, *dword, *position, *dposition, *type, *dtype, *ids, *types, *logits, *hx, *hy;
     sr_tensor *rows, *labels, *weights, *nll, *correct, *total, *dtotal, *bias, *dbias, *real;
-    sr_tensor *value, *grad, *m, *v, *low, *squares, *norms, *result;
+    sr_tensor *value, *grad, *m, *v, *bf16_copy, *squares, *norms, *result;
     sr_chunk *chunks;
     sr_segment segment;
     sr_step step;
@@ -318,7 +318,7 @@ static void make_store(bench *b) {
     b->grad = make(b, SR_F32, P, 0);
     b->m = make(b, SR_F32, P, 0);
     b->v = make(b, SR_F32, P, 0);
-    b->low = make(b, SR_BF16, P, 0);
+    b->bf16_copy = make(b, SR_BF16, P, 0);
     need(b->be->unary(b->v, b->m, SR_SQUARE));
     b->squares = make(b, SR_F64, chunks, 0);
     b->norms = make(b, SR_F64, chunks, 2);
@@ -334,7 +334,7 @@ static void make_store(bench *b) {
                         .grad = b->grad,
                         .m = b->m,
                         .v = b->v,
-                        .low = b->low,
+                        .bf16_copy = b->bf16_copy,
                         .segments = &b->segment,
                         .count = 1,
                         .chunks = b->chunks,

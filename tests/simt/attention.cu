@@ -107,11 +107,11 @@ template <class T> static void solve_head(solution<T> *s, const problem *p, int 
         }
         for (int j = 0; j < n; j++) {
             const int64_t k = (start + j) * 3 * hidden + hidden + head * d;
-            const double slope = prob[j] * (dp[j] * z[j] - delta) * scale;
+            const double derivative = prob[j] * (dp[j] * z[j] - delta) * scale;
             for (int c = 0; c < d; c++) {
                 s->o[o + c] += prob[j] * z[j] * at<T>(s->qkv, k + hidden + c);
-                s->dx[q + c] += slope * at<T>(s->qkv, k + c);
-                s->dx[k + c] += slope * at<T>(s->qkv, q + c);
+                s->dx[q + c] += derivative * at<T>(s->qkv, k + c);
+                s->dx[k + c] += derivative * at<T>(s->qkv, q + c);
                 s->dx[k + hidden + c] += prob[j] * z[j] * at<T>(s->dout, o + c);
             }
         }

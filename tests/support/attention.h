@@ -1,5 +1,5 @@
 /* attention.h - the body of the tests of attention on bf16 whose instructions are emulated: they
- * compile attention_low.c over dots.c or tiles.c with SR_EMULATE, and compare it with attention.c
+ * compile attention_bf16.c over dots.c or tiles.c with SR_EMULATE, and compare it with attention.c
  * of the plain class on widened operands. */
 #ifndef SR_ISA /* this header alone */
 #define SR_ISA emulated
@@ -10,8 +10,8 @@
 
 #include "core/base/mem.h"
 #include "core/tensor/dtype.h"
-#include "kernels/cpu/simd/attention_low.c"
-#include "kernels/cpu/simd/low.c"
+#include "kernels/cpu/simd/attention_bf16.c"
+#include "kernels/cpu/simd/bf16.c"
 #include "tests/support/attention_op.h"
 
 extern const sr_simd sr_simd_plain;
@@ -63,26 +63,26 @@ static sr_attention_unit described(const unit *u, uint32_t keep) {
                                .n = u->n,
                                .d = u->d,
                                .scale = u->scale,
-                               .low = true,
+                               .bf16 = true,
                                .key = {.seed = 7, .uid = 3, .word2 = 5, .epoch = 2, .keep = keep}};
 }
 
 /* Both passes, in room that is exactly large enough and full of NaN. */
 static void compute(const unit *u, uint32_t keep) {
     enum { GUARD = 64 };
-    int64_t bytes = SR_SIMD(attention_low_room)(u->n, u->d, true);
-    CHECK(SR_SIMD(attention_low_room)(u->n, u->d, false) <= bytes);
+    int64_t bytes = SR_SIMD(attention_bf16_room)(u->n, u->d, true);
+    CHECK(SR_SIMD(attention_bf16_room)(u->n, u->d, false) <= bytes);
     char *room = aligned_alloc(64, (size_t)bytes + GUARD);
     memset(room, 0xFF, (size_t)bytes + GUARD);
     sr_attention_unit a = described(u, keep);
     a.room = room;
-    SR_SIMD(low_begin)();
-    SR_SIMD(attention_low)(&a);
+    SR_SIMD(bf16_begin)();
+    SR_SIMD(attention_bf16)(&a);
     a.dout = (float *)first_row(u, DOUT);
     a.dq = (float *)first_row(u, DQ), a.dk = (float *)first_row(u, DK);
     a.dv = (float *)first_row(u, DV);
-    SR_SIMD(attention_low_backward)(&a);
-    SR_SIMD(low_end)();
+    SR_SIMD(attention_bf16_backward)(&a);
+    SR_SIMD(bf16_end)();
     for (int i = 0; i < GUARD; i++) CHECK((unsigned char)room[bytes + i] == 0xFF);
     free(room);
 }
@@ -165,11 +165,11 @@ static void check_unit(int64_t n, int64_t d, uint32_t keep, float scale) {
 /* The plain class with these kernels of attention. */
 static sr_simd with_emulated(void) {
     sr_simd simd = sr_simd_plain;
-    simd.low_rows = LOW_ROWS;
-    simd.low_begin = SR_SIMD(low_begin), simd.low_end = SR_SIMD(low_end);
-    simd.attention_low_room = SR_SIMD(attention_low_room);
-    simd.attention_low = SR_SIMD(attention_low);
-    simd.attention_low_backward = SR_SIMD(attention_low_backward);
+    simd.bf16_rows = BF16_ROWS;
+    simd.bf16_begin = SR_SIMD(bf16_begin), simd.bf16_end = SR_SIMD(bf16_end);
+    simd.attention_bf16_room = SR_SIMD(attention_bf16_room);
+    simd.attention_bf16 = SR_SIMD(attention_bf16);
+    simd.attention_bf16_backward = SR_SIMD(attention_bf16_backward);
     return simd;
 }
 

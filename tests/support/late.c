@@ -244,7 +244,7 @@ static sr_status late_grad_squares(sr_tensor *squares, const sr_tensor *grad,
 typedef struct step_call {
     call head;
     sr_step step;
-    kept value, grad, m, v, low, norms, result;
+    kept value, grad, m, v, bf16, norms, result;
     sr_segment *segments; /* after the chunks */
     sr_chunk chunks[];
 } step_call;
@@ -254,7 +254,7 @@ static const sr_step *step_of(step_call *w) {
     w->step.grad = tensor_of(&w->grad);
     w->step.m = tensor_of(&w->m);
     w->step.v = tensor_of(&w->v);
-    w->step.low = tensor_of(&w->low);
+    w->step.bf16_copy = tensor_of(&w->bf16);
     w->step.norms = tensor_of(&w->norms);
     w->step.result = tensor_of(&w->result);
     w->step.segments = w->segments;
@@ -282,7 +282,7 @@ static sr_status enqueue_step(const sr_step *step, sr_status (*run)(call *)) {
     keep(&w->grad, step->grad);
     keep(&w->m, step->m);
     keep(&w->v, step->v);
-    keep(&w->low, step->low);
+    keep(&w->bf16, step->bf16_copy);
     keep(&w->norms, step->norms);
     keep(&w->result, step->result);
     memcpy(w->chunks, step->chunks, chunks);

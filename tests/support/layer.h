@@ -13,7 +13,7 @@
 #include "kernels/cpu/cpu.h"
 #include "tests/support/check.h"
 
-static sr_bf16 *random_low(int64_t n, uint32_t key) {
+static sr_bf16 *random_bf16(int64_t n, uint32_t key) {
     sr_bf16 *x = malloc((size_t)n * sizeof *x);
     for (int64_t i = 0; i < n; i++) {
         sr_u32x4 c = {{(uint32_t)i, key, 0, 0}};
@@ -83,13 +83,13 @@ static double at(operand o, int64_t row, int64_t k) {
     return sr_bf16_to_f32(o.at[row * o.row + k * o.k]);
 }
 
-static double distance(const sr_bf16 *low, const float *got, operand a, operand b, int64_t rows,
+static double distance(const sr_bf16 *bf16, const float *got, operand a, operand b, int64_t rows,
                        int64_t cols, int64_t k, double base) {
     double error = 0, size = 0;
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < cols; j++) {
             double sum = base,
-                   value = got != NULL ? got[i * cols + j] : sr_bf16_to_f32(low[i * cols + j]);
+                   value = got != NULL ? got[i * cols + j] : sr_bf16_to_f32(bf16[i * cols + j]);
             for (int64_t n = 0; n < k; n++) sum += at(a, i, n) * at(b, j, n);
             error += (value - sum) * (value - sum), size += sum * sum;
         }
@@ -101,9 +101,9 @@ static void test_layer(int64_t t, int64_t h, int64_t f) {
     layer l = {.t = t,
                .h = h,
                .f = f,
-               .x = random_low(t * h, 1),
-               .w = random_low(f * h, 2),
-               .dy = random_low(t * f, 3)};
+               .x = random_bf16(t * h, 1),
+               .w = random_bf16(f * h, 2),
+               .dy = random_bf16(t * f, 3)};
     l.y = calloc((size_t)(t * f), 2), l.dx = calloc((size_t)(t * h), 2);
     l.dw = calloc((size_t)(f * h), 4);
     run_layer(&l, 1);
@@ -129,9 +129,9 @@ static void test_place(void) {
     layer many = {.t = T,
                   .h = H,
                   .f = F,
-                  .x = random_low(T * H, 1),
-                  .w = random_low(F * H, 2),
-                  .dy = random_low(T * F, 3)};
+                  .x = random_bf16(T * H, 1),
+                  .w = random_bf16(F * H, 2),
+                  .dy = random_bf16(T * F, 3)};
     many.y = calloc(T * F, 2), many.dx = calloc(T * H, 2), many.dw = calloc(F * H, 4);
     run_layer(&many, 2);
     for (int64_t from = 0; from <= T - FEW; from += 97) {
@@ -157,9 +157,9 @@ static void test_place(void) {
     free(many.dw);
 }
 
-/* GELU and its slope in bf16: half a unit of rounding, and 2e-4 more at most; 0 and the identity
- * far from 0, NaN for NaN; the saved values are the inputs. */
-static void test_low_gelu(const sr_simd *simd) {
+/* GELU and its derivative in bf16: half a unit of rounding, and 2e-4 more at most; 0 and the
+ * identity far from 0, NaN for NaN; the saved values are the inputs. */
+static void test_bf16_gelu(const sr_simd *simd) {
     enum { N = 2011 };
     static float x[N];
     static sr_bf16 y[N], pre[N], ones[N], dx[N], b[N];
@@ -167,31 +167,32 @@ static void test_low_gelu(const sr_simd *simd) {
         x[i] = ((float)i - 0.5f * N) * 0.0071f, ones[i] = sr_bf16_from_f32(1),
         b[i] = sr_bf16_from_f32(0.5f);
     x[0] = -1e30f, x[1] = -40, x[2] = 40;
-    simd->act_low(y, pre, x, b, N, SR_ACT_GELU);
-    simd->act_low_backward(dx, ones, pre, N, SR_ACT_GELU);
+    simd->act_bf16(y, pre, x, b, N, SR_ACT_GELU);
+    simd->act_bf16_backward(dx, ones, pre, N, SR_ACT_GELU);
     double worst = 0, steepest = 0;
     for (int i = 0; i < N; i++) {
         double at = (double)x[i] + 0.5, p = sr_bf16_to_f32(pre[i]), half = 1.0 / 256;
         double want = at * 0.5 * erfc(-at / sqrt(2));
-        double slope = 0.5 * erfc(-p / sqrt(2)) + p * exp(-p * p / 2) / sqrt(2 * acos(-1));
+        double derivative = 0.5 * erfc(-p / sqrt(2)) + p * exp(-p * p / 2) / sqrt(2 * acos(-1));
         worst = fmax(worst, fabs(sr_bf16_to_f32(y[i]) - want) - half * fabs(want));
-        steepest = fmax(steepest, fabs(sr_bf16_to_f32(dx[i]) - slope) - half * fabs(slope));
+        steepest =
+            fmax(steepest, fabs(sr_bf16_to_f32(dx[i]) - derivative) - half * fabs(derivative));
         CHECK(fabs(p - at) <= half * fabs(at));
     }
     CHECK(worst < 2e-4 && steepest < 2e-4);
     CHECK(sr_bf16_to_f32(y[0]) == 0 && sr_bf16_to_f32(y[1]) == 0 && sr_bf16_to_f32(y[2]) == 40.5f);
     x[0] = NAN;
-    simd->act_low(y, pre, x, NULL, 1, SR_ACT_GELU);
+    simd->act_bf16(y, pre, x, NULL, 1, SR_ACT_GELU);
     CHECK(sr_bf16_to_f32(y[0]) != sr_bf16_to_f32(y[0]) &&
           sr_bf16_to_f32(pre[0]) != sr_bf16_to_f32(pre[0]));
-    simd->act_low_backward(dx, ones, pre, 1, SR_ACT_GELU);
+    simd->act_bf16_backward(dx, ones, pre, 1, SR_ACT_GELU);
     CHECK(sr_bf16_to_f32(dx[0]) != sr_bf16_to_f32(dx[0]));
 }
 
 /* If any allocation fails, the op returns SR_ENOMEM, and works again afterwards. */
 static void test_layer_memory(void) {
     enum { T = 600, H = 70, F = 50 };
-    layer l = {.t = T, .h = H, .f = F, .x = random_low(T * H, 1), .w = random_low(F * H, 2)};
+    layer l = {.t = T, .h = H, .f = F, .x = random_bf16(T * H, 1), .w = random_bf16(F * H, 2)};
     l.y = calloc(T * F, 2);
     open_device(2);
     matrix room[3];
@@ -210,7 +211,7 @@ static void test_layer_memory(void) {
 }
 
 static void test_layers(const sr_simd *simd) {
-    test_low_gelu(simd != NULL ? simd : sr_cpu_simd());
+    test_bf16_gelu(simd != NULL ? simd : sr_cpu_simd());
     class = simd;
     test_layer(17, 40, 33);
     test_layer(64, 312, 200);

@@ -102,7 +102,7 @@ void SR_SIMD(attention)(const sr_attention_unit *u) {
     SR_SIMD(pack_b)(r.kt, u->k, 1, u->ld, d, n);
     SR_SIMD(pack_b)(r.panels, u->v, u->ld, 1, n, d);
     memset(r.s, 0, (size_t)(STRIP * ld) * sizeof *r.s);
-    score_rule rule = {u->key, word_stride(n), u->low, 1};
+    score_rule rule = {u->key, word_stride(n), u->bf16, 1};
     for (int64_t q = 0; q < n; q += STRIP) {
         int64_t rows = n - q < STRIP ? n - q : STRIP;
         float factor[STRIP];
@@ -160,11 +160,11 @@ static void backward_strip(const sr_attention_unit *u, const room *r, int64_t q)
                   .k = d,
                   .alpha = 1};
     SR_SIMD(gemm_rows)(&dp);
-    score_rule rule = {u->key, word_stride(n), u->low, 1};
+    score_rule rule = {u->key, word_stride(n), u->bf16, 1};
     if (u->key.keep < 256) drop_words(r->words, rule.stride, &u->key, q, rows, groups);
     for (int64_t i = 0; i < rows; i++)
-        slopes(r->s + i * ld, r->ds + i * ld, n, u->lse[q + i],
-               dot(dout + i * u->ldo, out + i * u->ldo, d), &rule, r->words + i * groups);
+        derivatives(r->s + i * ld, r->ds + i * ld, n, u->lse[q + i],
+                    dot(dout + i * u->ldo, out + i * u->ldo, d), &rule, r->words + i * groups);
     sr_gemm dq = {.c = u->dq + q * u->ld,
                   .a = r->ds,
                   .b = r->panels,

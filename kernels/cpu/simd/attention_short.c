@@ -98,15 +98,15 @@ static matrix copied(room *room, const float *x, int64_t ld, const sr_attention_
     float *to = part(room, u->n * to_ld);
     for (int64_t r = 0; r < u->n; r++)
         for (int64_t c = 0; c < u->d; c += VL)
-            v_store(to + r * to_ld + c, u->low
-                                            ? v_from_low(h_at((const sr_bf16 *)x + r * ld, c, u->d))
-                                            : v_at(x + r * ld, c, u->d));
+            v_store(to + r * to_ld + c,
+                    u->bf16 ? v_from_bf16(h_at((const sr_bf16 *)x + r * ld, c, u->d))
+                            : v_at(x + r * ld, c, u->d));
     return (matrix){to, to_ld};
 }
 
 /* For what is read once: in place, if it can be. */
 static matrix operand(room *room, const float *x, int64_t ld, const sr_attention_unit *u) {
-    return u->low || u->d % 4 != 0 ? copied(room, x, ld, u) : (matrix){x, ld};
+    return u->bf16 || u->d % 4 != 0 ? copied(room, x, ld, u) : (matrix){x, ld};
 }
 
 /* to (d, ld) = x^T for VL rows of x; columns of x up to a multiple of 4 are readable. */
@@ -155,7 +155,7 @@ static operands gather(const sr_attention_unit *u, bool backward) {
     o.s = part(&o.room, o.n * o.ld);
     o.result = part(&o.room, o.n * o.d);
     o.words = (uint32_t *)part(&o.room, 4 * draws);
-    o.rule = (score_rule){u->key, draws, u->low, 1};
+    o.rule = (score_rule){u->key, draws, u->bf16, 1};
     return o;
 }
 
@@ -189,15 +189,15 @@ static void scores(float *c, operands *o, matrix x, const float *yt, float alpha
 
 /* Where a product writes a result (n, d), and its rows' distance. */
 static float *result_at(operands *o, float *to, int64_t *ld) {
-    if (!o->rule.low) return to;
+    if (!o->rule.bf16) return to;
     *ld = o->d;
     return o->result;
 }
 
 static void deliver(operands *o, float *to, int64_t ld) {
-    for (int64_t r = 0; o->rule.low && r < o->n; r++)
+    for (int64_t r = 0; o->rule.bf16 && r < o->n; r++)
         for (int64_t c = 0; c < o->d; c += VL) {
-            vh h = v_to_low(v_at(o->result + r * o->d, c, o->d));
+            vh h = v_to_bf16(v_at(o->result + r * o->d, c, o->d));
             int64_t lanes = o->d - c < VL ? o->d - c : VL;
             memcpy((sr_bf16 *)to + r * ld + c, &h, (size_t)lanes * sizeof(sr_bf16));
         }
@@ -272,8 +272,9 @@ void SR_SIMD(attention_short_backward)(const sr_attention_unit *u) {
     if (u->key.keep < 256) drop_words(o.words, o.rule.stride, &u->key, 0, n, groups);
     for (int64_t i = 0; i < n; i++) {
         take(&o.next, 2);
-        slopes(o.s + i * o.ld, ds + i * o.ld, n, u->lse[i],
-               dot(dout.at + i * dout.ld, out.at + i * out.ld, o.d), &o.rule, o.words + i * groups);
+        derivatives(o.s + i * o.ld, ds + i * o.ld, n, u->lse[i],
+                    dot(dout.at + i * dout.ld, out.at + i * out.ld, o.d), &o.rule,
+                    o.words + i * groups);
     }
     mix_rows(&o, u->dq, u->ld, ds, o.k, u->scale, NULL);
     mix_columns(&o, u->dk, u->ld, ds, o.q, u->scale);

@@ -3,7 +3,7 @@
  * Twelve independent chains hide the latency of two units; those of AMX are in tiles.c.
  */
 #include "kernels/cpu/simd.h"
-#include "kernels/cpu/simd/low.h"
+#include "kernels/cpu/simd/bf16.h"
 
 enum { CHAINS = 12 };
 
@@ -14,14 +14,14 @@ static double store(const vf acc[CHAINS], float sink[VL], int64_t rounds, int64_
     return (double)(rounds * CHAINS * flops);
 }
 
-#ifdef LOW_TILES
+#ifdef BF16_TILES
 double SR_SIMD(burst_tiles)(float *sink, int64_t rounds);
 
-static double low_burst(float sink[VL], int64_t rounds) {
+static double bf16_burst(float sink[VL], int64_t rounds) {
     return SR_SIMD(burst_tiles)(sink, rounds);
 }
-#elif defined(LOW_DOTS) && !SR_EMULATE
-static double low_burst(float sink[VL], int64_t rounds) {
+#elif defined(BF16_DOTS) && !SR_EMULATE
+static double bf16_burst(float sink[VL], int64_t rounds) {
     vf acc[CHAINS];
     __m512bh x = (__m512bh)u_set(0x3F803F80), y = (__m512bh)u_set(0x3F003F00);
     for (int c = 0; c < CHAINS; c++) acc[c] = v_set((float)c);
@@ -39,10 +39,10 @@ static double real_burst(float sink[VL], int64_t rounds) {
     return store(acc, sink, rounds, 2 * VL);
 }
 
-double SR_SIMD(burst)(float *sink, int64_t rounds, bool low) {
-#if defined(LOW_TILES) || (defined(LOW_DOTS) && !SR_EMULATE)
-    if (low) return low_burst(sink, rounds);
+double SR_SIMD(burst)(float *sink, int64_t rounds, bool bf16) {
+#if defined(BF16_TILES) || (defined(BF16_DOTS) && !SR_EMULATE)
+    if (bf16) return bf16_burst(sink, rounds);
 #endif
-    (void)low; /* converted to f32 */
+    (void)bf16; /* converted to f32 */
     return real_burst(sink, rounds);
 }

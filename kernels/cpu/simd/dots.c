@@ -8,9 +8,9 @@
  *           included (`build/seqrun recipes/bench/ops.lua op=linear precision=bf16`).
  */
 #include "kernels/cpu/simd.h"
-#include "kernels/cpu/simd/low.h"
+#include "kernels/cpu/simd/bf16.h"
 
-#ifdef LOW_DOTS
+#ifdef BF16_DOTS
 
 /* acc + a[2i] b[2i] + a[2i + 1] b[2i + 1] for lane i */
 INLINE vf v_dot(vf acc, vu a, vu b) {
@@ -37,7 +37,7 @@ INLINE void tile(const sr_gemm *g, float *c, const sr_bf16 *a, stride s, const u
     if (g->add) /* C may be far away */
         for (int i = 0; i < tile_rows; i++)
             for (int j = 0; j < vectors; j++) __builtin_prefetch(c + i * g->ldc + j * VL, 1);
-    for (int64_t p = 0; p < low_padded(g->k) / 2; p++, a += s.pair, b += vectors * VL) {
+    for (int64_t p = 0; p < bf16_padded(g->k) / 2; p++, a += s.pair, b += vectors * VL) {
         vu column[TILE_V];
         for (int j = 0; j < vectors; j++) column[j] = u_load(b + j * VL);
         for (int i = 0; i < tile_rows; i++) {
@@ -60,10 +60,10 @@ INLINE void tile(const sr_gemm *g, float *c, const sr_bf16 *a, stride s, const u
 }
 
 INLINE void tiles(const sr_gemm *g, stride s, int64_t panel_step) {
-    for (int64_t j = 0; j < g->n; j += LOW_PANEL) {
-        int64_t left = g->n - j < LOW_PANEL ? g->n - j : LOW_PANEL;
+    for (int64_t j = 0; j < g->n; j += BF16_PANEL) {
+        int64_t left = g->n - j < BF16_PANEL ? g->n - j : BF16_PANEL;
         int vectors = (int)((left + VL - 1) / VL), last = (int)(left - (vectors - 1) * VL);
-        const uint32_t *b = (const uint32_t *)g->b + j * (low_padded(g->k) / 2);
+        const uint32_t *b = (const uint32_t *)g->b + j * (bf16_padded(g->k) / 2);
         for (int64_t i = 0; i < g->m; i += TILE_M) {
             int rows = g->m - i < TILE_M ? (int)(g->m - i) : TILE_M;
             const sr_bf16 *a = (const sr_bf16 *)g->a + i / TILE_M * panel_step;
@@ -80,10 +80,10 @@ INLINE void tiles(const sr_gemm *g, stride s, int64_t panel_step) {
     }
 }
 
-void SR_SIMD(gemm_low)(const sr_gemm *g) {
-    tiles(g, (stride){2, 2 * TILE_M}, TILE_M * low_padded(g->k));
+void SR_SIMD(gemm_bf16)(const sr_gemm *g) {
+    tiles(g, (stride){2, 2 * TILE_M}, TILE_M * bf16_padded(g->k));
 }
-void SR_SIMD(gemm_low_rows)(const sr_gemm *g) {
+void SR_SIMD(gemm_bf16_rows)(const sr_gemm *g) {
     tiles(g, (stride){g->lda, 2}, TILE_M * g->lda);
 }
 

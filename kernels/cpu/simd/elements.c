@@ -70,7 +70,7 @@ void SR_SIMD(unary)(float *y, const float *x, int64_t n, sr_unary op) {
     }
 }
 
-#define SLOPE(EXPR)                                                                                \
+#define DERIVATIVE(EXPR)                                                                           \
     EACH(n) {                                                                                      \
         vf d0 = v_at(dy, i, n), x0 = v_at(x, i, n), y0 = v_at(y, i, n);                            \
         (void)d0, (void)x0, (void)y0;                                                              \
@@ -82,21 +82,21 @@ void SR_SIMD(unary_backward)(float *dx, const float *dy, const float *x, const f
                              sr_unary op) {
     switch (op) {
     case SR_NEG:
-        SLOPE(-d0);
+        DERIVATIVE(-d0);
     case SR_ABS:
-        SLOPE(d0 * sign(x0));
+        DERIVATIVE(d0 * sign(x0));
     case SR_SQUARE:
-        SLOPE(d0 * (x0 + x0));
+        DERIVATIVE(d0 * (x0 + x0));
     case SR_SQRT:
-        SLOPE(d0 * v_set(0.5f) / y0);
+        DERIVATIVE(d0 * v_set(0.5f) / y0);
     case SR_RSQRT:
-        SLOPE(d0 * v_set(-0.5f) * y0 * y0 * y0);
+        DERIVATIVE(d0 * v_set(-0.5f) * y0 * y0 * y0);
     case SR_RECIPROCAL:
-        SLOPE(-d0 * y0 * y0);
+        DERIVATIVE(-d0 * y0 * y0);
     case SR_EXP:
-        SLOPE(d0 * y0);
+        DERIVATIVE(d0 * y0);
     case SR_LOG:
-        SLOPE(d0 / x0);
+        DERIVATIVE(d0 / x0);
     case SR_SIN:
         for (int64_t i = 0; i < n; i++) dx[i] = dy[i] * cosf(x[i]);
         break;
@@ -104,22 +104,22 @@ void SR_SIMD(unary_backward)(float *dx, const float *dy, const float *x, const f
         for (int64_t i = 0; i < n; i++) dx[i] = -dy[i] * sinf(x[i]);
         break;
     case SR_TANH:
-        SLOPE(d0 * (one() - y0 * y0));
+        DERIVATIVE(d0 * (one() - y0 * y0));
     case SR_SIGMOID:
-        SLOPE(d0 * y0 * (one() - y0));
+        DERIVATIVE(d0 * y0 * (one() - y0));
     case SR_RELU:
-        SLOPE(v_keep(v_less(v_zero(), x0), d0));
+        DERIVATIVE(v_keep(v_less(v_zero(), x0), d0));
     case SR_GELU:
-        SLOPE(d0 * v_gelu_slope(x0));
+        DERIVATIVE(d0 * v_gelu_derivative(x0));
     case SR_GELU_TANH:
-        SLOPE(d0 * v_gelu_tanh_slope(x0));
+        DERIVATIVE(d0 * v_gelu_tanh_derivative(x0));
     case SR_ERF:
-        SLOPE(d0 * v_set(1.12837917f) * v_exp(-x0 * x0));
+        DERIVATIVE(d0 * v_set(1.12837917f) * v_exp(-x0 * x0));
     case SR_SIGN:
     case SR_FLOOR:
     case SR_NOT:
     case SR_UNARY_COUNT:
-        SLOPE(v_zero());
+        DERIVATIVE(v_zero());
     }
 }
 
@@ -180,29 +180,29 @@ void SR_SIMD(axpby)(float *y, const float *x, int64_t n, float alpha, float beta
 }
 
 /* The lanes of a row from column c on that are below cols. */
-INLINE vf row_at(const void *x, const bool low, int64_t at, int64_t c, int64_t cols) {
-    return low ? v_from_low(h_at((const sr_bf16 *)x + at, c, cols))
-               : v_at((const float *)x + at, c, cols);
+INLINE vf row_at(const void *x, const bool bf16, int64_t at, int64_t c, int64_t cols) {
+    return bf16 ? v_from_bf16(h_at((const sr_bf16 *)x + at, c, cols))
+                : v_at((const float *)x + at, c, cols);
 }
 
-INLINE void stripe_sums(float *sums, const void *x, const bool low, int64_t ld, int64_t rows,
+INLINE void stripe_sums(float *sums, const void *x, const bool bf16, int64_t ld, int64_t rows,
                         int64_t c, int64_t cols) {
     vf sum[STRIPE];
     for (int j = 0; j < STRIPE; j++) sum[j] = v_zero();
     for (int64_t r = 0; r < rows; r++)
-        for (int j = 0; j < STRIPE; j++) sum[j] += row_at(x, low, r * ld, c + j * VL, cols);
+        for (int j = 0; j < STRIPE; j++) sum[j] += row_at(x, bf16, r * ld, c + j * VL, cols);
     for (int j = 0; j < STRIPE; j++) v_put(sums, c + j * VL, cols, sum[j]);
 }
 
-void SR_SIMD(column_sums)(float *sums, const void *x, bool low, int64_t ld, int64_t rows,
+void SR_SIMD(column_sums)(float *sums, const void *x, bool bf16, int64_t ld, int64_t rows,
                           int64_t cols) {
     int64_t c = 0;
     for (; c + STRIPE * VL <= cols; c += STRIPE * VL) /* known not to end here */
-        low ? stripe_sums(sums, x, true, ld, rows, c, INT64_MAX)
-            : stripe_sums(sums, x, false, ld, rows, c, INT64_MAX);
+        bf16 ? stripe_sums(sums, x, true, ld, rows, c, INT64_MAX)
+             : stripe_sums(sums, x, false, ld, rows, c, INT64_MAX);
     for (; c < cols; c += VL) {
         vf sum = v_zero();
-        for (int64_t r = 0; r < rows; r++) sum += row_at(x, low, r * ld, c, cols);
+        for (int64_t r = 0; r < rows; r++) sum += row_at(x, bf16, r * ld, c, cols);
         v_put(sums, c, cols, sum);
     }
 }

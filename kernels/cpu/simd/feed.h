@@ -15,13 +15,13 @@ typedef struct feed {
 } feed;
 
 INLINE void feed_from(feed *f, const sr_attention_unit *u, const float *x, int64_t ld) {
-    int64_t element = u->low ? 2 : 4;
+    int64_t element = u->bf16 ? 2 : 4;
     f->at[f->matrices] = (const char *)x + u->ahead * element;
     f->step[f->matrices++] = ld * element;
 }
 
 INLINE feed feed_of(const sr_attention_unit *u, bool backward) {
-    feed f = {{NULL}, {0}, 0, 0, u->d * (u->low ? 2 : 4), u->ahead == 0 ? 0 : u->n};
+    feed f = {{NULL}, {0}, 0, 0, u->d * (u->bf16 ? 2 : 4), u->ahead == 0 ? 0 : u->n};
     feed_from(&f, u, u->q, u->ld);
     feed_from(&f, u, u->k, u->ld);
     feed_from(&f, u, u->v, u->ld);

@@ -1,4 +1,4 @@
-/* gelu.h - activations and their slopes, of one vector. */
+/* gelu.h - activations and their derivatives, of one vector. */
 #ifndef SR_CPU_GELU_H
 #define SR_CPU_GELU_H
 
@@ -35,7 +35,7 @@ INLINE vf v_gelu(vf x) {
     vf bell;
     return x * v_normal(x, &bell);
 }
-INLINE vf v_gelu_slope(vf x) {
+INLINE vf v_gelu_derivative(vf x) {
     vf bell, normal = v_normal(x, &bell);
     return v_fma(x * v_set(0.39894228f), bell, normal);
 }
@@ -47,7 +47,7 @@ INLINE vf v_gelu_inner(vf x) {
 INLINE vf v_gelu_tanh(vf x) {
     return v_set(0.5f) * x * (one() + v_tanh(v_gelu_inner(x)));
 }
-INLINE vf v_gelu_tanh_slope(vf x) {
+INLINE vf v_gelu_tanh_derivative(vf x) {
     vf t = v_tanh(v_gelu_inner(x));
     vf inner = v_set(0.79788456f) * v_fma(v_set(3.0f * 0.044715f) * x, x, one());
     return v_set(0.5f) * (one() + t) + v_set(0.5f) * x * (one() - t * t) * inner;
@@ -69,7 +69,7 @@ INLINE vf v_clamped(vf x) {
 
 /* GELU within 6e-5: the normal distribution less 1/2, an odd function, as a polynomial; 15
  * instructions, where v_gelu() has 45 and a division. */
-INLINE vf v_gelu_low(vf x) {
+INLINE vf v_gelu_bf16(vf x) {
     static const float c[] = {
         0.39878836274147034f,    -0.06607702374458313f,   0.009626993909478188f,
         -0.0010471484856680036f, 8.266679651569575e-05f,  -4.547342086880235e-06f,
@@ -78,8 +78,8 @@ INLINE vf v_gelu_low(vf x) {
     return v_select(v_less(x, v_set(-4.5f)), v_zero(), x * normal);
 }
 
-/* Its slope within 2e-4: less 1/2, it is odd as well. */
-INLINE vf v_gelu_slope_low(vf x) {
+/* Its derivative within 2e-4: less 1/2, it is odd as well. */
+INLINE vf v_gelu_derivative_bf16(vf x) {
     static const float c[] = {0.7978973388671875f,     -0.26550182700157166f,
                               0.05902168154716492f,    -0.008958869613707066f,
                               0.000968386884778738f,   -7.447910320479423e-05f,

@@ -54,7 +54,7 @@ INLINE vh h_load_n(const uint16_t *p, int n) { /* zeros in the other lanes */
 INLINE vh h_at(const uint16_t *p, int64_t i, int64_t n) {
     return n - i >= VL ? h_load(p + i) : h_load_n(p + i, (int)(n - i));
 }
-INLINE vf v_from_low(vh h) {
+INLINE vf v_from_bf16(vh h) {
     return (vf)(u_widen(h) << 16);
 }
 /* Rounds the upper halves to nearest, ties to even; a NaN stays a NaN. */
@@ -63,7 +63,7 @@ INLINE vu u_round_up(vf v) {
     vu is_nan = (vu)(v != v);
     return (is_nan & (bits | u_set(0x400000))) | (~is_nan & up);
 }
-INLINE vh v_to_low(vf v) {
+INLINE vh v_to_bf16(vf v) {
     return u_narrow(u_round_up(v) >> 16);
 }
 INLINE void h_put(uint16_t *y, int64_t i, int64_t n, vh h) {
@@ -72,7 +72,7 @@ INLINE void h_put(uint16_t *y, int64_t i, int64_t n, vh h) {
     else
         memcpy(y + i, &h, (size_t)(n - i) * sizeof *y);
 }
-INLINE vf v_rounded(vf v) { /* v_from_low(v_to_low(v)) */
+INLINE vf v_rounded(vf v) { /* v_from_bf16(v_to_bf16(v)) */
     return (vf)(u_round_up(v) & u_set(0xFFFF0000));
 }
 INLINE vf v_sub_product(vf c, vf a, vf b) { /* c - a b */

@@ -110,40 +110,40 @@ void SR_SIMD(drop_row)(float *y, const float *x, int64_t n, const sr_key *key, i
 #define LOCAL(type, name, from) const type name = *(from)
 
 /* Elements of a row that is declared as floats and may be whole vectors of bf16. */
-INLINE vf row_at(const float *x, int64_t i, int64_t n, const bool low) {
-    return low ? v_from_low(h_load((const sr_bf16 *)x + i)) : v_at(x, i, n);
+INLINE vf row_at(const float *x, int64_t i, int64_t n, const bool bf16) {
+    return bf16 ? v_from_bf16(h_load((const sr_bf16 *)x + i)) : v_at(x, i, n);
 }
-INLINE void row_put(float *y, int64_t i, int64_t n, vf v, const bool low) {
-    if (!low) {
+INLINE void row_put(float *y, int64_t i, int64_t n, vf v, const bool bf16) {
+    if (!bf16) {
         v_put(y, i, n, v);
         return;
     }
-    vh h = v_to_low(v);
+    vh h = v_to_bf16(v);
     memcpy((sr_bf16 *)y + i, &h, sizeof h);
 }
 
 /* sum = dropout(x) + residual, kept unrounded in `room` if rows are bf16; returns the total. */
-INLINE float add_row(const sr_norm_row *row, const bool low) {
+INLINE float add_row(const sr_norm_row *row, const bool bf16) {
     LOCAL(sr_norm_row, r, row);
     uint32_t keep = r.key != NULL ? r.key->keep : 256;
     int64_t stride = sr_drop_room(r.n) / 4;
     vf total = v_zero(), scale = v_set(256.0f / (float)keep);
     if (r.key != NULL) draw_row(r.words, r.key, r.row, r.n);
     EACH(r.n) {
-        vf x = row_at(r.x, i, r.n, low);
+        vf x = row_at(r.x, i, r.n, bf16);
         if (r.key != NULL) x = dropped(x, r.words, stride, i, keep, scale);
-        if (r.residual != NULL) x += row_at(r.residual, i, r.n, low);
-        if (r.sum != NULL) row_put(r.sum, i, r.n, x, low);
-        if (low) v_put(r.room, i, r.n, x);
+        if (r.residual != NULL) x += row_at(r.residual, i, r.n, bf16);
+        if (r.sum != NULL) row_put(r.sum, i, r.n, x, bf16);
+        if (bf16) v_put(r.room, i, r.n, x);
         total += x;
     }
     return v_sum(total);
 }
 
-INLINE void norm_row(sr_norm_row *row, const bool low) {
-    float mean = add_row(row, low) / (float)row->n;
+INLINE void norm_row(sr_norm_row *row, const bool bf16) {
+    float mean = add_row(row, bf16) / (float)row->n;
     LOCAL(sr_norm_row, r, row);
-    const float *sum = low ? r.room : r.sum != NULL ? r.sum : r.x;
+    const float *sum = bf16 ? r.room : r.sum != NULL ? r.sum : r.x;
     vf m = v_set(mean), squares = v_zero();
     EACH(r.n) {
         vf d = v_at(sum, i, r.n) - m;
@@ -154,7 +154,7 @@ INLINE void norm_row(sr_norm_row *row, const bool low) {
     vf s = v_set(rstd);
     EACH(r.n) {
         vf hat = (v_at(sum, i, r.n) - m) * s;
-        row_put(r.y, i, r.n, v_fma(hat, v_at(r.gamma, i, r.n), v_at(r.beta, i, r.n)), low);
+        row_put(r.y, i, r.n, v_fma(hat, v_at(r.gamma, i, r.n), v_at(r.beta, i, r.n)), bf16);
     }
     row->mean = mean;
     row->rstd = rstd;
@@ -165,11 +165,11 @@ void SR_SIMD(norm_row)(sr_norm_row *row) {
 }
 
 /* dgamma += dy hat, dbeta += dy; *mean_g and *mean_gh are those of g and g hat. */
-INLINE void norm_sums(const sr_norm_back *row, vf *mean_g, vf *mean_gh, const bool low) {
+INLINE void norm_sums(const sr_norm_back *row, vf *mean_g, vf *mean_gh, const bool bf16) {
     LOCAL(sr_norm_back, r, row);
     vf m = v_set(r.mean), s = v_set(r.rstd), g_sum = v_zero(), gh_sum = v_zero();
     EACH(r.n) { /* dy = 0 in lanes beyond n */
-        vf hat = (row_at(r.sum, i, r.n, low) - m) * s, dy = row_at(r.dy, i, r.n, low);
+        vf hat = (row_at(r.sum, i, r.n, bf16) - m) * s, dy = row_at(r.dy, i, r.n, bf16);
         vf g = dy * v_at(r.gamma, i, r.n);
         g_sum += g;
         gh_sum = v_fma(g, hat, gh_sum);
@@ -180,25 +180,25 @@ INLINE void norm_sums(const sr_norm_back *row, vf *mean_g, vf *mean_gh, const bo
 }
 
 /* With g = dy gamma and hat = (sum - mean) rstd: dsum = rstd (g - mean(g) - hat mean(g hat)). */
-INLINE void norm_back(const sr_norm_back *row, const bool low) {
+INLINE void norm_back(const sr_norm_back *row, const bool bf16) {
     LOCAL(sr_norm_back, r, row);
     vf m = v_set(r.mean), s = v_set(r.rstd), mean_g, mean_gh;
-    norm_sums(row, &mean_g, &mean_gh, low);
+    norm_sums(row, &mean_g, &mean_gh, bf16);
     if (r.dsum == NULL && r.dx == NULL) return;
     uint32_t keep = r.key != NULL ? r.key->keep : 256;
     int64_t stride = sr_drop_room(r.n) / 4;
     vf scale = v_set(256.0f / (float)keep);
     if (r.key != NULL) draw_row(r.words, r.key, r.row, r.n);
     EACH(r.n) {
-        vf hat = (row_at(r.sum, i, r.n, low) - m) * s;
-        vf g = row_at(r.dy, i, r.n, low) * v_at(r.gamma, i, r.n);
+        vf hat = (row_at(r.sum, i, r.n, bf16) - m) * s;
+        vf g = row_at(r.dy, i, r.n, bf16) * v_at(r.gamma, i, r.n);
         vf d = s * v_sub_product(g - mean_g, hat, mean_gh);
-        if (r.dsum != NULL) row_put(r.dsum, i, r.n, d, low);
+        if (r.dsum != NULL) row_put(r.dsum, i, r.n, d, bf16);
         if (r.key != NULL) d = dropped(d, r.words, stride, i, keep, scale);
-        if (r.dx != NULL) row_put(r.dx, i, r.n, d, low);
+        if (r.dx != NULL) row_put(r.dx, i, r.n, d, bf16);
     }
 }
 
 void SR_SIMD(norm_row_backward)(const sr_norm_back *row) {
-    row->low ? norm_back(row, true) : norm_back(row, false);
+    row->bf16 ? norm_back(row, true) : norm_back(row, false);
 }

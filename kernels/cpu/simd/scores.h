@@ -1,26 +1,26 @@
 /* scores.h - what attention does to a row of scores between its products: softmax with dropout, and
- * its slopes.
+ * its derivatives.
  *
  * Rows are readable and writable up to a full vector.  `words` are the draws of the row, words[w *
- * stride + group] as in keys.h.  With `low` the results are rounded to bf16, and stay where they
+ * stride + group] as in keys.h.  With `bf16` the results are rounded to bf16, and stay where they
  * are or go to rows of bf16; sums are of values that are not rounded.
  */
 #ifndef SR_CPU_SCORES_H
 #define SR_CPU_SCORES_H
 
 #include "kernels/cpu/simd/keys.h"
-#include "kernels/cpu/simd/low.h"
+#include "kernels/cpu/simd/bf16.h"
 #include "kernels/cpu/simd/math.h"
 
 typedef struct score_rule {
     sr_key key;
     int64_t stride; /* of words */
-    bool low;
+    bool bf16;
     float scale; /* of scores that become rows of bf16; it is in the others already */
 } score_rule;
 
-INLINE vf round_low(vf x, bool low) {
-    return low ? v_rounded(x) : x;
+INLINE vf round_bf16(vf x, bool bf16) {
+    return bf16 ? v_rounded(x) : x;
 }
 
 /* Stride of the rows of a strip of scores, in floats: never a multiple of a page, whose lines would
@@ -33,12 +33,12 @@ INLINE int64_t strip_ld(int64_t n) {
     return ld % 256 == 0 ? ld + 16 : ld;
 }
 
-INLINE void put_low(sr_bf16 *y, vf v) {
-    vh h = v_to_low_flushed(v);
+INLINE void put_bf16(sr_bf16 *y, vf v) {
+    vh h = v_to_bf16_flushed(v);
     memcpy(y, &h, sizeof h);
 }
-INLINE void put_low_n(sr_bf16 *y, vf v, int64_t lanes) {
-    h_put(y, 0, lanes, v_to_low_flushed(v));
+INLINE void put_bf16_n(sr_bf16 *y, vf v, int64_t lanes) {
+    h_put(y, 0, lanes, v_to_bf16_flushed(v));
 }
 
 INLINE vm lanes_below(int64_t n, int64_t i) {
@@ -46,11 +46,11 @@ INLINE vm lanes_below(int64_t n, int64_t i) {
 }
 
 /* p = exp(p - maximum), with dropout, of ROWS rows: their chains hide each other's latency. most[r]
- * gets the maximum, sum[r] the sum before dropout; words of a row are `groups` apart.  Unless `low`
- * is NULL, it gets the results, and scores are p times a positive scale. */
+ * gets the maximum, sum[r] the sum before dropout; words of a row are `groups` apart.  Unless
+ * `bf16` is NULL, it gets the results, and scores are p times a positive scale. */
 INLINE void exp_rows(float *p, int64_t ld, int64_t n, const score_rule *rule, const uint32_t *words,
-                     int64_t groups, const int rows, float *most, float *sum, sr_bf16 *low,
-                     int64_t low_ld) {
+                     int64_t groups, const int rows, float *most, float *sum, sr_bf16 *bf16,
+                     int64_t bf16_ld) {
     enum { ROWS = 4 };
     vf shift[ROWS], total[ROWS], scale = v_set(rule->scale);
     for (int r = 0; r < rows; r++) shift[r] = v_set(-INFINITY), total[r] = v_zero();
@@ -61,39 +61,39 @@ INLINE void exp_rows(float *p, int64_t ld, int64_t n, const score_rule *rule, co
         const vf last = v_set(-INFINITY);
         if (i < n)
             shift[r] = v_max(shift[r], v_select(lanes_below(n, i), v_load(p + r * ld + i), last));
-        most[r] = low != NULL ? v_highest(shift[r]) * rule->scale : v_highest(shift[r]);
+        most[r] = bf16 != NULL ? v_highest(shift[r]) * rule->scale : v_highest(shift[r]);
         shift[r] = v_set(most[r]);
     }
     for (i = 0; i < n; i += VL)
         for (int r = 0; r < rows; r++) {
             vf x = v_load(p + r * ld + i);
-            vf e = v_exp_falling(low != NULL ? v_fma(x, scale, -shift[r]) : x - shift[r]);
+            vf e = v_exp_falling(bf16 != NULL ? v_fma(x, scale, -shift[r]) : x - shift[r]);
             if (n - i < VL) e = v_keep(lanes_below(n, i), e);
             total[r] += e;
             if (rule->key.keep < 256)
                 e = v_keep(drop_kept(words + r * groups, rule->stride, i, rule->key.keep), e);
-            if (low != NULL)
-                put_low(low + r * low_ld + i, e);
+            if (bf16 != NULL)
+                put_bf16(bf16 + r * bf16_ld + i, e);
             else
-                v_store(p + r * ld + i, round_low(e, rule->low));
+                v_store(p + r * ld + i, round_bf16(e, rule->bf16));
         }
     for (int r = 0; r < rows; r++) sum[r] = v_sum(total[r]);
 }
 
 /* Softmax with dropout of `rows` rows (at most MOST_ROWS), but for the factors of rows, in place or
- * into `low` unless NULL. */
+ * into `bf16` unless NULL. */
 enum { MOST_ROWS = 128 };
 INLINE void softmax_rows(float *p, int64_t ld, int64_t n, int64_t rows, const score_rule *rule,
                          const uint32_t *words, int64_t groups, float *lse, float *factor,
-                         sr_bf16 *low, int64_t low_ld) {
+                         sr_bf16 *bf16, int64_t bf16_ld) {
     float most[MOST_ROWS], sum[MOST_ROWS], keep_scale = 256.0f / (float)rule->key.keep;
     int64_t i = 0;
     for (; i + 4 <= rows; i += 4)
         exp_rows(p + i * ld, ld, n, rule, words + i * groups, groups, 4, most + i, sum + i,
-                 low != NULL ? low + i * low_ld : NULL, low_ld);
+                 bf16 != NULL ? bf16 + i * bf16_ld : NULL, bf16_ld);
     for (; i < rows; i++)
         exp_rows(p + i * ld, ld, n, rule, words + i * groups, groups, 1, most + i, sum + i,
-                 low != NULL ? low + i * low_ld : NULL, low_ld);
+                 bf16 != NULL ? bf16 + i * bf16_ld : NULL, bf16_ld);
     for (i = 0; i < rows; i++) {
         lse[i] = most[i] + logf(sum[i]);
         factor[i] = keep_scale / sum[i];
@@ -110,12 +110,12 @@ INLINE float dot(const float *a, const float *b, int64_t n) {
     return v_sum(s);
 }
 
-typedef struct slope_lanes {
-    vf dropped, slope; /* Z r P and dS */
-} slope_lanes;
+typedef struct derivative_lanes {
+    vf dropped, derivative; /* Z r P and dS */
+} derivative_lanes;
 
 /* From lanes of log P, dP and delta, `live` of which count; `kept` only if keep < 256. */
-INLINE slope_lanes slopes_of(vf log_p, vf dp, vf delta, int64_t live, vm kept, uint32_t keep) {
+INLINE derivative_lanes derivatives_of(vf log_p, vf dp, vf delta, int64_t live, vm kept, uint32_t keep) {
     vf p = v_exp_falling(log_p), scale = v_set(256.0f / (float)keep);
     if (live < VL) p = v_keep(v_first((int)live), p);
     vf dropped = p;
@@ -123,19 +123,20 @@ INLINE slope_lanes slopes_of(vf log_p, vf dp, vf delta, int64_t live, vm kept, u
         dropped = v_keep(kept, p * scale);
         dp = v_keep(kept, dp * scale);
     }
-    return (slope_lanes){dropped, p * (dp - delta)};
+    return (derivative_lanes){dropped, p * (dp - delta)};
 }
 
 /* On entry s has the scores and ds dP; on return Z r P and dS. */
-INLINE void slopes(float *s, float *ds, int64_t n, float lse, float delta, const score_rule *rule,
-                   const uint32_t *words) {
+INLINE void derivatives(float *s, float *ds, int64_t n, float lse, float delta,
+                        const score_rule *rule, const uint32_t *words) {
     uint32_t keep = rule->key.keep;
     vf shift = v_set(lse), minus = v_set(delta);
     for (int64_t i = 0; i < n; i += VL) {
         vm kept = keep < 256 ? drop_kept(words, rule->stride, i, keep) : v_first(VL);
-        slope_lanes l = slopes_of(v_load(s + i) - shift, v_load(ds + i), minus, n - i, kept, keep);
-        v_store(s + i, round_low(l.dropped, rule->low));
-        v_store(ds + i, round_low(l.slope, rule->low));
+        derivative_lanes l =
+            derivatives_of(v_load(s + i) - shift, v_load(ds + i), minus, n - i, kept, keep);
+        v_store(s + i, round_bf16(l.dropped, rule->bf16));
+        v_store(ds + i, round_bf16(l.derivative, rule->bf16));
     }
 }
 

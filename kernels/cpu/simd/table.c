@@ -1,7 +1,7 @@
-/* table.c - the functions of one instruction class. */
+/* table.c - the functions of one instruction set. */
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd/lanes.h"
-#include "kernels/cpu/simd/low.h"
+#include "kernels/cpu/simd/bf16.h"
 
 #define TEXT2(x) #x
 #define TEXT(x) TEXT2(x)
@@ -13,9 +13,9 @@ SR_SIMD_FUNCTIONS(DECLARE)
 #define ENTRY(type, name, ...) .name = SR_SIMD(name),
 const sr_simd SR_SIMD(sr_simd) = {.name = TEXT(SR_ISA),
                                   .tile_rows = TILE_M,
-                                  .low_rows = LOW_ROWS,
-                                  .low_k = LOW_K,
-                                  .low_bytes = LOW_BYTES,
-                                  .low_depth = LOW_DEPTH,
-                                  .tiles = LOW_K == 32,
+                                  .bf16_rows = BF16_ROWS,
+                                  .bf16_k = BF16_K,
+                                  .bf16_bytes = BF16_BYTES,
+                                  .bf16_depth = BF16_DEPTH,
+                                  .tiles = BF16_K == 32,
                                   SR_SIMD_FUNCTIONS(ENTRY)};

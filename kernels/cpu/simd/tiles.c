@@ -8,7 +8,7 @@
  *           load.  None was measured, as no processor with AMX was at hand
  *           (docs/evidence/measured.md).  A step of 32 in k takes 7 loads under 6 products: 96.
  * Cache     A step reads 2 KB of A and 3 KB of B, 53 bytes a cycle, more than a second-level
- *           cache delivers.  So k is cut into depths of at most LOW_DEPTH, 24 KB of B, which
+ *           cache delivers.  So k is cut into depths of at most BF16_DEPTH, 24 KB of B, which
  *           stay in the first-level cache (48 KB) with 16 KB of A and 6 KB of C while all rows
  *           of a block pass.  A block then takes 768 cycles of products, 48 to load C and 96 to
  *           store it, and 28 KB of A and C: 80 % of the peak at 30 bytes a cycle, 65 % at 24.
@@ -18,11 +18,11 @@
  *           flushes denormals to zero.
  */
 #include "kernels/cpu/simd.h"
-#include "kernels/cpu/simd/low.h"
+#include "kernels/cpu/simd/bf16.h"
 
-#ifdef LOW_TILES
+#ifdef BF16_TILES
 
-enum { SIDE = 16, ACROSS = LOW_PANEL / SIDE };
+enum { SIDE = 16, ACROSS = BF16_PANEL / SIDE };
 
 /* ---- the instructions, or plain C in their place ----------------------------------------------
  */
@@ -89,7 +89,7 @@ static void write_before_loads(void) {
 
 /* Up to 32 rows by up to three tiles of columns. */
 typedef struct block {
-    const sr_bf16 *a, *tail; /* tail: the columns of A from `whole` on, padded to LOW_K; or NULL */
+    const sr_bf16 *a, *tail; /* tail: the columns of A from `whole` on, padded to BF16_K; or NULL */
     int64_t lda;             /* elements */
     const uint32_t *b;
     int64_t whole, width; /* columns of A that are read from a; words in a row of the panel */
@@ -157,7 +157,7 @@ INLINE void step(const sr_bf16 *a, int64_t row, const uint32_t *b, int64_t panel
 /* Fetches 32 rows of A two steps ahead, of the next block at the end of this one: its rows are too
  * far apart for the processor to foresee, and more at a time would push B out. */
 INLINE void fetch_ahead(const block *t, int64_t k) {
-    enum { AHEAD = 2 * LOW_K };
+    enum { AHEAD = 2 * BF16_K };
     const sr_bf16 *a = t->a + k + AHEAD;
     if (k + AHEAD >= t->whole) a += 2 * SIDE * t->lda - t->whole;
     for (int r = 0; r < 2 * SIDE; r++) __builtin_prefetch(a + r * t->lda);
@@ -166,11 +166,11 @@ INLINE void fetch_ahead(const block *t, int64_t k) {
 INLINE void multiply(const block *t, const bool tall, const int across) {
     int64_t panel = t->width * 4;
     const uint32_t *b = t->b;
-    for (int64_t k = 0; k < t->whole; k += LOW_K, b += LOW_K / 2 * t->width) {
+    for (int64_t k = 0; k < t->whole; k += BF16_K, b += BF16_K / 2 * t->width) {
         if (tall) fetch_ahead(t, k);
         step(t->a + k, t->lda * 2, b, panel, tall, across);
     }
-    if (t->tail != NULL) step(t->tail, LOW_K * 2, b, panel, tall, across);
+    if (t->tail != NULL) step(t->tail, BF16_K * 2, b, panel, tall, across);
 }
 
 static void add_products(const block *t) {
@@ -239,18 +239,18 @@ static void multiply_block(const sr_gemm *g, const block *t, float *c, int64_t r
 
 static void multiply_rows(const sr_gemm *g, int64_t lda, int64_t whole, const sr_bf16 *tail) {
     if (!g->ready) begin();
-    for (int64_t j = 0; j < g->n; j += LOW_PANEL) {
-        int64_t cols = g->n - j < LOW_PANEL ? g->n - j : LOW_PANEL;
+    for (int64_t j = 0; j < g->n; j += BF16_PANEL) {
+        int64_t cols = g->n - j < BF16_PANEL ? g->n - j : BF16_PANEL;
         int across = (int)((cols + SIDE - 1) / SIDE);
         block t = {.lda = lda,
-                   .b = (const uint32_t *)g->b + j * (low_padded(g->k) / 2),
+                   .b = (const uint32_t *)g->b + j * (bf16_padded(g->k) / 2),
                    .whole = whole,
                    .width = across * SIDE,
                    .across = across};
         for (int64_t i = 0; i < g->m; i += 2 * SIDE) {
             int64_t rows = g->m - i < 2 * SIDE ? g->m - i : 2 * SIDE;
             t.a = (const sr_bf16 *)g->a + i * lda;
-            t.tail = tail != NULL ? tail + i * LOW_K : NULL;
+            t.tail = tail != NULL ? tail + i * BF16_K : NULL;
             t.tall = rows > SIDE;
             multiply_block(g, &t, g->c + i * g->ldc + j, rows, cols);
         }
@@ -258,10 +258,10 @@ static void multiply_rows(const sr_gemm *g, int64_t lda, int64_t whole, const sr
     if (!g->ready) end();
 }
 
-void SR_SIMD(low_begin)(void) {
+void SR_SIMD(bf16_begin)(void) {
     begin();
 }
-void SR_SIMD(low_end)(void) {
+void SR_SIMD(bf16_end)(void) {
     end();
 }
 
@@ -286,14 +286,14 @@ double SR_SIMD(burst_tiles)(float *sink, int64_t rounds) {
     save_sums(&(block){.across = 3, .tall = true}, (float *)room, in_room);
     end();
     v_store(sink, v_load(room[5]));
-    return (double)(rounds * 12 * 2 * SIDE * SIDE * LOW_K);
+    return (double)(rounds * 12 * 2 * SIDE * SIDE * BF16_K);
 }
 
-void SR_SIMD(gemm_low)(const sr_gemm *g) {
-    multiply_rows(g, low_padded(g->k), low_padded(g->k), NULL);
+void SR_SIMD(gemm_bf16)(const sr_gemm *g) {
+    multiply_rows(g, bf16_padded(g->k), bf16_padded(g->k), NULL);
 }
-void SR_SIMD(gemm_low_rows)(const sr_gemm *g) {
-    multiply_rows(g, g->lda, g->tail != NULL ? g->k / LOW_K * LOW_K : low_padded(g->k), g->tail);
+void SR_SIMD(gemm_bf16_rows)(const sr_gemm *g) {
+    multiply_rows(g, g->lda, g->tail != NULL ? g->k / BF16_K * BF16_K : bf16_padded(g->k), g->tail);
 }
 
 #endif

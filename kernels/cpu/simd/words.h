@@ -5,9 +5,9 @@
 #define SR_CPU_WORDS_H
 
 #include "core/tensor/dtype.h"
-#include "kernels/cpu/simd/low.h"
+#include "kernels/cpu/simd/bf16.h"
 
-enum { UNIT = LOW_BYTES == 4 ? 1 : 2 }; /* elements of k in a word */
+enum { UNIT = BF16_BYTES == 4 ? 1 : 2 }; /* elements of k in a word */
 
 /* Words of a block: (r, x) has element k = UNIT x of row r, and its neighbour if UNIT is 2. */
 typedef struct source {

@@ -76,8 +76,8 @@ end
 local function products(hidden, inner)
   local large, x = product_cost(512, inner, hidden)
   local small, y = product_cost(32, hidden, hidden)
-  local slope = math.max(0, (small - large) / (y - x))
-  local floor = math.max(large / 2, large - slope * x)
+  local derivative = math.max(0, (small - large) / (y - x))
+  local floor = math.max(large / 2, large - derivative * x)
   return 1 / floor, (large - floor) / floor / x
 end
 
