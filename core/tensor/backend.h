@@ -52,62 +52,47 @@
 #include <stdint.h>
 
 #include "core/base/choices.h"
+#include "core/base/each.h"
 #include "core/base/rng.h"
 #include "core/base/status.h"
 #include "core/batch/layout.h"
 #include "core/tensor/device.h"
+#include "core/tensor/functions.h"
 #include "core/tensor/tensor.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-typedef enum sr_unary {
-    SR_NEG,
-    SR_ABS,
-    SR_SQUARE,
-    SR_SQRT,
-    SR_RSQRT,
-    SR_RECIPROCAL,
-    SR_EXP,
-    SR_LOG,
-    SR_SIN,
-    SR_COS,
-    SR_TANH,
-    SR_SIGMOID,
-    SR_RELU,
-    SR_GELU,
-    SR_GELU_TANH,
-    SR_ERF,
-    SR_SIGN,
-    SR_FLOOR,
-    SR_NOT,
-    SR_UNARY_COUNT
-} sr_unary;
+/* clang-format off */
+#define SR_ENUM(NAME, ...) SR_##NAME,
+typedef enum sr_unary { SR_UNARY_OPS(SR_ENUM) SR_UNARY_COUNT } sr_unary;
+typedef enum sr_binary { SR_BINARY_OPS(SR_ENUM) SR_BINARY_COUNT } sr_binary;
+#undef SR_ENUM
+#define SR_ENUM(NAME, ...) SR_ACT_##NAME,
+typedef enum sr_act { SR_ACT_NONE, SR_ACTIVATIONS(SR_ENUM) SR_ACT_COUNT } sr_act; /* of `linear` */
+#undef SR_ENUM
+/* clang-format on */
 
-typedef enum sr_binary {
-    SR_ADD,
-    SR_SUB,
-    SR_MUL,
-    SR_DIV,
-    SR_POW,
-    SR_MINIMUM,
-    SR_MAXIMUM,
-    SR_EQ, /* the result of the following is bool */
-    SR_NE,
-    SR_LT,
-    SR_LE,
-    SR_GT,
-    SR_GE,
-    SR_AND,
-    SR_OR,
-    SR_BINARY_COUNT
-} sr_binary;
+static inline bool sr_binary_compares(sr_binary op) {
+    return op >= SR_EQ;
+}
+
+/* Whether i32 has a function of its own; else it is taken as real. */
+static inline bool sr_unary_is_whole(sr_unary op) {
+#define SR_IS_WHOLE(NAME, value) op == SR_##NAME ||
+    return SR_WHOLE_UNARY_OPS(SR_IS_WHOLE) false;
+#undef SR_IS_WHOLE
+}
+
+/* Whether the derivative is taken at the input of the activation; else at its output. */
+static inline bool sr_act_keeps_input(sr_act act) {
+#define SR_KEEPS(NAME, name, keeps_input) (act == SR_ACT_##NAME && (keeps_input)) ||
+    return SR_ACTIVATIONS(SR_KEEPS) false;
+#undef SR_KEEPS
+}
 
 typedef enum sr_reduction { SR_SUM, SR_MAX, SR_MIN, SR_ARGMAX, SR_ARGMIN } sr_reduction;
-
-/* Activations fused into `linear`. */
-typedef enum sr_act { SR_ACT_NONE, SR_ACT_GELU, SR_ACT_GELU_TANH, SR_ACT_RELU, SR_ACT_TANH } sr_act;
 
 typedef enum sr_random { SR_UNIFORM, SR_NORMAL, SR_TRUNCATED_NORMAL } sr_random;
 
@@ -229,7 +214,7 @@ struct sr_backend {
     sr_status (*choices)(sr_choices **out, sr_device *device);
 
     /* ---- ops: slots.h --------------------------------------------------------------------- */
-#define SR_SLOT(name, arguments) sr_status(*name) arguments;
+#define SR_SLOT(name, ...) sr_status (*name)(SR_PARAMETERS(__VA_ARGS__));
 #include "core/tensor/slots.h"
 
     /* ---- weights in a layout of the device's own: both or neither ------------------------- */

@@ -38,6 +38,8 @@ sr_status sr_tensor_full(sr_tensor **out, sr_device *device, sr_dtype dtype, int
 sr_status sr_tensor_scalar(sr_tensor **out, sr_device *device, sr_dtype dtype, double value);
 
 /* ---- elementwise (ops_small.c) --------------------------------------------------------------- */
+const char *sr_unary_name(sr_unary op); /* as in "exp" */
+const char *sr_binary_name(sr_binary op);
 sr_status sr_op_unary(sr_tensor **out, sr_tensor *x, sr_unary op);
 sr_status sr_op_binary(sr_tensor **out, sr_tensor *a, sr_tensor *b, sr_binary op);
 sr_status sr_op_where(sr_tensor **out, sr_tensor *condition, sr_tensor *a, sr_tensor *b);

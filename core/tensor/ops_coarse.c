@@ -82,7 +82,7 @@ static sr_status record_linear(sr_tensor *y, sr_tensor *pre, sr_tensor *const in
     SR_TRY(sr_node_save(node, LINEAR_X, in[0]));
     SR_TRY(sr_node_save(node, LINEAR_W, in[1]));
     SR_TRY(sr_node_save(node, LINEAR_PRE, pre));
-    bool from_y = act == SR_ACT_RELU || act == SR_ACT_TANH;
+    bool from_y = act != SR_ACT_NONE && !sr_act_keeps_input(act);
     return from_y ? sr_node_save(node, LINEAR_Y, y) : SR_OK;
 }
 
@@ -91,7 +91,7 @@ static sr_status compute_linear(sr_tensor **out, sr_tensor *const in[3], sr_act 
     int64_t shape[2] = {in[0]->shape[0], in[1]->shape[0]};
     sr_tensor *y = NULL, *pre = NULL;
     sr_status st = sr_tensor_new(&y, device, in[0]->dtype, 2, shape);
-    bool keeps = (act == SR_ACT_GELU || act == SR_ACT_GELU_TANH) && sr_grad_wanted(3, in);
+    bool keeps = sr_act_keeps_input(act) && sr_grad_wanted(3, in);
     if (st == SR_OK && keeps) st = sr_tensor_like(&pre, y);
     if (st == SR_OK) st = device->backend->linear(y, pre, in[0], in[1], in[2], act);
     if (st == SR_OK) st = record_linear(y, pre, in, act);

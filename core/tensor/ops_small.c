@@ -5,22 +5,17 @@
 #include "core/base/mem.h"
 #include "core/tensor/front.h"
 
-static const char *const unary_names[SR_UNARY_COUNT] = {
-    [SR_NEG] = "neg",   [SR_ABS] = "abs",     [SR_SQUARE] = "square",
-    [SR_SQRT] = "sqrt", [SR_RSQRT] = "rsqrt", [SR_RECIPROCAL] = "reciprocal",
-    [SR_EXP] = "exp",   [SR_LOG] = "log",     [SR_SIN] = "sin",
-    [SR_COS] = "cos",   [SR_TANH] = "tanh",   [SR_SIGMOID] = "sigmoid",
-    [SR_RELU] = "relu", [SR_GELU] = "gelu",   [SR_GELU_TANH] = "gelu_tanh",
-    [SR_ERF] = "erf",   [SR_SIGN] = "sign",   [SR_FLOOR] = "floor",
-    [SR_NOT] = "not",
-};
+#define NAME_OF(NAME, name, ...) [SR_##NAME] = #name,
+static const char *const unary_names[] = {SR_UNARY_OPS(NAME_OF)};
+static const char *const binary_names[] = {SR_BINARY_OPS(NAME_OF)};
 
-static const char *const binary_names[SR_BINARY_COUNT] = {
-    [SR_ADD] = "add", [SR_SUB] = "sub",         [SR_MUL] = "mul",         [SR_DIV] = "div",
-    [SR_POW] = "pow", [SR_MINIMUM] = "minimum", [SR_MAXIMUM] = "maximum", [SR_EQ] = "eq",
-    [SR_NE] = "ne",   [SR_LT] = "lt",           [SR_LE] = "le",           [SR_GT] = "gt",
-    [SR_GE] = "ge",   [SR_AND] = "and",         [SR_OR] = "or",
-};
+const char *sr_unary_name(sr_unary op) {
+    return unary_names[op];
+}
+
+const char *sr_binary_name(sr_binary op) {
+    return binary_names[op];
+}
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
@@ -149,8 +144,7 @@ sr_status sr_op_to_device(sr_tensor **out, sr_tensor *x, sr_device *device) {
 /* The dtype that `op` computes in on x's device. */
 static sr_dtype unary_dtype(const sr_tensor *x, sr_unary op) {
     if (op == SR_NOT) return SR_BOOL;
-    bool whole = op == SR_NEG || op == SR_ABS || op == SR_SQUARE || op == SR_SIGN;
-    if (whole && !sr_dtype_is_real(x->dtype)) return SR_I32;
+    if (sr_unary_is_whole(op) && !sr_dtype_is_real(x->dtype)) return SR_I32;
     return sr_front_meet(x, x);
 }
 
@@ -319,9 +313,10 @@ static sr_status compute_binary(sr_tensor **out, sr_tensor *a, sr_tensor *b, sr_
     sr_tensor va, vb;
     sr_front_stretch(&va, a, ndim, shape);
     sr_front_stretch(&vb, b, ndim, shape);
-    SR_TRY(sr_tensor_new(out, device, op >= SR_EQ ? SR_BOOL : dtype, ndim, shape));
+    SR_TRY(sr_tensor_new(out, device, sr_binary_compares(op) ? SR_BOOL : dtype, ndim, shape));
     SR_TRY(device->backend->binary(*out, &va, &vb, op));
-    return op < SR_EQ && sr_dtype_is_real(dtype) ? record_binary(*out, a, b, op) : SR_OK;
+    return !sr_binary_compares(op) && sr_dtype_is_real(dtype) ? record_binary(*out, a, b, op)
+                                                              : SR_OK;
 }
 
 sr_status sr_op_binary(sr_tensor **out, sr_tensor *a, sr_tensor *b, sr_binary op) {
@@ -455,7 +450,7 @@ sr_status sr_op_binary_in_place(sr_tensor *y, sr_tensor *x, sr_binary op) {
     SR_TRY(sr_front_check(name, 2, (sr_tensor *[]){y, x}));
     SR_TRY(sr_front_writable(name, y));
     SR_NEED(y->storage->device, binary);
-    if (op >= SR_EQ || binary_dtype(y, x, op) != y->dtype) {
+    if (sr_binary_compares(op) || binary_dtype(y, x, op) != y->dtype) {
         char tx[160], ty[160];
         return sr_fail(SR_EINVAL,
                        "%s_: %s with %s has another dtype; use the op that returns a "

@@ -39,7 +39,7 @@ static const sr_rule reshape_rule = {"reshape", reshape_back};
 
 /* Fills in a -1 and checks the number of elements. */
 static sr_status resolve_shape(const char *op, int64_t *shape, const sr_tensor *x, int ndim,
-                              const int64_t *wanted) {
+                               const int64_t *wanted) {
     int64_t known = 1, total = sr_tensor_elements(x);
     int open = -1;
     char text[160];

@@ -1,114 +1,119 @@
-/* slots.h - the ops of a device, once: SR_SLOT(name, (arguments)) for each.
+/* slots.h - the ops of a device, once: SR_SLOT(name, arguments) for each.
  *
  * Included with SR_SLOT defined, by the table (backend.h) and by every device for its prototypes
  * and its entries, so that an op has its name and its arguments here only.  All return sr_status.
- * The rules for every slot are in backend.h.
+ * The rules for every slot are in backend.h.  An argument is one of
+ *
+ *   OUT(y)              sr_tensor *y
+ *   IN(x)               const sr_tensor *x
+ *   LAYOUT(layout)      const sr_layout *layout
+ *   VALUE(type, name)   type name
+ *
+ * SR_PARAMETERS(arguments) is the list of parameters in C.
  */
 #ifndef SR_SLOT
 #include "core/tensor/backend.h" /* compiled alone */
-#define SR_SLOT(name, arguments)
+#define SR_SLOT(name, ...)
+#endif
+#ifndef SR_PARAMETERS
+#define SR_PARAMETER_OUT(name) sr_tensor *name
+#define SR_PARAMETER_IN(name) const sr_tensor *name
+#define SR_PARAMETER_LAYOUT(name) const sr_layout *name
+#define SR_PARAMETER_VALUE(type, name) type name
+#define SR_PARAMETERS(...) SR_EACH_COMMA(SR_PARAMETER_, __VA_ARGS__)
 #endif
 /* clang-format off */
 
 /* ---- small ops: any strides, broadcast by stride 0 ------------------------------------ */
-SR_SLOT(fill, (sr_tensor *y, double value))
-SR_SLOT(copy, (sr_tensor *y, const sr_tensor *x)) /* same shape; any dtypes */
-SR_SLOT(unary, (sr_tensor *y, const sr_tensor *x, sr_unary op))
+SR_SLOT(fill, OUT(y), VALUE(double, value))
+SR_SLOT(copy, OUT(y), IN(x)) /* same shape; any dtypes */
+SR_SLOT(unary, OUT(y), IN(x), VALUE(sr_unary, op))
 /* dx = dy * op'(x); y = op(x) is given */
-SR_SLOT(unary_backward, (sr_tensor *dx, const sr_tensor *dy, const sr_tensor *x,
-    const sr_tensor *y, sr_unary op))
+SR_SLOT(unary_backward, OUT(dx), IN(dy), IN(x), IN(y), VALUE(sr_unary, op))
 /* a and b are already expanded to y's shape; i32 or real arithmetic, bool comparisons */
-SR_SLOT(binary, (sr_tensor *y, const sr_tensor *a, const sr_tensor *b, sr_binary op))
-SR_SLOT(where, (sr_tensor *y, const sr_tensor *condition, const sr_tensor *a, const sr_tensor *b))
+SR_SLOT(binary, OUT(y), IN(a), IN(b), VALUE(sr_binary, op))
+SR_SLOT(where, OUT(y), IN(condition), IN(a), IN(b))
 /* y = alpha x + beta y; sums of gradients and in-place ops */
-SR_SLOT(axpby, (sr_tensor *y, const sr_tensor *x, double alpha, double beta))
+SR_SLOT(axpby, OUT(y), IN(x), VALUE(double, alpha), VALUE(double, beta))
 /* y has x's ndim, with size 1 along the reduced dimensions; argmax and argmin give i32
  * positions from 0 along exactly one dimension, the lowest on a tie */
-SR_SLOT(reduce, (sr_tensor *y, const sr_tensor *x, sr_reduction op))
+SR_SLOT(reduce, OUT(y), IN(x), VALUE(sr_reduction, op))
 /* y = alpha a b + beta y, batched: (..., m, n) = (..., m, k) (..., k, n), batch dimensions
  * expanded; beta 0 or 1 */
-SR_SLOT(matmul, (sr_tensor *y, const sr_tensor *a, const sr_tensor *b, double alpha, double beta))
-SR_SLOT(softmax, (sr_tensor *y, const sr_tensor *x, bool log)) /* last dimension */
-SR_SLOT(softmax_backward, (sr_tensor *dx, const sr_tensor *dy, const sr_tensor *y, bool log))
+SR_SLOT(matmul, OUT(y), IN(a), IN(b), VALUE(double, alpha), VALUE(double, beta))
+SR_SLOT(softmax, OUT(y), IN(x), VALUE(bool, log)) /* last dimension */
+SR_SLOT(softmax_backward, OUT(dx), IN(dy), IN(y), VALUE(bool, log))
 /* y[m, ...] = x[rows[m], ...]; rows (M) i32, checked by the device: SR_EINVAL names the row */
-SR_SLOT(gather_rows, (sr_tensor *y, const sr_tensor *x, const sr_tensor *rows))
+SR_SLOT(gather_rows, OUT(y), IN(x), IN(rows))
 /* y[rows[m], ...] += x[m, ...], in the order of m; y (real) is not cleared, x is real or bf16
  */
-SR_SLOT(scatter_rows, (sr_tensor *y, const sr_tensor *x, const sr_tensor *rows))
+SR_SLOT(scatter_rows, OUT(y), IN(x), IN(rows))
 /* y[rows[m], ...] = x[m, ...], or 0 where x is NULL; other rows are left as they are.  Rows
  * that are out of range or duplicate are an error */
-SR_SLOT(put_rows, (sr_tensor *y, const sr_tensor *x, const sr_tensor *rows))
+SR_SLOT(put_rows, OUT(y), IN(x), IN(rows))
 /* Element i (row-major) is a function of (seed, purpose, uid, epoch, i): word i % 4 of
  * Philox4x32-10 with counter { low word of i / 4, uid, purpose << 24 | (i / 4) >> 32, epoch }.
  * Uniform in [a, b): a + (b - a) sr_unit(word); normal with mean a, deviation b: Box-Muller on
  * words (0, 1) and (2, 3); truncated: drawn again with counter word 3 = epoch + attempt << 24
  * until |x - a| <= 2 b. */
-SR_SLOT(random, (sr_tensor *y, sr_random kind, uint64_t seed, sr_purpose purpose, uint32_t uid,
-    uint32_t epoch, double a, double b))
+SR_SLOT(random, OUT(y), VALUE(sr_random, kind), VALUE(uint64_t, seed), VALUE(sr_purpose, purpose),
+    VALUE(uint32_t, uid), VALUE(uint32_t, epoch), VALUE(double, a), VALUE(double, b))
 
 /* ---- coarse ops ----------------------------------------------------------------------- */
 /* y (T, F) = act(x (T, H) w (F, H)^T + b (F)); b may be NULL.  pre (T, F) receives the value
  * before a GELU; it is NULL for the other activations, where y serves in backward, and when no
  * gradient is needed. */
-SR_SLOT(linear, (sr_tensor *y, sr_tensor *pre, const sr_tensor *x, const sr_tensor *w,
-    const sr_tensor *b, sr_act act))
+SR_SLOT(linear, OUT(y), OUT(pre), IN(x), IN(w), IN(b), VALUE(sr_act, act))
 /* dx = , dw += , db += ; each may be NULL */
-SR_SLOT(linear_backward, (sr_tensor *dx, sr_tensor *dw, sr_tensor *db, const sr_tensor *dy,
-    const sr_tensor *x, const sr_tensor *w, const sr_tensor *pre, const sr_tensor *y, sr_act act))
+SR_SLOT(linear_backward, OUT(dx), OUT(dw), OUT(db), IN(dy), IN(x), IN(w), IN(pre), IN(y),
+    VALUE(sr_act, act))
 
 /* Packed self-attention, flash style: nothing of size len^2 is kept.
  * out (T, H), lse (A, T), qkv (T, 3 H): [q heads | k heads | v heads] in a row; `scale` is
  * 1 / sqrt(D) by default; dropout applies to the probabilities, the counter's head is the head
  */
-SR_SLOT(attention, (sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv, const sr_layout *layout,
-    int heads, double scale, sr_dropout drop))
-SR_SLOT(attention_backward, (sr_tensor *dqkv, const sr_tensor *dout, const sr_tensor *qkv,
-    const sr_tensor *out, const sr_tensor *lse, const sr_layout *layout, int heads, double scale,
-    sr_dropout drop))
+SR_SLOT(attention, OUT(out), OUT(lse), IN(qkv), LAYOUT(layout), VALUE(int, heads),
+    VALUE(double, scale), VALUE(sr_dropout, drop))
+SR_SLOT(attention_backward, OUT(dqkv), IN(dout), IN(qkv), IN(out), IN(lse), LAYOUT(layout),
+    VALUE(int, heads), VALUE(double, scale), VALUE(sr_dropout, drop))
 
 /* sum = dropout(x) + residual; y = (sum - mean) rstd gamma + beta.  All (T, H); mean, rstd (T).
  * residual may be NULL; sum is NULL when residual is NULL and nothing is dropped (x serves).
  * layout may be NULL when nothing is dropped. */
-SR_SLOT(residual_norm, (sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_tensor *rstd,
-    const sr_tensor *x, const sr_tensor *residual, const sr_tensor *gamma, const sr_tensor *beta,
-    const sr_layout *layout, double eps, sr_dropout drop))
+SR_SLOT(residual_norm, OUT(y), OUT(sum), OUT(mean), OUT(rstd), IN(x), IN(residual), IN(gamma),
+    IN(beta), LAYOUT(layout), VALUE(double, eps), VALUE(sr_dropout, drop))
 /* dx = , dresidual = , dgamma += , dbeta += ; each may be NULL */
-SR_SLOT(residual_norm_backward, (sr_tensor *dx, sr_tensor *dresidual, sr_tensor *dgamma,
-    sr_tensor *dbeta, const sr_tensor *dy, const sr_tensor *sum, const sr_tensor *gamma,
-    const sr_tensor *mean, const sr_tensor *rstd, const sr_layout *layout, sr_dropout drop))
+SR_SLOT(residual_norm_backward, OUT(dx), OUT(dresidual), OUT(dgamma), OUT(dbeta), IN(dy), IN(sum),
+    IN(gamma), IN(mean), IN(rstd), LAYOUT(layout), VALUE(sr_dropout, drop))
 
 /* sum = word[ids] + position[layout position] + type[types]; y = dropout(norm(sum)).
  * ids, types (T) i32; word (V, H), position (S, H), type (2, H).  Slack is zero in y and sum
  * and its ids are not read; the ids of owned rows are checked here: SR_EINVAL names the row */
-SR_SLOT(embed, (sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_tensor *rstd,
-    const sr_tensor *ids, const sr_tensor *types, const sr_tensor *word,
-    const sr_tensor *position, const sr_tensor *type, const sr_tensor *gamma,
-    const sr_tensor *beta, const sr_layout *layout, double eps, sr_dropout drop))
+SR_SLOT(embed, OUT(y), OUT(sum), OUT(mean), OUT(rstd), IN(ids), IN(types), IN(word), IN(position),
+    IN(type), IN(gamma), IN(beta), LAYOUT(layout), VALUE(double, eps), VALUE(sr_dropout, drop))
 /* all += ; each may be NULL; slack rows add nothing */
-SR_SLOT(embed_backward, (sr_tensor *dword, sr_tensor *dposition, sr_tensor *dtype,
-    sr_tensor *dgamma, sr_tensor *dbeta, const sr_tensor *dy, const sr_tensor *ids,
-    const sr_tensor *types, const sr_tensor *sum, const sr_tensor *gamma, const sr_tensor *mean,
-    const sr_tensor *rstd, const sr_layout *layout, sr_dropout drop))
+SR_SLOT(embed_backward, OUT(dword), OUT(dposition), OUT(dtype), OUT(dgamma), OUT(dbeta), IN(dy),
+    IN(ids), IN(types), IN(sum), IN(gamma), IN(mean), IN(rstd), LAYOUT(layout),
+    VALUE(sr_dropout, drop))
 
 /* y = dropout(x), (T, H) rows of the layout; its backward is itself on dy */
-SR_SLOT(dropout, (sr_tensor *y, const sr_tensor *x, const sr_layout *layout, sr_dropout drop))
+SR_SLOT(dropout, OUT(y), IN(x), LAYOUT(layout), VALUE(sr_dropout, drop))
 
 /* Cross entropy of the tied decoder: logits = x (M, H) word (V, H)^T + bias (V).
  * total (scalar) = sum of weights[m] nll[m]; nll (M); correct (M) 1 where the arg max is the
  * label (lowest index on a tie); dlogits (M, V) receives weights[m] (p - onehot), or is NULL
  * if no gradient is needed.  labels (M) i32, checked by the device: SR_EINVAL names the row;
  * weights (M) real.  M may be 0. */
-SR_SLOT(mlm_loss, (sr_tensor *total, sr_tensor *nll, sr_tensor *correct, sr_tensor *dlogits,
-    const sr_tensor *x, const sr_tensor *word, const sr_tensor *bias, const sr_tensor *labels,
-    const sr_tensor *weights))
+SR_SLOT(mlm_loss, OUT(total), OUT(nll), OUT(correct), OUT(dlogits), IN(x), IN(word), IN(bias),
+    IN(labels), IN(weights))
 /* dx = dtotal dlogits word; dword += dtotal dlogits^T x; dbias += dtotal sum_m dlogits.
  * dtotal (scalar) is read on the device */
-SR_SLOT(mlm_loss_backward, (sr_tensor *dx, sr_tensor *dword, sr_tensor *dbias,
-    const sr_tensor *dtotal, const sr_tensor *dlogits, const sr_tensor *x, const sr_tensor *word))
+SR_SLOT(mlm_loss_backward, OUT(dx), OUT(dword), OUT(dbias), IN(dtotal), IN(dlogits), IN(x),
+    IN(word))
 
 /* The same loss on given logits (M, C): NSP, classification heads. */
-SR_SLOT(cross_entropy, (sr_tensor *total, sr_tensor *nll, sr_tensor *correct, sr_tensor *dlogits,
-    const sr_tensor *logits, const sr_tensor *labels, const sr_tensor *weights))
+SR_SLOT(cross_entropy, OUT(total), OUT(nll), OUT(correct), OUT(dlogits), IN(logits), IN(labels),
+    IN(weights))
 
 /* ---- optimizer ------------------------------------------------------------------------ */
 /* A step is grad_squares, grad_norm, lamb_moments when it is LAMB, and step; where several
@@ -116,20 +121,19 @@ SR_SLOT(cross_entropy, (sr_tensor *total, sr_tensor *nll, sr_tensor *correct, sr
  * between.  Segments and chunks are valid during the call only. */
 
 /* squares[c] = sum of the squares of grad in chunk c, for c in [first, last); (chunks) f64 */
-SR_SLOT(grad_squares, (sr_tensor *squares, const sr_tensor *grad, const sr_chunk *chunks,
-    int64_t first, int64_t last))
+SR_SLOT(grad_squares, OUT(squares), IN(grad), VALUE(const sr_chunk *, chunks),
+    VALUE(int64_t, first), VALUE(int64_t, last))
 /* result[0] = root of the sum of squares (count) in order; result[1] = 1 when it is finite and
  * so is the loss (scalar, real), which may be NULL */
-SR_SLOT(grad_norm, (sr_tensor *result, const sr_tensor *squares, int64_t count,
-    const sr_tensor *loss))
+SR_SLOT(grad_norm, OUT(result), IN(squares), VALUE(int64_t, count), IN(loss))
 /* Moves the moments of the chunks and sets their norms; nothing when result[1] is 0. */
-SR_SLOT(lamb_moments, (const sr_step *step))
+SR_SLOT(lamb_moments, VALUE(const sr_step *, step))
 /* One AdamW or LAMB step of the chunks; leaves everything untouched when result[1] is 0.
  * AdamW: w -= rate (m^ / (sqrt(v^) + eps) + decay w).
  * LAMB: u = m^ / (sqrt(v^) + eps) + decay w; w -= rate ratio u, ratio = ||w|| / ||u|| for a
  * trust segment when both are above 0, else 1; the norms are summed over the segment's chunks.
  * Source: Loshchilov and Hutter 2017, arXiv:1711.05101; You et al. 2019, arXiv:1904.00962. */
-SR_SLOT(step, (const sr_step *step))
+SR_SLOT(step, VALUE(const sr_step *, step))
 
 /* clang-format on */
 #undef SR_SLOT

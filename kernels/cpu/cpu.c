@@ -120,6 +120,6 @@ const sr_backend sr_backend_cpu = {
     SR_BACKEND_ABI,        .name = "cpu",           .host = true,          .real = SR_F32,
     .open = device_open,   .close = device_close,   .alloc = memory_alloc, .free = memory_free,
     .upload = memory_copy, .download = memory_copy,
-#define SR_SLOT(name, arguments) .name = sr_cpu_##name,
+#define SR_SLOT(name, ...) .name = sr_cpu_##name,
 #include "core/tensor/slots.h"
 };

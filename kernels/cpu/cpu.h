@@ -259,7 +259,7 @@ sr_key sr_cpu_key(const sr_layout *layout, int32_t s, sr_dropout drop, uint32_t 
 
 /* ---- the ops: sr_cpu_NAME for each slot --------------------------------------------------------
  */
-#define SR_SLOT(name, arguments) sr_status sr_cpu_##name arguments;
+#define SR_SLOT(name, ...) sr_status sr_cpu_##name(SR_PARAMETERS(__VA_ARGS__));
 #include "core/tensor/slots.h"
 
 #ifdef __cplusplus

@@ -259,6 +259,8 @@ sr_status sr_cpu_copy(sr_tensor *y, const sr_tensor *x) {
 
 /* ---- functions of one, two and three tensors ------------------------------------------------- */
 
+SR_DEFINE_WHOLE_FUNCTIONS(static)
+
 typedef struct functor {
     const sr_simd *simd;
     int op;
@@ -278,27 +280,12 @@ static void run_unary_whole(const void *context, void *y, const void *const *x, 
     int op = ((const functor *)context)->op;
     const int32_t *from = x[0];
     int32_t *to = y;
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t v = (uint32_t)from[i]; /* arithmetic that wraps */
-        uint32_t minus = 0u - v;
-        if (op == SR_NEG) v = minus;
-        if (op == SR_ABS) v = from[i] < 0 ? minus : v;
-        if (op == SR_SQUARE) v = v * v;
-        if (op == SR_RELU) v = from[i] < 0 ? 0 : v;
-        if (op == SR_SIGN) v = (uint32_t)((from[i] > 0) - (from[i] < 0));
-        if (op == SR_NOT) v = v == 0;
-        to[i] = (int32_t)v;
-    }
-}
-
-static bool whole_unary(sr_unary op) {
-    return op == SR_NEG || op == SR_ABS || op == SR_SQUARE || op == SR_RELU || op == SR_SIGN ||
-           op == SR_NOT || op == SR_FLOOR;
+    for (int64_t i = 0; i < n; i++) to[i] = sr_whole_unary(op, from[i]);
 }
 
 sr_status sr_cpu_unary(sr_tensor *y, const sr_tensor *x, sr_unary op) {
     functor f = {.simd = sr_cpu_of(y)->simd, .op = op};
-    if (is_whole(x) && is_whole(y) && whole_unary(op))
+    if (is_whole(x) && is_whole(y) && sr_unary_is_whole(op))
         return sr_cpu_map("unary", y, 1, &x, SR_KIND_WHOLE, run_unary_whole, &f);
     return sr_cpu_map("unary", y, 1, &x, SR_KIND_REAL, run_unary, &f);
 }
@@ -324,60 +311,13 @@ static void run_binary(const void *context, void *y, const void *const *x, int64
     f->simd->binary(y, x[0], x[1], n, (sr_binary)f->op);
 }
 
-/* i32: wraps; division rounds toward zero as in C, x / 0 is 0; powers by squaring. */
-static int32_t whole_power(int32_t a, int32_t b) {
-    if (b < 0) return a == 1 ? 1 : a == -1 ? (b & 1 ? -1 : 1) : 0;
-    uint32_t y = 1, x = (uint32_t)a;
-    for (; b > 0; b >>= 1, x *= x)
-        if (b & 1) y *= x;
-    return (int32_t)y;
-}
-
-static int32_t whole_binary(int32_t a, int32_t b, sr_binary op) {
-    switch (op) {
-    case SR_ADD:
-        return (int32_t)((uint32_t)a + (uint32_t)b);
-    case SR_SUB:
-        return (int32_t)((uint32_t)a - (uint32_t)b);
-    case SR_MUL:
-        return (int32_t)((uint32_t)a * (uint32_t)b);
-    case SR_DIV:
-        return b == 0 ? 0 : b == -1 ? (int32_t)(0u - (uint32_t)a) : a / b;
-    case SR_POW:
-        return whole_power(a, b);
-    case SR_MINIMUM:
-        return a < b ? a : b;
-    case SR_MAXIMUM:
-        return a > b ? a : b;
-    case SR_EQ:
-        return a == b;
-    case SR_NE:
-        return a != b;
-    case SR_LT:
-        return a < b;
-    case SR_LE:
-        return a <= b;
-    case SR_GT:
-        return a > b;
-    case SR_GE:
-        return a >= b;
-    case SR_AND:
-        return a != 0 && b != 0;
-    case SR_OR:
-        return a != 0 || b != 0;
-    case SR_BINARY_COUNT:
-        break;
-    }
-    return 0;
-}
-
 static void run_binary_whole(const void *context, void *y, const void *const *x, int64_t first,
                              int64_t n) {
     (void)first;
-    sr_binary op = (sr_binary)((const functor *)context)->op;
+    int op = ((const functor *)context)->op;
     const int32_t *a = x[0], *b = x[1];
     int32_t *to = y;
-    for (int64_t i = 0; i < n; i++) to[i] = whole_binary(a[i], b[i], op);
+    for (int64_t i = 0; i < n; i++) to[i] = sr_whole_binary(op, a[i], b[i]);
 }
 
 sr_status sr_cpu_binary(sr_tensor *y, const sr_tensor *a, const sr_tensor *b, sr_binary op) {

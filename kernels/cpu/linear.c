@@ -229,7 +229,7 @@ sr_status sr_cpu_linear_backward(sr_tensor *dx, sr_tensor *dw, sr_tensor *db, co
     SR_TRY(sr_cpu_need_f32("linear", sums, 2));
     SR_TRY(sr_cpu_need_f32_or_bf16("linear", all, 6));
     const void *d;
-    SR_TRY(before_act(&d, dy, act == SR_ACT_GELU || act == SR_ACT_GELU_TANH ? pre : y, act));
+    SR_TRY(before_act(&d, dy, sr_act_keeps_input(act) ? pre : y, act));
     if (dx != NULL) SR_TRY(input_gradient(dx, d, w));
     if (dw != NULL) SR_TRY(weight_gradient(dw, d, x));
     if (db == NULL) return SR_OK;

@@ -11,41 +11,15 @@
 #include "kernels/cuda/activation.h"
 #include "kernels/cuda/columns.h"
 #include "kernels/cuda/eight.cuh"
-#include "kernels/cuda/gelu.cuh"
+#include "kernels/cuda/functions.cuh"
 
 enum { ACT_WARPS = 8, ACT_THREADS = ACT_WARPS * 32, ACT_COLUMNS = 32 * EIGHT };
 enum { ACT_ROWS = 64, ACT_PARTS = 128 }; /* rows of a stripe at least, stripes at most */
 enum { ACT_ANY = -1 };                   /* the activation is an argument */
 
-template <int ACT> DEV float act_value(int any, float x) {
-    switch (ACT == ACT_ANY ? any : ACT) {
-    case SR_ACT_GELU:
-        return gelu_of(x);
-    case SR_ACT_GELU_TANH:
-        return gelu_tanh_of(x);
-    case SR_ACT_RELU:
-        return x < 0.0f ? 0.0f : x;
-    case SR_ACT_TANH:
-        return math_tanh(x);
-    default:
-        return x;
-    }
-}
-
-/* The derivative, from the input of a GELU or the output of the others. */
-template <int ACT> DEV float act_derivative(int any, float kept) {
-    switch (ACT == ACT_ANY ? any : ACT) {
-    case SR_ACT_GELU:
-        return gelu_derivative(kept);
-    case SR_ACT_GELU_TANH:
-        return gelu_tanh_derivative(kept);
-    case SR_ACT_RELU:
-        return kept > 0.0f ? 1.0f : 0.0f;
-    case SR_ACT_TANH:
-        return 1.0f - kept * kept;
-    default:
-        return 1.0f;
-    }
+/* The activation, a constant if ACT is. */
+template <int ACT> DEV int act_of(int any) {
+    return ACT == ACT_ANY ? any : ACT;
 }
 
 /* A pointer for a kernel, or NULL. */
@@ -79,7 +53,7 @@ template <class T, int ACT, bool VECTOR> KERNEL(ACT_THREADS, 4) void act_rows(ac
         read8<VECTOR>(v, a.x, at, left);
         for (int i = 0; i < EIGHT; i++) v[i] += b[i];
         if (a.pre) write8<VECTOR>(a.pre, at, v, left);
-        for (int i = 0; i < EIGHT; i++) v[i] = act_value<ACT>(a.act, v[i]);
+        for (int i = 0; i < EIGHT; i++) v[i] = sr_act_value(act_of<ACT>(a.act), v[i]);
         write8<VECTOR>(a.y, at, v, left);
     }
 }
@@ -164,7 +138,7 @@ template <class T, int ACT, bool VECTOR> KERNEL(ACT_THREADS, 4) void act_back_ro
         bool derived = ACT != SR_ACT_NONE && a.kept;
         if (derived) read8<VECTOR>(kept, a.kept, at, left);
         for (int i = 0; i < EIGHT; i++) {
-            if (derived) d[i] *= act_derivative<ACT>(a.act, kept[i]);
+            if (derived) d[i] = sr_act_derivative(act_of<ACT>(a.act), d[i], kept[i]);
             sum[i] += d[i];
         }
         if (a.dpre) write8<VECTOR>(a.dpre, at, d, left);

@@ -87,10 +87,10 @@ struct unary_fn {
     static const int inputs = 1, most = 4;
     int op;
     DEV float operator()(const float (&x)[2]) const {
-        return unary_of(op, x[0]);
+        return sr_unary_value(op, x[0]);
     }
     DEV int32_t operator()(const int32_t (&x)[2]) const {
-        return unary_of(op, x[0]);
+        return sr_whole_unary(op, x[0]);
     }
 };
 
@@ -98,7 +98,7 @@ struct derivative_fn {
     static const int inputs = 3, most = 4;
     int op;
     DEV float operator()(const float (&x)[4]) const {
-        return unary_derivative(op, x[0], x[1], x[2]);
+        return sr_unary_derivative(op, x[0], x[1], x[2]);
     }
 };
 
@@ -106,10 +106,10 @@ struct binary_fn {
     static const int inputs = 2, most = 8;
     int op;
     DEV float operator()(const float (&x)[3]) const {
-        return binary_of(op, x[0], x[1]);
+        return sr_binary_value(op, x[0], x[1]);
     }
     DEV int32_t operator()(const int32_t (&x)[3]) const {
-        return binary_of(op, x[0], x[1]);
+        return sr_whole_binary(op, x[0], x[1]);
     }
 };
 
@@ -149,7 +149,7 @@ struct sum_fn {
 } // namespace
 
 sr_status gpu_unary(sr_tensor *y, const sr_tensor *x, sr_unary op) {
-    if (is_whole(x) && is_whole(y) && has_whole_unary(op))
+    if (is_whole(x) && is_whole(y) && sr_unary_is_whole(op))
         return map_each<int32_t>("unary", y, &x, unary_fn{op});
     return map_real("unary", y, &x, unary_fn{op});
 }

@@ -22,7 +22,7 @@ template <class F> struct gpu_slot<F * sr_backend::*> { typedef F type; };
     EACH(weight_free)
 
 GPU_OTHERS(GPU_SLOT)
-#define SR_SLOT(name, arguments) GPU_SLOT(name)
+#define SR_SLOT(name, ...) GPU_SLOT(name)
 #include "core/tensor/slots.h"
 
 #endif

@@ -12,13 +12,9 @@
 #include "kernels/cuda/gpu.h"
 #include "kernels/cuda/gpu_ops.h"
 
-static bool is_gelu(sr_act act) {
-    return act == SR_ACT_GELU || act == SR_ACT_GELU_TANH;
-}
-
-/* One product with its GELU, *done, where the library is good at it.  The sums are kept even if
- * nobody asks for them: a layer has the same bits with and without gradient. */
-static sr_status product_with_gelu(bool *done, gpu *g, product *p, sr_tensor *pre, sr_act act) {
+/* One product with its activation, *done, where the library is good at it.  The sums are kept even
+ * if nobody asks for them: a layer has the same bits with and without gradient. */
+static sr_status product_with_act(bool *done, gpu *g, product *p, sr_tensor *pre, sr_act act) {
     product all = *p;
     size_t bytes = (size_t)(p->c.rows * p->c.cols) * sr_dtype_size(p->c.dtype);
     if (pre != nullptr) all.pre = sr_tensor_data(pre);
@@ -36,7 +32,7 @@ sr_status gpu_linear(sr_tensor *y, sr_tensor *pre, const sr_tensor *x, const sr_
     sr_tensor *sum = pre != nullptr ? pre : y;
     product p = product_of(matrix_of(y), matrix_of(x), transposed(matrix_of(w)));
     if (b != nullptr) p.bias = sr_tensor_data(b);
-    if (is_gelu(act)) SR_TRY(product_with_gelu(&done, g, &p, pre, act));
+    if (sr_act_keeps_input(act)) SR_TRY(product_with_act(&done, g, &p, pre, act));
     if (done) return SR_OK;
     p.c = matrix_of(sum);
     SR_TRY(gemm(g, "linear", &p));
@@ -66,8 +62,8 @@ sr_status gpu_linear_backward(sr_tensor *dx, sr_tensor *dw, sr_tensor *db, const
                               const sr_tensor *y, sr_act act) {
     gpu *g = gpu_of(dy);
     matrix dz;
-    SR_TRY(before_activation(&dz, g, db, dx != nullptr || dw != nullptr, dy, is_gelu(act) ? pre : y,
-                             act));
+    SR_TRY(before_activation(&dz, g, db, dx != nullptr || dw != nullptr, dy,
+                             sr_act_keeps_input(act) ? pre : y, act));
     if (dx != nullptr) {
         product p = product_of(matrix_of(dx), dz, matrix_of(w));
         SR_TRY(gemm(g, "linear", &p));

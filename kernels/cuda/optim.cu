@@ -178,8 +178,8 @@ struct store {
     global<float> w, m, v;
     global<const float> g;
     global<bf16> bf16_copy; /* or NULL */
-    int64_t base;     /* of m and v */
-    bool aligned;     /* 4 elements at once */
+    int64_t base;           /* of m and v */
+    bool aligned;           /* 4 elements at once */
     float beta1, beta2, rest1, rest2, eps;
 };
 

@@ -27,7 +27,7 @@ static void fill_table(void) {
     backend.queue = gpu_queue;
 #define SET(name) backend.name = gpu_##name;
     GPU_OTHERS(SET)
-#define SR_SLOT(name, arguments) SET(name)
+#define SR_SLOT(name, ...) SET(name)
 #include "core/tensor/slots.h"
 }
 

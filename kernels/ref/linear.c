@@ -4,10 +4,6 @@
  */
 #include "kernels/ref/ref.h"
 
-static bool keeps_pre(sr_act act) {
-    return act == SR_ACT_GELU || act == SR_ACT_GELU_TANH;
-}
-
 sr_status ref_linear(sr_tensor *y, sr_tensor *pre, const sr_tensor *x, const sr_tensor *w,
                      const sr_tensor *b, sr_act act) {
     int64_t rows = x->shape[0], hidden = x->shape[1], outputs = w->shape[0];
@@ -31,14 +27,14 @@ sr_status ref_linear_backward(sr_tensor *dx, sr_tensor *dw, sr_tensor *db, const
                               const sr_tensor *y, sr_act act) {
     int64_t rows = x->shape[0], hidden = x->shape[1], outputs = w->shape[0];
     const double *px = SR_DATA(double, x), *pw = SR_DATA(double, w), *pdy = SR_DATA(double, dy);
-    const sr_tensor *at_hand = keeps_pre(act) ? pre : y;
+    const sr_tensor *kept = sr_act_keeps_input(act) ? pre : y;
     if (dx != NULL) SR_TRY(ref_fill(dx, 0));
     for (int64_t t = 0; t < rows; t++) {
         SR_TRY(ref_poll("linear"));
         for (int64_t f = 0; f < outputs; f++) {
             double dz = pdy[t * outputs + f];
             if (act != SR_ACT_NONE)
-                dz *= ref_act_derivative(act, SR_DATA(double, at_hand)[t * outputs + f]);
+                dz = ref_act_backward(act, dz, SR_DATA(double, kept)[t * outputs + f]);
             if (db != NULL) SR_DATA(double, db)[f] += dz;
             for (int64_t h = 0; h < hidden; h++) {
                 if (dx != NULL) SR_DATA(double, dx)[t * hidden + h] += dz * pw[f * hidden + h];

@@ -41,12 +41,11 @@ double ref_drop(const sr_layout *layout, int32_t s, sr_dropout drop, int64_t row
 /* The same for a row of the batch; slack rows keep everything. */
 double ref_drop_row(const sr_layout *layout, sr_dropout drop, int64_t t, int64_t col);
 
-/* An activation at x, and its derivative from the value saved for backward: its input for the two
- * GELUs, else its output. */
+/* An activation at x, and dy times its derivative, which is taken at what is kept for backward. */
 double ref_act(sr_act act, double x);
-double ref_act_derivative(sr_act act, double at_hand);
+double ref_act_backward(sr_act act, double dy, double kept);
 
-/* A binary op on i32: sums, differences and products wrap. */
+/* A binary op on i32. */
 double ref_whole(sr_binary op, double a, double b);
 
 /* Layer norm of one row, and its backward; also used by embed.c. */
@@ -57,7 +56,7 @@ void ref_norm_row_backward(double *dsum, double *dgamma, double *dbeta, const do
                            int64_t columns);
 
 /* The ops: ref_NAME for each slot. */
-#define SR_SLOT(name, arguments) sr_status ref_##name arguments;
+#define SR_SLOT(name, ...) sr_status ref_##name(SR_PARAMETERS(__VA_ARGS__));
 #include "core/tensor/slots.h"
 
 #endif

@@ -8,216 +8,52 @@
     for (ref_walk w = ref_start((int)(sizeof w##_list / sizeof *w##_list), w##_list); w.left > 0;  \
          ref_next(&w))
 
-static const double SQRT_HALF = 0.70710678118654752440;        /* 1 / sqrt(2) */
-static const double INV_SQRT_2PI = 0.39894228040143267794;     /* 1 / sqrt(2 pi) */
-static const double SQRT_2_OVER_PI = 0.79788456080286535588;   /* of the tanh form of GELU */
-static const double TWO_OVER_SQRT_PI = 1.12837916709551257390; /* derivative of erf at 0 */
+/* ---- functions, by core/tensor/functions.h --------------------------------------------------- */
 
-static double gelu(double x) {
+#define f64_abs fabs
+#define f64_sqrt sqrt
+#define f64_exp exp
+#define f64_log log
+#define f64_sin sin
+#define f64_cos cos
+#define f64_tanh tanh
+#define f64_erf erf
+#define f64_floor floor
+#define f64_pow pow
+#define f64_fma fma
+#define f64_less(a, b) ((a) < (b))
+#define f64_equal(a, b) ((a) == (b))
+#define f64_select(condition, yes, no) ((condition) ? (yes) : (no))
+
+static const double SQRT_HALF = 0.70710678118654752440;    /* 1 / sqrt(2) */
+static const double INV_SQRT_2PI = 0.39894228040143267794; /* 1 / sqrt(2 pi) */
+
+static double f64_gelu(double x) {
     return 0.5 * x * (1.0 + erf(x * SQRT_HALF));
 }
 
-static double gelu_derivative(double x) {
+static double f64_gelu_derivative(double x) {
     return 0.5 * (1.0 + erf(x * SQRT_HALF)) + x * INV_SQRT_2PI * exp(-0.5 * x * x);
 }
 
-static double gelu_tanh(double x) {
-    return 0.5 * x * (1.0 + tanh(SQRT_2_OVER_PI * (x + 0.044715 * x * x * x)));
-}
-
-static double gelu_tanh_derivative(double x) {
-    double t = tanh(SQRT_2_OVER_PI * (x + 0.044715 * x * x * x));
-    return 0.5 * (1.0 + t) +
-           0.5 * x * (1.0 - t * t) * SQRT_2_OVER_PI * (1.0 + 3.0 * 0.044715 * x * x);
-}
-
-/* NaN propagates, as elsewhere. */
-static double relu(double x) {
-    return x < 0 ? 0 : x;
-}
+#define FN(name) f64_##name
+#define N(c) ((double)(c))
+SR_DEFINE_FUNCTIONS(static, double)
+SR_DEFINE_WHOLE_FUNCTIONS(static)
 
 double ref_act(sr_act act, double x) {
-    switch (act) {
-    case SR_ACT_GELU:
-        return gelu(x);
-    case SR_ACT_GELU_TANH:
-        return gelu_tanh(x);
-    case SR_ACT_RELU:
-        return relu(x);
-    case SR_ACT_TANH:
-        return tanh(x);
-    default:
-        return x;
-    }
+    return sr_act_value(act, x);
 }
 
-double ref_act_derivative(sr_act act, double at_hand) {
-    switch (act) {
-    case SR_ACT_GELU:
-        return gelu_derivative(at_hand);
-    case SR_ACT_GELU_TANH:
-        return gelu_tanh_derivative(at_hand);
-    case SR_ACT_RELU:
-        return at_hand > 0;
-    case SR_ACT_TANH:
-        return 1.0 - at_hand * at_hand;
-    default:
-        return 1.0;
-    }
-}
-
-static double sign(double x) {
-    return x > 0 ? 1.0 : x < 0 ? -1.0 : x;
-}
-
-static double unary(sr_unary op, double x) {
-    switch (op) {
-    case SR_NEG:
-        return -x;
-    case SR_ABS:
-        return fabs(x);
-    case SR_SQUARE:
-        return x * x;
-    case SR_SQRT:
-        return sqrt(x);
-    case SR_RSQRT:
-        return 1.0 / sqrt(x);
-    case SR_RECIPROCAL:
-        return 1.0 / x;
-    case SR_EXP:
-        return exp(x);
-    case SR_LOG:
-        return log(x);
-    case SR_SIN:
-        return sin(x);
-    case SR_COS:
-        return cos(x);
-    case SR_TANH:
-        return tanh(x);
-    case SR_SIGMOID:
-        return 1.0 / (1.0 + exp(-x));
-    case SR_RELU:
-        return relu(x);
-    case SR_GELU:
-        return gelu(x);
-    case SR_GELU_TANH:
-        return gelu_tanh(x);
-    case SR_ERF:
-        return erf(x);
-    case SR_SIGN:
-        return sign(x);
-    case SR_FLOOR:
-        return floor(x);
-    case SR_NOT:
-        return x == 0;
-    default:
-        return NAN;
-    }
-}
-
-/* d op / dx at x, where y = op(x). */
-static double derivative(sr_unary op, double x, double y) {
-    switch (op) {
-    case SR_NEG:
-        return -1.0;
-    case SR_ABS:
-        return sign(x);
-    case SR_SQUARE:
-        return 2.0 * x;
-    case SR_SQRT:
-        return 0.5 / y;
-    case SR_RSQRT:
-        return -0.5 * y / x;
-    case SR_RECIPROCAL:
-        return -y * y;
-    case SR_EXP:
-        return y;
-    case SR_LOG:
-        return 1.0 / x;
-    case SR_SIN:
-        return cos(x);
-    case SR_COS:
-        return -sin(x);
-    case SR_TANH:
-        return 1.0 - y * y;
-    case SR_SIGMOID:
-        return y * (1.0 - y);
-    case SR_RELU:
-        return x > 0;
-    case SR_GELU:
-        return gelu_derivative(x);
-    case SR_GELU_TANH:
-        return gelu_tanh_derivative(x);
-    case SR_ERF:
-        return TWO_OVER_SQRT_PI * exp(-x * x);
-    default: /* sign, floor: constant almost everywhere */
-        return 0.0;
-    }
-}
-
-static double binary(sr_binary op, double a, double b) {
-    switch (op) {
-    case SR_ADD:
-        return a + b;
-    case SR_SUB:
-        return a - b;
-    case SR_MUL:
-        return a * b;
-    case SR_DIV:
-        return a / b;
-    case SR_POW:
-        return pow(a, b);
-    case SR_MINIMUM: /* NaN on either side propagates */
-        return a < b || a != a ? a : b;
-    case SR_MAXIMUM:
-        return a > b || a != a ? a : b;
-    case SR_EQ:
-        return a == b;
-    case SR_NE:
-        return a != b;
-    case SR_LT:
-        return a < b;
-    case SR_LE:
-        return a <= b;
-    case SR_GT:
-        return a > b;
-    case SR_GE:
-        return a >= b;
-    case SR_AND:
-        return a != 0 && b != 0;
-    case SR_OR:
-        return a != 0 || b != 0;
-    default:
-        return NAN;
-    }
+double ref_act_backward(sr_act act, double dy, double kept) {
+    return sr_act_derivative(act, dy, kept);
 }
 
 double ref_whole(sr_binary op, double a, double b) {
-    uint32_t x = (uint32_t)(int32_t)a, y = (uint32_t)(int32_t)b;
-    switch (op) {
-    case SR_ADD:
-        return (int32_t)(x + y);
-    case SR_SUB:
-        return (int32_t)(x - y);
-    case SR_MUL:
-        return (int32_t)(x * y);
-    default:
-        return binary(op, a, b);
-    }
+    return sr_whole_binary(op, (int32_t)a, (int32_t)b);
 }
 
-static double whole_unary(sr_unary op, double x) {
-    switch (op) {
-    case SR_NEG:
-        return ref_whole(SR_SUB, 0, x);
-    case SR_ABS:
-        return x < 0 ? ref_whole(SR_SUB, 0, x) : x;
-    case SR_SQUARE:
-        return ref_whole(SR_MUL, x, x);
-    default:
-        return unary(op, x);
-    }
-}
+/* ---- ops ------------------------------------------------------------------------------------- */
 
 sr_status ref_fill(sr_tensor *y, double value) {
     WALK(w, y) ref_store(&w, 0, value);
@@ -230,21 +66,27 @@ sr_status ref_copy(sr_tensor *y, const sr_tensor *x) {
 }
 
 sr_status ref_unary(sr_tensor *y, const sr_tensor *x, sr_unary op) {
-    double (*f)(sr_unary, double) = y->dtype == SR_I32 ? whole_unary : unary;
-    WALK(w, y, x) ref_store(&w, 0, f(op, ref_load(&w, 1)));
+    bool whole = y->dtype == SR_I32 && sr_unary_is_whole(op);
+    WALK(w, y, x) {
+        double v = ref_load(&w, 1);
+        ref_store(&w, 0, whole ? sr_whole_unary(op, (int32_t)v) : sr_unary_value(op, v));
+    }
     return SR_OK;
 }
 
 sr_status ref_unary_backward(sr_tensor *dx, const sr_tensor *dy, const sr_tensor *x,
                              const sr_tensor *y, sr_unary op) {
     WALK(w, dx, dy, x, y)
-    ref_store(&w, 0, ref_load(&w, 1) * derivative(op, ref_load(&w, 2), ref_load(&w, 3)));
+    ref_store(&w, 0, sr_unary_derivative(op, ref_load(&w, 1), ref_load(&w, 2), ref_load(&w, 3)));
     return SR_OK;
 }
 
 sr_status ref_binary(sr_tensor *y, const sr_tensor *a, const sr_tensor *b, sr_binary op) {
-    double (*f)(sr_binary, double, double) = y->dtype == SR_I32 ? ref_whole : binary;
-    WALK(w, y, a, b) ref_store(&w, 0, f(op, ref_load(&w, 1), ref_load(&w, 2)));
+    bool whole = y->dtype == SR_I32;
+    WALK(w, y, a, b) {
+        double va = ref_load(&w, 1), vb = ref_load(&w, 2);
+        ref_store(&w, 0, whole ? ref_whole(op, va, vb) : sr_binary_value(op, va, vb));
+    }
     return SR_OK;
 }
 

@@ -29,9 +29,11 @@ static const sr_layout *opt_layout(lua_State *L, int arg) {
     return lua_isnoneornil(L, arg) ? NULL : lsr_checklayout(L, arg);
 }
 
+#define NAME_OF(NAME, name, keeps_input) #name,
+static const char *const acts[] = {"none", SR_ACTIVATIONS(NAME_OF) NULL};
+
 /* linear(x, w, b or nil, act) */
 static int op_linear(lua_State *L) {
-    static const char *const acts[] = {"none", "gelu", "gelu_tanh", "relu", "tanh", NULL};
     sr_tensor *x = lsr_checktensor(L, 1), *w = lsr_checktensor(L, 2), *b = lsr_opttensor(L, 3);
     sr_act act = (sr_act)lsr_checkoption(L, 4, "linear: act", "none", acts);
     lsr_check(L, sr_op_linear(lsr_newtensor(L), x, w, b, act));
@@ -115,10 +117,19 @@ static const luaL_Reg functions[] = {
     {"dropout", op_dropout},
     {"mlm_loss", op_mlm_loss},
     {"cross_entropy", op_cross_entropy},
-    {"keep_probability", keep_probability},
     {NULL, NULL},
 };
 
+/* Adds coarse, activations and keep_probability to the module on top of the stack. */
 void lsr_open_coarse(lua_State *L) {
-    luaL_setfuncs(L, functions, 0);
+    luaL_newlib(L, functions);
+    lua_setfield(L, -2, "coarse");
+    lua_newtable(L);
+    for (int i = 1; acts[i] != NULL; i++) {
+        lua_pushstring(L, acts[i]);
+        lua_rawseti(L, -2, i);
+    }
+    lua_setfield(L, -2, "activations");
+    lua_pushcfunction(L, keep_probability);
+    lua_setfield(L, -2, "keep_probability");
 }

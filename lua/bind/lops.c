@@ -8,31 +8,12 @@
 
 /* ---- elementwise ----------------------------------------------------------------------------- */
 
-#define UNARY(name, op)                                                                            \
-    static int name(lua_State *L) {                                                                \
-        sr_tensor *x = lsr_checktensor(L, 1);                                                      \
-        lsr_check(L, sr_op_unary(lsr_newtensor(L), x, op));                                        \
-        return 1;                                                                                  \
-    }
-UNARY(op_neg, SR_NEG)
-UNARY(op_abs, SR_ABS)
-UNARY(op_square, SR_SQUARE)
-UNARY(op_sqrt, SR_SQRT)
-UNARY(op_rsqrt, SR_RSQRT)
-UNARY(op_reciprocal, SR_RECIPROCAL)
-UNARY(op_exp, SR_EXP)
-UNARY(op_log, SR_LOG)
-UNARY(op_sin, SR_SIN)
-UNARY(op_cos, SR_COS)
-UNARY(op_tanh, SR_TANH)
-UNARY(op_sigmoid, SR_SIGMOID)
-UNARY(op_relu, SR_RELU)
-UNARY(op_gelu, SR_GELU)
-UNARY(op_gelu_tanh, SR_GELU_TANH)
-UNARY(op_erf, SR_ERF)
-UNARY(op_sign, SR_SIGN)
-UNARY(op_floor, SR_FLOOR)
-UNARY(op_not, SR_NOT)
+static int op_unary(lua_State *L) { /* upvalue: the op */
+    sr_tensor *x = lsr_checktensor(L, 1);
+    sr_unary op = (sr_unary)lua_tointeger(L, lua_upvalueindex(1));
+    lsr_check(L, sr_op_unary(lsr_newtensor(L), x, op));
+    return 1;
+}
 
 /* Frees the tensor made from a number for one op, without the collector. */
 static void drop_number(lua_State *L, int arg, bool was_tensor) {
@@ -43,7 +24,8 @@ static void drop_number(lua_State *L, int arg, bool was_tensor) {
 }
 
 /* Either side may be a number. */
-static int binary(lua_State *L, sr_binary op) {
+static int op_binary(lua_State *L) { /* upvalue: the op */
+    sr_binary op = (sr_binary)lua_tointeger(L, lua_upvalueindex(1));
     lua_settop(L, 2);
     sr_tensor *ta = lsr_totensor(L, 1), *tb = lsr_totensor(L, 2), *like = ta != NULL ? ta : tb;
     sr_tensor *a = lsr_checkoperand(L, 1, like), *b = lsr_checkoperand(L, 2, like);
@@ -52,26 +34,6 @@ static int binary(lua_State *L, sr_binary op) {
     drop_number(L, 2, tb != NULL);
     return 1;
 }
-
-#define BINARY(name, op)                                                                           \
-    static int name(lua_State *L) {                                                                \
-        return binary(L, op);                                                                      \
-    }
-BINARY(op_add, SR_ADD)
-BINARY(op_sub, SR_SUB)
-BINARY(op_mul, SR_MUL)
-BINARY(op_div, SR_DIV)
-BINARY(op_pow, SR_POW)
-BINARY(op_minimum, SR_MINIMUM)
-BINARY(op_maximum, SR_MAXIMUM)
-BINARY(op_eq, SR_EQ)
-BINARY(op_ne, SR_NE)
-BINARY(op_lt, SR_LT)
-BINARY(op_le, SR_LE)
-BINARY(op_gt, SR_GT)
-BINARY(op_ge, SR_GE)
-BINARY(op_and, SR_AND)
-BINARY(op_or, SR_OR)
 
 /* where(condition, a, b) */
 static int op_where(lua_State *L) {
@@ -344,34 +306,6 @@ static int op_return_rows(lua_State *L) {
 /* ---- module ---------------------------------------------------------------------------------- */
 
 static const luaL_Reg methods[] = {
-    {"abs", op_abs},
-    {"square", op_square},
-    {"sqrt", op_sqrt},
-    {"rsqrt", op_rsqrt},
-    {"reciprocal", op_reciprocal},
-    {"exp", op_exp},
-    {"log", op_log},
-    {"sin", op_sin},
-    {"cos", op_cos},
-    {"tanh", op_tanh},
-    {"sigmoid", op_sigmoid},
-    {"relu", op_relu},
-    {"gelu", op_gelu},
-    {"gelu_tanh", op_gelu_tanh},
-    {"erf", op_erf},
-    {"sign", op_sign},
-    {"floor", op_floor},
-    {"logical_not", op_not},
-    {"minimum", op_minimum},
-    {"maximum", op_maximum},
-    {"eq", op_eq},
-    {"ne", op_ne},
-    {"lt", op_lt},
-    {"le", op_le},
-    {"gt", op_gt},
-    {"ge", op_ge},
-    {"logical_and", op_and},
-    {"logical_or", op_or},
     {"add_", op_add_},
     {"sub_", op_sub_},
     {"mul_", op_mul_},
@@ -406,11 +340,6 @@ static const luaL_Reg methods[] = {
     {NULL, NULL},
 };
 
-static const luaL_Reg operators[] = {
-    {"__add", op_add}, {"__sub", op_sub}, {"__mul", op_mul}, {"__div", op_div},
-    {"__pow", op_pow}, {"__unm", op_neg}, {NULL, NULL},
-};
-
 static const luaL_Reg functions[] = {
     {"where", op_where},
     {"cat", op_cat},
@@ -421,15 +350,48 @@ static const luaL_Reg functions[] = {
     {NULL, NULL},
 };
 
+static void set_op(lua_State *L, const char *name, lua_CFunction f, int op) {
+    lua_pushinteger(L, op);
+    lua_pushcclosure(L, f, 1);
+    lua_setfield(L, -2, name);
+}
+
+/* Elementwise ops are methods by their names, but for those that are operators of Lua. */
+static void set_elementwise(lua_State *L) {
+    for (int op = 0; op < SR_UNARY_COUNT; op++)
+        if (op != SR_NEG) set_op(L, sr_unary_name((sr_unary)op), op_unary, op);
+    for (int op = SR_POW + 1; op < SR_BINARY_COUNT; op++)
+        set_op(L, sr_binary_name((sr_binary)op), op_binary, op);
+}
+
+static void set_operators(lua_State *L) {
+    static const char *const names[] = {"__add", "__sub", "__mul", "__div", "__pow"};
+    for (int op = SR_ADD; op <= SR_POW; op++) set_op(L, names[op], op_binary, op);
+    set_op(L, "__unm", op_unary, SR_NEG);
+}
+
+/* The names of ops of one tensor that are methods. */
+static void push_unary_names(lua_State *L) {
+    lua_newtable(L);
+    for (int op = 0; op < SR_UNARY_COUNT; op++) {
+        if (op == SR_NEG) continue;
+        lua_pushstring(L, sr_unary_name((sr_unary)op));
+        lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+    }
+}
+
 int luaopen_seqrun_core_ops(lua_State *L) {
     luaL_requiref(L, "seqrun.core.tensor", luaopen_seqrun_core_tensor, 0);
     lua_getfield(L, -1, "methods");
     luaL_setfuncs(L, methods, 0);
+    set_elementwise(L);
     lsr_open_backward(L);
     lsr_open_fills(L);
     lua_getfield(L, -2, "metatable");
-    luaL_setfuncs(L, operators, 0);
+    set_operators(L);
     luaL_newlib(L, functions);
+    push_unary_names(L);
+    lua_setfield(L, -2, "unary");
     lsr_open_coarse(L);
     lsr_open_grad(L);
     lsr_open_functions(L);

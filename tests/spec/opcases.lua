@@ -22,25 +22,24 @@ local function case(c) cases[#cases + 1] = c end
 
 -- ---- small ops -------------------------------------------------------------------------------
 
-local UNARY = {
-  { "abs" }, { "square" }, { "exp" }, { "sin" }, { "cos" }, { "tanh" }, { "sigmoid" }, { "relu" },
-  { "gelu" }, { "gelu_tanh" }, { "erf" },
-  { "sqrt", positive = true }, { "rsqrt", positive = true }, { "log", positive = true },
-  { "reciprocal", positive = true },
-}
-for _, entry in ipairs(UNARY) do
-  case {
-    name = entry[1],
-    make = function(r) return { x = entry.positive and r.positive { 3, 70 } or r.normal { 3, 70 } } end,
-    run = function(_, t) return { t.x[entry[1]](t.x) } end,
-    tolerance = 4e-6,
-  }
-  case {
-    name = entry[1] .. " of a transposed view",
-    make = function(r) return { x = entry.positive and r.positive { 5, 7 } or r.normal { 5, 7 } } end,
-    run = function(_, t) return { t.x:t()[entry[1]](t.x:t()) } end,
-    tolerance = 4e-6,
-  }
+local POSITIVE = { sqrt = true, rsqrt = true, log = true, reciprocal = true }
+local STEPS = { sign = true, floor = true, logical_not = true } -- have cases of their own
+for _, name in ipairs(require("seqrun.core.ops").unary) do
+  local draw = POSITIVE[name] and "positive" or "normal"
+  if not STEPS[name] then
+    case {
+      name = name,
+      make = function(r) return { x = r[draw] { 3, 70 } } end,
+      run = function(_, t) return { t.x[name](t.x) } end,
+      tolerance = 4e-6,
+    }
+    case {
+      name = name .. " of a transposed view",
+      make = function(r) return { x = r[draw] { 5, 7 } } end,
+      run = function(_, t) return { t.x:t()[name](t.x:t()) } end,
+      tolerance = 4e-6,
+    }
+  end
 end
 case {
   name = "negation",
@@ -367,16 +366,16 @@ case {
 
 for _, shape in ipairs { { 1, 1, 1 }, { 5, 3, 7 }, { 130, 48, 65 }, { 200, 128, 96 } } do
   local rows, inputs, outputs = table.unpack(shape)
-  for _, act in ipairs { false, "gelu", "gelu_tanh", "relu", "tanh" } do
+  for _, act in ipairs { "none", table.unpack(require("seqrun.core.ops").activations) } do
     case {
-      name = ("linear %dx%dx%d %s"):format(rows, inputs, outputs, act or "plain"),
+      name = ("linear %dx%dx%d %s"):format(rows, inputs, outputs, act),
       make = function(r)
         local w = r.normal({ outputs, inputs }, inputs ^ -0.5)
         return { x = r.normal { rows, inputs }, w = w, b = r.normal { outputs } }
       end,
-      run = function(sr, t) return { sr.ops.linear(t.x, t.w, t.b, act and { act = act } or nil) } end,
+      run = function(sr, t) return { sr.ops.linear(t.x, t.w, t.b, { act = act }) } end,
       tolerance = 5e-6,
-      bf16 = rows == 1 and 2 ^ -6 or nil, -- a single slope of a GELU may lie near its zero
+      bf16 = rows == 1 and 2 ^ -6 or nil, -- a single derivative of a GELU may lie near its zero
     }
   end
 end

@@ -12,7 +12,6 @@
 #include "core/base/mem.h"
 #include "core/tensor/layout_on.h"
 #include "core/tensor/plugin.h"
-#include "tests/support/each.h"
 
 static const sr_backend *cpu;
 
@@ -122,97 +121,51 @@ static sr_status keep_layout(kept_layout *c, const sr_layout *layout, sr_device 
 
 /* ---- one queued function a slot -------------------------------------------------------------- */
 
-/* An argument is T(y), an output tensor; C(x), an input; L(layout); or V(double, scale). */
-#define PARAM_T(name) sr_tensor *name
-#define PARAM_C(name) const sr_tensor *name
-#define PARAM_L(name) const sr_layout *name
-#define PARAM_V(type, name) type name
+/* What is done with each argument of a slot, by its kind (core/tensor/slots.h). */
+#define FIELD_OUT(name) kept name;
+#define FIELD_IN(name) kept name;
+#define FIELD_LAYOUT(name) kept_layout name;
+#define FIELD_VALUE(type, name) type name;
 
-#define FIELD_T(name) kept name;
-#define FIELD_C(name) kept name;
-#define FIELD_L(name) kept_layout name;
-#define FIELD_V(type, name) type name;
+#define TENSOR_OUT(name) name,
+#define TENSOR_IN(name) name,
+#define TENSOR_LAYOUT(name)
+#define TENSOR_VALUE(type, name)
 
-#define TENSOR_T(name) name,
-#define TENSOR_C(name) name,
-#define TENSOR_L(name)
-#define TENSOR_V(type, name)
+#define KEEP_OUT(name) keep(&it->name, name);
+#define KEEP_IN(name) keep(&it->name, name);
+#define KEEP_LAYOUT(name)                                                                          \
+    if (st == SR_OK) st = keep_layout(&it->name, name, device);
+#define KEEP_VALUE(type, name) it->name = name;
 
-#define KEEP_T(name) keep(&w->name, name);
-#define KEEP_C(name) keep(&w->name, name);
-#define KEEP_L(name)                                                                               \
-    if (st == SR_OK) st = keep_layout(&w->name, name, device);
-#define KEEP_V(type, name) w->name = name;
+#define PASS_OUT(name) tensor_of(&it->name)
+#define PASS_IN(name) tensor_of(&it->name)
+#define PASS_LAYOUT(name) (it->name.given ? &it->name.layout : NULL)
+#define PASS_VALUE(type, name) it->name
 
-#define PASS_T(name) tensor_of(&w->name)
-#define PASS_C(name) tensor_of(&w->name)
-#define PASS_L(name) (w->name.given ? &w->name.layout : NULL)
-#define PASS_V(type, name) w->name
-
-#define SLOT(slot, ...)                                                                            \
-    typedef struct slot##_call {                                                                   \
+#define SR_SLOT(slot, ...)                                                                         \
+    typedef struct queued_##slot##_call {                                                          \
         call head;                                                                                 \
-        EACH(FIELD_, __VA_ARGS__)                                                                  \
-    } slot##_call;                                                                                 \
-    static sr_status run_##slot(call *c) {                                                         \
-        slot##_call *w = (slot##_call *)c;                                                         \
-        return cpu->slot(EACH_COMMA(PASS_, __VA_ARGS__));                                          \
+        SR_EACH(FIELD_, __VA_ARGS__)                                                               \
+    } queued_##slot##_call;                                                                        \
+    static sr_status run_queued_##slot(call *c) {                                                  \
+        queued_##slot##_call *it = (queued_##slot##_call *)c;                                      \
+        return cpu->slot(SR_EACH_COMMA(PASS_, __VA_ARGS__));                                       \
     }                                                                                              \
-    static sr_status late_##slot(EACH_COMMA(PARAM_, __VA_ARGS__)) {                                \
-        slot##_call *w;                                                                            \
-        const sr_tensor *const tensors[] = {EACH(TENSOR_, __VA_ARGS__)};                           \
+    static sr_status queued_##slot(SR_PARAMETERS(__VA_ARGS__)) {                                   \
+        queued_##slot##_call *it;                                                                  \
+        const sr_tensor *const tensors[] = {SR_EACH(TENSOR_, __VA_ARGS__) NULL};                   \
         sr_device *device = device_among(tensors);                                                 \
-        sr_status st = sr_new(&w, 1);                                                              \
+        sr_status st = sr_new(&it, 1);                                                             \
         if (st != SR_OK) return st;                                                                \
-        EACH(KEEP_, __VA_ARGS__)                                                                   \
+        SR_EACH(KEEP_, __VA_ARGS__)                                                                \
         if (st == SR_OK)                                                                           \
-            enqueue(queue_of(device), &w->head, run_##slot);                                       \
+            enqueue(queue_of(device), &it->head, run_queued_##slot);                               \
         else                                                                                       \
-            sr_free(w);                                                                            \
+            sr_free(it);                                                                           \
         return st;                                                                                 \
     }
-
-/* clang-format off */
-#define SLOTS(X)                                                                                   \
-    X(fill, T(y), V(double, value))                                                                \
-    X(copy, T(y), C(x))                                                                            \
-    X(unary, T(y), C(x), V(sr_unary, op))                                                          \
-    X(unary_backward, T(dx), C(dy), C(x), C(y), V(sr_unary, op))                                   \
-    X(binary, T(y), C(a), C(b), V(sr_binary, op))                                                  \
-    X(where, T(y), C(condition), C(a), C(b))                                                       \
-    X(axpby, T(y), C(x), V(double, alpha), V(double, beta))                                        \
-    X(reduce, T(y), C(x), V(sr_reduction, op))                                                     \
-    X(matmul, T(y), C(a), C(b), V(double, alpha), V(double, beta))                                 \
-    X(softmax, T(y), C(x), V(bool, log))                                                           \
-    X(softmax_backward, T(dx), C(dy), C(y), V(bool, log))                                          \
-    X(gather_rows, T(y), C(x), C(rows))                                                            \
-    X(scatter_rows, T(y), C(x), C(rows))                                                           \
-    X(put_rows, T(y), C(x), C(rows))                                                               \
-    X(random, T(y), V(sr_random, kind), V(uint64_t, seed), V(sr_purpose, purpose),                 \
-      V(uint32_t, uid), V(uint32_t, epoch), V(double, a), V(double, b))                            \
-    X(linear, T(y), T(pre), C(x), C(w_), C(b), V(sr_act, act))                                     \
-    X(linear_backward, T(dx), T(dw), T(db), C(dy), C(x), C(w_), C(pre), C(y), V(sr_act, act))      \
-    X(attention, T(out), T(lse), C(qkv), L(layout), V(int, heads), V(double, scale),               \
-      V(sr_dropout, drop))                                                                         \
-    X(attention_backward, T(dqkv), C(dout), C(qkv), C(out), C(lse), L(layout), V(int, heads),      \
-      V(double, scale), V(sr_dropout, drop))                                                       \
-    X(residual_norm, T(y), T(sum), T(mean), T(rstd), C(x), C(residual), C(gamma), C(beta),         \
-      L(layout), V(double, eps), V(sr_dropout, drop))                                              \
-    X(residual_norm_backward, T(dx), T(dresidual), T(dgamma), T(dbeta), C(dy), C(sum), C(gamma),   \
-      C(mean), C(rstd), L(layout), V(sr_dropout, drop))                                            \
-    X(embed, T(y), T(sum), T(mean), T(rstd), C(ids), C(types), C(word), C(position), C(type),      \
-      C(gamma), C(beta), L(layout), V(double, eps), V(sr_dropout, drop))                           \
-    X(embed_backward, T(dword), T(dposition), T(dtype), T(dgamma), T(dbeta), C(dy), C(ids),        \
-      C(types), C(sum), C(gamma), C(mean), C(rstd), L(layout), V(sr_dropout, drop))                \
-    X(dropout, T(y), C(x), L(layout), V(sr_dropout, drop))                                         \
-    X(mlm_loss, T(total), T(nll), T(correct), T(dlogits), C(x), C(word), C(bias), C(labels),       \
-      C(weights))                                                                                  \
-    X(mlm_loss_backward, T(dx), T(dword), T(dbias), C(dtotal), C(dlogits), C(x), C(word))          \
-    X(cross_entropy, T(total), T(nll), T(correct), T(dlogits), C(logits), C(labels), C(weights))   \
-    X(grad_norm, T(result), C(squares), V(int64_t, count), C(loss))
-
-SLOTS(SLOT)
-/* clang-format on */
+#include "core/tensor/slots.h"
 
 /* ---- what copies more than tensors ----------------------------------------------------------- */
 
@@ -394,23 +347,25 @@ static void *late_queue(sr_device *device) {
 }
 
 static sr_backend late = {
-    SR_BACKEND_ABI,        .name = "late",
-    .open = late_open,     .close = late_close,
-    .alloc = late_alloc,   .free = late_free,
-    .upload = late_upload, .download = late_download,
-    .wait = late_wait,     .grad_squares = late_grad_squares,
-    .step = late_step,     .lamb_moments = late_lamb_moments,
-    .queue = late_queue,
+    SR_BACKEND_ABI,      .name = "late",      .open = late_open,     .close = late_close,
+    .alloc = late_alloc, .free = late_free,   .upload = late_upload, .download = late_download,
+    .wait = late_wait,   .queue = late_queue,
 };
 
-#define FILL(slot, ...)                                                                            \
-    if (cpu->slot != NULL) late.slot = late_##slot;
+static void fill_slots(void) {
+#define SR_SLOT(slot, ...)                                                                         \
+    if (cpu->slot != NULL) late.slot = queued_##slot;
+#include "core/tensor/slots.h"
+    late.grad_squares = late_grad_squares;
+    late.step = late_step;
+    late.lamb_moments = late_lamb_moments;
+}
 
 sr_status sr_plugin_init(const sr_host *host, int abi) {
     (void)abi;
     cpu = host->find_backend("cpu");
     if (cpu == NULL) return sr_fail(SR_EDEVICE, "the cpu device is missing");
     late.real = cpu->real;
-    SLOTS(FILL)
+    fill_slots();
     return host->add_backend(&late);
 }

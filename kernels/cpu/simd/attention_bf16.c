@@ -218,7 +218,7 @@ void SR_SIMD(attention_bf16)(const sr_attention_unit *u) {
 
 /* Rows of P^T and dS^T for a key, from its scores and dP. */
 static void derivatives_of_key(const sr_attention_unit *u, const bf16_room *r, sr_bf16 *p,
-                          sr_bf16 *derivative, const float *s, const float *dp, int64_t key) {
+                               sr_bf16 *derivative, const float *s, const float *dp, int64_t key) {
     int64_t n = u->n;
     uint32_t keep = u->key.keep;
     const uint32_t *words = drop_words_at(r->words, padded(n), key);
@@ -257,7 +257,7 @@ static void backward_strip(const sr_attention_unit *u, const bf16_room *r, sr_bf
     for (int64_t i = 0; i < rows; i++) {
         take(next, next->matrices);
         derivatives_of_key(u, r, r->p + i * bf16_ld, derivative + i * bf16_ld, r->s + i * ld,
-                      r->dp + i * ld, key + i);
+                           r->dp + i * ld, key + i);
     }
     clear_behind(r->p, rows, n);
     clear_behind(derivative, rows, n);

@@ -5,163 +5,44 @@
  * In place  y may be x, a or b.
  */
 #include "kernels/cpu/simd.h"
-#include "kernels/cpu/simd/gelu.h"
+#include "kernels/cpu/simd/functions.h"
 
-/* for each vector: y = EXPR, which may use x and other declared vectors */
 #define EACH(n) for (int64_t i = 0; i < (n); i += VL)
-#define MAP1(EXPR)                                                                                 \
-    EACH(n) {                                                                                      \
-        vf x0 = v_at(x, i, n);                                                                     \
-        v_put(y, i, n, EXPR);                                                                      \
-    }                                                                                              \
-    break
-#define LIBM(CALL)                                                                                 \
-    for (int64_t i = 0; i < n; i++) y[i] = CALL;                                                   \
-    break
 
-INLINE vf truth(vm m) {
-    return v_keep(m, one());
-}
-INLINE vf sign(vf x) {
-    return truth(v_less(v_zero(), x)) - truth(v_less(x, v_zero()));
-}
+/* A loop for each op, in which OP is a constant. */
+#define CASE(NAME, BODY)                                                                           \
+    case SR_##NAME: {                                                                              \
+        enum { OP = SR_##NAME };                                                                   \
+        EACH(n) BODY;                                                                              \
+        break;                                                                                     \
+    }
+
+#define UNARY(NAME, ...) CASE(NAME, v_put(y, i, n, sr_unary_value(OP, v_at(x, i, n))))
 void SR_SIMD(unary)(float *y, const float *x, int64_t n, sr_unary op) {
     switch (op) {
-    case SR_NEG:
-        MAP1(-x0);
-    case SR_ABS:
-        MAP1(v_abs(x0));
-    case SR_SQUARE:
-        MAP1(x0 * x0);
-    case SR_SQRT:
-        MAP1(v_sqrt(x0));
-    case SR_RSQRT:
-        MAP1(one() / v_sqrt(x0));
-    case SR_RECIPROCAL:
-        MAP1(one() / x0);
-    case SR_EXP:
-        MAP1(v_exp(x0));
-    case SR_LOG:
-        LIBM(logf(x[i]));
-    case SR_SIN:
-        LIBM(sinf(x[i]));
-    case SR_COS:
-        LIBM(cosf(x[i]));
-    case SR_TANH:
-        MAP1(v_tanh(x0));
-    case SR_SIGMOID:
-        MAP1(v_sigmoid(x0));
-    case SR_RELU:
-        MAP1(v_relu(x0));
-    case SR_GELU:
-        MAP1(v_gelu(x0));
-    case SR_GELU_TANH:
-        MAP1(v_gelu_tanh(x0));
-    case SR_ERF:
-        MAP1(v_erf(x0));
-    case SR_SIGN:
-        MAP1(v_select(v_equal(x0, x0), sign(x0), x0)); /* NaN stays */
-    case SR_FLOOR:
-        MAP1(v_floor(x0));
-    case SR_NOT:
-        MAP1(truth(v_equal(x0, v_zero())));
+        SR_UNARY_OPS(UNARY)
     case SR_UNARY_COUNT:
         break;
     }
 }
 
-#define DERIVATIVE(EXPR)                                                                           \
-    EACH(n) {                                                                                      \
-        vf d0 = v_at(dy, i, n), x0 = v_at(x, i, n), y0 = v_at(y, i, n);                            \
-        (void)d0, (void)x0, (void)y0;                                                              \
-        v_put(dx, i, n, EXPR);                                                                     \
-    }                                                                                              \
-    break
-
+#define DERIVATIVE(NAME, ...)                                                                      \
+    CASE(NAME,                                                                                     \
+         v_put(dx, i, n, sr_unary_derivative(OP, v_at(dy, i, n), v_at(x, i, n), v_at(y, i, n))))
 void SR_SIMD(unary_backward)(float *dx, const float *dy, const float *x, const float *y, int64_t n,
                              sr_unary op) {
     switch (op) {
-    case SR_NEG:
-        DERIVATIVE(-d0);
-    case SR_ABS:
-        DERIVATIVE(d0 * sign(x0));
-    case SR_SQUARE:
-        DERIVATIVE(d0 * (x0 + x0));
-    case SR_SQRT:
-        DERIVATIVE(d0 * v_set(0.5f) / y0);
-    case SR_RSQRT:
-        DERIVATIVE(d0 * v_set(-0.5f) * y0 * y0 * y0);
-    case SR_RECIPROCAL:
-        DERIVATIVE(-d0 * y0 * y0);
-    case SR_EXP:
-        DERIVATIVE(d0 * y0);
-    case SR_LOG:
-        DERIVATIVE(d0 / x0);
-    case SR_SIN:
-        for (int64_t i = 0; i < n; i++) dx[i] = dy[i] * cosf(x[i]);
-        break;
-    case SR_COS:
-        for (int64_t i = 0; i < n; i++) dx[i] = -dy[i] * sinf(x[i]);
-        break;
-    case SR_TANH:
-        DERIVATIVE(d0 * (one() - y0 * y0));
-    case SR_SIGMOID:
-        DERIVATIVE(d0 * y0 * (one() - y0));
-    case SR_RELU:
-        DERIVATIVE(v_keep(v_less(v_zero(), x0), d0));
-    case SR_GELU:
-        DERIVATIVE(d0 * v_gelu_derivative(x0));
-    case SR_GELU_TANH:
-        DERIVATIVE(d0 * v_gelu_tanh_derivative(x0));
-    case SR_ERF:
-        DERIVATIVE(d0 * v_set(1.12837917f) * v_exp(-x0 * x0));
-    case SR_SIGN:
-    case SR_FLOOR:
-    case SR_NOT:
+        SR_UNARY_OPS(DERIVATIVE)
     case SR_UNARY_COUNT:
-        DERIVATIVE(v_zero());
+        break;
     }
 }
 
-#define MAP2(EXPR)                                                                                 \
-    EACH(n) {                                                                                      \
-        vf a0 = v_at(a, i, n), b0 = v_at(b, i, n);                                                 \
-        v_put(y, i, n, EXPR);                                                                      \
-    }                                                                                              \
-    break
-
+#define BINARY(NAME, ...)                                                                          \
+    CASE(NAME, v_put(y, i, n, sr_binary_value(OP, v_at(a, i, n), v_at(b, i, n))))
 void SR_SIMD(binary)(float *y, const float *a, const float *b, int64_t n, sr_binary op) {
     switch (op) {
-    case SR_ADD:
-        MAP2(a0 + b0);
-    case SR_SUB:
-        MAP2(a0 - b0);
-    case SR_MUL:
-        MAP2(a0 * b0);
-    case SR_DIV:
-        MAP2(a0 / b0);
-    case SR_POW:
-        LIBM(powf(a[i], b[i]));
-    case SR_MINIMUM:
-        MAP2(v_select(v_less(b0, a0), b0, v_select(v_equal(b0, b0), a0, b0))); /* NaN stays */
-    case SR_MAXIMUM:
-        MAP2(v_select(v_less(a0, b0), b0, v_select(v_equal(b0, b0), a0, b0)));
-    case SR_EQ:
-        MAP2(truth(v_equal(a0, b0)));
-    case SR_NE:
-        MAP2(one() - truth(v_equal(a0, b0)));
-    case SR_LT:
-        MAP2(truth(v_less(a0, b0)));
-    case SR_LE:
-        LIBM(a[i] <= b[i] ? 1.0f : 0.0f);
-    case SR_GT:
-        MAP2(truth(v_less(b0, a0)));
-    case SR_GE:
-        LIBM(a[i] >= b[i] ? 1.0f : 0.0f);
-    case SR_AND:
-        LIBM(a[i] != 0.0f && b[i] != 0.0f ? 1.0f : 0.0f);
-    case SR_OR:
-        LIBM(a[i] != 0.0f || b[i] != 0.0f ? 1.0f : 0.0f);
+        SR_BINARY_OPS(BINARY)
     case SR_BINARY_COUNT:
         break;
     }

@@ -1,4 +1,4 @@
-/* gelu.h - activations and their derivatives, of one vector. */
+/* gelu.h - GELU and its derivative, of one vector. */
 #ifndef SR_CPU_GELU_H
 #define SR_CPU_GELU_H
 
@@ -7,10 +7,6 @@
 INLINE vf one(void) {
     return v_set(1.0f);
 }
-INLINE vf v_relu(vf x) { /* NaN stays */
-    return v_select(v_less(x, v_zero()), v_zero(), x);
-}
-
 /* The normal cumulative distribution and e^(-x^2 / 2), sharing one exponential: the tail is the
  * exponential times a polynomial in 1 / (1 + 0.3 |x|).  Absolute error 1e-7, relative error of the
  * tail 4e-7. */
@@ -38,19 +34,6 @@ INLINE vf v_gelu(vf x) {
 INLINE vf v_gelu_derivative(vf x) {
     vf bell, normal = v_normal(x, &bell);
     return v_fma(x * v_set(0.39894228f), bell, normal);
-}
-
-/* tanh GELU: x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) */
-INLINE vf v_gelu_inner(vf x) {
-    return v_set(0.79788456f) * v_fma(v_set(0.044715f) * x * x, x, x);
-}
-INLINE vf v_gelu_tanh(vf x) {
-    return v_set(0.5f) * x * (one() + v_tanh(v_gelu_inner(x)));
-}
-INLINE vf v_gelu_tanh_derivative(vf x) {
-    vf t = v_tanh(v_gelu_inner(x));
-    vf inner = v_set(0.79788456f) * v_fma(v_set(3.0f * 0.044715f) * x, x, one());
-    return v_set(0.5f) * (one() + t) + v_set(0.5f) * x * (one() - t * t) * inner;
 }
 
 /* ---- for results in bf16 --------------------------------------------------------------------- */

@@ -70,8 +70,4 @@ INLINE vf v_erf(vf x) {
     return v_select(v_equal(x, x), y, x);
 }
 
-INLINE vf v_sigmoid(vf x) {
-    return v_set(1.0f) / (v_set(1.0f) + v_exp(-x));
-}
-
 #endif

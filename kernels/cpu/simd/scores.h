@@ -115,7 +115,8 @@ typedef struct derivative_lanes {
 } derivative_lanes;
 
 /* From lanes of log P, dP and delta, `live` of which count; `kept` only if keep < 256. */
-INLINE derivative_lanes derivatives_of(vf log_p, vf dp, vf delta, int64_t live, vm kept, uint32_t keep) {
+INLINE derivative_lanes derivatives_of(vf log_p, vf dp, vf delta, int64_t live, vm kept,
+                                       uint32_t keep) {
     vf p = v_exp_falling(log_p), scale = v_set(256.0f / (float)keep);
     if (live < VL) p = v_keep(v_first((int)live), p);
     vf dropped = p;

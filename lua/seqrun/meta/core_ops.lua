@@ -1,9 +1,20 @@
 ---@meta
 
----Coarse ops with positional arguments; seqrun.ops has named ones.  Loading it adds the small ops to
----the methods of tensors.
+---Loading it adds the small ops to the methods of tensors.
 ---@class seqrun.core.ops
 local ops = {}
+
+---The names of elementwise ops of one tensor, which are methods.
+---@type string[]
+ops.unary = {}
+
+---The activations of `linear`.
+---@type string[]
+ops.activations = {}
+
+---Coarse ops with positional arguments, for seqrun.tensor.ops, which names them.
+---@type table<string, function>
+ops.coarse = {}
 
 ---a where the condition holds, else b.
 ---@param condition seqrun.Tensor
@@ -69,83 +80,6 @@ function ops.manual_seed(seed) end
 ---@return integer seed
 ---@return integer draws
 function ops.random_state(seed, draws) end
-
----act(x w^T + b).
----@param x seqrun.Tensor
----@param w seqrun.Tensor
----@param b? seqrun.Tensor
----@param act? "none"|"gelu"|"gelu_tanh"|"relu"|"tanh"
----@return seqrun.Tensor
-function ops.linear(x, w, b, act) end
-
----Self-attention inside each sequence.
----@param qkv seqrun.Tensor
----@param layout seqrun.Layout
----@param heads integer
----@param scale? number
----@param p? number
----@param site? "embedding"|"attention"|"projection"|"feed"|"head"|"user"
----@param layer? integer
----@return seqrun.Tensor
-function ops.attention(qkv, layout, heads, scale, p, site, layer) end
-
----norm(dropout(x) + residual).
----@param x seqrun.Tensor
----@param residual seqrun.Tensor|nil
----@param gamma seqrun.Tensor
----@param beta seqrun.Tensor
----@param layout seqrun.Layout|nil
----@param eps number
----@param p? number
----@param site? "embedding"|"attention"|"projection"|"feed"|"head"|"user"
----@param layer? integer
----@return seqrun.Tensor
-function ops.residual_norm(x, residual, gamma, beta, layout, eps, p, site, layer) end
-
----dropout(norm(word[ids] + position + type[types])).
----@param ids seqrun.Tensor
----@param types seqrun.Tensor
----@param word seqrun.Tensor
----@param position seqrun.Tensor
----@param type seqrun.Tensor
----@param gamma seqrun.Tensor
----@param beta seqrun.Tensor
----@param layout seqrun.Layout
----@param eps number
----@param p? number
----@param site? "embedding"|"attention"|"projection"|"feed"|"head"|"user"
----@param layer? integer
----@return seqrun.Tensor
-function ops.embed(ids, types, word, position, type, gamma, beta, layout, eps, p, site, layer) end
-
----Keyed dropout of rows.
----@param x seqrun.Tensor
----@param layout seqrun.Layout
----@param p? number
----@param site? "embedding"|"attention"|"projection"|"feed"|"head"|"user"
----@param layer? integer
----@return seqrun.Tensor
-function ops.dropout(x, layout, p, site, layer) end
-
----Weighted cross entropy of masked tokens over the tied decoder.
----@param x seqrun.Tensor
----@param word seqrun.Tensor
----@param bias seqrun.Tensor
----@param labels seqrun.Tensor
----@param weights seqrun.Tensor
----@return seqrun.Tensor total
----@return seqrun.Tensor nll
----@return seqrun.Tensor correct
-function ops.mlm_loss(x, word, bias, labels, weights) end
-
----Weighted cross entropy of materialised logits.
----@param logits seqrun.Tensor
----@param labels seqrun.Tensor
----@param weights seqrun.Tensor
----@return seqrun.Tensor total
----@return seqrun.Tensor nll
----@return seqrun.Tensor correct
-function ops.cross_entropy(logits, labels, weights) end
 
 ---The keep probability of dropout with probability p: n/256.
 ---@param p number

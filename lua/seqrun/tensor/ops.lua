@@ -5,6 +5,7 @@
 
 local check = require("seqrun.base.check")
 local core = require("seqrun.core.ops")
+local coarse = core.coarse -- the functions below, with positional arguments
 local tensor = require("seqrun.tensor")
 
 local ops = { keep_probability = core.keep_probability }
@@ -25,10 +26,10 @@ local EPS = 1e-12
 ---@param x seqrun.Tensor (T, H)
 ---@param w seqrun.Tensor (F, H)
 ---@param b? seqrun.Tensor (F)
----@param options? { act?: "gelu"|"gelu_tanh"|"relu"|"tanh" }
+---@param options? { act?: string } one of seqrun.core.ops.activations: "gelu", "relu" ...
 ---@return seqrun.Tensor
 function ops.linear(x, w, b, options)
-  return core.linear(x, w, b, check.options("linear", options, LINEAR).act)
+  return coarse.linear(x, w, b, check.options("linear", options, LINEAR).act)
 end
 
 ---Packed self-attention: each row attends only to rows of its own sequence.
@@ -39,7 +40,7 @@ end
 function ops.attention(qkv, layout, options)
   options = check.options("attention", options, ATTENTION)
   if not options.heads then check.fail("attention: the option 'heads' is missing, as in { heads = 4 }") end
-  return core.attention(qkv, layout, options.heads, options.scale, options.dropout, "attention", options.layer)
+  return coarse.attention(qkv, layout, options.heads, options.scale, options.dropout, "attention", options.layer)
 end
 
 ---norm(dropout(x) + residual).
@@ -52,7 +53,7 @@ end
 ---@return seqrun.Tensor
 function ops.residual_norm(x, residual, gamma, beta, options)
   options = check.options("residual_norm", options, NORM)
-  return core.residual_norm(x, residual, gamma, beta, options.layout, options.eps or EPS, options.dropout,
+  return coarse.residual_norm(x, residual, gamma, beta, options.layout, options.eps or EPS, options.dropout,
     options.site, options.layer)
 end
 
@@ -69,7 +70,7 @@ function ops.embed(ids, types, tables, layout, options)
   if type(tables) ~= "table" then
     check.fail("embed: tables must be { word =, position =, type =, gamma =, beta = }")
   end
-  return core.embed(ids, types, tables.word, tables.position, tables.type, tables.gamma, tables.beta,
+  return coarse.embed(ids, types, tables.word, tables.position, tables.type, tables.gamma, tables.beta,
     layout, options.eps or EPS, options.dropout, "embedding")
 end
 
@@ -109,7 +110,7 @@ end
 ---@return seqrun.Tensor
 function ops.dropout(x, layout, options)
   options = check.options("dropout", options, DROPOUT)
-  return core.dropout(x, layout, options.p, options.site, options.layer)
+  return coarse.dropout(x, layout, options.p, options.site, options.layer)
 end
 
 ---Cross entropy of the tied decoder, logits = x word^T + bias, without keeping the logits' softmax.
@@ -122,7 +123,7 @@ end
 ---@return seqrun.Tensor nll (M)
 ---@return seqrun.Tensor correct (M) 1 where the highest logit is the label's
 function ops.mlm_loss(x, word, bias, labels, weights)
-  return core.mlm_loss(x, word, bias, labels, weights)
+  return coarse.mlm_loss(x, word, bias, labels, weights)
 end
 
 ---Cross entropy of materialised logits.
@@ -133,7 +134,7 @@ end
 ---@return seqrun.Tensor nll (M)
 ---@return seqrun.Tensor correct (M)
 function ops.cross_entropy(logits, labels, weights)
-  return core.cross_entropy(logits, labels, weights)
+  return coarse.cross_entropy(logits, labels, weights)
 end
 
 ---Sum of weights x (x - target)^2.

@@ -41,11 +41,9 @@ local function methods(class, object, calls)
   for name, call in pairs(calls) do examples[class .. ":" .. name] = object .. ":" .. name .. call end
 end
 
-local UNARY = {
-  "abs", "square", "sqrt", "rsqrt", "reciprocal", "exp", "log", "sin", "cos", "tanh", "sigmoid", "relu", "gelu",
-  "gelu_tanh", "erf", "sign", "floor", "logical_not",
-}
-for _, name in ipairs(UNARY) do methods("Tensor", "sr.tensor({ 0.5, 1, 2 })", { [name] = "()" }) end
+for _, name in ipairs(require("seqrun.core.ops").unary) do
+  methods("Tensor", "sr.tensor({ 0.5, 1, 2 })", { [name] = "()" })
+end
 methods("Tensor", "sr.tensor({ 1, 2, 3 })", {
   minimum = "(2)", maximum = "(2)", eq = "(2)", ne = "(2)", lt = "(2)", le = "(2)", gt = "(2)", ge = "(2)",
   add_ = "(1)", sub_ = "(1)", mul_ = "(2)", div_ = "(2)", fill_ = "(0)", zero_ = "()", clone = "()", detach = "()",
