@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Repeats the specs of ops and model on instruction setes that this processor would not choose by
-# default: tests/isa.sh BUILD.  tests/c/cpu.c covers each kernel on every class, tests/classes.sh what
+# Repeats the specs of ops and model on instruction sets that this processor would not choose by
+# default: tests/isa.sh BUILD.  tests/c/cpu.c covers each kernel on every set, tests/classes.sh what
 # they are compiled to.  The programs seqrun-dots and seqrun-tiles have the bf16 instructions of AVX-512 and AMX in C,
 # on any processor.
 set -u
@@ -8,25 +8,25 @@ build=${1:?usage: tests/isa.sh BUILD}
 cd "$(dirname "$0")/.." || exit 1
 failed=0
 program=$build/seqrun
-run() { # CLASS SPEC [OPTION...]
-    local class=$1 spec=$2 out
+run() { # SET SPEC [OPTION...]
+    local isa=$1 spec=$2 out
     shift 2
-    out=$(SEQRUN_ISA=$class "$program" tests/run.lua "$@" "tests/spec/${spec}_spec.lua" 2>&1) && return
-    echo "$program, $class: ${spec}_spec.lua failed"
+    out=$(SEQRUN_ISA=$isa "$program" tests/run.lua "$@" "tests/spec/${spec}_spec.lua" 2>&1) && return
+    echo "$program, $isa: ${spec}_spec.lua failed"
     tail -n 40 <<<"$out"
     failed=1
 }
 
-for class in plain avx2; do
-    run "$class" ops only='^cpu'
-    run "$class" views
-    run "$class" bert
-    run "$class" precision
+for isa in plain avx2; do
+    run "$isa" ops only='^cpu'
+    run "$isa" views
+    run "$isa" bert
+    run "$isa" precision
 done
-# Where the processor has them, the classes that multiply bf16 by other instructions than the default.
-for class in avx512 avx512_bf16; do
-    run "$class" ops only='^cpu.*bf16'
-    run "$class" precision
+# Where the processor has them, the sets that multiply bf16 by other instructions than the default.
+for isa in avx512 avx512_bf16; do
+    run "$isa" ops only='^cpu.*bf16'
+    run "$isa" precision
 done
 for emulated in dots tiles; do
     program=$build/seqrun-$emulated

@@ -1,4 +1,4 @@
-/* calls.c - calls of MPI that are under way, and the wait that ends them. */
+/* calls.c - MPI calls in progress, and the wait that ends them. */
 #include <sched.h>
 
 #include "core/base/mem.h"
@@ -6,7 +6,7 @@
 #include "core/tensor/backend.h"
 #include "kernels/comm/mpi.h"
 
-enum { SPINS = 200 };                    /* polls before the processor is given to others */
+enum { SPINS = 200 };                    /* polls before yielding the processor */
 static const double LOOK_SECONDS = 0.05; /* between looks at the other ranks */
 
 sr_status mpi_check(const char *call, int code) {
@@ -17,7 +17,7 @@ sr_status mpi_check(const char *call, int code) {
     return sr_fail(SR_EPEER, "%s: MPI failed: %s", call, text);
 }
 
-/* ---- what is under way ----------------------------------------------------------------------- */
+/* ---- calls in progress ----------------------------------------------------------------------- */
 
 static sr_status grow(void **list, int64_t count, int64_t *room, size_t size) {
     if (count < *room) return SR_OK;
@@ -95,7 +95,7 @@ static sr_status end_uses(sr_comm *comm, bool arrived) {
     return first;
 }
 
-/* MPI may still write to memory of requests that never end: it is left alone. */
+/* MPI may still write to the memory of requests that never end: it is not freed. */
 void mpi_drop(mpi_world *w) {
     w->uses = 0;
     w->requests = 0;
@@ -133,7 +133,7 @@ sr_status mpi_wait(sr_comm *comm) {
     return st;
 }
 
-/* MPI moves data only while it is called. */
+/* MPI makes progress only while it is called. */
 sr_status mpi_progress(sr_comm *comm) {
     mpi_world *w = comm->state;
     int done = 0;

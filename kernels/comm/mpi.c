@@ -3,7 +3,7 @@
  * Every call starts non-blocking operations that sr_comm_wait() ends.  On a device whose memory is
  * not the host's, they work on copies.
  *
- * Counts of MPI are int: larger calls are cut into pieces.  SEQRUN_MPI_COUNT sets the largest
+ * MPI's counts are int: larger calls are cut into pieces.  SEQRUN_MPI_COUNT sets the largest
  * piece, for tests.
  */
 #include "kernels/comm/mpi.h"
@@ -115,8 +115,8 @@ static sr_status mpi_all_reduce(sr_comm *comm, sr_tensor *x) {
     return call_on(comm, "all_reduce", start_all_reduce, x, 0, true, true);
 }
 
-/* By an all-reduce: MPI_Ireduce of Open MPI 4 moves 32 KiB for each call of MPI, which made it 17
- * times slower (2 M floats on 2 ranks of a loaded machine, 2026-11-22). */
+/* By an all-reduce: Open MPI 4's MPI_Ireduce moves 32 KiB per call into MPI, which made it 17 times
+ * slower (2 M floats on 2 ranks of a loaded machine, 2026-11-22). */
 static sr_status mpi_reduce(sr_comm *comm, sr_tensor *x, int root) {
     (void)root;
     return call_on(comm, "reduce", start_all_reduce, x, 0, true, true);
@@ -191,18 +191,18 @@ static sr_status mpi_barrier(sr_comm *comm) {
 static void mpi_abort(sr_comm *comm, int code) {
     (void)comm;
     MPI_Abort(MPI_COMM_WORLD, code);
-    _exit(code); /* where the launcher is slow */
+    _exit(code); /* the launcher may be slow */
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static int open_worlds; /* MPI begins with the first and ends with the last */
+static int open_worlds; /* MPI is initialised with the first and finalised with the last */
 
 static sr_status begin(void) {
     int begun = 0, ended = 0, level;
     MPI_Initialized(&begun);
     MPI_Finalized(&ended);
-    if (ended) return sr_fail(SR_EDEVICE, "mpi: it has ended and cannot be opened again");
+    if (ended) return sr_fail(SR_EDEVICE, "mpi: MPI has been finalised and cannot be opened again");
     if (begun) return SR_OK;
     return mpi_check("MPI_Init_thread", MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level));
 }
@@ -216,7 +216,7 @@ static sr_status mpi_describe(char *text, size_t size) {
     return SR_OK;
 }
 
-/* What the launcher says and what MPI says; they differ where the launcher serves another MPI. */
+/* The sizes that launcher and MPI report; they differ where the launcher is of another MPI. */
 static sr_status check_size(sr_comm *comm) {
     sr_launch launch = sr_launch_find();
     MPI_Comm_rank(MPI_COMM_WORLD, &comm->rank);
@@ -267,7 +267,7 @@ static sr_status mpi_open(sr_comm *comm) {
     return st;
 }
 
-/* Where a rank has failed, nothing that waits for all may be called. */
+/* Where a rank has failed, no call that waits for all ranks may be made. */
 static void leave(mpi_world *w) {
     if (w->sum_bf16 != MPI_OP_NULL) MPI_Op_free(&w->sum_bf16);
     if (w->calls != MPI_COMM_NULL) MPI_Comm_free(&w->calls);

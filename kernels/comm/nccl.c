@@ -1,9 +1,9 @@
 /* nccl.c - ranks over NCCL, one GPU each: the table of comm.h.
  *
- * MPI starts it: rank 0's id is broadcast, and barriers, notes and the watch over other ranks are
- * MPI's.  Calls go to a stream of their own, beside the kernels that come after them: it waits for
- * the kernels before a call, and sr_comm_wait() for it.  Sends and receives between two waits form
- * a group, as two ranks that each send first would otherwise wait for each other; a group ends at
+ * MPI bootstraps it: rank 0's id is broadcast, and barriers, notes and failure detection go through
+ * MPI.  Calls go to a stream of their own, which overlaps with later kernels: it waits for the
+ * kernels queued before a call, and sr_comm_wait() waits for it.  Sends and receives between two
+ * waits form a group, as two ranks that each send first would otherwise deadlock; a group ends at
  * sr_comm_engine.progress, or where a later call uses its results.
  *
  * SEQRUN_NCCL names another library, for tests: such a library may work on host memory.
@@ -48,7 +48,7 @@ static sr_status find(void *function, const char *name) {
 
 static sr_status check(const char *call, int result) {
     if (result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS) return SR_OK;
-    return sr_fail(SR_EDEVICE, "%s: NCCL failed: %s; NCCL_DEBUG=WARN says more", call,
+    return sr_fail(SR_EDEVICE, "%s: NCCL failed: %s; NCCL_DEBUG=WARN tells more", call,
                    nccl.GetErrorString(result));
 }
 
@@ -133,7 +133,7 @@ static sr_status driver(const char *call, int result) {
                        : sr_fail(SR_EDEVICE, "%s: the CUDA driver failed: %d", call, result);
 }
 
-/* What comes next on the own stream runs after the kernels that were queued so far. */
+/* What comes next on this stream runs after the kernels queued so far. */
 static sr_status after_kernels(sr_comm *comm) {
     nccl_world *w = comm->state;
     if (w->stream == NULL) return SR_OK;
@@ -146,17 +146,17 @@ static sr_status end_group(sr_comm *comm) {
     if (!w->grouped) return SR_OK;
     w->grouped = false;
     w->uses = 0;
-    SR_TRY(after_kernels(comm)); /* the group starts when it ends */
+    SR_TRY(after_kernels(comm)); /* NCCL starts a group's calls when it ends */
     return check("send and receive", nccl.GroupEnd());
 }
 
-/* Before a call of all ranks. */
+/* Before a collective call. */
 static sr_status begin(sr_comm *comm) {
     SR_TRY(end_group(comm));
     return after_kernels(comm);
 }
 
-/* A send or receive joins the open group, unless it needs what the group does. */
+/* A send or receive joins the open group, unless it depends on the group's results. */
 static sr_status join_group(sr_comm *comm, const sr_tensor *x, bool written) {
     nccl_world *w = comm->state;
     mpi_use use = {.from = (uintptr_t)sr_tensor_data(x), .written = written};
@@ -230,8 +230,8 @@ static bool is_done(sr_comm *comm) {
     return stream == NULL || nccl.stream_query == NULL || nccl.stream_query(stream) != STREAM_BUSY;
 }
 
-/* Until the stream is empty, watching NCCL's errors and the other ranks; the device's own errors
- * are left to its wait. */
+/* Waits until the stream is empty, watching for NCCL errors and failed ranks; the device's own
+ * errors are reported by its wait. */
 static sr_status poll(sr_comm *comm) {
     nccl_world *w = comm->state;
     double looked = sr_time_monotonic();
@@ -292,7 +292,7 @@ static void free_stream(nccl_world *w) {
     if (w->event != NULL) (void)nccl.event_destroy(w->event);
 }
 
-/* On rank 0 the id is made, the others receive it; all fail where rank 0 does. */
+/* Rank 0 makes the id, the others receive it; all fail if rank 0 does. */
 static sr_status connect(sr_comm *comm, nccl_world *w) {
     struct {
         int result;

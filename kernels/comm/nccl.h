@@ -1,7 +1,8 @@
 /* nccl.h - the part of NCCL's interface that nccl.c uses, declared so that it builds without NCCL;
  * the library is loaded at run time.
  *
- * Versions 2.10 (which has bfloat16) to 2.x: these functions and numbers have not changed since.
+ * For versions 2.10 (the first with bfloat16) to 2.x: these functions and numbers have not changed
+ * since.
  */
 #ifndef SR_COMM_NCCL_H
 #define SR_COMM_NCCL_H
@@ -54,7 +55,7 @@ typedef struct nccl_library {
 #define NCCL_POINTER(name, arguments) int(*name) arguments;
     NCCL_FUNCTIONS(NCCL_POINTER)
 #undef NCCL_POINTER
-    /* Of the CUDA driver; NULL without it. */
+    /* The functions of the CUDA driver; NULL without it. */
     int (*stream_create)(void **stream, unsigned flags);
     int (*stream_destroy)(void *stream);
     int (*stream_query)(void *stream);

@@ -1,9 +1,9 @@
-/* peers.c - the other ranks: whether they live, and what they said when they failed.
+/* peers.c - the other ranks: whether they are alive, and how they failed.
  *
- * Nothing is sent while all goes well.  A rank that waits looks for notes of others; a rank that
- * has waited for a tenth of the timeout says so, and when the timeout is over those that did not
- * say it are the ones all wait for.  Processes on the same machine are watched in /proc, so that a
- * death is seen at once.
+ * Nothing is sent while all goes well.  A waiting rank looks for notes from others; a rank that has
+ * waited for a tenth of the timeout says so, and when the timeout expires, the ranks that have not
+ * said so are the ones the others wait for.  Processes on the same machine are watched in /proc, so
+ * that a death is noticed at once.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "kernels/comm/mpi.h"
 
 enum { FAILED = 1, WAITING, GOES_ON, SPOKE }; /* tags of notes */
-static const double TELL_SECONDS = 5;         /* how long a rank that failed waits to be heard */
+static const double TELL_SECONDS = 5;         /* how long a failed rank waits to be heard */
 static const double LAST_WORDS = 0.1; /* how long a note of a dead process may take to appear */
 static const double MOST_QUIET = 5;   /* seconds of a wait before the others are told */
 
@@ -81,8 +81,8 @@ sr_status mpi_meet(sr_comm *comm) {
 
 /* ---- notes ----------------------------------------------------------------------------------- */
 
-/* To every rank that is not known to have failed.  Nobody waits for the requests, so what is sent
- * must live on. */
+/* Sends to every rank that is not known to have failed.  Nobody waits for the requests, so the
+ * buffer must outlive the call. */
 static void send_note(sr_comm *comm, int tag, const note *text) {
     static note sent; /* main thread */
     mpi_world *w = comm->state;
@@ -105,7 +105,7 @@ static sr_status failed(sr_comm *comm, int rank, const note *text) {
     return sr_fail((sr_status)status, "rank %d: %s", rank, m);
 }
 
-/* Reads all notes that have come; returns the first failure. */
+/* Reads all notes that have arrived; returns the first failure. */
 static sr_status read_notes(sr_comm *comm) {
     mpi_world *w = comm->state;
     for (;;) {
@@ -134,13 +134,13 @@ static bool has_told(const sr_comm *comm, int rank) {
     return w->peer[rank].told || is_there(comm, rank, FAILED);
 }
 
-/* Whether another rank has printed why all end. */
+/* Whether another rank has printed why all ranks exit. */
 static bool has_spoken(const sr_comm *comm) {
     const mpi_world *w = comm->state;
     return w->spoken || is_there(comm, MPI_ANY_SOURCE, SPOKE);
 }
 
-/* Waits until `rank` has told its failure: at most so many seconds. */
+/* Waits until `rank` has reported its failure: at most so many seconds. */
 static bool hear(const sr_comm *comm, int rank, double seconds) {
     double end = sr_time_monotonic() + seconds;
     const struct timespec moment = {.tv_nsec = 1000000};
@@ -226,9 +226,9 @@ static bool has_heard(const sr_comm *comm) {
     return false;
 }
 
-/* Waits for the words of the rank that speaks for all; false if it does not listen, as it works by
- * itself.  Then the rank that failed first speaks; those that know of it from others wait longer.
- */
+/* Waits for the message of the rank that reports for all; false if that rank does not listen, as it
+ * is working on its own.  Then the rank that failed first reports; ranks that learned of it from
+ * others wait longer. */
 static bool is_spoken_for(const sr_comm *comm, int speaks) {
     double end = sr_time_monotonic() + (has_heard(comm) ? 2 : 1) * TELL_SECONDS +
                  LAST_WORDS * (comm->rank < 10 ? comm->rank : 10);
@@ -237,7 +237,7 @@ static bool is_spoken_for(const sr_comm *comm, int speaks) {
     return false;
 }
 
-/* The lowest rank that lives, or lived to tell why it ended: it speaks for all. */
+/* The lowest rank that is alive, or has reported why it ended: it reports for all. */
 static int speaker(const sr_comm *comm) {
     const mpi_world *w = comm->state;
     for (int i = 0; i < comm->rank; i++) {

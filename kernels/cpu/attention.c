@@ -4,9 +4,9 @@
  * Shapes    qkv, dqkv (T, 3 H), out, dout (T, H), lse (A, T)
  * Work      4 A D sum len^2 flops forward, 10 A D sum len^2 backward (layout->squares)
  * Traffic   16 T H bytes forward, 32 T H backward, half of that in bf16: compute bound for
- *           len >= 64; a short task asks for the rows of its next head ahead of time
- * bf16      classes that multiply bf16 read it as it stands (simd/attention_bf16.c); on others a
- *           unit converts its rows to f32 in its scratch, and rounds what it writes
+ *           len >= 64; a short task prefetches the rows of its next head
+ * bf16      instruction sets that multiply bf16 read it in place (simd/attention_bf16.c); on others
+ *           a unit converts its rows to f32 in its scratch, and rounds what it writes
  * Measured  by `build/seqrun recipes/bench/ops.lua op=attention`
  */
 #include <string.h>
@@ -19,7 +19,7 @@ typedef struct job {
     const sr_cpu_state *cpu;
     const sr_layout *layout;
     sr_dropout drop;
-    const void *qkv, *dout; /* of one dtype, as out and dqkv */
+    const void *qkv, *dout; /* of one dtype, like out and dqkv */
     void *out, *dqkv;
     float *lse;
     int64_t heads, d, long_sequences;

@@ -28,29 +28,30 @@ typedef struct sr_cpu_state {
     const sr_simd *simd;
     const sr_device *device;
     int workers;              /* that `scratch` has room for; the pool may change between ops */
-    sr_cpu_block *scratch;    /* one a worker: lives during a task */
+    sr_cpu_block *scratch;    /* one per worker: lives during a task */
     sr_cpu_block shared;      /* lives during an op */
     sr_cpu_block panels;      /* lives during a matrix product */
     struct sr_cpu_jobs *jobs; /* where jobs are recorded, or NULL */
 } sr_cpu_state;
 
-/* ---- instruction sets --------------------------------------------------------------------- */
-enum { SR_CLASS_PLAIN, SR_CLASS_AVX2, SR_CLASS_AVX512, SR_CLASS_DOTS, SR_CLASS_AMX };
-enum { SR_CLASSES = SR_CLASS_AMX + 1, SR_WHY = 64, SR_REASON = 320 };
+/* ---- instruction sets ------------------------------------------------------------------------ */
+enum { SR_ISA_PLAIN, SR_ISA_AVX2, SR_ISA_AVX512, SR_ISA_DOTS, SR_ISA_AMX };
+enum { SR_ISA_COUNT = SR_ISA_AMX + 1, SR_WHY = 64, SR_REASON = 320 };
 
-/* The class that a new device uses, and its name: "plain", "avx2", "avx512", "avx512_bf16", "amx".
- * The highest that works; but dot products of bf16 only where they are clearly faster than
- * multiply-adds of f32, which is measured once a process.  SEQRUN_ISA names a lower one. */
+/* The instruction set of a new device, and its name: "plain", "avx2", "avx512", "avx512_bf16",
+ * "amx".  It is the highest that works, but dot products of bf16 only where they are clearly faster
+ * than multiply-adds of f32, which is measured once per process.  SEQRUN_ISA names a lower one. */
 const sr_simd *sr_cpu_simd(void);
 const char *sr_cpu_isa(void);
-/* Why classes above `used` are not used: "amx: ...; ..."; "" if there are none. */
+/* Why sets above `used` are not used: "amx: ...; ..."; "" if there are none. */
 void sr_cpu_isa_reason(char reason[SR_REASON], const sr_simd *used);
-/* SR_EDEVICE if SEQRUN_ISA is not a class.  A class that the processor lacks is ignored. */
+/* SR_EDEVICE if SEQRUN_ISA does not name an instruction set.  One that the processor lacks is
+ * ignored. */
 sr_status sr_cpu_check_isa(void);
 
-/* Makes an open cpu device use this class from now on, as a run that is resumed does.
+/* Makes an open cpu device use this instruction set from now on, as a resumed run does.
  *
- * Errors: SR_EDEVICE  there is no such class, the processor lacks it, it does not work here, or
+ * Errors: SR_EDEVICE  there is no such set, the processor lacks it, it does not work here, or
  *         SEQRUN_ISA rules it out */
 sr_status sr_cpu_use(sr_device *device, const char *name);
 
@@ -65,52 +66,52 @@ typedef enum sr_cpu_word {
     SR_WORDS
 } sr_cpu_word;
 void sr_cpu_words(uint32_t words[SR_WORDS]);
-/* What a class needs and the words do not have, such as "the processor lacks AVX-512"; or NULL. */
+/* What a set needs and the words do not have, such as "the processor lacks AVX-512"; or NULL. */
 const char *sr_cpu_lack(const uint32_t words[SR_WORDS], int isa);
-/* Asks for the permission to use tiles, which Linux grants to a process on request. */
+/* Requests permission to use tiles, which Linux grants per process. */
 bool sr_cpu_may_use_tiles(void);
 
-/* A machine as the choice sees it, and the choice.  `limit`: the class that SEQRUN_ISA names, then
- * nothing is measured; or -1. */
+/* A machine as the choice sees it, and the choice.  `limit`: the set that SEQRUN_ISA names (then
+ * nothing is measured), or -1. */
 typedef struct sr_cpu_machine {
     const char *(*lack)(int isa);    /* as sr_cpu_lack() */
-    const char *(*problem)(int isa); /* NULL: it works; of classes that multiply bf16 */
+    const char *(*problem)(int isa); /* NULL: it works; for sets that multiply bf16 */
     double (*gain_of_dots)(void);    /* the rate of dot products over that of multiply-adds */
 } sr_cpu_machine;
 typedef struct sr_cpu_choice {
-    int isa;                      /* the class */
-    char why[SR_CLASSES][SR_WHY]; /* why not one above it */
+    int isa;                        /* the set */
+    char why[SR_ISA_COUNT][SR_WHY]; /* why not a higher one */
 } sr_cpu_choice;
 void sr_cpu_choose(sr_cpu_choice *choice, const sr_cpu_machine *machine, int limit);
-/* Why not the classes above `used`, which may be below the choice, as in a resumed run: classes
- * with one reason together. */
+/* Why sets above `used`, which may be below the choice, as in a resumed run, are not used; sets
+ * with the same reason are listed together. */
 void sr_cpu_explain(char reason[SR_REASON], const sr_cpu_choice *choice, int used);
 
-/* Whether products of small whole numbers, which are exact, come out right on all paths of a class.
+/* Whether products of small whole numbers, which are exact, come out right on all paths of a set.
  * A virtual machine may announce instructions that its host emulates badly. */
 bool sr_cpu_multiplies_bf16(const sr_simd *simd);
-/* The rate of a class's multiply-adds of bf16 over that of f32, in registers. */
+/* The rate of a set's multiply-adds of bf16 relative to those of f32, in registers. */
 double sr_cpu_bf16_gain(const sr_simd *simd);
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 /* Multiply-adds of f32 or bf16 in registers, `rounds` on every thread of a cpu device, to be timed;
- * *flops gets their number, 0 if the class has no such probe. */
+ * *flops gets their number, 0 if the instruction set has no such probe. */
 sr_status sr_cpu_burst(const sr_device *device, int64_t rounds, bool bf16, double *flops);
 
-/* The processor time of every task of a device's jobs, in order: what a schedule on more threads
- * can be computed from. */
+/* The processor time of every task of a device's jobs, in order, from which a schedule on more
+ * threads can be computed. */
 typedef struct sr_cpu_jobs {
     int64_t *ends; /* tasks[ends[j - 1]] .. tasks[ends[j] - 1] are of job j */
     double *tasks; /* seconds */
-    double *whole; /* seconds of each job, with what recording costs */
+    double *whole; /* seconds of each job, including the cost of recording */
     int64_t job_count, task_count, job_room, task_room;
-    bool inside; /* a task is running: jobs that it starts are a part of it */
+    bool inside; /* a task is running: jobs that it starts are part of it */
 } sr_cpu_jobs;
 
 /* Records the jobs of a cpu device into *jobs, which begins as zeros, until called with NULL.
  *
  * Errors: SR_EINVAL  the device has several threads, which would disturb each other's tasks;
- *         it records already */
+ *         it is already recording */
 sr_status sr_cpu_record_jobs(const sr_device *device, sr_cpu_jobs *jobs);
 void sr_cpu_jobs_clear(sr_cpu_jobs *jobs);
 /* sr_threads_run() of a job that is recorded, unless there are several threads by now. */
@@ -122,7 +123,8 @@ static inline sr_cpu_state *sr_cpu_of(const sr_tensor *t) {
 }
 
 /* Reserves memory before a job starts, so that its tasks need not allocate: `each` bytes for every
- * worker, `shared` bytes for the op.  Discards their content.  The memory is kept for later ops. */
+ * worker, `shared` bytes for the op.  Discards their contents.  The memory is kept for later
+ * ops. */
 sr_status sr_cpu_reserve(sr_cpu_state *cpu, size_t each, size_t shared);
 sr_status sr_cpu_reserve_panels(sr_cpu_state *cpu, size_t bytes);
 static inline void *sr_cpu_scratch(const sr_cpu_state *cpu, int worker) {
@@ -257,8 +259,7 @@ sr_status sr_cpu_add_parts(const sr_tensor *t, float *sums, const float *parts, 
 /* The key of sequence s of the layout at this site. */
 sr_key sr_cpu_key(const sr_layout *layout, int32_t s, sr_dropout drop, uint32_t head);
 
-/* ---- the ops: sr_cpu_NAME for each slot --------------------------------------------------------
- */
+/* ---- the ops: sr_cpu_NAME for each slot ------------------------------------------------------ */
 #define SR_SLOT(name, ...) sr_status sr_cpu_##name(SR_PARAMETERS(__VA_ARGS__));
 #include "core/tensor/slots.h"
 

@@ -1,5 +1,5 @@
-/* features.c - what each instruction set needs of the processor and the operating system, and the
- * first of it that is missing. */
+/* features.c - what each instruction set needs from the processor and the operating system, and the
+ * first thing that is missing. */
 #include "kernels/cpu/cpu.h"
 
 #if defined(__x86_64__)
@@ -12,31 +12,31 @@
 enum { YMM = 0x6, ZMM = 0xE6, TILES = 0x60000 }; /* register sets in XCR0 */
 enum { BF16 = 1u << 5, AMX = 1u << 24 | 1u << 22 };
 
-/* Classes ascend: each needs what is listed up to it.  The code of a class is compiled with these
+/* Sets ascend: each needs everything listed up to it.  The code of a set is compiled with these
  * instructions and no others (ISA_* in the Makefile): Skylake and Cascade Lake have no VBMI. */
 static const struct {
-    int class;
+    int isa;
     sr_cpu_word word;
     uint32_t bits;
     const char *lack;
 } needs[] = {
-    {SR_CLASS_AVX2, SR_WORD_1C, bit_AVX, "the processor lacks AVX2"},
-    {SR_CLASS_AVX2, SR_WORD_7B, bit_AVX2, "the processor lacks AVX2"},
-    {SR_CLASS_AVX2, SR_WORD_1C, bit_FMA, "the processor lacks FMA"},
-    {SR_CLASS_AVX2, SR_WORD_1C, bit_F16C, "the processor lacks F16C"},
-    {SR_CLASS_AVX2, SR_WORD_SAVED, YMM, "the system does not save AVX registers"},
-    {SR_CLASS_AVX512, SR_WORD_7B, bit_AVX512F, "the processor lacks AVX-512"},
-    {SR_CLASS_AVX512, SR_WORD_7B, bit_AVX512BW, "the processor lacks AVX-512 BW"},
-    {SR_CLASS_AVX512, SR_WORD_7B, bit_AVX512DQ, "the processor lacks AVX-512 DQ"},
-    {SR_CLASS_AVX512, SR_WORD_7B, bit_AVX512VL, "the processor lacks AVX-512 VL"},
-    {SR_CLASS_AVX512, SR_WORD_SAVED, ZMM, "the system does not save AVX-512 registers"},
-    {SR_CLASS_DOTS, SR_WORD_71A, BF16, "the processor lacks AVX-512 BF16"},
-    {SR_CLASS_AMX, SR_WORD_7D, AMX, "the processor lacks AMX"},
-    {SR_CLASS_AMX, SR_WORD_SAVED, TILES, "the system does not save tiles"},
+    {SR_ISA_AVX2, SR_WORD_1C, bit_AVX, "the processor lacks AVX2"},
+    {SR_ISA_AVX2, SR_WORD_7B, bit_AVX2, "the processor lacks AVX2"},
+    {SR_ISA_AVX2, SR_WORD_1C, bit_FMA, "the processor lacks FMA"},
+    {SR_ISA_AVX2, SR_WORD_1C, bit_F16C, "the processor lacks F16C"},
+    {SR_ISA_AVX2, SR_WORD_SAVED, YMM, "the system does not save AVX registers"},
+    {SR_ISA_AVX512, SR_WORD_7B, bit_AVX512F, "the processor lacks AVX-512"},
+    {SR_ISA_AVX512, SR_WORD_7B, bit_AVX512BW, "the processor lacks AVX-512 BW"},
+    {SR_ISA_AVX512, SR_WORD_7B, bit_AVX512DQ, "the processor lacks AVX-512 DQ"},
+    {SR_ISA_AVX512, SR_WORD_7B, bit_AVX512VL, "the processor lacks AVX-512 VL"},
+    {SR_ISA_AVX512, SR_WORD_SAVED, ZMM, "the system does not save AVX-512 registers"},
+    {SR_ISA_DOTS, SR_WORD_71A, BF16, "the processor lacks AVX-512 BF16"},
+    {SR_ISA_AMX, SR_WORD_7D, AMX, "the processor lacks AMX"},
+    {SR_ISA_AMX, SR_WORD_SAVED, TILES, "the system does not save tiles"},
 };
 
-const char *sr_cpu_lack(const uint32_t words[SR_WORDS], int class) {
-    for (size_t i = 0; i < sizeof needs / sizeof *needs && needs[i].class <= class; i++)
+const char *sr_cpu_lack(const uint32_t words[SR_WORDS], int isa) {
+    for (size_t i = 0; i < sizeof needs / sizeof *needs && needs[i].isa <= isa; i++)
         if ((words[needs[i].word] & needs[i].bits) != needs[i].bits) return needs[i].lack;
     return NULL;
 }
@@ -73,9 +73,9 @@ bool sr_cpu_may_use_tiles(void) {
 
 #else
 
-const char *sr_cpu_lack(const uint32_t words[SR_WORDS], int class) {
+const char *sr_cpu_lack(const uint32_t words[SR_WORDS], int isa) {
     (void)words;
-    return class == SR_CLASS_PLAIN ? NULL : "the processor is not an x86";
+    return isa == SR_ISA_PLAIN ? NULL : "the processor is not an x86";
 }
 
 void sr_cpu_words(uint32_t words[SR_WORDS]) {

@@ -57,12 +57,12 @@ sr_status sr_cpu_record_jobs(const sr_device *device, sr_cpu_jobs *jobs) {
     int threads = sr_threads_count(device->threads);
     if (jobs != NULL && threads != 1)
         return sr_fail(SR_EINVAL,
-                       "jobs: the device has %d threads; tasks are timed on one alone: use "
+                       "jobs: the device has %d threads; tasks can only be timed on one: use "
                        "sr.use(\"cpu\", {threads = 1})",
                        threads);
     sr_cpu_state *cpu = device->state;
     if (jobs != NULL && cpu->jobs != NULL)
-        return sr_fail(SR_EINVAL, "jobs: those of this device are being recorded already");
+        return sr_fail(SR_EINVAL, "jobs: this device is already recording its jobs");
     cpu->jobs = jobs;
     return SR_OK;
 }

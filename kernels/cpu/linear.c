@@ -4,8 +4,8 @@
  * Work      2 T H F flops forward, 4 T H F backward.
  * Fusion    bias and activation run on each block of y while it is in cache, and so does rounding
  *           to bf16; backward computes dy act' once, for three uses.
- * Numerics  in bf16, dy act' is rounded before it is multiplied; the gradient of the bias is a sum
- *           of the rounded values.
+ * Numerics  in bf16, dy act' is rounded before it is multiplied; the gradient of the bias is the
+ *           sum of the rounded values.
  */
 #include <string.h>
 

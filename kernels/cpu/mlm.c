@@ -52,8 +52,7 @@ static void add_up(sr_tensor *total, const sr_tensor *nll, const sr_tensor *weig
     *SR_DATA(float, total) = (float)sum;
 }
 
-/* ---- given logits ------------------------------------------------------------------------------
- */
+/* ---- given logits ---------------------------------------------------------------------------- */
 
 sr_status sr_cpu_cross_entropy(sr_tensor *total, sr_tensor *nll, sr_tensor *correct,
                                sr_tensor *dlogits, const sr_tensor *logits, const sr_tensor *labels,

@@ -5,7 +5,7 @@
  *           sum, writes dx and dresidual: 16 T H bytes; half of that in bf16.
  * Numerics  mean and rstd are those of the sum before it is rounded; two-pass variance; the mask of
  *           dropout is drawn again in the backward pass.  dgamma and dbeta are summed over blocks
- *           of ROWS rows, the blocks in rising order in f64.
+ *           of ROWS rows, the blocks in ascending order in f64.
  */
 #include <string.h>
 
@@ -14,7 +14,7 @@
 
 enum { ROWS = 64, VECTOR = 16 };
 
-/* Whether a row may be taken as vectors of bf16; so may one that is absent. */
+/* Whether a row can be processed as vectors of bf16; true for an absent row. */
 static bool bf16_or_absent(sr_rows x) {
     return x.data == NULL || (x.bf16 && x.cols % VECTOR == 0);
 }
@@ -33,7 +33,7 @@ typedef struct job {
     bool all_bf16;
 } job;
 
-/* Rows that are all bf16 are taken where they stand, others in f32. */
+/* Rows that are all bf16 are processed in place, others in f32. */
 static sr_norm_row describe(const job *j, int64_t r, float *room) {
     const sr_simd *simd = j->cpu->simd;
     int64_t cols = j->cols;

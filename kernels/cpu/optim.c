@@ -55,7 +55,7 @@ typedef struct job {
     const sr_chunk *chunks; /* from the first of the job on */
     const float *g;
     float *w, *m, *v;
-    sr_adam *scalars; /* one a segment, in the device's shared room */
+    sr_adam *scalars; /* one per segment, in the device's shared scratch */
     sr_bf16 *bf16;
 } job;
 

@@ -1,6 +1,6 @@
 /* product.c - the matrix product behind matmul, linear and the tied decoder.
  *
- * C is split into blocks, one task each; k proceeds in steps of DEPTH (in bf16, of the class).
+ * C is split into blocks, one task each; k proceeds in steps of DEPTH (in bf16, of the ISA).
  * B is packed into panels, and so is A if its rows are not contiguous:
  *   tall products   both are packed once, by a separate job, into the device's `panels`; if A needs
  *                   it too (weight gradients), the larger one by the tasks instead, each its part
@@ -8,7 +8,7 @@
  *                   packs its own part of B, which few others read, into the worker's scratch
  * An element of C is the same chain over k in both cases, and for any block boundaries.
  *
- * bf16      Packing converts to what the class multiplies: pairs for dot products and AMX, floats
+ * bf16      Packing converts to what the set multiplies: pairs for dot products and AMX, floats
  *           elsewhere.  Rows of A are read in place by the first two if nothing needs padding.  A
  *           result in bf16 is a block of floats in the worker's scratch, rounded by the epilogue.
  *
@@ -48,7 +48,7 @@
 #include "kernels/cpu/cpu.h"
 
 enum { WIDTH = SR_BLOCK_COLUMNS, DEPTH = 512, STRIP = 64, TALLEST = 512, FLAT = 512, TASKS = 64 };
-enum { PACKED = 48 }; /* columns of B or rows of A a task packs: whole panels in every class */
+enum { PACKED = 48 }; /* columns of B or rows of A a task packs: whole panels in every set */
 enum { WIDEST = 1024, ROUND = 16 }; /* of blocks of C where tasks pack the larger operand */
 enum { OWN_TALLEST = 256 }; /* rows of a block of C in scratch: with B it fits the second cache */
 
@@ -102,7 +102,7 @@ static bool on_tiles(const job *j) {
     return j->p->bf16 && j->cpu->simd->tiles;
 }
 
-/* Whether rows of A, a multiple of this many, can be read where they stand; 0: they cannot. */
+/* Whether rows of A, a multiple of this many, can be read in place; 0: they cannot. */
 static int64_t rows_in_place(const job *j, int64_t k) {
     const sr_simd *simd = j->cpu->simd;
     if (j->a != NULL || j->p->a_col != 1) return 0;
@@ -110,7 +110,7 @@ static int64_t rows_in_place(const job *j, int64_t k) {
     return k % simd->bf16_k == 0 || simd->tiles ? simd->bf16_rows : 0;
 }
 
-/* Multiplies g->m rows of A from `row` on where they stand; `room` is for a tail. */
+/* Multiplies g->m rows of A from `row` on in place; `room` is for a tail. */
 static void multiply_in_place(const job *j, void *room, sr_gemm *g, int64_t row, int64_t k) {
     const sr_simd *simd = j->cpu->simd;
     int64_t rest = j->p->bf16 ? g->k % simd->bf16_k : 0;

@@ -182,7 +182,7 @@ sr_status sr_cpu_reduce(sr_tensor *y, const sr_tensor *x, sr_reduction op) {
     set_dims(&j);
     if (j.outputs == 0) return SR_OK;
     if (j.length == 0 && op != SR_SUM)
-        return sr_fail(SR_EINVAL, "reduce: the largest of no elements; the dimension has size 0");
+        return sr_fail(SR_EINVAL, "reduce: no elements; the reduced dimension has size 0");
     if (is_column_sum(&j)) return column_sum(&j);
     if (j.pieces <= 1)
         return sr_cpu_run(y, output_task, &j, sr_blocks(j.outputs, j.outputs_a_task));

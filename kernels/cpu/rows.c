@@ -85,7 +85,7 @@ sr_status sr_cpu_gather_rows(sr_tensor *y, const sr_tensor *x, const sr_tensor *
     return sr_cpu_run(y, gather_task, &j, sr_blocks(j.count, ROWS));
 }
 
-/* Elements from .. to of row m as f32, in `room` unless they can be read where they stand. */
+/* Elements from .. to of row m as f32, in `room` unless they can be read in place. */
 static const float *part_of_row(float *room, const sr_tensor *x, int64_t m, int64_t from,
                                 int64_t to) {
     if (dense(x) && x->dtype == SR_F32) return SR_DATA(float, x) + m * x->stride[0] + from;
@@ -146,7 +146,7 @@ static sr_status put_task(void *context, int64_t i, int worker) {
     return SR_OK;
 }
 
-/* Rows may be named once: what two tasks wrote would depend on who came last. */
+/* A row may be named only once: if two tasks wrote it, the last one would win. */
 static sr_status check_once(const job *j, sr_cpu_state *cpu) {
     SR_TRY(sr_cpu_reserve(cpu, 0, (size_t)j->y->shape[0]));
     uint8_t *seen = cpu->shared.data;

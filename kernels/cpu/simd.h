@@ -1,9 +1,9 @@
 /* simd.h - the vector kernels, one set per instruction set.
  *
- * They are in kernels/cpu/simd/NAME.c, written once and compiled for every class; table.c collects
- * the functions of a class.  A device selects its set when it is opened, by CPUID bits and the
+ * They are in kernels/cpu/simd/NAME.c, written once and compiled for every set; table.c collects
+ * the functions of a set.  A device selects its set when it is opened, by CPUID bits and the
  * registers that the operating system saves (XGETBV), never by processor model.
- * SEQRUN_ISA=plain|avx2|avx512|avx512_bf16|amx in the environment requests a lower class, so that
+ * SEQRUN_ISA=plain|avx2|avx512|avx512_bf16|amx in the environment requests a lower set, so that
  * tests cover all.
  *
  * These functions do not allocate, fail or use threads.
@@ -160,7 +160,7 @@ static inline int64_t sr_drop_room(int64_t n) {
     F(int64_t, attention_short_room, int64_t d, bool backward)                                     \
     F(void, attention_short, const sr_attention_unit *u)                                           \
     F(void, attention_short_backward, const sr_attention_unit *u)                                  \
-    /* of bf16, any length, for classes with bf16_rows; between bf16_begin() and bf16_end() */     \
+    /* of bf16, any length, for sets with bf16_rows; between bf16_begin() and bf16_end() */        \
     F(int64_t, attention_bf16_room, int64_t longest, int64_t d, bool backward)                     \
     F(void, attention_bf16, const sr_attention_unit *u)                                            \
     F(void, attention_bf16_backward, const sr_attention_unit *u)                                   \

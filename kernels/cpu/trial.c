@@ -1,5 +1,5 @@
-/* trial.c - what is tried before a class multiplies bf16: that its products are right, and how fast
- * they are.
+/* trial.c - what is tried before an instruction set multiplies bf16: whether its products are
+ * right, and how fast they are.
  *
  * Cost      0.9 ms for the products, 0.3 ms for the rates (AVX2).
  */
@@ -7,8 +7,7 @@
 
 #include "kernels/cpu/cpu.h"
 
-/* ---- products --------------------------------------------------------------------------------
- */
+/* ---- products -------------------------------------------------------------------------------- */
 
 enum { TALL = 64, WIDE = 64, DEEP = 128 }; /* what a shape may be padded to */
 
@@ -139,8 +138,7 @@ bool sr_cpu_multiplies_bf16(const sr_simd *simd) {
     return true;
 }
 
-/* ---- rates -------------------------------------------------------------------------------------
- */
+/* ---- rates ----------------------------------------------------------------------------------- */
 
 static double processor_time(void) {
     struct timespec t;

@@ -4,7 +4,7 @@
  * Traffic   forward reads x and writes y (and pre, when there is a bias to add): 4 T F bytes in
  *           bf16; backward reads dy and pre, writes dpre: 6 T F bytes, the column sums in the same
  *           pass.  T = 16384, F = 3072: 67 and 101 us at 3.0 TB/s.
- * Grid      a warp for 256 columns of a row, 16 bytes a lane; a block walks over the rows of its
+ * Grid      a warp for 256 columns of a row, 16 bytes per lane; a block walks over the rows of its
  *           stripe.  Sums of a stripe are combined warp by warp, stripes by columns.cu, in order.
  * Numerics  f32; the sums are those of dpre before it is rounded.
  */
@@ -109,7 +109,7 @@ namespace {
 template <class T> struct act_back {
     global<T> dpre;           /* or null */
     global<float> partial;    /* (stripes, columns), or null */
-    global<const T> dy, kept; /* kept: pre of a GELU, y of the others; null without activation */
+    global<const T> dy, kept; /* saved: pre of a GELU, y of the others; null without activation */
     size_t rows, stride;      /* elements between rows of dy */
     int columns, act;
 };

@@ -34,7 +34,7 @@ static attention_job job_of(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv
 
 static sr_status run(const attention_job *j) {
     if (j->d > LARGEST_HEAD)
-        return sr_fail(SR_EINVAL, "attention: heads of size %d; the maximum on %s is %d", j->d,
+        return sr_fail(SR_EINVAL, "attention: head size %d; the maximum on %s is %d", j->d,
                        j->g->device->name, (int)LARGEST_HEAD);
     if (j->qkv->dtype == SR_F32) return attention_plain<float>(j);
     if (!is_fast(j)) return attention_plain<bf16>(j);

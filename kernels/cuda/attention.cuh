@@ -3,7 +3,7 @@
  * A block of 4 warps works on one tile (core/batch/tiles.h) of one head, a warp on strips of 16
  * query rows against 64 keys at a time.  Products are made of m16n8k16 fragments: lane l holds the
  * columns 8 n + 2 (l % 4) + {0, 1} of rows l / 4 and l / 4 + 8, so that one draw of the generator
- * decides about all 16 columns that it has of a row.
+ * decides all 16 columns that it has of a row.
  *
  * The bits of a strip's results depend on its sequence alone: columns of other sequences are never
  * multiplied (their rows may hold NaN), and masked columns add exact zeros.
@@ -95,7 +95,7 @@ DEV strip_range strips_of(bool group, const sr_strip &s, int rows) {
 
 /* ---- tiles in shared memory ------------------------------------------------------------------ */
 
-/* The element where piece `chunk` (of 8) of a row begins. Pieces are permuted, so that the same
+/* The element where piece `chunk` (of 8) of a row begins.  Pieces are permuted, so that the same
  * piece of 8 rows is in 8 different groups of banks. */
 template <int D> DEV int place(int row, int chunk) {
     const int turn = D == 32 ? row >> 1 & 3 : row & 7;
@@ -181,7 +181,7 @@ template <int N> DEV void clear(float (&c)[N][4]) {
     for (int n = 0; n < N; n++) c[n][0] = c[n][1] = c[n][2] = c[n][3] = 0.0f;
 }
 
-/* Columns outside [from, to) of the N strips of columns in s do not exist. */
+/* Masks the columns outside [from, to) of the N strips of columns in s. */
 template <int N> DEV void mask_columns(float (&s)[2 * N][4], int from, int to) {
     if (from <= 0 && to >= 16 * N) return;
     UNROLL
@@ -221,7 +221,7 @@ DEV void store_strip(shared<T> room, const float (&c)[W / 8][4], float upper, fl
 
 /* ---- dropout --------------------------------------------------------------------------------- */
 
-/* The decisions of this lane about row `row` of the strip's sequence in the 64 columns from
+/* This lane's decisions for row `row` of the strip's sequence in the 64 columns from
  * `first` on, where its own columns begin at key_begin. */
 DEV sr_u32x4 drop_words(const drop_site &drop, const sr_strip &s, int row, int first, int head) {
     const uint32_t group = (uint32_t)(first >> 6) * 4 + (uint32_t)(lane() & 3);

@@ -52,8 +52,8 @@ DEV int group_of_warp() {
 
 /* ---- lse and delta of 64 rows ---------------------------------------------------------------- */
 
-/* One of the threads 0 to 127: half of them bring lse, the others delta; zero where there is no
- * row, whose products with rows of zeros are zero. */
+/* One of the threads 0 to 127: half of them load lse, the others delta; zero where there is no
+ * row, so that its products with rows of zeros are zero. */
 DEV float row_statistic(global<const float> lse, global<float> delta, const row_map &map,
                         int first) {
     bool valid;
@@ -203,8 +203,8 @@ DEV void add_keys(float (&dk)[shape<D>::WIDTH / 8][4], float (&dv)[shape<D>::WID
     }
 }
 
-/* Adds what earlier blocks of keys gave dQ, and keeps the sum for the next ones; a thread meets
- * nothing but its own. */
+/* Adds what earlier blocks of keys contributed to dQ, and keeps the sum for the next ones; a thread
+ * touches only its own values. */
 template <int N, int THREADS>
 DEV void keep_sum(float (&dq)[N][4], global<float> sums, bool first, bool last) {
     UNROLL

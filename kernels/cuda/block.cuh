@@ -1,5 +1,4 @@
-/* block.cuh - values joined over the threads of a block, in an order that depends on its size only.
- */
+/* block.cuh - reductions over the threads of a block, in an order that depends on its size only. */
 #ifndef SR_CUDA_BLOCK_CUH
 #define SR_CUDA_BLOCK_CUH
 

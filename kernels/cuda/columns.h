@@ -32,7 +32,7 @@ static inline int parts_of(int64_t rows, int each, int most) {
 static inline bool in_vectors(const void *p, int64_t columns) {
     return columns % 8 == 0 && (uintptr_t)p % 16 == 0;
 }
-/* Of all these tensors, which may be NULL. */
+/* The same for all these tensors, which may be NULL. */
 static inline bool all_in_vectors(const sr_tensor *const *t, int count, int64_t columns) {
     for (int i = 0; i < count; i++)
         if (!in_vectors(t[i] != nullptr ? sr_tensor_data(t[i]) : nullptr, columns)) return false;

@@ -123,7 +123,7 @@ struct choice_fn {
     }
 };
 
-/* y is an input only where it counts: with beta = 0 it may hold anything. */
+/* y is an input only if beta is not 0; else it may hold anything. */
 struct scale_fn {
     static const int inputs = 1, most = 8;
     double alpha;

@@ -1,5 +1,4 @@
-/* functions.cuh - what one element goes through: the functions of core/tensor/functions.h, of f32
- * and i32. */
+/* functions.cuh - the functions of elementwise ops (core/tensor/functions.h), of f32 and i32. */
 #ifndef SR_CUDA_FUNCTIONS_CUH
 #define SR_CUDA_FUNCTIONS_CUH
 

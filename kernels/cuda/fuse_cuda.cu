@@ -1,9 +1,10 @@
-/* fuse_cuda.cu - which epilogues of cuBLASLt do what they should, and pay.
+/* fuse_cuda.cu - which epilogues of cuBLASLt are correct, and worth using.
  *
- * A bias is checked once for each type, a GELU as well: its form is not documented, so the values
- * decide which of ours it is, if any.  Whether it is faster than a pass of its own depends on the
- * shape: it is timed once for each class of shapes and kept, as it changes bits: the pass reads
- * values that were rounded.  Timing runs on a stream and in memory of its own (tune_cuda.cu).
+ * A bias is checked once for each type, and so is a GELU: its form is not documented, so the values
+ * tell which of ours it is, if any.  Whether it is faster than a separate pass depends on the
+ * shape.  It is timed once per group of similar shapes, and the answer is kept, as it changes bits:
+ * the pass reads values that were rounded.  Timing runs on a stream and in memory of its own
+ * (tune_cuda.cu).
  */
 #include <math.h>
 #include <stdio.h>
@@ -42,7 +43,7 @@ template <class T> static void fill_check(check<T> *k) {
         }
 }
 
-/* Computes the product with cuBLASLt; *ran: whether it could. */
+/* Computes the product with cuBLASLt; *ran: whether that was possible. */
 template <class T>
 static sr_status run_check(bool *ran, check<T> *k, products *state, cuda_host *h, sr_act act) {
     cublasLtMatmulAlgo_t algorithm;
@@ -136,7 +137,8 @@ sr_status fuse_check(products *state, cuda_host *h) {
 
 enum { REPEATS = 4, LEAST_ROWS = 16, MOST_ROWS = 8192 };
 
-/* Layers of one class: a power of two of rows, beyond which times are proportional to them. */
+/* Layers that share an answer: rows rounded to a power of two, beyond which time grows in
+ * proportion. */
 struct layer {
     sr_dtype dtype;
     sr_act act;
@@ -158,7 +160,7 @@ static void key_of(char key[SR_CHOICE_KEY], const layer *l, bool tf32) {
              (long long)l->rows, (long long)l->columns, (long long)l->inner);
 }
 
-/* A layer of zeros, and a GPU whose queue and workspace are those of a trial. */
+/* A layer of zeros, and a GPU with a queue and workspace for the trial. */
 struct trial {
     layer of;
     product p; /* c and pre: (rows, columns) */
@@ -268,7 +270,7 @@ sr_status fuse_pays(bool *pays, products *state, gpu *g, sr_act act, const produ
         if (st != SR_OK && st != SR_ENOMEM) return st;
         known = *pays ? YES : NO;
         tuner_keep_number(state->tuner, key, known, st == SR_OK);
-        uint64_t first = tuner_number(state->tuner, key); /* of another process, perhaps */
+        uint64_t first = tuner_number(state->tuner, key); /* perhaps from another process */
         if (first == YES || first == NO) known = first;
     }
     *pays = known == YES;

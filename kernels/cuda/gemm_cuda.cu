@@ -4,8 +4,7 @@
  * C^T = B^T A^T: cuBLASLt's first operand is our B, its second our A, and its rows are our columns.
  * A bias, one value for each of its rows, is then one for each of our columns.
  *
- * Which algorithm a product takes is the business of tune_cuda.cu, what it may do besides that of
- * fuse_cuda.cu.
+ * tune_cuda.cu chooses the algorithm of a product, fuse_cuda.cu its epilogue.
  */
 #include "kernels/cuda/gemm.h"
 
@@ -38,7 +37,7 @@ sr_status lt_check_product(const lt_functions *lt, cublasStatus_t status, const 
                    lt->GetStatusString(status), (long long)p->n, (long long)p->m, (long long)p->k);
 }
 
-/* 0 and 1 for products whose factor is in device memory, after the workspace. */
+/* The constants 0 and 1, after the workspace, for products whose factor is in device memory. */
 static const float constants[2] = {0.0f, 1.0f};
 
 static sr_status fill(products *p, gpu *g) {
@@ -47,7 +46,7 @@ static sr_status fill(products *p, gpu *g) {
     SR_TRY(cuda_check(cudaMalloc(&p->workspace, LT_WORKSPACE + sizeof constants),
                       "cannot allocate 32 MiB for matrix products"));
     p->constants = (float *)((char *)p->workspace + LT_WORKSPACE);
-    /* in the order of the stream, which does not wait for cudaMemcpy */
+    /* in stream order: the stream does not wait for cudaMemcpy */
     SR_TRY(cuda_check(cudaMemcpyAsync(p->constants, constants, sizeof constants, cudaMemcpyDefault,
                                       cuda_of(g)->stream),
                       "cannot upload"));
@@ -117,10 +116,9 @@ static sr_status empty_sum(gpu *g, const char *op, const product *p) {
     return SR_OK;
 }
 
-/* ---- epilogues --------------------------------------------------------------------------------
- */
+/* ---- epilogues ------------------------------------------------------------------------------- */
 
-/* Where cuBLASLt does not add it rightly: a pass of its own. */
+/* Where cuBLASLt does not add it correctly: in a separate pass. */
 static sr_status add_bias_after(gpu *g, const char *op, const product *p) {
     product plain = *p;
     plain.bias = nullptr;
@@ -131,7 +129,7 @@ static sr_status add_bias_after(gpu *g, const char *op, const product *p) {
                     SR_ACT_NONE);
 }
 
-/* Where the product cannot apply its activation after all. */
+/* For a product that cannot apply its activation after all. */
 static sr_status act_after(gpu *g, const char *op, const product *p) {
     product plain = *p;
     plain.act = SR_ACT_NONE;
@@ -178,7 +176,7 @@ sr_status gemm_takes_act(bool *takes, gpu *g, const product *p, sr_act act) {
     return *takes ? fuse_pays(takes, state, g, act, p) : SR_OK;
 }
 
-/* Once: in a large model it would be the product that a step waits for. */
+/* Reported once: in a large model, it would be the product that a step waits for. */
 static void warn_slow(products *state, const lt_product *l, const char *op, cublasStatus_t status) {
     if (state->warned || l->bias != nullptr) return;
     state->warned = true;
@@ -188,7 +186,7 @@ static void warn_slow(products *state, const lt_product *l, const char *op, cubl
         op, (long long)l->n, (long long)l->m, (long long)l->k, state->lt->GetStatusString(status));
 }
 
-/* By the algorithm of its class, or else by the first one for exactly this product.
+/* By the algorithm for its rounded shape, else by the first one for exactly this product.
  * *status: NOT_SUPPORTED where there is none. */
 static sr_status queue_product(cublasStatus_t *status, products *state, cuda_host *h,
                                const lt_call *call, const char *op) {

@@ -8,7 +8,7 @@ sr_status gpu_scratch(void **data, gpu *g, int number, size_t bytes) {
         void *more;
         SR_TRY(sr_device_take(g->device, &more, bytes));
         if (s->data != nullptr)
-            sr_device_give(g->device, s->data, s->bytes); /* queued work is first */
+            sr_device_give(g->device, s->data, s->bytes); /* after the queued work */
         s->data = more;
         s->bytes = bytes;
     }
@@ -59,7 +59,7 @@ void gpu_scratch_free(gpu *g) {
     sr_device_trim(g->device);
 }
 
-/* The sentences of the cpu device. */
+/* The same messages as on the cpu device. */
 sr_status gpu_fault_status(const queue_fault *f) {
     if (f->key == ~(uint64_t)0) return SR_OK;
     long long row = (uint32_t)f->key, value = f->value, limit = f->limit;

@@ -59,8 +59,8 @@ sr_status gpu_launch(gpu *g, const char *op, const void *kernel, dim grid, int t
                      size_t shared_bytes, void **arguments);
 #endif
 
-/* Queues kernel(args...) on a grid of blocks of `threads` (a multiple of 32); an empty grid is
- * nothing to do.  `op` names it in messages. */
+/* Queues kernel(args...) on a grid of blocks of `threads` (a multiple of 32); an empty grid
+ * does nothing.  `op` names it in messages. */
 template <class... P>
 static inline sr_status launch(gpu *g, const char *op, void (*kernel)(P...), dim grid, int threads,
                                size_t shared_bytes, typename gpu_same<P>::type... args) {
@@ -136,7 +136,7 @@ template <class T> sr_status scratch(global<T> *p, gpu *g, int number, size_t co
     return SR_OK;
 }
 
-/* A copy of a host table in scratch `number`, queued; `host` is the caller's again at once. */
+/* A copy of a host table in scratch `number`, queued; `host` may be reused at once. */
 template <class T>
 sr_status table(global<const T> *p, gpu *g, int number, const T *host, size_t count) {
     void *data;
@@ -146,8 +146,8 @@ sr_status table(global<const T> *p, gpu *g, int number, const T *host, size_t co
     return g->device->backend->upload(g->device, data, host, count * sizeof(T));
 }
 
-/* The same for a table that stays on the device, and is uploaded when its content is another than
- * at the last call with this number.  The numbers belong to optim.cu. */
+/* The same for a table that stays on the device and is uploaded only when its contents differ from
+ * those at the last call with this number.  The numbers belong to optim.cu. */
 sr_status gpu_keep(void **data, gpu *g, int number, const void *host, size_t bytes);
 
 template <class T>
@@ -160,12 +160,12 @@ sr_status kept_table(global<const T> *p, gpu *g, int number, const T *host, size
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
-/* For the kernels of a call that check data: to be asked for once a call. */
+/* For the kernels of a call that check data; requested once per call. */
 static inline fault_at faults(gpu *g) {
     return {g->word, ++g->calls};
 }
 
-/* For waits: the failure that a word which came back names; SR_OK if none. */
+/* For waits: the failure that a returned fault word names; SR_OK if none. */
 sr_status gpu_fault_status(const queue_fault *word);
 static inline queue_fault gpu_no_fault(void) {
     return {0, 0, ~(uint64_t)0, 0, 0};

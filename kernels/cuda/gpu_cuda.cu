@@ -1,6 +1,6 @@
 /* gpu_cuda.cu - gpu.h on a GPU: a stream that the host waits for in gpu_wait and gpu_download only.
  *
- * Errors of queued work show at the next wait; bad data that kernels met is in the fault word, in
+ * Errors of queued work appear at the next wait; bad data found by kernels is in the fault word, in
  * pinned memory.
  */
 #include "kernels/cuda/gpu_cuda.h"
@@ -45,7 +45,7 @@ static bool is_late(cudaError_t error) {
 
 sr_status cuda_check(cudaError_t error, const char *what) {
     if (error == cudaSuccess) return SR_OK;
-    cudaGetLastError(); /* an error that can be survived is reported once */
+    cudaGetLastError(); /* a recoverable error is reported once */
     if (is_late(error))
         return sr_fail(SR_EDEVICE,
                        "cuda: an op that was queued before failed (seen at %s): %s; "
@@ -73,7 +73,7 @@ sr_status cuda_failed_later(const cuda_host *h, cudaError_t error) {
 
 enum { PLAIN_SHARED = 48 << 10 };
 
-/* More shared memory than every GPU has must be asked for. */
+/* More shared memory than every GPU has must be requested. */
 static sr_status grant(const gpu *g, const char *op, const void *kernel, size_t bytes) {
     if (bytes <= PLAIN_SHARED) return SR_OK;
     if (bytes > g->shared_bytes)

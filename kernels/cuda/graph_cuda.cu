@@ -22,7 +22,7 @@ bool graph_defer_free(cuda_host *h, void *data) {
     graph *g = h->loop;
     if (g->count == g->room) {
         size_t room = g->room > 0 ? 2 * g->room : 16;
-        if (sr_grow(&g->freed, room) != SR_OK) return true; /* rather lost than used after free */
+        if (sr_grow(&g->freed, room) != SR_OK) return true; /* better lost than used after free */
         g->room = room;
     }
     g->freed[g->count++] = data;
@@ -34,7 +34,7 @@ static void free_deferred(graph *g) {
 }
 
 static sr_status begin(cuda_host *h) {
-    if (h->capturing) return sr_fail(SR_EDEVICE, "cuda: a graph is being recorded already");
+    if (h->capturing) return sr_fail(SR_EDEVICE, "cuda: a graph is already being recorded");
     if (h->loop == nullptr) SR_TRY(sr_new(&h->loop, 1));
     SR_TRY(cuda_check(cudaStreamBeginCapture(h->stream, cudaStreamCaptureModeRelaxed),
                       "cannot record a graph"));

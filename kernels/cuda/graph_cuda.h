@@ -3,8 +3,7 @@
  *
  * Between begin and launch the stream records instead of running.  The graph of the update before
  * is updated with the new arguments, which is cheaper than making a new one; where its shape
- * differs (another number of micro-batches, say) a new one is made.  So it is right for changing
- * layouts.
+ * differs (another number of micro-batches, say) a new one is made.  So layouts may change.
  */
 #ifndef SR_CUDA_GRAPH_CUDA_H
 #define SR_CUDA_GRAPH_CUDA_H

@@ -3,17 +3,17 @@
  * Shapes    x (T, H), w (F, H), b (F), y, pre (T, F)
  * Work      2 T H F flops forward, 4 T H F backward
  * Traffic   the product adds the bias and writes pre (y, without a GELU); the activation is a pass
- *           of its own, 4 T F bytes in bf16, or part of the product where that is found to pay.
- * Backward: dy act' and the bias gradient in one pass of 6 T F bytes, then two products that read
- * it.
+ *           of its own, 4 T F bytes in bf16, or part of the product where that is faster.
+ *           Backward: dy act' and the bias gradient in one pass of 6 T F bytes, then two products
+ *           that read it.
  */
 #include "kernels/cuda/activation.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/gpu.h"
 #include "kernels/cuda/gpu_ops.h"
 
-/* One product with its activation, *done, where the library is good at it.  The sums are kept even
- * if nobody asks for them: a layer has the same bits with and without gradient. */
+/* One product with its activation, where the library does it well; *done: whether it did.  The sums
+ * are kept even if not needed: a layer has the same bits with and without gradient. */
 static sr_status product_with_act(bool *done, gpu *g, product *p, sr_tensor *pre, sr_act act) {
     product all = *p;
     size_t bytes = (size_t)(p->c.rows * p->c.cols) * sr_dtype_size(p->c.dtype);

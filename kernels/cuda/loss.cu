@@ -64,7 +64,7 @@ DEV void entropy_read(float (&v)[EIGHT], const entropy_job<L, T> &a, int row, in
     for (int i = 0; i < EIGHT; i++) v[i] += b[i];
 }
 
-/* Takes in columns from `column`, ascending for a thread. */
+/* Adds columns from `column` on, ascending within a thread. */
 DEV void entropy_add(entropy_state &s, const float (&v)[EIGHT], int column, int left) {
     float most = s.most;
     for (int i = 0; i < EIGHT; i++)
@@ -212,8 +212,8 @@ sr_status gpu_cross_entropy(sr_tensor *total, sr_tensor *nll, sr_tensor *correct
 
 /* ---- the tied decoder ------------------------------------------------------------------------ */
 
-/* Rows whose f32 logits are in memory at a time: by shape, so that a loss without gradient has the
- * same bits. */
+/* Rows whose f32 logits are in memory at a time: chosen by shape, so that a loss without gradient
+ * has the same bits. */
 static int64_t chunk_rows(int64_t rows, int64_t stride) {
     int64_t most = (int64_t)LOGIT_BYTES / (int64_t)sizeof(float) / stride / CHUNK_ROWS * CHUNK_ROWS;
     if (most < CHUNK_ROWS) most = CHUNK_ROWS;

@@ -1,5 +1,4 @@
-/* lt_cuda.h - cuBLASLt, loaded when the first product is asked for: 600 MB that a run on the CPU
- * never touches. */
+/* lt_cuda.h - cuBLASLt, loaded at the first product: 600 MB that a run on the CPU never touches. */
 #ifndef SR_CUDA_LT_CUDA_H
 #define SR_CUDA_LT_CUDA_H
 

@@ -1,8 +1,8 @@
 /* map.cuh - y = f(x...), element by element, for tensors of any dtypes and strides.
  *
  * A function is a struct with `inputs`, how many it takes, `most`, how many elements a thread may
- * take at once (4 or 8), and float operator()(const float
- * (&)[N]), or int32_t of int32_t, or double of double where it only converts.
+ * take at once (4 or 8), and float operator()(const float (&)[N]), or int32_t of int32_t, or
+ * double of double where it only converts.
  *
  * Traffic   reads each input and writes y once.  Contiguous and scalar operands: 16 bytes a thread
  *           and access; else one element.

@@ -2,9 +2,9 @@
  *
  * Shapes    a (..., m, k), b (..., k, n), y (..., m, n), batch dimensions expanded
  * Grid      products that cuBLASLt takes go there, one call for the innermost batch dimensions that
- *           lie evenly.  Others (mixed dtypes, overlapping or wide strides) are computed by a
- * thread for each element of y: right, and slow. Numerics  f32 sums in the order of k in the slow
- * kernel
+ *           are evenly spaced.  Others (mixed dtypes, overlapping or wide strides) are computed by
+ *           a thread for each element of y: correct, but slow.
+ * Numerics  f32 sums in the order of k in the slow kernel
  */
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/gpu.h"
@@ -14,7 +14,7 @@ namespace {
 
 enum { BATCH_DIMS = SR_MAX_DIMS - 2, MATMUL_THREADS = 256 };
 
-/* The batch dimensions of the three, those merged that lie evenly in all. */
+/* The batch dimensions of the three; those evenly spaced in all are merged. */
 struct batch {
     int dims;
     int64_t size[BATCH_DIMS], y[BATCH_DIMS], a[BATCH_DIMS], b[BATCH_DIMS];

@@ -2,8 +2,8 @@
  *
  * Traffic   norm 4 bytes an element; AdamW 28, and 2 for the bf16 copy; LAMB 24 for moments and
  *           norms, then 16, and 2 for the copy.
- * Grid      a block a chunk.  What depends on results of the device (clip, bias correction, trust
- *           ratios) is computed there once, by a small kernel before.
+ * Grid      a block a chunk.  What depends on results on the device (clip, bias correction, trust
+ *           ratios) is computed there once, by a small kernel beforehand.
  * Order     sums of a chunk in f64, in an order that depends on its size; chunks in order.
  * Numerics  f32, the same operations as on the cpu.
  */

@@ -13,9 +13,9 @@
  *   load16<T>(p, i), store16<T>(p, i, v), 8, 4     vectors of bytes from element i, aligned
  *   cp_async16, cp_commit, cp_wait<N>              copies of 16 bytes into shared memory
  *   ldmatrix4, ldmatrix4_trans, mma_bf16, mma_f16  m8n8.x4 and m16n8k16 with f32 accumulation
- *   exp2_fast ...                                  approximations; math_exp ... is exact to an ulp
+ *   exp2_fast ...                                  approximations; math_exp ...: within an ulp
  *   fault(at, code, row, value, limit)             reports bad data: gpu.h
- *   add_atomic(p, i, x)                            only where the run asked for it: any_order
+ *   add_atomic(p, i, x)                            only where the run requests it: any_order
  */
 #ifndef SR_CUDA_PRIM_CUH
 #define SR_CUDA_PRIM_CUH
@@ -40,7 +40,7 @@ struct alignas(8) vec8 {
     uint32_t w[2];
 };
 
-/* What data can be wrong with, as only the device sees it. */
+/* Errors in data that only the device can detect. */
 enum fault_code : uint32_t {
     FAULT_EMBED_ID,
     FAULT_EMBED_TYPE,
@@ -181,7 +181,7 @@ template <class T, class F> DEV void cp_async16(T *to, F *from, bool valid) {
 DEV void cp_commit() {
     asm volatile("cp.async.commit_group;\n" ::: "memory");
 }
-/* Waits until at most the last N groups of this thread are under way. */
+/* Waits until at most the last N groups of this thread are in flight. */
 template <int N> DEV void cp_wait() {
     asm volatile("cp.async.wait_group %0;\n" ::"n"(N) : "memory");
 }
@@ -265,7 +265,7 @@ DEV float rsqrt_fast(float x) {
     return r;
 }
 
-/* Rounded one by one: never fused into a multiply-add. */
+/* Each rounded: never fused into a multiply-add. */
 DEV double exact_add(double a, double b) {
     return __dadd_rn(a, b);
 }
@@ -273,12 +273,12 @@ DEV double exact_mul(double a, double b) {
     return __dmul_rn(a, b);
 }
 
-/* p[i] += x, among others that do the same: the order is not known, nor are the last bits. */
+/* p[i] += x, while others do the same: the order is not fixed, so neither are the last bits. */
 DEV void add_atomic(float *p, size_t i, float x) {
     atomicAdd(p + i, x);
 }
 
-/* Taken once by a thread that has met bad data. */
+/* Called once by a thread that has found bad data. */
 DEV void fault(fault_at at, fault_code code, size_t row, int64_t value, int64_t limit) {
     uint64_t key = (uint64_t)at.call << 32 | (uint32_t)row;
     volatile queue_fault *f = at.word;

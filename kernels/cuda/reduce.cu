@@ -1,9 +1,10 @@
 /* reduce.cu - sum, max, min, argmax and argmin along any dimensions.
  *
  * Traffic   reads x once.
- * Grid      a block has `lanes` threads for each of `outputs` outputs; the elements of an output
- * are cut into pieces where there are few outputs, and a second kernel joins the pieces. Numerics
- * sums are carried in f64, those of i32 wrap.  The order is fixed by the shape.
+ * Grid      a block has `lanes` threads for each of `outputs` outputs; the elements of an
+ *           output are cut into pieces where there are few outputs, and a second kernel joins the
+ *           pieces.
+ * Numerics  sums are carried in f64, those of i32 wrap.  The order is fixed by the shape.
  */
 #include "kernels/cuda/block.cuh"
 #include "kernels/cuda/gpu_ops.h"

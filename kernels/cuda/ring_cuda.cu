@@ -6,7 +6,7 @@ enum { SEGMENTS = 16, SEGMENT = RING_BYTES / SEGMENTS, ALIGN = 256, SMALL = 64 <
 
 struct ring {
     char *pinned, *beside;      /* SEGMENTS x SEGMENT bytes of the host and of the device */
-    cudaEvent_t done[SEGMENTS]; /* the device has taken everything out of the segment */
+    cudaEvent_t done[SEGMENTS]; /* the device has read everything in the segment */
     cudaEvent_t crossed;        /* the last copy over the bus */
     int now;                    /* the segment in use, */
     size_t used;                /* and its bytes in use */
@@ -49,8 +49,8 @@ static sr_status mark(ring *r, cuda_host *h, int segment) {
     return cuda_check(cudaEventRecord(r->done[segment], h->stream), "cannot record an event");
 }
 
-/* Goes on to the next segment, once the device is done with it.  What a capture took stays until
- * its graph was launched. */
+/* Moves on to the next segment once the device is done with it.  Segments used by a capture stay in
+ * use until its graph has been launched. */
 static sr_status next_segment(ring *r, cuda_host *h) {
     if (!h->capturing)
         SR_TRY(mark(r, h, r->now));

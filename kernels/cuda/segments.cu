@@ -4,7 +4,7 @@
  * up each run of equal keys in the order of the list, and adds the sums of runs that lie in its
  * tile to their rows of the table.  A run that crosses tiles leaves a part in each: the tile's
  * `head` where it came from the tile before, its `tail` where it begins.  A second pass adds head
- * after head to the tail.  So a key that half of the batch has costs little more than others, and
+ * after head to the tail.  So a key shared by half of the batch costs little more than others, and
  * the order of a sum depends on the list alone.
  *
  * Traffic   reads 4 H bytes for each row, reads and writes 4 H for each distinct key.

@@ -1,8 +1,9 @@
 /* softmax.cu - softmax and log-softmax over the last dimension, both ways.
  *
- * Traffic   reads a row two or three times; rows of up to 100,000 elements come from the cache
- * after the first. Grid      a block a row, of 32, 128 or 512 threads by its length. Numerics
- * exponentials in f32, sums in f64, each element rounded once.
+ * Traffic   reads a row two or three times; rows of up to 100,000 elements come from the
+ *           cache after the first.
+ * Grid      a block per row, of 32, 128 or 512 threads by its length.
+ * Numerics  exponentials in f32, sums in f64, each element rounded once.
  */
 #include "kernels/cuda/block.cuh"
 #include "kernels/cuda/gpu_ops.h"

@@ -1,7 +1,7 @@
 /* strided.cuh - elements of tensors of any dtype and strides.
  *
- * Offsets are 64-bit.  Divisions of numbers below 2^32 take the 32-bit path, so that a large tensor
- * is as right as a small one and a small one is not slower for it.
+ * Offsets are 64-bit.  Divisions of numbers below 2^32 take the 32-bit path, so that large tensors
+ * are handled correctly and small ones are not slower for it.
  */
 #ifndef SR_CUDA_STRIDED_CUH
 #define SR_CUDA_STRIDED_CUH

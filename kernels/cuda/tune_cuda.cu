@@ -1,8 +1,8 @@
 /* tune_cuda.cu - the algorithm of a product: suggested by cuBLASLt, timed once, and kept.
  *
- * The number of masked rows changes from batch to batch, so sizes are rounded up to a few classes
- * that share an algorithm.  Timing runs on a stream of its own into memory of its own: C is not
- * touched, and a graph that is being recorded is not disturbed.
+ * The number of masked rows changes from batch to batch, so sizes are rounded up to a few
+ * sizes that share an algorithm.  Timing runs on a stream of its own into memory of its own: C is
+ * not touched, and a graph that is being recorded is not disturbed.
  */
 #include "kernels/cuda/tune_cuda.h"
 
@@ -83,7 +83,8 @@ static void keep(tuner *t, const char *key, const cublasLtMatmulAlgo_t *algorith
                          : sr_choices_hold(t->known, key, algorithm);
     if (st == SR_OK || t->warned) return;
     t->warned = true;
-    sr_log(SR_LOG_WARN, "%s; another run may choose other matrix products, and have other bits",
+    sr_log(SR_LOG_WARN,
+           "%s; another run may choose other algorithms for products and get other bits",
            sr_message());
 }
 
@@ -109,20 +110,20 @@ void tuner_keep_number(tuner *t, const char *key, uint64_t number, bool lasts) {
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
-/* Sizes of one class share an algorithm. */
+/* Sizes that round to the same one share an algorithm. */
 static int64_t class_of(int64_t size) {
     int64_t step = size <= 128 ? 16 : size <= 2048 ? 128 : 512;
     return (size + step - 1) / step * step;
 }
 
-/* The alignment that a matrix has for sure: 16, 8, 4 or 2 bytes. */
+/* The guaranteed alignment of a matrix: 16, 8, 4 or 2 bytes. */
 static uint32_t alignment(const lt_matrix *m) {
     uintptr_t all =
         (uintptr_t)m->data | (uintptr_t)m->ld * m->element | (uintptr_t)m->step * m->element | 16u;
     return (uint32_t)(all & (~all + 1));
 }
 
-/* Of C, the bias that is added to it, and what a GELU is applied to. */
+/* The alignment of C, of the bias added to it, and of what a GELU is applied to. */
 static uint32_t alignment_c(const lt_product *p) {
     uint32_t all = alignment(&p->c) | (uint32_t)(((uintptr_t)p->bias | (uintptr_t)p->pre) & 15u);
     return all & (~all + 1);
@@ -229,7 +230,7 @@ sr_status trial_ended(cudaError_t e, const char *op, int64_t rows, int64_t colum
 struct trials {
     int best; /* the fastest of the suggestions; negative if none runs */
     float ms;
-    bool scarce; /* there was no memory to try one */
+    bool scarce; /* there was no memory to try any */
 };
 
 /* *ms: the best of a few times; infinite if the algorithm does not take the product. */
@@ -306,7 +307,7 @@ static sr_status fastest(trials *t, const products *of, const lt_call *call,
     return st;
 }
 
-/* The stored choice for a shape, or one that is made and stored now. */
+/* The stored choice for a shape, or one made and stored now. */
 static sr_status choose(cublasLtMatmulAlgo_t *out, bool *exists, products *p, cuda_host *h,
                         const lt_call *call, const shape *s, const char *op) {
     char key[SR_CHOICE_KEY];

@@ -18,8 +18,8 @@ struct products {
     void *workspace;  /* LT_WORKSPACE bytes */
     float *constants; /* 0 and 1, in device memory */
     tuner *tuner;
-    bool adds_bias[2]; /* cuBLASLt adds a bias rightly to f32, to bf16: checked once */
-    sr_act gelu[2];    /* the one that it applies, likewise; SR_ACT_NONE: none */
+    bool adds_bias[2]; /* cuBLASLt adds a bias correctly to f32, to bf16: checked once */
+    sr_act gelu[2];    /* the GELU that it applies, likewise; SR_ACT_NONE: none */
     bool warned;       /* of a product that cuBLASLt does not have */
 };
 
@@ -51,7 +51,7 @@ struct lt_call {
     cublasLtMatrixLayoutOpaque_t a, b, c;
 };
 
-/* Whether cuBLASLt does not have such a product: another way must be taken. */
+/* Whether cuBLASLt lacks such a product: it must be computed in another way. */
 static inline bool lt_lacks(cublasStatus_t status) {
     return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
            status == CUBLAS_STATUS_ARCH_MISMATCH;
@@ -71,8 +71,8 @@ cublasStatus_t lt_run(const products *p, const lt_call *call, const cublasLtMatm
 
 /* Finds out what cuBLASLt can do besides products, once for a device. */
 sr_status fuse_check(products *state, cuda_host *h);
-/* *pays: products of about this shape apply this activation as they should, and faster than a pass
- * of its own. */
+/* *pays: products of about this shape apply this activation correctly, and faster than a separate
+ * pass. */
 sr_status fuse_pays(bool *pays, products *state, gpu *g, sr_act act, const product *p);
 
 /* The descriptors of the same product with `pre` elsewhere. */
@@ -87,7 +87,7 @@ void tuner_free(tuner *t); /* may be NULL */
 sr_status tuner_choose(cublasLtMatmulAlgo_t *out, bool *exists, products *p, cuda_host *h,
                        const lt_call *call, const char *op);
 
-/* A number that is kept beside the algorithms; 0 if there is none.  One that does not last is for
+/* A number that is kept with the algorithms; 0 if there is none.  One that does not last is for
  * this process only: it could not be timed. */
 uint64_t tuner_number(const tuner *t, const char *key);
 void tuner_keep_number(tuner *t, const char *key, uint64_t number, bool lasts);
@@ -95,15 +95,15 @@ void tuner_keep_number(tuner *t, const char *key, uint64_t number, bool lasts);
 /* All of them. */
 sr_choices *tuner_choices(const tuner *t);
 
-/* The failure of a trial that was queued: what it is, and of which product. */
+/* The failure of a queued trial, and the product it was for. */
 sr_status trial_ended(cudaError_t error, const char *op, int64_t rows, int64_t columns,
                       int64_t depth);
 
 /* The stream on which everything is timed. */
 cudaStream_t tuner_stream(const tuner *t);
 
-/* The algorithm that cuBLASLt suggests first for exactly this product, where the one that was
- * chosen for its class does not take it. */
+/* The algorithm that cuBLASLt suggests first for exactly this product, where the one
+ * chosen for its rounded shape does not take it. */
 sr_status tuner_first(cublasLtMatmulAlgo_t *out, bool *exists, products *p, const lt_call *call,
                       const char *op);
 

@@ -1,10 +1,10 @@
-/* arena.h - device memory of the simt host, and who touched it in the running launch.
+/* arena.h - device memory of the simt host, and which threads touched it in the running launch.
  *
  * One range of addresses for the process, with a range of notes beside it, so that an address finds
  * its note without a search.  Pages of both are backed when they are first touched.
  *
- * What the core and the host code of ops get are other addresses of the same memory, which fault
- * when they are read or written: a GPU's memory is not the host's either.
+ * The core and the host code of ops get other addresses for the same memory, which fault when read
+ * or written: a GPU's memory cannot be read by the host either.
  */
 #ifndef SR_SIMT_ARENA_H
 #define SR_SIMT_ARENA_H
@@ -25,7 +25,7 @@ struct note {
 enum : uint32_t { MANY_BLOCKS = ~0u };
 
 sr_status arena_open(void);
-/* The address that can be used of an address of the device, and back; NULL for NULL. */
+/* The usable address for a device address, and back; NULL for NULL. */
 void *arena_inside(const void *device);
 void *arena_outside(const void *inside);
 

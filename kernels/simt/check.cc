@@ -28,7 +28,7 @@ static uint32_t warp_of(uint32_t who) {
     return who < WARP_READS ? who / WARP : who == MANY ? ~0u : who - WARP_READS;
 }
 
-/* Whether what was done under this tag is done, as the running thread (or its warp) sees it. */
+/* Whether an access under this tag is ordered before the running thread (or its warp). */
 static inline bool ordered(const machine *m, uint32_t tag, bool whole_warp) {
     if (tag < m->barrier_tag) return true;
     uint32_t who = tag & WHO;
@@ -44,7 +44,7 @@ static inline uint32_t read_by(const machine *m, uint32_t before, uint32_t who) 
            (warp_of(before & WHO) == my_warp(m) ? WARP_READS + my_warp(m) : (uint32_t)MANY);
 }
 
-/* Names who did it: "thread 7" or "warp 2". */
+/* Names the one that did it: "thread 7" or "warp 2". */
 #define WHO_FORMAT "%s %u"
 #define WHO_OF(tag)                                                                                \
     ((tag)&WHO) < WARP_READS ? "thread"                                                            \

@@ -1,4 +1,4 @@
-/* collective.cc - what a warp does as one, executed once for its 32 lanes. */
+/* collective.cc - collective operations of a warp, executed once for its 32 lanes. */
 #include "kernels/cuda/prim.cuh"
 
 #include "core/base/mem.h"

@@ -1,6 +1,6 @@
 /* gemm.cc - matrix products of the SIMT host: plain loops over f32 copies of A and B.
  *
- * Products are not what this host is to prove, so they are neither emulated nor checked; they take
+ * This host is not meant to test products, so they are neither emulated nor checked; they take a
  * few milliseconds at the sizes of tests.  An element is summed in the order of k, so its bits do
  * not depend on other rows.
  */
@@ -42,7 +42,7 @@ static void widen(float *to, const matrix *m, const void *data) {
             to[r * m->cols + c] = load(m, data, r * m->row + c * m->col);
 }
 
-/* sum += a b for some columns of one row; the loop over columns is what the compiler vectorises. */
+/* sum += a b for some columns of one row; the compiler vectorises the loop over columns. */
 __attribute__((optimize("O3"))) static void add_row(float *__restrict__ sum, const float *a,
                                                     const float *b, int64_t k, int64_t n,
                                                     int64_t width) {
@@ -95,7 +95,7 @@ static sr_status multiply(gpu *g, job *j) {
     return SR_OK;
 }
 
-/* The product with addresses that the host can use. */
+/* The product, with addresses that the host can use. */
 static product inside(const product *p) {
     product q = *p;
     q.a.data = arena_inside(p->a.data);

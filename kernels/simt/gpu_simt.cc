@@ -1,4 +1,4 @@
-/* gpu_simt.cc - gpu.h on a CPU: a launch runs its blocks at once, in an order drawn by key.
+/* gpu_simt.cc - gpu.h on a CPU: a launch runs its blocks at once, in a pseudo-random order.
  *
  * SEQRUN_SIMT_CHECK=0 leaves out the checks for races (recipes then run faster); bounds are always
  * checked.  SEQRUN_SIMT_REPORT=1 counts accesses: report.h.
@@ -21,7 +21,7 @@ struct simt_host {
     machine *machines[MAX_WORKERS];
     queue_fault word;
     unsigned watch;
-    bool recording; /* as a graph: nothing may be waited for */
+    bool recording; /* recording a graph: nothing may be waited for */
     uint64_t launches;
     sr_status status; /* of the first launch that failed since the last wait */
     char message[640];
@@ -204,11 +204,11 @@ sr_status gpu_option(sr_device *device, const char *name, bool on) {
     return SR_OK;
 }
 
-/* Work is done at once here; but a wait while it is recorded is refused, as on a GPU. */
+/* Work is done at once here, but a wait during recording is refused, as on a GPU. */
 sr_status gpu_capture(sr_device *device, sr_capture what) {
     simt_host *h = host_of((gpu *)device->state);
     if (what == SR_CAPTURE_BEGIN && h->recording)
-        return sr_fail(SR_EDEVICE, "simt: a graph is being recorded already");
+        return sr_fail(SR_EDEVICE, "simt: a graph is already being recorded");
     h->recording = what == SR_CAPTURE_BEGIN;
     return SR_OK;
 }

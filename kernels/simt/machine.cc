@@ -84,7 +84,7 @@ static void resume(machine *m, int thread) {
     if (f->sp == nullptr) {
         int i = m->free_stacks > 0 ? m->free_stack[--m->free_stacks] : m->used_stacks++;
         f->stack = i;
-        /* Staggered: else the frames of all threads compete for the same lines of the cache. */
+        /* Staggered: else the frames of all threads compete for the same cache lines. */
         prepare(f, m->stacks + (size_t)i * STACK, STACK - (size_t)(i * 5 % 64) * 128, entry);
     }
     m->thread = thread;
@@ -128,7 +128,7 @@ static bool waits_in_warp(const machine *m, int thread) {
          base_name(at.file), at.line);
 }
 
-/* Nobody can run: somebody waits for a thread that waits elsewhere or has returned. */
+/* No thread can run: one waits for a thread that waits elsewhere or has returned. */
 [[noreturn]] static void stuck(machine *m) {
     int waits = -1;
     for (int i = 0; i < m->threads; i++)
@@ -144,7 +144,7 @@ static bool waits_in_warp(const machine *m, int thread) {
         if (m->fibers[i].done) stop(where, "divergent %s: thread %d has returned", name, i);
         if (warp != nullptr && !waits_in_warp(m, i)) diverged(name, where, i, "barrier", m->where);
     }
-    stop(where, "%s waits for ever", name);
+    stop(where, "%s waits forever", name);
 }
 
 /* ---- scheduling ------------------------------------------------------------------------------ */
@@ -168,7 +168,7 @@ static int next_thread(machine *m) {
     return w * WARP + next_bit(m->warps[w].ready, m->thread % WARP);
 }
 
-/* Gives the processor to another thread; returns when this one can run again. */
+/* Yields to another thread; returns when this one can run again. */
 static void yield(machine *m) {
     resume(m, next_thread(m));
 }

@@ -1,13 +1,13 @@
-/* machine.h - a thread block on the CPU: a fiber a thread, barriers and collectives as yield
+/* machine.h - a thread block on the CPU: a fiber per thread, with barriers and collectives as yield
  * points.
  *
  * A machine runs the blocks of a launch one after the other; each thread of the host that takes
- * part has one.  Threads run until they wait, in an order drawn by key.  A collective of a warp is
+ * part has one.  Threads run until they wait, in a pseudo-random order.  A collective of a warp is
  * executed once, by the lane that arrives last.
  *
- * Every access to shared and device memory passes `check.cc`, which knows for each 2 bytes who
- * wrote and who read them last, and when.  Time counts the barriers of a block; a tag is time << 11
- * | who: a thread (below 1024), 1024 + warp, or MANY.
+ * Every access to shared and device memory passes `check.cc`, which knows for each 2 bytes which
+ * thread wrote and which read them last, and when.  Time counts the barriers of a block; a tag is
+ * time << 11 | who: a thread (below 1024), 1024 + warp, or MANY.
  */
 #ifndef SR_SIMT_MACHINE_H
 #define SR_SIMT_MACHINE_H

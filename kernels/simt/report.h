@@ -1,7 +1,7 @@
-/* report.h - counts of what costs time on a GPU: sectors of device memory, conflicts of banks.
+/* report.h - counts what costs time on a GPU: sectors of device memory, bank conflicts.
  *
  * Lanes of a warp run one after the other here, so each notes its accesses; when the warp meets,
- * the n-th accesses of a line by its lanes are taken for one request.  A request to device memory
+ * the n-th accesses of a line by its lanes are taken as one request.  A request to device memory
  * costs the 32-byte sectors that it touches; at best they are full.  A request to shared memory is
  * served in phases (32 lanes of 4 bytes, 16 of 8, 8 of 16, 8 rows of a matrix), and each phase
  * costs as many wavefronts as its busiest bank has words; at best one.

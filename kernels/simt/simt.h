@@ -1,8 +1,8 @@
 /* simt.h - the primitives of prim.cuh on a CPU, with checks; included by prim.cuh alone.
  *
- * Pointers know their extent, accesses their place in the source: a kernel that reads or writes
- * outside a tensor, races, or reads shared memory that nobody wrote ends with a message that names
- * the kernel, the block, the thread and the line.
+ * Pointers know their extent, accesses their source location: a kernel that reads or writes
+ * outside a tensor, races, or reads shared memory that was never written ends with a message that
+ * names the kernel, the block, the thread and the line.
  */
 #ifndef SR_SIMT_SIMT_H
 #define SR_SIMT_SIMT_H
@@ -16,7 +16,7 @@ namespace simt {
 
 #define SR_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
-/* An index with the place that it was written at. */
+/* An index, and the source location that uses it. */
 struct index {
     size_t i;
     place where;
@@ -208,7 +208,7 @@ template <class T> struct shared {
     }
 };
 
-/* Bytes that vectors must be aligned to. */
+/* The alignment of vectors, in bytes. */
 inline void aligned(uintptr_t at, uintptr_t to, place where) {
     if (__builtin_expect(at % to != 0, 0))
         stop(where, "an access of %d bytes at an address that is %d mod %d", (int)to,
@@ -258,8 +258,7 @@ inline void add_atomic(const global<float> &g, size_t i, float x, SR_HERE) {
                                           __ATOMIC_RELAXED));
 }
 
-/* ---- collectives: arguments of one lane, and what runs once for all 32 (collective.cc) --------
- */
+/* ---- collectives: arguments of one lane, and what runs once for all 32 (collective.cc) ------- */
 
 struct shuffle_args {
     uint32_t value, result;

@@ -1,6 +1,6 @@
 /* attention.c - attention on bf16 with every instruction set of this processor: the same bits on
  * any number of threads and whatever a neighbour holds, and values as close to those of the plain
- * class as bf16's rounding allows. */
+ * instruction set as bf16's rounding allows. */
 #include <math.h>
 
 #include "tests/support/attention_op.h"
@@ -25,13 +25,13 @@ static void compare(const sr_simd *simd, const op *want, const sr_layout *l) {
 }
 
 int main(void) {
-    static const char *const classes[] = {"plain", "avx2", "avx512", "avx512_bf16", "amx"};
+    static const char *const names[] = {"plain", "avx2", "avx512", "avx512_bf16", "amx"};
     sr_layout l = packed();
     op *want = op_new(&l, -1);
     for (int i = 0; i < 5; i++) {
-        setenv("SEQRUN_ISA", classes[i], 1);
-        if (strcmp(sr_cpu_isa(), classes[i]) != 0) {
-            printf("attention: this processor lacks %s\n", classes[i]);
+        setenv("SEQRUN_ISA", names[i], 1);
+        if (strcmp(sr_cpu_isa(), names[i]) != 0) {
+            printf("attention: this processor lacks %s\n", names[i]);
             continue;
         }
         const sr_simd *simd = sr_cpu_simd();

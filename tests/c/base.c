@@ -376,8 +376,7 @@ static void failing_storage(void) {
     CHECK(!sr_file_exists(in_scratch("full")) && !sr_file_exists(in_scratch("no")));
 }
 
-/* ---- every allocation of base fails in turn ---------------------------------------------------
- */
+/* ---- every allocation of base fails in turn -------------------------------------------------- */
 
 static sr_status use_everything(void) {
     void *bytes;

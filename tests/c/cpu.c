@@ -73,8 +73,7 @@ static double distance(const float *got, const double *want, int64_t n) {
     return sqrt(error / (size > 0 ? size : 1));
 }
 
-/* ---- a layout by hand -------------------------------------------------------------------------
- */
+/* ---- a layout by hand ------------------------------------------------------------------------ */
 
 typedef struct fixed {
     sr_layout layout;
@@ -116,8 +115,7 @@ static double mask(const sr_layout *l, int s, sr_dropout d, uint32_t row, uint32
     return byte < d.keep ? 256.0 / d.keep : 0;
 }
 
-/* ---- functions ----------------------------------------------------------------------------------
- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 static double units(float got, double want) { /* in units in the last place of want */
     int e;
@@ -184,8 +182,7 @@ static void test_functions(void) {
     check_function(SR_ERF, erf, -1, 1, 3);
 }
 
-/* ---- products ----------------------------------------------------------------------------------
- */
+/* ---- products -------------------------------------------------------------------------------- */
 
 static void check_matmul(int64_t m, int64_t n, int64_t k, bool ta, bool tb, double beta) {
     sr_tensor *a = filled(1, ta ? k : m, ta ? m : k, 1), *b = filled(2, tb ? n : k, tb ? k : n, 1);
@@ -245,8 +242,7 @@ static void test_linear(void) {
     free_tensors();
 }
 
-/* ---- attention ----------------------------------------------------------------------------------
- */
+/* ---- attention ------------------------------------------------------------------------------- */
 
 /* One sequence and head in double; grads may be NULL. */
 static void attention_truth(const fixed *f, int s, int head, int heads, int d, const float *qkv,
@@ -533,7 +529,7 @@ static void test_burst(void) {
 }
 
 /* A misspelled instruction set is an error, not the highest one. */
-static void test_unknown_class(void) {
+static void test_unknown_isa(void) {
     sr_device *d;
     setenv("SEQRUN_ISA", "avx", 1);
     CHECK_FAILS(sr_device_open(&d, &sr_backend_cpu, 0, NULL), SR_EDEVICE, "'avx'; use plain");
@@ -569,15 +565,15 @@ static void test_stop(void) {
 }
 
 int main(void) {
-    const char *classes[] = {"plain", "avx2", "avx512", "avx512_bf16", "amx"};
+    const char *names[] = {"plain", "avx2", "avx512", "avx512_bf16", "amx"};
     int64_t live = sr_mem_live();
     for (int i = 0; i < 5; i++) {
-        setenv("SEQRUN_ISA", classes[i], 1);
-        if (strcmp(sr_cpu_isa(), classes[i]) != 0) {
-            printf("cpu: this processor lacks %s\n", classes[i]);
+        setenv("SEQRUN_ISA", names[i], 1);
+        if (strcmp(sr_cpu_isa(), names[i]) != 0) {
+            printf("cpu: this processor lacks %s\n", names[i]);
             continue;
         }
-        open_device(classes[i], 2);
+        open_device(names[i], 2);
         test_functions();
         test_matmul();
         test_linear();
@@ -586,12 +582,12 @@ int main(void) {
         test_neighbours();
         test_burst();
         close_device();
-        test_threads(classes[i]);
-        test_larger_pool(classes[i]);
+        test_threads(names[i]);
+        test_larger_pool(names[i]);
     }
     test_memory();
     test_stop();
-    test_unknown_class();
+    test_unknown_isa();
     CHECK(sr_mem_live() == live);
     return CHECK_DONE();
 }

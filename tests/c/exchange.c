@@ -182,8 +182,7 @@ static void test_library(sr_device *d) {
     free(wanted);
 }
 
-/* ---- one thread -------------------------------------------------------------------------------
- */
+/* ---- one thread ------------------------------------------------------------------------------ */
 
 static sr_status nothing(sr_comm *comm) {
     (void)comm;
@@ -251,8 +250,7 @@ static void test_faults(sr_device *d) {
     CHECK(sr_grad_watched() == NULL);
 }
 
-/* ---- when buckets are sent --------------------------------------------------------------------
- */
+/* ---- when buckets are sent ------------------------------------------------------------------- */
 
 static int64_t sent, progressed;
 

@@ -5,26 +5,26 @@
 #include "kernels/cpu/cpu.h"
 #include "tests/support/check.h"
 
-static int has;                        /* the best class of the processor */
-static const char *broken[SR_CLASSES]; /* what is wrong with each class */
-static double gain;                    /* of dot products */
-static int measured, asked[SR_CLASSES];
+static int has;                          /* the best set of the processor */
+static const char *broken[SR_ISA_COUNT]; /* what is wrong with each set */
+static double gain;                      /* of dot products */
+static int measured, asked[SR_ISA_COUNT];
 
-static const char *lack(int class) {
-    return class > has ? "lacks it" : NULL;
+static const char *lack(int isa) {
+    return isa > has ? "lacks it" : NULL;
 }
 
-static const char *problem(int class) {
-    asked[class]++;
-    return broken[class];
+static const char *problem(int isa) {
+    asked[isa]++;
+    return broken[isa];
 }
 static double gain_of_dots(void) {
     measured++;
     return gain;
 }
 
-/* The class that is chosen, with the reason that is given. */
-static void check_choice(int best, int limit, int class, const char *reason) {
+/* The set that is chosen, with the reason that is given. */
+static void check_choice(int best, int limit, int isa, const char *reason) {
     sr_cpu_machine machine = {lack, problem, gain_of_dots};
     sr_cpu_choice choice;
     char text[SR_REASON];
@@ -33,72 +33,72 @@ static void check_choice(int best, int limit, int class, const char *reason) {
     memset(asked, 0, sizeof asked);
     sr_cpu_choose(&choice, &machine, limit);
     sr_cpu_explain(text, &choice, choice.isa);
-    CHECK(choice.isa == class);
+    CHECK(choice.isa == isa);
     CHECK(strcmp(text, reason) == 0);
     if (strcmp(text, reason) != 0) printf("  reason: %s\n", text);
 }
 
 static void test_choice(void) {
     gain = 2;
-    check_choice(SR_CLASS_PLAIN, -1, SR_CLASS_PLAIN, "amx, avx512_bf16, avx512, avx2: lacks it");
-    check_choice(SR_CLASS_AVX2, -1, SR_CLASS_AVX2, "amx, avx512_bf16, avx512: lacks it");
-    check_choice(SR_CLASS_DOTS, -1, SR_CLASS_DOTS, "amx: lacks it");
+    check_choice(SR_ISA_PLAIN, -1, SR_ISA_PLAIN, "amx, avx512_bf16, avx512, avx2: lacks it");
+    check_choice(SR_ISA_AVX2, -1, SR_ISA_AVX2, "amx, avx512_bf16, avx512: lacks it");
+    check_choice(SR_ISA_DOTS, -1, SR_ISA_DOTS, "amx: lacks it");
     CHECK(measured == 1);
-    check_choice(SR_CLASS_AMX, -1, SR_CLASS_AMX, "");
+    check_choice(SR_ISA_AMX, -1, SR_ISA_AMX, "");
     CHECK(measured == 0);
-    broken[SR_CLASS_AMX] = "no permission";
-    check_choice(SR_CLASS_AMX, -1, SR_CLASS_DOTS, "amx: no permission");
+    broken[SR_ISA_AMX] = "no permission";
+    check_choice(SR_ISA_AMX, -1, SR_ISA_DOTS, "amx: no permission");
     gain = 0.5;
-    check_choice(SR_CLASS_AMX, -1, SR_CLASS_AVX512,
+    check_choice(SR_ISA_AMX, -1, SR_ISA_AVX512,
                  "amx: no permission; avx512_bf16: dot products run at 0.5 times the rate of f32");
-    broken[SR_CLASS_DOTS] = "wrong";
-    check_choice(SR_CLASS_AMX, -1, SR_CLASS_AVX512, "amx: no permission; avx512_bf16: wrong");
+    broken[SR_ISA_DOTS] = "wrong";
+    check_choice(SR_ISA_AMX, -1, SR_ISA_AVX512, "amx: no permission; avx512_bf16: wrong");
     CHECK(measured == 0);
-    broken[SR_CLASS_AMX] = broken[SR_CLASS_DOTS] = NULL;
+    broken[SR_ISA_AMX] = broken[SR_ISA_DOTS] = NULL;
 }
 
-/* A class that is named is taken without measuring, lower ones without trying the higher. */
+/* A named set is taken without measuring, a lower one without trying higher ones. */
 static void test_named(void) {
     gain = 0.5;
-    check_choice(SR_CLASS_AMX, SR_CLASS_DOTS, SR_CLASS_DOTS, "amx: SEQRUN_ISA is avx512_bf16");
-    CHECK(measured == 0 && asked[SR_CLASS_AMX] == 0 && asked[SR_CLASS_DOTS] == 1);
-    check_choice(SR_CLASS_DOTS, SR_CLASS_AVX2, SR_CLASS_AVX2,
+    check_choice(SR_ISA_AMX, SR_ISA_DOTS, SR_ISA_DOTS, "amx: SEQRUN_ISA is avx512_bf16");
+    CHECK(measured == 0 && asked[SR_ISA_AMX] == 0 && asked[SR_ISA_DOTS] == 1);
+    check_choice(SR_ISA_DOTS, SR_ISA_AVX2, SR_ISA_AVX2,
                  "amx: lacks it; avx512_bf16, avx512: SEQRUN_ISA is avx2");
-    CHECK(asked[SR_CLASS_DOTS] == 0);
-    check_choice(SR_CLASS_AVX2, SR_CLASS_AMX, SR_CLASS_AVX2, "amx, avx512_bf16, avx512: lacks it");
-    check_choice(SR_CLASS_DOTS, SR_CLASS_AMX, SR_CLASS_DOTS, "amx: lacks it");
-    broken[SR_CLASS_AMX] = "no permission";
-    check_choice(SR_CLASS_AMX, SR_CLASS_AMX, SR_CLASS_DOTS, "amx: no permission");
+    CHECK(asked[SR_ISA_DOTS] == 0);
+    check_choice(SR_ISA_AVX2, SR_ISA_AMX, SR_ISA_AVX2, "amx, avx512_bf16, avx512: lacks it");
+    check_choice(SR_ISA_DOTS, SR_ISA_AMX, SR_ISA_DOTS, "amx: lacks it");
+    broken[SR_ISA_AMX] = "no permission";
+    check_choice(SR_ISA_AMX, SR_ISA_AMX, SR_ISA_DOTS, "amx: no permission");
     CHECK(measured == 0);
-    broken[SR_CLASS_AMX] = NULL;
+    broken[SR_ISA_AMX] = NULL;
 }
 
-/* A device that a run gave a lower class than its own. */
+/* A device that a run gave a lower set than its own. */
 static void test_explain(void) {
-    sr_cpu_choice choice = {.isa = SR_CLASS_DOTS, .why = {[SR_CLASS_AMX] = "lacks it"}};
+    sr_cpu_choice choice = {.isa = SR_ISA_DOTS, .why = {[SR_ISA_AMX] = "lacks it"}};
     char text[SR_REASON];
-    sr_cpu_explain(text, &choice, SR_CLASS_AVX2);
+    sr_cpu_explain(text, &choice, SR_ISA_AVX2);
     CHECK(strcmp(text, "amx: lacks it; avx512_bf16, avx512: instructions is avx2 in the run's "
                        "config") == 0);
-    choice.isa = SR_CLASS_AVX512;
-    strcpy(choice.why[SR_CLASS_DOTS], "slow");
-    sr_cpu_explain(text, &choice, SR_CLASS_DOTS); /* a higher class than its own */
+    choice.isa = SR_ISA_AVX512;
+    strcpy(choice.why[SR_ISA_DOTS], "slow");
+    sr_cpu_explain(text, &choice, SR_ISA_DOTS); /* a higher set than its own */
     CHECK(strcmp(text, "amx: lacks it") == 0);
-    sr_cpu_explain(text, &choice, SR_CLASS_AMX);
+    sr_cpu_explain(text, &choice, SR_ISA_AMX);
     CHECK(text[0] == '\0');
     memset(choice.why, 'x', sizeof choice.why);
-    for (int i = 0; i < SR_CLASSES; i++)
+    for (int i = 0; i < SR_ISA_COUNT; i++)
         choice.why[i][0] = (char)('a' + i), choice.why[i][SR_WHY - 1] = 0;
-    choice.isa = SR_CLASS_PLAIN;
-    sr_cpu_explain(text, &choice, SR_CLASS_PLAIN); /* the longest reason fits */
+    choice.isa = SR_ISA_PLAIN;
+    sr_cpu_explain(text, &choice, SR_ISA_PLAIN); /* the longest reason fits */
     CHECK(strlen(text) == strlen("amx: ; avx512_bf16: ; avx512: ; avx2: ") + 4 * (SR_WHY - 1));
 }
 
 #if defined(__x86_64__)
-/* The best class of a processor and system by their words, and what it lacks for the next. */
-static void check_words(const uint32_t words[SR_WORDS], int class, const char *lack_of_next) {
-    for (int c = SR_CLASS_PLAIN; c <= class; c++) CHECK(sr_cpu_lack(words, c) == NULL);
-    for (int c = class + 1; c < SR_CLASSES; c++) {
+/* The best set of a processor and system by their words, and what it lacks for the next. */
+static void check_words(const uint32_t words[SR_WORDS], int isa, const char *lack_of_next) {
+    for (int c = SR_ISA_PLAIN; c <= isa; c++) CHECK(sr_cpu_lack(words, c) == NULL);
+    for (int c = isa + 1; c < SR_ISA_COUNT; c++) {
         const char *why = sr_cpu_lack(words, c);
         CHECK(why != NULL && strcmp(why, lack_of_next) == 0);
         if (why != NULL && strcmp(why, lack_of_next) != 0) printf("  %d lacks: %s\n", c, why);
@@ -119,16 +119,16 @@ static void test_words(void) {
                    rapids[SR_WORDS] = {c1, b7, AMX, BF16, TILES},
                    old_system[SR_WORDS] = {c1, b7, AMX, BF16, ZMM},
                    masked[SR_WORDS] = {c1, b7, AMX, BF16, YMM}, bare[SR_WORDS] = {c1, b7, 0, 0, 0};
-    check_words(nothing, SR_CLASS_PLAIN, "the processor lacks AVX2");
-    check_words(bridge, SR_CLASS_PLAIN, "the processor lacks AVX2");
-    check_words(bare, SR_CLASS_PLAIN, "the system does not save AVX registers");
-    check_words(haswell, SR_CLASS_AVX2, "the processor lacks AVX-512");
-    check_words(phi, SR_CLASS_AVX2, "the processor lacks AVX-512 BW");
-    check_words(masked, SR_CLASS_AVX2, "the system does not save AVX-512 registers");
-    check_words(skylake, SR_CLASS_AVX512, "the processor lacks AVX-512 BF16"); /* no VBMI either */
-    check_words(cooper, SR_CLASS_DOTS, "the processor lacks AMX");
-    check_words(old_system, SR_CLASS_DOTS, "the system does not save tiles");
-    check_words(rapids, SR_CLASS_AMX, "");
+    check_words(nothing, SR_ISA_PLAIN, "the processor lacks AVX2");
+    check_words(bridge, SR_ISA_PLAIN, "the processor lacks AVX2");
+    check_words(bare, SR_ISA_PLAIN, "the system does not save AVX registers");
+    check_words(haswell, SR_ISA_AVX2, "the processor lacks AVX-512");
+    check_words(phi, SR_ISA_AVX2, "the processor lacks AVX-512 BW");
+    check_words(masked, SR_ISA_AVX2, "the system does not save AVX-512 registers");
+    check_words(skylake, SR_ISA_AVX512, "the processor lacks AVX-512 BF16"); /* no VBMI either */
+    check_words(cooper, SR_ISA_DOTS, "the processor lacks AMX");
+    check_words(old_system, SR_ISA_DOTS, "the system does not save tiles");
+    check_words(rapids, SR_ISA_AMX, "");
 }
 #else
 static void test_words(void) {
@@ -163,7 +163,7 @@ static void test_trial(void) {
     CHECK(rate > 0 && rate < 1e6);
 }
 
-/* An open device can be given another class, as a resumed run does; SEQRUN_ISA has the last word.
+/* An open device can be given another set, as a resumed run does; SEQRUN_ISA has the last word.
  */
 static void test_use(void) {
     setenv("SEQRUN_ISA", "", 1);

@@ -118,8 +118,7 @@ static void test_refusals(void) {
     sr_device_close(cpu);
 }
 
-/* ---- a device that keeps its weights transposed ------------------------------------------------
- */
+/* ---- a device that keeps its weights transposed ---------------------------------------------- */
 
 static int builds, held;
 

@@ -2,10 +2,10 @@
 #include "tests/support/layer.h"
 
 int main(void) {
-    const char *classes[] = {"plain", "avx2", "avx512", "avx512_bf16", "amx"};
+    const char *names[] = {"plain", "avx2", "avx512", "avx512_bf16", "amx"};
     for (int i = 0; i < 5; i++) {
-        setenv("SEQRUN_ISA", classes[i], 1);
-        if (strcmp(sr_cpu_isa(), classes[i]) != 0) continue;
+        setenv("SEQRUN_ISA", names[i], 1);
+        if (strcmp(sr_cpu_isa(), names[i]) != 0) continue;
         CHECK(sr_cpu_multiplies_bf16(sr_cpu_simd()));
         test_layers(NULL);
     }

@@ -1,9 +1,9 @@
 /* act.c - activations with bias, forward and backward, of runs of f32 or bf16.
  *
- * bf16      Classes that multiply bf16 take GELU from short polynomials, whose absolute error is
+ * bf16      Sets that multiply bf16 take GELU from short polynomials, whose absolute error is
  *           a tenth of what rounding leaves of values near 1, but up to the value itself below -4:
  *           with tiles, the exact function would take half as long as a product with 768 columns
- *           before it.  Other classes have the time.
+ *           before it.  Other sets have the time.
  * In place  y may be x, dx may be dy.
  */
 #include "kernels/cpu/simd.h"

@@ -7,12 +7,13 @@
  * Forward   K is packed as panels of K^T, V as panels of V.  A strip: S = scale Q K^T, row maximum,
  *           exp, sum, keyed dropout in place, O = P V, rows scaled by 1 / sum.
  * Backward  a strip: P again from S and lse, dP = dO V^T, dS = P (Z r dP - delta) with delta =
- *           <dO, O>, dQ = scale dS K, and dK += scale dS^T Q, dV += (Z r P)^T dO in rising order.
+ *           <dO, O>, dQ = scale dS K, and dK += scale dS^T Q, dV += (Z r P)^T dO in order.
  * Work      4 n^2 D flops forward, 10 n^2 D backward, in the tiles of gemm.c; exp and dropout cost
- *           about 30 instructions a vector of P.
+ *           about 30 instructions per vector of P.
  * Numerics  all f32; on bf16 tensors exp, Z r P and dS are rounded to bf16 before they are
- * multiplied, and the sum is one of values that were not.  lse = maximum + log(sum), natural; sums
- * exclude dropout.  A unit reads and writes its own rows only, in an order fixed by n and D.
+ *           multiplied, and the sum is of the unrounded values.  lse = maximum + log(sum), natural;
+ *           sums exclude dropout.  A unit reads and writes its own rows only, in an order fixed by
+ *           n and D.
  */
 #include "kernels/cpu/simd/scores.h"
 

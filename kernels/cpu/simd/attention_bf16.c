@@ -1,27 +1,28 @@
 /* attention_bf16.c - one sequence and head of packed self-attention on bf16, of any length, for
- * classes that multiply bf16.
+ * instruction sets that multiply bf16.
  *
  * The sums of attention.c in other blocks: operands stay bf16, P and dS are written as rows of
  * bf16, and only scores, dP and sums are f32.
  *
  * Forward   K^T and V are packed as panels.  A strip of queries: scores, softmax with dropout into
  *           rows of bf16, O = P V.
- * Backward  Q^T, dO^T, Q and dO are packed.  A strip of keys: scores and dP transposed, derivatives
- * into rows of bf16, dV = P^T dO and dK = dS^T Q whole.  A slab of strips: dQ += dS K. Numerics
- * values are rounded to bf16 where attention.c does it; products add up in f32 and are rounded
- * once.  Own rows only, in an order fixed by n and D. Blocking  counted for AMX: a product of tiles
- * takes 16 cycles for 16 x 16 x 32, reading and writing its sums 24, so dQ takes SLAB keys at a
- * time.  Strips of keys leave one matrix to transpose and one to add up (dS, dQ), strips of queries
- * two each: 4 cycles of about 40 for 16 scores (exp and derivatives 14, draws 5, products 10).
+ * Backward  Q^T, dO^T, Q and dO are packed.  A strip of keys: scores and dP transposed,
+ *           derivatives into rows of bf16, dV = P^T dO and dK = dS^T Q whole.  A slab of strips:
+ *           dQ += dS K.
+ * Numerics  values are rounded to bf16 where attention.c does it; products are summed in f32 and
+ *           rounded once.  A unit touches its own rows only, in an order fixed by n and D.
+ * Blocking  dQ takes SLAB keys at a time, as reading and writing its sums costs AMX more than a
+ *           product of tiles.  Strips of keys leave one matrix to transpose and one to add up (dS,
+ *           dQ), strips of queries two each.
  * Memory    n = 512, D = 64: 0.25 MB forward, 0.75 MB backward, in the second-level cache.
  * Work      instructions, of those of the same unit multiplied in f32 with AVX-512 (D = 64, with
  *           dropout, counted in an emulator):
  *             n = 16   AMX 0.54 forward, 0.60 backward   dot products 0.67, 0.77
  *             n = 32       0.33          0.32                         0.52, 0.57
  *             n = 512      0.23          0.17                         0.64, 0.66
- * Short     A sequence of 8 rows wastes half of each product, 48 of 96 cycles forward: less than
- *           its 8 rows of exp or the packing of K.  Sequences therefore do not share tiles, and a
- *           NaN cannot cross; up to 16 rows leave out the lower tiles.
+ * Short     A sequence of 8 rows wastes half of each product, which costs less than its 8 rows of
+ *           exp or the packing of K.  Sequences therefore do not share tiles, and a NaN cannot
+ *           spread; sequences of up to 16 rows skip the lower tiles.
  */
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd/feed.h"
@@ -40,7 +41,7 @@ void SR_SIMD(pack_b_bf16)(void *out, const sr_bf16 *b, int64_t row, int64_t colu
 
 /* ---- room ------------------------------------------------------------------------------------ */
 
-/* Elements in a row of Q or dO: whole steps of k in any class. */
+/* Elements in a row of Q or dO: whole steps of k in any set. */
 INLINE int64_t row_width(int64_t d) {
     return (d + 31) / 32 * 32;
 }
@@ -124,9 +125,7 @@ static void copy_rows(sr_bf16 *to, const sr_bf16 *from, int64_t ld, int64_t rows
         }
 }
 
-/* Rows that a product reads: where they stand, at *ld, if they are whole tiles of pairs; else a
- * copy.
- */
+/* Rows that a product reads: in place, at *ld, if they are whole tiles of pairs; else a copy. */
 INLINE const sr_bf16 *rows_to_read(sr_bf16 *room, const sr_bf16 *from, int64_t *ld, int64_t rows,
                                    int64_t d) {
 #ifdef BF16_DOTS
@@ -319,7 +318,7 @@ void SR_SIMD(attention_bf16_backward)(const sr_attention_unit *u) {
 
 #else
 
-/* Other classes widen to f32: kernels/cpu/attention.c does not call these. */
+/* Other sets widen to f32: kernels/cpu/attention.c does not call these. */
 int64_t SR_SIMD(attention_bf16_room)(int64_t longest, int64_t d, bool backward) {
     (void)longest, (void)d, (void)backward;
     return 0;

@@ -2,11 +2,11 @@
  * SR_ATTENTION_SHORT rows.
  *
  * The same sums in the same order as attention.c, so the same bits, but all scores at once instead
- * of strips, rows side by side instead of panels, and tiles that fit the rows that there are.
+ * of strips, rows side by side instead of panels, and tiles that fit the number of rows.
  *
- * Short sequences do few multiply-adds a byte (n / 4 forward in f32), so they wait for memory
+ * Short sequences do few multiply-adds per byte (n / 4 forward in f32), so they wait for memory
  * unless the rows of the next head arrive while this one is computed: every tile and every row of
- * scores asks for a few of them.  All at once would hold up this head's own loads.
+ * scores prefetches a few of them.  All at once would delay this head's own loads.
  */
 #include "kernels/cpu/simd/feed.h"
 #include "kernels/cpu/simd/scores.h"
@@ -66,7 +66,7 @@ INLINE void tiles(const product *p, int64_t j, const int vectors, const int tall
     if (i < p->m) tile(p, i, j, 1, vectors);
 }
 
-/* Three vectors a tile, two in the last ones rather than a single one. */
+/* Three vectors per tile; two in the last ones rather than a single one. */
 static void multiply(const product *p) {
     int64_t left = whole(p->n) / VL, j = 0;
     for (; TILE_V >= 3 && left >= 3 && left != 4; left -= 3, j += 3 * VL) tiles(p, j, 3, TILE_M);

@@ -2,7 +2,7 @@
  *
  *   BF16_TILES  AMX: tiles of 16 rows by 16 pairs
  *   BF16_DOTS   dot products of pairs, added to f32 lanes (vdpbf16ps)
- *   else       panels are converted to f32 as they are packed, and multiplied by gemm.c
+ *   else        panels are converted to f32 as they are packed, and multiplied by gemm.c
  *
  * SR_EMULATE=1 (dots) and 2 (tiles) stand for the instructions in plain C, so that a test covers
  * the code around them on any processor.
@@ -42,8 +42,7 @@ INLINE int64_t bf16_padded(int64_t k) {
     return (k + BF16_K - 1) / BF16_K * BF16_K;
 }
 
-/* v_to_bf16() in one instruction where there is one, which takes denormals as 0, like the products.
- */
+/* v_to_bf16() in one instruction where there is one; like products, it treats denormals as 0. */
 INLINE vh v_to_bf16_flushed(vf v) {
 #ifdef __AVX512BF16__
     return (vh)_mm512_cvtneps_pbh(v);

@@ -1,4 +1,5 @@
-/* burst.c - multiply-adds in registers alone: the rate that the products of a class could reach.
+/* burst.c - multiply-adds in registers alone: the rate that the products of an instruction set
+ * could reach.
  *
  * Twelve independent chains hide the latency of two units; those of AMX are in tiles.c.
  */

@@ -1,6 +1,6 @@
 /* dots.c - the product of bf16 by dot products of pairs.
  *
- * Work      2 m n k flops: 4 VL an instruction, twice those of a multiply-add where the processor
+ * Work      2 m n k flops: 4 VL per instruction, twice those of a multiply-add where the processor
  *           has one unit of each (Zen 4, Zen 5), as many where it has half a unit of dot products.
  * Numerics  an element of C is one chain of pairs over k in ascending order, in any tile; the
  *           instruction flushes denormals to zero and rounds each product and sum of a pair.

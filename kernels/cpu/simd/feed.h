@@ -1,4 +1,4 @@
-/* feed.h - the rows of the next head, asked for little by little during the work on this one, so
+/* feed.h - prefetches the rows of the next head little by little during the work on this one, so
  * that they have arrived when they are needed.
  */
 #ifndef SR_CPU_FEED_H
@@ -34,7 +34,7 @@ INLINE feed feed_of(const sr_attention_unit *u, bool backward) {
     return f;
 }
 
-/* Asks for `count` rows of one matrix each, in turn. */
+/* Prefetches `count` rows of one matrix each, in turn. */
 INLINE void take(feed *f, const int count) {
     enum { LINE = 64 };
     for (int i = 0; i < count && f->rows > 0; i++) {

@@ -8,7 +8,7 @@
  * Work      2 m n k flops.  A tile holds TILE_M x TILE_V vectors of C in registers (8 x 48 with
  *           AVX-512) and needs TILE_M + TILE_V loads for TILE_M TILE_V multiply-adds.
  * Numerics  every element of C is one chain of multiply-adds over k in ascending order, in any
- * tile: a row of C depends bit for bit on that row of A and on B alone.
+ *           tile: a row of C depends bit for bit on that row of A and on B alone.
  */
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd/lanes.h"

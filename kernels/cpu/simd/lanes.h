@@ -1,14 +1,14 @@
 /* lanes.h - portable vectors of f32 lanes, so that each kernel is written once.
  *
- * This file and the kernels next to it are compiled for each class: SR_ISA = plain (4 lanes, the
+ * This file and the kernels next to it are compiled for each set: SR_ISA = plain (4 lanes, the
  * x86-64 baseline or any other processor supported by GCC), avx2 (8 lanes, FMA), avx512 (16 lanes,
  * masks).
  *
  *   vf  VL floats    vi  VL int32    vu  VL uint32    vm  VL truth values
  *
  * +, -, * and / work on vf, vi and vu.  Sums across lanes have a fixed order.  v_fma rounds once on
- * avx2 and avx512 and twice on plain: results differ between classes, never with threads or
- * position.
+ * avx2 and avx512 and twice on plain: results differ between instruction sets, never with threads
+ * or position.
  */
 #ifndef SR_CPU_LANES_H
 #define SR_CPU_LANES_H
@@ -20,7 +20,7 @@
 
 #define SR_CAT2(a, b) a##_##b
 #define SR_CAT(a, b) SR_CAT2(a, b)
-#define SR_SIMD(name) SR_CAT(name, SR_ISA) /* the copy of a function for this class */
+#define SR_SIMD(name) SR_CAT(name, SR_ISA) /* the copy of a function for this set */
 
 /* Large stack buffers that are written before they are read: no -ftrivial-auto-var-init. */
 #define UNSET __attribute__((uninitialized))

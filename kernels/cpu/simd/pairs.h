@@ -1,8 +1,7 @@
 /* pairs.h - packing of bf16 as pairs of neighbours in k, 16 x 16 words at a time.
  *
- * Cost      512 elements: 96 instructions, 64 of them shuffles, if they are transposed, 80 if not
- *           (0.13 and 0.06 cycles an element at one shuffle a cycle).  At an edge as many, with
- * masks.
+ * Cost      512 elements: 96 instructions, 64 of them shuffles, if they are transposed, 80 if not;
+ *           at an edge as many, with masks.
  */
 #ifndef SR_CPU_PAIRS_H
 #define SR_CPU_PAIRS_H

@@ -109,7 +109,7 @@ void SR_SIMD(drop_row)(float *y, const float *x, int64_t n, const sr_key *key, i
 /* A local copy of a row's description, whose fields stay in registers while the row is written. */
 #define LOCAL(type, name, from) const type name = *(from)
 
-/* Elements of a row that is declared as floats and may be whole vectors of bf16. */
+/* Elements of a row that is declared as floats but may hold whole vectors of bf16. */
 INLINE vf row_at(const float *x, int64_t i, int64_t n, const bool bf16) {
     return bf16 ? v_from_bf16(h_load((const sr_bf16 *)x + i)) : v_at(x, i, n);
 }
@@ -122,7 +122,7 @@ INLINE void row_put(float *y, int64_t i, int64_t n, vf v, const bool bf16) {
     memcpy((sr_bf16 *)y + i, &h, sizeof h);
 }
 
-/* sum = dropout(x) + residual, kept unrounded in `room` if rows are bf16; returns the total. */
+/* sum = dropout(x) + residual, kept unrounded in `room` if rows are bf16; returns its total. */
 INLINE float add_row(const sr_norm_row *row, const bool bf16) {
     LOCAL(sr_norm_row, r, row);
     uint32_t keep = r.key != NULL ? r.key->keep : 256;

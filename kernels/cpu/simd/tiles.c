@@ -1,7 +1,7 @@
 /* tiles.c - the product of bf16 on AMX.
  *
  * A block of 32 rows by three tiles of columns is held in six of the eight tiles; the other two are
- * one of A, read where it stands, and one of B.
+ * one of A, read in place, and one of B.
  *
  * Work      2 m n k flops, 1,024 a cycle.
  * Estimate  Cycles here are counted from the instructions: 16 for a product of tiles, 8 for a
@@ -24,8 +24,7 @@
 
 enum { SIDE = 16, ACROSS = BF16_PANEL / SIDE };
 
-/* ---- the instructions, or plain C in their place ----------------------------------------------
- */
+/* ---- the instructions, or plain C in their place --------------------------------------------- */
 
 #if SR_EMULATE
 static __thread uint32_t tile_of[8][SIDE][SIDE];
@@ -154,8 +153,8 @@ INLINE void step(const sr_bf16 *a, int64_t row, const uint32_t *b, int64_t panel
     ADD_PRODUCT(3, 6, 7);
 }
 
-/* Fetches 32 rows of A two steps ahead, of the next block at the end of this one: its rows are too
- * far apart for the processor to foresee, and more at a time would push B out. */
+/* Prefetches 32 rows of A two steps ahead, of the next block at the end of this one: its rows are
+ * too far apart for the processor to prefetch, and more at a time would evict B. */
 INLINE void fetch_ahead(const block *t, int64_t k) {
     enum { AHEAD = 2 * BF16_K };
     const sr_bf16 *a = t->a + k + AHEAD;

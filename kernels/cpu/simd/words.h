@@ -1,4 +1,4 @@
-/* words.h - what packing of bf16 reads and writes: 32-bit words, each a float, or a pair of
+/* words.h - what packing of bf16 reads and writes: 32-bit words, each a float or a pair of
  * neighbours in k.
  */
 #ifndef SR_CPU_WORDS_H
