@@ -15,7 +15,7 @@ int sr_affinity_get(int cpus[SR_MOST_PROCESSORS]) {
     return count;
 }
 
-/* Threads that end meanwhile are not an error. */
+/* A thread that ends in the meantime is not an error. */
 static void bind_threads(const cpu_set_t *set) {
     DIR *tasks = opendir("/proc/self/task");
     if (tasks == NULL) return;

@@ -10,7 +10,7 @@
 #include "core/base/io.h"
 #include "core/base/mem.h"
 
-enum { LIMIT = 16 << 20 }; /* bytes of a file, far more than choices need */
+enum { LIMIT = 16 << 20 }; /* maximum bytes of a file, far more than choices need */
 
 typedef struct choice {
     char *key;
@@ -84,7 +84,7 @@ static bool read_line(unsigned char *value, size_t *length, const sr_choices *c,
 }
 
 /* Takes over the choices of the file's text; the first of a key wins over later ones, and over
- * memory for the key `own`, which this process has just chosen.  Older choices were used already.
+ * memory for the key `own`, which this process has just chosen.  Older choices are already in use.
  */
 static sr_status take(sr_choices *c, const char *text, const char *own) {
     sr_choices seen = {.bytes = c->bytes};
@@ -233,7 +233,7 @@ static sr_status read_head(const char **line, const sr_choices *c, const char *t
     size_t length = strcspn(name, " \n");
     int n = snprintf(ours, sizeof ours, " %zu\n", c->bytes);
     if (length != strlen(c->name) || memcmp(name, c->name, length) != 0)
-        return sr_fail(SR_EDEVICE, "these choices are for %.*s, but here is %s",
+        return sr_fail(SR_EDEVICE, "these choices are for %.*s, not for %s",
                        length < 200 ? (int)length : 200, name, c->name);
     if (strncmp(name + length, ours, (size_t)n) != 0)
         return sr_fail(SR_EDATA, "the choices for %s have values of another size", c->name);
@@ -252,7 +252,7 @@ static sr_status read_text(sr_choices *read, const char *text) {
         if (!read_line(value, &length, read, line, end)) break;
         if (length > SR_CHOICE_KEY || find(read, line, length) != NULL)
             return sr_fail(SR_EDATA,
-                           "choice %zu: a key of more than %d characters, or a second one",
+                           "choice %zu: the key has more than %d characters or is a duplicate",
                            read->count + 1, SR_CHOICE_KEY);
         if (read->count == SR_CHOICES_IN_TEXT)
             return sr_fail(SR_EDATA, "more than %d choices", SR_CHOICES_IN_TEXT);
@@ -271,7 +271,7 @@ sr_status sr_choices_pin(sr_choices *c, const char *text, size_t size) {
     memcpy(copy, text, size);
     sr_status st = strlen(copy) == size
                        ? read_text(&read, copy)
-                       : sr_fail(SR_EDATA, "a list of choices has no byte of value 0");
+                       : sr_fail(SR_EDATA, "the list of choices contains a zero byte");
     sr_free(copy);
     for (size_t i = 0; i < read.count && st == SR_OK; i++)
         st = put(c, read.list[i].key, strlen(read.list[i].key), read.list[i].value);

@@ -1,18 +1,18 @@
 /* choices.h - what was measured to be best, remembered between runs: texts of fixed size by key.
  *
- * Timings vary, so a choice by measurement may differ the next time; where the choice changes bits,
+ * Timings vary, so a measured choice may differ the next time; where the choice changes bits,
  * a resumed run needs the earlier one.  Choices are therefore kept in a file of the user's cache
- * directory.  The first choice stored for a key stands, for every process that has not made its
+ * directory.  The first choice stored for a key holds for every process that has not made its
  * own.
  *
  * The file has a line for each choice: key, a tab, the value in hexadecimal.  Other lines, such as
  * one that was cut short, are ignored.
  *
  * A run must not depend on that file alone: its checkpoint keeps the choices as a text, which its
- * ranks also exchange.  Choices of a text are pinned: they stand for this process whatever the file
- * says, and are not written to it.
+ * ranks also exchange.  Choices from a text are pinned: this process uses them whatever the file
+ * says, and does not write them to it.
  *
- *     seqrun choices 1 NAME BYTES        of what the choices are, and the bytes of a value
+ *     seqrun choices 1 NAME BYTES        what the choices are for, and the bytes of a value
  *     KEY<tab>HEXADECIMAL                as in the file, each key once
  *     end COUNT
  */
@@ -43,11 +43,11 @@ void sr_choices_close(sr_choices *choices); /* may be NULL */
 /* The value chosen for a key, NULL if there is none; valid until the next sr_choices_add(). */
 const void *sr_choices_find(const sr_choices *choices, const char *key);
 
-/* Chooses a value for a key that has none.  Where another process has stored one meanwhile, that
- * one stands: ask sr_choices_find() which it is.  Without tabs and line breaks in the key.
+/* Chooses a value for a key that has none; the key contains no tabs or line breaks.  If another
+ * process has stored one in the meantime, that one holds: sr_choices_find() returns it.
  *
  * Errors: SR_ENOMEM
- *         SR_EIO     the file could not be written; the choice stands for this process */
+ *         SR_EIO     the file could not be written; the choice holds for this process */
 sr_status sr_choices_add(sr_choices *choices, const char *key, const void *value);
 
 /* A fallback for this process: the same, but not stored in the file. */

@@ -25,7 +25,7 @@ static sr_status make_dir(const char *path) {
     if (sr_io_now.mkdir(path, 0777) == 0) return SR_OK;
     int error = errno; /* not only EEXIST: an existing parent may give EROFS or EACCES too */
     if (sr_file_is_dir(path)) return SR_OK;
-    if (error == ENOENT) /* its parents exist: no directory can be created there, as in /proc */
+    if (error == ENOENT) /* its parent exists: no directory can be created there, as in /proc */
         return sr_fail(SR_EIO, "%s: no directory can be created there; choose another location",
                        path);
     errno = error;

@@ -1,4 +1,4 @@
-/* directory.h - directories: made, listed, synced and removed; and paths into them. */
+/* directory.h - makes, lists, syncs and removes directories, and builds paths into them. */
 #ifndef SR_BASE_DIRECTORY_H
 #define SR_BASE_DIRECTORY_H
 

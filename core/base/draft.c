@@ -53,7 +53,7 @@ static sr_status open_temporary(int *fd, char **temporary, const char *path) {
     return sr_fail(SR_EIO, "%s: all temporary names next to it are taken", path);
 }
 
-/* Whether something is there that a file must not replace: a directory, a device, a pipe. */
+/* Whether the path is something that a file must not replace: a directory, a device, a pipe. */
 static sr_status check_kind(const char *path) {
     struct stat st;
     if (stat(path, &st) != 0 || S_ISREG(st.st_mode)) return SR_OK;
@@ -61,19 +61,19 @@ static sr_status check_kind(const char *path) {
         errno = EISDIR;
         return sr_io_failed("write to it", path);
     }
-    return sr_fail(SR_EIO, "%s: not a regular file; write to one, and read that", path);
+    return sr_fail(SR_EIO, "%s: not a regular file; write to a regular file", path);
 }
 
 sr_status sr_draft_open(sr_draft *d, const char *path) {
     *d = (sr_draft){.fd = -1};
-    SR_TRY(check_kind(path)); /* known before the work, not at the rename */
+    SR_TRY(check_kind(path)); /* report it before the work, not at the rename */
     sr_status st = sr_strdup(&d->path, path);
     if (st == SR_OK) st = open_temporary(&d->fd, &d->temporary, path);
     if (st != SR_OK) sr_draft_drop(d);
     return st;
 }
 
-/* The name's directory is looked up before the rename: after it, nothing may run out of memory. */
+/* The name's directory is found before the rename: after it, nothing may run out of memory. */
 static sr_status publish(sr_draft *d) {
     char *folder;
     SR_TRY(folder_of(&folder, d->path));

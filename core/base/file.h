@@ -1,4 +1,4 @@
-/* file.h - files: opened, read with a limit, written; and the single steps of a durable write.
+/* file.h - opens, reads (with a limit) and writes files; and the single steps of a durable write.
  *
  * EINTR and short counts are handled here, so that callers need not.
  */
@@ -38,7 +38,7 @@ sr_status sr_file_pread(int fd, void *bytes, size_t size, uint64_t at, const cha
 sr_status sr_file_write(int fd, const void *bytes, size_t size, const char *path);
 
 /* The steps of a durable write, for callers that order them themselves (core/store/saving.c).  Each
- * is one call of the table, with EINTR handled and the message set; SR_EIO unless stated. */
+ * is one call of sr_io_now, with EINTR handled and the message set; SR_EIO unless stated. */
 
 /* A new file for writing: O_EXCL, O_NOFOLLOW, so that no planted file or link is followed. */
 sr_status sr_file_create(int *fd, const char *path, unsigned mode);

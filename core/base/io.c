@@ -51,7 +51,7 @@ sr_io sr_io_now = {
     .space = io_space,
 };
 
-/* What to do about the errors that people meet; "" for the rest. */
+/* What to do about common errors; "" for the rest. */
 static const char *way_out(const char *verb, int error) {
     bool reading =
         strcmp(verb, "open") == 0 || strcmp(verb, "read") == 0 || strcmp(verb, "list") == 0;

@@ -1,5 +1,4 @@
-/* limit.h - a limit on the memory that this thread may still allocate.
- */
+/* limit.h - a limit on the memory that this thread may still allocate. */
 #ifndef SR_BASE_LIMIT_H
 #define SR_BASE_LIMIT_H
 

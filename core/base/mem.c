@@ -56,8 +56,8 @@ static sr_status out_of_memory(size_t bytes) {
 static sr_status take(size_t bytes) {
     if (allowance < 0) return SR_OK;
     if (bytes > (uint64_t)allowance)
-        return sr_fail(SR_ENOMEM, "cannot allocate %zu bytes: only %lld more are allowed here",
-                       bytes, (long long)allowance);
+        return sr_fail(SR_ENOMEM, "cannot allocate %zu bytes: the limit leaves %lld", bytes,
+                       (long long)allowance);
     allowance -= (int64_t)bytes;
     return SR_OK;
 }

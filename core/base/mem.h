@@ -38,7 +38,7 @@ sr_status sr_alloc_aligned(void **out, size_t bytes);
 void sr_free_aligned(void *block);
 
 /* The same for blocks that are read repeatedly: the first `sure` bytes, which will certainly be
- * used, are in huge pages where the system allows it, for fewer page faults and TLB misses. Pages
+ * used, are in huge pages where the system allows it, for fewer page faults and TLB misses.  Pages
  * beyond `sure` take no memory until they are touched. */
 sr_status sr_alloc_pages(void **out, size_t bytes, size_t sure);
 

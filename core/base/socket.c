@@ -13,9 +13,9 @@
 
 enum { NAME = 27, WAITING = 16 };
 
-/* ---- where sockets are ----------------------------------------------------------------------- */
+/* ---- the directory of sockets ---------------------------------------------------------------- */
 
-/* Whether `folder` is a directory of this user's that no other may enter; created if missing. */
+/* Whether `folder` is a directory that only this user may enter; created if missing. */
 static bool is_private(const char *folder) {
     struct stat st;
     if (mkdir(folder, 0700) != 0 && errno != EEXIST) return false;
@@ -115,7 +115,8 @@ sr_status sr_socket_connect(int *fd, const char *path) {
     *fd = -1;
     if (error == ENOENT || error == ECONNREFUSED)
         return sr_fail(SR_ENOENT, "%s: no process listens there", path);
-    if (error == EAGAIN) return sr_fail(SR_EIO, "%s: too many programs are waiting there", path);
+    if (error == EAGAIN)
+        return sr_fail(SR_EIO, "%s: too many programs are waiting to connect", path);
     return sr_fail(SR_EIO, "%s: cannot connect: %s", path, strerror(error));
 }
 

@@ -1,6 +1,6 @@
 /* socket.h - local stream sockets of one user: a run listens, programs of the same user connect.
  *
- * Sockets never block: what cannot be read or written now is left for the next call.
+ * Reads and writes never block: what cannot be done now is left for the next call.
  */
 #ifndef SR_BASE_SOCKET_H
 #define SR_BASE_SOCKET_H
@@ -32,7 +32,7 @@ sr_status sr_socket_accept(int *fd, int listener);
 /* SR_ENOENT when nobody listens there. */
 sr_status sr_socket_connect(int *fd, const char *path);
 
-/* Reads what is there: *got = 0 if that is nothing, and *open is false once the other end has
+/* Reads what is available: *got = 0 if there is nothing; *open is false once the other end has
  * closed. */
 sr_status sr_socket_read(size_t *got, bool *open, int fd, void *bytes, size_t room);
 

@@ -51,7 +51,7 @@ static void brand(char out[64]) {
     if (length > 0) snprintf(out, 64, "%.*s", (int)length, begin);
 }
 
-/* AMX must be permitted by the kernel too; asking which states it supports changes nothing. */
+/* AMX must be permitted by the kernel too; this only queries the states it supports. */
 static bool amx_offered(void) {
     enum { ARCH_GET_XCOMP_SUPP = 0x1021, XTILEDATA = 18 };
     uint64_t states = 0;

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-double sr_time_monotonic(void); /* seconds from some start; never jumps */
+double sr_time_monotonic(void); /* seconds from an arbitrary start; never jumps */
 double sr_time_wall(void);      /* seconds since 1970 UTC */
 
 /* What processor and kernel support together (valgrind or an old kernel hides some). */

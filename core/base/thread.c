@@ -1,6 +1,7 @@
 /* A worker sleeps between jobs, but spins for a moment first: ops follow each other within a few
- * microseconds, and waking a sleeper costs more than that.  Every worker looks at every job, even
- * when no task is left, so a job's fields are never overwritten while someone still reads them. */
+ * microseconds, and waking a sleeping thread takes longer.  Every worker checks in at every job,
+ * even when no task is left, so a job's fields are never overwritten while another thread reads
+ * them. */
 #include "core/base/thread.h"
 
 #include <pthread.h>
@@ -34,7 +35,7 @@ struct sr_threads {
     pthread_cond_t wake, done;
     _Atomic bool quit;
     job job;
-    /* What threads change while others wait for something else has a cache line of its own. */
+    /* Fields that some threads change while others wait have cache lines of their own. */
     char line0[LINE];
     _Atomic uint64_t jobs; /* how many have been handed out */
     char line1[LINE];
@@ -48,7 +49,7 @@ struct sr_threads {
 static _Thread_local const sr_threads *inside;
 static _Thread_local int inside_worker;
 
-/* ---- usable processors ------------------------------------------------------------- */
+/* ---- usable processors ----------------------------------------------------------------------- */
 
 static int64_t number_in(const char *path, int which) {
     void *bytes;
@@ -246,7 +247,7 @@ sr_status sr_threads_run(sr_threads *team, sr_task task, void *context, int64_t 
     return st;
 }
 
-/* ---- creation and destruction ---- */
+/* ---- creation and destruction ---------------------------------------------------------------- */
 
 static sr_status start_worker(sr_threads *team, int worker) {
     worker_start *start;
@@ -301,7 +302,7 @@ sr_status sr_threads_new(sr_threads **out, int threads) {
     int fit = sr_thread_default();
     SR_TRY(sr_new(&team, 1));
     team->threads = threads > 0 ? threads : fit;
-    team->spins = team->threads <= fit ? SPINS : 0; /* a spinner must not hold up a worker */
+    team->spins = team->threads <= fit ? SPINS : 0; /* a spinning thread must not delay a worker */
     pthread_mutex_init(&team->lock, NULL);
     pthread_mutex_init(&team->callers, NULL);
     pthread_cond_init(&team->wake, NULL);

@@ -2,8 +2,8 @@
  *
  * A job is `count` tasks, each a pure function of its index.  The caller chooses `count` from the
  * shape of the work, never from the number of threads, so results are bit-identical for any number
- * of threads.  Tasks are taken in order, one at a time; a reduction over tasks writes one partial a
- * task and sums them in index order afterwards.
+ * of threads.  Tasks are taken in order, one at a time; a reduction over tasks writes one partial
+ * result per task and sums them in index order afterwards.
  */
 #ifndef SR_BASE_THREAD_H
 #define SR_BASE_THREAD_H
@@ -31,14 +31,14 @@ int sr_threads_count(const sr_threads *threads);
  * the thread that runs the task, below sr_threads_count(): for scratch space only.  NULL runs
  * everything on the caller.  A call from inside a task runs on that task's thread alone (as the
  * same worker of the same threads, as worker 0 of another).  Two callers may share one sr_threads:
- * the second waits. Returns the failure of the lowest failing index; its message becomes the
+ * the second waits.  Returns the failure of the lowest failing index; its message becomes the
  * caller's. */
 typedef sr_status (*sr_task)(void *context, int64_t i, int worker);
 sr_status sr_threads_run(sr_threads *threads, sr_task task, void *context, int64_t count);
 
 /* The stop flag: a signal handler or another thread sets it, long ops poll it between tasks and
- * return SR_ESTOP.  Training does not use it (it stops between steps); the prompt and the making of
- * data sets do. */
+ * return SR_ESTOP.  Training does not use it (it stops between steps); the prompt and data
+ * preparation do. */
 void sr_stop_request(void); /* async-signal-safe */
 void sr_stop_clear(void);
 bool sr_stop_requested(void);

@@ -24,7 +24,7 @@ struct sr_watch {
     sr_watch_end end;
 };
 
-/* Whether the connection has sent "stop"; other words wait until the work is done. */
+/* Whether the connection has sent "stop"; anything else waits until the work is done. */
 static bool sent_stop(int fd) {
     char word[sizeof STOP];
     ssize_t n = recv(fd, word, sizeof word, MSG_PEEK | MSG_DONTWAIT);
@@ -44,7 +44,7 @@ static sr_watch_end wait_for_end(const sr_watch *w) {
         if (n > 0 && (p[1].revents & (POLLHUP | POLLERR)) != 0) return SR_WATCH_GONE;
         if (n > 0 && (p[1].revents & POLLIN) != 0) {
             if (sent_stop(w->fd)) return SR_WATCH_STOP;
-            reads = false; /* else poll would return at once for what nobody reads */
+            reads = false; /* else poll would return at once for data that nobody reads */
         } else {
             reads = true;
         }

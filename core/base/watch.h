@@ -1,4 +1,4 @@
-/* watch.h - ends work of this thread early: after some time, or when a connection asks for it.
+/* watch.h - ends this thread's work early: after some time, or when a connection requests it.
  *
  * A thread waits beside the work and sets the stop flag (thread.h), which long functions poll.
  */
@@ -17,7 +17,7 @@ typedef struct sr_watch sr_watch;
 
 /* Why the stop flag was set. */
 typedef enum sr_watch_end {
-    SR_WATCH_DONE, /* it was not */
+    SR_WATCH_DONE, /* it was not set */
     SR_WATCH_TIME, /* the work took longer than `seconds` */
     SR_WATCH_STOP, /* the connection sent the word "stop" */
     SR_WATCH_GONE, /* the connection has closed */

@@ -1,5 +1,5 @@
-/* batch.h - sequences collated into one buffer of tokens, masked, with what is to be predicted:
- * what one forward and backward pass works on.
+/* batch.h - sequences collated into one buffer of tokens, masked, with their targets: the input of
+ * one forward and backward pass.
  */
 #ifndef SR_BATCH_BATCH_H
 #define SR_BATCH_BATCH_H

@@ -87,7 +87,7 @@ static sr_status read_reads(sr_collator *c, const char *reads) {
                    reads);
 }
 
-/* The second mask would hide, and predict, what the first has put there. */
+/* The second would mask, and predict, the tokens that the first has replaced. */
 static sr_status check_masks(const sr_collators *all, const sr_collator *c) {
     for (int i = 0; i < all->count; i++)
         if (c->masks && all->collator[i].masks)

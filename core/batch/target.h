@@ -1,4 +1,4 @@
-/* target.h - what a head is to predict: rows of the buffer, labels, weights.
+/* target.h - what a head predicts: rows of the buffer, labels, weights.
  *
  *     reads       rows                       labels
  *     rows        one per item               the label of the token

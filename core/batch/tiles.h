@@ -1,4 +1,4 @@
-/* tiles.h - packed attention cut into tiles: which query rows meet which keys.
+/* tiles.h - packed attention cut into tiles: which query rows attend to which keys.
  *
  * The unit is a strip: up to 16 rows of one sequence.  A tile is a run of rows of one long
  * sequence, or a group: up to four strips of short sequences, whose keys are the same strips.  A
@@ -6,7 +6,7 @@
  * which sequences share a group changes no bit of their results.
  *
  * One list serves all layers, both passes and all devices.  It is made once per layout.  Kernels
- * read the structs below as they are: SR_TILES_VERSION names their meaning.
+ * read the structs below directly: SR_TILES_VERSION is their version.
  */
 #ifndef SR_BATCH_TILES_H
 #define SR_BATCH_TILES_H
@@ -73,7 +73,7 @@ sr_status sr_tiles_new(sr_tiles **out, const sr_layout *layout);
 void sr_tiles_free(sr_tiles *tiles); /* may be NULL */
 
 /* The backward pass of a sequence is the work of one worker, or is split into blocks, which costs
- * more in all.  Returns how many of the longest sequences (a prefix of `owners`) to split where
+ * more in total.  Returns how many of the longest sequences (a prefix of `owners`) to split where
  * `slots` workers process `heads` heads: those that cost more than half of a worker's even share.
  * *blocks = the number of their blocks (a prefix of `blocks`). */
 int32_t sr_tiles_split(int32_t *blocks, const sr_tiles *tiles, int heads, int slots);

@@ -68,7 +68,7 @@ sr_status sr_metric_order(uint32_t *out, const sr_metric *m, int64_t first, int6
 /* The value of the sequence at position `i` of the order. */
 sr_status sr_metric_at(double *out, const sr_metric *m, int64_t i);
 
-/* How many sequences have a value of at most `value`: the first so many of the order.
+/* How many sequences have a value of at most `value`; they are the first ones of the order.
  * Cost: log2(count) reads of a block. */
 sr_status sr_metric_upto(int64_t *out, const sr_metric *m, double value);
 

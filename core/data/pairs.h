@@ -1,4 +1,4 @@
-/* pairs.h - draws the examples of one document, for examples.h.  Internal to core/data. */
+/* pairs.h - draws the examples of one document.  Internal to core/data. */
 #ifndef SR_DATA_PAIRS_H
 #define SR_DATA_PAIRS_H
 
@@ -19,7 +19,8 @@ typedef struct sr_drawn {
 sr_status sr_drawn_add(sr_drawn *out, uint64_t a, int64_t a_tokens, uint64_t b, int64_t b_tokens,
                        int flags);
 
-/* The options are valid for the data set, and the part is not empty: as sr_examples_build(). */
+/* Checks that the options suit the data set and the part is not empty, as sr_examples_build()
+ * does. */
 sr_status sr_examples_check(const sr_dataset *d, const sr_examples_opts *opts);
 
 /* Appends the examples of unit `index` of the part: of a document, or of a fixed example. */

@@ -166,7 +166,7 @@ sr_status sr_progress_replay(sr_progress *p, sr_progress_take take, void *contex
         record r;
         st = read_record(&whole, p, &r, &b, at, p->size, done);
         if (st == SR_OK && !whole)
-            st = sr_fail(SR_EDATA, "%s: changed while it was used; remove it and analyze again",
+            st = sr_fail(SR_EDATA, "%s: changed while it was in use; remove it and analyze again",
                          p->path);
         if (st == SR_OK) st = take(context, b.value, (int64_t)r.count);
         done += (int64_t)r.count;

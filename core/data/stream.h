@@ -1,4 +1,4 @@
-/* stream.h - the examples of an epoch in parts, for passes over a data set in flat memory.
+/* stream.h - the examples of an epoch in parts, for passes over a data set in bounded memory.
  *
  * A part is the examples of adjacent units (documents or fixed examples), with some 64 Ki tokens;
  * it depends on the data set and the options only.  Parts in order give the examples of

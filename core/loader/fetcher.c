@@ -282,7 +282,7 @@ static bool is_made(const sr_loader_opts *o, int32_t share, int64_t shares) {
            share < sr_first_share(shares, o->rank + 1, o->ranks);
 }
 
-enum { POLL = 256 }; /* batches between two looks at the stop flag */
+enum { POLL = 256 }; /* batches between two checks of the stop flag */
 
 static sr_status make_batch(sr_update *u, const sr_fetcher *f, const sr_assignment *a, int64_t b) {
     int64_t first = sr_assignment_first(a, b);

@@ -1,7 +1,7 @@
 /* depth.h - chooses the depth, the maximum number of sequences per pack.
  *
  * A smaller depth gives smaller batches of [CLS] rows and more even work; a larger one packs
- * tighter. Above some depth there is no gain: this finds it.
+ * tighter.  Above some depth there is no gain: this finds it.
  */
 #ifndef SR_PACK_DEPTH_H
 #define SR_PACK_DEPTH_H

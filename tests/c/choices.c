@@ -92,7 +92,7 @@ static void test_pin(void) {
     CHECK_OK(sr_choices_pin(c, text, strlen(text)));
     CHECK(is(c, "x 1", "abcd") && is(c, "x 2", "\x01\xff\x10y") && sr_choices_pins(c) != pins);
     CHECK_FAILS(sr_choices_pin(b, text, strlen(text)), SR_EDEVICE,
-                "these choices are for gpu-1, but here is four");
+                "these choices are for gpu-1, not for four");
     sr_free(text);
     sr_choices_close(a);
     sr_choices_close(b);
@@ -132,7 +132,7 @@ static void test_torn_text(void) {
     }
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         CHECK(sr_choices_pin(a, wrong[i], strlen(wrong[i])) == SR_EDATA);
-    CHECK_FAILS(sr_choices_pin(a, whole, sizeof whole), SR_EDATA, "no byte of value 0");
+    CHECK_FAILS(sr_choices_pin(a, whole, sizeof whole), SR_EDATA, "contains a zero byte");
     CHECK_FAILS(sr_choices_pin(a, whole, strlen(whole) - 2), SR_EDATA, "cut short or damaged");
     CHECK(sr_choices_count(a) == 0);
     CHECK_OK(sr_choices_pin(a, whole, strlen(whole)));

@@ -195,8 +195,8 @@ static void allocations_have_a_limit(void) {
     void *aligned;
     sr_mem_limit(1 << 20);
     CHECK_OK(sr_new(&a, 1 << 19));
-    CHECK_FAILS(sr_new(&b, (1 << 19) + 1), SR_ENOMEM, "only 524288 more are allowed");
-    CHECK_FAILS(sr_alloc_aligned(&aligned, 1 << 20), SR_ENOMEM, "only 524288");
+    CHECK_FAILS(sr_new(&b, (1 << 19) + 1), SR_ENOMEM, "the limit leaves 524288");
+    CHECK_FAILS(sr_alloc_aligned(&aligned, 1 << 20), SR_ENOMEM, "leaves 524288");
     CHECK_OK(sr_alloc_aligned(&aligned, 1 << 18));
     sr_mem_limit(-1);
     CHECK_OK(sr_new(&b, 1 << 22));

@@ -96,7 +96,7 @@ describe("an attached prompt #slow", function()
       assert.matches("^stopped after 1 s; seqrun attach %-%-timeout SECONDS gives more, at most 60\n", err)
     end
     for text, words in pairs {
-      ["sr.zeros(1000000, 1000000)"] = "^cannot allocate 4398046511104 bytes: only %d+ more are allowed here",
+      ["sr.zeros(1000000, 1000000)"] = "^cannot allocate 4398046511104 bytes: the limit leaves %d+",
       ["('x'):rep(1 << 40)"] = "too large",
       ["('x'):rep(600 << 20)"] = "^not enough memory: an expression may use 512.0 MiB here, and ",
     } do

@@ -66,7 +66,7 @@ describe("choices by timing", function()
   it("of another GPU are not taken over, which is said", function()
     train(1, 2, "cache", "moved", STOP)
     local err = train(1, 7, "none", "moved", STEPS, "SEQRUN_TIMED_GPU=timed-2")
-    assert.matches("trainer/choices.txt: these choices are for timed%-1, but here is timed%-2: products may be "
+    assert.matches("trainer/choices.txt: these choices are for timed%-1, not for timed%-2: products may be "
       .. "computed in other ways than before, so resuming is not bit%-exact", (err:gsub("%s+", " ")))
     assert.matches("^seqrun choices 1 timed%-2 1\n", choices_of("moved", STEPS))
   end)
@@ -193,7 +193,7 @@ describe("choices by timing of several ranks", function()
 
   many("are their own where their GPUs are different, which is said", function()
     local err = train(2, "rank", "none", "mixed", STOP, "SEQRUN_TIMED_GPU=rank")
-    assert.matches("rank 1: these choices are for timed%-0, but here is timed%-1; it chooses its own products",
+    assert.matches("rank 1: these choices are for timed%-0, not for timed%-1; it chooses its own products",
       (err:gsub("%s+", " ")))
     assert.is_nil(choices_of("mixed", STOP):find("\t02"))
   end)

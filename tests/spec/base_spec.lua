@@ -167,7 +167,7 @@ describe("a storage fault", function()
   it("replaces files only", function()
     local ok, message, code = sys.write_file("/dev/null", "x")
     assert.same({ nil, "storage" }, { ok, code })
-    assert.equal("/dev/null: not a regular file; write to one, and read that", message)
+    assert.equal("/dev/null: not a regular file; write to a regular file", message)
     assert.is_nil((sys.check_writable("/dev/null")))
   end)
 
