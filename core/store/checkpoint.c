@@ -23,7 +23,7 @@ enum { LOCK_BYTES = 256 };
 
 /* ---- the lock -------------------------------------------------------------------------------- */
 
-/* Who holds the lock, from the file's text, on one line. */
+/* The holder of the lock, from the file's text, on one line. */
 static void read_holder(char holder[LOCK_BYTES + 1], int fd) {
     ssize_t n = sr_io_now.pread(fd, holder, LOCK_BYTES, 0);
     holder[n > 0 ? n : 0] = '\0';
@@ -71,8 +71,7 @@ static sr_status take_lock(sr_run_dir *dir) {
     return st;
 }
 
-/* ---- the directory ------------------------------------------------------------------------------
- */
+/* ---- the directory --------------------------------------------------------------------------- */
 
 static bool starts_with(const char *text, const char *prefix) {
     return strncmp(text, prefix, strlen(prefix)) == 0;
@@ -124,7 +123,7 @@ static sr_status try_writing(const char *run) {
     return st;
 }
 
-/* Left-overs of a killed run: drafts and trash of checkpoints, and the temporary files of
+/* Leftovers of a killed run: drafts and trash of checkpoints, and the temporary files of
  * sr_file_replace(), .NAME.tmp-01234567. */
 static bool is_leftover(const char *name) {
     if (starts_with(name, SR_DRAFT_PREFIX) || starts_with(name, SR_TRASH_PREFIX)) return true;

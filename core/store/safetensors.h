@@ -93,8 +93,8 @@ void sr_safetensors_close(sr_safetensors *st); /* may be NULL */
 const sr_st_entry *sr_safetensors_find(const sr_safetensors *st, const char *name);
 
 /* Elements first .. first + count - 1 of a tensor, converted to `dtype`, into `host`.
- * Between compute dtypes values are rounded to nearest; integers become real exactly up to 2^53;
- * real numbers never become integers.
+ * Between floating-point dtypes values are rounded to nearest; integers up to 2^53 become real
+ * exactly; real numbers never become integers.
  *
  * Errors: SR_EDATA  the file is truncated, the conversion is not one of these, an integer is out
  * of range, a bool is neither 0 nor 1

@@ -112,7 +112,7 @@ const char *sr_saving_draft(const sr_saving *s) {
 
 /* ---- one file -------------------------------------------------------------------------------- */
 
-/* Creates a directory of the draft; another process may have been faster. */
+/* Creates a directory of the draft; another process may have done so already. */
 static sr_status make_dir(const char *path) {
     if (sr_io_now.mkdir(path, 0700) == 0 || (errno == EEXIST && sr_file_is_dir(path))) return SR_OK;
     return sr_fail(SR_EIO, "%s: cannot create the directory: %s", path, strerror(errno));

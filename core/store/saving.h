@@ -47,8 +47,7 @@ sr_status sr_saving_file(sr_saving *saving, const char *name, const void *bytes,
 /* Steps 3 and 4.  SR_OK: the checkpoint now survives a power cut. */
 sr_status sr_saving_commit(sr_saving *saving);
 
-/* ---- several processes ------------------------------------------------------------------------
- */
+/* ---- several processes ----------------------------------------------------------------------- */
 
 /* The temporary directory, which others join; valid until the commit. */
 const char *sr_saving_draft(const sr_saving *saving);

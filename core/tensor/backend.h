@@ -6,40 +6,40 @@
  *
  * Rules for every slot
  *   - Arguments come in this order: outputs, inputs, saved statistics, layout, scalars.
- *   - Shapes, dtypes and liveness have been checked by the front door (front.c, ops_*.c); outputs
- * are allocated.  All tensors of a call live on one device, y->storage->device.
+ *   - Shapes, dtypes and liveness have been checked by the public ops (front.c, ops_*.c); outputs
+ *     are allocated.  All tensors of a call live on one device, y->storage->device.
  *   - Small ops accept any strides.  Coarse ops get contiguous tensors (but see logit_multiple).
  *   - Activation gradients are written (=); parameter gradients are accumulated (+=).  A gradient
  *     that is not needed is NULL.
  *   - The result has the same bits on any number of threads: split by shape, combine in order.
  *   - Rows of slack: see layout.h.
- *   - "real" is the device's own dtype (f64 on ref, f32 elsewhere).  Coarse ops get activations and
- *     weights (x, w, b, qkv, residual, word, position, type, bias, logits) of one dtype, f32 or
+ *   - "real" is the device's compute dtype (f64 on ref, f32 elsewhere).  Coarse ops get activations
+ *     and weights (x, w, b, qkv, residual, word, position, type, bias, logits) of one dtype, f32 or
  *     bf16, and write outputs (y, pre, out, sum, dlogits) and gradients of activations of the same.
  *     Always real: gamma, beta, loss weights, statistics (lse, mean, rstd, nll, correct), losses
- *     and every gradient that is added to.  Small ops may meet several dtypes in one call.
+ *     and every gradient that is added to.  Small ops may get several dtypes in one call.
  *   - bf16 is storage: arithmetic is f32, and a value is rounded once, at an output or a tensor
- * kept for the backward pass.  Statistics are those of values before rounding.  Attention also
- * rounds P and dS before they are multiplied.  Gradients of biases are sums in f32.
+ *     kept for the backward pass.  Statistics are those of values before rounding.  Attention also
+ *     rounds P and dS before they are multiplied.  Gradients of biases are sums in f32.
  *   - The bits of a row of an output do not depend on other rows.
  *
  * When work is done
- *   - A device is a queue.  A call may return before its work is done; the work of a device is done
- *     in the order of the calls, as seen from the device.
- *   - The host waits in `download` and `wait` only.  Nothing else may look at device memory from
+ *   - A device is a queue.  A call may return before its work is done; the device does its work in
+ *     the order of the calls.
+ *   - The host waits in `download` and `wait` only.  Nothing else may read device memory from
  *     the host, neither here nor in core/.
  *   - Arguments live for the call: sr_tensor and sr_storage structs, segments and sr_step are read
- *     or copied before it returns.  Device memory lives on: the caller may give a block back to the
- *     pool right away, which hands it to a later call of the same queue.
+ *     or copied before it returns.  Device memory lives on: the caller may return a block to
+ *     the pool right away, which hands it to a later call of the same queue.
  *   - `upload` has read all of `host` when it returns (directly, or into memory of its own).
  *   - `alloc` may return at once; `free` gets blocks that queued work may still use.
  *   - A layout's arrays are read by the host during the call; work that comes later reads the
  *     device's own copy, sr_layout_find_on() (layout_on.h).
  *   - What only the device can see (an index or label out of range, a fault) is checked there: the
- *     message names op and row.  A device that is done when it returns reports it at once; others
- *     keep the first and report it at the next wait, then forget it.  Whatever ran in between has
- *     undefined values, and writes nowhere outside its outputs.
- *   - A device that says `host` has done its work when a call returns, and may leave `wait` NULL.
+ *     message names op and row.  A device that is done when a call returns reports it at once;
+ *     others keep the first and report it at the next wait, then forget it.  Whatever ran in
+ *     between has undefined values, but writes nowhere outside its outputs.
+ *   - A device with `host` set has done its work when a call returns, and may leave `wait` NULL.
  *
  * Alphabet: T rows, N sequences, M gathered rows, H hidden, A heads, D head size (H = A D), F inner
  * size, V vocabulary.
@@ -117,7 +117,7 @@ typedef struct sr_segment {
 } sr_segment;
 
 /* A piece of a segment: norms are summed over chunks in order, in f64, and the store is cut between
- * them where several optimizers share it. */
+ * chunks where several optimizers share it. */
 enum { SR_CHUNK = 32768 };
 typedef struct sr_chunk {
     int64_t from, size; /* elements of the store; at most SR_CHUNK */
@@ -161,7 +161,7 @@ typedef struct sr_device_facts {
     char arch[16];   /* "sm_90" */
     char driver[32], runtime[32];
     int64_t memory, free; /* bytes */
-    int64_t reserved;     /* bytes of the device that it takes besides those of tensors */
+    int64_t reserved;     /* bytes of device memory that it takes besides those of tensors */
     char problem[256];    /* why it cannot be opened; "" if it can */
 } sr_device_facts;
 
@@ -177,7 +177,7 @@ struct sr_backend {
     sr_dtype real;
     bool host; /* its memory is the host's, and calls are done when they return */
     /* The decoder's dlogits have rows that begin at multiples of this many elements; 0: contiguous.
-     * A vocabulary is seldom a multiple of what vector loads and matrix units want. */
+     * The size of a vocabulary is seldom the multiple that vector loads and matrix units need. */
     int logit_multiple;
 
     /* ---- devices: both or neither; NULL where there is always one ------------------------- */
@@ -195,13 +195,13 @@ struct sr_backend {
     sr_status (*download)(sr_device *device, void *host, const void *from, size_t bytes);
     sr_status (*wait)(sr_device *device); /* or NULL: see "When work is done" */
 
-    /* NULL where there is none: the queue as libraries of the device know it, a cudaStream_t, whose
+    /* NULL where there is none: the queue as the device's libraries know it, a cudaStream_t, whose
      * device becomes the current one of the calling thread. */
     void *(*queue)(sr_device *device);
 
     /* NULL where calls cost little.  Between BEGIN and RUN calls are recorded; RUN queues them as
-     * one piece, DROP forgets them; both without a BEGIN do nothing.  Nothing may be waited for in
-     * between. */
+     * one piece, DROP discards them; without a BEGIN, both do nothing.  Nothing may be waited for
+     * in between. */
     sr_status (*capture)(sr_device *device, sr_capture what);
     /* Turns an option of the device on or off; NULL where it has none.
      * "tf32"  products of f32 may round their operands to TF32

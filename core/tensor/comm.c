@@ -5,8 +5,7 @@
 
 #include "core/tensor/backend.h"
 
-/* ---- self: a world of one rank ----------------------------------------------------------------
- */
+/* ---- self: a world of one rank --------------------------------------------------------------- */
 
 static bool self_launched(void) {
     return true;
@@ -82,8 +81,7 @@ static const sr_comm_engine self = {
     .receive = self_receive,
 };
 
-/* ---- the registry -----------------------------------------------------------------------------
- */
+/* ---- the registry ---------------------------------------------------------------------------- */
 
 enum { MOST = 8 };
 static const sr_comm_engine *engines[MOST] = {&self};
@@ -142,8 +140,7 @@ void sr_comm_close(sr_comm *comm) {
     *comm = (sr_comm){.engine = NULL};
 }
 
-/* ---- calls with checked arguments -------------------------------------------------------------
- */
+/* ---- calls with checked arguments ------------------------------------------------------------ */
 
 static sr_status check_free(const sr_comm *comm, const char *call) {
     if (!comm->exchanging) return SR_OK;

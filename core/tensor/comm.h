@@ -1,10 +1,10 @@
-/* comm.h - the table that an engine of ranks fills: MPI on processors, NCCL on GPUs.
+/* comm.h - the table that a communication engine fills: MPI on CPUs, NCCL on GPUs.
  *
  * A run on several ranks makes the same calls in the same order on each (send and receive: in the
  * same order for each pair).  Calls work on contiguous tensors of the device that the world was
  * opened with, views of a store among them.  They may return before they are done: until
- * sr_comm_wait() a tensor that is sent must not be written, one that is received not be touched,
- * and both must live.  Further calls may use it: a call sees the results of those before it.
+ * sr_comm_wait() a tensor being sent must not be written, one being received must not be touched,
+ * and both must stay alive.  Further calls may use it: a call sees the results of those before it.
  *
  * A rank that fails tells the others (tell), and their next wait returns its failure; so does the
  * death of a rank, or its silence for `timeout` seconds, as SR_EPEER.
@@ -34,9 +34,9 @@ typedef struct sr_comm {
     const sr_comm_engine *engine;
     sr_device *device;
     int rank, ranks;
-    bool exchanging; /* gradients are under way (core/train/exchange.h): other calls would mix with
+    bool exchanging; /* gradients are in flight (core/train/exchange.h): other calls would mix with
                         theirs, and are refused */
-    double timeout;  /* seconds that wait() gives the other ranks; 0: for ever */
+    double timeout;  /* seconds that wait() gives the other ranks; 0: forever */
     void *state;     /* the engine's own */
 } sr_comm;
 
@@ -50,11 +50,12 @@ struct sr_comm_engine {
     sr_status (*open)(sr_comm *comm);       /* engine and device are set; sets the rest */
     void (*close)(sr_comm *comm);           /* after wait() */
     sr_status (*wait)(sr_comm *comm);       /* until all calls are done; reports their failures */
-    sr_status (*progress)(sr_comm *comm);   /* starts what waits, moves data on; does not wait */
-    sr_status (*barrier)(sr_comm *comm);    /* no rank passes before all have come */
+    sr_status (*progress)(sr_comm *comm);   /* starts pending calls, moves data; does not wait */
+    sr_status (*barrier)(sr_comm *comm);    /* returns when all ranks have called it */
     void (*abort)(sr_comm *comm, int code); /* ends the processes of all ranks */
-    /* Tells the other ranks why this one ends.  True on the one rank that is to say so: the lowest
-     * that is alive; the others return when it has been told, or after some seconds. */
+    /* Tells the other ranks why this one exits.  True on the one rank that is to print it, the
+     * lowest that is alive; the others return when that rank has been told, or after some seconds.
+     */
     bool (*tell)(sr_comm *comm, sr_status status, const char *message);
     sr_status (*broadcast)(sr_comm *comm, sr_tensor *x, int root);
     sr_status (*all_reduce)(sr_comm *comm, sr_tensor *x); /* x = sum over ranks */
@@ -87,7 +88,7 @@ const sr_comm_engine *sr_comm_named(const char *name); /* NULL: none of this nam
 
 /* Opens the world of an engine; closed by sr_comm_close().  Failures are the engine's. */
 sr_status sr_comm_open(sr_comm *out, const sr_comm_engine *engine, sr_device *device);
-/* Ends what is under way and frees the engine's state; harmless on a comm that is all zero. */
+/* Ends calls in progress and frees the engine's state; harmless on a comm that is all zero. */
 void sr_comm_close(sr_comm *comm);
 
 /* For plugin.c: sr_host.add_comm, and the number of engines to go back to when an init fails. */

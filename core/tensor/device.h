@@ -43,7 +43,7 @@ typedef struct sr_device {
     int64_t allocations; /* blocks allocated by the backend since the device was opened */
     int64_t waits;       /* times the host waited for the device: downloads and sr_device_wait() */
     int64_t uploads;     /* of host memory */
-    void *staging;       /* host memory that uploads are put together in */
+    void *staging;       /* host memory in which uploads are assembled */
     size_t staging_bytes;
     bool poison; /* for tests: fills blocks with NaN */
     bool closed;
@@ -69,7 +69,7 @@ void sr_device_close(sr_device *device); /* may be NULL */
  * the last wait: an index that is out of range, a fault of the device. */
 sr_status sr_device_wait(sr_device *device);
 
-/* Copies host memory to the device; `host` is the caller's again at once. */
+/* Copies host memory to the device; `host` may be reused at once. */
 sr_status sr_device_upload(sr_device *device, void *to, const void *host, size_t bytes);
 
 /* Copies device memory to the host once all work given to the device is done; reports errors as

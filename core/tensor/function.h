@@ -1,4 +1,4 @@
-/* function.h - functions on tensors that plug-ins add: the compute of an op outside the table.
+/* function.h - functions on tensors that plug-ins add: the computation of an op outside the table.
  *
  * A plug-in registers a function by name for one backend, and another of the same name for each
  * further backend; Lua calls it as sr.ops.call(name, outputs, inputs, numbers) and makes an op with
@@ -25,8 +25,8 @@ typedef struct sr_function {
     size_t bytes; /* and sizeof(sr_function), when the plug-in was compiled */
     const char *name, *backend;
     int outputs, inputs, numbers; /* how many it takes; at least one output */
-    /* Writes y.  Tensors are live and on one device of the backend; their shapes, dtypes and
-     * strides are the function's to check (sr_fail(SR_EINVAL, ...)).  The rules of backend.h, "When
+    /* Writes y.  Tensors are live and on one device of the backend; the function checks their
+     * shapes, dtypes and strides (sr_fail(SR_EINVAL, ...)).  The rules of backend.h, "When
      * work is done", hold. */
     sr_status (*run)(sr_tensor *const *y, const sr_tensor *const *x, const double *numbers);
 } sr_function;

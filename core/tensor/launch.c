@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The variables of a launcher; the first whose `ranks` is set has started the process.  Within a
- * job of Slurm only steps have SLURM_STEP_NUM_TASKS: the batch script is one process. */
+/* The variables of each launcher; the first whose `ranks` is set has started the process.  In a
+ * Slurm job only steps have SLURM_STEP_NUM_TASKS: the batch script is one process. */
 static const struct {
     const char *name, *ranks, *rank, *local_rank, *local_ranks;
 } launchers[] = {
@@ -23,7 +23,7 @@ static int number(const char *variable) {
     return end != NULL && *end == '\0' && n >= 0 && n < 1 << 24 ? (int)n : -1;
 }
 
-/* Open MPI tells its processes whether it bound them; Slurm which mask it gave. */
+/* Open MPI tells its processes whether it bound them, Slurm which mask it set. */
 static bool is_bound(void) {
     const char *srun = getenv("SLURM_CPU_BIND_TYPE");
     return getenv("OMPI_MCA_orte_bound_at_launch") != NULL ||

@@ -16,7 +16,7 @@ static bool is_live(const sr_layout_on *on) {
     return on->block == NULL || on->block->storage->data != NULL;
 }
 
-/* A layout that is sent in every step must not collect the copies of scopes that were closed. */
+/* A layout that is sent in every step must not accumulate the copies of closed scopes. */
 static void drop_expired(sr_layout *layout) {
     sr_mirror **link = &layout->mirrors;
     while (*link != NULL) {

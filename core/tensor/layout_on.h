@@ -1,11 +1,11 @@
 /* layout_on.h - a layout's arrays in the memory of a device.
  *
  * A kernel that runs after its call has returned, or elsewhere, reads these; the layout itself is
- * read by the host while the call lasts.  A copy is made once per layout and device: with the
+ * read by the host during the call.  A copy is made once per layout and device: with the
  * batch that brings it (batch_on.h), else on first use; it is freed with the layout.  Where device
  * memory is the host's (sr_backend.host) it is the layout's own arrays.
  *
- * Like all of a device, for its thread only.
+ * Like everything of a device, for its thread only.
  */
 #ifndef SR_TENSOR_LAYOUT_ON_H
 #define SR_TENSOR_LAYOUT_ON_H

@@ -7,7 +7,7 @@
  * Errors of all: SR_EINVAL  names the op, what was given, what was expected and a remedy
  *                SR_EDEVICE the device has no such op        SR_ENOMEM
  *
- * Small ops broadcast, take any strides and meet mixed dtypes as follows: bool and i32 give i32
+ * Small ops broadcast, take any strides and combine mixed dtypes as follows: bool and i32 give i32
  * (sums and products wrap); with a real tensor, or where the result cannot be whole (division,
  * powers, exp ...), everything becomes real.  On a device that computes in f32, bf16 stays bf16:
  * with bf16, with bool and i32, and with a single number (no dimensions); f32 tensors make it f32.
@@ -86,9 +86,10 @@ sr_status sr_op_softmax(sr_tensor **out, sr_tensor *x, int dim, bool log);
 sr_status sr_op_gather_rows(sr_tensor **out, sr_tensor *x, sr_tensor *rows);
 /* x (T, ...) with the rows of these numbers, each at most once, replaced by values (M, ...). */
 sr_status sr_op_put_rows(sr_tensor **out, sr_tensor *x, sr_tensor *rows, sr_tensor *values);
-/* A detour of some rows, without the copies of gather_rows and put_rows: `taken` (count, ...) has
- * these rows of x, each at most once, then zeros; `rest` is x without them, for sr_op_return_rows()
- * only, which puts the first rows of `values` (at least as many as `rows`) in their place.
+/* Takes rows out for a while, without the copies of gather_rows and put_rows: `taken` (count, ...)
+ * has these rows of x, each at most once, then zeros; `rest` is x without them, for
+ * sr_op_return_rows() only, which puts the first rows of `values` (at least as many as `rows`) in
+ * their place.
  *
  *   in_place  x itself is overwritten, and must not be read again */
 sr_status sr_op_take_rows(sr_tensor **taken, sr_tensor **rest, sr_tensor *x, sr_tensor *rows,

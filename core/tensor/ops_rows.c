@@ -1,4 +1,4 @@
-/* ops_rows.c - rows by index: gathering and replacing them, and a detour of some rows. */
+/* ops_rows.c - rows by index: gathering and replacing them, and taking some out for a while. */
 #include <string.h>
 
 #include "core/tensor/front.h"
@@ -124,7 +124,7 @@ static bool is_only_reference(const sr_tensor *t) {
     return t->refs == 1 && t->storage->refs == 1 && !sr_tensor_is_expanded(t);
 }
 
-/* *out = the gradient of the rest, which is written to if nobody else has it; zeros without one. */
+/* *out = the gradient of the rest, reused if nothing else refers to it; zeros without one. */
 static sr_status own_gradient(sr_tensor **out, sr_node *node) {
     const sr_backend *backend = node->device->backend;
     sr_tensor *rest = node->dy[1], *some = rest != NULL ? rest : node->dy[0];

@@ -265,7 +265,7 @@ static sr_status binary_side(sr_tensor **out, sr_node *node, int side) {
         }
         if (st == SR_OK) st = sr_op_binary(out, u, dy, SR_MUL);
         break;
-    default: /* minimum, maximum: a tie gives to a */
+    default: /* minimum, maximum: on a tie a gets the gradient */
         SR_TRY(sr_tensor_scalar(&u, node->device, dy->dtype, 0.0));
         st = took_a(&t, a, b, op);
         if (st == SR_OK) st = sr_op_where(out, t, side == 0 ? dy : u, side == 0 ? u : dy);

@@ -1,8 +1,8 @@
-/* plugin.h - what a library loaded at run time may add: devices, functions on tensors, and engines
- * of ranks.
+/* plugin.h - what a library loaded at run time may add: devices, functions on tensors, and
+ * communication engines.
  *
  * A plug-in is a shared library that exports one function, sr_plugin_init(), and registers what it
- * brings through the host table it is given:
+ * adds through the host table it is given:
  *
  *     sr_status sr_plugin_init(const sr_host *host, int abi) {
  *         (void)abi;
@@ -39,7 +39,7 @@ typedef struct sr_host {
     sr_status (*add_backend)(const sr_backend *backend);
     /* A registered backend, for those that build on another; NULL when there is none. */
     const sr_backend *(*find_backend)(const char *name);
-    /* Registers an engine of ranks, likewise (comm.h).
+    /* Registers a communication engine, likewise (comm.h).
      *
      * Errors: SR_EDEVICE  built for another interface, a function is missing, or the name is taken
      */

@@ -1,6 +1,6 @@
 /* tensor.h - an n-dimensional view of a storage on a device, and memory ownership.
  *
- *   sr_device   a backend with its state: threads, memory pool.  "ref", "cpu", later "cuda:0"
+ *   sr_device   a backend with its state: threads, memory pool.  "ref", "cpu", "cuda:0"
  *   sr_storage  memory on a device.  Lives until its scope closes or its last tensor is released,
  *               whichever is first; then its memory returns to the device's pool
  *   sr_tensor   dtype, shape and strides (in elements) over a storage; reference-counted
@@ -85,7 +85,7 @@ void sr_tensor_release(sr_tensor *t); /* may be NULL */
 /* SR_EINVAL naming `op` if the tensor's scope was closed. */
 sr_status sr_tensor_check(const char *op, const sr_tensor *t);
 
-/* To be called after every write to t's memory after its creation. */
+/* Must be called after every write to t's memory after its creation. */
 static inline void sr_tensor_wrote(sr_tensor *t) {
     t->storage->version++;
 }

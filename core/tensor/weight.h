@@ -1,13 +1,13 @@
 /* weight.h - a matrix of parameters in a layout of the device's own.
  *
  * Products read a weight many times per update; a device may read it faster as tiles or padded
- * rows. Such a copy is made once per update and belongs to the parameter: its leaf holds a handle,
- * and so does what the tape saves of the leaf.  A view of other elements has none.  Kernels ask the
- * tensor for the layout; they never look one up by address.
+ * rows.  Such a copy is made once per update and belongs to the parameter: its leaf holds a handle,
+ * and so does what the tape saves of the leaf.  A view of other elements has none.  Kernels get the
+ * layout from the tensor, never by address.
  *
  * A layout is stale when the version of the tensor's storage has moved on.  It is first built when
- * an op asks for it.  After that the optimizer step builds it again: in the pass that updates the
- * values, when the device does so (sr_step.weights), else right after it.
+ * an op needs it.  After that the optimizer step builds it again: in the pass that updates the
+ * values, if the device does so (sr_step.weights), else right after it.
  */
 #ifndef SR_TENSOR_WEIGHT_H
 #define SR_TENSOR_WEIGHT_H

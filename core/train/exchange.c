@@ -24,10 +24,10 @@ struct sr_exchange {
     bucket *bucket;        /* (buckets) from the end of the store, where backward passes begin */
     int64_t buckets, next; /* the first that was not sent */
     sr_ready ready;
-    bool known; /* an update has shown when gradients are complete */
+    bool known; /* an earlier update has shown when gradients are complete */
 
-    /* the update under way */
-    bool open, ended;    /* nodes are listed; the loop has ended */
+    /* the current update */
+    bool open, ended;    /* nodes are listed; the loop over batches has ended */
     int64_t last;        /* the share in params->grad, which joins others in buckets; -1: none */
     sr_share_node *node; /* (count) of all ranks; sum is a view of this rank's part */
     int64_t *first;      /* (ranks + 1) of each rank's in node */
@@ -123,8 +123,7 @@ void sr_exchange_free(sr_exchange *x) {
     sr_free(x);
 }
 
-/* ---- before anything is sent ------------------------------------------------------------------
- */
+/* ---- before anything is sent ----------------------------------------------------------------- */
 
 static sr_status view(sr_tensor **out, const sr_tensor *flat, int64_t first, int64_t n) {
     return sr_tensor_view(out, flat, 1, (int64_t[]){n}, (int64_t[]){1}, first);
@@ -212,8 +211,7 @@ static sr_status open_update(sr_exchange *x, int64_t total, int64_t last) {
     return SR_OK;
 }
 
-/* ---- a bucket ---------------------------------------------------------------------------------
- */
+/* ---- a bucket -------------------------------------------------------------------------------- */
 
 typedef sr_status (*transfer)(sr_comm *comm, sr_tensor *x, int other);
 
@@ -273,7 +271,7 @@ static sr_status meet(sr_exchange *x, sr_range elements, int other) {
     return receive_nodes(x, elements, other);
 }
 
-/* In round r, from 1, ranks meet in pairs, the same on both sides. */
+/* The partner in round r, from 1: ranks are paired the same way on both sides. */
 static int rounds_of(const sr_comm *comm) {
     int rounds = 1;
     while (rounds < comm->ranks) rounds *= 2;
@@ -288,7 +286,7 @@ static sr_status swap(sr_exchange *x, sr_range elements) {
     return SR_OK;
 }
 
-/* By the communication library: to the owner of each part, or to all ranks. */
+/* Sums by the communication library: to the owner of each part, or to all ranks. */
 static sr_status sum_up(sr_exchange *x, sr_range elements) {
     const sr_tensor *grad = x->shares->params->grad;
     if (!x->opts.sharded)
@@ -309,8 +307,7 @@ static sr_status start_bucket(sr_exchange *x) {
     return x->comm->engine->progress(x->comm);
 }
 
-/* ---- during a backward pass -------------------------------------------------------------------
- */
+/* ---- during a backward pass ------------------------------------------------------------------ */
 
 /* Whether these parameters are in a bucket that was sent. */
 static bool is_under_way(const sr_exchange *x, sr_range params) {
@@ -351,8 +348,7 @@ sr_status sr_exchange_batch(sr_exchange *x, int64_t total, int64_t last) {
     return SR_OK;
 }
 
-/* ---- after the loop ---------------------------------------------------------------------------
- */
+/* ---- after the loop -------------------------------------------------------------------------- */
 
 static sr_status check_early(const sr_exchange *x) {
     if (x->failed != SR_OK) return sr_fail(x->failed, "%s", x->why);
@@ -380,8 +376,7 @@ sr_status sr_exchange_rest(sr_exchange *x, int64_t total, int64_t last) {
     return SR_OK;
 }
 
-/* ---- the sum ----------------------------------------------------------------------------------
- */
+/* ---- the sum --------------------------------------------------------------------------------- */
 
 /* Adds the last two of the `n` waiting nodes while they are neighbours; a node without a neighbour
  * moves up one level.  The sum replaces the left node. */
@@ -449,8 +444,7 @@ sr_status sr_exchange_reduce(sr_exchange *x, int64_t total) {
     return st;
 }
 
-/* ---- to all -----------------------------------------------------------------------------------
- */
+/* ---- to all ---------------------------------------------------------------------------------- */
 
 sr_status sr_exchange_gather(sr_exchange *x) {
     sr_tensor *grad = x->shares->params->grad;

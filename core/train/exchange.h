@@ -1,4 +1,4 @@
-/* exchange.h - sums the gradient of an update over ranks, each of which computed some of its
+/* exchange.h - sums the gradient of an update over ranks, each of which has computed some of its
  * shares.
  *
  * A rank computes neighbouring shares (core/loader/update.h) and holds the sums of their subtrees
@@ -15,7 +15,7 @@
  *     sr_shares_end(shares, i)            after each share but the last of this rank
  *     sr_exchange_rest(x, total, last)    after the last share: sends the remaining buckets
  *     sr_exchange_reduce(x, total)        this rank's part of params->grad is the sum of the update
- *     sr_exchange_gather(x)               all of params->grad is, on every rank
+ *     sr_exchange_gather(x)               all of params->grad is that sum, on every rank
  *
  * sr_exchange_batch() and sr_exchange_rest() may be left out: sr_exchange_reduce() then sends all.
  * sr_exchange_gather() is not needed where only owners read their part.

@@ -1,9 +1,9 @@
 /* optim.h - AdamW and LAMB: the host side of one fused update over the whole store.
  *
  * A step is two calls of the backend: the global norm with its finite check, then norm clip and
- * update where the parameters live.  The host does not wait: the results of steps gather in a short
- * history on the device, which is read when it is full or on request (sr_optim_read_results()).  On
- * a device without queues it has room for one.
+ * update where the parameters live.  The host does not wait: the results of steps collect in a
+ * short history on the device, which is read when it is full or on request
+ * (sr_optim_read_results()).  On a device without queues it has room for one.
  *
  * An update whose gradient is not finite changes nothing: not the values, not the moments, not the
  * count of steps.  It is counted, and after max_skipped in a row the run is stopped.
@@ -60,7 +60,7 @@ typedef struct sr_optim {
     int64_t from, upto; /* those of the range */
     sr_tensor *squares; /* (chunk_count) f64: of the gradient */
     sr_tensor *norms;   /* (chunk_count, 2) f64: of weight and update; NULL for AdamW */
-    sr_step step;       /* under way */
+    sr_step step;       /* in progress */
     sr_optim_opts opts;
     int64_t steps;            /* steps applied */
     int64_t skipped;          /* steps skipped, all of the run */

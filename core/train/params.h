@@ -110,7 +110,7 @@ sr_status sr_params_initialise_one(sr_params *params, sr_param *param, uint64_t 
 
 sr_status sr_params_zero_grad(sr_params *params);
 
-/* To be called after writing to a master: refreshes the bf16 copy and the device's layouts of
+/* Must be called after writing to a master: refreshes the bf16 copy and the device's layouts of
  * weights.  SR_EINVAL while masters are partial. */
 sr_status sr_params_refresh(sr_params *params);
 

@@ -83,7 +83,7 @@ static bool is_held(const sr_shares *s, int64_t share) {
 }
 
 static sr_status check_share(const sr_shares *s, int64_t i) {
-    if (s->total == 0) return sr_fail(SR_EINVAL, "shares: no update is under way; begin one first");
+    if (s->total == 0) return sr_fail(SR_EINVAL, "shares: no update has begun; begin one first");
     if (i < 0 || i >= s->total)
         return sr_fail(SR_EINVAL, "shares: an update of %" PRId64 " shares has no share %" PRId64,
                        s->total, i);
@@ -177,9 +177,7 @@ sr_status sr_shares_end(sr_shares *s, int64_t index) {
     return st;
 }
 
-/* ---- the last share of a rank, part by part
- * ------------------------------------------------------
- */
+/* ---- the last share of a rank, part by part -------------------------------------------------- */
 
 /* The waiting neighbours of a node in params->grad, in order; returns how many, and the node that
  * they make with it. */

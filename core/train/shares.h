@@ -33,7 +33,7 @@ typedef struct sr_share_node {
 
 typedef struct sr_shares {
     sr_params *params;   /* borrowed: outlives this */
-    int64_t total;       /* shares of the update; 0: none is under way */
+    int64_t total;       /* shares of the update; 0: none has begun */
     int in_grad_level;   /* the node that sr_shares_end_joined() left in params->grad; */
     int64_t in_grad;     /* -1: none */
     sr_share_node *node; /* held, in no order */
@@ -53,7 +53,7 @@ sr_status sr_shares_begin(sr_shares *shares, int64_t total);
 /* Share `index` (from 0) is complete in params->grad: adds it to the tree.  Afterwards
  * params->grad is zero, or holds the sum of the update when nothing is missing.
  *
- * Errors: SR_EINVAL  no update is under way, or this share was added before
+ * Errors: SR_EINVAL  no update has begun, or this share was added before
  *         SR_ENOMEM  params->grad still holds the share */
 sr_status sr_shares_end(sr_shares *shares, int64_t index);
 

@@ -113,7 +113,7 @@ static void test_unfinished(sr_device *d) {
     float wanted[N];
     CHECK_OK(sr_params_new(&p, d, &spec, 1, d->real));
     CHECK_OK(sr_shares_new(&s, p));
-    CHECK_FAILS(sr_shares_end(s, 0), SR_EINVAL, "no update is under way");
+    CHECK_FAILS(sr_shares_end(s, 0), SR_EINVAL, "no update has begun");
     CHECK_FAILS(sr_shares_begin(s, 0), SR_EINVAL, "choose 1 to");
     CHECK_OK(sr_shares_begin(s, 6));
     CHECK_OK(add_share(s, 0));
