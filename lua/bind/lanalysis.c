@@ -27,7 +27,7 @@ static analysis *check_analysis(lua_State *L) {
 
 static sr_progress *check_progress(lua_State *L) {
     analysis *a = check_analysis(L);
-    if (a->progress == NULL) lsr_argerror(L, 1, "no metric was begun");
+    if (a->progress == NULL) lsr_argerror(L, 1, "no metric has begun; call begin() first");
     return a->progress;
 }
 

@@ -9,7 +9,7 @@
 
 /* ---- errors and results ---------------------------------------------------------------------- */
 
-/* Whether a chunk is a file of the library, whose callers are to blame for a wrong argument. */
+/* Whether a chunk is a file of the library; a wrong argument is then its caller's mistake. */
 static bool is_library(const char *source) {
     return strstr(source, "lua/seqrun/") != NULL;
 }

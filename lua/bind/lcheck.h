@@ -16,8 +16,8 @@
 
 /* ---- errors and results ---------------------------------------------------------------------- */
 
-/* Pushes "file:line: " of the innermost Lua function that is not of the library (lua/seqrun): whose
- * mistake a wrong argument is; "" if there is none. */
+/* Pushes "file:line: " of the innermost Lua function outside the library (lua/seqrun), which
+ * passed the wrong argument; "" if there is none. */
 void lsr_where(lua_State *L);
 
 /* Raises the thread's message at the caller's line when the status is not SR_OK. */

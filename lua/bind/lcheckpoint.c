@@ -9,8 +9,7 @@
 #define RUN_DIR "seqrun.core.RunDir"
 #define SAVING "seqrun.core.Saving"
 
-/* ---- the directory ------------------------------------------------------------------------------
- */
+/* ---- the directory --------------------------------------------------------------------------- */
 
 /* run_dir(path) -> RunDir | nil, message, code ("lock", "storage") */
 static int train_run_dir(lua_State *L) {

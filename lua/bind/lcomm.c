@@ -121,7 +121,7 @@ static int world_facts(lua_State *L) {
     return 4;
 }
 
-/* ---- calls: mistakes of the program raise; nil, message, code when another rank failed ---- */
+/* ---- calls: errors in the program raise; nil, message, code when another rank failed --------- */
 
 static int world_wait(lua_State *L) {
     return lsr_done(L, sr_comm_wait(lsr_checkworld(L, 1)));
@@ -169,8 +169,7 @@ static int world_receive(lua_State *L) {
     return lsr_done(L, sr_comm_receive(comm, lsr_checktensor(L, 2), rank_argument(L, 3)));
 }
 
-/* ---- texts: in tensors of i32, so that every engine can carry them ----------------------------
- */
+/* ---- texts: in tensors of i32, so that every engine can carry them --------------------------- */
 
 /* A tensor of `words` i32 on the world's device, in a box left on the stack. */
 static sr_status new_words(lua_State *L, sr_tensor **out, const sr_comm *comm, int64_t words) {
@@ -266,7 +265,7 @@ static int world_gather_text(lua_State *L) {
     return lsr_give(L, st);
 }
 
-/* ---- ends ------------------------------------------------------------------------------------ */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 /* tell(code, message) -> whether this rank is to print the message; tells the other ranks */
 static int world_tell(lua_State *L) {

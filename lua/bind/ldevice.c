@@ -68,8 +68,7 @@ sr_device *lsr_device(lua_State *L) {
     return open_device(L, all, all->current);
 }
 
-/* ---- functions of the module ------------------------------------------------------------------
- */
+/* ---- functions of the module ----------------------------------------------------------------- */
 
 /* The place of a device among those of the state; raises if it is not available. */
 static int place_of(lua_State *L, devices *all, const char *name) {
@@ -173,8 +172,8 @@ static int option(lua_State *L) {
 }
 
 /* choices([from]) -> text, count: the kernels that the current device has chosen by timing, all or
- * from number `from` on; text is nil if there are none from there on.  Nothing for devices that do
- * not choose */
+ * from number `from` on; text is nil if there are none.  Returns nothing for devices that do not
+ * choose */
 static int choices(lua_State *L) {
     bool whole = lua_isnoneornil(L, 1);
     lua_Integer from = luaL_optinteger(L, 1, 0);
@@ -304,7 +303,7 @@ static int pushed_jobs(lua_State *L) {
 }
 
 /* jobs(fn) -> { { seconds, ..., whole = seconds }, ... }: calls fn; the processor time of each task
- * of each job that the current device, a cpu with one thread, ran meanwhile */
+ * of each job that the current device, a cpu with one thread, ran during the call */
 static int jobs(lua_State *L) {
     const sr_device *device = lsr_device(L);
     sr_cpu_jobs record = {0};

@@ -13,7 +13,7 @@ sr_status lsr_device_find(lua_State *L, int *index, int *number, const char *nam
 int lsr_device_names(lua_State *L);
 
 /* describe(name) -> { model, arch, driver, runtime, memory, free, reserved, problem }
- * | nil, message, code; an empty table where the backend has nothing to say */
+ * | nil, message, code; an empty table where the backend reports nothing */
 int lsr_device_describe(lua_State *L);
 
 #endif

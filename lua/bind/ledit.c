@@ -50,8 +50,7 @@ typedef struct editor {
     const char *prompt; /* the same */
 } editor;
 
-/* Signals that are served while a line is waited for: the terminal must not be left as libedit
- * needs it. */
+/* Signals handled while waiting for a line: the terminal must not be left in libedit's mode. */
 static const int served[] = {SIGWINCH, SIGTSTP, SIGTERM};
 enum { SERVED = sizeof served / sizeof *served };
 static volatile sig_atomic_t arrived[SERVED];

@@ -19,7 +19,7 @@ static int fault_memory(lua_State *L) {
     return 0;
 }
 
-/* allocations() -> how many were attempted since the last call of memory() */
+/* allocations() -> how many were attempted since the last call to memory() */
 static int fault_allocations(lua_State *L) {
     lua_pushinteger(L, sr_mem_calls());
     return 1;
@@ -71,7 +71,7 @@ static int fail_fsync(int fd) {
     return fails("fsync") ? -1 : real.fsync(fd);
 }
 static int fail_close(int fd) {
-    int rc = real.close(fd); /* a close that fails has closed all the same */
+    int rc = real.close(fd); /* a failed close has closed the file too */
     return fails("close") ? -1 : rc;
 }
 static int fail_rename(const char *from, const char *to) {
@@ -118,7 +118,7 @@ static int fault_storage(lua_State *L) {
     return 0;
 }
 
-/* storage_calls() -> how many were made since the last call of storage(n) with n > 0 */
+/* storage_calls() -> how many were made since the last call to storage(n) with n > 0 */
 static int fault_storage_calls(lua_State *L) {
     lua_pushinteger(L, storage_calls);
     return 1;

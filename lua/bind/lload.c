@@ -1,5 +1,5 @@
 /* lload.c - only source text is loaded: precompiled chunks can corrupt memory, so load, loadfile,
- * dofile and require reject them.  And require says which file of a module it cannot read. */
+ * dofile and require reject them.  require also names the file of a module that it cannot read. */
 #include "lua/bind/lstate.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Upvalue 1 is the library's own function; its mode argument, at `at`, is made "t". */
+/* Upvalue 1 is Lua's own function; its mode argument, at `at`, is set to "t". */
 static int call_as_text(lua_State *L, int at) {
     if (lua_gettop(L) < at) lua_settop(L, at);
     if (!lua_isnil(L, at) && strchr(luaL_checkstring(L, at), 't') == NULL) {

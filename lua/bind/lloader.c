@@ -153,7 +153,7 @@ static void read_rates(lua_State *L, sr_schedule *c) {
             lsr_error(L, "mask: rates must be a list of { from, value }");
         c->from[i] = lsr_checkelement(L, lua_gettop(L), 1, "rates", 0, INT64_MAX);
         lua_rawgeti(L, -1, 2);
-        c->value[i] = lua_tonumber(L, -1); /* not a number: 0, which is refused */
+        c->value[i] = lua_tonumber(L, -1); /* not a number: 0, which is rejected */
         lua_pop(L, 2);
     }
 }

@@ -32,7 +32,7 @@ static int text_rows(lua_State *L) {
 
 /* rows:next(list) -> count, line, file[, wrong, its column] | nil | nil, message, code
  *
- * The cells become list[1 .. count]; what a longer row has left behind them is removed. */
+ * The cells become list[1 .. count]; what a longer row left after them is removed. */
 static int rows_next(lua_State *L) {
     sr_rows *r = lsr_checkobject(L, 1, ROWS, "the rows are closed");
     luaL_checktype(L, 2, LUA_TTABLE);

@@ -1,4 +1,4 @@
-/* lsignals.c - signals, as a run, long work and the prompt handle them; part of seqrun.core.sys. */
+/* lsignals.c - signals, as handled by a run, long work and the prompt; part of seqrun.core.sys. */
 #include <signal.h>
 #include <unistd.h>
 
@@ -22,8 +22,8 @@ static void on_run_signal(int number) {
     caught = number;
 }
 
-/* Code that catches the error has some instructions for its __close handlers until the next error,
- * each time fewer: a loop that catches errors ends too. */
+/* Code that catches the error may run some instructions (for its __close handlers) before the next
+ * error, fewer each time: so a loop that catches errors ends too. */
 enum { GRACE = 10000, FEWER = 10, POLL = 1000 };
 static int grace = GRACE;
 

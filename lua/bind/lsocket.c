@@ -1,4 +1,4 @@
-/* lsocket.c - seqrun.core.socket: local sockets, and work that a connection may end. */
+/* lsocket.c - seqrun.core.socket: local sockets, and work that a connection can end. */
 #include <stdlib.h>
 
 #include "core/base/limit.h"

@@ -57,9 +57,9 @@ static int sys_is_terminal(lua_State *L) {
     return 1;
 }
 
-static int assumed_columns; /* 0: those of the terminal */
+static int assumed_columns; /* 0: the width of the terminal */
 
-/* where() -> "file:line: " of the caller that is not of the library, or "" */
+/* where() -> "file:line: " of the innermost caller outside the library, or "" */
 static int sys_where(lua_State *L) {
     lsr_where(L);
     return 1;
@@ -108,7 +108,7 @@ static int sys_read_file(lua_State *L) {
     sr_status st = sr_file_read(bytes, &size, path, limit);
     if (st != SR_OK) return lsr_result(L, st);
     lua_pushlstring(L, *bytes, size);
-    sr_free(*bytes); /* at once, not by the collector: files are large */
+    sr_free(*bytes); /* freed at once, not by the collector: files are large */
     *bytes = NULL;
     return 1;
 }

@@ -1,4 +1,4 @@
-/* ltargets.h - what a loader's batches are to predict, between Lua and core/batch. */
+/* ltargets.h - the targets of a loader's batches, between Lua and core/batch. */
 #ifndef LSR_LTARGETS_H
 #define LSR_LTARGETS_H
 

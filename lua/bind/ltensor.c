@@ -22,7 +22,7 @@ sr_tensor *lsr_opttensor(lua_State *L, int arg) {
     return lua_isnoneornil(L, arg) ? NULL : lsr_checktensor(L, arg);
 }
 
-/* The collector sees boxes of a few bytes and not what they hold.  Outside scopes it alone frees
+/* The collector sees boxes of a few bytes, not the memory they hold.  Outside scopes it alone frees
  * tensors: a collection runs when more memory was allocated since the last one than is in use (and
  * 16 MiB).  Inside a scope, where dead tensors would wait for its end, a collection runs for every
  * 256 MiB, or a quarter of what is in use. */
@@ -234,10 +234,9 @@ static int tensor_describe(lua_State *L) {
     return 1;
 }
 
-/* ---- lifetime
- * ------------------------------------------------------------------------------------ */
+/* ---- lifetime -------------------------------------------------------------------------------- */
 
-/* tensor:keep() -> tensor: no scope will take its storage */
+/* tensor:keep() -> tensor: no scope will free its storage */
 static int tensor_keep(lua_State *L) {
     sr_tensor *t = lsr_checktensor(L, 1);
     lsr_check(L, sr_tensor_check("keep", t));
@@ -246,7 +245,7 @@ static int tensor_keep(lua_State *L) {
     return 1;
 }
 
-/* tensor:hand_up() -> tensor: the scope around the innermost one will take its storage */
+/* tensor:hand_up() -> tensor: the scope around the innermost one gets its storage */
 static int tensor_hand_up(lua_State *L) {
     sr_tensor *t = lsr_checktensor(L, 1);
     lsr_check(L, sr_tensor_check("hand_up", t));
@@ -356,7 +355,7 @@ static int tensor_index(lua_State *L) {
     return 1;
 }
 
-/* The metatable, made once a state; leaves the table of methods on the stack. */
+/* The metatable, made once per state; leaves the table of methods on the stack. */
 static void push_methods(lua_State *L) {
     if (!luaL_newmetatable(L, LSR_TENSOR)) {
         lua_getfield(L, -1, "methods");

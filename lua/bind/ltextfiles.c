@@ -160,8 +160,7 @@ static int text_train(lua_State *L) {
     return 2;
 }
 
-/* ---- encoding ---------------------------------------------------------------------------------
- */
+/* ---- encoding -------------------------------------------------------------------------------- */
 
 /* Where the output goes; `closed` when the reader has closed the pipe, which is not a failure. */
 typedef struct outlet {

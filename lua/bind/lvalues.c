@@ -42,7 +42,7 @@ static int full(lua_State *L) {
 
 /* ---- nested tables --------------------------------------------------------------------------- */
 
-/* The shape according to the first elements of the table at `arg`. */
+/* The shape implied by the first elements of the table at `arg`. */
 static int shape_of_table(lua_State *L, int arg, int64_t shape[SR_MAX_DIMS]) {
     int ndim = 0, top = lua_gettop(L);
     lua_pushvalue(L, arg);

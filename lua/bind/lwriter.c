@@ -54,7 +54,7 @@ static int writer_field(lua_State *L) {
 }
 
 /* writer:append(column, bytes) -> true | nil, message, code: whole elements, little-endian, as
- * string.pack writes them */
+ * written by string.pack */
 static int writer_append(lua_State *L) {
     size_t size;
     sr_shard_writer *w = check_writer(L);

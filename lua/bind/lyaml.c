@@ -2,7 +2,7 @@
  *
  * Nodes keep their positions and scalars their text; the schema assigns types, so `no` is text for
  * a string and 1e-4 is a number for a number.  Anchors, aliases, tags, merge keys, duplicate keys
- * and second documents are rejected; all of them are reported at once. A syntax error or an
+ * and second documents are rejected; all of them are reported at once.  A syntax error or an
  * exceeded limit stops the reader.
  */
 #include <stdbool.h>
