@@ -71,7 +71,7 @@ DEV void put_statistic(shared<float> to, float x) {
 template <class T, int D, int THREADS>
 DEV void write_deltas(global<float> delta, global<const T> dout, global<const T> out, size_t stride,
                       const row_map &map, int count) {
-    constexpr int LANES = D / 8, STEP = THREADS / LANES; /* lanes to a row, rows at a time */
+    constexpr int LANES = D / 8, STEP = THREADS / LANES; /* lanes per row, rows at a time */
     const int chunk = thread() % LANES;
     for (int first = 0; first < count; first += STEP) {
         bool valid;

@@ -5,7 +5,7 @@
  *           blocks of 64 rows through two stages of shared memory
  * Work      4 D n^2 flops a head; per score element 1 FMA, 1 exp2, 1 max, 1 add and 5.5
  *           instructions of dropout
- * Traffic   8 D + 4 bytes a row and head, and every key block once a tile from the L2 cache
+ * Traffic   8 D + 4 bytes per row and head, and every key block once per tile from the L2 cache
  * Numerics  online softmax on unscaled scores, the scale folded into the exponent; sums exclude
  *           dropout; exp is rounded to 16 bits before it meets the values; 1 / sum and 256 / keep
  *           are applied once to a row

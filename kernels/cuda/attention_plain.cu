@@ -10,7 +10,7 @@ static sequences sequences_of(const sr_layout_on *on, const sr_layout *l) {
                      gpu_pointer(on->len, n), gpu_pointer(on->uid, n), gpu_pointer(on->epoch, n)};
 }
 
-/* Shared memory for sums of `width` floats a warp, with `lists` lists of 32. */
+/* Shared memory for sums of `width` floats per warp, with `lists` lists of 32. */
 static size_t shared_bytes(int lists, int width) {
     return (size_t)(WARPS * (lists * 32 + width)) * sizeof(float);
 }

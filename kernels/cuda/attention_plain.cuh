@@ -1,12 +1,12 @@
 /* attention_plain.cuh - packed self-attention that is easy to check: any head size, f32 arithmetic.
  *
- * One warp has a row and a head and visits the other rows of its sequence 32 at a time, one a lane:
- * first every lane finds its own probability or derivative, then the lanes share the columns of the
- * sum.  Nothing is kept but lse and delta (A, T).
+ * One warp has a row and a head and visits the other rows of its sequence 32 at a time, one per
+ * lane: first every lane finds its own probability or derivative, then the lanes share the columns
+ * of the sum.  Nothing is kept but lse and delta (A, T).
  *
  * Work      forward 4 D n^2 flops a head, backward 14 D n^2, at a small part of the peak: f32 has
  *           no other kernel, 16 bits use it for head sizes that the tensor-core kernels lack
- * Shared    D floats a warp (backward of keys: 2 D) and 32 for each sum
+ * Shared    D floats per warp (backward of keys: 2 D) and 32 for each sum
  */
 #ifndef SR_CUDA_ATTENTION_PLAIN_CUH
 #define SR_CUDA_ATTENTION_PLAIN_CUH

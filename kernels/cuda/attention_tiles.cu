@@ -47,7 +47,7 @@ sr_status attention_tiles_of(attention_tiles **out, const sr_layout *layout, sr_
 
 /* ---- rows of no sequence --------------------------------------------------------------------- */
 
-/* A warp a row: zeros in x (T, width), and lse = inf where there is one. */
+/* One warp per row: zeros in x (T, width), and lse = inf where there is one. */
 template <class T>
 KERNEL(THREADS, 1)
 void clear_slack(global<const int32_t> slack, int count, global<T> x, int width, global<float> lse,

@@ -18,7 +18,7 @@ template <class A, class Join> DEV void join_slots(shared<A> room, int slot, int
     barrier();
 }
 
-/* The join of every thread's value, for all of them; `room` has a slot a thread. */
+/* The join of every thread's value, for all of them; `room` has a slot per thread. */
 template <class A, class Join> DEV A join_block(shared<A> room, A mine, Join join) {
     room[thread()] = mine;
     join_slots(room, thread(), threads(), join);

@@ -49,7 +49,7 @@ DEV int drop_word_at(int block, int word, int group) {
     return block * 16 + ((word ^ (block >> 1 & 3)) * 4 + group);
 }
 
-/* Draws the words of a row of sequence `owner`, one group a thread: a team has at least a thread
+/* Draws the words of a row of sequence `owner`, one group per thread: a team has at least a thread
  * for every 16 columns. */
 DEV void drop_draw_row(shared<uint32_t> words, const drop_rows &d, size_t row, int owner,
                        const team &t, int columns) {

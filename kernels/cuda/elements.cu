@@ -1,6 +1,6 @@
 /* elements.cu - fill, copy and the elementwise ops.
  *
- * Traffic   each operand once: 16 bytes an access where operands are contiguous.
+ * Traffic   each operand once: 16 bytes per access where operands are contiguous.
  * Numerics  f32 as on the cpu; i32 where all operands are whole; f64 is only copied and converted.
  */
 #include <string.h>

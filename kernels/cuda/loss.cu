@@ -2,9 +2,9 @@
  *
  * Shapes    x (M, H), word (V, H), bias (V), logits, dlogits (M, V) f32 or bf16, labels (M)
  * Traffic   the decoder's logits are f32 and exist for a chunk of rows at a time; a row is read
- *           twice, the second time from the cache, and its gradient written once: 4 + 4 + 2 bytes a
- *           logit in bf16.
- * Grid      a team of warps a row: one for small C, sixteen for a vocabulary.
+ *           twice, the second time from the cache, and its gradient written once: 4 + 4 + 2 bytes
+ *           per logit in bf16.
+ * Grid      a team of warps per row: one for small C, sixteen for a vocabulary.
  * Numerics  f32: maximum and sum of exponentials in one pass; `total` in f64 in a fixed order.
  *           Logits are not rounded before the loss, whatever the dtype.
  */

@@ -4,9 +4,9 @@
  * take at once (4 or 8), and float operator()(const float (&)[N]), or int32_t of int32_t, or
  * double of double where it only converts.
  *
- * Traffic   reads each input and writes y once.  Contiguous and scalar operands: 16 bytes a thread
- *           and access; else one element.
- * Grid      a thread a group of elements, in strides of the grid.
+ * Traffic   reads each input and writes y once.  Contiguous and scalar operands: 16 bytes per
+ *           thread and access; else one element.
+ * Grid      a thread per group of elements, in strides of the grid.
  */
 #ifndef SR_CUDA_MAP_CUH
 #define SR_CUDA_MAP_CUH

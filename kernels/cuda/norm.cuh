@@ -47,8 +47,8 @@ DEV void norm_apply(float (&v)[EIGHT], const row_stats &s, global<const float> g
 
 /* ---- host ------------------------------------------------------------------------------------ */
 
-/* How a row-wise kernel of `op` is launched: the fast one takes rows in vectors, one run a thread.
- * SR_EINVAL: rows are too long. */
+/* How a row-wise kernel of `op` is launched: the fast one takes rows in vectors, one run per
+ * thread.  SR_EINVAL: rows are too long. */
 struct norm_shape {
     bool fast;
     int warps, threads, teams; /* of a team; of a block */

@@ -1,9 +1,9 @@
 /* optim.cu - the global gradient norm, AdamW and LAMB over the flat parameter store.
  *
- * Traffic   norm 4 bytes an element; AdamW 28, and 2 for the bf16 copy; LAMB 24 for moments and
+ * Traffic   norm 4 bytes per element; AdamW 28, and 2 for the bf16 copy; LAMB 24 for moments and
  *           norms, then 16, and 2 for the copy.
- * Grid      a block a chunk.  What depends on results on the device (clip, bias correction, trust
- *           ratios) is computed there once, by a small kernel beforehand.
+ * Grid      one block per chunk.  What depends on results on the device (clip, bias correction,
+ *           trust ratios) is computed there once, by a small kernel beforehand.
  * Order     sums of a chunk in f64, in an order that depends on its size; chunks in order.
  * Numerics  f32, the same operations as on the cpu.
  */
@@ -133,7 +133,7 @@ DEV int64_t first_chunk(global<const sr_chunk> chunks, int64_t count, int64_t se
     return low;
 }
 
-/* rates[segment], with its trust ratio; a block a segment. */
+/* rates[segment], with its trust ratio; one block per segment. */
 DEV void set_rate(global<float> rates, const step_tables &t, global<const double> norms,
                   const hyper &h) {
     shared<norm_pair> room = shared_at<norm_pair>(0, PREPARE_THREADS);

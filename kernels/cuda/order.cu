@@ -4,7 +4,7 @@
  * and lanes with the same digit find each other by votes.  A pass is: count the digits of every
  * run, turn counts into places (digits first, then runs), and put the keys there.
  *
- * Traffic   4 bytes a key to count, 16 to place; counters 1 KiB a run.
+ * Traffic   4 bytes per key to count, 16 to place; counters 1 KiB per run.
  */
 #include "kernels/cuda/block.cuh"
 #include "kernels/cuda/gpu_ops.h"

@@ -1,7 +1,7 @@
 /* random.cu - keyed random tensors.
  *
  * Traffic   writes y.
- * Work      a Philox call a thread and four elements; normals in f64, as on the cpu.
+ * Work      a Philox call per thread and four elements; normals in f64, as on the cpu.
  */
 #include "kernels/cuda/gpu_ops.h"
 #include "kernels/cuda/map.cuh"

@@ -130,7 +130,7 @@ void fold(plan p, operand y, operand x, global<typename Op::carry> partial, Op o
 
 enum { JOINERS = 32 };
 
-/* A block an output: joins its pieces. */
+/* One block per output: joins its pieces. */
 template <class Op>
 KERNEL(JOINERS, 16)
 void fold_pieces(plan p, operand y, global<typename Op::carry> partial, Op op) {

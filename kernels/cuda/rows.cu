@@ -167,7 +167,7 @@ DEV void load_columns(float (&v)[4], const row_table &t, int64_t row, int64_t co
         v[k] = col + k < width ? load_as<float>(t.t, place(t, row, col + k)) : 0.0f;
 }
 
-/* A warp for a position in the order and a slab of columns; the first of equal rows adds all. */
+/* One warp per position in the order and slab of columns; the first of equal rows adds all. */
 KERNEL(ROWS_THREADS, 4)
 void scatter(addition a, global<const int32_t> order, global<const int32_t> sorted,
              global<const int32_t> rows, int64_t stride, int64_t count, int64_t limit,

@@ -178,7 +178,7 @@ template <int E> DEV void store_group(const operand &t, int64_t i, const float (
         if (t.dtype == SR_BF16 && k % 2 == 0) w[k / 2] = pack2_bf16(x[k], x[k + 1]);
         if (t.dtype != SR_BF16) w[k / 4] |= (x[k] != 0.0f ? 1u : 0u) << 8 * (k % 4);
     }
-    bool half = t.dtype != SR_BF16; /* a byte an element */
+    bool half = t.dtype != SR_BF16; /* one byte per element */
     if (E == 8 && !half) store16(recast<bf16>(t.data), i, vec16{{w[0], w[1], w[2], w[3]}});
     if (E == 4 && !half) store8(recast<bf16>(t.data), i, vec8{{w[0], w[1]}});
     if (E == 8 && half) store8(t.data, i, vec8{{w[0], w[1]}});
