@@ -61,6 +61,18 @@ int64_t sr_shares_nodes(sr_share_node *out, int64_t total, int64_t first, int64_
     return n;
 }
 
+int64_t sr_shares_most(int64_t total, int64_t first, int64_t end, bool joined) {
+    sr_share_node node[SR_MOST_NODES];
+    int64_t most = 0;
+    for (int64_t share = first; share < end; share++) {
+        bool last = share == end - 1;
+        bool in_grad = last && (joined || (first == 0 && end == total));
+        int64_t n = sr_shares_nodes(node, total, first, share) + (in_grad ? 0 : 1);
+        if (n > most) most = n;
+    }
+    return most;
+}
+
 const sr_tensor *sr_shares_sum(const sr_shares *s, int level, int64_t index) {
     for (int64_t i = 0; i < s->count; i++)
         if (s->node[i].level == level && s->node[i].index == index) return s->node[i].sum;

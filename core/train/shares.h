@@ -73,6 +73,10 @@ sr_status sr_shares_finish(sr_shares *shares);
  * in order, with sum = NULL.  Returns how many, at most SR_MOST_NODES. */
 int64_t sr_shares_nodes(sr_share_node *out, int64_t total, int64_t first, int64_t end);
 
+/* Stores that a rank needs beside params->grad for shares [first, end) of `total`: the most sums
+ * that wait at once.  joined: its last share ends by sr_shares_end_joined(). */
+int64_t sr_shares_most(int64_t total, int64_t first, int64_t end, bool joined);
+
 /* The sum of a node: NULL unless this rank holds it.  params->grad has the root of a complete
  * update, and the node that sr_shares_end_joined() left there. */
 const sr_tensor *sr_shares_sum(const sr_shares *shares, int level, int64_t index);

@@ -116,6 +116,12 @@ static sr_device *opt_device(lua_State *L, int arg) {
     return lua_isnoneornil(L, arg) ? lsr_device(L) : lsr_device_named(L, luaL_checkstring(L, arg));
 }
 
+/* element_size([device]): bytes of an element of the dtype that the device computes in */
+static int element_size(lua_State *L) {
+    lua_pushinteger(L, (lua_Integer)sr_dtype_size(opt_device(L, 1)->real));
+    return 1;
+}
+
 /* memory([device]) -> { used=, held=, peak=, allocations= } in bytes and blocks */
 static int memory(lua_State *L) {
     const sr_device *device = opt_device(L, 1);
@@ -365,6 +371,7 @@ static const luaL_Reg functions[] = {
     {"device", current},
     {"devices", lsr_device_names},
     {"describe", lsr_device_describe},
+    {"element_size", element_size},
     {"memory", memory},
     {"trim", trim},
     {"poison", poison},

@@ -1,4 +1,5 @@
 /* lshares.c - the gradient of an update as a sum over shares; for lua/seqrun/tensor/params.lua. */
+#include "core/loader/update.h"
 #include "core/train/shares.h"
 
 #include "lua/bind/ltrain.h"
@@ -21,6 +22,20 @@ static int train_shares(lua_State *L) {
     lua_setiuservalue(L, -2, 1);
     lsr_check(L, sr_shares_new(box, params));
     return 1;
+}
+
+/* share_sums(total, rank, ranks, joined) -> own, left: the most sums that rank `rank`, from 0,
+ * holds beside its gradients, and those that it leaves for other ranks */
+static int train_share_sums(lua_State *L) {
+    int64_t total = lsr_checkrange(L, 1, 1, SR_MOST_SHARES);
+    int ranks = (int)lsr_checkrange(L, 3, 1, INT32_MAX);
+    int rank = (int)lsr_checkrange(L, 2, 0, ranks - 1);
+    int64_t first = sr_first_share(total, rank, ranks),
+            end = sr_first_share(total, rank + 1, ranks);
+    sr_share_node node[SR_MOST_NODES];
+    lua_pushinteger(L, sr_shares_most(total, first, end, lua_toboolean(L, 4)));
+    lua_pushinteger(L, sr_shares_nodes(node, total, first, end));
+    return 2;
 }
 
 LSR_RELEASE(shares_release, SHARES, sr_shares, sr_shares_free)
@@ -58,4 +73,6 @@ void lsr_open_shares(lua_State *L) {
     lsr_class(L, SHARES, methods, shares_release);
     lua_pushcfunction(L, train_shares);
     lua_setfield(L, -2, "shares");
+    lua_pushcfunction(L, train_share_sums);
+    lua_setfield(L, -2, "share_sums");
 }

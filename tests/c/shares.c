@@ -89,6 +89,7 @@ static void check_nodes(sr_device *d, int first, int end, int total) {
     for (int i = first; i < end; i++) CHECK_OK(add_share(s, i));
     int64_t n = sr_shares_nodes(node, total, first, end);
     CHECK(s->count == (first == 0 && end == total ? 0 : n));
+    CHECK(s->room == sr_shares_most(total, first, end, false));
     for (int64_t i = 0; i < n; i++) {
         float wanted[N], got[2 * N]; /* with the padding of the store */
         const sr_tensor *sum = sr_shares_sum(s, node[i].level, node[i].index);

@@ -141,6 +141,13 @@ describe("an update", function()
     assert.equal(0, opt:step({ rate = 0 }).norm)
   end)
 
+  it("leaves sums to be held and sent, as the tree of its ranks says", function()
+    local sums = require("seqrun.core.train").share_sums
+    assert.same({ { 0, 1 }, { 3, 1 }, { 0, 0 } }, { { sums(1, 0, 1) }, { sums(8, 0, 1) }, { sums(1, 1, 2) } })
+    assert.same({ { 2, 1 }, { 3, 2 } }, { { sums(8, 1, 2, true) }, { sums(8, 1, 3) } })
+    assert.error_matches(function() sums(8, 2, 2) end, "from 0 to 1, got 2")
+  end)
+
   it("sums the gradients of several stores", function()
     local p, q = one(), one()
     for batch in each(numbers({ 1, 2, 4 }, 3), { p, q }) do

@@ -27,6 +27,11 @@ function tensor.devices() end
 ---@return string? code
 function tensor.describe(name) end
 
+---Bytes of an element in the dtype that the device computes in: of f64 on ref, of f32 on the others.
+---@param device? string
+---@return integer
+function tensor.element_size(device) end
+
 ---Bytes in live tensors (used), with the pool (held), and at the peak; blocks allocated from the system.
 ---@param device? string
 ---@return { used: integer, held: integer, peak: integer, allocations: integer }

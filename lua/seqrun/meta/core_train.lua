@@ -14,6 +14,15 @@ function train.params(list) end
 ---@return seqrun.core.Shares
 function train.shares(params) end
 
+---The sums of shares that a rank holds during an update.
+---@param total integer shares of the update
+---@param rank integer from 0
+---@param ranks integer
+---@param joined? boolean the sum with its last share stays in the gradients
+---@return integer own the most that wait beside its gradients
+---@return integer left those that it leaves for other ranks
+function train.share_sums(total, rank, ranks, joined) end
+
 ---The sum of shares over ranks; see Params:share_with.
 ---@param shares seqrun.core.Shares
 ---@param world seqrun.core.World

@@ -13,6 +13,7 @@
 -- the values have the same bits as those of one rank.  `shard = false` keeps all moments on every rank.
 
 local check = require("seqrun.base.check")
+local core = require("seqrun.core.tensor")
 local devices = require("seqrun.tensor.devices")
 local failure = require("seqrun.base.failure")
 local ranks = require("seqrun.tensor.ranks")
@@ -132,7 +133,7 @@ end
 
 ---Refuses moments that cannot fit beside the values and gradients.
 local function check_memory(params, parts)
-  local count, real = params:count(), tensor.device() == "ref" and 8 or 4
+  local count, real = params:count(), core.element_size()
   devices.check_fits((2 + 2 / parts) * count * real, count, "with gradients and moments")
 end
 
@@ -155,13 +156,13 @@ local function new(kind, params, options)
   local first, last
   if world and options.shard ~= false then first, last = train.cut(params.core, world.rank, world.size) end
   check_memory(params, first and world.size or 1)
-  local core = train.optim(params.core, {
+  local made = train.optim(params.core, {
     lamb = kind == "lamb", beta1 = whole.betas[1], beta2 = whole.betas[2], eps = whole.eps,
     power = whole.power, clip_eps = whole.clip_eps, max_skipped = whole.max_skipped, first = first, last = last,
   }, segments)
   return setmetatable({
-    kind = kind, params = params, options = whole, segments = segments, core = core, pending = {}, serial = 0,
-    world = world, sharded = first and train.sharded(core, world.core),
+    kind = kind, params = params, options = whole, segments = segments, core = made, pending = {}, serial = 0,
+    world = world, sharded = first and train.sharded(made, world.core),
   }, Optimizer)
 end
 

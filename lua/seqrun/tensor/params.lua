@@ -12,6 +12,7 @@
 -- parameters with keep = "f32" are read in f32.  Write to parameters with p:set(name, values).
 
 local check = require("seqrun.base.check")
+local core = require("seqrun.core.tensor")
 local devices = require("seqrun.tensor.devices")
 local failure = require("seqrun.base.failure")
 local guess = require("seqrun.base.guess")
@@ -74,7 +75,7 @@ local function check_memory(list)
     for _, length in ipairs(spec.shape) do size = size * length end
     elements = elements + size
   end
-  local real = tensor.device() == "ref" and 8 or 4
+  local real = core.element_size()
   local ranks = (training.current() or {}).ranks -- then parameters will have moments too
   local copies, what = 2 + (ranks and 2 / ranks or 0), ranks and "with gradients and moments" or "and their gradients"
   devices.check_fits(copies * elements * real, elements, what)
@@ -89,9 +90,9 @@ function params.new(list, options)
   for i, spec in ipairs(list) do check_spec(i, spec) end
   local precision = precision_of(options or {})
   check_memory(list)
-  local core = train.params(list, precision == "bf16" and "bf16" or nil)
+  local made = train.params(list, precision == "bf16" and "bf16" or nil)
   local self = setmetatable({
-    core = core, shares = train.shares(core), precision = precision, list = {}, index = {},
+    core = made, shares = train.shares(made), precision = precision, list = {}, index = {},
   }, Params)
   for i, spec in ipairs(list) do
     self.list[i] = {

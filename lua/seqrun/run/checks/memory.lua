@@ -1,38 +1,17 @@
 -- memory.lua - what a run keeps in the memory of its device, by owner, and whether that fits.
 
+local core = require("seqrun.core.tensor")
 local devices = require("seqrun.tensor.devices")
 local failure = require("seqrun.base.failure")
-local shares = require("seqrun.data.shares")
 local tensor = require("seqrun.tensor")
 local text = require("seqrun.base.format")
+local train = require("seqrun.core.train")
 local training = require("seqrun.tensor.training")
 
 local memory = {}
 
 local SUMS = "sums of gradients" -- of shares that wait; not made yet in a dry run
 local BUFFERS = "work space of products and uploads" -- of the device, beside its tensors
-
----Stores of gradients that a rank needs to sum its shares (core/train/shares.c), and sums that remain for others.
----@param stays boolean the last share of a rank stays in the store of gradients (core/train/exchange.c)
-local function stores_of(total, first, last, stays)
-  local held, count, most = {}, 0, 0
-  for share = first - 1, last - 1 do
-    local completes = first == 1 and share == total - 1 or stays and share == last - 1
-    most = math.max(most, completes and count or count + 1)
-    local level, index, nodes = 0, share, total
-    while nodes > 1 do
-      local other = index ~ 1
-      if held[level << 32 | other] then
-        held[level << 32 | other], count = nil, count - 1
-      elseif other < nodes then
-        held[level << 32 | index], count = true, count + 1
-        break
-      end
-      level, index, nodes = level + 1, index >> 1, (nodes + 1) // 2
-    end
-  end
-  return most, count
-end
 
 ---Elements of gradients besides the store itself: sums of this rank's shares that wait, and of others' for this
 ---rank's part.
@@ -42,8 +21,7 @@ local function waiting_sums(self, loader, stored)
   local rank, ranks = self.ranks and self.ranks.rank or 0, self.ranks and self.ranks.size or 1
   local own, received, config = 0, 0, self.config or {}
   for r = 0, ranks - 1 do
-    local first, last = shares.own { shares = total, rank = r, ranks = ranks }
-    local most, left = stores_of(total, first, last, ranks > 1 and not config.cuda_graph)
+    local most, left = train.share_sums(total, r, ranks, ranks > 1 and not config.cuda_graph)
     if r == rank then own = most else received = received + left end
   end
   if config.ranks and config.ranks.reduce == "library" then received = 0 end
@@ -70,7 +48,7 @@ end
 ---@return integer total
 function memory.owners(self)
   local params, loader = self.model.params, self.loader:summary()
-  local count, real = params:count(), tensor.device() == "ref" and 8 or 4
+  local count, real = params:count(), core.element_size()
   local moments, masters = held_of(self, count)
   local activations = self.model.activation_bytes and self.model:activation_bytes(rows_of(loader)) or 0
   local owners = {
