@@ -1,15 +1,15 @@
 -- what a run says of its memory before it starts
 local sr = require "seqrun"
+local checks = require "seqrun.run.checks"
 local devices = require "seqrun.tensor.devices"
-local memory = require "seqrun.run.checks.memory"
 local training = require "seqrun.tensor.training"
 
 describe("a model whose activations do not fit", function()
   local limit, check_fits, runs = devices.memory, devices.check_fits, {}
 
   local function close(self)
-    memory.forget(self)
-    memory.forget(self) -- and once more, as the collector does
+    self:close()
+    self:close() -- and once more, as the collector does
   end
 
   after_each(function()
@@ -22,8 +22,7 @@ describe("a model whose activations do not fit", function()
   local function open(batch, more)
     local cfg = { pack = { arrange = "packed" }, data = { max_len = 128 }, batch = batch, model = {} }
     for key, value in pairs(more or {}) do cfg[key] = value end
-    local self = { config = cfg, ranks = { rank = 0, size = 1 } }
-    memory.expect(self)
+    local self = checks.new { config = cfg, ranks = { rank = 0, size = 1 } }
     runs[#runs + 1] = self
     return self
   end

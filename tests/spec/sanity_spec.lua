@@ -24,8 +24,7 @@ describe("a head", function()
       local model = { heads = list, params = { list = { { name = "m" }, { name = "w" } } } }
       local data = { info = function() return {} end }
       local loader = { options = { targets = targets }, data = data }
-      local whole = { model = model, optimizer = optimizer, loaders = { by_name = { main = { loader = loader } } } }
-      return sense.heads(whole)
+      return sense.heads { model = model, optimizer = optimizer, loaders = { main = loader } }
     end
     assert.matches("no target of the loader is named 'own', so this head is not trained", heads())
     assert.is_nil(heads(nil, true))
@@ -59,16 +58,14 @@ describe("a run that makes no sense #slow", function()
   end)
 
   it("names the key that its task has", function()
-    local function of(fields, steps)
-      return { config = { steps = steps }, loaded = { schema = { by_name = fields } } }
-    end
-    assert.matches("check epochs$", sense.epochs(of { epochs = true }, 5000))
-    assert.matches("5.00k times; check rate.total$", sense.epochs(of {}, 5000))
-    assert.matches("check steps$", sense.epochs(of({}, 7), 5000))
-    assert.is_nil(sense.epochs(of {}, 999))
-    assert.matches("takes 412d00h; check epochs", sense.duration(of { epochs = true }, 412 * 86400))
-    assert.matches("takes over a million years", sense.duration(of {}, math.huge))
-    assert.is_nil(sense.duration(of {}, 29 * 86400))
+    local function of(fields, steps) return sense.length_key({ steps = steps }, { by_name = fields }) end
+    assert.same({ "epochs", "rate.total", "steps" }, { of { epochs = true }, of {}, of({}, 7) })
+    assert.matches("check epochs$", sense.epochs(5000, "epochs"))
+    assert.matches("5.00k times; check rate.total$", sense.epochs(5000, "rate.total"))
+    assert.is_nil(sense.epochs(999, "epochs"))
+    assert.matches("takes 412d00h; check epochs", sense.duration(412 * 86400, "epochs"))
+    assert.matches("takes over a million years", sense.duration(math.huge, "steps"))
+    assert.is_nil(sense.duration(29 * 86400, "steps"))
   end)
 end)
 

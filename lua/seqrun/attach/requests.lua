@@ -49,7 +49,7 @@ return function(run, asked, print)
 
   ---Evaluates on the held-out data.
   function requests.evaluate()
-    if not run.held then check.fail("evaluate: this run has no held-out data") end
+    if not run:can_evaluate() then check.fail("evaluate: this run has no held-out data") end
     asked.evaluate = true
   end
 

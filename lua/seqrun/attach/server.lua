@@ -146,7 +146,7 @@ local function evaluate(self, client)
     return send(client, frames.pack("err", frame.id, "interrupted\n") .. frames.pack("done", frame.id, "1"))
   end
   local line = frame.text:match("[^\n]*")
-  self.run.progress:record("attached: " .. (#line > SHOWN and line:sub(1, SHOWN) .. "..." or line))
+  self.run:record("attached: " .. (#line > SHOWN and line:sub(1, SHOWN) .. "..." or line))
   client.session:evaluate(client.socket, frame)
   client.evaluated = true
 end

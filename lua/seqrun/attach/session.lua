@@ -88,10 +88,11 @@ end
 ---What changes with every step.
 local function refresh(self)
   local run, base = self.run, self.base
+  local line, scores = run:last_line(), run:evaluation()
   base.step, base.last = run.step, run.last < text.UNLIMITED and run.last or nil
-  base.metrics, base.loss = view.copy(run.line), run.line and run.line.loss
+  base.metrics, base.loss = view.copy(line), line and line.loss
   base.rate = run.optimizer.rate
-  base.scores = run.result and view.copy(run.result.line)
+  base.scores = scores and view.copy(scores)
 end
 
 ---@param run seqrun.Run

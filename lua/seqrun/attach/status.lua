@@ -17,17 +17,14 @@ end
 ---@return string
 function status.text(run)
   local lines = { ("%s: step %s, %s"):format(run.folder, text.step(run.step, run.last), text.duration(run:seconds())) }
-  if run.line then lines[2] = ("  step %d: %s"):format(run.line.step, metrics_text(run.line)) end
-  local result = run.result
-  if result then
-    local scores = require("seqrun.run.screen.summary").scores(result.line, result.order, run.baselines)
-    lines[#lines + 1] = ("  held-out, step %d: %s"):format(result.step, table.concat(scores, "; "))
-  end
-  local left = run.progress:estimate(math.max(0, run.last - run.step))
+  local line, scored, step, scores = run:last_line(), run:evaluation()
+  if line then lines[2] = ("  step %d: %s"):format(line.step, metrics_text(line)) end
+  if scored then lines[#lines + 1] = ("  held-out, step %d: %s"):format(step, table.concat(scores, "; ")) end
+  local left = run:seconds_left()
   if left and run.last < text.UNLIMITED then lines[#lines + 1] = "  eta " .. text.duration(left) end
   local factor = run.optimizer.factor
   if factor and factor ~= 1 then lines[#lines + 1] = ("  the rate is scaled by %g"):format(factor) end
-  local saved = run.saver and run.saver.step
+  local saved = run:saved_step()
   lines[#lines + 1] = saved and ("  newest checkpoint: step %d"):format(saved) or "  no checkpoint yet"
   return table.concat(lines, "\n")
 end

@@ -38,6 +38,13 @@ function Saver:save(t)
   return nil, message, code
 end
 
+---The step of the newest checkpoint; nil if there is none.
+---@return integer|nil
+function Saver:newest() return self.step end
+
+---The newest checkpoint is not that of the run any more: its step is saved again.
+function Saver:forget() self.step = nil end
+
 ---Tells the saver which checkpoint the run resumed from.
 function Saver:resumed(step, path) self.step, self.path = step, path end
 

@@ -25,6 +25,7 @@ local WORK = { "layer_tokens", "effective_tokens", "flops" }
 
 local TOTALS = table.move(WORK, 1, #WORK, #DRAWN + 1, table.move(DRAWN, 1, #DRAWN, 1, {}))
 
+---@class seqrun.RunLoaders
 local Loaders = {}
 Loaders.__index = Loaders
 
@@ -42,6 +43,10 @@ local function new(parts)
   for _, key in ipairs(TOTALS) do self.totals[key] = 0 end
   return self
 end
+
+---The first by name.
+---@return seqrun.Loader
+function Loaders:first() return self.by_name[self.names[1]].loader end
 
 ---@return boolean
 function Loaders:several() return #self.names > 1 end
@@ -128,6 +133,14 @@ function Loaders:restore(state)
     at.loader:seek(cursor)
   end
   for _, key in ipairs(TOTALS) do self.totals[key] = state.totals[key] or 0 end
+end
+
+---Totals of the updates that have been trained on.
+---@return table<string, number>
+function Loaders:counts()
+  local counts = {}
+  for _, key in ipairs(TOTALS) do counts[key] = self.totals[key] end
+  return counts
 end
 
 ---The plans of all loaders, as files of a checkpoint: plan.txt, or plan-NAME.txt if there are several.

@@ -1,8 +1,7 @@
 -- settings.lua - the config of a recipe that is not a training run: its YAML, then the command line.
 
-local config = require("seqrun.config")
 local failure = require("seqrun.base.failure")
-local shipped = require("seqrun.base.shipped")
+local load_config = require("seqrun.run.load_config")
 local options = require("seqrun.run.options")
 local output = require("seqrun.base.output")
 local sys = require("seqrun.core.sys")
@@ -19,15 +18,7 @@ return function(spec)
   for field, name in pairs(RUN_ONLY) do
     if request[field] then failure.raise("config", "%s does not apply to %s: it trains nothing", name, request.file) end
   end
-  local beside = request.file:gsub("%.lua$", "") .. ".yaml"
-  local file, arguments = sys.exists(beside) and beside or nil, {}
-  for _, argument in ipairs(request.arguments) do
-    local named = argument:match("^config=(.*)$")
-    if named then file = shipped.find(named) else arguments[#arguments + 1] = argument end
-  end
-  local loaded = failure.must(config.load {
-    schema = spec.schema, rules = spec.rules, file = file, arguments = arguments, partial = request.explain,
-  })
+  local loaded = load_config { request = request, schema = spec.schema, rules = spec.rules }
   if request.explain then
     io.stdout:write(loaded:explain())
     failure.raise("ok", "")

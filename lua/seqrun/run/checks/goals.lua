@@ -20,15 +20,15 @@ function goals.of(cfg)
 end
 
 ---Updates of the run: `steps`, as many as a schedule of so many steps needs, or UNLIMITED.
----@param self seqrun.Run
+---@param cfg table
+---@param loader table summary of the loader
 ---@param steps? integer of the schedule, instead of those of the config
 ---@return integer
-function goals.updates(self, steps)
-  local cfg = self.config
+function goals.updates(cfg, loader, steps)
   if cfg.steps then return cfg.steps end
   local rate = cfg.rate
   if not steps and rate.by and rate.by ~= "step" then return goals.UNLIMITED end
-  return math.ceil((steps or rate.total - rate.from) / self.loader:summary().schedule_steps)
+  return math.ceil((steps or rate.total - rate.from) / loader.schedule_steps)
 end
 
 ---The counter that has reached its total; nil while none has.

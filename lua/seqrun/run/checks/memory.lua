@@ -10,16 +10,24 @@ local training = require("seqrun.tensor.training")
 
 local memory = {}
 
+---What a run keeps its memory for.
+---@class seqrun.MemoryParts
+---@field model table
+---@field loader { summary: fun(): table }
+---@field optimizer? table
+---@field config? table
+---@field ranks? seqrun.RunRanks
+
 local SUMS = "sums of gradients" -- of shares that wait; not made yet in a dry run
 local BUFFERS = "work space of products and uploads" -- of the device, beside its tensors
 
 ---Elements of gradients besides the store itself: sums of this rank's shares that wait, and of others' for this
 ---rank's part.
-local function waiting_sums(self, loader, stored)
+local function waiting_sums(t, loader, stored)
   local micro = math.ceil((loader.packs or 1) / loader.micro_packs)
-  local total = math.max(1, self.config and self.config.batch.shares or math.min(8, micro))
-  local rank, ranks = self.ranks and self.ranks.rank or 0, self.ranks and self.ranks.size or 1
-  local own, received, config = 0, 0, self.config or {}
+  local total = math.max(1, t.config and t.config.batch.shares or math.min(8, micro))
+  local rank, ranks = t.ranks and t.ranks.rank or 0, t.ranks and t.ranks.size or 1
+  local own, received, config = 0, 0, t.config or {}
   for r = 0, ranks - 1 do
     local most, left = train.share_sums(total, r, ranks, ranks > 1 and not config.cuda_graph)
     if r == rank then own = most else received = received + left end
@@ -34,29 +42,29 @@ local function packs_of(loader) return loader.arrange == "single" and 1 or loade
 local function rows_of(loader) return packs_of(loader) * loader.max_len end
 
 ---Elements whose moments, and whose f32 values, this rank keeps.  Rank 0 has all values while it saves.
-local function held_of(self, count)
-  local optimizer = self.optimizer
+local function held_of(t, count)
+  local optimizer = t.optimizer
   if not optimizer or not optimizer.sharded then return count, count end
   local held, on_host = math.min(count, optimizer:held()), not (tensor.describe(tensor.device()) or {}).memory
-  local whole = self.model.params.precision ~= "bf16" or self.ranks.leads or not on_host
+  local whole = t.model.params.precision ~= "bf16" or t.ranks.leads or not on_host
   return held, whole and count or held
 end
 
 ---What is known before anything has run: the activations are a lower bound, 0 for a model that does not tell.
----@param self seqrun.Run
+---@param t seqrun.MemoryParts
 ---@return { name: string, bytes: integer }[] # the largest first
 ---@return integer total
-function memory.owners(self)
-  local params, loader = self.model.params, self.loader:summary()
+function memory.owners(t)
+  local params, loader = t.model.params, t.loader:summary()
   local count, real = params:count(), core.element_size()
-  local moments, masters = held_of(self, count)
-  local activations = self.model.activation_bytes and self.model:activation_bytes(rows_of(loader)) or 0
+  local moments, masters = held_of(t, count)
+  local activations = t.model.activation_bytes and t.model:activation_bytes(rows_of(loader)) or 0
   local owners = {
     { name = "parameters", bytes = real * masters },
     { name = "gradients", bytes = real * count },
     { name = "moments", bytes = 2 * real * moments },
     { name = "bf16 copy", bytes = params.precision == "bf16" and 2 * count or 0 },
-    { name = SUMS, bytes = waiting_sums(self, loader, count) * real },
+    { name = SUMS, bytes = waiting_sums(t, loader, count) * real },
     { name = "activations", bytes = activations },
     { name = BUFFERS, bytes = (tensor.describe(tensor.device()) or {}).reserved or 0 },
   }
@@ -76,28 +84,28 @@ local function list(owners, most)
 end
 
 ---Three ways to need less, the most effective first.
-local function ways_out(self, loader)
+local function ways_out(t, loader)
   local ways = {}
   if packs_of(loader) > 1 then ways[1] = ("lower batch.micro_packs (now %d)"):format(loader.micro_packs) end
-  if self.model.recompute == false then ways[#ways + 1] = "set model.recompute=true" end
+  if t.model.recompute == false then ways[#ways + 1] = "set model.recompute=true" end
   ways[#ways + 1] = ("lower data.max_len (now %d)"):format(loader.max_len)
-  if self.model.params.precision ~= "bf16" then ways[#ways + 1] = "set precision=bf16" end
+  if t.model.params.precision ~= "bf16" then ways[#ways + 1] = "set precision=bf16" end
   ways[#ways + 1] = "use a smaller model"
   ways[#ways + 1] = "use a device with more memory"
   return ("%s, %s or %s"):format(ways[1], ways[2], ways[3])
 end
 
 ---Ends the program if the largest micro-batch cannot fit.
----@param self seqrun.Run
-function memory.check(self)
+---@param t seqrun.MemoryParts
+function memory.check(t)
   local limit, name = devices.memory()
   if not limit then return end
-  local owners, total = memory.owners(self)
+  local owners, total = memory.owners(t)
   if total <= limit then return end
-  local loader = self.loader:summary()
+  local loader = t.loader:summary()
   failure.raise("memory", "a micro-batch of %d packs of %d tokens needs at least %s, but %s has %s: %s; %s",
     packs_of(loader), loader.max_len, text.bytes(total), name, text.bytes(limit), list(owners, 3),
-    ways_out(self, loader))
+    ways_out(t, loader))
 end
 
 ---The fewest packs of the largest micro-batch, before a plan is known: a sequence has 3 tokens or more.
@@ -107,33 +115,29 @@ local function fewest_packs(cfg)
   return math.min(cfg.batch.micro_packs, math.ceil(cfg.batch.sequences / depth))
 end
 
----While this run is open, a model that it cannot train is refused before its weights are made.
----@param self seqrun.Run whose config has no `auto`
-function memory.expect(self)
-  local cfg, ranks = self.config, self.ranks
+---While a run is open, a model that it cannot train is refused before its weights are made.
+---@param t { config: table, ranks: seqrun.RunRanks, dry?: boolean } config: without `auto`
+---@return seqrun.Training # for seqrun.tensor.training.forget
+function memory.expect(t)
+  local cfg, ranks = t.config, t.ranks
   local function before_weights(model)
     local loader = { arrange = cfg.pack.arrange, max_len = cfg.data.max_len, micro_packs = fewest_packs(cfg) }
     local trained = setmetatable({ recompute = (cfg.model or {}).recompute or false }, { __index = model })
     local summary = function() return loader end
     memory.check { model = trained, config = cfg, ranks = ranks, loader = { summary = summary } }
   end
-  self.expects = training.expect {
-    ranks = require("seqrun.run.ranks").launched(), before_weights = before_weights,
-    dry = self.request and self.request.dry_run,
+  return training.expect {
+    ranks = require("seqrun.run.ranks").launched(), before_weights = before_weights, dry = t.dry,
   }
 end
 
----The run is closed.
----@param self seqrun.Run
-function memory.forget(self) training.forget(self.expects) end
-
 ---What the ranks of a run keep; all of them call it.
----@param self seqrun.Run
+---@param t seqrun.MemoryParts
 ---@return string
-function memory.of_ranks(self)
-  local owners, total = memory.owners(self)
+function memory.of_ranks(t)
+  local owners, total = memory.owners(t)
   local others = 0
-  for rank, theirs in ipairs(self.ranks:gather(total)) do
+  for rank, theirs in ipairs(t.ranks:gather(total)) do
     if rank > 1 then others = math.max(others, theirs) end
   end
   return ("at least %s on rank 0 (%s), %s on the others"):format(text.bytes(total), list(owners, #owners),
@@ -141,10 +145,10 @@ function memory.of_ranks(self)
 end
 
 ---The lines of a dry run: by owner, with the activations as measured.
----@param self seqrun.Run
+---@param t seqrun.MemoryParts
 ---@return string
-function memory.text(self)
-  local owners = memory.owners(self)
+function memory.text(t)
+  local owners = memory.owners(t)
   local used, known = tensor.memory().peak, 0
   for _, owner in ipairs(owners) do
     local pooled = owner.name ~= "activations" and owner.name ~= SUMS and owner.name ~= BUFFERS
@@ -159,7 +163,7 @@ function memory.text(self)
   end
   table.sort(owners, function(a, b) return a.bytes > b.bytes end)
   local limit, name = devices.memory()
-  local over = limit and total > limit and "; that does not fit: " .. ways_out(self, self.loader:summary()) or ""
+  local over = limit and total > limit and "; that does not fit: " .. ways_out(t, t.loader:summary()) or ""
   return ("%s%s on %s: %s%s"):format(text.bytes(total), limit and " of " .. text.bytes(limit) or "", name,
     list(owners, #owners), over)
 end

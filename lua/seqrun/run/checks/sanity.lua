@@ -14,40 +14,29 @@ local RANGE, DROPPED, SHORT = 1, 0.5, 16
 local LONG = 30 * 86400 -- seconds
 local SIMT, PATIENCE = 1.5e9, 60 -- FLOP/s of the simt device, measured on two cores; seconds
 
----The keys that decide how long a run is.
-local function length_keys(self)
-  local fields = self.loaded.schema.by_name
-  if self.config.steps then return "steps" end
-  return fields.epochs and "epochs" or "rate.total"
+---The key that decides how long a run is.
+---@param cfg table
+---@param schema table
+---@return string
+function sanity.length_key(cfg, schema)
+  if cfg.steps then return "steps" end
+  return schema.by_name.epochs and "epochs" or "rate.total"
 end
 
----@param self seqrun.Run
 ---@param epochs number of the whole run
+---@param key string that decides how long it is
 ---@return string|nil
-function sanity.epochs(self, epochs)
+function sanity.epochs(epochs, key)
   if epochs < EPOCHS then return nil end
-  return ("the run passes over the data %s times; check %s"):format(text.count(math.floor(epochs)), length_keys(self))
+  return ("the run passes over the data %s times; check %s"):format(text.count(math.floor(epochs)), key)
 end
 
----@param self seqrun.Run
 ---@param seconds number that the rest of the run takes, as far as known
+---@param key string that decides how long it is
 ---@return string|nil
-function sanity.duration(self, seconds)
+function sanity.duration(seconds, key)
   if seconds < LONG then return nil end
-  return ("at this speed the run takes %s; check %s and the size of the model"):format(text.duration(seconds),
-    length_keys(self))
-end
-
-local SETTLED = 5 -- steps until the speed is known
-
----Warns once, after a few steps, if the run will take very long.
----@param self seqrun.Run
----@param step integer
-function sanity.watch_duration(self, step)
-  self.timed = (self.timed or 0) + 1
-  if self.timed ~= SETTLED or self.last >= text.UNLIMITED then return end
-  local long = sanity.duration(self, self.progress:estimate(self.last - step) or 0)
-  if long then self.progress:warn("%s", long) end
+  return ("at this speed the run takes %s; check %s and the size of the model"):format(text.duration(seconds), key)
 end
 
 ---What is unusual about the model and the length of the sequences.
@@ -105,24 +94,24 @@ end
 ---Names of the targets of all loaders; nil if one of them does not say.
 local function target_names(loaders)
   local names = {}
-  for _, at in pairs(loaders) do
-    local options = at.loader.options
-    if not options or not options.targets and at.loader.data:info().labelled then return nil end
+  for _, loader in pairs(loaders) do
+    local options = loader.options
+    if not options or not options.targets and loader.data:info().labelled then return nil end
     for _, target in ipairs(options.targets or { "mlm", "nsp" }) do names[target.name or target] = true end
   end
   return names
 end
 
 ---Heads that no target of a loader trains, though the optimizer does not freeze them.
----@param self seqrun.Run
+---@param t { model: table, optimizer: table, loaders: table<string, seqrun.Loader> }
 ---@return string|nil
-function sanity.heads(self)
-  local targets, frozen, lost = target_names(self.loaders.by_name), {}, {}
-  for i, param in ipairs(self.model.params.list or {}) do
-    local segment = self.optimizer.segments and self.optimizer.segments[i]
+function sanity.heads(t)
+  local targets, frozen, lost = target_names(t.loaders), {}, {}
+  for i, param in ipairs(t.model.params.list or {}) do
+    local segment = t.optimizer.segments and t.optimizer.segments[i]
     frozen[param.name] = segment and segment.frozen
   end
-  for _, head in ipairs(targets and self.model.heads or {}) do
+  for _, head in ipairs(targets and t.model.heads or {}) do
     local spec = head.specs and head.specs[1]
     if spec and not targets[head.name] and not frozen[spec.name] then lost[#lost + 1] = "'" .. head.name .. "'" end
   end
@@ -132,27 +121,25 @@ function sanity.heads(self)
 end
 
 ---How long the simt device takes, where that is more than a person would wait for.
----@param self seqrun.Run after its parts are known
+---@param parameters integer
+---@param loader table summary of the loader
 ---@return string|nil
-function sanity.simt(self)
+function sanity.simt(parameters, loader)
   if not tensor.device():find("^simt") then return nil end
-  local loader = self.loader:summary()
   local rows = (loader.arrange == "single" and 1 or loader.micro_packs) * loader.max_len
-  local seconds = 6 * self.model.params:count() * rows / SIMT
+  local seconds = 6 * parameters * rows / SIMT
   if seconds < PATIENCE then return nil end
   return ("simt runs the GPU's kernels thread by thread on the CPU, for tests: a micro-batch of this model takes about "
     .. "%s; use device=cpu or cuda, or a small model"):format(text.duration(seconds))
 end
 
 ---Fails if a key names a metric that the evaluations will not have.
----@param self seqrun.Run after its parts are known
-function sanity.check_metrics(self)
-  local names = scoring.names(self.model)
-  for _, baseline in ipairs(self.baselines) do
-    if names then names[#names + 1] = baseline.metric end
-  end
-  for key, metric in pairs { ["save.best"] = self.config.save.best, ["eval.metric"] = self.config.eval.metric } do
-    if not self.held then
+---@param t { config: table, model: table, held?: table, baselines: string[] } baselines: metrics of them
+function sanity.check_metrics(t)
+  local names = scoring.names(t.model)
+  if names then table.move(t.baselines, 1, #t.baselines, #names + 1, names) end
+  for key, metric in pairs { ["save.best"] = t.config.save.best, ["eval.metric"] = t.config.eval.metric } do
+    if not t.held then
       failure.raise("config", "%s=%s: nothing is held out for evaluation; set data.held or data.dev, or leave it out",
         key, metric)
     end

@@ -13,7 +13,9 @@ local train = require("seqrun.core.train")
 
 ---@class seqrun.RunDirectory
 ---@field path string
+---@field command string the command line
 ---@field again boolean the run resumes
+---@field found? table what `newest` returns
 ---@field force boolean an earlier run that is there makes room
 ---@field lock? userdata while this process holds the directory
 ---@field started boolean the files of the start are there, so the end is written too
@@ -46,10 +48,12 @@ end
 ---The directory that a command line names; nothing is read or written yet.
 ---@param request table of run/options.lua
 ---@param name? string below runs, instead of that of the recipe
+---@param command? string the command line
 ---@return seqrun.RunDirectory
-local function new(request, name)
+local function new(request, name, command)
   return setmetatable({
     path = path_of(request, name), again = request.resume ~= nil, force = request.force or false, started = false,
+    command = command or "",
   }, Directory)
 end
 
@@ -76,6 +80,16 @@ end
 
 ---Locks a directory, creating it if needed; fails if another run holds the lock.
 local function lock(folder) return (failure.must(checkpoint.lock(folder))) end
+
+---The checkpoint to resume from; found once, since finding it verifies the whole file.  All ranks call it.
+---@param ranks seqrun.RunRanks
+---@return string|nil path
+---@return string? message
+---@return string? code
+function Directory:newest(ranks)
+  self.found = self.found or table.pack(ranks:first_says(function() return checkpoint.latest(self.path) end))
+  return table.unpack(self.found, 1, self.found.n)
+end
 
 ---Fails if the directory belongs to another run, and locks it if it is there.
 function Directory:enter()
@@ -148,18 +162,17 @@ end
 
 ---Locks the directory and writes config.yaml and environment.json; an earlier run makes room, if it is to.
 ---@param loaded seqrun.Config
----@param command string the command line
 ---@param ranks integer
 ---@return seqrun.core.Append log run.log
 ---@return string|nil aside the new name of the earlier run
 ---@return table[] changed keys of a resumed run
-function Directory:start(loaded, command, ranks)
+function Directory:start(loaded, ranks)
   local changed = self.again and sys.exists(self.path) and check_same(self.path, loaded) or {}
   local aside = self.force and set_aside(self.path) or nil
   self.lock = self.lock or lock(self.path)
   ending.clear(self.path)
   failure.must(sys.write_file(self.path .. "/config.yaml", loaded:dump()))
-  failure.must(sys.write_file(self.path .. "/environment.json", environment(command, ranks) .. "\n"))
+  failure.must(sys.write_file(self.path .. "/environment.json", environment(self.command, ranks) .. "\n"))
   local log = failure.must(train.append(self.path .. "/run.log"))
   self.started = true
   return log, aside, changed

@@ -77,6 +77,14 @@ end
 ---Whether the metric has not improved for `patience` evaluations.
 function Best:over() return self.patience ~= nil and self.worse >= self.patience end
 
+---"mlm_loss has not improved in 3 evaluations".
+---@return string
+function Best:standstill() return ("%s has not improved in %d evaluations"):format(self.metric, self.worse) end
+
+---Whether there is a best evaluation yet.
+---@return boolean
+function Best:found() return self.step ~= nil end
+
 ---Plain values for `restore`.
 function Best:state() return { step = self.step, value = self.value, worse = self.worse } end
 

@@ -1,9 +1,53 @@
--- evaluations.lua - when a run evaluates, and which evaluations end it.
+-- evaluations.lua - the evaluations of a run: when they are due, the last one, the best one, which of them ends it.
 
 local best = require("seqrun.run.evaluation.best")
+local evaluate = require("seqrun.run.evaluation.evaluate")
 local failure = require("seqrun.base.failure")
+local summary = require("seqrun.run.screen.summary")
 
 local evaluations = {}
+
+---@class seqrun.Evaluations
+---@field config table
+---@field model table
+---@field held? seqrun.Loader
+---@field from? table cursor at which each evaluation starts
+---@field baselines seqrun.Baseline[]
+---@field watch? table told of evaluations
+---@field epoch? number updates of an epoch
+---@field ranks seqrun.RunRanks
+---@field agreement seqrun.Agreement
+---@field screen seqrun.Screen
+---@field best? seqrun.Best
+---@field result? { step: integer, line: table, order: seqrun.Shown[] } the last one
+---@field scoring? seqrun.Scoring its predictions
+local Evaluations = {}
+Evaluations.__index = Evaluations
+
+---@param t { config: table, folder: string, model: table, held?: seqrun.Loader, corpus?: table, watch?: table,
+---  epoch?: number, ranks: seqrun.RunRanks, agreement: seqrun.Agreement, screen: seqrun.Screen }
+---@return seqrun.Evaluations
+function evaluations.new(t)
+  local cfg = t.config
+  return setmetatable({
+    config = cfg, model = t.model, held = t.held, from = t.held and t.held:cursor(), watch = t.watch, epoch = t.epoch,
+    ranks = t.ranks, agreement = t.agreement, screen = t.screen,
+    baselines = t.corpus and t.model.baselines and t.model:baselines(t.corpus) or {},
+    best = cfg.save.best and best.new(t.folder, cfg.save.best, cfg.eval.patience, t.ranks.leads) or nil,
+  }, Evaluations)
+end
+
+---Whether anything is held out to evaluate on.
+---@return boolean
+function Evaluations:possible() return self.held ~= nil end
+
+---Names of the metrics of the baselines.
+---@return string[]
+function Evaluations:baseline_metrics()
+  local names = {}
+  for i, baseline in ipairs(self.baselines) do names[i] = baseline.metric end
+  return names
+end
 
 ---The samples between evaluations; `auto` is what MLPerf's rules prescribe for BERT: every 5 % of what convergence
 ---is expected to take at this batch size, in multiples of 25,000.
@@ -15,30 +59,38 @@ function evaluations.interval(samples, batch)
   return math.floor(0.05 * (230.23 * batch + 3e6) / 25000) * 25000
 end
 
+-- ---- when ------------------------------------------------------------------------------------
+
 ---Whether the step is the last of so many epochs.
-local function ends_epochs(self)
+local function ends_epochs(self, step)
   local epochs = self.config.eval.epochs or 0
   if epochs == 0 or not self.epoch then return false end
   local updates = epochs * self.epoch
-  return math.floor(self.step / updates + 1e-9) > math.floor((self.step - 1) / updates + 1e-9)
+  return math.floor(step / updates + 1e-9) > math.floor((step - 1) / updates + 1e-9)
 end
 
 ---Whether a multiple of eval.samples has been passed since the last evaluation.
-local function ends_samples(self)
+local function ends_samples(self, sequences)
   local cfg = self.config
   local every = evaluations.interval(cfg.eval.samples or 0, cfg.batch.sequences)
   if every == 0 then return false end
   local before = self.result and self.result.line.sequences or 0
-  return self.loaders.totals.sequences // every > before // every
+  return sequences // every > before // every
 end
 
 ---Whether the run evaluates after this step, which is not its last.
----@param self seqrun.Run
+---@param step integer
+---@param sequences integer of the run so far
 ---@return boolean
-function evaluations.due(self)
+function Evaluations:due(step, sequences)
   local every = self.config.eval.every
-  return every > 0 and self.step % every == 0 or ends_epochs(self) or ends_samples(self)
+  return every > 0 and step % every == 0 or ends_epochs(self, step) or ends_samples(self, sequences)
 end
+
+---Whether the weights of this step have been evaluated.
+---@param step integer
+---@return boolean
+function Evaluations:is_done(step) return self.result ~= nil and self.result.step == step end
 
 ---Whether an evaluation has reached eval.target.
 ---@param cfg table
@@ -53,39 +105,106 @@ function evaluations.reached(cfg, line)
 end
 
 ---Why the last evaluation ends the run; nil if it does not.
----@param self seqrun.Run
 ---@return string|nil
-function evaluations.over(self)
+function Evaluations:over()
   local eval, line = self.config.eval, self.result and self.result.line
   if line and evaluations.reached(self.config, line) then
     return ("%s has reached %g: %.4f"):format(eval.metric, eval.target, line[eval.metric])
   end
-  local top = self.best
-  if top and top:over() then return ("%s has not improved in %d evaluations"):format(top.metric, top.worse) end
+  if self.best and self.best:over() then return self.best:standstill() end
 end
 
+-- ---- one -------------------------------------------------------------------------------------
+
 ---Ends the run if a loss on held-out data is not finite.
----@param self seqrun.Run
----@param line table
----@param order seqrun.Shown[]
-function evaluations.check_finite(self, line, order)
+local function check_finite(line, order, step)
   for _, shown in ipairs(order) do
     local loss = line[shown.name .. "_loss"]
     if loss and not (math.abs(loss) < math.huge) then
       failure.raise("numeric", "the held-out %s loss at step %d is %s: the weights contain NaN or infinity; this step "
-        .. "is not saved; resume from the previous checkpoint with a smaller rate.peak", shown.name, self.step, loss)
+        .. "is not saved; resume from the previous checkpoint with a smaller rate.peak", shown.name, step, loss)
     end
   end
 end
 
 ---Progress of an evaluation.
----@param self seqrun.Run
----@return seqrun.Work|nil
-function evaluations.work(self)
+local function work(self)
   local most, facts = self.config.eval.updates, self.held.summary and self.held:summary() or {}
   local total = facts.packs_per_epoch and facts.packs and math.ceil(facts.packs_per_epoch / facts.packs)
   if most > 0 then total = math.min(total or most, most) end
-  return self.progress:work("evaluating", total, "updates")
+  return self.screen:work("evaluating", total, "updates")
+end
+
+---Evaluates on the held-out part, and says what was found.
+---@param at { step: integer, counts: table<string, number>, seconds: fun(): number, record: fun(line: table) } counts:
+---  totals of the run; record: writes a line of metrics
+---@return table|nil line nil if a signal came first
+function Evaluations:run(at)
+  if self.watch then self.watch:evaluating() end
+  local line, order, scoring = evaluate.run(self.model, self.held, {
+    from = self.from, updates = self.config.eval.updates, baselines = self.baselines, ranks = self.ranks,
+    progress = work(self),
+  })
+  if not line then return nil end
+  self.agreement:exchange() -- a checkpoint may come next
+  check_finite(line, order, at.step)
+  self.result, self.scoring = { step = at.step, line = line, order = order }, scoring
+  line.type, line.step, line.seconds = "eval", at.step, at.seconds()
+  for name, total in pairs(at.counts) do line[name] = total end
+  at.record(line)
+  if self.watch then self.watch:evaluated(line) end
+  self.screen:say("step %d, held-out: %s", at.step, table.concat(self:texts(), "; "))
+  return line
+end
+
+---Keeps the model if the last evaluation is the best so far.
+---@param optimizer table
+---@param parts fun(): seqrun.Saved what a checkpoint holds
+function Evaluations:keep_best(optimizer, parts)
+  if not self.best then return end
+  if optimizer.gather then optimizer:gather() end
+  local path, message = self.best:take(self.result.line, parts())
+  if message then self.screen:warn("the best checkpoint is not saved: %s", message) end
+  if path then self.screen:say("best so far: %s", tostring(self.best)) end
+end
+
+-- ---- what was found --------------------------------------------------------------------------
+
+---The line of metrics of the last evaluation, and its step; nil if there was none.
+---@return table|nil line
+---@return integer? step
+function Evaluations:latest()
+  if self.result then return self.result.line, self.result.step end
+end
+
+---The losses of the last evaluation, each with its baseline; empty if there was none.
+---@return string[]
+function Evaluations:texts()
+  local result = self.result
+  return result and summary.scores(result.line, result.order, self.baselines) or {}
+end
+
+---What the heads predicted in the last evaluation; nil if no head predicts.
+---@return seqrun.Scoring|nil
+function Evaluations:predictions() return self.scoring end
+
+---The best checkpoint in words; nil if there is none.
+---@return string|nil
+function Evaluations:best_text()
+  return self.best and self.best:found() and tostring(self.best) or nil
+end
+
+---Plain values for `restore`.
+---@return table|nil result
+---@return table|nil best
+function Evaluations:state() return self.result, self.best and self.best:state() or nil end
+
+---@param result table|nil
+---@param kept table|nil state of the best
+function Evaluations:restore(result, kept)
+  self.result = result
+  if not self.best or not kept then return end
+  self.best:set(self.ranks:first_says(function() return self.best:restore(kept) end))
 end
 
 return evaluations

@@ -39,9 +39,9 @@ function peak.of(cfg)
 end
 
 ---Whether a run exceeds a peak that was measured, beside other programs, not given.
----@param run seqrun.Run
+---@param given? number the config's `peak_flops`
 ---@param share? number of the peak
 ---@return boolean
-function peak.is_too_low(run, share) return not run.config.peak_flops and (share or 0) > 1 end
+function peak.is_too_low(given, share) return not given and (share or 0) > 1 end
 
 return peak

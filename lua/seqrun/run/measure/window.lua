@@ -98,6 +98,14 @@ function Window:line(peak)
   return line
 end
 
+---Totals of the whole run.
+---@return { sequences: integer, tokens: integer, slots: integer }
+function Window:totals() return { sequences = self.sequences, tokens = self.tokens, slots = self.slots } end
+
+---The losses of a line, in the order in which they are shown.
+---@return seqrun.Shown[]
+function Window:order() return self.tally.order end
+
 ---A plain table for `restore`.
 function Window:state()
   self:read_losses()

@@ -10,6 +10,7 @@ local sys = require("seqrun.core.sys")
 ---@field began number when this process began to count
 ---@field agreed? number seconds of rank 0 when the ranks last agreed
 ---@field signal? integer that came on any rank
+---@field noticed? number when this rank noticed a signal
 ---@field asked boolean|nil whether an attached prompt asks for something
 local Agreement = {}
 Agreement.__index = Agreement
@@ -48,6 +49,31 @@ function Agreement:seconds()
   if not self.ranks:several() then return self:own_seconds() end
   return self.agreed or self.before
 end
+
+---Starts all ranks with the same choices of the device.
+function Agreement:start() self.autotune:start() end
+
+---Takes over what the devices of the ranks have chosen since.
+function Agreement:exchange() self.autotune:exchange() end
+
+---Takes over the choices of a checkpoint.
+---@param path string
+---@param instructions string of the device that it was saved on
+function Agreement:restore(path, instructions) self.autotune:restore(path, instructions) end
+
+---Seconds since a signal was first noticed on this rank; nil if none came.
+---@return number|nil
+---@return boolean? first it was noticed by this call
+function Agreement:since_signal()
+  if not sys.caught() then return nil end
+  local first = self.noticed == nil
+  self.noticed = self.noticed or sys.now()
+  return sys.now() - self.noticed, first
+end
+
+---Whether an attached prompt asks for something; the same on all ranks since they last agreed.
+---@return boolean|nil
+function Agreement:is_asked() return self.asked end
 
 ---The signal that is to stop the run, on whichever rank it came; nil if there is none.
 ---@return integer|nil

@@ -3,6 +3,7 @@
 -- All ranks make the same calls in the same order.  Rank 0 leads: it alone writes files and prints.  What depends
 -- on the time or on signals is decided once, for all.
 
+local amounts = require("seqrun.run.amounts")
 local exact = require("seqrun.base.exact")
 local failure = require("seqrun.base.failure")
 local shares = require("seqrun.data.shares")
@@ -79,25 +80,27 @@ end
 local function launched() return (world.launcher() or {}).ranks or 1 end
 
 ---Fails if one of so many ranks would have no share of an update.
-local function check_shares(run, ranks)
-  local count, packs = require("seqrun.run.screen.plan").shares(run)
+local function check_shares(batch, loader, ranks)
+  local count, packs = amounts.shares(batch, loader)
   if not count or count >= ranks then return end
   local way = packs < ranks and "raise batch.sequences"
-    or ("set batch.shares=%d or a multiple (now %s)"):format(ranks, tostring(run.config.batch.shares or "none"))
+    or ("set batch.shares=%d or a multiple (now %s)"):format(ranks, tostring(batch.shares or "none"))
   failure.raise("config", "%d ranks, but an update has %d share%s, of %d pack%s; start at most %d, or %s", ranks,
     count, count == 1 and "" or "s", packs, packs == 1 and "" or "s", count, way)
 end
 
----Sums the gradients of the model over ranks; fails if some rank would have no share of an update.
----@param run seqrun.Run
-function Ranks:share_model(run)
-  if run.request.dry_run and launched() > 1 then check_shares(run, launched()) end
+---Sums the gradients of the model over ranks; fails if some rank would have no share of an update, or has other parts.
+---@param t { config: table, model: table, optimizer: table, loader: seqrun.Loader, corpus?: table,
+---  dry?: boolean }
+function Ranks:share_model(t)
+  local cfg = t.config
+  if t.dry and launched() > 1 then check_shares(cfg.batch, t.loader:summary(), launched()) end
   if self.size == 1 then return end
-  together.check_parts(self.world, run)
-  check_shares(run, self.size)
-  local keys = run.config.ranks
-  run.model.params:share_with(self.world, {
-    reduce = keys.reduce, overlap = keys.overlap, bucket = keys.bucket, sharded = run.optimizer.sharded ~= nil,
+  together.check_parts(self.world, { corpus = t.corpus, model = t.model })
+  check_shares(cfg.batch, t.loader:summary(), self.size)
+  local keys = cfg.ranks
+  t.model.params:share_with(self.world, {
+    reduce = keys.reduce, overlap = keys.overlap, bucket = keys.bucket, sharded = t.optimizer.sharded ~= nil,
   })
   self.world.trains = true
 end
@@ -125,6 +128,16 @@ function Ranks:check_values(params)
           .. "that is the same on all ranks, such as cfg.seed", rank - 1, name)
       end
     end
+  end
+end
+
+---Gives all ranks the values of rank 0.
+---@param params seqrun.Params
+function Ranks:broadcast_values(params)
+  if self.size == 1 then return end
+  for _, name in ipairs(params:names()) do
+    self.world:broadcast(params:master(name))
+    self.world:wait()
   end
 end
 

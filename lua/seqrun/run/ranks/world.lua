@@ -96,9 +96,9 @@ local function config_facts(loaded, request, folder)
   return facts
 end
 
----Fails unless all ranks have the same data, vocabulary, plan and model.
+---Fails unless all ranks have the same data, vocabulary and model.
 ---@param w seqrun.World
----@param parts { corpus?: table, loader?: table, loaders?: table, model?: table }
+---@param parts { corpus?: table, model?: table }
 function world.check_parts(w, parts)
   if w.size == 1 then return end
   local facts = {}
@@ -107,9 +107,6 @@ function world.check_parts(w, parts)
   if parts.corpus then
     add("the data set", ("%s (%s)"):format(parts.corpus:info().path, tostring(parts.corpus:info().digest)))
     add_text("the vocabulary", (parts.corpus:vocab_text()))
-  end
-  for name, loader in pairs(parts.loaders or { [""] = parts.loader }) do
-    add_text(("the plan%s%s"):format(name == "" and "" or " of ", name), loader.plan_text and loader:plan_text())
   end
   if parts.model then add("the number of parameters", tostring(parts.model.params:count())) end
   table.sort(facts, function(a, b) return a[1] < b[1] end)

@@ -1,22 +1,33 @@
--- plan.lua - what a run will do: model size, packs, schedule; with --dry-run also memory and time, measured on a
--- few micro-batches.
+-- plan.lua - what a run will do, in words: model size, packs, schedule.
 
+local amounts = require("seqrun.run.amounts")
 local config = require("seqrun.config")
 local devices = require("seqrun.tensor.devices")
-local failure = require("seqrun.base.failure")
-local goals = require("seqrun.run.checks.goals")
-local memory = require("seqrun.run.checks.memory")
 local parts = require("seqrun.tasks.shared.parts")
-local sanity = require("seqrun.run.checks.sanity")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 local text = require("seqrun.base.format")
 
 local plan = {}
 
----Steps of a rehearsal, each of one micro-batch: the first is a warmup and is not counted; the others take some
----seconds, until timings are steady.
-local FEWEST, MOST, SECONDS = 3, 50, 3
+---What a run is about to do.
+---@class seqrun.Planned
+---@field folder string
+---@field config table
+---@field schema table of the config
+---@field model table
+---@field loader seqrun.Loader
+---@field ranks seqrun.RunRanks
+---@field launched integer processes that a launcher has started
+---@field total integer updates of the run
+---@field last integer the one at which this process stops
+---@field goals? string other ends, in words
+---@field rate? function|table
+---@field schedules? table<string, seqrun.ValueSchedule>
+---@field notes? string[] about the data
+---@field peak? number FLOP/s of a rank
+---@field why_precision? string
+---@field why_micro? string
 
 local function packs_line(packing)
   local line = ("%s sequences, %s tokens per epoch in %s packs of %d: %s full, factor %.2f"):format(
@@ -29,82 +40,38 @@ local function packs_line(packing)
     reason)
 end
 
----Sequences of an update, on average.
-local function sequences_of(self, loader)
-  return loader.by == "sequences" and self.config.batch.sequences or loader.packs * loader.factor
-end
-
----Micro-batches of an update, on average; all shares have the same number.
-local function micro_batches(self, loader)
-  if loader.arrange == "single" then return math.floor(sequences_of(self, loader) + 0.5) end
-  local micro, shares = math.ceil(loader.packs / loader.micro_packs), self.config.batch.shares or 1
-  return math.ceil(micro / shares) * shares
-end
-
----Shares of an update, on average; nil if its order decides.
----@param self seqrun.Run
----@return integer|nil shares
----@return integer packs, or rows of one sequence
-function plan.shares(self)
-  local loader = self.loader:summary()
-  if loader.by == "order" then return nil, 0 end
-  local rows = loader.arrange == "packed" and loader.packs or math.floor(sequences_of(self, loader))
-  return math.min(self.config.batch.shares or 8, micro_batches(self, loader), rows), rows
-end
-
 local function plural(n, ending) return n == 1 and "" or ending end
 
----Passes over the data of the whole run; nil where its order or a counter decides.
----@param self seqrun.Run
----@return number|nil
-function plan.epochs(self)
-  local loader = self.loader:summary()
-  if loader.by == "order" or self.last >= text.UNLIMITED then return nil end
-  if loader.by == "sequences" then return self.last * sequences_of(self, loader) / math.max(1, loader.sequences) end
-  return self.last * loader.packs / math.max(1, loader.packs_per_epoch)
-end
-
----Warnings about settings that are probably mistakes.
----@param self seqrun.Run
----@return string[]
-function plan.warnings(self)
-  local list = sanity.rates(self.config)
-  list[#list + 1] = sanity.heads(self)
-  list[#list + 1] = sanity.simt(self)
-  list[#list + 1] = sanity.epochs(self, plan.epochs(self) or 0)
-  return list
-end
-
-local function update_line(self)
-  local loader = self.loader:summary()
-  local ending = goals.text(self.goals)
-  local steps = ("%s of %s"):format(text.counted(self.last, "step"), text.commas(self.total))
-  if self.last >= text.UNLIMITED then steps = ending elseif ending then steps = steps .. ", or " .. ending end
-  local first = loader.by == "order" and self.loader.orders.curriculum
+local function update_line(t)
+  local loader, batch = t.loader:summary(), t.config.batch
+  local ending = t.goals
+  local steps = ("%s of %s"):format(text.counted(t.last, "step"), text.commas(t.total))
+  if t.last >= text.UNLIMITED then steps = ending elseif ending then steps = steps .. ", or " .. ending end
+  local first = loader.by == "order" and t.loader.orders.curriculum
   if first then
     return ("%s sequences, about %d pack%s, at first; %s"):format(text.commas(first:first_update().sequences),
       loader.packs, plural(loader.packs, "s"), steps)
   end
   if loader.by == "order" then return "as its order decides; " .. steps end
-  local micro, each = micro_batches(self, loader), sequences_of(self, loader)
+  local micro, each = amounts.micro_batches(batch, loader), amounts.sequences(batch, loader)
   local drawn = ("%d pack%s (%.1f sequences) in %d micro-batch%s; %s"):format(loader.packs, plural(loader.packs, "s"),
     each, micro, plural(micro, "es"), steps)
-  if self.last >= text.UNLIMITED then return drawn end
-  return ("%s, %.2f epochs"):format(drawn, plan.epochs(self) or 0)
+  if t.last >= text.UNLIMITED then return drawn end
+  return ("%s, %.2f epochs"):format(drawn, amounts.epochs(batch, loader, t.last) or 0)
 end
 
 ---Which sentence pairs the epochs of a curriculum have.
-local function draws_line(self)
-  local curriculum = self.loader.orders and self.loader.orders.curriculum
-  if not curriculum or self.loader.data:info().kind ~= "text" then return nil end
+local function draws_line(t)
+  local curriculum = t.loader.orders and t.loader.orders.curriculum
+  if not curriculum or t.loader.data:info().kind ~= "text" then return nil end
   if curriculum.examples == "fresh" then return "  draws   new sequences in every epoch; metrics are computed again" end
   return ("  draws   the same %s sequences in every epoch, with new masks; curriculum.examples=fresh draws new ones")
     :format(text.commas(curriculum.sampler:examples()))
 end
 
 ---How rows are filled if they are not packed, although updates are drawn by the plan.
-local function rows_line(self, packing)
-  local arrange = self.config.pack.arrange
+local function rows_line(t, packing)
+  local arrange = t.config.pack.arrange
   if arrange == "single" then return "  rows    single: one sequence per micro-batch" end
   if arrange ~= "padded" then return nil end
   local full = packing.tokens / (packing.sequences * packing.max_len)
@@ -112,62 +79,52 @@ local function rows_line(self, packing)
 end
 
 ---"cuda (NVIDIA H100 80GB HBM3)", or "cpu (auto: REASON)".
-local function device_text(self)
+local function device_text(t)
   local name = tensor.device()
   local facts = tensor.describe(name)
   if facts and facts.model then return ("%s (%s)"):format(name, facts.model) end
-  local reason = self.config.device == "auto" and select(2, devices.auto())
+  local reason = t.config.device == "auto" and select(2, devices.auto())
   return reason and ("%s (%s)"):format(name, reason) or name
 end
 
 ---"  compute bf16, avx2 instructions (auto: ...), peak 170 GFLOP/s".
-local function compute_line(self)
-  local why = self.why_precision and (" (%s)"):format(self.why_precision) or ""
-  local most = self.peak and (", peak %.0f GFLOP/s%s"):format(self.peak / 1e9,
-    self.config.peak_flops and "" or ", as measured") or ""
+local function compute_line(t)
+  local why = t.why_precision and (" (%s)"):format(t.why_precision) or ""
+  local most = t.peak and (", peak %.0f GFLOP/s%s"):format(t.peak / 1e9,
+    t.config.peak_flops and "" or ", as measured") or ""
   local lesser = devices.lesser()
-  return ("  compute %s, %s instructions%s%s%s"):format(self.model.params.precision or "f32", devices.instructions(),
+  return ("  compute %s, %s instructions%s%s%s"):format(t.model.params.precision or "f32", devices.instructions(),
     why, most, lesser and "\n          not " .. lesser or "")
 end
 
 ---Who computes what: "2 (mpi); shares of an update by rank: 1-3, 4-5; ...".
-local function ranks_text(self)
-  local count = plan.shares(self)
-  if not count then return self.ranks:text(8, 8 * self.ranks.size) end
-  return self.ranks:text(count, self.config.batch.shares or micro_batches(self, self.loader:summary()))
+local function ranks_text(t)
+  local batch, loader = t.config.batch, t.loader:summary()
+  local count = amounts.shares(batch, loader)
+  if not count then return t.ranks:text(8, 8 * t.ranks.size) end
+  return t.ranks:text(count, batch.shares or amounts.micro_batches(batch, loader))
 end
 
 ---The first lines of the log.
----@param self seqrun.Run
+---@param t seqrun.Planned
 ---@return string
-function plan.headline(self)
+function plan.headline(t)
   local lines = {
-    ("%s: %s parameters on %s, %s, %d thread%s, seed %d"):format(self.folder, text.commas(self.model.params:count()),
-      device_text(self), self.model.params.precision or "f32", tensor.threads(), plural(tensor.threads(), "s"),
-      self.config.seed),
-    compute_line(self),
-    "  plan    " .. packs_line(self.loader:plan()),
-    "  update  " .. update_line(self),
+    ("%s: %s parameters on %s, %s, %d thread%s, seed %d"):format(t.folder, text.commas(t.model.params:count()),
+      device_text(t), t.model.params.precision or "f32", tensor.threads(), plural(tensor.threads(), "s"),
+      t.config.seed),
+    compute_line(t),
+    "  plan    " .. packs_line(t.loader:plan()),
+    "  update  " .. update_line(t),
   }
-  if self.why_micro then
-    lines[#lines + 1] = ("  batch   %d packs in a micro-batch (%s)"):format(self.config.batch.micro_packs,
-      self.why_micro)
+  if t.why_micro then
+    lines[#lines + 1] = ("  batch   %d packs in a micro-batch (%s)"):format(t.config.batch.micro_packs,
+      t.why_micro)
   end
-  lines[#lines + 1] = draws_line(self)
-  local rehearsed = self.request.dry_run and require("seqrun.run.ranks").launched() > 1
-  if self.ranks:several() or rehearsed then lines[#lines + 1] = "  ranks   " .. ranks_text(self) end
-  lines[#lines + 1] = rows_line(self, self.loader:plan())
+  lines[#lines + 1] = draws_line(t)
+  if t.launched > 1 then lines[#lines + 1] = "  ranks   " .. ranks_text(t) end
+  lines[#lines + 1] = rows_line(t, t.loader:plan())
   return table.concat(lines, "\n")
-end
-
----What is to be said about the data; warnings in lines of their own.
----@param self seqrun.Run
----@param say fun(format: string, ...)
-function plan.tell_notes(self, say)
-  for _, note in ipairs(self.notes or {}) do
-    local warning = note:match("^warning: (.*)$")
-    if warning then self.progress:warn("%s", warning) else say("  data    %s", note) end
-  end
 end
 
 -- ---- the learning rate -----------------------------------------------------------------------
@@ -207,23 +164,41 @@ local function earlier_rate(schema, from)
   return rate_points(parts.schedule(values), values.steps or values.rate.total - values.rate.from, 1)
 end
 
--- ---- time and memory -------------------------------------------------------------------------
+local function names_of(map)
+  local names = {}
+  for name in pairs(map) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
 
----An update that returns only its first micro-batch, and calls `done` when asked for the next.
-local function shortened(update, done)
-  return setmetatable({
-    batches = function()
-      local batches, given = update:batches(), false
-      return function()
-        if given then
-          done()
-          return nil
-        end
-        given = true
-        return batches()
-      end
-    end,
-  }, { __index = update })
+---What a curriculum draws at the beginning, in the middle and at the end.
+local function add_order(t, lines)
+  local order = t.loader.options and t.loader.options.order
+  if type(order) ~= "table" or not order.explain then return end
+  for _, key in ipairs { "length", "sequences", "tokens", "mask" } do
+    if type(order[key]) == "table" then lines[#lines + 1] = "  " .. tostring(order[key]) end
+  end
+  local last = t.total < text.UNLIMITED and t.total or 1
+  for _, step in ipairs(last > 2 and { 1, last // 2, last } or { 1 }) do
+    lines[#lines + 1] = "  " .. tostring(order:explain(step)):gsub("\n", "\n  ")
+  end
+end
+
+---The rate and the other schedules, and what a curriculum draws.
+---@param t seqrun.Planned
+---@return string[]
+function plan.schedules(t)
+  local lines, from = {}, t.config.init.from
+  local earlier = earlier_rate(t.schema, from)
+  if earlier then lines[1] = ("  rate    previous phase, %s: %s"):format(from, earlier) end
+  if t.rate then
+    local steps = type(t.rate) == "function" and t.total < text.UNLIMITED
+    lines[#lines + 1] = "  rate    "
+      .. (steps and rate_points(t.rate, t.total, t.loader:summary().schedule_steps) or tostring(t.rate))
+  end
+  for _, name in ipairs(names_of(t.schedules or {})) do lines[#lines + 1] = "  " .. tostring(t.schedules[name]) end
+  add_order(t, lines)
+  return lines
 end
 
 ---The median without the first.
@@ -233,80 +208,20 @@ local function typical(times)
   return sorted[(#sorted + 1) // 2]
 end
 
-local function names_of(map)
-  local names = {}
-  for name in pairs(map) do names[#names + 1] = name end
-  table.sort(names)
-  return names
-end
-
----What a curriculum draws at the beginning, in the middle and at the end.
-local function tell_order(self, say)
-  local order = self.loader.options and self.loader.options.order
-  if type(order) ~= "table" or not order.explain then return end
-  for _, key in ipairs { "length", "sequences", "tokens", "mask" } do
-    if type(order[key]) == "table" then say("  %s", tostring(order[key])) end
-  end
-  local last = self.total < text.UNLIMITED and self.total or 1
-  for _, step in ipairs(last > 2 and { 1, last // 2, last } or { 1 }) do
-    say("  %s", (tostring(order:explain(step)):gsub("\n", "\n  ")))
-  end
-end
-
----@param self seqrun.Run
----@param micros number[] seconds of each micro-batch
+---How long the run takes, as measured.
+---@param t seqrun.Planned
+---@param micros number[] seconds of each micro-batch; the first is not counted
 ---@param rests number[] seconds of the rest of each step: the optimizer
-local function tell(self, micros, rests)
-  local cfg, say = self.config, function(...) self.progress:tell(...) end
-  local loader = self.loader:summary()
-  local _, peak = sys.memory()
-  say("%s", plan.headline(self))
-  plan.tell_notes(self, say)
-  local earlier = earlier_rate(self.loaded.schema, cfg.init.from)
-  if earlier then say("  rate    previous phase, %s: %s", cfg.init.from, earlier) end
-  if self.rate then
-    local steps = type(self.rate) == "function" and self.total < text.UNLIMITED
-    say("  rate    %s", steps and rate_points(self.rate, self.total, loader.schedule_steps) or tostring(self.rate))
-  end
-  for _, name in ipairs(names_of(self.schedules or {})) do say("  %s", tostring(self.schedules[name])) end
-  tell_order(self, say)
-  say("  memory  %s; peak memory of the process %s", memory.text(self), text.bytes(peak))
-  local micro = micro_batches(self, loader)
+---@return string
+---@return number|nil seconds of the whole run; nil if no number of steps ends it
+function plan.time(t, micros, rests)
+  local micro = amounts.micro_batches(t.config.batch, t.loader:summary())
   local step = typical(micros) * micro + typical(rests)
-  local whole = self.last < text.UNLIMITED
-    and (", %s for %s"):format(text.duration(step * self.last), text.counted(self.last, "step")) or ""
-  say("  time    %s per step (%d micro-batch%s of %s, %s for the optimizer; measured %d times)%s",
+  local seconds = t.last < text.UNLIMITED and step * t.last or nil
+  local whole = seconds and (", %s for %s"):format(text.duration(seconds), text.counted(t.last, "step")) or ""
+  return ("%s per step (%d micro-batch%s of %s, %s for the optimizer; measured %d times)%s"):format(
     text.duration(step), micro, plural(micro, "es"), text.duration(typical(micros)), text.duration(typical(rests)),
-    #micros - 1, whole)
-  local long = self.last < text.UNLIMITED and sanity.duration(self, step * self.last)
-  if long then self.progress:warn("%s", long) end
-  say("  out     %s; nothing was written", self.folder)
-end
-
----Replaces the loop in a dry run: runs a few micro-batches and prints the estimates.
----@param self seqrun.Run
----@param name string of the loader; only the first loop is rehearsed
----@return fun(): integer?, seqrun.Update?
-function plan.rehearse(self, name)
-  if self.rehearsed then return function() end end
-  self.rehearsed = true
-  local micros, rests = {}, {}
-  local first, began, half = sys.now(), nil, nil
-  local update = self.loaders:next(name, 1, 0)
-  if not update then failure.raise("data", "too few examples for one update; lower batch.sequences") end
-  return function()
-    local now = sys.now()
-    if began then micros[#micros + 1], rests[#rests + 1] = (half or now) - began, now - (half or now) end
-    if sys.caught() then failure.raise("stopped", "stopped; nothing was written") end
-    if #micros >= MOST or #micros >= FEWEST and now - first >= SECONDS then
-      tell(self, micros, rests)
-      return nil
-    end
-    began, half = sys.now(), nil
-    self.step_began, self.waited = began, 0
-    self.imbalance, self.counters = update.imbalance, update.counters
-    return 1, shortened(update, function() half = sys.now() end)
-  end
+    #micros - 1, whole), seconds
 end
 
 return plan

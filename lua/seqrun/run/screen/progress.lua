@@ -7,6 +7,7 @@ local live = require("seqrun.draw.live")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.base.format")
 
+---@class seqrun.Progress
 local Progress = {}
 Progress.__index = Progress
 
@@ -17,7 +18,8 @@ local RECENT = 25
 local GROWTH, MOST_SECONDS = 1.25, 600
 
 ---@param options { quiet?: boolean, json_log?: boolean, every: integer, seconds: number }
-local function new(options)
+---@return seqrun.Progress
+function Progress.new(options)
   return setmetatable({
     quiet = options.quiet, json_log = options.json_log, every = options.every, line = live.new(options.json_log),
     interval = options.seconds, recent = {}, last_time = -math.huge, last_step = -math.huge, latest = {},
@@ -236,4 +238,4 @@ function Progress:close()
   self.file = nil
 end
 
-return { new = new }
+return Progress

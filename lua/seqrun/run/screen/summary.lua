@@ -27,11 +27,11 @@ end
 
 ---The sequences of the first micro-batch of the run: uids and epoch.  With a small data set it may span several
 ---epochs, the later ones with more examples than the first.
-local function some_sequences(self)
-  self.loader:seek(self.first_cursor)
+local function some_sequences(t)
+  t.loader:seek(t.first)
   local scope <close> = tensor.scope()
-  local batch = self.loader:next():batch(1)
-  local uids, examples = {}, self.loader:examples(batch.epoch)
+  local batch = t.loader:next():batch(1)
+  local uids, examples = {}, t.loader:examples(batch.epoch)
   for _, uid in ipairs(batch.layout:uids()) do
     if uid < examples then uids[#uids + 1] = uid end
   end
@@ -39,10 +39,10 @@ local function some_sequences(self)
 end
 
 ---The same sequences in two arrangements, in micro-batches of about the same number of rows.
-local function arrangements(self)
-  local uids, epoch = some_sequences(self)
-  local loader, packed, padded = self.loader, {}, {}
-  local rows = self.loader:summary().micro_packs
+local function arrangements(t)
+  local uids, epoch = some_sequences(t)
+  local loader, packed, padded = t.loader, {}, {}
+  local rows = t.loader:summary().micro_packs
   packed[1] = function() return loader:batch_of(uids, { arrange = "packed", epoch = epoch }) end
   for first = 1, #uids, rows do
     local part = table.move(uids, first, math.min(#uids, first + rows - 1), 1, {})
@@ -52,21 +52,21 @@ local function arrangements(self)
 end
 
 ---Times packed and padded alternately, three times each, and keeps the best.
-local function speed_up(self)
-  if self.ranks:several() then return "not measured on several ranks" end
-  local estimate = (self.progress:estimate(1) or 0) * (1 + self.loader:summary().factor) * 3
+local function speed_up(t)
+  if t.ranks:several() then return "not measured on several ranks" end
+  local estimate = (t.screen:estimate(1) or 0) * (1 + t.loader:summary().factor) * 3
   if estimate > MOST_SECONDS then
     return ("not measured: it would take %s; see recipes/bench/step.lua"):format(text.duration(estimate))
   end
-  self.progress:busy("comparing with padded batches")
-  local packed, padded, count = arrangements(self)
+  t.screen:busy("comparing with padded batches")
+  local packed, padded, count = arrangements(t)
   local best = { math.huge, math.huge }
   for _ = 1, 3 do
     if sys.caught() then return "not measured: interrupted by a signal" end
-    best[1] = math.min(best[1], time_of(self.model, packed))
-    best[2] = math.min(best[2], time_of(self.model, padded))
+    best[1] = math.min(best[1], time_of(t.model, packed))
+    best[2] = math.min(best[2], time_of(t.model, padded))
   end
-  self.model.params:zero_grad()
+  t.model.params:zero_grad()
   return ("%.2f times as fast as padded: %d sequences in %s packed, %s padded"):format(best[2] / best[1], count,
     text.duration(best[1]), text.duration(best[2]))
 end
@@ -124,36 +124,32 @@ function summary.mfu(flops, simple, available)
     text.percent(simple / available))
 end
 
----@param self seqrun.Run
-function summary.tell(self)
-  local say = function(...) self.progress:tell(...) end
-  local w, seconds = self.window, math.max(1e-9, self.train_seconds)
-  say("%s: %s, %s, %s in total", self.folder, text.counted(self.step, "step"), text.counted(w.sequences, "sequence"),
-    text.duration(self:seconds()))
-  if self.train_seconds > 0 then
-    say("  speed      %s real tokens/s, %s slot tokens/s while training",
-      text.count((w.tokens - self.tokens_before) / seconds), text.count((w.slots - self.slots_before) / seconds))
+---The last lines of a run.
+---@param t { screen: seqrun.Screen, folder: string, step: integer, seconds: number, done: table, model: table,
+---  loader: seqrun.Loader, first: table, ranks: seqrun.RunRanks, config: table, evaluations: seqrun.Evaluations }
+---  seconds: of the whole run; done: what seqrun.Meter counted; first: cursor of the first update
+function summary.tell(t)
+  local say = function(...) t.screen:tell(...) end
+  local done, folder = t.done, t.folder
+  say("%s: %s, %s, %s in total", folder, text.counted(t.step, "step"), text.counted(done.sequences, "sequence"),
+    text.duration(t.seconds))
+  if done.seconds > 0 then
+    say("  speed      %s real tokens/s, %s slot tokens/s while training", text.count(done.new_tokens / done.seconds),
+      text.count(done.new_slots / done.seconds))
   end
-  local peak = self.peak
-  if peak and self.model.flops and self.train_seconds > 0 then
-    local simple = 6 * self.model.params:count() * (w.tokens - self.tokens_before)
-    local available = peak * self.ranks.size * seconds
-    if not is_too_low(self, self.work / available) then
-      say("  mfu        %s", summary.mfu(self.work, simple, available))
-    end
+  if done.available and done.seconds > 0 and not is_too_low(t.config.peak_flops, done.flops / done.available) then
+    say("  mfu        %s", summary.mfu(done.flops, 6 * t.model.params:count() * done.new_tokens, done.available))
   end
   local _, most = sys.memory()
   say("  memory     %s at most, of the process", text.bytes(most))
-  if w.slots > 0 then say("  packing    %s of the slots are real tokens", text.percent(w.tokens / w.slots)) end
-  if self.config.pack.arrange == "packed" then say("  packed     %s", speed_up(self)) end
-  local result = self.result
-  for _, score in ipairs(result and summary.scores(result.line, result.order, self.baselines) or {}) do
-    say("  held-out   %s", score)
-  end
-  if self.scoring then say("%s", require("seqrun.scores.report").text(self.scoring, 3)) end
-  say("  saved      %s", self.folder)
-  if self.best and self.best.step then say("  best       %s", tostring(self.best)) end
-  say("  report     seqrun report %s", text.shell(self.folder))
+  if done.slots > 0 then say("  packing    %s of the slots are real tokens", text.percent(done.tokens / done.slots)) end
+  if t.config.pack.arrange == "packed" then say("  packed     %s", speed_up(t)) end
+  for _, score in ipairs(t.evaluations:texts()) do say("  held-out   %s", score) end
+  local scoring, best = t.evaluations:predictions(), t.evaluations:best_text()
+  if scoring then say("%s", require("seqrun.scores.report").text(scoring, 3)) end
+  say("  saved      %s", folder)
+  if best then say("  best       %s", best) end
+  say("  report     seqrun report %s", text.shell(folder))
 end
 
 return summary

@@ -1,0 +1,94 @@
+-- checks - what is looked at before a run starts: the memory it needs, where it ends, settings that look like mistakes.
+
+local amounts = require("seqrun.run.amounts")
+local goals = require("seqrun.run.checks.goals")
+local memory = require("seqrun.run.checks.memory")
+local sanity = require("seqrun.run.checks.sanity")
+local text = require("seqrun.base.format")
+local training = require("seqrun.tensor.training")
+
+local SETTLED = 5 -- steps until the speed is known
+
+---@class seqrun.Checks
+---@field config table
+---@field schema table of the config
+---@field ranks seqrun.RunRanks
+---@field screen seqrun.Screen
+---@field expects seqrun.Training refuses a model that does not fit, while the run is open
+---@field parts? seqrun.MemoryParts
+---@field goals? table<string, number> totals that end the run, by counter
+---@field timed integer steps that were timed
+local Checks = {}
+Checks.__index = Checks
+
+---@param t { config: table, schema: table, ranks: seqrun.RunRanks, screen: seqrun.Screen, dry?: boolean } config:
+---  without `auto`
+---@return seqrun.Checks
+local function new(t)
+  local expects = memory.expect { config = t.config, ranks = t.ranks, dry = t.dry }
+  return setmetatable({
+    config = t.config, schema = t.schema, ranks = t.ranks, screen = t.screen, expects = expects, timed = 0,
+  }, Checks)
+end
+
+---Warns of settings that are probably mistakes.
+local function warn(self, t, last)
+  local cfg, loader, list = self.config, t.loader:summary(), sanity.rates(self.config)
+  list[#list + 1] = sanity.heads(t)
+  list[#list + 1] = sanity.simt(t.model.params:count(), loader)
+  list[#list + 1] = sanity.epochs(amounts.epochs(cfg.batch, loader, last) or 0, sanity.length_key(cfg, self.schema))
+  for _, warning in ipairs(list) do self.screen:warn("%s", warning) end
+end
+
+---Fails if the run cannot work with these parts, and warns of what is unusual.
+---@param t { model: table, optimizer: table, loader: seqrun.Loader, loaders: table<string, seqrun.Loader>,
+---  held?: table, baselines: string[], total?: integer, max_steps?: integer } total: steps of the schedule
+---@return integer total updates of the run
+---@return integer last the one at which this process stops
+function Checks:start(t)
+  self.parts = { model = t.model, optimizer = t.optimizer, loader = t.loader, config = self.config, ranks = self.ranks }
+  memory.check(self.parts)
+  local total = goals.updates(self.config, t.loader:summary(), t.total)
+  local last = math.min(total, t.max_steps or math.huge)
+  self.goals = goals.of(self.config)
+  sanity.check_metrics { config = self.config, model = t.model, held = t.held, baselines = t.baselines }
+  warn(self, t, last)
+  return total, last
+end
+
+---The counter that has reached its total; nil while none has.
+---@param totals seqrun.Counters
+---@return string|nil
+function Checks:reached(totals) return goals.reached(self.goals, totals) end
+
+---"until effective_tokens reaches 1.20M"; nil if only steps end the run.
+---@return string|nil
+function Checks:goals_text() return goals.text(self.goals) end
+
+---What the ranks keep in memory; all of them call it.
+---@return string
+function Checks:memory_of_ranks() return memory.of_ranks(self.parts) end
+
+---The memory of a dry run.
+---@return string
+function Checks:memory_text() return memory.text(self.parts) end
+
+---Warns if the rest of the run takes very long.
+---@param seconds number
+function Checks:duration(seconds)
+  local long = sanity.duration(seconds, sanity.length_key(self.config, self.schema))
+  if long then self.screen:warn("%s", long) end
+end
+
+---Counts a step, and warns once, when the speed is known, if the run will take very long.
+---@param step integer
+---@param last integer
+function Checks:watch_duration(step, last)
+  self.timed = self.timed + 1
+  if self.timed == SETTLED and last < text.UNLIMITED then self:duration(self.screen:estimate(last - step) or 0) end
+end
+
+---The run is closed; perhaps once more.
+function Checks:close() training.forget(self.expects) end
+
+return { new = new }

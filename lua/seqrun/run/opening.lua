@@ -1,0 +1,72 @@
+-- opening.lua - what a run has before it starts, from the command line and the config; nothing is written yet.
+
+local agreement = require("seqrun.run.ranks.agreement")
+local autotune = require("seqrun.run.ranks.autotune")
+local checks = require("seqrun.run.checks")
+local directory = require("seqrun.run.directory")
+local failure = require("seqrun.base.failure")
+local load_config = require("seqrun.run.load_config")
+local options = require("seqrun.run.options")
+local output = require("seqrun.base.output")
+local ranks = require("seqrun.run.ranks")
+local resolve_auto = require("seqrun.run.auto.resolve_auto")
+local saves = require("seqrun.run.directory.saves")
+local screen = require("seqrun.run.screen")
+local strict = require("seqrun.base.strict")
+local sys = require("seqrun.core.sys")
+local run_keys = require("seqrun.tasks.shared.run_keys")
+
+---Starts each of a list of seeds as a run of its own, if the config has one; does not return then.
+local function run_seeds(list, request, folder)
+  if not list then return end
+  if ranks.launched() > 1 then
+    failure.raise("config", "seeds: each seed is a run of its own; start it without the launcher of ranks")
+  end
+  if request.force then failure.raise("config", "seeds: --force does not apply; remove %s", folder) end
+  if not request.dry_run then require("seqrun.run.seeds").run(request, folder, list) end
+end
+
+---The fields of a run from its config: its ranks, its directory, what it says.
+local function assemble(loaded, cfg, request, place)
+  local all, warnings = ranks.open(loaded, request, place.path)
+  all:first_does(function()
+    if not request.dry_run then place:enter() end
+  end)
+  local shown = all.leads and screen.new {
+    quiet = request.quiet, json_log = request.json_log, every = cfg.log.every, seconds = cfg.log.seconds,
+  } or ranks.silent
+  local self = {
+    config = cfg, loaded = loaded, request = request, ranks = all, folder = place.path, directory = place, step = 0,
+    phase = "between", screen = shown, agreement = agreement.new(all, autotune.new(all, shown)),
+    saves = saves.new { folder = place.path, options = cfg.save, screen = shown },
+  }
+  for _, warning in ipairs(warnings) do shown:warn("%s", warning) end
+  shown:because(resolve_auto {
+    config = cfg, schema = loaded.schema, folder = place.path, ranks = all, screen = shown, resume = request.resume,
+  })
+  self.checks = checks.new {
+    config = cfg, schema = loaded.schema, ranks = all, screen = shown, dry = request.dry_run,
+  }
+  return self
+end
+
+---@param spec table of run.open
+---@return table # the fields of a seqrun.Run
+return function(spec)
+  local schema, rules = run_keys(spec.task, { keys = spec.keys, rules = spec.rules })
+  local request = options.read(spec.recipe, schema)
+  if (request.explain or request.dry_run) and ranks.follows() then failure.raise("ok", "") end -- rank 0 tells
+  local place = directory.new(request, spec.name, table.concat(spec.recipe, " ", 0))
+  local loaded = load_config {
+    request = request, schema = schema, rules = rules, needs_file = true, threads = request.threads,
+    saved = function(arguments) return place:saved_config(arguments) end,
+  }
+  if request.explain then
+    io.stdout:write(loaded:explain())
+    failure.raise("ok", "")
+  end
+  run_seeds(loaded.values.seeds, request, place.path)
+  sys.signals(request.dry_run and "work" or "run")
+  output.survive(not request.dry_run)
+  return assemble(loaded, strict.config(loaded.values, schema, "the config"), request, place)
+end

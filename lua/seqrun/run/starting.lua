@@ -1,0 +1,151 @@
+-- starting.lua - the second half of a run's construction: its parts are checked, its directory is opened, and it
+-- resumes or is initialized.
+
+local changes = require("seqrun.run.changes")
+local evaluations = require("seqrun.run.evaluation.evaluations")
+local loaders = require("seqrun.run.loaders")
+local meter = require("seqrun.run.measure.meter")
+local ranks = require("seqrun.run.ranks")
+local records = require("seqrun.run.records")
+local resuming = require("seqrun.run.directory.resuming")
+
+local function open_directory(self)
+  if not self.ranks.leads then return end
+  local log, aside, changed = self.directory:start(self.loaded, self.ranks.size)
+  self.screen:log_to(log)
+  if aside then self.screen:say("the earlier run is now %s", aside) end
+  for _, change in ipairs(changed) do
+    self.screen:say("changed on resume: %s: %s, was %s", change.path, change.mine, change.theirs)
+  end
+end
+
+---Gives the parts of the recipe to the objects that work with them, and checks them.
+local function take_parts(self, parts)
+  local cfg, all, model, optimizer = self.config, self.ranks, parts.model, parts.optimizer
+  self.model, self.optimizer, self.corpus, self.rate, self.schedules = model, optimizer, parts.corpus, parts.rate,
+    parts.schedules
+  self.loaders = loaders.new(parts)
+  self.loader = parts.loader or self.loaders:first()
+  self.meter = meter.new {
+    config = cfg, model = model, loaders = self.loaders, schedules = parts.schedules, ranks = all,
+  }
+  self.evaluations = evaluations.new {
+    config = cfg, folder = self.folder, model = model, held = parts.held, corpus = parts.corpus, watch = parts.watch,
+    epoch = parts.epoch and parts.epoch / self.loader:summary().schedule_steps, ranks = all,
+    agreement = self.agreement, screen = self.screen,
+  }
+  self.total, self.last = self.checks:start {
+    model = model, optimizer = optimizer, loader = self.loader, held = parts.held, total = parts.total,
+    loaders = parts.loaders or { train = parts.loader }, baselines = self.evaluations:baseline_metrics(),
+    max_steps = self.request.max_steps,
+  }
+  all:share_model {
+    config = cfg, model = model, optimizer = optimizer, loader = self.loader, corpus = parts.corpus,
+    dry = self.request.dry_run,
+  }
+end
+
+---Continues at the newest checkpoint of the run, if there is one.
+---@return table|nil state what it has besides the tensors
+local function resume(self)
+  local state, path = resuming.load {
+    directory = self.directory, ranks = self.ranks, model = self.model, optimizer = self.optimizer,
+    corpus = self.corpus,
+  }
+  if not state then return nil end
+  self.step, self.phase = state.step, "resumed"
+  self.agreement:restart(state.seconds)
+  self.meter:restore(state.window)
+  self.saves:restore(state.kept)
+  self.evaluations:restore(state.result, state.best)
+  resuming.restore_schedules(state, {
+    rate = self.rate, schedules = self.schedules, loader = self.loader, screen = self.screen,
+  })
+  self.loaders:restore(state.loaders)
+  resuming.settle(state, path, {
+    folder = self.folder, ranks = self.ranks, agreement = self.agreement, saves = self.saves, screen = self.screen,
+  })
+  return state
+end
+
+---Makes this step the last, where the run was to end at it or before.
+local function end_here(self)
+  self.screen:say("%s", resuming.nothing_left {
+    step = self.step, total = self.total, max_steps = self.request.max_steps, folder = self.folder,
+  })
+  self.last = self.step
+end
+
+---What attached prompts ask for from now on.
+local function open_changes(self, scaled)
+  local function evaluate()
+    self:evaluate()
+    return self.evaluations:is_done(self.step) and table.concat(self.evaluations:texts(), "; ") or nil
+  end
+  return changes.new {
+    folder = self.folder, params = self.model.params, optimizer = self.optimizer, ranks = self.ranks,
+    screen = self.screen, saves = self.saves, records = self.records, scaled = scaled, evaluate = evaluate,
+    save = function(needed) return self:save(needed) end, seconds = function() return self:seconds() end,
+  }
+end
+
+---What the run is about to do, for its first lines.
+local function planned(self, parts)
+  local all = self.ranks
+  return {
+    folder = self.folder, config = self.config, schema = self.loaded.schema, model = self.model, loader = self.loader,
+    ranks = all, launched = self.request.dry_run and ranks.launched() or all.size, total = self.total,
+    last = self.last, goals = self.checks:goals_text(), rate = self.rate, schedules = self.schedules,
+    notes = parts.notes,
+  }
+end
+
+---Bytes of a parameter in a checkpoint, with its two moments.
+local CHECKPOINT = 12
+
+---Starts a run that is open; it gets the rest of its fields.
+---@param self seqrun.Run
+---@param parts table of run:start
+return function(self, parts)
+  take_parts(self, parts)
+  local cfg, all, request, shown, model = self.config, self.ranks, self.request, self.screen, self.model
+  local first = self.loader:cursor()
+  local function start_from()
+    return resuming.start_from {
+      config = cfg, model = model, optimizer = self.optimizer, corpus = self.corpus, fresh = parts.fresh,
+      screen = shown,
+    }
+  end
+  if request.dry_run then
+    resuming.tell_origin(start_from(), cfg.init.carry, shown)
+    return shown:start(planned(self, parts), first)
+  end
+  local origin
+  if not request.resume then -- before the directory is created, so that a failure leaves none
+    self.directory:check_space(CHECKPOINT * model.params:count())
+    origin = start_from()
+  end
+  all:first_does(function() open_directory(self) end)
+  self.saves:start(all.leads or self.optimizer.sharded ~= nil)
+  local state = request.resume and resume(self)
+  if request.resume and not state then origin = start_from() end
+  resuming.tell_origin(origin, cfg.init.carry, shown)
+  if state and self.step >= self.last then end_here(self) end
+  self.agreement:start()
+  all:check_values(model.params)
+  self.records = records.open {
+    folder = self.folder, step = self.step, losses = model.loss_names and model:loss_names() or {},
+    baselines = self.evaluations:baseline_metrics(), screen = shown, leads = all.leads,
+  }
+  self.changes = open_changes(self, state and state.scaled)
+  self.changes:resume(self.step)
+  self.records:text("config", self.loaded:dump())
+  local peak = self.meter:start()
+  self.agreement:restart()
+  self.saves:wait(self.agreement:seconds())
+  shown:start(planned(self, parts), first)
+  shown:headline(peak)
+  if all:several() then shown:say("  memory  %s", self.checks:memory_of_ranks()) end
+  shown:notes()
+  if cfg.attach ~= false then self.changes:listen(self) end
+end
