@@ -12,16 +12,14 @@
 -- The loop belongs to the recipe.  Between its iterations, `steps` saves checkpoints, evaluates and stops.  Step n
 -- means n updates; the checkpoint of step n holds all state that step n + 1 needs, so resuming is bit-exact.
 
-local autotune = require("seqrun.run.ranks.autotune")
 local check = require("seqrun.base.check")
 local contracts = require("seqrun.run.checks.contracts")
 local core = require("seqrun.core.tensor")
-local devices = require("seqrun.tensor.devices")
 local failure = require("seqrun.base.failure")
 local loaders = require("seqrun.run.loaders")
 local opening = require("seqrun.run.opening")
 local output = require("seqrun.base.output")
-local resuming = require("seqrun.run.directory.resuming")
+local snapshot = require("seqrun.run.directory.snapshot")
 local starting = require("seqrun.run.starting")
 local strict = require("seqrun.base.strict")
 local sys = require("seqrun.core.sys")
@@ -150,29 +148,14 @@ end
 
 -- ---- the loop --------------------------------------------------------------------------------
 
----What a checkpoint has besides the tensors, as plain values.
-local function state_of(self)
-  local rate, schedules = resuming.schedules(self.rate, self.schedules)
-  local result, best = self.evaluations:state()
-  return {
-    step = self.step, loaders = self.loaders:state(), window = self.meter:state(), seconds = self:seconds(),
-    kept = self.saves:keep {}, scaled = self.changes:state(), result = result, best = best, schedules = schedules,
-    rate = rate, instructions = devices.instructions(), data = resuming.digest(self.corpus),
-  }
-end
-
 ---All that a checkpoint of this step holds; ranks that do not lead add their part of the optimizer's state.
 local function saved_parts(self)
-  local parts, corpus, model = { step = self.step, model = self.model.params, opt = self.optimizer }, self.corpus,
-    self.model
-  if not self.ranks.leads then return parts end
-  parts.state, parts.config, parts.files = state_of(self), model.hf_config and model:hf_config(), self.loaders:plans()
-  parts.files["trainer/config.yaml"], parts.files[autotune.FILE] = self.loaded:dump(), autotune.text()
-  if corpus then
-    parts.vocab_text, parts.cased = failure.must(corpus:vocab_text()), not corpus:lowercase()
-    parts.keep_accents = corpus.keep_accents and corpus:keep_accents()
-  end
-  return parts
+  if not self.ranks.leads then return { step = self.step, model = self.model.params, opt = self.optimizer } end
+  return snapshot {
+    step = self.step, seconds = self:seconds(), loaded = self.loaded, model = self.model, optimizer = self.optimizer,
+    corpus = self.corpus, rate = self.rate, schedules = self.schedules, loaders = self.loaders, meter = self.meter,
+    saves = self.saves, evaluations = self.evaluations, changes = self.changes,
+  }
 end
 
 ---Writes a checkpoint of this step, unless it exists already.

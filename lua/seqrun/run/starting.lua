@@ -103,49 +103,66 @@ end
 ---Bytes of a parameter in a checkpoint, with its two moments.
 local CHECKPOINT = 12
 
+---The weights that the run starts from, unless they are random: those of init.from.
+---@return table|nil origin
+local function initialize(self, fresh)
+  return resuming.start_from {
+    config = self.config, model = self.model, optimizer = self.optimizer, corpus = self.corpus, fresh = fresh,
+    screen = self.screen,
+  }
+end
+
+---Opens the directory, and resumes or initializes.
+---@param fresh? string[] names of parameters
+---@return table|nil state of the checkpoint, in a resume
+local function open_run(self, fresh)
+  local resumes, origin = self.request.resume, nil
+  if not resumes then -- before the directory is created, so that a failure leaves none
+    self.directory:check_space(CHECKPOINT * self.model.params:count())
+    origin = initialize(self, fresh)
+  end
+  self.ranks:first_does(function() open_directory(self) end)
+  self.saves:start(self.ranks.leads or self.optimizer.sharded ~= nil)
+  local state = resumes and resume(self) or nil
+  if resumes and not state then origin = initialize(self, fresh) end
+  resuming.tell_origin(origin, self.config.init.carry, self.screen)
+  if state and self.step >= self.last then end_here(self) end
+  return state
+end
+
+---Opens the metrics, with the changes that attached prompts have made.
+---@param scaled? table of the rate, in the checkpoint
+local function open_records(self, scaled)
+  local model = self.model
+  self.records = records.open {
+    folder = self.folder, step = self.step, losses = model.loss_names and model:loss_names() or {},
+    baselines = self.evaluations:baseline_metrics(), screen = self.screen, leads = self.ranks.leads,
+  }
+  self.changes = open_changes(self, scaled)
+  self.changes:resume(self.step)
+  self.records:text("config", self.loaded:dump())
+end
+
 ---Starts a run that is open; it gets the rest of its fields.
 ---@param self seqrun.Run
 ---@param parts table of run:start
 return function(self, parts)
   take_parts(self, parts)
-  local cfg, all, request, shown, model = self.config, self.ranks, self.request, self.screen, self.model
-  local first = self.loader:cursor()
-  local function start_from()
-    return resuming.start_from {
-      config = cfg, model = model, optimizer = self.optimizer, corpus = self.corpus, fresh = parts.fresh,
-      screen = shown,
-    }
-  end
-  if request.dry_run then
-    resuming.tell_origin(start_from(), cfg.init.carry, shown)
+  local shown, first = self.screen, self.loader:cursor()
+  if self.request.dry_run then
+    resuming.tell_origin(initialize(self, parts.fresh), self.config.init.carry, shown)
     return shown:start(planned(self, parts), first)
   end
-  local origin
-  if not request.resume then -- before the directory is created, so that a failure leaves none
-    self.directory:check_space(CHECKPOINT * model.params:count())
-    origin = start_from()
-  end
-  all:first_does(function() open_directory(self) end)
-  self.saves:start(all.leads or self.optimizer.sharded ~= nil)
-  local state = request.resume and resume(self)
-  if request.resume and not state then origin = start_from() end
-  resuming.tell_origin(origin, cfg.init.carry, shown)
-  if state and self.step >= self.last then end_here(self) end
+  local state = open_run(self, parts.fresh)
   self.agreement:start()
-  all:check_values(model.params)
-  self.records = records.open {
-    folder = self.folder, step = self.step, losses = model.loss_names and model:loss_names() or {},
-    baselines = self.evaluations:baseline_metrics(), screen = shown, leads = all.leads,
-  }
-  self.changes = open_changes(self, state and state.scaled)
-  self.changes:resume(self.step)
-  self.records:text("config", self.loaded:dump())
+  self.ranks:check_values(self.model.params)
+  open_records(self, state and state.scaled)
   local peak = self.meter:start()
   self.agreement:restart()
   self.saves:wait(self.agreement:seconds())
   shown:start(planned(self, parts), first)
   shown:headline(peak)
-  if all:several() then shown:say("  memory  %s", self.checks:memory_of_ranks()) end
+  if self.ranks:several() then shown:say("  memory  %s", self.checks:memory_of_ranks()) end
   shown:notes()
-  if cfg.attach ~= false then self.changes:listen(self) end
+  if self.config.attach ~= false then self.changes:listen(self) end
 end
