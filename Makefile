@@ -201,10 +201,11 @@ $(BUILD)/tests/%: tests/c/%.c $(BUILD)/libseqrun.a
 	$(call say,cc $<)$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(BUILD)/libseqrun.a $(LDLIBS)
 
 # Plug-ins that tests load: each links nothing of the program, which gives it what it calls.
-TEST_PLUGINS = $(patsubst %,$(BUILD)/tests/%.so,late odd nccl timed)
+TEST_PLUGINS = $(patsubst %,$(BUILD)/tests/%.so,fault late odd nccl timed)
 $(BUILD)/tests/%.so: tests/support/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,cc $<)$(CC) $(filter-out -fPIE,$(CFLAGS)) -fPIC -shared -MMD -MP -o $@ $<
+$(BUILD)/tests/fault.so: CFLAGS += -Wl,-z,nodelete # its hooks stay in use when Lua has closed it
 
 # Types at the prompt for tests/spec/prompt_spec.lua.
 $(BUILD)/tests/pty: tests/support/pty.c $(BUILD)/flags

@@ -8,22 +8,16 @@
 
 #include "core/base/limit.h"
 
-static _Atomic int64_t calls, live, fail_at;
-static _Atomic bool sticky_failure;
+static _Atomic int64_t live;
+static bool (*_Atomic refuse_hook)(void);
 static _Thread_local int64_t allowance = -1;
 
 void sr_mem_limit(int64_t bytes) {
     allowance = bytes;
 }
 
-void sr_mem_fail_at(int64_t n, bool sticky) {
-    atomic_store(&calls, 0);
-    atomic_store(&fail_at, n);
-    atomic_store(&sticky_failure, sticky);
-}
-
-int64_t sr_mem_calls(void) {
-    return atomic_load(&calls);
+void sr_mem_refuse_by(bool (*refuse)(void)) {
+    atomic_store(&refuse_hook, refuse);
 }
 
 int64_t sr_mem_live(void) {
@@ -31,9 +25,8 @@ int64_t sr_mem_live(void) {
 }
 
 static bool refused(void) {
-    int64_t n = atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed) + 1;
-    int64_t at = atomic_load_explicit(&fail_at, memory_order_relaxed);
-    return at != 0 && (n == at || (n > at && atomic_load(&sticky_failure)));
+    bool (*refuse)(void) = atomic_load_explicit(&refuse_hook, memory_order_relaxed);
+    return refuse != NULL && refuse();
 }
 
 sr_status sr_mul_size(size_t *out, size_t a, size_t b) {

@@ -1,7 +1,7 @@
 /* mem.h - host memory that may run out, and sizes that may overflow.
  *
- * Every allocation of seqrun, Lua and jansson goes through here, so that a test can make the n-th
- * one fail (sr_mem_fail_at) and count the blocks in use (sr_mem_live).
+ * Every allocation of seqrun, Lua and jansson goes through here, so that a test can make one
+ * fail (sr_mem_refuse_by) and count the blocks in use (sr_mem_live).
  */
 #ifndef SR_BASE_MEM_H
 #define SR_BASE_MEM_H
@@ -54,11 +54,10 @@ void sr_free(void *block); /* may be NULL */
 void *sr_mem_malloc(size_t bytes);
 void *sr_mem_realloc(void *block, size_t bytes);
 
-/* Failure injection: allocation number `n` from now (1 = the next) fails, and all later ones too
- * when `sticky`; n = 0 turns it off.  Process-wide, for tests. */
-void sr_mem_fail_at(int64_t n, bool sticky);
-int64_t sr_mem_calls(void); /* allocations requested since the last sr_mem_fail_at() */
-int64_t sr_mem_live(void);  /* blocks in use */
+/* For tests: `refuse` is asked before each allocation, by any thread, and true makes it fail; NULL,
+ * as in the program: none fails. */
+void sr_mem_refuse_by(bool (*refuse)(void));
+int64_t sr_mem_live(void); /* blocks in use */
 
 #ifdef __cplusplus
 }

@@ -8,7 +8,6 @@ int luaopen_seqrun_core_comm(lua_State *L);
 int luaopen_seqrun_core_data(lua_State *L);
 int luaopen_seqrun_core_edit(lua_State *L);
 int luaopen_seqrun_core_json(lua_State *L);
-int luaopen_seqrun_core_fault(lua_State *L);
 int luaopen_seqrun_core_metric(lua_State *L);
 int luaopen_seqrun_core_ops(lua_State *L);
 int luaopen_seqrun_core_pack(lua_State *L);
@@ -23,7 +22,6 @@ int luaopen_seqrun_core_yaml(lua_State *L);
 /* clang-format off */
 static const luaL_Reg modules[] = {
     {"json", luaopen_seqrun_core_json},
-    {"fault", luaopen_seqrun_core_fault},
     {"sys", luaopen_seqrun_core_sys},
     {"socket", luaopen_seqrun_core_socket},
     {"edit", luaopen_seqrun_core_edit},

@@ -19,6 +19,7 @@
 #include "core/base/status.h"
 #include "core/base/thread.h"
 #include "tests/support/check.h"
+#include "tests/support/fail.h"
 
 static char scratch[] = "/tmp/seqrun-base-XXXXXX";
 

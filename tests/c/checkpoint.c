@@ -6,6 +6,7 @@
 #include "core/base/directory.h"
 #include "core/base/io.h"
 #include "tests/support/check.h"
+#include "tests/support/fail.h"
 #include "tests/support/saves.h"
 
 /* ---- the saves of a run ---------------------------------------------------------------------- */

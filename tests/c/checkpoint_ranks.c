@@ -3,6 +3,7 @@
 #include "tests/support/disk.h"
 
 #include "tests/support/check.h"
+#include "tests/support/fail.h"
 #include "tests/support/saves.h"
 
 /* What was written by the process that joins: the optimizer's file; the other writes the rest. */

@@ -8,6 +8,7 @@
 #include "core/base/file.h"
 #include "core/base/mem.h"
 #include "tests/support/check.h"
+#include "tests/support/fail.h"
 
 static char folder[] = "/tmp/seqrun-choices-XXXXXX", path[64];
 

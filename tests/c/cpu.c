@@ -7,6 +7,7 @@
 #include "core/base/thread.h"
 #include "kernels/cpu/cpu.h"
 #include "tests/support/check.h"
+#include "tests/support/fail.h"
 
 /* ---- tensors by hand ------------------------------------------------------------------------- */
 

@@ -10,6 +10,7 @@
 #include "core/loader/sampler.h"
 #include "core/loader/window.h"
 #include "tests/support/check.h"
+#include "tests/support/fail.h"
 #include "tests/support/sample.h"
 
 static char path[256];

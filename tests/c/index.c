@@ -7,6 +7,7 @@
 
 #include "core/base/mem.h"
 #include "tests/support/check.h"
+#include "tests/support/fail.h"
 
 static char name[64];
 

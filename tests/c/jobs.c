@@ -3,6 +3,7 @@
 #include "core/base/thread.h"
 #include "kernels/cpu/cpu.h"
 #include "tests/support/check.h"
+#include "tests/support/fail.h"
 
 typedef struct work {
     sr_cpu_jobs *jobs;

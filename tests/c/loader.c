@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "tests/support/check.h"
+#include "tests/support/fail.h"
 #include "tests/support/sample.h"
 
 static char path[256];

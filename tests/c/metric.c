@@ -8,6 +8,7 @@
 #include "core/base/mem.h"
 #include "core/data/ranking.h"
 #include "tests/support/check.h"
+#include "tests/support/fail.h"
 #include "tests/support/sample.h"
 
 enum { COUNT = 1000 };

@@ -6,6 +6,7 @@
 #include "core/base/thread.h"
 #include "core/loader/loader.h"
 #include "tests/support/check.h"
+#include "tests/support/fail.h"
 #include "tests/support/sample.h"
 
 static char path[256];

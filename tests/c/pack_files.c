@@ -10,6 +10,7 @@
 #include "core/base/mem.h"
 #include "core/pack/pack.h"
 #include "tests/support/check.h"
+#include "tests/support/fail.h"
 #include "tests/support/packing.h"
 
 static sr_status parse(const char *text, int64_t capacity, sr_long_policy policy) {

@@ -8,6 +8,7 @@
 #include "core/pack/online.h"
 #include "core/pack/pack.h"
 #include "tests/support/check.h"
+#include "tests/support/fail.h"
 #include "tests/support/packing.h"
 
 /* ---- online ---- */

@@ -4,6 +4,7 @@
 
 #include "core/base/mem.h"
 #include "tests/support/check.h"
+#include "tests/support/fail.h"
 
 enum { HUGE = 2 << 20 };
 

@@ -5,6 +5,7 @@
 #include "core/train/optim.h"
 #include "core/train/params.h"
 #include "tests/support/check.h"
+#include "tests/support/fail.h"
 
 enum { ROWS = 3, HIDDEN = 8, COUNT = 4 };
 

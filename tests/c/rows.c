@@ -9,6 +9,7 @@
 #include "core/base/io.h"
 #include "core/base/mem.h"
 #include "tests/support/check.h"
+#include "tests/support/fail.h"
 
 static const char *given;
 static size_t given_left, step;

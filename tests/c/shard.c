@@ -12,6 +12,7 @@
 #include "core/base/io.h"
 #include "core/base/mem.h"
 #include "tests/support/check.h"
+#include "tests/support/fail.h"
 
 static char path[256], other[256];
 

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "tests/support/check.h"
+#include "tests/support/fail.h"
 #include "tests/support/world.h"
 
 static const sr_param_spec specs[] = {

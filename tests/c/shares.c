@@ -1,6 +1,7 @@
 /* shares.c - the sum over shares is the binary tree by index, whoever computes which part of it. */
 #include "core/seqrun.h"
 #include "tests/support/check.h"
+#include "tests/support/fail.h"
 
 enum { N = 100, MOST = 19 };
 

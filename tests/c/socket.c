@@ -12,6 +12,7 @@
 #include "core/base/thread.h"
 #include "core/base/watch.h"
 #include "tests/support/check.h"
+#include "tests/support/fail.h"
 
 static char scratch[] = "/tmp/seqrun-socket-XXXXXX";
 

@@ -11,6 +11,7 @@
 #include "core/tensor/pool.h"
 #include "core/tensor/scope.h"
 #include "tests/support/check.h"
+#include "tests/support/fail.h"
 
 /* ---- memory that runs out -------------------------------------------------------------------- */
 

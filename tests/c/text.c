@@ -11,6 +11,7 @@
 #include "core/text/train.h"
 #include "core/text/utf8.h"
 #include "tests/support/check.h"
+#include "tests/support/fail.h"
 
 #define SPECIALS "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
 #define GOLDEN "tests/data/tokenizer/"

@@ -6,6 +6,7 @@
 #include "core/base/mem.h"
 #include "core/base/rng.h"
 #include "tests/support/check.h"
+#include "tests/support/fail.h"
 
 enum { SETS = 10000, MOST = 64 };
 

@@ -4,6 +4,7 @@
 
 #include "core/seqrun.h"
 #include "tests/support/check.h"
+#include "tests/support/fail.h"
 
 enum { SEQUENCES = 40, LONGEST = 200, ROWS = 128 * 64 };
 

@@ -7,6 +7,7 @@
 
 #include "core/seqrun.h"
 #include "tests/support/check.h"
+#include "tests/support/fail.h"
 
 static char base[] = "/tmp/seqrun-train-XXXXXX";
 

@@ -8,6 +8,7 @@
 #include "core/tensor/layout_on.h"
 #include "core/tensor/scope.h"
 #include "tests/support/check.h"
+#include "tests/support/fail.h"
 
 enum { ROWS = 128, ITEMS = 3, WIDE = 2 };
 

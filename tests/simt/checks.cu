@@ -8,6 +8,7 @@
 #include "core/tensor/plugin.h"
 #include "kernels/cuda/gpu.h"
 #include "tests/support/check.h"
+#include "tests/support/fail.h"
 
 static sr_device *device;
 

@@ -11,6 +11,7 @@
 #include "kernels/cuda/order.h"
 #include "kernels/cuda/strided.cuh"
 #include "tests/support/check.h"
+#include "tests/support/fail.h"
 
 static sr_device *device;
 

@@ -1,7 +1,7 @@
 -- The side of the run of attached prompts, without a run: prompts that do not read, and memory that runs out.
 
 local core = require("seqrun.core.tensor")
-local fault = require("seqrun.core.fault")
+local fault = require("tests.support.fault")
 local frames = require("seqrun.attach.frames")
 local ops = require("seqrun.core.ops")
 local program = require("tests.support.program")

@@ -1,6 +1,6 @@
 -- Start-up, files and faults, as seen from a Lua program.
 
-local fault = require "seqrun.core.fault"
+local fault = require("tests.support.fault")
 local sys = require "seqrun.core.sys"
 
 local scratch

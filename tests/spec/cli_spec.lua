@@ -185,7 +185,7 @@ describe("the command line", function()
   end)
 
   it("exits with 4 when a recipe runs out of memory", function()
-    local text = "require('seqrun.core.fault').lua_limit(1 << 20) local t = {} for i = 1, 1e8 do t[i] = i end"
+    local text = "dofile('tests/support/fault.lua').lua_limit(1 << 20) local t = {} for i = 1, 1e8 do t[i] = i end"
     local code, _, err = run { script(text) }
     assert.equal(4, code)
     assert.equal("seqrun: out of memory\n", err)

@@ -314,7 +314,7 @@ describe("core.yaml", function()
   end)
 
   it("frees its memory when an allocation fails", function()
-    local fault = require("seqrun.core.fault")
+    local fault = require("tests.support.fault")
     local text = "k: [a, b, {c: d}]\nl: {m: 'n'}\n"
     for n = 1, 120 do
       pcall(function()

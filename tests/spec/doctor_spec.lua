@@ -1,7 +1,7 @@
 -- The doctor finds problems, suggests remedies, and never fails itself.
 
 local doctor = require "seqrun.commands.doctor"
-local fault = require "seqrun.core.fault"
+local fault = require("tests.support.fault")
 local json = require "seqrun.core.json"
 
 local function gpu_finding(answer)

@@ -158,7 +158,7 @@ describe("ops.recompute", function()
 end)
 
 describe("a failed allocation", function()
-  local fault = require("seqrun.core.fault")
+  local fault = require("tests.support.fault")
 
   ---A pass with everything that allocates a userdata: layouts, scopes, ops in Lua, recomputation.
   local function pass()

@@ -12,6 +12,7 @@
 #include "core/tensor/dtype.h"
 #include "kernels/cpu/cpu.h"
 #include "tests/support/check.h"
+#include "tests/support/fail.h"
 
 static sr_bf16 *random_bf16(int64_t n, uint32_t key) {
     sr_bf16 *x = malloc((size_t)n * sizeof *x);

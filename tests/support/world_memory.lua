@@ -1,7 +1,7 @@
 -- world_memory.lua - every allocation of a world over MPI fails once; one rank, without mpirun (comm_spec.lua).
 
 local core = require("seqrun.core.comm")
-local fault = require("seqrun.core.fault")
+local fault = dofile("tests/support/fault.lua")
 local sr = require("seqrun")
 
 local outer = assert(core.open("cpu", { engine = "mpi" })) -- MPI begins and ends once

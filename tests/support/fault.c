@@ -1,4 +1,5 @@
-/* lfault.c - seqrun.core.fault, for tests: allocations and storage calls that fail on demand.
+/* fault.c - allocations and storage calls that fail on demand, for Lua: build/tests/fault.so,
+ * loaded by fault.lua, which describes the functions.
  *
  * An allocation that Lua itself makes fails like any other: Lua then collects garbage, retries, and
  * raises "not enough memory" only if that fails too. */
@@ -9,6 +10,7 @@
 #include "core/base/mem.h"
 #include "lua/bind/lcheck.h"
 #include "lua/bind/lstate.h"
+#include "tests/support/fail.h"
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
@@ -134,8 +136,8 @@ static const luaL_Reg functions[] = {
     {NULL, NULL},
 };
 
-int luaopen_seqrun_core_fault(lua_State *L);
-int luaopen_seqrun_core_fault(lua_State *L) {
+int luaopen_fault(lua_State *L);
+int luaopen_fault(lua_State *L) {
     luaL_newlib(L, functions);
     return 1;
 }
