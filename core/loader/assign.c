@@ -197,8 +197,7 @@ static int64_t least_of(const double *load, int64_t n) {
     return least;
 }
 
-/* Assigns the groups to batches: unless the balance is by turns, most expensive first to the
- * cheapest batch. */
+/* Assigns the groups to batches: most expensive first to the cheapest batch, or as they come. */
 static sr_status balance_groups(sr_assignment *a, ranked *rank, const sr_order *order,
                                 const sr_loader_opts *o) {
     double *load, most = 0, all = 0;
@@ -210,8 +209,8 @@ static sr_status balance_groups(sr_assignment *a, ranked *rank, const sr_order *
     }
     if (o->balance != SR_BALANCE_RANDOM) qsort(rank, (size_t)order->groups, sizeof *rank, by_cost);
     for (int64_t i = 0; i < order->groups; i++) {
-        rank[i].batch = o->balance > SR_BALANCE_LPT
-                            ? sr_balance_turn(o->balance, i, order->groups, a->batches)
+        rank[i].batch = o->balance == SR_BALANCE_RANDOM
+                            ? sr_balance_random(i, order->groups, a->batches)
                             : least_of(load, a->batches);
         load[rank[i].batch] += rank[i].cost;
         all += rank[i].cost;

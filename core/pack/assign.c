@@ -5,7 +5,7 @@
 
 #include "core/base/mem.h"
 
-const char *const sr_balance_names[] = {"cost", "lpt", "snake", "strided", "random", NULL};
+const char *const sr_balance_names[] = {"cost", "random", NULL};
 
 enum { MOST_WORK = 20000000 }; /* comparisons of pairs: tens of milliseconds */
 
@@ -73,13 +73,12 @@ static void assign_cheapest(int32_t *group, double *load, int32_t *room, const r
     }
 }
 
-/* Assigns by position alone. */
-static void assign_in_turn(int32_t *group, double *load, const ranked *rank, int32_t n,
-                           int32_t groups, sr_balance how) {
+/* Assigns in the order given. */
+static void assign_random(int32_t *group, double *load, const double *cost, int32_t n,
+                          int32_t groups) {
     for (int32_t i = 0; i < n; i++) {
-        int32_t to = (int32_t)sr_balance_turn(how, i, n, groups);
-        group[rank[i].pack] = to;
-        load[to] += rank[i].cost;
+        group[i] = (int32_t)sr_balance_random(i, n, groups);
+        load[group[i]] += cost[i];
     }
 }
 
@@ -112,16 +111,11 @@ static bool swap_down(int32_t *group, double *load, const double *cost, int32_t 
     return true;
 }
 
-static void assign(int32_t *group, double *load, int32_t *room, ranked *rank, const double *cost,
-                   int32_t n, int32_t groups, sr_balance how) {
+static void assign_by_cost(int32_t *group, double *load, int32_t *room, ranked *rank,
+                           const double *cost, int32_t n, int32_t groups) {
     for (int32_t i = 0; i < n; i++) rank[i] = (ranked){cost[i], i};
-    if (how != SR_BALANCE_RANDOM) qsort(rank, (size_t)n, sizeof *rank, by_cost);
-    if (how > SR_BALANCE_LPT) {
-        assign_in_turn(group, load, rank, n, groups, how);
-        return;
-    }
+    qsort(rank, (size_t)n, sizeof *rank, by_cost);
     assign_cheapest(group, load, room, rank, n, groups);
-    if (how == SR_BALANCE_LPT) return;
     int64_t work = (int64_t)n * (n / groups + 1); /* per round of swaps */
     for (int64_t spent = 0; spent < MOST_WORK && swap_down(group, load, cost, n, groups);)
         spent += work;
@@ -144,7 +138,10 @@ sr_status sr_assign_packs(int32_t *group, double *imbalance, const double *cost,
     sr_status st;
     SR_GO(no_room, st, sr_new(&room, (size_t)groups * 2));
     SR_GO(no_rank, st, sr_new(&rank, n + 1));
-    assign(group, load, room, rank, cost, n, groups, how);
+    if (how == SR_BALANCE_RANDOM)
+        assign_random(group, load, cost, n, groups);
+    else
+        assign_by_cost(group, load, room, rank, cost, n, groups);
     if (imbalance != NULL)
         *imbalance = total > 0 ? load[heaviest(load, groups)] * groups / total : 1;
     sr_free(rank);

@@ -20,22 +20,18 @@ double sr_pack_cost(const uint16_t *lengths, int32_t n, double per_token, double
 
 /* How packs are assigned to groups of equal size, give or take one. */
 typedef enum sr_balance {
-    SR_BALANCE_COST,    /* as lpt, then swaps that lower the most expensive group, up to a number of
-                           comparisons (thousands of packs are balanced enough without) */
-    SR_BALANCE_LPT,     /* most expensive first, each to the cheapest group with room */
-    SR_BALANCE_SNAKE,   /* sorted by cost and assigned in turn, every second round in reverse */
-    SR_BALANCE_STRIDED, /* sorted by cost and assigned in turn */
-    SR_BALANCE_RANDOM   /* in the order given, the first packs to the first group */
+    SR_BALANCE_COST,  /* most expensive first, each to the cheapest group with room; then swaps that
+                         lower the most expensive group, up to a number of comparisons (thousands of
+                         packs are balanced enough without) */
+    SR_BALANCE_RANDOM /* in the order given, the first packs to the first group */
 } sr_balance;
 
 /* Their names in the order of the enum, then NULL. */
 extern const char *const sr_balance_names[];
 
-/* The group of the i-th pack in the order of snake, strided or random. */
-static inline int64_t sr_balance_turn(sr_balance how, int64_t i, int64_t n, int64_t groups) {
-    if (how == SR_BALANCE_RANDOM) return i * groups / n;
-    bool back = how == SR_BALANCE_SNAKE && i / groups % 2 == 1;
-    return back ? groups - 1 - i % groups : i % groups;
+/* The group of the i-th pack for SR_BALANCE_RANDOM. */
+static inline int64_t sr_balance_random(int64_t i, int64_t n, int64_t groups) {
+    return i * groups / n;
 }
 
 /* Assigns n packs to `groups` groups.

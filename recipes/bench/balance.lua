@@ -1,11 +1,12 @@
--- balance.lua - how evenly the ways of the key `balance` share updates among ranks, by counting.
+-- balance.lua - how evenly ways to assign updates to ranks share the work, by counting.
 --
 --     build/seqrun recipes/bench/balance.lua                     8 ranks of 56 sequences with the lengths of Wikipedia
 --     build/seqrun recipes/bench/balance.lua ranks=64 sequences=48 draws=20
 --
 -- Imbalance is the cost of the most expensive rank over the mean: the factor by which ranks that wait for each other
 -- are slower.  Cost is tokens + sum len^2 / (6 H).  The last table adds what padding and attention at rounded lengths
--- cost: `time` is the most expensive rank over what an even share of the tokens needs without padding.
+-- cost: `time` is the most expensive rank over what an even share of the tokens needs without padding.  Random and cost
+-- are seqrun's; the other ways are in balance_arms.lua.
 
 local directory = arg[0]:match("^(.*)/[^/]*$") or "."
 package.path = directory .. "/?.lua;" .. package.path

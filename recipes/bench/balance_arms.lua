@@ -53,10 +53,68 @@ function arms.packing(histogram, all, seed)
   return sr.must(core.packing(plan, all, seed)), plan
 end
 
----Items by rank, as the key `balance` assigns them to `batches` batches of each.
+---Ways that seqrun lacks, for comparison: a function that gives the groups of packs in falling order of cost.
+---@type table<string, fun(costs: number[], groups: integer): integer[]>
+arms.others = {}
+
+---Assigned in rounds.
+function arms.others.strided(costs, groups)
+  local group = {}
+  for i = 1, #costs do group[i] = (i - 1) % groups + 1 end
+  return group
+end
+
+---In rounds, every second of them in reverse.
+function arms.others.snake(costs, groups)
+  local group = arms.others.strided(costs, groups)
+  for i = 1, #costs do
+    if (i - 1) // groups % 2 == 1 then group[i] = groups + 1 - group[i] end
+  end
+  return group
+end
+
+---Each to the cheapest group with room, as "cost" before its swaps.
+function arms.others.lpt(costs, groups)
+  local group, load, count, each, more = {}, {}, {}, #costs // groups, #costs % groups
+  for g = 1, groups do load[g], count[g] = 0, 0 end
+  for i, cost in ipairs(costs) do
+    local best
+    for g = 1, groups do
+      local room = count[g] < each or count[g] == each and more > 0
+      if room and (not best or load[g] < load[best]) then best = g end
+    end
+    if count[best] == each then more = more - 1 end
+    group[i], load[best], count[best] = best, load[best] + cost, count[best] + 1
+  end
+  return group
+end
+
+---The group of each item by one of these ways.
+local function group_by(way, items, groups, per_square)
+  local costs, order, sorted, group = {}, {}, {}, {}
+  for i, item in ipairs(items) do
+    costs[i], order[i] = 0, i
+    for _, length in ipairs(item) do costs[i] = costs[i] + length + per_square * length * length end
+  end
+  table.sort(order, function(a, b)
+    if costs[a] ~= costs[b] then return costs[a] > costs[b] end
+    return a < b
+  end)
+  for i, item in ipairs(order) do sorted[i] = costs[item] end
+  for i, g in ipairs(arms.others[way](sorted, groups)) do group[order[i]] = g end
+  return group
+end
+
+---Items by rank, assigned to `batches` batches of each by a value of the key `balance`, or by one of arms.others.
 ---@return integer[][][] # lists of items by rank
-function arms.assign(items, ranks, batches, balance, per_square)
-  local group = sr.pack.assign(items, ranks * batches, { per_token = 1, per_square = per_square }, balance)
+function arms.assign(items, ranks, batches, way, per_square)
+  local group
+  local groups = ranks * batches
+  if arms.others[way] then
+    group = group_by(way, items, groups, per_square)
+  else
+    group = sr.pack.assign(items, groups, { per_token = 1, per_square = per_square }, way)
+  end
   local lists = {}
   for r = 1, ranks do lists[r] = {} end
   for i, item in ipairs(items) do

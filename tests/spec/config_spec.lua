@@ -190,6 +190,16 @@ x.yaml:6:1: unknown key 'warmup'; that key exists under 'rate'
     assert.has_error(function() c.merge(one, c.map { { "data", c.string() } }) end)
   end)
 
+  it("names a word of an enum that was removed, and what to choose", function()
+    local keys = c.map { { "balance", c.enum({ "cost", "random" }, { removed = { lpt = "cost" } }) } }
+    local path = folder .. "/removed.yaml"
+    assert(sys.write_file(path, "balance: lpt\n"))
+    local values, message = c.load { schema = keys, file = path }
+    assert.is_nil(values)
+    assert.truthy(message:find("'balance' is 'lpt'; expected one of cost, random; 'lpt' was removed, choose cost\n", 1,
+      true), message)
+  end)
+
   it("checks arguments like files, with a caret into the argument", function()
     local values = assert(load("rate: {peak: 1}", { "rate.peak=2e-3", "betas=[0.5,0.6]", "name=a: b" })).values
     assert.equal(2e-3, values.rate.peak)

@@ -84,6 +84,8 @@ function parse.enum(self, text)
     if text == name then return name end
   end
   if self.like and text:find(self.like) then return text end
+  local instead = self.removed and self.removed[text]
+  if instead then return nil, self:describe(), ("; '%s' was removed, choose %s"):format(text, instead) end
   return nil, self:describe(), guess.hint(text, self.names)
 end
 
@@ -182,6 +184,7 @@ end
 ---@field max? number
 ---@field word? string allowed besides the values of the type, such as auto for a number
 ---@field like? string of an enum: a Lua pattern of values besides its words
+---@field removed? table<string, string> of an enum: words of earlier versions, and what to choose instead
 ---@field example? string of `like`
 ---@field doc? string one sentence for --help
 ---@field changeable? boolean a resumed run may change it

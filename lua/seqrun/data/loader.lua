@@ -44,7 +44,7 @@ local new_update = require("seqrun.data.update")
 ---@field shares? integer parts of an update whose gradients are summed in a tree, with equally many micro-batches; by
 ---default each micro-batch is a share, at most 8
 ---@field share_range? integer[] { first, last }: make only these shares, from 1; denominators are of the whole update
----@field balance? "cost"|"lpt"|"snake"|"strided"|"random" how packs are assigned to batches: see the key of a run
+---@field balance? "cost"|"random" how packs are assigned to batches: see the key of a run
 ---@field rank? integer from 0, of `ranks`: make only the shares of this rank
 ---@field ranks? integer
 ---@field per_square? number packs are assigned to batches by tokens + per_square * sum len^2; 1 / (6 H) of the model

@@ -142,7 +142,7 @@ function pack.packing(plan, lengths, seed) end
 ---Assigns packs to groups of equal size by cost; the imbalance is the most expensive group over the mean.
 ---@param costs number[]
 ---@param groups integer
----@param balance? "cost"|"lpt"|"snake"|"strided"|"random" cost by default
+---@param balance? "cost"|"random" cost by default
 ---@return integer[] group
 ---@return number imbalance
 function pack.assign(costs, groups, balance) end

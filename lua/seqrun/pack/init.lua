@@ -108,7 +108,7 @@ end
 ---@param packs integer[][] the lengths in each pack
 ---@param groups integer
 ---@param cost? { per_token?: number, per_square?: number } a and b of a * tokens + b * sum len^2
----@param balance? "cost"|"lpt"|"snake"|"strided"|"random" as the key `balance` of a run; cost by default
+---@param balance? "cost"|"random" as the key `balance` of a run; cost by default
 ---@return integer[] group of each pack, from 1
 ---@return number imbalance: the most expensive group over the mean
 function pack.assign(packs, groups, cost, balance)

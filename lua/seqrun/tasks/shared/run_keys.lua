@@ -165,9 +165,10 @@ local keys = {
     doc = "cuda: the launches of an update are recorded and run as one graph, for small batches" } },
   { "threads", c.integer { optional = true, min = 1, max = 1024, changeable = later,
     doc = "CPU threads; none: all that are available" } },
-  { "balance", c.enum({ "cost", "lpt", "snake", "strided", "random" }, { default = "cost",
+  { "balance", c.enum({ "cost", "random" }, { default = "cost",
+    removed = { lpt = "cost", snake = "cost", strided = "cost" },
     doc = "how packs of an update are assigned to micro-batches and so to ranks: cost: longest first by tokens and "
-      .. "squared lengths, then swaps; lpt: without swaps; snake, strided: sorted, in turn; random: as drawn" }) },
+      .. "squared lengths, then swaps; random: as drawn, the baseline" }) },
   { "attach", c.boolean { default = true, changeable = later,
     doc = "listen on a local socket, for this user only, so that seqrun attach DIR gives a prompt inside the run" } },
   { "budget", c.duration { optional = true, changeable = later,
