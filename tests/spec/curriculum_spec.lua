@@ -1,5 +1,6 @@
 -- Which examples a curriculum unlocks, and what updates draw from them.
 
+local reference = require "tests.support.golden.reference"
 local sr = require "seqrun"
 local sys = require "seqrun.core.sys"
 
@@ -76,8 +77,6 @@ local GROUPS = {
 }
 
 describe("the reference sampler", function()
-  local reference = sr.curriculum.reference
-
   it("selects values above one difficulty and up to the next, in stored order", function()
     assert.same({ 7, 2 }, reference.select(TABLE, "value", -math.huge, 3))
     assert.same({}, reference.select(TABLE, "value", 9, 9))
@@ -165,13 +164,13 @@ describe("several metrics", function()
       b = { kind = "percentile", max = 10, metric = b, schedule = steps(4, 10, 30) },
     } }
     local loader = open(curriculum)
-    local reference = sr.curriculum.reference.clusters(300, {
+    local clusters = reference.clusters(300, {
       { name = "a", kind = "value", rows = rows(a) }, { name = "b", kind = "percentile", max = 10, rows = rows(b) },
     })
     for _ = 1, 35 do
       local update = loader:next()
-      reference:advance(update.window.difficulties)
-      local unlocked, is = reference:unlocked(), {}
+      clusters:advance(update.window.difficulties)
+      local unlocked, is = clusters:unlocked(), {}
       for _, uid in ipairs(unlocked) do is[uid] = true end
       assert.equal(#unlocked, update.window.unlocked)
       for _, uid in ipairs((uids(update))) do assert.is_true(is[uid]) end

@@ -327,6 +327,4 @@ function Curriculum:explain(step)
   return require("seqrun.curriculum.explain")(self, check.integer("curriculum:explain: step", step, 1))
 end
 
-return setmetatable({ reference = require("seqrun.curriculum.reference") }, {
-  __call = function(_, t) return new(t) end,
-})
+return new

@@ -4,7 +4,6 @@ local explain = require("seqrun.schedule.explain")
 local keys = require("seqrun.schedule.keys")
 
 local schedule = { new = require("seqrun.schedule.value"), tokens = require("seqrun.schedule.tokens") }
-schedule.published = require("seqrun.schedule.published")
 
 for name, rate in pairs(require("seqrun.schedule.rates")) do schedule[name] = rate end
 

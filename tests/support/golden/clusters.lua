@@ -1,7 +1,7 @@
 -- clusters.lua - metrics composed into clusters, step by step, against cluster_golden.tsv.
 
 local json = require("seqrun.core.json")
-local reference = require("seqrun.curriculum.reference")
+local reference = require("tests.support.golden.reference")
 local schedules = require("tests.support.golden.schedules")
 local selection = require("tests.support.golden.selection")
 local tsv = require("tests.support.golden.tsv")

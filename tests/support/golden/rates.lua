@@ -2,6 +2,7 @@
 --
 -- The reference computes a rate at the end of a step, from the tokens before it, for the next step.
 
+local published = require("tests.support.golden.published")
 local schedule = require("seqrun.schedule")
 local tsv = require("tests.support.golden.tsv")
 
@@ -35,7 +36,7 @@ end
 local function run(config, steps)
   local full = math.tointeger(tonumber(config.seq_len))
   local lengths, kept = course(config["cl_total:min:step"], full), course(config["ltd_total:min:step"], full)
-  local count = schedule.published {
+  local count = published {
     full = full, layers = tonumber(config.layers), dropping = tonumber(config.ltd_layers) or 0,
   }
   local rate, tokens, used, lines = rate_of(config), 0, 0.0, {}

@@ -1,5 +1,6 @@
 -- schedules.lua - schedules and layer tokens against schedule_golden.tsv, as configs.tsv defines them.
 
+local published = require("tests.support.golden.published")
 local schedule = require("seqrun.schedule")
 local tsv = require("tests.support.golden.tsv")
 
@@ -34,7 +35,7 @@ end
 local function walk(config, steps)
   local s, ltd = schedules.new(config), config.kind == "random_ltd"
   local batch = tonumber(config.global_batch)
-  local count = ltd and schedule.published {
+  local count = ltd and published {
     full = tonumber(config.max), layers = tonumber(config.total_layers), dropping = tonumber(config.ltd_layers),
   }
   local values, tokens, consumed, at = {}, {}, 0, 0

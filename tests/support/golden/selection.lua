@@ -1,6 +1,6 @@
 -- selection.lua - ids that a step of a difficulty unlocks, against selection_golden.tsv.
 
-local reference = require("seqrun.curriculum.reference")
+local reference = require("tests.support.golden.reference")
 local tsv = require("tests.support.golden.tsv")
 
 local selection = {}

@@ -47,6 +47,7 @@ return {
     .. 'sr.pack.load_certificate(sample.folder .. "/proof")',
   ["Metric"] = 'sr.must(sr.data.analyze { data = sample.data, metrics = { "length" }, out = sample.folder })\n'
     .. 'sr.data.metric(sample.folder .. "/data.length.metric", sample.corpus):percentile(50)',
+  ["sr.curriculum"] = "sr.curriculum { sequences = 8 }",
   ["Curriculum"] = "-- in a recipe: local curriculum = sr.curriculum { ... }; see recipes/curriculum.lua\nsr.curriculum",
   ["Plan"] = "print(sample.plan:view(1))",
   ["Certificate"] = "sample.plan:prove():info()",

@@ -46,10 +46,6 @@ return {
   ["sr.config.each"] = CONFIG .. 'c.each(schema, function(path) print(path) end, "", { size = 3 })',
   ["sr.config.fields"] = CONFIG .. "c.fields(schema, { size = 3 })",
   ["sr.config.inner"] = CONFIG .. 'c.inner(schema, "size")',
-  ["sr.curriculum.reference.select"] = 'sr.curriculum.reference.select({ { value = 1, ids = { 0, 2 } } }, "value", 0, 1)',
-  ["sr.curriculum.reference.clusters"] = "sr.curriculum.reference.clusters",
-  ["ReferenceClusters"] = "sr.curriculum.reference.clusters",
-  ["PublishedTokens"] = "sr.schedule.published",
   ["World"] = "-- in a recipe that several ranks run: run.world.rank, run.world.size\nsr.run",
   ["sr.metrics.open"] = 'metrics = sr.metrics.open(sample.folder)\nmetrics:write { type = "train", step = 1, loss = 2.5 }',
   ["sr.metrics.read"] = 'metrics = sr.metrics.open(sample.folder)\nmetrics:write { type = "train", step = 1, loss = 2.5 }\n'
@@ -90,7 +86,6 @@ return {
   ["sr.schedule.keys"] = 'sr.schedule.keys { kind = "fraction", doc = "fraction of the tokens to mask" }',
   ["sr.schedule.read"] = "sr.schedule.read({ min = 0, max = 1, total = 100, by = \"step\", type = \"linear\" }, {})",
   ["sr.schedule.rule"] = 'sr.schedule.rule("mask.rate")',
-  ["sr.schedule.published"] = "sr.schedule.published",
   ["ValueSchedule"] = "sr.schedule.new({ min = 8, max = 32, total = 100, quantum = 8 }):at(50)",
   ["TokenRate"] = "sr.schedule.tokens { peak = 1e-3, warmup = 10, total = 1e6 }",
   ["sr.tasks.register"] = 'sr.tasks.register { name = "stars", like = "regress", doc = "stars of a review" }.kind',

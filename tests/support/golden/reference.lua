@@ -7,7 +7,7 @@ local check = require("seqrun.base.check")
 
 local reference = {}
 
----@class seqrun.IndexRow
+---@class tests.IndexRow
 ---@field value number
 ---@field ids integer[]
 
@@ -30,7 +30,7 @@ local function by_percentile(rows, from, to, max)
 end
 
 ---The uids between two difficulties, in stored order: values in (from, to], or percentiles in [from, to).
----@param rows seqrun.IndexRow[]
+---@param rows tests.IndexRow[]
 ---@param kind "value"|"percentile"
 ---@param from number -math.huge for the first value, 0 for the first percentile
 ---@param to number
@@ -42,15 +42,15 @@ function reference.select(rows, kind, from, to, max)
   return by_percentile(rows, from, to, max)
 end
 
----@class seqrun.ReferenceMetric
+---@class tests.ReferenceMetric
 ---@field name string
 ---@field kind? "value"|"percentile"
----@field rows? seqrun.IndexRow[]
+---@field rows? tests.IndexRow[]
 ---@field max? number maximum difficulty
 ---@field single? boolean a metric that selects nothing (single_cluster), such as a truncation length
 
----@class seqrun.ReferenceClusters
----@field metrics seqrun.ReferenceMetric[]
+---@class tests.ReferenceClusters
+---@field metrics tests.ReferenceMetric[]
 ---@field count integer
 ---@field clusters integer[][]
 local Clusters = {}
@@ -58,8 +58,8 @@ Clusters.__index = Clusters
 
 ---The clusters of examples that DeepSpeed's curriculum unlocks as the difficulties of metrics rise, for comparison.
 ---@param count integer examples of the data set
----@param metrics seqrun.ReferenceMetric[]
----@return seqrun.ReferenceClusters
+---@param metrics tests.ReferenceMetric[]
+---@return tests.ReferenceClusters
 function reference.clusters(count, metrics)
   return setmetatable({ count = count, metrics = metrics, clusters = {}, current = {}, selecting = {} }, Clusters)
 end

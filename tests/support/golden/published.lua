@@ -1,7 +1,7 @@
 -- published.lua - tokens as DeepSpeed's programs count them, to compare with their numbers: every sequence counts with
 -- the length of the update, padding included.
 --
---     local count = sr.schedule.published { full = 512, layers = 24, dropping = 22 }
+--     local count = published { full = 512, layers = 24, dropping = 22 }
 --     count:layer_tokens(1024, 128)            -- 1024 sequences, 128 tokens kept
 --     count:effective_tokens(1024, 256, 128)   -- of length 256
 --
@@ -9,22 +9,22 @@
 
 local check = require("seqrun.base.check")
 
----@class seqrun.PublishedTokens
+---@class tests.PublishedTokens
 ---@field full integer full length of a sequence
 ---@field layers integer
 ---@field dropping integer layers that drop tokens
 local Published = {}
 Published.__index = Published
-Published.__name = "seqrun.PublishedTokens"
+Published.__name = "tests.PublishedTokens"
 
 ---Token counts as DeepSpeed's programs have them, to compare with their numbers.
 ---@param t { full: integer, layers: integer, dropping?: integer }
----@return seqrun.PublishedTokens
+---@return tests.PublishedTokens
 local function new(t)
-  check.options("schedule.published", t, { full = true, layers = true, dropping = true })
-  local self = setmetatable({ full = check.integer("schedule.published: full", t.full, 1) }, Published)
-  self.layers = check.integer("schedule.published: layers", t.layers, 1)
-  self.dropping = check.integer("schedule.published: dropping", t.dropping or 0, 0, self.layers)
+  check.options("published", t, { full = true, layers = true, dropping = true })
+  local self = setmetatable({ full = check.integer("published: full", t.full, 1) }, Published)
+  self.layers = check.integer("published: layers", t.layers, 1)
+  self.dropping = check.integer("published: dropping", t.dropping or 0, 0, self.layers)
   return self
 end
 
