@@ -30,11 +30,6 @@ static int class_of(size_t bytes) {
     return 4 * k + (int)m - 4;
 }
 
-size_t sr_class_bytes(size_t bytes) {
-    int c = class_of(bytes);
-    return c < CLASSES ? size_of_class(c) : 0;
-}
-
 sr_status sr_classes_new(sr_classes **out) {
     return sr_new(out, 1);
 }

@@ -21,9 +21,6 @@ typedef struct sr_classes sr_classes;
 sr_status sr_classes_new(sr_classes **out);
 void sr_classes_free(sr_classes *classes); /* after sr_device_trim(); may be NULL */
 
-/* The size of the smallest class that fits `bytes`; 0 if there is none (2^50 bytes and more). */
-size_t sr_class_bytes(size_t bytes);
-
 /* *data = a block of at least `bytes`, 64-byte aligned, uninitialised.  SR_ENOMEM. */
 sr_status sr_device_take(sr_device *device, void **data, size_t bytes);
 

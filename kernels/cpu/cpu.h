@@ -38,11 +38,10 @@ typedef struct sr_cpu_state {
 enum { SR_ISA_PLAIN, SR_ISA_AVX2, SR_ISA_AVX512, SR_ISA_DOTS, SR_ISA_AMX };
 enum { SR_ISA_COUNT = SR_ISA_AMX + 1, SR_WHY = 64, SR_REASON = 320 };
 
-/* The instruction set of a new device, and its name: "plain", "avx2", "avx512", "avx512_bf16",
+/* The instruction set of a new device; its name is "plain", "avx2", "avx512", "avx512_bf16",
  * "amx".  It is the highest that works, but dot products of bf16 only where they are clearly faster
  * than multiply-adds of f32, which is measured once per process.  SEQRUN_ISA names a lower one. */
 const sr_simd *sr_cpu_simd(void);
-const char *sr_cpu_isa(void);
 /* Why sets above `used` are not used: "amx: ...; ..."; "" if there are none. */
 void sr_cpu_isa_reason(char reason[SR_REASON], const sr_simd *used);
 /* SR_EDEVICE if SEQRUN_ISA does not name an instruction set.  One that the processor lacks is

@@ -143,10 +143,6 @@ const sr_simd *sr_cpu_simd(void) {
     return sets[choice_here().isa];
 }
 
-const char *sr_cpu_isa(void) {
-    return sr_cpu_simd()->name;
-}
-
 void sr_cpu_isa_reason(char reason[SR_REASON], const sr_simd *used) {
     sr_cpu_choice choice = choice_here();
     sr_cpu_explain(reason, &choice, isa_named(used->name));

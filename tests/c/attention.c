@@ -30,7 +30,7 @@ int main(void) {
     op *want = op_new(&l, -1);
     for (int i = 0; i < 5; i++) {
         setenv("SEQRUN_ISA", names[i], 1);
-        if (strcmp(sr_cpu_isa(), names[i]) != 0) {
+        if (strcmp(sr_cpu_simd()->name, names[i]) != 0) {
             printf("attention: this processor lacks %s\n", names[i]);
             continue;
         }

@@ -570,7 +570,7 @@ int main(void) {
     int64_t live = sr_mem_live();
     for (int i = 0; i < 5; i++) {
         setenv("SEQRUN_ISA", names[i], 1);
-        if (strcmp(sr_cpu_isa(), names[i]) != 0) {
+        if (strcmp(sr_cpu_simd()->name, names[i]) != 0) {
             printf("cpu: this processor lacks %s\n", names[i]);
             continue;
         }

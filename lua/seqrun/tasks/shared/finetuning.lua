@@ -310,9 +310,4 @@ function Task:schedule(cfg, updates)
   return rate, total
 end
 
----A task like this one, but for these fields: a head of one's own, other targets.
----@param fields table
----@return seqrun.FinetuningTask
-function Task:with(fields) return setmetatable(fields, { __index = self }) end
-
 return Task
