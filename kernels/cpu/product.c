@@ -12,35 +12,16 @@
  *           elsewhere.  Rows of A are read in place by the first two if nothing needs padding.  A
  *           result in bf16 is a block of floats in the worker's scratch, rounded by the epilogue.
  *
- * Weights   No packed form is kept between calls.  In f32 packing costs 0.1-0.2 ns per element, 1 %
- *           of a product of 2,048 rows (see Measured).  On tiles, by the counts of simd/tiles.c and
- *           simd/pairs.h (nothing was measured there), packing takes 9 % of the forward product and
- *           4 % of the input gradient at 512 rows, 2.3 % and 1.1 % at 2,048.  Keeping the bf16 copy
- *           as panels would gain 1.4 % and 0.4 % of the three products of a layer, but embeddings,
- *           exchanges between ranks and all other ops read it as rows.  Both forms side by side
- *           would gain 4.4 % and 1.1 % for 4 bytes per parameter.
- * Inputs    are not packed for several products, as no two need one form: x is A of the forward
- *           product and dy that of the input gradient, both in place; dy^T is A of the weight
- *           gradient, and x its B, in pairs of rows.
+ * Nothing packed is kept between calls; why, and why not oneDNN: docs/reference/kernels.md.
  *
  * Cache     a block of B, WIDTH x DEPTH floats: 384 KiB, in the second-level cache.  Tiles are
  *           eight times as fast, so that the first-level cache counts: simd/tiles.c.
- * Uneven    Tiles, products counted against those of even shapes: H = 312 takes 20 tiles of columns
- *           for 19.5 and 10 steps of k for 9.75, 95 % in all; F = 1,200, 99 % (k); V = 30,522, all
- *           but 6 columns.  17 rows take the products of 32; but with so few, packing B is two
- *           thirds of the counted time: a row costs 1.12 times what one of 16 does.
  * Work      2 m n k flops.
  * Measured  AMD Zen 4, AVX-512, T = 2,048, 2026-11-21: 104-109 GFLOP/s of 118 on 1 thread in a
  *           BERT-base layer, including packing, bias and both gradients; 200-217 on 2, where oneDNN
  *           2.6.3 reaches 212-227 with weights reordered beforehand.  By
  *           `build/seqrun recipes/bench/ops.lua op=linear peer=true`.  In bf16 by dot products, 2
  *           threads, 2026-11-23: 400-440 of 472 forward, 400-420 backward, with `precision=bf16`.
- * Why own   oneDNN has no clear advantage in a training step: BERT-base, 2 threads, run alternately
- *           on that machine, oneDNN's products on a fixed grid of blocks (64-512 rows x 192-768
- *           columns) on these threads, weights reordered once per step: 321-343 real tokens/s; this
- *           code 317-340.  Moreover, the bits of a row here do not depend on other rows, there is
- *           no second copy of the weights, all memory is reserved beforehand, failures are status
- *           values, and one set of threads does all work.
  */
 #include <string.h>
 
