@@ -11,18 +11,8 @@
  *           dQ += dS K.
  * Numerics  values are rounded to bf16 where attention.c does it; products are summed in f32 and
  *           rounded once.  A unit touches its own rows only, in an order fixed by n and D.
- * Blocking  dQ takes SLAB keys at a time, as reading and writing its sums costs AMX more than a
- *           product of tiles.  Strips of keys leave one matrix to transpose and one to add up (dS,
- *           dQ), strips of queries two each.
  * Memory    n = 512, D = 64: 0.25 MB forward, 0.75 MB backward, in the second-level cache.
- * Work      instructions, of those of the same unit multiplied in f32 with AVX-512 (D = 64, with
- *           dropout, counted in an emulator):
- *             n = 16   AMX 0.54 forward, 0.60 backward   dot products 0.67, 0.77
- *             n = 32       0.33          0.32                         0.52, 0.57
- *             n = 512      0.23          0.17                         0.64, 0.66
- * Short     A sequence of 8 rows wastes half of each product, which costs less than its 8 rows of
- *           exp or the packing of K.  Sequences therefore do not share tiles, and a NaN cannot
- *           spread; sequences of up to 16 rows skip the lower tiles.
+ * Blocking  docs/reference/kernels.md
  */
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd/feed.h"
