@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Repeats the specs of ops and model on instruction sets that this processor would not choose by
-# default: tests/isa.sh BUILD.  tests/c/cpu.c covers each kernel on every set, tests/classes.sh what
+# default: tests/isa.sh BUILD.  tests/c/cpu.c covers each kernel on every set, tests/isa_objects.sh what
 # they are compiled to.  The programs seqrun-dots and seqrun-tiles have the bf16 instructions of AVX-512 and AMX in C,
 # on any processor.
 set -u

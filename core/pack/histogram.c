@@ -255,7 +255,7 @@ sr_status sr_lengths_split(sr_piece **out, int64_t *count, const sr_lengths *len
     return SR_OK;
 }
 
-sr_status sr_histogram_deal(uint16_t **out, const sr_histogram *h, uint64_t seed) {
+sr_status sr_histogram_shuffled(uint16_t **out, const sr_histogram *h, uint64_t seed) {
     *out = NULL;
     if (h->sequences >= UINT32_MAX)
         return sr_fail(SR_EDATA,

@@ -79,7 +79,7 @@ sr_status sr_histogram_save(const sr_histogram *h, const char *path);
 
 /* These lengths in a random order given by the seed; *out is freed by sr_free().  SR_EDATA for
  * 2^32 - 1 sequences or more. */
-sr_status sr_histogram_deal(uint16_t **out, const sr_histogram *h, uint64_t seed);
+sr_status sr_histogram_shuffled(uint16_t **out, const sr_histogram *h, uint64_t seed);
 
 /* A piece of a sequence under SR_LONG_SPLIT: `length` tokens from `start` of sequence uid. */
 typedef struct sr_piece {

@@ -212,7 +212,7 @@ sr_status sr_online_plan(sr_plan **out, const sr_lengths *lengths, int32_t capac
 
 sr_status sr_solve_online(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts) {
     uint16_t *length;
-    SR_TRY(sr_histogram_deal(&length, h, opts->seed));
+    SR_TRY(sr_histogram_shuffled(&length, h, opts->seed));
     sr_lengths stream = {length, 2, h->sequences};
     sr_status st =
         sr_online_plan(out, &stream, h->capacity, opts->max_seqs, opts->open, SR_LONG_ERROR);

@@ -102,12 +102,12 @@ static int histogram_fit(lua_State *L) {
     return lsr_give(L, sr_histogram_fit(h, from, capacity, policy));
 }
 
-/* histogram:deal([seed]) -> string: the lengths in random order, 16 bits each */
-static int histogram_deal(lua_State *L) {
+/* histogram:shuffled([seed]) -> string: the lengths in random order, 16 bits each */
+static int histogram_shuffled(lua_State *L) {
     const sr_histogram *h = lsr_pack_histogram(L, 1);
     uint64_t seed = (uint64_t)luaL_optinteger(L, 2, 0);
     uint16_t **box = lsr_newbytes(L);
-    lsr_check(L, sr_histogram_deal(box, h, seed));
+    lsr_check(L, sr_histogram_shuffled(box, h, seed));
     lua_pushlstring(L, *box != NULL ? (char *)*box : "", (size_t)h->sequences * 2);
     return 1;
 }
@@ -171,7 +171,7 @@ static const luaL_Reg histogram_methods[] = {
     {"bounds", histogram_bounds},
     {"fit", histogram_fit},
     {"save", histogram_save},
-    {"deal", histogram_deal},
+    {"shuffled", histogram_shuffled},
     {NULL, NULL},
 };
 

@@ -61,7 +61,7 @@ local function cost(specs, x, rows, score)
 end
 
 ---Gradient and curvature of the loss in the parameters, by differences of the predictions.
-local function slopes(specs, x, rows, score, scores)
+local function derivatives(specs, x, rows, score, scores)
   local n, A, b = #specs, {}, {}
   local shifted = {}
   for j = 1, n do
@@ -90,7 +90,7 @@ local function minimise(specs, rows, score)
   for i, spec in ipairs(specs) do x[i] = math.log(spec[2]) end
   local least, scores = cost(specs, x, rows, score)
   for _ = 1, 40 do
-    local A, b = slopes(specs, x, rows, score, scores)
+    local A, b = derivatives(specs, x, rows, score, scores)
     for i = 1, #b do A[i][i] = A[i][i] * (1 + damping) end
     local step, y = solve(A, b), {}
     for i, spec in ipairs(specs) do

@@ -15,7 +15,7 @@ local arms = {}
 ---@return fun(uid: integer): integer length of a sequence, from 0
 ---@return string all of them
 function arms.lengths(histogram, seed)
-  local all = histogram:deal(seed)
+  local all = histogram:shuffled(seed)
   return function(uid) return (string.unpack("=I2", all, 2 * uid + 1)) end, all
 end
 

@@ -97,7 +97,7 @@ end
 ---16.3 million lengths in random order: counted, packed, assigned to uids; then packs of an epoch.
 local function end_to_end(solver)
   local histogram = sr.must(sr.pack.lengths(given.data .. "/wikipedia_512.hist"))
-  local lengths = histogram:deal(1)
+  local lengths = histogram:shuffled(1)
   collectgarbage()
   local before, began = memory(), os.clock()
   local counted = sr.must(core.count(lengths, 512))

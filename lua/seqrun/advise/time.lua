@@ -135,7 +135,7 @@ local function exchange(c, job, layout, parameters)
   return 2 * bytes_of(job) * parameters * (n - 1) / n / rate
 end
 
----The optimizer's passes: master, moments and gradient of what the device updates, and the low copy.
+---The optimizer's passes: master, moments and gradient of what the device updates, and the bf16 copy.
 local function optimizer(c, job, layout, parameters)
   local own = layout.zero == 1 and parameters / layout.data or parameters
   return ((c.update or 30) * own + 2 * bytes_of(job) * parameters) / job.device.copy

@@ -49,8 +49,8 @@ check("processor", function()
   for _, name in ipairs { "avx2", "avx512", "avx512_bf16", "amx_bf16" } do
     if m[name] then has[#has + 1] = name end
   end
-  local class, lesser = tensor.instructions()
-  local used = ("; kernels use %s%s"):format(class, lesser and ", not " .. lesser or "")
+  local set, lesser = tensor.instructions()
+  local used = ("; kernels use %s%s"):format(set, lesser and ", not " .. lesser or "")
   if #has > 0 then return true, m.cpu .. ": " .. table.concat(has, ", ") .. used end
   return false, m.cpu .. ": no AVX2; using portable loops, which are slow", "grep -m1 flags /proc/cpuinfo"
 end)

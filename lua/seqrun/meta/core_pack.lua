@@ -158,7 +158,7 @@ function Histogram:info() end
 ---The lengths in an order drawn by the seed, 16 bits each: accepted as a list of lengths.
 ---@param seed? integer
 ---@return string
-function Histogram:deal(seed) end
+function Histogram:shuffled(seed) end
 
 ---The cheap lower bounds on the packs.
 ---@param max_seqs? integer

@@ -96,11 +96,11 @@ function tensor.plugin(path) end
 function tensor.comms() end
 
 ---The instruction set of the cpu device; results are bit-exact within one.
----@param class? string makes the device use this one from now on, if the processor and SEQRUN_ISA allow it
+---@param set? string makes the device use this one from now on, if the processor and SEQRUN_ISA allow it
 ---@return "plain"|"avx2"|"avx512"|"avx512_bf16"|"amx"|nil
----@return string? message why each higher class is not used; or why `class` cannot be
+---@return string? message why each higher one is not used; or why `set` cannot be
 ---@return string? code
-function tensor.instructions(class) end
+function tensor.instructions(set) end
 
 ---Multiply-adds in registers on all threads of the current device, which must be cpu; to be timed.
 ---@param rounds integer 12 vectors each

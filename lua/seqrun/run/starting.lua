@@ -62,7 +62,7 @@ local function resume(self)
     rate = self.rate, schedules = self.schedules, loader = self.loader, screen = self.screen,
   })
   self.loaders:restore(state.loaders)
-  resuming.settle(state, path, {
+  resuming.resolve(state, path, {
     folder = self.folder, ranks = self.ranks, agreement = self.agreement, saves = self.saves, screen = self.screen,
   })
   return state

@@ -76,21 +76,21 @@ function devices.instructions()
   return name:gsub(":.*", "") .. " " .. ((core.describe(name) or {}).arch or "")
 end
 
-local own -- the class that the cpu device had before a stored run changed it
-local refused -- why it does not compute with the class of the stored run
+local own -- the instruction set that the cpu device had before a stored run changed it
+local refused -- why it does not compute with that of the stored run
 
 ---Makes the current device compute with the instruction set of a stored run, where it can; else it keeps its own.
----@param class string "auto": its own, also after another run of this process; "cuda sm_90": not of this device
-function devices.use_instructions(class)
+---@param set string "auto": its own, also after another run of this process; "cuda sm_90": not of this device
+function devices.use_instructions(set)
   if core.device() ~= "cpu" then return end
-  if class == "auto" then
-    class, own = own, nil
+  if set == "auto" then
+    set, own = own, nil
   else
     own = own or core.instructions()
   end
   refused = nil
-  if not class or class == "ref" or class == "simt" or class:find(" ", 1, true) then return end
-  local good, why = core.instructions(class)
+  if not set or set == "ref" or set == "simt" or set:find(" ", 1, true) then return end
+  local good, why = core.instructions(set)
   refused = not good and why or nil
 end
 

@@ -276,8 +276,8 @@ local function fresh_arguments(arguments)
       inputs[#inputs + 1] = input
       if x:requires_grad() then input:requires_grad_() end
       -- gradients accumulate in the dtype of an activation, not in the f32 of a leaf
-      local low = x:requires_grad() and x:dtype() == "bf16"
-      fresh[i] = low and input:view(table.unpack(input:shape())) or input
+      local is_bf16 = x:requires_grad() and x:dtype() == "bf16"
+      fresh[i] = is_bf16 and input:view(table.unpack(input:shape())) or input
     else
       fresh[i] = x
     end

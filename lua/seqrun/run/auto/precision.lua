@@ -47,8 +47,8 @@ function precision.faster()
   local name = core.device():gsub(":.*", "")
   if name ~= "cpu" and name ~= "cuda" then return "f32", ("auto: %s is for checks, not for speed"):format(name) end
   local best = probe()
-  local low = best.bf16 < best.f32
-  return low and "bf16" or "f32", ("auto: a layer takes %.2f ms in bf16, %.2f ms in f32, with %s"):format(
+  local bf16 = best.bf16 < best.f32
+  return bf16 and "bf16" or "f32", ("auto: a layer takes %.2f ms in bf16, %.2f ms in f32, with %s"):format(
     best.bf16 * 1e3, best.f32 * 1e3, devices.instructions())
 end
 

@@ -101,7 +101,7 @@ end
 ---@param path string of the checkpoint
 ---@param t { folder: string, ranks: seqrun.RunRanks, agreement: seqrun.Agreement, saves: seqrun.Saves,
 ---  screen: seqrun.Screen }
-function resuming.settle(state, path, t)
+function resuming.resolve(state, path, t)
   if state.instructions ~= devices.instructions() then
     local why = devices.refused_instructions()
     t.screen:warn("the run used %s instructions before; resuming with %s is not bit-exact%s",

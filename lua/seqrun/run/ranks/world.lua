@@ -122,18 +122,18 @@ end
 
 ---The instruction set that the run began with: of its config, or of the run that is resumed; "auto" for a new one.
 local function stored_class(loaded, request, folder)
-  local class, path = loaded.values.instructions, folder .. "/config.yaml"
-  if class ~= "auto" or not request.resume or not sys.exists(path) then return class end
+  local name, path = loaded.values.instructions, folder .. "/config.yaml"
+  if name ~= "auto" or not request.resume or not sys.exists(path) then return name end
   local before = config.load { schema = loaded.schema, file = path }
   return before and before.values.instructions or "auto"
 end
 
 ---Fails where ranks compute with different instructions: the bits would depend on which rank computes what.  Those of a
----new run take the class of rank 0, as a measurement may have chosen it.
+---new run take that of rank 0, as a measurement may have chosen it.
 local function agree_on_instructions(w, cfg)
   local on_cpu = tensor.device() == "cpu"
-  local class = w:broadcast_text(w.rank == 0 and devices.instructions() or nil)
-  if w.rank > 0 then devices.use_instructions(class) end -- rank 0 knows why it does not use the one of the config
+  local first = w:broadcast_text(w.rank == 0 and devices.instructions() or nil)
+  if w.rank > 0 then devices.use_instructions(first) end -- rank 0 knows why it does not use the one of the config
   if not on_cpu and cfg.ranks and cfg.ranks.reduce == "library" then return end
   world.agree(w, { { "the instruction set", devices.instructions() } }, "config", on_cpu
     and "set SEQRUN_ISA to the lesser of them on all ranks" or "use GPUs of one kind, or set ranks.reduce=library")

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The code of an instruction set has no instruction outside that set (kernels/cpu/features.c), such as
-# the byte permutations of VBMI, which the first processors with AVX-512 lack: tests/classes.sh BUILD.
+# the byte permutations of VBMI, which the first processors with AVX-512 lack: tests/isa_objects.sh BUILD.
 set -u
-build=${1:?usage: tests/classes.sh BUILD}
+build=${1:?usage: tests/isa_objects.sh BUILD}
 case $(uname -m) in x86_64) ;; *) exit 0 ;; esac
 failed=0
 
