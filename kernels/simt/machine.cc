@@ -53,8 +53,6 @@ static void prepare(fiber *f, char *stack, size_t bytes, void (*entry)(void)) {
     for (int i = 0; i < 6; i++) *--top = nullptr;
     f->sp = top;
 }
-static void fiber_clear(fiber *) {
-}
 #else
 #include <ucontext.h>
 static void simt_switch(void **from, void *to) {
@@ -70,8 +68,6 @@ static void prepare(fiber *f, char *stack, size_t bytes, void (*entry)(void)) {
     context->uc_link = nullptr;
     makecontext(context, entry, 0);
     f->sp = context;
-}
-static void fiber_clear(fiber *) {
 }
 #endif
 

@@ -1,7 +1,7 @@
 -- efficiency.lua - does a curriculum or token dropping help?  Arms, seeds, budgets; held-out loss and a task.
 --
 --     build/seqrun recipes/bench/efficiency.lua                       8 arms, 3 seeds, 100 % and 50 % of the tokens
---     build/seqrun recipes/bench/efficiency.lua arms=baseline,token_drop seeds=1 tokens=2e5 shares=1 out=/tmp/try
+--     build/seqrun recipes/bench/efficiency.lua arms=baseline,token_drop seeds=1 tokens=2e5 shares=1 out=runs/try
 --     build/seqrun recipes/bench/efficiency.lua hours=2               stop before the run that begins after 2 hours
 --     build/seqrun recipes/bench/efficiency.lua only=report
 --

@@ -1,7 +1,7 @@
 -- layouts_step.lua - times steps of one layout; layouts.lua runs it under mpirun, and reads the line it prints.
 --
 --     mpirun -n 2 seqrun recipes/bench/layouts_step.lua data.file=runs/data/novels.sqr batch.micro_packs=4 timed=5 \
---         --threads 1 --out /tmp/one
+--         --threads 1 --out runs/one
 
 local json = require("seqrun.core.json")
 local sr = require "seqrun"

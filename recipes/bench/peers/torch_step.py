@@ -1,7 +1,7 @@
 """BERT pretraining steps in PyTorch, on packs dumped by recipes/bench/step.lua.
 
-    build/seqrun recipes/bench/step.lua model=base dump=/tmp/packs.txt only=packed
-    python3 recipes/bench/peers/torch_step.py /tmp/packs.txt --model base
+    build/seqrun recipes/bench/step.lua model=base dump=packs.txt only=packed
+    python3 recipes/bench/peers/torch_step.py packs.txt --model base
 
 Each line of the file is an update: the lengths in each pack, with packs separated by ";".  A step is
 forward, backward and AdamW with dropout 0.1 and the masked-LM head on masked rows only.  Arrangements:
