@@ -14,6 +14,13 @@ static bool is_library(const char *source) {
     return strstr(source, "lua/seqrun/") != NULL;
 }
 
+bool lsr_is_outside(lua_State *L, int level) {
+    lua_Debug at;
+    if (!lua_getstack(L, level, &at)) return false;
+    lua_getinfo(L, "S", &at);
+    return at.source[0] == '@' && !is_library(at.source);
+}
+
 void lsr_where(lua_State *L) {
     lua_Debug at;
     for (int level = 0; lua_getstack(L, level, &at); level++) {

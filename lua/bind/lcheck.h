@@ -16,6 +16,9 @@
 
 /* ---- errors and results ---------------------------------------------------------------------- */
 
+/* Whether the function at a level of the stack is of a file outside the library. */
+bool lsr_is_outside(lua_State *L, int level);
+
 /* Pushes "file:line: " of the innermost Lua function outside the library (lua/seqrun), which
  * passed the wrong argument; "" if there is none. */
 void lsr_where(lua_State *L);

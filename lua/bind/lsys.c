@@ -65,6 +65,12 @@ static int sys_where(lua_State *L) {
     return 1;
 }
 
+/* is_outside(level) -> whether that function, 1 the caller, is of a file outside the library */
+static int sys_is_outside(lua_State *L) {
+    lua_pushboolean(L, lsr_is_outside(L, (int)lsr_checkrange(L, 1, 1, 1000)));
+    return 1;
+}
+
 /* columns(fd) -> width of the terminal, 80 when unknown */
 static int sys_columns(lua_State *L) {
     struct winsize w = {0};
@@ -288,6 +294,7 @@ static const luaL_Reg functions[] = {
     {"is_terminal", sys_is_terminal},
     {"columns", sys_columns},
     {"where", sys_where},
+    {"is_outside", sys_is_outside},
     {"assume_columns", sys_assume_columns},
     {"read_file", sys_read_file},
     {"write_file", sys_write_file},

@@ -5,17 +5,11 @@
 local guess = require("seqrun.base.guess")
 local habits = require("seqrun.base.habits")
 local names = require("seqrun.base.names")
+local sys = require("seqrun.core.sys")
 
 local strict = {}
 
-local LIBRARY = debug.getinfo(1, "S").source:gsub("base/strict%.lua$", "")
 local MOST = 24 -- names that a message lists
-
----Whether a frame belongs to a file that is not of the library.
-local function is_own(level)
-  local source = debug.getinfo(level + 1, "S").source -- not that of is_own
-  return source:sub(1, 1) == "@" and source:sub(1, #LIBRARY) ~= LIBRARY
-end
 
 ---"; did you mean 'NAME'?", or the names that there are.
 local function hint(title, key, known)
@@ -43,7 +37,7 @@ end
 ---@param known fun(): string[] the names it has
 ---@param guessed? boolean only where a name is similar
 local function check(title, key, known, guessed)
-  if type(key) ~= "string" or not is_own(3) then return end
+  if type(key) ~= "string" or not sys.is_outside(3) then return end
   local list = known()
   if guessed and not is_slip(key, list) then return end
   error(("%s has no '%s'%s"):format(title, key, hint(title, key, list)), 3)

@@ -30,6 +30,11 @@ function sys.is_terminal(fd) end
 ---@return string
 function sys.where() end
 
+---Whether the function at a level of the stack, 1 being the caller, is of a file outside the library.
+---@param level integer
+---@return boolean
+function sys.is_outside(level) end
+
 ---The width of a terminal, 80 when unknown.
 ---@param fd integer
 ---@return integer
