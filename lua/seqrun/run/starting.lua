@@ -40,8 +40,8 @@ local function take_parts(self, parts)
     max_steps = self.request.max_steps,
   }
   all:share_model {
-    config = cfg, model = model, optimizer = optimizer, loader = self.loader, corpus = parts.corpus,
-    dry = self.request.dry_run,
+    config = cfg, model = model, optimizer = optimizer, loader = self.loader, loaders = self.loaders,
+    corpus = parts.corpus, dry = self.request.dry_run,
   }
 end
 

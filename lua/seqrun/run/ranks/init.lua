@@ -90,13 +90,13 @@ local function check_shares(batch, loader, ranks)
 end
 
 ---Sums the gradients of the model over ranks; fails if some rank would have no share of an update, or has other parts.
----@param t { config: table, model: table, optimizer: table, loader: seqrun.Loader, corpus?: table,
----  dry?: boolean }
+---@param t { config: table, model: table, optimizer: table, loader: seqrun.Loader, loaders: seqrun.RunLoaders,
+---  corpus?: table, dry?: boolean }
 function Ranks:share_model(t)
   local cfg = t.config
   if t.dry and launched() > 1 then check_shares(cfg.batch, t.loader:summary(), launched()) end
   if self.size == 1 then return end
-  together.check_parts(self.world, { corpus = t.corpus, model = t.model })
+  together.check_parts(self.world, { corpus = t.corpus, plans = t.loaders:plans(), model = t.model })
   check_shares(cfg.batch, t.loader:summary(), self.size)
   local keys = cfg.ranks
   t.model.params:share_with(self.world, {

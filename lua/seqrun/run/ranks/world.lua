@@ -96,9 +96,9 @@ local function config_facts(loaded, request, folder)
   return facts
 end
 
----Fails unless all ranks have the same data, vocabulary and model.
+---Fails unless all ranks have the same data, vocabulary, plans and model.
 ---@param w seqrun.World
----@param parts { corpus?: table, model?: table }
+---@param parts { corpus?: table, plans: table<string, string>, model?: table } plans: texts by file
 function world.check_parts(w, parts)
   if w.size == 1 then return end
   local facts = {}
@@ -107,6 +107,9 @@ function world.check_parts(w, parts)
   if parts.corpus then
     add("the data set", ("%s (%s)"):format(parts.corpus:info().path, tostring(parts.corpus:info().digest)))
     add_text("the vocabulary", (parts.corpus:vocab_text()))
+  end
+  for file, plan in pairs(parts.plans) do -- without how long the solver took
+    add_text("the plan " .. file:match("[^/]*$"), (plan:gsub("\nmilliseconds [^\n]*", ""):gsub("\nchecksum [^\n]*", "")))
   end
   if parts.model then add("the number of parameters", tostring(parts.model.params:count())) end
   table.sort(facts, function(a, b) return a[1] < b[1] end)
