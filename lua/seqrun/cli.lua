@@ -299,9 +299,9 @@ local function dispatch(words)
   local failed = load_plugins()
   if failed then return failed end
   local kinds = require("seqrun.base.kinds")
-  kinds.load = kinds.load or function()
-    require("seqrun.tasks")
-    kinds.load()
+  kinds.load = kinds.load or function(name)
+    require("seqrun.tasks") -- sets it to its own
+    kinds.load(name)
   end
   require("seqrun.run.listener").open = function(run) return require("seqrun.attach.server").open(run) end
   require("seqrun.help.verbs").load = function() return require("seqrun.commands.shell.verbs") end

@@ -1,7 +1,7 @@
 -- kinds.lua - kinds of tasks by name, for the rooms below `tasks`: each finds here what it needs of a kind.
 --
 -- A task is a file of lua/seqrun/tasks, or a table of a recipe, which adds itself; see tasks/shared/kind.lua for its
--- fields.  The program sets `load` when it starts (cli.lua), so that the tasks that ship are there on first use.
+-- fields.  The program sets `load` when it starts (cli.lua), so that a task that ships is there on first use.
 
 local guess = require("seqrun.base.guess")
 
@@ -9,14 +9,10 @@ local kinds = {}
 
 local by_name, names = {}, {}
 
----@type fun()|nil adds the tasks that ship
+---@type fun(name?: string)|nil adds the task of this name if it ships; without a name, all that ship
 kinds.load = nil
 
-local function load()
-  local fill = kinds.load
-  kinds.load = nil
-  if fill then fill() end
-end
+local all = false -- whether all that ship have been added
 
 ---Adds a kind, or replaces the one of its name.
 ---@param kind table with `name`
@@ -28,13 +24,16 @@ end
 ---@param name string|nil
 ---@return table|nil
 function kinds.get(name)
-  if not by_name[name] then load() end
+  if name and not by_name[name] and not all and kinds.load then kinds.load(name) end
   return by_name[name]
 end
 
 ---@return string[] names sorted
 function kinds.names()
-  load()
+  if not all and kinds.load then
+    all = true
+    kinds.load()
+  end
   local list = table.move(names, 1, #names, 1, {})
   table.sort(list)
   return list

@@ -83,8 +83,8 @@ function tasks.finetuning() return kinds.names() end
 
 tasks.names = ships
 
-function kinds.load()
-  for _, name in ipairs(ships) do find(name) end
+function kinds.load(name)
+  for _, ship in ipairs(name and { name } or ships) do find(ship) end
 end
 
 return setmetatable(tasks, {
