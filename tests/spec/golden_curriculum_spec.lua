@@ -19,7 +19,7 @@ local function check_copy(names, change)
       file:close()
     end
   end
-  local pipe = assert(io.popen(("build/seqrun tests/golden_curriculum.lua %s 2>&1"):format(folder)))
+  local pipe = assert(io.popen(((arg[-1] or "build/seqrun") .. " tests/golden_curriculum.lua %s 2>&1"):format(folder)))
   local out = pipe:read("a")
   local _, _, code = pipe:close()
   os.execute("rm -r " .. folder)
