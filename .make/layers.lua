@@ -110,10 +110,18 @@ local function check_lua(file)
     local code = line:gsub("^%s*%-%-.*$", "")
     for name, more in code:gmatch("require%s*%(?%s*[\"']([%w_.]+)[\"']%s*(%.?%.?)") do
       local wanted = room_of_module(name)
-      if wanted and not floor[wanted] then
+      if wanted and not floor[wanted] or name == "seqrun." then
         fault(file, number, ("%s names no room"):format(name))
       elseif wanted and (floor[wanted] > floor[room] or more == ".." and wanted ~= room) then
         fault(file, number, ("%s may not require %s, which stands above it"):format(room, name))
+      end
+    end
+    -- a module that is named elsewhere, as in pcall(require, "seqrun.run") or in a table of names
+    local rest = code:gsub("require%s*%(?%s*[\"'][%w_.]+[\"']", "")
+    for name in rest:gmatch("[\"'](seqrun%.[%w_.]+)[\"']") do
+      local wanted = floor[room_of_module(name)]
+      if wanted and wanted > floor[room] then
+        fault(file, number, ("%s may not name %s, which stands above it"):format(room, name))
       end
     end
   end

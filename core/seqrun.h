@@ -12,7 +12,8 @@
  *   train    parameters, gradients summed over shares, optimizers
  *   store    files that survive a power cut: checkpoints, safetensors, logs
  *
- * Included here are the headers that other directories use; the others are internal to theirs.
+ * Included here is what programs and plug-ins use; other headers are internal to core, the kernels
+ * and the bindings.
  * The kernels that fill the backend's table are in kernels/, the Lua modules in lua/bind.
  *
  * One letter means one size, everywhere:
