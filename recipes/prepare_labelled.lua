@@ -9,8 +9,11 @@ local sr = require "seqrun"
 local c = sr.config
 local keys = require "seqrun.data.readers.keys"
 
+local tasks = sr.tasks.finetuning()
+tasks[#tasks + 1] = "none"
+
 local fields = {
-  { "task", c.enum({ "classify", "multilabel", "regress", "choice", "tokens", "squad", "none" }, { default = "classify",
+  { "task", c.enum(tasks, { default = "classify",
     doc = "what the labels are: a class, several classes, numbers, the right choice, tags of words, answers" }) },
   { "inputs", c.list(c.path {}, { required = true, min = 1, one = true, doc = "labelled files; .gz too" }) },
   { "out", c.path { required = true, doc = "data set to write" } },
