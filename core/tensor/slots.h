@@ -45,8 +45,7 @@ SR_SLOT(softmax, OUT(y), IN(x), VALUE(bool, log)) /* last dimension */
 SR_SLOT(softmax_backward, OUT(dx), IN(dy), IN(y), VALUE(bool, log))
 /* y[m, ...] = x[rows[m], ...]; rows (M) i32, checked by the device: SR_EINVAL names the row */
 SR_SLOT(gather_rows, OUT(y), IN(x), IN(rows))
-/* y[rows[m], ...] += x[m, ...], in the order of m; y (real) is not cleared, x is real or bf16
- */
+/* y[rows[m], ...] += x[m, ...], in the order of m; y (real) is not cleared; x is real or bf16 */
 SR_SLOT(scatter_rows, OUT(y), IN(x), IN(rows))
 /* y[rows[m], ...] = x[m, ...], or 0 where x is NULL; other rows are left as they are.  Rows
  * that are out of range or duplicate are an error */
@@ -70,8 +69,7 @@ SR_SLOT(linear_backward, OUT(dx), OUT(dw), OUT(db), IN(dy), IN(x), IN(w), IN(pre
 
 /* Packed self-attention, flash style: nothing of size len^2 is kept.
  * out (T, H), lse (A, T), qkv (T, 3 H): [q heads | k heads | v heads] in a row; `scale` is
- * 1 / sqrt(D) by default; dropout applies to the probabilities, the counter's head is the head
- */
+ * 1 / sqrt(D) by default; dropout applies to the probabilities, with the head as the counter's. */
 SR_SLOT(attention, OUT(out), OUT(lse), IN(qkv), LAYOUT(layout), VALUE(int, heads),
     VALUE(double, scale), VALUE(sr_dropout, drop))
 SR_SLOT(attention_backward, OUT(dqkv), IN(dout), IN(qkv), IN(out), IN(lse), LAYOUT(layout),

@@ -1,5 +1,5 @@
 /* ltrain.c - seqrun.core.train: the parameter store and the optimizers; for
- * lua/seqrun/tensor/params.lua and optim.lua, which add names and defaults. */
+ * lua/seqrun/tensor/params.lua and lua/seqrun/optim, which add names and defaults. */
 #include "lua/bind/ltrain.h"
 
 #include <math.h>

@@ -117,9 +117,9 @@ local function time_score(row, c)
   if size <= 1.5 then
     return { loss = z * z / 2, first = z / ERROR, second = 1 / ERROR ^ 2, prediction = prediction }
   end
-  local slope = z > 0 and 1.5 or -1.5
+  local derivative = z > 0 and 1.5 or -1.5
   return {
-    loss = 1.5 * (size - 0.75), first = slope / ERROR, second = 1.5 / size / ERROR ^ 2, prediction = prediction,
+    loss = 1.5 * (size - 0.75), first = derivative / ERROR, second = 1.5 / size / ERROR ^ 2, prediction = prediction,
   }
 end
 

@@ -1,4 +1,4 @@
-/* keep.c - the tokens that a layer keeps: how many, which, and that neighbours do not matter. */
+/* token_drop.c - the tokens that a layer keeps: how many, which, whatever the neighbours are. */
 #include <math.h>
 #include <stdlib.h>
 

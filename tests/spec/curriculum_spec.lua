@@ -449,7 +449,7 @@ describe("a curriculum is refused", function()
       { sequences = 20, metrics = { up = one(1), down = one(-1) } })
   end)
 
-  it("if a metric is no number", function()
+  it("if a metric is not a number", function()
     refused("curriculum.rarity: the metric of uid 7 is 'x'", metric { schedule = 10, metric = function(uid)
       return uid == 7 and "x" or 1
     end })

@@ -150,7 +150,7 @@ describe("the loss of", function()
     assert.near(sum / n, loss.total:item(), 1e-7)
   end)
 
-  on_ref("squad is a softmax over the tokens of the own sequence alone", function()
+  on_ref("squad is a softmax over the tokens of its own sequence alone", function()
     local x, target, loss, batch = logits_of("squad")
     local lengths, sum = batch.layout:lengths(), 0
     for i, pair in ipairs(x:totable()) do

@@ -51,9 +51,9 @@ describe("a drawn layout", function()
     y:sum():backward()
     local is_kept = {}
     for _, row in ipairs(rows:totable()) do is_kept[row + 1] = true end
-    for row, slope in ipairs(x:grad():totable()) do
+    for row, derivative in ipairs(x:grad():totable()) do
       local wanted = is_kept[row] and 3 or 1
-      assert.same({ wanted, wanted, wanted, wanted }, slope)
+      assert.same({ wanted, wanted, wanted, wanted }, derivative)
     end
   end)
 

@@ -27,8 +27,8 @@ setup(function()
   folder = program.folder()
   corpus = small.corpus(folder)
   own = tensor.instructions()
-  for i, class in ipairs(devices.CLASSES) do
-    if class == own then lower = devices.CLASSES[i - 1] end
+  for i, set in ipairs(devices.INSTRUCTION_SETS) do
+    if set == own then lower = devices.INSTRUCTION_SETS[i - 1] end
   end
   if os.getenv("SEQRUN_ISA") or tensor.device() ~= "cpu" then lower = nil end
   if lower == "avx512" then lower = "avx2" end
@@ -36,9 +36,9 @@ end)
 teardown(function() sys.remove(folder) end)
 
 ---Replaces the instruction set in a file.
-local function rename_class(path, class)
-  local text, count = assert(sys.read_file(path)):gsub('(instructions":"s:)[%w_]+', "%1" .. class)
-  if count == 0 then text, count = text:gsub("(instructions: )[%w_]+", '%1"' .. class .. '"') end
+local function rename_set(path, set)
+  local text, count = assert(sys.read_file(path)):gsub('(instructions":"s:)[%w_]+', "%1" .. set)
+  if count == 0 then text, count = text:gsub("(instructions: )[%w_]+", '%1"' .. set .. '"') end
   assert.equal(1, count, path)
   assert(sys.write_file(path, text))
 end
@@ -54,24 +54,24 @@ local function sign(step)
   assert(sys.write_file(path, ("%send %s\n"):format(text, sys.hash_file(path))))
 end
 
----A run of 4 steps that is stored as one of another class.
-local function stored_as(name, class)
+---A run of 4 steps that is stored as one of another instruction set.
+local function stored_as(name, set)
   local out = folder .. "/" .. name
   local step = out .. "/step-000000004"
   assert.equal(0, (run(nil, "--out", out, "--max-steps", "4")))
   for _, path in ipairs { out .. "/config.yaml", step .. "/trainer/config.yaml", step .. "/trainer/state.json" } do
-    rename_class(path, class)
+    rename_set(path, set)
   end
   sign(step)
   return out
 end
 
 describe("a resumed run", function()
-  it("computes with the class that the config names, to the same bits", function()
-    if not lower then return pending("no AVX2: there is one class only") end
-    local class, straight, out = "instructions=" .. lower, folder .. "/straight", folder .. "/lower"
-    assert.equal(0, (run(nil, "--out", straight, "--max-steps", "7", class)))
-    assert.equal(0, (run(nil, "--out", out, "--max-steps", "4", class)))
+  it("computes with the instruction set that the config names, to the same bits", function()
+    if not lower then return pending("no AVX2: there is one instruction set only") end
+    local set, straight, out = "instructions=" .. lower, folder .. "/straight", folder .. "/lower"
+    assert.equal(0, (run(nil, "--out", straight, "--max-steps", "7", set)))
+    assert.equal(0, (run(nil, "--out", out, "--max-steps", "4", set)))
     local code, said = run(nil, "--out", out, "--resume", "--max-steps", "7")
     assert.same({ 0, 0 }, { code, warnings(said) }, said)
     assert.matches("compute f32, " .. lower .. " instructions", log_of(out))
@@ -80,8 +80,8 @@ describe("a resumed run", function()
     assert.same(small.metrics(straight), small.metrics(out))
   end)
 
-  it("warns once, with the reason, if the processor lacks the class of the run", function()
-    if sys.machine().amx_bf16 then return pending("no class is missing") end
+  it("warns once, with the reason, if the processor lacks the instruction set of the run", function()
+    if sys.machine().amx_bf16 then return pending("no instruction set is missing") end
     local out = stored_as("tiles", "amx")
     local code, said = run(nil, "--out", out, "--resume", "--max-steps", "5")
     assert.same({ 0, 1 }, { code, warnings(said) }, said)
@@ -93,7 +93,7 @@ describe("a resumed run", function()
   end)
 
   many("warns once, with the reason, on several ranks too", function()
-    if sys.machine().amx_bf16 then return pending("no class is missing") end
+    if sys.machine().amx_bf16 then return pending("no instruction set is missing") end
     local out = stored_as("ranks", "amx")
     local code, _, said = mpi.run(2, small.words(corpus, "--out", out, "--resume", "--max-steps", "5", "threads=1"))
     assert.same({ 0, 1 }, { code, warnings(said) }, said)
@@ -107,8 +107,8 @@ describe("a resumed run", function()
     assert.matches("the run used cuda sm_90 instructions before; resuming with " .. own .. " is not bit%-exact\n", said)
   end)
 
-  it("warns if SEQRUN_ISA contradicts the class of the run, and takes SEQRUN_ISA's", function()
-    if not lower then return pending("no AVX2: there is one class only") end
+  it("warns if SEQRUN_ISA contradicts the instructions of the run, and takes SEQRUN_ISA's", function()
+    if not lower then return pending("no AVX2: there is one instruction set only") end
     local out = folder .. "/contradiction"
     assert.equal(0, (run(nil, "--out", out, "--max-steps", "4", "instructions=" .. lower)))
     local code, said = run("plain", "--out", out, "--resume", "--max-steps", "5")
@@ -120,7 +120,7 @@ describe("a resumed run", function()
 end)
 
 describe("instructions", function()
-  it("must be a class, one of these", function()
+  it("must be one of these", function()
     local code, said = run(nil, "--out", folder .. "/none", "instructions=avx3")
     assert.equal(2, code)
     assert.matches("'instructions' is 'avx3'; expected one of auto, plain, avx2, avx512, avx512_bf16, amx, ref, simt, "
@@ -133,7 +133,7 @@ describe("instructions", function()
   end)
 
   it("of a config that this machine lacks give a warning, in a new run", function()
-    if sys.machine().amx_bf16 then return pending("no class is missing") end
+    if sys.machine().amx_bf16 then return pending("no instruction set is missing") end
     local code, said = run(nil, "--out", folder .. "/new", "--max-steps", "1", "instructions=amx")
     assert.same({ 0, 1 }, { code, warnings(said) }, said)
     assert.matches("the config is of a run with amx instructions; this one has " .. own

@@ -2,7 +2,7 @@
 
 local devices = require("seqrun.tensor.devices")
 local program = require("tests.support.program")
-local sense = require("seqrun.run.checks.sanity")
+local sanity = require("seqrun.run.checks.sanity")
 local small = require("tests.support.small")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
@@ -24,7 +24,7 @@ describe("a head", function()
       local model = { heads = list, params = { list = { { name = "m" }, { name = "w" } } } }
       local data = { info = function() return {} end }
       local loader = { options = { targets = targets }, data = data }
-      return sense.heads { model = model, optimizer = optimizer, loaders = { main = loader } }
+      return sanity.heads { model = model, optimizer = optimizer, loaders = { main = loader } }
     end
     assert.matches("no target of the loader is named 'own', so this head is not trained", heads())
     assert.is_nil(heads(nil, true))
@@ -58,14 +58,14 @@ describe("a run that makes no sense #slow", function()
   end)
 
   it("names the key that its task has", function()
-    local function of(fields, steps) return sense.length_key({ steps = steps }, { by_name = fields }) end
+    local function of(fields, steps) return sanity.length_key({ steps = steps }, { by_name = fields }) end
     assert.same({ "epochs", "rate.total", "steps" }, { of { epochs = true }, of {}, of({}, 7) })
-    assert.matches("check epochs$", sense.epochs(5000, "epochs"))
-    assert.matches("5.00k times; check rate.total$", sense.epochs(5000, "rate.total"))
-    assert.is_nil(sense.epochs(999, "epochs"))
-    assert.matches("takes 412d00h; check epochs", sense.duration(412 * 86400, "epochs"))
-    assert.matches("takes over a million years", sense.duration(math.huge, "steps"))
-    assert.is_nil(sense.duration(29 * 86400, "steps"))
+    assert.matches("check epochs$", sanity.epochs(5000, "epochs"))
+    assert.matches("5.00k times; check rate.total$", sanity.epochs(5000, "rate.total"))
+    assert.is_nil(sanity.epochs(999, "epochs"))
+    assert.matches("takes 412d00h; check epochs", sanity.duration(412 * 86400, "epochs"))
+    assert.matches("takes over a million years", sanity.duration(math.huge, "steps"))
+    assert.is_nil(sanity.duration(29 * 86400, "steps"))
   end)
 end)
 
@@ -143,7 +143,7 @@ end)
 
 describe("unusual settings", function()
   local function told(optimizer, mask)
-    return sense.rates { rate = { peak = 1e-3 }, optimizer = optimizer, mask = mask and { prob = mask } }
+    return sanity.rates { rate = { peak = 1e-3 }, optimizer = optimizer, mask = mask and { prob = mask } }
   end
 
   it("of the optimizer and the masks are told, usual ones are not", function()
@@ -157,7 +157,8 @@ describe("unusual settings", function()
 
   it("of the model and the length are told", function()
     local function of(model, max_len)
-      return sense.rates { rate = { peak = 1e-3 }, model = model, mask = { prob = 0.15 }, data = { max_len = max_len } }
+      local cfg = { rate = { peak = 1e-3 }, model = model, mask = { prob = 0.15 }, data = { max_len = max_len } }
+      return sanity.rates(cfg)
     end
     assert.same({}, of({ initializer_range = 0.02, hidden_dropout_prob = 0.1 }, 128))
     assert.matches("^model.initializer_range is 100; usual is 0.02", of({ initializer_range = 100 }, 128)[1])

@@ -59,9 +59,9 @@ void SR_SIMD(pack_a_bf16)(void *out, const sr_bf16 *a, int64_t row, int64_t colu
     source s = {a, row, column, m, k};
     target t = {out, 1, TILE_M, (m + TILE_M - 1) / TILE_M * TILE_M, bf16_padded(k) / UNIT};
     if (column == 1)
-        deal_words(&t, &s, true);
+        split_words(&t, &s, true);
     else if (row == 1)
-        deal_words(&t, &s, false);
+        split_words(&t, &s, false);
     else
         pack_panels(out, a, row, column, m, k, TILE_M, TILE_M);
 #else

@@ -118,8 +118,8 @@ INLINE void copy_square(const target *t, const source *s, int64_t r, int64_t x,
 }
 
 /* The same for panels of TILE_M rows each, t->words * TILE_M words apart, from x on. */
-INLINE void deal_square(const target *t, const source *s, int64_t r, int64_t x,
-                        const bool from_along_k) {
+INLINE void split_square(const target *t, const source *s, int64_t r, int64_t x,
+                         const bool from_along_k) {
     words16 q[SQUARE];
     load_square(q, s, r, x, from_along_k);
     if (from_along_k) {
@@ -135,12 +135,12 @@ INLINE void deal_square(const target *t, const source *s, int64_t r, int64_t x,
     }
 }
 
-INLINE void deal_words(const target *t, const source *s, const bool from_along_k) {
+INLINE void split_words(const target *t, const source *s, const bool from_along_k) {
     source whole = {s->at, s->row, s->column, INT64_MAX, INT64_MAX};
     for (int64_t r = 0; r < t->rows; r += SQUARE)
         for (int64_t x = 0; x < t->words; x += SQUARE) {
             bool inside = r + SQUARE <= s->rows && 2 * (x + SQUARE) <= s->k;
-            deal_square(t, inside ? &whole : s, r, x, from_along_k);
+            split_square(t, inside ? &whole : s, r, x, from_along_k);
         }
 }
 

@@ -11,7 +11,7 @@ local trace = {}
 local LIBRARY = debug.getinfo(1, "S").source:gsub("base/trace%.lua$", "")
 local MOST = 8 -- lines of a traceback
 
----Texts of chunks that are no files, by source.
+---Texts of chunks that are not files, by source.
 local texts = {}
 
 ---Remembers the text of a chunk, for later messages.

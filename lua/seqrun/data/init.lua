@@ -1,4 +1,4 @@
--- data.lua - text to .sqr files, files to data sets, data sets to updates.
+-- data - text to .sqr files, files to data sets, data sets to updates.
 --
 --     sr.must(sr.data.prepare { inputs = "my/texts", out = "runs/data/novels.sqr", vocab = { size = 4000 } })
 --     local corpus = sr.must(sr.data.open("runs/data/novels.sqr", { held = 0.05 }))

@@ -64,7 +64,7 @@ end
 ---  left      columns that are aligned to the left; others to the right
 ---  cut       columns whose texts may be cut to fit
 ---  tail      of these, columns that keep the ends of their texts
----  columns   the width to fit, that of the terminal; what is no terminal gets whole texts
+---  columns   the width to fit, that of the terminal; elsewhere texts are not cut
 ---  gap       what stands between columns
 ---@param rows string[][] the first is the head
 ---@param options { left?: table<integer, true>, cut?: table<integer, true>,

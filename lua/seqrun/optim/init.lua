@@ -1,4 +1,4 @@
--- optim.lua - AdamW and LAMB over a parameter store.
+-- optim - AdamW and LAMB over a parameter store.
 --
 --   local opt = sr.optim.lamb(bert.params, { decay = 0.01 })
 --   local result = opt:step { rate = rate(step), clip = 1.0 }   -- norm, clip, check and update

@@ -251,7 +251,7 @@ local SCHEDULES = {
   curriculum_unlocked = { "curriculum: sequences to draw from", "sequences" },
 }
 
----Metrics of training that are none of every run's: what schedules and curricula gave.
+---Training metrics that not every run has: values of schedules and curricula.
 local function schedule_keys(runs)
   local known, list = { step = true }, {}
   for _, key in ipairs(metrics.TRAIN) do known[key] = true end

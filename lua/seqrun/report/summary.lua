@@ -87,7 +87,7 @@ local function keys_of(rows)
   return list
 end
 
----Names of losses; those with training lines only, such as baselines' losses of evaluations, are no heads.
+---Names of losses; those with training lines only, such as baselines' losses of evaluations, are not heads.
 local function heads_of(found)
   local list, seen = {}, {}
   local rows = #found.train > 0 and { found.train[1], found.train[#found.train] } or found.evals

@@ -191,7 +191,7 @@ end
 
 -- ---- scores ---------------------------------------------------------------------------------------
 
----Accuracy, and F1 of spans (B-PER I-PER), or of classes if the tags are no spans.
+---Accuracy, and F1 of spans (B-PER I-PER), or of classes if the tags do not mark spans.
 local scores = { shown = { "accuracy", "precision", "recall", "f1" } }
 
 function scores.take(found, head, hidden, target, batch)

@@ -64,8 +64,8 @@ function devices.use(cfg)
   end
 end
 
----The instruction setes of the cpu device, ascending.
-devices.CLASSES = { "plain", "avx2", "avx512", "avx512_bf16", "amx" }
+---The instruction sets of the cpu device, ascending.
+devices.INSTRUCTION_SETS = { "plain", "avx2", "avx512", "avx512_bf16", "amx" }
 
 ---The instruction set that the current device computes with: resuming with another is not bit-exact.
 ---@return string # "avx2", "ref", "cuda sm_90": the device and its architecture

@@ -1,4 +1,4 @@
--- show_tensor - a tensor in a few lines: shape and dtype, statistics, and a corner of its values.
+-- show.lua - a tensor in a few lines: shape and dtype, statistics, and a corner of its values.
 
 local core = require("seqrun.core.tensor")
 local sys = require("seqrun.core.sys")

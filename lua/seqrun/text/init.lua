@@ -1,4 +1,4 @@
--- text.lua - text to ids: vocabularies, tokenizers, sentences.
+-- text - text to ids: vocabularies, tokenizers, sentences.
 --
 --     local vocab = sr.must(sr.text.vocab("vocab.txt"))
 --     local tokenizer = sr.must(sr.text.tokenizer { vocab = vocab })

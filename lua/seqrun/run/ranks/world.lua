@@ -109,7 +109,8 @@ function world.check_parts(w, parts)
     add_text("the vocabulary", (parts.corpus:vocab_text()))
   end
   for file, plan in pairs(parts.plans) do -- without how long the solver took
-    add_text("the plan " .. file:match("[^/]*$"), (plan:gsub("\nmilliseconds [^\n]*", ""):gsub("\nchecksum [^\n]*", "")))
+    local lasting = plan:gsub("\nmilliseconds [^\n]*", ""):gsub("\nchecksum [^\n]*", "")
+    add_text("the plan " .. file:match("[^/]*$"), lasting)
   end
   if parts.model then add("the number of parameters", tostring(parts.model.params:count())) end
   table.sort(facts, function(a, b) return a[1] < b[1] end)
