@@ -139,7 +139,8 @@ end
 
 local function losses(o, make, visit)
   local M, H, V = o.masked, o.hidden, o.vocabulary
-  local x, word, bias = make.leaf(M, H), make.leaf(V, H), make.leaf(V)
+  local x, bias = make.leaf(M, H), make.leaf(V)
+  local word = (make.random(V, H):detach() * 0.02):requires_grad_(true) -- logits as wide as a model's
   local labels, weights = {}, {}
   for i = 1, M do labels[i], weights[i] = i * 97 % V, 1 / M end
   local label, weight = sr.tensor(labels, { dtype = "i32" }), sr.tensor(weights)

@@ -22,7 +22,7 @@ enum {
     BF16_ROWS = 16,
     BF16_K = 32,
     BF16_BYTES = 2,
-    BF16_DEPTH = 256,
+    BF16_DEPTH = 768,
     BF16_PANEL = 48,
     BF16_PAD = 16
 };

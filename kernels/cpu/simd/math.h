@@ -29,9 +29,11 @@ INLINE vf v_exp(vf x) {
     return v_select(v_equal(x, x), y, x);
 }
 
-/* For x <= 0, as in softmax: does not handle +inf. */
+/* For x <= 0, as in softmax: does not handle +inf.  0 below -87, where results are denormal: one
+ * takes a processor 170 cycles, a normal one 1. */
 INLINE vf v_exp_falling(vf x) {
-    return v_exp_core(v_max(v_set(-104.0f), x));
+    vf least = v_set(-87.0f);
+    return v_select(v_less(x, least), v_zero(), v_exp_core(v_max(least, x)));
 }
 
 INLINE vf v_tanh(vf x) {

@@ -4,15 +4,12 @@
  * one of A, read in place, and one of B.
  *
  * Work      2 m n k flops, 1,024 a cycle.
- * Estimate  Cycles here are counted from the instructions: 16 for a product of tiles, 8 for a
- *           load.  None was measured, as no processor with AMX was at hand
- *           (docs/evidence/measured.md).  A step of 32 in k takes 7 loads under 6 products: 96.
- * Cache     A step reads 2 KB of A and 3 KB of B, 53 bytes a cycle, more than a second-level
- *           cache delivers.  So k is cut into depths of at most BF16_DEPTH, 24 KB of B, which
- *           stay in the first-level cache (48 KB) with 16 KB of A and 6 KB of C while all rows
- *           of a block pass.  A block then takes 768 cycles of products, 48 to load C and 96 to
- *           store it, and 28 KB of A and C: 80 % of the peak at 30 bytes a cycle, 65 % at 24.
- *           More depth would push B out; less would spend more on C.
+ * Cycles    16 for a product of tiles, 8 for a load from the first-level cache, 20 from the second,
+ *           130 from the third.  A step of 32 in k takes 7 loads under 6 products: 96.
+ * Depth     k in steps of BF16_DEPTH, whole for a hidden size of 768: storing sums and loading them
+ *           again costs more than a panel of B that stays in the first-level cache gains (depth
+ * 256: linear of 2,048 rows, 768 to 2,304 columns, 5.75 ms; 768: 5.22). Measured  Intel Xeon with
+ * AMX, one core, 2026-11-23, by docs/evidence/amx.md: 36 % of the peak forward, 28 % backward.
  * Numerics  an element of C is one chain over k in ascending order, which goes on from C if that is
  *           added (alpha = 1): it does not depend on its place in the block.  The instruction
  *           flushes denormals to zero.
@@ -58,6 +55,8 @@ static void end(void) {
 }
 static void write_before_loads(void) {
 }
+static void stay_awake(void) {
+}
 #else
 #define LOAD(t, from, bytes) _tile_loadd(t, from, bytes)
 #define SAVE(t, to, bytes) _tile_stored(t, to, bytes)
@@ -81,6 +80,13 @@ static void end(void) {
 /* The intrinsic of a load does not say that it reads memory. */
 static void write_before_loads(void) {
     __asm__ volatile("" : : : "memory");
+}
+/* After about 2,000 cycles of tile loads and products alone the 512-bit vector units sleep, and the
+ * next stores of tiles wait about 1,000 cycles.  A multiply-add a step keeps them awake; loads and
+ * stores do not. */
+INLINE void stay_awake(void) {
+    __m512 busy = _mm512_setzero_ps();
+    __asm__ volatile("vfmadd231ps %0, %0, %0" : "+v"(busy));
 }
 #endif
 
@@ -167,6 +173,7 @@ INLINE void multiply(const block *t, const bool tall, const int across) {
     const uint32_t *b = t->b;
     for (int64_t k = 0; k < t->whole; k += BF16_K, b += BF16_K / 2 * t->width) {
         if (tall) fetch_ahead(t, k);
+        stay_awake();
         step(t->a + k, t->lda * 2, b, panel, tall, across);
     }
     if (t->tail != NULL) step(t->tail, BF16_K * 2, b, panel, tall, across);
