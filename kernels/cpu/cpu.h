@@ -216,6 +216,13 @@ typedef struct sr_product sr_product;
 typedef void (*sr_epilogue)(const sr_product *p, float *c, int64_t ld, int64_t row, int64_t rows,
                             int64_t col, int64_t cols);
 
+/* What linear does to C: y = act(C + b), pre = C + b; rows of p->n columns. */
+typedef struct sr_finish {
+    const void *b; /* of the dtype of y; b and pre may be NULL */
+    void *pre, *y;
+    sr_act act;
+} sr_finish;
+
 /* C (m, n), rows ldc apart, = or += alpha A (m, k) B (k, n), with element strides.
  * An element of C is a fixed chain over k: it depends on its row of A and its column of B alone,
  * not on their position or the number of threads.  Rows of C may be skipped (m == 0). */
@@ -228,8 +235,9 @@ struct sr_product {
     float alpha;
     bool add;
     bool nested; /* called within a task; its job reserved sr_cpu_product_room() per worker */
-    sr_epilogue epilogue; /* or NULL */
-    const void *context;  /* passed to the epilogue */
+    sr_epilogue epilogue;    /* or NULL */
+    const sr_finish *finish; /* what the epilogue does, if c is NULL */
+    const void *context;     /* passed to the epilogue */
 };
 
 /* Columns of the widest block that an epilogue gets. */
@@ -243,6 +251,9 @@ static inline const void *sr_operand_at(const void *base, bool bf16, int64_t i) 
 /* Runs p on the threads of t's device.  Uses the workers' scratch, but not `shared`, which an
  * earlier sr_cpu_reserve(cpu, 0, ...) may have filled. */
 sr_status sr_cpu_product(const sr_tensor *t, const sr_product *p);
+/* The same on tiles, for products that it takes; called by sr_cpu_product(). */
+bool sr_cpu_takes_strips(const sr_cpu_state *cpu, const sr_product *p);
+sr_status sr_cpu_strips(const sr_tensor *t, const sr_product *p);
 /* Scratch bytes per worker that suffice for any product. */
 size_t sr_cpu_product_room(void);
 

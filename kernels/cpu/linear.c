@@ -24,30 +24,25 @@ static void *maybe(const sr_tensor *t) {
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-typedef struct finish {
-    const sr_simd *simd;
-    const void *b; /* of the dtype of y; b and pre may be NULL */
-    void *pre, *y;
-    sr_act act;
-} finish;
-
 static void add_bias_and_act(const sr_product *p, float *c, int64_t ld, int64_t row, int64_t rows,
                              int64_t col, int64_t cols) {
-    const finish *f = p->context;
+    const sr_finish *f = p->finish;
+    const sr_simd *simd = p->context;
     const float *b = f->b != NULL ? (const float *)f->b + col : NULL;
     for (int64_t r = row; r < row + rows; r++, c += ld) {
         float *pre = f->pre != NULL ? (float *)f->pre + r * p->n + col : NULL;
-        f->simd->act(c, pre, c, b, cols, f->act);
+        simd->act(c, pre, c, b, cols, f->act);
     }
 }
 
 static void add_bias_act_and_round(const sr_product *p, float *c, int64_t ld, int64_t row,
                                    int64_t rows, int64_t col, int64_t cols) {
-    const finish *f = p->context;
+    const sr_finish *f = p->finish;
+    const sr_simd *simd = p->context;
     const sr_bf16 *b = f->b != NULL ? (const sr_bf16 *)f->b + col : NULL;
     for (int64_t r = row; r < row + rows; r++, c += ld) {
         sr_bf16 *pre = f->pre != NULL ? (sr_bf16 *)f->pre + r * p->n + col : NULL;
-        f->simd->act_bf16((sr_bf16 *)f->y + r * p->n + col, pre, c, b, cols, f->act);
+        simd->act_bf16((sr_bf16 *)f->y + r * p->n + col, pre, c, b, cols, f->act);
     }
 }
 
@@ -57,7 +52,7 @@ sr_status sr_cpu_linear(sr_tensor *y, sr_tensor *pre, const sr_tensor *x, const 
     SR_TRY(sr_cpu_need_f32_or_bf16("linear", all, 5));
     int64_t m = x->shape[0], k = x->shape[1], n = w->shape[0];
     bool bf16 = is_bf16(y);
-    finish f = {sr_cpu_of(y)->simd, maybe(b), maybe(pre), maybe(y), act};
+    sr_finish f = {maybe(b), maybe(pre), maybe(y), act};
     sr_product p = {.c = bf16 ? NULL : SR_DATA(float, y),
                     .a = sr_tensor_data(x),
                     .b = sr_tensor_data(w),
@@ -71,7 +66,8 @@ sr_status sr_cpu_linear(sr_tensor *y, sr_tensor *pre, const sr_tensor *x, const 
                     .n = n,
                     .k = k,
                     .alpha = 1,
-                    .context = &f};
+                    .finish = &f,
+                    .context = sr_cpu_of(y)->simd};
     if (bf16)
         p.epilogue = add_bias_act_and_round;
     else if (b != NULL || pre != NULL || act != SR_ACT_NONE)
@@ -183,7 +179,7 @@ sr_status sr_cpu_add_parts(const sr_tensor *t, float *sums, const float *parts, 
 static sr_status input_gradient(sr_tensor *dx, const void *d, const sr_tensor *w) {
     int64_t f = w->shape[0], h = w->shape[1];
     bool bf16 = is_bf16(dx);
-    finish round = {.simd = sr_cpu_of(dx)->simd, .y = sr_tensor_data(dx)};
+    sr_finish round = {.y = sr_tensor_data(dx)};
     sr_product p = {.c = bf16 ? NULL : SR_DATA(float, dx),
                     .a = d,
                     .b = sr_tensor_data(w),
@@ -198,7 +194,8 @@ static sr_status input_gradient(sr_tensor *dx, const void *d, const sr_tensor *w
                     .k = f,
                     .alpha = 1,
                     .epilogue = bf16 ? add_bias_act_and_round : NULL,
-                    .context = &round};
+                    .finish = &round,
+                    .context = sr_cpu_of(dx)->simd};
     return sr_cpu_product(dx, &p);
 }
 

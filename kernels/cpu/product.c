@@ -13,9 +13,9 @@
  *           result in bf16 is a block of floats in the worker's scratch, rounded by the epilogue.
  *
  * Nothing packed is kept between calls; why, and why not oneDNN: docs/reference/kernels.md.
+ * Products of bf16 on AMX are in strips.c, but for those within a task.
  *
- * Cache     a block of B, WIDTH x DEPTH floats: 384 KiB, in the second-level cache.  Tiles are
- *           eight times as fast, so that the first-level cache counts: simd/tiles.c.
+ * Cache     a block of B, WIDTH x DEPTH floats: 384 KiB, in the second-level cache.
  * Work      2 m n k flops.
  * Measured  AMD Zen 4, AVX-512, T = 2,048, 2026-11-21: 104-109 GFLOP/s of 118 on 1 thread in a
  *           BERT-base layer, including packing, bias and both gradients; 200-217 on 2, where oneDNN
@@ -288,6 +288,7 @@ sr_status sr_cpu_product(const sr_tensor *t, const sr_product *p) {
         return SR_OK;
     }
     sr_cpu_state *cpu = sr_cpu_of(t);
+    if (sr_cpu_takes_strips(cpu, p)) return sr_cpu_strips(t, p);
     job j = {.p = p, .cpu = cpu, .bytes = p->bf16 ? cpu->simd->bf16_bytes : 4};
     j.strip = on_tiles(&j) ? TALLEST : STRIP;
     set_depth(&j);

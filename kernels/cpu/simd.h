@@ -35,6 +35,26 @@ typedef struct sr_gemm {
     bool spare; /* tiles: C may be written up to multiples of 16 rows and columns */
 } sr_gemm;
 
+/* Large products on tiles: C (m, n) = or += A (m, k) B (k, n), with whole k.
+ * B is panels of 32 columns, as panels_of_rows and panel_of_columns write them.  A is rows, or
+ * tiles as tiles_across writes them, [m / 16][k / 32]; k of tiles is a multiple of 32. */
+enum { SR_STRIP_ROWS = 48, SR_STRIP_COLUMNS = 32 };
+typedef struct sr_strips {
+    const void *a, *b;
+    int64_t a_row;  /* bytes from a row of A to the next; 0: tiles */
+    int64_t a_tile; /* tiles: bytes from 16 rows of A to the next 16 */
+    int64_t panel;  /* bytes from a panel to the next */
+    int64_t m, n, k;
+    void *c;             /* rows of f32, or of bf16: act(A B + bias), rounded */
+    int64_t ldc;         /* bytes */
+    void *pre;           /* bf16: receives A B + bias; or NULL */
+    const sr_bf16 *bias; /* or NULL */
+    sr_act act;
+    bool f32, add; /* f32: C = or += alpha A B */
+    float alpha;
+    void *room; /* strips_room(k) bytes, aligned */
+} sr_strips;
+
 /* The part of a dropout key that is constant for a sequence and head. */
 typedef struct sr_key {
     uint64_t seed;
@@ -120,6 +140,17 @@ static inline int64_t sr_drop_room(int64_t n) {
     /* around products that are `ready`: the thread's tiles are configured, and released */        \
     F(void, bf16_begin, void)                                                                      \
     F(void, bf16_end, void)                                                                        \
+    /* large products, for classes with `tiles` */                                                 \
+    F(int64_t, strips_room, int64_t k)                                                             \
+    F(void, strips, const sr_strips *s)                                                            \
+    /* up to 32 rows of B as a step of panels: n columns, zeros behind k and n */                  \
+    F(void, panels_of_rows, void *panels, int64_t panel, const sr_bf16 *b, int64_t row, int64_t k, \
+      int64_t n)                                                                                   \
+    /* n columns (up to 32) of B, each contiguous and `column` elements apart, as one panel */     \
+    F(void, panel_of_columns, void *panel, const sr_bf16 *b, int64_t column, int64_t k, int64_t n) \
+    /* up to 32 rows of A^T as the tiles of a step, those of 16 rows of A `apart` bytes apart */   \
+    F(void, tiles_across, void *tiles, int64_t apart, const sr_bf16 *a, int64_t row, int64_t k,    \
+      int64_t m)                                                                                   \
     F(void, widen, float *y, const sr_bf16 *x, int64_t n)                                          \
     F(void, narrow, sr_bf16 *y, const float *x, int64_t n)                                         \
     /* runs of elements */                                                                         \

@@ -12,6 +12,7 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/simd/act.c"
 #include "kernels/cpu/simd/bf16.c"
+#include "kernels/cpu/simd/strips.c"
 #include "tests/support/check.h"
 #include "tests/support/layer.h"
 
@@ -128,6 +129,10 @@ static void test_linear(void) {
     emulated.pack_a_bf16 = SR_SIMD(pack_a_bf16), emulated.pack_b_bf16 = SR_SIMD(pack_b_bf16);
     emulated.gemm_bf16 = SR_SIMD(gemm_bf16), emulated.gemm_bf16_rows = SR_SIMD(gemm_bf16_rows);
     emulated.act_bf16 = SR_SIMD(act_bf16), emulated.act_bf16_backward = SR_SIMD(act_bf16_backward);
+    emulated.strips = SR_SIMD(strips), emulated.strips_room = SR_SIMD(strips_room);
+    emulated.panels_of_rows = SR_SIMD(panels_of_rows);
+    emulated.panel_of_columns = SR_SIMD(panel_of_columns);
+    emulated.tiles_across = SR_SIMD(tiles_across);
     test_layers(&emulated);
 }
 

@@ -218,6 +218,8 @@ static void test_layers(const sr_simd *simd) {
     test_layer(64, 312, 200);
     test_layer(300, 64, 300);
     test_layer(640, 80, 97);
+    test_layer(1100, 66, 70); /* on tiles, rows of the weight gradient's k in two parts */
+    test_layer(50, 2050, 65); /* and blocks of few columns */
     test_place();
     test_layer_memory();
 }

@@ -18,77 +18,7 @@
 #include "kernels/cpu/simd/bf16.h"
 
 #ifdef BF16_TILES
-
-enum { SIDE = 16, ACROSS = BF16_PANEL / SIDE };
-
-/* ---- the instructions, or plain C in their place --------------------------------------------- */
-
-#if SR_EMULATE
-static __thread uint32_t tile_of[8][SIDE][SIDE];
-
-static void load(int t, const void *from, int64_t bytes) {
-    for (int r = 0; r < SIDE; r++) memcpy(tile_of[t][r], (const char *)from + r * bytes, 64);
-}
-static void save(int t, void *to, int64_t bytes) {
-    for (int r = 0; r < SIDE; r++) memcpy((char *)to + r * bytes, tile_of[t][r], 64);
-}
-static void clear(int t) {
-    memset(tile_of[t], 0, sizeof tile_of[t]);
-}
-static void add_product(int t, int a, int b) {
-    float(*c)[SIDE] = (float(*)[SIDE])tile_of[t];
-    for (int r = 0; r < SIDE; r++)
-        for (int p = 0; p < SIDE; p++)
-            for (int j = 0; j < SIDE; j++) {
-                uint32_t x = tile_of[a][r][p], y = tile_of[b][p][j];
-                c[r][j] += sr_bf16_to_f32((sr_bf16)x) * sr_bf16_to_f32((sr_bf16)y);
-                c[r][j] += sr_bf16_to_f32((sr_bf16)(x >> 16)) * sr_bf16_to_f32((sr_bf16)(y >> 16));
-            }
-}
-#define LOAD(t, from, bytes) load(t, from, bytes)
-#define SAVE(t, to, bytes) save(t, to, bytes)
-#define CLEAR(t) clear(t)
-#define ADD_PRODUCT(t, a, b) add_product(t, a, b)
-static void begin(void) {
-}
-static void end(void) {
-}
-static void write_before_loads(void) {
-}
-static void stay_awake(void) {
-}
-#else
-#define LOAD(t, from, bytes) _tile_loadd(t, from, bytes)
-#define SAVE(t, to, bytes) _tile_stored(t, to, bytes)
-#define CLEAR(t) _tile_zero(t)
-#define ADD_PRODUCT(t, a, b) _tile_dpbf16ps(t, a, b)
-
-/* All tiles have 16 rows of 64 bytes.  The state is the thread's. */
-static void begin(void) {
-    struct {
-        uint8_t palette, start, reserved[14];
-        uint16_t bytes[16];
-        uint8_t rows[16];
-    } config = {.palette = 1};
-    for (int t = 0; t < 8; t++) config.bytes[t] = 64, config.rows[t] = SIDE;
-    __asm__ volatile("" : : "r"(&config) : "memory"); /* the intrinsic declares 8 bytes as read */
-    _tile_loadconfig(&config);
-}
-static void end(void) {
-    _tile_release();
-}
-/* The intrinsic of a load does not say that it reads memory. */
-static void write_before_loads(void) {
-    __asm__ volatile("" : : : "memory");
-}
-/* After about 2,000 cycles of tile loads and products alone the 512-bit vector units sleep, and the
- * next stores of tiles wait about 1,000 cycles.  A multiply-add a step keeps them awake; loads and
- * stores do not. */
-INLINE void stay_awake(void) {
-    __m512 busy = _mm512_setzero_ps();
-    __asm__ volatile("vfmadd231ps %0, %0, %0" : "+v"(busy));
-}
-#endif
+#include "kernels/cpu/simd/tile.h"
 
 /* ---- a block --------------------------------------------------------------------------------- */
 
@@ -244,7 +174,7 @@ static void multiply_block(const sr_gemm *g, const block *t, float *c, int64_t r
 }
 
 static void multiply_rows(const sr_gemm *g, int64_t lda, int64_t whole, const sr_bf16 *tail) {
-    if (!g->ready) begin();
+    if (!g->ready) tile_begin();
     for (int64_t j = 0; j < g->n; j += BF16_PANEL) {
         int64_t cols = g->n - j < BF16_PANEL ? g->n - j : BF16_PANEL;
         int across = (int)((cols + SIDE - 1) / SIDE);
@@ -261,14 +191,14 @@ static void multiply_rows(const sr_gemm *g, int64_t lda, int64_t whole, const sr
             multiply_block(g, &t, g->c + i * g->ldc + j, rows, cols);
         }
     }
-    if (!g->ready) end();
+    if (!g->ready) tile_end();
 }
 
 void SR_SIMD(bf16_begin)(void) {
-    begin();
+    tile_begin();
 }
 void SR_SIMD(bf16_end)(void) {
-    end();
+    tile_end();
 }
 
 /* Twelve products of ones a round, in six tiles, with no loads between them; see burst.c. */
@@ -276,7 +206,7 @@ double SR_SIMD(burst_tiles)(float *sink, int64_t rounds) {
     sums room;
     uint32_t ones[SIDE * SIDE] __attribute__((aligned(64)));
     for (int i = 0; i < SIDE * SIDE; i++) ones[i] = 0x3F803F80;
-    begin();
+    tile_begin();
     clear_sums();
     write_before_loads();
     LOAD(6, ones, SIDE * 4);
@@ -290,7 +220,7 @@ double SR_SIMD(burst_tiles)(float *sink, int64_t rounds) {
         ADD_PRODUCT(5, 6, 7);
     }
     save_sums(&(block){.across = 3, .tall = true}, (float *)room, in_room);
-    end();
+    tile_end();
     v_store(sink, v_load(room[5]));
     return (double)(rounds * 12 * 2 * SIDE * SIDE * BF16_K);
 }
