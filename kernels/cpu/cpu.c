@@ -22,6 +22,7 @@ static void device_close(sr_device *device) {
     for (int i = 0; i < cpu->workers; i++) sr_free_aligned(cpu->scratch[i].data);
     sr_free_aligned(cpu->shared.data);
     sr_free_aligned(cpu->panels.data);
+    sr_free_aligned(cpu->across.data);
     sr_free(cpu->scratch);
     sr_free(cpu);
     device->state = NULL;
@@ -54,6 +55,10 @@ sr_status sr_cpu_reserve(sr_cpu_state *cpu, size_t each, size_t shared) {
 
 sr_status sr_cpu_reserve_panels(sr_cpu_state *cpu, size_t bytes) {
     return grow(&cpu->panels, bytes);
+}
+
+sr_status sr_cpu_reserve_across(sr_cpu_state *cpu, size_t bytes) {
+    return grow(&cpu->across, bytes);
 }
 
 typedef struct stoppable {

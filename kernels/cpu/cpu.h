@@ -31,6 +31,7 @@ typedef struct sr_cpu_state {
     sr_cpu_block *scratch;    /* one per worker: lives during a task */
     sr_cpu_block shared;      /* lives during an op */
     sr_cpu_block panels;      /* lives during a matrix product */
+    sr_cpu_block across;      /* lives during an op: A of a product on tiles, packed before it */
     struct sr_cpu_jobs *jobs; /* where jobs are recorded, or NULL */
 } sr_cpu_state;
 
@@ -126,6 +127,7 @@ static inline sr_cpu_state *sr_cpu_of(const sr_tensor *t) {
  * ops. */
 sr_status sr_cpu_reserve(sr_cpu_state *cpu, size_t each, size_t shared);
 sr_status sr_cpu_reserve_panels(sr_cpu_state *cpu, size_t bytes);
+sr_status sr_cpu_reserve_across(sr_cpu_state *cpu, size_t bytes);
 static inline void *sr_cpu_scratch(const sr_cpu_state *cpu, int worker) {
     return cpu->scratch[worker].data;
 }
@@ -223,6 +225,19 @@ typedef struct sr_finish {
     sr_act act;
 } sr_finish;
 
+/* A (m, k) of a product on tiles, packed from rows of A^T: parts of k, each [m / 16][k / 32] tiles,
+ * 16 rows of A `apart` bytes apart. */
+typedef struct sr_across {
+    char *tiles;
+    int64_t m, k, part, apart;
+    size_t bytes;
+} sr_across;
+/* Its sizes; tiles is NULL.  SR_ENOMEM if they do not fit in memory. */
+sr_status sr_cpu_across_size(sr_across *a, int64_t m, int64_t k);
+/* Packs `rows` rows of A^T, from row k on (a multiple of 32), which are `row` elements apart. */
+void sr_cpu_across_pack(const sr_across *a, const sr_simd *simd, const sr_bf16 *from, int64_t row,
+                        int64_t k, int64_t rows);
+
 /* C (m, n), rows ldc apart, = or += alpha A (m, k) B (k, n), with element strides.
  * An element of C is a fixed chain over k: it depends on its row of A and its column of B alone,
  * not on their position or the number of threads.  Rows of C may be skipped (m == 0). */
@@ -236,6 +251,7 @@ struct sr_product {
     bool add;
     bool nested; /* called within a task; its job reserved sr_cpu_product_room() per worker */
     sr_epilogue epilogue;    /* or NULL */
+    const sr_across *across; /* on tiles: A, packed; or NULL */
     const sr_finish *finish; /* what the epilogue does, if c is NULL */
     const void *context;     /* passed to the epilogue */
 };

@@ -3,9 +3,10 @@
  * Shapes    x (T, H), w (F, H), b (F), y, pre (T, F)
  * Work      2 T H F flops forward, 4 T H F backward.
  * Fusion    bias and activation run on each block of y while it is in cache, and so does rounding
- *           to bf16; backward computes dy act' once, for three uses.
- * Numerics  in bf16, dy act' is rounded before it is multiplied; the gradient of the bias is the
- *           sum of the rounded values.
+ *           to bf16; backward computes dy act' once, for three uses.  On tiles it is one pass over
+ *           dy, which also makes the sums of columns and dy^T as tiles.
+ * Numerics  in bf16, dy act' is rounded before it is multiplied; the gradient of the bias is a sum
+ *           of the rounded values.
  */
 #include <string.h>
 
@@ -99,26 +100,36 @@ static sr_status derivative_task(void *context, int64_t i, int worker) {
     return SR_OK;
 }
 
+/* Reserves `shared` for the result, if there is an activation. */
+static sr_status derivative_job_of(derivative_job *j, const sr_tensor *dy, const sr_tensor *saved,
+                                   sr_act act) {
+    sr_cpu_state *cpu = sr_cpu_of(dy);
+    *j = (derivative_job){.simd = cpu->simd};
+    if (act == SR_ACT_NONE) return SR_OK;
+    int64_t rows = dy->shape[0], cols = dy->shape[1];
+    size_t bytes;
+    SR_TRY(sr_mul_size(&bytes, (size_t)(rows * cols), sr_dtype_size(dy->dtype)));
+    SR_TRY(sr_cpu_reserve(cpu, 0, bytes));
+    *j = (derivative_job){.simd = cpu->simd,
+                          .dy = sr_tensor_data(dy),
+                          .saved = sr_tensor_data(saved),
+                          .out = cpu->shared.data,
+                          .rows = rows,
+                          .cols = cols,
+                          .bf16 = is_bf16(dy),
+                          .act = act};
+    return SR_OK;
+}
+
 /* *out: the gradient before the activation, in `shared` if there is an activation. */
 static sr_status before_act(const void **out, const sr_tensor *dy, const sr_tensor *saved,
                             sr_act act) {
     *out = sr_tensor_data(dy);
     if (act == SR_ACT_NONE) return SR_OK;
-    sr_cpu_state *cpu = sr_cpu_of(dy);
-    int64_t rows = dy->shape[0], cols = dy->shape[1];
-    size_t bytes;
-    SR_TRY(sr_mul_size(&bytes, (size_t)(rows * cols), sr_dtype_size(dy->dtype)));
-    SR_TRY(sr_cpu_reserve(cpu, 0, bytes));
-    derivative_job j = {.simd = cpu->simd,
-                        .dy = *out,
-                        .saved = sr_tensor_data(saved),
-                        .out = cpu->shared.data,
-                        .rows = rows,
-                        .cols = cols,
-                        .bf16 = is_bf16(dy),
-                        .act = act};
-    *out = cpu->shared.data;
-    return sr_cpu_run(dy, derivative_task, &j, sr_blocks(rows, ROWS));
+    derivative_job j;
+    SR_TRY(derivative_job_of(&j, dy, saved, act));
+    *out = j.out;
+    return sr_cpu_run(dy, derivative_task, &j, sr_blocks(j.rows, ROWS));
 }
 
 /* ---- sums of columns ------------------------------------------------------------------------- */
@@ -199,13 +210,15 @@ static sr_status input_gradient(sr_tensor *dx, const void *d, const sr_tensor *w
     return sr_cpu_product(dx, &p);
 }
 
-/* dw += d^T x: (F, T) (T, H) */
-static sr_status weight_gradient(sr_tensor *dw, const void *d, const sr_tensor *x) {
+/* dw += d^T x: (F, T) (T, H); across: d^T on tiles, or NULL */
+static sr_status weight_gradient(sr_tensor *dw, const void *d, const sr_tensor *x,
+                                 const sr_across *across) {
     int64_t f = dw->shape[0], h = dw->shape[1];
     sr_product p = {.c = SR_DATA(float, dw),
                     .a = d,
                     .b = sr_tensor_data(x),
                     .bf16 = is_bf16(x),
+                    .across = across,
                     .ldc = h,
                     .a_row = 1,
                     .a_col = f,
@@ -219,16 +232,69 @@ static sr_status weight_gradient(sr_tensor *dw, const void *d, const sr_tensor *
     return sr_cpu_product(dw, &p);
 }
 
+/* ---- on tiles: one pass over dy -------------------------------------------------------------- */
+
+/* While some rows of dy are in the cache: the gradient before the activation, sums of its columns,
+ * and its tiles for the gradient of the weights. */
+typedef struct pass_job {
+    derivative_job derivative;
+    column_job columns; /* parts is NULL: no sums */
+    sr_across across;
+    bool act;
+} pass_job;
+
+static sr_status pass_task(void *context, int64_t i, int worker) {
+    const pass_job *j = context;
+    const column_job *c = &j->columns;
+    if (j->act) SR_TRY(derivative_task((void *)&j->derivative, i, worker));
+    if (c->parts != NULL) SR_TRY(column_task((void *)c, i, worker));
+    const sr_bf16 *rows = (const sr_bf16 *)c->x + i * ROWS * c->cols;
+    sr_cpu_across_pack(&j->across, c->simd, rows, c->cols, i * ROWS,
+                       sr_least(ROWS, c->rows - i * ROWS));
+    return SR_OK;
+}
+
+static bool is_on_tiles(const sr_tensor *dy, const sr_tensor *dw) {
+    return is_bf16(dy) && dw != NULL && sr_cpu_of(dy)->simd->tiles && dy->shape[0] > 0 &&
+           dy->shape[1] > 0;
+}
+
+/* *out as before_act(), the tiles in *across, sums of columns added to db, which may be NULL. */
+static sr_status pass_over(const void **out, sr_across *across, sr_tensor *db, const sr_tensor *dy,
+                           const sr_tensor *saved, sr_act act) {
+    sr_cpu_state *cpu = sr_cpu_of(dy);
+    int64_t rows = dy->shape[0], cols = dy->shape[1], blocks = sr_blocks(rows, ROWS);
+    size_t parts = db != NULL ? (size_t)(blocks * cols) * sizeof(float) : 0, bytes;
+    SR_TRY(sr_cpu_across_size(across, cols, rows));
+    SR_TRY(sr_add_size(&bytes, across->bytes, parts));
+    SR_TRY(sr_cpu_reserve_across(cpu, bytes));
+    across->tiles = cpu->across.data;
+    pass_job j = {.across = *across, .act = act != SR_ACT_NONE};
+    SR_TRY(derivative_job_of(&j.derivative, dy, saved, act));
+    *out = j.act ? j.derivative.out : sr_tensor_data(dy);
+    j.columns = (column_job){cpu->simd, *out, true, NULL, rows, cols};
+    if (db != NULL) j.columns.parts = (float *)(across->tiles + across->bytes);
+    SR_TRY(sr_cpu_run(dy, pass_task, &j, blocks));
+    if (db == NULL) return SR_OK;
+    return sr_cpu_add_parts(dy, SR_DATA(float, db), j.columns.parts, cols, blocks, cols);
+}
+
 sr_status sr_cpu_linear_backward(sr_tensor *dx, sr_tensor *dw, sr_tensor *db, const sr_tensor *dy,
                                  const sr_tensor *x, const sr_tensor *w, const sr_tensor *pre,
                                  const sr_tensor *y, sr_act act) {
     const sr_tensor *all[] = {dx, dy, x, w, pre, y}, *sums[] = {dw, db};
     SR_TRY(sr_cpu_need_f32("linear", sums, 2));
     SR_TRY(sr_cpu_need_f32_or_bf16("linear", all, 6));
+    const sr_tensor *saved = sr_act_keeps_input(act) ? pre : y;
+    sr_across across;
+    bool tiles = is_on_tiles(dy, dw);
     const void *d;
-    SR_TRY(before_act(&d, dy, sr_act_keeps_input(act) ? pre : y, act));
+    if (tiles)
+        SR_TRY(pass_over(&d, &across, db, dy, saved, act));
+    else
+        SR_TRY(before_act(&d, dy, saved, act));
     if (dx != NULL) SR_TRY(input_gradient(dx, d, w));
-    if (dw != NULL) SR_TRY(weight_gradient(dw, d, x));
-    if (db == NULL) return SR_OK;
+    if (dw != NULL) SR_TRY(weight_gradient(dw, d, x, tiles ? &across : NULL));
+    if (db == NULL || tiles) return SR_OK;
     return sr_cpu_add_columns(dy, SR_DATA(float, db), d, is_bf16(dy), dy->shape[0], dy->shape[1]);
 }

@@ -20,10 +20,11 @@ typedef struct job {
     const sr_product *p;
     const sr_simd *simd;
     const sr_cpu_state *cpu;
-    char *a, *b;                    /* packed; a is NULL if A is read in place */
-    int64_t k_part, n_pad, m_tiles; /* columns and tiles of rows of the packed forms */
-    int64_t width, across, height;  /* of a block of B; blocks; rows of a task */
-    int64_t k, depth;               /* the part that is being multiplied */
+    sr_across a;                   /* tiles is NULL if A is read in place */
+    char *b;                       /* packed */
+    int64_t k_part, n_pad;         /* columns of the packed form */
+    int64_t width, across, height; /* of a block of B; blocks; rows of a task */
+    int64_t k, depth;              /* the part that is being multiplied */
 } job;
 
 static int64_t round_up(int64_t n, int64_t step) {
@@ -37,13 +38,26 @@ bool sr_cpu_takes_strips(const sr_cpu_state *cpu, const sr_product *p) {
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
-/* Bytes from 16 rows of packed A to the next: not a power of two. */
-static int64_t a_apart(const job *j) {
-    return (j->k_part / UNIT + 1) * TILE;
+sr_status sr_cpu_across_size(sr_across *a, int64_t m, int64_t k) {
+    int64_t part = round_up(sr_blocks(k, sr_blocks(k, DEEPEST)), UNIT);
+    int64_t apart = (part / UNIT + 1) * TILE; /* not a power of two */
+    *a = (sr_across){.m = m, .k = k, .part = part, .apart = apart};
+    return sr_mul_size(&a->bytes, (size_t)(round_up(m, UNIT) / 16),
+                       (size_t)(sr_blocks(k, part) * apart));
 }
-static char *a_part(const job *j, int64_t k) {
-    return j->a + k / j->k_part * j->m_tiles * a_apart(j);
+
+static char *a_tile(const sr_across *a, int64_t row, int64_t k) {
+    return a->tiles + (k / a->part * round_up(a->m, UNIT) / 16 + row / 16) * a->apart +
+           k % a->part / UNIT * TILE;
 }
+
+void sr_cpu_across_pack(const sr_across *a, const sr_simd *simd, const sr_bf16 *from, int64_t row,
+                        int64_t k, int64_t rows) {
+    for (int64_t i = 0; i < rows; i += UNIT)
+        simd->tiles_across(a_tile(a, 0, k + i), a->apart, from + i * row, row,
+                           sr_least(UNIT, rows - i), a->m);
+}
+
 static char *b_panel(const job *j, int64_t k, int64_t col) {
     int64_t part = k / j->k_part * j->k_part, left = round_up(j->p->k, UNIT) - part;
     return j->b + (part * j->n_pad + col * sr_least(j->k_part, left)) * (int64_t)sizeof(sr_bf16);
@@ -81,20 +95,17 @@ static sr_status across_task(void *context, int64_t i, int worker) {
     const job *j = context;
     const sr_product *p = j->p;
     int64_t k = i * UNIT;
-    j->simd->tiles_across(a_part(j, k) + k % j->k_part / UNIT * TILE, a_apart(j),
-                          (const sr_bf16 *)p->a + k * p->a_col, p->a_col, sr_least(UNIT, p->k - k),
-                          p->m);
+    sr_cpu_across_pack(&j->a, j->simd, (const sr_bf16 *)p->a + k * p->a_col, p->a_col, k,
+                       sr_least(UNIT, p->k - k));
     return SR_OK;
 }
 
 static sr_status pack(job *j, const sr_tensor *t, sr_cpu_state *cpu) {
     const sr_product *p = j->p;
-    bool across = p->a_col != 1;
-    int64_t parts = sr_blocks(p->k, j->k_part);
-    size_t b_bytes, a_bytes = 0, bytes;
+    bool across = p->a_col != 1 && p->across == NULL;
+    size_t b_bytes, bytes;
     SR_TRY(sr_mul_size(&b_bytes, (size_t)j->n_pad, (size_t)round_up(p->k, UNIT) * sizeof(sr_bf16)));
-    if (across) SR_TRY(sr_mul_size(&a_bytes, (size_t)j->m_tiles, (size_t)(parts * a_apart(j))));
-    SR_TRY(sr_add_size(&bytes, a_bytes, b_bytes));
+    SR_TRY(sr_add_size(&bytes, across ? j->a.bytes : 0, b_bytes));
     SR_TRY(sr_cpu_reserve_panels(cpu, bytes));
     j->b = cpu->panels.data;
     if (p->b_row == 1)
@@ -102,7 +113,7 @@ static sr_status pack(job *j, const sr_tensor *t, sr_cpu_state *cpu) {
     else
         SR_TRY(sr_cpu_run(t, rows_task, j, sr_blocks(p->k, UNIT)));
     if (!across) return SR_OK;
-    j->a = j->b + b_bytes;
+    j->a.tiles = j->b + b_bytes;
     return sr_cpu_run(t, across_task, j, sr_blocks(p->k, UNIT));
 }
 
@@ -129,9 +140,9 @@ static sr_status block_task(void *context, int64_t i, int worker) {
                    .add = p->add || j->k > 0,
                    .f32 = p->c != NULL,
                    .room = sr_cpu_scratch(j->cpu, worker)};
-    if (j->a != NULL) {
-        s.a = a_part(j, j->k) + row / 16 * a_apart(j);
-        s.a_tile = a_apart(j);
+    if (j->a.tiles != NULL) {
+        s.a = a_tile(&j->a, row, j->k);
+        s.a_tile = j->a.apart;
         s.k = round_up(j->depth, UNIT);
     } else {
         s.a = (const sr_bf16 *)p->a + row * p->a_row;
@@ -171,10 +182,13 @@ static void set_blocks(job *j) {
 sr_status sr_cpu_strips(const sr_tensor *t, const sr_product *p) {
     sr_cpu_state *cpu = sr_cpu_of(t);
     job j = {.p = p, .cpu = cpu, .simd = cpu->simd};
-    int64_t parts = p->a_col == 1 ? 1 : sr_blocks(p->k, DEEPEST);
-    j.k_part = round_up(sr_blocks(p->k, parts), UNIT);
+    j.k_part = round_up(p->k, UNIT);
+    if (p->across != NULL)
+        j.a = *p->across;
+    else if (p->a_col != 1)
+        SR_TRY(sr_cpu_across_size(&j.a, p->m, p->k));
+    if (p->a_col != 1) j.k_part = j.a.part;
     j.n_pad = round_up(p->n, UNIT);
-    j.m_tiles = round_up(p->m, UNIT) / 16;
     SR_TRY(sr_cpu_reserve(cpu, (size_t)cpu->simd->strips_room(j.k_part), 0));
     SR_TRY(pack(&j, t, cpu));
     set_blocks(&j);

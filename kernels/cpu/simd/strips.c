@@ -72,9 +72,35 @@ INLINE void finish_half(const sr_strips *s, const waiting *w, const float *x, in
                    w->pre != NULL ? (sr_bf16 *)w->pre + at : NULL, cols);
 }
 
-INLINE void finish_row(const sr_strips *s, waiting *w) {
+/* What finishing is, known at compile time for blocks without an edge. */
+typedef enum kind { ADDED, ROUNDED, GELU, OTHER } kind;
+
+enum { VECTORS = COLUMNS / VL };
+
+INLINE void put_line(void *to, const vf v[VECTORS]) {
+#ifdef __AVX512BF16__
+    _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(v[1], v[0]));
+#else
+    for (int i = 0; i < VECTORS; i++) h_put(to, i * VL, COLUMNS, v_to_bf16_flushed(v[i]));
+#endif
+}
+
+INLINE void round_line(const waiting *w, const float *x, const bool gelu) {
+    vf v[VECTORS];
+    for (int i = 0; i < VECTORS; i++) {
+        v[i] = v_load(x + i * VL / SIDE * (SIDE * SIDE - SIDE) + i * VL);
+        if (w->bias != NULL) v[i] += v_from_bf16(h_load(w->bias + i * VL));
+    }
+    if (w->pre != NULL) put_line(w->pre, v);
+    for (int i = 0; gelu && i < VECTORS; i++) v[i] = v_gelu_bf16(v[i]);
+    put_line(w->c, v);
+}
+
+INLINE void finish_row(const sr_strips *s, waiting *w, const kind kind) {
     const float *x = w->sums + w->row / SIDE * 2 * SIDE * SIDE + w->row % SIDE * SIDE;
-    if (w->cols == COLUMNS) { /* no edge */
+    if (w->cols == COLUMNS && (kind == ROUNDED || kind == GELU)) {
+        round_line(w, x, kind == GELU);
+    } else if (w->cols == COLUMNS) {
         finish_half(s, w, x, 0, COLUMNS);
         finish_half(s, w, x + SIDE * SIDE, SIDE, COLUMNS);
     } else {
@@ -86,8 +112,8 @@ INLINE void finish_row(const sr_strips *s, waiting *w) {
     w->row++;
 }
 
-INLINE void finish_rows(const sr_strips *s, waiting *w, int count) {
-    for (int i = 0; i < count && w->row < w->rows; i++) finish_row(s, w);
+INLINE void finish_rows(const sr_strips *s, waiting *w, const kind kind, int count) {
+    for (int i = 0; i < count && w->row < w->rows; i++) finish_row(s, w, kind);
 }
 
 /* ---- prefetching ----------------------------------------------------------------------------- */
@@ -156,30 +182,58 @@ INLINE void clear_block(void) {
 }
 
 /* The products of a panel with a strip, into `sums`; the block that waits there is finished. */
-INLINE void multiply_panel(const sr_strips *s, strip *t, const char *b, float *sums, waiting *w,
-                           const int tiles) {
+INLINE void multiply_panel(const sr_strips *all, strip *t, const char *b, float *sums,
+                           const waiting *last, const int tiles, const kind kind) {
+    const sr_strips s = *all; /* copies stay in registers while C is written */
+    waiting w = *last;
+    ahead next_a = t->next_a, next_b = t->next_b;
     const char *a = t->a;
+    int64_t steps = t->steps, a_step = t->a_step;
+    int finish = t->finish;
     clear_block();
-    for (int64_t i = 0; i < t->steps; i++, a += t->a_step, b += STEP) {
+    for (int64_t i = 0; i < steps; i++, a += a_step, b += STEP) {
         first_half(t, a, b, tiles);
-        if (i >= LATE) finish_rows(s, w, t->finish);
-        fetch(&t->next_a);
-        fetch(&t->next_b);
+        if (i >= LATE) finish_rows(&s, &w, kind, finish);
+        fetch(&next_a);
+        fetch(&next_b);
         stay_awake();
         second_half(t, a, b, tiles);
     }
-    finish_rows(s, w, TALL);
+    finish_rows(&s, &w, kind, TALL);
     save_block(sums, tiles);
+    t->next_a = next_a, t->next_b = next_b;
 }
 
-static void multiply_panel_1(const sr_strips *s, strip *t, const char *b, float *sums, waiting *w) {
-    multiply_panel(s, t, b, sums, w, 1);
-}
-static void multiply_panel_2(const sr_strips *s, strip *t, const char *b, float *sums, waiting *w) {
-    multiply_panel(s, t, b, sums, w, 2);
-}
-static void multiply_panel_3(const sr_strips *s, strip *t, const char *b, float *sums, waiting *w) {
-    multiply_panel(s, t, b, sums, w, 3);
+typedef void panel_product(const sr_strips *s, strip *t, const char *b, float *sums,
+                           const waiting *w);
+#define PANEL_PRODUCT(name, tiles, kind)                                                           \
+    static __attribute__((noinline)) void name(const sr_strips *s, strip *t, const char *b,        \
+                                               float *sums, const waiting *w) {                    \
+        multiply_panel(s, t, b, sums, w, tiles, kind);                                             \
+    }
+PANEL_PRODUCT(one_rounded, 1, ROUNDED)
+PANEL_PRODUCT(two_rounded, 2, ROUNDED)
+PANEL_PRODUCT(three_rounded, 3, ROUNDED)
+PANEL_PRODUCT(one_gelu, 1, GELU)
+PANEL_PRODUCT(two_gelu, 2, GELU)
+PANEL_PRODUCT(three_gelu, 3, GELU)
+PANEL_PRODUCT(one_added, 1, ADDED)
+PANEL_PRODUCT(two_added, 2, ADDED)
+PANEL_PRODUCT(three_added, 3, ADDED)
+PANEL_PRODUCT(one_other, 1, OTHER)
+PANEL_PRODUCT(two_other, 2, OTHER)
+PANEL_PRODUCT(three_other, 3, OTHER)
+
+static panel_product *const products[][3] = {
+    [ADDED] = {one_added, two_added, three_added},
+    [ROUNDED] = {one_rounded, two_rounded, three_rounded},
+    [GELU] = {one_gelu, two_gelu, three_gelu},
+    [OTHER] = {one_other, two_other, three_other},
+};
+
+static kind kind_of(const sr_strips *s) {
+    if (s->f32) return ADDED;
+    return s->act == SR_ACT_NONE ? ROUNDED : s->act == SR_ACT_GELU ? GELU : OTHER;
 }
 
 /* ---- strips ---------------------------------------------------------------------------------- */
@@ -242,12 +296,7 @@ static void multiply_strip_by(const sr_strips *s, strip *t, int64_t i, int64_t r
         const char *b = (const char *)s->b + j / COLUMNS * s->panel;
         if (i == 0 && j + COLUMNS < s->n)
             t->next_b = (ahead){b + s->panel, 0, t->steps * STEP, 0, 1, STEP / 64};
-        if (tiles == 3)
-            multiply_panel_3(s, t, b, sums, w);
-        else if (tiles == 2)
-            multiply_panel_2(s, t, b, sums, w);
-        else
-            multiply_panel_1(s, t, b, sums, w);
+        products[kind_of(s)][tiles - 1](s, t, b, sums, w);
         int64_t at = i * s->ldc + j * unit;
         *w = (waiting){.sums = sums,
                        .c = (char *)s->c + at,
@@ -270,7 +319,7 @@ void SR_SIMD(strips)(const sr_strips *s) {
         strip t = strip_at(s, i, rows, panels);
         multiply_strip_by(s, &t, i, rows, &w);
     }
-    finish_rows(s, &w, TALL);
+    finish_rows(s, &w, OTHER, TALL);
     tile_end();
 }
 
