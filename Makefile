@@ -274,6 +274,9 @@ fuzz: ## build the fuzz targets as build-fuzz/NAME, with clang's libFuzzer
 bench: all ## run all benchmarks in recipes/bench
 	@for f in recipes/bench/*.lua; do echo "== $$f"; $(BUILD)/seqrun $$f || exit 1; done
 
+bench-amx: all ## measure products, ops and steps in bf16, in one table (recipes/bench/amx.lua)
+	@$(BUILD)/seqrun recipes/bench/amx.lua
+
 demo: deps ## install dependencies, build, train a small BERT in two phases, fine-tune it
 	@sh .make/deps.sh $(DEMO_PACKAGES)
 	@$(MAKE) --no-print-directory $(jobs) all
@@ -325,5 +328,5 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
 
 FORCE:
-.PHONY: FORCE all ctests test test-long test-report fuzz bench demo deps test-deps lint-deps lint format compdb install deb manual uninstall clean help
+.PHONY: FORCE all ctests test test-long test-report fuzz bench bench-amx demo deps test-deps lint-deps lint format compdb install deb manual uninstall clean help
 -include $(shell find $(BUILD) -type f -name '*.d' 2>/dev/null)

@@ -1,0 +1,80 @@
+-- amx.lua - products, ops and steps in bf16 in one table, for a machine with AMX: `make bench-amx`.
+--
+--   build/seqrun recipes/bench/amx.lua [repeats=15] [seconds=90] [peer=true]
+--
+-- Runs ops.lua on one thread, in processor time, with the sizes of BERT-base and MiniLM, and step.lua on all threads
+-- with the small model, BERT-base and MiniLM on 8 to 64 tokens; prints their figures as one table in Markdown, to be
+-- committed to docs/evidence/amx.md.  It takes less than ten minutes, and half of that without PyTorch, which is
+-- measured where $PYTHON (python3 by default) has torch: peer=false leaves it out.
+-- A program that takes longer than `seconds` is stopped, and the table says so.  On a processor without AMX it
+-- measures the instructions that there are.
+
+local directory = arg[0]:match("^(.*)/[^/]*$") or "."
+package.path = directory .. "/?.lua;" .. package.path
+
+local sr = require("seqrun")
+local common = require("common")
+local sys = require("seqrun.core.sys")
+
+local options = common.options({ repeats = 15, seconds = 90, peer = true }, arg)
+local python = os.getenv("PYTHON") or "python3"
+local has_peer = options.peer and os.execute(("'%s' -c 'import torch' >/dev/null 2>&1"):format(python))
+
+---What a benchmark printed, and whether it ended in time.
+local function run(script, words)
+  local pipe = assert(io.popen(("timeout %d '%s' '%s/%s' %s 2>&1"):format(options.seconds,
+    sys.real_path("/proc/self/exe"), directory, script, words)))
+  local text = pipe:read("a")
+  return text, (pipe:close())
+end
+
+local function row(...) print("| " .. table.concat({ ... }, " | ") .. " |") end
+
+local SIZES = {
+  { "base, T 2,048", "T=2048 hidden=768 inner=3072 heads=12 layers=12 len=512" },
+  { "base, T 8,192", "T=8192 hidden=768 inner=3072 heads=12 layers=12 op=linear" },
+  { "MiniLM, T 2,048", "T=2048 hidden=384 inner=1536 heads=12 layers=12 len=64" },
+}
+
+---Rows of ops.lua: name, ms, share of a step, GFLOP/s, share of the peak, GB/s, floor, roof.
+local function ops(name, words)
+  local fixed = ("precision=bf16 threads=1 clock=cpu repeats=%d "):format(options.repeats)
+  local text, ended = run("ops.lua", fixed .. words)
+  local peak = text:match("peak: (%d+) GFLOP/s")
+  if peak then row(name, "peak in registers", "", peak, "100", "") end
+  for line in text:gmatch("[^\n]+") do
+    local op, ms, _, rate, share, _, _, roof = line:match("^(%a.-)%s+([%d.]+)%s+([%d.-]+)%s+([%d-]+)%s+([%d-]+)%s+"
+      .. "([%d.-]+)%s+([%d.-]+)%s+([%d-]+)$")
+    if op then row(name, op, ms, rate, share, roof) end
+  end
+  if not ended then row(name, text:match("[^\n]*seqrun: [^\n]*") or "did not end in time", "", "", "", "") end
+end
+
+local STEPS = {
+  { "small, 4 packs of 512", "model=small" },
+  { "base, 4 packs of 512", "model=base updates=1" },
+  { "base, 16 packs of 512", "model=base updates=1 packs=16 repeats=1" },
+  { "MiniLM, 8 to 64 tokens", "model=minilm hist=8-64" },
+}
+
+---Real tokens per second of packed, and of PyTorch's best arrangement.
+local function step(name, words)
+  local peer = has_peer and " peer=true" or ""
+  local text = run("step.lua", ("precision=bf16 only=packed %s%s"):format(words, peer))
+  local best, how
+  for arrangement, rate in text:gmatch("\n(%a+) +(%d+) tokens/s") do
+    if not best or tonumber(rate) > best then best, how = tonumber(rate), arrangement end
+  end
+  local own = tonumber(text:match("\npacked +(%d+)"))
+  row(name, own and ("%d"):format(own) or "did not end in time", best and ("%d (%s)"):format(best, how) or "-",
+    own and best and ("%.2f times"):format(own / best) or "-")
+end
+
+print(common.machine() .. ", `make bench-amx`" .. (has_peer and "" or "; PyTorch was not measured") .. "\n")
+row("sizes", "op (bf16, one thread, processor time)", "ms", "GFLOP/s", "% of peak", "% of roof")
+row("---", "---", "---", "---", "---", "---")
+for _, size in ipairs(SIZES) do ops(size[1], size[2]) end
+print()
+row("step in bf16, " .. sr.threads() .. " threads", "real tokens/s", "PyTorch's best", "ratio")
+row("---", "---", "---", "---")
+for _, case in ipairs(STEPS) do step(case[1], case[2]) end
