@@ -1,4 +1,4 @@
-/* mlm.c - cross entropy, from given logits and from the tied decoder.
+/* mlm.c - cross entropy, from given logits and from the tied decoder (on tiles: mlm_tiles.c).
  *
  * Shapes    x (M, H), word (V, H), bias (V), dlogits (M, V)
  * Work      2 M V H flops forward, 4 M V H backward
@@ -135,6 +135,11 @@ sr_status sr_cpu_mlm_loss(sr_tensor *total, sr_tensor *nll, sr_tensor *correct, 
     SR_TRY(sr_cpu_need_f32_or_bf16("mlm_loss", all, 4));
     int64_t count = x->shape[0], v = word->shape[0];
     SR_TRY(check_labels("mlm_loss", labels, v));
+    if (sr_cpu_mlm_on_tiles(x, word, dlogits)) {
+        SR_TRY(sr_cpu_mlm_chunks(nll, correct, dlogits, x, word, bias, labels, weights));
+        add_up(total, nll, weights);
+        return SR_OK;
+    }
     sr_cpu_state *cpu = sr_cpu_of(total);
     bool in_place = dlogits != NULL && dlogits->dtype == SR_F32;
     int64_t step = in_place ? count : ROWS;
@@ -238,6 +243,11 @@ sr_status sr_cpu_mlm_loss_backward(sr_tensor *dx, sr_tensor *dword, sr_tensor *d
                     .b_col = 1,
                     .alpha = factor};
     if (count == 0) return SR_OK;
+    if (sr_cpu_mlm_on_tiles(x, word, dlogits)) {
+        if (dx != NULL) SR_TRY(sr_cpu_mlm_dx(dx, dlogits, word, factor));
+        if (dword != NULL) SR_TRY(sr_cpu_mlm_dword(dword, dlogits, x, factor));
+        return dbias != NULL ? bias_gradient(dbias, dlogits, factor) : SR_OK;
+    }
     if (dx != NULL) { /* (M, V) (V, H) */
         p.b = sr_tensor_data(word);
         p.a_row = v, p.a_col = 1;

@@ -5,6 +5,7 @@
  * Numerics  maximum first, then f32 lane sums in a fixed order; the variance is a second pass over
  *           (x - mean).  Cross entropy sums in f64 over stretches, since V is large.
  */
+#include "kernels/cpu/simd/bf16.h"
 #include "kernels/cpu/simd/keys.h"
 #include "kernels/cpu/simd/math.h"
 
@@ -82,6 +83,25 @@ float SR_SIMD(entropy_row)(float *x, int64_t n, int64_t label, float weight, boo
         x[label] -= weight;
     }
     return (float)(log(sum) + most - target);
+}
+
+float SR_SIMD(exponentials_bf16)(sr_bf16 *e, float *x, const float *bias, int64_t n, float *most) {
+    vf sum = v_zero();
+    EACH(n) v_put(x, i, n, v_at(x, i, n) + v_at(bias, i, n));
+    *most = row_maximum(x, n);
+    vf shift = v_set(*most);
+    EACH(n) {
+        vf y = v_exp_falling(v_at(x, i, n) - shift);
+        if (n - i < VL) y = v_keep(v_first((int)(n - i)), y);
+        if (e != NULL) h_put(e, i, n, v_to_bf16_flushed(y));
+        sum += y;
+    }
+    return v_sum(sum);
+}
+
+void SR_SIMD(scale_bf16)(sr_bf16 *x, int64_t n, float factor) {
+    vf f = v_set(factor);
+    EACH(n) h_put(x, i, n, v_to_bf16_flushed(v_from_bf16(h_at(x, i, n)) * f));
 }
 
 /* ---- dropout -------------------------------------------------------------------------------- */

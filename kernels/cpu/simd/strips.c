@@ -11,7 +11,8 @@
  *           of a block run a few rows a step under the next one, from its third step on: sooner,
  *           their loads wait for the stores, which wait for all products.
  * Panels    of B: 32 columns, [k / 32][2 tiles][16 pairs of k][16 columns], zeros beyond k and n.
- * A         rows where they stand, or tiles (tiles_across); a strip with part of a tile is copied.
+ * A         rows where they stand, or tiles (tiles_across); a strip with part of a tile is copied,
+ *           and one whose rows do not begin with a line.
  * Numerics  an element of C is one chain over k in ascending order, then times alpha if that is not
  *           1, then added to C: it does not depend on its place.
  */
@@ -279,7 +280,7 @@ static strip strip_at(const sr_strips *s, int64_t i, int64_t rows, int64_t panel
                            row,
                            count,
                            (int)((count * bytes / 64 + panels * steps - 1) / (panels * steps))};
-    if (s->a_row > 0 && (rows % SIDE != 0 || s->k % BF16_K != 0)) {
+    if (s->a_row > 0 && (rows % SIDE != 0 || s->k % BF16_K != 0 || s->a_row % 64 != 0)) {
         char *room = (char *)s->room + 6 * TILE;
         copy_strip(room, s, t.a, rows);
         write_before_loads();
@@ -370,8 +371,11 @@ void SR_SIMD(panel_of_columns)(void *panel, const sr_bf16 *b, int64_t column, in
     for (int64_t at = 0; at < k; at += BF16_K)
         for (int64_t j = 0; j < COLUMNS; j += SIDE, to += TILE) {
             words16 q[SIDE];
-            for (int i = 0; i < SIDE; i++)
-                load_words(q + i, b + (j + i) * column + at, j + i < n ? k - at : 0);
+            for (int i = 0; i < SIDE; i++) {
+                const sr_bf16 *from = b + (j + i) * column + at;
+                __builtin_prefetch(from + COLUMNS * column, 0, 2); /* of the next panel */
+                load_words(q + i, from, j + i < n ? k - at : 0);
+            }
             transpose_quarters(q);
             exchange_quarters(q);
             store_tile(to, q);

@@ -1,0 +1,321 @@
+/* mlm_tiles.c - the tied decoder and its loss in bf16 on tiles: logits exist a chunk at a time.
+ *
+ * Shapes    x (M, H), word (V, H), bias (V), dlogits (M, V)
+ * Forward   a task takes CHUNK words: their panels, the logits of all rows in f32, which stay in
+ * the second-level cache, and per row the maximum and the sum of exponentials, which are left in
+ * dlogits, rounded.  Once all sums are known, a pass over dlogits scales them. Backward  dx adds up
+ * slices of the vocabulary, whose sums are added in order.  For dword a task turns some columns of
+ * dlogits into tiles and multiplies them while they are in the cache; the gradient is read and
+ * written once. Traffic   forward the word table, and dlogits written once and scaled once: 2 V H +
+ * 6 M V bytes; backward 2 V H + 4 M V + 8 V H. Numerics  logits and sums are f32, sums of chunks
+ * are added in f64; an element of dlogits is rounded twice.  Chunks and slices do not depend on the
+ * threads.
+ */
+#include <math.h>
+
+#include "core/base/mem.h"
+#include "kernels/cpu/cpu.h"
+
+enum { CHUNK = 256, LD = CHUNK + 16, ROWS = 384, UNIT = 32, BAND = 512 };
+enum { SLICES = 16, RUN = 4096, BLOCK = 512 << 10 }; /* BLOCK: bytes of an operand in the cache */
+
+static int64_t round_up(int64_t n, int64_t step) {
+    return (n + step - 1) / step * step;
+}
+
+bool sr_cpu_mlm_on_tiles(const sr_tensor *x, const sr_tensor *word, const sr_tensor *dlogits) {
+    return x->dtype == SR_BF16 && word->dtype == SR_BF16 && sr_cpu_of(x)->simd->tiles &&
+           (dlogits == NULL || dlogits->dtype == SR_BF16) && x->shape[0] > 0 && x->shape[1] > 0;
+}
+
+/* ---- forward --------------------------------------------------------------------------------- */
+
+/* What a chunk knows of a row. */
+typedef struct piece {
+    float most, sum; /* sum: of exp(logit - most) */
+    int64_t best;    /* the first word with the maximum; -1: there is none, with NaN */
+} piece;
+
+typedef struct chunk_job {
+    const sr_cpu_state *cpu;
+    const sr_simd *simd;
+    const sr_bf16 *x, *word;
+    const sr_tensor *bias; /* or NULL */
+    const int32_t *labels;
+    const float *weights;
+    float *nll, *correct, *target; /* target: the logit of the label */
+    sr_bf16 *dlogits;              /* or NULL */
+    piece *pieces;                 /* (chunks, M) */
+    int64_t rows, v, h, panel;     /* panel: bytes */
+} chunk_job;
+
+typedef struct chunk_room {
+    char *panels;
+    float *logits, *bias;
+    void *strips;
+    size_t bytes;
+} chunk_room;
+
+static chunk_room room_at(char *base, const chunk_job *j) {
+    chunk_room r = {.panels = base};
+    r.logits = (float *)(base + CHUNK / UNIT * j->panel);
+    r.bias = r.logits + ROWS * LD;
+    r.strips = r.bias + CHUNK;
+    r.bytes = (size_t)((char *)r.strips - base) + (size_t)j->simd->strips_room(j->h);
+    return r;
+}
+
+static void read_row(const chunk_job *j, const chunk_room *r, float *logits, int64_t m, int64_t col,
+                     int64_t cols) {
+    piece *p = j->pieces + col / CHUNK * j->rows + m;
+    sr_bf16 *to = j->dlogits != NULL ? j->dlogits + m * j->v + col : NULL;
+    p->sum = j->simd->exponentials_bf16(to, logits, r->bias, cols, &p->most);
+    int64_t label = j->labels[m] - col;
+    if (label < 0 || label >= cols) return;
+    j->target[m] = logits[label];
+    bool first = logits[label] == p->most;
+    for (int64_t i = 0; i < label && first; i++) first = logits[i] != p->most;
+    j->correct[m] = first ? 1.0f : 0.0f; /* within this chunk */
+}
+
+static sr_status chunk_task(void *context, int64_t i, int worker) {
+    const chunk_job *j = context;
+    chunk_room r = room_at(sr_cpu_scratch(j->cpu, worker), j);
+    int64_t col = i * CHUNK, cols = sr_least(CHUNK, j->v - col);
+    for (int64_t c = 0; c < cols; c += UNIT)
+        j->simd->panel_of_columns(r.panels + c / UNIT * j->panel, j->word + (col + c) * j->h, j->h,
+                                  j->h, sr_least(UNIT, cols - c));
+    memset(r.bias, 0, CHUNK * sizeof *r.bias);
+    if (j->bias != NULL) sr_cpu_load(r.bias, j->bias, col, 1, cols);
+    for (int64_t m = 0; m < j->rows; m += ROWS) {
+        int64_t rows = sr_least(ROWS, j->rows - m);
+        sr_strips s = {.a = j->x + m * j->h,
+                       .a_row = j->h * (int64_t)sizeof *j->x,
+                       .b = r.panels,
+                       .panel = j->panel,
+                       .m = rows,
+                       .n = cols,
+                       .k = j->h,
+                       .c = r.logits,
+                       .ldc = LD * (int64_t)sizeof *r.logits,
+                       .f32 = true,
+                       .alpha = 1,
+                       .room = r.strips};
+        j->simd->strips(&s);
+        for (int64_t n = 0; n < rows; n++) read_row(j, &r, r.logits + n * LD, m + n, col, cols);
+    }
+    return SR_OK;
+}
+
+/* e^x, 0 where that is denormal */
+static double small_power(double x) {
+    return x < -87 ? 0 : exp(x);
+}
+
+/* The loss of row m, and its dlogits from exponentials of chunks. */
+static sr_status row_task(void *context, int64_t m, int worker) {
+    (void)worker;
+    const chunk_job *j = context;
+    int64_t chunks = sr_blocks(j->v, CHUNK), best = -1; /* best: the first chunk with most */
+    const piece *p = j->pieces + m;
+    float most = -INFINITY;
+    double sum = 0;
+    for (int64_t c = 0; c < chunks; c++)
+        if (p[c * j->rows].most > most) {
+            most = p[c * j->rows].most;
+            best = c;
+        }
+    for (int64_t c = 0; c < chunks; c++)
+        sum += (double)p[c * j->rows].sum * small_power((double)p[c * j->rows].most - most);
+    double shift = most + log(sum);
+    j->nll[m] = (float)(shift - j->target[m]);
+    if (best != j->labels[m] / CHUNK) j->correct[m] = 0;
+    if (j->dlogits == NULL) return SR_OK;
+    sr_bf16 *row = j->dlogits + m * j->v;
+    for (int64_t c = 0; c < chunks; c++)
+        j->simd->scale_bf16(row + c * CHUNK, sr_least(CHUNK, j->v - c * CHUNK),
+                            (float)(j->weights[m] * small_power(p[c * j->rows].most - shift)));
+    float at = (float)(j->weights[m] * (small_power(j->target[m] - shift) - 1));
+    j->simd->narrow(row + j->labels[m], &at, 1);
+    return SR_OK;
+}
+
+sr_status sr_cpu_mlm_chunks(sr_tensor *nll, sr_tensor *correct, sr_tensor *dlogits,
+                            const sr_tensor *x, const sr_tensor *word, const sr_tensor *bias,
+                            const sr_tensor *labels, const sr_tensor *weights) {
+    sr_cpu_state *cpu = sr_cpu_of(x);
+    int64_t rows = x->shape[0], v = word->shape[0], h = word->shape[1];
+    int64_t chunks = sr_blocks(v, CHUNK);
+    chunk_job j = {.cpu = cpu,
+                   .simd = cpu->simd,
+                   .x = SR_DATA(sr_bf16, x),
+                   .word = SR_DATA(sr_bf16, word),
+                   .bias = bias,
+                   .labels = SR_DATA(int32_t, labels),
+                   .weights = SR_DATA(float, weights),
+                   .nll = SR_DATA(float, nll),
+                   .correct = SR_DATA(float, correct),
+                   .dlogits = dlogits != NULL ? SR_DATA(sr_bf16, dlogits) : NULL,
+                   .rows = rows,
+                   .v = v,
+                   .h = h,
+                   .panel = round_up(h, UNIT) * 2 * UNIT};
+    size_t pieces;
+    SR_TRY(sr_mul_size(&pieces, (size_t)(chunks * rows), sizeof(piece)));
+    SR_TRY(sr_cpu_reserve(cpu, room_at(NULL, &j).bytes, pieces + (size_t)rows * sizeof(float)));
+    j.pieces = cpu->shared.data;
+    j.target = (float *)(j.pieces + chunks * rows);
+    SR_TRY(sr_cpu_run(x, chunk_task, &j, chunks));
+    return sr_cpu_run(x, row_task, &j, rows);
+}
+
+/* ---- backward: dx ---------------------------------------------------------------------------- */
+
+typedef struct slice_job {
+    sr_tensor *dx;
+    const sr_cpu_state *cpu;
+    const sr_bf16 *dlogits, *word;
+    float *partial; /* (slices, M, H) */
+    int64_t depth, slices, rows, v, h, panel, n_pad;
+    float factor;
+} slice_job;
+
+/* The words of slice i, BAND at a time. */
+static sr_status slice_task(void *context, int64_t i, int worker) {
+    const slice_job *j = context;
+    const sr_simd *simd = j->cpu->simd;
+    char *panels = sr_cpu_scratch(j->cpu, worker);
+    int64_t end = sr_least((i + 1) * j->depth, j->v);
+    for (int64_t k = i * j->depth; k < end; k += BAND) {
+        int64_t depth = sr_least(BAND, end - k), panel = round_up(depth, UNIT) * 2 * UNIT;
+        for (int64_t q = 0; q < depth; q += UNIT)
+            simd->panels_of_rows(panels + q * 2 * UNIT, panel, j->word + (k + q) * j->h, j->h,
+                                 sr_least(UNIT, depth - q), j->h);
+        sr_strips s = {.a = j->dlogits + k,
+                       .a_row = j->v * (int64_t)sizeof *j->dlogits,
+                       .b = panels,
+                       .panel = panel,
+                       .m = j->rows,
+                       .n = j->h,
+                       .k = depth,
+                       .c = j->partial + i * j->rows * j->h,
+                       .ldc = j->h * (int64_t)sizeof(float),
+                       .f32 = true,
+                       .add = k > i * j->depth,
+                       .alpha = j->factor,
+                       .room = panels + j->n_pad * BAND * (int64_t)sizeof(sr_bf16)};
+        simd->strips(&s);
+    }
+    return SR_OK;
+}
+
+/* A run of the sum of all slices, in order, into the first. */
+static sr_status sum_task(void *context, int64_t i, int worker) {
+    (void)worker;
+    const slice_job *j = context;
+    int64_t elements = j->rows * j->h, at = i * RUN, n = sr_least(RUN, elements - at);
+    for (int64_t s = 1; s < j->slices; s++)
+        j->cpu->simd->axpby(j->partial + at, j->partial + s * elements + at, n, 1.0f, 1.0f);
+    sr_cpu_store(j->dx, at, 1, j->partial + at, n);
+    return SR_OK;
+}
+
+sr_status sr_cpu_mlm_dx(sr_tensor *dx, const sr_tensor *dlogits, const sr_tensor *word,
+                        float factor) {
+    sr_cpu_state *cpu = sr_cpu_of(dx);
+    int64_t rows = dx->shape[0], v = word->shape[0], h = word->shape[1];
+    slice_job j = {.dx = dx,
+                   .cpu = cpu,
+                   .dlogits = SR_DATA(sr_bf16, dlogits),
+                   .word = SR_DATA(sr_bf16, word),
+                   .depth = round_up(sr_blocks(v, SLICES), BAND),
+                   .rows = rows,
+                   .v = v,
+                   .h = h,
+                   .n_pad = round_up(h, UNIT),
+                   .factor = factor};
+    j.slices = sr_blocks(v, j.depth);
+    size_t each = (size_t)(j.n_pad * BAND) * sizeof(sr_bf16) + (size_t)cpu->simd->strips_room(BAND);
+    SR_TRY(sr_cpu_reserve(cpu, each, (size_t)(j.slices * rows * h) * sizeof(float)));
+    j.partial = cpu->shared.data;
+    SR_TRY(sr_cpu_run(dx, slice_task, &j, j.slices));
+    return sr_cpu_run(dx, sum_task, &j, sr_blocks(rows * h, RUN));
+}
+
+/* ---- backward: dword ------------------------------------------------------------------------- */
+
+typedef struct word_job {
+    const sr_cpu_state *cpu;
+    const sr_bf16 *dlogits, *x;
+    float *dword;
+    char *panels; /* of x */
+    int64_t rows, v, h, panel, apart;
+    int64_t words, width; /* words of a task; columns of a block of x */
+    float factor;
+} word_job;
+
+/* Task i packs 32 rows of x. */
+static sr_status pack_task(void *context, int64_t i, int worker) {
+    (void)worker;
+    const word_job *j = context;
+    int64_t m = i * UNIT;
+    j->cpu->simd->panels_of_rows(j->panels + m * 2 * UNIT, j->panel, j->x + m * j->h, j->h,
+                                 sr_least(UNIT, j->rows - m), j->h);
+    return SR_OK;
+}
+
+static sr_status word_task(void *context, int64_t i, int worker) {
+    const word_job *j = context;
+    const sr_simd *simd = j->cpu->simd;
+    char *tiles = sr_cpu_scratch(j->cpu, worker);
+    int64_t word = i * j->words, words = sr_least(j->words, j->v - word);
+    for (int64_t m = 0; m < j->rows; m += UNIT)
+        simd->tiles_across(tiles + m / UNIT * 1024, j->apart, j->dlogits + m * j->v + word, j->v,
+                           sr_least(UNIT, j->rows - m), words);
+    for (int64_t col = 0; col < j->h; col += j->width) {
+        sr_strips s = {.a = tiles,
+                       .a_tile = j->apart,
+                       .b = j->panels + col / UNIT * j->panel,
+                       .panel = j->panel,
+                       .m = words,
+                       .n = sr_least(j->width, j->h - col),
+                       .k = round_up(j->rows, UNIT),
+                       .c = j->dword + word * j->h + col,
+                       .ldc = j->h * (int64_t)sizeof(float),
+                       .f32 = true,
+                       .add = true,
+                       .alpha = j->factor,
+                       .room = tiles + j->words / 16 * j->apart};
+        simd->strips(&s);
+    }
+    return SR_OK;
+}
+
+sr_status sr_cpu_mlm_dword(sr_tensor *dword, const sr_tensor *dlogits, const sr_tensor *x,
+                           float factor) {
+    sr_cpu_state *cpu = sr_cpu_of(x);
+    int64_t rows = x->shape[0], h = x->shape[1], k = round_up(rows, UNIT);
+    int64_t fit = BLOCK / (2 * k); /* rows or columns of an operand */
+    word_job j = {.cpu = cpu,
+                  .dlogits = SR_DATA(sr_bf16, dlogits),
+                  .x = SR_DATA(sr_bf16, x),
+                  .dword = SR_DATA(float, dword),
+                  .rows = rows,
+                  .v = dword->shape[0],
+                  .h = h,
+                  .panel = k * 2 * UNIT,
+                  .apart = (k / UNIT + 1) * 1024,
+                  .words = fit < 96    ? 96
+                           : fit > 768 ? 768
+                                       : fit / 96 * 96,
+                  .width = fit < UNIT ? UNIT : fit / UNIT * UNIT,
+                  .factor = factor};
+    size_t panels;
+    SR_TRY(sr_mul_size(&panels, (size_t)round_up(h, UNIT), (size_t)k * sizeof(sr_bf16)));
+    SR_TRY(sr_cpu_reserve(cpu, (size_t)(j.words / 16 * j.apart) + (size_t)cpu->simd->strips_room(k),
+                          0));
+    SR_TRY(sr_cpu_reserve_panels(cpu, panels));
+    j.panels = cpu->panels.data;
+    SR_TRY(sr_cpu_run(x, pack_task, &j, sr_blocks(rows, UNIT)));
+    return sr_cpu_run(x, word_task, &j, sr_blocks(j.v, j.words));
+}
