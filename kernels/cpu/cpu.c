@@ -122,9 +122,18 @@ sr_status sr_cpu_need_f32_or_bf16(const char *op, const sr_tensor *const *t, int
 /* ---- the table ------------------------------------------------------------------------------- */
 
 const sr_backend sr_backend_cpu = {
-    SR_BACKEND_ABI,        .name = "cpu",           .host = true,          .real = SR_F32,
-    .open = device_open,   .close = device_close,   .alloc = memory_alloc, .free = memory_free,
-    .upload = memory_copy, .download = memory_copy,
+    SR_BACKEND_ABI,
+    .name = "cpu",
+    .host = true,
+    .real = SR_F32,
+    .open = device_open,
+    .close = device_close,
+    .alloc = memory_alloc,
+    .free = memory_free,
+    .upload = memory_copy,
+    .download = memory_copy,
+    .weight_build = sr_cpu_weight_build,
+    .weight_free = sr_cpu_weight_free,
 #define SR_SLOT(name, ...) .name = sr_cpu_##name,
 #include "core/tensor/slots.h"
 };

@@ -251,6 +251,7 @@ struct sr_product {
     bool add;
     bool nested; /* called within a task; its job reserved sr_cpu_product_room() per worker */
     sr_epilogue epilogue;    /* or NULL */
+    const sr_tensor *weight; /* what b is, if it may be a parameter; or NULL */
     const sr_across *across; /* on tiles: A, packed; or NULL */
     const sr_finish *finish; /* what the epilogue does, if c is NULL */
     const void *context;     /* passed to the epilogue */
@@ -270,6 +271,9 @@ sr_status sr_cpu_product(const sr_tensor *t, const sr_product *p);
 /* The same on tiles, for products that it takes; called by sr_cpu_product(). */
 bool sr_cpu_takes_strips(const sr_cpu_state *cpu, const sr_product *p);
 sr_status sr_cpu_strips(const sr_tensor *t, const sr_product *p);
+/* The panels of a weight, for sr_cpu_strips(): see backend.h. */
+sr_status sr_cpu_weight_build(sr_weight *weight, const sr_tensor *w);
+void sr_cpu_weight_free(sr_weight *weight);
 /* Scratch bytes per worker that suffice for any product. */
 size_t sr_cpu_product_room(void);
 

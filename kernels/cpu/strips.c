@@ -10,6 +10,7 @@
  * flops.  Packing takes 0.15 ns an element.
  */
 #include "core/base/mem.h"
+#include "core/tensor/weight.h"
 #include "kernels/cpu/cpu.h"
 
 enum { TILE = 1024, UNIT = 32, DEEPEST = 1024 };     /* UNIT: of k and columns, in packed forms */
@@ -100,20 +101,95 @@ static sr_status across_task(void *context, int64_t i, int worker) {
     return SR_OK;
 }
 
+static sr_status panels_bytes(size_t *bytes, int64_t k, int64_t n) {
+    return sr_mul_size(bytes, (size_t)round_up(n, UNIT),
+                       (size_t)round_up(k, UNIT) * sizeof(sr_bf16));
+}
+
+static sr_status pack_b(job *j, const sr_tensor *t) {
+    const sr_product *p = j->p;
+    if (p->b_row == 1) return sr_cpu_run_whole(t, columns_task, j, sr_blocks(p->n, UNIT));
+    return sr_cpu_run_whole(t, rows_task, j, sr_blocks(p->k, UNIT));
+}
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+/* The layout of a weight: its panels as B of x W^T and of dy W, each once it was asked for. */
+typedef struct kept {
+    char *turned, *straight;
+} kept;
+
+/* Writes the panels of t (rows, cols). */
+static sr_status write_panels(char *to, const sr_tensor *t, bool turned) {
+    int64_t rows = t->shape[0], cols = t->shape[1];
+    sr_product p = {.b = sr_tensor_data(t), .b_row = turned ? 1 : cols, .b_col = turned ? cols : 1};
+    p.k = turned ? cols : rows, p.n = turned ? rows : cols;
+    job j = {.p = &p, .simd = sr_cpu_of(t)->simd, .b = to};
+    j.k_part = round_up(p.k, UNIT), j.n_pad = round_up(p.n, UNIT);
+    return pack_b(&j, t);
+}
+
+sr_status sr_cpu_weight_build(sr_weight *w, const sr_tensor *t) {
+    if (w->layout == NULL) {
+        kept *made;
+        SR_TRY(sr_new(&made, 1));
+        w->layout = made;
+    }
+    const kept *k = w->layout;
+    if (k->turned != NULL) SR_TRY(write_panels(k->turned, t, true));
+    return k->straight != NULL ? write_panels(k->straight, t, false) : SR_OK;
+}
+
+void sr_cpu_weight_free(sr_weight *w) {
+    kept *k = w->layout;
+    sr_free_aligned(k->turned);
+    sr_free_aligned(k->straight);
+    sr_free(k);
+}
+
+/* *out: the panels of B that the weight keeps; NULL if B is not a weight. */
+static sr_status kept_panels(char **out, const sr_product *p) {
+    *out = NULL;
+    void *layout;
+    if (p->weight == NULL) return SR_OK;
+    const sr_device *device = p->weight->storage->device;
+    if (device->backend->weight_build != sr_cpu_weight_build) return SR_OK; /* wraps this one */
+    SR_TRY(sr_weight_layout(&layout, p->weight));
+    if (layout == NULL) return SR_OK;
+    bool turned = p->b_row == 1;
+    kept *k = layout;
+    char **panels = turned ? &k->turned : &k->straight;
+    if (*panels == NULL) {
+        size_t bytes;
+        void *made;
+        SR_TRY(panels_bytes(&bytes, p->k, p->n));
+        SR_TRY(sr_alloc_pages(&made, bytes, bytes));
+        sr_status st = write_panels(made, p->weight, turned);
+        if (st != SR_OK) {
+            sr_free_aligned(made);
+            return st;
+        }
+        *panels = made;
+    }
+    *out = *panels;
+    return SR_OK;
+}
+
 static sr_status pack(job *j, const sr_tensor *t, sr_cpu_state *cpu) {
     const sr_product *p = j->p;
     bool across = p->a_col != 1 && p->across == NULL;
     size_t b_bytes, bytes;
-    SR_TRY(sr_mul_size(&b_bytes, (size_t)j->n_pad, (size_t)round_up(p->k, UNIT) * sizeof(sr_bf16)));
+    SR_TRY(kept_panels(&j->b, p));
+    SR_TRY(panels_bytes(&b_bytes, p->k, p->n));
+    if (j->b != NULL) b_bytes = 0;
     SR_TRY(sr_add_size(&bytes, across ? j->a.bytes : 0, b_bytes));
     SR_TRY(sr_cpu_reserve_panels(cpu, bytes));
-    j->b = cpu->panels.data;
-    if (p->b_row == 1)
-        SR_TRY(sr_cpu_run(t, columns_task, j, sr_blocks(p->n, UNIT)));
-    else
-        SR_TRY(sr_cpu_run(t, rows_task, j, sr_blocks(p->k, UNIT)));
+    if (j->b == NULL) {
+        j->b = cpu->panels.data;
+        SR_TRY(pack_b(j, t));
+    }
     if (!across) return SR_OK;
-    j->a.tiles = j->b + b_bytes;
+    j->a.tiles = (char *)cpu->panels.data + b_bytes;
     return sr_cpu_run(t, across_task, j, sr_blocks(p->k, UNIT));
 }
 
