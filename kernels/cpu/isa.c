@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/tensor/weight.h"
 #include "kernels/cpu/cpu.h"
 
 static const char *const names[] = {"plain", "avx2", "avx512", "avx512_bf16", "amx"};
@@ -172,6 +173,7 @@ sr_status sr_cpu_use(sr_device *device, const char *name) {
     if (problem == NULL) problem = problem_of(isa);
     if (problem != NULL)
         return sr_fail(SR_EDEVICE, "cpu: no %s instructions here: %s", name, problem);
+    sr_weight_drop_all(device); /* of the other instruction set */
     cpu->simd = sets[isa];
     return SR_OK;
 }
