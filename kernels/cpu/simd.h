@@ -140,7 +140,7 @@ static inline int64_t sr_drop_room(int64_t n) {
     /* around products that are `ready`: the thread's tiles are configured, and released */        \
     F(void, bf16_begin, void)                                                                      \
     F(void, bf16_end, void)                                                                        \
-    /* large products, for classes with `tiles` */                                                 \
+    /* large products, for sets with `tiles` */                                                    \
     F(int64_t, strips_room, int64_t k)                                                             \
     F(void, strips, const sr_strips *s)                                                            \
     /* up to 32 rows of B as a step of panels: n columns, zeros behind k and n */                  \

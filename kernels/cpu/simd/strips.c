@@ -400,7 +400,7 @@ void SR_SIMD(tiles_across)(void *tiles, int64_t apart, const sr_bf16 *a, int64_t
     }
 }
 
-#else /* products of other classes are those of product.c */
+#else /* products of other instruction sets are those of product.c */
 
 int64_t SR_SIMD(strips_room)(int64_t k) {
     (void)k;
