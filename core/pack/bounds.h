@@ -11,8 +11,12 @@
 extern "C" {
 #endif
 
-/* ceil(tokens / capacity); ceil(sequences / max_seqs), 0 if max_seqs is 0. */
+/* ceil(tokens / capacity). */
 int64_t sr_bound_tokens(const sr_histogram *h);
+
+/* A sequence of length l shares its pack with at most (capacity - l) / s others, where s is the
+ * shortest length; so it needs 1 / min(max_seqs, that + 1) of a pack.  The sum of these shares,
+ * rounded up: at least sequences / max_seqs.  0 if max_seqs is 0. */
 int64_t sr_bound_count(const sr_histogram *h, int32_t max_seqs);
 
 /* Martello and Toth 1990, L2: the largest over a <= L / 2 of

@@ -5,6 +5,24 @@
 #include <string.h>
 
 #include "core/base/system.h"
+#include "core/pack/bounds.h"
+#include "core/pack/grid.h"
+
+/* True if a bound shows at little cost that no plan of this depth has at most `enough` packs. */
+static sr_status is_too_shallow(bool *out, int64_t *bound, const sr_histogram *h,
+                                const sr_pack_opts *opts, int32_t depth, int64_t enough) {
+    *bound = sr_bound_cheap(h, depth).packs;
+    if (*bound <= enough && sr_grid_suits(h, depth)) {
+        sr_grid g;
+        int32_t cells = sr_grid_cells(0, h->capacity);
+        sr_lp_limits limits = sr_grid_limits(opts, cells);
+        SR_TRY(sr_grid_solve(&g, h->count, h->capacity, depth, cells, NULL, &limits));
+        if (g.bound > *bound) *bound = g.bound;
+        sr_grid_free(&g);
+    }
+    *out = *bound > enough;
+    return SR_OK;
+}
 
 static sr_status packs_at(int64_t *packs, int64_t *bound, const sr_histogram *h,
                           const sr_pack_opts *opts, int32_t depth) {
@@ -36,14 +54,23 @@ static bool is_late(double deadline) {
     return deadline > 0 && sr_time_monotonic() >= deadline;
 }
 
+/* The packs of a plan of this depth, or a bound that exceeds `enough`. */
+static sr_status try_depth(int64_t *packs, const sr_histogram *h, const sr_pack_opts *opts,
+                           int32_t depth, int64_t enough) {
+    bool too_shallow;
+    int64_t bound;
+    SR_TRY(is_too_shallow(&too_shallow, packs, h, opts, depth, enough));
+    return too_shallow ? SR_OK : packs_at(packs, &bound, h, opts, depth);
+}
+
 /* Growing steps up from `low` (too shallow) to a sufficient depth, then bisection; at `deadline`
  * (0: none), the least depth known to be sufficient is taken. */
 static sr_status search(sr_depth_choice *c, const sr_histogram *h, const sr_pack_opts *opts,
                         int64_t enough, int32_t low, int32_t high, double deadline) {
-    int64_t packs, bound;
+    int64_t packs;
     for (int32_t step = 1; low < high && !is_late(deadline); step *= 2) {
         int32_t depth = low + step < high ? low + step : high;
-        SR_TRY(packs_at(&packs, &bound, h, opts, depth));
+        SR_TRY(try_depth(&packs, h, opts, depth, enough));
         if (packs <= enough || depth == high) {
             c->max_seqs = high = depth, c->packs = packs;
             break;
@@ -52,7 +79,7 @@ static sr_status search(sr_depth_choice *c, const sr_histogram *h, const sr_pack
     }
     while (high - low > 1 && !is_late(deadline)) {
         int32_t depth = low + (high - low) / 2;
-        SR_TRY(packs_at(&packs, &bound, h, opts, depth));
+        SR_TRY(try_depth(&packs, h, opts, depth, enough));
         if (packs <= enough)
             high = depth, c->max_seqs = depth, c->packs = packs;
         else

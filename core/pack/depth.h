@@ -27,7 +27,8 @@ typedef struct sr_depth_choice {
 
 /* The smallest depth whose packing is within `tolerance` (0.0005 is 0.05 per cent) of the lower
  * bound for unlimited depth.  Solves a few packings by opts->solver; opts->max_seqs is ignored.
- * Starts from the depth below which the count bound rules it out.  If opts->seconds is set, two
+ * Starts from the depth below which the count bound rules it out, and solves for no depth that a
+ * bound rules out.  If opts->seconds is set, two
  * thirds of it are for the choice: the least depth found to be sufficient by then. */
 sr_status sr_pack_choose_depth(sr_depth_choice *out, const sr_histogram *hist,
                                const sr_pack_opts *opts, double tolerance);

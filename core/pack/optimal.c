@@ -7,10 +7,13 @@
 #include "core/pack/bounds.h"
 #include "core/pack/build.h"
 #include "core/pack/certificate.h"
+#include "core/pack/grid.h"
+#include "core/pack/imitate.h"
 #include "core/pack/round.h"
 #include "core/pack/solvers.h"
 
 static const int64_t EXACT = (int64_t)1 << 53; /* intermediate counts of packs are doubles */
+static const double GRID_GAP = 1e-4;
 
 static int32_t different_lengths(const sr_histogram *h) {
     int32_t rows = 0;
@@ -99,16 +102,36 @@ static sr_status build_list(sr_builder *b, const sr_pattern_list *list) {
     return st;
 }
 
+static void keep_better(search *s, sr_plan *other) {
+    bool better = other->packs < s->greedy->packs;
+    sr_plan_free(better ? s->greedy : other);
+    if (better) s->greedy = other;
+}
+
 /* Greedy packings are sometimes better than rounding. */
 static sr_status try_greedy(search *s) {
     static sr_status (*const solvers[])(sr_plan **, const sr_histogram *, const sr_pack_opts *) = {
-        sr_solve_bfd, sr_solve_ffd, sr_solve_spfhp};
+        sr_solve_bfd, sr_solve_ffd, sr_solve_spfhp, sr_solve_bpcc};
     for (size_t i = 0; i < sizeof solvers / sizeof *solvers; i++) {
         sr_plan *other;
         SR_TRY(solvers[i](&other, s->h, s->opts));
-        bool better = other->packs < s->greedy->packs;
-        sr_plan_free(better ? s->greedy : other);
-        if (better) s->greedy = other;
+        keep_better(s, other);
+    }
+    return SR_OK;
+}
+
+/* Grids of growing precision, until the gap is small.  Where no bound is above that of the tokens,
+ * the finest ones do not help. */
+static sr_status try_grids(search *s) {
+    const int32_t capacity = s->h->capacity;
+    for (int i = 0; sr_grid_cells(i, capacity) > 0; i++) {
+        int64_t bound, small = (int64_t)(GRID_GAP * (double)s->bound.packs);
+        sr_plan *other;
+        if (s->greedy->packs - s->bound.packs <= (i > 0 ? small : 0)) break;
+        if (i > 1 && s->bound.packs <= sr_bound_l2(s->h)) break;
+        SR_TRY(sr_imitate(&other, &bound, s->h, s->opts, sr_grid_cells(i, capacity)));
+        if (bound > s->bound.packs) s->bound = (sr_bound){bound, SR_BOUND_LP};
+        keep_better(s, other);
     }
     return SR_OK;
 }
@@ -121,6 +144,10 @@ static sr_status search_packing(search *s) {
     SR_TRY(sr_solve_lpfhp(&s->greedy, s->h, s->opts));
     s->bound = s->greedy->bound;
     if (s->greedy->packs == s->bound.packs) return SR_OK;
+    if (sr_grid_suits(s->h, s->opts->max_seqs)) {
+        SR_TRY(try_greedy(s));
+        return try_grids(s);
+    }
     if (s->h->sequences <= EXACT) {
         SR_TRY(solve_linear(s));
         if (s->greedy->packs > s->bound.packs) SR_TRY(round_packs(s));

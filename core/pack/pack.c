@@ -11,9 +11,9 @@ typedef struct solver {
 } solver;
 
 static const solver solvers[] = {
-    {"optimal", sr_solve_optimal}, {"lpfhp", sr_solve_lpfhp}, {"spfhp", sr_solve_spfhp},
-    {"nnlshp", sr_solve_nnlshp},   {"bfd", sr_solve_bfd},     {"ffd", sr_solve_ffd},
-    {"online", sr_solve_online},   {"none", sr_solve_none},
+    {"optimal", sr_solve_optimal}, {"lpfhp", sr_solve_lpfhp},   {"spfhp", sr_solve_spfhp},
+    {"nnlshp", sr_solve_nnlshp},   {"bfd", sr_solve_bfd},       {"ffd", sr_solve_ffd},
+    {"bpcc", sr_solve_bpcc},       {"online", sr_solve_online}, {"none", sr_solve_none},
 };
 enum { SOLVERS = sizeof solvers / sizeof *solvers };
 

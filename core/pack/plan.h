@@ -36,7 +36,7 @@ typedef struct sr_pattern {
 
 typedef enum sr_bound_kind {
     SR_BOUND_TOKENS, /* tokens / capacity */
-    SR_BOUND_COUNT,  /* sequences / max_seqs */
+    SR_BOUND_COUNT,  /* number of sequences: sr_bound_count() */
     SR_BOUND_L2,     /* Martello and Toth: long sequences cannot share */
     SR_BOUND_LP      /* linear program of Gilmore and Gomory, checked in integers */
 } sr_bound_kind;

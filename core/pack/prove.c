@@ -5,6 +5,7 @@
 #include "core/base/mem.h"
 #include "core/base/system.h"
 #include "core/pack/bounds.h"
+#include "core/pack/grid.h"
 #include "core/pack/lp/lp.h"
 #include "core/pack/solvers.h"
 
@@ -65,10 +66,40 @@ done:
     return st;
 }
 
+/* The prices of the best grid. */
+static sr_status grid_prices(double *value, const sr_histogram *h, const sr_pack_opts *opts) {
+    int64_t best = 0;
+    for (int i = 0; sr_grid_cells(i, h->capacity) > 0; i++) {
+        sr_grid g;
+        int32_t cells = sr_grid_cells(i, h->capacity);
+        sr_lp_limits limits = sr_grid_limits(opts, cells);
+        SR_TRY(sr_grid_solve(&g, h->count, h->capacity, opts->max_seqs, cells, NULL, &limits));
+        if (g.bound > best) {
+            best = g.bound;
+            sr_grid_value(value, &g);
+        }
+        sr_grid_free(&g);
+    }
+    return SR_OK;
+}
+
+static sr_status grid_proof(sr_certificate *best, const sr_histogram *h, const sr_pack_opts *opts) {
+    sr_certificate c;
+    double *value;
+    SR_TRY(sr_new(&value, h->capacity + 1));
+    sr_status st = grid_prices(value, h, opts);
+    if (st == SR_OK) st = sr_certificate_make(&c, value, h, opts->max_seqs);
+    if (st == SR_OK) keep_better(best, &c);
+    sr_free(value);
+    return st;
+}
+
 sr_status sr_pack_prove(sr_certificate *out, const sr_histogram *h, const sr_pack_opts *opts) {
     memset(out, 0, sizeof *out);
     sr_status st = simple_proofs(out, h, opts->max_seqs);
-    if (st == SR_OK && h->sequences > 0) st = linear_proof(out, h, opts);
+    bool grid = sr_grid_suits(h, opts->max_seqs);
+    if (st == SR_OK && grid) st = grid_proof(out, h, opts);
+    if (st == SR_OK && !grid && h->sequences > 0) st = linear_proof(out, h, opts);
     if (st != SR_OK) sr_certificate_free(out);
     return st;
 }

@@ -33,6 +33,11 @@ sr_status sr_solve_bfd(sr_plan **out, const sr_histogram *h, const sr_pack_opts 
 /* First-fit decreasing, sequence by sequence, on runs of equal packs in a treap. */
 sr_status sr_solve_ffd(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts);
 
+/* Bin packing with cardinality constraints (k-item bin packing) by equal shares: packs one after
+ * another, of the longest remaining sequence and those that fit an equal share of the rest of the
+ * pack.  O(patterns * depth).  Source: the problem is that of Krause, Shen and Schwetman 1975. */
+sr_status sr_solve_bpcc(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts);
+
 /* The linear program of Gilmore and Gomory (1961) by column generation, rounded: lp.h, round.h.
  * Never more packs than a greedy solver; bounded by opts->iterations. */
 sr_status sr_solve_optimal(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts);

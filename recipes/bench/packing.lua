@@ -47,7 +47,7 @@ local FORMAT = "%-18s %-8s %5s %11s %11s %6s %10s %10s %12s"
 
 local function solver_table(set, depths)
   local histogram = sr.must(sr.pack.lengths(("%s/%s.hist"):format(given.data, set)))
-  for _, solver in ipairs { "spfhp", "lpfhp", "bfd", "ffd", "nnlshp", "optimal" } do
+  for _, solver in ipairs { "spfhp", "lpfhp", "bfd", "ffd", "bpcc", "nnlshp", "optimal" } do
     for _, depth in ipairs(depths) do
       local old, bound = published[("%s %s %s"):format(set, solver, depth)], bounds[set .. " " .. depth]
       if solver ~= "nnlshp" or old then

@@ -149,8 +149,8 @@ static void contradictions(void) {
 
 /* Any allocation from file to plan can fail, without leaks or partial results. */
 static void out_of_memory(void) {
-    const char *const solvers[] = {"lpfhp", "spfhp", "ffd", "bfd", "none"};
-    for (int s = 0; s < 5; s++)
+    const char *const solvers[] = {"lpfhp", "spfhp", "ffd", "bfd", "bpcc", "none"};
+    for (int s = 0; s < 6; s++)
         for (int64_t n = 1;; n++) {
             int64_t live = sr_mem_live();
             sr_histogram h;

@@ -114,8 +114,8 @@ static void bounds(void) {
 }
 
 static void edges(void) {
-    static const char *const solvers[] = {"spfhp", "lpfhp", "bfd", "ffd", "none"};
-    for (int s = 0; s < 5; s++) {
+    static const char *const solvers[] = {"spfhp", "lpfhp", "bfd", "ffd", "bpcc", "none"};
+    for (int s = 0; s < 6; s++) {
         sr_histogram h;
         CHECK_OK(sr_histogram_new(&h, SR_MAX_LENGTH));
         CHECK(packs_of(&h, solvers[s], 0) == 0);
@@ -123,7 +123,7 @@ static void edges(void) {
         CHECK(packs_of(&h, solvers[s], 3) == 5);
         CHECK_OK(sr_histogram_add(&h, 1, ((int64_t)1 << 40) + 1, SR_LONG_ERROR));
         int64_t ones = ((int64_t)1 << 40) + 1, full = ones / SR_MAX_LENGTH + 1;
-        if (s > 0 && s < 4) CHECK(packs_of(&h, solvers[s], 0) == full + 5);
+        if (s > 0 && s < 5) CHECK(packs_of(&h, solvers[s], 0) == full + 5);
         CHECK(packs_of(&h, solvers[s], 1) == ones + 5);
         sr_histogram_free(&h);
     }

@@ -159,7 +159,7 @@ static void against_brute_force(void) {
 /* ---- larger random cases ---- */
 
 static void against_greedy(void) {
-    static const char *const greedy[] = {"lpfhp", "spfhp", "bfd", "ffd", "none"};
+    static const char *const greedy[] = {"lpfhp", "spfhp", "bfd", "ffd", "bpcc", "none"};
     test_rng r = {22, 0};
     int64_t gap = 0;
     for (int i = 0; i < 2000; i++) {
@@ -168,7 +168,7 @@ static void against_greedy(void) {
         CHECK_OK(random_histogram(&h, &r, 2 + test_below(&r, 300), i % 4 == 0 ? 4 : 3000));
         int32_t depth = i % 3 == 0 ? 0 : 1 + (int32_t)test_below(&r, 8);
         sr_plan *best = pack(&h, "optimal", depth);
-        for (int s = 0; s < 5; s++) {
+        for (int s = 0; s < 6; s++) {
             sr_plan *plan = pack(&h, greedy[s], depth);
             CHECK(best->packs <= plan->packs);
             CHECK(best->bound.packs <= plan->packs);

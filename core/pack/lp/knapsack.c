@@ -44,6 +44,7 @@ static void fill_one(sr_knapsack *k) {
 
 static int32_t find_steps(int32_t *step, const double *f, int32_t capacity) {
     int32_t n = 0;
+    if (f[0] > 0) step[n++] = 0;
     for (int32_t s = 1; s <= capacity; s++)
         if (f[s] > f[s - 1]) step[n++] = s;
     return n;
@@ -54,12 +55,12 @@ static void multiply(sr_knapsack *k, double *f, const double *a, const double *b
     const int32_t L = k->capacity;
     memcpy(f, a, ((size_t)L + 1) * sizeof *f);
     raise_by(f, b, 0, L + 1);
-    int32_t n = find_steps(k->step, b, L), other = find_steps(k->step + L, a, L);
+    int32_t n = find_steps(k->step, b, L), other = find_steps(k->step + L + 1, a, L);
     const int32_t *step = k->step;
     if (other < n) {
         const double *swap = a;
         a = b, b = swap;
-        n = other, step = k->step + L;
+        n = other, step = k->step + L + 1;
     }
     for (int32_t i = 0; i < n; i++) raise_by(f + step[i], a, b[step[i]], L + 1 - step[i]);
 }
@@ -95,7 +96,8 @@ sr_status sr_knapsack_new(sr_knapsack *k, int32_t capacity, int32_t max_seqs, co
     k->capacity = capacity;
     k->length = length;
     k->rows = rows;
-    int32_t most = rows > 0 ? capacity / length[rows - 1] : 1;
+    int32_t shortest = rows > 0 ? length[rows - 1] : capacity;
+    int32_t most = shortest > 0 ? capacity / shortest : INT32_MAX;
     k->max_items = max_seqs > 0 && max_seqs < most ? max_seqs : 0;
     if (k->max_items == 0)
         k->table[k->tables++].left = -1;

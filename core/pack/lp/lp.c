@@ -90,7 +90,7 @@ static void generation_free(generation *g) {
  */
 static void lay_out_rows(generation *g, const int64_t *counts) {
     int32_t row = 0;
-    for (int32_t l = g->capacity; l >= 1; l--)
+    for (int32_t l = g->capacity; l >= 0; l--)
         if (counts[l] > 0) g->length[row] = l, g->demand[row++] = (double)counts[l];
     for (int32_t l = 0; l <= g->capacity; l++) {
         while (row > 0 && g->length[row - 1] <= l) row--;
@@ -102,7 +102,7 @@ static sr_status generation_new(generation *g, const int64_t *counts, int32_t ca
                                 int32_t max_seqs) {
     memset(g, 0, sizeof *g);
     g->capacity = capacity, g->max_seqs = max_seqs;
-    for (int32_t l = 1; l <= capacity; l++) g->rows += counts[l] > 0;
+    for (int32_t l = 0; l <= capacity; l++) g->rows += counts[l] > 0;
     size_t n = (size_t)g->rows, spaces = (size_t)capacity + 1;
     sr_status st;
     SR_GO(fail, st, sr_new(&g->length, 2 * n + 2 * spaces + 1));

@@ -57,7 +57,7 @@ sr_status sr_master_add(sr_master *m, const int32_t *items, int32_t n) {
 }
 
 static int32_t copies_alone(const sr_master *m, int32_t row) {
-    int32_t copies = m->capacity / m->length[row];
+    int32_t copies = m->length[row] > 0 ? m->capacity / m->length[row] : m->max_seqs;
     return m->max_seqs > 0 && copies > m->max_seqs ? m->max_seqs : copies;
 }
 

@@ -111,7 +111,7 @@ return function(pack, histogram, options)
   end
   local rows = today(histogram, copy)
   local bound = 0
-  for _, solver in ipairs { "spfhp", "lpfhp", "ffd", "bfd", "nnlshp", "online", "optimal" } do
+  for _, solver in ipairs { "spfhp", "lpfhp", "ffd", "bfd", "bpcc", "nnlshp", "online", "optimal" } do
     rows[#rows + 1] = solved(pack, histogram, copy, solver)
   end
   for _, solver in ipairs(pack.solvers()) do
