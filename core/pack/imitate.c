@@ -9,12 +9,12 @@
 #include "core/pack/solvers.h"
 #include "core/pack/stock.h"
 
-static const double SHARE = 0.5; /* of the packs of a pattern that are made before the next solve */
+static const double SHARE = 0.7; /* of the packs of a pattern that are made before the next solve */
 enum {
     ROUNDS = 14,
     TRIES = 24,       /* lengths tried for the last but one slot */
     SINGLE = 8000000, /* sequences up to which packs are made one by one */
-    FEW = 200         /* sequences that are left to a greedy solver */
+    FEW = 1000        /* sequences that are left to a greedy solver */
 };
 
 typedef struct slot {
@@ -173,7 +173,7 @@ static sr_status solve_grid(imitation *m, const sr_pack_opts *opts, int32_t cell
     sr_grid next;
     sr_lp_limits limits = sr_grid_limits(opts, cells);
     const sr_pattern_list *start = m->grid.counts != NULL ? &m->grid.lp.solution : NULL;
-    limits.gap *= 1 << round;
+    limits.gap *= 1 + round;
     if (round > 0) limits.pivots /= 4;
     SR_TRY(sr_grid_solve(&next, m->stock.left, m->stock.capacity, opts->max_seqs, cells, start,
                          &limits));

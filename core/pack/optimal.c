@@ -9,11 +9,13 @@
 #include "core/pack/certificate.h"
 #include "core/pack/grid.h"
 #include "core/pack/imitate.h"
+#include "core/pack/repair.h"
 #include "core/pack/round.h"
 #include "core/pack/solvers.h"
 
 static const int64_t EXACT = (int64_t)1 << 53; /* intermediate counts of packs are doubles */
 static const double GRID_GAP = 1e-4;
+enum { REPAIRS = 4 };
 
 static int32_t different_lengths(const sr_histogram *h) {
     int32_t rows = 0;
@@ -120,18 +122,33 @@ static sr_status try_greedy(search *s) {
     return SR_OK;
 }
 
+/* A plan that follows a grid, repaired as long as that helps. */
+static sr_status try_grid(search *s, int32_t cells) {
+    int64_t bound, packs = INT64_MAX;
+    sr_plan *plan;
+    SR_TRY(sr_imitate(&plan, &bound, s->h, s->opts, cells));
+    if (bound > s->bound.packs) s->bound = (sr_bound){bound, SR_BOUND_LP};
+    sr_status st = SR_OK;
+    for (int i = 0; i < REPAIRS && plan->packs > s->bound.packs && plan->packs < packs; i++) {
+        packs = plan->packs;
+        SR_GO(done, st, sr_repair(&plan, s->opts, cells));
+    }
+    keep_better(s, plan);
+    return SR_OK;
+done:
+    sr_plan_free(plan);
+    return st;
+}
+
 /* Grids of growing precision, until the gap is small.  Where no bound is above that of the tokens,
  * the finest ones do not help. */
 static sr_status try_grids(search *s) {
     const int32_t capacity = s->h->capacity;
     for (int i = 0; sr_grid_cells(i, capacity) > 0; i++) {
-        int64_t bound, small = (int64_t)(GRID_GAP * (double)s->bound.packs);
-        sr_plan *other;
+        int64_t small = (int64_t)(GRID_GAP * (double)s->bound.packs);
         if (s->greedy->packs - s->bound.packs <= (i > 0 ? small : 0)) break;
         if (i > 1 && s->bound.packs <= sr_bound_l2(s->h)) break;
-        SR_TRY(sr_imitate(&other, &bound, s->h, s->opts, sr_grid_cells(i, capacity)));
-        if (bound > s->bound.packs) s->bound = (sr_bound){bound, SR_BOUND_LP};
-        keep_better(s, other);
+        SR_TRY(try_grid(s, sr_grid_cells(i, capacity)));
     }
     return SR_OK;
 }
