@@ -15,7 +15,7 @@
 
 static const int64_t EXACT = (int64_t)1 << 53; /* intermediate counts of packs are doubles */
 static const double GRID_GAP = 1e-4;
-enum { REPAIRS = 4 };
+enum { REPAIRS = 4, MANY_LENGTHS = 512 };
 
 static int32_t different_lengths(const sr_histogram *h) {
     int32_t rows = 0;
@@ -55,10 +55,34 @@ static void search_free(search *s) {
     sr_rounding_free(&s->rounding);
 }
 
+static void keep_better(search *s, sr_plan *other) {
+    bool better = other->packs < s->greedy->packs;
+    sr_plan_free(better ? s->greedy : other);
+    if (better) s->greedy = other;
+}
+
+/* True for many lengths of which full packs would hold about as many as the limit of depth, or
+ * more. */
+static bool depth_binds(const search *s) {
+    double most = (double)s->opts->max_seqs * (double)sr_bound_tokens(s->h);
+    return most > 0 && (double)s->h->sequences > 0.9 * most &&
+           different_lengths(s->h) > MANY_LENGTHS;
+}
+
+/* There, the patterns of bpcc are much better than those of best fit. */
+static sr_status start_from_shares(search *s) {
+    sr_plan *plan;
+    SR_TRY(sr_solve_bpcc(&plan, s->h, s->opts));
+    sr_status st = sr_pattern_list_add(&s->start, plan);
+    keep_better(s, plan);
+    return st;
+}
+
 static sr_status solve_linear(search *s) {
     sr_certificate c;
     SR_TRY(sr_pattern_list_new(&s->start));
     SR_TRY(sr_pattern_list_add(&s->start, s->greedy));
+    if (depth_binds(s)) SR_TRY(start_from_shares(s));
     s->limits = choose_limits(s->h, s->opts, s->bound.packs);
     SR_TRY(
         sr_lp_solve(&s->lp, s->h->count, s->h->capacity, s->opts->max_seqs, &s->start, &s->limits));
@@ -102,12 +126,6 @@ static sr_status build_list(sr_builder *b, const sr_pattern_list *list) {
     }
     sr_free(parts);
     return st;
-}
-
-static void keep_better(search *s, sr_plan *other) {
-    bool better = other->packs < s->greedy->packs;
-    sr_plan_free(better ? s->greedy : other);
-    if (better) s->greedy = other;
 }
 
 /* Greedy packings are sometimes better than rounding. */
