@@ -8,13 +8,18 @@ int64_t sr_bound_tokens(const sr_histogram *h) {
     return ceil_div(h->tokens, h->capacity);
 }
 
+int32_t sr_bound_shortest(const sr_histogram *h) {
+    int32_t l = 1;
+    while (l < h->capacity && h->count[l] == 0) l++;
+    return l;
+}
+
 /* The shares are summed by number of sequences, and rounded down at 2^-32 of a pack. */
 int64_t sr_bound_count(const sr_histogram *h, int32_t max_seqs) {
     const int32_t L = h->capacity;
     __int128 packs = 0;
     if (max_seqs == 0) return 0;
-    int32_t shortest = 1, l = L;
-    while (shortest < L && h->count[shortest] == 0) shortest++;
+    int32_t shortest = sr_bound_shortest(h), l = L;
     for (int32_t most = 1; most <= max_seqs && l > 0; most++) {
         __int128 n = 0;
         for (; l > 0 && (most == max_seqs || 1 + (L - l) / shortest <= most); l--) n += h->count[l];

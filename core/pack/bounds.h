@@ -19,6 +19,15 @@ int64_t sr_bound_tokens(const sr_histogram *h);
  * rounded up: at least sequences / max_seqs.  0 if max_seqs is 0. */
 int64_t sr_bound_count(const sr_histogram *h, int32_t max_seqs);
 
+int32_t sr_bound_shortest(const sr_histogram *h); /* the capacity if there are no sequences */
+
+/* The most sequences of a pack with one of this length, itself included; max_seqs > 0. */
+static inline int32_t sr_bound_mates(int32_t length, int32_t capacity, int32_t shortest,
+                                     int32_t max_seqs) {
+    int32_t most = 1 + (capacity - length) / shortest;
+    return most < max_seqs ? most : max_seqs;
+}
+
 /* Martello and Toth 1990, L2: the largest over a <= L / 2 of
  *     #(l > L - a)  +  #(L / 2 < l <= L - a)  +  max(0, ceil((small - room) / L))
  * where L is the capacity, `small` the tokens in a <= l <= L / 2, `room` the free space of the

@@ -10,15 +10,17 @@
 static const double SCALE = 1e9; /* of weights: every pattern is below 2^53 */
 static const int64_t MOST_SEQUENCES = (int64_t)1 << 46;
 enum {
-    EXACT_LENGTHS = 1024, /* up to which the program of the lengths themselves is solved */
+    EXACT_LENGTHS = 1024,   /* up to which the program of the lengths themselves is solved, */
+    SHALLOW_LENGTHS = 2048, /* and that for at most SHALLOW sequences per pack */
+    SHALLOW = 3,
     DEEPEST = 128
 };
 
 bool sr_grid_suits(const sr_histogram *h, int32_t max_seqs) {
     int32_t lengths = 0;
     for (int32_t l = 1; l <= h->capacity; l++) lengths += h->count[l] > 0;
-    return max_seqs > 1 && max_seqs <= DEEPEST && lengths > EXACT_LENGTHS &&
-           h->sequences <= MOST_SEQUENCES;
+    int32_t exact = max_seqs <= SHALLOW ? SHALLOW_LENGTHS : EXACT_LENGTHS;
+    return max_seqs > 1 && max_seqs <= DEEPEST && lengths > exact && h->sequences <= MOST_SEQUENCES;
 }
 
 int32_t sr_grid_cells(int i, int32_t capacity) {

@@ -15,7 +15,7 @@
 
 static const int64_t EXACT = (int64_t)1 << 53; /* intermediate counts of packs are doubles */
 static const double GRID_GAP = 1e-4;
-enum { REPAIRS = 4, MANY_LENGTHS = 512 };
+enum { REPAIRS = 4, MANY_LENGTHS = 512, SHALLOW = 4 };
 
 static int32_t different_lengths(const sr_histogram *h) {
     int32_t rows = 0;
@@ -61,11 +61,11 @@ static void keep_better(search *s, sr_plan *other) {
     if (better) s->greedy = other;
 }
 
-/* True for many lengths of which full packs would hold about as many as the limit of depth, or
- * more. */
+/* True for a limit above SHALLOW and many lengths of which full packs would hold about as many as
+ * the limit of depth, or more. */
 static bool depth_binds(const search *s) {
     double most = (double)s->opts->max_seqs * (double)sr_bound_tokens(s->h);
-    return most > 0 && (double)s->h->sequences > 0.9 * most &&
+    return s->opts->max_seqs > SHALLOW && (double)s->h->sequences > 0.9 * most &&
            different_lengths(s->h) > MANY_LENGTHS;
 }
 

@@ -41,6 +41,19 @@ static sr_status simple_proofs(sr_certificate *best, const sr_histogram *h, int3
     return st;
 }
 
+/* The shares of sr_bound_count(). */
+static sr_status count_proof(sr_certificate *best, const sr_histogram *h, int32_t max_seqs) {
+    sr_certificate c;
+    double *value;
+    const int32_t L = h->capacity, shortest = sr_bound_shortest(h);
+    SR_TRY(sr_new(&value, L + 1));
+    for (int32_t l = 1; l <= L; l++) value[l] = 1.0 / sr_bound_mates(l, L, shortest, max_seqs);
+    sr_status st = sr_certificate_make(&c, value, h, max_seqs);
+    if (st == SR_OK) keep_better(best, &c);
+    sr_free(value);
+    return st;
+}
+
 static sr_status linear_proof(sr_certificate *best, const sr_histogram *h,
                               const sr_pack_opts *opts) {
     sr_plan *greedy = NULL;
@@ -97,6 +110,7 @@ static sr_status grid_proof(sr_certificate *best, const sr_histogram *h, const s
 sr_status sr_pack_prove(sr_certificate *out, const sr_histogram *h, const sr_pack_opts *opts) {
     memset(out, 0, sizeof *out);
     sr_status st = simple_proofs(out, h, opts->max_seqs);
+    if (st == SR_OK && opts->max_seqs > 0) st = count_proof(out, h, opts->max_seqs);
     bool grid = sr_grid_suits(h, opts->max_seqs);
     if (st == SR_OK && grid) st = grid_proof(out, h, opts);
     if (st == SR_OK && !grid && h->sequences > 0) st = linear_proof(out, h, opts);
