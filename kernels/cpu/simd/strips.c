@@ -173,15 +173,6 @@ INLINE void save_block(float *sums, const int tiles) {
     write_before_loads();
 }
 
-INLINE void clear_block(void) {
-    CLEAR(0);
-    CLEAR(1);
-    CLEAR(2);
-    CLEAR(3);
-    CLEAR(4);
-    CLEAR(5);
-}
-
 /* The products of a panel with a strip, into `sums`; the block that waits there is finished. */
 INLINE void multiply_panel(const sr_strips *all, strip *t, const char *b, float *sums,
                            const waiting *last, const int tiles, const kind kind) {
@@ -191,7 +182,7 @@ INLINE void multiply_panel(const sr_strips *all, strip *t, const char *b, float 
     const char *a = t->a;
     int64_t steps = t->steps, a_step = t->a_step;
     int finish = t->finish;
-    clear_block();
+    clear_sums();
     for (int64_t i = 0; i < steps; i++, a += a_step, b += STEP) {
         first_half(t, a, b, tiles);
         if (i >= LATE) finish_rows(&s, &w, kind, finish);

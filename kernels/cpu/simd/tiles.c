@@ -32,15 +32,6 @@ typedef struct block {
     bool tall; /* more than 16 rows */
 } block;
 
-INLINE void clear_sums(void) {
-    CLEAR(0);
-    CLEAR(1);
-    CLEAR(2);
-    CLEAR(3);
-    CLEAR(4);
-    CLEAR(5);
-}
-
 /* Tile 3 i + j: rows 16 i .., columns 16 j .. of a block whose rows are `ld` floats apart, and its
  * tiles `down` and `right`. */
 typedef struct place {
