@@ -1,13 +1,13 @@
--- Checks the layers: a directory may include only itself and lower layers.
+-- Checks the layers: a directory may include only itself and lower layers, and no folders form a circle.
 --
---   core/*     those before it in the list `core`; core/pack/lp is part of core/pack, and of no use elsewhere
+--   core/*     those before it in the list `core`; core/pack/lp stands below core/pack, and is of no use elsewhere
 --   kernels/*  all of core, to fill the tables in core/tensor/backend.h
 --   lua/bind   core, kernels/ref and kernels/cpu; the only C that includes lua.h
 --   plug-ins   built outside, against the installed core headers
 --
 -- A room of Lua, which is a folder of lua/seqrun with what is inside it, may require itself and those before it in the
 -- list `rooms`, lazily or not.  Names that are computed, as in require("seqrun.commands." .. name), are those of files
--- in the room itself.
+-- in the named room.
 --
 -- Prints every violation and exits with 1 if there is any.
 
@@ -21,7 +21,7 @@ for _, name in ipairs(core) do
 end
 local all_core = allowed["core/store"]
 allowed["core/pack"] = { "core/pack/lp", table.unpack(allowed["core/pack"]) }
-allowed["core/pack/lp"] = allowed["core/pack"]
+allowed["core/pack/lp"] = { "core/base", "core/pack/lp" }
 
 local function with_core(...)
   return table.move({ ... }, 1, select("#", ...), #all_core + 1, table.move(all_core, 1, #all_core, 1, {}))
@@ -34,7 +34,6 @@ end
 allowed["kernels/cpu/simd"] = with_core("kernels/cpu", "kernels/cpu/simd")
 table.insert(allowed["kernels/cpu"], "kernels/cpu/simd")
 table.insert(allowed["kernels/cuda"], "kernels/simt") -- prim.cuh gives one of its two definitions
-table.insert(allowed["kernels/simt"], "kernels/cuda")
 allowed["lua/bind"] = with_core("core", "kernels/ref", "kernels/cpu", "lua/bind")
 
 local libraries = { ["lua.h"] = "lua/bind", ["lauxlib.h"] = "lua/bind", ["lualib.h"] = "lua/bind" }
@@ -46,6 +45,14 @@ local function fault(file, line, message)
 end
 
 local function folder_of(path) return path:match("^(.*)/[^/]*$") or "" end
+
+--- What the files of a folder use in other folders: uses[folder][other] = "FILE:LINE".
+local uses = {}
+local function note_use(file, line, other)
+  local folder = folder_of(file)
+  uses[folder] = uses[folder] or {}
+  if other ~= folder then uses[folder][other] = uses[folder][other] or ("%s:%d"):format(file, line) end
+end
 
 local function contains(list, item)
   for _, each in ipairs(list) do
@@ -61,6 +68,7 @@ local function check(file)
     local quoted = line:match('^%s*#%s*include%s*"([^"]+)"')
     local library = line:match("^%s*#%s*include%s*<([^>]+)>")
     local owner = libraries[quoted or library]
+    if quoted and quoted:find("/") then note_use(file, number, folder_of(quoted)) end
     if owner and folder ~= owner then
       fault(file, number, (quoted or library) .. " may be included only in " .. owner)
     elseif quoted and quoted:find("/") and not contains(allowed[folder], folder_of(quoted)) then
@@ -102,24 +110,38 @@ local function room_of_module(name)
   return room ~= "core" and room or nil
 end
 
+local function exists(path)
+  local file = io.open(path)
+  return file and file:close() or false
+end
+
+--- The folder that the file of a module is in; nil for C modules.
+local function folder_of_module(name)
+  local path = "lua/" .. name:gsub("%.", "/")
+  if exists(path .. "/init.lua") then return path end
+  return exists(path .. ".lua") and folder_of(path) or nil
+end
+
 local function check_lua(file)
   local room, number = room_of_file(file), 0
   if not floor[room] then return fault(file, 1, "unknown room " .. room .. "; add it to .make/layers.lua") end
   for line in io.lines(file) do
     number = number + 1
     local code = line:gsub("^%s*%-%-.*$", "")
-    for name, more in code:gmatch("require%s*%(?%s*[\"']([%w_.]+)[\"']%s*(%.?%.?)") do
-      local wanted = room_of_module(name)
+    for name in code:gmatch("require%s*%(?%s*[\"']([%w_.]+)[\"']") do
+      local wanted, folder = room_of_module(name), folder_of_module(name)
+      if folder then note_use(file, number, folder) end
       if wanted and not floor[wanted] or name == "seqrun." then
         fault(file, number, ("%s names no room"):format(name))
-      elseif wanted and (floor[wanted] > floor[room] or more == ".." and wanted ~= room) then
+      elseif wanted and floor[wanted] > floor[room] then
         fault(file, number, ("%s may not require %s, which stands above it"):format(room, name))
       end
     end
     -- a module that is named elsewhere, as in pcall(require, "seqrun.run") or in a table of names
     local rest = code:gsub("require%s*%(?%s*[\"'][%w_.]+[\"']", "")
     for name in rest:gmatch("[\"'](seqrun%.[%w_.]+)[\"']") do
-      local wanted = floor[room_of_module(name)]
+      local wanted, folder = floor[room_of_module(name)], folder_of_module(name)
+      if folder then note_use(file, number, folder) end
       if wanted and wanted > floor[room] then
         fault(file, number, ("%s may not name %s, which stands above it"):format(room, name))
       end
@@ -130,4 +152,27 @@ end
 pipe = assert(io.popen("find lua/seqrun -name '*.lua' ! -path '*/meta/*'"))
 for file in pipe:lines() do check_lua(file) end
 pipe:close()
+
+-- ---- circles -----------------------------------------------------------------------------------------
+
+--- Follows what a folder uses; a folder that is still being followed closes a circle.
+local state, path = {}, {}
+local function follow(folder)
+  state[folder], path[#path + 1] = "open", folder
+  for other, where in pairs(uses[folder] or {}) do
+    if state[other] == "open" then
+      faults = faults + 1
+      print(("%s: %s uses %s, which uses it (%s)"):format(where, folder, other, table.concat(path, " > ")))
+    elseif not state[other] then
+      follow(other)
+    end
+  end
+  state[folder], path[#path] = "done", nil
+end
+local folders = {}
+for folder in pairs(uses) do folders[#folders + 1] = folder end
+table.sort(folders)
+for _, folder in ipairs(folders) do
+  if not state[folder] then follow(folder) end
+end
 os.exit(faults == 0)

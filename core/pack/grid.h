@@ -13,7 +13,7 @@
 #ifndef SR_PACK_GRID_H
 #define SR_PACK_GRID_H
 
-#include "core/pack/lp/lp.h"
+#include "core/pack/lp.h"
 #include "core/pack/pack.h"
 
 #ifdef __cplusplus

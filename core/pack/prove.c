@@ -6,7 +6,7 @@
 #include "core/base/system.h"
 #include "core/pack/bounds.h"
 #include "core/pack/grid.h"
-#include "core/pack/lp/lp.h"
+#include "core/pack/lp.h"
 #include "core/pack/solvers.h"
 
 /* Keeps the certificate with the higher bound. */

@@ -8,7 +8,7 @@
 #ifndef SR_PACK_ROUND_H
 #define SR_PACK_ROUND_H
 
-#include "core/pack/lp/lp.h"
+#include "core/pack/lp.h"
 
 #ifdef __cplusplus
 extern "C" {

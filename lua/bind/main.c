@@ -1,5 +1,5 @@
 /* main.c - the program: sets up the process, finds its Lua files and calls
- * lua/seqrun/cli.lua, whose main(arg) returns the exit code. */
+ * lua/seqrun/cli/init.lua, whose main(arg) returns the exit code. */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>

@@ -42,7 +42,7 @@ local arms = require("step_arms")
 local common = require("common")
 local lengths = require("lengths")
 local ranks = require("seqrun.tensor.ranks")
-local shares = require("seqrun.data.shares")
+local shares = require("seqrun.data.loader.shares")
 local sys = require("seqrun.core.sys")
 
 local MODELS = {

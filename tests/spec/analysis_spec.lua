@@ -2,7 +2,7 @@
 
 local json = require "seqrun.core.json"
 local program = require "tests.support.program"
-local rarity = require "seqrun.data.rarity"
+local rarity = require "tests.support.rarity"
 local small = require "tests.support.small"
 local sr = require "seqrun"
 local sys = require "seqrun.core.sys"

@@ -152,7 +152,7 @@ describe("the command line", function()
   it("has help for itself and for every command", function()
     local code, out = run { "help" }
     assert.equal(0, code)
-    for _, name in ipairs(require("seqrun.commands").names()) do
+    for _, name in ipairs(require("seqrun.cli.commands").names()) do
       assert.truthy(out:find("\n  " .. name .. " ", 1, true), name)
       assert.equal(0, (run { "help", name }), name)
       if name ~= "help" then assert.equal(0, (run { name, "--help" }), name) end

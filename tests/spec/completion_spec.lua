@@ -2,7 +2,7 @@
 
 local program = require("tests.support.program")
 local sys = require("seqrun.core.sys")
-local verbs = require("seqrun.commands.shell.verbs")
+local verbs = require("seqrun.cli.verbs")
 
 local SHELLS = { "bash", "zsh", "fish" }
 
@@ -131,7 +131,7 @@ end)
 
 describe("--help", function()
   it("of every command has examples that its parser accepts", function()
-    local commands = require("seqrun.commands")
+    local commands = require("seqrun.cli.commands")
     for _, name in ipairs(commands.names()) do
       if name ~= "help" then
         local count = 0

@@ -50,7 +50,7 @@ describe("the examples in data.md", function()
 
   it("name every option of loaders, targets and stages", function()
     local text = read("data")
-    local source = assert(sys.read_file("lua/seqrun/data/loader.lua"))
+    local source = assert(sys.read_file("lua/seqrun/data/loader/init.lua"))
     local function check_class(name, from)
       local fields = from:match("%-%-%-@class " .. name .. "\n(.-)\n\n")
       for field in fields:gmatch("@field ([%w_]+)") do
@@ -59,7 +59,7 @@ describe("the examples in data.md", function()
     end
     check_class("seqrun.LoaderOptions", source)
     check_class("seqrun.Stage", source)
-    check_class("seqrun.TargetOptions", assert(sys.read_file("lua/seqrun/data/targets.lua")))
+    check_class("seqrun.TargetOptions", assert(sys.read_file("lua/seqrun/data/loader/targets.lua")))
   end)
 end)
 

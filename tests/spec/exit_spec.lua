@@ -1,6 +1,6 @@
 -- Every exit code, by a command that ends with it; and where they are documented.
 
-local exits = require("seqrun.commands.shell.exits")
+local exits = require("seqrun.cli.exits")
 local program = require("tests.support.program")
 local sys = require("seqrun.core.sys")
 

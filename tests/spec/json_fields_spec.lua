@@ -1,6 +1,6 @@
 -- The fields that commands document for --json are those that they print.
 
-local fields = require("seqrun.commands.shell.fields")
+local fields = require("seqrun.cli.fields")
 local json = require("seqrun.core.json")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
@@ -141,7 +141,7 @@ describe("the fields of --json", function()
     assert.equal(0, (program.run(words)))
   end)
 
-  for _, name in ipairs(require("seqrun.commands").names()) do
+  for _, name in ipairs(require("seqrun.cli.commands").names()) do
     for _, form in ipairs(name ~= "help" and fields.forms(name) or {}) do
       local key = name .. " " .. form.form
       if not NOT_RUN[key] then
@@ -155,7 +155,7 @@ describe("the fields of --json", function()
   end
 
   it("are documented for every command that has --json", function()
-    for _, verb in ipairs(require("seqrun.commands.shell.verbs").all()) do
+    for _, verb in ipairs(require("seqrun.cli.verbs").all()) do
       local has = false
       for _, option in ipairs(verb.options) do has = has or option.names[1] == "--json" end
       assert.equal(has, fields.forms(verb.name) ~= nil, verb.name)

@@ -54,7 +54,7 @@ local function numbers(list, count)
   return update
 end
 
-local function each(update, stores) return require("seqrun.data.shares").each(update, stores) end
+local function each(update, stores) return require("seqrun.data.loader.shares").each(update, stores) end
 
 local function one() return sr.params.new { { name = "w", shape = { 1 }, init = "zeros" } } end
 

@@ -47,7 +47,7 @@ describe("a start", function()
     assert.has_no.errors(start {})
     assert.error_matches(start { loader = false }, "loader is missing; expected one like sr.data.loader")
     assert.error_matches(start { loader = methods("next", "seek", "summary", "plan") },
-      "loader has no cursor%(%), plan_text%(%); see sr.data.loader %(seqrun/data/loader.lua%)")
+      "loader has no cursor%(%), plan_text%(%); see sr.data.loader %(seqrun/data/loader/init.lua%)")
     assert.error_matches(start { held = methods("next") }, "held has no cursor%(%), seek%(%)")
     assert.error_matches(start { model = { params = {} } }, "model has no losses%(%)")
     assert.error_matches(start { model = methods("losses") }, "model has no params")

@@ -5,7 +5,7 @@
 -- Two updates of one micro-batch a rank through three layers; the backward pass of each writes "layer N" to the calls.
 
 local ranks = require("seqrun.tensor.ranks")
-local shares = require("seqrun.data.shares")
+local shares = require("seqrun.data.loader.shares")
 local sr = require("seqrun")
 
 local reduce = arg[1]

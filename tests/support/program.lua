@@ -61,7 +61,7 @@ end
 ---@return string lua the directory of its Lua files
 function program.install(folder)
   local path, lua = folder .. "/bin/seqrun", folder .. "/share/seqrun/lua"
-  local own = package.searchpath("seqrun.cli", package.path):match("^(.*)/seqrun/cli%.lua$")
+  local own = package.searchpath("seqrun.cli", package.path):match("^(.*)/seqrun/cli/init%.lua$")
   local line = "mkdir -p '%s/bin' '%s/share/seqrun' && cp '%s' '%s' && cp -r '%s' '%s' && chmod -R a+rX '%s'"
   assert(os.execute(line:format(folder, folder, program.path, path, own, lua, folder)))
   return path, lua

@@ -3,7 +3,7 @@
 --     mpirun -n 2 build/seqrun tests/support/ranks_probe.lua keep|early|late|twice OUT [REDUCE]
 
 local sr = require("seqrun")
-local shares = require("seqrun.data.shares")
+local shares = require("seqrun.data.loader.shares")
 
 local what, out = arg[1], arg[2]
 local world = require("seqrun.tensor.ranks").open()

@@ -6,7 +6,7 @@
 local json = require("seqrun.core.json")
 local nn = require("seqrun.nn")
 local optim = require("seqrun.optim")
-local shares = require("seqrun.data.shares")
+local shares = require("seqrun.data.loader.shares")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 

@@ -1,7 +1,7 @@
 -- kinds.lua - kinds of tasks by name, for the rooms below `tasks`: each finds here what it needs of a kind.
 --
 -- A task is a file of lua/seqrun/tasks, or a table of a recipe, which adds itself; see tasks/shared/kind.lua for its
--- fields.  The program sets `load` when it starts (cli.lua), so that a task that ships is there on first use.
+-- fields.  The program sets `load` when it starts (cli/init.lua), so that a task that ships is there on first use.
 
 local guess = require("seqrun.base.guess")
 

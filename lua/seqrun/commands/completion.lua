@@ -1,5 +1,7 @@
 -- completion - completion for a shell, or the manual page: from the parsers of the command line.
 
+local command_line = require("seqrun.help.verbs")
+
 local command = { summary = "print completion for bash, zsh or fish, or the manual page" }
 
 function command.define(cmd)
@@ -16,7 +18,7 @@ end
 
 ---The table that all of them are made of.
 local function plain()
-  local array, verbs = require("seqrun.core.json").array, require("seqrun.commands.shell.verbs")
+  local array, verbs = require("seqrun.core.json").array, command_line.load()
   local list = array(verbs.all())
   for _, verb in ipairs(list) do
     verb.options, verb.arguments = array(verb.options), array(verb.arguments)
@@ -31,7 +33,7 @@ function command.run(args)
     return 0
   end
   if not args.what then return nil, "completion: name a shell (bash, zsh, fish), man, or --json", "config" end
-  io.stdout:write((require("seqrun.commands.shell." .. args.what)()))
+  io.stdout:write(command_line.load().script(args.what))
   return 0
 end
 

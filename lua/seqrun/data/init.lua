@@ -17,7 +17,7 @@ local data = {}
 ---@return seqrun.Corpus? corpus
 ---@return string? message
 ---@return string? code
-function data.open(path, options) return require("seqrun.data.corpus").open(path, options) end
+function data.open(path, options) return require("seqrun.data.dataset.corpus").open(path, options) end
 
 ---Makes updates of packed, padded or single sequences; see seqrun.data.loader.
 ---@param options seqrun.LoaderOptions
@@ -33,7 +33,7 @@ function data.loader(options) return require("seqrun.data.loader").open(options)
 ---@return integer updates of an epoch
 ---@return integer groups in the data set
 function data.groups(corpus, options)
-  local order, updates, count = require("seqrun.data.groups")(corpus, options)
+  local order, updates, count = require("seqrun.data.loader.groups")(corpus, options)
   return order, updates, count
 end
 
@@ -43,14 +43,14 @@ end
 ---@return table<string, number>? counts what was read, stored and dropped
 ---@return string? message
 ---@return string? code
-function data.prepare(options) return require("seqrun.data.prepare")(options) end
+function data.prepare(options) return require("seqrun.data.dataset.prepare")(options) end
 
 ---Makes a data set from given examples, { a = ids, b = ids, label = integer } each, or with any other columns.
 ---@param options seqrun.WriteOptions
 ---@return integer? count
 ---@return string? message
 ---@return string? code
-function data.write(options) return require("seqrun.data.write")(options) end
+function data.write(options) return require("seqrun.data.dataset.write")(options) end
 
 ---Makes a data set from labelled files: CSV, TSV, JSONL, CoNLL columns or SQuAD JSON.
 ---@param options seqrun.ReadOptions

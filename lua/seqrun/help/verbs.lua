@@ -1,4 +1,5 @@
--- verbs.lua - how help reaches the commands, which stand above it.  The program sets `load` when it starts (cli.lua).
+-- verbs.lua - how help and completion reach the list of commands, which stands above them.  The program sets `load` when
+-- it starts (cli/init.lua).
 
----@type { load?: fun(): table } gives seqrun.commands.shell.verbs
+---@type { load?: fun(): table } gives seqrun.cli.verbs
 return {}

@@ -8,8 +8,8 @@
 local check = require("seqrun.base.check")
 local configs = require("seqrun.nn.config")
 local ops = require("seqrun.tensor.ops")
-local part = require("seqrun.nn.part")
-local specs = require("seqrun.nn.specs")
+local part = require("seqrun.nn.model.part")
+local specs = require("seqrun.nn.model.specs")
 local tensor = require("seqrun.tensor")
 
 ---@class seqrun.Encoder: seqrun.Part

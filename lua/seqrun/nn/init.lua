@@ -105,7 +105,7 @@ function nn.losses() return require("seqrun.nn.losses").new() end
 ---@param std? number standard deviation of weights, 0.02
 ---@return seqrun.ParamSpec[] list
 ---@return table add weight(name, shape, more), bias(name, shape, more), linear(name, outputs, inputs), norm(name, size)
-function nn.specs(std) return require("seqrun.nn.specs").new(std) end
+function nn.specs(std) return require("seqrun.nn.model.specs").new(std) end
 
 ---Attention with a mask and materialised scores: the reference for ops.attention.
 function nn.dense_attention(...)

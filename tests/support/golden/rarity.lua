@@ -1,6 +1,6 @@
 -- rarity.lua - vocabulary rarity, and its combination with the length, against rarity_golden.tsv.
 
-local rarity = require("seqrun.data.rarity")
+local rarity = require("tests.support.rarity")
 local tsv = require("tests.support.golden.tsv")
 
 local golden = {}

@@ -8,7 +8,7 @@
 
 local check = require("seqrun.base.check")
 local commas = require("seqrun.base.format").commas
-local corpus = require("seqrun.data.corpus")
+local corpus = require("seqrun.data.dataset.corpus")
 local guess = require("seqrun.base.guess")
 local json = require("seqrun.core.json")
 local readers = require("seqrun.data.readers")

@@ -310,7 +310,7 @@ local function write(options, vocab, job, maker)
   local guard <close> = source
   local stream = stream_of(options, source, maker)
   local count
-  count, message, code = require("seqrun.data.write") {
+  count, message, code = require("seqrun.data.dataset.write") {
     out = options.out, vocab = vocab, lowercase = options.lowercase ~= false, keep_accents = options.keep_accents,
     columns = columns_to_write(job, maker),
     examples = function() return stream:next() end, meta = meta_of(options, stream, maker),

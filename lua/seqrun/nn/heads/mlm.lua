@@ -1,8 +1,8 @@
 -- mlm.lua - the masked-LM head: a transform, then logits over the vocabulary, tied to the word embeddings.
 
 local ops = require("seqrun.tensor.ops")
-local part = require("seqrun.nn.part")
-local specs = require("seqrun.nn.specs")
+local part = require("seqrun.nn.model.part")
+local specs = require("seqrun.nn.model.specs")
 
 ---@class seqrun.MaskedLM: seqrun.Head
 local MaskedLM = part.class()

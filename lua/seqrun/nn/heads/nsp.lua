@@ -1,8 +1,8 @@
 -- nsp.lua - the next-sentence head: two classes over the pooled [CLS].
 
 local ops = require("seqrun.tensor.ops")
-local part = require("seqrun.nn.part")
-local specs = require("seqrun.nn.specs")
+local part = require("seqrun.nn.model.part")
+local specs = require("seqrun.nn.model.specs")
 
 ---@class seqrun.NextSentence: seqrun.Head
 local NextSentence = part.class()

@@ -7,15 +7,15 @@ local contracts = {}
 ---Required methods and fields of each part, and an example that has them.
 local WANTED = {
   loader = {
-    like = "sr.data.loader (seqrun/data/loader.lua)",
+    like = "sr.data.loader (seqrun/data/loader/init.lua)",
     methods = { "next", "cursor", "seek", "summary", "plan", "plan_text" },
   },
-  held = { like = "sr.data.loader (seqrun/data/loader.lua)", methods = { "next", "cursor", "seek" } },
-  model = { like = "sr.nn.model (seqrun/nn/model.lua)", methods = { "losses" }, fields = { params = "table" } },
+  held = { like = "sr.data.loader (seqrun/data/loader/init.lua)", methods = { "next", "cursor", "seek" } },
+  model = { like = "sr.nn.model (seqrun/nn/model/init.lua)", methods = { "losses" }, fields = { params = "table" } },
   optimizer = {
     like = "sr.optim.adamw (seqrun/optim/init.lua)", methods = { "step", "read_results", "counts", "state", "restore" },
   },
-  corpus = { like = "sr.data.open (seqrun/data/corpus.lua)", methods = { "info", "vocab_text", "lowercase" } },
+  corpus = { like = "sr.data.open (seqrun/data/dataset/corpus.lua)", methods = { "info", "vocab_text", "lowercase" } },
 }
 
 ---Parts in the order of checking; true: optional.

@@ -1,6 +1,6 @@
 -- checks - what is looked at before a run starts: the memory it needs, where it ends, settings that look like mistakes.
 
-local amounts = require("seqrun.run.amounts")
+local amounts = require("seqrun.run.loaders.amounts")
 local goals = require("seqrun.run.checks.goals")
 local memory = require("seqrun.run.checks.memory")
 local sanity = require("seqrun.run.checks.sanity")

@@ -3,10 +3,10 @@
 -- All ranks make the same calls in the same order.  Rank 0 leads: it alone writes files and prints.  What depends
 -- on the time or on signals is decided once, for all.
 
-local amounts = require("seqrun.run.amounts")
+local amounts = require("seqrun.run.loaders.amounts")
 local exact = require("seqrun.base.exact")
 local failure = require("seqrun.base.failure")
-local shares = require("seqrun.data.shares")
+local shares = require("seqrun.data.loader.shares")
 local tensor = require("seqrun.tensor")
 local together = require("seqrun.run.ranks.world")
 local world = require("seqrun.tensor.ranks")

@@ -69,7 +69,7 @@ end
 ---The build; a commit says what is in it only where nothing was changed after it.
 local function program_facts()
   local build = sys.build()
-  local library = package.searchpath("seqrun.run", package.path):match("^(.*)/run/init%.lua$")
+  local library = package.searchpath("seqrun.base.check", package.path):match("^(.*)/base/check%.lua$")
   local facts = {
     { "the program", ("seqrun %s (%s)"):format(build.version, build.git) },
     { "the compiler", ("%s %s"):format(build.compiler, build.cflags) },

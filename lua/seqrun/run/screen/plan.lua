@@ -1,6 +1,6 @@
 -- plan.lua - what a run will do, in words: model size, packs, schedule.
 
-local amounts = require("seqrun.run.amounts")
+local amounts = require("seqrun.run.loaders.amounts")
 local config = require("seqrun.config")
 local devices = require("seqrun.tensor.devices")
 local parts = require("seqrun.tasks.shared.parts")

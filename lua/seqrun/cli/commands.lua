@@ -1,4 +1,4 @@
--- commands - the verbs of the command line, a file each: { summary, define(cmd), run(args) }.
+-- commands.lua - finds the commands, a file each in lua/seqrun/commands: { summary, define(cmd), run(args) }.
 
 local failure = require("seqrun.base.failure")
 local fit_output = require("seqrun.draw.live").fit_output
@@ -6,7 +6,7 @@ local sys = require("seqrun.core.sys")
 
 local commands = {}
 
-local FOLDER = debug.getinfo(1, "S").source:match("^@(.*)/init%.lua$")
+local FOLDER = debug.getinfo(1, "S").source:match("^@(.*)/cli/[^/]*$") .. "/commands"
 
 ---The names of all commands, sorted; `help` is part of the command line itself.
 ---@return string[]
@@ -14,7 +14,7 @@ function commands.names()
   local names = { "help" }
   for _, file in ipairs(failure.must(sys.list(FOLDER))) do
     local name = file:match("^(%l+)%.lua$")
-    if name ~= "init" then names[#names + 1] = name end
+    names[#names + 1] = name
   end
   table.sort(names)
   return names
@@ -23,7 +23,7 @@ end
 ---Whether a word names a command that has a file.
 ---@param word string
 function commands.exists(word)
-  return word ~= "init" and word:find("^%l+$") ~= nil and sys.exists(FOLDER .. "/" .. word .. ".lua")
+  return word:find("^%l+$") ~= nil and sys.exists(FOLDER .. "/" .. word .. ".lua")
 end
 
 ---@param name string
@@ -42,7 +42,7 @@ function commands.parser_of(name)
     os.exit(0, true)
   end }
   command.define(parser)
-  local fields = require("seqrun.commands.shell.fields").text(name)
+  local fields = require("seqrun.cli.fields").text(name)
   if fields then parser:epilog((parser._epilog and parser._epilog .. "\n\n" or "") .. fields) end
   return parser
 end

@@ -1,6 +1,6 @@
 -- bash.lua - completion for bash.
 
-local verbs = require("seqrun.commands.shell.verbs")
+local verbs = require("seqrun.cli.verbs")
 
 local HEAD = [==[
 # bash completion for seqrun, written by `seqrun completion bash`

@@ -1,6 +1,6 @@
 -- zsh.lua - completion for zsh.
 
-local verbs = require("seqrun.commands.shell.verbs")
+local verbs = require("seqrun.cli.verbs")
 
 local HEAD = [==[
 #compdef seqrun

@@ -1,6 +1,6 @@
 -- man.lua - the manual page, docs/seqrun.1.
 
-local verbs = require("seqrun.commands.shell.verbs")
+local verbs = require("seqrun.cli.verbs")
 
 ---Text as troff takes it.
 local function plain(text) return (text:gsub("\\", "\\e"):gsub("%-", "\\-"):gsub("^([.'])", "\\&%1")) end
@@ -74,7 +74,7 @@ return function()
   parts[#parts + 1] = ".SH COMMANDS"
   for _, verb in ipairs(verbs.all()) do parts[#parts + 1] = command(verb) end
   table.move({
-    ".SH EXIT STATUS", list_of(require("seqrun.commands.shell.exits")), ".SH ENVIRONMENT", list_of(ENVIRONMENT),
+    ".SH EXIT STATUS", list_of(require("seqrun.cli.exits")), ".SH ENVIRONMENT", list_of(ENVIRONMENT),
     ".SH SIGNALS", plain("SIGINT, SIGTERM and SIGUSR1 end a run after the current step, with a checkpoint and exit "
       .. "code 75; a second SIGINT ends it at once.  A run goes on after SIGHUP."),
     ".SH EXAMPLES", verbatim(table.concat({

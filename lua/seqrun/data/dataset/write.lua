@@ -12,7 +12,7 @@
 local check = require("seqrun.base.check")
 local core = require("seqrun.core.data")
 local guess = require("seqrun.base.guess")
-local strings = require("seqrun.data.strings")
+local strings = require("seqrun.data.dataset.strings")
 local sys = require("seqrun.core.sys")
 
 ---@class seqrun.ColumnOptions
@@ -290,7 +290,7 @@ return function(options)
   local guard <close> = writer
   count, message, code = write_all(writer, o)
   if not count then return nil, message, code end
-  done, message, code = finish(writer, require("seqrun.data.words")(o.vocab), o)
+  done, message, code = finish(writer, require("seqrun.data.dataset.words")(o.vocab), o)
   if not done then return nil, message, code end
   return count
 end

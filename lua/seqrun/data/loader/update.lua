@@ -1,7 +1,7 @@
 -- update.lua - the micro-batches between two steps of the optimizer, and their totals.
 
-local new_batch = require("seqrun.data.batch")
-local shares = require("seqrun.data.shares")
+local new_batch = require("seqrun.data.loader.batch")
+local shares = require("seqrun.data.loader.shares")
 
 ---@class seqrun.Update
 ---@field index integer from 0
@@ -54,7 +54,7 @@ function Update:batches(...)
   local stores = select("#", ...) > 0 and { ... } or self.stores or {}
   local each = shares.each(self, stores)
   local ended = self.ended or function() end
-  if self.recorded then return with_end(ended, require("seqrun.data.recorded")(each)) end
+  if self.recorded then return with_end(ended, require("seqrun.data.loader.recorded")(each)) end
   return with_end(ended, each)
 end
 

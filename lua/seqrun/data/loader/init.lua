@@ -3,11 +3,11 @@
 local check = require("seqrun.base.check")
 local core = require("seqrun.core.batch")
 local failure = require("seqrun.base.failure")
-local Orders = require("seqrun.data.order")
-local solver = require("seqrun.data.solver")
-local targets = require("seqrun.data.targets")
-local Windows = require("seqrun.data.windows")
-local new_update = require("seqrun.data.update")
+local Orders = require("seqrun.data.loader.order")
+local solver = require("seqrun.data.loader.solver")
+local targets = require("seqrun.data.loader.targets")
+local Windows = require("seqrun.data.loader.windows")
+local new_update = require("seqrun.data.loader.update")
 
 ---Ends when a total of the cursor reaches `updates`, `sequences`, `raw_tokens` or `real_tokens`.  By sequences, a stage
 ---that draws from the same sequences continues the pass; any other starts a new one.

@@ -1,6 +1,6 @@
 -- fish.lua - completion for fish.
 
-local verbs = require("seqrun.commands.shell.verbs")
+local verbs = require("seqrun.cli.verbs")
 
 local function quoted(text) return "'" .. text:gsub("[\\']", "\\%0") .. "'" end
 

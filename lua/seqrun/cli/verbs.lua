@@ -1,7 +1,7 @@
 -- verbs.lua - the command line as plain tables, for completion and for the manual page: read from the parsers of the
 -- command line itself.
 
-local commands = require("seqrun.commands")
+local commands = require("seqrun.cli.commands")
 
 local verbs = {}
 
@@ -102,6 +102,11 @@ function verbs.keys()
   table.sort(list, function(a, b) return a.name < b.name end)
   return list
 end
+
+---Completion for a shell, or the manual page.
+---@param what "bash"|"zsh"|"fish"|"man"
+---@return string
+function verbs.script(what) return (require("seqrun.cli." .. what)()) end
 
 ---Whether values of an option are files or directories.
 ---@param option seqrun.shell.Option

@@ -1,4 +1,4 @@
-#include "core/pack/lp/lp.h"
+#include "core/pack/lp.h"
 
 #include <math.h>
 #include <string.h>

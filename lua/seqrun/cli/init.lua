@@ -1,4 +1,4 @@
--- cli.lua - the command line: finds the command or recipe to run, and the exit code.
+-- cli - the command line: finds the command or recipe to run, and the exit code.
 --
 --     seqrun                     the prompt
 --     seqrun FILE.lua ...        a recipe; `arg` holds what follows, as under `lua`
@@ -8,7 +8,7 @@
 -- A command's run() returns nothing or an exit code, or nil, message, code.  An error it raises is internal
 -- (70); an error that a recipe raises ends the recipe (1).  See DESIGN, "Exit codes".
 
-local commands = require("seqrun.commands")
+local commands = require("seqrun.cli.commands")
 local failure = require("seqrun.base.failure")
 local shipped = require("seqrun.base.shipped")
 local guess = require("seqrun.base.guess")
@@ -304,7 +304,7 @@ local function dispatch(words)
     kinds.load(name)
   end
   require("seqrun.run.listener").open = function(run) return require("seqrun.attach.server").open(run) end
-  require("seqrun.help.verbs").load = function() return require("seqrun.commands.shell.verbs") end
+  require("seqrun.help.verbs").load = function() return require("seqrun.cli.verbs") end
   find_from_lua()
   if not first then return require("seqrun.repl").run() end
   first = SAME[first] or first
