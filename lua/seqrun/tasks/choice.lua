@@ -1,8 +1,8 @@
 -- choice.lua - multiple choice: softmax over the scores of a question's choices, each a sequence of its own.
 --
 -- The choices of a question may lie in different packs, but in one micro-batch (data/loader/groups.lua);
--- batch.sequences counts questions.  Two targets: `answer` has one item per question, the [CLS] of its right choice; `group` has the
--- [CLS] of every choice, and the question's number as its label.
+-- batch.sequences counts questions.  Two targets: `answer` has one item per question, the [CLS] of its right choice;
+-- `group` has the [CLS] of every choice, and the question's number as its label.
 
 local decode = require("seqrun.scores.decode")
 local failure = require("seqrun.base.failure")
