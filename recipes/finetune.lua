@@ -1,7 +1,6 @@
--- finetune.lua - fine-tunes an encoder for a task: classify, pair, regress, multilabel, tokens, squad, choice, or your
--- own.
+-- finetune.lua - fine-tunes an encoder for a task, one that ships or your own.
 --
---     seqrun recipes/finetune.lua --help                  the tasks; with task=NAME its keys
+--     seqrun recipes/finetune.lua --help                  the tasks, with examples; with task=NAME its keys
 --     seqrun recipes/finetune.lua task=classify data.train=train.csv data.dev=dev.csv init.from=runs/demo/phase2
 
 local sr = require "seqrun"

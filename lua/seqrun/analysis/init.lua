@@ -10,7 +10,6 @@
 local check = require("seqrun.base.check")
 local core = require("seqrun.core.metric")
 local data = require("seqrun.data")
-local kinds = require("seqrun.analysis.kinds")
 local metric = require("seqrun.data.metric")
 local live = require("seqrun.draw.live")
 local sys = require("seqrun.core.sys")
@@ -109,7 +108,7 @@ local function compute(self, kind, path, about)
 end
 
 local function one(self, spec)
-  local kind, message, code = kinds.read(self, spec)
+  local kind, message, code = require("seqrun.analysis.kinds").read(self, spec)
   if not kind then return nil, message, code end
   local info = self.corpus:info()
   local path = type(spec) == "table" and spec.path or analysis.path_of(self.corpus, kind.name, self.t.out)

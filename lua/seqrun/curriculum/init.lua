@@ -36,9 +36,6 @@ local OPTIONS = {
   counters = true, examples = true, mask = true,
 }
 
----Options that may be schedules.
-local SCHEDULES = { "sequences", "tokens", "length", "mask" }
-
 ---Tokens of a window, so that rounding rows of its batches up to tiles costs little; and its most updates.
 local WINDOW_TOKENS, WINDOW_UPDATES = 32768, 16
 
@@ -48,6 +45,9 @@ local LEAST = 5 -- [CLS] and [SEP] of a pair, and a token of each
 local Curriculum = {}
 Curriculum.__index = Curriculum
 Curriculum.__name = "seqrun.Curriculum"
+
+---Options that may be schedules.
+Curriculum.schedules = { "length", "sequences", "tokens", "mask" }
 
 ---The value of a schedule, function or number for these counters.
 local function value_of(name, schedule, counters)
@@ -84,7 +84,7 @@ local function new(t)
   if (t.sequences == nil) == (t.tokens == nil) then
     check.fail("curriculum: give either sequences or tokens, the size of an update")
   end
-  for _, key in ipairs(SCHEDULES) do check_schedule(key, t[key]) end
+  for _, key in ipairs(Curriculum.schedules) do check_schedule(key, t[key]) end
   self.cut = check.choice("curriculum.cut", t.cut or "truncate", { "truncate", "pieces" })
   self.order = check.choice("curriculum.order", t.order or "easy", { "easy", "reversed", "random", "competence" })
   self.examples = check.choice("curriculum.examples", t.examples or "same", { "same", "fresh" })
@@ -295,7 +295,7 @@ end
 ---The schedules with a state, by name.
 local function stateful(self)
   local list = {}
-  for _, key in ipairs(SCHEDULES) do list[key] = self[key] end
+  for _, key in ipairs(Curriculum.schedules) do list[key] = self[key] end
   for name, metric in pairs(self.metrics) do list["metric " .. name] = metric.schedule end
   for name, schedule in pairs(list) do
     if type(schedule) ~= "table" or not schedule.state then list[name] = nil end

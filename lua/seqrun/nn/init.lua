@@ -80,11 +80,10 @@ local function head_names()
 end
 
 setmetatable(nn.heads, {
-  __index = function(self, name)
+  __index = function(_, name)
     if type(name) ~= "string" then return nil end
     local kind = kinds.get(name)
     if not kind then check.fail("sr.nn.heads has no '%s'%s", name, guess.hint(name, head_names())) end
-    rawset(self, name, kind.head_class.new)
     return kind.head_class.new
   end,
   __names = head_names,

@@ -113,9 +113,12 @@ local function leading_comment(path, mark)
 end
 
 ---What --help says about a recipe: its own words, those of its settings, the options and the keys.
-local function recipe_help(file, schema)
-  local columns = sys.is_terminal(1) and math.min(100, sys.columns(1) - 1) or nil
-  local parts = { ("usage: seqrun %s [key.path=value ...] [config=FILE] [preset=NAME]"):format(file) }
+local function recipe_help(request, schema)
+  local file, columns = request.file, sys.is_terminal(1) and math.min(100, sys.columns(1) - 1) or nil
+  local task = table.concat(request.arguments, "\n"):match("%f[^\0\n]task=[^\n]+")
+  local parts = {
+    ("usage: seqrun %s%s [key.path=value ...] [config=FILE] [preset=NAME]"):format(file, task and " " .. task or ""),
+  }
   for path, mark in pairs { [file] = "--", [file:gsub("%.lua$", "") .. ".yaml"] = "#" } do
     local comment = leading_comment(path, mark)
     if comment ~= "" then table.insert(parts, mark == "--" and 2 or #parts + 1, comment) end
@@ -137,7 +140,7 @@ function options.read(words, schema)
   local request, problem = options.parse(words, schema)
   if not request then failure.raise("config", "%s; see seqrun help", problem) end
   if request.help then
-    print(require("seqrun.draw.live").fit_output(recipe_help(request.file, schema)))
+    print(require("seqrun.draw.live").fit_output(recipe_help(request, schema)))
     failure.raise("ok", "")
   end
   if request.schema and schema then

@@ -224,6 +224,7 @@ local TOGETHER = "the choices of a question belong in one micro-batch, but a cur
 
 local task = {
   doc = "the right one of several choices for each question; batch.sequences counts questions",
+  example = "data.train=train.jsonl columns.text=question columns.choices=endings",
   head = Head, scores = scores, prediction = prediction, whole = true, target = "answer",
   refuses = { length = TOGETHER, metrics = TOGETHER },
   reader = { new = reader, columns = { text = "text", label = "label", choices = "choices" }, pairs = true },

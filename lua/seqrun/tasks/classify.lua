@@ -3,7 +3,6 @@
 local decode = require("seqrun.scores.decode")
 local origin = require("seqrun.data.items")
 local labels = require("seqrun.data.readers.labels")
-local metrics = require("seqrun.scores")
 
 -- ---- reading --------------------------------------------------------------------------------------
 
@@ -76,6 +75,7 @@ local function column(found, key)
 end
 
 function scores.score(found, head)
+  local metrics = require("seqrun.scores")
   local gold, guess = column(found, "gold"), column(found, "guess")
   local correct = {}
   for i, item in ipairs(found) do correct[i] = not item.wrong end
@@ -104,6 +104,7 @@ end
 
 return {
   doc = "a class for each text: sentiment, topic, acceptability",
+  example = "data.train=train.csv columns.text=sentence columns.label=label",
   head = {
     name = "label", layer = "classifier", pooler = true, counts = "classes", fewest = 2,
     architecture = "BertForSequenceClassification", problem_type = "single_label_classification",

@@ -4,7 +4,6 @@ local decode = require("seqrun.scores.decode")
 local origin = require("seqrun.data.items")
 local json = require("seqrun.core.json")
 local labels = require("seqrun.data.readers.labels")
-local metrics = require("seqrun.scores")
 local one_line = require("seqrun.base.one_line")
 local ops = require("seqrun.tensor.ops")
 
@@ -144,6 +143,7 @@ function scores.take(found, head, hidden, target, batch)
 end
 
 function scores.score(found)
+  local metrics = require("seqrun.scores")
   local gold, guess = {}, {}
   for i, item in ipairs(found) do gold[i], guess[i] = item.gold, item.guess end
   return {
@@ -171,6 +171,7 @@ end
 
 return {
   doc = "any number of labels for each text: emotions, subjects",
+  example = "data.train=train.jsonl columns.text=comment columns.label=labels",
   head = Head, reader = { new = reader }, scores = scores, prediction = prediction,
   settings = { columns = { text = "text", label = { "label" } } },
   column = "labels", target = "labels",

@@ -4,7 +4,6 @@
 local origin = require("seqrun.data.items")
 local json = require("seqrun.core.json")
 local labels = require("seqrun.data.readers.labels")
-local metrics = require("seqrun.scores")
 local one_line = require("seqrun.base.one_line")
 
 -- ---- head -----------------------------------------------------------------------------------------
@@ -103,6 +102,7 @@ local function mean_of(found, count, correlation)
 end
 
 function scores.score(found, head)
+  local metrics = require("seqrun.scores")
   return {
     pearson = mean_of(found, head.outputs, metrics.pearson), spearman = mean_of(found, head.outputs, metrics.spearman),
   }, {}
@@ -125,6 +125,7 @@ end
 
 return {
   doc = "one or several numbers for each text or pair of texts: similarity, rating",
+  example = "data.train=train.csv columns.pair=second columns.label=score",
   head = Head, reader = { new = reader }, scores = scores, prediction = prediction,
   settings = { columns = { text = "text", label = { "label" } } },
   column = "label", target = "label",

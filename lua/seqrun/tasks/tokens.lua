@@ -6,7 +6,6 @@ local formats = require("seqrun.data.readers.formats")
 local origin = require("seqrun.data.items")
 local json = require("seqrun.core.json")
 local labels = require("seqrun.data.readers.labels")
-local metrics = require("seqrun.scores")
 local one_line = require("seqrun.base.one_line")
 local records = require("seqrun.data.readers.records")
 local core_text = require("seqrun.core.text")
@@ -230,6 +229,7 @@ local function sequences_of(found, tags)
 end
 
 function scores.score(found, head)
+  local metrics = require("seqrun.scores")
   local gold, guess = {}, {}
   for i, item in ipairs(found) do
     gold[i], guess[i], item.wrong = item.gold, item.guess, item.gold ~= item.guess
@@ -324,6 +324,7 @@ end
 
 return {
   doc = "a class for each word of CoNLL files: names, parts of speech",
+  example = "data.train=train.conll",
   head = {
     name = "tags", layer = "classifier", counts = "classes", fewest = 2, architecture = "BertForTokenClassification",
   },

@@ -57,7 +57,7 @@ local function timed(t)
   look("rate", t.rate)
   for name, schedule in pairs(t.schedules or {}) do look(name, schedule) end
   if type(order) ~= "table" then order = {} end
-  for _, key in ipairs { "length", "sequences", "tokens", "mask" } do look(key, order[key]) end
+  for _, key in ipairs(order.schedules or {}) do look(key, order[key]) end
   for name, metric in pairs(order.metrics or {}) do look(name, metric.schedule) end
   table.sort(list)
   return list

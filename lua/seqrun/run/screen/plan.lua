@@ -175,7 +175,7 @@ end
 local function add_order(t, lines)
   local order = t.loader.options and t.loader.options.order
   if type(order) ~= "table" or not order.explain then return end
-  for _, key in ipairs { "length", "sequences", "tokens", "mask" } do
+  for _, key in ipairs(order.schedules or {}) do
     if type(order[key]) == "table" then lines[#lines + 1] = "  " .. tostring(order[key]) end
   end
   local last = t.total < text.UNLIMITED and t.total or 1

@@ -29,6 +29,10 @@ local function list(recipe, tasks)
   }
   for _, name in ipairs(tasks.finetuning()) do lines[#lines + 1] = ("  %-12s %s"):format(name, tasks[name].doc) end
   lines[#lines + 1] = ("  %-12s %s"):format("FILE.lua", "a task of your own: recipes/finetune_own.lua has one")
+  lines[#lines + 1] = "\nexamples:"
+  for _, name in ipairs(tasks.finetuning()) do
+    if tasks[name].example then lines[#lines + 1] = ("  task=%-12s %s"):format(name, tasks[name].example) end
+  end
   lines[#lines + 1] = ("\n`seqrun %s task=%s --help` lists the keys of a task"):format(recipe, tasks.finetuning()[1])
   print(require("seqrun.draw.live").fit_output(table.concat(lines, "\n")))
   failure.raise("ok", "")
@@ -43,5 +47,6 @@ return function(tasks, words)
   local name = given.task or task_in(given.config) or task_in(resumed and resumed .. "/config.yaml")
   if name then return (failure.must(tasks.open(name))) end
   if given.help then list(words[0], tasks) end
-  failure.raise("config", "%s: no task is given; add task=NAME: %s", words[0], table.concat(tasks.finetuning(), ", "))
+  local way = given.resume == true and "name the run (--resume=DIR), or add task=NAME" or "add task=NAME"
+  failure.raise("config", "%s: no task is given; %s: %s", words[0], way, table.concat(tasks.finetuning(), ", "))
 end

@@ -27,7 +27,6 @@ local vocabulary = require("seqrun.checkpoint.vocabulary")
 ---@field whole? boolean examples belong together, so none are held out of the training data
 ---@field refuses table<string, string> why a curriculum cannot have `length`, `pieces` or `metrics`
 local Task = {}
-Task.__index = Task
 
 Task.refuses = { pieces = "pieces of an example would all have its label; use truncate" }
 

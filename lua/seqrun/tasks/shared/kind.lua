@@ -1,6 +1,7 @@
 -- kind.lua - a fine-tuning task from the table that describes it: a file of lua/seqrun/tasks, or a recipe's.
 --
 --   name, doc     of the task; checkpoints and data sets keep the name
+--   example       the words of a command line that trains it, for the list of tasks
 --   like          name of a task: what this one does not have is taken from there
 --   head          fields and methods of its head: nn/heads/task.lua
 --   reader        how its files are read: data/readers/init.lua
@@ -13,15 +14,11 @@
 --   refuses       why its examples cannot follow a curriculum: { length =, pieces =, metrics = } of reasons
 --   settings      defaults of config keys; keys, rules: config keys of its own
 --
--- Any method of tasks/shared/finetuning.lua may be a field, too.
+-- Any method of tasks/shared/finetuning.lua may be a field, too.  What only models need, these methods, the class of the
+-- head and the config keys, is loaded on first use: reading files does without.
 
-local Task = require("seqrun.tasks.shared.finetuning")
 local check = require("seqrun.base.check")
-local config = require("seqrun.config")
-local finetuning_keys = require("seqrun.tasks.shared.finetuning_keys")
-local head_class = require("seqrun.nn.heads.task").class
 local kinds = require("seqrun.base.kinds")
-local nn = require("seqrun.nn")
 
 local PARTS = { "head", "reader", "scores", "prediction" }
 
@@ -51,12 +48,33 @@ end
 
 ---Keys of the config: those of fine-tuning, which task it is, and its own.
 local function keys_of(spec)
+  local finetuning_keys, config = require("seqrun.tasks.shared.finetuning_keys"), require("seqrun.config")
   local keys = table.move(finetuning_keys.keys, 1, #finetuning_keys.keys, 1, {})
-  keys[#keys + 1] = { "task", config.string { default = spec.name, doc = "kind of task; " .. spec.doc } }
+  local example = spec.example and ("; for example: task=%s %s"):format(spec.name, spec.example) or ""
+  keys[#keys + 1] = { "task", config.string { default = spec.name, doc = "kind of task; " .. spec.doc .. example } }
   table.move(spec.keys or {}, 1, #(spec.keys or {}), #keys + 1, keys)
   local rules = table.move(finetuning_keys.rules, 1, #finetuning_keys.rules, 1, {})
   table.move(spec.rules or {}, 1, #(spec.rules or {}), #rules + 1, rules)
-  return keys, rules
+  return { keys = keys, rules = rules, without = finetuning_keys.without }
+end
+
+local KEYS = { keys = true, rules = true, without = true }
+
+---The class of the head, config keys, and the methods that all tasks share.
+---@param like? seqrun.FinetuningTask the task whose head this one has
+local function fields_of_training(spec, like)
+  local keys
+  return {
+    __index = function(task, name)
+      if name == "head_class" then
+        task.head_class = like and like.head_class or require("seqrun.nn.heads.task").class(task.head_fields)
+        return task.head_class
+      end
+      if not KEYS[name] then return require("seqrun.tasks.shared.finetuning")[name] end
+      keys = keys or keys_of(spec)
+      return keys[name]
+    end,
+  }
 end
 
 local function check_spec(spec, like)
@@ -85,17 +103,14 @@ return function(spec)
   end
   check_spec(spec, like)
   local task, own = merged(spec, like), false
-  task.head = nil
+  task.head, task.head_class, task.keys, task.rules = nil, nil, nil, nil
   for _, part in ipairs(PARTS) do own = own or spec[part] ~= nil end
   task.kind = own and spec.name or like.kind
   for _, part in ipairs { "reader", "scores", "prediction" } do task[part] = merged(spec[part], like and like[part]) end
   task.head_fields = head_fields(spec, like)
-  task.head_class = own and head_class(task.head_fields) or like.head_class
   task.reader.whole = task.whole
-  task.keys, task.rules = keys_of(spec)
-  task.without, task.settings = finetuning_keys.without, merged(spec.settings, like and like.settings)
-  setmetatable(task, Task)
+  task.settings = merged(spec.settings, like and like.settings)
+  setmetatable(task, fields_of_training(spec, not own and like or nil))
   kinds.add(task)
-  if own then rawset(nn.heads, task.name, task.head_class.new) end
   return task
 end

@@ -5,6 +5,7 @@ local reader = require("seqrun.tasks.squad.reader")
 
 return {
   doc = "answers to questions, as spans of a context, from files of SQuAD 1.1 or 2.0",
+  example = "data.train=train-v2.0.json data.dev=dev-v2.0.json",
   head = require("seqrun.tasks.squad.head"),
   reader = {
     new = reader.new, open = reader.open, columns = {}, formats = { json = "squad" }, known = "squad or jsonl",
