@@ -227,6 +227,9 @@ describe("a fine-tuning run", function()
     run("cut", "--max-steps", "3")
     run("cut", "--max-steps", "6", "--resume")
     assert.equal(weights "whole", weights "cut")
+    local code, _, err = program.run { "recipes/finetune.lua", "task=pair", "--resume=" .. folder .. "/cut" }
+    assert.equal(2, code)
+    assert.matches("cut is a run of the task classify, not pair; leave out task=pair", err)
   end)
 
   it("has the same losses packed, padded and one by one, with dropout", function()

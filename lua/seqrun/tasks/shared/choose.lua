@@ -44,7 +44,13 @@ end
 return function(tasks, words)
   local given = words_of(words)
   local resumed = given.resume and (type(given.resume) == "string" and given.resume or given.out)
-  local name = given.task or task_in(given.config) or task_in(resumed and resumed .. "/config.yaml")
+  local saved = task_in(resumed and resumed .. "/config.yaml")
+  if saved and given.task and saved ~= given.task and not given.task:find("%.lua$") then
+    failure.raise("config",
+      "%s is a run of the task %s, not %s; leave out task=%s, or begin another run with --out DIR", resumed, saved,
+      given.task, given.task)
+  end
+  local name = given.task or task_in(given.config) or saved
   if name then return (failure.must(tasks.open(name))) end
   if given.help then list(words[0], tasks) end
   local way = given.resume == true and "name the run (--resume=DIR), or add task=NAME" or "add task=NAME"

@@ -14,8 +14,8 @@
 --   refuses       why its examples cannot follow a curriculum: { length =, pieces =, metrics = } of reasons
 --   settings      defaults of config keys; keys, rules: config keys of its own
 --
--- Any method of tasks/shared/finetuning.lua may be a field, too.  What only models need, these methods, the class of the
--- head and the config keys, is loaded on first use: reading files does without.
+-- Any method of tasks/shared/finetuning.lua may be a field, too.  What only models need (these methods, the class of
+-- the head, the config keys) is loaded on first use: reading files does without.
 
 local check = require("seqrun.base.check")
 local kinds = require("seqrun.base.kinds")
