@@ -229,7 +229,8 @@ static sr_status price_round(generation *g, bool *done) {
 
 /* The work so far: pivots, and the cost of knapsacks in units of pivots. */
 static int64_t spent(const generation *g) {
-    return g->master.pivots + (int64_t)(g->added / (250.0 * g->rows));
+    int64_t knapsacks = g->rows > 0 ? (int64_t)(g->added / (250.0 * g->rows)) : 0;
+    return g->master.pivots + knapsacks;
 }
 
 static bool good_enough(const generation *g, const sr_lp_limits *limits) {

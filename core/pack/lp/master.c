@@ -112,7 +112,7 @@ sr_status sr_master_new(sr_master *m, const int32_t *length, const double *deman
     SR_GO(fail, st, sr_new(&m->weight, m->column_room));
     SR_GO(fail, st, sr_new(&m->position, m->column_room));
     SR_GO(fail, st, sr_new(&m->basic, n));
-    SR_GO(fail, st, sr_new(&m->perturbed, 6 * n));
+    SR_GO(fail, st, sr_new(&m->perturbed, 6 * n + 1)); /* not NULL without rows */
     m->x = m->perturbed + n, m->y = m->x + n, m->direction = m->y + n;
     m->ray = m->direction + n, m->scratch = m->ray + n;
     SR_GO(fail, st, sr_basis_new(&m->basis, rows));
